@@ -15,8 +15,9 @@ import (
 	"github.com/node-dns/node-dns/internal/test/faultplan"
 )
 
-// citation is how a document names tests: a directory, and functions, or one function and its subtest, as
-// `internal/dns/cache: TestStale, FuzzHit` and `test/faults: TestFaults/A flaps`.
+// citation matches a document's reference to tests: a directory, and functions, or one function and
+// its subtest, as in `internal/dns/cache: TestStale, FuzzHit` and `test/faults: TestFaults/A
+// flaps`.
 var citation = regexp.MustCompile("`([a-z][a-z0-9/-]*|\\.): ((?:Test|Fuzz)[^`]*)`")
 
 // TestCitations: each test that a document names exists.
@@ -45,16 +46,17 @@ func TestCitations(t *testing.T) {
 		}
 	}
 	if cited < 100 {
-		t.Errorf("%d tests are cited: the documents are read wrongly", cited)
+		t.Errorf("got only %d cited tests: the documents are parsed wrongly", cited)
 	}
 }
 
-// hasRow reports whether the tests of a directory have a subtest: only those of the fault matrix can be cited.
+// hasRow reports whether the tests of a directory have a subtest. Only those of the fault matrix
+// can be cited.
 func hasRow(dir, subtest string) bool {
 	return dir == "test/faults" && slices.ContainsFunc(faultplan.Rows(), func(r faultplan.Row) bool { return r.Name == subtest })
 }
 
-// testsIn are the tests and fuzz targets of a package.
+// testsIn returns the tests and fuzz targets of a package.
 func testsIn(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
@@ -75,7 +77,8 @@ func testsIn(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// TestDefences: the list of incidents is whole, and each row of docs/explanation/security.md that promises something names a test.
+// TestDefences: the list of incidents is complete, and each row of docs/explanation/security.md
+// with a promise names a test.
 func TestDefences(t *testing.T) {
 	_, tables, ok := strings.Cut(readText(t, "docs/explanation/security.md"), "\n## Attacks and incidents\n")
 	tables, _, ended := strings.Cut(tables, "\n## Limits\n")
@@ -92,16 +95,16 @@ func TestDefences(t *testing.T) {
 		if n, err := strconv.Atoi(first); err != nil {
 			others++
 		} else if n != next {
-			t.Errorf("row %d comes where row %d should", n, next)
+			t.Errorf("got row %d, want row %d", n, next)
 		} else {
 			next++
 		}
 		if !citation.MatchString(row) {
-			t.Errorf("no test is named for %s", first)
+			t.Errorf("the row %s names no test", first)
 		}
 	}
 	if next != incidents+1 || others < 20 {
-		t.Errorf("%d incidents, and %d other rows", next-1, others)
+		t.Errorf("got %d incidents and %d other rows", next-1, others)
 	}
 }
 

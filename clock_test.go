@@ -9,21 +9,22 @@ import (
 	"testing"
 )
 
-// wallClock are the methods of time.Time that leave its monotonic reading behind: what they say goes back, or a day ahead, when
-// somebody sets the clock.
+// wallClock are the methods of time.Time that drop its monotonic reading. Their results jump when
+// an admin sets the clock.
 var wallClock = map[string]bool{
 	"Unix": true, "UnixMilli": true, "UnixMicro": true, "UnixNano": true, "Round": true, "Truncate": true, "UTC": true, "Local": true, "In": true,
 }
 
-// wallClockUsers are the places that may, by file and method, and why.
+// wallClockUsers are the allowed uses, by file and method, with the reason.
 var wallClockUsers = map[string]string{
 	"internal/dns/cache/lifetime.go Truncate":     "a time.Duration, which has no clock",
-	"internal/dns/dnsserver/cookiesecret.go Unix": "the date of a cookie (RFC 9018 section 4.3): a client whose own is out of date gets another with its answer",
+	"internal/dns/dnsserver/cookiesecret.go Unix": "the date of a cookie (RFC 9018 section 4.3): a client with an outdated cookie gets a new one with its answer",
 	"internal/dns/zone/builder.go Unix":           "the serial of a SOA record, which is a date for people",
 }
 
-// TestNoWallClock: nothing that answers, remembers or asks looks at the wall clock: TTLs, stale answers, deadlines, pauses and
-// clients' credit go by the monotonic one, whatever becomes of the other.
+// TestNoWallClock: code that answers, caches or queries does not use the wall clock. TTLs, stale
+// answers, deadlines, pauses and clients' credit use the monotonic clock, so that setting the clock
+// has no effect.
 func TestNoWallClock(t *testing.T) {
 	used := map[string]bool{}
 	for _, dir := range []string{
@@ -54,7 +55,7 @@ func TestNoWallClock(t *testing.T) {
 				}
 				place := path + " " + selector.Sel.Name
 				if _, may := wallClockUsers[place]; !may {
-					t.Errorf("%v: %s is of the wall clock", set.Position(call.Pos()), selector.Sel.Name)
+					t.Errorf("%v: %s uses the wall clock", set.Position(call.Pos()), selector.Sel.Name)
 				}
 				used[place] = true
 				return true
@@ -63,7 +64,7 @@ func TestNoWallClock(t *testing.T) {
 	}
 	for place := range wallClockUsers {
 		if !used[place] {
-			t.Errorf("%s does not look at the wall clock any more", place)
+			t.Errorf("%s does not use the wall clock any more", place)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-// Package nodedns_test holds the laws of the source tree itself.
+// Package nodedns_test checks rules for the whole source tree.
 package nodedns_test
 
 import (
@@ -17,7 +17,7 @@ import (
 
 const module = "github.com/node-dns/node-dns/"
 
-// owners say which packages alone may import a library. Tests may import anything.
+// owners are the only packages that may import a library. Tests may import anything.
 var owners = map[string][]string{
 	"github.com/godbus/dbus/v5":            {"internal/sys/dbusconn", "internal/nm", "internal/admin/dbusapi", "internal/admin/firewall"},
 	"github.com/Wifx/gonetworkmanager/v3":  {"internal/nm"},
@@ -36,25 +36,26 @@ var owners = map[string][]string{
 	"github.com/rogpeppe/go-internal/diff": {"internal/hostdns"},
 }
 
-// dispatcherMustNot are imports that would make the hook large or slow to start, or let it start a program: DHCP's texts once
-// reached a shell in its place (CVE-2018-1111).
+// dispatcherMustNot are imports that would make the hook large or slow to start, or able to start a
+// program: DHCP data once reached a shell in NetworkManager's dispatcher scripts (CVE-2018-1111).
 var dispatcherMustNot = []string{
 	"os/exec",
 	"net/http", "crypto/tls", "crypto/x509", "text/template", "html/template", "github.com/miekg/dns", "github.com/spf13/cobra",
 	"github.com/prometheus/", "k8s.io/",
 }
 
-// source is one package directory and what it imports, tests apart.
+// source is one package directory and its imports, without those of its tests.
 type source struct {
 	dir     string
 	imports []string
 }
 
-// architecture is the page whose first table orders the product's packages from top to bottom. Its second table lists the packages for
-// tests and measurements.
+// architecture is the page whose first table orders the product's packages from top to bottom. Its
+// second table lists the packages for tests and measurements.
 const architecture = "docs/explanation/architecture.md"
 
-// TestImportsGoDownward checks that a package imports only packages from rows further down: what is below knows nothing of what is above.
+// TestImportsGoDownward: a package imports only packages from lower rows, so lower packages do not
+// know higher ones.
 func TestImportsGoDownward(t *testing.T) {
 	product, support := packageTables(t)
 	for _, pkg := range sources(t) {
@@ -63,7 +64,7 @@ func TestImportsGoDownward(t *testing.T) {
 		case isForTests(pkg.dir) && (slices.Contains(support, pkg.dir) || !strings.HasPrefix(pkg.dir, "internal/") && pkg.dir != "bench"):
 			continue // it may import anything
 		case here < 0:
-			t.Errorf("%s is in no table of %s: give it a row, with a sentence", pkg.dir, architecture)
+			t.Errorf("%s is in no table of %s: add a row with a description", pkg.dir, architecture)
 			continue
 		}
 		for _, path := range pkg.imports {
@@ -79,18 +80,19 @@ func TestImportsGoDownward(t *testing.T) {
 	}
 	for _, dir := range slices.Concat(product, support) {
 		if files, err := filepath.Glob(filepath.Join(dir, "*.go")); err != nil || len(files) == 0 {
-			t.Errorf("%s has a row for %s, which is no package: %v", architecture, dir, err)
+			t.Errorf("%s has a row for %s, which is not a package: %v", architecture, dir, err)
 		}
 	}
 }
 
-// isForTests reports whether a package serves tests or measurements. The root package holds the laws.
+// isForTests reports whether a package serves tests or measurements. The root package holds these
+// checks.
 func isForTests(dir string) bool {
 	first, _, _ := strings.Cut(dir, "/")
 	return dir == "." || first == "test" || first == "bench" || strings.HasPrefix(dir, "internal/test/")
 }
 
-// packageTables returns the packages of the two tables, in their order.
+// packageTables returns the packages of the two tables, in order.
 func packageTables(t *testing.T) (product, support []string) {
 	t.Helper()
 	page, err := os.ReadFile(architecture)
@@ -110,7 +112,7 @@ func packageTables(t *testing.T) (product, support []string) {
 	}
 	product, support = list(first), list(second)
 	if len(product) < 10 || len(support) < 5 {
-		t.Fatalf("%d and %d packages in the tables of %s", len(product), len(support), architecture)
+		t.Fatalf("got only %d and %d packages in the tables of %s", len(product), len(support), architecture)
 	}
 	return product, support
 }
@@ -152,11 +154,11 @@ func TestDispatcherStaysSmall(t *testing.T) {
 	}
 	visit("cmd/origin-dns-dispatcher", "main")
 	if len(seen) < 5 {
-		t.Fatalf("only %d packages seen below the dispatcher: the walk is broken", len(seen))
+		t.Fatalf("got only %d packages below the dispatcher: the walk is broken", len(seen))
 	}
 }
 
-// sources parses the imports of every package of the module, but not those of its tests.
+// sources parses the imports of every package of the module, but not those of tests.
 func sources(t *testing.T) []source {
 	t.Helper()
 	byDir := map[string][]string{}
@@ -186,12 +188,13 @@ func sources(t *testing.T) []source {
 	}
 	slices.SortFunc(all, func(a, b source) int { return strings.Compare(a.dir, b.dir) })
 	if len(all) < 10 {
-		t.Fatalf("only %d packages found: the walk is broken", len(all))
+		t.Fatalf("got only %d packages: the walk is broken", len(all))
 	}
 	return all
 }
 
-// isModule reports whether a directory is a module of its own, such as test/e2e: the product's laws are not its.
+// isModule reports whether a directory is a separate module, such as test/e2e, to which these rules
+// do not apply.
 func isModule(dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, "go.mod"))
 	return err == nil
@@ -218,7 +221,7 @@ func TestArchitectureNamesWhatThereIs(t *testing.T) {
 	}
 	named := regexp.MustCompile("`((?:internal|cmd|packaging|docs|man)/[A-Za-z0-9_./-]+)`").FindAllStringSubmatch(string(page), -1)
 	if len(named) < 60 {
-		t.Errorf("%d paths", len(named))
+		t.Errorf("got only %d paths", len(named))
 	}
 	for _, path := range named {
 		if _, err := os.Stat(path[1]); err != nil {

@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// unsafeFor are the packages that may import unsafe, and what for: to hand memory to system calls that package unix has no
-// function for which allocates nothing. What an octet of the network says is nowhere an offset or a length there: package
-// dnswire, which reads messages, has none of it.
+// unsafeFor are the packages that may import unsafe, with the reason: they pass memory to system
+// calls for which package unix has no function without allocations. None of them uses data from the
+// network as an offset or a length. Package dnswire, which parses messages, does not import unsafe.
 var unsafeFor = map[string]string{
 	"internal/sys/rawsock":   "epoll_pwait(2), and sockaddr_in in the memory of a sockaddr_in6",
 	"internal/sys/percpu":    "the address of a variable, as a number: which processor counts where",
@@ -21,8 +21,8 @@ var unsafeFor = map[string]string{
 	"internal/admin/control": "getsockopt(2) of SO_PEERGROUPS, whose value is a list",
 }
 
-// TestUnsafe: there is no C (DNSpooq's CVE-2020-25681 to 25687 and dnsmasq's heap overflows since were), and unsafe where it is
-// allowed, and nowhere else.
+// TestUnsafe: there is no C (DNSpooq's CVE-2020-25681 to 25687, and dnsmasq's heap overflows since,
+// were in C), and no unsafe except where it is allowed.
 func TestUnsafe(t *testing.T) {
 	seen := map[string]bool{}
 	for _, pkg := range sources(t) {
@@ -33,24 +33,25 @@ func TestUnsafe(t *testing.T) {
 			case "unsafe":
 				seen[pkg.dir] = true
 				if unsafeFor[pkg.dir] == "" {
-					t.Errorf("%s imports unsafe: say here what for", pkg.dir)
+					t.Errorf("%s imports unsafe: add the reason here", pkg.dir)
 				}
 			}
 		}
 	}
 	for dir := range unsafeFor {
 		if !seen[dir] {
-			t.Errorf("%s does not import unsafe: it needs no leave", dir)
+			t.Errorf("%s does not import unsafe: remove it from the list", dir)
 		}
 	}
 }
 
-// guessable are the packages whose random numbers an attacker gains nothing from: an order of addresses, when to look again,
-// whom a test server is silent to, and the order of a benchmark's slices.
+// guessable are the packages whose random numbers are worthless to an attacker: the order of
+// addresses, the time of the next check, the clients that a test server ignores, and the order of a
+// benchmark's slices.
 var guessable = []string{"internal/dns/cache", "internal/kube/cluster", "internal/test/dnstest", "internal/dns/zone", "bench"}
 
-// TestRandomNumbers: message IDs, ports and the letters' case are drawn from the kernel's generator (CVE-2019-19794: miekg/dns
-// drew IDs from math/rand).
+// TestRandomNumbers: message IDs, ports and the case of letters come from the kernel's generator
+// (CVE-2019-19794: miekg/dns took IDs from math/rand).
 func TestRandomNumbers(t *testing.T) {
 	for _, pkg := range sources(t) {
 		for _, path := range pkg.imports {
@@ -61,7 +62,8 @@ func TestRandomNumbers(t *testing.T) {
 	}
 }
 
-// TestNoResolver: nothing asks the system's resolver, which asks /etc/resolv.conf, which names us.
+// TestNoResolver: no code uses the system's resolver, which reads /etc/resolv.conf, which names
+// node-dns.
 func TestNoResolver(t *testing.T) {
 	for _, pkg := range sources(t) {
 		if !strings.HasPrefix(pkg.dir, "internal/") && !strings.HasPrefix(pkg.dir, "cmd/") {
@@ -84,11 +86,11 @@ func TestNoResolver(t *testing.T) {
 	}
 }
 
-// terminals are the files that may name os.Stdout and os.Stderr, which everything else is given as a termtext.Writer: nothing that came
-// from outside reaches a terminal around it.
+// terminals are the files that may use os.Stdout and os.Stderr. All other code gets a
+// termtext.Writer, so that no text from outside reaches a terminal unescaped.
 var terminals = []string{"cmd/node-dns/main.go", "cmd/origin-dns-dispatcher/main.go", "internal/sys/journal/logger.go"}
 
-// TestOneWayToTheTerminal: both programs write to the terminal by one writer, which escapes.
+// TestOneWayToTheTerminal: both programs write to the terminal only through a writer that escapes.
 func TestOneWayToTheTerminal(t *testing.T) {
 	for _, pkg := range sources(t) {
 		if !strings.HasPrefix(pkg.dir, "internal/") && !strings.HasPrefix(pkg.dir, "cmd/") || pkg.dir == "internal/test/lab" {
@@ -103,7 +105,7 @@ func TestOneWayToTheTerminal(t *testing.T) {
 				switch name := selector.Sel.Name; {
 				case isNamed(selector.X, "os") && (name == "Stdout" || name == "Stderr") && !slices.Contains(terminals, path),
 					isNamed(selector.X, "fmt") && (name == "Print" || name == "Printf" || name == "Println"):
-					t.Errorf("%s writes to the terminal around termtext.Writer: %s", path, name)
+					t.Errorf("%s writes to the terminal without termtext.Writer: %s", path, name)
 				}
 				return true
 			})
@@ -111,7 +113,7 @@ func TestOneWayToTheTerminal(t *testing.T) {
 	}
 }
 
-// parsed are a package's files, without its tests.
+// parsed returns a package's files without its tests.
 func parsed(t *testing.T, dir string) map[string]*ast.File {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))

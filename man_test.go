@@ -11,8 +11,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// TestManPages: those who format man pages, mandoc and groff, have nothing to say about ours, and these refer to each other by their
-// right names.
+// TestManPages: mandoc and groff report no warnings for our man pages, and the pages refer to each
+// other by their correct names.
 func TestManPages(t *testing.T) {
 	lab.NeedPrograms(t, "mandoc", "groff")
 	pages, err := filepath.Glob("man/*")

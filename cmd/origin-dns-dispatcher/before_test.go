@@ -12,10 +12,10 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// usualDirs exist on an OpenShift 3 node whatever happens.
+// usualDirs always exist on an OpenShift 3 node.
 var usualDirs = []string{"/etc/dnsmasq.d", "/etc/origin/node"}
 
-// long is when the files of before were made: a write since then shows in the modification time.
+// long is the modification time of the files before a run, so that a later write is visible.
 var long = time.Date(2020, 1, 2, 3, 4, 5, 678, time.UTC)
 
 func (b before) build(t *testing.T, l *lab.Lab) {
@@ -76,7 +76,7 @@ func makeDir(t *testing.T, dir string) {
 	}
 }
 
-// entry is all that a write could change about a file.
+// entry holds everything that a write can change about a file.
 type entry struct {
 	Mode           os.FileMode
 	UID, GID       uint32
@@ -86,10 +86,10 @@ type entry struct {
 	Content        string
 }
 
-// tree is every file below the directories that the dispatcher may write in.
+// tree is every file below the directories where the dispatcher may write.
 type tree map[string]entry
 
-// notOurs are directories whose content other programs change while the test looks.
+// notOurs are directories whose content other programs change during the test.
 var notOurs = []string{"/run/netns", "/run/node-dns"}
 
 func readTree(t *testing.T) tree {
@@ -120,7 +120,8 @@ func readTree(t *testing.T) tree {
 	return all
 }
 
-// interesting reports whether a file's content is compared too: only of resolver files, for speed.
+// interesting reports whether the content of a file is compared too. For speed, these are only
+// resolver files.
 func interesting(path string) bool {
 	for _, part := range []string{"resolv", "dnsmasq", "origin", "node-dns"} {
 		if strings.Contains(path, part) {

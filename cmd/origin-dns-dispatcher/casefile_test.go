@@ -10,8 +10,8 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// behaviour is one case of testdata/dispatcher.yaml: a machine, what happens to it, and the files it must end with. The file's
-// own "conventions" say how they are compared.
+// behaviour is one case of testdata/dispatcher.yaml: a machine, what happens to it, and the files
+// at the end. The file's own "conventions" say how they are compared.
 type behaviour struct {
 	ID       string
 	Title    string
@@ -22,17 +22,17 @@ type behaviour struct {
 	Verdict  string
 	Why      string
 
-	Script        yaml.Node `yaml:"script_3_11"` // what the shell script did: for readers
+	Script        yaml.Node `yaml:"script_3_11"` // what the shell script did, for readers
 	References    []string
 	OlderReleases string `yaml:"older_releases"`
 }
 
 type before struct {
 	Files             map[string]beforeFile
-	Dirs              []string // which of the usual directories exist; none given: all
+	Dirs              []string // the usual directories that exist; empty means all
 	Network           network
 	ResolverActive    bool  `yaml:"resolver_active"`
-	ResolverRestartOK *bool `yaml:"resolver_restart_ok"` // not given: true
+	ResolverRestartOK *bool `yaml:"resolver_restart_ok"` // true by default
 }
 
 func (b before) resolverCanStart() bool { return b.ResolverRestartOK == nil || *b.ResolverRestartOK }
@@ -45,7 +45,7 @@ type network struct {
 	Routes []string
 }
 
-// beforeFile is a file's content, or a mapping that says what else it is.
+// beforeFile is a file's content, or a mapping with its other properties.
 type beforeFile struct {
 	Content      string
 	Symlink      string
@@ -71,7 +71,8 @@ type expected struct {
 	Note    string
 }
 
-// readBehaviours reads the cases; a key that this test does not know is a failure, not a case that silently asks for less.
+// readBehaviours parses the cases. An unknown key is a failure, because otherwise a case could
+// silently test less.
 func readBehaviours(t *testing.T) []behaviour {
 	t.Helper()
 	data, err := os.ReadFile("testdata/dispatcher.yaml")
@@ -94,7 +95,7 @@ func readBehaviours(t *testing.T) []behaviour {
 	return file.Behaviours
 }
 
-// nodeIP is the address that resolv.conf must name in the end.
+// nodeIP returns the address that resolv.conf must name at the end.
 func (b behaviour) nodeIP() string {
 	for line := range strings.Lines(b.Expected.Files["/etc/resolv.conf"]) {
 		if addr, ok := strings.CutPrefix(line, "nameserver "); ok {

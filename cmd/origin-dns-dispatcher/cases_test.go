@@ -8,19 +8,20 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// TestCases holds the real program against every recorded case, with real interfaces, addresses and routes. There is no bus and no
-// NetworkManager here: it goes by the files and the event's variables. See test/netns for the rest.
+// TestCases runs the real program on every recorded case, with real interfaces, addresses and
+// routes. There is no bus and no NetworkManager, so it uses the files and the event's variables.
+// test/netns covers the rest.
 func TestCases(t *testing.T) {
 	cases := readBehaviours(t)
 	if len(cases) != 64 {
-		t.Errorf("%d cases, want 64", len(cases))
+		t.Errorf("got %d cases, want 64", len(cases))
 	}
 	for _, b := range cases {
 		t.Run(b.ID, func(t *testing.T) { b.run(t) })
 	}
 }
 
-// run plays the case, and then plays it once more: what is right already must not be touched.
+// run plays the case twice: the second run must not change correct files.
 func (b behaviour) run(t *testing.T) {
 	t.Log(b.Title)
 	l := lab.New(t)
@@ -39,11 +40,11 @@ func (b behaviour) run(t *testing.T) {
 
 	for _, r := range node.play(b.Events) {
 		if r.attr("written") != "" {
-			t.Errorf("the second time wrote %s", r.attr("written"))
+			t.Errorf("the second run wrote %s", r.attr("written"))
 		}
 	}
 	if d := cmp.Diff(map[string]string{}, changes(new, readTree(t))); d != "" {
-		t.Errorf("the second time touched files:\n%s", d)
+		t.Errorf("the second run changed files:\n%s", d)
 	}
 	if t.Failed() {
 		for _, r := range runs {

@@ -38,20 +38,20 @@ const (
 	exitUsage
 )
 
-// command is one invocation, parsed.
+// command is one parsed invocation.
 type command struct {
-	verb    string // apply, restore, plan, stopping, stopped, or "" for NetworkManager's form
+	verb    string // apply, restore, plan, stopping, stopped, or "" if NetworkManager runs it
 	event   nm.Event
 	root    string
 	ifOurs  bool
-	purge   bool // restore: take away all else, too
+	purge   bool // restore: also remove everything else
 	dryRun  bool
 	capture bool // apply: leave resolv.conf alone
 	output  string
 }
 
-// parseCommand tells NetworkManager's form from the verbs. An interface may be called "apply": NetworkManager names the
-// action in the environment too, and a person does not.
+// parseCommand distinguishes NetworkManager's form from the verbs. An interface may be called
+// "apply", but only NetworkManager also sets the action in the environment.
 func parseCommand(args []string, fromNetworkManager bool) (command, error) {
 	if !fromNetworkManager && len(args) > 0 {
 		switch args[0] {
@@ -85,7 +85,7 @@ func parseVerb(verb string, args []string) (command, error) {
 	return c, nil
 }
 
-// flags are those of the verb.
+// flags returns the flags of the verb.
 func (c *command) flags() *flag.FlagSet {
 	flags := flag.NewFlagSet(c.verb, flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
@@ -103,7 +103,7 @@ func (c *command) flags() *flag.FlagSet {
 	return flags
 }
 
-// timeout bounds the run.
+// timeout returns the deadline of the run.
 func (c command) timeout() time.Duration {
 	if c.verb == "" {
 		return eventTimeout
@@ -111,8 +111,8 @@ func (c command) timeout() time.Duration {
 	return verbTimeout
 }
 
-// run does what the command says and returns the exit code. NetworkManager's form exits 0 whatever happens: a failed
-// hook must never hold up an activation.
+// run executes the command and returns the exit code. NetworkManager's form always exits 0: a
+// failed hook must never stop an activation.
 func (c command) run(ctx context.Context, stdout, stderr io.Writer) int {
 	var progress hostdns.Progress
 	runner := hostdns.Runner{
@@ -126,7 +126,7 @@ func (c command) run(ctx context.Context, stdout, stderr io.Writer) int {
 		}
 		return exitOK
 	}
-	// What is printed waits until the run has ended: a pager may take its time.
+	// Print after the run has ended, because a pager may block.
 	var out bytes.Buffer
 	var complete bool
 	var err error
@@ -154,13 +154,13 @@ func (c command) hook(ctx context.Context, runner hostdns.Runner) {
 		}
 	}()
 	if c.event.Matters() {
-		// The run's one log line names the error; NetworkManager gets none.
+		// The run logs the error. NetworkManager does not get it.
 		runner.Event(ctx, c.event) //nolint:errcheck // as said
 	}
 }
 
-// do carries out a verb, and reports whether resolv.conf is as it should be. What the run's one log line has told is no
-// error here.
+// do executes a verb and reports whether resolv.conf is as it should be. Errors that the run's log
+// line contains are not returned.
 func (c command) do(ctx context.Context, runner hostdns.Runner, stdout io.Writer) (complete bool, err error) {
 	switch {
 	case c.verb == "stopping":
@@ -168,13 +168,13 @@ func (c command) do(ctx context.Context, runner hostdns.Runner, stdout io.Writer
 	case c.verb == "stopped":
 		return c.stopped(ctx, runner)
 	case c.capture:
-		// The stamp first: a capture may take all the time that there is.
+		// Write the stamp first: a capture may take all the available time.
 		return true, errors.Join(c.recordWayBack(ctx, runner.Looker.Paths), runner.Capture(ctx))
 	case c.verb == "apply":
 		if err := runner.TakeRequest(); err != nil {
 			return false, err
 		}
-		runner.ByHand = os.Getenv(invocationEnv) == "" // else it is node-dns-apply.service, for the daemon
+		runner.ByHand = os.Getenv(invocationEnv) == "" // if set, node-dns-apply.service runs it for the daemon
 		var noWayBack error
 		if runner.Looker.Paths.LacksWayBack() {
 			noWayBack = c.recordWayBack(ctx, runner.Looker.Paths)

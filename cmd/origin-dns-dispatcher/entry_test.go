@@ -32,7 +32,7 @@ func readEntry(t *testing.T, path string) entry {
 	return e
 }
 
-// changes lists the paths that differ between two trees, sorted, with what happened to them.
+// changes returns the paths that differ between two trees, with what happened to them.
 func changes(old, new tree) map[string]string {
 	all := map[string]string{}
 	for path, e := range new {

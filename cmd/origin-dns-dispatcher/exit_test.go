@@ -8,7 +8,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// TestExitCodes: a verb ends with 0 where resolv.conf is as it should be, or would be; NetworkManager's form whatever happens.
+// TestExitCodes: a verb exits 0 if resolv.conf is, or with plan would be, as it should be.
+// NetworkManager's form always exits 0.
 func TestExitCodes(t *testing.T) {
 	ready := map[string]beforeFile{resolvConf: {Content: generated}}
 	pointing := map[string]beforeFile{resolvConf: {Content: ours}, originalFile: {Content: generated}}
@@ -19,7 +20,7 @@ func TestExitCodes(t *testing.T) {
 		name  string
 		files map[string]beforeFile
 		alone bool
-		runs  map[string]int // each on the files as they were
+		runs  map[string]int // each runs on the original files
 	}{
 		{
 			name: "node-dns answers", files: ready,
@@ -30,7 +31,7 @@ func TestExitCodes(t *testing.T) {
 			runs: map[string]int{"apply": 1, "plan": 1, "plan -o json": 1, "restore": 0, "eth0 up": 0},
 		},
 		{
-			// Law 4 holds then, and yet libc does not ask this node.
+			// resolv.conf goes back to the original, but libc does not query this node.
 			name: "nobody answers any more", files: pointing, alone: true,
 			runs: map[string]int{"apply": 1, "plan": 1, "restore": 0, "restore --if-ours": 0, "restore --dry-run": 0, "eth0 up": 0, "apply --capture-only": 0, "stopped": 0},
 		},
@@ -60,7 +61,7 @@ func TestExitCodes(t *testing.T) {
 				s.lay(t, l)
 				cmd := exec.Command(s.program, strings.Fields(words)...)
 				cmd.Dir, cmd.Env = "/", s.environ()
-				out, _ := cmd.CombinedOutput() // the exit code is what is tested
+				out, _ := cmd.CombinedOutput() // only the exit code matters
 				if got := cmd.ProcessState.ExitCode(); got != want {
 					t.Errorf("%q: exit %d, want %d\n%s", words, got, want, out)
 				}
@@ -69,7 +70,8 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// TestBlockedExitCode: a resolv.conf that nobody may write is a problem for a person, and none for NetworkManager.
+// TestBlockedExitCode: a resolv.conf that cannot be written is an error for a person, but not for
+// NetworkManager.
 func TestBlockedExitCode(t *testing.T) {
 	l := lab.New(t)
 	s := &scene{Bind: true, Files: map[string]beforeFile{upstreamsFile: {Content: "server=10.0.0.2\n"}}}
@@ -82,7 +84,7 @@ func TestBlockedExitCode(t *testing.T) {
 	}{{"apply", 1}, {"eth0 up", 0}} {
 		cmd := exec.Command(s.program, strings.Fields(test.words)...)
 		cmd.Dir, cmd.Env = "/", s.environ()
-		out, _ := cmd.CombinedOutput() // the exit code is what is tested
+		out, _ := cmd.CombinedOutput() // only the exit code matters
 		if got := cmd.ProcessState.ExitCode(); got != test.want || !strings.Contains(string(out), " condition=resolv-conf-blocked\n") {
 			t.Errorf("%q: exit %d, want %d\n%s", test.words, got, test.want, out)
 		}

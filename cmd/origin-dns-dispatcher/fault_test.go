@@ -48,7 +48,7 @@ func scenes() []*scene {
 	}
 }
 
-// rehearsal is a run that nothing disturbs: where the files are before and after it, and the steps between.
+// rehearsal is an undisturbed run: the files before and after it, and the steps in between.
 type rehearsal struct {
 	before, after map[string]string
 	steps         []step
@@ -68,17 +68,17 @@ func (s *scene) rehearse(t *testing.T, l *lab.Lab) rehearsal {
 	}
 	for _, step := range r.steps {
 		if !slices.ContainsFunc(mayWrite, func(dir string) bool { return strings.HasPrefix(step.Path, dir) }) {
-			t.Errorf("%v: the dispatcher has no business there", step)
+			t.Errorf("%v: the dispatcher must not write there", step)
 		}
 	}
 	return r
 }
 
-// mayWrite is where the dispatcher's steps may lead: nothing is put into /tmp.
+// mayWrite are the directories where the dispatcher may write. /tmp is not one of them.
 var mayWrite = []string{"/etc", "/var/lib", "/run/origin-dns-dispatcher", "/run/lab/bound"}
 
-// TestKilledAtEveryStep ends the dispatcher before each system call that changes a file: every file must be the old or the new one,
-// whole, and the next run must bring the rest about.
+// TestKilledAtEveryStep kills the dispatcher before each system call that changes a file. Every
+// file must then be the complete old or new one, and the next run must do the rest.
 func TestKilledAtEveryStep(t *testing.T) {
 	for _, s := range scenes() {
 		t.Run(s.Name, func(t *testing.T) {
@@ -98,8 +98,9 @@ func TestKilledAtEveryStep(t *testing.T) {
 	}
 }
 
-// disturb lays the files and runs the dispatcher with a fault at this step, until the fault was met: strace counts calls by thread, and
-// a goroutine may have moved to another one between the first and the nth.
+// disturb creates the files and runs the dispatcher with a fault at this step, until the fault has
+// happened: strace counts calls per thread, and a goroutine may have moved to another thread
+// between the first and the nth call.
 func (s *scene) disturb(t *testing.T, l *lab.Lab, at step, fault string, met func(trace string, err error) bool) {
 	t.Helper()
 	var trace string
@@ -111,7 +112,7 @@ func (s *scene) disturb(t *testing.T, l *lab.Lab, at step, fault string, met fun
 			return
 		}
 	}
-	t.Fatalf("%v never met %s: %v\n%s\n%s", at, fault, err, s.log, trace)
+	t.Fatalf("%v: the fault %s never happened: %v\n%s\n%s", at, fault, err, s.log, trace)
 }
 
 func (s *scene) kill(t *testing.T, l *lab.Lab, at step) {
@@ -127,7 +128,8 @@ func (s *scene) checkWhole(t *testing.T, r rehearsal) {
 	now := contents(t)
 	for path, text := range now {
 		if s.Bind && path == resolvConf {
-			// Written in place, and cut to length in a step of its own: until then the rest is empty lines.
+			// The file is written in place and truncated in a separate step. Until then it ends in
+			// empty lines.
 			text = strings.TrimRight(text, "\n") + "\n"
 		}
 		if text != r.before[path] && text != r.after[path] {
@@ -136,7 +138,7 @@ func (s *scene) checkWhole(t *testing.T, r rehearsal) {
 	}
 }
 
-// checkOrder is law 4: who is sent here must find these files as they are to be.
+// checkOrder: once resolv.conf points here, these files must already have their new content.
 func (s *scene) checkOrder(t *testing.T, r rehearsal, first ...string) {
 	t.Helper()
 	now := contents(t)
@@ -150,12 +152,12 @@ func (s *scene) checkOrder(t *testing.T, r rehearsal, first ...string) {
 	}
 }
 
-// checkMended runs the dispatcher undisturbed.
+// checkMended runs the dispatcher without a fault.
 func (s *scene) checkMended(t *testing.T, r rehearsal) {
 	t.Helper()
 	s.runUndisturbed(t)
 	if d := cmp.Diff(r.after, contents(t)); d != "" {
-		t.Errorf("the next run did not mend it (-want +got):\n%s\n%s", d, s.log)
+		t.Errorf("the next run did not repair it (-want +got):\n%s\n%s", d, s.log)
 	}
 	if left := leftovers(t); len(left) > 0 {
 		t.Errorf("the next run left %v", left)
@@ -172,8 +174,9 @@ func (s *scene) runUndisturbed(t *testing.T) {
 	}
 }
 
-// TestFailsAtEveryStep lets each of these system calls fail as on a full or broken disk: every file must be the old or the new one,
-// and NetworkManager's form must still exit 0, with the reason in the log.
+// TestFailsAtEveryStep makes each of these system calls fail, as on a full or broken disk. Every
+// file must be the old or the new one, and NetworkManager's form must still exit 0 with the reason
+// in the log.
 func TestFailsAtEveryStep(t *testing.T) {
 	s := scenes()[0]
 	lab.Need(t, "strace")
@@ -187,10 +190,10 @@ func TestFailsAtEveryStep(t *testing.T) {
 					return err == nil && strings.Contains(trace, "INJECTED")
 				})
 				if !strings.Contains(s.log, "level=ERROR") {
-					t.Errorf("the log does not tell: %s", s.log)
+					t.Errorf("the log does not contain the error: %s", s.log)
 				}
 				s.checkWhole(t, r)
-				// The daemon must know whom to ask, and the way back must be open.
+				// The daemon must know its upstreams, and the original must be saved.
 				s.checkOrder(t, r, upstreamsFile, factsFile, originalFile)
 				s.checkMended(t, r)
 			})
@@ -198,7 +201,8 @@ func TestFailsAtEveryStep(t *testing.T) {
 	}
 }
 
-// TestKilledAndTheWorldWentBack: the run after the kill finds that there is nothing to do, and must still clear up.
+// TestKilledAndTheWorldWentBack: the run after the kill has nothing to do, but must still remove
+// the temporary files.
 func TestKilledAndTheWorldWentBack(t *testing.T) {
 	s := scenes()[0]
 	lab.Need(t, "strace")
@@ -214,7 +218,7 @@ func TestKilledAndTheWorldWentBack(t *testing.T) {
 				t.Errorf("%s holds %q, want %q", path, got, s.Files[path].Content)
 			}
 			if left := leftovers(t); len(left) > 0 {
-				t.Errorf("left %v", left)
+				t.Errorf("got the temporary files %v", left)
 			}
 		})
 	}

@@ -15,9 +15,10 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// TestHangs stops a system call, as a file system does that does not answer: no context ends that. The run must be given up with its own
-// exit code and say at what it hung; resolv.conf must be whole, and the next run must do what this one did not. The runs have trees of
-// their own and hang side by side: strace does not end before it would have let go.
+// TestHangs blocks a system call, like a file system that does not answer: no context can end it.
+// The watchdog must end the run with its own exit code and log where it hung. resolv.conf must be
+// complete, and the next run must do the rest. The runs have separate trees and hang in parallel,
+// because strace does not end before its delay is over.
 func TestHangs(t *testing.T) {
 	lab.Need(t, "strace")
 	l := lab.New(t)
@@ -56,16 +57,16 @@ func temp(path string) string {
 // hang is a run of the dispatcher that hangs in the first such call on this path of its tree.
 type hang struct {
 	call, root, path string
-	while            string // at what it must say that it hung
-	code             int    // with which it must exit
+	while            string // the step that the log must name
+	code             int    // the expected exit code
 	argv             []string
-	env              []string // beside PATH
+	env              []string // in addition to PATH
 
 	cmd *exec.Cmd
 	out bytes.Buffer
 }
 
-// start runs it with a call that takes longer than the dispatcher may.
+// start runs the dispatcher with a call that takes longer than its deadline.
 func (h *hang) start(t *testing.T) {
 	t.Helper()
 	fault := fmt.Sprintf("inject=%s:delay_enter=12s:when=1", h.call)
@@ -81,7 +82,7 @@ func (h *hang) start(t *testing.T) {
 
 func (h *hang) check(t *testing.T, l *lab.Lab) {
 	t.Helper()
-	h.cmd.Wait() // the exit code is what is tested
+	h.cmd.Wait() // only the exit code matters
 	if code := h.cmd.ProcessState.ExitCode(); code != h.code {
 		t.Errorf("exit %d, want %d", code, h.code)
 	}
@@ -98,9 +99,10 @@ func (h *hang) check(t *testing.T, l *lab.Lab) {
 	}
 }
 
-// TestHungCapture: systemd runs the capture of ExecStartPre=, and it is given up. The stamp that it leaves shows that systemd can run the
-// program. On an overloaded node it came too late: the capture took the whole time of the run, and the node kept its own nameservers until
-// the next start of node-dns.
+// TestHungCapture: systemd runs the capture in ExecStartPre=, and the watchdog ends it. The stamp
+// shows that systemd can run the program. On an overloaded node the stamp came too late: the
+// capture took the whole time of the run, and the node kept its own nameservers until the next
+// start of node-dns.
 func TestHungCapture(t *testing.T) {
 	lab.Need(t, "strace")
 	l := lab.New(t)
@@ -109,19 +111,19 @@ func TestHungCapture(t *testing.T) {
 	s.lay(t, l)
 	root := t.TempDir()
 	l.WriteFile(root+resolvConf, generated)
-	l.WriteFile(root+"/run/node-dns/ready", "") // systemd makes the directory
+	l.WriteFile(root+"/run/node-dns/ready", "") // systemd creates the directory
 	h := &hang{call: "openat", root: root, path: resolvConf, argv: []string{s.program, "apply", "--capture-only", "--root", root}, env: []string{"INVOCATION_ID=0123"}}
 	h.start(t)
-	h.cmd.Wait() // the exit code is what is tested
+	h.cmd.Wait() // only the exit code matters
 	if code := h.cmd.ProcessState.ExitCode(); code != 1 || !strings.Contains(h.out.String(), "given up: hangs while reading "+root+resolvConf) {
-		t.Errorf("exit %d, want a run that is given up:\n%s", code, h.out.String())
+		t.Errorf("exit %d, want a run that the watchdog ended:\n%s", code, h.out.String())
 	}
 	if got := l.ReadFile(root + "/run/node-dns/way-back"); got != "0123\n" {
 		t.Errorf("the stamp is %q", got)
 	}
 }
 
-// TestHangsAtTheLog: nobody reads stderr, and the pipe is full.
+// TestHangsAtTheLog: no process reads stderr, and the pipe is full.
 func TestHangsAtTheLog(t *testing.T) {
 	l := lab.New(t)
 	s := &scene{Files: map[string]beforeFile{resolvConf: {Content: generated}}}
@@ -133,14 +135,14 @@ func TestHangsAtTheLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	stuck := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
-	cmd.Wait() // the exit code is what is tested
+	cmd.Wait() // only the exit code matters
 	stuck.Stop()
 	if got := cmd.ProcessState.ExitCode(); got != 1 {
 		t.Errorf("exit %d, want 1", got)
 	}
 }
 
-// fullPipe is the end of a pipe that takes no byte more, until the test ends.
+// fullPipe returns the write end of a pipe that is full until the test ends.
 func fullPipe(t *testing.T) *os.File {
 	t.Helper()
 	var ends [2]int
@@ -155,7 +157,7 @@ func fullPipe(t *testing.T) *os.File {
 			}
 		}
 	}
-	if err := syscall.SetNonblock(ends[1], false); err != nil { // which is the pipe's, not the descriptor's
+	if err := syscall.SetNonblock(ends[1], false); err != nil { // the flag belongs to the pipe, not to the descriptor
 		t.Fatal(err)
 	}
 	return os.NewFile(uintptr(ends[1]), "full pipe")

@@ -1,10 +1,10 @@
-// origin-dns-dispatcher is NetworkManager's hook: it captures the original upstream nameservers, hands them to
-// node-dns, and points /etc/resolv.conf at this node while node-dns answers.
+// origin-dns-dispatcher is NetworkManager's hook. It captures the original upstream nameservers,
+// passes them to node-dns, and points /etc/resolv.conf at this node while node-dns answers.
 //
-// NetworkManager runs it as `99-origin-dns IFACE ACTION` for every event; a person, a systemd unit or a package
-// scriptlet runs its verbs.
+// NetworkManager runs it as `99-origin-dns IFACE ACTION` for every event. A person, a systemd unit
+// or a package scriptlet runs its verbs.
 //
-// Go need not read the cgroup's limits for a GOMAXPROCS that main sets.
+// Go need not read the cgroup's limits, because main sets GOMAXPROCS.
 //
 //go:debug containermaxprocs=0
 package main
@@ -24,19 +24,21 @@ import (
 )
 
 const (
-	// eventTimeout bounds a run for NetworkManager, which runs its hooks one after the other: an activation waits for pre-up
-	// behind a slow one.
+	// eventTimeout bounds a run for NetworkManager, which runs its hooks one after the other: the
+	// pre-up of an activation waits for a slow one.
 	eventTimeout = 3 * time.Second
-	// verbTimeout bounds a verb's run. An overloaded node may need that long to restore resolv.conf, and only a unit waits for
-	// it: less than its TimeoutStartSec= (10 s) and TimeoutStopSec= (15 s).
+	// verbTimeout bounds a verb's run. An overloaded node may need that long to restore
+	// resolv.conf, and only a unit waits for it. It is less than that unit's TimeoutStartSec= (10
+	// s) and TimeoutStopSec= (15 s).
 	verbTimeout = 8 * time.Second
 )
 
 func main() {
-	// The daemon must get into the directories that are made here, whatever the umask of root's shell. Files get their
-	// mode in any case.
+	// The daemon must be able to enter the directories that are created here, whatever the umask of
+	// root's shell. Files get an explicit mode.
 	unix.Umask(0o022)
-	// A run waits more than it works. With a second processor Go's idle threads look for work, which costs a quarter of its time.
+	// A run mostly waits. With a second processor Go's idle threads search for work, which costs a
+	// quarter of the processor time.
 	runtime.GOMAXPROCS(1)
 	fromNetworkManager := os.Getenv("NM_DISPATCHER_ACTION") != ""
 	stdout, stderr := termtext.NewWriter(os.Stdout), termtext.NewWriter(os.Stderr)
@@ -49,7 +51,7 @@ func main() {
 		termtext.WriteError(stderr, "origin-dns-dispatcher", err)
 		fmt.Fprint(stderr, usage)
 		if fromNetworkManager {
-			return // its form exits 0 whatever happens
+			return // NetworkManager's form always exits 0
 		}
 		os.Exit(exitUsage)
 	}

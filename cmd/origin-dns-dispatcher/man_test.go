@@ -13,7 +13,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/manpage"
 )
 
-// TestManPage: the page, and the summary that the program prints, have every verb and flag, and none that there is not.
+// TestManPage: the man page and the printed summary list every verb and flag, and no others.
 func TestManPage(t *testing.T) {
 	page := manpage.Read(t, "../../man/origin-dns-dispatcher.8")
 	verbs := page.Names("DESCRIPTION", "Cm", "")
@@ -32,7 +32,7 @@ func TestManPage(t *testing.T) {
 	}
 	for _, verb := range verbs {
 		if c, err := parseCommand([]string{verb}, false); err != nil || c.verb != verb {
-			t.Errorf("%s is no verb: %+v, %v", verb, c, err)
+			t.Errorf("%s is not a verb: %+v, %v", verb, c, err)
 		}
 		if diff := cmp.Diff(verbFlags(verb), page.Names("DESCRIPTION", "Fl", verb)); diff != "" {
 			t.Errorf("flags of %s (-code +page):\n%s", verb, diff)
@@ -50,7 +50,7 @@ func TestManPage(t *testing.T) {
 	}
 }
 
-// verbFlags are a verb's flags, but for --root, which all have.
+// verbFlags returns a verb's flags except --root, which all verbs have.
 func verbFlags(verb string) (names []string) {
 	c := command{verb: verb}
 	c.flags().VisitAll(func(f *flag.Flag) {
@@ -61,11 +61,11 @@ func verbFlags(verb string) (names []string) {
 	return names
 }
 
-// TestManPageExamples: what the page says to type is understood.
+// TestManPageExamples: the commands in the page's examples are valid.
 func TestManPageExamples(t *testing.T) {
 	examples := manpage.Read(t, "../../man/origin-dns-dispatcher.8").Examples
 	if len(examples) == 0 {
-		t.Error("there are none")
+		t.Error("got no examples")
 	}
 	for _, example := range examples {
 		for line := range strings.Lines(example) {

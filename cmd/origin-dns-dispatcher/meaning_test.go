@@ -7,17 +7,18 @@ import (
 
 const legacyWatermark = "# nameserver updated by /etc/NetworkManager/dispatcher.d/99-origin-dns.sh"
 
-// meaning is what a resolv.conf says to libc (resolv.conf(5): a keyword starts the line; the last of search and domain wins), and the
-// lines that say nothing, which must be kept.
+// meaning is what a resolv.conf means to libc (resolv.conf(5): a keyword starts the line; the last
+// of search and domain wins), plus the lines without meaning, which must be kept.
 type meaning struct {
 	Watermarked bool
 	Nameservers []string
 	Search      []string
 	Options     []string
-	Others      []string // all other lines, in order, without the watermark
+	Others      []string // all other lines in order, without the watermark
 }
 
-// meaningOf reads a resolv.conf. kept are comment lines that mention the script but are somebody's own: not the watermark.
+// meaningOf parses a resolv.conf. kept are comments that mention the script but are not the
+// watermark.
 func meaningOf(text string, kept []string) meaning {
 	var m meaning
 	for line := range strings.Lines(text) {
@@ -45,12 +46,14 @@ func meaningOf(text string, kept []string) meaning {
 	return m
 }
 
-// isWatermark goes by the cases' conventions: any comment line that contains the script's name; the wording is the product's.
+// isWatermark follows the cases' conventions: any comment line that contains the script's name. The
+// product decides the wording.
 func isWatermark(line string) bool {
 	return strings.HasPrefix(line, "#") && strings.Contains(line, "99-origin-dns.sh")
 }
 
-// ownComments are the lines of a resolv.conf as found that mention the script without being its watermark.
+// ownComments returns the comments in the original resolv.conf that mention the script without
+// being its watermark.
 func ownComments(text string) []string {
 	var lines []string
 	for line := range strings.Lines(text) {

@@ -9,18 +9,19 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// node is the machine of a case: the program under test, the resolver, and systemd, which the test plays.
+// node is the machine of a case: the program under test, the resolver, and systemd, whose part the
+// test plays.
 type node struct {
 	t       *testing.T
 	l       *lab.Lab
 	program string
 	ip      string
 
-	resolver  *lab.Process // nil: not running
+	resolver  *lab.Process // nil if not running
 	canStart  bool
-	told      bool // the resolver must be told where to listen
+	told      bool // the resolver needs its listen address on the command line
 	attempted bool // systemd tried to start the resolver
-	reloads   int  // times that a running resolver had to take over other upstreams, and that one was started
+	reloads   int  // number of upstream changes in a running resolver, and of its starts
 }
 
 func newNode(t *testing.T, l *lab.Lab, b behaviour) *node {
@@ -41,7 +42,7 @@ type run struct {
 	log  string
 }
 
-// attr is the value of a key in the run's log line, or "".
+// attr returns the value of a key in the run's log line, or "".
 func (r run) attr(key string) string {
 	_, rest, ok := strings.Cut(r.log, " "+key+"=")
 	if !ok {
@@ -55,8 +56,8 @@ func (r run) attr(key string) string {
 	return value
 }
 
-// exitCode is what the run must end with, by what it logged: NetworkManager's form always with 0, a verb with 1 where
-// resolv.conf is not as it should be.
+// exitCode returns the expected exit code according to the log: always 0 for NetworkManager's form,
+// and 1 for a verb if resolv.conf is not as it should be.
 func (r run) exitCode() int {
 	verb := len(r.argv) == 1
 	held := r.attr("held") != "" && r.attr("held") != "it is not ours"
@@ -66,7 +67,7 @@ func (r run) exitCode() int {
 	return 0
 }
 
-// play makes the events happen, and does what systemd does after each.
+// play triggers the events, and does what systemd does after each.
 func (n *node) play(events []event) []run {
 	n.t.Helper()
 	var runs []run
@@ -75,7 +76,7 @@ func (n *node) play(events []event) []run {
 		case "(service stop)":
 			n.stopResolver()
 			runs = append(runs, n.dispatch([]string{"restore"}, nil))
-		case "(no dispatcher event)": // the daemon saw the file change; the path unit starts the oneshot
+		case "(no dispatcher event)": // the daemon saw the file change; the path unit starts the oneshot unit
 			runs = append(runs, n.dispatch([]string{"apply"}, nil))
 		default:
 			runs = append(runs, n.dispatch(e.Argv, e.Env))
@@ -85,7 +86,7 @@ func (n *node) play(events []event) []run {
 			continue
 		}
 		if n.resolver != nil {
-			n.t.Errorf("%v waits for a resolver that answers: %s", last.argv, last.log)
+			n.t.Errorf("%v still waits for an answering resolver: %s", last.argv, last.log)
 		} else if n.startAttempt() {
 			runs = append(runs, n.dispatch([]string{"apply"}, nil)) // the daemon's unit, when it is ready
 		}
@@ -93,7 +94,7 @@ func (n *node) play(events []event) []run {
 	return runs
 }
 
-// startAttempt is systemd starting the unit once, as the dispatcher waits for it.
+// startAttempt plays systemd starting the unit once, which the dispatcher waits for.
 func (n *node) startAttempt() bool {
 	if n.attempted {
 		return false
@@ -113,7 +114,7 @@ func (n *node) stopResolver() {
 	}
 }
 
-// dispatch runs the program with exactly this environment, beside PATH.
+// dispatch runs the program with only PATH and this environment.
 func (n *node) dispatch(argv []string, env map[string]string) run {
 	n.t.Helper()
 	cmd := exec.Command(n.program, argv...)

@@ -10,8 +10,9 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// startResolver starts `node-dns serve`, and returns when it answers at this address. What it listens on it finds by itself, as on a
-// node, except where the node has no address that it could find: there it is told.
+// startResolver starts `node-dns serve` and returns when it answers at this address. It finds its
+// listen address itself, as on a node. If the node has no such address, told passes it on the
+// command line.
 func startResolver(t *testing.T, l *lab.Lab, ip string, told bool) *lab.Process {
 	t.Helper()
 	addr := net.JoinHostPort(ip, "53")

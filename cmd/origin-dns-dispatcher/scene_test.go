@@ -21,7 +21,6 @@ const (
 	nodeConfig     = "/etc/origin/node/node-config.yaml"
 )
 
-// written are the files that the dispatcher writes.
 var written = []string{resolvConf, upstreamsFile, nodeResolvConf, originalFile, recordFile, factsFile}
 
 // scene is a machine that one run of the dispatcher changes.
@@ -30,14 +29,14 @@ type scene struct {
 	Files map[string]beforeFile
 	Argv  []string
 	Env   []string
-	Bind  bool // resolv.conf is a bind mount, as in a container: no rename can replace it
+	Bind  bool // resolv.conf is a bind mount, as in a container, so no rename can replace it
 	Alone bool // there is no local nameserver
 
 	program string
-	log     string // what the last run printed
+	log     string // output of the last run
 }
 
-// stage makes the network and starts the local nameserver.
+// stage creates the network and starts the local nameserver.
 func (s *scene) stage(t *testing.T, l *lab.Lab) {
 	t.Helper()
 	s.program = lab.Binary(t, "origin-dns-dispatcher")
@@ -58,7 +57,7 @@ func (s *scene) stage(t *testing.T, l *lab.Lab) {
 	}
 }
 
-// lay puts the files as they were before the run.
+// lay restores the files as they were before the run.
 func (s *scene) lay(t *testing.T, l *lab.Lab) {
 	t.Helper()
 	for _, path := range append(leftovers(t), written...) {
@@ -69,8 +68,8 @@ func (s *scene) lay(t *testing.T, l *lab.Lab) {
 			t.Fatal(err)
 		}
 	}
-	os.Remove("/var/lib/node-dns")             // making it is a step too
-	os.RemoveAll("/run/origin-dns-dispatcher") // what another scene wrote over
+	os.Remove("/var/lib/node-dns")             // creating it is a step too
+	os.RemoveAll("/run/origin-dns-dispatcher") // history of another scene
 	for path, file := range s.Files {
 		l.WriteFile(path, file.Content)
 		if file.Symlink != "" {
@@ -82,7 +81,7 @@ func (s *scene) lay(t *testing.T, l *lab.Lab) {
 
 func (s *scene) environ() []string { return append([]string{"PATH=" + lab.Path}, s.Env...) }
 
-// contents are the files as they are: a link as "-> target", one that does not exist as "".
+// contents returns the files: a link as "-> target", a missing one as "".
 func contents(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -103,8 +102,8 @@ func contents(t *testing.T) map[string]string {
 	return all
 }
 
-// without is a record or the facts but for what each laying of the files makes another: the moment of the run, and of the
-// node-config.yaml that was read.
+// without removes from a record or facts the time of the run or of the node-config.yaml, which is
+// new each time the files are created.
 func without(t *testing.T, key, record string) string {
 	t.Helper()
 	if record == "" {
@@ -112,7 +111,7 @@ func without(t *testing.T, key, record string) string {
 	}
 	var fields map[string]any
 	if err := json.Unmarshal([]byte(record), &fields); err != nil {
-		t.Errorf("the record is torn: %v\n%s", err, record)
+		t.Errorf("the record is incomplete: %v\n%s", err, record)
 		return record
 	}
 	delete(fields, key)
@@ -123,7 +122,7 @@ func without(t *testing.T, key, record string) string {
 	return string(text)
 }
 
-// leftovers are the temporary files in the directories that the dispatcher writes in.
+// leftovers returns the temporary files in the directories where the dispatcher writes.
 func leftovers(t *testing.T) []string {
 	t.Helper()
 	var all []string

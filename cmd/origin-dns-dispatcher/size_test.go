@@ -8,8 +8,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// maxSize is in bytes. NetworkManager starts the program anew for each event; the import graph keeps the rest of its start
-// short (TestDispatcherStaysSmall).
+// maxSize is in bytes. NetworkManager starts the program for each event. TestDispatcherStaysSmall
+// limits the import graph, which determines the rest of the start time.
 const maxSize = 5_700_000
 
 func TestSize(t *testing.T) {
@@ -22,7 +22,7 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// BenchmarkStart is the whole life of a run for an event that cannot matter.
+// BenchmarkStart measures a complete run for an event that does not matter.
 func BenchmarkStart(b *testing.B) {
 	program := lab.Binary(b, "origin-dns-dispatcher")
 	for b.Loop() {

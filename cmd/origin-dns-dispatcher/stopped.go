@@ -14,29 +14,31 @@ import (
 const (
 	daemonUnit = "node-dns.service"
 	applyUnit  = "node-dns-apply.service"
-	// systemdTimeout bounds the first try to ask systemd. It answers within a millisecond, but on a busy node 300 ms were not always enough, and
-	// a restart was taken for a stop. node-dns does not start again before.
+	// systemdTimeout bounds the first question to systemd. It usually answers within a millisecond,
+	// but on a busy node 300 ms were not always enough, and a restart was taken for a stop.
+	// node-dns does not start again before this program has ended.
 	systemdTimeout = 800 * time.Millisecond
-	// restoreReserve is the part of verbTimeout that a second try leaves for the restore.
+	// restoreReserve is the part of verbTimeout that a second question must leave for the restore.
 	restoreReserve = 4 * time.Second
-	// failedStartPause comes before the next start of a daemon that did not get ready. RestartSec= is for one that was killed, and has
-	// queries waiting; a start that fails each 0.1 s would be 60 lines a second in the journal, for as long as it fails. (systemd 254 and
-	// later have RestartSteps= for this.)
+	// failedStartPause delays the next start of a daemon that did not become ready. RestartSec= is
+	// short, for a daemon that was killed while queries wait. With only that, starts that fail
+	// every 0.1 s would log 60 lines a second to the journal. (systemd 254 and later have
+	// RestartSteps= for this.)
 	failedStartPause = time.Second
 )
 
-// aftermath is what becomes of resolv.conf when node-dns has ended.
+// aftermath says what to do with resolv.conf after node-dns has ended.
 type aftermath string
 
 const (
-	restoreNow aftermath = "restore" // it stops for good
-	leaveAlone aftermath = "leave"   // it starts again at once, and its sockets are kept meanwhile
-	// giveChance: systemd starts it again, which may come to nothing. A run beside this one waits a moment for it.
+	restoreNow aftermath = "restore" // it stopped permanently
+	leaveAlone aftermath = "leave"   // it restarts at once, and its sockets stay open meanwhile
+	// giveChance: systemd starts it again, which may fail. A parallel run waits a moment for it.
 	giveChance aftermath = "wait"
 )
 
-// aftermathOf decides by what systemd is about to do with the unit. Without a job it crashed, was killed, or hung; with a start it failed
-// while it started.
+// aftermathOf decides by systemd's job for the unit. Without a job, the daemon crashed, was killed,
+// or hung. With a start job, it failed during its start.
 func aftermathOf(job dbusconn.Job) aftermath {
 	switch job {
 	case dbusconn.Stop:
@@ -47,8 +49,9 @@ func aftermathOf(job dbusconn.Job) aftermath {
 	return giveChance
 }
 
-// stopping is for ExecStop=, while the daemon still answers: who stops it for good has DNS all the time, however long the queries under
-// way take to end. A restart touches nothing. Where systemd cannot be asked, that is left to stopped.
+// stopping runs in ExecStop=, while the daemon still answers, so that a permanent stop never leaves
+// the host without DNS, even if queries in progress take long. A restart changes nothing. If
+// systemd does not answer, stopped decides.
 func (c command) stopping(ctx context.Context, runner hostdns.Runner) (complete bool, err error) {
 	var job dbusconn.Job
 	err = askSystemd(ctx, dbusconn.ManagerSocket, func(ctx context.Context, manager *dbusconn.Manager) (err error) {
@@ -63,8 +66,8 @@ func (c command) stopping(ctx context.Context, runner hostdns.Runner) (complete 
 	return err == nil && plan.Complete(result.Silence), nil
 }
 
-// stopped is for ExecStopPost=, which is run however the daemon ended. Where systemd cannot be asked, the node gets its original
-// nameservers: the daemon, should it start again, takes them over.
+// stopped runs in ExecStopPost=, however the daemon ended. If systemd does not answer, the node
+// gets its original nameservers back. If the daemon starts again, it points resolv.conf here again.
 func (c command) stopped(ctx context.Context, runner hostdns.Runner) (complete bool, err error) {
 	then, job, err := c.ask(ctx, runner)
 	switch {
@@ -83,7 +86,6 @@ func (c command) stopped(ctx context.Context, runner hostdns.Runner) (complete b
 	return err == nil && plan.Complete(result.Silence), nil
 }
 
-// pause waits for d, or until ctx ends.
 func pause(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
@@ -91,7 +93,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// ask asks systemd, and does what only systemd can do.
+// ask asks systemd for the job, and starts the apply unit if the daemon gets another chance.
 func (c command) ask(ctx context.Context, runner hostdns.Runner) (then aftermath, job dbusconn.Job, err error) {
 	err = askSystemd(ctx, dbusconn.ManagerSocket, func(ctx context.Context, manager *dbusconn.Manager) (err error) {
 		job, err = manager.Job(ctx, daemonUnit)
@@ -113,7 +115,8 @@ func (c command) ask(ctx context.Context, runner hostdns.Runner) (then aftermath
 	return then, job, nil
 }
 
-// askSystemd puts one question to systemd, over a connection of its own, and again if that misses its deadline.
+// askSystemd asks systemd one question over its own connection, and again if that misses its
+// deadline.
 func askSystemd(ctx context.Context, socket string, question func(context.Context, *dbusconn.Manager) error) error {
 	return dbusconn.Retry(ctx, systemdTimeout, restoreReserve, func(ctx context.Context) error {
 		manager, err := dbusconn.DialManager(ctx, socket)

@@ -12,7 +12,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// What becomes of it all, with systemd, is in test/nspawn.
+// TestAftermath covers only the decision. test/nspawn covers its effect with systemd.
 func TestAftermath(t *testing.T) {
 	for job, want := range map[dbusconn.Job]aftermath{
 		dbusconn.Stop:    restoreNow,
@@ -22,13 +22,13 @@ func TestAftermath(t *testing.T) {
 		"verify-active":  giveChance,
 	} {
 		if got := aftermathOf(job); got != want {
-			t.Errorf("job %q: %s, want %s", job, got, want)
+			t.Errorf("job %q: got %s, want %s", job, got, want)
 		}
 	}
 }
 
-// TestSystemdIsAskedAgain: one missed deadline of systemd made a restart look like a stop. Here it is silent on the first
-// connection, and refuses the next.
+// TestSystemdIsAskedAgain: one missed deadline of systemd made a restart look like a stop. Here
+// systemd does not answer on the first connection and refuses the next.
 func TestSystemdIsAskedAgain(t *testing.T) {
 	socket := filepath.Join(lab.ShortDir(t), "private")
 	listener, err := net.Listen("unix", socket)
@@ -57,6 +57,6 @@ func TestSystemdIsAskedAgain(t *testing.T) {
 	err = askSystemd(ctx, socket, func(context.Context, *dbusconn.Manager) error { return nil })
 	listener.Close()
 	if got := <-accepted; got < 2 || !errors.Is(err, dbusconn.ErrNoBus) {
-		t.Errorf("%d connections, %v", got, err)
+		t.Errorf("got %d connections, %v", got, err)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// TestNothingSteersTheTerminal: what NetworkManager, DHCP, files and the command line say is escaped on stdout and stderr of each verb, and
-// begins no line that reads like one of ours.
+// TestNothingSteersTheTerminal: texts of NetworkManager, DHCP, files and the command line are
+// escaped on stdout and stderr of each verb, and start no line that looks like our own.
 func TestNothingSteersTheTerminal(t *testing.T) {
 	const forged = "origin-dns-dispatcher: all is well"
 	const hostile = "x\x1b]0;pwn\x07\u009b2J\u202e\x9b\r\n" + forged
@@ -28,7 +28,7 @@ func TestNothingSteersTheTerminal(t *testing.T) {
 	seen := false
 	for _, test := range []struct {
 		words []string
-		env   string // of NetworkManager
+		env   string // set by NetworkManager
 	}{
 		{[]string{"plan"}, ""},
 		{[]string{"plan", "-o", "json"}, ""},
@@ -50,15 +50,15 @@ func TestNothingSteersTheTerminal(t *testing.T) {
 		if test.env != "" {
 			cmd.Env = append(cmd.Env, "NM_DISPATCHER_ACTION="+test.env)
 		}
-		text, _ := cmd.CombinedOutput() // most of them fail
+		text, _ := cmd.CombinedOutput() // most verbs fail here
 		out := string(text)
 		seen = seen || strings.Contains(out, "pwn")
 		steers := func(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsPrint(r) }
 		if !utf8.ValidString(out) || strings.ContainsFunc(out, steers) || strings.Contains("\n"+out, "\n"+forged) {
-			t.Errorf("%q steers the terminal: %q", test.words, out)
+			t.Errorf("the output of %q contains control characters: %q", test.words, out)
 		}
 	}
 	if !seen {
-		t.Error("no verb shows it: this tests nothing")
+		t.Error("no verb printed the text, so nothing was tested")
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// step is one system call that changes a file: the nth of its kind on this path in one run. Faults are ordered by path, because
-// strace counts by thread, and goroutines move between threads.
+// step is one system call that changes a file: the nth of its kind on this path in one run. Faults
+// are counted per path, because strace counts per thread, and goroutines move between threads.
 type step struct {
 	Call string
 	Path string
@@ -21,7 +21,8 @@ type step struct {
 
 func (s step) String() string { return fmt.Sprintf("%s %s %d", s.Call, s.Path, s.N) }
 
-// writing are the system calls that can change a file; "?": where the architecture has it.
+// writing are the system calls that can change a file. "?" marks those that some architectures
+// lack.
 const writing = "openat,write,pwrite64,ftruncate,fchmod,fchmodat,fchownat,fsync,fdatasync,renameat,?renameat2,?rename,unlinkat,?unlink," +
 	"symlinkat,?symlink,linkat,?link,mkdirat,?mkdir,fsetxattr,lsetxattr"
 
@@ -31,7 +32,7 @@ var (
 	quoted     = regexp.MustCompile(`"(/[^"]*)"`)
 )
 
-// steps reads what `strace -f -y` wrote: the calls that changed something, in order.
+// steps parses the output of `strace -f -y` and returns the calls that changed something, in order.
 func steps(trace string) []step {
 	var all []step
 	count := map[step]int{}
@@ -51,13 +52,13 @@ func steps(trace string) []step {
 	return all
 }
 
-// pathOf is the file that a call changes; "" for a pipe, a socket or an event.
+// pathOf returns the file that a call changes, or "" for a pipe, a socket or an event.
 func pathOf(call, args string) string {
 	if m := descriptor.FindStringSubmatch(args); m != nil {
 		if strings.HasPrefix(m[1], "/") {
 			return m[1]
 		}
-		return "" // what is written there is no path, though it may look like one
+		return "" // the written data is not a path, even if it looks like one
 	}
 	paths := quoted.FindAllStringSubmatch(args, -1)
 	switch {
@@ -69,8 +70,8 @@ func pathOf(call, args string) string {
 	return paths[0][1]
 }
 
-// strace runs the program under strace with these further options, and returns the trace; err is how strace ended, which is how the
-// program did.
+// strace runs the program under strace with these further options and returns the trace. err is
+// strace's exit status, which is the program's.
 func (s *scene) strace(l *lab.Lab, options ...string) (trace string, err error) {
 	const file = "/run/lab/trace"
 	l.WriteFile(file, "")
@@ -82,8 +83,8 @@ func (s *scene) strace(l *lab.Lab, options ...string) (trace string, err error) 
 	return l.ReadFile(file), err
 }
 
-// TestSteps: a trace as strace 6.1 writes it, with a call that another thread interrupts, and a query whose random ID begins with the byte
-// of a slash, which was once taken for a path.
+// TestSteps parses a trace of strace 6.1, with a call that another thread interrupts, and a query
+// whose random ID starts with the byte of a slash, which was once taken for a path.
 func TestSteps(t *testing.T) {
 	const trace = `17 openat(AT_FDCWD</>, "/etc/a", O_RDONLY|O_CLOEXEC) = 3</etc/a>
 17 openat(AT_FDCWD</>, "/etc/.a.tmp", O_WRONLY|O_CREAT|O_EXCL|O_CLOEXEC, 0600) = 5</etc/.a.tmp>

@@ -9,8 +9,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// TestUmask: `sudo origin-dns-dispatcher apply` from a shell with umask 077 once made a /var/lib/node-dns that the daemon
-// could not enter.
+// TestUmask: `sudo origin-dns-dispatcher apply` from a shell with umask 077 once created a
+// /var/lib/node-dns that the daemon could not enter.
 func TestUmask(t *testing.T) {
 	l := lab.New(t)
 	s := scenes()[0]
@@ -25,7 +25,7 @@ func TestUmask(t *testing.T) {
 		filepath.Dir(factsFile): os.ModeDir | 0o755, factsFile: 0o644, recordFile: 0o644, resolvConf: 0o644,
 	} {
 		if info, err := os.Stat(path); err != nil || info.Mode() != mode {
-			t.Errorf("%s: %v, %v; want %v", path, info.Mode(), err, mode)
+			t.Errorf("%s: got %v, %v; want %v", path, info.Mode(), err, mode)
 		}
 	}
 }

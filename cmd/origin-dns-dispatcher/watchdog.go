@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// hangTime is how long after its deadline a run is given up that did not end.
+	// hangTime is how long after its deadline the watchdog ends a hung run.
 	hangTime = 500 * time.Millisecond
-	// logTimeout is how long the line about that may take: the log may be what hangs.
+	// logTimeout bounds the log line about that, because logging may be what hangs.
 	logTimeout = 100 * time.Millisecond
 )
 
-// within runs do and reports whether it ended within the limit. If not, do goes on behind our back until the process ends:
-// nothing stops a system call on a file system that does not answer.
+// within runs do and reports whether it ended within the limit. Otherwise do continues in the
+// background until the process ends: a system call on a hung file system cannot be stopped.
 func within(limit time.Duration, do func()) bool {
 	done := make(chan struct{})
 	go func() {
@@ -32,7 +32,7 @@ func within(limit time.Duration, do func()) bool {
 	}
 }
 
-// giveUp logs at what a run hangs. Every file is the old or the new one, whole, as after a SIGKILL.
+// giveUp logs where a run hangs. Every file is the complete old or new one, as after a SIGKILL.
 func (c command) giveUp(log *slog.Logger, progress *hostdns.Progress) {
 	within(logTimeout, func() {
 		log.Error("host DNS", "event", cmp.Or(c.event.Action, c.verb), "interface", c.event.Interface,

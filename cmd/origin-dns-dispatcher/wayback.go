@@ -12,16 +12,19 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/dbusconn"
 )
 
-// invocationEnv is systemd's ID of a unit's start (systemd.exec(5)). The commands of one start share it.
+// invocationEnv is systemd's ID of a unit's start (systemd.exec(5)). All commands of one start have
+// the same.
 const invocationEnv = "INVOCATION_ID"
 
-// errNoStopPost: resolv.conf would keep naming this node after a stop.
+// errNoStopPost means that resolv.conf would still name this node after a stop.
 var errNoStopPost = errors.New("node-dns.service has no command \"ExecStopPost=+origin-dns-dispatcher stopped\": " +
 	"see systemctl cat node-dns; /etc/resolv.conf stays as it is")
 
-// recordWayBack is for ExecStartPre= and, where that was killed, for node-dns-apply.service: that it runs shows that systemd can run this
-// program as root, as it has to at a stop. A unit without the command that restores is refused. A systemd that does not answer is no reason
-// to refuse: one that misses its deadlines at a slow boot would leave the node without node-dns until the next start.
+// recordWayBack writes the stamp in ExecStartPre=, or in node-dns-apply.service if that command was
+// killed. Its run proves that systemd can run this program as root, which is needed at a stop. A
+// unit without the command that restores is refused. If systemd does not answer, ExecStartPre=
+// still writes the stamp: a systemd that misses its deadlines during a slow boot must not keep the
+// node without node-dns until the next start. node-dns-apply.service runs again later.
 func (c command) recordWayBack(ctx context.Context, paths hostdns.Paths) error {
 	own := os.Getenv(invocationEnv)
 	if own == "" {
@@ -48,14 +51,15 @@ func (c command) recordWayBack(ctx context.Context, paths hostdns.Paths) error {
 	case gone:
 		return errNoStopPost
 	case err != nil && !c.capture:
-		return err // the daemon asks again
+		return err // the daemon requests another run
 	case start == "":
 		return nil // run by another unit, before node-dns
 	}
 	return paths.RecordWayBack(start)
 }
 
-// restores reports whether a command gives resolv.conf back: it is this program, which systemd has just been seen to run.
+// restores reports whether a command restores resolv.conf. It must be this program, which systemd
+// has just run successfully.
 func restores(c dbusconn.StopPost, self fs.FileInfo) bool {
 	program, err := os.Stat(c.Program)
 	return err == nil && os.SameFile(program, self) && c.Privileged && len(c.Argv) == 2 && c.Argv[1] == "stopped"

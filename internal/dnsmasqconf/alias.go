@@ -8,14 +8,15 @@ import (
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
 
-// A Rewrite is an alias= option: the IPv4 addresses that upstreams name are others here ("DNS doctoring").
+// A Rewrite is an alias= option: it replaces IPv4 addresses in upstreams' answers ("DNS
+// doctoring").
 type Rewrite struct {
-	First, Last netip.Addr // Last: the zero Addr: all that are First where Mask has ones
+	First, Last netip.Addr // if Last is the zero Addr: all addresses equal to First in the bits of Mask
 	New         netip.Addr
-	Mask        uint32 // the bits that are New's; the others stay. It may have gaps
+	Mask        uint32 // the bits to take from New; the others stay. It may have gaps
 }
 
-// Apply is what an address becomes, and false where the option is not about it.
+// Apply returns the new address, or false if the option does not apply.
 func (r Rewrite) Apply(addr netip.Addr) (netip.Addr, bool) {
 	if !addr.Is4() {
 		return netip.Addr{}, false
@@ -34,7 +35,8 @@ func bits(addr netip.Addr) uint32 {
 	return binary.BigEndian.Uint32(raw[:])
 }
 
-// readAlias reads alias=OLD,NEW[,MASK], or FIRST-LAST for OLD, which must be of one network of the mask.
+// readAlias parses alias=OLD,NEW[,MASK], or FIRST-LAST for OLD, which must be in one network of the
+// mask.
 func readAlias(l *loader, option, text string) {
 	parts := list(text)
 	first, last, isRange := strings.Cut(parts[0], "-")

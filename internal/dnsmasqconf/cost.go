@@ -2,11 +2,12 @@ package dnsmasqconf
 
 import "fmt"
 
-// fleeting is the max-cache-ttl, in seconds, below which a cache is of little use: a resolver asks for A and AAAA, each name
-// of its search list, and again after 5 s (resolv.conf(5)).
+// fleeting is the max-cache-ttl, in seconds, below which a cache is of little use: a resolver
+// queries A and AAAA, with each domain of its search list, and again after 5 s (resolv.conf(5)).
 const fleeting = 5
 
-// Costs are what options that are followed cost, where an admin may not have meant that, a line each.
+// Costs returns warnings, one line each, about effective options whose cost an admin may not have
+// intended.
 func (c Config) Costs() []string {
 	var costs []string
 	if n := c.Number("max-cache-ttl"); n > 0 && n < fleeting {

@@ -1,9 +1,9 @@
-// Package dnsmasqconf is dnsmasq's configuration: what its files say, read by dnsmasq 2.90's own rules, and the texts of
+// Package dnsmasqconf parses dnsmasq's configuration by the rules of dnsmasq 2.90, and the texts of
 // its server= option, which also come over D-Bus.
 //
-// It is apart from nodeconfig, which is about the cluster's files and our own, and from the daemon, which decides what of
-// all that is in force: nothing here is asked, bound or answered. An option that is known and has no effect here is told
-// of in Config.Aside, never left out in silence.
+// It is separate from nodeconfig, which handles the cluster's files and our own, and from the
+// daemon, which decides what is effective. It sends no queries and opens no sockets. Config.Aside
+// lists each known option that has no effect here; none is dropped silently.
 package dnsmasqconf
 
 import (
@@ -13,14 +13,16 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 )
 
-// Unset is what a number is that no file says.
+// Unset is the value of a number that no file sets.
 const Unset = -1
 
-// Config is what all files said together. It is a value: treat its slices and maps as read-only.
+// Config is the combined content of all files. It is a value: its slices and maps are read-only.
 type Config struct {
-	// Files are the files that were read, in order, once each; none: nobody has configured dnsmasq here.
+	// Files are the files that were read, in order, without duplicates. None means that dnsmasq is
+	// not configured here.
 	Files []string
-	// Dirs are the directories whose files belong to the configuration, those of hosts files too: a change there is one of it.
+	// Dirs are the directories whose files belong to the configuration, including those of hosts
+	// files. A change there changes the configuration.
 	Dirs []string
 	// Others are further files that it names: hosts files and resolv-file.
 	Others []string
@@ -30,7 +32,7 @@ type Config struct {
 	// Addresses are address= with an address, in order.
 	Addresses []Address
 
-	Hosts  []Host // of host-record, then of the hosts files
+	Hosts  []Host // from host-record, then from the hosts files
 	CNAMEs []CNAME
 	Texts  []Text
 	SRVs   []SRV
@@ -38,33 +40,33 @@ type Config struct {
 	MXs    []MX
 	// Records are those of other types.
 	Records []Record
-	// Domain is domain= without a network; the zero Name: none.
+	// Domain is domain= without a network, or the zero Name.
 	Domain dnsname.Name
 
-	Flags   map[string]bool // the options without an argument that are set, and followed
-	Numbers map[string]int  // likewise those with a number; see Number
+	Flags   map[string]bool // effective options without an argument that are set
+	Numbers map[string]int  // effective options with a number; see Number
 
 	Bogus      []netip.Prefix // bogus-nxdomain
 	Ignored    []netip.Prefix // ignore-address
 	Rewrites   []Rewrite      // alias, in order
-	RebindOK   []dnsname.Name // rebind-domain-ok; the root: names without dots
+	RebindOK   []dnsname.Name // rebind-domain-ok; the root stands for names without dots
 	ResolvFile []string       // resolv-file, in order
 	HostsFile  []string       // addn-hosts and hostsdir, in order
 	Listen     []netip.Addr   // listen-address
-	Interfaces []string       // interface; a final * stands for any end
+	Interfaces []string       // interface; a final * matches any suffix
 	Except     []string       // except-interface
 
 	Ports Ports // min-port and max-port
 
 	LogExtra bool // log-queries=extra
 
-	// Sources says where each option was set first.
+	// Sources are the places where each option is first set.
 	Sources map[string]Place
-	// Aside are the options that have no effect here, and why.
+	// Aside are the options without effect here, and the reasons.
 	Aside []Aside
 }
 
-// Place is where an option stands.
+// Place is the position of an option.
 type Place struct {
 	File string
 	Line int // from 1
@@ -73,29 +75,30 @@ type Place struct {
 // String is "FILE:LINE".
 func (p Place) String() string { return fmt.Sprintf("%s:%d", p.File, p.Line) }
 
-// A Server is a Rule of a file.
+// A Server is a Rule from a file.
 type Server struct {
 	Rule
 	Place Place
 }
 
-// An Address is an address= option: the names of a domain have it.
+// An Address is an address= option: all names of a domain have this address.
 type Address struct {
-	Domain dnsname.Name // and all below it; the root: all names
-	Plain  bool         // names without dots alone
-	Addr   netip.Addr   // the zero Addr: 0.0.0.0 and ::
+	Domain dnsname.Name // including all names below it; the root means all names
+	Plain  bool         // only names without dots
+	Addr   netip.Addr   // the zero Addr means 0.0.0.0 and ::
 	Place  Place
 }
 
-// A Host are names with addresses, which lead back to the first of the names.
+// A Host is a list of names with addresses. The addresses' PTR records name the first one.
 type Host struct {
 	Names []dnsname.Name
 	Addrs []netip.Addr
 	TTL   int // seconds, or Unset
 	Place Place
-	// NoReverse says that nothing leads back.
+	// NoReverse means that there are no PTR records.
 	NoReverse bool
-	// Whole says that a query for an address of the other family is NODATA. If it is not set, that query goes to a nameserver.
+	// Whole means that a query for the other address family gets NODATA. Otherwise that query goes
+	// to a nameserver.
 	Whole bool
 }
 
@@ -109,38 +112,38 @@ type CNAME struct {
 // A Text is a TXT record.
 type Text struct {
 	Name  dnsname.Name
-	Texts []string // at least one, of at most 255 octets
+	Texts []string // at least one, each with at most 255 octets
 	Place Place
 }
 
-// An SRV is a service's record.
+// An SRV is an SRV record.
 type SRV struct {
-	Name, Target           dnsname.Name // Target: the root when there is none
+	Name, Target           dnsname.Name // the root if there is no target
 	Port, Priority, Weight uint16
 	Place                  Place
 }
 
-// A PTR is a record that leads from one name to another.
+// A PTR is a PTR record.
 type PTR struct {
 	Name, Target dnsname.Name
 	Place        Place
 }
 
-// An MX says where a name's mail goes.
+// An MX is an MX record.
 type MX struct {
-	Name, Target dnsname.Name // Target: the zero Name is mx-target, or this host
+	Name, Target dnsname.Name // the zero Name means mx-target, or this host
 	Preference   uint16
 	Place        Place
 }
 
-// An Aside is an option that is known and has no effect.
+// An Aside is a known option without effect.
 type Aside struct {
 	Option string
 	Place  Place
 	Why    string
 }
 
-// String is one line for an admin.
+// String returns one line for an admin.
 func (a Aside) String() string {
 	return fmt.Sprintf("%s: %s is known, not followed: %s", a.Place, a.Option, a.Why)
 }
@@ -148,7 +151,7 @@ func (a Aside) String() string {
 // Has reports whether an option without an argument is set.
 func (c Config) Has(flag string) bool { return c.Flags[flag] }
 
-// Number is what an option says, or Unset.
+// Number returns the value of an option, or Unset.
 func (c Config) Number(option string) int {
 	if n, ok := c.Numbers[option]; ok {
 		return n
@@ -156,5 +159,5 @@ func (c Config) Number(option string) int {
 	return Unset
 }
 
-// IsEmpty reports whether nobody has configured dnsmasq here.
+// IsEmpty reports whether dnsmasq is not configured here.
 func (c Config) IsEmpty() bool { return len(c.Files) == 0 }

@@ -17,11 +17,12 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/atomicfile"
 )
 
-// maxHosts bounds the lines of all hosts files: lists of names to block have 200,000.
+// maxHosts bounds the lines of all hosts files. Blocklists have 200,000.
 const maxHosts = 1_000_000
 
-// loadHosts reads /etc/hosts, unless no-hosts is set, and the files of addn-hosts and hostsdir. That one does not exist is
-// no error: dnsmasq starts without it. A line that is none of a hosts file is left out, as dnsmasq leaves it.
+// loadHosts reads /etc/hosts, unless no-hosts is set, and the files of addn-hosts and hostsdir. A
+// missing file is not an error: dnsmasq starts without it. Invalid lines are skipped, as in
+// dnsmasq.
 func (l *loader) loadHosts() {
 	l.config.Hosts = l.hosts
 	var files []string
@@ -71,7 +72,8 @@ func (l *loader) hostsFile(path string) {
 	l.fail(lines.Err())
 }
 
-// hostsLine reads "IP name name # comment" (hosts(5)). With expand-hosts a name without dots has the domain in front.
+// hostsLine parses "IP name name # comment" (hosts(5)). With expand-hosts the domain is appended to
+// names without dots.
 func (l *loader) hostsLine(line []byte) (Host, bool) {
 	line, _, _ = bytes.Cut(line, []byte("#"))
 	words := strings.Fields(string(line))
@@ -98,7 +100,8 @@ func (l *loader) hostsLine(line []byte) (Host, bool) {
 	return host, len(host.Names) > 0
 }
 
-// AddrsIn are the addresses that a hosts file has for a name, in its order; none, and no error, where it does not exist.
+// AddrsIn returns the addresses for a name in a hosts file, in order. A missing file has none and
+// is not an error.
 func AddrsIn(path string, name dnsname.Name) (addrs []netip.Addr, err error) {
 	var l loader
 	l.hostsFile(path)

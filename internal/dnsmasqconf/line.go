@@ -9,10 +9,10 @@ import (
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
 
-// maxLine is the longest line, in bytes: dnsmasq reads a longer one as two (MAXDNAME).
+// maxLine is the longest line, in bytes. dnsmasq reads a longer one as two (MAXDNAME).
 const maxLine = 1024
 
-// text reads the lines of a file. There is no continuation of a line in dnsmasq.
+// text parses the lines of a file. dnsmasq has no line continuation.
 func (l *loader) text(name string, data []byte) {
 	l.at = position{name, 1, 1}
 	if len(data) > maxFile {
@@ -27,7 +27,7 @@ func (l *loader) text(name string, data []byte) {
 	}
 }
 
-// line reads "option", or "option=argument" with blanks around each.
+// line parses "option", or "option=argument" with optional blanks.
 func (l *loader) line(raw string) {
 	if len(raw) > maxLine {
 		l.at.column = column(raw, maxLine)
@@ -47,7 +47,7 @@ func (l *loader) line(raw string) {
 		return
 	}
 	if before, _, _ := strings.Cut(strings.ReplaceAll(raw, `""`, ""), "="); strings.Contains(before, `"`) {
-		word = strings.TrimSpace(before) // which is no option: dnsmasq knows none in quotes
+		word = strings.TrimSpace(before) // not an option: dnsmasq knows none in quotes
 	}
 	if has {
 		if i := strings.IndexByte(raw, '='); i >= 0 {
@@ -61,11 +61,11 @@ func (l *loader) line(raw string) {
 // column counts characters from 1.
 func column(text string, at int) int { return utf8.RuneCountInString(text[:at]) + 1 }
 
-// blanks are what C calls space.
+// blanks are the characters of isspace in C.
 const blanks = " \t\v\f\r"
 
-// The characters with a meaning stand for themselves within quotes: each has a control character of its own until shown
-// brings it back. Control characters of the file itself are faults before.
+// Special characters lose their meaning within quotes: until shown restores them, each is replaced
+// by a control character. Control characters in the file itself are already errors.
 const (
 	meant  = ",/.#:@= \t\n\b\r\x1b\"\\"
 	hidden = "\x01\x02\x03\x04\x05\x06\x07\x0e\x0f\x10\x11\x12\x13\x14\x15"
@@ -78,7 +78,7 @@ func hide(c byte) byte {
 	return c
 }
 
-// shown brings back what was hidden.
+// shown restores the characters that hide replaced.
 func shown(text string) string {
 	if !strings.ContainsAny(text, hidden) {
 		return text
@@ -92,8 +92,9 @@ func shown(text string) string {
 	return string(out)
 }
 
-// unquote cuts the comment, which begins with # at the line's start or behind a blank, makes every blank a space, and takes
-// quotes away. Within quotes \" \\ \n \t \b \r \e are what they are in C.
+// unquote removes the comment, which starts with # at the line's start or after a blank. It turns
+// every blank into a space, and removes quotes. Within quotes \" \\ \n \t \b \r \e have their
+// meaning in C.
 func unquote(raw string) (text, wrong, got string) {
 	var out []byte
 	white := true
@@ -121,7 +122,7 @@ func unquote(raw string) (text, wrong, got string) {
 	return string(out), "", ""
 }
 
-// quoted appends what stands in quotes from i on, and says where they close.
+// quoted appends the quoted text from i on, and returns where it closes.
 func quoted(out []byte, raw string, i int) (_ []byte, end int, closed bool) {
 	for ; i < len(raw) && raw[i] != '"'; i++ {
 		c := raw[i]

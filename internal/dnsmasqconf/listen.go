@@ -8,15 +8,16 @@ import (
 	"github.com/node-dns/node-dns/internal/netstate"
 )
 
-// A Bound is an address of the host at which the files have dnsmasq listen.
+// A Bound is a host address at which the files make dnsmasq listen.
 type Bound struct {
 	Addr   netip.Addr
-	Source string // the option and where it stands, as "listen-address FILE:LINE"
+	Source string // the option and its place, such as "listen-address FILE:LINE"
 }
 
-// Bound returns the addresses of listen-address, and those of host on the links that interface names and except-interface does
-// not. It may name one twice, and loopback. None: the files say nothing of it, and dnsmasq listens at every address but those of
-// except-interface (IsExcepted).
+// Bound returns the addresses of listen-address, and the host's addresses on links that interface
+// names and except-interface does not. It may return duplicates and loopback. None means that the
+// files do not restrict it: dnsmasq then listens on every address except those of except-interface
+// (IsExcepted).
 func (c Config) Bound(host []netstate.Addr) []Bound {
 	var all []Bound
 	for _, addr := range c.Listen {
@@ -33,7 +34,7 @@ func (c Config) Bound(host []netstate.Addr) []Bound {
 // IsExcepted reports whether except-interface names a link.
 func (c Config) IsExcepted(link string) bool { return matchesAny(c.Except, link) }
 
-// matchesAny reports whether a link is named; a final * stands for any end.
+// matchesAny reports whether a pattern matches link. A final * matches any suffix.
 func matchesAny(patterns []string, link string) bool {
 	return slices.ContainsFunc(patterns, func(pattern string) bool {
 		ok, err := path.Match(pattern, link)

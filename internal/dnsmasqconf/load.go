@@ -18,23 +18,23 @@ import (
 
 const (
 	maxFile  = 1 << 20 // of one file, in bytes
-	maxFiles = 1000    // of all that are read
+	maxFiles = 1000    // of all files
 )
 
-// Paths are the files that Load reads. "" is one that is not looked for.
+// Paths are the files that Load reads. "" skips one.
 type Paths struct {
-	Root string // before the absolute paths that the files name; "": /
+	Root string // prefix of the absolute paths in the files; "" means /
 	Conf string // dnsmasq.conf
-	// Dir is read behind Conf, unless a conf-dir of it read that already: distributions differ in who names it, Conf (RHEL) or
-	// dnsmasq's command line (Debian).
+	// Dir is read after Conf, unless a conf-dir in Conf has read it already: on RHEL Conf names the
+	// directory, on Debian dnsmasq's command line does.
 	Dir string
-	// Handover is our own file among them, which is left out: its servers are the captured ones.
+	// Handover is our own file, which is skipped: its servers are the captured ones.
 	Handover string
-	// Hosts is read unless no-hosts is set, where any other file was.
+	// Hosts is read unless no-hosts is set, if any other file was read.
 	Hosts string
 }
 
-// DefaultPaths returns where the files are below root; "" is /.
+// DefaultPaths returns the default files below root; "" is /.
 func DefaultPaths(root string) Paths {
 	at := func(path string) string { return filepath.Join("/", root, path) }
 	return Paths{
@@ -43,12 +43,13 @@ func DefaultPaths(root string) Paths {
 	}
 }
 
-// leftovers are what package managers and admins leave in a directory, and RHEL's and Debian's dnsmasq does not read.
+// leftovers are the suffixes of backup files by package managers and admins, which dnsmasq on RHEL
+// and Debian skips.
 const leftovers = ",.rpmnew,.rpmsave,.rpmorig,.dpkg-dist,.dpkg-old,.dpkg-new"
 
-// Load reads dnsmasq's files. That there are none is no error. The error joins all faults of all files, as
-// *nodeconfig.Fault, and those of reading them; the Config beside it holds what the lines without faults said, where
-// dnsmasq would not start.
+// Load reads dnsmasq's files. Having none is not an error. The error joins all faults of all files,
+// as *nodeconfig.Fault, and errors of reading them. In that case dnsmasq would not start, but the
+// Config holds the content of the valid lines.
 func Load(paths Paths) (Config, error) {
 	l := loader{paths: paths, once: map[string]bool{}, config: Config{
 		Flags: map[string]bool{}, Numbers: map[string]int{}, Sources: map[string]Place{},
@@ -76,19 +77,19 @@ type loader struct {
 	paths  Paths
 	config Config
 	seen   []inode
-	once   map[string]bool // the options that may stand once, and did
+	once   map[string]bool // options that may occur once, and have
 	faults []*nodeconfig.Fault
 	errs   []error
 	at     position
-	stock  bool   // the file that is read is openshift-ansible's own
-	hosts  []Host // of host-record
+	stock  bool   // the present file is openshift-ansible's own
+	hosts  []Host // from host-record
 }
 
-// inode is what dnsmasq tells files apart by: one that is there under two names is read once, and so a circle of conf-file
+// inode is how dnsmasq identifies files: a file with two names is read once, so a conf-file loop
 // ends.
 type inode struct{ dev, ino uint64 }
 
-// position is where a fault is.
+// position is the place of a fault.
 type position struct {
 	file         string
 	line, column int // from 1; column in characters
@@ -102,7 +103,7 @@ func (l *loader) fail(err error) {
 	}
 }
 
-// maxFaults bounds what is said of one configuration; nobody reads more.
+// maxFaults bounds the faults that are reported for one configuration.
 const maxFaults = 100
 
 func (l *loader) fault(option, expected, got string) {
@@ -121,7 +122,7 @@ func (l *loader) err() error {
 	return errors.Join(all...)
 }
 
-// path is a path of a file, on this host. dnsmasq's service runs in /.
+// path returns the host's path of a file's path. dnsmasq's service runs in /.
 func (l *loader) path(text string) string { return filepath.Join(cmp.Or(l.paths.Root, "/"), text) }
 
 // file reads one file, unless it was read before.
@@ -163,9 +164,9 @@ func (l *loader) isSeen(i inode) bool {
 	return false
 }
 
-// dir reads the files of a directory in the order of their names' bytes, as conf-dir=DIR,SUFFIX… says: a suffix leaves files
-// out, one with * in front is of those that are read, the others then not. Names that begin with a dot, end in ~, or stand
-// between # are never read.
+// dir reads the files of a directory in byte order of their names, as conf-dir=DIR,SUFFIX… says. A
+// suffix excludes files. A suffix with a leading * includes only its files. Names that start with a
+// dot, end in ~, or have # on both ends are never read.
 func (l *loader) dir(text string) error {
 	parts := strings.Split(text, ",")
 	name := parts[0]

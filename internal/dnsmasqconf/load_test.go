@@ -20,7 +20,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/manpage"
 )
 
-// tree writes files below a directory of the test's own.
+// tree writes files below a temporary directory.
 func tree(t testing.TB, files map[string]string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -36,16 +36,17 @@ func tree(t testing.TB, files map[string]string) string {
 	return root
 }
 
-// load reads one text as dnsmasq.conf.
+// load loads a text as dnsmasq.conf.
 func load(t testing.TB, text string) (Config, error) {
 	t.Helper()
 	return Load(DefaultPaths(tree(t, map[string]string{"etc/dnsmasq.conf": text})))
 }
 
-// page is where users read of all this.
+// page documents all this for users.
 const page = "../../docs/reference/dnsmasq.md"
 
-// The reasons why a line is a fault to one of us alone. Each stands in docs/reference/dnsmasq.md.
+// The reasons why only one of dnsmasq and node-dns rejects a line. Each is documented in
+// docs/reference/dnsmasq.md.
 const (
 	hostName   = "a server is an address"
 	noPort     = "port 0 and source ports are refused"
@@ -56,13 +57,13 @@ const (
 	unchecked  = "what has no effect is not checked"
 )
 
-// TestLinesLikeDnsmasq has dnsmasq's own --test and us read the same lines: what is a fault to one is one to the other, on
-// the same line.
+// TestLinesLikeDnsmasq compares dnsmasq's own --test with our parser: both find the same faults on
+// the same lines.
 func TestLinesLikeDnsmasq(t *testing.T) {
 	lab.NeedPrograms(t, "dnsmasq")
 	rows := []struct {
 		text string
-		why  string // why they differ; "": they do not
+		why  string // why they differ; "" if they agree
 	}{
 		{"server=1.2.3.4\r\n", ""},
 		{"  server = 1.2.3.4  \n", ""},
@@ -274,7 +275,8 @@ func TestLinesLikeDnsmasq(t *testing.T) {
 
 func itoa(n int) string { return string(rune('0' + n)) }
 
-// TestKnowsAllOptions: what dnsmasq's --help lists is known here, and what takes an argument there does so here.
+// TestKnowsAllOptions: every option of dnsmasq --help is known here, and takes an argument here if
+// it does there.
 func TestKnowsAllOptions(t *testing.T) {
 	lab.NeedPrograms(t, "dnsmasq")
 	out, err := exec.Command("dnsmasq", "--help").Output()
@@ -286,11 +288,11 @@ func TestKnowsAllOptions(t *testing.T) {
 		found++
 		known, ok := words[m[1]]
 		if !ok {
-			t.Errorf("%s is not known", m[1])
+			t.Errorf("%s is unknown", m[1])
 			continue
 		}
 		if m[1] == "no-daemon" || m[1] == "help" || m[1] == "version" || m[1] == "test" {
-			continue // of the command line
+			continue // only for the command line
 		}
 		path := filepath.Join(t.TempDir(), "x.conf")
 		accepts := func(text string) string {
@@ -301,18 +303,18 @@ func TestKnowsAllOptions(t *testing.T) {
 			return string(out)
 		}
 		if got := strings.Contains(accepts(m[1]+"\n"), "missing parameter"); got != (known.argument == valued) {
-			t.Errorf("%s: that it must have an argument is %v in dnsmasq", m[1], got)
+			t.Errorf("%s: in dnsmasq it requires an argument: %v", m[1], got)
 		}
 		if got := strings.Contains(accepts(m[1]+"=x\n"), "extraneous parameter"); got != (known.argument == bare) {
-			t.Errorf("%s: that it must have no argument is %v in dnsmasq", m[1], got)
+			t.Errorf("%s: in dnsmasq it forbids an argument: %v", m[1], got)
 		}
 	}
 	if found < 150 {
-		t.Errorf("only %d options in --help", found)
+		t.Errorf("got only %d options in --help", found)
 	}
 }
 
-// TestFaults: every fault of every file with file, line and column.
+// TestFaults: every fault in every file has its file, line and column.
 func TestFaults(t *testing.T) {
 	root := tree(t, map[string]string{
 		"etc/dnsmasq.conf": "no-resolve\n  server=10.0.0.1#x\ncache-size = many\nconf-dir=/etc/dnsmasq.d,*.conf\nconf-file=/etc/nosuch\naddress=/a\n" +
@@ -324,7 +326,7 @@ func TestFaults(t *testing.T) {
 	golden.Check(t, "testdata/faults.golden", strings.ReplaceAll(err.Error(), root, "")+"\n")
 }
 
-// TestFiles: which files are read, and in which order.
+// TestFiles: which files are read, in which order.
 func TestFiles(t *testing.T) {
 	rows := []struct {
 		name  string
@@ -356,16 +358,16 @@ func TestFiles(t *testing.T) {
 			}
 			got := strings.ReplaceAll(strings.Join(config.Files, " "), root+"/etc/", "")
 			if got != row.want {
-				t.Errorf("read %q, want %q", got, row.want)
+				t.Errorf("got files %q, want %q", got, row.want)
 			}
 			if len(config.Servers) > 0 {
-				t.Errorf("the hand-over was read: %v", config.Servers)
+				t.Errorf("our own file was read: %v", config.Servers)
 			}
 		})
 	}
 }
 
-// TestServers: what server=, local=, rev-server= and address= say.
+// TestServers covers server=, local=, rev-server= and address=.
 func TestServers(t *testing.T) {
 	config, err := load(t, `server=10.0.0.1
 server=/a.example/b.example/10.0.0.2#5353@eth1
@@ -397,11 +399,11 @@ server=/"f".example/10.0.0.6 # why
 		t.Error(diff)
 	}
 	if len(config.Aside) != 1 || config.Aside[0].Place.Line != 9 {
-		t.Errorf("aside: %v", config.Aside)
+		t.Errorf("got aside %v, want none", config.Aside)
 	}
 }
 
-// TestPage: docs/reference/dnsmasq.md has each option where it belongs.
+// TestPage: docs/reference/dnsmasq.md lists each option in the right section.
 func TestPage(t *testing.T) {
 	data, err := os.ReadFile(page)
 	if err != nil {
@@ -426,18 +428,19 @@ func TestPage(t *testing.T) {
 		case known.met != "":
 			met = append(met, name)
 		case !regexp.MustCompile("`" + name + "[`=]").Match(data):
-			t.Errorf("%s does not name %s, which is followed", page, name)
+			t.Errorf("%s does not list %s, which has an effect", page, name)
 		}
 	}
 	if diff := cmp.Diff(aside, names("## What is known, and not followed")); diff != "" {
 		t.Errorf("not followed: -words +%s\n%s", page, diff)
 	}
 	if diff := cmp.Diff(met, names("## What is so anyway")); diff != "" {
-		t.Errorf("so anyway: -words +%s\n%s", page, diff)
+		t.Errorf("always the case: -words +%s\n%s", page, diff)
 	}
 }
 
-// TestAside: what has no effect is told of, each option once or as often as it stands there, and nothing else is.
+// TestAside: each option without effect is reported, once or for each occurrence, and no other
+// option is.
 func TestAside(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(words)) {
 		known := words[name]
@@ -447,15 +450,16 @@ func TestAside(t *testing.T) {
 		}
 		config, _ := load(t, text+"\n")
 		if (len(config.Aside) == 1) != (known.aside != "") && name != "host-record" && name != "ptr-record" {
-			t.Errorf("%s: aside %v", name, config.Aside)
+			t.Errorf("%s: got aside %v", name, config.Aside)
 		}
 		if known.aside == "" && known.met == "" && known.argument != bare && readerOf(name) == nil && config.Number(name) != 1 {
-			t.Errorf("%s: neither read nor a number", name)
+			t.Errorf("%s: neither has a reader nor is a number", name)
 		}
 	}
 }
 
-// FuzzText: whatever a file holds, faults are within it, and what was understood is understood again.
+// FuzzText: for any file, the positions of faults are within it, and rendered rules parse to the
+// same rules.
 func FuzzText(f *testing.F) {
 	for _, seed := range []string{"server=/a/10.0.0.1#53@eth0\n", "address=/a/#/1.1.1.1\n", "cname=a,b,60\ncname=b,a", "host-record=a,::1,9", "txt-record=a,\"b,\\\"c\" # d", "rev-server=10.0.0.0/9,#", "\"", "srv-host=_a._b,c,1,2,3", "domain=a\nexpand-hosts", "alias=1.1.1.1-1.1.1.9,2.2.2.0,255.255.255.0", "dns-rr=a.b,51,00:1", "caa-record=a,0,issue,b", "naptr-record=a,1,2,s,x,y,z"} {
 		f.Add(seed)
@@ -474,10 +478,10 @@ func FuzzText(f *testing.F) {
 		lines := strings.Count(text, "\n") + 1
 		for _, fault := range faults {
 			if fault.Line < 1 || fault.Line > lines || fault.Column < 1 || fault.Column > maxLine+1 {
-				t.Errorf("%v in %d lines", fault, lines)
+				t.Errorf("got fault %v in a file of %d lines", fault, lines)
 			}
 			if strings.ContainsFunc(fault.Error(), func(r rune) bool { return r < ' ' || r == 0x7f }) {
-				t.Errorf("control characters in %q", fault.Error())
+				t.Errorf("got control characters in %q", fault.Error())
 			}
 		}
 		var rendered strings.Builder
@@ -495,7 +499,8 @@ func FuzzText(f *testing.F) {
 	})
 }
 
-// TestReader: what has not changed is not read again, and every change is seen, one in the tick of the last too.
+// TestReader: unchanged files are not read again, and every change is detected, even within the
+// same clock tick.
 func TestReader(t *testing.T) {
 	root := tree(t, map[string]string{"etc/dnsmasq.d/a.conf": "addn-hosts=/etc/more\nserver=192.0.2.1\n"})
 	r := NewReader(DefaultPaths(root))
@@ -518,11 +523,11 @@ func TestReader(t *testing.T) {
 	} {
 		put(change.name, change.text)
 		if got := look(); got != change.want {
-			t.Errorf("after %s: %s, want %s", change.name, got, change.want)
+			t.Errorf("after %s: got %s, want %s", change.name, got, change.want)
 		}
 	}
 	if r.stampsOf(time.Now()) != "" {
-		t.Error("files that were just written count as settled")
+		t.Error("files that were just written count as unchanged")
 	}
 	r.stamps = r.stampsOf(time.Now().Add(time.Hour))
 	if later := r.stampsOf(time.Now().Add(2 * time.Hour)); r.stamps == "" || later != r.stamps {
@@ -530,18 +535,18 @@ func TestReader(t *testing.T) {
 	}
 	put("etc/more", "192.0.2.9 more.example\n192.0.2.8 other.example\n")
 	if r.stampsOf(time.Now().Add(2*time.Hour)) == r.stamps {
-		t.Error("a change is not seen")
+		t.Error("a change was not detected")
 	}
 }
 
-// TestFollowed: the options that are neither set aside nor met anyway; the daemon's tests have a row for each.
+// TestFollowed: the options that are effective here. The daemon's tests have a row for each.
 func TestFollowed(t *testing.T) {
 	if got := len(Followed()); got < 40 {
-		t.Errorf("only %d are followed", got)
+		t.Errorf("got only %d effective options", got)
 	}
 }
 
-// TestLogQueries: of its words one says more, and dnsmasq takes any other without one.
+// TestLogQueries: one of its arguments has a meaning, and dnsmasq ignores all others.
 func TestLogQueries(t *testing.T) {
 	for text, want := range map[string][2]bool{
 		"":                                 {},
@@ -554,7 +559,7 @@ func TestLogQueries(t *testing.T) {
 	} {
 		config, err := load(t, text)
 		if got := [2]bool{config.Has("log-queries"), config.LogExtra}; err != nil || got != want {
-			t.Errorf("%q: %v %v, expected %v", text, got, err, want)
+			t.Errorf("%q: got %v %v, want %v", text, got, err, want)
 		}
 	}
 }

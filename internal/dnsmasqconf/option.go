@@ -13,7 +13,7 @@ import (
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
 
-// Followed are the options that have an effect here, sorted.
+// Followed returns the options that have an effect here, sorted.
 func Followed() []string {
 	var names []string
 	for name, known := range words {
@@ -25,7 +25,7 @@ func Followed() []string {
 	return names
 }
 
-// option takes one option over. word stands at begin, the argument at l.at.
+// option applies one option. word starts at begin, the argument at l.at.
 func (l *loader) option(name, text string, has bool, begin position) {
 	known, ok := words[name]
 	if !ok {
@@ -75,10 +75,10 @@ func (l *loader) setAside(name, why string) {
 	l.config.Aside = append(l.config.Aside, Aside{name, l.place(), why})
 }
 
-// maxMinCacheTTL is dnsmasq's bound of min-cache-ttl, in seconds.
+// maxMinCacheTTL is dnsmasq's limit of min-cache-ttl, in seconds.
 const maxMinCacheTTL = 3600
 
-// number reads a number as atoi(3) does, but for texts that are none.
+// number parses a number like atoi(3), except that invalid texts are faults.
 func (l *loader) number(name, text string) {
 	n, err := strconv.ParseUint(shown(text), 10, 63)
 	if err != nil && !errors.Is(err, strconv.ErrRange) {
@@ -92,7 +92,7 @@ func (l *loader) number(name, text string) {
 	l.config.Numbers[name] = int(n)
 }
 
-// list splits at commas, and takes blanks off each part.
+// list splits at commas and trims blanks from each part.
 func list(text string) []string {
 	parts := strings.Split(text, ",")
 	for i, part := range parts {
@@ -116,7 +116,7 @@ func readConfDir(l *loader, name, text string) {
 	l.include(name, l.dir(l.path(shown(strings.Trim(dir, " ")))+shown(suffixes)))
 }
 
-// include makes what cannot be read a fault of the line that names it.
+// include turns a read error into a fault of the line that names the file.
 func (l *loader) include(name string, err error) {
 	if err == nil {
 		return

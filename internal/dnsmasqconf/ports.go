@@ -2,23 +2,24 @@ package dnsmasqconf
 
 import "fmt"
 
-// Ports are the UDP ports that upstreams are asked from, the first and the last. The zero value: the files say none.
+// Ports is the range of UDP source ports for queries to upstreams. The zero value means that no
+// file sets it.
 type Ports struct{ Low, High uint16 }
 
-// The bounds of min-port and max-port where the files say none. Ports below 1024 are those of services: a min-port below adds
-// none of these.
+// The defaults of min-port and max-port. Ports below 1024 belong to services and are never used,
+// even with a lower min-port.
 const (
 	lowestSource  = 1024
 	highestSource = 65535
 )
 
-// fewestSources are as many as add 10 bits to the 16 of a message's ID, which whoever forges a response must guess. dnsmasq
-// goes down to one (CVE-2008-1447).
+// fewestSources adds 10 bits to the 16 bits of a message ID, which an attacker must guess to forge
+// a response. dnsmasq allows a single port (CVE-2008-1447).
 const fewestSources = 1024
 
-// checkPorts puts min-port and max-port together. A min-port of 1024, which OpenShift set on every node, says nothing: what
-// the kernel picks is never below (ip_local_port_range does not overlap the ports below ip_unprivileged_port_start,
-// ip-sysctl.rst).
+// checkPorts combines min-port and max-port. A min-port of 1024, which OpenShift set on every node,
+// has no effect: the kernel never picks a lower port (ip_local_port_range does not overlap the
+// ports below ip_unprivileged_port_start, ip-sysctl.rst).
 func (l *loader) checkPorts() {
 	low := max(l.config.Number("min-port"), lowestSource)
 	high := l.config.Number("max-port")

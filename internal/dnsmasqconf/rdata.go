@@ -13,17 +13,18 @@ import (
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
 
-// A Record is a record of any type: dns-rr, caa-record or naptr-record.
+// A Record is a record of any type, from dns-rr, caa-record or naptr-record.
 type Record struct {
 	Name  dnsname.Name
 	RR    dns.RR // without owner and TTL; read-only
 	Place Place
 }
 
-// newRR reads the octets of a record. Those that are none of the type would be a response that no client can read.
+// newRR parses the octets of a record. Octets that are invalid for the type would make a response
+// that no client can parse.
 func newRR(rrtype uint16, data []byte) (dns.RR, error) {
 	if len(data) == 0 {
-		// package dns takes a known type without octets for what an update deletes (RFC 2136).
+		// Package dns takes a known type without octets for a deletion in an update (RFC 2136).
 		return &dns.RFC3597{Hdr: dns.RR_Header{Name: ".", Rrtype: rrtype, Class: dns.ClassINET}}, nil
 	}
 	header := dns.RR_Header{Name: ".", Rrtype: rrtype, Class: dns.ClassINET, Rdlength: uint16(len(data))}
@@ -34,8 +35,8 @@ func newRR(rrtype uint16, data []byte) (dns.RR, error) {
 	return rr, err
 }
 
-// readRR reads dns-rr=NAME,TYPE[,OCTETS]: the type as a number, the octets in hexadecimal, with colons, hyphens or blanks
-// between them or without.
+// readRR parses dns-rr=NAME,TYPE[,OCTETS]: the type as a number, the octets in hexadecimal,
+// optionally separated by colons, hyphens or blanks.
 func readRR(l *loader, option, text string) {
 	parts := list(text)
 	name, ok := l.name(option, parts[0])
@@ -68,7 +69,8 @@ func (l *loader) addRecord(option string, name dnsname.Name, rrtype uint16, data
 	l.config.Records = append(l.config.Records, Record{name, rr, l.place()})
 }
 
-// octets reads what dnsmasq's parse_hex does: in each run of digits two are an octet, the last may be one alone.
+// octets parses like dnsmasq's parse_hex: in each run of digits two form an octet, and the last may
+// be a single digit.
 func octets(text string) (data []byte, err error) {
 	for _, run := range strings.FieldsFunc(text, func(r rune) bool { return r == ':' || r == '-' || r == ' ' }) {
 		if len(run)%2 == 1 {
@@ -83,7 +85,7 @@ func octets(text string) (data []byte, err error) {
 	return data, nil
 }
 
-// readCAA reads caa-record=NAME,FLAGS,TAG,VALUE (RFC 8659 section 4).
+// readCAA parses caa-record=NAME,FLAGS,TAG,VALUE (RFC 8659 section 4).
 func readCAA(l *loader, option, text string) {
 	parts := list(text)
 	name, ok := l.name(option, parts[0])
@@ -99,7 +101,8 @@ func readCAA(l *loader, option, text string) {
 	l.addRecord(option, name, dns.TypeCAA, data)
 }
 
-// readNAPTR reads naptr-record=NAME,ORDER,PREFERENCE,FLAGS,SERVICE,REGEXP[,REPLACEMENT] (RFC 3403 section 4).
+// readNAPTR parses naptr-record=NAME,ORDER,PREFERENCE,FLAGS,SERVICE,REGEXP[,REPLACEMENT] (RFC 3403
+// section 4).
 func readNAPTR(l *loader, option, text string) {
 	parts := list(text)
 	name, ok := l.name(option, parts[0])

@@ -9,19 +9,19 @@ import (
 	"time"
 )
 
-// A Reader reads the files again only when one of them may have changed: hosts files of 200,000 names take 0.2 s. It belongs
-// to one goroutine.
+// A Reader reads the files again only if one of them may have changed, because hosts files with
+// 200,000 names take 0.2 s. It belongs to one goroutine.
 type Reader struct {
 	paths  Paths
 	config Config
 	err    error
-	stamps string // of what config is; "": it is to be read again
+	stamps string // the stamps of config; "" forces a new read
 }
 
 // NewReader returns a Reader that has read nothing yet.
 func NewReader(paths Paths) *Reader { return &Reader{paths: paths} }
 
-// Load is Load, or what that returned last.
+// Load is the function Load, but returns its last result if no file has changed.
 func (r *Reader) Load() (Config, error) {
 	if r.stamps != "" && r.stampsOf(time.Now()) == r.stamps {
 		return r.config, r.err
@@ -32,12 +32,13 @@ func (r *Reader) Load() (Config, error) {
 	return r.config, r.err
 }
 
-// tick is how long a file may have its old times though it is written: those of the kernel go by its clock's ticks of up to
-// 10 ms, those of a network file system by seconds.
+// tick is how long a written file may keep its old times. The kernel's timestamps have the
+// resolution of its clock tick, at most 10 ms. Those of a network file system may have a resolution
+// of seconds.
 const tick = 2 * time.Second
 
-// stampsOf tells the files and directories apart from all that they were and will be; "" where one has changed just now, and
-// may again in the same tick.
+// stampsOf returns a text that identifies the present state of the files and directories. It is ""
+// if one has changed just now and may change again in the same tick.
 func (r *Reader) stampsOf(now time.Time) string {
 	var all strings.Builder
 	usual := []string{r.paths.Conf, r.paths.Dir, r.paths.Hosts}

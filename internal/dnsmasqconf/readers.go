@@ -13,7 +13,7 @@ import (
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
 
-// readerOf returns how an option's argument is read; nil: it is a number.
+// readerOf returns the parser of an option's argument; nil means a number.
 func readerOf(name string) func(l *loader, name, text string) {
 	switch name {
 	case "server", "local":
@@ -69,7 +69,7 @@ func readerOf(name string) func(l *loader, name, text string) {
 	case "edns-packet-max":
 		return readPacketMax
 	case "log-queries":
-		return func(l *loader, name, text string) { // 2.90 takes any word, and knows this one; later ones know more
+		return func(l *loader, name, text string) { // 2.90 accepts any word and knows only this one; later versions know more
 			l.config.Flags[name], l.config.LogExtra = true, l.config.LogExtra || text == "extra"
 		}
 	case "conf-file":
@@ -80,17 +80,18 @@ func readerOf(name string) func(l *loader, name, text string) {
 	return nil
 }
 
-// readPort reads a port, 0 too.
+// readPort parses a port; 0 is allowed.
 func readPort(l *loader, name, text string) {
 	if port, ok := l.uint16(name, shown(text), 0); ok {
 		l.config.Numbers[name] = int(port)
 	}
 }
 
-// byDefaultStale is how long use-stale-cache without a number has an answer used after its TTL, in seconds.
+// byDefaultStale is how long after its TTL an answer is used with use-stale-cache without a number,
+// in seconds.
 const byDefaultStale = 24 * 60 * 60
 
-// readStale: 0 stands for no bound.
+// readStale parses the time limit; 0 means no limit.
 func readStale(l *loader, name, text string) {
 	if text == "" {
 		l.config.Numbers[name] = byDefaultStale
@@ -101,15 +102,16 @@ func readStale(l *loader, name, text string) {
 	}
 }
 
-// readListenPort: 0 is what who has dnsmasq serve DHCP beside node-dns writes.
+// readListenPort parses port=. Admins set 0 if dnsmasq serves DHCP next to node-dns.
 func readListenPort(l *loader, name, text string) {
 	if readPort(l, name, text); l.config.Number(name) == 0 {
 		l.setAside(name, "0 turns off dnsmasq's own DNS, beside which node-dns serves")
 	}
 }
 
-// The bounds of edns-packet-max, in octets: what every client takes (RFC 1035 section 4.2.1), and what came of larger ones
-// before 2020: fragments, which firewalls drop, and which can be forged (RFC 9715).
+// Limits of edns-packet-max, in octets. Every client accepts the lower one (RFC 1035 section
+// 4.2.1). Sizes up to the upper one were used before 2020, but lead to fragments, which firewalls
+// drop and attackers can forge (RFC 9715).
 const (
 	smallestUDP = 512
 	largestUDP  = 4096
@@ -173,7 +175,7 @@ func readListen(l *loader, name, text string) {
 	}
 }
 
-// readRebindOK reads /a/b/, or one domain.
+// readRebindOK parses /a/b/, or one domain.
 func readRebindOK(l *loader, name, text string) {
 	for _, part := range strings.Split(strings.Trim(text, "/"), "/") {
 		if domain, ok := l.suffix(name, part); ok {
@@ -182,7 +184,7 @@ func readRebindOK(l *loader, name, text string) {
 	}
 }
 
-// readDomain takes the domain for all names; one for a network is for DHCP.
+// readDomain accepts the domain for all names. A domain for a network is for DHCP.
 func readDomain(l *loader, name, text string) {
 	parts := list(text)
 	switch {
@@ -197,7 +199,7 @@ func readDomain(l *loader, name, text string) {
 	}
 }
 
-// domain reads a name, as parseDomain; suffix as parseSuffix.
+// domain parses a name with parseDomain, and suffix with parseSuffix.
 func (l *loader) domain(option, text string) (dnsname.Name, bool) {
 	return l.parsed(option, text, parseDomain)
 }
@@ -214,8 +216,8 @@ func (l *loader) parsed(option, text string, parse func(string) (dnsname.Name, e
 	return name, err == nil
 }
 
-// readServer reads what ParseRules does, but that // in a file stands for names without dots, and an empty argument, which is
-// what a script with an empty list writes, for nothing.
+// readServer parses what ParseRules does, with two differences. In a file // stands for names
+// without dots. An empty argument has no effect: scripts with an empty list write it.
 func readServer(l *loader, name, text string) {
 	if text == "" {
 		l.setAside(name, "it names no server")
@@ -228,9 +230,9 @@ func readServer(l *loader, name, text string) {
 	l.addRules(name, server, domains)
 }
 
-// split cuts /a/b/rest. No domains: all names.
+// split splits /a/b/rest. No domains means all names.
 func (l *loader) split(name, text string) (domains []string, rest string, ok bool) {
-	text = shown(text) // a slash in quotes divides too
+	text = shown(text) // a slash in quotes also separates
 	if !strings.HasPrefix(text, "/") {
 		return nil, text, true
 	}
@@ -267,7 +269,8 @@ func (l *loader) addRules(name, server string, domains []string) {
 	}
 }
 
-// readRevServer reads NETWORK[/bits],server: the servers of a reverse zone. A length between labels makes several of them.
+// readRevServer parses NETWORK[/bits],server: the servers of a reverse zone. A prefix length
+// between two labels gives several zones.
 func readRevServer(l *loader, name, text string) {
 	network, server, _ := strings.Cut(text, ",")
 	network = shown(strings.TrimSpace(network))
@@ -286,7 +289,8 @@ func readRevServer(l *loader, name, text string) {
 	l.addRules(name, shown(strings.TrimSpace(server)), domains)
 }
 
-// readAddress reads address=/a/b/IP. Without an address the names of the domains do not exist; # stands for 0.0.0.0 and ::.
+// readAddress parses address=/a/b/IP. Without an address the names of the domains do not exist. #
+// stands for 0.0.0.0 and ::.
 func readAddress(l *loader, name, text string) {
 	domains, value, ok := l.split(name, text)
 	if !ok {

@@ -11,7 +11,7 @@ import (
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
 
-// name reads the name of a record: one that there can be, not the root.
+// name parses the name of a record: a valid name other than the root.
 func (l *loader) name(option, text string) (dnsname.Name, bool) {
 	name, err := parseDomain(text)
 	switch {
@@ -24,7 +24,7 @@ func (l *loader) name(option, text string) (dnsname.Name, bool) {
 	return name, err == nil
 }
 
-// uint16 reads a number of a record; "": the default.
+// uint16 parses a number of a record; "" gives the default.
 func (l *loader) uint16(option, text string, byDefault uint16) (uint16, bool) {
 	if text == "" {
 		return byDefault, true
@@ -41,8 +41,8 @@ func ttl(text string) (int, bool) {
 	return int(n), err == nil
 }
 
-// readHost reads host-record=NAME,…,IP,…,TTL. A number alone is the TTL, wherever it stands. Of several
-// addresses of a family the last counts.
+// readHost parses host-record=NAME,…,IP,…,TTL. A lone number is the TTL at any position. The last
+// address of each family counts.
 func readHost(l *loader, option, text string) {
 	host := Host{TTL: Unset, Place: l.place()}
 	for _, part := range list(text) {
@@ -69,7 +69,7 @@ func readHost(l *loader, option, text string) {
 	}
 }
 
-// readCNAME reads cname=ALIAS,…,TARGET[,TTL].
+// readCNAME parses cname=ALIAS,…,TARGET[,TTL].
 func readCNAME(l *loader, option, text string) {
 	parts := list(text)
 	c := CNAME{TTL: Unset, Place: l.place()}
@@ -102,7 +102,7 @@ func readCNAME(l *loader, option, text string) {
 	}
 }
 
-// checkAliases leaves out the aliases that lead in a circle.
+// checkAliases removes aliases that form a loop.
 func (l *loader) checkAliases() {
 	next := map[dnsname.Name]dnsname.Name{}
 	for _, c := range l.config.CNAMEs {
@@ -125,7 +125,7 @@ func (l *loader) checkAliases() {
 	l.config.CNAMEs = kept
 }
 
-// readText reads txt-record=NAME,text,…; each text is a string of its own.
+// readText parses txt-record=NAME,text,…; each text is a separate string.
 func readText(l *loader, option, text string) {
 	parts := list(text)
 	name, ok := l.name(option, parts[0])
@@ -145,7 +145,7 @@ func readText(l *loader, option, text string) {
 	l.config.Texts = append(l.config.Texts, Text{name, texts, l.place()})
 }
 
-// field is one of the parts, "" where there are fewer.
+// field returns one of the parts, or "" if there are fewer.
 func field(parts []string, i int) string {
 	if i < len(parts) {
 		return parts[i]
@@ -153,7 +153,7 @@ func field(parts []string, i int) string {
 	return ""
 }
 
-// readSRV reads srv-host=_SERVICE._PROTOCOL[.DOMAIN][,TARGET[,PORT[,PRIORITY[,WEIGHT]]]].
+// readSRV parses srv-host=_SERVICE._PROTOCOL[.DOMAIN][,TARGET[,PORT[,PRIORITY[,WEIGHT]]]].
 func readSRV(l *loader, option, text string) {
 	parts := list(text)
 	var s SRV
@@ -183,7 +183,7 @@ func readSRV(l *loader, option, text string) {
 	l.config.SRVs = append(l.config.SRVs, s)
 }
 
-// readPTR reads ptr-record=NAME[,TARGET].
+// readPTR parses ptr-record=NAME[,TARGET].
 func readPTR(l *loader, option, text string) {
 	parts := list(text)
 	name, ok := l.name(option, parts[0])
@@ -199,7 +199,7 @@ func readPTR(l *loader, option, text string) {
 	}
 }
 
-// readMX reads mx-host=NAME[,TARGET[,PREFERENCE]]. mx-target is kept as the one of no name.
+// readMX parses mx-host=NAME[,TARGET[,PREFERENCE]]. mx-target is stored as an MX without a name.
 func readMX(l *loader, option, text string) {
 	parts := list(text)
 	name, ok := l.name(option, parts[0])

@@ -8,25 +8,28 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
-// Kind is what is done with the names of a domain.
+// Kind says how the names of a domain are answered.
 type Kind int
 
 const (
-	Ask      Kind = iota // they are asked of servers
-	Local                // they are answered from what is known here, or do not exist
-	Standard             // they are asked of the servers for all names, although a shorter domain has its own
+	Ask      Kind = iota // by the rule's servers
+	Local                // from local records only; other names do not exist
+	Standard             // by the servers for all names, although a shorter domain has other ones
 )
 
-// A Rule is what a server= option, or a text of SetDomainServers, says of one of its domains.
+// A Rule is the meaning of a server= option, or of a text of SetDomainServers, for one of its
+// domains.
 type Rule struct {
-	Domain dnsname.Name // and all below it; the root: all names
-	// Plain is for names without dots alone, server=//IP of a file. Domain is the root then.
+	Domain dnsname.Name // including all names below it; the root means all names
+	// Plain limits the rule to names without dots, as with server=//IP in a file. Domain is then
+	// the root.
 	Plain  bool
 	Kind   Kind
-	Server nameserver.Server // of Kind Ask
+	Server nameserver.Server // if Kind is Ask
 }
 
-// String is the rule as SetDomainServers takes it: "10.0.0.1", "/corp.example/10.0.0.1#5353", "/lab.example/", "/x.example/#".
+// String returns the rule in the syntax of SetDomainServers: "10.0.0.1",
+// "/corp.example/10.0.0.1#5353", "/lab.example/", "/x.example/#".
 func (r Rule) String() string {
 	what := r.Server.Dnsmasq()
 	switch r.Kind {
@@ -44,15 +47,16 @@ func (r Rule) String() string {
 	return what
 }
 
-// A Route is all that the rules say of one domain.
+// A Route combines all rules for one domain.
 type Route struct {
 	Domain  dnsname.Name
 	Kind    Kind
-	Servers []nameserver.Server // of Kind Ask, in the rules' order, each once
+	Servers []nameserver.Server // if Kind is Ask: in the rules' order, without duplicates
 }
 
-// Routes puts the rules together by domain, in the order in which the domains come first. Where they say different things of
-// a domain, "/domain/#" wins over servers and these over "/domain/", as in dnsmasq 2.90.
+// Routes combines the rules by domain, in the order in which the domains first occur. If they
+// differ for a domain, "/domain/#" wins over servers, and servers win over "/domain/", as in
+// dnsmasq 2.90.
 func Routes(rules []Rule) []Route {
 	var routes []Route
 	at := map[dnsname.Name]int{}

@@ -34,7 +34,7 @@ func TestRoutes(t *testing.T) {
 	}
 }
 
-// FuzzParseRules: what is taken is written as it is read, on one line.
+// FuzzParseRules: an accepted rule is rendered on one line, and parses to the same rule.
 func FuzzParseRules(f *testing.F) {
 	for _, text := range []string{"10.0.0.1#53@lo", "/a.example/b.example/10.0.0.1", "/a/", "/a/#", "//", "#", "/bücher/0.0.0.0", "/*/::1"} {
 		f.Add(text)
@@ -43,14 +43,14 @@ func FuzzParseRules(f *testing.F) {
 		rules, err := ParseRules([]string{text})
 		if err != nil {
 			if !strings.ContainsAny(text, "\n\x00") && strings.ContainsAny(err.Error(), "\n\x00") {
-				t.Errorf("error %q", err)
+				t.Errorf("got error %q", err)
 			}
 			return
 		}
 		for _, rule := range rules {
 			again, err := ParseRules([]string{rule.String()})
 			if err != nil || len(again) != 1 || again[0] != rule || strings.ContainsFunc(rule.String(), func(r rune) bool { return r <= ' ' || r > '~' }) {
-				t.Errorf("%q is read as %q, and that as %q, %v", text, rule, again, err)
+				t.Errorf("%q parses to %q, and that parses to %q, %v", text, rule, again, err)
 			}
 		}
 	})

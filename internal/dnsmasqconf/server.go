@@ -13,19 +13,20 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
-// MaxRules bounds what one call sets. OpenShift's SDN sends a handful, NetworkManager one for each server and domain of its
-// connections.
+// MaxRules bounds the rules of one call. OpenShift's SDN sends a handful, and NetworkManager sends
+// one for each server and domain of its connections.
 const MaxRules = 1000
 
-// A Refusal is what a caller is told of arguments that are not taken over: in dnsmasq's words, where it refuses them too.
+// A Refusal is the error for a caller with invalid arguments, in dnsmasq's words if dnsmasq refuses
+// them too.
 type Refusal string
 
 func (r Refusal) Error() string { return string(r) }
 
 func refuse(format string, args ...any) error { return Refusal(fmt.Sprintf(format, args...)) }
 
-// invalid is a text that is no address, or no domain. To a caller it is a Refusal, in dnsmasq's words; a fault of a file names text and
-// reason in its own.
+// invalid is an invalid address or domain. For a caller it is a Refusal in dnsmasq's words. For a
+// file, the fault takes text and why from it.
 type invalid struct {
 	what, text string
 	why        error
@@ -37,14 +38,15 @@ func (i invalid) Error() string {
 
 func (i invalid) Unwrap() error { return Refusal(i.Error()) }
 
-// The addresses that stand for no server.
+// Addresses that do not mean a server.
 var (
 	unspecified4 = netip.IPv4Unspecified()
 	broadcast    = netip.AddrFrom4([4]byte{255, 255, 255, 255})
 )
 
-// ParseRules reads texts as of dnsmasq's server= option: "10.0.0.1#5353", "/a.example/b.example/10.0.0.1", "/a.example/" and
-// "/a.example/#". An error names the first text that is none.
+// ParseRules parses texts in the syntax of dnsmasq's server= option: "10.0.0.1#5353",
+// "/a.example/b.example/10.0.0.1", "/a.example/" and "/a.example/#". An error names the first
+// invalid text.
 func ParseRules(texts []string) ([]Rule, error) {
 	var rules []Rule
 	for _, text := range texts {
@@ -68,10 +70,10 @@ func ParseRules(texts []string) ([]Rule, error) {
 	return rules, nil
 }
 
-// ErrTooMany is a bound that dnsmasq does not have.
+// ErrTooMany is the error for exceeding MaxRules, a limit that dnsmasq does not have.
 var ErrTooMany = refuse("more than %d servers and domains", MaxRules)
 
-// NewRules is what an address says of domains; "" stands for all names.
+// NewRules returns the rules of an address for domains; "" stands for all names.
 func NewRules(address string, domains []string) ([]Rule, error) {
 	rule, isNone := Rule{}, false
 	switch address {
@@ -95,7 +97,8 @@ func NewRules(address string, domains []string) ([]Rule, error) {
 	}
 	rules, err := rule.forDomains(domains)
 	if isNone {
-		// No server for all names: dnsmasq 2.90 takes that for nothing said, but in SetServersEx, where no name exists then.
+		// No server for all names: dnsmasq 2.90 ignores this, except in SetServersEx, where no name
+		// exists afterwards.
 		rules = slices.DeleteFunc(rules, func(r Rule) bool { return r.Domain.IsRoot() })
 	}
 	return rules, err
@@ -114,7 +117,8 @@ func (r Rule) forDomains(domains []string) ([]Rule, error) {
 	return rules, nil
 }
 
-// unusable says why an address is no server's. 0.0.0.0 is "no server" to dnsmasq; :: it would ask, and reach itself.
+// unusable returns why an address is not a server's, or nil. For dnsmasq 0.0.0.0 means "no server".
+// It would send queries to ::, and reach itself.
 func unusable(addr netip.Addr) error {
 	switch {
 	case addr == netip.IPv6Unspecified():
@@ -125,7 +129,7 @@ func unusable(addr netip.Addr) error {
 	return nil
 }
 
-// reasonOf leaves out what repeats the text.
+// reasonOf returns the reason without the repeated text.
 func reasonOf(err error) error {
 	for _, known := range []error{
 		nameserver.ErrAddress, nameserver.ErrZone, nameserver.ErrPort, nameserver.ErrInterface, nameserver.ErrSource, nameserver.ErrSourcePort,
@@ -137,8 +141,8 @@ func reasonOf(err error) error {
 	return err
 }
 
-// parseSuffix is parseDomain for what stands for a domain and all names below it: "*.a.example", to dnsmasq 2.86 and later all
-// names below it alone, is what "a.example" is.
+// parseSuffix is parseDomain for a domain that includes all names below it. "*.a.example", which
+// for dnsmasq 2.86 and later means only the names below, is treated like "a.example".
 func parseSuffix(text string) (dnsname.Name, error) {
 	if rest, ok := strings.CutPrefix(text, "*."); ok && rest != "" {
 		text = rest
@@ -146,8 +150,9 @@ func parseSuffix(text string) (dnsname.Name, error) {
 	return parseDomain(text)
 }
 
-// parseDomain reads a domain as dnsmasq does: dots in front count for nothing, "" and "*" are all names, and letters of other
-// scripts are written in ASCII. Its wildcards within a label ("*a.example" for all that ends in these letters) are refused.
+// parseDomain parses a domain like dnsmasq: leading dots are ignored, "" and "*" are all names, and
+// other scripts are written in ASCII. Wildcards within a label ("*a.example" for all names that end
+// in these letters) are refused.
 func parseDomain(text string) (dnsname.Name, error) {
 	text = strings.TrimLeft(text, ".")
 	if text == "" || text == "*" {
@@ -158,7 +163,7 @@ func parseDomain(text string) (dnsname.Name, error) {
 	}
 	ascii, err := idna.Lookup.ToASCII(text)
 	if err != nil || isASCII(text) {
-		ascii = text // which may have underscores
+		ascii = text // it may have underscores
 	}
 	name, err := dnsname.Parse(ascii)
 	for _, known := range []error{dnsname.ErrTooLong, dnsname.ErrLabel, dnsname.ErrCharacter} {
@@ -173,7 +178,7 @@ func isASCII(text string) bool {
 	return strings.IndexFunc(text, func(r rune) bool { return r > '~' }) < 0
 }
 
-// Printable is a text that may go into a log and a reply.
+// Printable returns a text that is safe for a log and a reply.
 func Printable(text string) string {
 	const longest = 100
 	if len(text) > longest {

@@ -6,24 +6,25 @@ import (
 	"strings"
 )
 
-// stockName is the file that openshift-ansible installs on the nodes of OpenShift 3.
+// stockName is the file that openshift-ansible installs on OpenShift 3 nodes.
 const stockName = "origin-dns.conf"
 
-// stock are the lines of openshift-ansible's origin-dns.conf.j2, from 3.4 to 3.11: option=argument, or option alone; * for
-// what the inventory and the host say. Some of them, and max-cache-ttl, are in all releases.
+// stock are the lines of openshift-ansible's origin-dns.conf.j2 from 3.4 to 3.11: option=argument,
+// or only option. * stands for values of the inventory and the host. Every release has some of
+// these lines, always including max-cache-ttl.
 var stock = []string{
 	"no-resolv", "domain-needed", "no-negcache", "neg-ttl=*", "max-cache-ttl=1", "enable-dbus", "bind-dynamic", "bind-interfaces",
 	"dns-forward-max=5000", "dns-forward-max=10000", "cache-size=5000", "cache-size=10000", "min-port=1024",
 	"except-interface=*", "listen-address=*",
 }
 
-// notOfStock is why two lines of a stock file are left out: together they have nothing remembered for more than 1 s, and
-// NXDOMAIN not at all, so that every name that a search list makes goes upstream again and again. They were there for the
-// cluster's names, which dnsmasq forwarded like all others.
+// notOfStock is why two lines of a stock file are ignored. Together they cache nothing for more
+// than 1 s, and NXDOMAIN not at all, so that every name from a search list goes upstream again and
+// again. They were meant for the cluster's names, which dnsmasq forwarded like all others.
 const notOfStock = "openshift-ansible put it into each node's file for the sake of the cluster's names, which are never remembered for long here; " +
 	"with any other line or number in it the file is yours, and obeyed"
 
-// isStock reports whether a file is openshift-ansible's own, as no admin has changed it.
+// isStock reports whether a file is openshift-ansible's own without an admin's changes.
 func isStock(name string, data []byte) bool {
 	if filepath.Base(name) != stockName {
 		return false
@@ -47,5 +48,5 @@ func isStock(name string, data []byte) bool {
 	return true
 }
 
-// leavesOut reports whether an option of a stock file has no effect.
+// leavesOut reports whether an option of a stock file is ignored.
 func leavesOut(option string) bool { return option == "max-cache-ttl" || option == "no-negcache" }

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestStock: two lines of openshift-ansible's own file have no effect, in the forms that its releases gave it; in a file that
-// somebody has changed, or in any other, they have, and it is said what they cost.
+// TestStock: two lines of openshift-ansible's own file, as its releases wrote it, have no effect.
+// In a changed file, and in any other file, they have one, and their cost is reported.
 func TestStock(t *testing.T) {
 	const (
 		v34  = "no-resolv\ndomain-needed\nno-negcache\nmax-cache-ttl=1\nenable-dbus\nbind-interfaces\nlisten-address=192.0.2.10\n"
@@ -16,7 +16,7 @@ func TestStock(t *testing.T) {
 	)
 	rows := []struct {
 		name, file, text string
-		want             string // max-cache-ttl, no-negcache, neg-ttl, what is aside, and what costs
+		want             string // max-cache-ttl, no-negcache, neg-ttl, aside and costs
 	}{
 		{"3.4", stockName, v34, "-1 false -1 no-negcache:3 max-cache-ttl:4"},
 		{"3.7", stockName, v37, "-1 false -1 no-negcache:3 max-cache-ttl:4"},
@@ -50,6 +50,6 @@ func TestStock(t *testing.T) {
 	beside := tree(t, map[string]string{"etc/dnsmasq.d/" + stockName: v37, "etc/dnsmasq.d/site.conf": "max-cache-ttl=30\nno-negcache\n"})
 	config, err := Load(DefaultPaths(beside))
 	if err != nil || config.Number("max-cache-ttl") != 30 || !strings.Contains(strings.Join(config.Costs(), ""), "site.conf:2") {
-		t.Errorf("an admin's own words beside: %v, %d, %q", err, config.Number("max-cache-ttl"), config.Costs())
+		t.Errorf("with an admin's own file: got %v, %d, %q", err, config.Number("max-cache-ttl"), config.Costs())
 	}
 }

@@ -1,15 +1,16 @@
 package dnsmasqconf
 
-// Options are the switches that dnsmasq has in its files and over D-Bus. The zero Options: all are off.
+// Options are the switches that dnsmasq has in its files and over D-Bus. In the zero Options all
+// are off.
 type Options struct {
 	FilterA      bool `json:"filterA,omitempty"`      // no A records in answers
 	FilterAAAA   bool `json:"filterAAAA,omitempty"`   // no AAAA records in answers
-	FilterWin2K  bool `json:"filterWin2K,omitempty"`  // what Windows asks for all the time is not asked upstream: SOA, SRV, ANY
-	BogusPrivate bool `json:"bogusPrivate,omitempty"` // names of private addresses are not asked upstream
-	Localise     bool `json:"localise,omitempty"`     // of a known name's addresses those on the client's network are given
+	FilterWin2K  bool `json:"filterWin2K,omitempty"`  // do not forward Windows' frequent queries: SOA, SRV, ANY
+	BogusPrivate bool `json:"bogusPrivate,omitempty"` // do not forward reverse lookups of private addresses
+	Localise     bool `json:"localise,omitempty"`     // of a local name's addresses, return those on the client's network
 }
 
-// Words are dnsmasq's names of the options that are on.
+// Words returns dnsmasq's names of the options that are on.
 func (o Options) Words() []string {
 	words := []string{}
 	for _, option := range []struct {

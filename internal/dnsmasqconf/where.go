@@ -7,8 +7,9 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 )
 
-// Where is the place that first says something of a name: that it has a record, or an address of its domain, of which the longest
-// counts. It looks at everything, and is for people who ask. ok is false where nothing is said.
+// Where returns the first place that sets a record for a name, or an address for its domain, of
+// which the longest counts. It searches everything, so it is only for explanations to people. ok is
+// false if there is none.
 func (c Config) Where(name dnsname.Name) (place Place, ok bool) {
 	for _, h := range c.Hosts {
 		back := func(addr netip.Addr) bool { return dnsname.Reverse(addr) == name }
@@ -31,7 +32,7 @@ func (c Config) Where(name dnsname.Name) (place Place, ok bool) {
 	return Place{}, false
 }
 
-// named is a name that has a record.
+// named is a name with a record.
 type named struct {
 	name  dnsname.Name
 	place Place

@@ -8,7 +8,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 )
 
-// TestWhere: each kind of record says where it is from.
+// TestWhere: each kind of record has its place.
 func TestWhere(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
@@ -39,7 +39,7 @@ address=//192.0.2.10
 	}
 	for _, test := range []struct {
 		name string
-		file string // "": nobody says anything
+		file string // "" if there is no place
 		line int
 	}{
 		{"seven.corp", hosts, 2},
@@ -59,7 +59,7 @@ address=//192.0.2.10
 	} {
 		place, ok := config.Where(dnsname.MustParse(test.name))
 		if want := (Place{test.file, test.line}); ok != (test.file != "") || place != want {
-			t.Errorf("%s: %v, want %v", test.name, place, want)
+			t.Errorf("%s: got %v, want %v", test.name, place, want)
 		}
 	}
 }

@@ -1,6 +1,6 @@
 package dnsmasqconf
 
-// argument says whether an option has one.
+// argument says whether an option takes an argument.
 type argument int
 
 const (
@@ -12,19 +12,19 @@ const (
 // word is an option of dnsmasq.
 type word struct {
 	argument argument
-	once     bool   // dnsmasq does not start when it is there twice
-	aside    string // why it has no effect here; "": it is followed
-	met      string // why what it says is so anyway; such an option is not told of
+	once     bool   // dnsmasq does not start if it occurs twice
+	aside    string // why it has no effect here; "" if it does
+	met      string // why it always applies here; such an option is not reported
 }
 
-// What node-dns does not do at all.
+// Features that node-dns does not have.
 const (
 	dhcp           = "DHCP is not node-dns's: the package dnsmasq serves it beside node-dns, with port=0"
 	tftp           = "TFTP is not node-dns's: the package dnsmasq serves it beside node-dns, with port=0"
 	advertisements = "router advertisements are not node-dns's: the package dnsmasq, with port=0, or radvd sends them"
 )
 
-// words are all options of dnsmasq 2.90, as its --help and --test know them.
+// words are all options of dnsmasq 2.90, according to its --help and --test.
 var words = map[string]word{
 	"add-cpe-id":                {argument: valued, once: true, aside: "clients are never told of to upstreams"},
 	"add-mac":                   {argument: either, aside: "clients are never told of to upstreams"},

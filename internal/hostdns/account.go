@@ -13,7 +13,8 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/atomicfile"
 )
 
-// daemonAccount is the user that the daemon runs as, and its group; false: they do not exist, and these are nobody's.
+// daemonAccount returns the user and group ID that the daemon runs as. If they do not exist, ok is
+// false and the IDs are those of nobody.
 func daemonAccount(root string) (user, group int, ok bool) {
 	const name, nobody = "node-dns", 65534
 	user, hasUser := account(root, "/etc/passwd", name)
@@ -24,8 +25,8 @@ func daemonAccount(root string) (user, group int, ok bool) {
 	return user, group, true
 }
 
-// account is a user's or a group's number; false: there is none of that name. file is /etc/passwd or /etc/group below root:
-// systemd-sysusers(8) puts ours there.
+// account looks up the ID of a user or group in file, which is /etc/passwd or /etc/group below
+// root. systemd-sysusers(8) adds the daemon's there. ok is false if the name does not exist.
 func account(root, file, name string) (id int, ok bool) {
 	data, err := os.ReadFile(filepath.Join("/", root, file))
 	if err != nil {
@@ -43,8 +44,8 @@ func account(root, file, name string) (id int, ok bool) {
 	return 0, false
 }
 
-// readableBy reports whether a user may read all of these files; one that does not exist he need not. It asks the kernel, in
-// the user's name. It takes root to ask.
+// readableBy reports whether a user may read all of these files. Missing files do not count. It
+// asks the kernel with the user's credentials, which only root can do.
 func readableBy(uid, gid int, paths []string) (readable bool, err error) {
 	err = atomicfile.WithRights(uid, gid, func() {
 		readable = !slices.ContainsFunc(paths, func(path string) bool {

@@ -13,48 +13,54 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/atomicfile"
 )
 
-// Verdict says what a run did with /etc/resolv.conf.
+// Verdict is what a run did with /etc/resolv.conf.
 type Verdict string
 
 const (
-	Written  Verdict = "written"  // it points at this node now
-	Kept     Verdict = "same"     // it was right already
-	Waiting  Verdict = "waiting"  // it will, once the local nameserver answers
-	Restored Verdict = "restored" // it has the original nameservers again
-	Held     Verdict = "held"     // left as it is: Plan.Hold says why
-	Blocked  Verdict = "blocked"  // it cannot be written: read-only or immutable
-	Failed   Verdict = "failed"   // writing it failed otherwise
+	Written  Verdict = "written"  // now points at this node
+	Kept     Verdict = "same"     // was already correct
+	Waiting  Verdict = "waiting"  // will point at this node once the local nameserver answers
+	Restored Verdict = "restored" // has the original nameservers again
+	Held     Verdict = "held"     // unchanged; Plan.Hold is the reason
+	Blocked  Verdict = "blocked"  // cannot be written: read-only or immutable
+	Failed   Verdict = "failed"   // writing failed for another reason
 )
 
-// Applier carries Plans out. The zero value works on the host; a lock is the caller's business (see Lock).
+// Applier carries out Plans. The zero value works on the host. The caller must hold the lock (see
+// Lock).
 type Applier struct {
 	Writer atomicfile.Writer
-	// Answers asks whether the local nameserver answers, as Probe does; nil error: it does. Nil: Probe.
+	// Answers checks whether the local nameserver answers, as Probe does. A nil error means that it
+	// does. nil uses Probe.
 	Answers func(ctx context.Context, nameserver netip.AddrPort, patient bool) (by string, err error)
-	// TellNetworkManager has it read its configuration again, and returns when it has. Nil: over the system bus.
+	// TellNetworkManager makes NetworkManager reload its configuration and returns when that is
+	// done. nil uses the system bus.
 	TellNetworkManager func(ctx context.Context) error
-	// RenewResolvConf makes NetworkManager write resolv.conf again, and returns when it has. Nil: over the system bus.
+	// RenewResolvConf makes NetworkManager rewrite resolv.conf and returns when that is done. nil
+	// uses the system bus.
 	RenewResolvConf func(ctx context.Context) error
-	// TellResolved has systemd-resolved read its configuration again, and returns when it has. Nil: through systemd.
+	// TellResolved makes systemd-resolved read its configuration again and returns when that is
+	// done. nil asks systemd.
 	TellResolved func(ctx context.Context) error
-	// Progress is told what is written or asked; nil: nobody wants to know.
+	// Progress records the current step; nil disables it.
 	Progress *Progress
 }
 
-// Result is what came of a Plan.
+// Result is the outcome of applying a Plan.
 type Result struct {
 	ResolvConf Verdict
-	AnsweredBy string   // what the local nameserver calls itself; "" when it does not say, or was not asked
-	Silence    error    // why the local nameserver did not answer; nil when it did or was not asked
-	Written    []string // the paths that were changed, in order
+	AnsweredBy string   // what the local nameserver calls itself; "" if it gives no name or was not asked
+	Silence    error    // why the local nameserver did not answer; nil if it did or was not asked
+	Written    []string // the changed paths, in order
 }
 
-// Undo puts back what an Apply displaced, last change first.
+// Undo reverts what an Apply changed, last change first.
 type Undo func() error
 
-// Apply carries the plan out in law 4's order: capture the upstreams; ask whether the local nameserver answers; only
-// then, and only when all of the capture is done, point resolv.conf at it. The way back to the original nameservers
-// waits for nothing. Undo is never nil, an error or not.
+// Apply carries out the plan in a fixed order. It captures the upstreams, then asks whether the
+// local nameserver answers. It points resolv.conf at this node only if that nameserver answers and
+// the whole capture succeeded. Going back to the original nameservers does not depend on the
+// capture. Undo is never nil, even with an error.
 func (a Applier) Apply(ctx context.Context, p Plan) (Result, Undo, error) {
 	sweepErr := a.sweep(p.Paths)
 	captured, captureErr := a.each(ctx, p.Capture)
@@ -64,7 +70,7 @@ func (a Applier) Apply(ctx context.Context, p Plan) (Result, Undo, error) {
 		steps, verdict = nil, Held
 	}
 	if silence != nil && ctx.Err() != nil {
-		// The time was up: that says nothing about the nameserver.
+		// The deadline passed. That says nothing about the nameserver.
 		steps, verdict, captureErr = nil, Failed, errors.Join(captureErr, silence)
 	}
 	before, after := p.around(verdict)
@@ -77,7 +83,7 @@ func (a Applier) Apply(ctx context.Context, p Plan) (Result, Undo, error) {
 			verdict = Blocked
 		}
 		if !p.Ours {
-			err = errors.Join(err, a.undo(ctx, shielded)) // whoever wrote it must be able to go on
+			err = errors.Join(err, a.undo(ctx, shielded)) // the program that wrote it must be able to continue
 			shielded = nil
 		}
 	}
@@ -88,7 +94,7 @@ func (a Applier) Apply(ctx context.Context, p Plan) (Result, Undo, error) {
 	if len(after)+len(forget) > 0 {
 		if settled, settleErr = a.settle(ctx, &p, pointed); settleErr != nil {
 			verdict = Failed
-		} else if err == nil && unshieldErr == nil { // a NetworkManager that has not heard yet may still write
+		} else if err == nil && unshieldErr == nil { // NetworkManager may still write the file if it has not reloaded yet
 			forgotten, settleErr = a.each(ctx, forget)
 		}
 	}
@@ -98,8 +104,9 @@ func (a Applier) Apply(ctx context.Context, p Plan) (Result, Undo, error) {
 	return result, func() error { return a.undo(ctx, done) }, errors.Join(sweepErr, captureErr, shieldErr, err, unshieldErr, settleErr, noteErr)
 }
 
-// settle reads resolv.conf back, and puts what it is to hold there once more if that has gone: told to write it again, a
-// NetworkManager without a nameserver of its own writes an empty file. A usable file of NetworkManager's is its answer.
+// settle reads resolv.conf back and writes the wanted content again if it is gone: when told to
+// write the file, NetworkManager writes an empty one if it has no nameserver itself. A usable file
+// from NetworkManager stays.
 func (a *Applier) settle(ctx context.Context, p *Plan, done changes) (changes, error) {
 	want := p.found.restoring(p.Paths.ResolvConf)
 	for _, step := range done {
@@ -120,13 +127,14 @@ func (a *Applier) settle(ctx context.Context, p *Plan, done changes) (changes, e
 	return settled, err
 }
 
-// stands reports whether resolv.conf is as a step left it, or names a nameserver all the same.
+// stands reports whether resolv.conf is still as the step want left it, or names another usable
+// nameserver. It also returns true if want itself has no usable nameserver.
 func (p *Plan) stands(want Step, now File) bool {
 	same := now.Link == want.Target && (want.Target != "" || now.is(want.Data))
 	return now.Err == nil && (same || p.usable(now.Data) || want.Target == "" && !p.usable(want.Data))
 }
 
-// note keeps the history of rewrites, which a restore ends.
+// note updates the history of rewrites. A restore removes it.
 func (a Applier) note(ctx context.Context, p Plan, done changes, given bool) error {
 	text := p.past.after(p.Paths, done, given)
 	if len(done) == 0 && !p.isRestore() {
@@ -140,7 +148,8 @@ func (a Applier) note(ctx context.Context, p Plan, done changes, given bool) err
 	return err
 }
 
-// sweep removes what a run that was killed left beside the files, wherever this run has nothing to write.
+// sweep removes the temporary files of killed runs. It also covers the files that this run does not
+// write.
 func (a Applier) sweep(paths Paths) error {
 	var errs []error
 	for _, path := range []string{paths.ResolvConf, paths.Upstreams, paths.NodeResolvConf, paths.Original, paths.Record, paths.Facts, paths.Snippet, paths.DropIn, paths.Rewrites, paths.Kubeconfig} {
@@ -152,8 +161,8 @@ func (a Applier) sweep(paths Paths) error {
 	return errors.Join(errs...)
 }
 
-// ask asks the local nameserver, where anything depends on that. Only where resolv.conf names us already is a silent one
-// worth waiting for: it may be restarting.
+// ask queries the local nameserver if the plan depends on it. It waits for a silent one only if
+// resolv.conf already names this node, because the daemon may be restarting.
 func (a Applier) ask(ctx context.Context, p Plan) (by string, silence error) {
 	if !p.asks() {
 		return "", nil
@@ -169,7 +178,7 @@ func (a Applier) probe(ctx context.Context, nameserver netip.AddrPort, patient b
 	return a.Answers(ctx, nameserver, patient)
 }
 
-// each takes every step, whatever becomes of the others, and returns those that changed something.
+// each takes every step, even after an error, and returns those that changed something.
 func (a Applier) each(ctx context.Context, steps []Step) (done changes, err error) {
 	var errs []error
 	for _, step := range steps {
@@ -182,9 +191,10 @@ func (a Applier) each(ctx context.Context, steps []Step) (done changes, err erro
 	return done, errors.Join(errs...)
 }
 
-// all takes the steps until one fails. Half of a change to path (its original saved, itself not written) is none, and is
-// taken back. What follows a change that took effect is not worth it: a nameserver that answers again is not given up
-// because the saved original cannot be removed, or the directory cannot be synced.
+// all takes the steps until one fails. If path itself has not changed by then (its original is
+// saved, but path is not written), all reverts the steps. If path has changed, all keeps the
+// change: node-dns does not give up an answering nameserver because it cannot remove the saved
+// original or sync the directory.
 func (a Applier) all(ctx context.Context, steps []Step, path string) (done changes, err error) {
 	for _, step := range steps {
 		changed, err := a.step(ctx, step)
@@ -201,8 +211,9 @@ func (a Applier) all(ctx context.Context, steps []Step, path string) (done chang
 	return done, nil
 }
 
-// step takes one step and reports whether it changed the file. What somebody is told of is told in any case: that nothing
-// changed may be because an earlier run ended between the two.
+// step takes one step and reports whether it changed the file. It notifies the program in step.Tell
+// even if the file did not change: an earlier run may have ended between the change and the
+// notification.
 func (a Applier) step(ctx context.Context, step Step) (changed bool, err error) {
 	changed, err = a.change(ctx, step)
 	if step.Tell != nobody && (err == nil || step.Tell == networkManager) {
@@ -244,8 +255,8 @@ func (a Applier) change(ctx context.Context, step Step) (bool, error) {
 	}
 }
 
-// revertTimeout bounds one step back, which is taken even when the run's time is up: NetworkManager or systemd-resolved is
-// told once.
+// revertTimeout bounds one reverted step, which runs even after the run's deadline. NetworkManager
+// or systemd-resolved is notified once.
 const revertTimeout = time.Second
 
 func (a Applier) revert(ctx context.Context, step Step) error {
@@ -259,7 +270,7 @@ func (a Applier) revert(ctx context.Context, step Step) error {
 	return err
 }
 
-// changes are steps that took effect, in their order.
+// changes are the steps that took effect, in order.
 type changes []Step
 
 func (c changes) paths() []string {

@@ -20,7 +20,8 @@ const (
 	varFacts      = "/var/lib/node-dns/node-config.json"
 )
 
-// TestApplyOrder is law 4: when the local nameserver is asked, it can know its upstreams; resolv.conf is still the old one.
+// TestApplyOrder: when a run probes the local nameserver, the upstreams are already captured and
+// resolv.conf is still the old one.
 func TestApplyOrder(t *testing.T) {
 	w := newTree(t, map[string]string{etcResolvConf: generated})
 	asked := 0
@@ -28,19 +29,19 @@ func TestApplyOrder(t *testing.T) {
 	runner.Applier.Answers = func(_ context.Context, nameserver netip.AddrPort, patient bool) (string, error) {
 		asked++
 		if nameserver.String() != nodeIP+":53" || patient {
-			t.Errorf("asked %v, patient %v", nameserver, patient)
+			t.Errorf("probed %v, patient %v", nameserver, patient)
 		}
 		if got := w.read(etcUpstreams) + w.read(etcNode); got != "server=10.0.0.2\nserver=10.0.0.3\nnameserver 10.0.0.2\nnameserver 10.0.0.3\nsearch example.com\n" {
-			t.Errorf("captured so far:\n%s", got)
+			t.Errorf("captured before the probe:\n%s", got)
 		}
 		if got := w.read(etcResolvConf); got != generated {
-			t.Errorf("resolv.conf says already\n%s", got)
+			t.Errorf("resolv.conf is already\n%s", got)
 		}
 		return "", nil
 	}
 	_, result, err := runner.Apply(t.Context(), nm.Event{})
 	if err != nil || asked != 1 {
-		t.Errorf("asked %d times, error %v", asked, err)
+		t.Errorf("got %d probes and error %v, want 1 and nil", asked, err)
 	}
 	want := strings.Join([]string{varFacts, varRecord, etcUpstreams, etcNode, varOriginal, etcResolvConf}, " ")
 	if got := w.written(result); got != want {
@@ -54,7 +55,7 @@ func TestApplyOrder(t *testing.T) {
 	}
 }
 
-// TestPatience: only where resolv.conf points at the nameserver already is it waited for.
+// TestPatience: a run waits for the local nameserver only if resolv.conf already points at it.
 func TestPatience(t *testing.T) {
 	for text, want := range map[string]bool{generated: false, oursText: true} {
 		w := newTree(t, map[string]string{etcResolvConf: text, etcUpstreams: "server=10.0.0.2\n"})
@@ -89,7 +90,7 @@ func TestApplyWritesOnlyWhatChanged(t *testing.T) {
 	}
 	now := w.identities()
 	if now[etcResolvConf] != before[etcResolvConf] || now[varOriginal] != before[varOriginal] {
-		t.Error("resolv.conf was touched when only the upstreams changed")
+		t.Error("resolv.conf was written although only the upstreams changed")
 	}
 
 	w.snapshot.Configs = []nm.DNSConfig{dnsConfig("eth0", "10.0.0.8", "new.example")}
@@ -98,7 +99,7 @@ func TestApplyWritesOnlyWhatChanged(t *testing.T) {
 	}
 }
 
-// TestVerdicts: what a run says of resolv.conf, and what it does to it.
+// TestVerdicts compares a run's verdict with what it did to resolv.conf.
 func TestVerdicts(t *testing.T) {
 	captured := map[string]string{etcUpstreams: "server=10.0.0.2\nserver=10.0.0.3\n"}
 	faulty := func(w *tree) { w.put("/etc/node-dns/node-dns.yaml", "listen: [\n") }
@@ -117,15 +118,16 @@ func TestVerdicts(t *testing.T) {
 		{name: "silent, and ours", text: oursText, silent: true, want: Restored, after: generated},
 		{name: "faulty configuration", text: generated, want: Held, after: generated, spoil: faulty},
 		{name: "faulty configuration, ours, it answers", text: oursText, want: Held, after: oursText, spoil: faulty},
-		// Law 4 was broken by these two: whatever ours named was kept.
+		// These two rows failed: a run kept any address that our file named.
 		{name: "faulty configuration, ours, silent", text: oursText, silent: true, want: Restored, after: generated, spoil: faulty},
 		{name: "faulty configuration, ours, another address", text: ofAnotherNode, want: Written, after: oursText, spoil: faulty},
 		{
-			// What is lost with it is the kubelet's nameservers: the node is not sent here.
+			// Only the kubelet's nameservers would be missing, but node-dns does not point a host
+			// here without them.
 			name: "one upstream file cannot be written", text: generated, want: Held, after: generated, spoil: noSpace,
 		},
 		{
-			// The node is sent here already, to an address that it has no more.
+			// The host already points here, at an address that the node no longer has.
 			name: "one upstream file cannot be written, ours, another address", text: ofAnotherNode, want: Written, after: oursText, spoil: noSpace,
 		},
 		{
@@ -143,7 +145,7 @@ func TestVerdicts(t *testing.T) {
 			}
 			_, result, err := w.runner().Apply(t.Context(), nm.Event{})
 			if result.ResolvConf != test.want {
-				t.Errorf("verdict %s, want %s", result.ResolvConf, test.want)
+				t.Errorf("got verdict %s, want %s", result.ResolvConf, test.want)
 			}
 			if got := w.read(etcResolvConf); got != test.after {
 				t.Errorf("resolv.conf:\n%s", got)
@@ -158,7 +160,7 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// TestCaptureGoesOn: a file that cannot be written does not keep the others from it.
+// TestCaptureGoesOn: a file that cannot be written does not stop the others from being written.
 func TestCaptureGoesOn(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -186,20 +188,21 @@ func TestCaptureGoesOn(t *testing.T) {
 				t.Errorf("resolv.conf:\n%s", got)
 			}
 			if _, err := os.Lstat(w.at(varOriginal)); err == nil {
-				t.Error("an original was saved, and nothing displaced it")
+				t.Error("the original was saved but not replaced")
 			}
 		})
 	}
 }
 
-// TestTimeIsUp: a run that waited too long for the lock knows nothing of the nameserver, and goes back to nothing.
+// TestTimeIsUp: a run that waited too long for the lock does not know whether the nameserver
+// answers, and restores nothing.
 func TestTimeIsUp(t *testing.T) {
 	w := newTree(t, map[string]string{etcResolvConf: oursText, etcUpstreams: "server=10.0.0.2\n"})
 	before := w.files()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	runner := w.runner()
-	runner.Applier.Answers = nil // Probe
+	runner.Applier.Answers = nil // the default, Probe
 	_, result, err := runner.Apply(ctx, nm.Event{})
 	if !errors.Is(err, context.Canceled) || result.ResolvConf != Failed {
 		t.Errorf("verdict %s, error %v", result.ResolvConf, err)
@@ -207,7 +210,7 @@ func TestTimeIsUp(t *testing.T) {
 	wantSame(t, "an ended run wrote", before, w.files())
 }
 
-// TestTimeIsUpWhileAsking: the deadline comes between the look and the answer.
+// TestTimeIsUpWhileAsking: the deadline passes between the look and the nameserver's answer.
 func TestTimeIsUpWhileAsking(t *testing.T) {
 	w := newTree(t, map[string]string{etcResolvConf: oursText, etcUpstreams: "server=10.0.0.2\n"})
 	ctx, cancel := context.WithCancel(t.Context())

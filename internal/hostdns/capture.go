@@ -10,9 +10,10 @@ import (
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
-// captureSteps hand the upstreams over: the record first, because it alone can hold all of them, then the file that
-// the daemon (and dnsmasq) reads, then the node resolv.conf. An empty selection, beside an admin's own upstreams, leaves the captured
-// servers as they are (law 2); the record keeps this node's addresses all the same.
+// captureSteps write the captured upstreams: first the record, because only it can hold all of
+// them, then the file that the daemon and dnsmasq read, then the node resolv.conf. An empty
+// selection, as beside an admin's own upstreams, keeps the captured servers. The record still gets
+// this node's addresses.
 func captureSteps(s State, selection upstream.Selection) []Step {
 	var steps []Step
 	if step, ok := recordStep(s, selection); ok {
@@ -27,11 +28,13 @@ func captureSteps(s State, selection upstream.Selection) []Step {
 	return steps
 }
 
-// tlsOnly stands in the upstream file where it can hold none of the servers: old ones must not look like the truth.
+// tlsOnly is the content of the upstream file if it can hold none of the servers. Old servers must
+// not stay there.
 const tlsOnly = "# nameservers over TLS only: see /var/lib/node-dns/upstreams.json\n"
 
-// upstreamStep leaves a file alone that means the same, whatever its comments and line ends: dnsmasq and an admin may
-// share it. Nothing is written where /etc/dnsmasq.d does not exist, on a node without dnsmasq: the record has it all.
+// upstreamStep leaves a file with the same meaning alone, whatever its comments and line ends:
+// dnsmasq and an admin may share it. It writes nothing if /etc/dnsmasq.d does not exist, as on a
+// node without dnsmasq. The record is complete.
 func upstreamStep(s State, set upstream.Set) (Step, bool) {
 	if !s.HasDnsmasqDir {
 		return Step{}, false
@@ -44,7 +47,7 @@ func upstreamStep(s State, set upstream.Set) (Step, bool) {
 	return writeStep(s.Paths.Upstreams, s.Upstreams, text)
 }
 
-// upstreamText is a fresh upstream file.
+// upstreamText returns a new upstream file.
 func upstreamText(set upstream.Set) []byte {
 	if text := set.DnsmasqConf(); len(text) > 0 {
 		return text
@@ -52,13 +55,15 @@ func upstreamText(set upstream.Set) []byte {
 	return []byte(tlsOnly)
 }
 
-// noneForPods stands in the node resolv.conf where none of the upstreams can. The file names this node then, which asks them:
-// without a nameserver a pod with dnsPolicy Default asks itself. Nor may former upstreams be asked in plain text what the
-// admin sends over TLS.
+// noneForPods is the comment in a node resolv.conf that can name none of the upstreams. The file
+// then names this node, which can query them. Without a nameserver, a pod with dnsPolicy Default
+// would query itself. Queries that the admin sends over TLS must not go to former upstreams in
+// plain text.
 const noneForPods = "# no upstream that a pod could ask (TLS, another port, loopback, link-local): see /var/lib/node-dns/upstreams.json"
 
-// nodeResolvConfStep gives the file the nameservers, the search list and the options that the host has without us. With
-// nameservers alone a pod did not find the site's names any more, once its kubelet was pointed here. All else in it is kept.
+// nodeResolvConfStep gives the file the nameservers, search list and options that the host has
+// without node-dns. With only nameservers in it, pods could not resolve the site's short names once
+// their kubelet used this file. Other lines stay.
 func nodeResolvConfStep(s State, set upstream.Set) (Step, bool) {
 	file, addrs := resolvconf.Parse(s.NodeResolvConf.Data), forPods(set)
 	file.RemoveLine(noneForPods)
@@ -69,18 +74,19 @@ func nodeResolvConfStep(s State, set upstream.Set) (Step, bool) {
 		}
 	}
 	file.SetNameservers(addrs)
-	if s.ResolvConf.Err == nil { // else what is there is as good as it gets
+	if s.ResolvConf.Err == nil { // otherwise keep the present lists
 		file.SetSearch(hostSearch(s))
 		file.SetOptions(resolvconf.Parse(s.base().Data).Options())
 	}
 	return writeStep(s.Paths.NodeResolvConf, s.NodeResolvConf, file.Bytes())
 }
 
-// NamesNode reports whether the node resolv.conf names this node because a pod can ask none of the upstreams.
+// NamesNode reports whether the node resolv.conf names this node because a pod can query none of
+// the upstreams.
 func (s State) NamesNode() bool { return resolvconf.Parse(s.NodeResolvConf.Data).HasLine(noneForPods) }
 
-// askedForPods are the upstreams that this node asks: an admin's in node-dns.yaml, else the captured ones. Where the former are over TLS
-// a pod must not ask the latter in plain text.
+// askedForPods returns the upstreams that this node queries: an admin's from node-dns.yaml, else
+// the captured ones. If the admin's use TLS, a pod must not query the captured ones in plain text.
 func askedForPods(s State, captured upstream.Set) upstream.Set {
 	if len(s.Config.Upstreams) == 0 {
 		return captured
@@ -88,15 +94,16 @@ func askedForPods(s State, captured upstream.Set) upstream.Set {
 	return choose(s, upstream.Candidate{Set: upstream.Set{Servers: s.Config.Upstreams}}).Set
 }
 
-// forPods are the upstreams that a pod can ask by itself: of those that a resolv.conf can name, the ones that are not on
-// the node's loopback, nor on one of its links (no interface of a pod has that zone).
+// forPods returns the upstreams that a pod can query itself: those that fit into a resolv.conf and
+// are not on the node's loopback or link-local (a pod has no interface with that zone).
 func forPods(set upstream.Set) []netip.Addr {
 	addrs := resolvconf.Parse(set.ResolvConf()).Nameservers()
 	return slices.DeleteFunc(addrs, func(addr netip.Addr) bool { return addr.IsLoopback() || addr.Zone() != "" })
 }
 
-// writeStep is a Step that gives path this content, or none when it has it and everyone may read it: the script's new
-// files were 0600, which the daemon, unlike dnsmasq, cannot read. A file that could not be read is left.
+// writeStep returns a Step that gives path this content. It returns false if path has the content
+// and everyone may read it, or if before could not be read. The script created its files with mode
+// 0600, which dnsmasq can read and the daemon cannot.
 func writeStep(path string, before File, data []byte) (Step, bool) {
 	if before.Err != nil || before.is(data) && before.Mode == readable(before.Mode) {
 		return Step{}, false
@@ -104,7 +111,8 @@ func writeStep(path string, before File, data []byte) (Step, bool) {
 	return Step{Path: path, Action: WriteFile, Data: data, Mode: 0o644, Before: before}, true
 }
 
-// readableSteps let everyone read our own files again where no other step does: the daemon is not root.
+// readableSteps make node-dns's own files readable by everyone again if no other step does: the
+// daemon is not root.
 func readableSteps(s State, others []Step) []Step {
 	var steps []Step
 	for _, f := range []struct {
@@ -124,7 +132,7 @@ func readableSteps(s State, others []Step) []Step {
 	return steps
 }
 
-// readable is the mode of a file of ours that had this one: the usual one where not everyone could read it.
+// readable returns mode, or the usual mode if not everyone could read a file with it.
 func readable(mode fs.FileMode) fs.FileMode {
 	if mode&0o444 != 0o444 {
 		return 0o644
@@ -132,7 +140,7 @@ func readable(mode fs.FileMode) fs.FileMode {
 	return mode
 }
 
-// now is when a record is made; the zero State.Now is the moment of the call.
+// now returns the time for a new record: s.Now, or the current time if that is zero.
 func (s State) now() time.Time {
 	if s.Now.IsZero() {
 		return time.Now().UTC().Truncate(time.Second)

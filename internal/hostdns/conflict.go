@@ -10,8 +10,8 @@ import (
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
-// conflicts are where an admin's static servers stand against others that this host was given. Of dnsmasq's files the
-// daemon knows, and says it.
+// conflicts lists where an admin's static servers conflict with other servers that this host was
+// given. The daemon reports conflicts with dnsmasq's files.
 func conflicts(s State, selection upstream.Selection) []string {
 	var said []string
 	refused := refuse(s)
@@ -42,7 +42,8 @@ func conflicts(s State, selection upstream.Selection) []string {
 	return said
 }
 
-// mixture says that a connection has nameservers of both kinds, and which of its settings undoes that.
+// mixture reports that a connection has both static and automatic nameservers, and which setting
+// removes the automatic ones.
 func mixture(m nm.Mixed) string {
 	var settings []string
 	for _, server := range m.Automatic {

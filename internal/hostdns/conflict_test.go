@@ -10,14 +10,14 @@ import (
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
 
-// byHand is dnsConfig with these of its first nameservers set in the connection.
+// byHand is dnsConfig with the static servers set in the connection.
 func byHand(iface, static, automatic string) nm.DNSConfig {
 	c := dnsConfig(iface, static+" "+automatic, "example.com")
 	c.Static = servers(static)
 	return c
 }
 
-// withAdmin has node-dns.yaml and node-config.yaml name upstreams.
+// withAdmin sets upstreams in node-dns.yaml and node-config.yaml.
 func withAdmin(upstreams, dnsNameservers string) option {
 	return withConfig(func(c *nodeconfig.Config) {
 		c.Upstreams, c.DNSNameservers = servers(upstreams), servers(dnsNameservers)
@@ -27,7 +27,8 @@ func withAdmin(upstreams, dnsNameservers string) option {
 	})
 }
 
-// TestConflicts: where an admin's servers stand against DHCP's, who has won is said, and how to be rid of the loser.
+// TestConflicts: if an admin's servers conflict with DHCP's, the message says which ones won and
+// how to remove the others.
 func TestConflicts(t *testing.T) {
 	const first = "eth0 (System eth0): 192.0.2.53, set by hand, asked before "
 	const last = ", which the network gave; "

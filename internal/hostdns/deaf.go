@@ -10,8 +10,9 @@ import (
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
-// lookForDeaf finds the loopback addresses that somebody names as nameservers and where nothing listens over UDP. It sends
-// something only where such an address is named that was not captured before: a captured one may only be restarting.
+// lookForDeaf finds loopback addresses that are configured as nameservers but where nothing listens
+// on UDP. It sends a packet only if an address was not captured before. A nameserver at a captured
+// address may just be restarting.
 func (s *State) lookForDeaf() {
 	known := lastGood(*s).Set.Servers
 	for _, c := range candidates(*s) {
@@ -26,9 +27,10 @@ func (s *State) lookForDeaf() {
 	}
 }
 
-// listens reports whether a socket gets what is sent to a loopback address over UDP, or whether that cannot be found out. It sends
-// one octet, which a nameserver drops: on loopback the kernel refuses it before write(2) returns (udp(7), ECONNREFUSED). The
-// kernel's table, /proc/net/udp, would need its byte order, which is not the program's under an emulator.
+// listens reports whether a socket receives UDP packets at a loopback address; it returns true if
+// that cannot be determined. It sends one octet, which a nameserver drops. On loopback the kernel
+// reports a missing socket before write(2) returns (udp(7), ECONNREFUSED). Reading /proc/net/udp
+// instead would need the kernel's byte order, which an emulated program does not share.
 func listens(at netip.AddrPort) bool {
 	conn, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(at))
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
-// TestListens asks about sockets of every form, open and closed.
+// TestListens covers all kinds of sockets, open and closed.
 func TestListens(t *testing.T) {
 	for _, at := range []string{"127.0.0.1:0", "127.0.0.2:0", "0.0.0.0:0", "[::1]:0", "[::]:0", "[::ffff:127.0.0.1]:0"} {
 		conn, err := net.ListenPacket("udp", at)
@@ -25,19 +25,19 @@ func TestListens(t *testing.T) {
 		}
 		for _, open := range []bool{true, false} {
 			if got := listens(netip.AddrPortFrom(asked, port)); got != open {
-				t.Errorf("%s, open %t: %t", at, open, got)
+				t.Errorf("listens(%s) with the socket open %t is %t", at, open, got)
 			}
 			conn.Close()
 		}
 	}
 }
 
-// TestDeafLoopback: a resolv.conf that names 127.0.0.1 where nothing listens, and a server beside it. The dead one became an upstream.
-// A nameserver that only restarts stays one.
+// TestDeafLoopback: resolv.conf names 127.0.0.1, where nothing listens, and another server. The
+// dead address became an upstream. A nameserver that only restarts stays one.
 func TestDeafLoopback(t *testing.T) {
 	conn, err := net.ListenPacket("udp", "127.0.0.77:53")
 	if err != nil {
-		t.Skip("binding port 53 takes root: ", err)
+		t.Skip("needs root to bind port 53: ", err)
 	}
 	w := newTree(t, map[string]string{etcResolvConf: "nameserver 127.0.0.77\nnameserver 127.0.0.78\nnameserver 10.0.0.2\n"})
 	look := func() upstream.Selection { return NewPlan(w.runner().Looker.Look(t.Context(), nm.Event{})).Selection }
@@ -51,7 +51,7 @@ func TestDeafLoopback(t *testing.T) {
 	w.apply()
 	conn.Close()
 	if got := serverList(Plan{Selection: look()}); got != "127.0.0.77 10.0.0.2" {
-		t.Errorf("while it restarts: %s", got)
+		t.Errorf("while it restarts: got %s", got)
 	}
 	late, err := net.ListenPacket("udp", "127.0.0.78:53")
 	if err != nil {

@@ -6,17 +6,18 @@ import (
 	"strings"
 )
 
-// DropInWatermark is the comment line by which a drop-in is ours.
+// DropInWatermark is the comment line that marks a drop-in as ours.
 const DropInWatermark = "# systemd-resolved asks this node: node-dns; undo: origin-dns-dispatcher restore"
 
-// DropIn has systemd-resolved ask one nameserver for all that no link claims. The zero DropIn is one that asks for nothing:
-// it is what stands in the file while systemd-resolved is told to forget it.
+// DropIn makes systemd-resolved send to one nameserver every query that no link claims. The zero
+// DropIn sets nothing. node-dns writes it before it removes the file, while systemd-resolved drops
+// the old settings.
 type DropIn struct {
 	Server  netip.Addr
-	Domains []string // as Domains= has them, the search domains first
+	Domains []string // as in Domains=, search domains first
 }
 
-// ParseDropIn reads a file that Bytes wrote; ok is false for anybody else's.
+// ParseDropIn parses a file that Bytes wrote; ok is false for any other file.
 func ParseDropIn(text []byte) (d DropIn, ok bool) {
 	var c ResolvedConf
 	c.read("", string(text))
@@ -27,8 +28,8 @@ func ParseDropIn(text []byte) (d DropIn, ok bool) {
 	return d, slices.Contains(strings.Split(string(text), "\n"), DropInWatermark)
 }
 
-// Bytes is the file. What the files before it have set is forgotten first: systemd-resolved collects lists, and goes from
-// one server of DNS= to the next only when the first is dead.
+// Bytes returns the file. It first clears the settings of earlier files: systemd-resolved merges
+// lists, and leaves the first server of DNS= only when that is dead.
 func (d DropIn) Bytes() []byte {
 	text := DropInWatermark + "\n[Resolve]\n"
 	if d.Server.IsValid() {

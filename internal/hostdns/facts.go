@@ -2,7 +2,7 @@ package hostdns
 
 import "fmt"
 
-// factsSteps hand the cluster's configuration over to the daemon, wherever its file could be read here.
+// factsSteps write the cluster's configuration for the daemon if its file could be read here.
 func factsSteps(s State) []Step {
 	if s.Config.Facts == nil || s.Config.FactsFile != "" {
 		return nil
@@ -13,8 +13,9 @@ func factsSteps(s State) []Step {
 	return nil
 }
 
-// forgetFacts are the steps that leave no facts behind which nobody keeps up to date. A node-dns that only stops, or
-// restarts, finds them again: it may not know its cluster domain without them.
+// forgetFacts returns the step that removes the facts, because they would become stale. A restart
+// or a stop of node-dns (ifOurs) keeps them: the daemon may not know its cluster domain without
+// them.
 func forgetFacts(s State, ifOurs bool) []Step {
 	if ifOurs || !s.Facts.Exists || s.Facts.Err != nil {
 		return nil
@@ -22,7 +23,7 @@ func forgetFacts(s State, ifOurs bool) []Step {
 	return []Step{{Path: s.Paths.Facts, Action: Remove, Before: s.Facts}}
 }
 
-// factsWarnings say whose word the cluster's configuration is, where its file may not be read here.
+// factsWarnings say where the cluster's configuration comes from if its file may not be read here.
 func factsWarnings(s State) []string {
 	var w []string
 	if c := s.Config; c.FactsFile != "" && c.Facts.File == "" {

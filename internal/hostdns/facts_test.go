@@ -14,12 +14,11 @@ import (
 
 const etcNodeConfig = "/etc/origin/node/node-config.yaml"
 
-// facts is a facts file about node-config.yaml with this cluster domain.
 func facts(domain string) nodeconfig.Facts {
 	return nodeconfig.Facts{File: etcNodeConfig, Kind: "NodeConfig", ClusterDomain: dnsname.MustParse(domain)}
 }
 
-// TestFactsPlan: what is handed over, by whom, and what is said of it.
+// TestFactsPlan: which facts are written, and with which warnings.
 func TestFactsPlan(t *testing.T) {
 	const handed = "/var/lib/node-dns/node-config.json"
 	known := func(f nodeconfig.Facts) option { return withConfig(func(c *nodeconfig.Config) { c.Facts = &f }) }
@@ -33,7 +32,7 @@ func TestFactsPlan(t *testing.T) {
 		name    string
 		options []option
 		writes  bool
-		warning string // part of the first one; "": there is none
+		warning string // part of the first warning; "" if there is none
 	}{
 		{name: "the same", options: []option{known(corp), stands(corpFile)}},
 		{name: "never yet", options: []option{known(corp), stands(File{})}, writes: true},
@@ -60,7 +59,7 @@ func TestFactsPlan(t *testing.T) {
 			p := NewPlan(s)
 			next := after(s, p.Capture)
 			if got := sameFile(s.Facts, next.Facts); got == test.writes {
-				t.Errorf("the plan has\n%s", describe(p, p.Capture))
+				t.Errorf("got the steps\n%s", describe(p, p.Capture))
 			}
 			if test.writes && (string(next.Facts.Data) != string(s.Config.Facts.Bytes()) || next.Facts.Mode != 0o644 || next.Facts.Link != "") {
 				t.Errorf("%q, mode %v, link %q", next.Facts.Data, next.Facts.Mode, next.Facts.Link)
@@ -73,8 +72,9 @@ func TestFactsPlan(t *testing.T) {
 	}
 }
 
-// TestFactsOfRestore: who goes back for good leaves nothing that may be wrong by the time node-dns comes back; who only
-// stops finds it again, for the node's nameserver may not know its cluster domain without it.
+// TestFactsOfRestore: a permanent restore removes the facts, because they may be outdated when
+// node-dns returns. A stop keeps them, because the daemon may not know its cluster domain without
+// them.
 func TestFactsOfRestore(t *testing.T) {
 	for _, ifOurs := range []bool{false, true} {
 		w := newTree(t, map[string]string{etcResolvConf: generated, etcNodeConfig: "dnsDomain: corp.test\n"})
@@ -92,39 +92,39 @@ func TestFactsOfRestore(t *testing.T) {
 	}
 }
 
-// TestFactsHandedOver is the whole way on real files: root reads node-config.yaml, which nobody else may, and the daemon
-// knows the cluster domain; both then plan the same.
+// TestFactsHandedOver uses real files: root reads node-config.yaml, which no other user may read,
+// and the daemon then knows the cluster domain. Both make the same plan.
 func TestFactsHandedOver(t *testing.T) {
 	if os.Geteuid() != 0 {
-		lab.Skip(t, "only root can read what is closed to all others")
+		lab.Skip(t, "needs root to read files that other users may not")
 	}
 	w := newTree(t, map[string]string{etcResolvConf: generated, etcNodeConfig: "dnsDomain: corp.test\n"})
 	w.chmod(etcNodeConfig, 0o600)
 	before := w.lookAsNobody()
 	if !before.Config.ClusterDomain.IsZero() || before.ConfigErr == nil || before.Config.FactsWanted == "" {
-		t.Errorf("before: cluster domain %v, wanted %q, %v", before.Config.ClusterDomain, before.Config.FactsWanted, before.ConfigErr)
+		t.Errorf("before: got cluster domain %v, facts wanted %q, error %v", before.Config.ClusterDomain, before.Config.FactsWanted, before.ConfigErr)
 	}
 	if p := NewPlan(before); p.Hold == "" {
-		t.Errorf("resolv.conf would get the search list %q", searchList(before))
+		t.Errorf("got the search list %q", searchList(before))
 	}
 	for _, domain := range []string{"corp.test", "other.test"} {
 		w.put(etcNodeConfig, "dnsDomain: "+domain+"\n")
 		w.apply()
 		s := w.lookAsNobody()
 		if got := s.Config.ClusterDomain.Relative(); got != domain || s.ConfigErr != nil || s.Config.FactsWanted != "" {
-			t.Errorf("%s: got %s, wanted %q, %v", domain, got, s.Config.FactsWanted, s.ConfigErr)
+			t.Errorf("%s: got %s, facts wanted %q, error %v", domain, got, s.Config.FactsWanted, s.ConfigErr)
 		}
 		if p := NewPlan(s); len(p.Steps(true)) > 0 {
-			t.Errorf("%s: root has done all, and the daemon still wants\n%s", domain, describe(p, p.Steps(true)))
+			t.Errorf("%s: after root's run the daemon still plans\n%s", domain, describe(p, p.Steps(true)))
 		}
 		if !strings.Contains(w.read(etcResolvConf), "search "+domain+" ") {
-			t.Errorf("%s: resolv.conf says\n%s", domain, w.read(etcResolvConf))
+			t.Errorf("%s: resolv.conf is\n%s", domain, w.read(etcResolvConf))
 		}
 		wantSame(t, "a second run", w.identities(), func() map[string]string { w.apply(); return w.identities() }())
 	}
 }
 
-// lookAsNobody looks at the tree as the daemon's user would.
+// lookAsNobody looks at the tree without root's rights, as the daemon does.
 func (w *tree) lookAsNobody() (s State) {
 	lab.AsNobody(func() { s = w.runner().Looker.Look(context.Background(), nm.Event{}) })
 	return s

@@ -16,23 +16,24 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/atomicfile"
 )
 
-// maxFile bounds what is read of one file. A resolv.conf of a megabyte is not one.
+// maxFile bounds how much of one file is read, in bytes. A larger file is no resolv.conf.
 const maxFile = 1 << 20
 
-// File is a file as it was found. The zero File is one that does not exist.
+// File is a file as it was found. The zero File does not exist.
 type File struct {
 	Exists bool
-	Link   string      // the link's target when the path is a symbolic link, else ""
-	Data   []byte      // the content, through the link; nil when it cannot be read
-	Mode   fs.FileMode // permission bits; of a link, the link's own
-	Owner  int         // the user that owns it
+	Link   string      // the target if the path is a symbolic link, else ""
+	Data   []byte      // the content, through the link; nil if it cannot be read
+	Mode   fs.FileMode // permission bits; for a link, the link's own
+	Owner  int         // user ID of the owner
 	Err    error       // why the content could not be read; such a file is never replaced
 }
 
-// ReadFile reads path; one that does not exist is the zero File. Absolute link targets are looked up below root.
+// ReadFile reads path. If path does not exist, it returns the zero File. Absolute link targets are
+// resolved below root.
 func ReadFile(root, path string) File { return readFileFrom(root, path, filepath.Dir(path)) }
 
-// ReadNamed is ReadFile for a path that a process named: see nodeconfig.AsAnybody.
+// ReadNamed is ReadFile for a path that a process supplied: see nodeconfig.AsAnybody.
 func ReadNamed(root, path string) (file File) {
 	if err := nodeconfig.AsAnybody(root, path, func() { file = ReadFile(root, path) }); err != nil {
 		return File{Exists: true, Err: err}
@@ -40,7 +41,7 @@ func ReadNamed(root, path string) (file File) {
 	return file
 }
 
-// readFileFrom is ReadFile for a path whose relative link is looked up from dir.
+// readFileFrom is ReadFile, but resolves a relative link from dir.
 func readFileFrom(root, path, dir string) File {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
@@ -61,7 +62,7 @@ func readFileFrom(root, path, dir string) File {
 	}
 	file.Data, err = readBounded(path)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
-		return file // a dangling link is a link all the same
+		return file // a dangling link is still a link
 	}
 	file.Err = err
 	return file
@@ -74,7 +75,6 @@ func linkTarget(root, dir, target string) string {
 	return filepath.Join(dir, target)
 }
 
-// readBounded reads a regular file.
 func readBounded(path string) ([]byte, error) {
 	f, _, err := atomicfile.Open(path)
 	if err != nil {
@@ -91,7 +91,7 @@ func readBounded(path string) ([]byte, error) {
 	return data, nil
 }
 
-// restoring is the step that makes path this file again.
+// restoring returns the step that turns path into this file again.
 func (f File) restoring(path string) Step {
 	switch {
 	case !f.Exists:
@@ -102,7 +102,7 @@ func (f File) restoring(path string) Step {
 	return Step{Path: path, Action: WriteFile, Data: f.Data, Mode: f.Mode}
 }
 
-// is reports whether the file is a regular one with exactly this content.
+// is reports whether f is a regular file with exactly this content.
 func (f File) is(data []byte) bool {
 	return f.Exists && f.Link == "" && bytes.Equal(f.Data, data)
 }

@@ -6,8 +6,9 @@ import (
 	"github.com/node-dns/node-dns/internal/resolvconf"
 )
 
-// ForPods are the files with nameservers that pods can ask, for a kubelet to hand on: the original ones, as the hook writes them, and
-// systemd-resolved's own. "": there is no such file, or it names this node where others could be asked.
+// ForPods returns the files that a kubelet can pass to pods: the original nameservers, which the
+// hook writes, and systemd-resolved's own file. A path is "" if the file does not exist, or if it
+// names this node although pods could query its upstreams directly.
 func (s State) ForPods() (originals, uplinks string) {
 	usual := NewPaths("")
 	if s.NamesNode() || s.namesOthers(s.NodeResolvConf) {
@@ -24,7 +25,7 @@ func (p Plan) WritesForPods() bool {
 	return slices.ContainsFunc(p.Capture, func(step Step) bool { return step.Path == p.Paths.NodeResolvConf })
 }
 
-// namesOthers reports whether a resolv.conf names nameservers, none of them this node.
+// namesOthers reports whether a resolv.conf names nameservers, and none of them is this node.
 func (s State) namesOthers(f File) bool {
 	addrs := resolvconf.Parse(f.Data).Nameservers()
 	return len(addrs) > 0 && !slices.ContainsFunc(addrs, s.Net.IsLocal)

@@ -6,8 +6,9 @@ import (
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
-// FuzzPlanIsStable: whatever bytes resolv.conf, NetworkManager's file and the saved original hold, a second plan is empty,
-// every nameserver line says the node's address alone, and no line that is not understood is lost (checkLaws).
+// FuzzPlanIsStable: whatever bytes are in resolv.conf, NetworkManager's file and the saved
+// original, a second plan is empty, every nameserver line names only the node's address, and
+// unknown lines are kept (checkLaws).
 func FuzzPlanIsStable(f *testing.F) {
 	for _, text := range []string{
 		"", generated, oursText, stubText, LegacyWatermark + "\nnameserver " + nodeIP, Watermark + "\r\nsearch a\r\n",

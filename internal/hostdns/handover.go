@@ -8,15 +8,17 @@ import (
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
 
-// Handover is what a look found of the credentials for the Kubernetes API that the daemon may not read itself.
+// Handover is the copy of the Kubernetes API credentials for a daemon that may not read the
+// originals.
 type Handover struct {
-	Text    []byte // what its file must hold; nil: none is needed
-	Owner   int    // the user who alone may read that; 0: everybody may, as there is no secret in it
-	Warning string // why the daemon gets none, "" when it does or needs none
+	Text    []byte // content of the copy; nil if the daemon needs none
+	Owner   int    // user ID that alone may read the copy; 0 if it holds no secret and everyone may
+	Warning string // why the daemon gets no copy; "" if it does or needs none
 }
 
-// lookAtHandover reads the credentials where the daemon may not. Only root can tell, and only where the configuration is
-// known: otherwise nil, and what was handed over stays. So it does where something could not be read this time.
+// lookAtHandover reads the credentials if the daemon may not. This needs root and a valid
+// configuration. Otherwise, or if a file cannot be read this time, Handover stays nil, which keeps
+// the present copy.
 func (s *State) lookAtHandover(paths nodeconfig.Paths) {
 	if os.Geteuid() != 0 || s.ConfigErr != nil || s.Config.FactsFile != "" {
 		return
@@ -30,7 +32,7 @@ func (s *State) lookAtHandover(paths nodeconfig.Paths) {
 	s.Handover = handover
 }
 
-// readHandover returns nil where what was handed over is to stay.
+// readHandover returns nil if the present copy is to stay.
 func readHandover(root string, paths nodeconfig.Paths, config nodeconfig.Config) (*Handover, error) {
 	kubeconfig := config.KubeconfigFile(paths.Kubeconfig)
 	if kubeconfig == "" {
@@ -40,11 +42,11 @@ func readHandover(root string, paths nodeconfig.Paths, config nodeconfig.Config)
 		if kubeconfig == paths.Kubeconfig {
 			return &Handover{}, nil
 		}
-		return nil, nil // it is missed, and waited for
+		return nil, nil // it is missing; the daemon waits for it
 	}
 	files := nodeconfig.KubeconfigFiles(kubeconfig)
 	for _, path := range files {
-		if _, err := os.Stat(path); err != nil { // for a moment, while it is replaced
+		if _, err := os.Stat(path); err != nil { // it may be missing for a moment while it is replaced
 			return nil, fmt.Errorf("reading what the kubeconfig %s names: %w", kubeconfig, err)
 		}
 	}
@@ -69,7 +71,7 @@ func readHandover(root string, paths nodeconfig.Paths, config nodeconfig.Config)
 	return &Handover{Text: h.Bytes(), Owner: user}, nil
 }
 
-// handoverSteps write what is handed over, for the daemon's user alone, and take away what is not needed any more.
+// handoverSteps write the copy for the daemon's user alone, or remove it if it is no longer needed.
 func handoverSteps(s State) []Step {
 	switch {
 	case s.Handover == nil || s.Kubeconfig.Err != nil:
@@ -87,7 +89,7 @@ func handoverSteps(s State) []Step {
 	return []Step{step}
 }
 
-// forgetHandover leaves no credentials behind where nobody keeps them up to date.
+// forgetHandover removes the copy, because it would become stale.
 func forgetHandover(s State) []Step {
 	if !s.Kubeconfig.Exists {
 		return nil

@@ -17,11 +17,12 @@ const (
 	varKubeconfig = "/var/lib/node-dns/kubeconfig"
 )
 
-// newCredentials is a tree with a user node-dns, and a kubeconfig whose token is root's alone.
+// newCredentials returns a tree with a user node-dns and a kubeconfig whose token only root may
+// read.
 func newCredentials(t *testing.T) *tree {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		lab.Skip(t, "needs root, to ask what another user may read")
+		lab.Skip(t, "needs root to check what another user may read")
 	}
 	w := newTree(t, map[string]string{
 		"/etc/resolv.conf": generated, "/etc/passwd": "root:x:0:0::/:/bin/sh\nnode-dns:x:4711:4712::/:/bin/false\n", "/etc/group": "root:x:0:\nnode-dns:x:4712:\n",
@@ -31,7 +32,7 @@ func newCredentials(t *testing.T) *tree {
 	return w
 }
 
-// copied is the file that was handed over.
+// copied returns the daemon's copy of the kubeconfig.
 func (w *tree) copied() (text string, mode fs.FileMode, owner int) {
 	w.t.Helper()
 	f := ReadFile(w.root, w.at(varKubeconfig))
@@ -48,7 +49,7 @@ func TestHandover(t *testing.T) {
 	w.apply()
 	wantSame(t, "touched", before, w.identities())
 
-	w.put("/etc/node-dns/token", "second\n") // which keeps its mode
+	w.put("/etc/node-dns/token", "second\n") // its mode stays the same
 	w.apply()
 	if text, _, _ := w.copied(); !strings.HasSuffix(text, "token: second\n") {
 		t.Errorf("after a rotation:\n%s", text)
@@ -58,7 +59,8 @@ func TestHandover(t *testing.T) {
 	if _, mode, _ := w.copied(); mode != 0o400 {
 		t.Errorf("mode %v", mode)
 	}
-	// A member of the group node-dns read the token of root's kubeconfig: earlier versions left it so.
+	// Earlier versions left the copy so that a member of the group node-dns could read the token of
+	// root's kubeconfig.
 	if err := errors.Join(os.Chown(w.at(varKubeconfig), 0, 4712), os.Chmod(w.at(varKubeconfig), 0o640)); err != nil {
 		t.Fatal(err)
 	}
@@ -67,24 +69,24 @@ func TestHandover(t *testing.T) {
 		t.Errorf("after an upgrade: mode %v, owner %d:\n%s", mode, owner, text)
 	}
 	if log := w.log.String(); strings.Contains(log, "second") || strings.Contains(w.read("/run/origin-dns-dispatcher/rewrites.json"), "kubeconfig") {
-		t.Errorf("the log, or the history, tells of credentials:\n%s", log)
+		t.Errorf("the log or the history contains credentials:\n%s", log)
 	}
 
-	w.remove("/etc/node-dns/token") // as for a moment while it is replaced
+	w.remove("/etc/node-dns/token") // as for a moment during a replacement
 	_, _, err := w.runner().Apply(t.Context(), nm.Event{Action: "apply"})
 	if text, _, _ := w.copied(); err != nil || !strings.HasSuffix(text, "token: second\n") || !strings.Contains(w.log.String(), "reading what the kubeconfig ") {
 		t.Errorf("%v, without the token:\n%s\n%s", err, text, &w.log)
 	}
 	w.put("/etc/node-dns/token", "third\n")
-	w.apply() // 0644: the daemon may read it
+	w.apply() // 0644: the daemon may read the token itself
 	if text, _, _ := w.copied(); text != "" {
-		t.Errorf("what is not needed is left:\n%s", text)
+		t.Errorf("the copy remains although it is not needed:\n%s", text)
 	}
 	w.chmod("/etc/node-dns/token", 0o600)
 	w.apply()
 	w.restore(true)
 	if text, _, _ := w.copied(); text != "" {
-		t.Errorf("a restore leaves\n%s", text)
+		t.Errorf("after a restore the copy is\n%s", text)
 	}
 }
 
@@ -92,7 +94,7 @@ func TestHandoverRefused(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		spoil func(w *tree)
-		want  string // in the file; "": there is none
+		want  string // content of the copy; "" if there is none
 	}{
 		{"a plugin", func(w *tree) {
 			w.put("/etc/node-dns/kubeconfig", strings.Replace(kubeconfigText, "tokenFile: token", "exec: {command: x}", 1))
@@ -121,29 +123,29 @@ func TestHandoverRefused(t *testing.T) {
 				t.Errorf("warnings %q, mode %v:\n%s", plan.Warnings, mode, text)
 			}
 			if text != "" && mode != 0o644 {
-				t.Errorf("mode %v of what has no secret in it", mode)
+				t.Errorf("got mode %v for a copy without a secret", mode)
 			}
 		})
 	}
 }
 
-// TestHandoverStays: who cannot tell what the daemon may read changes nothing of what was handed over.
+// TestHandoverStays: a run that cannot tell what the daemon may read does not change the copy.
 func TestHandoverStays(t *testing.T) {
 	w := newCredentials(t)
 	w.apply()
 	w.put("/etc/node-dns/node-dns.yaml", "listen: everywhere\n")
 	w.apply()
 	if text, _, _ := w.copied(); text == "" {
-		t.Error("a fault in the configuration took the credentials away")
+		t.Error("an invalid configuration removed the credentials")
 	}
 	var s State
 	lab.AsNobody(func() { s = host(func(s *State) { s.Paths = w.paths }) })
 	if steps := handoverSteps(s); len(steps) > 0 {
-		t.Errorf("the daemon would %s", describe(NewPlan(s), steps))
+		t.Errorf("a plan without root would %s", describe(NewPlan(s), steps))
 	}
 }
 
-// TestCredentialsAreNotShown: a plan is shown to whoever runs it, and copied into tickets.
+// TestCredentialsAreNotShown: users see plans and copy them into tickets.
 func TestCredentialsAreNotShown(t *testing.T) {
 	s := host(withResolvConf(file(oursText)), withCaptured(sys), func(s *State) { s.Handover = &Handover{Text: []byte("token: s3cret\n"), Owner: 4711} })
 	for _, s := range []State{s, {Paths: s.Paths, Config: s.Config, Net: s.Net, Kubeconfig: File{Exists: true, Data: s.Handover.Text, Mode: 0o400, Owner: 4711}, Handover: &Handover{}}} {
@@ -156,7 +158,7 @@ func TestCredentialsAreNotShown(t *testing.T) {
 			t.Fatal(err)
 		}
 		if all := text.String() + json.String(); strings.Contains(all, "s3cret") || strings.Count(all, varKubeconfig) != 2 {
-			t.Errorf("shown:\n%s", all)
+			t.Errorf("the output shows the token:\n%s", all)
 		}
 	}
 }

@@ -6,13 +6,13 @@ import (
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
-// known is what the record and the upstream file say. A plan needs it a dozen times, and parsing it
-// was a tenth of the hook's processor time. It is immutable.
+// known is the parsed record and upstream file. A plan needs them a dozen times, and parsing them
+// took a tenth of the hook's processor time. It is immutable.
 type known struct {
-	recordData, upstreamsData []byte // what it was parsed from
+	recordData, upstreamsData []byte // the files' content
 
 	record    upstream.Record
-	recordErr error // why the record cannot be read; nil: it can
+	recordErr error // why the record cannot be read; nil if it can
 	captured  Capture
 }
 
@@ -23,7 +23,7 @@ func newKnown(upstreams, record File) *known {
 	return k
 }
 
-// known parses the two files, or returns what Look has made of them.
+// known parses the two files, or returns the cached result of Look.
 func (s State) known() *known {
 	if k := s.parsed; k != nil && bytes.Equal(k.recordData, s.Record.Data) && bytes.Equal(k.upstreamsData, s.Upstreams.Data) {
 		return k

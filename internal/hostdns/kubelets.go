@@ -11,8 +11,9 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/procfs"
 )
 
-// kubeletConfigs are the files and directories that may tell a kubelet its resolvConf, by its configuration or by its flags.
-// /var/lib/kubelet as a whole is not among them: the pods' volumes are there.
+// kubeletConfigs are the files and directories that may set a kubelet's resolvConf, in its
+// configuration or its flags. /var/lib/kubelet as a whole is left out, because it holds the pods'
+// volumes.
 var kubeletConfigs = []string{
 	"/var/lib/kubelet/config.yaml", "/var/lib/kubelet/config.yaml.d", "/var/lib/kubelet/kubeadm-flags.env",
 	"/etc/kubernetes/kubelet.conf", "/etc/kubernetes/kubelet.conf.d", "/etc/kubernetes/kubelet", // OpenShift 4, kubeadm, EKS
@@ -25,14 +26,16 @@ var kubeletConfigs = []string{
 	"/etc/microshift", "/var/snap/microk8s/current/args", "/var/lib/k0s/kubelet-config.yaml",
 }
 
-// kubeletPrograms are the names of processes that are a kubelet, or have one inside (proc_pid_comm(5)).
+// kubeletPrograms are the names of processes that are or embed a kubelet (proc_pid_comm(5)).
 var kubeletPrograms = []string{"kubelet", "hyperkube", "openshift", "k3s-server", "k3s-agent", "microshift", "kubelite"}
 
-// maxKubeletFiles bounds the files and directories that are looked at below one path. Any user may run a "kubelet --config-dir=/".
+// maxKubeletFiles bounds the files and directories that are read below one path. Any user may run
+// "kubelet --config-dir=/".
 const maxKubeletFiles = 1000
 
-// kubeletNaming says which kubelet's configuration or command line has path in its text, or cannot be read; "": none. It prefers a
-// false alarm: without the file, the kubelet that reads it starts no pod.
+// kubeletNaming says which kubelet's configuration or command line contains path, or cannot be
+// read. It returns "" if there is none. A false alarm is better than a miss: a kubelet that reads
+// path starts no pods without it.
 func (p Paths) kubeletNaming(path string) (why string) {
 	for _, config := range kubeletConfigs {
 		if why := p.textNaming(config, path); why != "" {
@@ -60,7 +63,8 @@ func (p Paths) kubeletNaming(path string) (why string) {
 	return ""
 }
 
-// textNaming is kubeletNaming for one file, or for all files of a directory. Any user may name one: see ReadNamed.
+// textNaming is kubeletNaming for one file, or for all files in a directory. Any user may supply
+// the path: see ReadNamed.
 func (p Paths) textNaming(config, path string) (why string) {
 	seen := 0
 	err := filepath.WalkDir(filepath.Join(p.Root, config), func(file string, entry fs.DirEntry, err error) error {

@@ -11,13 +11,14 @@ import (
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
-// maxReasons bounds how many refused nameservers lacking names.
+// maxReasons bounds how many refused nameservers lacking lists.
 const maxReasons = 3
 
-// lacking says why last-good serves although NetworkManager runs and should offer upstreams, or "". A node that NetworkManager has not
-// connected yet, or that an admin's servers serve, lacks nothing; nor does one without NetworkManager. Where NetworkManager names
-// nobody, servers of an admin's file are all right. captured is where the record has its servers from, which does not
-// change with whose resolv.conf it is for the moment. before is what the record says now.
+// lacking says why node-dns uses the last good upstreams although NetworkManager runs and should
+// offer some, or "". It returns "" without NetworkManager, while NetworkManager has no connection
+// yet, and with an admin's upstreams. If NetworkManager names no server, servers from an admin's
+// file are fine. captured is the source of the record's servers, which stays the same while
+// resolv.conf is ours. before is the record's present reason.
 func lacking(s State, captured upstream.Origin, before string) string {
 	if len(s.Config.Upstreams)+len(s.Config.DNSNameservers) > 0 {
 		return ""
@@ -46,8 +47,9 @@ func reasons(selection upstream.Selection) string {
 	return strings.Join(reasons, "; ")
 }
 
-// lackingFile says why the admin's resolv.conf, which names nothing but invalid and refused servers, is not followed, or "". The file is
-// replaced by ours at once: the reason then stays until a file with a usable server is written. A file that names this node is a copy of ours.
+// lackingFile says why node-dns does not follow the admin's resolv.conf, which names only invalid
+// and refused servers, or "". Our file replaces it at once, so the reason stays until someone
+// writes a file with a usable server. A file that names this node is a copy of ours.
 func lackingFile(s State, before string) string {
 	if !isOfFile(before) {
 		before = ""
@@ -72,10 +74,10 @@ func lackingFile(s State, before string) string {
 	return cmp.Or(reasons(selection), before)
 }
 
-// isOfFile reports whether a reason is one of lackingFile's.
+// isOfFile reports whether lackingFile gave this reason.
 func isOfFile(reason string) bool { return strings.HasPrefix(reason, string(upstream.ResolvConf)+" ") }
 
-// lackingSentence is what an admin is told of it, or "".
+// lackingSentence is the warning for an admin, or "".
 func lackingSentence(r upstream.Record) string {
 	if r.Lacking == "" {
 		return ""
@@ -88,7 +90,8 @@ func lackingSentence(r upstream.Record) string {
 		r.Since.UTC().Format(time.RFC3339), r.Lacking, nameserver.Join(r.Servers))
 }
 
-// IsLacking reports whether a run has recorded that the network offers no usable upstream: Plan.Lacking is of that time then.
+// IsLacking reports whether the record says that the network offers no usable upstream.
+// Plan.Lacking then includes since when.
 func (s State) IsLacking() bool {
 	record, err := s.record()
 	return err == nil && record.Lacking != ""

@@ -9,13 +9,14 @@ import (
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
-// TestLacking: where the network offered no usable upstream the last good ones were asked for ever, and nothing said so.
+// TestLacking: when the network offered no usable upstream, node-dns queried the last good ones
+// forever without a warning.
 func TestLacking(t *testing.T) {
 	ours := withResolvConf(file(oursText))
 	tests := []struct {
 		name    string
 		options []option
-		want    string // "": nothing is lacking
+		want    string // "" if nothing is lacking
 	}{
 		{"the own address alone", []option{withNetworkManager(dnsConfig("eth0", nodeIP, ""))}, "NetworkManager eth0 (System eth0) names " + nodeIP + ": this node: would loop"},
 		{"none: ignore-auto-dns", []option{withNetworkManager()}, "NetworkManager names no nameserver"},
@@ -40,12 +41,12 @@ func TestLacking(t *testing.T) {
 				want = "the network offers no usable nameserver since 2026-11-21T04:05:06Z (" + test.want + "): the last good ones are asked: 10.0.0.2 10.0.0.3"
 			}
 			if p.Lacking != want || s.IsLacking() != (want != "") {
-				t.Errorf("%t, %q, want\n%q", s.IsLacking(), p.Lacking, want)
+				t.Errorf("got %t, %q, want\n%q", s.IsLacking(), p.Lacking, want)
 			}
 			s.NetworkManager = host(withNetworkManager(dnsConfig("eth0", sys, ""))).NetworkManager
 			s = after(s, NewPlan(s).Steps(true))
 			if p := NewPlan(s); p.Lacking != "" || s.IsLacking() || strings.Contains(string(s.Record.Data), "lacking") {
-				t.Errorf("when it offers some again: %q\n%s", p.Lacking, s.Record.Data)
+				t.Errorf("when it offers servers again: got %q\n%s", p.Lacking, s.Record.Data)
 			}
 		})
 	}
@@ -55,7 +56,8 @@ func TestLacking(t *testing.T) {
 	}
 }
 
-// TestLackingFile: a typo in the admin's resolv.conf. The servers of before were asked for ever, and nothing said so.
+// TestLackingFile: after a typo in the admin's resolv.conf, node-dns queried the earlier servers
+// forever without a warning.
 func TestLackingFile(t *testing.T) {
 	const no = ": not a nameserver's address"
 	none := func(s *State) {
@@ -65,8 +67,8 @@ func TestLackingFile(t *testing.T) {
 	tests := []struct {
 		name   string
 		option option
-		text   string // what the admin writes over ours
-		want   string // "": nothing is lacking
+		text   string // what the admin writes over our file
+		want   string // "" if nothing is lacking
 	}{
 		{"a typo", none, "nameserver 10.0.0.\n", `/etc/resolv.conf names "10.0.0."` + no},
 		{"a typo, in place", none, Watermark + "\nnameserver 10.0.0.\n", `/etc/resolv.conf names "10.0.0."` + no},
@@ -104,7 +106,7 @@ func TestLackingFile(t *testing.T) {
 			w.ResolvConf = file("nameserver 10.0.0.2\nnameserver 10.0.0.3\n")
 			w.run()
 			if p := w.run(); p.Lacking != "" || w.IsLacking() {
-				t.Errorf("when the file names some again: %q\n%s", p.Lacking, w.Record.Data)
+				t.Errorf("when the file names servers again: got %q\n%s", p.Lacking, w.Record.Data)
 			}
 		})
 	}

@@ -7,18 +7,19 @@ import (
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
-// Capture is what an earlier run captured.
+// Capture is the set of upstreams that an earlier run captured.
 type Capture struct {
 	Set    upstream.Set
-	Origin upstream.Origin // upstream.LastGood where no record tells
-	From   string          // where it came from, for people: "NetworkManager eth0 (System eth0)"
-	// Warnings are the lines of the upstream file that do not count. The next run that writes it drops them.
+	Origin upstream.Origin // upstream.LastGood if no record gives it
+	From   string          // the source, for people: "NetworkManager eth0 (System eth0)"
+	// Warnings are the lines of the upstream file that are ignored. The next run that writes the
+	// file drops them.
 	Warnings []string
 }
 
-// Captured reads the two files that hold the captured upstreams. The upstream file says which servers: an admin or
-// ansible may have written it by hand. The record says where they came from, and has what the file cannot hold,
-// as long as the file is as the run left it.
+// Captured reads the two files that hold the captured upstreams. The upstream file decides which
+// servers they are, because an admin or Ansible may have edited it. The record gives their source,
+// and what the upstream file cannot hold, as long as that file is as the run left it.
 func Captured(upstreams, recordFile File) Capture {
 	record, err := upstream.ParseRecord(recordFile.Data)
 	return captured(upstreams, record, err)
@@ -26,21 +27,22 @@ func Captured(upstreams, recordFile File) Capture {
 
 // captured is Captured for a parsed record; err says why it cannot be read.
 func captured(upstreams File, record upstream.Record, err error) Capture {
-	inFile, bad := upstream.ParseDnsmasqConf(upstreams.Data) // the good lines of a file with a bad one still count
+	inFile, bad := upstream.ParseDnsmasqConf(upstreams.Data) // the valid lines of a file with invalid ones still count
 	c := Capture{Set: inFile, Origin: upstream.LastGood, From: upstreamFile, Warnings: badLines(bad)}
 	switch {
 	case err == nil && (inFile.IsEmpty() || inFile.Equal(inDnsmasqConf(record.Set))):
 		c.Set, c.Origin, c.From = record.Set, record.Origin, source(record)
 	case inFile.IsEmpty():
-		c.From = "" // an emptied file is no list: the script emptied it on a bad day (its bug B4)
+		c.From = "" // an empty file is not a list: the script emptied it if it found no nameserver
 	}
 	return c
 }
 
-// upstreamFile is Paths.Upstreams as people know it.
+// upstreamFile is Paths.Upstreams in messages.
 const upstreamFile = "/etc/dnsmasq.d/origin-upstream-dns.conf"
 
-// badLines tells the first bad line of the upstream file, and how many more there are.
+// badLines returns a warning with the first invalid line of the upstream file and the number of
+// others.
 func badLines(err error) []string {
 	if err == nil {
 		return nil
@@ -53,8 +55,8 @@ func badLines(err error) []string {
 	return []string{text}
 }
 
-// source is where a record's servers came from. The detail of a last-good one is its source already: with its origin
-// before it each run would add a word of its own.
+// source is where a record's servers came from. The detail of a last-good record is already a
+// complete source. With the origin in front, each run would add another word.
 func source(r upstream.Record) string {
 	if r.Origin == upstream.LastGood {
 		return r.Detail
@@ -62,8 +64,9 @@ func source(r upstream.Record) string {
 	return strings.TrimSpace(string(r.Origin) + " " + r.Detail)
 }
 
-// lastGood is what a run falls back to: what was captured; else the node resolv.conf, which is all that is left on a
-// node where dnsmasq and its files were removed. Beside a record that file is ours, and names an admin's upstreams perhaps.
+// lastGood is what a run falls back to: the captured upstreams, else the node resolv.conf, which is
+// all that remains on a node where dnsmasq and its files were removed. If a record exists, node-dns
+// wrote that file, possibly with an admin's upstreams.
 func lastGood(s State) Capture {
 	k := s.known()
 	c := k.captured
@@ -73,18 +76,18 @@ func lastGood(s State) Capture {
 	return c
 }
 
-// candidate is the capture as the last of the sources.
+// candidate returns the capture as the last of the sources.
 func (c Capture) candidate() upstream.Candidate {
 	return upstream.Candidate{Origin: upstream.LastGood, Detail: c.From, Set: c.Set}
 }
 
-// inDnsmasqConf is the part of a set that the upstream file can hold.
+// inDnsmasqConf returns the part of a set that the upstream file can hold.
 func inDnsmasqConf(set upstream.Set) upstream.Set {
 	part, _ := upstream.ParseDnsmasqConf(set.DnsmasqConf())
 	return part
 }
 
-// inResolvConf is the part of a set that a resolv.conf can hold.
+// inResolvConf returns the part of a set that a resolv.conf can hold.
 func inResolvConf(set upstream.Set) upstream.Set {
 	return fromResolvConf(upstream.LastGood, set.ResolvConf()).Set
 }

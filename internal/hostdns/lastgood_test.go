@@ -10,8 +10,9 @@ import (
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
-// TestDetailIsStable: where the upstreams came from is told alike by every run that finds them where the one before left
-// them. The record of a last-good list told of itself: "last-good NetworkManager eth0", then "last-good last-good …".
+// TestDetailIsStable: the source of unchanged upstreams does not change from run to run. Each run
+// added to the record of a last-good list: "last-good NetworkManager eth0", then "last-good
+// last-good ...".
 func TestDetailIsStable(t *testing.T) {
 	record := func(origin upstream.Origin, detail, list string) string {
 		return string(upstream.Record{Set: upstream.Set{Servers: servers(list)}, Origin: origin, Detail: detail}.Bytes())
@@ -40,7 +41,7 @@ func TestDetailIsStable(t *testing.T) {
 					t.Errorf("no %q in %s", want, w.log.String())
 				}
 				if from := Captured(w.look().Upstreams, w.look().Record).From; from != test.want || !strings.Contains(w.log.String(), from) {
-					t.Errorf("from %q, want %q, in the log %s", from, test.want, w.log.String())
+					t.Errorf("got source %q, want %q, log %s", from, test.want, w.log.String())
 				}
 			}
 			if diff := cmp.Diff(lines[1], lines[2]); diff != "" {
@@ -50,8 +51,9 @@ func TestDetailIsStable(t *testing.T) {
 	}
 }
 
-// TestEarlierAddress is the story of a node's addresses without NetworkManager: each run remembers where it pointed, and a
-// copy of that is no upstream, until DHCP says that the address is a nameserver's now.
+// TestEarlierAddress changes a node's addresses without NetworkManager. Each run records the
+// address that it pointed resolv.conf at. A copy of it is not an upstream until DHCP assigns the
+// address to a nameserver.
 func TestEarlierAddress(t *testing.T) {
 	s := host(withResolvConf(file(generated)))
 	run := func(want string, from upstream.Origin, pointed string, options ...option) {
@@ -67,7 +69,7 @@ func TestEarlierAddress(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := serverList(p); got != want || p.Selection.Origin != from || fmt.Sprint(record.Pointed) != "["+pointed+"]" {
-			t.Errorf("%q from %s, pointed %v", got, p.Selection.Origin, record.Pointed)
+			t.Errorf("got %q from %s, pointed %v", got, p.Selection.Origin, record.Pointed)
 		}
 	}
 	const copied = "# a backup\nnameserver " + nodeIP + "\n"

@@ -14,7 +14,8 @@ import (
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
-// checkLaws holds DESIGN's laws against one State: every row, random State and fuzz input goes through it.
+// checkLaws checks the invariants of every plan against one State. Every row, random State and fuzz
+// input goes through it.
 func checkLaws(t *testing.T, s State) {
 	t.Helper()
 	p := NewPlan(s)
@@ -28,8 +29,8 @@ func checkLaws(t *testing.T, s State) {
 	checkPointing(t, s, p)
 }
 
-// checkPointing: law 4 holds for a resolv.conf that is ours whatever is wrong with the host: it names this node, and there
-// is a way back.
+// checkPointing: whatever is wrong with the host, a resolv.conf that is ours names this node while
+// it answers, and the original otherwise.
 func checkPointing(t *testing.T, s State, p Plan) {
 	t.Helper()
 	if !s.isOurs() {
@@ -40,19 +41,19 @@ func checkPointing(t *testing.T, s State, p Plan) {
 	case !p.Nameserver.IsValid():
 	case s.NetErr != nil:
 		if !sameFile(answering, s.ResolvConf) {
-			t.Errorf("law 4: touched without knowing the node's addresses\n%s", answering.Data)
+			t.Errorf("changed without knowing the node's addresses\n%s", answering.Data)
 		}
 	default:
 		named := nameserverLines(t, string(answering.Data))
 		if !slices.Equal(named, []netip.Addr{p.Nameserver.Addr()}) || !s.Net.IsLocal(named[0]) {
-			t.Errorf("law 4: %v answers, and libc is left with %v", p.Nameserver, named)
+			t.Errorf("%v answers, but libc would query %v", p.Nameserver, named)
 		}
 	}
 	if _, known := originalStep(s); known && IsOurs(silent.Data) {
-		t.Errorf("law 4: nobody answers, there is something to go back to, and libc is left with\n%s", silent.Data)
+		t.Errorf("nothing answers and an original is known, but libc is left with\n%s", silent.Data)
 	}
 	if s.ConfigErr != nil && len(p.IfAnswering) > 0 && !slices.Equal(searchLines(answering), searchLines(s.ResolvConf)) {
-		t.Errorf("the search list changes while the cluster domain is not known:\n%s", answering.Data)
+		t.Errorf("the search list changes although the cluster domain is unknown:\n%s", answering.Data)
 	}
 }
 
@@ -66,7 +67,8 @@ func searchLines(f File) []string {
 	return lines
 }
 
-// checkUpstreams: law 2, a good list stays while nothing better is known; law 3, we are never our own upstream.
+// checkUpstreams: a good list stays while no better one is known, and this node is never its own
+// upstream.
 func checkUpstreams(t *testing.T, s State, p Plan) {
 	t.Helper()
 	refused := refuse(s)
@@ -75,7 +77,7 @@ func checkUpstreams(t *testing.T, s State, p Plan) {
 		return refused(server) == "" && !a.IsUnspecified() && !a.IsMulticast() && a != addr("255.255.255.255")
 	})
 	if good && len(p.Selection.Set.Servers) == 0 {
-		t.Errorf("law 2: %v was known, nothing is selected", lastGood(s).Set)
+		t.Errorf("%v was known, but nothing is selected", lastGood(s).Set)
 	}
 	all := p.Selection.Set.Servers
 	for _, route := range p.Selection.Set.Routes {
@@ -86,7 +88,7 @@ func checkUpstreams(t *testing.T, s State, p Plan) {
 			if slices.ContainsFunc(p.Selection.Set.Servers, func(server nameserver.Server) bool {
 				return server == nameserver.FromAddr(addr) && !slices.Contains(lastGood(s).Set.Servers, server)
 			}) {
-				t.Errorf("law 3: %v, which resolv.conf was pointed at, is an upstream because a file says so", addr)
+				t.Errorf("%v, which resolv.conf once named as this node, became an upstream through a file", addr)
 			}
 		}
 	}
@@ -94,23 +96,23 @@ func checkUpstreams(t *testing.T, s State, p Plan) {
 		a := server.Addr.Addr()
 		if a.IsUnspecified() || a == addr("127.0.0.53") || server.Addr.Port() == 53 && !a.IsLoopback() && s.Net.IsLocal(a) && (s.Placement().All || slices.Contains(s.named(), a)) ||
 			slices.Contains(s.Placement().Listen, server.Addr) {
-			t.Errorf("law 3: %v is selected as an upstream", server)
+			t.Errorf("%v, which is this node, is selected as an upstream", server)
 		}
 	}
 }
 
-// checkStep: law 9, what a file may hold.
+// checkStep checks mode and content of a file that a step writes.
 func checkStep(t *testing.T, s State, step Step) {
 	t.Helper()
 	if step.Action != WriteFile {
 		return
 	}
 	if step.Path != s.Paths.Original && step.Path != s.Paths.ResolvConf && step.Mode != 0o644 {
-		t.Errorf("%s gets mode %v", step.Path, step.Mode)
+		t.Errorf("%s: got mode %v", step.Path, step.Mode)
 	}
 	switch step.Path {
 	case s.Paths.Upstreams:
-		if string(step.Data) != string(s.Upstreams.Data) { // else only the mode was wrong
+		if string(step.Data) != string(s.Upstreams.Data) { // otherwise only the mode was wrong
 			checkUpstreamsFile(t, string(step.Data))
 		}
 	case s.Paths.NodeResolvConf:
@@ -131,7 +133,8 @@ func checkStep(t *testing.T, s State, step Step) {
 	}
 }
 
-// checkNodeResolvConf: it names upstreams that a pod can ask, and no others, but this node where there is none.
+// checkNodeResolvConf: the file names only upstreams that a pod can query, or this node if there
+// are none.
 func checkNodeResolvConf(t *testing.T, s State, text string) {
 	t.Helper()
 	addrs, here := nameserverLines(t, text), s.Placement().Nameserver
@@ -142,21 +145,22 @@ func checkNodeResolvConf(t *testing.T, s State, text string) {
 	}
 	if strings.HasPrefix(text, noneForPods+"\n") {
 		if len(addrs) > 1 || here.IsValid() && !slices.Contains(addrs, here) || len(forPods(usedByPods)) > 0 {
-			t.Errorf("node resolv.conf says that there is no upstream for pods, and does not name %v alone:\n%s", here, text)
+			t.Errorf("node resolv.conf says that pods have no upstream, but does not name only %v:\n%s", here, text)
 		}
 		return
 	}
 	if len(addrs) == 0 {
-		t.Errorf("node resolv.conf does not say why it has no nameserver:\n%s", text)
+		t.Errorf("node resolv.conf has no nameserver and gives no reason:\n%s", text)
 	}
 	for _, a := range addrs {
 		if a.IsLoopback() || a.Zone() != "" || !slices.Contains(usedByPods.Servers, nameserver.FromAddr(a)) {
-			t.Errorf("node resolv.conf: a pod cannot ask %v, or must not:\n%s", a, text)
+			t.Errorf("node resolv.conf names %v, which a pod cannot or must not query:\n%s", a, text)
 		}
 	}
 }
 
-// checkUpstreamsFile reads it as dnsmasq would: a comment, server=ADDRESS, or server=/DOMAIN/ADDRESS.
+// checkUpstreamsFile reads the file as dnsmasq would: a comment, server=ADDRESS, or
+// server=/DOMAIN/ADDRESS.
 func checkUpstreamsFile(t *testing.T, text string) {
 	t.Helper()
 	for line := range strings.Lines(text) {
@@ -176,7 +180,8 @@ func checkUpstreamsFile(t *testing.T, text string) {
 
 const hostBytes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.*"
 
-// nameserverLines are the addresses of a resolv.conf's nameserver lines, which must hold nothing else.
+// nameserverLines returns the addresses in a resolv.conf's nameserver lines, which must hold
+// nothing else.
 func nameserverLines(t *testing.T, text string) []netip.Addr {
 	t.Helper()
 	var addrs []netip.Addr
@@ -194,7 +199,7 @@ func nameserverLines(t *testing.T, text string) []netip.Addr {
 	return addrs
 }
 
-// keyword reads a line as glibc's MATCH macro does, once its end, LF or CRLF, is off.
+// keyword parses a line as glibc's MATCH macro does, after removing LF or CRLF.
 func keyword(line, word string) (rest string, ok bool) {
 	rest, ok = strings.CutPrefix(lineText(line), word)
 	return rest, ok && (rest == "" || rest[0] == ' ' || rest[0] == '\t')
@@ -202,7 +207,7 @@ func keyword(line, word string) (rest string, ok bool) {
 
 func lineText(line string) string { return strings.TrimRight(strings.TrimSuffix(line, "\n"), "\r") }
 
-// others are the lines that a resolv.conf's editors must keep, in order.
+// others returns the lines that every editor of a resolv.conf must keep, in order.
 func others(text string) []string {
 	kept := []string{}
 	for line := range strings.Lines(text) {
@@ -216,35 +221,35 @@ func others(text string) []string {
 	return kept
 }
 
-// checkAnswering: the world where the local nameserver answers.
+// checkAnswering: the local nameserver answers.
 func checkAnswering(t *testing.T, s State, p Plan) {
 	t.Helper()
 	next := after(s, p.Steps(true))
 	if len(p.IfAnswering) > 0 {
 		text := string(next.ResolvConf.Data)
 		if !IsOurs(next.ResolvConf.Data) || next.ResolvConf.Link != "" || next.ResolvConf.Mode != 0o644 {
-			t.Errorf("resolv.conf is not plainly ours: mode %v, link %q\n%s", next.ResolvConf.Mode, next.ResolvConf.Link, text)
+			t.Errorf("resolv.conf is not a regular file of ours: mode %v, link %q\n%s", next.ResolvConf.Mode, next.ResolvConf.Link, text)
 		}
 		if got := nameserverLines(t, text); !slices.Equal(got, []netip.Addr{p.Nameserver.Addr()}) {
-			t.Errorf("resolv.conf names %v, want %v alone", got, p.Nameserver)
+			t.Errorf("resolv.conf names %v, want only %v", got, p.Nameserver)
 		}
 		kept := resolvconf.Parse(s.base().Data)
 		kept.RemoveComment(resolvedComment)
 		if diff := cmp.Diff(others(string(kept.Bytes())), others(text)); diff != "" {
-			t.Errorf("law 6: lines changed: %s", diff)
+			t.Errorf("other lines changed: %s", diff)
 		}
 		if !p.knowsUpstream(s) && !s.isOurs() {
-			t.Error("resolv.conf points here, and there is no upstream")
+			t.Error("resolv.conf points here without an upstream")
 		}
 		if !s.isOurs() && s.ResolvConf.Exists && !next.Original.Exists {
-			t.Error("a resolv.conf is displaced and not saved")
+			t.Error("a resolv.conf was replaced but not saved")
 		}
 	}
 	checkPointed(t, s, p, next)
 	if gone := s.Original.Exists && !next.Original.Exists; gone && IsOurs(next.ResolvConf.Data) {
-		t.Error("the saved original is gone, and resolv.conf is ours")
+		t.Error("the saved original is gone although resolv.conf is ours")
 	} else if s.Original.Exists && !gone && !s.isNewer() && (string(s.Original.Data) != string(next.Original.Data) || s.Original.Link != next.Original.Link) {
-		t.Error("a saved original was saved over")
+		t.Error("a saved original was overwritten")
 	}
 	if next.Original.Exists && IsOurs(next.Original.Data) && !IsOurs(s.Original.Data) {
 		t.Error("a resolv.conf of ours was saved as the original")
@@ -255,8 +260,9 @@ func checkAnswering(t *testing.T, s State, p Plan) {
 	}
 }
 
-// followed is the state after the next run, where that changes the node resolv.conf alone: an original that was given back may have
-// another search list, and other options, than ours had. Nor does an admin's file lack servers any more, whose place it has taken.
+// followed returns the state after the next run, if that changes only the node resolv.conf or the
+// record: a restored original may have another search list and other options than ours had. An
+// admin's file whose place our file has taken also no longer lacks servers.
 func followed(s State, answers bool) State {
 	steps := NewPlan(s).Steps(answers)
 	if !s.isOurs() && len(steps) == 1 && (steps[0].Path == s.Paths.NodeResolvConf || s.IsLacking() && steps[0].Path == s.Paths.Record) {
@@ -265,7 +271,8 @@ func followed(s State, answers bool) State {
 	return s
 }
 
-// checkPointed: pods keep the address that resolv.conf named while they started. It is served from the record alone.
+// checkPointed: pods keep the address that resolv.conf named when they started. The daemon serves
+// that address only because the record contains it.
 func checkPointed(t *testing.T, s State, p Plan, next State) {
 	t.Helper()
 	if p.Hold != "" || s.Record.Err != nil {
@@ -273,29 +280,30 @@ func checkPointed(t *testing.T, s State, p Plan, next State) {
 	}
 	record, err := upstream.ParseRecord(next.Record.Data)
 	if here := p.Nameserver.Addr().WithZone(""); err != nil || !slices.Contains(record.Pointed, here) {
-		t.Errorf("resolv.conf names %v, and the record %v: %v", here, record.Pointed, err)
+		t.Errorf("resolv.conf names %v, but the record %v: %v", here, record.Pointed, err)
 	}
 	if before := lastGood(s); p.Selection.Set.IsEmpty() && !before.Set.Equal(lastGood(next).Set) {
-		t.Errorf("law 2: nothing is selected, and the last good %v become %v", before.Set, lastGood(next).Set)
+		t.Errorf("nothing is selected, but last-good changes from %v to %v", before.Set, lastGood(next).Set)
 	}
 }
 
-// checkSilent: the world where it does not answer. Only a resolv.conf that is ours may be touched (law 4).
+// checkSilent: the local nameserver does not answer. Only a resolv.conf that is ours may be
+// changed.
 func checkSilent(t *testing.T, s State, p Plan) {
 	t.Helper()
 	next := after(s, p.Steps(false))
 	if len(p.IfSilent) > 0 {
 		if !s.isOurs() && !s.isEmptied() {
-			t.Errorf("law 4: a resolv.conf that is not ours is touched\n%s", describe(p, p.IfSilent))
+			t.Errorf("a resolv.conf that is not ours is changed\n%s", describe(p, p.IfSilent))
 		}
 		if IsOurs(next.ResolvConf.Data) {
-			t.Errorf("law 4: the restored resolv.conf is ours\n%s", next.ResolvConf.Data)
+			t.Errorf("the restored resolv.conf is ours\n%s", next.ResolvConf.Data)
 		}
 		if next.Original.Exists {
-			t.Error("the saved original stays after it was restored")
+			t.Error("the saved original remains after the restore")
 		}
 		if next.ResolvConf.Link == "" && len(p.Selection.Set.ResolvConf()) > 0 && !namesAnother(s, string(next.ResolvConf.Data)) {
-			t.Errorf("law 4: %v is known, and libc is left with\n%s", p.Selection.Set.Servers, next.ResolvConf.Data)
+			t.Errorf("%v is known, but libc is left with\n%s", p.Selection.Set.Servers, next.ResolvConf.Data)
 		}
 	}
 	next = followed(settled(next, p, false), false)
@@ -304,8 +312,8 @@ func checkSilent(t *testing.T, s State, p Plan) {
 	}
 }
 
-// settled is the host one run later, where the first went back to the original: that is a source now, and may say other
-// nameservers than last-good.
+// settled returns the host one run later, if the first run restored the original. That file is then
+// a source and may name other nameservers than last-good.
 func settled(next State, p Plan, answers bool) State {
 	if _, verdict := p.decide(answers); verdict == Restored && readsResolvConf(NewPlan(next)) {
 		return after(next, NewPlan(next).Steps(answers))
@@ -313,7 +321,7 @@ func settled(next State, p Plan, answers bool) State {
 	return next
 }
 
-// namesAnother reports whether libc finds a nameserver that is not node-dns.
+// namesAnother reports whether libc finds a nameserver other than node-dns.
 func namesAnother(s State, text string) bool {
 	for line := range strings.Lines(text) {
 		rest, _ := keyword(line, "nameserver")

@@ -11,11 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockPoll is how often a taken lock is tried again; flock(2) cannot wait with a deadline.
+// lockPoll is the interval between attempts to take the lock: flock(2) cannot wait with a deadline.
 const lockPoll = 5 * time.Millisecond
 
-// Lock serialises runs on one host: NetworkManager's hook, the daemon's requests and an admin's hand. It waits until
-// ctx ends. The kernel lets go of it when the process dies, however it dies.
+// Lock serialises runs on one host: those of NetworkManager's hook, the daemon's requests and an
+// admin. It waits until ctx ends. The kernel releases the lock when the process ends for any
+// reason.
 func Lock(ctx context.Context, path string) (unlock func(), err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("making the lock's directory: %w", err)

@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// holderEnv names the lock that a child of the test holds until it is killed.
+// holderEnv names the lock that a child of the test holds until the test kills it.
 const holderEnv = "HOSTDNS_TEST_HOLD"
 
 func holdLock(path string) int {
@@ -27,7 +27,7 @@ func holdLock(path string) int {
 		return 1
 	}
 	fmt.Println("held")
-	io.Copy(io.Discard, os.Stdin) // until the test kills us or ends
+	io.Copy(io.Discard, os.Stdin) // until the test kills this process or ends
 	return 0
 }
 
@@ -76,7 +76,7 @@ func TestLockOfKilledProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	if line, err := bufio.NewReader(stdout).ReadString('\n'); line != "held\n" {
-		t.Fatalf("the holder said %q: %v", line, err)
+		t.Fatalf("got %q from the holder: %v", line, err)
 	}
 
 	short, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
@@ -130,7 +130,7 @@ func TestLockRefuses(t *testing.T) {
 func TestLockOfEndedContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	// A free lock is taken all the same: who has it decides what to do with the time left.
+	// A free lock is still taken: the holder decides what to do with the remaining time.
 	unlock, err := Lock(ctx, filepath.Join(t.TempDir(), "lock"))
 	if err != nil {
 		t.Fatal(err)

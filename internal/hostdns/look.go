@@ -14,24 +14,26 @@ import (
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
 
-// Looker fills a State. Its fields are what tests and the demo replace; the zero value looks at the host itself.
+// Looker fills a State. Tests and the demo replace its fields. The zero value reads the host
+// itself.
 type Looker struct {
 	Paths Paths
-	// Config are the configuration files; zero: the usual ones below Paths.Root.
+	// Config are the configuration files. The zero value means the default ones below Paths.Root.
 	Config nodeconfig.Paths
-	// NetworkManager asks NetworkManager for all it knows. Nil: over the system bus.
+	// NetworkManager reads NetworkManager's state. nil uses the system bus.
 	NetworkManager func(ctx context.Context) (nm.Snapshot, error)
-	// Net asks the kernel for its addresses and default routes. Nil: over netlink.
+	// Net reads the kernel's addresses and default routes. nil uses netlink.
 	Net func(ctx context.Context) (netstate.State, error)
-	// Progress is told what is looked at; nil: nobody wants to know.
+	// Progress records what is being read; nil disables it.
 	Progress *Progress
-	// Memory is for a process that looks again and again: each look asks NetworkManager once, and a missed deadline is
-	// tolerated as Memory says. nil: a look retries by itself, and reports what it missed.
+	// Memory is for a process that looks repeatedly. Each look then asks NetworkManager once, and a
+	// missed deadline is tolerated as Memory says. nil makes a look retry by itself and report a
+	// missed deadline.
 	Memory *Memory
 }
 
-// Look reads everything once. It never fails: what cannot be read is left out of the State and named in Problems,
-// because a half-known host still needs the right files.
+// Look reads everything once. It never fails: what it cannot read is missing from the State and
+// listed in Problems, because a host of which only half is known still needs correct files.
 func (l Looker) Look(ctx context.Context, event nm.Event) State {
 	s := State{Paths: l.Paths, Event: event}
 	l.Progress.is("asking NetworkManager")
@@ -52,8 +54,8 @@ func (l Looker) Look(ctx context.Context, event nm.Event) State {
 	return s
 }
 
-// OriginalTarget is the file that the saved original leads to, where that is a link; "": it is none. Its writer goes on to
-// write it.
+// OriginalTarget returns the file that the saved original points to, or "" if that is not a link.
+// The program that made the link keeps writing that file.
 func (s State) OriginalTarget() string {
 	if s.Original.Link == "" {
 		return ""
@@ -61,8 +63,8 @@ func (s State) OriginalTarget() string {
 	return linkTarget(s.Paths.Root, filepath.Dir(s.Paths.ResolvConf), s.Original.Link)
 }
 
-// Reread is the State with the files as they are now. What NetworkManager, the kernel and the configuration said is as it
-// was; Problems are those of the files.
+// Reread returns the State with the files as they are now. The answers of NetworkManager and the
+// kernel and the configuration are unchanged. Problems lists only those of the files.
 func (s State) Reread() State {
 	s.Problems = nil
 	s.lookAtFiles(nil)
@@ -73,8 +75,9 @@ func (s *State) problem(format string, args ...any) {
 	s.Problems = append(s.Problems, fmt.Sprintf(format, args...))
 }
 
-// lookAtNetworkManagerConf reads what stands beside our snippet, also while NetworkManager does not run. The host's NetworkManager reads
-// nothing below another root.
+// lookAtNetworkManagerConf reads NetworkManager's configuration apart from our snippet, even if
+// NetworkManager does not run. It skips roots other than "/", which the host's NetworkManager does
+// not read.
 func (s *State) lookAtNetworkManagerConf(l Looker) {
 	if l.NetworkManager == nil && s.Paths.Root != "/" {
 		return
@@ -97,7 +100,6 @@ func (s *State) lookAtKernel(ctx context.Context, read func(context.Context) (ne
 	}
 }
 
-// configPaths are the configuration files.
 func (l Looker) configPaths() nodeconfig.Paths {
 	if l.Config == (nodeconfig.Paths{}) {
 		return nodeconfig.DefaultPaths(l.Paths.Root)
@@ -133,7 +135,7 @@ func (s *State) lookAtFiles(progress *Progress) {
 		progress.is("reading %s", f.path)
 		dir := filepath.Dir(f.path)
 		if f.path == s.Paths.Original {
-			dir = filepath.Dir(s.Paths.ResolvConf) // a saved link leads where it led before
+			dir = filepath.Dir(s.Paths.ResolvConf) // a saved link points where it did in its old place
 		}
 		*f.into = readFileFrom(s.Paths.Root, f.path, dir)
 		if f.into.Err != nil {

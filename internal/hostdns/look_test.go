@@ -50,7 +50,8 @@ func TestLook(t *testing.T) {
 	}
 }
 
-// TestLookAtNothing: an empty tree, no NetworkManager, no bus: still a State, and no problem that is none.
+// TestLookAtNothing: an empty tree without NetworkManager and without a bus gives a State without
+// problems.
 func TestLookAtNothing(t *testing.T) {
 	for _, absent := range []error{nm.ErrNotRunning, nm.ErrNoBus} {
 		looker := Looker{
@@ -82,7 +83,7 @@ func TestLookTellsWhatItCouldNot(t *testing.T) {
 	all := strings.Join(s.Problems, "\n")
 	for _, part := range []string{"asking NetworkManager: odd", "reading routes: no buffer space", "node-dns.yaml:", "reading /etc/resolv.conf: "} {
 		if strings.Count(all, part) != 1 {
-			t.Errorf("%q is not told once in:\n%s", part, all)
+			t.Errorf("%q does not occur exactly once in:\n%s", part, all)
 		}
 	}
 	if s.ConfigErr == nil || s.ResolvConf.Err == nil || NewPlan(s).Hold == "" {
@@ -90,14 +91,14 @@ func TestLookTellsWhatItCouldNot(t *testing.T) {
 	}
 }
 
-// silent is a NetworkManager that never answers.
+// silent never answers, like a hung NetworkManager.
 func silent(ctx context.Context) (nm.Snapshot, error) {
 	<-ctx.Done()
 	return nm.Snapshot{}, fmt.Errorf("asking NetworkManager: %w", ctx.Err())
 }
 
-// TestHangingNetworkManager: stopped by SIGSTOP it never answers. The look asks again while its run has time for that,
-// and goes on without an answer.
+// TestHangingNetworkManager: if NetworkManager was stopped by SIGSTOP, it never answers. The look
+// asks again while its run has time for that, and then continues without an answer.
 func TestHangingNetworkManager(t *testing.T) {
 	for _, row := range []struct {
 		name        string
@@ -124,14 +125,15 @@ func TestHangingNetworkManager(t *testing.T) {
 					t.Errorf("problems %q", s.Problems)
 				}
 				if got := serverList(NewPlan(s)); got != sys {
-					t.Errorf("falls back to %q", got)
+					t.Errorf("fell back to %q", got)
 				}
 			})
 		})
 	}
 }
 
-// TestLookAsksAgain: a run of the hook reported a NetworkManager that missed one deadline, and used another source.
+// TestLookAsksAgain: when NetworkManager missed one deadline, the hook reported that and used
+// another source.
 func TestLookAsksAgain(t *testing.T) {
 	w := newTree(t, nil)
 	looker := w.runner().Looker
@@ -151,15 +153,16 @@ func TestLookAsksAgain(t *testing.T) {
 	})
 }
 
-// TestSlowNetworkManager: on a virtual machine that is 10 times slower one missed deadline was shown as a problem in 5 of
-// 10 runs, and the next look succeeded. What NetworkManager said before stays in force meanwhile.
+// TestSlowNetworkManager: on a virtual machine that was 10 times slower, one missed deadline was
+// reported as a problem in 5 of 10 runs, although the next look succeeded. NetworkManager's last
+// answer stays in use meanwhile.
 func TestSlowNetworkManager(t *testing.T) {
 	const gone, answers, hangs = "gone", "answers", "hangs"
 	const text = "asking NetworkManager: context deadline exceeded"
 	for _, row := range []struct {
 		name    string
 		looks   []string
-		version string // what is known of NetworkManager after the last look; "": nothing
+		version string // expected NetworkManager version after the last look; "" if none
 		problem string
 		waiting bool
 	}{
@@ -189,7 +192,7 @@ func TestSlowNetworkManager(t *testing.T) {
 					start, limit := time.Now(), looker.Memory.misses.Timeout(networkManagerTimeout)
 					s = looker.Look(t.Context(), nm.Event{})
 					if took := time.Since(start); look == hangs && took != limit {
-						t.Errorf("a look took %v: its next one is the retry", took)
+						t.Errorf("a look took %v, but the next look should be the retry", took)
 					}
 				}
 				version := ""
@@ -207,7 +210,7 @@ func TestSlowNetworkManager(t *testing.T) {
 	}
 }
 
-// TestNoBus asks over a bus that is not there.
+// TestNoBus uses a bus address that does not exist.
 func TestNoBus(t *testing.T) {
 	t.Setenv("DBUS_SYSTEM_BUS_ADDRESS", "unix:path="+t.TempDir()+"/no-bus")
 	if _, err := AskNetworkManager(t.Context()); !errors.Is(err, nm.ErrNoBus) {
@@ -245,7 +248,7 @@ func TestReadFile(t *testing.T) {
 		{path: "/todir", want: File{Exists: true, Link: "/dir", Mode: 0o777}, err: "expected a regular file, got a directory"},
 		{path: "/over", want: File{Exists: true, Mode: 0o644}, err: "larger than 1048576 bytes"},
 		{path: "/full", want: File{Exists: true, Data: []byte(strings.Repeat("x", maxFile)), Mode: 0o644}},
-		// open(2) waits there for somebody who writes: the hook hung, and with it the next activation.
+		// open(2) waits there for a writer: the hook hung, and so did the next activation.
 		{path: "/fifo", want: File{Exists: true, Mode: 0o644}, err: "expected a regular file, got a FIFO"},
 	}
 	for _, test := range tests {
@@ -275,7 +278,7 @@ func TestUnreadableForUs(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 	if f := got[1]; !f.Exists || f.Err != nil {
-		t.Errorf("what everybody may read: %+v", f)
+		t.Errorf("a file that everyone may read: %+v", f)
 	}
 }
 
@@ -289,18 +292,18 @@ func TestShowChangesNothing(t *testing.T) {
 			t.Errorf("silence %v, steps %s", silence, describe(p, p.Steps(!silent)))
 		}
 		if p := w.runner().ShowRestore(t.Context(), true, false); len(p.IfSilent) != 1 || len(p.Forget) != 1 {
-			t.Errorf("restore would: %s", describe(p, p.IfSilent))
+			t.Errorf("restore plans %s", describe(p, p.IfSilent))
 		}
 		wantSame(t, "Show wrote", before, w.identities())
 	}
 }
 
-// TestShowHeldAsksNobody: what a held plan would do does not depend on an answer.
+// TestShowHeldAsksNobody: a held plan does not depend on the nameserver's answer.
 func TestShowHeldAsksNobody(t *testing.T) {
 	w := newTree(t, nil)
 	runner := w.runner()
 	runner.Applier.Answers = func(context.Context, netip.AddrPort, bool) (string, error) {
-		t.Error("asked")
+		t.Error("the nameserver was probed")
 		return "", nil
 	}
 	if p, silence := runner.Show(t.Context()); p.Hold == "" || silence != nil {
@@ -308,7 +311,8 @@ func TestShowHeldAsksNobody(t *testing.T) {
 	}
 }
 
-// TestLookForCluster: what says that the node has a cluster. A node without one has none of it.
+// TestLookForCluster covers the files that show that the node has a cluster. A node without a
+// cluster has none of them.
 func TestLookForCluster(t *testing.T) {
 	for path, text := range map[string]string{
 		"/etc/node-dns/kubeconfig": "x", "/var/lib/node-dns/kubeconfig": "x", "/var/cache/node-dns/cluster.snapshot": "x",
@@ -320,13 +324,13 @@ func TestLookForCluster(t *testing.T) {
 		w.put(path, text)
 		s := w.runner().Looker.Look(t.Context(), nm.Event{})
 		if !s.HasCluster && !s.Config.HasCluster() {
-			t.Errorf("with %s: no cluster", path)
+			t.Errorf("with %s no cluster was found", path)
 		}
 	}
 	w := newTree(t, map[string]string{"/etc/node-dns/node-dns.yaml": "upstreams: [10.0.0.2]\n"})
 	w.remove(varSnapshot)
 	s := w.runner().Looker.Look(t.Context(), nm.Event{})
 	if s.HasCluster || s.Config.HasCluster() {
-		t.Error("a cluster where there is nothing of one")
+		t.Error("a cluster was found without any of these files")
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// TestMain also is the process that TestLockOfKilledProcess kills.
+// TestMain is also the process that TestLockOfKilledProcess kills.
 func TestMain(m *testing.M) {
 	if path := os.Getenv(holderEnv); path != "" {
 		os.Exit(holdLock(path))

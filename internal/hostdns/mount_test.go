@@ -11,7 +11,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// isolated runs do on a thread with mounts of its own; the thread, and with it the mounts, ends with the call.
+// isolated runs do on a thread with its own mounts. The thread ends with the call, and its mounts
+// with it.
 func isolated(t *testing.T, do func()) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -19,7 +20,7 @@ func isolated(t *testing.T, do func()) {
 	}
 	done := make(chan error)
 	go func() {
-		// Not unlocked: a thread in other namespaces must not run other goroutines.
+		// No UnlockOSThread: a thread in other namespaces must not run other goroutines.
 		runtime.LockOSThread()
 		err := unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS)
 		if err == nil {
@@ -47,7 +48,7 @@ func (w *tree) bind(path string, flags uintptr) {
 	}
 }
 
-// TestBlockedResolvConf: C080. The original must not be left saved when nothing displaced it.
+// TestBlockedResolvConf: the saved original must not remain if it was not replaced.
 func TestBlockedResolvConf(t *testing.T) {
 	w := newTree(t, map[string]string{etcResolvConf: generated})
 	isolated(t, func() {
@@ -61,15 +62,15 @@ func TestBlockedResolvConf(t *testing.T) {
 		t.Errorf("resolv.conf:\n%s", got)
 	}
 	if _, err := os.Lstat(w.at(varOriginal)); err == nil {
-		t.Error("the original is saved, and was not displaced")
+		t.Error("the original was saved but not replaced")
 	}
-	// When it is free again the next run goes through with it.
+	// Once the file is writable again, the next run succeeds.
 	if r := w.apply(); r.ResolvConf != Written {
 		t.Errorf("then: %s", r.ResolvConf)
 	}
 }
 
-// TestBindMountedResolvConf is written in place, undone in place, and restored in place.
+// TestBindMountedResolvConf: a bind-mounted file is written, undone and restored in place.
 func TestBindMountedResolvConf(t *testing.T) {
 	w := newTree(t, map[string]string{etcResolvConf: generated})
 	isolated(t, func() {

@@ -10,26 +10,28 @@ import (
 )
 
 const (
-	// networkManagerTimeout is how long NetworkManager may take at first to say what it knows. It answers within milliseconds, or,
-	// stopped by SIGSTOP or stuck in a D-Bus call of its own, never. On an overloaded node it may miss this once or twice.
+	// networkManagerTimeout is the first deadline for NetworkManager's answer. It usually answers
+	// within milliseconds. If it was stopped by SIGSTOP or is stuck in a D-Bus call, it never
+	// answers. On an overloaded node it may miss this deadline once or twice.
 	networkManagerTimeout = 700 * time.Millisecond
-	// lookReserve is the part of a run's time that retries leave: a probe of the local nameserver takes up to probeLimit.
+	// lookReserve is the part of a run's time that retries must leave: a probe of the local
+	// nameserver takes up to probeLimit.
 	lookReserve = time.Second
 )
 
-// Memory keeps what NetworkManager answered from look to look, for a process that looks again and again. The zero value
-// has no answer yet. It belongs to one goroutine.
+// Memory keeps NetworkManager's last answer between looks, for a process that looks repeatedly. The
+// zero value has no answer yet. It belongs to one goroutine.
 type Memory struct {
 	misses dbusconn.Misses
-	last   *nm.Snapshot // the last answer; nil: none, or NetworkManager has gone since
+	last   *nm.Snapshot // the last answer; nil if there is none, or NetworkManager no longer runs
 }
 
-// IsWaiting reports whether NetworkManager has missed a deadline that is not a problem yet. The next look should come
-// soon.
+// IsWaiting reports whether NetworkManager has missed a deadline that is still tolerated. The next
+// look should follow soon.
 func (m *Memory) IsWaiting() bool { return m.misses.IsTolerated() }
 
-// keep returns what a look should use for the outcome of its question. While a missed deadline is tolerated that is the
-// last answer: NetworkManager did not say that anything has changed.
+// keep returns the answer that a look should use. While a missed deadline is tolerated, that is the
+// last answer, because NetworkManager has not announced a change.
 func (m *Memory) keep(answer *nm.Snapshot, err error) (*nm.Snapshot, error) {
 	m.misses = m.misses.After(err, time.Now())
 	if !m.misses.IsTolerated() {
@@ -44,13 +46,14 @@ func (s *State) lookAtNetworkManager(ctx context.Context, l Looker) {
 		answer, err = l.Memory.keep(answer, err)
 	}
 	s.NetworkManager = answer
-	// A host may do without NetworkManager, whose files still say what it last knew.
+	// A host may run without NetworkManager, whose files still hold what it last knew.
 	if err != nil && !errors.Is(err, nm.ErrNoBus) && !errors.Is(err, nm.ErrNotRunning) {
 		s.problem("%v", err)
 	}
 }
 
-// askNetworkManager returns a nil Snapshot beside an error. With a Memory it asks once: the next look is the retry.
+// askNetworkManager returns a nil Snapshot with an error. With a Memory it asks once: the next look
+// is the retry.
 func (l Looker) askNetworkManager(ctx context.Context) (*nm.Snapshot, error) {
 	ask := l.NetworkManager
 	if ask == nil {
@@ -74,7 +77,7 @@ func (l Looker) askNetworkManager(ctx context.Context) (*nm.Snapshot, error) {
 	return answer, err
 }
 
-// AskNetworkManager takes one Snapshot over the system bus.
+// AskNetworkManager reads one Snapshot over the system bus.
 func AskNetworkManager(ctx context.Context) (nm.Snapshot, error) {
 	client, err := nm.Dial(ctx)
 	if err != nil {

@@ -11,14 +11,14 @@ import (
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
-// Change says how the captured upstreams differ from what was known before the run.
+// Change says how the captured upstreams differ from those before the run.
 type Change string
 
 const (
 	Same    Change = "same"    // the same servers in the same order
 	Order   Change = "order"   // the same servers in another order
 	Changed Change = "changed" // other servers
-	None    Change = "none"    // no upstream is known: what was captured stays
+	None    Change = "none"    // no upstream is known; the captured ones stay
 )
 
 // Action is what a Step does to its path.
@@ -30,7 +30,7 @@ const (
 	Remove    Action = "remove"
 )
 
-// program is one that reads a file of ours.
+// program is a program that reads a file of ours.
 type program string
 
 const (
@@ -46,58 +46,59 @@ type Step struct {
 	Data   []byte      // WriteFile: the whole new content
 	Mode   fs.FileMode // WriteFile: permission bits
 	Target string      // MakeLink: where the link points
-	Owner  int         // WriteFile: the user that owns it; 0: the one that writes it
-	Secret bool        // WriteFile, Remove: what it holds is not shown
-	Tell   program     // is told to read its configuration again, whether something changed or not
-	Renew  bool        // NetworkManager is told to write resolv.conf again, through the link that this step makes
-	Before File        // what stands there now, for the diff and for the undo
+	Owner  int         // WriteFile: user ID of the owner; 0 means the user that writes it
+	Secret bool        // WriteFile, Remove: the content must not be shown
+	Tell   program     // program to notify, even if nothing changed, so that it reads its configuration again
+	Renew  bool        // NetworkManager must write resolv.conf again, through the link that this step makes
+	Before File        // the file as it is now, for the diff and the undo
 }
 
-// Plan is what a State asks for. Applying it twice does nothing the second time: a Step is in it only when the path
-// does not yet hold what the Step would put there.
+// Plan is the list of changes that a State requires. Applying it twice changes nothing the second
+// time: it has a Step only for a path whose content is wrong.
 type Plan struct {
 	Paths      Paths
 	Selection  upstream.Selection
-	Change     Change                // "": a restore, which captures nothing
-	Nameserver netip.AddrPort        // the local nameserver that resolv.conf is to name, or names; zero: none
-	Stopped    netip.AddrPort        // a restore: where node-dns answers that was not stopped; zero: nobody is asked
-	Ours       bool                  // resolv.conf is ours already, or systemd-resolved asks this node
-	Via        nodeconfig.ResolvConf // file, resolved or none: what is to name this node. "": a restore
+	Change     Change                // "" for a restore, which captures nothing
+	Nameserver netip.AddrPort        // the local nameserver for resolv.conf; zero if there is none
+	Stopped    netip.AddrPort        // restore: address where a running node-dns would answer; zero skips that check
+	Ours       bool                  // resolv.conf is already ours, or systemd-resolved queries this node
+	Via        nodeconfig.ResolvConf // how the host is pointed at this node: file, resolved or none; "" for a restore
 
-	Capture     []Step // what the daemon is handed: always done, and first
-	IfAnswering []Step // done only when Nameserver answers: point resolv.conf, or systemd-resolved, at this node
-	IfSilent    []Step // done only when it does not, or when there is none: back to the original nameservers (law 4)
+	Capture     []Step // the daemon's input: always done, and first
+	IfAnswering []Step // only if Nameserver answers: point resolv.conf or systemd-resolved at this node
+	IfSilent    []Step // only if Nameserver is silent or does not exist: back to the original nameservers
 
-	TakeFromNM  []Step // done when resolv.conf names this node, and before it does: NetworkManager lets go of it
-	GiveToNM    []Step // done when it does not, and after: NetworkManager has it again
-	Forget      []Step // done last, when what resolv.conf was given back is seen to have stayed: the saved original goes
-	Purge       []Step // done after a restore, when node-dns does not run: what it has made goes
-	OtherWriter string // who writes resolv.conf besides us, as somebody has decided; "": nobody
+	TakeFromNM  []Step // before resolv.conf names this node: stop NetworkManager from writing it
+	GiveToNM    []Step // after resolv.conf no longer names this node: let NetworkManager write it again
+	Forget      []Step // last, once the restored resolv.conf has stayed: remove the saved original
+	Purge       []Step // after a restore, if node-dns does not run: remove all that it created
+	OtherWriter string // another program that writes resolv.conf by an admin's decision; "" if none
 
-	OverwrittenBy string // who wrote over our resolv.conf, as the file says, where that is to be put right; "": nobody
-	RewriteLoop   bool   // that has gone on for too long: Hold says so
+	OverwrittenBy string // the program that overwrote our resolv.conf, as the file says, if we restore ours; "" if none
+	RewriteLoop   bool   // the overwrites went on for too long, and Hold says so
 	past          past
-	found         *File                  // resolv.conf as it was
+	found         *File                  // resolv.conf before the run
 	usable        func(text []byte) bool // reports whether a resolv.conf names a nameserver other than this node
 
-	// Hold is why resolv.conf does not get all that it should say; "": it does. One that is not ours is left alone then.
-	// In one that is ours only the nameserver is kept right, and it goes back to the original as ever.
+	// Hold is why resolv.conf does not get its full content, or "". A file that is not ours is then
+	// left alone. In one that is ours, only the nameserver is kept correct, and the file can still
+	// go back to the original.
 	Hold string
 
 	Problems  []string
 	Warnings  []string
-	Lacking   string   // that the network offers no usable upstream, why and since when, where last-good serves for that; "": it does
-	Conflicts []string // of an admin's static servers with others, which is settled
+	Lacking   string   // warning that the network offers no usable upstream, with reason and start, while last-good ones serve; or ""
+	Conflicts []string // conflicts of an admin's static servers with others, already resolved
 }
 
-// NewPlan decides what the host's files must say. It is pure: the same State gives the same Plan, and nothing is read
-// or written.
+// NewPlan decides what the host's files must contain. It is pure: the same State gives the same
+// Plan, and it reads and writes nothing.
 func NewPlan(s State) Plan {
 	s.Net = assumed(s)
 	found := s
 	edit, edited := s.edited()
 	if edited {
-		s.ResolvConf = edit // somebody else's, but for our line in it
+		s.ResolvConf = edit // another program's file, except for our line
 	}
 	p := Plan{Paths: s.Paths, Selection: selectUpstreams(s), Ours: s.pointsHere(), Via: s.via(), Problems: slices.Clone(s.Problems), past: s.past()}
 	p.found, p.usable = &found.ResolvConf, usableBy(s)
@@ -108,7 +109,8 @@ func NewPlan(s State) Plan {
 	if s.Handover != nil && s.Handover.Warning != "" {
 		p.Warnings = append(p.Warnings, s.Handover.Warning)
 	}
-	// Without the kernel's addresses nobody can tell which nameserver is this node: what was captured before stays.
+	// Without the kernel's addresses, node-dns cannot tell which nameserver is this node, so the
+	// captured upstreams stay.
 	if s.NetErr == nil && (!p.Selection.Set.IsEmpty() || p.knowsUpstream(s)) {
 		p.Capture = append(p.Capture, captureSteps(s, p.Selection)...)
 		record, _ := newRecord(s, p.Selection)
@@ -144,22 +146,23 @@ func NewPlan(s State) Plan {
 	return p
 }
 
-// LeftToAdmin is why resolv.conf is never written.
+// LeftToAdmin is Hold's text if the configuration forbids writing resolv.conf.
 const LeftToAdmin = "resolvConf: none in /etc/node-dns/node-dns.yaml"
 
-// leavesHost reports whether the host keeps its own nameservers, whatever answers here: one that was pointed here goes back.
+// leavesHost reports whether the host keeps its own nameservers even if the local one answers. A
+// host that points here goes back.
 func (p Plan) leavesHost() bool { return p.Hold == LeftToAdmin || p.Hold == NoWayBack }
 
-// onlyCaptured is why resolv.conf is left alone where nothing else was asked for.
+// onlyCaptured is Hold's text for a run that only captures upstreams.
 const onlyCaptured = "only the upstreams are captured"
 
-// captureOnly is the plan without what it does to resolv.conf.
+// captureOnly returns the plan without its changes to resolv.conf.
 func (p Plan) captureOnly() Plan {
 	p.IfAnswering, p.IfSilent, p.Nameserver, p.Hold = nil, nil, netip.AddrPort{}, onlyCaptured
 	return p
 }
 
-// hold says why resolv.conf must not be pointed here, or "".
+// hold returns the reason why resolv.conf must not point here, or "".
 func hold(s State, p Plan, here netip.Addr) string {
 	switch {
 	case p.Via == nodeconfig.ResolvConfNone:
@@ -175,21 +178,23 @@ func hold(s State, p Plan, here netip.Addr) string {
 	case !here.IsValid():
 		return "this node has no address to listen on (no default route, no nodeIP)"
 	case !p.knowsUpstream(s):
-		return "no upstream nameserver is known" // pointing here would end all names but the cluster's
+		return "no upstream nameserver is known" // pointing here would break all names outside the cluster
 	case p.Via == nodeconfig.ResolvConfResolved:
 		return holdResolved(s)
 	}
 	return ""
 }
 
-// knowsUpstream reports whether there is a nameserver to forward to, captured or an admin's own: resolv.conf may point here.
+// knowsUpstream reports whether there is a captured or configured upstream, so that resolv.conf may
+// point here.
 func (p Plan) knowsUpstream(s State) bool {
 	return len(p.Selection.Set.Servers)+len(s.Config.Upstreams)+len(s.Config.DNSNameservers) > 0
 }
 
-// askedNameserver is the local nameserver that must answer: the one at here, where the configuration and the kernel place
-// it. Where one of them cannot tell, it is the one that our resolv.conf names, if that is still this node: a daemon that
-// runs keeps its configuration through a faulty one, and its address through the loss of a default route.
+// askedNameserver returns the local nameserver that must answer: the one at here, according to the
+// configuration and the kernel. If either is unknown, it returns the one that our resolv.conf
+// names, if that is still this node. A running daemon keeps its configuration when the file becomes
+// invalid, and its address when the default route disappears.
 func askedNameserver(s State, here netip.Addr) netip.Addr {
 	if !s.pointsHere() || s.ConfigErr == nil && here.IsValid() {
 		return here
@@ -214,14 +219,14 @@ func changeOf(before, after upstream.Set) Change {
 	return Changed
 }
 
-// Steps are the changes that the host needs when its local nameserver answers (or does not).
+// Steps returns the changes that the host needs if its local nameserver answers, or if it does not.
 func (p Plan) Steps(answers bool) []Step {
 	steps, verdict := p.decide(answers)
 	before, after := p.around(verdict)
 	return slices.Concat(p.Capture, before, steps, after, p.forgets(verdict), p.Purge)
 }
 
-// forgets are the steps after which nothing is left to go back to.
+// forgets returns the steps that remove the way back once nothing is left to restore.
 func (p Plan) forgets(verdict Verdict) []Step {
 	if verdict == Restored || p.isRestore() || verdict == Written && p.Via == nodeconfig.ResolvConfResolved && p.Hold == "" {
 		return p.Forget
@@ -229,8 +234,8 @@ func (p Plan) forgets(verdict Verdict) []Step {
 	return nil
 }
 
-// around is what is done about NetworkManager before and after what becomes of resolv.conf. One that is left alone stays
-// with whom it was, unless this is a restore.
+// around returns the steps for NetworkManager before and after the change to resolv.conf. If
+// resolv.conf is left alone, its writer stays the same, unless this is a restore.
 func (p Plan) around(verdict Verdict) (before, after []Step) {
 	switch {
 	case verdict == Written, verdict == Kept:
@@ -243,7 +248,7 @@ func (p Plan) around(verdict Verdict) (before, after []Step) {
 
 func (p Plan) isRestore() bool { return p.Change == "" }
 
-// decide says what becomes of resolv.conf when the local nameserver answers (or does not).
+// decide says what happens to resolv.conf if the local nameserver answers, or if it does not.
 func (p Plan) decide(answers bool) ([]Step, Verdict) {
 	switch {
 	case !p.asks() && len(p.IfSilent) == 0:
@@ -262,12 +267,13 @@ func (p Plan) decide(answers bool) ([]Step, Verdict) {
 	return p.IfSilent, Restored
 }
 
-// asks reports whether anything depends on the local nameserver's answer.
+// asks reports whether the plan depends on the local nameserver's answer.
 func (p Plan) asks() bool {
 	return p.Nameserver.IsValid() && !p.leavesHost() && (p.Hold == "" || len(p.IfAnswering)+len(p.IfSilent) > 0)
 }
 
-// decisive is the path that says whether steps have taken effect. The others clear up, or make ready.
+// decisive returns the path that decides whether steps have taken effect. The others only prepare
+// or clean up.
 func (p Plan) decisive(steps []Step, verdict Verdict) string {
 	file := slices.ContainsFunc(steps, func(step Step) bool { return step.Path == p.Paths.ResolvConf })
 	if file && (verdict != Written || p.Via != nodeconfig.ResolvConfResolved) {
@@ -276,13 +282,14 @@ func (p Plan) decisive(steps []Step, verdict Verdict) string {
 	return p.Paths.DropIn
 }
 
-// Complete reports whether the plan, carried out, leaves resolv.conf as it should be: nothing holds it back, and the local
-// nameserver answers where it is to be asked (silence is nil). A restore that finds nothing of ours is complete.
+// Complete reports whether the applied plan leaves resolv.conf as it should be: nothing holds it
+// back, and the local nameserver answers if it was asked (silence is nil). A restore that finds
+// nothing of ours is complete.
 func (p Plan) Complete(silence error) bool {
 	return silence == nil && (p.Hold == "" || p.Hold == notOurs || p.Hold == LeftToAdmin)
 }
 
-// warnings are what an admin should know of a plan that goes ahead all the same.
+// warnings tell an admin about issues that do not stop the plan.
 func warnings(s State, p Plan) []string {
 	var w []string
 	if names := droppedNameservers(s, p); len(names) > 0 {
@@ -292,8 +299,9 @@ func warnings(s State, p Plan) []string {
 	return append(w, searchWarnings(s)...)
 }
 
-// droppedNameservers are the nameservers of an admin's resolv.conf that are not captured. One that NetworkManager wrote
-// is no admin's word, only older than what it says now.
+// droppedNameservers returns the nameservers of an admin's resolv.conf that are not captured. A
+// file that NetworkManager wrote does not count: it is just older than NetworkManager's present
+// list.
 func droppedNameservers(s State, p Plan) []string {
 	if s.isOurs() || resolvedStub(s.ResolvConf) || byNetworkManager(s.ResolvConf.Data) && !IsOurs(p.found.Data) {
 		return nil

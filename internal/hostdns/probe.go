@@ -16,12 +16,13 @@ import (
 )
 
 const (
-	probeTry   = 150 * time.Millisecond // the first query; the daemon needs less than a millisecond, and a busy node longer
-	probeLimit = 800 * time.Millisecond // as long as an answer, or a restarting daemon, is waited for
-	probePause = 25 * time.Millisecond  // between tries
+	probeTry   = 150 * time.Millisecond // timeout of the first query; the daemon needs less than 1 ms, but a busy node takes longer
+	probeLimit = 800 * time.Millisecond // total wait for an answer or a restarting daemon
+	probePause = 25 * time.Millisecond  // pause between tries
 )
 
-// silence says in a few words why nothing answered: package net's own text names addresses and ports twice.
+// silence gives a short reason why the nameserver did not answer: package net's own text repeats
+// addresses and ports.
 func silence(nameserver netip.AddrPort, err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) {
@@ -30,11 +31,13 @@ func silence(nameserver netip.AddrPort, err error) error {
 	return fmt.Errorf("%s does not answer: %w", nameserver, err)
 }
 
-// Probe asks the local nameserver one question that it answers by itself, whatever its upstreams do: version.bind in
-// class CHAOS, which node-dns, dnsmasq, unbound, BIND and CoreDNS all know. Any response to the question counts: on the
-// way back to dnsmasq that is who must answer. by is what the nameserver calls itself, "" when it does not say.
+// Probe sends the local nameserver a query that it answers without its upstreams: version.bind in
+// class CHAOS, which node-dns, dnsmasq, unbound, BIND and CoreDNS all know. Any response counts,
+// because after a rollback dnsmasq must answer. by is what the nameserver calls itself, or "".
 //
-// It asks again for 0.8 s: an answer may be lost, or late on a node that boots. Where nobody listens the kernel says so at
+// Probe retries for 0.8 s, because an answer may be lost, or late while the node boots. If nothing
+// listens, the kernel reports that at once. Only a patient probe retries then: the daemon may be
+// restarting.
 // once, and only a patient probe goes on then: the daemon may be restarting.
 func Probe(ctx context.Context, nameserver netip.AddrPort, patient bool) (by string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, probeLimit)
@@ -47,7 +50,7 @@ func Probe(ctx context.Context, nameserver netip.AddrPort, patient bool) (by str
 		if err == nil {
 			return by, nil
 		}
-		if reason == nil || time.Now().Before(end) { // else only the time was up
+		if reason == nil || time.Now().Before(end) { // otherwise only the time was up
 			reason = err
 		}
 		switch {
@@ -98,10 +101,10 @@ func probeOnce(ctx context.Context, nameserver netip.AddrPort, try time.Duration
 	}
 }
 
-// maxVersion bounds, in bytes, what is told of what a nameserver calls itself.
+// maxVersion bounds, in bytes, how much of a nameserver's own name is shown.
 const maxVersion = 64
 
-// versionText is the text of a response's first answer, in printable ASCII; "" when there is none.
+// versionText returns the text of a response's first answer in printable ASCII, or "".
 func versionText(response *dnsmessage.Parser) string {
 	if err := response.SkipAllQuestions(); err != nil {
 		return ""
@@ -123,7 +126,7 @@ func versionText(response *dnsmessage.Parser) string {
 	return strings.TrimSpace(text[:min(len(text), maxVersion)])
 }
 
-// isNodeDNS reports whether a nameserver calls itself by our name.
+// isNodeDNS reports whether a nameserver calls itself node-dns.
 func isNodeDNS(by string) bool { return by == "node-dns" || strings.HasPrefix(by, "node-dns ") }
 
 func probeQuery() ([]byte, uint16, error) {

@@ -16,7 +16,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// nameserver is a UDP socket that answers each query with what answer makes of it: no packets, one or several.
+// startNameserver starts a UDP server that replies to each query with the packets that answer
+// returns.
 func startNameserver(t *testing.T, network, address string, answer func(query []byte, number int) [][]byte) (netip.AddrPort, *atomic.Int32) {
 	t.Helper()
 	conn, err := net.ListenPacket(network, address)
@@ -35,14 +36,14 @@ func startNameserver(t *testing.T, network, address string, answer func(query []
 				return
 			}
 			for _, packet := range answer(append([]byte(nil), buf[:n]...), int(asked.Add(1))) {
-				conn.WriteTo(packet, from) // a client that went away needs no answer
+				conn.WriteTo(packet, from) // the client may be gone
 			}
 		}
 	}()
 	return netip.MustParseAddrPort(conn.LocalAddr().String()), &asked
 }
 
-// respond sets QR and the RCODE, and keeps ID and question.
+// respond sets QR and the RCODE, and keeps the ID and the question.
 func respond(query []byte, rcode byte) []byte {
 	query[2] |= 0x80
 	query[3] = rcode
@@ -87,9 +88,9 @@ func TestProbe(t *testing.T) {
 		name    string
 		answer  func(query []byte, number int) [][]byte
 		patient bool
-		by      string // who answers
-		fails   string // its end; "" is an answer
-		asked   int32  // at least
+		by      string // the name in the answer
+		fails   string // end of the error; "" expects an answer
+		asked   int32  // minimum number of queries
 	}{
 		{name: "it answers", asked: 1, answer: func(q []byte, _ int) [][]byte { return [][]byte{respond(q, 0)} }},
 		{name: "REFUSED is an answer", patient: true, asked: 1, answer: func(q []byte, _ int) [][]byte { return [][]byte{respond(q, 5)} }},
@@ -120,7 +121,7 @@ func TestProbe(t *testing.T) {
 			},
 		},
 		{
-			// A busy node: the daemon listens, and gets its turn late. There was one try, of 150 ms.
+			// On a busy node the daemon's answer comes late. There was only one try, with 150 ms.
 			name: "a slow answer", asked: 2,
 			answer: func(q []byte, number int) [][]byte {
 				if number == 1 {
@@ -138,10 +139,10 @@ func TestProbe(t *testing.T) {
 			addr, asked := startNameserver(t, "udp4", "127.0.0.1:0", test.answer)
 			by, err := Probe(t.Context(), addr, test.patient)
 			if checkProbe(t, addr, err, test.fails); by != test.by {
-				t.Errorf("%q answers, want %q", by, test.by)
+				t.Errorf("got the name %q, want %q", by, test.by)
 			}
 			if n := asked.Load(); n < test.asked {
-				t.Errorf("asked %d times", n)
+				t.Errorf("got %d queries", n)
 			}
 		})
 	}
@@ -163,7 +164,7 @@ func TestProbeIPv6(t *testing.T) {
 	checkProbe(t, addr, err, "")
 }
 
-// TestProbeClosedPort: refused at once, not after a time-out.
+// TestProbeClosedPort: a closed port fails at once, not after a timeout.
 func TestProbeClosedPort(t *testing.T) {
 	addr := closedPort(t)
 	for _, patient := range []bool{false, true} {
@@ -183,7 +184,7 @@ func closedPort(t *testing.T) netip.AddrPort {
 	return netip.MustParseAddrPort(conn.LocalAddr().String())
 }
 
-// TestProbeRestartingNameserver: the port is closed, then the daemon is back.
+// TestProbeRestartingNameserver: the port is closed, and later the daemon is back.
 func TestProbeRestartingNameserver(t *testing.T) {
 	addr := closedPort(t)
 	result := make(chan error, 1)
@@ -194,11 +195,12 @@ func TestProbeRestartingNameserver(t *testing.T) {
 	_, asked := startNameserver(t, "udp4", addr.String(), func(q []byte, _ int) [][]byte { return [][]byte{respond(q, 0)} })
 	checkProbe(t, addr, <-result, "")
 	if asked.Load() == 0 {
-		t.Error("never asked")
+		t.Error("the nameserver was never queried")
 	}
 }
 
-// TestProbeEndsWithContext: a probe of a silent nameserver has 0.8 s, but not if the run has less.
+// TestProbeEndsWithContext: a probe of a silent nameserver takes 0.8 s, or less if the run has less
+// time.
 func TestProbeEndsWithContext(t *testing.T) {
 	addr, _ := startNameserver(t, "udp4", "127.0.0.1:0", func([]byte, int) [][]byte { return nil })
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
@@ -226,6 +228,6 @@ func TestProbeQuery(t *testing.T) {
 		seen[id] = true
 	}
 	if len(seen) < 25 {
-		t.Errorf("%d different IDs in 50", len(seen))
+		t.Errorf("got %d different IDs in 50 queries", len(seen))
 	}
 }

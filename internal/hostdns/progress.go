@@ -5,14 +5,15 @@ import (
 	"sync/atomic"
 )
 
-// Progress is what a run is doing, for whoever has to give up on one: a system call on a file system that does not answer
-// (NFS without its server, FUSE) heeds no context. The zero Progress is ready, a nil one that of a run that nobody
-// watches. It is safe for concurrent use.
+// Progress records what a run is doing, for a watchdog that must end it: a system call on a hung
+// file system (NFS without its server, FUSE) ignores the context. The zero Progress is ready to
+// use. A nil one discards everything. It is safe for concurrent use.
 type Progress struct {
 	doing atomic.Pointer[string]
 }
 
-// String is what the run is doing now, such as "reading /etc/resolv.conf"; "starting" before it did anything.
+// String returns what the run is doing, such as "reading /etc/resolv.conf", or "starting" before
+// its first action.
 func (p *Progress) String() string {
 	if doing := p.doing.Load(); doing != nil {
 		return *doing

@@ -18,10 +18,11 @@ import (
 // What a purge does to its paths.
 const (
 	RemoveTree Action = "remove all of"
-	RemoveDir  Action = "remove if empty" // a directory that we may have made
+	RemoveDir  Action = "remove if empty" // a directory that node-dns may have created
 )
 
-// withPurge adds to a restore what leaves no trace: for who takes node-dns off the host. Pure, as NewPlan is.
+// withPurge adds to a restore the steps that remove every trace of node-dns. It is pure, like
+// NewPlan.
 func withPurge(p Plan, s State) Plan {
 	p.Purge = capturedSteps(s)
 	if s.NodeResolvConf.Exists && s.KubeletNaming != "" {
@@ -36,13 +37,13 @@ func withPurge(p Plan, s State) Plan {
 	add(RemoveTree, filepath.Dir(s.Paths.Original), filepath.Dir(s.Paths.Rewrites))
 	add(RemoveDir, node, filepath.Dir(node), filepath.Dir(s.Paths.Snippet), filepath.Dir(s.Paths.DropIn))
 	add(Remove, s.Paths.Lock)
-	add(RemoveTree, s.Paths.Cache, filepath.Dir(s.Paths.Request)) // the daemon's, who may have put there what takes longer than a run may
+	add(RemoveTree, s.Paths.Cache, filepath.Dir(s.Paths.Request)) // the daemon's directories; a malicious daemon may have filled them with more than a run can remove
 	return p
 }
 
-// capturedSteps remove the captured files where nobody can count on them: nothing else is in their directory, no
-// configuration names them, and they say what the record says that we wrote. They have no header: dnsmasq's file is the
-// script's, to the byte.
+// capturedSteps remove the captured files if no other program relies on them: nothing else is in
+// their directory, no configuration names them, and their content is what we wrote according to the
+// record. The files have no header, because dnsmasq's file must match the script's byte for byte.
 func capturedSteps(s State) []Step {
 	record, err := s.record()
 	if err != nil {
@@ -58,7 +59,7 @@ func capturedSteps(s State) []Step {
 	remove(s.Paths.Upstreams, s.Upstreams, s.UpstreamsAlone, upstreamText(record.Set))
 	was := s.NodeResolvConf
 	if node := s.Paths.NodeResolvConf; s.Config.KubeletResolvConf != node && s.Config.DNSRecursiveResolvConf != node && s.KubeletNaming == "" {
-		s.NodeResolvConf.Data = nil // what it says if nobody else has written there
+		s.NodeResolvConf.Data = nil // the content if no other program has written the file
 		captured, _ := nodeResolvConfStep(s, record.Set)
 		asked, _ := nodeResolvConfStep(s, askedForPods(s, record.Set))
 		remove(node, was, s.NodeResolvConfAlone, captured.Data, asked.Data)
@@ -66,11 +67,12 @@ func capturedSteps(s State) []Step {
 	return steps
 }
 
-// sortedLines are the lines of a text in one order: a file that was edited line by line may have another order than a fresh one.
+// sortedLines returns the sorted lines of a text: a file that was edited line by line may have
+// another order than a new one.
 func sortedLines(text []byte) []string { return slices.Sorted(strings.Lines(string(text))) }
 
-// dnsmasqReads reports whether /etc/dnsmasq.conf names the directory of the upstream file, as RHEL's does: a dnsmasq that serves this
-// node again has its upstreams from there.
+// dnsmasqReads reports whether /etc/dnsmasq.conf names the directory of the upstream file, as on
+// RHEL. A dnsmasq that takes over again then reads its upstreams there.
 func (p Paths) dnsmasqReads() bool {
 	dir := filepath.Dir(p.host(p.Upstreams))
 	for line := range strings.Lines(string(ReadFile(p.Root, filepath.Join(p.Root, "/etc/dnsmasq.conf")).Data)) {
@@ -83,14 +85,14 @@ func (p Paths) dnsmasqReads() bool {
 	return false
 }
 
-// isAlone reports whether nothing but the file is in its directory.
+// isAlone reports whether the file is the only one in its directory.
 func isAlone(path string) bool {
 	entries, err := os.ReadDir(filepath.Dir(path))
 	return err == nil && len(entries) == 1 && entries[0].Name() == filepath.Base(path)
 }
 
-// Purge is Restore, and takes away all that node-dns has made on this host. While node-dns runs, or where resolv.conf cannot
-// be given back, it does no more than Restore, which is an error.
+// Purge is Restore, and also removes everything that node-dns created on this host. If node-dns
+// runs, or resolv.conf cannot be restored, it does only what Restore does and returns an error.
 func (r Runner) Purge(ctx context.Context, ifOurs bool) (Plan, Result, error) {
 	return r.run(ctx, nm.Event{Action: "restore"}, func(s State) Plan { return r.purgePlan(ctx, s, ifOurs) })
 }
@@ -100,7 +102,7 @@ func (r Runner) purgePlan(ctx context.Context, s State, ifOurs bool) Plan {
 	return withPurge(r.restorePlan(ctx, s, ifOurs), s)
 }
 
-// purge carries out the rest of a plan that may have one, after its restore.
+// purge carries out the purge steps of a plan, if it has any, after its restore.
 func (r Runner) purge(ctx context.Context, p Plan, restored Result) (removed []string, err error) {
 	if len(p.Purge) == 0 {
 		return nil, nil
@@ -117,8 +119,9 @@ func (r Runner) purge(ctx context.Context, p Plan, restored Result) (removed []s
 	return done.paths(), err
 }
 
-// removeAll and removeEmpty report whether something was there to be removed. removeAll ends with ctx, and what is left is for another run.
-// It works by system calls: os.Root is as safe, and 29 kB of the hook's program.
+// removeAll and removeEmpty report whether something was removed. removeAll stops when ctx ends and
+// leaves the rest to another run. It uses system calls: os.Root is as safe, but adds 29 kB to the
+// hook's binary.
 func removeAll(ctx context.Context, path string) (bool, error) {
 	if _, err := os.Lstat(path); errors.Is(err, os.ErrNotExist) {
 		return false, nil
@@ -131,7 +134,8 @@ func removeAll(ctx context.Context, path string) (bool, error) {
 
 const openDir = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC
 
-// removeIn removes all of what is called so in an open directory, and follows no link out of it.
+// removeIn removes name and everything below it from an open directory. It follows no link out of
+// that.
 func removeIn(ctx context.Context, above int, name string) error {
 	err := unix.Unlinkat(above, name, 0)
 	if errors.Is(err, unix.EISDIR) {
@@ -159,7 +163,7 @@ func removeIn(ctx context.Context, above int, name string) error {
 	}
 }
 
-// some are the names of some files in a directory; none: it is empty.
+// some returns the names of some files in a directory. It returns none if the directory is empty.
 func some(dir *os.File) ([]string, error) {
 	const atOnce = 1000
 	if _, err := dir.Seek(0, io.SeekStart); err != nil {
@@ -172,7 +176,7 @@ func some(dir *os.File) ([]string, error) {
 	return names, err
 }
 
-// existing is err, unless that says that a file has gone.
+// existing returns err, or nil if err says that a file no longer exists.
 func existing(err error) error {
 	if errors.Is(err, unix.ENOENT) {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// everything is all there is below a tree's root, directories too.
+// everything lists all paths below a tree's root, including directories.
 func (w *tree) everything() []string {
 	w.t.Helper()
 	var all []string
@@ -28,17 +28,17 @@ func (w *tree) everything() []string {
 	return all
 }
 
-// TestPurge: what is there after a life with node-dns and a purge is what was there before.
+// TestPurge: after the use of node-dns and a purge, the host's files are the same as before.
 func TestPurge(t *testing.T) {
 	const node = "/etc/origin/node/resolv.conf"
 	kept := []string{"/etc/origin", "/etc/origin/node", node}
 	for _, test := range []struct {
 		name      string
-		files     map[string]string // before
-		servers   string            // NetworkManager's; "": sys
-		meanwhile string            // what node says by then; "": what the hook wrote
-		left      []string          // what others may count on
-		log       string            // why
+		files     map[string]string // before node-dns
+		servers   string            // NetworkManager's servers; "" means sys
+		meanwhile string            // content of node by then; "" means what the hook wrote
+		left      []string          // paths that other programs may rely on
+		log       string            // the logged reason
 	}{
 		{name: "a plain host"},
 		{name: "upstreams of the admin's own", files: map[string]string{"/etc/node-dns/node-dns.yaml": "upstreams: [10.9.9.9]\n"}},
@@ -59,7 +59,8 @@ func TestPurge(t *testing.T) {
 			name: "a kubelet that names it", files: map[string]string{"/var/lib/kubelet/config.yaml": "kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v1beta1\nresolvConf: /etc/origin/node/resolv.conf\n"},
 			left: kept, log: "kept /etc/origin/node/resolv.conf: /var/lib/kubelet/config.yaml names it",
 		},
-		// Only /var/lib/kubelet/config.yaml and node-config.yaml counted: the file went, and the kubelet started no pod any more.
+		// Only /var/lib/kubelet/config.yaml and node-config.yaml counted, so the file was removed
+		// and the kubelet started no more pods.
 		{
 			name: "OpenShift 4's kubelet", files: map[string]string{"/etc/kubernetes/kubelet.conf": `{"kind": "KubeletConfiguration", "resolvConf": "/etc/origin/node/resolv.conf"}`},
 			left: kept, log: "/etc/kubernetes/kubelet.conf names it",
@@ -100,9 +101,9 @@ func TestPurge(t *testing.T) {
 			"/etc/kubernetes/kubelet.conf": "resolvConf: /etc/resolv.conf\n", "/proc/812/comm": "kubelet\n", "/proc/812/cmdline": "kubelet\x00--config=/etc/kubernetes/kubelet.conf\x00",
 		}},
 		{name: "a process that is no kubelet", files: map[string]string{"/proc/812/comm": "vi\n", "/proc/812/cmdline": "vi\x00/etc/origin/node/resolv.conf\x00"}},
-		// The upstream file says so in a comment, and was compared with an empty one.
+		// The upstream file holds a comment in this case, but was compared with an empty file.
 		{name: "nameservers over TLS only", servers: "dns+tls://9.9.9.9#dns.quad9.net"},
-		// The hook edits lines where they are.
+		// The hook edits lines in place.
 		{name: "lines in another order", meanwhile: "search example.com\nnameserver 10.0.0.2\nnameserver 10.0.0.3\n"},
 		{name: "a line of the admin's", meanwhile: "# mine\nnameserver 10.0.0.2\nnameserver 10.0.0.3\nsearch example.com\n", left: kept},
 	} {
@@ -121,7 +122,7 @@ func TestPurge(t *testing.T) {
 			w.put("/run/node-dns/ready", "")
 			w.put("/var/cache/node-dns/cluster.snapshot", "x")
 			w.apply()
-			w.put("/etc/resolv.conf", "nameserver 192.0.2.1\n") // which makes a history
+			w.put("/etc/resolv.conf", "nameserver 192.0.2.1\n") // this creates a history
 			w.apply()
 			if test.meanwhile != "" {
 				w.put(node, test.meanwhile)
@@ -136,7 +137,7 @@ func TestPurge(t *testing.T) {
 			}
 			want := slices.Sorted(slices.Values(append(before, test.left...)))
 			if got := slices.Sorted(slices.Values(w.everything())); !slices.Equal(got, want) {
-				t.Errorf("there is %q, want %q", got, want)
+				t.Errorf("got the paths %q, want %q", got, want)
 			}
 			after := w.files()
 			maps.DeleteFunc(after, func(path, _ string) bool { return slices.Contains(test.left, path) })
@@ -148,7 +149,8 @@ func TestPurge(t *testing.T) {
 	}
 }
 
-// TestNoPurge: who cannot give resolv.conf back, or finds node-dns running, takes away nothing that a restore does not.
+// TestNoPurge: if resolv.conf cannot be restored or node-dns runs, a purge removes no more than a
+// restore does.
 func TestNoPurge(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -184,7 +186,8 @@ func TestNoPurge(t *testing.T) {
 	}
 }
 
-// TestPurgeLeavesLinksAlone: the daemon's directories are an unprivileged user's, who may put links there.
+// TestPurgeLeavesLinksAlone: the daemon's directories belong to an unprivileged user, who may
+// create links there.
 func TestPurgeLeavesLinksAlone(t *testing.T) {
 	w := newTree(t, map[string]string{"/etc/resolv.conf": generated, "/etc/secret/file": "x", "/run/node-dns/link": "-> ../../etc/secret"})
 	w.remove("/var/cache/node-dns")
@@ -194,12 +197,12 @@ func TestPurgeLeavesLinksAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	if w.read("/etc/secret/file") != "x" || slices.Contains(w.everything(), "/run/node-dns") || slices.Contains(w.everything(), "/var/cache/node-dns") {
-		t.Errorf("left: %q", w.everything())
+		t.Errorf("got the remaining paths %q", w.everything())
 	}
 }
 
-// TestPurgeEnds: removing what a daemon that was taken over has left may take longer than a run may. It ends in time, says what it did not
-// remove, and the next run goes on.
+// TestPurgeEnds: removing the files of a compromised daemon may take longer than a run has time
+// for. The purge ends in time and says what it did not remove, and the next run continues.
 func TestPurgeEnds(t *testing.T) {
 	w := newTree(t, nil)
 	deep := "/run/node-dns"
@@ -216,7 +219,7 @@ func TestPurgeEnds(t *testing.T) {
 	cancel()
 	path := w.at("/run/node-dns")
 	if _, err := removeAll(ctx, path); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), path) {
-		t.Errorf("when the time is up: %v", err)
+		t.Errorf("at the deadline: got %v", err)
 	}
 	if _, err := os.Lstat(path); err != nil {
 		t.Error(err)
@@ -227,11 +230,11 @@ func TestPurgeEnds(t *testing.T) {
 		}
 	}
 	if w.read("/etc/kept") != "x" {
-		t.Error("it left its tree")
+		t.Error("files outside the tree were removed")
 	}
 }
 
-// TestPurgeLog: a purge is a restore, in one line.
+// TestPurgeLog: a purge logs one line, that of its restore.
 func TestPurgeLog(t *testing.T) {
 	w := newTree(t, map[string]string{"/etc/resolv.conf": oursText, "/var/lib/node-dns/resolv.conf.orig": generated})
 	w.silent = true

@@ -8,14 +8,14 @@ import (
 	"github.com/node-dns/node-dns/internal/nm"
 )
 
-// TestEvent: NetworkManager's events on a node where node-dns is installed. What is done elsewhere is Apply's.
+// TestEvent covers NetworkManager's events on a node where node-dns is installed.
 func TestEvent(t *testing.T) {
 	const unit, runtime = "/usr/lib/systemd/system/node-dns.service", "/run/node-dns/ready"
 	script := strings.Replace(oursText, Watermark, LegacyWatermark, 1)
 	for _, test := range []struct {
 		name  string
 		files map[string]string
-		want  string // resolv.conf; "": nothing is touched
+		want  string // resolv.conf; "" if nothing is changed
 	}{
 		{name: "installed and not in use", files: map[string]string{unit: "", "/etc/resolv.conf": generated}},
 		{name: "and no resolv.conf", files: map[string]string{unit: ""}},
@@ -48,7 +48,7 @@ func TestEvent(t *testing.T) {
 				t.Errorf("resolv.conf is\n%s", got)
 			}
 			if _, left := w.files()["/run/NetworkManager/conf.d/90-node-dns.conf"]; left && test.want == generated {
-				t.Error("the snippet is left")
+				t.Error("the snippet remains")
 			}
 		})
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
-// TestLawsOnRandomHosts draws hosts that nobody thought of and holds the laws against each. The seed of a failure stands
-// in the subtest's name.
+// TestLawsOnRandomHosts checks the invariants against random hosts. The name of the subtest
+// contains the seed.
 func TestLawsOnRandomHosts(t *testing.T) {
 	count := 2000
 	if testing.Short() {
@@ -31,7 +31,8 @@ func TestLawsOnRandomHosts(t *testing.T) {
 	}
 }
 
-// TestPlanIsPure: the same State gives the same Plan, and is not written to, even where its slices have room.
+// TestPlanIsPure: the same State gives the same Plan and is not modified, even if its slices have
+// spare capacity.
 func TestPlanIsPure(t *testing.T) {
 	for seed := range uint64(300) {
 		s, untouched := randomHost(seed), randomHost(seed)
@@ -43,12 +44,12 @@ func TestPlanIsPure(t *testing.T) {
 			t.Fatalf("seed %d: the State changed: %s", seed, diff)
 		}
 		if spare := s.Problems[:cap(s.Problems)]; strings.Join(spare[len(s.Problems):], "") != "" {
-			t.Fatalf("seed %d: written behind the State's problems: %q", seed, spare)
+			t.Fatalf("seed %d: the plan wrote into the spare capacity of Problems: %q", seed, spare)
 		}
 	}
 }
 
-// dice draws parts of a host.
+// dice draws parts of a random host.
 type dice struct{ *rand.Rand }
 
 func randomHost(seed uint64) State {
@@ -60,7 +61,7 @@ func randomHost(seed uint64) State {
 	s.ResolvedUplinks = pick(d, File{}, d.foreign())
 	for _, f := range []*File{&s.ResolvConf, &s.Original} {
 		if strings.HasPrefix(f.Link, "/run/NetworkManager/") {
-			f.Data = []byte(s.behind(f.Link)) // one file, one content
+			f.Data = []byte(s.behind(f.Link)) // one file has one content
 		}
 	}
 	s.Upstreams = pick(d, File{}, file(d.dnsmasq()), d.mode(file(d.dnsmasq())), link("/elsewhere", d.dnsmasq()))
@@ -106,13 +107,13 @@ func (d dice) resolvConf() File {
 
 func (d dice) original() File { return pick(d, File{}, File{}, file(generated), d.mode(d.foreign())) }
 
-// foreign is a file or link that is not ours.
+// foreign returns a file or link that is not ours.
 func (d dice) foreign() File {
 	return pick(d, file(d.text()), file(d.text()), file(stubText), link("../run/systemd/resolve/stub-resolv.conf", stubText),
 		link("/run/NetworkManager/resolv.conf", generated), File{Exists: true, Link: "/nowhere", Mode: 0o777})
 }
 
-// text is a resolv.conf put together from lines, good and bad.
+// text returns a resolv.conf of valid and invalid lines.
 func (d dice) text() string {
 	var text strings.Builder
 	for range d.IntN(7) {

@@ -10,7 +10,7 @@ import (
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
-// recordStep writes the record where it is to say something else.
+// recordStep writes the record if its content changes.
 func recordStep(s State, selection upstream.Selection) (Step, bool) {
 	record, changed := newRecord(s, selection)
 	if !changed {
@@ -19,9 +19,9 @@ func recordStep(s State, selection upstream.Selection) (Step, bool) {
 	return writeStep(s.Paths.Record, s.Record, record.Bytes())
 }
 
-// newRecord keeps what the record says of the same servers, its time too, which is that of their last change: from a
-// weaker source they do not change where they came from, or two events in turn would write for ever. An empty selection keeps
-// the last good servers.
+// newRecord keeps the record of the same servers, including its time, which is that of their last
+// change. It also keeps their source if the new one is weaker: otherwise two alternating events
+// would rewrite the record forever. An empty selection keeps the last good servers.
 func newRecord(s State, selection upstream.Selection) (record upstream.Record, changed bool) {
 	old, err := s.record()
 	forwarded := selection.Set.Servers
@@ -49,7 +49,7 @@ func newRecord(s State, selection upstream.Selection) (record upstream.Record, c
 	return record, !isKept || !slices.Equal(old.Pointed, record.Pointed) || old.Lacking != record.Lacking
 }
 
-// isNews reports whether a selection of the same servers says more of where they came from.
+// isNews reports whether a selection of the same servers says more about their source.
 func isNews(old upstream.Record, selection upstream.Selection) bool {
 	was, is := strength(old.Origin), strength(selection.Origin)
 	if is != was || selection.Origin == upstream.LastGood {
@@ -58,8 +58,8 @@ func isNews(old upstream.Record, selection upstream.Selection) bool {
 	return old.Detail != selection.Detail || !slices.EqualFunc(old.Routes, selection.Set.Routes, func(a, b upstream.Route) bool { return a.Source == b.Source })
 }
 
-// pointsAt is the address that resolv.conf names from now on, if any; a faulty configuration may not say it right, and
-// points no other file than ours.
+// pointsAt is the address that resolv.conf will name, if any. An invalid configuration may give a
+// wrong address, so it changes only a file that is already ours.
 func (s State) pointsAt() netip.Addr {
 	if s.ConfigErr != nil && !s.isOurs() {
 		return netip.Addr{}
@@ -67,8 +67,8 @@ func (s State) pointsAt() netip.Addr {
 	return askedNameserver(s, s.Placement().Nameserver)
 }
 
-// givenOut are the addresses that resolv.conf and pods name from now on, resolv.conf's first; nil if it names none. A faulty
-// configuration may not say what pods are given.
+// givenOut returns the addresses that resolv.conf and pods will use, resolv.conf's first; nil if
+// there is none. An invalid configuration may give pods a wrong address.
 func (s State) givenOut() []netip.Addr {
 	here := s.pointsAt()
 	if !here.IsValid() {
@@ -87,7 +87,7 @@ func (s State) givenOut() []netip.Addr {
 	return all
 }
 
-// strength orders the sources as law 1 does, the strongest first.
+// strength ranks the sources, strongest first.
 func strength(origin upstream.Origin) int {
 	order := []upstream.Origin{
 		upstream.NetworkManager, upstream.NetworkManagerFile, upstream.Event, upstream.Resolved, upstream.ResolvConf,
@@ -98,8 +98,9 @@ func strength(origin upstream.Origin) int {
 	return len(order)
 }
 
-// refuseCopies is refuse for what is said by nobody but a file: it may be a copy of a resolv.conf of ours, made when this
-// node had another address. NetworkManager and DHCP may give that to a nameserver, and what was taken from them stays good.
+// refuseCopies is refuse for servers that only a file names. The file may be a copy of our
+// resolv.conf from when this node had another address. NetworkManager and DHCP may assign that
+// address to a real nameserver, so servers captured from them remain valid.
 func refuseCopies(s State) func(nameserver.Server) string {
 	refused := refuse(s)
 	record, _ := s.record() // empty when it cannot be read

@@ -12,9 +12,10 @@ import (
 	"github.com/node-dns/node-dns/internal/nm"
 )
 
-// TakeRequest removes the daemon's request, before the run that answers it looks at anything: what is asked for during the run has the path
-// unit start another. Whatever stands there goes: a directory, which no request is, would start runs for ever. It is renamed, as
-// removing all that a daemon that was taken over has put there could take longer than a run may.
+// TakeRequest removes the daemon's request before its run reads anything, so that the path unit
+// starts another run for a request made meanwhile. It also removes a directory in its place, which
+// would otherwise start runs forever. It renames a directory that is not empty: a compromised
+// daemon may have put more into it than a run has time to remove.
 func (r Runner) TakeRequest() error {
 	path := r.Looker.Paths.Request
 	r.Applier.Progress.is("taking the request %s", path)
@@ -28,8 +29,9 @@ func (r Runner) TakeRequest() error {
 	return nil
 }
 
-// Capture hands the daemon what it is to know when it starts, and leaves resolv.conf alone. It does nothing when another run is under way,
-// which does as much: that one may be waiting for this daemon to start.
+// Capture writes the files that the daemon needs at its start, and leaves resolv.conf alone. It
+// does nothing if another run is in progress, which does the same and may be waiting for this
+// daemon to start.
 func (r Runner) Capture(ctx context.Context) error {
 	try, cancel := context.WithTimeout(ctx, lockPoll)
 	defer cancel()

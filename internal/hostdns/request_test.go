@@ -29,14 +29,14 @@ func TestTakeRequest(t *testing.T) {
 				t.Error(err)
 			}
 			if _, err := os.Lstat(w.at(request)); !errors.Is(err, os.ErrNotExist) {
-				t.Errorf("it is still there: %v", err)
+				t.Errorf("the request still exists: %v", err)
 			}
 		})
 	}
 }
 
-// TestTakeRequestAtOnce: a daemon that was taken over made the request a directory of 150,000 files, and the run that had to remove them was
-// given up.
+// TestTakeRequestAtOnce: a compromised daemon made the request a directory of 150,000 files, and
+// the run that had to remove them exceeded its deadline.
 func TestTakeRequestAtOnce(t *testing.T) {
 	const request = "/run/node-dns/apply"
 	w := newTree(t, map[string]string{request + "/a/b": "x", request + "/c": "-> /etc"})
@@ -48,24 +48,25 @@ func TestTakeRequestAtOnce(t *testing.T) {
 	}
 	names, err := os.ReadDir(w.at("/run/node-dns"))
 	if err != nil || len(names) != 1 || names[0].Name() == "apply" {
-		t.Fatalf("there is %v, %v: want the directory under another name", names, err)
+		t.Fatalf("got %v, %v, want the directory under another name", names, err)
 	}
 	if got := w.read("/run/node-dns/" + names[0].Name() + "/a/b"); got != "x" {
-		t.Errorf("its files were touched: %q", got)
+		t.Errorf("its files were changed: %q", got)
 	}
 	if got := progress.String(); got != "taking the request "+w.at(request) {
-		t.Errorf("it is %q", got)
+		t.Errorf("got %q", got)
 	}
 }
 
-// TestCapture: nobody is asked, and resolv.conf stays, for the daemon is about to start.
+// TestCapture: a capture does not probe the nameserver or change resolv.conf, because the daemon is
+// about to start.
 func TestCapture(t *testing.T) {
 	for _, text := range []string{generated, oursText} {
 		w := newTree(t, map[string]string{etcResolvConf: text, varOriginal: generated, etcUpstreams: "server=10.0.0.9\n"})
 		w.snapshot = &nm.Snapshot{Configs: []nm.DNSConfig{dnsConfig("eth0", "10.0.0.2 10.0.0.3", "example.com")}}
 		r := w.runner()
 		r.Applier.Answers = func(context.Context, netip.AddrPort, bool) (string, error) {
-			t.Error("the local nameserver was asked")
+			t.Error("the local nameserver was probed")
 			return "", errNoAnswer
 		}
 		if err := r.Capture(t.Context()); err != nil {
@@ -75,12 +76,13 @@ func TestCapture(t *testing.T) {
 			t.Errorf("captured %q", got)
 		}
 		if got := w.read(etcResolvConf); got != text {
-			t.Errorf("resolv.conf is %q, and was %q", got, text)
+			t.Errorf("got resolv.conf %q, want %q", got, text)
 		}
 	}
 }
 
-// TestCaptureBesideARun: that run waits for the daemon, which waits for this one.
+// TestCaptureBesideARun: a capture does not wait for another run, which may be waiting for the
+// daemon, which waits for the capture.
 func TestCaptureBesideARun(t *testing.T) {
 	w := newTree(t, map[string]string{etcResolvConf: oursText, varOriginal: generated})
 	unlock, err := Lock(t.Context(), w.paths.Lock)
@@ -90,9 +92,9 @@ func TestCaptureBesideARun(t *testing.T) {
 	defer unlock()
 	before := w.files()
 	if err := w.runner().Capture(t.Context()); err != nil {
-		t.Errorf("it is no failure: %v", err)
+		t.Errorf("got error %v, want nil", err)
 	}
 	if after := w.files(); len(after) != len(before) || w.log.Len() > 0 {
-		t.Errorf("it did something: %v, and before %v\n%s", after, before, &w.log)
+		t.Errorf("the files changed to %v, before %v\n%s", after, before, &w.log)
 	}
 }

@@ -8,39 +8,40 @@ import (
 	"time"
 )
 
-// The first repetition of a request comes after requestAgain, and each further one after twice as long: a file that
-// cannot be written (it is read-only, or nobody hears the request) must not make a busy circle. One that another tool
-// writes back is none of this: the plan bounds how often that is put right, for NetworkManager's events too.
+// A request is repeated after requestAgain, and then after twice the last wait: a file that cannot
+// be written (because it is read-only, or nothing reads the request) must not cause a busy loop. A
+// file that another tool keeps overwriting is not limited here, but by the plan, which also covers
+// NetworkManager's events.
 const (
 	requestAgain    = time.Second
 	requestAgainMax = time.Minute
-	// requestVain is how often the same is asked for in vain until that is a problem of its own.
+	// requestVain is the number of unsuccessful requests after which the failure is reported.
 	requestVain = 3
 )
 
-// Requester asks the privileged half to bring the host's files up to date: it writes the request file that a path unit
-// watches. It belongs to one goroutine.
+// Requester asks the privileged process to update the host's files: it writes the request file that
+// a path unit watches. It belongs to one goroutine.
 type Requester struct {
 	Path    string
-	Want    string        // what is asked for; "": nothing
-	times   int           // how often it was
-	next    time.Time     // when it may be asked for again
-	delay   time.Duration // the wait after that
-	Owed    bool          // what the hook keeps a history of was asked for, and is not in there yet
-	failure error         // why the last request could not be written; nil: it was
+	Want    string        // the pending request; "" if nothing is pending
+	times   int           // number of requests for Want
+	next    time.Time     // earliest time of the next request
+	delay   time.Duration // wait after that one
+	Owed    bool          // a request is not yet in the hook's history
+	failure error         // why the last request could not be written; nil if it was
 }
 
-// Asked is what became of a request.
+// Asked is the outcome of a call to Ask.
 type Asked int
 
 const (
 	NothingNew Asked = iota // nothing is wanted, or the same as before
-	AskedNow                // something else is wanted, and was asked for
-	AskedDone               // what was wanted has been done
+	AskedNow                // something else is wanted, and was requested
+	AskedDone               // the wanted change is done
 )
 
-// Ask writes a request when pending is not empty and its time has come. It says what is new, and when to come back: zero
-// when nothing is pending.
+// Ask writes a request if pending is not empty and the next request is due. It returns what is new
+// and when to call again; zero means that nothing is pending.
 func (r *Requester) Ask(now time.Time, reason string, pending []string) (news Asked, wait time.Duration) {
 	want := strings.Join(pending, " ")
 	switch {
@@ -76,7 +77,7 @@ func (r *Requester) write(now time.Time, reason string) error {
 	return nil
 }
 
-// Problem is what an admin should know of requests that nothing came of; "": all is well.
+// Problem describes unsuccessful requests for an admin. "" means that there are none.
 func (r *Requester) Problem() string {
 	switch {
 	case r.failure != nil:

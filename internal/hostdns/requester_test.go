@@ -23,7 +23,7 @@ func TestRequester(t *testing.T) {
 		{"nothing to write", 0, nil, false, NothingNew, 0},
 		{"a file is wrong", 0, resolvConf, true, AskedNow, time.Second},
 		{"still wrong, too soon", 300 * time.Millisecond, resolvConf, false, NothingNew, 700 * time.Millisecond},
-		// Each repetition was a line in the log, once a minute for ever.
+		// Each repetition was logged, once a minute forever.
 		{"still wrong after a second", time.Second, resolvConf, true, NothingNew, 2 * time.Second},
 		{"another file is wrong too: at once", 3 * time.Second, both, true, AskedNow, time.Second},
 		{"all is well again", 4 * time.Second, nil, false, AskedDone, 0},
@@ -37,16 +37,16 @@ func TestRequester(t *testing.T) {
 		news, wait := r.Ask(start.Add(step.at), "a test", step.pending)
 		_, err := os.Stat(r.Path)
 		if news != step.news || wait != step.wait || step.written != (err == nil) || r.failure != nil {
-			t.Errorf("%s: news %v, wait %v, %v, %v; expected %v, %v", step.name, news, wait, err, r.failure, step.news, step.wait)
+			t.Errorf("%s: news %v, wait %v, %v, %v; want %v, %v", step.name, news, wait, err, r.failure, step.news, step.wait)
 		}
 	}
 	text, err := os.ReadFile(r.Path)
 	if err != nil || !strings.HasSuffix(string(text), " a test: /etc/resolv.conf\n") {
-		t.Errorf("the request says %q, %v", text, err)
+		t.Errorf("the request is %q, %v", text, err)
 	}
 }
 
-// A file that stays wrong.
+// TestRequesterIsBounded: a file stays wrong.
 func TestRequesterIsBounded(t *testing.T) {
 	r := Requester{Path: filepath.Join(t.TempDir(), "apply")}
 	var last string
@@ -62,11 +62,12 @@ func TestRequesterIsBounded(t *testing.T) {
 		}
 	}
 	if times < 60 || times > 70 {
-		t.Errorf("asked %d times in an hour, expected 60 to 70", times)
+		t.Errorf("got %d requests in an hour, want 60 to 70", times)
 	}
 }
 
-// TestAskedInVain: nobody is told by silence. After the third request in vain it is a problem, until something changes.
+// TestAskedInVain: after the third unsuccessful request the failure becomes a problem, until
+// something changes.
 func TestAskedInVain(t *testing.T) {
 	r := Requester{Path: filepath.Join(t.TempDir(), "apply")}
 	now := time.Unix(1_000_000, 0)
@@ -74,7 +75,7 @@ func TestAskedInVain(t *testing.T) {
 	steps := []struct {
 		name    string
 		pending []string
-		problem string // part of it
+		problem string // part of the problem
 	}{
 		{"asked once", wrong, ""},
 		{"twice", wrong, ""},
@@ -85,7 +86,7 @@ func TestAskedInVain(t *testing.T) {
 	for _, step := range steps {
 		_, wait := r.Ask(now, "a test", step.pending)
 		if got := r.Problem(); (got == "") != (step.problem == "") || !strings.Contains(got, step.problem) {
-			t.Errorf("%s: problem %q, expected %q", step.name, got, step.problem)
+			t.Errorf("%s: problem %q, want %q", step.name, got, step.problem)
 		}
 		now = now.Add(wait)
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/dbusconn"
 )
 
-// via is what is to name this node: resolvConf of node-dns.yaml, with auto decided. A configuration with faults may not
-// say it right: what names this node already goes on to.
+// via is how the host is pointed at this node: resolvConf of node-dns.yaml, with auto resolved. If
+// the configuration is invalid, the present way stays.
 func (s State) via() nodeconfig.ResolvConf {
 	via := cmp.Or(s.Config.ResolvConf, nodeconfig.ResolvConfFile)
 	switch {
@@ -32,15 +32,16 @@ func (s State) via() nodeconfig.ResolvConf {
 	return via
 }
 
-// libcAsksResolved reports whether resolv.conf leads to systemd-resolved, or did before ours displaced it.
+// libcAsksResolved reports whether resolv.conf points to systemd-resolved, or did before ours
+// replaced it.
 func (s State) libcAsksResolved() bool {
 	return resolvedStub(s.ResolvConf) || s.isOurs() && resolvedStub(s.Original)
 }
 
-// hasDropIn reports whether the drop-in is there, and ours.
+// hasDropIn reports whether the drop-in exists and is ours.
 func (s State) hasDropIn() bool { return s.DropIn.Exists && isDropIn(s.DropIn.Data) }
 
-// PointsResolved reports whether systemd-resolved is to ask this node.
+// PointsResolved reports whether our drop-in tells systemd-resolved to query this node.
 func (s State) PointsResolved() bool {
 	d, ours := ParseDropIn(s.DropIn.Data)
 	return ours && d.Server.IsValid()
@@ -53,8 +54,8 @@ func isDropIn(text []byte) bool {
 	return ours
 }
 
-// PointsHere reports whether /etc/resolv.conf or systemd-resolved names this node because node-dns has said so. One that
-// cannot be read may.
+// PointsHere reports whether node-dns has pointed /etc/resolv.conf or systemd-resolved at this
+// node. It returns true if resolv.conf cannot be read.
 func (p Paths) PointsHere() bool {
 	file := ReadFile(p.Root, p.ResolvConf)
 	return file.Err != nil || IsOurs(file.Data) || p.hasDropIn()
@@ -62,7 +63,7 @@ func (p Paths) PointsHere() bool {
 
 func (s State) pointsHere() bool { return s.isOurs() || s.hasDropIn() }
 
-// named are the addresses that what is ours names.
+// named returns the addresses in our resolv.conf and our drop-in.
 func (s State) named() []netip.Addr {
 	var addrs []netip.Addr
 	if s.isOurs() {
@@ -74,7 +75,7 @@ func (s State) named() []netip.Addr {
 	return addrs
 }
 
-// lookAtResolvedConf reads what stands beside our drop-in, where that counts.
+// lookAtResolvedConf reads systemd-resolved's configuration apart from our drop-in, if it matters.
 func (s *State) lookAtResolvedConf() {
 	via := s.Config.ResolvConf
 	if via != nodeconfig.ResolvConfResolved && via != nodeconfig.ResolvConfAuto && !s.Paths.hasDropIn() {
@@ -88,7 +89,7 @@ func (s *State) lookAtResolvedConf() {
 	s.ResolvedSays = &conf
 }
 
-// holdResolved says why systemd-resolved must not be told to ask this node, or "".
+// holdResolved returns the reason why systemd-resolved must not query this node, or "".
 func holdResolved(s State) string {
 	switch {
 	case !s.libcAsksResolved():
@@ -105,8 +106,8 @@ func holdResolved(s State) string {
 	return ""
 }
 
-// askHere are the steps that have systemd-resolved ask this node. It is told once more where it does not yet: an earlier
-// run may have ended before.
+// askHere returns the steps that make systemd-resolved query this node. They notify it again if it
+// does not do so yet: an earlier run may have ended before the notification.
 func askHere(s State, here netip.Addr) []Step {
 	text := DropIn{Server: here, Domains: askedDomains(s)}.Bytes()
 	step, changes := writeStep(s.Paths.DropIn, s.DropIn, text)
@@ -120,7 +121,7 @@ func askHere(s State, here netip.Addr) []Step {
 	return []Step{step}
 }
 
-// keepAsking names this node in a drop-in that is ours, and changes nothing else in it.
+// keepAsking corrects this node's address in a drop-in that is ours, and changes nothing else.
 func keepAsking(s State, here netip.Addr) []Step {
 	d, ours := ParseDropIn(s.DropIn.Data)
 	if !ours || !d.Server.IsValid() || !here.IsValid() || s.NetErr != nil || d.Server == here {
@@ -130,8 +131,9 @@ func keepAsking(s State, here netip.Addr) []Step {
 	return []Step{{Path: s.Paths.DropIn, Action: WriteFile, Data: d.Bytes(), Mode: 0o644, Before: s.DropIn, Tell: systemdResolved}}
 }
 
-// unaskSteps have systemd-resolved forget this node. The drop-in is emptied first, and removed when that was heard: where
-// a run ends between the two, the next one finds what is still to be done.
+// unaskSteps make systemd-resolved stop querying this node. They empty the drop-in first and remove
+// it once systemd-resolved has reloaded. If a run ends in between, the next one sees what is left
+// to do.
 func unaskSteps(s State) []Step {
 	if !s.hasDropIn() {
 		return nil
@@ -143,7 +145,7 @@ func unaskSteps(s State) []Step {
 	}
 }
 
-// giveBack are the steps after which nothing names this node.
+// giveBack returns the steps after which nothing points at this node.
 func giveBack(s State) []Step { return append(giveBackFile(s), unaskSteps(s)...) }
 
 func giveBackFile(s State) []Step {
@@ -157,19 +159,20 @@ func giveBackFile(s State) []Step {
 	return nil
 }
 
-// resolvedAsks reports whether systemd-resolved has taken an address over: the nameservers that it asks stand in a file of
-// its own, which it writes when it starts, reads its configuration again, or hears of a link.
+// resolvedAsks reports whether systemd-resolved queries addr. It lists its nameservers in a file,
+// which it writes when it starts, reloads its configuration, or learns of a link.
 func (s State) resolvedAsks(addr netip.Addr) bool {
 	return slices.Contains(resolvconf.Parse(s.ResolvedUplinks.Data).Nameservers(), addr)
 }
 
-// maxDomains bounds the drop-in's list.
+// maxDomains bounds the number of the drop-in's domains.
 const maxDomains = 32
 
-// askedDomains are the drop-in's domains: the cluster's, which is searched first where there is a cluster, and an admin's; all others, "~."; and
-// those that a link has a claim on, and an admin's routes, because systemd-resolved goes by the longest match. Where we are
-// as good as a link it asks both, and takes the first that knows the name. A link's domain stays when the link goes: it
-// does no harm, and systemd-resolved need not be told.
+// askedDomains returns the drop-in's domains: the cluster's, searched first if there is a cluster;
+// an admin's; "~." for all others; and those of links and of an admin's routes, because
+// systemd-resolved uses the longest match. If we and a link match equally, it queries both and
+// takes the first positive answer. A link's domain stays after the link is gone. That is harmless
+// and saves a restart of systemd-resolved.
 func askedDomains(s State) []string {
 	var domains []string
 	if s.searchesCluster() {
@@ -212,13 +215,13 @@ func askedDomains(s State) []string {
 	return domains
 }
 
-// isRetold reports whether a step changes nothing, and only tells systemd-resolved once more.
+// isRetold reports whether a step changes nothing and only notifies systemd-resolved again.
 func (s Step) isRetold() bool {
 	return s.Tell == systemdResolved && s.Action == WriteFile && s.Before.is(s.Data)
 }
 
-// heedResolved is heed for the drop-in: who takes it away again and again, and a systemd-resolved that does not do what it
-// says, are left alone for a while: it loses queries each time that it is told.
+// heedResolved is heed for the drop-in. It pauses if another program keeps removing the drop-in, or
+// if systemd-resolved does not follow it: each notification loses queries.
 func (p *Plan) heedResolved() {
 	path := p.Paths.host(p.Paths.DropIn)
 	i := slices.IndexFunc(p.IfAnswering, func(step Step) bool { return step.Path == p.Paths.DropIn })
@@ -234,19 +237,20 @@ func (p *Plan) heedResolved() {
 
 const (
 	resolvedUnit = "systemd-resolved.service"
-	// resolvedTimeout is how long that may take, which is 0.2 s.
+	// resolvedTimeout bounds a restart of systemd-resolved, which usually takes 0.2 s.
 	resolvedTimeout = time.Second
 )
 
-// TellResolved has systemd-resolved read its configuration, by a restart: what its clients have asked meanwhile is lost. On
-// a reload, which it knows since 256, it does not write its resolv.confs (seen with 257), and the search list would stay as
-// it was. One that does not run reads its configuration when it starts.
+// TellResolved makes systemd-resolved read its configuration by restarting it. Queries in progress
+// are lost. A reload, available since 256, does not rewrite its resolv.confs (seen with 257), so
+// the search list would stay. If systemd-resolved does not run, TellResolved does nothing: it reads
+// its configuration when it starts.
 func TellResolved(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, resolvedTimeout)
 	defer cancel()
 	manager, err := dbusconn.DialManager(ctx, dbusconn.ManagerSocket)
 	if errors.Is(err, dbusconn.ErrNoBus) {
-		return nil // no systemd runs here, and so no unit of its own
+		return nil // systemd does not run here, so systemd-resolved does not run as its unit
 	}
 	if err != nil {
 		return err

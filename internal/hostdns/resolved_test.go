@@ -16,8 +16,8 @@ import (
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
-// TestResolvedStory is a node with systemd-resolved and no NetworkManager, whose link gets other nameservers while its
-// resolv.conf is ours: nothing was captured then, until somebody restored the stub.
+// TestResolvedStory is a node with systemd-resolved and without NetworkManager. Its link gets other
+// nameservers while resolv.conf is ours. They were not captured until an admin restored the stub.
 func TestResolvedStory(t *testing.T) {
 	const (
 		target  = "../run/systemd/resolve/stub-resolv.conf"
@@ -37,7 +37,7 @@ func TestResolvedStory(t *testing.T) {
 	w.silent = true
 	w.step("the daemon dies", Restored, "10.0.0.2", stubText)
 	if got := w.files()[etcResolvConf]; got != "-> "+target {
-		t.Errorf("restored is %q", got)
+		t.Errorf("got %q after the restore", got)
 	}
 }
 
@@ -49,8 +49,9 @@ const (
 	nodeDNSPath = "/etc/node-dns/node-dns.yaml"
 )
 
-// resolvedUplinks is what systemd-resolved makes of its uplinks' file when it reads the drop-in: the servers of its files before those
-// of the links, and the search domains alike. ours is the address that the drop-in may have named before.
+// resolvedUplinks returns the uplinks file that systemd-resolved writes when it reads the drop-in:
+// the servers and search domains of its files, then those of the links. ours is the address that
+// the drop-in may have named before.
 func resolvedUplinks(before string, dropIn []byte, ours string) string {
 	d, _ := ParseDropIn(dropIn)
 	var servers, search string
@@ -79,7 +80,7 @@ func resolvedUplinks(before string, dropIn []byte, ours string) string {
 	return servers
 }
 
-// tellResolved is systemd-resolved reading the drop-in.
+// tellResolved makes the fake systemd-resolved read the drop-in.
 func (w *tree) tellResolved(context.Context) error {
 	if w.resolved++; w.resDeaf != nil {
 		return w.resDeaf
@@ -90,14 +91,15 @@ func (w *tree) tellResolved(context.Context) error {
 	return nil
 }
 
-// newResolvedTree is a host whose resolv.conf is the stub, and whose link has a nameserver and a domain.
+// newResolvedTree is a host whose resolv.conf is the stub and whose link has a nameserver and a
+// domain.
 func newResolvedTree(t *testing.T, config string) *tree {
 	w := newTree(t, map[string]string{etcResolvConf: "-> " + stubTarget, stubPath: stubText, nodeDNSPath: config})
 	w.setLinks("nameserver 10.0.0.2\nsearch example.com\n")
 	return w
 }
 
-// setLinks changes what the links have: systemd-resolved writes it at once.
+// setLinks changes the links' servers, which systemd-resolved writes at once.
 func (w *tree) setLinks(text string) {
 	w.t.Helper()
 	told := w.resolved
@@ -113,12 +115,13 @@ func (w *tree) dropIn() string {
 	return strings.TrimPrefix(string(text), DropInWatermark+"\n")
 }
 
-// want is the whole drop-in below its first line, "" for none, and how often systemd-resolved was told so far.
+// want checks the drop-in below its first line ("" if there is none) and how often systemd-resolved
+// was notified so far.
 func (w *tree) want(name string, verdict Verdict, upstreams, dropIn string, told int) {
 	w.t.Helper()
 	w.step(name, verdict, upstreams, stubText)
 	if got := w.dropIn(); got != dropIn || w.resolved != told {
-		w.t.Errorf("%s: told %d times, want %d; the drop-in is\n%s\nwant\n%s", name, w.resolved, told, got, dropIn)
+		w.t.Errorf("%s: got %d notifications, want %d; the drop-in is\n%s\nwant\n%s", name, w.resolved, told, got, dropIn)
 	}
 	if target := w.files()[etcResolvConf]; target != "-> "+stubTarget {
 		w.t.Errorf("%s: resolv.conf is %q", name, target)
@@ -129,7 +132,8 @@ func asks(addr, domains string) string {
 	return "[Resolve]\nDNS=\nDNS=" + addr + "\nDomains=\nDomains=" + domains + "\n"
 }
 
-// TestViaResolved is the life of a host where systemd-resolved is to ask this node: resolv.conf is never touched.
+// TestViaResolved follows a host where systemd-resolved queries this node. resolv.conf never
+// changes.
 func TestViaResolved(t *testing.T) {
 	w := newResolvedTree(t, "resolvConf: resolved\nroutes: [{domain: corp.example.com, servers: [10.9.9.9]}]\n")
 	w.put("/etc/systemd/resolved.conf", "[Resolve]\nDNS=10.0.0.9\nDomains=site.example ~lab.example\n")
@@ -156,14 +160,14 @@ func TestViaResolved(t *testing.T) {
 	w.want("a faulty configuration", Held, "10.0.0.9 10.0.0.8", usual, 4)
 	w.put(nodeDNSPath, "resolvConf: resolved\n")
 	if r := w.restore(true); r.ResolvConf != Restored || w.dropIn() != "" || w.resolved != 5 {
-		t.Errorf("restore: %+v, told %d times, the drop-in is %q", r, w.resolved, w.dropIn())
+		t.Errorf("restore: got %+v, %d notifications, drop-in %q", r, w.resolved, w.dropIn())
 	}
 	if r := w.restore(true); r.ResolvConf != Held || len(r.Written) > 0 || w.resolved != 5 {
-		t.Errorf("a second restore: %+v, told %d times", r, w.resolved)
+		t.Errorf("second restore: got %+v, %d notifications", r, w.resolved)
 	}
 }
 
-// TestResolvConfChanges: from each value of resolvConf to each other one, and back.
+// TestResolvConfChanges changes resolvConf from each value to each other one, and back.
 func TestResolvConfChanges(t *testing.T) {
 	stub := "-> " + stubTarget
 	for _, from := range []string{"file", "resolved", "auto", "none"} {
@@ -196,24 +200,26 @@ func TestResolvConfChanges(t *testing.T) {
 	}
 }
 
-// TestResolvedInterrupted: a run that ends between a file and the word to systemd-resolved is made up for by the next.
+// TestResolvedInterrupted: if a run ends after it wrote a file but before it notified
+// systemd-resolved, the next run does so.
 func TestResolvedInterrupted(t *testing.T) {
 	w := newResolvedTree(t, "resolvConf: resolved\n")
 	w.resDeaf = errors.New("systemd does not answer")
 	if _, _, err := w.runner().Apply(t.Context(), nm.Event{Action: "apply"}); !errors.Is(err, w.resDeaf) || w.dropIn() == "" {
-		t.Errorf("got %v, the drop-in is %q", err, w.dropIn())
+		t.Errorf("got %v, drop-in %q", err, w.dropIn())
 	}
 	w.resDeaf = nil
 	w.want("it is told now", Written, "10.0.0.2", asks(nodeIP, "cluster.local ~. ~example.com"), 2)
 	w.resDeaf, w.silent = errors.New("systemd does not answer"), true
 	if _, _, err := w.runner().Apply(t.Context(), nm.Event{Action: "apply"}); !errors.Is(err, w.resDeaf) || w.dropIn() != "[Resolve]\n" {
-		t.Errorf("got %v, the drop-in is %q", err, w.dropIn())
+		t.Errorf("got %v, drop-in %q", err, w.dropIn())
 	}
 	w.resDeaf = nil
 	w.want("it is told to forget us now", Restored, "10.0.0.2", "", 4)
 }
 
-// TestResolvedNotHeeded: a systemd-resolved that does not do what the drop-in says is not restarted for ever.
+// TestResolvedNotHeeded: node-dns does not keep restarting a systemd-resolved that does not follow
+// the drop-in.
 func TestResolvedNotHeeded(t *testing.T) {
 	w := newResolvedTree(t, "resolvConf: resolved\n")
 	r := w.runner()
@@ -224,14 +230,15 @@ func TestResolvedNotHeeded(t *testing.T) {
 		}
 	}
 	if w.resolved != 1+fightRewrites {
-		t.Errorf("told %d times", w.resolved)
+		t.Errorf("got %d notifications", w.resolved)
 	}
 	if p, _ := r.Show(t.Context()); !p.RewriteLoop || !strings.HasPrefix(p.Hold, dropInPath+" does not stay, or is not heeded; tried again after ") {
 		t.Errorf("hold %q", p.Hold)
 	}
 }
 
-// TestHoldResolved: what would come to nothing, or end all names, is not done, and said.
+// TestHoldResolved: a change that would have no effect, or break all names, is not made but
+// reported.
 func TestHoldResolved(t *testing.T) {
 	for _, row := range []struct {
 		name, config string
@@ -254,7 +261,7 @@ func TestHoldResolved(t *testing.T) {
 			before := w.files()[etcResolvConf]
 			p, r, err := w.runner().Apply(t.Context(), nm.Event{Action: "apply"})
 			if err != nil || r.ResolvConf != Held || p.Hold != row.hold || w.resolved > 0 || w.files()[etcResolvConf] != before {
-				t.Errorf("%v, %v, told %d times, hold\n%q, want\n%q", r, err, w.resolved, p.Hold, row.hold)
+				t.Errorf("got %v, %v, %d notifications, hold\n%q, want\n%q", r, err, w.resolved, p.Hold, row.hold)
 			}
 			if complete := row.config == "none"; p.Complete(nil) != complete {
 				t.Errorf("complete: %v", !complete)
@@ -263,7 +270,8 @@ func TestHoldResolved(t *testing.T) {
 	}
 }
 
-// TestLawsViaResolved holds what is true of every host against random ones, whatever resolvConf says.
+// TestLawsViaResolved checks the common invariants against random hosts with every value of
+// resolvConf.
 func TestLawsViaResolved(t *testing.T) {
 	hosts := uint64(2000)
 	if testing.Short() {
@@ -296,30 +304,30 @@ func checkViaResolved(t *testing.T, s State) {
 	switch {
 	case p.Hold == LeftToAdmin:
 		if _, known := originalStep(s); answering.hasDropIn() || answering.isOurs() && known {
-			t.Errorf("resolvConf: none, and this node is named")
+			t.Errorf("resolvConf is none, but this node is named")
 		}
 	case p.Hold != "" || !p.Nameserver.IsValid() || s.NetErr != nil:
 	case p.Via == nodeconfig.ResolvConfResolved:
 		if asked.Server != p.Nameserver.Addr() || answering.isOurs() || !answering.resolvedAsks(asked.Server) {
-			t.Errorf("systemd-resolved does not ask this node, or resolv.conf is still ours:\n%s\n%s", answering.DropIn.Data, answering.ResolvConf.Data)
+			t.Errorf("systemd-resolved does not query this node, or resolv.conf is still ours:\n%s\n%s", answering.DropIn.Data, answering.ResolvConf.Data)
 		}
 	default:
 		if answering.hasDropIn() || !answering.isOurs() {
-			t.Errorf("resolv.conf is not ours, or systemd-resolved is still to ask this node")
+			t.Errorf("resolv.conf is not ours, or the drop-in still names this node")
 		}
 	}
 	if silent.hasDropIn() {
-		t.Errorf("law 4: nobody answers, and systemd-resolved asks\n%s", silent.DropIn.Data)
+		t.Errorf("nothing answers, but systemd-resolved queries\n%s", silent.DropIn.Data)
 	}
 	if foreign := s.DropIn.Exists && !s.hasDropIn(); foreign && (string(answering.DropIn.Data) != string(s.DropIn.Data) || string(silent.DropIn.Data) != string(s.DropIn.Data)) {
-		t.Errorf("somebody else's drop-in was touched")
+		t.Errorf("another program's drop-in was changed")
 	}
 	for _, answers := range []bool{true, false} {
 		if s.NetErr != nil {
-			break // what named this node was all that is known of its addresses
+			break // the removed files were the only source for the node's addresses
 		}
 		next := settled(after(s, p.Steps(answers)), p, answers)
-		if second := NewPlan(next); second.Via != p.Via { // auto: what is given back now is the stub that an older original was
+		if second := NewPlan(next); second.Via != p.Via { // with auto: the stub that an older original was has been restored
 			next = after(next, second.Steps(answers))
 		}
 		next = followed(next, answers)
@@ -329,6 +337,6 @@ func checkViaResolved(t *testing.T, s State) {
 	}
 	restore := NewRestorePlan(s, true)
 	if given := after(s, restore.Steps(false)); given.hasDropIn() {
-		t.Errorf("restored, and systemd-resolved asks\n%s", given.DropIn.Data)
+		t.Errorf("restored, but systemd-resolved queries\n%s", given.DropIn.Data)
 	}
 }

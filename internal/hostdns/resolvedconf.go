@@ -17,25 +17,28 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/atomicfile"
 )
 
-// maxConfList bounds the entries of DNS=, and of Domains=: real hosts have a few.
+// maxConfList bounds the entries of DNS= and of Domains=. Real hosts have a few.
 const maxConfList = 64
 
-// ResolvedConf is what an admin or a distribution has set, but for one file of ours. The zero ResolvedConf is systemd-resolved's default.
+// ResolvedConf is what an admin or a distribution has set, without our own drop-in. The zero
+// ResolvedConf is systemd-resolved's default.
 type ResolvedConf struct {
-	Servers []nameserver.Server // DNS=: asked beside those of the links
-	Domains []string            // Domains= as it stands there: "corp.example", "~."
-	TLS     string              // the file that sets DNSOverTLS=yes; "": none, and servers are asked in plain text
-	Over    string              // why a file of ours would not do what it says; "": it would
+	Servers []nameserver.Server // DNS=: queried in addition to the links' servers
+	Domains []string            // Domains= as written: "corp.example", "~."
+	TLS     string              // the file that sets DNSOverTLS=yes; "" if none does and queries use plain text
+	Over    string              // why a drop-in of ours would have no effect; "" if it would
 }
 
-// resolvedDirs are where the main file is looked for, and in a directory of its name and ".d" the drop-ins, the first preferred
-// (resolved.conf(5); systemd before 255 takes the main file from /etc alone).
+// resolvedDirs are the directories of the main file and, in a subdirectory of its name plus ".d",
+// of the drop-ins, highest priority first (resolved.conf(5); systemd before 255 reads the main file
+// only from /etc).
 var resolvedDirs = []string{"/etc/systemd", "/run/systemd", "/usr/local/lib/systemd", "/usr/lib/systemd"}
 
 const resolvedMain = "resolved.conf"
 
-// ReadResolvedConf reads the files below root ("" is "/") in systemd-resolved's order, as if ours, a path of the host, did not
-// exist. One that cannot be read is an error: what an admin said there is not known then.
+// ReadResolvedConf reads the files below root ("" is "/") in systemd-resolved's order, but skips
+// ours, a path of the host. A file that cannot be read is an error, because the admin's settings in
+// it are unknown.
 func ReadResolvedConf(root, ours string) (ResolvedConf, error) {
 	dropIns, err := findDropIns(root)
 	if err != nil {
@@ -71,7 +74,7 @@ func ReadResolvedConf(root, ours string) (ResolvedConf, error) {
 	return c, nil
 }
 
-// findDropIns lists the drop-ins as paths of the host: sorted by their names, and one of each name.
+// findDropIns returns the drop-ins as paths of the host, sorted by name, one for each name.
 func findDropIns(root string) ([]string, error) {
 	files := map[string]string{}
 	for _, dir := range slices.Backward(resolvedDirs) {
@@ -93,8 +96,8 @@ func findDropIns(root string) ([]string, error) {
 	return sorted, nil
 }
 
-// readFile takes the settings of one file over, and returns its keys, as often as they stand there: nil where it does not
-// exist. A link to /dev/null, which masks a file, is an empty one.
+// readFile applies the settings of one file and returns its keys with duplicates, or nil if the
+// file does not exist. A link to /dev/null, which masks a file, is an empty file.
 func (c *ResolvedConf) readFile(root, file string) (keys []string, err error) {
 	at := filepath.Join("/", root, file)
 	if target, err := os.Readlink(at); err == nil && target == "/dev/null" {
@@ -134,8 +137,8 @@ func (c *ResolvedConf) read(file, text string) (keys []string) {
 	return keys
 }
 
-// collect adds the words of a value to those of the files before; an empty one forgets them all. What cannot be read is left
-// out, as systemd-resolved does.
+// collect adds the words of a value to those of earlier files. An empty value clears the list.
+// Invalid words are skipped, as in systemd-resolved.
 func collect[T comparable](have []T, value string, parse func(string) (T, bool)) []T {
 	if value == "" {
 		return nil
@@ -148,10 +151,11 @@ func collect[T comparable](have []T, value string, parse func(string) (T, bool))
 	return have
 }
 
-// parseResolvedServer reads ADDRESS, ADDRESS:PORT and [ADDRESS]:PORT, with %INTERFACE and #NAME behind it. The name is for TLS.
+// parseResolvedServer parses ADDRESS, ADDRESS:PORT and [ADDRESS]:PORT, with optional %INTERFACE and
+// #NAME after it. The name is for TLS.
 func parseResolvedServer(word string) (nameserver.Server, bool) {
 	address, _, _ := strings.Cut(word, "#")
-	if host, zone, ok := strings.Cut(address, "]:"); ok { // systemd has the interface behind the port
+	if host, zone, ok := strings.Cut(address, "]:"); ok { // systemd puts the interface after the port
 		port, zone, _ := strings.Cut(zone, "%")
 		if zone != "" {
 			host += "%" + zone
@@ -162,8 +166,8 @@ func parseResolvedServer(word string) (nameserver.Server, bool) {
 	return server, err == nil && server.Plain()
 }
 
-// resolvedSettings are the keys of [Resolve] and their values, in order. A line that ends in a backslash goes on in the next one
-// that is no comment (systemd.syntax(7)).
+// resolvedSettings yields the keys of [Resolve] and their values, in order. A line that ends in a
+// backslash continues in the next line that is not a comment (systemd.syntax(7)).
 func resolvedSettings(text string) iter.Seq2[string, string] {
 	return func(yield func(key, value string) bool) {
 		section, begun := "", ""

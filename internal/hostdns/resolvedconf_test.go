@@ -81,7 +81,7 @@ func TestReadResolvedConf(t *testing.T) {
 	}
 }
 
-// TestReadResolvedConfFails: what an admin has said is not guessed.
+// TestReadResolvedConfFails: if an admin's file cannot be read, its settings are not guessed.
 func TestReadResolvedConfFails(t *testing.T) {
 	root := confTree(t, nil)
 	if err := os.MkdirAll(filepath.Join(root, main), 0o755); err != nil {
@@ -121,14 +121,14 @@ func TestDropIn(t *testing.T) {
 		t.Errorf("read back as %+v, ours %v", back, ours)
 	}
 	if none, ours := ParseDropIn(DropIn{}.Bytes()); !ours || none.Server.IsValid() || len(none.Domains) > 0 {
-		t.Errorf("the empty one is read back as %+v, ours %v", none, ours)
+		t.Errorf("the empty drop-in is read back as %+v, ours %v", none, ours)
 	}
 	if _, ours := ParseDropIn([]byte("[Resolve]\nDNS=192.0.2.10\n")); ours {
-		t.Error("an admin's file passes for ours")
+		t.Error("an admin's file was taken for ours")
 	}
 }
 
-// FuzzParseDropIn: what is read of any file makes a file that says the same.
+// FuzzParseDropIn: what is parsed from any file renders to a file with the same meaning.
 func FuzzParseDropIn(f *testing.F) {
 	f.Add(DropInWatermark + "\n[Resolve]\nDNS=\nDNS=192.0.2.10\nDomains=\nDomains=cluster.local ~.\n")
 	f.Add("[Resolve]\nDNS=fe80::1%eth0 \\\n\nDomains=a\\\n[Resolve]\n=\n")

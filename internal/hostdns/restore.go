@@ -12,11 +12,11 @@ import (
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
-// notOurs is why a restore leaves resolv.conf alone: there is nothing to be undone.
+// notOurs is Hold's text for a restore that has nothing to undo.
 const notOurs = "it is not ours"
 
-// NewRestorePlan decides how the original resolv.conf comes back. With ifOurs a file that is not ours is left alone;
-// without it a saved original displaces whatever stands there. Pure, as NewPlan is.
+// NewRestorePlan decides how to restore the original resolv.conf. With ifOurs it leaves a file
+// alone that is not ours. Without it a saved original replaces any file. It is pure, like NewPlan.
 func NewRestorePlan(s State, ifOurs bool) Plan {
 	s.Net = assumed(s)
 	p := Plan{Paths: s.Paths, Ours: s.pointsHere(), Problems: s.Problems, Capture: append(forgetFacts(s, ifOurs), forgetHandover(s)...), GiveToNM: unshieldSteps(s)}
@@ -33,7 +33,7 @@ func NewRestorePlan(s State, ifOurs bool) Plan {
 		p.Hold = notOurs
 		if s.isBack() {
 			p.Forget = forgetSteps(s)
-			if len(p.Forget) > 0 && s.resolvedKeepsOurSearch() { // migrate --undo has brought the link back
+			if len(p.Forget) > 0 && s.resolvedKeepsOurSearch() { // migrate --undo has restored the link
 				p.Forget[0].Tell = systemdResolved
 			}
 		}
@@ -48,14 +48,15 @@ func NewRestorePlan(s State, ifOurs bool) Plan {
 		case s.pointsHere():
 			p.Hold = "no other nameserver is known"
 		default:
-			p.Hold = notOurs // and the saved one is of no use
+			p.Hold = notOurs // and the saved one is unusable
 		}
 	}
 	return p
 }
 
-// giveBackForPods puts the captured nameservers into the node resolv.conf, where that goes by an admin's upstreams: it may name this
-// node, which answers no more. Without one that a pod can ask the file stays.
+// giveBackForPods writes the captured nameservers to the node resolv.conf if that holds an admin's
+// upstreams: it may name this node, which will not answer any more. If pods can query none of the
+// captured ones, the file stays.
 func giveBackForPods(s State) []Step {
 	captured := selectUpstreams(s).Set
 	if len(s.Config.Upstreams) == 0 || !s.Record.Exists || !s.NodeResolvConf.Exists || s.NetErr != nil || len(forPods(captured)) == 0 {
@@ -67,14 +68,15 @@ func giveBackForPods(s State) []Step {
 	return nil
 }
 
-// newLeavePlan is NewRestorePlan for a resolv.conf that is another's, whatever it looks like.
+// newLeavePlan is NewRestorePlan for a resolv.conf that belongs to another program, even if it
+// looks like ours.
 func newLeavePlan(s State) Plan {
 	p := NewRestorePlan(s, true)
 	p.IfSilent, p.Hold = nil, notOurs
 	return p
 }
 
-// restoreSteps put the original nameservers back into resolv.conf.
+// restoreSteps restore the original nameservers in resolv.conf.
 func restoreSteps(s State) []Step {
 	if step, ok := originalStep(s); ok {
 		return []Step{step}
@@ -82,7 +84,7 @@ func restoreSteps(s State) []Step {
 	return nil
 }
 
-// forgetSteps take the saved original away: the next activation saves afresh.
+// forgetSteps remove the saved original, so that the next activation saves a new one.
 func forgetSteps(s State) []Step {
 	if !s.hasOriginal() {
 		return nil
@@ -90,7 +92,8 @@ func forgetSteps(s State) []Step {
 	return []Step{{Path: s.Paths.Original, Action: Remove, Before: s.Original}}
 }
 
-// isBack reports whether a run that ended early has given the original back, and not removed the saved one yet.
+// isBack reports whether a run ended early, after it restored the original but before it removed
+// the saved copy.
 func (s *State) isBack() bool {
 	if s.isOurs() || !usable(refuseCopies(*s), s.ResolvConf.Data) {
 		return false
@@ -99,13 +102,14 @@ func (s *State) isBack() bool {
 		byNetworkManager(s.ResolvConf.Data) && byNetworkManager(s.Original.Data)
 }
 
-// hasOriginal reports whether there is an original to go back to. A link is one wherever it leads.
+// hasOriginal reports whether there is an original to restore. A link counts even if its target is
+// missing.
 func (s State) hasOriginal() bool {
 	return s.Original.Exists && (s.Original.Err == nil || s.Original.Link != "")
 }
 
-// assumed is what the kernel said of this node, or, where it could not be asked, what our resolv.conf says: what that
-// names is this node, and nothing to go back to.
+// assumed returns the kernel's answer about this node. If there is none, it takes the addresses in
+// our resolv.conf for this node's, so that they are never restored as nameservers.
 func assumed(s State) netstate.State {
 	if s.NetErr == nil || !s.pointsHere() {
 		return s.Net
@@ -117,17 +121,19 @@ func assumed(s State) netstate.State {
 	return net
 }
 
-// originalStep gives resolv.conf what it would hold without us. In order: the link that it was; what NetworkManager
-// would write today, where it wrote the original; the saved original, if any nameserver in it can be used; else, if it
-// is ours, the file that stands there, with our line and the cluster domain out and the upstreams in. A node must not
-// end without a nameserver because its original had none. Where no nameserver is known at all the file stays.
+// originalStep gives resolv.conf the content that it would have without node-dns. In order of
+// preference: the link that it was; NetworkManager's present list, if NetworkManager wrote the
+// original; the saved original, if it has a usable nameserver; else, if the present file is ours,
+// that file without our line and the cluster domain, and with the upstreams. A node must not end up
+// without a nameserver because its original had none. If no nameserver is known at all, the file
+// stays.
 func originalStep(s State) (Step, bool) {
 	if s.Original.Link != "" {
 		if s.ResolvConf.Link == s.Original.Link {
 			return Step{}, false
 		}
 		step := Step{Path: s.Paths.ResolvConf, Action: MakeLink, Target: s.Original.Link, Before: s.ResolvConf}
-		// It writes through the link, and wrote into our file meanwhile.
+		// NetworkManager writes through the link, and wrote into our file while that replaced it.
 		step.Renew = s.NetworkManager != nil && s.NetworkManager.RcManager == "file" && s.leadsElsewhere()
 		if s.resolvedKeepsOurSearch() {
 			step.Tell = systemdResolved
@@ -144,8 +150,9 @@ func originalStep(s State) (Step, bool) {
 	return Step{Path: s.Paths.ResolvConf, Action: WriteFile, Data: text, Mode: mode, Before: s.ResolvConf}, true
 }
 
-// resolvedKeepsOurSearch reports whether the link leads to a file of systemd-resolved's that searches more than NetworkManager's list. It
-// read that in our file, which it takes for an admin's configuration, and forgets it at a restart.
+// resolvedKeepsOurSearch reports whether the link leads to a file of systemd-resolved's that
+// searches more than NetworkManager's list. systemd-resolved took our file for an admin's
+// configuration and kept its search list. A restart clears that.
 func (s State) resolvedKeepsOurSearch() bool {
 	if !resolvedStub(s.Original) {
 		return false
@@ -156,7 +163,7 @@ func (s State) resolvedKeepsOurSearch() bool {
 	})
 }
 
-// originalText is originalStep's choice among the texts; mode 0 is the usual one.
+// originalText selects the text for originalStep; mode 0 means the default.
 func originalText(s State) (text []byte, mode fs.FileMode, ok bool) {
 	upstreams := inResolvConf(selectUpstreams(s).Set).Servers
 	saved := s.hasOriginal()
@@ -171,29 +178,32 @@ func originalText(s State) (text []byte, mode fs.FileMode, ok bool) {
 	return nil, 0, false
 }
 
-// fromNetworkManagerFile reports whether NetworkManager wrote the original, and has something to write there today.
+// fromNetworkManagerFile reports whether NetworkManager wrote the original and has a usable list
+// now.
 func fromNetworkManagerFile(s State) bool {
 	return byNetworkManager(s.Original.Data) && !s.leavesFileAlone() && usable(refuse(s), s.NetworkManagerConf.Data)
 }
 
-// networkManagerIsEmpty reports whether NetworkManager runs and knows no nameserver: its file is a leftover then.
+// networkManagerIsEmpty reports whether NetworkManager runs and knows no nameserver. Its file is
+// then out of date.
 func (s *State) networkManagerIsEmpty() bool {
 	return s.NetworkManager != nil && len(s.NetworkManager.Configs) == 0
 }
 
-// leavesFileAlone reports whether NetworkManager runs, and would not write resolv.conf even without our Snippet.
+// leavesFileAlone reports whether NetworkManager runs and would not write resolv.conf even without
+// our Snippet.
 func (s *State) leavesFileAlone() bool {
 	return s.networkManagerIsEmpty() || s.NetworkManager != nil && !s.networkManagerWrites() && !s.isShielded()
 }
 
-// usableBy is usable for this host.
+// usableBy returns usable for this host.
 func usableBy(s State) func(text []byte) bool {
 	refused := refuseCopies(s)
 	return func(text []byte) bool { return usable(refused, text) }
 }
 
-// usable reports whether text names a nameserver that is not node-dns. systemd-resolved's stub is none to forward to, but
-// one that libc may ask.
+// usable reports whether text names a nameserver that is not node-dns. systemd-resolved's stub
+// counts: we do not forward to it, but libc may query it.
 func usable(refused func(nameserver.Server) string, text []byte) bool {
 	for _, server := range fromResolvConf(upstream.ResolvConf, text).Set.Servers {
 		addr := server.Addr.Addr()
@@ -204,8 +214,8 @@ func usable(refused func(nameserver.Server) string, text []byte) bool {
 	return false
 }
 
-// rebuilt is the resolv.conf that stands there, without what we put in. It serves where no original was saved: on nodes
-// that the script had before us.
+// rebuilt returns the present resolv.conf without our changes. It serves if no original was saved,
+// as on nodes where the script ran before node-dns.
 func rebuilt(s State, upstreams []nameserver.Server) []byte {
 	file := unmarked(s, resolvconf.Parse(s.ResolvConf.Data))
 	var nameservers []netip.Addr

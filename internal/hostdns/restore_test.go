@@ -9,20 +9,20 @@ import (
 	"testing"
 )
 
-// restoreRow is a host, and what `restore` makes of its resolv.conf.
+// restoreRow is a host and its resolv.conf after `restore`.
 type restoreRow struct {
 	name    string
 	options []option
 	ifOurs  bool
 
-	want string      // the whole file, or "-> target"; "" when it is left alone
-	mode fs.FileMode // 0 is 0644
+	want string      // the whole file, or "-> target"; "" if it is left alone
+	mode fs.FileMode // 0 means 0644
 	hold string
 }
 
 func (r restoreRow) test(t *testing.T) {
 	s := host(r.options...)
-	s.Facts = File{} // which facts_test.go is about
+	s.Facts = File{} // facts_test.go covers facts
 	p := NewRestorePlan(s, r.ifOurs)
 	if p.Hold != r.hold {
 		t.Errorf("hold %q, want %q", p.Hold, r.hold)
@@ -31,7 +31,7 @@ func (r restoreRow) test(t *testing.T) {
 		t.Errorf("complete %v, want %v", p.Complete(nil), complete)
 	}
 	if len(p.Capture)+len(p.IfAnswering) > 0 || p.Nameserver.IsValid() {
-		t.Errorf("restore captures, or asks: %+v", p)
+		t.Errorf("restore captures or probes: %+v", p)
 	}
 	next := after(s, slices.Concat(p.IfSilent, p.Forget))
 	got := string(next.ResolvConf.Data)
@@ -42,7 +42,7 @@ func (r restoreRow) test(t *testing.T) {
 		got = ""
 	}
 	if got != r.want {
-		t.Errorf("resolv.conf becomes\n%s\nwant\n%s", got, r.want)
+		t.Errorf("got resolv.conf\n%s\nwant\n%s", got, r.want)
 	}
 	if mode := cmp.Or(r.mode, 0o644); got != "" && next.ResolvConf.Link == "" && next.ResolvConf.Mode != mode {
 		t.Errorf("mode %v, want %v", next.ResolvConf.Mode, mode)
@@ -57,7 +57,7 @@ func sameFile(a, b File) bool {
 	return a.Exists == b.Exists && a.Link == b.Link && string(a.Data) == string(b.Data) && a.Mode == b.Mode
 }
 
-// testTwice: a second restore, and one that asks first whose file it is, find nothing to do.
+// testTwice: a second restore finds nothing to do, also with ifOurs.
 func (r restoreRow) testTwice(t *testing.T, next State) {
 	t.Helper()
 	if r.want == "" && r.hold != "" {
@@ -70,8 +70,8 @@ func (r restoreRow) testTwice(t *testing.T, next State) {
 	}
 }
 
-// TestRestoreRenews: NetworkManager with rc-manager=file wrote into our file while that stood in place of the link, so what the link leads
-// to was as old as that when it came back.
+// TestRestoreRenews: NetworkManager with rc-manager=file wrote into our file while that replaced
+// the link. The link's target was outdated when the link came back.
 func TestRestoreRenews(t *testing.T) {
 	for _, row := range []struct {
 		name, target, rcManager string
@@ -91,7 +91,8 @@ func TestRestoreRenews(t *testing.T) {
 	}
 }
 
-// TestRestoreForgets: systemd-resolved read our file while that stood in place of the link, and kept what it searched after a stop.
+// TestRestoreForgets: systemd-resolved read our file while that replaced the link, and kept its
+// search list after a stop.
 func TestRestoreForgets(t *testing.T) {
 	const target = "../run/systemd/resolve/stub-resolv.conf"
 	for _, row := range []struct {
@@ -109,7 +110,7 @@ func TestRestoreForgets(t *testing.T) {
 			if len(steps) == 0 || steps[0].Target != target || steps[0].Tell != row.want {
 				t.Errorf("%+v", steps)
 			}
-			s.ResolvConf = s.Original // migrate --undo has brought it back
+			s.ResolvConf = s.Original // migrate --undo has restored the link
 			steps = NewRestorePlan(s, true).Forget
 			if len(steps) == 0 || steps[0].Action != Remove || steps[0].Tell != row.want {
 				t.Errorf("with the link back: %+v", steps)
@@ -126,7 +127,7 @@ func TestRestore(t *testing.T) {
 	}
 }
 
-// originalRows: an original was saved.
+// originalRows are hosts with a saved original.
 func originalRows() []restoreRow {
 	const target = "../run/systemd/resolve/stub-resolv.conf"
 	const manual = "# by hand\nsearch corp.example\nnameserver 10.0.0.53\n"
@@ -140,7 +141,7 @@ func originalRows() []restoreRow {
 			want: manual, mode: 0o664,
 		},
 		{
-			// Bug B13: the script made new files readable for root alone, and libc had no use for them.
+			// The script created its files readable only by root, and libc could not read them.
 			name: "not the mode of a file that not everyone can read", options: []option{ours, withOriginal(File{Exists: true, Data: []byte(manual), Mode: 0o600})},
 			want: manual,
 		},
@@ -156,12 +157,13 @@ func originalRows() []restoreRow {
 			want: "-> self",
 		},
 		{
-			// A static resolv.conf with systemd-resolved's stub: nothing to forward to, but libc may ask it.
+			// A static resolv.conf names systemd-resolved's stub: node-dns cannot forward to it,
+			// but libc may query it.
 			name: "systemd-resolved's stub as a file", options: []option{ours, captured, withOriginal(file("nameserver 127.0.0.53\n"))},
 			want: "nameserver 127.0.0.53\n",
 		},
 		{
-			// The saved one is as old as the installation.
+			// The saved file is as old as the installation.
 			name:    "NetworkManager's fresh file where it wrote the original",
 			options: []option{ours, captured, withOriginal(file(generated)), withNetworkManagerConf(file(fresh))}, want: fresh,
 		},
@@ -182,7 +184,7 @@ func originalRows() []restoreRow {
 			want: generated,
 		},
 		{
-			// There is nothing better.
+			// Nothing better is known.
 			name: "no nameserver in the original, none captured", options: []option{ours, withOriginal(file("search x.example\n"))},
 			want: "search x.example\n",
 		},
@@ -196,17 +198,17 @@ func originalRows() []restoreRow {
 	}
 }
 
-// withoutOriginalRows: the script had the node before us, or the saved file was lost.
+// withoutOriginalRows are hosts where the script ran before node-dns, or the saved file was lost.
 func withoutOriginalRows() []restoreRow {
 	legacy := withResolvConf(file(strings.Replace(oursText, Watermark, LegacyWatermark, 1)))
 	ours, captured := withResolvConf(file(oursText)), withCaptured(sys)
 	return []restoreRow{
-		// C113: "original saved content, else" this.
+		// The content is rebuilt, because no original was saved.
 		{name: "the script's file", options: []option{legacy, captured}, want: generated},
 		{name: "the script's file, if ours", options: []option{legacy, captured}, ifOurs: true, want: generated},
 		{name: "ours", options: []option{ours, captured}, want: generated},
 		{
-			// Bug B6: the script had captured the node itself; it was written back.
+			// The script had captured the node itself, and wrote its address back.
 			name: "the captured list holds this node", options: []option{legacy, withUpstreams(file("server=" + nodeIP + "\nserver=10.0.0.2\n"))},
 			want: "# Generated by NetworkManager\nsearch example.com\nnameserver 10.0.0.2\n",
 		},
@@ -231,7 +233,7 @@ func withoutOriginalRows() []restoreRow {
 	}
 }
 
-// notOursRows: somebody else wrote resolv.conf since.
+// notOursRows are hosts where another program has written resolv.conf since.
 func notOursRows() []restoreRow {
 	const admins = "nameserver 9.9.9.9\n"
 	const manual = "nameserver 10.0.0.53\n"
@@ -243,7 +245,7 @@ func notOursRows() []restoreRow {
 		{name: "saved, if ours", options: []option{withResolvConf(file(admins)), withOriginal(file(manual))}, ifOurs: true, hold: "it is not ours"},
 		{name: "saved", options: []option{withResolvConf(file(admins)), withOriginal(file(manual))}, want: manual},
 		{
-			// The captured nameservers are not put into a file of the admin's.
+			// The captured nameservers do not go into an admin's file.
 			name: "saved, but of no use", options: []option{withResolvConf(file(admins)), captured, withOriginal(file("# empty\n"))}, want: "", hold: "it is not ours",
 		},
 		{
@@ -258,8 +260,8 @@ func notOursRows() []restoreRow {
 	}
 }
 
-// TestRestoreLeavesTheScripts: what the old script wrote is left alone where its dnsmasq answers again, and not where node-dns
-// does, or nobody; nor one that is ours.
+// TestRestoreLeavesTheScripts: a file of the old script is left alone if its dnsmasq answers again.
+// It is restored if node-dns answers, if nothing answers, or if the file is ours.
 func TestRestoreLeavesTheScripts(t *testing.T) {
 	scripts := LegacyWatermark + "\nsearch cluster.local\nnameserver " + nodeIP + "\n"
 	for _, test := range []struct {
@@ -279,10 +281,10 @@ func TestRestoreLeavesTheScripts(t *testing.T) {
 			w.version, w.silent = test.version, test.silent
 			purge := w.runner().ShowRestore(t.Context(), test.ifOurs, true)
 			if held := purge.Hold == notOurs; held != (test.want == Held) || len(purge.Purge) == 0 {
-				t.Errorf("a purge would leave it alone: %q, and do %d steps more", purge.Hold, len(purge.Purge))
+				t.Errorf("got purge hold %q and %d purge steps", purge.Hold, len(purge.Purge))
 			}
 			if got := w.restore(test.ifOurs).ResolvConf; got != test.want {
-				t.Errorf("%s, want %s", got, test.want)
+				t.Errorf("got %s, want %s", got, test.want)
 			}
 			if left := w.read(etcResolvConf) == test.text; left != (test.want == Held) {
 				t.Errorf("resolv.conf is\n%s", w.read(etcResolvConf))
@@ -291,8 +293,9 @@ func TestRestoreLeavesTheScripts(t *testing.T) {
 	}
 }
 
-// TestOriginalIsFollowed: a newer file over ours becomes the original, whoever wrote it. An admin's new resolv.conf was followed
-// while node-dns ran, and replaced by the one of its installation at a stop, after a crash and by rpm -e.
+// TestOriginalIsFollowed: a newer file in place of ours becomes the original, whoever wrote it.
+// While node-dns ran it followed an admin's new resolv.conf, but a stop, a crash and rpm -e brought
+// back the file from the time of the installation.
 func TestOriginalIsFollowed(t *testing.T) {
 	const old, renewed = "# Generated by resolvconf\nnameserver 10.0.0.2\n", "# Generated by resolvconf\nnameserver 10.0.0.8\n"
 	for _, row := range []struct{ name, over, want string }{
@@ -310,7 +313,7 @@ func TestOriginalIsFollowed(t *testing.T) {
 			w.put(etcResolvConf, row.over)
 			w.apply()
 			if !IsOurs([]byte(w.read(etcResolvConf))) {
-				t.Fatalf("not ours: %s", w.read(etcResolvConf))
+				t.Fatalf("resolv.conf is not ours: %s", w.read(etcResolvConf))
 			}
 			w.restore(true)
 			if got := w.read(etcResolvConf); got != row.want {
@@ -320,8 +323,8 @@ func TestOriginalIsFollowed(t *testing.T) {
 	}
 }
 
-// TestRestoreForPods: the node resolv.conf goes by upstreams: of node-dns.yaml. After a stop it named this node, and pods that were
-// made then had a dead nameserver.
+// TestRestoreForPods: the node resolv.conf holds node-dns.yaml's upstreams. After a stop it named
+// this node, and new pods had a dead nameserver.
 func TestRestoreForPods(t *testing.T) {
 	const search, captured = "search example.com\n", "nameserver 10.0.0.2\nnameserver 10.0.0.3\nsearch example.com\n"
 	for _, test := range []struct {
@@ -349,14 +352,15 @@ func TestRestoreForPods(t *testing.T) {
 			}
 			w.silent = false
 			if w.apply(); w.read(etcNode) != test.running {
-				t.Errorf("when it runs again:\n%s", w.read(etcNode))
+				t.Errorf("after it started again:\n%s", w.read(etcNode))
 			}
 		})
 	}
 }
 
-// TestNewerThanNetworkManagers: what stands in the place of a file of NetworkManager's replaces it as the original where resolvconf(8)
-// writes for NetworkManager. On a busy machine a run saw the file that openresolv puts back between two leases, and kept it for good.
+// TestNewerThanNetworkManagers: a file in place of NetworkManager's replaces it as the original if
+// resolvconf(8) writes for NetworkManager. On a busy machine a run saw the file that openresolv
+// restores between two leases, and kept it forever.
 func TestNewerThanNetworkManagers(t *testing.T) {
 	for rcManager, want := range map[string]bool{"symlink": false, "resolvconf": true} {
 		s := host(withNetworkManager(dnsConfig("eth0", sys, "example.com")), withMode("default", rcManager),

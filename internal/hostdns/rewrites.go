@@ -14,9 +14,9 @@ import (
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
 
-// Two programs that each put a file right whenever the other has written it never end. After fightRewrites rewrites of what
-// somebody else wrote, within fightWindow, the file is left to the other for truce; then it is tried once, and after each
-// try that does not hold the truce is twice as long.
+// Two programs that each restore a file after the other wrote it would never stop. After
+// fightRewrites rewrites of another program's content within fightWindow, node-dns leaves the file
+// alone for truce. Then it tries once. Each failed try doubles the truce.
 const (
 	fightRewrites = 5
 	fightWindow   = time.Minute
@@ -24,25 +24,24 @@ const (
 	truceMax      = time.Hour
 )
 
-// rewritesVersion is the version of the history's file.
 const rewritesVersion = 1
 
-// rewrites is the history of what we wrote, by the host's paths, since the boot: what other programs make of our files, and
-// how often we put that right. A file that was given back, or is as somebody else wants it before we ever wrote it, is not
-// in it: the first time is no fight.
+// rewrites is the history since boot of what we wrote, by path of the host: how other programs
+// changed our files and how often we restored them. It does not contain files that were given back,
+// or that another program wrote before our first write: the first write is not a conflict.
 type rewrites map[string]fight
 
-// fight is what happened to one file.
+// fight is the history of one file.
 type fight struct {
-	Wrote string      `json:"wrote"`          // the fingerprint of what we wrote last
-	Over  []time.Time `json:"over,omitempty"` // when that was over somebody else's, within fightWindow of the last one
-	By    string      `json:"by,omitempty"`   // who that was, as the file said; "" when it did not
-	// Truce is how long the file is left to them, Until the moment when it ends. 0: it is ours to put right.
+	Wrote string      `json:"wrote"`          // fingerprint of our last content
+	Over  []time.Time `json:"over,omitempty"` // when we overwrote another program's content, within fightWindow of the last time
+	By    string      `json:"by,omitempty"`   // that program, as the file said; "" if it did not
+	// Truce is how long the file is left alone, and Until is when that ends. 0 means that we
+	// restore the file.
 	Truce time.Duration `json:"truce,omitempty"`
 	Until time.Time     `json:"until,omitzero"`
 }
 
-// rewritesText is the history's file.
 type rewritesText struct {
 	Version int      `json:"version"`
 	Files   rewrites `json:"files"`
@@ -50,8 +49,8 @@ type rewritesText struct {
 	Said string `json:"said,omitempty"`
 }
 
-// parseRewrites reads the history. One that is damaged, or of another version, is none: the worst that comes of that are
-// five more rewrites.
+// parseRewrites parses the history. A damaged one, or one of another version, counts as empty: the
+// cost is at most five more rewrites.
 func parseRewrites(data []byte) rewritesText {
 	var h rewritesText
 	if err := json.Unmarshal(data, &h); err != nil || h.Version != rewritesVersion {
@@ -60,7 +59,7 @@ func parseRewrites(data []byte) rewritesText {
 	return h
 }
 
-// bytes is the file; an empty history has none.
+// bytes returns the file's content, or nil for an empty history.
 func (h rewritesText) bytes() []byte {
 	if len(h.Files) == 0 {
 		return nil
@@ -68,12 +67,12 @@ func (h rewritesText) bytes() []byte {
 	h.Version = rewritesVersion
 	text, err := json.MarshalIndent(h, "", "  ")
 	if err != nil {
-		panic(err) // there is nothing in it that could not be written, but a year beyond 9999
+		panic(err) // cannot fail except for a year beyond 9999
 	}
 	return append(text, '\n')
 }
 
-// fingerprint tells one state of a file from another, its mode too; "": it does not exist.
+// fingerprint identifies a file's state, including its mode. It is "" if the file does not exist.
 func fingerprint(f File) string {
 	text := fmt.Appendf(nil, "%v %s", f.Mode.Perm(), f.Data)
 	switch {
@@ -86,25 +85,26 @@ func fingerprint(f File) string {
 	return hex.EncodeToString(sum[:12])
 }
 
-// put is the file that a step leaves.
+// put returns the file that a step leaves.
 func (s Step) put() File {
 	return File{Exists: s.Action != Remove, Link: s.Target, Data: s.Data, Mode: s.Mode}
 }
 
-// isOver reports whether what stands in a file is somebody else's, over ours.
+// isOver reports whether another program has overwritten our content.
 func (f fight) isOver(now File) bool { return f.Wrote != "" && f.Wrote != fingerprint(now) }
 
-// isTruce reports whether the file is left to them now. A clock that was set back must not make that for ever.
+// isTruce reports whether the file is left alone now. A clock that was set back must not extend
+// that forever.
 func (f fight) isTruce(now time.Time) bool {
 	return now.Before(f.Until) && f.Until.Sub(now) <= truceMax
 }
 
-// again is the history after one more rewrite of what they wrote.
+// again returns the history after one more rewrite.
 func (f fight) again(now time.Time) fight {
 	f.Over = slices.DeleteFunc(slices.Clone(f.Over), func(t time.Time) bool { return t.After(now) || now.Sub(t) >= fightWindow })
 	f.Over = append(f.Over, now)
 	switch {
-	case f.Truce > 0 && now.Sub(f.Until) < f.Truce: // what was tried after the truce did not hold
+	case f.Truce > 0 && now.Sub(f.Until) < f.Truce: // the try after the truce did not last
 		f.Truce = min(2*f.Truce, truceMax)
 	case len(f.Over) >= fightRewrites:
 		f.Truce = truce
@@ -116,10 +116,10 @@ func (f fight) again(now time.Time) fight {
 	return f
 }
 
-// past is the history as a State shows it, and what one more run needs to go on with it.
+// past is the history in a State, with what one more run needs to continue it.
 type past struct {
 	rewrites rewritesText
-	said     string // the fingerprint of NetworkManager's own list now
+	said     string // present fingerprint of NetworkManager's own list
 	now      time.Time
 }
 
@@ -127,26 +127,28 @@ func (s State) past() past {
 	return past{parseRewrites(s.Rewrites.Data), fingerprint(s.NetworkManagerConf), s.now()}
 }
 
-// HaveHistory reports whether one of these files is one that HookWrites counts.
+// HaveHistory reports whether files include one that HookWrites counts.
 func (p Paths) HaveHistory(files []string) bool {
 	return slices.Contains(files, p.ResolvConf) || slices.Contains(files, p.DropIn)
 }
 
-// HookWrites is how often /etc/resolv.conf, or systemd-resolved's drop-in, was written by our hand since an earlier look, as the history
-// tells it: at least so often, as two of the same within one look are one where nobody wrote in between.
+// HookWrites returns how often node-dns wrote /etc/resolv.conf or systemd-resolved's drop-in since
+// an earlier look, according to the history. The number is a lower bound: two identical writes
+// between two looks count as one if no other program wrote in between.
 func (s State) HookWrites(earlier State) (n int) {
 	was, is := parseRewrites(earlier.Rewrites.Data), parseRewrites(s.Rewrites.Data)
 	for _, path := range []string{s.Paths.ResolvConf, s.Paths.DropIn} {
 		path = s.Paths.host(path)
 		n += is.Files[path].since(was.Files[path])
 	}
-	if n == 0 && is.Said != "" && is.Said != was.Said { // the same text, over NetworkManager's news
+	if n == 0 && is.Said != "" && is.Said != was.Said { // the same text, over NetworkManager's new list
 		return 1
 	}
 	return n
 }
 
-// since is how often a file was written since an earlier history of it. Two moments may be the same second.
+// since returns how often a file was written since an earlier history of it. Two writes may have
+// the same second.
 func (f fight) since(earlier fight) (n int) {
 	known := slices.Clone(earlier.Over)
 	for _, t := range f.Over {
@@ -162,7 +164,7 @@ func (f fight) since(earlier fight) (n int) {
 	return n
 }
 
-// fought says why the file at path, a path of the host, is left as it is now; "": it is not.
+// fought returns the reason why the file at path, a path of the host, is left alone now, or "".
 func (p past) fought(path string, now File) string {
 	f := p.rewrites.Files[path]
 	if !f.isOver(now) || !f.isTruce(p.now) {
@@ -171,7 +173,7 @@ func (p past) fought(path string, now File) string {
 	return claimed(f.By) + " writes it over ours again and again; tried again after " + untilText(f) + `, or now by "origin-dns-dispatcher apply"`
 }
 
-// endTruces begins a new count for the files that are left to another program, and returns a warning for each.
+// endTruces restarts the count for files that are left alone, and returns a warning for each.
 func (s *State) endTruces() (warnings []string) {
 	h, now := parseRewrites(s.Rewrites.Data), s.now()
 	for path, f := range h.Files {
@@ -188,10 +190,9 @@ func (s *State) endTruces() (warnings []string) {
 	return warnings
 }
 
-// untilText is when a truce ends, for people.
 func untilText(f fight) string { return f.Until.UTC().Format("15:04:05 MST") }
 
-// claimed is who wrote a file, by its own word.
+// claimed is the program that wrote a file, as the file says.
 func claimed(by string) string {
 	if by == "" {
 		return "somebody who does not say who"
@@ -199,8 +200,9 @@ func claimed(by string) string {
 	return strconv.Quote(by)
 }
 
-// after is the history's file when these steps have been taken; nil: none is needed. given says that resolv.conf was given
-// back: who writes it now writes over nothing of ours. A fight goes on where it was when it is ours again.
+// after returns the history file after these steps, or nil if none is needed. given means that
+// resolv.conf was given back, so later writers do not overwrite ours. A conflict continues once the
+// file is ours again.
 func (p past) after(paths Paths, done []Step, given bool) []byte {
 	h := p.rewrites
 	if h.Files = maps.Clone(h.Files); h.Files == nil {
@@ -208,11 +210,11 @@ func (p past) after(paths Paths, done []Step, given bool) []byte {
 	}
 	for _, step := range done {
 		if step.Secret {
-			continue // not even a fingerprint of it is for all to read
+			continue // even a fingerprint of a secret must not be public
 		}
 		path := paths.host(step.Path)
 		f := h.Files[path]
-		// A NetworkManager that writes because it has something new to say does not fight.
+		// NetworkManager is not in conflict with us when it writes a new list.
 		news := byNetworkManager(step.Before.Data) && p.said != h.Said
 		switch {
 		case step.isRetold():
@@ -236,7 +238,7 @@ func (p past) after(paths Paths, done []Step, given bool) []byte {
 	return h.bytes()
 }
 
-// heed leaves out of a plan what would go on with a fight.
+// heed removes from a plan the steps that would continue a conflict.
 func (p *Plan) heed(s State) {
 	p.Capture = slices.DeleteFunc(p.Capture, func(step Step) bool {
 		why := p.past.fought(p.Paths.host(step.Path), step.Before)

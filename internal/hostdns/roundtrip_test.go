@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// TestRestoreBringsBack: apply∘apply∘restore leaves resolv.conf as it was, bytes, mode and link, whatever it held, as long
-// as libc could use it, and leaves no saved original behind. One that was for root alone is for everyone.
+// TestRestoreBringsBack: apply, apply and restore leave resolv.conf as it was, with content, mode
+// and link, if libc could use it. No saved original remains. A file that only root could read
+// becomes readable by everyone.
 func TestRestoreBringsBack(t *testing.T) {
 	tried := 0
 	for seed := range uint64(250) {
@@ -35,12 +36,13 @@ func TestRestoreBringsBack(t *testing.T) {
 		}
 	}
 	if tried < 60 {
-		t.Errorf("only %d were tried", tried)
+		t.Errorf("only %d hosts were tried", tried)
 	}
 }
 
-// TestRestoreBringsBackLinks: what the saved link leads to was looked up beside the saved link, where it may not exist, or
-// be the saved link itself: the hook then called it unreadable in each run, and never removed it.
+// TestRestoreBringsBackLinks: the saved link's relative target was resolved from the wrong
+// directory, where it may not exist or be the saved link itself. The hook then reported it as
+// unreadable in each run and never removed it.
 func TestRestoreBringsBackLinks(t *testing.T) {
 	for _, target := range []string{"resolv.conf.orig", "elsewhere", "../etc/elsewhere", "/etc/elsewhere", "../run/NetworkManager/resolv.conf"} {
 		t.Run(target, func(t *testing.T) {

@@ -16,23 +16,26 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/journal"
 )
 
-// Runner does whole runs: lock, look, plan, apply, and one log line that says what was seen and decided.
+// Runner does whole runs: lock, look, plan, apply, and one log line about what was seen and
+// decided.
 type Runner struct {
 	Looker  Looker
 	Applier Applier
-	Log     *slog.Logger // nil: silent
-	Ending  bool         // node-dns still answers, and ends next: that is no reason for a warning
-	ByHand  bool         // a person runs Apply: every truce with a program that overwrites our files ends
+	Log     *slog.Logger // nil disables logging
+	Ending  bool         // node-dns still answers but is about to stop, so do not warn about it
+	ByHand  bool         // a person runs Apply: end every truce with a program that overwrites our files
 }
 
-// Apply brings the host's files up to what its State asks for. The event only says why.
+// Apply makes the host's files match its State. The event is only a hint, and goes into the log.
 func (r Runner) Apply(ctx context.Context, event nm.Event) (Plan, Result, error) {
 	return r.run(ctx, event, NewPlan)
 }
 
-// Event is Apply for NetworkManager's events. Where node-dns is installed and not in use nothing is changed, looked at or
-// logged: installing it must not change a node's DNS. But for a resolv.conf that a node-dns left behind which is gone, or that
-// was emptied while one gave it back: that is given back. One with the old script's line alone is the script's then.
+// Event is Apply for NetworkManager's events. If node-dns is installed but not in use, it changes,
+// reads and logs nothing, because installing node-dns must not change a node's DNS. The exceptions
+// are a resolv.conf or drop-in that a removed node-dns left behind, and a resolv.conf that was
+// emptied while it was being restored. Event restores these. A file with only the old script's line
+// then belongs to the script.
 func (r Runner) Event(ctx context.Context, event nm.Event) (Plan, Result, error) {
 	paths := r.Looker.Paths
 	r.Applier.Progress.is("looking whether node-dns is in use")
@@ -47,8 +50,9 @@ func (r Runner) Event(ctx context.Context, event nm.Event) (Plan, Result, error)
 	return r.run(ctx, event, func(s State) Plan { return NewRestorePlan(s, true) })
 }
 
-// Restore brings the original resolv.conf back; with ifOurs it leaves a file alone that is not ours. One with the old script's
-// line alone is the script's where another nameserver than node-dns answers at the address in it: its dnsmasq is back.
+// Restore restores the original resolv.conf. With ifOurs it leaves a file alone that is not ours. A
+// file with only the old script's line belongs to the script if a nameserver other than node-dns
+// answers at its address: the script's dnsmasq runs again.
 func (r Runner) Restore(ctx context.Context, ifOurs bool) (Plan, Result, error) {
 	return r.run(ctx, nm.Event{Action: "restore"}, func(s State) Plan { return r.restorePlan(ctx, s, ifOurs) })
 }
@@ -86,7 +90,8 @@ func (r Runner) run(ctx context.Context, event nm.Event, decide func(State) Plan
 func (r Runner) runLocked(ctx context.Context, event nm.Event, decide func(State) Plan) (Plan, Result, error) {
 	state := r.Looker.Look(ctx, event)
 	if err := ctx.Err(); err != nil {
-		// Half a look: without the kernel's addresses our own would pass for an upstream.
+		// The look is incomplete: without the kernel's addresses, this node's own would count as an
+		// upstream.
 		err = fmt.Errorf("looking at this host: %w", err)
 		r.log(event, Plan{}, Result{ResolvConf: Failed}, err)
 		return Plan{}, Result{ResolvConf: Failed}, err
@@ -104,7 +109,8 @@ func (r Runner) runLocked(ctx context.Context, event nm.Event, decide func(State
 	return plan, result, err
 }
 
-// log writes the one line of a run. Its keys are stable: tests and log searches depend on them.
+// log writes the one log line of a run. Its keys are stable, because tests and log searches depend
+// on them.
 func (r Runner) log(event nm.Event, p Plan, result Result, err error) {
 	if r.Log == nil {
 		return
@@ -155,7 +161,7 @@ func (r Runner) log(event nm.Event, p Plan, result Result, err error) {
 	r.Log.LogAttrs(context.Background(), level, "host DNS", attrs...)
 }
 
-// condition is what the run is to who looks for it in the journal; 0: nothing has changed.
+// condition returns the journal condition of a run, or 0 if nothing has changed.
 func (r Result) condition(p Plan, err error) journal.Condition {
 	switch {
 	case r.ResolvConf == Blocked:
@@ -189,7 +195,7 @@ func serverList(p Plan) string {
 	return strings.Join(list, " ")
 }
 
-// routeSources says of each route who named its servers, where that is known.
+// routeSources lists the routes whose source is known, with the source.
 func routeSources(p Plan, between string) []string {
 	var list []string
 	for _, route := range p.Selection.Set.Routes {
@@ -208,7 +214,8 @@ func refusedList(p Plan) string {
 	return strings.Join(list, ", ")
 }
 
-// Show looks and plans without changing anything; silence says why the local nameserver does not answer, nil: it does.
+// Show reads and plans without changing anything. Its error is the reason why the local nameserver
+// does not answer, or nil if it does.
 func (r Runner) Show(ctx context.Context) (Plan, error) {
 	p := NewPlan(r.Looker.Look(ctx, nm.Event{}))
 	by, silence := r.Applier.ask(ctx, p)
@@ -216,7 +223,7 @@ func (r Runner) Show(ctx context.Context) (Plan, error) {
 	return p, silence
 }
 
-// ShowRestore is the plan of Restore, or with purge of Purge, without carrying it out.
+// ShowRestore returns the plan of Restore, or of Purge if purge is set, without applying it.
 func (r Runner) ShowRestore(ctx context.Context, ifOurs, purge bool) Plan {
 	state := r.Looker.Look(ctx, nm.Event{})
 	decide := r.restorePlan
@@ -228,7 +235,7 @@ func (r Runner) ShowRestore(ctx context.Context, ifOurs, purge bool) Plan {
 	return p
 }
 
-// lacks is Lacking as a list of warnings.
+// lacks returns Lacking as a list of warnings.
 func (p Plan) lacks() []string {
 	if p.Lacking == "" {
 		return nil
@@ -236,7 +243,8 @@ func (p Plan) lacks() []string {
 	return []string{p.Lacking}
 }
 
-// stranger warns of another program in node-dns's place. It is no fault: dnsmasq is, on the way back to it.
+// stranger warns if another program answers in node-dns's place. It is only a warning: after a
+// rollback that is dnsmasq.
 func stranger(p Plan, by string) []string {
 	if by == "" || isNodeDNS(by) {
 		return nil
@@ -244,7 +252,8 @@ func stranger(p Plan, by string) []string {
 	return []string{fmt.Sprintf("%s answers on %v, not node-dns", by, p.Nameserver)}
 }
 
-// stillRunning warns of a node-dns that will undo a restore: it asks for its own resolv.conf a second later.
+// stillRunning warns if a running node-dns will undo a restore: it requests its own resolv.conf
+// again a second later.
 func (r Runner) stillRunning(ctx context.Context, p Plan) []string {
 	if r.Ending || !p.Stopped.IsValid() || p.Hold != "" {
 		return nil

@@ -11,13 +11,14 @@ import (
 	"github.com/node-dns/node-dns/internal/resolvconf"
 )
 
-// glibc before 2.26 reads six search domains and 256 characters of them; RHEL 7 has 2.17.
+// glibc before 2.26 reads at most six search domains and 256 characters of them. RHEL 7 has glibc
+// 2.17.
 const (
 	oldSearchDomains    = 6
 	oldSearchCharacters = 256
 )
 
-// searchList is the search list that resolv.conf must have: the cluster domain first, then the host's own.
+// searchList returns resolv.conf's search list: the cluster domain, then the host's own domains.
 func searchList(s State) []string {
 	if !s.searchesCluster() {
 		return hostSearch(s)
@@ -25,13 +26,14 @@ func searchList(s State) []string {
 	return append([]string{s.Config.ClusterDomain.Relative()}, hostSearch(s)...)
 }
 
-// searchesCluster reports whether the cluster domain is searched: a cluster is known, or the host searched it before. Without a
-// cluster its names fail with SERVFAIL, and libc reports that of each missing name that it looks for there.
+// searchesCluster reports whether to search the cluster domain: if a cluster is configured, or if
+// the host searched it before. Without a cluster its names fail with SERVFAIL, which libc then
+// reports for each name that does not exist.
 func (s State) searchesCluster() bool {
 	return s.HasCluster || s.Config.HasCluster() || s.hadClusterDomain()
 }
 
-// hadClusterDomain reports whether the cluster domain was in the search list before it was ours.
+// hadClusterDomain reports whether the host's own resolv.conf searched the cluster domain.
 func (s State) hadClusterDomain() bool {
 	before := s.ResolvConf
 	if s.isOurs() {
@@ -43,13 +45,16 @@ func (s State) hadClusterDomain() bool {
 	})
 }
 
-// hostSearch is the search list the host would have without us, and so without the cluster domain.
+// hostSearch returns the search list that the host would have without node-dns, so without the
+// cluster domain.
 //
-// It is NetworkManager's while that writes the file, or would without our Snippet: whatever a tool wrote there once. Else the
-// file says it itself, ours too, because its lines were kept. If ours displaced a link, what that leads to is kept up to
-// date by the program that made it, and may be empty again when a VPN has gone. A file without a list gets NetworkManager's,
-// but with dns=none, where the nameservers are the admin's. None of this asks whether the file is ours yet: the first run and the second
-// must agree.
+// It is NetworkManager's list if NetworkManager writes the file, or would without our Snippet, even
+// if another tool has written the file since. Otherwise it is the list in the file, also in ours,
+// because ours keeps the host's. If ours replaced a link, the link's target counts: the program
+// that made the link keeps it up to date, and its list may become empty when a VPN ends. A file
+// without a list gets NetworkManager's, except with dns=none if the nameservers are the admin's.
+// The result must not depend on whether the file is already ours: the first and the second run must
+// agree.
 func hostSearch(s State) []string {
 	own := hostDomains(s, resolvconf.Parse(s.base().Data).Search())
 	if behind := resolvconf.Parse(s.Original.Data); s.keepsOriginal() && s.Original.Link != "" && len(behind.Nameservers()) > 0 {
@@ -62,7 +67,7 @@ func hostSearch(s State) []string {
 	return own
 }
 
-// goesByAdminsFile reports whether, with dns=none, resolv.conf names a nameserver, or did before it was ours.
+// goesByAdminsFile reports whether dns=none is set and the admin's resolv.conf names a nameserver.
 func (s State) goesByAdminsFile() bool {
 	file := s.ResolvConf
 	switch {
@@ -71,14 +76,14 @@ func (s State) goesByAdminsFile() bool {
 	case s.keepsOriginal():
 		file = s.Original
 	case s.isOurs():
-		return false // there was none
+		return false // there was no original
 	}
 	return usable(refuseCopies(s), file.Data)
 }
 
-// hostDomains leaves the cluster domain out of a list, the usual one while it is not known, and what is no domain name:
-// none of that would be written. Nor is a wildcard: nothing is found below it, and a script that reads the file may
-// expand it.
+// hostDomains removes from a list what must not be written: the cluster domain (the default one if
+// unknown), invalid domain names, and wildcards. A wildcard never matches anything, and a shell
+// script that reads the file may expand it.
 func hostDomains(s State, list []string) []string {
 	cluster := cmp.Or(s.Config.ClusterDomain.Relative(), nodeconfig.DefaultClusterDomain)
 	return slices.DeleteFunc(list, func(domain string) bool {
@@ -87,9 +92,10 @@ func hostDomains(s State, list []string) []string {
 	})
 }
 
-// networkManagerSearch prefers NetworkManager's file over its D-Bus data: the file is its own merge of them, and may search nothing,
-// as where a connection of negative dns-priority has nothing to search. known is false where NetworkManager says nothing of it, and
-// where it runs without a nameserver: the list follows the nameservers.
+// networkManagerSearch prefers NetworkManager's file to its D-Bus data, because the file is
+// NetworkManager's own merge. The file's list may be empty, for example if a connection with a
+// negative dns-priority has no search domains. known is false if NetworkManager provides no list,
+// or runs without a nameserver: the list belongs to the nameservers.
 func networkManagerSearch(s State) (list []string, known bool) {
 	if s.networkManagerIsEmpty() {
 		return nil, false

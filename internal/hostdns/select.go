@@ -13,8 +13,8 @@ import (
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
-// selectUpstreams finds the original upstream nameservers: law 1 gives the order of the sources, law 2 that an empty
-// one never wins, law 3 what is refused.
+// selectUpstreams finds the original upstream nameservers. An empty source never wins over another
+// one, and this node's own addresses are refused.
 func selectUpstreams(s State) upstream.Selection {
 	return choose(s, candidates(s)...)
 }
@@ -26,15 +26,16 @@ func choose(s State, candidates ...upstream.Candidate) upstream.Selection {
 		switch {
 		case origin == upstream.ResolvConf:
 			return cmp.Or(refusedCopies(server), s.silence(server))
-		case origin != upstream.LastGood: // a local nameserver that restarts is not forgotten
+		case origin != upstream.LastGood: // a local nameserver that restarts stays known
 			return cmp.Or(reason, s.silence(server))
 		}
 		return reason
 	})
 }
 
-// candidates are the sources in law 1's order. An event is a hint: its variables come after NetworkManager's own word,
-// because reapply and renewals carry the nameservers of before (seen with 1.42.4 and 1.52.1).
+// candidates returns the sources, most trusted first. An event is only a hint: its variables rank
+// below NetworkManager's D-Bus data, because on reapply and renewals they hold the previous
+// nameservers (seen with 1.42.4 and 1.52.1).
 func candidates(s State) []upstream.Candidate {
 	var all []upstream.Candidate
 	known := lastGood(s)
@@ -48,7 +49,7 @@ func candidates(s State) []upstream.Candidate {
 		} else {
 			all = append([]upstream.Candidate{said}, own...)
 		}
-	case none: // it does not run, and its own file stays where it was
+	case none: // it does not run and has left its file in place
 		all = fromAdminsFile(s, upstream.Candidate{}, known)
 	}
 	if s.NetworkManagerList.Exists {
@@ -73,8 +74,9 @@ func candidates(s State) []upstream.Candidate {
 	return append(append(all, wholeOriginal(s, known)...), good)
 }
 
-// wholeOriginal is the saved original where it names what was captured from it, and loopback addresses beside: a local nameserver
-// that did not listen at the capture does now.
+// wholeOriginal returns the saved original if it names all servers that were captured from it, plus
+// loopback addresses: a local nameserver that did not listen at the time of the capture listens
+// now.
 func wholeOriginal(s State, known Capture) []upstream.Candidate {
 	original := fromResolvConf(upstream.ResolvConf, s.Original.Data)
 	captured := choose(s, known.candidate()).Set.Servers
@@ -94,15 +96,15 @@ func wholeOriginal(s State, known Capture) []upstream.Candidate {
 	return []upstream.Candidate{original}
 }
 
-// isEcho reports whether a resolv.conf says what last-good does, as far as it can: it may be the one that we restored, without the
-// routes, the ports and the servers over TLS that last-good has.
+// isEcho reports whether a resolv.conf names the last-good servers, as far as it can. It may be one
+// that we restored, which lacks the routes, the ports and the TLS servers of the last-good set.
 func isEcho(s State, c, good upstream.Candidate) bool {
 	said := choose(s, c).Set
 	return !said.IsEmpty() && said.Equal(inResolvConf(choose(s, good).Set))
 }
 
-// leavesFile reports whether dns=none leaves resolv.conf to the admin: by what is in force, or in the files while NetworkManager does
-// not run.
+// leavesFile reports whether dns=none leaves resolv.conf to the admin: by NetworkManager's active
+// setting, or by its files while it does not run.
 func (s State) leavesFile() bool {
 	if s.NetworkManager != nil {
 		return s.NetworkManager.Mode == "none"
@@ -110,9 +112,11 @@ func (s State) leavesFile() bool {
 	return s.NetworkManagerSays != nil && s.NetworkManagerSays.DNS.Value == "none"
 }
 
-// fromAdminsFile is the admin's own resolv.conf, before NetworkManager's files: with dns=none it is the source, and where
-// NetworkManager has no nameserver, of an unmanaged interface say, its files are of the past. Where ours stands there, or one that
-// names nobody, what was captured from the admin's stands for it, completed from the saved original, then that original.
+// fromAdminsFile returns the admin's own resolv.conf, which ranks above NetworkManager's files.
+// With dns=none it is the source. If NetworkManager has no nameserver, for example because the
+// interface is unmanaged, its files are out of date. If resolv.conf is ours or names no nameserver,
+// the servers captured from the admin's file take its place, completed from the saved original, and
+// then that original.
 func fromAdminsFile(s State, said upstream.Candidate, known Capture) []upstream.Candidate {
 	none := s.leavesFile()
 	if !none && len(said.Set.Servers) > 0 {
@@ -139,21 +143,22 @@ func fromAdminsFile(s State, said upstream.Candidate, known Capture) []upstream.
 	if captured == upstream.ResolvConf && !choose(s, c).Set.IsEmpty() {
 		all = append(all, c)
 	}
-	if captured != upstream.NetworkManagerFile { // which was taken because the original could not be
+	if captured != upstream.NetworkManagerFile { // NetworkManager's file was used because the original was unusable
 		add(s.Original)
 	}
 	return all
 }
 
-// isAdmins reports whether a resolv.conf is the admin's: what leads to NetworkManager's directory is not, nor, without dns=none, what it
-// wrote.
+// isAdmins reports whether a resolv.conf belongs to the admin. A link into NetworkManager's
+// directory does not, nor, without dns=none, a file that NetworkManager wrote.
 func (s State) isAdmins(f File) bool {
 	return f.Exists && !resolvedStub(f) && !strings.Contains(f.Link, "run/NetworkManager/") && (s.leavesFile() || !byNetworkManager(f.Data))
 }
 
-// fromOthersFiles are the resolv.confs that are not ours. Where /etc/resolv.conf is systemd-resolved's stub, or was before
-// ours displaced it, the uplinks come first: the stub follows them, and so must what stands in for it. Where ours displaced another link, what
-// that leads to comes first: who made the link (Debian's resolvconf, netconfig) writes there, and does not look at the link.
+// fromOthersFiles returns the resolv.confs that are not ours. If /etc/resolv.conf is
+// systemd-resolved's stub, or was before ours replaced it, the uplinks come first, because the stub
+// follows them. If ours replaced another link, its target comes first: the program that made the
+// link (Debian's resolvconf, netconfig) keeps writing there without checking the link.
 func fromOthersFiles(s State) []upstream.Candidate {
 	var all []upstream.Candidate
 	if stub := resolvedStub(s.ResolvConf); stub || resolvedStub(s.Original) {
@@ -175,8 +180,8 @@ func fromOthersFiles(s State) []upstream.Candidate {
 	return all
 }
 
-// fromResolved are the nameservers of systemd-resolved's links, after those that its files name beside them: they are no
-// uplinks while our drop-in stands.
+// fromResolved returns the nameservers of systemd-resolved's links, after those of its
+// configuration files. The latter are not among the uplinks while our drop-in is in place.
 func fromResolved(s State) upstream.Candidate {
 	c := fromResolvConf(upstream.Resolved, s.ResolvedUplinks.Data)
 	if s.ResolvedSays != nil {
@@ -189,16 +194,18 @@ func fromResolved(s State) upstream.Candidate {
 	return c
 }
 
-// withoutEcho leaves this node out without a word: systemd-resolved takes the nameservers of a resolv.conf that it did
-// not write for its own (systemd-resolved(8), "/etc/resolv.conf"), and so the one in ours, or the one that was.
+// withoutEcho drops this node silently: systemd-resolved takes over the nameservers of a
+// resolv.conf that it did not write (systemd-resolved(8), "/etc/resolv.conf"), so the one in ours,
+// now or earlier.
 func withoutEcho(s State, c upstream.Candidate) upstream.Candidate {
 	refused := refuseCopies(s)
 	c.Set.Servers = slices.DeleteFunc(c.Set.Servers, func(server nameserver.Server) bool { return refused(server) != "" })
 	return c
 }
 
-// eventCounts reports whether the event's nameservers may be the default upstreams: only those of the interface that
-// carries the default route. A management LAN's nameservers know nothing of the rest of the world.
+// eventCounts reports whether the event's nameservers may become the default upstreams. They must
+// belong to the interface of the default route: a management LAN's nameservers cannot resolve the
+// rest of the internet.
 func eventCounts(s State) bool {
 	iface := s.Event.IPInterface
 	if iface == "" {
@@ -234,7 +241,7 @@ func fromNetworkManager(s State) upstream.Candidate {
 	return c
 }
 
-// maxInvalid bounds, in bytes, what is told of a word that is no nameserver.
+// maxInvalid bounds, in bytes, how much of an invalid nameserver is shown.
 const maxInvalid = 64
 
 func fromResolvConf(origin upstream.Origin, text []byte) upstream.Candidate {
@@ -249,9 +256,11 @@ func fromResolvConf(origin upstream.Origin, text []byte) upstream.Candidate {
 	return c
 }
 
-// refuse says why a server can never be an upstream of this host (law 3), or "". Refused is where we listen, and where we may come
-// to listen with the same configuration: DHCP may name an address that the daemon binds a second later. Another local
-// address is somebody else's: a named, or a container's published port. The daemon's loop probe finds one that asks us.
+// refuse returns the reason why a server can never be an upstream of this host, or "". It refuses
+// addresses where node-dns listens, or may listen later with the same configuration: DHCP may name
+// an address that the daemon binds a second later. Another local address belongs to another
+// program, such as named or a container's published port. The daemon's loop probe detects such a
+// server if it queries us.
 func refuse(s State) func(nameserver.Server) string {
 	place := s.Placement()
 	listen, later := place.Listen, s.mayListen(place)
@@ -269,8 +278,9 @@ func refuse(s State) func(nameserver.Server) string {
 	}
 }
 
-// mayListen says at which local addresses the daemon may come to listen beside those of its placement: at all with listen: all, and
-// while the configuration is not known; with listen: auto at those that resolv.conf names, and at all while the node has no address.
+// mayListen reports at which local addresses, beyond its placement, the daemon may listen later.
+// With listen: all, and while the configuration is unknown, that is every one. With listen: auto it
+// is those that resolv.conf names, and every one while the node has no address.
 func (s State) mayListen(place nodeconfig.Placement) func(netip.Addr) bool {
 	auto := s.Config.Listen.Auto || !s.Config.Listen.All && len(s.Config.Listen.Addrs) == 0
 	return func(addr netip.Addr) bool {
@@ -281,7 +291,7 @@ func (s State) mayListen(place nodeconfig.Placement) func(netip.Addr) bool {
 	}
 }
 
-// silence says that nothing listens at a loopback address, or "".
+// silence returns a reason if nothing listens at a loopback address, else "".
 func (s State) silence(server nameserver.Server) string {
 	if server.Plain() && slices.Contains(s.Deaf, server.Addr) {
 		return "nothing listens there"

@@ -15,7 +15,8 @@ const (
 	ourManual = Watermark + "\n# the admin's\nsearch cluster.local admin.example\nnameserver " + nodeIP + "\noptions timeout:2\n"
 )
 
-// newUnmanaged is a tree on which NetworkManager runs and manages no interface that has a nameserver, with resolv.conf pointed here.
+// newUnmanaged is a tree where NetworkManager runs but manages no interface that has a nameserver,
+// and resolv.conf points here.
 func newUnmanaged(t *testing.T) *tree {
 	t.Helper()
 	w := newTree(t, map[string]string{etcResolvConf: manual, "/run/NetworkManager/resolv.conf": nothing, "/usr/lib/systemd/system/node-dns.service": "", "/run/node-dns/ready": ""})
@@ -33,12 +34,13 @@ func (w *tree) wantGivenBack(when string) {
 	}
 	for path := range w.files() {
 		if path == varOriginal || path == w.paths.host(w.paths.Snippet) {
-			w.t.Errorf("%s: %s is left", when, path)
+			w.t.Errorf("%s: %s remains", when, path)
 		}
 	}
 }
 
-// TestNetworkManagerHasNothingToWrite: a stop left an empty resolv.conf, and no copy of the original.
+// TestNetworkManagerHasNothingToWrite: a stop left an empty resolv.conf and no copy of the
+// original.
 func TestNetworkManagerHasNothingToWrite(t *testing.T) {
 	w := newUnmanaged(t)
 	w.silent = true
@@ -49,13 +51,14 @@ func TestNetworkManagerHasNothingToWrite(t *testing.T) {
 	w.silent = false
 	w.apply()
 	if got := w.read(etcResolvConf); got != ourManual {
-		t.Errorf("back again, resolv.conf is %q", got)
+		t.Errorf("after the restart resolv.conf is %q", got)
 	}
 	w.restore(true)
 	w.wantGivenBack("stopped")
 }
 
-// TestOriginalIsNotForgotten: the saved original stays while it is not certain that the host has it back.
+// TestOriginalIsNotForgotten: the saved original stays until it is certain that the host has it
+// back.
 func TestOriginalIsNotForgotten(t *testing.T) {
 	t.Run("NetworkManager has not heard", func(t *testing.T) {
 		w := newUnmanaged(t)
@@ -87,17 +90,17 @@ func TestOriginalIsNotForgotten(t *testing.T) {
 	})
 }
 
-// errCut ends a run as SIGKILL or a power cut does.
+// errCut ends a run like SIGKILL or a power cut.
 var errCut = errors.New("cut")
 
-// TestGiveBackCutShort ends a restore at each step. Whoever runs next brings it to its end, and no moment has neither the host's file
-// nor a copy.
+// TestGiveBackCutShort ends a restore at each step. The next run of any kind completes it, and at
+// every moment the host has its file or a copy of it.
 func TestGiveBackCutShort(t *testing.T) {
 	next := map[string]func(w *tree){
 		"the next restore": func(w *tree) { w.restore(true) },
 		"apply, without a daemon": func(w *tree) {
 			w.apply()
-			w.restore(true) // a run that finds all in its place does not look for leftovers
+			w.restore(true) // a run that has nothing to do does not look for temporary files
 		},
 		"an event, node-dns not in use": func(w *tree) {
 			w.remove("/run/node-dns")
@@ -131,7 +134,7 @@ func TestGiveBackCutShort(t *testing.T) {
 				}
 				moments++
 				if now := w.files(); !strings.HasSuffix(now[etcResolvConf], manual) && !strings.HasSuffix(now[varOriginal], manual) {
-					t.Fatalf("cut %d: the admin's file is lost: %v", cut, now)
+					t.Fatalf("cut %d: the admin's file is lost, got %v", cut, now)
 				}
 				if run(w); t.Failed() {
 					t.Fatalf("cut %d", cut)
@@ -139,13 +142,14 @@ func TestGiveBackCutShort(t *testing.T) {
 				w.wantGivenBack(name)
 			}
 			if moments < 10 {
-				t.Errorf("only %d moments", moments)
+				t.Errorf("got only %d moments", moments)
 			}
 		})
 	}
 }
 
-// restoreUntil reports whether a restore was ended at this moment; false: it has fewer.
+// restoreUntil runs a restore up to a moment and reports whether it was cut there. false means that
+// it has fewer moments.
 func (w *tree) restoreUntil(cut int) (ended bool) {
 	w.t.Helper()
 	moment := func() {
@@ -173,14 +177,14 @@ func (w *tree) restoreUntil(cut int) (ended bool) {
 	return false
 }
 
-// TestEditedInPlace: somebody changes the nameserver lines of our file, as `sed -i` does.
+// TestEditedInPlace: an admin changes the nameserver lines of our file, as `sed -i` does.
 func TestEditedInPlace(t *testing.T) {
 	const edit = "nameserver 10.0.0.8"
 	for _, test := range []struct {
 		name     string
 		change   func(text string) string
 		adopted  bool
-		original string // what is saved
+		original string // the saved original
 	}{
 		{"another nameserver", func(text string) string { return strings.Replace(text, "nameserver "+nodeIP, edit, 1) }, true, strings.Replace(manual, "nameserver 10.0.0.2", edit, 1)},
 		{"two, and a search list", func(text string) string {
@@ -200,18 +204,18 @@ func TestEditedInPlace(t *testing.T) {
 			}
 			plan, result, err := w.runner().Apply(t.Context(), nm.Event{Action: "apply"})
 			if err != nil || result.ResolvConf != Written || plan.OverwrittenBy == "" {
-				t.Errorf("%v, %s, over %q", err, result.ResolvConf, plan.OverwrittenBy)
+				t.Errorf("got %v, %s, overwritten by %q", err, result.ResolvConf, plan.OverwrittenBy)
 			}
 			if got := serverList(plan); (got != "10.0.0.2") != test.adopted {
 				t.Errorf("upstreams %q", got)
 			}
 			if got := w.read(varOriginal); got != test.original {
-				t.Errorf("the original is %q", got)
+				t.Errorf("got the original %q", got)
 			}
 			w.step("the second run", Kept, serverList(plan), w.read(etcResolvConf))
 			w.restore(true)
 			if got := w.read(etcResolvConf); got != test.original {
-				t.Errorf("restored %q", got)
+				t.Errorf("got %q after the restore", got)
 			}
 		})
 	}
@@ -240,7 +244,8 @@ func TestEditedInPlace(t *testing.T) {
 	})
 }
 
-// TestEndTruces: a person's apply takes effect during a truce, says so, and begins a new count.
+// TestEndTruces: an apply by hand takes effect during a truce, reports that, and restarts the
+// count.
 func TestEndTruces(t *testing.T) {
 	w := newWorld()
 	for range 1 + fightRewrites {
@@ -253,20 +258,20 @@ func TestEndTruces(t *testing.T) {
 	said := strings.Join(w.endTruces(), "; ")
 	p := NewPlan(w.State)
 	if p.Hold != "" || len(p.IfAnswering) == 0 || !strings.Contains(said, `/etc/resolv.conf is no longer left alone until 04:10:06 UTC, because apply was run by hand: "Generated by acme-vpn" wrote it over ours again and again`) {
-		t.Errorf("hold %q, %d steps, said %q", p.Hold, len(p.IfAnswering), said)
+		t.Errorf("got hold %q, %d steps, warnings %q", p.Hold, len(p.IfAnswering), said)
 	}
 	steps := p.Steps(true)
 	history := p.past.after(w.Paths, steps, false)
 	w.State = after(w.State, steps)
 	w.Rewrites = file(string(history))
 	if f := parseRewrites(history).Files[etcResolvConf]; len(f.Over) != 1 || f.Truce != 0 {
-		t.Errorf("the history goes on: %+v", f)
+		t.Errorf("the history was not reset: %+v", f)
 	}
 	w.ResolvConf = file(acme)
 	if w.run(); w.hold != "" || !w.isOurs() {
 		t.Errorf("hold %q", w.hold)
 	}
 	if said := w.endTruces(); len(said) > 0 {
-		t.Errorf("without a truce: %q", said)
+		t.Errorf("got warnings %q without a truce", said)
 	}
 }

@@ -9,8 +9,9 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/dbusconn"
 )
 
-// Snippet keeps NetworkManager from writing /etc/resolv.conf. It stands in /run and only while resolv.conf names this node:
-// one in /usr or /etc would leave a node whose node-dns does not run without DNS.
+// Snippet keeps NetworkManager from writing /etc/resolv.conf. It is in /run, and only while
+// resolv.conf names this node. In /usr or /etc it would leave a node without DNS whenever node-dns
+// does not run.
 const Snippet = `# node-dns points /etc/resolv.conf at this node while it runs; NetworkManager is not to write that file meanwhile.
 # origin-dns-dispatcher made this, and "origin-dns-dispatcher restore" removes it. Your own dns=none or rc-manager=,
 # in NetworkManager.conf or a file of /etc/NetworkManager/conf.d, is respected instead.
@@ -18,8 +19,9 @@ const Snippet = `# node-dns points /etc/resolv.conf at this node while it runs; 
 rc-manager=unmanaged
 `
 
-// shieldSteps keep NetworkManager from writing the resolv.conf that names this node, wherever it would, and nobody else
-// has decided who does. Where it does not run, or what it reads is not known, nothing is changed.
+// shieldSteps stop NetworkManager from writing the resolv.conf that names this node, if it would
+// and no admin has decided who writes it. If NetworkManager does not run, or its configuration is
+// unknown, they change nothing.
 func shieldSteps(s State) []Step {
 	if s.NetworkManager == nil || s.NetworkManagerSays == nil {
 		return nil
@@ -28,10 +30,10 @@ func shieldSteps(s State) []Step {
 		return unshieldSteps(s)
 	}
 	if !s.isShielded() && !s.networkManagerWrites() {
-		return nil // systemd-resolved does, say, or the file is immutable
+		return nil // for example, systemd-resolved writes it, or the file is immutable
 	}
 	step, changes := writeStep(s.Paths.Snippet, s.Snippet, []byte(Snippet))
-	if !changes && s.networkManagerWrites() && s.Snippet.Err == nil { // it was not told, or did not hear
+	if !changes && s.networkManagerWrites() && s.Snippet.Err == nil { // NetworkManager was not notified, or did not react
 		step, changes = Step{Path: s.Paths.Snippet, Action: WriteFile, Data: s.Snippet.Data, Mode: s.Snippet.Mode, Before: s.Snippet}, true
 	}
 	step.Tell = networkManager
@@ -41,15 +43,16 @@ func shieldSteps(s State) []Step {
 	return []Step{step}
 }
 
-// isShielded reports whether our Snippet keeps NetworkManager from writing resolv.conf: the file is there, or NetworkManager still obeys a
-// removed one. On a busy host a run may end after the removal and before the reload, or the reload may time out.
+// isShielded reports whether our Snippet keeps NetworkManager from writing resolv.conf. Either the
+// file exists, or NetworkManager still follows a removed one: on a busy host a run may end between
+// the removal and the reload, or the reload may time out.
 func (s State) isShielded() bool {
 	manager, says := s.NetworkManager, s.NetworkManagerSays
 	return s.Snippet.Exists || manager != nil && manager.RcManager == "unmanaged" && manager.Mode != "none" && manager.Mode != "systemd-resolved" &&
 		says != nil && says.RcManager.File == "" // no other file says unmanaged
 }
 
-// unshieldSteps give resolv.conf back to NetworkManager, which writes it at once.
+// unshieldSteps let NetworkManager write resolv.conf again, which it does at once.
 func unshieldSteps(s State) []Step {
 	if !s.isShielded() {
 		return nil
@@ -57,9 +60,10 @@ func unshieldSteps(s State) []Step {
 	return []Step{{Path: s.Paths.Snippet, Action: Remove, Before: s.Snippet, Tell: networkManager}}
 }
 
-// networkManagerWrites reports whether NetworkManager itself writes resolv.conf, by what is in force. With rc-manager=resolvconf it tells
-// resolvconf(8). Where resolv.conf is a link to resolvconf's file, or was before ours replaced it, NetworkManager does not overwrite ours, and our
-// Snippet would keep the file behind the link from what a VPN or an admin changes.
+// networkManagerWrites reports whether NetworkManager itself writes resolv.conf, by its active
+// settings. With rc-manager=resolvconf it calls resolvconf(8). If resolv.conf is a link to
+// resolvconf's file, or was before ours replaced it, NetworkManager does not overwrite ours. Our
+// Snippet would then keep changes by a VPN or an admin out of the file behind the link.
 func (s State) networkManagerWrites() bool {
 	if s.NetworkManager.RcManager == "resolvconf" && s.leadsToResolvconf() {
 		return false
@@ -67,17 +71,18 @@ func (s State) networkManagerWrites() bool {
 	return s.NetworkManager.Mode != "none" && s.NetworkManager.RcManager != "unmanaged" && s.NetworkManager.RcManager != "immutable"
 }
 
-// tellTimeout is how long NetworkManager may take to read its configuration. It needs some 10 ms, or, stopped by SIGSTOP,
-// for ever.
+// tellTimeout is the deadline for NetworkManager's reload. It takes about 10 ms, or forever if
+// NetworkManager was stopped by SIGSTOP.
 const tellTimeout = 500 * time.Millisecond
 
-// TellNetworkManager has NetworkManager read its configuration, over the system bus. One that does not run reads it when
-// it starts.
+// TellNetworkManager makes NetworkManager reload its configuration over the system bus. If it does
+// not run, it reads the configuration when it starts.
 func TellNetworkManager(ctx context.Context) error {
 	return askOfNetworkManager(ctx, (*nm.Client).Reload)
 }
 
-// RenewResolvConf makes NetworkManager write resolv.conf again, over the system bus. One that does not run writes it when it starts.
+// RenewResolvConf makes NetworkManager write resolv.conf again, over the system bus. If it does not
+// run, it writes the file when it starts.
 func RenewResolvConf(ctx context.Context) error {
 	return askOfNetworkManager(ctx, (*nm.Client).WriteResolvConf)
 }
@@ -109,7 +114,7 @@ func (a Applier) tell(ctx context.Context, whom program) error {
 	return tell(ctx)
 }
 
-// besides says who else writes resolv.conf because somebody has decided so; "": nobody.
+// besides names another program that writes resolv.conf by an admin's decision, or returns "".
 func besides(s State) string {
 	if s.NetworkManager == nil || s.NetworkManagerSays == nil || !s.networkManagerWrites() || s.NetworkManagerSays.Decision() == "" {
 		return ""

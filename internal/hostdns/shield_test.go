@@ -9,10 +9,10 @@ import (
 	"github.com/node-dns/node-dns/internal/nm"
 )
 
-// withConf is what NetworkManager's configuration files say; without it that is not known.
+// withConf sets the content of NetworkManager's configuration files; without it that is unknown.
 func withConf(c nm.Conf) option { return func(s *State) { s.NetworkManagerSays = &c } }
 
-// withSnippet is ours, as an earlier run put it there.
+// withSnippet is our snippet, as an earlier run wrote it.
 func withSnippet() option { return func(s *State) { s.Snippet = file(Snippet) } }
 
 func says(dns, rcManager string) option {
@@ -34,14 +34,15 @@ func TestShield(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		options []option
-		answers string // what is done beside resolv.conf when the local nameserver answers
-		silent  string // and when it does not
+		answers string // steps other than for resolv.conf if the local nameserver answers
+		silent  string // and if it does not
 		restore string
 	}{
 		{name: "first activation", options: with(), answers: "write and tell"},
 		{name: "all is as it should be", options: with(withResolvConf(file(oursText)), withSnippet(), withMode("default", "unmanaged")), silent: "remove and tell", restore: "remove and tell"},
 		{name: "it has not heard yet", options: with(withResolvConf(file(oursText)), withSnippet()), answers: "write and tell", silent: "remove and tell", restore: "remove and tell"},
-		// Seen on a virtual machine under load: restores used an old saved original, and no run told NetworkManager again.
+		// On a virtual machine under load, restores used an old saved original, and no run notified
+		// NetworkManager again.
 		{name: "it has not heard that ours is gone", options: with(withResolvConf(file(generated)), withMode("default", "unmanaged")), answers: "write and tell", silent: "remove and tell", restore: "remove and tell"},
 		{name: "an admin's rc-manager=unmanaged", options: with(withResolvConf(file(generated)), says("", "unmanaged"), withMode("default", "unmanaged"))},
 		{name: "unmanaged, and what it reads is not known", options: []option{running, withResolvConf(file(generated)), withMode("default", "unmanaged")}},
@@ -57,8 +58,8 @@ func TestShield(t *testing.T) {
 		{name: "systemd-resolved writes", options: with(withMode("systemd-resolved", "unmanaged"))},
 		{name: "openresolv writes a file of its own", options: with(withMode("default", "resolvconf"), withResolvConf(link("/run/resolvconf/resolv.conf", generated)))},
 		{name: "the link to openresolv's file was displaced", options: with(withMode("default", "resolvconf"), withResolvConf(file(oursText)), withOriginal(link("/run/resolvconf/resolv.conf", generated)))},
-		// Whether the original stays was asked of whether NetworkManager writes, and that of where the original leads: both programs ended
-		// with a stack overflow, at each start.
+		// Whether the original stays depended on whether NetworkManager writes the file, and that
+		// on the original's target: both programs crashed with a stack overflow at each start.
 		{name: "a file in the place of NetworkManager's, with openresolv", options: with(withMode("default", "resolvconf"), withResolvConf(file("nameserver 192.0.2.9\n")), withOriginal(file(generated))), answers: "write and tell"},
 		{name: "openresolv writes behind another link", options: with(withMode("default", "resolvconf"), withResolvConf(link("/data/resolv.conf", generated))), answers: "write and tell"},
 		{name: "openresolv writes resolv.conf", options: with(withMode("default", "resolvconf")), answers: "write and tell"},
@@ -78,7 +79,8 @@ func TestShield(t *testing.T) {
 	}
 }
 
-// besideResolvConf is what is done with the snippet; it must be done before ours takes its place in resolv.conf, and after it is gone.
+// besideResolvConf returns the steps for the snippet. They must come before resolv.conf becomes
+// ours, and after it no longer is.
 func besideResolvConf(s State, steps []Step) string {
 	var done []string
 	pointed := false
@@ -102,7 +104,8 @@ func besideResolvConf(s State, steps []Step) string {
 	return strings.Join(done, "; ")
 }
 
-// TestShieldInForce: the search list is still NetworkManager's while our snippet keeps it from writing the file.
+// TestShieldInForce: NetworkManager's search list counts even while our snippet keeps it from
+// writing the file.
 func TestShieldInForce(t *testing.T) {
 	s := host(withNetworkManager(dnsConfig("eth0", sys, "new.example")), withMode("default", "unmanaged"), withResolvConf(file(oursText)), says("", "unmanaged"))
 	if got := summary(string(localResolvConf(s, addr(nodeIP)))); !strings.Contains(got, "cluster.local example.com |") {
@@ -115,7 +118,7 @@ func TestShieldInForce(t *testing.T) {
 	}
 }
 
-// newManaged is a tree on which NetworkManager runs.
+// newManaged is a tree where NetworkManager runs.
 func newManaged(t *testing.T) *tree {
 	t.Helper()
 	w := newTree(t, map[string]string{"/etc/resolv.conf": generated, "/run/NetworkManager/resolv.conf": generated})
@@ -128,24 +131,25 @@ func TestTellNetworkManager(t *testing.T) {
 	before := w.files()
 	w.apply()
 	if w.told != 1 || w.read("/run/NetworkManager/conf.d/90-node-dns.conf") != Snippet {
-		t.Errorf("told %d times, files %v", w.told, w.files())
+		t.Errorf("got %d notifications, files %v", w.told, w.files())
 	}
 	if r := w.apply(); w.told != 1 || len(r.Written) > 0 {
-		t.Errorf("the second time: told %d times, wrote %v", w.told, r.Written)
+		t.Errorf("second run: got %d notifications, wrote %v", w.told, r.Written)
 	}
 	w.restore(true)
 	after := w.files()
 	for path := range after {
 		if _, ok := before[path]; !ok && !strings.HasPrefix(path, "/var/lib/node-dns/") && !strings.HasPrefix(path, "/etc/dnsmasq.d/") && !strings.HasPrefix(path, "/etc/origin/") {
-			t.Errorf("%s is left", path)
+			t.Errorf("%s remains", path)
 		}
 	}
 	if w.told != 2 || after["/etc/resolv.conf"] != before["/etc/resolv.conf"] {
-		t.Errorf("told %d times, resolv.conf %q", w.told, after["/etc/resolv.conf"])
+		t.Errorf("got %d notifications, resolv.conf %q", w.told, after["/etc/resolv.conf"])
 	}
 }
 
-// TestDeafNetworkManager: what hangs is no reason to leave a node without its nameserver, nor to forget about it.
+// TestDeafNetworkManager: if NetworkManager hangs, the node still gets its nameserver, and a later
+// run notifies NetworkManager.
 func TestDeafNetworkManager(t *testing.T) {
 	w := newManaged(t)
 	w.deaf = errors.New("context deadline exceeded")
@@ -155,13 +159,13 @@ func TestDeafNetworkManager(t *testing.T) {
 	}
 	w.deaf = nil
 	if w.apply(); w.told != 2 || w.snapshot.RcManager != "unmanaged" {
-		t.Errorf("told %d times, rc-manager %s", w.told, w.snapshot.RcManager)
+		t.Errorf("got %d notifications, rc-manager %s", w.told, w.snapshot.RcManager)
 	}
 }
 
-// TestDeafAtRestore: a NetworkManager that did not hear that the snippet is gone goes by it still, and hears of it in the next run, whatever
-// that does. Its list of then is what resolv.conf gets. Seen on a virtual machine under load: every later stop gave back the list that it had
-// had at first.
+// TestDeafAtRestore: if NetworkManager missed that the snippet is gone, it still follows it. The
+// next run of any kind notifies it, and resolv.conf gets its present list. On a virtual machine
+// under load, every later stop restored its first list.
 func TestDeafAtRestore(t *testing.T) {
 	for _, row := range []struct {
 		name string
@@ -189,15 +193,16 @@ func TestDeafAtRestore(t *testing.T) {
 	}
 }
 
-// TestShieldOfBlockedFile: where resolv.conf cannot be pointed here NetworkManager must be able to go on writing it.
+// TestShieldOfBlockedFile: if resolv.conf cannot point here, NetworkManager must be able to keep
+// writing it.
 func TestShieldOfBlockedFile(t *testing.T) {
 	w := newManaged(t)
-	w.mkdir("/etc/.resolv.conf.node-dns-tmp") // in the temporary file's place
+	w.mkdir("/etc/.resolv.conf.node-dns-tmp") // in place of the temporary file
 	_, result, err := w.runner().Apply(t.Context(), nm.Event{Action: "apply"})
 	if err == nil || result.ResolvConf != Failed {
 		t.Errorf("%v, %s", err, result.ResolvConf)
 	}
 	if _, err := os.Lstat(w.paths.Snippet); err == nil || w.snapshot.RcManager != "symlink" || w.told != 2 {
-		t.Errorf("rc-manager %s, told %d times, the snippet: %v", w.snapshot.RcManager, w.told, err)
+		t.Errorf("got rc-manager %s, %d notifications, snippet: %v", w.snapshot.RcManager, w.told, err)
 	}
 }

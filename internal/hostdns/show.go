@@ -13,10 +13,10 @@ import (
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
-// apiVersion is carried by everything that is printed as JSON.
+// apiVersion is part of all JSON output.
 const apiVersion = "node-dns/v1"
 
-// WriteText prints what the plan would do, as diffs, and why.
+// WriteText prints the plan's changes as diffs, and the reasons for them.
 func (p Plan) WriteText(w io.Writer, silence error) error {
 	out := &textWriter{w: w}
 	switch servers := serverList(p); {
@@ -55,7 +55,7 @@ func (p Plan) WriteText(w io.Writer, silence error) error {
 	return out.err
 }
 
-// intent says in a few words what becomes of resolv.conf.
+// intent summarises what the plan does to resolv.conf.
 func (p Plan) intent(silence error) string {
 	switch _, verdict := p.decide(silence == nil); {
 	case verdict == Held:
@@ -74,7 +74,7 @@ func (p Plan) intent(silence error) string {
 	return p.Nameserver.Addr().String() + " (it answers)"
 }
 
-// WriteResult prints what came of a restore.
+// WriteResult prints the outcome of a restore.
 func (p Plan) WriteResult(w io.Writer, result Result) error {
 	out := &textWriter{w: w}
 	for _, path := range result.Written {
@@ -97,7 +97,7 @@ func (p Plan) WriteResult(w io.Writer, result Result) error {
 	return out.err
 }
 
-// describe shows one step, and who hears of it.
+// describe shows one step, and which program is notified.
 func (p Plan) describe(step Step) string {
 	if step.Renew {
 		return p.describeChange(step) + "tell NetworkManager to write " + p.Paths.host(step.Path) + " again\n"
@@ -106,13 +106,13 @@ func (p Plan) describe(step Step) string {
 		return p.describeChange(step)
 	}
 	tell := "tell " + string(step.Tell) + " to read its configuration again\n"
-	if step.Action == WriteFile && step.Before.is(step.Data) || step.Action == Remove && !step.Before.Exists { // an earlier run did not get to it
+	if step.Action == WriteFile && step.Before.is(step.Data) || step.Action == Remove && !step.Before.Exists { // an earlier run ended before the notification
 		return tell
 	}
 	return p.describeChange(step) + tell
 }
 
-// describeChange is a diff, or a sentence where there is no text to compare.
+// describeChange returns a diff, or a sentence if there is no text to compare.
 func (p Plan) describeChange(step Step) string {
 	path := p.Paths.host(step.Path)
 	switch step.Action {
@@ -125,7 +125,7 @@ func (p Plan) describeChange(step Step) string {
 		return fmt.Sprintf("write %s, mode %04o: credentials, which are not shown\n", path, step.Mode)
 	}
 	if text := diff.Diff(path, step.Before.Data, path, step.Data); len(text) > 0 {
-		_, text, _ := strings.Cut(string(text), "\n") // "diff PATH PATH" says nothing that the next line does not
+		_, text, _ := strings.Cut(string(text), "\n") // the line "diff PATH PATH" repeats the next one
 		return text
 	}
 	return fmt.Sprintf("write %s again, mode %04o\n", path, step.Mode)
@@ -145,7 +145,7 @@ func orNone(s string) string {
 	return s
 }
 
-// planJSON is the shape of `plan -o json`.
+// planJSON is the format of `plan -o json`.
 type planJSON struct {
 	APIVersion string           `json:"apiVersion"`
 	Kind       string           `json:"kind"`
@@ -154,7 +154,7 @@ type planJSON struct {
 	Source     string           `json:"source"`
 	Change     Change           `json:"change"`
 	Nameserver string           `json:"nameserver,omitempty"`
-	Answers    bool             `json:"answers"` // false, too, where it was not asked
+	Answers    bool             `json:"answers"` // also false if it was not asked
 	ResolvConf string           `json:"resolvConf"`
 	Besides    string           `json:"besides,omitempty"`
 	Refused    []string         `json:"refused"`
@@ -173,7 +173,7 @@ type stepJSON struct {
 	Resolve bool   `json:"tellsSystemdResolved,omitempty"`
 }
 
-// WriteJSON prints the same as WriteText, for programs.
+// WriteJSON prints the information of WriteText as JSON.
 func (p Plan) WriteJSON(w io.Writer, silence error) error {
 	out := planJSON{
 		APIVersion: apiVersion, Kind: "Plan", Source: origin(p), Change: cmp.Or(p.Change, None),
@@ -205,8 +205,8 @@ func (p Plan) WriteJSON(w io.Writer, silence error) error {
 	return encoder.Encode(out)
 }
 
-// textWriter keeps the first error, so that a page of output needs one check. What files hold, which the diffs show, steers no
-// terminal.
+// textWriter keeps the first error, so that a page of output needs one check. It escapes control
+// characters, because the diffs show content of files.
 type textWriter struct {
 	w   io.Writer
 	err error

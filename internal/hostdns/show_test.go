@@ -89,7 +89,7 @@ func TestWriteJSON(t *testing.T) {
 	}
 }
 
-// checkJSON: programs find every list, empty ones too, and the version first of all.
+// checkJSON: the output has every list, even if it is empty, and the version comes first.
 func checkJSON(t *testing.T, text string) {
 	t.Helper()
 	var p map[string]any
@@ -101,12 +101,12 @@ func checkJSON(t *testing.T, text string) {
 	}
 	for _, key := range []string{"upstreams", "routes", "refused", "warnings", "problems", "steps"} {
 		if _, ok := p[key].([]any); !ok {
-			t.Errorf("%s is no list: %v", key, p[key])
+			t.Errorf("%s is not a list: %v", key, p[key])
 		}
 	}
 }
 
-// brokenPipe takes a few bytes.
+// brokenPipe accepts a few bytes, then fails.
 type brokenPipe struct{ left int }
 
 var errPipe = errors.New("broken pipe")
@@ -128,7 +128,7 @@ func TestWriteToBrokenPipe(t *testing.T) {
 	}
 }
 
-// TestPathsBelowRoot: what is shown are the host's paths, wherever the tree lies.
+// TestPathsBelowRoot: the output shows the host's paths, wherever the tree is.
 func TestPathsBelowRoot(t *testing.T) {
 	tests := []struct{ root, want string }{
 		{"", "/etc/resolv.conf"}, {"/", "/etc/resolv.conf"}, {"/tmp/tree", "/etc/resolv.conf"}, {"tree/", "/etc/resolv.conf"},

@@ -8,7 +8,7 @@ import (
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
-// sources says who named which servers, as the record of a run tells the daemon.
+// sources returns which source named which servers, as in the record for the daemon.
 func sources(t *testing.T, s State) string {
 	t.Helper()
 	record, err := upstream.ParseRecord(s.Record.Data)
@@ -22,8 +22,9 @@ func sources(t *testing.T, s State) string {
 	return strings.Join(said, "; ")
 }
 
-// TestWhoSetIt: with a VPN's nameserver as the only upstream the record said "eth0 (System eth0)", and so did each route, whoever
-// had named it. It was the first question about the program that node-dns replaces.
+// TestWhoSetIt: with a VPN's nameserver as the only upstream, the record said "eth0 (System eth0)",
+// and so did each route, whatever its source. "Who set this server?" was the most common question
+// about the program that node-dns replaces.
 func TestWhoSetIt(t *testing.T) {
 	eth0, vpn := dnsConfig("eth0", sys, "example.com"), vpnConfig("tun0", "172.16.0.53", "~corp.example")
 	all := vpnConfig("tun0", "10.7.0.2", "")
@@ -55,8 +56,8 @@ func TestWhoSetIt(t *testing.T) {
 	}
 }
 
-// TestSourceOfOldRecord: a record of an earlier version has no sources. It means the same servers, so that the cache is kept, and
-// is written once more with them. What is only last-good keeps them.
+// TestSourceOfOldRecord: a record of an earlier version has no sources. It holds the same servers,
+// so the cache stays, and it is written once more with the sources. A last-good list keeps them.
 func TestSourceOfOldRecord(t *testing.T) {
 	const old = `{"version":1,"servers":["10.0.0.2","10.0.0.3"],"routes":[{"domain":"corp.example.","servers":["172.16.0.53"]}],` +
 		`"origin":"NetworkManager","detail":"eth0 (System eth0)","time":"2026-01-01T00:00:00Z","pointed":["192.168.122.50"]}`

@@ -14,20 +14,23 @@ import (
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
-// State is all that has a say in the host's DNS files, as one value. Look fills it; tests write it by hand.
+// State is everything that affects the host's DNS files, as one value. Look fills it; tests write
+// it by hand.
 type State struct {
 	Paths          Paths
-	Event          nm.Event     // what woke us; the zero Event for apply, restore and plan
-	NetworkManager *nm.Snapshot // nil: not running, or did not answer in time
-	// NetworkManagerSays is what its configuration files say, but for our Snippet; nil: not known, or NetworkManager reads others.
+	Event          nm.Event     // the event behind this run; zero for apply, restore and plan
+	NetworkManager *nm.Snapshot // nil if it does not run or did not answer in time
+	// NetworkManagerSays is the content of its configuration files without our Snippet. nil if
+	// unknown, or if NetworkManager reads other files.
 	NetworkManagerSays *nm.Conf
-	// ResolvedSays is what systemd-resolved's configuration files say, but for our DropIn; nil: not known, or of no interest.
+	// ResolvedSays is the content of systemd-resolved's configuration files without our DropIn. nil
+	// if unknown or not needed.
 	ResolvedSays  *ResolvedConf
 	Config        nodeconfig.Config
-	NetErr        error // why the kernel could not be asked; Net knows no address then
-	ConfigErr     error // faults in the configuration; Config holds the rest of it
+	NetErr        error // why the kernel's state could not be read; Net then has no addresses
+	ConfigErr     error // errors in the configuration; Config holds the valid rest
 	Net           netstate.State
-	Now           time.Time // when a record is made; zero: now
+	Now           time.Time // time for a new record; zero means now
 	HasDnsmasqDir bool      // the directory of Paths.Upstreams exists
 
 	ResolvConf         File
@@ -41,27 +44,28 @@ type State struct {
 	Original           File
 	Record             File
 	Facts              File
-	Kubeconfig         File      // read where Handover is not nil
-	Handover           *Handover // nil: it is not known what the daemon may read, and what was handed over stays
+	Kubeconfig         File      // read if Handover is not nil
+	Handover           *Handover // nil if it is unknown what the daemon may read; the present copy stays
 	Rewrites           File
 
-	Deaf []netip.AddrPort // loopback addresses that are named as nameservers, where nothing listens
+	Deaf []netip.AddrPort // configured loopback nameservers where nothing listens
 
-	HasCluster bool // there are credentials for a cluster's API, or what was kept of one; Config.HasCluster is about the files
+	HasCluster bool // there are credentials for a cluster's API, or a cached copy; Config.HasCluster is about the files
 
-	LacksWayBack bool // the daemon's unit has started, and systemd has not run our program in that start: see NoWayBack
+	LacksWayBack bool // the daemon's unit has started, but systemd has not run our program in that start; see NoWayBack
 
-	UpstreamsAlone, NodeResolvConfAlone bool // nothing else is in its directory, and no dnsmasq reads that
+	UpstreamsAlone, NodeResolvConfAlone bool // the file is the only one in its directory, and no dnsmasq reads that
 
-	KubeletNaming string // which kubelet may read NodeResolvConf, as a sentence; "": none, or it is no purge, which alone looks for it
+	KubeletNaming string // which kubelet may read NodeResolvConf, as a sentence; "" if none does, or without a purge
 
-	Problems []string // what could not be looked at, and why
+	Problems []string // what could not be read, and why
 
-	parsed *known // what Look has made of two of the files; nil: they are parsed when needed
+	parsed *known // cached by Look; nil makes known parse the two files
 }
 
-// IsOurs reports whether text is an /etc/resolv.conf that node-dns, or the script before it, wrote: it has exactly one
-// of the watermark lines. A comment that merely mentions the script does not count.
+// IsOurs reports whether text is an /etc/resolv.conf that node-dns or the old script wrote: it
+// contains exactly one of the watermark lines. A comment that only mentions the script does not
+// count.
 func IsOurs(text []byte) bool {
 	file := resolvconf.Parse(text)
 	return file.HasLine(Watermark) || file.HasLine(LegacyWatermark)
@@ -69,8 +73,8 @@ func IsOurs(text []byte) bool {
 
 func (s State) isOurs() bool { return s.ResolvConf.Exists && IsOurs(s.ResolvConf.Data) }
 
-// Place says where config puts node-dns on a host with these addresses. record is the upstream record, whose earlier addresses
-// are listened on as long as they are local; nil: there were none.
+// Place returns where config puts node-dns on a host with these addresses. record is the upstream
+// record: its earlier addresses stay in use while they are local. nil means that there are none.
 func Place(config nodeconfig.Config, net netstate.State, record []byte) nodeconfig.Placement {
 	earlier, _ := upstream.ParseRecord(record) // empty when it cannot be read
 	return place(config, net, earlier.Pointed)
@@ -80,47 +84,51 @@ func place(config nodeconfig.Config, net netstate.State, earlier []netip.Addr) n
 	return config.Place(nodeconfig.Host{IsLocal: net.IsLocal, NodeIP: net.NodeIP(), Asked: slices.Concat(earlier, net.ContainerBridges())})
 }
 
-// Placement is where the daemon listens on this host, and what resolv.conf must say.
+// Placement returns where the daemon listens on this host, and what resolv.conf must contain.
 func (s State) Placement() nodeconfig.Placement {
 	earlier, _ := s.record() // empty when it cannot be read
 	return place(s.Config, s.Net, earlier.Pointed)
 }
 
-// networkManagerWritesSearch reports whether the search list of resolv.conf is NetworkManager's: it writes the file, or
-// has systemd-resolved do it, or would without our Snippet. The present content does not count, because another tool may
-// have overwritten it. dns=none and an admin's rc-manager=unmanaged leave the file to the admin.
+// networkManagerWritesSearch reports whether NetworkManager decides resolv.conf's search list: it
+// writes the file, or makes systemd-resolved write it, or would without our Snippet. The file's
+// present content does not count, because another tool may have overwritten it. dns=none and an
+// admin's rc-manager=unmanaged leave the file to the admin.
 func (s State) networkManagerWritesSearch() bool {
 	switch {
 	case s.NetworkManager == nil || s.NetworkManager.Mode == "none":
 		return false
 	case resolvedStub(s.ResolvConf) || resolvedStub(s.Original):
-		// It hands its list on, with dns=default too, which a restart while our file stands in place of the link leaves it with. The file
-		// behind the link may search more: systemd-resolved takes ours for an admin's configuration, and keeps what that searched.
+		// NetworkManager passes its list on to systemd-resolved. It also does so with dns=default,
+		// which is its mode after a restart while our file replaces the link. The file behind the
+		// link may search more: systemd-resolved takes ours for an admin's configuration and keeps
+		// its search list.
 		return true
 	case s.NetworkManager.Mode == "systemd-resolved":
 		return false
-	case s.leadsElsewhere() && s.NetworkManager.RcManager != "file": // rc-manager=symlink, the default, leaves such a link alone
+	case s.leadsElsewhere() && s.NetworkManager.RcManager != "file": // rc-manager=symlink, the default, does not write through such a link
 		return false
 	}
 	return s.networkManagerWrites() || s.isShielded() && s.NetworkManager.RcManager == "unmanaged"
 }
 
-// leadsElsewhere reports whether resolv.conf is a link, or was before ours displaced it, to a file that is not NetworkManager's.
+// leadsElsewhere reports whether resolv.conf is, or was before ours replaced it, a link to a file
+// that is not NetworkManager's.
 func (s *State) leadsElsewhere() bool {
 	link := s.link()
 	return link != "" && !strings.Contains(link, "run/NetworkManager/")
 }
 
-// leadsToResolvconf reports whether resolv.conf is a link to the file that resolvconf(8) writes, or was before ours replaced it. Debian's
-// resolvconf also has that file below /etc/resolvconf/run.
+// leadsToResolvconf reports whether resolv.conf is, or was before ours replaced it, a link to the
+// file that resolvconf(8) writes. Debian's resolvconf also has that file below /etc/resolvconf/run.
 func (s *State) leadsToResolvconf() bool {
 	return strings.HasSuffix(s.link(), "/run/resolvconf/resolv.conf") || strings.HasSuffix(s.link(), "/resolvconf/run/resolv.conf")
 }
 
-// link is where resolv.conf leads, or led before ours displaced it; "": it is no link.
+// link is resolv.conf's target, also from before ours replaced it, or "" if it is not a link.
 func (s *State) link() string {
 	if s.ResolvConf.Link == s.Original.Link {
-		return s.Original.Link // whether the original stays is no matter, and may depend on this
+		return s.Original.Link // the same in either case; keepsOriginal may call link
 	}
 	if link := s.ResolvConf.Link; !s.keepsOriginal() || s.isOurs() && link != "" {
 		return link
@@ -128,10 +136,12 @@ func (s *State) link() string {
 	return s.Original.Link
 }
 
-// byNetworkManager reports whether text says that NetworkManager wrote it ("Generated by NetworkManager").
+// byNetworkManager reports whether text says that NetworkManager wrote it ("Generated by
+// NetworkManager").
 func byNetworkManager(text []byte) bool { return strings.Contains(writer(text), "by NetworkManager") }
 
-// writer is who a resolv.conf says wrote it, other than us: what was kept under our line.
+// writer returns the program that wrote a resolv.conf, other than us, according to the lines that
+// ours kept.
 func writer(text []byte) string {
 	file := resolvconf.Parse(text)
 	file.RemoveLine(Watermark)
@@ -139,8 +149,8 @@ func writer(text []byte) string {
 	return file.Owner()
 }
 
-// resolvedStub reports whether a resolv.conf is systemd-resolved's: a link into its directory, or a file that names
-// nothing but its stub listeners (127.0.0.53 and, since 248, 127.0.0.54).
+// resolvedStub reports whether a resolv.conf is systemd-resolved's: a link into its directory, or a
+// file that names only its stub listeners (127.0.0.53 and, since 248, 127.0.0.54).
 func resolvedStub(f File) bool {
 	if strings.HasPrefix(filepath.Clean(f.Link), "/run/systemd/resolve/") ||
 		strings.Contains(f.Link, "../run/systemd/resolve/") {

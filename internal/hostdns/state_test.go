@@ -30,14 +30,14 @@ const (
 		"nameserver 192.168.122.50\noptions edns0 trust-ad\nsearch cluster.local example.com\n"
 )
 
-// ofAnotherNode is ours, of a node that got another address since.
+// ofAnotherNode is our resolv.conf on a node that has since got another address.
 var ofAnotherNode = strings.ReplaceAll(oursText, nodeIP, "192.168.122.7")
 
-// option changes one thing about a host.
+// option changes one detail of a host.
 type option func(*State)
 
-// host is a node with eth0 at 192.168.122.50, OpenShift's directories, no NetworkManager, and no file but those that
-// the options add.
+// host is a node with eth0 at 192.168.122.50, OpenShift's directories, no NetworkManager, and only
+// the files that options add.
 func host(options ...option) State {
 	config, err := nodeconfig.Load(nodeconfig.Paths{})
 	if err != nil {
@@ -49,7 +49,7 @@ func host(options ...option) State {
 		HasCluster:    true,
 		Now:           time.Date(2026, 11, 21, 4, 5, 6, 0, time.UTC),
 		HasDnsmasqDir: true,
-		Facts:         file(string(config.Facts.Bytes())), // as an earlier run left them: facts_test.go is about others
+		Facts:         file(string(config.Facts.Bytes())), // as an earlier run left them; facts_test.go covers other facts
 		Net: netstate.State{Addrs: []netstate.Addr{
 			{Addr: addr("127.0.0.1"), Interface: "lo"},
 			{Addr: addr("::1"), Interface: "lo"},
@@ -67,7 +67,7 @@ func host(options ...option) State {
 
 func addr(text string) netip.Addr { return netip.MustParseAddr(text) }
 
-// servers reads blank-separated nameservers.
+// servers parses space-separated nameservers.
 func servers(text string) []nameserver.Server {
 	var list []nameserver.Server
 	for _, word := range strings.Fields(text) {
@@ -76,7 +76,7 @@ func servers(text string) []nameserver.Server {
 	return list
 }
 
-// file is a regular file as the dispatcher writes one.
+// file is a regular file as the dispatcher writes it.
 func file(text string) File { return File{Exists: true, Data: []byte(text), Mode: 0o644} }
 
 func link(target, text string) File {
@@ -100,7 +100,7 @@ func withoutCluster() option { return func(s *State) { s.HasCluster = false } }
 
 func withoutDnsmasq() option { return func(s *State) { s.HasDnsmasqDir = false } }
 
-// withRecord is a record that an earlier run wrote.
+// withRecord is a record from an earlier run.
 func withRecord(origin upstream.Origin, detail string, set upstream.Set) option {
 	record := upstream.Record{Set: set, Origin: origin, Detail: detail, Time: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Pointed: []netip.Addr{addr(nodeIP)}}
 	return withRecordFile(file(string(record.Bytes())))
@@ -117,7 +117,8 @@ func withCaptured(list string) option {
 	}
 }
 
-// hostText is what the node resolv.conf of a host says: that of withCaptured, after all else.
+// hostText is the content of a host's node resolv.conf: that of withCaptured, after all other
+// options.
 func hostText(s State) []byte {
 	file := resolvconf.Parse(s.NodeResolvConf.Data)
 	file.SetSearch(hostSearch(s))
@@ -125,7 +126,8 @@ func hostText(s State) []byte {
 	return file.Bytes()
 }
 
-// withPointed are the addresses that earlier runs pointed resolv.conf at; after withRecord.
+// withPointed are the addresses that earlier runs pointed resolv.conf at. It comes after
+// withRecord.
 func withPointed(list string) option {
 	return func(s *State) {
 		record, err := upstream.ParseRecord(s.Record.Data)
@@ -140,7 +142,6 @@ func withPointed(list string) option {
 	}
 }
 
-// withNodeIP gives eth0 another address.
 func withNodeIP(text string) option {
 	return func(s *State) {
 		s.Net.Addrs = slices.DeleteFunc(slices.Clone(s.Net.Addrs), func(a netstate.Addr) bool { return a.Addr == addr(nodeIP) })
@@ -157,24 +158,25 @@ func withClusterDomain(domain string) option {
 	return withConfig(func(c *nodeconfig.Config) { c.ClusterDomain = dnsname.MustParse(domain) })
 }
 
-// withDNSBind is OpenShift 3.6 to 3.11: the node process has 127.0.0.1:53.
+// withDNSBind is OpenShift 3.6 to 3.11, where the node process listens on 127.0.0.1:53.
 func withDNSBind(text string) option {
 	return withConfig(func(c *nodeconfig.Config) { c.DNSBindAddress = netip.MustParseAddrPort(text) })
 }
 
-// withNetworkManager has NetworkManager running with dns=default and these configurations.
+// withNetworkManager is a running NetworkManager with dns=default and these configurations.
 func withNetworkManager(configs ...nm.DNSConfig) option {
 	return func(s *State) {
 		s.NetworkManager = &nm.Snapshot{Mode: "default", RcManager: "symlink", Configs: configs}
 	}
 }
 
-// withMode is NetworkManager's dns= and rc-manager= in force; after withNetworkManager.
+// withMode sets NetworkManager's active dns= and rc-manager=. It comes after withNetworkManager.
 func withMode(dns, rcManager string) option {
 	return func(s *State) { s.NetworkManager.Mode, s.NetworkManager.RcManager = dns, rcManager }
 }
 
-// dnsConfig is what NetworkManager knows of an interface; domains as nmcli has them, "~" for routing-only.
+// dnsConfig is NetworkManager's configuration of an interface. domains are written as in nmcli,
+// with "~" for routing-only.
 func dnsConfig(iface, list, domains string) nm.DNSConfig {
 	c := nm.DNSConfig{Interface: iface, Connection: "System " + iface, Priority: 100, Nameservers: servers(list)}
 	for _, word := range strings.Fields(domains) {
@@ -196,7 +198,7 @@ func withEvent(iface, action, list string) option {
 	}
 }
 
-// withDeaf are loopback addresses where nothing listens.
+// withDeaf adds a loopback address where nothing listens.
 func withDeaf(at string) option {
 	return func(s *State) { s.Deaf = []netip.AddrPort{netip.MustParseAddrPort(at)} }
 }
@@ -214,7 +216,7 @@ func withoutDefaultRoute() option {
 	return func(s *State) { s.Net.Default4, s.Net.Default6 = nil, nil }
 }
 
-// find is where a State holds the file at path.
+// find returns the place of the file at path in a State.
 func (s *State) find(path string) *File {
 	switch path {
 	case s.Paths.ResolvConf:
@@ -239,8 +241,8 @@ func (s *State) find(path string) *File {
 	panic("the plan has a step for " + path)
 }
 
-// after is the host when the steps are done, in a world where nothing else changes. What a link leads to is found among
-// the files that the State knows.
+// after returns the host after these steps, if nothing else changes. The targets of links are among
+// the files in the State.
 func after(s State, steps []Step) State {
 	for _, step := range steps {
 		f := s.find(step.Path)
@@ -262,7 +264,7 @@ func after(s State, steps []Step) State {
 	return s
 }
 
-// reread is NetworkManager taking its snippets over. Where files are not known nothing is in them.
+// reread makes NetworkManager read its snippets. Unknown configuration files count as empty.
 func (s *State) reread() {
 	if s.NetworkManager == nil || s.NetworkManager.Mode == "none" || s.NetworkManager.RcManager == "immutable" {
 		return
@@ -290,7 +292,7 @@ func (s *State) behind(target string) string {
 	return ""
 }
 
-// sameState reports what differs; a Name and an Addr compare by ==.
+// sameState reports what differs. Names and Addrs are compared with ==.
 func sameState(a, b State) string {
 	return cmp.Diff(a, b, cmp.AllowUnexported(State{}, known{}), cmp.Comparer(func(a, b dnsname.Name) bool { return a == b }),
 		cmp.Comparer(func(a, b netip.Addr) bool { return a == b }),

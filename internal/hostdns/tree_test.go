@@ -21,26 +21,28 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// tree is a host on disk: host's network, no NetworkManager, a local nameserver that answers, and these files.
+// tree is a host on disk with host's network, no NetworkManager, an answering local nameserver, and
+// these files.
 type tree struct {
 	t        *testing.T
 	root     string
 	paths    Paths
-	snapshot *nm.Snapshot // nil: NetworkManager does not run
+	snapshot *nm.Snapshot // nil if NetworkManager does not run
 	silent   bool         // the local nameserver does not answer
-	version  string       // what it calls itself
-	told     int          // how often NetworkManager was told to read its configuration
-	deaf     error        // why it cannot be
-	resolved int          // how often systemd-resolved was
-	resDeaf  error        // why that cannot be
-	links    string       // its links' part of its uplinks' file
+	version  string       // the local nameserver's own name
+	told     int          // how often NetworkManager was told to reload
+	deaf     error        // why that fails; nil if it works
+	resolved int          // the same for systemd-resolved
+	resDeaf  error        // why that fails; nil if it works
+	links    string       // the links' part of the uplinks file
 	log      bytes.Buffer
 }
 
-// varSnapshot says that there was a cluster: newTree makes it.
+// varSnapshot shows that there was a cluster. newTree creates it.
 const varSnapshot = "/var/cache/node-dns/cluster.snapshot"
 
-// newTree has OpenShift's directories, and files by their paths on the host; "-> target" is a link.
+// newTree creates OpenShift's directories, and files by their paths on the host. "-> target" is a
+// link.
 func newTree(t *testing.T, files map[string]string) *tree {
 	t.Helper()
 	root := lab.OpenDir(t)
@@ -103,7 +105,7 @@ func (w *tree) read(path string) string {
 
 var errNoAnswer = errors.New("192.168.122.50:53 does not answer: i/o timeout")
 
-// runner looks at the tree, and at nothing of the machine that the test runs on.
+// runner looks only at the tree, not at the machine that runs the test.
 func (w *tree) runner() Runner {
 	return Runner{
 		Looker: Looker{
@@ -136,7 +138,7 @@ func (w *tree) runner() Runner {
 	}
 }
 
-// tell is NetworkManager reading the snippet.
+// tell makes the fake NetworkManager read the snippet.
 func (w *tree) tell(context.Context) error {
 	if w.told++; w.deaf != nil || w.snapshot == nil {
 		return w.deaf
@@ -145,7 +147,7 @@ func (w *tree) tell(context.Context) error {
 	w.snapshot.RcManager = "symlink"
 	if _, err := os.Stat(w.paths.Snippet); err == nil {
 		w.snapshot.RcManager = "unmanaged"
-	} else if before == "unmanaged" { // it writes what it has at once, and be it nothing (seen with 1.42.4)
+	} else if before == "unmanaged" { // it writes its file at once, even an empty one (seen with 1.42.4)
 		w.remove(etcResolvConf)
 		w.put(etcResolvConf, w.read("/run/NetworkManager/resolv.conf"))
 	}
@@ -171,7 +173,7 @@ func (w *tree) restore(ifOurs bool) Result {
 	return result
 }
 
-// written are the paths of a result as the host sees them.
+// written returns the paths of a result as the host sees them.
 func (w *tree) written(r Result) string {
 	var list []string
 	for _, path := range r.Written {
@@ -180,7 +182,8 @@ func (w *tree) written(r Result) string {
 	return strings.Join(list, " ")
 }
 
-// files is what stands in the tree, but the lock and the history of rewrites: the content and the mode, or the target.
+// files returns the content and mode, or the link target, of every file in the tree except the lock
+// and the history of rewrites.
 func (w *tree) files() map[string]string {
 	w.t.Helper()
 	return w.walk(func(path string, info fs.FileInfo) string {
@@ -199,7 +202,7 @@ func (w *tree) files() map[string]string {
 	})
 }
 
-// identities change when a file is written or replaced, even by the same content.
+// identities change whenever a file is written or replaced, even with the same content.
 func (w *tree) identities() map[string]string {
 	w.t.Helper()
 	return w.walk(func(_ string, info fs.FileInfo) string {

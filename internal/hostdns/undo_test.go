@@ -12,7 +12,7 @@ import (
 	"github.com/node-dns/node-dns/internal/nm"
 )
 
-// worlds are hosts before a run: what may stand in the place of the files.
+// worlds are hosts before a run, with different files.
 func worlds() map[string]map[string]string {
 	return map[string]map[string]string{
 		"nothing but resolv.conf": {etcResolvConf: generated},
@@ -26,7 +26,7 @@ func worlds() map[string]map[string]string {
 	}
 }
 
-// TestUndo: what an Apply displaced comes back, content, mode and link, whether the local nameserver answers or not.
+// TestUndo: Undo restores content, mode and links, whether or not the local nameserver answers.
 func TestUndo(t *testing.T) {
 	for name, files := range worlds() {
 		for _, silent := range []bool{false, true} {
@@ -55,7 +55,8 @@ func TestUndo(t *testing.T) {
 	}
 }
 
-// TestUndoOrder: last change first, so that resolv.conf is the old one before its upstreams are.
+// TestUndoOrder: the last change is undone first, so that resolv.conf is restored before its
+// upstreams.
 func TestUndoOrder(t *testing.T) {
 	w := newTree(t, map[string]string{etcResolvConf: generated})
 	runner := w.runner()
@@ -63,7 +64,7 @@ func TestUndoOrder(t *testing.T) {
 	runner.Applier.Writer.Step = func(step string) {
 		if undoing && step == "syncdir" {
 			if steps++; w.read(etcResolvConf) != generated {
-				t.Errorf("after %d steps back resolv.conf says\n%s", steps, w.read(etcResolvConf))
+				t.Errorf("after %d undone steps resolv.conf is\n%s", steps, w.read(etcResolvConf))
 			}
 		}
 	}
@@ -92,8 +93,8 @@ func TestUndoRestore(t *testing.T) {
 	wantSame(t, "after the undo", before, w.files())
 }
 
-// TestFailsAfterItTookEffect: the directory of resolv.conf cannot be synced after the rename. What is written stays,
-// with the original that it displaced, and the run tells.
+// TestFailsAfterItTookEffect: the directory of resolv.conf cannot be synced after the rename. The
+// new file and the saved original stay, and the run reports the error.
 func TestFailsAfterItTookEffect(t *testing.T) {
 	w := newTree(t, map[string]string{etcResolvConf: generated, etcUpstreams: "server=10.0.0.2\nserver=10.0.0.3\n"})
 	w.apply()
@@ -105,13 +106,13 @@ func TestFailsAfterItTookEffect(t *testing.T) {
 	syncs := 0
 	runner.Applier.Writer.Step = func(step string) {
 		if step == "syncdir" {
-			if syncs++; syncs == 2 { // that of the original is the first
+			if syncs++; syncs == 2 { // the first sync is the original's
 				hide(t, w.at("/etc"))
 			}
 		}
 	}
 	_, result, err := runner.Apply(t.Context(), nm.Event{})
-	hide(t, w.at("/etc")) // back
+	hide(t, w.at("/etc")) // moves it back
 	if !errors.Is(err, unix.ENOENT) || result.ResolvConf != Written || w.written(result) != varOriginal+" "+etcResolvConf {
 		t.Fatalf("%s, wrote %s: %v (%d syncs)", result.ResolvConf, w.written(result), err, syncs)
 	}
@@ -120,7 +121,7 @@ func TestFailsAfterItTookEffect(t *testing.T) {
 	}
 }
 
-// hide moves a directory out of the way, or back.
+// hide moves a directory away, or back.
 func hide(t *testing.T, dir string) {
 	t.Helper()
 	away := filepath.Join(filepath.Dir(dir), "away")
@@ -133,10 +134,10 @@ func hide(t *testing.T, dir string) {
 	}
 }
 
-// TestOriginalThatCannotBeRemoved: the node has its nameservers back, and keeps them.
+// TestOriginalThatCannotBeRemoved: the node has its nameservers back and keeps them.
 func TestOriginalThatCannotBeRemoved(t *testing.T) {
 	w := newTree(t, map[string]string{etcResolvConf: oursText, varOriginal: generated})
-	w.mkdir(varOriginal + "/../.resolv.conf.orig.node-dns-tmp/x") // what a Remove stumbles over
+	w.mkdir(varOriginal + "/../.resolv.conf.orig.node-dns-tmp/x") // makes a Remove fail
 	_, result, err := w.runner().Restore(t.Context(), false)
 	if err == nil || result.ResolvConf != Restored || w.written(result) != etcResolvConf {
 		t.Errorf("%s, wrote %s: %v", result.ResolvConf, w.written(result), err)

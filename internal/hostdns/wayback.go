@@ -9,16 +9,17 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/atomicfile"
 )
 
-// NoWayBack is why resolv.conf is not pointed here when systemd has not run our program in this start of the unit. The same
-// program restores resolv.conf at a stop, so what keeps systemd from running it (SELinux, noexec, a missing file, a drop-in)
-// would leave the host with a nameserver that is gone.
+// NoWayBack is Hold's text if systemd has not run our program in this start of the unit. The same
+// program restores resolv.conf at a stop. Whatever keeps systemd from running it (SELinux, noexec,
+// a missing file, a drop-in) would leave the host with a nameserver that no longer exists.
 const NoWayBack = "systemd has not run origin-dns-dispatcher in this start of node-dns.service, so nothing would restore it at a stop"
 
 // wayBackMode lets the daemon, which is not root, read the stamp.
 const wayBackMode = 0o644
 
-// RecordWayBack leaves the stamp that NewPlan requires before it points resolv.conf here. It is for a program that systemd runs.
-// invocation is the ID of node-dns.service's start (systemd.exec(5), INVOCATION_ID).
+// RecordWayBack writes the stamp that NewPlan requires before it points resolv.conf at this node.
+// Only a program that systemd runs may call it. invocation is the ID of node-dns.service's start
+// (systemd.exec(5), INVOCATION_ID).
 func (p Paths) RecordWayBack(invocation string) error {
 	if _, err := (atomicfile.Writer{}).Write(p.WayBack, []byte(invocation+"\n"), wayBackMode); err != nil {
 		return fmt.Errorf("recording that systemd runs origin-dns-dispatcher: %w", err)
@@ -26,8 +27,8 @@ func (p Paths) RecordWayBack(invocation string) error {
 	return nil
 }
 
-// CheckWayBack removes a stamp of an earlier start of the unit and reports whether there is one of this start. The daemon calls
-// it before it answers anything.
+// CheckWayBack removes the stamp of an earlier start of the unit, and reports whether there is one
+// of this start. The daemon calls it before it answers any query.
 func (p Paths) CheckWayBack(invocation string) (ok bool, err error) {
 	data, err := readBounded(p.WayBack)
 	if err == nil && strings.TrimSpace(string(data)) == invocation {
@@ -39,8 +40,8 @@ func (p Paths) CheckWayBack(invocation string) (ok bool, err error) {
 	return false, nil
 }
 
-// LacksWayBack reports whether the daemon's unit has started without the stamp. A daemon that was started by hand on a host
-// without the unit needs none, nor does one on a host without systemd (sd_booted(3)).
+// LacksWayBack reports whether the daemon's unit has started without the stamp. A daemon that was
+// started by hand needs none if the unit is not installed or systemd does not run (sd_booted(3)).
 func (p Paths) LacksWayBack() bool {
 	exists := func(path string) bool {
 		_, err := os.Stat(path)

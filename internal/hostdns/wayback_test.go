@@ -79,8 +79,8 @@ func TestCheckWayBack(t *testing.T) {
 	}
 }
 
-// TestPlanWithoutWayBack: on RHEL 9 SELinux kept systemd from running the hook's program, NetworkManager's event pointed
-// resolv.conf at the node, and a stop left it so.
+// TestPlanWithoutWayBack: on RHEL 9 SELinux kept systemd from running the hook's program,
+// NetworkManager's event pointed resolv.conf at the node, and a stop left it like that.
 func TestPlanWithoutWayBack(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -95,10 +95,10 @@ func TestPlanWithoutWayBack(t *testing.T) {
 			s.LacksWayBack = true
 			p := NewPlan(s)
 			if _, got := p.decide(true); got != tt.want || p.Hold != NoWayBack {
-				t.Errorf("the verdict is %q, held by %q, want %q", got, p.Hold, tt.want)
+				t.Errorf("got verdict %q, hold %q, want verdict %q", got, p.Hold, tt.want)
 			}
 			if p.Complete(nil) {
-				t.Error("the plan passes for complete")
+				t.Error("the plan reports that it is complete")
 			}
 		})
 	}

@@ -9,27 +9,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// facts is everything read from the kernel, before anything is decided.
+// facts is everything that was read from the kernel, before any decision.
 type facts struct {
 	links  map[int]link
 	addrs  []address
 	rules  map[family][]rule
 	routes map[family][]route // /0 routes only
-	onLink []OnLink           // without the names of their interfaces
+	onLink []OnLink           // without interface names
 }
 
 // family is an address family as rtnetlink numbers it: AF_INET or AF_INET6.
 type family uint8
 
-// of reports whether a is of the family; 4-in-6 addresses never come from the
-// kernel.
+// of reports whether a belongs to the family. The kernel never reports 4-in-6 addresses.
 func (f family) of(a netip.Addr) bool {
 	return a.IsValid() && a.Is4() == (f == inet)
 }
 
 type link struct {
 	name         string
-	group        uint32 // what "ip rule … suppress_ifgroup" compares
+	group        uint32 // compared by "ip rule … suppress_ifgroup"
 	up, loopback bool
 }
 
@@ -38,8 +37,9 @@ type address struct {
 	index   int
 	bits    int
 	limited bool // scope smaller than global
-	// second: not the address the kernel takes first for its prefix (IPv4), or
-	// a privacy address that is gone tomorrow (IPv6): one flag, IFA_F_SECONDARY.
+	// second means either of two things, because IFA_F_SECONDARY is one flag: not the address that
+	// the kernel prefers for its prefix (IPv4), or a privacy address, which is gone tomorrow
+	// (IPv6).
 	second, deprecated, tentative, dadFailed bool
 }
 
@@ -49,9 +49,9 @@ type rule struct {
 	action       uint8
 	table        uint32
 	target       uint32 // of a goto
-	conditional  bool   // some packets of this node do not match
-	noDefaults   bool   // suppress_prefixlength: finds no /0 route
-	withoutGroup uint32 // suppress_ifgroup: finds no route over this group
+	conditional  bool   // the rule does not match every packet of this node
+	noDefaults   bool   // suppress_prefixlength: the rule finds no /0 route
+	withoutGroup uint32 // suppress_ifgroup: the rule finds no route over this group
 	hasGroup     bool
 }
 
@@ -68,8 +68,8 @@ type hop struct {
 	dead, linkdown bool
 }
 
-// Families, and what <linux/fib_rules.h> and <linux/netlink.h> have that package
-// unix has not.
+// Address families, and constants of <linux/fib_rules.h> and <linux/netlink.h> that package unix
+// lacks.
 const (
 	inet  family = unix.AF_INET
 	inet6 family = unix.AF_INET6
@@ -83,9 +83,9 @@ const (
 
 var errShort = errors.New("message is too short")
 
-// attributes splits a message into its fixed header and its attributes
-// (rtnetlink(7)), by itself, because nl.ParseRouteAttr (1.3.1) panics when the
-// last attribute is not padded; FuzzDecode found it.
+// attributes splits a message into its fixed header and its attributes (rtnetlink(7)). It does not
+// use nl.ParseRouteAttr (1.3.1), which panics if the last attribute is not padded. FuzzDecode found
+// that.
 func attributes(msg []byte, header int) (map[uint16][]byte, error) {
 	if len(msg) < header {
 		return nil, errShort
@@ -180,9 +180,9 @@ func decodeRule(msg []byte) (rule, error) {
 	return r, nil
 }
 
-// conditional reports whether the rule leaves out any packet that this node
-// sends. An attribute that this code does not know is a condition: the kernel
-// has grown new ones (dscp in 6.13, flowlabel in 6.14).
+// conditional reports whether the rule does not match every packet that this node sends. An unknown
+// attribute counts as a condition: the kernel has gained new ones (dscp in 6.13, flowlabel in
+// 6.14).
 func conditional(msg []byte, attrs map[uint16][]byte) bool {
 	dstLen, srcLen, tos := msg[1], msg[2], msg[3]
 	if dstLen != 0 || srcLen != 0 || tos != 0 {
@@ -196,7 +196,7 @@ func conditional(msg []byte, attrs map[uint16][]byte) bool {
 		case nl.FRA_PRIORITY, nl.FRA_TABLE, nl.FRA_GOTO, nl.FRA_PROTOCOL, nl.FRA_FLOW, nl.FRA_PAD,
 			fraSuppressPrefixlen, fraSuppressIfgroup:
 		case nl.FRA_IIFNAME:
-			// "iif lo" is what the node itself sends, ip-rule(8).
+			// "iif lo" matches the node's own packets, ip-rule(8).
 			if unix.ByteSliceToString(value) != "lo" {
 				return true
 			}
@@ -207,11 +207,10 @@ func conditional(msg []byte, attrs map[uint16][]byte) bool {
 	return false
 }
 
-// isDefault reports whether a struct rtmsg is a route to everywhere, from
-// anywhere, for every packet: a /0 that is neither source-specific nor for one
-// type of service, forwards packets instead of dropping them, and is no cache
-// entry. Routes 0.0.0.0/1 and 128.0.0.0/1, by which a VPN covers the default
-// route without replacing it, are not.
+// isDefault reports whether a struct rtmsg is a default route for every packet: a /0 that is not
+// source-specific, not for one type of service, does not drop packets and is not a cache entry. The
+// routes 0.0.0.0/1 and 128.0.0.0/1, with which a VPN covers the default route without replacing it,
+// do not count.
 func isDefault(msg []byte) bool {
 	if len(msg) < unix.SizeofRtMsg {
 		return false
@@ -246,8 +245,7 @@ func decodeRoute(msg []byte) (route, error) {
 	return r, nil
 }
 
-// decodeHops reads RTA_MULTIPATH: a row of struct rtnexthop, each with its own
-// attributes.
+// decodeHops decodes RTA_MULTIPATH: a list of struct rtnexthop, each with its own attributes.
 func decodeHops(b []byte) ([]hop, error) {
 	var hops []hop
 	for len(b) >= unix.SizeofRtNexthop {
@@ -274,8 +272,8 @@ func newHop(index int, flags uint32, attrs map[uint16][]byte) hop {
 	}
 }
 
-// gateway is RTA_GATEWAY, or RTA_VIA (a struct rtvia: family, then address) when
-// it is of another family than the route.
+// gateway returns RTA_GATEWAY, or RTA_VIA (a struct rtvia: family, then address) if the gateway's
+// family differs from the route's.
 func gateway(attrs map[uint16][]byte) netip.Addr {
 	if via := attrs[unix.RTA_VIA]; len(via) > 2 {
 		a, _ := netip.AddrFromSlice(via[2:])
@@ -283,14 +281,14 @@ func gateway(attrs map[uint16][]byte) netip.Addr {
 	}
 	a, _ := netip.AddrFromSlice(attrs[unix.RTA_GATEWAY])
 	if a.IsUnspecified() {
-		return netip.Addr{} // how some kernels say "none" for IPv6
+		return netip.Addr{} // some kernels use it for "none" with IPv6
 	}
 	return a
 }
 
-// onLink reads a struct rtmsg of a route to a network that is reached without a router: that of an interface, or what was
-// added for it, as for each pod where it has no bridge (ip-route(8), "scope link"). It looks at the octets alone, as there may be
-// a million routes.
+// onLink decodes a struct rtmsg of a route to a network without a router: an interface's own
+// network, or one that was added, such as one for each pod if there is no bridge (ip-route(8),
+// "scope link"). It reads only fixed offsets, because there may be a million routes.
 func onLink(msg []byte) (d OnLink, ok bool) {
 	if len(msg) < unix.SizeofRtMsg || msg[1] == 0 || msg[2] != 0 || msg[4] == unix.RT_TABLE_LOCAL || msg[7] != unix.RTN_UNICAST {
 		return d, false

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// message builds a message by hand, for what the kernel of a test machine may
-// lack (multipath routes, RFC 5549).
+// message builds a message for features that the test machine's kernel may lack (multipath routes,
+// RFC 5549).
 func message(header []byte, attrs ...[]byte) []byte {
 	for _, a := range attrs {
 		header = append(header, a...)
@@ -155,8 +155,8 @@ func TestOnLink(t *testing.T) {
 	}
 }
 
-// FuzzDecode: no message makes a decoder panic, and none yields an interface or
-// gateway that it does not hold.
+// FuzzDecode: no message makes a decoder panic, or produces an interface or a gateway that it does
+// not contain.
 func FuzzDecode(f *testing.F) {
 	f.Add(message(routeHeader(inet, 0, 0), attr(unix.RTA_MULTIPATH, nexthop(2, 0, attr(unix.RTA_GATEWAY, []byte{10, 0, 0, 1})))))
 	f.Add(message(routeHeader(inet6, 0, 0), attr(unix.RTA_OIF, u32(2)), attr(unix.RTA_PREF, nil), attr(unix.RTA_VIA, []byte{1})))
@@ -164,20 +164,20 @@ func FuzzDecode(f *testing.F) {
 	f.Add(message(make([]byte, unix.SizeofIfInfomsg), attr(unix.IFLA_IFNAME, []byte("eth0"))))
 	f.Fuzz(func(t *testing.T, msg []byte) {
 		if _, _, err := decodeLink(msg); err == nil && len(msg) < unix.SizeofIfInfomsg {
-			t.Error("a link out of a short message")
+			t.Error("got a link from a short message")
 		}
 		if a, err := decodeAddress(msg); err == nil && !a.ip.IsValid() {
-			t.Error("an address message without an address")
+			t.Error("got an address from a message without one")
 		}
 		if _, err := decodeRule(msg); err == nil && len(msg) < unix.SizeofRtMsg {
-			t.Error("a rule out of a short message")
+			t.Error("got a rule from a short message")
 		}
 		isDefault(msg)
 		if d, ok := onLink(msg); ok && (!d.Network.IsValid() || d.Network.Bits() == 0 || isDefault(msg)) {
-			t.Errorf("%v is on a link", d.Network)
+			t.Errorf("got %v as an on-link network", d.Network)
 		}
 		if r, err := decodeRoute(msg); err == nil && len(r.hops) > len(msg)/unix.SizeofRtNexthop {
-			t.Errorf("%d next hops out of %d octets", len(r.hops), len(msg))
+			t.Errorf("got %d next hops from %d octets", len(r.hops), len(msg))
 		}
 	})
 }

@@ -1,9 +1,8 @@
 // Package netstate reads the kernel's addresses and default routes as values.
 //
-// It is apart from package nm because the kernel, not NetworkManager, decides
-// which route and which source address a packet gets: a node managed by
-// something else, or by nothing, has a node IP too. It is the only package that
-// speaks rtnetlink(7).
+// It is separate from package nm because the kernel, not NetworkManager, decides which route and
+// which source address a packet gets. A node without NetworkManager also has a node IP. This is the
+// only package that speaks rtnetlink(7).
 package netstate
 
 import (
@@ -15,18 +14,17 @@ import (
 
 // Addr is one address of an interface.
 type Addr struct {
-	Addr      netip.Addr // with the interface as its zone when it is IPv6 link-local
+	Addr      netip.Addr // with the interface as its zone if it is IPv6 link-local
 	Interface string
 	Index     int
-	Bits      int // how long the prefix of its network is (ip-address(8))
-	// Up says that the interface is administratively up (IFF_UP), with or
-	// without carrier.
+	Bits      int // prefix length of its network (ip-address(8))
+	// Up reports whether the interface is administratively up (IFF_UP), with or without carrier.
 	Up bool
-	// Tentative: IPv6 duplicate address detection runs or has failed; bind(2)
-	// refuses the address.
+	// Tentative reports whether IPv6 duplicate address detection is running or has failed. bind(2)
+	// then refuses the address.
 	Tentative bool
-	// Deprecated: the preferred lifetime of the address is over (RFC 4862
-	// section 5.5.4).
+	// Deprecated reports whether the preferred lifetime of the address is over (RFC 4862 section
+	// 5.5.4).
 	Deprecated bool
 }
 
@@ -34,23 +32,23 @@ type Addr struct {
 type DefaultRoute struct {
 	Interface string
 	Index     int
-	// Gateway is zero for a route that names only a device (tun, ppp). It is an
-	// IPv6 address on an IPv4 route "via inet6" (RFC 5549), and has a zone when
-	// it is link-local.
+	// Gateway is zero for a route that names only a device (tun, ppp). It is an IPv6 address for an
+	// IPv4 route "via inet6" (RFC 5549). A link-local gateway has a zone.
 	Gateway netip.Addr
-	// Source is the node's own address on this route, of the route's family;
-	// zero when no interface has one. It is never link-local.
+	// Source is the node's own address for this route, of the route's family, or zero if no
+	// interface has one. It is never link-local.
 	Source netip.Addr
 	Metric int
 	Table  int
 }
 
-// State is what the kernel knew at one moment. It holds no reference to the
-// kernel: it may be kept, compared and shared.
+// State is the kernel's network state at one moment. It does not refer to the kernel, so it may be
+// stored, compared and shared.
 type State struct {
 	Addrs              []Addr        // in the kernel's order
-	Default4, Default6 *DefaultRoute // nil: none
-	// OnLink are the networks that routes without a router lead to, of every table, in the kernel's order.
+	Default4, Default6 *DefaultRoute // nil if there is none
+	// OnLink are the destinations of all routes without a router, in all tables, in the kernel's
+	// order.
 	OnLink []OnLink
 }
 
@@ -61,11 +59,10 @@ type OnLink struct {
 	Index     int    // 0 if the route names no interface
 }
 
-// NodeIP returns the node's address: the source of the IPv4 default route, else
-// of the IPv6 one. Without a default route it is the only global address, IPv4
-// before IPv6: an air-gapped node has no route. Those of the links that container
-// runtimes make do not count. Of several none is chosen, and the zero Addr is
-// returned.
+// NodeIP returns the node's address: the source of the IPv4 default route, else of the IPv6 one.
+// Without a default route, as on an air-gapped node, it is the only global address, IPv4 before
+// IPv6. Links of container runtimes do not count. If there are several, NodeIP returns the zero
+// Addr.
 func (s State) NodeIP() netip.Addr {
 	for _, d := range []*DefaultRoute{s.Default4, s.Default6} {
 		if d != nil && d.Source.IsValid() {
@@ -93,10 +90,9 @@ func (s State) NodeIP() netip.Addr {
 	return netip.Addr{}
 }
 
-// IsLocal reports whether a packet to a would stay on this node: a is an
-// address of an interface, or any loopback address. The zone of an IPv6
-// link-local address is the interface's name or its number; without a zone it
-// is local when any interface has it (RFC 4007 section 11.2).
+// IsLocal reports whether a packet to a would stay on this node: a is an address of an interface,
+// or any loopback address. The zone of an IPv6 link-local address is the interface's name or
+// number. Without a zone the address is local if any interface has it (RFC 4007 section 11.2).
 func (s State) IsLocal(a netip.Addr) bool {
 	a = a.Unmap()
 	if a.IsLoopback() {
@@ -110,8 +106,9 @@ func (s State) IsLocal(a netip.Addr) bool {
 	return false
 }
 
-// ContainerBridges returns the addresses of the interfaces on which a container runtime or SDN reaches this node: docker0, cni0
-// and their like. The containers behind them may have such an address as their nameserver, as dnsmasq listened there.
+// ContainerBridges returns the addresses of interfaces such as docker0 and cni0, on which a
+// container runtime or SDN reaches this node. Containers may use such an address as their
+// nameserver, because dnsmasq listened there.
 func (s State) ContainerBridges() []netip.Addr {
 	var addrs []netip.Addr
 	for _, have := range s.Addrs {
@@ -136,8 +133,9 @@ func (s State) DefaultInterface() string {
 // containerBridges are interfaces on which containers reach this node.
 var containerBridges = []string{"docker0", "cni0", "cbr0", "lbr0", "tun0", "ovn-k8s-mp0"}
 
-// isContainerLink reports whether an interface is there for containers or virtual machines alone: those that cluster networks, podman and
-// libvirt make have numbers or further words behind these.
+// isContainerLink reports whether an interface is only for containers or virtual machines. The
+// names used by cluster networks, podman and libvirt have a number or another suffix after these
+// prefixes.
 func isContainerLink(name string) bool {
 	return slices.Contains(containerBridges, name) || slices.ContainsFunc([]string{"podman", "virbr", "flannel", "cilium_", "kube-", "nodelocaldns"}, func(prefix string) bool {
 		return strings.HasPrefix(name, prefix)

@@ -17,20 +17,20 @@ func TestState(t *testing.T) {
 			{Addr: ip("192.168.122.50"), Interface: "eth0"},
 			{Addr: ip("fe80::50%eth0"), Interface: "eth0", Index: 2},
 		},
-		Default4: &DefaultRoute{Interface: "eth0"}, // unnumbered, with no address to borrow
+		Default4: &DefaultRoute{Interface: "eth0"}, // unnumbered, without an address to borrow
 		Default6: &DefaultRoute{Interface: "eth1", Source: ip("2001:db8::50")},
 	}
 	if got := s.NodeIP(); got != ip("2001:db8::50") {
-		t.Errorf("NodeIP: got %v, want that of the IPv6 route", got)
+		t.Errorf("NodeIP: got %v, want the IPv6 route's source", got)
 	}
 	if got := s.DefaultInterface(); got != "eth0" {
 		t.Errorf("DefaultInterface: got %q, want eth0", got)
 	}
 	if got := (State{}).NodeIP(); got.IsValid() {
-		t.Errorf("NodeIP of nothing: got %v", got)
+		t.Errorf("NodeIP of the zero State: got %v", got)
 	}
 	if got := (State{}).DefaultInterface(); got != "" {
-		t.Errorf("DefaultInterface of nothing: got %q", got)
+		t.Errorf("DefaultInterface of the zero State: got %q", got)
 	}
 	for addr, want := range map[string]bool{
 		"192.168.122.50":        true,
@@ -41,7 +41,7 @@ func TestState(t *testing.T) {
 		"fe80::50%eth0":         true,
 		"fe80::50":              true,
 		"fe80::50%eth1":         false,
-		"fe80::50%2":            true, // as the kernel says who sent a datagram: this host was told that version.bind is for the host alone
+		"fe80::50%2":            true, // the kernel's form for a datagram's sender: version.bind was refused to this host, because it is only for the host itself
 		"fe80::50%3":            false,
 		"0.0.0.0":               false,
 	} {
@@ -51,7 +51,8 @@ func TestState(t *testing.T) {
 	}
 }
 
-// TestNodeIPWithoutRoute: an air-gapped node has one address and no default route, and had no node IP until nodeIP: was set.
+// TestNodeIPWithoutRoute: an air-gapped node with one address and no default route had no node IP
+// until nodeIP: was set.
 func TestNodeIPWithoutRoute(t *testing.T) {
 	lo := Addr{Addr: ip("127.0.0.1"), Interface: "lo", Up: true}
 	up := func(texts ...string) []Addr {
@@ -70,7 +71,7 @@ func TestNodeIPWithoutRoute(t *testing.T) {
 		{"one of each family", State{Addrs: up("2001:db8::5", "10.0.0.5")}, "10.0.0.5"},
 		{"one IPv6 address", State{Addrs: up("2001:db8::5")}, "2001:db8::5"},
 		{"two", State{Addrs: up("10.0.0.5", "10.0.1.5")}, "invalid IP"},
-		// Which of the two came first decided whether the node had DNS after a boot.
+		// The order of the two decided whether the node had DNS after a boot.
 		{"one and a bridge of containers", State{Addrs: append(up("10.0.0.5"), Addr{Addr: ip("172.17.0.1"), Interface: "docker0", Up: true}, Addr{Addr: ip("10.88.0.1"), Interface: "podman0", Up: true})}, "10.0.0.5"},
 		{"two and an IPv6 one", State{Addrs: up("10.0.0.5", "10.0.1.5", "2001:db8::5")}, "invalid IP"},
 		{"none but link-local ones", State{Addrs: up()}, "invalid IP"},
@@ -80,12 +81,12 @@ func TestNodeIPWithoutRoute(t *testing.T) {
 	}
 	for _, tt := range tests {
 		if got := tt.state.NodeIP().String(); got != tt.want {
-			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
+			t.Errorf("%s: got %s, want %s", tt.name, got, tt.want)
 		}
 	}
 }
 
-// leaks must be called before lab.New: Cleanup runs backwards.
+// leaks must be called before lab.New, because Cleanup functions run in reverse order.
 func leaks(t *testing.T) {
 	t.Helper()
 	ignore := goleak.IgnoreCurrent()

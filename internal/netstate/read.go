@@ -11,20 +11,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A dump that the kernel's tables changed under is asked for again this often.
+// maxTries bounds the reads of a dump whose tables changed meanwhile.
 const maxTries = 5
 
-// maxOnLink bounds the networks without a router that are kept: there may be one a pod, and a node has some hundreds.
+// maxOnLink bounds the stored on-link networks. There may be one per pod, and a node has some
+// hundred pods.
 const maxOnLink = 4096
 
-// kernelTimeout bounds one request. The kernel answers in microseconds; a
-// routing table of a million routes takes about a second.
+// kernelTimeout bounds one request. The kernel answers within microseconds. A routing table with a
+// million routes takes about a second.
 const kernelTimeout = 10 * time.Second
 
-// Read asks the kernel for its addresses, rules and default routes. It needs no
-// privilege, and sends no packet. The error says which of them could not be
-// read; a State is never half of one: an interrupted reading is done again, and
-// is an error when the tables never stand still.
+// Read reads the kernel's addresses, rules and default routes. It needs no privileges and sends no
+// packets. The error says what could not be read. A State is always complete: Read repeats an
+// interrupted read, and fails if the tables keep changing.
 func Read(ctx context.Context) (State, error) {
 	var err error
 	for range maxTries {
@@ -64,7 +64,7 @@ func readOnce(ctx context.Context) (State, error) {
 	return f.state(c.sourceTowards), nil
 }
 
-// conn is one netlink socket for one reading.
+// conn is one netlink socket for one read.
 type conn struct {
 	socket *nl.NetlinkSocket
 	handle map[int]*nl.SocketHandle
@@ -88,8 +88,7 @@ func dial(ctx context.Context) (conn, error) {
 	return conn{s, map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: {Socket: s}}}, nil
 }
 
-// dump asks for all of one kind. A kernel without the family (ipv6.disable=1)
-// has none.
+// dump reads all objects of one kind. A kernel without the family (ipv6.disable=1) has none.
 func (c conn) dump(kind int, reply uint16, header nl.NetlinkRequestData, each func(msg []byte) error) error {
 	request := nl.NewNetlinkRequest(kind, unix.NLM_F_DUMP)
 	request.Sockets = c.handle
@@ -148,7 +147,7 @@ func (c conn) readRoutes(fam family, f *facts) error {
 	})
 }
 
-// sourceTowards is the ask of the real kernel: "ip route get DESTINATION oif N".
+// sourceTowards asks the kernel: "ip route get DESTINATION oif N".
 func (c conn) sourceTowards(destination netip.Addr, index int) netip.Addr {
 	fam := inet6
 	if destination.Is4() {
@@ -161,7 +160,7 @@ func (c conn) sourceTowards(destination netip.Addr, index int) netip.Addr {
 	request.AddData(nl.NewRtAttr(unix.RTA_OIF, nl.Uint32Attr(uint32(index))))
 	msgs, err := request.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWROUTE)
 	if err != nil || len(msgs) == 0 {
-		return netip.Addr{} // no route: the address is chosen without the kernel's word
+		return netip.Addr{} // no route: the address is chosen without the kernel's answer
 	}
 	r, err := decodeRoute(msgs[0])
 	if err != nil {

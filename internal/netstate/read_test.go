@@ -11,7 +11,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// twoLinks is a machine with eth0 and eth1, each with a router at the other end.
+// twoLinks is a machine with eth0 and eth1 and a router on each.
 func twoLinks(t *testing.T) *lab.Lab {
 	t.Helper()
 	l := lab.New(t)
@@ -21,8 +21,7 @@ func twoLinks(t *testing.T) *lab.Lab {
 	return l
 }
 
-// TestRead asks a real kernel; the network sections are those of the
-// dispatcher's cases.
+// TestRead reads from a real kernel. The networks are those of the dispatcher's cases.
 func TestRead(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -151,7 +150,7 @@ func TestRead(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			l := twoLinks(t)
-			t.Cleanup(func() { // routes that have no link to go with
+			t.Cleanup(func() { // removes routes that do not disappear with a link
 				l.Try("ip", "route", "flush", "type", "blackhole")
 				l.Try("ip", "route", "flush", "type", "unreachable")
 				l.Try("ip", "route", "flush", "table", "100", "type", "local")
@@ -168,8 +167,8 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// readSettled reads when duplicate address detection, which takes a moment even
-// where it is turned off, is over.
+// readSettled reads after duplicate address detection, which takes a moment even if it is turned
+// off.
 func readSettled(t *testing.T) State {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -220,7 +219,7 @@ func TestReadAddrs(t *testing.T) {
 	} {
 		have, ok := got[text]
 		if !ok || have.Index == 0 {
-			t.Errorf("%s: not found, or without an index: %+v", text, have)
+			t.Errorf("%s: not found or without an index in %+v", text, have)
 		}
 		have.Addr, have.Index = netip.Addr{}, 0
 		if diff := cmp.Diff(want, have, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
@@ -228,7 +227,7 @@ func TestReadAddrs(t *testing.T) {
 		}
 	}
 	if !s.IsLocal(ip("10.9.0.5")) || s.IsLocal(ip("192.168.122.1")) {
-		t.Error("IsLocal does not tell our addresses from the router's")
+		t.Error("IsLocal does not distinguish our addresses from the router's")
 	}
 }
 
@@ -236,7 +235,7 @@ func TestReadEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := Read(ctx); err == nil {
-		t.Error("a Read whose context is over succeeds")
+		t.Error("Read succeeded after its context ended")
 	}
 }
 
@@ -254,7 +253,7 @@ func TestWatch(t *testing.T) {
 			}
 		})
 	}()
-	// settle waits until a call sees the wanted state: one burst may be told in two.
+	// settle waits until a call sees the wanted state, because one burst may cause two calls.
 	settle := func(what string, ok func(State) bool) {
 		t.Helper()
 		for {

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// state decides; everything it needs of the kernel is in f and in kernel.
+// state decides. Its only inputs from the kernel are f and kernel.
 func (f facts) state(kernel ask) State {
 	var s State
 	for _, d := range f.onLink {
@@ -61,14 +61,14 @@ type chosen struct {
 	hop
 }
 
-// chooseRoute returns the /0 route that a packet of this node takes: of the
-// tables in the order in which the rules reach them, the first that has one; in
-// it the lowest metric; of equal metrics the higher router preference (RFC 4191
-// section 3.2), then the kernel's order; of several next hops the first.
+// chooseRoute returns the /0 route that a packet of this node takes. It uses the first table with
+// such a route, in the order in which the rules reach the tables. In that table the lowest metric
+// wins, then the higher router preference (RFC 4191 section 3.2), then the kernel's order. Of
+// several next hops it takes the first.
 //
-// A route without carrier ("linkdown") is the last choice. The kernel goes on
-// using it unless net.ipv4.conf.*.ignore_routes_with_linkdown is set, and a
-// cable that is out for a second must not cost the node its address.
+// A route without carrier ("linkdown") is the last choice. The kernel uses it unless
+// net.ipv4.conf.*.ignore_routes_with_linkdown is set. A cable that is unplugged for a second must
+// not cost the node its address.
 func (f facts) chooseRoute(fam family) (chosen, bool) {
 	visits := lookups(f.rules[fam])
 	for _, linkdown := range []bool{false, true} {
@@ -109,8 +109,8 @@ func (f facts) usable(h hop, by rule, linkdown bool) bool {
 	return linkdown || !h.linkdown
 }
 
-// prefRank orders router preferences: the wire has medium 0, high 1, low 3
-// (RFC 4191 section 2.1).
+// prefRank orders router preferences. The encoding is medium 0, high 1, low 3 (RFC 4191 section
+// 2.1).
 func prefRank(pref uint8) int {
 	switch pref {
 	case 1:
@@ -122,10 +122,9 @@ func prefRank(pref uint8) int {
 	}
 }
 
-// lookups returns the rules that look every packet of this node up in a table, in
-// order. A rule that only some packets match (a mark, a source, a VRF, a user)
-// says nothing about the node's default route: that is how WireGuard's wg-quick
-// keeps its "not fwmark" rule from taking the node IP with it.
+// lookups returns the rules that send every packet of this node to a table, in order. A rule that
+// only some packets match (by mark, source, VRF or user) does not affect the node's default route.
+// So the "not fwmark" rule of WireGuard's wg-quick does not change the node IP.
 func lookups(rules []rule) []rule {
 	var visits []rule
 	for i := 0; i < len(rules); i++ {
@@ -147,15 +146,14 @@ func lookups(rules []rule) []rule {
 	return visits
 }
 
-// jump returns the index before the rule that a goto at i continues with. A
-// target that no rule has is skipped, as the kernel does ([unresolved]); it
-// never goes back.
+// jump returns the index before the rule where a goto at i continues. If no rule has the target,
+// the goto is skipped, as in the kernel ([unresolved]). It never goes back.
 func jump(rules []rule, i int, target uint32) int {
 	skipped := slices.IndexFunc(rules[i+1:], func(r rule) bool { return r.priority == target })
 	return i + max(0, skipped)
 }
 
-// plainRules is what a kernel without CONFIG_IP_MULTIPLE_TABLES does.
+// plainRules are the rules of a kernel without CONFIG_IP_MULTIPLE_TABLES.
 func plainRules() []rule {
 	return []rule{
 		{action: unix.FR_ACT_TO_TBL, table: unix.RT_TABLE_LOCAL},
@@ -164,18 +162,18 @@ func plainRules() []rule {
 	}
 }
 
-// ask returns the address that the kernel would send from when it sends to
-// destination over the interface; zero when it refuses.
+// ask returns the source address that the kernel would use for a packet to destination over the
+// interface, or zero if the kernel refuses.
 type ask func(destination netip.Addr, index int) netip.Addr
 
-// sourceFor returns the node's own address on the chosen route: the route's
-// preferred source; else the kernel's choice when it is an address of the
-// interface; else the best address of the interface; else, for an unnumbered
-// interface, the kernel's choice, the best address of lo, or of the others.
+// sourceFor returns the node's own address for the chosen route. In order of preference it is the
+// route's preferred source, the kernel's choice if that is an address of the interface, or the best
+// address of the interface. For an unnumbered interface it is the kernel's choice, the best address
+// of lo, or the best of another interface.
 //
-// An address of the interface comes before the kernel's choice of another's,
-// because for the second that duplicate address detection takes the kernel
-// would name a bridge's address, and the node IP would move twice.
+// An address of the interface comes before the kernel's choice of another interface's address.
+// Otherwise, during the second of duplicate address detection, the kernel would choose a bridge's
+// address, and the node IP would change twice.
 func (f facts) sourceFor(fam family, c chosen, kernel ask) netip.Addr {
 	if fam.of(c.source) && nodeWide(c.source) {
 		return c.source
@@ -183,8 +181,8 @@ func (f facts) sourceFor(fam family, c chosen, kernel ask) netip.Addr {
 	answer := kernel(probe(fam, c.gateway), c.index)
 	choice := func(a address) bool {
 		rank, ok := quality(a)
-		// The source of a connected route may be an IPv4 secondary address; the
-		// IPv6 flag of the same number means a privacy address.
+		// The source of a connected route may be an IPv4 secondary address. For IPv6 the same flag
+		// means a privacy address.
 		return a.ip == answer && ok && (rank == best || rank == secondary && fam == inet)
 	}
 	places := []func(address) bool{
@@ -213,8 +211,8 @@ func (f facts) bestAddress(fam family, here func(address) bool) (netip.Addr, boo
 	return found, found.IsValid()
 }
 
-// The ranks of quality. Tentative comes last: it cannot be bound yet, but in a
-// second it can.
+// The ranks of quality. A tentative address comes last: it cannot be bound yet, but usually can in
+// a second.
 const (
 	best = iota
 	secondary
@@ -223,7 +221,7 @@ const (
 	worst
 )
 
-// quality ranks an address as a node's own, lower is better; false: never.
+// quality ranks an address as the node's own, lower is better. ok is false if it is unusable.
 func quality(a address) (rank int, ok bool) {
 	switch {
 	case a.dadFailed || !nodeWide(a.ip):
@@ -240,16 +238,15 @@ func quality(a address) (rank int, ok bool) {
 	return best, true
 }
 
-// nodeWide reports whether others can reach the node at a: not through one link
-// alone, and not only from itself.
+// nodeWide reports whether other hosts can reach the node at a, and not only through one link.
 func nodeWide(a netip.Addr) bool {
-	return a.IsGlobalUnicast() // neither unspecified, loopback, multicast, broadcast nor link-local
+	return a.IsGlobalUnicast() // not unspecified, loopback, multicast, broadcast or link-local
 }
 
-// probe returns the destination to ask the kernel about: the gateway, or where
-// there is none of the family, or where a link-local gateway would be answered
-// with a link-local source (every router advertisement), an address that only
-// the default route leads to. Nothing is sent.
+// probe returns the destination for the question to the kernel. That is the gateway if it has the
+// family fam. For an IPv6 link-local gateway, as from every router advertisement, the kernel would
+// return a link-local source. In that case, and without a gateway of the family, the destination is
+// an address that only the default route leads to. No packet is sent.
 func probe(fam family, gateway netip.Addr) netip.Addr {
 	switch {
 	case fam == inet && gateway.Is4():

@@ -9,7 +9,6 @@ import (
 
 func ip(s string) netip.Addr { return netip.MustParseAddr(s) }
 
-// Interfaces of the tables below.
 const (
 	lo   = 1
 	eth0 = 2
@@ -47,13 +46,14 @@ func TestChooseRoute(t *testing.T) {
 	dead := hop{index: eth0, gateway: ip("192.168.122.1"), dead: true}
 	tests := []struct {
 		name   string
-		rules  []rule // nil: the kernel's own
+		rules  []rule // nil means the kernel's own
 		routes []route
 		want   string // gateway, or "dev NAME", or "" for none
 	}{
 		{"none", nil, nil, ""},
 		{"one", nil, []route{inMain(0, via(eth0, "192.168.122.1"))}, "192.168.122.1"},
-		// openshift-ansible #10414: 99-origin-dns.sh took the last line of `ip route`, which is the highest metric.
+		// openshift-ansible #10414: 99-origin-dns.sh took the last line of `ip route`, which has
+		// the highest metric.
 		{"lowest metric", nil, []route{inMain(200, via(eth1, "10.9.0.1")), inMain(100, via(eth0, "192.168.122.1"))}, "192.168.122.1"},
 		{"metric 0 is the lowest", nil, []route{inMain(100, via(eth1, "10.9.0.1")), inMain(0, via(eth0, "192.168.122.1"))}, "192.168.122.1"},
 		{"equal metrics: the kernel's order", nil, []route{inMain(100, via(eth1, "10.9.0.1")), inMain(100, via(eth0, "192.168.122.1"))}, "10.9.0.1"},
@@ -177,7 +177,7 @@ func TestSourceFor(t *testing.T) {
 		fam    family
 		c      chosen
 		addrs  []address
-		kernel string // what the kernel would send from; "" when it refuses
+		kernel string // the kernel's source address; "" if it refuses
 		want   string
 	}{
 		{

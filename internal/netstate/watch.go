@@ -12,21 +12,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Changes come in bursts (an interface that comes up says a dozen things): a
-// burst is over after quiet, and is reported after patience at the latest, so
-// that a node where containers come and go all the time is heard too.
+// Changes come in bursts: an interface that comes up causes a dozen messages. A burst ends after
+// quiet without messages. It is reported after patience at the latest, so that a node where
+// containers start and stop all the time also reports changes.
 const (
 	quiet    = 100 * time.Millisecond
 	patience = time.Second
 )
 
-// Watch calls changed once as soon as it listens, so that nothing is lost
-// between a Read before and the first change, and then after each burst of
-// changes to addresses, links, rules, and routes by default or without a router. What changed is not
-// said: the state is to be asked for. Calls do not overlap.
+// Watch calls changed once when it starts to listen, so that no change after an earlier Read is
+// lost. Then it calls changed after each burst of changes to addresses, links, rules, default
+// routes and routes without a router. The calls do not say what changed: call Read. They do not
+// overlap.
 //
-// It returns nil when ctx ends, and an error when the kernel's messages cannot
-// be received.
+// It returns nil when ctx ends, and an error if it cannot receive the kernel's messages.
 func Watch(ctx context.Context, changed func()) error {
 	s, err := nl.Subscribe(unix.NETLINK_ROUTE,
 		unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR,
@@ -36,7 +35,7 @@ func Watch(ctx context.Context, changed func()) error {
 	}
 	tasks, ctx := errgroup.WithContext(ctx)
 	hints := make(chan struct{}, 1)
-	context.AfterFunc(ctx, s.Close) // ctx ends with the group, whatever ended it
+	context.AfterFunc(ctx, s.Close) // ctx ends with the group, for any reason
 	tasks.Go(func() error { return receive(ctx, s, hints) })
 	tasks.Go(func() error {
 		coalesce(ctx, hints, changed)
@@ -45,8 +44,7 @@ func Watch(ctx context.Context, changed func()) error {
 	return tasks.Wait()
 }
 
-// receive puts a hint for every message that may matter, until the socket is
-// closed by the end of ctx.
+// receive sends a hint for every message that may matter, until the end of ctx closes the socket.
 func receive(ctx context.Context, s *nl.NetlinkSocket, hints chan<- struct{}) error {
 	for {
 		msgs, _, err := s.Receive()
@@ -63,7 +61,7 @@ func receive(ctx context.Context, s *nl.NetlinkSocket, hints chan<- struct{}) er
 		}
 		select {
 		case hints <- struct{}{}:
-		default: // one is waiting already
+		default: // a hint is already pending
 		}
 	}
 }
@@ -72,7 +70,8 @@ func anyMatters(msgs []syscall.NetlinkMessage) bool {
 	for _, m := range msgs {
 		switch m.Header.Type {
 		case unix.RTM_NEWROUTE, unix.RTM_DELROUTE:
-			// Only /0 routes, and those without a router: a router's thousands of others are not asked about.
+			// Only /0 routes and routes without a router. A router's thousands of other routes do
+			// not matter.
 			if len(m.Data) > 1 && m.Data[1] == 0 {
 				return true
 			}
@@ -87,7 +86,7 @@ func anyMatters(msgs []syscall.NetlinkMessage) bool {
 	return false
 }
 
-// coalesce calls changed at once, and then once a burst of hints.
+// coalesce calls changed at once, and then once per burst of hints.
 func coalesce(ctx context.Context, hints <-chan struct{}, changed func()) {
 	changed()
 	for {

@@ -10,20 +10,18 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/dbusconn"
 )
 
-// How asking NetworkManager fails, besides by the context's end. All mean the same
-// to who needs nameservers: look elsewhere.
+// The errors of a question to NetworkManager, besides those of the context. After any of them, the
+// caller must find the nameservers elsewhere.
 var (
-	// ErrNoBus means that there is no system bus to talk to.
+	// ErrNoBus means that there is no system bus.
 	ErrNoBus = dbusconn.ErrNoBus
-	// ErrNotRunning means that NetworkManager is not on the bus, or left it
-	// without an answer.
+	// ErrNotRunning means that NetworkManager is not on the bus, or left it before it answered.
 	ErrNotRunning = errors.New("NetworkManager is not running")
-	// ErrAnswer means that an answer is not what NetworkManager is known to say:
-	// an error, another type, or beyond a bound.
+	// ErrAnswer means that the answer is an error, has an unknown type, or exceeds a limit.
 	ErrAnswer = errors.New("unexpected answer over D-Bus")
 )
 
-// asError classifies what a call to NetworkManager ended with.
+// asError classifies the error of a call to NetworkManager.
 func asError(ctx context.Context, err error) error {
 	var remote dbus.Error
 	switch {
@@ -34,12 +32,12 @@ func asError(ctx context.Context, err error) error {
 	case errors.Is(err, dbusconn.ErrTooLong):
 		return fmt.Errorf("%w: %w", ErrAnswer, err)
 	case !errors.As(err, &remote):
-		return fmt.Errorf("%w: %w", ErrNoBus, err) // the connection ended under the call
+		return fmt.Errorf("%w: %w", ErrNoBus, err) // the connection ended during the call
 	}
 	switch remote.Name {
 	case "org.freedesktop.DBus.Error.ServiceUnknown",
 		"org.freedesktop.DBus.Error.NameHasNoOwner",
-		"org.freedesktop.DBus.Error.NoReply": // the bus's word for a peer that left before it answered
+		"org.freedesktop.DBus.Error.NoReply": // the bus reports that the peer left before it answered
 		return fmt.Errorf("%w: %w", ErrNotRunning, err)
 	}
 	return fmt.Errorf("%w: %s: %w", ErrAnswer, printable(remote.Name, maxName), err)

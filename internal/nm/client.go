@@ -10,28 +10,27 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/dbusconn"
 )
 
-// maxAnswers bounds what one Client reads. A Snapshot of 64 interfaces is below
-// 1 MiB.
+// maxAnswers bounds how many bytes one Client reads. A Snapshot of 64 interfaces needs less than 1
+// MiB.
 const maxAnswers = 8 << 20
 
 // getAll reads all properties of an interface in one round trip (D-Bus
 // Specification, "org.freedesktop.DBus.Properties").
 const getAll = "org.freedesktop.DBus.Properties.GetAll"
 
-// A Client asks NetworkManager. It has a connection to the system bus of its own.
-// It reads only, but for Reload, and reading needs no privileges. Its methods may be
-// called concurrently.
+// A Client queries NetworkManager over its own connection to the system bus. Except for Reload and
+// WriteResolvConf it only reads, which needs no privileges. Its methods may be called concurrently.
 //
-// Close it when done. It is made for a few Snapshots: it reads at most 8 MiB.
+// The caller must close it. It is meant for a few Snapshots and reads at most 8 MiB.
 type Client struct {
 	conn *dbus.Conn
 }
 
-// Dial connects to the system bus: DBUS_SYSTEM_BUS_ADDRESS when that is set, else
-// the well-known socket. It ends with ctx even when the bus does not answer.
+// Dial connects to the system bus: DBUS_SYSTEM_BUS_ADDRESS if that is set, else the default socket.
+// It returns when ctx ends, even if the bus does not answer.
 //
-// Errors match ErrNoBus when there is no bus, or it refuses; ctx.Err() when time
-// ran out. Whether NetworkManager runs is seen by the first Snapshot only.
+// Errors match ErrNoBus if there is no bus or it refuses the connection, and ctx.Err() if ctx
+// ended. Only the first Snapshot shows whether NetworkManager runs.
 func Dial(ctx context.Context) (*Client, error) {
 	conn, err := dbusconn.Dial(ctx, dbusconn.Config{Limit: maxAnswers})
 	if err != nil {
@@ -40,8 +39,7 @@ func Dial(ctx context.Context) (*Client, error) {
 	return &Client{conn: conn}, nil
 }
 
-// Close closes the connection; calls under way end with ErrNoBus. A second Close
-// does nothing.
+// Close closes the connection. Calls in progress end with ErrNoBus. A second Close does nothing.
 func (c *Client) Close() error {
 	if err := c.conn.Close(); err != nil {
 		return fmt.Errorf("closing the connection to the system bus: %w", err)
@@ -49,25 +47,23 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// A query is a GetAll under way. The zero query has no answer.
+// A query is a GetAll in progress. The zero query has no answer.
 type query struct {
 	done chan *dbus.Call
 }
 
-// ask starts a GetAll, so that several need one round trip. NetworkManager is never
-// started by it: a host on which it is off stays so.
+// ask starts a GetAll without waiting, so that several calls need one round trip. The call never
+// starts NetworkManager on a host where it is off.
 //
-// The request is a few hundred bytes, far below what a socket takes without a
-// reader, so writing it cannot block.
+// The request is a few hundred bytes. A socket buffers much more, so writing cannot block.
 func (c *Client) ask(ctx context.Context, path dbus.ObjectPath, iface string) query {
 	object := c.conn.Object(gonm.NetworkManagerInterface, path)
 	call := object.GoWithContext(ctx, getAll, dbus.FlagNoAutoStart, make(chan *dbus.Call, 1), iface)
 	return query{done: call.Done}
 }
 
-// answer waits for the properties. It ends with the context that ask was given: an
-// answer may never come from a NetworkManager that was stopped by SIGSTOP, and
-// gonetworkmanager's getters then wait for ever (3.2.0).
+// answer waits for the properties until the context of ask ends: a NetworkManager that was stopped
+// by SIGSTOP never answers. gonetworkmanager's own getters then wait forever (3.2.0).
 func (q query) answer(ctx context.Context) (properties, error) {
 	if q.done == nil {
 		return nil, nil

@@ -26,7 +26,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// dial gives a Client that is closed with the test.
+// dial returns a Client that is closed at the end of the test.
 func dial(t *testing.T) *Client {
 	t.Helper()
 	c, err := Dial(t.Context())
@@ -37,7 +37,7 @@ func dial(t *testing.T) *Client {
 	return c
 }
 
-// soon is a context that ends in a test's stead.
+// soon returns a context that ends before the test does.
 func soon(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	t.Cleanup(cancel)
@@ -52,13 +52,13 @@ func compareSnapshots(want, got Snapshot) string {
 		cmp.Comparer(func(a, b dnsname.Name) bool { return a == b }))
 }
 
-// simpleSnapshot is what simpleHost comes out as.
+// simpleSnapshot is the Snapshot of simpleHost.
 func simpleSnapshot() Snapshot {
 	s := Snapshot{
 		Version: "1.42.4", State: "connected", Mode: "none", RcManager: "unmanaged", Primary: "eth0",
 		Configs: []DNSConfig{
 			config("eth0", 100, "10.77.0.53 10.77.0.54", "example.test"),
-			config("eth0", 100, "fe80::53", ""), // with the zone that NetworkManager leaves out
+			config("eth0", 100, "fe80::53", ""), // with the zone that NetworkManager omits
 		},
 		Devices: []Device{{
 			Interface: "eth0", IPInterface: "eth0",
@@ -75,7 +75,7 @@ func simpleSnapshot() Snapshot {
 	return s
 }
 
-// TestSnapshot changes simpleHost in one way each, and the Snapshot accordingly.
+// TestSnapshot changes one detail of simpleHost per row, and of the expected Snapshot.
 func TestSnapshot(t *testing.T) {
 	const active, device = base + "/ActiveConnection/2", base + "/Devices/2"
 	noDevices := func(s *Snapshot) {
@@ -230,12 +230,12 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// TestSnapshotOfWrongTypes: what decides where queries go is right, or an error.
+// TestSnapshotOfWrongTypes: a wrong type in data that decides where queries go is an error.
 func TestSnapshotOfWrongTypes(t *testing.T) {
 	tests := []struct {
 		name          string
 		configuration any
-		want          string // in the error's text
+		want          string // part of the error's text
 	}{
 		{"text", "10.0.0.2", `Configuration has type "s"`},
 		{"list of texts", []string{"10.0.0.2"}, `Configuration has type "as"`},
@@ -259,14 +259,14 @@ func TestSnapshotOfWrongTypes(t *testing.T) {
 				t.Errorf("got %v, want %v with %q", err, ErrAnswer, tt.want)
 			}
 			if diff := compareSnapshots(Snapshot{}, s); diff != "" {
-				t.Errorf("Snapshot beside an error:\n%s", diff)
+				t.Errorf("got a Snapshot with an error:\n%s", diff)
 			}
 		})
 	}
 }
 
-// TestSnapshotOfManyDevices: a node has an interface for each pod. The bus refuses
-// calls when 64 have no answer yet.
+// TestSnapshotOfManyDevices: a node has an interface for each pod. The bus refuses calls if 64 are
+// unanswered.
 func TestSnapshotOfManyDevices(t *testing.T) {
 	startBus(t)
 	h := simpleHost()
@@ -299,7 +299,7 @@ func TestSnapshotOfManyDevices(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(s.Devices) != 64 || connections.Load() != 64 {
-		t.Errorf("%d devices, %d active connections looked at", len(s.Devices), connections.Load())
+		t.Errorf("got %d devices and %d reads of active connections", len(s.Devices), connections.Load())
 	}
 	for i, d := range s.Devices {
 		if want := fmt.Sprintf("veth%d%d", i/2, i%2+1); d.Interface != want || len(d.Addresses) != 2 {
@@ -308,8 +308,8 @@ func TestSnapshotOfManyDevices(t *testing.T) {
 	}
 }
 
-// TestSnapshotRoundTrips: no answer comes before all questions of its round are
-// asked, and there are four rounds.
+// TestSnapshotRoundTrips: all questions of a round are sent before the first answer, and there are
+// four rounds.
 func TestSnapshotRoundTrips(t *testing.T) {
 	startBus(t)
 	s := startTestService(t, simpleHost())
@@ -325,7 +325,7 @@ func TestSnapshotRoundTrips(t *testing.T) {
 	}
 	s.setOnGetAll(func(path dbus.ObjectPath) {
 		i := slices.IndexFunc(rounds, func(paths []dbus.ObjectPath) bool { return slices.Contains(paths, path) })
-		arrived[i].Done() // panics on a call too many
+		arrived[i].Done() // panics if there is an extra call
 		arrived[i].Wait()
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -338,7 +338,7 @@ func TestSnapshotRoundTrips(t *testing.T) {
 func TestNotRunning(t *testing.T) {
 	t.Run("never started", func(t *testing.T) {
 		bus := newBus(t)
-		// A bus that may start NetworkManager must not do so for us.
+		// Our calls must not make the bus start NetworkManager.
 		started := filepath.Join(bus.Dir(), "started")
 		bus.Write("nm.service", "[D-BUS Service]\nName="+gonm.NetworkManagerInterface+"\nUser=root\nExec=/bin/mkdir "+started+"\n")
 		bus.Start()
@@ -346,7 +346,7 @@ func TestNotRunning(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		if _, err := os.Stat(started); err == nil {
-			t.Error("asking started NetworkManager")
+			t.Error("the call started NetworkManager")
 		}
 	})
 	t.Run("left without an answer", func(t *testing.T) {
@@ -378,7 +378,7 @@ func TestNotRunning(t *testing.T) {
 		}
 		startTestService(t, simpleHost())
 		if _, err := c.Snapshot(t.Context()); err != nil {
-			t.Errorf("on the same connection: %v", err)
+			t.Errorf("on the same connection: got %v", err)
 		}
 	})
 }
@@ -408,7 +408,7 @@ func TestNoBus(t *testing.T) {
 		startBus(t)
 		c := dial(t)
 		if err := errors.Join(c.Close(), c.Close()); err != nil {
-			t.Errorf("closing twice: %v", err)
+			t.Errorf("second Close: got %v", err)
 		}
 		if _, err := c.Snapshot(t.Context()); !errors.Is(err, ErrNoBus) {
 			t.Errorf("got %v", err)
@@ -416,7 +416,7 @@ func TestNoBus(t *testing.T) {
 	})
 }
 
-// TestStoppedBus: the kernel accepts in the name of a stopped bus.
+// TestStoppedBus: the kernel accepts connections for a stopped bus.
 func TestStoppedBus(t *testing.T) {
 	bus := startBus(t)
 	connected := dial(t)
@@ -438,7 +438,7 @@ func TestStoppedBus(t *testing.T) {
 	}
 }
 
-// TestStoppedNetworkManager: the calls of gonetworkmanager 3.2.0 wait for ever here.
+// TestStoppedNetworkManager: the calls of gonetworkmanager 3.2.0 wait forever in this case.
 func TestStoppedNetworkManager(t *testing.T) {
 	startBus(t)
 	cmd := exec.Command("/proc/self/exe")
@@ -467,7 +467,7 @@ func TestStoppedNetworkManager(t *testing.T) {
 	}
 }
 
-// TestHungObject: the deadline holds in each round.
+// TestHungObject: the deadline applies in each round.
 func TestHungObject(t *testing.T) {
 	for _, path := range []dbus.ObjectPath{
 		gonm.DnsManagerObjectPath, base, base + "/ActiveConnection/2", base + "/Devices/2", base + "/IP6Config/2",

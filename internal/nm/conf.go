@@ -14,30 +14,33 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/atomicfile"
 )
 
-// The bounds of what is read of NetworkManager's configuration: real hosts have a dozen files of a few lines.
+// Limits for reading NetworkManager's configuration. Real hosts have about a dozen files of a few
+// lines.
 const (
 	maxConfFile  = 1 << 20
 	maxConfFiles = 256
 )
 
-// A Conf is what NetworkManager's configuration files say about resolv.conf. The zero Conf leaves it to NetworkManager.
+// A Conf is the part of NetworkManager's configuration files about resolv.conf. The zero Conf
+// leaves resolv.conf to NetworkManager.
 type Conf struct {
 	DNS       Setting // dns= of [main]
 	RcManager Setting // rc-manager= of [main]
-	Shadow    string  // the file that has our own file's name, and stands for it; "": there is none
+	Shadow    string  // a file with our own file's name that overrides it; "" if there is none
 }
 
-// A Setting is a key's value and the file that set it; "" where none does. An empty value is NetworkManager's default.
+// A Setting is a key's value and the file that set it, or "" if none does. An empty value means
+// NetworkManager's default.
 type Setting struct {
 	Value, File string
-	Line        int // from 1; 0: none does
+	Line        int // from 1; 0 if no file sets it
 }
 
-// Decision says, for people, what an admin (or a distribution) has decided about resolv.conf; "": nothing. Any dns= but none
-// says whom the file names, and nothing about who writes it.
+// Decision describes the decision of an admin or a distribution about resolv.conf, or returns "". A
+// dns= other than none decides what the file contains, but not who writes it.
 func (c Conf) Decision() string {
 	switch {
-	case c.RcManager.File != "": // an empty one, too, in /etc wins over a snippet in /run
+	case c.RcManager.File != "": // an empty value in /etc also overrides a snippet in /run
 		return "rc-manager=" + c.RcManager.Value + " in " + c.RcManager.File
 	case c.DNS.Value == "none":
 		return "dns=" + c.DNS.Value + " in " + c.DNS.File
@@ -47,15 +50,17 @@ func (c Conf) Decision() string {
 	return ""
 }
 
-// confDirs are the directories of snippets, the first read first; a file hides one of the same name in a directory before
-// (NetworkManager.conf(5)). NetworkManager.conf itself is read before the last of them.
+// confDirs are the directories of snippets, in reading order. A file hides one of the same name in
+// an earlier directory (NetworkManager.conf(5)). NetworkManager.conf itself is read before the last
+// directory.
 var confDirs = []string{"/usr/lib/NetworkManager/conf.d", "/run/NetworkManager/conf.d", "/etc/NetworkManager/conf.d"}
 
 const mainConf = "/etc/NetworkManager/NetworkManager.conf"
 
-// ReadConf reads the files below root ("" is "/") in NetworkManager's order, as if the snippet ours, a path of the host,
-// did not exist. A file or a directory that cannot be read is an error: what an admin said there is not known then. A
-// snippet whose [.config] enable= is a list of conditions (nm-version:, env:) counts, as most that are installed do.
+// ReadConf reads the files below root ("" is "/") in NetworkManager's order, but skips the snippet
+// ours, a path of the host. A file or directory that cannot be read is an error, because the
+// admin's settings in it are unknown. A snippet whose [.config] enable= lists conditions
+// (nm-version:, env:) counts, because most installed ones do apply.
 func ReadConf(root, ours string) (Conf, error) {
 	snippets, err := findConf(root)
 	if err != nil {
@@ -78,7 +83,7 @@ func ReadConf(root, ours string) (Conf, error) {
 	return c, nil
 }
 
-// findConf lists the files that count, in the order in which they are read, as paths of the host.
+// findConf returns the effective files in reading order, as paths of the host.
 func findConf(root string) ([]string, error) {
 	var files []string
 	for i, dir := range confDirs {
@@ -89,7 +94,7 @@ func findConf(root string) ([]string, error) {
 		if i == len(confDirs)-1 {
 			files = append(files, mainConf)
 		}
-		for _, entry := range entries { // sorted by name, byte by byte, as strcmp(3) does
+		for _, entry := range entries { // sorted by bytes, as with strcmp(3)
 			name := entry.Name()
 			files = slices.DeleteFunc(files, func(path string) bool { return path != mainConf && filepath.Base(path) == name })
 			if strings.HasSuffix(name, ".conf") && len(files) < maxConfFiles {
@@ -100,7 +105,7 @@ func findConf(root string) ([]string, error) {
 	return files, nil
 }
 
-// readConfFile reads a regular file; one that does not exist (any more) is empty.
+// readConfFile reads a regular file. A missing file is empty.
 func readConfFile(path string) ([]byte, error) {
 	file, _, err := atomicfile.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -113,8 +118,8 @@ func readConfFile(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(file, maxConfFile))
 }
 
-// read takes the settings of one file over. A key that stands twice counts as it stands last, and "dns+=" is another key:
-// neither is a list (seen with `NetworkManager --print-config` of 1.42.4).
+// read applies the settings of one file. The last of two equal keys counts. "dns+=" is another key,
+// because neither setting is a list (seen with `NetworkManager --print-config` of 1.42.4).
 func (c *Conf) read(path string, data []byte) {
 	values := keyFile(data)
 	if path != mainConf && isNo(values[keyOf{".config", "enable"}].value) {
@@ -128,22 +133,20 @@ func (c *Conf) read(path string, data []byte) {
 	}
 }
 
-// isNo reports whether an enable= switches its file off (NetworkManager's words for a boolean).
+// isNo reports whether an enable= value disables its file, in NetworkManager's words for a boolean.
 func isNo(value string) bool {
 	return slices.Contains([]string{"false", "no", "off", "0"}, strings.ToLower(value))
 }
 
-// keyOf is a key and its group.
 type keyOf struct{ group, key string }
 
-// valueAt is a key's value, and its line from 1.
 type valueAt struct {
 	value string
 	line  int
 }
 
-// keyFile reads a GKeyFile: the last value of each key. What is no line of one is passed over; NetworkManager would take
-// over nothing of all its files then.
+// keyFile parses a GKeyFile and returns the last value of each key. It skips invalid lines.
+// NetworkManager would reject all its files because of one.
 func keyFile(data []byte) map[keyOf]valueAt {
 	values := map[keyOf]valueAt{}
 	group, number := "", 0

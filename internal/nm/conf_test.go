@@ -17,7 +17,7 @@ import (
 
 const ourSnippet = "/run/NetworkManager/conf.d/90-node-dns.conf"
 
-// confTests are files of a host, and what they say.
+// confTests are files of a host and the expected Conf.
 func confTests() []struct {
 	name     string
 	files    map[string]string
@@ -73,7 +73,7 @@ func confTests() []struct {
 			want: manager("c", main), decision: "rc-manager=c in " + main,
 		},
 		{
-			// It is the last word, and wins over our snippet, which comes before.
+			// This file is read last and overrides our snippet.
 			name: "an empty one", files: files(main, "[main]\nrc-manager=\n"), want: manager("", main), decision: "rc-manager= in " + main,
 		},
 		{name: "lists are added to with +=, and this is none", files: files(main, "[main]\ndns+=none\nrc-manager-=file\n")},
@@ -105,13 +105,13 @@ func confTests() []struct {
 	}
 }
 
-// TestReadConfLines: a setting is named with the line that counts, the last one.
+// TestReadConfLines: a setting has the number of the line that counts, which is the last one.
 func TestReadConfLines(t *testing.T) {
 	root := t.TempDir()
 	lay(t, root, map[string]string{mainConf: "[main]\ndns=default\n# dns=none\n\n[main]\r\ndns=none\nrc-manager=file"})
 	want := Conf{DNS: Setting{"none", mainConf, 6}, RcManager: Setting{"file", mainConf, 7}}
 	if got, err := ReadConf(root, ourSnippet); err != nil || got != want {
-		t.Errorf("%+v, %v, expected %+v", got, err, want)
+		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
 }
 
@@ -121,7 +121,7 @@ func TestReadConf(t *testing.T) {
 			root := t.TempDir()
 			lay(t, root, test.files)
 			got, err := ReadConf(root, ourSnippet)
-			got.DNS.Line, got.RcManager.Line = 0, 0 // see TestReadConfLines
+			got.DNS.Line, got.RcManager.Line = 0, 0 // TestReadConfLines covers them
 			if diff := cmp.Diff(test.want, got); diff != "" || err != nil {
 				t.Errorf("%v (-want +got):\n%s", err, diff)
 			}
@@ -145,7 +145,8 @@ func lay(t *testing.T, root string, files map[string]string) {
 	}
 }
 
-// TestReadConfIsRight asks the installed NetworkManager what it makes of the same files. It cannot be told of another /run.
+// TestReadConfIsRight compares the results with those of the installed NetworkManager, which always
+// reads the real /run.
 func TestReadConfIsRight(t *testing.T) {
 	lab.NeedPrograms(t, "NetworkManager")
 	for _, test := range confTests() {
@@ -166,7 +167,7 @@ func TestReadConfIsRight(t *testing.T) {
 			said := keyFile(out)
 			for key, want := range map[string]string{"dns": test.want.DNS.Value, "rc-manager": test.want.RcManager.Value} {
 				if got := said[keyOf{"main", key}].value; got != want {
-					t.Errorf("NetworkManager has %s=%q, we %q\n%s", key, got, want, out)
+					t.Errorf("NetworkManager has %s=%q, got %q\n%s", key, got, want, out)
 				}
 			}
 		})
@@ -180,11 +181,11 @@ func TestReadConfUnreadable(t *testing.T) {
 		t.Fatal(err)
 	}
 	if c, err := ReadConf(root, ourSnippet); err == nil || c != (Conf{}) {
-		t.Errorf("a directory of a snippet's name: %+v, %v", c, err)
+		t.Errorf("a directory with a snippet's name: got %+v, %v", c, err)
 	}
 }
 
-// FuzzKeyFile: whatever stands before, the last word is the last word.
+// FuzzKeyFile: a setting at the end wins, whatever comes before it.
 func FuzzKeyFile(f *testing.F) {
 	for _, test := range confTests() {
 		for _, text := range test.files {
@@ -198,7 +199,7 @@ func FuzzKeyFile(f *testing.F) {
 		}
 		for key, value := range values {
 			if strings.ContainsAny(key.group+key.key+value.value, "\n") {
-				t.Errorf("a line break in %q=%q", key, value.value)
+				t.Errorf("got a line break in %q=%q", key, value.value)
 			}
 		}
 	})

@@ -7,10 +7,10 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// patience is how long a test waits for what must happen.
+// patience is how long a test waits for an expected event.
 const patience = 30 * time.Second
 
-// newBus prepares a bus that is not running yet, and that the environment says is the system bus.
+// newBus prepares a bus that does not run yet, and sets it as the system bus in the environment.
 func newBus(t *testing.T) *lab.PrivateBus {
 	t.Helper()
 	b := lab.NewPrivateBus(t)
@@ -18,7 +18,7 @@ func newBus(t *testing.T) *lab.PrivateBus {
 	return b
 }
 
-// startBus starts a bus, and ends it with the test.
+// startBus starts a bus and stops it at the end of the test.
 func startBus(t *testing.T) *lab.PrivateBus {
 	t.Helper()
 	b := newBus(t)
@@ -26,7 +26,7 @@ func startBus(t *testing.T) *lab.PrivateBus {
 	return b
 }
 
-// startTestService starts a service in the test's process, and ends it with the test.
+// startTestService starts a service in the test's process and stops it at the end of the test.
 func startTestService(t *testing.T, h host) *service {
 	t.Helper()
 	s, err := startService(h)

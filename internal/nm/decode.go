@@ -11,20 +11,18 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// properties are an interface's properties, as GetAll returns them.
 type properties map[string]dbus.Variant
 
-// get returns the value of a property, or of a dictionary's key, when it is there
-// and is a T; else the zero T. What it reads are facts for the admin to see, which
-// an older or later NetworkManager may lack. The name may be one of
-// gonetworkmanager's, with the interface in front.
+// get returns the value of a property or dictionary key if it exists and is a T, else the zero T.
+// It is for facts shown to the admin, which older or newer versions of NetworkManager may lack.
+// name may be one of gonetworkmanager's, with the interface in front.
 func get[T any](p properties, name string) T {
 	value, _ := p[member(name)].Value().(T)
 	return value
 }
 
-// need is get for what decides: it says so when the type is another one. A missing
-// value is the zero T.
+// need is get for properties that affect decisions: another type is an error. A missing value is
+// the zero T.
 func need[T any](p properties, name string) (T, error) {
 	var zero T
 	variant, ok := p[member(name)]
@@ -40,7 +38,7 @@ func need[T any](p properties, name string) (T, error) {
 
 func member(name string) string { return name[strings.LastIndexByte(name, '.')+1:] }
 
-// decodeConfigs reads DnsManager's property Configuration, of type aa{sv}.
+// decodeConfigs decodes DnsManager's property Configuration, of type aa{sv}.
 func decodeConfigs(p properties) ([]DNSConfig, error) {
 	entries, err := need[[]map[string]dbus.Variant](p, gonm.DnsManagerPropertyConfiguration)
 	if err != nil {
@@ -60,8 +58,8 @@ func decodeConfigs(p properties) ([]DNSConfig, error) {
 	return configs, nil
 }
 
-// decodeConfig reads one entry. The global ones have neither "interface" nor "vpn"
-// (_get_global_config_variant), and name a domain that is not searched.
+// decodeConfig decodes one entry. A global one has neither "interface" nor "vpn"
+// (_get_global_config_variant), and names a domain that is not searched.
 func decodeConfig(entry properties) (DNSConfig, error) {
 	iface, err1 := need[string](entry, "interface")
 	servers, err2 := need[[]string](entry, "nameservers")
@@ -89,8 +87,7 @@ func decodeConfig(entry properties) (DNSConfig, error) {
 	return config, nil
 }
 
-// decodeAddresses reads AddressData and Gateway, which IP4Config and IP6Config
-// have alike.
+// decodeAddresses decodes AddressData and Gateway, which are the same in IP4Config and IP6Config.
 func decodeAddresses(p properties) (addresses []netip.Prefix, gateway netip.Addr) {
 	for _, data := range get[[]map[string]dbus.Variant](p, gonm.IP4ConfigPropertyAddressData) {
 		addr, err := netip.ParseAddr(get[string](data, "address"))
@@ -103,8 +100,8 @@ func decodeAddresses(p properties) (addresses []netip.Prefix, gateway netip.Addr
 	return addresses, gateway
 }
 
-// hasWildcard looks for "~." in a list of search domains, in which NetworkManager
-// writes it "~".
+// hasWildcard reports whether a list of search domains contains "~.", which NetworkManager writes
+// as "~".
 func hasWildcard(searches []string) bool {
 	return slices.ContainsFunc(searches, func(word string) bool {
 		domain, err := parseDomain(word)

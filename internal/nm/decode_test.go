@@ -18,7 +18,7 @@ func TestDecodeConfig(t *testing.T) {
 		c.Invalid = invalid
 		return c
 	}
-	globalRoute := global("10.6.0.1", "~corp.test") // as good as routing-only
+	globalRoute := global("10.6.0.1", "~corp.test") // the same as routing-only
 	tests := []struct {
 		name  string
 		entry properties
@@ -97,7 +97,7 @@ func TestAsError(t *testing.T) {
 	}
 }
 
-// FuzzDecodeConfig: what D-Bus brings is a value of the right kind, or refused.
+// FuzzDecodeConfig: data from D-Bus becomes a valid value or is refused.
 func FuzzDecodeConfig(f *testing.F) {
 	f.Add("10.0.0.2", "example.test", "eth0", int32(100))
 	f.Add("fe80::1", "~.", "eth0", int32(-1))

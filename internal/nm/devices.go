@@ -11,19 +11,19 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
-// A deviceState is a Device while it is asked for.
+// A deviceState is a Device while it is being read.
 type deviceState struct {
 	Device
 	path       dbus.ObjectPath
 	connection activeConnection
 	activated  bool // and managed
 	ip4, ip6   dbus.ObjectPath
-	// wildcard4 and wildcard6 say that the profile has the domain "~.".
+	// wildcard4 and wildcard6 report whether the profile has the domain "~.".
 	wildcard4, wildcard6 bool
-	static               []nameserver.Server // of the profile
+	static               []nameserver.Server // from the profile
 }
 
-// has reports whether a configuration is the device's.
+// has reports whether a configuration belongs to the device.
 func (d *deviceState) has(c DNSConfig) bool { return c.Interface == d.IPInterface && !c.Global }
 
 func (c *Client) readDevices(ctx context.Context, devices []*deviceState) error {
@@ -73,18 +73,17 @@ func (c *Client) readAddresses(ctx context.Context, devices []*deviceState) erro
 	return nil
 }
 
-// A target is one interface of one object.
 type target struct {
 	path  dbus.ObjectPath
 	iface string
 }
 
-// maxInFlight bounds the calls without an answer: the bus ends the connection's
-// 129th with LimitsExceeded (max_replies_per_connection, dbus-daemon 1.14).
+// maxInFlight bounds the unanswered calls: the bus rejects the connection's 129th with
+// LimitsExceeded (max_replies_per_connection, dbus-daemon 1.14).
 const maxInFlight = 64
 
-// askEach asks for all targets, 64 in a round trip. The properties of an object
-// that is none ("/"), or that is not there any more, are nil.
+// askEach queries all targets, 64 in one round trip. The properties of a missing object ("/", or
+// one that no longer exists) are nil.
 func (c *Client) askEach(ctx context.Context, targets []target) ([]properties, error) {
 	answers := make([]properties, 0, len(targets))
 	for chunk := range slices.Chunk(targets, maxInFlight) {

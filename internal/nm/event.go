@@ -1,11 +1,10 @@
-// Package nm is all that NetworkManager says: the Event it runs a dispatcher
-// script with, the Snapshot of what it knows now, over D-Bus, and the Watch for
-// the changes that it announces with no event.
+// Package nm reads NetworkManager's state: the Event of a dispatcher script, the Snapshot of its
+// present state over D-Bus, and a Watch for changes without an event.
 //
-// It is apart from netstate because NetworkManager and the kernel may differ,
-// and each is right about its own things: NetworkManager knows the nameservers
-// and the domains of an interface, the kernel which interface carries the
-// default route. It is the only package that speaks D-Bus to NetworkManager.
+// It is separate from netstate because NetworkManager and the kernel may differ, and each is right
+// about its own data. NetworkManager knows the nameservers and domains of an interface. The kernel
+// knows which interface has the default route. This is the only package that speaks D-Bus to
+// NetworkManager.
 package nm
 
 import (
@@ -16,41 +15,38 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
-// ErrArguments means that a program was not run as NetworkManager runs its
-// dispatcher scripts: with an interface and an action.
+// ErrArguments means that the program was not run as NetworkManager runs a dispatcher script, with
+// an interface and an action.
 var ErrArguments = errors.New("want 2 arguments, an interface and an action")
 
-// An Event is what a dispatcher script is told: its two arguments and its
-// environment (man NetworkManager-dispatcher). It is a hint that something may
-// have changed, not the state: with 1.42 and 1.52 the nameservers of a reapply,
-// and with 1.52 those of a changed lease, are the ones from before; the first
-// dhcp4-change of an activation has none at all; "dns-change" never has any.
+// An Event is the input of a dispatcher script: two arguments and the environment (man
+// NetworkManager-dispatcher). It is a hint that something may have changed, not the state. In 1.42
+// and 1.52 a reapply has the previous nameservers, and in 1.52 so does a changed lease. The first
+// dhcp4-change of an activation has no nameservers, and neither has any "dns-change".
 //
-// All texts come from outside and are bounded and printable. The zero Event is
-// no event.
+// All texts come from outside; they are bounded and printable. The zero Event is no event.
 type Event struct {
-	// Interface is the device's control interface, and IPInterface the one that
-	// has the addresses; they differ on modems. Without the variables of old
-	// versions both are the first argument. Both are "" for the actions that
-	// have no interface (argument "none" or "").
+	// Interface is the device's control interface, and IPInterface is the one with the addresses.
+	// They differ for modems. Old versions lack the variables, so both are the first argument. Both
+	// are "" for actions without an interface (argument "none" or "").
 	Interface, IPInterface string
 	// Action is the second argument, such as "up" or "dhcp4-change".
 	Action string
-	// ConnectionID is the profile's name as the admin chose it: any text.
+	// ConnectionID is the profile's name, any text that the admin chose.
 	ConnectionID, ConnectionUUID string
-	// Nameservers are those of the device, IPv4 before IPv6, at most 64. From
-	// 1.52 there can be nameservers over TLS among them.
+	// Nameservers are the device's, IPv4 before IPv6, at most 64. From 1.52 on they may include
+	// nameservers over TLS.
 	Nameservers []nameserver.Server
-	// Domains are the device's domains without a final dot. NetworkManager leaves
-	// the search list out of the variable: this is the DHCP domain at most.
+	// Domains are the device's domains without a final dot. NetworkManager does not put the search
+	// list into the variable, so at most this is the DHCP domain.
 	Domains []string
-	// VPN is what a VPN brought, for vpn-up and vpn-down; its nameservers are
-	// never the device's. The zero VPN is none.
+	// VPN is the data of a VPN, for vpn-up and vpn-down. Its nameservers are never the device's. It
+	// is zero without a VPN.
 	VPN VPN
-	// Invalid are the words refused as nameservers, and InvalidDomains those
-	// refused as domains: cut to 64 bytes and quoted, at most 64 each.
+	// Invalid are the words refused as nameservers, and InvalidDomains those refused as domains.
+	// Each is cut to 64 bytes and quoted. Each list has at most 64.
 	Invalid, InvalidDomains []string
-	// Truncated means that a bound cut something off.
+	// Truncated reports whether a limit cut something off.
 	Truncated bool
 }
 
@@ -62,10 +58,9 @@ type VPN struct {
 	Domains     []string
 }
 
-// ParseEvent reads the arguments after the program's name, and the environment
-// as os.Environ returns it. Variables that are missing, empty or wrong are no
-// error: whatever a DHCP server put into them comes out as a valid value or in
-// Invalid. The only error is ErrArguments.
+// ParseEvent parses the arguments after the program's name, and the environment as os.Environ
+// returns it. Missing, empty or invalid variables are not errors: whatever a DHCP server put into
+// them becomes a valid value or part of Invalid. The only error is ErrArguments.
 func ParseEvent(argv, environ []string) (Event, error) {
 	if len(argv) != 2 {
 		return Event{}, fmt.Errorf("parsing dispatcher event: %w, got %d", ErrArguments, len(argv))
@@ -90,7 +85,7 @@ func (e *Event) readLists(env map[string]string) {
 	device.addDomains(words(env["IP4_DOMAINS"]))
 	device.addDomains(words(env["IP6_DOMAINS"]))
 
-	// The VPN's lists have bounds of their own, and share the refused words.
+	// The VPN's lists have their own limits, but share the lists of refused words.
 	vpn := lists{zone: e.VPN.IPInterface, invalid: device.invalid, invalidDomains: device.invalidDomains}
 	vpn.addServers(words(env["VPN_IP4_NAMESERVERS"]))
 	vpn.addServers(words(env["VPN_IP6_NAMESERVERS"]))
@@ -103,10 +98,10 @@ func (e *Event) readLists(env map[string]string) {
 	e.Truncated = device.truncated || vpn.truncated
 }
 
-// Matters reports whether the host's DNS configuration can differ after the
-// event. A pre-up or pre-down comes before the change, and NetworkManager waits for
-// its scripts; device-add and device-delete (1.46) ask a script to make a device;
-// what an action of a later version changes is seen over D-Bus.
+// Matters reports whether the event can change the host's DNS configuration. A pre-up or pre-down
+// comes before the change, and NetworkManager waits for its scripts. device-add and device-delete
+// (1.46) ask a script to create a device. Changes by the actions of later versions are seen over
+// D-Bus.
 func (e Event) Matters() bool {
 	switch e.Action {
 	case "up", "down", "reapply", "dhcp4-change", "dhcp6-change", "dns-change",
@@ -116,8 +111,8 @@ func (e Event) Matters() bool {
 	return false
 }
 
-// variables picks the variables that ParseEvent reads. Of a name that stands
-// twice the first counts, as with os.Getenv.
+// variables returns the variables that ParseEvent reads. If a name occurs twice, the first one
+// counts, as with os.Getenv.
 func variables(environ []string) map[string]string {
 	env := make(map[string]string, 16)
 	for _, pair := range environ {
@@ -139,8 +134,8 @@ func isRead(name string) bool {
 	return false
 }
 
-// argument is an interface's name; "none" stands for no interface in the event
-// "hostname", where the manual promises "".
+// argument returns an interface's name. The event "hostname" has "none" for no interface, although
+// the manual says "".
 func argument(name string) string {
 	if name == "none" {
 		return ""

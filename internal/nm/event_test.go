@@ -16,9 +16,9 @@ import (
 	"github.com/node-dns/node-dns/internal/test/golden"
 )
 
-// TestRecordedEvents parses what two versions of NetworkManager ran a script with,
-// in order: a first activation, DHCP renewals, a carrier flap, reapply, down and up,
-// a static profile, a DNS reload, a restart, and devices that go and come.
+// TestRecordedEvents parses the recorded script inputs of two versions of NetworkManager, in order:
+// a first activation, DHCP renewals, a carrier flap, reapply, down and up, a static profile, a DNS
+// reload, a restart, and removed and added devices.
 func TestRecordedEvents(t *testing.T) {
 	for _, version := range []string{"nm-1.42.4", "nm-1.52.1"} {
 		t.Run(version, func(t *testing.T) {
@@ -60,8 +60,7 @@ func readRecord(t *testing.T, file string) (argv, environ []string) {
 	return argv, lines[1:]
 }
 
-// describe writes an event on one line, without what is empty, and without the
-// profile's UUID.
+// describe formats an event on one line, without empty fields and without the profile's UUID.
 func describe(e Event) string {
 	line := fmt.Sprintf("%q %s", e.Interface, e.Action)
 	add := func(name, value string) {
@@ -170,8 +169,8 @@ func TestParseEvent(t *testing.T) {
 	}
 }
 
-// TestHostileWords: what a DHCP server can put into an environment is a value of
-// the right kind, or refused as a whole.
+// TestHostileWords: any word that a DHCP server can put into the environment becomes a valid value
+// or is refused as a whole.
 func TestHostileWords(t *testing.T) {
 	tests := []struct {
 		name, word, want string
@@ -240,7 +239,7 @@ func TestEventBounds(t *testing.T) {
 	for i := range 100 {
 		many = append(many, fmt.Sprintf("10.0.1.%d", i))
 	}
-	// The bound goes through "10.0.0.53", of which "10.0.0.5" is left.
+	// The limit cuts through "10.0.0.53", which leaves the valid address "10.0.0.5".
 	long := strings.Repeat("x ", (maxValue-8)/2) + "10.0.0.53"
 	tests := []struct {
 		name, value             string
@@ -261,13 +260,13 @@ func TestEventBounds(t *testing.T) {
 				t.Fatal(err)
 			}
 			if len(e.Nameservers) != tt.nameservers || len(e.Invalid) != tt.invalid || e.Truncated != tt.truncated {
-				t.Errorf("%d nameservers, %d refused, truncated %t", len(e.Nameservers), len(e.Invalid), e.Truncated)
+				t.Errorf("got %d nameservers, %d refused, truncated %t", len(e.Nameservers), len(e.Invalid), e.Truncated)
 			}
 			if tt.wantsFirstOK && e.Nameservers[0].String() != many[0] {
 				t.Errorf("first nameserver %v", e.Nameservers[0])
 			}
 			if len(e.VPN.Nameservers) != 1 {
-				t.Errorf("the device's list took the VPN's place: %v", e.VPN)
+				t.Errorf("the device's list used up the VPN's limit: %v", e.VPN)
 			}
 		})
 	}
@@ -306,7 +305,7 @@ func TestMatters(t *testing.T) {
 	}
 }
 
-// FuzzParseEvent: everything in an Event is what its type promises.
+// FuzzParseEvent: every field of an Event is valid for its type.
 func FuzzParseEvent(f *testing.F) {
 	f.Add("eth0", "up", "10.0.0.2 10.0.0.3", "fd77::53", "example.test", "corp")
 	f.Add("none", "hostname", "", "", "", "")
@@ -336,19 +335,19 @@ func FuzzParseEvent(f *testing.F) {
 		}
 		for _, word := range append(e.Invalid, e.InvalidDomains...) {
 			if len(word) > 2+10*maxRefused || strings.ContainsFunc(word, func(r rune) bool { return r < ' ' || r > '~' }) {
-				t.Errorf("refused word %s", word)
+				t.Errorf("invalid refused word %s", word)
 			}
 		}
 		for _, name := range []string{e.Interface, e.IPInterface, e.Action, e.ConnectionID, e.VPN.IPInterface} {
 			if strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) && r != unicode.ReplacementChar }) {
-				t.Errorf("name %q", name)
+				t.Errorf("invalid name %q", name)
 			}
 		}
 		for _, list := range []int{
 			len(e.Nameservers), len(e.VPN.Nameservers), len(e.Domains), len(e.Invalid), len(e.InvalidDomains),
 		} {
 			if list > maxList {
-				t.Errorf("list of %d", list)
+				t.Errorf("got a list of %d", list)
 			}
 		}
 	})

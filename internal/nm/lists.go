@@ -11,7 +11,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
-// Bounds on what comes from outside.
+// Limits for data from outside.
 const (
 	maxValue   = 64 << 10 // bytes of one variable
 	maxList    = 64       // nameservers, domains and refused words of one list
@@ -23,17 +23,17 @@ const (
 type Domain struct {
 	// Name is the root for the wildcard "~.".
 	Name dnsname.Name
-	// RoutingOnly means that the name says which queries go to the interface's
-	// nameservers, and is not for the search list (man nm-settings, dns-search).
+	// RoutingOnly means that the name selects queries for the interface's nameservers but is not
+	// part of the search list (man nm-settings, dns-search).
 	RoutingOnly bool
 }
 
 // isWildcard reports whether the domain is "~.".
 func (d Domain) isWildcard() bool { return d.RoutingOnly && d.Name.IsRoot() }
 
-// lists collects words into values and refused words, up to their bounds.
+// lists splits words into values and refused words, up to the limits.
 type lists struct {
-	zone                    string // the interface that link-local addresses belong to, or ""
+	zone                    string // zone of link-local addresses, or ""
 	servers                 []nameserver.Server
 	domains                 []Domain
 	invalid, invalidDomains []string
@@ -70,9 +70,9 @@ func (l *lists) addDomains(words []string, cut bool) {
 	}
 }
 
-// parseServer reads a nameserver, and gives a link-local IPv6 address the zone
-// without which it cannot be reached: NetworkManager adds it in resolv.conf
-// (merge_one_l3cd), but neither in the environment nor on D-Bus.
+// parseServer parses a nameserver and adds the zone to a link-local IPv6 address, which is
+// unreachable without it. NetworkManager adds the zone in resolv.conf (merge_one_l3cd), but not in
+// the environment or on D-Bus.
 func parseServer(word, zone string) (nameserver.Server, error) {
 	server, err := nameserver.Parse(word)
 	if err != nil {
@@ -86,13 +86,12 @@ func parseServer(word, zone string) (nameserver.Server, error) {
 		return nameserver.Server{}, nameserver.ErrZone
 	}
 	server.Addr = netip.AddrPortFrom(addr.WithZone(zone), server.Addr.Port())
-	// Parsed once more: an interface may have a name that no file can hold.
+	// Parse again: an interface may have a name that no file can hold.
 	return nameserver.Parse(server.String())
 }
 
-// parseDomain reads a domain as NetworkManager's dns-search has it: "~" in front
-// makes it routing-only, and the wildcard is "~." or, as NetworkManager itself
-// writes it, "~".
+// parseDomain parses a domain as in NetworkManager's dns-search: a leading "~" makes it
+// routing-only. The wildcard is "~." or, as NetworkManager itself writes it, "~".
 func parseDomain(word string) (Domain, error) {
 	text, routing := strings.CutPrefix(word, "~")
 	if routing && text == "" {
@@ -102,8 +101,8 @@ func parseDomain(word string) (Domain, error) {
 	return Domain{Name: name, RoutingOnly: routing}, err
 }
 
-// searchNames are the domains that may stand in a search list; the root may not,
-// because glibc gains nothing from it.
+// searchNames returns the domains for a search list. The root is left out, because glibc does not
+// use it.
 func searchNames(domains []Domain) []string {
 	var names []string
 	for _, d := range domains {
@@ -114,11 +113,10 @@ func searchNames(domains []Domain) []string {
 	return names
 }
 
-// words splits a variable at blanks, which is how nm-dispatcher joins its lists.
-// Other white space stays in the word and makes it invalid: no NetworkManager
-// wrote it as a separator. cut means that the value was too long; the word that
-// the bound cuts through is dropped, because a part of an address can be an
-// address.
+// words splits a variable at blanks, with which nm-dispatcher joins its lists. Other white space
+// stays in the word and makes it invalid, because NetworkManager never uses it as a separator. cut
+// reports whether the value was too long. A word that the limit cuts is dropped, because a part of
+// an address can be a valid address.
 func words(value string) (list []string, cut bool) {
 	if len(value) > maxValue {
 		value, cut = value[:maxValue+1], true
@@ -132,7 +130,7 @@ func words(value string) (list []string, cut bool) {
 	return list, cut
 }
 
-// quoted makes a refused word fit for a log line and a file.
+// quoted makes a refused word safe for logs and files.
 func quoted(word string) string {
 	if len(word) > maxRefused {
 		word = word[:maxRefused]
@@ -140,8 +138,8 @@ func quoted(word string) string {
 	return strconv.QuoteToASCII(word)
 }
 
-// printable makes a free text fit for a log line and a file: what does not print
-// becomes U+FFFD, and what is too long is cut.
+// printable makes a free text safe for logs and files: it replaces unprintable characters by U+FFFD
+// and cuts the text at limit.
 func printable(text string, limit int) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {

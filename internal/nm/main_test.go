@@ -9,8 +9,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// TestMain also is the process that TestStoppedNetworkManager stops: a signal stops
-// a whole process, and the test must go on.
+// TestMain is also the process that TestStoppedNetworkManager stops: a signal stops a whole
+// process, but the test must continue.
 func TestMain(m *testing.M) {
 	if os.Getenv("NM_TEST_SERVICE") != "" {
 		service, err := startService(simpleHost())

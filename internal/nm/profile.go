@@ -13,8 +13,8 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
-// askProfiles starts asking for the profiles in force of the devices that have nameservers. What they return is to be given to
-// answerProfiles: no round trip is waited for in between.
+// askProfiles starts reading the active profiles of the devices that have nameservers. Its result
+// is for answerProfiles. It does not wait for a round trip.
 func (c *Client) askProfiles(ctx context.Context, s *Snapshot, devices []*deviceState) []*dbus.Call {
 	calls := make([]*dbus.Call, len(devices))
 	for i, d := range devices {
@@ -26,8 +26,8 @@ func (c *Client) askProfiles(ctx context.Context, s *Snapshot, devices []*device
 	return calls
 }
 
-// answerProfiles learns which nameservers the profiles set. Of a device that is gone, or whose profile is not for us (its
-// permissions name users), nothing is known.
+// answerProfiles reads which nameservers the profiles set. It skips devices that no longer exist
+// and profiles that we may not read, because their permissions name users.
 func (c *Client) answerProfiles(ctx context.Context, calls []*dbus.Call, devices []*deviceState) error {
 	for i, call := range calls {
 		if call == nil {
@@ -48,8 +48,8 @@ func (c *Client) answerProfiles(ctx context.Context, calls []*dbus.Call, devices
 	return nil
 }
 
-// staticServers are the nameservers of a profile: dns-data, which has texts (1.42), else dns, which has addresses in the
-// order of their bytes on the wire.
+// staticServers returns a profile's nameservers: from dns-data, which has texts (1.42), else from
+// dns, which has addresses in wire byte order.
 func staticServers(settings map[string]map[string]dbus.Variant, iface string) []nameserver.Server {
 	l := lists{zone: iface}
 	for _, family := range []string{"ipv4", "ipv6"} {
@@ -69,8 +69,8 @@ func staticServers(settings map[string]map[string]dbus.Variant, iface string) []
 	return l.servers
 }
 
-// setStatic says which nameservers of a configuration its profile sets, and has them first. NetworkManager (1.42.4) has them
-// there already.
+// setStatic records which nameservers of a configuration its profile sets, and moves them to the
+// front. NetworkManager (1.42.4) already lists them first.
 func (c *DNSConfig) setStatic(servers []nameserver.Server) {
 	var static, automatic []nameserver.Server
 	for _, server := range c.Nameservers {
@@ -83,13 +83,15 @@ func (c *DNSConfig) setStatic(servers []nameserver.Server) {
 	c.Static, c.Nameservers = static, append(slices.Clone(static), automatic...)
 }
 
-// Mixed are the default upstream nameservers of an interface of which some were set by hand and some came from the network.
+// Mixed are the default upstreams of an interface if some are static and some come from the
+// network.
 type Mixed struct {
 	Interface, Connection string
 	Static, Automatic     []nameserver.Server // at least one of each
 }
 
-// Mixed are those of Upstreams, in their order.
+// Mixed returns the Mixed of those interfaces whose servers Upstreams returns as defaults, in the
+// same order.
 func (s Snapshot) Mixed(defaultInterfaces []string) []Mixed {
 	var all []Mixed
 	configs := named(s.Configs)

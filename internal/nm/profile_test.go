@@ -22,8 +22,9 @@ func static(iface string, priority int, byHand, all string) DNSConfig {
 	return c
 }
 
-// TestStaticFirst: what an admin sets in a connection is asked before what DHCP and router advertisements add to it, and the
-// mixture is told; dns-priority and the order of interfaces stay what they are.
+// TestStaticFirst: an admin's servers of a connection come before those of DHCP and router
+// advertisements, and the mixture is reported. dns-priority and the order of interfaces do not
+// change.
 func TestStaticFirst(t *testing.T) {
 	tests := []struct {
 		name     string

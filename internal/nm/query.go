@@ -10,11 +10,11 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 )
 
-// Snapshot asks for all that a Snapshot holds, in four round trips however many
-// interfaces there are. Each ends with ctx.
+// Snapshot reads NetworkManager's state in four round trips, whatever the number of interfaces.
+// Each ends with ctx.
 //
-// Errors match ErrNotRunning, ErrNoBus, ErrAnswer or ctx.Err(). Beside an error the
-// Snapshot is the zero one: half of the nameservers would look like all.
+// Errors match ErrNotRunning, ErrNoBus, ErrAnswer or ctx.Err(). With an error the Snapshot is zero,
+// because a part of the nameservers would look like all of them.
 func (c *Client) Snapshot(ctx context.Context) (Snapshot, error) {
 	s, err := c.snapshot(ctx)
 	if err != nil {
@@ -49,7 +49,7 @@ func (c *Client) snapshot(ctx context.Context) (Snapshot, error) {
 	return s, nil
 }
 
-// addDevices fills Devices and Primary, and what the configurations lack.
+// addDevices fills Devices and Primary, and completes the configurations.
 func (c *Client) addDevices(ctx context.Context, s *Snapshot, manager properties) error {
 	active, err := c.activeConnections(ctx, manager)
 	if err != nil {
@@ -92,7 +92,7 @@ func (c *Client) addDevices(ctx context.Context, s *Snapshot, manager properties
 	return nil
 }
 
-// complete adds what DnsManager does not say to the configurations of a device.
+// complete adds the data that DnsManager lacks to a device's configurations.
 func (s *Snapshot) complete(d *deviceState) {
 	for i := range s.Configs {
 		config := &s.Configs[i]
@@ -114,7 +114,7 @@ func (s *Snapshot) complete(d *deviceState) {
 type activeConnection struct {
 	path     dbus.ObjectPath
 	id, uuid string
-	vpn      bool // its devices are those beneath the tunnel
+	vpn      bool // its devices are those below the tunnel
 	devices  []dbus.ObjectPath
 }
 

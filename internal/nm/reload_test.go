@@ -9,11 +9,11 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// manager is NetworkManager's own object: it notes the flags of each Reload, and answers as it is told.
+// manager is NetworkManager's own object. It records the flags of each Reload and returns answer.
 type manager struct {
 	flags  chan uint32
 	answer *dbus.Error
-	hang   chan struct{} // closed when it may answer; nil: at once
+	hang   chan struct{} // delays the answer until it is closed; nil does not
 }
 
 func (m manager) Reload(flags uint32) *dbus.Error {
@@ -57,7 +57,7 @@ func TestReload(t *testing.T) {
 				t.Errorf("%v, want %v", err, test.want)
 			}
 			if flags := <-test.manager.flags; flags != 1 {
-				t.Errorf("flags %#x, want NM_MANAGER_RELOAD_FLAG_CONF alone", flags)
+				t.Errorf("got flags %#x, want only NM_MANAGER_RELOAD_FLAG_CONF", flags)
 			}
 			if test.ctx != nil {
 				ctx = test.ctx(t)
@@ -66,7 +66,7 @@ func TestReload(t *testing.T) {
 				t.Errorf("%v, want %v", err, test.want)
 			}
 			if flags := <-test.manager.flags; flags != 2 {
-				t.Errorf("flags %#x, want NM_MANAGER_RELOAD_FLAG_DNS_RC alone", flags)
+				t.Errorf("got flags %#x, want only NM_MANAGER_RELOAD_FLAG_DNS_RC", flags)
 			}
 		})
 	}

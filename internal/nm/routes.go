@@ -6,7 +6,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 )
 
-// claims says which interface has a domain, and how strongly.
+// claims says which interfaces claim a domain, and with which priority.
 type claims map[dnsname.Name][]claim
 
 type claim struct {
@@ -14,8 +14,7 @@ type claim struct {
 	priority int
 }
 
-// better reports whether an interface other than iface claims the domain with a
-// better priority than this one.
+// better reports whether an interface other than iface claims the domain with a better priority.
 func (c claims) better(domain dnsname.Name, iface string, priority int) bool {
 	for _, other := range c[domain] {
 		if other.iface != iface && other.priority < priority {
@@ -25,8 +24,8 @@ func (c claims) better(domain dnsname.Name, iface string, priority int) bool {
 	return false
 }
 
-// shadowed reports whether another interface claims a domain above this one with
-// a better and negative priority.
+// shadowed reports whether another interface claims a parent domain with a better and negative
+// priority.
 func (c claims) shadowed(domain dnsname.Name, iface string, priority int) bool {
 	for above := domain.Parent(); !above.IsZero(); above = above.Parent() {
 		if c.better(above, iface, min(priority, 0)) {
@@ -52,7 +51,7 @@ func claimsOf(configs []DNSConfig, gives []bool) claims {
 	return all
 }
 
-// domainRoutes makes the routes, in the order in which their domains come first.
+// domainRoutes returns the routes, in the order in which their domains first occur.
 func domainRoutes(configs []DNSConfig, gives []bool) []Route {
 	all := claimsOf(configs, gives)
 	table := routeTable{at: map[dnsname.Name]int{}}
@@ -74,10 +73,9 @@ func domainRoutes(configs []DNSConfig, gives []bool) []Route {
 	return table.routes
 }
 
-// routeTable has one route for each domain.
 type routeTable struct {
 	routes []Route
-	at     map[dnsname.Name]int // where the domain's route is
+	at     map[dnsname.Name]int // index of the domain's route
 }
 
 func (t *routeTable) add(domain dnsname.Name, c DNSConfig) {
@@ -90,8 +88,7 @@ func (t *routeTable) add(domain dnsname.Name, c DNSConfig) {
 	t.routes[i].add(c, c.Nameservers)
 }
 
-// covers reports whether another interface's route is for the domain, or for one
-// above it.
+// covers reports whether another interface has a route for the domain or a parent of it.
 func (t *routeTable) covers(domain dnsname.Name, iface string) bool {
 	for above := domain; !above.IsZero(); above = above.Parent() {
 		if i, ok := t.at[above]; ok && t.routes[i].Interface != iface {

@@ -9,18 +9,18 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// A host is what a service answers: for each path and interface its properties. Those of the interface profile are what
-// GetAppliedConnection says of a device: its settings, each with its properties.
+// A host maps paths and interfaces to the properties that a service returns. The interface profile
+// holds a device's answer to GetAppliedConnection: its settings, each with its properties.
 type host map[dbus.ObjectPath]map[string]properties
 
 const profile = "profile"
 
-// setProfile gives a device a profile; pairs are those of its ipv4 and ipv6 settings.
+// setProfile gives a device a profile with these ipv4 and ipv6 settings.
 func (h host) setProfile(path dbus.ObjectPath, ipv4, ipv6 properties) {
 	h[path][profile] = properties{"ipv4": dbus.MakeVariant(entry(ipv4)), "ipv6": dbus.MakeVariant(entry(ipv6))}
 }
 
-// set replaces one property, which is named as gonetworkmanager does.
+// set replaces one property, by its name in gonetworkmanager.
 func (h host) set(path dbus.ObjectPath, iface, property string, value any) {
 	h[path][iface][member(property)] = dbus.MakeVariant(value)
 }
@@ -37,7 +37,7 @@ type entry = map[string]dbus.Variant
 
 const base dbus.ObjectPath = gonm.NetworkManagerObjectPath
 
-// simpleHost is a dual-stack interface, as NetworkManager 1.42.4 shows one.
+// simpleHost is a dual-stack interface as NetworkManager 1.42.4 shows it.
 func simpleHost() host {
 	return host{
 		gonm.DnsManagerObjectPath: {gonm.DnsManagerInterface: propertiesOf(
@@ -89,12 +89,12 @@ func deviceProperties(iface string, ip4, ip6 dbus.ObjectPath) properties {
 	)
 }
 
-// A service owns NetworkManager's name on the bus of the environment, and answers
-// GetAll. Its maker may set onGetAll, which is called before each answer.
+// A service owns NetworkManager's name on the bus in the environment, and answers GetAll. A test
+// may set onGetAll, which the service calls before each answer.
 type service struct {
 	conn *dbus.Conn
 
-	// mu guards what follows.
+	// mu guards the fields below.
 	mu       sync.Mutex
 	host     host
 	onGetAll func(path dbus.ObjectPath)
@@ -121,7 +121,7 @@ func startService(h host) (*service, error) {
 	return s, nil
 }
 
-// stop leaves the bus, and with it the name.
+// stop leaves the bus and so gives up the name.
 func (s *service) stop() { s.conn.Close() }
 
 func (s *service) setOnGetAll(f func(path dbus.ObjectPath)) {
@@ -130,7 +130,6 @@ func (s *service) setOnGetAll(f func(path dbus.ObjectPath)) {
 	s.onGetAll = f
 }
 
-// changed announces a change of DnsManager's configuration.
 func (s *service) changed() error { return emitChanged(s.conn) }
 
 func emitChanged(conn *dbus.Conn) error {
@@ -144,7 +143,7 @@ type object struct {
 	path    dbus.ObjectPath
 }
 
-// GetAppliedConnection is a device's.
+// GetAppliedConnection returns the settings of a device.
 func (o object) GetAppliedConnection(uint32) (map[string]entry, uint64, *dbus.Error) {
 	o.service.mu.Lock()
 	defer o.service.mu.Unlock()

@@ -7,18 +7,17 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
-// A Route says which nameservers know a domain.
+// A Route names the nameservers for a domain.
 type Route struct {
-	Domain  dnsname.Name // the root: all names that no other route has
+	Domain  dnsname.Name // the root means all names without another route
 	Servers []nameserver.Server
-	// Interface is the one that the first of Servers belongs to; "" for a global
-	// configuration.
+	// Interface is the one of the first server in Servers, or "" for a global configuration.
 	Interface string
-	// Sources name the configurations that Servers are from, each once.
+	// Sources name the configurations of Servers, without duplicates.
 	Sources []string
 }
 
-// add takes the configuration's servers over, those that the route does not have.
+// add adds the servers of configuration c that the route does not have yet.
 func (r *Route) add(c DNSConfig, servers []nameserver.Server) {
 	before := len(r.Servers)
 	if r.Servers = appendNew(r.Servers, servers); len(r.Servers) > before && !slices.Contains(r.Sources, c.Source()) {
@@ -26,7 +25,7 @@ func (r *Route) add(c DNSConfig, servers []nameserver.Server) {
 	}
 }
 
-// Source names the configuration for people: "eth0 (System eth0)".
+// Source returns the name of the configuration for people: "eth0 (System eth0)".
 func (c DNSConfig) Source() string {
 	switch {
 	case c.Global:
@@ -37,32 +36,31 @@ func (c DNSConfig) Source() string {
 	return c.Interface + " (" + c.Connection + ")"
 }
 
-// Upstreams splits the configurations into the route for the root, which has the
-// default upstream nameservers, and the domain routes, one for each domain. defaultInterfaces are the interfaces
-// that carry the kernel's preferred default routes.
+// Upstreams splits the configurations into the route for the root, with the default upstream
+// nameservers, and one route for each other domain. defaultInterfaces are the interfaces with the
+// kernel's preferred default routes.
 //
-// The rules are those that NetworkManager follows with a resolver that can split
-// (man nm-settings, dns-priority and dns-search; _mgr_configs_data_construct in
-// nm-dns-manager.c), whatever its dns= setting is, because node-dns is one:
+// The rules are those that NetworkManager applies for a resolver that supports split DNS (man
+// nm-settings, dns-priority and dns-search; _mgr_configs_data_construct in nm-dns-manager.c). They
+// apply with any dns= setting, because node-dns supports split DNS:
 //
-//   - A configuration gives defaults when its interface carries a default route,
-//     when it has the wildcard domain "~.", or when it is the global one for all
-//     names. So does one that has a negative priority and no domain, since there
-//     is nothing else that it could mean. If there is none of these, those that
-//     are not a VPN's and have no routing-only domains give them, else those that
-//     are not a VPN's, else all: where any nameserver is known, there are defaults.
-//   - Of those, if the best priority is negative, only the ones that have it count.
-//   - Every other configuration gives a route for each of its domains. Those that
-//     give defaults make routes of their routing-only domains, and of a search
-//     domain only where it lies within another interface's route.
-//   - Of two interfaces with the same domain the better priority has it; with
-//     equal priorities both do. A domain beneath one of another interface with a
-//     better, negative priority is dropped. What gives defaults has the root.
-//   - Where there is a global configuration, the connections' do not count.
+//   - A configuration gives defaults if its interface has a default route, if it has the wildcard
+//     domain "~.", or if it is the global one for all names. So does one with a negative priority
+//     and no domain, which can mean nothing else. If there is none of these, the configurations
+//     give defaults that are not a VPN's and have no routing-only domains. Otherwise it is those
+//     that are not a VPN's, or else all. So there are defaults whenever a nameserver is known.
+//   - If the best priority among them is negative, only those with that priority count.
+//   - Every other configuration gives a route for each of its domains. Those that give defaults
+//     get routes for their routing-only domains, and for a search domain only if it lies within
+//     another interface's route.
+//   - If two interfaces have the same domain, the better priority wins. With equal priorities both
+//     count. A domain below one of another interface with a better, negative priority is dropped.
+//     Configurations that give defaults have the root.
+//   - If there is a global configuration, the connections' ones do not count.
 //
-// IPv4 and IPv6 configurations of one interface stand for each other: both count. What the
-// connection's profile sets comes before what the network offers, over both: ipv6.dns before
-// the nameservers of DHCPv4.
+// Both the IPv4 and the IPv6 configuration of an interface count. The servers of a connection's
+// profile come before those of the network, across both families: ipv6.dns before the nameservers
+// of DHCPv4.
 func (s Snapshot) Upstreams(defaultInterfaces []string) (defaults Route, routes []Route) {
 	defaults.Domain = dnsname.Root()
 	configs := named(s.Configs)
@@ -81,14 +79,13 @@ func (s Snapshot) Upstreams(defaultInterfaces []string) (defaults Route, routes 
 	return defaults, domainRoutes(configs, gives)
 }
 
-// named are the configurations in force that name a server.
+// named returns the effective configurations that name a server.
 func named(configs []DNSConfig) []DNSConfig {
 	return slices.DeleteFunc(inForce(configs), func(c DNSConfig) bool { return len(c.Nameservers) == 0 })
 }
 
-// inForce drops the connections' configurations where there is a global one, which
-// overrides them (man NetworkManager.conf, "global-dns-domain"). 1.42.4 lists them
-// behind it all the same.
+// inForce drops the connections' configurations if there is a global one, which overrides them (man
+// NetworkManager.conf, "global-dns-domain"). 1.42.4 still lists them after it.
 func inForce(configs []DNSConfig) []DNSConfig {
 	global := slices.ContainsFunc(configs, func(c DNSConfig) bool { return c.Global && len(c.Nameservers) > 0 })
 	var list []DNSConfig
@@ -100,7 +97,7 @@ func inForce(configs []DNSConfig) []DNSConfig {
 	return list
 }
 
-// givers says for each configuration whether it gives defaults.
+// givers reports for each configuration whether its servers are default upstreams.
 func givers(configs []DNSConfig, defaultInterfaces []string) []bool {
 	gives := which(configs, func(c DNSConfig) bool {
 		return slices.Contains(defaultInterfaces, c.Interface) || c.wildcard() || c.exclusive()
@@ -136,7 +133,7 @@ func which(configs []DNSConfig, is func(DNSConfig) bool) []bool {
 
 func isRoutingOnly(d Domain) bool { return d.RoutingOnly }
 
-// wildcard reports whether c is for all names by its own word.
+// wildcard reports whether c is explicitly for all names.
 func (c DNSConfig) wildcard() bool {
 	if c.Global && len(c.Domains) == 0 {
 		return true
@@ -144,8 +141,8 @@ func (c DNSConfig) wildcard() bool {
 	return slices.ContainsFunc(c.Domains, Domain.isWildcard)
 }
 
-// exclusive reports whether c is meant to be the only one. A nameserver set on lo
-// is a local resolver, maybe node-dns, which is no upstream of itself.
+// exclusive reports whether c is meant to be the only one. A nameserver set on lo is a local
+// resolver, maybe node-dns, which is not its own upstream.
 func (c DNSConfig) exclusive() bool {
 	return c.Priority < 0 && len(c.Domains) == 0 && c.Interface != "lo"
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
-// config builds a DNSConfig from NetworkManager's own texts.
+// config builds a DNSConfig from texts in NetworkManager's syntax.
 func config(iface string, priority int, servers, domains string) DNSConfig {
 	l := lists{zone: iface}
 	l.addServers(words(servers))
@@ -152,7 +152,7 @@ func TestUpstreams(t *testing.T) {
 		onRoute:  "eth0",
 		defaults: "10.9.0.1",
 	}, {
-		// An admin who points the host at a local resolver sets it on lo.
+		// An admin sets a local resolver for the host on lo.
 		name: "negative priority on lo is a local resolver",
 		configs: []DNSConfig{
 			config("lo", -10, "127.0.0.1", ""),
@@ -299,7 +299,8 @@ func TestUpstreams(t *testing.T) {
 	}
 }
 
-// TestSources: a route is from the connection that named its servers, not from the one with the default route.
+// TestSources: a route's source is the connection that named its servers, not the one with the
+// default route.
 func TestSources(t *testing.T) {
 	named := func(c DNSConfig, connection string) DNSConfig {
 		c.Connection = connection
@@ -350,7 +351,7 @@ func TestSources(t *testing.T) {
 				got = append(got, r.Domain.Relative()+"="+strings.Join(r.Sources, " "))
 			}
 			if d, r := strings.Join(defaults.Sources, " "), strings.Join(got, "; "); d != tt.defaults || r != tt.routes {
-				t.Errorf("defaults from %q, want %q; routes %q, want %q", d, tt.defaults, r, tt.routes)
+				t.Errorf("got defaults from %q, want %q; got routes %q, want %q", d, tt.defaults, r, tt.routes)
 			}
 		})
 	}
@@ -396,8 +397,8 @@ func TestSearchList(t *testing.T) {
 	}
 }
 
-// FuzzUpstreams builds configurations from a seed, so that names and priorities
-// collide often.
+// FuzzUpstreams builds configurations from a seed, with frequent collisions of names and
+// priorities.
 func FuzzUpstreams(f *testing.F) {
 	f.Add(uint64(1), uint8(3))
 	f.Add(uint64(20), uint8(9))
@@ -411,12 +412,12 @@ func FuzzUpstreams(f *testing.F) {
 		}
 		defaults, routes := s.Upstreams([]string{"if0"})
 		if known != (len(defaults.Servers) > 0) {
-			t.Errorf("nameservers known: %t, but %d defaults", known, len(defaults.Servers))
+			t.Errorf("with nameservers known %t got %d defaults", known, len(defaults.Servers))
 		}
 		seen := map[string]bool{}
 		for _, r := range routes {
 			if seen[r.Domain.String()] || r.Domain.IsRoot() || r.Domain.IsZero() || len(r.Servers) == 0 {
-				t.Errorf("bad route %v", r)
+				t.Errorf("got the invalid route %v", r)
 			}
 			seen[r.Domain.String()] = true
 		}

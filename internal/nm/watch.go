@@ -21,18 +21,17 @@ const (
 	ReasonStopped    = "NetworkManager stopped"
 )
 
-// Watch calls notify whenever what NetworkManager knows about DNS may have changed:
-// on each connection to the system bus, when DnsManager's properties change, and
-// when NetworkManager comes or goes. This sees what has no dispatcher event, such
-// as a renewal with other nameservers on 1.42, and `nmcli general reload dns-rc`.
+// Watch calls notify whenever NetworkManager's DNS configuration may have changed: on each
+// connection to the system bus, when DnsManager's properties change, and when NetworkManager starts
+// or stops. It detects changes without a dispatcher event, such as a renewal with other nameservers
+// on 1.42, and `nmcli general reload dns-rc`.
 //
-// It has a connection of its own, makes it again with growing pauses when the bus
-// goes away or is not there, and logs when that changes. A bus that is slow is logged
-// after three missed deadlines in a row. It returns nil when ctx ends, and not before.
+// It uses its own connection. If the bus is gone, it reconnects with increasing pauses, and logs
+// each change of that state. It logs a slow bus after three missed deadlines in a row. It returns
+// nil when ctx ends, and not earlier.
 //
-// notify is called from Watch's goroutine, and must return at once: meanwhile
-// signals queue up. It may be called when nothing changed, and several times for
-// one change.
+// Watch calls notify from its own goroutine. notify must return at once, because signals queue up
+// meanwhile. Watch may call it without a change, and several times for one change.
 func Watch(ctx context.Context, log *slog.Logger, notify func(reason string)) error {
 	return watcher{
 		log: log, notify: notify,
@@ -40,17 +39,17 @@ func Watch(ctx context.Context, log *slog.Logger, notify func(reason string)) er
 	}.run(ctx)
 }
 
-// errBusGone ends a watcher's connection.
+// errBusGone means that the connection of a watcher ended.
 var errBusGone = errors.New("connection to the system bus ended")
 
 type watcher struct {
 	log                   *slog.Logger
 	notify                func(reason string)
-	setupTimeout          time.Duration // of one try to connect and subscribe
-	firstPause, lastPause time.Duration // between tries
+	setupTimeout          time.Duration // for one attempt to connect and subscribe
+	firstPause, lastPause time.Duration // between attempts
 }
 
-// run is the one loop that retries.
+// run is the only loop that retries.
 func (w watcher) run(ctx context.Context) error {
 	pause, said := w.firstPause, ""
 	var misses dbusconn.Misses
@@ -65,10 +64,10 @@ func (w watcher) run(ctx context.Context) error {
 		} else {
 			misses = misses.After(err, time.Now())
 		}
-		if time.Since(start) > w.lastPause { // not a bus that drops us at once
+		if time.Since(start) > w.lastPause { // not a bus that drops the connection at once
 			pause = w.firstPause
 		}
-		if problem := misses.Problem(err); problem != nil && said != problem.Error() { // a state change, not every try
+		if problem := misses.Problem(err); problem != nil && said != problem.Error() { // log a change, not every attempt
 			said = problem.Error()
 			w.log.Warn("not watching NetworkManager", "error", problem)
 		}
@@ -81,8 +80,8 @@ func (w watcher) run(ctx context.Context) error {
 	}
 }
 
-// connection makes one connection and stays on it until it ends, which is always
-// with an error. connected says whether it got as far as watching.
+// connection connects once and watches until the connection ends. It always returns an error.
+// connected reports whether it reached the watching phase.
 func (w watcher) connection(ctx context.Context) (connected bool, err error) {
 	setup, cancel := context.WithTimeout(ctx, w.setupTimeout)
 	defer cancel()
@@ -118,10 +117,10 @@ func (w watcher) connection(ctx context.Context) (connected bool, err error) {
 	}
 }
 
-// subscribe asks for the signals, and then who NetworkManager is: in this order, so
-// that a start between the two is seen. owner is "" when it does not run.
+// subscribe first subscribes to the signals and then asks for NetworkManager's owner name, so that
+// it misses no start in between. owner is "" if NetworkManager does not run.
 //
-// gonetworkmanager's own Subscribe has a match rule that matches nothing (3.2.0).
+// gonetworkmanager's own Subscribe uses a match rule that matches nothing (3.2.0).
 func subscribe(ctx context.Context, conn *dbus.Conn) (owner string, err error) {
 	err = conn.AddMatchSignalContext(ctx,
 		dbus.WithMatchSender(gonm.NetworkManagerInterface),
@@ -150,9 +149,9 @@ func subscribe(ctx context.Context, conn *dbus.Conn) (owner string, err error) {
 	return owner, nil
 }
 
-// meaning reads a signal, and returns NetworkManager's new owner name. The reason
-// is "" when the signal says nothing: match rules only choose among broadcasts, and
-// anyone on the bus may send us a signal directly.
+// meaning interprets a signal and returns NetworkManager's new owner name. reason is "" if the
+// signal is irrelevant. Match rules filter only broadcasts, and any process on the bus may send us
+// a signal directly.
 func meaning(signal *dbus.Signal, owner string) (reason, newOwner string) {
 	switch signal.Name {
 	case "org.freedesktop.DBus.NameOwnerChanged":

@@ -27,14 +27,13 @@ type watch struct {
 	end     func()
 }
 
-// startWatch runs a watcher that retries at once; the test's end ends it, and waits
-// for it.
+// startWatch runs a watcher that retries at once. The end of the test stops it and waits for it.
 func startWatch(t *testing.T) *watch {
 	t.Helper()
 	return startPatientWatch(t, 200*time.Millisecond)
 }
 
-// startPatientWatch gives each try to connect this time.
+// startPatientWatch is startWatch with a setup timeout.
 func startPatientWatch(t *testing.T, setupTimeout time.Duration) *watch {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -48,7 +47,7 @@ func startPatientWatch(t *testing.T, setupTimeout time.Duration) *watch {
 				t.Errorf("Watch returned %v", err)
 			}
 		case <-time.After(patience):
-			t.Error("Watch does not end")
+			t.Error("Watch did not end")
 		}
 	})
 	t.Cleanup(w.end)
@@ -98,7 +97,7 @@ func TestWatch(t *testing.T) {
 		w.want(ReasonStopped)
 		s = startTestService(t, simpleHost())
 		w.want(ReasonStarted)
-		if err := s.changed(); err != nil { // by its new unique name
+		if err := s.changed(); err != nil { // with its new unique name
 			t.Fatal(err)
 		}
 		w.want(ReasonDNSChanged)
@@ -134,15 +133,15 @@ func TestWatch(t *testing.T) {
 		lab.SendSignal(t, bus.Process(), syscall.SIGSTOP)
 		w := startWatch(t)
 		for !strings.Contains(w.log.String(), "not watching") {
-			time.Sleep(time.Millisecond) // until a try has ended by its deadline
+			time.Sleep(time.Millisecond) // until an attempt has missed its deadline
 		}
 		lab.SendSignal(t, bus.Process(), syscall.SIGCONT)
 		w.want(ReasonConnected)
 	})
 }
 
-// TestWatchOfSlowBus: one missed deadline was logged as if NetworkManager was not watched any more. Two are none of an
-// admin's business; the third in a row is.
+// TestWatchOfSlowBus: one missed deadline was logged as if NetworkManager was no longer watched.
+// Only the third one in a row concerns an admin.
 func TestWatchOfSlowBus(t *testing.T) {
 	for _, row := range []struct {
 		misses int
@@ -157,8 +156,8 @@ func TestWatchOfSlowBus(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer listener.Close()
-			w := startPatientWatch(t, time.Second) // which even a busy machine dials within
-			for range row.misses {                 // each is kept until the watcher gives it up, and dials again
+			w := startPatientWatch(t, time.Second) // enough even for a busy machine
+			for range row.misses {                 // hold each connection until the watcher gives up and dials again
 				conn, err := listener.Accept()
 				if err != nil {
 					t.Fatal(err)
@@ -178,7 +177,8 @@ func TestWatchOfSlowBus(t *testing.T) {
 	}
 }
 
-// TestWatchEnds: with its context, whatever it is doing; goleak sees what it leaves.
+// TestWatchEnds: Watch returns when its context ends, whatever it is doing. goleak detects leaked
+// goroutines.
 func TestWatchEnds(t *testing.T) {
 	t.Run("while connected", func(t *testing.T) {
 		startBus(t)
@@ -200,8 +200,8 @@ func TestWatchEnds(t *testing.T) {
 	})
 }
 
-// TestWatchHeedsNetworkManagerOnly: match rules do not hold off a signal that
-// another process on the bus sends to us alone.
+// TestWatchHeedsNetworkManagerOnly: match rules do not stop a signal that another process on the
+// bus sends directly to us.
 func TestWatchHeedsNetworkManagerOnly(t *testing.T) {
 	startBus(t)
 	s := startTestService(t, simpleHost())
@@ -227,10 +227,10 @@ func TestWatchHeedsNetworkManagerOnly(t *testing.T) {
 				gonm.NetworkManagerInterface, ":1.0", "")
 		}
 	}
-	if sent < 3 { // the service, the watcher and the stranger
+	if sent < 3 { // the service, the watcher and the foreign process
 		t.Fatalf("only %d connections on the bus", sent)
 	}
-	// The bus has passed the signals on when it answers a later call.
+	// Once the bus answers a later call, it has forwarded the signals.
 	if err := stranger.BusObject().Call("org.freedesktop.DBus.GetId", 0).Err; err != nil {
 		t.Fatal(err)
 	}
@@ -242,7 +242,7 @@ func TestWatchHeedsNetworkManagerOnly(t *testing.T) {
 	w.want(ReasonStopped)
 }
 
-// sendTo sends a signal to one connection, which godbus's Emit cannot.
+// sendTo sends a signal to one connection. godbus's Emit cannot do that.
 func sendTo(t *testing.T, conn *dbus.Conn, to, iface, name string, body ...any) {
 	t.Helper()
 	message := &dbus.Message{
@@ -261,7 +261,7 @@ func sendTo(t *testing.T, conn *dbus.Conn, to, iface, name string, body ...any) 
 	}
 }
 
-// TestWatchLogsStateChanges: a bus that is away is logged once, not at each try.
+// TestWatchLogsStateChanges: a missing bus is logged once, not at each attempt.
 func TestWatchLogsStateChanges(t *testing.T) {
 	dir := newBus(t).Dir()
 	listener, err := net.Listen("unix", dir+"/bus")
@@ -270,7 +270,7 @@ func TestWatchLogsStateChanges(t *testing.T) {
 	}
 	defer listener.Close()
 	w := startWatch(t)
-	for range 5 { // tries, each ended in the middle of authentication
+	for range 5 { // attempts, each cut off during authentication
 		conn, err := listener.Accept()
 		if err != nil {
 			t.Fatal(err)

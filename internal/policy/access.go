@@ -10,18 +10,20 @@ import (
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
 
-// Access says which clients may ask, and at which addresses. A nameserver that answers everyone is used to attack others.
+// Access says which clients may query, and at which addresses. An open resolver can be used to
+// attack others.
 type Access struct {
 	Server   *dnsserver.Access
-	From     []string       // allowFrom, as it was written
-	Networks []netip.Prefix // what From stands for: sorted, none within another; empty: everyone, or this host alone
+	From     []string       // allowFrom as written
+	Networks []netip.Prefix // the networks of From: sorted, none inside another; empty if From is everyone or only this host
 
-	listen []netip.AddrPort // the addresses of clusterListen that are not served anyway
+	listen []netip.AddrPort // the addresses of clusterListen that are not served otherwise
 }
 
-// newAccess opens clusterListen to the networks of pods, services and clusterClients, because these addresses may be open to more
-// of the world than the node IP (0.0.0.0:8053 on OpenShift's masters), and all other addresses to allowFrom. open are the addresses
-// that are served anyway: clusterListen adds nothing to them. This host may always ask.
+// newAccess opens the addresses of clusterListen to the networks of pods, services and
+// clusterClients, because these addresses may be reachable from more networks than the node IP
+// (0.0.0.0:8053 on OpenShift's masters). It opens all other addresses to allowFrom. open are the
+// addresses that are served anyway: clusterListen does not change them. This host may always query.
 func newAccess(config nodeconfig.Config, open []netip.AddrPort, net netstate.State) Access {
 	host := hostNetworks(net.Addrs)
 	a := Access{Server: &dnsserver.Access{Host: dnsserver.NewNetworks(host), Rate: config.ClientRateLimit}, From: []string{}}
@@ -55,7 +57,7 @@ func newAccess(config nodeconfig.Config, open []netip.AddrPort, net netstate.Sta
 	return a
 }
 
-// hostNetworks are the addresses that only this host sends from.
+// hostNetworks returns the addresses that only this host uses as a source.
 func hostNetworks(addrs []netstate.Addr) []netip.Prefix {
 	host := slices.Clone(loopback)
 	for _, a := range addrs {
@@ -71,7 +73,7 @@ func single(a netip.Addr) netip.Prefix {
 
 var (
 	loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
-	// linkLocal never comes through a router: RFC 3927 section 2.7, RFC 4291 section 2.5.6.
+	// linkLocal never passes a router: RFC 3927 section 2.7, RFC 4291 section 2.5.6.
 	linkLocal = []netip.Prefix{netip.MustParsePrefix("169.254.0.0/16"), netip.MustParsePrefix("fe80::/10")}
 	// private never comes from the internet: RFC 1918, RFC 6598, RFC 4193.
 	private = []netip.Prefix{
@@ -80,15 +82,16 @@ var (
 	}
 )
 
-// The longest networks that count as near: a VPN has routes to halves of the internet.
+// The minimum prefix lengths of local networks. VPNs install very wide routes, such as 0.0.0.0/1.
 const (
 	leastBits4 = 8
 	leastBits6 = 16
 )
 
-// localNetworks are the networks that are near: those that this host reaches without a router, as for dnsmasq's local-service and
-// BIND's localnets, and the cluster's. With a bridge, or a route to each pod, pods are among the former; behind an overlay they need
-// not be. Therefore all private networks are near if the configuration does not name the pods' networks.
+// localNetworks returns the local networks: those that this host reaches without a router, as with
+// dnsmasq's local-service and BIND's localnets, and the cluster's. With a bridge, or with a route
+// for each pod, they include the pods. Behind an overlay they may not. So all private networks are
+// local if the configuration does not name the pods' networks.
 func localNetworks(config nodeconfig.Config, net netstate.State) []netip.Prefix {
 	near := slices.Concat(linkLocal, config.PodCIDRs, config.ServiceCIDRs)
 	if len(config.PodCIDRs) == 0 {
@@ -111,7 +114,7 @@ func localNetworks(config nodeconfig.Config, net netstate.State) []netip.Prefix 
 	return near
 }
 
-// sortedNetworks leaves out networks that lie in another one.
+// sortedNetworks sorts the networks and removes those inside another one.
 func sortedNetworks(list []netip.Prefix) []netip.Prefix {
 	list = slices.Clone(list)
 	for i, p := range list {
@@ -119,7 +122,7 @@ func sortedNetworks(list []netip.Prefix) []netip.Prefix {
 	}
 	slices.SortFunc(list, func(a, b netip.Prefix) int { return cmp.Or(a.Addr().Compare(b.Addr()), a.Bits()-b.Bits()) })
 	var all []netip.Prefix
-	for _, p := range list { // who contains it is the last one before it
+	for _, p := range list { // only the last network before p can contain it
 		if last := len(all) - 1; last < 0 || !all[last].Overlaps(p) {
 			all = append(all, p)
 		}
@@ -127,9 +130,9 @@ func sortedNetworks(list []netip.Prefix) []netip.Prefix {
 	return all
 }
 
-// spelledOut replaces an unspecified address by this host's addresses, loopback included; :: stands for both families, as for a
-// socket that is bound to it. One socket for all addresses would answer from the address that the routing table prefers, not from the
-// one that was asked.
+// spelledOut replaces an unspecified address by this host's addresses, including loopback. ::
+// stands for both families, as for a socket bound to it. One socket for all addresses would answer
+// from the address that the routing table prefers, not from the one that the client queried.
 func spelledOut(at netip.AddrPort, addrs []netstate.Addr) []netip.AddrPort {
 	if !at.Addr().IsUnspecified() {
 		return []netip.AddrPort{at}

@@ -10,7 +10,7 @@ import (
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
 
-// TestAccess asks at addresses of a node, and of a master with 0.0.0.0:8053 or the like.
+// TestAccess sends queries to addresses of a node, and of a master with 0.0.0.0:8053 and similar.
 func TestAccess(t *testing.T) {
 	const master = "clusterListen: [\"0.0.0.0:8053\"]\npodCIDRs: [10.128.0.0/14]\nserviceCIDRs: [172.30.0.0/16]\nclusterClients: [192.0.2.0/24, \"2001:db8::/32\"]\n"
 	tests := []struct {
@@ -72,7 +72,7 @@ func TestAccess(t *testing.T) {
 			}
 			a := newAccess(config, []netip.AddrPort{netip.MustParseAddrPort("192.0.2.10:53")}, net)
 			if got := a.Server.Allows(netip.MustParseAddrPort(test.local), netip.MustParseAddr(test.client)); got == test.refused {
-				t.Errorf("allowed: %v, at %v", got, a.listen)
+				t.Errorf("got clients %v at %v", got, a.listen)
 			}
 		})
 	}
@@ -89,10 +89,10 @@ func TestSpelledOut(t *testing.T) {
 	for at, want := range map[string]string{
 		"0.0.0.0:8053":      "[127.0.0.1:8053 192.0.2.10:8053]",
 		"[::]:8053":         "[127.0.0.1:8053 192.0.2.10:8053 [2001:db8::10]:8053]",
-		"198.51.100.1:8053": "[198.51.100.1:8053]", // not this host's, or not yet: status says so
+		"198.51.100.1:8053": "[198.51.100.1:8053]", // not this host's address, or not yet; status reports it
 	} {
 		if got := fmt.Sprint(spelledOut(netip.MustParseAddrPort(at), addrs)); got != want {
-			t.Errorf("%s: %s, want %s", at, got, want)
+			t.Errorf("%s: got %s, want %s", at, got, want)
 		}
 	}
 }

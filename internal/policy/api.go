@@ -12,15 +12,16 @@ import (
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
 
-// API says how the Kubernetes API is watched. The zero API: it is not.
+// API says how the Kubernetes API is watched. The zero API means that it is not.
 type API struct {
-	Original   string // the kubeconfig that the configuration means
-	Kubeconfig string // the file that is read: original, or what was handed over of it
+	Original   string // the configured kubeconfig
+	Kubeconfig string // the file to read: Original, or the daemon's copy of it
 	Node       string
 	Features   cluster.Features
 }
 
-// NewAPI decides whether the API is watched. kubeconfig is the usual file; "" if it does not exist.
+// NewAPI decides whether the API is watched. kubeconfig is the default file, or "" if it does not
+// exist.
 func NewAPI(config nodeconfig.Config, kubeconfig, hostname string) API {
 	r := config.Resolver
 	kubeconfig = config.KubeconfigFile(kubeconfig)
@@ -40,7 +41,7 @@ func NewAPI(config nodeconfig.Config, kubeconfig, hostname string) API {
 	}}
 }
 
-// Zone says how cluster names are answered. Its Next is not set.
+// Zone returns the configuration for answering cluster names. Its Next is not set.
 func (p *Policy) Zone() zone.Config {
 	config, r := p.Config, p.Config.Resolver
 	z := zone.Config{
@@ -67,7 +68,8 @@ func (p *Policy) Zone() zone.Config {
 	if p.NodeIP.IsValid() {
 		z.Nameservers = []netip.Addr{p.NodeIP}
 	}
-	// A route for this domain, or for one below it, names a nameserver that knows more, such as Submariner's.
+	// A route for this domain or a subdomain names a nameserver with more records, such as
+	// Submariner's.
 	hasOwn := func(r forward.Route) bool { return !r.Plain && r.Domain.Within(ClusterSet()) }
 	if !slices.ContainsFunc(p.Routes, hasOwn) {
 		z.ClusterSet = ClusterSet()
@@ -75,10 +77,10 @@ func (p *Policy) Zone() zone.Config {
 	return z
 }
 
-// ClusterSet is the domain of the names that other clusters export.
+// ClusterSet returns the domain of names that other clusters export.
 func ClusterSet() dnsname.Name { return dnsname.MustParse(zone.ClusterSet) }
 
-// IsOfClusterSet reports whether a name is in ClusterSet, and not in the cluster's own domain.
+// IsOfClusterSet reports whether a name is in ClusterSet but not in the cluster's own domain.
 func (p *Policy) IsOfClusterSet(name dnsname.Name) bool {
 	return name.Within(ClusterSet()) && !name.Within(p.Config.ClusterDomain)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
-// overBus is a state that a program has set.
+// overBus is the state after a program's D-Bus call.
 func overBus(t testing.TB, texts ...string) Bus {
 	t.Helper()
 	rules, err := dnsmasqconf.ParseRules(texts)
@@ -24,7 +24,8 @@ func overBus(t testing.TB, texts ...string) Bus {
 	return Bus{Rules: rules, RulesBy: "SetDomainServers by openshift (pid 812, uid 0, :1.7)"}
 }
 
-// TestBusRoutes: what is set over D-Bus wins, but is never ourselves, and takes no name from the cluster that it does not name.
+// TestBusRoutes: D-Bus settings win, but never make node-dns query itself, and take no name from
+// the cluster unless they name its domain.
 func TestBusRoutes(t *testing.T) {
 	const by = "D-Bus SetDomainServers by openshift (pid 812, uid 0, :1.7)"
 	const openshift = "dnsIP: 0.0.0.0\ndnsBindAddress: 127.0.0.1:53\nmasterKubeConfig: node.kubeconfig\n"
@@ -34,9 +35,9 @@ func TestBusRoutes(t *testing.T) {
 		nodeDNS    string
 		config     string
 		change     func(*Inputs)
-		routes     string // "#local" for one that is asked of nobody
+		routes     string // "#local" for a domain without queries to upstreams
 		overridden string
-		overrides  string // domains of the cluster that go another way
+		overrides  string // the cluster's domains with another route
 		notes      []string
 	}{
 		{
@@ -187,7 +188,7 @@ func TestBusRoutes(t *testing.T) {
 			for _, route := range s.Routes {
 				for _, server := range route.Servers {
 					if server.Addr == netip.MustParseAddrPort("192.0.2.10:53") {
-						t.Errorf("%s is asked of ourselves", route.Domain)
+						t.Errorf("queries for %s go to ourselves", route.Domain)
 					}
 				}
 			}

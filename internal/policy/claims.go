@@ -12,17 +12,17 @@ import (
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 )
 
-// thisNode is why an address that we listen on is not asked.
+// thisNode is the reason why an address where node-dns listens is not used.
 const thisNode = "this node: would loop"
 
-// claims are the routes that all sources ask for.
+// claims returns the routes that all sources want.
 func (p *Policy) claims(in Inputs) []nameserver.Claim {
 	claims := slices.Concat(p.busClaims(in), p.clusterClaims(), p.fileClaims(in))
 	claims = append(claims, rootClaim(nameserver.CommandLine, "", in.Upstreams, false))
 	claims = append(claims, in.Config.Claims(in.Recursive)...)
 	claims = append(claims, p.ownDNSClaims()...)
 	claims = append(claims, p.capturedClaims(in)...)
-	// Who names no server for all names says nothing of them.
+	// A source without a server for all names makes no claim to them.
 	claims = slices.DeleteFunc(claims, func(c nameserver.Claim) bool {
 		return c.Domain.IsRoot() && c.Kind == nameserver.Ask && len(c.Servers) == 0
 	})
@@ -36,8 +36,9 @@ func rootClaim(source nameserver.Source, detail string, servers []nameserver.Ser
 	return nameserver.Claim{Source: source, Detail: detail, Domain: dnsname.Root(), Servers: servers, GivesWay: givesWay}
 }
 
-// busClaims are the routes that were set over D-Bus. Only root can set them, and a caller who names the cluster's domain means it. A
-// route for a shorter domain, or for all names, takes nothing from the cluster's domain.
+// busClaims returns the routes set over D-Bus. Only root can set them, so a route for the cluster's
+// domain is intended. A route for a shorter domain, or for all names, does not affect the cluster's
+// domain.
 func (p *Policy) busClaims(in Inputs) []nameserver.Claim {
 	var claims []nameserver.Claim
 	for _, route := range dnsmasqconf.Routes(in.Bus.Rules) {
@@ -48,7 +49,7 @@ func (p *Policy) busClaims(in Inputs) []nameserver.Claim {
 			c.Barred = "the built-in cluster resolver answers it: that is what is known here"
 			p.note("/%s/ (%s) is answered by the built-in cluster resolver: that is what is known here", route.Domain.Relative(), c)
 		case route.Kind == dnsmasqconf.Standard && route.Domain.IsRoot():
-			continue // which says nothing
+			continue // no effect
 		}
 		claims = append(claims, c)
 	}
@@ -73,13 +74,14 @@ func (p *Policy) clusterClaims() []nameserver.Claim {
 	return claims
 }
 
-// capturedClaims are the routes of the host: of the source that counts, and of those that lost against it.
+// capturedClaims returns the host's routes: those of the winning source, and those of its other
+// sources.
 func (p *Policy) capturedClaims(in Inputs) []nameserver.Claim {
 	var claims []nameserver.Claim
 	for _, route := range in.Captured.Routes {
 		c := nameserver.Claim{Source: in.From, Detail: cmp.Or(route.Source, in.Origin), Domain: route.Domain, Servers: route.Servers}
 		if p.IsOfCluster(route.Domain) {
-			// DHCP and a VPN have no say in the cluster's names.
+			// DHCP and VPNs must not redirect the cluster's names.
 			c.Barred = "it lies in the cluster's zone"
 			p.Problems = append(p.Problems, fmt.Sprintf("the route for %s (%s) lies in the cluster's zone: it is left out", route.Domain, c))
 		}
@@ -94,10 +96,12 @@ func (p *Policy) capturedClaims(in Inputs) []nameserver.Claim {
 	return claims
 }
 
-// refuse leaves out the servers of a claim that must not be asked: addresses that we listen on, whoever named them (law 3), and
-// servers that send our queries back. dnsmasq passes over its own addresses ("ignoring nameserver - local interface"), and so do those
-// who write for dnsmasq: OpenShift's SDN names 127.0.0.1 for cluster.local and in-addr.arpa, where its own nameserver was. Here that
-// nameserver is node-dns, which answers the cluster's names anyway. For other names the domain has no servers of its own.
+// refuse removes servers that must not be queried from a claim: addresses where node-dns listens,
+// whatever the source, and servers that send our queries back. dnsmasq ignores its own addresses
+// ("ignoring nameserver - local interface"), and software that configures dnsmasq relies on that:
+// OpenShift's SDN names 127.0.0.1 for cluster.local and in-addr.arpa, where its own nameserver was.
+// Here that nameserver is node-dns, which answers the cluster's names anyway. For other names, the
+// domain then has no servers of its own.
 func (p *Policy) refuse(c *nameserver.Claim) {
 	if c.Kind != nameserver.Ask {
 		return
@@ -107,7 +111,7 @@ func (p *Policy) refuse(c *nameserver.Claim) {
 	for _, server := range c.Servers {
 		_, loops := p.looping[server]
 		var bind error
-		if c.Source == nameserver.Dnsmasq { // of D-Bus the caller was told
+		if c.Source == nameserver.Dnsmasq { // a D-Bus caller gets the error in the reply
 			bind = exchange.MayBind(server)
 		}
 		switch {
@@ -126,14 +130,14 @@ func (p *Policy) refuse(c *nameserver.Claim) {
 	c.GivesWay = c.GivesWay || asDnsmasq
 }
 
-// settle takes over the claims that won, and notes what is odd about the others.
+// settle adopts the winning claims and notes conflicts with the others.
 func (p *Policy) settle(claims []nameserver.Claim) {
 	p.Won, p.Lost = nameserver.Settle(claims)
 	for _, c := range p.Won {
 		p.Candidates = append(p.Candidates, c.Servers...)
 		p.report(c.Claim)
 		if c.Domain.IsRoot() && !c.Plain && c.Kind == nameserver.Ask && len(c.Servers) == 0 {
-			continue // an admin's servers are all refused: no others are asked
+			continue // all servers of an admin were refused: no others are used
 		}
 		p.Routes = append(p.Routes, forward.Route{
 			Domain: c.Domain, Plain: c.Plain, Local: c.Kind == nameserver.Local, Servers: c.Servers, Source: c.String(),
@@ -149,13 +153,13 @@ func (p *Policy) settle(claims []nameserver.Claim) {
 		switch {
 		case c.GaveWay:
 			p.report(c.Claim)
-		case c.IsConflict() && c.By.Source == nameserver.Dnsmasq: // of others the hook says it
+		case c.IsConflict() && c.By.Source == nameserver.Dnsmasq: // the hook reports conflicts with other sources
 			p.Notes = append(p.Notes, c.Sentence())
 		}
 	}
 }
 
-// report says which servers of a claim that counts are not asked.
+// report reports the refused servers of an effective claim.
 func (p *Policy) report(c nameserver.Claim) {
 	for _, r := range c.Refused {
 		switch {

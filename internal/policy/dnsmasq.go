@@ -9,7 +9,7 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/journal"
 )
 
-// addFiles adds the switches of dnsmasq's files, and reports what has no effect.
+// addFiles adds the switches of dnsmasq's files, and reports options without effect.
 func (p *Policy) addFiles(in Inputs) {
 	p.Options.FilterA = p.Options.FilterA || p.Settings.filterA
 	p.Options.FilterAAAA = p.Options.FilterAAAA || p.Settings.filterAAAA
@@ -26,8 +26,8 @@ func (p *Policy) addFiles(in Inputs) {
 	}
 }
 
-// fileClaims are the routes of server=, local=, rev-server=, address=/domain/ and resolv-file. They do not get the cluster's names if
-// a source for those is known.
+// fileClaims returns the routes of server=, local=, rev-server=, address=/domain/ and resolv-file.
+// They do not get the cluster's names if there is a source for those.
 func (p *Policy) fileClaims(in Inputs) []nameserver.Claim {
 	hasCluster := p.API != (API{}) || len(p.ClusterDNS) > 0
 	var rules, plain, barred []dnsmasqconf.Rule
@@ -50,7 +50,7 @@ func (p *Policy) fileClaims(in Inputs) []nameserver.Claim {
 		for _, route := range dnsmasqconf.Routes(rules) {
 			c := ruleClaim(nameserver.Dnsmasq, "", route)
 			change(&c)
-			// Of all names the files say only who is asked; "//#" says nothing.
+			// For all names the files can only name servers; "//#" has no effect.
 			if !c.Domain.IsRoot() || c.Kind == nameserver.Ask || c.Plain && c.Kind == nameserver.Local {
 				c.Detail = filePlace(in.Dnsmasq, c.Domain, c.Plain)
 				claims = append(claims, c)
@@ -63,7 +63,7 @@ func (p *Policy) fileClaims(in Inputs) []nameserver.Claim {
 	return claims
 }
 
-// filePlace is the first place in the files that names a domain.
+// filePlace returns the first place in the files that names a domain.
 func filePlace(files dnsmasqconf.Config, domain dnsname.Name, plain bool) string {
 	for _, server := range files.Servers {
 		if server.Domain == domain && server.Plain == plain {

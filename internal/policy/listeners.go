@@ -12,13 +12,14 @@ import (
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
 
-// addListeners decides where we listen, who may ask there, and how many questions may wait for upstreams beside these sockets.
+// addListeners decides where node-dns listens, who may query there, and how many queries may wait
+// for upstreams besides these sockets.
 func (p *Policy) addListeners(in Inputs, place nodeconfig.Placement) {
 	p.Listen, p.Spare, p.NodeIP = wantedListeners(in.Listen, place, in.Net.Addrs), place.Spare, place.Nameserver
 	p.addFileListeners(in)
 	config := in.Config
 	if len(in.Listen) > 0 {
-		config.Resolver.Listen = nil // the command line says where, and nowhere else
+		config.Resolver.Listen = nil // the command line overrides all other addresses
 	}
 	p.Access = newAccess(config, p.Listen, in.Net)
 	p.Listen = append(p.Listen, p.Access.listen...)
@@ -35,9 +36,10 @@ func (p *Policy) addListeners(in Inputs, place nodeconfig.Placement) {
 	}
 }
 
-// addFileListeners adds listen-address and the addresses of interface, without those of except-interface: dnsmasq would have
-// listened there. The address that /etc/resolv.conf names stays in any case. Loopback is left out: RHEL's dnsmasq.conf has
-// interface=lo for everyone, and OpenShift's own nameserver was there. port= moves all of them to another port.
+// addFileListeners adds the addresses of listen-address and interface without those of
+// except-interface, because dnsmasq would have listened there. The address in /etc/resolv.conf
+// always stays. Loopback is left out: RHEL's dnsmasq.conf has interface=lo by default, and
+// OpenShift's own nameserver used loopback. port= moves all of them to another port.
 func (p *Policy) addFileListeners(in Inputs) {
 	files := in.Dnsmasq
 	port := uint16(max(files.Number("port"), 0))
@@ -57,7 +59,8 @@ func (p *Policy) addFileListeners(in Inputs) {
 	}
 }
 
-// onPort moves listeners to another port, except those on loopback: they stand for OpenShift's own nameserver.
+// onPort moves listeners to another port, except those on loopback, which replace OpenShift's own
+// nameserver.
 func onPort(listen []netip.AddrPort, port uint16) []netip.AddrPort {
 	moved := slices.Clone(listen)
 	for i, at := range moved {
@@ -78,14 +81,16 @@ func (p *Policy) addListener(at netip.AddrPort, source string) {
 	}
 }
 
-// Listeners are the addresses at which a daemon with this configuration listens on a host with these addresses. There are none if the
-// host has no address yet, or if a fault leaves the cluster domain unknown.
+// Listeners returns the addresses at which a daemon with this configuration listens on a host with
+// these addresses. There are none if the host has no address yet, or if an error leaves the cluster
+// domain unknown.
 func Listeners(config nodeconfig.Config, files dnsmasqconf.Config, net netstate.State) []netip.AddrPort {
 	return New(Inputs{Config: config, Dnsmasq: files, Net: net}).Listen
 }
 
-// wantedListeners are the addresses of the command line, else those of the placement. `listen: all` adds every local address except
-// those of lo, as dnsmasq's bind-dynamic with except-interface=lo.
+// wantedListeners returns the addresses of the command line, else those of the placement. `listen:
+// all` adds every local address except those of lo, like dnsmasq's bind-dynamic with
+// except-interface=lo.
 func wantedListeners(flags []netip.AddrPort, place nodeconfig.Placement, addrs []netstate.Addr) []netip.AddrPort {
 	if len(flags) > 0 {
 		return flags

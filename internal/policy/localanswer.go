@@ -10,13 +10,14 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 )
 
-// maxAliases bounds how many names one answer leads through. dnsmasqconf leaves out circles.
+// maxAliases bounds the aliases in one answer. dnsmasqconf removes loops.
 const maxAliases = 100
 
-// Answer returns the records for a question about name, and false when none are known: then it is asked further. An alias is
-// followed as far as it is known here. The addresses of a domain count where that has at least least labels: a longer domain
-// has a route of its own. Of several addresses of a name those in near are given, where there are such (dnsmasq's
-// localise-queries); the zero Prefix: all. A name that is known not to have any has an empty answer. The caller owns the records.
+// Answer returns the local records for a question about name, and false if there are none, so that
+// the query goes on. It follows an alias as far as the local records go. The addresses of a domain
+// count if that has at least least labels: a longer domain has its own route. If some addresses of
+// a name are in near, only those are returned (dnsmasq's localise-queries). The zero Prefix returns
+// all. A name that is known to have no addresses gets an empty answer. The caller owns the records.
 func (d *LocalRecords) Answer(question dns.Question, name dnsname.Name, least int, near netip.Prefix) (answer []dns.RR, ok bool) {
 	if d.IsEmpty() || name.IsZero() {
 		return nil, false
@@ -46,10 +47,10 @@ func (d *LocalRecords) Answer(question dns.Question, name dnsname.Name, least in
 	return answer, len(answer) > 0 || isWhole
 }
 
-// Has reports whether a name itself has a record.
+// Has reports whether the name itself has a record.
 func (d *LocalRecords) Has(name dnsname.Name) bool { return d != nil && d.names[name] != nil }
 
-// nearest leaves out the IPv4 addresses that are not in near, unless none is.
+// nearest removes the IPv4 addresses outside near, unless all are outside.
 func nearest(records []dns.RR, near netip.Prefix) []dns.RR {
 	if !near.IsValid() {
 		return records
@@ -69,7 +70,7 @@ func nearest(records []dns.RR, near netip.Prefix) []dns.RR {
 	return slices.DeleteFunc(slices.Clone(records), isFar)
 }
 
-// ofDomain are the addresses of the longest domain that has such.
+// ofDomain returns the addresses of the longest matching domain.
 func (d *LocalRecords) ofDomain(name dnsname.Name, owner string, qtype uint16, least int) []dns.RR {
 	for zone := name; !zone.IsZero() && zone.Labels() >= least; zone = zone.Parent() {
 		addrs := d.domains[zone]
@@ -87,7 +88,8 @@ func (d *LocalRecords) ofDomain(name dnsname.Name, owner string, qtype uint16, l
 	return nil
 }
 
-// Exists reports whether anything is known of a name or of one below it: then it is no NXDOMAIN, whatever others say.
+// Exists reports whether there is local data for a name or a name below it. The answer is then not
+// NXDOMAIN, whatever upstreams say.
 func (d *LocalRecords) Exists(name dnsname.Name) bool {
 	if d.IsEmpty() || name.IsZero() {
 		return false
@@ -103,8 +105,8 @@ func (d *LocalRecords) Exists(name dnsname.Name) bool {
 	return false
 }
 
-// Concerns reports whether Answer or Exists may have something to say of a name, by its text: that of a dnsname.Name. It does not
-// allocate.
+// Concerns reports whether Answer or Exists may have a result for a name. text must be that of a
+// dnsname.Name. It does not allocate.
 func (d *LocalRecords) Concerns(text []byte) bool {
 	if d.IsEmpty() {
 		return false
@@ -123,7 +125,7 @@ func (d *LocalRecords) Concerns(text []byte) bool {
 	return len(d.domains[dnsname.Root()]) > 0
 }
 
-// Knows reports whether something is known of the zone itself, or below it.
+// Knows reports whether there is local data for the zone itself or below it.
 func (d *LocalRecords) Knows(zone dnsname.Name) bool {
 	if d.IsEmpty() {
 		return false

@@ -12,7 +12,8 @@ import (
 	"github.com/node-dns/node-dns/internal/kube/clusterdns"
 )
 
-// addLocal adds the local data. It comes after settle, because hosts of the cluster's DNS give way to routes of stronger sources.
+// addLocal adds the local data. It runs after settle, because hosts of the cluster's DNS yield to
+// routes of stronger sources.
 func (p *Policy) addLocal(in Inputs) {
 	now := LocalData{own: p.Own}
 	if p.Own != nil {
@@ -36,7 +37,7 @@ func (p *Policy) addLocal(in Inputs) {
 	}
 }
 
-// pinned are the domains with a route of a stronger source. The root does not count.
+// pinned returns the domains with a route of a stronger source, except the root.
 func (p *Policy) pinned(than nameserver.Source) (domains []dnsname.Name) {
 	for _, r := range p.Won {
 		if r.Source < than && !r.Domain.IsRoot() && !r.Plain {
@@ -46,7 +47,7 @@ func (p *Policy) pinned(than nameserver.Source) (domains []dnsname.Name) {
 	return domains
 }
 
-// NameOf is the host's name; the zero Name if it cannot stand in DNS.
+// NameOf returns the host's name, or the zero Name if it is no valid DNS name.
 func NameOf(hostname string) dnsname.Name {
 	name, err := dnsname.Parse(hostname)
 	if err != nil || name.IsRoot() {
@@ -55,7 +56,8 @@ func NameOf(hostname string) dnsname.Name {
 	return name
 }
 
-// ownHosts are the hosts of the cluster's own DNS, without names that have a record in dnsmasq's files or lie in a pinned domain.
+// ownHosts returns the hosts of the cluster's own DNS, except names that have a record in dnsmasq's
+// files or are in a pinned domain.
 func ownHosts(all []clusterdns.Host, files *LocalRecords, pinned []dnsname.Name) (hosts []dnsmasqconf.Host) {
 	isAdmins := func(name dnsname.Name) bool { return files.Has(name) || slices.ContainsFunc(pinned, name.Within) }
 	for _, h := range all {

@@ -12,24 +12,26 @@ import (
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 )
 
-// LocalRecords are what this node has been told of names: by hosts files, and by address=, host-record, cname and other records of
-// dnsmasq's configuration. They are immutable: safe for concurrent use. Nil knows nothing.
+// LocalRecords are the records from hosts files and from address=, host-record, cname and other
+// options of dnsmasq's configuration. They are immutable and safe for concurrent use. nil has no
+// records.
 type LocalRecords struct {
 	names   map[dnsname.Name]*node
-	exist   map[dnsname.Name]bool // names that have records, and those above them
+	exist   map[dnsname.Name]bool // names with records, and their parents
 	domains map[dnsname.Name][]netip.Addr
-	plain   []netip.Addr // for names of one label
+	plain   []netip.Addr // for names with one label
 	ttl     uint32
 }
 
-// node are the records of one name. An alias has no others.
+// node holds the records of one name. An alias has no others.
 type node struct {
 	alias   *dns.CNAME
 	records []dns.RR
-	isWhole bool // there is no address of another family
+	isWhole bool // there is no address of the other family
 }
 
-// NewLocalRecords returns what a configuration says. host is the target of MX records that have none; the zero Name: they are left out.
+// NewLocalRecords returns the records of a configuration. host is the target of MX records without
+// one. If it is the zero Name, those are left out.
 func NewLocalRecords(c dnsmasqconf.Config, host dnsname.Name) *LocalRecords {
 	d := &LocalRecords{
 		names: map[dnsname.Name]*node{}, exist: map[dnsname.Name]bool{}, domains: map[dnsname.Name][]netip.Addr{},
@@ -72,12 +74,12 @@ func NewLocalRecords(c dnsmasqconf.Config, host dnsname.Name) *LocalRecords {
 	return d
 }
 
-// IsEmpty reports whether nothing is known.
+// IsEmpty reports whether there are no records.
 func (d *LocalRecords) IsEmpty() bool {
 	return d == nil || len(d.names) == 0 && len(d.domains) == 0 && len(d.plain) == 0
 }
 
-// header is without the owner, which the question has. seconds may be Unset.
+// header returns a header without the owner, which comes from the question. seconds may be Unset.
 func (d *LocalRecords) header(rrtype uint16, seconds int) dns.RR_Header {
 	ttl := d.ttl
 	if seconds != dnsmasqconf.Unset {
@@ -105,7 +107,8 @@ func (d *LocalRecords) add(name dnsname.Name, rr dns.RR) {
 	}
 }
 
-// addHost adds addresses, and that of each the way back to the first name, unless another leads elsewhere.
+// addHost adds a host's addresses, and for each a PTR record to the first name, unless there is one
+// already.
 func (d *LocalRecords) addHost(h dnsmasqconf.Host) {
 	for _, addr := range h.Addrs {
 		for _, name := range h.Names {
@@ -145,7 +148,8 @@ func (d *LocalRecords) addMX(all []dnsmasqconf.MX, host dnsname.Name) {
 	}
 }
 
-// escaped writes texts as miekg/dns has them in a record: backslashes and quotes with a backslash, what is not printable as \DDD.
+// escaped returns texts in miekg/dns's form for records: with a backslash before backslashes and
+// quotes, and with \DDD for unprintable bytes.
 func escaped(texts []string) []string {
 	out := make([]string, len(texts))
 	for i, text := range texts {

@@ -12,7 +12,8 @@ import (
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 )
 
-// TestAnswer: what is known, and what is left to others. That it is what dnsmasq says is tested beside it, in the daemon.
+// TestAnswer: which names have a local answer. A test in package daemon compares the answers with
+// dnsmasq's.
 func TestAnswer(t *testing.T) {
 	name := dnsname.MustParse
 	config := dnsmasqconf.Config{
@@ -30,7 +31,7 @@ func TestAnswer(t *testing.T) {
 	rows := []struct {
 		question string
 		least    int
-		want     string // "": left to others
+		want     string // "" if there is no local answer
 	}{
 		{"h.corp. A", 0, "h.corp. 7 IN A 192.0.2.4"},
 		{"H.Corp. A", 0, "H.Corp. 7 IN A 192.0.2.4"},
@@ -54,7 +55,7 @@ func TestAnswer(t *testing.T) {
 		question := dns.Question{Name: qname, Qtype: dns.StringToType[qtype], Qclass: dns.ClassINET}
 		answer, ok := data.Answer(question, name(qname), row.least, netip.Prefix{})
 		if (ok || data.Exists(name(qname))) && !data.Concerns([]byte(name(qname).String())) {
-			t.Errorf("%s does not concern it", row.question)
+			t.Errorf("Concerns is false for %s", row.question)
 		}
 		var texts []string
 		for _, rr := range answer {
@@ -64,30 +65,30 @@ func TestAnswer(t *testing.T) {
 			}
 		}
 		if got := strings.Join(texts, " | "); got != row.want || ok != (row.want != "") {
-			t.Errorf("%s: %q, %v", row.question, got, ok)
+			t.Errorf("%s: got %q, %v", row.question, got, ok)
 		}
 	}
 	for text, want := range map[string]bool{"h.corp": true, "corp": true, "x.h.corp": false, "q.apps.example": true, "example": true, "b.example": false, "plain": true, ".": false} {
 		if data.Exists(name(text)) != want {
-			t.Errorf("%s exists: %v", text, !want)
+			t.Errorf("Exists(%s) is %v", text, !want)
 		}
 		if got := data.Concerns([]byte(name(text).String())); got != (want || text == ".") {
-			t.Errorf("%s is its concern: %v", text, got)
+			t.Errorf("Concerns(%s) is %v", text, got)
 		}
 	}
 	known := slices.DeleteFunc([]string{"corp", "example", "apps.example", "other", "a.b"}, func(zone string) bool { return !data.Knows(name(zone)) })
 	if got := strings.Join(known, " "); got != "corp example apps.example" {
-		t.Errorf("knows something of %s", got)
+		t.Errorf("got the known zones %s", got)
 	}
 	text := []byte("no-such-name.example.net.")
 	if n := testing.AllocsPerRun(10, func() { data.Concerns(text) }); n != 0 {
-		t.Errorf("%v allocations to find nothing", n)
+		t.Errorf("got %v allocations for an unknown name", n)
 	}
 	all := NewLocalRecords(dnsmasqconf.Config{Addresses: []dnsmasqconf.Address{{Domain: dnsname.Root(), Addr: netip.MustParseAddr("192.0.2.9")}}}, dnsname.Name{})
 	if !all.Concerns(text) || (*LocalRecords)(nil).Concerns(text) {
-		t.Error("address=/#/ concerns all names, and nothing none")
+		t.Error("want Concerns true with address=/#/, and false for nil")
 	}
 	if nothing := NewLocalRecords(dnsmasqconf.Config{}, dnsname.Name{}); !nothing.IsEmpty() || !(*LocalRecords)(nil).IsEmpty() {
-		t.Error("nothing is something")
+		t.Error("want IsEmpty for an empty configuration and for nil")
 	}
 }

@@ -34,14 +34,14 @@ func New(in Inputs) *Policy {
 	p.addFiles(in)
 	p.addOwn(in)           // needs the apexes
 	p.settle(p.claims(in)) // needs the routes of the cluster's own DNS
-	p.addLocal(in)         // needs to know which routes won
+	p.addLocal(in)         // needs the winning routes
 	if !p.isRouted(dnsname.Root()) {
 		p.Problems = append(p.Problems, "no upstream nameserver is known: only cluster names are answered")
 	}
 	return p
 }
 
-// addAPI decides how the Kubernetes API is watched, and reports where the credentials are from.
+// addAPI decides how the Kubernetes API is watched, and reports the source of the credentials.
 func (p *Policy) addAPI(in Inputs) {
 	p.API, p.Credentials = NewAPI(in.Config, in.Kubeconfig, in.Hostname), in.Credentials
 	if p.API == (API{}) || p.Credentials.Original != p.API.Original {
@@ -56,8 +56,9 @@ func (p *Policy) addAPI(in Inputs) {
 	}
 }
 
-// unknown is the Policy while the cluster domain is not known: nothing is served. Any name might be the cluster's, and the site's
-// nameservers must not see those. If nothing is served, the hook does not point /etc/resolv.conf here.
+// unknown returns the Policy for an unknown cluster domain: nothing is served. Any name might
+// belong to the cluster, and the site's nameservers must not see such names. While nothing is
+// served, the hook does not point /etc/resolv.conf here.
 func (p *Policy) unknown() *Policy {
 	p.Listen = nil
 	p.Problems = append(p.Problems, "listening nowhere while the cluster domain is not known: its names would reach the upstream nameservers")

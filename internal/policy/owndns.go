@@ -12,17 +12,18 @@ import (
 	"github.com/node-dns/node-dns/internal/kube/clusterdns"
 )
 
-// FromCluster is the configuration of the cluster's own DNS, for the key of that name. Its Settings do not change. It is safe for
-// concurrent use.
+// FromCluster is the configuration of the cluster's own DNS, for the key fromCluster. Its Settings
+// do not change. It is safe for concurrent use.
 type FromCluster struct {
 	cluster.Settings
 
-	mu    sync.Mutex           // guards what follows
-	zones []dnsname.Name       // the cluster's
-	said  *clusterdns.Settings // parsed for these zones; nil if it has not been parsed
+	mu    sync.Mutex           // guards the fields below
+	zones []dnsname.Name       // the cluster's zones
+	said  *clusterdns.Settings // parsed for these zones; nil before the first parse
 }
 
-// read parses the objects. It keeps the result until the cluster's zones change, because the daemon looks every few seconds.
+// read parses the objects. It caches the result until the cluster's zones change, because the
+// daemon calls it every few seconds.
 func (f *FromCluster) read(zones []dnsname.Name) *clusterdns.Settings {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -33,10 +34,10 @@ func (f *FromCluster) read(zones []dnsname.Name) *clusterdns.Settings {
 	return f.said
 }
 
-// maxUnfollowed bounds the notes about what cannot be followed.
+// maxUnfollowed bounds the notes about unsupported settings.
 const maxUnfollowed = 20
 
-// addOwn parses the configuration of the cluster's own DNS, and reports the parts that are not followed.
+// addOwn parses the configuration of the cluster's own DNS, and reports the unsupported parts.
 func (p *Policy) addOwn(in Inputs) {
 	if in.OwnDNS == nil {
 		return
@@ -58,8 +59,8 @@ func (p *Policy) addOwn(in Inputs) {
 	}
 }
 
-// ownDNSClaims are the routes of the cluster's own DNS. If no server of a domain can be asked, its queries fail: its names must not
-// leak.
+// ownDNSClaims returns the routes of the cluster's own DNS. If all servers of a domain are refused,
+// its queries fail, because its names must not leak.
 func (p *Policy) ownDNSClaims() []nameserver.Claim {
 	if p.Own == nil {
 		return nil
@@ -77,7 +78,8 @@ func (p *Policy) ownDNSClaims() []nameserver.Claim {
 	return claims
 }
 
-// Beneath are the claims for all names that would count without fromCluster, the strongest first.
+// Beneath returns the claims for all names that would be effective without fromCluster, strongest
+// first.
 func (p *Policy) Beneath() []nameserver.Claim {
 	isRoot := func(c nameserver.Claim) bool {
 		return c.Domain.IsRoot() && !c.Plain && len(c.Servers) > 0 && c.Source != nameserver.FromCluster

@@ -1,7 +1,8 @@
-// Package policy decides what a node serves: Inputs go in, and one immutable Policy comes out.
+// Package policy decides what a node serves: it turns Inputs into one immutable Policy.
 //
-// It is pure: it reads no file and asks nobody. Who wins where several sources name nameservers for one domain is decided by
-// package nameserver; what each source asks for, and which servers must not be asked, is decided in claims.go.
+// It is pure: it reads no files and sends no queries. Package nameserver decides which source wins
+// if several name nameservers for a domain. claims.go decides what each source claims, and which
+// servers must not be queried.
 package policy
 
 import (
@@ -21,80 +22,81 @@ import (
 
 // Inputs are all facts that decide what is served.
 type Inputs struct {
-	Listen      []netip.AddrPort    // of the command line; none: the configuration decides
-	Upstreams   []nameserver.Server // likewise
-	Root        string              // every path is below it; "": /
+	Listen      []netip.AddrPort    // from the command line; empty means that the configuration decides
+	Upstreams   []nameserver.Server // the same
+	Root        string              // prefix of every path; "" means /
 	Config      nodeconfig.Config
 	Net         netstate.State
-	Record      []byte // the upstream record, which has the addresses that pods were given earlier
+	Record      []byte // the upstream record, with the addresses that pods were given earlier
 	Captured    upstream.Set
 	From        nameserver.Source  // the source of Captured
 	Origin      string             // the same, for people
-	Outdone     []nameserver.Claim // the host's other sources; one that is not weaker than From does not count yet
+	Outdone     []nameserver.Claim // the host's other sources; those not weaker than From do not count yet
 	Looping     map[nameserver.Server]struct{}
-	Recursive   []nameserver.Server // what dnsRecursiveResolvConf names, unless that is a file of ours
-	Bus         Bus                 // what was set over D-Bus
+	Recursive   []nameserver.Server // the servers in dnsRecursiveResolvConf, unless that is our own file
+	Bus         Bus                 // settings over D-Bus
 	Dnsmasq     dnsmasqconf.Config  // dnsmasq's files
 	OwnDNS      *FromCluster        // nil if fromCluster is off
-	Known       *LocalData          // made before from the same Dnsmasq and Hostname; nil if there is none
-	ResolvFiles []nameserver.Server // what the resolv-file of Dnsmasq names
-	MaxFiles    int                 // how many files the process may open; 0: no bound
-	Problems    []string            // met while these were gathered
+	Known       *LocalData          // an earlier result for the same Dnsmasq and Hostname; nil if there is none
+	ResolvFiles []nameserver.Server // the servers in the resolv-file of Dnsmasq
+	MaxFiles    int                 // limit of the process's open files; 0 means no limit
+	Problems    []string            // found while collecting the inputs
 
-	Kubeconfig  string // the usual file; "" if it does not exist
+	Kubeconfig  string // the default file; "" if it does not exist
 	Credentials nodeconfig.Kubeconfig
 	Hostname    string         // of this host
 	HostSearch  []dnsname.Name // the search list of the kubelet's resolv.conf
 }
 
-// Bus is what was set over D-Bus. The zero Bus: nothing.
+// Bus is the state set over D-Bus. The zero Bus means that nothing was set.
 type Bus struct {
 	Rules   []dnsmasqconf.Rule
 	RulesBy string // the caller, for people
 	Options dnsmasqconf.Options
 }
 
-// Policy is what to serve: a value that New makes and nobody changes. Its methods are safe for concurrent use.
+// Policy is what to serve. New creates it, and it never changes. Its methods are safe for
+// concurrent use.
 type Policy struct {
 	Config   nodeconfig.Config
 	Dnsmasq  dnsmasqconf.Config
 	Settings Settings
 	Options  dnsmasqconf.Options
 	Net      netstate.State
-	Hostname dnsname.Name // the zero Name if the host has none that can stand in DNS
+	Hostname dnsname.Name // zero if the host's name is no valid DNS name
 	Metrics  nodeconfig.Metrics
-	Search   *SearchLists // of pods
+	Search   *SearchLists // for pods
 
 	Listen     []netip.AddrPort
-	Spare      []netip.AddrPort // those of Listen that another program may have
+	Spare      []netip.AddrPort // the part of Listen that may belong to another program
 	NodeIP     netip.Addr
 	Access     Access
-	ForwardMax int // how many questions may wait for upstreams
+	ForwardMax int // limit of the queries that wait for upstreams
 
 	API           API
-	Credentials   nodeconfig.Kubeconfig // where API.Kubeconfig is from
+	Credentials   nodeconfig.Kubeconfig // the source of API.Kubeconfig
 	Apexes        []dnsname.Name        // the cluster domain and its reverse zones
 	ClusterDNS    []nameserver.Server
 	ClusterSource string               // the key that gave the cluster domain, for people
 	Own           *clusterdns.Settings // the cluster's own DNS; nil if fromCluster is off
 
-	Routes     []forward.Route    // in the order of precedence; the root's is the last
-	Won        []nameserver.Route // the claims that Routes are made of, in the same order
+	Routes     []forward.Route    // highest precedence first; the root's is last
+	Won        []nameserver.Route // the claims behind Routes, in the same order
 	Lost       []nameserver.Loss
-	Overrides  []dnsname.Name      // domains of the cluster, or within them, that are asked elsewhere
+	Overrides  []dnsname.Name      // the cluster's domains, or subdomains, that have another route
 	Candidates []nameserver.Server // all servers of the routes, and those left out because they loop
 	Known      *LocalData
-	Local      *LocalRecords // that of Known
+	Local      *LocalRecords // the records of Known
 
 	Problems []string
-	Notes    []string // what an admin should know, though all is well
+	Notes    []string // information for an admin that is not a problem
 
 	looping map[nameserver.Server]struct{}
 }
 
-// Guarded are the Routes, and a route without servers for each zone of the cluster that has no route: its names fail in the forwarder
-// too. They reach the forwarder only while zone and routes are replaced one after the other, and must not go on to the site's
-// nameservers.
+// Guarded returns Routes, plus a route without servers for each zone of the cluster that has no
+// route, so that its names also fail in the forwarder. They only reach the forwarder while zone and
+// routes are being replaced one after the other, and must not leak to the site's nameservers.
 func (p *Policy) Guarded() []forward.Route {
 	routes := slices.Clone(p.Routes)
 	for _, apex := range p.Apexes {
@@ -112,7 +114,7 @@ func (p *Policy) isRouted(domain dnsname.Name) bool {
 	return slices.ContainsFunc(p.Routes, func(r forward.Route) bool { return r.Domain == domain && !r.Plain })
 }
 
-// IsOverridden reports whether a name of the cluster is asked elsewhere.
+// IsOverridden reports whether a name of the cluster has another route.
 func (p *Policy) IsOverridden(name dnsname.Name) bool {
 	return slices.ContainsFunc(p.Overrides, name.Within)
 }
@@ -126,7 +128,7 @@ func (p *Policy) IsOfCluster(name dnsname.Name) bool {
 	return slices.ContainsFunc(p.Apexes, name.Within)
 }
 
-// ApexAbove is the zone of the cluster that a name is in; "" if it is in none.
+// ApexAbove returns the cluster's zone that contains a name, or "".
 func (p *Policy) ApexAbove(name dnsname.Name) string {
 	for _, apex := range p.Apexes {
 		if name.Within(apex) {
@@ -136,10 +138,10 @@ func (p *Policy) ApexAbove(name dnsname.Name) string {
 	return ""
 }
 
-// LocalData is the local data, with the inputs that it was made from.
+// LocalData is the local data with its inputs.
 type LocalData struct {
 	data   *LocalRecords
-	Said   dnsmasqconf.Config   // by dnsmasq's files, and by the hosts of own
+	Said   dnsmasqconf.Config   // from dnsmasq's files, and the hosts of own
 	own    *clusterdns.Settings // nil if fromCluster is off
 	pinned []dnsname.Name       // domains with a route of a source stronger than own
 }

@@ -18,8 +18,8 @@ func TestNew(t *testing.T) {
 	captured := upstream.Set{Servers: policytest.Servers("10.0.0.2", "10.0.0.3")}
 	tests := []struct {
 		name     string
-		nodeDNS  string // node-dns.yaml
-		config   string // node-config.yaml
+		nodeDNS  string // content of node-dns.yaml
+		config   string // content of node-config.yaml
 		change   func(*Inputs)
 		listen   string
 		routes   string
@@ -62,7 +62,8 @@ func TestNew(t *testing.T) {
 			sources: []string{"dnsNameservers /etc/origin/node/node-config.yaml:1"},
 		},
 		{
-			// dnsRecursiveResolvConf named a copy of our resolv.conf: the node was left without upstreams.
+			// dnsRecursiveResolvConf named a copy of our resolv.conf, and the node had no
+			// upstreams.
 			name:     "dnsNameservers that are this node give way to captured ones",
 			config:   "dnsNameservers: [\"192.0.2.10:53\"]\n",
 			listen:   "192.0.2.10:53",
@@ -91,7 +92,7 @@ func TestNew(t *testing.T) {
 			sources: []string{"the command line"},
 		},
 		{
-			// Once the whole list of more than 64 was a fault, and node-dns listened nowhere.
+			// A list of more than 64 addresses used to be an error, and node-dns listened nowhere.
 			name:    "more addresses than there are files for",
 			nodeDNS: "listen: [" + strings.Join(loopbacks(100), ", ") + "]\n",
 			change:  func(in *Inputs) { in.MaxFiles = 300 },
@@ -229,10 +230,10 @@ func TestNew(t *testing.T) {
 			}
 			s := New(in)
 			if got := policytest.AddrText(s.Listen); got != test.listen {
-				t.Errorf("listens on %s, expected %s", got, test.listen)
+				t.Errorf("got listeners %s, want %s", got, test.listen)
 			}
 			if got := policytest.RouteText(s.Routes); got != test.routes {
-				t.Errorf("routes %s, expected %s", got, test.routes)
+				t.Errorf("got routes %s, want %s", got, test.routes)
 			}
 			var sources []string
 			for _, route := range s.Routes {
@@ -248,7 +249,7 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// loopbacks are 127.0.0.1 and those after it.
+// loopbacks returns the first n loopback addresses from 127.0.0.1 on.
 func loopbacks(n int) (addrs []string) {
 	for i := range n {
 		addrs = append(addrs, fmt.Sprintf("127.0.0.%d", i+1))

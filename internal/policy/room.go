@@ -7,19 +7,21 @@ import (
 )
 
 const (
-	// filesAside is how many files all else needs: watches, the bus, the kernel, the control socket and its clients, loop probes,
-	// the files that a look reads. An idle daemon has 20 of them.
+	// filesAside is the number of files for everything else: watches, the bus, the kernel, the
+	// control socket and its clients, loop probes, and files that a look reads. An idle daemon has
+	// 20 of them.
 	filesAside = 64
-	// maxTCP bounds the clients' connections if there are files for that many.
+	// maxTCP bounds the clients' connections if the file limit allows that many.
 	maxTCP = 1000
-	// leastRoom is how many connections and questions there may be at least, however few files there are.
+	// leastRoom is the minimum of connections and queries, whatever the file limit.
 	leastRoom = 16
-	// mostListeners bounds the addresses that are listened on: each is asked by the watchdog.
+	// mostListeners bounds the listen addresses, because the watchdog queries each of them.
 	mostListeners      = 1024
 	socketsPerListener = 2 // UDP and TCP
 )
 
-// RoomForTCP is how many connections clients may have if the process may open that many files; 0 files: no bound.
+// RoomForTCP returns how many connections clients may have with this limit of open files. 0 means
+// no limit.
 func RoomForTCP(files int) int {
 	if files == 0 {
 		return maxTCP
@@ -27,8 +29,8 @@ func RoomForTCP(files int) int {
 	return min(maxTCP, max(leastRoom, (files-filesAside)/4))
 }
 
-// roomToListen is how many addresses may be listened on with that many files: half of what all else leaves, so that the rest is enough to
-// ask upstreams.
+// roomToListen returns how many listen addresses are possible with this file limit. They get half
+// of the remaining files, so that the other half is left for queries to upstreams.
 func roomToListen(files int) int {
 	if files == 0 {
 		return mostListeners
@@ -36,7 +38,8 @@ func roomToListen(files int) int {
 	return min(mostListeners, max(leastRoom, (files-filesAside-RoomForTCP(files))/2/socketsPerListener))
 }
 
-// roomToForward is how many questions may wait for upstreams with that many files and listeners.
+// roomToForward returns how many queries may wait for upstreams with this file limit and number of
+// listeners.
 func roomToForward(files, listeners int) int {
 	if files == 0 {
 		return math.MaxInt

@@ -21,13 +21,13 @@ func TestRoom(t *testing.T) {
 	}
 	for _, test := range tests {
 		if got := RoomForTCP(test.files); got != test.tcp {
-			t.Errorf("%s: room for %d connections, expected %d", test.name, got, test.tcp)
+			t.Errorf("%s: got room for %d connections, want %d", test.name, got, test.tcp)
 		}
 		if got := roomToListen(test.files); got != test.listen {
-			t.Errorf("%s: room for %d addresses, expected %d", test.name, got, test.listen)
+			t.Errorf("%s: got room for %d addresses, want %d", test.name, got, test.listen)
 		}
 		if got := roomToForward(test.files, test.listeners); got != test.forward {
-			t.Errorf("%s: room for %d questions, expected %d", test.name, got, test.forward)
+			t.Errorf("%s: got room for %d queries, want %d", test.name, got, test.forward)
 		}
 	}
 }

@@ -8,21 +8,22 @@ import (
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
 
-// SearchLists are the search lists that the kubelet gives to pods with dnsPolicy ClusterFirst: the cluster's domains from the pod's
-// namespace upward, then those of the kubelet's resolv.conf. They are safe for concurrent use.
+// SearchLists are the search lists that the kubelet gives to pods with dnsPolicy ClusterFirst: the
+// cluster's domains from the pod's namespace upward, then those of the kubelet's resolv.conf. They
+// are safe for concurrent use.
 type SearchLists struct {
 	domain dnsname.Name
 	Host   []dnsname.Name
 	limits searchlist.Limits
-	lists  sync.Map // of []dnsname.Name, by namespace: as many as have had pods on this node
+	lists  sync.Map // map of namespaces to []dnsname.Name, for namespaces with pods on this node
 }
 
-// newSearchLists makes the lists of pods whose kubelet has the search list host in its resolv.conf.
+// newSearchLists returns the lists for a kubelet with the search list host in its resolv.conf.
 func newSearchLists(config nodeconfig.Config, host []dnsname.Name) *SearchLists {
 	return &SearchLists{domain: config.ClusterDomain, Host: host, limits: searchlist.LimitsOf(config.IsOpenShift)}
 }
 
-// Of is the search list of a namespace's pods; nil for "".
+// Of returns the search list of a namespace's pods; nil for "".
 func (l *SearchLists) Of(namespace string) []dnsname.Name {
 	if namespace == "" {
 		return nil
@@ -45,7 +46,7 @@ func (l *SearchLists) made(namespace string) []dnsname.Name {
 	for _, domain := range conf.Search {
 		name, err := dnsname.Parse(domain)
 		if err != nil {
-			return nil // too long for a name: no pod can have it
+			return nil // too long for a name, so no pod can have it
 		}
 		list = append(list, name)
 	}

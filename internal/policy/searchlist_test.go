@@ -8,7 +8,8 @@ import (
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
 
-// TestSearchLists: a pod's list is as the kubelet makes it, a longer one would find other hosts than the pod does.
+// TestSearchLists: a pod's list equals the kubelet's. A longer one would find other hosts than the
+// pod does.
 func TestSearchLists(t *testing.T) {
 	const cluster = "shop.svc.cluster.local. svc.cluster.local. cluster.local."
 	long := func(n int) string { return strings.Repeat("long.", n) + "example." }
@@ -34,7 +35,7 @@ func TestSearchLists(t *testing.T) {
 			got = append(got, name.String())
 		}
 		if text := strings.Join(got, " "); text != test.want {
-			t.Errorf("%s: %s, want %s", test.name, text, test.want)
+			t.Errorf("%s: got %s, want %s", test.name, text, test.want)
 		}
 	}
 }

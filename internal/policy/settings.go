@@ -10,16 +10,17 @@ import (
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
 
-// Settings are the numbers and switches of dnsmasq's files and of node-dns.yaml. A key of the latter wins.
+// Settings are the numbers and switches of dnsmasq's files and of node-dns.yaml. Keys of
+// node-dns.yaml win.
 type Settings struct {
 	CacheSize, forwardMax                     int
 	MaxTTL, MinTTL, NegativeTTL, ClientTTL    int  // in seconds, or dnsmasqconf.Unset
-	Stale                                     int  // likewise; 0: no stale answers
-	StaleAtOnce                               bool // a stale answer is given before the upstreams are asked
+	Stale                                     int  // the same; 0 disables stale answers
+	StaleAtOnce                               bool // a stale answer is sent before the upstreams are queried
 	Prefetch                                  bool
 	NoNegative                                bool
 	StopRebind, RebindLocalhost               bool
-	bogus, ignored, rebindOK, rewrites        string // the texts of these options: Settings are compared
+	bogus, ignored, rebindOK, rewrites        string // these options as text, so that Settings can be compared
 	filterA, filterAAAA, filterWin2K, bogPriv bool
 	UDP                                       exchange.UDP
 }
@@ -55,12 +56,12 @@ func newSettings(config nodeconfig.Config, files dnsmasqconf.Config) Settings {
 	return s
 }
 
-// IsOpportunistic reports whether upstreams that speak TLS are asked over it.
+// IsOpportunistic reports whether upstreams that support TLS are queried over it.
 func (p *Policy) IsOpportunistic() bool {
 	return p.Config.DNSOverTLS == nodeconfig.DNSOverTLSOpportunistic
 }
 
-// maxDnsmasqCache is node-dns.yaml's bound of cacheSize.
+// maxDnsmasqCache is node-dns.yaml's limit of cacheSize.
 const maxDnsmasqCache = 10_000_000
 
 func isSet(config nodeconfig.Config, key string) bool {
@@ -76,8 +77,8 @@ func prefixWords(prefixes []netip.Prefix) string {
 	return strings.Join(words, " ")
 }
 
-// metricsOf says where metrics are served. A daemon below another root has no default address: the default belongs to the host, like
-// the system bus.
+// metricsOf returns where metrics are served. A daemon below another root has no default address:
+// the default belongs to the host, like the system bus.
 func metricsOf(config nodeconfig.Config, root string) nodeconfig.Metrics {
 	m := config.Metrics
 	if _, isSaid := config.Sources["metrics.address"]; root != "" && root != "/" && !isSaid {

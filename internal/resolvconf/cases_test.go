@@ -11,21 +11,21 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A caseRow is what 99-origin-dns.sh found and what it should have left, for
-// every case of its behaviour that changes resolv.conf.
+// A caseRow is an input of 99-origin-dns.sh and its expected output, for every case that changes
+// resolv.conf.
 type caseRow struct {
-	Cases         []string `json:"cases"` // ids of the cases with these two texts
+	Cases         []string `json:"cases"` // IDs of the cases with these two texts
 	Title         string   `json:"title"`
 	ClusterDomain string   `json:"clusterDomain"`
-	ExtraSearch   []string `json:"extraSearch"` // what NetworkManager adds
+	ExtraSearch   []string `json:"extraSearch"` // the domains that NetworkManager adds
 	Before        string   `json:"before"`
 	After         string   `json:"after"`
 }
 
 const watermark = "# nameserver updated by /etc/NetworkManager/dispatcher.d/99-origin-dns.sh"
 
-// The script appended the nameserver always, and normalised a tab; we keep
-// places and bytes. In these cases the meaning must be the same, not the bytes.
+// otherPlace lists the cases where our output has other bytes with the same meaning. The script
+// always appended the nameserver, and it normalised a tab. We keep places and bytes.
 var otherPlace = map[string]string{
 	"C025": "nameserver before options",
 	"C051": "a tab after search",
@@ -47,7 +47,7 @@ func TestCases(t *testing.T) {
 		t.Run(row.Cases[0]+" "+row.Title, func(t *testing.T) { row.test(t) })
 	}
 	if count != 56 {
-		t.Errorf("%d cases, want 56", count)
+		t.Errorf("got %d cases, want 56", count)
 	}
 }
 
@@ -57,7 +57,7 @@ func (row caseRow) test(t *testing.T) {
 	row.edit(got, want.Nameservers())
 	diff := cmp.Diff(row.After, string(got.Bytes()))
 	if why, ok := otherPlace[row.Cases[0]]; ok != (diff != "") {
-		t.Errorf("expected a difference: %v %q; got: %s", ok, why, diff)
+		t.Errorf("want a difference %v %q, got: %s", ok, why, diff)
 	}
 	if diff := cmp.Diff(meaningOf(want), meaningOf(got)); diff != "" {
 		t.Error(diff)
@@ -69,7 +69,7 @@ func (row caseRow) test(t *testing.T) {
 	}
 }
 
-// edit is what the planner does with a resolv.conf.
+// edit changes a resolv.conf as the planner does.
 func (row caseRow) edit(f *File, nameservers []netip.Addr) {
 	f.SetNameservers(nameservers)
 	search := []string{row.ClusterDomain}

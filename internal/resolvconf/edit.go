@@ -9,12 +9,12 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
-// SetNameservers makes these the nameservers. The old nameserver lines go,
-// invalid ones too; the new stand where the first old one stood, else at the
-// end. Nothing follows an address on its line: kubelet took a comment there for
-// more nameservers, and wrote "nameserver #" into pods (openshift-ansible issue
-// 1950). When the file says just that already no byte changes. The zero Addr,
-// and addresses with a zone id that nameserver.ParseAddr refuses, are left out.
+// SetNameservers replaces the nameservers. It removes all old nameserver lines, including invalid
+// ones. The new lines go to the place of the first old one, else to the end. An address is always
+// alone on its line: kubelet took a comment after it for more nameservers, and wrote "nameserver #"
+// into pods (openshift-ansible issue 1950). If the file already names exactly these, no byte
+// changes. The zero Addr, and addresses with a zone ID that nameserver.ParseAddr refuses, are left
+// out.
 func (f *File) SetNameservers(addrs []netip.Addr) {
 	addrs = writable(addrs)
 	if f.saysNameservers(addrs) {
@@ -37,8 +37,7 @@ func isNameserver(line string) bool {
 	return ok
 }
 
-// writable puts the addresses through ParseAddr: what it reads back is one word
-// that says an address, and nothing else.
+// writable returns the addresses that ParseAddr reads back as one word with the same address.
 func writable(addrs []netip.Addr) []netip.Addr {
 	var good []netip.Addr
 	for _, addr := range addrs {
@@ -49,8 +48,8 @@ func writable(addrs []netip.Addr) []netip.Addr {
 	return good
 }
 
-// saysNameservers reports whether the nameserver lines are these addresses, each
-// alone on its line.
+// saysNameservers reports whether the nameserver lines are exactly these addresses, each alone on
+// its line.
 func (f *File) saysNameservers(addrs []netip.Addr) bool {
 	var present []netip.Addr
 	for _, line := range f.lines {
@@ -70,13 +69,12 @@ func (f *File) saysNameservers(addrs []netip.Addr) bool {
 	return slices.Equal(present, addrs)
 }
 
-// SetSearch makes this the search list that applies. All search lines become
-// one, where the last of them stood; domain lines stay, and the search line goes
-// behind a domain line that would win over it; without a search line it goes to
-// the end. Names are written as given, without a final dot; what is no domain
-// name (dnsname.Parse) is left out, and so is the root. When the file says just
-// that already no byte changes. Duplicates are the caller's to remove. An empty
-// list removes the search lines, unless the list that applies is empty anyway.
+// SetSearch sets the effective search list. All search lines become one, at the place of the last.
+// Domain lines stay, and the search line goes after a domain line that would override it. Without a
+// search line it goes to the end. Names are written as given, without a final dot. Invalid names
+// (dnsname.Parse) and the root are left out. If the file already has exactly this list, no byte
+// changes. The caller must remove duplicates. An empty list removes the search lines, unless the
+// effective list is empty already.
 func (f *File) SetSearch(names []string) {
 	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 		parsed, err := dnsname.Parse(name)
@@ -104,8 +102,8 @@ func (f *File) SetSearch(names []string) {
 	f.lines = lines
 }
 
-// SetOptions makes these the options, in one line at the end. When the file says just that already no byte changes. An empty list
-// removes the options lines.
+// SetOptions sets the options, on one line at the end. If the file already has exactly these, no
+// byte changes. An empty list removes the options lines.
 func (f *File) SetOptions(words []string) {
 	if slices.Equal(f.Options(), words) {
 		return
@@ -131,8 +129,8 @@ func isBareSearch(line string) bool {
 	return ok && len(words) == 0
 }
 
-// RemoveComment removes every comment line that contains text, the comment lines that follow it, and one blank line behind
-// them.
+// RemoveComment removes every comment line that contains text, the comment lines directly after it,
+// and one blank line after those.
 func (f *File) RemoveComment(text string) {
 	for at := 0; at < len(f.lines); at++ {
 		if !isComment(f.lines[at]) || !strings.Contains(f.lines[at], text) {
@@ -155,7 +153,7 @@ func isDomain(line string) bool {
 	return len(words) > 0
 }
 
-// searchPlace is the index before which the one search line goes.
+// searchPlace returns the index at which the search line is inserted.
 func (f *File) searchPlace() int {
 	search, domain := f.lastIndex(isSearch), f.lastIndex(isDomain)
 	switch {
@@ -176,9 +174,9 @@ func (f *File) lastIndex(match func(string) bool) int {
 	return -1
 }
 
-// saysSearch reports whether there is one search line, it applies, and it has
-// exactly these names; or whether no names are wanted, none apply, and no line
-// is the keyword alone, as NetworkManager writes it for a name that is none.
+// saysSearch reports whether there is exactly one search line, which is effective and has exactly
+// these names. If names is empty, it reports whether the effective list is empty and no line
+// consists only of the keyword, as NetworkManager writes it for an invalid name.
 func (f *File) saysSearch(names []string) bool {
 	if len(names) == 0 {
 		return len(f.Search()) == 0 && !slices.ContainsFunc(f.lines, isBareSearch)
@@ -199,9 +197,9 @@ func (f *File) saysSearch(names []string) bool {
 	return count == 1 && slices.Equal(trimmed, names)
 }
 
-// PrependLine puts a comment before all other lines. Text that does not start
-// with '#' or ';' gets "# " before it, so that it can never be a directive;
-// control characters, line breaks among them, become blanks.
+// PrependLine inserts a comment before all other lines. It puts "# " before text that does not
+// start with '#' or ';', so that the line can never be a directive. Control characters, including
+// line breaks, become blanks.
 func (f *File) PrependLine(comment string) {
 	f.lines = slices.Insert(f.lines, 0, commentLine(comment))
 }
@@ -213,8 +211,7 @@ func commentLine(text string) string {
 	return printable(text)
 }
 
-// RemoveLine removes all lines that are exactly this one, which is without a
-// line end.
+// RemoveLine removes all lines equal to line, which has no line end.
 func (f *File) RemoveLine(line string) {
 	f.lines = slices.DeleteFunc(f.lines, func(have string) bool { return have == line })
 }

@@ -35,14 +35,14 @@ func FuzzParse(f *testing.F) {
 		if strings.ContainsFunc(file.Owner(), func(r rune) bool { return r < ' ' }) {
 			t.Fatalf("owner %q", file.Owner())
 		}
-		// What is said already changes no byte.
+		// An edit that changes nothing changes no byte.
 		search := file.Search()
 		file.SetNameservers(file.Nameservers())
 		file.SetSearch(search)
 		checkEdited(t, file)
 		edited := file.Bytes()
 		if len(validNames(search)) == 0 && len(file.Search()) > 0 {
-			return // nothing on the search line was a name: without it the domain line applies
+			return // the search line had no valid name, so without it the domain line applies
 		}
 		file.SetNameservers(file.Nameservers())
 		file.SetSearch(file.Search())
@@ -89,15 +89,15 @@ func FuzzEdit(f *testing.F) {
 	})
 }
 
-// validNames uses the one rule for names, and so shows nothing about it: what
-// is tested is that the list which applies is the one that was set.
+// validNames uses the same rule for names as the code, so it does not test that rule. The test is
+// that the effective list is the one that was set.
 func validNames(names []string) []string {
 	file := &File{}
 	file.SetSearch(names)
 	return file.Search()
 }
 
-// checkEdited looks at the text as a reader would, not at our own values.
+// checkEdited reads the text like a client, without our parsed values.
 func checkEdited(t *testing.T, file *File) {
 	t.Helper()
 	for line := range strings.Lines(string(file.Bytes())) {

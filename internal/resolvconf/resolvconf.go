@@ -1,9 +1,9 @@
-// Package resolvconf is resolv.conf(5) as a value: what glibc reads in it, and
-// edits that keep every line they are not about.
+// Package resolvconf parses resolv.conf(5) as glibc does, and edits it. An edit keeps all lines
+// that it does not concern.
 //
-// It is apart from hostdns, which decides what the file must say, and from
-// upstream, which keeps captured nameservers of every kind: a resolv.conf names
-// addresses only, always at port 53.
+// It is separate from hostdns, which decides what the file must contain, and from upstream, which
+// keeps captured nameservers of every kind: a resolv.conf can only name addresses, always at port
+// 53.
 package resolvconf
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
-// The keywords that are understood; other lines are kept as they are.
+// The keywords that have a meaning here. Other lines are kept unchanged.
 const (
 	keyNameserver = "nameserver"
 	keySearch     = "search"
@@ -23,16 +23,15 @@ const (
 	keyOptions    = "options"
 )
 
-// A File is the content of a resolv.conf. The zero File is an empty one. It is
-// not safe for concurrent use while it is edited.
+// A File is the content of a resolv.conf. The zero File is empty. It is not safe for concurrent use
+// while it is edited.
 type File struct {
 	lines []string // without line ends
 }
 
-// Parse reads a resolv.conf. It never fails: as in glibc a line that is not
-// understood has no meaning, and it is kept. Line ends become LF; carriage
-// returns before them are dropped, although glibc would take them as part of the
-// line, because a file with CRLF is meant to be read.
+// Parse parses a resolv.conf. It never fails: as in glibc, an unknown line has no meaning, and it
+// is kept. Line ends become LF. Carriage returns before them are dropped, because the author of a
+// file with CRLF wants it to work. glibc would take them as part of the line.
 func Parse(data []byte) *File {
 	f := &File{}
 	for line := range bytes.Lines(data) {
@@ -41,8 +40,8 @@ func Parse(data []byte) *File {
 	return f
 }
 
-// Bytes returns the file's text. Every line ends in LF; an empty file is empty.
-// Parse(f.Bytes()).Bytes() is f.Bytes().
+// Bytes returns the file's text. Every line ends in LF, and an empty file is empty.
+// Parse(f.Bytes()).Bytes() equals f.Bytes().
 func (f *File) Bytes() []byte {
 	var text bytes.Buffer
 	for _, line := range f.lines {
@@ -55,18 +54,16 @@ func (f *File) Bytes() []byte {
 // Clone returns a copy to edit.
 func (f *File) Clone() *File { return &File{lines: slices.Clone(f.lines)} }
 
-// Nameservers returns the valid nameserver addresses in their order, however
-// many (glibc uses the first three). The address ends at the first blank or tab,
-// so text after it is no part of it (res_init.c). Zone ids of link-local
-// addresses are kept; nameserver.ParseAddr says which form an address has.
+// Nameservers returns all valid nameserver addresses in order (glibc uses the first three). An
+// address ends at the first blank or tab, so text after it is ignored (res_init.c). Link-local
+// addresses keep their zone IDs. nameserver.ParseAddr defines the form of an address.
 func (f *File) Nameservers() []netip.Addr {
 	addrs, _ := f.nameservers()
 	return addrs
 }
 
-// Invalid returns the words that stand where a nameserver's address should and
-// are none, in their order and as they are: they may hold any byte but blank,
-// tab and line feed.
+// Invalid returns the words in place of a nameserver's address that are invalid, in order and
+// unchanged. They may contain any byte except blank, tab and line feed.
 func (f *File) Invalid() []string {
 	_, invalid := f.nameservers()
 	return invalid
@@ -88,17 +85,16 @@ func (f *File) nameservers() (addrs []netip.Addr, invalid []string) {
 	return addrs, invalid
 }
 
-// Search returns the search list that applies: that of the last search or
-// domain line, where a domain is a list of one name. Lines without a name do not
-// count. Upper and lower case are kept, final dots cut; the root (".", how
-// systemd-resolved writes an empty list) and names that are there already in any
-// case are left out. The number is not limited (glibc before 2.26 used six).
+// Search returns the effective search list: that of the last search or domain line, where a domain
+// is a list of one name. Lines without a name do not count. Upper and lower case are kept, and
+// final dots are removed. The root (".", which systemd-resolved writes for an empty list) and
+// duplicates in any case are left out. The number is not limited (glibc before 2.26 used six).
 func (f *File) Search() []string {
 	return cleanSearch(f.Written())
 }
 
-// Written returns the words of the last search or domain line that has such, as
-// they stand there: a C library asks for a domain that is there twice twice.
+// Written returns the words of the last search or domain line that has any, unchanged: a C library
+// queries a duplicate domain twice.
 func (f *File) Written() []string {
 	var words []string
 	for _, line := range f.lines {
@@ -109,9 +105,8 @@ func (f *File) Written() []string {
 	return words
 }
 
-// SearchLine returns the names of the last search line without their final dots,
-// the root left out: what the kubelet reads, which knows no domain line (its
-// parseResolvConf).
+// SearchLine returns the names of the last search line without final dots and without the root. The
+// kubelet reads only that line and ignores domain lines (its parseResolvConf).
 func (f *File) SearchLine() []string {
 	var words []string
 	for _, line := range f.lines {
@@ -122,7 +117,7 @@ func (f *File) SearchLine() []string {
 	return cleanSearch(words)
 }
 
-// searchWords returns the names that a search or domain line puts up.
+// searchWords returns the names of a search or domain line.
 func searchWords(line string) []string {
 	if words, ok := directive(line, keySearch); ok {
 		return words
@@ -143,8 +138,8 @@ func cleanSearch(words []string) []string {
 	return names
 }
 
-// asciiLower leaves bytes above 127 alone: names compare by RFC 4343, which
-// knows the case of ASCII only.
+// asciiLower leaves bytes above 127 alone: names compare by RFC 4343, which defines case for ASCII
+// only.
 func asciiLower(s string) string {
 	lower := []byte(s)
 	for i, c := range lower {
@@ -165,13 +160,12 @@ func (f *File) Options() []string {
 	return options
 }
 
-// HasLine reports whether this is exactly one of the lines; line is without a
-// line end.
+// HasLine reports whether the file has exactly this line, given without a line end.
 func (f *File) HasLine(line string) bool { return slices.Contains(f.lines, line) }
 
-// directive returns the words after keyword, and whether line is such a line.
-// The keyword stands at the very start and ends at a blank, a tab (MATCH in
-// glibc's res_init.c) or the end of the line.
+// directive returns the words after keyword, and whether line starts with it. The keyword must be
+// at the very start, followed by a blank, a tab (MATCH in glibc's res_init.c) or the end of the
+// line.
 func directive(line, keyword string) (words []string, ok bool) {
 	rest, ok := strings.CutPrefix(line, keyword)
 	if !ok || rest != "" && rest[0] != ' ' && rest[0] != '\t' {

@@ -14,7 +14,7 @@ func TestParse(t *testing.T) {
 		name, text                    string
 		nameservers, invalid, options []string
 		search                        []string
-		bytes                         string // "" means: text
+		bytes                         string // "" means text
 	}{
 		{name: "empty"},
 		{
@@ -59,7 +59,7 @@ func TestParse(t *testing.T) {
 		{name: "an empty line does not win", text: "search a.example\nsearch\ndomain \n", search: []string{"a.example"}},
 		{name: "systemd's empty list", text: "domain corp.example\nsearch .\n"},
 		{name: "dots and case", text: "search A.Example. b.example a.example\n", search: []string{"A.Example", "b.example"}},
-		// bytes.Map once turned both into U+FFFD, and one was lost.
+		// bytes.Map once turned both into U+FFFD, and one was removed as a duplicate.
 		{name: "invalid UTF-8", text: "search \xff \xfe\n", search: []string{"\xff", "\xfe"}},
 		{name: "options", text: "options timeout:1  attempts:2\noptions edns0\n", options: []string{"timeout:1", "attempts:2", "edns0"}},
 		{name: "unknown bytes are kept", text: "\xef\xbb\xbfnameserver 10.0.0.2\nsortlist 10.0.0.0/8\n\n\x00\xff\r.\n"},
@@ -113,7 +113,7 @@ func TestOwner(t *testing.T) {
 func TestLines(t *testing.T) {
 	f := Parse([]byte(watermark + "\nnameserver 10.0.0.2\n"))
 	if !f.HasLine(watermark) || f.HasLine("nameserver") || f.HasLine(watermark+"\n") {
-		t.Error("HasLine is not about whole lines")
+		t.Error("HasLine matches a part of a line")
 	}
 	copied := f.Clone()
 	copied.RemoveLine(watermark)
@@ -122,7 +122,7 @@ func TestLines(t *testing.T) {
 		t.Errorf("the copy is %q, want %q", got, want)
 	}
 	if got, want := string(f.Bytes()), watermark+"\nnameserver 10.0.0.2\n"; got != want {
-		t.Errorf("editing the copy made the original %q, want %q", got, want)
+		t.Errorf("after an edit of the copy the original is %q, want %q", got, want)
 	}
 }
 

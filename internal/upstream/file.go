@@ -7,11 +7,10 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
-// DnsmasqConf returns the set as lines of dnsmasq.conf, as 99-origin-dns.sh
-// wrote them and dnsmasq reads them: "server=IP" for a default server,
-// "server=/domain/IP" for a route's, "#port" behind the address when it is not
-// 53. Servers over TLS are left out: dnsmasq would not start. It is empty when
-// nothing can be said.
+// DnsmasqConf returns the set as lines of dnsmasq.conf, as 99-origin-dns.sh wrote and dnsmasq reads
+// them: "server=IP" for a default server, "server=/domain/IP" for a route's server, with "#port"
+// after the address if it is not 53. It omits servers over TLS, with which dnsmasq would not start.
+// The result is empty if no server is left.
 func (s Set) DnsmasqConf() []byte {
 	var text bytes.Buffer
 	s = s.Normalize()
@@ -30,8 +29,8 @@ func (s Set) DnsmasqConf() []byte {
 	return text.Bytes()
 }
 
-// ResolvConf returns the set as resolv.conf(5) lines, "nameserver IP" each: the
-// plain default servers at port 53, since nothing else can stand there.
+// ResolvConf returns the set as resolv.conf(5) lines "nameserver IP". It contains the plain default
+// servers at port 53, because the format allows no others.
 func (s Set) ResolvConf() []byte {
 	var text bytes.Buffer
 	for _, server := range s.Normalize().Servers {

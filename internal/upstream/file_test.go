@@ -31,11 +31,11 @@ func TestRender(t *testing.T) {
 	}
 }
 
-// The file is the way back to dnsmasq: it must start on it.
+// TestDnsmasqReadsWhatIsRendered: dnsmasq must start with the file after a rollback.
 func TestDnsmasqReadsWhatIsRendered(t *testing.T) {
 	lab.NeedPrograms(t, "dnsmasq")
 	path := filepath.Join(t.TempDir(), "upstream.conf")
-	// lo is an interface that every machine has: dnsmasq looks a zone id up.
+	// Every machine has lo, and dnsmasq looks up a zone ID.
 	text := strings.ReplaceAll(readGolden(t, "dnsmasq.conf"), "%eth0", "%lo")
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)

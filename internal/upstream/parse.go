@@ -12,20 +12,19 @@ import (
 )
 
 const (
-	// maxLineErrors bounds how many bad lines ParseDnsmasqConf tells one by one.
+	// maxLineErrors bounds how many invalid lines ParseDnsmasqConf reports one by one.
 	maxLineErrors = 20
-	// maxLine is the longest line, in bytes, that dnsmasq reads whole: it breaks
-	// longer ones in two (MAXDNAME, read_file in option.c).
+	// maxLine is the longest line, in bytes, that dnsmasq reads as a whole: it breaks longer ones
+	// in two (MAXDNAME, read_file in option.c).
 	maxLine = 1024
 )
 
-// ParseDnsmasqConf reads what DnsmasqConf wrote, or an admin: server= lines,
-// comments and blank lines, with or without a final newline, LF or CRLF. A line
-// may name several domains (server=/a/b/IP). Anything else is an error that says
-// its line, joined with the others; the good lines are returned with it. Of what
-// dnsmasq reads in server= these are refused: host names, @interface,
-// /domain/ without an address, and // (names without a dot). Servers beyond
-// MaxServers and MaxRouted are left out, which is an error too.
+// ParseDnsmasqConf parses a file that DnsmasqConf or an admin wrote: server= lines, comments and
+// blank lines, with LF or CRLF, and with or without a final newline. A line may name several
+// domains (server=/a/b/IP). Anything else is an error with its line number. The errors are joined,
+// and the valid lines are still returned. Some forms that dnsmasq accepts in server= are refused:
+// host names, @interface, /domain/ without an address, and // (names without a dot). Servers beyond
+// MaxServers and MaxRouted are dropped, which is an error too.
 func ParseDnsmasqConf(data []byte) (Set, error) {
 	var p confParser
 	for line := range bytes.Lines(data) {
@@ -39,15 +38,15 @@ func ParseDnsmasqConf(data []byte) (Set, error) {
 
 type confParser struct {
 	gatherer
-	number  int // of the line, from 1
+	number  int // line number, from 1
 	errs    []error
 	surplus []surplus
 }
 
-// surplus are the servers for which there was no room.
+// surplus are the servers beyond a limit.
 type surplus struct {
 	why   string
-	line  int // of the first
+	line  int // line of the first one
 	first string
 	count int
 }
@@ -69,8 +68,8 @@ func (p *confParser) leftOut() []error {
 	return errs
 }
 
-// stripComment cuts a comment as dnsmasq does: '#' begins one at the start of a
-// line or after white space; elsewhere it stands before a port.
+// stripComment removes a comment as dnsmasq does: '#' starts one at the start of a line or after
+// white space. Elsewhere it precedes a port.
 func stripComment(line string) string {
 	for i := range len(line) {
 		if line[i] == '#' && (i == 0 || line[i-1] == ' ' || line[i-1] == '\t') {
@@ -121,8 +120,8 @@ func (p *confParser) noRoom(why, value string) {
 	p.surplus[i].count++
 }
 
-// splitDomains cuts /domain/domain/ from the address. No domains and no error
-// means that the value has none.
+// splitDomains splits /domain/domain/ from the address. No domains and no error means that the
+// value has none.
 func splitDomains(value string) (domains []dnsname.Name, server string, err error) {
 	rest, ok := strings.CutPrefix(value, "/")
 	if !ok {
@@ -142,8 +141,8 @@ func splitDomains(value string) (domains []dnsname.Name, server string, err erro
 	return domains, parts[len(parts)-1], nil
 }
 
-// parseDnsmasqServer reads IP or IP#port. The other forms of nameserver.Parse
-// are refused, because dnsmasq, to which the file goes back, refuses them.
+// parseDnsmasqServer parses IP or IP#port. It refuses the other forms of nameserver.Parse, because
+// dnsmasq refuses them and must be able to use the file again.
 func parseDnsmasqServer(text string) (nameserver.Server, error) {
 	host, _, _ := strings.Cut(text, "#")
 	if _, err := nameserver.ParseAddr(host); err != nil {
@@ -152,7 +151,7 @@ func parseDnsmasqServer(text string) (nameserver.Server, error) {
 	return nameserver.Parse(text)
 }
 
-// maxQuoted bounds how much of a foreign text, in bytes, is repeated.
+// maxQuoted bounds how much of a foreign text is quoted, in bytes.
 const maxQuoted = 64
 
 func cut(text string) string {

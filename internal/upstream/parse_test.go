@@ -58,7 +58,7 @@ func TestParseDnsmasqConf(t *testing.T) {
 			},
 		},
 		{
-			// dnsmasq would break it in two.
+			// dnsmasq would break the line in two.
 			name: "64 KB", text: "server=10.0.0.2\nserver=" + strings.Repeat("x", 64<<10), want: set("10.0.0.2"),
 			errs: []string{"line 2: longer than 1024 bytes"},
 		},
@@ -87,7 +87,7 @@ func TestParseDnsmasqConf(t *testing.T) {
 func TestParseDnsmasqConfBoundsErrors(t *testing.T) {
 	_, err := ParseDnsmasqConf([]byte(strings.Repeat("bad\n", 1000)))
 	if err == nil {
-		t.Fatal("no error")
+		t.Fatal("got no error")
 	}
 	lines := strings.Split(err.Error(), "\n")
 	if last := lines[len(lines)-1]; len(lines) != 21 || last != "line 21 and maybe more: too many errors" {
@@ -95,7 +95,8 @@ func TestParseDnsmasqConfBoundsErrors(t *testing.T) {
 	}
 }
 
-// A file of 30,000 lines, and a record as long, took the daemon to 158 MB. What is there already needs no room.
+// TestServersAreBounded: a file of 30,000 lines, and a record of that length, made the daemon use
+// 158 MB. A server that is already in the set does not count again.
 func TestServersAreBounded(t *testing.T) {
 	const domainOf = "server=/a.example/b.example/"
 	var text strings.Builder

@@ -14,40 +14,39 @@ import (
 // recordVersion is the version that Bytes writes and ParseRecord reads.
 const recordVersion = 1
 
-// maxRecord bounds what ParseRecord reads, in bytes.
+// maxRecord bounds the input of ParseRecord, in bytes.
 const maxRecord = 1 << 20
 
-// A Record is a selection on disk: the last good upstreams and where they came
-// from, with the servers over TLS that no other file can hold.
+// A Record is a selection on disk: the last good upstreams and their source, including the servers
+// over TLS, which no other file can hold.
 type Record struct {
 	Version int `json:"version"` // written by Bytes; callers leave it zero
 	Set
 	Origin Origin `json:"origin"`
 	Detail string `json:"detail,omitempty"`
-	// Event is what made the program look, for people: "eth0 dhcp4-change".
+	// Event is the event behind the run, for people: "eth0 dhcp4-change".
 	Event string `json:"event,omitempty"`
-	// Time is when the set was chosen; zero is unknown.
+	// Time is when the set was chosen, or zero if unknown.
 	Time time.Time `json:"time,omitzero"`
-	// Lacking is why a last-good set serves although the network should offer one;
-	// "": it does, or need not. Since is when that began.
+	// Lacking is why a last-good set serves although the network should offer one, or "" if it does
+	// or need not. Since is when that began.
 	Lacking string    `json:"lacking,omitempty"`
 	Since   time.Time `json:"lackingSince,omitzero"`
-	// Pointed are the addresses that resolv.conf was pointed at and that pods were
-	// given beside it, the newest first, without zone ids. The first MaxPointed
-	// count.
+	// Pointed are this node's addresses that resolv.conf named or that pods were given, newest
+	// first, without zone IDs. Only the first MaxPointed count.
 	Pointed []netip.Addr `json:"pointed,omitempty"`
 }
 
-// MaxPointed bounds how many addresses a Record remembers of this node.
+// MaxPointed bounds how many of this node's addresses a Record holds.
 const MaxPointed = 8
 
-// Bytes returns the record as JSON, in UTC and seconds, with a final newline;
+// Bytes returns the record as JSON, with times in UTC and whole seconds, and a final newline.
 // ParseRecord reads it back. The set is normalized.
 func (r Record) Bytes() []byte {
 	r.Version = recordVersion
 	r.Set, r.Pointed = r.Set.Normalize(), newest(r.Pointed)
 	for _, text := range []*string{&r.Detail, &r.Event, &r.Lacking} {
-		// json would write invalid UTF-8 in one way now and in another once read.
+		// json would change invalid UTF-8 again after it was read back.
 		*text = strings.ToValidUTF8(*text, "\ufffd")
 	}
 	for i, route := range r.Routes {
@@ -56,18 +55,16 @@ func (r Record) Bytes() []byte {
 	r.Time, r.Since = r.Time.UTC().Truncate(time.Second), r.Since.UTC().Truncate(time.Second)
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
-		// Only a year that RFC 3339 cannot write makes this fail.
+		// This fails only for a year that RFC 3339 cannot represent.
 		r.Time, r.Since = time.Time{}, time.Time{}
 		text, _ = json.MarshalIndent(r, "", "  ")
 	}
 	return append(text, '\n')
 }
 
-// ParseRecord reads what Bytes wrote. Keys that it does not know pass. A record
-// of another version is an error, and so is one server or domain that is none:
-// a damaged record is not trusted in part. Servers beyond MaxServers and
-// MaxRouted are left out: no run writes them, but one of an earlier version may
-// have.
+// ParseRecord parses the output of Bytes. It ignores unknown keys. Another version is an error, and
+// so is a single invalid server or domain: a damaged record is not trusted in part. Servers beyond
+// MaxServers and MaxRouted are dropped: only an earlier version may have written them.
 func ParseRecord(data []byte) (Record, error) {
 	if len(data) > maxRecord {
 		return Record{}, fmt.Errorf("reading upstream record: longer than %d bytes", maxRecord)
@@ -83,9 +80,8 @@ func ParseRecord(data []byte) (Record, error) {
 	return r, nil
 }
 
-// PointedAt returns Pointed with the addresses here, resolv.conf's first, once
-// these servers are forwarded to: an address that is one of theirs is somebody
-// else's today, because DHCP gives a node's old address away.
+// PointedAt returns Pointed with the addresses here in front, resolv.conf's first, but without
+// addresses of servers: DHCP may give a node's old address to a nameserver.
 func (r Record) PointedAt(here []netip.Addr, servers []nameserver.Server) []netip.Addr {
 	return slices.DeleteFunc(newest(slices.Concat(here, r.Pointed)), func(addr netip.Addr) bool {
 		return slices.ContainsFunc(servers, func(server nameserver.Server) bool {
@@ -94,7 +90,7 @@ func (r Record) PointedAt(here []netip.Addr, servers []nameserver.Server) []neti
 	})
 }
 
-// newest returns the first MaxPointed of the addresses, each once.
+// newest returns the first MaxPointed addresses without duplicates.
 func newest(addrs []netip.Addr) []netip.Addr {
 	var list []netip.Addr
 	for _, addr := range addrs {

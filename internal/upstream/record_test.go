@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// addrs reads blank-separated addresses.
+// addrs parses space-separated addresses.
 func addrs(text string) []netip.Addr {
 	var list []netip.Addr
 	for word := range strings.FieldsSeq(text) {

@@ -10,10 +10,10 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
-// An Origin is who said which nameservers are the node's.
+// An Origin is a source that names the node's nameservers.
 type Origin string
 
-// The origins, in the order in which they are asked.
+// The origins, most trusted first.
 const (
 	None               Origin = ""
 	NetworkManager     Origin = "NetworkManager" // DnsManager over D-Bus
@@ -24,7 +24,7 @@ const (
 	LastGood           Origin = "last-good"
 )
 
-// Source is the place of an origin in the table of all who may name upstreams.
+// Source maps an origin to its place in the table of all sources of upstreams.
 func (o Origin) Source() nameserver.Source {
 	switch o {
 	case NetworkManager, NetworkManagerFile, Event:
@@ -35,7 +35,7 @@ func (o Origin) Source() nameserver.Source {
 	return nameserver.LastGood
 }
 
-// Claim is what an origin says of the names that no route has.
+// Claim returns the candidate's claim to the names without a route.
 func (c Candidate) Claim() nameserver.Claim {
 	return nameserver.Claim{
 		Source: c.Origin.Source(), Detail: strings.TrimSpace(string(c.Origin) + " " + c.Detail),
@@ -43,20 +43,20 @@ func (c Candidate) Claim() nameserver.Claim {
 	}
 }
 
-// A Candidate is what one origin says.
+// A Candidate is the set that one origin names.
 type Candidate struct {
 	Origin Origin
-	// Detail is for people: a file, an interface, a connection. May be empty.
+	// Detail is for people: a file, an interface, a connection, or "".
 	Detail string
 	Set    Set
-	// Invalid are the texts that stood where a nameserver should and are none.
+	// Invalid are the texts in place of a nameserver that are invalid.
 	Invalid []string
 }
 
-// Refused is a nameserver that was offered and is not used.
+// Refused is a nameserver that was offered but is not used.
 type Refused struct {
-	// Server is zero when what was offered is no nameserver; then Text has the
-	// start of it, with any bytes: quote it. Else Text is Server.String().
+	// Server is zero if the offer was not a valid nameserver. Text then is the start of it, with
+	// any bytes: quote it. Otherwise Text is Server.String().
 	Server nameserver.Server
 	Text   string
 	Origin Origin
@@ -64,7 +64,7 @@ type Refused struct {
 	Reason string
 }
 
-// From is who offered it, for people: "NetworkManager eth0 (System eth0)".
+// From returns the source of the offer, for people: "NetworkManager eth0 (System eth0)".
 func (r Refused) From() string { return strings.TrimSpace(string(r.Origin) + " " + r.Detail) }
 
 // A Selection is the outcome of Select.
@@ -72,29 +72,26 @@ type Selection struct {
 	Set    Set
 	Origin Origin
 	Detail string
-	// Refused are those of the winner and of the candidates before it.
+	// Refused are the refused servers of the winner and of the candidates before it.
 	Refused []Refused
-	// Lost are the candidates after the winner whose default servers, as far as
-	// they may be used, are others; without their routes and invalid texts.
+	// Lost are the candidates after the winner whose usable default servers differ, without their
+	// routes and invalid texts.
 	Lost []Candidate
 }
 
-// maxRefused bounds the list of the refused.
 const maxRefused = 64
 
-// Select chooses the nameservers to forward to: those of the first candidate
-// that has a default server left after refusing. The rest, including its invalid
-// texts, is told in Refused. refuse returns why a server must not be used (it is
-// ourselves, say) when this origin says it, or ""; nil refuses nothing. Unspecified, multicast and
-// broadcast addresses and port 0 are always refused.
+// Select chooses the nameservers to forward to: those of the first candidate that has a usable
+// default server. Refused lists the unusable ones and the invalid texts. refuse returns why a
+// server of this origin must not be used (for example, because it is this node), or "". nil refuses
+// nothing. Unspecified, multicast and broadcast addresses and port 0 are always refused.
 //
-// A candidate with routes but no default server does not win. Its routes are
-// kept with the winner's servers: the routes are those of the first candidate,
-// up to the winner, that has any, never a mixture, so that a route that is gone
-// does not come back from an older candidate.
+// A candidate with routes but no default server does not win, but its routes may be used with the
+// winner's servers. The routes are those of the first candidate, up to the winner, that has any.
+// They are never mixed, so that a removed route does not come back from an older candidate.
 //
-// When nobody wins the Set is empty, routes too, and Origin is None: a good list
-// is never replaced by that (the caller keeps what it has).
+// If no candidate wins, the Set is empty, including routes, and Origin is None. The caller must
+// then keep its present list.
 func Select(candidates []Candidate, refuse func(origin Origin, server nameserver.Server) string) Selection {
 	s := selector{refuse: refuse}
 	var routes []Route
@@ -117,7 +114,7 @@ func Select(candidates []Candidate, refuse func(origin Origin, server nameserver
 	return Selection{Refused: s.refused}
 }
 
-// lost are the candidates that would have other servers than those of the winner.
+// lost returns the candidates whose servers differ from the winner's.
 func (s *selector) lost(candidates []Candidate, won []nameserver.Server) []Candidate {
 	var lost []Candidate
 	for _, candidate := range candidates {
@@ -135,7 +132,7 @@ type selector struct {
 	refused []Refused
 }
 
-// usable returns what is left of the candidate's set, normalized.
+// usable returns the usable part of the candidate's set, normalized.
 func (s *selector) usable(c Candidate) Set {
 	for _, text := range c.Invalid {
 		s.add(Refused{Text: cut(text), Origin: c.Origin, Detail: c.Detail, Reason: "not a nameserver's address"})
@@ -161,7 +158,7 @@ func (s *selector) reason(origin Origin, server nameserver.Server) string {
 	return s.refuse(origin, server)
 }
 
-// impossible says why nobody can be asked at server.
+// impossible returns why no query can be sent to server, or "".
 func impossible(server nameserver.Server) string {
 	ip := server.Addr.Addr().Unmap().WithZone("")
 	switch {

@@ -57,7 +57,7 @@ func TestSelect(t *testing.T) {
 			want: Selection{Set: set("10.0.0.2"), Origin: NetworkManagerFile},
 		},
 		{
-			// C021: DHCP offers the node itself.
+			// DHCP offers the node itself.
 			name: "our own address is refused",
 			candidates: []Candidate{
 				{Origin: Event, Detail: "eth0", Set: set("192.168.122.50 192.168.122.50")},
@@ -79,7 +79,7 @@ func TestSelect(t *testing.T) {
 			refused: []string{"/etc/resolv.conf 192.168.122.7: our own address once"},
 		},
 		{
-			// C041: garbage in IP4_NAMESERVERS.
+			// IP4_NAMESERVERS contains garbage.
 			name: "invalid texts are told",
 			candidates: []Candidate{
 				{Origin: Event, Invalid: []string{"garbage", "*", "garbage"}},
@@ -182,15 +182,15 @@ func TestSelectBounds(t *testing.T) {
 	}
 	got := Select([]Candidate{{Origin: Event, Set: many}}, nil)
 	if len(got.Set.Servers) != MaxServers || len(got.Set.Routes) != MaxRouted || len(got.Refused) != maxRefused {
-		t.Errorf("%d servers, %d routes, %d refused", len(got.Set.Servers), len(got.Set.Routes), len(got.Refused))
+		t.Errorf("got %d servers, %d routes, %d refused", len(got.Set.Servers), len(got.Set.Routes), len(got.Refused))
 	}
 	if reason := got.Refused[0].Reason; reason != "more than 64 nameservers" {
 		t.Errorf("refused because of %q", reason)
 	}
 	if want := many.Servers[:MaxServers]; !cmp.Equal(got.Set.Servers, want, asText) {
-		t.Errorf("not the first ones: %v", got.Set.Servers)
+		t.Errorf("got %v, want the first ones", got.Set.Servers)
 	}
 	if got := Select([]Candidate{{Origin: Event, Invalid: invalid}}, nil); len(got.Refused) != maxRefused {
-		t.Errorf("%d refused", len(got.Refused))
+		t.Errorf("got %d refused", len(got.Refused))
 	}
 }

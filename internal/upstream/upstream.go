@@ -1,9 +1,9 @@
-// Package upstream is the captured upstream nameservers: which ones a node had
-// before its resolv.conf was pointed at the local nameserver, how they are
-// chosen among those who say so, and the files that keep them.
+// Package upstream holds the captured upstream nameservers: those that a node had before its
+// resolv.conf was pointed at the local nameserver, how they are chosen among their sources, and the
+// files that keep them.
 //
-// It is apart from nameserver, which says what one nameserver is, and from
-// forward, which asks them: nothing here opens a socket or a file.
+// It is separate from nameserver, which describes one nameserver, and from forward, which queries
+// them. It opens no socket and no file.
 package upstream
 
 import (
@@ -17,37 +17,37 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
-// A Route is a domain whose queries go to nameservers of its own: a VPN's split
-// DNS, or the cluster zone.
+// A Route is a domain whose queries go to other nameservers: a VPN's split DNS, or the cluster
+// zone.
 type Route struct {
 	Domain  dnsname.Name        `json:"domain"`
 	Servers []nameserver.Server `json:"servers"`
-	// Source is who named the servers, for people: "NetworkManager tun0 (corp)".
-	// "" is not known: a file of dnsmasq's form and older records have none. Two
-	// sets whose sources alone differ mean the same.
+	// Source is the source of the servers, for people: "NetworkManager tun0 (corp)". It is "" if
+	// unknown: files in dnsmasq's format and older records have none. Sets that differ only in
+	// their sources are equal.
 	Source string `json:"source,omitempty"`
 }
 
-// A Set is what a node forwards to. The zero Set is empty. A Set is a value:
-// methods do not change it, and share no memory with what they return.
+// A Set is what a node forwards to. The zero Set is empty. A Set is a value: methods do not change
+// it, and do not share memory with their results.
 type Set struct {
-	// Servers are the default upstream nameservers, in the order to ask them.
+	// Servers are the default upstream nameservers, in the order of use.
 	Servers []nameserver.Server `json:"servers,omitempty"`
-	// Routes are kept apart from the defaults; the longest suffix wins.
+	// Routes are for other domains; the longest suffix wins.
 	Routes []Route `json:"routes,omitempty"`
 }
 
 // IsEmpty reports whether there are neither servers nor routes.
 func (s Set) IsEmpty() bool { return len(s.Servers) == 0 && len(s.Routes) == 0 }
 
-// Equal reports whether both mean the same, the order of servers included.
+// Equal reports whether both sets mean the same, including the order of servers.
 func (s Set) Equal(other Set) bool {
 	a, b := s.Normalize(), other.Normalize()
 	return slices.Equal(a.Servers, b.Servers) && slices.EqualFunc(a.Routes, b.Routes, equalRoutes)
 }
 
-// SameMembers reports whether both mean the same when the order of servers is
-// left out of account: what was learnt from one still holds for the other.
+// SameMembers reports whether both sets mean the same apart from the order of servers. What was
+// learned about one is then valid for the other.
 func (s Set) SameMembers(other Set) bool { return s.sorted().Equal(other.sorted()) }
 
 func equalRoutes(a, b Route) bool {
@@ -65,17 +65,16 @@ func (s Set) sorted() Set {
 
 func compareServers(a, b nameserver.Server) int { return strings.Compare(a.String(), b.String()) }
 
-// Normalize returns the same Set in its one form: each server once, where it
-// first stood; one route a domain, with the servers of all its routes in order;
-// routes sorted by domain; none without a domain or servers. A route for the
-// root is no route: its servers are default ones, after the others. Servers that
-// nameserver.Parse does not read back are dropped: the zero one, and those put
-// together by hand with an odd zone id or name.
+// Normalize returns the set in its canonical form. Each server occurs once, at its first place.
+// Each domain has one route, with the servers of all its routes in order. Routes are sorted by
+// domain and have a domain and servers. The servers of a route for the root become default servers,
+// after the others. Servers that nameserver.Parse cannot read back are dropped, such as the zero
+// Server and those with an invalid zone ID or name.
 func (s Set) Normalize() Set {
 	var out Set
 	routes := map[dnsname.Name][]nameserver.Server{}
 	seen := map[member]bool{}
-	sources := map[dnsname.Name]string{} // the first of each domain
+	sources := map[dnsname.Name]string{} // the first one of each domain
 	for route, server := range s.members() {
 		domain := route.Domain
 		m := member{domain, server}
@@ -99,28 +98,28 @@ func (s Set) Normalize() Set {
 	return out
 }
 
-// A member is one server of one domain; the root's are the default servers.
+// A member is one server of one domain. The root stands for the default servers.
 type member struct {
 	domain dnsname.Name
 	server nameserver.Server
 }
 
-// The most that a Set has when it comes from outside. 30,000 servers, each with
-// its state and its probes, took the daemon to 158 MB.
+// Limits of a Set from outside. 30,000 servers, each with its state and its probes, made the daemon
+// use 158 MB.
 const (
 	MaxServers = 64  // default servers
 	MaxRouted  = 512 // servers of all routes together
 )
 
-// A gatherer takes servers in their order as long as there is room for them.
+// A gatherer collects servers in order, up to the limits.
 type gatherer struct {
 	set    Set // not normalized
 	seen   map[member]bool
 	routed int
 }
 
-// add takes a server of a route's domain, once; the root's are default servers.
-// It says why there is no room, or "".
+// add adds a server of a route's domain, unless it is there already. The root's servers are default
+// servers. It returns why a limit excludes the server, or "".
 func (g *gatherer) add(route Route, server nameserver.Server) string {
 	domain := route.Domain
 	m := member{domain, server}
@@ -145,7 +144,7 @@ func (g *gatherer) add(route Route, server nameserver.Server) string {
 	return ""
 }
 
-// limited returns what there is room for, normalized.
+// limited returns the part of the set within the limits, normalized.
 func (s Set) limited() Set {
 	var g gatherer
 	for route, server := range s.members() {
@@ -154,8 +153,8 @@ func (s Set) limited() Set {
 	return g.set.Normalize()
 }
 
-// members are the servers with their routes, in order; of the default ones it is
-// that of the root.
+// members yields the servers with their routes, in order. Default servers have a route for the
+// root.
 func (s Set) members() iter.Seq2[Route, nameserver.Server] {
 	return func(yield func(Route, nameserver.Server) bool) {
 		for _, route := range append([]Route{{Domain: dnsname.Root(), Servers: s.Servers}}, s.Routes...) {
@@ -168,8 +167,8 @@ func (s Set) members() iter.Seq2[Route, nameserver.Server] {
 	}
 }
 
-// readable reports whether the server's text says just this server, so that no
-// file says another one. All that nameserver.Parse and FromAddr return are.
+// readable reports whether the server's text parses to the same server, so that no file can mean
+// another one. All results of nameserver.Parse and FromAddr do.
 func readable(server nameserver.Server) bool {
 	read, err := nameserver.Parse(server.String())
 	return err == nil && read == server

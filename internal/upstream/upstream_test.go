@@ -11,7 +11,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
-// servers reads blank-separated nameservers.
+// servers parses space-separated nameservers.
 func servers(text string) []nameserver.Server {
 	var list []nameserver.Server
 	for _, word := range strings.Fields(text) {
@@ -20,7 +20,7 @@ func servers(text string) []nameserver.Server {
 	return list
 }
 
-// set reads default servers, and routes as "domain: servers".
+// set parses default servers, and routes as "domain: servers".
 func set(defaults string, routes ...string) Set {
 	s := Set{Servers: servers(defaults)}
 	for _, route := range routes {
@@ -63,10 +63,10 @@ func TestNormalize(t *testing.T) {
 				t.Error(diff)
 			}
 			if again := got.Normalize(); !cmp.Equal(again, got, asText) {
-				t.Errorf("a second time it is %v", again)
+				t.Errorf("the second time it is %v", again)
 			}
 			if !tt.in.Equal(got) || got.IsEmpty() != (len(got.Servers)+len(got.Routes) == 0) {
-				t.Error("does not mean the same")
+				t.Error("the normalized set is not equal")
 			}
 		})
 	}
@@ -92,10 +92,10 @@ func TestEqual(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			if base.Equal(tt.other) != tt.equal || tt.other.Equal(base) != tt.equal {
-				t.Errorf("Equal is not %v", tt.equal)
+				t.Errorf("Equal: want %v", tt.equal)
 			}
 			if base.SameMembers(tt.other) != tt.sameMember || tt.other.SameMembers(base) != tt.sameMember {
-				t.Errorf("SameMembers is not %v", tt.sameMember)
+				t.Errorf("SameMembers: want %v", tt.sameMember)
 			}
 		})
 	}
@@ -104,7 +104,7 @@ func TestEqual(t *testing.T) {
 	}
 }
 
-// hostile are texts that a DHCP server, a VPN or a damaged file may offer.
+// hostile are texts that a DHCP server, a VPN or a damaged file may contain.
 var hostile = map[string]string{
 	"line feed":        "10.0.0.2\nserver=8.8.8.8",
 	"carriage return":  "10.0.0.2\rserver=8.8.8.8",
@@ -138,15 +138,15 @@ var hostile = map[string]string{
 	"dnsmasq's domain": "/evil.example/8.8.8.8",
 }
 
-// Whatever way a hostile text takes into a Set, no file that the Set renders
-// shows more than the good server.
+// TestHostileTextIsNeverWritten: however a hostile text gets into a Set, the rendered files contain
+// only the good server.
 func TestHostileTextIsNeverWritten(t *testing.T) {
 	good := servers("192.0.2.1")[0]
 	for name, text := range hostile {
 		t.Run(name, func(t *testing.T) {
 			s := Set{Servers: []nameserver.Server{good}}
 			if server, err := nameserver.Parse(text); err == nil {
-				t.Errorf("became the nameserver %v", server)
+				t.Errorf("got the nameserver %v", server)
 			}
 			addr := netip.MustParseAddr("fe80::1").WithZone(text)
 			byHand := nameserver.Server{Addr: netip.AddrPortFrom(addr, 53)}
@@ -167,7 +167,7 @@ func TestHostileTextIsNeverWritten(t *testing.T) {
 			}
 			for _, refused := range selection.Refused {
 				if refused.Server.IsZero() && len(refused.Text) > maxQuoted+len("...") {
-					t.Errorf("refused text of %d bytes", len(refused.Text))
+					t.Errorf("got a refused text of %d bytes", len(refused.Text))
 				}
 			}
 		})

@@ -1,4 +1,5 @@
-// Package contrib tests the files of contrib that no test/nspawn runs: those for the Machine Config Operator of OpenShift 4.
+// Package contrib tests the files of contrib that test/nspawn does not use: those for the Machine
+// Config Operator of OpenShift 4.
 package contrib
 
 import (
@@ -21,7 +22,7 @@ import (
 
 const repository = "../.."
 
-// machineConfig is one, as far as ours go.
+// machineConfig is a MachineConfig with the keys that ours use.
 type machineConfig struct {
 	APIVersion string `yaml:"apiVersion"`
 	Kind       string
@@ -37,7 +38,7 @@ type metadata struct {
 	Labels map[string]string
 }
 
-// ignition is a configuration by version 3.2 of its specification.
+// ignition is an Ignition configuration, version 3.2.
 type ignition struct {
 	Ignition struct {
 		Version string `json:"version"`
@@ -56,7 +57,7 @@ type file struct {
 	Overwrite bool   `json:"overwrite"`
 	Contents  struct {
 		Source string `json:"source,omitempty"`
-		Inline string `json:"-"` // Butane's
+		Inline string `json:"-"` // only in Butane
 	} `json:"contents"`
 }
 
@@ -65,7 +66,7 @@ type unit struct {
 	Enabled bool   `json:"enabled"`
 }
 
-// butane is the source of one: https://coreos.github.io/butane/config-openshift-v4_10.
+// butane is the source of a MachineConfig: https://coreos.github.io/butane/config-openshift-v4_10.
 type butane struct {
 	Variant, Version string
 	Metadata         metadata
@@ -73,7 +74,7 @@ type butane struct {
 	Systemd          struct{ Units []unit }
 }
 
-// read decodes a file of contrib/machineconfig, which has no other keys than its type has.
+// read decodes a file of contrib/machineconfig. Unknown keys are an error.
 func read(t *testing.T, path string, to any) {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -87,7 +88,7 @@ func read(t *testing.T, path string, to any) {
 	}
 }
 
-// all are the MachineConfigs, by their paths.
+// all returns the MachineConfigs by path.
 func all(t *testing.T) map[string]machineConfig {
 	t.Helper()
 	paths, err := filepath.Glob(repository + "/contrib/machineconfig/*.yaml")
@@ -103,7 +104,7 @@ func all(t *testing.T) map[string]machineConfig {
 	return found
 }
 
-// text is the content of a file by its data: URL (RFC 2397).
+// text returns the content of a file from its data: URL (RFC 2397).
 func (f file) text(t *testing.T) string {
 	t.Helper()
 	escaped, ok := strings.CutPrefix(f.Contents.Source, "data:,")
@@ -114,7 +115,7 @@ func (f file) text(t *testing.T) string {
 	return text
 }
 
-// TestMachineConfigs: each is one of the workers', Ignition takes what is in it, and it says what its Butane source says.
+// TestMachineConfigs: each is for workers, is valid for Ignition, and matches its Butane source.
 func TestMachineConfigs(t *testing.T) {
 	for path, m := range all(t) {
 		name := strings.TrimSuffix(filepath.Base(path), ".yaml")
@@ -124,16 +125,16 @@ func TestMachineConfigs(t *testing.T) {
 		}
 		if m.Spec.Config == nil {
 			if m.Spec.OSImageURL == "" {
-				t.Errorf("%s says nothing", path)
+				t.Errorf("%s is empty", path)
 			}
 			continue
 		}
 		validate(t, path, *m.Spec.Config)
 		var b butane
 		read(t, strings.TrimSuffix(path, ".yaml")+".bu", &b)
-		// 4.10 is the version of Butane's that Ignition 3.2 is made of.
+		// Butane 4.10 produces Ignition 3.2.
 		if d := cmp.Diff(want, b.Metadata); d != "" || b.Variant != "openshift" || b.Version != "4.10.0" || m.Spec.Config.Ignition.Version != "3.2.0" {
-			t.Errorf("%s: the source is %s %s of (-want +got):\n%s", path, b.Variant, b.Version, d)
+			t.Errorf("%s: got the source version %s %s, metadata (-want +got):\n%s", path, b.Variant, b.Version, d)
 		}
 		var files []file
 		for _, f := range m.Spec.Config.Storage.Files {
@@ -141,12 +142,12 @@ func TestMachineConfigs(t *testing.T) {
 			files = append(files, f)
 		}
 		if d := cmp.Diff(b.Storage.Files, files) + cmp.Diff(b.Systemd.Units, m.Spec.Config.Systemd.Units); d != "" {
-			t.Errorf("%s differs from its source (-source +it):\n%s", path, d)
+			t.Errorf("%s differs from its source (-source +file):\n%s", path, d)
 		}
 	}
 }
 
-// validate has Ignition's own program look at it.
+// validate checks the configuration with Ignition's own program.
 func validate(t *testing.T, path string, config ignition) {
 	t.Helper()
 	lab.NeedPrograms(t, "ignition-validate")
@@ -161,7 +162,8 @@ func validate(t *testing.T, path string, config ignition) {
 	}
 }
 
-// TestMachineConfigOnNode: a node that has them all has a configuration without faults, all of which is followed, and no unit that nobody has.
+// TestMachineConfigOnNode: a node with all of them has a valid configuration, all of which is
+// effective, and only known units.
 func TestMachineConfigOnNode(t *testing.T) {
 	root := t.TempDir()
 	for _, m := range all(t) {
@@ -179,7 +181,7 @@ func TestMachineConfigOnNode(t *testing.T) {
 		}
 		for _, u := range m.Spec.Config.Systemd.Units {
 			if _, err := os.Stat(filepath.Join(repository, "systemd", u.Name)); err != nil {
-				t.Errorf("%s is nobody's unit", u.Name)
+				t.Errorf("%s is an unknown unit", u.Name)
 			}
 		}
 	}
@@ -207,6 +209,6 @@ func TestKubeletConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want := hostdns.NewPaths("").NodeResolvConf; config.Kind != "KubeletConfig" || config.Spec.KubeletConfig.ResolvConf != want {
-		t.Errorf("%+v, want resolvConf %s", config, want)
+		t.Errorf("got %+v, want resolvConf %s", config, want)
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 const alerts = repository + "/contrib/prometheus/rules.yaml"
 
-// promtool runs it as an admin does, and returns what it says.
+// promtool runs promtool like an admin, and returns its output.
 func promtool(t *testing.T, args ...string) string {
 	t.Helper()
 	lab.NeedPrograms(t, "promtool")
@@ -25,13 +25,14 @@ func promtool(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-// TestAlerts: Prometheus takes the alerts, and each is silent while all is well and fires when it should.
+// TestAlerts: Prometheus accepts the alerts. Each is silent in normal operation and fires when it
+// should.
 func TestAlerts(t *testing.T) {
 	promtool(t, "check", "rules", alerts)
 	promtool(t, "test", "rules", "testdata/rules.yaml")
 }
 
-// TestEveryAlert has a test, a severity, a summary with the node, and a runbook.
+// TestEveryAlert: each alert has a test, a severity, a summary with the node, and a runbook.
 func TestEveryAlert(t *testing.T) {
 	var rules struct {
 		Groups []struct {
@@ -60,25 +61,25 @@ func TestEveryAlert(t *testing.T) {
 		for _, rule := range group.Rules {
 			n++
 			if !tested[rule.Alert] {
-				t.Errorf("%s: testdata/rules.yaml does not show it silent and firing", rule.Alert)
+				t.Errorf("%s: testdata/rules.yaml lacks a silent or a firing case", rule.Alert)
 			}
 			if s := rule.Labels["severity"]; s != "critical" && s != "warning" && s != "info" {
-				t.Errorf("%s: severity %q", rule.Alert, s)
+				t.Errorf("%s: got severity %q", rule.Alert, s)
 			}
 			if !strings.Contains(rule.Annotations["summary"], "$labels.instance") || rule.Annotations["runbook"] == "" {
-				t.Errorf("%s: %v", rule.Alert, rule.Annotations)
+				t.Errorf("%s: got annotations %v", rule.Alert, rule.Annotations)
 			}
 			if strings.Contains(rule.Expr, "coredns_") {
-				t.Errorf("%s is about %s", rule.Alert, nodeconfig.NamespaceCoreDNS)
+				t.Errorf("%s uses metrics of %s", rule.Alert, nodeconfig.NamespaceCoreDNS)
 			}
 		}
 	}
 	if n < 12 {
-		t.Errorf("only %d alerts", n)
+		t.Errorf("got only %d alerts", n)
 	}
 }
 
-// skim reads what of a file matters here.
+// skim decodes the relevant parts of a file.
 func skim(t *testing.T, path string, to any) {
 	t.Helper()
 	data, err := os.ReadFile(path)

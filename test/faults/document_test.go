@@ -8,7 +8,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/faultplan"
 )
 
-// TestDocumentHasRows: all rows that are played, with their promises, and no others.
+// TestDocumentHasRows: the document lists exactly the tested rows, with their promises.
 func TestDocumentHasRows(t *testing.T) {
 	promises := map[string]string{}
 	for _, row := range rowsOf(t, "| fault | promise | node-dns |") {
@@ -16,16 +16,16 @@ func TestDocumentHasRows(t *testing.T) {
 	}
 	for _, row := range faultplan.Rows() {
 		if promises[row.Name] != row.Promise {
-			t.Errorf("%s: the document says %q, not %q", row.Name, promises[row.Name], row.Promise)
+			t.Errorf("%s: got %q in the document, want %q", row.Name, promises[row.Name], row.Promise)
 		}
 		delete(promises, row.Name)
 	}
 	for name := range promises {
-		t.Errorf("nobody plays %q", name)
+		t.Errorf("the documented row %q is not tested", name)
 	}
 }
 
-// rowsOf are the cells of the document's table that begins so.
+// rowsOf returns the cells of the document's table with this header.
 func rowsOf(t *testing.T, header string) (rows [][]string) {
 	t.Helper()
 	_, table, found := strings.Cut(read(t, "../../docs/explanation/faults.md"), header)
@@ -34,7 +34,7 @@ func rowsOf(t *testing.T, header string) (rows [][]string) {
 	}
 	table, _, _ = strings.Cut(table, "\n\n")
 	lines := strings.Split(strings.TrimSpace(table), "\n")
-	for _, line := range lines[2:] { // behind the rest of the header and the rule
+	for _, line := range lines[2:] { // skip the rest of the header and the rule
 		var cells []string
 		for _, cell := range strings.Split(strings.Trim(line, "|"), "|") {
 			cells = append(cells, strings.TrimSpace(cell))

@@ -1,4 +1,5 @@
-// Package faults plays every row of the fault matrix against the program node-dns, and holds what it promises, by counts.
+// Package faults runs every row of the fault matrix against the program node-dns, and checks its
+// promises by counting.
 package faults
 
 import (
@@ -12,7 +13,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// program is node-dns, as it is shipped: a race detector takes memory that is counted here.
+// program is node-dns as shipped. A race detector would add to the memory use that is measured
+// here.
 var program string
 
 func TestMain(m *testing.M) {
@@ -24,7 +26,7 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// TestFaults has a test for each row, named after it.
+// TestFaults runs each row as a subtest with its name.
 func TestFaults(t *testing.T) {
 	for _, row := range faultplan.Rows() {
 		t.Run(row.Name, func(t *testing.T) {
@@ -48,7 +50,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestWhatIsWrongIsFound: no row is content with an outcome in which nothing was right, or which cost too much.
+// TestWhatIsWrongIsFound: no row accepts an outcome in which nothing succeeded, or which used too
+// many resources.
 func TestWhatIsWrongIsFound(t *testing.T) {
 	for _, row := range faultplan.Rows() {
 		for name, outcome := range map[string]faultplan.Outcome{
@@ -58,7 +61,7 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 			"too many upstream": {Asked: 100, Right: 100, Stale: 100, Upstream: 10_001},
 		} {
 			if len(row.Faults(outcome)) == 0 {
-				t.Errorf("%s: %s: no fault", row.Name, name)
+				t.Errorf("%s: %s: got no fault", row.Name, name)
 			}
 		}
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// node is a root of files, and node-dns on it.
+// node is a directory tree with node-dns running on it.
 type node struct {
 	t       *testing.T
 	root    string
@@ -34,7 +34,7 @@ func newNode(t *testing.T) *node {
 	return &node{t: t, root: root, config: filepath.Join(root, "node-dns.yaml"), at: dnstest.FreePort(t)}
 }
 
-// start starts node-dns; it ends with the test.
+// start starts node-dns, which stops at the end of the test.
 func (n *node) start(setup faultplan.Setup) (*faultplan.Program, error) {
 	n.setup = setup
 	if err := n.configure(setup.Upstreams); err != nil {
@@ -50,7 +50,7 @@ func (n *node) start(setup faultplan.Setup) (*faultplan.Program, error) {
 	}
 	n.t.Cleanup(n.process.Stop)
 	if !lab.Poll(20*time.Second, n.listens) {
-		return nil, fmt.Errorf("it does not come up: %s", n.process.Output())
+		return nil, fmt.Errorf("node-dns does not start: %s", n.process.Output())
 	}
 	return &faultplan.Program{
 		At: n.at, Terminate: n.process.Stop, Running: n.process.Running, SetUpstreams: n.change,
@@ -58,7 +58,7 @@ func (n *node) start(setup faultplan.Setup) (*faultplan.Program, error) {
 	}, nil
 }
 
-// configure writes its configuration. Without upstream nameservers it is its own.
+// configure writes the configuration. Without upstream nameservers, node-dns is its own upstream.
 func (n *node) configure(upstreams []netip.AddrPort) error {
 	if len(upstreams) == 0 {
 		upstreams = []netip.AddrPort{n.at}
@@ -83,7 +83,7 @@ func (n *node) listens() bool {
 	return err == nil && len(status.Listeners) > 0 && status.Listeners[0].UDP
 }
 
-// change has it ask other upstream nameservers, and returns when it does.
+// change sets other upstream nameservers, and returns when node-dns uses them.
 func (n *node) change(upstreams []netip.AddrPort) error {
 	if err := n.configure(upstreams); err != nil {
 		return err
@@ -96,7 +96,7 @@ func (n *node) change(upstreams []netip.AddrPort) error {
 		})
 	}
 	if !lab.Poll(10*time.Second, follows) {
-		return fmt.Errorf("it does not ask %v: %s", upstreams, n.process.Output())
+		return fmt.Errorf("node-dns does not query %v: %s", upstreams, n.process.Output())
 	}
 	return nil
 }
@@ -104,14 +104,14 @@ func (n *node) change(upstreams []netip.AddrPort) error {
 func (n *node) memory() float64 {
 	for line := range strings.Lines(n.proc("status")) {
 		if fields := strings.Fields(line); fields[0] == "VmRSS:" {
-			kib, _ := strconv.ParseFloat(fields[1], 64) // the kernel writes numbers
+			kib, _ := strconv.ParseFloat(fields[1], 64) // the kernel writes valid numbers
 			return kib / 1024
 		}
 	}
 	return 0
 }
 
-// cpu is its time in user mode and in the kernel (proc_pid_stat(5), fields 14 and 15).
+// cpu returns the process's user and kernel time (proc_pid_stat(5), fields 14 and 15).
 func (n *node) cpu() (sum time.Duration) {
 	text := n.proc("stat")
 	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
@@ -122,7 +122,7 @@ func (n *node) cpu() (sum time.Duration) {
 	return sum
 }
 
-// proc is a file of the kernel's about the process, which must run.
+// proc reads a /proc file of the process, which must be running.
 func (n *node) proc(name string) string {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", n.process.PID(), name))
 	if err != nil {

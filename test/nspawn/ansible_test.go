@@ -10,7 +10,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/rpmbuild"
 )
 
-// inventory has the node itself, and the package as it was built here.
+// inventory contains the node itself, and the package that was built here.
 const inventory = `[nodes]
 node ansible_connection=local ansible_user=root
 
@@ -19,7 +19,8 @@ node_dns_unsigned=true
 node_dns_config={"cacheSize": 5000}
 `
 
-// newAnsibleNode is one of OpenShift 3 with a repository that has the package, and the playbook, where docs/howto/migration.md has it run.
+// newAnsibleNode is an OpenShift 3 node with a repository that has the package, and with the
+// playbook where docs/howto/migration.md runs it.
 func newAnsibleNode(t *testing.T) *oldNode {
 	t.Helper()
 	o := newOldNode(t, dnsmasqWith{base: openshiftBase, hook: true})
@@ -29,14 +30,14 @@ func newAnsibleNode(t *testing.T) *oldNode {
 		t.Fatal(err)
 	}
 	o.WriteFile(home+"/inventory", inventory, 0o644)
-	// As before the package came: the playbook looks for the program.
+	// As before the installation: the playbook checks for the program.
 	o.Run("rm", "/usr/sbin/node-dns", "/usr/sbin/origin-dns-dispatcher", "/usr/lib/NetworkManager/dispatcher.d/99-origin-dns")
 	return o
 }
 
 var recap = regexp.MustCompile(`(?m)^node +: ok=\d+ +changed=(\d+) +unreachable=0 +failed=(\d+) `)
 
-// play types a command that runs the playbook. It must change so many things, and so many tasks must fail.
+// play runs a command with the playbook, and checks the number of changed and of failed tasks.
 func (o *oldNode) play(command, changed, failed string) string {
 	o.t.Helper()
 	out, err := o.Try("sh", "-c", "cd "+home+" && ANSIBLE_NOCOLOR=1 ANSIBLE_PIPELINING=1 "+command)
@@ -47,13 +48,14 @@ func (o *oldNode) play(command, changed, failed string) string {
 	return out
 }
 
-// TestAnsible: the playbook of contrib, as docs/howto/migration.md has it run, brings a node of OpenShift 3 to node-dns, changes nothing with --check or
-// when it is run again, leaves a faulty configuration where it was, opens the zones of firewalld that it is told, and goes back.
+// TestAnsible: the playbook of contrib, run as in docs/howto/migration.md, migrates an OpenShift 3
+// node to node-dns. With --check, or run again, it changes nothing. It leaves an invalid
+// configuration unchanged, opens the given zones of firewalld, and can migrate back.
 func TestAnsible(t *testing.T) {
 	o := newAnsibleNode(t)
 	said := commands(migrationPage(t)["Many nodes"])
 	if len(said) != 3 {
-		t.Fatalf("the page has the commands %q", said)
+		t.Fatalf("got the page's commands %q", said)
 	}
 	check, run, back := said[0], said[1], said[2]
 	o.Unmask("firewalld.service")
@@ -64,12 +66,12 @@ func TestAnsible(t *testing.T) {
 	o.play(run, "3", "0")
 	o.checkMigrated()
 	if got := o.ReadFile("/etc/node-dns/node-dns.yaml"); !strings.HasSuffix(got, "\ncacheSize: 5000\n\n# Where a nameserver answered before node-dns: see node-dns migrate.\nlisten: [all]\n") {
-		t.Errorf("the configuration is\n%s", got)
+		t.Errorf("got the configuration\n%s", got)
 	}
 	after := o.tree()
 	o.play(run, "0", "0")
 	if out := o.play(run+` --extra-vars '{"node_dns_config": {"cacheSize": "many"}}'`, "0", "1"); !strings.Contains(out, ":2:12: cacheSize: ") {
-		t.Errorf("of a faulty configuration it says\n%s", out)
+		t.Errorf("with an invalid configuration the output is\n%s", out)
 	}
 	o.checkTree(after)
 
@@ -79,14 +81,14 @@ func TestAnsible(t *testing.T) {
 	o.play(opening, "2", "0")
 	o.play(opening, "0", "0")
 	for _, zone := range []string{"public", "trusted"} {
-		o.Run("firewall-cmd", "--zone="+zone, "--query-service=dns") // fails where it does not
+		o.Run("firewall-cmd", "--zone="+zone, "--query-service=dns") // fails if it does not
 	}
 	o.Run("systemctl", "stop", "firewalld.service")
 	o.Run("rm", "/etc/firewalld/zones/public.xml", "/etc/firewalld/zones/trusted.xml")
 
 	o.play(back, "2", "0")
 	o.checkOld()
-	kept := []string{"/etc/node-dns", "/etc/node-dns/node-dns.yaml.rpmsave"} // what the playbook wrote
+	kept := []string{"/etc/node-dns", "/etc/node-dns/node-dns.yaml.rpmsave"} // the playbook wrote them
 	for name := range before {
 		if !strings.HasPrefix(name, "/etc/") {
 			kept = append(kept, name)

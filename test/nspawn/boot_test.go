@@ -9,13 +9,13 @@ import (
 	"github.com/node-dns/node-dns/internal/test/kubetest"
 )
 
-// order has a unit start After another one at boot, or Before it.
+// order makes a unit start After or Before another one at boot.
 func (n *node) order(unit, directive, other string) {
 	n.t.Helper()
 	n.WriteFile("/etc/systemd/system/"+unit+".d/order.conf", "[Unit]\n"+directive+"="+other+"\n", 0o644)
 }
 
-// TestBootOrders: whoever comes up first.
+// TestBootOrders: node-dns works in either boot order.
 func TestBootOrders(t *testing.T) {
 	for _, test := range []struct{ name, directive string }{
 		{"NetworkManager first", "After"},
@@ -31,14 +31,14 @@ func TestBootOrders(t *testing.T) {
 	}
 }
 
-// TestNetworkManagerLater: it is started a while after everything else, and restarted.
+// TestNetworkManagerLater: NetworkManager starts long after everything else, and restarts.
 func TestNetworkManagerLater(t *testing.T) {
 	n := newNode(t)
 	n.Enable("node-dns.service")
 	n.l.Run("systemctl", "--quiet", "--root="+n.Path("/"), "disable", "NetworkManager.service")
 	n.boot()
 	if out, err := n.Try("node-dns", "wait", "--timeout=200ms"); err == nil || !strings.Contains(out, "node-dns is not ready: ") {
-		t.Errorf("it is ready without an address: %v\n%s", err, out)
+		t.Errorf("node-dns is ready without an address: %v\n%s", err, out)
 	}
 	n.Run("systemctl", "start", "NetworkManager.service")
 	n.Run("node-dns", "wait", "--for=ready", "--timeout=60s")
@@ -47,7 +47,7 @@ func TestNetworkManagerLater(t *testing.T) {
 	n.awaitServing()
 }
 
-// TestRenewal: a lease that brings other nameservers needs no restart.
+// TestRenewal: a lease with other nameservers needs no restart.
 func TestRenewal(t *testing.T) {
 	n := newServingNode(t)
 	pid := n.mainPID()
@@ -57,16 +57,16 @@ func TestRenewal(t *testing.T) {
 	n.Await("a pod to be answered by the other nameserver", func() bool { return n.ask() == ns2 })
 	n.awaitPointed()
 	if got := n.mainPID(); got != pid {
-		t.Errorf("process %s was replaced by %s", pid, got)
+		t.Errorf("got process %[2]s, want %[1]s", pid, got)
 	}
 	n.Run("systemctl", "stop", "node-dns.service")
 	if got, want := n.ReadFile(resolvConf), strings.Replace(original, ns1, ns2, 1); got != want {
-		t.Errorf("after stop resolv.conf is\n%s", got)
+		t.Errorf("after the stop resolv.conf is\n%s", got)
 	}
 }
 
-// TestNodeConfigLater: a node that bootstraps resolves the site's names; the cluster's file is taken up when it comes, though only root may
-// read it.
+// TestNodeConfigLater: during its bootstrap a node resolves the site's names. When the cluster's
+// file appears, node-dns reads it, although only root may.
 func TestNodeConfigLater(t *testing.T) {
 	n := newServingNode(t)
 	pid := n.mainPID()
@@ -76,17 +76,17 @@ func TestNodeConfigLater(t *testing.T) {
 	n.Await("the daemon to know it", func() bool { return strings.Contains(n.status(), "shop.test.") })
 	n.awaitServing()
 	if got := n.mainPID(); got != pid {
-		t.Errorf("process %s was replaced by %s", pid, got)
+		t.Errorf("got process %[2]s, want %[1]s", pid, got)
 	}
 }
 
-// status is what the daemon says of itself, problems or not.
+// status returns the output of node-dns status, with or without problems.
 func (n *node) status() string {
 	out, _ := n.Try("node-dns", "status")
 	return out
 }
 
-// apiAddr is the Kubernetes API's, on the LAN.
+// apiAddr is the Kubernetes API's address on the LAN.
 const apiAddr = "10.77.0.70:8080"
 
 const kubeconfig = `apiVersion: v1
@@ -117,7 +117,7 @@ func (n *node) startAPI() {
 	})
 }
 
-// TestKubeconfigLater: from then on the node answers the cluster's names itself.
+// TestKubeconfigLater: once a kubeconfig appears, the node answers the cluster's names itself.
 func TestKubeconfigLater(t *testing.T) {
 	n := newServingNode(t)
 	n.startAPI()
@@ -129,6 +129,6 @@ func TestKubeconfigLater(t *testing.T) {
 	})
 	n.awaitServing()
 	if got := n.mainPID(); got != pid {
-		t.Errorf("process %s was replaced by %s", pid, got)
+		t.Errorf("got process %[2]s, want %[1]s", pid, got)
 	}
 }

@@ -15,7 +15,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// Nameservers of brokenNode: two of the site's, which know all names, and one that plays the cluster's.
+// Nameservers of brokenNode: two of the site, which know all names, and one that plays the
+// cluster's nameserver.
 const (
 	site1     = "10.77.0.61"
 	site2     = "10.77.0.62"
@@ -24,7 +25,7 @@ const (
 	nodeDNSYAML = "/etc/node-dns/node-dns.yaml"
 )
 
-// siteConf is an unbound's configuration, without what it knows.
+// siteConf is an unbound configuration without data.
 const siteConf = `server:
   directory: ""
   chroot: ""
@@ -38,7 +39,8 @@ const siteConf = `server:
   do-not-query-localhost: no
 %s`
 
-// world is what a closed site's nameserver knows: its own names, and not the root's keys. The long name has an answer of about 950 octets.
+// world is the data of a closed site's nameserver: its own names without the root's keys. The long
+// name's answer has about 950 octets.
 func world(addr string, more ...string) string {
 	text := strings.Repeat("x", 220)
 	lines := slices.Concat([]string{
@@ -52,20 +54,21 @@ func world(addr string, more ...string) string {
 	return conf
 }
 
-// kubernetesName is the record that the cluster's nameserver has, and the site's have not.
+// kubernetesName is a record that only the cluster's nameserver has.
 const kubernetesName = "kubernetes.default.svc.cluster.local. 5 IN A 172.30.0.1"
 
-// forwardTo has a nameserver forward all questions.
+// forwardTo makes a nameserver forward all queries.
 func forwardTo(addr string) string {
 	return "forward-zone:\n  name: \".\"\n  forward-addr: " + addr + "\n"
 }
 
-// bogusWorld validates names that are not signed. Without validation it forwards the question.
+// bogusWorld validates names that are not signed. Without validation it forwards the query.
 const bogusWorld = `  module-config: "validator iterator"
   trust-anchor: "example. 3600 IN DS 12345 8 2 0123456789ABCDEF0123456789ABCDEF0123456789ABCDEF0123456789ABCDEF"
 `
 
-// brokenNode is a serving node with two upstreams whose DNS is broken in each way, one after the other.
+// brokenNode is a serving node with two upstreams. The tests break its DNS in one way after the
+// other.
 type brokenNode struct {
 	*node
 	servers map[string]*lab.Process // by address
@@ -90,7 +93,7 @@ func newBrokenNode(t *testing.T) *brokenNode {
 	return b
 }
 
-// start starts the nameserver at an address, with what it knows.
+// start starts the nameserver at an address with its data.
 func (b *brokenNode) start(addr, conf string) {
 	b.t.Helper()
 	file := filepath.Join("/run/lab", "site-"+addr+".conf")
@@ -100,7 +103,7 @@ func (b *brokenNode) start(addr, conf string) {
 	b.servers[addr] = p
 }
 
-// restart has both upstreams begin anew with what the function says of each.
+// restart restarts both upstreams with the configuration that conf returns for each.
 func (b *brokenNode) restart(conf func(addr string) string) {
 	b.stop(site1, site2)
 	for _, addr := range []string{site1, site2} {
@@ -108,7 +111,7 @@ func (b *brokenNode) restart(conf func(addr string) string) {
 	}
 }
 
-// heal has both upstreams know the world again.
+// heal restores the normal data of both upstreams.
 func (b *brokenNode) heal() { b.restart(func(addr string) string { return world(addr) }) }
 
 func (b *brokenNode) stop(addrs ...string) {
@@ -117,7 +120,7 @@ func (b *brokenNode) stop(addrs ...string) {
 	}
 }
 
-// write writes the admin's file, and waits for the daemon to have taken it over.
+// write writes the admin's file and waits until the daemon has applied it.
 func (b *brokenNode) write(text string) {
 	b.WriteFile(nodeDNSYAML, text, 0o644)
 	b.Run("systemctl", "reload", "node-dns.service")
@@ -134,7 +137,7 @@ func (b *brokenNode) awaitResolves() {
 	b.Await("names to resolve", b.resolves)
 }
 
-// report is what doctor finds, and its text.
+// report runs doctor and returns its findings.
 func (b *brokenNode) report(arguments ...string) (r doctor.Report) {
 	b.t.Helper()
 	out, err := b.Try(append([]string{"node-dns", "doctor", "-o", "json"}, arguments...)...)
@@ -155,26 +158,27 @@ func failures(r doctor.Report) (failed []doctor.Finding) {
 
 var onlyBroken = flag.String("broken", "", "play the breakages alone whose name has this in it")
 
-// patience bounds a wait for doctor to find a fault, or to find none. The daemon needs some seconds to take a nameserver for down, or up.
+// patience bounds the wait for doctor's result. The daemon needs some seconds to mark a nameserver
+// as down or up.
 const patience = time.Minute
 
-// breakage is a way in which DNS on a node is broken.
+// breakage is one way in which a node's DNS is broken.
 type breakage struct {
 	name  string
 	fault func(b *brokenNode)
-	asks  string   // name and type that a pod asks for meanwhile
+	asks  string   // name and type that a pod queries meanwhile
 	look  []string // further arguments of doctor
-	check string   // that has the one failure; or the warning, where names resolve all the same
+	check string   // the check with the only failure, or with the warning if names still resolve
 	level doctor.Level
-	mild  bool   // it may also be a warning: the daemon may find a way around it
-	page  string // a part of what doctor says, as docs/howto/troubleshooting.md has it
+	mild  bool   // a warning is enough: the daemon may find another way
+	page  string // part of doctor's text, as in docs/howto/troubleshooting.md
 	says  []string
-	fix   string              // a part of the advice. It is run by sh(1) in the node
-	apply func(b *brokenNode) // in place of running it, where it is about another machine, or a file
-	after func(b *brokenNode) // puts back what is not part of the fix
+	fix   string              // part of the advice; sh(1) runs it on the node
+	apply func(b *brokenNode) // replaces running fix if that concerns another machine or a file
+	after func(b *brokenNode) // reverts what the fix does not
 }
 
-// play breaks the node, and has doctor find it and its advice mend it.
+// play breaks the node, and checks that doctor finds the fault and that its advice fixes it.
 func (b *brokenNode) play(row breakage) {
 	t := b.t
 	t.Helper()
@@ -194,16 +198,16 @@ func (b *brokenNode) play(row breakage) {
 	})
 	t.Logf("%s:\n%s", row.name, text(last))
 	if !isFound {
-		t.Fatalf("%s: doctor does not find it", row.name)
+		t.Fatalf("%s: doctor does not find the fault", row.name)
 	}
 	f := found[0]
 	if row.level != doctor.Fail && last.Failures > 0 {
-		t.Errorf("%s: %d failures", row.name, last.Failures)
+		t.Errorf("%s: got %d failures, want 0", row.name, last.Failures)
 	}
 	whole := strings.Join(append([]string{f.What, f.Fix}, f.Details...), "\n")
 	for _, part := range append([]string{row.fix}, row.says...) {
 		if !strings.Contains(whole, part) {
-			t.Errorf("%s: doctor does not say %q", row.name, part)
+			t.Errorf("%s: doctor's output lacks %q", row.name, part)
 		}
 	}
 	if row.apply != nil {
@@ -223,7 +227,7 @@ func (b *brokenNode) play(row breakage) {
 	}
 }
 
-// text is the report without what is well.
+// text formats the report without the checks that passed.
 func text(r doctor.Report) string {
 	r.Findings = slices.DeleteFunc(slices.Clone(r.Findings), func(f doctor.Finding) bool { return f.Level == doctor.OK })
 	var out strings.Builder
@@ -236,7 +240,7 @@ func text(r doctor.Report) string {
 func playAll(t *testing.T, rows []breakage) {
 	b := newBrokenNode(t)
 	if failed := failures(b.report()); len(failed) > 0 {
-		t.Fatalf("before anything is broken: %+v", failed)
+		t.Fatalf("before the first fault: got failures %+v", failed)
 	}
 	page, err := os.ReadFile(filepath.Join(repository, "docs/howto/troubleshooting.md"))
 	if err != nil {
@@ -244,7 +248,7 @@ func playAll(t *testing.T, rows []breakage) {
 	}
 	for _, row := range rows {
 		if !strings.Contains(string(page), row.page) {
-			t.Errorf("docs/howto/troubleshooting.md does not have %q", row.page)
+			t.Errorf("docs/howto/troubleshooting.md lacks %q", row.page)
 		}
 		if strings.Contains(row.name, *onlyBroken) {
 			b.play(row)
@@ -252,24 +256,24 @@ func playAll(t *testing.T, rows []breakage) {
 	}
 }
 
-// nft adds a rule to a hook of the LAN, as a firewall between the node and its nameservers.
+// filter adds a rule to a hook of the LAN, like a firewall between the node and its nameservers.
 func (b *brokenNode) filter(rule string) {
 	b.lan.Run("nft", "add table inet way; add chain inet way out { type filter hook output priority 0; }; add chain inet way in { type filter hook input priority 0; }; add rule inet way "+rule)
 }
 
 func (b *brokenNode) unfilter() { b.lan.Run("nft", "delete table inet way") }
 
-// forget empties the cache, so that names have to be asked for.
+// forget empties the cache, so that names must be queried.
 func (b *brokenNode) forget() { b.Run("node-dns", "cache", "flush", "--all") }
 
-// podAsks asks for a name and a type as a pod, whatever comes of it.
+// podAsks sends a pod's query for a name and a type, and ignores the result.
 func (b *brokenNode) podAsks(question string) {
 	if question != "" {
 		b.pods.Try(append([]string{"dig", "+tries=1", "+timeout=6", "@" + nodeIP}, strings.Fields(question)...)...)
 	}
 }
 
-// TestBrokenUpstreams breaks the upstream nameservers, and the way to them.
+// TestBrokenUpstreams breaks the upstream nameservers and the way to them.
 func TestBrokenUpstreams(t *testing.T) {
 	playAll(t, []breakage{
 		{
@@ -311,7 +315,7 @@ func TestBrokenUpstreams(t *testing.T) {
 			asks: "long.up.example TXT", check: "upstreams", mild: true, page: "sends answers of more than 512 octets that do not arrive over UDP",
 			fix: `grep -qs '^edns-packet-max=' /etc/dnsmasq.conf || printf '\nedns-packet-max=512\n' >>/etc/dnsmasq.conf`, after: func(b *brokenNode) {
 				if out, err := b.pods.Try("dig", "+short", "+tries=1", "+timeout=4", "@"+nodeIP, "long.up.example", "TXT"); err != nil || !strings.Contains(out, "xxx") {
-					b.t.Errorf("the long answer does not come: %v\n%s", err, out)
+					b.t.Errorf("no long answer: %v\n%s", err, out)
 				}
 				b.unfilter()
 				b.Run("rm", "/etc/dnsmasq.conf")

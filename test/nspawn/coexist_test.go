@@ -7,19 +7,22 @@ import (
 	"testing"
 )
 
-// owner is who has the node's resolv.conf besides node-dns.
+// owner is another program that owns the node's resolv.conf.
 type owner struct {
 	name string
-	// own makes it so, on a node that has booted without node-dns, and returns when libc has names by it.
+	// own sets up the owner on a node that booted without node-dns, and returns once libc can
+	// resolve names with it.
 	own func(n *node)
-	// offer has the owner's source name another nameserver: by a lease, a command, or the owner's configuration.
+	// offer changes the nameserver in the owner's source: by a lease, a command, or the owner's
+	// configuration.
 	offer func(n *node, nameserver string)
-	// again has the owner do its work once more, with nothing new.
+	// again makes the owner repeat its work without a change.
 	again func(n *node)
 }
 
-// TestOwners: whoever has resolv.conf, libc has names of both worlds while node-dns answers, upstreams are followed where they come from,
-// nobody fights, and what the owner made stands there afterwards.
+// TestOwners: with any owner of resolv.conf, libc resolves the site's and the cluster's names while
+// node-dns answers, node-dns follows the owner's upstreams, the two do not keep overwriting each
+// other, and afterwards the owner's file is back.
 func TestOwners(t *testing.T) {
 	for _, o := range []owner{
 		{
@@ -45,7 +48,7 @@ func TestOwners(t *testing.T) {
 			own: func(n *node) {
 				n.withoutNetworkManager()
 				n.Install("resolvconf")
-				n.Run("ln", "-sf", "../run/resolvconf/resolv.conf", resolvConf) // its script leaves that to debconf
+				n.Run("ln", "-sf", "../run/resolvconf/resolv.conf", resolvConf) // its script leaves the link to debconf
 				n.resolvconf(ns1)
 			},
 			offer: (*node).resolvconf, again: func(n *node) { n.Run("resolvconf", "-u") },
@@ -56,9 +59,9 @@ func TestOwners(t *testing.T) {
 				n.Install("cloud-init")
 				n.Run("rm", resolvConf)
 				n.cloudInit(ns1)
-				n.Run("systemctl", "restart", "NetworkManager.service") // dns=none from now on
+				n.Run("systemctl", "restart", "NetworkManager.service") // activates dns=none
 			},
-			offer: (*node).cloudInitAnew, again: func(n *node) { n.cloudInit(ns1) }, // with dns=none its file is the source, and not DHCP
+			offer: (*node).cloudInitAnew, again: func(n *node) { n.cloudInit(ns1) }, // with dns=none its file is the source, not DHCP
 		},
 	} {
 		t.Run(o.name, func(t *testing.T) { o.test(newNode(t)) })
@@ -81,19 +84,19 @@ func (o owner) test(n *node) {
 	n.awaitServing()
 	n.wantNames("192.0.2.1", clusterIP)
 	ours := settings(n.ReadFile(resolvConf))
-	for range 3 { // and the offer: one more within a minute would be a fight
+	for range 3 { // plus the offer: one more within a minute would count as a conflict
 		o.again(n)
 		n.awaitServing()
 	}
 	n.awaitApplied()
 	if now := settings(n.ReadFile(resolvConf)); now != ours {
-		n.t.Errorf("resolv.conf is now\n%s\nand was\n%s", now, ours)
+		n.t.Errorf("got resolv.conf\n%s\nand was\n%s", now, ours)
 	}
 	o.offer(n, ns2)
 	n.Await("the other nameserver to answer", func() bool { return n.ask() == ns2 })
 	n.awaitPointed()
 	if text := n.ReadFile("/etc/origin/node/resolv.conf"); !strings.HasPrefix(text, "nameserver "+ns2+"\n") || strings.Count(text, "nameserver ") != 1 {
-		n.t.Errorf("captured %q", text)
+		n.t.Errorf("got the captured file %q", text)
 	}
 	n.wantNames("192.0.2.1", clusterIP)
 
@@ -112,11 +115,12 @@ func (o owner) test(n *node) {
 		n.t.Errorf("after the second stop resolv.conf, a link to %q, is\n%s", n.stubbed(), got)
 	}
 	if text := n.Journal("-t", "origin-dns-dispatcher"); strings.Contains(text, "condition=resolv-conf-fought") {
-		n.t.Errorf("there was a fight:\n%s", text)
+		n.t.Errorf("the journal reports a conflict:\n%s", text)
 	}
 }
 
-// settings are a resolv.conf's lines but the comments, sorted: cloud-init adds to a file that it finds, in an order of its own.
+// settings returns a resolv.conf's lines without comments, sorted: cloud-init adds to an existing
+// file in its own order.
 func settings(text string) string {
 	lines := slices.DeleteFunc(slices.Sorted(strings.Lines(text)), func(line string) bool {
 		return strings.TrimSpace(line) == "" || strings.HasPrefix(line, "#") || strings.HasPrefix(line, ";")
@@ -124,7 +128,8 @@ func settings(text string) string {
 	return strings.Join(lines, "")
 }
 
-// withoutNetworkManager leaves eth0 its address and its route, and resolv.conf to whoever wants it.
+// withoutNetworkManager stops NetworkManager but keeps eth0's address and route, so that another
+// program can own resolv.conf.
 func (n *node) withoutNetworkManager() {
 	n.t.Helper()
 	n.Run("systemctl", "disable", "--now", "NetworkManager.service")
@@ -135,26 +140,27 @@ func (n *node) withoutNetworkManager() {
 	}
 }
 
-// resolvconf is what a DHCP client does when it has a lease.
+// resolvconf does what a DHCP client does when it gets a lease.
 func (n *node) resolvconf(nameserver string) {
 	n.t.Helper()
 	n.Run("sh", "-c", "printf 'search example.com\\nnameserver "+nameserver+"\\n' | resolvconf -a eth0.dhcp")
 }
 
-// lease has NetworkManager get another nameserver by DHCP.
+// lease makes NetworkManager get another nameserver by DHCP.
 func (n *node) lease(nameserver string) {
 	n.t.Helper()
 	n.dhcp.SetNameservers(nameserver)
 	n.Run("nmcli", "connection", "up", "eth0")
 }
 
-// cloudInit has cloud-init write what it writes on a RHEL for a network with static nameservers.
+// cloudInit makes cloud-init write its file for a network with static nameservers on RHEL.
 func (n *node) cloudInit(nameserver string) {
 	n.t.Helper()
 	n.renderCloudInit(nameserver, "/")
 }
 
-// cloudInitAnew replaces resolv.conf by what cloud-init writes where there is none: in a file that is there it only adds nameservers.
+// cloudInitAnew replaces resolv.conf by the file that cloud-init writes if there is none. It only
+// adds nameservers to an existing file.
 func (n *node) cloudInitAnew(nameserver string) {
 	n.t.Helper()
 	n.Run("rm", "-rf", "/root/new")

@@ -10,10 +10,10 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// notHere are commands of the Containerfile that this machine has no program for.
+// notHere are commands of the Containerfile whose program this machine lacks.
 var notHere = []string{"bootc container lint", "ostree container commit"}
 
-// mount has the directory of the Containerfile at /context while a command runs.
+// mount mounts the directory of the Containerfile at /context while a command runs.
 const mount = "--mount=type=bind,target=/context "
 
 // instruction is a line of a Containerfile(5).
@@ -22,7 +22,8 @@ type instruction struct {
 	rest string
 }
 
-// readContainerfile reads what of the format contrib uses: a line an instruction, and comments.
+// readContainerfile parses the part of the format that contrib uses: comments, and one instruction
+// per line.
 func readContainerfile(t *testing.T, path string) (all []instruction) {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -40,7 +41,7 @@ func readContainerfile(t *testing.T, path string) (all []instruction) {
 	return all
 }
 
-// buildContainerfile does in a machine that is off what the Containerfile of a directory says, from that directory.
+// buildContainerfile executes a directory's Containerfile in a machine that is off.
 func buildContainerfile(t *testing.T, c *lab.Container, context string) {
 	t.Helper()
 	for i, step := range readContainerfile(t, filepath.Join(context, "Containerfile")) {

@@ -8,7 +8,7 @@ import (
 	"github.com/node-dns/node-dns/internal/admin/doctor"
 )
 
-// doctor is what node-dns doctor says of one matter: its worst finding, in a line.
+// doctor returns the worst finding of a check of node-dns doctor, as one line.
 func (n *node) doctor(check string) (level doctor.Level, said string) {
 	n.t.Helper()
 	out, err := n.Try("node-dns", "doctor", "-o", "json")
@@ -27,18 +27,18 @@ func (n *node) doctor(check string) (level doctor.Level, said string) {
 	return level, said
 }
 
-// TestDoctor: by what systemd says a node is well, and when it is not, why.
+// TestDoctor: from systemd's state, doctor tells whether a node works, and if not, why.
 func TestDoctor(t *testing.T) {
 	n := newServingNode(t)
 	want := func(check string, level doctor.Level, parts ...string) {
 		t.Helper()
 		got, said := n.doctor(check)
 		if got != level {
-			t.Errorf("%s is %q, expected %q: %s", check, got, level, said)
+			t.Errorf("%s: got %q, want %q: %s", check, got, level, said)
 		}
 		for _, part := range parts {
 			if !strings.Contains(said, part) {
-				t.Errorf("%s does not say %q, but %s", check, part, said)
+				t.Errorf("%s: want %q, got %s", check, part, said)
 			}
 		}
 	}
@@ -48,20 +48,20 @@ func TestDoctor(t *testing.T) {
 	want("storage", doctor.OK, "/var/lib/node-dns", "/var/cache/node-dns", "/run/node-dns")
 	want("versions", doctor.OK, "systemd 2", "NetworkManager 1.")
 
-	// Others may ask the daemon how it is, and no failure is made of what they cannot see.
+	// Other users may run doctor, and what they cannot see is not a failure.
 	out, err := n.Try("runuser", "-u", "nobody", "--", "node-dns", "doctor")
 	if err != nil {
-		t.Errorf("for others: %v", err)
+		t.Errorf("as another user: got %v", err)
 	}
 	for _, part := range []string{"[ok]   node-dns dev runs", nodeIP + ":53: node-dns listens (udp+tcp), and nobody else", "run this as root"} {
 		if !strings.Contains(out, part) {
-			t.Errorf("others are not told %q:\n%s", part, out)
+			t.Errorf("the output for other users lacks %q:\n%s", part, out)
 		}
 	}
 
-	// The unit's prefix "-" hid that systemd could not run the hook, and doctor found nothing wrong.
+	// The unit's prefix "-" hid that systemd could not run the hook, and doctor reported nothing.
 	want("commands", doctor.OK)
-	n.Run("chmod", "0644", "/usr/sbin/origin-dns-dispatcher") // of what a link leads to
+	n.Run("chmod", "0644", "/usr/sbin/origin-dns-dispatcher") // the link's target
 	_, _ = n.Try("systemctl", "restart", "node-dns.service")
 	want("commands", doctor.Fail, "cannot run /usr/", "/origin-dns-dispatcher for node-dns", "Permission denied", "systemctl restart node-dns")
 	n.Run("chmod", "0755", "/usr/sbin/origin-dns-dispatcher")
@@ -85,7 +85,7 @@ func TestDoctor(t *testing.T) {
 	n.WriteFile("/etc/systemd/system/node-dns.service.d/limit.conf",
 		"[Unit]\nStartLimitIntervalSec=100\nStartLimitBurst=2\n[Service]\nExecStart=\nExecStart=/bin/sh -c 'echo no such luck; exit 7'\nRestartSec=1ms\n", 0o644)
 	n.Run("systemctl", "daemon-reload")
-	_, _ = n.Try("systemctl", "start", "node-dns.service") // it fails, or is being started again
+	_, _ = n.Try("systemctl", "start", "node-dns.service") // it fails, or is being restarted
 	n.Await("systemd to give it up", func() bool { return n.property("node-dns.service", "ActiveState") == "failed" })
 	want("daemon", doctor.Fail, "systemd has given it up (start-limit-hit)", "systemctl reset-failed node-dns", "Start request repeated too quickly")
 }

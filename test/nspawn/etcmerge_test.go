@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// mergeEtc makes of to, a copy of an image's /etc, that of a node, as ostree does: what on the node differs from the defaults of the image
-// that it was booted from is as on the node, and what is gone there is gone (ostree: atomic-upgrades, "Assembling a new deployment
-// directory").
+// mergeEtc merges a node's /etc into to, a copy of a new image's /etc, like ostree. Files that
+// differ from the defaults of the booted image are taken from the node, and files that were removed
+// on the node are removed (ostree: atomic-upgrades, "Assembling a new deployment directory").
 func mergeEtc(to, node, defaults string) error {
 	changed := func(path string) (bool, error) {
 		now, err := describeContent(filepath.Join(node, path))
@@ -43,7 +43,7 @@ func mergeEtc(to, node, defaults string) error {
 	return nil
 }
 
-// replaceTree makes of to what from is, which may be nothing. A directory that both have stays.
+// replaceTree replaces to by from, which may not exist. A directory that exists in both stays.
 func replaceTree(to, from string) error {
 	info, err := os.Lstat(from)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -61,7 +61,8 @@ func replaceTree(to, from string) error {
 	return errors.Join(os.RemoveAll(to), os.MkdirAll(filepath.Dir(to), 0o755), exec.Command("cp", "--archive", from, to).Run())
 }
 
-// describeContent is describe, with the content and without the time; "": there is none.
+// describeContent is describe with the content and without the time. It returns "" if path does not
+// exist.
 func describeContent(path string) (string, error) {
 	text, err := describe(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -91,7 +92,7 @@ func TestMergeEtc(t *testing.T) {
 	}
 	for path, want := range map[string]string{"same": "new", "changed": "mine", "gone": "", "d/kept": "new", "d/new": "mine", "brought": "new"} {
 		if got, err := os.ReadFile(filepath.Join(dir, "to", path)); string(got) != want {
-			t.Errorf("%s is %q, want %q, %v", path, got, want, err)
+			t.Errorf("%s: got %q, want %q, error %v", path, got, want, err)
 		}
 	}
 }

@@ -18,26 +18,27 @@ var (
 	harmSeed   = flag.Uint64("harm.seed", 1, "seed of the first walk")
 )
 
-// awaitLimit bounds a wait for a state that must come: for a stuck machine, not a demand on speed.
+// awaitLimit bounds a wait for an expected state. It only detects a stuck machine and is not a
+// performance limit.
 const awaitLimit = time.Minute
 
-// Nameservers of the LAN beside those that DHCP offers.
+// Nameservers of the LAN besides those that DHCP offers.
 const (
 	adminNS = "10.77.0.56"
 	vpnNS   = "10.77.0.57"
 )
 
-// hostKind is who writes resolv.conf on a host, and what kind of file it is.
+// hostKind is a host's owner of resolv.conf and the kind of that file.
 type hostKind struct {
 	name     string
 	prepare  func(n *node) // before the machine boots
-	complete func(n *node) // after that
+	complete func(n *node) // after the boot
 	manages  bool          // NetworkManager manages eth0
-	linked   bool          // resolv.conf is a link, through which no admin writes
-	asksDHCP bool          // node-dns asks the nameservers that DHCP offers, and not those of the file: docs/explanation/precedence.md
-	migrates bool          // there is something to migrate: else `migrate --apply` does nothing
-	shuffles bool          // the search list is in no order: systemd-resolved keeps links in a hash table with a random seed
-	writes   bool          // NetworkManager writes resolv.conf itself, and an edit lasts until its next event: docs/howto/coexistence.md
+	linked   bool          // resolv.conf is a link, which admins do not write through
+	asksDHCP bool          // node-dns uses the nameservers from DHCP instead of those in the file: docs/explanation/precedence.md
+	migrates bool          // there is something to migrate; otherwise `migrate --apply` does nothing
+	shuffles bool          // the search list has no fixed order: systemd-resolved keeps links in a hash table with a random seed
+	writes   bool          // NetworkManager itself writes resolv.conf, and an edit lasts until its next event: docs/howto/coexistence.md
 }
 
 // handwritten is an admin's resolv.conf.
@@ -45,12 +46,13 @@ const handwritten = "# the site's\nsearch admin.example\nnameserver " + adminNS 
 
 func (n *node) setHandwritten() { n.WriteFile(resolvConf, handwritten, 0o644) }
 
-// setNetworkManager adds settings that win over those of the machine itself, such as pods.conf: of one key the last file counts.
+// setNetworkManager adds settings that override the machine's own, such as pods.conf: for each key
+// the last file counts.
 func (n *node) setNetworkManager(text string) {
 	n.WriteFile("/etc/NetworkManager/conf.d/zz-kind.conf", text, 0o644)
 }
 
-// setStatic gives eth0 its address by a unit of the admin's.
+// setStatic sets eth0's address with an admin's unit.
 func (n *node) setStatic() {
 	n.WriteFile("/etc/systemd/system/static.service", "[Unit]\nBefore=network.target\n[Service]\nType=oneshot\nRemainAfterExit=yes\n"+
 		"ExecStart=/bin/sh -c 'ip address add "+nodeIP+"/24 dev eth0; ip link set eth0 up; ip route add default via "+router+"'\n[Install]\nWantedBy=multi-user.target\n", 0o644)
@@ -117,16 +119,16 @@ var hostKinds = []hostKind{
 	}},
 }
 
-// A harmStep is one step of a walk, with a name for the story that a failure tells.
+// A harmStep is one step of a walk, with a name for the log of a failure.
 type harmStep struct {
 	name  string
-	where func(k hostKind) bool // nil: everywhere
+	where func(k hostKind) bool // nil means every host
 	do    func(p *twins, random *rand.Rand)
 }
 
 func managed(k hostKind) bool { return k.manages }
 
-// changes are what an admin, NetworkManager, DHCP or another tool does while node-dns runs.
+// changes are what an admin, NetworkManager, DHCP or another tool may do while node-dns runs.
 var changes = []harmStep{
 	{"an admin edits resolv.conf", func(k hostKind) bool { return !k.linked && !k.writes }, func(p *twins, random *rand.Rand) {
 		text := fmt.Sprintf("search edited%d.example\nnameserver %s\n", random.IntN(10), []string{ns1, ns2, adminNS}[random.IntN(3)])
@@ -156,7 +158,7 @@ var changes = []harmStep{
 		})
 	}},
 	{"the VPN goes", managed, func(p *twins, _ *rand.Rand) {
-		p.both(func(n *node) { n.Try("nmcli", "connection", "down", "vpn") }) // most often it is not there
+		p.both(func(n *node) { n.Try("nmcli", "connection", "down", "vpn") }) // usually it does not exist
 	}},
 	{"NetworkManager writes resolv.conf again", managed, func(p *twins, _ *rand.Rand) {
 		p.both(func(n *node) { n.Run("nmcli", "general", "reload", "dns-rc") })
@@ -173,7 +175,7 @@ var changes = []harmStep{
 	{"node-dns is killed", nil, func(p *twins, _ *rand.Rand) { p.Run("systemctl", "kill", "--signal=KILL", "node-dns.service") }},
 }
 
-// ends are how node-dns stops serving. Each leaves it installed and not running.
+// ends are the ways in which node-dns stops serving. Each leaves it installed but not running.
 var ends = []harmStep{
 	{"a stop", nil, func(p *twins, _ *rand.Rand) { p.Run("systemctl", "disable", "--now", "node-dns.service") }},
 	{"a power-off and a boot", nil, func(p *twins, _ *rand.Rand) {
@@ -198,9 +200,10 @@ var ends = []harmStep{
 	{"migrate --undo", func(k hostKind) bool { return k.migrates }, func(p *twins, _ *rand.Rand) { p.Run("node-dns", "migrate", "--undo") }},
 }
 
-// TestNoHarmManaged and TestNoHarmByHand walk at random through a host's changes while node-dns runs, and end it in each way. Afterwards the
-// host resolves what a host of the same kind does that went through the same without node-dns. While it runs, names go to the nameserver
-// that they would go to. 300 walks: -harm.walks=28 -timeout=6h.
+// TestNoHarmManaged and TestNoHarmByHand make random changes to a host while node-dns runs, and end
+// node-dns in each way. Afterwards the host must resolve like a host of the same kind with the same
+// changes but without node-dns. While node-dns runs, queries must go to the same nameserver as
+// without it. 300 walks: -harm.walks=28 -timeout=6h.
 func TestNoHarmManaged(t *testing.T) { walkHosts(t, true) }
 
 func TestNoHarmByHand(t *testing.T) { walkHosts(t, false) }
@@ -244,7 +247,7 @@ func (p *twins) round(kind hostKind, end harmStep, random *rand.Rand) {
 	p.awaitSame("after " + end.name)
 }
 
-// pick returns one of the steps that a kind of host can take.
+// pick returns a random step that is possible on this kind of host.
 func pick(steps []harmStep, kind hostKind, random *rand.Rand) harmStep {
 	for {
 		if step := steps[random.IntN(len(steps))]; step.where == nil || step.where(kind) {

@@ -16,13 +16,14 @@ func (n *node) exists(path string) bool {
 	return err == nil
 }
 
-// TestInstalledAndNotInUse: events on a node where the package is installed change nothing, nor after it was in use and is stopped.
+// TestInstalledAndNotInUse: with the package installed, events change nothing before node-dns is
+// used and after it was stopped.
 func TestInstalledAndNotInUse(t *testing.T) {
 	n := newLeasedNode(t)
 	n.Run("mkdir", "-p", "/etc/dnsmasq.d")
 	awaitEvents := func(of string) {
 		t.Helper()
-		n.Await("the events of "+of, func() bool { // a run of the hook that has begun ends before the dispatcher does
+		n.Await("the events of "+of, func() bool { // a started hook ends before the dispatcher does
 			out, err := n.Try("systemctl", "show", "--property=ActiveState", "--value", "NetworkManager-dispatcher.service")
 			return err == nil && out == "inactive\n"
 		})
@@ -33,13 +34,13 @@ func TestInstalledAndNotInUse(t *testing.T) {
 		n.awaitOriginal()
 		awaitEvents(when)
 		if got := n.ReadFile(resolvConf); got != original || n.exists(snippet) {
-			t.Errorf("%s: the snippet %v, resolv.conf is\n%s", when, n.exists(snippet), got)
+			t.Errorf("%s: got snippet %v, resolv.conf\n%s", when, n.exists(snippet), got)
 		}
 	}
 	check("an installed one")
 	for _, path := range []string{"/etc/dnsmasq.d/origin-upstream-dns.conf", "/etc/origin", "/var/lib/node-dns", "/run/node-dns", "/run/origin-dns-dispatcher.lock"} {
 		if n.exists(path) {
-			t.Errorf("%s is there", path)
+			t.Errorf("%s exists", path)
 		}
 	}
 	if entries := n.entries("SYSLOG_IDENTIFIER=origin-dns-dispatcher"); len(entries) > 0 {
@@ -49,7 +50,7 @@ func TestInstalledAndNotInUse(t *testing.T) {
 	n.Run("systemctl", "start", "node-dns.service")
 	n.awaitServing()
 	n.Run("systemctl", "stop", "node-dns.service")
-	awaitEvents("the stop") // from 1.46 on NetworkManager has one for the reload that this is
+	awaitEvents("the stop") // from 1.46 on the reload at the stop causes an event
 	logged := len(n.entries("SYSLOG_IDENTIFIER=origin-dns-dispatcher"))
 	check("one that was stopped")
 	if got := len(n.entries("SYSLOG_IDENTIFIER=origin-dns-dispatcher")); got != logged {
@@ -59,21 +60,22 @@ func TestInstalledAndNotInUse(t *testing.T) {
 	n.Run("systemctl", "start", "node-dns.service")
 	n.awaitServing()
 	if out, err := n.Try("origin-dns-dispatcher", "restore", "--if-ours", "--purge"); err == nil || !strings.Contains(out, "not purged: node-dns is running") || !n.exists("/var/lib/node-dns") {
-		t.Errorf("a purge beside a node-dns that runs: %v\n%s", err, out)
+		t.Errorf("a purge while node-dns runs: got %v\n%s", err, out)
 	}
 	n.Run("systemctl", "stop", "node-dns.service")
 	n.Run("origin-dns-dispatcher", "restore", "--if-ours", "--purge")
 	for _, path := range []string{"/etc/origin", "/var/lib/node-dns", "/var/cache/node-dns", "/run/node-dns", "/run/origin-dns-dispatcher", "/run/origin-dns-dispatcher.lock"} {
 		if n.exists(path) {
-			t.Errorf("after a purge %s is there", path)
+			t.Errorf("after a purge %s exists", path)
 		}
 	}
 	if left := n.Run("ls", "-A", "/etc/dnsmasq.d"); left != "" || n.ReadFile(resolvConf) != original {
-		t.Errorf("after a purge there is %s, and resolv.conf is\n%s", left, n.ReadFile(resolvConf))
+		t.Errorf("after a purge: got %s, resolv.conf\n%s", left, n.ReadFile(resolvConf))
 	}
 }
 
-// TestNetworkManagerLetsGo: it does not write resolv.conf while node-dns runs, nor over a restart; after a stop it does.
+// TestNetworkManagerLetsGo: NetworkManager does not write resolv.conf while node-dns runs or
+// restarts, but does after a stop.
 func TestNetworkManagerLetsGo(t *testing.T) {
 	n := newServingNode(t)
 	before := n.stamp()
@@ -86,17 +88,17 @@ func TestNetworkManagerLetsGo(t *testing.T) {
 	} {
 		n.Run(argv...)
 		n.awaitServing()
-		if argv[1] == "connection" { // the address goes for a moment; NetworkManager 1.52 says so, and what is written then is ours
+		if argv[1] == "connection" { // the address disappears for a moment; NetworkManager 1.52 reports that, and the hook writes the file
 			n.awaitApplied()
 			before = n.stamp()
 		}
 		if now := n.stamp(); now != before || !n.exists(snippet) {
-			t.Errorf("%v: the snippet %v, resolv.conf was written: %s, before %s", argv, n.exists(snippet), now, before)
+			t.Errorf("%v: got snippet %v, resolv.conf %s, want %s", argv, n.exists(snippet), now, before)
 		}
 	}
 	n.Run("systemctl", "stop", "node-dns.service")
 	if got := n.ReadFile(resolvConf); got != original || n.exists(snippet) {
-		t.Errorf("after a stop: the snippet %v, resolv.conf\n%s", n.exists(snippet), got)
+		t.Errorf("after a stop: got snippet %v, resolv.conf\n%s", n.exists(snippet), got)
 	}
 	before = n.stamp()
 	n.Run("nmcli", "general", "reload", "dns-rc")
@@ -105,8 +107,9 @@ func TestNetworkManagerLetsGo(t *testing.T) {
 	}
 }
 
-// TestFight: who writes resolv.conf a hundred times a second has it after five rewrites of ours, and the node has DNS all the time. A
-// restart leaves it at that; a stop forgets it.
+// TestFight: another program writes resolv.conf a hundred times a second. node-dns gives up after
+// five rewrites, and the node has DNS all the time. A restart does not change that; a stop resets
+// it.
 func TestFight(t *testing.T) {
 	n := newServingNode(t)
 	written := func() int {
@@ -123,9 +126,10 @@ func TestFight(t *testing.T) {
 	n.Await("the daemon to give up", held)
 	n.Run("nmcli", "connection", "up", "eth0")
 	if got := written(); got != 5 {
-		t.Errorf("%d rewrites of ours, want 5", got)
+		t.Errorf("got %d rewrites, want 5", got)
 	}
-	// On a machine that is busy enough systemd does not say in time that this is a restart: then there are five more.
+	// On a busy machine, systemd may not report in time that this is a restart. Then there are five
+	// more rewrites.
 	n.Run("systemctl", "restart", "node-dns.service")
 	n.Await("the restarted daemon to leave it alone", held)
 	if got := n.libc(); got != "192.0.2.1" {
@@ -139,7 +143,8 @@ func TestFight(t *testing.T) {
 	n.awaitServing()
 }
 
-// TestCredentials: a kubelet's certificate is renewed in a directory that is closed to the daemon; the path unit hears of it.
+// TestCredentials: a kubelet's certificate is renewed in a directory that the daemon may not enter,
+// and the path unit notices it.
 func TestCredentials(t *testing.T) {
 	const pki, copied = "/var/lib/kubelet/pki/", "/var/lib/node-dns/kubeconfig"
 	n := newLeasedNode(t)
@@ -159,11 +164,11 @@ func TestCredentials(t *testing.T) {
 			return strings.Contains(n.ReadFile(copied), base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("CERTIFICATE" + serial)})))
 		})
 		if got := n.Run("stat", "--format=%U:%G %a", copied); got != "node-dns:root 400\n" {
-			t.Errorf("%s is %s", copied, got)
+			t.Errorf("%s: got %s", copied, got)
 		}
-		// The control socket's group was node-dns, which read this file.
+		// The control socket's group used to be node-dns, which could read this file.
 		if out, err := n.Try("runuser", "--user", "nobody", "--supp-group", "node-dns", "--supp-group", "node-dns-admin", "--", "cat", copied); err == nil {
-			t.Errorf("a member of the groups reads\n%s", out)
+			t.Errorf("a member of the groups can read\n%s", out)
 		}
 	}
 	n.Run("mkdir", "-p", pki)
@@ -183,6 +188,6 @@ func TestCredentials(t *testing.T) {
 	awaitCopy("2")
 	n.Run("systemctl", "stop", "node-dns.service")
 	if n.exists(copied) {
-		t.Error("a stop leaves the credentials")
+		t.Error("the credentials remain after a stop")
 	}
 }

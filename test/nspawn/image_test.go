@@ -14,14 +14,15 @@ import (
 	"github.com/node-dns/node-dns/internal/test/rpmbuild"
 )
 
-// imageNode is a node of an image-based system: it boots a deployment of an image, and its /var begins empty.
+// imageNode is a node of an image-based system: it boots a deployment of an image, and its /var is
+// empty at first.
 type imageNode struct {
 	*node
 	vars        string
 	deployments int
 }
 
-// deployment is what of an image is on the node's disk: /usr is the image's own.
+// deployment is an image's copy on the node's disk. /usr is the image's own.
 type deployment struct {
 	lab.Deployment
 	defaults string // the image's /etc, which ostree keeps as /usr/etc
@@ -36,7 +37,8 @@ func newImageNode(t *testing.T) *imageNode {
 	return n
 }
 
-// baseImage is an image without node-dns: of a system that has rpm's database where image-based ones have it, and none of its /var.
+// baseImage is an image without node-dns, from a system with rpm's database in the place of
+// image-based systems and without its /var.
 func (n *imageNode) baseImage(name string) *lab.Container {
 	n.t.Helper()
 	c := n.l.Container(name)
@@ -46,7 +48,8 @@ func (n *imageNode) baseImage(name string) *lab.Container {
 	return c
 }
 
-// image is one with node-dns of this release, made as the Containerfile of a directory of contrib says.
+// image is an image with this release of node-dns, built by the Containerfile of a directory of
+// contrib.
 func (n *imageNode) image(name, directory string, release int, macros rpmbuild.Macros, first ...string) *lab.Container {
 	n.t.Helper()
 	c := n.baseImage(name)
@@ -62,13 +65,14 @@ func (n *imageNode) image(name, directory string, release int, macros rpmbuild.M
 	before := lost(c)
 	buildContainerfile(n.t, c, context)
 	if d := cmp.Diff(before, lost(c)); d != "" {
-		n.t.Errorf("the image has what a node will not have, or will not update (-before +after):\n%s", d)
+		n.t.Errorf("the image has files that a node will not have or not update (-before +after):\n%s", d)
 	}
 	return c
 }
 
-// lost is what an image has where a node has its own: it comes with an installation, and no update changes it. What systemd compiled of
-// /usr/lib/systemd/catalog it compiles on the node again (systemd-journal-catalog-update.service, which Debian 12 has not), and /var/tmp is rpm's.
+// lost returns an image's files in directories that belong to the node: the installation creates
+// them, and no update changes them. The node compiles /usr/lib/systemd/catalog again itself
+// (systemd-journal-catalog-update.service, which Debian 12 lacks), and /var/tmp is rpm's.
 func lost(c *lab.Container) (all []string) {
 	for _, dir := range []string{"/var", "/opt", "/srv", "/root", "/home", "/run", "/tmp", "/usr/local"} {
 		all = append(all, c.Own(dir)...)
@@ -78,7 +82,8 @@ func lost(c *lab.Container) (all []string) {
 	})
 }
 
-// deploy puts an image on the node's disk, beside what the node runs, of whose /etc it takes the changes; nil: it is new.
+// deploy copies an image to the node's disk and merges the /etc of the running deployment; nil if
+// the node is new.
 func (n *imageNode) deploy(image *lab.Container, running *deployment) *deployment {
 	n.t.Helper()
 	n.deployments++
@@ -90,12 +95,14 @@ func (n *imageNode) deploy(image *lab.Container, running *deployment) *deploymen
 			n.t.Fatal(err)
 		}
 	}
-	// ostree keeps no times, by which systemd could tell that a deployment is new to it: it removes these instead (ostree issues 1628, 3069).
+	// ostree keeps no file times, so systemd could not recognise a new deployment. ostree removes
+	// these files instead (ostree issues 1628, 3069).
 	n.l.Run("rm", "-f", filepath.Join(etc, ".updated"), filepath.Join(n.vars, ".updated"))
 	return d
 }
 
-// configure is what an admin, or the installer, does to a node: its connection, which newBareNode has laid below the root of its own.
+// configure does what an admin or the installer does on a node. It copies the connection that
+// newBareNode created below its own root.
 func (n *imageNode) configure(root string) {
 	n.t.Helper()
 	for _, path := range []string{"/etc/NetworkManager/conf.d/pods.conf", "/etc/NetworkManager/system-connections/eth0.nmconnection"} {
@@ -103,45 +110,46 @@ func (n *imageNode) configure(root string) {
 	}
 }
 
-// checkBooted: all that systemd was to start has started, and the system cannot be written.
+// checkBooted: all units have started, and the system is read-only.
 func (n *imageNode) checkBooted() {
 	n.t.Helper()
 	if got := n.Run("systemctl", "list-units", "--failed", "--no-legend", "--plain"); got != "" {
 		n.t.Errorf("failed units:\n%s", got)
 	}
 	if out, err := n.Try("touch", "/usr/x", "/x"); err == nil || strings.Count(out, "Read-only file system") != 2 {
-		n.t.Errorf("the system can be written: %v, %s", err, out)
+		n.t.Errorf("the system is writable: %v, %s", err, out)
 	}
 }
 
-// checkServing: the image has enabled the service, which runs, and has made what it keeps; the package is as it was built.
+// checkServing: the image has enabled the service, which runs and has created its directories. The
+// package is unmodified.
 func (n *imageNode) checkServing(release string) {
 	n.t.Helper()
 	n.awaitServing()
 	n.awaitApplied()
 	n.checkBooted()
 	if out, err := n.Try("rpm", "--verify", "--noconfig", "node-dns"); err != nil {
-		n.t.Errorf("rpm --verify says %v\n%s", err, out)
+		n.t.Errorf("rpm --verify: got %v\n%s", err, out)
 	}
 	if n.exists(unitFiles + "systemd-journal-catalog-update.service") {
 		n.Run("journalctl", "--list-catalog", journal.UpstreamDown.Explain().ID)
 	}
 	if got, want := n.Run("node-dns", "--version"), "node-dns "+rpmbuild.Version+"-"+release+"\n"; got != want {
-		n.t.Errorf("it is %q, want %q", got, want)
+		n.t.Errorf("got version %q, want %q", got, want)
 	}
 	if got, want := n.Run("stat", "--format=%n %U:%G %a", "/var/cache/node-dns", "/var/lib/node-dns"),
 		"/var/cache/node-dns node-dns:node-dns 750\n/var/lib/node-dns root:root 755\n"; got != want {
-		n.t.Errorf("owners and modes:\n%s, want\n%s", got, want)
+		n.t.Errorf("got owners and modes\n%s, want\n%s", got, want)
 	}
 }
 
-// user is the daemon's line in /etc/passwd.
+// user returns the daemon's line in /etc/passwd.
 func (n *imageNode) user() string {
 	n.t.Helper()
 	return n.Run("getent", "passwd", "node-dns")
 }
 
-// restart is a reboot into another deployment; that it ends gives resolv.conf back.
+// restart reboots into another deployment. The shutdown restores resolv.conf.
 func (n *imageNode) restart(d *deployment) {
 	n.t.Helper()
 	n.PowerOff()
@@ -152,13 +160,14 @@ func (n *imageNode) restart(d *deployment) {
 	n.boot()
 }
 
-// TestImage is the life of a node whose system is an image: installed, upgraded, rolled back, and switched to an image without node-dns and
-// back. Its /usr is read-only, its /etc merged, and /var its own.
+// TestImage follows a node of an image-based system: it is installed, upgraded, rolled back, and
+// switched to an image without node-dns and back. /usr is read-only, /etc is merged, and /var
+// belongs to the node.
 func TestImage(t *testing.T) {
 	n := newImageNode(t)
 	own := n.Path("")
 	base, first := n.baseImage("base"), n.image("first", "bootc", 1, rpmbuild.Systemd)
-	// An image that was built elsewhere, where the user has another id.
+	// The second image was built elsewhere, where the user has another ID.
 	second := n.image("second", "bootc", 2, rpmbuild.Fallback, "useradd --system --no-create-home earlier")
 
 	installed := n.deploy(first, nil)
@@ -168,7 +177,7 @@ func TestImage(t *testing.T) {
 	n.checkServing("1")
 	n.Run("systemctl", "stop", "node-dns.service")
 	if got := n.ReadFile(resolvConf); got != original {
-		t.Errorf("after stop resolv.conf is\n%s", got)
+		t.Errorf("after the stop resolv.conf is\n%s", got)
 	}
 	n.Run("systemctl", "start", "node-dns.service")
 	n.checkServing("1")
@@ -180,10 +189,10 @@ func TestImage(t *testing.T) {
 	n.restart(upgraded)
 	n.checkServing("2")
 	if got := n.ReadFile("/etc/sysconfig/node-dns"); got != mine {
-		t.Errorf("after an upgrade what the admin wrote is %q", got)
+		t.Errorf("after an upgrade the admin's file is %q", got)
 	}
 	if now := n.user(); now == user {
-		t.Errorf("the user is the same in both images: %s", now)
+		t.Errorf("the user's ID is the same in both images: %s", now)
 	}
 
 	n.restart(installed) // bootc rollback
@@ -194,17 +203,19 @@ func TestImage(t *testing.T) {
 	n.awaitOriginal()
 	n.checkBooted()
 	if got := n.libc(); got != "192.0.2.1" {
-		t.Errorf("in an image without node-dns libc resolves www.up.example to %q", got)
+		t.Errorf("with an image without node-dns libc resolves www.up.example to %q", got)
 	}
 
-	// With a user of the admin's /etc/passwd is the node's own from now on, and no image adds a user.
+	// Once the admin has added a user, /etc/passwd belongs to the node, and an image no longer adds
+	// users.
 	n.Run("useradd", "--no-create-home", "--home-dir=/", "admin")
 	n.restart(n.deploy(first, without))
 	n.Run("id", "admin")
 	n.checkServing("1")
 }
 
-// TestImageOfOpenShift: node-dns is in it, and does not run until a MachineConfig says so.
+// TestImageOfOpenShift: the image contains node-dns, which does not run until a MachineConfig
+// enables it.
 func TestImageOfOpenShift(t *testing.T) {
 	n := newImageNode(t)
 	c := n.image("rhcos", "machineconfig", 1, rpmbuild.Systemd)

@@ -15,7 +15,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/manpage"
 )
 
-// logEntry is what `journalctl -o json` prints of an entry: its fields.
+// logEntry holds the fields of one entry of `journalctl -o json`.
 type logEntry map[string]any
 
 func (e logEntry) get(field string) string {
@@ -23,7 +23,7 @@ func (e logEntry) get(field string) string {
 	return text
 }
 
-// entries are those that journalctl finds by these arguments.
+// entries returns the entries that journalctl finds with these arguments.
 func (n *node) entries(argv ...string) (all []logEntry) {
 	n.t.Helper()
 	out := n.Run(append([]string{"journalctl", "--quiet", "--output=json"}, argv...)...)
@@ -37,8 +37,8 @@ func (n *node) entries(argv ...string) (all []logEntry) {
 	return all
 }
 
-// awaitCondition waits until the journal has a new entry of a condition, found as an admin would find it, with this in a field, and
-// returns it. seen are those that are not new.
+// awaitCondition waits until the journal has a new entry of a condition with part in a field, and
+// returns it. It searches like an admin. seen are the known entries.
 func (n *node) awaitCondition(c journal.Condition, field, part string, seen map[string]bool) (found logEntry) {
 	n.t.Helper()
 	n.Await("the condition "+c.String()+" with "+field+"="+part, func() bool {
@@ -57,7 +57,8 @@ func (n *node) awaitCondition(c journal.Condition, field, part string, seen map[
 	return found
 }
 
-// TestJournal: what happens to a node is in its journal, by condition, with fields, and under the units that an admin asks for.
+// TestJournal: the journal has the events of a node, by condition, with fields, and under the units
+// where an admin looks.
 func TestJournal(t *testing.T) {
 	n := newLeasedNode(t)
 	n.CopyFile("/usr/lib/systemd/catalog/node-dns.catalog", filepath.Join(repository, "packaging/journal/node-dns.catalog"), 0o644)
@@ -112,33 +113,35 @@ func TestJournal(t *testing.T) {
 	n.checkCommands()
 	if got := n.Run("journalctl", "--catalog", "--quiet", "MESSAGE_ID="+journal.UpstreamDown.Explain().ID); !strings.Contains(got,
 		"░░ Subject: DNS of this node: upstream down\n") || !strings.Contains(got, "The upstream nameserver "+ns1+" failed three times") {
-		t.Errorf("journalctl -x does not explain:\n%s", got)
+		t.Errorf("journalctl -x gives no explanation:\n%s", got)
 	}
 	n.checkFaultyStart()
 }
 
-// checkFaultyStart: a start with a faulty file says every fault, shows in the status of the unit, and is a start all the same.
+// checkFaultyStart: a start with an invalid file logs every fault and shows it in the unit's
+// status, but still succeeds.
 func (n *node) checkFaultyStart() {
 	n.t.Helper()
 	const config = "/etc/node-dns/node-dns.yaml"
 	n.WriteFile(config, "cacheSize: many\nupstream: 192.0.2.53\n", 0o644)
 	n.Run("systemctl", "start", "node-dns.service")
 	if got := n.property("node-dns.service", "ActiveState"); got != "active" {
-		n.t.Errorf("with faults in its file the unit is %s", got)
+		n.t.Errorf("with an invalid file: got unit state %s", got)
 	}
 	said := n.Run("journalctl", "--quiet", "-o", "cat", "-u", "node-dns", "_TRANSPORT=stdout")
 	for _, fault := range []string{config + ":1:12: cacheSize: ", config + ":2:1: "} {
 		if !strings.Contains(said, fault) {
-			n.t.Errorf("what is said before the start has no %q:\n%s", fault, said)
+			n.t.Errorf("the log before the start lacks %q:\n%s", fault, said)
 		}
 	}
 	if got := n.property("node-dns.service", "ExecStartPre"); !regexp.MustCompile(`check-config --quiet ; ignore_errors=yes ;.* status=1 `).MatchString(got) {
-		n.t.Errorf("the unit does not show that the check failed: %s", got)
+		n.t.Errorf("the unit does not show the failed check: %s", got)
 	}
 	n.Run("systemctl", "stop", "node-dns.service")
 }
 
-// checkCommands types what the guide and the man page say to ask systemd and its journal, on a node where it has all happened.
+// checkCommands runs the systemctl and journalctl commands of the guide and the man page, on a node
+// where all of this has happened.
 func (n *node) checkCommands() {
 	n.t.Helper()
 	guide, err := os.ReadFile(filepath.Join(repository, "docs/howto/troubleshooting.md"))
@@ -146,10 +149,10 @@ func (n *node) checkCommands() {
 		n.t.Fatal(err)
 	}
 	text := string(guide) + "\n" + strings.Join(manpage.Read(n.t, filepath.Join(repository, "man/node-dns.8")).Examples, "\n")
-	n.Run("systemctl", "start", "node-dns.service") // what runs is shown by the status, and that fails for what does not
+	n.Run("systemctl", "start", "node-dns.service") // systemctl status fails for a unit that does not run
 	commands := regexp.MustCompile("(?m)(?:^|`)((?:systemctl status|journalctl) [^`#\n]+)").FindAllStringSubmatch(text, -1)
 	if len(commands) < 10 {
-		n.t.Errorf("only %d commands are found: %q", len(commands), commands)
+		n.t.Errorf("got only %d commands: %q", len(commands), commands)
 	}
 	for _, command := range commands {
 		here := strings.Replace(command[1], "192.0.2.53", ns1, 1) // the man page's upstream
@@ -160,13 +163,13 @@ func (n *node) checkCommands() {
 	n.Run("systemctl", "stop", "node-dns.service")
 }
 
-// checkEntries looks at all entries of both programs.
+// checkEntries checks all entries of both programs.
 func (n *node) checkEntries() {
 	n.t.Helper()
 	ofUnits := n.entries("-u", "node-dns", "-u", "node-dns-apply", "-u", "NetworkManager-dispatcher", "-t", "node-dns", "-t", "origin-dns-dispatcher")
 	all := n.entries("-t", "node-dns", "-t", "origin-dns-dispatcher")
 	if len(all) != len(ofUnits) {
-		n.t.Errorf("journalctl -u finds %d of %d entries", len(ofUnits), len(all))
+		n.t.Errorf("journalctl -u found %d of %d entries", len(ofUnits), len(all))
 	}
 	line := regexp.MustCompile(`^level=(DEBUG|INFO|WARN|ERROR) msg=`)
 	programs := map[string]int{}
@@ -174,19 +177,19 @@ func (n *node) checkEntries() {
 		programs[e.get("SYSLOG_IDENTIFIER")]++
 		message := e.get("MESSAGE")
 		if !line.MatchString(message) || strings.Contains(message, " time=") {
-			n.t.Errorf("not a line without a time: %s", message)
+			n.t.Errorf("got a message with a time: %s", message)
 		}
 		if e.get("_TRANSPORT") != "journal" || e.get("NODE_DNS_MSG") == "" || e.get("PRIORITY") == "" {
-			n.t.Errorf("not an entry with fields: %v", e)
+			n.t.Errorf("got an entry without fields: %v", e)
 		}
 	}
 	if programs["node-dns"] == 0 || programs["origin-dns-dispatcher"] == 0 || len(programs) != 2 {
-		n.t.Errorf("entries by program: %v", programs)
+		n.t.Errorf("got entries by program: %v", programs)
 	}
 }
 
-// TestJournaldHangs: with a journald that reads nothing, and its queue full, pods are answered, and a run of the hook ends; what was said
-// meanwhile is in the journal when it reads again.
+// TestJournaldHangs: if journald does not read and its queue is full, pods still get answers and a
+// run of the hook ends. Once journald reads again, the journal contains the messages of that time.
 func TestJournaldHangs(t *testing.T) {
 	n := newLeasedNode(t)
 	n.Run("systemctl", "enable", "--now", "node-dns.service")
@@ -203,7 +206,7 @@ func TestJournaldHangs(t *testing.T) {
 		n.WriteFile("/etc/node-dns/node-dns.yaml", "cacheSize: 100\n", 0o644)
 		n.Await("no fault in the status", func() bool { _, err := n.Try("node-dns", "status"); return err == nil })
 		if got := n.ask(); got != ns1 {
-			t.Errorf("a pod is answered %q", got)
+			t.Errorf("a pod got %q", got)
 		}
 	}
 	n.Run("systemctl", "start", "node-dns-apply.service")
@@ -213,8 +216,8 @@ func TestJournaldHangs(t *testing.T) {
 	})
 }
 
-// fill fills the queue of a datagram socket that nobody reads. A sender alone cannot where the queue is long: what it has sent takes up its
-// own buffer.
+// fill fills the queue of a datagram socket that no process reads. If the queue is long, one sender
+// is not enough, because unread messages use up its own send buffer.
 func fill(t *testing.T, path string) {
 	t.Helper()
 	for range 1000 {
@@ -230,14 +233,15 @@ func fill(t *testing.T, path string) {
 		switch {
 		case !errors.Is(err, unix.EAGAIN):
 			t.Fatal(err)
-		case sent == 1: // the first already
+		case sent == 1: // the first message failed
 			return
 		}
 	}
-	t.Fatal("the queue is never full")
+	t.Fatal("the queue never became full")
 }
 
-// TestJournalOfBus: that the bus refuses us, that it does no more, and what is set there, by whom.
+// TestJournalOfBus: the journal says that the bus refuses the daemon, that it no longer does, and
+// who set what.
 func TestJournalOfBus(t *testing.T) {
 	n := newLeasedNode(t)
 	seen := map[string]bool{}
@@ -248,15 +252,15 @@ func TestJournalOfBus(t *testing.T) {
 	n.awaitCondition(journal.BusAway, "NODE_DNS_WHY", "not allowed to own", seen)
 	n.CopyFile(policy, filepath.Join(repository, "packaging/dbus/node-dns.conf"), 0o644)
 	n.Run("systemctl", "reload", "dbus.service")
-	n.Run("systemctl", "restart", "node-dns.service") // which asks again by itself, after 30 s
+	n.Run("systemctl", "restart", "node-dns.service") // the daemon would retry by itself after 30 s
 	n.awaitCondition(journal.BusName, "NODE_DNS_NAME", "org.node_dns", seen)
 	n.awaitCondition(journal.BusName, "NODE_DNS_NAME", "uk.org.thekelleys.dnsmasq", seen)
 	n.Run("busctl", "call", "uk.org.thekelleys.dnsmasq", "/uk/org/thekelleys/dnsmasq", "uk.org.thekelleys.dnsmasq", "SetDomainServers", "as", "1",
 		"/corp.test/"+ns2)
 	if by := n.awaitCondition(journal.BusSet, "NODE_DNS_SERVERS", ns2, seen).get("NODE_DNS_BY"); !strings.HasPrefix(by, "SetDomainServers by ") {
-		t.Errorf("set by %q", by)
+		t.Errorf("got the caller %q", by)
 	}
 	if got := n.Run("busctl", "get-property", "org.node_dns", "/org/node_dns", "org.node_dns.Manager", "ClusterDomain"); got != "s \"cluster.local.\"\n" {
-		t.Errorf("the cluster domain is %s", got)
+		t.Errorf("got the cluster domain %s", got)
 	}
 }

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// TestLife: installing changes nothing; enable --now does; what stop undoes is undone to the byte; and it all survives a reboot.
+// TestLife: an installation changes nothing; enable --now does; a stop restores every byte; and the
+// state survives a reboot.
 func TestLife(t *testing.T) {
 	n := newLeasedNode(t)
 	n.Run("systemctl", "enable", "--now", "node-dns.service")
@@ -20,10 +21,10 @@ func TestLife(t *testing.T) {
 	n.awaitServing()
 	n.Run("systemctl", "stop", "node-dns.service")
 	if got := n.ReadFile(resolvConf); got != original {
-		t.Errorf("after stop resolv.conf is\n%s", got)
+		t.Errorf("after the stop resolv.conf is\n%s", got)
 	}
 	if got := n.libc(); got != "192.0.2.1" {
-		t.Errorf("after stop libc resolves www.up.example to %q", got)
+		t.Errorf("after the stop libc resolves www.up.example to %q", got)
 	}
 	n.Run("systemctl", "start", "node-dns.service")
 	n.awaitServing()
@@ -33,7 +34,7 @@ func TestLife(t *testing.T) {
 	}
 }
 
-// TestRestart: resolv.conf is not touched.
+// TestRestart: a restart does not touch resolv.conf.
 func TestRestart(t *testing.T) {
 	n := newServingNode(t)
 	before := n.stamp()
@@ -42,17 +43,17 @@ func TestRestart(t *testing.T) {
 	}
 	n.awaitServing()
 	if after := n.stamp(); after != before {
-		t.Errorf("resolv.conf is another file after restarts: %s, and was %s", after, before)
+		t.Errorf("resolv.conf changed at restarts: got %s, want %s", after, before)
 	}
 }
 
-// stamp tells two writings of resolv.conf apart.
+// stamp identifies one written version of resolv.conf.
 func (n *node) stamp() string {
 	n.t.Helper()
 	return n.Run("stat", "--format=inode %i, changed %z", resolvConf)
 }
 
-// TestKill: systemd starts it again at once, and resolv.conf stays.
+// TestKill: systemd restarts the daemon at once, and resolv.conf stays.
 func TestKill(t *testing.T) {
 	n := newServingNode(t)
 	before, pid := n.stamp(), n.mainPID()
@@ -60,22 +61,24 @@ func TestKill(t *testing.T) {
 	n.Await("another process", func() bool { return n.mainPID() != pid && n.mainPID() != "0" })
 	n.awaitServing()
 	n.awaitApplied()
-	// A machine that takes longer for it is one whose nameserver does not answer, and the hook gives resolv.conf back meanwhile.
+	// On a machine where the restart takes longer, the nameserver does not answer in time, and the
+	// hook restores resolv.conf meanwhile.
 	down := time.Duration(n.moment("node-dns.service", "ActiveEnter")-n.moment("node-dns.service", "ActiveExit")) * time.Microsecond
 	if after := n.stamp(); after != before && down < 800*time.Millisecond { // hostdns.probeLimit
-		t.Errorf("resolv.conf is another file %v after SIGKILL: %s, and was %s", down, after, before)
+		t.Errorf("resolv.conf changed %v after SIGKILL: got %s, want %s", down, after, before)
 	}
 }
 
 func (n *node) mainPID() string { return n.property("node-dns.service", "MainPID") }
 
-// property is one that systemctl shows of a unit.
+// property returns a unit's property from systemctl.
 func (n *node) property(unit, name string) string {
 	n.t.Helper()
 	return strings.TrimSpace(n.Run("systemctl", "show", "--value", "--property="+name, unit))
 }
 
-// restarts is how many times systemd has restarted node-dns by itself since the last start by hand.
+// restarts returns how often systemd has restarted node-dns automatically since the last manual
+// start.
 func (n *node) restarts() int {
 	n.t.Helper()
 	count, err := strconv.Atoi(n.property("node-dns.service", "NRestarts"))
@@ -85,7 +88,7 @@ func (n *node) restarts() int {
 	return count
 }
 
-// awaitApplied waits until no run of the privileged half is under way or asked for.
+// awaitApplied waits until no run of the privileged process is active or requested.
 func (n *node) awaitApplied() {
 	n.t.Helper()
 	n.Await("the privileged half to have run", func() bool {
@@ -94,7 +97,8 @@ func (n *node) awaitApplied() {
 	})
 }
 
-// TestKillAgainAndAgain: systemd gives nothing up, however often it has to start the daemon again; resolv.conf is guarded as before.
+// TestKillAgainAndAgain: systemd does not give up, however often it must restart the daemon.
+// resolv.conf is still guarded.
 func TestKillAgainAndAgain(t *testing.T) {
 	n := newServingNode(t)
 	for range 8 {
@@ -107,7 +111,8 @@ func TestKillAgainAndAgain(t *testing.T) {
 	n.awaitServing()
 }
 
-// TestStopUnderWay: queries that nobody will answer hold up the end of the daemon, and not the return of the original nameservers.
+// TestStopUnderWay: queries without an answer delay the end of the daemon, but not the return of
+// the original nameservers.
 func TestStopUnderWay(t *testing.T) {
 	n := newServingNode(t)
 	pid := n.mainPID()
@@ -119,19 +124,20 @@ func TestStopUnderWay(t *testing.T) {
 	n.Run("systemctl", "stop", "--no-block", "node-dns.service")
 	n.awaitOriginal()
 	if now := n.mainPID(); now != pid {
-		t.Errorf("the original resolv.conf comes back only when the daemon has ended: process %s, and was %s", now, pid)
+		t.Errorf("the original resolv.conf came back only after the daemon had ended: got process %s, want %s", now, pid)
 	}
 	n.upstream.Signal(syscall.SIGCONT)
 	n.Await("node-dns to end", func() bool { return n.property("node-dns.service", "ActiveState") == "inactive" })
 }
 
-// upstreamHasWaiting reports whether the nameserver at ns1, which was stopped, has queries in its socket.
+// upstreamHasWaiting reports whether the stopped nameserver at ns1 has queries in its socket.
 func (n *node) upstreamHasWaiting() bool {
 	fields := strings.Fields(n.lan.Run("ss", "-lunH", "src", ns1+":53"))
 	return len(fields) > 1 && fields[1] != "0"
 }
 
-// TestCrashLoop: a daemon that cannot start leaves the node its original nameservers, and comes back by itself when it can.
+// TestCrashLoop: a daemon that cannot start leaves the node with its original nameservers, and
+// starts automatically once it can.
 func TestCrashLoop(t *testing.T) {
 	const program = "/usr/sbin/node-dns"
 	for _, test := range []struct {
@@ -175,7 +181,7 @@ func TestCrashLoop(t *testing.T) {
 	}
 }
 
-// TestCrashLoopAtBoot: what waits for names at the boot is not held up.
+// TestCrashLoopAtBoot: units that need name resolution at boot are not delayed.
 func TestCrashLoopAtBoot(t *testing.T) {
 	n := newNode(t)
 	n.Enable("node-dns.service")
@@ -190,7 +196,8 @@ func TestCrashLoopAtBoot(t *testing.T) {
 	n.awaitOriginal()
 }
 
-// TestTrample: what somebody else writes to resolv.conf does not stay, however often the hook has just run.
+// TestTrample: another program's write to resolv.conf does not last, even directly after a run of
+// the hook.
 func TestTrample(t *testing.T) {
 	n := newServingNode(t)
 	for range 8 {
@@ -200,27 +207,27 @@ func TestTrample(t *testing.T) {
 	n.awaitServing()
 	n.Run("systemctl", "stop", "node-dns.service")
 	if got := n.ReadFile(resolvConf); got != original {
-		t.Errorf("after stop resolv.conf is\n%s", got)
+		t.Errorf("after the stop resolv.conf is\n%s", got)
 	}
 }
 
-// TestAccess: the daemon cannot write what is root's. Any user may ask for its status and for a name, and what other clients ask and the cache
-// are for root and the group node-dns-admin.
+// TestAccess: the daemon cannot write root's files. Any user may query its status and a name. Only
+// root and the group node-dns-admin may see other clients' queries and the cache.
 func TestAccess(t *testing.T) {
 	n := newServingNode(t)
 	if got := n.Run("stat", "--format=%U:%G %a", "/run/node-dns", "/run/node-dns/control.sock", "/var/cache/node-dns", "/var/lib/node-dns"); got !=
 		"node-dns:node-dns 755\nnode-dns:node-dns 666\nnode-dns:node-dns 750\nroot:root 755\n" {
-		t.Errorf("owners and modes:\n%s", got)
+		t.Errorf("got owners and modes:\n%s", got)
 	}
 	for _, command := range []string{"status", "servers", "query localhost.", "cache stats"} {
 		n.Run("runuser", "--user", "nobody", "--", "sh", "-c", "node-dns "+command)
 	}
 	if out := n.Run("runuser", "--user", "nobody", "--", "node-dns", "status"); !strings.Contains(out, "\nHidden      names and clients of queries, cached answers: ") {
-		t.Errorf("nobody is not told what is hidden:\n%s", out)
+		t.Errorf("the output for the user nobody does not say what is hidden:\n%s", out)
 	}
 	for _, command := range []string{"monitor", "cache dump", "cache flush --all", "log-queries on"} {
 		if out, err := n.Try("runuser", "--user", "nobody", "--", "sh", "-c", "node-dns "+command); err == nil || !strings.Contains(out, "permission denied: only root and members of the group node-dns-admin may do this") {
-			t.Errorf("nobody may ask %s: %v\n%s", command, err, out)
+			t.Errorf("the user nobody may run %s: %v\n%s", command, err, out)
 		}
 	}
 	n.Run("runuser", "--user", "nobody", "--supp-group", "node-dns-admin", "--", "node-dns", "cache", "flush", "--all")
@@ -230,6 +237,6 @@ func TestAccess(t *testing.T) {
 		}
 	}
 	if got := n.ReadFile("/proc/" + n.mainPID() + "/status"); !strings.Contains(got, "CapEff:\t0000000000000400\n") || !strings.Contains(got, "NoNewPrivs:\t1\n") {
-		t.Errorf("the daemon has other rights than to bind a low port:\n%s", got)
+		t.Errorf("the daemon has other capabilities than to bind a low port:\n%s", got)
 	}
 }

@@ -13,22 +13,23 @@ import (
 	"github.com/node-dns/node-dns/internal/test/kubetest"
 )
 
-// busy is a node whose clients never stop asking: its upstream nameservers, its cluster and its clients are the test's own.
+// busy is a node under constant load. The test itself plays its upstream nameservers, its cluster
+// and its clients.
 type busy struct {
 	*node
 	slow *dnstest.Server
 
-	loading    *dnstest.Loading // what during asks
-	unanswered int              // questions without an answer when the daemon got a signal
+	loading    *dnstest.Loading // the load of during
+	unanswered int              // queries without an answer at the time of a signal to the daemon
 }
 
-// Addresses of the test itself.
+// Addresses of the test's own servers.
 const (
 	loadSite = "10.77.0.60"
 	loadSlow = "10.77.0.61"
 )
 
-// loadPods are the pods that ask.
+// loadPods returns the pods that send queries.
 func loadPods() []netip.Addr {
 	var pods []netip.Addr
 	for addr := netip.MustParseAddr(podIP); len(pods) < 8; {
@@ -47,7 +48,7 @@ func newBusyNode(t *testing.T) *busy {
 	return makeBusy(newLeasedNode(t))
 }
 
-// makeBusy makes one of a node where the service is not enabled yet.
+// makeBusy sets up the load on a node where the service is not enabled yet.
 func makeBusy(n *node) *busy {
 	n.t.Helper()
 	t, b := n.t, &busy{node: n}
@@ -85,8 +86,9 @@ func makeBusy(n *node) *busy {
 	return b
 }
 
-// signal sends a signal to the daemon, and waits until it runs no more: on a busy machine a thread that waited in recvmmsg(2) comes back
-// later, with a question that was asked after the signal. One that it has read and not answered has no answer by then, and is lost.
+// signal sends a signal to the daemon and waits until it no longer runs. On a busy machine, a
+// thread in recvmmsg(2) may return later with a query that was sent after the signal. A query that
+// the daemon has read but not answered by then is lost.
 func (b *busy) signal(name string) {
 	b.t.Helper()
 	pid := b.property("node-dns.service", "MainPID")
@@ -101,12 +103,13 @@ func (b *busy) signal(name string) {
 // running matches a thread in proc_pid_stat(5) that is neither stopped nor dead.
 var running = regexp.MustCompile(`(?m)^\d+ \(.*\) [RSD] `)
 
-// loadPatience is how long a question waits for its answer. A stub resolver waits 5 s, and here the worst answer takes up to 3.5 s: a
-// daemon that hangs is ended after 3 s. The rest is for the machine, which may stand still for seconds.
+// loadPatience bounds the wait for an answer. A stub resolver waits 5 s, and the slowest answer
+// here takes up to 3.5 s, because a hung daemon is killed after 3 s. The rest allows for a machine
+// that stands still for seconds.
 const loadPatience = 15 * time.Second
 
-// during asks while something happens, and wants every answer to come in time, and to be right, but for those that a signal may have
-// lost.
+// during sends queries while happens runs. Every answer must arrive in time and be correct, except
+// for those that a signal may have lost.
 func (b *busy) during(rate int, happens func()) {
 	b.t.Helper()
 	loading, err := dnstest.Load{Server: netip.MustParseAddrPort(nodeIP + ":53"), Rate: rate, Asks: dnstest.Mixed(), Clients: loadPods(), Patience: loadPatience}.Start()
@@ -120,21 +123,21 @@ func (b *busy) during(rate int, happens func()) {
 	time.Sleep(500 * time.Millisecond)
 	tally := loading.Stop()
 	dropped := b.drops() - before
-	b.t.Logf("%d a second: %v; %d unanswered at the signals; at the node %d found no room", rate, tally, b.unanswered, dropped)
+	b.t.Logf("%d a second: %v; %d unanswered at the signals; %d dropped at the node", rate, tally, b.unanswered, dropped)
 	may := b.unanswered
 	if tally.Worst > roomLasts {
 		may += dropped
 	}
 	if tally.Lost > may || tally.Wrong > 0 {
-		b.t.Errorf("%d lost of %d that may be, and %d wrong", tally.Lost, may, tally.Wrong)
+		b.t.Errorf("got %d lost queries, want at most %d, and %d wrong answers", tally.Lost, may, tally.Wrong)
 	}
 }
 
-// roomLasts is for how long the node's sockets have room for the questions of the busiest test, while nobody reads them. A restart takes a
-// third of it, if the machine does not stand still.
+// roomLasts is how long the node's sockets can buffer the queries of the busiest test while no
+// process reads them. A restart takes a third of that, unless the machine stands still.
 const roomLasts = time.Second
 
-// drops is how many datagrams have found no room in the sockets of port 53.
+// drops returns the number of datagrams that were dropped at full sockets of port 53.
 func (b *busy) drops() (n int) {
 	b.t.Helper()
 	for count := range strings.FieldsSeq(b.Run("awk", `$2 ~ /:0035$/ {print $NF}`, "/proc/net/udp")) {
@@ -147,7 +150,7 @@ func (b *busy) drops() (n int) {
 	return n
 }
 
-// awaitRestart waits until systemd has started the service again so many times.
+// awaitRestart waits until systemd has restarted the service this often.
 func (b *busy) awaitRestart(n int) {
 	b.t.Helper()
 	b.Await(fmt.Sprintf("restart %d", n), func() bool {
@@ -155,7 +158,7 @@ func (b *busy) awaitRestart(n int) {
 	})
 }
 
-// TestRestartUnderLoad: planned restarts lose no query, and the cache stays warm.
+// TestRestartUnderLoad: planned restarts lose no queries, and the cache stays warm.
 func TestRestartUnderLoad(t *testing.T) {
 	b := newBusyNode(t)
 	b.during(5000, func() { b.Run("systemctl", "restart", "node-dns.service") })
@@ -165,15 +168,15 @@ func TestRestartUnderLoad(t *testing.T) {
 		}
 	})
 	if log := b.Journal("--unit=node-dns.service"); strings.Count(log, "handed over") != 11 || strings.Count(log, "took over the cache") != 11 {
-		t.Error("not each of 11 restarts was a hand-over")
+		t.Error("not all of 11 restarts passed the sockets on")
 	}
 }
 
-// TestKillUnderLoad: SIGKILL, twenty times in ten seconds too, and a daemon that hangs until its watchdog ends it lose no query but
-// those that the daemon has read and not answered.
+// TestKillUnderLoad: neither SIGKILL, even twenty times in ten seconds, nor a hung daemon that its
+// watchdog ends loses queries, except those that the daemon has read but not answered.
 func TestKillUnderLoad(t *testing.T) {
 	b := newBusyNode(t)
-	b.Run("systemctl", "restart", "node-dns.service") // which keeps what is known of the cluster
+	b.Run("systemctl", "restart", "node-dns.service") // this saves the cluster's state
 	b.during(5000, func() {
 		b.signal("KILL")
 		b.awaitRestart(1)
@@ -182,7 +185,7 @@ func TestKillUnderLoad(t *testing.T) {
 		for i := range 20 {
 			b.signal("KILL")
 			b.awaitRestart(2 + i)
-			time.Sleep(300 * time.Millisecond) // a life in which the slow nameserver can answer
+			time.Sleep(300 * time.Millisecond) // lets the slow nameserver answer before the next signal
 		}
 	})
 	b.during(200, func() {
@@ -191,12 +194,13 @@ func TestKillUnderLoad(t *testing.T) {
 	})
 }
 
-// TestAddressUnderLoad: an address that goes takes its sockets along, and none of another; when it is back it is served.
+// TestAddressUnderLoad: when an address is removed, only its sockets are closed. When it is back,
+// it is served again.
 func TestAddressUnderLoad(t *testing.T) {
 	const other = "10.77.0.99"
 	b := newBusyNode(t)
 	b.WriteFile("/etc/node-dns/node-dns.yaml", loadConfig+"listen: all\n", 0o644)
-	// held reports whether systemd holds the listening sockets, as many as there are to be.
+	// held reports whether systemd holds the expected number of listening sockets.
 	held := func(others bool) bool {
 		sockets := strings.Count(b.Run("ss", "-lntuH", "sport", "=", ":53"), "\n")
 		theirs := strings.Count(b.Run("ss", "-lntuH", "src", other+":53"), "\n") >= 2 // UDP and TCP

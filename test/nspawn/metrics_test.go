@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestMetrics: as the unit confines it the daemon shows its numbers to any process of the host, those of its own process too, and
-// again after a restart.
+// TestMetrics: under its unit's restrictions the daemon serves its metrics to any process of the
+// host, including those of its own process, and also after a restart.
 func TestMetrics(t *testing.T) {
 	n := newServingNode(t)
 	get := func(path string) string {
@@ -17,7 +17,7 @@ func TestMetrics(t *testing.T) {
 	shown := func() bool { return strings.HasPrefix(get("/ready"), ok) && strings.HasPrefix(get("/health"), ok) }
 	n.Await("metrics", shown)
 	if out := n.Run("node-dns", "status"); !strings.Contains(out, "   metrics 127.0.0.1:9453\n") {
-		t.Errorf("the status does not name them:\n%s", out)
+		t.Errorf("the status does not name the metrics:\n%s", out)
 	}
 	scrape := get("/metrics")
 	for _, name := range []string{"nodedns_ready 1\n", "nodedns_resolvconf_ours 1\n", "process_resident_memory_bytes ", "process_open_fds ", "process_cpu_seconds_total ", "go_goroutines "} {

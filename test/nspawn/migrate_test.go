@@ -11,8 +11,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// openshiftRules are those of RHEL's iptables-services with the chain in which openshift-ansible opens ports
-// (roles/lib_os_firewall).
+// openshiftRules are the rules of RHEL's iptables-services with the chain in which
+// openshift-ansible opens ports (roles/lib_os_firewall).
 const openshiftRules = `*filter
 :INPUT ACCEPT
 :OS_FIREWALL_ALLOW -
@@ -26,8 +26,8 @@ const openshiftRules = `*filter
 COMMIT
 `
 
-// TestMigrate: a node of OpenShift 3 becomes node-dns's under load, and back, and no query is lost; /etc is as it was. The
-// ports that OpenShift's installer opened stay open.
+// TestMigrate: an OpenShift 3 node migrates to node-dns under load, and back, without a lost query,
+// and /etc is as before. The ports that OpenShift's installer opened stay open.
 func TestMigrate(t *testing.T) {
 	o := newOldNode(t, dnsmasqWith{base: openshiftBase, hook: true})
 	o.Install("iptables")
@@ -37,24 +37,24 @@ func TestMigrate(t *testing.T) {
 	checkRules := func() {
 		t.Helper()
 		if got := o.Run("iptables", "-S"); got != rules {
-			t.Errorf("the rules were\n%s\nand are\n%s", rules, got)
+			t.Errorf("want the rules\n%s\ngot\n%s", rules, got)
 		}
 	}
 	before := o.tree()
 	if again := o.Run("node-dns", "migrate", "--undo"); !strings.Contains(again, "nothing to undo") {
-		t.Errorf("an --undo of nothing:\n%s", again)
+		t.Errorf("--undo without a migration:\n%s", again)
 	}
 	if out, err := o.Try("setpriv", "--reuid=65534", "--clear-groups", "node-dns", "migrate"); err == nil || !strings.Contains(out, "as root") || strings.Contains(out, "stop it first") {
-		t.Errorf("of a user's: %v\n%s", err, out)
+		t.Errorf("as another user: got %v\n%s", err, out)
 	}
 	screen := o.Run("node-dns", "migrate")
 	for _, want := range []string{oldHookPath, oldSnippetPath, "hand port 53 of " + nodeIP + ", " + podGateway, " over from dnsmasq.service", "asks " + loadSite} {
 		if !strings.Contains(screen, want) {
-			t.Errorf("the dry run does not say %q:\n%s", want, screen)
+			t.Errorf("the dry run's output lacks %q:\n%s", want, screen)
 		}
 	}
 	if strings.Contains(screen, "drop DNS") || strings.Contains(screen, "drops DNS") {
-		t.Errorf("the dry run sees a filter that drops:\n%s", screen)
+		t.Errorf("the dry run reports a packet filter:\n%s", screen)
 	}
 	o.checkEtc(before)
 
@@ -84,16 +84,17 @@ func TestMigrate(t *testing.T) {
 	o.checkOld()
 }
 
-// plainBase is an admin's: bound to every address, as dnsmasq is without a word about it.
+// plainBase is an admin's configuration. It is bound to every address, which is dnsmasq's default.
 const plainBase = `no-resolv
 server=` + loadSite + `
 server=/cluster.local/` + clusterService + `
 server=/slow.example/` + loadSlow + `
 `
 
-// TestMigrateDnsmasq: the same of an admin's dnsmasq, which is bound to every address, and asked at loopback by the node
-// itself: a link leads to the file that says so. On the way back that was put there before dnsmasq was. A container in the host's
-// network, which has a copy of the file, is answered at loopback, and one at the address of another link.
+// TestMigrateDnsmasq does the same with an admin's dnsmasq, which is bound to every address. The
+// node itself queries it at loopback, and resolv.conf is a link to the file that says so. On the
+// way back, that link was restored before dnsmasq ran. A container in the host's network with a
+// copy of the file gets answers at loopback, and another one at the address of another link.
 func TestMigrateDnsmasq(t *testing.T) {
 	o := newOldNode(t, dnsmasqWith{base: plainBase, text: "# mine\nsearch example.com\nnameserver 127.0.0.1\noptions timeout:3\n"})
 	o.Run("mv", resolvConf, "/etc/resolv.mine")
@@ -118,7 +119,8 @@ func TestMigrateDnsmasq(t *testing.T) {
 	o.checkOld()
 }
 
-// asking has the machine ask an address for a name again and again. What it returns ends that, and says what went wrong.
+// asking makes the machine query an address for a name repeatedly. The returned function ends that
+// and reports failures.
 func (o *oldNode) asking(addr, name, want string) (stop func()) {
 	o.t.Helper()
 	ask := "dig +short +tries=2 +timeout=1 @" + addr + " " + name
@@ -136,13 +138,13 @@ func (o *oldNode) asking(addr, name, want string) (stop func()) {
 		answers := o.ReadFile("/run/" + unit + ".answers")
 		o.Run("sh", "-c", "rm /run/"+unit+"*")
 		if strings.Contains(answers, "WRONG") || !strings.Contains(answers, "right") {
-			o.t.Errorf("of %d questions to %s, %d were not answered right:\n%s", strings.Count(answers, "\n"), addr, strings.Count(answers, "WRONG"), answers)
+			o.t.Errorf("of %d queries to %s, %d got a wrong answer or none:\n%s", strings.Count(answers, "\n"), addr, strings.Count(answers, "WRONG"), answers)
 		}
 	}
 }
 
-// TestMigrateFails: where node-dns would not do, the node is left as it was, or gets back there by itself; without a query lost
-// where that shows before port 53 has changed hands.
+// TestMigrateFails: if node-dns would not work, the node stays as it was or is restored
+// automatically. If this shows before port 53 changes hands, no query is lost.
 func TestMigrateFails(t *testing.T) {
 	o := newOldNode(t, dnsmasqWith{base: openshiftBase, hook: true})
 	before := o.tree()
@@ -150,7 +152,7 @@ func TestMigrateFails(t *testing.T) {
 		t.Helper()
 		o.WriteFile("/etc/node-dns/node-dns.yaml", config, 0o644)
 		if out, err := o.Try("node-dns", "migrate", "--apply"); err == nil || !strings.Contains(out, says) {
-			t.Errorf("%s: %v\n%s", says, err, out)
+			t.Errorf("%s: got %v\n%s", says, err, out)
 		}
 		o.Run("rm", "-r", "/etc/node-dns")
 		o.checkEtc(before)
@@ -161,29 +163,31 @@ func TestMigrateFails(t *testing.T) {
 		fails("upstreams: [10.77.0.200]\n", "no upstream nameserver answers")
 		fails("kubeconfig: /etc/none.kubeconfig\n", "/etc/none.kubeconfig does not exist")
 		if o.exists("/var/lib/node-dns/migration.json") || o.property("node-dns.service", "ExecMainStartTimestamp") != "" {
-			t.Error("what the dry run can see did not keep a migration from being begun")
+			t.Error("a migration began in spite of a problem that the dry run can detect")
 		}
 		o.Run("cp", resolvConf, "/run/resolv.conf")
 		o.Run("sh", "-c", "echo nameserver "+loadSite+" >"+resolvConf+"; chattr +i "+resolvConf)
 		if out, err := o.Try("node-dns", "migrate", "--apply"); err == nil || !strings.Contains(out, "chattr -i") {
-			t.Errorf("chattr +i: %v\n%s", err, out)
+			t.Errorf("with chattr +i: got %v\n%s", err, out)
 		}
 		o.Run("sh", "-c", "chattr -i "+resolvConf+"; cp --preserve=all /run/resolv.conf "+resolvConf)
 		o.checkEtc(before)
 	})
 
-	// A domain that dnsmasq was told of where node-dns does not look.
+	// dnsmasq gets a domain in a place where node-dns does not look.
 	o.WriteFile(unitFiles+"dnsmasq.service", strings.Replace(lab.DnsmasqService, "-k", "-k --server=/example.com/"+clusterService, 1), 0o644)
 	o.Run("systemctl", "daemon-reload")
 	o.Run("systemctl", "restart", "dnsmasq.service")
 	o.site.SetFaultsFor("example.com", dnstest.Faults{Rcode: dns.RcodeServerFailure})
-	// systemd calls dnsmasq started before it answers, and migrate compares only names that it answered.
+	// systemd reports dnsmasq as started before it answers, and migrate compares only names that it
+	// answered.
 	o.Await("dnsmasq", func() bool { return o.answeredBy() == "dnsmasq" })
 	fails("logLevel: info\n", "answers SERVFAIL to example.com. SOA, which had")
 }
 
-// TestMigrateBesideSkyDNS: the node process of OpenShift 3 keeps its own nameserver on 127.0.0.1, loses no query there while port 53 of the
-// node's address changes hands, and is no reason for node-dns not to be ready. Doctor once advised to disable it: it is the kubelet.
+// TestMigrateBesideSkyDNS: the node process of OpenShift 3 keeps its own nameserver on 127.0.0.1.
+// It loses no query there while port 53 of the node's address changes hands, and node-dns becomes
+// ready next to it. Doctor once advised to disable that process, which is the kubelet.
 func TestMigrateBesideSkyDNS(t *testing.T) {
 	o := newOldNode(t, dnsmasqWith{base: openshiftBase, hook: true})
 	const unit = "origin-node.service"
@@ -196,19 +200,19 @@ func TestMigrateBesideSkyDNS(t *testing.T) {
 	stop()
 	o.checkMigrated()
 	if got := o.property(unit, "ActiveState"); got != "active" {
-		t.Errorf("%s is %s", unit, got)
+		t.Errorf("%s: got %s", unit, got)
 	}
 	if level, said := o.doctor("port"); level != doctor.OK {
 		t.Errorf("[%s] %s", level, said)
 	}
 	if out, _ := o.Try("node-dns", "doctor"); !strings.Contains(out, "127.0.0.1:53 is left to dnsmasq of "+unit) || strings.Contains(out, "disable --now "+unit) {
-		t.Errorf("doctor says\n%s", out)
+		t.Errorf("got doctor's output\n%s", out)
 	}
 	o.Run("node-dns", "migrate", "--undo")
 	o.checkOld()
 }
 
-// checkMigrated: node-dns answers, and nothing of the old is about to come back.
+// checkMigrated: node-dns answers, and nothing of the old setup can come back.
 func (o *oldNode) checkMigrated() {
 	o.t.Helper()
 	o.Await("node-dns", func() bool { return o.answeredBy() == "node-dns" })
@@ -217,29 +221,29 @@ func (o *oldNode) checkMigrated() {
 	o.Run("systemctl", "is-enabled", "--quiet", "node-dns.service")
 	for unit, want := range map[string]string{"dnsmasq.service": "inactive", "node-dns.service": "active", "node-dns-apply.path": "active"} {
 		if got := o.property(unit, "ActiveState"); got != want {
-			o.t.Errorf("%s is %s, expected %s", unit, got, want)
+			o.t.Errorf("%s: got %s, want %s", unit, got, want)
 		}
 	}
 	for _, path := range []string{oldHookPath, oldSnippetPath, "/run/node-dns/terms"} {
 		if o.exists(path) {
-			o.t.Errorf("%s is there", path)
+			o.t.Errorf("%s exists", path)
 		}
 	}
 	o.checkNoHold()
 }
 
-// checkOld: dnsmasq answers as before, and nothing of node-dns's is in the way.
+// checkOld: dnsmasq answers as before, and nothing of node-dns interferes.
 func (o *oldNode) checkOld() {
 	o.t.Helper()
 	o.Await("dnsmasq", func() bool { return o.answeredBy() == "dnsmasq" })
 	for unit, want := range map[string]string{"dnsmasq.service": "active", "node-dns.service": "inactive", "node-dns-apply.path": "inactive"} {
 		if got := o.property(unit, "ActiveState"); got != want {
-			o.t.Errorf("%s is %s, expected %s", unit, got, want)
+			o.t.Errorf("%s: got %s, want %s", unit, got, want)
 		}
 	}
 	for _, path := range []string{"/var/lib/node-dns/migration.json", "/run/node-dns", "/run/systemd/system/node-dns-apply.path", snippet} {
 		if o.exists(path) {
-			o.t.Errorf("%s is there", path)
+			o.t.Errorf("%s exists", path)
 		}
 	}
 	o.checkNoHold()

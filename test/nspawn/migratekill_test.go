@@ -11,8 +11,8 @@ import (
 	"github.com/node-dns/node-dns/internal/admin/migrate"
 )
 
-// dieEnv has this test's program, copied into a machine, migrate that and be killed at a moment: "undo:MOMENT" is one on the
-// way back.
+// dieEnv makes a copy of this test's program in a machine migrate, and kill itself at a moment.
+// "undo:MOMENT" is a moment of the way back.
 const dieEnv = "NODEDNS_DIE_AT"
 
 // migrateAndDie does not return.
@@ -47,8 +47,9 @@ func migrateOrBack(applier migrate.Applier, undo bool) error {
 	return applier.Apply(ctx, migrate.NewPlan(host, migrate.Find(host)))
 }
 
-// TestMigrateKilled: a migration that is killed, and a node that crashes in it, can be gone back from, and continued; and so it is on
-// the way back. These are the moments at which units and sockets are between the two; the files' are migrate.TestKilledAtEachMoment's.
+// TestMigrateKilled: after a migration was killed, or the node crashed during it, it can be undone
+// or continued. The same holds for the way back. These are the moments when units and sockets are
+// between both states. migrate.TestKilledAtEachMoment covers those of the files.
 func TestMigrateKilled(t *testing.T) {
 	o := newOldNode(t, dnsmasqWith{base: openshiftBase, hook: true})
 	program := o.copySelf()
@@ -56,7 +57,7 @@ func TestMigrateKilled(t *testing.T) {
 	die := func(moment string, crash bool) {
 		t.Helper()
 		if out, err := o.Try("env", dieEnv+"="+moment, program); err == nil || !strings.Contains(err.Error(), "exit status 137") && !strings.Contains(err.Error(), "killed") {
-			t.Fatalf("%s: it was not killed: %v\n%s", moment, err, out)
+			t.Fatalf("%s: the migration was not killed: %v\n%s", moment, err, out)
 		}
 		if crash {
 			o.Crash()
@@ -67,8 +68,8 @@ func TestMigrateKilled(t *testing.T) {
 	for _, row := range []struct {
 		there string
 		crash bool
-		then  string // what the admin types
-		back  string // of an --undo that is killed; "": it is not
+		then  string // the admin's command
+		back  string // of an --undo that is killed; "" if none is
 	}{
 		{there: "UDP taken", then: "--undo"},
 		{there: "stopped", then: "--apply", back: "yielding"},

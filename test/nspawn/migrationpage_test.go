@@ -13,7 +13,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/rpmbuild"
 )
 
-// migrationPage is docs/howto/migration.md, by the titles of its sections.
+// migrationPage parses docs/howto/migration.md into sections by title.
 func migrationPage(t *testing.T) map[string][]manpage.Block {
 	t.Helper()
 	sections := map[string][]manpage.Block{}
@@ -23,7 +23,7 @@ func migrationPage(t *testing.T) map[string][]manpage.Block {
 	return sections
 }
 
-// commands are those of all its blocks.
+// commands returns the commands of all blocks.
 func commands(blocks []manpage.Block) (all []string) {
 	for _, b := range blocks {
 		all = append(all, b.Commands...)
@@ -31,11 +31,13 @@ func commands(blocks []manpage.Block) (all []string) {
 	return all
 }
 
-// way are the commands of the page for an origin. TestMigrate and the tests of the other origins type them.
+// way are the page's commands for an origin. TestMigrate and the tests of the other origins run
+// them.
 var way = []string{"node-dns migrate", "node-dns migrate --apply", "node-dns migrate --undo"}
 
-// byTheCluster are the commands of the page for whoever may change a cluster of OpenShift 4, which nobody can here. TestImageOfOpenShift does
-// what the Containerfile says, and test/contrib looks at what is applied.
+// byTheCluster are the page's commands for an administrator of an OpenShift 4 cluster, which cannot
+// run here. TestImageOfOpenShift executes the Containerfile, and test/contrib checks the applied
+// files.
 var byTheCluster = []string{
 	"node-dns migrate",
 	"cp dist/node-dns-[0-9]*.x86_64.rpm dist/node-dns-selinux-*.noarch.rpm contrib/machineconfig/",
@@ -48,13 +50,14 @@ var byTheCluster = []string{
 	"oc delete machineconfig 98-worker-node-dns-config 98-worker-node-dns-image",
 }
 
-// TestMigrationPage: each section has the commands that a test types, and shows what node-dns says of such a node.
+// TestMigrationPage: each section has the commands that a test runs, and shows node-dns's output on
+// such a node.
 func TestMigrationPage(t *testing.T) {
 	page := migrationPage(t)
 	for _, row := range []struct {
 		title    string
 		commands []string
-		screen   string // of the tests of internal/admin/migrate; "": it shows none
+		screen   string // of the tests of internal/admin/migrate; "" if the section shows none
 	}{
 		{"OpenShift 3", way, "openshift3"},
 		{"dnsmasq", way, "dnsmasq"},
@@ -88,12 +91,13 @@ func TestMigrationPage(t *testing.T) {
 	}
 	for title, blocks := range page {
 		if typed := title == "Everywhere" || title == "Many nodes"; !typed && len(blocks) > 0 {
-			t.Errorf("no test types the commands of section %s", title)
+			t.Errorf("no test runs the commands of section %s", title)
 		}
 	}
 }
 
-// TestMigrationOfPackage types what the page has for every node, on one of OpenShift 3: from the installation of the package to its removal.
+// TestMigrationOfPackage runs the page's commands for every node on an OpenShift 3 node, from the
+// installation of the package to its removal.
 func TestMigrationOfPackage(t *testing.T) {
 	o := newOldNode(t, dnsmasqWith{base: openshiftBase, hook: true})
 	rpmbuild.Prepare(t, o.Container)
@@ -102,7 +106,7 @@ func TestMigrationOfPackage(t *testing.T) {
 	all := commands(migrationPage(t)["Everywhere"])
 	for i, command := range all {
 		if out := o.Run("sh", "-c", command); out == "" && !strings.HasPrefix(command, "node-dns wait") {
-			t.Errorf("%s says nothing", command)
+			t.Errorf("%s has no output", command)
 		}
 		switch {
 		case command == "node-dns migrate --dry-run":
@@ -114,6 +118,6 @@ func TestMigrationOfPackage(t *testing.T) {
 	o.checkEtc(before)
 	o.checkOld()
 	if !slices.Contains(all, "node-dns migrate --undo") {
-		t.Errorf("there is no way back in %q", all)
+		t.Errorf("the commands %q have no way back", all)
 	}
 }

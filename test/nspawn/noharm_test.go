@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// static gives eth0 its address and its route, as an interface that NetworkManager is told to leave alone gets them.
+// static sets eth0's address and route without NetworkManager, which leaves that interface alone.
 const static = `[Unit]
 After=sys-subsystem-net-devices-eth0.device
 [Service]
@@ -18,9 +18,9 @@ ExecStart=ip route add default via ` + router + `
 WantedBy=multi-user.target
 `
 
-// TestUnmanagedInterface: NetworkManager runs, and does not manage the interface of the default route (NM_CONTROLLED=no,
-// unmanaged-devices). A stop, a crash loop and a shutdown left an empty resolv.conf and no copy of the admin's, whose search list
-// was gone for good.
+// TestUnmanagedInterface: NetworkManager runs but does not manage the interface of the default
+// route (NM_CONTROLLED=no, unmanaged-devices). A stop, a crash loop and a shutdown left an empty
+// resolv.conf and no copy of the admin's file, whose search list was lost.
 func TestUnmanagedInterface(t *testing.T) {
 	const (
 		program = "/usr/sbin/node-dns"
@@ -47,7 +47,7 @@ func TestUnmanagedInterface(t *testing.T) {
 			t.Errorf("%s resolv.conf is\n%s", when, got)
 		}
 		if out, err := n.Try("ls", "/var/lib/node-dns/resolv.conf.orig"); err == nil {
-			t.Errorf("%s there is still %s", when, out)
+			t.Errorf("%s %s still exists", when, out)
 		}
 		if got := n.libc(); got != "192.0.2.1" {
 			t.Errorf("%s libc resolves www.up.example to %q", when, got)
@@ -58,7 +58,7 @@ func TestUnmanagedInterface(t *testing.T) {
 	n.Run("systemctl", "stop", "node-dns.service")
 	given("after a stop", admins)
 	if log := n.Journal("--identifier=origin-dns-dispatcher"); strings.Contains(log, "node-dns is running") {
-		t.Errorf("a stop warns that node-dns runs:\n%s", log)
+		t.Errorf("the log of a stop warns that node-dns runs:\n%s", log)
 	}
 	n.Run("systemctl", "start", "node-dns.service")
 	serving("admin.example")

@@ -13,7 +13,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// What a node has from openshift-ansible.
+// Files from openshift-ansible on a node.
 const (
 	oldHookPath    = "/etc/NetworkManager/dispatcher.d/99-origin-dns.sh"
 	oldSnippetPath = "/etc/NetworkManager/conf.d/99-origin.conf"
@@ -21,24 +21,25 @@ const (
 	oldUpstreams   = "/etc/dnsmasq.d/origin-upstream-dns.conf"
 )
 
-// oldNode is a node of OpenShift 3 that has node-dns installed and not in use. The nameservers of the site, of slow.example
-// and of the cluster are the test's own.
+// oldNode is an OpenShift 3 node with node-dns installed but not in use. The test itself plays the
+// nameservers of the site, of slow.example and of the cluster.
 type oldNode struct {
 	*node
 	site, slow, cluster *dnstest.Server
 }
 
-// loadCluster53 is where the cluster's own nameserver is: the address of its Service.
+// clusterService is the address of the Service of the cluster's own nameserver.
 const clusterService = "10.77.0.62"
 
-// dnsmasqWith is how dnsmasq is set up on an old node.
+// dnsmasqWith is dnsmasq's setup on an old node.
 type dnsmasqWith struct {
 	base string // origin-dns.conf
-	hook bool   // OpenShift's hook and dns=none; without, an admin has set resolv.conf
-	text string // resolv.conf, without the hook
+	hook bool   // OpenShift's hook and dns=none; otherwise an admin has written resolv.conf
+	text string // resolv.conf without the hook
 }
 
-// openshiftBase is openshift-ansible's, with the servers that the node process sets over D-Bus there.
+// openshiftBase is openshift-ansible's configuration plus the servers that the node process sets
+// over D-Bus.
 const openshiftBase = lab.OldDnsmasqConfig + "server=/cluster.local/" + clusterService + "\nserver=/slow.example/" + loadSlow + "\n"
 
 func newOldNode(t *testing.T, with dnsmasqWith) *oldNode {
@@ -72,7 +73,6 @@ func newOldNode(t *testing.T, with dnsmasqWith) *oldNode {
 	return o
 }
 
-// serveLAN starts the nameservers.
 func (o *oldNode) serveLAN() {
 	o.t.Helper()
 	o.l.Veth("site0", o.lan, "site1")
@@ -99,7 +99,7 @@ func (o *oldNode) serveLAN() {
 	o.dhcp.SetNameservers(loadSite)
 }
 
-// answeredBy is who answers a question of the node itself at its address.
+// answeredBy returns the name of the program that answers the node's own queries at its address.
 func (n *node) answeredBy() string {
 	out, _ := n.Try("dig", "+short", "+tries=1", "+timeout=1", "@"+nodeIP, "version.bind", "CH", "TXT")
 	name, _, _ := strings.Cut(strings.Trim(strings.TrimSpace(out), `"`), "-2")
@@ -107,12 +107,13 @@ func (n *node) answeredBy() string {
 	return name
 }
 
-// awaitQuietEvents waits until no hook has run for 2 s: each is a process beside nm-dispatcher, which itself stays for 10 s more.
+// awaitQuietEvents waits until no hook has run for 2 s. Each hook is a process next to
+// nm-dispatcher, which itself stays for another 10 s.
 func (n *node) awaitQuietEvents() {
 	n.t.Helper()
 	n.Await("the hooks to end", func() bool {
 		for range 20 {
-			procs, _ := n.Try("cat", "/sys/fs/cgroup/system.slice/NetworkManager-dispatcher.service/cgroup.procs") // none: it has ended
+			procs, _ := n.Try("cat", "/sys/fs/cgroup/system.slice/NetworkManager-dispatcher.service/cgroup.procs") // fails if the unit has ended
 			if strings.Count(procs, "\n") > 1 {
 				return false
 			}
@@ -122,8 +123,8 @@ func (n *node) awaitQuietEvents() {
 	})
 }
 
-// during asks while something happens, as in the other tests under load, one question in ten over TCP; and the node's own
-// processes ask by resolv.conf all the time.
+// during sends queries while happens runs, as in the other tests under load, but one in ten over
+// TCP. The node's own processes also resolve names through resolv.conf all the time.
 func (o *oldNode) during(rate int, happens func()) {
 	o.t.Helper()
 	asks := dnstest.Mixed()
@@ -141,16 +142,16 @@ func (o *oldNode) during(rate int, happens func()) {
 	o.Run("systemctl", "stop", "libc.service")
 	tally := loading.Stop()
 	log := o.Journal("--unit=libc.service", "--output=cat", "--since=-1min")
-	o.t.Logf("%d a second: %v; by libc %d", rate, tally, strings.Count(log, "resolved"))
+	o.t.Logf("%d a second: %v; %d through libc", rate, tally, strings.Count(log, "resolved"))
 	if tally.Lost > 0 || tally.Wrong > 0 {
-		o.t.Errorf("%d lost and %d wrong", tally.Lost, tally.Wrong)
+		o.t.Errorf("got %d lost queries and %d wrong answers", tally.Lost, tally.Wrong)
 	}
 	if strings.Contains(log, "FAILED") || !strings.Contains(log, "resolved") {
-		o.t.Errorf("by resolv.conf names do not resolve all the time:\n%s", log)
+		o.t.Errorf("some lookups through resolv.conf failed:\n%s", log)
 	}
 }
 
-// libcLoop resolves a name of the cluster and one of the site, which nobody remembers, by resolv.conf.
+// libcLoop resolves uncached names of the cluster and of the site through resolv.conf.
 const libcLoop = `i=0
 while :; do
 	i=$((i + 1))
@@ -160,13 +161,13 @@ while :; do
 	sleep 0.02
 done`
 
-// checkEtc: /etc is as it was, byte for byte, with modes and owners.
+// checkEtc: /etc is as before, byte for byte, including modes and owners.
 func (o *oldNode) checkEtc(before map[string]string) {
 	o.t.Helper()
 	o.checkTree(before, slices.DeleteFunc(names(before, o.tree()), func(name string) bool { return strings.HasPrefix(name, "/etc") })...)
 }
 
-// names are those of both trees.
+// names returns the paths of all trees.
 func names(trees ...map[string]string) []string {
 	var all []string
 	for _, tree := range trees {
@@ -178,7 +179,8 @@ func names(trees ...map[string]string) []string {
 	return slices.Compact(all)
 }
 
-// copySelf puts this test's program into the machine, which can be told to end at a moment: see dieAt.
+// copySelf copies this test's program into the machine. It can be told to end at a moment: see
+// dieEnv.
 func (o *oldNode) copySelf() string {
 	o.t.Helper()
 	self, err := filepath.EvalSymlinks("/proc/self/exe")

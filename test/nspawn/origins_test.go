@@ -10,17 +10,18 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// origin is a node that has its DNS from elsewhere, and node-dns installed and not in use.
+// origin is a node with another DNS setup, and with node-dns installed but not in use.
 type origin struct {
 	name   string
 	set    func(n *node)
-	says   []string      // what the dry run says
-	serves func(n *node) // nil: pods are answered by ns1
-	// stub: resolv.conf stays systemd-resolved's, which asks node-dns, and answers nobody while it is restarted for that.
+	says   []string      // expected texts of the dry run
+	serves func(n *node) // checks that pods get answers; nil means by ns1
+	// stub: resolv.conf stays systemd-resolved's, which queries node-dns. It does not answer while
+	// it restarts for that.
 	stub bool
 }
 
-// origins are those from which the node itself can be brought to node-dns.
+// origins returns the setups that can be migrated on the node itself.
 func origins() []origin {
 	return []origin{
 		{
@@ -84,7 +85,7 @@ func origins() []origin {
 		{
 			name: "NodeLocal DNSCache, left", set: func(n *node) {
 				n.setNodelocal()
-				n.Run("systemctl", "kill", "--signal=KILL", nodelocalUnit) // which leaves all that it set up
+				n.Run("systemctl", "kill", "--signal=KILL", nodelocalUnit) // nothing that it set up is removed
 				n.Await("the cache to end", func() bool { return n.property(nodelocalUnit, "ActiveState") != "active" })
 			},
 			says:   []string{"what it left behind", "take " + cacheService + " from the link nodelocaldns, with its 12 rules of iptables", "listen on " + cacheAddr},
@@ -93,13 +94,16 @@ func origins() []origin {
 	}
 }
 
-// mayDiffer is what may be different when a node was node-dns's in between: by whom the upstreams are known (NetworkManager, which may just
-// have been restarted, its file, or a run before), and a second address to listen on. While eth0 is activated anew, the pods' link has the
-// node's only address, so resolv.conf may have named that for a moment; a pod that has it from there is answered from then on.
+// mayDiffer matches what may differ after node-dns was in use: the source of the upstreams
+// (NetworkManager, which may have restarted just now, its file, or an earlier run), and a second
+// listen address. While eth0 is being activated again, the pods' link has the node's only address,
+// and resolv.conf may have named that for a moment. Pods with that address then keep getting
+// answers.
 var mayDiffer = regexp.MustCompile(`\(from [^)]*\)*|, ` + regexp.QuoteMeta(podGateway))
 
-// TestMigrateFrom: each is found as the real thing leaves it, is brought to node-dns and back, and at no moment a program of the node, asking
-// as libc does, goes without an answer; afterwards the node's files are as they were.
+// TestMigrateFrom: each setup, as the real software leaves it, is migrated to node-dns and back. A
+// program of the node that resolves names like libc always gets an answer. Afterwards the node's
+// files are as before.
 func TestMigrateFrom(t *testing.T) {
 	for _, o := range origins() {
 		t.Run(o.name, func(t *testing.T) {
@@ -109,7 +113,7 @@ func TestMigrateFrom(t *testing.T) {
 			screen := n.Run("node-dns", "migrate")
 			for _, want := range o.says {
 				if !strings.Contains(screen, want) {
-					t.Errorf("the dry run does not say %q:\n%s", want, screen)
+					t.Errorf("the dry run's output lacks %q:\n%s", want, screen)
 				}
 			}
 			n.checkEtcAs(before)
@@ -135,13 +139,14 @@ func TestMigrateFrom(t *testing.T) {
 				t.Errorf("links and rules (-before +after):\n%s", d)
 			}
 			if again := n.Run("node-dns", "migrate"); mayDiffer.ReplaceAllString(again, "") != mayDiffer.ReplaceAllString(screen, "") {
-				t.Errorf("after the way back the dry run says\n%s, and before\n%s", again, screen)
+				t.Errorf("after the way back the dry run prints\n%s, want\n%s", again, screen)
 			}
 		})
 	}
 }
 
-// TestMigrateLeavesToTheCluster: what the cluster looks after is told, with what to do there, and nothing is changed.
+// TestMigrateLeavesToTheCluster: for a setup that the cluster manages, migrate prints what to do
+// there, and changes nothing.
 func TestMigrateLeavesToTheCluster(t *testing.T) {
 	for _, o := range []origin{
 		{name: "resolv-prepender", set: (*node).setPrepender, says: []string{
@@ -165,11 +170,11 @@ func TestMigrateLeavesToTheCluster(t *testing.T) {
 			for _, flag := range []string{"--dry-run", "--apply"} {
 				screen, err := n.Try("node-dns", "migrate", flag)
 				if err == nil || !strings.Contains(screen, "It would not begin:") {
-					t.Errorf("%s: %v\n%s", flag, err, screen)
+					t.Errorf("%s: got %v\n%s", flag, err, screen)
 				}
 				for _, want := range o.says {
 					if !strings.Contains(screen, want) {
-						t.Errorf("%s does not say %q:\n%s", flag, want, screen)
+						t.Errorf("the output of %s lacks %q:\n%s", flag, want, screen)
 					}
 				}
 			}
@@ -178,14 +183,15 @@ func TestMigrateLeavesToTheCluster(t *testing.T) {
 				t.Errorf("links and rules (-before +after):\n%s", d)
 			}
 			if n.exists("/var/lib/node-dns") || n.property("node-dns.service", "ActiveState") != "inactive" {
-				t.Error("something was begun")
+				t.Error("a migration was begun")
 			}
 		})
 	}
 }
 
-// TestNodelocalByItsOwner walks the way that is printed where the cluster has NodeLocal DNSCache: pods that ask the cache are answered until
-// they are gone, pods that ask the node from then on.
+// TestNodelocalByItsOwner follows the printed steps for a cluster with NodeLocal DNSCache. Pods
+// that use the cache get answers until they are gone, and new pods that use the node get answers
+// from then on.
 func TestNodelocalByItsOwner(t *testing.T) {
 	n := newLeasedNode(t)
 	n.setNodelocal()
@@ -197,18 +203,18 @@ func TestNodelocalByItsOwner(t *testing.T) {
 		n.awaitServing()
 	})
 	if screen, err := n.Try("node-dns", "migrate"); err == nil || strings.Contains(screen, "systemctl enable --now node-dns") || strings.Contains(screen, "kubectl drain") {
-		t.Errorf("what has been done is told again: %v\n%s", err, screen)
+		t.Errorf("a completed step is printed again: %v\n%s", err, screen)
 	}
 	n.whilePodAsks(nodeIP, func() {
-		n.Run("systemctl", "stop", nodelocalUnit) // whose end takes down what it set up
+		n.Run("systemctl", "stop", nodelocalUnit) // removes what it set up
 		n.awaitServing()
 	})
 	if screen := n.Run("node-dns", "migrate"); screen != "Nothing to migrate from was found.\n" {
-		t.Errorf("behind it the dry run says\n%s", screen)
+		t.Errorf("afterwards the dry run prints\n%s", screen)
 	}
 }
 
-// etc are the files of the admin, and of those who keep resolv.conf.
+// etc returns the files of the admin, and of the programs that maintain resolv.conf.
 func (n *node) etc() map[string]string {
 	n.t.Helper()
 	files := n.tree()
@@ -227,7 +233,7 @@ func (n *node) checkEtcAs(before map[string]string) {
 	}
 }
 
-// links are addresses and, where there is iptables, rules, without what changes by itself.
+// links returns addresses and, with iptables, rules, without values that change by themselves.
 func (n *node) links() string {
 	n.t.Helper()
 	out := n.Run("ip", "-brief", "address", "show")
@@ -243,7 +249,7 @@ func (n *node) awaitNames() {
 	n.Await("names to resolve", func() bool { return n.libc() == "192.0.2.1" })
 }
 
-// awaitNamed waits until resolv.conf names the node alone, at whichever of its addresses.
+// awaitNamed waits until resolv.conf names only the node, at any of its addresses.
 func (n *node) awaitNamed() {
 	n.t.Helper()
 	n.Await("resolv.conf to name the node alone", func() bool {
@@ -254,7 +260,8 @@ func (n *node) awaitNamed() {
 	n.awaitNames()
 }
 
-// whileAsking has a program of the node look a name up over and over while something happens, and wants an answer each time.
+// whileAsking makes a program of the node look up a name repeatedly while happens runs. Each lookup
+// must succeed.
 func (n *node) whileAsking(happens func()) {
 	n.t.Helper()
 	const stop = "/run/stop-asking"
@@ -272,11 +279,12 @@ func (n *node) whileAsking(happens func()) {
 	n.Run("rm", stop)
 	n.t.Logf("%d lookups", strings.Count(asking.Output(), "asked\n"))
 	if strings.Contains(asking.Output(), "LOST") {
-		n.t.Errorf("%d of them lost:\n%s", strings.Count(asking.Output(), "LOST"), asking.Output())
+		n.t.Errorf("got %d lost lookups:\n%s", strings.Count(asking.Output(), "LOST"), asking.Output())
 	}
 }
 
-// whilePodAsks has a pod ask an address over and over while something happens, and wants an answer each time.
+// whilePodAsks makes a pod query an address repeatedly while happens runs. Each query must get an
+// answer.
 func (n *node) whilePodAsks(addr string, happens func()) {
 	n.t.Helper()
 	done, lost := make(chan bool), make(chan []string)
@@ -294,17 +302,18 @@ func (n *node) whilePodAsks(addr string, happens func()) {
 			default:
 			}
 		}
-		n.t.Logf("%d questions to %s", asked, addr)
+		n.t.Logf("%d queries to %s", asked, addr)
 		lost <- failed
 	}()
 	happens()
 	close(done)
 	if failed := <-lost; len(failed) > 0 {
-		n.t.Errorf("%d questions to %s were lost:\n%s", len(failed), addr, strings.Join(slices.Compact(failed), "\n"))
+		n.t.Errorf("got %d lost queries to %s:\n%s", len(failed), addr, strings.Join(slices.Compact(failed), "\n"))
 	}
 }
 
-// TestMigrateKubelet: where an admin asks for it, the kubelet's resolvConf is set in the file that it reads, and taken back by --undo.
+// TestMigrateKubelet: with --kubelet, migrate sets the kubelet's resolvConf in the file that it
+// reads, and --undo reverts that.
 func TestMigrateKubelet(t *testing.T) {
 	n := newLeasedNode(t)
 	n.WriteFile(kubeletConfig, "kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v1beta1\nclusterDNS: ["+nodeIP+"]\n", 0o600)
@@ -315,22 +324,22 @@ func TestMigrateKubelet(t *testing.T) {
 	screen := n.Run("node-dns", "migrate", "--kubelet")
 	for _, want := range []string{"a kubelet whose resolvConf is /etc/resolv.conf, its default", "write " + kubeletConfig, "restart it when that suits you"} {
 		if !strings.Contains(screen, want) {
-			t.Errorf("the dry run does not say %q:\n%s", want, screen)
+			t.Errorf("the dry run's output lacks %q:\n%s", want, screen)
 		}
 	}
 	config := n.ReadFile(kubeletConfig)
 	n.Run("node-dns", "migrate", "--kubelet", "--apply")
 	if got := n.ReadFile(kubeletConfig); got != config+"resolvConf: /etc/origin/node/resolv.conf\n" {
-		t.Errorf("the kubelet's file is\n%s", got)
+		t.Errorf("got the kubelet's file\n%s", got)
 	}
 	if got := n.ReadFile("/etc/origin/node/resolv.conf"); !strings.Contains(got, "nameserver "+ns1+"\n") || !strings.Contains(got, "search ") {
-		t.Errorf("what it names is\n%s", got)
+		t.Errorf("got the file that it names\n%s", got)
 	}
 	if got := n.Run("stat", "-c", "%a", kubeletConfig); got != "600\n" {
-		t.Errorf("its mode is %s", got)
+		t.Errorf("got the mode %s", got)
 	}
 	if screen := n.Run("node-dns", "migrate", "--undo"); !strings.Contains(screen, "restart the kubelet before you remove it") {
-		t.Errorf("--undo does not say that the kubelet has to be restarted:\n%s", screen)
+		t.Errorf("the output of --undo does not say that the kubelet must be restarted:\n%s", screen)
 	}
 	if got := n.ReadFile(kubeletConfig); got != config {
 		t.Errorf("after --undo the kubelet's file is\n%s", got)

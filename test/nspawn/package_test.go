@@ -12,7 +12,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/rpmbuild"
 )
 
-// newPackageNode has a lease and rpm, and nothing of the product.
+// newPackageNode is a node with a lease and rpm, but without the product.
 func newPackageNode(t *testing.T) *node {
 	t.Helper()
 	n := newBareNode(t)
@@ -22,27 +22,30 @@ func newPackageNode(t *testing.T) *node {
 	return n
 }
 
-// users are the files that systemd-sysusers(8) writes. The user stays when the package goes, as an id is never given to another.
+// users are the files that systemd-sysusers(8) writes. The user stays when the package is removed,
+// because its ID must not be reused.
 var users = []string{
 	"/etc/passwd", "/etc/passwd-", "/etc/group", "/etc/group-", "/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/.pwd.lock",
 }
 
-// captured are the original nameservers, where dnsmasq and the kubelet read them: they may go on doing so.
+// captured are the original nameservers, in the files that dnsmasq and the kubelet may still read.
 var captured = []string{"/etc/dnsmasq.d", "/etc/dnsmasq.d/origin-upstream-dns.conf", "/etc/origin", "/etc/origin/node", "/etc/origin/node/resolv.conf"}
 
-// passing are there until the next boot: a lock that another may hold, and a directory that others may use.
+// passing exist until the next boot: a lock that another process may hold, and a directory that
+// others may use.
 var passing = []string{"/run/origin-dns-dispatcher.lock", "/run/NetworkManager/conf.d"}
 
-// configuration are the files of the package that are the admin's.
+// configuration are the files of the package that belong to the admin.
 var configuration = []string{"/etc/node-dns/node-dns.yaml", "/etc/sysconfig/node-dns"}
 
-// files are those of an installed package.
+// files returns the files of an installed package.
 func (n *node) files(name string) []string {
 	n.t.Helper()
 	return strings.Fields(n.Run("rpm", "--query", "--list", name))
 }
 
-// checkUnchanged: the product is there, and DNS is as it was, also when NetworkManager has had something to tell.
+// checkUnchanged: the product is installed, and DNS is as before, even after an event of
+// NetworkManager.
 func (n *node) checkUnchanged(before map[string]string, may ...string) {
 	n.t.Helper()
 	n.checkTree(before, may...)
@@ -61,7 +64,7 @@ func (n *node) pid() string {
 	return strings.TrimSpace(n.Run("systemctl", "show", "--property=MainPID", "--value", "node-dns.service"))
 }
 
-// inode tells one resolv.conf from another of the same content.
+// inode distinguishes two resolv.conf files with the same content.
 func (n *node) inode() uint64 {
 	n.t.Helper()
 	info, err := os.Stat(n.Path(resolvConf))
@@ -71,32 +74,34 @@ func (n *node) inode() uint64 {
 	return info.Sys().(*syscall.Stat_t).Ino
 }
 
-// replace runs what puts another release in the place of the one that is there: a new process answers, and resolv.conf is the same file.
+// replace runs a command that installs another release. A new process must answer, and resolv.conf
+// must be the same file.
 func (n *node) replace(release string, argv ...string) {
 	n.t.Helper()
 	pid, inode := n.pid(), n.inode()
 	n.Run(argv...)
 	if now := n.pid(); now == pid || now == "0" {
-		n.t.Errorf("%v: node-dns is process %s, and was %s", argv, now, pid)
+		n.t.Errorf("%v: got process %s, want another one than %s", argv, now, pid)
 	}
 	if n.inode() != inode || !n.isPointed() {
-		n.t.Errorf("%v: resolv.conf was touched:\n%s", argv, n.ReadFile(resolvConf))
+		n.t.Errorf("%v: resolv.conf was changed:\n%s", argv, n.ReadFile(resolvConf))
 	}
 	n.awaitServing()
 	if got, want := n.Run("node-dns", "--version"), "node-dns "+rpmbuild.Version+"-"+release+"\n"; got != want {
-		n.t.Errorf("%v: it is %q, want %q", argv, got, want)
+		n.t.Errorf("%v: got version %q, want %q", argv, got, want)
 	}
 }
 
-// verify: nothing that was installed is otherwise now, but for what the admin changed.
+// verify: only files that the admin changed differ from the package.
 func (n *node) verify(want string) {
 	n.t.Helper()
 	if got, _ := n.Try("rpm", "--verify", "node-dns"); got != want {
-		n.t.Errorf("rpm --verify says\n%s, want\n%s", got, want)
+		n.t.Errorf("rpm --verify: got\n%s, want\n%s", got, want)
 	}
 }
 
-// TestPackage is the life of a package as rpm(8) has it: installing changes no DNS, and erasing leaves none of it.
+// TestPackage follows a package through rpm(8): its installation changes no DNS, and its removal
+// leaves nothing.
 func TestPackage(t *testing.T) {
 	n := newPackageNode(t)
 	before := n.tree()
@@ -111,39 +116,40 @@ func TestPackage(t *testing.T) {
 	n.awaitServing()
 	n.verify("")
 
-	// The group node-dns had the rights of node-dns-admin, and read the daemon's credentials, before that group existed.
+	// Before the group node-dns-admin existed, the group node-dns had its rights and could read the
+	// daemon's credentials.
 	n.Run("gpasswd", "--add", "nobody", "node-dns")
 	n.replace("2", "rpm", "--upgrade", two)
 	if got := n.Run("getent", "group", "node-dns", "node-dns-admin"); !strings.HasSuffix(got, ":nobody\n") || strings.Count(got, "nobody") != 1 {
-		t.Errorf("the groups after an upgrade:\n%s", got)
+		t.Errorf("after an upgrade: got the groups:\n%s", got)
 	}
 	n.replace("1", "rpm", "--upgrade", "--oldpackage", one)
 	n.verify("")
 
 	n.Run("systemctl", "stop", "node-dns")
 	if got := n.ReadFile(resolvConf); got != original {
-		t.Errorf("after stop resolv.conf is\n%s", got)
+		t.Errorf("after the stop resolv.conf is\n%s", got)
 	}
 	n.Run("systemctl", "start", "node-dns")
 	n.awaitServing()
 
-	// A run that took too long: the unit that failed was left behind without its file.
+	// A run exceeded its deadline, and the failed unit was left without its file.
 	n.WriteFile("/run/systemd/system/node-dns-apply.service.d/fails.conf", "[Service]\nExecStart=\nExecStart=/bin/sh -c 'kill -KILL $$$$'\n", 0o644)
 	n.Run("systemctl", "daemon-reload")
 	if out, err := n.Try("systemctl", "start", "node-dns-apply.service"); err == nil {
-		t.Errorf("a run that is killed does not fail: %s", out)
+		t.Errorf("a killed run did not fail: %s", out)
 	}
 	n.Run("rm", "-r", "/run/systemd/system/node-dns-apply.service.d")
 	n.Run("rpm", "--erase", "node-dns")
 	if got := n.ReadFile(resolvConf); got != original {
-		t.Errorf("after erasing it resolv.conf is\n%s", got)
+		t.Errorf("after the removal resolv.conf is\n%s", got)
 	}
 	n.checkTree(before, slices.Concat(users, captured, passing)...)
 	if got := n.libc(); got != "192.0.2.1" {
 		t.Errorf("libc resolves www.up.example to %q", got)
 	}
 	if got := n.Run("systemctl", "list-units", "--all", "--no-legend", "--plain", "node-dns*"); got != "" {
-		t.Errorf("systemd knows of\n%s", got)
+		t.Errorf("systemd still knows\n%s", got)
 	}
 }
 
@@ -158,13 +164,14 @@ func TestUpgradeUnderLoad(t *testing.T) {
 		pid, inode := n.pid(), n.inode()
 		b.during(5000, func() { b.Run(step...) })
 		if n.pid() == pid || n.inode() != inode {
-			t.Errorf("%v: process %s, and was %s; resolv.conf is file %d, and was %d", step, n.pid(), pid, n.inode(), inode)
+			t.Errorf("%v: got process %s, had %s; got resolv.conf inode %d, had %d", step, n.pid(), pid, n.inode(), inode)
 		}
 	}
 }
 
-// TestUpgradeFromOldLayout: a package whose program was NetworkManager's entry itself is upgraded, while NetworkManager runs its hooks
-// without a pause: none fails, clients are answered, and the way back works after it. And back.
+// TestUpgradeFromOldLayout: a package whose program was NetworkManager's hook file itself is
+// upgraded while NetworkManager runs its hooks continuously. No hook fails, clients get answers,
+// and the way back works afterwards. The same holds for the downgrade.
 func TestUpgradeFromOldLayout(t *testing.T) {
 	n := newPackageNode(t)
 	before, after := rpmbuild.Build(t, rpmbuild.OldLayout, rpmbuild.Systemd), rpmbuild.Build(t, 1, rpmbuild.Systemd)
@@ -191,7 +198,8 @@ func TestUpgradeFromOldLayout(t *testing.T) {
 	n.awaitOriginal()
 }
 
-// TestPackageConfiguration: what the admin wrote stays, beside what a new version brings, and when the package goes.
+// TestPackageConfiguration: the admin's file stays, next to a new version's file, and when the
+// package is removed.
 func TestPackageConfiguration(t *testing.T) {
 	n := newPackageNode(t)
 	first, second := rpmbuild.Build(t, 1, rpmbuild.Systemd), rpmbuild.Build(t, 2, rpmbuild.Systemd)
@@ -200,32 +208,33 @@ func TestPackageConfiguration(t *testing.T) {
 	const mine = "logLevel: debug\n"
 	n.WriteFile(configuration[0], mine, 0o644)
 	n.Run("rpm", "--upgrade", rpmbuild.Put(n.Container, second.Main))
-	// The one that was changed is kept, and the new one put beside it; the other is the new one.
+	// The changed file is kept, with the new one next to it. The other file is replaced.
 	if got, beside := n.ReadFile(configuration[0]), n.ReadFile(configuration[0]+".rpmnew"); got != mine || !strings.HasSuffix(beside, "# new\n") {
-		t.Errorf("after an upgrade the configuration is %q, and beside it is\n%s", got, beside)
+		t.Errorf("after an upgrade the configuration is %q, and next to it is\n%s", got, beside)
 	}
 	if got := n.ReadFile(configuration[1]); !strings.HasSuffix(got, "# new\n") {
-		t.Errorf("after an upgrade what nobody changed is\n%s", got)
+		t.Errorf("after an upgrade the unchanged file is\n%s", got)
 	}
 	if got := n.ReadFile(configuration[1] + ".rpmnew"); got != "" {
-		t.Errorf("what nobody changed has beside it\n%s", got)
+		t.Errorf("next to the unchanged file there is\n%s", got)
 	}
 	n.Run("rpm", "--erase", "node-dns")
 	if got := n.ReadFile(configuration[0] + ".rpmsave"); got != mine {
-		t.Errorf("after erasing it the changed configuration is %q", got)
+		t.Errorf("after the removal the changed configuration is %q", got)
 	}
 	left := slices.DeleteFunc(files, func(name string) bool {
 		_, err := os.Lstat(n.Path(name))
 		return err != nil
 	})
-	// With what the admin wrote; the other two are NetworkManager's as well.
+	// The admin's file, and two directories that also belong to NetworkManager.
 	want := []string{"/etc/node-dns", "/usr/lib/NetworkManager", "/usr/lib/NetworkManager/dispatcher.d"}
 	if d := cmp.Diff(want, left); d != "" {
-		t.Errorf("what is left of the package (-want +got):\n%s", d)
+		t.Errorf("remaining files of the package (-want +got):\n%s", d)
 	}
 }
 
-// TestDNF: the same from a repository, with scriptlets of our own, as packages have that were built where systemd's macros are not.
+// TestDNF does the same from a repository, with our own scriptlets, as in packages that were built
+// without systemd's macros.
 func TestDNF(t *testing.T) {
 	n := newPackageNode(t)
 	before := n.tree()
@@ -243,10 +252,10 @@ func TestDNF(t *testing.T) {
 
 	n.Run("dnf", "--quiet", "--assumeyes", "remove", "node-dns")
 	if got := n.ReadFile(resolvConf); got != original {
-		t.Errorf("after removing it resolv.conf is\n%s", got)
+		t.Errorf("after the removal resolv.conf is\n%s", got)
 	}
 	n.checkTree(before, slices.Concat(users, captured, passing, dnfs)...)
 }
 
-// dnfs are what dnf and the test itself wrote.
+// dnfs are the files that dnf and the test itself wrote.
 var dnfs = []string{"/etc/yum.repos.d", "/etc/yum.repos.d/node-dns.repo"}

@@ -7,19 +7,19 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// repository is the module's root, from here.
+// repository is the module's root, relative to this package.
 const repository = "../.."
 
-// unitFiles are where the installed units are.
+// unitFiles is the directory of the installed units.
 const unitFiles = "/usr/lib/systemd/system/"
 
-// hookFile is NetworkManager's entry.
+// hookFile is NetworkManager's hook file.
 const hookFile = "/usr/lib/NetworkManager/dispatcher.d/99-origin-dns"
 
-// units are the product's, by their names.
+// units are the product's units.
 var units = []string{"node-dns.service", "node-dns-apply.service", "node-dns-apply.path", "node-dns@.socket"}
 
-// install puts the product into a machine that is off, as a package does: nothing is enabled.
+// install copies the product into a machine that is off, like a package: nothing is enabled.
 func install(n *node) {
 	n.t.Helper()
 	const program = "/usr/libexec/node-dns/origin-dns-dispatcher"

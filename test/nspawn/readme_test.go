@@ -13,11 +13,11 @@ import (
 	"github.com/node-dns/node-dns/internal/test/rpmbuild"
 )
 
-// home is where the README's commands are typed on the node.
+// home is where the README's commands run on the node.
 const home = "/root/node-dns"
 
-// TestReadme types what the README says, as root: the package is built in a copy of the tree, and installed and removed on a node that has
-// what was built.
+// TestReadme runs the README's commands as root: it builds the package in a copy of the tree, and
+// installs and removes it on a node.
 func TestReadme(t *testing.T) {
 	n := newPackageNode(t)
 	before := n.tree()
@@ -25,7 +25,7 @@ func TestReadme(t *testing.T) {
 	for _, block := range manpage.Commands(t, filepath.Join(repository, "README.md")) {
 		switch block[0] {
 		case "go run ./cmd/node-dns demo", "make test":
-			continue // test/netns and CI do
+			continue // test/netns and CI run these
 		case "make rpm":
 			seen = append(seen, "build")
 			n.build(block)
@@ -42,19 +42,19 @@ func TestReadme(t *testing.T) {
 			seen = append(seen, "undo")
 			n.typeIn(block)
 			if got := n.ReadFile(resolvConf); got != original {
-				t.Errorf("resolv.conf is %q", got)
+				t.Errorf("got resolv.conf %q", got)
 			}
 			n.checkTree(before, slices.Concat(users, captured, passing, dnfs)...)
 		default:
-			t.Errorf("this test does not know what the block is to bring about: %v", block)
+			t.Errorf("unknown block in the README: %v", block)
 		}
 	}
 	if want := []string{"build", "install", "migrate", "undo"}; !slices.Equal(seen, want) {
-		t.Errorf("the README has the blocks %v, want %v", seen, want)
+		t.Errorf("got the README's blocks %v, want %v", seen, want)
 	}
 }
 
-// build types a block where the sources are, which is not on the node, and carries dist/ to it.
+// build runs a block in the source tree, which is not on the node, and copies dist/ to the node.
 func (n *node) build(block []string) {
 	n.t.Helper()
 	tree := filepath.Join(n.t.TempDir(), "tree")
@@ -78,7 +78,8 @@ func (n *node) build(block []string) {
 	}
 }
 
-// hurried is the environment of somebody whose rpmbuild compresses quickly (30 s less), and who has this user's Go modules and cache.
+// hurried is an environment in which rpmbuild compresses quickly (30 s less), with this user's Go
+// modules and cache.
 func hurried(t *testing.T) []string {
 	t.Helper()
 	dir := t.TempDir()
@@ -96,7 +97,7 @@ func hurried(t *testing.T) []string {
 	return env
 }
 
-// typeIn types a block on the node.
+// typeIn runs a block on the node.
 func (n *node) typeIn(block []string) {
 	n.t.Helper()
 	for _, command := range block {
@@ -104,7 +105,7 @@ func (n *node) typeIn(block []string) {
 	}
 }
 
-// checkEvent: NetworkManager's next event, alone, brings the next nameserver.
+// checkEvent: NetworkManager's next event alone brings the next nameserver.
 func (n *node) checkEvent() {
 	n.t.Helper()
 	for _, ns := range []string{ns2, ns1} {
@@ -115,7 +116,7 @@ func (n *node) checkEvent() {
 	}
 }
 
-// hookLog is what the hook said when NetworkManager ran it.
+// hookLog returns the hook's log from its runs by NetworkManager.
 func (n *node) hookLog() string {
 	return n.Journal("--unit=NetworkManager-dispatcher.service", "--identifier=origin-dns-dispatcher")
 }

@@ -13,11 +13,12 @@ const (
 	stubLink    = "../run/systemd/resolve/stub-resolv.conf"
 	dropIn      = "/run/systemd/resolved.conf.d/90-node-dns.conf"
 	nodeDNSFile = "/etc/node-dns/node-dns.yaml"
-	// asking is what systemd-resolved is told while node-dns answers.
+	// asking is the drop-in for systemd-resolved while node-dns answers.
 	asking = hostdns.DropInWatermark + "\n[Resolve]\nDNS=\nDNS=" + nodeIP + "\nDomains=\nDomains=cluster.local ~. ~example.com\n"
 )
 
-// newResolvedNode is a node that has booted, whose libc asks systemd-resolved, and where node-dns is to have that ask it.
+// newResolvedNode is a booted node whose libc uses systemd-resolved, which node-dns will point at
+// itself.
 func newResolvedNode(t *testing.T) *node {
 	t.Helper()
 	n := newNode(t)
@@ -26,12 +27,13 @@ func newResolvedNode(t *testing.T) *node {
 	n.boot()
 	n.Unmask("systemd-resolved.service")
 	n.Install("systemd-resolved")
-	n.reboot() // the bus did not know the user when systemd-resolved asked for its name, and NetworkManager not whose stub it is
+	n.reboot() // the bus did not know the user when systemd-resolved requested its name, and NetworkManager did not know the owner of the stub
 	n.Await("systemd-resolved to have the lease", func() bool { return strings.Contains(n.uplinks(), "\nnameserver "+ns1+"\n") })
 	return n
 }
 
-// awaitAsking waits until systemd-resolved asks node-dns, and libc gets names of both worlds.
+// awaitAsking waits until systemd-resolved queries node-dns, and libc resolves both the site's and
+// the cluster's names.
 func (n *node) awaitAsking() {
 	n.t.Helper()
 	n.Await("the drop-in", func() bool { return n.ReadFile(dropIn) == asking })
@@ -39,11 +41,12 @@ func (n *node) awaitAsking() {
 	n.awaitApplied()
 	n.wantNames("192.0.2.1", clusterIP)
 	if n.stubbed() != stubLink || !strings.Contains(n.ReadFile("/run/systemd/resolve/stub-resolv.conf"), "\nsearch cluster.local example.com\n") {
-		n.t.Errorf("resolv.conf leads to %q, which says\n%s", n.stubbed(), n.ReadFile("/run/systemd/resolve/stub-resolv.conf"))
+		n.t.Errorf("resolv.conf links to %q with the content\n%s", n.stubbed(), n.ReadFile("/run/systemd/resolve/stub-resolv.conf"))
 	}
 }
 
-// awaitGivenBack waits until nothing of ours is left, and systemd-resolved asks the link's nameserver alone.
+// awaitGivenBack waits until nothing of ours is left, and systemd-resolved queries only the link's
+// nameserver.
 func (n *node) awaitGivenBack() {
 	n.t.Helper()
 	n.Await("the drop-in to go", func() bool { return n.ReadFile(dropIn) == "" })
@@ -53,7 +56,7 @@ func (n *node) awaitGivenBack() {
 	})
 	n.wantNames("192.0.2.1", "")
 	if n.stubbed() != stubLink {
-		n.t.Errorf("resolv.conf leads to %q", n.stubbed())
+		n.t.Errorf("resolv.conf links to %q", n.stubbed())
 	}
 }
 
@@ -64,14 +67,16 @@ func (n *node) stubbed() string {
 	return target
 }
 
-// clusterIP is where the cluster's name is, by the nameserver that knows the cluster; clusterName is found by the search list.
+// clusterIP is the address of the cluster's name at the cluster's nameserver. clusterName needs the
+// search list.
 const (
 	clusterDNS  = "10.77.0.55"
 	clusterIP   = "192.0.2.80"
 	clusterName = "web.shop.svc"
 )
 
-// serveCluster starts a nameserver that knows a name of the cluster, and has node-dns forward the cluster's names there.
+// serveCluster starts a nameserver with a name of the cluster, and makes node-dns forward the
+// cluster's names to it.
 func (n *node) serveCluster() {
 	n.t.Helper()
 	n.lan.Run("ip", "addr", "add", clusterDNS+"/24", "dev", "lan0")
@@ -80,7 +85,8 @@ func (n *node) serveCluster() {
 	n.WriteFile(nodeDNSFile, n.ReadFile(nodeDNSFile)+"clusterDNS: ["+clusterDNS+"]\n", 0o644)
 }
 
-// wantNames: what libc makes of a name of the site's, and of one of the cluster's by its search list; "": it has none.
+// wantNames checks libc's results for one of the site's names, and for one of the cluster's through
+// the search list; "" means none.
 func (n *node) wantNames(site, cluster string) {
 	n.t.Helper()
 	for name, want := range map[string]string{"www.up.example": site, clusterName: cluster} {
@@ -92,7 +98,7 @@ func (n *node) wantNames(site, cluster string) {
 	}
 }
 
-// lookup is what getaddrinfo(3) of the node's libc has for a name; "": nothing.
+// lookup returns the result of getaddrinfo(3) in the node's libc, or "".
 func (n *node) lookup(name string) string {
 	out, err := n.Try("getent", "ahostsv4", name)
 	if err != nil {
@@ -101,7 +107,8 @@ func (n *node) lookup(name string) string {
 	return strings.Fields(out)[0]
 }
 
-// TestResolved: a node of systemd-resolved and NetworkManager. Its resolv.conf is the stub's all the time.
+// TestResolved: on a node with systemd-resolved and NetworkManager, resolv.conf always stays the
+// stub's.
 func TestResolved(t *testing.T) {
 	n := newResolvedNode(t)
 	n.Run("systemctl", "enable", "--now", "node-dns.service")
@@ -109,10 +116,10 @@ func TestResolved(t *testing.T) {
 	n.Run("systemctl", "restart", "node-dns.service")
 	n.awaitAsking()
 	if got := n.ask(); got != ns1 {
-		t.Errorf("a pod is answered by %q", got)
+		t.Errorf("a pod got an answer from %q", got)
 	}
 	if out := n.Run("origin-dns-dispatcher", "plan"); !strings.HasSuffix(out, "\nnothing to do\n") {
-		t.Errorf("there is more to do:\n%s", out)
+		t.Errorf("the plan is not empty:\n%s", out)
 	}
 	if out := n.Run("node-dns", "status"); !strings.Contains(out, "systemd-resolved asks this node: "+dropIn) {
 		t.Errorf("status:\n%s", out)
@@ -125,7 +132,7 @@ func TestResolved(t *testing.T) {
 	n.Await("the first nameserver", func() bool { return n.ask() == ns1 })
 	n.awaitAsking()
 
-	n.Run("systemctl", "restart", "systemd-resolved.service") // an admin does
+	n.Run("systemctl", "restart", "systemd-resolved.service") // by an admin
 	n.awaitAsking()
 	n.reboot()
 	n.awaitAsking()
@@ -140,7 +147,8 @@ func TestResolved(t *testing.T) {
 	n.awaitGivenBack()
 }
 
-// TestResolvedEnds: however node-dns ends, systemd-resolved does not ask it afterwards; and is never restarted to death.
+// TestResolvedEnds: however node-dns ends, systemd-resolved does not query it afterwards, and is
+// never restarted too often.
 func TestResolvedEnds(t *testing.T) {
 	n := newResolvedNode(t)
 	n.Run("systemctl", "enable", "--now", "node-dns.service")
@@ -156,7 +164,7 @@ func TestResolvedEnds(t *testing.T) {
 	n.Run("mv", "/usr/sbin/node-dns.good", "/usr/sbin/node-dns")
 	n.awaitAsking()
 
-	for range 6 { // systemd gives up a unit that is started five times in 10 s
+	for range 6 { // systemd gives up on a unit after five starts within 10 s
 		n.Run("systemctl", "stop", "node-dns.service")
 		n.Run("systemctl", "start", "node-dns.service")
 		n.Await("the drop-in", func() bool { return n.ReadFile(dropIn) == asking })

@@ -9,17 +9,18 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// setResolved has systemd-resolved answer the node's programs, as Debian's package sets it up: resolv.conf a link to its stub.
+// setResolved makes systemd-resolved answer the node's programs, as Debian's package does:
+// resolv.conf is a link to its stub.
 func (n *node) setResolved() {
 	n.t.Helper()
 	n.Unmask("systemd-resolved.service")
 	n.Install("systemd-resolved")
-	n.Run("systemctl", "restart", "systemd-resolved.service") // it began before the bus knew who may have its name
+	n.Run("systemctl", "restart", "systemd-resolved.service") // it started before the bus knew who may own its name
 	n.Run("systemctl", "restart", "NetworkManager.service")
 	n.awaitNames()
 }
 
-// setOpenresolv has NetworkManager tell openresolv, which writes resolv.conf.
+// setOpenresolv makes NetworkManager call openresolv, which writes resolv.conf.
 func (n *node) setOpenresolv() {
 	n.t.Helper()
 	n.Install("openresolv")
@@ -27,7 +28,7 @@ func (n *node) setOpenresolv() {
 	n.awaitOpenresolv()
 }
 
-// awaitOpenresolv waits until it has written what it is to write.
+// awaitOpenresolv waits until openresolv has written its file.
 func (n *node) awaitOpenresolv() {
 	n.t.Helper()
 	n.Await("openresolv", func() bool {
@@ -36,13 +37,14 @@ func (n *node) awaitOpenresolv() {
 	n.awaitNames()
 }
 
-// checkRedirected: what openresolv is told of goes where node-dns is not, and is right when node-dns ends.
+// checkRedirected: openresolv's data goes to a file that node-dns does not own, and is correct when
+// node-dns ends.
 func (n *node) checkRedirected() {
 	n.t.Helper()
 	before := n.stamp()
 	n.Run("sh", "-c", "echo nameserver "+ns2+" | resolvconf -a tun.wg0")
 	if got := n.ReadFile("/run/resolvconf/resolv.conf"); !strings.Contains(got, "nameserver "+ns2+"\n") {
-		n.t.Errorf("openresolv writes\n%s", got)
+		n.t.Errorf("got openresolv's file\n%s", got)
 	}
 	n.Run("nmcli", "connection", "up", "eth0")
 	n.awaitApplied()
@@ -52,7 +54,7 @@ func (n *node) checkRedirected() {
 	}
 	for _, ns := range []string{ns1, ns2} {
 		if got := n.Run("cat", resolvConf); !strings.Contains(got, "nameserver "+ns+"\n") {
-			n.t.Errorf("after a stop resolv.conf has no %s:\n%s", ns, got)
+			n.t.Errorf("after a stop resolv.conf lacks %s:\n%s", ns, got)
 		}
 	}
 	n.awaitNames()
@@ -61,7 +63,8 @@ func (n *node) checkRedirected() {
 	n.awaitNamed()
 }
 
-// setOpenresolvAlone has something else than NetworkManager bring the link up, and tell openresolv.
+// setOpenresolvAlone makes another program than NetworkManager bring the link up and call
+// openresolv.
 func (n *node) setOpenresolvAlone() {
 	n.t.Helper()
 	n.Install("openresolv")
@@ -80,7 +83,7 @@ func (n *node) tellResolvconf(ns string) {
 	n.Run("sh", "-c", `printf 'search example.com\nnameserver `+ns+`\n' | resolvconf -a eth0`)
 }
 
-// checkFollowed: without NetworkManager node-dns asks whom openresolv is told of, as that changes.
+// checkFollowed: without NetworkManager, node-dns follows the nameservers that openresolv gets.
 func (n *node) checkFollowed() {
 	n.t.Helper()
 	for _, ns := range []string{ns1, ns2, ns1} {
@@ -90,7 +93,7 @@ func (n *node) checkFollowed() {
 	}
 }
 
-// cloudConfig is cloud-init's on a RHEL, but for the modules that have nothing to do with DNS.
+// cloudConfig is cloud-init's configuration on RHEL, without the modules unrelated to DNS.
 const cloudConfig = `datasource_list: [NoCloud]
 cloud_init_modules: []
 cloud_config_modules: [resolv_conf]
@@ -101,12 +104,13 @@ system_info:
   paths: {cloud_dir: /var/lib/cloud, templates_dir: /etc/cloud/templates}
 `
 
-// setCloudInit boots the node as an instance whose cloud has a nameserver, and has cloud-init write what it writes on a RHEL.
+// setCloudInit boots the node as a cloud instance with a nameserver, and makes cloud-init write its
+// RHEL files.
 func (n *node) setCloudInit(more string) {
 	n.t.Helper()
 	n.Install("cloud-init")
 	n.WriteFile("/etc/os-release", "ID=rhel\nID_LIKE=fedora\nVERSION_ID=9.4\nNAME=\"Red Hat Enterprise Linux\"\nPRETTY_NAME=\"Red Hat Enterprise Linux 9.4\"\n", 0o644)
-	for _, program := range []string{"ifup", "ifdown"} { // by which cloud-init knows a RHEL
+	for _, program := range []string{"ifup", "ifdown"} { // cloud-init recognises RHEL by them
 		n.WriteFile("/usr/sbin/"+program, "#!/bin/sh\n", 0o755)
 	}
 	n.WriteFile("/etc/sysconfig/network-scripts/network-functions", "", 0o644)
@@ -125,18 +129,20 @@ func (n *node) setCloudInit(more string) {
 	n.awaitNames()
 }
 
-// checkCloudLeavesAlone: not even a new instance, which a copy of this node is, has cloud-init write resolv.conf by its configuration.
+// checkCloudLeavesAlone: even on a new instance, such as a copy of this node, cloud-init's
+// configuration does not make it write resolv.conf.
 func (n *node) checkCloudLeavesAlone() {
 	n.t.Helper()
 	n.Await("a pod to be answered", func() bool { return n.ask() == ns1 })
 	n.Run("cloud-init", "single", "--name", "resolv_conf", "--frequency", "always")
 	n.awaitNamed()
 	if text := n.ReadFile(resolvConf); strings.Contains(n.Journal("--identifier=origin-dns-dispatcher"), "over=") {
-		n.t.Errorf("it was written over:\n%s", text)
+		n.t.Errorf("resolv.conf was overwritten:\n%s", text)
 	}
 }
 
-// NodeLocal DNSCache's usual address, that of the cluster DNS's Service, and the unit that plays its pod.
+// The default address of NodeLocal DNSCache, the address of the cluster DNS's Service, and the unit
+// that plays the cache's pod.
 const (
 	cacheAddr     = "169.254.20.10"
 	cacheService  = "172.30.0.10"
@@ -144,8 +150,9 @@ const (
 	kubeletConfig = "/var/lib/kubelet/config.yaml"
 )
 
-// nodelocalScript sets up what node-cache does (kubernetes/dns), and takes it down at the end of its process, not when that is killed. The
-// link is a bridge where a kernel has no dummy ones. What sends the Service on stands for kube-proxy.
+// nodelocalScript sets up what node-cache (kubernetes/dns) does. The setup is removed when the
+// process ends normally, but not when it is killed. The link is a bridge if the kernel has no dummy
+// links. The rule that forwards the Service's queries replaces kube-proxy.
 const nodelocalScript = `#!/bin/sh
 rules() {
 	for ip in ` + cacheAddr + ` ` + cacheService + `; do
@@ -172,7 +179,7 @@ down)
 esac
 `
 
-// nodelocalPod: a pod that is killed runs no ExecStop of systemd's; nor does this one.
+// nodelocalPod: a killed pod runs no ExecStop of systemd, so this unit has none either.
 const nodelocalPod = `[Service]
 ExecStartPre=/usr/local/bin/nodelocal-net up
 ExecStart=/usr/local/bin/node-cache --keep-in-foreground --conf-file=/dev/null --user=root --pid-file= --bind-interfaces --except-interface=lo \
@@ -180,7 +187,8 @@ ExecStart=/usr/local/bin/node-cache --keep-in-foreground --conf-file=/dev/null -
 ExecStop=/bin/sh -c 'kill $MAINPID; while kill -0 $MAINPID 2>/dev/null; do sleep 0.01; done; exec /usr/local/bin/nodelocal-net down'
 `
 
-// setNodelocal has the node be one of a cluster with NodeLocal DNSCache. A dnsmasq of that name answers in its place.
+// setNodelocal makes the node part of a cluster with NodeLocal DNSCache. A dnsmasq with that name
+// plays its part.
 func (n *node) setNodelocal() {
 	n.t.Helper()
 	n.Install("iptables")
@@ -200,7 +208,8 @@ func (n *node) setNodelocal() {
 	})
 }
 
-// copyProgram puts the machine's dnsmasq there under another name, which is what it is called in the list of processes.
+// copyProgram copies the machine's dnsmasq to another name, which then appears in the list of
+// processes.
 func (n *node) copyProgram(name string) {
 	n.t.Helper()
 	if !n.exists("/usr/sbin/dnsmasq") {
@@ -209,7 +218,8 @@ func (n *node) copyProgram(name string) {
 	n.Run("cp", "/usr/sbin/dnsmasq", filepath.Join("/usr/local/bin", name))
 }
 
-// checkTakenOver: pods are answered at the cache's own address again, and the Service is the Service's.
+// checkTakenOver: pods get answers at the cache's own address again, and queries to the Service
+// reach the Service.
 func (n *node) checkTakenOver() {
 	n.t.Helper()
 	for _, addr := range []string{cacheAddr, cacheService} {
@@ -219,17 +229,18 @@ func (n *node) checkTakenOver() {
 		})
 	}
 	if out := n.Run("dig", "+short", "+tries=1", "+timeout=1", "@"+cacheAddr, "version.bind", "TXT", "CH"); !strings.Contains(out, "node-dns") {
-		n.t.Errorf("at %s answers %q", cacheAddr, out)
+		n.t.Errorf("got an answer from %[2]q at %[1]s", cacheAddr, out)
 	}
 	for _, client := range []func(...string) (string, error){n.Try, n.pods.Try} {
 		if out, err := client("dig", "+short", "+tries=1", "+timeout=1", "@"+cacheAddr, "who.test", "TXT"); err != nil || !strings.Contains(out, ns1) {
-			n.t.Errorf("at %s a client is answered %q, %v", cacheAddr, out, err)
+			n.t.Errorf("at %s a client got %q, %v", cacheAddr, out, err)
 		}
 	}
 }
 
-// What OpenShift 4's machine config lays down, as its behaviour is described: a hook that notes the domains, a path unit that hears of it and
-// of NetworkManager's list, and a service that puts the node's address before the nameservers of that list.
+// The files of OpenShift 4's machine config, according to their described behaviour: a hook that
+// records the domains, a path unit that watches them and NetworkManager's list, and a service that
+// puts the node's address in front of the nameservers of that list.
 const (
 	prependerHook = `#!/bin/sh
 case $2 in up|dhcp4-change|dhcp6-change|dns-change|reapply) ;; *) exit 0 ;; esac
@@ -273,7 +284,7 @@ touch /run/resolv-prepender-kni-conf-done
 `
 )
 
-// setPrepender has the node be one of OpenShift 4 on premises. A dnsmasq answers in the place of CoreDNS.
+// setPrepender makes the node an on-premises OpenShift 4 node. A dnsmasq plays CoreDNS.
 func (n *node) setPrepender() {
 	n.t.Helper()
 	n.setCoreDNS()
@@ -301,7 +312,7 @@ func (n *node) setPrepender() {
 	n.Await("the events", func() bool { return n.property("NetworkManager-dispatcher.service", "ActiveState") == "inactive" })
 }
 
-// setCoreDNS has a static pod's CoreDNS answer at the node's address.
+// setCoreDNS makes a static pod's CoreDNS answer at the node's address.
 func (n *node) setCoreDNS() {
 	n.t.Helper()
 	n.WriteFile("/etc/kubernetes/manifests/coredns.yaml", "kind: Pod\n", 0o644)
@@ -311,7 +322,7 @@ func (n *node) setCoreDNS() {
 		"--pid-file=", "--no-resolv", "--server="+ns1, "--bind-interfaces", "--listen-address="+nodeIP)
 }
 
-// setGlobalDNS has the node be one of OpenShift 4 on a cloud with a DNS of the admin's.
+// setGlobalDNS makes the node an OpenShift 4 node on a cloud with the admin's DNS.
 func (n *node) setGlobalDNS() {
 	n.t.Helper()
 	n.setCoreDNS()
@@ -323,8 +334,8 @@ func (n *node) setGlobalDNS() {
 	n.awaitNames()
 }
 
-// forcednsHook is the assisted installer's of Single Node OpenShift, as its behaviour is described: it puts the node's address before
-// NetworkManager's nameservers.
+// forcednsHook is the hook of the assisted installer for Single Node OpenShift, according to its
+// described behaviour: it puts the node's address in front of NetworkManager's nameservers.
 const forcednsHook = `#!/bin/sh
 case $2 in up|dhcp4-change|dhcp6-change|connectivity-change) ;; *) exit 0 ;; esac
 tmp=$(mktemp /etc/forcedns_resolv.conf.XXXXXX)
@@ -333,14 +344,15 @@ sed -e '0,/^nameserver/s/^nameserver/nameserver ` + nodeIP + `\n&/' -e 's/^searc
 mv $tmp /etc/resolv.conf
 `
 
-// setForcedns has the node be a Single Node OpenShift whose files an admin, and no machine config, has laid down.
+// setForcedns makes the node a Single Node OpenShift with files from an admin instead of a machine
+// config.
 func (n *node) setForcedns() {
 	n.t.Helper()
 	n.WriteFile("/etc/NetworkManager/dispatcher.d/forcedns", forcednsHook, 0o755)
 	n.WriteFile("/etc/NetworkManager/conf.d/single-node.conf", "\n[main]\nrc-manager=unmanaged\n", 0o644)
 	n.WriteFile("/etc/dnsmasq.d/single-node.conf", "address=/api-int.sno.example.com/192.0.2.80\n", 0o644)
 	n.WriteFile("/etc/dnsmasq.conf", "bind-interfaces\nlisten-address=127.0.0.1,"+nodeIP+"\nconf-dir=/etc/dnsmasq.d\n", 0o644)
-	n.Run("rm", "-f", "/etc/systemd/system/dnsmasq.service") // a mask
+	n.Run("rm", "-f", "/etc/systemd/system/dnsmasq.service") // it is a mask
 	n.WriteFile("/etc/systemd/system/dnsmasq.service", lab.DnsmasqService, 0o644)
 	n.Run("systemctl", "daemon-reload")
 	n.Run("systemctl", "restart", "NetworkManager.service")
@@ -353,7 +365,7 @@ func (n *node) setForcedns() {
 	n.Await("the events", func() bool { return n.property("NetworkManager-dispatcher.service", "ActiveState") == "inactive" })
 }
 
-// setSingleNode is setForcedns by the machine config.
+// setSingleNode is setForcedns with a machine config.
 func (n *node) setSingleNode() {
 	n.t.Helper()
 	n.setForcedns()

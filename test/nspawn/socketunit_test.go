@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestSocketUnit: systemd holds the port from the boot on, and the daemon that it starts serves from that socket.
+// TestSocketUnit: systemd holds the port from boot on, and the daemon serves from that socket.
 func TestSocketUnit(t *testing.T) {
 	n := newNode(t)
 	const unit = "node-dns@" + nodeIP + ".socket"
@@ -15,22 +15,22 @@ func TestSocketUnit(t *testing.T) {
 	held := n.Run("ss", "-lntupH", "src", nodeIP+":53")
 	for line := range strings.Lines(held) {
 		if !strings.Contains(line, `"systemd",pid=1,`) || !strings.Contains(line, `"node-dns",pid=`+n.mainPID()+",") {
-			t.Errorf("it is not systemd's socket that node-dns serves: %s", line)
+			t.Errorf("node-dns does not serve from systemd's socket: %s", line)
 		}
 	}
 	if strings.Count(held, "\n") != 2 {
-		t.Errorf("not one socket for UDP and one for TCP:\n%s", held)
+		t.Errorf("want one socket each for UDP and TCP, got:\n%s", held)
 	}
 	if got := n.Run("node-dns", "status"); strings.Contains(got, "!") {
-		t.Errorf("node-dns has problems:\n%s", got)
+		t.Errorf("node-dns reports problems:\n%s", got)
 	}
 
 	n.Run("systemctl", "stop", unit, "node-dns.service")
 	if got := n.ReadFile(resolvConf); got != original {
-		t.Errorf("after stop resolv.conf is\n%s", got)
+		t.Errorf("after the stop resolv.conf is\n%s", got)
 	}
 	if got := n.Run("ss", "-lntuH", "src", nodeIP+":53"); got != "" {
-		t.Errorf("after stop somebody listens:\n%s", got)
+		t.Errorf("after the stop there are listeners:\n%s", got)
 	}
 
 	n.Run("systemctl", "start", unit)

@@ -14,15 +14,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// trees are where a package, its scriptlets and the product could leave something.
+// trees are the directories where a package, its scriptlets and the product could leave files.
 var trees = []string{
 	"/etc", "/run", "/usr/sbin", "/usr/lib/NetworkManager", "/usr/lib/systemd", "/usr/lib/sysctl.d", "/usr/lib/sysusers.d",
 	"/usr/share/bash-completion", "/usr/share/dbus-1", "/usr/share/fish", "/usr/share/licenses", "/usr/share/man/man5", "/usr/share/man/man8",
 	"/usr/share/zsh", "/var/cache", "/var/lib",
 }
 
-// notOurs are what others write there meanwhile: what rpm and dnf remember, and systemd's, NetworkManager's and D-Bus's own. Those of
-// Debian's package manager are many.
+// notOurs are the paths that other programs write meanwhile: the state of rpm and dnf, and files of
+// systemd, NetworkManager and D-Bus. Debian's package manager has many.
 var notOurs = []string{
 	"/var/lib/dpkg", "/var/lib/apt", "/var/cache/apt", "/var/cache/man", "/var/cache/debconf",
 	"/var/lib/rpm", "/var/lib/dnf", "/var/cache/dnf", "/var/lib/NetworkManager", "/var/lib/systemd", "/run/systemd", "/run/udev", "/run/log",
@@ -30,7 +30,8 @@ var notOurs = []string{
 	"/run/NetworkManager/no-stub-resolv.conf", "/run/host", "/run/lock", "/run/dnf.pid", "/run/rpm",
 }
 
-// tree is what stands there, each file with its mode and owner, and its content or its time. It is complete but for what goes meanwhile.
+// tree returns all files with their mode and owner, and their content or time, except files that
+// disappear meanwhile.
 func (n *node) tree() map[string]string {
 	n.t.Helper()
 	all := map[string]string{}
@@ -57,7 +58,7 @@ func (n *node) tree() map[string]string {
 	return all
 }
 
-// describe is a file's mode, its owner, and of small ones the content.
+// describe returns a file's mode and owner, and the content of small files.
 func describe(path string) (string, error) {
 	info, err := os.Lstat(path)
 	if err != nil {
@@ -78,7 +79,7 @@ func describe(path string) (string, error) {
 	return text, nil
 }
 
-// checkTree: nothing differs from before but what may.
+// checkTree: the files are as before, except for those in may.
 func (n *node) checkTree(before map[string]string, may ...string) {
 	n.t.Helper()
 	after := n.tree()

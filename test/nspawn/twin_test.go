@@ -13,8 +13,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/rpmbuild"
 )
 
-// twins are two machines that get the same configuration and the same changes. Only the first ever has node-dns: the second
-// is the model of what the first must resolve without it.
+// twins are two machines with the same configuration and the same changes. Only the first ever has
+// node-dns. The second shows how the first must resolve names without it.
 type twins struct {
 	*node
 	model *node
@@ -22,7 +22,7 @@ type twins struct {
 	rpm   string // the package's file on the node
 }
 
-// newTwins boots two machines of one kind and installs the package on the first.
+// newTwins boots two machines of one kind, and installs the package on the first.
 func newTwins(t *testing.T, kind hostKind) *twins {
 	t.Helper()
 	l := lab.New(t)
@@ -48,13 +48,13 @@ func newTwins(t *testing.T, kind hostKind) *twins {
 	return p
 }
 
-// both does the same to both machines.
+// both does the same on both machines.
 func (p *twins) both(do func(n *node)) {
 	do(p.node)
 	do(p.model)
 }
 
-// bridge is the one of the node's LAN.
+// bridge returns the bridge of the node's LAN.
 func (n *node) bridge() string {
 	if strings.HasPrefix(n.lan.Name, "model") {
 		return "lan1"
@@ -62,7 +62,8 @@ func (n *node) bridge() string {
 	return "lan0"
 }
 
-// awaitSame waits until the node, where node-dns does not run, resolves what its model does, and fails when it does not.
+// awaitSame waits until the node, where node-dns does not run, resolves like its model. It fails if
+// that does not happen.
 func (p *twins) awaitSame(when string) {
 	p.t.Helper()
 	p.settle()
@@ -71,11 +72,12 @@ func (p *twins) awaitSame(when string) {
 		got, want = p.inOrder(p.node.resolving()), p.inOrder(p.model.resolving())
 		return got == want
 	}) {
-		p.t.Fatalf("%s the host resolves otherwise than if node-dns had never run (- without, + with):\n%s", when, cmp.Diff(want, got))
+		p.t.Fatalf("%s the host resolves differently than without node-dns (- without, + with):\n%s", when, cmp.Diff(want, got))
 	}
 }
 
-// awaitServing waits until node-dns answers in place of what the model asks: the same nameserver and the same search list.
+// awaitServing waits until node-dns answers in place of the model's nameserver: with the same
+// upstream and the same search list.
 func (p *twins) awaitServing(kind hostKind, when string) {
 	p.t.Helper()
 	p.awaitPointed()
@@ -85,12 +87,12 @@ func (p *twins) awaitServing(kind hostKind, when string) {
 		got, want = p.inOrder(p.node.resolvingThrough(!kind.asksDHCP)), p.inOrder(p.model.resolvingThrough(!kind.asksDHCP))
 		return got == want && p.isPointed()
 	}) {
-		p.t.Fatalf("%s node-dns answers otherwise than the host's own nameservers (- without, + with):\n%s\nstatus:\n%s\nplan:\n%s", when, cmp.Diff(want, got),
+		p.t.Fatalf("%s node-dns answers differently than the host's own nameservers (- without, + with):\n%s\nstatus:\n%s\nplan:\n%s", when, cmp.Diff(want, got),
 			p.status(), first(p.Try("origin-dns-dispatcher", "plan")))
 	}
 }
 
-// inOrder sorts the domains of a search line where the host has them in no order.
+// inOrder sorts the domains of a search line if the host has no fixed order.
 func (p *twins) inOrder(text string) string {
 	if !p.kind.shuffles {
 		return text
@@ -113,7 +115,7 @@ func (p *twins) settle() {
 	p.t.Helper()
 	p.both(func(n *node) {
 		if n.property("NetworkManager.service", "ActiveState") == "active" {
-			n.Run("nmcli", "--wait", "10", "general", "status") // answered after what NetworkManager was told before
+			n.Run("nmcli", "--wait", "10", "general", "status") // the answer comes after all earlier requests to NetworkManager
 			n.Await("the events", func() bool { return n.property("NetworkManager-dispatcher.service", "ActiveState") == "inactive" })
 		}
 	})
@@ -122,12 +124,14 @@ func (p *twins) settle() {
 	}
 }
 
-// resolving is how the host resolves names: what kind of file resolv.conf is, and all that libc reads there.
+// resolving describes how the host resolves names: the kind of file that resolv.conf is, and all
+// lines that libc reads.
 func (n *node) resolving() string {
 	return first(n.Try("sh", "-c", `readlink `+resolvConf+`; grep -v '^[#;]' `+resolvConf+` | grep .; grep -q " `+resolvConf+` " /proc/self/mountinfo && echo mounted`))
 }
 
-// resolvingThrough is the host's search list and options and, if asks is set, which nameserver the host's queries get to.
+// resolvingThrough returns the host's search list and options and, if asks is set, the nameserver
+// that its queries reach.
 func (n *node) resolvingThrough(asks bool) string {
 	file := resolvconf.Parse([]byte(first(n.Try("cat", resolvConf))))
 	search := file.Search()

@@ -10,22 +10,23 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// TestExposure is of systemd-analyze(1): of 0 (nothing to be had) to 10. dnsmasq's unit has 9.6, systemd-resolved's 2.2.
+// TestExposure bounds the units' exposure by systemd-analyze(1), from 0 (safe) to 10. dnsmasq's
+// unit has 9.6, systemd-resolved's 2.2.
 func TestExposure(t *testing.T) {
 	l := lab.New(t)
-	for unit, most := range map[string]float64{"node-dns.service": 1.5, "node-dns-apply.service": 4.0} { // the second is root
+	for unit, most := range map[string]float64{"node-dns.service": 1.5, "node-dns-apply.service": 4.0} { // the second runs as root
 		out := l.Run("systemd-analyze", "security", "--offline=true", "--no-pager", filepath.Join(repository, "systemd", unit))
 		m := regexp.MustCompile(`Overall exposure level for \S+: ([0-9.]+)`).FindStringSubmatch(out)
 		if m == nil {
-			t.Fatalf("systemd-analyze says no level:\n%s", out)
+			t.Fatalf("systemd-analyze prints no level:\n%s", out)
 		}
 		if level, err := strconv.ParseFloat(m[1], 64); err != nil || level > most {
-			t.Errorf("%s: exposure %s, want %.1f at most:\n%s", unit, m[1], most, out)
+			t.Errorf("%s: got exposure %s, want at most %.1f:\n%s", unit, m[1], most, out)
 		}
 	}
 }
 
-// agents are units that are started after us, as their packages have them.
+// agents are units that start after node-dns, as their packages define them.
 var agents = map[string]string{
 	"origin-node.service": "After=network-online.target nss-lookup.target\nWants=network-online.target\n",
 	"kubelet.service":     "After=network-online.target\nWants=network-online.target\n",
@@ -33,7 +34,7 @@ var agents = map[string]string{
 	"atomic-openshift-node.service": "After=docker.service\n",
 }
 
-// moment is when a unit came into a state, in µs since the boot.
+// moment returns when a unit entered a state, in µs since boot.
 func (n *node) moment(unit, state string) int {
 	n.t.Helper()
 	at, err := strconv.Atoi(n.property(unit, state+"TimestampMonotonic"))
@@ -43,8 +44,8 @@ func (n *node) moment(unit, state string) int {
 	return at
 }
 
-// TestVerify: systemd finds nothing wrong with the units, nor a circle in the order of the boot with everything enabled; node-dns is
-// ready before a node agent begins.
+// TestVerify: systemd reports no problem with the units, and no ordering cycle at boot with
+// everything enabled. node-dns is ready before a node agent starts.
 func TestVerify(t *testing.T) {
 	n := newNode(t)
 	for name, order := range agents {
@@ -64,19 +65,19 @@ func TestVerify(t *testing.T) {
 		}
 	}
 	if log := n.Journal("_PID=1"); strings.Contains(log, "cycle") {
-		t.Errorf("there is a circle in the order of the boot:\n%s", log)
+		t.Errorf("the boot order has a cycle:\n%s", log)
 	}
 	for name := range agents {
 		if got := n.property(name, "ActiveState"); got != "active" {
-			t.Errorf("%s is %s", name, got)
+			t.Errorf("%s: got %s", name, got)
 		}
 		if began, ready := n.moment(name, "InactiveExit"), n.moment("node-dns.service", "ActiveEnter"); began < ready {
-			t.Errorf("%s was started %d µs before node-dns was ready", name, ready-began)
+			t.Errorf("%s started %d µs before node-dns was ready", name, ready-began)
 		}
 	}
 	for _, at := range []string{nodeIP + ":53", "[fd77::100]:53"} {
 		if got := n.Run("ss", "-lntuH", "src", at); strings.Count(got, at) != 2 {
-			t.Errorf("systemd holds no sockets at %s:\n%s", at, got)
+			t.Errorf("systemd has no sockets at %s:\n%s", at, got)
 		}
 	}
 }

@@ -9,9 +9,9 @@ import (
 // dispatcher is the program that systemd runs before a start and after a stop.
 const dispatcher = "/usr/libexec/node-dns/origin-dns-dispatcher"
 
-// TestNoWayBack: what keeps systemd from running the program that restores resolv.conf keeps resolv.conf as it is. On RHEL 9
-// SELinux did (the program lay where NetworkManager's hooks lie), resolv.conf was pointed at the node by NetworkManager's next
-// event, and a stop left it so.
+// TestNoWayBack: if systemd cannot run the program that restores resolv.conf, resolv.conf stays as
+// it is. On RHEL 9 SELinux prevented that (the program was in NetworkManager's hook directory),
+// NetworkManager's next event pointed resolv.conf at the node, and a stop left it like that.
 func TestNoWayBack(t *testing.T) {
 	const dropIn = "/etc/systemd/system/node-dns.service.d/test.conf"
 	for _, tt := range []struct {
@@ -41,22 +41,23 @@ func TestNoWayBack(t *testing.T) {
 			n.Run("systemctl", "daemon-reload")
 			n.Run("systemctl", "start", "node-dns.service")
 			n.Await("pods to be answered", func() bool { return n.ask() == ns1 })
-			// What an event of NetworkManager's runs: the program, where a person or NetworkManager can still run it.
+			// Do what an event of NetworkManager does, if a person or NetworkManager can still run
+			// the program.
 			if _, err := n.Try("test", "-x", dispatcher); err == nil {
 				n.Run("sh", "-c", "env NM_DISPATCHER_ACTION=dhcp4-change "+hookFile+" eth0 dhcp4-change")
 			}
 			if got := n.ReadFile(resolvConf); got != original {
-				t.Errorf("resolv.conf is pointed at a node that nothing restores:\n%s", got)
+				t.Errorf("resolv.conf points at the node although nothing would restore it:\n%s", got)
 			}
 			const reason = "systemd has not run origin-dns-dispatcher"
 			if status, _ := n.Try("node-dns", "status"); !strings.Contains(status, reason) {
-				t.Errorf("the status does not say why:\n%s", status)
+				t.Errorf("the status gives no reason:\n%s", status)
 			}
 			if out, _ := n.Try("node-dns", "doctor"); !strings.Contains(out, reason) {
-				t.Errorf("doctor does not say why:\n%s", out)
+				t.Errorf("doctor gives no reason:\n%s", out)
 			}
 			if got := strings.Count(n.Journal("--unit=node-dns.service"), reason); got != 1 {
-				t.Errorf("the journal says why %d times, want once", got)
+				t.Errorf("got the reason %d times in the journal, want once", got)
 			}
 			n.Run("systemctl", "stop", "node-dns.service")
 			if got := n.libc(); got != "192.0.2.1" {
@@ -66,8 +67,9 @@ func TestNoWayBack(t *testing.T) {
 	}
 }
 
-// TestWayBackLater: the command that leaves the stamp may not get to it: a SIGKILL to the unit, or from a node without memory, is sent to it,
-// too. resolv.conf was not pointed at the node then until node-dns was restarted.
+// TestWayBackLater: the command that writes the stamp may not get that far. A SIGKILL to the unit,
+// or from the OOM killer, also hits that command. resolv.conf was then not pointed at the node
+// until node-dns was restarted.
 func TestWayBackLater(t *testing.T) {
 	for _, row := range []struct{ name, text string }{
 		{"killed", "[Service]\nExecStartPre=\nExecStartPre=-+/bin/sh -c 'kill -9 $$$$'\n"},
@@ -79,7 +81,7 @@ func TestWayBackLater(t *testing.T) {
 			n.Run("systemctl", "daemon-reload")
 			n.Run("systemctl", "start", "node-dns.service")
 			n.awaitServing()
-			n.Run("systemctl", "kill", "--signal=KILL", "node-dns.service") // the next start needs a stamp of its own
+			n.Run("systemctl", "kill", "--signal=KILL", "node-dns.service") // the next start needs its own stamp
 			n.Await("the next start", func() bool { return n.restarts() == 1 })
 			n.awaitServing()
 			n.Run("systemctl", "stop", "node-dns.service")
@@ -88,8 +90,8 @@ func TestWayBackLater(t *testing.T) {
 	}
 }
 
-// TestKilledStarts kills node-dns at each moment of a start: the second SIGKILL met the program that leaves the stamp, and resolv.conf was
-// given back for good.
+// TestKilledStarts kills node-dns at each moment of a start. The second SIGKILL hit the program
+// that writes the stamp, and resolv.conf went back to the original permanently.
 func TestKilledStarts(t *testing.T) {
 	n := newServingNode(t)
 	for delay := range 24 {
@@ -98,7 +100,8 @@ func TestKilledStarts(t *testing.T) {
 	}
 }
 
-// TestWayBackLost: a restart after which nothing would restore resolv.conf gives it back while the program can still run.
+// TestWayBackLost: if nothing would restore resolv.conf after a restart, it is restored while the
+// program can still run.
 func TestWayBackLost(t *testing.T) {
 	n := newServingNode(t)
 	n.WriteFile("/etc/systemd/system/node-dns.service.d/test.conf", "[Service]\nExecStopPost=\n", 0o644)

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestFIPS: with the build option of the package, the demo and DNS over TLS work where any algorithm that FIPS 140-3 does not approve is an
-// error.
+// TestFIPS: with the package's build option, the demo and DNS over TLS work while every algorithm
+// that FIPS 140-3 does not approve is an error.
 func TestFIPS(t *testing.T) {
 	const top = "../.."
 	spec, err := os.ReadFile(filepath.Join(top, "packaging/rpm/node-dns.spec"))
@@ -18,7 +18,7 @@ func TestFIPS(t *testing.T) {
 	}
 	const option = "GOFIPS140=v1.0.0"
 	if want := "%if %{with fips}\nexport " + option + "\n%endif\n"; !strings.Contains(string(spec), want) {
-		t.Errorf("the spec has no\n%s", want)
+		t.Errorf("the spec lacks\n%s", want)
 	}
 	program := filepath.Join(t.TempDir(), "node-dns")
 	run := func(want string, name string, args ...string) {

@@ -1,4 +1,5 @@
-// Package rpm tests what `make rpm` makes: what is in the packages, and what their scriptlets would do.
+// Package rpm tests the result of `make rpm`: the content of the packages, and the effects of their
+// scriptlets.
 package rpm
 
 import (
@@ -18,7 +19,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/rpmbuild"
 )
 
-// output is what a program printed; it must exit 0.
+// output returns a program's output; the program must exit 0.
 func output(t testing.TB, argv ...string) string {
 	t.Helper()
 	lab.NeedPrograms(t, argv[0])
@@ -32,27 +33,29 @@ func output(t testing.TB, argv ...string) string {
 	return string(out)
 }
 
-// query is rpm(8)'s answer about a package that is not installed.
+// query runs rpm(8) on a package file that is not installed.
 func query(t testing.TB, file string, options ...string) string {
 	t.Helper()
 	return output(t, slices.Concat([]string{"rpm", "--dbpath", filepath.Join(t.TempDir(), "db"), "--query", "--package", file}, options)...)
 }
 
-// fileFormat is a line a file: mode, owner, group, c for %config, n for noreplace, d for %doc, g for %ghost, l for %license, path, link.
+// fileFormat prints one line per file: mode, owner, group, c for %config, n for noreplace, d for
+// %doc, g for %ghost, l for %license, path, link.
 const fileFormat = `[%{FILEMODES:perms} %{FILEUSERNAME} %{FILEGROUPNAME} %{FILEFLAGS:fflags}|%{FILENAMES}|%{FILELINKTOS}\n]`
 
-// TestFiles: what is installed where, whose it is, and which files an upgrade leaves to the admin.
+// TestFiles: the installed files, their owners, and which of them an upgrade leaves to the admin.
 func TestFiles(t *testing.T) {
 	p := rpmbuild.Build(t, 1, rpmbuild.Systemd)
 	for name, file := range map[string]string{"node-dns": p.Main, "node-dns-selinux": p.SELinux} {
-		// Which pages there are in docs, and which examples in contrib, is no matter of the package.
+		// The pages in docs and the examples in contrib may change without a new expected result.
 		got := regexp.MustCompile(`(?m)^.*/(docs|contrib)/.*\n`).ReplaceAllString(query(t, file, "--queryformat", fileFormat), "")
 		golden.Check(t, filepath.Join("testdata", name+".files"), got)
 	}
 }
 
-// TestPlaces: a system that is an image brings /usr, and /etc to be merged; of /var it has nothing. What the package names there is made at
-// run time (TestImage of test/nspawn), and rpm makes none of it.
+// TestPlaces: an image-based system provides /usr, and an /etc that is merged, but nothing of /var.
+// The package's directories there are created at run time (TestImage of test/nspawn), and rpm
+// creates none of them.
 func TestPlaces(t *testing.T) {
 	p := rpmbuild.Build(t, 1, rpmbuild.Systemd)
 	for _, file := range []string{p.Main, p.SELinux} {
@@ -62,21 +65,21 @@ func TestPlaces(t *testing.T) {
 			flags := before[strings.LastIndexByte(before, ' ')+1:]
 			brought := strings.HasPrefix(path, "/usr/") && !strings.HasPrefix(path, "/usr/local/") || strings.HasPrefix(path, "/etc/")
 			if made := strings.HasPrefix(path, "/var/") && flags == "g"; !brought && !made {
-				t.Errorf("an image-based system would not have %s", path)
+				t.Errorf("an image-based system would lack %s", path)
 			}
 		}
 	}
 }
 
-// TestScriptlets: what they are with systemd's macros and with ours. One that no macro was found for stands in them as it is in the spec:
-// rpmbuild does not mind, and sh does.
+// TestScriptlets checks the scriptlets with systemd's macros and with ours. A macro without a
+// definition stays in them literally: rpmbuild accepts that, but sh fails.
 func TestScriptlets(t *testing.T) {
 	for _, macros := range []rpmbuild.Macros{rpmbuild.Systemd, rpmbuild.Fallback} {
 		t.Run(string(macros), func(t *testing.T) {
 			p := rpmbuild.Build(t, 1, macros)
 			got := query(t, p.Main, "--scripts", "--triggers", "--filetriggers")
 			if literal := regexp.MustCompile(`(?m)^\s*%.*`).FindString(got); literal != "" {
-				t.Errorf("a macro is left in the scriptlets: %s", literal)
+				t.Errorf("the scriptlets contain an unexpanded macro: %s", literal)
 			}
 			golden.Check(t, filepath.Join("testdata", string(macros)+".scriptlets"), got)
 			golden.Check(t, filepath.Join("testdata", "selinux.scriptlets"), query(t, p.SELinux, "--scripts", "--triggers", "--filetriggers"))
@@ -84,7 +87,8 @@ func TestScriptlets(t *testing.T) {
 	}
 }
 
-// TestDependencies: what is required of others and claimed to be here; the modules in it, which every build has others of, TestModules.
+// TestDependencies checks the package's requirements and provides. TestModules covers the bundled
+// modules, which differ with each build.
 func TestDependencies(t *testing.T) {
 	p := rpmbuild.Build(t, 1, rpmbuild.Systemd)
 	var got strings.Builder
@@ -98,7 +102,8 @@ func TestDependencies(t *testing.T) {
 	golden.Check(t, "testdata/node-dns.dependencies", got.String())
 }
 
-// TestModules: the package names each module that its programs say they were built of, for who searches for a fault in one.
+// TestModules: the package lists each module that its programs were built from, so that users can
+// search for a vulnerable one.
 func TestModules(t *testing.T) {
 	p := rpmbuild.Build(t, 1, rpmbuild.Systemd)
 	var want []string
@@ -124,7 +129,7 @@ func TestModules(t *testing.T) {
 	}
 }
 
-// TestLint: rpmlint finds nothing but what packaging/rpm/rpmlint.toml names with the reason.
+// TestLint: rpmlint reports only what packaging/rpm/rpmlint.toml lists with a reason.
 func TestLint(t *testing.T) {
 	p := rpmbuild.Build(t, 1, rpmbuild.Systemd)
 	output(t, "rpmlint", "--strict", "--config", rpmbuild.Root(t)+"/packaging/rpm/rpmlint.toml", p.Main, p.SELinux, p.Source)

@@ -13,10 +13,9 @@ import (
 	"github.com/node-dns/node-dns/internal/test/rpmbuild"
 )
 
-// installed are the programs of the package.
 var installed = []string{"usr/sbin/node-dns", "usr/libexec/node-dns/origin-dns-dispatcher"}
 
-// extract unpacks a package, and returns the paths of its programs.
+// extract unpacks a package and returns the paths of its programs.
 func extract(t testing.TB, file string) []string {
 	t.Helper()
 	lab.NeedPrograms(t, "rpm2cpio", "cpio")
@@ -33,8 +32,8 @@ func extract(t testing.TB, file string) []string {
 	return all
 }
 
-// TestPrograms: they are loaded anywhere in memory, can be told apart by their build id, need no library of the host, and do not tell
-// where they were built.
+// TestPrograms: the programs are position-independent, have a build ID, need no library of the
+// host, and do not contain paths of the build machine.
 func TestPrograms(t *testing.T) {
 	p := rpmbuild.Build(t, 1, rpmbuild.Systemd)
 	home, err := os.UserHomeDir()
@@ -49,16 +48,16 @@ func TestPrograms(t *testing.T) {
 			}
 			defer program.Close()
 			if program.Type != elf.ET_DYN {
-				t.Errorf("it is %v, and no PIE", program.Type)
+				t.Errorf("got the type %v, want a PIE", program.Type)
 			}
 			if program.Section(".note.gnu.build-id") == nil {
-				t.Error("it has no build id")
+				t.Error("got no build ID")
 			}
 			if libraries, err := program.ImportedLibraries(); err != nil || len(libraries) > 0 {
-				t.Errorf("it needs %v, %v", libraries, err)
+				t.Errorf("got the libraries %v, %v", libraries, err)
 			}
 			if symbols, err := program.ImportedSymbols(); err == nil && len(symbols) > 0 {
-				t.Errorf("it needs %v", symbols)
+				t.Errorf("got the imported symbols %v", symbols)
 			}
 			data, err := os.ReadFile(path)
 			if err != nil {
@@ -66,32 +65,33 @@ func TestPrograms(t *testing.T) {
 			}
 			for _, place := range []string{rpmbuild.Root(t), home + "/", "/BUILD/", "rpmbuild"} {
 				if i := bytes.Index(data, []byte(place)); i >= 0 {
-					t.Errorf("it tells of the machine that built it: %q", data[max(0, i-50):min(len(data), i+100)])
+					t.Errorf("it contains a path of the build machine: %q", data[max(0, i-50):min(len(data), i+100)])
 				}
 			}
 		})
 	}
 }
 
-// TestVersion: the programs say the version and release of their package, and the commit that it was made of.
+// TestVersion: the programs print the version and release of their package, and the commit that it
+// was built from.
 func TestVersion(t *testing.T) {
 	p := rpmbuild.Build(t, 1, rpmbuild.Systemd)
 	program := extract(t, p.Main)[0]
 	if got, want := output(t, program, "--version"), "node-dns "+rpmbuild.Version+"-1\n"; got != want {
-		t.Errorf("it says %q, want %q", got, want)
+		t.Errorf("got %q, want %q", got, want)
 	}
 	if got, want := output(t, program, "--root", t.TempDir(), "version"), "\ncommit "+rpmbuild.Revision+"\n"; !strings.Contains(got, want) {
-		t.Errorf("it says %q, want %q in it", got, want)
+		t.Errorf("got %q, want it to contain %q", got, want)
 	}
 }
 
-// TestRebuild: from the source package alone, without a network, comes the same package to the byte.
+// TestRebuild: the source package alone, without a network, builds the same package byte for byte.
 func TestRebuild(t *testing.T) {
 	p := rpmbuild.Build(t, 1, rpmbuild.Systemd)
 	top := t.TempDir()
 	cmd := exec.Command("rpmbuild", "--macros", rpmbuild.MacroPath(t, p), "--rebuild", "--quiet", "--nodeps", "--dbpath", top+"/db",
 		"--define", "_topdir "+top, p.Source)
-	// Nothing tells where modules are, and those that this machine has are out of sight.
+	// Go must not find modules elsewhere, including in this machine's cache.
 	cmd.Env = append(os.Environ(), "GOPROXY=off", "GOMODCACHE="+top+"/modules", "GOFLAGS=",
 		"SOURCE_DATE_EPOCH="+query(t, p.Source, "--queryformat", "%{BUILDTIME}"))
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -103,6 +103,6 @@ func TestRebuild(t *testing.T) {
 	}
 	const digest = "%{PAYLOADDIGEST}"
 	if want, got := query(t, p.Main, "--queryformat", digest), query(t, rebuilt[0], "--queryformat", digest); want != got {
-		t.Errorf("what comes from the source package is another package: %s, and was %s", got, want)
+		t.Errorf("the source package builds another package: got %s, want %s", got, want)
 	}
 }

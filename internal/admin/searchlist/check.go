@@ -7,36 +7,40 @@ import (
 	"strings"
 )
 
-// Fault is what is wrong with a resolv.conf, and what to do about it.
+// Fault is a problem with a resolv.conf, and its fix.
 type Fault struct {
 	What, Fix string
-	Maybe     bool // it need not harm anybody
+	Maybe     bool // the problem may be harmless
 }
 
 func fault(fix, format string, args ...any) Fault {
 	return Fault{What: fmt.Sprintf(format, args...), Fix: fix}
 }
 
-// Checks are what a resolv.conf is looked at with.
+// Checks are the inputs for checking a resolv.conf.
 type Checks struct {
-	IsNode  func(netip.Addr) bool // an address of this node, loopback among them
-	Answers func(netip.Addr) bool // node-dns listens there, at port 53
-	// HostFile is the kubelet's resolvConf ("": the pod has nothing of it), Unread why it cannot be read ("": it can), and Setting where it is set, or would be.
+	IsNode  func(netip.Addr) bool // reports an address of this node, including loopback
+	Answers func(netip.Addr) bool // reports whether node-dns listens there at port 53
+	// HostFile is the kubelet's resolvConf, or "" if pods get nothing from the host's file. Unread
+	// is why HostFile cannot be read, or "". Setting is where HostFile is set, or would be.
 	HostFile, Unread, Setting string
-	// Missing: HostFile does not exist. Hooks is the file that origin-dns-dispatcher writes for it, and Writes whether it is about to.
+	// Missing reports whether HostFile does not exist. Writes reports whether origin-dns-dispatcher
+	// is about to write Hooks.
 	Missing, Writes bool
-	// NamesNode: Hooks names this node, because a pod can ask none of its upstreams, such as those over TLS.
+	// NamesNode reports whether Hooks names this node, because a pod can query none of its
+	// upstreams, such as those over TLS.
 	NamesNode bool
 	Hooks     string
-	// Originals is the file with the node's original nameservers; "": there is none.
+	// Originals is the file with the node's original nameservers, or "" if there is none.
 	Originals string
-	// Uplinks is systemd-resolved's file with its own nameservers; "": there is none.
+	// Uplinks is systemd-resolved's file with its own nameservers, or "" if there is none.
 	Uplinks string
 }
 
-// Pod are the faults of an ordinary pod's resolv.conf, and of the file that the kubelet makes it of.
+// Pod returns the faults of an ordinary pod's resolv.conf, and of the file that the kubelet derives
+// it from.
 func (c Checks) Pod(k Kubelet, conf Conf) []Fault {
-	if k.NoFile && slices.Equal(conf.Search, []string{"."}) && len(conf.Nameservers) == 1 && conf.Nameservers[0].IsLoopback() { // the kubelet's own
+	if k.NoFile && slices.Equal(conf.Search, []string{"."}) && len(conf.Nameservers) == 1 && conf.Nameservers[0].IsLoopback() { // the kubelet wrote it itself
 		return []Fault{{
 			What: `the kubelet's resolvConf is "": a pod that takes the node's nameservers has none`,
 			Fix:  "give the kubelet a file (" + c.Setting + "), or the pod another dnsPolicy",
@@ -52,7 +56,8 @@ func (c Checks) Pod(k Kubelet, conf Conf) []Fault {
 	return slices.Concat(faults, common(conf), limits(k.Limits, conf))
 }
 
-// Host are the faults of the file that pods with dnsPolicy Default get, the cluster's own DNS servers among them.
+// Host returns the faults of the file for pods with dnsPolicy Default, which include the cluster's
+// own DNS servers.
 func (c Checks) Host(k Kubelet) []Fault {
 	fix := c.hostFix()
 	switch {
@@ -73,7 +78,7 @@ func (c Checks) Host(k Kubelet) []Fault {
 	return c.hostNames(k, fix)
 }
 
-// hostFix is what to do about the kubelet's resolvConf.
+// hostFix returns the fix for the kubelet's resolvConf.
 func (c Checks) hostFix() string {
 	better, whose := c.Originals, "the original nameservers"
 	if c.NamesNode {
@@ -92,7 +97,7 @@ func (c Checks) hostFix() string {
 	return fix + ": " + c.Setting + "; then restart the kubelet, and the pods"
 }
 
-// hostNames are the faults of the nameservers there.
+// hostNames returns the faults of the nameservers in the kubelet's resolvConf.
 func (c Checks) hostNames(k Kubelet, fix string) (faults []Fault) {
 	var own, loopback []netip.Addr
 	for _, addr := range k.Host.Nameservers {
@@ -119,10 +124,11 @@ func (c Checks) hostNames(k Kubelet, fix string) (faults []Fault) {
 	return faults
 }
 
-// ResolvConfSetting is where a kubelet is told its resolvConf. told is Told.SetBy of the one that runs; "": that is not known.
+// ResolvConfSetting returns where to set a kubelet's resolvConf. told is Told.SetBy of the running
+// kubelet, or "" if unknown.
 func ResolvConfSetting(isOpenShift3 bool, told string) string {
 	switch {
-	case isOpenShift3 && (told == "" || told == byCommandLine): // whose node process makes the command line of it
+	case isOpenShift3 && (told == "" || told == byCommandLine): // its node process builds the command line
 		return "kubeletArguments: {resolv-conf: [FILE]} in /etc/origin/node/node-config.yaml"
 	case told != "":
 		return told
@@ -130,7 +136,7 @@ func ResolvConfSetting(isOpenShift3 bool, told string) string {
 	return "resolvConf in /var/lib/kubelet/config.yaml"
 }
 
-// Node are the faults of this node's own.
+// Node returns the faults of this node's own resolv.conf.
 func (c Checks) Node(conf Conf) []Fault {
 	var faults []Fault
 	here := slices.ContainsFunc(conf.Nameservers, c.Answers)
@@ -149,7 +155,7 @@ func (c Checks) Node(conf Conf) []Fault {
 	return append(faults, common(conf)...)
 }
 
-// common are the faults that any resolv.conf may have.
+// common returns the faults that any resolv.conf may have.
 func common(conf Conf) (faults []Fault) {
 	seen := map[netip.Addr]bool{}
 	for _, addr := range conf.Nameservers {
@@ -173,7 +179,7 @@ func common(conf Conf) (faults []Fault) {
 	return faults
 }
 
-// limits are what a kubelet drops.
+// limits returns the parts that a kubelet drops.
 func limits(l Limits, conf Conf) (faults []Fault) {
 	if kept := len(l.Cut(conf).Search); kept < len(conf.Search) {
 		faults = append(faults, fault("shorten the search list of the kubelet's resolvConf",

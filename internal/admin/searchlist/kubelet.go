@@ -6,12 +6,13 @@ import (
 	"strings"
 )
 
-// Limits are what a kubelet bounds a pod's resolv.conf by; it drops the last ones.
+// Limits are a kubelet's limits for a pod's resolv.conf. It drops what exceeds them at the end.
 type Limits struct {
-	Servers, Domains, Chars int // Chars of the search list, with the blanks in between
+	Servers, Domains, Chars int // Chars of the search list, including the blanks in between
 }
 
-// LimitsOf are a kubelet's. Kubernetes before 1.26, without ExpandedDNSConfig, has the limits that old C libraries had.
+// LimitsOf returns a kubelet's limits. Kubernetes before 1.26, without ExpandedDNSConfig, has the
+// limits of old C libraries.
 func LimitsOf(isOpenShift3 bool) Limits {
 	if isOpenShift3 {
 		return Limits{maxServers, 6, 256}
@@ -19,12 +20,12 @@ func LimitsOf(isOpenShift3 bool) Limits {
 	return Limits{maxServers, 32, 2048}
 }
 
-// Kubelet is what a kubelet makes a pod's resolv.conf of (pkg/kubelet/network/dns).
+// Kubelet is the input from which a kubelet builds a pod's resolv.conf (pkg/kubelet/network/dns).
 type Kubelet struct {
-	DNS    []netip.Addr // clusterDNS; none: every pod has the host's file
-	Domain string       // clusterDomain, without its final dot; "": none
-	Host   Conf         // what its resolvConf says
-	NoFile bool         // its resolvConf is "": pods have nothing of the node's
+	DNS    []netip.Addr // clusterDNS; if empty, every pod gets the host's file
+	Domain string       // clusterDomain without its final dot, or ""
+	Host   Conf         // content of its resolvConf
+	NoFile bool         // its resolvConf is "": pods get nothing from the node's file
 	Limits Limits
 }
 
@@ -32,36 +33,37 @@ type Kubelet struct {
 const (
 	ClusterFirst            = "ClusterFirst"
 	ClusterFirstWithHostNet = "ClusterFirstWithHostNet"
-	Default                 = "Default" // the kubelet's own resolvConf, whatever the name says
+	Default                 = "Default" // the kubelet's own resolvConf; despite its name not the default
 	None                    = "None"
 )
 
-// Pod is what a pod says of its resolv.conf.
+// Pod is the DNS part of a pod's spec.
 type Pod struct {
 	Namespace   string
-	Policy      string // "": ClusterFirst
+	Policy      string // "" means ClusterFirst
 	HostNetwork bool
 	Own         Conf // dnsConfig
 }
 
-// IsClusterFirst reports whether the cluster's nameserver and domains come first, for a pod on its own network.
+// IsClusterFirst reports whether the pod uses the cluster's nameserver and domains first. Without
+// ClusterFirstWithHostNet this needs a pod with its own network.
 func (p Pod) IsClusterFirst() bool {
 	return p.Policy == ClusterFirstWithHostNet || !p.HostNetwork && (p.Policy == "" || p.Policy == ClusterFirst)
 }
 
-// Conf is the pod's resolv.conf before the limits.
+// Conf returns the pod's resolv.conf before the limits.
 func (k Kubelet) Conf(p Pod) Conf {
 	var c Conf
 	switch {
 	case p.Policy == None:
 	case p.IsClusterFirst() && len(k.DNS) > 0:
 		c = Conf{Nameservers: k.DNS, Search: ClusterSearch(p.Namespace, k.Domain, k.Host.Search), Options: []string{"ndots:5"}}
-	case k.NoFile: // which is to say that they ask nobody
+	case k.NoFile: // the pods then have no nameserver
 		c = Conf{Nameservers: []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1})}, Search: []string{"."}}
 	default:
 		c = Conf{Nameservers: k.Host.Nameservers, Search: k.Host.Search, Options: k.Host.Options}
 	}
-	if len(p.Own.Nameservers) > 0 { // else what is there twice stays
+	if len(p.Own.Nameservers) > 0 { // otherwise duplicates stay
 		c.Nameservers = union(c.Nameservers, p.Own.Nameservers)
 	}
 	if len(p.Own.Search) > 0 {
@@ -71,7 +73,7 @@ func (k Kubelet) Conf(p Pod) Conf {
 	return c
 }
 
-// ClusterSearch is the search list of a namespace's pods.
+// ClusterSearch returns the search list of a namespace's pods.
 func ClusterSearch(namespace, domain string, host []string) []string {
 	if domain == "" {
 		return union(nil, host)
@@ -79,7 +81,7 @@ func ClusterSearch(namespace, domain string, host []string) []string {
 	return union([]string{namespace + ".svc." + domain, "svc." + domain, domain}, host)
 }
 
-// union is a list without what is there already.
+// union concatenates lists without duplicates.
 func union[T comparable](lists ...[]T) (all []T) {
 	for _, element := range slices.Concat(lists...) {
 		if !slices.Contains(all, element) {
@@ -89,7 +91,7 @@ func union[T comparable](lists ...[]T) (all []T) {
 	return all
 }
 
-// merged are the options, those of own in place of others of their names.
+// merged returns the options, with those of own replacing others of the same name.
 func merged(options, own []string) []string {
 	name := func(option string) string { word, _, _ := strings.Cut(option, ":"); return word }
 	all := slices.Clone(options)
@@ -100,10 +102,10 @@ func merged(options, own []string) []string {
 	return all
 }
 
-// Cut is the part of c within the limits.
+// Cut returns the part of c within the limits.
 func (l Limits) Cut(c Conf) Conf {
 	c.Nameservers = c.Nameservers[:min(len(c.Nameservers), l.Servers)]
-	chars := -1 // no blank before the first
+	chars := -1 // no blank before the first name
 	for i, domain := range c.Search {
 		if chars += len(domain) + 1; i == l.Domains || chars > l.Chars {
 			c.Search = c.Search[:i]

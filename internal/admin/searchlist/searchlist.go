@@ -1,8 +1,8 @@
-// Package searchlist is what becomes of a name on its way through a resolv.conf: which names a C library asks for, in which order
-// and how often, and the resolv.conf that a kubelet gives to a pod.
+// Package searchlist shows what a resolv.conf does to a name: which names a C library queries, in
+// which order and how often, and which resolv.conf a kubelet gives to a pod.
 //
-// It is apart from resolvconf, which is about the text of one file, and from autopath, which walks the list on the node. It asks
-// nobody: who calls it brings the answers.
+// It is separate from resolvconf, which handles the text of one file, and from autopath, which
+// applies the search list on the node. It sends no queries: the caller supplies the answers.
 package searchlist
 
 import (
@@ -14,16 +14,17 @@ import (
 	"github.com/node-dns/node-dns/internal/resolvconf"
 )
 
-// Conf is what a resolv.conf says.
+// Conf is the content of a resolv.conf.
 type Conf struct {
 	Nameservers []netip.Addr
-	Search      []string // as they are written, repetitions too
+	Search      []string // as written, including duplicates
 	Options     []string // "ndots:5"
-	// LocalDomain is the host name's domain, which glibc takes for a list that is not there; "": it has none.
+	// LocalDomain is the host name's domain, which glibc uses if there is no search list; "" if
+	// there is none.
 	LocalDomain string
 }
 
-// Of is what a file says.
+// Of returns the content of a file.
 func Of(f *resolvconf.File) Conf {
 	return Conf{Nameservers: f.Nameservers(), Search: f.Written(), Options: f.Options()}
 }
@@ -31,22 +32,25 @@ func Of(f *resolvconf.File) Conf {
 // Library is a C library's resolver.
 type Library string
 
-// The libraries. What is said of them was found with glibc 2.36 and musl 1.2.3.
+// The libraries. Their behaviour was observed with glibc 2.36 and musl 1.2.3.
 const (
 	GLibc Library = "glibc"
-	Musl  Library = "musl" // Alpine Linux's
+	Musl  Library = "musl" // Alpine Linux
 )
 
 const (
-	// maxServers is MAXNS of both libraries: further nameservers are not asked.
+	// maxServers is MAXNS of both libraries. They do not query further nameservers.
 	maxServers = 3
-	// maxName is the longest name in text, with its final dot: 255 octets on the wire, RFC 1035 section 3.1.
+	// maxName is the longest name as text with its final dot: 255 octets on the wire, RFC 1035
+	// section 3.1.
 	maxName = 254
-	// muslLine is the longest line that musl reads, its end not counted: a longer one it leaves out whole (get_resolv_conf).
+	// muslLine is the longest line that musl reads, without its end. It skips a longer one entirely
+	// (get_resolv_conf).
 	muslLine = 254
 )
 
-// number is what an option NAME:N says, at most highest; byDefault where it is not there. The last one counts.
+// number returns the value of an option NAME:N, at most highest, or byDefault without the option.
+// The last one counts.
 func (c Conf) number(name string, byDefault, highest int) int {
 	n := byDefault
 	for _, option := range c.Options {
@@ -61,10 +65,11 @@ func (c Conf) number(name string, byDefault, highest int) int {
 	return n
 }
 
-// Ndots is how many dots make a name go before the search list: 1 by default, 15 (RES_MAXNDOTS) at most.
+// Ndots is the number of dots with which a name is tried before the search list: 1 by default, at
+// most 15 (RES_MAXNDOTS).
 func (c Conf) Ndots() int { return c.number("ndots", 1, 15) }
 
-// search is the list that a library goes by.
+// search returns the search list that a library uses.
 func (c Conf) search(lib Library) []string {
 	switch {
 	case lib == Musl && len("search ")+len(strings.Join(c.Search, " ")) > muslLine:
@@ -75,14 +80,16 @@ func (c Conf) search(lib Library) []string {
 	return c.Search
 }
 
-// servers is how many nameservers a library knows; without one it asks this host.
+// servers returns how many nameservers a library uses. Without one it queries this host.
 func (c Conf) servers() int { return max(1, min(len(c.Nameservers), maxServers)) }
 
-// Names are the names that a library asks for until it finds one, with their final dots. A name with a final dot is whole.
+// Names returns the names that a library queries until one exists, with final dots. A name with a
+// final dot is complete.
 //
-// glibc (res_search of resolv/res_query.c): a name with as many dots as ndots is asked for as it is, and then with the list; one
-// with fewer the other way round. A domain that makes it too long ends the list. musl (name_from_dns_search): a name with
-// as many dots is asked for as it is alone, and a domain that makes it too long is left out.
+// glibc (res_search of resolv/res_query.c): a name with at least ndots dots is queried as it is,
+// and then with the search list. A name with fewer dots is queried in the opposite order. A domain
+// that makes it too long ends the list. musl (name_from_dns_search): a name with at least ndots
+// dots is only queried as it is. A domain that makes it too long is skipped.
 func (c Conf) Names(lib Library, name string) []string {
 	plain := strings.TrimSuffix(name, ".")
 	whole := plain + "."
@@ -99,7 +106,7 @@ func (c Conf) Names(lib Library, name string) []string {
 	for _, domain := range list {
 		domain = strings.Trim(domain, ".")
 		if domain == "" && lib == Musl {
-			return names // it asks for a name with an empty label, has no answer after 5 s, and ends
+			return names // musl queries a name with an empty label, gets no answer within 5 s, and stops
 		}
 		candidate := whole
 		if domain != "" {
@@ -119,19 +126,20 @@ func (c Conf) Names(lib Library, name string) []string {
 	return names
 }
 
-// Result is what there is of a name for one type of address.
+// Result is the answer for a name and one type of address.
 type Result int
 
 // The results.
 const (
 	Absent  Result = iota // NXDOMAIN
 	NoData                // NOERROR without a record
-	Found                 // NOERROR with records, be it an alias alone
+	Found                 // NOERROR with records, even if only an alias
 	Failed                // SERVFAIL
 	Refused               // any other rcode
 )
 
-// Walk returns the names that a library asks for until it ends. ask returns A before AAAA, and always the same for a name.
+// Walk returns the names that a library queries until it stops. ask returns A before AAAA, and
+// always the same for a name.
 func (c Conf) Walk(lib Library, name string, ask func(name string) []Result) (asked []string) {
 	names := c.Names(lib, name)
 	for i := 0; i < len(names); i++ {
@@ -150,7 +158,7 @@ func (c Conf) Walk(lib Library, name string, ask func(name string) []Result) (as
 	return asked
 }
 
-// seen are the results of the types that a library asks for: no-aaaa (glibc 2.36) leaves AAAA out.
+// seen returns the results of the types that a library queries: no-aaaa (glibc 2.36) omits AAAA.
 func (c Conf) seen(lib Library, results []Result) []Result {
 	if lib == GLibc && slices.Contains(c.Options, "no-aaaa") {
 		return results[:min(1, len(results))]
@@ -158,17 +166,18 @@ func (c Conf) seen(lib Library, results []Result) []Result {
 	return results
 }
 
-// step is what a library does after a name.
+// step is a library's next step after a name.
 type step int
 
 const (
 	goesOn step = iota
-	skips       // the rest of the list: the name as it is comes next
+	skips       // skips the rest of the list and continues with the name as it is
 	ends
 )
 
-// after is where the libraries differ. glibc goes past names that have other records and past a server's failure, and leaves the list
-// at any other; musl goes on after NXDOMAIN alone, and looks at A before AAAA.
+// after implements the difference between the libraries. glibc continues after names that have
+// other records and after a server's failure, and leaves the list on any other error. musl
+// continues only after NXDOMAIN, and checks A before AAAA.
 func (lib Library) after(results []Result) step {
 	if lib == GLibc {
 		switch {
@@ -190,8 +199,9 @@ func (lib Library) after(results []Result) step {
 	return ends
 }
 
-// Queries is how many a library sends for one name with these results, a type of address each. atLeast: it sends more, as
-// long as its time lasts. glibc asks one nameserver after the other, musl all at once.
+// Queries returns how many queries a library sends for one name with these results, one result per
+// address type. atLeast means that it sends more while it has time left. glibc queries one
+// nameserver after the other, musl all of them at once.
 func (c Conf) Queries(lib Library, results []Result) (n int, atLeast bool) {
 	results = c.seen(lib, results)
 	failed := 0

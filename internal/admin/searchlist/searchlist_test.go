@@ -57,11 +57,11 @@ func TestNames(t *testing.T) {
 		})
 	}
 	if got := (Conf{LocalDomain: "corp"}).Names(GLibc, "web"); got[0] != "web.corp." {
-		t.Errorf("the host name's domain: %v", got)
+		t.Errorf("with the host name's domain: got %v", got)
 	}
 }
 
-// TestWalk goes by names whose answers are in a table: A, and where it is another AAAA.
+// TestWalk uses names whose answers are in a table: A, and AAAA if it differs.
 func TestWalk(t *testing.T) {
 	type answers map[string][]Result
 	both := func(r Result) []Result { return []Result{r, r} }
@@ -69,7 +69,7 @@ func TestWalk(t *testing.T) {
 		name, ask   string
 		there       answers
 		glibc, musl string
-		queries     [2]int // of glibc and musl; negative: at least
+		queries     [2]int // of glibc and musl; negative means at least
 	}{
 		{"found at the end", "google.com", answers{"google.com.": both(Found)}, "1 2 3 4 5", "1 2 3 4 5", [2]int{10, 10}},
 		{"found at once", "web", answers{"web.shop.svc.cluster.local.": {Found, NoData}}, "1", "1", [2]int{2, 2}},
@@ -105,7 +105,7 @@ func TestWalk(t *testing.T) {
 					}
 				}
 				if sign*queries != test.queries[i] {
-					t.Errorf("%s: %d queries, want %d", lib, sign*queries, test.queries[i])
+					t.Errorf("%s: got %d queries, want %d", lib, sign*queries, test.queries[i])
 				}
 			}
 		})
@@ -133,7 +133,7 @@ func TestQueries(t *testing.T) {
 		{"without a nameserver it is this host", Conf{}, Musl, []Result{Absent, Absent}, 2, false},
 	} {
 		if n, atLeast := test.conf.Queries(test.lib, test.results); n != test.n || atLeast != test.atLeast {
-			t.Errorf("%s: %d, %v, want %d, %v", test.name, n, atLeast, test.n, test.atLeast)
+			t.Errorf("%s: got %d, %v, want %d, %v", test.name, n, atLeast, test.n, test.atLeast)
 		}
 	}
 }
@@ -162,27 +162,27 @@ func TestKubelet(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			c := k.Conf(test.pod)
 			if got := words(c.Nameservers) + " | " + strings.Join(c.Search, " ") + " | " + strings.Join(c.Options, " "); got != test.want {
-				t.Errorf("%s\nwant %s", got, test.want)
+				t.Errorf("got  %s\nwant %s", got, test.want)
 			}
 		})
 	}
 	k.DNS, k.Domain = nil, ""
 	if c := k.Conf(Pod{Namespace: "shop"}); len(c.Nameservers) != 2 {
-		t.Errorf("without clusterDNS a pod has the host's file: %v", c)
+		t.Errorf("without clusterDNS: got %v, want the host's file", c)
 	}
 }
 
 func TestLimits(t *testing.T) {
 	c := conf(strings.Repeat("nameserver 10.0.0.5\n", 4) + "search a b c d e f g")
 	if cut := LimitsOf(true).Cut(c); len(cut.Nameservers) != 3 || len(cut.Search) != 6 {
-		t.Errorf("%v", cut)
+		t.Errorf("got %v", cut)
 	}
 	if cut := LimitsOf(false).Cut(c); len(cut.Search) != 7 {
-		t.Errorf("%v", cut)
+		t.Errorf("got %v", cut)
 	}
 	long := Conf{Search: []string{strings.Repeat("a", 126), strings.Repeat("b", 129), "c"}}
 	if cut := LimitsOf(true).Cut(long); len(cut.Search) != 2 {
-		t.Errorf("256 characters with the blank: %d domains", len(cut.Search))
+		t.Errorf("with 256 characters including the blank: got %d domains", len(cut.Search))
 	}
 }
 
@@ -198,9 +198,9 @@ func TestChecks(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		checks Checks
-		host   string // the kubelet's file; "": the node's own is checked
+		host   string // the kubelet's file; "" checks the node's own
 		conf   string
-		want   []string // texts in the faults, each once
+		want   []string // texts that occur once each in the faults
 	}{
 		{"a pod in order", checks, "nameserver 192.0.2.53", podConf, nil},
 		{
@@ -240,24 +240,24 @@ func TestChecks(t *testing.T) {
 				faults = test.checks.Pod(Kubelet{DNS: []netip.Addr{node}, Host: conf(test.host), Limits: LimitsOf(true)}, c)
 			}
 			if len(faults) != len(test.want) {
-				t.Fatalf("%+v, want %q", faults, test.want)
+				t.Fatalf("got %+v, want %q", faults, test.want)
 			}
 			for i, want := range test.want {
 				if got := faults[i].What + " " + faults[i].Fix; !strings.Contains(got, want) || faults[i].Fix == "" {
-					t.Errorf("%q, want %q", got, want)
+					t.Errorf("got %q, want %q", got, want)
 				}
 			}
 		})
 	}
 }
 
-// TestNoFile: what the kubelet makes of "" is its own doing, and is judged as that.
+// TestNoFile: the kubelet itself writes the result for "", so the fault says so.
 func TestNoFile(t *testing.T) {
 	c := Checks{Setting: "config.yaml", IsNode: netip.Addr.IsLoopback}
 	k := Kubelet{NoFile: true, Limits: LimitsOf(false)}
 	faults := c.Pod(k, k.Conf(Pod{Namespace: "shop", Policy: Default}))
 	if len(faults) != 1 || !strings.Contains(faults[0].What, `resolvConf is ""`) || !strings.Contains(faults[0].Fix, "config.yaml") {
-		t.Errorf("%+v", faults)
+		t.Errorf("got %+v", faults)
 	}
 }
 
@@ -283,20 +283,20 @@ func TestFlags(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			if got.IsEmpty() != (test.name == "nothing") {
-				t.Errorf("%+v is empty: %t", got, got.IsEmpty())
+				t.Errorf("%+v: IsEmpty is %t", got, got.IsEmpty())
 			}
 		})
 	}
 	pod := Kubelet{DNS: []netip.Addr{a}, Domain: "corp.test", NoFile: true}
 	if got := pod.Conf(Pod{Namespace: "shop", Policy: Default}); len(got.Nameservers) != 1 || !got.Nameservers[0].IsLoopback() || got.Search[0] != "." {
-		t.Errorf("without a file, dnsPolicy Default: %+v", got)
+		t.Errorf("without a file and with dnsPolicy Default: got %+v", got)
 	}
 	if got := pod.Conf(Pod{Namespace: "shop"}); got.Nameservers[0] != a || len(got.Search) != 3 {
-		t.Errorf("without a file: %+v", got)
+		t.Errorf("without a file: got %+v", got)
 	}
 }
 
-// FuzzNames: no name is asked for that cannot be, nor none at all, and each ends in a dot.
+// FuzzNames: there is at least one name, every name is valid to query, and each ends in a dot.
 func FuzzNames(f *testing.F) {
 	f.Add(podConf, "google.com")
 	f.Add("search . a..b\noptions ndots:x ndots:-1", ".")

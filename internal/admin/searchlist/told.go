@@ -11,27 +11,30 @@ import (
 )
 
 const (
-	// ByDefault is where a kubelet has a value that it was told nowhere.
+	// ByDefault is the source of a value that is set nowhere.
 	ByDefault = "default"
 
 	byCommandLine     = FlagResolvConf + " on the kubelet's command line"
 	defaultResolvConf = "/etc/resolv.conf"
 )
 
-// Told is what a kubelet that runs was told of pods' resolv.conf, by its command line and by the files that this names. A By is where, as
-// "--cluster-dns of the kubelet, pid 812" or "clusterDNS /etc/kubelet.yaml:4"; ByDefault: nowhere; "": that is not known, and what else
-// is known of the kubelet counts.
+// Told are the pod DNS settings of a running kubelet, from its command line and from the files that
+// this names. A By field is the place of the setting, such as "--cluster-dns of the kubelet, pid
+// 812" or "clusterDNS /etc/kubelet.yaml:4". ByDefault means that it is set nowhere. "" means that
+// the place is unknown, and other knowledge about the kubelet counts.
 type Told struct {
 	DNS    []netip.Addr
 	DNSBy  string
 	Domain string // in lower case, without its final dot
-	// ResolvConf is absolute, as the host has it; "": pods have nothing of the node's.
+	// ResolvConf is an absolute path on the host. "" means that pods get nothing from the node's
+	// file.
 	DomainBy, ResolvConf, ResolvConfBy string
-	// SetBy is where ResolvConf is set, or would be, as an admin is told; "" where ResolvConfBy is.
+	// SetBy is where ResolvConf is set, or would be, for the admin. It is "" if ResolvConfBy is.
 	SetBy string
 }
 
-// ToldBy puts what flags say, which wins, before what the files say; nil: the command line names none.
+// ToldBy merges the flags, which win, with the files' settings. says is nil if the command line
+// names no file.
 func ToldBy(pid int, flags Flags, files nodeconfig.KubeletFiles, says *nodeconfig.KubeletSays) Told {
 	var t Told
 	if says != nil {
@@ -57,7 +60,7 @@ func ToldBy(pid int, flags Flags, files nodeconfig.KubeletFiles, says *nodeconfi
 	return t
 }
 
-// by is where the files say a key.
+// by returns the place of a key in the files.
 func by(says *nodeconfig.KubeletSays, key string) string {
 	source, isSaid := says.Sources[key]
 	switch {
@@ -69,7 +72,7 @@ func by(says *nodeconfig.KubeletSays, key string) string {
 	return ByDefault
 }
 
-// settingFile is the file that says resolvConf, or, where none does, may say it.
+// settingFile returns the file that sets resolvConf, or else the one where it may be set.
 func settingFile(files nodeconfig.KubeletFiles, says *nodeconfig.KubeletSays) string {
 	if source, isSaid := says.Sources[nodeconfig.KeyResolvConf]; isSaid {
 		return source.File
@@ -80,7 +83,7 @@ func settingFile(files nodeconfig.KubeletFiles, says *nodeconfig.KubeletSays) st
 	return filepath.Join(files.DropIns, "*.conf")
 }
 
-// The flags of a kubelet that have a say in pods' resolv.conf, and those that name its configuration files.
+// The kubelet flags for pods' resolv.conf, and those that name its configuration files.
 const (
 	flagDNS        = "--cluster-dns"
 	flagDomain     = "--cluster-domain"
@@ -89,15 +92,16 @@ const (
 	flagConfigDir  = "--config-dir"
 )
 
-// Flags are what a kubelet's command line says of pods' resolv.conf, which wins over its configuration file. Nil: it says nothing.
+// Flags are the settings for pods' resolv.conf on a kubelet's command line, which override its
+// configuration file. nil fields are not set.
 type Flags struct {
 	DNS        []netip.Addr
 	Domain     *string // in lower case, without its final dot
-	ResolvConf *string // absolute; "": pods have nothing of the node's
+	ResolvConf *string // absolute; "" means that pods get nothing from the node's file
 }
 
-// FlagsOf reads the command line of a kubelet as that does: a list may be given in parts, what is no address is left out, and a path
-// is one from its working directory.
+// FlagsOf parses a kubelet's command line as the kubelet does: a list may come in parts, invalid
+// addresses are skipped, and a path is relative to its working directory.
 func FlagsOf(p procfs.Process) Flags {
 	var f Flags
 	for _, list := range p.Values(flagDNS) {
@@ -118,7 +122,7 @@ func FlagsOf(p procfs.Process) Flags {
 	return f
 }
 
-// FilesOf are the configuration files that the command line of a kubelet below root names.
+// FilesOf returns the configuration files on the command line of a kubelet below root.
 func FilesOf(root string, p procfs.Process) nodeconfig.KubeletFiles {
 	files := nodeconfig.KubeletFiles{Root: root, WorkDir: p.Dir(), IsOther: p.HasOther}
 	if path, ok := p.Value(FlagConfig); ok {
@@ -133,7 +137,7 @@ func FilesOf(root string, p procfs.Process) nodeconfig.KubeletFiles {
 	return files
 }
 
-// fromDir is a path of a kubelet's command line; "" stays.
+// fromDir resolves a path of a kubelet's command line; "" stays "".
 func fromDir(p procfs.Process, path string) string {
 	switch {
 	case path == "":
@@ -144,5 +148,5 @@ func fromDir(p procfs.Process, path string) string {
 	return filepath.Join(p.Dir(), path)
 }
 
-// IsEmpty reports whether nothing is said.
+// IsEmpty reports whether no flag is set.
 func (f Flags) IsEmpty() bool { return len(f.DNS) == 0 && f.Domain == nil && f.ResolvConf == nil }

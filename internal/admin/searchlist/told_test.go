@@ -14,7 +14,8 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/procfs"
 )
 
-// TestToldBy: a flag wins over the files, these over what nobody says, and what is not known is said to be that.
+// TestToldBy: a flag overrides the files, and the files override the defaults. Unknown values are
+// reported as unknown.
 func TestToldBy(t *testing.T) {
 	domain, err := dnsname.Parse("corp.test")
 	if err != nil {
@@ -81,10 +82,10 @@ func TestFilesOf(t *testing.T) {
 			p := procfs.Named(root, "kubelet")[0]
 			p.Args = strings.Fields("kubelet " + row.args)
 			if got := FilesOf(root, p); got.Config != row.config || got.DropIns != row.dropIns || got.WorkDir != "/var/lib/kubelet" || got.Root != root {
-				t.Errorf("%+v", got)
+				t.Errorf("got %+v", got)
 			}
 			if conf := FlagsOf(procfs.Process{Args: []string{"kubelet", "--resolv-conf=x"}}); *conf.ResolvConf != "/x" {
-				t.Errorf("where no working directory is seen: %s", *conf.ResolvConf)
+				t.Errorf("without a known working directory: got %s", *conf.ResolvConf)
 			}
 		})
 	}
@@ -104,7 +105,7 @@ func TestResolvConfSetting(t *testing.T) {
 		{"its old file beside another kubelet", true, "resolvConf in /etc/k.yaml", "resolvConf in /etc/k.yaml"},
 	} {
 		if got := ResolvConfSetting(row.isOpenShift, row.told); got != row.want {
-			t.Errorf("%s: %s", row.name, got)
+			t.Errorf("%s: got %s", row.name, got)
 		}
 	}
 }
