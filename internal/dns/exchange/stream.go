@@ -48,8 +48,8 @@ type Waiter struct {
 	Deliver func(*dns.Msg, error) // called once, unless the waiter is ended first; must not block
 	// ended is called when the stream ends, and reports whether the waiter moved to another stream.
 	// It may be nil.
-	ended   func(error) bool
-	isOver  atomic.Bool           // ended or delivered
+	ended  func(error) bool
+	isOver atomic.Bool // ended or delivered
 
 	id      uint16  // guarded by the stream's lock
 	on      *Stream // guarded by the channel that it waits in
