@@ -123,8 +123,8 @@ func TestOtherUser(t *testing.T) {
 	}
 }
 
-// TestNoPermission: a user without permission is told at once who has it, and not that the daemon
-// is not running.
+// TestNoPermission: a user without permission learns at once who has it. The error does not claim
+// that the daemon is not running.
 func TestNoPermission(t *testing.T) {
 	site := dnstest.NewServer(t, siteRecords)
 	p := start(t, "exec node-dns --root $ROOT serve --listen 127.0.0.1:0 --upstream $SITE", "SITE="+site.Addr().String())

@@ -18,7 +18,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// TestCheckConfigForOthers: a user who may not read node-config.yaml is told what is missing, and
+// TestCheckConfigForOthers: a user who may not read node-config.yaml sees what is missing, and
 // which source then applies.
 func TestCheckConfigForOthers(t *testing.T) {
 	if os.Geteuid() != 0 {

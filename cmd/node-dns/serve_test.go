@@ -193,7 +193,7 @@ func TestSoftLimit(t *testing.T) {
 	p.end()
 }
 
-// TestWithoutRights: a user who may neither serve the host nor query its daemon is told what is
+// TestWithoutRights: a user who may neither serve the host nor query its daemon learns what is
 // possible.
 func TestWithoutRights(t *testing.T) {
 	if os.Geteuid() != 0 {

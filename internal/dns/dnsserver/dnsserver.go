@@ -93,8 +93,8 @@ var _ Handler = HandlerFunc(nil)
 func (f HandlerFunc) ServeDNS(ctx context.Context, q *Query) (*dns.Msg, error) { return f(ctx, q) }
 
 // UpstreamResult is the result of asking the upstream nameservers before the Handler is called. It
-// has a Msg that is more than PendingQuery.Send can handle, or an Err. With neither, the answer is
-// still outstanding after some time.
+// has a Msg that needs more processing than PendingQuery.Send does, or an Err. With neither, the
+// answer is still outstanding after some time.
 type UpstreamResult struct {
 	Server nameserver.Server // nameserver that sent Msg
 	Msg    *dns.Msg

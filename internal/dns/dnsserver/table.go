@@ -13,10 +13,10 @@ const (
 	rowSize = 1 << rowBits
 )
 
-// hasher maps each client to two cells, one in each of two rows, with a secret key, so that nobody
-// can choose an address that has both cells of another. The count of a client is the smaller of the
-// two, as in a count-min sketch (Cormode and Muthukrishnan, 2005). A client that shares one cell
-// with a busy one is therefore not affected.
+// hasher maps each client to two cells, one in each of two rows, with a secret key, so that no
+// client can choose an address that shares both cells with another. The count of a client is the
+// smaller of the two, as in a count-min sketch (Cormode and Muthukrishnan, 2005). A client that
+// shares one cell with a busy one is therefore not affected.
 type hasher struct {
 	bits4, bits6 int // prefix lengths that identify a client
 	secret       [2]uint64

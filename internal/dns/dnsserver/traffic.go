@@ -19,7 +19,7 @@ type Traffic struct {
 	IPv6  bool // family of the local address
 
 	Types   [len(TypeNames)]uint64  // queries, indexed as TypeNames
-	DO      uint64                  // IN queries with the DO bit, unless refused unread
+	DO      uint64                  // IN queries with the DO bit, unless refused or dropped unread
 	Rcodes  [len(RcodeNames)]uint64 // responses, indexed as RcodeNames
 	Queries percpu.Sizes
 	// Responses counts responses as they were sent, including failed sends (Stats.WriteErrors).

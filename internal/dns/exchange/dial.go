@@ -119,7 +119,7 @@ const MaxDraws = 32
 // ErrNoPort means that none of the ports tried could be bound.
 var ErrNoPort = errors.New("no port between min-port and max-port is free")
 
-// dialFrom connects over UDP from a random port of the range, chosen anew for each question.
+// dialFrom connects over UDP from a random port of the range, a new one for each question.
 func dialFrom(ctx context.Context, to nameserver.Server, udp UDP) (net.Conn, error) {
 	for range MaxDraws {
 		conn, err := dialBy(ctx, "udp", to, udp.Draw())

@@ -6,7 +6,8 @@ import (
 	"github.com/miekg/dns"
 )
 
-// Addr returns the address in an A or AAAA record; ok is false for other records. An IPv4-mapped
+// Addr returns the address in an A or AAAA record, and false for other records. An IPv4-mapped
+// address is returned as IPv4.
 // address is returned as IPv4.
 func Addr(rr dns.RR) (netip.Addr, bool) {
 	var octets []byte

@@ -47,7 +47,7 @@ func Named(root, name string) []Process {
 
 // Host returns the first process with a name for which isRoots is true, because any user can give a
 // process any name, and which is not known to be in another network namespace, such as a
-// container's. ok is false if there is none.
+// container's. It returns false if there is no such process.
 func Host(root, name string) (Process, bool) {
 	for _, p := range Named(root, name) {
 		if shares, known := p.SharesNetwork(); (shares || !known) && p.isRoots() {
