@@ -23,8 +23,8 @@ var errManyAliases = &dnsserver.ExtendedError{Code: dns.ExtendedErrorCodeOther, 
 // names.
 type aliasesSoFar struct{}
 
-// isElsewhere reports whether an upstream nameserver that was queried for from is not authoritative
-// for to, because to is a cluster name or has a route of its own.
+// isElsewhere reports whether an upstream nameserver that was queried for the name from is not
+// responsible for the name to, because that is a cluster name or has a route of its own.
 func (r *Resolver) isElsewhere(s *state, from, to dnsname.Name) bool {
 	return s.IsOfCluster(to) && !s.IsOfCluster(from) || r.forward.IsElsewhere(from, to)
 }
@@ -34,7 +34,7 @@ func (r *Resolver) elsewhere(s *state, from dnsname.Name) func(name string) bool
 	return func(name string) bool { return r.isElsewhere(s, from, dnsserver.Domain(name)) }
 }
 
-// cut drops records for names that the server of a response is not authoritative for, in the
+// cut drops records for names that the server of a response is not responsible for, in the
 // authority and additional sections and after an alias. It returns the target of the alias, or ""
 // if no alias leads to such a name. Our cache would not use such records, but a caching client
 // could (MaginotDNS, 2023).

@@ -17,7 +17,7 @@ import (
 // errIgnored is the error for a response with an address of ignore-address.
 var errIgnored = errors.New("its address is to be ignored (ignore-address)")
 
-// screen drops records that the upstream is not authoritative for, and follows an alias that leads
+// screen drops records that the upstream is not responsible for, and follows an alias that leads
 // to such names. Then it applies dnsmasq's alias, bogus-nxdomain and stop-dns-rebind. The cache
 // gets the result.
 func screen(ctx context.Context, s *state, q *dnsserver.Query, next rest) (*dns.Msg, error) {

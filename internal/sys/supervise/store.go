@@ -18,7 +18,7 @@ func Inherit() []*os.File { return activation.Files(true) }
 
 // Store is the service manager's file descriptor store (sd_notify(3), FDSTORE=1). Files in it
 // survive the end of the process, however it ends, and the next process gets them from Inherit,
-// until the service is stopped for good. The zero Store does not exist.
+// until the service is stopped for good. The zero Store means that there is no service manager.
 //
 // The messages are written here because go-systemd cannot send file descriptors.
 type Store struct{ socket string }
