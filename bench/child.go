@@ -90,7 +90,8 @@ func (c *child) stop() {
 
 // text returns the output so far.
 func (c *child) text() string {
-	data, err := io.ReadAll(io.NewSectionReader(c.output, 0, math.MaxInt64)) // independent of the file offset of the writer
+	// The reader is independent of the file offset of the writer.
+	data, err := io.ReadAll(io.NewSectionReader(c.output, 0, math.MaxInt64))
 	if err != nil {
 		return err.Error()
 	}

@@ -98,7 +98,8 @@ func parseDnsperf(text string) (outcome, error) {
 	o := outcome{codes: map[string]int64{}}
 	found := 0
 	for line := range strings.Lines(text) {
-		if answer, ok := strings.CutPrefix(line, "> "); ok { // "> NOERROR h0000.example.com A 0.003543"; timeouts are "> T"
+		// Answers look like "> NOERROR h0000.example.com A 0.003543", timeouts like "> T".
+		if answer, ok := strings.CutPrefix(line, "> "); ok {
 			if fields := strings.Fields(answer); len(fields) == 4 {
 				if seconds, err := strconv.ParseFloat(fields[3], 64); err == nil {
 					o.latencies = append(o.latencies, seconds)

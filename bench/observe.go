@@ -75,9 +75,11 @@ func (b *bench) quieten(s *server) error {
 
 // reading is a snapshot of the counters.
 type reading struct {
-	at           time.Time
-	busy         time.Duration // of the CPUs
-	server, ours time.Duration // of the server; and of the server, its neighbors, the upstream, the kernel for them, and us
+	at   time.Time
+	busy time.Duration // of the CPUs
+	// server is the CPU time of the server. ours is that of the server, its neighbors, the upstream
+	// nameserver, the kernel for them, and this program.
+	server, ours time.Duration
 }
 
 func (b *bench) reading(s *server) (reading, error) {

@@ -21,7 +21,7 @@ type peer struct {
 	program    program
 	config     string   // file below peers/; "" if it has none
 	argv       []string // templates for the arguments
-	version    []string // arguments to print the version; nil if it is known from this tree or from the Go module
+	version    []string // arguments to print the version; nil: known from the tree or Go module
 	copies     int      // processes that share the port, for a server without threads; 0: one
 	only       []string // workloads in which it takes part; nil: all
 	oneAddress bool     // listens on one address, whatever the workload

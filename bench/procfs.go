@@ -31,7 +31,8 @@ func parseStat(text string) (procStat, error) {
 		return procStat{}, fmt.Errorf("parsing a process's stat: %d fields behind the name", len(fields))
 	}
 	var numbers [5]int64
-	for i, at := range []int{4, 14, 15, 16, 17} { // ppid, utime, stime, cutime, cstime, numbered as in the manual
+	// ppid, utime, stime, cutime, cstime, numbered as in the manual.
+	for i, at := range []int{4, 14, 15, 16, 17} {
 		n, err := strconv.ParseInt(fields[at-3], 10, 64)
 		if err != nil {
 			return procStat{}, fmt.Errorf("parsing a process's stat: %w", err)
@@ -57,7 +58,8 @@ func parseBusy(text string, cpus []int) (time.Duration, error) {
 			continue
 		}
 		seen++
-		for _, at := range []int{1, 2, 3, 6, 7, 8} { // user, nice, system, irq, softirq, steal; 4 and 5 are idle and iowait
+		// user, nice, system, irq, softirq, steal; 4 and 5 are idle and iowait.
+		for _, at := range []int{1, 2, 3, 6, 7, 8} {
 			n, err := strconv.ParseInt(fields[at], 10, 64)
 			if err != nil {
 				return 0, fmt.Errorf("parsing /proc/stat: %w", err)

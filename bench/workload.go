@@ -13,9 +13,9 @@ type workload struct {
 	result.Workload
 	before     queries // sent once before the measurement; nil: none
 	ask        queries // sent repeatedly; nil: names that no client used before, different in each slice
-	forgets    bool    // some servers cache the names for only a few seconds, so before is repeated for each slice
+	forgets    bool    // some servers cache the names only for seconds: repeat before for each slice
 	once       bool    // each query of ask once, one server after the other, without slices
-	rate       int     // queries per second; 0: as many as are answered; latencies are measured only with a rate
+	rate       int     // queries per second, and measure latencies; 0: as many as are answered
 	tcp        bool
 	short      bool    // one TCP connection per query
 	bad        bool    // one client in ten never reads or is gone when its answer comes

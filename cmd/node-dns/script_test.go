@@ -49,7 +49,8 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			root := lab.ShortDir(t) // $WORK is too long for the path of a unix socket
 			env.Setenv("ROOT", root)
-			env.Setenv("GORACE", "atexit_sleep_ms=0") // with -race, each program would sleep for a second when it ends
+			// With -race, each program would sleep for a second when it ends.
+			env.Setenv("GORACE", "atexit_sleep_ms=0")
 			env.Values[masksKey{}] = &masks{root, ""}
 			env.Values[sitesKey{}] = map[string]*dnstest.Server{}
 			env.Values[daemonKey{}] = &running{said: new(lab.Text)}
@@ -130,7 +131,8 @@ func clusterAPI(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	ts.Defer(api.Close)
 	api.Apply(ts.ReadFile(args[0]))
-	path := filepath.Join(ts.Getenv("ROOT"), "etc/node-dns/kubeconfig") // below the root, where node-dns.yaml names it
+	// Below the root, where node-dns.yaml names it.
+	path := filepath.Join(ts.Getenv("ROOT"), "etc/node-dns/kubeconfig")
 	ts.Check(os.MkdirAll(filepath.Dir(path), 0o755))
 	ts.Check(os.WriteFile(path, api.Kubeconfig(), 0o600))
 	ts.Setenv("KUBECONFIG", path)

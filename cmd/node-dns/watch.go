@@ -109,7 +109,8 @@ func writeBlock(w io.Writer, text string, isFirst bool) error {
 		if size.Row > 1 {
 			lines = lines[:min(len(lines), int(size.Row)-1)]
 		}
-		text = strings.Join(lines, "\x1b[K\n") + "\x1b[K\n\x1b[J" // clear to the end of each line and of the screen
+		// Clear to the end of each line and of the screen.
+		text = strings.Join(lines, "\x1b[K\n") + "\x1b[K\n\x1b[J"
 		if isFirst {
 			text = "\x1b[2J" + text
 		}

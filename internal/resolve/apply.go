@@ -26,7 +26,8 @@ func (r *Resolver) Apply(p *policy.Policy) (rerouted bool, forgotten int) {
 		next.zone = zone.NewResolver(config)
 		next.zones = append(next.zone.Apexes(), p.Apexes...)
 	}
-	r.forward.SetRoutes(p.Guarded()) // first, so that a new cluster name is no longer sent to the site's nameservers
+	// First, so that a new cluster name is no longer sent to the site's nameservers.
+	r.forward.SetRoutes(p.Guarded())
 	r.forward.SetMaxInFlight(p.ForwardMax)
 	r.forward.SetAll(p.Dnsmasq.Has("all-servers"))
 	r.forward.SetOpportunistic(p.IsOpportunistic())

@@ -157,7 +157,8 @@ func otherFamily(q *dnsserver.Query) *dnsserver.Query {
 func reasked(q *dnsserver.Query, question dns.Question) *dnsserver.Query {
 	m := *q.Msg
 	m.Question = []dns.Question{question}
-	name, _ := dnsname.Parse(question.Name) // made of labels of two Names; the zero Name if together they are too long
+	// The labels are those of two Names. The result is the zero Name if together they are too long.
+	name, _ := dnsname.Parse(question.Name)
 	return &dnsserver.Query{Msg: &m, Name: name, Client: q.Client, Local: q.Local, Proto: q.Proto, Inquiry: q.Inquiry}
 }
 

@@ -30,7 +30,8 @@ func serveCluster(ctx context.Context, s *state, q *dnsserver.Query, next rest) 
 	if s.zone == nil && len(s.ClusterDNS) == 0 {
 		return nil, &dnsserver.ExtendedError{Code: dns.ExtendedErrorCodeNotReady, Text: "no cluster DNS server is known for " + apex.String()}
 	}
-	hasServers := len(s.ClusterDNS) > 0 && !s.IsOfClusterSet(q.Domain()) // they may not know the cluster-set domain
+	// The servers may not know the cluster-set domain.
+	hasServers := len(s.ClusterDNS) > 0 && !s.IsOfClusterSet(q.Domain())
 	if s.zone == nil {
 		return remembered.answer(ctx, q)
 	}

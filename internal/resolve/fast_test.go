@@ -409,7 +409,8 @@ func TestSameOnTheWire(t *testing.T) {
 	for _, profile := range []string{"kubernetes", "openshift"} {
 		t.Run(profile, func(t *testing.T) {
 			servers := twoServers(t, still(t, master+"zoneProfile: "+profile+"\n", bazaar()))
-			for _, network := range []string{"udp", "tcp", "udp", "tcp"} { // repeated queries may have a ready answer
+			// Repeated queries may have a ready answer.
+			for _, network := range []string{"udp", "tcp", "udp", "tcp"} {
 				c := servers.dial(t, network)
 				for _, query := range bazaarQueries(t) {
 					c.same(t, query)

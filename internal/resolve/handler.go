@@ -131,7 +131,7 @@ type Config struct {
 // called concurrently, except Apply and Close.
 type Resolver struct {
 	config  Config
-	order   []handler // the list; handlers that read a package variable of it would cause an initialization cycle
+	order   []handler // the list; reading a package variable would be an initialization cycle
 	forward *forward.Forward
 	state   atomic.Pointer[state] // never nil
 	names   clusterNames

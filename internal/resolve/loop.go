@@ -38,7 +38,8 @@ type Loops struct {
 	back   map[nameserver.Server]struct{}     // servers whose probe came back in this round
 	Found  map[nameserver.Server]struct{}     // servers whose probe came back in the last complete round
 
-	Dial func(ctx context.Context, server nameserver.Server) (net.Conn, error) // connects over UDP, as the forwarder does
+	// Dial connects over UDP, as the forwarder does.
+	Dial func(ctx context.Context, server nameserver.Server) (net.Conn, error)
 	// ask sends one probe and returns when the wait for it is over. nil means over UDP. Tests
 	// replace it.
 	ask func(ctx context.Context, server nameserver.Server, name string)

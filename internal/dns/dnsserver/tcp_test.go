@@ -179,7 +179,8 @@ func TestTCPLimits(t *testing.T) {
 				if !tt.busy {
 					c.receive()
 				}
-				waitIdle(t, s, tt.busy) // wait before the next one, because the order in which they become idle matters
+				// Wait before the next one, because the order in which they become idle matters.
+				waitIdle(t, s, tt.busy)
 			}
 			last := dial(t, TCP, addr)
 			kept := alive(last, wire)

@@ -181,7 +181,8 @@ func TestNoDescriptorForConnections(t *testing.T) {
 	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &before); err != nil {
 		t.Fatal(err)
 	}
-	for !alive(dial(t, TCP, addr), packed(t, ask)) { // a connection may still arrive before the server notices free descriptors
+	// A connection may still arrive before the server notices free descriptors.
+	for !alive(dial(t, TCP, addr), packed(t, ask)) {
 		time.Sleep(time.Millisecond)
 	}
 	for _, fd := range ends {

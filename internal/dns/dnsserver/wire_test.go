@@ -149,7 +149,8 @@ func TestWire(t *testing.T) {
 				if r := c.exchange(asked); r.Rcode != want || r.Id != asked.Id {
 					t.Errorf("%s: got %v, want %s", name, r, dns.RcodeToString[want])
 				}
-				for s.Stats().InFlight != 0 && want == dns.RcodeNameError { // the slot is released after the response
+				// The slot is released after the response.
+				for s.Stats().InFlight != 0 && want == dns.RcodeNameError {
 					time.Sleep(time.Millisecond)
 				}
 			}

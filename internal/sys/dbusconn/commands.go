@@ -13,7 +13,9 @@ type Command struct {
 	Path    string
 	Started time.Time // zero if it has not been run
 	Signal  bool      // Status is the signal that ended it
-	Status  int       // exit status; from 200 on, systemd could not run the command (systemd.exec(5), "PROCESS EXIT CODES")
+	// Status is the exit status. From 200 on, systemd could not run the command (systemd.exec(5),
+	// "PROCESS EXIT CODES").
+	Status int
 }
 
 // lastRun is an element of ExecStartPre and similar properties.

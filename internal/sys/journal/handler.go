@@ -65,7 +65,8 @@ func (h handler) Handle(ctx context.Context, record slog.Record) error {
 // WithAttrs implements slog.Handler.
 func (h handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	h.text = h.text.WithAttrs(attrs)
-	h.fields = h.fields[:len(h.fields):len(h.fields)] // clip, because the array is shared with loggers derived from this one
+	// Clip, because the array is shared with loggers derived from this one.
+	h.fields = h.fields[:len(h.fields):len(h.fields)]
 	for _, attr := range attrs {
 		h.fields = h.fields.addAttr(h.group, attr)
 	}

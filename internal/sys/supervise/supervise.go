@@ -30,11 +30,12 @@ type Task struct {
 
 // Config configures Run.
 type Config struct {
-	Tasks  []Task
-	Log    *slog.Logger                    // nil disables logging
-	Reload func(ctx context.Context) error // handles SIGHUP; an error is logged, and the old state stays; may be nil
-	Report func()                          // handles SIGUSR1; may be nil
-	Forget func()                          // handles SIGUSR2; may be nil
+	Tasks []Task
+	Log   *slog.Logger // nil disables logging
+	// Reload handles SIGHUP. An error is logged, and the old state stays. It may be nil.
+	Reload func(ctx context.Context) error
+	Report func() // handles SIGUSR1; may be nil
+	Forget func() // handles SIGUSR2; may be nil
 	// Notify sends a state to the service manager. nil means sd_notify to $NOTIFY_SOCKET, if set.
 	Notify func(state string) error
 	// Check is called before each watchdog notification, with a third of the watchdog timeout as
