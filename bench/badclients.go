@@ -10,17 +10,18 @@ import (
 	"github.com/miekg/dns"
 )
 
-// goodClients of twenty are dnsperf's where the rest is bad: one that is gone, and one that never reads.
+// goodClients is the number of dnsperf's clients, out of twenty, in workloads with bad clients: one
+// that is gone when its answer comes, and one that never reads.
 const (
 	clients     = 20
 	goodClients = 18
 )
 
-// badClients ask until the context ends, and wait for no answer.
+// badClients sends queries until the context ends and ignores the answers.
 func badClients(ctx context.Context, address string, rate int) (done func()) {
 	query, err := new(dns.Msg).SetQuestion("h00000.example.com.", dns.TypeA).Pack()
 	if err != nil {
-		panic(err) // a question with a name of our own
+		panic(err) // the name is a valid constant
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var both sync.WaitGroup
@@ -29,7 +30,8 @@ func badClients(ctx context.Context, address string, rate int) (done func()) {
 	return func() { cancel(); both.Wait() }
 }
 
-// goneClient asks so many times a second, each from a socket that is closed when the answer comes.
+// goneClient sends rate queries per second, each from a socket that is closed before the answer
+// comes.
 func goneClient(ctx context.Context, address string, query []byte, rate int) {
 	tick := time.NewTicker(time.Second / time.Duration(rate))
 	defer tick.Stop()
@@ -46,10 +48,12 @@ func goneClient(ctx context.Context, address string, query []byte, rate int) {
 	}
 }
 
-// deafQueries is how much a deaf client asks on one connection: more than fits the server's send buffer and its own receive buffer.
+// deafQueries is the number of queries of a deaf client on one connection: their answers exceed the
+// server's send buffer and the client's receive buffer.
 const deafQueries = 2000
 
-// deafClient asks on a TCP connection, reads nothing, and holds it. When the server ends that it connects again a second later.
+// deafClient sends queries on a TCP connection, reads nothing, and keeps it open. If the server
+// closes it, the client reconnects after a second.
 func deafClient(ctx context.Context, address string, query []byte) {
 	framed := append([]byte{byte(len(query) >> 8), byte(len(query))}, query...)
 	many := bytes.Repeat(framed, deafQueries)
@@ -63,7 +67,7 @@ func deafClient(ctx context.Context, address string, query []byte) {
 		_, err = conn.Write(many)
 		for err == nil && ctx.Err() == nil {
 			sleep(ctx, time.Second)
-			_, err = conn.Write(framed) // is it still there?
+			_, err = conn.Write(framed) // checks whether the connection is still open
 		}
 		release()
 		conn.Close()

@@ -12,11 +12,11 @@ import (
 	"github.com/node-dns/node-dns/bench/result"
 )
 
-// debianTree is the directory of Debian's programs. They are not installed on this machine: their units would be enabled there, and
-// hold port 53 from the next boot on.
+// debianTree is the directory of Debian's programs. They are not installed on this machine, because
+// their units would be enabled and would occupy port 53 after the next boot.
 const debianTree = "debian"
 
-// The versions of the peers that Debian decides are those of this suite.
+// debianSuite is the Debian release that determines the versions of the peers.
 const debianSuite = "bookworm"
 
 // debianPackages are the peers and the client.
@@ -25,14 +25,15 @@ const debianPackages = "dnsmasq-base,unbound,dnsdist,pdns-recursor,bind9,knot-re
 // coreDNS is the module that the tests with a Kubernetes API compare with too (scripts/test-kube).
 const coreDNS = "github.com/coredns/coredns@v1.15.0"
 
-// builds are the commands that get the peers that are Go modules; PROGRAMS is the directory that they are built into.
+// builds are the commands that build the peers that are Go modules. PROGRAMS is the output
+// directory.
 var builds = map[string][]string{
 	"coredns":    {"env", "GOBIN=PROGRAMS", "go", "install", "-ldflags=-s -w", coreDNS},
 	"node-cache": {"go", "build", "-C", "bench/node-cache", "-ldflags=-s -w", "-o", "PROGRAMS/", "k8s.io/dns/cmd/node-cache"},
 }
 
-// prepare builds what is of this tree, and gets those peers that are not there yet. What could not be got is returned, with the reason;
-// an error is one of our own programs.
+// prepare builds the programs of this tree and gets the missing peers. It returns the peers that it
+// could not get, with the reason. An error means that one of our own programs failed to build.
 func prepare(ctx context.Context, programs string, wanted []peer) (missing []result.Missing, err error) {
 	if err := buildTree(ctx, programs); err != nil {
 		return nil, err
@@ -54,7 +55,7 @@ func prepare(ctx context.Context, programs string, wanted []peer) (missing []res
 	return missing, nil
 }
 
-// buildTree builds node-dns as it is shipped, but with the symbols that a profile names, and the programs in C.
+// buildTree builds the programs in C, and node-dns as shipped but with the symbols for profiles.
 func buildTree(ctx context.Context, programs string) error {
 	if err := os.MkdirAll(programs, 0o755); err != nil {
 		return err
@@ -70,7 +71,7 @@ func buildTree(ctx context.Context, programs string) error {
 	return nil
 }
 
-// compiler makes a program of its source, and of what the programs in C share.
+// compiler returns the command that compiles a C program with its shared sources.
 func compiler(program, dir, name string) []string {
 	argv := []string{"cc", "-O2", "-Wall", "-Wextra", "-pthread", "-o", program}
 	for _, file := range []string{name, "batch", "stream"} {
@@ -117,7 +118,7 @@ func getModule(ctx context.Context, programs, name string) error {
 	return nil
 }
 
-// run runs a program of this machine in the tree, and shows what it says.
+// run runs a program of this machine in the tree and shows its output.
 func run(ctx context.Context, argv ...string) error {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")

@@ -12,15 +12,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cgroup is the directory of a control group with the CPU controller, of either version of
-// cgroups(7). "" is the bench's own group.
+// cgroup is the directory of a control group with the CPU controller, in cgroups(7) version 1 or 2.
+// "" is the bench's own group.
 type cgroup string
 
-// cgroupRoots are where the CPU controller is mounted: version 1 under two names, and version 2.
+// cgroupRoots are the mount points of the CPU controller: two names for version 1, and version 2.
 var cgroupRoots = []string{"/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct", "/sys/fs/cgroup"}
 
-// newCgroup makes a group whose processes may use so many cores together; 0: all. It changes
-// nothing outside of the group: on a machine that does not hand the controller down it fails.
+// newCgroup creates a group whose processes may together use the given number of cores; 0 means
+// all. It changes nothing outside the group, so it fails on a machine that does not delegate the
+// controller.
 func newCgroup(cores float64) (cgroup, error) {
 	var errs []error
 	for _, root := range cgroupRoots {
@@ -40,10 +41,10 @@ func newCgroup(cores float64) (cgroup, error) {
 	return "", fmt.Errorf("making a control group with the CPU controller: %w", errors.Join(errs...))
 }
 
-// quotaPeriod is the kernel's default: a group that has used up its quota waits for the next period.
+// quotaPeriod is the kernel's default. A group that has used its quota waits for the next period.
 const quotaPeriod = 100 * time.Millisecond
 
-// limit sets the quota, and fails if the group does not have the controller.
+// limit sets the quota. It fails if the group does not have the controller.
 func (g cgroup) limit(cores float64) error {
 	period := quotaPeriod.Microseconds()
 	quota := int64(cores * float64(period))
@@ -63,7 +64,7 @@ func (g cgroup) limit(cores float64) error {
 	return errors.Join(err, f.Close())
 }
 
-// enter is the command that runs a program in the group.
+// enter returns the command that runs a program in the group.
 func (g cgroup) enter(command []string) []string {
 	if g == "" {
 		return command
@@ -71,7 +72,7 @@ func (g cgroup) enter(command []string) []string {
 	return slices.Concat([]string{"/bin/sh", "-c", `echo $$ >"$0/cgroup.procs" && exec "$@"`, string(g)}, command)
 }
 
-// remove removes the group. The kernel may take a moment to forget processes that have ended.
+// remove removes the group. The kernel may take a moment to release ended processes.
 func (g cgroup) remove() {
 	for range 50 {
 		if g == "" || unix.Rmdir(string(g)) != unix.EBUSY {

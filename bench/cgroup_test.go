@@ -11,12 +11,12 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// TestCgroup: the program runs in the group, which has its quota, and is gone afterwards.
+// TestCgroup: the program runs in the group with its quota, and the group is removed afterwards.
 func TestCgroup(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		cores  float64
-		quotas []string // of version 1 and of version 2
+		quotas []string // for versions 1 and 2
 	}{
 		{"half a core", 0.5, []string{"50000", "50000 100000"}},
 		{"no limit", 0, []string{"-1", "max 100000"}},
@@ -43,13 +43,13 @@ func TestCgroup(t *testing.T) {
 			}
 			g.remove()
 			if _, err := os.Stat(string(g)); !os.IsNotExist(err) {
-				t.Errorf("it is still there: %v", err)
+				t.Errorf("the group still exists: %v", err)
 			}
 		})
 	}
 }
 
-// TestNoCgroup: directories that are no control groups are reported, and stay as they were.
+// TestNoCgroup: directories that are not control groups are reported and left unchanged.
 func TestNoCgroup(t *testing.T) {
 	g := cgroup(t.TempDir())
 	for _, cores := range []float64{0, 0.5} {

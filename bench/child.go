@@ -13,14 +13,14 @@ import (
 	"time"
 )
 
-// child is a program that runs beside this one, and ends with it at the latest.
+// child is a program that runs beside this one and ends with it at the latest.
 type child struct {
 	cmd    *exec.Cmd
-	output *os.File      // what it prints
-	done   chan struct{} // closed when it was waited for; cmd.ProcessState is set then
+	output *os.File      // its output
+	done   chan struct{} // closed when the program was waited for; cmd.ProcessState is then set
 }
 
-// start starts a program that prints into a file in dir, which is also where it runs.
+// start starts a program in dir, with its output in a file there.
 func start(dir string, argv []string) (*child, error) {
 	output, err := os.CreateTemp(dir, filepath.Base(argv[0])+"-*.log")
 	if err != nil {
@@ -33,11 +33,11 @@ func start(dir string, argv []string) (*child, error) {
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	started := make(chan error)
 	go func() {
-		runtime.LockOSThread() // Pdeathsig is sent when the thread ends that started the child (prctl(2))
+		runtime.LockOSThread() // Pdeathsig is sent when the thread that started the child ends (prctl(2))
 		err := c.cmd.Start()
 		started <- err
 		if err == nil {
-			c.cmd.Wait() // its ProcessState says how it ended
+			c.cmd.Wait() // ProcessState has the result
 			close(c.done)
 		}
 	}()
@@ -50,7 +50,7 @@ func start(dir string, argv []string) (*child, error) {
 
 func (c *child) pid() int { return c.cmd.Process.Pid }
 
-// running reports whether it has not ended.
+// running reports whether the program is still running.
 func (c *child) running() bool {
 	select {
 	case <-c.done:
@@ -60,7 +60,8 @@ func (c *child) running() bool {
 	}
 }
 
-// wait waits until it ends by itself; after the limit it is killed, which is an error as its own failure is.
+// wait waits until the program ends. After the limit it kills the program and returns an error, as
+// for a failure of the program.
 func (c *child) wait(limit time.Duration) error {
 	select {
 	case <-c.done:
@@ -75,7 +76,7 @@ func (c *child) wait(limit time.Duration) error {
 	return nil
 }
 
-// stop ends it, and closes its output.
+// stop ends the program and closes its output.
 func (c *child) stop() {
 	c.cmd.Process.Signal(syscall.SIGTERM)
 	select {
@@ -87,9 +88,10 @@ func (c *child) stop() {
 	c.output.Close()
 }
 
-// text is what it printed so far.
+// text returns the output so far.
 func (c *child) text() string {
-	data, err := io.ReadAll(io.NewSectionReader(c.output, 0, math.MaxInt64)) // not from where it writes
+	// The reader is independent of the file offset of the writer.
+	data, err := io.ReadAll(io.NewSectionReader(c.output, 0, math.MaxInt64))
 	if err != nil {
 		return err.Error()
 	}

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// processTable is what /proc said of every process at one moment.
+// processTable is a snapshot of all processes in /proc.
 type processTable map[int]procStat
 
 func processes() (processTable, error) {
@@ -37,7 +37,7 @@ func processes() (processTable, error) {
 	return all, nil
 }
 
-// cpu is a process's with its descendants', which includes those that have ended.
+// cpu returns the CPU time of a process and its descendants, including those that have ended.
 func (all processTable) cpu(pid int) time.Duration {
 	stat, ok := all[pid]
 	if !ok {
@@ -60,7 +60,8 @@ func (all processTable) childrenOf(pid int) []int {
 	return children
 }
 
-// softirqd is what the kernel's threads took that finish work for the network when there is much of it: ours.
+// softirqd returns the CPU time of the kernel threads that process network packets under load,
+// which we cause.
 func (all processTable) softirqd() time.Duration {
 	var sum time.Duration
 	for _, stat := range all {
@@ -71,8 +72,9 @@ func (all processTable) softirqd() time.Duration {
 	return sum
 }
 
-// exact is a process's CPU time by its clock, which counts nanoseconds where /proc has hundredths of a second: ten seconds of 10,000
-// queries are less than one. Its id is CPUCLOCK_SCHED of the process, as clock_getcpuclockid(3) makes it.
+// exact returns the CPU time of a process by its clock, in nanoseconds instead of the hundredths of
+// a second of /proc: ten seconds of 10,000 queries take less than one. The clock ID is
+// CPUCLOCK_SCHED of the process, as from clock_getcpuclockid(3).
 func exact(pid int, rough time.Duration) time.Duration {
 	var now unix.Timespec
 	if err := unix.ClockGettime(int32(^pid<<3|2), &now); err != nil {
@@ -81,7 +83,7 @@ func exact(pid int, rough time.Duration) time.Duration {
 	return time.Duration(now.Nano())
 }
 
-// busy is how long these CPUs have been.
+// busy returns the time that these CPUs were not idle.
 func busy(cpus []int) (time.Duration, error) {
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {
@@ -90,7 +92,8 @@ func busy(cpus []int) (time.Duration, error) {
 	return parseBusy(string(text), cpus)
 }
 
-// memoryOf is a line of /proc/PID/status in MB, of the processes and their descendants together.
+// memoryOf returns the sum of a field of /proc/PID/status over the processes and their descendants,
+// in MB.
 func memoryOf(key string, pids ...int) (float64, error) {
 	all, err := processes()
 	if err != nil {
@@ -112,7 +115,7 @@ func memoryOf(key string, pids ...int) (float64, error) {
 	return float64(sum) / 1e6, nil
 }
 
-// forgetPeak has VmHWM begin anew (proc_pid_clear_refs(5)).
+// forgetPeak resets VmHWM (proc_pid_clear_refs(5)).
 func forgetPeak(pids ...int) error {
 	for _, pid := range pids {
 		if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0); err != nil {

@@ -7,23 +7,24 @@ import (
 	"strings"
 )
 
-// load is what the clients ask of a server.
+// load describes the queries that clients send to a server.
 type load struct {
-	file      string   // of queries
-	addresses []string // of the server; each has its share of the clients
+	file      string   // query file
+	addresses []string // of the server; the clients are divided among them
 	port      int
 	clients   int
-	rate      int     // queries a second; 0: as many as are answered
-	seconds   float64 // 0: until each of the file's was asked once
-	limit     float64 // seconds, where seconds is 0
+	rate      int     // queries per second; 0: as many as are answered
+	seconds   float64 // 0: until each query of the file was sent once
+	limit     float64 // timeout in seconds if seconds is 0
 	tcp       bool
-	short     bool // over TCP, each on a connection of its own
+	short     bool // over TCP, with one connection per query
 	gently    bool // few at a time, so that none is lost
 }
 
-// The outstanding queries of a client that asks as fast as it is answered keep both cores at work, and fit a socket's buffer (some
-// 270 small packets, of 208 KiB, the default). One with a rate goes on asking when answers do not come, as clients do, but not
-// without end: what it could not ask while it had no CPU it asks at once.
+// The number of outstanding queries of a client without a rate keeps both cores busy and fits in a
+// socket buffer (about 270 small packets in 208 KiB, the default). A client with a rate keeps
+// sending when answers are missing, as real clients do, but only up to a limit. Queries that it
+// could not send for lack of CPU time are sent at once.
 const (
 	outstanding       = 200
 	outstandingAtRate = 500
@@ -31,7 +32,7 @@ const (
 	patience          = 2 // seconds until a query counts as lost
 )
 
-// commands are the programs that share the load, and their arguments.
+// commands returns the program that generates the load, and the arguments of each process.
 func (l load) commands() (of program, args [][]string) {
 	if l.short {
 		return ofTree("dial"), [][]string{l.dialArgs()}
@@ -42,7 +43,7 @@ func (l load) commands() (of program, args [][]string) {
 	return dnsperf, args
 }
 
-// dnsperf asks over UDP, and over TCP connections that it keeps.
+// dnsperf sends queries over UDP and over persistent TCP connections.
 var dnsperf = debian("dnsperf")
 
 func (l load) dnsperfArgs(address string) []string {
@@ -64,7 +65,7 @@ func (l load) dnsperfArgs(address string) []string {
 		args = append(args, "-l", fmt.Sprint(l.seconds))
 	}
 	if l.rate > 0 {
-		args = append(args, "-Q", strconv.Itoa(l.rate/shares), "-v") // a line a query, with its latency
+		args = append(args, "-Q", strconv.Itoa(l.rate/shares), "-v") // one line per query with its latency
 	}
 	if l.tcp {
 		args = append(args, "-m", "tcp")
@@ -72,8 +73,8 @@ func (l load) dnsperfArgs(address string) []string {
 	return args
 }
 
-// connectionsAtRate is what outstandingAtRate is for connections. The peers are configured to accept
-// as many at a time.
+// connectionsAtRate is outstandingAtRate for connections. The peers are configured to accept that
+// many at a time.
 const connectionsAtRate = 100
 
 func (l load) dialArgs() []string {
@@ -84,20 +85,21 @@ func (l load) dialArgs() []string {
 	return []string{l.file, strconv.Itoa(l.port), strconv.Itoa(connections), strconv.Itoa(l.rate), fmt.Sprint(l.seconds)}
 }
 
-// outcome is what clients saw.
+// outcome is what the clients measured.
 type outcome struct {
 	sent, completed, lost int64
-	codes                 map[string]int64 // answers by RCODE
+	codes                 map[string]int64 // number of answers by RCODE
 	seconds               float64
-	latencies             []float64 // seconds, sorted; none without -v
+	latencies             []float64 // seconds, sorted; empty without -v
 }
 
-// parseDnsperf reads what dnsperf 2.10 prints, and dial after its example.
+// parseDnsperf parses the output of dnsperf 2.10, and of dial, which has the same format.
 func parseDnsperf(text string) (outcome, error) {
 	o := outcome{codes: map[string]int64{}}
 	found := 0
 	for line := range strings.Lines(text) {
-		if answer, ok := strings.CutPrefix(line, "> "); ok { // "> NOERROR h0000.example.com A 0.003543"; "> T" has none: it timed out
+		// Answers look like "> NOERROR h0000.example.com A 0.003543", timeouts like "> T".
+		if answer, ok := strings.CutPrefix(line, "> "); ok {
 			if fields := strings.Fields(answer); len(fields) == 4 {
 				if seconds, err := strconv.ParseFloat(fields[3], 64); err == nil {
 					o.latencies = append(o.latencies, seconds)
@@ -130,14 +132,14 @@ func parseDnsperf(text string) (outcome, error) {
 		}
 		found++
 	}
-	if found < 4 { // the codes are not there when nothing was answered
+	if found < 4 { // the codes are missing if nothing was answered
 		return o, fmt.Errorf("dnsperf ended without its statistics: %s", lastLine(text))
 	}
 	slices.Sort(o.latencies)
 	return o, nil
 }
 
-// addCodes reads "NOERROR 160 (80.00%), NXDOMAIN 40 (20.00%)".
+// addCodes parses "NOERROR 160 (80.00%), NXDOMAIN 40 (20.00%)".
 func (o outcome) addCodes(text string) error {
 	for part := range strings.SplitSeq(text, ",") {
 		fields := strings.Fields(part)
@@ -153,10 +155,10 @@ func (o outcome) addCodes(text string) error {
 	return nil
 }
 
-// answered is how many got what they asked for, be it that there is no such name.
+// answered returns the number of successful answers, including NXDOMAIN.
 func (o outcome) answered() int64 { return o.codes["NOERROR"] + o.codes["NXDOMAIN"] }
 
-// add counts what another client saw at the same time.
+// add adds the outcome of another client that ran at the same time.
 func (o *outcome) add(other outcome) {
 	o.sent, o.completed, o.lost = o.sent+other.sent, o.completed+other.completed, o.lost+other.lost
 	for code, n := range other.codes {
@@ -167,8 +169,8 @@ func (o *outcome) add(other outcome) {
 	slices.Sort(o.latencies)
 }
 
-// addLost adds the latencies of lost queries: their clients waited until they lost patience. Without
-// them a server could improve its latencies by dropping queries.
+// addLost adds the timeout as the latency of each lost query. Otherwise a server could improve its
+// latencies by dropping queries.
 func (o *outcome) addLost() {
 	for range o.sent - o.completed {
 		o.latencies = append(o.latencies, patience)
@@ -176,8 +178,8 @@ func (o *outcome) addLost() {
 	slices.Sort(o.latencies)
 }
 
-// quantile is a latency in microseconds. It is 0 when there are too few latencies for one to lie
-// above it.
+// quantile returns a latency in microseconds. It returns 0 if there are too few latencies for one
+// to be above it.
 func (o outcome) quantile(share float64) float64 {
 	n := float64(len(o.latencies))
 	if n == 0 || share > 0.99 && n*(1-share) < 1 {
@@ -186,7 +188,7 @@ func (o outcome) quantile(share float64) float64 {
 	return o.latencies[int(share*(n-1))] * 1e6
 }
 
-// worst is the longest latency in microseconds; 0: none was measured.
+// worst returns the longest latency in microseconds, or 0 if none was measured.
 func (o outcome) worst() float64 {
 	if len(o.latencies) == 0 {
 		return 0

@@ -36,12 +36,12 @@ func TestParseDnsperf(t *testing.T) {
 	}
 }
 
-// TestQuantile: a quantile that no latency lies above is not told apart from the maximum.
+// TestQuantile: a quantile without a latency above it cannot be distinguished from the maximum.
 func TestQuantile(t *testing.T) {
 	for _, test := range []struct {
 		name                  string
 		n                     int
-		p50, p99, p999, worst float64 // of latencies of 1, 2, 3 and so on µs
+		p50, p99, p999, worst float64 // for latencies of 1, 2, 3, ... µs
 	}{
 		{"none", 0, 0, 0, 0, 0},
 		{"one", 1, 1, 1, 0, 1},
@@ -72,7 +72,7 @@ func TestAdd(t *testing.T) {
 	}
 	o.latencies = []float64{0.1, 3}
 	if o.addLost(); !slices.Equal(o.latencies, []float64{0.1, patience, 3}) {
-		t.Errorf("with the lost one: %v", o.latencies)
+		t.Errorf("with the lost query: %v", o.latencies)
 	}
 }
 

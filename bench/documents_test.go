@@ -9,7 +9,7 @@ import (
 	"github.com/node-dns/node-dns/bench/result"
 )
 
-// TestCommands: what the document and the Makefile give the program it understands.
+// TestCommands: the program accepts the arguments in the document and the Makefile.
 func TestCommands(t *testing.T) {
 	makefile, document := read(t, "../Makefile"), read(t, "../docs/explanation/bench.md")
 	var all []string
@@ -20,7 +20,7 @@ func TestCommands(t *testing.T) {
 		all = append(all, match[1])
 	}
 	if len(all) != 6 {
-		t.Errorf("not six: %q", all)
+		t.Errorf("want six: %q", all)
 	}
 	for _, match := range regexp.MustCompile("`(-[a-z]+ [A-Z]+)`").FindAllStringSubmatch(document, -1) {
 		all = append(all, match[1])
@@ -32,7 +32,7 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// TestDocumentHasWorkloads: all, and no others.
+// TestDocumentHasWorkloads: the document lists exactly the existing workloads.
 func TestDocumentHasWorkloads(t *testing.T) {
 	_, table, _ := strings.Cut(read(t, "../docs/explanation/bench.md"), "| workload |")
 	table, _, _ = strings.Cut(table, "\n\n")
@@ -73,7 +73,8 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-// TestResults: the table and the chart of the last full run are of its JSON, and the README shows it, and says where it was taken.
+// TestResults: the table and chart of the last full run match its JSON, and the README shows the
+// chart and names the machine.
 func TestResults(t *testing.T) {
 	report, err := result.Load("results/bench.json")
 	if err != nil {
@@ -85,21 +86,21 @@ func TestResults(t *testing.T) {
 	}
 	for _, name := range []string{"bench.json", "bench.txt", "bench.svg"} {
 		if got := read(t, "results/"+name); got != read(t, dir+"/"+name) {
-			t.Errorf("%s is not of bench.json: go run ./bench -show bench/results/bench.json -out bench/results", name)
+			t.Errorf("%s does not match bench.json: go run ./bench -show bench/results/bench.json -out bench/results", name)
 		}
 	}
-	for _, w := range report.Workloads { // a workload that is newer than the run is not in it
+	for _, w := range report.Workloads { // a workload newer than the run is not in it
 		if _, err := chooseWorkloads(w.Name); err != nil {
 			t.Error(err)
 		}
 	}
 	if len(report.Workloads) < 10 || len(report.Peers) < 11 {
-		t.Errorf("no full run: %v, %v", report.Workloads, report.Peers)
+		t.Errorf("not a full run: %v, %v", report.Workloads, report.Peers)
 	}
 	readme, where := read(t, "../README.md"), report.Machine
 	for _, part := range []string{"bench/results/bench.svg", "bench/results/bench.txt", where.CPU, where.System, "Linux " + where.Kernel} {
 		if !strings.Contains(readme, part) {
-			t.Errorf("the README does not have %q", part)
+			t.Errorf("the README does not contain %q", part)
 		}
 	}
 }

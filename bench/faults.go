@@ -16,7 +16,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/faultplan"
 )
 
-// faultPeers are the servers that the rows of the fault matrix are played with.
+// faultPeers are the servers for the fault matrix.
 var faultPeers = []peer{
 	{
 		name: result.Ours, program: ofTree("node-dns"), config: "faults/node-dns.yaml", version: []string{"--version"},
@@ -30,7 +30,7 @@ var faultPeers = []peer{
 	{name: "unbound", program: debian("unbound"), config: "faults/unbound.conf", argv: []string{"-d", "-c", "{{.Config}}"}, version: []string{"-V"}},
 }
 
-// chooseRows picks the rows whose names match.
+// chooseRows returns the rows whose names match.
 func chooseRows(pattern string) (rows []faultplan.Row, err error) {
 	match, err := regexp.Compile(pattern)
 	if err != nil {
@@ -47,7 +47,7 @@ func chooseRows(pattern string) (rows []faultplan.Row, err error) {
 	return rows, nil
 }
 
-// measureFaults gets the programs, and plays all rows with each.
+// measureFaults gets the programs and runs all rows with each server.
 func (o options) measureFaults(ctx context.Context) (report result.FaultReport, err error) {
 	cpus, err := pin()
 	if err != nil {
@@ -70,7 +70,7 @@ func (o options) measureFaults(ctx context.Context) (report result.FaultReport, 
 		played := result.FaultRow{Name: row.Name, Promise: row.Promise}
 		report.Rows = append(report.Rows, played)
 		if row.Told {
-			continue // it is for the tests
+			continue // only for the tests
 		}
 		for _, p := range faultPeers {
 			if ctx.Err() != nil {
@@ -85,7 +85,7 @@ func (o options) measureFaults(ctx context.Context) (report result.FaultReport, 
 	return report, nil
 }
 
-// play plays a row with a server that is started for it.
+// play runs a row with a new server.
 func (p place) play(row faultplan.Row, of peer, seconds float64) result.FaultRun {
 	var s *server
 	outcome, err := row.Play(faultplan.Size{Length: time.Duration(seconds * float64(time.Second)), Part: 1}, func(setup faultplan.Setup) (*faultplan.Program, error) {
@@ -108,7 +108,7 @@ func (p place) play(row faultplan.Row, of peer, seconds float64) result.FaultRun
 	return run
 }
 
-// octetsOfAnswer is about what unbound takes for one in each of its two caches.
+// octetsOfAnswer is the approximate size of an answer in each of unbound's two caches.
 const octetsOfAnswer = 400
 
 func faultValues(setup faultplan.Setup, port int) values {
@@ -120,19 +120,19 @@ func faultValues(setup faultplan.Setup, port int) values {
 		v.Upstreams = append(v.Upstreams, int(upstream.Port()))
 	}
 	if len(v.Upstreams) == 0 {
-		v.Upstreams = []int{port} // it asks itself
+		v.Upstreams = []int{port} // it queries itself
 	}
 	return v
 }
 
-// underFaults is the server as a row knows it.
+// underFaults returns the server in the form that rows use.
 func (s *server) underFaults() *faultplan.Program {
 	return &faultplan.Program{
 		At:        netip.MustParseAddrPort(s.address()),
 		Terminate: s.stop,
 		Running:   func() bool { return s.ended() == nil },
 		Memory: func() float64 {
-			mb, _ := memoryOf("VmRSS", s.pids()...) // one that has ended has none
+			mb, _ := memoryOf("VmRSS", s.pids()...) // 0 if it has ended
 			return mb
 		},
 		CPU: func() (sum time.Duration) {
@@ -148,7 +148,8 @@ func (s *server) underFaults() *faultplan.Program {
 	}
 }
 
-// awaitAny returns when the server says anything to a question that no other nameserver is asked: some loop.
+// awaitAny waits until the server responds to a query that it does not forward, because some
+// upstreams loop.
 func (s *server) awaitAny() error {
 	client := dns.Client{Timeout: 250 * time.Millisecond}
 	question := new(dns.Msg).SetQuestion("version.bind.", dns.TypeTXT)

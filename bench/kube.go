@@ -9,8 +9,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/kubetest"
 )
 
-// api is the Kubernetes API that node-dns follows: the cluster of the workload pods. Its zero value is ready; methods may be called
-// one after the other.
+// api is the Kubernetes API that node-dns watches: the cluster of the workload pods. Its zero value
+// is ready for use. Its methods must not be called concurrently.
 type api struct {
 	start    sync.Once
 	server   *kubetest.Server
@@ -18,7 +18,7 @@ type api struct {
 	cleanups []func()
 }
 
-// kubeconfig is a client's. The first time it starts the API server.
+// kubeconfig returns a client's kubeconfig. The first call starts the API server.
 func (a *api) kubeconfig() ([]byte, error) {
 	a.start.Do(func() {
 		defer func() {
@@ -41,7 +41,7 @@ func (a *api) close() {
 	}
 }
 
-// manifest has the services that the queries name.
+// manifest returns the services that the queries name.
 func manifest() string {
 	var b strings.Builder
 	for i := range namespaces {
@@ -54,7 +54,7 @@ func manifest() string {
 	return b.String()
 }
 
-// apiFailure is what kubetest has to say when it cannot go on.
+// apiFailure is a fatal error of kubetest.
 type apiFailure struct{ error }
 
 // The methods of kubetest.TB.

@@ -17,11 +17,13 @@ import (
 	"github.com/node-dns/node-dns/bench/result"
 )
 
-// cores are shared by the server, the client and the upstream nameserver: a node's small share.
+// cores is the number of cores that the server, the client and the upstream nameserver share: a
+// small part of a node.
 const cores = 2
 
-// pin has this program, and with it all that it starts, run on the first two of its CPUs: it starts itself anew, for an affinity
-// is of a thread and its descendants. It returns when that is so.
+// pin makes this program and all its children run on the first two of its CPUs. It re-executes
+// itself, because an affinity applies to a thread and its descendants. It returns when the affinity
+// is set.
 func pin() ([]int, error) {
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &set); err != nil {
@@ -49,7 +51,7 @@ func pin() ([]int, error) {
 	return nil, fmt.Errorf("starting anew on two CPUs: %w", syscall.Exec(self, os.Args, os.Environ()))
 }
 
-// thisMachine describes where it is measured. What cannot be read stays empty.
+// thisMachine describes this machine. Values that cannot be read stay empty.
 func thisMachine(cpus []int) result.Machine {
 	m := result.Machine{Used: cpus, Kernel: firstOf("/proc/sys/kernel/osrelease", "", ""), CPU: firstOf("/proc/cpuinfo", "model name", ":")}
 	m.System = strings.Trim(firstOf("/etc/os-release", "PRETTY_NAME", "="), `"`)
@@ -62,7 +64,7 @@ func thisMachine(cpus []int) result.Machine {
 	return m
 }
 
-// firstOf is the value of the first line of a file that has the key.
+// firstOf returns the value of the first line of a file with the key.
 func firstOf(path, key, separator string) string {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -79,7 +81,7 @@ func firstOf(path, key, separator string) string {
 	return ""
 }
 
-// revision names the tree that node-dns is built from.
+// revision returns the version of the tree that node-dns is built from.
 func revision(ctx context.Context) string {
 	text, err := exec.CommandContext(ctx, "git", "describe", "--tags", "--always", "--dirty").Output()
 	if err != nil {
@@ -88,10 +90,11 @@ func revision(ctx context.Context) string {
 	return strings.TrimSpace(string(text))
 }
 
-// dotted is a version as programs print it.
+// dotted matches a version as programs print it.
 var dotted = regexp.MustCompile(`\d+\.\d+\S*`)
 
-// versionOf is what a peer says of its version; of a Go module the one that it was built from.
+// versionOf returns the version that a peer prints, or for a Go module the version that it was
+// built from.
 func (p place) versionOf(of peer) string {
 	command, err := p.command(of.program)
 	switch {
@@ -103,14 +106,14 @@ func (p place) versionOf(of peer) string {
 		return "of this tree"
 	}
 	argv := append(command, of.version...)
-	text, _ := exec.Command(argv[0], argv[1:]...).CombinedOutput() // some end with 1 after it
+	text, _ := exec.Command(argv[0], argv[1:]...).CombinedOutput() // some exit with 1 after it
 	if version := dotted.Find(text); version != nil {
 		return string(version)
 	}
 	return lastLine(string(text))
 }
 
-// moduleVersion names the module of a Go program's main package.
+// moduleVersion returns the module of a Go program's main package.
 func moduleVersion(program string) string {
 	info, err := buildinfo.ReadFile(program)
 	if err != nil {

@@ -1,5 +1,6 @@
-// Command bench measures node-dns beside the nameservers that others use for the same job, on two cores of this machine: what a
-// query costs each, how long it takes, what is lost, and how much memory that needs. docs/explanation/bench.md says how to read it.
+// Command bench compares node-dns with other nameservers for the same job on two cores of this
+// machine: CPU time per query, latency, lost queries and memory. docs/explanation/bench.md explains
+// the results.
 package main
 
 import (
@@ -33,7 +34,7 @@ func main() {
 	}
 }
 
-// run measures, or loads, and shows that.
+// run measures, or loads an earlier report, and shows it.
 func (o options) run(ctx context.Context) (err error) {
 	if o.rows != nil {
 		var report result.FaultReport
@@ -59,16 +60,16 @@ func (o options) run(ctx context.Context) (err error) {
 	return o.present(report)
 }
 
-// options are what the command line says.
+// options are the command-line options.
 type options struct {
 	workloads []workload
 	peers     []peer
-	rows      []faultplan.Row // of the fault matrix: they are played, and nothing else is measured; nil: it is
+	rows      []faultplan.Row // fault matrix rows to run instead of the benchmark; nil to run the benchmark
 	settings  result.Settings
 	programs  string // directory
-	out       string // directory; none: nothing is written
-	show      string // an earlier report, which is shown and nothing measured; none: measure
-	profiles  string // directory; none: there are no profiles
+	out       string // directory; "" writes nothing
+	show      string // earlier report to show instead of measuring; "" to measure
+	profiles  string // directory; "" disables profiles
 }
 
 func parseFlags(args []string) (o options, err error) {
@@ -102,7 +103,7 @@ func parseFlags(args []string) (o options, err error) {
 	if o.settings.Rounds < 1 || o.settings.Tries < 1 || o.settings.Seconds < 1 || o.settings.Seed < 1 || flags.NArg() > 0 {
 		return o, fmt.Errorf("-rounds, -tries, -seconds and -seed are 1 or more, and there are no other arguments")
 	}
-	for _, path := range []*string{&o.programs, &o.profiles} { // programs have another working directory
+	for _, path := range []*string{&o.programs, &o.profiles} { // programs have a different working directory
 		if *path != "" {
 			if *path, err = filepath.Abs(*path); err != nil {
 				return o, err
@@ -112,7 +113,7 @@ func parseFlags(args []string) (o options, err error) {
 	return o, nil
 }
 
-// measure gets the programs, and measures all.
+// measure gets the programs and measures everything.
 func (o options) measure(ctx context.Context) (report result.Report, err error) {
 	cpus, err := pin()
 	if err != nil {
@@ -140,7 +141,7 @@ func (o options) measure(ctx context.Context) (report result.Report, err error) 
 	return report, ctx.Err()
 }
 
-// present shows the report, and writes it where that is wanted.
+// present shows the report and writes it to the output directory, if there is one.
 func (o options) present(report result.Report) error {
 	if err := result.Write(os.Stdout, report); err != nil || o.out == "" {
 		return err

@@ -7,30 +7,30 @@ import (
 	"github.com/node-dns/node-dns/bench/result"
 )
 
-// bench measures.
+// bench holds the state of a benchmark run.
 type bench struct {
 	place    place
 	settings result.Settings
 	cpus     []int
 	upstream *server
 	api      api
-	files    map[string]bool // files of queries that were written
+	files    map[string]bool // query files already written
 	profiles string          // directory for profiles of the servers; "" disables profiling
 }
 
 const (
-	warmup    = 1.0 // seconds that a server is asked before its first slice
-	leadIn    = 0.2 // seconds that a server is asked before each slice: it was idle in the others'
-	onceLimit = 60  // seconds that a pass of unique names may take
+	warmup    = 1.0 // seconds of warm-up before a server's first slice
+	leadIn    = 0.2 // seconds of load before each slice, because the server was idle meanwhile
+	onceLimit = 60  // timeout in seconds for a pass of unique names
 )
 
-// slice names a measurement of a server. Each slice of a round, and each try, asks names of its own
-// where names must be new.
+// slice identifies a measurement of a server. Each slice of a round, and each try, has its own
+// names if names must be new.
 type slice struct{ round, try int }
 
 func (s slice) String() string { return fmt.Sprintf("%d-%d", s.round, s.try) }
 
-// try has one slice of a server, which it starts if it does not run.
+// try measures one slice of a server, and starts the server if needed.
 func (b *bench) try(ctx context.Context, w workload, c *contender, at slice) (run result.Run, err error) {
 	if err := b.prepare(w, c); err != nil {
 		return run, err
@@ -70,7 +70,7 @@ func (b *bench) try(ctx context.Context, w workload, c *contender, at slice) (ru
 	return run, err
 }
 
-// prepare starts and warms up a contender's server, unless it runs.
+// prepare starts and warms up a contender's server if it is not running.
 func (b *bench) prepare(w workload, c *contender) (err error) {
 	if c.server != nil {
 		return nil
@@ -85,7 +85,7 @@ func (b *bench) prepare(w workload, c *contender) (err error) {
 	return nil
 }
 
-// start starts a peer's server for a workload, and waits until it answers.
+// start starts a peer's server for a workload and waits until it answers.
 func (b *bench) start(w workload, p peer) (s *server, err error) {
 	names, kubeconfig := []string{"h00000.example.com"}, []byte(nil)
 	if w.cluster {
@@ -120,7 +120,7 @@ func (b *bench) start(w workload, p peer) (s *server, err error) {
 	return s, nil
 }
 
-// loopback are the first n addresses of 127.0.0.0/8.
+// loopback returns the first n addresses of 127.0.0.0/8.
 func loopback(n int) (addresses []string) {
 	for i := range n {
 		addresses = append(addresses, fmt.Sprintf("127.0.0.%d", i+1))
@@ -128,7 +128,7 @@ func loopback(n int) (addresses []string) {
 	return addresses
 }
 
-// warm asks once for each name that the server is to remember, and then the workload's own queries.
+// warm sends each query for the names to cache once, and then the workload's own queries.
 func (b *bench) warm(w workload, s *server) error {
 	if err := b.remember(w, s); err != nil || w.once {
 		return err
@@ -136,7 +136,7 @@ func (b *bench) warm(w workload, s *server) error {
 	return b.unmeasured(w, s, "warm", warmup)
 }
 
-// leadIn brings a server that was idle back to the state that a measurement begins in.
+// leadIn brings a server that was idle back to the state for a measurement.
 func (b *bench) leadIn(w workload, s *server, at slice) error {
 	switch {
 	case w.once:
@@ -149,8 +149,8 @@ func (b *bench) leadIn(w workload, s *server, at slice) error {
 	return b.unmeasured(w, s, "lead-in-"+at.String(), leadIn)
 }
 
-// remember asks once for each name that the server is to remember. It asks over UDP, because some
-// servers use TCP to their upstream for what they are asked over TCP.
+// remember sends each query for the names to cache once. It uses UDP, because some servers forward
+// TCP queries over TCP.
 func (b *bench) remember(w workload, s *server) error {
 	if w.before == nil {
 		return nil
@@ -165,7 +165,7 @@ func (b *bench) remember(w workload, s *server) error {
 	return err
 }
 
-// unmeasured asks a workload's queries for some seconds.
+// unmeasured sends a workload's queries for some seconds without measuring.
 func (b *bench) unmeasured(w workload, s *server, series string, seconds float64) error {
 	l, err := b.ask(w, s, series, seconds)
 	if err != nil {

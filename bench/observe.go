@@ -12,7 +12,7 @@ import (
 	"github.com/node-dns/node-dns/bench/result"
 )
 
-// observe asks, and notes what it cost.
+// observe runs the load of a slice and records its cost.
 func (b *bench) observe(w workload, s *server, at slice, run *result.Run) error {
 	l, err := b.ask(w, s, "m"+at.String(), b.settings.Seconds)
 	if err != nil {
@@ -50,15 +50,16 @@ func (b *bench) observe(w workload, s *server, at slice, run *result.Run) error 
 	return nil
 }
 
-// A server is quiet when it used less than quietShare of a core for a quietPause. After quietLimit
-// the next slice begins anyway: the CPU time then counts there as other programs'.
+// A server is quiet if it used less than quietShare of a core for a quietPause. After quietLimit
+// the next slice begins anyway; the remaining CPU time then counts there as that of other programs.
 const (
 	quietPause = 50 * time.Millisecond
 	quietShare = 0.05
 	quietLimit = 3 * time.Second
 )
 
-// quieten waits until a server has finished the work of its slice, which would disturb the next one.
+// quieten waits until a server has finished the work of its slice, which would disturb the next
+// one.
 func (b *bench) quieten(s *server) error {
 	last, err := b.reading(s)
 	for deadline := last.at.Add(quietLimit); err == nil && last.at.Before(deadline); {
@@ -72,11 +73,13 @@ func (b *bench) quieten(s *server) error {
 	return err
 }
 
-// reading is the state of the counters at one moment.
+// reading is a snapshot of the counters.
 type reading struct {
-	at           time.Time
-	busy         time.Duration // of the CPUs
-	server, ours time.Duration // what of it the server took; and it, its neighbours, the upstream nameserver, the kernel for them, and we
+	at   time.Time
+	busy time.Duration // of the CPUs
+	// server is the CPU time of the server. ours is that of the server, its neighbors, the upstream
+	// nameserver, the kernel for them, and this program.
+	server, ours time.Duration
 }
 
 func (b *bench) reading(s *server) (reading, error) {
@@ -99,7 +102,7 @@ func (b *bench) reading(s *server) (reading, error) {
 	return r, err
 }
 
-// loadOf is how a workload's clients ask a server.
+// loadOf returns the load of a workload for a server.
 func (w workload) loadOf(s *server) load {
 	l := load{addresses: s.asked, port: s.port, clients: clients, rate: w.rate, tcp: w.tcp, short: w.short}
 	if w.bad {
@@ -108,7 +111,7 @@ func (w workload) loadOf(s *server) load {
 	return l
 }
 
-// ask is the load of a workload for some seconds.
+// ask returns the load of a workload for some seconds.
 func (b *bench) ask(w workload, s *server, series string, seconds float64) (load, error) {
 	name, q := w.queries(series, seconds)
 	l := w.loadOf(s)
@@ -117,7 +120,7 @@ func (b *bench) ask(w workload, s *server, series string, seconds float64) (load
 	return l, err
 }
 
-// write writes the load's file of queries, unless that was done for another server.
+// write writes the load's query file, unless it was written for another server.
 func (b *bench) write(l *load, name string, q queries) error {
 	of, _ := l.commands()
 	path := filepath.Join(b.place.dirOf(of), name)
@@ -141,13 +144,13 @@ func (b *bench) write(l *load, name string, q queries) error {
 func (b *bench) discard(w workload) {
 	for path := range b.files {
 		if strings.HasPrefix(filepath.Base(path), w.Name+".") {
-			os.Remove(path) // at the end all are removed
+			os.Remove(path) // all are removed at the end
 			delete(b.files, path)
 		}
 	}
 }
 
-// clients runs the clients of a load to their end, and returns what they saw and their CPU time.
+// clients runs the clients of a load to their end, and returns their outcome and CPU time.
 func (b *bench) clients(l load) (seen outcome, used time.Duration, err error) {
 	of, args := l.commands()
 	command, err := b.place.command(of)
@@ -160,7 +163,7 @@ func (b *bench) clients(l load) (seen outcome, used time.Duration, err error) {
 		if err != nil {
 			return seen, 0, err
 		}
-		defer os.Remove(c.output.Name()) // a line a query
+		defer os.Remove(c.output.Name()) // it has one line per query
 		defer c.stop()
 		running = append(running, c)
 	}

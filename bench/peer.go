@@ -10,39 +10,39 @@ import (
 	"github.com/node-dns/node-dns/bench/result"
 )
 
-// templates are the peers' configurations.
+// templates are the configurations of the peers.
 //
 //go:embed peers
 var templates embed.FS
 
-// peer is a server that is measured: what it is, and how it is tuned for two cores.
+// peer is a server to measure, with its tuning for two cores.
 type peer struct {
 	name       string
 	program    program
-	config     string   // its file below peers/; none: it has none
-	argv       []string // templates, behind the program
-	version    []string // arguments that make it print its version; none: it is of this tree, or of a Go module, which says it
-	copies     int      // processes that share the port, where threads cannot; 0: one
-	only       []string // workloads that it takes part in; none: all
+	config     string   // file below peers/; "" if it has none
+	argv       []string // templates for the arguments
+	version    []string // arguments to print the version; nil: known from the tree or Go module
+	copies     int      // processes that share the port, for a server without threads; 0: one
+	only       []string // workloads in which it takes part; nil: all
 	oneAddress bool     // listens on one address, whatever the workload
 }
 
-// values are what the templates know.
+// values are the variables of the templates.
 type values struct {
-	Dir       string   // of its own, with its configuration
-	Config    string   // that file
+	Dir       string   // its own directory, with its configuration
+	Config    string   // path of the configuration
 	Port      int      // to listen on
-	Addresses []string // likewise: the first ones of 127.0.0.0/8
-	Upstream  int      // port of the nameserver to ask, at 127.0.0.1
+	Addresses []string // to listen on: the first ones of 127.0.0.0/8
+	Upstream  int      // port of the upstream nameserver at 127.0.0.1
 	Threads   int
-	CacheSize int  // responses to remember
-	API       bool // there is a Kubernetes API, which the file kubeconfig in Dir leads to
+	CacheSize int  // responses to cache
+	API       bool // there is a Kubernetes API; the file kubeconfig in Dir points to it
 
 	// For the rows of the fault matrix.
-	Upstreams    []int  // ports of the nameservers to ask
-	Zone         string // names below it are asked at ZoneUpstream; none: there is no such zone
+	Upstreams    []int  // ports of the upstream nameservers
+	Zone         string // names below it are forwarded to ZoneUpstream; "" if there is no such zone
 	ZoneUpstream int
-	CacheOctets  int // CacheSize, as memory
+	CacheOctets  int // CacheSize in octets
 }
 
 var peers = []peer{
@@ -87,7 +87,7 @@ var peers = []peer{
 	},
 }
 
-// choosePeers picks those that are named, separated by commas; all: every one.
+// choosePeers returns the named peers, separated by commas; "all" means every one.
 func choosePeers(names string) ([]peer, error) {
 	return choose(peers, func(p peer) string { return p.name }, names)
 }
@@ -95,7 +95,7 @@ func choosePeers(names string) ([]peer, error) {
 // runs reports whether the peer takes part in a workload.
 func (p peer) runs(w workload) bool { return len(p.only) == 0 || slices.Contains(p.only, w.Name) }
 
-// render returns the peer's configuration and its arguments.
+// render returns the peer's configuration and arguments.
 func (p peer) render(v values) (config string, argv []string, err error) {
 	if p.config != "" {
 		text, err := templates.ReadFile("peers/" + p.config)

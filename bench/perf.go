@@ -10,8 +10,9 @@ import (
 	"syscall"
 )
 
-// profile has perf(1) note where the server spends its time until done, in dir/NAME.perf. It costs what it costs: a profile is not a
-// measurement. Without a dir it does nothing.
+// profile records with perf(1) where the server spends its time, from now until done is called, in
+// dir/NAME.perf. Profiling costs time, so a profiled run is not a valid measurement. It does
+// nothing if dir is "".
 func profile(dir, name string, pids []int) (done func() error, err error) {
 	if dir == "" {
 		return func() error { return nil }, nil
@@ -29,7 +30,7 @@ func profile(dir, name string, pids []int) (done func() error, err error) {
 		return nil, err
 	}
 	return func() error {
-		err := c.cmd.Process.Signal(syscall.SIGINT) // it writes what it has
+		err := c.cmd.Process.Signal(syscall.SIGINT) // perf then writes its data
 		<-c.done
 		c.output.Close()
 		return errors.Join(err, os.Remove(c.output.Name()))

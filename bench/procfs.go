@@ -8,29 +8,31 @@ import (
 	"time"
 )
 
-// tick is the unit of times in /proc: USER_HZ is 100 on every architecture that Go runs Linux on (time(7)).
+// tick is the unit of times in /proc. USER_HZ is 100 on every Linux architecture that Go supports
+// (time(7)).
 const tick = time.Second / 100
 
-// procStat is what /proc/PID/stat says of a process (proc_pid_stat(5)).
+// procStat is the part of /proc/PID/stat that we use (proc_pid_stat(5)).
 type procStat struct {
 	name   string
 	parent int
 	cpu    time.Duration // of all its threads
-	dead   time.Duration // of its children that ended and were waited for
+	dead   time.Duration // of children that ended and were waited for
 }
 
-// parseStat reads a /proc/PID/stat. The name in it may have blanks and parentheses.
+// parseStat parses /proc/PID/stat. The name in it may contain blanks and parentheses.
 func parseStat(text string) (procStat, error) {
 	open, end := strings.IndexByte(text, '('), strings.LastIndexByte(text, ')')
 	if open < 0 || end < open {
 		return procStat{}, fmt.Errorf("parsing a process's stat: no name in %q", text)
 	}
-	fields := strings.Fields(text[end+1:]) // from the third on, the state
+	fields := strings.Fields(text[end+1:]) // from the third field on, the state
 	if len(fields) < 15 {
 		return procStat{}, fmt.Errorf("parsing a process's stat: %d fields behind the name", len(fields))
 	}
 	var numbers [5]int64
-	for i, at := range []int{4, 14, 15, 16, 17} { // ppid, utime, stime, cutime, cstime, as the manual counts
+	// ppid, utime, stime, cutime, cstime, numbered as in the manual.
+	for i, at := range []int{4, 14, 15, 16, 17} {
 		n, err := strconv.ParseInt(fields[at-3], 10, 64)
 		if err != nil {
 			return procStat{}, fmt.Errorf("parsing a process's stat: %w", err)
@@ -43,7 +45,8 @@ func parseStat(text string) (procStat, error) {
 	}, nil
 }
 
-// parseBusy reads a /proc/stat: how long these CPUs were not idle, what others than this machine took of them (steal) among it.
+// parseBusy parses /proc/stat and returns the time that these CPUs were not idle, including time
+// taken by other virtual machines (steal).
 func parseBusy(text string, cpus []int) (time.Duration, error) {
 	var busy int64
 	seen := 0
@@ -55,7 +58,8 @@ func parseBusy(text string, cpus []int) (time.Duration, error) {
 			continue
 		}
 		seen++
-		for _, at := range []int{1, 2, 3, 6, 7, 8} { // user, nice, system, irq, softirq, steal; 4 and 5 are idle and iowait
+		// user, nice, system, irq, softirq, steal; 4 and 5 are idle and iowait.
+		for _, at := range []int{1, 2, 3, 6, 7, 8} {
 			n, err := strconv.ParseInt(fields[at], 10, 64)
 			if err != nil {
 				return 0, fmt.Errorf("parsing /proc/stat: %w", err)
@@ -69,7 +73,7 @@ func parseBusy(text string, cpus []int) (time.Duration, error) {
 	return time.Duration(busy) * tick, nil
 }
 
-// parseStatus finds a line of sizes in a /proc/PID/status (VmRSS, VmHWM), in octets.
+// parseStatus returns a size from /proc/PID/status (VmRSS, VmHWM) in octets.
 func parseStatus(text, key string) (int64, error) {
 	for line := range strings.Lines(text) {
 		value, found := strings.CutPrefix(line, key+":")

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// statTail is what follows the name: state, parent and so on; utime 150, stime 250, cutime 30, cstime 20.
+// statTail is the text after the name: state, parent and so on; utime 150, stime 250, cutime 30,
+// cstime 20.
 const statTail = "S 17 4242 4242 0 -1 4194560 1000 0 0 0 150 250 30 20 20 0 4 0 12345 123456789 2000 18446744073709551615 1 1 0 0 0 0"
 
 func TestParseStat(t *testing.T) {
@@ -23,13 +24,13 @@ func TestParseStat(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			stat, err := parseStat(test.text)
 			if got := fmt.Sprint("{", stat.name, " ", stat.parent, " ", stat.cpu, " ", stat.dead, "} ", err); got != test.want {
-				t.Errorf("%s\nnot %s", got, test.want)
+				t.Errorf("got %s\nwant %s", got, test.want)
 			}
 		})
 	}
 }
 
-// FuzzParseStat: whatever a process is called, what it used is found.
+// FuzzParseStat: the CPU time is found whatever the name of the process is.
 func FuzzParseStat(f *testing.F) {
 	for _, name := range []string{"unbound", "a) (b c", "", "\n", "(sd-pam)"} {
 		f.Add(name)
@@ -64,7 +65,7 @@ func TestParseBusy(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			busy, err := parseBusy(procStatText, test.cpus)
 			if got := fmt.Sprint(busy, err); got != test.want {
-				t.Errorf("%s, not %s", got, test.want)
+				t.Errorf("got %s, want %s", got, test.want)
 			}
 		})
 	}
@@ -81,7 +82,7 @@ func TestParseStatus(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			size, err := parseStatus(text, test.key)
 			if got := fmt.Sprint(size, err); got != test.want {
-				t.Errorf("%s, not %s", got, test.want)
+				t.Errorf("got %s, want %s", got, test.want)
 			}
 		})
 	}

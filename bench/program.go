@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// origin is where a program comes from.
+// origin is the source of a program.
 type origin int
 
 const (
 	treeOrigin   origin = iota // built from this tree
-	debianOrigin               // a package of Debian's, in a tree of its own or on this machine
+	debianOrigin               // a Debian package, in a tree of its own or on this machine
 	moduleOrigin               // built from another Go module
 )
 
@@ -26,22 +26,25 @@ func ofTree(name string) program   { return program{name, treeOrigin} }
 func ofModule(name string) program { return program{name, moduleOrigin} }
 func debian(name string) program   { return program{name, debianOrigin} }
 
-// place is where programs are run. Debian's may have a root of their own, and see no other files.
+// place is where programs run. Debian's programs may have a root directory of their own and see no
+// other files.
 type place struct {
-	programs string // directory of what is built
-	root     string // of Debian's programs; "/": those of this machine
-	dir      string // for a run's files
+	programs string // directory of built programs
+	root     string // of Debian's programs; "/" for those installed on this machine
+	dir      string // for the files of a run
 	inRoot   string // likewise, below root
-	group    cgroup // that servers are started in
+	group    cgroup // group for servers
 }
 
-// in is the same place, where servers are started in a control group, which ends with the server.
+// in returns the same place, but with a control group for servers. The group is removed with the
+// server.
 func (p place) in(group cgroup) place {
 	p.group = group
 	return p
 }
 
-// newPlace makes the directories of a run. Where there is no tree of Debian's, its programs are this machine's.
+// newPlace creates the directories of a run. Without a tree of Debian programs, it uses those of
+// this machine.
 func newPlace(programs string) (p place, err error) {
 	p = place{programs: programs, root: filepath.Join(programs, debianTree)}
 	if _, err := os.Stat(p.root); err != nil || os.Geteuid() != 0 {
@@ -57,7 +60,7 @@ func newPlace(programs string) (p place, err error) {
 // remove removes the directories of the run.
 func (p place) remove() error { return errors.Join(os.RemoveAll(p.dir), os.RemoveAll(p.inRoot)) }
 
-// dirOf is the directory of a run for what a program reads and writes.
+// dirOf returns the run's directory for the files of a program.
 func (p place) dirOf(of program) string {
 	if of.origin == debianOrigin {
 		return p.inRoot
@@ -65,7 +68,7 @@ func (p place) dirOf(of program) string {
 	return p.dir
 }
 
-// seen is how a program calls a file that is below its dirOf.
+// seen returns the path of a file below dirOf as the program sees it.
 func (p place) seen(of program, path string) string {
 	if of.origin != debianOrigin {
 		return path
@@ -73,7 +76,7 @@ func (p place) seen(of program, path string) string {
 	return filepath.Join("/", strings.TrimPrefix(path, p.root))
 }
 
-// command is how a program is started, its arguments to follow.
+// command returns the command that starts a program, to which arguments can be appended.
 func (p place) command(of program) ([]string, error) {
 	if of.origin != debianOrigin {
 		path := filepath.Join(p.programs, of.name)

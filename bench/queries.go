@@ -6,19 +6,20 @@ import (
 	"io"
 )
 
-// queries write what dnsperf asks, a name and a type a line. Each set is the same in every run.
+// queries writes input for dnsperf: one name and type per line. It is the same in every run.
 type queries func(w *bufio.Writer)
 
-// services is how many Services the cluster has, and namespaces how many namespaces they are in.
+// The cluster has this number of Services, divided among this number of namespaces.
 const (
 	services   = 10_000
 	namespaces = 100
 )
 
-// walksOf a service's query stand between it and the next: eight in ten answers are then NXDOMAIN, as pods' are.
+// walksOfAService is the number of search-list walks per service query. It makes eight in ten
+// answers NXDOMAIN, as for real pods.
 const walksOfAService = 4
 
-// hot are n names that are asked again and again.
+// hot returns n names that are queried repeatedly.
 func hot(n int) queries {
 	return func(w *bufio.Writer) {
 		for i := range n {
@@ -27,7 +28,7 @@ func hot(n int) queries {
 	}
 }
 
-// unique are n names that are asked once. Those of another series are others.
+// unique returns n names that are queried once. They differ between series.
 func unique(series string, n int) queries {
 	return func(w *bufio.Writer) {
 		for i := range n {
@@ -36,8 +37,8 @@ func unique(series string, n int) queries {
 	}
 }
 
-// pods is what pods with ndots:5 ask: google.com below each of the four domains of their search list before it itself, each
-// for A and AAAA, and services by their whole names.
+// pods writes the queries of pods with ndots:5: google.com below each of the four domains of their
+// search list and then itself, each for A and AAAA, and services by their full names.
 func pods(w *bufio.Writer) {
 	for i := range services {
 		fmt.Fprintf(w, "%s A\n", service(i))
@@ -47,7 +48,7 @@ func pods(w *bufio.Writer) {
 	}
 }
 
-// podsOnce has each query of pods once.
+// podsOnce writes each query of pods once.
 func podsOnce(w *bufio.Writer) {
 	for i := range services {
 		fmt.Fprintf(w, "%s A\n", service(i))

@@ -9,15 +9,15 @@ import (
 	"github.com/node-dns/node-dns/bench/result"
 )
 
-// contender is a peer of a row and its server, which stays alive through all of the row's slices.
+// contender is a peer of a row and its server, which keeps running through all slices of the row.
 type contender struct {
 	peer   peer
-	server *server // nil: not started, or stopped after a failure
-	out    bool    // failed all tries of a slice; has no further slices
+	server *server // nil if not started, or stopped after a failure
+	out    bool    // failed all tries of a slice; gets no more slices
 }
 
-// row measures a workload. All its servers are alive at once and take turns in short slices: a
-// machine that becomes slower does so for all of them.
+// row measures a workload. All its servers run at the same time and take turns in short slices, so
+// a slowdown of the machine affects all of them.
 func (b *bench) row(ctx context.Context, w workload, peers []peer) (runs []result.Run) {
 	defer b.discard(w)
 	contenders := make([]contender, len(peers))
@@ -25,7 +25,7 @@ func (b *bench) row(ctx context.Context, w workload, peers []peer) (runs []resul
 		contenders[i].peer = p
 		defer contenders[i].stop()
 		if ctx.Err() == nil {
-			b.prepare(w, &contenders[i]) // an error comes again in its first slice, which reports it
+			b.prepare(w, &contenders[i]) // its first slice reports an error again
 		}
 	}
 	for round := 1; round <= b.settings.Rounds; round++ {
@@ -40,7 +40,7 @@ func (b *bench) row(ctx context.Context, w workload, peers []peer) (runs []resul
 	return runs
 }
 
-// once measures a workload that has no slices: each peer alone, from its start.
+// once measures a workload without slices: each peer alone, from its start.
 func (b *bench) once(ctx context.Context, w workload, peers []peer) (runs []result.Run) {
 	for _, p := range peers {
 		if ctx.Err() != nil {
@@ -53,7 +53,7 @@ func (b *bench) once(ctx context.Context, w workload, peers []peer) (runs []resu
 	return runs
 }
 
-// turns is the order in which n servers have their slices of a round. It depends on nothing but its
+// turns returns the order in which n servers have their slices in a round. It depends only on its
 // arguments, so that a run can be repeated.
 func turns(seed uint64, workload string, round, n int) []int {
 	stream := uint64(round)
@@ -63,8 +63,8 @@ func turns(seed uint64, workload string, round, n int) []int {
 	return rand.New(rand.NewPCG(seed, stream)).Perm(n)
 }
 
-// measure has one slice of a server, as many times as it takes until no other program disturbs it.
-// It keeps the least disturbed try.
+// measure measures one slice of a server, repeatedly until no other program disturbs it. It returns
+// the least disturbed try.
 func (b *bench) measure(ctx context.Context, w workload, c *contender, round int) result.Run {
 	var best result.Run
 	for try := 1; try <= b.settings.Tries && ctx.Err() == nil; try++ {
@@ -90,7 +90,7 @@ func (b *bench) measure(ctx context.Context, w workload, c *contender, round int
 	return best
 }
 
-// progress prints a measurement while others are still to come.
+// progress prints a measurement while others follow.
 func progress(r result.Run) {
 	fmt.Fprintf(os.Stderr, "%-13s round %d %-19s %6.2f CPU-s/M %7.0f answers/s  lost %d failed %d foreign %.2f %s\n",
 		r.Workload, r.Round, r.Peer, r.Cost(), float64(r.Answered)/max(r.Seconds, 1e-9), r.Lost, r.Failed, r.Foreign, r.Error)

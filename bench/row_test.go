@@ -10,15 +10,15 @@ import (
 	"github.com/node-dns/node-dns/bench/result"
 )
 
-// TestTurns: each server has one slice in a round, in an order that the seed repeats, and no server
-// has a fixed place or a fixed predecessor.
+// TestTurns: each server has one slice in a round, in an order that the seed reproduces, and no
+// server has a fixed place or predecessor.
 func TestTurns(t *testing.T) {
 	const n, rounds = 5, 200
 	place, follows := map[[2]int]int{}, map[[2]int]int{}
 	for round := 1; round <= rounds; round++ {
 		order := turns(1, "hits", round, n)
 		if again := turns(1, "hits", round, n); !slices.Equal(order, again) {
-			t.Fatalf("round %d: %v, and then %v", round, order, again)
+			t.Fatalf("round %d: %v, then %v", round, order, again)
 		}
 		if all := slices.Sorted(slices.Values(order)); !slices.Equal(all, []int{0, 1, 2, 3, 4}) {
 			t.Fatalf("round %d: %v", round, order)
@@ -35,13 +35,13 @@ func TestTurns(t *testing.T) {
 	}
 	for _, other := range []string{fmt.Sprint(turns(2, "hits", 1, 20)), fmt.Sprint(turns(1, "misses", 1, 20)), fmt.Sprint(turns(1, "hits", 2, 20))} {
 		if other == fmt.Sprint(turns(1, "hits", 1, 20)) {
-			t.Errorf("another seed, workload or round has the same order: %s", other)
+			t.Errorf("a different seed, workload or round has the same order: %s", other)
 		}
 	}
 }
 
-// TestSliceQueries: names that must be new are new in each slice, in each try, and in what precedes
-// them; the others stand in one file.
+// TestSliceQueries: names that must be new are new in each slice, each try and each lead-in. The
+// others are in one file.
 func TestSliceQueries(t *testing.T) {
 	for _, test := range []struct {
 		workload string
@@ -77,7 +77,7 @@ func TestSliceQueries(t *testing.T) {
 	}
 }
 
-// TestRow: servers have their slices in the order of turns, and one that fails has no further ones.
+// TestRow: servers have their slices in the order of turns, and a server that fails gets no more.
 func TestRow(t *testing.T) {
 	b := &bench{
 		place: testPlace(t, "echo", "dial"), upstream: compiled(t, "upstream"), cpus: []int{0}, files: map[string]bool{},
@@ -108,6 +108,6 @@ func TestRow(t *testing.T) {
 		}
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("%q\nnot %q", got, want)
+		t.Errorf("got %q\nwant %q", got, want)
 	}
 }

@@ -16,21 +16,22 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// startLimit is how long a server may take until it answers: that of one which follows a cluster, on a slow machine.
+// startLimit is the time that a server may take to answer: a server that watches a cluster, on a
+// slow machine.
 const startLimit = 30 * time.Second
 
-// server is a peer that runs and answers.
+// server is a running peer that answers.
 type server struct {
 	peer     peer
 	port     int
-	asked    []string // addresses that the clients ask, each with its share of them
+	asked    []string // addresses that the clients use, each by its share of them
 	children []*child
-	group    cgroup   // of the server and its neighbours; removed with the server
-	busy     []*child // neighbours: they take what CPU time they can get
+	group    cgroup   // of the server and its neighbors; removed with the server
+	busy     []*child // neighbors, which use all the CPU time that they can get
 }
 
-// serve starts a peer, and returns when it answers for the names. The port and the number of threads
-// are added to its values. kubeconfig is for the cluster's API; nil means no cluster.
+// serve starts a peer and returns when it answers for the names. It adds the port and the number of
+// threads to v. kubeconfig is for the cluster's API; nil means no cluster.
 func (p place) serve(of peer, v values, kubeconfig []byte, names ...string) (*server, error) {
 	at, err := dnstest.FindPort()
 	if err != nil {
@@ -48,7 +49,7 @@ func (p place) serve(of peer, v values, kubeconfig []byte, names ...string) (*se
 	return s, nil
 }
 
-// launch starts a peer that is told these values.
+// launch starts a peer with these values.
 func (p place) launch(of peer, v values, kubeconfig []byte) (*server, error) {
 	command, err := p.command(of.program)
 	if err != nil {
@@ -70,7 +71,7 @@ func (p place) launch(of peer, v values, kubeconfig []byte) (*server, error) {
 	return s, nil
 }
 
-// settle makes a directory for a peer, with its files, and returns its arguments.
+// settle creates a directory for a peer with its files, and returns its arguments.
 func (p place) settle(of peer, v values, kubeconfig []byte) (dir string, argv []string, err error) {
 	if dir, err = os.MkdirTemp(p.dirOf(of.program), strings.ReplaceAll(of.name, " ", "")+"-"); err != nil {
 		return "", nil, err
@@ -96,7 +97,7 @@ func (p place) settle(of peer, v values, kubeconfig []byte) (dir string, argv []
 	return dir, argv, nil
 }
 
-// await returns when the server answers for all the names, over UDP and over TCP.
+// await waits until the server answers for all names, over UDP and TCP.
 func (s *server) await(names []string) error {
 	deadline := time.Now().Add(startLimit)
 	for _, transport := range []string{"udp", "tcp"} {
@@ -116,13 +117,14 @@ func (s *server) await(names []string) error {
 	return nil
 }
 
-// answers reports whether the name has an address. The echo's answers are empty.
+// answers reports whether the server returns an address for the name. The answers of the echo
+// server are empty.
 func (s *server) answers(client *dns.Client, name string) bool {
 	answer, _, err := client.Exchange(new(dns.Msg).SetQuestion(dns.Fqdn(name), dns.TypeA), s.address())
 	return err == nil && answer.Rcode == dns.RcodeSuccess && (len(answer.Answer) > 0 || s.peer.name == result.Limit)
 }
 
-// ended is why the server does not run any more; nil: it runs.
+// ended returns why the server is no longer running, or nil if it is running.
 func (s *server) ended() error {
 	for _, c := range s.children {
 		if !c.running() {
@@ -142,7 +144,7 @@ func (s *server) pids() []int {
 	return pids
 }
 
-// setNeighbours starts so many processes in the server's control group that never sleep.
+// setNeighbours starts n processes in the server's control group that never sleep.
 func (s *server) setNeighbours(dir string, n int) error {
 	for range n {
 		c, err := start(dir, s.group.enter([]string{"/bin/sh", "-c", "while :; do :; done"}))

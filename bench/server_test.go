@@ -16,7 +16,7 @@ import (
 	"github.com/node-dns/node-dns/bench/result"
 )
 
-// TestUpstream: the nameserver behind the servers answers what the workloads count on.
+// TestUpstream: the nameserver behind the servers gives the answers that the workloads rely on.
 func TestUpstream(t *testing.T) {
 	s := compiled(t, "upstream")
 	for _, test := range []struct{ name, ask, want string }{
@@ -48,7 +48,7 @@ func TestUpstream(t *testing.T) {
 					t.Fatal(err)
 				}
 				if got := gist(answer); got != test.want {
-					t.Errorf("%s, not %s", got, test.want)
+					t.Errorf("got %s, want %s", got, test.want)
 				}
 				if (answer.IsEdns0() != nil) != edns || !answer.RecursionAvailable || !answer.RecursionDesired || answer.Question[0] != query.Question[0] {
 					t.Errorf("%v", answer)
@@ -58,7 +58,7 @@ func TestUpstream(t *testing.T) {
 	}
 }
 
-// gist is what an answer says.
+// gist returns a summary of an answer.
 func gist(m *dns.Msg) string {
 	code := dns.RcodeToString[m.Rcode]
 	for _, rr := range m.Ns {
@@ -70,7 +70,7 @@ func gist(m *dns.Msg) string {
 	return code
 }
 
-// TestEcho: each query comes back as its own answer, over TCP when it comes in pieces too.
+// TestEcho: each query comes back as its own answer, over TCP also if it arrives in pieces.
 func TestEcho(t *testing.T) {
 	s := compiled(t, result.Limit)
 	query := new(dns.Msg).SetQuestion("www.example.com.", dns.TypeA)
@@ -103,7 +103,7 @@ func TestEcho(t *testing.T) {
 	}
 }
 
-// TestDial: each query has a connection of its own, and is lost without an answer of its own.
+// TestDial: each query has its own connection, and counts as lost without a matching answer.
 func TestDial(t *testing.T) {
 	echo, upstream := compiled(t, result.Limit), compiled(t, "upstream")
 	closing := listener(t, func(conn net.Conn) { conn.Close() })
@@ -145,16 +145,17 @@ func TestDial(t *testing.T) {
 				t.Errorf("%+v", o)
 			}
 			if codes := slices.Sorted(maps.Keys(o.codes)); !slices.Equal(codes, test.codes) {
-				t.Errorf("%q, not %q", codes, test.codes)
+				t.Errorf("got %q, want %q", codes, test.codes)
 			}
 			if (len(o.latencies) > 0) != test.latencies || test.latencies && int64(len(o.latencies)) != o.completed {
-				t.Errorf("%d latencies of %d answers", len(o.latencies), o.completed)
+				t.Errorf("%d latencies for %d answers", len(o.latencies), o.completed)
 			}
 		})
 	}
 }
 
-// listener is the port of a server that does this with each connection, until the test's end.
+// listener starts a server that handles each connection with serve until the test ends, and returns
+// its port.
 func listener(t *testing.T, serve func(net.Conn)) int {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -174,7 +175,7 @@ func listener(t *testing.T, serve func(net.Conn)) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// TestAddresses: the echo answers at each of its addresses.
+// TestAddresses: the echo server answers at each of its addresses.
 func TestAddresses(t *testing.T) {
 	s := compiledAt(t, result.Limit, 4)
 	for _, address := range loopback(4) {
@@ -187,7 +188,7 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// compiled is one of the programs in C, which runs until the test's end.
+// compiled starts one of the C programs, which runs until the test ends.
 func compiled(t *testing.T, name string) *server { return compiledAt(t, name, 1) }
 
 func compiledAt(t *testing.T, name string, addresses int) *server {
@@ -201,7 +202,7 @@ func compiledAt(t *testing.T, name string, addresses int) *server {
 	return s
 }
 
-// testPlace has these programs in C.
+// testPlace returns a place with these C programs.
 func testPlace(t *testing.T, names ...string) place {
 	t.Helper()
 	dir := t.TempDir()

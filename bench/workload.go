@@ -8,30 +8,30 @@ import (
 	"github.com/node-dns/node-dns/bench/result"
 )
 
-// workload is what is asked of a server, and how.
+// workload describes the queries to a server and how they are sent.
 type workload struct {
 	result.Workload
-	before     queries // asked once, before anything is measured; nil: nothing
-	ask        queries // over and over; nil: names that no client asked before, others in each slice
-	forgets    bool    // some servers remember the names for a few seconds only: before is asked before each slice
-	once       bool    // each of ask once, by one server after the other, without slices
-	rate       int     // queries a second; 0: as many as are answered. Where it is set latencies are measured
+	before     queries // sent once before the measurement; nil: none
+	ask        queries // sent repeatedly; nil: names that no client used before, different in each slice
+	forgets    bool    // some servers cache the names only for seconds: repeat before for each slice
+	once       bool    // each query of ask once, one server after the other, without slices
+	rate       int     // queries per second, and measure latencies; 0: as many as are answered
 	tcp        bool
-	short      bool    // each query over a TCP connection of its own
-	bad        bool    // one client in ten reads nothing, or is gone when its answer comes
+	short      bool    // one TCP connection per query
+	bad        bool    // one client in ten never reads or is gone when its answer comes
 	cluster    bool    // node-dns answers the cluster's names itself
-	addresses  int     // of the server, each asked by its share of the clients; 0: one
-	cache      int     // responses that a server may remember; 0: cacheSize
-	cores      float64 // that the server may use, by a quota of its control group; 0: all
+	addresses  int     // of the server, each used by its share of the clients; 0: one
+	cache      int     // responses that a server may cache; 0: cacheSize
+	cores      float64 // CPU quota of the server's control group; 0: unlimited
 	neighbours int     // busy processes in the server's control group
-	resident   bool    // the memory that is resident after the slice is measured too
-	memory     bool    // what is measured is memory: after before, and while ask passes
+	resident   bool    // also measures resident memory after the slice
+	memory     bool    // measures memory: after before, and while ask runs
 }
 
-// million names are more than any cache here holds.
+// million is a number of names that exceeds every cache here.
 const million = 1_000_000
 
-// freshRate is how many new names a client needs for a second: more than any server answers.
+// freshRate is the number of new names per second for a client. It exceeds the rate of any server.
 const freshRate = 300_000
 
 var workloads = []workload{
@@ -121,16 +121,17 @@ var workloads = []workload{
 	},
 }
 
-// cacheSize is how many responses a server may remember: all that are asked again, and few others.
+// cacheSize is the number of responses that a server may cache: all that are queried again, and few
+// others.
 const cacheSize = 20_000
 
-// asked is how many addresses the clients ask.
+// asked returns the number of addresses that the clients use.
 func (w workload) asked() int { return max(w.addresses, 1) }
 
-// inCgroup reports whether each server has a control group of its own.
+// inCgroup reports whether each server has its own control group.
 func (w workload) inCgroup() bool { return w.cores > 0 || w.neighbours > 0 }
 
-// possible is why this machine cannot run the workload; nil: it can.
+// possible returns the reason why this machine cannot run the workload, or nil.
 func (w workload) possible() error {
 	if !w.inCgroup() {
 		return nil
@@ -140,8 +141,8 @@ func (w workload) possible() error {
 	return err
 }
 
-// queries are those of a slice, and the name of the file that holds them. New names differ from
-// those of every other series.
+// queries returns the queries of a slice and the name of their file. New names differ from those of
+// every other series.
 func (w workload) queries(series string, seconds float64) (file string, q queries) {
 	if w.ask != nil {
 		return w.Name, w.ask
@@ -153,12 +154,12 @@ func (w workload) queries(series string, seconds float64) (file string, q querie
 	return w.Name + "." + series, unique(series, int(float64(rate)*seconds))
 }
 
-// chooseWorkloads picks those that are named, separated by commas; all: every one.
+// chooseWorkloads returns the named workloads, separated by commas; "all" means every one.
 func chooseWorkloads(names string) ([]workload, error) {
 	return choose(workloads, func(w workload) string { return w.Name }, names)
 }
 
-// choose picks the rows that are named, separated by commas, in the table's order; all: every one.
+// choose returns the named rows, separated by commas, in the table's order; "all" means every one.
 func choose[T any](rows []T, name func(T) string, names string) ([]T, error) {
 	if names == "all" {
 		return rows, nil

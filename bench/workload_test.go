@@ -44,7 +44,7 @@ func TestPodsShare(t *testing.T) {
 	if err := queries(pods).writeTo(&b); err != nil {
 		t.Fatal(err)
 	}
-	missing := strings.Count(b.String(), "google.com.") // with a domain of the search list behind it
+	missing := strings.Count(b.String(), "google.com.") // followed by a domain of the search list
 	if share := float64(missing) / float64(strings.Count(b.String(), "\n")); share < 0.77 || share > 0.83 {
 		t.Errorf("%.2f of the names do not exist", share)
 	}
@@ -63,13 +63,13 @@ func TestChoose(t *testing.T) {
 				names = append(names, p.name)
 			}
 			if got := fmt.Sprint(strings.Join(names, " "), " ", err); got != test.want {
-				t.Errorf("%s\nnot %s", got, test.want)
+				t.Errorf("got %s\nwant %s", got, test.want)
 			}
 		})
 	}
 }
 
-// TestPeers: every configuration belongs to a peer, and names what it must: where to listen, and whom to ask.
+// TestPeers: every configuration belongs to a peer, and contains its listen address and upstream.
 func TestPeers(t *testing.T) {
 	files, err := templates.ReadDir("peers")
 	if err != nil {
@@ -103,11 +103,11 @@ func TestPeers(t *testing.T) {
 		}
 	}
 	if len(unused) > 0 {
-		t.Errorf("no peer's: %v", unused)
+		t.Errorf("files without a peer: %v", unused)
 	}
 }
 
-// TestWorkloads: each has a name of its own and what it asks, and each target has its workload.
+// TestWorkloads: each workload has a unique name and queries, and each target has its workload.
 func TestWorkloads(t *testing.T) {
 	seen := map[string]bool{}
 	for _, w := range workloads {

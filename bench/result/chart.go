@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// The chart's measures, in pixels.
+// Dimensions of the chart in pixels.
 const (
 	chartWidth  = 860
 	panelGap    = 34
@@ -21,17 +21,17 @@ const (
 	marginBelow = 10
 )
 
-// clip is how many times the panel's median cost a bar may show: what is longer is cut, and says so, for one slow server would
-// make all others look alike.
+// clip is the maximum length of a bar, as a multiple of the panel's median cost. A longer bar is
+// cut and marked, because one slow server would make all others look alike.
 const clip = 3
 
-// style has colours that can be told apart on white and on black, so that the chart needs no ground of its own.
+// style has colors with enough contrast on white and black, so the chart needs no background.
 const style = `text{font:12px system-ui,sans-serif;fill:#6e7781}.head{font-weight:600;font-size:14px}.panel{font-weight:600}` +
 	`.peer{fill:#8c959f}.limit{fill:#bf8700}.ours{fill:#2da44e}.end{text-anchor:end}` +
 	`@media(prefers-color-scheme:dark){text{fill:#9198a1}.peer{fill:#656c76}}`
 
-// Chart draws what an answer cost each peer as an SVG image. Each workload that is not for the table only has a panel, and each peer a
-// bar, the cheapest first.
+// Chart draws the cost of an answer for each peer as an SVG image. Each workload that is not
+// TableOnly has a panel with a bar per peer, the cheapest first.
 func Chart(r Report) string {
 	var body strings.Builder
 	y := headHeight
@@ -62,7 +62,7 @@ func Chart(r Report) string {
 	return b.String()
 }
 
-// panelOf are the rows of a workload that have a cost, the cheapest first.
+// panelOf returns the rows of a workload that have a cost, the cheapest first.
 func panelOf(rows []Row, workload string) []Row {
 	var panel []Row
 	for _, row := range rows {
@@ -74,7 +74,7 @@ func panelOf(rows []Row, workload string) []Row {
 	return panel
 }
 
-// scale is the cost of a bar that has the whole width.
+// scale returns the cost of a bar with full width.
 func scale(panel []Row) float64 {
 	most := panel[len(panel)-1].Cost
 	return min(most, clip*panel[len(panel)/2].Cost)

@@ -8,33 +8,33 @@ import (
 	"github.com/node-dns/node-dns/internal/test/faultplan"
 )
 
-// FaultReport is what the rows of the fault matrix came to.
+// FaultReport is the result of the fault matrix.
 type FaultReport struct {
 	Schema   int        `json:"schema"`
 	Taken    time.Time  `json:"taken"`
 	Revision string     `json:"revision"`
 	Machine  Machine    `json:"machine"`
-	Seconds  float64    `json:"seconds"` // of a fault that lasts
+	Seconds  float64    `json:"seconds"` // duration of a lasting fault
 	Peers    []Peer     `json:"peers"`   // in the order of the columns
 	Missing  []Missing  `json:"missing,omitempty"`
 	Rows     []FaultRow `json:"rows"`
 }
 
-// FaultRow is one fault, and each server under it.
+// FaultRow is one fault with the result of each server.
 type FaultRow struct {
 	Name    string     `json:"name"`
-	Promise string     `json:"promise"` // ours
+	Promise string     `json:"promise"` // of node-dns
 	Runs    []FaultRun `json:"runs"`
 }
 
-// FaultRun is one server under one fault.
+// FaultRun is the result of one server under one fault.
 type FaultRun struct {
 	Peer  string `json:"peer"`
-	Error string `json:"error,omitempty"` // why there is nothing else
+	Error string `json:"error,omitempty"` // why there is no result
 	faultplan.Outcome
 }
 
-// String is all of it in a line.
+// String returns the result in one line.
 func (r FaultRun) String() string {
 	if r.Error != "" {
 		return r.Error
@@ -42,7 +42,7 @@ func (r FaultRun) String() string {
 	return r.Outcome.String()
 }
 
-// Markdown shows the report as a table with a column a server.
+// Markdown returns the report as a table with one column per server.
 func Markdown(r FaultReport) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, %s; %s, %d cores; faults of %g s\n\n", r.Taken.UTC().Format("2006-01-02 15:04 MST"), r.Revision, r.Machine.CPU, len(r.Machine.Used), r.Seconds)
@@ -78,8 +78,8 @@ func (r FaultRow) cell(peer string) string {
 	return absent
 }
 
-// cell has the share of right answers, whatever else became of the others, times, what upstream nameservers were asked for
-// each question, and the numbers that the row is about.
+// cell has the share of correct answers, the outcome of the others, times, upstream queries per
+// question, and the metrics of the row.
 func (r FaultRun) cell() string {
 	if r.Error != "" {
 		return r.Error
@@ -105,7 +105,7 @@ func (r FaultRun) cell() string {
 	return strings.Join(words, ", ")
 }
 
-// percent does not round up to 100.
+// percent formats a share but never rounds up to 100.
 func percent(share float64) string {
 	if share < 100 && share > 99.9 {
 		return "99.9"

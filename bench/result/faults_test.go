@@ -52,6 +52,6 @@ func TestSaveFaults(t *testing.T) {
 		t.Errorf("%+v\n%v", got, err)
 	}
 	if _, err := LoadFaults(dir + "/faults.md"); err == nil || !strings.HasPrefix(err.Error(), "loading a report: ") {
-		t.Errorf("the table is no report: %v", err)
+		t.Errorf("loading the table as a report: %v", err)
 	}
 }

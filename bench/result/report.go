@@ -1,5 +1,6 @@
-// Package result is what a run of the benchmark found out: its schema, its medians, and how they are shown (a table, a
-// chart, and which targets are met). It measures nothing, and everything in it is a function of the Report.
+// Package result holds the results of a benchmark run: their schema, medians, and presentation
+// (table, chart, and which targets are met). It does not measure. Everything in it is a function of
+// the Report.
 package result
 
 import (
@@ -7,18 +8,19 @@ import (
 	"time"
 )
 
-// Schema is the version of Report's JSON. A field that is added leaves it, one that changes its meaning raises it.
+// Schema is the version of Report's JSON. Adding a field does not change it; changing the meaning
+// of a field does.
 const Schema = 1
 
-// The names that mean more than a row of their own.
+// Special peer names.
 const (
-	Ours  = "node-dns" // what is measured against the peers; so is every name that it begins, with a dash behind it
-	Limit = "echo"     // what the kernel takes for a query and its answer
+	Ours  = "node-dns" // measured against the peers; also the prefix, with a dash, of its variants
+	Limit = "echo"     // the kernel's cost for a query and its answer
 
-	OneAddress = Ours + "-one-address" // node-dns with one address, where the others have several
+	OneAddress = Ours + "-one-address" // node-dns with one address when the others have several
 )
 
-// Report is all that one run measured.
+// Report holds everything that one run measured.
 type Report struct {
 	Schema    int        `json:"schema"`
 	Taken     time.Time  `json:"taken"`
@@ -31,26 +33,26 @@ type Report struct {
 	Runs      []Run      `json:"runs"`
 }
 
-// Machine is where it was measured.
+// Machine describes the machine of the run.
 type Machine struct {
 	CPU    string `json:"cpu"`
-	Cores  int    `json:"cores"`  // that it has
-	Used   []int  `json:"used"`   // that servers, client and upstream nameserver shared
+	Cores  int    `json:"cores"`  // total number
+	Used   []int  `json:"used"`   // CPUs shared by servers, client and upstream nameserver
 	Memory int64  `json:"memory"` // octets
 	Kernel string `json:"kernel"`
 	System string `json:"system"`
 }
 
-// Settings are how it was measured.
+// Settings are the parameters of the run.
 type Settings struct {
-	Rounds  int     `json:"rounds"`         // slices of each server
+	Rounds  int     `json:"rounds"`         // slices per server
 	Seconds float64 `json:"seconds"`        // length of a slice
-	Tries   int     `json:"tries"`          // of a slice that other programs disturbed
-	Foreign float64 `json:"foreign"`        // cores that these may take
-	Seed    uint64  `json:"seed,omitempty"` // of the slices' order; 0: the servers ran one after the other
+	Tries   int     `json:"tries"`          // maximum, for a slice disturbed by other programs
+	Foreign float64 `json:"foreign"`        // cores that other programs may use
+	Seed    uint64  `json:"seed,omitempty"` // for the order of slices; 0: the servers ran one after the other
 }
 
-// String describes how the measurements were spread over time.
+// String describes how the measurements were distributed over time.
 func (s Settings) String() string {
 	if s.Seed == 0 {
 		return fmt.Sprintf("rounds: %d, of %g s", s.Rounds, s.Seconds)
@@ -58,7 +60,7 @@ func (s Settings) String() string {
 	return fmt.Sprintf("slices: %d of %g s for each server, all alive, in random order (seed %d)", s.Rounds, s.Seconds, s.Seed)
 }
 
-// Workload is what the clients ask.
+// Workload is a kind of client load.
 type Workload struct {
 	Name      string `json:"name"`
 	Title     string `json:"title"`
@@ -68,7 +70,7 @@ type Workload struct {
 // Peer is a server that was measured.
 type Peer struct {
 	Name    string `json:"name"`
-	Version string `json:"version"` // as it says itself
+	Version string `json:"version"` // as it reports
 }
 
 // Missing is a peer that could not be measured.
@@ -81,28 +83,29 @@ type Missing struct {
 type Run struct {
 	Workload string  `json:"workload"`
 	Peer     string  `json:"peer"`
-	Round    int     `json:"round"`           // from 1; what is compared is of the same round
-	Tries    int     `json:"tries"`           // that it took
-	Foreign  float64 `json:"foreign"`         // cores that other programs took meanwhile
-	Error    string  `json:"error,omitempty"` // why there is nothing else
+	Round    int     `json:"round"`           // from 1; comparisons are within a round
+	Tries    int     `json:"tries"`           // number of tries needed
+	Foreign  float64 `json:"foreign"`         // cores that other programs used meanwhile
+	Error    string  `json:"error,omitempty"` // why there is no measurement
 
 	Sent     int64   `json:"sent"`
 	Answered int64   `json:"answered"` // NOERROR or NXDOMAIN
-	Failed   int64   `json:"failed"`   // SERVFAIL, REFUSED and the like
+	Failed   int64   `json:"failed"`   // SERVFAIL, REFUSED and similar
 	Lost     int64   `json:"lost"`     // never answered
 	Seconds  float64 `json:"seconds"`
 	CPU      float64 `json:"cpu"`           // seconds, user and system, of all processes of the server
 	P50      float64 `json:"p50,omitempty"` // latency in microseconds; 0: not measured
 	P99      float64 `json:"p99,omitempty"`
-	P999     float64 `json:"p999,omitempty"` // 0: also with less than a thousand answers
+	P999     float64 `json:"p999,omitempty"` // also 0 with fewer than a thousand answers
 	Max      float64 `json:"max,omitempty"`
 
 	HitsMB   float64 `json:"hitsMB,omitempty"`   // resident after hits; 0: not measured
-	MissesMB float64 `json:"missesMB,omitempty"` // most that was resident while unique names passed
-	Names    int64   `json:"names,omitempty"`    // how many passed
+	MissesMB float64 `json:"missesMB,omitempty"` // peak resident while unique names were queried
+	Names    int64   `json:"names,omitempty"`    // number of unique names
 }
 
-// Cost is the server's CPU-seconds for a million answers, or microseconds for one; 0: there were none.
+// Cost returns the server's CPU-seconds per million answers, which is microseconds per answer. It
+// returns 0 if there were no answers.
 func (r Run) Cost() float64 {
 	if r.Answered == 0 {
 		return 0
@@ -110,5 +113,6 @@ func (r Run) Cost() float64 {
 	return r.CPU / float64(r.Answered) * 1e6
 }
 
-// spoiled reports whether so much went unanswered, more than one query in a hundred, that the cost of the rest is no yardstick.
+// spoiled reports whether more than one query in a hundred was unanswered, so that the cost of the
+// others is not comparable.
 func (r Run) spoiled() bool { return r.Error != "" || (r.Lost+r.Failed)*100 > r.Sent }

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Save writes the report into a directory, in its three forms: bench.json, bench.txt and bench.svg.
+// Save writes the report to a directory in three formats: bench.json, bench.txt and bench.svg.
 func Save(dir string, r Report) error {
 	var text strings.Builder
 	if err := Write(&text, r); err != nil {
@@ -17,12 +17,12 @@ func Save(dir string, r Report) error {
 	return save(dir, "bench.json", r, map[string]string{"bench.txt": text.String(), "bench.svg": Chart(r)})
 }
 
-// SaveFaults writes the report into a directory, in its two forms: faults.json and faults.md.
+// SaveFaults writes the report to a directory in two formats: faults.json and faults.md.
 func SaveFaults(dir string, r FaultReport) error {
 	return save(dir, "faults.json", r, map[string]string{"faults.md": Markdown(r)})
 }
 
-// save writes a report as JSON, and its other forms.
+// save writes a report as JSON and in its other formats.
 func save(dir, name string, report any, others map[string]string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("saving the report: %w", err)
@@ -40,19 +40,19 @@ func save(dir, name string, report any, others map[string]string) error {
 	return nil
 }
 
-// Load reads a bench.json.
+// Load reads a bench.json file.
 func Load(path string) (r Report, err error) {
 	err = load(path, &r, &r.Schema)
 	return r, err
 }
 
-// LoadFaults reads a faults.json.
+// LoadFaults reads a faults.json file.
 func LoadFaults(path string) (r FaultReport, err error) {
 	err = load(path, &r, &r.Schema)
 	return r, err
 }
 
-// load reads a report, whose schema is to be found there then.
+// load reads a report and checks its schema, which schema points to.
 func load(path string, report any, schema *int) error {
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -5,16 +5,17 @@ import (
 	"slices"
 )
 
-// Spread is the range between two slices that holds the true median with 95 % confidence. The zero
-// Spread means that there were too few slices to tell.
+// Spread is a range between two slices that contains the true median with 95 % confidence. The zero
+// Spread means that there were too few slices.
 type Spread struct{ Low, High float64 }
 
-// confidence leaves fewer than six values without a spread.
+// confidence is the probability that a Spread contains the true median. Fewer than six values have
+// no spread.
 const confidence = 0.95
 
-// spreadOf drops as many values from either end as the confidence allows. The true median lies
-// below the k-th smallest of n values with the probability that fewer than k of n fair coins show
-// heads, whatever the distribution of the values is.
+// spreadOf drops as many values from either end as the confidence allows. The true median is below
+// the k-th smallest of n values with the probability that fewer than k of n fair coins show heads,
+// whatever the distribution of the values.
 func spreadOf(values []float64) Spread {
 	sorted := slices.Sorted(slices.Values(values))
 	n := len(sorted)
@@ -31,10 +32,11 @@ func spreadOf(values []float64) Spread {
 	return Spread{sorted[k-1], sorted[n-k]}
 }
 
-// Holds reports whether a value lies in the range: the measurement cannot tell it from the median.
+// Holds reports whether a value is in the range, so that the measurement cannot distinguish it from
+// the median.
 func (s Spread) Holds(value float64) bool { return s.Low <= value && value <= s.High && s.High > 0 }
 
-// String is the range as a cell of a table.
+// String returns the range as a table cell.
 func (s Spread) String() string {
 	if s == (Spread{}) {
 		return absent
@@ -43,17 +45,17 @@ func (s Spread) String() string {
 }
 
 // Ratio is the median of the rounds' ratios between two servers, and their spread. The zero Ratio
-// means that no round had both.
+// means that no round had both servers.
 type Ratio struct {
 	Median float64
 	Spread Spread
 }
 
-// within is the mark of a multiple whose spread holds 1.
+// within marks a ratio whose spread includes 1.
 const within = "≈"
 
-// String is the ratio as a cell of a table. A mark says that its spread holds 1: the measurement
-// does not tell which of the two servers has the higher value.
+// String returns the ratio as a table cell. It is marked if its spread includes 1, because the
+// measurement then does not show which of the two servers has the higher value.
 func (r Ratio) String() string {
 	if r.Spread.Holds(1) && r.Spread.Low < r.Spread.High {
 		return times(r.Median) + within

@@ -23,7 +23,7 @@ func TestSpread(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			before := slices.Clone(test.values)
 			if got := spreadOf(test.values).String(); got != test.want {
-				t.Errorf("%s, not %s", got, test.want)
+				t.Errorf("got %s, want %s", got, test.want)
 			}
 			if !slices.Equal(before, test.values) {
 				t.Error("the values were reordered")
@@ -32,8 +32,8 @@ func TestSpread(t *testing.T) {
 	}
 }
 
-// TestSpreadCovers: of many samples of a distribution with a long tail, about as many as promised
-// have the true median in their spread.
+// TestSpreadCovers: for many samples of a long-tailed distribution, the spread contains the true
+// median about as often as promised.
 func TestSpreadCovers(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, n := range []int{6, 9, 12, 25} {
@@ -69,7 +69,7 @@ func TestRatio(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if got := test.ratio.String(); got != test.want {
-				t.Errorf("%s, not %s", got, test.want)
+				t.Errorf("got %s, want %s", got, test.want)
 			}
 		})
 	}

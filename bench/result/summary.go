@@ -5,23 +5,24 @@ import (
 	"strings"
 )
 
-// Row is a peer under a workload: the medians over the rounds, and the sums of what went wrong. 0: not measured.
+// Row is a peer under a workload: medians over the rounds, and sums of failures. 0 means not
+// measured.
 type Row struct {
 	Workload, Peer   string
 	Cost             float64 // CPU-seconds per million answers
-	ToLimit, ToBest  Ratio   // cost, as a multiple of the echo's and of the best peer's in the same round
+	ToLimit, ToBest  Ratio   // cost relative to the echo server and to the best peer in the same round
 	PerSecond        float64 // answers
 	P50, P99, P999   float64 // microseconds
-	Max              float64 // microseconds, of all rounds
+	Max              float64 // microseconds, over all rounds
 	HitsMB, MissesMB float64
 	Names            int64
 	Sent             int64
 	Lost, Failed     int64
-	Noisy            int // rounds in which other programs took more than they may
+	Noisy            int // rounds in which other programs exceeded their limit
 	Errors           []string
 }
 
-// Summarize has a row for every peer that ran under a workload, in the report's order.
+// Summarize returns a row for every peer that ran under a workload, in the report's order.
 func Summarize(r Report) []Row {
 	var rows []Row
 	for _, w := range r.Workloads {
@@ -60,7 +61,8 @@ func (r Report) row(workload, peer string, runs []Run) Row {
 	return row
 }
 
-// ratio compares a peer's value with the least of the rivals' in the same round. Without a round that has both it is zero.
+// ratio compares a peer's value with the smallest of the rivals' in the same round. It is zero if
+// no round has both.
 func (r Report) ratio(workload, peer string, value func(Run) float64, rivals []string) Ratio {
 	var ratios []float64
 	for _, run := range r.of(workload, peer) {
@@ -90,7 +92,7 @@ func (r Report) of(workload, peer string) []Run {
 
 func (r Report) only(peer string) []string { return []string{peer} }
 
-// others are the peers proper: neither ours nor the limit.
+// others returns the peers except ours and the limit.
 func (r Report) others() []string {
 	var names []string
 	for _, p := range r.Peers {
@@ -103,10 +105,10 @@ func (r Report) others() []string {
 
 func isOurs(peer string) bool { return peer == Ours || strings.HasPrefix(peer, Ours+"-") }
 
-// medianOf is the median of a value over the runs that have it.
+// medianOf returns the median of a value over the runs that have it.
 func medianOf(runs []Run, value func(Run) float64) float64 { return median(measured(runs, value)) }
 
-// measured are the values of the runs that have one.
+// measured returns the values of the runs that have one.
 func measured(runs []Run, value func(Run) float64) (values []float64) {
 	for _, run := range runs {
 		if v := value(run); v > 0 {
@@ -116,7 +118,7 @@ func measured(runs []Run, value func(Run) float64) (values []float64) {
 	return values
 }
 
-// median is 0 where there are no values; of an even number it is the mean of the two in the middle.
+// median returns 0 without values. For an even number it is the mean of the two in the middle.
 func median(values []float64) float64 {
 	if len(values) == 0 {
 		return 0

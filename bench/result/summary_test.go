@@ -29,11 +29,11 @@ func TestSummarize(t *testing.T) {
 			}
 			got := fmt.Sprintf("%.2f %.2f× %.2f× %d %d", row.Cost, row.ToLimit.Median, row.ToBest.Median, row.Lost, row.Noisy)
 			if got != test.want {
-				t.Errorf("%s, not %s", got, test.want)
+				t.Errorf("got %s, want %s", got, test.want)
 			}
 		})
 	}
 	if _, ok := rows["misses coredns"]; ok {
-		t.Error("a row for what was not measured")
+		t.Error("there is a row for an unmeasured workload")
 	}
 }

@@ -8,10 +8,11 @@ import (
 	"text/tabwriter"
 )
 
-// absent fills the cell of what was not measured.
+// absent is the cell for a value that was not measured.
 const absent = "-"
 
-// Write writes the report as aligned text: the machine, the cost of every peer under every workload, the details, and the targets.
+// Write writes the report as aligned text: the machine, the cost of every peer under every
+// workload, the details, and the targets.
 func Write(w io.Writer, r Report) error {
 	rows := Summarize(r)
 	var b strings.Builder
@@ -33,7 +34,7 @@ func writeHead(b *strings.Builder, r Report) {
 	}
 }
 
-// writeCosts is the overview: one line per workload, one column per peer.
+// writeCosts writes the overview: one line per workload, one column per peer.
 func writeCosts(b *strings.Builder, r Report, rows []Row) {
 	fmt.Fprintf(b, "\nCPU-seconds of the server per million answers, and as a multiple of the C echo's "+
 		"(* disturbed by other programs; %s within the spread of the slices)\n\n", within)
@@ -101,7 +102,7 @@ func line(t *tabwriter.Writer, cells ...string) {
 	fmt.Fprintln(t, strings.TrimRight(strings.Join(cells, "\t"), "\t"))
 }
 
-// number has three digits that count.
+// number formats a value with three significant digits.
 func number(v float64) string {
 	switch {
 	case v == 0:
@@ -115,7 +116,7 @@ func number(v float64) string {
 	}
 }
 
-// figure has three digits, and no exponent.
+// figure formats a value with three digits and no exponent.
 func figure(v float64) string {
 	if v < 1000 {
 		return fmt.Sprintf("%.3g", v)
@@ -137,7 +138,7 @@ func whole(v float64) string {
 	return fmt.Sprintf("%.0f", v)
 }
 
-// share is a count, and what part of all it is where that shows.
+// share formats a count, with its percentage of all if that is visible.
 func share(n, all int64) string {
 	switch {
 	case n == 0 || all == 0:

@@ -17,7 +17,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/golden"
 )
 
-// report has what the views must show: a peer that loses, one that was disturbed, one that failed, and one that is not there.
+// report has everything that the output must show: a peer that loses queries, one that was
+// disturbed, one that failed, and one that is missing.
 func report() result.Report {
 	return result.Report{
 		Schema: result.Schema, Taken: time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC), Revision: "v1.2.3-4-gabcdef",
@@ -58,7 +59,7 @@ func report() result.Report {
 	}
 }
 
-// slicesOf are six rounds of peers under a workload.
+// slicesOf returns six rounds of peers under a workload.
 func slicesOf(workload string, costs map[string][6]float64) (runs []result.Run) {
 	for peer, values := range costs {
 		for i, cost := range values {
@@ -69,7 +70,7 @@ func slicesOf(workload string, costs map[string][6]float64) (runs []result.Run) 
 	return runs
 }
 
-// run is one of 100,000 answers, each at this cost.
+// run returns a run of 100,000 answers at this cost per answer.
 func run(workload, peer string, round int, cost float64) result.Run {
 	return result.Run{
 		Workload: workload, Peer: peer, Round: round, Tries: 1, Foreign: 0.05, Sent: 100_000, Answered: 100_000, Seconds: 4, CPU: cost / 10,
@@ -82,7 +83,7 @@ func disturbed(r result.Run) result.Run {
 	return r
 }
 
-// losing has half of the queries lost, and each twice as dear.
+// losing makes half of the queries lost, which doubles the cost of the others.
 func losing(r result.Run) result.Run {
 	r.Lost, r.Answered = r.Sent/2, r.Sent/2
 	return r
@@ -103,12 +104,12 @@ func TestChart(t *testing.T) {
 		if _, err := decoder.Token(); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
-			t.Fatalf("no XML: %v", err)
+			t.Fatalf("invalid XML: %v", err)
 		}
 	}
 }
 
-// TestSaved: what is saved is what is loaded, and shows the same.
+// TestSaved: a loaded report equals the saved one and looks the same.
 func TestSaved(t *testing.T) {
 	dir := t.TempDir()
 	if err := result.Save(dir, report()); err != nil {
@@ -127,6 +128,6 @@ func TestSaved(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := result.Load(filepath.Join(dir, "bench.json")); err == nil || !strings.Contains(err.Error(), "has schema 2, not 1") {
-		t.Errorf("of another schema: %v", err)
+		t.Errorf("another schema: %v", err)
 	}
 }

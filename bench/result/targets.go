@@ -2,30 +2,31 @@ package result
 
 import "fmt"
 
-// target is what node-dns is to reach: a value of its own, or one that is at most so many times a rival's of the same round.
+// target is a goal for node-dns: a maximum for its own value, or for its ratio to a rival in the
+// same round.
 type target struct {
 	workload string
-	what     string // in words
+	what     string // description
 	value    func(Run) float64
-	rival    string  // a peer, bestPeer, ourMedian, or none: then the bound holds in every round
-	atMost   float64 // below, where it is 1 and the words say so
+	rival    string  // a peer, bestPeer, ourMedian, or "" if the limit applies to every round
+	atMost   float64 // exclusive if it is 1 and the description says "below"
 }
 
 const (
 	bestPeer  = "the best peer"
-	ourMedian = "our own median" // the bound holds for the median of the value itself
+	ourMedian = "our own median" // the limit applies to the median of the value itself
 )
 
-// Outcome is a target, and what became of it.
+// Outcome is a target and its result.
 type Outcome struct {
 	Workload, What string
 	Got, AtMost    float64
 	Spread         Spread // of a comparison with a rival
-	Measured       bool   // else Got means nothing
+	Measured       bool   // otherwise Got is meaningless
 	Met            bool
 }
 
-// targets are those of the design. "2.8 times better than" is at most 1/2.8 of.
+// targets are the goals of the design. "2.8 times better than" is at most 1/2.8 of.
 var targets = []target{
 	{"hits", "CPU at most 1.05 × the C echo's", Run.Cost, Limit, 1.05},
 	{"hits", "CPU below unbound's", Run.Cost, "unbound", 1},
@@ -69,10 +70,11 @@ func p99(r Run) float64 { return r.P99 }
 
 func p999(r Run) float64 { return r.P999 }
 
-// missed is what was lost, or failed, in one run.
+// missed returns the number of lost or failed queries in a run.
 func missed(r Run) float64 { return float64(r.Lost + r.Failed) }
 
-// Targets says of each target whether it was met. What was not measured, ours or the rival's, is not.
+// Targets returns the outcome of each target. A target is unmeasured if our value or the rival's is
+// missing.
 func Targets(r Report) []Outcome {
 	var all []Outcome
 	for _, t := range targets {
@@ -102,8 +104,8 @@ func (r Report) got(t target) (value float64, spread Spread, ok bool) {
 	return ratio.Median, ratio.Spread, ratio.Median > 0
 }
 
-// String is "yes" or by how much it was missed, as a cell of a table. It says so when the spread
-// holds the bound: another run may come to the opposite.
+// String returns "yes", or by how much the target was missed, as a table cell. It also says if the
+// spread includes the limit, because another run may then have the opposite result.
 func (o Outcome) String() string {
 	said := "yes"
 	switch {

@@ -99,12 +99,12 @@ func TestTargets(t *testing.T) {
 			for _, o := range result.Targets(r) {
 				if o.Workload == test.workload && o.What == test.what {
 					if o.String() != test.want {
-						t.Errorf("%v, not %s", o, test.want)
+						t.Errorf("got %v, want %s", o, test.want)
 					}
 					return
 				}
 			}
-			t.Error("there is no such target")
+			t.Error("target not found")
 		})
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
-// parseListen reads what --listen was given.
+// parseListen parses the values of --listen.
 func parseListen(texts []string) ([]netip.AddrPort, error) {
 	var addrs []netip.AddrPort
 	for _, text := range texts {
@@ -24,8 +24,8 @@ func parseListen(texts []string) ([]netip.AddrPort, error) {
 	return addrs, nil
 }
 
-// isEveryAddress reports whether a text asks for what other programs do with one socket. An answer of ours leaves from the
-// address that was asked, so each has its own.
+// isEveryAddress reports whether text is a wildcard address, for which other programs use one
+// socket. Our responses leave from the queried address, so each address has its own socket.
 func isEveryAddress(text string) bool {
 	addr, err := netip.ParseAddr(text)
 	if err != nil {
@@ -35,7 +35,7 @@ func isEveryAddress(text string) bool {
 	return text == "all" || err == nil && addr.Unmap().IsUnspecified()
 }
 
-// parseUpstreams reads what --upstream was given.
+// parseUpstreams parses the values of --upstream.
 func parseUpstreams(texts []string) ([]nameserver.Server, error) {
 	var servers []nameserver.Server
 	for _, text := range texts {

@@ -8,12 +8,12 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// wordsOf are the words that name a command, behind that of the program.
+// wordsOf returns the words of a command without the program name.
 func wordsOf(cmd *cobra.Command) string {
 	return strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" ")
 }
 
-// atMostOneName is for what is about a name, or about what a flag says.
+// atMostOneName is the argument check for commands that take a name, or a flag instead.
 func atMostOneName(cmd *cobra.Command, args []string) error {
 	if len(args) > 1 {
 		return usageError{fmt.Errorf("%s: expected one name, not %d", wordsOf(cmd), len(args))}
@@ -21,7 +21,7 @@ func atMostOneName(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// oneName is for what is about a name alone.
+// oneName is the argument check for commands that require a name.
 func oneName(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return usageError{fmt.Errorf("%s: expected a name", wordsOf(cmd))}
@@ -29,7 +29,8 @@ func oneName(cmd *cobra.Command, args []string) error {
 	return atMostOneName(cmd, args)
 }
 
-// atMostOneOf is for one of a command's ValidArgs, which may be left out; expected says them in words.
+// atMostOneOf is the argument check for an optional one of the command's ValidArgs. expected
+// describes them.
 func atMostOneOf(expected string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) > 1 || cobra.OnlyValidArgs(cmd, args) != nil {
@@ -39,8 +40,8 @@ func atMostOneOf(expected string) cobra.PositionalArgs {
 	}
 }
 
-// addCobrasCommands adds help and completion, as cobra would when the root runs, and has what they do not know be a usage error:
-// cobra shows a summary then, and exits 0.
+// addCobrasCommands adds help and completion, as cobra does when the root runs, and makes their
+// unknown arguments usage errors. By default cobra shows a summary and exits with 0.
 func addCobrasCommands(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
@@ -60,7 +61,7 @@ func addCobrasCommands(root *cobra.Command) {
 	}
 }
 
-// showHelp shows the summary of the command that args lead to; none: of node-dns.
+// showHelp shows the summary of the command in args, or that of node-dns if args is empty.
 func showHelp(help *cobra.Command, args []string) error {
 	cmd, rest, err := help.Root().Find(args)
 	switch {
@@ -69,6 +70,6 @@ func showHelp(help *cobra.Command, args []string) error {
 	case len(rest) > 0:
 		return usageError{unknownCommand(cmd, rest[0])}
 	}
-	cmd.InitDefaultHelpFlag() // which the summary has
+	cmd.InitDefaultHelpFlag() // the summary includes the flag
 	return cmd.Help()
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// Commands that ask the daemon for its status, and for what an older one does not know.
+// Commands that query the daemon for its status, and for things that an older daemon does not know.
 var (
 	statusAskers = []string{"status", "status --brief", "status --watch", "status --wait", "servers", "servers -o json", "servers --watch"}
 	otherAskers  = []string{
@@ -26,7 +26,7 @@ var (
 	}
 )
 
-// result is what came of a program: its exit code, and what it has printed.
+// result is the exit code and the output of a program.
 type result struct {
 	code        int
 	out, errors string
@@ -44,8 +44,8 @@ func resultOf(t *testing.T, cmd *exec.Cmd) result {
 	return result{cmd.ProcessState.ExitCode(), out.String(), said.String()}
 }
 
-// TestOldDaemon: one of a version that knows its status alone is asked in vain, and said to be old; nothing is printed that a program could
-// take for an answer, and --watch does not wait for it.
+// TestOldDaemon: if the daemon's version knows only its status, commands report that it is old.
+// They print nothing that a program could mistake for an answer, and --watch does not wait.
 func TestOldDaemon(t *testing.T) {
 	root := lab.ShortDir(t)
 	listener, err := control.Listen(control.SocketPath(root))
@@ -74,7 +74,7 @@ func TestOldDaemon(t *testing.T) {
 	}
 }
 
-// holdsAnswer reports whether a command has printed more than why there is nothing to print.
+// holdsAnswer reports whether the output has more than an error.
 func holdsAnswer(out string) bool {
 	return out != "" && !strings.Contains(out, `"kind":"Error"`) && !strings.Contains(out, "kind: Error\n")
 }
@@ -82,7 +82,8 @@ func holdsAnswer(out string) bool {
 // guestAskers are the commands that any local user may run.
 var guestAskers = []string{"status", "status --brief", "servers", "servers --history", "query www.example", "explain www.example", "cache stats", "wait", "version"}
 
-// TestOtherUser: a user who is neither root nor an admin sees what a client of the node can learn, and is told who may do the rest.
+// TestOtherUser: a user who is neither root nor an admin sees what a client of the node can learn,
+// and is told who may do the rest.
 func TestOtherUser(t *testing.T) {
 	if os.Getuid() != 0 {
 		lab.Skip(t, "becomes another user, which takes root")
@@ -106,7 +107,7 @@ func TestOtherUser(t *testing.T) {
 	}
 	const hidden = "\nHidden      names and clients of queries, cached answers: for root and the group node-dns-admin\n"
 	if got := asNobody("status"); !strings.Contains(got.out, hidden) {
-		t.Errorf("a user is not told what is hidden: %+v", got)
+		t.Errorf("the user is not told that something is hidden: %+v", got)
 	}
 	if got, _ := p.runWith("status"); strings.Contains(got, "Hidden") {
 		t.Errorf("something is hidden from root: %s", got)
@@ -122,7 +123,8 @@ func TestOtherUser(t *testing.T) {
 	}
 }
 
-// TestNoPermission: who may not ask is told who may, at once, and that is not that nobody is there.
+// TestNoPermission: a user without permission learns at once who has it. The error does not claim
+// that the daemon is not running.
 func TestNoPermission(t *testing.T) {
 	site := dnstest.NewServer(t, siteRecords)
 	p := start(t, "exec node-dns --root $ROOT serve --listen 127.0.0.1:0 --upstream $SITE", "SITE="+site.Addr().String())
@@ -138,7 +140,7 @@ func TestNoPermission(t *testing.T) {
 	}
 	for _, args := range slices.Concat(statusAskers, otherAskers) {
 		cmd := exec.Command(program, append([]string{"--root", p.root}, strings.Fields(args)...)...)
-		if os.Getuid() == 0 { // who may do everything
+		if os.Getuid() == 0 { // root may do everything
 			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 		}
 		got := resultOf(t, cmd)
@@ -148,7 +150,7 @@ func TestNoPermission(t *testing.T) {
 	}
 }
 
-// publicCopy is node-dns where everyone may run it.
+// publicCopy copies node-dns to a path where every user can run it.
 func publicCopy(t *testing.T) string {
 	t.Helper()
 	path, err := os.Executable()

@@ -11,7 +11,7 @@ import (
 	"github.com/node-dns/node-dns/internal/admin/control"
 )
 
-// cacheTimeout bounds how long a flush, or the numbers, may take: a million entries take a second.
+// cacheTimeout is the timeout for a flush or the statistics. A million entries take a second.
 const cacheTimeout = 30 * time.Second
 
 func newCacheCommand() *cobra.Command {
@@ -66,7 +66,7 @@ Exit code 0: all was shown; 3: node-dns is not running; 4: permission denied.`,
 	return cmd
 }
 
-// setName makes the part that of the name that was given, if any, and writes its name or zone in ASCII.
+// setName selects the given name, if any, and converts the part's name or zone to ASCII.
 func setName(part *control.CachePart, args []string) error {
 	if len(args) > 0 {
 		if part.Name = args[0]; part.Name == "" {
@@ -154,7 +154,7 @@ Exit code 0: done; 3: node-dns is not running.`,
 	return cmd
 }
 
-// showFetched asks the daemon for a value, and shows it in the form of -o.
+// showFetched fetches a value from the daemon and shows it in the output format.
 func showFetched[A page](cmd *cobra.Command, output string, fetch func(ctx context.Context, path string) (A, error)) error {
 	root, err := rootToShow(cmd, output)
 	if err != nil {

@@ -15,13 +15,14 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// manyNames are more than a dump may have in memory.
+// manyNames is more than a dump may hold in memory.
 const manyNames = 100_000
 
-// TestHugeCache: a dump of 100,000 responses takes no more memory than one of none, and queries are answered all the while.
+// TestHugeCache: a dump of 100,000 responses uses no more memory than an empty one, and queries are
+// answered meanwhile.
 func TestHugeCache(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it takes ten seconds")
+		t.Skip("takes ten seconds")
 	}
 	site := dnstest.NewServer(t, "*.example. 300 IN A 192.0.2.80\nexample. 300 IN SOA a. b. 1 2 3 4 5\n")
 	p := start(t, `mkdir -p $ROOT/etc/node-dns && printf 'cacheSize: 200000\n' >$ROOT/etc/node-dns/node-dns.yaml &&
@@ -48,7 +49,7 @@ exec node-dns --root $ROOT serve --listen 127.0.0.1:0 --upstream $SITE`, "SITE="
 		t.Errorf("%d lines", lines)
 	}
 	if memory > none+32<<10 {
-		t.Errorf("the dump took %d KiB of memory, and one of nothing %d", memory, none)
+		t.Errorf("the dump took %d KiB of memory, an empty one %d", memory, none)
 	}
 	if tally := asking.Stop(); tally.Lost+tally.Wrong > 0 || tally.Asked == 0 {
 		t.Error(tally)
@@ -58,7 +59,7 @@ exec node-dns --root $ROOT serve --listen 127.0.0.1:0 --upstream $SITE`, "SITE="
 	}
 }
 
-// dumpToWC is how many lines a dump has, and how much memory it took at most, in KiB.
+// dumpToWC returns the number of lines of a dump and its peak memory in KiB.
 func (p *process) dumpToWC() (lines int, memory int64) {
 	p.t.Helper()
 	counted := filepath.Join(p.t.TempDir(), "count")
@@ -76,7 +77,7 @@ func (p *process) dumpToWC() (lines int, memory int64) {
 	if err := cmd.Start(); err != nil {
 		p.t.Fatal(err)
 	}
-	for { // its rusage has what we had when it was begun
+	for { // initially its rusage includes our own peak
 		status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", cmd.Process.Pid))
 		_, high, lives := strings.Cut(string(status), "\nVmHWM:")
 		if !lives {

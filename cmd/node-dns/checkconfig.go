@@ -48,7 +48,7 @@ printed. An API server that does not answer does not change the exit code.`,
 				return usageError{errors.New(`--config "": expected a file`)}
 			}
 			if configFile != "" {
-				if _, err := os.Stat(configFile); err != nil { // as serve would
+				if _, err := os.Stat(configFile); err != nil { // as serve does
 					return fmt.Errorf("reading the configuration: %w", err)
 				}
 				paths.NodeDNS = configFile
@@ -66,13 +66,13 @@ printed. An API server that does not answer does not change the exit code.`,
 	return cmd
 }
 
-// checkConfig reads all, and shows it.
+// checkConfig checks all files and shows the result.
 func checkConfig(cmd *cobra.Command, root string, paths nodeconfig.Paths, output string) error {
 	check := doctor.CheckConfig(cmd.Context(), root, paths)
 	return showFaults(cmd, check, len(check.Faults) > 0 || len(check.MissingRights) > 0, output)
 }
 
-// showFaults shows what was found. faulty decides the exit code.
+// showFaults shows the result. faulty determines the exit code.
 func showFaults(cmd *cobra.Command, found page, faulty bool, output string) error {
 	if err := show(cmd, found, output, nil); err != nil {
 		return err

@@ -18,7 +18,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// TestCheckConfigForOthers: who may not read node-config.yaml is told what is missing, and then whose word it is.
+// TestCheckConfigForOthers: a user who may not read node-config.yaml sees what is missing, and
+// which source then applies.
 func TestCheckConfigForOthers(t *testing.T) {
 	if os.Geteuid() != 0 {
 		lab.Skip(t, "only root can read what is closed to all others")
@@ -99,7 +100,8 @@ func TestCheckConfigDnsmasq(t *testing.T) {
 	}
 }
 
-// TestCheckConfigRights asks an API server what it allows, one right less each time. A missing right was exit code 0 once.
+// TestCheckConfigRights queries an API server for permissions, each time with one missing. A
+// missing permission used to exit with 0.
 func TestCheckConfigRights(t *testing.T) {
 	api := kubetest.NewServer(t)
 	root := t.TempDir()

@@ -14,13 +14,14 @@ import (
 	"github.com/node-dns/node-dns/internal/admin/control"
 )
 
-// completeTimeout bounds how long a shell waits for the daemon's words. Without an answer it completes nothing, and says nothing.
+// completeTimeout is the time that a shell waits for words from the daemon. Without an answer, it
+// completes nothing and prints no error.
 const completeTimeout = 300 * time.Millisecond
 
-// recordTypes are the types that are offered; all others are understood.
+// recordTypes are the types offered for completion. All other types are accepted too.
 var recordTypes = []string{"A", "AAAA", "ANY", "CAA", "CNAME", "DNSKEY", "DS", "HTTPS", "MX", "NAPTR", "NS", "PTR", "SOA", "SRV", "SVCB", "TLSA", "TXT"}
 
-// completions are the words of flags, by name: a flag of one name means the same in each command.
+// completions are the words for flags by name. A flag name means the same in each command.
 var completions = map[string]cobra.CompletionFunc{
 	"namespace": namespaces,
 	"pod":       pods,
@@ -34,7 +35,7 @@ var completions = map[string]cobra.CompletionFunc{
 	"config":    cobra.FixedCompletions([]string{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt),
 }
 
-// argumentCompletions are the words behind a command, by its path below the program.
+// argumentCompletions are the words for arguments, by command without the program name.
 var argumentCompletions = map[string]cobra.CompletionFunc{
 	"query":       queryWords,
 	"explain":     firstWord(cachedNames),
@@ -42,7 +43,8 @@ var argumentCompletions = map[string]cobra.CompletionFunc{
 	"cache flush": firstWord(cachedNames),
 }
 
-// addCompletions gives every command and flag below cmd what a shell completes. Where nothing is known it must not offer files.
+// addCompletions adds shell completion to every command and flag below cmd. Without it, the shell
+// would offer files.
 func addCompletions(cmd *cobra.Command) {
 	if words, ok := argumentCompletions[wordsOf(cmd)]; ok {
 		cmd.ValidArgsFunction = words
@@ -55,7 +57,7 @@ func addCompletions(cmd *cobra.Command) {
 			words = cobra.NoFileCompletions
 		}
 		if _, has := cmd.GetFlagCompletionFunc(flag.Name); !has {
-			_ = cmd.RegisterFlagCompletionFunc(flag.Name, words) // it fails only for a flag that there is not
+			_ = cmd.RegisterFlagCompletionFunc(flag.Name, words) // fails only for a flag that does not exist
 		}
 	}
 	cmd.LocalFlags().VisitAll(add)
@@ -65,7 +67,7 @@ func addCompletions(cmd *cobra.Command) {
 	}
 }
 
-// firstWord completes a single argument.
+// firstWord completes only the first argument.
 func firstWord(words cobra.CompletionFunc) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
@@ -75,7 +77,7 @@ func firstWord(words cobra.CompletionFunc) cobra.CompletionFunc {
 	}
 }
 
-// queryWords are names, then types; behind an @ the nameservers that are asked.
+// queryWords completes names, then types, and nameservers in use after an @.
 func queryWords(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	switch {
 	case strings.HasPrefix(typed, "@"):
@@ -94,7 +96,8 @@ func rcodes(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCo
 	return inCaseOf(typed, slices.Sorted(maps.Keys(dns.StringToRcode))), cobra.ShellCompDirectiveNoFileComp
 }
 
-// inCaseOf writes words in lower case for somebody who types so: a shell drops what does not begin with what was typed.
+// inCaseOf converts words to lower case if typed is in lower case, because a shell drops words that
+// do not begin with what was typed.
 func inCaseOf(typed string, words []string) []string {
 	if typed == "" || typed != strings.ToLower(typed) {
 		return words
@@ -118,7 +121,7 @@ func pods(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCo
 	return fromDaemon(cmd, question)
 }
 
-// clients are pods as NAMESPACE/NAME, with --namespace those of that namespace.
+// clients completes pods as NAMESPACE/NAME, with --namespace only those of that namespace.
 func clients(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 	if namespace := cmd.Flags().Lookup("namespace").Value.String(); namespace != "" && strings.HasPrefix(namespace+"/", typed) {
 		typed = namespace + "/"
@@ -132,7 +135,8 @@ func cachedNames(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.
 	return fromDaemon(cmd, control.CompleteQuestion{Kind: control.CompleteCachedName, Prefix: typed})
 }
 
-// fromDaemon asks the daemon for words; none if it does not answer in time, or does not answer this user.
+// fromDaemon fetches words from the daemon. It returns none if the daemon does not answer in time
+// or rejects this user.
 func fromDaemon(cmd *cobra.Command, question control.CompleteQuestion) ([]string, cobra.ShellCompDirective) {
 	answer, err := askBriefly(cmd, func(ctx context.Context, path string) (control.Completions, error) {
 		return control.FetchCompletions(ctx, path, question)
@@ -143,7 +147,7 @@ func fromDaemon(cmd *cobra.Command, question control.CompleteQuestion) ([]string
 	return safeWords(answer.Words), cobra.ShellCompDirectiveNoFileComp
 }
 
-// servers are the nameservers that are asked, as query takes them.
+// servers returns the nameservers in use, in the form that query accepts.
 func servers(cmd *cobra.Command) ([]string, cobra.ShellCompDirective) {
 	status, err := askBriefly(cmd, control.FetchStatus)
 	if err != nil {
@@ -159,14 +163,14 @@ func servers(cmd *cobra.Command) ([]string, cobra.ShellCompDirective) {
 	return safeWords(slices.Compact(words)), cobra.ShellCompDirectiveNoFileComp
 }
 
-// askBriefly asks the daemon within the time that a shell waits.
+// askBriefly queries the daemon with the timeout for completion.
 func askBriefly[A any](cmd *cobra.Command, fetch func(ctx context.Context, path string) (A, error)) (answer A, err error) {
 	root, err := rootOf(cmd)
 	if err != nil {
 		return answer, err
 	}
 	ctx := cmd.Context()
-	if ctx == nil { // cobra's completion of a command that was not run
+	if ctx == nil { // cobra completes a command that was not run
 		ctx = context.Background()
 	}
 	ctx, cancel := context.WithTimeout(ctx, completeTimeout)
@@ -174,8 +178,8 @@ func askBriefly[A any](cmd *cobra.Command, fetch func(ctx context.Context, path 
 	return fetch(ctx, control.SocketPath(root))
 }
 
-// safeWords are the words that mean nothing else to a shell. Clients choose which names are cached, and bash's compgen -W expands
-// $(command).
+// safeWords returns the words without special meaning to a shell. Clients choose which names are
+// cached, and bash's compgen -W expands $(command).
 func safeWords(words []string) []string {
 	return slices.DeleteFunc(words, func(word string) bool {
 		return word == "" || word[0] == '-' || strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_/:@+#[]") != ""

@@ -8,7 +8,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// TestSafeWords: clients choose which names are cached, and root completes them in a shell that may expand them.
+// TestSafeWords: clients choose which names are cached, and root completes them in a shell that may
+// expand them.
 func TestSafeWords(t *testing.T) {
 	for _, test := range []struct {
 		name, word string
@@ -33,12 +34,12 @@ func TestSafeWords(t *testing.T) {
 		{"empty", "", false},
 	} {
 		if got := len(safeWords([]string{test.word})) == 1; got != test.isSafe {
-			t.Errorf("%s: %q is offered: %v", test.name, test.word, got)
+			t.Errorf("%s: %q offered: %v", test.name, test.word, got)
 		}
 	}
 }
 
-// TestCompletionEverywhere: no command and no flag offers the files of the working directory but where it takes one.
+// TestCompletionEverywhere: commands and flags offer files only where they take one.
 func TestCompletionEverywhere(t *testing.T) {
 	takesFile := []string{"config", "root"}
 	for _, cmd := range commandsOf(newRootCommand()) {

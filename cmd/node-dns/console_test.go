@@ -12,7 +12,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/manpage"
 )
 
-// byOthers are the documents' consoles that no script shows, and who does.
+// byOthers maps the documents' console examples that no script covers to the test that does.
 var byOthers = map[string]string{
 	"node-dns explain web -n shop": "test/netns, where the node has an address",
 
@@ -22,8 +22,8 @@ var byOthers = map[string]string{
 	"node-dns query nosuch.example.com @10.0.0.3":     "likewise",
 }
 
-// TestConsoles: what the documents say that a command of ours prints is what it prints in a script, but for what differs from run
-// to run.
+// TestConsoles: the output of our commands in the documents equals that in a script, except for
+// what differs between runs.
 func TestConsoles(t *testing.T) {
 	shown := scriptOutputs(t)
 	documents, err := filepath.Glob("../../docs/*/*.md")
@@ -53,7 +53,7 @@ func TestConsoles(t *testing.T) {
 	}
 }
 
-// scriptOutputs are what the scripts compare a command's output with.
+// scriptOutputs returns the expected outputs in the scripts.
 func scriptOutputs(t *testing.T) map[string]string {
 	t.Helper()
 	scripts, err := filepath.Glob("testdata/script/*.txtar")

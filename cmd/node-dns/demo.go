@@ -18,7 +18,8 @@ func newDemoCommand() *cobra.Command {
   node-dns demo --serve`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, stop := signal.NotifyContext(cmd.Context(), unix.SIGHUP, unix.SIGINT, unix.SIGTERM) // SIGHUP: its terminal was closed
+			// SIGHUP: the terminal was closed.
+			ctx, stop := signal.NotifyContext(cmd.Context(), unix.SIGHUP, unix.SIGINT, unix.SIGTERM)
 			defer stop()
 			return demo.Run(ctx, demo.Config{Out: cmd.OutOrStdout(), Version: version, Serve: serve})
 		},

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// parseDuration reads a duration as Go writes it, such as 1m30s, or a number of seconds, as sleep(1) takes it.
+// parseDuration parses a Go duration, such as 1m30s, or a number of seconds, as in sleep(1).
 func parseDuration(text string) (time.Duration, bool) {
 	seconds, err := strconv.ParseFloat(text, 64)
 	if err != nil {
@@ -21,13 +21,13 @@ func parseDuration(text string) (time.Duration, bool) {
 	return time.Duration(nanoseconds), true
 }
 
-// patience is the value of a flag that says how long a command waits; 0: for ever.
+// patience is the value of a timeout flag; 0 means no timeout.
 type patience time.Duration
 
 func (p *patience) String() string { return time.Duration(*p).String() }
 func (p *patience) Type() string   { return "duration" }
 
-// Set takes a duration, or seconds.
+// Set parses a duration or a number of seconds.
 func (p *patience) Set(text string) error {
 	d, ok := parseDuration(text)
 	if !ok || d < 0 {

@@ -79,7 +79,7 @@ a problem, and it is shown; 3: node-dns is not running; 4: permission denied
 	return cmd
 }
 
-// whose is whose resolv.conf is meant.
+// whose returns the question for the selected resolv.conf.
 func whose(namespace, pod string) (control.SearchQuestion, error) {
 	within, name, both := strings.Cut(pod, "/")
 	switch {

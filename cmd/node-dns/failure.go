@@ -13,7 +13,7 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/termtext"
 )
 
-// Exit codes, the same for all commands.
+// Exit codes of all commands.
 const (
 	exitOK = iota
 	exitProblem
@@ -22,15 +22,15 @@ const (
 	exitDenied
 )
 
-// errShown stands for a problem that the output has shown already.
+// errShown stands for a problem that is already in the output.
 var errShown = errors.New("problem shown above")
 
-// usageError is a mistake in how the program was called.
+// usageError is a mistake in the command line.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
-// A failure is why a command could not do what it was asked for: as text for people, as JSON for programs.
+// A failure is the reason why a command failed: as text for people, as JSON for programs.
 type failure struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"` // Error
@@ -46,10 +46,10 @@ func newFailure(cmd *cobra.Command, err error) failure {
 	return f
 }
 
-// codeOf is the exit code that stands for an error.
+// codeOf returns the exit code for an error.
 func codeOf(err error) int {
 	var usage usageError
-	var mistake control.MistakeError // the daemon finds some mistakes that this program cannot
+	var mistake control.MistakeError // the daemon detects some mistakes that this program cannot
 	switch {
 	case err == nil:
 		return exitOK
@@ -63,7 +63,7 @@ func codeOf(err error) int {
 	return exitProblem
 }
 
-// hint names the next step after an error; "": the error says it.
+// hint returns the next step after an error, or "" if the error already says it.
 func hint(cmd *cobra.Command, err error, code int) string {
 	switch {
 	case code == exitUsage:
@@ -81,13 +81,14 @@ func hint(cmd *cobra.Command, err error, code int) string {
 	return ""
 }
 
-// isOfHost reports whether a command is about this host, and not about the tree that --root names.
+// isOfHost reports whether a command applies to this host and not to a tree given by --root.
 func isOfHost(cmd *cobra.Command) bool {
 	root, err := rootOf(cmd)
 	return err == nil && root == "/"
 }
 
-// text is the failure in the last words of a program: the hint stands on the error's line if both are short.
+// text formats the failure as the program's final message. The hint is on the same line if both are
+// short.
 func (f failure) text() string {
 	switch {
 	case f.Hint == "":
@@ -104,7 +105,7 @@ func (f failure) WriteText(w io.Writer) error {
 	return nil
 }
 
-// outputOf is the word of a command's -o; "": it has none.
+// outputOf returns the value of a command's -o flag, or "" if it has none.
 func outputOf(cmd *cobra.Command) string {
 	if flag := cmd.Flags().Lookup("output"); flag != nil {
 		return flag.Value.String()

@@ -16,14 +16,16 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// insideWords are words of Go, HTTP and sockets, which tell an admin nothing. `status` of a daemon that hung said
-// `Get "http://node-dns/v1/status": read unix @->/run/node-dns/control.sock.new: read: connection reset by peer`.
+// insideWords are terms of Go, HTTP and sockets that tell an administrator nothing. `status` with a
+// hung daemon used to print `Get "http://node-dns/v1/status": read unix
+// @->/run/node-dns/control.sock.new: read: connection reset by peer`.
 var insideWords = []string{
 	"strconv", "time: missing", "time: invalid", "parsing ", "ParseAddr", "http", "Get \"", "Post \"", "unix @", "dial", "read unix", "json:", "EOF", "context ", "deadline", "invalid character",
 	"goroutine", "panic", "404", "flag needs", "nil",
 }
 
-// TestPlainWords: a daemon that answers strangely, or not at all, is described in an admin's words, with the next step.
+// TestPlainWords: a daemon that answers incorrectly, or not at all, is described in an
+// administrator's terms with the next step.
 func TestPlainWords(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -56,7 +58,7 @@ func TestPlainWords(t *testing.T) {
 	}
 }
 
-// TestHungDaemon: commands say that a stopped daemon (SIGSTOP) hangs.
+// TestHungDaemon: commands report that a stopped daemon (SIGSTOP) hangs.
 func TestHungDaemon(t *testing.T) {
 	t.Parallel()
 	site := dnstest.NewServer(t, siteRecords)
@@ -91,7 +93,7 @@ func checkPlain(t *testing.T, args string, got result) {
 	}
 }
 
-// TestInterrupted: SIGINT and SIGTERM are the usual end of what goes on until then, and no error.
+// TestInterrupted: SIGINT and SIGTERM are the normal end of continuous commands, and not an error.
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
 	site := dnstest.NewServer(t, siteRecords)
@@ -103,13 +105,13 @@ func TestInterrupted(t *testing.T) {
 		p.await("the monitor", func() bool { return p.status().Watched.Monitors == 1 })
 		monitor.Process.Signal(signal)
 		if err := monitor.Wait(); err != nil || strings.Contains(said.String(), "Error") {
-			t.Errorf("monitor ends with %v after %v: %s", err, signal, said)
+			t.Errorf("monitor ended with %v after %v: %s", err, signal, said)
 		}
 		p.await("its end", func() bool { return p.status().Watched.Monitors == 0 })
 	}
 }
 
-// TestWatchedDaemonGoes: with -o json what --watch shows is JSON also while the daemon is away.
+// TestWatchedDaemonGoes: with -o json, --watch prints JSON even while the daemon is away.
 func TestWatchedDaemonGoes(t *testing.T) {
 	t.Parallel()
 	p := &process{t: t, root: lab.ShortDir(t)}
@@ -120,7 +122,7 @@ func TestWatchedDaemonGoes(t *testing.T) {
 	}
 	watching.Process.Signal(os.Interrupt)
 	if err := watching.Wait(); err != nil {
-		t.Errorf("it ends with %v", err)
+		t.Errorf("ended with %v", err)
 	}
 	for documents := json.NewDecoder(strings.NewReader(said.String())); documents.More(); {
 		var f failure

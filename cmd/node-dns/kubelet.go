@@ -15,8 +15,9 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/procfs"
 )
 
-// kubeletTold is what the kubelet that runs below root was told of pods' resolv.conf, on its command line and in the files that this
-// names; nil: none is to be seen, or it was told nothing.
+// kubeletTold returns the settings for pods' resolv.conf of the kubelet that runs below root, from
+// its command line and the files named there. It returns nil if no kubelet is visible or it has no
+// such settings.
 func kubeletTold(root string) *control.KubeletTold {
 	p, ok := procfs.Host(root, "kubelet")
 	if !ok {
@@ -41,7 +42,7 @@ func kubeletTold(root string) *control.KubeletTold {
 	return out
 }
 
-// problemsOf are the first ones, and how many more there are.
+// problemsOf returns the first problems, and the number of the others.
 func problemsOf(problems []nodeconfig.KubeletProblem) []control.KubeletProblem {
 	var all []control.KubeletProblem
 	for i, problem := range problems {
@@ -59,7 +60,7 @@ func problemsOf(problems []nodeconfig.KubeletProblem) []control.KubeletProblem {
 	return all
 }
 
-// bounded leaves room for how many more there are.
+// bounded truncates text but leaves space for the number of other problems.
 func bounded(text string) string {
 	const most = control.MaxKubeletProblem - 32
 	if len(text) <= most {

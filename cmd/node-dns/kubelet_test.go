@@ -11,17 +11,18 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// TestKubeletToldKeepsSecrets: explain, run by root, once sent the text of whatever file a command line named to the control socket.
+// TestKubeletToldKeepsSecrets: explain, run by root, used to send the text of any file named on a
+// command line to the control socket.
 func TestKubeletToldKeepsSecrets(t *testing.T) {
 	if os.Geteuid() != 0 {
-		lab.Skip(t, "needs root, who may read everything")
+		lab.Skip(t, "needs root, which may read everything")
 	}
 	const nobody = 65534
 	const text = "root:$6$secret:20228::\nnameserver 192.0.2.1\nsearch a.example\noptions ndots:3\n"
 	for _, row := range []struct {
 		name  string
 		spoil func(dir, file string) error
-		sent  bool // what the file says of DNS
+		sent  bool // the DNS settings of the file
 	}{
 		{"root's file, closed to others", func(string, string) error { return nil }, true},
 		{"another's, open to all", func(_, file string) error {
@@ -53,7 +54,7 @@ func TestKubeletToldKeepsSecrets(t *testing.T) {
 				}
 				told := kubeletTold(root)
 				if told == nil {
-					t.Fatal("there is no kubelet")
+					t.Fatal("no kubelet found")
 				}
 				sent, err := json.Marshal(told)
 				if err != nil {
@@ -64,7 +65,7 @@ func TestKubeletToldKeepsSecrets(t *testing.T) {
 				}
 				const fields = `"nameservers":["192.0.2.1"],"search":["a.example"],"options":["ndots:3"]`
 				if flag == "--resolv-conf" && strings.Contains(string(sent), fields) != row.sent {
-					t.Errorf("its fields are to be sent: %v; sent: %s", row.sent, sent)
+					t.Errorf("want its fields sent: %v; sent: %s", row.sent, sent)
 				}
 			})
 		}

@@ -1,4 +1,4 @@
-// node-dns is the node's resolver (`node-dns serve`) and the admin's tool for it.
+// node-dns is the node's resolver (`node-dns serve`) and the tool to administer it.
 package main
 
 import (
@@ -9,8 +9,8 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/termtext"
 )
 
-// These are set by the linker: -X main.version=1.0.0 -X main.revision=abc, or abc-dirty of a tree with changes. Without a revision it is
-// what Go notes of the repository that it builds in (go help build: -buildvcs).
+// Set by the linker: -X main.version=1.0.0 -X main.revision=abc, or abc-dirty for a tree with
+// changes. Without a revision, Go's record of the repository is used (go help build: -buildvcs).
 var (
 	version  = "dev"
 	revision string
@@ -31,7 +31,7 @@ func run(ctx context.Context, args []string) int {
 		return codeOf(err)
 	}
 	failed := newFailure(cmd, err)
-	// Standard output may be what failed: the error is on standard error in any case.
+	// Standard output may be what failed, so the error always goes to standard error too.
 	_ = writeOne(root.OutOrStdout(), failed, outputOf(cmd))
 	_ = failed.WriteText(stderr)
 	return failed.ExitCode

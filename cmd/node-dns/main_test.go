@@ -11,7 +11,7 @@ import (
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"node-dns": func() {
-			revision = "c0ffee-dirty" // Go notes no repository in a test's program
+			revision = "c0ffee-dirty" // Go records no repository in test binaries
 			os.Exit(run(context.Background(), os.Args[1:]))
 		},
 	})

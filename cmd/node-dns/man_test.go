@@ -16,7 +16,7 @@ import (
 
 const manPage = "../../man/node-dns.8"
 
-// wholeTree is the tree of commands with those that cobra adds when it runs.
+// wholeTree returns all commands, including those that cobra adds at run time.
 func wholeTree() *cobra.Command {
 	root := newRootCommand()
 	root.InitDefaultHelpCmd()
@@ -28,7 +28,8 @@ func wholeTree() *cobra.Command {
 	return root
 }
 
-// TestManPage: it has every command and every flag, where it belongs, and none that there is not; and every exit code.
+// TestManPage: the man page has exactly the existing commands, flags (in the right place) and exit
+// codes.
 func TestManPage(t *testing.T) {
 	page, root := manpage.Read(t, manPage), wholeTree()
 	var commands []string
@@ -48,7 +49,7 @@ func TestManPage(t *testing.T) {
 	common := []string{"h", "help", "root", "v", "version"}
 	for _, name := range common {
 		if root.Flag(name) == nil && root.Flags().ShorthandLookup(name) == nil {
-			t.Errorf("there is no flag %s", name)
+			t.Errorf("the page has flag %s, which does not exist", name)
 		}
 	}
 	if diff := cmp.Diff(common, page.Names("DESCRIPTION", "Fl", "")); diff != "" {
@@ -66,10 +67,10 @@ func TestManPage(t *testing.T) {
 	}
 }
 
-// flagUsage is a flag in a summary, with the letter that is short for it.
+// flagUsage matches a flag, with its short form, in a summary.
 var flagUsage = regexp.MustCompile(`(?m)^ +(?:-(\w), )?--([\w-]+)`)
 
-// flagsOf are the flags of a command and of those below it, but for what every command has.
+// flagsOf returns the flags of a command and its subcommands, except those common to all commands.
 func flagsOf(cmd *cobra.Command) []string {
 	var names []string
 	for _, cmd := range append(cmd.Commands(), cmd) {
@@ -87,7 +88,7 @@ func flagsOf(cmd *cobra.Command) []string {
 	return names
 }
 
-// commandsOf are a command and all below it.
+// commandsOf returns a command and all its subcommands.
 func commandsOf(cmd *cobra.Command) []*cobra.Command {
 	all := []*cobra.Command{cmd}
 	for _, child := range cmd.Commands() {
@@ -96,7 +97,8 @@ func commandsOf(cmd *cobra.Command) []*cobra.Command {
 	return all
 }
 
-// TestHelp: each command belongs to a task, says in a line of 80 columns what it does, and has examples that it understands.
+// TestHelp: each command is in a group, has a description that fits in 80 columns, and has valid
+// examples.
 func TestHelp(t *testing.T) {
 	root := wholeTree()
 	byCobra := []string{"help", "completion"}
@@ -126,13 +128,13 @@ func TestHelp(t *testing.T) {
 			continue
 		}
 		if width := 2 + max(cmd.NamePadding(), 0) + 1 + len(cmd.Short); width > 80 && cmd != root {
-			t.Errorf("%s: its line in the summary has %d columns", cmd.CommandPath(), width)
+			t.Errorf("%s: the line in the summary has %d columns", cmd.CommandPath(), width)
 		}
-		if cmd.Example == "" && cmd.Name() != "doctor" { // which is run as it is
+		if cmd.Example == "" && cmd.Name() != "doctor" { // doctor is run without arguments
 			t.Errorf("%s has no example", cmd.CommandPath())
 		}
 		for line := range strings.Lines(cmd.Example) {
-			example, _, _ := strings.Cut(strings.TrimSpace(line), "  ") // and what it is for
+			example, _, _ := strings.Cut(strings.TrimSpace(line), "  ") // followed by its purpose
 			example, _, _ = strings.Cut(example, " | ")
 			if err := understands(example); err != nil {
 				t.Errorf("%s: %s: %v", cmd.CommandPath(), example, err)
@@ -141,7 +143,7 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// understands reports why node-dns would not take a line.
+// understands returns an error if node-dns does not accept a command line.
 func understands(line string) error {
 	words, root := strings.Fields(line), wholeTree()
 	if words[0] != "node-dns" {
@@ -160,7 +162,7 @@ func understands(line string) error {
 	return err
 }
 
-// TestManPageExamples: what the page says to type is understood.
+// TestManPageExamples: all examples in the man page are valid.
 func TestManPageExamples(t *testing.T) {
 	seen := 0
 	for _, example := range manpage.Read(t, manPage).Examples {
@@ -176,6 +178,6 @@ func TestManPageExamples(t *testing.T) {
 		}
 	}
 	if seen == 0 {
-		t.Error("there are none")
+		t.Error("the page has no examples")
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/termtext"
 )
 
-// migration is how the command was called.
+// migration holds the flags of the command.
 type migration struct {
 	dryRun, apply, undo bool
 	kubelet             bool
@@ -76,7 +76,7 @@ func (m migration) run(cmd *cobra.Command) error {
 	case os.Geteuid() != 0:
 		return fmt.Errorf("only root may migrate a node; without a flag it says what it would do: %w", os.ErrPermission)
 	}
-	// A terminal that goes away, or a second thought, must not leave a node between the two: see Applier.Continue.
+	// A closed terminal or Ctrl-C must not leave a node half-migrated: see Applier.Continue.
 	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	unlock, err := migrate.Lock(ctx, migrate.LockFile)
@@ -95,12 +95,14 @@ func (m migration) run(cmd *cobra.Command) error {
 		err = m.applyPlan(ctx, cmd.OutOrStdout(), applier, journal)
 	}
 	if errors.Is(err, control.ErrNotRunning) {
-		return errors.New(err.Error()) // not wrapped: that node-dns does not run has an exit code of its own, which is not this command's
+		// Not wrapped, because "node-dns is not running" has its own exit code, which does not
+		// apply here.
+		return errors.New(err.Error())
 	}
 	return err
 }
 
-// show is the dry run.
+// show performs the dry run.
 func (m migration) show(ctx context.Context, out io.Writer, root string) error {
 	journal, err := migrate.ReadJournal(root)
 	if errors.Is(err, os.ErrPermission) {
@@ -125,7 +127,7 @@ func (m migration) show(ctx context.Context, out io.Writer, root string) error {
 	return nil
 }
 
-// write prints in the form of -o.
+// write prints in the output format.
 func (m migration) write(out io.Writer, text func(io.Writer) error, document any) error {
 	switch m.output {
 	case "json":
@@ -147,7 +149,7 @@ func (m migration) plan(ctx context.Context, root string) (migrate.Plan, error) 
 	found := migrate.Find(host)
 	if root == "/" && len(found) > 0 && host.Root {
 		rights, err := doctor.CheckRights(ctx, root, host.State.Config)
-		if errors.Is(err, kubeconfig.ErrRefused) { // root may not use it, and the daemon may
+		if errors.Is(err, kubeconfig.ErrRefused) { // root may not use it, but the daemon may
 			err = nil
 		}
 		host.Rehearsal = host.Rehearse(ctx, rights.Kubeconfig, err)
@@ -188,15 +190,15 @@ func undo(ctx context.Context, out io.Writer, applier migrate.Applier, journal *
 		_, err := fmt.Fprintln(out, "There is nothing to undo.")
 		return err
 	}
-	// Once begun it is not given up: half of the way back is worse than either end.
+	// Once begun, the undo must complete: a half-restored node is worse than either end.
 	err := applier.Undo(context.WithoutCancel(ctx), journal)
 	return done(out, err, "all is as it was before the migration.")
 }
 
-// served is the good end of --apply.
+// served is the success message of --apply.
 const served = "node-dns serves this node. node-dns migrate --undo goes back."
 
-// done says so, where there is no error.
+// done prints the message if err is nil.
 func done(out io.Writer, err error, what string) error {
 	if err == nil {
 		_, err = fmt.Fprintln(out, "Done: "+what)

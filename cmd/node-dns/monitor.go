@@ -14,7 +14,7 @@ import (
 	"github.com/node-dns/node-dns/internal/admin/view"
 )
 
-// errEnough ends what is shown.
+// errEnough stops the display after enough queries.
 var errEnough = errors.New("enough")
 
 func newMonitorCommand() *cobra.Command {
@@ -75,7 +75,8 @@ denied.`,
 	return cmd
 }
 
-// showEvents prints what passes the filter, until so many queries have (0: for good) or a signal ends it.
+// showEvents prints the events that match the filter, until count queries were shown (0 means no
+// limit) or a signal arrives.
 func showEvents(cmd *cobra.Command, filter control.MonitorFilter, count int, output string) error {
 	root, err := rootOf(cmd)
 	if err != nil {
@@ -102,7 +103,7 @@ func showEvents(cmd *cobra.Command, filter control.MonitorFilter, count int, out
 	return err
 }
 
-// writeEvent writes one event: a line of text, a line of JSON, or a document of YAML.
+// writeEvent writes one event: a line of text, a line of JSON, or a YAML document.
 func writeEvent(w io.Writer, e control.MonitorEvent, output string) error {
 	if output == "text" {
 		return e.WriteText(w)

@@ -19,15 +19,15 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/termtext"
 )
 
-// page is what a command shows: to people as text, to programs as its JSON.
+// page is the output of a command: text for people, JSON for programs.
 type page interface {
 	WriteText(w io.Writer) error
 }
 
-// addOutputFlag adds -o, which checkOutput knows the words of.
+// addOutputFlag adds the -o flag. checkOutput validates its value.
 func addOutputFlag(cmd *cobra.Command, output *string) {
 	cmd.Flags().StringVarP(output, "output", "o", "text", "print in this `format`: text, json or yaml")
-	// It fails only where there is no such flag.
+	// Fails only if the flag does not exist.
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
@@ -39,7 +39,7 @@ func checkOutput(output string) error {
 	return usageError{fmt.Errorf("-o %s: expected text, json or yaml", output)}
 }
 
-// rootToShow is rootOf for a command that shows what it finds in the form of -o.
+// rootToShow is rootOf for a command with the -o flag, whose value it checks.
 func rootToShow(cmd *cobra.Command, output string) (string, error) {
 	if err := checkOutput(output); err != nil {
 		return "", err
@@ -47,26 +47,26 @@ func rootToShow(cmd *cobra.Command, output string) (string, error) {
 	return rootOf(cmd)
 }
 
-// show prints a page in the form that -o names. Problems that are in it make it errShown.
+// show prints a page in the output format. It returns errShown if problems is not empty.
 func show(cmd *cobra.Command, p page, output string, problems []string) error {
 	out := cmd.OutOrStdout()
 	return showOn(out, p, output, problems, looksOf(out))
 }
 
-// looks are how a text may be written.
+// looks are the display properties for text.
 type looks struct {
 	isColoured bool
 	columns    int // width of the terminal; 0: not a terminal, or unknown
 }
 
-// looksOf are those of a command's output.
+// looksOf returns the display properties of a command's output.
 func looksOf(out io.Writer) looks {
 	size, isTerminal := sizeOf(out)
-	// Colours are for terminals, and not for users who do not want them (no-color.org).
+	// Use colors only on terminals and if the user has not disabled them (no-color.org).
 	return looks{isTerminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb", int(size.Col)}
 }
 
-// showOn is show to w, which may be a part of the output.
+// showOn is like show, but writes to w, which may be a part of the output.
 func showOn(w io.Writer, p page, output string, problems []string, l looks) error {
 	var err error
 	switch output {
@@ -95,7 +95,7 @@ func writeText(w io.Writer, p page, l looks) error {
 	return err
 }
 
-// sizeOf is the size of a terminal; zero: it does not say.
+// sizeOf returns the size of a terminal, or zero if unknown.
 func sizeOf(w io.Writer) (size unix.Winsize, isTerminal bool) {
 	file, ok := termtext.Raw(w).(*os.File)
 	if !ok {
@@ -113,7 +113,7 @@ const (
 	plain = "\x1b[0m"
 )
 
-// colour has a page show in red what is to be mended.
+// colour makes the problems in a text red.
 func colour(text string) string {
 	words := strings.NewReplacer("DOWN", red+"DOWN"+plain, "FAILS", red+"FAILS"+plain, "NOT ready", red+"NOT ready"+plain, "[FAIL]", red+"[FAIL]"+plain)
 	var out strings.Builder
@@ -136,8 +136,8 @@ func writeJSON(w io.Writer, value any) error {
 	return err
 }
 
-// writeOne writes one of many values that a program reads as they come: JSON in one line, or a document of YAML. With another output it
-// writes nothing.
+// writeOne writes one of several values that a program reads as they arrive: one line of JSON, or a
+// YAML document. It writes nothing for other output formats.
 func writeOne(w io.Writer, value any, output string) error {
 	switch output {
 	case "json":
@@ -156,15 +156,16 @@ func writeOne(w io.Writer, value any, output string) error {
 	return nil
 }
 
-// jsonRune escapes what has more than 16 bits.
+// jsonRune escapes a code point above 16 bits as a surrogate pair.
 func jsonRune(r rune) string {
 	high, low := utf16.EncodeRune(r)
 	return fmt.Sprintf(`\u%04x\u%04x`, high, low)
 }
 
-// quiet escapes in JSON what the standard library leaves as it is, and a terminal may take for a command, or YAML refuses:
-// DEL, the controls beyond ASCII, and what turns the direction of writing. None of that is outside of strings. What has more
-// than 16 bits JSON and YAML write differently.
+// quiet escapes characters in JSON that the standard library does not, but that could control a
+// terminal or that YAML rejects: DEL, control characters beyond ASCII, and characters that change
+// the text direction. They occur only in strings. beyond16 formats code points above 16 bits, which
+// JSON and YAML escape differently.
 func quiet(text []byte, beyond16 func(r rune) string) string {
 	var out strings.Builder
 	for _, r := range string(text) {
@@ -180,7 +181,7 @@ func quiet(text []byte, beyond16 func(r rune) string) string {
 	return out.String()
 }
 
-// writeYAML prints the JSON of a value in YAML's words, with its keys in their order.
+// writeYAML converts the JSON of a value to YAML with its keys in the same order.
 func writeYAML(w io.Writer, value any) error {
 	text, err := json.Marshal(value)
 	if err != nil {
@@ -188,7 +189,7 @@ func writeYAML(w io.Writer, value any) error {
 	}
 	wide := func(r rune) string { return fmt.Sprintf(`\U%08x`, r) }
 	var document yaml.Node
-	if err := yaml.Unmarshal([]byte(quiet(text, wide)), &document); err != nil { // but for wide JSON is YAML
+	if err := yaml.Unmarshal([]byte(quiet(text, wide)), &document); err != nil { // except for wide, JSON is YAML
 		return err
 	}
 	setBlockStyle(&document)
@@ -202,8 +203,8 @@ func writeYAML(w io.Writer, value any) error {
 	return err
 }
 
-// setBlockStyle undoes JSON's brackets and quotes. The encoder quotes a text that would read as something else; one with
-// what quiet escapes must be in double quotes.
+// setBlockStyle removes JSON's brackets and quotes. The encoder quotes text that would otherwise be
+// read as another type. Text with characters that quiet escapes needs double quotes.
 func setBlockStyle(node *yaml.Node) {
 	node.Style = 0
 	if node.Kind == yaml.ScalarNode && strings.ContainsFunc(node.Value, func(r rune) bool { return r >= 0x7f && !unicode.IsPrint(r) }) {

@@ -9,11 +9,11 @@ import (
 	"github.com/node-dns/node-dns/internal/admin/control"
 )
 
-// A listPrinter prints a list in the form that -o names as its elements come, however many they are: as text one after the other, as JSON and
-// YAML within a value with apiVersion and kind.
+// A listPrinter prints a list of any length in the output format, element by element: text one
+// after the other, JSON and YAML inside a value with apiVersion and kind.
 type listPrinter struct {
 	w                 io.Writer
-	output, kind, key string // key is the list's in the value
+	output, kind, key string // key of the list in the value
 	n                 int
 }
 
@@ -46,7 +46,7 @@ func (p *listPrinter) add(s page) error {
 	return s.WriteText(p.w)
 }
 
-// end prints what comes after the last element.
+// end prints the text after the last element.
 func (p *listPrinter) end() error {
 	text := ""
 	switch p.output {
@@ -64,10 +64,11 @@ func (p *listPrinter) end() error {
 	return err
 }
 
-// fail ends a list that has begun, so that the error that follows is a document of its own. It returns err.
+// fail ends a list that has begun, so that the error that follows is a separate document. It
+// returns err.
 func (p *listPrinter) fail(err error) error {
 	if p.n > 0 {
-		_ = p.end() // where it fails, so did what is in err
+		_ = p.end() // if it fails, so did the write behind err
 	}
 	return err
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/node-dns/node-dns/internal/admin/control"
 )
 
-// Bounds of time: of a whole search list, of which each name may take the 5 s of a client's query, and of all the names of a command.
+// Timeouts: for an entire search list, of which each name may take the 5 s of a client's query, and
+// for all names of a command.
 const (
 	lookupTimeout = 40 * time.Second
 	queryTimeout  = 2 * time.Minute
@@ -65,7 +66,9 @@ SERVFAIL, no response); 3: node-dns is not running; 4: permission denied (--as,
 			}
 			for i := range questions {
 				questions[i].Search.Namespace = namespace
-				isWhole := strings.HasSuffix(questions[i].Name, ".") // has no search list, for which the Kubernetes API is asked
+				// A fully qualified name has no search list, for which the Kubernetes API would be
+				// queried.
+				isWhole := strings.HasSuffix(questions[i].Name, ".")
 				if (isPod || namespace == "") && !isWhole {
 					questions[i].Search = control.SearchQuestion{As: flags.how.As}
 				}
@@ -89,7 +92,7 @@ SERVFAIL, no response); 3: node-dns is not running; 4: permission denied (--as,
 	return cmd
 }
 
-// runQuery looks the names up, one after the other, and prints each as it comes.
+// runQuery looks the names up one after the other and prints each result as it arrives.
 func runQuery(cmd *cobra.Command, questions []control.LookupQuestion, output string, short bool) error {
 	ctx, cancel := context.WithTimeout(cmd.Context(), queryTimeout)
 	defer cancel()

@@ -19,19 +19,19 @@ import (
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
 
-// maxQueryNames bounds the names of one command line.
+// maxQueryNames is the maximum number of names on one command line.
 const maxQueryNames = 16
 
-// queryFlags are the flags that choose the question and the server.
+// queryFlags are the flags that select the question and the server.
 type queryFlags struct {
 	reverse  string // an address
-	qtype    string // "": a word may be one
+	qtype    string // "" means that an argument may be the type
 	tcp, tls bool
 	how      control.Question
 }
 
-// readQuestions reads dig's words, and makes a question of each name. A type or a class is one wherever it stands, but the only word is
-// a name; so is what follows a type.
+// readQuestions parses arguments as dig does, and returns one question per name. A type or class is
+// recognized anywhere, but a single argument is a name, and so is the argument after a type.
 func readQuestions(words []string, flags queryFlags) ([]control.LookupQuestion, error) {
 	servers := slices.DeleteFunc(slices.Clone(words), func(word string) bool { return !strings.HasPrefix(word, "@") })
 	words = slices.DeleteFunc(slices.Clone(words), func(word string) bool { return strings.HasPrefix(word, "@") })
@@ -84,7 +84,7 @@ func readQuestions(words []string, flags queryFlags) ([]control.LookupQuestion, 
 	return questions, nil
 }
 
-// questionFor is about a name, or about what a bare address is the name of.
+// questionFor returns the question for a name, or the reverse question for an IP address.
 func questionFor(base control.LookupQuestion, name, qtype string) (control.LookupQuestion, error) {
 	if addr, err := netip.ParseAddr(name); err == nil && (qtype == "" || qtype == "PTR") {
 		return reverseOf(base, addr, qtype), nil
@@ -106,8 +106,8 @@ func reverseOf(base control.LookupQuestion, addr netip.Addr, qtype string) contr
 	return base
 }
 
-// toASCII is the name to ask for: that of letters beyond ASCII by IDNA (RFC 5891), as browsers map them (UTS 46). Blanks and control
-// characters are mistakes more often than names; who means them writes \032, or "\ " for a blank.
+// toASCII converts a name to ASCII by IDNA (RFC 5891), mapped as in browsers (UTS 46). Blanks and
+// control characters are usually mistakes, so they must be escaped as \032, or "\ " for a blank.
 func toASCII(name string) (string, error) {
 	isOdd := func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) || r == utf8.RuneError }
 	if strings.ContainsFunc(strings.ReplaceAll(name, `\ `, ""), isOdd) {
@@ -127,7 +127,7 @@ func toASCII(name string) (string, error) {
 	return name, nil
 }
 
-// readServer returns the server that the flags and words name; nil means the daemon.
+// readServer returns the server that the flags and arguments select; nil means the daemon.
 func readServer(words []string, flags queryFlags) (*control.Direct, error) {
 	switch {
 	case len(words) > 1:
@@ -160,18 +160,18 @@ func readServer(words []string, flags queryFlags) (*control.Direct, error) {
 	return &control.Direct{Server: server, TCP: flags.tcp}, nil
 }
 
-// isType reports whether a word is a type of records.
+// isType reports whether a word is a record type.
 func isType(word string) bool {
 	n, ok := dnswire.ParseType(word)
 	return ok && n != dns.TypeNone
 }
 
-// looksLikeType reports whether a word is in capitals, as types are written, and names are not.
+// looksLikeType reports whether a word is in upper case, like types and unlike names.
 func looksLikeType(word string) bool {
 	return strings.Trim(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") == "" && strings.ContainsFunc(word, unicode.IsUpper)
 }
 
-// unknownType says which type may have been meant.
+// unknownType returns an error that suggests the type that was probably meant.
 func unknownType(word string) error {
 	names := slices.Sorted(maps.Keys(dns.StringToType))
 	if near := nodeconfig.Likely(word, names); near != "" {

@@ -10,7 +10,7 @@ import (
 	"github.com/node-dns/node-dns/internal/admin/control"
 )
 
-// asked writes a question in words: NAME TYPES CLASS SERVER FLAGS.
+// asked formats a question as NAME TYPES CLASS SERVER FLAGS.
 func asked(q control.LookupQuestion) string {
 	words := []string{q.Name, strings.Join(q.Types, ","), q.How.Class, "", ""}
 	if q.Direct != nil {
@@ -22,24 +22,24 @@ func asked(q control.LookupQuestion) string {
 	return strings.Join(strings.Fields(strings.Join(words, " ")), " ")
 }
 
-// TestToASCII: a name is taken as cache dump prints it.
+// TestToASCII: toASCII accepts names in the format of cache dump.
 func TestToASCII(t *testing.T) {
 	for _, name := range []string{`a\ b.example.`, `a\032b.example`, `\;\"\@.example.`} {
 		if got, err := toASCII(name); err != nil || got != name {
-			t.Errorf("%s becomes %q, %v", name, got, err)
+			t.Errorf("%s: got %q, %v", name, got, err)
 		}
 	}
 	if got, err := toASCII("a b.example"); err == nil {
-		t.Errorf("a blank becomes %q", got)
+		t.Errorf("blank: got %q", got)
 	}
 }
 
-// TestReadQuestions has a row for each way to write a question, and for each mistake.
+// TestReadQuestions has a row for each way to write a question and for each mistake.
 func TestReadQuestions(t *testing.T) {
 	for _, test := range []struct {
 		name, words string
 		flags       queryFlags
-		want        string // the questions, separated by ";", or a part of the error
+		want        string // questions separated by ";", or part of the error
 	}{
 		{name: "a name", words: "www.example", want: "www.example"},
 		{name: "a name and a type", words: "www.example mx", want: "www.example MX"},
@@ -103,7 +103,8 @@ func TestReadQuestions(t *testing.T) {
 	}
 }
 
-// FuzzReadQuestions: whatever the words are, what is asked are names in ASCII that a message can carry, and types that there are.
+// FuzzReadQuestions: whatever the arguments, the names are in ASCII and fit in a message, and the
+// types exist.
 func FuzzReadQuestions(f *testing.F) {
 	for _, words := range []string{"www.example A @192.0.2.53", "exämple.com 例。jp MX", "192.0.2.80 ::1 fe80::1%eth0", "A CH BOGUS a..b", "a\\032b\xff", "@dns+tls://192.0.2.53#x"} {
 		f.Add(words, "", "", false)

@@ -12,8 +12,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/manpage"
 )
 
-// TestGuidesQueries: the guide shows what query prints, but for the times, and for what a test's nameservers are called. What takes a
-// cluster is in a script.
+// TestGuidesQueries: the guide shows the actual output of query, except for times and the names of
+// the test's nameservers. A script covers examples that need a cluster.
 func TestGuidesQueries(t *testing.T) {
 	const records = "example.com. 300 IN SOA ns.example.com. h.example.com. 1 2 3 4 5\nwww.example.com. 300 IN A 192.0.2.80\n"
 	first, second := dnstest.NewServer(t, records), dnstest.NewServer(t, records)
@@ -36,19 +36,19 @@ func TestGuidesQueries(t *testing.T) {
 		args := append([]string{"--root", p.root, "query"}, strings.Fields(inTest.Replace(words))...)
 		got := resultOf(t, exec.Command("node-dns", args...))
 		printed := times.ReplaceAllString(inGuide.Replace(got.out), " TIME")
-		if strings.Contains(words, "--trace") { // on a busy machine there may be further steps
+		if strings.Contains(words, "--trace") { // on a busy machine there may be more steps
 			for line := range strings.Lines(times.ReplaceAllString(console.Output, " TIME")) {
 				if !strings.Contains(printed, line) && !strings.Contains(line, "most of the time") {
-					t.Errorf("%s: the guide has %q, which is not printed\n%s", console.Command, line, got.out+got.errors)
+					t.Errorf("%s: the guide has %q, which is not in the output\n%s", console.Command, line, got.out+got.errors)
 				}
 			}
 			continue
 		}
 		if diff := cmp.Diff(times.ReplaceAllString(console.Output, " TIME"), printed); diff != "" {
-			t.Errorf("%s: the guide (-), and what is printed (+)\n%s\n%s", console.Command, diff, got.out+got.errors)
+			t.Errorf("%s: (-guide +output)\n%s\n%s", console.Command, diff, got.out+got.errors)
 		}
 	}
 	if seen < 4 {
-		t.Errorf("the guide shows %d", seen)
+		t.Errorf("the guide has %d examples", seen)
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// TestListThenError: with -o json and yaml an error in the middle of a list follows as a document of its own. The list was not ended before
-// the error, and the output was invalid JSON.
+// TestListThenError: with -o json and yaml an error in the middle of a list is a separate document.
+// The list used to stay open before the error, so the output was invalid JSON.
 func TestListThenError(t *testing.T) {
 	root := lab.ShortDir(t)
 	listener, err := control.Listen(control.SocketPath(root))
@@ -60,7 +60,7 @@ func TestListThenError(t *testing.T) {
 	}
 }
 
-// kindsOf are the kinds of the documents of an output.
+// kindsOf returns the kinds of the documents in an output.
 func kindsOf(text, output string) (kinds []string, err error) {
 	decode := json.NewDecoder(strings.NewReader(text)).Decode
 	if output == "yaml" {

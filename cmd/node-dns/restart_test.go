@@ -26,31 +26,31 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// service is a node-dns that a service manager keeps running.
+// service is a node-dns process under a fake service manager.
 type service struct {
 	*lab.Manager
 	t    testing.TB
 	root string
 	at   netip.AddrPort
-	site *dnstest.Server // knows every name
-	slow *dnstest.Server // knows every name below slow.example, after a while
+	site *dnstest.Server // has an answer for every name
+	slow *dnstest.Server // has an answer for every name below slow.example, after a delay
 
-	longest time.Duration // that a start took
+	longest time.Duration // longest start
 
-	loading    *dnstest.Loading // what tally asks
-	unanswered int              // questions without an answer when the daemon was killed
+	loading    *dnstest.Loading // the load of tally
+	unanswered int              // queries without an answer when the daemon was killed
 }
 
-// kill ends the daemon by SIGKILL. A question that it has read and not answered has no answer by then, and is lost.
+// kill ends the daemon with SIGKILL. Queries that it has read but not answered are lost.
 func (s *service) kill() {
 	s.t.Helper()
 	if err := s.End(syscall.SIGKILL); err == nil {
-		s.t.Error("it was not killed")
+		s.t.Error("the daemon was not killed")
 	}
 	s.unanswered += s.loading.Unanswered()
 }
 
-// Start is the Manager's.
+// Start starts the daemon and records the longest start.
 func (s *service) Start() {
 	s.t.Helper()
 	begun := time.Now()
@@ -58,7 +58,8 @@ func (s *service) Start() {
 	s.longest = max(s.longest, time.Since(begun))
 }
 
-// newService starts node-dns with a cluster, an upstream nameserver, and one that takes so long.
+// newService starts node-dns with a cluster, an upstream nameserver, and one that answers after the
+// given delay.
 func newService(t testing.TB, room int, slow time.Duration) *service {
 	t.Helper()
 	return newServiceAt(t, room, slow, "unix:path=/nowhere")
@@ -73,7 +74,7 @@ func newServiceAt(t testing.TB, room int, slow time.Duration, bus string) *servi
 	}
 	s.slow.SetFaults(dnstest.Faults{Delay: slow})
 	api := kubetest.NewServer(t)
-	s.at = dnstest.FreePort(t) // last: one of the servers above once got the port
+	s.at = dnstest.FreePort(t) // last, because one of the servers above once got the same port
 	api.Apply(kubetest.Shop(dnstest.MixedService))
 	s.write("/etc/node-dns/kubeconfig", string(api.Kubeconfig()))
 	s.write("/etc/node-dns/node-dns.yaml", "routes: [{domain: slow.example, servers: ["+s.slow.Addr().String()+"]}]\n")
@@ -101,19 +102,19 @@ func (s *service) write(path, text string) {
 func (s *service) await(what string, done func() bool) {
 	s.t.Helper()
 	if !lab.Poll(20*time.Second, done) {
-		s.t.Fatalf("waited in vain for %s", what)
+		s.t.Fatalf("timeout waiting for %s", what)
 	}
 }
 
-// Starts that take longer than this are this machine's, which has too much to do: a second's questions have room in the sockets as the
-// kernel gives it without being asked (net.core.rmem_max), and clients wait for 5 s.
+// Longer starts are due to an overloaded machine. The sockets hold one second of queries with the
+// kernel's default buffer size (net.core.rmem_max), and clients wait for 5 s.
 const (
 	roomLasts   = time.Second
 	clientsStay = 4 * time.Second
 )
 
-// load asks while something happens, and wants every answer, but those that a kill may have lost, and those that a start was too
-// slow for.
+// load sends queries during an operation. Every query must be answered, except those that a kill
+// may have lost and those that a start was too slow for.
 func (s *service) load(rate int, during func()) {
 	s.t.Helper()
 	s.longest, s.unanswered = 0, 0
@@ -126,11 +127,11 @@ func (s *service) load(rate int, during func()) {
 		may += int(dnstest.SocketDrops(s.at.Port()))
 	}
 	if tally.Lost > may || tally.Wrong > 0 {
-		s.t.Errorf("not all were answered as they should be: %d may be lost; the longest start took %v", may, s.longest)
+		s.t.Errorf("wrong or missing answers: %d may be lost; the longest start took %v", may, s.longest)
 	}
 }
 
-// tally asks while something happens.
+// tally sends queries during an operation.
 func (s *service) tally(rate int, during func()) dnstest.Tally {
 	s.t.Helper()
 	clients := []netip.Addr{netip.MustParseAddr("127.0.0.2"), netip.MustParseAddr("127.0.0.3"), netip.MustParseAddr("127.0.0.4")}
@@ -143,7 +144,7 @@ func (s *service) tally(rate int, during func()) dnstest.Tally {
 	during()
 	time.Sleep(300 * time.Millisecond)
 	tally := loading.Stop()
-	s.t.Logf("%v; %d found no room at the server", tally, dnstest.SocketDrops(s.at.Port()))
+	s.t.Logf("%v; the server's sockets dropped %d", tally, dnstest.SocketDrops(s.at.Port()))
 	return tally
 }
 
@@ -153,26 +154,26 @@ func TestRestarts(t *testing.T) {
 	s.load(300, func() {
 		for range 10 {
 			if err := s.End(syscall.SIGTERM); err != nil {
-				t.Errorf("it ended by %v", err)
+				t.Errorf("ended with %v", err)
 			}
 			s.Start()
-			time.Sleep(300 * time.Millisecond) // a life in which the slow nameserver can answer
+			time.Sleep(300 * time.Millisecond) // long enough for an answer of the slow nameserver
 		}
 	})
 	if got, want := s.Held(), s.sockets(); !sameSet(got, want) {
-		t.Errorf("the service manager holds %q, expected %q", got, want)
+		t.Errorf("the service manager holds %q, want %q", got, want)
 	}
 }
 
-// TestRestartWithoutUpstream: when the upstream nameservers are silent, a daemon that is restarted answers what it has received: with a
-// stale answer, or with SERVFAIL.
+// TestRestartWithoutUpstream: if the upstream nameservers are silent, a daemon that is being
+// restarted answers the queries it has received, with stale answers or SERVFAIL.
 func TestRestartWithoutUpstream(t *testing.T) {
 	s := newService(t, 100, 0)
 	fading := dnstest.NewServer(t, "*. 1 IN A 192.0.2.82\n")
 	s.write("/etc/node-dns/node-dns.yaml", "routes: [{domain: fading.example, servers: ["+fading.Addr().String()+"]}]\n")
 	restart := func() {
 		if err := s.End(syscall.SIGTERM); err != nil {
-			t.Errorf("it ended by %v", err)
+			t.Errorf("ended with %v", err)
 		}
 		s.Start()
 	}
@@ -208,15 +209,16 @@ func TestRestartWithoutUpstream(t *testing.T) {
 	asking.Wait()
 }
 
-// job is what systemd is about to do with the service, as it tells over the bus (org.freedesktop.systemd1(5)).
+// job is systemd's pending job for the service, as reported over the bus
+// (org.freedesktop.systemd1(5)).
 type job struct{ kind string }
 
 const unitPath, jobPath = dbus.ObjectPath("/org/freedesktop/systemd1/unit/node_2ddns_2eservice"), dbus.ObjectPath("/org/freedesktop/systemd1/job/1")
 
-// GetUnit is a method of org.freedesktop.systemd1.Manager.
+// GetUnit implements org.freedesktop.systemd1.Manager.
 func (j job) GetUnit(string) (dbus.ObjectPath, *dbus.Error) { return unitPath, nil }
 
-// Get is a method of org.freedesktop.DBus.Properties.
+// Get implements org.freedesktop.DBus.Properties.
 func (j job) Get(_, property string) (dbus.Variant, *dbus.Error) {
 	if property == "JobType" {
 		return dbus.MakeVariant(j.kind), nil
@@ -227,7 +229,7 @@ func (j job) Get(_, property string) (dbus.Variant, *dbus.Error) {
 	}{1, jobPath}), nil
 }
 
-// systemdWith is a bus where systemd tells of a job.
+// systemdWith starts a bus on which systemd reports a job.
 func systemdWith(t *testing.T, kind string) (address string) {
 	t.Helper()
 	b := lab.NewPrivateBus(t)
@@ -247,8 +249,8 @@ func systemdWith(t *testing.T, kind string) (address string) {
 	return b.Address()
 }
 
-// TestStopAndStart: a daemon that is stopped for good hands nothing over, and one that is restarted does; whatever is asked until
-// another is started, nothing is answered wrongly.
+// TestStopAndStart: a daemon that is stopped for good hands nothing over, and one that is restarted
+// does. No query before the next start is answered wrongly.
 func TestStopAndStart(t *testing.T) {
 	for kind, handsOver := range map[string]bool{"stop": false, "restart": true} {
 		t.Run(kind, func(t *testing.T) {
@@ -256,7 +258,7 @@ func TestStopAndStart(t *testing.T) {
 			tally := s.tally(300, func() {
 				for range 3 {
 					if err := s.End(syscall.SIGTERM); err != nil {
-						t.Errorf("it ended by %v", err)
+						t.Errorf("ended with %v", err)
 					}
 					if !handsOver {
 						for _, name := range s.Held() {
@@ -268,20 +270,21 @@ func TestStopAndStart(t *testing.T) {
 				}
 			})
 			if tally.Wrong > 0 || handsOver && tally.Lost > 0 {
-				t.Error("not all were answered as they should be")
+				t.Error("wrong or missing answers")
 			}
 			if got := strings.Contains(s.Output(), "handed over"); got != handsOver {
-				t.Errorf("it hands over: %v", got)
+				t.Errorf("handed over: %v", got)
 			}
 		})
 	}
 }
 
-// TestKills: when the daemon is killed twenty times, no query is answered wrongly, and none is lost but what it had read by then.
+// TestKills: if the daemon is killed twenty times, no query is answered wrongly, and only those are
+// lost that it had already read.
 func TestKills(t *testing.T) {
 	s := newService(t, 100, 100*time.Millisecond)
-	if err := s.End(syscall.SIGTERM); err != nil { // it leaves what it knows of the cluster
-		t.Errorf("it ended by %v", err)
+	if err := s.End(syscall.SIGTERM); err != nil { // it saves its snapshot of the cluster
+		t.Errorf("ended with %v", err)
 	}
 	s.Start()
 	s.load(300, func() {
@@ -294,7 +297,8 @@ func TestKills(t *testing.T) {
 	})
 }
 
-// BenchmarkKills counts the queries that SIGKILL loses, at 2,000 a second. docs/explanation/faults.md has the numbers for -benchtime 100x.
+// BenchmarkKills counts the queries that SIGKILL loses at 2,000 per second.
+// docs/explanation/faults.md has the results for -benchtime 100x.
 func BenchmarkKills(b *testing.B) {
 	for _, row := range []struct {
 		name string
@@ -307,13 +311,14 @@ func BenchmarkKills(b *testing.B) {
 	} {
 		b.Run(row.name, func(b *testing.B) {
 			s := newService(b, row.room, row.slow)
-			if err := s.End(syscall.SIGTERM); err != nil { // it leaves what it knows of the cluster
-				b.Errorf("it ended by %v", err)
+			if err := s.End(syscall.SIGTERM); err != nil { // it saves its snapshot of the cluster
+				b.Errorf("ended with %v", err)
 			}
 			s.Start()
 			tally := s.tally(2000, func() {
 				for b.Loop() {
-					// Another process sends the signal. When this one did, questions left together with it: its timers fire then.
+					// Another process sends the signal. When this process did, its timers fired at
+					// the same moment and queries left together with the signal.
 					killer := exec.Command("sh", "-c", `sleep 0.6; kill -KILL "$0"`, fmt.Sprint(s.PID()))
 					if err := killer.Run(); err != nil {
 						b.Fatal(err)
@@ -330,12 +335,12 @@ func BenchmarkKills(b *testing.B) {
 	}
 }
 
-// name is the FDNAME of one of the sockets.
+// name returns the FDNAME of a socket.
 func (s *service) name(proto string, index int) string {
 	return fmt.Sprintf("%s-%s-%d-%d", proto, s.at.Addr(), s.at.Port(), index)
 }
 
-// sockets are the names of those that the manager holds: one for TCP, and one for UDP for each receiver.
+// sockets returns the names of the sockets in the store: one for TCP, and one for UDP per receiver.
 func (s *service) sockets() []string {
 	names := []string{s.name("tcp", 0)}
 	for index := range min(runtime.GOMAXPROCS(0), maxReceivers) {
@@ -356,7 +361,8 @@ func (s *service) ask(name string) {
 	}
 }
 
-// TestWarmCache: an orderly restart keeps what is remembered, SIGKILL does not; and the cluster's names are the API's alone.
+// TestWarmCache: an orderly restart keeps the cache, SIGKILL does not, and cluster names come only
+// from the API.
 func TestWarmCache(t *testing.T) {
 	s := newService(t, 100, 0)
 	asked := func(after string, want int) {
@@ -364,26 +370,26 @@ func TestWarmCache(t *testing.T) {
 		s.ask("www.example.")
 		s.ask("web.shop.svc.cluster.local.")
 		if got := s.site.QueriesFor("www.example.", dns.TypeA); got != want {
-			t.Errorf("after %s the upstream was asked %d times, expected %d", after, got, want)
+			t.Errorf("after %s: %d upstream queries, want %d", after, got, want)
 		}
 	}
 	asked("the start", 1)
 	for range 2 {
 		if err := s.End(syscall.SIGTERM); err != nil {
-			t.Errorf("it ended by %v", err)
+			t.Errorf("ended with %v", err)
 		}
 		s.Start()
 		asked("a restart", 1)
 	}
 	if err := s.End(syscall.SIGKILL); err == nil {
-		t.Error("it was not killed")
+		t.Error("the daemon was not killed")
 	}
 	s.Start()
 	asked("SIGKILL", 2)
 }
 
-// TestSmallStore: a daemon whose sockets the service manager has no room for says so, and ends as one without any does: it
-// answers what it has received.
+// TestSmallStore: if the service manager has no room for the sockets, the daemon reports that and
+// ends as without a store: it answers what it has received.
 func TestSmallStore(t *testing.T) {
 	s := newService(t, 1, 300*time.Millisecond)
 	query := func() chan error {
@@ -398,22 +404,22 @@ func TestSmallStore(t *testing.T) {
 	}
 	answered := query()
 	if err := s.End(syscall.SIGTERM); err != nil {
-		t.Errorf("it ended by %v", err)
+		t.Errorf("ended with %v", err)
 	}
 	if err := <-answered; err != nil {
 		t.Error(err)
 	}
 	if strings.Contains(s.Output(), "handed over") {
-		t.Error("it hands over what nobody holds")
+		t.Error("it hands over sockets that no process holds")
 	}
 }
 
-// TestSocketUnits: the sockets of socket units are served, not stored a second time, and those of an address that nobody
-// wants are let alone.
+// TestSocketUnits: sockets of socket units are served but not stored again, and those for an unused
+// address are left alone.
 func TestSocketUnits(t *testing.T) {
 	s := newService(t, 100, 0)
 	if err := s.End(syscall.SIGTERM); err != nil {
-		t.Errorf("it ended by %v", err)
+		t.Errorf("ended with %v", err)
 	}
 	for _, name := range s.sockets() {
 		s.Forget(name)
@@ -427,18 +433,18 @@ func TestSocketUnits(t *testing.T) {
 			s.Start()
 			time.Sleep(100 * time.Millisecond)
 			if err := s.End(syscall.SIGTERM); err != nil {
-				t.Errorf("it ended by %v", err)
+				t.Errorf("ended with %v", err)
 			}
 		}
 		s.Start()
 	})
 	s.await("the cache to be taken", func() bool { return !slices.Contains(s.Held(), "cache") })
 	if got := s.Held(); !sameSet(got, want) {
-		t.Errorf("the service manager holds %q, expected %q", got, want)
+		t.Errorf("the service manager holds %q, want %q", got, want)
 	}
 }
 
-// hold has the manager hold sockets at an address.
+// hold makes the manager hold sockets for an address.
 func (s *service) hold(name string, at netip.AddrPort) {
 	s.t.Helper()
 	udp, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(at))
@@ -462,12 +468,12 @@ func (s *service) hold(name string, at netip.AddrPort) {
 	}
 }
 
-// TestHeirlooms: what is damaged, unknown or wanted no more is let go, each with one line in the log; and with no line the log of
-// queries that earlier versions kept.
+// TestHeirlooms: inherited files that are damaged, unknown or no longer needed are closed, each
+// with one log line. The query log of earlier versions is closed without one.
 func TestHeirlooms(t *testing.T) {
 	s := newService(t, 100, 0)
 	if err := s.End(syscall.SIGTERM); err != nil {
-		t.Errorf("it ended by %v", err)
+		t.Errorf("ended with %v", err)
 	}
 	kept := s.sockets()
 	s.Forget("cache")
@@ -490,7 +496,7 @@ func TestHeirlooms(t *testing.T) {
 	log := strings.Join(strings.Split(s.Output(), "\n")[before:], "\n")
 	for name, want := range map[string]int{"cache": 1, "queries-in-flight": 0, "something": 1} {
 		if got := strings.Count(log, `msg="not taking over what the service manager held" name=`+name); got != want {
-			t.Errorf("%s: %d lines in the log, expected %d", name, got, want)
+			t.Errorf("%s: %d lines in the log, want %d", name, got, want)
 		}
 	}
 	s.await("the rest to be let go", func() bool { return sameSet(s.Held(), kept) })

@@ -15,10 +15,11 @@ import (
 	"github.com/node-dns/node-dns/internal/hostdns"
 )
 
-// restoreTimeout bounds a restore: what may hang, NetworkManager and systemd-resolved, is bounded below that.
+// restoreTimeout is the timeout for a restore. NetworkManager and systemd-resolved, which may hang,
+// have shorter ones.
 const restoreTimeout = 10 * time.Second
 
-// restoration is how the command was called.
+// restoration holds the flags of the command.
 type restoration struct{ dryRun, ifOurs, force bool }
 
 func newRestoreCommand() *cobra.Command {
@@ -68,7 +69,7 @@ func (r restoration) run(cmd *cobra.Command) error {
 		return errors.New("node-dns runs, and would point /etc/resolv.conf at this node again: systemctl stop node-dns brings the original back by itself; " +
 			"--force does it all the same")
 	}
-	unix.Umask(0o022) // as for the hook: others must get into what is made here
+	unix.Umask(0o022) // like the hook, because other users must be able to access what is created here
 	plan, result, err := runner.Restore(ctx, r.ifOurs)
 	if errors.Is(err, unix.EACCES) {
 		return fmt.Errorf("it takes root to restore /etc/resolv.conf: %w", err)
@@ -82,7 +83,7 @@ func (r restoration) run(cmd *cobra.Command) error {
 	return nil
 }
 
-// show is the dry run.
+// show performs the dry run.
 func (r restoration) show(ctx context.Context, out io.Writer, runner hostdns.Runner) error {
 	plan := runner.ShowRestore(ctx, r.ifOurs, false)
 	if info, err := os.Lstat(plan.Paths.Original); err == nil {

@@ -11,10 +11,11 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// TestRestoreForOthers: who may not write is told who may, and nothing is changed.
+// TestRestoreForOthers: without write permission, the error says who has it, and nothing is
+// changed.
 func TestRestoreForOthers(t *testing.T) {
 	if os.Geteuid() != 0 {
-		lab.Skip(t, "only root can become somebody else")
+		lab.Skip(t, "only root can become another user")
 	}
 	root := lab.OpenDir(t)
 	paths := hostdns.NewPaths(root)

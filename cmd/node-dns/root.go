@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// newRootCommand is the tree of commands; `node-dns` alone is `node-dns status`.
+// newRootCommand returns all commands. `node-dns` alone is `node-dns status`.
 func newRootCommand() *cobra.Command {
 	status := newStatusCommand()
 	root := &cobra.Command{
@@ -28,8 +28,9 @@ line, 3 the daemon is not running, 4 permission denied.`,
 		SilenceUsage:  true,
 		Args:          noArguments,
 	}
-	// Cobra would write the version by a template, and a program with text/template keeps every exported method of every
-	// type, as a template may call it by name: 14 % of node-dns, of which the kernel maps most.
+	// Cobra prints the version with a template. A program that uses text/template keeps every
+	// exported method of every type, because a template may call it by name: 14 % of node-dns, most
+	// of which the kernel maps.
 	asked := root.Flags().BoolP("version", "v", false, "version for node-dns")
 	root.RunE = func(cmd *cobra.Command, args []string) error {
 		if *asked {
@@ -51,7 +52,7 @@ line, 3 the daemon is not running, 4 permission denied.`,
 	return root
 }
 
-// addGroup adds the commands of one task, which the summary shows below title.
+// addGroup adds a group of commands, which the summary shows below title.
 func addGroup(root *cobra.Command, title string, commands ...*cobra.Command) {
 	root.AddGroup(&cobra.Group{ID: title, Title: title})
 	for _, cmd := range commands {
@@ -60,7 +61,7 @@ func addGroup(root *cobra.Command, title string, commands ...*cobra.Command) {
 	}
 }
 
-// usageArgs marks the errors of an argument check as usage errors.
+// usageArgs turns errors of an argument check into usage errors.
 func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := check(cmd, args); err != nil {
@@ -70,7 +71,8 @@ func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// rootOf is the directory of --root, absolute: a relative one must not mean the host's own files.
+// rootOf returns the absolute path of --root. A relative path must not refer to the host's own
+// files.
 func rootOf(cmd *cobra.Command) (string, error) {
 	given, err := cmd.Flags().GetString("root")
 	if err != nil {

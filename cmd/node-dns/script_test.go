@@ -25,28 +25,32 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// TestScripts plays the stories in testdata/script, each with a tree of its own, $ROOT. Beside testscript's commands there are
+// TestScripts runs the scripts in testdata/script, each with a tree of its own, $ROOT. In addition
+// to testscript's commands there are
 //
-//	site NAME FILE         a nameserver with the records of a file; $NAME is its address, and what is masked says NAME:53 for it
-//	fails NAME             has that nameserver be silent from now on
-//	serve [ARGS...]        `node-dns --root $ROOT serve ARGS` on a free port, $AT; the story goes on when it is ready
-//	cluster FILE           a Kubernetes API with the objects of a file; $KUBECONFIG leads to it, and node-dns.yaml's kubeconfig says so
-//	ask NAME TYPE [RCODE]  a query to that daemon, whose response has this rcode: NOERROR
-//	logged PATTERN         returns when that daemon has logged a line that matches
-//	signal NAME            sends that daemon a signal, such as USR1
-//	watched                returns when somebody watches that daemon
-//	olddaemon              a daemon of an earlier version in $ROOT, which knows the status alone
+//	site NAME FILE         a nameserver with the records of a file; $NAME is its address
+//	fails NAME             makes that nameserver silent from now on
+//	serve [ARGS...]        `node-dns --root $ROOT serve ARGS` on a free port, $AT; waits until ready
+//	cluster FILE           a Kubernetes API with the objects of a file; sets $KUBECONFIG and
+//	                       kubeconfig in node-dns.yaml
+//	ask NAME TYPE [RCODE]  a query to that daemon, which must return this rcode (default NOERROR)
+//	logged PATTERN         waits until that daemon has logged a line that matches
+//	signal NAME            sends a signal to that daemon, such as USR1
+//	watched                waits until a client watches that daemon
+//	olddaemon              a daemon of an earlier version in $ROOT, which only knows the status
 //	exits CODE COMMAND...  a program that exits with CODE
-//	until COMMAND... -- TEXT  a program again and again, until what it prints, masked, has this text
-//	masked                 what the last program printed, without what differs from run to run, for `cmp stdout` (-update writes that)
+//	until COMMAND... -- TEXT  repeats a program until its masked output contains this text
+//	masked                 the last program's output with varying parts masked, for `cmp stdout`;
+//	                       addresses of nameservers become NAME:53 (-update writes the output)
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:           "testdata/script",
 		UpdateScripts: golden.Updating(),
 		Setup: func(env *testscript.Env) error {
-			root := lab.ShortDir(t) // $WORK has no room for the path of a unix socket
+			root := lab.ShortDir(t) // $WORK is too long for the path of a unix socket
 			env.Setenv("ROOT", root)
-			env.Setenv("GORACE", "atexit_sleep_ms=0") // each program of a race build sleeps for a second when it ends
+			// With -race, each program would sleep for a second when it ends.
+			env.Setenv("GORACE", "atexit_sleep_ms=0")
 			env.Values[masksKey{}] = &masks{root, ""}
 			env.Values[sitesKey{}] = map[string]*dnstest.Server{}
 			env.Values[daemonKey{}] = &running{said: new(lab.Text)}
@@ -74,11 +78,11 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Check(err)
 	}
 	if got != want {
-		ts.Fatalf("%v exits %d, expected %d", args[1:], got, want)
+		ts.Fatalf("%v exits with %d, want %d", args[1:], got, want)
 	}
 }
 
-// until runs a program again and again, whatever it exits with.
+// until repeats a program, ignoring its exit code.
 func until(ts *testscript.TestScript, neg bool, args []string) {
 	split := len(args) - 2
 	if neg || split < 1 || args[split] != "--" {
@@ -90,7 +94,7 @@ func until(ts *testscript.TestScript, neg bool, args []string) {
 			return
 		}
 	}
-	ts.Fatalf("%v never says %q", args[:split], args[split+1])
+	ts.Fatalf("%v never printed %q", args[:split], args[split+1])
 }
 
 func site(ts *testscript.TestScript, neg bool, args []string) {
@@ -107,7 +111,7 @@ func site(ts *testscript.TestScript, neg bool, args []string) {
 
 type sitesKey struct{}
 
-// sitesOf are the nameservers by their names.
+// sitesOf returns the nameservers by name.
 func sitesOf(ts *testscript.TestScript) map[string]*dnstest.Server {
 	return ts.Value(sitesKey{}).(map[string]*dnstest.Server)
 }
@@ -127,14 +131,15 @@ func clusterAPI(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	ts.Defer(api.Close)
 	api.Apply(ts.ReadFile(args[0]))
-	path := filepath.Join(ts.Getenv("ROOT"), "etc/node-dns/kubeconfig") // which is below the root where node-dns.yaml names it
+	// Below the root, where node-dns.yaml names it.
+	path := filepath.Join(ts.Getenv("ROOT"), "etc/node-dns/kubeconfig")
 	ts.Check(os.MkdirAll(filepath.Dir(path), 0o755))
 	ts.Check(os.WriteFile(path, api.Kubeconfig(), 0o600))
 	ts.Setenv("KUBECONFIG", path)
 	masksOf(ts).add(api.URL(), "https://API:6443")
 }
 
-// serveRoot starts the daemon. It ends with the story.
+// serveRoot starts the daemon, which ends with the script.
 func serveRoot(ts *testscript.TestScript, neg bool, args []string) {
 	if neg {
 		ts.Fatalf("usage: serve [ARGS...]")
@@ -164,7 +169,8 @@ func serveRoot(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// awaitServing is the status of a daemon that is ready, and knows the cluster when there is one.
+// awaitServing returns the status of a daemon once it is ready, and knows the cluster if there is
+// one.
 func awaitServing(path string, cluster bool) (control.Status, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
@@ -209,11 +215,11 @@ func ask(ts *testscript.TestScript, neg bool, args []string) {
 	response, _, err := client.Exchange(new(dns.Msg).SetQuestion(dns.Fqdn(args[0]), dns.StringToType[args[1]]), at.String())
 	ts.Check(err)
 	if got := dns.RcodeToString[response.Rcode]; got != want {
-		ts.Fatalf("%s %s: %s, expected %s", args[0], args[1], got, want)
+		ts.Fatalf("%s %s: got %s, want %s", args[0], args[1], got, want)
 	}
 }
 
-// logged waits for a line of the log that matches, since the last that it has waited for.
+// logged waits for a matching log line after the previous match.
 func logged(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: logged PATTERN")
@@ -228,21 +234,21 @@ func logged(ts *testscript.TestScript, neg bool, args []string) {
 			return
 		}
 		if time.Now().After(deadline) {
-			ts.Fatalf("nothing matches %s in\n%s", pattern, text)
+			ts.Fatalf("no line matches %s in\n%s", pattern, text)
 		}
 	}
 }
 
-// running is the story's daemon.
+// running is the script's daemon.
 type running struct {
 	process *os.Process
 	said    *lab.Text // its log
-	read    int       // octets of that
+	read    int       // octets of the log already checked
 }
 
 type daemonKey struct{}
 
-// sendSignal sends the daemon a signal.
+// sendSignal sends a signal to the daemon.
 func sendSignal(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 || unix.SignalNum("SIG"+args[0]) == 0 {
 		ts.Fatalf("usage: signal NAME")
@@ -250,7 +256,7 @@ func sendSignal(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(ts.Value(daemonKey{}).(*running).process.Signal(unix.SignalNum("SIG" + args[0])))
 }
 
-// watched waits for who was started before it in the background.
+// watched waits for the client that was started before it in the background.
 func watched(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) > 0 {
 		ts.Fatalf("usage: watched")
@@ -267,7 +273,7 @@ func watched(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// masks are texts and what is shown for them, in turn.
+// masks alternate between texts and their replacements.
 type masks []string
 
 type masksKey struct{}
@@ -276,7 +282,7 @@ func masksOf(ts *testscript.TestScript) *masks { return ts.Value(masksKey{}).(*m
 
 func (m *masks) add(text, shown string) { *m = append(*m, text, shown) }
 
-// varying is what differs from run to run beside the addresses.
+// varying lists what differs between runs, besides addresses.
 var varying = []struct {
 	pattern *regexp.Regexp
 	shown   string
@@ -286,7 +292,7 @@ var varying = []struct {
 	{regexp.MustCompile(`\b\d+(\.\d+)?(ms|µs)|\b\d+\.\d+s\b`), "TIME"},
 	{regexp.MustCompile(`(running|for|age) \d+[dhms]( \d+[hms])?\b`), "$1 AGE"},
 	{regexp.MustCompile(`("?\b(ttl|age)"?): \d+`), "$1: N"},
-	{regexp.MustCompile(`(\S  )\d+(  IN  )`), "${1}TTL$2"}, // of a record in the cache
+	{regexp.MustCompile(`(\S  )\d+(  IN  )`), "${1}TTL$2"}, // of a cached record
 	{regexp.MustCompile(`\b\d+[dhms]( \d+[hms])? old\b`), "AGE old"},
 	{regexp.MustCompile(`\b(cached|stale) \d+[dhms]( \d+[hms])?\b`), "$1 AGE"},
 	{regexp.MustCompile(`\bTTL \d+`), "TTL N"},
@@ -294,8 +300,8 @@ var varying = []struct {
 	{regexp.MustCompile(`\bpid \d+`), "pid PID"},
 	{regexp.MustCompile(`\bkernel \S+\b`), "kernel RELEASE"},
 	{regexp.MustCompile(`may open \d+ files`), "may open N files"},
-	{regexp.MustCompile(`(\bup +TIME) +\d+`), "$1  N"}, // loop probes ask too
-	{regexp.MustCompile(`(\S)  +`), "$1  "},            // columns are as wide as what is masked was
+	{regexp.MustCompile(`(\bup +TIME) +\d+`), "$1  N"}, // includes loop probes
+	{regexp.MustCompile(`(\S)  +`), "$1  "},            // column widths depend on masked text
 }
 
 func (m *masks) mask(text string) string {

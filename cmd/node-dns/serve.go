@@ -62,7 +62,8 @@ permission denied.`,
 	return cmd
 }
 
-// ownGCPercent is how the daemon says when Go collects memory; nil where GOGC says it, which has precedence (go doc runtime).
+// ownGCPercent returns the function that the daemon uses to tune Go's garbage collector, or nil if
+// GOGC is set, which takes precedence (go doc runtime).
 func ownGCPercent() func(int) int {
 	if os.Getenv("GOGC") != "" {
 		return nil
@@ -70,11 +71,12 @@ func ownGCPercent() func(int) int {
 	return debug.SetGCPercent
 }
 
-// maxReceivers is how many threads receive at most: one of them takes 250,000 queries a second from a socket.
+// maxReceivers is the maximum number of receiving threads. One thread handles 250,000 queries per
+// second from a socket.
 const maxReceivers = 4
 
-// makeRoom gives each of the threads that receive queries and responses a processor for the scheduler to count, and returns
-// how many there are of each.
+// makeRoom raises GOMAXPROCS by one for each thread that receives queries or responses. It returns
+// the number of such threads of each kind.
 func makeRoom() (receivers int) {
 	processors := runtime.GOMAXPROCS(0)
 	receivers = min(processors, maxReceivers)

@@ -23,7 +23,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// process is a `node-dns serve` of its own, on a tree of its own.
+// process is a `node-dns serve` process on a tree of its own.
 type process struct {
 	*exec.Cmd
 	t    *testing.T
@@ -36,7 +36,7 @@ func serve(t *testing.T, env ...string) *process {
 	return start(t, "exec node-dns --root $ROOT serve --listen 127.0.0.1:0 --upstream 192.0.2.1", env...)
 }
 
-// start has a shell start node-dns with the tree $ROOT.
+// start runs a shell script that starts node-dns with the tree $ROOT.
 func start(t *testing.T, script string, env ...string) *process {
 	t.Helper()
 	root := lab.ShortDir(t)
@@ -80,12 +80,12 @@ func (p *process) await(what string, done func() bool) {
 	p.t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !done(); {
 		if time.Now().After(deadline) {
-			p.t.Fatalf("waited in vain for %s\n%s", what, p.log())
+			p.t.Fatalf("timeout waiting for %s\n%s", what, p.log())
 		}
 	}
 }
 
-// status asks the daemon, which must answer.
+// status fetches the daemon's status, which must succeed.
 func (p *process) status() control.Status {
 	p.t.Helper()
 	status, err := control.FetchStatus(p.t.Context(), control.SocketPath(p.root))
@@ -95,22 +95,22 @@ func (p *process) status() control.Status {
 	return status
 }
 
-// end waits until the process has ended well.
+// end waits until the process has ended successfully.
 func (p *process) end() {
 	p.t.Helper()
 	if err := p.Wait(); err != nil {
-		p.t.Errorf("it ended by %v\n%s", err, p.log())
+		p.t.Errorf("ended with %v\n%s", err, p.log())
 	}
 }
 
-// TestEarlySIGHUP: a SIGHUP ended the daemon while it looked at the host for the first time, which takes 0.7 s where the
-// bus hangs.
+// TestEarlySIGHUP: a SIGHUP used to kill the daemon during its first inspection of the host, which
+// takes 0.7 s if the bus hangs.
 func TestEarlySIGHUP(t *testing.T) {
 	bus, err := net.Listen("unix", filepath.Join(t.TempDir(), "bus"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer bus.Close() // nobody accepts: who dials waits for an answer
+	defer bus.Close() // no accept, so clients wait for an answer
 	p := serve(t, "DBUS_SYSTEM_BUS_ADDRESS=unix:path="+bus.Addr().String())
 	p.await("its first act", func() bool { return p.has("/run/node-dns") })
 	p.await("the listeners", func() bool {
@@ -123,7 +123,8 @@ func TestEarlySIGHUP(t *testing.T) {
 	p.end()
 }
 
-// TestEarlySIGTERM: told to stop before it has started, it starts, and stops in order.
+// TestEarlySIGTERM: a SIGTERM before startup is complete makes the daemon start and then stop
+// cleanly.
 func TestEarlySIGTERM(t *testing.T) {
 	p := serve(t)
 	p.await("its first act", func() bool { return p.has("/run/node-dns") })
@@ -134,8 +135,8 @@ func TestEarlySIGTERM(t *testing.T) {
 	}
 }
 
-// TestFewFiles: a daemon that may open 100 files says that it serves fewer queries at a time, sheds what is beyond, can be
-// asked for its status all the while, and answers everything afterwards.
+// TestFewFiles: a daemon limited to 100 open files reports that it serves fewer queries at a time,
+// sheds the excess, answers status requests all the while, and answers everything afterwards.
 func TestFewFiles(t *testing.T) {
 	upstream := dnstest.NewServer(t, "*.example. 300 IN A 192.0.2.80\n")
 	upstream.SetFaults(dnstest.Faults{Delay: 300 * time.Millisecond})
@@ -161,7 +162,7 @@ func TestFewFiles(t *testing.T) {
 		t.Errorf("notes %q", notes)
 	}
 	if shed.Load() == 0 || status.Queries.Shed != uint64(shed.Load()) {
-		t.Errorf("%d shed, and %d counted", shed.Load(), status.Queries.Shed)
+		t.Errorf("%d shed, %d counted", shed.Load(), status.Queries.Shed)
 	}
 	for i := range 3 {
 		m, err := dns.Exchange(new(dns.Msg).SetQuestion(fmt.Sprintf("m%d.example.", i), dns.TypeA), address)
@@ -172,12 +173,12 @@ func TestFewFiles(t *testing.T) {
 	p.signal(unix.SIGTERM)
 	p.end()
 	if log := p.log(); strings.Count(log, "dnsForwardMax") != 1 {
-		t.Errorf("the bound is not logged once:\n%s", log)
+		t.Errorf("the limit was not logged exactly once:\n%s", log)
 	}
 }
 
-// TestSoftLimit: the soft limit of open files is raised to the hard one, but for one (syscall/rlimit.go). systemd leaves
-// it at 1024.
+// TestSoftLimit: the soft limit for open files is raised to the hard limit minus one
+// (syscall/rlimit.go). systemd leaves it at 1024.
 func TestSoftLimit(t *testing.T) {
 	p := start(t, "ulimit -Sn 256; ulimit -Hn 3000; exec node-dns --root $ROOT serve --listen 127.0.0.1:0 --upstream 192.0.2.1")
 	p.await("the listeners", func() bool { return p.has("/run/node-dns/ready") })
@@ -192,10 +193,11 @@ func TestSoftLimit(t *testing.T) {
 	p.end()
 }
 
-// TestWithoutRights: who may not serve the host, nor ask its daemon, is told what he may do.
+// TestWithoutRights: a user who may neither serve the host nor query its daemon learns what is
+// possible.
 func TestWithoutRights(t *testing.T) {
 	if os.Geteuid() != 0 {
-		lab.Skip(t, "becomes another user, which takes root")
+		lab.Skip(t, "becomes another user, which requires root")
 	}
 	dir := lab.ShortDir(t)
 	program := filepath.Join(dir, "node-dns")
@@ -220,13 +222,13 @@ func TestWithoutRights(t *testing.T) {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 		out, err := cmd.CombinedOutput()
 		if err == nil || cmd.ProcessState.ExitCode() != exitDenied || !strings.Contains(string(out), want) {
-			t.Errorf("%s ended by %v and says\n%s", command, err, out)
+			t.Errorf("%s ended with %v and printed\n%s", command, err, out)
 		}
 	}
 }
 
-// TestFewFilesManyConnections: a daemon that may open 100 files answers all that is asked over UDP, remembered or not, and new
-// clients over TCP, while there are 300 connections on which nothing is said.
+// TestFewFilesManyConnections: a daemon limited to 100 open files answers all UDP queries, cached
+// or not, and new TCP clients, while there are 300 idle connections.
 func TestFewFilesManyConnections(t *testing.T) {
 	upstream := dnstest.NewServer(t, "*.example. 300 IN A 192.0.2.80\n")
 	p := start(t, "ulimit -n 100; exec node-dns --root $ROOT serve --listen 127.0.0.1:0 --upstream "+upstream.Addr().String())

@@ -20,7 +20,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/golden"
 )
 
-// runWith runs a command of ours against a daemon's tree, and is what it prints and its exit code.
+// runWith runs a command on a daemon's tree and returns its output and exit code.
 func (p *process) runWith(args ...string) (text string, code int) {
 	p.t.Helper()
 	out, err := os.CreateTemp(p.t.TempDir(), "")
@@ -39,11 +39,12 @@ func (p *process) runWith(args ...string) (text string, code int) {
 	return string(printed), code
 }
 
-// times are what differs from run to run, but for ports.
+// times matches what differs between runs, except ports.
 var times = regexp.MustCompile(`\d+\.\d\dms|\d+ms`)
 
-// TestServers: a daemon whose servers are named by two files, the cluster's and what was captured says who won, who lost to
-// whom, and who is refused; in three forms of one value.
+// TestServers: a daemon with servers from two files, the cluster and the captured resolv.conf shows
+// which source won, which lost to which, and which is rejected, in three output formats of one
+// value.
 func TestServers(t *testing.T) {
 	const records = "*.example. 300 IN A 192.0.2.80\nexample. 300 IN SOA a. b. 1 2 3 4 5\n"
 	admin, lab, site := dnstest.NewServer(t, records), dnstest.NewServer(t, records), dnstest.NewServer(t, records)
@@ -65,7 +66,7 @@ exec node-dns --root $ROOT serve --listen 127.0.0.1:0`,
 	if code != exitOK {
 		t.Errorf("exit code %d", code)
 	}
-	// How often they were asked is not this test's: loop probes ask too.
+	// The number of queries is not checked, because loop probes add to it.
 	shown := regexp.MustCompile(` +`).ReplaceAllString(times.ReplaceAllString(mask.Replace(text), "TIME"), " ")
 	golden.Check(t, "testdata/servers.txt", regexp.MustCompile(`(up TIME) \d+`).ReplaceAllString(shown, "$1 N"))
 
@@ -86,8 +87,8 @@ exec node-dns --root $ROOT serve --listen 127.0.0.1:0`,
 		t.Fatalf("%v:\n%s", err, asYAML)
 	}
 	for _, m := range []map[string]any{fromJSON, fromYAML} {
-		delete(m, "now")    // each asked by itself
-		delete(m, "routes") // whose counts go on
+		delete(m, "now")    // each has its own
+		delete(m, "routes") // the counters continue
 	}
 	if diff := cmp.Diff(fromJSON, fromYAML); diff != "" {
 		t.Errorf("(-json +yaml)\n%s", diff)
@@ -119,8 +120,8 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// TestForms: what would read as a number, or as nothing, stays a text in YAML, and no form has a character that steers a
-// terminal.
+// TestForms: text that looks like a number or null stays text in YAML, and no output format
+// contains a character that controls a terminal.
 func TestForms(t *testing.T) {
 	in := map[string]any{
 		"a": []string{

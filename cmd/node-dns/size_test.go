@@ -7,9 +7,10 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// maxSize is in bytes, for one machine. The kernel maps what lies around each page that is used, so that most of the program
-// is resident. What calls a method by a name that the linker cannot know, as text/template does, adds 3,400,000 bytes: the
-// linker then keeps every exported method of every type (`go build -ldflags=-dumpdep`, <ReflectMethod>).
+// maxSize is the limit in bytes for one architecture. The kernel maps the pages around each page
+// that is used, so most of the program is resident. Code that calls a method by a name unknown to
+// the linker, such as text/template, adds 3,400,000 bytes, because the linker then keeps every
+// exported method of every type (`go build -ldflags=-dumpdep`, <ReflectMethod>).
 const maxSize = 21_000_000
 
 func TestSize(t *testing.T) {

@@ -12,13 +12,14 @@ import (
 	"github.com/node-dns/node-dns/internal/admin/control"
 )
 
-// statusTimeout bounds how long a stuck daemon is waited for.
+// statusTimeout is the timeout for a daemon that hangs.
 const statusTimeout = 5 * time.Second
 
-// usualWait is for how long --wait waits, as that of `cilium status` does.
+// usualWait is the default timeout of --wait, the same as in `cilium status`.
 const usualWait = 5 * time.Minute
 
-// A screen is what a command shows of the daemon that listens on path, once or again and again, and the problems that are in it.
+// A screen fetches what a command shows of the daemon that listens on path, once or repeatedly, and
+// the problems in it.
 type screen func(ctx context.Context, path string) (p page, problems []string, err error)
 
 func newStatusCommand() *cobra.Command {
@@ -71,7 +72,7 @@ not running. With --watch 0, when it is interrupted.`,
 	return cmd
 }
 
-// showView shows a screen in the form of -o: once, or every so often.
+// showView shows a screen in the output format, once or repeatedly.
 func showView(cmd *cobra.Command, output string, every interval, v screen) error {
 	root, err := rootToShow(cmd, output)
 	if err != nil {
@@ -84,9 +85,9 @@ func showView(cmd *cobra.Command, output string, every interval, v screen) error
 		if err != nil {
 			return err
 		}
-		looks := looksOf(cmd.OutOrStdout()) // whose size may change
+		looks := looksOf(cmd.OutOrStdout()) // the terminal size may change
 		if every > 0 && output == "yaml" {
-			fmt.Fprintln(w, "---") // which parts the documents
+			fmt.Fprintln(w, "---") // separates the documents
 		}
 		return showOn(w, p, output, problems, looks)
 	}
@@ -96,7 +97,7 @@ func showView(cmd *cobra.Command, output string, every interval, v screen) error
 	return once(cmd.Context(), cmd.OutOrStdout())
 }
 
-// awaitReady waits until the daemon is ready; most 0: for ever.
+// awaitReady waits until the daemon is ready; most 0 means no timeout.
 func awaitReady(cmd *cobra.Command, most time.Duration) error {
 	root, err := rootOf(cmd)
 	if err != nil {

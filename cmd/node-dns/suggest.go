@@ -11,7 +11,8 @@ import (
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
 
-// didYouMean returns the end of an error about an unknown word: the name that it is likely a typo of, or "".
+// didYouMean returns a suffix for an error about an unknown word: a suggestion, or "" if no name is
+// similar.
 func didYouMean(word string, names []string) string {
 	if name := nodeconfig.Likely(word, names); name != "" {
 		return fmt.Sprintf("; did you mean %q?", name)
@@ -19,7 +20,8 @@ func didYouMean(word string, names []string) string {
 	return ""
 }
 
-// noArguments is for a command that takes none. A word behind one that has commands below it is an unknown command.
+// noArguments is the argument check for commands without arguments. An argument of a command with
+// subcommands is an unknown command.
 func noArguments(cmd *cobra.Command, args []string) error {
 	switch {
 	case len(args) == 0:
@@ -30,7 +32,8 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	return usageError{fmt.Errorf("%s takes no argument, and got %q", wordsOf(cmd), args[0])}
 }
 
-// unknownCommand names the command that was likely meant; one further down if none here is like it: "flush" is "cache flush".
+// unknownCommand returns an error that suggests a similar command, including one further down: for
+// "flush", "cache flush".
 func unknownCommand(cmd *cobra.Command, word string) error {
 	for level := cmd.Commands(); len(level) > 0; {
 		var names []string
@@ -51,22 +54,22 @@ func unknownCommand(cmd *cobra.Command, word string) error {
 	return fmt.Errorf("unknown command %q", word)
 }
 
-// flagFault says what is wrong with a flag.
+// flagFault returns a readable error about a flag.
 func flagFault(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	var missing *pflag.ValueRequiredError
 	var invalid *pflag.InvalidValueError
-	words := cmd.Flags().Args() // those before the flag
+	words := cmd.Flags().Args() // arguments before the flag
 	switch {
 	case cmd.HasSubCommands() && len(words) > 0:
-		return usageError{unknownCommand(cmd, words[0])} // whose flag it may be
+		return usageError{unknownCommand(cmd, words[0])} // the flag may belong to it
 	case errors.As(err, &unknown):
 		return usageError{unknownFlag(cmd, unknown)}
 	case errors.As(err, &missing):
 		return usageError{fmt.Errorf("%s: expected a value", spelling(missing.GetFlag()))}
 	case errors.As(err, &invalid):
 		expected := invalid.Unwrap()
-		switch invalid.GetFlag().Value.Type() { // whose faults are told in Go's words
+		switch invalid.GetFlag().Value.Type() { // types whose errors use Go's terms
 		case "int":
 			expected = errors.New("expected a number")
 		case "bool":
@@ -77,7 +80,7 @@ func flagFault(cmd *cobra.Command, err error) error {
 	return usageError{err}
 }
 
-// unknownFlag names the flag that was likely meant, also where "-brief" was written for "--brief".
+// unknownFlag returns an error that suggests a similar flag, including "--brief" for "-brief".
 func unknownFlag(cmd *cobra.Command, unknown *pflag.NotExistError) error {
 	written, word := "--"+unknown.GetSpecifiedName(), unknown.GetSpecifiedName()
 	if letters := unknown.GetSpecifiedShortnames(); letters != "" {
@@ -96,7 +99,7 @@ func unknownFlag(cmd *cobra.Command, unknown *pflag.NotExistError) error {
 	return fmt.Errorf("unknown flag %s", written)
 }
 
-// spelling is a flag as it is written on the command line.
+// spelling returns a flag as written on the command line.
 func spelling(flag *pflag.Flag) string {
 	if flag.Shorthand != "" {
 		return "-" + flag.Shorthand

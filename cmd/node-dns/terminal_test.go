@@ -27,15 +27,15 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// hostile sets a terminal's title, rings, clears (in C1), turns the direction of writing, is no UTF-8, goes back to the line's begin, and
-// begins a line of its own.
+// hostile sets a terminal's title, rings the bell, clears the screen (in C1), changes the text
+// direction, is invalid UTF-8, moves to the start of the line, and begins a line of its own.
 const hostile = "x\x1b]0;pwn\x07\u009b2J\u202e\x9b\u2028\U000e0001\r\n" + forged + "\x7f"
 
-// forged must begin no line.
+// forged must not begin a line.
 const forged = "node-dns: all is well"
 
-// outside are the ways by which text from outside reaches the terminal of somebody who runs a command. Each lays a tree and returns the
-// commands that show it.
+// outside lists the ways in which untrusted text reaches the terminal of a user. Each prepares a
+// tree and returns the commands that show it.
 var outside = []struct {
 	name string
 	lay  func(t *testing.T, root string) [][]string
@@ -170,7 +170,7 @@ var outside = []struct {
 	}},
 }
 
-// looking are the commands that look at a tree.
+// looking returns the commands that inspect a tree.
 func looking() [][]string {
 	var commands [][]string
 	for _, form := range []string{"text", "json", "yaml"} {
@@ -179,7 +179,7 @@ func looking() [][]string {
 	return append(commands, []string{"check-config", "-q"}, []string{"restore", "--dry-run"}, []string{"restore", "--if-ours"})
 }
 
-// asking are the commands that ask the daemon.
+// asking returns the commands that query the daemon.
 func asking(_ struct{}) [][]string {
 	commands := [][]string{{"query", "--short", "a"}, {"wait", "--timeout=50ms"}, {"restore"}, {"status", "--wait", "--wait-duration=50ms"}, {"cache", "flush", "--all"}, {"__complete", "explain", "-n", ""}, {"__complete", "query", "@"}}
 	for _, form := range []string{"text", "json", "yaml"} {
@@ -193,7 +193,7 @@ func asking(_ struct{}) [][]string {
 	return commands
 }
 
-// ofCluster are the commands, and a daemon, whose API server answers so.
+// ofCluster returns the commands, with a daemon whose API server answers with api.
 func ofCluster(t *testing.T, root string, api http.Handler) [][]string {
 	server := httptest.NewTLSServer(api)
 	t.Cleanup(server.Close)
@@ -210,7 +210,7 @@ func ofCluster(t *testing.T, root string, api http.Handler) [][]string {
 	return commands
 }
 
-// serveHostile is the @SERVER of a nameserver whose names and texts are hostile.
+// serveHostile returns the @SERVER argument for a nameserver with hostile names and texts.
 func serveHostile(t *testing.T) string {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -224,9 +224,9 @@ func serveHostile(t *testing.T) string {
 		m.Answer = []dns.RR{&dns.TXT{Hdr: header, Txt: []string{hostile}}}
 		m.SetEdns0(1232, false)
 		m.IsEdns0().Option = []dns.EDNS0{&dns.EDNS0_EDE{InfoCode: 6, ExtraText: hostile}}
-		_ = w.WriteMsg(m) // who does not hear it fails
+		_ = w.WriteMsg(m) // a command that does not get it fails
 	})}
-	go func() { _ = server.ActivateAndServe() }() // which ends with the socket
+	go func() { _ = server.ActivateAndServe() }() // ends when the socket is closed
 	t.Cleanup(func() { _ = conn.Close() })
 	return "@" + conn.LocalAddr().String()
 }
@@ -261,7 +261,7 @@ func serveControl(t *testing.T, root string, answer http.HandlerFunc) struct{} {
 	return struct{}{}
 }
 
-// fill has all texts of a value be hostile, and its lists hold one.
+// fill sets all strings of a value to hostile text and gives each list one element.
 func fill(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.String:
@@ -287,8 +287,9 @@ func fill(v reflect.Value) {
 	}
 }
 
-// TestNothingSteersTheTerminal: text from outside is escaped on stdout and stderr of every command, in every form, errors too (an API
-// server's message was not), and begins no line that reads like one of ours.
+// TestNothingSteersTheTerminal: untrusted text is escaped on stdout and stderr of every command, in
+// every output format, including errors (an API server's message used to be unescaped), and begins
+// no line that looks like one of ours.
 func TestNothingSteersTheTerminal(t *testing.T) {
 	for _, way := range outside {
 		t.Run(way.name, func(t *testing.T) {
@@ -301,7 +302,7 @@ func TestNothingSteersTheTerminal(t *testing.T) {
 					said := new(lab.Text)
 					p.another(said, nil, "serve", "--listen", "127.0.0.1:0", "--upstream", "127.0.0.1:1")
 					if !lab.Poll(20*time.Second, func() bool { return strings.Contains(said.String(), "pwn") }) {
-						t.Errorf("the daemon does not say it: %s", said)
+						t.Errorf("the daemon did not print it: %s", said)
 					}
 					checkSteersNothing(t, words, said.String())
 					continue
@@ -316,7 +317,7 @@ func TestNothingSteersTheTerminal(t *testing.T) {
 				if err := cmd.Start(); err != nil {
 					t.Fatal(err)
 				}
-				if words[0] == "serve" || words[0] == "monitor" { // which go on in spite of all
+				if words[0] == "serve" || words[0] == "monitor" { // these do not end by themselves
 					timer := time.AfterFunc(time.Second, func() { cmd.Process.Signal(os.Interrupt) })
 					defer timer.Stop()
 				}
@@ -325,13 +326,13 @@ func TestNothingSteersTheTerminal(t *testing.T) {
 				checkSteersNothing(t, words, out.String())
 			}
 			if !seen {
-				t.Error("no command shows it: this row tests nothing")
+				t.Error("no command printed it, so this row tests nothing")
 			}
 		})
 	}
 }
 
-// hostilePage is one whose text nobody has escaped.
+// hostilePage is a page with unescaped text.
 type hostilePage struct{}
 
 func (hostilePage) WriteText(w io.Writer) error {
@@ -339,7 +340,8 @@ func (hostilePage) WriteText(w io.Writer) error {
 	return err
 }
 
-// TestOwnColours: a page on a terminal, and one that --watch draws, have our colours and movements, and none that came from outside.
+// TestOwnColours: a page on a terminal, and one drawn by --watch, contain our own colors and cursor
+// movements, and none from untrusted text.
 func TestOwnColours(t *testing.T) {
 	var page, drawn bytes.Buffer
 	err := showOn(termtext.NewWriter(&page), hostilePage{}, "text", nil, looks{isColoured: true})
@@ -362,7 +364,7 @@ func checkSteersNothing(t *testing.T, words []string, out string) {
 	for i, r := range out {
 		_, size := utf8.DecodeRuneInString(out[i:])
 		if r != '\n' && r != '\t' && !unicode.IsPrint(r) || r == utf8.RuneError && size == 1 {
-			t.Errorf("%.60q: %q steers the terminal, in %.300q", words, r, out[max(0, i-80):])
+			t.Errorf("%.60q: %q controls the terminal, in %.300q", words, r, out[max(0, i-80):])
 			return
 		}
 	}

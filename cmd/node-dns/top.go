@@ -13,7 +13,7 @@ import (
 	"github.com/node-dns/node-dns/internal/admin/top"
 )
 
-// errNoTerminal is for a screen that nothing can be drawn on.
+// errNoTerminal is the error for an output that is not a terminal.
 var errNoTerminal = errors.New(`top needs a terminal: use "node-dns monitor" or "node-dns status --watch", which take -o json`)
 
 func newTopCommand() *cobra.Command {

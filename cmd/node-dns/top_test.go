@@ -27,13 +27,13 @@ type tmux struct {
 	socket string
 }
 
-// newTmux runs a command in a terminal of that size, and then says with what code it has ended.
+// newTmux runs a command in a terminal of that size, which then shows its exit code.
 func newTmux(t testing.TB, root, size, command string) *tmux {
 	t.Helper()
 	lab.NeedPrograms(t, "tmux")
 	width, height, _ := strings.Cut(size, "x")
 	term := &tmux{t, filepath.Join(root, "tmux"+size)}
-	t.Cleanup(func() { exec.Command("tmux", "-S", term.socket, "kill-server").Run() }) // fails where it has ended
+	t.Cleanup(func() { exec.Command("tmux", "-S", term.socket, "kill-server").Run() }) // fails if it has ended
 	term.run("-f", "/dev/null", "new-session", "-d", "-x", width, "-y", height, command+"; echo ended $?; exec sleep 60")
 	return term
 }
@@ -52,7 +52,7 @@ func (term *tmux) press(keys ...string) {
 	term.run(append([]string{"send-keys"}, keys...)...)
 }
 
-// await returns the screen once it has all of these texts.
+// await returns the screen once it contains all of these texts.
 func (term *tmux) await(texts ...string) (screen string) {
 	term.t.Helper()
 	if !lab.Poll(20*time.Second, func() bool {
@@ -69,7 +69,7 @@ func (term *tmux) await(texts ...string) (screen string) {
 	return screen
 }
 
-// topWorld is a daemon with a pod at 127.0.0.7.
+// topWorld starts a daemon with a pod at 127.0.0.7.
 func topWorld(t *testing.T) (root string, ask func(client, name string, qtype uint16)) {
 	t.Helper()
 	records := "example. 300 IN SOA ns.example. hostmaster.example. 1 3600 600 86400 300\nwww.example. 300 IN A 192.0.2.80\nslow.example. 300 IN A 192.0.2.81\n"
@@ -102,16 +102,16 @@ status: {phase: Running, podIPs: [{ip: 127.0.0.7}]}
 		server, err = netip.ParseAddrPort(status.Listeners[0].Address)
 		return err == nil
 	}) {
-		t.Fatal("the daemon is not up")
+		t.Fatal("the daemon did not start")
 	}
 	return root, func(client, name string, qtype uint16) {
 		c := dns.Client{Timeout: 5 * time.Second, Dialer: &net.Dialer{LocalAddr: &net.UDPAddr{IP: net.ParseIP(client)}}}
-		// query fails for a name without an answer. The test needs only what top shows of it.
+		// The query fails for a name without an answer. The test only needs it to appear in top.
 		_, _, _ = c.Exchange(new(dns.Msg).SetQuestion(name, qtype), server.String())
 	}
 }
 
-// TestTop: the screen of a real terminal, small and large.
+// TestTop checks the screen of a real terminal, small and large.
 func TestTop(t *testing.T) {
 	for _, size := range []string{"80x24", "200x50"} {
 		t.Run(size, func(t *testing.T) {
@@ -126,7 +126,7 @@ func TestTop(t *testing.T) {
 			ask("127.0.0.1", `a\027[2J\010b.example.`, dns.TypeA)
 			screen := term.await("www.example.", "nowhere.example.", `a\027[2J\010b.example.`)
 			if at := strings.Index(screen, "www.example."); at > strings.Index(screen, "nowhere.example.") {
-				t.Errorf("the name that is asked for most is not the first:\n%s", screen)
+				t.Errorf("the most frequent name is not the first:\n%s", screen)
 			}
 			term.press("2")
 			term.await("[2 Clients]", "127.0.0.7", "shop/web-7d9f4")
@@ -146,33 +146,33 @@ func TestTop(t *testing.T) {
 			ask("127.0.0.1", "nowhere.example.", dns.TypeA)
 			ask("127.0.0.7", "www.example.", dns.TypeAAAA)
 			if screen = term.await("www.example."); strings.Contains(screen, "nowhere.example.") {
-				t.Errorf("the filter lets another client's name pass:\n%s", screen)
+				t.Errorf("the filter shows another client's name:\n%s", screen)
 			}
 			term.press("s")
 			term.await("*SHARE")
 			term.run("resize-window", "-x", "100", "-y", "20")
 			if lines := strings.Split(strings.TrimRight(term.await("q quit"), "\n"), "\n"); len(lines) != 20 {
-				t.Errorf("%d lines after the terminal has become smaller", len(lines))
+				t.Errorf("%d lines after the terminal was shrunk", len(lines))
 			}
 			status, err := control.FetchStatus(t.Context(), control.SocketPath(root))
 			if err != nil || status.Watched.Monitors != 1 {
-				t.Errorf("while it is open: %+v, %v", status.Watched, err)
+				t.Errorf("while top runs: %+v, %v", status.Watched, err)
 			}
 			term.press("q")
 			if screen = term.await("ended 0"); strings.Contains(screen, "Names") {
-				t.Errorf("it leaves its screen behind:\n%s", screen)
+				t.Errorf("top left its screen behind:\n%s", screen)
 			}
 			if !lab.Poll(10*time.Second, func() bool {
 				status, err := control.FetchStatus(context.Background(), control.SocketPath(root))
 				return err == nil && status.Watched.Monitors == 0
 			}) {
-				t.Error("the daemon tells of queries still")
+				t.Error("the daemon still reports queries")
 			}
 		})
 	}
 }
 
-// TestTopColours: NO_COLOR is obeyed, and without it what is wrong is red.
+// TestTopColours: NO_COLOR is respected, and without it problems are red.
 func TestTopColours(t *testing.T) {
 	root := lab.ShortDir(t)
 	for env, want := range map[string]bool{"NO_COLOR=": true, "NO_COLOR=1": false} {
@@ -186,7 +186,7 @@ func TestTopColours(t *testing.T) {
 	}
 }
 
-// TestTopWithoutTerminal: it says what to use instead.
+// TestTopWithoutTerminal: the error says what to use instead.
 func TestTopWithoutTerminal(t *testing.T) {
 	cmd := exec.Command("node-dns", "top")
 	cmd.Env = append(os.Environ(), "TERM=xterm")

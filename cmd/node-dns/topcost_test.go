@@ -19,7 +19,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// cpuOf is the time on a CPU of a process and of its children that have ended.
+// cpuOf returns the CPU time of a process and its ended children.
 func cpuOf(t testing.TB, pid int) time.Duration {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -34,7 +34,8 @@ func cpuOf(t testing.TB, pid int) time.Duration {
 	return time.Duration(ticks[0]+ticks[1]) * 10 * time.Millisecond
 }
 
-// flood asks for what is remembered as fast as it is answered, for that long, and returns how many answers there were.
+// flood sends queries for cached names as fast as they are answered for the given time, and returns
+// the number of answers.
 func flood(t testing.TB, server netip.AddrPort, names []string, d time.Duration) (answers int) {
 	t.Helper()
 	counts := make(chan int)
@@ -76,8 +77,8 @@ func flood(t testing.TB, server netip.AddrPort, names []string, d time.Duration)
 	return <-counts + <-counts
 }
 
-// BenchmarkTop is what node-dns top costs while memory answers as fast as it can: answers in a second without it and with it, and the
-// daemon's time on a CPU for each, in turn. It runs once.
+// BenchmarkTop measures the cost of node-dns top while the cache answers at full speed: answers per
+// second, and the daemon's CPU time per answer, alternately without and with top. It runs once.
 func BenchmarkTop(b *testing.B) {
 	lab.NeedPrograms(b, "tmux")
 	root, pid, server := floodWorld(b)
@@ -116,7 +117,7 @@ func BenchmarkTop(b *testing.B) {
 	}
 }
 
-// topPID is the process of node-dns in a terminal.
+// topPID returns the PID of node-dns in a terminal.
 func topPID(t testing.TB, term *tmux) int {
 	t.Helper()
 	shell := strings.TrimSpace(term.run("display-message", "-p", "#{pane_pid}"))
@@ -131,7 +132,7 @@ func topPID(t testing.TB, term *tmux) int {
 	return pid
 }
 
-// floodWorld is a daemon that answers names of example.
+// floodWorld starts a daemon that answers names of example.
 func floodWorld(t testing.TB) (root string, pid int, server netip.AddrPort) {
 	t.Helper()
 	root = lab.ShortDir(t)
@@ -153,7 +154,7 @@ func floodWorld(t testing.TB) (root string, pid int, server netip.AddrPort) {
 		server, err = netip.ParseAddrPort(status.Listeners[0].Address)
 		return err == nil
 	}) {
-		t.Fatal("the daemon is not up")
+		t.Fatal("the daemon did not start")
 	}
 	return root, cmd.Process.Pid, server
 }

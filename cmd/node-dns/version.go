@@ -43,7 +43,7 @@ Exit code 0: they are the same, or no daemon can be asked; 1: they differ.`,
 	return cmd
 }
 
-// ownVersion is what is known of this program without asking anybody.
+// ownVersion returns what this program knows of its own version.
 func ownVersion() control.Versions {
 	v := control.Versions{APIVersion: control.APIVersion, Kind: "Version", Version: version}
 	v.Commit, v.Modified = strings.CutSuffix(revision, control.Dirty)

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestRevisionIsShown: the daemon's metrics name the commit that TestMain has the program be of.
+// TestRevisionIsShown: the daemon's metrics contain the commit that TestMain sets.
 func TestRevisionIsShown(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -33,7 +33,7 @@ func TestRevisionIsShown(t *testing.T) {
 	})
 	const want = `,revision="c0ffee-dirty",version="dev"} 1`
 	if _, info, _ := strings.Cut(body, "\nnodedns_build_info{"); !strings.Contains(strings.SplitN(info, "\n", 2)[0], want) {
-		t.Errorf("expected %s in\n%s", want, body)
+		t.Errorf("want %s in\n%s", want, body)
 	}
 	p.signal(unix.SIGTERM)
 	p.end()

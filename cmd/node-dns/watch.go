@@ -20,17 +20,17 @@ import (
 )
 
 const (
-	usualInterval = 2 * time.Second // watch(1)'s
+	usualInterval = 2 * time.Second // as in watch(1)
 	leastInterval = 100 * time.Millisecond
 )
 
-// interval is the value of --watch; 0: it was not given.
+// interval is the value of --watch; 0 means that it was not given.
 type interval time.Duration
 
 func (i *interval) String() string { return time.Duration(*i).String() }
 func (i *interval) Type() string   { return "interval" }
 
-// Set takes a duration, or seconds as watch(1) does.
+// Set parses a duration, or seconds as in watch(1).
 func (i *interval) Set(text string) error {
 	d, ok := parseDuration(text)
 	if !ok || d < leastInterval {
@@ -40,7 +40,7 @@ func (i *interval) Set(text string) error {
 	return nil
 }
 
-// addWatchFlag adds --watch, whose interval may stand behind it as a word of its own.
+// addWatchFlag adds --watch, whose interval may follow as a separate argument.
 func addWatchFlag(cmd *cobra.Command, every *interval) {
 	cmd.Flags().Var(every, "watch", "repeat until interrupted, every so many seconds")
 	cmd.Flags().Lookup("watch").NoOptDefVal = usualInterval.String()
@@ -52,8 +52,8 @@ func addWatchFlag(cmd *cobra.Command, every *interval) {
 	})
 }
 
-// watch shows what once writes again and again, until it is interrupted: on a terminal in one place, else one below the other. A daemon
-// that is not there is waited for.
+// watch repeats once until it is interrupted. On a terminal each output overwrites the previous
+// one. If the daemon is away, watch waits for it.
 func watch(cmd *cobra.Command, every interval, once func(ctx context.Context, w io.Writer) error) error {
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, unix.SIGTERM)
 	defer stop()
@@ -82,7 +82,7 @@ func watch(cmd *cobra.Command, every interval, once func(ctx context.Context, w 
 	}
 }
 
-// writeAway writes in the place of what is watched why it is not there.
+// writeAway writes why there is no output in place of it.
 func writeAway(w io.Writer, f failure, output string) error {
 	if output == "json" || output == "yaml" {
 		return writeOne(w, f, output)
@@ -91,14 +91,16 @@ func writeAway(w io.Writer, f failure, output string) error {
 	return err
 }
 
-// isAway reports whether a daemon may be there again soon: it is not running, or ended, or hung, while it was asked.
+// isAway reports whether the daemon may be back soon: it is not running, ended, or hung during the
+// request.
 func isAway(err error) bool {
 	var usage usageError
 	var mistake control.MistakeError
 	return !errors.Is(err, os.ErrPermission) && !errors.Is(err, control.ErrUnknown) && !errors.As(err, &usage) && !errors.As(err, &mistake)
 }
 
-// writeBlock writes one of many texts, which are escaped already: over the one before it where that is a terminal, cut to its height.
+// writeBlock writes one output, which must be escaped. On a terminal it overwrites the previous
+// one, cut to the terminal's height.
 func writeBlock(w io.Writer, text string, isFirst bool) error {
 	size, isTerminal := sizeOf(w)
 	switch {
@@ -107,11 +109,12 @@ func writeBlock(w io.Writer, text string, isFirst bool) error {
 		if size.Row > 1 {
 			lines = lines[:min(len(lines), int(size.Row)-1)]
 		}
-		text = strings.Join(lines, "\x1b[K\n") + "\x1b[K\n\x1b[J" // to the end of each line, and of the screen
+		// Clear to the end of each line and of the screen.
+		text = strings.Join(lines, "\x1b[K\n") + "\x1b[K\n\x1b[J"
 		if isFirst {
 			text = "\x1b[2J" + text
 		}
-		text = "\x1b[?7l\x1b[H" + text + "\x1b[?7h" // long lines are cut
+		text = "\x1b[?7l\x1b[H" + text + "\x1b[?7h" // cut long lines
 	case !isFirst:
 		text = "\n" + text
 	}

@@ -28,14 +28,15 @@ func (p *process) another(said *lab.Text, env []string, args ...string) *exec.Cm
 	return cmd
 }
 
-// TestWatch: blocks come one below the other, through a restart of the daemon, until SIGINT ends it well.
+// TestWatch: outputs follow each other, through a restart of the daemon, until SIGINT ends watch
+// successfully.
 func TestWatch(t *testing.T) {
 	site := dnstest.NewServer(t, siteRecords)
 	p := start(t, "exec node-dns --root $ROOT serve --listen 127.0.0.1:0 --upstream $SITE", "SITE="+site.Addr().String())
 	p.await("it is ready", func() bool { return p.has("/run/node-dns/ready") })
 	for _, row := range []struct {
 		args  []string
-		block string // of one that runs
+		block string // output while the daemon runs
 	}{
 		{[]string{"status", "--watch", "0.1"}, "\nUpstreams   "},
 		{[]string{"servers", "--watch=100ms"}, "\nDOMAIN "},
@@ -50,7 +51,7 @@ func TestWatch(t *testing.T) {
 		}
 		watching.Process.Signal(os.Interrupt)
 		if err := watching.Wait(); err != nil {
-			t.Errorf("%v ends with %v: %s", row.args, err, said)
+			t.Errorf("%v ended with %v: %s", row.args, err, said)
 		}
 	}
 
@@ -67,16 +68,16 @@ func TestWatch(t *testing.T) {
 	})
 	watching.Process.Signal(os.Interrupt)
 	if err := watching.Wait(); err != nil {
-		t.Errorf("it ends with %v: %s", err, said)
+		t.Errorf("ended with %v: %s", err, said)
 	}
 }
 
-// terminal is the two ends of a terminal with so many lines.
+// terminal opens a pseudo-terminal with the given number of lines.
 func terminal(t *testing.T, lines uint16) (master, end *os.File) {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil && !lab.Required() {
-		t.Skip("there are no terminals here: ", err)
+		t.Skip("pseudo-terminals are not available: ", err)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -100,8 +101,8 @@ func terminal(t *testing.T, lines uint16) (master, end *os.File) {
 	return master, end
 }
 
-// TestColours: on a terminal what is to be mended is red, unless NO_COLOR is set; and --watch draws over what it drew, no more lines than
-// there is room for.
+// TestColours: on a terminal problems are red unless NO_COLOR is set, and --watch overwrites its
+// previous output with no more lines than fit.
 func TestColours(t *testing.T) {
 	p := start(t, "exec node-dns --root $ROOT serve --listen 127.0.0.1:0 --upstream 127.0.0.1:1")
 	p.await("it is ready", func() bool { return p.has("/run/node-dns/ready") })
@@ -131,10 +132,10 @@ func TestColours(t *testing.T) {
 		return said.String()[before:]
 	}
 	if got := run("NO_COLOR=", "\x1b[31mFAILS\x1b[0m", "servers"); !strings.Contains(got, "FAILED  SOURCE") {
-		t.Errorf("the heading is coloured: %q", got)
+		t.Errorf("the heading is colored: %q", got)
 	}
 	if got := run("NO_COLOR=1", "FAILS", "servers"); strings.Contains(got, "\x1b") {
-		t.Errorf("colours: %q", got)
+		t.Errorf("colors: %q", got)
 	}
 	got := run("NO_COLOR=1", "\x1b[?7h\x1b[?7l\x1b[H", "status", "--watch=100ms")
 	first, _, _ := strings.Cut(got, "\x1b[?7h")

@@ -16,8 +16,9 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// options are lines of node-dns.yaml and of dnsmasq's files that have a say in answers, in groups of which a configuration has one line
-// at most. SITE and OTHER are nameservers, and THIRD is OTHER as dnsmasq's files write it.
+// options are lines of node-dns.yaml and of dnsmasq files that affect answers. They are in groups,
+// of which a configuration has at most one line each. SITE and OTHER are nameservers, and THIRD is
+// OTHER in dnsmasq's notation.
 var options = struct{ nodeDNS, dnsmasq [][]string }{
 	nodeDNS: [][]string{
 		{"clusterDomain: cluster.local", "clusterDomain: example.com", "clusterDomain: cluster", "clusterDomain: k8s.localhost", "clusterDomain: k8s.onion"},
@@ -69,10 +70,10 @@ var options = struct{ nodeDNS, dnsmasq [][]string }{
 	},
 }
 
-// configurations is how many random ones TestFastAgrees tries.
+// configurations is the number of random configurations that TestFastAgrees tries.
 var configurations = flag.Int("configurations", 100, "random configurations that the fast path is compared under")
 
-// configuration is one of both kinds of lines, each group with a chance of one in few.
+// configuration returns random lines of both kinds. Each group has a chance of one in few.
 func configuration(random *rand.Rand, few int) (nodeDNS, dnsmasq string) {
 	draw := func(groups [][]string) string {
 		var text strings.Builder
@@ -86,10 +87,11 @@ func configuration(random *rand.Rand, few int) (nodeDNS, dnsmasq string) {
 	return draw(options.nodeDNS), draw(options.dnsmasq)
 }
 
-// TestFastAgrees sends the questions of the tests, under random configurations, through the fast path and through the list alone: over
-// sockets and octet by octet, first while nothing is remembered and then from memory; and to Fast as pods ask. It found that the fast path
-// took wildcards for names that no handler knows, that it did not say why a failure is remembered, and that without a cache a SOA
-// record kept a TTL above its minimum.
+// TestFastAgrees sends the questions of the tests, under random configurations, through the fast
+// path and through the handler list alone: over sockets, octet by octet, first with an empty cache
+// and then from the cache; and to Fast as pods send them. It found that the fast path treated
+// wildcards as names that no handler knows, that it did not report why a failure was cached, and
+// that without a cache a SOA record kept a TTL above its minimum.
 func TestFastAgrees(t *testing.T) {
 	site, other := dnstest.NewServer(t, siteAndCluster), dnstest.NewServer(t, strings.ReplaceAll(siteAndCluster, "192.0.2.8", "192.0.2.7"))
 	addresses := strings.NewReplacer("SITE", site.Addr().String(), "OTHER", other.Addr().String(), "THIRD", strings.Replace(other.Addr().String(), ":", "#", 1))
@@ -106,7 +108,7 @@ func TestFastAgrees(t *testing.T) {
 			nodeDNS, dnsmasq = addresses.Replace("upstreams: [\"SITE\"]\n"+nodeDNS), addresses.Replace(dnsmasq)
 			r := stillOn(t, 1, nodeDNS, dnsmasq, snapshots[random.IntN(len(snapshots))])
 			if r.Known() == nil {
-				r.Unready(r.Policy().API.Kubeconfig, errors.New("it has not been read")) // nobody waits for it
+				r.Unready(r.Policy().API.Kubeconfig, errors.New("it has not been read")) // nothing waits for it
 			}
 			c := twoServers(t, r).dial(t, []string{"udp", "tcp"}[random.IntN(2)])
 			for range 60 {
@@ -122,11 +124,11 @@ func TestFastAgrees(t *testing.T) {
 		})
 	}
 	if answered < 10*most {
-		t.Errorf("Fast answered %d questions of pods", answered)
+		t.Errorf("Fast answered %d queries of pods", answered)
 	}
 }
 
-// agree asks while nothing is remembered, and again.
+// agree compares both paths with an empty cache and again with a full one.
 func (c conns) agree(t *testing.T, what string, r *Resolver, query []byte) {
 	t.Helper()
 	r.Cache().Flush(nil)
@@ -134,7 +136,7 @@ func (c conns) agree(t *testing.T, what string, r *Resolver, query []byte) {
 	r.Cache().Flush(nil)
 	agree(t, what, fast, exchangeOn(t, c.parsed, query))
 	var parsed []byte
-	for range 3 { // in which a second may end
+	for range 3 { // a second may end in between
 		fast, parsed = exchangeOn(t, c.wire, query), exchangeOn(t, c.parsed, query)
 		if bytes.Equal(plain(t, fast), plain(t, parsed)) {
 			return
@@ -143,7 +145,8 @@ func (c conns) agree(t *testing.T, what string, r *Resolver, query []byte) {
 	agree(t, what+", from memory", fast, parsed)
 }
 
-// agreesForClient reports whether Fast answers a client, and holds that the list says the same.
+// agreesForClient reports whether Fast answers a client, and checks that the list gives the same
+// answer.
 func agreesForClient(t *testing.T, what string, r *Resolver, query []byte, client string) bool {
 	t.Helper()
 	m := new(dns.Msg)
@@ -160,7 +163,7 @@ func agreesForClient(t *testing.T, what string, r *Resolver, query []byte, clien
 		}
 		response, _, err := dnsserver.Direct(t.Context(), r, m.Copy(), q.Client, q.Local)
 		if err != nil {
-			return false // no query: the server sends it to neither
+			return false // not a query: the server passes it to neither
 		}
 		if parsed, err = response.Pack(); err != nil {
 			t.Fatal(err)

@@ -12,37 +12,40 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/records"
 )
 
-// maxAliases bounds how often the aliases of one question lead to names that another server is asked about.
+// maxAliases is the maximum number of times that the aliases of one question may lead to names of
+// another server.
 const maxAliases = 8
 
-// errManyAliases is for aliases that lead on and on.
+// errManyAliases is the error for an alias chain that exceeds maxAliases.
 var errManyAliases = &dnsserver.ExtendedError{Code: dns.ExtendedErrorCodeOther, Text: "its aliases lead from one nameserver's names to another's too often"}
 
-// aliasesSoFar is the key of a context's int: how often aliases have led to another server's names.
+// aliasesSoFar is the context key of the number of times that aliases led to another server's
+// names.
 type aliasesSoFar struct{}
 
-// isElsewhere reports whether an upstream nameserver that was asked about one name has no say about another: that is the cluster's, or
-// has a route of its own.
+// isElsewhere reports whether an upstream nameserver that was queried for the name from is not
+// responsible for the name to, because that is a cluster name or has a route of its own.
 func (r *Resolver) isElsewhere(s *state, from, to dnsname.Name) bool {
 	return s.IsOfCluster(to) && !s.IsOfCluster(from) || r.forward.IsElsewhere(from, to)
 }
 
-// elsewhere is isElsewhere for a server that was asked about from.
+// elsewhere returns isElsewhere for a server that was queried for from.
 func (r *Resolver) elsewhere(s *state, from dnsname.Name) func(name string) bool {
 	return func(name string) bool { return r.isElsewhere(s, from, dnsserver.Domain(name)) }
 }
 
-// cut drops what a response says about names that its server has no say about: in the authority and the additional section, and behind
-// an alias. It returns the alias's target; "": no alias leads to such a name. Our cache would not believe it of those names, but a caching
-// client could (MaginotDNS, 2023).
+// cut drops records for names that the server of a response is not responsible for, in the
+// authority and additional sections and after an alias. It returns the target of the alias, or ""
+// if no alias leads to such a name. Our cache would not use such records, but a caching client
+// could (MaginotDNS, 2023).
 func (r *Resolver) cut(s *state, q *dnsserver.Query, m *dns.Msg) (target string) {
 	isElsewhere := r.elsewhere(s, q.Domain())
 	records.DropBeside(m, isElsewhere)
 	return records.KeepUntil(m, q.Msg.Question[0].Name, isElsewhere)
 }
 
-// followAlias completes m, which was cut before the target, by what a client is told that asks for that. A response to CNAME or ANY
-// ends there.
+// followAlias completes m, which was cut before target, with the answer that a client would get for
+// target. A response to CNAME or ANY ends at the alias.
 func followAlias(ctx context.Context, q *dnsserver.Query, m *dns.Msg, target string, list rest) (*dns.Msg, error) {
 	if qtype := q.Msg.Question[0].Qtype; qtype == dns.TypeCNAME || qtype == dns.TypeANY {
 		dnsserver.Join(m, new(dns.Msg))
@@ -60,7 +63,8 @@ func followAlias(ctx context.Context, q *dnsserver.Query, m *dns.Msg, target str
 	return m, nil
 }
 
-// mustCut reports whether cut would change a reply, or might. A reply that was not parsed has no NS and no additional records.
+// mustCut reports whether cut could change a reply. A reply that was not parsed has no NS and no
+// additional records.
 func (r *Resolver) mustCut(s *state, reply forward.Reply) bool {
 	if reply.Msg == nil && !reply.Wire.IsAlias {
 		return false
@@ -84,17 +88,18 @@ func (r *Resolver) mustCut(s *state, reply forward.Reply) bool {
 	return false
 }
 
-// handleCut has ServeDNS answer the queries that wait for a reply. It cuts the reply, and asks another server for the rest.
+// handleCut passes the queries that wait for a reply to ServeDNS, which cuts the reply and queries
+// another server for the rest.
 func handleCut(reply forward.Reply) {
 	m, server := reply.Msg, reply.From.Value()
 	if m == nil {
-		reply.Wire.Message[10], reply.Wire.Message[11] = 0, 0 // the OPT record is gone
+		reply.Wire.Message[10], reply.Wire.Message[11] = 0, 0 // the OPT record was removed
 		m, _ = records.Unpack(reply.Wire.Message)
 	}
 	for i, l := range reply.Waiting {
 		reply.Waiting[i] = nil
 		if m == nil {
-			l.Handle(nil) // it asks again
+			l.Handle(nil) // ServeDNS queries again
 			continue
 		}
 		l.Handle(&dnsserver.UpstreamResult{Server: server, Msg: m})

@@ -10,7 +10,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// aliasRecords are a site's, whose server says more than is its to say.
+// aliasRecords are the records of the site's server, which also answers for names that are not its
+// own.
 const aliasRecords = `
 api.example.com. 300 IN CNAME web.shop.svc.cluster.local.
 web.shop.svc.cluster.local. 300 IN A ` + dnstest.ForgedA + `
@@ -35,7 +36,7 @@ plain.example.com. 300 IN CNAME www.example.com.
 www.example.com. 300 IN A 192.0.2.80
 `
 
-// corpRecords are those of the server of a route.
+// corpRecords are the records of a route's server.
 const corpRecords = `
 host.corp.example. 60 IN A 192.0.2.90
 site.corp.example. 60 IN CNAME private.example.com.
@@ -44,32 +45,34 @@ circle.corp.example. 60 IN CNAME back.sub.corp.example.
 back.sub.corp.example. 60 IN A 192.0.2.91
 `
 
-// subRecords are those of a route below.
+// subRecords are the records of the server of a route below that.
 const subRecords = `
 back.sub.corp.example. 60 IN CNAME circle.corp.example.
 www.sub.corp.example. 60 IN A 192.0.2.92
 `
 
-// What servers say beside an answer.
+// Records that servers add to an answer.
 const (
 	forgedGlue     = "web.shop.svc.cluster.local. 300 IN A " + dnstest.ForgedA
 	forgedReferral = "com. 300 IN NS web.shop.svc.cluster.local."
 )
 
-// TestAliasElsewhere: what a server says behind an alias about names of the cluster's, or of another server's, is not believed. Whoever
-// owns them is asked, and the client gets the whole chain. A caching client (libvirt's dnsmasq) would have remembered the other. The
-// authority and the additional section could carry the same forged address, as glue of an MX, SRV, HTTPS or NS record.
+// TestAliasElsewhere: records behind an alias for cluster names or another server's names are not
+// used. The owner of these names is queried instead, and the client gets the complete chain.
+// Otherwise a caching client (libvirt's dnsmasq) would have cached the forged records. The
+// authority and additional sections could carry the same forged address, as glue of an MX, SRV,
+// HTTPS or NS record.
 func TestAliasElsewhere(t *testing.T) {
 	tests := []struct {
 		name  string
 		ask   string
-		qtype uint16 // 0: A
+		qtype uint16 // 0 means A
 		want  string // records of the answer section
 		rcode int
-		asked string // a server of a route gets this question
+		asked string // the question that a route's server gets
 
 		authority, additional string // what its server adds
-		beside                string // records of both sections that the client gets, but OPT and SOA
+		beside                string // records of both sections that the client gets, except OPT and SOA
 	}{
 		{name: "into the cluster", ask: "api.example.com.", want: "api.example.com. CNAME web.shop.svc.cluster.local., web.shop.svc.cluster.local. A 172.30.0.9"},
 		{
@@ -80,7 +83,7 @@ func TestAliasElsewhere(t *testing.T) {
 		{name: "into the domain of a route", ask: "intra.example.com.", want: "intra.example.com. CNAME host.corp.example., host.corp.example. A 192.0.2.90", asked: "host.corp.example."},
 		{name: "by DNAME", ask: "host.tree.example.com.", want: "tree.example.com. DNAME corp.example., host.tree.example.com. CNAME host.corp.example., host.corp.example. A 192.0.2.90"},
 		{name: "asked for the alias alone", ask: "intra.example.com.", qtype: dns.TypeCNAME, want: "intra.example.com. CNAME host.corp.example."},
-		// A domain's own servers know what is private in public zones.
+		// A domain's own servers know about private names in public zones.
 		{name: "out of the domain of a route", ask: "site.corp.example.", want: "site.corp.example. CNAME private.example.com., private.example.com. A 10.1.2.3"},
 		{name: "into the domain of a route to the same server", ask: "same.example.com.", want: "same.example.com. CNAME www.same.example., www.same.example. A 192.0.2.81"},
 		{name: "two servers that lead to each other", ask: "circle.example.com.", rcode: dns.RcodeServerFailure},
@@ -138,7 +141,7 @@ func TestAliasElsewhere(t *testing.T) {
 						server.SetFaultsFor(test.ask, dnstest.Faults{ExtraAuthority: test.authority, ExtraAdditional: test.additional})
 					}
 				}
-				for range 2 { // asked for, and remembered
+				for range 2 { // from the upstream, then from the cache
 					m := unpacked(t, exchangeOn(t, c, wireQuery(t, test.ask, test.qtype)))
 					if listed(m.Answer) != test.want || listed(m.Ns, m.Extra) != test.beside || m.Rcode != test.rcode {
 						t.Errorf("%v lanes: got\n%v", receivers, m)
@@ -150,12 +153,12 @@ func TestAliasElsewhere(t *testing.T) {
 			})
 		}
 		if n := len(sub.Received()); n > 2*maxAliases {
-			t.Errorf("%d questions for a circle", n)
+			t.Errorf("%d queries for a CNAME loop", n)
 		}
 	}
 }
 
-// listed are the records of sections without TTL and class, but OPT and SOA.
+// listed returns the records of the sections without TTL and class, except OPT and SOA.
 func listed(sections ...[]dns.RR) string {
 	var all []string
 	for _, rr := range slices.Concat(sections...) {

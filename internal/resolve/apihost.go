@@ -17,9 +17,10 @@ import (
 	"github.com/node-dns/node-dns/internal/policy"
 )
 
-// HostAddrs returns the addresses of the API server's host, from a hosts file or as a client on this host would be answered. The
-// system's resolver is not asked: that asks /etc/resolv.conf, which names us. A name of the cluster is known from the API alone: no
-// upstream is asked for it.
+// HostAddrs returns the addresses of the API server's host, from a hosts file or as a client on
+// this host would get them. It does not use the system resolver, because that reads
+// /etc/resolv.conf, which points to us. Cluster names are known only from the API, so upstreams are
+// not queried for them.
 func (r *Resolver) HostAddrs(ctx context.Context, hosts, host string) (addrs []netip.Addr, err error) {
 	if addr, err := netip.ParseAddr(host); err == nil {
 		return []netip.Addr{addr}, nil
@@ -50,14 +51,15 @@ func (r *Resolver) HostAddrs(ctx context.Context, hosts, host string) (addrs []n
 	return nil, err
 }
 
-// Bounds of what resolveBeneath asks.
+// Limits for the queries of resolveBeneath.
 const (
 	maxBeneath     = 4
 	beneathTimeout = time.Second
 )
 
-// resolveBeneath asks the nameservers that would be in use without fromCluster. If a ConfigMap names dead ones, the daemon would otherwise never reach the
-// API, and never see the corrected ConfigMap.
+// resolveBeneath queries the nameservers that would be used without fromCluster. If a ConfigMap
+// names dead servers, the daemon would otherwise never reach the API and never see the corrected
+// ConfigMap.
 func resolveBeneath(ctx context.Context, s *policy.Policy, name dnsname.Name) (addrs []netip.Addr) {
 	var servers []nameserver.Server
 	for _, c := range s.Beneath() {
@@ -83,7 +85,7 @@ func resolveBeneath(ctx context.Context, s *policy.Policy, name dnsname.Name) (a
 	return addrs
 }
 
-// searched are the names that resolv.conf(5) makes of one, with ndots:1.
+// searched returns the names that resolv.conf(5) derives from a name, with ndots:1.
 func searched(name dnsname.Name, isWhole bool, search []dnsname.Name) (names []dnsname.Name) {
 	if isWhole {
 		return []dnsname.Name{name}

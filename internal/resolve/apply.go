@@ -10,9 +10,9 @@ import (
 	"github.com/node-dns/node-dns/internal/policy"
 )
 
-// Apply answers under another Policy from now on. It reports whether queries take other routes, and how many responses were forgotten
-// for it. What is the same is left as it is: upstreams keep their health, and the cache keeps what came from servers that are still
-// asked.
+// Apply switches to another Policy. It reports whether queries take other routes, and how many
+// cached responses were dropped because of that. Unchanged parts stay: upstreams keep their health,
+// and the cache keeps responses from servers that are still used.
 func (r *Resolver) Apply(p *policy.Policy) (rerouted bool, forgotten int) {
 	old := r.state.Load()
 	next := &state{Policy: p, mark: old.mark + 1, cache: old.cache}
@@ -26,7 +26,8 @@ func (r *Resolver) Apply(p *policy.Policy) (rerouted bool, forgotten int) {
 		next.zone = zone.NewResolver(config)
 		next.zones = append(next.zone.Apexes(), p.Apexes...)
 	}
-	r.forward.SetRoutes(p.Guarded()) // first: a name that becomes the cluster's must not go on to the site's nameservers
+	// First, so that a new cluster name is no longer sent to the site's nameservers.
+	r.forward.SetRoutes(p.Guarded())
 	r.forward.SetMaxInFlight(p.ForwardMax)
 	r.forward.SetAll(p.Dnsmasq.Has("all-servers"))
 	r.forward.SetOpportunistic(p.IsOpportunistic())
@@ -35,7 +36,7 @@ func (r *Resolver) Apply(p *policy.Policy) (rerouted bool, forgotten int) {
 	if forward.SameRoutes(old.Routes, p.Routes) {
 		return false, 0
 	}
-	return true, r.FlushStale() // after the routes, and the state: it also drops the answers that are on their way
+	return true, r.FlushStale() // after the routes and the state, because it also drops answers in transit
 }
 
 func (r *Resolver) newCache(s policy.Settings) *cache.Cache {
@@ -51,5 +52,5 @@ func (r *Resolver) newCache(s policy.Settings) *cache.Cache {
 	return cache.New(c)
 }
 
-// seconds is a number of Settings; dnsmasqconf.Unset is 0.
+// seconds converts a number of Settings to a duration; dnsmasqconf.Unset becomes 0.
 func seconds(n int) time.Duration { return time.Duration(max(n, 0)) * time.Second }

@@ -13,7 +13,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// TestApplyForgets: what other servers answered is forgotten, and what the same ones did is kept.
+// TestApplyForgets: answers of servers that are no longer used are dropped, and those of the others
+// are kept.
 func TestApplyForgets(t *testing.T) {
 	site, other := dnstest.NewServer(t, siteRecords), dnstest.NewServer(t, strings.ReplaceAll(siteRecords, "192.0.2.80", "192.0.2.81"))
 	upstreams := func(s *dnstest.Server, more string) string {
@@ -31,30 +32,30 @@ func TestApplyForgets(t *testing.T) {
 	for _, step := range []struct {
 		name      string
 		server    *dnstest.Server
-		more      string // of node-dns.yaml
+		more      string // in node-dns.yaml
 		rerouted  bool
 		forgotten int
 		want      string
-		asked     int // of that server, in all
+		asked     int // total number of queries to that server
 	}{
 		{"the same", site, "", false, 0, "192.0.2.80", 1},
 		{"the same servers under another configuration", site, "domainNeeded: false\n", false, 0, "192.0.2.80", 1},
 		{"another server", other, "", true, 1, "192.0.2.81", 1},
 		{"and back", site, "", true, 1, "192.0.2.80", 2},
 	} {
-		address() // which is remembered
+		address() // now it is cached
 		rerouted, forgotten := r.Apply(policyOf(t, upstreams(step.server, step.more), ""))
 		if rerouted != step.rerouted || forgotten != step.forgotten {
-			t.Errorf("%s: rerouted %v, %d forgotten", step.name, rerouted, forgotten)
+			t.Errorf("%s: rerouted %v, %d dropped", step.name, rerouted, forgotten)
 		}
 		if got := address(); got != step.want || step.server.QueriesFor("www.example.com.", dns.TypeA) != step.asked {
-			t.Errorf("%s: %s, asked %d times", step.name, got, step.server.QueriesFor("www.example.com.", dns.TypeA))
+			t.Errorf("%s: %s, queried %d times", step.name, got, step.server.QueriesFor("www.example.com.", dns.TypeA))
 		}
 	}
 }
 
-// TestReplyUnderAnotherPolicy: an upstream's reply to a query that was not parsed is neither given nor remembered if a handler has a say
-// in the answer by now.
+// TestReplyUnderAnotherPolicy: an upstream's reply to a query that was not parsed is neither
+// returned nor cached if a handler affects the answer under the new Policy.
 func TestReplyUnderAnotherPolicy(t *testing.T) {
 	m := new(dns.Msg).SetQuestion("web.example.com.", dns.TypeA)
 	for _, row := range []struct {
@@ -82,7 +83,8 @@ func TestReplyUnderAnotherPolicy(t *testing.T) {
 	}
 }
 
-// TestMissUnderAnotherPolicy: a query that was for the upstreams when it came is not if a handler has a say in the answer by now.
+// TestMissUnderAnotherPolicy: a query that was for the upstreams when it arrived is not sent to
+// them if a handler affects the answer under the new Policy.
 func TestMissUnderAnotherPolicy(t *testing.T) {
 	site := dnstest.NewServer(t, siteRecords)
 	nodeDNS := "kubeconfig: none\nupstreams: [\"" + site.Addr().String() + "\"]\n"
@@ -90,25 +92,26 @@ func TestMissUnderAnotherPolicy(t *testing.T) {
 	t.Cleanup(r.Close)
 	at := listen(t, dnsserver.Config{Handler: r, Wire: r.Fast, Miss: func(l *dnsserver.PendingQuery) bool {
 		if l.Query().Mark == 0 {
-			t.Error("the fast path did not walk to the upstreams")
+			t.Error("the fast path did not reach the upstreams")
 		}
 		r.Apply(policyOf(t, nodeDNS, "host-record=www.example.com,192.0.2.99\n"))
 		return r.Miss(l)
 	}})
 	m := unpacked(t, exchangeOn(t, bothWays{at, at}.dial(t, "udp").wire, wireQuery(t, "www.example.com.", dns.TypeA)))
 	if len(m.Answer) != 1 || m.Answer[0].(*dns.A).A.String() != "192.0.2.99" || len(site.Received()) != 0 {
-		t.Errorf("the upstream was asked %d times, got\n%v", len(site.Received()), m)
+		t.Errorf("the upstream was queried %d times, got\n%v", len(site.Received()), m)
 	}
 }
 
-// TestMissOfTheClusters: a query for one of the cluster's names that the fast path has no answer to is left to the list. Its nameservers
-// would be asked past the API, which knows better.
+// TestMissOfTheClusters: a query for a cluster name that the fast path cannot answer is left to the
+// handler list. Otherwise the cluster's nameservers would be queried although the API may have the
+// answer.
 func TestMissOfTheClusters(t *testing.T) {
 	site, cluster := dnstest.NewServer(t, siteAndCluster), dnstest.NewServer(t, siteAndCluster)
 	r := stillOn(t, 1, "nodeName: node-7\nupstreams: [\""+site.Addr().String()+"\"]\nclusterDNS: [\""+cluster.Addr().String()+"\"]\n", "", bazaar())
 	c := twoServers(t, r).dial(t, "udp")
 	m := unpacked(t, exchangeOn(t, c.wire, wireQuery(t, "site.shop.svc.cluster.local.", dns.TypeA)))
 	if len(m.Answer) != 3 || len(cluster.Received()) != 0 || site.QueriesFor("www.example.com.", dns.TypeA) != 1 {
-		t.Errorf("%d questions to the cluster's nameserver, got\n%v", len(cluster.Received()), m)
+		t.Errorf("%d queries to the cluster's nameserver, got\n%v", len(cluster.Received()), m)
 	}
 }

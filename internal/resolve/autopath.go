@@ -11,35 +11,39 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 )
 
-// searchFunc returns the search list that a client's resolver goes through: the kubelet's for a pod, in order. Nil means
-// that it is not known; then nothing is done for the client. It is called concurrently.
+// searchFunc returns the search list of a client's resolver in order: the kubelet's for a pod. nil
+// means that it is unknown and that the client's search list is not walked. It is called
+// concurrently.
 type searchFunc func(client netip.Addr) []dnsname.Name
 
-// autopath walks a pod's search list on the node: a query for google.com.shop.svc.cluster.local is answered with
-// a CNAME to google.com and its addresses, where the pod would have asked for google.com.svc.cluster.local,
-// google.com.cluster.local and google.com after it, each for A and AAAA (kubernetes issue 33554). It asks for one name after the other,
-// as the pod's resolver library would, and counts. Its zero value is ready. It is safe for concurrent use.
+// autopath walks a pod's search list on the node. It answers a query for
+// google.com.shop.svc.cluster.local with a CNAME to google.com and its addresses. Otherwise the pod
+// would query google.com.svc.cluster.local, google.com.cluster.local and google.com next, each for
+// A and AAAA (kubernetes issue 33554). It queries one name after the other, as the pod's resolver
+// library would, and counts. The zero value is ready for use. It is safe for concurrent use.
 type autopath struct {
 	answered, saved atomic.Uint64
 }
 
-// Walked are counts of walks through search lists since the start.
+// Walked counts walks through search lists since the start.
 type Walked struct {
-	Answered uint64 // queries answered with a name further on in the search list
-	Saved    uint64 // queries that their clients did not have to send for it
+	Answered uint64 // queries answered with a later name of the search list
+	Saved    uint64 // queries that clients did not have to send because of that
 }
 
-// stats returns the counts.
+// stats returns the counters.
 func (a *autopath) stats() Walked {
 	return Walked{Answered: a.answered.Load(), Saved: a.saved.Load()}
 }
 
-// serve answers q with what next says. Only a name below the first domain of the client's search list is walked on
-// from, and only where it does not exist: what follows is then what the client would ask for next.
+// serve answers q through next. It walks on only if the name is below the first domain of the
+// client's search list and does not exist, because then the client would query the following names
+// next.
 //
-// Where the walk is not sure of what the client would make of a name on its way, the client gets the answer to what it
-// asked, that there is no such name, and goes on by itself: it finds what it finds without us. Resolver libraries part
-// there: glibc goes past a name that has other records and past a server's failure, musl ends at both.
+// If it is unclear what the client would do with a name on the way, the client gets the NXDOMAIN
+// for its own query and continues by itself, with the same result as without the walk. Resolver
+// libraries differ here: glibc continues after a name with other records and after a server
+// failure, musl stops at both.
 func (a *autopath) serve(ctx context.Context, q *dnsserver.Query, next dnsserver.Handler, search searchFunc) (*dns.Msg, error) {
 	first, err := next.ServeDNS(ctx, q)
 	if err != nil || first == nil || !isAbsent(first) {
@@ -65,7 +69,8 @@ func (a *autopath) serve(ctx context.Context, q *dnsserver.Query, next dnsserver
 	return first, nil
 }
 
-// beginning returns the name that the client looks for, and what is left of its search list; "" when q is none of a walk.
+// beginning returns the name that the client looks for and the rest of its search list. The name is
+// "" if q does not start a walk.
 func beginning(q *dnsserver.Query, list searchFunc) (string, []dnsname.Name) {
 	question := q.Msg.Question[0]
 	if question.Qclass != dns.ClassINET || question.Qtype != dns.TypeA && question.Qtype != dns.TypeAAAA || q.Name.IsZero() {
@@ -75,11 +80,11 @@ func beginning(q *dnsserver.Query, list searchFunc) (string, []dnsname.Name) {
 	if len(search) < 2 || search[0].IsRoot() || q.Name == search[0] || !q.Name.Within(search[0]) {
 		return "", nil
 	}
-	// A dnsname.Name has no escapes, so that text and name are of the same length, whatever the letters' case.
+	// A dnsname.Name has no escapes, so text and name have the same length in any case.
 	return question.Name[:len(question.Name)-len(search[0].String())], search[1:]
 }
 
-// candidates are the names that follow, the name itself last. name ends in a dot.
+// candidates returns the names that follow, ending with the name itself. name must end in a dot.
 func candidates(name string, search []dnsname.Name) []string {
 	var list []string
 	for _, domain := range search {
@@ -90,22 +95,24 @@ func candidates(name string, search []dnsname.Name) []string {
 	return append(list, name)
 }
 
-// maxName is the length of the longest name in text, its last dot included: RFC 1035 section 3.1 has 255 octets, of which
-// the first label's length and the root are not in the text.
+// maxName is the maximum length of a name as text, including the final dot. RFC 1035 section 3.1
+// allows 255 octets, and the text lacks the root and the length of the first label.
 const maxName = 254
 
-// step is what a name on the way is to the walk.
+// step is the result for one name of the walk.
 type step int
 
 const (
-	absent step = iota // the walk goes on
-	found              // it is the one
+	absent step = iota // continue the walk
+	found              // the name is the answer
 	unsure
 )
 
-// judge asks for q. A name is the one when there is an answer for either family, as in getaddrinfo(3): A and AAAA are
-// answered from one decision. To decide each alone mixed the families of two hosts (coredns issue 2842). A failure is no
-// absence: who goes on past one answers with the wrong host when a server is down for a moment (coredns issue 3765).
+// judge queries q and the other address family. As in getaddrinfo(3), a name is found if either
+// family has an answer, so A and AAAA come from one decision. Deciding each family alone mixed the
+// families of two hosts (coredns issue 2842). A failure does not mean that a name is absent:
+// walking on after one gives the address of the wrong host while a server is down for a moment
+// (coredns issue 3765).
 func judge(ctx context.Context, q *dnsserver.Query, next dnsserver.Handler) (*dns.Msg, step) {
 	m, err := next.ServeDNS(ctx, q)
 	switch {
@@ -116,7 +123,7 @@ func judge(ctx context.Context, q *dnsserver.Query, next dnsserver.Handler) (*dn
 	case isAbsent(m) && q.Msg.Question[0].Qtype == dns.TypeA:
 		return nil, absent
 	}
-	// Some servers deny the name itself when they are asked for AAAA (RFC 4074 section 4.2).
+	// Some servers return NXDOMAIN for the name when queried for AAAA (RFC 4074 section 4.2).
 	other, err := next.ServeDNS(ctx, otherFamily(q))
 	switch {
 	case err != nil || other == nil:
@@ -131,7 +138,8 @@ func judge(ctx context.Context, q *dnsserver.Query, next dnsserver.Handler) (*dn
 
 func isAbsent(m *dns.Msg) bool { return m.Rcode == dns.RcodeNameError }
 
-// hasAnswer counts an alias that leads to no address: resolver libraries end their search there.
+// hasAnswer is also true for an alias without an address, because resolver libraries end their
+// search there.
 func hasAnswer(m *dns.Msg) bool { return m.Rcode == dns.RcodeSuccess && len(m.Answer) > 0 }
 
 func renamed(q *dnsserver.Query, name string) *dnsserver.Query {
@@ -144,18 +152,20 @@ func otherFamily(q *dnsserver.Query) *dnsserver.Query {
 	return reasked(q, question)
 }
 
-// reasked is q with another question. The message of a Query is read-only, and may be kept.
+// reasked returns q with another question. It copies the message, because that of a Query is
+// read-only and may be kept.
 func reasked(q *dnsserver.Query, question dns.Question) *dnsserver.Query {
 	m := *q.Msg
 	m.Question = []dns.Question{question}
-	name, _ := dnsname.Parse(question.Name) // of the labels of two Names; the zero Name when they are too long together
+	// The labels are those of two Names. The result is the zero Name if together they are too long.
+	name, _ := dnsname.Parse(question.Name)
 	return &dnsserver.Query{Msg: &m, Name: name, Client: q.Client, Local: q.Local, Proto: q.Proto, Inquiry: q.Inquiry}
 }
 
-// aliased is the answer to q: that name, of which m speaks, is what it looked for.
+// aliased returns the answer to q with an alias to name, which m answers.
 func aliased(q *dnsserver.Query, name string, m *dns.Msg) *dns.Msg {
 	out := *m
-	out.Authoritative, out.AuthenticatedData = true, false // the alias is ours, and nobody signed it
+	out.Authoritative, out.AuthenticatedData = true, false // the alias is ours and not signed
 	out.Answer = append([]dns.RR{&dns.CNAME{
 		Hdr:    dns.RR_Header{Name: q.Msg.Question[0].Name, Rrtype: dns.TypeCNAME, Class: dns.ClassINET, Ttl: shortest(m)},
 		Target: name,
@@ -163,7 +173,8 @@ func aliased(q *dnsserver.Query, name string, m *dns.Msg) *dns.Msg {
 	return &out
 }
 
-// aliasTTL bounds how long clients keep the alias: a Service of that name may come, and goes before.
+// aliasTTL limits how long clients cache the alias, because a Service with an earlier name in the
+// list may appear.
 const aliasTTL = 5
 
 func shortest(m *dns.Msg) uint32 {

@@ -16,9 +16,10 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// world answers from records: "name type data", "name servfail|error|silent" or, after those of the name, "name deny
-// type"; a name without records does not exist.
-// asked lists what was asked for, in order.
+// world answers from records: "name type data", "name servfail|error|silent" or, after those of the
+// name, "name deny type". A name without records does not exist.
+//
+// asked lists the queries in order.
 type world struct {
 	t       *testing.T
 	records []string
@@ -29,7 +30,7 @@ func (w *world) ServeDNS(_ context.Context, q *dnsserver.Query) (*dns.Msg, error
 	question := q.Msg.Question[0]
 	name, kind := strings.ToLower(question.Name), dns.TypeToString[question.Qtype]
 	if !q.Name.IsZero() && q.Name.String() != name {
-		w.t.Errorf("the question is %s, Query.Name %s", question.Name, q.Name)
+		w.t.Errorf("the question is %s but Query.Name is %s", question.Name, q.Name)
 	}
 	w.asked = append(w.asked, name+" "+kind)
 	m := new(dns.Msg).SetRcode(q.Msg, dns.RcodeNameError)
@@ -90,7 +91,7 @@ func searchOf(domains string) searchFunc {
 
 const kubelets = "shop.svc.cluster.local svc.cluster.local cluster.local example.com"
 
-// walker is an autopath with what it is given for each query.
+// walker is an autopath with the arguments for each query.
 type walker struct {
 	autopath
 	next   dnsserver.Handler
@@ -146,7 +147,7 @@ func TestAutopath(t *testing.T) {
 			want: "google.com.shop.svc.cluster.local. 5 CNAME google.com.\ngoogle.com. 30 CNAME www.google.com.\ngoogle.com. 30 A 192.0.2.1",
 		},
 		{
-			// getaddrinfo asks for both, and stops where either has an address.
+			// getaddrinfo queries both families and stops if either has an address.
 			name: "the other family decides too", ask: "web.pay.shop.svc.cluster.local. AAAA",
 			records: []string{"web.pay.svc.cluster.local. A 172.30.0.9", "web.pay. AAAA 2001:db8::1"}, asked: 3,
 			want: "web.pay.shop.svc.cluster.local. 5 CNAME web.pay.svc.cluster.local.",
@@ -157,19 +158,21 @@ func TestAutopath(t *testing.T) {
 			want: "",
 		},
 		{
-			// Servers of RFC 4074 section 4.2. glibc takes the address of the one host, musl goes on to the other.
+			// Servers as in RFC 4074 section 4.2. glibc uses the address of one host, musl
+			// continues to the other.
 			name: "the name is denied to AAAA alone", ask: "app.dev.shop.svc.cluster.local. AAAA",
 			records: []string{"app.dev.example.com. A 192.0.2.9", "app.dev.example.com. deny AAAA", "app.dev. AAAA 2001:db8::1"}, asked: 7,
 			want: nxdomain,
 		},
 		{
-			// A namespace shop is an empty non-terminal: shop.svc.cluster.local exists, and has no addresses. There musl ends
-			// its search, and glibc goes on to the site's shop.
+			// The namespace shop is an empty non-terminal: shop.svc.cluster.local exists but has no
+			// addresses. There musl ends its search, and glibc continues to the site's shop.
 			name: "a name without addresses", ask: "shop.shop.svc.cluster.local. A",
 			records: []string{"shop.svc.cluster.local. TXT x", "shop.example.com. A 192.0.2.9"}, asked: 3, want: nxdomain,
 		},
 		{
-			// An ExternalName service whose target has no address: glibc and musl end there, and took the site's alias for it.
+			// An ExternalName service whose target has no address: glibc and musl stop there. The
+			// walk used to return the site's alias.
 			name: "an alias without addresses", ask: "alias.shop.svc.cluster.local. A",
 			records: []string{"alias.shop.svc.cluster.local. CNAME txt.example.org.", "alias.example.com. A 192.0.2.66"}, asked: 1,
 			want: "alias.shop.svc.cluster.local. 30 CNAME txt.example.org.",
@@ -201,14 +204,14 @@ func TestAutopath(t *testing.T) {
 				t.Fatal(err)
 			}
 			if m.Question[0].Name != name && m.Rcode == dns.RcodeSuccess && len(m.Answer) > 0 && m.Answer[0].Header().Name != name {
-				t.Errorf("the answer is about %s", m.Answer[0].Header().Name)
+				t.Errorf("the answer is for %s", m.Answer[0].Header().Name)
 			}
 			m.AuthenticatedData = m.AuthenticatedData && strings.Contains(test.want, "CNAME")
 			if diff := dnstest.Diff(test.want, m); diff != "" {
 				t.Error(diff)
 			}
 			if len(w.asked) != test.asked {
-				t.Errorf("asked %d times, want %d: %q", len(w.asked), test.asked, w.asked)
+				t.Errorf("%d queries, want %d: %q", len(w.asked), test.asked, w.asked)
 			}
 		})
 	}
@@ -221,7 +224,8 @@ func or(text, other string) string {
 	return text
 }
 
-// TestErrors: no error of the handler's becomes another name's answer. One on the way is left to the client to meet.
+// TestErrors: an error of the handler does not become another name's answer. After an error on the
+// way, the client continues by itself.
 func TestErrors(t *testing.T) {
 	for record, want := range map[string]error{"error": errWorld, "silent": nil} {
 		const first = "google.com.shop.svc.cluster.local."
@@ -238,7 +242,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestOrder is the resolver library's own: resolv.conf(5), with ndots more than the name's dots.
+// TestOrder: the order is that of the resolver library (resolv.conf(5)), with ndots greater than
+// the number of dots in the name.
 func TestOrder(t *testing.T) {
 	w := &world{t: t}
 	if _, err := ask(t, newWalker(w, searchOf(kubelets)), "google.com.shop.svc.cluster.local.", "A", pod); err != nil {
@@ -266,16 +271,16 @@ func TestStats(t *testing.T) {
 	}
 }
 
-// TestLongNames: a name that is too long below a domain of the list is passed over, as libc passes it.
+// TestLongNames: a name that is too long below a search domain is skipped, as libc does.
 func TestLongNames(t *testing.T) {
 	long := strings.Repeat("a23456789.", 21) + "b2345." // 216 octets of text
 	search := "s.svc.cluster.local " + strings.Repeat("long.", 9) + "example.com example.org"
 	w := &world{t: t, records: []string{long + "example.org. A 192.0.2.1"}}
 	m, err := ask(t, newWalker(w, searchOf(search)), long+"s.svc.cluster.local.", "A", pod)
 	if err != nil || len(m.Answer) != 2 || len(w.asked) != 2 {
-		t.Errorf("%v, %v, asked %q", m, err, w.asked)
+		t.Errorf("got %v, %v, queries %q", m, err, w.asked)
 	}
 	if slices.ContainsFunc(w.asked, func(s string) bool { return strings.Contains(s, "long.") }) {
-		t.Errorf("asked %q", w.asked)
+		t.Errorf("queries: %q", w.asked)
 	}
 }

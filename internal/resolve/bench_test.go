@@ -14,8 +14,9 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// BenchmarkUDP is a query through a server and the whole list through sockets on loopback and back, with its client's share: parsed, and
-// with the way on the wire; a remembered answer beside them. Each client has a window of queries under way.
+// BenchmarkUDP measures a query through a server and the complete list over loopback sockets:
+// parsed, and on the fast path, with cached answers for comparison. Each client has a window of
+// queries in flight.
 func BenchmarkUDP(b *testing.B) {
 	site := dnstest.NewServer(b, siteRecords)
 	r := still(b, "nodeName: node-7\nupstreams: [\""+site.Addr().String()+"\"]\n", bazaar())
@@ -35,7 +36,7 @@ func BenchmarkUDP(b *testing.B) {
 	}
 }
 
-// BenchmarkTCP is the same over a connection that stays, with as many queries under way.
+// BenchmarkTCP is the same over a persistent connection with as many queries in flight.
 func BenchmarkTCP(b *testing.B) {
 	site := dnstest.NewServer(b, siteRecords)
 	server := twoServers(b, still(b, "nodeName: node-7\nupstreams: [\""+site.Addr().String()+"\"]\n", bazaar())).wire
@@ -46,7 +47,7 @@ func BenchmarkTCP(b *testing.B) {
 	}
 }
 
-// askOver has a window of queries under way on one connection.
+// askOver keeps a window of queries in flight on one connection.
 func askOver(b *testing.B, server netip.AddrPort, query []byte) {
 	const window = 16
 	conn, err := net.Dial("tcp", server.String())
@@ -79,8 +80,8 @@ func askOver(b *testing.B, server netip.AddrPort, query []byte) {
 	}
 }
 
-// BenchmarkMiss is a question that nobody asked before, through the whole list to a nameserver on loopback and back. Client and
-// nameserver allocate nothing.
+// BenchmarkMiss measures a cache miss through the complete list to a nameserver on loopback and
+// back. The client and the nameserver do not allocate.
 func BenchmarkMiss(b *testing.B) {
 	processors := runtime.GOMAXPROCS(0)
 	runtime.GOMAXPROCS(processors + 2)
@@ -125,7 +126,7 @@ func BenchmarkMiss(b *testing.B) {
 	}
 }
 
-// parrot is a nameserver that has an address for every name.
+// parrot starts a nameserver that has an address for every name.
 func parrot(b *testing.B) netip.AddrPort {
 	conn, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.MustParseAddrPort("127.0.0.1:0")))
 	if err != nil {

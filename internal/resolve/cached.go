@@ -11,12 +11,13 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/journal"
 )
 
-// serveCached answers from the cache, which has missed ask the rest of the list.
+// serveCached answers from the cache, which calls missed for a miss.
 func serveCached(ctx context.Context, s *state, q *dnsserver.Query, _ rest) (*dns.Msg, error) {
 	return s.cache.ServeDNS(ctx, q)
 }
 
-// fastCache answers from the cache, and marks the entry: until the state is another one, no handler above has a say in its answer.
+// fastCache answers from the cache and marks the entry. The mark means that no earlier handler
+// affects the answer under the current state.
 func fastCache(_ *Resolver, s *state, w *walk) verdict {
 	if !w.isMiss {
 		var ok bool
@@ -24,10 +25,10 @@ func fastCache(_ *Resolver, s *state, w *walk) verdict {
 			return answered
 		}
 	}
-	return stopIf(s.Settings.StaleAtOnce) // a stale answer may be due
+	return stopIf(s.Settings.StaleAtOnce) // the answer may have to be a stale one
 }
 
-// missed is cache.Config.Next.
+// missed is the cache.Config.Next function.
 func (r *Resolver) missed(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
 	if t := q.Trace(); t != nil {
 		t.Note(notRemembered(q))
@@ -35,7 +36,7 @@ func (r *Resolver) missed(ctx context.Context, q *dnsserver.Query) (*dns.Msg, er
 	return rest{r, r.state.Load(), screenAt, false}.answer(ctx, q)
 }
 
-// notRemembered says for a trace why the cache does not answer.
+// notRemembered returns the reason, for a trace, why the cache does not answer.
 func notRemembered(q *dnsserver.Query) string {
 	if q.SkipsCache() {
 		return "the cache is passed by"
@@ -43,8 +44,9 @@ func notRemembered(q *dnsserver.Query) string {
 	return "the cache has nothing, or nothing that still counts"
 }
 
-// clusterLimit is how long an answer for a cluster name may be cached: a Service that appears or moves must be
-// seen within seconds, whatever the cluster DNS server's TTL (30 s in CoreDNS) and negative TTL say.
+// clusterLimit is the maximum time to cache an answer for a cluster name. A Service that appears or
+// moves must be visible within seconds, regardless of the TTL (30 s in CoreDNS) and negative TTL of
+// the cluster DNS server.
 const clusterLimit = 5 * time.Second
 
 func (r *Resolver) cacheLimit(name dnsname.Name) time.Duration {
@@ -54,7 +56,7 @@ func (r *Resolver) cacheLimit(name dnsname.Name) time.Duration {
 	return 0
 }
 
-// refresh is cache.Config.Go: it replaces a stale answer.
+// refresh is the cache.Config.Go function. It runs ask, which replaces a stale answer.
 func (r *Resolver) refresh(ask func()) {
 	r.refreshes.Go(func() {
 		defer func() {

@@ -9,7 +9,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// TestRefreshPanics: a fault of what replaces a stale answer is counted and told.
+// TestRefreshPanics: a panic while refreshing a stale answer is counted and logged.
 func TestRefreshPanics(t *testing.T) {
 	var log lab.Text
 	c := config(0)
@@ -18,6 +18,6 @@ func TestRefreshPanics(t *testing.T) {
 	r.refresh(func() { panic("out of cheese") })
 	r.Close()
 	if n := c.Panics.Count(); n != 1 || strings.Count(log.String(), "stack=") != 1 {
-		t.Errorf("%d panics are counted; the log is\n%s", n, log.String())
+		t.Errorf("counted %d panics; the log is\n%s", n, log.String())
 	}
 }

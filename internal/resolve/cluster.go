@@ -9,13 +9,15 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 )
 
-// clusterPatience is how long the cluster's DNS servers may take where a stale answer is known. They go away with the API:
-// a client that asks for five names of its search list does not wait five times for servers that are dead.
+// clusterPatience is the timeout for the cluster's DNS servers if the API snapshot is stale. They
+// often fail together with the API, and a client that queries five names of its search list should
+// not wait five times for dead servers.
 const clusterPatience = 500 * time.Millisecond
 
-// serveCluster answers names in the cluster's zones, which never leave the node: while nobody knows the cluster the answer is
-// SERVFAIL, and not the NXDOMAIN that an upstream would give. It answers from the API. Before that has been read, and while only an
-// earlier run's state of it is known, the cluster's own DNS servers know better, if there are any.
+// serveCluster answers names in the cluster's zones, which never leave the node. While nothing is
+// known about the cluster, the answer is SERVFAIL and not an upstream's NXDOMAIN. The answer comes
+// from the API. Until the API has been read, and while only the snapshot of an earlier run is
+// known, the cluster's own DNS servers, if any, take precedence.
 func serveCluster(ctx context.Context, s *state, q *dnsserver.Query, next rest) (*dns.Msg, error) {
 	apex := s.zoneOf(q.Domain())
 	if next.foreign || apex.IsZero() {
@@ -28,13 +30,14 @@ func serveCluster(ctx context.Context, s *state, q *dnsserver.Query, next rest) 
 	if s.zone == nil && len(s.ClusterDNS) == 0 {
 		return nil, &dnsserver.ExtendedError{Code: dns.ExtendedErrorCodeNotReady, Text: "no cluster DNS server is known for " + apex.String()}
 	}
-	hasServers := len(s.ClusterDNS) > 0 && !s.IsOfClusterSet(q.Domain()) // they may not know that domain
+	// The servers may not know the cluster-set domain.
+	hasServers := len(s.ClusterDNS) > 0 && !s.IsOfClusterSet(q.Domain())
 	if s.zone == nil {
 		return remembered.answer(ctx, q)
 	}
 	if !hasServers && s.zone.Snapshot() == nil {
 		r.names.await(ctx)
-		if now := r.state.Load(); now != s { // what was waited for is known there
+		if now := r.state.Load(); now != s { // the new state has the data that was awaited
 			return rest{r, now, next.from - 1, false}.answer(ctx, q)
 		}
 	}
@@ -54,7 +57,8 @@ func serveCluster(ctx context.Context, s *state, q *dnsserver.Query, next rest) 
 	return s.zone.ServeDNS(ctx, q)
 }
 
-// fastCluster answers from the API, or what the cache has from the cluster's DNS servers while the API says nothing that is newer.
+// fastCluster answers from the API, or from the cached answers of the cluster's DNS servers while
+// the API has nothing newer.
 func fastCluster(r *Resolver, s *state, w *walk) verdict {
 	switch {
 	case !w.isOfZone:

@@ -22,7 +22,8 @@ func domains(texts ...string) (all []dnsname.Name) {
 	return all
 }
 
-// sides has the cluster's nameservers, and what comes after the cluster's names, answered by these functions.
+// sides replaces the cluster's nameservers, and the handlers after the cluster's, with these
+// functions.
 func sides(r *Resolver, cluster, other func(*state, *dnsserver.Query) (*dns.Msg, error)) {
 	r.order = append([]handler{}, order[:]...)
 	end := func(answer func(*state, *dnsserver.Query) (*dns.Msg, error)) handler {
@@ -33,24 +34,25 @@ func sides(r *Resolver, cluster, other func(*state, *dnsserver.Query) (*dns.Msg,
 
 const clusterAt = 8
 
-// TestEntries: the list is entered where the constants say.
+// TestEntries: the constants for entering the list name the right handlers.
 func TestEntries(t *testing.T) {
 	for at, name := range map[int]string{selfAt: "self", clusterAt: "cluster", anyAt: "minimal ANY", screenAt: "alias, bogus-nxdomain, stop-dns-rebind"} {
 		if order[at].name != name {
-			t.Errorf("%d is %s, want %s", at, order[at].name, name)
+			t.Errorf("entry %d is %s, want %s", at, order[at].name, name)
 		}
 	}
 }
 
-// TestWhoAnswers asks for names in and around the cluster's zones, once while its nameservers are known and once while nobody knows
-// the cluster: then the answer is SERVFAIL with EDE 14 (Not Ready) that names the zone, and nothing goes on to an upstream.
+// TestWhoAnswers queries names in and around the cluster's zones, once with known cluster
+// nameservers and once without any. Without them the answer is SERVFAIL with EDE 14 (Not Ready)
+// naming the zone, and nothing goes to an upstream.
 func TestWhoAnswers(t *testing.T) {
 	cluster := domains("cluster.local", "30.172.in-addr.arpa", "0.8.b.d.1.0.0.2.ip6.arpa")
 	nested := domains("sub.cluster.local", "cluster.local", "sub.other.local", "other.local")
 	tests := []struct {
 		name, ask string
 		zones     []dnsname.Name
-		zone      string // "": none
+		zone      string // "" if none
 	}{
 		{"apex", "cluster.local.", cluster, "cluster.local."},
 		{"below the apex", "kubernetes.default.svc.cluster.local.", cluster, "cluster.local."},
@@ -60,7 +62,8 @@ func TestWhoAnswers(t *testing.T) {
 		{"reverse zone", "1.0.30.172.in-addr.arpa.", cluster, "30.172.in-addr.arpa."},
 		{"reverse apex", "30.172.in-addr.arpa.", cluster, "30.172.in-addr.arpa."},
 		{"IPv6 reverse zone", "1.0.0.0.0.8.b.d.1.0.0.2.ip6.arpa.", cluster, "0.8.b.d.1.0.0.2.ip6.arpa."},
-		// dnsname.Parse refuses such octets, and the query has no Name: it went to the upstream servers.
+		// dnsname.Parse rejects such octets, so the query has no Name. It used to go to the
+		// upstream servers.
 		{"blank in a label", `a\032b.default.svc.cluster.local.`, cluster, "cluster.local."},
 		{"slash in a label of a reverse zone", "0/25.0.30.172.in-addr.arpa.", cluster, "30.172.in-addr.arpa."},
 		{"octets below an odd label", `x.\195\164.cluster.local.`, cluster, "cluster.local."},
@@ -98,34 +101,34 @@ func TestWhoAnswers(t *testing.T) {
 			q.Name, _ = dnsname.Parse(test.ask)
 			s := &state{Policy: &policy.Policy{Apexes: test.zones, ClusterDNS: policytest.Servers("192.0.2.52")}, zones: test.zones}
 			if !q.Name.IsZero() && s.isOfZone([]byte(q.Name.String())) != (test.zone != "") {
-				t.Error("isOfZone knows better")
+				t.Error("isOfZone does not agree")
 			}
 			if _, err := (rest{r, s, clusterAt, false}).ServeDNS(t.Context(), q); err != nil || from != want {
-				t.Errorf("while the cluster's nameservers are known: answered by %s, %v", from, err)
+				t.Errorf("with cluster nameservers: answered by %s, %v", from, err)
 			}
 			from, s.ClusterDNS = "", nil
 			_, err := rest{r, s, clusterAt, false}.ServeDNS(t.Context(), q)
 			if test.zone == "" {
 				if err != nil || from != "other" {
-					t.Errorf("while nobody knows the cluster: answered by %s, %v", from, err)
+					t.Errorf("without cluster nameservers: answered by %s, %v", from, err)
 				}
 				return
 			}
 			var extended *dnsserver.ExtendedError
 			if !errors.As(err, &extended) || extended.Code != dns.ExtendedErrorCodeNotReady || extended.Text != "no cluster DNS server is known for "+test.zone || from != "" {
-				t.Errorf("while nobody knows the cluster: answered by %s, %v", from, err)
+				t.Errorf("without cluster nameservers: answered by %s, %v", from, err)
 			}
 		})
 	}
 }
 
-// TestErrorsStayHere: an error of the cluster's nameservers does not become a question to an upstream.
+// TestErrorsStayHere: an error of the cluster's nameservers does not cause a query to an upstream.
 func TestErrorsStayHere(t *testing.T) {
 	away := errors.New("the cluster's nameserver is away")
 	r := New(config(0), policyOf(t, "kubeconfig: none\nclusterDNS: [192.0.2.52]\n", ""))
 	t.Cleanup(r.Close)
 	sides(r, func(*state, *dnsserver.Query) (*dns.Msg, error) { return nil, away }, func(*state, *dnsserver.Query) (*dns.Msg, error) {
-		t.Error("the other side was asked")
+		t.Error("an upstream was queried")
 		return nil, nil
 	})
 	if m, err := r.ServeDNS(t.Context(), clientQuery("a.cluster.local.", "192.0.2.10")); m != nil || !errors.Is(err, away) {
@@ -133,7 +136,7 @@ func TestErrorsStayHere(t *testing.T) {
 	}
 }
 
-// twoClusters are policies whose cluster domains are cluster.local and other.local.
+// twoClusters returns policies with the cluster domains cluster.local and other.local.
 func twoClusters(t *testing.T) (policies [2]*policy.Policy) {
 	t.Helper()
 	for i, domain := range []string{"cluster.local", "other.local"} {
@@ -172,7 +175,7 @@ func TestApplyLeavesQueriesUnderWay(t *testing.T) {
 	var group sync.WaitGroup
 	group.Go(func() {
 		if got := said("a.cluster.local."); got != "cluster cluster.local." {
-			t.Errorf("the query under way: %s", got)
+			t.Errorf("the query in flight: %s", got)
 		}
 	})
 	<-began
@@ -186,15 +189,16 @@ func TestApplyLeavesQueriesUnderWay(t *testing.T) {
 	group.Wait()
 }
 
-// TestApplyWhileServing replaces the Policy under load. A query must see one whole: the first nameservers with the second's zones
-// would be asked for a name that they do not know.
+// TestApplyWhileServing replaces the Policy under load. Each query must see one complete Policy.
+// With the first one's nameservers and the second one's zones, the nameservers would be queried for
+// names that they do not know.
 func TestApplyWhileServing(t *testing.T) {
 	policies := twoClusters(t)
 	r := New(config(0), policies[0])
 	t.Cleanup(r.Close)
 	sides(r, func(s *state, q *dnsserver.Query) (*dns.Msg, error) {
 		if !q.Name.Within(s.Config.ClusterDomain) {
-			t.Errorf("the nameservers of %s were asked for %s", s.Config.ClusterDomain, q.Name)
+			t.Errorf("the nameservers of %s were queried for %s", s.Config.ClusterDomain, q.Name)
 		}
 		return new(dns.Msg), nil
 	}, func(s *state, q *dnsserver.Query) (*dns.Msg, error) {
@@ -228,8 +232,9 @@ func TestApplyWhileServing(t *testing.T) {
 	group.Wait()
 }
 
-// TestBecomesTheClusters: a name that a new Policy makes the cluster's is not asked of the site's nameservers any more, neither by the
-// list nor, while the list is still the old one, by the forwarder.
+// TestBecomesTheClusters: when a new Policy makes a name a cluster name, the site's nameservers are
+// no longer queried for it, neither by the list nor, while the old list is still in use, by the
+// forwarder.
 func TestBecomesTheClusters(t *testing.T) {
 	site := dnstest.NewServer(t, "a.other.local. 30 IN A 192.0.2.66\n")
 	upstreams := "kubeconfig: none\nupstreams: [\"" + site.Addr().String() + "\"]\n"
@@ -241,12 +246,12 @@ func TestBecomesTheClusters(t *testing.T) {
 	}
 	r.Apply(policyOf(t, upstreams+"clusterDomain: other.local\n", ""))
 	if m, err := ask(); err == nil {
-		t.Errorf("answered %v", m)
+		t.Errorf("got %v", m)
 	}
 	if m, err := r.forward.ServeDNS(t.Context(), clientQuery("a.other.local.", "192.0.2.10")); err == nil {
 		t.Errorf("the forwarder answered %v", m)
 	}
 	if n := site.QueriesFor("a.other.local.", dns.TypeA); n != 1 {
-		t.Errorf("asked %d times", n)
+		t.Errorf("queried %d times", n)
 	}
 }

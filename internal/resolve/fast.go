@@ -7,7 +7,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnswire"
 )
 
-// begin returns a walk for q, which must not change until end, where the walk goes back.
+// begin returns a walk for q. q must not change until end, which returns the walk to the pool.
 func (r *Resolver) begin(s *state, q *dnsserver.WireQuery) *walk {
 	w := r.walks.Get().(*walk)
 	w.q = q
@@ -25,7 +25,7 @@ func (r *Resolver) end(w *walk) {
 	r.walks.Put(w)
 }
 
-// walk asks the handlers one after the other, until one stops it, or answers.
+// walk calls the handlers one after the other until one stops or answers.
 func (r *Resolver) walk(s *state, w *walk) verdict {
 	for i := range r.order {
 		if r.order[i].fast == nil {
@@ -38,12 +38,13 @@ func (r *Resolver) walk(s *state, w *walk) verdict {
 	return stop
 }
 
-// Fast is dnsserver.Config.Wire. It answers what is known: the cluster's names from what the API said last, and others from the
-// cache. It allocates nothing.
+// Fast is the dnsserver.Config.Wire function. It answers from known data: cluster names from the
+// last API snapshot, and others from the cache. It does not allocate.
 //
-// Two shortcuts spare nearly all queries the walk. An answer for the cluster that the walk gave before is ready under the same state
-// and snapshot; and an entry of the cache has the mark of the last state under which the walk came to it. A query that has walked the
-// whole list, and of which nothing is remembered, has that mark too: Miss and keep spare it the walk under the same state.
+// Two shortcuts save nearly all queries the walk. An earlier answer for a cluster name is ready to
+// use under the same state and snapshot. A cache entry has the mark of the last state under which a
+// walk reached it. A query that has walked the entire list without a cache hit has that mark too,
+// which saves Miss and keep the walk under the same state.
 func (r *Resolver) Fast(dst []byte, q *dnsserver.WireQuery) (response []byte, ok bool) {
 	s := r.state.Load()
 	var room [dnswire.MaxQuestion]byte
@@ -68,7 +69,7 @@ func (r *Resolver) Fast(dst []byte, q *dnsserver.WireQuery) (response []byte, ok
 	return w.response, true
 }
 
-// answeredFor gives an answer for one of the cluster's names, unless a handler would go on from it.
+// answeredFor returns an answer for a cluster name, unless a handler would continue after it.
 func (r *Resolver) answeredFor(s *state, q *dnsserver.WireQuery, response []byte, start int) ([]byte, bool) {
 	if rcodeOf(response[start:]) != dns.RcodeNameError {
 		return response, true
@@ -82,10 +83,11 @@ func (r *Resolver) answeredFor(s *state, q *dnsserver.WireQuery, response []byte
 	return response, true
 }
 
-// rcodeOf is the rcode in the header of a response, RFC 1035 section 4.1.1.
+// rcodeOf returns the rcode in the header of a response (RFC 1035 section 4.1.1).
 func rcodeOf(response []byte) int { return int(response[3] & 0xf) }
 
-// Miss is dnsserver.Config.Miss. It has an upstream nameserver asked for what Fast has no answer to, without parsing the query.
+// Miss is the dnsserver.Config.Miss function. It forwards queries that Fast could not answer to an
+// upstream nameserver without parsing them.
 func (r *Resolver) Miss(l *dnsserver.PendingQuery) bool {
 	s := r.state.Load()
 	q := l.Query()
@@ -98,7 +100,7 @@ func (r *Resolver) Miss(l *dnsserver.PendingQuery) bool {
 	return r.walk(s, w) == answered
 }
 
-// isForUpstreams reports whether the upstreams are the ones to ask about a question under s, of which nothing is remembered.
+// isForUpstreams reports whether a question that is not cached goes to the upstreams under s.
 func (r *Resolver) isForUpstreams(s *state, q *dnsserver.WireQuery) bool {
 	if q.Mark == s.mark {
 		return true

@@ -28,7 +28,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/policytest"
 )
 
-// master is a configuration in which much may have a say in who is answered what.
+// master is a configuration with many features that affect answers.
 const master = `
 nodeName: node-7
 serviceCIDRs: [172.30.0.0/16, "fd00:10::/112"]
@@ -37,7 +37,8 @@ clusterListen: ["192.0.2.10:8053"]
 cacheSize: 0
 `
 
-// bazaar is a cluster that has one of each: answers of all sizes, and those that need more than is known.
+// bazaar returns a cluster with one of everything: answers of all sizes, and answers that need data
+// that is not known.
 func bazaar() *zone.Snapshot {
 	b := new(zone.Builder)
 	key := func(name string) zone.Key { return zone.Key{Namespace: "shop", Name: name} }
@@ -69,19 +70,20 @@ func bazaar() *zone.Snapshot {
 	return b.Snapshot(time.Unix(1500000000, 0))
 }
 
-// still is a Resolver whose Policy stays, and that knows no upstream. Answers begin with their first record.
+// still returns a Resolver with a fixed Policy and no upstream. Answers begin with their first
+// record.
 func still(t testing.TB, nodeDNS string, snapshot *zone.Snapshot) *Resolver {
 	t.Helper()
 	return stillWith(t, nodeDNS, "", snapshot)
 }
 
-// stillWith has a dnsmasq.conf too.
+// stillWith is like still, with a dnsmasq.conf.
 func stillWith(t testing.TB, nodeDNS, dnsmasq string, snapshot *zone.Snapshot) *Resolver {
 	t.Helper()
 	return stillOn(t, 0, nodeDNS, dnsmasq, snapshot)
 }
 
-// stillOn asks upstreams on that many lanes.
+// stillOn is like stillWith, with the given number of lanes to the upstreams.
 func stillOn(t testing.TB, lanes int, nodeDNS, dnsmasq string, snapshot *zone.Snapshot) *Resolver {
 	t.Helper()
 	r := New(config(lanes), policyOf(t, nodeDNS, dnsmasq))
@@ -110,7 +112,7 @@ func policyOf(t testing.TB, nodeDNS, dnsmasq string) *policy.Policy {
 	})
 }
 
-// asWireQuery is a message as dnsserver hands it to serveWire.
+// asWireQuery returns a message in the form that dnsserver passes to Fast.
 func asWireQuery(t testing.TB, msg []byte, client, local string) dnsserver.WireQuery {
 	t.Helper()
 	m := new(dns.Msg)
@@ -141,16 +143,17 @@ func wireQuery(t testing.TB, name string, qtype uint16, changes ...func(*dns.Msg
 	return wire
 }
 
-// TestServeWire holds for what is answered on the wire, and what is left because another has a say in it, or might.
+// TestServeWire checks which queries the fast path answers, and which it leaves because another
+// handler affects or could affect the answer.
 func TestServeWire(t *testing.T) {
 	const pod, other = "10.128.0.41", "10.128.0.42"
 	const web = "web.shop.svc.cluster.local."
 	tests := []struct {
 		name     string
-		config   string // in the place of master
+		config   string // replaces master
 		snapshot *zone.Snapshot
-		client   string // "": other
-		local    string // "": 192.0.2.10:53
+		client   string // "" means other
+		local    string // "" means 192.0.2.10:53
 		ask      string
 		qtype    uint16
 		wire     bool
@@ -169,7 +172,8 @@ func TestServeWire(t *testing.T) {
 		{name: "an alias that leads out", ask: "site.shop.svc.cluster.local."},
 		{name: "an alias that leads to a service", ask: "here.shop.svc.cluster.local."},
 		{name: "an endpoint that there is not", ask: "10-130-3-1." + web, wire: true},
-		// The site's reverse zone has the node's name, and not only that of a service whose pod is on the node's network.
+		// The site's reverse zone has the node's name, and not only the name of a service whose pod
+		// uses the node's network.
 		{name: "an endpoint's address outside of the cluster's networks", ask: "10.2.0.192.in-addr.arpa.", qtype: dns.TypePTR},
 
 		{name: "a pod of this node asks for a service", client: pod, ask: web, wire: true},
@@ -213,7 +217,7 @@ func TestServeWire(t *testing.T) {
 			for range 3 { // then it is ready
 				response, ok := r.Fast([]byte("before"), &q)
 				if ok != test.wire || !ok && string(response) != "before" {
-					t.Fatalf("answered: %v", ok)
+					t.Fatalf("answered on the fast path: %v", ok)
 				}
 				if ok {
 					sameAsServe(t, r, q, bytes.TrimPrefix(response, []byte("before")))
@@ -222,11 +226,11 @@ func TestServeWire(t *testing.T) {
 		})
 	}
 	if _, ok := still(t, master, nil).Fast(nil, new(asWireQuery(t, wireQuery(t, web, dns.TypeA), other, "192.0.2.10:53"))); ok {
-		t.Error("answered before the API has been read")
+		t.Error("answered before the API was read")
 	}
 }
 
-// sameAsServe holds that serve has the same answer for the client.
+// sameAsServe checks that the handler list gives the client the same answer.
 func sameAsServe(t *testing.T, r *Resolver, q dnsserver.WireQuery, response []byte) {
 	t.Helper()
 	onWire := new(dns.Msg)
@@ -234,11 +238,11 @@ func sameAsServe(t *testing.T, r *Resolver, q dnsserver.WireQuery, response []by
 		t.Fatal(err)
 	}
 	if got, want := contents(onWire), contents(serveParsed(t, r, q)); got != want {
-		t.Errorf("on the wire\n%s\nelse\n%s", got, want)
+		t.Errorf("fast path\n%s\nlist\n%s", got, want)
 	}
 }
 
-// serveParsed is what serve says to a query on the wire.
+// serveParsed returns the handler list's answer to a wire query.
 func serveParsed(t *testing.T, r *Resolver, q dnsserver.WireQuery) *dns.Msg {
 	t.Helper()
 	msg := new(dns.Msg)
@@ -258,7 +262,7 @@ func contents(m *dns.Msg) string {
 	return fmt.Sprintf("%s, AA %v\n%v\n%v\n%v", dns.RcodeToString[m.Rcode], m.Authoritative, m.Answer, m.Ns, m.Extra)
 }
 
-// bazaarQueries are many questions around the bazaar, each asked as several clients would.
+// bazaarQueries returns many questions about the bazaar, each as several clients would send it.
 func bazaarQueries(t testing.TB) [][]byte {
 	names := []string{
 		".", "local.", "cluster.local.", "svc.cluster.local.", "shop.svc.cluster.local.", "void.svc.cluster.local.", "nowhere.svc.cluster.local.",
@@ -297,7 +301,7 @@ func bazaarQueries(t testing.TB) [][]byte {
 	return all
 }
 
-// bothWays are two servers before one daemon: the first has the way on the wire.
+// bothWays are two servers with one Resolver. Only the first uses the fast path.
 type bothWays struct{ wire, parsed netip.AddrPort }
 
 func twoServers(t testing.TB, r *Resolver) bothWays {
@@ -305,7 +309,7 @@ func twoServers(t testing.TB, r *Resolver) bothWays {
 	return bothWays{listen(t, dnsserver.Config{Handler: r, Wire: r.Fast, Miss: r.Miss}), listen(t, dnsserver.Config{Handler: r})}
 }
 
-// listen starts a server for the time of a test.
+// listen starts a server until the test ends.
 func listen(t testing.TB, c dnsserver.Config) netip.AddrPort {
 	t.Helper()
 	s := dnsserver.New(c)
@@ -320,7 +324,7 @@ func listen(t testing.TB, c dnsserver.Config) netip.AddrPort {
 	return s.Listeners()[0].Addr
 }
 
-// conns are sockets to both servers.
+// conns are connections to both servers.
 type conns struct {
 	t            testing.TB
 	wire, parsed net.Conn
@@ -339,17 +343,18 @@ func (w bothWays) dial(t testing.TB, network string) conns {
 	return conns{t, dial(w.wire), dial(w.parsed)}
 }
 
-// same asks both servers, and holds that they say the same, octet by octet but for pointers in names, as a resolver and
-// package dns do not always find the same place to point to; and but for cookies, for which each has a secret of its own.
+// same queries both servers and checks that the responses are equal octet by octet. Compression
+// pointers may differ, because the resolver and package dns do not always choose the same target.
+// Cookies may differ, because each server has its own secret.
 func (c conns) same(t *testing.T, query []byte) {
 	t.Helper()
 	wire, parsed := exchangeOn(t, c.wire, query), exchangeOn(t, c.parsed, query)
 	if !bytes.Equal(plain(t, wire), plain(t, parsed)) {
-		t.Fatalf("to %x\non the wire\n%x\nparsed\n%x", query, wire, parsed)
+		t.Fatalf("to %x\nfast path\n%x\nparsed\n%x", query, wire, parsed)
 	}
 }
 
-// plain is a message without pointers in names, and without what of a cookie is the server's.
+// plain returns a message without compression pointers and without the server part of a cookie.
 func plain(t *testing.T, wire []byte) []byte {
 	t.Helper()
 	m := new(dns.Msg)
@@ -398,12 +403,14 @@ func exchangeOn(t testing.TB, conn net.Conn, query []byte) []byte {
 	return buf
 }
 
-// TestSameOnTheWire: with and without the way on the wire a client gets the same response, over UDP and TCP.
+// TestSameOnTheWire: with and without the fast path a client gets the same response, over UDP and
+// TCP.
 func TestSameOnTheWire(t *testing.T) {
 	for _, profile := range []string{"kubernetes", "openshift"} {
 		t.Run(profile, func(t *testing.T) {
 			servers := twoServers(t, still(t, master+"zoneProfile: "+profile+"\n", bazaar()))
-			for _, network := range []string{"udp", "tcp", "udp", "tcp"} { // what is asked for again may be ready
+			// Repeated queries may have a ready answer.
+			for _, network := range []string{"udp", "tcp", "udp", "tcp"} {
 				c := servers.dial(t, network)
 				for _, query := range bazaarQueries(t) {
 					c.same(t, query)
@@ -413,7 +420,8 @@ func TestSameOnTheWire(t *testing.T) {
 	}
 }
 
-// TestServerAsksOnTheWire: with nobody behind it who knows the cluster's names, they are answered on the wire or not at all.
+// TestServerAsksOnTheWire: if the handler for cluster names fails, they are answered on the fast
+// path or not at all.
 func TestServerAsksOnTheWire(t *testing.T) {
 	r := still(t, master, bazaar())
 	r.order = slices.Clone(order[:])
@@ -432,7 +440,7 @@ func TestServerAsksOnTheWire(t *testing.T) {
 	}
 }
 
-// FuzzSameOnTheWire is the same for whatever octets.
+// FuzzSameOnTheWire checks the same for arbitrary octets.
 func FuzzSameOnTheWire(f *testing.F) {
 	for i, query := range bazaarQueries(f) {
 		if i%7 == 0 {
@@ -445,7 +453,7 @@ func FuzzSameOnTheWire(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, query []byte) {
 		if len(query) < 12 || len(query) > 4096 || query[2]&0x80 != 0 {
-			return // has no response
+			return // gets no response
 		}
 		for _, c := range both {
 			for range 3 {
@@ -455,10 +463,9 @@ func FuzzSameOnTheWire(f *testing.F) {
 	})
 }
 
-// TestServeWireAllocates nothing.
 func TestServeWireAllocates(t *testing.T) {
 	if raceEnabled {
-		t.Skip("the race detector has sync.Pool forget some of what it is given")
+		t.Skip("the race detector makes sync.Pool drop items")
 	}
 	r := still(t, master, bazaar())
 	buf := make([]byte, 4096)

@@ -16,7 +16,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/policytest"
 )
 
-// siteAndCluster are the records of a nameserver that knows both the site and, from long ago, the cluster.
+// siteAndCluster are the records of a nameserver that knows the site and has outdated records of
+// the cluster.
 const siteAndCluster = `
 example.com. 600 IN SOA ns.example.com. hostmaster.example.com. 1 3600 600 86400 300
 www.example.com. 300 IN CNAME web.example.com.
@@ -38,21 +39,21 @@ site.shop.svc.cluster.local. 30 IN CNAME www.example.com.
 const strings255 = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef" +
 	"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcde"
 
-// TestHitsOnTheWire holds for which of what is remembered is answered on the wire, and what is left because another has a say in
-// it, or might. What is answered is what serve says.
+// TestHitsOnTheWire checks which cached answers the fast path returns, and which it leaves because
+// another handler affects or could affect them. Its answers equal those of the list.
 func TestHitsOnTheWire(t *testing.T) {
 	const pod, other = "10.128.0.41", "10.128.0.42"
 	const ownDNS = "kubeconfig: none\nclusterDNS: [\"SITE\"]\nserviceCIDRs: [172.30.0.0/16]\n"
 	const bothDNS = "clusterDNS: [\"SITE\"]\nserviceCIDRs: [172.30.0.0/16]\npodCIDRs: [10.128.0.0/14]\n"
 	tests := []struct {
 		name     string
-		config   string // beside upstreams; SITE is the nameserver's address
+		config   string // besides upstreams; SITE is the nameserver's address
 		dnsmasq  string
-		snapshot *zone.Snapshot // of the API
-		client   string         // "": other
-		local    string         // "": 192.0.2.10:53
+		snapshot *zone.Snapshot // from the API
+		client   string         // "" means other
+		local    string         // "" means 192.0.2.10:53
 		ask      string
-		qtype    uint16 // 0: A
+		qtype    uint16 // 0 means A
 		wire     bool
 	}{
 		{name: "an address", ask: "web.example.com.", wire: true},
@@ -127,7 +128,7 @@ func TestHitsOnTheWire(t *testing.T) {
 			warm(t, r, q)
 			response, ok := r.Fast([]byte("before"), &q)
 			if ok != test.wire || !ok && string(response) != "before" {
-				t.Fatalf("answered: %v", ok)
+				t.Fatalf("answered on the fast path: %v", ok)
 			}
 			if ok {
 				sameHitAsServe(t, r, q, bytes.TrimPrefix(response, []byte("before")))
@@ -136,7 +137,7 @@ func TestHitsOnTheWire(t *testing.T) {
 	}
 }
 
-// warm has the cache remember what the upstream says to a query, whoever would answer it for a client.
+// warm caches the upstream's answer to a query, whichever handler would answer it for a client.
 func warm(t testing.TB, r *Resolver, q dnsserver.WireQuery) {
 	t.Helper()
 	m := new(dns.Msg)
@@ -154,10 +155,10 @@ func warm(t testing.TB, r *Resolver, q dnsserver.WireQuery) {
 			return
 		}
 	}
-	t.Fatalf("%v is not remembered", m.Question)
+	t.Fatalf("%v is not cached", m.Question)
 }
 
-// siteQueries are many questions about what the site has, each asked as several clients would.
+// siteQueries returns many questions about the site, each as several clients would send it.
 func siteQueries(t testing.TB) (all [][]byte) {
 	as := []func(*dns.Msg){
 		func(*dns.Msg) {},
@@ -180,7 +181,8 @@ func siteQueries(t testing.TB) (all [][]byte) {
 	return all
 }
 
-// TestSameHitOnTheWire: with and without the way on the wire a client gets the same response from memory, over UDP and TCP.
+// TestSameHitOnTheWire: with and without the fast path a client gets the same response from the
+// cache, over UDP and TCP.
 func TestSameHitOnTheWire(t *testing.T) {
 	site := dnstest.NewServer(t, siteAndCluster)
 	for _, config := range []string{"kubeconfig: none\nclusterDNS: [\"SITE\"]\n", "podCIDRs: [10.128.0.0/14]\nserviceCIDRs: [172.30.0.0/16]\n"} {
@@ -190,12 +192,12 @@ func TestSameHitOnTheWire(t *testing.T) {
 		for _, network := range []string{"udp", "tcp"} {
 			c := servers.dial(t, network)
 			for _, query := range siteQueries(t) {
-				exchangeOn(t, c.parsed, query) // has it remembered
+				exchangeOn(t, c.parsed, query) // fills the cache
 				before := r.Cache().Stats().Misses
 				sameButAge(t, query, func() (wire, parsed *dns.Msg) {
 					first, second := exchangeOn(t, c.wire, query), exchangeOn(t, c.parsed, query)
 					if len(first) != len(second) || !bytes.Equal(first[:dnswire.HeaderSize], second[:dnswire.HeaderSize]) {
-						t.Errorf("to %x\non the wire\n%x\nparsed\n%x", query, first, second)
+						t.Errorf("to %x\nfast path\n%x\nparsed\n%x", query, first, second)
 					}
 					return unpacked(t, first), unpacked(t, second)
 				})
@@ -210,18 +212,18 @@ func TestSameHitOnTheWire(t *testing.T) {
 	}
 }
 
-// sameHitAsServe is sameAsServe for a response from memory.
+// sameHitAsServe is sameAsServe for a cached response.
 func sameHitAsServe(t *testing.T, r *Resolver, q dnsserver.WireQuery, response []byte) {
 	t.Helper()
 	sameButAge(t, q.Msg, func() (wire, parsed *dns.Msg) {
 		m := unpacked(t, response)
-		response, _ = r.Fast(nil, &q) // for another try
+		response, _ = r.Fast(nil, &q) // for another attempt
 		return m, serveParsed(t, r, q)
 	})
 }
 
-// sameButAge holds that two responses from memory say the same. The second is later, by so little that no TTL is another in three
-// tries.
+// sameButAge checks that two cached responses are equal. The second one is slightly later, so a TTL
+// may differ, but not in three attempts.
 func sameButAge(t *testing.T, query []byte, ask func() (wire, parsed *dns.Msg)) {
 	t.Helper()
 	var a, b string
@@ -231,7 +233,7 @@ func sameButAge(t *testing.T, query []byte, ask func() (wire, parsed *dns.Msg)) 
 			return
 		}
 	}
-	t.Fatalf("to %x\non the wire\n%s\nparsed\n%s", query, a, b)
+	t.Fatalf("to %x\nfast path\n%s\nparsed\n%s", query, a, b)
 }
 
 func unpacked(t *testing.T, wire []byte) *dns.Msg {
@@ -243,7 +245,6 @@ func unpacked(t *testing.T, wire []byte) *dns.Msg {
 	return m
 }
 
-// TestHitAllocates nothing.
 func TestHitAllocates(t *testing.T) {
 	site := dnstest.NewServer(t, siteAndCluster)
 	r := stillWith(t, "nodeName: node-7\nupstreams: [\""+site.Addr().String()+"\"]\n", "address=/a.test/192.0.2.1\nhost-record=b.test,192.0.2.1\n", bazaar())
@@ -261,8 +262,8 @@ func TestHitAllocates(t *testing.T) {
 	}
 }
 
-// TestHitsUnderAnotherConfiguration: what was found out of a name that is answered again and again holds no longer than the
-// configuration.
+// TestHitsUnderAnotherConfiguration: what was learned about a frequently queried name is valid only
+// under the same configuration.
 func TestHitsUnderAnotherConfiguration(t *testing.T) {
 	site := dnstest.NewServer(t, siteAndCluster)
 	config := "kubeconfig: none\nnodeName: node-7\nupstreams: [\"" + site.Addr().String() + "\"]\n"
@@ -277,13 +278,13 @@ func TestHitsUnderAnotherConfiguration(t *testing.T) {
 			warm(t, r, q)
 			for range 3 {
 				if _, ok := r.Fast(nil, &q); !ok {
-					t.Fatal("not answered from memory")
+					t.Fatal("not answered from the cache")
 				}
 			}
 			next.Net = policytest.Node()
 			r.Apply(policy.New(next))
 			if response, ok := r.Fast(nil, &q); ok {
-				t.Errorf("answered from memory: %x", response)
+				t.Errorf("answered from the cache: %x", response)
 			}
 		})
 	}

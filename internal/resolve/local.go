@@ -11,13 +11,14 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 )
 
-// localTTL is the TTL of what we answer by ourselves; it can only change with the program.
+// localTTL is the TTL of our own constant answers, which can change only with a new program
+// version.
 const localTTL = 3600
 
-// ProbeZone is what the names of loop probes end in.
+// ProbeZone is the suffix of loop probe names.
 const ProbeZone = ".loop.node-dns."
 
-// serveProbe answers our own loop probes, which came back.
+// serveProbe answers our own loop probes when they come back.
 func serveProbe(ctx context.Context, _ *state, q *dnsserver.Query, next rest) (*dns.Msg, error) {
 	if !next.r.config.IsProbe(q.Name) {
 		return next.answer(ctx, q)
@@ -30,7 +31,7 @@ func stopAtProbe(_ *Resolver, _ *state, w *walk) verdict {
 	return stopIf(bytes.HasSuffix(w.name, []byte(ProbeZone)))
 }
 
-// serveLocalhost answers localhost, and names below it (RFC 6761 section 6.3).
+// serveLocalhost answers localhost and names below it (RFC 6761 section 6.3).
 func serveLocalhost(ctx context.Context, _ *state, q *dnsserver.Query, next rest) (*dns.Msg, error) {
 	if !isLocalhost([]byte(q.Name.String())) {
 		return next.answer(ctx, q)
@@ -54,9 +55,11 @@ func isLocalhost(name []byte) bool {
 	return string(name) == "localhost." || bytes.HasSuffix(name, []byte(".localhost."))
 }
 
-// refusePlain is dnsmasq's domain-needed: addresses of a name without dots are not asked upstream, because a search list was forgotten
-// or it is a typo. A route for just that name is an admin's word against it. The answer has no SOA record, so that no cache keeps it
-// (RFC 2308 section 5): com. gets it too, and a cache that keeps it answers NXDOMAIN to every name below com. (RFC 8020).
+// refusePlain implements dnsmasq's domain-needed: address queries for single-label names, which
+// come from typos or a missing search list, are not sent upstream. A route for exactly that name
+// overrides it. The answer has no SOA record, so that it is not cached (RFC 2308 section 5): it
+// also applies to com., and a cache that keeps it would return NXDOMAIN for every name below com.
+// (RFC 8020).
 func refusePlain(ctx context.Context, s *state, q *dnsserver.Query, next rest) (*dns.Msg, error) {
 	qtype := q.Msg.Question[0].Qtype
 	isPlain := s.Config.DomainNeeded && q.Name.Labels() == 1 && (qtype == dns.TypeA || qtype == dns.TypeAAAA)
@@ -71,7 +74,7 @@ func stopAtPlain(_ *Resolver, s *state, w *walk) verdict {
 	return stopIf(s.Config.DomainNeeded && len(w.name) > 0 && bytes.IndexByte(w.name, '.') == len(w.name)-1)
 }
 
-// isRouted reports whether a name has a route that is not the one for all names.
+// isRouted reports whether a name has a route other than the default route.
 func (r *Resolver) isRouted(name dnsname.Name) bool {
 	route, ok := r.forward.Match(name)
 	return ok && !route.Domain.IsRoot()

@@ -70,16 +70,16 @@ func TestLocal(t *testing.T) {
 			r.order = append(slices.Clone(order[:6]), handler{name: "the rest", handle: end})
 			m, err := rest{r, r.state.Load(), selfAt, false}.ServeDNS(t.Context(), query(t, test.client, here, test.qname, test.qtype, test.class))
 			if err != nil || handedOn != test.handedOn {
-				t.Fatalf("handed on: %v, error %v; expected %v", handedOn, err, test.handedOn)
+				t.Fatalf("handed on: %v, error %v; want %v", handedOn, err, test.handedOn)
 			}
 			if handedOn {
 				return
 			}
 			if len(m.Ns) > 0 {
-				t.Errorf("a cache may keep it: %v", m.Ns)
+				t.Errorf("the answer can be cached: %v", m.Ns)
 			}
 			if m.Rcode != test.rcode || firstValue(m) != test.firstValue {
-				t.Errorf("rcode %s, %q; expected %s, %q", dns.RcodeToString[m.Rcode], firstValue(m),
+				t.Errorf("rcode %s, %q; want %s, %q", dns.RcodeToString[m.Rcode], firstValue(m),
 					dns.RcodeToString[test.rcode], test.firstValue)
 			}
 		})

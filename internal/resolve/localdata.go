@@ -10,8 +10,8 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 )
 
-// serveLocalData answers names that dnsmasq's files and hosts files have. Other types of these names are asked for further on; an
-// NXDOMAIN from there is not believed.
+// serveLocalData answers names in dnsmasq's files and in hosts files. Other types of these names
+// are queried further down the list, but an NXDOMAIN from there is ignored.
 func serveLocalData(ctx context.Context, s *state, q *dnsserver.Query, next rest) (*dns.Msg, error) {
 	if s.Local.IsEmpty() {
 		return next.answer(ctx, q)
@@ -37,8 +37,8 @@ func stopAtLocalData(_ *Resolver, s *state, w *walk) verdict {
 	return stopIf(w.name != nil && s.Local.Concerns(w.name))
 }
 
-// near is the network of an address of ours whose clients get the addresses on it first: dnsmasq's localise-queries, which is
-// about IPv4 alone. The zero Prefix: there is none.
+// near returns the network of our local address. Clients get addresses in that network first
+// (localise-queries in dnsmasq, IPv4 only). It returns the zero Prefix if there is none.
 func (s *state) near(local netip.Addr) netip.Prefix {
 	if !s.Options.Localise || !local.Unmap().Is4() {
 		return netip.Prefix{}
@@ -51,7 +51,8 @@ func (s *state) near(local netip.Addr) netip.Prefix {
 	return netip.Prefix{}
 }
 
-// routedLabels is how many labels the domain has that answers a name by itself: a route's, or the cluster's.
+// routedLabels returns the number of labels of the domain that has its own source of answers for a
+// name: a route or the cluster.
 func (r *Resolver) routedLabels(s *state, name dnsname.Name) int {
 	longest := 0
 	if route, ok := r.forward.Match(name); ok && !route.Plain {

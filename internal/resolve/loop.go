@@ -18,30 +18,34 @@ import (
 )
 
 const (
-	// loopProbeTimeout is how long a probe may be on its way back to us.
+	// loopProbeTimeout is the time that a probe may take to come back.
 	loopProbeTimeout = time.Second
-	// loopProbes are on their way at a time: each has a socket, and a configuration may name thousands of servers.
+	// loopProbes is the maximum number of concurrent probes. Each needs a socket, and a
+	// configuration may have thousands of servers.
 	loopProbes = 8
 )
 
-// Loops finds the upstreams that send our own queries back to us: a router or another node's dnsmasq that forwards here
-// has an address that no list of our own can tell. Each is asked for a name that nobody can guess (128 random bits;
-// CoreDNS's predictable one was CVE-2026-26018); when that question comes in, its upstream loops. It is then left out,
-// and probed again later. Nothing ends because of it.
+// Loops finds upstreams that send our own queries back to us, such as a router or another node's
+// dnsmasq that forwards here. Its address alone does not reveal that. Each upstream is queried for
+// a name that cannot be guessed (128 random bits; CoreDNS's predictable name was CVE-2026-26018).
+// If that query comes in, the upstream loops. It is then not used, and probed again later. The
+// daemon keeps running.
 type Loops struct {
-	pending atomic.Int32 // probes on their way; 0 spares every other query the lock
+	pending atomic.Int32 // probes in flight; 0 saves all other queries the lock
 
-	mu     sync.Mutex                         // guards what follows
-	probes map[dnsname.Name]nameserver.Server // on their way
-	back   map[nameserver.Server]struct{}     // whose probe of this round came back
-	Found  map[nameserver.Server]struct{}     // whose probe of the last whole round came back
+	mu     sync.Mutex                         // guards the fields below
+	probes map[dnsname.Name]nameserver.Server // in flight
+	back   map[nameserver.Server]struct{}     // servers whose probe came back in this round
+	Found  map[nameserver.Server]struct{}     // servers whose probe came back in the last complete round
 
-	Dial func(ctx context.Context, server nameserver.Server) (net.Conn, error) // over UDP, as the forwarder does
-	// ask sends one probe and returns when it need not be waited for any longer. Nil: over UDP. A seam for tests.
+	// Dial connects over UDP, as the forwarder does.
+	Dial func(ctx context.Context, server nameserver.Server) (net.Conn, error)
+	// ask sends one probe and returns when the wait for it is over. nil means over UDP. Tests
+	// replace it.
 	ask func(ctx context.Context, server nameserver.Server, name string)
 }
 
-// IsProbe reports whether a query is one of our own probes come back, and takes note.
+// IsProbe reports whether a query is one of our own probes, and records that it came back.
 func (l *Loops) IsProbe(name dnsname.Name) bool {
 	if l.pending.Load() == 0 {
 		return false
@@ -55,14 +59,14 @@ func (l *Loops) IsProbe(name dnsname.Name) bool {
 	return ok
 }
 
-// Looping are the servers whose probe came back in the last whole round.
+// Looping returns the servers whose probe came back in the last complete round.
 func (l *Loops) Looping() map[nameserver.Server]struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return maps.Clone(l.Found)
 }
 
-// Probe asks each server once and reports whether the set of those that loop has changed.
+// Probe queries each server once and reports whether the set of looping servers has changed.
 func (l *Loops) Probe(ctx context.Context, servers []nameserver.Server) (changed bool, err error) {
 	before := l.Looping()
 	names := map[dnsname.Name]nameserver.Server{}
@@ -82,7 +86,7 @@ func (l *Loops) Probe(ctx context.Context, servers []nameserver.Server) (changed
 			return nil
 		})
 	}
-	_ = sending.Wait() // no probe fails
+	_ = sending.Wait() // probes return no errors
 	l.end()
 	return !maps.Equal(before, l.Looping()), nil
 }
@@ -101,7 +105,7 @@ func (l *Loops) end() {
 	l.pending.Store(0)
 }
 
-// send asks one server and waits for it, or for the time in which a loop would close.
+// send sends one probe and waits for the response, or as long as a probe may take to come back.
 func (l *Loops) send(ctx context.Context, server nameserver.Server, name string) {
 	if l.ask != nil {
 		l.ask(ctx, server, name)
@@ -114,13 +118,13 @@ func (l *Loops) send(ctx context.Context, server nameserver.Server, name string)
 	}
 	defer socket.Close()
 	conn := &dns.Conn{Conn: socket}
-	defer context.AfterFunc(ctx, func() { conn.Close() })() // ExchangeContext waits on when ctx ends
-	// What it answers, or that it does not, says nothing: only the question's coming back does.
+	defer context.AfterFunc(ctx, func() { conn.Close() })() // ExchangeContext does not return when ctx ends
+	// The response does not matter. Only the probe's return does.
 	_, _, _ = client.ExchangeWithConnContext(ctx, new(dns.Msg).SetQuestion(name, dns.TypeTXT), conn)
 }
 
-// probeName is a name below a top-level domain that does not exist, and that no resolver answers by itself as it does
-// test. and invalid. (RFC 6761; unbound's default zones).
+// probeName returns a random name below a top-level domain that does not exist. Resolvers do not
+// answer it by themselves as they do test. and invalid. (RFC 6761; unbound's default zones).
 func probeName() (dnsname.Name, error) {
 	var random [16]byte
 	if _, err := rand.Read(random[:]); err != nil {

@@ -25,16 +25,16 @@ func TestLoopsAreFound(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		if asked[qname] {
-			t.Errorf("%s was asked for twice", qname)
+			t.Errorf("%s was queried twice", qname)
 		}
 		asked[qname] = true
-		if loop[server] { // it sends the question back to us, in letters of its own choice
+		if loop[server] { // it returns the query to us, with the case of its choice
 			l.IsProbe(dnsname.MustParse(strings.ToUpper(qname)))
 		}
 	}
 	steps := []struct {
 		name    string
-		loops   bool // whether 10.0.0.3 does
+		loops   bool // whether 10.0.0.3 loops
 		changed bool
 	}{
 		{"one of two sends our queries back", true, true},
@@ -45,7 +45,7 @@ func TestLoopsAreFound(t *testing.T) {
 		loop[all[1]] = step.loops
 		changed, err := l.Probe(t.Context(), all)
 		if err != nil || changed != step.changed {
-			t.Errorf("%s: changed %v, %v; expected %v", step.name, changed, err, step.changed)
+			t.Errorf("%s: changed %v, %v; want %v", step.name, changed, err, step.changed)
 		}
 		if _, found := l.Looping()[all[1]]; found != step.loops {
 			t.Errorf("%s: found %v", step.name, l.Looping())
@@ -64,14 +64,15 @@ func TestProbesEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	if l.IsProbe(dnsname.MustParse(last)) {
-		t.Error("a probe of an earlier round is still known: its name could be used to shut an upstream out")
+		t.Error("a probe of an earlier round is still known; its name could be used to exclude an upstream")
 	}
 	if l.IsProbe(dnsname.MustParse("www.example.com")) {
-		t.Error("any name is taken for a probe")
+		t.Error("an arbitrary name is treated as a probe")
 	}
 }
 
-// TestProbesAreBounded: all upstreams were probed at once, each from a socket of its own.
+// TestProbesAreBounded: the number of concurrent probes is limited. All upstreams used to be probed
+// at once, each from its own socket.
 func TestProbesAreBounded(t *testing.T) {
 	var texts []string
 	for i := range 100 {
@@ -83,14 +84,14 @@ func TestProbesAreBounded(t *testing.T) {
 		l.ask = func(context.Context, nameserver.Server, string) {
 			most.Store(max(most.Load(), now.Add(1)))
 			all.Add(1)
-			time.Sleep(loopProbeTimeout) // so that all that may begin have begun
+			time.Sleep(loopProbeTimeout) // so that all that may start have started
 			now.Add(-1)
 		}
 		if _, err := l.Probe(t.Context(), policytest.Servers(texts...)); err != nil {
 			t.Fatal(err)
 		}
 		if most.Load() != loopProbes || all.Load() != 100 {
-			t.Errorf("%d probes, at most %d at a time; expected 100 and %d", all.Load(), most.Load(), loopProbes)
+			t.Errorf("%d probes, at most %d at a time; want 100 and %d", all.Load(), most.Load(), loopProbes)
 		}
 	})
 }

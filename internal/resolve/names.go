@@ -9,24 +9,26 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/zone"
 )
 
-// clusterNames holds the resolver of the cluster's names, and hands it what the API said. The zero value has none.
+// clusterNames holds the resolver for cluster names and passes it the API's data. The zero value
+// has no resolver.
 type clusterNames struct {
-	resolver atomic.Pointer[zone.Resolver] // nil: the API is not watched
+	resolver atomic.Pointer[zone.Resolver] // nil if the API is not watched
 
-	mu       sync.Mutex // guards what follows, and that the resolver has it
-	of       string     // the kubeconfig of the cluster that is spoken of
+	mu       sync.Mutex // guards the fields below, and their transfer to the resolver
+	of       string     // kubeconfig of the watched cluster
 	snapshot *zone.Snapshot
-	reason   error         // why there is no snapshot; nil: nobody said
-	heard    chan struct{} // closed by the first word of it; nil: there was one, or nobody is to say any
+	reason   error         // why there is no snapshot; nil if not reported
+	heard    chan struct{} // closed at the first report; nil if there was one or none will come
 }
 
-// replace has r answer from now on, by what is known of the cluster; nil: nobody does. Under another kubeconfig that is
-// another cluster's, and forgotten. begin puts r in force: no snapshot comes between that and r's own.
+// replace makes r the resolver, with what is known about the cluster; nil disables it. Another
+// kubeconfig means another cluster, so the old data is dropped. begin puts r into effect; no other
+// snapshot can be set between that and r's own.
 func (c *clusterNames) replace(r *zone.Resolver, kubeconfig string, begin func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.of != kubeconfig {
-		c.hearLocked() // who waits for word of the other one is answered by this one
+		c.hearLocked() // queries that wait for the old cluster continue with the new one
 		c.of, c.snapshot, c.reason = kubeconfig, nil, nil
 		if kubeconfig != "" {
 			c.heard = make(chan struct{})
@@ -42,7 +44,8 @@ func (c *clusterNames) replace(r *zone.Resolver, kubeconfig string, begin func()
 	c.resolver.Store(r)
 }
 
-// publish takes what the watcher of that kubeconfig knows. One that has been replaced may still be at work.
+// publish sets the snapshot of the watcher for that kubeconfig. A watcher that was replaced may
+// still call it.
 func (c *clusterNames) publish(kubeconfig string, s *zone.Snapshot) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -63,11 +66,11 @@ func (c *clusterNames) hearLocked() {
 	}
 }
 
-// firstWord is how long a query waits until it is known whether an earlier run has left its state of the cluster: reading
-// that takes 0.1 s for 10,000 services.
+// firstWord is the maximum time that a query waits for the snapshot of an earlier run. Reading it
+// takes 0.1 s for 10,000 services.
 const firstWord = time.Second
 
-// await waits until something is known of the cluster, or why there is nothing.
+// await waits until a snapshot, or the reason why there is none, is known.
 func (c *clusterNames) await(ctx context.Context) {
 	if c.known() != nil {
 		return
@@ -100,7 +103,7 @@ func (c *clusterNames) unready(kubeconfig string, reason error) {
 	c.hearLocked()
 }
 
-// known is what answers are made from; nil: nothing is known of the cluster.
+// known returns the snapshot for answers, or nil if nothing is known about the cluster.
 func (c *clusterNames) known() *zone.Snapshot {
 	if r := c.resolver.Load(); r != nil {
 		return r.Snapshot()

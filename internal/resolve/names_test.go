@@ -11,8 +11,9 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/zone"
 )
 
-// TestClusterNamesOfAnother: what the watcher of another kubeconfig says is not served. It may still be at work when its
-// successor has been appointed, and where that one's API server does not answer the names would have stayed.
+// TestClusterNamesOfAnother: data from the watcher of another kubeconfig is not used. That watcher
+// may still run when its successor has started, and if the new API server did not respond, the old
+// names would have stayed.
 func TestClusterNamesOfAnother(t *testing.T) {
 	snapshot := new(zone.Builder).Snapshot(time.Time{})
 	resolver := zone.NewResolver(zone.Config{Domains: []dnsname.Name{dnsname.MustParse("cluster.local")}})
@@ -21,16 +22,17 @@ func TestClusterNamesOfAnother(t *testing.T) {
 	names.replace(resolver, "new", func() {})
 	names.publish("old", snapshot)
 	if resolver.Snapshot() != nil {
-		t.Error("the old cluster's names are served")
+		t.Error("the old cluster's names are still served")
 	}
 	names.publish("new", snapshot)
 	if resolver.Snapshot() != snapshot {
-		t.Error("the new cluster's are not")
+		t.Error("the new cluster's names are not served")
 	}
 }
 
-// TestWaitsOverApply: a query that waits for the first word of the cluster is answered by it, whatever Policy is in force by then. It
-// waited for the Resolver of its own, which was told nothing any more: SERVFAIL in the first moments of one start in ten.
+// TestWaitsOverApply: a query that waits for the first snapshot is answered from it, whichever
+// Policy is then in effect. It used to wait for its own Resolver, which got no more updates:
+// SERVFAIL in the first moments of one start in ten.
 func TestWaitsOverApply(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := New(config(0), policyOf(t, master, ""))

@@ -1,6 +1,7 @@
 package resolve
 
-// order says who answers first. To add a handler: write its functions in a file of its own, and give it a row here.
+// order is the order in which handlers answer. To add a handler, write its functions in a file of
+// its own and add an entry here.
 var order = [...]handler{
 	{name: "search lists of pods", handle: walkSearchList, goesOn: leadsOn},
 	{name: "self", handle: serveSelf},

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestPageHasOrder: the page for those who change node-dns has the list as it is.
+// TestPageHasOrder: the architecture page lists the handlers in the actual order.
 func TestPageHasOrder(t *testing.T) {
 	page, err := os.ReadFile("../../docs/explanation/architecture.md")
 	if err != nil {

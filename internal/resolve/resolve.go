@@ -1,8 +1,9 @@
-// Package resolve answers queries. The list in order.go is the only place that says who answers first.
+// Package resolve answers queries. The list in order.go is the only place that defines which
+// handler answers first.
 //
-// A query goes through the list from the top: a handler answers it, or has the rest of the list answer it, and may change what
-// that says. The fast path walks the same list with a query that was not parsed, and stops at the first handler that may have a
-// say in the answer; then ServeDNS answers.
+// A query goes through the list from the top. A handler answers it, or calls the rest of the list
+// and may modify the result. The fast path walks the same list with an unparsed query and stops at
+// the first handler that may affect the answer; then ServeDNS answers.
 package resolve
 
 import (
@@ -24,7 +25,7 @@ import (
 
 var _ dnsserver.Handler = (*Resolver)(nil)
 
-// New returns a Resolver under a Policy. Close ends it.
+// New returns a Resolver with the given Policy. It must be closed with Close.
 func New(c Config, p *policy.Policy) *Resolver {
 	r := &Resolver{config: c, order: order[:]}
 	r.walks.New = func() any { return new(walk) }
@@ -37,14 +38,14 @@ func New(c Config, p *policy.Policy) *Resolver {
 	return r
 }
 
-// Close ends all questions to upstreams. Nothing may be asked any more.
+// Close ends all queries to upstreams. The Resolver must not be used afterwards.
 func (r *Resolver) Close() {
 	r.forward.Close()
 	r.refreshes.Wait()
 }
 
-// GiveUp ends the questions to upstream nameservers. Queries still get what is known without them,
-// such as a stale answer.
+// GiveUp ends the queries to upstream nameservers. Queries still get answers that need no upstream,
+// such as stale ones.
 func (r *Resolver) GiveUp() { r.forward.Close() }
 
 // ServeDNS implements dnsserver.Handler.
@@ -57,8 +58,8 @@ func (r *Resolver) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, 
 	return m, err
 }
 
-// AsPodOf answers a query as a pod of that namespace would be answered, "" for none. walked reports whether the answer has a name
-// further on in the pod's search list.
+// AsPodOf answers a query as for a pod of that namespace, or as for no pod if namespace is "".
+// walked reports whether the answer is for a later name of the pod's search list.
 func (r *Resolver) AsPodOf(ctx context.Context, namespace string, q *dnsserver.Query) (m *dns.Msg, walked bool, err error) {
 	s := r.state.Load()
 	var once autopath
@@ -71,12 +72,14 @@ func (r *Resolver) AsPodOf(ctx context.Context, namespace string, q *dnsserver.Q
 	return m, once.stats().Answered > 0, err
 }
 
-// NamespaceOf is the namespace of a client whose search list is walked; "" for others.
+// NamespaceOf returns the namespace of a client whose search list is walked, and "" for other
+// clients.
 func (r *Resolver) NamespaceOf(client netip.Addr) string {
 	return r.namespaceOf(r.state.Load(), client)
 }
 
-// Addrs are the addresses of a name as a client on this host would be told. The error says why there are none.
+// Addrs returns the addresses of a name as a client on this host would get them. The error says why
+// there are none.
 func (r *Resolver) Addrs(ctx context.Context, name dnsname.Name) (addrs []netip.Addr, err error) {
 	for _, qtype := range []uint16{dns.TypeA, dns.TypeAAAA} {
 		q := &dnsserver.Query{Msg: new(dns.Msg).SetQuestion(name.String(), qtype), Name: name, Proto: dnsserver.TCP}
@@ -100,40 +103,42 @@ func (r *Resolver) Addrs(ctx context.Context, name dnsname.Name) (addrs []netip.
 	return addrs, err
 }
 
-// Policy is the one in force.
+// Policy returns the current Policy.
 func (r *Resolver) Policy() *policy.Policy { return r.state.Load().Policy }
 
-// Forward asks the upstreams.
+// Forward returns the forwarder.
 func (r *Resolver) Forward() *forward.Forward { return r.forward }
 
-// Cache is what is remembered now. Apply may replace it.
+// Cache returns the current cache. Apply may replace it.
 func (r *Resolver) Cache() *cache.Cache { return r.state.Load().cache }
 
-// Absent is how many queries for names of the cluster were answered NXDOMAIN.
+// Absent returns the number of NXDOMAIN answers for cluster names.
 func (r *Resolver) Absent() uint64 { return r.absent.Load() }
 
-// Walked are the counts of walks through search lists.
+// Walked returns the counters of walks through search lists.
 func (r *Resolver) Walked() Walked { return r.autopath.stats() }
 
-// FlushStale forgets the answers of servers that are not asked for the name any more.
+// FlushStale drops cached answers of servers that are no longer used for the name. It returns their
+// number.
 func (r *Resolver) FlushStale() int {
 	return r.Cache().Flush(func(c cache.Remembered) bool { return r.IsStale(c.Entry) })
 }
 
-// IsStale reports whether an entry came from a server that is not asked for its name any more.
+// IsStale reports whether an entry came from a server that is no longer used for its name.
 func (r *Resolver) IsStale(entry cache.Entry) bool {
 	route, ok := r.forward.Match(entry.Name)
 	return !ok || !slices.Contains(route.Servers, entry.Server)
 }
 
-// Covers reports whether a name is in one of the cluster's zones, by the text of a dnsname.Name. It does not allocate.
+// Covers reports whether a name, as text of a dnsname.Name, is in one of the cluster's zones. It
+// does not allocate.
 func (r *Resolver) Covers(text []byte) bool { return r.state.Load().isOfZone(text) }
 
-// Publish has the cluster's names answered from a snapshot, which is of the cluster of that kubeconfig.
+// Publish sets the snapshot for cluster names, which belongs to the cluster of that kubeconfig.
 func (r *Resolver) Publish(kubeconfig string, s *zone.Snapshot) { r.names.publish(kubeconfig, s) }
 
-// Unready says why there is no snapshot of the cluster of that kubeconfig.
+// Unready sets the reason why there is no snapshot of the cluster of that kubeconfig.
 func (r *Resolver) Unready(kubeconfig string, reason error) { r.names.unready(kubeconfig, reason) }
 
-// Known is what the cluster's names are answered from; nil: nothing is known of the cluster.
+// Known returns the snapshot for cluster names, or nil if nothing is known about the cluster.
 func (r *Resolver) Known() *zone.Snapshot { return r.names.known() }

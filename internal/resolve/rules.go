@@ -13,8 +13,9 @@ import (
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 )
 
-// filterAddresses is dnsmasq's filter-A and filter-AAAA: it takes these records out of answers, the cluster's too, which dnsmasq has
-// from an upstream. The questions are asked all the same, so that a name that does not exist does not.
+// filterAddresses implements dnsmasq's filter-A and filter-AAAA. It removes these records from
+// answers, including the cluster's, which dnsmasq gets from an upstream. The query is still
+// resolved, so that names that do not exist get NXDOMAIN.
 func filterAddresses(ctx context.Context, s *state, q *dnsserver.Query, next rest) (*dns.Msg, error) {
 	m, err := next.answer(ctx, q)
 	if m != nil && (s.Options.FilterA || s.Options.FilterAAAA) {
@@ -27,7 +28,8 @@ func stopAtFilters(_ *Resolver, s *state, _ *walk) verdict {
 	return stopIf(s.Options.FilterA || s.Options.FilterAAAA)
 }
 
-// filterAnswers takes the addresses out of the answer section, and says so: code 17 of RFC 8914, as dnsmasq does.
+// filterAnswers removes addresses from the answer section and adds EDE code 17 (RFC 8914), as
+// dnsmasq does.
 func filterAnswers(m *dns.Msg, o dnsmasqconf.Options) {
 	before := len(m.Answer)
 	m.Answer = slices.DeleteFunc(m.Answer, func(rr dns.RR) bool {
@@ -48,7 +50,8 @@ func filterAnswers(m *dns.Msg, o dnsmasqconf.Options) {
 	opt.Option = append(opt.Option, &dns.EDNS0_EDE{InfoCode: dns.ExtendedErrorCodeFiltered})
 }
 
-// refuseWindows is dnsmasq's filterwin2k: what Windows asks for all the time does not exist.
+// refuseWindows implements dnsmasq's filterwin2k: queries that Windows sends all the time get
+// NXDOMAIN.
 func refuseWindows(ctx context.Context, s *state, q *dnsserver.Query, next rest) (*dns.Msg, error) {
 	if !s.Options.FilterWin2K || !asksAsWindows(q.Msg.Question[0]) {
 		return next.answer(ctx, q)
@@ -61,7 +64,8 @@ func stopAtWindows(_ *Resolver, s *state, w *walk) verdict {
 	return stopIf(s.Options.FilterWin2K && (qtype == dns.TypeSOA || qtype == dns.TypeSRV || qtype == dns.TypeANY))
 }
 
-// refusePrivate is dnsmasq's bogus-priv: names of private addresses are not asked upstream, unless a route has them.
+// refusePrivate implements dnsmasq's bogus-priv: reverse queries for private addresses are not sent
+// upstream unless there is a route for them.
 func refusePrivate(ctx context.Context, s *state, q *dnsserver.Query, next rest) (*dns.Msg, error) {
 	if !s.Options.BogusPrivate || q.Msg.Question[0].Qtype != dns.TypePTR || !isPrivate(q.Name) || next.r.isRouted(q.Name) {
 		return next.answer(ctx, q)
@@ -73,7 +77,7 @@ func stopAtPrivate(_ *Resolver, s *state, w *walk) verdict {
 	return stopIf(s.Options.BogusPrivate && w.q.Type() == dns.TypePTR)
 }
 
-// ruled is the answer of a rule.
+// ruled returns the answer of a rule.
 func ruled(q *dnsserver.Query, rcode int) *dns.Msg {
 	q.Origin = dnsserver.OriginRule
 	m := reply(q, rcode)
@@ -81,7 +85,7 @@ func ruled(q *dnsserver.Query, rcode int) *dns.Msg {
 	return m
 }
 
-// asksAsWindows reports whether a question is one that filterwin2k answers with nothing (dnsmasq(8)).
+// asksAsWindows reports whether filterwin2k applies to a question (dnsmasq(8)).
 func asksAsWindows(q dns.Question) bool {
 	switch q.Qtype {
 	case dns.TypeSOA, dns.TypeSRV:
@@ -92,14 +96,14 @@ func asksAsWindows(q dns.Question) bool {
 	return false
 }
 
-// isPrivate reports whether a name is that of a private address, or of a network of them. Names of services in a reverse zone
-// (b._dns-sd._udp.0.0.168.192.in-addr.arpa) are others.
+// isPrivate reports whether a name is the reverse name of a private address or network. Service
+// names in a reverse zone (b._dns-sd._udp.0.0.168.192.in-addr.arpa) are not.
 func isPrivate(name dnsname.Name) bool {
 	return !name.IsZero() && slices.ContainsFunc(privateNetworks, name.Within) && !strings.Contains(name.String(), "_")
 }
 
-// privateNetworks are the reverse zones of the networks that dnsmasq 2.90 takes for private: RFC 6303 section 4, and the old
-// site-local addresses (RFC 3879). fc00::/8 is not among them.
+// privateNetworks lists the reverse zones of the networks that dnsmasq 2.90 treats as private: RFC
+// 6303 section 4, and the old site-local addresses (RFC 3879). fc00::/8 is not included.
 var privateNetworks = privateZones()
 
 func privateZones() []dnsname.Name {
@@ -114,7 +118,8 @@ func privateZones() []dnsname.Name {
 	return zones
 }
 
-// limitTTL is dnsmasq's max-ttl: what clients see, not what is remembered.
+// limitTTL implements dnsmasq's max-ttl, which limits the TTL that clients see and not the caching
+// time.
 func limitTTL(ctx context.Context, s *state, q *dnsserver.Query, next rest) (*dns.Msg, error) {
 	m, err := next.answer(ctx, q)
 	highest := s.clientTTL()
@@ -129,8 +134,9 @@ func limitTTL(ctx context.Context, s *state, q *dnsserver.Query, next rest) (*dn
 	return m, err
 }
 
-// serveMinimalAny answers ANY for names that others are asked about, and are not asked that: who forges an address gets
-// the largest answers by it. RFC 8482 section 4.2 has this record for it, which tells resolvers that they have an answer.
+// serveMinimalAny answers ANY for names that other servers would answer, without querying them: ANY
+// gives attackers with forged addresses the largest answers. The record is that of RFC 8482 section
+// 4.2, which tells resolvers that this is an answer.
 func serveMinimalAny(ctx context.Context, _ *state, q *dnsserver.Query, next rest) (*dns.Msg, error) {
 	if q.Msg.Question[0].Qtype != dns.TypeANY {
 		return next.answer(ctx, q)
@@ -146,7 +152,7 @@ func serveMinimalAny(ctx context.Context, _ *state, q *dnsserver.Query, next res
 
 func stopAtAny(_ *Resolver, _ *state, w *walk) verdict { return stopIf(w.q.Type() == dns.TypeANY) }
 
-// subset is one RRset of an answer to ANY, RFC 8482 section 4.1: the first.
+// subset returns the first RRset of an answer to ANY (RFC 8482 section 4.1).
 func subset(answer []dns.RR) []dns.RR {
 	if len(answer) == 0 {
 		return answer

@@ -13,7 +13,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// TestIsPrivate are the names that bogus-priv keeps from the upstreams, as dnsmasq 2.90 was seen to do.
+// TestIsPrivate checks the names that bogus-priv keeps from the upstreams against the behavior of
+// dnsmasq 2.90.
 func TestIsPrivate(t *testing.T) {
 	for text, want := range map[string]bool{
 		"9.9.168.192.in-addr.arpa": true, "1.0.0.10.in-addr.arpa": true, "1.0.0.127.in-addr.arpa": true, "1.0.16.172.in-addr.arpa": true,
@@ -35,7 +36,8 @@ func TestIsPrivate(t *testing.T) {
 	}
 }
 
-// TestFilterAnswers: signatures go with what they cover, other types stay, and what says why is not lost.
+// TestFilterAnswers: signatures are removed with the records that they cover, other types stay, and
+// existing explanations are kept.
 func TestFilterAnswers(t *testing.T) {
 	const records = "a.example. 0 IN A 192.0.2.1\na.example. 0 IN AAAA 2001:db8::1\na.example. 0 IN TXT x\n" +
 		"a.example. 0 IN RRSIG A 8 2 0 20300101000000 20200101000000 1 example. AA==\na.example. 0 IN RRSIG TXT 8 2 0 20300101000000 20200101000000 1 example. AA==\n"
@@ -69,7 +71,7 @@ func TestFilterAnswers(t *testing.T) {
 	}
 }
 
-// BenchmarkFilters is a remembered answer on its way through the list, with the filters off and on.
+// BenchmarkFilters measures a cached answer through the list, with the filters off and on.
 func BenchmarkFilters(b *testing.B) {
 	site := dnstest.NewServer(b, siteRecords)
 	for _, row := range []struct{ name, dnsmasq string }{{"off", ""}, {"on", "filter-AAAA\nfilterwin2k\nbogus-priv\n"}} {

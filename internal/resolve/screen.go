@@ -14,11 +14,12 @@ import (
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 )
 
-// errIgnored is of a response with an address of ignore-address.
+// errIgnored is the error for a response with an address of ignore-address.
 var errIgnored = errors.New("its address is to be ignored (ignore-address)")
 
-// screen drops what an upstream has no say about, and follows an alias that leads there. Then it applies dnsmasq's alias,
-// bogus-nxdomain and stop-dns-rebind. The cache gets what is left.
+// screen drops records that the upstream is not responsible for, and follows an alias that leads
+// to such names. Then it applies dnsmasq's alias, bogus-nxdomain and stop-dns-rebind. The cache
+// gets the result.
 func screen(ctx context.Context, s *state, q *dnsserver.Query, next rest) (*dns.Msg, error) {
 	m, err := next.answer(ctx, q)
 	if m == nil {
@@ -44,13 +45,13 @@ func screen(ctx context.Context, s *state, q *dnsserver.Query, next rest) (*dns.
 	return m, err
 }
 
-// stopAtScreen leaves aliases to Answered, which sees where they lead.
+// stopAtScreen does not stop for aliases, because Answered checks where they lead.
 func stopAtScreen(_ *Resolver, s *state, _ *walk) verdict {
 	return stopIf(s.Settings.StopRebind || len(s.Dnsmasq.Bogus)+len(s.Dnsmasq.Ignored)+len(s.Dnsmasq.Rewrites) > 0)
 }
 
-// rewrite is dnsmasq's alias: the last of the options that are about an address counts. The response is not the upstream's any
-// more, so that it is neither authoritative nor validated.
+// rewrite implements dnsmasq's alias: the last option that applies to an address wins. The response
+// is no longer the upstream's, so it is neither authoritative nor validated.
 func rewrite(m *dns.Msg, rewrites []dnsmasqconf.Rewrite) {
 	for _, section := range [...][]dns.RR{m.Answer, m.Ns, m.Extra} {
 		for _, rr := range section {
@@ -70,7 +71,7 @@ func rewrite(m *dns.Msg, rewrites []dnsmasqconf.Rewrite) {
 	}
 }
 
-// ignore is forward.Config.Ignore: dnsmasq's ignore-address.
+// ignore is the forward.Config.Ignore function, and implements dnsmasq's ignore-address.
 func (r *Resolver) ignore(m *dns.Msg) error {
 	ignored := r.Policy().Dnsmasq.Ignored
 	if anyAddress(m, func(addr netip.Addr) bool { return within(ignored, addr) }) {
@@ -79,7 +80,8 @@ func (r *Resolver) ignore(m *dns.Msg) error {
 	return nil
 }
 
-// mayRebind reports whether a name may have private addresses. The root in rebind-domain-ok stands for plain names.
+// mayRebind reports whether a name may have private addresses. The root in rebind-domain-ok stands
+// for single-label names.
 func (s *state) mayRebind(name dnsname.Name) bool {
 	return slices.ContainsFunc(s.Dnsmasq.RebindOK, func(domain dnsname.Name) bool {
 		if domain.IsRoot() {
@@ -89,7 +91,7 @@ func (s *state) mayRebind(name dnsname.Name) bool {
 	})
 }
 
-// isRebind reports whether an address is one that a name of the internet has no business with.
+// isRebind reports whether an address is one that public names must not have.
 func (s *state) isRebind(addr netip.Addr) bool {
 	if addr.IsLoopback() {
 		return !s.Settings.RebindLocalhost
@@ -101,7 +103,8 @@ func within(networks []netip.Prefix, addr netip.Addr) bool {
 	return slices.ContainsFunc(networks, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
-// anyAddress reports whether the answer section has such an address. An IPv4-mapped one counts as what it maps.
+// anyAddress reports whether is returns true for an address in the answer section. An IPv4-mapped
+// address counts as IPv4.
 func anyAddress(m *dns.Msg, is func(netip.Addr) bool) bool {
 	return slices.ContainsFunc(m.Answer, func(rr dns.RR) bool {
 		addr, ok := records.Addr(rr)
@@ -109,14 +112,15 @@ func anyAddress(m *dns.Msg, is func(netip.Addr) bool) bool {
 	})
 }
 
-// anyHint is anyAddress for those that SVCB and HTTPS records hint at (RFC 9460 section 7.3), which browsers connect to.
+// anyHint is anyAddress for the address hints of SVCB and HTTPS records (RFC 9460 section 7.3),
+// which browsers connect to.
 func anyHint(m *dns.Msg, is func(netip.Addr) bool) bool {
 	return slices.ContainsFunc(m.Answer, func(rr dns.RR) bool {
 		return slices.ContainsFunc(records.ServiceHints(rr), func(addr netip.Addr) bool { return is(addr.Unmap()) })
 	})
 }
 
-// blocked takes all records out, and says so: code 15 of RFC 8914, as dnsmasq does.
+// blocked removes all records and adds EDE code 15 (RFC 8914), as dnsmasq does.
 func blocked(m *dns.Msg, rcode int) *dns.Msg {
 	m.Rcode = rcode
 	m.Answer, m.Ns = nil, nil

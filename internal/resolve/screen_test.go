@@ -8,7 +8,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// TestRebindHints: a browser connects to the addresses that an HTTPS record hints at, without asking for others.
+// TestRebindHints: a browser connects to the address hints of an HTTPS record without querying
+// other addresses.
 func TestRebindHints(t *testing.T) {
 	site := dnstest.NewServer(t, `
 four.example. 60 IN HTTPS 1 . alpn=h2 ipv4hint=192.0.3.1,10.0.0.1

@@ -10,7 +10,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 )
 
-// walkSearchList goes on through a pod's search list where a name of the cluster does not exist.
+// walkSearchList continues through a pod's search list if a cluster name does not exist.
 func walkSearchList(ctx context.Context, s *state, q *dnsserver.Query, next rest) (*dns.Msg, error) {
 	return next.r.autopath.serve(ctx, q, next, func(client netip.Addr) []dnsname.Name {
 		return s.Search.Of(next.r.namespaceOf(s, client))
@@ -20,8 +20,8 @@ func walkSearchList(ctx context.Context, s *state, q *dnsserver.Query, next rest
 // leadsOn reports whether the client is a pod whose search list is walked.
 func leadsOn(r *Resolver, s *state, client netip.Addr) bool { return r.namespaceOf(s, client) != "" }
 
-// namespaceOf is the namespace of a client that is a pod of this node and has its usual search list; "" for others, and
-// if search lists are not walked.
+// namespaceOf returns the namespace of a client that is a pod of this node with the usual search
+// list. It returns "" for other clients, and if search lists are not walked.
 func (r *Resolver) namespaceOf(s *state, client netip.Addr) string {
 	snapshot := r.names.known()
 	if snapshot == nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 )
 
-// serveSelf answers questions of class CHAOS. Other classes than IN are not implemented.
+// serveSelf answers queries of class CHAOS. Classes other than IN and CHAOS are not implemented.
 func serveSelf(ctx context.Context, s *state, q *dnsserver.Query, next rest) (*dns.Msg, error) {
 	switch q.Msg.Question[0].Qclass {
 	case dns.ClassINET:
@@ -22,8 +22,8 @@ func serveSelf(ctx context.Context, s *state, q *dnsserver.Query, next rest) (*d
 	return reply(q, dns.RcodeNotImplemented), nil
 }
 
-// chaos answers the names by which nameservers are told apart (RFC 4892, and BIND's older ones), to clients on this
-// host only. The dispatcher asks version.bind to learn whether we answer.
+// chaos answers the names that identify a nameserver (RFC 4892, and the older ones of BIND), for
+// clients on this host only. The dispatcher queries version.bind to check whether we answer.
 func (r *Resolver) chaos(s *state, q *dnsserver.Query) *dns.Msg {
 	question := q.Msg.Question[0]
 	if !s.Net.IsLocal(q.Client.Addr()) {
@@ -39,7 +39,7 @@ func (r *Resolver) chaos(s *state, q *dnsserver.Query) *dns.Msg {
 	case "version.bind.", "version.server.":
 		texts = []string{"node-dns " + r.config.Version}
 	case "id.server.", "hostname.bind.":
-		hostname, _ := os.Hostname() // a host without a name has an empty one
+		hostname, _ := os.Hostname() // empty if the host has no name
 		texts = []string{hostname}
 	case "authors.bind.":
 		texts = []string{"the authors of node-dns"}
@@ -58,7 +58,7 @@ func (r *Resolver) chaos(s *state, q *dnsserver.Query) *dns.Msg {
 	return m
 }
 
-// explain adds an extended error, RFC 8914, to a response that has no OPT record yet.
+// explain adds an Extended DNS Error (RFC 8914) to a response that has no OPT record yet.
 func explain(m *dns.Msg, code uint16, text string) {
 	m.Extra = append(m.Extra, &dns.OPT{
 		Hdr: dns.RR_Header{Name: ".", Rrtype: dns.TypeOPT}, Option: []dns.EDNS0{&dns.EDNS0_EDE{InfoCode: code, ExtraText: text}},

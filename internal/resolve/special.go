@@ -10,11 +10,11 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 )
 
-// special are the domains that are answered here, as unbound does, unless a route or local data has the name (RFC 7686 section 2,
-// RFC 6761 section 6.4, RFC 6303 sections 4.2 and 4.3).
+// special lists the domains that are answered locally, as unbound does, unless a route or local
+// data has the name (RFC 7686 section 2, RFC 6761 section 6.4, RFC 6303 sections 4.2 and 4.3).
 var special = [...]struct {
 	zone     string
-	loopback string // the name in it that leads to localhost; "": none
+	loopback string // name in the zone that stands for localhost; "" if none
 }{
 	{zone: "onion."},
 	{zone: "invalid."},
@@ -35,7 +35,7 @@ func serveSpecial(ctx context.Context, s *state, q *dnsserver.Query, next rest) 
 
 func stopAtSpecial(_ *Resolver, _ *state, w *walk) verdict { return stopIf(isSpecial(w.name)) }
 
-// isSpecial does not allocate.
+// isSpecial reports whether a name is in one of the special domains. It does not allocate.
 func isSpecial(name []byte) bool {
 	for i := range special {
 		zone := special[i].zone
@@ -60,7 +60,7 @@ func specialReply(q *dnsserver.Query) *dns.Msg {
 				}}
 			}
 			return m
-		case strings.HasSuffix(s.loopback, "."+name): // it is above that name
+		case strings.HasSuffix(s.loopback, "."+name): // the loopback name is below name
 			return reply(q, dns.RcodeSuccess)
 		}
 	}

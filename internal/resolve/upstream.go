@@ -10,12 +10,12 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/forward"
 )
 
-// serveUpstream asks the upstream nameservers.
+// serveUpstream queries the upstream nameservers.
 func serveUpstream(ctx context.Context, _ *state, q *dnsserver.Query, next rest) (*dns.Msg, error) {
 	return next.r.forward.ServeDNS(ctx, q)
 }
 
-// fastUpstream has them asked without a goroutine that waits; answered gets their answer.
+// fastUpstream queries them without a waiting goroutine; answered receives the answer.
 func fastUpstream(r *Resolver, s *state, w *walk) verdict {
 	switch {
 	case w.name == nil:
@@ -29,7 +29,7 @@ func fastUpstream(r *Resolver, s *state, w *walk) verdict {
 	return stop
 }
 
-// ask has the upstreams asked.
+// ask queries the upstreams.
 func (r *Resolver) ask(s *state, l *dnsserver.PendingQuery) bool {
 	if !r.forward.Ask(l, s.cache.Epoch(), s.cache.HasStale(l.Query())) {
 		return false
@@ -38,7 +38,8 @@ func (r *Resolver) ask(s *state, l *dnsserver.PendingQuery) bool {
 	return true
 }
 
-// answered is forward.Config.Answered: it gives the answer to those who wait for it, and has it remembered.
+// answered is the forward.Config.Answered function. It passes the answer to the waiting queries and
+// caches it.
 func (r *Resolver) answered(reply forward.Reply) {
 	s := r.state.Load()
 	if r.mustCut(s, reply) {
@@ -56,8 +57,8 @@ func (r *Resolver) answered(reply forward.Reply) {
 	}
 }
 
-// keep has an answer remembered. ok is false for one that ServeDNS must ask for again: under the present state a handler may
-// have a say in it, or it cannot be packed.
+// keep caches an answer. ok is false if ServeDNS must query again, because a handler may affect the
+// answer under the current state or because the answer cannot be packed.
 func (r *Resolver) keep(s *state, reply forward.Reply) (response cache.Response, ok bool) {
 	if !r.isForUpstreams(s, &reply.Query) {
 		return response, false

@@ -1,10 +1,10 @@
-// Package dnsname is a domain name as a value: fully qualified, in lower case,
-// with the question of the final dot settled once.
+// Package dnsname provides domain names as values: fully qualified, in lower case, with one
+// canonical form.
 //
-// It is apart from nameserver because a name says what is asked, never whom to
-// ask, and it knows no wire format: the packages that parse messages convert at
-// their edge. A Name is safe to write into a configuration file: it holds
-// letters, digits, '-', '_', '.' and '*' only.
+// A name is what a query is for, not the server that it is sent to, so it is separate from
+// nameserver. It does not know the wire format; packages that parse messages convert names
+// themselves. A Name contains only letters, digits, '-', '_', '.' and '*', so it is safe to write
+// into a configuration file.
 package dnsname
 
 import (
@@ -13,14 +13,14 @@ import (
 	"strings"
 )
 
-// Limits of RFC 1035 section 2.3.4, the total without the root label's octet:
-// as many bytes as the textual form with its final dot has.
+// Limits of RFC 1035 section 2.3.4. The total excludes the octet of the root label, so it is the
+// length of the text with its final dot.
 const (
 	maxLabel = 63
 	maxText  = 254
 )
 
-// The ways a text is no Name; errors from Parse match one of them.
+// Reasons why a text is not a Name. Errors from Parse match one of them.
 var (
 	ErrEmpty     = errors.New("empty name")
 	ErrTooLong   = errors.New("name longer than 255 octets")
@@ -28,9 +28,9 @@ var (
 	ErrCharacter = errors.New("character that is not a letter, digit, '-' or '_'")
 )
 
-// A Name is a fully qualified domain name in lower case. Names are comparable
-// with ==, which is equality as RFC 4343 defines it. The zero Name is no name,
-// and is not the root. Names are immutable.
+// A Name is a fully qualified domain name in lower case. Names are comparable with ==, which is
+// equality as defined by RFC 4343. The zero Name is invalid, and is not the root. Names are
+// immutable.
 type Name struct {
 	text string // "", ".", or labels each followed by a dot
 }
@@ -38,10 +38,10 @@ type Name struct {
 // Root returns the name of the DNS root.
 func Root() Name { return Name{text: "."} }
 
-// Parse reads a domain name with or without its final dot; "." is the root. The
-// name is taken as fully qualified in both forms. It accepts labels of 1 to 63
-// letters, digits, '-' and '_' in any order (RFC 2181 section 11 puts no rule on
-// hyphens), and the label "*" (RFC 4592); it has no escapes and no IDNA.
+// Parse parses a domain name with or without its final dot. The name is fully qualified in both
+// cases; "." is the root. Parse accepts labels of 1 to 63 letters, digits, '-' and '_' in any order
+// (RFC 2181 section 11 does not restrict hyphens), and the label "*" (RFC 4592). It does not
+// support escapes or IDNA.
 func Parse(s string) (Name, error) {
 	if s == "" {
 		return Name{}, ErrEmpty
@@ -62,12 +62,11 @@ func Parse(s string) (Name, error) {
 	return Name{text: strings.ToLower(s)}, nil
 }
 
-// Canonical is Parse for a text that is known to be a name as String returns it: it looks at none of it, and who calls it answers for
-// what a Name is.
+// Canonical returns the Name for a text that is known to be in the form of String. It does not
+// validate; the caller must ensure that the text is valid.
 func Canonical(text string) Name { return Name{text: text} }
 
-// MustParse is Parse for a text that is known to be a name; it panics when it is
-// none.
+// MustParse is like Parse but panics if the text is not a valid name.
 func MustParse(s string) Name {
 	name, err := Parse(s)
 	if err != nil {
@@ -111,8 +110,8 @@ func checkLabel(label string) error {
 // String returns the name with its final dot, and "" for the zero Name.
 func (n Name) String() string { return n.text }
 
-// Relative returns the name without its final dot, as search lists and dnsmasq
-// write it; "." for the root, and "" for the zero Name.
+// Relative returns the name without its final dot, as in search lists and dnsmasq files. It returns
+// "." for the root and "" for the zero Name.
 func (n Name) Relative() string {
 	if n.IsRoot() {
 		return n.text
@@ -120,14 +119,14 @@ func (n Name) Relative() string {
 	return strings.TrimSuffix(n.text, ".")
 }
 
-// IsZero reports whether n is no name at all.
+// IsZero reports whether n is the zero Name.
 func (n Name) IsZero() bool { return n.text == "" }
 
 // IsRoot reports whether n is the DNS root.
 func (n Name) IsRoot() bool { return n.text == "." }
 
-// Labels returns the number of labels, the root label not counted: 0 for the
-// root and for the zero Name.
+// Labels returns the number of labels without the root label. It is 0 for the root and for the zero
+// Name.
 func (n Name) Labels() int {
 	if n.IsRoot() {
 		return 0
@@ -135,8 +134,8 @@ func (n Name) Labels() int {
 	return strings.Count(n.text, ".")
 }
 
-// Within reports whether n is zone or below it (RFC 9499 section 7,
-// "subdomain"). The zero Name is within nothing, and nothing is within it.
+// Within reports whether n is zone or below it (RFC 9499 section 7, "subdomain"). It is false if
+// either is the zero Name.
 func (n Name) Within(zone Name) bool {
 	if n.IsZero() || zone.IsZero() {
 		return false
@@ -148,8 +147,8 @@ func (n Name) Within(zone Name) bool {
 	return found && (above == "" || above[len(above)-1] == '.')
 }
 
-// Parent returns the name without its first label. The parent of the root is
-// the zero Name, so that walking up ends:
+// Parent returns the name without its first label. The parent of the root is the zero Name, which
+// ends a loop up the tree:
 //
 //	for z := name; !z.IsZero(); z = z.Parent() { … }
 //
@@ -165,14 +164,15 @@ func (n Name) Parent() Name {
 	return Name{text: above}
 }
 
-// Lookup finds in m the Name that has this text, in lower case and with its final dot. It does not allocate, nor check that
-// it is one: what is no Name is not found.
+// Lookup returns the entry of m for the Name with this text, which must be in lower case with its
+// final dot. It does not allocate. Invalid text is not found.
 func Lookup[V any](m map[Name]V, text []byte) (V, bool) {
 	v, ok := m[Name{text: string(text)}]
 	return v, ok
 }
 
-// Covers is Within for the text of a name: whether zone is it, or above it. It does not allocate.
+// Covers reports whether n is the name with this text or above it, like Within. It does not
+// allocate.
 func (n Name) Covers(text []byte) bool {
 	above := len(text) - len(n.text)
 	switch {
@@ -184,10 +184,10 @@ func (n Name) Covers(text []byte) bool {
 	return string(text[above:]) == n.text && (above == 0 || text[above-1] == '.')
 }
 
-// MarshalText returns String as bytes; the zero Name is empty text.
+// MarshalText returns the bytes of String. It is empty for the zero Name.
 func (n Name) MarshalText() ([]byte, error) { return []byte(n.text), nil }
 
-// UnmarshalText reads what Parse reads; empty text is the zero Name.
+// UnmarshalText parses text like Parse. Empty text is the zero Name.
 func (n *Name) UnmarshalText(text []byte) error {
 	if len(text) == 0 {
 		*n = Name{}

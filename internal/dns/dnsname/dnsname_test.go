@@ -57,7 +57,7 @@ func TestParse(t *testing.T) {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 			if err != nil && len(err.Error()) > 1200 {
-				t.Errorf("error repeats %d bytes", len(err.Error()))
+				t.Errorf("the error has %d bytes", len(err.Error()))
 			}
 		})
 	}
@@ -145,7 +145,7 @@ func TestText(t *testing.T) {
 		}
 		var out holder
 		if err := json.Unmarshal(text, &out); err != nil || out.Name != in {
-			t.Errorf("%s came back as %q, %v", text, out.Name, err)
+			t.Errorf("%s: round trip returned %q, %v", text, out.Name, err)
 		}
 	}
 	var out holder
@@ -168,7 +168,7 @@ func TestWalkingUpDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// mustParse takes "" as the zero Name.
+// mustParse is like MustParse, but "" is the zero Name.
 func mustParse(t *testing.T, s string) Name {
 	t.Helper()
 	var n Name
@@ -192,10 +192,10 @@ func FuzzParse(f *testing.F) {
 		}
 		text := name.String()
 		if len(text) > maxText || !strings.HasSuffix(text, ".") {
-			t.Fatalf("%q is not fully qualified within bounds", text)
+			t.Fatalf("%q is not fully qualified or too long", text)
 		}
 		if strings.Trim(text, "abcdefghijklmnopqrstuvwxyz0123456789-_.*") != "" {
-			t.Fatalf("%q has a character that no file expects", text)
+			t.Fatalf("%q has an unsafe character", text)
 		}
 		for _, form := range []string{text, name.Relative(), strings.ToUpper(text)} {
 			if again, err := Parse(form); err != nil || again != name {

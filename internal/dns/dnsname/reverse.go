@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Reverse returns the name at which addr has its PTR records: RFC 1035 section
-// 3.5 for IPv4, RFC 3596 section 2.5 for IPv6. An IPv4-mapped address counts as
-// IPv4, a zone id is left out; the zero Addr gives the zero Name.
+// Reverse returns the name of addr's PTR records: RFC 1035 section 3.5 for IPv4, RFC 3596 section
+// 2.5 for IPv6. An IPv4-mapped address counts as IPv4, a zone ID is ignored, and the zero Addr
+// returns the zero Name.
 func Reverse(addr netip.Addr) Name {
 	addr = addr.Unmap()
 	if !addr.IsValid() {
@@ -17,10 +17,9 @@ func Reverse(addr netip.Addr) Name {
 	return reverseZone(addr, addr.BitLen())
 }
 
-// ReverseZones returns the reverse zones that together hold exactly the
-// addresses of prefix, in address order. Zone cuts lie at octets (IPv4) and
-// nibbles (IPv6), so a prefix between two cuts gives several zones: at most 128
-// for IPv4, 8 for IPv6. An invalid prefix gives none.
+// ReverseZones returns the reverse zones that together contain exactly the addresses of prefix, in
+// address order. Zone cuts are at octets (IPv4) and nibbles (IPv6), so a prefix between two cuts
+// has several zones: at most 128 for IPv4, 8 for IPv6. It returns nil for an invalid prefix.
 func ReverseZones(prefix netip.Prefix) []Name {
 	prefix = unmapPrefix(prefix).Masked()
 	if !prefix.IsValid() {
@@ -42,7 +41,7 @@ func unmapPrefix(p netip.Prefix) netip.Prefix {
 	return p
 }
 
-// labelBits is how many bits of the address one label of its reverse name says.
+// labelBits returns the number of address bits in one label of a reverse name.
 func labelBits(addr netip.Addr) int {
 	if addr.Is4() {
 		return 8
@@ -50,8 +49,8 @@ func labelBits(addr netip.Addr) int {
 	return 4
 }
 
-// addAtBit adds i to the number whose last bit is the bit before position cut.
-// The caller's i fits into the label that ends there, whose low bits are zero.
+// addAtBit adds i to the number that ends at bit position cut. i must fit into the label that ends
+// there, whose low bits are zero.
 func addAtBit(addr netip.Addr, i, cut int) netip.Addr {
 	if cut == 0 {
 		return addr
@@ -63,7 +62,7 @@ func addAtBit(addr netip.Addr, i, cut int) netip.Addr {
 	return sum
 }
 
-// reverseZone is the reverse zone of the first bits of addr; bits is at a cut.
+// reverseZone returns the reverse zone of the first bits of addr. bits must be at a zone cut.
 func reverseZone(addr netip.Addr, bits int) Name {
 	var text strings.Builder
 	octets := addr.AsSlice()

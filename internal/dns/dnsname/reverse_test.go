@@ -11,7 +11,7 @@ func TestReverse(t *testing.T) {
 	tests := []struct{ name, addr, want string }{
 		{"IPv4", "10.1.2.3", "3.2.1.10.in-addr.arpa."},
 		{"IPv4-mapped", "::ffff:10.1.2.3", "3.2.1.10.in-addr.arpa."},
-		// The example of RFC 3596 section 2.5.
+		// Example of RFC 3596 section 2.5.
 		{"IPv6", "4321:0:1:2:3:4:567:89ab", "b.a.9.8.7.6.5.0.4.0.0.0.3.0.0.0.2.0.0.0.1.0.0.0.0.0.0.0.1.2.3.4.ip6.arpa."},
 		{"zone id", "fe80::1%eth0", "1.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.8.e.f.ip6.arpa."},
 	}
@@ -74,7 +74,8 @@ func TestReverseZones(t *testing.T) {
 	}
 }
 
-// addrOf is an address of any octets: the first 16, or else the first four, with zeros for those that are missing.
+// addrOf returns an address made from the first 16 octets, or else from the first four, padded with
+// zeros.
 func addrOf(octets []byte) netip.Addr {
 	if len(octets) >= 16 {
 		return netip.AddrFrom16([16]byte(octets))
@@ -84,9 +85,9 @@ func addrOf(octets []byte) netip.Addr {
 	return netip.AddrFrom4(four)
 }
 
-// Every address has its PTR records in exactly one of the zones when the prefix
-// has it, and in none otherwise; at /25 there are the most. An IPv4-mapped
-// address is its IPv4 address here too.
+// FuzzReverseZones: every address has its PTR name in exactly one of the zones if the prefix
+// contains it, and in none otherwise. /25 has the most zones. An IPv4-mapped address counts as IPv4
+// here too.
 func FuzzReverseZones(f *testing.F) {
 	f.Add([]byte{10, 0, 0, 0}, byte(14), []byte{10, 3, 255, 255})
 	f.Add([]byte{10, 0, 0, 0}, byte(25), []byte{10, 0, 0, 128})

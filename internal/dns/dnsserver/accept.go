@@ -6,21 +6,21 @@ import (
 	"github.com/miekg/dns"
 )
 
-// verdict is what the header and the question alone decide.
+// verdict is the decision that accept makes from the header and the question alone.
 type verdict int
 
 const (
-	drop   verdict = iota // no response
-	refuse                // a response that Server.refuse makes
-	parse                 // worth parsing
+	drop   verdict = iota // send no response
+	refuse                // send the response that Server.refuse makes
+	parse                 // parse the message
 )
 
-// accept looks at a received message before anything is spent on it. The rcode
-// is for refuse; NOERROR is for who asks for a cookie alone.
+// accept checks a received message before anything is spent on it. The rcode is for refuse; NOERROR
+// stands for a query that only asks for a cookie.
 //
-// What is no query is not answered, so that two nameservers cannot be made to
-// talk to each other (RFC 1035 section 7.3). Opcodes other than QUERY are never
-// passed on: a NOTIFY that reached an upstream cleared a cache (PowerDNS 2025-08).
+// Messages that are not queries get no response, so that two nameservers cannot be made to talk to
+// each other (RFC 1035 section 7.3). Opcodes other than QUERY are never forwarded: a NOTIFY that
+// reached an upstream cleared a cache (PowerDNS 2025-08).
 func accept(wire []byte) (v verdict, rcode int) {
 	if len(wire) < headerSize {
 		return drop, 0
@@ -36,16 +36,15 @@ func accept(wire []byte) (v verdict, rcode int) {
 	case questionEnd(wire) == 0:
 		return refuse, dns.RcodeFormatError // RFC 9619: exactly one question
 	case count(wire, 6) != 0, count(wire, 8) != 0:
-		return refuse, dns.RcodeFormatError // a query asks, it does not answer
+		return refuse, dns.RcodeFormatError // a query has no answer or authority records
 	}
 	return parse, 0
 }
 
-// errorReply is the response to a message that is refused unparsed: its ID and
-// opcode, the question octet by octet when it can be found, and an OPT record when
-// there is one in it: without, the client would take us for a server that knows no
-// EDNS, and not for one that found a fault (RFC 6891 section 7). It is no longer
-// than what was asked.
+// errorReply returns the response to a message that is refused unparsed. It has the ID and opcode
+// of the message, the question octet by octet if it can be found, and an OPT record if the message
+// has one. Without the OPT record the client would conclude that the server does not support EDNS,
+// not that it found a fault (RFC 6891 section 7). The response is no longer than the message.
 func errorReply(wire []byte, rcode int) []byte {
 	end := questionEnd(wire)
 	questions := 1

@@ -6,30 +6,33 @@ import (
 	"github.com/miekg/dns"
 )
 
-// Access says who may ask, and how often. It is not changed once a server has it.
+// Access says which clients may send queries, and how often. It must not be modified after a server
+// has it.
 type Access struct {
-	// Clients may ask at every address that At does not have; nil: everyone may.
+	// Clients are allowed at every address that is not in At; nil allows every client.
 	Clients *Networks
-	// At are the addresses where others may; nil: there are none.
+	// At lists the addresses with a client list of their own, in place of Clients; nil means there
+	// are none.
 	At map[netip.AddrPort]*Networks
-	// Host are the addresses of this host, which nobody else can send from: no limit on responses that say no, nor Rate, is for
-	// them.
+	// Host lists the addresses of this host, which no other host can send from. They are exempt
+	// from Rate and from the limit on error responses.
 	Host *Networks
-	// Rate bounds the queries of one client in a second; 0: nothing does.
+	// Rate is the maximum number of queries per second of one client; 0 means no limit.
 	Rate int
 
-	limiter *Limiter // of Rate; nil: none
+	limiter *Limiter // enforces Rate; nil if Rate is 0
 }
 
 const (
-	allowed  denial = iota // it is
-	stranger               // the client may not ask here
-	hasty                  // it asks more often than Access.Rate
-	crowding               // it has more than its share of the places
-	costly                 // it has had more than its share of what upstream nameservers send
+	allowed  denial = iota // the query is not denied
+	stranger               // the client may not send queries here
+	hasty                  // the client exceeds Access.Rate
+	crowding               // the client has more than its share of the MaxInFlight slots
+	costly                 // the client has used more than its share of upstream traffic
 )
 
-// denies says whether a client may ask at an address, and why not.
+// denies returns why a client's query at a local address is denied, or allowed. It counts the query
+// against Rate.
 func (a *Access) denies(local netip.AddrPort, client netip.Addr) denial {
 	if a == nil {
 		return allowed
@@ -43,7 +46,7 @@ func (a *Access) denies(local netip.AddrPort, client netip.Addr) denial {
 	return allowed
 }
 
-// wouldDeny is denies for a query that does not count.
+// wouldDeny is like denies but does not count the query.
 func (a *Access) wouldDeny(local netip.AddrPort, client netip.Addr) denial {
 	switch {
 	case a == nil:
@@ -55,7 +58,7 @@ func (a *Access) wouldDeny(local netip.AddrPort, client netip.Addr) denial {
 	return allowed
 }
 
-// Allows reports whether a client may ask at an address that is listened on, however often.
+// Allows reports whether a client may send queries to a local address, regardless of Rate.
 func (a *Access) Allows(local netip.AddrPort, client netip.Addr) bool {
 	who := a.Clients
 	if len(a.At) > 0 {
@@ -66,13 +69,13 @@ func (a *Access) Allows(local netip.AddrPort, client netip.Addr) bool {
 	return who == nil || who.Contains(client)
 }
 
-// isHost reports whether a client is this host, which has no limits; nil: that is not known.
+// isHost reports whether client is this host, which has no limits. It returns false if a is nil.
 func (a *Access) isHost(client netip.Addr) bool { return a != nil && a.Host.Contains(client) }
 
-// denial is why a query is not looked at.
+// denial is the reason why a query is denied.
 type denial int
 
-// explanation is the Extended DNS Error of a denial: RFC 8914 section 4.
+// explanation returns the Extended DNS Error for d (RFC 8914 section 4).
 func (d denial) explanation() (code uint16, text string) {
 	switch d {
 	case stranger:

@@ -23,29 +23,30 @@ func networks(texts ...string) *Networks {
 	return NewNetworks(list)
 }
 
-// mustNotBeAsked is a Handler, a WireFunc and a MissFunc for whom the test fails.
+// mustNotBeAsked returns a Config whose Handler, WireFunc and MissFunc fail the test when called.
 func mustNotBeAsked(t *testing.T) Config {
 	return Config{
 		Handler: HandlerFunc(func(_ context.Context, q *Query) (*dns.Msg, error) {
-			t.Errorf("asked for %v", q.Msg.Question)
+			t.Errorf("the Handler was called for %v", q.Msg.Question)
 			return new(dns.Msg), nil
 		}),
 		Wire: func([]byte, *WireQuery) ([]byte, bool) {
-			t.Error("asked on the wire")
+			t.Error("Wire was called")
 			return nil, false
 		},
 		Miss: func(*PendingQuery) bool {
-			t.Error("asked for a miss")
+			t.Error("Miss was called")
 			return false
 		},
 	}
 }
 
-// TestStrangers: who may not ask is told so in no more octets than he has sent, whatever that is, and nothing else happens.
+// TestStrangers: a client that is not allowed gets a refusal no longer than its query, whatever it
+// sends, and nothing else happens.
 func TestStrangers(t *testing.T) {
 	cookie := &dns.EDNS0_COOKIE{Code: dns.EDNS0COOKIE, Cookie: "0123456789abcdef"}
 	padding := &dns.EDNS0_PADDING{Padding: make([]byte, 100)}
-	const nothing, opt, code, text = 0, 1, 2, 3 // how much is said
+	const nothing, opt, code, text = 0, 1, 2, 3 // how much the response explains
 	tests := []struct {
 		name string
 		wire []byte
@@ -82,7 +83,7 @@ func TestStrangers(t *testing.T) {
 				if proto == TCP {
 					want = tt.tcp
 				} else if len(wire) > len(tt.wire) {
-					t.Errorf("%d octets for %d", len(wire), len(tt.wire))
+					t.Errorf("response has %d octets, query has %d", len(wire), len(tt.wire))
 				}
 				if o := m.IsEdns0(); o != nil {
 					said = opt
@@ -97,11 +98,11 @@ func TestStrangers(t *testing.T) {
 					}
 				}
 				if said != want {
-					t.Errorf("said %d, want %d: %v", said, want, m)
+					t.Errorf("explained %d, want %d: %v", said, want, m)
 				}
 				if proto == TCP {
 					if _, err := c.conn.Read(make([]byte, 1)); err == nil {
-						t.Error("the connection goes on")
+						t.Error("the connection stays open")
 					}
 				}
 			})
@@ -120,8 +121,8 @@ var longest = func() string {
 	return name + "b2345678901234567890123456789012345678901234567890123456789012."[:61] + "."
 }()
 
-// TestAccessChanges: a network may ask from the moment it is allowed to, also at a socket that stays; and at some addresses
-// others may.
+// TestAccessChanges: a network may send queries as soon as it is allowed, even on a socket that
+// stays, and some addresses may have a different client list.
 func TestAccessChanges(t *testing.T) {
 	s, addr := start(t, Config{Handler: fixed("www.example.com. A 192.0.2.80"), Access: &Access{Clients: networks("192.0.2.0/24")}})
 	c := dial(t, UDP, addr)
@@ -142,7 +143,8 @@ func TestAccessChanges(t *testing.T) {
 	ask(dns.RcodeSuccess)
 }
 
-// TestRefusalsAreLimited counts by the clock of a synctest bubble how many octets a forged source can have sent to a network.
+// TestRefusalsAreLimited counts, with the clock of a synctest bubble, how many responses a forged
+// source can cause.
 func TestRefusalsAreLimited(t *testing.T) {
 	faulty := packed(t, query("example.com.", dns.TypeSOA, func(m *dns.Msg) { m.Opcode = dns.OpcodeNotify }))
 	tests := []struct {
@@ -177,10 +179,10 @@ func TestRefusalsAreLimited(t *testing.T) {
 						time.Sleep(time.Second)
 					}
 					if sent != tt.want {
-						t.Errorf("%d sent of 3000, want %d", sent, tt.want)
+						t.Errorf("sent %d of 3000, want %d", sent, tt.want)
 					}
 					if silenced := int(s.Stats().Silenced); tt.want < 3000 && silenced != 2700 || tt.want == 3000 && silenced != 0 {
-						t.Errorf("%d counted as above the limit", silenced)
+						t.Errorf("%d counted as over the limit", silenced)
 					}
 				})
 			})
@@ -188,12 +190,13 @@ func TestRefusalsAreLimited(t *testing.T) {
 	}
 }
 
-// TestKnownClientIsRefused: who shows the cookie that was given to his address is told each time, with no more octets than he sent;
-// who shows another's, or one from an hour and more ago, as often as anybody.
+// TestKnownClientIsRefused: a client that presents the cookie issued to its address always gets a
+// response, no longer than its query. A client with another client's cookie, or one older than an
+// hour, is limited like any other.
 func TestKnownClientIsRefused(t *testing.T) {
 	const own, other = "198.51.100.1", "198.51.100.2"
 	for _, row := range []struct {
-		name, given string // to whom the cookie was given; "": to nobody
+		name, given string // client that the cookie was issued to; "" means none
 		after       time.Duration
 		silenced    bool
 	}{
@@ -215,18 +218,18 @@ func TestKnownClientIsRefused(t *testing.T) {
 				x := exchange{wire: packed(t, query("www.example.com.", dns.TypeA, edns(1232, option))), client: netip.MustParseAddrPort(own + ":53")}
 				for range 1000 {
 					if response := s.deny(x, stranger); len(response) > len(x.wire) {
-						t.Fatalf("%d octets for %d", len(response), len(x.wire))
+						t.Fatalf("response has %d octets, query has %d", len(response), len(x.wire))
 					}
 				}
 				if got := s.Stats().Silenced > 0; got != row.silenced {
-					t.Errorf("%d of 1000 were above the limit", s.Stats().Silenced)
+					t.Errorf("%d of 1000 were over the limit", s.Stats().Silenced)
 				}
 			})
 		})
 	}
 }
 
-// TestParsedRefusalsAreLimited: what is refused only after it was parsed counts too.
+// TestParsedRefusalsAreLimited: queries that are refused after parsing count too.
 func TestParsedRefusalsAreLimited(t *testing.T) {
 	s := New(Config{Handler: fixed(), Access: &Access{}})
 	defer s.cancel()
@@ -240,12 +243,13 @@ func TestParsedRefusalsAreLimited(t *testing.T) {
 			s.serve(x, nil)
 		}
 		if s.Stats().Silenced == before {
-			t.Errorf("%s: none of 2000 was above the limit", name)
+			t.Errorf("%s: none of 2000 was over the limit", name)
 		}
 	}
 }
 
-// TestHasty: with a rate a client has that many queries a second, whoever else asks, and this host as many as it likes.
+// TestHasty: with Rate, each client gets that many queries per second, independent of other
+// clients. This host has no limit.
 func TestHasty(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(Config{Handler: fixed(), Access: &Access{Host: networks("192.0.2.10/32"), Rate: 20}})
@@ -260,30 +264,30 @@ func TestHasty(t *testing.T) {
 			return n
 		}
 		if n := taken("192.0.2.1"); n != 20 {
-			t.Errorf("%d of 100 at once, want 20", n)
+			t.Errorf("allowed %d of 100 at once, want 20", n)
 		}
 		if n := taken("192.0.2.2"); n != 20 {
-			t.Errorf("%d for its neighbour, want 20", n)
+			t.Errorf("allowed %d for its neighbour, want 20", n)
 		}
 		if n := taken("192.0.2.10"); n != 100 {
-			t.Errorf("%d for this host, want 100", n)
+			t.Errorf("allowed %d for this host, want 100", n)
 		}
 		s.SetAccess(&Access{Host: networks("192.0.2.10/32"), Rate: 20})
 		if n := taken("192.0.2.1"); n != 0 {
-			t.Errorf("%d more after a reload that changes nothing", n)
+			t.Errorf("allowed %d more after a reload without changes", n)
 		}
 		time.Sleep(time.Second)
 		if n := taken("192.0.2.1"); n != 20 {
-			t.Errorf("%d a second later, want 20", n)
+			t.Errorf("allowed %d a second later, want 20", n)
 		}
 		s.SetAccess(&Access{})
 		if n := taken("192.0.2.1"); n != 100 {
-			t.Errorf("%d without a rate, want 100", n)
+			t.Errorf("allowed %d without a rate, want 100", n)
 		}
 	})
 }
 
-// TestHastyIsRefused: over a socket.
+// TestHastyIsRefused tests Rate over sockets.
 func TestHastyIsRefused(t *testing.T) {
 	for _, proto := range []Proto{UDP, TCP} {
 		t.Run(string(proto), func(t *testing.T) {
@@ -302,7 +306,7 @@ func TestHastyIsRefused(t *testing.T) {
 	}
 }
 
-// from dials from an address of this host.
+// from connects from the given source address, which must be local.
 func from(t testing.TB, source string, proto Proto, addr netip.AddrPort) *client {
 	t.Helper()
 	var local net.Addr = &net.UDPAddr{IP: net.ParseIP(source)}
@@ -319,8 +323,9 @@ func from(t testing.TB, source string, proto Proto, addr netip.AddrPort) *client
 	return &client{t: t, conn: conn, proto: proto}
 }
 
-// TestCrowding: a client that asks for what is never answered gets half of the places, two of them a third each, and is told so at
-// once; whoever asks beside them is answered.
+// TestCrowding: a client whose queries are never answered gets half of the slots, and two such
+// clients get a third each. Further queries are refused at once with an explanation. Other clients
+// are still answered.
 func TestCrowding(t *testing.T) {
 	const places, shared, asked = 200, 90, 150
 	for _, proto := range []Proto{UDP, TCP} {
@@ -337,7 +342,7 @@ func TestCrowding(t *testing.T) {
 			})
 			defer close(release)
 			slack := int64(0)
-			if proto == TCP { // whose queries look at once how many places are free: a few more may find one
+			if proto == TCP { // its queries check the free slots at once, so a few more may get one
 				slack = 5
 			}
 			silent := packed(t, query("silent.test.", dns.TypeA, edns(1232)))
@@ -347,15 +352,15 @@ func TestCrowding(t *testing.T) {
 				for range asked {
 					hostile.send(silent)
 				}
-				want := []int64{45, 45 + 23}[i] // of 90: what is free of them is what he has then
+				want := []int64{45, 45 + 23}[i] // of 90: a client holds at most as many as are then free
 				for deadline := time.Now().Add(20 * time.Second); int64(s.Stats().Crowding)+s.Stats().InFlight != int64(asked*(i+1)); time.Sleep(time.Millisecond) {
 					if time.Now().After(deadline) {
-						t.Fatalf("%d are asked, and %d refused", s.Stats().InFlight, s.Stats().Crowding)
+						t.Fatalf("%d in flight and %d refused", s.Stats().InFlight, s.Stats().Crowding)
 					}
 				}
 				got := s.Stats().InFlight
 				if got < want || got > want+slack {
-					t.Errorf("%d are asked, want %d", got, want)
+					t.Errorf("%d in flight, want %d", got, want)
 				}
 				for range asked - (got - before) {
 					r := hostile.receive()
@@ -386,8 +391,9 @@ func explanationOf(m *dns.Msg) *dns.EDNS0_EDE {
 	return nil
 }
 
-// TestSlowUpstreamColdClients: 200 clients that ask at once for names whose answers take 800 ms are all answered: there is a share
-// for each, and nothing is thrown away for its age (unbound 1.26 answers none of them).
+// TestSlowUpstreamColdClients: 200 clients that send queries at once for names that take 800 ms to
+// resolve all get answers. Each has a share, and no query is dropped because of its age (unbound
+// 1.26 answers none of them).
 func TestSlowUpstreamColdClients(t *testing.T) {
 	s, addr := start(t, Config{Handler: HandlerFunc(func(context.Context, *Query) (*dns.Msg, error) {
 		time.Sleep(800 * time.Millisecond)
@@ -408,7 +414,7 @@ func TestSlowUpstreamColdClients(t *testing.T) {
 	}
 }
 
-// BenchmarkAccess is what it costs to look whether a client may ask.
+// BenchmarkAccess measures the access check of a client.
 func BenchmarkAccess(b *testing.B) {
 	near := networks("127.0.0.0/8", "10.128.0.0/14", "172.30.0.0/16", "192.0.2.0/24", "169.254.0.0/16", "fe80::/10", "::1/128")
 	local, client := netip.MustParseAddrPort("192.0.2.10:53"), netip.MustParseAddr("10.129.3.4")

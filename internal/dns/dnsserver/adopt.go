@@ -9,22 +9,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MaxSockets bounds the sockets of one address and transport.
+// MaxSockets is the maximum number of sockets for one address and transport.
 const MaxSockets = 64
 
-// Sockets are those that live longer than the server: who started the process holds them too, and hands them to the next
-// one. The server calls from one goroutine at a time.
+// Sockets holds sockets that outlive the server: the service manager holds them too and passes them
+// to the next process. The server calls its methods from one goroutine at a time.
 type Sockets interface {
-	// Take returns the socket of that index that is bound to an address already, to be closed by the server; nil: there is
-	// none. An address has less than MaxSockets.
+	// Take returns the socket with that index that is already bound to the address, or nil if there
+	// is none. The server closes it. The indexes of an address are below MaxSockets.
 	Take(proto Proto, at netip.AddrPort, index int) *os.File
-	// Keep is told of each socket that is served; fd is valid until it returns.
+	// Keep is called for each socket that is served. fd is valid until Keep returns.
 	Keep(proto Proto, at netip.AddrPort, index, fd int)
-	// Drop is told that nothing is served at an address any more.
+	// Drop is called when the server no longer serves an address.
 	Drop(Proto, netip.AddrPort)
 }
 
-// Identify returns what a socket is, by what the kernel says of it: a name may be anybody's.
+// Identify returns the transport and local address of a socket. It asks the kernel, because a
+// file's name can be anything.
 func Identify(file *os.File) (Proto, netip.AddrPort, error) {
 	c, err := file.SyscallConn()
 	if err != nil {
@@ -72,7 +73,7 @@ func addrPortOf(at unix.Sockaddr) (netip.AddrPort, bool) {
 	return netip.AddrPort{}, false
 }
 
-// noSockets is used where nobody holds any.
+// noSockets implements Sockets for a server without inherited sockets.
 type noSockets struct{}
 
 func (noSockets) Take(Proto, netip.AddrPort, int) *os.File { return nil }

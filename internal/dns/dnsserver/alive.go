@@ -13,32 +13,35 @@ import (
 )
 
 const (
-	// aliveRound bounds the sockets that a round of the watchdog asks: `listen: all` may be hundreds.
+	// aliveRound is the maximum number of sockets checked in one watchdog round: `listen: all` may
+	// mean hundreds.
 	aliveRound = 16
-	// aliveTries is how often a ping over UDP is sent in the time of a round: one may be lost where the socket is full.
+	// aliveTries is the number of UDP pings to a socket per round. A ping is lost if the socket
+	// buffer is full.
 	aliveTries = 4
-	// A round looks for answers after firstLook, and then after twice that time each, longestLook at most: to be woken for each answer
-	// costs an idle node twice as much CPU.
+	// A round looks for answers after firstLook, then after pauses that double up to longestLook.
+	// Waking up for each answer costs an idle node twice as much CPU.
 	firstLook, longestLook = time.Millisecond, 50 * time.Millisecond
 )
 
-// Alive is the watchdog's check. It belongs to one goroutine.
+// Alive is the watchdog's health check. It must be used by one goroutine only.
 type Alive struct {
 	listeners func() []Listener
 	handler   Handler
 	own       *ownClients
-	next      int        // whose turn it is
-	silent    []Listener // of the last round: their turn is in each round, until they answer
+	next      int        // index of the listener to check next
+	silent    []Listener // did not answer in the last round; checked in every round until they do
 }
 
-// Alive returns the check of the server's listeners. handler is asked in the place of a listener whose pings got lost among queries.
+// Alive returns the health check for the server's listeners. Check calls handler directly if a
+// listener's pings were lost among queries.
 func (s *Server) Alive(handler Handler) *Alive {
 	return &Alive{listeners: s.Listeners, handler: handler, own: &s.own}
 }
 
-// Check pings our own sockets, half of them and aliveRound at most, and fails when one of them hangs: it neither answers nor takes
-// what others send. What is not bound yet is no failure, nor is what was closed meanwhile, nor an address that the host does not
-// have at present.
+// Check pings half of the server's sockets, aliveRound at most. It fails if one of them hangs, that
+// is, neither answers nor receives what clients send. Sockets that are not bound yet, sockets that
+// were closed meanwhile, and addresses that the host does not have at present are not failures.
 func (a *Alive) Check(ctx context.Context) error {
 	var pings []*ping
 	var from []netip.AddrPort
@@ -64,7 +67,7 @@ func (a *Alive) Check(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// round is who is asked now.
+// round returns the listeners to check in this round.
 func (a *Alive) round() []Listener {
 	var bound []Listener
 	for _, l := range a.listeners() {
@@ -89,7 +92,7 @@ func (a *Alive) round() []Listener {
 	return round
 }
 
-// await sends the pings, and returns those that are not answered when ctx ends.
+// await sends the pings and returns those that are still unanswered when ctx ends.
 func await(ctx context.Context, pings []*ping) []*ping {
 	end, _ := ctx.Deadline()
 	every := time.Until(end) / aliveTries
@@ -111,16 +114,16 @@ func await(ctx context.Context, pings []*ping) []*ping {
 	return slices.DeleteFunc(pings, isIn(answered))
 }
 
-// judge says whether a listener hangs that has not answered its ping.
+// judge decides whether a listener that did not answer its ping hangs.
 func (a *Alive) judge(ctx context.Context, p *ping) error {
 	l := p.to
 	now := slices.IndexFunc(a.listeners(), func(other Listener) bool { return other.isSame(l) && other.Err == "" })
 	if now < 0 {
-		return nil // it listens no more
+		return nil // it no longer listens
 	}
 	why := p.err
 	if a.listeners()[now].Taken > l.Taken {
-		// Others are taken: our ping was lost among them, unless what answers it hangs.
+		// The listener received queries, so our ping was lost among them, unless the Handler hangs.
 		if why = ask(ctx, a.handler, l.Addr, l.Addr, l.Proto); why == nil {
 			return nil
 		}
@@ -130,7 +133,7 @@ func (a *Alive) judge(ctx context.Context, p *ping) error {
 
 func (l Listener) isSame(other Listener) bool { return l.Addr == other.Addr && l.Proto == other.Proto }
 
-// ask asks the Handler what it answers by itself.
+// ask sends the Handler a query that it answers without upstreams.
 func ask(ctx context.Context, handler Handler, client, local netip.AddrPort, proto Proto) error {
 	query := new(dns.Msg).SetQuestion("version.bind.", dns.TypeTXT)
 	query.Question[0].Qclass = dns.ClassCHAOS
@@ -138,8 +141,8 @@ func ask(ctx context.Context, handler Handler, client, local netip.AddrPort, pro
 	return err
 }
 
-// ownClients are the addresses that pings are sent from; nil: there are none now. What comes from there is nobody's traffic: it is
-// counted nowhere, and has no bounds.
+// ownClients are the addresses that pings are currently sent from; nil means none. Their traffic is
+// not counted and has no limits.
 type ownClients struct {
 	atomic.Pointer[[]netip.AddrPort]
 }
@@ -149,10 +152,11 @@ func (o *ownClients) has(client netip.AddrPort) bool {
 	return own != nil && slices.Contains(*own, client)
 }
 
-// answerPing answers a ping: it asks the Handler, and so takes as long as that.
+// answerPing returns the response to a ping. It calls the Handler first, so a ping takes as long as
+// a query.
 func (s *Server) answerPing(x exchange) []byte {
 	ctx, cancel := context.WithTimeout(s.queries, s.cfg.Timeout)
 	defer cancel()
-	_ = ask(ctx, s.cfg.Handler, x.client, x.local, x.proto) // an answer that it failed is an answer
+	_ = ask(ctx, s.cfg.Handler, x.client, x.local, x.proto) // an error is an answer too
 	return errorReply(x.wire, dns.RcodeSuccess)
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/miekg/dns"
 )
 
-// listeningPorts are what a daemon may listen on, by what is wrong with it. They end with the test.
+// listeningPorts are sockets, named after what is wrong with them. They are closed when the test
+// ends.
 type listeningPorts struct {
 	well, notRead, notAccepted, closes, free netip.AddrPort
 }
@@ -75,9 +76,9 @@ func TestAlive(t *testing.T) {
 	tests := []struct {
 		name    string
 		first   Listener
-		then    []Listener // what is listened on when it was asked in vain; nil: the same
+		then    []Listener // listeners after the unanswered pings; nil: unchanged
 		handler HandlerFunc
-		want    string // within the error; "": none
+		want    string // substring of the error; "" means no error
 	}{
 		{name: "UDP", first: udp(s.well, 0)},
 		{name: "TCP", first: tcp(s.well)},
@@ -115,7 +116,7 @@ func TestAlive(t *testing.T) {
 	}
 }
 
-// TestAliveAsksAllInTurn: the one of many that hangs is found within some rounds.
+// TestAliveAsksAllInTurn: one hanging listener among many is found within a few rounds.
 func TestAliveAsksAllInTurn(t *testing.T) {
 	var all []Listener
 	for port := range uint16(3*aliveRound - 5) {
@@ -126,33 +127,34 @@ func TestAliveAsksAllInTurn(t *testing.T) {
 	for range 3 {
 		round := a.round()
 		if len(round) != aliveRound {
-			t.Errorf("a round of %d", len(round))
+			t.Errorf("a round has %d listeners", len(round))
 		}
 		for _, l := range round {
 			times[l.Addr.Port()]++
 		}
 	}
 	if len(times) != len(all) {
-		t.Errorf("after three rounds %d of %d were asked", len(times), len(all))
+		t.Errorf("after three rounds %d of %d were checked", len(times), len(all))
 	}
-	all = all[:2] // fewer than whose turn it is
+	all = all[:2] // fewer listeners than the next index
 	if first, second := a.round(), a.round(); len(first) != 1 || len(second) != 1 || first[0] == second[0] {
-		t.Errorf("of two there were asked %v, then %v", first, second)
+		t.Errorf("with two listeners, checked %v, then %v", first, second)
 	}
 	a.silent = all[:1]
 	for range 2 {
 		if round := a.round(); !slices.ContainsFunc(round, all[0].isSame) {
-			t.Errorf("one that was silent is not asked again: %v", round)
+			t.Errorf("a silent listener is not checked again: %v", round)
 		}
 	}
 	a.silent = nil
 	all = nil
 	if round := a.round(); len(round) != 0 {
-		t.Errorf("of none there were %d asked", len(round))
+		t.Errorf("without listeners, %d were checked", len(round))
 	}
 }
 
-// TestPingsAreNobodysTraffic: an idle node once showed two queries a second, which were the watchdog's own.
+// TestPingsAreNobodysTraffic: pings are not counted. An idle node once showed two queries per
+// second, which came from its own watchdog.
 func TestPingsAreNobodysTraffic(t *testing.T) {
 	var told, asked atomic.Int32
 	handler := HandlerFunc(func(ctx context.Context, q *Query) (*dns.Msg, error) {
@@ -194,14 +196,14 @@ func TestPingsAreNobodysTraffic(t *testing.T) {
 	}
 	for _, l := range server.Listeners() {
 		if l.Taken != 0 {
-			t.Errorf("%s %s has taken %d", l.Proto, l.Addr, l.Taken)
+			t.Errorf("%s %s has Taken %d", l.Proto, l.Addr, l.Taken)
 		}
 	}
 	if told.Load() > 0 {
-		t.Errorf("who watches was told of %d", told.Load())
+		t.Errorf("the Watch was called %d times", told.Load())
 	}
 	if int(asked.Load()) < rounds*len(addrs) {
-		t.Errorf("the Handler was asked %d times in %d rounds", asked.Load(), rounds)
+		t.Errorf("the Handler was called %d times in %d rounds", asked.Load(), rounds)
 	}
 	conn, err := net.Dial("udp", server.Listeners()[0].Addr.String())
 	if err != nil {

@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	// batchSize is how many datagrams one system call receives or sends at most.
+	// batchSize is the maximum number of datagrams that one system call receives or sends.
 	batchSize = 32
-	// shortQuery is the room for a query in a batch and in a PendingQuery, in octets. A name and an OPT
-	// record with a cookie are 300.
+	// shortQuery is the space for a query in a batch and in a PendingQuery, in octets. A name and
+	// an OPT record with a cookie take 300.
 	shortQuery = 512
-	// restSize is by how much a datagram may exceed shortQuery.
+	// restSize is the space for the part of a datagram beyond shortQuery.
 	restSize = 1<<16 - shortQuery
 )
 
@@ -28,26 +28,26 @@ type mmsghdr struct {
 	_      uint32
 }
 
-// batch is the queries that one system call received from a socket. It belongs to one goroutine.
-// What was received is valid until the next receive.
+// batch holds the queries that one system call received from a socket. It belongs to one goroutine.
+// Its contents are valid until the next receive.
 type batch struct {
 	messages [batchSize]mmsghdr
 	iovs     [batchSize][2]unix.Iovec
 	clients  [batchSize]unix.RawSockaddrInet6 // large enough for IPv4 too
 	queries  [batchSize][shortQuery]byte
-	// rest has restSize octets for each message. It is outside Go's heap, which would count the 2
-	// MB of each socket: the kernel provides a page when a long query comes. nil: the machine has
-	// no memory for it, and queries are cut off.
+	// rest has restSize octets for each message. It is outside Go's heap, which would count 2 MB
+	// for each socket: the kernel allocates a page only when a long query arrives. It is nil if the
+	// machine has no memory for it; long queries are then truncated.
 	rest []byte
 
-	start    time.Time // of the batch; reading the monotonic clock alone is cheaper than time.Now
-	arrived  time.Time // of what was received
-	received int       // messages
-	room     int       // messages to ask for
-	single   int       // consecutive receives of one message
+	start    time.Time // creation; reading only the monotonic clock is cheaper than time.Now
+	arrived  time.Time // time of the last receive
+	received int       // number of messages
+	room     int       // number of messages to ask for
+	single   int       // number of consecutive receives of one message
 }
 
-// init points the messages to the memory of the batch, which must not be moved from then on.
+// init points the messages to the memory of the batch. The batch must not be moved afterwards.
 func (b *batch) init() {
 	b.start, b.room = time.Now(), 1
 	b.arrived = b.start
@@ -67,7 +67,7 @@ func (b *batch) init() {
 	}
 }
 
-// release frees the memory outside Go's heap. Nothing is received after it.
+// release frees the memory outside Go's heap. receive must not be called afterwards.
 func (b *batch) release() {
 	if b.rest == nil {
 		return
@@ -82,11 +82,12 @@ func (b *batch) release() {
 }
 
 // receive receives what waits in the socket and returns the number of messages: 1 to batchSize, or
-// 0 with an error, which is EAGAIN if nothing waits. With wait, a blocking socket is waited for,
-// for as long as SO_RCVTIMEO says. Go's scheduler does not learn of that wait: see receiver.
+// 0 with an error, which is EAGAIN if nothing waits. If wait is set and the socket is blocking,
+// receive waits for up to SO_RCVTIMEO. Go's scheduler does not know of that wait; see receiver.
 func (b *batch) receive(fd uintptr, wait bool) (int, error) {
 	for i := range b.received {
-		b.messages[i].Namelen = uint32(unsafe.Sizeof(b.clients[i])) // the kernel has set it to the size of the address
+		// The kernel has set it to the size of the address.
+		b.messages[i].Namelen = uint32(unsafe.Sizeof(b.clients[i]))
 	}
 	b.received = 0
 	flags := uintptr(unix.MSG_DONTWAIT)
@@ -103,11 +104,12 @@ func (b *batch) receive(fd uintptr, wait bool) (int, error) {
 	return b.received, nil
 }
 
-// probe is the number of consecutive single messages after which the next receive asks for more.
+// probe is the number of consecutive single-message receives after which the next receive asks for
+// more.
 const probe = 8
 
-// makeRoom chooses the number of messages to ask for next. If they come one by one, that is one:
-// the kernel prepares each further message before it finds that none waits.
+// makeRoom chooses the number of messages to ask for next. If messages arrive one by one, it asks
+// for one: the kernel prepares each further message before it finds that none is waiting.
 func (b *batch) makeRoom() {
 	switch {
 	case b.room == 1:
@@ -131,7 +133,7 @@ func (b *batch) query(i int) (wire []byte, client netip.AddrPort) {
 	return wire, rawsock.AddrPort(&b.clients[i])
 }
 
-// client returns the sender of message i as the kernel names it.
+// client returns the sender of message i as a kernel socket address.
 func (b *batch) client(i int) (name *unix.RawSockaddrInet6, size uint32) {
 	return &b.clients[i], b.messages[i].Namelen
 }

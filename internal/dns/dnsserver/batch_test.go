@@ -16,7 +16,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// pair is a socket with a batch, and a client of it.
+// pair is a server socket with a batch, and a client socket.
 type pair struct {
 	t        *testing.T
 	server   *net.UDPConn
@@ -52,7 +52,7 @@ func newPair(t *testing.T, host string) *pair {
 	return p
 }
 
-// receiveWaiting receives what waits, once something does.
+// receiveWaiting waits until the server socket is readable, and receives.
 func (p *pair) receiveWaiting() int {
 	p.t.Helper()
 	p.server.SetReadDeadline(time.Now().Add(10 * time.Second))
@@ -62,7 +62,7 @@ func (p *pair) receiveWaiting() int {
 	return p.received
 }
 
-// receive sends a query and receives it.
+// receive sends a query and receives it on the server.
 func (p *pair) receive(query string) string {
 	p.t.Helper()
 	if _, err := p.client.Write([]byte(query)); err != nil {
@@ -73,13 +73,13 @@ func (p *pair) receive(query string) string {
 	}
 	wire, client := p.batch.query(0)
 	if want := p.client.LocalAddr().(*net.UDPAddr).AddrPort(); client != want {
-		p.t.Errorf("came from %v, expected %v", client, want)
+		p.t.Errorf("client is %v, want %v", client, want)
 	}
 	return string(wire)
 }
 
-// TestBatch: what waits is received together, in more and more room once it has come one by one for
-// a while.
+// TestBatch: waiting datagrams are received together, and the batch grows after a period of single
+// receives.
 func TestBatch(t *testing.T) {
 	p := newPair(t, "127.0.0.1")
 	const all = 1 + 4 + 16 + batchSize
@@ -93,7 +93,7 @@ func TestBatch(t *testing.T) {
 	for _, want := range []int{1, 4, 16, batchSize} {
 		n := p.receiveWaiting()
 		if n != want {
-			t.Errorf("received %d, expected %d", n, want)
+			t.Errorf("received %d, want %d", n, want)
 		}
 		for i := range n {
 			if wire, _ := p.batch.query(i); string(wire) != fmt.Sprintf("query %02d", seen) {
@@ -104,8 +104,8 @@ func TestBatch(t *testing.T) {
 	}
 }
 
-// TestRoom: where queries come one by one, one is asked for, but that it is seen now and then
-// whether more wait.
+// TestRoom: if queries arrive one by one, the batch asks for one message, except for an occasional
+// probe for more.
 func TestRoom(t *testing.T) {
 	p := newPair(t, "127.0.0.1")
 	var rooms []int
@@ -115,12 +115,12 @@ func TestRoom(t *testing.T) {
 	}
 	once := append(slices.Repeat([]int{1}, probe), 4)
 	if want := slices.Concat(once, once); !slices.Equal(rooms, want) {
-		t.Errorf("asked for %d, expected %d", rooms, want)
+		t.Errorf("asked for %d, want %d", rooms, want)
 	}
 }
 
-// TestSizes: a datagram is received whole, from a client of either family, also where a longer or a
-// shorter one was before.
+// TestSizes: a datagram is received complete, over IPv4 and IPv6, also after a longer or shorter
+// one.
 func TestSizes(t *testing.T) {
 	for _, host := range []string{"127.0.0.1", "::1"} {
 		t.Run(host, func(t *testing.T) {
@@ -128,14 +128,14 @@ func TestSizes(t *testing.T) {
 			for _, size := range []int{0, 1, shortQuery, shortQuery + 1, 4096, 65507, 1, 300} {
 				query := strings.Repeat("q", size)
 				if got := p.receive(query); got != query {
-					t.Errorf("received %d octets, expected %d", len(got), size)
+					t.Errorf("received %d octets, want %d", len(got), size)
 				}
 			}
 		})
 	}
 }
 
-// TestSizesInOneBatch: long datagrams of one batch do not share memory.
+// TestSizesInOneBatch: long datagrams in one batch do not share memory.
 func TestSizesInOneBatch(t *testing.T) {
 	p := newPair(t, "127.0.0.1")
 	p.batch.room = batchSize
@@ -147,21 +147,21 @@ func TestSizesInOneBatch(t *testing.T) {
 		}
 	}
 	if n := p.receiveWaiting(); n != len(want) {
-		t.Fatalf("received %d, expected %d", n, len(want))
+		t.Fatalf("received %d, want %d", n, len(want))
 	}
 	for i := range want {
 		if wire, _ := p.batch.query(i); string(wire) != want[i] {
-			t.Errorf("datagram %d has %d octets, expected %d", i, len(wire), len(want[i]))
+			t.Errorf("datagram %d has %d octets, want %d", i, len(wire), len(want[i]))
 		}
 	}
 }
 
-// TestWithoutRest: where there is no memory for long queries, they are cut off.
+// TestWithoutRest: without memory for long queries, they are truncated.
 func TestWithoutRest(t *testing.T) {
 	p := newPair(t, "127.0.0.1")
 	p.batch.release()
 	if got := p.receive(strings.Repeat("q", 2*shortQuery)); len(got) != shortQuery {
-		t.Errorf("received %d octets, expected %d", len(got), shortQuery)
+		t.Errorf("received %d octets, want %d", len(got), shortQuery)
 	}
 }
 

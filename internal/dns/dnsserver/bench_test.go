@@ -16,8 +16,8 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/zone"
 )
 
-// BenchmarkAnswer is what a query costs from the octets received to those to send, in a cluster of 10,000 services: parsed,
-// as the Handler is asked, and on the wire; a remembered answer beside them.
+// BenchmarkAnswer measures a query from the received octets to the response octets, in a cluster
+// with 10,000 services: parsed by the Handler, on the fast path, and from the cache.
 func BenchmarkAnswer(b *testing.B) {
 	remembered := remembering()
 	resolver := zone.NewResolver(zone.Config{
@@ -57,7 +57,7 @@ func BenchmarkAnswer(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		s.Parsed(wire, make([]byte, 4096)) // from now on it is remembered
+		s.Parsed(wire, make([]byte, 4096)) // the answer is now cached
 		b.Run(bench.name+"/parsed", func(b *testing.B) { repeat(b, s.Parsed, wire) })
 		b.Run(bench.name+"/wire", func(b *testing.B) { repeat(b, s.OnWire, wire) })
 	}
@@ -68,7 +68,7 @@ func repeat(b *testing.B, answer func(wire, buf []byte) []byte, wire []byte) {
 	b.ReportAllocs()
 	for b.Loop() {
 		if answer(wire, buf) == nil {
-			b.Fatal("not answered this way")
+			b.Fatal("no answer on this path")
 		}
 	}
 }
@@ -85,7 +85,7 @@ func services(n int) *zone.Snapshot {
 	return builder.Snapshot(time.Unix(1, 0))
 }
 
-// remembering is a cache before an upstream that has an address for every name.
+// remembering returns a cache in front of an upstream that has an address for every name.
 func remembering() *cache.Cache {
 	upstream := func(_ context.Context, q *dnsserver.Query) (*dns.Msg, error) {
 		m := new(dns.Msg).SetReply(q.Msg)

@@ -15,14 +15,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A port that is free for TCP may be taken for UDP; then another is tried. TCP comes first: the kernel takes a UDP port for free that
-// this user shares already (SO_REUSEPORT of socket(7)), and would have it share the queries that come there until TCP has failed.
+// portTries is the number of ports to try when Listen is given port 0. A port that is free for TCP
+// may be in use for UDP. TCP is bound first: the kernel reports a UDP port as free if this user
+// already shares it (SO_REUSEPORT, socket(7)), and would send queries for that port to our socket
+// until the TCP bind failed.
 const portTries = 10
 
 var errUnspecified = errors.New("each address needs a socket of its own, to answer from")
 
-// bindBoth returns the UDP and the TCP binding for an address: those of have
-// that are bound, and new ones.
+// bindBoth returns the UDP and TCP bindings for an address. It reuses bindings from have that are
+// bound and creates the others.
 func (s *Server) bindBoth(want netip.AddrPort, have []*binding) []*binding {
 	if s.termsOf(want) == Yielding {
 		if b := bound(have, want, UDP); b != nil {
@@ -52,7 +54,7 @@ func (s *Server) bindBoth(want netip.AddrPort, have []*binding) []*binding {
 			return pair
 		}
 		s.dropAll(pair, nil)
-		_ = drainAll(context.Background(), pair) // nobody has asked there yet
+		_ = drainAll(context.Background(), pair) // no client has sent a query there yet
 	}
 }
 
@@ -65,7 +67,7 @@ func bound(have []*binding, want netip.AddrPort, proto Proto) *binding {
 	return nil
 }
 
-// bind opens one socket and serves it.
+// bind opens the socket for an address and serves it.
 func (s *Server) bind(want, addr netip.AddrPort, proto Proto) *binding {
 	b := &binding{want: want, proto: proto, actual: addr}
 	err := errUnspecified
@@ -76,7 +78,7 @@ func (s *Server) bind(want, addr netip.AddrPort, proto Proto) *binding {
 	return b
 }
 
-// open serves the sockets that are bound already, or binds new ones.
+// open serves sockets that are already bound, or binds new ones.
 func (s *Server) open(b *binding) error {
 	if b.proto == TCP {
 		return s.openTCP(b)
@@ -101,7 +103,7 @@ func (s *Server) openTCP(b *binding) error {
 	return s.useTCP(b, l.(*net.TCPListener))
 }
 
-// inherit has use take the socket of that index that is bound already, if there is one.
+// inherit passes the already bound socket with that index to use, if there is one.
 func (s *Server) inherit(b *binding, index int, use func(*os.File) error) {
 	file := s.cfg.Sockets.Take(b.proto, b.actual, index)
 	if file == nil {
@@ -113,8 +115,8 @@ func (s *Server) inherit(b *binding, index int, use func(*os.File) error) {
 	}
 }
 
-// openUDP serves all that are bound already: in each may be queries. New ones are added to them as the kernel allows it,
-// which is for the same user only.
+// openUDP serves all sockets that are already bound, because queries may wait in each. It adds new
+// sockets if the kernel allows it, which it does only for the same user.
 func (s *Server) openUDP(b *binding) error {
 	var all udpSockets
 	var free []int // indexes
@@ -149,13 +151,14 @@ func (s *Server) openUDP(b *binding) error {
 	if len(all) == 0 {
 		return err
 	}
-	_ = steer(all) // without it the kernel chooses by the client's address
+	_ = steer(all) // without steering, the kernel chooses by the client's address
 	b.socket = all
 	return nil
 }
 
-// mustBeUnshared is an error where a UDP port has a socket already, be it one that would be shared with: nobody may receive from that
-// any more, as where a server has left, and the queries that the kernel gives it are lost.
+// mustBeUnshared returns an error if the UDP port already has a socket, even one that allows
+// sharing. The process that left it may not receive from it any more, and queries that the kernel
+// puts there would be lost.
 func mustBeUnshared(addr netip.AddrPort) error {
 	c, err := net.ListenUDP("udp"+family(addr), net.UDPAddrFromAddrPort(addr))
 	if err != nil {
@@ -164,8 +167,9 @@ func mustBeUnshared(addr netip.AddrPort) error {
 	return c.Close()
 }
 
-// socketsEach is how many UDP sockets an address gets. One that is taken from another program has one: with SO_REUSEPORT Linux
-// puts an IPv6 socket behind those that were there before.
+// socketsEach returns the number of UDP sockets for an address. An address that is taken from
+// another program gets one socket: with SO_REUSEPORT, Linux puts an IPv6 socket behind those that
+// were there before.
 func (s *Server) socketsEach(want netip.AddrPort) int {
 	const few = 16 // addresses
 	if s.addresses > few || s.termsOf(want) == Taking {
@@ -175,8 +179,8 @@ func (s *Server) socketsEach(want netip.AddrPort) int {
 }
 
 func listenConfig() net.ListenConfig {
-	lc := net.ListenConfig{KeepAlive: -1} // connections are short: Config.Idle
-	lc.SetMultipathTCP(false)             // Go's default; nothing to gain for one question
+	lc := net.ListenConfig{KeepAlive: -1} // connections are short-lived; see Config.Idle
+	lc.SetMultipathTCP(false)             // on by default in Go; useless for one question
 	return lc
 }
 
@@ -187,7 +191,7 @@ func family(a netip.AddrPort) string {
 	return "6"
 }
 
-// shared lets several sockets of ours have the address, before it is bound.
+// shared sets SO_REUSEPORT before a socket is bound, so that several sockets can share the address.
 func shared(_, _ string, c syscall.RawConn) error {
 	var failed error
 	err := c.Control(func(fd uintptr) { failed = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1) })
@@ -212,10 +216,11 @@ func (s *Server) useTCP(b *binding, l *net.TCPListener) error {
 	return nil
 }
 
-// mostLoops bounds the loops that serve the TCP connections of one address: one answers some 100,000 queries a second.
+// mostLoops is the maximum number of loops for the TCP connections of one address. One loop answers
+// about 100,000 queries per second.
 const mostLoops = 8
 
-// useUDP serves one more socket.
+// useUDP starts serving one more socket.
 func (s *Server) useUDP(b *binding, all *udpSockets, index int, c *net.UDPConn) error {
 	b.actual = netip.AddrPortFrom(b.actual.Addr(), c.LocalAddr().(*net.UDPAddr).AddrPort().Port())
 	_ = c.SetReadBuffer(receiveBuffer) // the kernel caps it at net.core.rmem_max
@@ -240,26 +245,28 @@ func (s *Server) useUDP(b *binding, all *udpSockets, index int, c *net.UDPConn) 
 	return nil
 }
 
-// controller is the part of syscall.RawConn that needs no netpoller.
+// controller is the part of syscall.RawConn that works without the netpoller.
 type controller interface{ Control(func(fd uintptr)) error }
 
-// keep comes before the first query is read: what dies with the process then is only what a socket that is new had.
+// keep passes a socket to Sockets.Keep. It is called before the first query is read, so that a
+// crash before that point loses only queries in a brand-new socket.
 func (s *Server) keep(b *binding, index int, raw controller) error {
 	return raw.Control(func(fd uintptr) { s.cfg.Sockets.Keep(b.proto, b.actual, index, int(fd)) })
 }
 
-// receiveBuffer holds the queries that come while the process is replaced, or the receiving goroutine waits for a
-// processor: the kernel counts 768 octets and more for a short one, and doubles what it is asked for.
+// receiveBuffer is the receive buffer size. The buffer holds queries that arrive while the process
+// is being replaced or the receiving goroutine waits for a CPU. The kernel counts 768 octets or
+// more for a short query, and doubles the requested size.
 const receiveBuffer = 4 << 20
 
-// controlUDP has the kernel ignore what ICMP says about the path's MTU, as
-// unbound, BIND and Knot do: forged, it makes a nameserver send fragments, which
-// can be replaced on the way ("Fragmentation considered poisonous", 2013).
+// controlUDP makes the kernel ignore ICMP messages about the path MTU, as unbound, BIND and Knot
+// do. Forged messages make a nameserver send fragments, which can be replaced in transit
+// ("Fragmentation considered poisonous", 2013).
 func controlUDP(c controller, local netip.Addr) error {
 	var failed error
 	err := c.Control(func(fd uintptr) {
 		failed = blockBriefly(int(fd))
-		// No kernel that lacks the option sends worse than it always did.
+		// Ignore errors: a kernel without the option behaves as it always did.
 		if local.Is4() {
 			_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_OMIT)
 		} else {
@@ -269,7 +276,8 @@ func controlUDP(c controller, local netip.Addr) error {
 	return errors.Join(err, failed)
 }
 
-// reasonOf leaves out of a net error what is said beside it, and says what is missing where that is known.
+// reasonOf strips the operation and address from a net error, and names the missing privilege if it
+// is known.
 func reasonOf(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) {
@@ -290,10 +298,10 @@ func drainAll(ctx context.Context, bindings []*binding) error {
 		}
 	}
 	all.Wait()
-	return cmp.Or(errs...) // every one is the context's
+	return cmp.Or(errs...) // all errors are the context's
 }
 
-// dropAll has nobody keep the sockets that are served no more.
+// dropAll calls Sockets.Drop for bindings in gone that are not in next.
 func (s *Server) dropAll(gone, next []*binding) {
 	for _, b := range gone {
 		if b.socket != nil && bound(next, b.want, b.proto) == nil {

@@ -23,16 +23,17 @@ func TestReasons(t *testing.T) {
 	}
 	for _, test := range tests {
 		if got := reasonOf(test.err).Error(); got != test.want {
-			t.Errorf("%v: got %q, expected %q", test.err, got, test.want)
+			t.Errorf("%v: got %q, want %q", test.err, got, test.want)
 		}
 	}
 	if reasonOf(nil) != nil {
-		t.Error("a reason for nothing")
+		t.Error("got a reason for a nil error")
 	}
 }
 
-// TestSharedPort: port 0 is none that somebody shares already. A server that had left kept its sockets until its process ended, and
-// one in 10,000 that came after it got no query: the kernel gave them to who read nothing any more.
+// TestSharedPort: port 0 never picks a port that another socket shares. A server that had left kept
+// its sockets open until its process ended. One in 10,000 servers started after it got no queries,
+// because the kernel delivered them to the sockets of the one that had left.
 func TestSharedPort(t *testing.T) {
 	lc := net.ListenConfig{Control: shared}
 	silent, err := lc.ListenPacket(t.Context(), "udp4", "127.0.0.1:0")
@@ -44,11 +45,11 @@ func TestSharedPort(t *testing.T) {
 	s := New(Config{})
 	defer s.Shutdown(t.Context())
 	if b := s.bind(anyPort, addr, UDP); !errors.Is(b.err, unix.EADDRINUSE) {
-		t.Errorf("a port of its own choice: %v", b.err)
+		t.Errorf("port 0: %v", b.err)
 	}
 	b := s.bind(addr, addr, UDP)
 	if b.err != nil {
-		t.Fatalf("a port that was asked for: %v", b.err)
+		t.Fatalf("a given port: %v", b.err)
 	}
 	_ = drainAll(t.Context(), []*binding{b})
 }

@@ -45,19 +45,19 @@ func TestNetworks(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			n := NewNetworks(test.prefixes)
 			if test.in != "" && !n.Contains(netip.MustParseAddr(test.in)) {
-				t.Errorf("without %s", test.in)
+				t.Errorf("does not contain %s", test.in)
 			}
 			if n.Contains(netip.MustParseAddr(test.out)) {
-				t.Errorf("with %s", test.out)
+				t.Errorf("contains %s", test.out)
 			}
 		})
 	}
 	if (*Networks)(nil).Contains(netip.MustParseAddr("192.0.2.1")) {
-		t.Error("nil contains something")
+		t.Error("the nil set contains an address")
 	}
 }
 
-// FuzzNetworks: an address is in the set when it is in one of the prefixes.
+// FuzzNetworks: the set contains an address if and only if one of the prefixes does.
 func FuzzNetworks(f *testing.F) {
 	f.Add(uint64(1), []byte{10, 128, 3, 4})
 	f.Add(uint64(2), []byte("0123456789abcdef"))
@@ -94,29 +94,29 @@ func TestLimiter(t *testing.T) {
 			return n
 		}
 		if n := allowed("192.0.2.1"); n != 10 {
-			t.Errorf("%d of 100 at once, want 10", n)
+			t.Errorf("allowed %d of 100 at once, want 10", n)
 		}
 		if n := allowed("192.0.2.255"); n != 0 {
-			t.Errorf("%d for another of the network that had its share", n)
+			t.Errorf("allowed %d for another address of a network that is over its limit", n)
 		}
 		if n := allowed("2001:db8:0:1::1"); n != 10 {
-			t.Errorf("%d for another network", n)
+			t.Errorf("allowed %d for another network", n)
 		}
 		if n := allowed("2001:db8:0:ff::1"); n != 0 {
-			t.Errorf("%d for another link of the site that had its share", n)
+			t.Errorf("allowed %d for another link of a site that is over its limit", n)
 		}
 		time.Sleep(500 * time.Millisecond)
 		if n := allowed("192.0.2.1"); n != 5 {
-			t.Errorf("%d half a second later, want 5", n)
+			t.Errorf("allowed %d half a second later, want 5", n)
 		}
 		time.Sleep(time.Hour)
 		if n := allowed("192.0.2.1"); n != 10 {
-			t.Errorf("%d an hour later, want 10: what was not used is not saved up", n)
+			t.Errorf("allowed %d an hour later, want 10: unused capacity does not accumulate", n)
 		}
 	})
 }
 
-// TestLimiterSpares: a client among a thousand that are far over their limit is not taken for one of them.
+// TestLimiterSpares: a thousand clients far over their limit do not affect another client.
 func TestLimiterSpares(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spared := 0
@@ -132,32 +132,33 @@ func TestLimiterSpares(t *testing.T) {
 				spared++
 			}
 		}
-		if spared < tries-1 { // both cells are taken once in 440 tries
+		if spared < tries-1 { // both cells are in use once in 440 tries
 			t.Errorf("spared %d times in %d", spared, tries)
 		}
 	})
 }
 
-// TestCharge: who was charged more than a second's worth is over its limit until it has paid it off, and nobody else is.
+// TestCharge: a client that was charged more than one second's worth is over its limit until that
+// time has passed. Other clients are not affected.
 func TestCharge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLimiter(1000, 32, 128)
 		one, other := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
 		l.Charge(one, 1000)
 		if l.Over(one) {
-			t.Error("over at what it is allowed")
+			t.Error("Over at exactly the limit")
 		}
 		l.Charge(one, 500)
 		if !l.Over(one) || l.Over(other) {
-			t.Errorf("over %v, another one %v", l.Over(one), l.Over(other))
+			t.Errorf("Over is %v, for another client %v", l.Over(one), l.Over(other))
 		}
 		time.Sleep(499 * time.Millisecond)
 		if !l.Over(one) {
-			t.Error("paid off too early")
+			t.Error("no longer Over too early")
 		}
 		time.Sleep(time.Millisecond)
 		if l.Over(one) {
-			t.Error("over when it has paid")
+			t.Error("Over after the time has passed")
 		}
 	})
 }
@@ -167,15 +168,15 @@ func TestShares(t *testing.T) {
 	one, other := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
 	for i := range 5 {
 		if got, want := s.Take(one, 3), i < 3; got != want {
-			t.Errorf("the %d. of 3: %v", i+1, got)
+			t.Errorf("take %d of 3: %v", i+1, got)
 		}
 	}
 	if !s.Take(other, 1) {
-		t.Error("nothing for another")
+		t.Error("another client got nothing")
 	}
 	s.Give(one)
 	if !s.Take(one, 3) || s.Take(one, 3) {
-		t.Error("what was given back can be taken once")
+		t.Error("a returned share can be taken only once")
 	}
 }
 

@@ -7,54 +7,56 @@ import (
 	"github.com/miekg/dns"
 )
 
-// Config says how to serve. Handler is required.
+// Config configures a Server. Handler is required.
 type Config struct {
 	Handler Handler
-	Wire    WireFunc     // asked before the Handler; nil: nobody is
-	Miss    MissFunc     // takes over what Wire has no answer to, over UDP; nil: the Handler answers
-	Log     *slog.Logger // nil: nothing is logged
-	// Trouble is told of queries that took SlowAfter or longer, or failed, unless Wire or the server itself has answered. It is called
-	// as a Watch is. Nil: nobody wants to know.
+	Wire    WireFunc     // called before the Handler; nil disables the fast path
+	Miss    MissFunc     // handles UDP queries that Wire could not answer; nil: the Handler does
+	Log     *slog.Logger // nil disables logging
+	// Trouble is called for queries that took SlowAfter or longer or that failed, except those
+	// answered by Wire or by the server itself. Like any Watch, it must not block. nil disables it.
 	Trouble Watch
-	Access  *Access // nil: everyone may ask, and no response that says no is withheld
+	Access  *Access // nil allows every client and disables the limit on error responses
 
-	Sockets Sockets // nil: those that the server opens itself, and closes
+	Sockets Sockets // sockets that outlive the server; nil: it opens and closes all itself
 
-	// UDPSockets is how many sockets an address gets, each with a receiver of its own, where there are few addresses: as
-	// many as there are processors to answer. 0 means 1.
+	// UDPSockets is the number of sockets per address, each with its own receiver, if there are few
+	// addresses. It should be the number of CPUs that answer queries. 0 means 1.
 	UDPSockets int
-	// Threads is how many receivers may wait in the kernel while they are busy, which Go's scheduler takes for running:
-	// GOMAXPROCS must be as many more. 0 means none, whatever it costs.
+	// Threads is the number of receivers that may block in the kernel while they are busy. Go's
+	// scheduler counts them as running, so GOMAXPROCS must be larger by this number. 0 means that
+	// no receiver blocks, whatever that costs.
 	Threads int
 
-	// MaxInFlight bounds the queries being handled at once, over all sockets;
-	// one more is answered SERVFAIL when none of them ends soon, unless Wire has an answer. 0 means 10000, as dns-forward-max on
-	// OpenShift nodes.
+	// MaxInFlight is the maximum number of queries being handled at once, over all sockets. A query
+	// above the limit gets SERVFAIL if no slot becomes free soon and Wire has no answer. 0 means
+	// 10000, the dns-forward-max of OpenShift nodes.
 	MaxInFlight int
-	// Shared is how many of these places are shared out: a client gets as many as are free of them, so that one alone has half
-	// at most, two a third each, and whoever comes last finds one. A few it may always have. 0 means MaxInFlight.
+	// Shared is the number of these slots that clients share. A client may hold as many slots as
+	// are still free, so one client alone gets at most half, two get a third each, and the next
+	// client always finds a slot. Every client may hold a few in any case. 0 means MaxInFlight.
 	Shared int
-	// UDPSize bounds a response over UDP, in octets, whatever a client offers
-	// (dnsmasq's edns-packet-max). 0 means 1232; less than 512 means 512.
+	// UDPSize is the maximum size of a UDP response in octets, regardless of the size that a client
+	// offers (edns-packet-max in dnsmasq). 0 means 1232; values below 512 mean 512.
 	UDPSize int
-	// Timeout is how long a Handler may take; its context ends then. 0 means 5 s,
-	// after which a stub resolver has given up (resolv.conf(5), timeout).
+	// Timeout is the maximum time for a Handler; its context ends then. 0 means 5 s, the default
+	// timeout of stub resolvers (resolv.conf(5), timeout).
 	Timeout time.Duration
 
-	// MaxTCP bounds the connections, MaxTCPPerClient those of one address: at
-	// the bound the one that has been idle longest is closed, or else the new
-	// one. 0 means 1000 and 64.
+	// MaxTCP limits the connections, and MaxTCPPerClient those of one address. At a limit the
+	// server closes the connection that has been idle longest, or rejects the new one if none is
+	// idle. 0 means 1000 and 64.
 	MaxTCP, MaxTCPPerClient int
-	// MaxPipelined bounds the unanswered queries on one connection; further ones
-	// are not read until one is answered. 0 means 16.
+	// MaxPipelined is the maximum number of unanswered queries on one connection. The server reads
+	// no more queries until one is answered. 0 means 16.
 	MaxPipelined int
-	// FirstQuery is how long a new connection may be silent, and how long a
-	// query may take to arrive once it began. 0 means 2 s.
+	// FirstQuery is the time that a new connection has to send its first query, and the time that a
+	// query may take to arrive completely. 0 means 2 s.
 	FirstQuery time.Duration
-	// Idle is how long a connection with nothing to answer is kept after the
-	// last response (RFC 7766 section 6.2.3). 0 means 5 s.
+	// Idle is the time that a connection with nothing to answer stays open after the last response
+	// (RFC 7766 section 6.2.3). 0 means 5 s.
 	Idle time.Duration
-	// Write is how long a client may take to accept one response. 0 means 2 s.
+	// Write is the time that a client may take to accept one response. 0 means 2 s.
 	Write time.Duration
 }
 

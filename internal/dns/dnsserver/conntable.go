@@ -5,11 +5,11 @@ import (
 	"sync"
 )
 
-// connTable holds the open connections within their bounds.
+// connTable holds the open connections and enforces their limits.
 type connTable struct {
 	max, maxPerClient int
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	conns    map[*tcpConn]struct{}
 	byClient map[netip.Addr]int
 }
@@ -21,9 +21,9 @@ func newConnTable(max, maxPerClient int) *connTable {
 	}
 }
 
-// add takes a connection in. At a bound the one that has been idle longest makes
-// room (of the same client, when it is the client's bound), or has not been read by its
-// client; with none the new one is refused.
+// add adds a connection. At a limit it evicts the connection that has been idle longest or whose
+// client does not read. If the client's own limit is reached, only that client's connections are
+// candidates. If there is none to evict, the new connection is rejected.
 func (t *connTable) add(c *tcpConn, counters *counters) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -63,7 +63,7 @@ func (t *connTable) addLocked(c *tcpConn) {
 	t.byClient[c.owner]++
 }
 
-// remove does nothing when c is not in the table any more.
+// remove does nothing if c is not in the table.
 func (t *connTable) remove(c *tcpConn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -8,10 +8,12 @@ import (
 	"github.com/miekg/dns"
 )
 
-// cookieSize is how many octets a COOKIE option of ours has: its code, its length, the client's cookie and the server's.
+// cookieSize is the size of our COOKIE option in octets: code, length, client cookie and server
+// cookie.
 const cookieSize = 4 + clientCookieSize + serverCookieSize
 
-// cookieReply is the response to what asksForCookie: that says also whether the server cookie in it is good.
+// cookieReply returns the response to a message for which asksForCookie is true. The response also
+// tells the client whether its server cookie is valid.
 func (r *responder) cookieReply(x exchange) []byte {
 	e, rcode := readExtension(x.wire, headerSize)
 	if rcode != dns.RcodeSuccess {
@@ -25,8 +27,9 @@ func (r *responder) cookieReply(x exchange) []byte {
 	return r.addCookie(errorReply(x.wire, rcode), client, x.client.Addr())
 }
 
-// knows reports whether a query has the cookie that was given to who has its address: nobody else sees what is sent there, and so it is
-// no victim of somebody who only says that it is his (RFC 7873 section 5.2.4). The message may have any faults.
+// knows reports whether a query carries a valid server cookie. The cookie was sent to the client's
+// address, where no other host sees it, so the source address is not spoofed (RFC 7873 section
+// 5.2.4). The message may be malformed.
 func (r *responder) knows(x exchange) bool {
 	var e extension
 	at := findOPT(x.wire)
@@ -37,7 +40,7 @@ func (r *responder) knows(x exchange) bool {
 	return r.cookies.IsValid(client[clientCookieSize:], client[:clientCookieSize], x.client.Addr(), r.clock())
 }
 
-// addCookie adds our cookie to a response, which ends with an OPT record without options.
+// addCookie adds our cookie to a response that ends with an OPT record without options.
 func (r *responder) addCookie(response, client []byte, from netip.Addr) []byte {
 	if at := len(response) - optFixed; at < headerSize || response[at] != 0 || count(response, at+1) != dns.TypeOPT || count(response, at+9) != 0 {
 		return response
@@ -48,7 +51,8 @@ func (r *responder) addCookie(response, client []byte, from netip.Addr) []byte {
 	return r.cookies.Append(response, client, from, r.clock())
 }
 
-// cookieOption is what addCookie adds, for a response that is not packed yet; nil: the query has no cookie.
+// cookieOption returns the option that addCookie adds, for a response that is not packed yet, or
+// nil if the query has no cookie.
 func (r *responder) cookieOption(x exchange, e extension) *dns.EDNS0_COOKIE {
 	if e.cookie == 0 {
 		return nil

@@ -10,28 +10,29 @@ import (
 )
 
 const (
-	// clientCookieSize is how many octets a client's own cookie has: RFC 7873 section 4.
+	// clientCookieSize is the size of a client cookie in octets (RFC 7873 section 4).
 	clientCookieSize = 8
-	// serverCookieSize is how many a server cookie has: RFC 9018 section 4.
+	// serverCookieSize is the size of a server cookie in octets (RFC 9018 section 4).
 	serverCookieSize = 16
 
-	maxServerCookie = 32 // what other servers may use
+	maxServerCookie = 32 // maximum size of other servers' cookies
 	cookieVersion   = 1
 	hashAt          = 8
 
 	cookieLife  = time.Hour       // RFC 9018 section 4.3
-	cookieAhead = 5 * time.Minute // likewise: the other clocks of an address may be ahead
+	cookieAhead = 5 * time.Minute // likewise: the clocks of other servers at this address may be ahead
 )
 
-// A cookieSecret makes the cookies that clients get: one that shows its cookie again has received what was sent to its address (RFC
-// 7873). Nothing is remembered of them: a cookie is made of the client's own, its address, the time and the secret (RFC 9018). The
-// zero cookieSecret is known to everybody.
+// cookieSecret creates and validates server cookies. A client that returns its cookie has received
+// what was sent to its address (RFC 7873). The server keeps no state: a cookie is computed from the
+// client cookie, the client's address, the time and the secret (RFC 9018). The zero cookieSecret is
+// not secret.
 type cookieSecret [2]uint64
 
-// newCookieSecret returns a secret that nobody else has.
+// newCookieSecret returns a random secret.
 func newCookieSecret() cookieSecret {
 	var octets [16]byte
-	_, _ = rand.Read(octets[:]) // never fails since Go 1.24: it ends the program instead
+	_, _ = rand.Read(octets[:]) // never fails since Go 1.24, which crashes the program instead
 	return cookieSecretOf(octets)
 }
 
@@ -39,13 +40,14 @@ func cookieSecretOf(octets [16]byte) cookieSecret {
 	return cookieSecret{binary.LittleEndian.Uint64(octets[:8]), binary.LittleEndian.Uint64(octets[8:])}
 }
 
-// isCookieSize reports whether the data of a COOKIE option may have that many octets: a client's cookie, and behind it a
-// server's or nothing (RFC 7873 section 5.2.2).
+// isCookieSize reports whether size is valid for the data of a COOKIE option: a client cookie,
+// optionally followed by a server cookie (RFC 7873 section 5.2.2).
 func isCookieSize(size int) bool {
 	return size == clientCookieSize || clientCookieSize+8 <= size && size <= clientCookieSize+maxServerCookie
 }
 
-// Append appends the server cookie for a client, which has serverCookieSize octets. client is its own cookie.
+// Append appends the server cookie for a client, which is serverCookieSize octets long. client is
+// the client cookie.
 func (s cookieSecret) Append(dst, client []byte, from netip.Addr, now time.Time) []byte {
 	return s.append(dst, client, from, uint32(now.Unix()))
 }
@@ -65,7 +67,8 @@ func (s cookieSecret) append(dst, client []byte, from netip.Addr, at uint32) []b
 	return binary.LittleEndian.AppendUint64(dst, siphash(s, hashed))
 }
 
-// IsValid reports whether a server cookie was given to that client at that address, in the last hour.
+// IsValid reports whether a server cookie was issued to that client at that address in the last
+// hour.
 func (s cookieSecret) IsValid(server, client []byte, from netip.Addr, now time.Time) bool {
 	if len(server) != serverCookieSize {
 		return false
@@ -79,8 +82,8 @@ func (s cookieSecret) IsValid(server, client []byte, from netip.Addr, now time.T
 	return subtle.ConstantTimeCompare(s.append(room[:0], client, from, at), server) == 1
 }
 
-// siphash is SipHash-2-4 (Aumasson and Bernstein, 2012) of data: the hash that RFC 9018 section 4.4 wants of everybody, so that
-// the nameservers of one address may share a secret.
+// siphash returns the SipHash-2-4 hash (Aumasson and Bernstein, 2012) of data. RFC 9018 section 4.4
+// requires this hash, so that the nameservers of one address can share a secret.
 func siphash(key [2]uint64, data []byte) uint64 {
 	s := state{key[0] ^ 0x736f6d6570736575, key[1] ^ 0x646f72616e646f6d, key[0] ^ 0x6c7967656e657261, key[1] ^ 0x7465646279746573}
 	last := uint64(len(data)) << 56

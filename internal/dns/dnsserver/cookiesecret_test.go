@@ -16,7 +16,7 @@ func octets(t testing.TB, text string) []byte {
 	return b
 }
 
-// TestCookieVectors are those of RFC 9018 appendix A.
+// TestCookieVectors uses the test vectors of RFC 9018 appendix A.
 func TestCookieVectors(t *testing.T) {
 	tests := []struct {
 		name, secret, client, from string

@@ -8,7 +8,8 @@ import (
 	"github.com/miekg/dns"
 )
 
-// TestCostly: a client for which upstream nameservers have sent more than its share is told so, and named, and another one is answered.
+// TestCostly: a client that exceeded its share of upstream traffic gets SERVFAIL and appears in
+// Stats. Other clients are answered.
 func TestCostly(t *testing.T) {
 	for _, proto := range []Proto{UDP, TCP} {
 		t.Run(string(proto), func(t *testing.T) {
@@ -16,7 +17,7 @@ func TestCostly(t *testing.T) {
 			hostile, other := from(t, "127.0.0.2", proto, addr), from(t, "127.0.0.3", proto, addr)
 			question := packed(t, query("www.test.", dns.TypeA, edns(1232)))
 			for range 1000 {
-				s.Charge(netip.MustParseAddr("127.0.0.3"), 1232) // whose messages are no longer than most
+				s.Charge(netip.MustParseAddr("127.0.0.3"), 1232) // messages of the usual size are free
 			}
 			s.Charge(netip.MustParseAddr("127.0.0.2"), 100*spendRate)
 			hostile.send(question)
@@ -29,7 +30,7 @@ func TestCostly(t *testing.T) {
 				t.Errorf("the other client got %v", r)
 			}
 			if stats := s.Stats(); stats.Costly != 1 || stats.Crowder.String() != "127.0.0.2" {
-				t.Errorf("%d were costly, the last %v", stats.Costly, stats.Crowder)
+				t.Errorf("Costly is %d, Crowder is %v", stats.Costly, stats.Crowder)
 			}
 		})
 	}

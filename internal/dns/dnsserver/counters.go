@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// tally is what a receiver counts by itself: two of them never write to the same memory.
+// tally holds the counters of one receiver. Two receivers never write to the same cache line.
 type tally struct {
 	_          [64]byte
 	udpQueries atomic.Uint64
@@ -18,7 +18,7 @@ type tally struct {
 	_          [64]byte
 }
 
-// counts are what one goroutine has counted and not yet moved to its tally.
+// counts holds what one goroutine has counted and not yet moved to its tally.
 type counts struct{ received, answered, truncated uint64 }
 
 func (c *counts) add(response []byte) {
@@ -50,9 +50,9 @@ func (t *tally) addTo(s *Stats) {
 	s.Truncated += t.truncated.Load()
 }
 
-// counters are Stats while they count.
+// counters are the live counters behind Stats.
 type counters struct {
-	tally // of all but the receivers that there are
+	tally // for everything outside the current receivers
 
 	failed, silent, shed                 atomic.Uint64
 	crowding, costly                     atomic.Uint64

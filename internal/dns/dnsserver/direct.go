@@ -8,9 +8,10 @@ import (
 	"github.com/miekg/dns"
 )
 
-// Direct has a Handler answer m as if a client had sent it over TCP, and no socket between them. It returns what the client would
-// get, and the query as the Handler left it; a nil response: the Handler says nothing. An error is of a message that no client
-// can send. What a server does around its Handler (who may ask, how much, what is answered on the wire) Direct does not.
+// Direct passes m to a Handler as if a client had sent it over TCP, without a socket. It returns
+// the response that the client would get, and the query as the Handler left it. A nil response
+// means that the Handler sends none. An error means that no client can send m. Direct skips what a
+// server does around its Handler: access checks, limits and the fast path.
 func Direct(ctx context.Context, h Handler, m *dns.Msg, client, local netip.AddrPort) (*dns.Msg, *Query, error) {
 	wire, err := m.Pack()
 	if err != nil {
@@ -35,15 +36,16 @@ func Direct(ctx context.Context, h Handler, m *dns.Msg, client, local netip.Addr
 	return complete(q, response), q, nil
 }
 
-// A Refusal is what a client is told in place of an answer.
+// Refusal is the response that a client gets in place of an answer.
 type Refusal struct {
 	Msg *dns.Msg
-	// OnlyOfMisses: what is answered from memory, or without anybody being asked, is answered all the same.
+	// OnlyOfMisses is set if queries are still answered from the cache or without an upstream.
 	OnlyOfMisses bool
 }
 
-// RefusalOf is what a client would be told to m at an address now, by Access and by what it has had; nil: it would be answered. Nothing
-// is counted by that.
+// RefusalOf returns the refusal that a client would now get for m at a local address because of
+// Access or its share of the resources, or nil if m would be answered. The call does not count as a
+// query.
 func (s *Server) RefusalOf(m *dns.Msg, client, local netip.AddrPort) (*Refusal, error) {
 	wire, err := m.Pack()
 	if err != nil {

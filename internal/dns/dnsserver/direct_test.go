@@ -14,7 +14,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
-// TestDirect: a question without a socket is answered as one with.
+// TestDirect: a query without a socket gets the same answer as one over a socket.
 func TestDirect(t *testing.T) {
 	upstream := nameserver.FromAddr(netip.MustParseAddr("192.0.2.53"))
 	handler := HandlerFunc(func(_ context.Context, q *Query) (*dns.Msg, error) {
@@ -38,7 +38,7 @@ func TestDirect(t *testing.T) {
 		qtype  uint16
 		rcode  int
 		origin Origin
-		why    int // the code of the extended error; -1: none
+		why    int // code of the Extended DNS Error; -1 if none
 		seen   Seen
 	}{
 		{"absent.", dns.TypeA, dns.RcodeNameError, OriginLocalData, -1, Seen{Outcome: ByHandler}},
@@ -57,7 +57,7 @@ func TestDirect(t *testing.T) {
 		}
 		if seen := q.Seen([]byte("query"), []byte("response"), time.Second); seen.Outcome != test.seen.Outcome || seen.Server != test.seen.Server || seen.Why != test.seen.Why ||
 			string(seen.Query) != "query" || string(seen.Response) != "response" || seen.Took != time.Second || seen.Client.IsValid() || seen.Proto != "" {
-			t.Errorf("%s: seen as %+v, expected %+v", test.name, seen, test.seen)
+			t.Errorf("%s: Seen is %+v, want %+v", test.name, seen, test.seen)
 		}
 		why := -1
 		for _, option := range response.IsEdns0().Option {
@@ -70,15 +70,15 @@ func TestDirect(t *testing.T) {
 		}
 	}
 	if response, q, err := Direct(t.Context(), handler, new(dns.Msg).SetQuestion("silent.", dns.TypeA), netip.AddrPort{}, netip.AddrPort{}); response != nil || q == nil || err != nil {
-		t.Errorf("of a Handler that says nothing: %v, %v", response, err)
+		t.Errorf("Handler without a response: %v, %v", response, err)
 	}
 	long := new(dns.Msg).SetQuestion(strings.Repeat("a", 64)+".", dns.TypeA)
 	if _, _, err := Direct(t.Context(), handler, long, netip.AddrPort{}, netip.AddrPort{}); err == nil {
-		t.Error("a name that there cannot be is answered")
+		t.Error("an invalid name got an answer")
 	}
 }
 
-// TestRefusalOf: what a client would be told is what it is told, and to find that out counts nothing.
+// TestRefusalOf: RefusalOf predicts what the client gets, and counts nothing.
 func TestRefusalOf(t *testing.T) {
 	at := netip.MustParseAddrPort("192.0.2.1:53")
 	client, host := netip.MustParseAddrPort("10.1.0.1:0"), netip.MustParseAddrPort("192.0.2.1:0")
@@ -86,7 +86,7 @@ func TestRefusalOf(t *testing.T) {
 		name   string
 		client netip.AddrPort
 		before func(s *Server)
-		want   string // the rcode, the code and whether it is of misses alone; "": it would be answered
+		want   string // rcode, EDE code and OnlyOfMisses; "" if it would be answered
 	}{
 		{name: "a client", client: client},
 		{name: "one that may not ask", client: netip.MustParseAddrPort("203.0.113.7:0"), want: "REFUSED 18 false"},

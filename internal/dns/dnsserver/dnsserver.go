@@ -1,12 +1,10 @@
-// Package dnsserver is the nameserver's sockets: it receives queries over UDP
-// and TCP, refuses what no nameserver should answer, hands the rest to a
-// Handler, and sends the response back whole, or truncated to what the client
-// can take.
+// Package dnsserver serves DNS over UDP and TCP sockets. It receives queries, refuses those that no
+// nameserver should answer, passes the rest to a Handler, and sends the response, truncated if the
+// client cannot take it whole.
 //
-// It is apart from forward, cache and zone because they decide what the answer
-// is, and never see a socket, a message ID or a client's buffer size. It does
-// not use miekg/dns's own server: that binds once, answers from whichever
-// address the routing table likes, and cannot shed.
+// The packages forward, cache and zone decide what the answer is, and never see a socket, a message
+// ID or a client's buffer size. Package dnsserver does not use the server of miekg/dns, which binds
+// only once, answers from whichever address the routing table selects, and cannot shed load.
 package dnsserver
 
 import (
@@ -19,7 +17,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
-// Proto is how a query came in.
+// Proto is the transport of a query.
 type Proto string
 
 // The transports of DNS, RFC 1035 section 4.2.
@@ -28,65 +26,65 @@ const (
 	TCP Proto = "tcp"
 )
 
-// Query is one question of one client. A Query belongs to the goroutine that
-// serves it; handlers may set AnsweredBy, Origin, Cached, Stale and Age, and nothing else.
+// Query is one question of one client. A Query belongs to the goroutine that serves it. Handlers
+// may set AnsweredBy, Origin, Cached, Stale and Age, and nothing else.
 type Query struct {
-	// Msg is what the message asks, never nil, read-only: its header, exactly one
-	// question, of class IN, or CH, which must not be forwarded, and at most one OPT
-	// record, of version 0 and without options. It may be kept after the response.
+	// Msg is the client's query, never nil and read-only. It has a header, exactly one question of
+	// class IN or CH, and at most one OPT record, of version 0 and without options. CH must not be
+	// forwarded. Handlers may keep Msg after the response.
 	Msg *dns.Msg
-	// Name is the qname. It is zero when the qname has octets that
-	// dnsname.Parse refuses; Msg.Question[0].Name always has it.
+	// Name is the qname. It is zero if the qname has octets that dnsname.Parse rejects;
+	// Msg.Question[0].Name always has it.
 	Name dnsname.Name
-	// Client is where the response goes, Local where the query arrived.
+	// Client is the address that the response goes to, Local the address that the query arrived at.
 	Client, Local netip.AddrPort
 	Proto         Proto
-	// Inquiry is of an admin's question; nil: it is a client's. It is set before the Handler sees the query, and of the queries that
-	// this one leads to.
+	// Inquiry holds the options of an administrator's query; nil for a client's query. It is set
+	// before the Handler sees the query, and copied to the queries that this one leads to.
 	Inquiry *Inquiry
-	// Tried is what came of asking the upstream nameservers already; nil: none was asked.
+	// Tried is the result of asking the upstream nameservers before the Handler; nil if none was
+	// asked.
 	Tried *UpstreamResult
-	// AnsweredBy is the upstream nameserver that the answer came from, set by
-	// who asked it; zero for an answer of our own.
+	// AnsweredBy is the upstream nameserver that the answer came from, set by the code that asked
+	// it. It is zero if no upstream answered.
 	AnsweredBy nameserver.Server
-	// Origin is who made an answer that is no upstream nameserver's; "" where nobody says.
+	// Origin is the source of an answer that is not from an upstream nameserver; "" if unknown.
 	Origin Origin
-	// Cached says that the answer was remembered, Age for how long, and Stale that it has expired.
+	// Cached is set if the answer came from the cache, Stale if it has expired. Age is the time
+	// since it was cached.
 	Cached, Stale bool
 	Age           time.Duration
 
-	cookie *dns.EDNS0_COOKIE // for the response; nil: none
-	failed error             // why there is no answer; nil: there is
-	faulty bool              // Direct found a fault in it, and asked nobody
+	cookie *dns.EDNS0_COOKIE // for the response; nil if there is none
+	failed error             // why there is no answer; nil if there is one
+	faulty bool              // Direct rejected the query without asking the Handler
 }
 
-// Origin is who makes answers without asking anybody.
+// Origin is a source of answers other than the upstream nameservers.
 type Origin string
 
-// The origins of answers.
+// The sources of local answers.
 const (
-	OriginCluster   Origin = "cluster"    // the built-in resolver, from what the Kubernetes API said
-	OriginLocalData Origin = "local data" // hosts files, and records of dnsmasq's files
+	OriginCluster   Origin = "cluster"    // the built-in cluster resolver, from the Kubernetes API
+	OriginLocalData Origin = "local data" // hosts files and records from dnsmasq files
 	OriginLocalhost Origin = "localhost"  // RFC 6761 section 6.3
-	OriginSelf      Origin = "itself"     // class CHAOS, our own loop probes, and questions that are never forwarded
-	OriginRule      Origin = "rule"       // names and types that are kept from the upstreams, as domainNeeded has it
+	OriginSelf      Origin = "itself"     // class CHAOS, our own loop probes, queries never forwarded
+	OriginRule      Origin = "rule"       // names and types not sent upstream, e.g. with domainNeeded
 )
 
-// Handler answers queries. It is called from many goroutines at once, and must
-// return when ctx ends, which is at Config.Timeout after the query arrived, or
-// when the server stops.
+// Handler answers queries. It is called from many goroutines at once. It must return when ctx ends,
+// which is Config.Timeout after the query arrived, or when the server stops.
 //
-// The message needs no more than Rcode and sections: ID, flags, question and
-// the OPT record are set by the server, from which only AA, TC, AD and the
-// Extended DNS Errors of an OPT record are taken over. The message is not
-// changed, and not used after it is sent. An error becomes SERVFAIL, with the
-// Extended DNS Error when it is, or wraps, an *ExtendedError. A nil message with
-// a nil error sends nothing.
+// The message needs only Rcode and sections. The server sets the ID, the flags, the question and
+// the OPT record; it copies AA, TC, AD and the Extended DNS Errors from the message. The server
+// does not change the message, and does not use it after sending. An error becomes SERVFAIL, with
+// the Extended DNS Error if it is or wraps an *ExtendedError. A nil message with a nil error sends
+// no response.
 type Handler interface {
 	ServeDNS(ctx context.Context, q *Query) (*dns.Msg, error)
 }
 
-// HandlerFunc is a Handler that is a function.
+// HandlerFunc is a function that implements Handler.
 type HandlerFunc func(ctx context.Context, q *Query) (*dns.Msg, error)
 
 var _ Handler = HandlerFunc(nil)
@@ -94,13 +92,14 @@ var _ Handler = HandlerFunc(nil)
 // ServeDNS calls f.
 func (f HandlerFunc) ServeDNS(ctx context.Context, q *Query) (*dns.Msg, error) { return f(ctx, q) }
 
-// UpstreamResult is what came of asking the upstream nameservers before the Handler is asked: Msg, in which there is more than Send could
-// say, or Err, or nothing yet, after some time.
+// UpstreamResult is the result of asking the upstream nameservers before the Handler is called. It
+// has a Msg that needs more processing than PendingQuery.Send does, or an Err. With neither, the
+// answer is still outstanding after some time.
 type UpstreamResult struct {
-	Server nameserver.Server // that Msg is from
+	Server nameserver.Server // nameserver that sent Msg
 	Msg    *dns.Msg
 	Err    error
 }
 
-// IsLate reports whether the query has been waiting for an answer.
+// IsLate reports whether the query is still waiting for an answer.
 func (t *UpstreamResult) IsLate() bool { return t != nil && t.Msg == nil && t.Err == nil }

@@ -8,17 +8,18 @@ import (
 	"github.com/miekg/dns"
 )
 
-// ExtendedError is an error that says to the client why there is no answer: an
-// Extended DNS Error, RFC 8914.
+// ExtendedError is an error that tells the client why there is no answer, as an Extended DNS Error
+// (RFC 8914).
 type ExtendedError struct {
-	Code uint16 // INFO-CODE, RFC 8914 section 4; package dns has names for them
-	Text string // EXTRA-TEXT for people; may be empty, at most 128 octets are sent
-	Err  error  // the cause, for our own log; nil: none
-	// First is why it failed at first, of a failure that is remembered. The client is told both. nil: that is not known.
+	Code uint16 // INFO-CODE, RFC 8914 section 4; package dns defines constants
+	Text string // EXTRA-TEXT for humans; may be empty; at most 128 octets are sent
+	Err  error  // the cause, for our own log; may be nil
+	// First is the original failure if this one comes from the cache. The client gets both. It is
+	// nil if unknown.
 	First *ExtendedError
 }
 
-// Error says the code's name, the text, and the cause.
+// Error returns the name of the code, the text and the cause.
 func (e *ExtendedError) Error() string {
 	parts := []string{fmt.Sprintf("EDE %d", e.Code)}
 	if name, ok := dns.ExtendedErrorCodeToString[e.Code]; ok {
@@ -36,16 +37,18 @@ func (e *ExtendedError) Error() string {
 // Unwrap returns Err.
 func (e *ExtendedError) Unwrap() error { return e.Err }
 
-// maxExtraText keeps a response with the longest name, an OPT record, one
-// Extended DNS Error and FailedBefore below the 512 octets that every client takes.
+// maxExtraText is the maximum length of EXTRA-TEXT. It keeps a response with the longest name, an
+// OPT record, one Extended DNS Error and FailedBefore below the 512 octets that every client
+// accepts.
 const maxExtraText = 128
 
-// Option is what a client is told, without First.
+// Option returns the EDNS option for the client, without First.
 func (e *ExtendedError) Option() *dns.EDNS0_EDE {
 	return &dns.EDNS0_EDE{InfoCode: e.Code, ExtraText: cutText(e.Text)}
 }
 
-// cutText makes s valid UTF-8 (RFC 8914 section 2) of at most maxExtraText octets. A longer text ends with dots, behind a whole word.
+// cutText returns s as valid UTF-8 (RFC 8914 section 2) of at most maxExtraText octets. It cuts
+// longer text after a whole word and appends an ellipsis.
 func cutText(s string) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	if len(s) <= maxExtraText {

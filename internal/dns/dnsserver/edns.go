@@ -7,27 +7,28 @@ import (
 )
 
 const (
-	// optFixed is how many octets an OPT record without options has: RFC 6891 section 6.1.2, the octet of the root's name
-	// included.
+	// optFixed is the size of an OPT record without options in octets, including the root name (RFC
+	// 6891 section 6.1.2).
 	optFixed = 11
-	// optDO is in the eighth octet of an OPT record: RFC 4035 section 3.2.1, RFC 6891 section 6.1.3.
+	// optDO is the DO bit in the eighth octet of an OPT record (RFC 4035 section 3.2.1, RFC 6891
+	// section 6.1.3).
 	optDO = 1 << 7
 )
 
-// extension is what the additional section of a query says, which is the OPT record in it. Where something stands in the
-// message is 0 when it is not there.
+// extension is what the OPT record in the additional section of a query says. Offsets into the
+// message are 0 if the field is absent.
 type extension struct {
-	fixed  int  // where its type is
-	size   int  // that it offers for a response, in octets
-	cookie int  // where the data of its first COOKIE option is
-	shown  int  // how many octets that has: the client's cookie, and behind it what it takes for ours
+	fixed  int  // offset of the type
+	size   int  // response size that the client offers, in octets
+	cookie int  // offset of the data of the first COOKIE option
+	shown  int  // octets of that data: client cookie and, if sent, server cookie
 	do     bool // the DO bit
-	isLast bool // nothing stands before it or behind it, nor where there is none
+	isLast bool // no record is before or after the OPT record, or there are none
 }
 
-// readExtension reads the additional section, which begins at at. The rcode says what is wrong with it: RFC 6891 sections 6.1.1
-// (at most one OPT record, owned by the root) and 6.1.3 (version). Other records are looked over, so that the OPT record is
-// found behind them, and not used.
+// readExtension reads the additional section, which begins at offset at. The rcode is the fault:
+// RFC 6891 sections 6.1.1 (at most one OPT record, owned by the root) and 6.1.3 (version). Other
+// records are skipped, so that an OPT record behind them is found.
 func readExtension(wire []byte, at int) (e extension, rcode int) {
 	n := int(count(wire, 10))
 	e.isLast = n == 0 && at == len(wire)
@@ -50,20 +51,21 @@ func readExtension(wire []byte, at int) (e extension, rcode int) {
 	return e, rcode
 }
 
-// read reads an OPT record, whose data is from data to the end.
+// read reads an OPT record. Its data runs from offset data to the end of wire.
 func (e *extension) read(wire []byte, data int) (rcode int) {
 	fixed := wire[data-10 : data]
 	e.fixed, e.size, e.do = data-10, int(count(fixed, 2)), fixed[6]&optDO != 0
 	switch {
 	case fixed[5] != 0:
-		return dns.RcodeBadVers // what else there is of it may mean something else
+		return dns.RcodeBadVers // in other versions the rest may mean something else
 	case !e.readOptions(wire, data):
 		return dns.RcodeFormatError
 	}
 	return dns.RcodeSuccess
 }
 
-// isRoot reports whether the name at at is the root's, also by a pointer to where it stands.
+// isRoot reports whether the name at offset at is the root, directly or through a compression
+// pointer.
 func isRoot(wire []byte, at int) bool {
 	if wire[at] >= 0xc0 {
 		to := int(count(wire, at) & 0x3fff)
@@ -72,9 +74,9 @@ func isRoot(wire []byte, at int) bool {
 	return wire[at] == 0
 }
 
-// readOptions reports whether the options are well-formed, which are from at to the end. What an option says matters only where
-// it is understood; all others are ignored, whatever is in them (RFC 6891 section 6.1.2), a TCP keepalive over UDP too (RFC
-// 7828 section 3.2.1).
+// readOptions reports whether the options, which run from offset at to the end of wire, are
+// well-formed. Only known options are checked. All others are ignored, whatever they contain (RFC
+// 6891 section 6.1.2), including a TCP keepalive over UDP (RFC 7828 section 3.2.1).
 func (e *extension) readOptions(wire []byte, at int) bool {
 	for at < len(wire) {
 		data := at + 4
@@ -89,7 +91,7 @@ func (e *extension) readOptions(wire []byte, at int) bool {
 		switch count(wire, at) {
 		case dns.EDNS0COOKIE:
 			if e.cookie > 0 {
-				break // the first one counts
+				break // the first one wins
 			}
 			if !isCookieSize(size) {
 				return false
@@ -105,14 +107,15 @@ func (e *extension) readOptions(wire []byte, at int) bool {
 	return true
 }
 
-// isSubnet reports whether a client subnet is well-formed: as many octets as its prefix has bits, those behind it 0, and no
-// scope, which is for responses (RFC 7871 sections 6 and 7.1). It is not used.
+// isSubnet reports whether a client subnet option is well-formed: as many octets as the prefix
+// needs, trailing bits 0, and scope 0, because the scope is for responses (RFC 7871 sections 6 and
+// 7.1). The subnet is not used.
 func isSubnet(data []byte) bool {
 	if len(data) < 4 || data[3] != 0 {
 		return false
 	}
 	bits, address := int(data[2]), data[4:]
-	family := int(count(data, 0)) // 0 with no bits is what dig +subnet=0 sends
+	family := int(count(data, 0)) // dig +subnet=0 sends family 0 with no bits
 	longest := [...]int{0, 32, 128}
 	if family >= len(longest) || bits > longest[family] || len(address) != (bits+7)/8 {
 		return false
@@ -120,15 +123,15 @@ func isSubnet(data []byte) bool {
 	return bits%8 == 0 || address[len(address)-1]<<(bits%8) == 0
 }
 
-// findOPT returns where the data of the first OPT record in the additional section begins, of a message that may have any
-// faults; 0: there is none that can be found.
+// findOPT returns the offset of the data of the first OPT record in the additional section, or 0 if
+// none can be found. The message may be malformed.
 func findOPT(wire []byte) int {
 	at := headerSize
 	for range count(wire, 4) {
 		for at < len(wire) && wire[at] != 0 && wire[at] <= maxLabel {
 			at += 1 + int(wire[at])
 		}
-		if at += 5; at > len(wire) || wire[at-5] != 0 { // a compressed name is not gone after
+		if at += 5; at > len(wire) || wire[at-5] != 0 { // compression pointers are not followed
 			return 0
 		}
 	}
@@ -146,8 +149,8 @@ func findOPT(wire []byte) int {
 	return 0
 }
 
-// withoutOptions is all that the Handler is to know of the message: its header, its question, which ends at end, and the OPT
-// record without options.
+// withoutOptions returns the part of the message that the Handler sees: the header, the question,
+// which ends at end, and the OPT record without options.
 func (e extension) withoutOptions(wire []byte, end int) []byte {
 	m := append(make([]byte, 0, end+optFixed), wire[:end]...)
 	clear(m[10:headerSize])
@@ -158,8 +161,8 @@ func (e extension) withoutOptions(wire []byte, end int) []byte {
 	return m
 }
 
-// asksForCookie reports whether a message has no question because it asks for a server cookie alone: RFC 7873 section 5.4. Any
-// other is none that RFC 9619 knows.
+// asksForCookie reports whether a message without a question asks only for a server cookie (RFC
+// 7873 section 5.4). RFC 9619 allows no other message without a question.
 func asksForCookie(wire []byte) bool {
 	if count(wire, 4) != 0 || count(wire, 6) != 0 || count(wire, 8) != 0 || count(wire, 10) == 0 {
 		return false

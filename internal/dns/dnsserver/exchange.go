@@ -5,16 +5,17 @@ import (
 	"time"
 )
 
-// exchange is one received message on its way to a response.
+// exchange is one received message for which a response is made.
 type exchange struct {
-	wire          []byte // as received; not changed, and not kept by the receiver
+	wire          []byte // as received; not modified, and not kept by the receiver
 	client, local netip.AddrPort
 	proto         Proto
-	arrived       time.Time // zero: now
+	arrived       time.Time // zero means now
 	tried         *UpstreamResult
 }
 
-// took is how long a query has taken; less than 0: it is not known when it came.
+// took returns the time since the query arrived, or a negative value if the arrival time is
+// unknown.
 func (x *exchange) took() time.Duration {
 	if x.arrived.IsZero() {
 		return -1

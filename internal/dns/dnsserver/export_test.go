@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// OnWire and Parsed are the two ways of a message that accept lets pass, for benchmarks with the packages above; nil: it
-// does not go this way.
+// OnWire and Parsed are the fast path and the slow path of a message that accept lets through, for
+// benchmarks in higher packages. They return nil if the message does not take that path.
 func (s *Server) OnWire(wire, buf []byte) []byte {
 	q := wireQueries.Get().(*WireQuery)
 	defer wireQueries.Put(q)
@@ -16,12 +16,13 @@ func (s *Server) OnWire(wire, buf []byte) []byte {
 	return response
 }
 
-// wireQueries has what a receiver has of its own.
+// wireQueries stands in for the WireQuery that each receiver has.
 var wireQueries = sync.Pool{New: func() any { return new(WireQuery) }}
 
 func (s *Server) Parsed(wire, buf []byte) []byte { return s.serve(exchangeOf(wire), buf) }
 
-// BothWays is a message on the two ways at one time, where accept lets it pass.
+// BothWays passes a message through both paths at the same clock time. It returns nil if accept
+// rejects the message.
 func (s *Server) BothWays(wire []byte, proto Proto) (onWire, parsed []byte) {
 	if v, _ := accept(wire); v != parse {
 		return nil, nil

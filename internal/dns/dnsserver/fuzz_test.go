@@ -12,9 +12,9 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnswire"
 )
 
-// FuzzServe: whatever arrives, the server does not panic; a response is a
-// well-formed message with the ID, opcode and RD of what was asked, its question or none,
-// and no larger than the client takes; what is no query gets none.
+// FuzzServe: whatever arrives, the server does not panic. A response is a well-formed message with
+// the ID, opcode and RD of the query, its question or none, and no larger than the client accepts.
+// Messages that are not queries get no response.
 func FuzzServe(f *testing.F) {
 	for i, odd := range oddQueries(f) {
 		f.Add(odd.wire, i%2 == 0, byte(i))
@@ -29,7 +29,7 @@ func FuzzServe(f *testing.F) {
 		s := New(Config{Handler: HandlerFunc(func(_ context.Context, q *Query) (*dns.Msg, error) {
 			class := q.Msg.Question[0].Qclass
 			if class != dns.ClassINET && class != dns.ClassCHAOS || len(q.Msg.Question) != 1 || len(q.Msg.Answer)+len(q.Msg.Ns) > 0 {
-				t.Errorf("the handler was asked %v", q.Msg)
+				t.Errorf("the Handler was called for %v", q.Msg)
 			}
 			return m, nil
 		})})
@@ -53,7 +53,7 @@ func FuzzServe(f *testing.F) {
 			return
 		}
 		if wire[2]&0x80 != 0 {
-			t.Error("a response was answered")
+			t.Error("a response got a response")
 		}
 		checkWire(t, wire, response, tcp)
 		if s.Stats().Panics > 0 {
@@ -74,13 +74,13 @@ func checkWire(t *testing.T, wire, response []byte, tcp bool) {
 	end := headerSize
 	if len(m.Question) > 0 {
 		if end = questionEnd(wire); end == 0 || !bytes.HasPrefix(response[headerSize:], wire[headerSize:end]) {
-			t.Fatalf("another question: %x", response)
+			t.Fatalf("wrong question: %x", response)
 		}
 	}
 	if !dnswire.IsWhole(response, end) {
-		t.Errorf("more or less than the header counts: %x", response)
+		t.Errorf("the sections do not match the header counts: %x", response)
 	}
-	limit := len(wire) + cookieSize // nobody is sent more than he sent, but for a cookie
+	limit := len(wire) + cookieSize // no longer than the query, except for a cookie
 	if end > headerSize {
 		limit = dns.MinMsgSize
 		if e, _ := readExtension(wire, end); e.fixed > 0 {
@@ -91,6 +91,6 @@ func checkWire(t *testing.T, wire, response []byte, tcp bool) {
 		t.Errorf("%d octets over UDP, more than %d", len(response), limit)
 	}
 	if opt := m.IsEdns0(); opt != nil && findOPT(wire) == 0 {
-		t.Errorf("EDNS to who did not speak it: %x", response)
+		t.Errorf("EDNS in the response to a query without EDNS: %x", response)
 	}
 }

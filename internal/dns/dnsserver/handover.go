@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// DrainTCP closes the connections when what came in on them is answered, or ctx ends, and accepts
-// no more: a new connection waits in the listening socket if another process has that too. UDP is
-// served as before. Listen must not be called any more.
+// DrainTCP stops accepting connections. It closes each open connection once its queries are
+// answered, or when ctx ends. If another process has the listening socket too, new connections wait
+// there. UDP is served as before. Listen must not be called afterwards.
 func (s *Server) DrainTCP(ctx context.Context) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -29,15 +29,16 @@ func (s *Server) DrainTCP(ctx context.Context) error {
 	return nil
 }
 
-// lastAnswers is how long what is open may take after giveUp: it is answered from memory.
+// lastAnswers is the time that pending queries have after giveUp to be answered from the cache.
 const lastAnswers = 500 * time.Millisecond
 
-// Leave is Shutdown for a server whose sockets a successor takes over, after DrainTCP. It stops
-// receiving over UDP: later queries wait in the sockets for the successor. It waits until the
-// received queries are answered or ctx ends. If some are still open, it ends their contexts and
-// calls giveUp, which must end what the Handler and Miss wait for, so that each gets a stale answer
-// or SERVFAIL; nil: the contexts are enough. It returns the number of these queries. The sockets
-// stay open for their responses: the process ends now.
+// Leave is Shutdown for a server whose sockets a successor takes over. It is called after DrainTCP.
+// It stops receiving over UDP, so later queries wait in the sockets for the successor. It waits
+// until the received queries are answered or ctx ends. If some are still open then, it cancels
+// their contexts and calls giveUp, which must unblock the Handler and Miss, so that each query gets
+// a stale answer or SERVFAIL. If giveUp is nil, canceling the contexts must be enough. Leave
+// returns the number of these queries. The sockets stay open for their responses, because the
+// process exits next.
 func (s *Server) Leave(ctx context.Context, giveUp func()) (open int) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -48,11 +49,11 @@ func (s *Server) Leave(ctx context.Context, giveUp func()) (open int) {
 	}
 	open = int(s.counters.inFlight.Load())
 	if giveUp != nil {
-		go giveUp() // closing a connection may take longer than the process should wait
+		go giveUp() // closing a connection may take longer than the process can wait
 	}
 	s.cancel()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastAnswers)
 	defer cancel()
-	_ = sockets.stop(ctx) // a Handler that ignores its context is not waited for
+	_ = sockets.stop(ctx) // do not wait for a Handler that ignores its context
 	return open
 }

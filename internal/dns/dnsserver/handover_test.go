@@ -19,7 +19,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// holder plays the service manager: what one Server is to keep, another takes.
+// holder acts as the service manager: it keeps the sockets of one Server for the next.
 type holder struct {
 	t    *testing.T
 	held map[socketName]*os.File
@@ -55,7 +55,7 @@ func (h *holder) Take(proto Proto, at netip.AddrPort, index int) *os.File {
 		return nil
 	}
 	if p, a, err := Identify(held); err != nil || p != proto || a != at {
-		h.t.Errorf("%s %v is identified as %s %v, %v", proto, at, p, a, err)
+		h.t.Errorf("Identify of %s %v: %s %v, %v", proto, at, p, a, err)
 	}
 	var again *os.File
 	c, err := held.SyscallConn()
@@ -83,8 +83,9 @@ func (h *holder) Drop(proto Proto, at netip.AddrPort) {
 	}
 }
 
-// TestHandOver: what one Server has received it answers, with SERVFAIL when the time is over. What it has not received, and who
-// connected, is answered by the next, from the same address. TCP is drained while UDP is served.
+// TestHandOver: a Server answers all queries that it has received, with SERVFAIL when the time is
+// up. The next Server answers unread queries and new connections from the same address. UDP is
+// served while TCP drains.
 func TestHandOver(t *testing.T) {
 	for name, at := range map[string]netip.AddrPort{"IPv4": anyPort, "IPv6": netip.MustParseAddrPort("[::1]:0")} {
 		t.Run(name, func(t *testing.T) {
@@ -127,14 +128,14 @@ func testHandOver(t *testing.T, want netip.AddrPort) {
 	drained := make(chan error)
 	go func() { drained <- first.DrainTCP(t.Context()) }()
 	waitUntilRefused(t, first)
-	waiting := dial(t, TCP, at) // for who comes next
+	waiting := dial(t, TCP, at) // for the next server
 	waiting.send(packed(t, query("www.example.", dns.TypeA)))
 	if r := dial(t, UDP, at).exchange(query("www.example.", dns.TypeA)); address(r) != "192.0.2.1" {
-		t.Errorf("while TCP drains: %v", r)
+		t.Errorf("UDP while TCP drains: %v", r)
 	}
 	close(release)
 	if r := connected.receive(); address(r) != "192.0.2.1" {
-		t.Errorf("over TCP, in the end: %v", r)
+		t.Errorf("last response over TCP: %v", r)
 	}
 	if err := <-drained; err != nil {
 		t.Error(err)
@@ -143,11 +144,11 @@ func testHandOver(t *testing.T, want netip.AddrPort) {
 	cancel()
 	gaveUp := make(chan struct{})
 	if open := first.Leave(ctx, func() { close(gaveUp) }); open != 1 {
-		t.Errorf("%d queries are open, expected one", open)
+		t.Errorf("%d queries are open, want 1", open)
 	}
 	<-gaveUp
 	if r := slow.receive(); r.Rcode != dns.RcodeServerFailure {
-		t.Errorf("open in the end: %v", r)
+		t.Errorf("response to the open query: %v", r)
 	}
 	late := dial(t, UDP, at)
 	late.send(packed(t, query("www.example.", dns.TypeA)))
@@ -169,7 +170,8 @@ func testHandOver(t *testing.T, want netip.AddrPort) {
 	}
 }
 
-// TestLeaveWaits: what is answered while the server leaves has its answer, and nothing is given up.
+// TestLeaveWaits: queries that are answered while the server leaves get their answers, and giveUp
+// is not called.
 func TestLeaveWaits(t *testing.T) {
 	sockets := newHolder(t)
 	entered, release := make(chan struct{}), make(chan struct{})
@@ -189,7 +191,7 @@ func TestLeaveWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	left := make(chan int)
-	go func() { left <- s.Leave(t.Context(), func() { t.Error("it gives up") }) }()
+	go func() { left <- s.Leave(t.Context(), func() { t.Error("giveUp was called") }) }()
 	for len(s.Listeners()) > 0 {
 		time.Sleep(time.Millisecond)
 	}
@@ -202,7 +204,8 @@ func TestLeaveWaits(t *testing.T) {
 	}
 }
 
-// TestLeavesAtOnce: a receiver that waits for a place does not hold up the end. Its query has been read, and is answered too.
+// TestLeavesAtOnce: a receiver that waits for a slot does not delay Leave. Its query has been read
+// and is answered too.
 func TestLeavesAtOnce(t *testing.T) {
 	entered := make(chan struct{}, 2)
 	s := New(Config{Sockets: newHolder(t), MaxInFlight: 1, Handler: HandlerFunc(func(ctx context.Context, _ *Query) (*dns.Msg, error) {
@@ -219,7 +222,7 @@ func TestLeavesAtOnce(t *testing.T) {
 		c.send(packed(t, query("slow.example.", dns.TypeA)))
 	}
 	<-entered
-	for s.Stats().UDPQueries < 2 { // the second is read, and waits
+	for s.Stats().UDPQueries < 2 { // the second has been read and waits
 		time.Sleep(time.Millisecond)
 	}
 	if err := s.DrainTCP(t.Context()); err != nil {
@@ -228,7 +231,7 @@ func TestLeavesAtOnce(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if open := s.Leave(ctx, nil); open != 2 {
-		t.Errorf("%d queries are open, expected 2", open)
+		t.Errorf("%d queries are open, want 2", open)
 	}
 	for _, c := range clients {
 		if r := c.receive(); r.Rcode != dns.RcodeServerFailure {
@@ -237,8 +240,9 @@ func TestLeavesAtOnce(t *testing.T) {
 	}
 }
 
-// TestKilled: after SIGKILL the next server answers what waits in the sockets. What the killed one had read is lost, and not
-// answered by the next: it may be what the process died of.
+// TestKilled: after SIGKILL the next server answers the queries that wait in the sockets. Queries
+// that the killed server had read are lost. The next server must not answer them, because one of
+// them may have caused the crash.
 func TestKilled(t *testing.T) {
 	sockets := newHolder(t)
 	entered := make(chan struct{}, 1)
@@ -283,11 +287,11 @@ func TestKilled(t *testing.T) {
 		t.Error(err)
 	}
 	if got := int(read.Load()); got != len(waiting) {
-		t.Errorf("the next server has read %d queries, expected %d", got, len(waiting))
+		t.Errorf("the next server has read %d queries, want %d", got, len(waiting))
 	}
 }
 
-// kill does to a server what SIGKILL does: from one moment on it reads and sends nothing, and its sockets are closed.
+// kill imitates SIGKILL: the server suddenly stops reading and sending, and its sockets are closed.
 func kill(s *Server) {
 	defer s.cancel()
 	for _, b := range s.end() {
@@ -308,8 +312,8 @@ func kill(s *Server) {
 	s.spare.release()
 }
 
-// TestLastCall: who has connected before TCP is drained is answered, also when the query is not read yet; who
-// connects later is the successor's. A connection that is not used ends.
+// TestLastCall: a client that connected before TCP drains is answered, even if its query is not
+// read yet. Later connections go to the successor. An unused connection is closed.
 func TestLastCall(t *testing.T) {
 	handler := HandlerFunc(func(_ context.Context, q *Query) (*dns.Msg, error) {
 		return answerOf(q.Name.String() + " 60 A 192.0.2.1"), nil
@@ -344,7 +348,7 @@ func TestLastCall(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := silent.conn.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-		t.Errorf("a connection that is not used ends with %v", err)
+		t.Errorf("an unused connection ended with %v", err)
 	}
 	first.Leave(t.Context(), nil)
 	second := New(Config{Handler: handler, Sockets: sockets})
@@ -362,7 +366,7 @@ func address(m *dns.Msg) string {
 	return m.Answer[0].(*dns.A).A.String()
 }
 
-// waitUntilRefused waits until no connection is accepted any more.
+// waitUntilRefused waits until the server accepts no more connections.
 func waitUntilRefused(t *testing.T, s *Server) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); len(s.Listeners()) > 1; time.Sleep(time.Millisecond) {
@@ -370,10 +374,11 @@ func waitUntilRefused(t *testing.T, s *Server) {
 			t.Fatal("TCP is still listened on")
 		}
 	}
-	time.Sleep(10 * time.Millisecond) // the goroutine that accepts is woken
+	time.Sleep(10 * time.Millisecond) // let the accepting goroutine wake up
 }
 
-// TestSocketsAreDropped: one that is served no more is kept no more; one that fails to serve is kept still.
+// TestSocketsAreDropped: a socket that is no longer served is dropped. A socket that cannot be
+// served is kept.
 func TestSocketsAreDropped(t *testing.T) {
 	sockets := newHolder(t)
 	s, _ := start(t, Config{Handler: fixed(), Sockets: sockets})
@@ -382,20 +387,20 @@ func TestSocketsAreDropped(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(sockets.held) != 4 {
-		t.Errorf("%d are kept, expected 4", len(sockets.held))
+		t.Errorf("%d sockets are kept, want 4", len(sockets.held))
 	}
 	if err := s.Listen([]netip.AddrPort{anyPort}); err != nil {
 		t.Fatal(err)
 	}
 	for _, l := range before {
 		if sockets.held[socketName{l.Proto, l.Addr, 0}] == nil || len(sockets.held) != 2 {
-			t.Errorf("kept are %v, expected %v", sockets.held, before)
+			t.Errorf("kept %v, want %v", sockets.held, before)
 		}
 	}
 }
 
-// TestTriedPortIsNotKept: of a port that is free for TCP alone nothing is kept. Here one of 14 is taken for UDP; CI met one of those that
-// other programs have.
+// TestTriedPortIsNotKept: if a port is free only for TCP, none of its sockets is kept. Here one
+// port in 14 is taken for UDP. CI ran into ports that other programs used.
 func TestTriedPortIsNotKept(t *testing.T) {
 	for range 2000 {
 		taken, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
@@ -412,13 +417,13 @@ func TestTriedPortIsNotKept(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := len(sockets.held); got != 2*len(want) {
-				t.Fatalf("%d are kept, want %d", got, 2*len(want))
+				t.Fatalf("%d sockets are kept, want %d", got, 2*len(want))
 			}
 		}
 	}
 }
 
-// TestIdentify: what is no socket for queries is told apart, whatever its name.
+// TestIdentify: Identify rejects files that are not DNS sockets, whatever their names.
 func TestIdentify(t *testing.T) {
 	listener, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
@@ -447,11 +452,11 @@ func TestIdentify(t *testing.T) {
 			t.Fatal(err)
 		}
 		if proto, addr, err := Identify(file); err == nil {
-			t.Errorf("%s is %s %v", name, proto, addr)
+			t.Errorf("%s is identified as %s %v", name, proto, addr)
 		}
 		file.Close()
 	}
 	if _, _, err := Identify(pipe); err == nil {
-		t.Error("a pipe is a socket")
+		t.Error("a pipe is identified as a socket")
 	}
 }

@@ -9,17 +9,18 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnswire"
 )
 
-// Inquiry is what an admin wants to know beside the answer to a question.
+// Inquiry holds the options of an administrator's query.
 type Inquiry struct {
-	// SkipCache has the nameservers asked whatever is remembered, and remembers nothing of what they say.
+	// SkipCache makes the Handler query the nameservers whatever is cached, and keeps their answers
+	// out of the cache.
 	SkipCache bool
-	Trace     *Trace // nil: nothing is noted
+	Trace     *Trace // nil disables tracing
 }
 
-// SkipsCache reports whether memory has no say in the answer.
+// SkipsCache reports whether the query bypasses the cache.
 func (q *Query) SkipsCache() bool { return q.Inquiry != nil && q.Inquiry.SkipCache }
 
-// Trace is where to note the steps to the answer; nil: nobody wants to know them.
+// Trace returns the trace to add steps to, or nil if tracing is disabled.
 func (q *Query) Trace() *Trace {
 	if q.Inquiry == nil {
 		return nil
@@ -27,28 +28,30 @@ func (q *Query) Trace() *Trace {
 	return q.Inquiry.Trace
 }
 
-// maxSteps bounds a Trace. A name that ten of a search list lead to, of which each is asked of four servers, takes fewer.
+// maxSteps is the maximum number of steps in a Trace. A name with ten search domains, each tried at
+// four servers, takes fewer.
 const maxSteps = 256
 
-// A Trace notes the steps to an answer. Its methods may be called concurrently, also after the answer.
+// Trace records the steps to an answer. Its methods may be called concurrently, also after the
+// answer.
 type Trace struct {
 	began   time.Time
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	steps   []Step
 	entered int
-	more    int // steps beyond maxSteps
+	more    int // number of steps dropped beyond maxSteps
 }
 
-// A Step is what was done for an answer, and when, since the question was asked.
+// Step is one step to an answer, and the time since the query at which it happened.
 type Step struct {
 	At   time.Duration
 	What string
 }
 
-// NewTrace returns a Trace of a question that is asked now.
+// NewTrace returns a Trace for a query that begins now.
 func NewTrace() *Trace { return &Trace{began: time.Now()} }
 
-// Note notes a step.
+// Note adds a step.
 func (t *Trace) Note(what string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -59,7 +62,8 @@ func (t *Trace) Note(what string) {
 	t.steps = append(t.steps, Step{time.Since(t.began), what})
 }
 
-// Enter has a Handler of a list answer q by answer, and notes that it did, unless it had another one do so.
+// Enter calls answer for a handler in a chain, and adds a step that this handler answered q, unless
+// a nested handler added one.
 func (t *Trace) Enter(handler string, q *Query, answer func() (*dns.Msg, error)) (*dns.Msg, error) {
 	n := t.enter()
 	m, err := answer()
@@ -83,7 +87,7 @@ func (t *Trace) count() int {
 	return t.entered
 }
 
-// Steps are those so far, and how many more there were than are kept.
+// Steps returns the recorded steps and the number of dropped ones.
 func (t *Trace) Steps() (steps []Step, more int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

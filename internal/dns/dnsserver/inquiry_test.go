@@ -10,7 +10,7 @@ import (
 	"github.com/miekg/dns"
 )
 
-// TestTraceEnter: the handler that answers is named, and none of those that had it answer.
+// TestTraceEnter: the trace names the handler that answers, and not those that delegated to it.
 func TestTraceEnter(t *testing.T) {
 	q := &Query{Msg: query("www.example.", dns.TypeA), Inquiry: &Inquiry{Trace: NewTrace()}}
 	answer := func(m *dns.Msg, err error) func() (*dns.Msg, error) {
@@ -31,11 +31,11 @@ func TestTraceEnter(t *testing.T) {
 		t.Errorf("%s, want %s", got, want)
 	}
 	if (&Query{}).Trace() != nil || (&Query{}).SkipsCache() {
-		t.Error("a client's query has a trace, or skips the cache")
+		t.Error("a client's query has a trace or skips the cache")
 	}
 }
 
-// TestTraceIsBounded: what is noted beyond the bound is counted, whoever notes it.
+// TestTraceIsBounded: steps beyond the limit are counted, also when added concurrently.
 func TestTraceIsBounded(t *testing.T) {
 	trace := NewTrace()
 	var all sync.WaitGroup

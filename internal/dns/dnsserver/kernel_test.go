@@ -11,11 +11,11 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/rawsock"
 )
 
-// TestBusy: receivers that wait in the kernel answer everything, let the garbage collector stop the world, and leave the
-// kernel when there is nothing more to do, or they are to stop.
+// TestBusy: receivers that block in the kernel answer everything, let the garbage collector stop
+// the world, and leave the kernel when they are idle or must stop.
 func TestBusy(t *testing.T) {
 	processors := processors(t)
-	receivers := min(2, len(processors)) // each gets the queries of its processors
+	receivers := min(2, len(processors)) // each gets the queries of its CPUs
 	before := runtime.GOMAXPROCS(0)
 	runtime.GOMAXPROCS(before + receivers)
 	t.Cleanup(func() { runtime.GOMAXPROCS(before) })
@@ -48,7 +48,7 @@ func TestBusy(t *testing.T) {
 	ask(clients[len(clients)-1])
 }
 
-// TestBusyStops: a server whose receivers wait in the kernel ends.
+// TestBusyStops: a server whose receivers block in the kernel can be stopped.
 func TestBusyStops(t *testing.T) {
 	processors := runtime.GOMAXPROCS(0)
 	runtime.GOMAXPROCS(processors + 1)

@@ -6,9 +6,10 @@ import (
 	"time"
 )
 
-// Limiter bounds how often something is done for each client: so many times a second, and as many at once. It keeps, for each
-// cell, when all that was done would have been at that pace (the generic cell rate algorithm of ITU-T I.371), and so needs no
-// clean-up. Its methods may be called concurrently.
+// Limiter is a rate limiter for each client: perSecond actions per second, with bursts of the same
+// size. It implements the generic cell rate algorithm (ITU-T I.371): each cell holds the time at
+// which all counted actions would have been done at that rate, so no cleanup is needed. Its methods
+// may be called concurrently.
 type Limiter struct {
 	hasher
 	interval int64 // nanoseconds
@@ -16,12 +17,13 @@ type Limiter struct {
 	rows     [2][rowSize]atomic.Int64
 }
 
-// NewLimiter allows so many a second of each client; two whose addresses have the first bits4, or bits6, bits in common are one.
+// NewLimiter returns a limiter that allows perSecond actions per client. Addresses that share their
+// first bits4 (IPv4) or bits6 (IPv6) bits count as one client.
 func NewLimiter(perSecond, bits4, bits6 int) *Limiter {
 	return &Limiter{hasher: newHasher(bits4, bits6), interval: int64(time.Second) / int64(perSecond), began: time.Now()}
 }
 
-// Allow reports whether it may be done once more now, and counts it then.
+// Allow reports whether the client may act now. If so, it counts the action.
 func (l *Limiter) Allow(a netip.Addr) bool {
 	now := int64(time.Since(l.began))
 	first, second := l.cells(a)
@@ -30,21 +32,21 @@ func (l *Limiter) Allow(a netip.Addr) bool {
 	if due-now > int64(time.Second)-l.interval {
 		return false
 	}
-	// Two at once may count as one: a bound on what is sent, not an account.
+	// Two concurrent calls may count as one: this limits what is sent and need not be exact.
 	due = max(due, now) + l.interval
 	raise(one, due)
 	raise(other, due)
 	return true
 }
 
-// allows is Allow without counting.
+// allows is like Allow but does not count the action.
 func (l *Limiter) allows(a netip.Addr) bool {
 	first, second := l.cells(a)
 	due := min(l.rows[0][first].Load(), l.rows[1][second].Load())
 	return due-int64(time.Since(l.began)) <= int64(time.Second)-l.interval
 }
 
-// Charge counts n more, whether they are allowed or not.
+// Charge counts n actions, whether or not they are allowed.
 func (l *Limiter) Charge(a netip.Addr, n int) {
 	now := int64(time.Since(l.began))
 	first, second := l.cells(a)
@@ -54,7 +56,7 @@ func (l *Limiter) Charge(a netip.Addr, n int) {
 	raise(other, due)
 }
 
-// Over reports whether a client has been charged more than it is allowed.
+// Over reports whether the client was charged more than the limit allows.
 func (l *Limiter) Over(a netip.Addr) bool {
 	first, second := l.cells(a)
 	return min(l.rows[0][first].Load(), l.rows[1][second].Load())-int64(time.Since(l.began)) > int64(time.Second)

@@ -12,26 +12,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Listener is one address that Listen was given, over one transport.
+// Listener is the state of one address passed to Listen, over one transport.
 type Listener struct {
-	// Addr is where it listens; the port that Listen was given may have been 0.
+	// Addr is the actual address. The port passed to Listen may have been 0.
 	Addr  netip.AddrPort
 	Proto Proto
-	Err   string // why it does not listen, without the address; "" when it does
-	InUse bool   // another program has the address: EADDRINUSE, which Err says
-	Taken uint64 // datagrams or connections that were taken from it since it was bound: what shows that somebody does
+	Err   string // why it does not listen, without the address; "" if it does
+	InUse bool   // another program uses the address (EADDRINUSE); Err is set too
+	Taken uint64 // datagrams or connections received since it was bound; shows that the listener is alive
 }
 
-// Listen serves these addresses, over UDP and TCP, and no longer any others.
-// New addresses are bound before old ones are closed, and those that stay are
-// not touched. An old one is closed when the queries it received are answered,
-// for which Listen waits, Config.Timeout at most. Port 0 picks a port, the same
-// for both transports.
+// Listen serves the given addresses over UDP and TCP, and stops serving all others. It binds new
+// addresses before it closes old ones, and does not touch those that stay. It closes an old address
+// once the queries received there are answered, and waits for that up to Config.Timeout. Port 0
+// picks a free port, the same for both transports.
 //
-// The error joins one for each socket that could not be bound; the others are
-// served nevertheless, and a later Listen tries again what failed. An
-// unspecified address (0.0.0.0, ::) is refused: a response must leave from the
-// address that was asked, so each has a socket of its own.
+// The error joins one error for each socket that could not be bound. The other sockets are served
+// nevertheless, and a later Listen retries what failed. Listen rejects an unspecified address
+// (0.0.0.0, ::): a response must leave from the address that the query was sent to, so each address
+// needs its own socket.
 func (s *Server) Listen(addrs []netip.AddrPort) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -66,11 +65,11 @@ func (s *Server) Listen(addrs []netip.AddrPort) error {
 	defer cancel()
 	s.settle(next, gone)
 	s.dropAll(gone, next)
-	_ = drainAll(ctx, gone) // a response that is late now has no one to go to
+	_ = drainAll(ctx, gone) // a response that is later than this has no client any more
 	return errors.Join(errs...)
 }
 
-// Listeners returns what the last Listen wanted, in its order, UDP before TCP.
+// Listeners returns the listeners of the last Listen call, in its order, UDP before TCP.
 func (s *Server) Listeners() []Listener {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,10 +87,9 @@ func (s *Server) Listeners() []Listener {
 	return listeners
 }
 
-// Shutdown stops receiving, and waits until everything received is answered.
-// When ctx ends first, the contexts of the queries end, and their responses are
-// lost: the error says so. Handlers that ignore their context are not waited
-// for. A second Shutdown does nothing.
+// Shutdown stops receiving and waits until all received queries are answered. If ctx ends first,
+// the contexts of the queries end, their responses are lost, and Shutdown returns an error. It does
+// not wait for Handlers that ignore their context. A second Shutdown does nothing.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -104,7 +102,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return nil
 }
 
-// end has the server listen no more, and returns what it has.
+// end marks the server as stopped and returns its bindings.
 func (s *Server) end() (have []*binding) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,7 +123,7 @@ func canonical(addrs []netip.AddrPort) []netip.AddrPort {
 	return list
 }
 
-// New makes a server that listens on nothing yet.
+// New returns a server that does not listen yet.
 func New(cfg Config) *Server {
 	s := &Server{made: time.Now(), responder: responder{cfg: cfg.withDefaults(), cookies: newCookieSecret(), clock: time.Now}}
 	s.queries, s.cancel = context.WithCancel(context.Background())

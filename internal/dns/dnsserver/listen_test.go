@@ -24,7 +24,7 @@ func TestListenMoves(t *testing.T) {
 	}
 	before := s.Listeners()
 	if len(before) != 4 {
-		t.Fatalf("duplicates are bound: %+v", before)
+		t.Fatalf("duplicates were bound: %+v", before)
 	}
 	for i := 0; i < 4; i += 2 {
 		if before[i].Proto != UDP || before[i+1].Proto != TCP || before[i].Addr != before[i+1].Addr || before[i].Addr.Port() == 0 {
@@ -49,7 +49,7 @@ func TestListenMoves(t *testing.T) {
 		t.Error("a connection to the address that stays was not kept")
 	}
 	if _, err := goes.conn.Read(make([]byte, 1)); err == nil {
-		t.Error("a connection to the address that went was kept")
+		t.Error("a connection to the removed address was kept")
 	}
 	if r := dial(t, UDP, after[2].Addr).exchange(query("www.example.com.", dns.TypeA)); len(r.Answer) != 1 {
 		t.Error("the new address is not served")
@@ -59,12 +59,12 @@ func TestListenMoves(t *testing.T) {
 		t.Error("the old address is still bound")
 	}
 	if err := s.Listen([]netip.AddrPort{before[2].Addr}); err != nil {
-		t.Errorf("going back: %v", err)
+		t.Errorf("listening on the old address again: %v", err)
 	}
 }
 
-// TestListenKeepsWhatBinds: what is in the way of one socket is not in the way
-// of the others, and is tried again.
+// TestListenKeepsWhatBinds: a socket that cannot be bound does not affect the others, and is
+// retried.
 func TestListenKeepsWhatBinds(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -78,12 +78,12 @@ func TestListenKeepsWhatBinds(t *testing.T) {
 	err = s.Listen(wanted)
 	for _, want := range []error{unix.EADDRINUSE, unix.EADDRNOTAVAIL, errUnspecified} {
 		if !errors.Is(err, want) {
-			t.Errorf("error does not say %q: %v", want, err)
+			t.Errorf("error does not contain %q: %v", want, err)
 		}
 	}
 	want := "listening on tcp " + half.String() + ": bind: address already in use"
 	if !strings.Contains(err.Error(), want) {
-		t.Errorf("error does not say %q: %v", want, err)
+		t.Errorf("error does not contain %q: %v", want, err)
 	}
 	listeners := s.Listeners()
 	for i, works := range []bool{true, false, false, false, false, false, true, true} {
@@ -96,14 +96,14 @@ func TestListenKeepsWhatBinds(t *testing.T) {
 
 	taken.Close()
 	if err := s.Listen(wanted[:1]); err != nil {
-		t.Fatalf("trying again: %v", err)
+		t.Fatalf("retry: %v", err)
 	}
 	udp.exchange(query("www.example.com.", dns.TypeA))
 	dial(t, TCP, half).exchange(query("www.example.com.", dns.TypeA))
 }
 
-// TestDrain: what was received is answered before the socket closes, when the
-// address goes and when the server stops.
+// TestDrain: received queries are answered before the socket closes, when the address is removed
+// and when the server stops.
 func TestDrain(t *testing.T) {
 	ways := map[string]func(*Server) error{
 		"Shutdown": func(s *Server) error { return s.Shutdown(context.Background()) },
@@ -125,7 +125,7 @@ func TestDrain(t *testing.T) {
 				go func() { done <- stop(s) }()
 				select {
 				case <-done:
-					t.Error("it did not wait")
+					t.Error("the server did not wait")
 				case <-time.After(20 * time.Millisecond):
 				}
 				close(release)
@@ -140,8 +140,7 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// TestShutdownDeadline: when the time to drain is over, the handlers' contexts
-// end.
+// TestShutdownDeadline: when the time to drain is up, the Handlers' contexts end.
 func TestShutdownDeadline(t *testing.T) {
 	entered, left := make(chan struct{}, 2), make(chan struct{}, 2)
 	s, addr := start(t, Config{Timeout: time.Hour, Handler: HandlerFunc(func(ctx context.Context, _ *Query) (*dns.Msg, error) {
@@ -158,7 +157,7 @@ func TestShutdownDeadline(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	if err := s.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("got %v, want the deadline's error", err)
+		t.Errorf("got %v, want context.DeadlineExceeded", err)
 	}
 	<-left
 	<-left

@@ -7,13 +7,13 @@ import (
 	"slices"
 )
 
-// Networks is a set of addresses. It is never changed; nil is the empty set.
+// Networks is an immutable set of addresses. nil is the empty set.
 type Networks struct {
 	v4 []span[uint32]
 	v6 []span[uint128]
 }
 
-// span is from one address to another, both included.
+// span is a range of addresses, both ends included.
 type span[T any] struct{ from, to T }
 
 // uint128 is an IPv6 address as a number.
@@ -27,7 +27,7 @@ func (a uint128) compare(b uint128) int {
 	return cmp.Or(cmp.Compare(a.high, b.high), cmp.Compare(a.low, b.low))
 }
 
-// NewNetworks makes a set of what is in any of the prefixes. Those that are not valid are left out.
+// NewNetworks returns the set of all addresses in the prefixes. It ignores invalid prefixes.
 func NewNetworks(prefixes []netip.Prefix) *Networks {
 	n := new(Networks)
 	for _, p := range prefixes {
@@ -46,7 +46,8 @@ func NewNetworks(prefixes []netip.Prefix) *Networks {
 	return n
 }
 
-// unmapped is the prefix without the bits behind it, as one of IPv4 where it is of 4-in-6 addresses.
+// unmapped returns p with its host bits cleared, as an IPv4 prefix if p covers only IPv4-mapped
+// addresses.
 func unmapped(p netip.Prefix) netip.Prefix {
 	if p.Addr().Is4In6() && p.Bits() >= 96 {
 		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
@@ -67,7 +68,7 @@ func span6(p netip.Prefix) span[uint128] {
 	return span[uint128]{first, last}
 }
 
-// merged sorts the spans, and makes one of those that overlap.
+// merged sorts the spans and merges those that overlap.
 func merged[T any](spans []span[T], compare func(a, b T) int) []span[T] {
 	slices.SortFunc(spans, func(a, b span[T]) int { return compare(a.from, b.from) })
 	var all []span[T]
@@ -83,7 +84,8 @@ func merged[T any](spans []span[T], compare func(a, b T) int) []span[T] {
 	return all
 }
 
-// Contains reports whether an address is in the set. An IPv4-mapped one counts as the IPv4 address, and a zone for nothing.
+// Contains reports whether the set contains an address. An IPv4-mapped address counts as the IPv4
+// address, and the zone is ignored.
 func (n *Networks) Contains(a netip.Addr) bool {
 	if n == nil {
 		return false
@@ -94,9 +96,10 @@ func (n *Networks) Contains(a netip.Addr) bool {
 	return contains6(n.v6, number6(a))
 }
 
-// contains4 and contains6 are the same but for comparing, which is not left to a function: they are called for each query.
+// contains4 and contains6 differ only in the comparison. It is not a function parameter because
+// they run for each query.
 func contains4(spans []span[uint32], a uint32) bool {
-	low, high := 0, len(spans) // the first one that ends at a or behind it is between them
+	low, high := 0, len(spans) // the first span that ends at or after a is in [low, high]
 	for low < high {
 		if middle := int(uint(low+high) >> 1); spans[middle].to < a {
 			low = middle + 1

@@ -10,8 +10,7 @@ const (
 	maxLabel   = 63
 )
 
-// Bits of the second 16 bits of a header, RFC 1035 section 4.1.1 and RFC 4035
-// section 3.2.2.
+// Bits of the flags word of the header (RFC 1035 section 4.1.1, RFC 4035 section 3.2.2).
 const (
 	bitQR      = 1 << 15
 	maskOpcode = 0xf << 11
@@ -23,9 +22,9 @@ const (
 
 func count(wire []byte, at int) uint16 { return binary.BigEndian.Uint16(wire[at:]) }
 
-// questionEnd returns where the only question of the message ends, or 0 when
-// there is not exactly one whole question. The name may not be compressed: there
-// is nothing before it that it could point to.
+// questionEnd returns the offset of the end of the question, or 0 if the message does not have
+// exactly one complete question. The name must not be compressed: no earlier name exists that a
+// pointer could refer to.
 func questionEnd(wire []byte) int {
 	if count(wire, 4) != 1 {
 		return 0

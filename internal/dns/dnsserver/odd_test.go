@@ -14,7 +14,7 @@ import (
 	"github.com/miekg/dns"
 )
 
-// header is the header of a message; counts are those of its four sections.
+// header returns a message header with the given flags and section counts.
 func header(flags, counts string) []byte {
 	return unhex("1234" + flags + counts)
 }
@@ -33,7 +33,7 @@ const (
 	wwwIN       = "03 777777 07 6578616d706c65 03 636f6d 00 0001 0001" // www.example.com A IN
 )
 
-// oddQuery is a message, and what becomes of it.
+// oddQuery is a message and its expected outcome.
 type oddQuery struct {
 	name string
 	wire []byte
@@ -42,9 +42,8 @@ type oddQuery struct {
 
 const dropped, handled = -1, -2
 
-// oddQueries are those that the server decides by itself, and their neighbours;
-// names in parentheses are the checks of RFC 8906 and of ISC's DNS compliance
-// testing.
+// oddQueries returns messages that the server handles by itself, and similar ones. Names in
+// parentheses are the checks of RFC 8906 and of ISC's DNS compliance testing.
 func oddQueries(t testing.TB) []oddQuery {
 	www := unhex(wwwIN)
 	plain := header("0100", oneQuestion)
@@ -136,11 +135,11 @@ func TestOddQueries(t *testing.T) {
 				if tt.want == dropped {
 					if proto == TCP && len(tt.wire) < headerSize {
 						if n, err := c.conn.Read(make([]byte, 1)); n != 0 || err == nil {
-							t.Error("what is no DNS got an answer, or its connection was kept")
+							t.Error("a message that is not DNS got an answer, or its connection stayed open")
 						}
 						return
 					}
-					c.send(raw(plain, www)) // what arrives first is this one's
+					c.send(raw(plain, www)) // the first response is to this one
 				}
 				wire := c.receiveWire()
 				m := new(dns.Msg)
@@ -167,7 +166,7 @@ func TestOddQueries(t *testing.T) {
 	}
 }
 
-// checkResponse checks what is true of every response to anything.
+// checkResponse checks what must be true of every response.
 func checkResponse(t *testing.T, asked, wire []byte, m *dns.Msg) {
 	t.Helper()
 	if len(asked) < headerSize || asked[2]&0x80 != 0 {
@@ -192,7 +191,7 @@ func TestEDNSFlags(t *testing.T) {
 	_, addr := start(t, Config{Handler: HandlerFunc(func(context.Context, *Query) (*dns.Msg, error) {
 		m := answerOf("www.example.com. 60 A 192.0.2.1")
 		m.AuthenticatedData = true
-		m.SetEdns0(4096, true) // the upstream's, with a cookie between it and us
+		m.SetEdns0(4096, true) // the upstream's OPT record, with its own cookie
 		m.IsEdns0().Option = []dns.EDNS0{
 			&dns.EDNS0_COOKIE{Code: dns.EDNS0COOKIE, Cookie: "0102030405060708"},
 			&dns.EDNS0_EDE{InfoCode: dns.ExtendedErrorCodeStaleAnswer, ExtraText: "old"},
@@ -227,7 +226,7 @@ func TestEDNSFlags(t *testing.T) {
 	}
 }
 
-// TestPortZero: a response to port 0 reaches nobody; only a forged source has it.
+// TestPortZero: a query from port 0 has a forged source and gets no response.
 func TestPortZero(t *testing.T) {
 	s := New(Config{Handler: fixed()})
 	defer s.Shutdown(t.Context())

@@ -9,7 +9,8 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/rawsock"
 )
 
-// outbox gathers the responses to one batch of queries, which leave in one system call. It belongs to one goroutine.
+// outbox collects the responses to one batch of queries and sends them in one system call. It
+// belongs to one goroutine.
 type outbox struct {
 	n        int
 	messages [batchSize]mmsghdr
@@ -19,7 +20,7 @@ type outbox struct {
 	samples  [batchSize]sample
 }
 
-// buffer is where the next response may be written.
+// buffer returns the buffer for the next response.
 func (o *outbox) buffer() []byte {
 	if o.buffers[o.n] == nil {
 		o.buffers[o.n] = make([]byte, bufferSize)
@@ -27,18 +28,18 @@ func (o *outbox) buffer() []byte {
 	return o.buffers[o.n]
 }
 
-// add puts the response to a query in, which must not be nil, and must stay as it is until flush.
+// add adds the response to a query. response must not be nil, and must not change until flush.
 func (o *outbox) add(response []byte, client netip.AddrPort, query sample) {
 	o.put(response, rawsock.SetAddr(&o.names[o.n], client), query)
 }
 
-// addTo is add where the kernel has named the client.
+// addTo is like add but takes the client as a kernel socket address.
 func (o *outbox) addTo(response []byte, client *unix.RawSockaddrInet6, size uint32, query sample) {
 	o.names[o.n] = *client
 	o.put(response, size, query)
 }
 
-// put puts a response to the name that is next in, which has that size.
+// put adds a response whose destination, of that size, is already in names.
 func (o *outbox) put(response []byte, size uint32, query sample) {
 	o.samples[o.n] = query.with(response)
 	m := &o.messages[o.n]
@@ -50,20 +51,20 @@ func (o *outbox) put(response []byte, size uint32, query sample) {
 	o.n++
 }
 
-// flush sends what is in it, and returns how many could not be sent.
+// flush sends all responses and returns the number that failed.
 func (o *outbox) flush(fd uintptr) (failed int) {
 	failed = o.send(fd, 0, o.n)
 	o.empty()
 	return failed
 }
 
-// empty is to be called when all have been sent.
+// empty resets the outbox after all responses were sent.
 func (o *outbox) empty() {
-	clear(o.iovs[:o.n]) // a response that was too large for its buffer is not kept
+	clear(o.iovs[:o.n]) // do not keep responses that were too large for their buffer
 	o.n = 0
 }
 
-// send sends some of what is in it, and returns how many could not be sent.
+// send sends the responses from index from up to to, and returns the number that failed.
 func (o *outbox) send(fd uintptr, from, to int) (failed int) {
 	patient := true
 	for sent := from; sent < to; {
@@ -74,7 +75,7 @@ func (o *outbox) send(fd uintptr, from, to int) (failed int) {
 		case errno == unix.EINTR:
 		case errno == unix.EAGAIN && patient:
 			patient = waitWritable(fd)
-		default: // of the first one: the others may have another way to go
+		default: // skip only the first one; the others may take another route
 			sent++
 			failed++
 		}
@@ -82,7 +83,8 @@ func (o *outbox) send(fd uintptr, from, to int) (failed int) {
 	return failed
 }
 
-// trySend has the kernel send some of what is in it, and returns how many it took. One costs less as a datagram of its own.
+// trySend passes some responses to the kernel and returns how many it accepted. A single response
+// is cheaper with sendto.
 func (o *outbox) trySend(fd uintptr, from, to int) (n uintptr, errno unix.Errno) {
 	m := &o.messages[from]
 	if to-from == 1 {

@@ -9,8 +9,9 @@ import (
 	"github.com/miekg/dns"
 )
 
-// TestPanicAnywhere: whatever panics while a query is answered, that query gets SERVFAIL and is told why where there is room for
-// it, the next one is answered by the same goroutines, and the server stops in order.
+// TestPanicAnywhere: whatever panics while a query is answered, the client gets SERVFAIL, with an
+// explanation if there is room. The same goroutines answer the next query, and the server stops
+// cleanly.
 func TestPanicAnywhere(t *testing.T) {
 	handler := func(answer func(q *Query) (*dns.Msg, error)) func(*Server) {
 		return func(s *Server) {
@@ -36,7 +37,7 @@ func TestPanicAnywhere(t *testing.T) {
 		}, "NOERROR", "NOERROR"},
 		{"Miss, which the Handler stands in for", func(s *Server) { s.cfg.Miss = func(*PendingQuery) bool { panic("here") } }, "NOERROR", "NOERROR"},
 		{"the goroutine that receives", func(s *Server) {
-			tripped := false // one goroutine's
+			tripped := false // used by one goroutine only
 			s.pending.New = func() any {
 				if tripped {
 					return nil
@@ -56,14 +57,14 @@ func TestPanicAnywhere(t *testing.T) {
 				}
 				c := dial(t, proto, s.Listeners()[0].Addr)
 				if got := outcome(c.exchange(query("broken.", dns.TypeA, edns(1232)))); got != want {
-					t.Errorf("told %q, expected %q", got, want)
+					t.Errorf("got %q, want %q", got, want)
 				}
 				if got := outcome(c.exchange(query("fine.", dns.TypeA, edns(1232)))); got != "NOERROR" {
-					t.Errorf("the next one is told %q", got)
+					t.Errorf("the next query got %q", got)
 				}
 				stats := s.Stats()
 				if want != "NOERROR" && stats.Panics != 1 {
-					t.Errorf("%d panics are counted", stats.Panics)
+					t.Errorf("counted %d panics", stats.Panics)
 				}
 				if err := s.Shutdown(t.Context()); err != nil {
 					t.Error(err)
@@ -73,7 +74,7 @@ func TestPanicAnywhere(t *testing.T) {
 	}
 }
 
-// outcome is the rcode of a response, and its Extended DNS Error.
+// outcome returns the rcode and the Extended DNS Error of a response.
 func outcome(m *dns.Msg) string {
 	text := dns.RcodeToString[m.Rcode]
 	if opt := m.IsEdns0(); opt != nil {

@@ -3,23 +3,24 @@ package dnsserver
 import "time"
 
 const (
-	// burst is how long it is waited in each second for places before a query is shed: what comes at once is read faster than it is
-	// answered. Where the places stay taken, by upstreams that are dead, those whose answers are on the wire lose no more than that.
+	// burst is the time per second that a receiver may wait for free slots before it sheds queries.
+	// A burst of queries is read faster than it is answered. If dead upstreams keep the slots
+	// taken, queries with answers on the fast path wait no longer than this.
 	burst = 200 * time.Millisecond
-	// backlog is how long it may be waited at first: with what came while there was no process, thousands of queries wait in a socket that
-	// is taken over.
+	// backlog is the first such time. A socket that was taken over may hold thousands of queries
+	// that arrived while no process was running.
 	backlog = 2 * time.Second
 )
 
-// patience is how long a receiver may wait for places.
+// patience is the time budget of a receiver for waiting for slots.
 type patience struct {
 	left  time.Duration
-	since time.Time // the second that it is for
+	since time.Time // start of the current second
 }
 
 func newPatience(now time.Time) patience { return patience{backlog, now} }
 
-// at is what there is left of it. Each second brings it back to burst.
+// at returns the remaining budget. Each second refills it to at least burst.
 func (p *patience) at(now time.Time) time.Duration {
 	if now.Sub(p.since) >= time.Second {
 		p.left, p.since = max(p.left, burst), now

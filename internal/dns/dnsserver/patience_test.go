@@ -5,14 +5,15 @@ import (
 	"time"
 )
 
-// TestPatience: a restart at 5,000 queries a second had one in 11,464 shed, while what had waited for it was answered.
+// TestPatience: at a restart with 5,000 queries per second, one in 11,464 was shed while the
+// backlog was being answered.
 func TestPatience(t *testing.T) {
 	const ms = time.Millisecond
 	began := time.Now()
 	p := newPatience(began)
 	for _, step := range []struct {
 		name        string
-		after       time.Duration // since the begin
+		after       time.Duration // since the start
 		left, spend time.Duration
 	}{
 		{"a backlog", 0, backlog, 1500 * ms},
@@ -25,7 +26,7 @@ func TestPatience(t *testing.T) {
 		{"no more than that", time.Hour, burst, 0},
 	} {
 		if got := p.at(began.Add(step.after)); got != step.left {
-			t.Errorf("%s: %v, expected %v", step.name, got, step.left)
+			t.Errorf("%s: got %v, want %v", step.name, got, step.left)
 		}
 		p.spend(step.spend)
 	}

@@ -8,25 +8,27 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
-// PendingQuery is a query over UDP that is answered after its receiver has gone on to the next one. It has one of the MaxInFlight
-// places. Send, SendWith or Handle ends it, from whatever goroutine: it must not be touched any more.
+// PendingQuery is a UDP query that is answered after its receiver has moved on. It holds one of the
+// MaxInFlight slots. Send, SendWith and Handle end it, from any goroutine; it must not be used
+// afterwards.
 type PendingQuery struct {
 	u      *udpSocket
 	x      exchange
-	query  WireQuery // zero: only the Handler can answer it
+	query  WireQuery // zero if only the Handler can answer it
 	sample sample
 	over   atomic.Bool
-	holds  atomic.Int32 // by who answers it, and by who has it answered; at 0 it is reused
+	holds  atomic.Int32 // references of the answering code and of miss; reused at 0
 	wire   [shortQuery]byte
 }
 
-// MissFunc takes over a query that Wire has no answer to, and calls Send or Handle sooner or later. With false it does not,
-// and the Handler answers. It is called from many goroutines at once, from those that receive: it must not wait for
-// anything.
+// MissFunc handles a query that the fast path could not answer, and must eventually call Send or
+// Handle. If it returns false, the Handler answers instead. It is called from many receiving
+// goroutines at once, so it must not block.
 type MissFunc func(*PendingQuery) bool
 
-// drop has the last who holds it keep it for another query. Until Miss has returned it is this query's, and for good where
-// Miss panics: then it may be answered twice, of which the first counts.
+// drop releases one reference and reuses the memory at the last one. miss holds a reference until
+// Miss has returned, and forever if Miss panics. After a panic the query may be answered twice; the
+// first answer wins.
 func (l *PendingQuery) drop() {
 	if l.holds.Add(-1) == 0 {
 		s := l.u.s
@@ -35,10 +37,11 @@ func (l *PendingQuery) drop() {
 	}
 }
 
-// Query is the query. It is valid until Send or Handle is called, and not to be changed.
+// Query returns the query. It is valid until Send or Handle is called, and must not be modified.
 func (l *PendingQuery) Query() *WireQuery { return &l.query }
 
-// Send sends the response, which is from that nameserver; nil: none is sent.
+// Send sends the response that came from the given nameserver. If response is nil, no response is
+// sent.
 func (l *PendingQuery) Send(response []byte, from nameserver.Handle) {
 	if l.over.Swap(true) {
 		return
@@ -49,7 +52,7 @@ func (l *PendingQuery) Send(response []byte, from nameserver.Handle) {
 	l.end(response)
 }
 
-// Client is who asks.
+// Client returns the address of the client.
 func (l *PendingQuery) Client() netip.Addr { return l.x.client.Addr() }
 
 func (l *PendingQuery) count(response []byte) {
@@ -60,7 +63,7 @@ func (l *PendingQuery) count(response []byte) {
 	}
 }
 
-// Handle has the Handler answer, on another goroutine. tried is Query.Tried for it.
+// Handle calls the Handler on another goroutine. tried becomes Query.Tried.
 func (l *PendingQuery) Handle(tried *UpstreamResult) {
 	if l.over.Swap(true) {
 		return
@@ -77,7 +80,7 @@ func (l *PendingQuery) handle() {
 	l.end(s.serve(l.x, *buf))
 }
 
-// end sends the response; nil: none is sent.
+// end sends the response unless it is nil.
 func (l *PendingQuery) end(response []byte) {
 	defer l.ended()
 	l.u.send(response, l.x.client)
@@ -90,7 +93,7 @@ func (l *PendingQuery) ended() {
 	l.drop()
 }
 
-// tell tells of a query that was answered without the Handler.
+// tell reports a query that was answered without the Handler to the watchers.
 func (l *PendingQuery) tell(response []byte, from nameserver.Handle) {
 	s := l.u.s
 	if took := l.x.took(); s.isTold(took, response) {

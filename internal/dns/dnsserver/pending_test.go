@@ -13,7 +13,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// TestLaterAfterPanic: who was given a query by a Miss that panics then, and answers it late, answers no other one.
+// TestLaterAfterPanic: if Miss panics but still holds the query, a late Send must not answer
+// another query.
 func TestLaterAfterPanic(t *testing.T) {
 	var mu sync.Mutex
 	var given []*dnsserver.PendingQuery
@@ -26,7 +27,7 @@ func TestLaterAfterPanic(t *testing.T) {
 				panic("after it was given away")
 			}
 			if l == given[0] {
-				t.Error("another query is in what somebody has still")
+				t.Error("a PendingQuery that is still referenced was reused")
 			}
 			given[0].Send(nil, nameserver.Handle{})
 			return false
@@ -41,7 +42,7 @@ func TestLaterAfterPanic(t *testing.T) {
 	defer server.Shutdown(context.Background())
 	for range 20 {
 		if m := dnstest.Exchange(t, server.Listeners()[0].Addr, "www.example.", dns.TypeA); m.Rcode != dns.RcodeSuccess {
-			t.Errorf("the client was told %v", m)
+			t.Errorf("the client got %v", m)
 		}
 	}
 	if err := server.Shutdown(t.Context()); err != nil { // a query is in flight for a moment after its response

@@ -16,33 +16,36 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/rawsock"
 )
 
-// ping asks one of our own sockets, as a client would, whether it takes what comes in. It never waits.
+// ping checks whether one of our own sockets receives, by sending a query as a client would. It
+// never blocks.
 //
-// Its message is a header with an opcode that nobody has (RFC 6895 section 2.2), so that what answers queries need not look for it: a
-// server that takes it for a client's answers NOTIMP, which shows as well that it lives.
+// The message is a header with an unassigned opcode (RFC 6895 section 2.2), so the code that
+// answers queries need not look for pings. A server that does not recognize it as a ping answers
+// NOTIMP, which also shows that it is alive.
 type ping struct {
 	to   Listener
 	from netip.AddrPort
 	fd   int
 	wire []byte
-	sent time.Time // zero: not yet
+	sent time.Time // zero if not sent yet
 
 	state pingState
-	err   error // why there is no answer
+	err   error // reason why there is no answer
 }
 
 type pingState int
 
 const (
 	waiting  pingState = iota
-	answered           // or it cannot be asked
-	silent             // nobody is there
+	answered           // or it cannot be checked
+	silent             // nothing listens there
 )
 
 const opcodePing = 15
 
-// newPing has a socket bound to the very address that it asks: one that this host does not have cannot be bound, and nothing leaves
-// it. Nil: we are in no position to ask, as where no file descriptor is left.
+// newPing binds its socket to the address that it checks. An address that this host does not have
+// cannot be bound, so no packet leaves the host. It returns nil if no check is possible, for
+// example without a free file descriptor.
 func newPing(l Listener) *ping {
 	kind := unix.SOCK_DGRAM
 	if l.Proto == TCP {
@@ -88,7 +91,7 @@ func (p *ping) bind() bool {
 	return errno == 0
 }
 
-// sockaddr is an address as the kernel takes it, whose zone is an interface's name.
+// sockaddr converts an address to a kernel socket address. Its zone is an interface name.
 func sockaddr(addr netip.AddrPort) (name unix.RawSockaddrInet6, size uint32) {
 	if link, err := net.InterfaceByName(addr.Addr().Zone()); err == nil {
 		addr = netip.AddrPortFrom(addr.Addr().WithZone(strconv.Itoa(link.Index)), addr.Port())
@@ -97,7 +100,7 @@ func sockaddr(addr netip.AddrPort) (name unix.RawSockaddrInet6, size uint32) {
 	return name, size
 }
 
-// send sends the ping: over TCP once, over UDP so often.
+// send sends the ping: once over TCP, and at the given interval over UDP.
 func (p *ping) send(now time.Time, every time.Duration) {
 	switch {
 	case p.sent.IsZero():
@@ -117,7 +120,8 @@ func (p *ping) send(now time.Time, every time.Duration) {
 	}
 }
 
-// hear looks for an answer: over TCP any octet or end of the connection, as where there are too many, shows that somebody accepts it.
+// hear checks for an answer. Over TCP, any data or the end of the connection, as when there are too
+// many, shows that the socket accepts connections.
 func (p *ping) hear() {
 	var in [headerSize + prefixSize]byte
 	n, _, err := unix.Recvfrom(p.fd, in[:], 0)
@@ -130,8 +134,8 @@ func (p *ping) hear() {
 	}
 }
 
-// fail notes what came of a system call. An error that does not say that nobody is there says that we cannot ask, or that somebody has
-// closed the connection.
+// fail handles the error of a system call. Only ECONNREFUSED means that nothing listens. Other
+// errors mean that the check is impossible or that the connection was closed.
 func (p *ping) fail(err error) {
 	switch {
 	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.EINTR):

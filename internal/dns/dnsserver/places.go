@@ -7,20 +7,21 @@ import (
 	"time"
 )
 
-// place is what became of a query that wants one of the MaxInFlight places.
+// place is the outcome of a query's request for one of the MaxInFlight slots.
 type place int
 
 const (
-	entered place = iota // who has must leave
-	full                 // all places are taken
-	enough               // the client has its share of them
-	spent                // the client has had its share of what upstream nameservers send
+	entered place = iota // the caller must call leave
+	full                 // all slots are taken
+	enough               // the client has its share of the slots
+	spent                // the client has used its share of upstream traffic
 )
 
-// fewPlaces is how many a client may have though there are none left to share out: as many as one TCP connection asks for.
+// fewPlaces is the number of slots that a client may have even if none are left to share. One TCP
+// connection asks for that many.
 const fewPlaces = 16
 
-// enter takes a place for a client.
+// enter takes a slot for a client.
 func (r *responder) enter(client netip.Addr) place {
 	if r.spending.Over(client) && !r.access.Load().isHost(client) {
 		return spent
@@ -37,8 +38,8 @@ func (r *responder) enter(client netip.Addr) place {
 	return entered
 }
 
-// waitToEnter is enter for a query that found no place, and may wait for one. When the wait is over before its time the query
-// enters beyond MaxInFlight. nil: it never is.
+// waitToEnter is enter for a query that found no free slot and may wait for one. If over becomes
+// true during the wait, the query enters beyond MaxInFlight. A nil over never does.
 func (r *responder) waitToEnter(client netip.Addr, patience time.Duration, over *atomic.Bool) bool {
 	const pause = time.Millisecond
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
@@ -54,16 +55,17 @@ func (r *responder) waitToEnter(client netip.Addr, patience time.Duration, over 
 	return false
 }
 
-// enterBeyond takes a place that there need not be.
+// enterBeyond takes a slot even if none is free.
 func (r *responder) enterBeyond(client netip.Addr) {
 	r.counters.inFlight.Add(1)
 	r.shares.Take(client, math.MaxInt)
 }
 
 const (
-	// spendRate is how many octets upstream nameservers may send a second for one client, and in one go.
+	// spendRate is the number of octets per second that upstream nameservers may send for one
+	// client. It is also the burst size.
 	spendRate = 256 << 10
-	// spendFree is what is free of each message: nearly all are no longer.
+	// spendFree is the part of each message that is not charged. Nearly all messages are no larger.
 	spendFree = udpSize
 )
 

@@ -12,26 +12,27 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/rawsock"
 )
 
-// receiver receives from UDP sockets: there are as many receivers as one address has sockets, and each has one socket of each address.
-// It waits in Go's netpoller, or, while there is much to do, in the kernel. It ends when it has no socket any more.
+// receiver receives from UDP sockets. There are as many receivers as one address has sockets, and
+// each receiver has one socket of each address. It waits in Go's netpoller, or in the kernel while
+// it is busy. It ends when it has no sockets left.
 type receiver struct {
 	threads rawsock.Threads
 	epoll   int
 	bell    *rawsock.Bell
-	changed atomic.Bool // a socket has joined, or is to be left
+	changed atomic.Bool // a socket was added or is to be removed
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	sockets []*udpSocket
 	ended   bool
 
-	// The goroutine's own.
-	serving []*udpSocket // sockets as they were when that changed last
+	// Used only by the receiver's goroutine.
+	serving []*udpSocket // copy of sockets at the last change
 	pace    rawsock.Pace
 	events  [64]unix.EpollEvent
 }
 
-// join has a receiver serve a socket: a new one while there are few, or else the one with the fewest sockets. It is called with
-// changing held.
+// join assigns a socket to a receiver: a new one while there are few, otherwise the one with the
+// fewest sockets. The caller holds s.changing.
 func (s *Server) join(u *udpSocket) error {
 	s.receivers = slices.DeleteFunc(s.receivers, (*receiver).hasEnded)
 	if len(s.receivers) == s.cfg.UDPSockets {
@@ -80,7 +81,7 @@ func (r *receiver) count() int {
 	return len(r.sockets)
 }
 
-// add gives the receiver a socket. u.receiving is done when it has left that.
+// add gives the receiver a socket. The receiver calls u.receiving.Done when it has left the socket.
 func (r *receiver) add(u *udpSocket) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -95,7 +96,7 @@ func (r *receiver) add(u *udpSocket) error {
 	return nil
 }
 
-// wake has the receiver see what has changed.
+// wake makes the receiver look for changes.
 func (r *receiver) wake() {
 	r.changed.Store(true)
 	r.bell.SetDeadline(time.Now())
@@ -116,9 +117,9 @@ func (r *receiver) run() {
 	}
 }
 
-// settle takes over what has changed; false: no socket is left.
+// settle applies changes. It returns false if no socket is left.
 func (r *receiver) settle() bool {
-	r.bell.SetDeadline(time.Time{}) // before the look: what changes after it sets another
+	r.bell.SetDeadline(time.Time{}) // before the check, so that a later change sets the deadline again
 	if !r.changed.Swap(false) {
 		return true
 	}
@@ -135,27 +136,28 @@ func (r *receiver) settle() bool {
 	r.serving = slices.Clone(r.sockets)
 	r.ended = len(r.serving) == 0
 	for _, u := range left {
-		_ = unix.EpollCtl(r.epoll, unix.EPOLL_CTL_DEL, u.file.fd, nil) // fails where it is not in there
+		_ = unix.EpollCtl(r.epoll, unix.EPOLL_CTL_DEL, u.file.fd, nil) // fails if it is not registered
 		u.in.release()
 		u.receiving.Done()
 	}
 	return !r.ended
 }
 
-// takeBlocked receives in the kernel until the receiver is idle, or something changes.
+// takeBlocked receives while blocked in the kernel, until the receiver is idle or something
+// changes.
 func (r *receiver) takeBlocked() {
 	r.bell.Mute()
 	defer r.bell.Unmute()
 	for r.pace.IsBusy() && !r.changed.Load() {
 		if len(r.serving) == 1 {
-			r.receive(r.serving[0], true) // which spares a system call
+			r.receive(r.serving[0], true) // saves a system call
 		} else {
 			r.take(rawsock.Timeout)
 		}
 	}
 }
 
-// take receives from the sockets that have something, for which it waits so long.
+// take receives from all sockets that have data. It waits for data up to the given time.
 func (r *receiver) take(wait time.Duration) {
 	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(r.epoll), uintptr(unsafe.Pointer(&r.events)), uintptr(len(r.events)),
 		uintptr(wait.Milliseconds()), 0, 0)

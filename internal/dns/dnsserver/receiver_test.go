@@ -9,14 +9,15 @@ import (
 	"github.com/miekg/dns"
 )
 
-// TestReceivers: as many receivers as an address has sockets serve all addresses, alike, while addresses come and go, idle or busy.
+// TestReceivers: as many receivers as one address has sockets serve all addresses evenly, while
+// addresses come and go, idle or busy.
 func TestReceivers(t *testing.T) {
 	const receivers = 2
 	before := runtime.GOMAXPROCS(0)
 	runtime.GOMAXPROCS(before + receivers)
 	t.Cleanup(func() { runtime.GOMAXPROCS(before) })
 	s, addr := start(t, Config{UDPSockets: receivers, Threads: receivers, Handler: fixed("www.example.com. 60 A 192.0.2.1")})
-	if err := s.Listen(nil); err != nil { // from here on the port is the one that was found
+	if err := s.Listen(nil); err != nil { // the port was picked above
 		t.Fatal(err)
 	}
 	sockets := map[*receiver]bool{}
@@ -48,7 +49,7 @@ func TestReceivers(t *testing.T) {
 				total++
 			}
 			if len(sockets) != receivers || step.addresses > 1 && total < step.addresses*step.each {
-				t.Errorf("%s: %d sockets have %d receivers", name, total, len(sockets))
+				t.Errorf("%s: %d sockets, %d receivers", name, total, len(sockets))
 			}
 			for r := range sockets {
 				if n := r.count(); n < total/receivers || n > (total+1)/receivers {

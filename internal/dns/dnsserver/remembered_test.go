@@ -16,12 +16,12 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/records"
 )
 
-// remembers is a server whose cache has had the response to the query: it answers it on the wire too. Its clock stands still at
-// age after that.
+// remembers returns a server whose cache has the response to the query, so that it also answers on
+// the fast path. Its clock stands still at the given age.
 func remembers(t testing.TB, asked *dns.Msg, response *dns.Msg, age time.Duration) *dnsserver.Server {
 	t.Helper()
 	now := time.Now()
-	if wire, err := records.Pack(response); err == nil { // as it comes from an upstream nameserver
+	if wire, err := records.Pack(response); err == nil { // packed as an upstream nameserver sends it
 		if m, err := records.Unpack(wire); err == nil {
 			response = m
 		}
@@ -46,7 +46,8 @@ func remembers(t testing.TB, asked *dns.Msg, response *dns.Msg, age time.Duratio
 	return s
 }
 
-// same holds that a query which is answered on the wire is answered so when it is parsed, octet by octet, and reports whether it is.
+// same checks that a query answered on the fast path gets exactly the same response when it is
+// parsed. It reports whether the fast path answered.
 func same(t *testing.T, s *dnsserver.Server, query []byte, proto dnsserver.Proto) bool {
 	t.Helper()
 	onWire, parsed := s.BothWays(query, proto)
@@ -54,7 +55,7 @@ func same(t *testing.T, s *dnsserver.Server, query []byte, proto dnsserver.Proto
 		return false
 	}
 	if !bytes.Equal(onWire, parsed) {
-		t.Fatalf("to %x over %s\non the wire\n%x\n%v\nparsed\n%x\n%v", query, proto, onWire, unpacked(onWire), parsed, unpacked(parsed))
+		t.Fatalf("to %x over %s\nfast path\n%x\n%v\nparsed\n%x\n%v", query, proto, onWire, unpacked(onWire), parsed, unpacked(parsed))
 	}
 	return true
 }
@@ -67,7 +68,7 @@ func unpacked(wire []byte) any {
 	return m
 }
 
-// mixed is name with letters in upper case where bits are set.
+// mixed returns name with upper-case letters where bits are set.
 func mixed(name string, bits uint64) string {
 	text := []byte(name)
 	for i, c := range text {
@@ -78,7 +79,7 @@ func mixed(name string, bits uint64) string {
 	return string(text)
 }
 
-// aRecord is one of many kinds, for the name that is asked for.
+// aRecord returns a record of the given kind for the queried name.
 func aRecord(kind byte, i int, name string) dns.RR {
 	head := func(owner string, rrtype uint16) dns.RR_Header {
 		return dns.RR_Header{Name: owner, Rrtype: rrtype, Class: dns.ClassINET, Ttl: 300 + uint32(kind)}
@@ -105,7 +106,7 @@ func aRecord(kind byte, i int, name string) dns.RR {
 		return &dns.TXT{Hdr: head(name, dns.TypeTXT), Txt: []string{strings.Repeat("x", int(kind)), `\000\255 \"`}}
 	case 8:
 		return &dns.PTR{Hdr: head(name, dns.TypePTR), Ptr: far}
-	case 9: // from here on names that are not compressed; in them is no capital letter
+	case 9: // from here on, names that are not compressed and have no capital letters
 		return &dns.SRV{Hdr: head(name, dns.TypeSRV), Port: uint16(i), Target: strings.ToLower(host)}
 	case 10:
 		return &dns.RRSIG{Hdr: head(name, dns.TypeRRSIG), TypeCovered: dns.TypeA, SignerName: strings.ToLower(zone), Signature: "c2lnbmF0dXJl"}
@@ -121,9 +122,10 @@ func aRecord(kind byte, i int, name string) dns.RR {
 	return &dns.RFC3597{Hdr: head(name, 65280), Rdata: "c00c"}
 }
 
-// FuzzTruncate: however many records of whatever kinds there are, and however little room, a hit is the same on the wire and parsed.
-// One byte of each section stands for one record. What is compressed in another way when it is packed again is left out: names
-// that may not be compressed, with capital letters where the client has them too.
+// FuzzTruncate: a hit is the same on the fast path and when parsed, whatever the records and the
+// space. One byte of each section stands for one record. Excluded are records that compress
+// differently when they are packed again: names that must not be compressed, with capital letters
+// where the query has them too.
 func FuzzTruncate(f *testing.F) {
 	f.Add(bytes.Repeat([]byte{0}, 40), []byte{}, []byte{}, uint16(512), uint64(0), uint64(0), true)
 	f.Add(bytes.Repeat([]byte{3}, 200), []byte{4, 20}, []byte{3, 19}, uint16(1232), uint64(5), uint64(1<<63-1), false)
@@ -159,13 +161,14 @@ func FuzzTruncate(f *testing.F) {
 		}
 		for _, proto := range []dnsserver.Proto{dnsserver.UDP, dnsserver.TCP} {
 			if hit := same(t, s, query, proto); !hit && len(answer) > 0 && len(answer)+len(authority)+len(additional) < 100 {
-				t.Fatal("not remembered")
+				t.Fatal("not cached")
 			}
 		}
 	})
 }
 
-// FuzzRemembered: whatever an upstream says, and whatever is asked then, a hit on the wire is what it is parsed.
+// FuzzRemembered: whatever the upstream responds and whatever is queried then, a hit on the fast
+// path equals the parsed response.
 func FuzzRemembered(f *testing.F) {
 	asked := new(dns.Msg).SetQuestion("www.a-zone.example.", dns.TypeANY)
 	for kind := range byte(16) {
@@ -191,9 +194,9 @@ func FuzzRemembered(f *testing.F) {
 		}
 		response.Question = asked.Question
 		s := remembers(t, asked, response, time.Duration(age)*time.Second)
-		if hasOtherNames(response) { // which are compressed in another way when they are packed again
+		if hasOtherNames(response) { // these compress differently when packed again
 			if onWire, parsed := s.BothWays(query, dnsserver.TCP); onWire != nil && fmt.Sprint(unpacked(onWire)) != fmt.Sprint(unpacked(parsed)) {
-				t.Fatalf("to %x\non the wire\n%x\nparsed\n%x", query, onWire, parsed)
+				t.Fatalf("to %x\nfast path\n%x\nparsed\n%x", query, onWire, parsed)
 			}
 			return
 		}
@@ -203,7 +206,7 @@ func FuzzRemembered(f *testing.F) {
 	})
 }
 
-// hasOtherNames reports whether there may be names in a message that a cache does not look at.
+// hasOtherNames reports whether a message may contain names that the cache does not know of.
 func hasOtherNames(m *dns.Msg) bool {
 	for _, section := range [][]dns.RR{m.Answer, m.Ns, m.Extra} {
 		for _, rr := range section {
@@ -217,7 +220,7 @@ func hasOtherNames(m *dns.Msg) bool {
 	return false
 }
 
-// TestRememberedAllocates nothing, from the message that accept lets pass to the response.
+// TestRememberedAllocates: answering from the cache allocates nothing, from accept to the response.
 func TestRememberedAllocates(t *testing.T) {
 	asked := new(dns.Msg).SetQuestion("www.a-zone.example.", dns.TypeAAAA)
 	asked.SetEdns0(1232, true)

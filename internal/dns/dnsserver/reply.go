@@ -7,12 +7,11 @@ import (
 	"github.com/miekg/dns"
 )
 
-// serve turns a message that accept let pass into the response to send, packed
-// into buf or a larger buffer; nil: nothing is to be sent.
+// serve answers a message that accept let through. It returns the response, packed into buf or a
+// larger buffer; nil means no response.
 func (r *responder) serve(x exchange, buf []byte) []byte { return r.reply(x, buf, r.ask) }
 
-// shed answers SERVFAIL without asking the Handler, on the goroutine that
-// receives.
+// shed answers SERVFAIL without calling the Handler, on the receiving goroutine.
 func (r *responder) shed(x exchange, buf []byte) []byte {
 	return r.reply(x, buf, func(_ exchange, q *Query) (*dns.Msg, *atomic.Uint64) {
 		q.failed = errShed
@@ -20,11 +19,10 @@ func (r *responder) shed(x exchange, buf []byte) []byte {
 	})
 }
 
-// answer makes the response to a query that may be answered, and says what to
-// count it as.
+// answer makes the response to a query that may be answered, and returns the counter for it.
 type answer func(x exchange, q *Query) (*dns.Msg, *atomic.Uint64)
 
-// reply never panics, whatever is in the message.
+// reply never panics, whatever the message contains.
 func (r *responder) reply(x exchange, buf []byte, with answer) (response []byte) {
 	var q *Query
 	defer func() {
@@ -65,7 +63,7 @@ func (r *responder) reply(x exchange, buf []byte, with answer) (response []byte)
 	return response
 }
 
-// ask has the Handler answer, whatever it does, and says what to count it as.
+// ask calls the Handler, recovers from its panics, and returns the counter for the outcome.
 func (r *responder) ask(x exchange, q *Query) (out *dns.Msg, outcome *atomic.Uint64) {
 	ctx, cancel := context.WithTimeout(r.queries, r.cfg.Timeout)
 	defer cancel()
@@ -87,14 +85,14 @@ func (r *responder) ask(x exchange, q *Query) (out *dns.Msg, outcome *atomic.Uin
 	return complete(q, m), &r.counters.answered
 }
 
-// errShed is what a client is told of Config.MaxInFlight.
+// errShed is the error for clients when Config.MaxInFlight is reached.
 var errShed = &ExtendedError{Code: dns.ExtendedErrorCodeOther, Text: "too many queries wait for an answer"}
 
-// errInternal is what a client is told of a panic. RFC 8914 has no code of its own for that.
+// errInternal is the error for clients after a panic. RFC 8914 has no code for that.
 var errInternal = &ExtendedError{Code: dns.ExtendedErrorCodeOther, Text: "internal error"}
 
-// internalError is the response to a query whose own could not be made; q is nil where it could not even be parsed, and then
-// there is nothing to say why with.
+// internalError returns the response to a query whose normal response could not be made. If q is
+// nil, the query was not parsed, and the response has no explanation.
 func (r *responder) internalError(x exchange, q *Query, buf []byte) (response []byte) {
 	defer func() {
 		if recover() != nil || response == nil {
@@ -115,7 +113,7 @@ func (r *responder) render(q *Query, out *dns.Msg, buf []byte) ([]byte, error) {
 	return wire, err
 }
 
-// tell tells of a query that was parsed.
+// tell reports a parsed query to the watchers.
 func (r *responder) tell(x exchange, q *Query, response []byte, outcome Outcome) {
 	took := x.took()
 	if !r.isTold(took, response) {

@@ -11,15 +11,15 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/records"
 )
 
-// udpSize is the size at which a response fits every path without fragments:
-// DNS flag day 2020, RFC 9715 section 3.
+// udpSize is the size at which a response fits every path without fragmentation (DNS flag day 2020,
+// RFC 9715 section 3).
 const udpSize = 1232
 
-// maxOptions bounds the Extended DNS Errors taken over from a response.
+// maxOptions is the maximum number of Extended DNS Errors copied from a response.
 const maxOptions = 4
 
-// failure is the response to q when there is no answer: rcode, and why when err
-// says it.
+// failure returns the response to q if there is no answer. It has the rcode, and an explanation if
+// err contains one.
 func failure(q *Query, rcode int, err error) *dns.Msg {
 	m := &dns.Msg{MsgHdr: dns.MsgHdr{Rcode: rcode}}
 	var extended *ExtendedError
@@ -33,8 +33,9 @@ func failure(q *Query, rcode int, err error) *dns.Msg {
 	return complete(q, m)
 }
 
-// why says what is wrong with a query that was refused with that rcode: a type of question that there is not (RFC 9824 section
-// 9), or one that is not answered here (RFC 8914 section 4.22); nil: the rcode says it all.
+// why returns the Extended DNS Error for a query that was rejected with rcode: an invalid query
+// type (RFC 9824 section 9), or one that is not supported here (RFC 8914 section 4.22). It returns
+// nil if the rcode is enough.
 func why(rcode int) error {
 	switch rcode {
 	case dns.RcodeFormatError:
@@ -45,8 +46,7 @@ func why(rcode int) error {
 	return nil
 }
 
-// complete makes of what the Handler said the response to this query. m is not
-// changed.
+// complete turns the Handler's message into the response to q. m is not modified.
 func complete(q *Query, m *dns.Msg) *dns.Msg {
 	asked := q.Msg.IsEdns0()
 	wantsAD := q.Msg.AuthenticatedData || asked != nil && asked.Do() // RFC 6840 section 5.8
@@ -83,8 +83,8 @@ func complete(q *Query, m *dns.Msg) *dns.Msg {
 	return out
 }
 
-// hopByHop reports whether a record speaks of the connection to an upstream
-// nameserver, not of the answer.
+// hopByHop reports whether a record belongs to the connection to the upstream nameserver and not to
+// the answer.
 func hopByHop(rr dns.RR) bool {
 	if rr == nil {
 		return true
@@ -93,8 +93,8 @@ func hopByHop(rr dns.RR) bool {
 	return kind == dns.TypeOPT || kind == dns.TypeTSIG
 }
 
-// explanations returns the Extended DNS Errors of a response; all other options
-// are between us and who sent them.
+// explanations returns the Extended DNS Errors of a response. All other options concern only us and
+// the sender.
 func explanations(m *dns.Msg) []dns.EDNS0 {
 	opt := m.IsEdns0()
 	if opt == nil {
@@ -115,13 +115,13 @@ func newOPT(options ...dns.EDNS0) *dns.OPT {
 	return opt
 }
 
-// pack renders out, which is complete's, into buf or a larger buffer, in no more
-// than limit octets: first without the additional records, which a client can
-// do without (RFC 2181 section 9), then without those that do not fit, and TC.
-// truncated says that the limit, not the Handler, set TC.
+// pack renders a message from complete into buf or a larger buffer, in at most limit octets. To
+// fit, it first drops the additional records, which a client can do without (RFC 2181 section 9),
+// and then the records that do not fit, and sets TC. truncated reports that pack set TC because of
+// the limit.
 func pack(out *dns.Msg, limit int, buf []byte) (wire []byte, truncated bool, err error) {
 	wire, err = records.AppendPack(buf[:0], out)
-	if errors.Is(err, records.ErrTooLong) { // the cluster's, of a Service with thousands of endpoints
+	if errors.Is(err, records.ErrTooLong) { // a Service with thousands of endpoints
 		out.Compress = true
 		wire, err = out.PackBuffer(buf)
 	}
@@ -133,11 +133,11 @@ func pack(out *dns.Msg, limit int, buf []byte) (wire []byte, truncated bool, err
 	}
 	last, opt := len(wire), out.IsEdns0()
 	if opt != nil {
-		last -= dns.Len(opt) // complete has it behind all others
+		last -= dns.Len(opt) // complete put it after all others
 	}
 	room, question := limit-(len(wire)-last), questionEnd(wire)
 	if room < question {
-		// Explanations that leave no room for themselves. What is left fits 512 octets.
+		// The Extended DNS Errors leave no room. What remains fits into 512 octets.
 		opt.Option = nil
 		out.Answer, out.Ns, out.Extra, out.Truncated = nil, nil, []dns.RR{opt}, true
 		wire, err = records.AppendPack(buf[:0], out)

@@ -6,21 +6,24 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
-// ResponseBatch gathers responses to PendingQueries, of whatever sockets, so that those of one socket leave in one system call. It belongs
-// to one goroutine, who must Flush before it waits for anything. The zero ResponseBatch is ready for use.
+// ResponseBatch collects responses to PendingQueries of any sockets, so that the responses of one
+// socket are sent in one system call. It belongs to one goroutine, which must call Flush before it
+// blocks. The zero ResponseBatch is ready for use.
 type ResponseBatch struct {
 	box      outbox
-	queries  [batchSize]*PendingQuery // whose responses are in box
-	from, to int                      // what send sends
-	failed   int                      // of it
-	send     func(uintptr)            // is made once: a function value for each call would be an allocation
+	queries  [batchSize]*PendingQuery // queries whose responses are in box
+	from, to int                      // range that send sends
+	failed   int                      // number of these that failed
+	send     func(uintptr)            // created once, because a function value per call would allocate
 }
 
-// Buffer is where the response to the next SendWith may be written, and where it is kept until Flush if it fits.
+// Buffer returns a buffer for the response passed to the next SendWith. A response that fits stays
+// there until Flush.
 func (o *ResponseBatch) Buffer() []byte { return o.box.buffer() }
 
-// SendWith sends the response, which is from that nameserver, at o's next Flush. The response must stay as it is until then; nil: none is sent. The query's
-// Msg is valid until SendWith is called.
+// SendWith sends the response that came from the given nameserver at o's next Flush. The response
+// must not change until then. If it is nil, no response is sent. The query's Msg is valid until
+// SendWith is called.
 func (l *PendingQuery) SendWith(o *ResponseBatch, response []byte, from nameserver.Handle) {
 	if l.over.Swap(true) {
 		return
@@ -39,7 +42,7 @@ func (l *PendingQuery) SendWith(o *ResponseBatch, response []byte, from nameserv
 	}
 }
 
-// Flush sends the gathered responses.
+// Flush sends the collected responses.
 func (o *ResponseBatch) Flush() {
 	n := o.box.n
 	if n == 0 {
@@ -67,7 +70,8 @@ func (o *ResponseBatch) Flush() {
 	clear(o.queries[:n])
 }
 
-// gather puts those of the n that leave by the same socket as the first at from behind it, up to to.
+// gather moves all responses that use the same socket as the one at index from next to it, and sets
+// to to their end.
 func (o *ResponseBatch) gather(n int) *udpSocket {
 	u := o.queries[o.from].u
 	o.to = o.from + 1

@@ -5,13 +5,14 @@ import (
 	"time"
 )
 
-// TestSampler: few hits are all told of; of many as many as may be, and what they stand for is what there was.
+// TestSampler: at a low rate all hits are picked. At a high rate the picks stay within the limit,
+// and their weights add up to the number of hits.
 func TestSampler(t *testing.T) {
 	for _, test := range []struct {
 		name           string
 		perSecond      int
-		rate           int // hits a second
-		least, most    int // picks of the last second
+		rate           int // hits per second
+		least, most    int // picks in the last second
 		deviates       float64
 		batch, seconds int
 	}{
@@ -36,20 +37,20 @@ func TestSampler(t *testing.T) {
 					now = now.Add(time.Duration(test.batch) * time.Second / time.Duration(test.rate))
 				}
 				if second == 0 && test.perSecond > 0 && picks > 5*test.perSecond {
-					t.Errorf("%d picks in the first second: the burst was not seen", picks)
+					t.Errorf("%d picks in the first second: the burst was not detected", picks)
 				}
 			}
 			if picks < test.least || picks > test.most {
 				t.Errorf("%d picks", picks)
 			}
 			if off := float64(stood)/float64(test.rate) - 1; off > test.deviates || off < -test.deviates {
-				t.Errorf("they stand for %d of %d", stood, test.rate)
+				t.Errorf("the picks represent %d of %d hits", stood, test.rate)
 			}
 		})
 	}
 }
 
-// TestSamplerOfPairs: of clients that ask for A and AAAA in turn both are told of.
+// TestSamplerOfPairs: if clients alternate between A and AAAA, both are picked.
 func TestSamplerOfPairs(t *testing.T) {
 	var s sampler
 	now, picked := time.Now(), [2]int{}
@@ -61,6 +62,6 @@ func TestSamplerOfPairs(t *testing.T) {
 		now = now.Add(10 * time.Microsecond)
 	}
 	if picked[0] < picked[1]*3/4 || picked[1] < picked[0]*3/4 {
-		t.Errorf("%d of one, %d of the other", picked[0], picked[1])
+		t.Errorf("picked %d of one type, %d of the other", picked[0], picked[1])
 	}
 }

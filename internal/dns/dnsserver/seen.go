@@ -10,74 +10,75 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
-// Watch is told of each query what became of it, once its response is made. It is called from many goroutines at once, from
-// those that receive too: it must not wait for anything.
+// Watch is called with the outcome of each query, once its response is made. It is called from many
+// goroutines at once, including receiving ones, so it must not block.
 type Watch func(Seen)
 
-// watching is a Watch with how many hits a second of one receiver it is told of; 0: all.
+// watching is a Watch with its limit of hits per second and receiver; 0 means no limit.
 type watching struct {
 	tells Watch
 	hits  int
 }
 
-// Seen is what became of one query.
+// Seen is the outcome of one query.
 type Seen struct {
-	Query    []byte         // as it was received; not to be changed, and not to be kept
-	Response []byte         // likewise, as it is sent; nil: none is
-	Client   netip.AddrPort // zero: it came over no socket
+	Query    []byte         // as received; must not be modified or kept
+	Response []byte         // likewise, as sent; nil if none is sent
+	Client   netip.AddrPort // zero if the query did not come over a socket
 	Proto    Proto
-	Took     time.Duration // since the query was received; less than 0: that is not known
+	Took     time.Duration // time since the query was received; negative if unknown
 	Outcome  Outcome
-	Server   nameserver.Server // that the answer came from; zero: none
-	Why      string            // there is no answer; "": there is one, or the rcode says it all
-	Stands   int               // for so many like it, of which the others are not told of; 0: for itself
+	Server   nameserver.Server // nameserver that the answer came from; zero if none
+	Why      string            // why there is no answer; "" if there is one or the rcode is enough
+	Stands   int               // number of queries that this one represents; 0 if not sampled
 }
 
-// Outcome says who has answered.
+// Outcome is the source of a response.
 type Outcome int
 
-// Who has answered.
+// The sources of responses.
 const (
 	ByWire     Outcome = iota // Config.Wire
-	ByUpstream                // Seen.Server, which was asked now
-	ByMemory                  // what was remembered
-	ByStale                   // what was remembered, and has expired
-	ByHandler                 // the Handler, of itself
-	ByNobody                  // there is no answer: the Handler has failed
-	ByFailure                 // what was remembered: that there was no answer (RFC 9520)
-	ByServer                  // the server itself: the query has a fault, or a bound is met
+	ByUpstream                // Seen.Server, which was queried for this response
+	ByMemory                  // the cache
+	ByStale                   // an expired cache entry
+	ByHandler                 // the Handler itself
+	ByNobody                  // no answer: the Handler failed
+	ByFailure                 // a cached failure (RFC 9520)
+	ByServer                  // the server itself: the query is malformed or a limit is reached
 )
 
-// FailedBefore is what a client is told, and Seen.Why is, of a failure that is remembered.
+// FailedBefore is the explanation of a cached failure, for clients and in Seen.Why.
 const FailedBefore = "failed a moment ago"
 
-// tell tells of a query what the server itself did with it.
+// tell reports a query that the server itself answered.
 func (w *watching) tell(x exchange, response []byte, outcome Outcome, why string) {
 	if w != nil {
 		w.tells(Seen{Query: x.wire, Response: response, Client: x.client, Proto: x.proto, Took: x.took(), Outcome: outcome, Why: why})
 	}
 }
 
-// hit tells of a query that was answered on the wire, if the sampler picks it.
+// hit reports a query that was answered on the fast path, if the sampler picks it.
 func (w *watching) hit(x *exchange, response []byte, picks *sampler) {
 	if n := picks.take(); n > 0 {
 		w.tells(Seen{Query: x.wire, Response: response, Client: x.client, Proto: x.proto, Took: x.took(), Outcome: ByWire, Stands: n})
 	}
 }
 
-// SlowAfter is the time from which on an answer is slow.
+// SlowAfter is the duration from which an answer counts as slow.
 const SlowAfter = 100 * time.Millisecond
 
-// IsFailed reports whether the client got no answer. That a name does not exist is one.
+// IsFailed reports whether the client got no answer. NXDOMAIN is an answer.
 func (s *Seen) IsFailed() bool {
 	if len(s.Response) < headerSize {
-		return s.Outcome != ByHandler // which wants none now and then
+		return s.Outcome != ByHandler // the Handler sometimes sends no response on purpose
 	}
 	rcode := int(s.Response[3] & 0xf)
 	return rcode != dns.RcodeSuccess && rcode != dns.RcodeNameError
 }
 
-// late tells of a query that was not answered at once: the Watch, and Config.Trouble if it is one.
+// late reports a query that was not answered on the fast path to the Watch, and to Config.Trouble
+// if it was slow or failed.
 func (r *responder) late(seen Seen) {
 	if w := r.watch.Load(); w != nil {
 		w.tells(seen)
@@ -87,12 +88,12 @@ func (r *responder) late(seen Seen) {
 	}
 }
 
-// isTold reports whether anybody may be told of such a query, before a Seen is made of it.
+// isTold reports whether any watcher needs such a query, before a Seen is made for it.
 func (r *responder) isTold(took time.Duration, response []byte) bool {
 	return r.watch.Load() != nil || r.cfg.Trouble != nil && (took >= SlowAfter || (&Seen{Response: response}).IsFailed())
 }
 
-// seen is what the server knows of a query, and what the Handler left in it.
+// seen completes what the server knows of a query with what the Handler left in it.
 func (q *Query) seen(seen Seen) Seen {
 	if seen.Outcome == ByUpstream {
 		seen.Server = q.AnsweredBy
@@ -104,8 +105,8 @@ func (q *Query) seen(seen Seen) Seen {
 	return seen
 }
 
-// Seen is what became of a query that Direct has had answered, without client and protocol, which it has none of: the messages, packed,
-// are the caller's.
+// Seen returns the outcome of a query that Direct answered, without client and protocol. query and
+// response are the packed messages.
 func (q *Query) Seen(query, response []byte, took time.Duration) Seen {
 	outcome := q.outcome()
 	if q.faulty {
@@ -114,7 +115,7 @@ func (q *Query) Seen(query, response []byte, took time.Duration) Seen {
 	return q.seen(Seen{Query: query, Response: response, Took: took, Outcome: outcome})
 }
 
-// outcome says who has answered a query that the Handler was given.
+// outcome returns the source of the answer to a query that the Handler was called for.
 func (q *Query) outcome() Outcome {
 	switch {
 	case q.failed != nil && q.Cached:

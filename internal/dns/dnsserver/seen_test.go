@@ -16,7 +16,8 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
-// TestSeen: of every query it is told once what became of it, however it is answered.
+// TestSeen: the Watch is called exactly once for every query with the right outcome, however it is
+// answered.
 func TestSeen(t *testing.T) {
 	upstream := nameserver.FromAddr(netip.MustParseAddr("192.0.2.53"))
 	handler := func(_ context.Context, q *Query) (*dns.Msg, error) {
@@ -95,7 +96,7 @@ func TestSeen(t *testing.T) {
 				}
 				name := m.Question[0].Name
 				if _, twice := got[name]; twice {
-					t.Errorf("%s is seen twice", name)
+					t.Errorf("%s was reported twice", name)
 				}
 				if seen.Client.Addr() != at.Addr() || string(seen.Proto) != proto || seen.Took > time.Minute || seen.Took < 0 && name != "axfr." && name != "stranger." {
 					t.Errorf("%s: %+v", name, seen)
@@ -128,7 +129,7 @@ func TestSeen(t *testing.T) {
 			expected := want
 			if proto == "tcp" {
 				expected = maps.Clone(want)
-				expected["later."] = row{Outcome: ByHandler, Answered: true} // there is no PendingQuery over TCP
+				expected["later."] = row{Outcome: ByHandler, Answered: true} // TCP has no PendingQuery
 			}
 			for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
 				mu.Lock()
@@ -145,8 +146,8 @@ func TestSeen(t *testing.T) {
 	}
 }
 
-// TestTrouble: of queries that took long or failed it is told, whether anybody watches or not, and of no others: not of hits, and not of what
-// the server refuses.
+// TestTrouble: Trouble is called for slow and failed queries, whether or not a Watch is set, and
+// for no others: not for hits, and not for queries that the server refuses.
 func TestTrouble(t *testing.T) {
 	told := make(chan Seen, 100)
 	_, at := start(t, Config{
@@ -206,7 +207,7 @@ func TestTrouble(t *testing.T) {
 		case name != "quick." && name != "absent.":
 			got[name] = seen.Outcome
 		case seen.Took < SlowAfter: // a busy machine may make them slow
-			t.Errorf("%s took %v, and is told of", name, seen.Took)
+			t.Errorf("%s took %v and was reported", name, seen.Took)
 		}
 	}
 	if diff := cmp.Diff(map[string]Outcome{"slow.": ByHandler, "failed.": ByNobody, "later.": ByUpstream}, got); diff != "" {

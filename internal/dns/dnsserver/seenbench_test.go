@@ -7,7 +7,8 @@ import (
 	"github.com/miekg/dns"
 )
 
-// BenchmarkReceived is what a datagram costs that Wire answers, without the system calls, while nobody watches.
+// BenchmarkReceived measures a datagram that Wire answers, without system calls and without a
+// Watch.
 func BenchmarkReceived(b *testing.B) {
 	conn, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {

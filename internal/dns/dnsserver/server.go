@@ -10,54 +10,53 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/rawsock"
 )
 
-// ErrStopped is what Listen returns after Shutdown.
+// ErrStopped is the error of Listen after Shutdown.
 var ErrStopped = errors.New("the server is stopped")
 
-// Server receives queries on the addresses given to Listen. Its methods may be
-// called from any goroutine.
+// Server receives queries on the addresses passed to Listen. Its methods may be called from any
+// goroutine.
 type Server struct {
 	responder
-	made    time.Time // with its monotonic reading: the wall clock may jump
+	made    time.Time // with a monotonic reading, because the wall clock may jump
 	pending sync.Pool // *PendingQuery
 	conns   *connTable
 	spare   spare
 	own     ownClients
 	threads rawsock.Threads
 
-	changing  sync.Mutex       // held by Listen and Shutdown: one change at a time
-	terms     Terms            // guarded by it
-	termsAt   []netip.AddrPort // likewise: where terms hold; empty: everywhere
-	addresses int              // that Listen was given; likewise
+	changing  sync.Mutex       // held by Listen and Shutdown; guards the fields marked below
+	terms     Terms            // guarded by changing
+	termsAt   []netip.AddrPort // likewise; addresses that the terms apply to; empty means all
+	addresses int              // likewise; number of addresses passed to Listen
 	receivers []*receiver      // likewise
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	stopped  bool
 	bindings []*binding
-	tallies  []*tally  // of the receivers
-	gone     []Traffic // of those that have ended
+	tallies  []*tally  // of the current receivers
+	gone     []Traffic // of receivers that have ended
 }
 
-// binding is one address and transport that is wanted, with its socket unless
-// binding it failed.
+// binding is one requested address and transport, with its socket unless binding failed.
 type binding struct {
-	want   netip.AddrPort // as given to Listen
+	want   netip.AddrPort // as passed to Listen
 	proto  Proto
-	actual netip.AddrPort // the port of want may be 0
-	socket socket         // nil: err says why
+	actual netip.AddrPort // same as want, with the actual port if that is 0
+	socket socket         // nil if err is set
 	err    error
 }
 
 // socket is a bound UDP or TCP socket that is being served.
 type socket interface {
-	// drain stops receiving, waits until what was received is answered or ctx
-	// ends, and closes.
+	// drain stops receiving, waits until all received queries are answered or ctx ends, and closes
+	// the socket.
 	drain(ctx context.Context) error
-	// taken is Listener.Taken.
+	// taken returns Listener.Taken.
 	taken() uint64
 }
 
-// wait waits for a group until ctx ends. The goroutine it starts then lives
-// until the group is done.
+// wait waits for a group until ctx ends. If ctx ends first, its goroutine lives until the group is
+// done.
 func wait(ctx context.Context, group *sync.WaitGroup) error {
 	done := make(chan struct{})
 	go func() {

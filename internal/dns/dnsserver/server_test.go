@@ -24,8 +24,9 @@ var anyPort = netip.MustParseAddrPort("127.0.0.1:0")
 
 // start serves on 127.0.0.1 until the test ends.
 //
-// No connection is closed, and no query given up, because a busy machine takes long: on one that emulated another architecture a
-// client of TestSlowReadersGo said nothing for the default of 2 s, and the test waited for it without an end.
+// Its timeouts are long, so that a slow machine closes no connection and drops no query. On one
+// that emulated another architecture, a client of TestSlowReadersGo was silent for the default of 2
+// s, and the test hung.
 func start(t *testing.T, cfg Config) (*Server, netip.AddrPort) {
 	t.Helper()
 	for _, patience := range []*time.Duration{&cfg.FirstQuery, &cfg.Idle, &cfg.Write, &cfg.Timeout} {
@@ -45,7 +46,7 @@ func start(t *testing.T, cfg Config) (*Server, netip.AddrPort) {
 	return s, s.Listeners()[0].Addr
 }
 
-// fixed answers every query with these records.
+// fixed returns a Handler that answers every query with these records.
 func fixed(records ...string) Handler {
 	return HandlerFunc(func(context.Context, *Query) (*dns.Msg, error) {
 		return answerOf(records...), nil
@@ -64,7 +65,7 @@ func answerOf(records ...string) *dns.Msg {
 	return m
 }
 
-// addresses are n records of 16 octets each in a packed message.
+// addresses returns n records that take 16 octets each in a packed message.
 func addresses(n int) []string {
 	var records []string
 	for i := range n {
@@ -98,7 +99,7 @@ func packed(t testing.TB, m *dns.Msg) []byte {
 	return wire
 }
 
-// client is a socket to ask by; messages have no length prefix here.
+// client is a client socket. Messages have no length prefix here.
 type client struct {
 	t     testing.TB
 	conn  net.Conn
@@ -183,7 +184,7 @@ func TestAnswer(t *testing.T) {
 				}
 				defer s.Shutdown(t.Context())
 				addr := s.Listeners()[0].Addr
-				c := dial(t, proto, addr) // a connected UDP socket takes nothing from other addresses
+				c := dial(t, proto, addr) // a connected UDP socket receives only from the server's address
 				m := c.exchange(query("WWW.example.com.", dns.TypeA, func(m *dns.Msg) { m.Id = 4711 }))
 				if m.Id != 4711 || !m.Response || !m.RecursionAvailable || !m.RecursionDesired || m.Rcode != dns.RcodeSuccess {
 					t.Errorf("header: %v", m.MsgHdr)
@@ -196,7 +197,7 @@ func TestAnswer(t *testing.T) {
 				}
 				got := <-queries
 				if got.deadline < 4*time.Second || got.deadline > 5*time.Second {
-					t.Errorf("the handler has %v, want 5 s", got.deadline)
+					t.Errorf("the Handler's deadline is in %v, want 5 s", got.deadline)
 				}
 				got.deadline = 0
 				me := c.conn.LocalAddr().(interface{ AddrPort() netip.AddrPort }).AddrPort()
@@ -269,9 +270,9 @@ func TestHandlerOutcomes(t *testing.T) {
 		}
 	}
 	c.send(packed(t, query("silent.", dns.TypeA)))
-	c.exchange(query("fails.", dns.TypeA)) // the next that arrives is this one's
+	c.exchange(query("fails.", dns.TypeA)) // the first response is to this one
 	got := s.Stats()
-	// "nil." panics in the packing, "silent." may still be on its way to being counted.
+	// "nil." panics during packing. "silent." may not be counted yet.
 	want := Stats{UDPQueries: 12, Answered: 2, Failed: 9, Silent: got.Silent, Panics: 4, InFlight: got.InFlight}
 	if got != want {
 		t.Errorf("counted %+v\nwant %+v", got, want)
@@ -284,8 +285,7 @@ func TestHandlerOutcomes(t *testing.T) {
 	}
 }
 
-// TestShed: at MaxInFlight a query is refused at once, and the next is served
-// when a place is free.
+// TestShed: at MaxInFlight a query is refused at once. The next one is served when a slot is free.
 func TestShed(t *testing.T) {
 	for _, proto := range []Proto{UDP, TCP} {
 		t.Run(string(proto), func(t *testing.T) {
@@ -314,7 +314,7 @@ func TestShed(t *testing.T) {
 				}
 			}
 			go func() { <-entered }()
-			for s.Stats().InFlight != 0 { // the response leaves before the place does
+			for s.Stats().InFlight != 0 { // the slot is released after the response
 				time.Sleep(time.Millisecond)
 			}
 			if r := c.exchange(query("four.test.", dns.TypeA)); r.Rcode != dns.RcodeSuccess {
@@ -337,7 +337,7 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// BenchmarkUDP is a query through sockets on loopback to a Handler and back.
+// BenchmarkUDP measures a query over loopback sockets through a Handler and back.
 func BenchmarkUDP(b *testing.B) {
 	s := New(Config{Handler: fixed("www.example.com. 60 A 192.0.2.1")})
 	if err := s.Listen([]netip.AddrPort{anyPort}); err != nil {

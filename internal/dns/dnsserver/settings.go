@@ -4,7 +4,8 @@ import (
 	"net/netip"
 )
 
-// SetMaxInFlight replaces Config.MaxInFlight and Config.Shared. What is being handled stays, also beyond the bounds.
+// SetMaxInFlight replaces Config.MaxInFlight and Config.Shared. Queries in flight stay, even beyond
+// the limits.
 func (s *Server) SetMaxInFlight(n, shared int) {
 	c := Config{MaxInFlight: n, Shared: shared}.withDefaults()
 	s.places.Store(int64(c.MaxInFlight))
@@ -16,7 +17,8 @@ func (s *Server) SetUDPSize(octets int) {
 	s.largest.Store(int64(Config{UDPSize: octets}.withDefaults().UDPSize))
 }
 
-// SetAccess replaces who may ask; nil: everyone may, and is always told why not.
+// SetAccess replaces Config.Access. nil allows every client and disables the limit on error
+// responses.
 func (s *Server) SetAccess(a *Access) {
 	if a != nil && a.Rate > 0 {
 		limited := *a
@@ -30,8 +32,8 @@ func (s *Server) SetAccess(a *Access) {
 	s.access.Store(a)
 }
 
-// SetWatch replaces who is told of the queries; nil: nobody is, which costs a query nothing, and a batch of them one load. hits bounds how many
-// of the queries that Wire answers each receiver tells of in a second, about; 0: all.
+// SetWatch replaces the Watch. nil disables watching, which costs one load per batch. hits is the
+// approximate maximum of fast-path answers per second that each receiver reports; 0 means all.
 func (s *Server) SetWatch(w Watch, hits int) {
 	if w == nil {
 		s.watch.Store(nil)
@@ -40,16 +42,17 @@ func (s *Server) SetWatch(w Watch, hits int) {
 	s.watch.Store(&watching{w, hits})
 }
 
-// Charge has a client pay for a message of so many octets that an upstream nameserver has sent for it, and so for the time that reading it
-// takes. Who has spent its share is answered from memory, and by the cluster's zone, alone for a while; this host never has.
+// Charge charges a client for an upstream message of that many octets, and so for the time to parse
+// it. A client that has used up its share gets only answers from the cache and the cluster zone for
+// a while. This host has no limit.
 func (s *Server) Charge(client netip.Addr, octets int) {
 	if octets > spendFree {
 		s.spending.Charge(client, octets-spendFree)
 	}
 }
 
-// SetTerms is for the next Listen. The terms hold at the given addresses, and the others are Alone; no address: they hold
-// at all of them. Gone holds at all of them in any case.
+// SetTerms sets the terms for the next Listen. They apply to the given addresses, and the other
+// addresses are Alone. Without addresses they apply to all. Gone always applies to all.
 func (s *Server) SetTerms(terms Terms, at ...netip.AddrPort) {
 	s.changing.Lock()
 	defer s.changing.Unlock()

@@ -5,16 +5,17 @@ import (
 	"sync/atomic"
 )
 
-// Shares counts what each client has of something. Its methods may be called concurrently.
+// Shares counts resources per client. Its methods may be called concurrently.
 type Shares struct {
 	hasher
 	rows [2][rowSize]atomic.Int32
 }
 
-// NewShares counts for single addresses.
+// NewShares returns a Shares that counts per single address.
 func NewShares() *Shares { return &Shares{hasher: newHasher(32, 128)} }
 
-// Take takes one more for a client that has less than limit; who got one must give it back.
+// Take adds one for the client if it has less than limit, and reports whether it did. The caller
+// must return it with Give.
 func (s *Shares) Take(a netip.Addr, limit int) bool {
 	first, second := s.cells(a)
 	one, other := &s.rows[0][first], &s.rows[1][second]
@@ -26,13 +27,13 @@ func (s *Shares) Take(a netip.Addr, limit int) bool {
 	return false
 }
 
-// Count is how many a client has, or more: clients may share a count.
+// Count returns the client's count. It may be too high, because clients can share a cell.
 func (s *Shares) Count(a netip.Addr) int {
 	first, second := s.cells(a)
 	return int(min(s.rows[0][first].Load(), s.rows[1][second].Load()))
 }
 
-// Give gives one back.
+// Give returns one.
 func (s *Shares) Give(a netip.Addr) {
 	first, second := s.cells(a)
 	s.rows[0][first].Add(-1)

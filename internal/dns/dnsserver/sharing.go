@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// termsOf are the terms at one address. While port 53 of one address changed hands, a dnsmasq that has another one, and
-// keeps it, once lost its UDP queries to us.
+// termsOf returns the terms at one address. They can differ: while port 53 of one address changed
+// hands, a dnsmasq that kept another address once lost its UDP queries to us.
 func (s *Server) termsOf(at netip.AddrPort) Terms {
 	if s.terms != Gone && len(s.termsAt) > 0 && !slices.Contains(s.termsAt, at) {
 		return Alone
@@ -18,7 +18,7 @@ func (s *Server) termsOf(at netip.AddrPort) Terms {
 	return s.terms
 }
 
-// settle makes the UDP sockets that stay, or go, follow the terms.
+// settle applies the terms to the UDP sockets that stay and to those that go.
 func (s *Server) settle(next, gone []*binding) {
 	for _, b := range next {
 		for _, u := range udpOf([]*binding{b}) {
@@ -33,7 +33,7 @@ func (s *Server) settle(next, gone []*binding) {
 	}
 }
 
-// udpOf are the UDP sockets of the bindings.
+// udpOf returns the UDP sockets of the bindings.
 func udpOf(bindings []*binding) (all udpSockets) {
 	for _, b := range bindings {
 		if of, ok := b.socket.(udpSockets); ok {
@@ -43,7 +43,7 @@ func udpOf(bindings []*binding) (all udpSockets) {
 	return all
 }
 
-// setReuse cannot fail on a UDP socket.
+// setReuse sets SO_REUSEADDR, which cannot fail on a UDP socket.
 func setReuse(fd uintptr, on bool) {
 	value := 0
 	if on {
@@ -52,16 +52,19 @@ func setReuse(fd uintptr, on bool) {
 	_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEADDR, value)
 }
 
-// reuseBeforeBind is net.ListenConfig.Control for a socket that is to share, or take, its address.
+// reuseBeforeBind is a net.ListenConfig.Control function for a socket that shares or takes over its
+// address.
 func reuseBeforeBind(_, _ string, c syscall.RawConn) error {
 	return c.Control(func(fd uintptr) { setReuse(fd, true) })
 }
 
-// emptyPatience is how long what a socket has received by now may take to be read. It is done in microseconds.
+// emptyPatience is the timeout for reading what a socket has already received. Reading takes
+// microseconds.
 const emptyPatience = 200 * time.Millisecond
 
-// turnAway has the kernel give what comes from now on to others, and returns when all that came before has been read. A
-// connected UDP socket gets what its peer sends and nothing else; this one's is itself.
+// turnAway makes the kernel deliver new queries to the other program, and returns when all earlier
+// ones have been read. It connects the socket to itself: a connected UDP socket receives only from
+// its peer.
 func (u *udpSocket) turnAway() {
 	connected := false
 	_ = u.file.Control(func(fd uintptr) {

@@ -17,7 +17,7 @@ func TestSize(t *testing.T) {
 		change  func(*dns.Msg)
 		largest int
 		tc      bool
-		size    int // of Config
+		size    int // Config.UDPSize
 	}{
 		{"no EDNS, fits", UDP, 20, func(*dns.Msg) {}, 512, false, 0},
 		{"no EDNS (trunc512)", UDP, 100, func(*dns.Msg) {}, 512, true, 0},
@@ -62,8 +62,8 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// TestSizeOfTheRest: what a client can do without goes before anything that it
-// would have to ask again for.
+// TestSizeOfTheRest: truncation drops what a client does not need before it drops what the client
+// would have to query again.
 func TestSizeOfTheRest(t *testing.T) {
 	m := answerOf(addresses(20)...)
 	m.Extra = answerOf(addresses(60)...).Answer
@@ -74,12 +74,12 @@ func TestSizeOfTheRest(t *testing.T) {
 		t.Errorf("TC %v, %d answers, %d additional records", r.Truncated, len(r.Answer), len(r.Extra))
 	}
 	if len(m.Answer) != 20 || !slices.Equal(m.Extra, extra) || m.Id != 0 || m.Response {
-		t.Error("the handler's message was changed")
+		t.Error("the Handler's message was modified")
 	}
 }
 
-// TestSizeOfExplanations: the longest name with the longest explanation fits
-// into what every client takes, and too many explanations are left out.
+// TestSizeOfExplanations: the longest name with the longest explanation fits the smallest client
+// buffer, and too many explanations are dropped.
 func TestSizeOfExplanations(t *testing.T) {
 	label := strings.Repeat("a", 63) + "."
 	longest := label + label + label + strings.Repeat("a", 61) + "."

@@ -7,14 +7,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// spare is a file descriptor that is kept for when the process has no other: without one a connection cannot even be closed, and
-// who made it waits in the kernel's queue for an answer that nobody reads his question for.
+// spare is a file descriptor kept in reserve for when the process has no other. Without one, the
+// server cannot even close a connection, and the client waits in the kernel's queue for an answer
+// to a query that is never read.
 type spare struct {
-	mu   sync.Mutex // guards what follows, and is held while the descriptor is lent
-	file *os.File   // nil: there was none left to take back
+	mu   sync.Mutex // guards file; held while the descriptor is lent
+	file *os.File   // nil if no descriptor was free to reopen it
 }
 
-// hold takes the descriptor, unless it is held.
+// hold opens the descriptor unless it is open.
 func (s *spare) hold() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -23,7 +24,7 @@ func (s *spare) hold() {
 
 func (s *spare) holdLocked() {
 	if s.file == nil {
-		s.file, _ = os.Open(os.DevNull) // tried again when one is needed
+		s.file, _ = os.Open(os.DevNull) // retried when one is needed
 	}
 }
 
@@ -36,7 +37,7 @@ func (s *spare) release() {
 	}
 }
 
-// turnAway closes the connections that wait at a listening socket, with nothing said, and reports how many those were.
+// turnAway closes the connections that wait at a listening socket and returns their number.
 func (s *spare) turnAway(listening int) (n int) {
 	const most = 100
 	s.mu.Lock()

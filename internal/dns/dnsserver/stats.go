@@ -5,38 +5,38 @@ import (
 	"slices"
 )
 
-// Stats counts since the server was made. Every message is counted once under
-// UDPQueries or TCPQueries, and once under what became of it, Answered to Hasty.
+// Stats holds counters since the server was created. Every message is counted once under UDPQueries
+// or TCPQueries, and once under its outcome, Answered to Hasty.
 type Stats struct {
-	UDPQueries, TCPQueries uint64 // messages received, of whatever kind
+	UDPQueries, TCPQueries uint64 // all messages received
 
-	Answered  uint64 // responses of the Handler or of Wire
-	Failed    uint64 // SERVFAIL: the Handler returned an error, panicked, or made what is no message
-	Silent    uint64 // the Handler wanted no response
+	Answered  uint64 // responses from the Handler or Wire
+	Failed    uint64 // SERVFAIL: the Handler returned an error, panicked, or returned an invalid message
+	Silent    uint64 // the Handler sent no response
 	Refused   uint64 // FORMERR, NOTIMP, REFUSED or BADVERS by the server itself
 	Dropped   uint64 // no response: too short, a response itself, or from port 0
-	Shed      uint64 // SERVFAIL because MaxInFlight were being handled
-	Crowding  uint64 // SERVFAIL because the client had its share of them
-	Costly    uint64 // SERVFAIL because the client had had its share of what upstream nameservers send
-	Strangers uint64 // REFUSED because the client may not ask
-	Hasty     uint64 // REFUSED because the client asks more often than Access.Rate
-	Panics    uint64 // how often what is done for a query panicked; what Wire leaves unanswered the Handler is asked
+	Shed      uint64 // SERVFAIL because MaxInFlight was reached
+	Crowding  uint64 // SERVFAIL because the client had its share of the slots
+	Costly    uint64 // SERVFAIL because the client had used its share of upstream traffic
+	Strangers uint64 // REFUSED because the client is not allowed
+	Hasty     uint64 // REFUSED because the client exceeded Access.Rate
+	Panics    uint64 // panics while handling queries; after a panic in Wire, the Handler answers
 
-	Silenced    uint64 // of Refused, Strangers and Hasty: over UDP, above the limit on such responses; all but every tenth were not sent
-	Truncated   uint64 // responses sent with TC because of the client's size
+	Silenced    uint64 // UDP responses over the limit on Refused, Strangers, Hasty; only every tenth was sent
+	Truncated   uint64 // responses sent with TC because of the client's buffer size
 	WriteErrors uint64 // responses that could not be sent
 
 	TCPAccepted uint64 // connections
-	TCPRejected uint64 // connections closed at once: MaxTCP or MaxTCPPerClient
+	TCPRejected uint64 // connections closed at once because of MaxTCP or MaxTCPPerClient
 	TCPEvicted  uint64 // idle connections closed to make room
 
-	TCPStarved uint64 // connections closed at once: no file descriptor was left
+	TCPStarved uint64 // connections closed at once because no file descriptor was left
 
-	Stranger netip.Addr // who asked and may not, now and then
-	Crowder  netip.Addr // who had more than its share, of Crowding or Costly, now and then
+	Stranger netip.Addr // a recent client that is not allowed
+	Crowder  netip.Addr // a recent client that exceeded its share (Crowding or Costly)
 
 	InFlight int64 // queries being handled now
-	TCPOpen  int64 // connections open now
+	TCPOpen  int64 // open connections
 }
 
 func (s *Server) addTally(t *tally) {
@@ -45,7 +45,7 @@ func (s *Server) addTally(t *tally) {
 	s.tallies = append(s.tallies, t)
 }
 
-// removeTally keeps what a receiver that has ended has counted.
+// removeTally adds the counters of a receiver that has ended to the server's.
 func (s *Server) removeTally(t *tally) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,8 +60,8 @@ func (s *Server) removeTally(t *tally) {
 	s.gone = merge(s.gone, t.traffic.read())
 }
 
-// Stats returns the counters. They are read one after the other, not at one
-// moment.
+// Stats returns the counters. They are read one after the other, so they are not a consistent
+// snapshot.
 func (s *Server) Stats() Stats {
 	c := &s.counters
 	stats := Stats{
@@ -97,7 +97,7 @@ func (s *Server) Stats() Stats {
 	return stats
 }
 
-// Traffic returns what was counted, of each transport and family that was ever listened on.
+// Traffic returns the traffic of each transport and address family that was ever listened on.
 func (s *Server) Traffic() []Traffic {
 	s.mu.Lock()
 	defer s.mu.Unlock()

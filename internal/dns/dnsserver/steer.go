@@ -2,16 +2,19 @@ package dnsserver
 
 import "golang.org/x/sys/unix"
 
-// processor is where a classic BPF program finds the processor that it runs on: SKF_AD_OFF + SKF_AD_CPU of linux/filter.h.
+// processor is the offset at which a classic BPF program reads the current CPU number: SKF_AD_OFF +
+// SKF_AD_CPU of linux/filter.h.
 const processor = 0xfffff000 + 36
 
-// steer has the kernel choose among the sockets of one address by the processor that a query comes in on, where it would choose by a
-// hash of the client's address (SO_ATTACH_REUSEPORT_CBPF of socket(7), Linux 4.5). The receiver that was last at work on that processor
-// finds the query in its cache, and need not be woken on another one.
+// steer makes the kernel choose among the sockets of one address by the CPU on which a query
+// arrives, instead of by a hash of the client's address (SO_ATTACH_REUSEPORT_CBPF of socket(7),
+// Linux 4.5). The receiver that last ran on that CPU finds the query in its cache and need not be
+// woken on another CPU.
 //
-// The program belongs to all sockets that share the address, and stays with them over a hand-over. It is replaced where there are more
-// of them, or fewer. Which socket has which number does not matter: each processor has one. If the program names one that does not
-// exist, or the kernel refuses it, the hash decides.
+// The program belongs to all sockets that share the address, and survives a hand-over. It is
+// replaced if their number changes. The numbering of the sockets does not matter, since each CPU
+// has one. If the program selects a socket that does not exist, or the kernel rejects the program,
+// the hash decides.
 func steer(all udpSockets) (err error) {
 	program := []unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: processor},

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// onProcessor runs f on one processor. The thread ends with it.
+// onProcessor runs f on the given CPU, on a thread of its own.
 func onProcessor(t *testing.T, n int, f func()) {
 	t.Helper()
 	var failed error
@@ -31,7 +31,7 @@ func onProcessor(t *testing.T, n int, f func()) {
 	}
 }
 
-// processors are those that this process may run on.
+// processors returns the CPUs that this process may run on.
 func processors(t *testing.T) (all []int) {
 	t.Helper()
 	var set unix.CPUSet
@@ -46,7 +46,7 @@ func processors(t *testing.T) (all []int) {
 	return all
 }
 
-// taken is how many queries each UDP socket of the only address has taken.
+// taken returns the number of queries that each UDP socket of the only address received.
 func taken(s *Server) (counts []uint64) {
 	for _, u := range udpOf(s.bindings) {
 		counts = append(counts, u.tally.udpQueries.Load())
@@ -54,18 +54,18 @@ func taken(s *Server) (counts []uint64) {
 	return counts
 }
 
-// checkSteered holds that each socket gets the queries of its processors, whoever asks, and no others.
+// checkSteered checks that each socket gets the queries of its CPUs and no others, from any client.
 func checkSteered(t *testing.T, s *Server, sockets int) {
 	t.Helper()
 	addr := s.Listeners()[0].Addr
-	of := map[int]int{} // socket by the remainder of the processor
+	of := map[int]int{} // socket index by CPU number modulo the number of sockets
 	for _, n := range processors(t) {
 		before := taken(s)
 		if len(before) != sockets {
 			t.Fatalf("%d sockets, want %d", len(before), sockets)
 		}
 		onProcessor(t, n, func() {
-			for range 8 { // whose hashes differ
+			for range 8 { // with different hashes
 				dial(t, UDP, addr).exchange(query("www.example.com.", dns.TypeA))
 			}
 		})
@@ -75,24 +75,25 @@ func checkSteered(t *testing.T, s *Server, sockets int) {
 		}
 		got := slices.Index(took, 8)
 		if got < 0 {
-			t.Errorf("of 8 queries on processor %d the sockets took %v", n, took)
+			t.Errorf("the sockets received %[2]v X", n, took)
 			continue
 		}
 		if old, known := of[n%sockets]; known && old != got {
-			t.Errorf("processor %d has socket %d, another with that remainder %d", n, got, old)
+			t.Errorf("CPU %d uses socket %d, another CPU with that remainder uses %d", n, got, old)
 		}
 		of[n%sockets] = got
 	}
 	seen := map[int]bool{}
 	for remainder, socket := range of {
 		if seen[socket] {
-			t.Errorf("two remainders have socket %d, one of them %d", socket, remainder)
+			t.Errorf("two remainders use socket %d, one of them is %d", socket, remainder)
 		}
 		seen[socket] = true
 	}
 }
 
-// TestSteer: queries go by the processor that they come in on, also after a hand-over, to as many sockets as there were, more, or fewer.
+// TestSteer: queries are steered by the CPU on which they arrive, also after a hand-over to the
+// same number of sockets, to more, or to fewer.
 func TestSteer(t *testing.T) {
 	held := newHolder(t)
 	at := anyPort
@@ -109,7 +110,8 @@ func TestSteer(t *testing.T) {
 	}
 }
 
-// TestSteerRefused: where the kernel refuses the program, as of a socket that shares its address with none, all are served.
+// TestSteerRefused: if the kernel rejects the program, as for a socket that does not share its
+// address, all clients are still served.
 func TestSteerRefused(t *testing.T) {
 	s := New(Config{UDPSockets: 2, Handler: fixed("www.example.com. 60 A 192.0.2.1"), Timeout: time.Hour})
 	s.SetTerms(Taking)
@@ -118,7 +120,7 @@ func TestSteerRefused(t *testing.T) {
 	}
 	all := udpOf(s.bindings)
 	if err := steer(all); err == nil {
-		t.Error("the kernel takes the program")
+		t.Error("the kernel accepted the program")
 	}
 	dial(t, UDP, s.Listeners()[0].Addr).exchange(query("www.example.com.", dns.TypeA))
 	if err := s.Shutdown(t.Context()); err != nil {

@@ -7,23 +7,24 @@ import (
 	"net/netip"
 )
 
-// rowSize is how many cells a table has twice: 64 KiB for both rows of 64 bits.
+// rowSize is the number of cells in one row. Two rows of 64-bit cells take 64 KiB.
 const (
 	rowBits = 12
 	rowSize = 1 << rowBits
 )
 
-// hasher gives each client two cells, one in each of two rows, by a secret: nobody can choose an address that has both of
-// another's. What is counted of a client is the less of the two, as in a count-min sketch (Cormode and Muthukrishnan, 2005), so that
-// a client that shares one cell with a busy one has lost nothing.
+// hasher maps each client to two cells, one in each of two rows, with a secret key, so that no
+// client can choose an address that shares both cells with another. The count of a client is the
+// smaller of the two, as in a count-min sketch (Cormode and Muthukrishnan, 2005). A client that
+// shares one cell with a busy one is therefore not affected.
 type hasher struct {
-	bits4, bits6 int // how much of an address tells clients apart
+	bits4, bits6 int // prefix lengths that identify a client
 	secret       [2]uint64
 }
 
 func newHasher(bits4, bits6 int) hasher {
 	var random [16]byte
-	rand.Read(random[:]) // never fails, crypto/rand
+	rand.Read(random[:]) // never fails, see crypto/rand
 	return hasher{bits4, bits6, [2]uint64{binary.NativeEndian.Uint64(random[:]), binary.NativeEndian.Uint64(random[8:])}}
 }
 

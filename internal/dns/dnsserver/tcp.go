@@ -10,29 +10,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tcpSocket is a listening TCP socket, with the loops that serve it.
+// tcpSocket is a listening TCP socket with the loops that serve it.
 type tcpSocket struct {
 	s        *Server
 	fd       int
 	local    netip.AddrPort
 	loops    []*tcpLoop
-	active   sync.WaitGroup // the loops, which end after their last connection, and what is answered beside them
-	stopping atomic.Bool    // no more connections, and those that there are end
-	leaving  atomic.Bool    // they end now, whatever they are owed
-	deaf     atomic.Int32   // loops that have stopped listening; the last one closes the socket
-	count    atomic.Uint64  // of connections
+	active   sync.WaitGroup // the loops and the goroutines that answer queries
+	stopping atomic.Bool    // accept no connections and drain the open ones
+	leaving  atomic.Bool    // close all connections now, even with pending answers
+	deaf     atomic.Int32   // loops that no longer listen; the last one closes the socket
+	count    atomic.Uint64  // number of connections
 }
 
 var _ socket = (*tcpSocket)(nil)
 
-// newTCPSocket takes over the socket of l, and serves it with so many loops.
+// newTCPSocket takes over the socket of l and serves it with the given number of loops.
 func (s *Server) newTCPSocket(l *net.TCPListener, local netip.AddrPort, loops int) (*tcpSocket, error) {
-	defer l.Close() // which has the netpoller watch it no more
+	defer l.Close() // removes it from the netpoller
 	fd, err := dup(l)
 	if err != nil {
 		return nil, err
 	}
-	_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1) // for the connections too: they inherit it
+	_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1) // inherited by the connections
 	t := &tcpSocket{s: s, fd: fd, local: local}
 	for range loops {
 		var one *tcpLoop
@@ -64,7 +64,7 @@ func (t *tcpSocket) drain(ctx context.Context) error {
 	return err
 }
 
-// stop has the loops end. It may be called again.
+// stop makes the loops end. It may be called again.
 func (t *tcpSocket) stop() {
 	t.stopping.Store(true)
 	for _, one := range t.loops {

@@ -17,9 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestTCPOutOfOrder: a fast response does not wait for a slow one asked before
-// it (tcp-ooo), and a client that closes its half is still answered
-// (tcp-halfclose).
+// TestTCPOutOfOrder: a fast response does not wait for an earlier slow query (tcp-ooo), and a
+// client that closes its half is still answered (tcp-halfclose).
 func TestTCPOutOfOrder(t *testing.T) {
 	release := make(chan struct{})
 	_, addr := start(t, Config{Handler: HandlerFunc(func(_ context.Context, q *Query) (*dns.Msg, error) {
@@ -42,12 +41,12 @@ func TestTCPOutOfOrder(t *testing.T) {
 		t.Errorf("second: %v", r)
 	}
 	if _, err := c.conn.Read(make([]byte, 1)); err != io.EOF {
-		t.Errorf("then: %v, want the end", err)
+		t.Errorf("then: %v, want EOF", err)
 	}
 }
 
-// TestTCPPipeline: no more than MaxPipelined queries of a connection are handled
-// at once, and none is lost.
+// TestTCPPipeline: at most MaxPipelined queries of a connection are handled at once, and none is
+// lost.
 func TestTCPPipeline(t *testing.T) {
 	const pipelined, queries = 3, 10
 	entered, release := make(chan struct{}, queries), make(chan struct{})
@@ -63,9 +62,9 @@ func TestTCPPipeline(t *testing.T) {
 	for range pipelined {
 		<-entered
 	}
-	// The others have been read before this one, which the loop itself refuses.
+	// The other queries are read before this one, which the loop itself refuses.
 	if r := dial(t, TCP, addr).exchange(query("www.example.com.", dns.TypeA, func(m *dns.Msg) { m.Opcode = dns.OpcodeNotify })); r.Rcode != dns.RcodeNotImplemented {
-		t.Errorf("beside it: %v", r)
+		t.Errorf("on another connection: %v", r)
 	}
 	if n := s.Stats().InFlight; n != pipelined {
 		t.Errorf("%d in flight, want %d", n, pipelined)
@@ -76,7 +75,8 @@ func TestTCPPipeline(t *testing.T) {
 	}
 }
 
-// TestTCPPipelineEnds: what is asked in one segment, by a client that closes its half then, is answered whatever may be handled at once.
+// TestTCPPipelineEnds: queries sent in one segment by a client that then closes its half are all
+// answered, whatever MaxPipelined is.
 func TestTCPPipelineEnds(t *testing.T) {
 	const queries = 20
 	_, addr := start(t, Config{MaxPipelined: 2, Handler: fixed("www.example.com. 60 A 192.0.2.1")})
@@ -92,11 +92,12 @@ func TestTCPPipelineEnds(t *testing.T) {
 		c.receive()
 	}
 	if _, err := c.conn.Read(make([]byte, 1)); err != io.EOF {
-		t.Errorf("then: %v, want the end", err)
+		t.Errorf("then: %v, want EOF", err)
 	}
 }
 
-// TestTCPLateReader: who reads nothing until all buffers are full gets every response whole, those from memory and the others.
+// TestTCPLateReader: a client that reads only after all buffers are full still gets every response
+// complete, from the cache and otherwise.
 func TestTCPLateReader(t *testing.T) {
 	const queries = 400
 	long := fixed(addresses(4000)...) // 64 KB
@@ -113,7 +114,7 @@ func TestTCPLateReader(t *testing.T) {
 	asking.Go(func() {
 		for i := range queries {
 			m := query("www.example.com.", dns.TypeA)
-			m.Id = uint16(i%2<<8 | i>>1) // an odd ID's first octet: from memory
+			m.Id = uint16(i%2<<8 | i>>1) // the first octet of an odd ID: from the cache
 			c.conn.Write(frame(t, m))
 		}
 	})
@@ -146,7 +147,7 @@ func TestTCPLimits(t *testing.T) {
 	tests := []struct {
 		name      string
 		cfg       Config
-		busy      bool // the first connections owe a response
+		busy      bool // the first connections have a pending query
 		wantFirst bool // the first connection is kept
 		wantLast  bool
 	}{
@@ -178,7 +179,8 @@ func TestTCPLimits(t *testing.T) {
 				if !tt.busy {
 					c.receive()
 				}
-				waitIdle(t, s, tt.busy) // before the next: the order in which they become idle is what counts
+				// Wait before the next one, because the order in which they become idle matters.
+				waitIdle(t, s, tt.busy)
 			}
 			last := dial(t, TCP, addr)
 			kept := alive(last, wire)
@@ -200,8 +202,8 @@ func TestTCPLimits(t *testing.T) {
 	}
 }
 
-// waitIdle waits until no connection owes a response: the response arrives
-// before that is noted.
+// waitIdle waits until no connection has a pending query. A response arrives before this is
+// recorded.
 func waitIdle(t *testing.T, s *Server, busy bool) {
 	t.Helper()
 	for !busy {
@@ -221,21 +223,21 @@ func waitIdle(t *testing.T, s *Server, busy bool) {
 	}
 }
 
-// isStuck reports whether the connection owes a response, or reads nothing before the client reads.
+// isStuck reports whether the connection has a pending query or waits for its client to read.
 func (c *tcpConn) isStuck() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return !c.isSettledLocked() || c.isPaused
 }
 
-// alive reports whether a connection still answers.
+// alive reports whether a connection is still answered.
 func alive(c *client, wire []byte) bool {
 	c.conn.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(wire))), wire...))
 	_, err := io.ReadFull(c.conn, make([]byte, 2+headerSize))
 	return err == nil
 }
 
-// rawClient is the other end of a connection, whose methods wait by the clock of a synctest bubble.
+// rawClient is the client end of a connection. Its methods wait by the clock of a synctest bubble.
 type rawClient struct{ fd int }
 
 func (c rawClient) Write(octets []byte) (n int, err error) {
@@ -267,7 +269,8 @@ func (c rawClient) Read(octets []byte) (int, error) {
 	}
 }
 
-// connect returns a server whose only connection's loop the test runs, and the client's end of that.
+// connect returns the loop of a server with one connection, which the test runs, and the client end
+// of that connection.
 func connect(t *testing.T, cfg Config) (*tcpLoop, rawClient) {
 	s := New(cfg)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -294,7 +297,7 @@ func connect(t *testing.T, cfg Config) (*tcpLoop, rawClient) {
 	return l, rawClient{ends[1]}
 }
 
-// runUntilClosed is what run does, without waiting for the kernel, until the last connection is closed.
+// runUntilClosed runs the loop without blocking in the kernel until the last connection is closed.
 func (l *tcpLoop) runUntilClosed() (took time.Duration) {
 	begin := time.Now()
 	for len(l.conns) > 0 {
@@ -315,8 +318,8 @@ func frame(t *testing.T, m *dns.Msg) []byte {
 	return append(binary.BigEndian.AppendUint16(nil, uint16(len(wire))), wire...)
 }
 
-// TestTCPPatience: how long each kind of slow client is waited for, by the clock
-// of a synctest bubble.
+// TestTCPPatience checks the timeout of each kind of slow client, by the clock of a synctest
+// bubble.
 func TestTCPPatience(t *testing.T) {
 	www := query("www.example.com.", dns.TypeA)
 	tests := []struct {
@@ -380,7 +383,7 @@ func TestTCPPatience(t *testing.T) {
 				defer l.s.cancel()
 				var client sync.WaitGroup
 				client.Go(func() { tt.client(t, c) })
-				const inexact = lookPause + 10*time.Millisecond // of some waits in a row
+				const inexact = lookPause + 10*time.Millisecond // tolerance for several consecutive waits
 				if got := l.runUntilClosed(); got < tt.want || got > tt.want+inexact {
 					t.Errorf("the connection ended after %v, want %v", got, tt.want)
 				}
@@ -394,8 +397,8 @@ func TestTCPPatience(t *testing.T) {
 	}
 }
 
-// TestTCPSlowReader: who does not read holds none of the places that others
-// need. That it is hung up on is a row of TestTCPPatience.
+// TestTCPSlowReader: a client that does not read holds no slots that others need. A row of
+// TestTCPPatience covers its disconnection.
 func TestTCPSlowReader(t *testing.T) {
 	const places = 2
 	s, addr := start(t, Config{
@@ -404,7 +407,7 @@ func TestTCPSlowReader(t *testing.T) {
 	})
 	slow := dial(t, TCP, addr)
 	wire := frame(t, query("www.example.com.", dns.TypeA))
-	go func() { // more than all buffers on the way hold
+	go func() { // more than all buffers on the path hold
 		for {
 			if _, err := slow.conn.Write(wire); err != nil {
 				return
@@ -419,7 +422,7 @@ func TestTCPSlowReader(t *testing.T) {
 		last = got.Answered
 		time.Sleep(100 * time.Millisecond)
 	}
-	// On a slow machine it may go on after all, and have the places for a moment.
+	// On a slow machine it may continue and hold the slots for a moment.
 	other := dial(t, TCP, addr)
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		r := other.exchange(query("www.example.com.", dns.TypeA))

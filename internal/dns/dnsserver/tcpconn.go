@@ -13,55 +13,56 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tcpConn is one connection, RFC 7766: queries are read one after the other, answered at the same time, and responses sent as they
-// are ready.
+// tcpConn is one connection (RFC 7766). Queries are read one after the other, answered
+// concurrently, and responses are sent as they become ready.
 type tcpConn struct {
 	l      *tcpLoop
 	s      *Server
 	client netip.AddrPort
-	owner  netip.Addr // whose share of the connections it is of
-	isOwn  bool       // the watchdog's
+	owner  netip.Addr // client whose share the connection counts against
+	isOwn  bool       // a connection of the watchdog
 
 	asking atomic.Int32 // queries whose response is not made yet
-	active atomic.Int64 // when it was last used, in nanoseconds since the server was made
+	active atomic.Int64 // time of last use, in nanoseconds since the server was created
 
-	// The loop's own.
+	// Used only by the loop's goroutine.
 	frames   frames
 	hasAsked bool
-	partial  time.Time // since when a message is not whole though its length is known; zero: none is
-	last     time.Time // when reading ends, unless something is unread then; zero: not yet
-	end      time.Time // likewise: when it ends for good
+	partial  time.Time // time since which a message is incomplete; zero if none is
+	last     time.Time // time when reading ends unless data is unread; zero if not set
+	end      time.Time // likewise: time when reading ends in any case
 
-	mu        sync.Mutex // guards what follows
-	fd        int        // -1: it is closed
-	interest  uint32     // what epoll(7) was told; 0: nothing yet
-	isReading bool       // the client may still ask
-	isPaused  bool       // MaxPipelined queries wait for an answer: nothing is read
-	isBroken  bool       // nothing can be written any more
+	mu        sync.Mutex // guards the fields below
+	fd        int        // -1 if closed
+	interest  uint32     // events registered with epoll(7); 0 if none yet
+	isReading bool       // the client may still send queries
+	isPaused  bool       // MaxPipelined queries are pending, so reading is paused
+	isBroken  bool       // writing is no longer possible
 	pending   int        // queries not yet answered
-	unsent    [][]byte   // what the client has not read yet, in order
-	sending   time.Time  // since when the first of it waits
+	unsent    [][]byte   // responses that the client has not read yet, in order
+	sending   time.Time  // time since which the first of these waits
 }
 
-// begin makes a connection of memory that nobody uses.
+// begin initializes a connection in memory that is not in use.
 func (c *tcpConn) begin(l *tcpLoop, fd int, client netip.AddrPort) {
 	*c = tcpConn{
 		l: l, s: l.s, client: client, owner: client.Addr(), isOwn: l.s.own.has(client), fd: fd, isReading: true,
 		frames: frames{rest: c.frames.rest[:0]}, unsent: c.unsent[:0],
 	}
 	if a := c.s.access.Load(); a != nil && !a.Allows(l.t.local, c.owner) {
-		c.owner = netip.Addr{} // all strangers together are one client
+		c.owner = netip.Addr{} // all clients that are not allowed share one client's limit
 	}
 	c.touch(l.now)
 }
 
 func (c *tcpConn) touch(now time.Time) { c.active.Store(int64(now.Sub(c.s.made))) }
 
-// mayGo reports whether it may be closed for another: nothing is being found out for its client, who reads what he asked for,
-// or does not, at his own pace.
+// mayGo reports whether the connection may be closed to make room for another. It may if no query
+// of it is being resolved; the client may be slow to read its responses.
 func (c *tcpConn) mayGo() bool { return c.asking.Load() == 0 }
 
-// proceed sends, reads and answers what can be now; false: the connection is at its end.
+// proceed sends, reads and answers what is possible now. It returns false when the connection has
+// ended.
 func (c *tcpConn) proceed() bool {
 	if c.resume() {
 		c.take()
@@ -69,7 +70,7 @@ func (c *tcpConn) proceed() bool {
 	return c.goOn()
 }
 
-// resume sends what waits, and reports whether more may be read.
+// resume sends pending responses and reports whether more may be read.
 func (c *tcpConn) resume() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -85,10 +86,11 @@ func (c *tcpConn) mayRead() bool {
 }
 
 func (c *tcpConn) mayReadLocked() bool {
-	return c.isReading && !c.isBroken && !c.isPaused && len(c.unsent) == 0 // nobody gets what else was asked
+	// Answer no further queries before the client reads.
+	return c.isReading && !c.isBroken && !c.isPaused && len(c.unsent) == 0
 }
 
-// goOn has the loop told of what comes next; false: nothing does.
+// goOn registers the next event with epoll. It returns false if there is none.
 func (c *tcpConn) goOn() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -98,11 +100,11 @@ func (c *tcpConn) goOn() bool {
 	return c.watchLocked()
 }
 
-// isSettledLocked reports whether the client has all that it asked for.
+// isSettledLocked reports whether the client has received all responses.
 func (c *tcpConn) isSettledLocked() bool { return c.pending == 0 && len(c.unsent) == 0 }
 
-// watchLocked has epoll(7) tell the loop when there is something to do. That a socket can be written to is told at once: so other
-// goroutines call the loop.
+// watchLocked registers with epoll(7) the events that the loop must handle. A writable socket is
+// reported at once, which other goroutines use to wake the loop.
 func (c *tcpConn) watchLocked() bool {
 	var want uint32
 	if c.isReading && !c.isPaused && len(c.unsent) == 0 {
@@ -112,7 +114,7 @@ func (c *tcpConn) watchLocked() bool {
 	if len(c.unsent) > 0 || hasRoom || c.isBroken || !c.isReading && c.isSettledLocked() {
 		want |= unix.EPOLLOUT
 	}
-	if want |= unix.EPOLLHUP; want == c.interest { // which is told in any case
+	if want |= unix.EPOLLHUP; want == c.interest { // always reported
 		return true
 	}
 	what := unix.EPOLL_CTL_MOD
@@ -123,7 +125,7 @@ func (c *tcpConn) watchLocked() bool {
 	return unix.EpollCtl(c.l.epoll, what, c.fd, &unix.EpollEvent{Events: want, Fd: int32(c.fd)}) == nil
 }
 
-// take reads once, unless a message is there already, and takes all messages that are whole.
+// take reads once, unless a message is already complete, and handles all complete messages.
 func (c *tcpConn) take() {
 	octets := c.frames.rest
 	if _, _, ok := nextMessage(octets); !ok {
@@ -154,14 +156,16 @@ func (c *tcpConn) take() {
 	c.note(taken)
 }
 
-// note notes when what waits in frames began, after so many messages.
+// note updates the timestamps after the given number of messages was handled.
 func (c *tcpConn) note(taken int) {
 	if taken > 0 {
 		c.hasAsked = true
 		c.touch(c.l.now)
 		c.partial = time.Time{}
 		if !c.last.IsZero() {
-			c.readNoMore(false) // who has an answer sees the end after it, and asks the next one elsewhere
+			// A client that gets an answer then sees the end of the stream, and sends its next
+			// query on a new connection.
+			c.readNoMore(false)
 		}
 	}
 	if _, _, isWhole := nextMessage(c.frames.rest); !isWhole && len(c.frames.rest) >= prefixSize && c.partial.IsZero() {
@@ -169,14 +173,14 @@ func (c *tcpConn) note(taken int) {
 	}
 }
 
-// receive is recvfrom(2) that does not wait.
+// receive calls recvfrom(2) without blocking.
 func receive(fd int, in []byte) (n int, errno unix.Errno) {
 	got, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(in))), uintptr(len(in)),
 		unix.MSG_DONTWAIT, 0, 0)
 	return int(got), errno
 }
 
-// readNoMore has the connection end when all is answered, or now, where it is broken.
+// readNoMore makes the connection end once all queries are answered, or now if it is broken.
 func (c *tcpConn) readNoMore(isBroken bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -184,14 +188,14 @@ func (c *tcpConn) readNoMore(isBroken bool) {
 	c.isBroken = c.isBroken || isBroken
 }
 
-// received takes one message; false: nothing that this client says is DNS. What is answered at once leaves with the next
-// flush.
+// received handles one message. It returns false if nothing more may be read from this client.
+// Responses that are ready at once leave with the next flush.
 func (c *tcpConn) received(wire []byte) bool {
 	l := c.l
 	if c.isOwn {
 		response := c.s.answerPing(exchange{wire: wire, client: c.client, local: l.t.local, proto: TCP})
 		c.write(append(binary.BigEndian.AppendUint16(nil, uint16(len(response))), response...), l.now)
-		return false // there is no more
+		return false // a ping is the only message
 	}
 	l.direct.tcpQueries.Add(1)
 	v, rcode := accept(wire)
@@ -236,7 +240,7 @@ func (c *tcpConn) asked() {
 	c.isPaused = c.pending >= c.s.cfg.MaxPipelined
 }
 
-// refuse sends the server's own response to a query; nil: none is sent.
+// refuse sends the server's own response to a query unless it is nil.
 func (c *tcpConn) refuse(x exchange, response []byte, why denial) {
 	start := len(c.l.out)
 	c.gathered(append(append(c.l.out, 0, 0), response...), start, newSample(x.wire))
@@ -244,7 +248,8 @@ func (c *tcpConn) refuse(x exchange, response []byte, why denial) {
 	c.s.watch.Load().tell(x, response, ByServer, text)
 }
 
-// gathered is called with what is to be sent, in which the last response, behind room for its length, begins at start.
+// gathered takes over the output buffer after a response was appended. The response, preceded by
+// space for its length, begins at start.
 func (c *tcpConn) gathered(out []byte, start int, query sample) {
 	l := c.l
 	l.samples = append(l.samples, query.with(out[start+prefixSize:]))
@@ -258,7 +263,7 @@ func (c *tcpConn) gathered(out []byte, start int, query sample) {
 	}
 }
 
-// flush sends what was gathered.
+// flush sends the collected responses.
 func (c *tcpConn) flush() {
 	l := c.l
 	if len(l.samples) == 0 {
@@ -272,8 +277,8 @@ func (c *tcpConn) flush() {
 	}
 }
 
-// answer answers a query that Wire has no answer to. It leaves its place among the queries in flight before it writes: a client that
-// does not read holds up nobody but itself.
+// answer answers a query that the fast path could not answer. It releases its slot before it
+// writes, so a client that does not read blocks only itself.
 func (c *tcpConn) answer(x exchange, query sample) {
 	defer c.answered()
 	defer c.s.recovered(x)
@@ -287,7 +292,7 @@ func (c *tcpConn) answer(x exchange, query sample) {
 	c.l.late.traffic.add(time.Since(x.arrived), query.with(response))
 }
 
-// answered ends what asked began.
+// answered undoes asked.
 func (c *tcpConn) answered() {
 	c.touch(time.Now())
 	c.mu.Lock()

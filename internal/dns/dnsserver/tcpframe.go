@@ -4,17 +4,18 @@ import "encoding/binary"
 
 const (
 	prefixSize = 2 // RFC 1035 section 4.2.2
-	// readSize is what is read at once: some 60 queries.
+	// readSize is the size of one read: about 60 queries.
 	readSize = 4096
-	// flushSize is how much is gathered before it is sent, and the most that a connection keeps for what comes later.
+	// flushSize is the amount of output collected before it is sent, and the maximum buffer that an
+	// idle connection keeps.
 	flushSize = 16 << 10
 )
 
-// frames holds what a TCP client has sent of messages that are not whole, or not taken yet. Memory is taken as octets come, not as
-// a length promises. The zero value has none.
+// frames holds received data of messages that are incomplete or not handled yet. Memory grows with
+// the received data, not with the announced length. The zero value is empty.
 type frames struct{ rest []byte }
 
-// join returns what was kept, followed by data. It holds until keep.
+// join returns the kept data followed by data. The result is valid until keep is called.
 func (f *frames) join(data []byte) []byte {
 	if len(f.rest) == 0 {
 		return data
@@ -23,7 +24,7 @@ func (f *frames) join(data []byte) []byte {
 	return f.rest
 }
 
-// keep keeps left, which is the end of what join has returned.
+// keep keeps left, which is the end of the result of join.
 func (f *frames) keep(left []byte) {
 	if cap(f.rest) > flushSize && len(left) <= flushSize {
 		f.rest = nil
@@ -31,7 +32,8 @@ func (f *frames) keep(left []byte) {
 	f.rest = append(f.rest[:0], left...)
 }
 
-// nextMessage returns the first message of octets, without its length, and what is left behind it; false: it is not whole.
+// nextMessage returns the first message without its length prefix, and the octets after it. ok is
+// false if the message is incomplete.
 func nextMessage(octets []byte) (message, left []byte, ok bool) {
 	if len(octets) < prefixSize {
 		return nil, octets, false

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// FuzzFrames: the messages that a client sends are the same in whatever pieces they come, and what is kept is what is not whole.
+// FuzzFrames: messages are the same however the stream is split, and only incomplete ones are kept.
 func FuzzFrames(f *testing.F) {
 	f.Add([]byte("\x00\x02ab\x00\x00\x00\x01c\x00\x05de"), []byte{1, 3, 200})
 	f.Add([]byte("\x00\x03abc"), []byte{})
@@ -40,7 +40,7 @@ func FuzzFrames(f *testing.F) {
 				got, whole = append(got, bytes.Clone(message)), after
 			}
 			held.keep(whole)
-			clear(piece) // it is another connection's
+			clear(piece) // the read buffer is reused for another connection
 			rest = rest[size:]
 		}
 		if !slices.EqualFunc(got, want, bytes.Equal) || !bytes.Equal(held.rest, left) {

@@ -12,19 +12,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestTenThousandIdle: clients that come while there are 10,000 connections on which nothing is said are served, over TCP and
-// UDP, and no more than MaxTCP of these are kept.
+// TestTenThousandIdle: with 10,000 idle connections, new clients are served over TCP and UDP, and
+// no more than MaxTCP connections are kept.
 func TestTenThousandIdle(t *testing.T) {
 	idle := 10_000
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 		t.Fatal(err)
 	}
-	if room := int(limit.Cur) - 2000; room < idle { // the server's ends are of this process too
+	if room := int(limit.Cur) - 2000; room < idle { // the server's ends belong to this process too
 		idle = room
-		t.Logf("this process may open %d files: %d idle connections", limit.Cur, idle)
+		t.Logf("this process may open only %d files: testing with %d idle connections", limit.Cur, idle)
 	}
-	// Patience beyond the test: that they go is to be for the bound alone.
+	// The timeouts exceed the test, so connections are closed only because of the limit.
 	s, addr := start(t, Config{Handler: fixed("www.example.com. A 192.0.2.80"), FirstQuery: time.Hour, Idle: time.Hour})
 	const perClient = 50
 	for i := range idle {
@@ -44,11 +44,11 @@ func TestTenThousandIdle(t *testing.T) {
 		}
 	}
 	for s.Stats().TCPOpen > 1000 {
-		time.Sleep(time.Millisecond) // what was closed for others is on its way out
+		time.Sleep(time.Millisecond) // connections that were closed for others are still ending
 	}
 }
 
-// TestSlowReadersGo: connections whose clients ask and do not read make room for a new one, though they are owed responses.
+// TestSlowReadersGo: connections whose clients do not read their responses make room for a new one.
 func TestSlowReadersGo(t *testing.T) {
 	const room = 4
 	s, addr := start(t, Config{
@@ -58,7 +58,7 @@ func TestSlowReadersGo(t *testing.T) {
 	wire := frame(t, query("www.example.com.", dns.TypeA))
 	for i := range room {
 		slow := from(t, fmt.Sprintf("127.0.0.%d", i+2), TCP, addr)
-		go func() { // more than all buffers on the way hold
+		go func() { // more than all buffers on the path hold
 			for {
 				if _, err := slow.conn.Write(wire); err != nil {
 					return
@@ -91,7 +91,8 @@ func TestSlowReadersGo(t *testing.T) {
 	}
 }
 
-// TestStrangersConnections: all strangers together have the connections of one client, so that those who may ask have room.
+// TestStrangersConnections: all clients that are not allowed share the connection limit of one
+// client, so that allowed clients have room.
 func TestStrangersConnections(t *testing.T) {
 	s, addr := start(t, Config{
 		Handler: fixed("www.example.com. A 192.0.2.80"), Access: &Access{Clients: networks("127.0.0.1/32")},
@@ -108,12 +109,13 @@ func TestStrangersConnections(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	if r := client.exchange(query("www.example.com.", dns.TypeA)); r.Rcode != dns.RcodeSuccess {
-		t.Errorf("who was there before: %v", r)
+		t.Errorf("the earlier client: %v", r)
 	}
 }
 
-// TestNoDescriptorForConnections runs in a process of its own, that may open no more files than it has: new connections are closed
-// at once, not left waiting; UDP, and the connections that there are, are served; and all is well again when there are files.
+// TestNoDescriptorForConnections runs in a process of its own that has no file descriptors left.
+// New connections are closed at once and do not wait. UDP and the open connections are served.
+// Everything works again when descriptors are available.
 func TestNoDescriptorForConnections(t *testing.T) {
 	const stage = "NODEDNS_SERVER_FEW_FILES"
 	if os.Getenv(stage) == "" {
@@ -134,7 +136,7 @@ func TestNoDescriptorForConnections(t *testing.T) {
 	udp.exchange(ask)
 	tcp.exchange(ask)
 
-	const ours = 8 // ends of connections that this process opens below
+	const ours = 8 // client ends of connections that this process opens below
 	var ends []int
 	for range ours {
 		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -147,7 +149,7 @@ func TestNoDescriptorForConnections(t *testing.T) {
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &before); err != nil {
 		t.Fatal(err)
 	}
-	// The lowest that is free is the first that is refused, wherever the others are.
+	// The lowest free descriptor is the first one refused, wherever the others are.
 	free, err := unix.FcntlInt(uintptr(ends[0]), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -161,16 +163,16 @@ func TestNoDescriptorForConnections(t *testing.T) {
 		if err := unix.Connect(fd, &at); err != nil {
 			t.Fatal(err)
 		}
-		if n, err := unix.Read(fd, make([]byte, 1)); n != 0 { // it waits until the server closes
+		if n, err := unix.Read(fd, make([]byte, 1)); n != 0 { // blocks until the server closes
 			t.Errorf("connection %d: %d, %v", i, n, err)
 		}
 		for _, c := range []*client{udp, tcp} {
 			if r := c.exchange(ask); r.Rcode != dns.RcodeSuccess {
-				t.Errorf("beside it: %v", r)
+				t.Errorf("on an open connection: %v", r)
 			}
 		}
 	}
-	for s.Stats().TCPStarved < ours { // they are counted when no more come
+	for s.Stats().TCPStarved < ours { // they are counted when no more arrive
 		time.Sleep(time.Millisecond)
 	}
 	if got := s.Stats(); got.TCPStarved != ours || got.TCPOpen != 1 {
@@ -179,7 +181,8 @@ func TestNoDescriptorForConnections(t *testing.T) {
 	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &before); err != nil {
 		t.Fatal(err)
 	}
-	for !alive(dial(t, TCP, addr), packed(t, ask)) { // one may still come before it is seen that there are files
+	// A connection may still arrive before the server notices free descriptors.
+	for !alive(dial(t, TCP, addr), packed(t, ask)) {
 		time.Sleep(time.Millisecond)
 	}
 	for _, fd := range ends {

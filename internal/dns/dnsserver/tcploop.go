@@ -10,8 +10,9 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/rawsock"
 )
 
-// tcpLoop serves some of the connections that come in on one address: it accepts them, reads them, and answers at once what it can.
-// It waits in Go's netpoller, or, while there is much to do, in the kernel. All but wake is its goroutine's.
+// tcpLoop serves some of the connections of one address. It accepts them, reads them, and answers
+// at once what it can. It waits in Go's netpoller, or in the kernel while it is busy. All methods
+// except wake run on its goroutine.
 type tcpLoop struct {
 	t     *tcpSocket
 	s     *Server
@@ -22,29 +23,29 @@ type tcpLoop struct {
 	isListening bool
 	isDraining  bool
 	conns       map[int]*tcpConn // by descriptor
-	ended       []*tcpConn       // a few, whose memory is used again
+	ended       []*tcpConn       // a few closed connections whose memory is reused
 	events      [64]unix.EpollEvent
-	now         time.Time // when these came
-	next        time.Time // when to look after the connections; zero: never
+	now         time.Time // time of the last events
+	next        time.Time // time of the next check of all connections; zero means never
 
-	in      []byte   // what is read of a connection
-	out     []byte   // responses, each with its length, that leave with the next flush
-	samples []sample // of their queries
+	in      []byte   // read buffer
+	out     []byte   // responses with their length prefixes for the next flush
+	samples []sample // samples of their queries
 	query   WireQuery
-	picks   sampler // of hits that are watched
+	picks   sampler // sampling of hits for the Watch
 
 	direct tally
-	late   tally // of what is answered after the loop has gone on
+	late   tally // for queries answered after the loop has moved on
 }
 
 const (
-	// acceptBatch bounds the connections that are accepted before the others are looked after.
+	// acceptBatch is the maximum number of connections accepted before the others are served.
 	acceptBatch = 8
-	// keptConns is how many connections' memory a loop keeps.
+	// keptConns is the number of closed connections whose memory a loop keeps.
 	keptConns = 64
-	// lookPause is the least between two looks after all connections.
+	// lookPause is the minimum interval between two checks of all connections.
 	lookPause = 10 * time.Millisecond
-	// deafPause is for how long nothing is accepted where no file descriptor is left.
+	// deafPause is how long the loop stops accepting when no file descriptor is left.
 	deafPause = 5 * time.Millisecond
 )
 
@@ -69,17 +70,18 @@ func newTCPLoop(t *tcpSocket) (*tcpLoop, error) {
 	return l, nil
 }
 
-// listen has epoll(7) tell of new connections, or tell no more. Not every loop is woken for each.
+// listen registers the listening socket with epoll(7), or removes it. A new connection does not
+// wake every loop.
 func (l *tcpLoop) listen(what int) error {
 	err := unix.EpollCtl(l.epoll, what, l.t.fd, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLEXCLUSIVE, Fd: int32(l.t.fd)})
 	l.isListening = err == nil && what == unix.EPOLL_CTL_ADD
 	return err
 }
 
-// wake ends the loop's wait, so that it sees what it is to do.
+// wake ends the loop's wait so that it notices changes.
 func (l *tcpLoop) wake() { l.bell.SetDeadline(time.Now()) }
 
-// run is the loop, until it is stopped and its last connection has ended.
+// run runs the loop until it is stopped and its last connection has ended.
 func (l *tcpLoop) run() {
 	for !l.isDraining || len(l.conns) > 0 {
 		l.turn()
@@ -90,14 +92,14 @@ func (l *tcpLoop) run() {
 	l.s.removeTally(&l.late)
 }
 
-// turn is one wait, and what comes of it. A panic costs one connection at most.
+// turn waits once and handles the events. A panic affects one connection at most.
 func (l *tcpLoop) turn() {
 	defer l.s.recovered(exchange{})
 	l.bell.SetDeadline(l.next)
 	if l.obey() {
 		return
 	}
-	_ = l.bell.Wait() // or it is time to look after the connections
+	_ = l.bell.Wait() // an error means that it is time to check the connections
 	l.take(0)
 	if !l.pace.IsBusy() || !l.s.threads.Enter() {
 		return
@@ -110,15 +112,16 @@ func (l *tcpLoop) turn() {
 	}
 }
 
-// patience is how long the loop may wait in the kernel.
+// patience returns how long the loop may block in the kernel.
 func (l *tcpLoop) patience() time.Duration {
 	if l.next.IsZero() {
 		return rawsock.Timeout
 	}
-	return min(rawsock.Timeout, max(0, l.next.Sub(l.now))+time.Millisecond) // epoll(7) counts whole ones
+	// epoll(7) counts whole milliseconds.
+	return min(rawsock.Timeout, max(0, l.next.Sub(l.now))+time.Millisecond)
 }
 
-// obey does what the socket is told, and reports whether there was anything.
+// obey applies the stop flags of the socket and reports whether any is new.
 func (l *tcpLoop) obey() bool {
 	l.now = time.Now()
 	switch {
@@ -139,19 +142,20 @@ func (l *tcpLoop) obey() bool {
 	return true
 }
 
-// drain has the loop accept no more. The last one of its socket closes that.
+// drain stops accepting. The last loop of the socket closes it.
 func (l *tcpLoop) drain() {
 	if l.isDraining {
 		return
 	}
 	l.isDraining = true
-	_ = l.listen(unix.EPOLL_CTL_DEL) // fails where it did not listen
+	_ = l.listen(unix.EPOLL_CTL_DEL) // fails if it was not listening
 	if int(l.t.deaf.Add(1)) == len(l.t.loops) {
 		unix.Close(l.t.fd)
 	}
 }
 
-// take waits for events and handles them. New connections come last: only then can none have the descriptor of one that ends here.
+// take waits for events and handles them. It accepts new connections last, so that none gets the
+// descriptor of a connection that ends in the same round.
 func (l *tcpLoop) take(wait time.Duration) {
 	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(l.epoll), uintptr(unsafe.Pointer(&l.events)), uintptr(len(l.events)),
 		uintptr(wait.Milliseconds()), 0, 0)
@@ -163,7 +167,7 @@ func (l *tcpLoop) take(wait time.Duration) {
 	for _, event := range l.events[:n] {
 		switch c := l.conns[int(event.Fd)]; {
 		case c != nil && event.Events&(unix.EPOLLHUP|unix.EPOLLERR) != 0:
-			l.close(c) // nobody is there to be answered
+			l.close(c) // the client is gone
 		case c != nil:
 			l.attend(c)
 		case int(event.Fd) == l.t.fd:
@@ -179,7 +183,8 @@ func (l *tcpLoop) take(wait time.Duration) {
 	l.pace.Add(int(n), l.now)
 }
 
-// accept takes connections that wait. When the process has no file descriptor left it closes them, and listens no more for a moment.
+// accept accepts waiting connections. If no file descriptor is left, it closes them and stops
+// listening for a moment.
 func (l *tcpLoop) accept() {
 	for range acceptBatch {
 		var name unix.RawSockaddrInet6
@@ -194,7 +199,7 @@ func (l *tcpLoop) accept() {
 			_ = l.listen(unix.EPOLL_CTL_DEL)
 			l.by(l.now.Add(deafPause))
 			return
-		default: // EAGAIN: no other waits
+		default: // EAGAIN: no more connections wait
 			return
 		}
 	}
@@ -208,12 +213,12 @@ func (l *tcpLoop) accepted(fd int, client netip.AddrPort) {
 	}
 	l.conns[fd] = c
 	l.attend(c)
-	if !c.isOwn { // the watchdog closes its own
+	if !c.isOwn { // the watchdog closes its own connections
 		l.soon(c)
 	}
 }
 
-// enter has a connection count, and its client have one place less.
+// enter counts a connection against the limits of the server and its client.
 func (l *tcpLoop) enter(c *tcpConn) bool {
 	l.t.count.Add(1)
 	if !l.s.conns.add(c, &l.s.counters) {
@@ -234,7 +239,7 @@ func (l *tcpLoop) newConn(fd int, client netip.AddrPort) *tcpConn {
 	return c
 }
 
-// attend does what can be done for a connection now.
+// attend handles everything that is possible for a connection now.
 func (l *tcpLoop) attend(c *tcpConn) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -248,7 +253,7 @@ func (l *tcpLoop) attend(c *tcpConn) {
 	}
 }
 
-// close ends a connection. A query of it that is still being answered keeps the memory.
+// close closes a connection. A query that is still being answered keeps its memory alive.
 func (l *tcpLoop) close(c *tcpConn) {
 	fd, owed := c.shut()
 	if fd < 0 {
@@ -265,25 +270,25 @@ func (l *tcpLoop) close(c *tcpConn) {
 	}
 }
 
-// soon has the loop look after a connection in time, if it is still open.
+// soon schedules a check at the deadline of a connection, if it is still open.
 func (l *tcpLoop) soon(c *tcpConn) {
 	if due, ok := c.deadline(l.now); ok {
 		l.by(due)
 	}
 }
 
-// by has the loop look after all at that time, or before.
+// by schedules a check of all connections at that time or earlier.
 func (l *tcpLoop) by(due time.Time) {
 	if l.next.IsZero() || due.Before(l.next) {
 		l.next = due
 	}
 }
 
-// lookAfterAll ends what has taken too long.
+// lookAfterAll expires connections that have reached their deadline.
 func (l *tcpLoop) lookAfterAll() {
 	l.next = time.Time{}
 	if !l.isListening && !l.isDraining {
-		_ = l.listen(unix.EPOLL_CTL_ADD) // it was there before
+		_ = l.listen(unix.EPOLL_CTL_ADD) // it was registered before
 	}
 	for _, c := range l.conns {
 		if due, ok := c.deadline(l.now); ok && !l.now.Before(due) {

@@ -8,7 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// write sends whole responses. What the client does not take now waits, and goes out in order. Any goroutine may call it.
+// write sends complete responses. What the client does not accept now is queued and sent in order.
+// Any goroutine may call it.
 func (c *tcpConn) write(responses []byte, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -28,7 +29,8 @@ func (c *tcpConn) write(responses []byte, now time.Time) {
 	c.unsent = append(c.unsent, slices.Clone(responses[sent:]))
 }
 
-// sendUnsentLocked sends what waits as far as the client takes it. It has Config.Write for each of what was written.
+// sendUnsentLocked sends queued data as far as the client accepts it. Each write has Config.Write
+// to complete.
 func (c *tcpConn) sendUnsentLocked(now time.Time) {
 	for len(c.unsent) > 0 && !c.isBroken {
 		first := c.unsent[0]
@@ -42,8 +44,9 @@ func (c *tcpConn) sendUnsentLocked(now time.Time) {
 	}
 }
 
-// sendLocked sends as much as the socket takes, and returns how much. After a response that could not be written whole the stream has
-// no meaning: the connection is broken.
+// sendLocked sends as much as the socket accepts and returns the amount. If a response cannot be
+// written completely because of an error, the stream is corrupt and the connection is marked as
+// broken.
 func (c *tcpConn) sendLocked(octets []byte) (sent int) {
 	for sent < len(octets) {
 		n, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(c.fd), uintptr(unsafe.Pointer(unsafe.SliceData(octets[sent:]))),
@@ -62,24 +65,24 @@ func (c *tcpConn) sendLocked(octets []byte) (sent int) {
 	return sent
 }
 
-// breakLocked gives up a connection that cannot be written to.
+// breakLocked marks a connection as broken because it cannot be written to.
 func (c *tcpConn) breakLocked() {
 	c.s.counters.writeErrors.Add(1)
 	c.isBroken, c.unsent = true, nil
 }
 
-// evict ends the connection, whose loop closes it. Any goroutine may call it.
+// evict ends the connection; its loop closes it. Any goroutine may call it.
 func (c *tcpConn) evict() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.isBroken, c.unsent = true, nil
 	if c.fd >= 0 {
-		_ = unix.Shutdown(c.fd, unix.SHUT_RDWR) // which the loop is told of
+		_ = unix.Shutdown(c.fd, unix.SHUT_RDWR) // wakes the loop
 	}
 }
 
-// shut has nobody use the descriptor any more, and returns it; -1: it was shut before. owed is how many queries are still being
-// answered.
+// shut invalidates the descriptor and returns it, or -1 if it was shut before. owed is the number
+// of queries that are still being answered.
 func (c *tcpConn) shut() (fd, owed int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -6,19 +6,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lastCall is how long a connection that is being drained may still ask: who has connected asks within a round trip, and
-// what is unread when a connection is closed resets it, and is lost with it.
-// It is given again while something is unread, up to longestCall: the loop may have had no processor.
+// lastCall is how long a draining connection may still send a query. A client that has connected
+// sends its query within a round trip. If a connection is closed with unread data, the kernel
+// resets it and the data is lost. The time is extended while data is unread, up to longestCall,
+// because the loop may not have had CPU time.
 const (
 	lastCall    = 100 * time.Millisecond
 	longestCall = time.Second
 )
 
-// lastCall has the connection end after the next query, or when none comes soon, and all that were read are answered.
+// lastCall makes the connection end after the next query, or when none comes in time, and all
+// queries read so far are answered.
 func (c *tcpConn) lastCall(now time.Time) { c.last, c.end = now.Add(lastCall), now.Add(longestCall) }
 
-// deadline is when the connection has taken too long, or is to be looked after again; false: it is closed. Time passes for a client
-// that does not read, has sent a part of a query, or asks nothing and is owed nothing.
+// deadline returns the time at which the connection has timed out or must be checked again. ok is
+// false if it is closed. A client times out if it does not read, has sent a partial query, or is
+// idle with nothing pending.
 func (c *tcpConn) deadline(now time.Time) (due time.Time, ok bool) {
 	cfg := &c.s.cfg
 	c.mu.Lock()
@@ -33,7 +36,7 @@ func (c *tcpConn) deadline(now time.Time) (due time.Time, ok bool) {
 	case c.isReading && !c.partial.IsZero():
 		return c.partial.Add(cfg.FirstQuery), true
 	case c.pending > 0:
-		return now.Add(cfg.Write / 4), true // its response may not be taken
+		return now.Add(cfg.Write / 4), true // the client may not accept the response
 	}
 	patience := cfg.Idle
 	if !c.hasAsked {
@@ -42,7 +45,7 @@ func (c *tcpConn) deadline(now time.Time) (due time.Time, ok bool) {
 	return c.s.made.Add(time.Duration(c.active.Load()) + patience), true
 }
 
-// expire ends what has lasted until its deadline.
+// expire ends a connection that has reached its deadline.
 func (c *tcpConn) expire(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -56,7 +59,7 @@ func (c *tcpConn) expire(now time.Time) {
 	}
 }
 
-// hasUnread reports whether octets wait in the socket (SIOCINQ of tcp(7)).
+// hasUnread reports whether the socket has unread data (SIOCINQ of tcp(7)).
 func hasUnread(fd int) bool {
 	unread, err := unix.IoctlGetInt(fd, unix.SIOCINQ)
 	return err == nil && unread > 0

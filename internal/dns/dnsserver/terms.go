@@ -10,29 +10,33 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/atomicfile"
 )
 
-// Terms are how a Server stands to another program that has the same addresses, or is to have them.
+// Terms define how a Server shares its addresses with another program that has them or is about to
+// take them.
 //
-// Linux lets two UDP sockets have one address and port where both have SO_REUSEADDR (socket(7)), and gives what comes to the
-// one that was bound last, unless the other's address is more specific. dnsmasq sets it. Two that listen for TCP need
-// SO_REUSEPORT, which dnsmasq does not set: there is a moment in which nobody listens.
+// Linux lets two UDP sockets bind the same address and port if both set SO_REUSEADDR (socket(7)).
+// It delivers to the one that was bound last, unless the other has a more specific address. dnsmasq
+// sets SO_REUSEADDR. For TCP both need SO_REUSEPORT, which dnsmasq does not set, so there is a
+// moment in which nothing listens.
 type Terms string
 
 const (
-	Alone    Terms = ""         // nobody else can have the addresses
-	Taking   Terms = "taking"   // UDP is taken from whoever lets it be taken
-	Yielding Terms = "yielding" // UDP lets itself be taken, and TCP is not listened at
-	Gone     Terms = "gone"     // nothing is listened at; what had been received by then is answered
+	Alone    Terms = ""         // no other program can have the addresses
+	Taking   Terms = "taking"   // take over UDP from a program that allows it
+	Yielding Terms = "yielding" // let another program take over UDP, and do not listen on TCP
+	Gone     Terms = "gone"     // listen on nothing; answer what was received before
 )
 
 const (
-	// TermsFile is where root tells a daemon on which terms to listen, below its root.
+	// TermsFile is the file, below the daemon's root directory, in which root sets the terms.
 	TermsFile = "/run/node-dns/terms"
-	// TermsHold is for how long a word in that file holds. Whoever wrote it may have been killed.
+	// TermsHold is how long the terms in the file are valid. The process that wrote it may have
+	// been killed.
 	TermsHold = 10 * time.Second
 )
 
-// ReadTerms returns what the file says: a word, the addresses where it holds (nil: everywhere), and for how long it holds
-// still. A word that it does not know, or that is too old, is Alone, and so is one with an address that cannot be read.
+// ReadTerms reads the terms file. It returns the terms, the addresses that they apply to (nil means
+// all), and the remaining validity. Unknown or expired terms, and terms with an invalid address,
+// are Alone.
 func ReadTerms(path string) (Terms, []netip.AddrPort, time.Duration) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -59,10 +63,11 @@ func ReadTerms(path string) (Terms, []netip.AddrPort, time.Duration) {
 	return terms, at, left
 }
 
-// WriteTerms tells the daemon, from now on, about these addresses, or about all where there is none; Alone removes the file.
+// WriteTerms sets the terms for the given addresses, or for all if none are given, starting now.
+// Alone removes the file.
 func WriteTerms(path string, terms Terms, at ...netip.AddrPort) error {
 	var w atomicfile.Writer
-	_, err := w.Remove(path) // the time of one that says the same would stay
+	_, err := w.Remove(path) // rewriting identical text would keep the old timestamp
 	if err == nil && terms != Alone {
 		text := string(terms)
 		for _, addr := range at {

@@ -17,7 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// other is the other program: dnsmasq as far as its sockets go. It answers UDP queries with REFUSED.
+// other stands for the other program: its sockets are like dnsmasq's. It answers UDP queries with
+// REFUSED.
 type other struct {
 	conn  net.PacketConn
 	taken atomic.Int64
@@ -48,7 +49,7 @@ func newOther(t *testing.T, addr string) (*other, error) {
 	return o, nil
 }
 
-// freePort returns a port that is free at every address, below the range of ephemeral ports.
+// freePort returns a port that is free at every address, below the ephemeral range.
 func freePort(t *testing.T) netip.AddrPort {
 	t.Helper()
 	for range 100 {
@@ -65,7 +66,7 @@ func freePort(t *testing.T) netip.AddrPort {
 		tcp.Close()
 		return netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), at.Port())
 	}
-	t.Fatal("100 ports are not free")
+	t.Fatal("no free port in 100 tries")
 	return netip.AddrPort{}
 }
 
@@ -75,13 +76,14 @@ func onTerms(t *testing.T, s *Server, terms Terms, at netip.AddrPort) error {
 	return s.Listen([]netip.AddrPort{at})
 }
 
-// rcode asks once; a server that is gone must not be waited for.
+// rcode sends one query on a new socket and returns the rcode of the response.
 func rcode(t *testing.T, at netip.AddrPort) int {
 	t.Helper()
 	return dial(t, UDP, at).exchange(query("www.example.com.", dns.TypeA)).Rcode
 }
 
-// TestTaking: on no other terms is an address taken from a program that lets it be taken, and afterwards nobody takes it back.
+// TestTaking: only with the terms Taking does the server take over an address, and afterwards no
+// program can take it back.
 func TestTaking(t *testing.T) {
 	at := freePort(t)
 	o, err := newOther(t, at.String())
@@ -91,24 +93,25 @@ func TestTaking(t *testing.T) {
 	s := New(Config{Handler: fixed("www.example.com. 60 A 192.0.2.1")})
 	defer s.Shutdown(context.Background())
 	if err := onTerms(t, s, Alone, at); !errors.Is(err, unix.EADDRINUSE) || rcode(t, at) != dns.RcodeRefused {
-		t.Fatalf("on no special terms: %v", err)
+		t.Fatalf("with Alone: %v", err)
 	}
 	if err := onTerms(t, s, Taking, at); err != nil || rcode(t, at) != dns.RcodeSuccess {
-		t.Fatalf("taking: %v", err)
+		t.Fatalf("with Taking: %v", err)
 	}
 	if o.taken.Load() != 1 {
-		t.Errorf("the other has %d queries, expected the first alone", o.taken.Load())
+		t.Errorf("the other program has %d queries, want only the first", o.taken.Load())
 	}
 	if err := onTerms(t, s, Alone, at); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := newOther(t, at.String()); !errors.Is(err, unix.EADDRINUSE) {
-		t.Errorf("what was taken can be taken again: %v", err)
+		t.Errorf("a taken address can be taken again: %v", err)
 	}
 }
 
-// TestTakingPerAddress: a dnsmasq that keeps its own address, such as libvirt's, once lost its UDP queries while port 53 of another
-// address changed hands, because the terms were those of the whole server. Nor is an address yielded that nobody is to get.
+// TestTakingPerAddress: a dnsmasq that keeps its own address, such as libvirt's, once lost its UDP
+// queries while port 53 of another address changed hands, because the terms applied to the whole
+// server. Likewise, only the given addresses are yielded.
 func TestTakingPerAddress(t *testing.T) {
 	mine, others := freePort(t), netip.AddrPortFrom(netip.MustParseAddr("127.0.0.2"), freePort(t).Port())
 	for _, at := range []netip.AddrPort{mine, others} {
@@ -123,14 +126,14 @@ func TestTakingPerAddress(t *testing.T) {
 		t.Errorf("both: %v", err)
 	}
 	if got := rcode(t, mine); got != dns.RcodeSuccess {
-		t.Errorf("the address that was to be taken answers %s", dns.RcodeToString[got])
+		t.Errorf("the address to be taken answers %s", dns.RcodeToString[got])
 	}
 	if got := rcode(t, others); got != dns.RcodeRefused {
-		t.Errorf("the address that was not to be taken answers %s, expected the other program", dns.RcodeToString[got])
+		t.Errorf("the address to be left alone answers %s, want the other program's answer", dns.RcodeToString[got])
 	}
 	for _, l := range s.Listeners() {
 		if l.Addr == others && l.Proto == UDP && !l.InUse {
-			t.Errorf("%+v: expected in use", l)
+			t.Errorf("%+v: want InUse", l)
 		}
 	}
 
@@ -139,14 +142,15 @@ func TestTakingPerAddress(t *testing.T) {
 	kept := freePort(t)
 	keeps.SetTerms(Yielding, mine)
 	if err := keeps.Listen([]netip.AddrPort{kept}); err != nil || len(keeps.Listeners()) != 2 {
-		t.Errorf("an address that is not yielded: %v, %+v", err, keeps.Listeners())
+		t.Errorf("an address that stays: %v, %+v", err, keeps.Listeners())
 	}
 	if _, err := newOther(t, kept.String()); !errors.Is(err, unix.EADDRINUSE) {
-		t.Errorf("an address that was not yielded can be taken: %v", err)
+		t.Errorf("an address that stays can be taken: %v", err)
 	}
 }
 
-// TestYielding: another can have TCP, and takes UDP by binding it; until then it is answered here.
+// TestYielding: another program can bind TCP, and takes over UDP by binding it. Until then the
+// server answers UDP.
 func TestYielding(t *testing.T) {
 	at := freePort(t)
 	s := New(Config{Handler: fixed("www.example.com. 60 A 192.0.2.1")})
@@ -155,23 +159,23 @@ func TestYielding(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := onTerms(t, s, Yielding, at); err != nil || rcode(t, at) != dns.RcodeSuccess || len(s.Listeners()) != 1 {
-		t.Fatalf("yielding: %v, %+v", err, s.Listeners())
+		t.Fatalf("with Yielding: %v, %+v", err, s.Listeners())
 	}
 	listener, err := net.Listen("tcp", at.String())
 	if err != nil {
-		t.Fatalf("TCP is not let go: %v", err)
+		t.Fatalf("TCP was not released: %v", err)
 	}
 	listener.Close()
 	if _, err := newOther(t, at.String()); err != nil || rcode(t, at) != dns.RcodeRefused {
-		t.Fatalf("who binds UDP does not have it: %v", err)
+		t.Fatalf("the program that bound UDP does not get its queries: %v", err)
 	}
 	if err := onTerms(t, s, Alone, at); err != nil || len(s.Listeners()) != 2 {
-		t.Errorf("and back: %v, %+v", err, s.Listeners())
+		t.Errorf("back to Alone: %v, %+v", err, s.Listeners())
 	}
 }
 
-// TestGone: to a program that is bound to every address what is sent here comes only when this socket is gone, and nothing of
-// it is lost.
+// TestGone: a program that is bound to the wildcard address gets queries to this address only when
+// this socket is gone, and no query is lost.
 func TestGone(t *testing.T) {
 	at := freePort(t)
 	var here atomic.Int64
@@ -199,7 +203,8 @@ func TestGone(t *testing.T) {
 		defer close(sent)
 		for i := range queries {
 			c.send(wire)
-			// No more are under way than a socket has room for; where some are lost that is waited for in vain.
+			// Keep fewer queries in flight than the socket buffer holds. Otherwise some are dropped
+			// and the test waits forever.
 			for tries := 0; i-int(here.Load()+o.taken.Load()) >= 100 && tries < 50; tries++ {
 				time.Sleep(100 * time.Microsecond)
 			}
@@ -209,18 +214,18 @@ func TestGone(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	if err := onTerms(t, s, Gone, at); err != nil || len(s.Listeners()) != 0 {
-		t.Fatalf("gone: %v, %+v", err, s.Listeners())
+		t.Fatalf("with Gone: %v, %+v", err, s.Listeners())
 	}
 	<-sent
 	for deadline := time.Now().Add(10 * time.Second); here.Load()+o.taken.Load() < queries && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
 	if sum := here.Load() + o.taken.Load(); sum != queries || o.taken.Load() == 0 {
-		t.Errorf("of %d queries %d came here and %d to the other", queries, here.Load(), o.taken.Load())
+		t.Errorf("of %d queries, %d arrived here and %d at the other program", queries, here.Load(), o.taken.Load())
 	}
 }
 
-// TestTurnAway: a socket that is turned away from gets nothing more, while it is still open.
+// TestTurnAway: after turnAway a socket receives nothing more, even while it is open.
 func TestTurnAway(t *testing.T) {
 	at := freePort(t)
 	s := New(Config{Handler: fixed("www.example.com. 60 A 192.0.2.1")})
@@ -232,17 +237,17 @@ func TestTurnAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := rcode(t, at); got != dns.RcodeSuccess {
-		t.Fatalf("before: %s", dns.RcodeToString[got])
+		t.Fatalf("before turnAway: %s", dns.RcodeToString[got])
 	}
 	for _, u := range udpOf(s.bindings) {
 		u.turnAway()
 	}
 	if got := rcode(t, at); got != dns.RcodeRefused {
-		t.Errorf("after: %s, expected the other's answer", dns.RcodeToString[got])
+		t.Errorf("after turnAway: %s, want the other program's answer", dns.RcodeToString[got])
 	}
 }
 
-// TestTermsFile: it holds for as long as it says, and not what is written there otherwise.
+// TestTermsFile: valid terms apply until they expire, and any other content is ignored.
 func TestTermsFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "terms")
 	for _, test := range []struct {
@@ -268,7 +273,7 @@ func TestTermsFile(t *testing.T) {
 		}
 		got, at, left := ReadTerms(path)
 		if got != test.want || left < 0 || left > TermsHold || (left > 0) != (got != Alone) || !slices.Equal(at, test.at) {
-			t.Errorf("%s: %q for %v, expected %q", test.name, got, left, test.want)
+			t.Errorf("%s: got %q for %v, want %q", test.name, got, left, test.want)
 		}
 	}
 }

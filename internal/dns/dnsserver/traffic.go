@@ -11,28 +11,31 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/percpu"
 )
 
-// Traffic is what was asked and answered over one transport and address family since the server was made. A query counts when it
-// is done with: answered, or left without an answer on purpose. What is no query, Stats.Dropped, is not in it.
+// Traffic counts queries and responses of one transport and address family since the server was
+// created. A query is counted when it is done: answered, or deliberately left unanswered. Messages
+// that are not queries (Stats.Dropped) are not counted.
 type Traffic struct {
 	Proto Proto
-	IPv6  bool // of the address that was asked
+	IPv6  bool // family of the local address
 
-	Types   [len(TypeNames)]uint64  // queries, by the place of their type in TypeNames
-	DO      uint64                  // queries of class IN with the DO bit, but for those that were refused unread, or left by the server before
-	Rcodes  [len(RcodeNames)]uint64 // responses, likewise
+	Types   [len(TypeNames)]uint64  // queries, indexed as TypeNames
+	DO      uint64                  // IN queries with the DO bit, unless refused or dropped unread
+	Rcodes  [len(RcodeNames)]uint64 // responses, indexed as RcodeNames
 	Queries percpu.Sizes
-	// Responses are as they were sent, of which some could not be: Stats.WriteErrors.
+	// Responses counts responses as they were sent, including failed sends (Stats.WriteErrors).
 	Responses percpu.Sizes
-	// Durations are from when a query was received until its response was sent. Of what is answered at once they are a sample: the
-	// clock is read for eight responses or more, of one receiver, all of which count as those that leave in one system call then.
+	// Durations are the times from receiving a query to sending its response. For queries answered
+	// at once they are samples: a receiver reads the clock once per eight responses or more, and
+	// all of these count as those that are sent in that system call.
 	Durations percpu.Durations
 }
 
-// TypeNames are the types of queries that are told apart, and "other" for all else: a client must not be able to make up new ones.
+// TypeNames lists the query types that are counted separately, and "other" for all the rest, so
+// that clients cannot create new ones.
 var TypeNames = [...]string{"other", "A", "AAAA", "SRV", "PTR", "TXT", "NS", "SOA", "MX", "CNAME", "HTTPS", "SVCB"}
 
-// RcodeNames are the response codes that are told apart, by number (RFC 6895 section 2.3), but for the last two: "other" and
-// BADVERS, which alone of the extended ones is the server's own.
+// RcodeNames lists the response codes that are counted separately, by number (RFC 6895 section
+// 2.3). The last two are "other" and BADVERS, the only extended code that the server itself sends.
 var RcodeNames = [...]string{
 	"NOERROR", "FORMERR", "SERVFAIL", "NXDOMAIN", "NOTIMP", "REFUSED", "YXDOMAIN", "YXRRSET", "NXRRSET", "NOTAUTH", "NOTZONE", "other", "BADVERS",
 }
@@ -42,22 +45,24 @@ const (
 	rcodeBadVers = uint8(len(RcodeNames) - 1)
 )
 
-// kinds are the places of types in TypeNames. The table ends behind the highest of them.
+// kinds maps query types to their index in TypeNames. The highest of them ends the table.
 var kinds = [dns.TypeHTTPS + 1]uint8{
 	dns.TypeA: 1, dns.TypeAAAA: 2, dns.TypeSRV: 3, dns.TypePTR: 4, dns.TypeTXT: 5, dns.TypeNS: 6, dns.TypeSOA: 7, dns.TypeMX: 8,
 	dns.TypeCNAME: 9, dns.TypeHTTPS: 10, dns.TypeSVCB: 11,
 }
 
-// withDO is the bit of a sample's kind for a query with the DO bit: a field of its own costs more than all of the counting.
+// withDO is the bit in a sample's kind that stands for the DO bit. A separate field costs more than
+// all of the counting.
 const withDO = 1 << 7
 
-// sample is what is to be counted of one query. size, in octets, is the query's, and response its response's; 0: there is none.
+// sample holds what is counted for one query. size is the size of the query in octets, and response
+// that of its response; 0 means no response.
 type sample struct {
 	kind, rcode    uint8
 	size, response uint16
 }
 
-// newSample looks at a query of which it was not seen yet where its question ends.
+// newSample returns the sample of a query whose question has not been located yet.
 func newSample(wire []byte) sample {
 	m := sample{size: uint16(len(wire))}
 	if len(wire) < headerSize {
@@ -76,7 +81,7 @@ func kindOf(qtype uint16) uint8 {
 	return 0
 }
 
-// sample is newSample's for a query that was looked at.
+// sample is newSample for a query that has been read already.
 func (q *WireQuery) sample() sample {
 	m := sample{kind: kindOf(q.Type()), size: uint16(len(q.Msg))}
 	if q.DO {
@@ -85,14 +90,15 @@ func (q *WireQuery) sample() sample {
 	return m
 }
 
-// with is the sample of a query that has this response; none, where it is empty.
+// with returns the sample with its response added. An empty response counts as none.
 func (m sample) with(response []byte) sample {
 	m.response = uint16(len(response))
 	if len(response) < headerSize {
 		return m
 	}
 	m.rcode = min(response[3]&0xf, rcodeOther)
-	if m.rcode == 0 && binary.BigEndian.Uint32(response[6:]) == 0 { // no answer, no authority: BADVERS looks like that too
+	// No answer or authority records; BADVERS looks like that too.
+	if m.rcode == 0 && binary.BigEndian.Uint32(response[6:]) == 0 {
 		if at := findOPT(response); at > 0 && response[at-6] != 0 {
 			m.rcode = rcodeBadVers
 		}
@@ -100,31 +106,32 @@ func (m sample) with(response []byte) sample {
 	return m
 }
 
-// traffic counts what belongs to one receiver, or to those who answer after it: so that they seldom wait for each other.
+// traffic holds the counters of one receiver, or of the goroutines that answer after it, so that
+// they rarely contend for the lock.
 type traffic struct {
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	count   Traffic
-	untimed uint64        // responses that are not in Durations yet
-	last    time.Duration // of what is there; 0: nothing is
+	untimed uint64        // responses not in Durations yet
+	last    time.Duration // last measured duration; 0 if there is none
 }
 
-// timeEvery is for how many responses that are sent at once the clock is read: to ask for the time takes as long as to copy a
-// response.
+// timeEvery is the number of responses sent at once per clock reading. Reading the clock takes as
+// long as copying a response.
 const timeEvery = 8
 
 func newTraffic(proto Proto, local netip.Addr) traffic {
 	return traffic{count: Traffic{Proto: proto, IPv6: local.Is6() && !local.Is4In6()}}
 }
 
-// add counts a query that was done with after that time.
+// add counts a query that was done after the given time.
 func (t *traffic) add(after time.Duration, m sample) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.count.Durations.Add(after, t.addLocked(m))
 }
 
-// sent counts queries that were received together, and whose responses have left together by now. It costs what two atomic
-// additions do, however many they are.
+// sent counts queries that were received together and whose responses have just been sent together.
+// It costs as much as two atomic additions, however many there are.
 func (t *traffic) sent(received time.Time, samples []sample) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -135,13 +142,13 @@ func (t *traffic) sent(received time.Time, samples []sample) {
 	}
 }
 
-// timeLocked has what is untimed count as what was timed last.
+// timeLocked counts the untimed responses with the last measured duration.
 func (t *traffic) timeLocked() {
 	t.count.Durations.Add(t.last, t.untimed)
 	t.untimed = 0
 }
 
-// addLocked counts all but durations, and returns how many responses there are.
+// addLocked counts everything except durations, and returns the number of responses.
 func (t *traffic) addLocked(samples ...sample) (answered uint64) {
 	for _, m := range samples {
 		t.count.Types[m.kind&^withDO]++
@@ -156,7 +163,7 @@ func (t *traffic) addLocked(samples ...sample) (answered uint64) {
 	return answered
 }
 
-// read is what was counted.
+// read returns a copy of the counters.
 func (t *traffic) read() Traffic {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -164,7 +171,7 @@ func (t *traffic) read() Traffic {
 	return t.count
 }
 
-// merge adds what another one has counted to where its transport and family are among all, which it may have to be added to.
+// merge adds one to the entry of its transport and family in all, which it appends if needed.
 func merge(all []Traffic, one Traffic) []Traffic {
 	for i := range all {
 		if t := &all[i]; t.Proto == one.Proto && t.IPv6 == one.IPv6 {

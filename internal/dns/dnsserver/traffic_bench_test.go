@@ -8,7 +8,8 @@ import (
 	"github.com/miekg/dns"
 )
 
-// BenchmarkTraffic is what it takes to count a query that is answered at once, where so many responses leave in one system call.
+// BenchmarkTraffic measures counting a query that is answered at once, with several responses per
+// system call.
 func BenchmarkTraffic(b *testing.B) {
 	wire := packed(b, query("www.example.com.", dns.TypeA, edns(1232)))
 	q := WireQuery{Msg: wire, End: questionEnd(wire)}

@@ -17,7 +17,8 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
-// traffic is what was counted of a transport, in words, once as many queries are done with as are expected.
+// trafficOf returns the traffic of a transport as text, once the expected number of queries is
+// done.
 func trafficOf(t *testing.T, s *Server, proto Proto, queries uint64) string {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
@@ -51,10 +52,10 @@ func trafficOf(t *testing.T, s *Server, proto Proto, queries uint64) string {
 	}
 }
 
-// do sets the DO bit of a query with EDNS.
+// do sets the DO bit of a query that has EDNS.
 func do(m *dns.Msg) { m.IsEdns0().SetDo() }
 
-// TestTraffic: every query is counted once, whichever way it goes, with its type and what was said to it.
+// TestTraffic: every query is counted once, on every path, with its type and response code.
 func TestTraffic(t *testing.T) {
 	handler := HandlerFunc(func(_ context.Context, q *Query) (*dns.Msg, error) {
 		switch q.Name.Relative() {
@@ -96,7 +97,7 @@ func TestTraffic(t *testing.T) {
 		name  string
 		query *dns.Msg
 		udp   string
-		tcp   string // "": as udp
+		tcp   string // "" if the same as udp
 	}{
 		{"the Handler", query("yes.", dns.TypeA), "A 1, NOERROR 1, in 1 out 1 took 1", ""},
 		{"with EDNS", query("yes.", dns.TypeAAAA, edns(1232)), "AAAA 1, NOERROR 1, in 1 out 1 took 1", ""},
@@ -137,15 +138,15 @@ func TestTraffic(t *testing.T) {
 					return // its connection is gone
 				}
 				if got != want {
-					t.Errorf("counted %q, expected %q", got, want)
+					t.Errorf("counted %q, want %q", got, want)
 				}
 			})
 		}
 	}
 }
 
-// TestTrafficStays: what a listener that is gone and connections that are closed have counted is kept, and what many clients ask at
-// once counts once each.
+// TestTrafficStays: the counts of removed listeners and closed connections are kept, and concurrent
+// queries of many clients are each counted once.
 func TestTrafficStays(t *testing.T) {
 	s, addr := start(t, Config{Handler: fixed("yes. 60 A 192.0.2.1"), UDPSockets: 2, Wire: func(dst []byte, q *WireQuery) ([]byte, bool) {
 		if q.Type() != dns.TypeAAAA {
@@ -178,16 +179,16 @@ func TestTrafficStays(t *testing.T) {
 		const n = clients / 2 * each
 		want := fmt.Sprintf("A %d, AAAA %d, NOERROR %d, in %d out %d took %d", clients/2*13, clients/2*12, n, n, n, n)
 		if got := trafficOf(t, s, proto, n); got != want {
-			t.Errorf("%s: counted %q, expected %q", proto, got, want)
+			t.Errorf("%s: counted %q, want %q", proto, got, want)
 		}
 	}
 }
 
-// TestKinds holds the table of types against the names.
+// TestKinds checks the table of types against the names.
 func TestKinds(t *testing.T) {
 	for qtype, kind := range kinds {
 		if want := dns.TypeToString[uint16(qtype)]; kind > 0 && TypeNames[kind] != want {
-			t.Errorf("type %d is counted as %s, expected %s", qtype, TypeNames[kind], want)
+			t.Errorf("type %d is counted as %s, want %s", qtype, TypeNames[kind], want)
 		}
 	}
 	for i, name := range TypeNames[1:] {
@@ -197,12 +198,11 @@ func TestKinds(t *testing.T) {
 	}
 	for i, name := range RcodeNames[:rcodeOther] {
 		if dns.RcodeToString[i] != name {
-			t.Errorf("rcode %d is counted as %s, expected %s", i, name, dns.RcodeToString[i])
+			t.Errorf("rcode %d is counted as %s, want %s", i, name, dns.RcodeToString[i])
 		}
 	}
 }
 
-// TestCountingAllocates nothing.
 func TestCountingAllocates(t *testing.T) {
 	wire := packed(t, query("www.example.com.", dns.TypeA, edns(1232)))
 	q, response := WireQuery{Msg: wire, End: questionEnd(wire)}, errorReply(wire, dns.RcodeSuccess)

@@ -14,28 +14,28 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/rawsock"
 )
 
-// udpSocket is a bound UDP socket. Responses leave through the socket that the query came in on, and so from the address that was
-// asked.
+// udpSocket is a bound UDP socket. A response leaves through the socket that received the query, so
+// its source is the address that the query was sent to.
 type udpSocket struct {
 	s         *Server
 	file      *udpFile
 	local     netip.AddrPort
-	stopping  atomic.Bool    // nothing more is received
-	receiver  *receiver      // who receives
-	receiving sync.WaitGroup // likewise
-	active    sync.WaitGroup // every query in flight
+	stopping  atomic.Bool    // receive nothing more
+	receiver  *receiver      // the receiver of this socket
+	receiving sync.WaitGroup // done when the receiver has left the socket
+	active    sync.WaitGroup // queries in flight
 
-	// The receiver's own.
+	// Used only by the receiver's goroutine.
 	in       batch
 	out      outbox
 	counts   counts
-	patience patience // for places
+	patience patience // waiting time for slots
 	query    WireQuery
-	watch    *watching // of this batch; nil: nobody wants to know
-	picks    sampler   // of its hits
+	watch    *watching // Watch of the current batch; nil disables it
+	picks    sampler   // sampling of its hits
 
 	tally tally
-	late  tally // of what is answered after the receiver has gone on
+	late  tally // for queries answered after the receiver has moved on
 }
 
 func (s *Server) newUDPSocket(file *udpFile, local netip.AddrPort) *udpSocket {
@@ -47,23 +47,24 @@ func (s *Server) newUDPSocket(file *udpFile, local netip.AddrPort) *udpSocket {
 	return u
 }
 
-// close ends what has stopped.
+// close closes a stopped socket.
 func (u *udpSocket) close() {
 	u.file.close()
 	u.s.removeTally(&u.tally)
 	u.s.removeTally(&u.late)
 }
 
-// stop receives nothing more, and waits until what was received is answered or ctx ends. What is answered later can be sent.
-// It may be called again.
+// stop stops receiving and waits until all received queries are answered or ctx ends. Later
+// responses can still be sent. It may be called again.
 func (u *udpSocket) stop(ctx context.Context) error {
 	u.stopping.Store(true)
 	u.receiver.wake()
-	u.receiving.Wait() // it waits for nothing but the socket, now; only then no query is added any more
+	u.receiving.Wait() // the receiver blocks only on sockets; after this, no query is added
 	return wait(ctx, &u.active)
 }
 
-// receiveBatch receives once, answers what it can at once, and returns how many queries there were, and when.
+// receiveBatch receives once, answers what it can at once, and returns the number of queries and
+// the time of receipt.
 func (u *udpSocket) receiveBatch(fd uintptr, wait bool) (n int, now time.Time) {
 	n, err := u.in.receive(fd, wait)
 	switch err {
@@ -79,14 +80,14 @@ func (u *udpSocket) receiveBatch(fd uintptr, wait bool) (n int, now time.Time) {
 		return n, u.in.arrived
 	case unix.EAGAIN, unix.EINTR:
 	default:
-		// What the kernel reports here (ENOBUFS, ENOMEM, ENETDOWN) passes.
+		// The errors that the kernel reports here (ENOBUFS, ENOMEM, ENETDOWN) are temporary.
 		time.Sleep(time.Millisecond)
 	}
 	return 0, time.Now()
 }
 
-// receivedFrom takes the datagrams of a batch of n from i on, and returns which one is next: the one behind that it panicked
-// at, which gets SERVFAIL.
+// receivedFrom handles the datagrams i to n-1 of a batch and returns the index of the next one.
+// After a panic this is the datagram after the one that caused it, which gets SERVFAIL.
 func (u *udpSocket) receivedFrom(i, n int) (next int) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -106,7 +107,7 @@ func (u *udpSocket) receivedFrom(i, n int) (next int) {
 	return next
 }
 
-// received takes datagram i of a batch.
+// received handles datagram i of a batch.
 func (u *udpSocket) received(i int, wire []byte, client netip.AddrPort) {
 	v, rcode := accept(wire)
 	if v == refuse && isPing(wire) && u.s.own.has(client) {
@@ -114,7 +115,7 @@ func (u *udpSocket) received(i int, wire []byte, client netip.AddrPort) {
 		return
 	}
 	u.counts.received++
-	if v == drop || client.Port() == 0 { // nobody listens on port 0: a forged source
+	if v == drop || client.Port() == 0 { // source port 0 is forged
 		u.tally.dropped.Add(1)
 		return
 	}
@@ -131,7 +132,7 @@ func (u *udpSocket) received(i int, wire []byte, client netip.AddrPort) {
 	u.accepted(i, &x)
 }
 
-// say sends a response with the next flush; nil: none is sent.
+// say adds a response to the next flush unless it is nil.
 func (u *udpSocket) say(response []byte, client netip.AddrPort, query sample) {
 	if len(response) == 0 {
 		u.tally.traffic.add(0, query)
@@ -140,7 +141,7 @@ func (u *udpSocket) say(response []byte, client netip.AddrPort, query sample) {
 	u.out.add(response, client, query)
 }
 
-// accepted answers at once, or has it done later.
+// accepted answers at once or passes the query on.
 func (u *udpSocket) accepted(i int, x *exchange) {
 	q := &u.query
 	response, isWire := u.s.onWire(x, q, u.out.buffer()[:0])
@@ -154,7 +155,7 @@ func (u *udpSocket) accepted(i int, x *exchange) {
 		return
 	}
 	switch u.s.enter(x.client.Addr()) {
-	case enough: // the others are not to wait for this one
+	case enough: // do not make other clients wait for this one
 		u.refuse(*x, u.s.crowd(*x, crowding), q.sample(), crowding)
 		return
 	case spent:
@@ -169,7 +170,7 @@ func (u *udpSocket) accepted(i int, x *exchange) {
 	u.later(x, q, isWire)
 }
 
-// refuse sends the server's own response to a query; nil: none is sent.
+// refuse sends the server's own response to a query unless it is nil.
 func (u *udpSocket) refuse(x exchange, response []byte, query sample, why denial) {
 	u.say(response, x.client, query)
 	if u.watch != nil {
@@ -178,11 +179,11 @@ func (u *udpSocket) refuse(x exchange, response []byte, query sample, why denial
 	}
 }
 
-// waitToEnter waits for a place as long as its patience lasts. If the socket stops meanwhile, the query enters without one: it
-// has been read, so no other process can answer it.
+// waitToEnter waits for a slot as long as the receiver's patience lasts. If the socket is stopped
+// meanwhile, the query enters without a slot: it has been read, so no other process can answer it.
 func (u *udpSocket) waitToEnter(client netip.Addr) bool {
 	u.counts.move(&u.tally)
-	_ = u.file.Control(u.flush) // what is answered does not wait
+	_ = u.file.Control(u.flush) // send the finished responses first
 	began := time.Now()
 	entered := u.s.waitToEnter(client, u.patience.at(began), &u.stopping)
 	u.patience.spend(time.Since(began))
@@ -195,15 +196,15 @@ func (u *udpSocket) flush(fd uintptr) {
 	if n == 0 {
 		return
 	}
-	u.counts.move(&u.tally) // first, so that who has a response finds it counted
+	u.counts.move(&u.tally) // before sending, so that a client with a response finds it counted
 	if failed := u.out.flush(fd); failed > 0 {
 		u.s.counters.writeErrors.Add(uint64(failed))
 	}
 	u.tally.traffic.sent(u.in.arrived, u.out.samples[:n])
 }
 
-// udpSockets are those of one address: the kernel shares what comes in out among them (SO_REUSEPORT of socket(7)), by the
-// processor, see steer.
+// udpSockets are the sockets of one address. The kernel distributes queries among them
+// (SO_REUSEPORT of socket(7)) by CPU; see steer.
 type udpSockets []*udpSocket
 
 var _ socket = udpSockets(nil)
@@ -233,14 +234,14 @@ func (all udpSockets) stop(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// blockBriefly bounds how long a call waits that blocks, and has a signal end it, see busy.
+// blockBriefly sets a timeout for blocking receives, and lets a signal interrupt them; see busy.
 func blockBriefly(fd int) error {
 	timeout := unix.NsecToTimeval(rawsock.Timeout.Nanoseconds())
 	return unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &timeout)
 }
 
-// later answers a query that has a place. It copies the query, whose memory is the receiver's. q has been read from it; isWire
-// is false for one that is no WireQuery.
+// later answers a query that has a slot on another goroutine. It copies the query, because its
+// memory belongs to the receiver. q was read from it; isWire is false if it is not a WireQuery.
 func (u *udpSocket) later(x *exchange, q *WireQuery, isWire bool) {
 	u.counts.move(&u.tally)
 	l, _ := u.s.pending.Get().(*PendingQuery)
@@ -248,7 +249,7 @@ func (u *udpSocket) later(x *exchange, q *WireQuery, isWire bool) {
 		l = new(PendingQuery)
 	}
 	l.u, l.x, l.sample = u, *x, q.sample()
-	l.x.wire = append(l.wire[:0], x.wire...) // a longer query gets memory of its own
+	l.x.wire = append(l.wire[:0], x.wire...) // a longer query is allocated
 	if isWire {
 		l.query = *q
 		l.query.Msg = l.x.wire
@@ -270,12 +271,15 @@ func (u *udpSocket) send(response []byte, client netip.AddrPort) {
 	}
 }
 
-// miss is Config.Miss, whatever it does: of a query that it panics at nobody knows how far it came.
+// miss calls Config.Miss and recovers from its panics. After a panic it is unknown how far Miss got
+// with the query.
 func (s *Server) miss(l *PendingQuery) (taken bool) {
 	defer func() {
 		if p := recover(); p != nil {
 			s.panicked(l.x, p)
-			l.holds.Add(1) // whoever has it still must not find another query in it
+			// Keep the memory: the code that still has a reference must not find another query in
+			// it.
+			l.holds.Add(1)
 			taken = false
 		}
 	}()

@@ -14,28 +14,28 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/rawsock"
 )
 
-// udpFile is a UDP socket that Go's netpoller does not watch. Its methods may be called concurrently.
+// udpFile is a UDP socket outside Go's netpoller. Its methods may be called concurrently.
 type udpFile struct {
-	mu     sync.RWMutex // held for reading while fd is used
+	mu     sync.RWMutex // held for reading while fd is in use
 	fd     int
 	closed bool
 }
 
 // newUDPFile takes over the socket of c.
 func newUDPFile(c *net.UDPConn) (*udpFile, error) {
-	defer c.Close() // which has the netpoller watch it no more
+	defer c.Close() // removes it from the netpoller
 	fd, err := dup(c)
 	if err != nil {
 		return nil, err
 	}
-	if err := unix.SetNonblock(fd, false); err != nil { // who does not want to wait says so
+	if err := unix.SetNonblock(fd, false); err != nil { // callers that must not block use MSG_DONTWAIT
 		unix.Close(fd)
 		return nil, err
 	}
 	return &udpFile{fd: fd}, nil
 }
 
-// dup returns another descriptor of a socket, which Go's netpoller does not watch.
+// dup duplicates the descriptor of a socket, outside Go's netpoller.
 func dup(c syscall.Conn) (fd int, err error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -48,7 +48,7 @@ func dup(c syscall.Conn) (fd int, err error) {
 	return fd, os.NewSyscallError("fcntl", failed)
 }
 
-// Control has use called with the descriptor, which is valid until it returns.
+// Control calls use with the descriptor, which is valid until use returns.
 func (f *udpFile) Control(use func(fd uintptr)) error {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
@@ -59,7 +59,7 @@ func (f *udpFile) Control(use func(fd uintptr)) error {
 	return nil
 }
 
-// close waits until nobody uses the descriptor.
+// close waits until the descriptor is no longer in use.
 func (f *udpFile) close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -69,7 +69,7 @@ func (f *udpFile) close() {
 	}
 }
 
-// send sends one datagram. Where the device has no room it is waited for.
+// send sends one datagram. If the device queue is full, it waits.
 func (f *udpFile) send(message []byte, to netip.AddrPort) error {
 	var name unix.RawSockaddrInet6
 	size := rawsock.SetAddr(&name, to)
@@ -93,7 +93,7 @@ func (f *udpFile) send(message []byte, to netip.AddrPort) error {
 	}
 }
 
-// waitWritable waits until the device has sent something, which takes it microseconds.
+// waitWritable waits until the device has sent something, which takes microseconds.
 func waitWritable(fd uintptr) bool {
 	const milliseconds = 10
 	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}, milliseconds)

@@ -1,8 +1,9 @@
 package dnsserver
 
-// onWire has Config.Wire answer a message that accept let pass: the response is appended to dst; without one the message
-// must be parsed. It takes none of the MaxInFlight places, since it is done before another message is received, or on the
-// goroutine that a connection has. It reads the message into q; isWire is false for what is no WireQuery.
+// onWire calls Config.Wire for a message that accept let through, and appends the response to dst.
+// Without a response, the message must be parsed. It takes no MaxInFlight slot, because it finishes
+// before the receiver or the connection's goroutine handles another message. It reads the message
+// into q; isWire is false if the message is not a WireQuery.
 func (r *responder) onWire(x *exchange, q *WireQuery, dst []byte) (response []byte, isWire bool) {
 	isWire = q.read(x, int(r.largest.Load()))
 	if !isWire || r.cfg.Wire == nil {
@@ -11,7 +12,7 @@ func (r *responder) onWire(x *exchange, q *WireQuery, dst []byte) (response []by
 	defer func() {
 		if p := recover(); p != nil {
 			r.panicked(*x, p)
-			response = nil // the Handler may know better
+			response = nil // let the Handler try
 		}
 	}()
 	response, ok := r.cfg.Wire(dst, q)
@@ -28,7 +29,7 @@ func (r *responder) countResponse(response []byte, count *tally) {
 	}
 }
 
-// finish adds to a response to q what is no business of who made it.
+// finish adds the server's own parts to a response to q.
 func (r *responder) finish(response []byte, q *WireQuery) []byte {
 	if q.cookie == 0 {
 		return response

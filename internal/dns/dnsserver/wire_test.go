@@ -11,8 +11,8 @@ import (
 	"github.com/miekg/dns"
 )
 
-// FuzzWireQuery: whatever Config.Wire is asked, the parser finds no fault in it, and
-// reads the same question, flags, and size of the response.
+// FuzzWireQuery: for every query passed to Config.Wire, the parser finds no fault, and reads the
+// same question, flags and response size.
 func FuzzWireQuery(f *testing.F) {
 	for _, odd := range oddQueries(f) {
 		f.Add(odd.wire)
@@ -44,7 +44,7 @@ func FuzzWireQuery(f *testing.F) {
 	})
 }
 
-// cookieRoom is how many octets a cookie takes of the response.
+// cookieRoom returns the number of octets that a cookie takes in the response.
 func cookieRoom(e extension) int {
 	if e.cookie > 0 {
 		return cookieSize
@@ -52,7 +52,8 @@ func cookieRoom(e extension) int {
 	return 0
 }
 
-// FuzzQuestion: there is a question for us where there is one for package dns, unless its name is compressed.
+// FuzzQuestion: questionEnd finds a question whenever package dns does, unless its name is
+// compressed.
 func FuzzQuestion(f *testing.F) {
 	for _, odd := range oddQueries(f) {
 		f.Add(odd.wire)
@@ -81,8 +82,8 @@ func isCompressed(name []byte) bool {
 	return at < len(name)
 }
 
-// TestWireIsAsked holds for which of the odd queries Config.Wire is asked: what has
-// nothing odd about it for who does not parse.
+// TestWireIsAsked checks which of the odd queries reach Config.Wire: those that look normal without
+// parsing.
 func TestWireIsAsked(t *testing.T) {
 	asked := map[string]bool{}
 	for _, name := range []string{
@@ -99,12 +100,12 @@ func TestWireIsAsked(t *testing.T) {
 			got = new(WireQuery).read(&exchange{wire: odd.wire, proto: UDP}, udpSize)
 		}
 		if got != asked[odd.name] || got && odd.want != handled {
-			t.Errorf("%s: asked %v", odd.name, got)
+			t.Errorf("%s: Wire called: %v", odd.name, got)
 		}
 	}
 }
 
-// wired answers "hit." and what is below it on the wire; "panics." panics.
+// wired returns a WireFunc that answers "hit." and names below it, and panics for "panics.".
 func wired(seen chan<- WireQuery) WireFunc {
 	return func(dst []byte, q *WireQuery) ([]byte, bool) {
 		m := new(dns.Msg)
@@ -118,7 +119,7 @@ func wired(seen chan<- WireQuery) WireFunc {
 			return dst, false
 		}
 		kept := *q
-		kept.Msg = nil // not to be kept
+		kept.Msg = nil // the message must not be kept
 		select {
 		case seen <- kept:
 		default:
@@ -148,7 +149,8 @@ func TestWire(t *testing.T) {
 				if r := c.exchange(asked); r.Rcode != want || r.Id != asked.Id {
 					t.Errorf("%s: got %v, want %s", name, r, dns.RcodeToString[want])
 				}
-				for s.Stats().InFlight != 0 && want == dns.RcodeNameError { // the response leaves before the place does
+				// The slot is released after the response.
+				for s.Stats().InFlight != 0 && want == dns.RcodeNameError {
 					time.Sleep(time.Millisecond)
 				}
 			}
@@ -158,7 +160,7 @@ func TestWire(t *testing.T) {
 				want.Limit = dns.MaxMsgSize
 			}
 			if got := <-seen; got.Limit != want.Limit || got.Client != want.Client || got.Local != want.Local || got.Proto != proto {
-				t.Errorf("asked %+v, want %+v", got, want)
+				t.Errorf("Wire got %+v, want %+v", got, want)
 			}
 			rcode("large.hit.", dns.RcodeSuccess)
 			rcode("miss.", dns.RcodeNameError)
@@ -167,7 +169,7 @@ func TestWire(t *testing.T) {
 			waits := query("waits.", dns.TypeA)
 			c.send(packed(t, waits))
 			<-entered
-			rcode("hit.", dns.RcodeSuccess) // it needs no place
+			rcode("hit.", dns.RcodeSuccess) // a hit needs no slot
 			rcode("shed.", dns.RcodeServerFailure)
 			close(release)
 			if r := c.receive(); r.Id != waits.Id {
@@ -182,7 +184,7 @@ func TestWire(t *testing.T) {
 	}
 }
 
-// TestWireAllocates nothing, from the received datagram to the one that is sent.
+// TestWireAllocates: the fast path allocates nothing, from the received datagram to the sent one.
 func TestWireAllocates(t *testing.T) {
 	conn, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
@@ -204,7 +206,7 @@ func TestWireAllocates(t *testing.T) {
 	defer u.close()
 	wire := packed(t, query("www.example.com.", dns.TypeA, edns(1232)))
 	receive := func() {
-		for range 3 { // more than one at a time
+		for range 3 { // more than one per batch
 			if _, err := client.Write(wire); err != nil {
 				t.Fatal(err)
 			}
@@ -213,7 +215,7 @@ func TestWireAllocates(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	receive() // the buffers are made when they are needed
+	receive() // buffers are allocated on first use
 	receive()
 	if n := testing.AllocsPerRun(100, receive); n != 0 {
 		t.Errorf("%v allocations", n)

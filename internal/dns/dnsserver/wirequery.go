@@ -9,22 +9,22 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnswire"
 )
 
-// WireQuery is a query as it was received. It was only looked at, not parsed: it
-// has one question, of class IN and of a type that may be answered, and behind it
-// nothing, or an OPT record of version 0 whose options have no fault.
+// WireQuery is a query as it was received. It was checked but not parsed. It has one question, of
+// class IN and of a type that may be answered. After the question it has nothing, or an OPT record
+// of version 0 with well-formed options.
 type WireQuery struct {
-	Msg           []byte         // not to be changed, and not to be kept
-	Limit         int            // octets that the response may have, RFC 6891 section 6.2.5
-	Client, Local netip.AddrPort // where the response goes, and where the query arrived
+	Msg           []byte         // must not be modified or kept
+	Limit         int            // maximum size of the response in octets, RFC 6891 section 6.2.5
+	Client, Local netip.AddrPort // where the response goes and where the query arrived
 	Proto         Proto
-	Arrived       time.Time // zero: now
+	Arrived       time.Time // zero means now
 
-	End      int  // where its question ends in Msg
-	EDNS, DO bool // whether it has an OPT record, and the DO bit there
-	// Mark is the WireFunc's own, who may leave a word there for the MissFunc. 0: there is none.
+	End      int  // offset of the end of the question in Msg
+	EDNS, DO bool // whether it has an OPT record, and the DO bit in it
+	// Mark is a value that the WireFunc can leave for the MissFunc; 0 if none.
 	Mark uint32
 
-	cookie uint16 // where the client's cookie is in Msg; 0: it has none
+	cookie uint16 // offset of the client cookie in Msg; 0 if none
 }
 
 // Name returns the octets of the qname. It is not compressed.
@@ -33,7 +33,8 @@ func (q WireQuery) Name() []byte { return q.Msg[headerSize : q.End-4] }
 // Question returns the octets of the question: name, type and class.
 func (q WireQuery) Question() []byte { return q.Msg[headerSize:q.End] }
 
-// AppendKey appends the question with its name in lower case: what is the same for all who ask the same.
+// AppendKey appends the question with its name in lower case, which is the same for all equal
+// questions.
 func (q WireQuery) AppendKey(dst []byte) []byte {
 	return append(dnswire.AppendLower(dst, q.Name()), q.Msg[q.End-4:q.End]...)
 }
@@ -41,18 +42,18 @@ func (q WireQuery) AppendKey(dst []byte) []byte {
 // Type returns the qtype.
 func (q WireQuery) Type() uint16 { return count(q.Msg, q.End-4) }
 
-// WireFunc answers a query without parsing it: it appends the response to dst and
-// returns it. With ok false the query is left to the Handler, and nothing was
-// appended.
+// WireFunc answers a query without parsing it. It appends the response to dst and returns it. With
+// ok false, nothing was appended, and the Handler answers.
 //
-// The response is sent as it is, so it must be all that a client gets to see when
-// the Handler answers: the ID, RD and CD of the query, its question octet by octet,
-// RA, an OPT record at its end where the query has one, and TC only for what does not fit
-// Limit. It may set Mark of the query, which is not to be kept, and nothing else. A WireFunc is called from many goroutines at once, over UDP from the one
-// that receives: it must not wait for anything.
+// The response is sent unchanged, so it must be complete, as if the Handler had answered: the ID,
+// RD and CD of the query, its question octet by octet, RA, an OPT record at the end if the query
+// has one, and TC only if the answer does not fit Limit. A WireFunc may set Mark of the query but
+// must not keep the query or change anything else in it. It is called from many goroutines at once,
+// over UDP from the receiving one, so it must not block.
 type WireFunc func(dst []byte, q *WireQuery) (response []byte, ok bool)
 
-// read reads a message that accept let pass, and reports whether it is a WireQuery: parseQuery would find no fault in it.
+// read reads a message that accept let through, and reports whether it is a WireQuery, that is,
+// whether parseQuery would accept it.
 func (q *WireQuery) read(x *exchange, largest int) (ok bool) {
 	*q = WireQuery{Msg: x.wire, Client: x.client, Local: x.local, Proto: x.proto, Arrived: x.arrived, End: questionEnd(x.wire)}
 	question := dns.Question{Qtype: q.Type(), Qclass: count(x.wire, q.End-2)}
@@ -79,7 +80,8 @@ func (q *WireQuery) read(x *exchange, largest int) (ok bool) {
 	return ok
 }
 
-// isBareOPT reports whether wire is an OPT record of version 0 without options, as nearly every query has it.
+// isBareOPT reports whether wire is an OPT record of version 0 without options, as in nearly every
+// query.
 func isBareOPT(wire []byte) bool {
 	return len(wire) == optFixed && wire[0] == 0 && count(wire, 1) == dns.TypeOPT && wire[6] == 0 && count(wire, 9) == 0
 }

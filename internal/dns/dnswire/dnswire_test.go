@@ -15,7 +15,7 @@ func TestAppendLower(t *testing.T) {
 	for i := range all {
 		all[i] = byte(i)
 	}
-	for from := range 9 { // in whole words, and what is beside them
+	for from := range 9 { // in whole words and around them
 		for to := from; to <= len(all); to++ {
 			want := make([]byte, 0, to-from)
 			for _, c := range all[from:to] {
@@ -25,13 +25,14 @@ func TestAppendLower(t *testing.T) {
 				want = append(want, c)
 			}
 			if got := AppendLower([]byte("before"), all[from:to]); string(got) != "before"+string(want) {
-				t.Fatalf("%q of %q", got, all[from:to])
+				t.Fatalf("got %q for %q", got, all[from:to])
 			}
 		}
 	}
 }
 
-// FuzzAppendText: a name has the text of its dnsname.Name, or none where it is none.
+// FuzzAppendText: AppendText returns the text of a name's dnsname.Name, and fails exactly when
+// there is none.
 func FuzzAppendText(f *testing.F) {
 	for _, name := range []string{".", "com.", "WWW.Example.com.", "_http._tcp.a-b.", `a\.b.example.`, `a\000.example.`, "*.example.", "*.", "a.*.b.", "a*.b.", "**.b.", strings.Repeat("a.", 127)} {
 		wire := make([]byte, MaxName)
@@ -49,7 +50,7 @@ func FuzzAppendText(f *testing.F) {
 		parsed, err := dnsname.Parse(name)
 		text, ok := AppendText([]byte("before"), wire)
 		if want := err == nil; ok != want || ok && string(text) != "before"+parsed.String() {
-			t.Fatalf("%q is %q, %v", name, text, ok)
+			t.Fatalf("%q: got %q, %v", name, text, ok)
 		}
 	})
 }
@@ -63,8 +64,9 @@ func isCompressed(wire []byte) bool {
 	return false
 }
 
-// FuzzFit: what fits is a message that package dns reads, no longer than the limit; it begins as the whole one does, nothing of the
-// answer or authority section is missing unless it says so, and one record more would not have fit.
+// FuzzFit: the result of Fit is a message that package dns can read, within the limit, and a prefix
+// of the original. Nothing of the answer or authority section is missing unless TC is set, and one
+// more record would not have fit.
 func FuzzFit(f *testing.F) {
 	f.Add(uint8(20), uint8(2), uint8(4), uint16(512))
 	f.Add(uint8(200), uint8(0), uint8(0), uint16(1232))
@@ -102,11 +104,11 @@ func FuzzFit(f *testing.F) {
 		}
 		if cut.Truncated {
 			if _, next := Record(wire, cut.End); next <= room {
-				t.Fatalf("%+v, and the next record ends at %d of %d", cut, next, room)
+				t.Fatalf("%+v, but the next record ends at %d, limit %d", cut, next, room)
 			}
 		}
 		if !IsWhole(wire, end) || IsWhole(wire[:len(wire)-1], end) || IsWhole(append(wire, 0), end) {
-			t.Fatal("not told from one that is cut")
+			t.Fatal("IsWhole does not distinguish whole and cut messages")
 		}
 	})
 }
@@ -115,7 +117,7 @@ func header(name string, rrtype uint16) dns.RR_Header {
 	return dns.RR_Header{Name: name, Rrtype: rrtype, Class: dns.ClassINET, Ttl: 60}
 }
 
-// unpack returns the message that is left.
+// unpack returns the cut message, parsed.
 func unpack(t *testing.T, wire []byte, cut Cut) *dns.Msg {
 	t.Helper()
 	left := bytes.Clone(wire[:cut.End])
@@ -130,7 +132,7 @@ func unpack(t *testing.T, wire []byte, cut Cut) *dns.Msg {
 	return m
 }
 
-// FuzzIsWhole never panics, and what is whole can be walked over.
+// FuzzIsWhole: IsWhole never panics, and the records of a whole message can be iterated.
 func FuzzIsWhole(f *testing.F) {
 	f.Add([]byte{0, 0, 0x80, 0, 0, 1, 0, 1, 0, 0, 0, 0, 1, 'a', 0, 0, 1, 0, 1, 0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 1, 2, 3, 4}, uint16(19))
 	f.Fuzz(func(t *testing.T, message []byte, at uint16) {

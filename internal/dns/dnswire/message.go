@@ -2,15 +2,15 @@ package dnswire
 
 import "encoding/binary"
 
-// A Cut says how much of a message is sent.
+// A Cut describes the part of a message that is sent.
 type Cut struct {
-	End       int       // octets
+	End       int       // size in octets
 	Counts    [3]uint16 // records of the answer, authority and additional sections
-	Truncated bool      // so that the client must ask again for the rest
+	Truncated bool      // the client must query again for the rest
 }
 
-// SetHeader writes the counts into the header of the message that was cut, and TC where it says so. withOPT counts the OPT
-// record that has come behind it.
+// SetHeader writes the counts, and TC if the message is truncated, into the header of the message.
+// withOPT adds one for an OPT record appended to it.
 func (c Cut) SetHeader(message []byte, withOPT bool) {
 	if withOPT {
 		c.Counts[2]++
@@ -25,8 +25,9 @@ func (c Cut) SetHeader(message []byte, withOPT bool) {
 
 const bitTC = 1 << 1 // of the third octet
 
-// Fit returns what of a response fits limit octets: first without its additional records, which a client can do without (RFC
-// 2181 section 9), then with as many records as fit. The response has one question that ends at end, and no OPT record.
+// Fit returns the part of a response that fits in limit octets. It first drops the additional
+// records, which a client can do without (RFC 2181 section 9), and then keeps as many records as
+// fit. The response has one question, which ends at end, and no OPT record.
 func Fit(response []byte, end, limit int) Cut {
 	counts := [3]uint16{count(response, 6), count(response, 8), count(response, 10)}
 	if len(response) <= limit {
@@ -49,14 +50,14 @@ func Fit(response []byte, end, limit int) Cut {
 
 func count(message []byte, at int) uint16 { return binary.BigEndian.Uint16(message[at:]) }
 
-// Record returns where the TTL is of the record that begins at at, and where it ends.
+// Record returns the offsets of the TTL and of the end of the record at offset at.
 func Record(message []byte, at int) (ttl, end int) {
 	at = NameEnd(message, at)
 	return at + 4, at + 10 + int(count(message, at+8))
 }
 
-// NameEnd returns where the name at at ends, its last label or a pointer (RFC 1035 section 4.1.4) included; beyond the message: it is
-// not whole there.
+// NameEnd returns the offset of the end of the name at offset at, including its last label or a
+// pointer (RFC 1035 section 4.1.4). The result is beyond the message if the name is incomplete.
 func NameEnd(message []byte, at int) int {
 	for at < len(message) {
 		switch size := int(message[at]); {
@@ -64,7 +65,7 @@ func NameEnd(message []byte, at int) int {
 			return at + 1
 		case size >= 0xc0:
 			return at + 2
-		case size >= 0x40: // reserved, in the same section
+		case size >= 0x40: // reserved by the same section
 			return len(message) + 1
 		default:
 			at += 1 + size
@@ -73,7 +74,8 @@ func NameEnd(message []byte, at int) int {
 	return len(message) + 1
 }
 
-// IsWhole reports whether a message has the records that its header counts, from at to its end, none of them beyond it.
+// IsWhole reports whether the records from offset at to the end of the message are complete and as
+// many as the header counts.
 func IsWhole(message []byte, at int) bool {
 	if len(message) < HeaderSize {
 		return false
@@ -86,8 +88,8 @@ func IsWhole(message []byte, at int) bool {
 	return at == len(message)
 }
 
-// Find is Record for one that may not be whole: it returns where its data begins, and where it ends; end 0: it is not whole.
-// Its owner may be a pointer to anywhere.
+// Find is Record for a record that may be incomplete. It returns the offsets of the beginning and
+// the end of its data, or end 0 if it is incomplete. Its owner may be a pointer to anywhere.
 func Find(message []byte, at int) (data, end int) {
 	if data = NameEnd(message, at) + 10; data > len(message) {
 		return 0, 0

@@ -1,7 +1,9 @@
-// Package dnswire reads messages as octets: the names and records of one that is well-formed, without an allocation.
+// Package dnswire reads names and records of well-formed messages in wire format, without
+// allocation.
 //
-// It is apart from dnsserver because those that remember and answer messages as octets need it too, and know no sockets; and
-// from dnsname because a Name is a text. It judges nothing: what it is given has been parsed or packed before.
+// Packages that cache and answer messages in wire format use it without sockets, so it is separate
+// from dnsserver. A dnsname.Name is text, so it is separate from dnsname too. Package dnswire does
+// not validate: its input was parsed or packed before.
 package dnswire
 
 import "encoding/binary"
@@ -9,11 +11,12 @@ import "encoding/binary"
 // Limits of RFC 1035 sections 2.3.4 and 4.1.
 const (
 	HeaderSize  = 12
-	MaxName     = 255             // octets of a name, the root label's included
+	MaxName     = 255             // octets of a name, including the root label
 	MaxQuestion = MaxName + 2 + 2 // with type and class
 )
 
-// AppendLower appends octets with the letters A to Z in lower case. In a name the octets of lengths are none of these.
+// AppendLower appends octets with the letters A to Z in lower case. Label lengths are never such
+// letters.
 func AppendLower(dst, name []byte) []byte {
 	at := len(dst)
 	dst = append(dst, name...)
@@ -28,7 +31,7 @@ func AppendLower(dst, name []byte) []byte {
 	return dst
 }
 
-// lower8 is eight octets at a time: the highest bit of each says what it is.
+// lower8 converts eight octets at a time. The highest bit of each octet is the intermediate result.
 func lower8(v uint64) uint64 {
 	const each = 0x0101010101010101
 	low := v & (0x7f * each)
@@ -36,8 +39,8 @@ func lower8(v uint64) uint64 {
 	return v | (fromA^aboveZ)&^v&(0x80*each)>>2
 }
 
-// AppendText appends a name as text: that of the dnsname.Name it is, in lower case, with its final dot. ok is false, and what
-// is appended of no use, for one that dnsname.Parse refuses.
+// AppendText appends the text of a name: that of its dnsname.Name, in lower case with the final
+// dot. ok is false, and the appended text is invalid, if dnsname.Parse rejects the name.
 func AppendText(dst, name []byte) (text []byte, ok bool) {
 	if len(name) <= 1 {
 		return append(dst, '.'), len(name) == 1
@@ -62,7 +65,8 @@ func AppendText(dst, name []byte) (text []byte, ok bool) {
 	return dst, true
 }
 
-// hostLetter is the lower case of the octets that a dnsname.Name may have in a label; 0: it may not.
+// hostLetter maps the octets that a dnsname.Name may have in a label to lower case, and all others
+// to 0.
 var hostLetter = func() (table [256]byte) {
 	for _, c := range []byte("abcdefghijklmnopqrstuvwxyz0123456789-_") {
 		table[c] = c

@@ -9,27 +9,30 @@ import (
 	"github.com/miekg/dns"
 )
 
-// A Response is what there is to know of a simple response without parsing it.
+// A Response holds everything about a simple response that is known without parsing it.
 type Response struct {
 	Message []byte // without its OPT record
 	End     int    // of the question
-	TTL     uint32 // the least one in seconds, at most 2^31-1
-	Answers bool   // there is a record of the type that was asked for
+	TTL     uint32 // smallest TTL in seconds, at most 2^31-1
+	Answers bool   // there is a record of the queried type
 	IsAlias bool   // there is a CNAME record
 	Minimum uint32 // of the SOA record, at most 2^31-1
-	SOA     int    // where the TTL of the SOA record stands; 0: there is none
+	SOA     int    // offset of the TTL of the SOA record; 0 if there is none
 	HasOPT  bool
-	Cookie  []byte // of the OPT record; empty: there is none
+	Cookie  []byte // from the OPT record; empty if there is none
 }
 
-// ReadResponse reads a response to a question that ends at end, and is in lower case but for the letters of its name. ok is false
-// for one that is not simple: it may be none, or it takes parsing to know what it says. A simple one has
+// ReadResponse reads a response to a question that ends at offset end. ok is false if the message
+// is not a response, or not a simple one and must be parsed. A simple response has
 //   - rcode NOERROR or NXDOMAIN, opcode 0 and no TC;
-//   - as answers records of class IN and of types whose data is easily checked, each owned by the qname, or by the target of
-//     the CNAME record that came before: nobody asked for others (MaginotDNS, 2023);
-//   - as authority nothing, or the SOA record of a zone that has the last of these names;
-//   - as additional record nothing, or an OPT record without options but a cookie;
-//   - names that are compressed as far as they have the question's last labels, by pointers to labels before.
+//   - as answers, records of class IN whose data is easy to check, each owned by the qname or by
+//     the target of the preceding CNAME record, because no other records were requested
+//     (MaginotDNS, 2023);
+//   - as authority, nothing or the SOA record of a zone that contains the last of these names;
+//   - as additional records, nothing or an OPT record without options except a cookie;
+//   - names that are compressed as far as they share the last labels of the question, by pointers
+//     to earlier labels;
+//   - no upper-case letters outside the question name.
 func ReadResponse(message []byte, end int) (r Response, ok bool) {
 	if len(message) < end || len(message) > math.MaxUint16 || message[2]&(bitQR|opcodeBits|bitTC) != bitQR || count(message, 4) != 1 {
 		return r, false
@@ -79,7 +82,8 @@ func ReadResponse(message []byte, end int) (r Response, ok bool) {
 	return r, at == len(message)
 }
 
-// Targets are the names that the CNAME records lead to: in lower case, and valid until the next.
+// Targets returns the targets of the CNAME records, in lower case. Each is valid until the next
+// one.
 func (r Response) Targets() iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		rd := reader{message: r.Message, end: r.End}
@@ -97,10 +101,11 @@ func (r Response) Targets() iter.Seq[[]byte] {
 const (
 	bitQR      = 1 << 7
 	opcodeBits = 0xf << 3
-	maxAnswers = 32 // so that no chain is longer than forward follows; whoever sends more is parsed
+	maxAnswers = 32 // so that no chain is longer than forward follows; more answers mean parsing
 )
 
-// readOPT reads an OPT record whose extended rcode is 0 (RFC 6891 section 6.1.3). ok is false for one with more than a cookie.
+// readOPT reads an OPT record whose extended rcode is 0 (RFC 6891 section 6.1.3). ok is false if it
+// has more than a cookie.
 func readOPT(wire []byte) (cookie []byte, ok bool) {
 	const size, optionHeader = 11, 4
 	if len(wire) < size || wire[0] != 0 || count(wire, 1) != dns.TypeOPT || wire[5] != 0 || int(count(wire, 9)) != len(wire)-size {
@@ -116,23 +121,23 @@ func readOPT(wire []byte) (cookie []byte, ok bool) {
 	return option[optionHeader:], true
 }
 
-// reader reads the records of a message, in their order.
+// reader reads the records of a message in order.
 type reader struct {
 	message []byte
 	end     int // of the question
 	qname   name
-	alias   name // the target of the last CNAME record
-	isAlias bool // there was one
+	alias   name // target of the last CNAME record
+	isAlias bool // there was a CNAME record
 	owner   name
-	labels  [64]uint16 // where those begin that are not the question's
+	labels  [64]uint16 // offsets of labels outside the question
 	count   int
 }
 
-// A name is one in lower case, with the root's label.
+// A name is a name in lower case, with the root label.
 type name struct {
 	octets [MaxName]byte
 	size   int
-	own    int // octets that are not the question's
+	own    int // octets that are not shared with the question
 }
 
 func (n *name) text() []byte { return n.octets[:n.size] }
@@ -141,7 +146,7 @@ type record struct {
 	rrtype    uint16
 	ttl       uint32
 	data, end int
-	isQName   bool // its owner is a pointer to the question's name
+	isQName   bool // the owner is a pointer to the question's name
 }
 
 func (rd *reader) readQName() bool {
@@ -152,7 +157,8 @@ func (rd *reader) readQName() bool {
 	return true
 }
 
-// record reads the record at at. Its data is inside of the message, and not looked at.
+// record reads the record at offset at. It checks that the data is inside the message, but not what
+// it contains.
 func (rd *reader) record(at int) (rr record, ok bool) {
 	const pointer = 0xc000 | HeaderSize
 	m := rd.message
@@ -170,7 +176,7 @@ func (rd *reader) record(at int) (rr record, ok bool) {
 	return rr, rr.end <= len(m) && rr.ttl <= math.MaxInt32
 }
 
-// current is the name that is answered now.
+// current returns the name that is currently being answered.
 func (rd *reader) current() *name {
 	if rd.isAlias {
 		return &rd.alias
@@ -185,7 +191,7 @@ func (rd *reader) isOwner(rr record) bool {
 	return string(rd.owner.text()) == string(rd.current().text())
 }
 
-// isWithin reports whether the name that is answered is in the zone that owns the record.
+// isWithin reports whether the current name is in the zone that owns the record.
 func (rd *reader) isWithin(rr record) bool {
 	if rr.isQName {
 		rd.owner = rd.qname
@@ -197,7 +203,7 @@ func (rd *reader) isWithin(rr record) bool {
 	return string(rest) == string(zone)
 }
 
-// checkData reports whether a record's data is what its type has.
+// checkData reports whether the data of a record is valid for its type.
 func (rd *reader) checkData(rr record) bool {
 	size := rr.end - rr.data
 	switch rr.rrtype {
@@ -230,9 +236,10 @@ func (rd *reader) checkData(rr record) bool {
 	return false
 }
 
-// name reads the name at at, which must not be the question's, and returns where it ends. ok is false for one that is none, and
-// for one that has more of the question's labels than it has by a pointer to the question: letters there are in the case that
-// the upstream server has chosen, and those of the question in that of the client.
+// name reads the name at offset at, which must not be the question's, and returns the offset of its
+// end. ok is false if it is invalid, or if it shares more labels with the question than it has by a
+// pointer to the question. Such labels have the case that the upstream server chose, while those in
+// the question have the client's.
 func (rd *reader) name(at int, n *name) (end int, ok bool) {
 	m, highest := rd.message, at
 	n.size = 0
@@ -275,10 +282,10 @@ func (rd *reader) name(at int, n *name) (end int, ok bool) {
 	}
 }
 
-// addLabel notes where a label begins; false: there are too many.
+// addLabel records the offset of a label. It returns false if there are too many.
 func (rd *reader) addLabel(at int) bool {
 	if at < rd.end || rd.count > 0 && at <= int(rd.labels[rd.count-1]) {
-		return true // it was noted before
+		return true // already recorded
 	}
 	if rd.count == len(rd.labels) {
 		return false
@@ -288,8 +295,8 @@ func (rd *reader) addLabel(at int) bool {
 	return true
 }
 
-// isLabel reports whether a label begins there, but the root's: a pointer into numbers would lead to another name when they
-// change.
+// isLabel reports whether a label other than the root begins at offset at. A pointer into a number,
+// such as a TTL, would lead to a different name when the number changes.
 func (rd *reader) isLabel(at int) bool {
 	if at >= rd.end {
 		_, ok := slices.BinarySearch(rd.labels[:rd.count], uint16(at))
@@ -303,13 +310,13 @@ func (rd *reader) isLabel(at int) bool {
 	return false
 }
 
-// isCompressed reports whether the labels that are not the question's are none of it.
+// isCompressed reports whether the labels outside the question repeat none of its labels.
 func (rd *reader) isCompressed(n *name) bool {
-	common, qname := n.size-n.own, rd.qname.text() // with the root's label
+	common, qname := n.size-n.own, rd.qname.text() // with the root label
 	if common >= len(qname) {
-		return true // it ends in the whole of it
+		return true // it ends with the entire qname
 	}
-	last := 0 // the label before what is common
+	last := 0 // the label before the common part
 	for at := 0; at < n.own; at += 1 + int(n.octets[at]) {
 		last = at
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/miekg/dns"
 )
 
-// TypeText is a type of records in presentation form: its mnemonic, or TYPE123 (RFC 3597 section 5), also for 0 and 65535, of which
-// miekg/dns says "None" and "Reserved", as nothing else that reads or writes types does.
+// TypeText returns a record type in presentation format: its mnemonic, or TYPE123 (RFC 3597 section
+// 5). It uses TYPE0 and TYPE65535 for the types that only miekg/dns calls "None" and "Reserved".
 func TypeText(t uint16) string {
 	if t == dns.TypeNone || t == dns.TypeReserved {
 		return "TYPE" + strconv.Itoa(int(t))
@@ -16,7 +16,7 @@ func TypeText(t uint16) string {
 	return dns.Type(t).String()
 }
 
-// ParseType reads a type of records in presentation form, in any letters' case.
+// ParseType parses a record type in presentation format, in any case.
 func ParseType(text string) (t uint16, ok bool) {
 	text = strings.ToUpper(text)
 	if t, ok = dns.StringToType[text]; ok && t != dns.TypeNone && t != dns.TypeReserved {

@@ -5,7 +5,7 @@ import "testing"
 func TestTypeText(t *testing.T) {
 	for number, want := range map[uint16]string{0: "TYPE0", 1: "A", 28: "AAAA", 65: "HTTPS", 255: "ANY", 65280: "TYPE65280", 65535: "TYPE65535"} {
 		if got := TypeText(number); got != want {
-			t.Errorf("%d: %s, expected %s", number, got, want)
+			t.Errorf("%d: got %s, want %s", number, got, want)
 		}
 	}
 }
@@ -17,7 +17,7 @@ func TestParseType(t *testing.T) {
 	} {
 		got, ok := ParseType(text)
 		if ok != (want >= 0) || ok && int(got) != want {
-			t.Errorf("%q: %d, %v, expected %d", text, got, ok, want)
+			t.Errorf("%q: got %d, %v, want %d", text, got, ok, want)
 		}
 	}
 }

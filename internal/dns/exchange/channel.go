@@ -12,36 +12,35 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
-// A Channel is the way to a DNS over TLS server (RFC 7858). It has one connection at a time, which
-// all questions share. A question makes the connection if there is no open one. A Channel never
-// falls back to plain DNS.
+// A Channel connects to a DNS over TLS server (RFC 7858). It has one connection at a time, which
+// all questions share. A question opens the connection if none is open. A Channel never falls back
+// to plain DNS.
 type Channel struct {
 	dialer  *Dialer
 	address string
 	config  *tls.Config
 
-	mu      sync.Mutex // guards what follows
-	stream  *Stream    // the connection that new questions take, nil when none
-	dial    *dial      // the one being made, nil when none
-	waiting []*Waiter  // for a connection
-	retired bool       // no connection is kept beyond its questions
+	mu      sync.Mutex // guards the fields below
+	stream  *Stream    // connection for new questions; nil if there is none
+	dial    *dial      // connection being made; nil if there is none
+	waiting []*Waiter  // waiting for a connection
+	retired bool       // close each connection after its last question
 	closed  bool
 }
 
-// alpn is DNS over TLS's name for itself (RFC 7858, registered with IANA): a server that speaks other protocols at the same port
-// knows from it what is to come. One that has never heard of ALPN ignores it.
+// alpn is the ALPN ID of DNS over TLS (RFC 7858, registered with IANA). It tells a server that
+// speaks several protocols on the port which one to use. Servers without ALPN support ignore it.
 const alpn = "dot"
 
-// keptSessions is the number of sessions that new connections can resume, without certificates and
-// signatures (RFC 8446 section 2.2). It is the number of connections that may begin before the
-// first one brings a new ticket. crypto/tls does not resume a session whose certificate it would
-// reject now.
+// keptSessions is the number of sessions that new connections can resume without certificates and
+// signatures (RFC 8446 section 2.2). It limits how many connections can begin before the first one
+// brings a new ticket. crypto/tls does not resume a session whose certificate it would reject now.
 const keptSessions = 4
 
-// A dial is a connection being made.
+// A dial is an attempt to connect.
 type dial struct{ cancel context.CancelFunc }
 
-// TLS returns the way to a DNS over TLS server. The first question makes the connection.
+// TLS returns the Channel to a DNS over TLS server. The first question opens the connection.
 func (d *Dialer) TLS(s nameserver.Server) *Channel {
 	name := s.Name
 	if name == "" {
@@ -59,9 +58,9 @@ func (d *Dialer) TLS(s nameserver.Server) *Channel {
 	}
 }
 
-// Begin sends the query. It does not block. It makes a connection if there is no open one. A server
-// may close an idle connection at any time, also while a query is on its way (RFC 7766 section
-// 6.2.4): then the query is sent once more.
+// Begin sends the query. It does not block. It opens a connection if none is open. A server may
+// close an idle connection at any time, even while a query is in transit (RFC 7766 section 6.2.4);
+// then the query is sent once more.
 func (c *Channel) Begin(w *Waiter) {
 	c.mu.Lock()
 	if c.closed {
@@ -88,18 +87,19 @@ func (c *Channel) Begin(w *Waiter) {
 	s.Begin(w)
 }
 
-// again sends a question once more, whose connection, which was there before, has ended.
+// again resends a question once if the connection that it was sent on had been open before and has
+// ended.
 func (c *Channel) again(w *Waiter, err error) (goesOn bool) {
 	if !errors.Is(err, ErrStreamEnded) {
 		return false
 	}
 	w.isAgain, w.ended = true, nil
-	w.Query = slices.Clone(w.Query) // the reader of the stream that ended may still look at it
+	w.Query = slices.Clone(w.Query) // the reader of the ended stream may still use the old slice
 	c.Begin(w)
 	return true
 }
 
-// End forgets the waiter. It reports false if the waiter was called, or is about to be.
+// End removes the waiter. It returns false if Deliver was called or is about to be called.
 func (c *Channel) End(w *Waiter) bool {
 	isFirst := w.settle()
 	c.mu.Lock()
@@ -114,8 +114,8 @@ func (c *Channel) End(w *Waiter) bool {
 	return isFirst
 }
 
-// startDialLocked makes a connection. It goes on if the waiters give up: later questions will use
-// the connection.
+// startDialLocked starts a connection attempt. The attempt continues even if all waiters give up,
+// because later questions use the connection.
 func (c *Channel) startDialLocked() {
 	ctx, cancel := context.WithTimeout(context.Background(), c.dialer.Timeout)
 	c.dial = &dial{cancel}
@@ -128,7 +128,7 @@ func (c *Channel) startDialLocked() {
 	})
 }
 
-// dialed gives the connection, or the error, to all waiters.
+// dialed passes the connection or the error to all waiters.
 func (c *Channel) dialed(conn net.Conn, err error) {
 	c.mu.Lock()
 	c.dial = nil
@@ -138,7 +138,7 @@ func (c *Channel) dialed(conn net.Conn, err error) {
 	switch {
 	case err != nil:
 	case c.closed:
-		_ = conn.Close() // nothing was sent on it
+		_ = conn.Close() // no query was sent on it
 		err = ErrClosed
 	default:
 		c.dialer.shook(conn.(*tls.Conn))
@@ -164,10 +164,10 @@ func (c *Channel) dialed(conn net.Conn, err error) {
 	}
 }
 
-// Suspect is called after a question had no response for the given time. If nothing came over the
-// connection for half of that, it may be dead: a NAT forgot it, for example. The other half may
-// have gone into the handshake. New questions get a new connection, and the old one keeps its
-// waiters.
+// Suspect is called when a question got no response within the given time. If the connection was
+// silent for half of that, it may be dead, for example because a NAT dropped its state. (The other
+// half may have been the handshake.) New questions then get a new connection, and the old one keeps
+// its waiters.
 func (c *Channel) Suspect(after time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -177,8 +177,7 @@ func (c *Channel) Suspect(after time.Duration) {
 	}
 }
 
-// Retire lets the connection, and any that is made later, end with its last
-// question.
+// Retire closes the connection, and any later one, after its last question.
 func (c *Channel) Retire() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -189,7 +188,7 @@ func (c *Channel) Retire() {
 	}
 }
 
-// Close ends everything at once.
+// Close closes the connection at once and fails all questions.
 func (c *Channel) Close() {
 	c.mu.Lock()
 	c.closed = true
@@ -200,6 +199,6 @@ func (c *Channel) Close() {
 	c.stream = nil
 	c.mu.Unlock()
 	if s != nil {
-		s.fail(ErrClosed) // waiters may begin again, which takes the lock
+		s.fail(ErrClosed) // without the lock, because waiters may call Begin
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// newTestChannel returns a server and the way to it.
+// newTestChannel returns a server and a Channel to it.
 func newTestChannel(t *testing.T) (*dnstest.Server, *Channel) {
 	t.Helper()
 	s := dnstest.NewTLSServer(t, world)
@@ -20,14 +20,15 @@ func newTestChannel(t *testing.T) (*dnstest.Server, *Channel) {
 	return s, c
 }
 
-// current is the connection that the next question takes.
+// current returns the connection for the next question.
 func (c *Channel) current() *Stream {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.stream
 }
 
-// TestTLSRetired: a server that is not asked any more answers what it was asked before, and has its connection closed then.
+// TestTLSRetired: a server that is no longer used still answers pending questions, and its
+// connection closes afterwards.
 func TestTLSRetired(t *testing.T) {
 	s, c := newTestChannel(t)
 	s.SetFaults(dnstest.Faults{Delay: 300 * time.Millisecond})
@@ -40,8 +41,8 @@ func TestTLSRetired(t *testing.T) {
 	await(t, "the connection ends", old.Ended)
 }
 
-// TestTLSResumption: the next connection begins with what the one before has left, whoever closed that, in TLS 1.3 and 1.2, as "dot"
-// by ALPN.
+// TestTLSResumption: the next connection resumes the session of the previous one, whichever side
+// closed that, in TLS 1.3 and 1.2, with "dot" in ALPN.
 func TestTLSResumption(t *testing.T) {
 	rows := []struct {
 		name string
@@ -68,10 +69,10 @@ func TestTLSResumption(t *testing.T) {
 	}
 }
 
-// TestTLSOld: TLS before 1.2 is not spoken (RFC 8996), and the server's name is checked.
+// TestTLSOld: TLS versions before 1.2 are disabled (RFC 8996), and the server's name is verified.
 func TestTLSOld(t *testing.T) {
 	_, c := newTestChannel(t)
 	if c.config.MinVersion != tls.VersionTLS12 || c.config.InsecureSkipVerify {
-		t.Errorf("TLS from %s, verified: %v", tls.VersionName(c.config.MinVersion), !c.config.InsecureSkipVerify)
+		t.Errorf("minimum version %s, verified: %v", tls.VersionName(c.config.MinVersion), !c.config.InsecureSkipVerify)
 	}
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
-// DialUDP connects to a plain server from the source and by the interface that it has, and from the ports of udp. It does not wait.
+// DialUDP connects to a plain DNS server from the server's configured source and interface, and
+// from the ports of udp. It does not block.
 func DialUDP(ctx context.Context, to nameserver.Server, udp UDP) (net.Conn, error) {
 	if udp.HasPorts() {
 		return dialFrom(ctx, to, udp)
@@ -22,19 +23,19 @@ func DialUDP(ctx context.Context, to nameserver.Server, udp UDP) (net.Conn, erro
 	return dialBy(ctx, "udp", to, 0)
 }
 
-// dialBy connects from a port; 0: from one that the kernel picks.
+// dialBy connects from the given port; 0 lets the kernel pick one.
 func dialBy(ctx context.Context, network string, to nameserver.Server, port uint16) (net.Conn, error) {
 	if network == "udp" && to.Interface == "" && !to.Source.IsValid() {
 		var from *net.UDPAddr
 		if port != 0 {
 			from = &net.UDPAddr{Port: int(port)}
 		}
-		return net.DialUDP("udp", from, net.UDPAddrFromAddrPort(to.Addr)) // without the costs of a Dialer
+		return net.DialUDP("udp", from, net.UDPAddrFromAddrPort(to.Addr)) // without the overhead of a Dialer
 	}
 	return dialerBy(network, to, port).DialContext(ctx, network, to.Addr.String())
 }
 
-// dialerBy has the source and the interface of a server.
+// dialerBy returns a Dialer with the source and interface of a server.
 func dialerBy(network string, to nameserver.Server, port uint16) *net.Dialer {
 	dialer := &net.Dialer{}
 	if port != 0 {
@@ -65,8 +66,8 @@ func bindTo(device string) func(network, address string, c syscall.RawConn) erro
 	}
 }
 
-// MayBind returns an error if the server's interface can never be bound to: before Linux 5.7 that
-// needs CAP_NET_RAW (c427bfec18f2). It returns nil if the interface does not exist, because it may
+// MayBind returns an error if the process can never bind to the server's interface. Before Linux
+// 5.7 this needs CAP_NET_RAW (c427bfec18f2). A missing interface is not an error, because it may
 // appear later.
 func MayBind(to nameserver.Server) error {
 	if to.Interface == "" {
@@ -83,35 +84,39 @@ func MayBind(to nameserver.Server) error {
 	return nil
 }
 
-// UDP is how questions go over UDP. The zero value: from ports that the kernel picks, for responses of at most 1232 octets.
+// UDP configures questions over UDP. With the zero value, the kernel picks the ports, and responses
+// have at most 1232 octets.
 type UDP struct {
-	// Low and High are the first and the last of the ports that questions leave from, where a firewall lets no others
-	// pass (dnsmasq's min-port and max-port). Few of them make responses easy to forge (CVE-2008-1447). High 0: the
-	// kernel picks one.
+	// Low and High are the first and last source port, for firewalls that block all others
+	// (min-port and max-port in dnsmasq). A small range makes responses easier to forge
+	// (CVE-2008-1447). If High is 0, the kernel picks the port.
 	Low, High uint16
-	// Size is the largest response that is asked for, in octets (dnsmasq's edns-packet-max). 0: 1232.
+	// Size is the maximum response size in octets that queries ask for (edns-packet-max in
+	// dnsmasq). 0 means 1232.
 	Size uint16
-	// Cookies has servers that speak them asked with DNS Cookies (RFC 7873).
+	// Cookies enables DNS Cookies (RFC 7873) for servers that support them.
 	Cookies bool
-	// MixedCase has the letters of questions in a case that is drawn for each, which responses must have too (unbound's
-	// use-caps-for-id). A server that answers in another case is asked over TCP, and in lower case then.
+	// MixedCase randomizes the case of the letters in each question, and requires the same case in
+	// the response (use-caps-for-id in unbound). If a server changes the case, the question is
+	// retried over TCP in lower case.
 	MixedCase bool
 }
 
-// DefaultUDPSize is what passes without fragments everywhere (DNS Flag Day 2020, RFC 9715 section 3.1).
+// DefaultUDPSize is the size that passes everywhere without fragmentation (DNS Flag Day 2020, RFC
+// 9715 section 3.1).
 const DefaultUDPSize = 1232
 
-// HasPorts reports whether the ports are given.
+// HasPorts reports whether a port range is set.
 func (u UDP) HasPorts() bool { return u.High != 0 }
 
-// IsGuarded reports whether queries have more than a port and an ID to them.
+// IsGuarded reports whether queries have more protection against forgery than port and ID.
 func (u *UDP) IsGuarded() bool { return u.Cookies || u.MixedCase }
 
-// MaxDraws is the number of ports that are tried while other sockets hold the drawn ones. If three
-// quarters of 1024 ports are held, one question in 10,000 finds no free port.
+// MaxDraws is the maximum number of random ports to try if other sockets use them. If three
+// quarters of 1024 ports are in use, one question in 10,000 finds no free port.
 const MaxDraws = 32
 
-// ErrNoPort says that no port that was drawn could be bound.
+// ErrNoPort means that none of the ports tried could be bound.
 var ErrNoPort = errors.New("no port between min-port and max-port is free")
 
 // dialFrom connects over UDP from a random port of the range, a new one for each question.
@@ -125,16 +130,17 @@ func dialFrom(ctx context.Context, to nameserver.Server, udp UDP) (net.Conn, err
 	return nil, fmt.Errorf("%w: %w", ErrNoPort, syscall.EADDRNOTAVAIL)
 }
 
-// IsTaken reports whether bind(2) failed because of the port, so that another port may do. EACCES: SELinux reserves ports for
-// other services (name_bind), 690 UDP ports of 1024 to 32767 and 61000 to 65535 in RHEL 9's policy.
+// IsTaken reports whether bind(2) failed because of the port, so that another port may work.
+// EACCES: SELinux reserves ports for other services (name_bind). RHEL 9's policy reserves 690 UDP
+// ports in 1024-32767 and 61000-65535.
 func IsTaken(errno syscall.Errno) bool {
 	return errno == syscall.EADDRINUSE || errno == syscall.EACCES
 }
 
-// Draw draws a port from the kernel's generator, as newID does an ID.
+// Draw picks a port with the kernel's random generator, as newID does for IDs.
 func (u UDP) Draw() uint16 {
 	var random [4]byte
-	_, _ = rand.Read(random[:]) // never fails since Go 1.24: it ends the program instead
+	_, _ = rand.Read(random[:]) // never fails since Go 1.24, which crashes the program instead
 	count := uint32(u.High) - uint32(u.Low) + 1
 	return u.Low + uint16(binary.BigEndian.Uint32(random[:])%count)
 }

@@ -1,8 +1,8 @@
-// Package exchange is one query to a nameserver and the response to it: it writes the query, tells the response from other messages,
-// and carries both over TCP and TLS.
+// Package exchange handles one query to a nameserver and its response. It writes the query, tells
+// the response from other messages, and carries both over TCP and TLS.
 //
-// It is apart from forward, which chooses the server and answers the clients, and whose lanes carry the queries over UDP. Here nothing
-// is known of routes, of other servers, or of the clients that wait.
+// Package forward chooses the server, answers the clients, and carries queries over UDP in its
+// lanes. Package exchange knows nothing of routes, other servers or waiting clients.
 package exchange
 
 import (
@@ -16,31 +16,33 @@ import (
 	"time"
 )
 
-// A DialerConfig is what a dialer is made of. All of it is needed but RootCAs.
+// DialerConfig configures a Dialer. All fields except RootCAs, Rest and Pause are required.
 type DialerConfig struct {
-	Timeout   time.Duration            // of a connection and its first answer, and of a server that says nothing
-	RootCAs   *x509.CertPool           // that DNS over TLS servers are checked with; nil: those of the system
-	Work      *sync.WaitGroup          // of the goroutines that the dialer starts
-	Recovered func(failed func(error)) // deferred by each of them: recovers a panic, and calls failed with an error
+	Timeout   time.Duration            // for a connection with its first answer, and for a silent server
+	RootCAs   *x509.CertPool           // to verify DNS over TLS servers; nil means the system's
+	Work      *sync.WaitGroup          // goroutines that the dialer starts
+	Recovered func(failed func(error)) // deferred in each goroutine; on a panic calls failed with an error
 	Log       *slog.Logger
 
-	// Rest is how long no opportunistic connection is made after one that failed; 0: 5 minutes. Pause is the time between any two;
-	// 0: a second. A server that ends each after one answer costs no handshake for each question.
+	// Rest is the time without opportunistic connections after a failed one; 0 means 5 minutes.
+	// Pause is the minimum time between two connections; 0 means one second. It limits handshakes
+	// with a server that closes each connection after one answer.
 	Rest, Pause time.Duration
 }
 
-// A Dialer makes the connections to nameservers, and bounds and counts what comes over them. It may be used concurrently.
+// Dialer opens connections to nameservers, and limits and counts the messages received over them.
+// It may be used concurrently.
 type Dialer struct {
 	DialerConfig
-	received chan struct{} // one for each long message that comes in
-	read     chan struct{} // one for each that is read
+	received chan struct{} // one entry for each long message being received
+	read     chan struct{} // one entry for each long message being parsed
 
-	Ignored    atomic.Uint64 // messages that were no response to a query
+	Ignored    atomic.Uint64 // messages that were not the response to a query
 	Handshakes atomic.Uint64 // TLS connections
-	Resumed    atomic.Uint64 // of which began with what an earlier one left
+	Resumed    atomic.Uint64 // TLS connections that resumed a session
 }
 
-// NewDialer returns a Dialer, which has no connection yet.
+// NewDialer returns a Dialer without connections.
 func NewDialer(c DialerConfig) *Dialer {
 	c.Rest, c.Pause = cmp.Or(c.Rest, restAfterFailure), cmp.Or(c.Pause, betweenDials)
 	return &Dialer{
@@ -50,7 +52,7 @@ func NewDialer(c DialerConfig) *Dialer {
 	}
 }
 
-// shook counts a connection.
+// shook counts a TLS connection.
 func (d *Dialer) shook(conn *tls.Conn) {
 	d.Handshakes.Add(1)
 	if conn.ConnectionState().DidResume {

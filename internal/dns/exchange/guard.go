@@ -8,9 +8,11 @@ import (
 	"github.com/miekg/dns"
 )
 
-// What makes a response harder to forge than its port and ID do: the case of the question's letters, and cookies.
+// Protection against forged responses in addition to port and ID: the case of the question's
+// letters, and cookies.
 
-// Octets of DNS Cookies (RFC 7873 section 4), and of an EDNS option's code and length (RFC 6891 section 6.1.2).
+// Sizes in octets: DNS Cookies (RFC 7873 section 4), and the code and length of an EDNS option (RFC
+// 6891 section 6.1.2).
 const (
 	ClientCookie     = 8
 	LeastWithServers = ClientCookie + 8
@@ -18,8 +20,8 @@ const (
 	optionHeader     = 4
 )
 
-// MixCase gives each letter of the name in a query of ours the case that a random bit says: draft-vixie-dnsext-dns0x20. draw gives
-// random bits.
+// MixCase sets the case of each letter in the qname of our query by a random bit
+// (draft-vixie-dnsext-dns0x20). draw returns random bits.
 func MixCase(query []byte, draw func() uint16) {
 	name := query[headerSize : QuestionEnd(query)-4]
 	var bits uint16
@@ -36,22 +38,26 @@ func MixCase(query []byte, draw func() uint16) {
 	}
 }
 
-// HasCase reports whether a response that has the question of sent has its letters too.
+// HasCase reports whether a response to the query sent repeats the case of its letters. The
+// questions must be equal otherwise.
 func HasCase(sent, response []byte) bool {
 	end := QuestionEnd(sent)
 	return bytes.Equal(sent[headerSize:end], response[headerSize:end])
 }
 
-// ParsedHasCase is HasCase for a response that was parsed. One without question has no wrong one.
+// ParsedHasCase is HasCase for a parsed response. It returns true for a response without a
+// question.
 func ParsedHasCase(sent []byte, m *dns.Msg) bool {
 	name, _, err := dns.UnpackDomainName(sent, headerSize)
 	return len(m.Question) == 0 || err == nil && m.Question[0].Name == name
 }
 
-// MayHaveCookie reports whether a query of ours has an OPT record without options, to which AppendCookie may append one.
+// MayHaveCookie reports whether our query ends with an OPT record without options, so that
+// AppendCookie may be called.
 func MayHaveCookie(query []byte) bool { return len(query) == QuestionEnd(query)+optSize }
 
-// AppendCookie appends a cookie to a query that may have one.
+// AppendCookie appends a cookie to a query for which MayHaveCookie is true. An empty option changes
+// nothing.
 func AppendCookie(query, option []byte) []byte {
 	if len(option) == 0 {
 		return query
@@ -62,7 +68,7 @@ func AppendCookie(query, option []byte) []byte {
 	return append(query, option...)
 }
 
-// CookieSent returns the cookie that AppendCookie has written into a query, or an empty slice.
+// CookieSent returns the cookie that AppendCookie added to a query, or an empty slice.
 func CookieSent(query []byte) []byte {
 	at := QuestionEnd(query) + optSize
 	if len(query) < at+optionHeader || binary.BigEndian.Uint16(query[at:]) != dns.EDNS0COOKIE {
@@ -71,7 +77,7 @@ func CookieSent(query []byte) []byte {
 	return query[at+optionHeader:]
 }
 
-// CookieIn returns the cookie of a parsed response, or an empty slice.
+// CookieIn returns the cookie in a parsed response, or an empty slice.
 func CookieIn(m *dns.Msg) []byte {
 	opt := m.IsEdns0()
 	if opt == nil {
@@ -79,15 +85,15 @@ func CookieIn(m *dns.Msg) []byte {
 	}
 	for _, option := range opt.Option {
 		if c, ok := option.(*dns.EDNS0_COOKIE); ok {
-			octets, _ := hex.DecodeString(c.Cookie) // package dns has written it
+			octets, _ := hex.DecodeString(c.Cookie) // package dns encoded it
 			return octets
 		}
 	}
 	return nil
 }
 
-// IsBadCookie reports whether a server refuses the cookie that a query had, and has sent the one that it wants (RFC 7873 section
-// 5.3).
+// IsBadCookie reports whether a server rejected the cookie of a query and sent a new one (RFC 7873
+// section 5.3).
 func IsBadCookie(query []byte, m *dns.Msg) bool {
 	return m.Rcode == dns.RcodeBadCookie && len(CookieSent(query)) > 0
 }

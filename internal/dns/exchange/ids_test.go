@@ -2,8 +2,8 @@ package exchange
 
 import "testing"
 
-// TestIDs: 2^20 IDs of each source are spread evenly, over all values and over those of either octet, and none follows another
-// more often than chance has it. The bounds are passed by chance once in a million runs.
+// TestIDs: 2^20 IDs of each source are evenly distributed, over all values and over the values of
+// each octet, and successive IDs are independent. A correct source fails once in a million runs.
 func TestIDs(t *testing.T) {
 	const draws = 1 << 20
 	pool := new(IDs)
@@ -22,18 +22,18 @@ func TestIDs(t *testing.T) {
 				}
 				before = id
 			}
-			// A chi-square of k degrees of freedom is k ± sqrt(2k).
+			// A chi-square with k degrees of freedom is k ± sqrt(2k).
 			for _, row := range []struct {
 				what  string
 				drawn []int
 				most  float64
 			}{{"all", all, 67300}, {"high octet", high, 375}, {"low octet", low, 375}} {
 				if got := chiSquare(row.drawn, draws); got > row.most {
-					t.Errorf("%s: chi-square %.0f of %d values", row.what, got, len(row.drawn))
+					t.Errorf("%s: chi-square is %.0f for %d values", row.what, got, len(row.drawn))
 				}
 			}
 			if follows > 85 || follows < 18 { // 48 ± 7
-				t.Errorf("%d follow the one before", follows)
+				t.Errorf("%d IDs are the successor of the previous one", follows)
 			}
 		})
 	}

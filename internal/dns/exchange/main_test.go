@@ -20,7 +20,7 @@ const world = `
 	www.example. 300 IN A 192.0.2.80
 `
 
-// newTestDialer returns a Dialer that trusts the server, and logs to log.
+// newTestDialer returns a Dialer that trusts the server and logs to log.
 func newTestDialer(t *testing.T, s *dnstest.Server, log io.Writer) *Dialer {
 	t.Helper()
 	var work sync.WaitGroup
@@ -31,7 +31,7 @@ func newTestDialer(t *testing.T, s *dnstest.Server, log io.Writer) *Dialer {
 	})
 }
 
-// ask asks for the address of www.example.
+// ask sends a question for the address of www.example.
 func ask(c *Channel) (*dns.Msg, error) {
 	query, err := Question{Name: "www.example.", Type: dns.TypeA, Class: dns.ClassINET, RD: true}.wire(Padded, DefaultUDPSize)
 	if err != nil {
@@ -50,16 +50,16 @@ func mustAnswer(t *testing.T, c *Channel) {
 	t.Helper()
 	m, err := ask(c)
 	if err != nil || len(m.Answer) != 1 {
-		t.Errorf("answered %v, %v", m, err)
+		t.Errorf("got %v, %v", m, err)
 	}
 }
 
-// await waits for what happens beside the test.
+// await waits for a condition that another goroutine fulfills.
 func await(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !holds(); {
 		if time.Now().After(deadline) {
-			t.Fatalf("not within 20 s: %s", what)
+			t.Fatalf("timeout after 20 s: %s", what)
 		}
 		time.Sleep(time.Millisecond)
 	}

@@ -9,10 +9,10 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnswire"
 )
 
-// A Question is all that an upstream nameserver learns about a query, so that equal questions share
-// one response. The client's EDNS options stay here: a client subnet would split equal questions
-// (CVE-2025-5994, Rebirthday) and identify the client, and a cookie (RFC 7873) is between two hosts
-// only.
+// A Question is everything that an upstream nameserver learns about a query, so that equal
+// questions share one response. The client's EDNS options are not passed on. A client subnet would
+// split equal questions (CVE-2025-5994, Rebirthday) and identify the client, and a cookie (RFC
+// 7873) concerns two hosts only.
 type Question struct {
 	Name       string // in lower case, fully qualified, escaped as miekg/dns does
 	Type       uint16
@@ -20,25 +20,25 @@ type Question struct {
 	DO, CD, RD bool
 }
 
-// String is how a question is written in errors: "example.com. AAAA".
+// String returns the question as it appears in errors, such as "example.com. AAAA".
 func (q Question) String() string { return q.Name + " " + dnswire.TypeText(q.Type) }
 
-// RootQuestion is one that every nameserver answers at once, or refuses to.
+// RootQuestion returns a question that every nameserver answers or refuses at once.
 func RootQuestion() Question {
 	return Question{Name: ".", Type: dns.TypeNS, Class: dns.ClassINET, RD: true}
 }
 
-// A Form is how a question is written on the wire.
+// A Form is a wire format of a question.
 type Form int
 
-// The forms.
+// The wire formats of a question.
 const (
 	WithEDNS    Form = iota
 	WithoutEDNS      // for servers older than RFC 6891, or broken
 	Padded           // with EDNS, for TLS
 )
 
-// Octets of a message's parts (RFC 1035 section 4.1, RFC 6891 section 6.1.2).
+// Sizes of message parts in octets (RFC 1035 section 4.1, RFC 6891 section 6.1.2).
 const (
 	headerSize   = 12
 	MaxNameSize  = 255
@@ -46,8 +46,8 @@ const (
 	paddingBlock = 128 // RFC 8467 section 4.1, for queries
 )
 
-// Bits of the header's third and fourth octet (RFC 1035 section 4.1.1, RFC 4035
-// section 3.2), and of the OPT record's TTL (RFC 3225).
+// Bits of the third and fourth octets of the header (RFC 1035 section 4.1.1, RFC 4035 section 3.2),
+// and of the OPT record's TTL (RFC 3225).
 const (
 	bitQR = 1 << 7
 	bitTC = 1 << 1
@@ -57,11 +57,11 @@ const (
 	bitDO = 1 << 7
 )
 
-// A Key is a question in octets: flags, the qname in lower case as on the wire, the type and the class. Queries with equal keys
-// ask the same.
+// A Key is the binary form of a question: flags, the qname in lower case as on the wire, type and
+// class. Equal questions have equal keys.
 type Key []byte
 
-// Flags of a key.
+// Flags of a Key.
 const (
 	keyDO = 1 << iota
 	keyCD
@@ -71,8 +71,9 @@ const (
 // MaxKey is the size of the longest key.
 const MaxKey = 1 + MaxNameSize + 4
 
-// AppendKey appends the key of a query, which has one question, and behind it nothing or an OPT record. It does not allocate.
-// False: the query is one for the Handler, because its name has octets that host names do not have, or it asks for no recursion.
+// AppendKey appends the key of a query. The query has one question, followed by nothing or an OPT
+// record. AppendKey does not allocate. ok is false if the Handler must answer the query, because
+// its name has octets that host names cannot have or because it does not ask for recursion.
 func AppendKey(dst Key, query []byte) (k Key, ok bool) {
 	if query[2]&bitRD == 0 {
 		return dst, false
@@ -101,7 +102,7 @@ func AppendKey(dst Key, query []byte) (k Key, ok bool) {
 	return append(k, query[end-4:end]...), true
 }
 
-// AppendKey appends the key of a question. It fails for a name that no message can carry.
+// AppendKey appends the key of a question. It fails for a name that does not fit in a message.
 func (q Question) AppendKey(dst Key) (Key, error) {
 	var flags byte
 	if q.DO {
@@ -126,11 +127,11 @@ func (q Question) AppendKey(dst Key) (Key, error) {
 	return binary.BigEndian.AppendUint16(k, q.Class), nil
 }
 
-// Question is the question that a key stands for.
+// Question returns the question of a key.
 func (k Key) Question() Question {
 	name, _, err := dns.UnpackDomainName(k, 1)
 	if err != nil {
-		name = "." // no key that was made here
+		name = "." // not a key made by AppendKey
 	}
 	return Question{
 		Name: name,
@@ -142,12 +143,13 @@ func (k Key) Question() Question {
 // WantsDNSSEC reports whether the question has the DO bit.
 func (k Key) WantsDNSSEC() bool { return k[0]&keyDO != 0 }
 
-// isPlain reports whether an octet is written as itself in presentation format, and has no upper case.
+// isPlain reports whether an octet needs no escape in presentation format and is not an upper-case
+// letter.
 func isPlain(c byte) bool {
 	return 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '-' || c == '_'
 }
 
-// AppendName appends the qname of a key of plain octets in presentation format.
+// AppendName appends the qname of a key in presentation format. All its octets must be plain.
 func (k Key) AppendName(dst []byte) []byte {
 	for name := k[1 : len(k)-4]; name[0] != 0; name = name[1+name[0]:] {
 		dst = append(append(dst, name[1:][:name[0]]...), '.')
@@ -158,8 +160,9 @@ func (k Key) AppendName(dst []byte) []byte {
 	return dst
 }
 
-// AppendQuery appends the query that asks for a key, for UDP responses of at most size octets. AD is always set: it asks for the
-// AD bit in the response (RFC 6840 section 5.7), and clients that want it share the response with those that do not.
+// AppendQuery appends the query for a key, for UDP responses of at most size octets. It always sets
+// AD, which asks for the AD bit in the response (RFC 6840 section 5.7), because clients that want
+// it share the response with those that do not.
 func AppendQuery(dst []byte, id uint16, k Key, as Form, size uint16) []byte {
 	flags, recursion := byte(bitAD), byte(0)
 	if k[0]&keyCD != 0 {
@@ -192,7 +195,7 @@ func AppendQuery(dst []byte, id uint16, k Key, as Form, size uint16) []byte {
 	return append(dst, make([]byte, padding)...)
 }
 
-// wire is AppendQuery with the ID 0, for a question.
+// wire returns the query for q with ID 0.
 func (q Question) wire(as Form, size uint16) ([]byte, error) {
 	k, err := q.AppendKey(nil)
 	if err != nil {
@@ -201,26 +204,26 @@ func (q Question) wire(as Form, size uint16) ([]byte, error) {
 	return AppendQuery(nil, 0, k, as, size), nil
 }
 
-// newID draws a message ID from the kernel's generator. miekg/dns before 1.1.25
-// drew them from math/rand, and answers could be forged (CVE-2019-19794).
+// newID returns a message ID from the kernel's random generator. miekg/dns before 1.1.25 used
+// math/rand, so answers could be forged (CVE-2019-19794).
 func newID() uint16 {
 	var id [2]byte
-	_, _ = rand.Read(id[:]) // never fails since Go 1.24: it ends the program instead
+	_, _ = rand.Read(id[:]) // never fails since Go 1.24, which crashes the program instead
 	return binary.BigEndian.Uint16(id[:])
 }
 
 func setID(msg []byte, id uint16) { binary.BigEndian.PutUint16(msg, id) }
 
-// IDs are message IDs from the kernel's generator, drawn many at a time.
+// IDs returns message IDs from the kernel's random generator. It reads many at a time.
 type IDs struct {
 	random [512]byte
 	left   int // octets
 }
 
-// Next draws an ID.
+// Next returns a new ID.
 func (d *IDs) Next() uint16 {
 	if d.left == 0 {
-		_, _ = rand.Read(d.random[:]) // never fails since Go 1.24: it ends the program instead
+		_, _ = rand.Read(d.random[:]) // never fails since Go 1.24, which crashes the program instead
 		d.left = len(d.random)
 	}
 	d.left -= 2

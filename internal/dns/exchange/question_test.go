@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A Name of any length must be padded to a whole block.
+// TestPaddingOfEveryLength: a name of any length is padded to a multiple of the block size.
 func TestPaddingOfEveryLength(t *testing.T) {
 	for n := 1; n <= 63; n++ {
 		wire, err := Question{Name: strings.Repeat("a", n) + ".example."}.wire(Padded, DefaultUDPSize)

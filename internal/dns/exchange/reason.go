@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Why a question has no response.
+// Reasons why a question has no response.
 var (
 	ErrTimeout     = errors.New("timed out")
 	ErrClosed      = errors.New("forwarding after the end")
@@ -21,8 +21,8 @@ var (
 	errStreamFull  = errors.New("too many questions on one connection")
 )
 
-// IsLocal reports whether err is this host's fault, which says nothing about a
-// server: no descriptors, no memory, no ports.
+// IsLocal reports whether err is a problem of this host that says nothing about the server: no file
+// descriptors, memory or ports.
 func IsLocal(err error) bool {
 	var errno syscall.Errno
 	if !errors.As(err, &errno) {
@@ -35,20 +35,20 @@ func IsLocal(err error) bool {
 	return false
 }
 
-// IsSilence reports whether nothing came from a server.
+// IsSilence reports whether err means that the server sent nothing.
 func IsSilence(err error) bool {
 	return errors.Is(err, ErrTimeout) || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// IsNetwork reports whether the network said that a server is out of reach.
+// IsNetwork reports whether err is a network error that says that the server is unreachable.
 func IsNetwork(err error) bool {
 	var errno syscall.Errno
 	return errors.As(err, &errno) && errno != syscall.ETIMEDOUT
 }
 
-// Reason says in a few words why a try failed. The words may come from the
-// network (a certificate has names in it), and go to logs and to clients: only
-// printable ASCII passes, and not much of it.
+// Reason returns a short reason for a failed attempt. Its text may come from the network (a
+// certificate contains names) and goes to logs and clients, so it is limited in length and to
+// printable ASCII.
 func Reason(err error) string {
 	var errno syscall.Errno
 	var certificate *tls.CertificateVerificationError
@@ -67,8 +67,8 @@ func Reason(err error) string {
 	return printable(err.Error())
 }
 
-// whyRefused says in a few words why a certificate was not believed. crypto/x509 adds names and dates that are longer than a reason may be,
-// and were cut in their middle.
+// whyRefused returns a short reason why a certificate was rejected. The messages of crypto/x509
+// contain names and dates that exceed the length limit, and used to be cut in the middle.
 func whyRefused(err error) string {
 	var invalid x509.CertificateInvalidError
 	var hostname x509.HostnameError
@@ -87,10 +87,11 @@ func whyRefused(err error) string {
 	return err.Error()
 }
 
-// day is the date of a certificate, which is in UTC.
+// day returns the date of a certificate time, which is in UTC.
 func day(t time.Time) string { return t.Format(time.DateOnly) }
 
-// printable keeps what may be shown. A longer text ends with dots, behind a whole word.
+// printable returns text with unprintable characters replaced. It cuts longer text after a whole
+// word and appends an ellipsis.
 func printable(text string) string {
 	const longest = 120
 	if len(text) > longest {

@@ -11,7 +11,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// TestReason: status showed "current time 2026-11-22T17:50:33Z is after 2026-" and "valid for dns.site.example, no".
+// TestReason: the status once showed "current time 2026-11-22T17:50:33Z is after 2026-" and "valid
+// for dns.site.example, no".
 func TestReason(t *testing.T) {
 	cert := &x509.Certificate{NotBefore: time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC), NotAfter: time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)}
 	s := dnstest.NewTLSServer(t, "")
@@ -19,7 +20,7 @@ func TestReason(t *testing.T) {
 		conn, err := tls.Dial("tcp", s.Addr().String(), &tls.Config{RootCAs: roots, ServerName: name, Time: func() time.Time { return at }})
 		if err == nil {
 			conn.Close()
-			t.Fatalf("%s is believed", name)
+			t.Fatalf("%s is accepted", name)
 		}
 		return err
 	}

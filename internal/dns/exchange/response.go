@@ -12,9 +12,9 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/records"
 )
 
-// Why a message is not the response to a query. Such a message is counted and
-// ignored, and the wait goes on: ending it would let anyone who can send one
-// packet turn answers into failures (TuDoor, CVE-2023-28452).
+// Reasons why a message is not the response to a query. Such a message is counted and ignored, and
+// the wait continues. Otherwise anyone who can send one packet could turn answers into failures
+// (TuDoor, CVE-2023-28452).
 var (
 	errShort    = errors.New("message shorter than a header and the question")
 	errID       = errors.New("ID of another query")
@@ -24,13 +24,12 @@ var (
 
 const opcodeBits = 0x0f << 3
 
-// Decode returns the response in msg when it is the response to the query sent,
-// an error that says why not otherwise. The question is compared as octets, not
-// by a hash of them (CVE-2020-25685, DNSpooq), with the case of letters left out
-// (RFC 4343).
+// Decode returns the response in msg if it is the response to the query sent. Otherwise it returns
+// an error with the reason. It compares the octets of the question, not a hash of them
+// (CVE-2020-25685, DNSpooq), and ignores case (RFC 4343).
 //
-// A truncated response may end anywhere (RFC 2181 section 9): then the sections
-// are empty and only the header counts.
+// A truncated response may end anywhere (RFC 2181 section 9). Its sections are then empty and only
+// the header is valid.
 func Decode(sent, msg []byte) (*dns.Msg, error) {
 	if err := checkHeader(sent, msg); err != nil {
 		return nil, err
@@ -52,8 +51,8 @@ func Decode(sent, msg []byte) (*dns.Msg, error) {
 	return m, nil
 }
 
-// decodeStream is Decode for TCP and TLS, where only the server can send. An unreadable response
-// counts as SERVFAIL: no better one follows, and the server is alive.
+// decodeStream is Decode for TCP and TLS, where only the server can send. It turns a malformed
+// response into SERVFAIL: no better one follows, and the server is alive.
 func decodeStream(sent, msg []byte) (*dns.Msg, error) {
 	m, err := Decode(sent, msg)
 	if IsUnreadable(err) {
@@ -62,15 +61,14 @@ func decodeStream(sent, msg []byte) (*dns.Msg, error) {
 	return m, err
 }
 
-// IsUnreadable reports whether Decode found a response to the query that cannot be read. Over UDP
-// it may be cut, or forged by an attacker who knows port and ID, so the question is asked again
-// over TCP.
+// IsUnreadable reports whether Decode found a malformed response to the query. Over UDP it may be
+// cut off, or forged by an attacker who knows port and ID, so the question is retried over TCP.
 func IsUnreadable(err error) bool {
 	return errors.Is(err, records.ErrMalformed) || errors.Is(err, records.ErrCostly)
 }
 
-// Simple returns the response in msg when it is the response to the query sent, and nothing is in it that Decode, Judge or
-// keepRelated could change.
+// Simple returns the response in msg if it is the response to the query sent, and contains nothing
+// that Decode, Judge or keepRelated could change.
 func Simple(sent, msg []byte) (r dnswire.Response, ok bool) {
 	if checkHeader(sent, msg) != nil || !sameQuestion(sent, msg) {
 		return r, false
@@ -90,8 +88,8 @@ func checkHeader(sent, msg []byte) error {
 	return nil
 }
 
-// sameQuestion reports whether msg has exactly the question of sent. The qname
-// is the first name of a message, so it is never compressed.
+// sameQuestion reports whether msg has exactly the question of sent. The qname is the first name in
+// a message, so it is never compressed.
 func sameQuestion(sent, msg []byte) bool {
 	end := QuestionEnd(sent)
 	if count(msg, 4) != 1 || len(msg) < end {
@@ -106,7 +104,8 @@ func sameQuestion(sent, msg []byte) bool {
 	return string(sent[name:end]) == string(msg[name:end])
 }
 
-// lower leaves the lengths of labels alone: they are at most 63, below 'A'.
+// lower returns an octet in lower case. It does not change label lengths: they are at most 63,
+// below 'A'.
 func lower(c byte) byte {
 	if 'A' <= c && c <= 'Z' {
 		return c + 'a' - 'A'
@@ -114,7 +113,7 @@ func lower(c byte) byte {
 	return c
 }
 
-// QuestionEnd is the offset behind the question of a query that we wrote.
+// QuestionEnd returns the offset of the end of the question in a query that we wrote.
 func QuestionEnd(sent []byte) int {
 	i := headerSize
 	for sent[i] != 0 {
@@ -123,10 +122,9 @@ func QuestionEnd(sent []byte) int {
 	return i + 1 + 4
 }
 
-// refusesWithoutQuestion reports whether msg is nothing but a header that refuses a
-// Query with EDNS. That is how servers from before EDNS say that they could
-// not read the OPT record (RFC 6891 section 7: FORMERR, and RFC 1035 lets them
-// leave the question out). It only makes us ask again without EDNS.
+// refusesWithoutQuestion reports whether msg is only a header that refuses a query with EDNS.
+// Servers that predate EDNS respond like this if they cannot read the OPT record (RFC 6891 section
+// 7: FORMERR; RFC 1035 lets them omit the question). The only effect is a retry without EDNS.
 func refusesWithoutQuestion(sent, msg []byte) bool {
 	if count(sent, 10) == 0 || count(msg, 4)+count(msg, 6)+count(msg, 8)+count(msg, 10) != 0 {
 		return false
@@ -135,15 +133,15 @@ func refusesWithoutQuestion(sent, msg []byte) bool {
 	return rcode == dns.RcodeFormatError || rcode == dns.RcodeNotImplemented
 }
 
-// Rcode is the RCODE in the header of a message.
+// Rcode returns the RCODE in the header of a message.
 func Rcode(msg []byte) int { return int(msg[3] & 0x0f) }
 
 func count(msg []byte, offset int) int { return int(binary.BigEndian.Uint16(msg[offset:])) }
 
-// SetTruncated marks a message as truncated.
+// SetTruncated sets TC in a message.
 func SetTruncated(msg []byte) { msg[2] |= bitTC }
 
-// limitTTLs turns TTLs with the highest bit set into 0, as RFC 2181 section 8 asks.
+// limitTTLs sets TTLs with the highest bit set to 0 (RFC 2181 section 8).
 func limitTTLs(m *dns.Msg) {
 	for _, section := range [][]dns.RR{m.Answer, m.Ns, m.Extra} {
 		for _, rr := range section {
@@ -154,24 +152,24 @@ func limitTTLs(m *dns.Msg) {
 	}
 }
 
-// A Verdict is what is done with a response that belongs to its query.
+// A Verdict says how to handle a response to a query.
 type Verdict int
 
-// The verdicts.
+// The possible verdicts.
 const (
-	Final    Verdict = iota // the client gets it
-	OverTCP                 // the same server is asked again over TCP
-	NoEDNS                  // the same server is asked again without EDNS
-	NextBest                // another server is asked; kept in case that no server does better
+	Final    Verdict = iota // return it to the client
+	OverTCP                 // retry the same server over TCP
+	NoEDNS                  // retry the same server without EDNS
+	NextBest                // try another server; keep the response in case none does better
 )
 
-// Judge looks only at the header: what the records say is the client's business.
-// edns means that the query had an OPT record; stream that it came over TCP or TLS.
+// Judge returns the verdict on a response. It checks only the header; the records are for the
+// client to interpret. edns means that the query had an OPT record, and stream that it was sent
+// over TCP or TLS.
 //
-// SERVFAIL and REFUSED go on to the next server as resolv.conf(5) has it for
-// glibc; NOTIMP and FORMERR with them, because the query is known to be well
-// formed. An extended RCODE is about the transaction with us, not about the
-// name, and cannot be said to a client without EDNS.
+// SERVFAIL and REFUSED lead to the next server, as glibc does (resolv.conf(5)). So do NOTIMP and
+// FORMERR, because the query is known to be well-formed. An extended RCODE concerns the exchange
+// with us, not the name, and cannot be sent to a client without EDNS.
 func Judge(m *dns.Msg, edns, stream bool) Verdict {
 	switch m.Rcode {
 	case dns.RcodeFormatError, dns.RcodeNotImplemented, dns.RcodeBadVers:
@@ -193,16 +191,16 @@ func Judge(m *dns.Msg, edns, stream bool) Verdict {
 	return Final
 }
 
-// IsPresentable reports whether a response that was not final may still be given
-// to the client when no server did better. FORMERR may not: the client would take its
-// own query for malformed, which has been read here.
+// IsPresentable reports whether a response that was not final may be returned to the client if no
+// server did better. FORMERR may not: the client would consider its own query malformed, although
+// it was parsed here.
 func IsPresentable(m *dns.Msg) bool {
 	return m.Rcode <= 0x0f && m.Rcode != dns.RcodeFormatError && !m.Truncated && len(m.Question) == 1
 }
 
-// KeepErrors leaves nothing of the OPT record but its Extended DNS Errors, which
-// tell people why (RFC 8914). All else in it is between the upstream and us (RFC 6891
-// section 6.1.1); dnsserver makes the one for the client.
+// KeepErrors reduces the OPT record to its Extended DNS Errors, which explain the result to people
+// (RFC 8914). Everything else in it concerns only the upstream and us (RFC 6891 section 6.1.1).
+// Package dnsserver makes the OPT record for the client.
 func KeepErrors(m *dns.Msg, opt *dns.OPT) {
 	m.Extra = slices.DeleteFunc(m.Extra, func(rr dns.RR) bool { return rr.Header().Rrtype == dns.TypeOPT })
 	opt.Option = slices.DeleteFunc(opt.Option, func(o dns.EDNS0) bool { return o.Option() != dns.EDNS0EDE })

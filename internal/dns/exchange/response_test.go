@@ -13,7 +13,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/records"
 )
 
-// sentQuery is a query that we sent, and a good response to it.
+// sentQuery returns a query as we send it, and a valid response.
 func sentQuery(t testing.TB, as Form) (sent []byte, good *dns.Msg) {
 	t.Helper()
 	sent, err := Question{Name: "www.example.", Type: dns.TypeA, Class: dns.ClassINET, RD: true}.wire(as, DefaultUDPSize)
@@ -31,7 +31,7 @@ func sentQuery(t testing.TB, as Form) (sent []byte, good *dns.Msg) {
 	return sent, good
 }
 
-// rrs are records as they come from a server.
+// rrs returns records as they come from a server.
 func rrs(t testing.TB, texts ...string) []dns.RR {
 	t.Helper()
 	var all []dns.RR
@@ -78,7 +78,7 @@ func TestDecode(t *testing.T) {
 		{name: "header cut", wire: func(w []byte) []byte { return w[:11] }, want: errShort},
 		{name: "question cut", wire: func(w []byte) []byte { return w[:20] }, want: errQuestion},
 		{name: "answer cut", wire: func(w []byte) []byte { return w[:40] }, want: records.ErrMalformed},
-		// miekg/dns reads this as a response without records, which would be NODATA.
+		// miekg/dns parses this as a response without records, which would be NODATA.
 		{name: "answer promised and missing", wire: func(w []byte) []byte { return w[:29] }, want: records.ErrMalformed},
 		{name: "octets behind the end", wire: func(w []byte) []byte { return append(w, make([]byte, 20)...) }},
 		{name: "zeros", wire: func(w []byte) []byte { return make([]byte, 200) }, want: errID},
@@ -86,7 +86,8 @@ func TestDecode(t *testing.T) {
 			name: "owner that points at itself, RFC 9267", want: records.ErrMalformed,
 			wire: func(w []byte) []byte { w[29], w[30] = 0xc0, 29; return w },
 		},
-		// miekg/dns wrote these again, for the client, in a form that nobody reads: with RDATA that ends early.
+		// miekg/dns repacked these for the client in an unreadable form, with RDATA that ends
+		// early.
 		{name: "SOA without RDATA", change: withoutRecords, wire: appendEmpty(dns.TypeSOA), want: records.ErrMalformed},
 		{name: "TSIG without RDATA", change: withoutRecords, wire: appendEmpty(dns.TypeTSIG), want: records.ErrMalformed},
 		{name: "A without RDATA", change: withoutRecords, wire: appendEmpty(dns.TypeA), want: records.ErrMalformed},
@@ -123,7 +124,7 @@ func TestDecode(t *testing.T) {
 
 func withoutRecords(m *dns.Msg) { m.Answer, m.Extra = nil, nil }
 
-// appendEmpty puts a record of no RDATA into the authority section of a message without records.
+// appendEmpty adds a record without RDATA to the authority section of a message without records.
 func appendEmpty(kind uint16) func([]byte) []byte {
 	return func(w []byte) []byte {
 		w[9] = 1
@@ -150,9 +151,9 @@ func TestTTLWithTheHighestBit(t *testing.T) {
 	}
 }
 
-// FuzzDecode gives a server's bytes to decode and to all that looks at the result. It
-// never panics; what is accepted has the ID and the question, by miekg/dns's
-// reading of the same bytes, and what can be sent on of it can be read again.
+// FuzzDecode passes a server's bytes to Decode and to everything that inspects the result. Nothing
+// panics. An accepted message has the right ID and question, by miekg/dns's reading of the same
+// bytes, and can be repacked and read again.
 func FuzzDecode(f *testing.F) {
 	sent, good := sentQuery(f, WithEDNS)
 	wire, err := good.Pack()
@@ -185,7 +186,7 @@ func FuzzDecode(f *testing.F) {
 		Judge(m, true, false)
 		if len(m.Question) == 0 {
 			if IsPresentable(m) {
-				t.Fatalf("would give a client the message without question %x", wire)
+				t.Fatalf("IsPresentable accepts a message without a question: %x", wire)
 			}
 			return
 		}
@@ -199,17 +200,17 @@ func FuzzDecode(f *testing.F) {
 		records.KeepRelated(m, "www.example.")
 		packed, err := m.Pack()
 		if err != nil {
-			return // miekg/dns reads what it cannot write; dnsserver answers that with SERVFAIL
+			return // miekg/dns reads what it cannot write; dnsserver then answers SERVFAIL
 		}
-		// What is in the RDATA of types that nobody looks into is the client's to read.
+		// RDATA of types that nothing here parses is left to the client.
 		if again, err := records.Unpack(packed); err != nil || len(again.Question) != 1 || again.Question[0] != got {
-			t.Fatalf("%x was accepted, and would be sent as %x", wire, packed)
+			t.Fatalf("accepted %x, but it repacks as %x", wire, packed)
 		}
 	})
 }
 
-// FuzzSimple: of a response that is not parsed nothing is kept that would have been dropped of a parsed one: decode takes it for
-// the same, it is final, and records.KeepRelated and keepErrors leave it alone.
+// FuzzSimple: a response that is not parsed keeps nothing that parsing would drop. Decode reads the
+// same from it, it is final, and records.KeepRelated and KeepErrors do not change it.
 func FuzzSimple(f *testing.F) {
 	sent, good := sentQuery(f, WithEDNS)
 	for _, change := range []func(m *dns.Msg){
@@ -270,10 +271,10 @@ func FuzzSimple(f *testing.F) {
 		before := m.Copy()
 		records.KeepRelated(m, "www.example.")
 		if diff := cmp.Diff(before, m, cmpopts.EquateEmpty()); diff != "" {
-			t.Fatalf("-as it came +what is kept:\n%s\n%x", diff, wire)
+			t.Fatalf("-received +kept:\n%s\n%x", diff, wire)
 		}
 		if m.IsEdns0() != nil || len(m.Extra) > 0 || len(m.Answer) != count(r.Message, 6) || len(m.Ns) != count(r.Message, 8) {
-			t.Fatalf("more than what is remembered:\n%v\n%x", m, wire)
+			t.Fatalf("more than what is cached:\n%v\n%x", m, wire)
 		}
 		if id := binary.BigEndian.Uint16(r.Message); id != 0x1234 {
 			t.Fatalf("ID %x", id)
@@ -295,8 +296,8 @@ func TestExtendedErrorsPass(t *testing.T) {
 	}
 }
 
-// BenchmarkCheck is what a lane does to an upstream's response: whether it is one to the question, and a simple one; parsed, as others
-// are, beside it. And the key of a query, which says what is the same question.
+// BenchmarkCheck measures what a lane does with an upstream's response: check that it belongs to
+// the question and is simple, or parse it. It also measures the key of a query.
 func BenchmarkCheck(b *testing.B) {
 	sent, good := sentQuery(b, WithEDNS)
 	good.Compress = true
@@ -308,7 +309,7 @@ func BenchmarkCheck(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			if _, ok := Simple(sent, wire); !ok {
-				b.Fatal("it is not simple")
+				b.Fatal("the response is not simple")
 			}
 		}
 	})
@@ -325,7 +326,7 @@ func BenchmarkCheck(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			if _, ok := AppendKey(room[:0], sent); !ok {
-				b.Fatal("it has no key")
+				b.Fatal("the query has no key")
 			}
 		}
 	})

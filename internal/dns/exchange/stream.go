@@ -12,33 +12,32 @@ import (
 	"github.com/miekg/dns"
 )
 
-// idleTimeout is how long a connection without questions is kept. A handshake
-// costs more than a socket (RFC 7858 section 3.4), and servers close theirs when
-// they like.
+// idleTimeout is how long a connection without questions is kept open. A handshake costs more than
+// a socket (RFC 7858 section 3.4), and servers close connections when they like.
 const idleTimeout = 30 * time.Second
 
-// maxOutbox bounds the unsent octets of a connection, for servers that do not read.
+// maxOutbox is the maximum number of unsent octets on a connection, for servers that do not read.
 const maxOutbox = 1 << 20
 
-// maxPending bounds the questions on one connection, so that a free ID is found
-// in a few draws.
+// maxPending is the maximum number of questions on one connection, so that a few random draws find
+// a free ID.
 const maxPending = 1 << 14
 
-// A Stream is one connection with many questions on it at a time, each with its
-// own ID, answered in any order (RFC 7766 section 6.2.1.1).
+// A Stream is a connection with many concurrent questions, each with its own ID, answered in any
+// order (RFC 7766 section 6.2.1.1).
 type Stream struct {
 	conn    net.Conn
-	stall   time.Duration // a server that says nothing for so long has the connection closed
+	stall   time.Duration // time after which a silent server's connection is closed
 	ignored *atomic.Uint64
 
-	wake chan struct{} // of the writer
+	wake chan struct{} // wakes the writer
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	pending  map[uint16]*Waiter
-	outbox   []byte    // messages to be written, with their lengths
-	err      error     // why it ended; nil while it has not
-	draining bool      // it ends with the last question
-	lastRead time.Time // or when it was made
+	outbox   []byte    // messages to write, with their length prefixes
+	err      error     // why the stream ended; nil while it is open
+	draining bool      // close after the last question
+	lastRead time.Time // time of the last answer or of the start
 	answers  int
 }
 
@@ -46,13 +45,15 @@ type Stream struct {
 type Waiter struct {
 	Query   []byte
 	Spent   *Spending
-	Deliver func(*dns.Msg, error) // called once, unless the waiter is ended before; must not block
-	ended   func(error) bool      // called when the stream ends; reports whether the waiter moved to another stream. nil: it did not
-	isOver  atomic.Bool           // ended or delivered
+	Deliver func(*dns.Msg, error) // called once, unless the waiter is ended first; must not block
+	// ended is called when the stream ends, and reports whether the waiter moved to another stream.
+	// It may be nil.
+	ended  func(error) bool
+	isOver atomic.Bool // ended or delivered
 
 	id      uint16  // guarded by the stream's lock
 	on      *Stream // guarded by the channel that it waits in
-	isAgain bool    // its first connection has ended
+	isAgain bool    // it was moved from a connection that ended
 }
 
 // settle ends the waiter. It reports whether the caller was the first to do so.
@@ -82,7 +83,8 @@ func newStream(conn net.Conn, stall time.Duration, draining bool, ignored *atomi
 	return s
 }
 
-// exchange sends a query and waits for its response. On ErrStreamEnded there will be no response.
+// exchange sends a query and waits for its response. After ErrStreamEnded there will be no
+// response.
 func (s *Stream) exchange(ctx context.Context, query []byte) (*dns.Msg, error) {
 	type response struct {
 		msg *dns.Msg
@@ -108,11 +110,11 @@ func (s *Stream) Begin(w *Waiter) {
 	}
 	select {
 	case s.wake <- struct{}{}:
-	default: // it has been woken
+	default: // already woken
 	}
 }
 
-// add gives the waiter's query an ID, and puts it into the outbox.
+// add assigns an ID to the waiter's query and adds it to the outbox.
 func (s *Stream) add(w *Waiter) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,14 +139,14 @@ func (s *Stream) add(w *Waiter) error {
 	return nil
 }
 
-// End forgets the waiter. It reports false if the waiter was called, or is about to be.
+// End removes the waiter. It returns false if Deliver was called or is about to be called.
 func (s *Stream) End(w *Waiter) bool {
 	isFirst := w.settle()
 	s.remove(w)
 	return isFirst
 }
 
-// remove reports whether the waiter was waiting.
+// remove removes the waiter and reports whether it was pending.
 func (s *Stream) remove(w *Waiter) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -156,7 +158,7 @@ func (s *Stream) remove(w *Waiter) bool {
 	return isPending
 }
 
-// restLocked is called when a question may have been the last one.
+// restLocked is called when the last question may have ended.
 func (s *Stream) restLocked() {
 	switch {
 	case len(s.pending) > 0 || s.err != nil:
@@ -167,12 +169,12 @@ func (s *Stream) restLocked() {
 	}
 }
 
-// wakeReader makes read end the stream, unless a new question comes first. The
-// connection is closed by read alone, outside the lock: the farewell of TLS may
-// take 5 s to be sent to a peer that does not read (crypto/tls, closeNotify).
+// wakeReader makes read end the stream, unless a new question comes first. Only read closes the
+// connection, and without the lock: the TLS close_notify can take 5 s if the peer does not read
+// (crypto/tls, closeNotify).
 func (s *Stream) wakeReader() { _ = s.conn.SetReadDeadline(time.Unix(1, 0)) }
 
-// write sends the contents of the outbox, in as few writes as possible, until the stream ends.
+// write sends the contents of the outbox in as few writes as possible, until the stream ends.
 func (s *Stream) write() {
 	var out []byte
 	for range s.wake {
@@ -188,13 +190,13 @@ func (s *Stream) write() {
 			_, err = s.conn.Write(out)
 		}
 		if err != nil {
-			s.fail(err) // half a message may be on its way
+			s.fail(err) // the message may be partly sent
 			return
 		}
 	}
 }
 
-// read gives out what the server sends until the stream ends, and closes it.
+// read delivers the server's messages until the stream ends, and then closes the connection.
 func (s *Stream) read() {
 	var writer sync.WaitGroup
 	writer.Go(s.write)
@@ -210,7 +212,7 @@ func (s *Stream) read() {
 	}
 }
 
-// deliver gives a response to its waiter. A response without a waiter is late. Any other message
+// deliver passes a response to its waiter. A response without a waiter is late. Any other message
 // that fits no question is ignored and counted.
 func (s *Stream) deliver(msg []byte) {
 	s.mu.Lock()
@@ -219,7 +221,7 @@ func (s *Stream) deliver(msg []byte) {
 		w = s.pending[binary.BigEndian.Uint16(msg)]
 	}
 	if w != nil {
-		w.Spent.add(len(msg)) // which is the question's as long as it waits
+		w.Spent.add(len(msg)) // charges the question while it waits
 	}
 	s.mu.Unlock()
 	if w == nil {
@@ -236,7 +238,7 @@ func (s *Stream) deliver(msg []byte) {
 	}
 }
 
-// count records an answer. Other messages of the server are no sign of life.
+// count records an answer. Other messages do not prove that the server is alive.
 func (s *Stream) count() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -245,8 +247,8 @@ func (s *Stream) count() {
 	s.setReadDeadlineLocked()
 }
 
-// setReadDeadlineLocked gives the server the stall time while something is asked, the
-// idle time while nothing is. After the end the reader stays woken.
+// setReadDeadlineLocked sets the deadline to the stall time while a question is pending, and to the
+// idle time otherwise. After the stream has ended, the reader stays woken.
 func (s *Stream) setReadDeadlineLocked() {
 	if s.err != nil {
 		return
@@ -255,10 +257,10 @@ func (s *Stream) setReadDeadlineLocked() {
 	if len(s.pending) > 0 || s.draining {
 		patience = s.stall
 	}
-	_ = s.conn.SetReadDeadline(time.Now().Add(patience)) // fails on a closed one only
+	_ = s.conn.SetReadDeadline(time.Now().Add(patience)) // fails only on a closed connection
 }
 
-// fail fails all questions on the connection, and makes read close it.
+// fail fails all questions on the connection and makes read close it.
 func (s *Stream) fail(err error) {
 	s.mu.Lock()
 	if s.err != nil {
@@ -272,7 +274,7 @@ func (s *Stream) fail(err error) {
 	cause := s.causeLocked()
 	s.mu.Unlock()
 	select {
-	case s.wake <- struct{}{}: // the writer ends
+	case s.wake <- struct{}{}: // makes the writer end
 	default:
 	}
 	for _, w := range pending {
@@ -288,14 +290,14 @@ func (s *Stream) drain() {
 	s.restLocked()
 }
 
-// Ended reports whether the connection takes no more questions.
+// Ended reports whether the connection accepts no more questions.
 func (s *Stream) Ended() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.err != nil
 }
 
-// ping asks what every nameserver answers at once.
+// ping sends a question that every nameserver answers at once.
 func (s *Stream) ping(ctx context.Context) error {
 	query, err := RootQuestion().wire(Padded, DefaultUDPSize)
 	if err == nil {
@@ -304,21 +306,21 @@ func (s *Stream) ping(ctx context.Context) error {
 	return err
 }
 
-// wasOfUse reports whether there were more answers than that to the first ping.
+// wasOfUse reports whether there were answers besides the one to the first ping.
 func (s *Stream) wasOfUse() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.answers > 1
 }
 
-// WasHeard reports whether anything came since then.
+// WasHeard reports whether an answer arrived since the given time.
 func (s *Stream) WasHeard(since time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return !s.lastRead.Before(since)
 }
 
-// silentFor is how long nothing came.
+// silentFor returns the time since the last answer.
 func (s *Stream) silentFor() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()

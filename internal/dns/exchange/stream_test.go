@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// TestTLSIdle checks that an idle connection ends after idleTimeout without an error. The next question opens another.
+// TestTLSIdle: an idle connection ends after idleTimeout without an error, and the next question
+// opens another.
 func TestTLSIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours, theirs := net.Pipe()
@@ -20,19 +21,20 @@ func TestTLSIdle(t *testing.T) {
 		time.Sleep(idleTimeout - time.Nanosecond)
 		synctest.Wait()
 		if s.Ended() {
-			t.Error("ended before its time")
+			t.Error("the stream ended too early")
 		}
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		if !s.Ended() {
-			t.Error("it is kept")
+			t.Error("the stream is still open")
 		}
 		<-done
 	})
 }
 
-// TestGarbageIsNoSignOfLife: messages that answer no question do not keep a connection. An opportunistic one that sent 100 octets every
-// 50 ms, and no answer, failed two of three questions.
+// TestGarbageIsNoSignOfLife: messages that answer no question do not keep a connection open. An
+// opportunistic server that sent 100 octets every 50 ms but no answer caused two of three questions
+// to fail.
 func TestGarbageIsNoSignOfLife(t *testing.T) {
 	ours, theirs := net.Pipe()
 	defer theirs.Close()
@@ -41,13 +43,13 @@ func TestGarbageIsNoSignOfLife(t *testing.T) {
 	done := make(chan struct{})
 	go func() { defer close(done); s.read() }()
 	begun := time.Now()
-	for range 3 { // a write returns when all of it was read
+	for range 3 { // a write returns when it was read completely
 		if err := writeMessage(theirs, make([]byte, 100)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if s.WasHeard(begun) {
-		t.Error("it counts as heard")
+		t.Error("WasHeard is true")
 	}
 	s.fail(ErrClosed)
 	<-done

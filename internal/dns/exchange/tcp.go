@@ -16,10 +16,10 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
-// errTooLong cannot come of a question: 65535 octets are 256 names.
+// errTooLong cannot happen for a question: 65535 octets are 256 names.
 var errTooLong = errors.New("message longer than 65535 octets")
 
-// AskTCP asks over a connection of its own, and calls connected once there is one.
+// AskTCP sends a query over a new connection. It calls connected once the connection is open.
 func (d *Dialer) AskTCP(ctx context.Context, to nameserver.Server, w *Waiter, connected func()) (*dns.Msg, error) {
 	conn, err := dialBy(ctx, "tcp", to, 0)
 	if err != nil {
@@ -42,33 +42,33 @@ func (d *Dialer) AskTCP(ctx context.Context, to nameserver.Server, w *Waiter, co
 	return nil, ErrStrays
 }
 
-// mostIgnored is how many messages that are no response a connection may bring.
+// mostIgnored is the maximum number of unrelated messages on a connection.
 const mostIgnored = 16
 
-// endWith makes what waits on conn return as soon as ctx ends. The function it
-// returns must be called when conn is no longer waited on.
+// endWith makes blocked operations on conn return as soon as ctx ends. The caller must call stop
+// when it no longer uses conn.
 func endWith(ctx context.Context, conn net.Conn) (stop func() bool) {
 	return context.AfterFunc(ctx, func() {
-		_ = conn.SetDeadline(time.Unix(1, 0)) // fails on a closed one only
+		_ = conn.SetDeadline(time.Unix(1, 0)) // fails only on a closed connection
 	})
 }
 
-// Bounds of long messages, of which each may have 64 KiB, and take sixteen times as much when it is read.
+// Limits for long messages. Each may have 64 KiB, and parsing takes sixteen times as much memory.
 const (
 	longMessage  = 4 << 10         // octets
-	longTime     = 2 * time.Second // for all of a long message but its first longMessage octets
-	mostReceived = 128             // that come in at a time, perhaps slowly
-	mostRead     = 8               // that are read at a time, where there are processors enough
+	longTime     = 2 * time.Second // to receive a long message beyond its first longMessage octets
+	mostReceived = 128             // received at the same time, perhaps slowly
+	mostRead     = 8               // parsed at the same time, if there are enough CPUs
 )
 
-// readAtATime is how many long messages are read at a time, by the number of processors: half of them, where there are several, have time for
-// other clients. A long message takes up to 3 ms, in which a processor does nothing else.
+// readAtATime returns the number of long messages parsed at the same time. If there are several
+// CPUs, half of them stay free for other clients. A long message takes up to 3 ms of CPU time.
 func readAtATime(processors int) int { return max(1, min(mostRead, processors/2)) }
 
-// errIgnored is a message that is no response to the question.
+// errIgnored means that a message is not the response to the query.
 var errIgnored = errors.New("another message")
 
-// receiveTCP returns the next message if it is the response to the query.
+// receiveTCP reads the next message and returns it if it is the response to the query.
 func (d *Dialer) receiveTCP(ctx context.Context, conn net.Conn, query []byte, spent *Spending) (*dns.Msg, error) {
 	size, err := readLength(conn)
 	if err != nil {
@@ -101,7 +101,8 @@ func (d *Dialer) receiveTCP(ctx context.Context, conn net.Conn, query []byte, sp
 	return msg, nil
 }
 
-// readRest reads the rest of a long message, of size octets in all. A server that sends it slowly does not hold a place for long.
+// readRest reads the rest of a long message with size octets in total. Its timeout keeps a slow
+// server from holding a slot for long.
 func readRest(conn net.Conn, begin []byte, size int) (whole []byte, err error) {
 	if err := conn.SetReadDeadline(time.Now().Add(longTime)); err != nil {
 		return nil, err
@@ -111,8 +112,7 @@ func readRest(conn net.Conn, begin []byte, size int) (whole []byte, err error) {
 	return whole, err
 }
 
-// writeMessage writes the length and the message in one segment (RFC 7766
-// section 8).
+// writeMessage writes the length and the message in one segment (RFC 7766 section 8).
 func writeMessage(w io.Writer, msg []byte) error {
 	if len(msg) > math.MaxUint16 {
 		return errTooLong
@@ -140,11 +140,11 @@ func readMessage(r io.Reader) ([]byte, error) {
 	return msg, nil
 }
 
-// Spending are the messages over TCP and TLS that came for a question, in octets. Those of a
-// datagram are bounded by their size. It may be used concurrently; nil counts nothing.
+// Spending counts the octets received over TCP and TLS for a question. Datagrams are limited by
+// their size and not counted. It may be used concurrently. A nil Spending counts nothing.
 type Spending struct{ octets atomic.Int64 }
 
-// Total is the sum so far, in octets.
+// Total returns the sum so far, in octets.
 func (s *Spending) Total() int { return int(s.octets.Load()) }
 
 func (s *Spending) add(octets int) {

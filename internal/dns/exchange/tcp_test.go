@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestSlowLongMessage: a server that sends the begin of a long message, and then nothing, does not hold one of the places for long messages
-// until the question ends.
+// TestSlowLongMessage: a server that sends the beginning of a long message and then nothing does
+// not hold a slot for long messages until the question ends.
 func TestSlowLongMessage(t *testing.T) {
 	d := NewDialer(DialerConfig{})
 	ours, theirs := net.Pipe()
@@ -30,14 +30,14 @@ func TestSlowLongMessage(t *testing.T) {
 		t.Errorf("ended with %v", err)
 	}
 	if n := len(d.received); n != 0 {
-		t.Errorf("%d places are taken", n)
+		t.Errorf("%d slots are in use", n)
 	}
 }
 
 func TestReadAtATime(t *testing.T) {
 	for processors, want := range map[int]int{1: 1, 2: 1, 4: 2, 16: mostRead, 128: mostRead} {
 		if got := readAtATime(processors); got != want {
-			t.Errorf("with %d processors %d, want %d", processors, got, want)
+			t.Errorf("with %d CPUs: got %d, want %d", processors, got, want)
 		}
 	}
 }

@@ -12,16 +12,16 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
-// What zero means in a DialerConfig.
+// Defaults for zero values in a DialerConfig.
 const (
 	restAfterFailure = 5 * time.Minute
 	betweenDials     = time.Second
 )
 
-// An Upgrade is the way over TLS to a server that was configured as a plain one (opportunistic
-// privacy, RFC 7858 section 4.1). It does not check who answers, as over UDP. No question waits for
-// it: a question takes the connection if there is one, and goes in the clear otherwise. If the
-// connection ends before the answer, the question goes in the clear at once.
+// An Upgrade connects over TLS to a server that is configured as a plain one (opportunistic
+// privacy, RFC 7858 section 4.1). It does not authenticate the server, just like UDP. No question
+// waits for it: a question uses the connection if there is one, and otherwise goes unencrypted. If
+// the connection ends before the answer, the question is resent unencrypted at once.
 type Upgrade struct {
 	dialer  *Dialer
 	address string
@@ -29,23 +29,23 @@ type Upgrade struct {
 	config  *tls.Config
 	log     *slog.Logger
 
-	mu       sync.Mutex         // guards what follows
-	stream   *Stream            // that has given an answer, or nil. It may have ended
-	cancel   context.CancelFunc // of the connection being made, or nil
+	mu       sync.Mutex         // guards the fields below
+	stream   *Stream            // stream that has given an answer, or nil; it may have ended
+	cancel   context.CancelFunc // cancels the current connection attempt; nil if there is none
 	nextDial time.Time
-	told     string // what the log says last
+	told     string // last state written to the log
 	checking bool
 	retired  bool
 }
 
-// Opportunistic returns the way over TLS, at addr, to a plain server.
+// Opportunistic returns the Upgrade to a plain server, with TLS at addr.
 func (d *Dialer) Opportunistic(s nameserver.Server, addr netip.AddrPort) *Upgrade {
 	return &Upgrade{
 		dialer:  d,
 		address: addr.String(),
 		from:    dialerBy("tcp", s, 0),
 		config: &tls.Config{
-			// Not sent, as it is an address: sessions are remembered by it.
+			// An address is not sent as SNI; it is the key for session resumption.
 			ServerName: addr.Addr().WithZone("").String(), InsecureSkipVerify: true, MinVersion: tls.VersionTLS12, NextProtos: []string{alpn},
 			ClientSessionCache: tls.NewLRUClientSessionCache(keptSessions),
 		},
@@ -53,7 +53,8 @@ func (d *Dialer) Opportunistic(s nameserver.Server, addr netip.AddrPort) *Upgrad
 	}
 }
 
-// Prepare begins a connection if one is due. The question that goes in the clear does not wait for it.
+// Prepare starts a connection attempt if one is due. The current question does not wait for it and
+// goes unencrypted.
 func (u *Upgrade) Prepare() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -71,8 +72,8 @@ func (u *Upgrade) Prepare() {
 	})
 }
 
-// connect makes a connection and asks a first question over it, so that no client's question goes
-// to a server that accepts connections and answers nothing.
+// connect opens a connection and sends a first question over it, so that no client's question goes
+// to a server that accepts connections but does not answer.
 func (u *Upgrade) connect(ctx context.Context) (*Stream, error) {
 	dialer := tls.Dialer{NetDialer: u.from, Config: u.config}
 	conn, err := dialer.DialContext(ctx, "tcp", u.address)
@@ -94,7 +95,7 @@ func (u *Upgrade) connect(ctx context.Context) (*Stream, error) {
 
 func (u *Upgrade) dialed(s *Stream, err error) { u.tell(u.settle(s, err), err) }
 
-// settle ends the making of a connection, and returns what the log is to say.
+// settle finishes a connection attempt and returns the text to log.
 func (u *Upgrade) settle(s *Stream, err error) (news string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -112,14 +113,14 @@ func (u *Upgrade) settle(s *Stream, err error) (news string) {
 	return u.newsLocked("upstream is asked over TLS")
 }
 
-// rest leaves the server alone for a while, and returns what the log is to say.
+// rest suspends attempts for a while and returns the text to log.
 func (u *Upgrade) rest(err error) (news string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.restLocked(err)
 }
 
-// restLocked is rest. What this host lacks is no reason to.
+// restLocked is rest with u.mu held. Errors of this host do not suspend attempts.
 func (u *Upgrade) restLocked(err error) (news string) {
 	if u.retired || IsLocal(err) {
 		return ""
@@ -128,7 +129,7 @@ func (u *Upgrade) restLocked(err error) (news string) {
 	return u.newsLocked("upstream is asked in the clear")
 }
 
-// newsLocked returns the text; "": the log says it already.
+// newsLocked returns the text, or "" if the log already says it.
 func (u *Upgrade) newsLocked(text string) string {
 	if u.told == text {
 		return ""
@@ -137,7 +138,7 @@ func (u *Upgrade) newsLocked(text string) string {
 	return text
 }
 
-// tell is called without the lock, which every question takes: a log may have to be waited for.
+// tell is called without the lock, which every question takes, because logging may block.
 func (u *Upgrade) tell(news string, err error) {
 	switch {
 	case news == "":
@@ -148,7 +149,7 @@ func (u *Upgrade) tell(news string, err error) {
 	}
 }
 
-// Current returns the connection, or nil.
+// Current returns the connection, or nil if there is none.
 func (u *Upgrade) Current() *Stream {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -162,9 +163,11 @@ func (u *Upgrade) currentLocked() *Stream {
 	return u.stream
 }
 
-// Lost is called when a connection has ended under a question, or is to end as nothing comes over it, which fails all questions that
-// wait there. One that had answers for clients is replaced with the next question: a server may close it whenever it likes (RFC 7766
-// section 6.2.4), and a path may pause; where nothing answers any more that is found out without a client's question.
+// Lost is called when a connection ended under a question, or must end because it is silent. It
+// fails all questions that wait there. A connection that answered clients is replaced at the next
+// question, because a server may close it at any time (RFC 7766 section 6.2.4) and a path may
+// pause. If the server no longer answers, the ping of the new connection detects that without a
+// client's question.
 func (u *Upgrade) Lost(s *Stream, err error) {
 	s.fail(err)
 	if !s.wasOfUse() {
@@ -172,7 +175,7 @@ func (u *Upgrade) Lost(s *Stream, err error) {
 	}
 }
 
-// Check asks a question over a silent connection, and ends it if no answer comes in time.
+// Check sends a question over a silent connection and closes it if no answer comes in time.
 func (u *Upgrade) Check(s *Stream, patience time.Duration) {
 	if !u.startCheck() {
 		return
@@ -205,21 +208,21 @@ func (u *Upgrade) endCheck() {
 	u.checking = false
 }
 
-// Retire lets the connection end with its last question, and has no other made.
+// Retire closes the connection after its last question and prevents new ones.
 func (u *Upgrade) Retire() {
 	if s := u.forget(); s != nil {
 		s.drain()
 	}
 }
 
-// Close ends everything at once.
+// Close closes the connection at once and fails all questions.
 func (u *Upgrade) Close() {
 	if s := u.forget(); s != nil {
 		s.fail(ErrClosed)
 	}
 }
 
-// forget returns the connection, which is its caller's to end.
+// forget returns the connection, which the caller must end.
 func (u *Upgrade) forget() (s *Stream) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

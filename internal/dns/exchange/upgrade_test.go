@@ -10,14 +10,14 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// next is when the next connection may be made.
+// next returns the time of the next connection attempt.
 func (u *Upgrade) next() time.Time {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.nextDial
 }
 
-// TestUpgradeRests checks that a server without DNS over TLS is not tried again for a while.
+// TestUpgradeRests: a server without DNS over TLS is not tried again for a while.
 func TestUpgradeRests(t *testing.T) {
 	mute := dnstest.NewTLSServer(t, world)
 	mute.SetFaults(dnstest.Faults{Drop: true})
@@ -38,13 +38,13 @@ func TestUpgradeRests(t *testing.T) {
 			await(t, "it is found out", func() bool { return strings.Contains(log.String(), "upstream is asked in the clear") })
 			until := u.next()
 			if time.Until(until) < restAfterFailure/2 {
-				t.Errorf("the next try is at %v", until)
+				t.Errorf("the next attempt is at %v", until)
 			}
 			for range 20 {
 				u.Prepare()
 			}
 			if u.next() != until {
-				t.Error("it was tried again")
+				t.Error("the server was tried again")
 			}
 		})
 	}

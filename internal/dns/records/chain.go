@@ -7,13 +7,13 @@ import (
 	"github.com/miekg/dns"
 )
 
-// maxChain bounds how many names one answer may lead through; unbound follows 11.
+// maxChain is the maximum number of names in the alias chain of one answer; unbound follows 11.
 const maxChain = 32
 
-// keepChain drops the records of the answer section whose owner is neither the
-// qname nor a name that it leads to by CNAME (RFC 1034 section 3.6.2) or DNAME
-// (RFC 6672) records of the same section: nobody asked for them, and a cache
-// that believed them could be poisoned (MaginotDNS, 2023).
+// keepChain drops the records of the answer section whose owner is neither the qname nor a name
+// that it leads to through CNAME (RFC 1034 section 3.6.2) or DNAME (RFC 6672) records of the same
+// section. No client requested them, and a cache that believed them could be poisoned (MaginotDNS,
+// 2023).
 func keepChain(m *dns.Msg, qname string, lower lowerNames) {
 	strange := func(rr dns.RR) bool {
 		name := rr.Header().Name
@@ -26,7 +26,8 @@ func keepChain(m *dns.Msg, qname string, lower lowerNames) {
 	keepOwners(m, owners, lower)
 }
 
-// lowerNames are names of one message in lower case. Thousands of its records may share a long one, which is walked once.
+// lowerNames maps names of one message to lower case. Thousands of records may share a long name,
+// which is converted once.
 type lowerNames map[string]string
 
 func (l lowerNames) of(name string) string {
@@ -38,9 +39,10 @@ func (l lowerNames) of(name string) string {
 	return lower
 }
 
-// KeepUntil drops from the answer section what comes behind the first alias to a target that stop reports, and returns that target in
-// lower case. "": there is no such alias, and m is left as it is. stop is called with the targets of the chain from qname on, in lower
-// case and in their order.
+// KeepUntil drops the records of the answer section after the first alias to a target for which
+// stop returns true, and returns that target in lower case. If there is no such alias, it returns
+// "" and does not change m. stop is called with the targets of the chain from qname on, in lower
+// case and in order.
 func KeepUntil(m *dns.Msg, qname string, stop func(target string) bool) (target string) {
 	lower := make(lowerNames)
 	owners, target := aliased(m, qname, stop, lower)
@@ -50,13 +52,13 @@ func KeepUntil(m *dns.Msg, qname string, stop func(target string) bool) (target 
 	return target
 }
 
-// LeadsTo reports whether KeepUntil would find such an alias. It leaves m as it is.
+// LeadsTo reports whether KeepUntil would find such an alias. It does not change m.
 func LeadsTo(m *dns.Msg, qname string, stop func(target string) bool) bool {
 	_, target := aliased(m, qname, stop, make(lowerNames))
 	return target != ""
 }
 
-// aliased is chain for an answer that may have no alias at all.
+// aliased is like chain but returns early if the answer has no alias.
 func aliased(m *dns.Msg, qname string, stop func(target string) bool, lower lowerNames) (owners map[string]bool, target string) {
 	if !slices.ContainsFunc(m.Answer, isAlias) {
 		return nil, ""
@@ -72,11 +74,11 @@ func keepOwners(m *dns.Msg, owners map[string]bool, lower lowerNames) {
 	})
 }
 
-// chain returns the owners that belong to the answer for qname, all in lower
-// case. The records may stand in any order; of several CNAME records of one
-// owner (RFC 2181 section 10.1 forbids them) the first counts. The work grows with
-// the number of records, not with its square, whatever they say. The chain ends
-// before the first target that stop reports, which is returned; nil reports none.
+// chain returns the owners that belong to the answer for qname, all in lower case. The records may
+// be in any order. If one owner has several CNAME records, which RFC 2181 section 10.1 forbids, the
+// first wins. The work is linear in the number of records, whatever they contain. The chain ends
+// before the first target for which stop returns true, and chain returns that target; a nil stop
+// never does.
 func chain(answer []dns.RR, qname string, stop func(target string) bool, lower lowerNames) (owners map[string]bool, target string) {
 	aliases := make(map[string]string)
 	subtrees := make(map[string]bool)

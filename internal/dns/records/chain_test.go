@@ -55,7 +55,7 @@ func TestKeepChain(t *testing.T) {
 	}
 }
 
-// A chain longer than any honest one is cut, whatever order it comes in.
+// TestChainIsBounded: a chain longer than any legitimate one is cut, in whatever order it comes.
 func TestChainIsBounded(t *testing.T) {
 	var answer []dns.RR
 	for i := range 2000 {
@@ -64,6 +64,6 @@ func TestChainIsBounded(t *testing.T) {
 	slices.Reverse(answer)
 	m := &dns.Msg{Answer: answer}
 	if keepChain(m, "n0.example.", make(lowerNames)); len(m.Answer) != maxChain {
-		t.Errorf("%d records kept, want %d", len(m.Answer), maxChain)
+		t.Errorf("kept %d records, want %d", len(m.Answer), maxChain)
 	}
 }

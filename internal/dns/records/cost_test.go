@@ -13,13 +13,13 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// longName is as long as a name can be that leaves room for labels below it.
+// longName is the longest name that leaves space for labels below it.
 const longName = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.example."
 
-// share is how many octets each octet of a message may take.
+// share is the maximum number of octets allocated per octet of a message.
 const share = 16
 
-// allocated is what f takes from the heap.
+// allocated returns the heap memory that f allocates.
 func allocated(f func()) int {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -28,7 +28,8 @@ func allocated(f func()) int {
 	return int(after.TotalAlloc - before.TotalAlloc)
 }
 
-// TestCost: a message takes no more memory than its size bounds, whatever is in it, or is refused before it does.
+// TestCost: parsing a message allocates no more memory than its size allows, whatever it contains,
+// or rejects it first.
 func TestCost(t *testing.T) {
 	if testing.Short() {
 		t.Skip("hundreds of messages of 64 KiB")
@@ -37,17 +38,18 @@ func TestCost(t *testing.T) {
 		var err error
 		read := func() { _, err = records.Unpack(message) }
 		got := allocated(read)
-		if got > share*len(message) { // the runtime's own are among them
+		if got > share*len(message) { // includes the runtime's own allocations
 			got = min(allocated(read), allocated(read))
 		}
 		if got > share*len(message) {
-			t.Errorf("%s: %d octets took %d, %.1f each (%v)", what, len(message), got, float64(got)/float64(len(message)), err)
+			t.Errorf("%s: %d octets allocated %d, %.1f per octet (%v)", what, len(message), got, float64(got)/float64(len(message)), err)
 		}
 	}
 }
 
-// TestManyOwners: what is as large as a message can be, and no attack, is read. Each reference to an owner with escapes is charged: 4,060
-// records that shared one of 1,000 characters took 757 ns for each octet of them to remember.
+// TestManyOwners: messages of maximum size that are not attacks are parsed. Each reference to an
+// owner with escapes is charged: 4,060 records that shared an owner of 1,000 characters took 757 ns
+// per octet to cache.
 func TestManyOwners(t *testing.T) {
 	octets := strings.Repeat(strings.Repeat(`\001`, 62)+".", 4)
 	for _, test := range []struct {
@@ -73,14 +75,15 @@ func TestManyOwners(t *testing.T) {
 			}
 			got, err := records.Unpack(wire)
 			if !errors.Is(err, test.want) || err == nil && len(got.Answer) != test.records {
-				t.Errorf("read as %v", err)
+				t.Errorf("got %v", err)
 			}
 		})
 	}
 }
 
-// TestPackToTheEnd: a message may end where TCP's limit is. Package dns wants room for the whole owner of the last record before it writes
-// a pointer in its place, so that those that ended up to 64 octets before the limit were refused, and the client got SERVFAIL.
+// TestPackToTheEnd: a message may extend to TCP's limit. Package dns requires space for the
+// complete owner of the last record before it writes a pointer instead, so messages that ended up
+// to 64 octets before the limit were rejected and the client got SERVFAIL.
 func TestPackToTheEnd(t *testing.T) {
 	owner := strings.Repeat("a", 63) + ".example."
 	for size, want := range map[int]error{65_400: nil, 65_528: nil, 65_535: nil, 65_536: records.ErrTooLong, 65_600: records.ErrTooLong, 66_000: records.ErrTooLong} {
@@ -102,7 +105,7 @@ func TestPackToTheEnd(t *testing.T) {
 				return
 			}
 			if _, err := records.Unpack(wire); err != nil || len(wire) != size {
-				t.Errorf("%d octets are read: %v", len(wire), err)
+				t.Errorf("unpacking %d octets: %v", len(wire), err)
 			}
 		})
 	}
@@ -121,7 +124,8 @@ func BenchmarkUnpack(b *testing.B) {
 	}
 }
 
-// FuzzUnpack: what is read is what package dns reads, takes no more memory than its size bounds, and is written as octets that say the same.
+// FuzzUnpack: Unpack reads the same as package dns, allocates no more memory than the message size
+// allows, and the result repacks to an equivalent message.
 func FuzzUnpack(f *testing.F) {
 	m := new(dns.Msg).SetQuestion("www.example.", dns.TypeMX)
 	m.Response = true
@@ -146,28 +150,28 @@ func FuzzUnpack(f *testing.F) {
 		var m *dns.Msg
 		var err error
 		if got := allocated(func() { m, err = records.Unpack(message) }); got > share*len(message)+64<<10 {
-			t.Fatalf("%d octets took %d", len(message), got)
+			t.Fatalf("%d octets allocated %d", len(message), got)
 		}
 		if err != nil {
 			return
 		}
 		theirs := new(dns.Msg)
 		if err := theirs.Unpack(message); err != nil {
-			return // package dns is stricter about types that nobody looks into
+			return // package dns is stricter about types that no code here inspects
 		}
 		if len(m.Answer) != len(theirs.Answer) || len(m.Ns) != len(theirs.Ns) || len(m.Extra) != len(theirs.Extra) || m.MsgHdr != theirs.MsgHdr {
-			t.Fatalf("read as\n%v\nby package dns as\n%v", m, theirs)
+			t.Fatalf("Unpack returned\n%v\npackage dns\n%v", m, theirs)
 		}
 		packed, err := records.Pack(m)
 		if err != nil {
-			return // too long without the compression that it came with
+			return // too long without the original compression
 		}
 		again, err := records.Unpack(packed)
 		if err != nil {
-			t.Fatalf("%v: %x was written as %x", err, message, packed)
+			t.Fatalf("%v: %x was packed as %x", err, message, packed)
 		}
 		if again.String() != m.String() {
-			t.Fatalf("read as\n%v\nand when it was written as\n%v", m, again)
+			t.Fatalf("Unpack returned\n%v\nand after packing\n%v", m, again)
 		}
 	})
 }

@@ -15,20 +15,22 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnswire"
 )
 
-// ErrTooLong is a message of more octets than TCP can carry.
+// ErrTooLong means that a message has more octets than TCP can carry.
 var ErrTooLong = errors.New("message longer than 65535 octets")
 
-// maxScratch has room for a label behind the longest message: PackDomainName wants it before it looks for a pointer.
+// maxScratch leaves space for a label after the longest message, because PackDomainName requires it
+// before it looks for a pointer.
 const maxScratch = dns.MaxMsgSize + 256
 
-// scratch are buffers that every message fits.
+// scratch holds buffers that are large enough for any message.
 var scratch = sync.Pool{New: func() any { return new([maxScratch]byte) }}
 
-// Pack writes a message, with its names compressed (RFC 1035 section 4.1.4). It is (*dns.Msg).Pack, which takes as much memory as the
-// message would have without compression. It changes nothing but the extended RCODE of an OPT record, and may be called concurrently.
+// Pack packs a message with compressed names (RFC 1035 section 4.1.4). (*dns.Msg).Pack would
+// allocate as much memory as the uncompressed message has. Pack changes nothing in m except the
+// extended RCODE of an OPT record, and may be called concurrently.
 func Pack(m *dns.Msg) ([]byte, error) { return AppendPack(nil, m) }
 
-// AppendPack is Pack behind the octets of dst.
+// AppendPack is like Pack but appends to dst.
 func AppendPack(dst []byte, m *dns.Msg) ([]byte, error) {
 	buf := scratch.Get().(*[maxScratch]byte)
 	defer scratch.Put(buf)
@@ -42,12 +44,12 @@ func AppendPack(dst []byte, m *dns.Msg) ([]byte, error) {
 	return append(dst, p.buf[:p.at]...), nil
 }
 
-// packer writes one message.
+// packer packs one message.
 type packer struct {
 	buf   []byte
 	at    int
-	names map[string]int // that later ones may point to, and where they are
-	txt   *dns.TXT       // copies for other, one after the other
+	names map[string]int // offsets of names that later ones can point to
+	txt   *dns.TXT       // copy passed to other, reused
 }
 
 func (p *packer) message(m *dns.Msg) error {
@@ -82,7 +84,7 @@ func (p *packer) message(m *dns.Msg) error {
 	return nil
 }
 
-// record writes one. Those that come in thousands are written here, without a copy of them.
+// record packs a record. It packs types that occur in large numbers itself, without a copy.
 func (p *packer) record(rr dns.RR) error {
 	switch rr := rr.(type) {
 	case *dns.A, *dns.AAAA, *dns.NS, *dns.CNAME, *dns.PTR, *dns.DNAME, *dns.MX, *dns.RFC3597:
@@ -139,7 +141,8 @@ func (p *packer) rdata(rr dns.RR) error {
 	return nil
 }
 
-// other writes a record of another type. It gets a copy: PackRR writes into it how long its RDATA are.
+// other packs a record of another type. rr must be a copy, because PackRR writes the length of the
+// RDATA into it.
 func (p *packer) other(rr dns.RR) (err error) {
 	at := p.at
 	if p.at, err = dns.PackRR(rr, p.buf, at, p.names, true); err != nil && at+dns.Len(rr) > dns.MaxMsgSize {
@@ -173,7 +176,8 @@ func (p *packer) octets(words ...uint16) error {
 	return nil
 }
 
-// address writes an address of one family; nil is none, and has no octets, as in an update (RFC 2136 section 2.4).
+// address packs an address of one family. A nil address has no octets, as in an update (RFC 2136
+// section 2.4).
 func (p *packer) address(ip net.IP) error {
 	if p.at+len(ip) > len(p.buf) {
 		return ErrTooLong
@@ -194,7 +198,7 @@ func (p *packer) hex(text string) error {
 	return nil
 }
 
-// isEscaped reports whether a string of a TXT record is not what its octets are.
+// isEscaped reports whether a TXT string differs from its octets.
 func isEscaped(text string) bool { return strings.ContainsRune(text, '\\') || len(text) > 255 }
 
 func (p *packer) texts(texts []string) error {

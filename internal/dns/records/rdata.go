@@ -6,33 +6,33 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnswire"
 )
 
-// As what a record is returned.
+// form is the Go type that a record is returned as.
 type form uint8
 
 const (
-	opaque form = iota // its RDATA are octets
-	typed              // the type that package dns has for it
+	opaque form = iota // RDATA as octets
+	typed              // the specific type of package dns
 )
 
-// layout says what RDATA are made of. A letter or digit stands for a field:
+// layout describes the fields of RDATA. Each letter or digit stands for a field:
 //
-//	1-8  so many octets          *  octets to the end, perhaps none
-//	n    a name                  N  names to the end
-//	s    an octet that says how many follow it
-//	S    such strings to the end p  parameters of SVCB to the end
-//	b    the types of NSEC       a  prefixes of APL to the end
-//	h    HIP's identity and key  g  IPSECKEY's gateway, r AMTRELAY's relay
+//	1-8  that many octets         *  octets to the end, possibly none
+//	n    a name                   N  names to the end
+//	s    a length octet and that many octets
+//	S    such strings to the end  p  parameters of SVCB to the end
+//	b    the types of NSEC        a  prefixes of APL to the end
+//	h    HIP's identity and key   g  IPSECKEY's gateway, r AMTRELAY's relay
 //
-// Package dns takes RDATA that end before a field for a record without it: an SRV record that names nobody, or an NSEC3 record that
-// it writes, for the client, so that nobody can read it.
+// Package dns accepts RDATA that ends before a field, as a record without that field: an SRV record
+// without a target, or an NSEC3 record that it then packs for the client in an unreadable form.
 type layout struct {
 	fields       string
 	form         form
-	isCompressed bool // its names may be: RFC 3597 section 4
+	isCompressed bool // its names may be compressed: RFC 3597 section 4
 }
 
-// layouts are of the types that have a form. RDATA of another one are octets. Typed are those with names that may be compressed, and
-// those that somebody looks into.
+// layouts lists the types that have a layout. RDATA of all other types is opaque. Types with names
+// that may be compressed, and types that some code inspects, are typed.
 var layouts = map[uint16]layout{
 	dns.TypeA: {fields: "4", form: typed}, dns.TypeAAAA: {fields: "88", form: typed},
 	dns.TypeNS: compressed("n"), dns.TypeCNAME: compressed("n"), dns.TypePTR: compressed("n"), dns.TypeMB: compressed("n"),
@@ -62,7 +62,8 @@ var layouts = map[uint16]layout{
 
 func compressed(fields string) layout { return layout{fields, typed, true} }
 
-// look says as what the record of a type is returned whose RDATA are from at to end, and takes the room of its names.
+// look returns the form for a record of a type whose RDATA runs from at to end, and deducts its
+// names from r.room.
 func (r *reader) look(rrtype uint16, at, end int) (form, error) {
 	rdata := r.message[:end]
 	if rrtype == dns.TypeOPT {
@@ -97,8 +98,9 @@ func (r *reader) look(rrtype uint16, at, end int) (form, error) {
 	return l.form, nil
 }
 
-// walk reports whether RDATA from at to the end of data are the fields, and no more, and how many strings or parameters of no fixed
-// number are in them. name returns where a name ends; -1: nowhere.
+// walk reports whether data from offset at consists of exactly the fields, and how many strings or
+// parameters it has in fields of variable number. name returns the offset of the end of a name, or
+// -1.
 func (l layout) walk(data []byte, at int, name func(data []byte, at int) int) (items int, ok bool) {
 	for _, field := range l.fields {
 		switch field {
@@ -141,7 +143,7 @@ func (l layout) walk(data []byte, at int, name func(data []byte, at int) int) (i
 	return items, at == len(data)
 }
 
-// plainName returns where a name ends that is not compressed; -1: nowhere.
+// plainName returns the offset of the end of an uncompressed name, or -1.
 func plainName(data []byte, at int) int {
 	for from := at; at < len(data) && data[at] < 0x40 && at-from < dnswire.MaxName; at += 1 + int(data[at]) {
 		if data[at] == 0 {
@@ -151,7 +153,8 @@ func plainName(data []byte, at int) int {
 	return -1
 }
 
-// counted returns where a field ends that begins after skip octets with its own size in so many octets; -1: nowhere.
+// counted returns the offset of the end of a field that begins after skip octets with its own size
+// in the given number of octets, or -1.
 func counted(data []byte, at, skip, octets int) int {
 	size := 0
 	for i := range octets {
@@ -163,7 +166,8 @@ func counted(data []byte, at, skip, octets int) int {
 	return at + skip + octets + size
 }
 
-// parameters counts those of an SVCB record (RFC 9460 section 2.2), whose keys rise, or an OPT record's options, which have the same shape.
+// parameters counts the parameters of an SVCB record (RFC 9460 section 2.2), whose keys must rise,
+// or the options of an OPT record, which have the same format.
 func parameters(data []byte, at int, rise bool) (n, end int) {
 	for last := -1; at < len(data); n++ {
 		begin := at
@@ -179,7 +183,8 @@ func parameters(data []byte, at int, rise bool) (n, end int) {
 	return n, at
 }
 
-// isValue reports whether an SVCB parameter has the form of its key (RFC 9460 sections 7 and 8): a client may refuse the whole message else.
+// isValue reports whether an SVCB parameter is valid for its key (RFC 9460 sections 7 and 8). A
+// client may reject the whole message because of an invalid one.
 func isValue(key int, value []byte) bool {
 	switch key {
 	case 0: // mandatory
@@ -202,7 +207,8 @@ func isValue(key int, value []byte) bool {
 	return true
 }
 
-// bitmap returns where the types of an NSEC record end (RFC 4034 section 4.1.2); -1: they are none.
+// bitmap returns the offset of the end of the type bitmap of an NSEC record (RFC 4034 section
+// 4.1.2), or -1 if it is invalid.
 func bitmap(data []byte, at int) int {
 	for last := -1; at < len(data); {
 		if at+2 > len(data) || int(data[at]) <= last || data[at+1] == 0 || data[at+1] > 32 {
@@ -214,7 +220,8 @@ func bitmap(data []byte, at int) int {
 	return at
 }
 
-// prefix returns where one of an APL record ends (RFC 3123 section 4); -1: it is none.
+// prefix returns the offset of the end of an APL prefix (RFC 3123 section 4), or -1 if it is
+// invalid.
 func prefix(data []byte, at int) int {
 	if at+4 > len(data) {
 		return -1
@@ -227,7 +234,7 @@ func prefix(data []byte, at int) int {
 	return at + 4 + size
 }
 
-// identity returns where the key of a HIP record ends (RFC 8005 section 5); -1: nowhere.
+// identity returns the offset of the end of the key in a HIP record (RFC 8005 section 5), or -1.
 func identity(data []byte, at int) int {
 	if at+4 > len(data) {
 		return -1
@@ -235,8 +242,9 @@ func identity(data []byte, at int) int {
 	return at + 4 + int(data[at]) + count(data, at+2)
 }
 
-// gateway returns where that of an IPSECKEY (RFC 4025 section 2.3) or AMTRELAY record (RFC 8777 section 4.2) ends, before which there
-// are so many octets, the second with its kind; -1: nowhere.
+// gateway returns the offset of the end of the gateway of an IPSECKEY (RFC 4025 section 2.3) or
+// AMTRELAY record (RFC 8777 section 4.2), or -1. It is preceded by the given number of octets, of
+// which the second has its kind.
 func gateway(data []byte, at, octets int, kinds byte) int {
 	if at+octets > len(data) {
 		return -1

@@ -12,7 +12,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnswire"
 )
 
-// wholeRecords are examples of all types of layouts, with each field.
+// wholeRecords are examples of all types in layouts, with every field.
 var wholeRecords = []string{
 	"A 192.0.2.1", "AAAA 2001:db8::1", "NS a.example.", "CNAME a.example.", "PTR a.example.", "DNAME a.example.", "MB a.example.", "MD a.example.",
 	"MF a.example.", "MG a.example.", "MR a.example.", "NSAP-PTR a.example.", "MX 1 a.example.", "AFSDB 1 a.example.", "KX 1 a.example.",
@@ -33,7 +33,7 @@ var wholeRecords = []string{
 
 const sha384 = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 
-// message is a response that has these octets as the RDATA of its answer.
+// message returns a response with these octets as the RDATA of its answer.
 func message(rrtype uint16, rdata []byte) []byte {
 	m := []byte{0, 1, 0x81, 0x80, 0, 1, 0, 1, 0, 0, 0, 0}
 	m = append(m, "\x03www\x07example\x00\x00\x01\x00\x01"...)
@@ -44,7 +44,7 @@ func message(rrtype uint16, rdata []byte) []byte {
 	return append(m, rdata...)
 }
 
-// octetsOf are the RDATA of a record in zone-file syntax.
+// octetsOf returns the RDATA of a record in zone-file syntax.
 func octetsOf(t testing.TB, text string) (rrtype uint16, rdata []byte) {
 	t.Helper()
 	rr, err := dns.NewRR("www.example. 60 IN " + text)
@@ -59,11 +59,11 @@ func octetsOf(t testing.TB, text string) (rrtype uint16, rdata []byte) {
 	return rr.Header().Rrtype, wire[len("\x03www\x07example\x00")+10 : size]
 }
 
-// TestWholeRDATA: a record with every field is read, and says the same when it is written, or shown; one that ends before a field is not read,
-// whatever its type.
+// TestWholeRDATA: a record with every field is parsed, and stays the same when packed or shown. A
+// record that ends before a field is rejected, whatever its type.
 func TestWholeRDATA(t *testing.T) {
 	left := maps.Clone(layouts)
-	delete(left, dns.TypeTSIG) // which have no text
+	delete(left, dns.TypeTSIG) // they have no text form
 	delete(left, dns.TypeTKEY)
 	for _, text := range wholeRecords {
 		rrtype, rdata := octetsOf(t, text)
@@ -76,7 +76,7 @@ func TestWholeRDATA(t *testing.T) {
 		packed := make([]byte, 1024)
 		size, err := dns.PackRR(m.Answer[0], packed, 0, nil, false)
 		if err != nil || !bytes.HasSuffix(packed[:size], rdata) {
-			t.Errorf("%s is written as %x, %v, and was read from %x", text, packed[:size], err, rdata)
+			t.Errorf("%s is packed as %x, %v, but was parsed from %x", text, packed[:size], err, rdata)
 		}
 		if rr, _ := dns.NewRR("www.example. 60 IN " + text); Readable(m.Answer[0]).String() != rr.String() {
 			t.Errorf("%s is shown as %s", text, Readable(m.Answer[0]))
@@ -84,7 +84,7 @@ func TestWholeRDATA(t *testing.T) {
 		fields := layouts[rrtype].fields
 		last := fields[len(fields)-1]
 		if _, err := Unpack(message(rrtype, append(rdata[:len(rdata):len(rdata)], 0))); err == nil && !strings.ContainsRune("*SN", rune(last)) {
-			t.Errorf("%s is whole with an octet more", text)
+			t.Errorf("%s is accepted with an extra octet", text)
 		}
 		least := layout{fields: fields[:len(fields)-1]}
 		for end := range rdata {
@@ -94,7 +94,7 @@ func TestWholeRDATA(t *testing.T) {
 				isRest = begins(least, rdata[:end])
 			}
 			if err == nil && !(strings.ContainsRune("*SNpba", rune(last)) && isRest) {
-				t.Errorf("%s is whole with %d octets of %d", text, end, len(rdata))
+				t.Errorf("%s is accepted with %d octets of %d", text, end, len(rdata))
 			}
 		}
 	}
@@ -103,7 +103,7 @@ func TestWholeRDATA(t *testing.T) {
 	}
 }
 
-// begins reports whether RDATA begin with the fields.
+// begins reports whether a prefix of the RDATA matches the layout.
 func begins(l layout, rdata []byte) bool {
 	for end := range len(rdata) + 1 {
 		if _, ok := l.walk(rdata[:end], 0, plainName); ok {
@@ -113,9 +113,11 @@ func begins(l layout, rdata []byte) bool {
 	return false
 }
 
-// TestCutRDATA: a record that lacks a field is refused: SRV without a target was accepted, and NSEC3 with less salt than it says was
-// sent on so that no client could read it (found by FuzzDecode). So are names that are compressed where they must not be: a HIP record of
-// 64 KiB with 32,000 pointers became 8 MB, and 20 of them a second ended the node's DNS (CVE-2026-82399 is CoreDNS's case of it).
+// TestCutRDATA: a record that lacks a field is rejected. SRV without a target used to be accepted,
+// and NSEC3 with less salt than announced was passed on in a form that no client could read (found
+// by FuzzDecode). Compressed names are rejected in types that must not have them: a HIP record of
+// 64 KiB with 32,000 pointers became 8 MB, and 20 of them per second stopped the node's DNS
+// (CVE-2026-82399 is the same bug in CoreDNS).
 func TestCutRDATA(t *testing.T) {
 	const pointer = "\xc0\x0c"
 	for name, rdata := range map[string]struct {

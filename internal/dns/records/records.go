@@ -1,8 +1,10 @@
-// Package records reads messages from the network as records, at a cost that their size bounds: no octet that somebody sends takes
-// more than some sixteen here, whatever the records say. It also drops what a message says that nobody asked for.
+// Package records parses messages from the network into records, with memory limited by their size:
+// no received octet takes more than about sixteen octets here, whatever the records contain. It
+// also drops records that were not requested.
 //
-// It is apart from dnswire, which knows no package dns, and from those that read messages, which must all be as careful: the
-// forwarder reads what upstream nameservers send, the cache reads it again.
+// It is separate from dnswire, which does not use package dns. The forwarder uses it for messages
+// from upstream nameservers, and the cache when it reads them again, so that both are equally
+// careful.
 package records
 
 import (
@@ -16,26 +18,28 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnswire"
 )
 
-// Why a message is refused.
+// Reasons why a message is rejected.
 var (
 	ErrMalformed = errors.New("malformed message")
 	ErrCostly    = errors.New("message with names far longer than itself")
 )
 
-// Bounds of one message.
+// Limits for one message.
 const (
-	nameShare   = 4       // characters of names for each octet of the message ...
-	leastNames  = 8 << 10 // ... and for a small message
-	fewItems    = 2       // strings or parameters of a record that is read as the type that it is, ...
-	leastItem   = 8       // ... or octets that they have in the mean
-	maxOptions  = 64      // of an OPT record
-	maxPointers = 126     // that one name follows: as many as it may have labels (RFC 1035 section 3.1)
+	nameShare   = 4       // characters of names per octet of the message, ...
+	leastNames  = 8 << 10 // ... and the minimum for a small message
+	fewItems    = 2       // strings or parameters of a record that is returned as its own type, ...
+	leastItem   = 8       // ... or their average size in octets
+	maxOptions  = 64      // in an OPT record
+	maxPointers = 126     // for one name: as many as it may have labels (RFC 1035 section 3.1)
 )
 
-// Unpack reads a message with one question. Its records are whole: none lacks a field, or has octets behind its last one.
+// Unpack parses a message with one question. Its records are complete: none lacks a field or has
+// extra octets after its last one.
 //
-// Types that nobody here looks into, and records of many tiny parts, are returned as dns.RFC3597. A name that many records share
-// is one string. Names in RDATA may be compressed in the types of RFC 3597 section 4 alone.
+// Types that no code here inspects, and records with many tiny parts, are returned as dns.RFC3597.
+// A name that many records share is one string. Names in RDATA may be compressed only in the types
+// of RFC 3597 section 4.
 //
 // The error is ErrMalformed or ErrCostly.
 func Unpack(message []byte) (*dns.Msg, error) {
@@ -77,7 +81,8 @@ func Unpack(message []byte) (*dns.Msg, error) {
 	return m, nil
 }
 
-// areWhole reports whether the message has the records that its header counts, from at on, before memory is taken for them.
+// areWhole reports whether the message has the records that its header counts, starting at offset
+// at. It is called before memory is allocated for them.
 func areWhole(message []byte, at int) bool {
 	for n := count(message, 6) + count(message, 8) + count(message, 10); n > 0; n-- {
 		if _, at = dnswire.Find(message, at); at == 0 {
@@ -100,14 +105,14 @@ func header(message []byte) dns.MsgHdr {
 	}
 }
 
-// reader reads the records of one message.
+// reader parses the records of one message.
 type reader struct {
 	message []byte
-	room    int            // characters that names may still take
-	names   map[int]string // by where they begin, or where the pointer leads that is all of one
+	room    int            // characters that names may still use
+	names   map[int]string // by the offset where the name begins, or where its single pointer leads
 }
 
-// record reads the one at at, which is whole.
+// record parses the record at offset at, which must be complete.
 func (r *reader) record(at int) (rr dns.RR, end int, err error) {
 	owner, _, err := r.name(at)
 	if err != nil {
@@ -131,8 +136,9 @@ func (r *reader) record(at int) (rr dns.RR, end int, err error) {
 	return rr, end, nil
 }
 
-// name reads the name at at. One that a pointer leads to is read once. If it has escapes, it is charged each time: package dns copies
-// such a name, of up to 1,004 characters, whenever it writes it.
+// name parses the name at offset at. A name that is only a pointer is parsed once per target. If it
+// has escapes, it is charged each time, because package dns copies such a name, of up to 1,004
+// characters, whenever it packs it.
 func (r *reader) name(at int) (name string, end int, err error) {
 	from, end := at, 0
 	if at+1 < len(r.message) && r.message[at] >= 0xc0 {
@@ -157,7 +163,7 @@ func (r *reader) name(at int) (name string, end int, err error) {
 	return name, after, nil
 }
 
-// pay takes the room for the name at at, and returns where it ends.
+// pay charges r.room for the name at offset at and returns the offset of its end.
 func (r *reader) pay(at int) (end int, err error) {
 	size, chars, pointers := 1, 1, 0
 	for {
@@ -194,7 +200,7 @@ func (r *reader) pay(at int) (end int, err error) {
 	}
 }
 
-// written is how many characters an octet of a label takes as package dns writes it.
+// written is the number of characters that package dns uses for an octet of a label.
 var written = func() (table [256]uint8) {
 	for i := range table {
 		switch {
@@ -209,8 +215,9 @@ var written = func() (table [256]uint8) {
 	return table
 }()
 
-// Readable is a record as the type that package dns has for it, whose text people know; rr itself, if there is none, or its RDATA are
-// not what that type has. It is for what an admin asks: the cost of a record of tiny parts is bounded by no more than its 64 KiB.
+// Readable returns a record as the type that package dns has for it, which people can read. It
+// returns rr itself if there is no such type or the RDATA does not fit it. It is meant for
+// administrators' queries: the cost of a record with many tiny parts is limited only by its 64 KiB.
 func Readable(rr dns.RR) dns.RR {
 	octets, ok := rr.(*dns.RFC3597)
 	if !ok {

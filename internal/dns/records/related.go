@@ -7,13 +7,15 @@ import (
 	"github.com/miekg/dns"
 )
 
-// KeepRelated drops what a response says about names that nobody asked for. We remember a response for its question alone, and
-// so could be taken in by none of it; but a client may be a nameserver that is less careful (MaginotDNS, 2023). What is kept:
-//   - of the answer section what keepChain keeps;
-//   - of the authority section the records of a zone that has a name of the answer, and DNSSEC's proofs (RFC 4035 section
-//     3.1.3), which are owned by whatever names are next to one that does not exist;
-//   - of the additional section the records of names that those name (RFC 1034 section 4.3.2), with their signatures, and what
-//     is about the message (RFC 6891, RFC 8945).
+// KeepRelated drops records for names that were not requested. Our cache stores a response only for
+// its question, so such records cannot poison it, but a client may be a less careful nameserver
+// (MaginotDNS, 2023). KeepRelated keeps
+//   - in the answer section, what keepChain keeps;
+//   - in the authority section, the records of zones that contain a name of the answer, and DNSSEC
+//     proofs (RFC 4035 section 3.1.3), which are owned by the neighbors of a name that does not
+//     exist;
+//   - in the additional section, the records of names that those records refer to (RFC 1034 section
+//     4.3.2), with their signatures, and records about the message itself (RFC 6891, RFC 8945).
 func KeepRelated(m *dns.Msg, qname string) {
 	lower := make(lowerNames)
 	keepChain(m, qname, lower)
@@ -40,14 +42,15 @@ func KeepRelated(m *dns.Msg, qname string) {
 	})
 }
 
-// DropBeside drops what a response says about names that isElsewhere reports, beside the answer: in the authority section and in the
-// additional section. A zone's SOA record and DNSSEC's proofs stay, as they lead nowhere and negative answers need them.
+// DropBeside drops records of the authority and additional sections whose owners isElsewhere
+// reports. SOA records and DNSSEC proofs stay in the authority section, because they lead to no
+// other name and negative answers need them.
 func DropBeside(m *dns.Msg, isElsewhere func(owner string) bool) {
 	m.Ns = slices.DeleteFunc(m.Ns, besideAuthority(isElsewhere))
 	m.Extra = slices.DeleteFunc(m.Extra, besideAdditional(isElsewhere))
 }
 
-// HasBeside reports whether DropBeside would drop a record. It leaves m as it is.
+// HasBeside reports whether DropBeside would drop a record. It does not change m.
 func HasBeside(m *dns.Msg, isElsewhere func(owner string) bool) bool {
 	return slices.ContainsFunc(m.Ns, besideAuthority(isElsewhere)) || slices.ContainsFunc(m.Extra, besideAdditional(isElsewhere))
 }
@@ -62,7 +65,7 @@ func besideAdditional(isElsewhere func(owner string) bool) func(dns.RR) bool {
 	return func(rr dns.RR) bool { return isAboutName(rr) && isElsewhere(rr.Header().Name) }
 }
 
-// isProof reports whether a record is one of DNSSEC's proofs, or a signature.
+// isProof reports whether a record is a DNSSEC proof or a signature.
 func isProof(rr dns.RR) bool {
 	switch rr.Header().Rrtype {
 	case dns.TypeNSEC, dns.TypeNSEC3, dns.TypeRRSIG:
@@ -71,7 +74,7 @@ func isProof(rr dns.RR) bool {
 	return false
 }
 
-// isAboutName reports whether a record is about a name, and not about the message.
+// isAboutName reports whether a record concerns a name and not the message.
 func isAboutName(rr dns.RR) bool {
 	switch rr.Header().Rrtype {
 	case dns.TypeOPT, dns.TypeTSIG, dns.TypeSIG:
@@ -80,7 +83,8 @@ func isAboutName(rr dns.RR) bool {
 	return true
 }
 
-// zonesOf are the names and all above them: what is looked up once for each record, of which a message has room for 6,000.
+// zonesOf returns the names and all their ancestors, for one lookup per record. A message can have
+// 6,000 records.
 func zonesOf(names map[string]bool) map[string]bool {
 	zones := map[string]bool{".": true}
 	for name := range names {
@@ -91,7 +95,7 @@ func zonesOf(names map[string]bool) map[string]bool {
 	return zones
 }
 
-// named is the name in a record whose addresses may come along in the additional section; "": there is none.
+// named returns the name in a record whose addresses may be in the additional section, or "".
 func named(rr dns.RR) string {
 	switch rr := rr.(type) {
 	case *dns.NS:

@@ -12,7 +12,7 @@ func TestKeepRelated(t *testing.T) {
 	rows := []struct {
 		name                          string
 		answer, authority, additional []string
-		wantAuthority, wantAdditional string // owners
+		wantAuthority, wantAdditional string // owner names
 	}{
 		{
 			"the zone's nameservers, and theirs",
@@ -41,10 +41,10 @@ func TestKeepRelated(t *testing.T) {
 			m.SetEdns0(1232, true)
 			KeepRelated(m, "www.example.")
 			if got := ownersIn(m.Ns); got != row.wantAuthority {
-				t.Errorf("authority %q, expected %q", got, row.wantAuthority)
+				t.Errorf("authority: got %q, want %q", got, row.wantAuthority)
 			}
 			if got := ownersIn(m.Extra); got != strings.TrimSpace(row.wantAdditional+" .") {
-				t.Errorf("additional %q, expected %q", got, row.wantAdditional)
+				t.Errorf("additional: got %q, want %q", got, row.wantAdditional)
 			}
 			if len(m.Answer) != len(row.answer) {
 				t.Errorf("answer %v", m.Answer)
@@ -53,13 +53,14 @@ func TestKeepRelated(t *testing.T) {
 	}
 }
 
-// TestDropBeside: a server says nothing about names of bank. but SOA and proofs, without which a negative answer is of no use.
+// TestDropBeside: DropBeside removes records about names of bank. except SOA and proofs, which
+// negative answers need.
 func TestDropBeside(t *testing.T) {
 	const signature = " 8 2 60 20300101000000 20200101000000 1 bank. AAAA"
 	rows := []struct {
 		name                          string
 		authority, additional         []string
-		wantAuthority, wantAdditional string // owners
+		wantAuthority, wantAdditional string // owner names
 	}{
 		{"nothing", nil, nil, "", ""},
 		{"its own", []string{"example. 60 IN NS ns.example."}, []string{"ns.example. 60 IN A 192.0.2.53"}, "example.", "ns.example."},
@@ -75,14 +76,14 @@ func TestDropBeside(t *testing.T) {
 			isElsewhere := func(owner string) bool { return dns.IsSubDomain("bank.", owner) }
 			drops := len(row.authority)+len(row.additional) > len(strings.Fields(row.wantAuthority+" "+row.wantAdditional))
 			if got := HasBeside(m, isElsewhere); got != drops {
-				t.Errorf("something to drop: %v, expected %v", got, drops)
+				t.Errorf("HasBeside is %v, want %v", got, drops)
 			}
 			DropBeside(m, isElsewhere)
 			if got := ownersIn(m.Ns); got != row.wantAuthority {
-				t.Errorf("authority %q, expected %q", got, row.wantAuthority)
+				t.Errorf("authority: got %q, want %q", got, row.wantAuthority)
 			}
 			if got := ownersIn(m.Extra); got != strings.TrimSpace(row.wantAdditional+" .") {
-				t.Errorf("additional %q, expected %q", got, row.wantAdditional)
+				t.Errorf("additional: got %q, want %q", got, row.wantAdditional)
 			}
 		})
 	}
@@ -96,7 +97,7 @@ func ownersIn(section []dns.RR) string {
 	return strings.Join(owners, " ")
 }
 
-// rrs are records as they come from a server.
+// rrs returns records as they come from a server.
 func rrs(t testing.TB, texts ...string) []dns.RR {
 	t.Helper()
 	var all []dns.RR

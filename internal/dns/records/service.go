@@ -9,14 +9,15 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnswire"
 )
 
-// ServiceTarget is the target of an SVCB or HTTPS record (RFC 9460 section 2.5) that Unpack has read; "": rr is none.
+// ServiceTarget returns the target of an SVCB or HTTPS record (RFC 9460 section 2.5) that Unpack
+// parsed, or "" for other records.
 func ServiceTarget(rr dns.RR) string {
 	target, _ := service(rr, 2+dnswire.MaxName)
 	return target
 }
 
-// ServiceHints are the addresses in ipv4hint and ipv6hint of an SVCB or HTTPS record (RFC 9460 section 7.3) that Unpack has read; nil:
-// rr is none, or has no such.
+// ServiceHints returns the addresses in ipv4hint and ipv6hint of an SVCB or HTTPS record (RFC 9460
+// section 7.3) that Unpack parsed. It returns nil for other records and if there are no hints.
 func ServiceHints(rr dns.RR) (hints []netip.Addr) {
 	const ipv4hint, ipv6hint = 4, 6
 	_, params := service(rr, dns.MaxMsgSize)
@@ -40,7 +41,8 @@ func ServiceHints(rr dns.RR) (hints []netip.Addr) {
 	return hints
 }
 
-// service is the target of an SVCB or HTTPS record, and what is behind it in the first octets of its RDATA; "": it is none.
+// service returns the target of an SVCB or HTTPS record and the parameters in the first octets of
+// its RDATA. target is "" for other records.
 func service(rr dns.RR, octets int) (target string, params []byte) {
 	raw, ok := rr.(*dns.RFC3597)
 	if h := rr.Header(); !ok || h.Rrtype != dns.TypeSVCB && h.Rrtype != dns.TypeHTTPS {

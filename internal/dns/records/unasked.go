@@ -6,9 +6,9 @@ import (
 	"github.com/miekg/dns"
 )
 
-// KeepAsked is KeepRelated, and drops what DNSSEC adds to an answer where nobody asked for that by DO (RFC 4035 section 3.2.1),
-// but of the type that was asked for. A nameserver that adds it anyway makes more of every answer, and a client that knows no
-// DNSSEC may take it for the answer.
+// KeepAsked is like KeepRelated, but without DO it also drops the DNSSEC records in an answer (RFC
+// 4035 section 3.2.1), except those of the queried type. Some nameservers add them without DO. That
+// makes every answer larger, and a client without DNSSEC support may mistake them for the answer.
 func KeepAsked(m *dns.Msg, qname string, qtype uint16, do bool) {
 	KeepRelated(m, qname)
 	if do {

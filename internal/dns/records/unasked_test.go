@@ -7,7 +7,7 @@ import (
 	"github.com/miekg/dns"
 )
 
-// TestKeepAsked: what DNSSEC adds comes to those who asked for it, by DO or by its type.
+// TestKeepAsked: DNSSEC records go only to clients that request them, by DO or by type.
 func TestKeepAsked(t *testing.T) {
 	const (
 		rrsig = "a.example. 60 IN RRSIG A 13 2 60 20380101000000 20200101000000 1 example. c2ln"

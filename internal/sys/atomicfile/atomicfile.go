@@ -1,9 +1,8 @@
-// Package atomicfile replaces a file whole: who reads it, and who is killed
-// while writing it, sees the old content or the new, never a mixture.
+// Package atomicfile replaces files atomically. A reader, or a crash during the write, sees either
+// the old or the new content, never a mixture.
 //
-// It is apart from the packages that say what a file must hold: it knows nothing
-// of DNS, only what the kernel promises about rename(2), fsync(2), bind mounts
-// and SELinux labels.
+// The package knows nothing of DNS or of what a file must contain. It deals only with what the
+// kernel guarantees for rename(2), fsync(2), bind mounts and SELinux labels.
 package atomicfile
 
 import (
@@ -19,40 +18,37 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Writer changes files. The zero Writer is ready. Its methods may run
-// concurrently on different paths; callers hold a lock of their own for one
-// path, because the temporary file beside it has a fixed name.
+// A Writer changes files. The zero Writer is ready for use. Its methods may be called concurrently
+// for different paths. For one path the caller must hold a lock, because the temporary file has a
+// fixed name.
 type Writer struct {
-	// Step, if not nil, is called with the name of each step before it is done.
-	// It is a seam for tests, which end the process there.
+	// Step, if not nil, is called with the name of each step before the step is done. Tests use it
+	// to kill the process there.
 	Step func(step string)
 }
 
 // modeBits are the mode bits that Write sets and compares.
 const modeBits = fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
 
-// Write gives the file at path this content and mode, whatever the umask, and
-// reports whether anything changed. A regular file that has both already is not
-// touched. Otherwise the content goes to a temporary file in the same directory,
-// which gets the SELinux label of what it replaces, reaches the disk, and takes
-// the place of path in one step; a symlink at path is replaced itself. A new
-// file gets the label that the policy gives in that directory.
+// Write gives the file at path this content and mode, regardless of the umask, and reports whether
+// anything changed. It does not touch a regular file that already has both. Otherwise it writes a
+// temporary file in the same directory, gives it the SELinux label of the file that it replaces,
+// syncs it to disk, and renames it to path. A symlink at path is itself replaced. A new file gets
+// the label that the policy defines for that directory.
 //
-// A file that cannot be replaced because it is a mount point (EBUSY, EXDEV), or
-// because its directory is on a read-only file system while it is not (EROFS: a
-// bind mount again), is written in place. So is one that is as long already where
-// the disk is full (ENOSPC, EDQUOT): a node is not to keep a nameserver that has
-// ended because somebody's log has taken the last block.
+// Some files cannot be replaced and are written in place: a mount point (EBUSY, EXDEV), or a
+// writable file in a directory on a read-only file system (EROFS; also a bind mount). If the disk
+// is full (ENOSPC, EDQUOT), a file that is long enough already is written in place too, because a
+// full disk must not leave a node with a dead nameserver.
 //
-// The directory must exist. When Write returns an error path is as it was,
-// except for an error in the in-place write or after the replacement, which
-// changed tells.
+// The directory must exist. If Write returns an error, path is unchanged, unless the error occurred
+// during the in-place write or after the replacement; then changed is true.
 func (w Writer) Write(path string, data []byte, perm fs.FileMode) (changed bool, err error) {
 	return w.WriteOwned(path, data, perm, 0)
 }
 
-// WriteOwned is Write for a file that a user is to own; 0 is the user that this
-// process runs as. A file that is written in place keeps its owner.
+// WriteOwned is like Write but also sets the owner of the file; 0 means the user of this process. A
+// file that is written in place keeps its owner.
 func (w Writer) WriteOwned(path string, data []byte, perm fs.FileMode, owner int) (changed bool, err error) {
 	defer func() { err = wrap("writing", path, err) }()
 	temp := tempName(path)
@@ -97,21 +93,21 @@ func same(path string, data []byte, perm fs.FileMode) bool {
 		return false
 	}
 	defer file.Close()
-	// One byte more than expected shows a file that grew since Lstat.
+	// One extra byte detects a file that grew since Lstat.
 	present, err := io.ReadAll(io.LimitReader(file, int64(len(data))+1))
 	return err == nil && bytes.Equal(present, data)
 }
 
-// isFull reports whether err says that the disk, or what is allowed of it, is full.
+// isFull reports whether err means that the disk or the quota is full.
 func isFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
 
-// isAsLong reports whether path is a file that has room for data.
+// isAsLong reports whether path is a regular file at least as long as data.
 func isAsLong(path string, data []byte) bool {
 	info, err := os.Lstat(path)
 	return err == nil && info.Mode().IsRegular() && info.Size() >= int64(len(data))
 }
 
-// isOwners reports whether a user owns the file at path; 0 is any.
+// isOwners reports whether the user owns the file at path; 0 matches any owner.
 func isOwners(path string, owner int) bool {
 	info, err := os.Lstat(path)
 	if err != nil {
@@ -121,7 +117,7 @@ func isOwners(path string, owner int) bool {
 	return owner == 0 || ok && int(stat.Uid) == owner
 }
 
-// create makes the complete temporary file. On failure the caller removes it.
+// create creates the complete temporary file. On failure the caller removes it.
 func (w Writer) create(temp, path string, data []byte, perm fs.FileMode, owner int) (err error) {
 	w.step("create")
 	file, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
@@ -145,7 +141,7 @@ func (w Writer) create(temp, path string, data []byte, perm fs.FileMode, owner i
 	if _, err := file.Write(data); err != nil {
 		return err
 	}
-	if owner != 0 { // last: root without CAP_FOWNER may not change the mode of another user's file
+	if owner != 0 { // last, because root without CAP_FOWNER cannot change the mode of another user's file
 		w.step("chown")
 		if err := file.Chown(owner, -1); err != nil {
 			return err
@@ -160,9 +156,8 @@ func (w Writer) rename(temp, path string) error {
 	return os.Rename(temp, path)
 }
 
-// syncDir makes a rename or removal in path's directory reach the disk. A file
-// system that cannot sync a directory says EINVAL (fsync(2)), and has nothing
-// more to offer.
+// syncDir syncs the directory of path, so that a rename or removal reaches the disk. A file system
+// that cannot sync directories returns EINVAL (fsync(2)), which is ignored.
 func (w Writer) syncDir(path string) error {
 	w.step("syncdir")
 	dir, err := os.Open(filepath.Dir(path))
@@ -182,15 +177,15 @@ func (w Writer) step(name string) {
 	}
 }
 
-// tempName is fixed so that the next run finds and removes what a killed one
-// left behind. It starts with a dot because programs that read a directory of
-// files, dnsmasq's conf-dir among them, pass over such names.
+// tempName returns the name of the temporary file. It is fixed, so that the next run finds and
+// removes the file of a killed run. It starts with a dot, because programs that read all files in a
+// directory, such as dnsmasq with conf-dir, skip such names.
 func tempName(path string) string {
 	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".node-dns-tmp")
 }
 
-// removeLeftover looks before it removes: unlink(2) on a read-only file system
-// is EROFS even where there is nothing to remove.
+// removeLeftover checks for the file first, because unlink(2) on a read-only file system returns
+// EROFS even if the file does not exist.
 func (w Writer) removeLeftover(temp string) error {
 	if _, err := os.Lstat(temp); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -209,9 +204,9 @@ func wrap(verb, path string, err error) error {
 	return fmt.Errorf("%s %s: %w", verb, path, err)
 }
 
-// Blocked reports whether err says that the file is not ours to change: a
-// read-only file system, an immutable file or directory (chattr +i), or missing
-// rights. Trying again does not help; the admin has to act, or meant it so.
+// Blocked reports whether err means that the file cannot be changed: a read-only file system, an
+// immutable file or directory (chattr +i), or missing permissions. Retrying does not help; only the
+// administrator can change that, and may have intended it.
 func Blocked(err error) bool {
 	return errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EACCES)
 }

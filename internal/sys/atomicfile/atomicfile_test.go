@@ -17,10 +17,10 @@ func TestWrite(t *testing.T) {
 		before  thing
 		left    thing // at the temporary name
 		data    string
-		perm    fs.FileMode // 0: 0644
+		perm    fs.FileMode // 0 means 0644
 		changed bool
 		err     error
-		after   thing // zero: data and 0644
+		after   thing // zero means data and 0644
 	}{
 		{name: "new", data: "new\n", changed: true},
 		{name: "new and empty", changed: true},
@@ -28,7 +28,7 @@ func TestWrite(t *testing.T) {
 		{name: "same size", before: file("old\n"), data: "new\n", changed: true},
 		{name: "shorter", before: file("old and longer\n"), data: "new\n", changed: true},
 		{name: "same", before: file("same\n"), data: "same\n"},
-		// The script left 0600: no user could resolve a name.
+		// The old script left mode 0600, so no user could resolve names.
 		{name: "same with another mode", before: thing{file: "same\n", mode: 0o600}, data: "same\n", changed: true},
 		{name: "other mode", data: "secret\n", perm: 0o640, changed: true, after: thing{file: "secret\n", mode: 0o640}},
 		{name: "same with the sticky bit", before: thing{file: "same\n", mode: 0o644 | fs.ModeSticky}, data: "same\n", changed: true},
@@ -60,14 +60,14 @@ func TestWrite(t *testing.T) {
 			changed, err := Writer{}.Write(path, []byte(tt.data), tt.perm)
 			check(t, path, changed, tt.changed, err, tt.err, tt.after)
 			if same := identity(t, path) == before; same == tt.changed {
-				t.Errorf("the file is the same one: %v", same)
+				t.Errorf("the file was not replaced: %v", same)
 			}
 			if identity(t, target) != targetBefore {
 				t.Error("wrote through a link")
 			}
 			before = identity(t, path)
 			if changed, _ := (Writer{}).Write(path, []byte(tt.data), tt.perm); changed || identity(t, path) != before {
-				t.Error("the second time changed something")
+				t.Error("the second call changed something")
 			}
 		})
 	}
@@ -81,8 +81,8 @@ func TestWriteWithoutDirectory(t *testing.T) {
 	}
 }
 
-// In a directory that others may write to a link could be put where the
-// temporary file is about to be made.
+// TestWriteFollowsNoPlantedLink: in a directory that others can write to, a link could be planted
+// at the name of the temporary file.
 func TestWriteFollowsNoPlantedLink(t *testing.T) {
 	dir := t.TempDir()
 	path, victim := filepath.Join(dir, "resolv.conf"), filepath.Join(dir, "victim")
@@ -101,7 +101,7 @@ func TestWriteFollowsNoPlantedLink(t *testing.T) {
 			changed, err := w.Write(path, []byte("new\n"), 0o644)
 			check(t, path, changed, false, err, fs.ErrExist, file("old\n"))
 			if got := at(t, victim); got != file("victim\n") {
-				t.Errorf("the link's target is %v", got)
+				t.Errorf("the link's target became %v", got)
 			}
 		})
 	}
@@ -113,7 +113,7 @@ func TestSymlink(t *testing.T) {
 		before, left thing
 		changed      bool
 		err          error
-		after        thing // zero: the link
+		after        thing // zero means the link
 	}{
 		{name: "new", changed: true},
 		{name: "same", before: thing{link: "../run/stub.conf"}},
@@ -135,7 +135,7 @@ func TestSymlink(t *testing.T) {
 			changed, err := Writer{}.Symlink(path, "../run/stub.conf")
 			check(t, path, changed, tt.changed, err, tt.err, tt.after)
 			if same := identity(t, path) == before; same == tt.changed {
-				t.Errorf("the link is the same one: %v", same)
+				t.Errorf("the link was not replaced: %v", same)
 			}
 		})
 	}
@@ -178,7 +178,7 @@ func TestBlocked(t *testing.T) {
 	}
 }
 
-// A reader that opens the file again and again meets whole contents only.
+// TestReadersSeeWholeFiles: a reader that opens the file repeatedly sees only complete contents.
 func TestReadersSeeWholeFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "resolv.conf")
 	contents := []string{strings.Repeat("a", 40_000), strings.Repeat("b", 90_000)}

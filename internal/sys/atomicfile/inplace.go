@@ -9,17 +9,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// writeInPlace is for a path that no rename can replace: another mount is on it,
-// or the disk has no room for a second file.
-// Its label and inode stay.
+// writeInPlace writes a file that cannot be replaced by a rename, because another file system is
+// mounted on it or because the disk has no space for a second file. The file keeps its label and
+// inode.
 //
-// The file is not truncated first. Content that is shorter than what it
-// replaces is written with line feeds up to the old length, in one write, and
-// then cut: who reads in between, and a process killed there, meets the new
-// lines and empty ones, never a remainder of old lines.
+// The file is not truncated first. Content that is shorter than the old content is padded with line
+// feeds to the old length, written in one write, and then truncated. A reader in between, or a
+// crash, leaves the new lines and empty lines, never a remainder of old lines.
 //
-// cause is why there was no rename; it is returned when path is no existing
-// regular file, which in-place writing could not help.
+// cause is the reason why no rename was possible. It is returned if path is not an existing regular
+// file, because in-place writing cannot help then.
 func (w Writer) writeInPlace(path string, data []byte, perm fs.FileMode, cause error) (changed bool, err error) {
 	w.step("inplace-open")
 	file, err := os.OpenFile(path, os.O_WRONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
@@ -56,8 +55,7 @@ func (w Writer) writeInPlace(path string, data []byte, perm fs.FileMode, cause e
 	return true, file.Sync()
 }
 
-// maxPadding bounds what the padding may take in memory; the files written here
-// are a few kilobytes long.
+// maxPadding limits the memory for padding. The files written here are a few kilobytes long.
 const maxPadding = 1 << 20
 
 func padded(data []byte, size int64) []byte {

@@ -12,10 +12,10 @@ import (
 	"testing"
 )
 
-// victimEnv holds the job of a test binary that is run again to be killed.
+// victimEnv holds the job of a test binary that is started to be killed.
 const victimEnv = "ATOMICFILE_TEST_VICTIM"
 
-// A job is one change, and the step at which the process ends itself.
+// A job is one change, and the step at which the process kills itself.
 type job struct {
 	Verb, Path, Text string
 	KillAt           int
@@ -33,8 +33,8 @@ func (j job) run(w Writer) (changed bool, err error) {
 	return false, fmt.Errorf("unknown verb %q", j.Verb)
 }
 
-// victim does the job in a process of its own, and kills it by SIGKILL before
-// the step with the number KillAt; it returns the exit code when it survives.
+// victim does the job in a process of its own and kills it with SIGKILL before the step with the
+// number KillAt. It returns the exit code if the process survives.
 func victim(text string) int {
 	var j job
 	if err := json.Unmarshal([]byte(text), &j); err != nil {
@@ -57,8 +57,8 @@ func victim(text string) int {
 	return 0
 }
 
-// kill runs the job in a process that dies at the step, and reports whether it
-// did. steps are those that it began.
+// kill runs the job in a process that is killed at the step, and reports whether it was. steps are
+// the steps that it began.
 func (j job) kill(t *testing.T, step int) (steps []string, killed bool) {
 	t.Helper()
 	j.KillAt = step
@@ -67,7 +67,7 @@ func (j job) kill(t *testing.T, step int) (steps []string, killed bool) {
 		t.Fatal(err)
 	}
 	cmd := exec.Command("/proc/self/exe")
-	// The race detector sleeps for a second at exit unless told otherwise.
+	// By default the race detector sleeps for a second at exit.
 	cmd.Env = append(os.Environ(), victimEnv+"="+string(text), "GORACE=atexit_sleep_ms=0")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
@@ -82,9 +82,9 @@ func (j job) kill(t *testing.T, step int) (steps []string, killed bool) {
 	return strings.Fields(string(out)), killed
 }
 
-// testKills kills the job at each of its steps. After each kill whole says
-// whether what is there may be; then the job is run to its end, and must leave
-// after and no temporary file.
+// testKills kills the job at each of its steps. After each kill, whole reports whether the
+// remaining state is valid. The job is then run to its end, and must leave after and no temporary
+// file.
 func testKills(t *testing.T, j job, prepare func(), whole func(thing) bool, after thing) (steps []string) {
 	t.Helper()
 	for step := 0; ; step++ {
@@ -101,7 +101,7 @@ func testKills(t *testing.T, j job, prepare func(), whole func(thing) bool, afte
 		}
 		_, err := j.run(Writer{})
 		if got := at(t, j.Path); err != nil || got != after {
-			t.Errorf("run again after a kill at %q: %v, %v; want %v", steps[step], got, err, after)
+			t.Errorf("rerun after a kill at %q: %v, %v; want %v", steps[step], got, err, after)
 		}
 		checkNoTemp(t, filepath.Dir(j.Path))
 	}

@@ -7,16 +7,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// labelName is where SELinux keeps a file's security context (selinux(8)).
+// labelName is the extended attribute of a file's SELinux context (selinux(8)).
 const labelName = "security.selinux"
 
-// copyLabel gives the file or link at to the SELinux label of the one at from.
-// Nothing is done when from does not exist or has no label, or when to has the
-// same already.
+// copyLabel sets the SELinux label of the file or link at to to that of the one at from. It does
+// nothing if from does not exist or has no label, or if to already has the same.
 //
-// A file created in /etc is etc_t, while resolv.conf is net_conf_t: without this
-// a replaced resolv.conf is out of reach for confined programs (the successor on
-// OpenShift 4 lost the label by mv, machine-config-operator commit b51629601).
+// A file created in /etc gets etc_t, but resolv.conf has net_conf_t. Without copyLabel, confined
+// programs cannot read a replaced resolv.conf (on OpenShift 4, mv lost the label;
+// machine-config-operator commit b51629601).
 func copyLabel(from, to string) error {
 	want, err := Label(from)
 	if err != nil || want == "" {
@@ -33,16 +32,16 @@ func copyLabel(from, to string) error {
 	return nil
 }
 
-// meaningless reports whether a label that could not be set means nothing: with
-// SELinux every new file has one, so where this one has none SELinux is not
-// running, and the old label is left from a system where it was.
+// meaningless reports whether the failure to set a label can be ignored. With SELinux every new
+// file has a label. If this file has none, SELinux is not running, and the old label is left over
+// from a system where it was.
 func meaningless(have string, err error) bool {
 	return have == "" && (errors.Is(err, unix.EPERM) || unsupported(err))
 }
 
-// Label returns the SELinux label of the file or link at path, "" when it has none.
+// Label returns the SELinux label of the file or link at path, or "" if it has none.
 func Label(path string) (string, error) {
-	// A context has at most a page: the limit of the kernel's own interface.
+	// A context is limited to one page by the kernel's own interface.
 	buf := make([]byte, 4096)
 	n, err := unix.Lgetxattr(path, labelName, buf)
 	if errors.Is(err, unix.ENODATA) || errors.Is(err, unix.ENOENT) || unsupported(err) {

@@ -13,8 +13,8 @@ import (
 
 const netConf = "system_u:object_r:net_conf_t:s0\x00"
 
-// labelled makes path a file or link with a label, where the machine lets us: a
-// kernel without SELinux stores any label for who has CAP_SYS_ADMIN.
+// labelled creates a file or link with a label at path, or skips the test if that is not possible.
+// A kernel without SELinux stores any label for a process with CAP_SYS_ADMIN.
 func labelled(t *testing.T, th thing, path string) {
 	t.Helper()
 	th.put(t, path)
@@ -64,7 +64,7 @@ func TestLabel(t *testing.T) {
 func TestNoLabel(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "resolv.conf")
 	if err := copyLabel(path, path); err != nil {
-		t.Errorf("nothing there: %v", err)
+		t.Errorf("missing file: %v", err)
 	}
 	file("old\n").put(t, path)
 	want, err := Label(path)
@@ -75,7 +75,7 @@ func TestNoLabel(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkLabel(t, path, want)
-	// procfs has no extended attributes: ENOTSUP, or ENODATA with SELinux off.
+	// procfs has no extended attributes: it returns ENOTSUP, or ENODATA with SELinux off.
 	if _, err := Label("/proc/self/status"); err != nil {
 		t.Errorf("on a file system without labels: %v", err)
 	}
@@ -87,7 +87,7 @@ func TestMeaningless(t *testing.T) {
 		err        error
 		want       bool
 	}{
-		// A container without CAP_SYS_ADMIN, made from an image with labels.
+		// A container without CAP_SYS_ADMIN from an image with labels.
 		{"no SELinux, not allowed", "", unix.EPERM, true},
 		{"no SELinux, no attributes", "", unix.EOPNOTSUPP, true},
 		{"no SELinux, full", "", unix.ENOSPC, false},
@@ -104,8 +104,8 @@ func TestMeaningless(t *testing.T) {
 	}
 }
 
-// Kernels differ in whether a thread without capabilities may set a label while
-// SELinux is off; the file must be written on both.
+// TestWriteWithoutCapabilities: kernels differ in whether a thread without capabilities may set a
+// label while SELinux is off. The file must be written on both.
 func TestWriteWithoutCapabilities(t *testing.T) {
 	if !isolated(t) {
 		return
@@ -118,7 +118,7 @@ func TestWriteWithoutCapabilities(t *testing.T) {
 	}
 	results := make(chan result)
 	go func() {
-		// Capabilities are a thread's. It is not unlocked, so it ends with us.
+		// Capabilities belong to a thread. It stays locked, so it ends with this goroutine.
 		runtime.LockOSThread()
 		if err := dropCapabilities(); err != nil {
 			results <- result{err: err}

@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Symlink makes path a symbolic link to target in one step, whatever file or
-// link was there, and reports whether anything changed. A link that says target
-// already is not touched. A mount point at path cannot become a link (EBUSY).
+// Symlink atomically makes path a symbolic link to target, replacing any file or link, and reports
+// whether anything changed. It does not touch a link that already has this target. A mount point at
+// path cannot be replaced (EBUSY).
 func (w Writer) Symlink(path, target string) (changed bool, err error) {
 	defer func() { err = wrap("linking", path, err) }()
 	temp := tempName(path)
@@ -38,8 +38,7 @@ func (w Writer) createLink(temp, path, target string) error {
 	return w.rename(temp, path)
 }
 
-// Remove removes the file or link at path, and reports whether there was one.
-// Directories are refused.
+// Remove removes the file or link at path and reports whether it existed. It fails for directories.
 func (w Writer) Remove(path string) (changed bool, err error) {
 	defer func() { err = wrap("removing", path, err) }()
 	if err := w.removeLeftover(tempName(path)); err != nil {
@@ -49,15 +48,15 @@ func (w Writer) Remove(path string) (changed bool, err error) {
 		return false, nil
 	}
 	w.step("remove")
-	// Not os.Remove: it takes an empty directory too.
+	// os.Remove would also remove an empty directory.
 	if err := unix.Unlink(path); err != nil {
 		return false, err
 	}
 	return true, w.syncDir(path)
 }
 
-// Sweep removes the temporary file that a killed run left beside path, if there is one. Write, Symlink and Remove do so
-// for the paths they are given; Sweep is for those that need nothing else.
+// Sweep removes the temporary file that a killed run left for path, if there is one. Write, Symlink
+// and Remove do so for their own paths.
 func (w Writer) Sweep(path string) error {
 	return wrap("sweeping beside", path, w.removeLeftover(tempName(path)))
 }

@@ -18,9 +18,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A thing is what stands at a path: nothing, unless it is one of the others.
+// A thing is what exists at a path. The zero thing means that nothing exists.
 type thing struct {
-	file string // content of a regular file; mode says that there is one
+	file string // content of a regular file; mode is set too
 	mode fs.FileMode
 	link string // target of a symbolic link
 	dir  bool
@@ -43,7 +43,7 @@ func (th thing) String() string {
 	return fmt.Sprintf("%v %q", th.mode, th.file)
 }
 
-// put makes path be th, whatever the umask.
+// put creates th at path, regardless of the umask.
 func (th thing) put(t *testing.T, path string) {
 	t.Helper()
 	var err error
@@ -66,7 +66,7 @@ func (th thing) put(t *testing.T, path string) {
 	}
 }
 
-// at returns what stands at path.
+// at returns the thing at path.
 func at(t *testing.T, path string) thing {
 	t.Helper()
 	info, err := os.Lstat(path)
@@ -95,7 +95,7 @@ func at(t *testing.T, path string) thing {
 	return thing{file: string(data), mode: info.Mode()}
 }
 
-// identity changes when the file at path is replaced, written or changed.
+// identity returns a value that changes when the file at path is replaced, written or changed.
 func identity(t *testing.T, path string) string {
 	t.Helper()
 	var st syscall.Stat_t
@@ -115,12 +115,12 @@ func checkNoTemp(t *testing.T, dir string) {
 	}
 	for _, entry := range entries {
 		if strings.Contains(entry.Name(), "tmp") {
-			t.Errorf("%s is left", filepath.Join(dir, entry.Name()))
+			t.Errorf("%s was left behind", filepath.Join(dir, entry.Name()))
 		}
 	}
 }
 
-// check compares what a call returned and left.
+// check compares the result and effect of a call with the expected ones.
 func check(t *testing.T, path string, changed, wantChanged bool, err, wantErr error, want thing) {
 	t.Helper()
 	if !errors.Is(err, wantErr) {

@@ -16,8 +16,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// isolated reports whether this process has a mount namespace of its own; if
-// not it runs the calling test again in one.
+// isolated reports whether this process has its own mount namespace. If not, it reruns the calling
+// test in one.
 func isolated(t *testing.T) bool {
 	t.Helper()
 	const env = "ATOMICFILE_TEST_MOUNTS"
@@ -29,7 +29,7 @@ func isolated(t *testing.T) bool {
 	}
 	cmd := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v")
 	cmd.Env = append(os.Environ(), env+"="+t.Name(), "GORACE=atexit_sleep_ms=0")
-	// Go makes all mounts private in the new namespace.
+	// Go makes all mounts in the new namespace private.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
@@ -46,8 +46,8 @@ func mount(t *testing.T, source, target, fstype string, flags uintptr, data stri
 	t.Cleanup(func() { _ = unix.Unmount(target, unix.MNT_DETACH) })
 }
 
-// bind puts a file with this content on top of a new path, as container
-// runtimes do with /etc/resolv.conf.
+// bind mounts a file with this content on a new path, as container runtimes do with
+// /etc/resolv.conf.
 func bind(t *testing.T, dir string, content thing) (path string) {
 	t.Helper()
 	source := filepath.Join(dir, "source")
@@ -89,7 +89,8 @@ func TestBindMount(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			path := bind(t, t.TempDir(), tt.before)
-			// A kernel's time may stand still for 4 ms: a write shows in a modification time that is long past.
+			// Kernel timestamps may be up to 4 ms old. A modification time in the distant past
+			// reveals any write.
 			if err := os.Chtimes(path, time.Unix(1, 0), time.Unix(1, 0)); err != nil {
 				t.Fatal(err)
 			}
@@ -100,7 +101,7 @@ func TestBindMount(t *testing.T) {
 				t.Errorf("untouched: %v", same)
 			}
 			if changed, err := (Writer{}).Write(path, []byte(tt.data), 0o644); changed || err != nil {
-				t.Errorf("the second time: %v, %v", changed, err)
+				t.Errorf("second call: %v, %v", changed, err)
 			}
 		})
 	}
@@ -116,14 +117,15 @@ func TestBindMount(t *testing.T) {
 	})
 }
 
-// TestFullDisk: what is no longer than what is there takes its room, and what is longer leaves it.
+// TestFullDisk: on a full disk, content no longer than the old content is written in place, and
+// longer content leaves the file unchanged.
 func TestFullDisk(t *testing.T) {
 	if !isolated(t) {
 		return
 	}
 	tests := []struct {
 		name, data string
-		inodes     bool // those are what has run out
+		inodes     bool // the inodes are used up, not the blocks
 		err        error
 	}{
 		{name: "shorter", data: "new\n"},
@@ -145,10 +147,10 @@ func TestFullDisk(t *testing.T) {
 				fill("a", 0)
 				fill("b", 0)
 				if err := fill("c", 0); !errors.Is(err, unix.ENOSPC) {
-					t.Fatalf("there is an inode left: %v", err)
+					t.Fatalf("the file system still has an inode: %v", err)
 				}
 			} else if err := fill("a", 1<<20); !errors.Is(err, unix.ENOSPC) {
-				t.Fatalf("there is room left: %v", err)
+				t.Fatalf("the file system still has space: %v", err)
 			}
 			after := file(tt.data)
 			if tt.err != nil {
@@ -160,8 +162,8 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// In place nothing is whole by itself: each step must leave a text whose lines
-// are all old or all new.
+// TestKillOnBindMount: writing in place is not atomic. Each step must leave a text whose lines are
+// all old or all new.
 func TestKillOnBindMount(t *testing.T) {
 	if !isolated(t) {
 		return
@@ -240,7 +242,7 @@ func TestReadOnly(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			path := tt.prepare(t, flagged(t))
 			if changed, err := (Writer{}).Write(path, []byte("old\n"), 0o644); changed || err != nil {
-				t.Errorf("what is there already: %v, %v", changed, err)
+				t.Errorf("unchanged content: %v, %v", changed, err)
 			}
 			after := file("old\n")
 			if tt.written {
@@ -255,7 +257,8 @@ func TestReadOnly(t *testing.T) {
 	}
 }
 
-// tmpfs is a directory on a file system that has labels, whatever the one below it has.
+// tmpfs returns a directory on a file system that supports labels, whatever the underlying one
+// supports.
 func tmpfs(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -263,8 +266,8 @@ func tmpfs(t *testing.T) string {
 	return dir
 }
 
-// flagged is a directory on a file system that has file flags: a tmpfs since Linux 6.0, else what is below the test's
-// directories, which an overlay may not pass on.
+// flagged returns a directory on a file system that supports file flags: a tmpfs since Linux 6.0,
+// or else the test's directory, whose flags an overlay may not pass on.
 func flagged(t *testing.T) string {
 	t.Helper()
 	if dir := tmpfs(t); setFlags(t, dir, 0) == nil {
@@ -273,7 +276,7 @@ func flagged(t *testing.T) string {
 	return t.TempDir()
 }
 
-// setImmutable is chattr +i, until the test ends.
+// setImmutable sets the immutable flag (chattr +i) until the test ends.
 func setImmutable(t *testing.T, path string) {
 	t.Helper()
 	const immutable = 0x10 // FS_IMMUTABLE_FL of linux/fs.h
@@ -308,6 +311,6 @@ func TestFullFileSystem(t *testing.T) {
 	changed, err := Writer{}.Write(path, []byte(strings.Repeat("x", 1<<20)), 0o644)
 	check(t, path, changed, false, err, unix.ENOSPC, file("old\n"))
 	if Blocked(err) || errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a full file system is not blocked: %v", err)
+		t.Errorf("Blocked is true for a full file system: %v", err)
 	}
 }

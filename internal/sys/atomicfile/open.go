@@ -9,14 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrNotRegular is matched by Open's error for what is there, but is no regular
-// file.
+// ErrNotRegular is the error of Open if the path exists but is not a regular file.
 var ErrNotRegular = errors.New("expected a regular file")
 
-// Open opens the regular file at path for reading, through links, and says what
-// it is. Anything else is an error that names it, and is not opened: a FIFO
-// keeps open(2) waiting until somebody writes, a device may do more than read,
-// and /dev/zero has no end.
+// Open opens the regular file at path for reading, following links, and returns its FileInfo. For
+// any other type it returns an error with the type and does not open it: opening a FIFO blocks
+// until a process writes, a device may do more than read, and /dev/zero has no end.
 func Open(path string) (*os.File, fs.FileInfo, error) {
 	info, err := os.Stat(path)
 	if err == nil {
@@ -29,7 +27,7 @@ func Open(path string) (*os.File, fs.FileInfo, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	// It may be another one than a moment ago.
+	// It may have been replaced since Stat.
 	if info, err = file.Stat(); err == nil {
 		err = regular(path, info)
 	}
@@ -55,5 +53,5 @@ func kind(mode fs.FileMode) string {
 	case fs.ModeSocket:
 		return "a socket"
 	}
-	return "a device" // nothing else is left on Linux, links having been followed
+	return "a device" // the only other types on Linux after following links
 }

@@ -15,13 +15,13 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// TestOpen: what is no regular file is named, and nothing waits for it. The
-// hook and the daemon both hung on a FIFO in the place of a configuration file.
+// TestOpen: opening anything that is not a regular file fails with its type and does not block. The
+// hook and the daemon both hung on a FIFO in place of a configuration file.
 func TestOpen(t *testing.T) {
 	tests := []struct {
 		name string
 		make func(path string) error
-		got  string // what the error says; "": the file is opened
+		got  string // text in the error; "" if the file is opened
 		is   error
 	}{
 		{name: "a file", make: func(path string) error { return os.WriteFile(path, []byte("text"), 0o644) }},

@@ -7,13 +7,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// WithRights runs f with the rights to files of a user and a group, without further groups, and returns when f has. The kernel
-// then decides what f may open, access control lists and the directories on the way included. f runs on a thread of its own,
-// which ends with it (setfsuid(2)); it must not start goroutines. It takes root; an error means that f did not run.
+// WithRights runs f with the file permissions of a user and a group, without supplementary groups,
+// and returns when f has returned. So the kernel decides what f may open, including access control
+// lists and parent directories. f runs on a thread of its own, which ends afterwards (setfsuid(2));
+// f must not start goroutines. This requires root. An error means that f did not run.
 func WithRights(uid, gid int, f func()) error {
 	done := make(chan error)
 	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with this goroutine
+		runtime.LockOSThread() // never unlocked, so the thread ends with this goroutine
 		err := takeRights(uid, gid)
 		if err == nil {
 			f()
@@ -23,8 +24,8 @@ func WithRights(uid, gid int, f func()) error {
 	return <-done
 }
 
-// takeRights gives this thread the rights to files of a user without further groups. The calls of package syscall would
-// give them to the whole process.
+// takeRights gives this thread the file permissions of a user without supplementary groups. The
+// functions of package syscall would change the whole process.
 func takeRights(uid, gid int) error {
 	if _, _, errno := unix.RawSyscall(unix.SYS_SETGROUPS, 0, 0, 0); errno != 0 {
 		return os.NewSyscallError("setgroups", errno)

@@ -6,16 +6,19 @@ import (
 	"time"
 )
 
-// A Command is the last run of one command of a service (org.freedesktop.systemd1(5), ExecStartPre).
+// A Command is the last run of one command of a service (org.freedesktop.systemd1(5),
+// ExecStartPre).
 type Command struct {
 	Setting string // ExecStartPre, ExecStart, ExecStop or ExecStopPost
 	Path    string
-	Started time.Time // zero: it has not been run
+	Started time.Time // zero if it has not been run
 	Signal  bool      // Status is the signal that ended it
-	Status  int       // exit status; from 200 on systemd could not run the command (systemd.exec(5), "PROCESS EXIT CODES")
+	// Status is the exit status. From 200 on, systemd could not run the command (systemd.exec(5),
+	// "PROCESS EXIT CODES").
+	Status int
 }
 
-// lastRun is an element of ExecStartPre and its like.
+// lastRun is an element of ExecStartPre and similar properties.
 type lastRun struct {
 	Path                            string
 	Argv                            []string
@@ -25,11 +28,12 @@ type lastRun struct {
 	Code, Status                    int32
 }
 
-// settings are those of Commands, in the order in which systemd runs them.
+// settings lists the command settings in the order in which systemd runs them.
 var settings = []string{"ExecStartPre", "ExecStart", "ExecStop", "ExecStopPost"}
 
-// Commands returns a service's commands, and when the service last began to start; zero: it has not been since systemd
-// loaded it. A service that is not loaded has none.
+// Commands returns the commands of a service, and the time when its last start began. began is zero
+// if the service was not started since systemd loaded it. A service that is not loaded has no
+// commands.
 func (m *Manager) Commands(ctx context.Context, service string) (commands []Command, began time.Time, err error) {
 	path, err := m.unit(ctx, service)
 	if is(err, name+".NoSuchUnit") {
@@ -58,7 +62,7 @@ func (m *Manager) Commands(ctx context.Context, service string) (commands []Comm
 	return commands, fromMicroseconds(left), nil
 }
 
-// fromMicroseconds reads systemd's time of CLOCK_REALTIME; 0 is the zero time.
+// fromMicroseconds converts a CLOCK_REALTIME value of systemd; 0 becomes the zero time.
 func fromMicroseconds(us uint64) time.Time {
 	if us == 0 {
 		return time.Time{}

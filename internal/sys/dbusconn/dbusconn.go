@@ -1,9 +1,10 @@
-// Package dbusconn connects to the system bus, or to another one at an address, within a deadline, and asks systemd's manager about units
-// and their jobs.
+// Package dbusconn connects to the system bus, or to a bus at another address, with a deadline, and
+// queries systemd's manager about units and their jobs.
 //
-// It is apart from nm and dbusapi, which talk to NetworkManager and to our own callers, and from supervise, where the daemon tells the
-// manager of itself. The privileged half speaks over the manager's own socket, as systemctl(1) does for root, so that it works without
-// a bus: at the end of a shutdown, and while the bus restarts. The daemon, to which that socket is closed, has ManagerOnBus.
+// The packages nm and dbusapi talk to NetworkManager and to our own clients, and supervise reports
+// the daemon's state to the manager. The privileged part uses the manager's own socket, as
+// systemctl(1) does for root, so it works without a bus: at the end of a shutdown, and while the
+// bus restarts. The daemon cannot access that socket and uses ManagerOnBus.
 package dbusconn
 
 import (
@@ -21,33 +22,33 @@ import (
 )
 
 var (
-	// ErrNoBus means that there is no bus to talk to, or that it refuses to.
+	// ErrNoBus means that there is no bus, or that it rejects the connection.
 	ErrNoBus = errors.New("no system bus")
-	// ErrTooLong ends a connection on which more was read than Config.Limit.
+	// ErrTooLong ends a connection that delivered more than Config.Limit.
 	ErrTooLong = errors.New("too long")
 )
 
-// Config says which bus, and how much of it. Its zero value is the system bus without a bound.
+// Config selects the bus and limits it. The zero value is the system bus without a limit.
 type Config struct {
-	// Address is a bus address (D-Bus Specification, "Server Addresses"), of which the unix sockets are tried in order. "" means
-	// DBUS_SYSTEM_BUS_ADDRESS when that is set, else the well-known socket.
+	// Address is a bus address (D-Bus Specification, "Server Addresses"). Its unix sockets are
+	// tried in order. "" means DBUS_SYSTEM_BUS_ADDRESS if set, or else the well-known socket.
 	Address string
-	// Limit ends the connection when more bytes than that were read from it. 0 means no bound but godbus's own of 128 MiB a
-	// message.
+	// Limit is the maximum number of bytes read from the connection; reading more ends it. 0 means
+	// no limit except godbus's own of 128 MiB per message.
 	Limit   int64
 	Options []dbus.ConnOption
-	// Peer says that a program listens at the address, not a bus: there is nobody to say hello to.
+	// Peer is set if the address belongs to a program and not to a bus, so that no Hello is sent.
 	Peer bool
 }
 
-// wellKnown are where the system bus listens when DBUS_SYSTEM_BUS_ADDRESS does not say (D-Bus Specification, "Well-known
-// message bus instances").
+// wellKnown lists the sockets of the system bus if DBUS_SYSTEM_BUS_ADDRESS is not set (D-Bus
+// Specification, "Well-known message bus instances").
 var wellKnown = []string{"/run/dbus/system_bus_socket", "/var/run/dbus/system_bus_socket"}
 
-// Dial connects and authenticates, within ctx. Godbus's own ConnectSystemBus has no deadline: a bus that was stopped by a
-// signal accepts through its backlog and then never answers.
+// Dial connects and authenticates until ctx ends. Godbus's own ConnectSystemBus has no deadline: a
+// bus that is stopped by a signal accepts connections through its backlog and never answers.
 //
-// Errors match ErrNoBus, or ctx.Err() when time ran out.
+// Errors match ErrNoBus, or ctx.Err() on a timeout.
 func Dial(ctx context.Context, c Config) (*dbus.Conn, error) {
 	plain, err := dialSocket(ctx, c.Address)
 	if err != nil {
@@ -57,7 +58,8 @@ func Dial(ctx context.Context, c Config) (*dbus.Conn, error) {
 	if c.Limit == 0 {
 		socket.left = math.MaxInt64
 	}
-	// A context's end that has no deadline of its own, such as a signal's, must end the reads of the handshake too.
+	// If ctx ends without a deadline, for example by a signal, the reads of the handshake must end
+	// too.
 	stop := context.AfterFunc(ctx, func() { socket.SetDeadline(time.Unix(1, 0)) })
 	conn, err := handshake(socket, c)
 	if !stop() && err == nil {
@@ -73,8 +75,8 @@ func Dial(ctx context.Context, c Config) (*dbus.Conn, error) {
 	return conn, nil
 }
 
-// handshake owns the socket. Through dbus.NewConn it does not ask for the passing of file descriptors, which would be one
-// more round trip.
+// handshake takes ownership of the socket. With dbus.NewConn it does not request passing of file
+// descriptors, which would take one more round trip.
 func handshake(socket net.Conn, c Config) (*dbus.Conn, error) {
 	conn, err := dbus.NewConn(socket, c.Options...)
 	if err != nil {
@@ -117,8 +119,8 @@ func dialSocket(ctx context.Context, address string) (net.Conn, error) {
 	return nil, fmt.Errorf("connecting to the system bus: %w: %w", ErrNoBus, err)
 }
 
-// socketNames returns the unix sockets of a bus address, in order; an abstract one with "@" in front, as package net has it.
-// Other transports are for other hosts.
+// socketNames returns the unix sockets of a bus address in order. An abstract socket has the prefix
+// "@", as in package net. Other transports are for remote hosts.
 func socketNames(address string) ([]string, error) {
 	if address == "" {
 		return wellKnown, nil
@@ -147,15 +149,16 @@ func socketNames(address string) ([]string, error) {
 	return names, nil
 }
 
-// writeTimeout is how long the bus may take to take a message from us. A stopped one takes none, and godbus's Close waits for
-// the message under way (5.2.4).
+// writeTimeout is the time that the bus may take to accept a message. A stopped bus accepts none,
+// and godbus's Close waits for the message being written (5.2.4).
 const writeTimeout = 5 * time.Second
 
-// A boundedSocket ends with ErrTooLong when more than the bound was read from it, which is godbus's only bound short of 128
-// MiB a message, and when it does not take what is written to it.
+// A boundedSocket ends with ErrTooLong when more than its limit was read, because godbus's only
+// limit is 128 MiB per message. It also ends when the bus does not accept what is written.
 type boundedSocket struct {
 	net.Conn
-	buffer *bufio.Reader // godbus reads octet by octet (5.2.4): a run of the hook made 440 system calls of it
+	// Godbus reads octet by octet (5.2.4), which took 440 system calls in a run of the hook.
+	buffer *bufio.Reader
 	left   int64
 }
 
@@ -163,7 +166,7 @@ func (b *boundedSocket) Write(p []byte) (int, error) {
 	b.Conn.SetWriteDeadline(time.Now().Add(writeTimeout))
 	n, err := b.Conn.Write(p)
 	if err != nil {
-		b.Conn.Close() // half a message may be out: nothing can follow it
+		b.Conn.Close() // the message may be partly sent, so nothing can follow it
 	}
 	return n, err
 }

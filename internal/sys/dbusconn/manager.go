@@ -10,23 +10,23 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// ManagerSocket is where the manager listens for root (src/core/dbus.c).
+// ManagerSocket is the manager's socket for root (src/core/dbus.c).
 const ManagerSocket = "/run/systemd/private"
 
-// Job is what systemd is about to do with a unit (org.freedesktop.systemd1(5), JobType).
+// Job is the pending job of a unit (org.freedesktop.systemd1(5), JobType).
 type Job string
 
 const (
 	NoJob   Job = ""
 	Start   Job = "start"
-	Stop    Job = "stop"    // a shutdown's too
-	Restart Job = "restart" // while the unit stops; then it is a start
+	Stop    Job = "stop"    // also during a shutdown
+	Restart Job = "restart" // while the unit stops; then the job becomes a start
 )
 
 // Manager is a connection to systemd. It is safe for concurrent use.
 type Manager struct{ conn *dbus.Conn }
 
-// DialManager connects to the manager that listens on socket, within ctx.
+// DialManager connects to the manager that listens on socket, until ctx ends.
 func DialManager(ctx context.Context, socket string) (*Manager, error) {
 	conn, err := Dial(ctx, Config{Address: "unix:path=" + dbus.EscapeBusAddressValue(socket), Peer: true, Limit: maxRead})
 	if err != nil {
@@ -40,7 +40,8 @@ func DialManager(ctx context.Context, socket string) (*Manager, error) {
 	return m, nil
 }
 
-// ManagerOnBus connects to the manager over the system bus, within ctx, as everybody may who only asks.
+// ManagerOnBus connects to the manager over the system bus, until ctx ends. Any user may query it
+// there.
 func ManagerOnBus(ctx context.Context) (*Manager, error) {
 	conn, err := Dial(ctx, Config{Limit: maxRead})
 	if err != nil {
@@ -49,11 +50,12 @@ func ManagerOnBus(ctx context.Context) (*Manager, error) {
 	return &Manager{conn}, nil
 }
 
-// poke is how soon systemd is sent another byte.
+// poke is the interval at which wake sends another byte to systemd.
 const poke = 5 * time.Millisecond
 
-// wake returns when systemd has answered. What it reads together with the last word of the handshake, systemd 252 leaves in its buffer
-// until more comes (bus_socket_auth_verify_server): of 300 first calls that followed at once 123 were never answered.
+// wake returns when systemd has answered. If systemd 252 reads data together with the last message
+// of the handshake, it leaves the data in its buffer until more comes
+// (bus_socket_auth_verify_server): of 300 calls right after the handshake, 123 were never answered.
 func (m *Manager) wake(ctx context.Context) error {
 	answered := make(chan *dbus.Call, 1)
 	m.conn.Object(name, managerAt).GoWithContext(ctx, ping, 0, answered)
@@ -69,10 +71,10 @@ func (m *Manager) wake(ctx context.Context) error {
 	}
 }
 
-// maxRead bounds, in bytes, what is read: some small properties.
+// maxRead is the maximum number of bytes read. The properties are small.
 const maxRead = 1 << 20
 
-// Close ends the connection.
+// Close closes the connection.
 func (m *Manager) Close() error { return m.conn.Close() }
 
 const (
@@ -82,7 +84,7 @@ const (
 	ping       = "org.freedesktop.DBus.Peer.Ping"
 )
 
-// Job is what systemd is about to do with a unit that is loaded.
+// Job returns the pending job of a unit, which must be loaded.
 func (m *Manager) Job(ctx context.Context, unit string) (Job, error) {
 	path, err := m.unit(ctx, unit)
 	if err != nil {
@@ -99,13 +101,13 @@ func (m *Manager) Job(ctx context.Context, unit string) (Job, error) {
 	err = m.get(ctx, job.Path, name+".Job", "JobType", &kind)
 	var gone dbus.Error
 	if errors.As(err, &gone) && gone.Name == "org.freedesktop.DBus.Error.UnknownObject" {
-		return NoJob, nil // it ended between the two questions
+		return NoJob, nil // it ended between the two calls
 	}
 	return kind, wrap(err, unit)
 }
 
-// Invocation returns the ID of a unit's last start, as systemd.exec(5), INVOCATION_ID, writes it; "": it has not been started since systemd
-// loaded it.
+// Invocation returns the ID of the last start of a unit in the format of INVOCATION_ID
+// (systemd.exec(5)). It returns "" if the unit was not started since systemd loaded it.
 func (m *Manager) Invocation(ctx context.Context, unit string) (string, error) {
 	path, err := m.unit(ctx, unit)
 	if err != nil {
@@ -118,7 +120,7 @@ func (m *Manager) Invocation(ctx context.Context, unit string) (string, error) {
 	return hex.EncodeToString(id), nil
 }
 
-// Start has systemd start a unit, and does not wait for it. One that is being started already is started once.
+// Start starts a unit without waiting for it. It has no effect on a unit that is already starting.
 func (m *Manager) Start(ctx context.Context, unit string) error {
 	if err := m.call(ctx, managerAt, name+".Manager.StartUnit", unit, "replace").Err; err != nil {
 		return fmt.Errorf("starting %s: %w", unit, err)
@@ -126,7 +128,7 @@ func (m *Manager) Start(ctx context.Context, unit string) error {
 	return nil
 }
 
-// unit returns the object of a unit that is loaded.
+// unit returns the object of a loaded unit.
 func (m *Manager) unit(ctx context.Context, unit string) (path dbus.ObjectPath, err error) {
 	if err := m.call(ctx, managerAt, name+".Manager.GetUnit", unit).Store(&path); err != nil {
 		return "", fmt.Errorf("asking systemd for %s: %w", unit, err)

@@ -22,7 +22,8 @@ func TestNobodyListens(t *testing.T) {
 	}
 }
 
-// TestHangs: a manager that accepts, and says nothing, is given up with the context.
+// TestHangs: if a manager accepts connections but does not answer, DialManager returns when ctx
+// ends.
 func TestHangs(t *testing.T) {
 	path := filepath.Join(lab.ShortDir(t), "private")
 	listener, err := net.Listen("unix", path)

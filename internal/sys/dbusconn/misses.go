@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// maxMisses is the number of deadlines in a row that a peer must miss before that is a problem. A busy machine makes
-// NetworkManager or systemd miss one, and the next try succeeds.
+// maxMisses is the number of consecutive deadlines that a peer must miss before it is a problem. On
+// a busy machine NetworkManager or systemd misses one, and the next attempt succeeds.
 const maxMisses = 3
 
-// Misses counts the deadlines that one peer has missed in a row, for a process that asks it again and again. It is a
-// value; the zero value has no misses and no answer.
+// Misses counts the consecutive deadlines that a peer has missed, for a process that queries it
+// repeatedly. It is a value type. The zero value has no misses and no answer.
 type Misses struct {
 	inRow    int
-	answered time.Time // of the last answer; zero: never
+	answered time.Time // time of the last answer; zero if never
 }
 
-// After returns Misses after one more question. err is the outcome of the question, at now. An error other than a missed
-// deadline ends the row: the peer is not slow, it refuses or is gone.
+// After returns the Misses after one more query, whose outcome at now is err. An error other than a
+// missed deadline resets the count: the peer is not slow, it refuses or is gone.
 func (m Misses) After(err error, now time.Time) Misses {
 	switch {
 	case err == nil:
@@ -32,12 +32,12 @@ func (m Misses) After(err error, now time.Time) Misses {
 	return m
 }
 
-// IsTolerated reports whether the last deadline was missed, but too few in a row to report it. The caller should ask
-// again soon.
+// IsTolerated reports whether the last deadline was missed, but too few in a row to report it. The
+// caller should retry soon.
 func (m Misses) IsTolerated() bool { return m.inRow > 0 && m.inRow < maxMisses }
 
-// Timeout is the deadline for the next question: twice as long after each miss that is tolerated. On a slow machine a
-// second try with the first one's deadline would miss it too.
+// Timeout returns the deadline for the next query. It doubles after each tolerated miss, because on
+// a slow machine a retry with the same deadline would miss it too.
 func (m Misses) Timeout(first time.Duration) time.Duration {
 	if m.IsTolerated() {
 		return first << m.inRow
@@ -45,8 +45,9 @@ func (m Misses) Timeout(first time.Duration) time.Duration {
 	return first
 }
 
-// Problem returns the error to report for err, the outcome of the last question: nil while the misses are tolerated, and
-// a missed deadline with the time of the last answer. The text stays the same as the row grows.
+// Problem returns the error to report for err, the outcome of the last query. It is nil while
+// misses are tolerated. For a missed deadline it includes the time of the last answer, so the text
+// stays the same as misses add up.
 func (m Misses) Problem(err error) error {
 	switch {
 	case m.IsTolerated():
@@ -59,10 +60,11 @@ func (m Misses) Problem(err error) error {
 	return fmt.Errorf("%w; the last answer came at %s", err, m.answered.UTC().Format(time.RFC3339))
 }
 
-// Retry calls ask until it returns something else than a missed deadline, at most three times, for a program that runs
-// once. The first call may take as long as first says, and each further call twice as long as the one before, or less
-// where ctx ends sooner: reserve is the time that the rest of the program needs. There is no further call if that leaves
-// it less time than first. The error of several calls says how many there were.
+// Retry calls ask until it returns something other than a missed deadline, at most three times. It
+// is for a program that runs once. The first call may take as long as first, and each further call
+// twice as long as the one before, but less if ctx ends sooner. reserve is the time that the rest
+// of the program needs. There is no further call if less time than first would remain. After
+// several calls, the error includes their number.
 func Retry(ctx context.Context, first, reserve time.Duration, ask func(context.Context) error) error {
 	timeout := first
 	for n := 1; ; n++ {

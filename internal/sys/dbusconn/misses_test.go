@@ -16,10 +16,10 @@ func TestMisses(t *testing.T) {
 	const text, late = "asking NetworkManager: context deadline exceeded", "; the last answer came at 2026-11-22T12:00:00Z"
 	for _, row := range []struct {
 		name      string
-		outcomes  []error // a second apart, from noon on
+		outcomes  []error // one second apart, from noon on
 		problem   string
 		tolerated bool
-		timeout   time.Duration // of the next question, where the first has a second
+		timeout   time.Duration // of the next query, if the first has one second
 	}{
 		{"an answer", []error{nil}, "", false, time.Second},
 		{"one miss after an answer", []error{nil, missed}, "", true, 2 * time.Second},
@@ -46,7 +46,7 @@ func TestMisses(t *testing.T) {
 				t.Errorf("%v does not wrap %v", problem, last)
 			}
 			if m.IsTolerated() != row.tolerated || m.Timeout(time.Second) != row.timeout {
-				t.Errorf("tolerated %v, the next question has %v", m.IsTolerated(), m.Timeout(time.Second))
+				t.Errorf("tolerated %v, next timeout %v", m.IsTolerated(), m.Timeout(time.Second))
 			}
 		})
 	}
@@ -57,9 +57,9 @@ func TestRetry(t *testing.T) {
 	gone := errors.New("gone")
 	for _, row := range []struct {
 		name   string
-		budget time.Duration // of the whole program; 0: none
-		hangs  int           // how many calls miss their deadline
-		err    error         // of the calls after that
+		budget time.Duration // of the whole program; 0 for no limit
+		hangs  int           // number of calls that miss their deadline
+		err    error         // of the later calls
 		calls  int
 		took   time.Duration
 		want   string

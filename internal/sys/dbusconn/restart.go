@@ -9,14 +9,16 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// jobPoll is how often systemd is asked whether a job has ended. It answers within a millisecond.
+// jobPoll is the interval at which systemd is queried for the end of a job. It answers within a
+// millisecond.
 const jobPoll = 5 * time.Millisecond
 
-// TryRestart restarts a unit that runs. It returns when that is done, or, with systemd left to carry it out, when ctx ends.
-// One that does not run, that systemd does not know, or that a shutdown is about to stop, is left alone.
+// TryRestart restarts a running unit. It returns when the restart is done or when ctx ends; systemd
+// then completes it. It does nothing if the unit is not running, is unknown to systemd, or is about
+// to be stopped by a shutdown.
 //
-// The unit's count of starts is reset before: systemd leaves a unit stopped that is started more than five times in 10 s
-// (StartLimitBurst=).
+// The unit's start counter is reset before, because systemd does not restart a unit that was
+// started more than five times in 10 s (StartLimitBurst=).
 func (m *Manager) TryRestart(ctx context.Context, unit string) error {
 	if err := m.call(ctx, managerAt, name+".Manager.ResetFailedUnit", unit).Err; err != nil && !is(err, name+".NoSuchUnit") {
 		return fmt.Errorf("restarting %s: %w", unit, err)
@@ -30,7 +32,7 @@ func (m *Manager) TryRestart(ctx context.Context, unit string) error {
 	}
 	for {
 		if job, err := m.Job(ctx, unit); err != nil || job == NoJob {
-			return nil // it is done, or systemd does it
+			return nil // it is done, or systemd completes it
 		}
 		select {
 		case <-ctx.Done():
@@ -40,7 +42,7 @@ func (m *Manager) TryRestart(ctx context.Context, unit string) error {
 	}
 }
 
-// is reports whether systemd answered with this error.
+// is reports whether systemd returned this error.
 func is(err error, name string) bool {
 	var answer dbus.Error
 	return errors.As(err, &answer) && answer.Name == name

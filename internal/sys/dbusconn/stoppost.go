@@ -6,17 +6,18 @@ import (
 	"slices"
 )
 
-// A StopPost is one ExecStopPost= line of a unit, with all drop-ins applied.
+// A StopPost is one ExecStopPost= line of a unit with all drop-ins applied.
 type StopPost struct {
-	Program    string // absolute path of what is run, whatever Argv[0] says (prefix "@")
+	Program    string // absolute path of the executable, whatever Argv[0] is (prefix "@")
 	Argv       []string
-	Privileged bool // prefix "+": it runs as root, outside of the unit's sandbox; always true with systemd before 243
+	Privileged bool // prefix "+": runs as root outside the unit's sandbox; always true with systemd before 243
 }
 
-// privileged is the flag of the prefix "+".
+// privileged is the flag for the prefix "+".
 const privileged = "privileged"
 
-// execCommand is an element of ExecStopPostEx (org.freedesktop.systemd1(5)): path, argv, flags, then times and results.
+// execCommand is an element of ExecStopPostEx (org.freedesktop.systemd1(5)): path, argv and flags,
+// followed by times and results.
 type execCommand struct {
 	Path           string
 	Argv, Flags    []string
@@ -26,7 +27,7 @@ type execCommand struct {
 	Code, ExitCode int32
 }
 
-// StopPosts returns the commands that systemd runs when a service has ended.
+// StopPosts returns the commands that systemd runs after a service has ended.
 func (m *Manager) StopPosts(ctx context.Context, unit string) ([]StopPost, error) {
 	path, err := m.unit(ctx, unit)
 	if err != nil {

@@ -10,8 +10,9 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// TestStopPosts asks a service manager of RHEL 8, and a later one, for a unit with a drop-in that displaced the command that gives
-// resolv.conf back. systemd 239 has no ExecStopPostEx; there the drop-in was not noticed, and resolv.conf was pointed at the node.
+// TestStopPosts queries the service manager of RHEL 8, and a later one, for a unit with a drop-in
+// that replaced the command to restore resolv.conf. systemd 239 has no ExecStopPostEx. There the
+// drop-in was not detected, and resolv.conf was pointed at the node.
 func TestStopPosts(t *testing.T) {
 	old := []lastRun{{Path: "/bin/true", Argv: []string{"true", "x"}}}
 	later := []execCommand{{Path: "/usr/sbin/hook", Argv: []string{"hook", "stopped"}, Flags: []string{"ignore-failure", "privileged"}}, {Path: "/bin/true", Argv: []string{"true"}}}
@@ -54,7 +55,7 @@ func TestInvocation(t *testing.T) {
 	}
 }
 
-// unitOf are the properties of a unit's D-Bus object.
+// unitOf holds the properties of a unit's D-Bus object.
 type unitOf map[string]any
 
 // GetUnit implements org.freedesktop.systemd1.Manager.
@@ -69,7 +70,7 @@ func (u unitOf) Get(_, property string) (dbus.Variant, *dbus.Error) {
 	return dbus.MakeVariant(value), nil
 }
 
-// managerWith returns a connection to a service manager that knows one unit.
+// managerWith returns a connection to a service manager with one unit.
 func managerWith(t *testing.T, unit unitOf) *Manager {
 	t.Helper()
 	bus := lab.NewPrivateBus(t)

@@ -1,21 +1,22 @@
-// Package journal is how the programs tell systemd-journald what happens: log records as native entries with fields to
-// search by, and the conditions that have a MESSAGE_ID.
+// Package journal sends logs to systemd-journald. It writes log records as native entries with
+// searchable fields, and defines the conditions that have a MESSAGE_ID.
 //
-// The logger is slog's everywhere else; what a field may be called and what becomes of a line when journald does not
-// take it is known here alone.
+// All other code uses slog. Only this package knows how fields may be named, and what to do with an
+// entry that journald does not accept.
 package journal
 
 import "log/slog"
 
-// Condition is something that happens to a node's DNS and that an admin may want to search for, to be told of, or to have
-// explained (journalctl -x). The zero Condition is none.
+// Condition is an event in a node's DNS that an administrator may want to search for, be alerted
+// to, or have explained (journalctl -x). The zero Condition is none.
 //
-// To add one: a constant, its row in conditions (`systemd-id128 new` makes the ID, which never changes and is never used
-// again), its Attr in the log call, a test that sees it logged, and then
-// `go test ./internal/sys/journal -run Rendered -update`, which writes it into the man page and into journald's catalog.
+// To add one, add a constant, its entry in conditions (`systemd-id128 new` generates the ID, which
+// must never change or be reused), its Attr in the log call, and a test that sees it logged. Then
+// run `go test ./internal/sys/journal -run Rendered -update`, which writes it to the man page and
+// journald's catalog.
 type Condition uint8
 
-// Of node-dns, the daemon.
+// Conditions of node-dns, the daemon.
 const (
 	Ready Condition = iota + 1
 	NotReady
@@ -52,7 +53,7 @@ const (
 	Hangs
 )
 
-// Of origin-dns-dispatcher, the hook.
+// Conditions of origin-dns-dispatcher, the hook.
 const (
 	ResolvConfPointed Condition = iota + 101
 	ResolvConfRestored
@@ -65,15 +66,15 @@ const (
 	Died
 )
 
-// Explanation is what is known of a Condition beforehand.
+// Explanation is the static description of a Condition.
 type Explanation struct {
-	Name string // as in condition=NAME: lower case, with hyphens
+	Name string // as in condition=NAME: lower case with hyphens
 	ID   string // the MESSAGE_ID: 32 hexadecimal digits
-	When string // what has happened: whole sentences
-	Do   string // what to do about it; "": nothing
+	When string // what has happened, in complete sentences
+	Do   string // what to do about it; "" if nothing
 }
 
-// conditions explains every Condition.
+// conditions has the explanation of every Condition.
 var conditions = map[Condition]Explanation{
 	Ready: {
 		Name: "ready", ID: "f8257288e24b44fe942466b6f896605d",
@@ -273,11 +274,12 @@ var conditions = map[Condition]Explanation{
 	},
 }
 
-// Explain returns what is known of c; of none the zero Explanation.
+// Explain returns the explanation of c, or the zero Explanation for no condition.
 func (c Condition) Explain() Explanation { return conditions[c] }
 
 // String returns the condition's name.
 func (c Condition) String() string { return conditions[c].Name }
 
-// Attr makes a log call one about the condition: condition=NAME in text, and in the journal the MESSAGE_ID.
+// Attr returns the attribute that marks a log record with the condition: condition=NAME in text,
+// and MESSAGE_ID in the journal.
 func (c Condition) Attr() slog.Attr { return slog.Any("condition", c) }

@@ -14,38 +14,38 @@ import (
 	"testing"
 )
 
-// TestConditions: each has an ID and a name of its own, and is explained.
+// TestConditions: each condition has a unique ID and name, and an explanation.
 func TestConditions(t *testing.T) {
 	used := map[string]Condition{}
 	for c, is := range conditions {
 		if !regexp.MustCompile(`^[0-9a-f]{32}$`).MatchString(is.ID) {
-			t.Errorf("%d: ID %q: `systemd-id128 new` makes one", c, is.ID)
+			t.Errorf("%d: ID %q; run `systemd-id128 new` to generate one", c, is.ID)
 		}
 		if !regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`).MatchString(is.Name) {
 			t.Errorf("%d: name %q", c, is.Name)
 		}
 		if !strings.HasSuffix(is.When, ".") || is.Do != "" && !strings.HasSuffix(is.Do, ".") {
-			t.Errorf("%s: %q, %q: whole sentences", c, is.When, is.Do)
+			t.Errorf("%s: %q, %q; want complete sentences", c, is.When, is.Do)
 		}
 		for _, key := range []string{is.ID, is.Name} {
 			if other, ok := used[key]; ok {
-				t.Errorf("%d and %d are both %s", c, other, key)
+				t.Errorf("%d and %d both have %s", c, other, key)
 			}
 			used[key] = c
 		}
 	}
 	if none := Condition(0); none.String() != "" || none.Explain() != (Explanation{}) {
-		t.Errorf("none is %+v", none.Explain())
+		t.Errorf("the zero Condition has %+v", none.Explain())
 	}
 }
 
-// TestConditionsAreLogged: each constant has its row, stands in the code of another package, and a test or a golden file of one
-// sees it logged: as condition=NAME, or by its constant.
+// TestConditionsAreLogged: each constant has an entry in conditions, is used in another package,
+// and appears in a test or golden file, as condition=NAME or by its constant.
 func TestConditionsAreLogged(t *testing.T) {
 	constants, used, seen := map[string]Condition{}, map[string]bool{}, map[string]bool{}
 	names, rows := constantsOf(t, "condition.go"), slices.Sorted(maps.Keys(conditions))
 	if len(names) != len(rows) {
-		t.Fatalf("%d constants, %d rows", len(names), len(rows))
+		t.Fatalf("%d constants, %d entries", len(names), len(rows))
 	}
 	for i, name := range names {
 		constants[name] = rows[i]
@@ -72,12 +72,12 @@ func TestConditionsAreLogged(t *testing.T) {
 			t.Errorf("nothing logs %s", name)
 		}
 		if !seen[c.String()] && !seen[name] {
-			t.Errorf("no test sees condition=%s logged", c)
+			t.Errorf("no test checks that condition=%s is logged", c)
 		}
 	}
 }
 
-// constantsOf are the names of a file's constants, in order.
+// constantsOf returns the names of a file's constants in order.
 func constantsOf(t *testing.T, path string) (names []string) {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
@@ -96,7 +96,7 @@ func constantsOf(t *testing.T, path string) (names []string) {
 	return names
 }
 
-// walk visits the sources of the other packages, and the texts that their tests compare with.
+// walk visits the sources of the other packages and the golden files of their tests.
 func walk(t *testing.T, visit func(path, text string)) {
 	t.Helper()
 	here, err := os.Getwd()

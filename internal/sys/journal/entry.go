@@ -7,26 +7,29 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of an entry, in bytes. A datagram must fit the socket's send buffer (net.core.wmem_default, 212992), and a line
-// that goes to stderr instead must fit journald's LineMax= of 48 KiB.
+// Limits of an entry in bytes. A datagram must fit in the socket's send buffer
+// (net.core.wmem_default, 212992), and a line that goes to stderr instead must fit in journald's
+// LineMax= of 48 KiB.
 const (
-	maxName    = 64 // journald drops fields with a longer name
+	maxName    = 64 // journald drops fields with longer names
 	maxValue   = 16 << 10
 	maxMessage = 32 << 10
 	maxEntry   = 96 << 10
 )
 
-// prefix keeps our fields apart from the well-known ones (systemd.journal-fields(7)) and from other programs'.
+// prefix separates our fields from the well-known ones (systemd.journal-fields(7)) and from those
+// of other programs.
 const prefix = "NODE_DNS_"
 
-// cut marks a value that was cut off at its bound.
+// cut is appended to truncated values.
 const cut = "…"
 
-// entry is a datagram of the journal's native protocol (systemd.io/JOURNAL_NATIVE_PROTOCOL): a field a line, or, where
-// the value has a line feed, name, line feed, size as 64-bit little-endian number, value, line feed.
+// entry is a datagram of the journal's native protocol (systemd.io/JOURNAL_NATIVE_PROTOCOL). Each
+// line is a field. A field whose value has a line feed is written as name, line feed, size as
+// 64-bit little-endian number, value, line feed.
 type entry []byte
 
-// add appends a field, unless the entry is full. The name must be one that journald takes: see fieldName.
+// add appends a field unless the entry is full. The name must be valid for journald; see fieldName.
 func (e entry) add(name, value string, limit int) entry {
 	value = shorten(value, limit)
 	if len(e)+len(name)+len(value)+10 > maxEntry {
@@ -43,7 +46,8 @@ func (e entry) add(name, value string, limit int) entry {
 	return append(e, '\n')
 }
 
-// addAttr appends an attribute below a group: NODE_DNS_KEY, a group's as NODE_DNS_GROUP_KEY, a condition's as MESSAGE_ID.
+// addAttr appends an attribute of a group: as NODE_DNS_KEY, in a group as NODE_DNS_GROUP_KEY, and a
+// condition as MESSAGE_ID.
 func (e entry) addAttr(group string, attr slog.Attr) entry {
 	if c, ok := attr.Value.Any().(Condition); ok {
 		return e.add("MESSAGE_ID", c.Explain().ID, maxValue).add(prefix+"CONDITION", c.String(), maxValue)
@@ -55,7 +59,7 @@ func (e entry) addAttr(group string, attr slog.Attr) entry {
 		}
 		return e.add(fieldName(group+attr.Key), value.String(), maxValue)
 	}
-	if attr.Key != "" { // else its attributes are the group's that it is in (slog.Handler)
+	if attr.Key != "" { // without a key, its attributes belong to the enclosing group (slog.Handler)
 		group += attr.Key + "_"
 	}
 	for _, inner := range value.Group() {
@@ -64,7 +68,8 @@ func (e entry) addAttr(group string, attr slog.Attr) entry {
 	return e
 }
 
-// fieldName is the field of a key: upper-case letters, digits and underscores, 64 at most (sd_journal_print(3)).
+// fieldName returns the field name for a key: at most 64 upper-case letters, digits and underscores
+// (sd_journal_print(3)).
 func fieldName(key string) string {
 	name := []byte(prefix)
 	for _, r := range key {
@@ -83,7 +88,7 @@ func fieldName(key string) string {
 	return string(name)
 }
 
-// shorten cuts a text off at a limit, between characters where it is UTF-8.
+// shorten truncates a text to limit bytes, between characters if it is UTF-8.
 func shorten(text string, limit int) string {
 	if len(text) <= limit {
 		return text

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// MaxFew is how many elements of a list one line names.
+// MaxFew is the maximum number of list elements in one log line.
 const MaxFew = 6
 
-// Few joins the first MaxFew words, and says how many more there are. A node has hundreds of addresses where `listen: all`
-// meets a bridge with one address for each pod.
+// Few joins the first MaxFew words and appends the number of the others. With `listen: all` and a
+// bridge with one address per pod, a node has hundreds of addresses.
 func Few(words []string, separator string) string {
 	if len(words) <= MaxFew {
 		return strings.Join(words, separator)

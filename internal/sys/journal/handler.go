@@ -8,19 +8,20 @@ import (
 	"github.com/coreos/go-systemd/v22/journal"
 )
 
-// handler sends each record as one entry. MESSAGE is slog's key=value line without a time, which the journal has; the
-// fields are for programs.
+// handler sends each record as one entry. MESSAGE is slog's key=value line without the time, which
+// the journal records itself. The fields are for programs.
 type handler struct {
 	sender *sender
 	level  slog.Leveler
-	text   slog.Handler // writes a record's line to sender.line
-	group  string       // of the keys to come, each with an underscore after it
-	fields entry        // that every entry has: who we are, and the attributes of the logger
+	text   slog.Handler // writes the text of a record to sender.line
+	group  string       // prefix of the following keys: group names, each with a trailing underscore
+	fields entry        // fields of every entry: our identity and the logger's attributes
 }
 
 var _ slog.Handler = handler{}
 
-// newHandler is for the program called identifier; unit is the one it runs in, "" where journald knows.
+// newHandler returns a handler for the program called identifier. unit is the unit that it runs in,
+// or "" to let journald determine it.
 func newHandler(s *sender, identifier, unit string, level slog.Leveler) handler {
 	options := &slog.HandlerOptions{Level: level, ReplaceAttr: func(groups []string, attr slog.Attr) slog.Attr {
 		if len(groups) == 0 && attr.Key == slog.TimeKey {
@@ -38,7 +39,7 @@ func newHandler(s *sender, identifier, unit string, level slog.Leveler) handler 
 // Enabled implements slog.Handler.
 func (h handler) Enabled(_ context.Context, level slog.Level) bool { return level >= h.level.Level() }
 
-// Handle implements slog.Handler. It never waits, and its error is that of rendering the line.
+// Handle implements slog.Handler. It never blocks. Its error is that of rendering the line.
 func (h handler) Handle(ctx context.Context, record slog.Record) error {
 	h.sender.mu.Lock()
 	defer h.sender.mu.Unlock()
@@ -64,7 +65,8 @@ func (h handler) Handle(ctx context.Context, record slog.Record) error {
 // WithAttrs implements slog.Handler.
 func (h handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	h.text = h.text.WithAttrs(attrs)
-	h.fields = h.fields[:len(h.fields):len(h.fields)] // shared with the loggers that were made of this one
+	// Clip, because the array is shared with loggers derived from this one.
+	h.fields = h.fields[:len(h.fields):len(h.fields)]
 	for _, attr := range attrs {
 		h.fields = h.fields.addAttr(h.group, attr)
 	}
@@ -81,7 +83,7 @@ func (h handler) WithGroup(name string) slog.Handler {
 	return h
 }
 
-// priorityOf is the priority of syslog(3) for a level.
+// priorityOf returns the syslog(3) priority for a level.
 func priorityOf(level slog.Level) journal.Priority {
 	switch {
 	case level >= slog.LevelError:

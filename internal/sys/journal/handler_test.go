@@ -92,13 +92,13 @@ func TestEntry(t *testing.T) {
 			test.log(w.logger())
 			var got fields
 			for e := w.entry(); e != nil; e = w.entry() {
-				got = e // the last
+				got = e // keep the last one
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 			if text := w.text(); text != "" {
-				t.Errorf("stderr has it too: %s", text)
+				t.Errorf("stderr got it too: %s", text)
 			}
 		})
 	}
@@ -116,8 +116,8 @@ func TestLevel(t *testing.T) {
 	}
 }
 
-// FuzzEntry: whatever is logged, journald can read the entry, its names are allowed, it fits a datagram, and no value makes a
-// field of its own.
+// FuzzEntry: whatever is logged, journald can parse the entry, its field names are valid, it fits
+// in a datagram, and no value injects a field.
 func FuzzEntry(f *testing.F) {
 	f.Add("msg", "group", "key", "value")
 	f.Add("a\nb", "", "=", "line\nline")
@@ -129,7 +129,7 @@ func FuzzEntry(f *testing.F) {
 		w.logger().With(key, value).WithGroup(group).Info(message, key, value, "last", 1, Ready.Attr())
 		got := w.entry()
 		if got == nil {
-			t.Fatal("journald did not take it")
+			t.Fatal("journald did not accept the entry")
 		}
 		names := map[string]int{}
 		for _, field := range got {
@@ -144,7 +144,7 @@ func FuzzEntry(f *testing.F) {
 		for _, name := range []string{"MESSAGE", "PRIORITY", "SYSLOG_IDENTIFIER", "OBJECT_SYSTEMD_UNIT", "MESSAGE_ID", "NODE_DNS_CONDITION"} {
 			if key == "" || !strings.EqualFold(prefix+key, name) {
 				if names[name] != 1 {
-					t.Errorf("%d times %s", names[name], name)
+					t.Errorf("got %d times %s, want 1", names[name], name)
 				}
 			}
 		}

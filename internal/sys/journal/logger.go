@@ -11,14 +11,14 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/termtext"
 )
 
-// Where journald listens: for entries, and for lines.
+// Sockets of journald: for entries and for lines.
 const (
 	entrySocket = "/run/systemd/journal/socket"
 	lineSocket  = "/run/systemd/journal/stdout"
 )
 
-// NewLogger logs to the journal where stderr leads there, as entries of the program called identifier; else it writes
-// key=value lines with the time to stderr.
+// NewLogger returns a logger that writes to the journal if stderr is connected to it, as entries of
+// the program called identifier. Otherwise it writes key=value lines with the time to stderr.
 func NewLogger(stderr io.Writer, identifier string, level slog.Leveler) *slog.Logger {
 	if termtext.Raw(stderr) == io.Writer(os.Stderr) && leadsToJournal(unix.Stderr) {
 		return slog.New(newHandler(&sender{socket: entrySocket, stderr: unix.Stderr, fd: -1}, identifier, ownUnit(), level))
@@ -26,9 +26,10 @@ func NewLogger(stderr io.Writer, identifier string, level slog.Leveler) *slog.Lo
 	return slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
 }
 
-// leadsToJournal reports whether stderr is the journal: by JOURNAL_STREAM, whose device and inode must be stderr's, as a
-// desktop's terminals inherit the variable too (systemd.exec(5)); or, as nm-dispatcher hands on no variables of its own
-// to the hook, by who is at the other end.
+// leadsToJournal reports whether stderr is connected to the journal. It compares the device and
+// inode in JOURNAL_STREAM with those of stderr, because terminals of a desktop session inherit the
+// variable too (systemd.exec(5)). nm-dispatcher does not pass the variable to the hook, so it also
+// checks the peer of the socket.
 func leadsToJournal(stderr int) bool {
 	if ours, err := journal.StderrIsJournalStream(); err == nil && ours {
 		return true

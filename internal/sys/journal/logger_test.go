@@ -13,7 +13,7 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/termtext"
 )
 
-// TestLeadsToJournal: JOURNAL_STREAM counts when it is stderr's.
+// TestLeadsToJournal: JOURNAL_STREAM counts only if it describes stderr.
 func TestLeadsToJournal(t *testing.T) {
 	var here unix.Stat_t
 	if err := unix.Fstat(unix.Stderr, &here); err != nil {
@@ -40,13 +40,14 @@ func TestLeadsToJournal(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Setenv("JOURNAL_STREAM", test.stream)
 			if got := leadsToJournal(test.stderr); got != test.want {
-				t.Errorf("%v, want %v", got, test.want)
+				t.Errorf("got %v, want %v", got, test.want)
 			}
 		})
 	}
 }
 
-// TestText: what is no journal gets lines with the time, of the level that is asked for, whatever JOURNAL_STREAM says.
+// TestText: anything other than the journal gets lines with the time, at the configured level,
+// whatever JOURNAL_STREAM says.
 func TestText(t *testing.T) {
 	var here unix.Stat_t
 	if err := unix.Fstat(unix.Stderr, &here); err != nil {
@@ -62,6 +63,6 @@ func TestText(t *testing.T) {
 		t.Errorf("got %q", &text)
 	}
 	if _, isOurs := NewLogger(termtext.NewWriter(os.Stderr), "node-dns", slog.LevelInfo).Handler().(handler); !isOurs {
-		t.Error("stderr is the journal, and is not taken for it")
+		t.Error("stderr is the journal but was not recognized")
 	}
 }

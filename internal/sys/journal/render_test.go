@@ -20,7 +20,7 @@ const (
 	catalogFile = "../../../packaging/journal/node-dns.catalog"
 )
 
-// TestRenderedManPage: the table of the man page is what the code says.
+// TestRenderedManPage: the table in the man page matches the code.
 func TestRenderedManPage(t *testing.T) {
 	const begin, end = ".\\\" The table below is written by `go test ./internal/sys/journal -run Rendered -update`.\n", ".\\\" End of the table.\n"
 	page, err := os.ReadFile(manPage)
@@ -30,7 +30,7 @@ func TestRenderedManPage(t *testing.T) {
 	before, rest, ok := strings.Cut(string(page), begin)
 	_, after, ended := strings.Cut(rest, end)
 	if !ok || !ended {
-		t.Fatalf("%s has no place for the table", manPage)
+		t.Fatalf("%s has no markers for the table", manPage)
 	}
 	var table strings.Builder
 	table.WriteString(".Bl -tag -width Ds\n")
@@ -45,7 +45,8 @@ func TestRenderedManPage(t *testing.T) {
 	golden.Check(t, manPage, before+begin+table.String()+end+after)
 }
 
-// TestRenderedCatalog: journalctl -x explains what the code says; @FIELD@ is the entry's own (systemd.io/CATALOG).
+// TestRenderedCatalog: the catalog for journalctl -x matches the code. @FIELD@ stands for a field
+// of the entry (systemd.io/CATALOG).
 func TestRenderedCatalog(t *testing.T) {
 	var all strings.Builder
 	all.WriteString("# What journalctl -x says of the entries of node-dns and origin-dns-dispatcher.\n" +
@@ -62,7 +63,7 @@ func TestRenderedCatalog(t *testing.T) {
 	golden.Check(t, catalogFile, all.String())
 }
 
-// TestDocuments: the conditions that the documents and the man pages tell to look for are ours.
+// TestDocuments: the documents and man pages mention only conditions that exist.
 func TestDocuments(t *testing.T) {
 	known := map[string]bool{}
 	for _, is := range conditions {
@@ -82,13 +83,13 @@ func TestDocuments(t *testing.T) {
 			}
 			for _, word := range match.FindAllString(string(text), -1) {
 				if seen++; !known[word] {
-					t.Errorf("%s: there is no %s", path, word)
+					t.Errorf("%s mentions %s, which does not exist", path, word)
 				}
 			}
 		}
 	}
 	if seen == 0 {
-		t.Error("no document names one")
+		t.Error("no document mentions a condition")
 	}
 	guide, err := os.ReadFile("../../../docs/howto/troubleshooting.md")
 	if err != nil {
@@ -98,16 +99,16 @@ func TestDocuments(t *testing.T) {
 	list, _, _ = strings.Cut(list, "\n\n")
 	names := regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(list, -1)
 	if len(names) < 5 {
-		t.Errorf("the guide lists %d conditions that should wake somebody: %q", len(names), list)
+		t.Errorf("the guide lists %d conditions for alerts: %q", len(names), list)
 	}
 	for _, name := range names {
 		if !known["NODE_DNS_CONDITION="+name[1]] {
-			t.Errorf("the guide: there is no condition %s", name[1])
+			t.Errorf("the guide mentions condition %s, which does not exist", name[1])
 		}
 	}
 }
 
-// TestCatalog: journald's own compiler takes the file, and has all of it.
+// TestCatalog: journald's own compiler accepts the complete file.
 func TestCatalog(t *testing.T) {
 	lab.NeedPrograms(t, "journalctl")
 	root := t.TempDir()
@@ -132,7 +133,7 @@ func TestCatalog(t *testing.T) {
 	}
 	for _, c := range inOrder() {
 		if want := c.Explain().ID + " node-dns: DNS of this node: "; !strings.Contains(string(list), want) {
-			t.Errorf("the catalog has no %q", want)
+			t.Errorf("the compiled catalog has no %q", want)
 		}
 	}
 }
@@ -141,7 +142,7 @@ func inOrder() []Condition { return slices.Sorted(maps.Keys(conditions)) }
 
 var sentence = regexp.MustCompile(`([\w)"])\. `)
 
-// roff is text for a man page: a sentence a line, as mdoc(7) asks for.
+// roff formats text for a man page: one sentence per line, as mdoc(7) recommends.
 func roff(text string) string {
 	var all strings.Builder
 	for _, line := range strings.Split(sentence.ReplaceAllString(text, "$1.\n"), "\n") {
@@ -150,7 +151,7 @@ func roff(text string) string {
 	return all.String()
 }
 
-// wrap breaks a text into lines of 78 bytes at most.
+// wrap breaks a text into lines of at most 78 bytes.
 func wrap(text string) string {
 	var all strings.Builder
 	length := 0

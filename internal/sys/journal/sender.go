@@ -10,28 +10,30 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sender hands entries to journald and never waits: a query must not. What journald does not take (its socket is gone, or
-// its queue full, as where it hangs) becomes a line on stderr, which is a stream to journald with a queue of its own; what
-// that does not take either is lost, and the next entry says how many were.
+// sender sends entries to journald without ever blocking, because queries must not wait. If
+// journald does not accept an entry (its socket is missing, or its queue is full because it hangs),
+// the entry becomes a line on stderr, which is a stream to journald with its own queue. If that is
+// full too, the entry is lost, and the next entry reports how many were.
 //
-// go-systemd's Send is not used: with a full queue (EAGAIN) it waits until journald has read, without end where journald
-// hangs, as Go's net package does for every socket (v22.7.0).
+// The Send function of go-systemd is not used. If the queue is full (EAGAIN), it waits until
+// journald has read, forever if journald hangs, as Go's net package does for every socket
+// (v22.7.0).
 type sender struct {
-	socket string // journald's
-	stderr int    // a file descriptor, of a socket
+	socket string // path of journald's socket
+	stderr int    // file descriptor of a socket
 
-	mu   sync.Mutex   // guards what follows
-	line bytes.Buffer // the record's text
-	fd   int          // of the datagram socket; below 0: not made yet
-	lost int          // entries since the last one that got through
-	torn bool         // the last line on stderr has no end
+	mu   sync.Mutex   // guards the fields below
+	line bytes.Buffer // text of the record
+	fd   int          // datagram socket; negative if not created yet
+	lost int          // entries lost since the last successful one
+	torn bool         // the last line on stderr is incomplete
 }
 
-// atOnce is a send that does not wait, whatever the mode of the descriptor, which other processes share, and raises no
-// SIGPIPE.
+// atOnce are flags for a send that never blocks, whatever the mode of the descriptor, which other
+// processes share, and that raises no SIGPIPE.
 const atOnce = unix.MSG_DONTWAIT | unix.MSG_NOSIGNAL
 
-// sendLocked sends what fill makes of the text in s.line.
+// sendLocked sends the entry that fill makes of the text in s.line.
 func (s *sender) sendLocked(priority journal.Priority, fill func(e entry, message string) entry) {
 	message := strings.TrimSuffix(s.line.String(), "\n")
 	e := entry(nil)
@@ -46,7 +48,8 @@ func (s *sender) sendLocked(priority journal.Priority, fill func(e entry, messag
 	s.lost++
 }
 
-// toJournal reports whether journald has the entry. The socket is not connected: journald may be started anew.
+// toJournal reports whether journald accepted the entry. The socket is not connected, because
+// journald may be restarted.
 func (s *sender) toJournal(e entry) bool {
 	if s.fd < 0 {
 		fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
@@ -63,7 +66,7 @@ func (s *sender) toJournal(e entry) bool {
 	}
 }
 
-// toStderr reports whether the line is on its way. Its prefix is the priority as sd-daemon(3) writes it.
+// toStderr reports whether the line was sent. It is prefixed with the priority as in sd-daemon(3).
 func (s *sender) toStderr(priority journal.Priority, message string) bool {
 	line := "<" + strconv.Itoa(int(priority)) + ">" + message + "\n"
 	if s.torn {

@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestJournaldIsAway: without its socket what is said goes to stderr, with its priority, and to journald again when it is back.
+// TestJournaldIsAway: without journald's socket, messages go to stderr with their priority, and to
+// journald again once it is back.
 func TestJournaldIsAway(t *testing.T) {
 	w := newWorld(t)
 	log := w.logger()
@@ -28,15 +29,16 @@ func TestJournaldIsAway(t *testing.T) {
 	}
 }
 
-// TestJournaldHangs: one that reads nothing (SIGSTOP, a disk that does not answer) holds nobody up. First its queue of
-// entries is full, then that of lines; what is lost is counted, and told of when journald reads again.
+// TestJournaldHangs: if journald does not read (SIGSTOP, or a disk that does not respond), logging
+// does not block. First the queue of entries fills up, then that of lines. Lost entries are
+// counted, and reported when journald reads again.
 func TestJournaldHangs(t *testing.T) {
 	w := newWorld(t)
 	log := w.logger()
 	said := 0
 	for ; w.sender.lost < 3; said++ {
 		if said == 1_000_000 {
-			t.Fatal("no queue is ever full")
+			t.Fatal("no queue was ever full")
 		}
 		log.Info("hangs", "no", said, "padding", strings.Repeat("x", 1000))
 	}
@@ -47,10 +49,10 @@ func TestJournaldHangs(t *testing.T) {
 	text := w.text()
 	lines := strings.Count(text, "\n")
 	if !strings.HasPrefix(text, fmt.Sprintf("<6>level=INFO msg=hangs no=%d ", entries)) {
-		t.Errorf("stderr does not go on where journald's queue ended, at %d: %.60s", entries, text)
+		t.Errorf("stderr does not continue where journald's queue ended, at %d: %.60s", entries, text)
 	}
 	if entries == 0 || lines == 0 || entries+lines+3 != said {
-		t.Errorf("%d entries, %d lines and 3 lost of %d", entries, lines, said)
+		t.Errorf("%d entries, %d lines and 3 lost, of %d", entries, lines, said)
 	}
 	log.Info("again")
 	got := w.entry()
@@ -63,7 +65,8 @@ func TestJournaldHangs(t *testing.T) {
 	}
 }
 
-// TestTornLine: the rest of a line that stderr took a part of is lost; the next line is one of its own.
+// TestTornLine: if stderr accepts only part of a line, the rest is lost, and the next message
+// starts a new line.
 func TestTornLine(t *testing.T) {
 	w := newWorld(t)
 	w.sender.socket += ".away"
@@ -99,7 +102,7 @@ func TestManySayAtOnce(t *testing.T) {
 	seen := map[string]int{}
 	for e := w.entry(); e != nil; e = w.entry() {
 		if e.get("NODE_DNS_WHO") != e.get("NODE_DNS_AGAIN") {
-			t.Errorf("mixed up: %q", e)
+			t.Errorf("mixed entries: %q", e)
 		}
 		seen[e.get("MESSAGE")]++
 	}

@@ -5,12 +5,14 @@ import (
 	"strings"
 )
 
-// unitField tells `journalctl -u` whose an entry is. journald finds the unit of a process by its number, and a hook that has
-// ended before the entry is read has none: half of its entries were not its unit's (systemd issue 2913). What root says
-// with this field counts as well (add_matches_for_unit() of logs-show.c).
+// unitField is the field that tells `journalctl -u` which unit an entry belongs to. journald looks
+// up the unit by the process ID. If a hook has ended before its entry is read, that fails: half of
+// its entries lacked the unit (systemd issue 2913). journalctl also accepts this field from root
+// (add_matches_for_unit() in logs-show.c).
 const unitField = "OBJECT_SYSTEMD_UNIT"
 
-// ownUnit is the unit that this process runs in; "": none, or it is not root's to say.
+// ownUnit returns the unit that this process runs in. It returns "" if there is none, or if the
+// process is not root and may not set the field.
 func ownUnit() string {
 	if os.Geteuid() != 0 {
 		return ""
@@ -22,8 +24,8 @@ func ownUnit() string {
 	return unitOf(string(groups))
 }
 
-// unitOf reads cgroups(7): the line of the hierarchy that systemd keeps, whose path has the unit behind the slices; what
-// is below it is the unit's own business. "": there is none.
+// unitOf parses cgroups(7) and returns the unit: the first component after the slices in the path
+// of systemd's hierarchy. Groups below that belong to the unit. It returns "" if there is none.
 func unitOf(groups string) string {
 	for line := range strings.Lines(groups) {
 		id, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ":")
@@ -32,7 +34,7 @@ func unitOf(groups string) string {
 			continue
 		}
 		for part := range strings.SplitSeq(path, "/") {
-			part = strings.TrimPrefix(part, "_") // before a name that the kernel would take for its own
+			part = strings.TrimPrefix(part, "_") // systemd's escape for names that the kernel could use itself
 			if strings.HasSuffix(part, ".service") || strings.HasSuffix(part, ".scope") {
 				return part
 			}

@@ -10,12 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// world is a journald that reads when it is told to: a socket for entries, and a stream for lines.
+// world is a fake journald that reads on demand: a socket for entries and a stream for lines.
 type world struct {
 	t       *testing.T
 	sender  *sender
-	entries int // the descriptor that entries come in at
-	lines   int // the descriptor that lines come in at
+	entries int // descriptor that receives entries
+	lines   int // descriptor that receives lines
 }
 
 func newWorld(t *testing.T) *world {
@@ -47,7 +47,7 @@ func (w *world) logger() *slog.Logger {
 	return slog.New(newHandler(w.sender, "node-dns", "a.service", slog.LevelDebug))
 }
 
-// entry is the next entry; nil: there is none.
+// entry returns the next entry, or nil if there is none.
 func (w *world) entry() fields {
 	w.t.Helper()
 	buf := make([]byte, 2*maxEntry)
@@ -62,7 +62,7 @@ func (w *world) entry() fields {
 	return got
 }
 
-// text is all that has come on stderr.
+// text returns everything written to stderr so far.
 func (w *world) text() string {
 	var all strings.Builder
 	buf := make([]byte, 1<<20)
@@ -75,7 +75,7 @@ func (w *world) text() string {
 	}
 }
 
-// fields are an entry's, in their order.
+// fields are the fields of an entry in order.
 type fields [][2]string
 
 func (f fields) get(name string) string {
@@ -87,7 +87,8 @@ func (f fields) get(name string) string {
 	return ""
 }
 
-// parse reads the native protocol as journald does: of systemd.io/JOURNAL_NATIVE_PROTOCOL, by other means than entry.add.
+// parse parses the native protocol (systemd.io/JOURNAL_NATIVE_PROTOCOL) as journald does,
+// independently of entry.add.
 func parse(data []byte) (all fields, ok bool) {
 	for rest := string(data); rest != ""; {
 		line, after, ended := strings.Cut(rest, "\n")

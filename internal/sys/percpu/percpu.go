@@ -1,8 +1,9 @@
-// Package percpu is what is counted while queries are answered: what many goroutines count at once, and how durations and sizes
-// spread.
+// Package percpu provides metrics for the query path: counters that many goroutines use at once,
+// and histograms of durations and sizes.
 //
-// Nothing is allocated. The buckets are CoreDNS's, so that dashboards made for it fit (plugin/metrics and plugin/pkg/proxy of 1.14:
-// ExponentialBuckets(0.00025, 2, 16), and the sizes of vars.go; plugin/kubernetes: ExponentialBuckets(0.001, 2, 20)).
+// Nothing allocates. The buckets are CoreDNS's, so that its dashboards work (plugin/metrics and
+// plugin/pkg/proxy of 1.14: ExponentialBuckets(0.00025, 2, 16), and the sizes of vars.go;
+// plugin/kubernetes: ExponentialBuckets(0.001, 2, 20)).
 package percpu
 
 import (
@@ -11,35 +12,36 @@ import (
 )
 
 const (
-	shortest        = 250 * time.Microsecond // the bound of the first bucket; each is twice the one before
+	shortest        = 250 * time.Microsecond // bound of the first bucket; each further bound doubles
 	durationBuckets = 16
 
-	shortestDelay = time.Millisecond // as shortest; the last bound is 524 s
+	shortestDelay = time.Millisecond // likewise for Delays; the last bound is 524 s
 	delayBuckets  = 20
 )
 
-// sizeBounds are octets: the most that a size in the bucket has.
+// sizeBounds are the upper bounds of the size buckets in octets.
 var sizeBounds = [...]int{0, 100, 200, 300, 400, 511, 1023, 2047, 4095, 8291, 16000, 32000, 48000, 64000}
 
-// Durations counts durations. The zero value has none. Who shares one guards it.
+// Durations is a histogram of durations. The zero value is empty. It needs a lock if shared.
 type Durations struct {
-	counts [durationBuckets + 1]uint64 // the last one is what is longer than all bounds
+	counts [durationBuckets + 1]uint64 // the last one is for durations above all bounds
 	sum    time.Duration
 }
 
-// Add counts n durations of d. One below zero, by a clock that went back, counts as none.
+// Add adds n durations of d. Negative durations, from a clock that went backwards, count as zero.
 func (h *Durations) Add(d time.Duration, n uint64) {
 	d = max(d, 0)
 	h.counts[bucket(d, shortest, durationBuckets)] += n
 	h.sum += d * time.Duration(n)
 }
 
-// bucket is the place of d among so many buckets, the first of which ends at bound, and each other one at twice the one before.
+// bucket returns the index of d among the given number of buckets. The first ends at bound, and
+// each further one at twice the previous bound.
 func bucket(d, bound time.Duration, buckets int) int {
 	return min(bits.Len64(uint64(max(d-1, 0)/bound)), buckets)
 }
 
-// Merge adds what another one has counted.
+// Merge adds the counts of another histogram.
 func (h *Durations) Merge(other *Durations) {
 	for i, n := range other.counts {
 		h.counts[i] += n
@@ -47,14 +49,14 @@ func (h *Durations) Merge(other *Durations) {
 	h.sum += other.sum
 }
 
-// Buckets is what Prometheus shows of it: how many there are, their sum in seconds, and for each bound in seconds how many are no
-// longer.
+// Buckets returns the histogram in Prometheus form: the number of durations, their sum in seconds,
+// and for each bound in seconds the number of durations up to it.
 func (h *Durations) Buckets() (count uint64, sum float64, upTo map[float64]uint64) {
 	count, upTo = pile(h.counts[:], shortest)
 	return count, h.sum.Seconds(), upTo
 }
 
-// pile adds up what bucket has told apart: all, and what is no longer than each bound in seconds.
+// pile returns the total count, and the cumulative count for each bound in seconds.
 func pile(counts []uint64, bound time.Duration) (all uint64, upTo map[float64]uint64) {
 	bounded := len(counts) - 1
 	upTo = make(map[float64]uint64, bounded)
@@ -66,34 +68,35 @@ func pile(counts []uint64, bound time.Duration) (all uint64, upTo map[float64]ui
 	return all + counts[bounded], upTo
 }
 
-// Delays counts durations of what may take minutes. The zero value has none. Who shares one guards it.
+// Delays is a histogram of durations that may take minutes. The zero value is empty. It needs a
+// lock if shared.
 type Delays struct {
-	counts [delayBuckets + 1]uint64 // the last one is what is longer than all bounds
+	counts [delayBuckets + 1]uint64 // the last one is for durations above all bounds
 	sum    time.Duration
 }
 
-// Add counts one duration. One below zero counts as none.
+// Add adds one duration. Negative durations count as zero.
 func (h *Delays) Add(d time.Duration) {
 	d = max(d, 0)
 	h.counts[bucket(d, shortestDelay, delayBuckets)]++
 	h.sum += d
 }
 
-// Buckets is what Prometheus shows of it, as Durations.Buckets is.
+// Buckets returns the histogram in Prometheus form, like Durations.Buckets.
 func (h *Delays) Buckets() (count uint64, sum float64, upTo map[float64]uint64) {
 	count, upTo = pile(h.counts[:], shortestDelay)
 	return count, h.sum.Seconds(), upTo
 }
 
-// Sizes counts sizes in octets. The zero value has none. Who shares one guards it.
+// Sizes is a histogram of sizes in octets. The zero value is empty. It needs a lock if shared.
 type Sizes struct {
 	counts [len(sizeBounds) + 1]uint64
 	sum    uint64
 }
 
-// Add counts one size.
+// Add adds one size.
 func (h *Sizes) Add(size int) {
-	i := (size + 99) / 100 // the first bounds are hundreds
+	i := (size + 99) / 100 // the first bounds are multiples of 100
 	if size > 400 {
 		for i = 5; i < len(sizeBounds) && size > sizeBounds[i]; i++ {
 		}
@@ -102,7 +105,7 @@ func (h *Sizes) Add(size int) {
 	h.sum += uint64(size)
 }
 
-// Merge adds what another one has counted.
+// Merge adds the counts of another histogram.
 func (h *Sizes) Merge(other *Sizes) {
 	for i, n := range other.counts {
 		h.counts[i] += n
@@ -110,7 +113,8 @@ func (h *Sizes) Merge(other *Sizes) {
 	h.sum += other.sum
 }
 
-// Buckets is what Prometheus shows of it: how many there are, their sum, and for each bound how many are no larger.
+// Buckets returns the histogram in Prometheus form: the number of sizes, their sum, and for each
+// bound the number of sizes up to it.
 func (h *Sizes) Buckets() (count uint64, sum float64, upTo map[float64]uint64) {
 	upTo = make(map[float64]uint64, len(sizeBounds))
 	for i, bound := range sizeBounds {

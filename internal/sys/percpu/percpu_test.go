@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestDurations: each duration is in the buckets that Prometheus' rule puts it in.
+// TestDurations: each duration is in the buckets that Prometheus would use.
 func TestDurations(t *testing.T) {
 	var ours Durations
 	theirs := newTheirs(exponential(0.00025, 2, 16))
@@ -27,7 +27,7 @@ func TestDurations(t *testing.T) {
 	theirs.compare(t, merged.Buckets)
 }
 
-// TestDelays: as TestDurations, with CoreDNS's buckets for what the cluster takes.
+// TestDelays is like TestDurations, with CoreDNS's buckets for the cluster's delays.
 func TestDelays(t *testing.T) {
 	var ours Delays
 	theirs := newTheirs(exponential(0.001, 2, 20))
@@ -56,7 +56,7 @@ func TestSizes(t *testing.T) {
 	theirs.compare(t, merged.Buckets)
 }
 
-// theirs counts as the documentation of Prometheus has it: a bucket has what is no larger than its bound.
+// theirs counts as documented by Prometheus: a bucket contains values up to its bound.
 type theirs struct {
 	bounds []float64
 	values []float64
@@ -74,7 +74,7 @@ func (h *theirs) compare(t *testing.T, ours func() (uint64, float64, map[float64
 		total += v
 	}
 	if count != uint64(len(h.values)) || math.Abs(sum-total) > total*1e-9 || len(upTo) != len(h.bounds) {
-		t.Errorf("%d with the sum %v in %d buckets, expected %d with %v in %d", count, sum, len(upTo), len(h.values), total, len(h.bounds))
+		t.Errorf("%d with the sum %v in %d buckets, want %d with %v in %d", count, sum, len(upTo), len(h.values), total, len(h.bounds))
 	}
 	for _, bound := range h.bounds {
 		want := uint64(0)
@@ -84,12 +84,12 @@ func (h *theirs) compare(t *testing.T, ours func() (uint64, float64, map[float64
 			}
 		}
 		if got, ok := upTo[bound]; !ok || got != want {
-			t.Errorf("up to %v: %d, expected %d", bound, got, want)
+			t.Errorf("up to %v: got %d, want %d", bound, got, want)
 		}
 	}
 }
 
-// exponential is ExponentialBuckets of Prometheus' Go client.
+// exponential is ExponentialBuckets of the Prometheus Go client.
 func exponential(start, factor float64, n int) (bounds []float64) {
 	for range n {
 		bounds = append(bounds, start)

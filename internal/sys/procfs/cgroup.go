@@ -12,12 +12,14 @@ import (
 	"strings"
 )
 
-// noLimit is from where on a number of the first version's stands for none: it is rounded to pages, whose size differs.
+// noLimit is the value from which on a cgroup v1 limit means unlimited. The kernel rounds it to
+// pages, whose size differs.
 const noLimit = 1 << 60
 
-// MemoryLimit is the least number of octets that a control group of this process, or one above it, sets: memory.max and
-// memory.high of the second version, memory.limit_in_bytes of the first. 0: none does. root is where /proc and what is mounted
-// are looked for; "": /. It fails where /proc cannot be read; what is above a namespace's own root is not seen.
+// MemoryLimit returns the smallest memory limit in octets of this process's control groups:
+// memory.max and memory.high in v2, memory.limit_in_bytes in v1. It returns 0 if there is no limit.
+// root is the directory that contains /proc and the mounts; "" means /. MemoryLimit fails if /proc
+// cannot be read. It does not see groups above the root of a cgroup namespace.
 func MemoryLimit(root string) (octets int64, err error) {
 	groups, err := readGroups(filepath.Join("/", root, "/proc/self/cgroup"))
 	if err != nil {
@@ -47,13 +49,13 @@ func MemoryLimit(root string) (octets int64, err error) {
 	return octets, nil
 }
 
-// The controllers of readGroups and mount: the second version has one hierarchy for all.
+// Controllers for readGroups and mount. v2 has one hierarchy for all controllers.
 const (
 	unified = ""
 	memory  = "memory"
 )
 
-// readGroups returns the path of the process's group by controller.
+// readGroups returns the paths of the process's groups by controller.
 func readGroups(path string) (map[string]string, error) {
 	groups := map[string]string{}
 	err := eachLine(path, func(line string) {
@@ -70,13 +72,13 @@ func readGroups(path string) (map[string]string, error) {
 	return groups, err
 }
 
-// A mount is where groups are to be seen: those of group and below it.
+// A mount is a directory that shows a group and those below it.
 type mount struct {
 	controller string
 	group, dir string
 }
 
-// readMounts reads proc_pid_mountinfo(5).
+// readMounts parses proc_pid_mountinfo(5).
 func readMounts(path string) ([]mount, error) {
 	var mounts []mount
 	err := eachLine(path, func(line string) {
@@ -99,7 +101,7 @@ func readMounts(path string) ([]mount, error) {
 	return mounts, err
 }
 
-// unescape undoes the octal numbers for space, tab, newline and backslash.
+// unescape replaces the octal escapes for space, tab, newline and backslash.
 func unescape(text string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(text)
 }
@@ -111,8 +113,8 @@ func (m mount) files() []string {
 	return []string{"memory.limit_in_bytes"}
 }
 
-// dirs are the directories of a group and of those above it, as far as they are to be seen. A group that is not below what is
-// mounted is that of another namespace: then what is mounted is all that is known.
+// dirs returns the visible directories of a group and its ancestors. A group that is not below the
+// mounted one belongs to another namespace; then only the mounted group is known.
 func (m mount) dirs(group string) []string {
 	below, err := filepath.Rel(m.group, group)
 	if err != nil || below == ".." || strings.HasPrefix(below, "../") {
@@ -127,7 +129,7 @@ func (m mount) dirs(group string) []string {
 	}
 }
 
-// readLimit returns 0 where there is no limit, or no such file: the topmost group of the second version has none.
+// readLimit returns 0 if there is no limit or no such file, as for the root group in v2.
 func readLimit(path string) (int64, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {

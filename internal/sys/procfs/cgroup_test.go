@@ -64,12 +64,12 @@ func TestMemoryLimit(t *testing.T) {
 			}
 			got, err := MemoryLimit(root)
 			if got != row.want || (err != nil) != (row.err != "") || err != nil && !strings.Contains(err.Error(), row.err) {
-				t.Errorf("got %d, %v; expected %d, %q", got, err, row.want, row.err)
+				t.Errorf("got %d, %v; want %d, %q", got, err, row.want, row.err)
 			}
 		})
 	}
 	if _, err := MemoryLimit(t.TempDir()); err == nil {
-		t.Error("without /proc there is no error")
+		t.Error("no error without /proc")
 	}
 	if _, err := MemoryLimit(""); err != nil {
 		t.Errorf("here: %v", err)

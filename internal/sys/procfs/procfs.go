@@ -1,7 +1,8 @@
-// Package procfs reads /proc: which processes run on this host, with their command lines (proc(5)), and how much memory the control
-// groups of this process let it use (cgroups(7)).
+// Package procfs reads /proc: the processes on this host with their command lines (proc(5)), and
+// the memory limits of this process's control groups (cgroups(7)).
 //
-// It sees what everybody may see: where /proc hides the processes of others (hidepid=, ProtectProc=) nobody runs.
+// It sees only what /proc shows to this user. If /proc hides other users' processes (hidepid=,
+// ProtectProc=), it finds none.
 package procfs
 
 import (
@@ -14,18 +15,19 @@ import (
 	"strings"
 )
 
-// Process is one that runs.
+// Process is a running process.
 type Process struct {
 	PID  int
-	Args []string // its command line, the program first
+	Args []string // command line, starting with the program
 
-	proc string // where /proc is
+	proc string // path of /proc
 }
 
-// Named are those of a name (proc_pid_comm(5)), those in containers too, by their numbers. root is where /proc is looked for; "": /.
+// Named returns the processes with a name (proc_pid_comm(5)) by PID, including those in containers.
+// root is the directory that contains /proc; "" means /.
 func Named(root, name string) []Process {
 	proc := filepath.Join("/", root, "/proc")
-	entries, _ := os.ReadDir(proc) // nil: a tree without one
+	entries, _ := os.ReadDir(proc) // nil if there is no /proc
 	var all []Process
 	for _, entry := range entries {
 		pid, err := strconv.Atoi(entry.Name())
@@ -36,15 +38,16 @@ func Named(root, name string) []Process {
 		if err != nil || strings.TrimSuffix(string(comm), "\n") != name {
 			continue
 		}
-		args, _ := os.ReadFile(filepath.Join(proc, entry.Name(), "cmdline")) // it has just ended
+		args, _ := os.ReadFile(filepath.Join(proc, entry.Name(), "cmdline")) // empty if it has just ended
 		all = append(all, Process{PID: pid, Args: strings.Split(strings.TrimSuffix(string(args), "\x00"), "\x00"), proc: proc})
 	}
 	slices.SortFunc(all, func(a, b Process) int { return cmp.Compare(a.PID, b.PID) })
 	return all
 }
 
-// Host is the first of a name that isRoots, for anybody may give a process any name, and that is not known to be in another network
-// than we, as in a container of its own; false: there is none.
+// Host returns the first process with a name for which isRoots is true, because any user can give a
+// process any name, and which is not known to be in another network namespace, such as a
+// container's. It returns false if there is no such process.
 func Host(root, name string) (Process, bool) {
 	for _, p := range Named(root, name) {
 		if shares, known := p.SharesNetwork(); (shares || !known) && p.isRoots() {
@@ -54,11 +57,12 @@ func Host(root, name string) (Process, bool) {
 	return Process{}, false
 }
 
-// isRoots reports whether root alone can have started the process, and given it its name and command line. All its users are root, by
-// proc_pid_status(5): those of a program that is set-user-ID are not all, unless it makes them so, as sudo does. It runs no such
-// program, where that is to be seen. And systemd, where that runs, has it in a service's own control group.
+// isRoots reports whether only root can have started the process and set its name and command line.
+// All its user IDs must be root's in proc_pid_status(5); a set-user-ID program keeps the caller's
+// unless it changes them, as sudo does. If visible, its program must not be set-user-ID. And if
+// systemd runs, the process must be in a service's own control group.
 func (p Process) isRoots() bool {
-	status, _ := os.ReadFile(p.file("status")) // it has just ended
+	status, _ := os.ReadFile(p.file("status")) // empty if it has just ended
 	isRoot := false
 	for line := range strings.Lines(string(status)) {
 		if ids := strings.Fields(line); len(ids) == 5 && ids[0] == "Uid:" {
@@ -71,17 +75,18 @@ func (p Process) isRoots() bool {
 	return isRoot && (p.isService() || !p.hasSystemd())
 }
 
-// hasSystemd is sd_booted(3).
+// hasSystemd is like sd_booted(3).
 func (p Process) hasSystemd() bool {
 	info, err := os.Lstat(filepath.Join(filepath.Dir(p.proc), "run/systemd/system"))
 	return err == nil && info.IsDir()
 }
 
-// isService reports whether the process is in the control group of a service, or in one that a kubelet has made for itself
-// (--kubelet-cgroups): by the hierarchy that systemd goes by (cgroups(7)), behind nothing but slices. Users' own services are behind
-// theirs, and sessions and containers in scopes, or in groups below a service's.
+// isService reports whether the process is in the control group of a service, or in one that a
+// kubelet made for itself (--kubelet-cgroups): in systemd's hierarchy (cgroups(7)), directly below
+// slices. Services of users are below their user's service, and sessions and containers are in
+// scopes or in groups below a service.
 func (p Process) isService() bool {
-	groups, _ := os.ReadFile(p.file("cgroup")) // it has just ended
+	groups, _ := os.ReadFile(p.file("cgroup")) // empty if it has just ended
 	path := ""
 	for line := range strings.Lines(string(groups)) {
 		fields := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3) // number, controllers, path
@@ -98,18 +103,20 @@ func (p Process) isService() bool {
 	return strings.HasSuffix(name, ".service") || name == "kubelet"
 }
 
-// file is one of the process's own in /proc.
+// file returns the path of a file of the process in /proc.
 func (p Process) file(name string) string { return filepath.Join(p.proc, strconv.Itoa(p.PID), name) }
 
-// SharesNetwork reports whether it is in our network namespace. known: that can be seen; of others' processes root alone sees it.
+// SharesNetwork reports whether the process is in our network namespace. known is false if that
+// cannot be determined; only root can see it for other users' processes.
 func (p Process) SharesNetwork() (shares, known bool) {
 	ours, err := os.Readlink(filepath.Join(p.proc, "self/ns/net"))
 	its, itsErr := os.Readlink(p.file("ns/net"))
 	return ours == its, err == nil && itsErr == nil
 }
 
-// Dir is its working directory, as its own root has it; "/", where a service has it unless told otherwise, where that is not seen: of
-// others' processes root alone sees it.
+// Dir returns the working directory, relative to the root directory of the process. If it cannot be
+// read, Dir returns "/", the default for services. Only root can read it for other users'
+// processes.
 func (p Process) Dir() string {
 	dir, err := os.Readlink(p.file("cwd"))
 	if err != nil || !filepath.IsAbs(dir) {
@@ -118,8 +125,9 @@ func (p Process) Dir() string {
 	return dir
 }
 
-// HasOther reports whether an absolute path is known to be another file to it than to us, as in a mount namespace or root directory of its
-// own. false: it is the same one, or none for both, or that cannot be seen; of others' processes root alone sees it.
+// HasOther reports whether an absolute path is known to be a different file for the process than
+// for us, because of its mount namespace or root directory. It returns false if the file is the
+// same, is missing for both, or cannot be checked; only root can check other users' processes.
 func (p Process) HasOther(path string) bool {
 	root := p.file("root")
 	if _, err := os.Stat(root); err != nil {
@@ -133,8 +141,9 @@ func (p Process) HasOther(path string) bool {
 	return !os.SameFile(its, ours)
 }
 
-// Values are those of a flag, dashes included, in their order, in either of its forms: "--flag=value" and "--flag value". As a kubelet
-// reads them "_" in a flag's name is "-", and "--" ends the flags.
+// Values returns the values of a flag in order. flag includes the dashes. Both forms count:
+// "--flag=value" and "--flag value". As in the kubelet, "_" in a flag name means "-", and "--" ends
+// the flags.
 func (p Process) Values(flag string) []string {
 	var all []string
 	for i, arg := range p.Args {
@@ -152,7 +161,7 @@ func (p Process) Values(flag string) []string {
 	return all
 }
 
-// Value is the last of the Values, which counts where a flag has one.
+// Value returns the last of the Values, which is the effective one of a flag with a single value.
 func (p Process) Value(flag string) (value string, ok bool) {
 	all := p.Values(flag)
 	if len(all) == 0 {
@@ -161,7 +170,7 @@ func (p Process) Value(flag string) (value string, ok bool) {
 	return all[len(all)-1], true
 }
 
-// FlagPlace names a flag, and the process it was given to: "--cluster-dns of the kubelet, pid 812".
+// FlagPlace describes a flag of a process, such as "--cluster-dns of the kubelet, pid 812".
 func FlagPlace(flag, name string, pid int) string {
 	return fmt.Sprintf("%s of the %s, pid %d", flag, name, pid)
 }

@@ -22,7 +22,7 @@ func TestValues(t *testing.T) {
 		{"kubelet --resolv_conf=/a_b", []string{"/a_b"}},
 		{"kubelet --resolv-conf", nil},
 		{"kubelet --resolv-config=/a", nil},
-		{"kubelet -resolv-conf=/a", nil}, // one dash is for flags of one letter (pflag)
+		{"kubelet -resolv-conf=/a", nil}, // a single dash is for one-letter flags (pflag)
 		{"kubelet --v=2 -- --resolv-conf=/a", nil},
 		{"", nil},
 	} {
@@ -36,17 +36,17 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// TestTree: a tree has the processes of its own /proc, and one without has none.
+// TestTree: Named reads the /proc below root, and finds nothing without one.
 func TestTree(t *testing.T) {
 	root := t.TempDir()
 	if got := Named(root, "kubelet"); got != nil {
 		t.Errorf("%+v", got)
 	}
 	if _, ok := Host(root, "kubelet"); ok {
-		t.Error("there is one")
+		t.Error("Host found a process")
 	}
 	for path, text := range map[string]string{
-		"60/comm": "kubelet\n", "60/cmdline": "kubelet\x00--resolv-conf=/etc/shadow\x00", "60/status": "Name:\tkubelet\nUid:\t4242\t4242\t4242\t4242\n", // anybody's
+		"60/comm": "kubelet\n", "60/cmdline": "kubelet\x00--resolv-conf=/etc/shadow\x00", "60/status": "Name:\tkubelet\nUid:\t4242\t4242\t4242\t4242\n", // another user's
 		"90/comm": "kubelet\n", "90/status": "Uid:\t0\t0\t0\t0\n", "90/cmdline": "/usr/bin/kubelet\x00--v=2\x00",
 		"100/comm": "kubelet\n", "100/status": "Uid:\t0\t0\t0\t0\n", "100/cmdline": "kubelet\x00--resolv-conf\x00\x00",
 		"7/comm": "kubelets\n", "self/comm": "kubelet\n", "8/cmdline": "kubelet\x00",
@@ -61,7 +61,7 @@ func TestTree(t *testing.T) {
 		t.Errorf("%+v", all)
 	}
 	if v, ok := all[2].Value("--resolv-conf"); !ok || v != "" {
-		t.Errorf("an empty value at the end: %q %t", v, ok)
+		t.Errorf("empty value at the end: %q %t", v, ok)
 	}
 	if p, ok := Host(root, "kubelet"); !ok || p.PID != 90 {
 		t.Errorf("%+v %t", p, ok)
@@ -73,11 +73,11 @@ func TestTree(t *testing.T) {
 		}
 	}
 	if p, ok := Host(root, "kubelet"); !ok || p.PID != 100 {
-		t.Errorf("not that of a container: %+v %t", p, ok)
+		t.Errorf("with a container's process: %+v %t", p, ok)
 	}
 }
 
-// TestPlaces: where a process works, and whether it sees the files that we see.
+// TestPlaces: the working directory of a process, and whether it sees the same files as we do.
 func TestPlaces(t *testing.T) {
 	root := t.TempDir()
 	dir := filepath.Join(root, "proc/90")
@@ -87,7 +87,7 @@ func TestPlaces(t *testing.T) {
 	}
 	p := Named(root, "kubelet")[0]
 	if got := p.Dir(); got != "/" || p.HasOther("/etc/a") {
-		t.Errorf("of what is not shown: %s, %t", got, p.HasOther("/etc/a"))
+		t.Errorf("hidden: %s, %t", got, p.HasOther("/etc/a"))
 	}
 	if err := errors.Join(os.Symlink("/var/lib/kubelet", filepath.Join(dir, "cwd")), os.Symlink(root, filepath.Join(dir, "root"))); err != nil {
 		t.Fatal(err)
@@ -105,7 +105,7 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// TestRunning is one that runs indeed.
+// TestRunning uses a real process.
 func TestRunning(t *testing.T) {
 	const name = "process-of-test"
 	shell, err := exec.LookPath("sh")
@@ -138,7 +138,7 @@ func TestRunning(t *testing.T) {
 		}
 		if value, _ := p.Value("--resolv-conf"); value == "/a b" {
 			if p.Dir() != cmd.Dir || p.HasOther(shell) || p.HasOther("/nowhere") {
-				t.Errorf("it works in %s, want %s; another %s: %t", p.Dir(), cmd.Dir, shell, p.HasOther(shell))
+				t.Errorf("Dir is %s, want %s; HasOther of %s: %t", p.Dir(), cmd.Dir, shell, p.HasOther(shell))
 			}
 			return
 		}
@@ -148,8 +148,9 @@ func TestRunning(t *testing.T) {
 	}
 }
 
-// TestHostIsRoots: anybody can run a set-user-ID program by a link named kubelet, with a command line of his own: su, with --resolv-conf=
-// /etc/shadow, waits for a password as root. A container's root can, too.
+// TestHostIsRoots: any user can run a set-user-ID program through a link named kubelet with any
+// command line. For example, su with --resolv-conf=/etc/shadow waits for a password as root. A
+// container's root can do so too.
 func TestHostIsRoots(t *testing.T) {
 	const root, kubelet = "0\t0\t0\t0", "0::/system.slice/kubelet.service\n"
 	for _, row := range []struct {
@@ -197,7 +198,7 @@ func TestHostIsRoots(t *testing.T) {
 				t.Fatal(err)
 			}
 			if _, ok := Host(tree, "kubelet"); ok != row.want {
-				t.Errorf("it counts: %v, want %v", ok, row.want)
+				t.Errorf("accepted: %v, want %v", ok, row.want)
 			}
 		})
 	}

@@ -9,17 +9,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bell rings in Go's netpoller when a file can be read, while it is not muted: who waits for the file in the kernel does not
-// want the netpoller to wake for it as well. Between them stands an epoll(7) of its own, as what the netpoller watches it
-// watches until it is closed. Wait is for one goroutine; the other methods may be called beside it.
+// Bell signals through Go's netpoller that a file is readable, unless it is muted: a goroutine that
+// waits for the file in the kernel does not want the netpoller to wake up for it too. It uses an
+// epoll(7) instance of its own in between, because the netpoller watches a file until it is closed.
+// Wait is for one goroutine; the other methods may be called concurrently.
 type Bell struct {
 	fd, epoll int
-	file      *os.File // of epoll
+	file      *os.File // for epoll
 	raw       syscall.RawConn
-	look      func(uintptr) bool // looks, made once
+	look      func(uintptr) bool // rings as a function value, created once
 }
 
-// NewBell returns a Bell for a file, which it does not own. Close it before that.
+// NewBell returns a Bell for a file, which it does not own. Close the Bell before the file.
 func NewBell(fd int) (*Bell, error) {
 	epoll, err := NewEpoll()
 	if err != nil {
@@ -37,15 +38,16 @@ func NewBell(fd int) (*Bell, error) {
 	return b, nil
 }
 
-// NewEpoll returns a new epoll(7).
+// NewEpoll returns a new epoll(7) instance.
 func NewEpoll() (fd int, err error) {
 	if fd, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return -1, os.NewSyscallError("epoll_create1", err)
 	}
-	return fd, unix.SetNonblock(fd, true) // else os.File does not let the netpoller watch it
+	return fd, unix.SetNonblock(fd, true) // required for os.File to use the netpoller
 }
 
-// Wait waits until the file can be read. It ends with an error at the deadline, and when the Bell is closed.
+// Wait waits until the file is readable. It returns an error at the deadline and when the Bell is
+// closed.
 func (b *Bell) Wait() error { return b.raw.Read(b.look) }
 
 func (b *Bell) rings(uintptr) bool {
@@ -54,10 +56,10 @@ func (b *Bell) rings(uintptr) bool {
 	return n == 1
 }
 
-// SetDeadline is when Wait ends; the zero time: never.
-func (b *Bell) SetDeadline(t time.Time) { _ = b.file.SetReadDeadline(t) } // fails on a closed one only
+// SetDeadline sets the time at which Wait ends; the zero time means never.
+func (b *Bell) SetDeadline(t time.Time) { _ = b.file.SetReadDeadline(t) } // fails only when closed
 
-// Mute has it ring no more, until Unmute.
+// Mute stops the Bell from ringing until Unmute.
 func (b *Bell) Mute()   { _ = b.control(unix.EPOLL_CTL_DEL) }
 func (b *Bell) Unmute() { _ = b.control(unix.EPOLL_CTL_ADD) }
 
@@ -71,5 +73,5 @@ func (b *Bell) control(what int) error {
 	return os.NewSyscallError("epoll_ctl", failed)
 }
 
-// Close ends Wait.
+// Close closes the Bell and ends Wait.
 func (b *Bell) Close() { _ = b.file.Close() }

@@ -8,7 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestBell: it rings while there is something to read, unless it is muted, and ends at its deadline and its end.
+// TestBell: the Bell rings while there is something to read, unless it is muted, and Wait ends at
+// the deadline and on Close.
 func TestBell(t *testing.T) {
 	var pipe [2]int
 	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
@@ -33,7 +34,7 @@ func TestBell(t *testing.T) {
 	if _, err := unix.Write(pipe[1], []byte("x")); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // as long as nobody reads it
+	for range 2 { // until the data is read
 		if err := b.Wait(); err != nil {
 			t.Error(err)
 		}
@@ -59,6 +60,6 @@ func TestBell(t *testing.T) {
 	go func() { rung <- b.Wait() }()
 	b.Close()
 	if err := <-rung; err == nil {
-		t.Error("a closed one rings")
+		t.Error("a closed Bell rings")
 	}
 }

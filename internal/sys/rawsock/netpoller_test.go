@@ -16,8 +16,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestNetpoller: while one waits in the kernel, others are woken by what comes for them. In a program that had nothing to do the
-// thread that polled for all of them is the one that now waits.
+// TestNetpoller: while one goroutine waits in the kernel, others are still woken by their events.
+// In an idle program, the thread that polled for all of them is the one that now waits in the
+// kernel.
 func TestNetpoller(t *testing.T) {
 	const child = "BUSY_NETPOLLER"
 	if os.Getenv(child) != "" {
@@ -60,8 +61,8 @@ func TestNetpoller(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-	case <-time.After(20 * time.Second): // the scheduler looks after a minute at the latest
-		t.Error("nobody is woken beside one who waits in the kernel")
+	case <-time.After(20 * time.Second): // the scheduler checks after a minute at the latest
+		t.Error("other goroutines are not woken while one waits in the kernel")
 	}
 	ends.Close()
 	if err := cmd.Wait(); err != nil {
@@ -69,7 +70,7 @@ func TestNetpoller(t *testing.T) {
 	}
 }
 
-// The files of the program that is watched, as os/exec numbers them.
+// Files of the watched program, as numbered by os/exec.
 const (
 	busyFile = 3 + iota
 	endsFile
@@ -77,7 +78,8 @@ const (
 	answersFile
 )
 
-// waitBusyAndIdle is a program of two who wait in the netpoller, of whom the one that is busy goes on waiting in the kernel.
+// waitBusyAndIdle is a program with two goroutines that wait in the netpoller. The busy one then
+// continues to wait in the kernel.
 func waitBusyAndIdle() {
 	threads := NewThreads(1)
 	var both sync.WaitGroup
@@ -95,7 +97,7 @@ func waitBusyAndIdle() {
 	both.Wait()
 }
 
-// ring waits for a bell, and makes no system call that the scheduler learns of.
+// ring waits for a bell, without a system call that the scheduler knows of.
 func ring(fd int) {
 	bell, err := NewBell(fd)
 	if err == nil {
@@ -106,7 +108,7 @@ func ring(fd int) {
 	}
 }
 
-// watch returns an epoll(7) that tells when the other end of a pipe is closed.
+// watch returns an epoll(7) instance that reports when the other end of a pipe is closed.
 func watch(fd int) (epoll int) {
 	epoll, err := NewEpoll()
 	if err == nil {
@@ -118,7 +120,7 @@ func watch(fd int) (epoll int) {
 	return epoll
 }
 
-// waitInKernel waits for an event.
+// waitInKernel waits for an event in a raw system call.
 func waitInKernel(epoll int) {
 	var event unix.EpollEvent
 	for n := uintptr(0); n != 1; {
@@ -130,8 +132,9 @@ func waitInKernel(epoll int) {
 	}
 }
 
-// threadsIn reports whether a process has a thread that waits in the kernel as waitInKernel does; or else whether none of its threads
-// does anything: the scheduler's own, which looks after the others every 10 ms, sleeps too.
+// threadsIn reports whether a process has a thread that waits like waitInKernel. If inside is
+// false, it reports whether all threads are idle, including the scheduler's own, which otherwise
+// checks the others every 10 ms.
 func threadsIn(pid int, inside bool) bool {
 	paths, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/syscall", pid))
 	for _, path := range paths {
@@ -152,7 +155,7 @@ func await(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); !done(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("not until the deadline: %s", what)
+			t.Fatalf("timeout: %s", what)
 		}
 	}
 }

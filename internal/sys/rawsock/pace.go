@@ -1,13 +1,14 @@
-// Package rawsock has what package net does not do with sockets: it waits for a busy one in the kernel, and converts the addresses
-// of raw system calls.
+// Package rawsock does what package net cannot do with sockets: it waits for a busy socket in the
+// kernel, and converts the addresses of raw system calls.
 //
-// Go's netpoller wakes a thread for every packet at a moderate rate: a query costs 3 times as much there as where a thread
-// waits in the system call that receives it. Go's own blocking system calls are no better: the scheduler takes the processor away
-// from a thread that waits, and has to find one again. So a busy reader waits in a raw system call, of which the scheduler does
-// not learn. That has a price: the thread keeps its processor (GOMAXPROCS counts one more for each), and before the garbage
-// collector can stop the world, the signal by which Go preempts must end the call. It does for epoll_wait(2), and for receiving
-// where SO_RCVTIMEO is set (signal(7)). An idle reader would be woken by that signal 100 times a second: it waits in the
-// netpoller again.
+// At a moderate rate Go's netpoller wakes a thread for every packet, so a query costs 3 times as
+// much as with a thread that waits in the receiving system call. Go's normal blocking system calls
+// are no better: the scheduler takes the CPU away from the waiting thread and must find one again.
+// So a busy reader waits in a raw system call, which the scheduler does not know of. This has a
+// price. The thread keeps its CPU (GOMAXPROCS counts one more for each). And before the garbage
+// collector can stop the world, Go's preemption signal must interrupt the call. It interrupts
+// epoll_wait(2), and receive calls if SO_RCVTIMEO is set (signal(7)). That signal would wake an
+// idle reader 100 times per second, so an idle reader waits in the netpoller again.
 package rawsock
 
 import (
@@ -16,28 +17,28 @@ import (
 )
 
 const (
-	// Rate and idleRate are the events a second from which on something is busy, and below which it is not any more: where
-	// what it costs to be preempted is what the netpoller costs.
+	// Rate is the number of events per second from which a reader is busy, and idleRate that below
+	// which it is idle again. In between, preemption costs as much as the netpoller.
 	Rate     = 200
 	idleRate = 100
-	// window is over how long they are counted.
+	// window is the time over which events are counted.
 	window = 100 * time.Millisecond
 )
 
-// Timeout is how long who is busy waits in the kernel before it looks whether it still is.
+// Timeout is how long a busy reader waits in the kernel before it checks whether it is still busy.
 const Timeout = 50 * time.Millisecond
 
-// Pace counts events. It belongs to one goroutine. The zero Pace is idle.
+// Pace measures the rate of events. It belongs to one goroutine. The zero Pace is idle.
 type Pace struct {
 	busy  bool
 	n     int
 	since time.Time
 }
 
-// IsBusy reports whether there are many.
+// IsBusy reports whether the rate is high.
 func (p *Pace) IsBusy() bool { return p.busy }
 
-// Add counts n events more.
+// Add counts n events.
 func (p *Pace) Add(n int, now time.Time) {
 	p.n += n
 	elapsed := now.Sub(p.since)
@@ -49,17 +50,20 @@ func (p *Pace) Add(n int, now time.Time) {
 	p.n, p.since = 0, now
 }
 
-// Threads are those that may wait in the kernel. Its methods may be called concurrently. Nil has none.
+// Threads limits the number of threads that wait in the kernel. Its methods may be called
+// concurrently. A nil Threads allows none.
 type Threads chan struct{}
 
-// NewThreads returns n of them.
+// NewThreads returns a Threads that allows n.
 func NewThreads(n int) Threads { return make(Threads, n) }
 
-// Enter takes one; false: all are taken. Who got one must leave, and waits by raw system calls until then.
+// Enter takes a slot. It returns false if all are taken. After true, the caller must call Leave,
+// and waits by raw system calls until then.
 //
-// It wakes another thread, which goes on to wait in the netpoller. Where the program had nothing to do the calling one did that
-// for all, and the scheduler's own, which would look after 10 ms, sleeps for a minute until a thread enters a system call that
-// the scheduler learns of: everybody else was woken by no packet and at no deadline until then (Go 1.26).
+// Enter wakes another thread, which goes on to wait in the netpoller. In an idle program, the
+// calling thread did that for all. The scheduler's own thread, which would check after 10 ms,
+// sleeps for a minute until a thread enters a system call that the scheduler knows of. Until then
+// no other goroutine was woken by packets or deadlines (Go 1.26).
 func (t Threads) Enter() bool {
 	select {
 	case t <- struct{}{}:
@@ -70,5 +74,5 @@ func (t Threads) Enter() bool {
 	}
 }
 
-// Leave gives it back.
+// Leave returns the slot.
 func (t Threads) Leave() { <-t }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TestPace: something is busy from Rate on, and idle again below idleRate.
+// TestPace: a reader is busy from Rate on, and idle again below idleRate.
 func TestPace(t *testing.T) {
 	now := time.Now()
 	p := Pace{since: now}
@@ -30,17 +30,17 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// TestThreads: there are no more than were made, and none in nil.
+// TestThreads: Enter succeeds as often as allowed, and never for nil.
 func TestThreads(t *testing.T) {
 	two := NewThreads(2)
 	if first, second, third := two.Enter(), two.Enter(), two.Enter(); !first || !second || third {
-		t.Error("of two threads not two can be taken")
+		t.Error("Enter did not succeed exactly twice")
 	}
 	two.Leave()
 	if !two.Enter() {
-		t.Error("one that was given back cannot be taken")
+		t.Error("Enter failed after Leave")
 	}
 	if Threads(nil).Enter() {
-		t.Error("nil has threads")
+		t.Error("Enter succeeded for nil")
 	}
 }

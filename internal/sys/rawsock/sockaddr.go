@@ -9,11 +9,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The port in a socket address is two octets in network order (ip(7), ipv6(7)), whatever the byte order of the machine. Only this
-// file reads and writes that field: code that swaps the octets itself works on little-endian machines and fails on s390x.
+// The port in a socket address is two octets in network byte order (ip(7), ipv6(7)), whatever the
+// byte order of the machine. Only this file accesses that field: code that swaps the octets itself
+// works on little-endian machines and fails on s390x.
 
-// SetAddr writes a to name, as sockaddr_in or sockaddr_in6, and returns its size in octets. It clears the rest of name only for
-// sockaddr_in6. A zone is used only if it is an interface's number, as AddrPort writes it.
+// SetAddr writes a to name, as sockaddr_in or sockaddr_in6, and returns its size in octets. It
+// clears the rest of name only for sockaddr_in6. A zone is used only if it is an interface index,
+// as returned by AddrPort.
 func SetAddr(name *unix.RawSockaddrInet6, a netip.AddrPort) (size uint32) {
 	if a.Addr().Is4() {
 		v4 := (*unix.RawSockaddrInet4)(unsafe.Pointer(name))
@@ -28,8 +30,8 @@ func SetAddr(name *unix.RawSockaddrInet6, a netip.AddrPort) (size uint32) {
 	return unix.SizeofSockaddrInet6
 }
 
-// AddrPort returns the address in name, which the kernel wrote: IPv4 without its IPv6 mapping, and the zone as a number. It is
-// not valid if name is of another family.
+// AddrPort returns the address in name, which the kernel wrote. An IPv4-mapped address is returned
+// as IPv4, and the zone is a number. The result is invalid if name has another family.
 func AddrPort(name *unix.RawSockaddrInet6) netip.AddrPort {
 	switch name.Family {
 	case unix.AF_INET:
@@ -45,7 +47,7 @@ func AddrPort(name *unix.RawSockaddrInet6) netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-// NetworkOrder converts a number between the machine's order of octets and the network's, like htons(3) and ntohs(3).
+// NetworkOrder converts a number between host and network byte order, like htons(3) and ntohs(3).
 func NetworkOrder(n uint16) uint16 {
 	var octets [2]byte
 	binary.BigEndian.PutUint16(octets[:], n)

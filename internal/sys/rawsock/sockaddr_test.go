@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestOctets: socket addresses have the octets that ip(7) and ipv6(7) describe. Only the family and the scope ID are in the
-// order of the machine.
+// TestOctets: socket addresses have the octets that ip(7) and ipv6(7) describe. Only the family and
+// the scope ID are in host byte order.
 func TestOctets(t *testing.T) {
 	family := func(n uint16) []byte { return binary.NativeEndian.AppendUint16(nil, n) }
 	scope := func(n uint32) []byte { return binary.NativeEndian.AppendUint32(nil, n) }
@@ -37,13 +37,14 @@ func TestOctets(t *testing.T) {
 				t.Errorf("octets %x, want %x", octets, row.want)
 			}
 			if got := AddrPort(&name); got != want {
-				t.Errorf("read back as %v, want %v", got, want)
+				t.Errorf("AddrPort returned %v, want %v", got, want)
 			}
 		})
 	}
 }
 
-// TestKernel: the kernel connects a socket to the address that Set wrote, and AddrPort reads what the kernel writes.
+// TestKernel: the kernel connects a socket to the address that SetAddr wrote, and AddrPort reads
+// the address that the kernel wrote.
 func TestKernel(t *testing.T) {
 	server, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
@@ -69,11 +70,11 @@ func TestKernel(t *testing.T) {
 		t.Fatal(errno)
 	}
 	if got := AddrPort(&name); got != want {
-		t.Errorf("the kernel's address is read as %v, want %v", got, want)
+		t.Errorf("AddrPort returned %v for the kernel's address, want %v", got, want)
 	}
 }
 
-// TestForeign: a socket address of another family has no address.
+// TestForeign: AddrPort returns an invalid address for another family.
 func TestForeign(t *testing.T) {
 	if got := AddrPort(&unix.RawSockaddrInet6{Family: unix.AF_UNIX}); got.IsValid() {
 		t.Error(got)

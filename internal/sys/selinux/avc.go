@@ -8,27 +8,29 @@ import (
 	"time"
 )
 
-// Denial is one access that SELinux denied, or in permissive mode would have denied: an AVC record of the kernel, or a
-// USER_AVC record of a program that asks the policy by itself, such as dbus-daemon and systemd.
+// Denial is an access that SELinux denied, or would have denied in enforcing mode: an AVC record of
+// the kernel, or a USER_AVC record of a program that checks the policy itself, such as dbus-daemon
+// or systemd.
 type Denial struct {
-	Time   time.Time // zero: the record does not say
-	Serial uint64    // of the audit event; 0: the record does not say
+	Time   time.Time // zero if not in the record
+	Serial uint64    // of the audit event; 0 if not in the record
 
 	Permissions []string // such as "execute"; at least one
 	Class       string   // of the object, such as "file"
 	Source      string   // context of the process
 	Target      string   // context of the object
-	Command     string   // the process' name, at most 15 characters; "": not said
-	Name        string   // of the object: a path, or its last part; "": it has none
-	Port        string   // of name_bind and name_connect; "": none
-	Permissive  bool     // it was logged, and allowed
+	Command     string   // name of the process, at most 15 characters; "" if not in the record
+	Name        string   // of the object: a path or its last component; "" if it has none
+	Port        string   // for name_bind and name_connect; otherwise ""
+	Permissive  bool     // logged but allowed
 }
 
-// denied begins what an AVC record says. The kernel writes two spaces, and tools that pass records on write one.
+// denied begins the text of an AVC record. The kernel writes two spaces after it, and tools that
+// pass records on write one.
 const denied = "denied"
 
-// ParseDenial reads one line of audit.log, or the text of an audit record in the journal, which lacks time and serial
-// number. ok is false for every other record.
+// ParseDenial parses one line of audit.log, or the text of an audit record in the journal, which
+// lacks time and serial number. ok is false for every other record.
 func ParseDenial(record string) (d Denial, ok bool) {
 	head, rest, found := strings.Cut(record, "avc:")
 	if !found {
@@ -61,18 +63,19 @@ func ParseDenial(record string) (d Denial, ok bool) {
 	return d, true
 }
 
-// set takes over one field. Of two with one key the last one counts: what a program says of itself comes first.
+// set sets one field. If a key occurs twice, the last one wins, because a program's own statements
+// come first.
 func (d *Denial) set(key, value string) {
 	switch key {
 	case "comm":
 		d.Command = untrusted(value)
 	case "name":
-		if d.Name == "" { // which is less than a path
+		if d.Name == "" { // a name is less than a path
 			d.Name = untrusted(value)
 		}
 	case "path":
 		d.Name = untrusted(value)
-	case "src", "dest": // of D-Bus this is a name
+	case "src", "dest": // in D-Bus records this is a name
 		if _, err := strconv.ParseUint(value, 10, 16); err == nil {
 			d.Port = value
 		}
@@ -87,8 +90,9 @@ func (d *Denial) set(key, value string) {
 	}
 }
 
-// nextField cuts the first KEY=VALUE from the text. A value in quotes keeps them. A word without "=" has an empty value.
-// Group separators stand before the fields that an auditd with log_format=ENRICHED adds.
+// nextField cuts the first KEY=VALUE off the text. A quoted value keeps its quotes. A word without
+// "=" has an empty value. An auditd with log_format=ENRICHED puts a group separator before the
+// fields that it adds.
 func nextField(text string) (key, value, rest string) {
 	text = strings.TrimLeft(text, " \n\x1d'")
 	end := strings.IndexAny(text, " \n\x1d'")
@@ -106,8 +110,8 @@ func nextField(text string) (key, value, rest string) {
 	return key, value, text[end:]
 }
 
-// untrusted decodes a text that a process chose: in quotes as it is, or in hexadecimal if it has a quote, a space or a
-// control character (audit_log_untrustedstring in the kernel).
+// untrusted decodes a text that a process chose. It is quoted, or in hexadecimal if it contains a
+// quote, a space or a control character (audit_log_untrustedstring in the kernel).
 func untrusted(value string) string {
 	if inner, ok := strings.CutPrefix(value, `"`); ok {
 		return strings.TrimSuffix(inner, `"`)
@@ -118,7 +122,7 @@ func untrusted(value string) string {
 	return value
 }
 
-// parseStamp reads "audit(SECONDS.MILLISECONDS:SERIAL)".
+// parseStamp parses "audit(SECONDS.MILLISECONDS:SERIAL)".
 func parseStamp(head string) (at time.Time, serial uint64) {
 	_, rest, found := strings.Cut(head, "audit(")
 	stamp, _, closed := strings.Cut(rest, ")")
@@ -136,8 +140,8 @@ func parseStamp(head string) (at time.Time, serial uint64) {
 	return time.Unix(sec, int64(milli)*int64(time.Millisecond)).UTC(), serial
 }
 
-// IsSame reports whether two denials are of the same access, at whatever time: the same process name and contexts, the
-// same object.
+// IsSame reports whether two denials are of the same access at any time: the same process name,
+// contexts and object.
 func (d Denial) IsSame(other Denial) bool {
 	return slices.Equal(d.Permissions, other.Permissions) && d.Class == other.Class && d.Source == other.Source &&
 		d.Target == other.Target && d.Command == other.Command && d.Name == other.Name && d.Port == other.Port &&

@@ -10,13 +10,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// records are what RHEL 9's policy made the kernel and others log, and what they mean.
+// records are log records from RHEL 9's policy and other systems, and their meaning.
 var records = []struct {
 	name, record string
 	want         Denial
 }{
 	{
-		"systemd may not execute the hook", // of a virtual machine with RHEL 9's policy
+		"systemd may not execute the hook", // from a virtual machine with RHEL 9's policy
 		`type=AVC msg=audit(1795312345.678:412): avc:  denied  { execute } for  pid=1042 comm="(spatcher)" name="99-origin-dns" dev="vda" ino=131 scontext=system_u:system_r:init_t:s0 tcontext=system_u:object_r:NetworkManager_dispatcher_script_t:s0 tclass=file permissive=0`,
 		Denial{
 			Time: time.Date(2026, 11, 22, 1, 52, 25, 678e6, time.UTC), Serial: 412, Permissions: []string{"execute"}, Class: "file", Command: "(spatcher)", Name: "99-origin-dns",
@@ -24,7 +24,7 @@ var records = []struct {
 		},
 	},
 	{
-		"the transition, in the journal", // which has neither time nor serial number in its text
+		"the transition, in the journal", // its text has neither time nor serial number
 		`AVC avc:  denied  { nnp_transition } for  pid=611 comm="(node-dns)" scontext=system_u:system_r:init_t:s0 tcontext=system_u:system_r:node_dns_t:s0 tclass=process2 permissive=0`,
 		Denial{
 			Permissions: []string{"nnp_transition"}, Class: "process2", Command: "(node-dns)",
@@ -48,7 +48,7 @@ var records = []struct {
 		},
 	},
 	{
-		"a port, in the kernel's log", // of a guest with Debian 13, where journald does not listen for audit records
+		"a port, in the kernel's log", // from a Debian 13 guest, where journald does not read audit records
 		`audit: type=1400 audit(1795584809.752:476): avc:  denied  { name_bind } for  pid=668 comm="node-dns" src=5353 scontext=system_u:system_r:node_dns_t:s0 tcontext=system_u:object_r:howl_port_t:s0 tclass=udp_socket permissive=0`,
 		Denial{
 			Time: time.Unix(1795584809, 752e6).UTC(), Serial: 476, Permissions: []string{"name_bind"}, Class: "udp_socket", Command: "node-dns", Port: "5353",
@@ -113,7 +113,8 @@ func TestIsSame(t *testing.T) {
 	}
 }
 
-// FuzzParseDenial: a denial that was read is the same after it is written as the kernel writes one.
+// FuzzParseDenial: a parsed denial stays the same when written in the kernel's format and parsed
+// again.
 func FuzzParseDenial(f *testing.F) {
 	for _, row := range records {
 		f.Add(row.record)
@@ -133,7 +134,7 @@ func FuzzParseDenial(f *testing.F) {
 	})
 }
 
-// write is a record that says the same as d.
+// write returns a record with the contents of d.
 func write(d Denial) string {
 	var out strings.Builder
 	if !d.Time.IsZero() {

@@ -1,7 +1,8 @@
-// Package selinux reads what SELinux says about this host: its mode, the context of a process, and denials in audit
-// records. It reads files of the kernel and of the policy only (selinux(8)), and changes nothing.
+// Package selinux reads the SELinux state of this host: the mode, the contexts of processes, and
+// denials in audit records. It only reads files of the kernel and of the policy (selinux(8)), and
+// changes nothing.
 //
-// It stands apart from atomicfile, which keeps the labels of the files that it replaces.
+// Package atomicfile keeps the labels of files that it replaces.
 package selinux
 
 import (
@@ -12,27 +13,27 @@ import (
 	"strings"
 )
 
-// Mode is the mode that the kernel is in now.
+// Mode is the current mode of the kernel.
 type Mode string
 
 const (
-	Off        Mode = ""           // no policy is loaded: SELinux is disabled, or not in this kernel
-	Permissive Mode = "permissive" // a denial is logged, and the access is allowed
+	Off        Mode = ""           // no policy is loaded: SELinux is disabled or not in this kernel
+	Permissive Mode = "permissive" // denials are logged, and the access is allowed
 	Enforcing  Mode = "enforcing"
-	On         Mode = "on" // a policy is loaded; this process may not read whether it is enforced
+	On         Mode = "on" // a policy is loaded; this process may not read the mode
 )
 
 // IsOn reports whether a policy is loaded.
 func (m Mode) IsOn() bool { return m != Off }
 
-// Kernel is the SELinux of the running kernel. The zero value is off. SELinux is turned on or off at boot only, so a
-// process may keep it.
+// Kernel is the SELinux of the running kernel. The zero value is off. SELinux can be turned on or
+// off only at boot, so a process may keep the value.
 type Kernel struct {
-	enforce string // file of selinuxfs; "": off
+	enforce string // enforce file in selinuxfs; "" if off
 }
 
-// Find finds it. root is "/" but in tests. Like libselinux it looks for a mounted selinuxfs, which kernels without SELinux
-// do not have.
+// Find returns the SELinux of the running kernel. root is "/" except in tests. Like libselinux it
+// looks for a mounted selinuxfs, which does not exist in kernels without SELinux.
 func Find(root string) Kernel {
 	mounts, err := os.ReadFile(filepath.Join(root, "/proc/self/mounts"))
 	if err != nil {
@@ -45,7 +46,7 @@ func Find(root string) Kernel {
 	return Kernel{filepath.Join(root, at, "enforce")}
 }
 
-// Mode is the mode of now: setenforce(8) may change it at any time.
+// Mode returns the current mode. setenforce(8) can change it at any time.
 func (k Kernel) Mode() Mode {
 	if k.enforce == "" {
 		return Off
@@ -60,7 +61,8 @@ func (k Kernel) Mode() Mode {
 	return Permissive
 }
 
-// mountPoint finds selinuxfs in the text of /proc/self/mounts (proc(5)); "": it is not mounted.
+// mountPoint returns the mount point of selinuxfs in the text of /proc/self/mounts (proc(5)), or ""
+// if it is not mounted.
 func mountPoint(mounts string) string {
 	for line := range strings.Lines(mounts) {
 		if fields := strings.Fields(line); len(fields) > 2 && fields[2] == "selinuxfs" {
@@ -70,13 +72,13 @@ func mountPoint(mounts string) string {
 	return ""
 }
 
-// Config is /etc/selinux/config: what the next boot loads.
+// Config is the content of /etc/selinux/config, which takes effect at the next boot.
 type Config struct {
 	Mode   string // SELINUX=; "" without the file
 	Policy string // SELINUXTYPE=, such as "targeted"
 }
 
-// ReadConfig reads the configuration. A missing file is an empty Config.
+// ReadConfig reads the configuration. If the file is missing, it returns an empty Config.
 func ReadConfig(root string) Config {
 	text, err := os.ReadFile(filepath.Join(root, "/etc/selinux/config"))
 	if err != nil {
@@ -95,18 +97,19 @@ func ReadConfig(root string) Config {
 	return c
 }
 
-// IsInKernel reports whether the running kernel has SELinux, and its command line does not disable it (selinux=0).
+// IsInKernel reports whether the running kernel has SELinux and its command line does not disable
+// it (selinux=0).
 func IsInKernel(root string) bool {
 	text, err := os.ReadFile(filepath.Join(root, "/proc/filesystems"))
 	return err == nil && strings.Contains(string(text), "\tselinuxfs\n")
 }
 
-// stores are where libsemanage keeps modules (store-root in semanage.conf(5)). rpm-ostree moves the store below /etc, so that
-// it is part of the image (coreos/rpm-ostree#1105).
+// stores lists the directories where libsemanage keeps modules (store-root in semanage.conf(5)).
+// rpm-ostree moves the store to /etc to make it part of the image (coreos/rpm-ostree#1105).
 var stores = []string{"/var/lib/selinux", "/etc/selinux"}
 
-// HasModule reports whether a policy module is installed and enabled, at any priority (semodule(8)). Only root can see
-// that.
+// HasModule reports whether a policy module is installed and enabled at any priority (semodule(8)).
+// Only root can see that.
 func HasModule(root string, policy, module string) bool {
 	for _, store := range stores {
 		modules := filepath.Join(root, store, policy, "active/modules")
@@ -119,8 +122,9 @@ func HasModule(root string, policy, module string) bool {
 	return false
 }
 
-// OwnContext returns the security context of this process, such as "system_u:system_r:node_dns_t:s0"; "" if it cannot be
-// read. It is only meaningful while SELinux is on: AppArmor uses the same file.
+// OwnContext returns the security context of this process, such as
+// "system_u:system_r:node_dns_t:s0", or "" if it cannot be read. It is meaningful only while
+// SELinux is on, because AppArmor uses the same file.
 func OwnContext(root string) string { return readContext(root, "self") }
 
 // ContextOf returns the security context of another process.
@@ -134,8 +138,8 @@ func readContext(root, process string) string {
 	return strings.TrimRight(string(text), "\x00\n")
 }
 
-// TypeOf returns the type of a context, the third of its four parts: the domain of a process, and the label that matters
-// of a file. "" for a text that is not a context.
+// TypeOf returns the type of a context, the third of its four parts: the domain of a process, or
+// the relevant part of a file's label. It returns "" for a text that is not a context.
 func TypeOf(context string) string {
 	parts := strings.SplitN(strings.TrimRight(context, "\x00"), ":", 4)
 	if len(parts) < 3 {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// tree makes a directory with these files, and returns it.
+// tree returns a new directory with these files.
 func tree(t *testing.T, files map[string]string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -69,7 +69,7 @@ SELINUXTYPE=targeted
 		})
 	}
 	if got := ReadConfig(t.TempDir()); got != (Config{}) {
-		t.Errorf("without a file: %+v", got)
+		t.Errorf("without the file: %+v", got)
 	}
 }
 

@@ -1,27 +1,28 @@
 // Package sketch keeps the heaviest keys of a stream in bounded memory.
 package sketch
 
-// Sketch keeps the keys with the largest weights: the space-saving algorithm of Metwally, Agrawal and El Abbadi ("Efficient Computation of
-// Frequent and Top-k Elements in Data Streams", 2005). A key whose weight is more than the total divided by the size is always kept.
+// Sketch keeps the keys with the largest weights, using the space-saving algorithm of Metwally,
+// Agrawal and El Abbadi ("Efficient Computation of Frequent and Top-k Elements in Data Streams",
+// 2005). A key is always kept if its weight exceeds the total weight divided by the size.
 type Sketch[D any] struct {
-	Entries map[string]*Entry[D] // not to be added to
+	Entries map[string]*Entry[D] // read-only for callers
 
 	size int
 }
 
 // Entry is a key with its weight and details.
 type Entry[D any] struct {
-	Weight  float64 // true weight, and Over at most
-	Over    float64 // weight taken over from the key whose place this is
+	Weight  float64 // true weight plus at most Over
+	Over    float64 // weight inherited from the key that was replaced
 	Details D
 }
 
-// New returns a Sketch of at most size keys.
+// New returns a Sketch for at most size keys.
 func New[D any](size int) *Sketch[D] {
 	return &Sketch[D]{size: size, Entries: make(map[string]*Entry[D])}
 }
 
-// Add adds to the weight of a key and returns the key's details, which are zero for a key that was not kept before.
+// Add adds weight to a key and returns the key's details, which are zero for a new key.
 func (s *Sketch[D]) Add(key string, weight float64) *D {
 	e := s.Entries[key]
 	if e == nil {
@@ -38,7 +39,7 @@ func (s *Sketch[D]) Add(key string, weight float64) *D {
 	return &e.Details
 }
 
-// least returns the key of the smallest weight.
+// least returns the key with the smallest weight.
 func (s *Sketch[D]) least() (key string) {
 	var smallest *Entry[D]
 	for k, e := range s.Entries {
@@ -49,10 +50,10 @@ func (s *Sketch[D]) least() (key string) {
 	return key
 }
 
-// faded is a weight below which a key is forgotten.
+// faded is the weight below which Fade drops a key.
 const faded = 0.01
 
-// Fade multiplies all weights by keep, and calls each with the details of every key that stays.
+// Fade multiplies all weights by keep, and calls each with the details of every key that remains.
 func (s *Sketch[D]) Fade(keep float64, each func(*D)) {
 	for key, e := range s.Entries {
 		e.Weight *= keep
@@ -65,7 +66,7 @@ func (s *Sketch[D]) Fade(keep float64, each func(*D)) {
 	}
 }
 
-// Drop forgets the keys that gone reports.
+// Drop removes the keys for which gone returns true.
 func (s *Sketch[D]) Drop(gone func(D) bool) {
 	for key, e := range s.Entries {
 		if gone(e.Details) {

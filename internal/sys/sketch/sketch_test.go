@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// checkSketch adds keys, and holds the sketch against exact counts: it keeps each key above its share, and is off by no more than it says.
+// checkSketch adds keys and compares the sketch with exact counts: it keeps each key above its
+// share, and its error is within the stated bound.
 func checkSketch(t *testing.T, size int, keys []byte) {
 	t.Helper()
 	s, exact := New[struct{}](size), map[string]float64{}
@@ -16,21 +17,21 @@ func checkSketch(t *testing.T, size int, keys []byte) {
 		exact[key]++
 	}
 	if len(s.Entries) > size {
-		t.Fatalf("%d entries of at most %d", len(s.Entries), size)
+		t.Fatalf("got %d entries, want at most %d", len(s.Entries), size)
 	}
 	sum := 0.0
 	for key, e := range s.Entries {
 		sum += e.Weight
 		if e.Weight < exact[key] || e.Weight-e.Over > exact[key] {
-			t.Errorf("%s: %v, over by %v at most, of %v", key, e.Weight, e.Over, exact[key])
+			t.Errorf("%s: weight %v, Over %v, true weight %v", key, e.Weight, e.Over, exact[key])
 		}
 	}
 	if sum != float64(len(keys)) {
-		t.Errorf("the weights are %v together, of %d", sum, len(keys))
+		t.Errorf("the weights add up to %v, want %d", sum, len(keys))
 	}
 	for key, n := range exact {
 		if n > float64(len(keys))/float64(size) && s.Entries[key] == nil {
-			t.Errorf("%s was added %v times of %d, and is not kept", key, n, len(keys))
+			t.Errorf("%s was added %v of %d times but is not kept", key, n, len(keys))
 		}
 	}
 }
@@ -44,7 +45,7 @@ func FuzzSketch(f *testing.F) {
 	})
 }
 
-// TestSketch: names as they are asked for on a node, few of them often, before a flood of others.
+// TestSketch: names as queried on a node, with few frequent ones, followed by a flood of others.
 func TestSketch(t *testing.T) {
 	random := rand.New(rand.NewSource(1))
 	zipf := rand.NewZipf(random, 1.2, 1, 255)

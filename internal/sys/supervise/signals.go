@@ -13,19 +13,19 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/journal"
 )
 
-// Signals are the signals that the process heeds. Those that come before Run wait for it; of each kind one does, which
-// stands for those after it.
+// Signals receives the signals that the process handles. Signals before Run wait for it. One signal
+// of each kind is kept, and stands for later ones.
 type Signals struct {
 	reload chan os.Signal // SIGHUP
 	report chan os.Signal // SIGUSR1
 	forget chan os.Signal // SIGUSR2
 	stop   chan os.Signal // SIGTERM, SIGINT
-	caught bool           // they are the process's own
+	caught bool           // the signals are caught with CatchSignals
 }
 
-// CatchSignals is the first thing that a daemon does: until then a SIGHUP ends the process, and who rotates logs does not
-// ask whether the daemon is ready. (What remains is the start of Go's runtime, 2.5 ms for node-dns, in which os/signal
-// has no say.)
+// CatchSignals must be the first call of a daemon. Until then a SIGHUP kills the process, and a log
+// rotation does not check whether the daemon is ready. (This leaves the start of the Go runtime,
+// 2.5 ms for node-dns, which os/signal cannot cover.)
 func CatchSignals() *Signals {
 	s := &Signals{
 		reload: make(chan os.Signal, 1), report: make(chan os.Signal, 1), forget: make(chan os.Signal, 1), stop: make(chan os.Signal, 1), caught: true,
@@ -37,7 +37,7 @@ func CatchSignals() *Signals {
 	return s
 }
 
-// release lets the signals do again what they do by default.
+// release restores the default actions of the signals.
 func (s *Signals) release() {
 	if s.caught {
 		signal.Stop(s.reload)
@@ -47,8 +47,9 @@ func (s *Signals) release() {
 	}
 }
 
-// endAtOnce has a second SIGTERM or SIGINT do what it does by default: who asks twice does not want to wait for the queries
-// under way. SIGHUP and those that ask for something else would end the process too, but do not ask for that.
+// endAtOnce restores the default action of SIGTERM and SIGINT, so that a second one ends the
+// process at once instead of waiting for queries in flight. The other signals stay caught, because
+// their default action would end the process too, which is not their purpose.
 func (s *Signals) endAtOnce() {
 	if s.caught {
 		signal.Reset(unix.SIGINT, unix.SIGTERM)
@@ -56,7 +57,7 @@ func (s *Signals) endAtOnce() {
 	}
 }
 
-// stops ends the tasks at the first SIGTERM or SIGINT, also while a reload is under way.
+// stops ends the tasks at the first SIGTERM or SIGINT, even during a reload.
 func (r *runner) stops(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -70,7 +71,7 @@ func (r *runner) stops(ctx context.Context) error {
 	}
 }
 
-// heeds does what the signals ask for that do not end it: one after the other.
+// heeds handles the signals that do not end the process, one after the other.
 func (r *runner) heeds(ctx context.Context) error {
 	for {
 		select {
@@ -93,7 +94,7 @@ func (r *runner) reload(ctx context.Context) {
 	r.notify(reloading())
 	err := r.Reload(ctx)
 	if ctx.Err() != nil {
-		return // we stop, and have said so
+		return // stopping was already reported
 	}
 	if err != nil {
 		r.Log.Error("reload failed", "error", err, journal.ReloadFailed.Attr())
@@ -109,7 +110,8 @@ func (r *runner) notify(state string) {
 	}
 }
 
-// reloading carries the time that systemd 253 and later ask for (sd_notify(3), Type=notify-reload).
+// reloading returns the notification with the timestamp that systemd 253 and later require
+// (sd_notify(3), Type=notify-reload).
 func reloading() string {
 	var now unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) != nil {
@@ -123,13 +125,13 @@ func notifySystemd(state string) error {
 	return err
 }
 
-// backoff is the pause before a task is started again.
+// backoff computes the pause before a task is restarted.
 type backoff struct{ last time.Duration }
 
 const (
 	firstPause = 100 * time.Millisecond
 	longPause  = 30 * time.Second
-	// healthy is how long a task must have run for its next failure to count as a first one.
+	// healthy is the running time after which the next failure counts as the first.
 	healthy = time.Minute
 )
 
@@ -142,7 +144,7 @@ func (b *backoff) next(ran time.Duration) time.Duration {
 	return b.last
 }
 
-// Sleep waits for d, and reports whether ctx let it.
+// Sleep waits for d. It returns false if ctx ends first.
 func Sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -10,42 +10,47 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Inherit returns the files that the service manager passed at the start (sd_listen_fds(3)): the sockets of socket units
-// and what an earlier run put into the Store. Name() of each is its FDNAME. The environment is cleared, so that no child
-// takes them for its own, and a second call returns nothing.
+// Inherit returns the files that the service manager passed at startup (sd_listen_fds(3)): the
+// sockets of socket units, and the files that an earlier run put into the Store. Name() of each is
+// its FDNAME. The environment variables are cleared, so that child processes do not use the files,
+// and a second call returns nothing.
 func Inherit() []*os.File { return activation.Files(true) }
 
-// Store is the service manager's file descriptor store (sd_notify(3), FDSTORE=1): what is put there outlives the process
-// however that ends, and is Inherited by the next one, until the service is stopped for good. The zero Store is none.
+// Store is the service manager's file descriptor store (sd_notify(3), FDSTORE=1). Files in it
+// survive the end of the process, however it ends, and the next process gets them from Inherit,
+// until the service is stopped for good. The zero Store means that there is no service manager.
 //
-// The messages are written here because go-systemd sends no file descriptors.
+// The messages are written here because go-systemd cannot send file descriptors.
 type Store struct{ socket string }
 
-// OpenStore returns the store of the manager that $NOTIFY_SOCKET names; the zero Store when there is none.
+// OpenStore returns the store of the manager in $NOTIFY_SOCKET, or the zero Store if there is none.
 func OpenStore() Store { return Store{os.Getenv("NOTIFY_SOCKET")} }
 
-// ErrNoStore says that there is no service manager to put a file.
+// ErrNoStore means that there is no service manager to store files.
 var ErrNoStore = errors.New("no service manager")
 
-// storeTimeout is how long the manager may take to read a message. PID 1 reads within milliseconds, unless it hangs.
+// storeTimeout is the time that the manager may take to read a message. PID 1 reads within
+// milliseconds unless it hangs.
 const storeTimeout = time.Second
 
-// Exists reports whether there is a manager to talk to, which may still keep nothing: see Keeps.
+// Exists reports whether there is a manager to talk to. It may still keep nothing; see Keeps.
 func (s Store) Exists() bool { return s.socket != "" }
 
-// Put stores a file beside those of the same name; the same file again is none more (systemd since 220). A name has no
-// colon and no control character, and at most 255 octets.
+// Put stores a file in addition to others with the same name. Storing the same file again has no
+// effect (systemd since 220). A name has at most 255 octets and no colon or control character.
 func (s Store) Put(name string, fd int) error {
-	// FDPOLL=0 (systemd 246; earlier ones do not know it) keeps a socket that has an error, and a pipe that nobody reads.
+	// FDPOLL=0 (ignored before systemd 246) keeps a socket that has an error, and a pipe without a
+	// reader.
 	return s.send("FDSTORE=1\nFDPOLL=0\nFDNAME="+name, fd)
 }
 
-// Remove takes all files of a name out (systemd since 236).
+// Remove removes all files with a name (systemd since 236).
 func (s Store) Remove(name string) error { return s.send("FDSTOREREMOVE=1\nFDNAME=" + name) }
 
-// Keeps reports whether the manager has taken what was Put before, and has room for more. It says nothing by itself:
-// without FileDescriptorStoreMax=, or at that bound, it drops what it gets. So it is given the one end of a pipe, and the
-// other end tells whether that is still there.
+// Keeps reports whether the manager kept the files that were Put before and has room for more. The
+// manager does not report this: without FileDescriptorStoreMax=, or at that limit, it silently
+// drops files. So Keeps stores one end of a pipe and checks at the other end whether that end is
+// still open.
 func (s Store) Keeps() (bool, error) {
 	var pipe [2]int
 	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
@@ -68,8 +73,9 @@ func (s Store) Keeps() (bool, error) {
 	return true, s.Remove(name)
 }
 
-// barrier waits until the manager has heeded all that was sent before (sd_notify_barrier(3)). One before systemd 246 does
-// not know it, and closes the file that comes with it just the same.
+// barrier waits until the manager has processed everything sent before (sd_notify_barrier(3)).
+// Managers before systemd 246 do not support it, but close the file that comes with it all the
+// same.
 func (s Store) barrier() error {
 	var pipe [2]int
 	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
@@ -88,7 +94,7 @@ func (s Store) barrier() error {
 	return err
 }
 
-// hangsUp reports whether nobody has the other end of a pipe any more, after waiting for that.
+// hangsUp waits until the other end of a pipe is closed, and reports whether it is.
 func hangsUp(fd int, patience time.Duration) (bool, error) {
 	poll := []unix.PollFd{{Fd: int32(fd)}}
 	for deadline := time.Now().Add(patience); ; {

@@ -15,8 +15,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// TestStore: what one run of a program puts into the store the next one inherits, by its name; and a manager that keeps
-// nothing is found out.
+// TestStore: the next run of a program inherits what an earlier one stored, by name. Keeps detects
+// a manager that keeps nothing.
 func TestStore(t *testing.T) {
 	if os.Getenv("NODEDNS_SUPERVISE_STORES") != "" {
 		storeAndWait()
@@ -35,19 +35,20 @@ func TestStore(t *testing.T) {
 		for range 2 {
 			m.Start()
 			if err := m.End(unix.SIGKILL); err == nil {
-				t.Error("it was not killed")
+				t.Error("the program was not killed")
 			}
 		}
 		if got := m.Output(); got != want {
-			t.Errorf("with room for %d the program says\n%s, expected\n%s", room, got, want)
+			t.Errorf("with room for %d the program printed\n%s, want\n%s", room, got, want)
 		}
 		if held := m.Held(); len(held) != min(room, 1) {
-			t.Errorf("with room for %d the manager holds %q", room, held)
+			t.Errorf("with room for %d the manager kept %q", room, held)
 		}
 	}
 }
 
-// storeAndWait is the program: it stores the file "kept", removes the file "dropped", and tells what it knows.
+// storeAndWait is the program. It stores the file "kept", removes the file "dropped", and prints
+// its state.
 func storeAndWait() {
 	var names []string
 	for _, file := range Inherit() {
@@ -70,11 +71,12 @@ func storeAndWait() {
 	select {}
 }
 
-// TestNoStore: without a service manager nothing is stored, and one that has gone is an error, not a wait.
+// TestNoStore: without a service manager nothing is stored. If the manager is gone, Put returns an
+// error at once.
 func TestNoStore(t *testing.T) {
 	t.Setenv("NOTIFY_SOCKET", "")
 	if store := OpenStore(); store.Exists() || !errors.Is(store.Put("a", 0), ErrNoStore) {
-		t.Error("there is a store")
+		t.Error("a store exists")
 	}
 	gone := filepath.Join(t.TempDir(), "notify")
 	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: gone, Net: "unixgram"})
@@ -84,11 +86,11 @@ func TestNoStore(t *testing.T) {
 	socket.Close()
 	t.Setenv("NOTIFY_SOCKET", gone)
 	if _, err := OpenStore().Keeps(); err == nil {
-		t.Error("a manager that has gone keeps files")
+		t.Error("a manager that is gone keeps files")
 	}
 }
 
-// TestSilentManager: one that does not read holds nobody up for longer than it must.
+// TestSilentManager: a manager that does not read causes a timeout.
 func TestSilentManager(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "notify")
 	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})

@@ -1,8 +1,8 @@
-// Package supervise runs the parts of a daemon together: it starts them, restarts those that may fail, and ends all of
-// them when one that must not fail does, or when the process is told to.
+// Package supervise runs the parts of a daemon together. It starts them, restarts those that may
+// fail, and ends all of them if one that must not fail does, or if the process is asked to stop.
 //
-// It is where the process meets its service manager: signals come in here, and sd_notify(3) states go out. What the
-// parts do is not its business.
+// It is the interface to the service manager: it receives signals and sends sd_notify(3) states. It
+// does not know what the parts do.
 package supervise
 
 import (
@@ -18,43 +18,49 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/journal"
 )
 
-// Task is one part. Run works until its context ends, and then returns nil.
+// Task is one part of a daemon. Run works until its context ends, and then returns nil.
 type Task struct {
 	Name string
 	Run  func(ctx context.Context) error
-	// Restart says that the others can do without it for a while: when it fails, or ends before its time, it is started
-	// again after a pause that doubles from 100 ms to 30 s. Without it a failure ends them all.
+	// Restart means that the other tasks can do without this one for a while. If it fails or ends
+	// early, it is restarted after a pause that doubles from 100 ms to 30 s. Without Restart, a
+	// failure ends all tasks.
 	Restart bool
 }
 
-// Config is what Run runs.
+// Config configures Run.
 type Config struct {
-	Tasks  []Task
-	Log    *slog.Logger                    // nil: silent
-	Reload func(ctx context.Context) error // what SIGHUP does; an error is logged, and the old state stays. Nil: nothing.
-	Report func()                          // what SIGUSR1 does. Nil: nothing.
-	Forget func()                          // what SIGUSR2 does. Nil: nothing.
-	// Notify sends a state to the service manager. Nil: sd_notify to $NOTIFY_SOCKET, when there is one.
+	Tasks []Task
+	Log   *slog.Logger // nil disables logging
+	// Reload handles SIGHUP. An error is logged, and the old state stays. It may be nil.
+	Reload func(ctx context.Context) error
+	Report func() // handles SIGUSR1; may be nil
+	Forget func() // handles SIGUSR2; may be nil
+	// Notify sends a state to the service manager. nil means sd_notify to $NOTIFY_SOCKET, if set.
 	Notify func(state string) error
-	// Check is asked before each sign of life that the service manager's watchdog wants, and has a third of its time. An error, or
-	// not coming back, withholds the sign. Nil: we live as long as the process does.
+	// Check is called before each watchdog notification, with a third of the watchdog timeout as
+	// its limit. The notification is not sent if Check fails or does not return in time. nil always
+	// sends it.
 	Check func(ctx context.Context) error
-	// Hangs is called when Check has failed, or does not come back in its time, for the first time in a row. It may be called beside all
-	// else. Nil: nothing is.
+	// Hangs is called when Check fails or does not return in time for the first time in a row. It
+	// may run concurrently with everything else. It may be nil.
 	Hangs func()
-	// Watchdog is how long the service manager waits for a sign of life. 0: what $WATCHDOG_USEC says, if anything.
+	// Watchdog is the service manager's watchdog timeout. 0 means the value of $WATCHDOG_USEC, if
+	// set.
 	Watchdog time.Duration
-	// Panics counts those of tasks. Nil: nobody asks.
+	// Panics counts panics in tasks; may be nil.
 	Panics *journal.Panics
-	// Signals are those that arrive. Run lets go of them when it is over. Nil: none are heeded.
+	// Signals delivers the signals. Run releases them when it ends. nil means that no signals are
+	// handled.
 	Signals *Signals
 }
 
-// errStopped ends the group when a signal asks for it; Run does not return it.
+// errStopped ends the group after a signal. Run does not return it.
 var errStopped = errors.New("told to stop")
 
-// Run starts the tasks, tells the service manager that we are ready, and returns when all of them have ended: nil after
-// ctx ended or a signal came, else the first failure. Whatever must be bound is bound before Run is called.
+// Run starts the tasks, reports readiness to the service manager, and returns when all tasks have
+// ended: nil if ctx ended or a signal came, otherwise the first failure. Sockets must be bound
+// before Run is called.
 func Run(ctx context.Context, c Config) error {
 	r := newRunner(c)
 	defer r.Signals.release()
@@ -73,7 +79,7 @@ func Run(ctx context.Context, c Config) error {
 	return err
 }
 
-// runner is a Config with its zero values settled.
+// runner is a Config with defaults for zero values.
 type runner struct{ Config }
 
 func newRunner(c Config) *runner {
@@ -103,12 +109,12 @@ func newRunner(c Config) *runner {
 		r.Forget = func() {}
 	}
 	if r.Signals == nil {
-		r.Signals = &Signals{} // whose nil channels say nothing
+		r.Signals = &Signals{} // its nil channels never deliver
 	}
 	return r
 }
 
-// run runs one task until ctx ends.
+// run runs one task, with restarts, until ctx ends.
 func (r *runner) run(ctx context.Context, task Task) error {
 	var pause backoff
 	said := ""
@@ -116,7 +122,7 @@ func (r *runner) run(ctx context.Context, task Task) error {
 		began := time.Now()
 		err := r.guard(ctx, task)
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // ending is what it was asked for
+			return nil //nolint:nilerr // it was asked to end
 		}
 		if err == nil {
 			err = errors.New("ended before its time")
@@ -127,7 +133,7 @@ func (r *runner) run(ctx context.Context, task Task) error {
 		}
 		ran := time.Since(began)
 		wait := pause.next(ran)
-		if ran >= healthy || said != err.Error() { // a state change, not every try
+		if ran >= healthy || said != err.Error() { // log state changes, not every attempt
 			said = err.Error()
 			r.Log.Error("task failed, and is tried again", "task", task.Name, "error", err, "again_in", wait, journal.TaskFailed.Attr())
 		}
@@ -137,8 +143,9 @@ func (r *runner) run(ctx context.Context, task Task) error {
 	}
 }
 
-// guard turns a panic of a restartable task into a failure: a watch that trips over odd input must not take the
-// nameserver with it. A panic of another task ends the process, as it should: its state cannot be trusted.
+// guard turns a panic of a restartable task into a failure, because a watcher that fails on odd
+// input must not end the nameserver. A panic of another task ends the process: its state cannot be
+// trusted.
 func (r *runner) guard(ctx context.Context, task Task) (err error) {
 	if task.Restart {
 		defer func() {

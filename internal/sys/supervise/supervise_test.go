@@ -32,7 +32,7 @@ func untilEnd(ctx context.Context) error {
 	return nil
 }
 
-// states collects what the service manager is told.
+// states records the notifications to the service manager.
 type states struct {
 	mu  sync.Mutex
 	all []string
@@ -56,7 +56,7 @@ func TestRunEnds(t *testing.T) {
 	tests := []struct {
 		name  string
 		tasks []Task
-		want  string // of the error; "": nil
+		want  string // text of the error; "" for nil
 	}{
 		{"when a task fails, with its name", []Task{
 			{Name: "a", Run: untilEnd},
@@ -71,7 +71,7 @@ func TestRunEnds(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			err := Run(t.Context(), Config{Tasks: test.tasks, Notify: new(states).notify})
 			if err == nil || err.Error() != test.want {
-				t.Errorf("got %v, expected %s", err, test.want)
+				t.Errorf("got %v, want %s", err, test.want)
 			}
 		})
 	}
@@ -90,7 +90,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	if got := told.list(); !slices.Contains(got, "READY=1") || !slices.Contains(got, "STOPPING=1") {
-		t.Errorf("told the service manager %v", got)
+		t.Errorf("notified %v", got)
 	}
 }
 
@@ -118,7 +118,7 @@ func TestSignals(t *testing.T) {
 			t.Errorf("a signal is no failure: %v", err)
 		}
 		if seen != 2 {
-			t.Errorf("reloaded %d times, expected 2", seen)
+			t.Errorf("reloaded %d times, want 2", seen)
 		}
 		for _, condition := range []string{"msg=\"reload failed\" error=broken condition=reload-failed\n", "signal=terminated condition=stopping\n"} {
 			if !strings.Contains(log.String(), condition) {
@@ -127,13 +127,13 @@ func TestSignals(t *testing.T) {
 		}
 		want := []string{"READY=1", "RELOADING=1", "READY=1", "RELOADING=1", "READY=1", "STOPPING=1"}
 		if got := told.list(); !slices.Equal(got, want) {
-			t.Errorf("told the service manager %v, expected %v", got, want)
+			t.Errorf("notified %v, want %v", got, want)
 		}
 	})
 }
 
-// TestStopDuringReload: eight SIGHUPs in a row had eight reloads, of 0.7 s each where NetworkManager hangs, and SIGTERM
-// waited for all of them.
+// TestStopDuringReload: SIGTERM does not wait for pending reloads. Eight SIGHUPs in a row used to
+// cause eight reloads, of 0.7 s each if NetworkManager hangs, and SIGTERM waited for all of them.
 func TestStopDuringReload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		signals := &Signals{reload: make(chan os.Signal, 1), stop: make(chan os.Signal, 1)}
@@ -152,7 +152,7 @@ func TestStopDuringReload(t *testing.T) {
 			t.Error(err)
 		}
 		if got, want := told.list(), []string{"READY=1", "RELOADING=1", "STOPPING=1"}; !slices.Equal(got, want) {
-			t.Errorf("told the service manager %v, expected %v", got, want)
+			t.Errorf("notified %v, want %v", got, want)
 		}
 	})
 }
@@ -177,16 +177,17 @@ func TestRestart(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := strings.Count(log.String(), " condition=task-panic\n"); got != 1 {
-			t.Errorf("the log tells of %d panics:\n%s", got, &log)
+			t.Errorf("the log has %d panics:\n%s", got, &log)
 		}
 		ms := time.Millisecond
 		if want := []time.Duration{0, 100 * ms, 300 * ms, 700 * ms, 1500 * ms}; !slices.Equal(began, want) {
-			t.Errorf("began at %v, expected %v", began, want)
+			t.Errorf("began at %v, want %v", began, want)
 		}
 	})
 }
 
-// TestFailuresAreLoggedOnce: a watch that cannot begin (no inotify instance left) was a line each 30 s for ever.
+// TestFailuresAreLoggedOnce: a watch that cannot start (no inotify instance left) used to log a
+// line every 30 s forever.
 func TestFailuresAreLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -221,14 +222,14 @@ func TestBackoff(t *testing.T) {
 		b.next(0)
 	}
 	if got := b.next(0); got != longPause {
-		t.Errorf("after many failures it waits %v, expected %v", got, longPause)
+		t.Errorf("after many failures: got %v, want %v", got, longPause)
 	}
 	if got := b.next(healthy); got != firstPause {
-		t.Errorf("after a healthy run it waits %v, expected %v", got, firstPause)
+		t.Errorf("after a healthy run: got %v, want %v", got, firstPause)
 	}
 }
 
-// TestServiceManager runs against a real notify socket, as systemd's is.
+// TestServiceManager uses a real notify socket like systemd's.
 func TestServiceManager(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "notify")
 	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
@@ -252,7 +253,7 @@ func TestServiceManager(t *testing.T) {
 		socket.SetReadDeadline(time.Now().Add(10 * time.Second))
 		n, err := socket.Read(buf)
 		if matched, _ := filepath.Match(want, string(buf[:n])); err != nil || !matched {
-			t.Errorf("got %q, %v; expected %s", buf[:n], err, want)
+			t.Errorf("got %q, %v; want %s", buf[:n], err, want)
 		}
 	}
 	expect("READY=1")
@@ -266,7 +267,8 @@ func TestServiceManager(t *testing.T) {
 	}
 }
 
-// TestSecondSignal: a SIGHUP does not end what drains, a second SIGTERM does, at once. It needs a process of its own.
+// TestSecondSignal: while draining, a SIGHUP does not end the process, and a second SIGTERM ends it
+// at once. This needs a process of its own.
 func TestSecondSignal(t *testing.T) {
 	const stage = "NODEDNS_SUPERVISE_DRAINS"
 	if os.Getenv(stage) != "" {
@@ -275,7 +277,7 @@ func TestSecondSignal(t *testing.T) {
 			return untilEnd(ctx)
 		}
 		_ = Run(t.Context(), Config{Signals: CatchSignals(), Tasks: []Task{{Name: "a", Run: task}}})
-		fmt.Println("draining") // which callers do when Run is over
+		fmt.Println("draining") // as callers do after Run
 		time.Sleep(time.Minute)
 		return
 	}
@@ -284,7 +286,8 @@ func TestSecondSignal(t *testing.T) {
 		t.Fatal(err)
 	}
 	argv := []string{self, "-test.run=^TestSecondSignal$", "-test.timeout=1m"}
-	// A test that is run with SIGHUP ignored, as by nohup(1), would hand that on (env(1), coreutils 8.31).
+	// A test that runs with SIGHUP ignored, as under nohup(1), would pass that on (env(1),
+	// coreutils 8.31).
 	if defaults := []string{"env", "--default-signal=HUP,USR1,USR2"}; exec.Command("env", "--default-signal=HUP", "true").Run() == nil {
 		argv = append(defaults, argv...)
 	}
@@ -305,19 +308,20 @@ func TestSecondSignal(t *testing.T) {
 			}
 		}
 	}
-	_ = child.Wait() // what it ended by is in ProcessState
+	_ = child.Wait() // the outcome is in ProcessState
 	if got := child.ProcessState.Sys().(syscall.WaitStatus); !got.Signaled() || got.Signal() != unix.SIGTERM {
-		t.Errorf("it ended by %v, expected the second SIGTERM", child.ProcessState)
+		t.Errorf("ended by %v, want the second SIGTERM", child.ProcessState)
 	}
 }
 
-// TestReportAndForget: SIGUSR1 and SIGUSR2 do what they are for, also those that came before Run, and end nothing.
+// TestReportAndForget: SIGUSR1 and SIGUSR2 call their functions, also if they came before Run, and
+// do not end the process.
 func TestReportAndForget(t *testing.T) {
 	done := make(chan string, 2)
 	task := Task{Name: "a", Run: func(ctx context.Context) error {
 		for _, want := range []string{"report", "forget"} {
 			if got := <-done; got != want {
-				t.Errorf("%s, expected %s", got, want)
+				t.Errorf("got %s, want %s", got, want)
 			}
 			if want == "report" {
 				kill(t, unix.SIGUSR2)
@@ -335,9 +339,9 @@ func TestReportAndForget(t *testing.T) {
 	}
 }
 
-// TestRealSignal: the process's own SIGTERM ends the tasks, and SIGHUP reloads, also one that came before Run. Only Run
-// caught them, and a SIGHUP while the daemon looked at its host for the first time (0.7 s where NetworkManager hangs) ended
-// it.
+// TestRealSignal: the process's own SIGTERM ends the tasks, and SIGHUP reloads, also if it came
+// before Run. Signals used to be caught only by Run, so a SIGHUP during the daemon's first
+// inspection of its host (0.7 s if NetworkManager hangs) killed it.
 func TestRealSignal(t *testing.T) {
 	reloaded := make(chan struct{}, 2)
 	task := Task{Name: "a", Run: func(ctx context.Context) error {

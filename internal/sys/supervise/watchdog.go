@@ -9,12 +9,13 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/journal"
 )
 
-// watchdogParts is how many signs of life there are in the time in which the service manager wants one: two may fail to come, as systemd
-// counts from the last one and a check that fails takes its time.
+// watchdogParts is the number of notifications per watchdog timeout. Two may be missed, because
+// systemd counts from the last one and a failing check takes its time.
 const watchdogParts = 3
 
-// watches tells the service manager that we live, as long as Check says so (sd_watchdog_enabled(3)). One that does not come back holds up
-// the sign of life too: that is what the watchdog is for.
+// watches sends watchdog notifications to the service manager while Check succeeds
+// (sd_watchdog_enabled(3)). A Check that does not return withholds the notification too, which is
+// the purpose of the watchdog.
 func (r *runner) watches(ctx context.Context) error {
 	every := r.Watchdog / watchdogParts
 	if every <= 0 {
@@ -33,7 +34,8 @@ func (r *runner) watches(ctx context.Context) error {
 	}
 }
 
-// check does one round, and returns what is wrong; said is what was before. Only a change is logged.
+// check runs one round and returns the problem, or "". said is the previous result. Only changes
+// are logged.
 func (r *runner) check(ctx context.Context, limit time.Duration, said string) string {
 	round, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -65,11 +67,11 @@ func (r *runner) check(ctx context.Context, limit time.Duration, said string) st
 	return ""
 }
 
-// watchdogOfSystemd is how long the service manager waits for a sign of life; 0: it waits for none.
+// watchdogOfSystemd returns the service manager's watchdog timeout, or 0 if it has none.
 func watchdogOfSystemd() time.Duration {
 	limit, err := daemon.SdWatchdogEnabled(false)
 	if err != nil {
-		return 0 // the manager that set such an environment is none that counts
+		return 0 // an invalid environment is ignored
 	}
 	return limit
 }

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// TestWatchdog: signs of life at a third of the time, but for checks that fail.
+// TestWatchdog: notifications come at a third of the timeout, except after failed checks.
 func TestWatchdog(t *testing.T) {
 	const limit = 3 * time.Second
 	hangs := func(ctx context.Context) error {
@@ -25,8 +25,8 @@ func TestWatchdog(t *testing.T) {
 	lives := func(context.Context) error { return nil }
 	tests := []struct {
 		name   string
-		checks []func(context.Context) error // what the rounds' come to
-		want   []time.Duration               // when there is a sign
+		checks []func(context.Context) error // results of the rounds
+		want   []time.Duration               // times of the notifications
 		logged int                           // lines
 	}{
 		{"all is well", slices.Repeat([]func(context.Context) error{lives}, 4), []time.Duration{0, 1, 2, 3}, 0},
@@ -63,10 +63,10 @@ func TestWatchdog(t *testing.T) {
 					t.Error(err)
 				}
 				if !slices.Equal(signs, test.want) {
-					t.Errorf("signs of life at %d s, want %d s", signs, test.want)
+					t.Errorf("notifications at %d s, want %d s", signs, test.want)
 				}
 				if n := hangs.Load(); n != int32(min(test.logged, 1)) {
-					t.Errorf("it shows where it hangs %d times", n)
+					t.Errorf("Hangs was called %d times", n)
 				}
 				if failed := strings.Contains(log.String(), "condition=hangs"); failed != (test.logged > 0) {
 					t.Errorf("the condition is logged: %v\n%s", failed, &log)
@@ -79,7 +79,7 @@ func TestWatchdog(t *testing.T) {
 	}
 }
 
-// TestNoWatchdog: nothing is checked for a service manager that does not want to know, or means another process.
+// TestNoWatchdog: no checks run if the service manager has no watchdog or means another process.
 func TestNoWatchdog(t *testing.T) {
 	for _, test := range []struct {
 		name, usec, pid string

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// FuzzQuote checks that a shell reads quoted text as one word, unchanged.
+// FuzzQuote: a shell reads quoted text as one word, unchanged.
 func FuzzQuote(f *testing.F) {
 	for _, text := range []string{"", "cni0", "a b", "it's", "$(reboot)", "`x`", "a\nb", "a&b", "a;b", `a\032b`, "é", "'"} {
 		f.Add(text)
@@ -25,13 +25,13 @@ func FuzzQuote(f *testing.F) {
 			case r == '\'':
 				inside = !inside
 			case !inside && slices.Contains([]byte(" \t\n$`\"&|;<>()*?[#~=%!{}"), r):
-				t.Fatalf("%q has an open %q in %s", text, r, quoted)
+				t.Fatalf("%q: unquoted %q in %s", text, r, quoted)
 			default:
 				word.WriteByte(r)
 			}
 		}
 		if inside || escaped || word.String() != text || quoted == "" {
-			t.Errorf("%q is quoted %s", text, quoted)
+			t.Errorf("%q is quoted as %s", text, quoted)
 		}
 	})
 }

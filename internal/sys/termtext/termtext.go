@@ -1,5 +1,5 @@
-// Package termtext writes foreign texts for a terminal: names come from DHCP, from files and over D-Bus, and what does not print
-// may clear the screen, or look like another line.
+// Package termtext escapes untrusted text for terminals. Names come from DHCP, files and D-Bus, and
+// unprintable characters could clear the screen or fake another line.
 package termtext
 
 import (
@@ -11,8 +11,8 @@ import (
 	"unicode/utf8"
 )
 
-// All is a value, a string or what is made of strings, slices, structs and pointers, with Escape of all its texts; maps and
-// unexported fields it must not have. It shares no memory with the given one.
+// All returns a deep copy of value in which every string is escaped. value must be a string, or
+// consist of strings, slices, structs and pointers, without maps and unexported fields.
 func All[T any](value T) T {
 	v := reflect.ValueOf(&value).Elem()
 	escapeAll(v)
@@ -51,7 +51,7 @@ func escapeAll(v reflect.Value) {
 	}
 }
 
-// Escape writes what does not print, line ends too, as \xNN, \uNNNN or \UNNNNNNNN.
+// Escape replaces unprintable characters, including line ends, with \xNN, \uNNNN or \UNNNNNNNN.
 func Escape(text string) string {
 	if strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }) < 0 {
 		return text
@@ -74,8 +74,8 @@ func Escape(text string) string {
 	return out.String()
 }
 
-// Lines escapes a text that may have several lines, with indent before the further ones, which makes them no rows of their
-// own. A tab in it stays.
+// Lines escapes a text that may have several lines, and indents every line after the first, so that
+// none looks like a separate row. It keeps tabs.
 func Lines(text, indent string) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {

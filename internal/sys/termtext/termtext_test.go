@@ -50,7 +50,7 @@ func TestAll(t *testing.T) {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff(given(), in); diff != "" {
-		t.Errorf("the given value changed: %s", diff)
+		t.Errorf("the argument was modified: %s", diff)
 	}
 }
 

@@ -8,14 +8,14 @@ import (
 	"unicode/utf8"
 )
 
-// A Writer is a program's standard output or standard error. It escapes everything that is written to it, but for line ends
-// and tabs: no text that came from outside can steer the terminal, whichever command prints it. Its methods may be called
-// concurrently.
+// A Writer wraps a program's standard output or standard error. It escapes everything that is
+// written to it except line ends and tabs, so that no untrusted text can control the terminal,
+// whichever command prints it. Its methods may be called concurrently.
 type Writer struct {
 	out io.Writer
 
 	mu  sync.Mutex
-	cut []byte // the start of a character, whose rest the next Write has
+	cut []byte // start of a character that the next Write completes
 }
 
 // NewWriter returns a Writer to out.
@@ -34,7 +34,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// wholeRunes is the length of text without the start of a character at its end.
+// wholeRunes returns the length of text without an incomplete character at its end.
 func wholeRunes(text []byte) int {
 	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
 		if at := len(text) - n; utf8.RuneStart(text[at]) {
@@ -47,8 +47,8 @@ func wholeRunes(text []byte) int {
 	return len(text)
 }
 
-// Raw is what w writes to if it is a Writer, else w: for a program's own colours and cursor movements around text that is
-// escaped already.
+// Raw returns the underlying writer of a Writer, and any other w unchanged. It is for a program's
+// own colors and cursor movements around text that is already escaped.
 func Raw(w io.Writer) io.Writer {
 	if writer, ok := w.(*Writer); ok {
 		return writer.out
@@ -56,7 +56,7 @@ func Raw(w io.Writer) io.Writer {
 	return w
 }
 
-// WriteError writes an error as a program's last words: "PROGRAM: ERROR", with further lines indented.
+// WriteError writes a fatal error as "PROGRAM: ERROR", with further lines indented.
 func WriteError(w io.Writer, program string, err error) {
 	fmt.Fprintf(w, "%s: %s\n", program, Lines(strings.TrimRight(err.Error(), "\n"), "  "))
 }
