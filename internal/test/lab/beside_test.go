@@ -7,11 +7,12 @@ import (
 	"testing"
 )
 
-// TestBesideEndsWithUs: a test binary that is killed cannot stop anything any more.
+// TestBesideEndsWithUs: a program started by Beside ends even if the test binary is killed and
+// cannot stop it.
 func TestBesideEndsWithUs(t *testing.T) {
 	l := New(t)
 	p := l.Start(Command{Argv: []string{Binary(t, "beside")}})
-	l.Await("it says the process id", func() bool { return strings.HasSuffix(p.Output(), "\n") })
+	l.Await("it prints the process id", func() bool { return strings.HasSuffix(p.Output(), "\n") })
 	pid, err := strconv.Atoi(strings.TrimSpace(p.Output()))
 	if err != nil || !slices.Contains(others(), pid) {
 		t.Fatalf("it said %q, and runs beside %v", p.Output(), others())
