@@ -1,10 +1,9 @@
-// Package faultplan is what can go wrong around a nameserver: which fault, what is asked meanwhile,
-// and what must come of that.
+// Package faultplan describes what can go wrong around a nameserver: the fault, the questions
+// meanwhile, and the expected result.
 //
-// It is apart from dnstest, which plays one nameserver: here are the rows of a matrix, with all the
-// upstream nameservers that one takes. It is apart from those that play the rows, for there are
-// two: test/faults holds what node-dns promises, by counts, and bench measures how long several
-// programs take, in the same rows.
+// It is separate from dnstest, which simulates one nameserver: here are the rows of a matrix, with
+// all the upstream nameservers that each needs. It is separate from its two users: test/faults
+// checks by counts what node-dns promises, and bench measures several programs with the same rows.
 package faultplan
 
 import (
