@@ -22,8 +22,9 @@ import (
 
 // Defaults for zero values in a Config.
 const (
-	defaultMaxTTL         = 24 * time.Hour // unbound's cache-max-ttl
-	defaultMaxNegativeTTL = time.Hour      // unbound's cache-max-negative-ttl; RFC 2308 section 5 recommends 1 to 3 hours
+	defaultMaxTTL = 24 * time.Hour // unbound's cache-max-ttl
+	// Unbound's cache-max-negative-ttl; RFC 2308 section 5 recommends 1 to 3 hours.
+	defaultMaxNegativeTTL = time.Hour
 	defaultEntryBytes     = 1024
 	minBytes              = 1 << 20
 )

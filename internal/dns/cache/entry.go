@@ -33,9 +33,11 @@ type entry struct {
 	end    uint16 // of the question in wire
 	flags  keyFlags
 
-	visited      atomic.Bool   // since the hand passed; for SIEVE
-	mark         atomic.Uint32 // of AppendAndMark; 0 if none
-	again        atomic.Uint32 // earliest time of the next refresh, in ticks of the cache's clock; the maximum value while a refresh is running
+	visited atomic.Bool   // since the hand passed; for SIEVE
+	mark    atomic.Uint32 // of AppendAndMark; 0 if none
+	// Earliest time of the next refresh, in ticks of the cache's clock; the maximum value while a
+	// refresh is running.
+	again        atomic.Uint32
 	server       nameserver.Handle
 	newer, older *entry // in the list of its shard; guarded by the shard's mu
 }

@@ -179,7 +179,7 @@ func TestKeepForAnother(t *testing.T) {
 	q := dnsserver.WireQuery{Msg: wire[:end], Limit: 512, End: end}
 	now.KeepWire(q, r, unique.Make(nameserver.Server{}), time.Time{}, before.Epoch())
 	if _, ok := now.AppendResponse(nil, q, 0); ok {
-		t.Error("it is stored")
+		t.Error("a response to a query of another cache is stored")
 	}
 	now.KeepWire(q, r, unique.Make(nameserver.Server{}), time.Time{}, now.Epoch())
 	if _, ok := now.AppendResponse(nil, q, 0); !ok {

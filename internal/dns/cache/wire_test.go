@@ -143,7 +143,7 @@ func TestLetterCase(t *testing.T) {
 	}
 	for e := c.store.shards[0].responses.newest; e != nil; e = e.older {
 		if n := bytes.Count(bytes.ToLower(e.wire), []byte("example")); n != 1 {
-			t.Errorf("the question's name is there %d times", n)
+			t.Errorf("the question's name occurs %d times", n)
 		}
 	}
 }

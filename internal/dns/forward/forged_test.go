@@ -144,7 +144,8 @@ func TestForgedSource(t *testing.T) {
 			<-made
 			client := p.queries[len(p.queries)-1].from
 			for i := range forgedCopies {
-				_, _ = others[i%len(others)].WriteToUDPAddrPort(answerTo(query, forgedAddr), client) // refused, because no socket listens for it
+				// Refused, because no socket listens for it.
+				_, _ = others[i%len(others)].WriteToUDPAddrPort(answerTo(query, forgedAddr), client)
 			}
 			return [][]byte{answerTo(query, trueAddr)}
 		})

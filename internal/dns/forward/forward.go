@@ -137,7 +137,9 @@ type Config struct {
 
 // A Reply is the answer of an upstream nameserver to a question from Ask.
 type Reply struct {
-	Msg  *dns.Msg         // final; its OPT record, if any, has only Extended DNS Errors. nil if the response was not parsed
+	// Final; its OPT record, if any, has only Extended DNS Errors. nil if the response was not
+	// parsed.
+	Msg  *dns.Msg
 	Wire dnswire.Response // set if Msg is nil; the receiver may use its octets until it returns
 	From nameserver.Handle
 	At   time.Time // time of arrival

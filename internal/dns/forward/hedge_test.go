@@ -194,7 +194,8 @@ func TestAskedOnce(t *testing.T) {
 				byLane()
 				byHandler()
 			}
-			await(t, "all wait", func() bool { return s.f.Stats().Joined >= 2*many }) // a client that waits long joins again
+			// A client that waits long joins again.
+			await(t, "all wait", func() bool { return s.f.Stats().Joined >= 2*many })
 			g.open()
 			clients.Wait()
 			if n := g.asked.Load(); n != 1 {

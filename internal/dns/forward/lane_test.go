@@ -130,7 +130,8 @@ func TestLane(t *testing.T) {
 	if handled, replies := s.handled.Load(), s.replies.Load(); handled != 0 || replies != 5 {
 		t.Errorf("the Handler got %d queries, the lanes %d", handled, replies)
 	}
-	await(t, "all are counted", func() bool { return stateOf(s.f, addresses[0]).Queries == 5 }) // the sender may count after the answer has arrived
+	// The sender may count after the answer has arrived.
+	await(t, "all are counted", func() bool { return stateOf(s.f, addresses[0]).Queries == 5 })
 	if status := stateOf(s.f, addresses[0]); status.State != health.Up || status.NXDomain != 1 {
 		t.Errorf("the server is %+v", status)
 	}

@@ -191,7 +191,8 @@ func (r *round) ended(o outcome) {
 	case o.isBeside && o.err == nil: // over TCP it gave nothing better
 		r.leave(o.besideOf)
 	case (o.isBeside || o.isMoved) && r.refusal.msg == nil:
-		r.queue = append(r.queue, attempt{to: o.to, again: true}) // the unreadable response may have been damaged on the way
+		// The unreadable response may have been damaged on the way.
+		r.queue = append(r.queue, attempt{to: o.to, again: true})
 	}
 	if o.n == r.current.n {
 		r.fresh = false

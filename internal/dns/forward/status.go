@@ -27,14 +27,14 @@ type ServerStatus struct {
 	RTT       time.Duration     `json:"rtt"`                 // smoothed, in nanoseconds; 0 means not measured yet
 	Queries   uint64            `json:"queries"`             // sent to it
 	Failures  uint64            `json:"failures"`            // tries without a response
-	Refusals  uint64            `json:"refusals"`            // responses without an answer, such as SERVFAIL and REFUSED
+	Refusals  uint64            `json:"refusals"`            // responses such as SERVFAIL and REFUSED
 	NXDomain  uint64            `json:"nxdomain"`            // NXDOMAIN responses
 	Retries   uint64            `json:"retries"`             // questions sent again because the server was silent
 	Asked     uint64            `json:"asked"`               // queries sent for this route
 	Failed    uint64            `json:"failed"`              // of Asked, those without an answer
 	LastError string            `json:"lastError,omitempty"` // last failure; kept when the server is up again
 	Transport Transport         `json:"transport,omitempty"`
-	UDPSize   uint16            `json:"udpSize,omitempty"` // size of the largest response to request, because larger ones were lost; 0 if none was
+	UDPSize   uint16            `json:"udpSize,omitempty"` // largest response to request after losses; 0 if none
 	Durations health.Durations  `json:"-"`
 }
 
@@ -89,12 +89,12 @@ type Stats struct {
 	Joined      uint64 `json:"joined"`      // queries that shared the response to an identical one in flight
 	Shed        uint64 `json:"shed"`        // queries refused because of MaxInFlight or a lack of sockets
 	Starved     uint64 `json:"starved"`     // tries without a socket
-	Ignored     uint64 `json:"ignored"`     // messages that were no valid response to our query: forged, foreign or malformed
+	Ignored     uint64 `json:"ignored"`     // invalid responses: forged, foreign or malformed
 	OverTCP     uint64 `json:"overTCP"`     // truncated responses retried over TCP
 	WithoutEDNS uint64 `json:"withoutEDNS"` // questions retried without EDNS
 	Comebacks   uint64 `json:"comebacks"`   // questions that their own server asked us back
 	Doubted     uint64 `json:"doubted"`     // responses with a wrong cookie or letter case, retried over TCP
-	Moved       uint64 `json:"moved"`       // questions moved to TCP after too many invalid UDP responses, a sign of a spoofing attack
+	Moved       uint64 `json:"moved"`       // questions moved to TCP after many invalid responses: a sign of spoofing
 	Handshakes  uint64 `json:"handshakes"`  // TLS connections
 	Resumed     uint64 `json:"resumed"`     // of Handshakes, those that resumed an earlier session
 	Panics      uint64 `json:"panics"`      // recovered program errors, each of which failed one try

@@ -53,7 +53,8 @@ func TestDownAndUp(t *testing.T) {
 	}
 	want := "level=WARN msg=\"upstream down\" server=" + addresses[0].String() + " error=\"connection refused\" condition=upstream-down\n" +
 		"level=INFO msg=\"upstream up\" server=" + addresses[0].String() + " condition=upstream-up\n"
-	await(t, "the second line", func() bool { return strings.Count(log.String(), "\n") >= 2 }) // it is written after the state changes
+	// The line is written after the state changes.
+	await(t, "the second line", func() bool { return strings.Count(log.String(), "\n") >= 2 })
 	if got := log.String(); got != want {
 		t.Errorf("log:\n%swant:\n%s", got, want)
 	}

@@ -127,7 +127,8 @@ func (c *cookie) heard(sent, got []byte) (isForeign bool) {
 	if len(got) < exchange.LeastWithServers || len(got) > exchange.MostWithServers || !bytes.Equal(got[:exchange.ClientCookie], sent[:exchange.ClientCookie]) {
 		return len(sent) > exchange.ClientCookie
 	}
-	if bytes.Equal(got[:exchange.ClientCookie], c.octets[:exchange.ClientCookie]) { // otherwise another was drawn meanwhile
+	// Ignore the response to an older cookie: another was drawn meanwhile.
+	if bytes.Equal(got[:exchange.ClientCookie], c.octets[:exchange.ClientCookie]) {
 		c.size, c.silent = copy(c.octets[:], got), 0
 	}
 	return false

@@ -245,7 +245,7 @@ func holds(t testing.TB, claims []Claim) {
 		return words
 	}
 	if diff := cmp.Diff(sorted(claims), sorted(all)); diff != "" {
-		t.Fatalf("claims (-given +told):\n%s", diff)
+		t.Fatalf("claims (-given +returned):\n%s", diff)
 	}
 	for _, c := range claims {
 		if c.Barred != "" || c.isVoid() {

@@ -16,8 +16,11 @@ const (
 
 // question is the name and type in the question, split into labels. read prepares it for reuse.
 type question struct {
-	asked  []byte               // the name in wire format with the root label and its original case; owned by the caller
-	lower  [maxQuestion]byte    // the same in lower case (length octets are below 'A'); for a query in wire format, followed by type and class
+	// The name in wire format with the root label and its original case; owned by the caller.
+	asked []byte
+	// The same in lower case (length octets are below 'A'); for a query in wire format, followed by
+	// type and class.
+	lower  [maxQuestion]byte
 	labels [maxLabels + 1]uint8 // offset of each label; the root label is last
 	n      int                  // number of labels without the root label
 	qtype  uint16

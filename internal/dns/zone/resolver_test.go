@@ -172,7 +172,8 @@ func TestNetworksKnownInPart(t *testing.T) {
 	services := func(c *zone.Config) { c.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix("172.30.0.0/28")} }
 	both := func(c *zone.Config) { pods(c); services(c) }
 	const clusterIP, inPods, elsewhere = "11.0.30.172.in-addr.arpa.", "2.0.4.10.in-addr.arpa.", "1.0.7.10.in-addr.arpa."
-	far := "0.1.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.3.0.0.0.0.d.f.ip6.arpa." // a ClusterIP outside the Service network
+	// A ClusterIP outside the Service network.
+	far := "0.1.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.3.0.0.0.0.d.f.ip6.arpa."
 	for _, test := range []struct {
 		name   string
 		change func(*zone.Config)

@@ -180,7 +180,8 @@ func (l *lookup) nextView(refs []uint64) (v *view, rest []uint64) {
 // addClusterIPs adds the names of the Services whose ClusterIP is the address.
 func (l *lookup) addClusterIPs(addr netip.Addr) {
 	refs := l.from.addrs.at(addr)
-	for walked := 0; len(refs) > 0 && (walked < maxPointers || !l.isImport()); walked++ { // the API keeps ClusterIPs unique, but not addresses of ServiceImports
+	// The API keeps ClusterIPs unique, but not addresses of ServiceImports.
+	for walked := 0; len(refs) > 0 && (walked < maxPointers || !l.isImport()); walked++ {
 		var v *view
 		if v, refs = l.nextView(refs); v != nil && slices.Contains(v.svc.ClusterIPs, addr) {
 			l.records = append(l.records, record{rtype: dns.TypePTR, view: v, of: rankClusterIP})

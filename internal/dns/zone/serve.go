@@ -120,6 +120,7 @@ func (r *Resolver) forward(ctx context.Context, q *dnsserver.Query, name string,
 	}
 	onward := q.Onward(name)
 	answer, err := r.cfg.Next.ServeDNS(ctx, onward)
-	q.AnsweredBy, q.Cached, q.Age = onward.AnsweredBy, onward.Cached, onward.Age // the Origin remains ours, because we had the alias
+	// The Origin remains ours, because we had the alias.
+	q.AnsweredBy, q.Cached, q.Age = onward.AnsweredBy, onward.Cached, onward.Age
 	return answer, err
 }

@@ -19,7 +19,8 @@ func CheckCosts(t testing.TB, name string, handle func(message []byte) (read, re
 	for _, name := range []string{name, strings.ToUpper(name)} {
 		for what, message := range Costly(name, dns.TypeHIP) {
 			octets, read, rest := math.MaxInt, time.Hour, time.Hour
-			for tries := 0; tries < 8 && (octets > 16*len(message) || rest > 12*read); tries++ { // the counts include the runtime's own allocations
+			// The counts include the runtime's own allocations.
+			for tries := 0; tries < 8 && (octets > 16*len(message) || rest > 12*read); tries++ {
 				var before, after runtime.MemStats
 				runtime.ReadMemStats(&before)
 				r, d := handle(message)

@@ -27,7 +27,9 @@ type Faults struct {
 	Loss  float64       // fraction of queries without a response, 0 to 1; the same queries in each run
 	Delay time.Duration // before every response
 
-	Rcode int // an empty response with this RCODE; 0 means the response from the records. Values above 15 (RFC 6891) apply only to queries with EDNS
+	// An empty response with this RCODE; 0 means the response from the records. Values above 15
+	// (RFC 6891) apply only to queries with EDNS.
+	Rcode int
 
 	WrongID       bool // different for each copy
 	WrongQuestion bool // another name in question and answer

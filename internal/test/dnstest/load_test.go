@@ -69,6 +69,6 @@ func TestLoadCounts(t *testing.T) {
 		t.Errorf("%v, %d queries", tally, server.Queries())
 	}
 	if len(told) != 21 || told["n0.example."].Fault != "" || told["n0.example."].Msg == nil || told["bad.example."].Fault == "" {
-		t.Errorf("told %v", told)
+		t.Errorf("reported %v", told)
 	}
 }

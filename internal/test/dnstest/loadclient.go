@@ -43,7 +43,8 @@ func newLoadClient(server netip.AddrPort, from netip.Addr) (*loadClient, error) 
 	raw, err := conn.SyscallConn()
 	if err == nil {
 		err = raw.Control(func(fd uintptr) {
-			if unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, loadBuffer) != nil { // without root the limit is lower
+			// Without root the limit is lower.
+			if unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, loadBuffer) != nil {
 				_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, loadBuffer)
 			}
 		})

@@ -94,7 +94,9 @@ func TestStartAtATakenPort(t *testing.T) {
 	if _, err := dnstest.StartAt(first.Addr(), ""); !errors.Is(err, syscall.EADDRINUSE) {
 		t.Fatalf("TCP taken: %v", err)
 	}
-	addr := first.Addr() // free for both after Close; a port that is free only for UDP may belong to a closed connection
+	// Free for both after Close; a port that is free only for UDP may belong to a closed
+	// connection.
+	addr := first.Addr()
 	first.Close()
 	socket, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(addr))
 	if err != nil {

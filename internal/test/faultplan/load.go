@@ -329,7 +329,9 @@ func roomFor(wanted, each int) (int, error) {
 
 // relisted plays B replacing A while thousands of A's answers are outstanding.
 func relisted(s *stage) error {
-	const wanted, sockets = 5000, 12 // node-dns keeps four per question, and allots a third of its descriptors to those of one route
+	// A question holds up to four sockets in node-dns, which allots a third of its descriptors to
+	// the questions of one route.
+	const wanted, sockets = 5000, 12
 	if s.program.SetUpstreams == nil {
 		return errors.New("it cannot be given other upstream nameservers")
 	}

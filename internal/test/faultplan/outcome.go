@@ -25,9 +25,11 @@ type Outcome struct {
 	Wrong  int `json:"wrong"`  // any other answer than the right one
 	Silent int `json:"silent"` // no answer within 5 s
 
-	Stale       int `json:"stale,omitempty"`       // of the right ones, those marked stale (EDE 3), or whose question had no EDNS
-	Unexplained int `json:"unexplained,omitempty"` // of the failed ones, those without EDE although the question had EDNS
-	LongestTTL  int `json:"longestTTL,omitempty"`  // of the right answers, in seconds
+	// Of the right ones, those marked stale (EDE 3), or whose question had no EDNS.
+	Stale int `json:"stale,omitempty"`
+	// Of the failed ones, those without EDE although the question had EDNS.
+	Unexplained int `json:"unexplained,omitempty"`
+	LongestTTL  int `json:"longestTTL,omitempty"` // of the right answers, in seconds
 
 	// Of the right answers or, if there are none, of the failed ones, in milliseconds.
 	P50   float64 `json:"p50"`

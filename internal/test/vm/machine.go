@@ -26,8 +26,10 @@ import (
 
 // Config configures a guest.
 type Config struct {
-	Suite  Suite  // "" means Bookworm
-	Policy string // directory with another distribution's targeted policy, unpacked or as root.tar.xz; "" means Debian's own policy
+	Suite Suite // "" means Bookworm
+	// Directory with another distribution's targeted policy, unpacked or as root.tar.xz; "" means
+	// Debian's own policy.
+	Policy string
 	Module []byte // policy module (CIL) to load before the first boot; nil means none
 	Kernel string // additional kernel parameters
 	// Calm makes the guest's clock count instructions, one per nanosecond, on one processor. By
