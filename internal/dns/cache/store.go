@@ -13,7 +13,7 @@ import (
 // nor changes what it stores.
 type store struct {
 	size   int
-	bytes  int           // maximum; a shard may be below its part
+	bytes  int           // maximum; Bound may give the shards less
 	stale  time.Duration // how long an expired entry is worth keeping
 	seed   maphash.Seed  // random, so clients cannot choose the chain
 	chains atomic.Pointer[chains]

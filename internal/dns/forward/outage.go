@@ -48,8 +48,8 @@ func (f *Forward) tellOutages() {
 	}
 }
 
-// state reports whether the last result of a server of the route was a response, and whether all of
-// them are down. A route without servers is neither up nor down.
+// state reports whether any server of the route is up, and whether all of them are down. A route
+// without servers is neither up nor down.
 func (r *route) state() (isUp, isDown bool) {
 	isDown = len(r.servers) > 0
 	for _, s := range r.servers {
