@@ -84,7 +84,7 @@ func silentSame(s *stage) error {
 	return s.beside()
 }
 
-// beside asks for four names with an answer per name without.
+// beside asks for four answered names per unanswered name.
 func (s *stage) beside() error {
 	asks := []dnstest.Ask{{Name: "n%d." + silentZone, Type: dns.TypeA, Want: address}}
 	for range 4 {
@@ -93,7 +93,7 @@ func (s *stage) beside() error {
 	return s.besideUnanswered(asks, func(name string) bool { return strings.HasSuffix(name, silentZone) })
 }
 
-// besideUnanswered asks for names with an answer, and for some without.
+// besideUnanswered asks for a mix of names with and without an answer.
 func (s *stage) besideUnanswered(asks []dnstest.Ask, isUnanswered func(name string) bool) error {
 	silent := new(tally)
 	each := func(a dnstest.Answer) {
@@ -317,8 +317,9 @@ func idle(s *stage) error {
 	return s.ask(dnstest.Load{Asks: distinct("udp")}, s.main, func() { s.pass(0.5) })
 }
 
-// roomFor returns how many of the wanted items a process has descriptors for, at each descriptors
-// per item, if it raises its limit to the maximum as Go programs do.
+// roomFor returns how many items, at most wanted, a process has descriptors for; each is the number
+// of descriptors per item. It assumes that the process raises its limit to the maximum, as Go
+// programs do.
 func roomFor(wanted, each int) (int, error) {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
