@@ -12,7 +12,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 )
 
-// full is a cache of many names, and queries for some of them, on the wire.
+// full returns a cache of many names and queries for some of them.
 func full(b *testing.B) (*Cache, []*dnsserver.Query) {
 	c := New(Config{Next: addresses(3600), Size: 10_000})
 	var queries []*dnsserver.Query
@@ -24,8 +24,8 @@ func full(b *testing.B) (*Cache, []*dnsserver.Query) {
 	return c, queries
 }
 
-// BenchmarkHit answers queries for a thousand names from memory, one after the other; with -cpu 2 on two processors.
-// BenchmarkMiss in forward is what it saves.
+// BenchmarkHit answers queries for a thousand names from the cache, one after the other; with -cpu
+// 2, on two processors. BenchmarkMiss in package forward measures what a hit saves.
 func BenchmarkHit(b *testing.B) {
 	b.Run("parsed", func(b *testing.B) {
 		c, queries := full(b)
@@ -61,7 +61,8 @@ func BenchmarkHit(b *testing.B) {
 	})
 }
 
-// BenchmarkInsert remembers responses to unique names, and forgets others for them. The next handler's part is in it.
+// BenchmarkInsert stores responses to unique names and evicts others. The result includes the next
+// handler.
 func BenchmarkInsert(b *testing.B) {
 	c := New(Config{Next: addresses(3600), Size: 10_000})
 	var n atomic.Uint32
@@ -77,8 +78,8 @@ func BenchmarkInsert(b *testing.B) {
 	})
 }
 
-// BenchmarkParts is what a hit on the wire is made of: the key, the copy of a response of so many records with TTLs that are less by its
-// age, and the same where half of the records have room.
+// BenchmarkParts measures the parts of a hit in wire format: the key, copying a response while
+// reducing its TTLs, and the same with only half of its records fitting.
 func BenchmarkParts(b *testing.B) {
 	var room room
 	q := onWire(b, query("Host-7.some-zone.example.", dns.TypeA, flags{}))
@@ -96,7 +97,7 @@ func BenchmarkParts(b *testing.B) {
 		}
 		e := newEntry(wireKey(&q, q.AppendKey(room[:0])), &dnsserver.Query{Msg: m}, m, 0, time.Hour)
 		if e == nil {
-			b.Fatal("the response cannot be kept")
+			b.Fatal("the response cannot be stored")
 		}
 		whole := len(e.appendTo(nil, &q, 7, 0))
 		for _, bench := range []struct {

@@ -2,8 +2,8 @@ package cache
 
 import "time"
 
-// Bound gives the responses no more than so many octets of memory, where Config.MaxBytes gives more, from now on. Those that
-// there is no room for go, in the order in which they go for others. It returns how many.
+// Bound lowers the memory limit of the responses below Config.MaxBytes. It removes entries that no
+// longer fit, in the usual order of eviction, and returns their number.
 func (c *Cache) Bound(bytes int) (removed int) {
 	if c.store == nil {
 		return 0
@@ -22,7 +22,8 @@ func (c *Cache) Bound(bytes int) (removed int) {
 	return removed
 }
 
-// shrink removes one entry of a shard that has too much; false: it has not. Queries have their turn between two.
+// shrink removes one entry of a shard above its limit. It returns false if the shard is within it.
+// The shard is unlocked between calls, so queries are not held up.
 func (s *store) shrink(h *shard, now time.Duration) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -1,11 +1,10 @@
-// Package cache remembers responses, positive and negative, for as long as
-// their TTLs allow (RFC 1035 section 7.4, RFC 2308).
+// Package cache stores positive and negative responses for as long as their TTLs allow (RFC 1035
+// section 7.4, RFC 2308).
 //
-// It is apart from forward because it knows no servers and no sockets: it asks
-// the next handler and decides what of its responses may be given to others. A
-// response is remembered whole and for its own question only, never taken apart by
-// owner: what a response says about other names is not believed (MaginotDNS,
-// 2023), and NXDOMAIN of a name never hides one below it.
+// It is separate from forward because it knows no servers and no sockets: it asks the next handler
+// and decides which responses other clients may get. A response is stored whole and only for its
+// own question, never split by owner name. The cache never trusts what a response says about other
+// names (MaginotDNS, 2023), and NXDOMAIN of a name never hides a name below it.
 package cache
 
 import (
@@ -21,86 +20,86 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/percpu"
 )
 
-// What zero means in a Config.
+// Defaults for zero values in a Config.
 const (
-	defaultMaxTTL         = 24 * time.Hour // unbound's cache-max-ttl
-	defaultMaxNegativeTTL = time.Hour      // unbound's cache-max-negative-ttl; RFC 2308 section 5 finds 1 to 3 hours good
+	defaultMaxTTL = 24 * time.Hour // unbound's cache-max-ttl
+	// Unbound's cache-max-negative-ttl; RFC 2308 section 5 recommends 1 to 3 hours.
+	defaultMaxNegativeTTL = time.Hour
 	defaultEntryBytes     = 1024
 	minBytes              = 1 << 20
 )
 
-// A Config is what a Cache is made of.
+// A Config configures a Cache.
 type Config struct {
-	// Next is asked for what is not remembered. It must not be nil, and what it
-	// returns belongs to the cache.
+	// Next is the handler for cache misses. It must not be nil. The cache owns the responses that
+	// it returns.
 	Next dnsserver.Handler
-	// Size bounds the responses remembered (dnsmasq's cache-size, which counts
-	// names). 0 or less remembers nothing.
+	// Size is the maximum number of stored responses (dnsmasq's cache-size, which counts names). 0
+	// or less disables the cache.
 	Size int
-	// MaxBytes bounds the memory of the responses. 0 means 1 KiB for each of Size, of
-	// which most take 0.2, at least 1 MiB.
+	// MaxBytes is the maximum memory of the stored responses. 0 means 1 KiB per response in Size,
+	// at least 1 MiB; most responses take 0.2 KiB.
 	MaxBytes int
-	// MaxTTL bounds how long a positive response is remembered, and the TTLs that
-	// clients see (dnsmasq's max-cache-ttl). 0 means 24 hours, as in unbound; dnsmasq
-	// has no bound of its own.
+	// MaxTTL limits how long a positive response is stored, and the TTLs that clients see
+	// (dnsmasq's max-cache-ttl). 0 means 24 hours, as in unbound. dnsmasq has no limit by default.
 	MaxTTL time.Duration
-	// MaxNegativeTTL is the same for NXDOMAIN and NODATA. 0 means 1 hour, as in
-	// unbound; less than 0 remembers none (dnsmasq's no-negcache).
+	// MaxNegativeTTL is the same for NXDOMAIN and NODATA. 0 means 1 hour, as in unbound. A negative
+	// value disables negative caching (dnsmasq's no-negcache).
 	MaxNegativeTTL time.Duration
-	// MinTTL is what a shorter TTL of a positive response is raised to (dnsmasq's
-	// min-cache-ttl). 0 means that none is.
+	// MinTTL raises shorter TTLs of positive responses (dnsmasq's min-cache-ttl). 0 disables it.
 	MinTTL time.Duration
-	// NegativeTTL is for how long a negative response without SOA record is remembered
-	// (dnsmasq's neg-ttl). 0 means not at all.
+	// NegativeTTL is how long a negative response without a SOA record is stored (dnsmasq's
+	// neg-ttl). 0 means not at all.
 	NegativeTTL time.Duration
-	// Stale is for how long after its TTLs a response is given out once more where the next handler has none (RFC 8767). 0
-	// means not at all. A name with a Limit has no stale responses.
+	// Stale is how long after its TTLs a response may still be given out if the next handler has
+	// none (RFC 8767). 0 disables it. Names with a Limit have no stale responses.
 	Stale time.Duration
-	// StaleAtOnce has it given out without waiting for the next handler, which is asked all the same (dnsmasq's
-	// use-stale-cache).
+	// StaleAtOnce gives out a stale response without waiting for the next handler, which is still
+	// asked (dnsmasq's use-stale-cache).
 	StaleAtOnce bool
-	// Dark returns a channel that is closed once it is known that the next handler has nobody to ask about a name: what is stale is
-	// given out at once then, too. It gets what Limit gets, and is called concurrently. nil, and a nil channel, mean that nothing is
+	// Dark returns a channel that is closed once the next handler is known to have no working
+	// server for a name. Then, too, a stale response is given out at once. It gets the same
+	// argument as Limit and is called concurrently. nil, or a nil channel, means that nothing is
 	// known.
 	Dark func(dnsname.Name) <-chan struct{}
-	// MayProbe reports whether the next handler may be asked, while that is known, about a name that nobody waits for. nil means
-	// that it may.
+	// MayProbe reports whether, while a name is dark, the next handler may be asked for it without
+	// a waiting client. nil always allows it.
 	MayProbe func(dnsname.Name) bool
-	// Prefetch has a response asked for anew when it is given out in the last tenth of its life, and was before. A name with a Limit is
-	// left alone.
+	// Prefetch refreshes a response that is used in the last tenth of its lifetime and was used
+	// before. It skips names with a Limit.
 	Prefetch bool
-	// Go runs a function beside its caller: the next handler is asked so where no client waits for it, or not for long. nil
-	// means a goroutine that nobody waits for.
+	// Go runs a function concurrently. It is used to ask the next handler when no client waits, or
+	// not for long. nil starts a goroutine that is never waited for.
 	Go func(func())
-	// Limit returns a bound on MaxTTL and MaxNegativeTTL for one qname: 0 means none, less
-	// than 0 that the response is not remembered. It gets the zero Name for a
-	// qname that is no dnsname.Name, and is called concurrently. nil means no limits.
+	// Limit returns an additional limit on MaxTTL and MaxNegativeTTL for one qname. 0 means no
+	// limit; a negative value means that the response is not stored. It gets the zero Name for a
+	// qname that is no valid dnsname.Name, and is called concurrently. nil means no limits.
 	Limit func(dnsname.Name) time.Duration
-	// Now is the clock, whose times must have a monotonic reading where the wall
-	// clock may jump. nil means time.Now.
+	// Now returns the current time. The times must have a monotonic reading if the wall clock may
+	// jump. nil means time.Now.
 	Now func() time.Time
 }
 
-// A Cache is a dnsserver.Handler that remembers responses, and a dnsserver.WireFunc's part of them. All methods may be
-// called concurrently.
+// A Cache is a dnsserver.Handler that stores responses. It also serves a dnsserver.WireFunc. All
+// methods may be called concurrently.
 type Cache struct {
 	next    dnsserver.Handler
 	limits  limits
-	elapsed func() time.Duration // since the cache was made
-	began   time.Time            // zero: elapsed is by a clock of its own
-	store   *store               // nil when nothing is remembered
+	elapsed func() time.Duration // since New
+	began   time.Time            // zero if elapsed uses another clock
+	store   *store               // nil if the cache is disabled
 	stale   stale
 	run     func(func())
 
 	prefetches bool
 
-	hits, denials                 percpu.Counter // answered from memory: with an answer, and with none
+	hits, denials                 percpu.Counter // hits with and without an answer in the response
 	misses, staleHits, prefetched atomic.Uint64
 }
 
 var _ dnsserver.Handler = (*Cache)(nil)
 
-// New returns an empty Cache. It starts nothing.
+// New returns an empty Cache. It starts no goroutines.
 func New(c Config) *Cache {
 	cache := &Cache{next: c.Next, limits: newLimits(c), stale: newStale(c), run: c.Go, prefetches: c.Prefetch}
 	if cache.run == nil {
@@ -111,7 +110,7 @@ func New(c Config) *Cache {
 		cache.elapsed = func() time.Duration { return c.Now().Sub(began) }
 	} else {
 		cache.began = time.Now()
-		cache.elapsed = func() time.Duration { return time.Since(cache.began) } // half of what time.Now takes
+		cache.elapsed = func() time.Duration { return time.Since(cache.began) } // half the cost of time.Now
 	}
 	if c.Size > 0 {
 		if c.MaxBytes <= 0 {
@@ -122,19 +121,18 @@ func New(c Config) *Cache {
 	return cache
 }
 
-// ServeDNS answers q from memory, and sets q.Cached, or asks the next handler.
-// The caller owns the response. TTLs are counted down in whole seconds and never
-// reach 0; those of a response that was just fetched have the same bounds, so that a
-// client does not see them jump. The AD bit is the upstream's for everyone;
-// dnsserver knows who asked for it (RFC 6840 section 5.8).
+// ServeDNS answers q from the cache and sets q.Cached, or asks the next handler. The caller owns
+// the response. TTLs count down in whole seconds and never reach 0. The TTLs of a new response have
+// the same limits, so that clients see no jump. ServeDNS passes on the upstream's AD bit; dnsserver
+// decides which clients see it (RFC 6840 section 5.8).
 //
-// A query that has not RD set is answered from memory too, but what the next
-// handler says to it is not remembered: it may be a referral.
+// A query without RD is answered from the cache, too, but a response from the next handler is not
+// stored: it may be a referral.
 func (c *Cache) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
 	if c.store == nil || q.SkipsCache() {
 		m, err := c.ask(ctx, q)
 		if err == nil && m != nil && len(q.Msg.Question) == 1 {
-			c.limits.remember(q, m) // the client gets the TTLs that it would get with a cache
+			c.limits.remember(q, m) // the client gets the same TTLs as with a cache
 		}
 		return m, err
 	}
@@ -159,7 +157,7 @@ func (c *Cache) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, err
 	return c.fetch(ctx, q, k)
 }
 
-// fetch asks the next handler, and remembers what it says.
+// fetch asks the next handler and stores its response.
 func (c *Cache) fetch(ctx context.Context, q *dnsserver.Query, k key) (*dns.Msg, error) {
 	epoch := c.store.epoch.Load()
 	m, err := c.ask(ctx, q)
@@ -169,13 +167,13 @@ func (c *Cache) fetch(ctx context.Context, q *dnsserver.Query, k key) (*dns.Msg,
 	if err != nil || m == nil {
 		return m, err
 	}
-	lifetime := c.limits.remember(q, m) // which limits the TTLs for this client, too
+	lifetime := c.limits.remember(q, m) // also limits the TTLs for this client
 	if !q.Msg.RecursionDesired {
 		return m, nil
 	}
 	e := newEntry(k, q, m, c.elapsed(), lifetime)
 	switch {
-	case e == nil && m.Rcode <= 0xf: // an extended one needs an OPT record, which entries have not
+	case e == nil && m.Rcode <= 0xf: // an extended rcode needs an OPT record, which entries do not have
 		c.rememberFailure(q, k, nil, errUnusable, epoch)
 		return nil, errUnusable
 	case lifetime > 0:
@@ -184,9 +182,10 @@ func (c *Cache) fetch(ctx context.Context, q *dnsserver.Query, k key) (*dns.Msg,
 	return m, nil
 }
 
-// ask asks the next handler, and returns what it says as the client that asks next gets it from memory: not authoritative (see
-// entry.response), and with names in the case of the question. Without that they are not packed as pointers to it, and an
-// answer of few records to a long name is truncated.
+// ask asks the next handler and returns its response as later clients get it from the cache: not
+// authoritative (see entry.response) and with names in the letter case of the question. Otherwise
+// the names are not compressed to pointers to the question, and a short answer to a long name is
+// truncated.
 func (c *Cache) ask(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
 	m, err := c.next.ServeDNS(ctx, q)
 	if err != nil || m == nil || len(q.Msg.Question) != 1 {
@@ -197,7 +196,8 @@ func (c *Cache) ask(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
 	return m, nil
 }
 
-// remembered returns the response to q of a live entry, or the error that it stands for; neither: it cannot be read.
+// remembered returns the response to q of a live entry, or the error of a stored failure. It
+// returns neither if the entry cannot be parsed.
 func (c *Cache) remembered(e *entry, q *dnsserver.Query, now time.Duration, wasVisited bool) (*dns.Msg, error) {
 	if e.isFailure() {
 		q.Cached, q.Age, q.AnsweredBy = true, max(0, now-e.stored), e.server.Value()
@@ -225,24 +225,23 @@ func (c *Cache) hit(e *entry) {
 	}
 }
 
-// An Entry describes one remembered response.
+// An Entry describes one stored response.
 type Entry struct {
-	// Name is the qname; zero when it has octets that no dnsname.Name has.
+	// Name is the qname. It is zero if the qname is no valid dnsname.Name.
 	Name dnsname.Name
-	// QName is the qname in lower case as zone files write it, whatever its octets.
+	// QName is the qname in lower case and in presentation format, whatever its octets.
 	QName string
 	Type  uint16
 	Rcode int
-	// Server is the upstream nameserver that the response came from; zero when the
-	// next handler named none.
+	// Server is the upstream nameserver that sent the response. It is zero if the next handler
+	// named none.
 	Server nameserver.Server
-	// Age is how long it has been remembered, TTL how long it will be; TTL is 0 or
-	// less for one that is not given to clients any more.
+	// Age is the time since the response was stored, and TTL the remaining lifetime. A TTL of 0 or
+	// less means that clients no longer get it.
 	Age, TTL time.Duration
 }
 
-// Within reports whether the qname is zone or below it, also when it is no
-// dnsname.Name.
+// Within reports whether the qname is zone or below it, even if it is no valid dnsname.Name.
 func (e Entry) Within(zone dnsname.Name) bool {
 	if !e.Name.IsZero() {
 		return e.Name.Within(zone)
@@ -250,26 +249,26 @@ func (e Entry) Within(zone dnsname.Name) bool {
 	return !zone.IsZero() && dns.IsSubDomain(zone.String(), e.QName)
 }
 
-// Stats are counters since New, and what is remembered now.
+// Stats holds counters since New, and the current size of the cache.
 type Stats struct {
 	Hits       uint64 `json:"hits"`
 	Misses     uint64 `json:"misses"`
-	Stale      uint64 `json:"stale,omitempty"`      // answered with what had expired; neither hits nor misses
-	Prefetched uint64 `json:"prefetched,omitempty"` // asked for anew before they expired
+	Stale      uint64 `json:"stale,omitempty"`      // stale responses given out; neither hits nor misses
+	Prefetched uint64 `json:"prefetched,omitempty"` // refreshed before they expired
 	Insertions uint64 `json:"insertions"`
-	Evictions  uint64 `json:"evictions"` // entries forgotten for lack of room that had not expired
+	Evictions  uint64 `json:"evictions"` // live entries removed to make room
 
-	// Of these, those without an answer: NXDOMAIN, NODATA and failures.
+	// Of the above, those without an answer: NXDOMAIN, NODATA and failures.
 	DenialHits, DenialEvictions uint64 `json:"-"`
 	Denials                     int    `json:"-"` // of Entries
 
 	Entries  int `json:"entries"`
-	Bytes    int `json:"bytes"` // of memory
-	Size     int `json:"size"`  // the bound on Entries
+	Bytes    int `json:"bytes"` // memory
+	Size     int `json:"size"`  // maximum of Entries
 	MaxBytes int `json:"maxBytes"`
 }
 
-// Stats returns the counters.
+// Stats returns the current counters.
 func (c *Cache) Stats() Stats {
 	denials := c.denials.Load()
 	s := Stats{Hits: c.hits.Load() + denials, DenialHits: denials, Misses: c.misses.Load(), Stale: c.staleHits.Load(), Prefetched: c.prefetched.Load()}

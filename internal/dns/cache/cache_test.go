@@ -28,12 +28,12 @@ func query(name string, qtype uint16, f flags) *dnsserver.Query {
 		msg.SetEdns0(1232, true)
 	}
 	q := &dnsserver.Query{Msg: msg, Proto: dnsserver.UDP}
-	q.Name, _ = dnsname.Parse(name) // zero when it is none, as dnsserver has it
+	q.Name, _ = dnsname.Parse(name) // zero if invalid, as in dnsserver
 	return q
 }
 
-// response makes a response to msg of records in zone-file syntax; those behind a
-// line "authority" or "additional" go there.
+// response makes a response to msg with records in zone-file syntax. Records after a line
+// "authority" or "additional" go to that section.
 func response(t testing.TB, msg *dns.Msg, rcode int, records string) *dns.Msg {
 	t.Helper()
 	m := new(dns.Msg).SetRcode(msg, rcode)
@@ -56,8 +56,8 @@ func response(t testing.TB, msg *dns.Msg, rcode int, records string) *dns.Msg {
 	return m
 }
 
-// upstream is a next handler that answers with records that it says to a name and
-// type, and counts how often it is asked.
+// upstream is a next handler that answers with fixed records per name and type, and counts its
+// queries.
 type upstream struct {
 	t       testing.TB
 	records map[string]string // "name TYPE" to records
@@ -116,8 +116,8 @@ func TestTTLsCountDownAndEnd(t *testing.T) {
 	})
 }
 
-// Each client must get what its flags ask for, whoever asked before
-// (CVE-2024-0874: CoreDNS gave a response for CD to clients without).
+// TestNoHitAcrossDOAndCD: each client gets what its own flags ask for, whichever client asked first
+// (CVE-2024-0874: CoreDNS gave a response for CD to clients without it).
 func TestNoHitAcrossDOAndCD(t *testing.T) {
 	all := []flags{{}, {do: true}, {cd: true}, {do: true, cd: true}}
 	for _, first := range all {
@@ -133,7 +133,7 @@ func TestNoHitAcrossDOAndCD(t *testing.T) {
 	}
 }
 
-// Nobody is told AA, the first who asks no more than those after it: RFC 1034 section 4.3.1.
+// TestADPassesAndAADoesNot: no client gets AA, not even the first (RFC 1034 section 4.3.1).
 func TestADPassesAndAADoesNot(t *testing.T) {
 	u := &upstream{
 		t:       t,
@@ -149,8 +149,9 @@ func TestADPassesAndAADoesNot(t *testing.T) {
 	}
 }
 
-// A fresh answer is packed as the next one from memory is: its names are the question's, in its letters' case, so that what is
-// small is not truncated for the first who asks.
+// TestFreshAnswerInQuestionsCase: a new answer is packed like a later one from the cache: its names
+// have the letter case of the question, so that a small answer is not truncated for the first
+// client.
 func TestFreshAnswerInQuestionsCase(t *testing.T) {
 	long := strings.Repeat(strings.Repeat("l", 63)+".", 3) + strings.Repeat("m", 53) + ".example."
 	u := &upstream{t: t, records: map[string]string{long + " A": long + " 60 IN A 192.0.2.1"}}
@@ -161,7 +162,7 @@ func TestFreshAnswerInQuestionsCase(t *testing.T) {
 			m := ask(t, c, q)
 			m.Compress = true
 			if want := 12 + 255 + 4 + 2 + 10 + 4; m.Len() != want || m.Answer[0].Header().Name != q.Msg.Question[0].Name {
-				t.Errorf("cached %v: %d octets, not %d: %v", q.Cached, m.Len(), want, m.Answer)
+				t.Errorf("cached %v: got %d octets, want %d: %v", q.Cached, m.Len(), want, m.Answer)
 			}
 		}
 	}
@@ -232,7 +233,8 @@ func TestNeverRemembered(t *testing.T) {
 	}
 }
 
-// TestCappedThoughNotRemembered: the cap also applies to a response that is not cached here, because the client may cache it.
+// TestCappedThoughNotRemembered: the cap also applies to a response that is not cached here,
+// because the client may cache it.
 func TestCappedThoughNotRemembered(t *testing.T) {
 	for name, row := range map[string]struct {
 		config  Config
@@ -273,7 +275,7 @@ func TestErrorsPassAndAreNotRemembered(t *testing.T) {
 	}
 }
 
-// A response without a message ("no response" of the Handler contract) stays one.
+// TestNoResponsePasses: a nil message ("no response" in the Handler contract) is passed on.
 func TestNoResponsePasses(t *testing.T) {
 	c := New(Config{Size: 10, Next: dnsserver.HandlerFunc(func(context.Context, *dnsserver.Query) (*dns.Msg, error) {
 		return nil, nil
@@ -283,8 +285,8 @@ func TestNoResponsePasses(t *testing.T) {
 	}
 }
 
-// NXDOMAIN of a name hides neither another type's account of itself nor names below
-// it (CVE-2026-44687, unbound; and a Service that was asked for too early).
+// TestNegativeIsForItsQuestionOnly: NXDOMAIN of a name hides neither its other types nor names
+// below it (CVE-2026-44687, unbound; and a Service that was asked for too early).
 func TestNegativeIsForItsQuestionOnly(t *testing.T) {
 	u := &upstream{t: t, rcode: dns.RcodeNameError, records: map[string]string{
 		"local. A": "authority\n . 60 IN SOA a. b. 1 2 3 4 60",
@@ -305,7 +307,8 @@ func TestNegativeIsForItsQuestionOnly(t *testing.T) {
 	}
 }
 
-// What a client does with a response must not reach the next client.
+// TestStoredResponseIsNobodysToChange: a client's changes to its response do not reach the next
+// client.
 func TestStoredResponseIsNobodysToChange(t *testing.T) {
 	u := &upstream{t: t, records: map[string]string{"a.example. TXT": `
 		a.example. 60 IN TXT "one" "two"
@@ -361,7 +364,7 @@ func TestQuestionIsTheClients(t *testing.T) {
 	}
 }
 
-// Names that are no dnsname.Name are remembered too, and belong to the zone that they are in.
+// TestOddNames: names that are no valid dnsname.Name are cached, too, and belong to their zone.
 func TestOddNames(t *testing.T) {
 	const odd = `a\000b.corp.example.`
 	u := &upstream{t: t, records: map[string]string{odd + " A": odd + " 60 IN A 192.0.2.1"}}
@@ -369,7 +372,7 @@ func TestOddNames(t *testing.T) {
 	ask(t, c, query(odd, dns.TypeA, flags{}))
 	q := query(strings.ToUpper(odd), dns.TypeA, flags{})
 	if ask(t, c, q); !q.Cached {
-		t.Error("not remembered")
+		t.Error("not cached")
 	}
 	zone := dnsname.MustParse("corp.example")
 	if n := c.Flush(func(e Remembered) bool { return e.Name.IsZero() && e.Within(zone) }); n != 1 {

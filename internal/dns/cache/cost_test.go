@@ -14,7 +14,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// costlyEntry reads a message, and makes an entry of it as Keep does. It returns how long either takes; kept is 0 if it is refused.
+// costlyEntry parses a message and makes an entry of it as Keep does. It returns the time of each
+// step; kept is 0 if the message is rejected.
 func costlyEntry(message []byte) (read, kept time.Duration) {
 	begun := time.Now()
 	m, err := records.Unpack(message)
@@ -36,11 +37,12 @@ func costlyEntry(message []byte) (read, kept time.Duration) {
 	return read, time.Since(begun) - read
 }
 
-// costlyName leaves little room for labels below it.
+// costlyName is so long that few labels fit below it.
 const costlyName = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.example."
 
-// TestCost: to read a response and to remember it takes no more memory than its size bounds, whatever is in it. To remember it takes not much
-// longer than to read it, whose time is bounded: owners with many upper-case letters took 100 times as long.
+// TestCost: parsing and storing a response takes memory in proportion to its size, whatever it
+// contains. Storing takes not much longer than parsing, whose time is bounded: owners with many
+// upper-case letters took 100 times as long.
 func TestCost(t *testing.T) {
 	if testing.Short() {
 		t.Skip("hundreds of messages of 64 KiB")
@@ -48,7 +50,7 @@ func TestCost(t *testing.T) {
 	dnstest.CheckCosts(t, costlyName, costlyEntry)
 }
 
-// BenchmarkCostly reads and remembers what is made to cost as much as can be.
+// BenchmarkCostly parses and stores the most expensive responses.
 func BenchmarkCostly(b *testing.B) {
 	for what, message := range dnstest.Costly(costlyName, dns.TypeHIP) {
 		b.Run(what, func(b *testing.B) {

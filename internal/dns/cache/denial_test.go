@@ -7,7 +7,7 @@ import (
 	"github.com/miekg/dns"
 )
 
-// TestDenials: what has no answer is counted apart, as it comes, is asked for and goes.
+// TestDenials: responses without an answer have their own counts of insertions, hits and evictions.
 func TestDenials(t *testing.T) {
 	const denial = "authority\nexample. 60 IN SOA ns.example. hostmaster.example. 1 3600 600 86400 60"
 	u := &upstream{t: t, records: map[string]string{"www.example. A": "www.example. 60 IN A 192.0.2.1", "www.example. AAAA": denial}}
@@ -32,6 +32,6 @@ func TestDenials(t *testing.T) {
 	}
 	c.Flush(nil)
 	if s := c.Stats(); s.Denials != 0 {
-		t.Errorf("%d are left of none", s.Denials)
+		t.Errorf("got %d denials in an empty cache", s.Denials)
 	}
 }

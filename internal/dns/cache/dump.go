@@ -15,11 +15,11 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/records"
 )
 
-// ErrDamaged says that octets are none that Dump made.
+// ErrDamaged is the error for data that Dump did not write.
 var ErrDamaged = errors.New("damaged cache entries")
 
-// Dump writes down what is remembered, for Restore of another Cache of the same program: in each shard the newest first, and of
-// all no more than limit octets.
+// Dump serializes the cache for Restore of another Cache of the same program version. It writes the
+// newest entries of each shard first, and at most limit octets in total.
 func (c *Cache) Dump(limit int) []byte {
 	if c.store == nil {
 		return nil
@@ -48,7 +48,8 @@ func (h *shard) dump(data []byte, limit int, now, stale time.Duration) []byte {
 	return data
 }
 
-// dump appends the entry: flags, age and life in milliseconds, server and response, these with their lengths before them.
+// dump appends the entry: flags, age and lifetime in milliseconds, and the server and the response,
+// each with its length before it.
 func (e *entry) dump(data []byte, now time.Duration) []byte {
 	age := max(0, now-e.stored)
 	for _, n := range []uint64{uint64(e.flags), uint64(age.Milliseconds()), uint64(e.life.Milliseconds())} {
@@ -59,9 +60,9 @@ func (e *entry) dump(data []byte, now time.Duration) []byte {
 	return append(binary.AppendUvarint(data, uint64(len(e.wire))), e.wire...)
 }
 
-// Restore remembers what Dump has written down, as it is after another away, and returns how many entries those are. What
-// has expired by then, what keep refuses, and what is known better already is left out. With an error nothing is taken
-// over. keep must not call the Cache; nil takes all.
+// Restore loads entries from Dump, aged by the time away, and returns their number. It skips
+// entries that have expired meanwhile, that keep rejects, and for which the cache has something
+// newer. On an error it loads nothing. keep must not call the Cache; nil keeps all.
 func (c *Cache) Restore(data []byte, away time.Duration, keep func(Entry) bool) (int, error) {
 	if c.store == nil {
 		return 0, nil
@@ -89,10 +90,11 @@ func (c *Cache) Restore(data []byte, away time.Duration, keep func(Entry) bool) 
 	return taken, nil
 }
 
-// dumpReader reads what dump wrote.
+// dumpReader parses the output of dump.
 type dumpReader struct{ rest []byte }
 
-// entry reads one, which was dumped at the time at. It is nil for one that newEntry would not have made.
+// entry parses one entry that was dumped at the time at. It returns nil for an entry that newEntry
+// would not have made.
 func (r *dumpReader) entry(at time.Duration) *entry {
 	flags, age, life := r.number(uint64(allFlags)), r.number(maxDumpAge), r.number(maxDumpAge)
 	from, wire := r.octets(), r.octets()
@@ -110,8 +112,9 @@ func (r *dumpReader) entry(at time.Duration) *entry {
 	return e
 }
 
-// readWire finds the end of the question, and reports whether wire is such as newEntry makes: all that is read of it without
-// a look at where it ends is there, and its TTLs last as long as the entry.
+// readWire finds the end of the question and reports whether wire is what newEntry makes:
+// everything that the cache later reads without bounds checks is present, and its TTLs cover the
+// entry's lifetime.
 func (e *entry) readWire() bool {
 	if len(e.wire) > dns.MaxMsgSize {
 		return false
@@ -134,10 +137,10 @@ func (e *entry) readWire() bool {
 	return whole && m.IsEdns0() == nil
 }
 
-// maxDumpAge is in milliseconds: a TTL has 31 bits (RFC 2181 section 8).
+// maxDumpAge is in milliseconds. A TTL has 31 bits (RFC 2181 section 8).
 const maxDumpAge = 1000 << 31
 
-// number reads a number; after a failure rest is nil.
+// number parses a number. After an error, rest is nil.
 func (r *dumpReader) number(limit uint64) uint64 {
 	n, size := binary.Uvarint(r.rest)
 	if size <= 0 || n > limit {

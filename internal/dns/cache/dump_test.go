@@ -14,7 +14,7 @@ import (
 	"github.com/miekg/dns"
 )
 
-// TestDump: what one Cache remembers another answers from, with TTLs that count on.
+// TestDump: a second Cache answers from the dump of the first, and its TTLs keep counting.
 func TestDump(t *testing.T) {
 	now := time.Now()
 	clock := func() time.Time { return now }
@@ -32,7 +32,7 @@ func TestDump(t *testing.T) {
 	}
 	now = now.Add(2500 * time.Millisecond)
 	data := first.Dump(math.MaxInt)
-	now = now.Add(3 * time.Second) // while nobody serves
+	now = now.Add(3 * time.Second) // while no process serves
 	for name, f := range queries {
 		want[name] = ask(t, first, query(name, dns.TypeA, f))
 	}
@@ -40,7 +40,7 @@ func TestDump(t *testing.T) {
 	u.asked = 0
 	second := New(Config{Next: u, Size: 100, Now: clock})
 	if n, err := second.Restore(data, 3*time.Second, nil); err != nil || n != 3 {
-		t.Fatalf("took over %d, %v; expected 3, for one has expired", n, err)
+		t.Fatalf("restored %d, %v; want 3, as one has expired", n, err)
 	}
 	for name, f := range queries {
 		q := query(name, dns.TypeA, f)
@@ -50,23 +50,23 @@ func TestDump(t *testing.T) {
 			t.Errorf("%s (-before +after):\n%s", name, diff)
 		}
 		if by := netip.MustParseAddr("192.0.2.1"); q.Cached && q.AnsweredBy.Addr.Addr() != by {
-			t.Errorf("%s: a hit is of %v, expected %v", name, q.AnsweredBy, by)
+			t.Errorf("%s: the hit is from %v, want %v", name, q.AnsweredBy, by)
 		}
 		if q.Cached && q.Age != 5500*time.Millisecond {
-			t.Errorf("%s: a hit is %v old, expected 5.5s", name, q.Age)
+			t.Errorf("%s: the hit is %v old, want 5.5s", name, q.Age)
 		}
 	}
 	if u.asked != 1 {
-		t.Errorf("the upstream was asked %d times, expected once", u.asked)
+		t.Errorf("the upstream was asked %d times, want once", u.asked)
 	}
 	for name := range queries {
 		if q := query(name, dns.TypeA, flags{do: true, cd: true}); ask(t, second, q) != nil && q.Cached {
-			t.Errorf("%s: another query gets the answer", name)
+			t.Errorf("%s: a query with other flags gets the answer", name)
 		}
 	}
 }
 
-// TestRestoreKeeps: what keep refuses, and what is known already, is left out.
+// TestRestoreKeeps: entries that keep rejects, and entries that already exist, are skipped.
 func TestRestoreKeeps(t *testing.T) {
 	u := &upstream{t: t, records: map[string]string{
 		"a.example. A": "a.example. 60 IN A 192.0.2.1", "b.example. A": "b.example. 60 IN A 192.0.2.2", "c.example. A": "c.example. 60 IN A 192.0.2.3",
@@ -79,20 +79,21 @@ func TestRestoreKeeps(t *testing.T) {
 	ask(t, second, query("c.example.", dns.TypeA, flags{}))
 	n, err := second.Restore(first.Dump(math.MaxInt), 0, func(e Entry) bool { return e.QName != "b.example." && e.Server == upstreamA })
 	if err != nil || n != 1 {
-		t.Errorf("took over %d, %v; expected 1", n, err)
+		t.Errorf("restored %d, %v; want 1", n, err)
 	}
 	if m := ask(t, second, query("c.example.", dns.TypeA, flags{})); m.Answer[0].(*dns.A).A.String() != "192.0.2.33" {
-		t.Errorf("what was known is replaced: %v", m)
+		t.Errorf("an existing entry was replaced: %v", m)
 	}
 	if data := New(Config{Next: u}).Dump(math.MaxInt); data != nil {
-		t.Errorf("a cache that remembers nothing dumps %d octets", len(data))
+		t.Errorf("a disabled cache dumps %d octets", len(data))
 	}
 	if n, err := New(Config{Next: u}).Restore(first.Dump(math.MaxInt), 0, nil); n != 0 || err != nil {
-		t.Errorf("a cache that remembers nothing took over %d, %v", n, err)
+		t.Errorf("a disabled cache restored %d, %v", n, err)
 	}
 }
 
-// TestRestoreWhole: what New's cache would never remember, and would answer wrongly from, is left out, and the rest is not.
+// TestRestoreWhole: an entry that the cache would never store itself, and would give wrong answers
+// from, is skipped; the rest is restored.
 func TestRestoreWhole(t *testing.T) {
 	now := time.Now()
 	message := func(change func(*dns.Msg)) []byte {
@@ -130,12 +131,12 @@ func TestRestoreWhole(t *testing.T) {
 		e := &entry{wire: row.wire, stored: 0, life: row.life, server: unique.Make(upstreamA)}
 		c := New(Config{Next: &upstream{t: t}, Size: 10, Now: func() time.Time { return now }})
 		if got, err := c.Restore(e.dump(nil, 0), 0, nil); got != row.want || err != nil {
-			t.Errorf("%s: took over %d, %v; expected %d", row.name, got, err, row.want)
+			t.Errorf("%s: restored %d, %v; want %d", row.name, got, err, row.want)
 		}
 	}
 }
 
-// TestDumpLimit: of what does not fit the newest comes over, whole.
+// TestDumpLimit: if not everything fits, the newest entries are dumped, each one whole.
 func TestDumpLimit(t *testing.T) {
 	for _, size := range []int{100, 5000} { // one shard, and many
 		u := &upstream{t: t, change: func(m *dns.Msg) {
@@ -153,13 +154,13 @@ func TestDumpLimit(t *testing.T) {
 			t.Errorf("%d octets, %d entries, %v", len(data), n, err)
 		}
 		if q := query("n99.example.", dns.TypeA, flags{}); size == 100 && ask(t, second, q) != nil && !q.Cached {
-			t.Error("the newest did not come over")
+			t.Error("the newest entry was not restored")
 		}
 	}
 }
 
-// FuzzRestore: whatever the octets are, they are refused whole, or what they leave can be dumped and restored; and no answer
-// has a TTL of 0, or lasts longer than its records.
+// FuzzRestore: any data is either rejected as a whole, or gives entries that can be dumped and
+// restored again. No answer has a TTL of 0 or outlives its records.
 func FuzzRestore(f *testing.F) {
 	seed := New(Config{Next: &upstream{t: f, records: map[string]string{
 		"www.example. A":  "www.example. 60 IN A 192.0.2.1\nauthority\nexample. 600 IN NS ns.example.",
@@ -181,7 +182,7 @@ func FuzzRestore(f *testing.F) {
 		for e := c.store.shards[0].responses.newest; e != nil; e = e.older {
 			age, live := e.age(c.elapsed())
 			if !live {
-				t.Fatalf("an expired entry for %q", e.key().question)
+				t.Fatalf("restored an expired entry for %q", e.key().question)
 			}
 			hit := sameBothWays(t, c, queryOf(t, e.key()))
 			eachTTL(hit, func(ttl uint32) uint32 {
@@ -193,12 +194,12 @@ func FuzzRestore(f *testing.F) {
 		}
 		again := New(config)
 		if _, err := again.Restore(c.Dump(math.MaxInt), 0, nil); err != nil {
-			t.Fatalf("what was dumped is not restored: %v", err)
+			t.Fatalf("cannot restore the second dump: %v", err)
 		}
 		for e := again.store.shards[0].responses.newest; e != nil; e = e.older {
 			was, _ := c.store.get(e.key())
 			if was == nil || e.life > was.life || e.server != was.server || !bytes.Equal(e.wire, was.wire) {
-				t.Fatalf("%v of %v", e, was)
+				t.Fatalf("restored %v from %v", e, was)
 			}
 		}
 	})

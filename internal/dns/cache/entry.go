@@ -18,29 +18,33 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/records"
 )
 
-// An entry is one remembered response. It does not change once it is stored, but
-// for its places among the others.
+// An entry is one stored response. Once stored, it is immutable except for its links to other
+// entries.
 type entry struct {
-	// wire is the response as a message: ID 0, RD, CD, AA and TC clear, one question in lower case, and no OPT record. Where
-	// a name is the question's or ends like it there is a pointer to that, so that each client finds its own letters' case.
-	// That of a failure has firstCause behind it.
+	// wire is the response as a message: ID 0, RD, CD, AA and TC clear, one question in lower case,
+	// and no OPT record. Names that share a suffix with the question are compressed to pointers
+	// into it, so that each client gets its own letter case. For a failure, firstCause follows the
+	// message.
 	wire   []byte
-	hash   uint64                // of its key; the store's
+	hash   uint64                // of its key; set by the store
 	next   atomic.Pointer[entry] // in its chain of the store
-	stored time.Duration         // by the cache's clock
+	stored time.Duration         // time on the cache's clock
 	life   time.Duration
 	end    uint16 // of the question in wire
 	flags  keyFlags
 
-	visited      atomic.Bool   // since the hand passed; SIEVE
-	mark         atomic.Uint32 // of AppendAndMark; 0: none
-	again        atomic.Uint32 // when it may be asked for anew, in ticks of the cache's clock; the highest: it is
+	visited atomic.Bool   // since the hand passed; for SIEVE
+	mark    atomic.Uint32 // of AppendAndMark; 0 if none
+	// Earliest time of the next refresh, in ticks of the cache's clock; the maximum value while a
+	// refresh is running.
+	again        atomic.Uint32
 	server       nameserver.Handle
-	newer, older *entry // in its list of its shard, whose mu guards them
+	newer, older *entry // in the list of its shard; guarded by the shard's mu
 }
 
-// newEntry makes an entry of m, which it does not change, and whose names inQuestionsCase has put in the case of q. It returns nil for a
-// message that cannot be packed so that it can be read: an upstream nameserver may send such.
+// newEntry makes an entry of m. It does not change m, whose names inQuestionsCase has already set
+// to the case of q. It returns nil for a message that cannot be packed and parsed again; an
+// upstream nameserver may send one.
 func newEntry(k key, q *dnsserver.Query, m *dns.Msg, now, life time.Duration) *entry {
 	out := dns.Msg{
 		MsgHdr:   dns.MsgHdr{Response: true, RecursionAvailable: m.RecursionAvailable, AuthenticatedData: m.AuthenticatedData, Rcode: m.Rcode},
@@ -69,13 +73,15 @@ func newEntry(k key, q *dnsserver.Query, m *dns.Msg, now, life time.Duration) *e
 	}
 }
 
-// isHopByHop is about the connection to an upstream nameserver: dnsserver makes its own OPT record for each client.
+// isHopByHop reports whether rr belongs to the upstream connection. dnsserver creates its own OPT
+// record for each client.
 func isHopByHop(rr dns.RR) bool {
 	return rr != nil && (rr.Header().Rrtype == dns.TypeOPT || rr.Header().Rrtype == dns.TypeTSIG)
 }
 
-// hasEmpty reports whether a record came without data, or from nowhere. Package dns reads one without as it does in a dynamic
-// update, and may write it with fields of zeros, which it does not read: a SOA record without its names.
+// hasEmpty reports whether a record has no data, or was not parsed from a message. Package dns
+// accepts records without data, as in a dynamic update, but may write them with zero fields that it
+// then cannot parse, such as a SOA record without names.
 func hasEmpty(m *dns.Msg) bool {
 	for _, section := range [...][]dns.RR{m.Answer, m.Ns, m.Extra} {
 		if slices.ContainsFunc(section, func(rr dns.RR) bool { return rr.Header().Rdlength == 0 }) {
@@ -85,19 +91,20 @@ func hasEmpty(m *dns.Msg) bool {
 	return false
 }
 
-// perEntry is what an entry takes beside its octets: an allocation of 96 octets, and two pointers to it in the store.
+// perEntry is the memory of an entry besides its octets: an allocation of 96 octets and two
+// pointers to it in the store.
 const perEntry = 96 + 16
 
-// bytes is what the entry takes in memory. Allocations are multiples of 16 octets at least.
+// bytes returns the memory of the entry. Allocations are multiples of at least 16 octets.
 func (e *entry) bytes() int { return perEntry + (len(e.wire)+15)&^15 }
 
-// isDenial reports whether there is no answer in it.
+// isDenial reports whether the response has no answer.
 func (e *entry) isDenial() bool { return e.wire[6]|e.wire[7] == 0 }
 
 func (e *entry) key() key { return key{e.wire[dnswire.HeaderSize:e.end], e.flags} }
 
-// age returns for how long the entry has been there, in whole seconds, and whether
-// it may be given out. A clock that went back makes it as new.
+// age returns the age of the entry in whole seconds, and whether it may still be given out. If the
+// clock went backwards, the age is 0.
 func (e *entry) age(now time.Duration) (seconds uint32, live bool) {
 	age := max(0, now-e.stored)
 	return uint32(min(age/time.Second, math.MaxInt32)), age < e.life
@@ -105,8 +112,9 @@ func (e *entry) age(now time.Duration) (seconds uint32, live bool) {
 
 func (e *entry) isLive(now time.Duration) bool { return max(0, now-e.stored) < e.life }
 
-// grow takes age from the TTLs of a response that is the entry's, as far as it is there. No TTL is shorter than the entry's
-// life, so that none gets down to 0 at an age below that. highest bounds those of the answer and authority sections; 0: none.
+// grow subtracts age from the TTLs of a response made from the entry, which may be cut short. No
+// TTL is shorter than the entry's lifetime, so none reaches 0 before that. highest limits the TTLs
+// of the answer and authority sections; 0 means no limit.
 func (e *entry) grow(response []byte, age, highest uint32) {
 	if age == 0 && highest == 0 {
 		return
@@ -123,8 +131,9 @@ func (e *entry) grow(response []byte, age, highest uint32) {
 	}
 }
 
-// response returns the response to q at an age below the entry's life; nil when it cannot be read. The caller owns it. It is
-// not authoritative whatever the upstream was (RFC 1034 section 4.3.1: AA is for who has the zone).
+// response returns the response to q at an age below the entry's lifetime, or nil if it cannot be
+// parsed. The caller owns it. It is never authoritative, even if the upstream was (RFC 1034 section
+// 4.3.1: AA is for servers that have the zone).
 func (e *entry) response(q *dnsserver.Query, age uint32) *dns.Msg {
 	wire := bytes.Clone(e.wire)
 	question := q.Msg.Question[0]
@@ -145,10 +154,10 @@ func (e *entry) response(q *dnsserver.Query, age uint32) *dns.Msg {
 
 func (e *entry) describe(now time.Duration) Entry {
 	age := now - e.stored
-	qname, _ := e.key().name() // newEntry and Restore have read it
+	qname, _ := e.key().name() // newEntry and Restore have parsed it
 	name, _ := dnsname.Parse(qname)
 	return Entry{
-		Name:   name, // zero when it is none, as dnsserver has it
+		Name:   name, // zero if invalid, as in dnsserver
 		QName:  qname,
 		Type:   e.key().qtype(),
 		Rcode:  int(e.wire[3] & 0xf),

@@ -11,20 +11,22 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 )
 
-// How long a failure is remembered: RFC 9520 section 3.2 asks for 1 s at least, and longer when it comes again.
+// How long a failure is stored. RFC 9520 section 3.2 requires at least 1 s, and longer times for
+// repeated failures.
 const (
 	firstFailure   = time.Second
 	longestFailure = 5 * time.Second
 )
 
-// errRemembered is what a client gets of a failure that is remembered.
+// errRemembered is the error that clients get for a stored failure.
 var errRemembered = &dnsserver.ExtendedError{Code: dns.ExtendedErrorCodeCachedError, Text: dnsserver.FailedBefore}
 
-// errUnusable is what a client gets of a response that cannot be sent on. It is remembered as a failure, so that asking again costs a hit.
+// errUnusable is the error for a response that cannot be packed. It is stored as a failure, so that
+// the next query is a cache hit.
 var errUnusable = &dnsserver.ExtendedError{Code: dns.ExtendedErrorCodeOther, Text: "the nameserver's response cannot be sent on"}
 
-// hasFailed reports whether the next handler could find nothing out: it was told SERVFAIL, or nobody answered it. That a
-// client did not wait, or that too much is under way, says nothing about the question.
+// hasFailed reports whether the question itself failed: the next handler got SERVFAIL, or no server
+// answered. A client that gave up, or too many queries in flight, says nothing about the question.
 func hasFailed(m *dns.Msg, err error) bool {
 	if err == nil {
 		return m != nil && m.Rcode == dns.RcodeServerFailure
@@ -34,8 +36,9 @@ func hasFailed(m *dns.Msg, err error) bool {
 		!errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
 }
 
-// rememberFailure has who asks the same be told so for a moment, so that a name that fails is not asked for by each query. It takes the place of
-// nothing that may be given out as stale. A name with a limit, of the cluster's, may come at any time, and is asked for.
+// rememberFailure stores a failure for a moment, so that not every query for a failing name goes
+// upstream. It never replaces a response that may be given out as stale. Names with a limit, those
+// of the cluster, may appear at any time, so their failures are not stored.
 func (c *Cache) rememberFailure(q *dnsserver.Query, k key, said *dns.Msg, err error, epoch uint64) {
 	if !q.Msg.RecursionDesired || c.limits.limit(q.Name) != 0 {
 		return
@@ -46,7 +49,7 @@ func (c *Cache) rememberFailure(q *dnsserver.Query, k key, said *dns.Msg, err er
 		case old.isUsable(now, c.stale.life):
 			return
 		case old.isFailure() && err == nil && now-old.stored < 2*longestFailure:
-			life = min(2*old.life, longestFailure) // who is silent may be back at any time
+			life = min(2*old.life, longestFailure) // a silent server may return at any time
 		}
 	}
 	m := new(dns.Msg)
@@ -57,11 +60,11 @@ func (c *Cache) rememberFailure(q *dnsserver.Query, k key, said *dns.Msg, err er
 	}
 }
 
-// causeHeader is the size of an Extended DNS Error without its text: RFC 8914 section 2.
+// causeHeader is the size of an Extended DNS Error without its text (RFC 8914 section 2).
 const causeHeader = 4 + 2
 
-// firstCause is the Extended DNS Error that says why a question failed, as an option on the wire; empty: nothing says it. A server
-// that says itself that it failed before tells no cause by that.
+// firstCause returns the Extended DNS Error with the cause of a failure as an option in wire
+// format, or nothing if no cause is known. The code Cached Error of a server is not a cause.
 func firstCause(said *dns.Msg, err error) []byte {
 	var why *dnsserver.ExtendedError
 	if !errors.As(err, &why) && said != nil {
@@ -84,10 +87,10 @@ func firstCause(said *dns.Msg, err error) []byte {
 	return append(option, told.ExtraText...)
 }
 
-// cause is what firstCause made of the failure that the entry stands for.
+// cause returns the output of firstCause for the stored failure.
 func (e *entry) cause() []byte { return e.wire[len(e.message()):] }
 
-// failure is what a client gets of the failure that the entry stands for.
+// failure returns the error that clients get for the stored failure.
 func (e *entry) failure() error {
 	cause := e.cause()
 	if len(cause) < causeHeader {
@@ -98,14 +101,13 @@ func (e *entry) failure() error {
 	return &why
 }
 
-// message is the response without the cause of a failure behind it.
+// message returns the response without the cause of a failure that follows it.
 func (e *entry) message() []byte {
-	const oneQuestion = 1 << 48 // and no records: RFC 1035 section 4.1.1
+	const oneQuestion = 1 << 48 // without records: RFC 1035 section 4.1.1
 	if e.isFailure() && binary.BigEndian.Uint64(e.wire[4:]) == oneQuestion {
 		return e.wire[:e.end]
 	}
 	return e.wire
 }
 
-// isFailure reports whether the entry stands for a failure.
 func (e *entry) isFailure() bool { return e.wire[3]&maskRcode == dns.RcodeServerFailure }

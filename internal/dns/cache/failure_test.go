@@ -14,8 +14,9 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
-// TestFirstCause: who asks again a moment later is told the first cause of a failure too, and by whom it was, parsed and on the wire. The
-// second client was told "failed a moment ago" alone, and the admin who asked was that one.
+// TestFirstCause: a client that asks again a moment later also gets the first cause of a failure
+// and its server, parsed and in wire format. The second client used to get only "failed a moment
+// ago", and that client was the admin who investigated.
 func TestFirstCause(t *testing.T) {
 	longest := strings.TrimSuffix(strings.Repeat(strings.Repeat("a", 61)+".", 4), ".") + ".abc."
 	for _, test := range []struct {
@@ -101,7 +102,7 @@ func TestFirstCause(t *testing.T) {
 	}
 }
 
-// causes are the codes of Extended DNS Errors, with the texts of all but the first.
+// causes formats the codes of Extended DNS Errors, and the texts of all but the first.
 func causes(options []dns.EDNS0) string {
 	var texts []string
 	for i, option := range options {

@@ -1,13 +1,16 @@
 package cache
 
-// flushStep is how many chains are looked at under one lock. With an entry in each that takes some microseconds.
+// flushStep is the number of chains visited under one lock. With an entry in each, that takes a few
+// microseconds.
 const flushStep = 64
 
-// Flush forgets the entries that match reports true for, all when it is nil, and returns how many. A response that was asked for before
-// Flush and comes after it is not remembered, whatever match says of it: it may be one of those. So what Flush has forgotten comes
-// back only by a query that comes after it begins.
+// Flush removes the entries for which match returns true, or all if match is nil, and returns their
+// number. A response to a query from before Flush that arrives after it is not stored, whatever
+// match would return, because it may be outdated, too. So only queries that start after Flush can
+// bring an entry back.
 //
-// It holds a lock for some microseconds at a time, and none while match is called, which may call the Cache.
+// Flush holds a lock for a few microseconds at a time, and none while it calls match, which may
+// call the Cache.
 func (c *Cache) Flush(match func(Remembered) bool) int {
 	if c.store == nil {
 		return 0
@@ -16,8 +19,10 @@ func (c *Cache) Flush(match func(Remembered) bool) int {
 	return c.store.flush(func(e *entry) bool { return match == nil || match(e.remembered(now)) })
 }
 
-// flush removes the entries that match, and returns how many. put may be at its end for a response of the epoch before: it is in its chain
-// when we have that chain's lock. Where there are more chains meanwhile, entries are in those that were looked at, or behind.
+// flush removes the entries that match and returns their number. A concurrent put may just be
+// storing a response of the previous epoch: it is in its chain when we get the lock of that chain.
+// If the number of chains grows meanwhile, entries move only to chains that were visited or are
+// still to come.
 func (s *store) flush(match func(*entry) bool) (removed int) {
 	s.epoch.Add(1)
 	var found []*entry
@@ -37,7 +42,7 @@ func (s *store) flush(match func(*entry) bool) (removed int) {
 	return removed
 }
 
-// gather appends the entries of a step's chains, which are those of a shard from one on.
+// gather appends the entries of one step: chains of one shard, starting at from.
 func (s *store) gather(found []*entry, h *shard, from int) []*entry {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -48,7 +53,8 @@ func (s *store) gather(found []*entry, h *shard, from int) []*entry {
 	return found
 }
 
-// removeAll removes entries of one shard, but for those that have gone meanwhile, and returns how many.
+// removeAll removes entries of one shard, skipping those that are already gone, and returns the
+// number removed.
 func (s *store) removeAll(h *shard, gone []*entry) (removed int) {
 	if len(gone) == 0 {
 		return 0

@@ -8,10 +8,10 @@ import (
 	"github.com/miekg/dns"
 )
 
-// FuzzHit asks for a response with any TTLs, waits as the fuzzer likes, and asks
-// again, parsed and on the wire, which must say the same. However that goes: a TTL of a hit is above 0 and at most the original less
-// the time that passed, the response never outlives the smallest TTL, and what the
-// client did to the one before cannot be seen in it.
+// FuzzHit asks for a response with random TTLs, waits a random time, and asks again, parsed and in
+// wire format. Both must agree. The TTL of a hit is above 0 and at most the original minus the
+// elapsed time. The response never outlives its smallest TTL. Changes that the client made to the
+// earlier response are not visible.
 func FuzzHit(f *testing.F) {
 	f.Add(uint32(60), uint32(30), uint32(300), uint16(59000), uint16(1000), false)
 	f.Add(uint32(1), uint32(1), uint32(1), uint16(999), uint16(1), true)
@@ -55,7 +55,7 @@ func header(name string, rrtype uint16, ttl uint32) dns.RR_Header {
 	return dns.RR_Header{Name: name, Rrtype: rrtype, Class: dns.ClassINET, Ttl: ttl}
 }
 
-// checkHit compares the hit with what came from upstream: all but the TTLs is equal.
+// checkHit compares the hit with the upstream response: everything except the TTLs is equal.
 func checkHit(t *testing.T, original, hit *dns.Msg, age uint32) {
 	t.Helper()
 	original, compared := original.Copy(), hit.Copy()
@@ -77,7 +77,7 @@ func checkHit(t *testing.T, original, hit *dns.Msg, age uint32) {
 	}
 }
 
-// spoil does to a response what a client may do.
+// spoil changes a response in ways that a client may.
 func spoil(m *dns.Msg) {
 	m.Rcode = dns.RcodeRefused
 	for _, rr := range m.Ns {

@@ -12,7 +12,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
-// Epoch is to be taken before a response is asked for that Keep is to remember.
+// Epoch returns the current epoch. Get it before sending a query whose response goes to Keep.
 func (c *Cache) Epoch() uint64 {
 	if c.store == nil {
 		return 0
@@ -20,7 +20,7 @@ func (c *Cache) Epoch() uint64 {
 	return c.store.epoch.Load()
 }
 
-// HasStale reports whether ServeDNS may answer q with a response whose TTLs have ended.
+// HasStale reports whether ServeDNS may answer q with a stale response.
 func (c *Cache) HasStale(q *dnsserver.WireQuery) bool {
 	if c.stale.life == 0 {
 		return false
@@ -30,15 +30,15 @@ func (c *Cache) HasStale(q *dnsserver.WireQuery) bool {
 	return e != nil && e.isUsable(c.elapsedAt(q.Arrived), c.stale.life)
 }
 
-// Missed counts a query that AppendResponse had no answer to, and that is asked for elsewhere than by ServeDNS.
+// Missed counts a query that AppendResponse could not answer and that does not go through ServeDNS.
 func (c *Cache) Missed() { c.misses.Add(1) }
 
-// A Response is one that came for queries on the wire. It does not change.
+// A Response is a response to queries in wire format. It is immutable.
 type Response struct{ entry *entry }
 
-// Keep remembers the response to q, if it may be, and returns it for all who have asked the same. It is from server, and was
-// asked for after epoch. ok is false for one that is no message: it came from an upstream nameserver. m belongs to the cache
-// then.
+// Keep stores the response m of server to q if possible, and returns it for all clients with the
+// same question. epoch is the epoch before the query was sent. ok is false if m cannot be packed,
+// because an upstream nameserver may send invalid data. The cache owns m afterwards.
 func (c *Cache) Keep(q dnsserver.WireQuery, m *dns.Msg, server nameserver.Server, epoch uint64) (response Response, ok bool) {
 	var room room
 	k := wireKey(&q, q.AppendKey(room[:0]))
@@ -47,7 +47,7 @@ func (c *Cache) Keep(q dnsserver.WireQuery, m *dns.Msg, server nameserver.Server
 		return Response{}, false
 	}
 	asked := &dnsserver.Query{Msg: new(dns.Msg).SetQuestion(qname, k.qtype()), AnsweredBy: server}
-	asked.Name, _ = dnsname.Parse(qname) // zero when it is none, as dnsserver has it
+	asked.Name, _ = dnsname.Parse(qname) // zero if invalid, as in dnsserver
 	lifetime := c.limits.remember(asked, m)
 	inQuestionsCase(m, qname)
 	e := newEntry(k, asked, m, c.elapsed(), lifetime)
@@ -60,8 +60,9 @@ func (c *Cache) Keep(q dnsserver.WireQuery, m *dns.Msg, server nameserver.Server
 	return Response{e}, true
 }
 
-// KeepWire is Keep for a response to q that was not parsed and came at that time, with the question that r was read for. r is
-// copied, its TTLs are changed in place. The zero time is now.
+// KeepWire is Keep for an unparsed response to q that arrived at the given time; the zero time
+// means now. r must have been read for the same question. KeepWire copies r, but changes its TTLs
+// in place.
 func (c *Cache) KeepWire(q dnsserver.WireQuery, r dnswire.Response, server nameserver.Handle, at time.Time, epoch uint64) (response Response) {
 	var room room
 	k := wireKey(&q, q.AppendKey(room[:0]))
@@ -71,7 +72,7 @@ func (c *Cache) KeepWire(q dnsserver.WireQuery, r dnswire.Response, server names
 		server: server, stored: c.elapsedAt(at), life: lifetime,
 	}
 	copy(e.wire, []byte{0, 0, bitQR, r.Message[3] & (bitRA | bitAD | maskRcode)})
-	e.wire[10], e.wire[11] = 0, 0 // the OPT record is gone
+	e.wire[10], e.wire[11] = 0, 0 // the OPT record is removed
 	copy(e.wire[dnswire.HeaderSize:], k.question)
 	if lifetime > 0 && c.store != nil {
 		c.store.put(e, epoch)
@@ -79,7 +80,7 @@ func (c *Cache) KeepWire(q dnsserver.WireQuery, r dnswire.Response, server names
 	return Response{e}
 }
 
-// dnsName is the qname; zero when it is no dnsname.Name.
+// dnsName returns the qname, or zero if it is no valid dnsname.Name.
 func (k key) dnsName() dnsname.Name {
 	var room [dnswire.MaxName]byte
 	if text, ok := dnswire.AppendText(room[:0], k.question[:len(k.question)-4]); ok {
@@ -90,7 +91,7 @@ func (k key) dnsName() dnsname.Name {
 	return name
 }
 
-// Append appends the response as q is to get it, as AppendResponse does.
+// Append appends the response for the client of q, in the same way as AppendResponse.
 func (r Response) Append(dst []byte, q *dnsserver.WireQuery, highest uint32) []byte {
 	return r.entry.appendTo(dst, q, 0, highest)
 }

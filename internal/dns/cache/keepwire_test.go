@@ -16,7 +16,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
-// simpleResponses are to the question of ask. Those of a name other than "" are not simple.
+// simpleResponses are responses to the question of ask. Those with a name are not simple.
 var simpleResponses = []struct {
 	name    string
 	ask     string
@@ -72,7 +72,7 @@ func simpleResponse(t testing.TB, i int, opt bool) []byte {
 	return wire
 }
 
-// TestReadResponse: what is simple, and what is left to who parses.
+// TestReadResponse: which responses are simple, and which need the parser.
 func TestReadResponse(t *testing.T) {
 	for i, row := range simpleResponses {
 		wire := simpleResponse(t, i, i%2 == 0)
@@ -83,8 +83,8 @@ func TestReadResponse(t *testing.T) {
 	}
 }
 
-// FuzzKeepWire: a response that is remembered as it came is told to clients like one that was parsed, for as long, whatever
-// the limits and the client's letters.
+// FuzzKeepWire: an unparsed response reaches clients in the same form and for as long as a parsed
+// one, for all limits and letter cases.
 func FuzzKeepWire(f *testing.F) {
 	for i := range simpleResponses {
 		f.Add(simpleResponse(f, i, i%2 == 0), uint16(0), uint16(0), int8(0), uint32(0))
@@ -101,10 +101,10 @@ func FuzzKeepWire(f *testing.F) {
 		}
 		m := new(dns.Msg)
 		if err := m.Unpack(wire); err != nil || len(m.Question) != 1 {
-			t.Fatalf("simple, and yet none: %v: %x", err, wire)
+			t.Fatalf("a simple response is invalid: %v: %x", err, wire)
 		}
 		if m.Truncated || len(m.Answer)+len(m.Ns) != int(wire[7])+int(wire[9])+256*(int(wire[6])+int(wire[8])) {
-			t.Fatalf("not whole: %x", wire)
+			t.Fatalf("not the whole message: %x", wire)
 		}
 		config := Config{Size: 10, MinTTL: time.Duration(least) * time.Second, NegativeTTL: time.Duration(bare) * time.Second}
 		now := time.Now()
@@ -137,26 +137,26 @@ func FuzzKeepWire(f *testing.F) {
 				t.Fatalf("%v: %x", err, wire)
 			}
 			if kept := c.Stats().Entries; kept == 1 != (life[i] > 0) {
-				t.Fatalf("%d entries for %v", kept, life[i])
+				t.Fatalf("got %d entries with lifetime %v", kept, life[i])
 			}
 		}
 		if life[0] != life[1] {
-			t.Fatalf("remembered for %v, parsed for %v: %x", life[0], life[1], wire)
+			t.Fatalf("lifetime %v, parsed %v: %x", life[0], life[1], wire)
 		}
 		for _, m := range told {
 			for _, section := range [][]dns.RR{m.Answer, m.Ns, m.Extra} {
 				for _, rr := range section {
-					rr.Header().Rdlength = 0 // names are compressed otherwise
+					rr.Header().Rdlength = 0 // otherwise names would be compressed
 				}
 			}
 		}
 		if diff := cmp.Diff(told[1], told[0]); diff != "" {
-			t.Fatalf("-parsed +as it came:\n%s\n%x", diff, wire)
+			t.Fatalf("-parsed +unparsed:\n%s\n%x", diff, wire)
 		}
 	})
 }
 
-// questionEndOf is where the question ends; 0: its name is compressed, or there is none.
+// questionEndOf returns the end of the question, or 0 if there is none or its name is compressed.
 func questionEndOf(wire []byte) int {
 	for at := dnswire.HeaderSize; at < len(wire) && wire[at] < 0x40; at += 1 + int(wire[at]) {
 		if wire[at] == 0 && at+5 <= len(wire) {
@@ -166,7 +166,8 @@ func questionEndOf(wire []byte) int {
 	return 0
 }
 
-// TestKeepForAnother: a response that was asked for while another cache was in use may be of servers that are asked no more.
+// TestKeepForAnother: a response whose query was sent while another cache was in use may come from
+// servers that are no longer configured, so it is not stored.
 func TestKeepForAnother(t *testing.T) {
 	before, now := New(Config{Size: 10}), New(Config{Size: 10})
 	wire := simpleResponse(t, 0, false)
@@ -178,10 +179,10 @@ func TestKeepForAnother(t *testing.T) {
 	q := dnsserver.WireQuery{Msg: wire[:end], Limit: 512, End: end}
 	now.KeepWire(q, r, unique.Make(nameserver.Server{}), time.Time{}, before.Epoch())
 	if _, ok := now.AppendResponse(nil, q, 0); ok {
-		t.Error("it is remembered")
+		t.Error("a response to a query of another cache is stored")
 	}
 	now.KeepWire(q, r, unique.Make(nameserver.Server{}), time.Time{}, now.Epoch())
 	if _, ok := now.AppendResponse(nil, q, 0); !ok {
-		t.Error("one that was asked for since is not remembered")
+		t.Error("a response to a later query is not stored")
 	}
 }

@@ -10,11 +10,10 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnswire"
 )
 
-// A key is what two queries must have in common to get the same response. DO and
-// CD are part of it: without them a client got records, or failures, that were
-// meant for another (CVE-2024-0874, CoreDNS).
+// A key identifies the queries that share a response. DO and CD are part of it: without them, a
+// client got records or failures meant for another (CVE-2024-0874, CoreDNS).
 type key struct {
-	question []byte // name in lower case, type, and class IN, as a message has them
+	question []byte // name in lower case, type, and class IN, in wire format
 	flags    keyFlags
 }
 
@@ -36,16 +35,16 @@ func flagsOf(do, cd bool) (f keyFlags) {
 	return f
 }
 
-// room is what a key's question is written into.
+// room is the buffer for a key's question.
 type room [dnswire.MaxQuestion]byte
 
-// wireKey is the key of a query on the wire, whose AppendKey the question is.
+// wireKey returns the key of a query in wire format. question is the result of its AppendKey.
 func wireKey(q *dnsserver.WireQuery, question []byte) key {
 	return key{question, flagsOf(q.DO, q.Msg[3]&bitCD != 0)}
 }
 
-// parsedKey is the key of a parsed query. ok is false when responses to it are not remembered: to more or less than one
-// question, of another class, or for a name that is none.
+// parsedKey returns the key of a parsed query. ok is false if its responses are never cached: it
+// does not have exactly one question, has another class, or has an invalid name.
 func (r *room) parsedKey(msg *dns.Msg) (k key, ok bool) {
 	if len(msg.Question) != 1 || msg.Question[0].Qclass != dns.ClassINET {
 		return key{}, false
@@ -61,7 +60,7 @@ func (r *room) parsedKey(msg *dns.Msg) (k key, ok bool) {
 	return key{question, flagsOf(opt != nil && opt.Do(), msg.CheckingDisabled)}, true
 }
 
-// name is the qname as zone files write it.
+// name returns the qname in presentation format.
 func (k key) name() (string, error) {
 	name, _, err := dns.UnpackDomainName(k.question, 0)
 	return name, err

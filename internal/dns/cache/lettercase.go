@@ -2,9 +2,9 @@ package cache
 
 import "github.com/miekg/dns"
 
-// inQuestionsCase changes the names in m that end as qname does, whatever the letters' case, to its case there, so that they are
-// packed as pointers to it. Names that are never compressed (RFC 3597 section 4) are left alone. A name that thousands of records
-// share is compared once.
+// inQuestionsCase changes names in m that share a suffix with qname to the letter case of qname, so
+// that they are compressed to pointers to it. It skips names that are never compressed (RFC 3597
+// section 4). It compares a name that thousands of records share only once.
 func inQuestionsCase(m *dns.Msg, qname string) {
 	lower, known := !hasUpper(qname), make(map[string]string)
 	for _, section := range [...][]dns.RR{m.Answer, m.Ns, m.Extra} {
@@ -25,7 +25,8 @@ func inQuestionsCase(m *dns.Msg, qname string) {
 	}
 }
 
-// withSuffix returns name with the labels that it has in common with qname, from the last on, as they are there.
+// withSuffix returns name with the trailing labels that it shares with qname replaced by those of
+// qname.
 func withSuffix(name, qname string) string {
 	common := 0
 	for n := 1; n <= min(len(name), len(qname)); n++ {
@@ -40,7 +41,7 @@ func withSuffix(name, qname string) string {
 	return name[:len(name)-common] + qname[len(qname)-common:]
 }
 
-// beginsLabel reports whether a label of name begins at at: behind a dot that is not escaped.
+// beginsLabel reports whether a label of name begins at at, that is, after an unescaped dot.
 func beginsLabel(name string, at int) bool { return at == 0 || dns.IsFqdn(name[:at]) }
 
 func hasUpper(name string) bool {
@@ -61,7 +62,8 @@ func lowerLetter(c byte) byte {
 	return c
 }
 
-// namesOf are the names in a record that are compressed, of the types that are in use: RFC 1035 section 3.3.
+// namesOf returns the names in a record that are compressed, for the types in use (RFC 1035 section
+// 3.3).
 func namesOf(rr dns.RR) [3]*string {
 	names := [3]*string{&rr.Header().Name}
 	switch rr := rr.(type) {

@@ -13,7 +13,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnswire"
 )
 
-// limits decide how long a response may be remembered.
+// limits decide how long a response may be stored.
 type limits struct {
 	positive, negative time.Duration
 	least, bare        time.Duration // MinTTL and NegativeTTL
@@ -31,10 +31,9 @@ func newLimits(c Config) limits {
 	return l
 }
 
-// remember returns for how long, in whole seconds, m may be given to clients that
-// ask what q asks; 0 means not at all. That is the smallest of its TTLs and of the
-// limits. A response that may be remembered has its TTLs brought down to the
-// limit, in place.
+// remember returns how long m may be given to clients that ask what q asks, in whole seconds; 0
+// means not at all. It is the minimum of the TTLs and the limits. It reduces the TTLs of a response
+// that may be stored to the limit, in place.
 func (l limits) remember(q *dnsserver.Query, m *dns.Msg) time.Duration {
 	seconds, soa := ttl(m, q.Msg.Question[0])
 	t := l.ttlBounds(q.Name, said{seconds: seconds, isNegative: soa != nil, isBare: soa == nil && l.isBare(m, q.Msg.Question[0])})
@@ -52,7 +51,7 @@ func (l limits) remember(q *dnsserver.Query, m *dns.Msg) time.Duration {
 	return t.lifetime
 }
 
-// rememberWire is remember for a response that was not parsed, to the question that name and r are of.
+// rememberWire is remember for an unparsed response; name and r belong to the same question.
 func (l limits) rememberWire(name func() dnsname.Name, r dnswire.Response) time.Duration {
 	s := said{seconds: r.TTL}
 	switch isPositive := r.Message[3]&maskRcode == dns.RcodeSuccess && r.Answers; {
@@ -82,20 +81,21 @@ func (l limits) rememberWire(name func() dnsname.Name, r dnswire.Response) time.
 	return t.lifetime
 }
 
-// said is what a response says of its time.
+// said is what a response says about its lifetime.
 type said struct {
-	seconds            uint32 // 0: it is none to remember
+	seconds            uint32 // 0 if it must not be stored
 	isNegative, isBare bool
 }
 
-// ttlBounds are for how long a response is remembered, and the bounds of its TTLs in seconds; least 0: none.
+// ttlBounds are the lifetime of a response and the limits of its TTLs in seconds. A least of 0
+// means no minimum.
 type ttlBounds struct {
 	lifetime       time.Duration
 	least, highest uint32
 }
 
-// capped is the TTL of a record in a response that is not cached, such as a referral: the client may cache it. If highest is 0 caching is off, and the
-// TTL stays.
+// capped returns the TTL for a record of a response that is not cached, such as a referral: the
+// client may cache it. If highest is 0, caching is off and the TTL stays.
 func (t ttlBounds) capped(ttl uint32) uint32 {
 	if t.highest == 0 {
 		return ttl
@@ -123,7 +123,7 @@ func (l limits) ttlBounds(name dnsname.Name, s said) (t ttlBounds) {
 	return t
 }
 
-// limit is Config.Limit.
+// limit returns Config.Limit for name.
 func (l limits) limit(name dnsname.Name) time.Duration {
 	if l.byName == nil {
 		return 0
@@ -131,20 +131,18 @@ func (l limits) limit(name dnsname.Name) time.Duration {
 	return l.byName(name)
 }
 
-// isBare reports whether m says that there is no such name, or nothing of the type, without the SOA record that says how
-// long that holds.
+// isBare reports whether m is NXDOMAIN or NODATA without the SOA record that states its lifetime.
 func (l limits) isBare(m *dns.Msg, question dns.Question) bool {
 	return l.bare > 0 && !m.Truncated && (m.Rcode == dns.RcodeNameError || m.Rcode == dns.RcodeSuccess && !answers(m.Answer, question.Qtype)) &&
 		zoneOf(m, question.Name) == nil
 }
 
-// ttl returns the seconds for which m is an answer to question by its own
-// account, 0 when it is none to remember. soa is set when it is a negative one: it
-// is the record that says so.
+// ttl returns the lifetime of m as an answer to question in seconds, according to m itself. 0 means
+// that m must not be stored. soa is the SOA record of a negative answer, and nil otherwise.
 //
-// Only NOERROR and NXDOMAIN say something about the name. SERVFAIL and its like
-// are about servers: RFC 9520 has resolvers remember them for 1 s to 5 min, which is
-// left to the upstream resolver that found the failure.
+// Only NOERROR and NXDOMAIN say something about the name. SERVFAIL and similar codes are about
+// servers. RFC 9520 requires resolvers to cache those for 1 s to 5 min; the upstream resolver that
+// found the failure does so.
 func ttl(m *dns.Msg, question dns.Question) (seconds uint32, soa *dns.SOA) {
 	if m.Truncated || m.Rcode != dns.RcodeSuccess && m.Rcode != dns.RcodeNameError {
 		return 0, nil
@@ -162,12 +160,12 @@ func ttl(m *dns.Msg, question dns.Question) (seconds uint32, soa *dns.SOA) {
 	}
 	soa = zoneOf(m, question.Name)
 	if soa == nil {
-		return 0, nil // RFC 2308 section 5: nobody could say when it ends
+		return 0, nil // RFC 2308 section 5: its lifetime is unknown
 	}
 	return min(seconds, known(soa.Minttl)), soa
 }
 
-// known is ttl as RFC 2181 section 8 reads it: the highest bit set means 0.
+// known returns ttl according to RFC 2181 section 8: with the highest bit set it means 0.
 func known(ttl uint32) uint32 {
 	if ttl > math.MaxInt32 {
 		return 0
@@ -175,8 +173,8 @@ func known(ttl uint32) uint32 {
 	return ttl
 }
 
-// answers reports whether the answer section has what was asked for. An alias
-// whose end has nothing of the type is NODATA (RFC 2308 section 2.2).
+// answers reports whether the answer section has the requested type. An alias whose target does not
+// have it is NODATA (RFC 2308 section 2.2).
 func answers(section []dns.RR, qtype uint16) bool {
 	for _, rr := range section {
 		if t := rr.Header().Rrtype; t == qtype || qtype == dns.TypeANY {
@@ -186,8 +184,8 @@ func answers(section []dns.RR, qtype uint16) bool {
 	return false
 }
 
-// zoneOf returns the SOA record of a negative response: of the zone of qname, or of
-// a name that it is an alias for. One of a zone elsewhere says nothing about it.
+// zoneOf returns the SOA record of a negative response: of the zone of qname, or of the target of
+// its alias. It ignores the SOA of an unrelated zone.
 func zoneOf(m *dns.Msg, qname string) *dns.SOA {
 	for _, rr := range m.Ns {
 		soa, ok := rr.(*dns.SOA)
@@ -206,14 +204,15 @@ func zoneOf(m *dns.Msg, qname string) *dns.SOA {
 	return nil
 }
 
-// isWithin walks no more than name: a response may have thousands of aliases to short ones, and a zone with a long name.
+// isWithin looks at each octet of name at most once: a response may have thousands of aliases to
+// short names, and a zone with a long name.
 func isWithin(name, zone string) bool {
 	at := len(name) - len(zone)
 	return zone == "." || at >= 0 && strings.EqualFold(name[at:], zone) && beginsLabel(name, at)
 }
 
-// eachTTL changes every TTL in m. That of an OPT record is none (RFC 6891 section
-// 6.1.3).
+// eachTTL changes every TTL in m, except for the OPT record, whose field is no TTL (RFC 6891
+// section 6.1.3).
 func eachTTL(m *dns.Msg, change func(uint32) uint32) {
 	for _, section := range [...][]dns.RR{m.Answer, m.Ns, m.Extra} {
 		for _, rr := range section {

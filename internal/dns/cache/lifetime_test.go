@@ -74,7 +74,7 @@ func TestRemember(t *testing.T) {
 			records: "authority\n cluster.local. 30 IN SOA a. b. 1 2 3 4 30", want: 5 * time.Second, maxTTL: 5,
 		},
 		{name: "Limit of other names", config: Config{Limit: limit}, records: "a.example. 30 IN A 192.0.2.1", want: 30 * time.Second, maxTTL: 30},
-		// What is not remembered is not changed: the client gets the upstream's word.
+		// A response that is not stored is not changed: the client gets the upstream's TTL.
 		{name: "not remembered, not changed", config: Config{Limit: func(dnsname.Name) time.Duration { return -1 }}, records: "a.example. 999999 IN A 192.0.2.1", want: 0, maxTTL: 999999},
 	}
 	for _, row := range rows {
@@ -99,8 +99,9 @@ func TestRemember(t *testing.T) {
 	}
 }
 
-// TestNamesEnd: what names have in common begins at a label, behind a dot that is not escaped, whatever the letters' case. Both functions
-// compare octet by octet, without memory for the labels: an owner of 125 labels took 500 octets for each octet of its records.
+// TestNamesEnd: the common suffix of names begins at a label, after an unescaped dot, in any letter
+// case. Both functions compare octet by octet, without memory for the labels: an owner of 125
+// labels took 500 octets for each octet of its records.
 func TestNamesEnd(t *testing.T) {
 	for _, test := range []struct {
 		name, zone string
@@ -132,7 +133,8 @@ func TestNamesEnd(t *testing.T) {
 	}
 }
 
-// TestLimitsWithoutRoom: a cache that remembers nothing limits TTLs as one that does. A SOA record kept a TTL above its minimum.
+// TestLimitsWithoutRoom: a disabled cache limits TTLs like an enabled one. A SOA record kept a TTL
+// above its minimum.
 func TestLimitsWithoutRoom(t *testing.T) {
 	for _, size := range []int{0, 10} {
 		q := query("nowhere.example.", dns.TypeA, flags{})

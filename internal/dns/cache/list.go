@@ -1,6 +1,6 @@
 package cache
 
-// A list is entries in order of arrival. The zero list is empty.
+// A list holds entries in order of arrival. The zero list is empty.
 type list struct {
 	newest, oldest *entry
 	n              int

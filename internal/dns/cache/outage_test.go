@@ -15,16 +15,16 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 )
 
-// errNobody is how the forwarder says that nobody has answered.
+// errNobody is the forwarder's error when no server answers.
 var errNobody = &dnsserver.ExtendedError{Code: dns.ExtendedErrorCodeNoReachableAuthority, Text: "no response"}
 
-// outage is an upstream that can go away.
+// outage is an upstream that can go down.
 type outage struct {
 	upstream
-	isDark atomic.Bool // looked at beside the test
+	isDark atomic.Bool // also read by other goroutines
 	isDown bool
 	slow   time.Duration
-	fails  int // RCODE instead of the answer; 0: none
+	fails  int // RCODE instead of the answer; 0 means none
 }
 
 func (o *outage) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
@@ -41,13 +41,13 @@ func (o *outage) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, er
 	return m, err
 }
 
-// known has an outage begin that is known.
+// known begins an outage that is known.
 func (o *outage) known() {
 	o.isDown = true
 	o.isDark.Store(true)
 }
 
-// dark is Config.Dark, of an outage that is known from the beginning or not at all.
+// dark implements Config.Dark. The outage is known from the start or not at all.
 func (o *outage) dark(dnsname.Name) <-chan struct{} {
 	known := make(chan struct{})
 	if o.isDark.Load() {
@@ -60,7 +60,7 @@ func newOutage(t *testing.T) *outage {
 	return &outage{upstream: upstream{t: t, records: map[string]string{"www.example. A": "www.example. 10 IN A 192.0.2.1"}}}
 }
 
-// told is what a client is told, and how long it took.
+// told returns what a client gets, and how long it took.
 func told(t *testing.T, c *Cache, q *dnsserver.Query) string {
 	t.Helper()
 	begun := time.Now()
@@ -80,7 +80,8 @@ func told(t *testing.T, c *Cache, q *dnsserver.Query) string {
 	return text + " after " + took
 }
 
-// TestOutage: what has expired is asked for first, and given out where nobody answers, or not soon: at once where that is known.
+// TestOutage: an expired response is refreshed first. It is given out if no server answers, or not
+// in time: at once if the outage is known.
 func TestOutage(t *testing.T) {
 	www := func() *dnsserver.Query { return query("www.example.", dns.TypeA, flags{}) }
 	for _, row := range []struct {
@@ -88,7 +89,7 @@ func TestOutage(t *testing.T) {
 		fault func(o *outage)
 		query func(q *dnsserver.Query)
 		want  string
-		asked int // with what goes on beside the client
+		asked int // including background queries
 	}{
 		{"all is well", func(o *outage) {}, nil, "NOERROR 192.0.2.1 for 10 s after 0s", 1},
 		{"an answer that takes a moment", func(o *outage) { o.slow = 400 * time.Millisecond }, nil, "NOERROR 192.0.2.1 for 10 s after 400ms", 1},
@@ -113,7 +114,7 @@ func TestOutage(t *testing.T) {
 					row.query(q)
 				}
 				if got := told(t, c, q); got != row.want {
-					t.Errorf("told %s, want %s", got, row.want)
+					t.Errorf("got %s, want %s", got, row.want)
 				}
 				time.Sleep(2 * time.Second)
 				synctest.Wait()
@@ -125,7 +126,7 @@ func TestOutage(t *testing.T) {
 	}
 }
 
-// TestStaleNXDOMAIN: that a name does not exist is stale too.
+// TestStaleNXDOMAIN: a stale NXDOMAIN is given out, too.
 func TestStaleNXDOMAIN(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutage(t)
@@ -136,14 +137,14 @@ func TestStaleNXDOMAIN(t *testing.T) {
 		time.Sleep(11 * time.Second)
 		o.known()
 		if got, want := told(t, c, no()), "NXDOMAIN EDE 19 after 0s"; got != want {
-			t.Errorf("told %s, want %s", got, want)
+			t.Errorf("got %s, want %s", got, want)
 		}
 		time.Sleep(5 * time.Second)
 	})
 }
 
-// TestOutageIsBounded: while it is known that nobody is there, as much is asked for anew as MayProbe says, whatever the names are,
-// and nothing twice at a time; once there is an answer the client is told so.
+// TestOutageIsBounded: during a known outage, refreshes run as MayProbe allows, whatever the names,
+// and at most one per name at a time. The first answer reaches the client.
 func TestOutageIsBounded(t *testing.T) {
 	for _, row := range []struct {
 		name  string
@@ -196,7 +197,7 @@ func TestOutageIsBounded(t *testing.T) {
 	}
 }
 
-// TestOutageBecomesKnown: who waits for an answer is given the stale one as soon as it is known that there is none to come.
+// TestOutageBecomesKnown: a waiting client gets the stale answer as soon as the outage is known.
 func TestOutageBecomesKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, known := newOutage(t), make(chan struct{})
@@ -211,15 +212,15 @@ func TestOutageBecomesKnown(t *testing.T) {
 		time.AfterFunc(40*time.Millisecond, func() { close(known) })
 		for _, want := range []string{"40ms", "0s"} {
 			if got := www(); got != "NOERROR 192.0.2.1 for 30 s EDE 3 after "+want {
-				t.Errorf("told %s, want it after %s", got, want)
+				t.Errorf("got %s, want an answer after %s", got, want)
 			}
 		}
 		time.Sleep(5 * time.Second)
 	})
 }
 
-// TestFailures: that a question fails is remembered, from 1 s to 5 s, on the wire too, and no longer than 1 s where nobody
-// answered; an answer ends it.
+// TestFailures: a failed question is cached for 1 s to 5 s, also in wire format, and for no longer
+// than 1 s if no server answered. An answer ends that.
 func TestFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutage(t)
@@ -229,7 +230,7 @@ func TestFailures(t *testing.T) {
 			n = o.asked
 			for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 				if m, err := c.ServeDNS(t.Context(), q); err == nil && m.Rcode == dns.RcodeSuccess {
-					t.Errorf("an answer: %v", m)
+					t.Errorf("got an answer: %v", m)
 				}
 			}
 			return o.asked - n
@@ -247,8 +248,8 @@ func TestFailures(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		o.fails, o.isDown = 0, true
-		if n := asked(10 * time.Second); n != 4 { // each takes 1.5 s, and is remembered for 1 s
-			t.Errorf("nobody was asked %d times in 10 s", n)
+		if n := asked(10 * time.Second); n != 4 { // each takes 1.5 s and is cached for 1 s
+			t.Errorf("a silent server was asked %d times in 10 s", n)
 		}
 		o.isDown = false
 		time.Sleep(time.Second)
@@ -258,8 +259,8 @@ func TestFailures(t *testing.T) {
 	})
 }
 
-// TestFailuresTakeNoRoom: while names fail that nobody knows, what may be given out as stale stays, but for a few. Of 1,200 responses
-// 100 were left after a minute of an outage.
+// TestFailuresTakeNoRoom: while unknown names fail, nearly all stale responses stay. Of 1,200
+// responses, 100 were left after a minute of an outage.
 func TestFailuresTakeNoRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const size, share = 800, 800/failureShare + 1
@@ -280,13 +281,13 @@ func TestFailuresTakeNoRoom(t *testing.T) {
 			return n
 		}
 		o.fails = dns.RcodeServerFailure
-		for _, pause := range []time.Duration{0, 20 * time.Millisecond} { // all at once, and 50 a second
+		for _, pause := range []time.Duration{0, 20 * time.Millisecond} { // all at once, and 50 per second
 			for i := range 3 * size {
 				ask(t, c, query(fmt.Sprintf("%s-f%d.example.", pause, i), dns.TypeA, flags{}))
 				time.Sleep(pause)
 			}
 			if s, left := c.Stats(), known(); left < size-share || s.Entries != size || s.Denials > share {
-				t.Errorf("a failure each %s: %d responses are left, %d entries, of them %d failures", pause, left, s.Entries, s.Denials)
+				t.Errorf("with a failure every %s: %d responses are left, %d entries, of them %d failures", pause, left, s.Entries, s.Denials)
 			}
 		}
 		o.fails = 0
@@ -297,12 +298,12 @@ func TestFailuresTakeNoRoom(t *testing.T) {
 			ask(t, c, query(fmt.Sprintf("new%d.example.", i), dns.TypeA, flags{}))
 		}
 		if s := c.Stats(); known() != before || s.Denials != 0 || failures == 0 {
-			t.Errorf("%d new responses took the place of %d others, and left %d failures that were over", failures, before-known(), s.Denials)
+			t.Errorf("%d new responses replaced %d others and left %d expired failures", failures, before-known(), s.Denials)
 		}
 	})
 }
 
-// TestFailuresGiveRoom: failures that found room free give it to the responses that come.
+// TestFailuresGiveRoom: failures that used free places give way to responses.
 func TestFailuresGiveRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const size = 80
@@ -322,7 +323,8 @@ func TestFailuresGiveRoom(t *testing.T) {
 	})
 }
 
-// TestFailuresNotRemembered: what says nothing about the question, or is about a name with a limit, the cluster's.
+// TestFailuresNotRemembered: errors that say nothing about the question, and errors for names with
+// a limit (those of the cluster), are not cached.
 func TestFailuresNotRemembered(t *testing.T) {
 	shed := &dnsserver.ExtendedError{Code: dns.ExtendedErrorCodeOther, Text: "too many"}
 	left := &dnsserver.ExtendedError{Code: dns.ExtendedErrorCodeNoReachableAuthority, Err: context.DeadlineExceeded}
@@ -351,17 +353,18 @@ func TestFailuresNotRemembered(t *testing.T) {
 	}
 }
 
-// TestPrefetch: a name that is in use is asked for in the last tenth of its life, once, beside its client; one that is not in use, of
-// the cluster, or that fails, is not, or not again and again.
+// TestPrefetch: a name in use is refreshed in the last tenth of its lifetime, once, in the
+// background. A name that is not in use or belongs to the cluster is not; a failing one is not
+// retried again and again.
 func TestPrefetch(t *testing.T) {
 	limited := func(dnsname.Name) time.Duration { return time.Minute }
 	for _, row := range []struct {
 		name   string
 		config Config
-		before []int // seconds, of 10, at which it is asked for
+		before []int // seconds, of 10, at which it is queried
 		isDown bool
 		asked  int
-		end    string // what is said 3 s after the first response has ended
+		end    string // what the client gets 3 s after the end of the first response
 	}{
 		{"in use", Config{Prefetch: true}, []int{1, 5, 9, 9, 9}, false, 2, "NOERROR 192.0.2.1 for 7 s after 0s"},
 		{"in use, on the last tenth alone", Config{Prefetch: true}, []int{9}, false, 1, "NOERROR 192.0.2.1 for 10 s after 0s"},
@@ -384,7 +387,7 @@ func TestPrefetch(t *testing.T) {
 						time.Sleep(time.Until(begun.Add(time.Duration(at)*time.Second + time.Millisecond)))
 						if byWire {
 							if _, ok := c.AppendResponse(nil, onWire(t, www()), 0); !ok {
-								t.Errorf("at %d s: not from memory", at)
+								t.Errorf("at %d s: not from the cache", at)
 							}
 						} else if got, want := told(t, c, www()), fmt.Sprintf("NOERROR 192.0.2.1 for %d s after 0s", 10-at); !byWire && got != want && at < 9 {
 							t.Errorf("at %d s: %s", at, got)
@@ -412,7 +415,8 @@ func TestPrefetch(t *testing.T) {
 	}
 }
 
-// TestStaleMakesRoom: what has expired goes before what has not, unless it is in use; memory stays bounded.
+// TestStaleMakesRoom: expired entries are evicted before live ones, unless they are in use. Memory
+// stays bounded.
 func TestStaleMakesRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := &outage{upstream: upstream{t: t, records: map[string]string{}}}
@@ -427,7 +431,7 @@ func TestStaleMakesRoom(t *testing.T) {
 		time.Sleep(11 * time.Second)
 		for i := 1; i < 10*size; i++ {
 			ask(t, c, query(fmt.Sprintf("n%d.example.", i), dns.TypeA, flags{}))
-			if i%20 == 0 { // it has expired, and somebody looks at it
+			if i%20 == 0 { // use an expired entry
 				o.isDown = true
 				c.store.get(mustKey(t, "n0.example."))
 				o.isDown = false
@@ -438,7 +442,7 @@ func TestStaleMakesRoom(t *testing.T) {
 		}
 		o.isDown = true
 		if got := hot(); got != "NOERROR 192.0.2.1 for 30 s EDE 3 after 500ms" {
-			t.Errorf("what is in use: %s", got)
+			t.Errorf("the entry in use: %s", got)
 		}
 		time.Sleep(5 * time.Second)
 	})

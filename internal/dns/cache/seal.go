@@ -9,19 +9,19 @@ import (
 	"time"
 )
 
-// sealMark begins a sealed dump. The number is the version of what follows: a SHA-256 of the rest, the
-// time by CLOCK_BOOTTIME, and what cache.Dump wrote.
+// sealMark begins a sealed dump. Its number is the version of the format: a SHA-256 of the rest,
+// the time by CLOCK_BOOTTIME, and the output of Cache.Dump.
 const sealMark = "node-dns cache 2\n"
 
-// Seal wraps a dump that another process is to take over. now is CLOCK_BOOTTIME.
+// Seal wraps a dump for another process. now is CLOCK_BOOTTIME.
 func Seal(dump []byte, now time.Duration) []byte {
 	body := append(binary.BigEndian.AppendUint64(nil, uint64(now)), dump...)
 	sum := sha256.Sum256(body)
 	return append(append([]byte(sealMark), sum[:]...), body...)
 }
 
-// Unseal returns a dump that Seal wrapped, and how long ago that was. A dump that is damaged, of another version or more than a minute
-// old is an error. now is CLOCK_BOOTTIME.
+// Unseal returns a dump that Seal wrapped, and its age. It returns an error for a dump that is
+// damaged, of another version, or more than a minute old. now is CLOCK_BOOTTIME.
 func Unseal(data []byte, now time.Duration) (dump []byte, away time.Duration, err error) {
 	mark, data := data[:min(len(sealMark), len(data))], data[min(len(sealMark), len(data)):]
 	switch {
@@ -41,11 +41,11 @@ func Unseal(data []byte, now time.Duration) (dump []byte, away time.Duration, er
 	return body[8:], away, nil
 }
 
-// Why a dump is not taken over.
+// Why a dump is rejected.
 var (
 	errDamaged = errors.New("damaged")
 	errVersion = errors.New("written by another version of node-dns")
 )
 
-// maxAway is how old a cache may be that is taken over. A restart takes a second; what is older is no restart.
+// maxAway is the maximum age of a dump. A restart takes a second.
 const maxAway = time.Minute

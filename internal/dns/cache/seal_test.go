@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// TestUnsealCache: what is damaged, of another version, too old or from the future is not taken over.
+// TestUnsealCache: a dump that is damaged, of another version, too old or from the future is
+// rejected.
 func TestUnsealCache(t *testing.T) {
 	const written = time.Hour
 	sealed := Seal([]byte("dump"), written)
@@ -20,8 +21,8 @@ func TestUnsealCache(t *testing.T) {
 		name string
 		data []byte
 		now  time.Duration
-		away time.Duration // -1: not taken over
-		err  error         // why; nil: for its age
+		away time.Duration // -1 if rejected
+		err  error         // nil if it is rejected for its age
 	}{
 		{"at once", sealed, written, 0, nil},
 		{"after a second", sealed, written + time.Second, time.Second, nil},
@@ -46,14 +47,14 @@ func TestUnsealCache(t *testing.T) {
 	}
 }
 
-// FuzzUnsealCache: octets are taken over only when they were sealed so.
+// FuzzUnsealCache: Unseal accepts only the output of Seal.
 func FuzzUnsealCache(f *testing.F) {
 	f.Add(Seal([]byte("dump"), time.Minute), int64(time.Minute))
 	f.Add([]byte(sealMark), int64(0))
 	f.Fuzz(func(t *testing.T, data []byte, now int64) {
 		dump, away, err := Unseal(data, time.Duration(now))
 		if err == nil && (away < 0 || away > maxAway || !bytes.Equal(data, Seal(dump, time.Duration(now)-away))) {
-			t.Errorf("%q, written %v before", dump, away)
+			t.Errorf("accepted %q, written %v before", dump, away)
 		}
 	})
 }

@@ -5,21 +5,20 @@ import (
 	"time"
 )
 
-// A shard is a part of the store, with SIEVE as the rule of what goes first (Zhang
-// and others, NSDI 2024): a list in order of arrival, and a hand that moves from
-// old to new, clears the mark of entries that were asked for since it passed, and
-// removes the first without one. Names that are asked for once, however many, do
-// not push out those asked for again; a hit only sets a mark.
+// A shard is a part of the store. It evicts by SIEVE (Zhang and others, NSDI 2024): entries are in
+// a list in order of arrival. A hand moves from old to new, clears the mark of entries that were
+// used since it last passed, and removes the first one without a mark. So any number of names used
+// once do not evict names that are used again, and a hit only sets a mark.
 //
-// Failures are apart: they last for seconds, and come when the responses that are
-// there may be all that can be given out for a while.
+// Failures have their own list: they last for seconds, and they arrive when the stored responses
+// may be the only ones available for a while.
 type shard struct {
 	maxEntries, maxBytes int
 
-	mu         sync.Mutex // guards what follows, and the chains of the shard against others who change them
+	mu         sync.Mutex // guards the fields below, and changes of the shard's chains
 	responses  list
 	failures   list
-	hand       *entry // the response to look at next; nil means the oldest
+	hand       *entry // the next response to look at; nil means the oldest
 	bytes      int
 	insertions uint64
 	evictions  uint64
@@ -28,12 +27,13 @@ type shard struct {
 	denialEvictions uint64
 }
 
-// failureShare is the part of a full shard beyond which failures go before any response.
+// failureShare is the fraction (one eighth) of a full shard above which failures are evicted before
+// any response.
 const failureShare = 8
 
 func (h *shard) entries() int { return h.responses.n + h.failures.n }
 
-// isFullLocked reports whether another must go before e can come.
+// isFullLocked reports whether an entry must be evicted before e can be added.
 func (h *shard) isFullLocked(e *entry) bool {
 	return h.entries() > 0 && (h.entries() >= h.maxEntries || h.bytes+e.bytes() > h.maxBytes)
 }
@@ -54,8 +54,9 @@ func (h *shard) addLocked(e *entry) {
 	h.listOf(e).add(e)
 }
 
-// victimLocked returns the entry that goes next: a failure that is over, or that there are too many of, or the response that nobody asks
-// for, or that may not even be given out as stale. The shard must have one.
+// victimLocked returns the entry to evict: a failure that has expired or exceeds the share of
+// failures, or else an unused response, or one too old even to be stale. The shard must not be
+// empty.
 func (h *shard) victimLocked(now, stale time.Duration) *entry {
 	failed := h.failures.oldest
 	if failed != nil && (h.responses.n == 0 || h.failures.n > h.maxEntries/failureShare || !failed.isLive(now)) {
@@ -64,8 +65,8 @@ func (h *shard) victimLocked(now, stale time.Duration) *entry {
 	return h.turnLocked(now, stale)
 }
 
-// turnLocked turns the hand to the response that goes next. The shard must have one. Marks that are set again meanwhile have it turn no
-// more than twice.
+// turnLocked moves the hand to the next response to evict. The shard must have a response. Marks
+// may be set again meanwhile, so it goes round at most twice.
 func (h *shard) turnLocked(now, stale time.Duration) *entry {
 	e := h.hand
 	for range 2 * h.responses.n {
@@ -85,7 +86,7 @@ func (h *shard) turnLocked(now, stale time.Duration) *entry {
 	return h.evictedLocked(e, now)
 }
 
-// evictedLocked counts an entry that goes for another, if it might have been of use.
+// evictedLocked counts an evicted entry that was still live.
 func (h *shard) evictedLocked(e *entry, now time.Duration) *entry {
 	if e.isLive(now) {
 		h.evictions++

@@ -12,19 +12,21 @@ import (
 )
 
 const (
-	// refreshTimeout is how long a response may take that nobody waits for. dnsserver gives a client's query as long.
+	// refreshTimeout is the timeout of a query without a waiting client. dnsserver gives a client's
+	// query the same.
 	refreshTimeout = 5 * time.Second
-	// stalePatience is how long a client waits for a response when there is a stale one: RFC 8767 section 5 has 1.8 s for it, as
-	// clients ask again soon after that; a name that an upstream has to find out takes a tenth of a second.
+	// stalePatience is how long a client waits for a response when there is a stale one. RFC 8767
+	// section 5 uses 1.8 s, as clients retry soon after that. An upstream needs a tenth of a second
+	// to resolve a name.
 	stalePatience = 500 * time.Millisecond
-	// staleTTL is what clients are told of a stale response, RFC 8767 section 4.
+	// staleTTL is the TTL that clients see in a stale response (RFC 8767 section 4).
 	staleTTL = 30
-	// betweenRefreshes is the time from one failure to have a response replaced to the next try, RFC 8767 section 5. Its 30 s would
-	// be as much longer than the outage.
+	// betweenRefreshes is the time between a failed refresh and the next (RFC 8767 section 5). The
+	// RFC's 30 s would prolong every outage by as much.
 	betweenRefreshes = time.Second
 )
 
-// stale is Config's.
+// stale holds the settings of Config.
 type stale struct {
 	life     time.Duration
 	atOnce   bool
@@ -43,7 +45,7 @@ func newStale(c Config) stale {
 	return s
 }
 
-// isKnown reports whether what dark returned is closed.
+// isKnown reports whether the channel from dark is closed.
 func isKnown(dark <-chan struct{}) bool {
 	select {
 	case <-dark:
@@ -53,17 +55,17 @@ func isKnown(dark <-chan struct{}) bool {
 	}
 }
 
-// mayBeStale reports whether an entry whose TTLs have ended may be given out all the same.
+// mayBeStale reports whether an expired entry may still be given out.
 func (c *Cache) mayBeStale(q *dnsserver.Query, e *entry, now time.Duration) bool {
 	return c.stale.life > 0 && e.isUsable(now, c.stale.life) && c.limits.limit(q.Name) == 0
 }
 
-// serveStale answers q anew, or where that cannot be, or takes long, with the entry.
+// serveStale answers q with a new response or, if that fails or takes too long, with the entry.
 func (c *Cache) serveStale(ctx context.Context, q *dnsserver.Query, e *entry) (*dns.Msg, error) {
 	dark := c.stale.dark(q.Name)
 	isDark := q.Tried != nil || isKnown(dark)
 	switch {
-	case !q.Msg.RecursionDesired: // nothing would be remembered
+	case !q.Msg.RecursionDesired: // the response would not be stored
 	case isDark, c.stale.atOnce:
 		c.refresh(q, e)
 	default:
@@ -73,7 +75,7 @@ func (c *Cache) serveStale(ctx context.Context, q *dnsserver.Query, e *entry) (*
 		}
 		isDark = true
 	}
-	ttl := uint32(0) // as dnsmasq's: a client asks again, and is told what was found out meanwhile
+	ttl := uint32(0) // as in dnsmasq: the client asks again and gets the new response
 	if isDark {
 		ttl = staleTTL
 	}
@@ -87,7 +89,7 @@ func (c *Cache) serveStale(ctx context.Context, q *dnsserver.Query, e *entry) (*
 	return m, nil
 }
 
-// staleResponse is the response to q of an entry whose TTLs have ended; nil: it cannot be read.
+// staleResponse returns the response to q from an expired entry, or nil if it cannot be parsed.
 func staleResponse(q *dnsserver.Query, e *entry, ttl uint32) *dns.Msg {
 	m := e.response(q, 0)
 	if m == nil {
@@ -104,7 +106,8 @@ func staleResponse(q *dnsserver.Query, e *entry, ttl uint32) *dns.Msg {
 	return m
 }
 
-// fetchSoon is fetch; nil: there is no answer, or none yet, or it is known that nobody is there. What comes later is remembered.
+// fetchSoon is fetch, but returns nil if there is no answer, not in time, or no server is known to
+// be alive. A late answer is still stored.
 func (c *Cache) fetchSoon(ctx context.Context, q *dnsserver.Query, e *entry, dark <-chan struct{}) *dns.Msg {
 	type answer struct {
 		m    *dns.Msg
@@ -117,7 +120,7 @@ func (c *Cache) fetchSoon(ctx context.Context, q *dnsserver.Query, e *entry, dar
 		defer cancel()
 		m, err := c.fetch(ctx, again, e.key())
 		if hasFailed(m, err) || err != nil || m != nil && m.Rcode != dns.RcodeSuccess && m.Rcode != dns.RcodeNameError {
-			m = nil // RFC 8767 section 4: no answer, stale data is better
+			m = nil // RFC 8767 section 4: this is no answer, so stale data is better
 		}
 		answers <- answer{m, again}
 	})
@@ -134,9 +137,9 @@ func (c *Cache) fetchSoon(ctx context.Context, q *dnsserver.Query, e *entry, dar
 	return nil
 }
 
-// refresh asks for a response anew, unless that is under way, or has failed a moment ago. Where nobody has one, the old one stays.
-// As many are under way as there are entries at most, and a few where it is known that nobody is there; the next handler has its
-// own bound.
+// refresh asks for a response again, unless that is already happening or has just failed. If it
+// fails, the old response stays. At most one refresh per entry runs, and only a few while no server
+// is known to be alive; the next handler has its own limit.
 func (c *Cache) refresh(q *dnsserver.Query, e *entry) {
 	if !c.mayRefresh(q.Name, e) {
 		return
@@ -150,14 +153,15 @@ func (c *Cache) refresh(q *dnsserver.Query, e *entry) {
 	})
 }
 
-// mayRefresh reports whether the entry is to be asked for anew. If so nobody else does until refreshed.
+// mayRefresh reports whether the entry should be refreshed now. If so, no other caller may until
+// refreshed.
 func (c *Cache) mayRefresh(name dnsname.Name, e *entry) bool {
 	now := c.elapsed()
 	return e.again.Load() <= ticks(now) && c.stale.mayProbe(name) && e.claim(now)
 }
 
-// refreshed is called when the entry has been asked for anew. Where it is known that nobody is there, mayProbe says when that is
-// to be done again, be it for the same name.
+// refreshed records the end of a refresh. While no server is known to be alive, mayProbe decides
+// when the next refresh runs, even of the same name.
 func (c *Cache) refreshed(name dnsname.Name, e *entry) {
 	next := c.elapsed()
 	if !isKnown(c.stale.dark(name)) {
@@ -166,14 +170,14 @@ func (c *Cache) refreshed(name dnsname.Name, e *entry) {
 	e.again.Store(ticks(next))
 }
 
-// prefetch is refresh for an entry that is in use, and not stale yet.
+// prefetch is refresh for an entry that is in use and not stale yet.
 func (c *Cache) prefetch(e *entry) {
 	qname, err := e.key().name()
 	if err != nil || e.isFailure() {
 		return
 	}
 	q := &dnsserver.Query{Msg: new(dns.Msg).SetQuestion(qname, e.key().qtype())}
-	q.Name, _ = dnsname.Parse(qname) // zero when it is none, as dnsserver has it
+	q.Name, _ = dnsname.Parse(qname) // zero if invalid, as in dnsserver
 	if c.limits.limit(q.Name) != 0 || !c.mayRefresh(q.Name, e) {
 		return
 	}
@@ -189,16 +193,17 @@ func (c *Cache) prefetch(e *entry) {
 	})
 }
 
-// claim reports whether the entry is to be asked for anew. If so nobody else does until refreshed.
+// claim reports whether the entry should be refreshed. If so, no other caller may until refreshed.
 func (e *entry) claim(now time.Duration) bool {
 	at := e.again.Load()
 	return at <= ticks(now) && e.again.CompareAndSwap(at, math.MaxUint32)
 }
 
-// ticks are 67 ms each, of which there are nine years in 32 bits.
+// ticks converts to units of 67 ms; 32 bits hold nine years.
 func ticks(now time.Duration) uint32 { return uint32(now >> 26) }
 
-// isUsable reports whether the entry may be given out, or may as a stale one. A failure is never stale.
+// isUsable reports whether the entry may be given out, either live or stale. A failure is never
+// stale.
 func (e *entry) isUsable(now, stale time.Duration) bool {
 	if e.isFailure() {
 		stale = 0
@@ -206,5 +211,6 @@ func (e *entry) isUsable(now, stale time.Duration) bool {
 	return max(0, now-e.stored)-e.life < stale
 }
 
-// isNearEnd reports whether the entry is in the last tenth of its life: unbound's rule for prefetch.
+// isNearEnd reports whether the entry is in the last tenth of its lifetime, unbound's rule for
+// prefetch.
 func (e *entry) isNearEnd(now time.Duration) bool { return now-e.stored >= e.life-e.life/10 }

@@ -15,8 +15,9 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 )
 
-// TestStale: what has expired is given out with TTLs of 0 and an Extended DNS Error, and asked for anew, once however many
-// want it; the new response replaces it, a failure does not, and in the end it is over.
+// TestStale: an expired response is given out with TTLs of 0 and an Extended DNS Error, and
+// refreshed once for any number of clients. The new response replaces it; a failure does not. In
+// the end it is too old.
 func TestStale(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		world := &upstream{t: t, records: map[string]string{"www.example. A": "www.example. 10 IN A 192.0.2.1"}}
@@ -50,7 +51,7 @@ func TestStale(t *testing.T) {
 			got := www()
 			synctest.Wait()
 			if got != want || asked != wantAsked {
-				t.Errorf("%s: %s, asked %d times; expected %s, %d times", what, got, asked, want, wantAsked)
+				t.Errorf("%s: got %s, asked %d times; want %s, %d times", what, got, asked, want, wantAsked)
 			}
 		}
 		check("first", "10s 192.0.2.1", 1)
@@ -74,8 +75,8 @@ func TestStale(t *testing.T) {
 	})
 }
 
-// TestNeverStale: without the option, and for a name with a limit of its own, what has expired is asked for before it is given
-// out; and a query without RD has nothing asked for.
+// TestNeverStale: without the option, and for a name with its own limit, an expired response is
+// refreshed before the client gets an answer. A query without RD refreshes nothing.
 func TestNeverStale(t *testing.T) {
 	limit := func(dnsname.Name) time.Duration { return 30 * time.Second }
 	rows := []struct {
@@ -108,7 +109,7 @@ func TestNeverStale(t *testing.T) {
 	}
 }
 
-// TestStaleIsHandedOver: a successor has what may still be given out.
+// TestStaleIsHandedOver: the next process gets the responses that may still be given out.
 func TestStaleIsHandedOver(t *testing.T) {
 	now := time.Now()
 	clock := func() time.Time { return now }
@@ -132,9 +133,9 @@ func TestStaleIsHandedOver(t *testing.T) {
 		return n
 	}
 	if n := taken(0); n != 0 {
-		t.Errorf("%d expired entries were taken over", n)
+		t.Errorf("%d expired entries were restored", n)
 	}
 	if n := taken(time.Minute); n != 1 {
-		t.Errorf("%d stale entries were taken over", n)
+		t.Errorf("%d stale entries were restored", n)
 	}
 }

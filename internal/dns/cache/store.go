@@ -8,33 +8,35 @@ import (
 	"time"
 )
 
-// A store holds entries within bounds. They are found by chains, which are read without a lock; and belong to shards, so
-// that those who change them seldom wait for each other. What it stores it neither reads nor changes.
+// A store holds a limited number of entries. Chains, which are read without a lock, find them. Each
+// chain belongs to a shard, so that writers rarely wait for each other. The store neither parses
+// nor changes what it stores.
 type store struct {
 	size   int
-	bytes  int           // what it has at most; a shard may have less
-	stale  time.Duration // for how long what has expired is worth its room
-	seed   maphash.Seed  // random: who asks cannot choose the chain
+	bytes  int           // maximum; Bound may give the shards less
+	stale  time.Duration // how long an expired entry is worth keeping
+	seed   maphash.Seed  // random, so clients cannot choose the chain
 	chains atomic.Pointer[chains]
-	most   int          // chains that there may be
-	grows  atomic.Int32 // how many goroutines are in grow: entries may be on their way to other chains
-	shards []shard      // a power of two; those of a chain belong to one
+	most   int          // maximum number of chains
+	grows  atomic.Int32 // number of goroutines in grow; entries may be moving to other chains
+	shards []shard      // a power of two; all entries of a chain belong to one shard
 
-	// epoch counts the flushes. It is raised before the shards are gone through, so
-	// that an entry whose response was asked for in an earlier epoch is either
-	// refused or found by the flush. It begins at random: a response that was asked for while another store was in use, of
-	// servers that are asked no more, is refused too.
+	// epoch counts the flushes. A flush raises it before it visits the shards. So an entry whose
+	// query was sent in an earlier epoch is either rejected or found by the flush. It starts at a
+	// random number, so that the store also rejects a response whose query was sent while another
+	// store was in use: it may come from servers that are no longer configured.
 	epoch atomic.Uint64
 }
 
 const (
 	manyShards = 16
-	smallSize  = 1024    // below this one shard keeps the bounds exact
-	minChains  = 1 << 10 // of a store that is larger
-	maxChains  = 1 << 20 // 8 MiB; a larger store has longer ones
+	smallSize  = 1024    // below this, one shard keeps the limits exact
+	minChains  = 1 << 10 // in a larger store
+	maxChains  = 1 << 20 // 8 MiB; a larger store has longer chains
 )
 
-// chains are where entries are found. They are a power of two, and not fewer than shards; their entries are linked by next.
+// chains find entries. Their number is a power of two and not less than that of the shards. Entries
+// of a chain are linked by next.
 type chains []atomic.Pointer[entry]
 
 func (c chains) of(hash uint64) *atomic.Pointer[entry] { return &c[hash&uint64(len(c)-1)] }
@@ -65,11 +67,11 @@ func (s *store) chainOf(hash uint64) *atomic.Pointer[entry] { return s.chains.Lo
 
 func (s *store) shardOf(hash uint64) *shard { return &s.shards[hash&uint64(len(s.shards)-1)] }
 
-// get returns the entry for k, nil when there is none, and marks it as used; wasVisited says that it was before. It may have
-// expired.
+// get returns the entry for k, or nil, and marks it as used. wasVisited reports whether it was
+// marked before. The entry may have expired.
 func (s *store) get(k key) (e *entry, wasVisited bool) {
 	e = s.find(k, s.hash(k))
-	if e == nil || e.visited.Load() { // a store would take the line from other processors
+	if e == nil || e.visited.Load() { // a store would take the cache line from other processors
 		return e, true
 	}
 	e.visited.Store(true)
@@ -79,7 +81,7 @@ func (s *store) get(k key) (e *entry, wasVisited bool) {
 func (s *store) find(k key, hash uint64) *entry {
 	chains := s.chains.Load()
 	e := chains.find(k, hash)
-	if e == nil && (s.grows.Load() > 0 || s.chains.Load() != chains) { // we may have been led past it
+	if e == nil && (s.grows.Load() > 0 || s.chains.Load() != chains) { // a concurrent grow may have led us past it
 		h := s.shardOf(hash)
 		h.mu.Lock()
 		defer h.mu.Unlock()
@@ -96,33 +98,34 @@ func (c chains) find(k key, hash uint64) *entry {
 	return e
 }
 
-// put stores e in place of what is there for its key, unless a flush began after epoch.
-// Others go when there is no room. An entry beyond a shard's bytes is not stored.
+// put stores e in place of the entry with the same key, unless a flush began after epoch. It evicts
+// others if there is no room. It does not store an entry larger than the limit of a shard.
 func (s *store) put(e *entry, epoch uint64) {
 	e.hash = s.hash(e.key())
 	h := s.shardOf(e.hash)
 	h.mu.Lock()
 	s.putLocked(h, e, epoch)
-	entries := h.entries() * len(s.shards) // about
+	entries := h.entries() * len(s.shards) // approximately
 	h.mu.Unlock()
 	if n := len(*s.chains.Load()); entries > n && n < s.most {
 		s.grow(n)
 	}
 }
 
-// grow makes twice as many chains, if there are n. A store with room for many entries seldom has as many: what stands in few pages
-// of memory is found sooner. Who looks for an entry meanwhile may be led past it, and looks again when all have arrived: a new chain has
-// the entries of one old chain in their order, so that he comes to an end.
+// grow doubles the number of chains if it is still n. A store with room for many entries seldom has
+// that many, and lookups are faster in few pages of memory. A concurrent lookup may miss its entry,
+// and repeats after grow. A new chain has the entries of one old chain in their order, so such a
+// lookup still terminates.
 func (s *store) grow(n int) {
 	s.grows.Add(1)
-	defer s.grows.Add(-1) // the chains are the new ones by then
+	defer s.grows.Add(-1) // the new chains are in place by then
 	for i := range s.shards {
 		s.shards[i].mu.Lock()
 		defer s.shards[i].mu.Unlock()
 	}
 	old := *s.chains.Load()
 	if len(old) != n {
-		return // another has
+		return // another goroutine was first
 	}
 	more := make(chains, 2*n)
 	for i := range old {
@@ -147,7 +150,7 @@ func (s *store) putLocked(h *shard, e *entry, epoch uint64) {
 		return
 	}
 	if old := s.chains.Load().find(e.key(), e.hash); old != nil { // nothing moves while the shard is locked
-		// Asked for again after it expired: a name in use.
+		// Asked again after it expired: the name is in use.
 		e.visited.Store(old.visited.Load())
 		s.removeLocked(h, old)
 	}
@@ -160,7 +163,8 @@ func (s *store) putLocked(h *shard, e *entry, epoch uint64) {
 	chain.Store(e)
 }
 
-// removeLocked removes e from its shard and its chain. Who has found it goes on along the chain from there.
+// removeLocked removes e from its shard and its chain. A concurrent lookup at e continues along the
+// chain from there.
 func (s *store) removeLocked(h *shard, e *entry) {
 	h.removeLocked(e)
 	link := s.chainOf(e.hash)

@@ -16,7 +16,6 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 )
 
-// addresses answers every name with an address.
 func addresses(ttl uint32) dnsserver.HandlerFunc {
 	return func(_ context.Context, q *dnsserver.Query) (*dns.Msg, error) {
 		m := new(dns.Msg).SetReply(q.Msg)
@@ -60,8 +59,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// reliability: names in use must stay while 300,000 others pass once. dnsmasq had 0.6 %
-// hits then, CoreDNS and unbound 5 %.
+// TestHotNamesSurviveAScan: names in use stay while 300,000 others are asked for once. In that test
+// dnsmasq had 0.6 % hits, CoreDNS and unbound 5 %.
 func TestHotNamesSurviveAScan(t *testing.T) {
 	c := New(Config{Next: addresses(3600), Size: 10_000})
 	hot := make([]string, 1000)
@@ -95,16 +94,16 @@ func TestExpiredGoFirst(t *testing.T) {
 	now = now.Add(30 * time.Second)
 	ask(t, c, query(names[1], dns.TypeA, flags{}))
 	ask(t, c, query(names[2], dns.TypeA, flags{}))
-	now = now.Add(30 * time.Second) // a. is over
+	now = now.Add(30 * time.Second) // a. has expired
 	ask(t, c, query("d.example.", dns.TypeA, flags{}))
 	for _, name := range names[1:] {
 		q := query(name, dns.TypeA, flags{})
 		if ask(t, c, q); !q.Cached {
-			t.Errorf("%s went before one that had expired", name)
+			t.Errorf("%s was evicted before an expired entry", name)
 		}
 	}
 	if s := c.Stats(); s.Evictions != 0 {
-		t.Errorf("an expired entry counted as evicted: %+v", s)
+		t.Errorf("an expired entry was counted as evicted: %+v", s)
 	}
 }
 
@@ -132,12 +131,12 @@ func TestFlush(t *testing.T) {
 		t.Error("another name was flushed")
 	}
 	if n := c.Flush(func(e Remembered) bool { return e.Server == upstreamB }); n != 0 {
-		t.Errorf("%d flushed of a server that none came from", n)
+		t.Errorf("%d entries flushed for a server that sent none", n)
 	}
 }
 
-// A response that the old server gives while the cache is flushed must not come in
-// behind the flush.
+// TestFlushWhileAsking: a response of the old server that arrives during a flush must not be stored
+// after it.
 func TestFlushWhileAsking(t *testing.T) {
 	arrived, release := make(chan struct{}), make(chan struct{})
 	slow := dnsserver.HandlerFunc(func(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
@@ -153,7 +152,7 @@ func TestFlushWhileAsking(t *testing.T) {
 	close(release)
 	client.Wait()
 	if s := c.Stats(); s.Entries != 0 {
-		t.Errorf("remembered what was asked before the flush: %+v", s)
+		t.Errorf("stored a response to a query from before the flush: %+v", s)
 	}
 }
 
@@ -177,8 +176,8 @@ func TestManyAtOnce(t *testing.T) {
 	clients.Wait()
 }
 
-// TestMoreChains: while a store gets more chains who looks for an entry finds no other, a flush leaves nothing behind of what was
-// there when it began, and afterwards each entry is found, in the chain that is its own.
+// TestMoreChains: while the number of chains grows, a lookup finds no wrong entry, and a flush
+// leaves nothing of what existed at its start. Afterwards each entry is found, in its own chain.
 func TestMoreChains(t *testing.T) {
 	const size = 20_000
 	c := New(Config{Next: addresses(60), Size: size, MaxBytes: 64 << 20})
@@ -208,7 +207,7 @@ func TestMoreChains(t *testing.T) {
 		})
 	}
 	all.Go(func() {
-		for i := range 20 { // of which each entry may be gone once
+		for i := range 20 { // each entry matches once
 			c.Flush(func(e Remembered) bool { return len(e.QName)%20 == i })
 		}
 	})
@@ -230,19 +229,20 @@ func TestMoreChains(t *testing.T) {
 	for i := range chains {
 		for _, e := range appendChain(nil, chains[i].Load()) {
 			if found++; chains.of(e.hash) != &chains[i] {
-				t.Fatalf("an entry is in chain %d", i)
+				t.Fatalf("an entry is in the wrong chain %d", i)
 			}
 		}
 	}
 	if s := c.Stats(); found != s.Entries || found < size*9/10 {
-		t.Errorf("%d are found of %+v", found, s)
+		t.Errorf("found %d entries of %+v", found, s)
 	}
 	if n := c.Flush(nil); n != found {
 		t.Errorf("%d flushed of %d", n, found)
 	}
 }
 
-// TestFoundWhileChainsGrow: what is there is found at any moment. It was not, and asked for once more: then clients saw TTLs begin anew.
+// TestFoundWhileChainsGrow: an existing entry is found at any moment. When it was missed, the
+// question was asked again, and clients saw its TTLs start over.
 func TestFoundWhileChainsGrow(t *testing.T) {
 	const old = 500
 	c := New(Config{Next: addresses(60), Size: 20_000, MaxBytes: 64 << 20})
@@ -274,8 +274,9 @@ func TestFoundWhileChainsGrow(t *testing.T) {
 	readers.Wait()
 }
 
-// TestGrowSaysSo holds what TestFoundWhileChainsGrow meets by luck: chains that grow say so before an entry moves, and who looks for an
-// entry meanwhile, and is led past it, looks again when it has arrived.
+// TestGrowSaysSo checks what TestFoundWhileChainsGrow hits only by luck: grow announces itself
+// before an entry moves. A concurrent lookup that misses its entry repeats once the entry has
+// arrived.
 func TestGrowSaysSo(t *testing.T) {
 	c := New(Config{Next: addresses(60), Size: 20_000, MaxBytes: 64 << 20})
 	ask(t, c, query("old.example.", dns.TypeA, flags{}))
@@ -291,18 +292,18 @@ func TestGrowSaysSo(t *testing.T) {
 	e := chain.Load()
 	shard := s.shardOf(e.hash)
 
-	shard.mu.Lock() // grow waits for it before it moves anything
+	shard.mu.Lock() // grow waits for this lock before it moves anything
 	var grown sync.WaitGroup
 	grown.Go(func() { s.grow(len(*chains)) })
 	for began := time.Now(); s.grows.Load() == 0; time.Sleep(time.Millisecond) {
 		if time.Since(began) > time.Minute {
 			shard.mu.Unlock()
-			t.Fatal("chains grow, and do not say so")
+			t.Fatal("chains grow unannounced")
 		}
 	}
-	chain.Store(nil) // it is on its way
+	chain.Store(nil) // the entry is being moved
 	go func() {
-		time.Sleep(50 * time.Millisecond) // a reader that does not wait is done by then
+		time.Sleep(50 * time.Millisecond) // by then, a reader that does not wait is done
 		chain.Store(e)
 		shard.mu.Unlock()
 	}()
@@ -311,14 +312,15 @@ func TestGrowSaysSo(t *testing.T) {
 	}
 	grown.Wait()
 	if n := len(*s.chains.Load()); n != 2*len(*chains) || s.grows.Load() != 0 {
-		t.Errorf("%d chains, want %d; %d grow still", n, 2*len(*chains), s.grows.Load())
+		t.Errorf("got %d chains, want %d; %d calls of grow still running", n, 2*len(*chains), s.grows.Load())
 	}
 	if _, ok := c.AppendResponse(nil, wire, 0); !ok {
 		t.Error("an entry is not found after it moved")
 	}
 }
 
-// TestFlushWhileChainsGrow: nothing of an epoch before stays, however many chains there are meanwhile.
+// TestFlushWhileChainsGrow: no entry of an earlier epoch stays, even if the number of chains grows
+// meanwhile.
 func TestFlushWhileChainsGrow(t *testing.T) {
 	c := New(Config{Next: addresses(60), Size: 20_000, MaxBytes: 64 << 20})
 	for i := range 1000 {
@@ -326,7 +328,7 @@ func TestFlushWhileChainsGrow(t *testing.T) {
 	}
 	asked := 0
 	n := c.Flush(func(e Remembered) bool {
-		for range min(20, 12_000-asked) { // which has the store grow while it is flushed
+		for range min(20, 12_000-asked) { // makes the store grow during the flush
 			ask(t, c, query(fmt.Sprintf("new%d.example.", asked), dns.TypeA, flags{}))
 			asked++
 		}

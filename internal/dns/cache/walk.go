@@ -10,18 +10,19 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/records"
 )
 
-// A Remembered is one remembered response as it was at one time.
+// A Remembered is a snapshot of one stored response.
 type Remembered struct {
 	Entry
-	DO, CD     bool // of the queries that it is for
+	DO, CD     bool // flags of its queries
 	IsNegative bool // NXDOMAIN, NODATA, or a failure
 
 	entry *entry
 }
 
-// Walk calls visit with each response that may be given out, in no order, until it returns false. No lock is held meanwhile, and no
-// more than a few entries are looked at in advance: what comes, goes, or is replaced by then may be missed. visit may take its time,
-// and may call the Cache.
+// Walk calls visit with each response that may be given out, in no particular order, until visit
+// returns false. It holds no lock meanwhile and reads only a few entries ahead, so it may miss
+// entries that are added, removed or replaced during the walk. visit may take its time and may call
+// the Cache.
 func (c *Cache) Walk(visit func(Remembered) bool) {
 	if c.store == nil {
 		return
@@ -29,8 +30,8 @@ func (c *Cache) Walk(visit func(Remembered) bool) {
 	c.walk(visit, c.mayBeGiven)
 }
 
-// WalkFailures is Walk for the failures that were remembered at most that long ago, also those that are over: each stays in its place
-// until another response wants it.
+// WalkFailures is Walk for failures stored within the given time, including expired ones. A failure
+// stays until another response needs its place.
 func (c *Cache) WalkFailures(within time.Duration, visit func(Remembered) bool) {
 	if c.store == nil {
 		return
@@ -55,7 +56,7 @@ func (c *Cache) walk(visit func(Remembered) bool, wanted func(e *entry, now time
 	}
 }
 
-// mayBeGiven reports whether the entry may be given out: until its TTLs end, and as a stale one where its name has no limit.
+// mayBeGiven reports whether the entry may be given out: live or, if its name has no limit, stale.
 func (c *Cache) mayBeGiven(e *entry, now time.Duration) bool {
 	if e.isUsable(now, 0) {
 		return true
@@ -63,7 +64,7 @@ func (c *Cache) mayBeGiven(e *entry, now time.Duration) bool {
 	return e.isUsable(now, c.stale.life) && c.limits.limit(e.describe(now).Name) == 0
 }
 
-// gatherOf appends the entries that were in chain i when there were n, or would have been.
+// gatherOf appends the entries that were in chain i of n chains, or would have been.
 func (s *store) gatherOf(found []*entry, i, n int) []*entry {
 	h := s.shardOf(uint64(i))
 	h.mu.Lock()
@@ -88,7 +89,8 @@ func (e *entry) remembered(now time.Duration) Remembered {
 	}
 }
 
-// answers is the function of that name on the wire: the response has what was asked for.
+// answers is the wire version of the function answers: it reports whether the response has the
+// requested type.
 func (e *entry) answers() bool {
 	if e.wire[3]&maskRcode != dns.RcodeSuccess {
 		return false
@@ -104,8 +106,8 @@ func (e *entry) answers() bool {
 	return false
 }
 
-// Msg is the response as a client would get it, without regard to the letters' case of its question; where its TTLs have ended they are 0.
-// nil: it cannot be read. The caller owns it.
+// Msg returns the response as a client would get it, in any letter case; an expired one has TTLs of
+// 0. It returns nil if the response cannot be parsed. The caller owns it.
 func (r Remembered) Msg() *dns.Msg {
 	wire := append([]byte(nil), r.entry.message()...)
 	r.entry.grow(wire, r.seconds(), 0)
@@ -119,7 +121,7 @@ func (r Remembered) Msg() *dns.Msg {
 	return m
 }
 
-// seconds is the age, as far as TTLs can be brought down by it.
+// seconds returns the age to subtract from the TTLs.
 func (r Remembered) seconds() uint32 {
 	if r.TTL <= 0 {
 		return 0

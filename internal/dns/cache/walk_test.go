@@ -16,7 +16,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 )
 
-// walked are the lines of what Walk shows, sorted.
+// walked returns the responses that Walk shows, as sorted lines.
 func walked(c *Cache) (lines []string) {
 	c.Walk(func(r Remembered) bool {
 		line := fmt.Sprintf("%s %s %s TTL %v age %v", r.QName, dns.TypeToString[r.Type], dns.RcodeToString[r.Rcode], r.TTL, r.Age)
@@ -38,7 +38,8 @@ func walked(c *Cache) (lines []string) {
 	return lines
 }
 
-// TestWalk: what may be given out is shown with the TTLs that a client would get, each once; what has expired only where it may be stale.
+// TestWalk: responses that may be given out are shown once each, with the TTLs that a client would
+// get. Expired ones are shown only if they may be stale.
 func TestWalk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutage(t)
@@ -81,7 +82,8 @@ func TestWalk(t *testing.T) {
 	})
 }
 
-// TestWalkLimited: a name with a limit, of the cluster's, is never stale, and is not shown when its TTLs have ended.
+// TestWalkLimited: a name with a limit, one of the cluster, is never stale and is not shown once it
+// has expired.
 func TestWalkLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutage(t)
@@ -115,7 +117,7 @@ func TestWalkLimited(t *testing.T) {
 	})
 }
 
-// TestWalkEnds: at once when visit says so; and a cache that is off has nothing.
+// TestWalkEnds: Walk ends when visit returns false. A disabled cache has nothing to visit.
 func TestWalkEnds(t *testing.T) {
 	c := New(Config{Next: addresses(60), Size: 5000})
 	for i := range 100 {
@@ -124,12 +126,13 @@ func TestWalkEnds(t *testing.T) {
 	seen := 0
 	c.Walk(func(Remembered) bool { seen++; return seen < 7 })
 	if seen != 7 {
-		t.Errorf("seen %d", seen)
+		t.Errorf("visited %d entries, want 7", seen)
 	}
 	New(Config{Next: addresses(60)}).Walk(func(r Remembered) bool { t.Error(r); return true })
 }
 
-// TestWalkHoldsNothing: visit may call everything, also what removes all that is there, and what stays all the while is seen once.
+// TestWalkHoldsNothing: visit may call any method, even one that removes all entries. Entries that
+// stay are visited once.
 func TestWalkHoldsNothing(t *testing.T) {
 	const many = 3000
 	c := New(Config{Next: addresses(60), Size: 4 * many})
@@ -148,12 +151,13 @@ func TestWalkHoldsNothing(t *testing.T) {
 	for i := range many {
 		name := fmt.Sprintf("n%d.example.", i)
 		if n := seen[name]; n > 1 || n == 0 && !strings.HasPrefix(name, "n1") {
-			t.Errorf("%s was seen %d times", name, n)
+			t.Errorf("%s was visited %d times", name, n)
 		}
 	}
 }
 
-// TestFlushStays: what was asked for before a flush is gone after it, whatever else goes on.
+// TestFlushStays: a response to a query from before a flush is gone after it, whatever runs
+// concurrently.
 func TestFlushStays(t *testing.T) {
 	var version atomicVersion
 	c := New(Config{Size: 5000, Next: dnsserver.HandlerFunc(func(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
@@ -181,7 +185,7 @@ func TestFlushStays(t *testing.T) {
 		c.Flush(nil)
 		c.Walk(func(r Remembered) bool {
 			if a := r.Msg().Answer[0].(*dns.A).A[3]; a != i {
-				t.Errorf("after flush %d there is an answer of %d", i, a)
+				t.Errorf("after flush %d got an answer from before, of version %d", i, a)
 				return false
 			}
 			return true
@@ -191,7 +195,7 @@ func TestFlushStays(t *testing.T) {
 	clients.Wait()
 }
 
-// atomicVersion is what the upstream says at a time.
+// atomicVersion is the version of the upstream's answers.
 type atomicVersion struct {
 	mu sync.Mutex
 	n  byte
@@ -200,7 +204,8 @@ type atomicVersion struct {
 func (v *atomicVersion) load() byte   { v.mu.Lock(); defer v.mu.Unlock(); return v.n }
 func (v *atomicVersion) store(n byte) { v.mu.Lock(); defer v.mu.Unlock(); v.n = n }
 
-// BenchmarkBeside is a hit on the wire while others walk, or flush what matches nothing, without a pause.
+// BenchmarkBeside measures a hit in wire format during a continuous walk, or a continuous flush
+// that matches nothing.
 func BenchmarkBeside(b *testing.B) {
 	for name, beside := range map[string]func(*Cache){
 		"nothing": nil,

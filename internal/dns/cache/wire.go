@@ -10,7 +10,8 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnswire"
 )
 
-// Bits of the third and fourth octets of a header: RFC 1035 section 4.1.1, RFC 4035 sections 3.1.6 and 3.2.2.
+// Bits of the third and fourth octets of a header: RFC 1035 section 4.1.1, RFC 4035 sections 3.1.6
+// and 3.2.2.
 const (
 	bitQR     = 1 << 7
 	bitRD     = 1 << 0
@@ -20,18 +21,20 @@ const (
 	maskRcode = 0xf
 )
 
-// AppendResponse answers a query on the wire from memory: it appends the response to dst and returns it. With ok false
-// nothing was appended, and ServeDNS knows what to do. It is the response that dnsserver makes of what ServeDNS returns; a
-// TTL above highest seconds in its answer and authority sections becomes that, 0 means that none does.
+// AppendResponse answers a query in wire format from the cache. It appends the response to dst and
+// returns the result. If ok is false, it appended nothing, and the caller uses ServeDNS. The
+// response equals what dnsserver makes of the result of ServeDNS. highest caps the TTLs in the
+// answer and authority sections, in seconds; 0 means no cap.
 //
-// Nothing is allocated when dst has room for the response, no lock is taken, and nothing is written that other processors
-// read, but the mark on an entry that has none.
+// It allocates nothing if dst has room for the response, takes no lock, and writes no memory that
+// other processors read, except for the mark of an entry without one.
 func (c *Cache) AppendResponse(dst []byte, q dnsserver.WireQuery, highest uint32) (response []byte, ok bool) {
 	var room room
 	return c.AppendAndMark(dst, &q, q.AppendKey(room[:0]), highest, 0)
 }
 
-// AppendAndMark is AppendResponse, and has AppendMarked answer the question, the query's AppendKey, from now on.
+// AppendAndMark is AppendResponse, and lets AppendMarked answer the question from now on. question
+// is the result of the query's AppendKey.
 func (c *Cache) AppendAndMark(dst []byte, q *dnsserver.WireQuery, question []byte, highest, mark uint32) (response []byte, ok bool) {
 	e, wasVisited := c.get(q, question)
 	if e == nil {
@@ -44,8 +47,9 @@ func (c *Cache) AppendAndMark(dst []byte, q *dnsserver.WireQuery, question []byt
 	return response, ok
 }
 
-// AppendMarked is AppendResponse for what AppendAndMark has answered with the same mark, which is not 0: what the caller found
-// out before that is so for as long as it gives the mark, and need not be found out again.
+// AppendMarked is AppendResponse for questions that AppendAndMark has answered with the same mark,
+// which must not be 0. What the caller checked before holds as long as it passes this mark, so it
+// need not check again.
 func (c *Cache) AppendMarked(dst []byte, q *dnsserver.WireQuery, question []byte, highest, mark uint32) (response []byte, ok bool) {
 	e, wasVisited := c.get(q, question)
 	if e == nil || e.mark.Load() != mark {
@@ -61,7 +65,7 @@ func (c *Cache) get(q *dnsserver.WireQuery, question []byte) (e *entry, wasVisit
 	return c.store.get(wireKey(q, question))
 }
 
-// appendEntry appends an entry that is live.
+// appendEntry appends the entry if it is live.
 func (c *Cache) appendEntry(dst []byte, e *entry, q *dnsserver.WireQuery, highest uint32, wasVisited bool) (response []byte, ok bool) {
 	now := c.elapsedAt(q.Arrived)
 	age, live := e.age(now)
@@ -75,7 +79,8 @@ func (c *Cache) appendEntry(dst []byte, e *entry, q *dnsserver.WireQuery, highes
 	return e.appendTo(dst, q, age, highest), true
 }
 
-// elapsedAt is elapsed at a moment that was not long ago: to ask for the time takes as long as to copy a response.
+// elapsedAt returns elapsed at a recent time, because reading the clock takes as long as copying a
+// response.
 func (c *Cache) elapsedAt(now time.Time) time.Duration {
 	if now.IsZero() || c.began.IsZero() {
 		return c.elapsed()
@@ -83,7 +88,7 @@ func (c *Cache) elapsedAt(now time.Time) time.Duration {
 	return now.Sub(c.began)
 }
 
-// appendTo appends the entry as the response to a query on the wire.
+// appendTo appends the entry as the response to a query in wire format.
 func (e *entry) appendTo(dst []byte, q *dnsserver.WireQuery, age, highest uint32) []byte {
 	limit := q.Limit
 	if q.EDNS {
@@ -119,15 +124,15 @@ func (e *entry) appendTo(dst []byte, q *dnsserver.WireQuery, age, highest uint32
 	return appendOPT(dst, q.DO, nil, nil)
 }
 
-// arCount is where the count of additional records is in a header.
+// arCount is the offset of the count of additional records in a header.
 const arCount = 10
 
-// cachedError is the option that says so, RFC 8914 section 4.14, with the text of errRemembered.
+// cachedError is the Cached Error option (RFC 8914 section 4.14) with the text of errRemembered.
 var cachedError = append([]byte{0, dns.EDNS0EDE, 0, byte(2 + len(dnsserver.FailedBefore)), 0, byte(dns.ExtendedErrorCodeCachedError)}, dnsserver.FailedBefore...)
 
 const (
 	optSize = 11   // RFC 6891 section 6.1.2
-	udpSize = 1232 // as dnsserver offers
+	udpSize = 1232 // the same as dnsserver's
 )
 
 func appendOPT(dst []byte, do bool, first, second []byte) []byte {

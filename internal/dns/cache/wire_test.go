@@ -16,7 +16,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnswire"
 )
 
-// onWire is a query as dnsserver hands it to a WireFunc.
+// onWire returns q in the form that dnsserver passes to a WireFunc.
 func onWire(t testing.TB, q *dnsserver.Query) dnsserver.WireQuery {
 	t.Helper()
 	wire, err := q.Msg.Pack()
@@ -31,7 +31,7 @@ func onWire(t testing.TB, q *dnsserver.Query) dnsserver.WireQuery {
 	return dnsserver.WireQuery{Msg: wire, Limit: dns.MaxMsgSize, End: end + 4, EDNS: opt != nil, DO: opt != nil && opt.Do()}
 }
 
-// queryOf is the query that has the key.
+// queryOf returns the query with the key k.
 func queryOf(t testing.TB, k key) *dnsserver.Query {
 	t.Helper()
 	name, err := k.name()
@@ -41,14 +41,14 @@ func queryOf(t testing.TB, k key) *dnsserver.Query {
 	return query(name, k.qtype(), flags{do: k.flags&keyDO != 0, cd: k.flags&keyCD != 0})
 }
 
-// sameBothWays asks on the wire and parsed, and holds that both answer from memory, the same to the letter. It returns what
-// they say.
+// sameBothWays asks in wire format and parsed, and requires that both give the same answer from the
+// cache. It returns that answer.
 func sameBothWays(t testing.TB, c *Cache, q *dnsserver.Query) *dns.Msg {
 	t.Helper()
 	response, ok := c.AppendResponse([]byte("before"), onWire(t, q), 0)
 	m := ask(t, c, q)
 	if ok != q.Cached {
-		t.Fatalf("%v: answered on the wire %v, parsed %v", q.Msg.Question, ok, q.Cached)
+		t.Fatalf("%v: answered in wire format %v, parsed %v", q.Msg.Question, ok, q.Cached)
 	}
 	if !ok {
 		return m
@@ -75,7 +75,7 @@ func sections(m *dns.Msg) string {
 	return text
 }
 
-// TestWireHeader holds for each bit of a response: whose it is.
+// TestWireHeader: the origin of each header bit of a response.
 func TestWireHeader(t *testing.T) {
 	signed := Config{Size: 10, Next: &upstream{
 		t: t, records: map[string]string{"a.example. A": "a.example. 60 IN A 192.0.2.1"},
@@ -120,8 +120,8 @@ func TestWireHeader(t *testing.T) {
 	}
 }
 
-// TestLetterCase: each client has its own letters back, in the question and where other names end like it, whoever asked first,
-// and whatever the upstream makes of them.
+// TestLetterCase: each client gets its own letter case, in the question and in names with the same
+// suffix, whichever client asked first and whatever case the upstream uses.
 func TestLetterCase(t *testing.T) {
 	u := &upstream{t: t, records: map[string]string{"www.example. A": `
 		Www.EXAMPLE.  300 IN CNAME cdN.eXample.
@@ -143,12 +143,12 @@ func TestLetterCase(t *testing.T) {
 	}
 	for e := c.store.shards[0].responses.newest; e != nil; e = e.older {
 		if n := bytes.Count(bytes.ToLower(e.wire), []byte("example")); n != 1 {
-			t.Errorf("the question's name is there %d times", n)
+			t.Errorf("the question's name occurs %d times", n)
 		}
 	}
 }
 
-// TestHighest: no more than that is seen of TTLs in the answer and authority sections, which dnsmasq's max-ttl is about.
+// TestHighest: TTLs in the answer and authority sections are capped, as with dnsmasq's max-ttl.
 func TestHighest(t *testing.T) {
 	now := time.Now()
 	u := &upstream{t: t, records: map[string]string{"a.example. A": `
@@ -178,7 +178,7 @@ func TestHighest(t *testing.T) {
 	}
 }
 
-// What is not remembered is not answered on the wire, and not counted.
+// TestNoHitOnTheWire: a miss in wire format has no answer and is not counted.
 func TestNoHitOnTheWire(t *testing.T) {
 	now := time.Now()
 	c := New(Config{Next: addresses(60), Size: 10, Now: func() time.Time { return now }})
@@ -199,14 +199,15 @@ func TestNoHitOnTheWire(t *testing.T) {
 	stale := New(Config{Next: addresses(60), Size: 10, Stale: time.Hour, Go: func(func()) {}, Now: func() time.Time { return now }})
 	ask(t, stale, query("a.example.", dns.TypeA, flags{}))
 	now = now.Add(time.Minute)
-	miss(stale, query("a.example.", dns.TypeA, flags{})) // it is to be asked for anew
+	miss(stale, query("a.example.", dns.TypeA, flags{})) // it must be refreshed
 	miss(New(Config{Next: addresses(60)}), query("a.example.", dns.TypeA, flags{}))
 	if after := c.Stats(); after != before {
 		t.Errorf("%+v became %+v", before, after)
 	}
 }
 
-// A type has its number in the key as it is, also where that is a capital letter's: 65 is HTTPS, and 97 is another.
+// TestTypesThatAreLetters: the type number in the key is not lowered, even if it looks like a
+// capital letter: 65 is HTTPS, and 97 is another type.
 func TestTypesThatAreLetters(t *testing.T) {
 	u := &upstream{t: t, records: map[string]string{"a.example. HTTPS": "a.example. 60 IN HTTPS 1 . alpn=h2"}}
 	c := New(Config{Next: u, Size: 10})
@@ -215,12 +216,13 @@ func TestTypesThatAreLetters(t *testing.T) {
 		t.Error("HTTPS is not answered")
 	}
 	if _, ok := c.AppendResponse(nil, onWire(t, query("a.example.", dns.TypeHTTPS+'a'-'A', flags{})), 0); ok {
-		t.Error("type 97 is answered from it")
+		t.Error("type 97 is answered from the entry for HTTPS")
 	}
 }
 
-// TestUnusable: a response that can be read, and not be packed, is a failure that is remembered, whatever its TTL. It was asked for again
-// with each query: 20 of them a second, each 64 KiB from upstream, ended the node's DNS.
+// TestUnusable: a response that can be parsed but not packed is cached as a failure, whatever its
+// TTL. Before, each query asked for it again: 20 per second, each 64 KiB from upstream, brought
+// down the node's DNS.
 func TestUnusable(t *testing.T) {
 	for _, ttl := range []uint32{0, 60} {
 		u := &upstream{t: t, change: func(m *dns.Msg) {
@@ -239,14 +241,14 @@ func TestUnusable(t *testing.T) {
 	}
 }
 
-// TestEntryBytes: what is counted for an entry is what it takes.
+// TestEntryBytes: the accounted size of an entry is its real size.
 func TestEntryBytes(t *testing.T) {
 	if size := unsafe.Sizeof(entry{}) + 2*unsafe.Sizeof((*entry)(nil)); size > perEntry {
 		t.Errorf("an entry takes %d octets, %d are counted", size, perEntry)
 	}
 }
 
-// TestHitAllocates nothing, however much of the response fits.
+// TestHitAllocates: a hit allocates nothing, however much of the response fits.
 func TestHitAllocates(t *testing.T) {
 	u := &upstream{t: t, change: func(m *dns.Msg) {
 		for i := range 60 {
@@ -276,7 +278,7 @@ func TestHitAllocates(t *testing.T) {
 	}
 }
 
-// TestHitsWhileOthersChange: what is found is what was asked for, whatever becomes of the entries meanwhile.
+// TestHitsWhileOthersChange: a lookup finds the right entry while others are added and removed.
 func TestHitsWhileOthersChange(t *testing.T) {
 	c := New(Config{Next: addresses(60), Size: 64})
 	var clients, changes sync.WaitGroup

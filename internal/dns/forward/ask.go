@@ -15,16 +15,15 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/exchange"
 )
 
-// ServeDNS asks the servers of the query's route and returns the response of
-// one of them, with the client's question, and of its OPT record the Extended
-// DNS Errors alone. It sets q.AnsweredBy. The AD bit is the upstream's for
-// everyone; dnsserver knows who asked for it (RFC 6840 section 5.8).
+// ServeDNS asks the servers of the query's route and returns the first final response. The response
+// carries the client's question; from its OPT record only the Extended DNS Errors remain. ServeDNS
+// sets q.AnsweredBy. It passes on the upstream's AD bit; dnsserver decides which clients see it
+// (RFC 6840 section 5.8).
 //
-// When every server refused or failed with a response, the last such response
-// is returned. When none responded, the error is a *dnsserver.ExtendedError of
-// RFC 8914 code 22 or 23 that names the servers, and matches ErrNoResponse;
-// ErrNoServers and ErrShed are the other ways to fail. Queries with other than one
-// question are an error: dnsserver answers them itself.
+// If every server refuses or fails with a response, ServeDNS returns the last such response. If no
+// server responds, the error is a *dnsserver.ExtendedError with RFC 8914 code 22 or 23. It names
+// the servers and matches ErrNoResponse. The other errors are ErrNoServers and ErrShed. A query
+// without exactly one question is an error: dnsserver answers those itself.
 func (f *Forward) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
 	if len(q.Msg.Question) != 1 {
 		return nil, errNotOneQuestion
@@ -92,7 +91,7 @@ func (f *Forward) wait(ctx context.Context, asked exchange.Question, d departure
 	return g.msg, g.from, nil
 }
 
-// questionOf takes the question from a query that has exactly one.
+// questionOf returns the question of a query that has exactly one.
 func questionOf(q *dnsserver.Query) exchange.Question {
 	first := q.Msg.Question[0]
 	name := q.Name.String()
@@ -110,7 +109,7 @@ func questionOf(q *dnsserver.Query) exchange.Question {
 	}
 }
 
-// ofClient turns a response, which it may change, into the response to q.
+// ofClient turns m into the response to q. It may change m.
 func ofClient(q *dnsserver.Query, m *dns.Msg) *dns.Msg {
 	m.Id = q.Msg.Id
 	m.Question = []dns.Question{q.Msg.Question[0]}
@@ -119,7 +118,7 @@ func ofClient(q *dnsserver.Query, m *dns.Msg) *dns.Msg {
 	return m
 }
 
-// failed counts a query whose question has failed.
+// failed counts a failed query.
 func (f *Forward) failed(err error) error {
 	if errors.Is(err, ErrShed) {
 		f.counts.shed.Add(1)
@@ -129,9 +128,9 @@ func (f *Forward) failed(err error) error {
 	return err
 }
 
-// Ask asks for the answer to a query. It calls Config.Answered with the answer from another
-// goroutine, or passes the query to the Handler. It returns false if it did neither. tag is for
-// Reply. hasStale says that the Handler may have a stale answer, if no other comes soon.
+// Ask sends a query upstream. It passes the answer to Config.Answered from another goroutine, or
+// hands the query to the Handler. It returns false if it does neither. The Reply carries tag.
+// hasStale means that the Handler may have a stale answer if no other arrives soon.
 func (f *Forward) Ask(l *dnsserver.PendingQuery, tag uint64, hasStale bool) bool {
 	if f.config.Answered == nil || f.all.Load() {
 		return false
@@ -159,7 +158,7 @@ func (f *Forward) Ask(l *dnsserver.PendingQuery, tag uint64, hasStale bool) bool
 	return true
 }
 
-// laneOf returns the lane of a question, always the same for equal questions. A client cannot
+// laneOf returns the lane of a question. Equal questions always get the same lane. A client cannot
 // choose questions that share a lane.
 func (f *Forward) laneOf(k exchange.Key) (*lane, error) {
 	lanes := f.lanes.Load()
@@ -172,7 +171,7 @@ func (f *Forward) laneOf(k exchange.Key) (*lane, error) {
 	return (*lanes)[maphash.Bytes(f.seed, k)%uint64(len(*lanes))], nil
 }
 
-// open makes the lanes, if they do not exist yet.
+// open creates the lanes if they do not exist yet.
 func (f *Forward) open() (*[]*lane, error) {
 	f.opening.Lock()
 	defer f.opening.Unlock()
@@ -201,13 +200,14 @@ type seat struct {
 	later    *dnsserver.PendingQuery
 	hasStale bool
 	guest    *guest
-	from     *server // the server that asks, when it is one that is asked; nil: another client
+	from     *server // the upstream server that sent this query, if the flight is asking it; nil for any other client
 }
 
-// patience is the time until the Handler may give out a stale answer.
+// patience is the time after which the Handler may give out a stale answer.
 const patience = 400 * time.Millisecond
 
-// board adds a waiter to the flight of the same question, or begins a flight and sends its first query.
+// board adds a waiter to the flight for the same question, or begins a flight and sends its first
+// query.
 func (n *lane) board(d departure, who seat) error {
 	first, out, hasMail, err := n.seat(d, who)
 	if hasMail {
@@ -275,8 +275,8 @@ func (n *lane) seatLocked(fl *flight, who seat, now time.Time) {
 	}
 }
 
-// prepareLocked chooses the first server and writes the query, which the caller sends. It returns nil if the watcher begins all
-// tries.
+// prepareLocked chooses the first server and writes the query. The caller sends it. It returns nil
+// if the watcher begins all tries.
 func (n *lane) prepareLocked(fl *flight) *try {
 	first, wait, hasProbe := fl.route.choose(fl.begun)
 	isLeftToWatcher := n.f.all.Load() || !first.isOverUDP()
@@ -298,18 +298,19 @@ func (n *lane) prepareLocked(fl *flight) *try {
 	return fl.tries[0]
 }
 
-// evictable is the age from which a question may lose its room to a new one.
+// evictable is the minimum age at which a question can be evicted for a new one.
 const evictable = 250 * time.Millisecond
 
-// An eviction holds the waiters of a question that lost its room to a new one.
+// An eviction holds the waiters of an evicted question.
 type eviction struct {
 	waiting []*dnsserver.PendingQuery
 	guests  []*guest
 	err     error
 }
 
-// makeRoomLocked evicts the oldest question of the same route or, if the route is below its share, of any route. It
-// reports false if that question is too young. So names without an answer do not keep out other names.
+// makeRoomLocked evicts the oldest question of the same route or, if the route is below its share,
+// of any route. It reports false if that question is too young. So names without an answer do not
+// block other names.
 func (n *lane) makeRoomLocked(r *route, now time.Time) (out eviction, ok bool) {
 	fl := r.lines[n.index].oldest
 	if r.flying.Load() < n.f.flights.share(r) {
@@ -335,7 +336,8 @@ func (e eviction) tell() {
 	handle(e.waiting, &dnsserver.UpstreamResult{Err: e.err})
 }
 
-// leave removes a guest that gave up. The last guest ends the flight, unless a PendingQuery began it.
+// leave removes a guest that gave up. When the last guest leaves, the flight ends, unless a
+// PendingQuery began it.
 func (n *lane) leave(g *guest) {
 	defer n.wake()
 	n.mu.Lock()
@@ -343,7 +345,7 @@ func (n *lane) leave(g *guest) {
 	fl := g.fl
 	i := slices.Index(fl.guests, g)
 	if i < 0 {
-		return // the flight has landed, and may serve another question by now
+		return // the flight has landed, and may serve another question now
 	}
 	fl.guests = slices.Delete(fl.guests, i, i+1)
 	if fl.isAsked && !fl.isRaw && len(fl.guests) == 0 { // a PendingQuery's question goes on: its answer is cached

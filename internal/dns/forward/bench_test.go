@@ -11,8 +11,9 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// BenchmarkMiss asks a nameserver on loopback for a new name each time; its time has the
-// nameserver's in it, which runs beside. BenchmarkHit in cache is what a hit takes.
+// BenchmarkMiss asks a nameserver on loopback for a new name each time. The result includes the
+// time of that nameserver, which runs in the same process. BenchmarkHit in package cache measures a
+// cache hit.
 func BenchmarkMiss(b *testing.B) {
 	s, secure := dnstest.NewServer(b, world), dnstest.NewTLSServer(b, world)
 	b.Run("UDP", func(b *testing.B) { missAll(b, newForward(b, patient, plain(s))) })

@@ -11,17 +11,18 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// What who forges responses has to guess, for 4,000 queries. The kernel draws from 28,232 ports unless told otherwise
-// (net.ipv4.ip_local_port_range), of which they hit 3,730 ± 15; IDs that are drawn of 65,536 have 11.905 ± 0.006 bits. Of
-// CoreDNS, which keeps its sockets, they came from 8 ports, of dnsdist from 1.
+// What an attacker who forges responses must guess, over 4,000 queries. By default the kernel draws
+// from 28,232 ports (net.ipv4.ip_local_port_range); 4,000 draws hit 3,730 ± 15 of them. Random
+// 16-bit IDs have 11.905 ± 0.006 bits. CoreDNS keeps its sockets and used 8 ports, dnsdist 1.
 const (
 	drawnQueries = 4000
 	fewestPorts  = 3700
 	fewestBits   = 11.9
 )
 
-// TestChance: each question has a port and an ID that nobody can foretell, on both roads. Chance alone misses one of the bounds
-// in one of 5 rounds, and so in all of 8 once in 400,000 runs; a source with half as many values never meets them.
+// TestChance: the port and ID of each query are unpredictable, with lanes and without. By chance
+// alone, one round in 5 misses a bound, so all 8 rounds fail once in 400,000 runs. A source with
+// half as many values never meets the bounds.
 func TestChance(t *testing.T) {
 	for name, lanes := range map[string]int{"lanes": 2, "Handler": 0} {
 		t.Run(name, func(t *testing.T) {
@@ -29,7 +30,7 @@ func TestChance(t *testing.T) {
 			for range 8 {
 				c := drawChances(t, lanes)
 				said = fmt.Sprintf("%d queries from %d ports, IDs of %.3f bits, %d and %d near the one before", drawnQueries, c.ports, c.bits, c.nearPorts, c.nearIDs)
-				if c.nearPorts > 20 || c.nearIDs > 8 { // 1.1 and 0.24 are to be expected
+				if c.nearPorts > 20 || c.nearIDs > 8 { // expected are 1.1 and 0.24
 					t.Fatal(said)
 				}
 				if c.ports >= fewestPorts && c.bits >= fewestBits {
@@ -45,7 +46,7 @@ func TestChance(t *testing.T) {
 type chances struct {
 	ports              int
 	bits               float64
-	nearPorts, nearIDs int // at most 4, or 2, from that of the query before
+	nearPorts, nearIDs int // at most 4 or 2 from the previous query
 }
 
 func drawChances(t *testing.T, lanes int) (c chances) {
@@ -93,7 +94,7 @@ func isNear(a, b, distance uint16) int {
 	return 0
 }
 
-// entropy is that of what was drawn, in bits (Shannon).
+// entropy returns the Shannon entropy of drawn, in bits.
 func entropy(drawn map[uint16]int) (bits float64) {
 	total := 0.0
 	for _, n := range drawn {

@@ -12,8 +12,9 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// TestComeback: a server that asks us what we ask it is refused when it has done so often enough without an answer, and one at an
-// address of this host is not, as others there may ask too; both are reported.
+// TestComeback: a server that keeps asking us what we ask it, without answering, is refused. A
+// server with an address of this host is not refused, because other clients here share that
+// address. Both are reported.
 func TestComeback(t *testing.T) {
 	rows := []struct {
 		name    string
@@ -43,7 +44,7 @@ func TestComeback(t *testing.T) {
 							refused.Add(1)
 						}
 					})
-					return nil // it waits for us
+					return nil // the server waits for us
 				})
 				s = newLaneServer(t, func(c *Config) {
 					c.Lanes, c.IsOwn, c.Suspect = lanes, row.isOwn, func() { suspicions.Add(1) }
@@ -53,7 +54,7 @@ func TestComeback(t *testing.T) {
 				const questions = 30
 				for i := range questions {
 					clients.Go(func() {
-						// It has the server's address here, and may be refused for that when it comes to the Handler.
+						// The client has the server's address here, so the Handler may refuse it.
 						if got := s.exchange(t, fmt.Sprintf("n%d.example.", i), dns.TypeA); got != "SERVFAIL" && got != "REFUSED" {
 							t.Error(got)
 						}
@@ -62,20 +63,20 @@ func TestComeback(t *testing.T) {
 				clients.Wait()
 				asking.Wait()
 				if n := s.f.Stats().Comebacks; n < questions || suspicions.Load() == 0 {
-					t.Errorf("%d came back, %d suspicions", n, suspicions.Load())
+					t.Errorf("got %d comebacks and %d suspicions", n, suspicions.Load())
 				}
 				if n := refused.Load(); (n > 0) != row.refused {
 					t.Errorf("%d refused", n)
 				}
 				if n := len(p.seen()); n > 6*questions {
-					t.Errorf("%d questions were asked %d times", questions, n)
+					t.Errorf("%d questions were sent %d times", questions, n)
 				}
 			})
 		}
 	}
 }
 
-// TestNoComeback: a server that is a client too, and answers, is no loop, whatever it asks for.
+// TestNoComeback: a server that is also a client, but answers, is no loop.
 func TestNoComeback(t *testing.T) {
 	for road, lanes := range map[string]int{"lanes": 1, "Handler": 0} {
 		t.Run(road, func(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/exchange"
 )
 
-// withOPT gives a response an OPT record with options, and the rcode its high bits.
+// withOPT adds an OPT record with options to a response. The OPT record has the high bits of rcode.
 func withOPT(response []byte, rcode int, options []byte) []byte {
 	response[11]++
 	response[3] = response[3]&0xf0 | byte(rcode&0xf)
@@ -18,13 +18,13 @@ func withOPT(response []byte, rcode int, options []byte) []byte {
 	return append(response, options...)
 }
 
-// cookieOption is an option with a client's cookie and a server's.
+// cookieOption returns a cookie option with a client cookie and a server cookie.
 func cookieOption(client []byte, server string) []byte {
 	option := []byte{0, byte(dns.EDNS0COOKIE), 0, byte(len(client) + len(server))}
 	return append(append(option, client...), server...)
 }
 
-// refusal is a response without records.
+// refusal returns a response without records.
 func refusal(query []byte, rcode int) []byte {
 	response := answerTo(query, trueAddr)[:exchange.QuestionEnd(query)]
 	response[7] = 0
@@ -37,18 +37,18 @@ const (
 	nextCookie   = "longer: sixteen."
 )
 
-// silentManner is the row whose server is silent to some queries: its test waits for a timeout.
+// silentManner is the row whose server drops some queries, so its test waits for a timeout.
 const silentManner = "a firewall that lets the option not pass"
 
-// cookieManners are what servers, forwarders and firewalls do with cookies. cookie is that of the query, n how many queries came
-// before it.
+// cookieManners lists how servers, forwarders and firewalls treat cookies. cookie is the one in the
+// query, and n the number of earlier queries.
 var cookieManners = []struct {
 	name   string
 	answer func(query, cookie []byte, overTCP bool, n int) [][]byte
 
 	questions   int
-	withCookie  int    // queries over UDP that have one
-	withServers int    // of these, with the server's
+	withCookie  int    // queries over UDP with a cookie
+	withServers int    // of these, with a server cookie
 	doubted     uint64 // responses
 	overTCP     uint64
 	lost        int // questions
@@ -121,7 +121,7 @@ var cookieManners = []struct {
 	}, 20, 2, 1, 1, 1, 0},
 }
 
-// speak answers as who speaks cookies.
+// speak answers like a server that supports cookies.
 func speak(query, cookie []byte, own string) [][]byte {
 	if len(cookie) < exchange.ClientCookie {
 		return [][]byte{withOPT(answerTo(query, trueAddr), 0, nil)}
@@ -129,8 +129,9 @@ func speak(query, cookie []byte, own string) [][]byte {
 	return [][]byte{withOPT(answerTo(query, trueAddr), 0, cookieOption(cookie[:exchange.ClientCookie], own))}
 }
 
-// TestCookies: whatever becomes of a cookie, every question is answered rightly, on both roads, but for those of a server that says one
-// thing over UDP and nothing over TCP.
+// TestCookies: whatever a server does with cookies, every question gets the right answer, with
+// lanes and without. The exception is a server that answers differently over UDP and not at all
+// over TCP.
 func TestCookies(t *testing.T) {
 	for _, row := range cookieManners {
 		for road, lanes := range map[string]int{"lanes": 1, "Handler": 0} {
@@ -179,7 +180,8 @@ func TestCookies(t *testing.T) {
 	}
 }
 
-// TestCookieForged: once a server speaks cookies nothing is believed that has not ours, though port, ID and question are right.
+// TestCookieForged: once a server supports cookies, a response without our cookie is rejected, even
+// if port, ID and question are right.
 func TestCookieForged(t *testing.T) {
 	for road, lanes := range map[string]int{"lanes": 1, "Handler": 0} {
 		t.Run(road, func(t *testing.T) {
@@ -204,7 +206,8 @@ func TestCookieForged(t *testing.T) {
 					t.Fatal(got)
 				}
 			}
-			// In a lane the right response, which comes behind, may be there before the question is asked over TCP.
+			// With lanes, the right response right behind may arrive before the question is asked
+			// over TCP.
 			if got := s.f.Stats(); got.Doubted != questions-1 || got.OverTCP == 0 || got.OverTCP > questions-1 {
 				t.Errorf("%+v", got)
 			}

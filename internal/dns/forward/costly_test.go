@@ -15,8 +15,9 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// TestCostlyResponse: a response of 64 KiB that would become megabytes is its server's failure for this question, asked for once, and
-// charged to the client. The server goes on to be asked for other names: an honest one passes on what a hostile one says.
+// TestCostlyResponse: a 64 KiB response that would expand to megabytes counts as a failure of its
+// server for this question only. It is requested once and charged to the client. The server is
+// still asked for other names, because an honest server passes on what a hostile one sends.
 func TestCostlyResponse(t *testing.T) {
 	servers, addresses := startServers(t, 1)
 	var size, spent atomic.Int64
@@ -30,23 +31,24 @@ func TestCostlyResponse(t *testing.T) {
 		c.Spent = func(_ netip.Addr, octets int) { spent.Add(int64(octets)) }
 	}, addresses...)
 	if m, err := f.ServeDNS(context.Background(), clientQuery("hip.example.", dns.TypeHIP)); !errors.Is(err, ErrNoResponse) {
-		t.Errorf("answered %v, %v", m, err)
+		t.Errorf("got %v, %v", m, err)
 	}
 	if got, want := spent.Load(), size.Load(); got != want || want < 65_000 {
-		t.Errorf("the client is charged %d octets of %d", got, want)
+		t.Errorf("the client was charged %d octets, want %d", got, want)
 	}
 	if n := f.Stats().OverTCP; n != 1 {
 		t.Errorf("asked %d times over TCP", n)
 	}
 	if mustAnswer(t, f) != addresses[0] {
-		t.Error("the server is not asked any more")
+		t.Error("the server is no longer asked")
 	}
 }
 
-// costlyName leaves little room for labels below it.
+// costlyName is so long that few labels fit below it.
 var costlyName = strings.Repeat("a.", 80) + "example."
 
-// costlyRead reads a response, and drops what was not asked for. It returns how long either takes; dropped is 0 if the response is refused.
+// costlyRead parses a response and drops the records that the question did not ask for. It returns
+// the time of each step; dropped is 0 if the response is rejected.
 func costlyRead(message []byte) (read, dropped time.Duration) {
 	begun := time.Now()
 	m, err := records.Unpack(message)
@@ -59,8 +61,9 @@ func costlyRead(message []byte) (read, dropped time.Duration) {
 	return read, time.Since(begun) - read
 }
 
-// TestCost: to read a response, and to drop what was not asked for, takes no more memory than its size bounds, whatever is in it. To drop
-// takes not much longer than to read, whose time is bounded: an owner of 1,000 characters that 4,000 records share took 60 times as long.
+// TestCost: parsing a response and dropping unwanted records takes memory in proportion to its
+// size, whatever it contains. Dropping takes not much longer than parsing, whose time is bounded:
+// 4,000 records that shared an owner of 1,000 characters took 60 times as long.
 func TestCost(t *testing.T) {
 	if testing.Short() {
 		t.Skip("hundreds of messages of 64 KiB")
@@ -68,7 +71,7 @@ func TestCost(t *testing.T) {
 	dnstest.CheckCosts(t, costlyName, costlyRead)
 }
 
-// BenchmarkCostly reads what is made to cost as much as can be, and drops what was not asked for.
+// BenchmarkCostly parses the most expensive responses and drops unwanted records.
 func BenchmarkCostly(b *testing.B) {
 	for what, message := range dnstest.Costly(costlyName, dns.TypeHIP) {
 		b.Run(what, func(b *testing.B) {

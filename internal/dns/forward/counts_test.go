@@ -11,12 +11,12 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// TestCounts: what dnsmasq counts for each server, and over all of them.
+// TestCounts: the counters that dnsmasq keeps per server and in total.
 func TestCounts(t *testing.T) {
 	servers, addresses := startServers(t, 1)
 	var changes atomic.Int32
 	f := newForward(t, func(c *Config) {
-		c.Hedge, c.Silence = 200*time.Millisecond, 600*time.Millisecond // a busy machine is no silence
+		c.Hedge, c.Silence = 200*time.Millisecond, 600*time.Millisecond // tolerates a busy machine
 		c.Changed = func() { changes.Add(1) }
 	}, addresses...)
 	ask := func(name string) { _, _, _ = askFor(t, f, name, dns.TypeA) }
@@ -32,14 +32,14 @@ func TestCounts(t *testing.T) {
 	for i, name := range health.RcodeNames {
 		want := map[string]uint64{"NOERROR": 1, "NXDOMAIN": 1, "REFUSED": 1}[name]
 		if n, sum, _ := state.Durations[i].Buckets(); n != want || sum < 0 || n > 0 && sum == 0 {
-			t.Errorf("%d responses with %s are timed, in %v s", n, name, sum)
+			t.Errorf("%d responses with %s were timed, in %v s", n, name, sum)
 		}
 	}
 	if stats.Asked != 3 || stats.Unanswered != 0 {
 		t.Errorf("%+v", stats)
 	}
 	if n := changes.Load(); n != 1 {
-		t.Errorf("the state changed %d times, not once to up", n)
+		t.Errorf("the state changed %d times, want once, to up", n)
 	}
 	ask("silent.example.")
 	state, stats = stateOf(f, addresses[0]), f.Stats()

@@ -17,7 +17,6 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// isKnown reports whether a channel is closed.
 func isKnown(dark <-chan struct{}) bool {
 	select {
 	case <-dark:
@@ -27,8 +26,8 @@ func isKnown(dark <-chan struct{}) bool {
 	}
 }
 
-// TestDark: one question that nobody answers has it known for all names of the route, before any server counts as down; the first
-// answer ends it.
+// TestDark: one unanswered question marks the route as dark for all its names, before any server
+// counts as down. The first answer ends that.
 func TestDark(t *testing.T) {
 	for _, row := range []struct {
 		name   string
@@ -59,18 +58,19 @@ func TestDark(t *testing.T) {
 			handled := s.handled.Load()
 			s.exchange(t, "next.example.", dns.TypeA)
 			if s.handled.Load() == handled {
-				t.Error("a lane asks, though nobody is there")
+				t.Error("a lane sent a query although no server answers")
 			}
 			servers[0].SetFaults(dnstest.Faults{})
 			s.exchange(t, "back.example.", dns.TypeA)
 			if again := s.f.Dark(dnsname.MustParse("other.example")); isKnown(again) || again == other {
-				t.Error("not forgotten when one has answered")
+				t.Error("the route is still dark after an answer")
 			}
 		})
 	}
 }
 
-// TestDarkLetsGo: who waits in a lane is handed to the Handler as soon as nobody is there, and the question goes on.
+// TestDarkLetsGo: once no server answers, the queries that wait in a lane go to the Handler, and
+// the question continues.
 func TestDarkLetsGo(t *testing.T) {
 	servers, addresses := startServers(t, 2)
 	for _, s := range servers {
@@ -81,7 +81,7 @@ func TestDarkLetsGo(t *testing.T) {
 		Miss: func(l *dnsserver.PendingQuery) bool { return f.Ask(l, 0, true) },
 		Handler: dnsserver.HandlerFunc(func(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
 			if !q.Tried.IsLate() || f.flights.count() == 0 {
-				return nil, errors.New("it was not asked by a lane, or is asked no more")
+				return nil, errors.New("the query skipped the lane, or its question has ended")
 			}
 			return new(dns.Msg).SetReply(q.Msg), nil
 		}),
@@ -95,14 +95,15 @@ func TestDarkLetsGo(t *testing.T) {
 	}
 	defer server.Shutdown(context.Background())
 	if m := dnstest.Exchange(t, server.Listeners()[0].Addr, "www.example.", dns.TypeA); m.Rcode != dns.RcodeSuccess {
-		t.Errorf("the client was told %s", dns.RcodeToString[m.Rcode])
+		t.Errorf("the client got %s", dns.RcodeToString[m.Rcode])
 	}
 	if n := f.Stats().Comebacks; n != 0 {
 		t.Errorf("%d questions came back", n)
 	}
 }
 
-// TestBackMeanwhile: a question to a server that is down is sent again, and answered if the server is back.
+// TestBackMeanwhile: a question to a server that is down is retried, and answered if the server is
+// back.
 func TestBackMeanwhile(t *testing.T) {
 	servers, addresses := startServers(t, 1)
 	servers[0].SetFaults(dnstest.Faults{Drop: true})
@@ -124,7 +125,8 @@ func TestBackMeanwhile(t *testing.T) {
 	}
 }
 
-// TestMayProbe: while a route is dark one name in half a second is asked for that nobody waits for, and all otherwise.
+// TestMayProbe: while a route is dark, one name every half second may be asked without a waiter.
+// Otherwise all names may.
 func TestMayProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := New(Config{Routes: []Route{{Servers: nil}, {Domain: dnsname.MustParse("corp.example")}}})
@@ -139,19 +141,19 @@ func TestMayProbe(t *testing.T) {
 			return n
 		}
 		if n := asked(); n != 1000 {
-			t.Errorf("%d of 1000 while all is well", n)
+			t.Errorf("%d of 1000 allowed while servers answer, want all", n)
 		}
 		dark := &f.table.Load().match(dnsname.Root()).dark
 		dark.become(true)
 		if n := asked(); n != 20 {
-			t.Errorf("%d in 10 s", n)
+			t.Errorf("%d allowed in 10 s", n)
 		}
 		if !f.MayProbe(dnsname.MustParse("www.corp.example")) {
-			t.Error("not of a route that is not dark")
+			t.Error("denied for a route that is not dark")
 		}
 		dark.become(false)
 		if n := asked(); n != 1000 {
-			t.Errorf("%d of 1000 afterwards", n)
+			t.Errorf("%d of 1000 allowed afterwards", n)
 		}
 	})
 }

@@ -18,11 +18,12 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// outOfSockets is a line of the log. Those that come at the same time are one line.
+// outOfSockets matches a line of the log. Failures at the same time share one line.
 var outOfSockets = regexp.MustCompile(`msg="no socket to ask a nameserver from" error="too many open files" times=[0-9]+ condition=out-of-sockets`)
 
-// TestNoDescriptors runs in a process of its own, that may open few files: what it has no socket for is shed and counted,
-// no server is blamed for it, and all is well again when the questions before are answered.
+// TestNoDescriptors runs in a separate process with few file descriptors. Questions without a
+// socket are shed and counted, and no server is blamed. Everything works again once the earlier
+// questions are answered.
 func TestNoDescriptors(t *testing.T) {
 	const stage = "NODEDNS_FORWARD_FEW_FILES"
 	if os.Getenv(stage) == "" {
@@ -57,7 +58,7 @@ func TestNoDescriptors(t *testing.T) {
 			}
 		})
 	}
-	await(t, "all are asked or shed, and counted", func() bool { // one in flight may be shed yet
+	await(t, "all are asked or shed, and counted", func() bool { // one in flight may still be shed
 		s := f.Stats()
 		return s.InFlight > 0 && s.InFlight < 2*free && int(shed.Load())+s.InFlight == 4*free && s.Starved > 0 && int32(s.Shed) == shed.Load()
 	})
@@ -75,11 +76,11 @@ func TestNoDescriptors(t *testing.T) {
 		}
 	}
 	if s := stateOf(f, g.address); s.State != health.Up || s.Failures != 0 {
-		t.Errorf("the server is blamed: %+v", s)
+		t.Errorf("a lack of sockets was blamed on the server: %+v", s)
 	}
 }
 
-// limitFiles lets the process open only so many more files.
+// limitFiles limits the process to the given number of additional open files.
 func limitFiles(t *testing.T, free uint64) {
 	t.Helper()
 	open, err := os.ReadDir("/proc/self/fd")

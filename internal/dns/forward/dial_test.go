@@ -15,7 +15,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// TestSourceAndInterface: queries leave from the address and by the interface that a server is given with, over UDP and TCP.
+// TestSourceAndInterface: queries leave from the configured source address and interface, over UDP
+// and TCP.
 func TestSourceAndInterface(t *testing.T) {
 	for _, faults := range []dnstest.Faults{{}, {Truncate: true}} {
 		servers, addresses := startServers(t, 1)
@@ -34,7 +35,8 @@ func TestSourceAndInterface(t *testing.T) {
 	}
 }
 
-// TestInterfaceThatDoesNotExist: it may come, and until then its server is no help.
+// TestInterfaceThatDoesNotExist: a missing interface may appear later. Until then, its server
+// fails.
 func TestInterfaceThatDoesNotExist(t *testing.T) {
 	_, addresses := startServers(t, 1)
 	to := addresses[0]
@@ -48,7 +50,7 @@ func TestInterfaceThatDoesNotExist(t *testing.T) {
 	}
 }
 
-// TestLocalRoute: the names do not exist, and nobody is asked.
+// TestLocalRoute: names of a local route do not exist, and no server is asked.
 func TestLocalRoute(t *testing.T) {
 	servers, addresses := startServers(t, 1)
 	f := newForward(t, func(c *Config) {

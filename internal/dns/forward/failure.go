@@ -16,17 +16,17 @@ import (
 
 var errNotOneQuestion = errors.New("forwarding a query that has not one question")
 
-// Why a query has no response. An error from ServeDNS matches one of them, or the
-// error of the client's context.
+// Errors of a failed query. An error from ServeDNS matches one of them, or the error of the
+// client's context.
 var (
 	ErrNoServers  = errors.New("no nameserver is known")
 	ErrNoResponse = errors.New("no nameserver responded")
-	ErrShed       = errors.New("too many questions in flight") // or no socket for one more
+	ErrShed       = errors.New("too many questions in flight") // or no socket left
 )
 
 var errFull = errors.New("no room for another question")
 
-// result is what the client gets when no response was final.
+// result returns the client's response or error when no response was final.
 func (r *round) result(q exchange.Question) (*dns.Msg, *server, error) {
 	if r.refusal.msg != nil {
 		keepAsked(r.refusal.msg, q)
@@ -43,15 +43,15 @@ func (r *round) result(q exchange.Question) (*dns.Msg, *server, error) {
 	return nil, nil, extended(code, text, q, ErrNoResponse)
 }
 
-// extended makes the error for the client and for our log. The text does not repeat
-// the question: the client knows it, and dnsserver cuts the text at 128 octets.
+// extended builds the error for the client and for the log. Its text omits the question: the client
+// knows it, and dnsserver cuts the text at 128 octets.
 func extended(code uint16, text string, q exchange.Question, cause error) error {
 	return &dnsserver.ExtendedError{Code: code, Text: text, Err: fmt.Errorf("forwarding %s: %w", q, cause)}
 }
 
-// explain puts the misses into an extended DNS error: code 23 (Network Error)
-// when every server was out of reach for a reason that the network told, or cannot
-// read what it is sent, else 22 (No Reachable Authority). A server is named once, with its last reason.
+// explain turns the misses into an Extended DNS Error. The code is 23 (Network Error) if each
+// server failed with a network error or could not parse the query, and 22 (No Reachable Authority)
+// otherwise. The text names each server once, with its last error.
 func explain(misses []outcome) (code uint16, text string) {
 	code = dns.ExtendedErrorCodeNetworkError
 	var names, reasons []string
@@ -85,7 +85,7 @@ func tooMany(q exchange.Question, limit int) error {
 	return extended(dns.ExtendedErrorCodeOther, fmt.Sprintf("already %d questions in flight", limit), q, ErrShed)
 }
 
-// gaveUp is for a client whose time, set by its own context, was over first.
+// gaveUp returns the error for a client whose own context ended first.
 func gaveUp(q exchange.Question, r *route, cause error) error {
 	names := make([]string, 0, maxTries)
 	for _, s := range r.servers[:min(len(r.servers), maxTries)] {
@@ -107,10 +107,10 @@ func (o outcome) reason() string {
 	return dns.RcodeToString[o.msg.Rcode]
 }
 
-// keepAsked drops the records of a response that do not belong to the question.
+// keepAsked drops records that do not belong to the question.
 func keepAsked(m *dns.Msg, q exchange.Question) { records.KeepAsked(m, q.Name, q.Type, q.DO) }
 
-// internal returns the client's error for a question that panicked.
+// internal returns the client's error for a question whose processing panicked.
 func internal(fl *flight) error {
 	text := "no response"
 	if s := fl.first; s != nil {
@@ -119,17 +119,18 @@ func internal(fl *flight) error {
 	return extended(dns.ExtendedErrorCodeOther, text+" ("+errInternal.Error()+")", fl.key.Question(), errInternal)
 }
 
-// maxComebacks is how many questions in a row a server may ask us that we are asking it, without an answer to any of ours. It may
-// be a client too, and ask for what another client asks for at the same time; but then it answers.
+// maxComebacks is the number of consecutive questions that a server may ask us while we ask it the
+// same, without answering any of ours. A server may also be a client that asks for a name at the
+// same time as others, but then it answers.
 const maxComebacks = 8
 
-// errComeback is of a question that is asked by the server that is asked it.
+// errComeback is the error for a question whose own server asks it back.
 var errComeback = errors.New("the question came back")
 
-// cameBack is called when a server asks the same question that it is being asked. It reports
-// whether the query is refused: the server would wait for itself. The address of a server on this
-// host does not tell it from other clients here, so it only raises a suspicion. counted belongs to
-// the question, which counts once.
+// cameBack handles a query from a server that is being asked the same question. It reports whether
+// to refuse the query: otherwise the server would wait for itself. A server on this host shares its
+// address with other clients here, so it only raises a suspicion. counted belongs to the question,
+// which counts only once.
 func (f *Forward) cameBack(s *server, counted *bool) (isRefused bool) {
 	f.counts.comebacks.Add(1)
 	n := s.CameBack(*counted)
@@ -141,16 +142,15 @@ func (f *Forward) cameBack(s *server, counted *bool) (isRefused bool) {
 	return !f.config.IsOwn(s.Addr.Addr())
 }
 
-// mayHaveComeBack is called for a question without an answer that n waiters have waited for. One of
-// them may be the asked server: if a question comes back by way of other servers, there is no other
-// sign.
+// mayHaveComeBack handles a question without an answer that had n waiters. One waiter may be the
+// server itself: if a question comes back through other servers, this is the only sign.
 func (f *Forward) mayHaveComeBack(n int) {
 	if n > 1 {
 		f.config.Suspect()
 	}
 }
 
-// comeback is the response to a question that came back.
+// comeback returns the response to a question that came back.
 func comeback(q *dnsserver.Query) *dns.Msg {
 	m := new(dns.Msg).SetRcode(q.Msg, dns.RcodeRefused)
 	m.Extra = []dns.RR{&dns.OPT{
@@ -160,11 +160,11 @@ func comeback(q *dnsserver.Query) *dns.Msg {
 	return m
 }
 
-// errInternal is how what panics fails.
+// errInternal is the error of a question whose processing panicked.
 var errInternal = errors.New("internal error")
 
-// recovered is deferred where a panic may end one question at most. It recovers the panic and calls
-// failed with an error.
+// recovered recovers a panic and calls failed with an error. Defer it where a panic may end at most
+// one question.
 func (f *Forward) recovered(failed func(error)) {
 	if p := recover(); p != nil {
 		f.panicked(p)
@@ -172,7 +172,8 @@ func (f *Forward) recovered(failed func(error)) {
 	}
 }
 
-// panicked is called with what recover returned, by the deferred function.
+// panicked counts and logs p, the value that recover returned. Only a deferred function may call
+// it.
 func (f *Forward) panicked(p any) {
 	f.panics.Caught(f.config.Log, "asking a nameserver panicked", journal.QueryPanic, p)
 }

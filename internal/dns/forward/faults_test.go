@@ -15,15 +15,15 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// The first of two nameservers misbehaves, in all the ways that were measured of peers;
-// the client gets the right answer all the same, and from where it should.
+// TestFirstServerMisbehaves: the first of two nameservers misbehaves, in every way seen in the
+// wild. The client still gets the right answer, from the expected server.
 func TestFirstServerMisbehaves(t *testing.T) {
-	const a, b, either = "a", "b", "" // either: what was no response had the other asked at once
+	const a, b, either = "a", "b", "" // either: an invalid response makes us ask the other server at once
 	rows := []struct {
 		name    string
 		faults  dnstest.Faults
 		from    string
-		ignored bool // something was not accepted
+		ignored bool // an invalid response was rejected
 	}{
 		{name: "behaves", from: a},
 		{name: "silent", faults: dnstest.Faults{Drop: true}, from: b},
@@ -57,7 +57,7 @@ func TestFirstServerMisbehaves(t *testing.T) {
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
-			change := patient // for who answers at once, however slow this machine is
+			change := patient // a server that answers at once must win even on a slow machine
 			if row.from == b {
 				change = func(c *Config) { c.Deadline = 30 * time.Second }
 			}
@@ -68,7 +68,8 @@ func TestFirstServerMisbehaves(t *testing.T) {
 			if from := mustAnswer(t, f); row.from != either && from != want {
 				t.Errorf("answered by %v, want %v", from, want)
 			}
-			// On a slow machine b answers while what a sends is still on its way: with a new start, it is asked first again.
+			// On a slow machine b may answer before a's response arrives. A new Forward asks a
+			// first again.
 			for again := 0; row.ignored && f.Stats().Ignored == 0 && again < 20; again++ {
 				f = newForward(t, change, addresses...)
 				mustAnswer(t, f)
@@ -80,8 +81,8 @@ func TestFirstServerMisbehaves(t *testing.T) {
 	}
 }
 
-// The same with the port closed, where the kernel says so at once: the next server
-// is asked long before the time of a try is up.
+// TestClosedPortIsNotWaitedFor: if the port is closed, the kernel reports it at once, and the next
+// server is asked long before the try times out.
 func TestClosedPortIsNotWaitedFor(t *testing.T) {
 	servers, addresses := startServers(t, 2)
 	servers[0].Down()
@@ -94,7 +95,8 @@ func TestClosedPortIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-// And with TCP alone closed, which only truncated responses meet.
+// TestTruncatedAndTCPRefused: the same with only TCP closed, which matters only to truncated
+// responses.
 func TestTruncatedAndTCPRefused(t *testing.T) {
 	servers, addresses := startServers(t, 2)
 	servers[0].SetFaults(dnstest.Faults{Truncate: true})
@@ -105,7 +107,8 @@ func TestTruncatedAndTCPRefused(t *testing.T) {
 	}
 }
 
-// A response that comes after the next server was asked is as good as one in time.
+// TestLateResponseIsTaken: a response that arrives after the next server was asked is still
+// accepted.
 func TestLateResponseIsTaken(t *testing.T) {
 	servers, addresses := startServers(t, 2)
 	servers[0].SetFaults(dnstest.Faults{Delay: 300 * time.Millisecond})
@@ -119,7 +122,7 @@ func TestLateResponseIsTaken(t *testing.T) {
 	}
 }
 
-// Lost packets are sent again, also when there is one server only.
+// TestSilentAtFirst: lost queries are sent again, even with a single server.
 func TestSilentAtFirst(t *testing.T) {
 	servers, addresses := startServers(t, 1)
 	servers[0].SetFaultsFor("www.example.", dnstest.Faults{Drop: true, First: 2})
@@ -143,8 +146,8 @@ func TestWhenAllFailWithAResponse(t *testing.T) {
 	}
 }
 
-// A refusal is passed on when the other server is silent, without waiting for the
-// end of all time.
+// TestOneRefusesOneIsSilent: a refusal is passed on when the other server is silent, without
+// waiting for the deadline.
 func TestOneRefusesOneIsSilent(t *testing.T) {
 	for _, silent := range []int{0, 1} {
 		t.Run(fmt.Sprintf("server %d is silent", silent), func(t *testing.T) {
@@ -208,23 +211,24 @@ func TestNoServers(t *testing.T) {
 	}
 }
 
-// No server is asked with EDNS for long that was seen not to take it; one that only
-// lost a packet is.
+// TestEDNSIsRememberedPerServer: a server that rejected EDNS is not asked with it for long. A
+// server that only lost a packet still is.
 func TestEDNSIsRememberedPerServer(t *testing.T) {
 	rows := []struct {
 		name   string
 		faults dnstest.Faults
 		ask    int // questions
-		edns   int // of the queries that they took had EDNS
-		plain  int // and had not
+		edns   int // of the queries received, those with EDNS
+		plain  int // and those without
 		fails  bool
 	}{
 		{"behaves", dnstest.Faults{}, 3, 3, 0, false},
 		{"FORMERR: at once", dnstest.Faults{FormErrOnEDNS: true}, 3, 1, 3, false},
 		{"silent: after three times", dnstest.Faults{DropOnEDNS: true}, 5, 3, 5, false},
-		// The second try has no EDNS, unless the check of the silent server has shown by then that it has nothing against it.
+		// The second try has no EDNS, unless the check of the silent server has already shown that
+		// the server accepts it.
 		{"one packet lost", dnstest.Faults{Drop: true, First: 1}, 3, 3, 1, false},
-		// A server that finds fault with each query has nothing against EDNS.
+		// A server that rejects every query does not reject EDNS in particular.
 		{"FORMERR to all", dnstest.Faults{Rcode: dns.RcodeFormatError}, 2, 2, 2, true},
 	}
 	for _, row := range rows {
@@ -241,7 +245,7 @@ func TestEDNSIsRememberedPerServer(t *testing.T) {
 			edns, plain := 0, 0
 			for _, q := range servers[0].Received() {
 				switch {
-				case q.Msg.Question[0].Name != "www.example.": // the check of a server that was silent
+				case q.Msg.Question[0].Name != "www.example.": // the check of a silent server
 				case q.Msg.IsEdns0() != nil:
 					edns++
 				default:
@@ -258,7 +262,7 @@ func TestEDNSIsRememberedPerServer(t *testing.T) {
 	}
 }
 
-// What reaches a server is the question, and nothing about who asks it.
+// TestWhatReachesTheServer: the upstream gets the question and nothing about the client.
 func TestWhatReachesTheServer(t *testing.T) {
 	servers, addresses := startServers(t, 1)
 	f := newForward(t, patient, addresses...)
@@ -275,7 +279,8 @@ func TestWhatReachesTheServer(t *testing.T) {
 	}
 }
 
-// Records that nobody asked for end here; Extended DNS Errors of the upstream do not.
+// TestStrayRecordsAreDropped: unrelated records are dropped; Extended DNS Errors of the upstream
+// are kept.
 func TestStrayRecordsAreDropped(t *testing.T) {
 	servers, addresses := startServers(t, 1)
 	servers[0].SetFaults(dnstest.Faults{ExtraRR: "bank.test. 300 IN A " + dnstest.ForgedA})
@@ -288,8 +293,8 @@ func TestStrayRecordsAreDropped(t *testing.T) {
 	}
 }
 
-// A response larger than our buffer comes whole over TCP, and what was in the
-// datagram is not taken for the whole.
+// TestLargeResponses: a response larger than our buffer is fetched over TCP, and the cut datagram
+// is not taken for the whole response.
 func TestLargeResponses(t *testing.T) {
 	var zone strings.Builder
 	for i := range 900 {

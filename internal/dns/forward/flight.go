@@ -13,51 +13,53 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/exchange"
 )
 
-// A flight is a question that is being asked, for all its waiters. Identical questions are asked once: N of them
-// would multiply the chances of an attacker who forges responses (CVE-2020-25686 DNSpooq, CVE-2023-30464 CoreDNS).
+// A flight is a question in progress and all its waiters. Identical questions are asked once: N
+// copies would give an attacker who forges responses N times the chance (CVE-2020-25686 DNSpooq,
+// CVE-2023-30464 CoreDNS).
 //
-// Any goroutine may begin a flight or join one. After that, only the watcher of its lane changes it: see life.go.
+// Any goroutine may begin a flight or join one. After that, only the watcher of its lane changes
+// it; see life.go.
 type flight struct {
 	lane  *lane
 	key   exchange.Key
 	hash  uint64
-	table *table // part of what makes a question the same: after SetRoutes no query gets what the old servers say
+	table *table // part of the question's identity: after SetRoutes, no query gets an answer from the old servers
 	route *route
 	tag   uint64
 	begun time.Time
-	isRaw bool    // begun by a PendingQuery, so that Config.Answered also gets late answers
-	check *server // the server whose presence this flight checks; nil for a client's question
+	isRaw bool    // begun by a PendingQuery, so Config.Answered also gets late answers
+	check *server // the server that this flight checks; nil for a client's question
 
-	trace *dnsserver.Trace // of the query that began it; nil: nobody wants to know
+	trace *dnsserver.Trace // of the query that began the flight; nil disables it
 
 	spent exchange.Spending
 	refs  atomic.Int32 // held by the lane until the end, by each try, and by mail
 
 	// Guarded by lane.mu.
-	isAsked     bool // it is in the lane's table, and has room of flights
+	isAsked     bool // in the lane's table, and counted in flights
 	waiting     []*dnsserver.PendingQuery
 	guests      []*guest
-	joined      int // how many have waited
+	joined      int // number of waiters so far
 	hasComeBack bool
 	hasStale    bool // the Handler may have a stale answer for those in waiting
 	releaseAt   time.Time
 	twin        *flight // the next in the same chain
 	links       [2]link
-	due         time.Time // when the watcher looks at it
-	place       int       // among the timers, from 1; 0: no timer
+	due         time.Time // time of the watcher's next look
+	place       int       // index in the timers, from 1; 0 means no timer
 
-	// The watcher's, once the flight has begun.
-	tries     []*try  // that are open
-	first     *server // of the try that was begun with the flight, or nil
-	round     *round  // nil: only the first try was begun
+	// Owned by the watcher once the flight has begun.
+	tries     []*try  // open tries
+	first     *server // server of the try that began with the flight, or nil
+	round     *round  // nil while only the first try has begun
 	turnAt    time.Time
 	silentAt  time.Time
-	isHurried bool // the current attempt got a second wait, as no hedge was left
-	hedgedAt  int  // attempts up to this one, from 1, were overtaken by a hedge; 0: no hedge
+	isHurried bool // the current attempt got a second wait because the hedge budget was empty
+	hedgedAt  int  // last attempt, from 1, that a hedge overtook; 0 means no hedge
 	hasLanded bool
-	hasFailed bool // no response came before it landed
-	octets    int  // of the response that it landed with
-	isLeft    bool // all waiters left early, so no try stays open
+	hasFailed bool // it landed without a final response
+	octets    int  // size of the response that it landed with
+	isLeft    bool // all waiters left early; no try stays open
 	isCleared bool // all tries are closed
 }
 
@@ -68,21 +70,22 @@ type guest struct {
 	done   chan struct{}
 
 	// Constant once done is closed.
-	msg  *dns.Msg // the guest's own
+	msg  *dns.Msg // the guest's own copy
 	from *server
 	err  error
 }
 
-// chains are a power of two, and more than there are usually questions in flight.
+// chains is the number of hash chains: a power of two, and more than the usual number of questions
+// in flight.
 const chains = 1 << 10
 
-// flights bound the questions in flight.
+// flights counts the questions in flight, up to a maximum.
 type flights struct {
 	max atomic.Int64
 	n   atomic.Int64
 }
 
-// enter reserves room for one question. On true, the caller must call exit.
+// enter reserves a place for one question. If it returns true, the caller must call exit.
 func (all *flights) enter(r *route) bool {
 	n, flying := all.n.Add(1), r.flying.Add(1)
 	if n <= all.max.Load() && flying <= all.share(r) {
@@ -97,8 +100,9 @@ func (all *flights) exit(r *route) {
 	r.flying.Add(-1)
 }
 
-// share returns how many questions may use the same route. With several routes, no route gets all the room: when the
-// site's nameservers are dead and each question for them lasts until its deadline, cluster names still resolve.
+// share returns the number of questions that one route may have in flight. With several routes, no
+// route may use every place. So cluster names still resolve when the site's nameservers are dead
+// and each question to them lasts until its deadline.
 func (all *flights) share(r *route) int64 {
 	most := all.max.Load()
 	if !r.alone {
@@ -116,7 +120,7 @@ type departure struct {
 	route *route
 	tag   uint64
 	now   time.Time
-	trace *dnsserver.Trace // nil: nobody wants to know
+	trace *dnsserver.Trace // nil disables it
 }
 
 // newFlightLocked returns a flight without waiters.
@@ -135,13 +139,13 @@ func (n *lane) newFlightLocked(d departure, hash uint64) *flight {
 	return fl
 }
 
-// hold keeps a flight from being reused until it is let go.
+// hold prevents the reuse of a flight until letGo.
 func (fl *flight) hold() *flight {
 	fl.refs.Add(1)
 	return fl
 }
 
-// letGo releases one hold. The last one makes the flight reusable.
+// letGo releases one hold. After the last one, the flight can be reused.
 func (n *lane) letGo(fl *flight) {
 	if fl.refs.Add(-1) == 0 {
 		n.mu.Lock()
@@ -150,9 +154,9 @@ func (n *lane) letGo(fl *flight) {
 	}
 }
 
-// spareLocked keeps a flight without holds for another question.
+// spareLocked keeps a flight without holds for reuse.
 func (n *lane) spareLocked(fl *flight) {
-	const most = 512 // flights that are kept
+	const most = 512 // flights to keep
 	clear(fl.waiting)
 	clear(fl.tries[:cap(fl.tries)])
 	key, waiting, tries := fl.key, fl.waiting[:0], fl.tries[:0]
@@ -163,7 +167,7 @@ func (n *lane) spareLocked(fl *flight) {
 	}
 }
 
-// lifeOf returns the longest time that a flight lasts.
+// lifeOf returns the maximum duration of a flight.
 func (n *lane) lifeOf(fl *flight) time.Duration {
 	if fl.check != nil {
 		return max(alive*n.f.config.Silence, n.f.checkTime(fl.check))
@@ -175,7 +179,7 @@ func (fl *flight) isTrying(s *server) bool {
 	return slices.ContainsFunc(fl.tries, func(t *try) bool { return t.to == s })
 }
 
-// releaseLocked returns and forgets the waiting Laters, if one of them may have a stale answer.
+// releaseLocked detaches and returns the waiting queries if one of them may have a stale answer.
 func (fl *flight) releaseLocked() (waiting []*dnsserver.PendingQuery) {
 	if fl.hasStale {
 		waiting, fl.waiting, fl.hasStale = fl.waiting, nil, false
@@ -206,7 +210,8 @@ func (n *lane) enterLocked(fl *flight) {
 	fl.route.lines[n.index].add(fl, inRoute)
 }
 
-// leaveLocked takes the flight out of the table, so that no more waiters join. It keeps its waiters.
+// leaveLocked removes the flight from the table, so that no more waiters join. It keeps its
+// waiters.
 func (n *lane) leaveLocked(fl *flight) {
 	fl.isAsked = false
 	link := &n.asked[fl.hash%chains]

@@ -19,8 +19,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// A gate is a nameserver that answers nothing until it is opened, so that a test can see
-// questions in flight as long as it likes.
+// A gate is a nameserver that answers nothing until it is opened, so that questions stay in flight
+// as long as a test needs.
 type gate struct {
 	address nameserver.Server
 	asked   atomic.Int64
@@ -73,8 +73,8 @@ func newGate(t *testing.T) *gate {
 	return g
 }
 
-// 200 who ask the same at once are one question upstream (CoreDNS 1.15: 200, dnsdist: 200), and
-// each gets a response of his own, with his own question.
+// TestIdenticalQuestionsAreAskedOnce: 200 clients with the same question at once cause one upstream
+// query (CoreDNS 1.15: 200, dnsdist: 200). Each gets its own response with its own question.
 func TestIdenticalQuestionsAreAskedOnce(t *testing.T) {
 	const many = 200
 	g := newGate(t)
@@ -91,7 +91,7 @@ func TestIdenticalQuestionsAreAskedOnce(t *testing.T) {
 				t.Errorf("%v from %v, %v", m, from, err)
 				return
 			}
-			m.Answer[0].(*dns.A).A[0] = 6 // must not be seen by the others
+			m.Answer[0].(*dns.A).A[0] = 6 // must not be visible to the others
 		})
 	}
 	await(t, "all wait", func() bool { return f.Stats().Joined == many-1 })
@@ -105,7 +105,8 @@ func TestIdenticalQuestionsAreAskedOnce(t *testing.T) {
 	}
 }
 
-// Questions that differ in anything that changes the answer are not the same.
+// TestDifferentQuestionsAreNotJoined: questions that differ in anything that affects the answer are
+// not joined.
 func TestDifferentQuestionsAreNotJoined(t *testing.T) {
 	g := newGate(t)
 	f := newForward(t, patient, g.address)
@@ -148,7 +149,7 @@ func TestShedAtTheBound(t *testing.T) {
 	}
 	clients.Go(func() {
 		if _, _, err := askFor(t, f, "n1.example.", dns.TypeA); err != nil {
-			t.Errorf("one that costs no question upstream got %v", err)
+			t.Errorf("a client that joins a question got %v", err)
 		}
 	})
 	await(t, "it joined", func() bool { return f.Stats().Joined == 1 })
@@ -162,7 +163,8 @@ func TestShedAtTheBound(t *testing.T) {
 	}
 }
 
-// The bound may change while questions are in flight; dnsForwardMax was read at the start alone.
+// TestMovingTheBound: the maximum may change while questions are in flight. dnsForwardMax was once
+// read only at startup.
 func TestMovingTheBound(t *testing.T) {
 	g := newGate(t)
 	f := newForward(t, func(c *Config) { patient(c); c.MaxInFlight = 1 }, g.address)
@@ -180,7 +182,7 @@ func TestMovingTheBound(t *testing.T) {
 	ask("n2.example.")
 	f.SetMaxInFlight(1)
 	if _, _, err := askFor(t, f, "n3.example.", dns.TypeA); !errors.Is(err, ErrShed) {
-		t.Errorf("beyond the lower bound: %v", err)
+		t.Errorf("above the lowered maximum: %v", err)
 	}
 	f.SetMaxInFlight(0) // the default
 	ask("n3.example.")
@@ -188,7 +190,8 @@ func TestMovingTheBound(t *testing.T) {
 	clients.Wait()
 }
 
-// The questions for dead nameservers, each of which lasts until the deadline, took the room of the cluster's names.
+// TestNoRouteTakesAllTheRoom: questions to dead nameservers, each of which lasts until its
+// deadline, used up the places of cluster names.
 func TestNoRouteTakesAllTheRoom(t *testing.T) {
 	g := newGate(t)
 	cluster := dnstest.NewServer(t, "web.cluster.local. 30 IN A 192.0.2.80\n")
@@ -210,14 +213,15 @@ func TestNoRouteTakesAllTheRoom(t *testing.T) {
 	}
 	g.open()
 	clients.Wait()
-	for i := range 8 { // all room is given back
+	for i := range 8 { // all places are free again
 		if _, _, err := askFor(t, f, fmt.Sprintf("m%d.example.", i), dns.TypeA); err != nil {
 			t.Errorf("afterwards: %v", err)
 		}
 	}
 }
 
-// Who gives up leaves the others alone; the last to leave ends the question.
+// TestClientsThatLeave: a client that gives up does not affect the others. The question ends with
+// the last client.
 func TestClientsThatLeave(t *testing.T) {
 	g := newGate(t)
 	f := newForward(t, patient, g.address)
@@ -238,25 +242,25 @@ func TestClientsThatLeave(t *testing.T) {
 	leave1()
 	first.Wait()
 	if n := f.Stats().InFlight; n != 1 {
-		t.Errorf("%d in flight while one waits", n)
+		t.Errorf("%d in flight while one client waits", n)
 	}
 	leave2()
 	second.Wait()
 	if n := f.Stats().InFlight; n != 0 {
-		t.Errorf("%d in flight while nobody waits", n)
+		t.Errorf("%d in flight after all clients left", n)
 	}
 	if s := stateOf(f, g.address); s.Failures != 0 || s.State != health.Unknown {
-		t.Errorf("the server is blamed for clients that left: %+v", s)
+		t.Errorf("clients that left were counted against the server: %+v", s)
 	}
 }
 
-// When the upstreams change, the questions in flight end where they began, and the next ones
-// go to the new servers at once, the same question too.
+// TestSetRoutesWhileInFlight: when the upstreams change, questions in flight finish with the old
+// servers. Later ones, even for the same name, go to the new servers at once.
 func TestSetRoutesWhileInFlight(t *testing.T) {
 	const many = 500
 	g := newGate(t)
 	fresh := dnstest.NewServer(t, world)
-	// Not patient: a burst of so many packets may lose some, which are sent again.
+	// Not patient: some packets of such a burst may be lost, and are sent again.
 	f := newForward(t, func(c *Config) { c.TryTimeout, c.Deadline = time.Second, 30*time.Second }, g.address)
 	var clients sync.WaitGroup
 	for i := range many {
@@ -307,7 +311,7 @@ func TestOneQuestionOnly(t *testing.T) {
 	}
 }
 
-// The client's own time may end before ours: then it learns whom it waited for.
+// TestClientsDeadline: a client whose own context ends first gets an error that names the servers.
 func TestClientsDeadline(t *testing.T) {
 	g := newGate(t)
 	f := newForward(t, patient, g.address)

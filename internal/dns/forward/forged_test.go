@@ -18,12 +18,13 @@ var (
 	forgedAddr = netip.MustParseAddr("6.6.6.6")
 )
 
-// forgeries are messages that an attacker sends to the port of a question before its server answers. Each has the octets of a
-// right answer but for what its row changes; i is how many came before.
+// forgeries are messages that an attacker sends to the port of a question before its server
+// answers. Each is a right answer except for the change of its row; i is the number of earlier
+// ones.
 var forgeries = []struct {
 	name  string
 	forge func(right []byte, i int) []byte
-	// isUnreadable: it has the right ID and question, and is asked for over TCP, too.
+	// isUnreadable: the ID and question are right, so the question is also asked over TCP.
 	isUnreadable bool
 }{
 	{"another ID", func(m []byte, i int) []byte {
@@ -56,17 +57,18 @@ var forgeries = []struct {
 	{"a name that points to itself", func(m []byte, _ int) []byte { m[exchange.QuestionEnd(m)+1] = byte(exchange.QuestionEnd(m)); return m }, true},
 }
 
-// grow puts a label before the qname.
+// grow inserts a label before the qname.
 func grow(m, label []byte) []byte {
 	return append(append(bytes.Clone(m[:sizeOfHeader]), label...), m[sizeOfHeader:]...)
 }
 
-// forgedCopies come before each right answer, with names to spare.
+// forgedCopies is the number of forgeries before each right answer.
 const forgedCopies = 100
 
-// TestForged: of forged responses of each kind none is believed, and none ends the wait (CVE-2020-25685 DNSpooq, CVE-2023-28452
-// TuDoor): behind a few the right answer is taken. After three the question moves to TCP, and no more is looked at: whoever knows
-// the port, and tries one ID after the other, has three tries. In 2,000,000 such tries at 40 questions two were believed.
+// TestForged: forged responses are never accepted and never end the wait (CVE-2020-25685 DNSpooq,
+// CVE-2023-28452 TuDoor). After up to two, the right answer is still taken. After three, the
+// question moves to TCP and the socket is closed, so an attacker who knows the port and tries one
+// ID after the other has three guesses. Two of 2,000,000 such guesses over 40 questions succeeded.
 func TestForged(t *testing.T) {
 	const questions = 100
 	for _, row := range forgeries {
@@ -80,7 +82,7 @@ func TestForged(t *testing.T) {
 					n := 0
 					p := newPeer(t, func(query []byte, overTCP bool) (responses [][]byte) {
 						for range copies {
-							if overTCP { // the attacker cannot forge there
+							if overTCP { // the attacker cannot forge TCP
 								break
 							}
 							responses = append(responses, row.forge(answerTo(query, forgedAddr), n))
@@ -89,7 +91,7 @@ func TestForged(t *testing.T) {
 						return append(responses, answerTo(query, trueAddr))
 					})
 					s := newLaneServer(t, func(c *Config) { patient(c); c.Lanes = road.lanes }, p.address)
-					s.noStale.Store(true) // a busy machine may take longer than a stale answer is waited for
+					s.noStale.Store(true) // a busy machine may exceed the wait for a stale answer
 					for i := range questions {
 						name := fmt.Sprintf("n%d.example.", i)
 						if got := s.exchange(t, name, dns.TypeA); got != "NOERROR "+name+"\t300\tIN\tA\t"+trueAddr.String() {
@@ -98,7 +100,7 @@ func TestForged(t *testing.T) {
 					}
 					checkForged(t, s.f.Stats(), questions, copies, row.isUnreadable)
 					if (s.handled.Load() == 0) != (road.lanes > 0) {
-						t.Errorf("the Handler had %d queries", s.handled.Load())
+						t.Errorf("the Handler got %d queries", s.handled.Load())
 					}
 				})
 			}
@@ -106,7 +108,8 @@ func TestForged(t *testing.T) {
 	}
 }
 
-// checkForged: what is unreadable is asked for over TCP at once, so that not all of it may be seen.
+// checkForged compares the counters. An unreadable response starts TCP at once, so the later
+// forgeries may go unread.
 func checkForged(t *testing.T, got Stats, questions, copies int, isUnreadable bool) {
 	t.Helper()
 	seen, moved := uint64(questions*min(copies, maxStrays)), uint64(0)
@@ -118,11 +121,12 @@ func checkForged(t *testing.T, got Stats, questions, copies int, isUnreadable bo
 		isWrong = got.Ignored > seen || got.OverTCP > uint64(questions) || got.Moved > moved
 	}
 	if isWrong || got.Unanswered != 0 {
-		t.Errorf("%d messages ignored at most, and %d questions moved, expected of %+v", seen, moved, got)
+		t.Errorf("want at most %d messages ignored and %d questions moved, got %+v", seen, moved, got)
 	}
 }
 
-// TestForgedSource: the kernel lets nothing pass that comes from another port or address (CVE-2020-25684, DNSpooq).
+// TestForgedSource: the kernel drops packets from other ports and addresses (CVE-2020-25684,
+// DNSpooq).
 func TestForgedSource(t *testing.T) {
 	var others []*net.UDPConn
 	for _, from := range []net.IP{net.IPv4(127, 0, 0, 1), net.IPv4(127, 0, 0, 2)} {
@@ -140,7 +144,8 @@ func TestForgedSource(t *testing.T) {
 			<-made
 			client := p.queries[len(p.queries)-1].from
 			for i := range forgedCopies {
-				_, _ = others[i%len(others)].WriteToUDPAddrPort(answerTo(query, forgedAddr), client) // refused: nothing listens to it
+				// Refused, because no socket listens for it.
+				_, _ = others[i%len(others)].WriteToUDPAddrPort(answerTo(query, forgedAddr), client)
 			}
 			return [][]byte{answerTo(query, trueAddr)}
 		})
@@ -153,7 +158,7 @@ func TestForgedSource(t *testing.T) {
 			}
 		}
 		if got := s.f.Stats(); got.Ignored != 0 {
-			t.Errorf("%d came through to us", got.Ignored)
+			t.Errorf("%d forged packets reached us", got.Ignored)
 		}
 	}
 }

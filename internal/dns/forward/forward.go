@@ -1,26 +1,24 @@
-// Package forward asks the upstream nameservers: it picks the route of a query
-// by the longest suffix, and asks its servers until one gives a response that can
-// be trusted.
+// Package forward asks the upstream nameservers. It picks the route of a query by the longest
+// matching suffix and asks the servers of the route until one gives a trustworthy response.
 //
-// It is apart from cache because it remembers servers, never responses, and
-// apart from upstream because that package is about which servers a node has
-// and where the list came from; here they are only asked. What is known about a
-// server is in package health, and one query with its response in package exchange.
+// It is separate from cache because it remembers servers, never responses. It is separate from
+// upstream because that package decides which servers a node uses. Package health keeps the state
+// of a server, and package exchange handles one query and its response.
 //
-// Every question takes the same way, from file to file:
+// Every question takes the same path through these files:
 //
 //	ask.go      a client's question begins a flight, or joins one
 //	watch.go    the event loop that owns the flight; lane.go has its mailbox and timers
-//	receive.go  what comes for a query: the answer, a refusal, an error
-//	life.go     what the flight does next; round.go chooses the server and the way
-//	land.go     how it ends: waiters and cache get the result, and late answers are taken
+//	receive.go  what arrives for a query: an answer, a refusal or an error
+//	life.go     what the flight does next; round.go chooses the server and the transport
+//	land.go     how it ends: waiters and cache get the result; late answers
 //	try.go      one query to one server; socket.go carries it over UDP
 //
-// The servers stand in server.go, by domain in routes.go; outage.go knows the domains without a
-// server that answers. failure.go says why a question has no answer, status.go how all that is.
+// server.go describes a server and routes.go the servers of each domain. outage.go tracks domains
+// without a working server. failure.go explains failed questions, and status.go reports the state.
 //
-// The package follows no referral and no CNAME on its own account, so that what one query can cause
-// upstream stays bounded (CVE-2020-12667, NXNSAttack).
+// The package follows no referral and no CNAME itself, so one query causes a bounded number of
+// upstream messages (CVE-2020-12667, NXNSAttack).
 package forward
 
 import (
@@ -46,109 +44,111 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/rawsock"
 )
 
-// What zero means in a Config.
+// Defaults for zero values in a Config.
 const (
-	defaultMaxInFlight = 10000 // what OpenShift nodes gave dnsmasq as dns-forward-max
+	defaultMaxInFlight = 10000 // the dns-forward-max of dnsmasq on OpenShift nodes
 	defaultHedge       = 10 * time.Millisecond
 	defaultTryTimeout  = 250 * time.Millisecond
 	defaultSilence     = 1500 * time.Millisecond
-	defaultDeadline    = 4500 * time.Millisecond // below the 5 s after which glibc asks again (resolv.conf(5), timeout)
+	defaultDeadline    = 4500 * time.Millisecond // below the 5 s after which glibc retries (resolv.conf(5), timeout)
 )
 
-// SocketsPerQuestion is the number of sockets that one question holds at most, if many are in
-// flight. Each try has its own socket and is waited for until the deadline. The last try of a
-// silent question is over TCP, and few of those run at a time: that leaves room for probes, checks
-// and late answers.
+// SocketsPerQuestion is the maximum number of sockets of one question. Each try has its own socket
+// and waits until the deadline. The last try of an unanswered question uses TCP, and few of those
+// run at a time. That leaves sockets for probes, checks and late answers.
 const SocketsPerQuestion = maxTries
 
-// mostLastResorts is how many questions may be asked over TCP at a time only because nothing came over UDP.
+// mostLastResorts is the maximum number of concurrent TCP queries whose only reason is silence over
+// UDP.
 const mostLastResorts = 64
 
-// A Route says which nameservers are asked for the names of a domain.
+// A Route lists the nameservers for the names of a domain.
 type Route struct {
-	// Domain and all below it take this route, unless a longer one matches. The
-	// root, and the zero Name, stand for every name.
+	// Domain and every name below it use this route, unless a longer one matches. The root and the
+	// zero Name match every name.
 	Domain dnsname.Name
-	// Plain is for the names of one label alone, whatever the Domain (dnsmasq's
-	// server=//IP); a route for just that name is stronger.
+	// Plain limits the route to names of one label, whatever the Domain (dnsmasq's server=//IP). A
+	// route for such a name itself takes precedence.
 	Plain bool
-	// Servers are asked in this order. A route without servers is a domain whose
-	// servers are not known: its queries fail, and never take a shorter route.
+	// Servers are asked in this order. Without servers, queries for the domain fail; they never
+	// fall back to a shorter route.
 	Servers []nameserver.Server
-	// Local says that the names are not asked for at all: all that there is of them is
-	// known before this package is reached, so that they do not exist (dnsmasq's
-	// local=/domain/).
+	// Local marks names that are never asked upstream. Other parts answer the known ones before a
+	// query gets here, so all other names do not exist (dnsmasq's local=/domain/).
 	Local bool
-	// Source says where the route came from, for Status. Free text.
+	// Source is the origin of the route, for Status. Free text.
 	Source string
 }
 
-// A Config is what a Forward is made of.
+// A Config configures a Forward.
 type Config struct {
-	// Routes are the first routes; nil means that every query fails until
-	// SetRoutes.
+	// Routes are the initial routes. With nil, every query fails until SetRoutes.
 	Routes []Route
-	// MaxInFlight bounds the number of different questions in flight. Further questions fail at
-	// once. If there are several routes, each takes three quarters at most. Waiters that join a
-	// question in flight cost nothing upstream; dnsserver bounds them. 0 means 10000.
+	// MaxInFlight is the maximum number of different questions in flight. Further questions fail at
+	// once. With several routes, each may use three quarters. Waiters that join a question cost
+	// nothing upstream; dnsserver limits them. 0 means 10000.
 	MaxInFlight int
-	// Hedge and TryTimeout are the shortest and the longest wait for one server before the next is
-	// asked as well. The wait follows from the times that the server took before. 0 means 10 ms,
-	// and 250 ms.
+	// Hedge and TryTimeout are the shortest and the longest wait for one server before the next one
+	// is asked as well. The actual wait follows the server's past response times. 0 means 10 ms and
+	// 250 ms.
 	Hedge, TryTimeout time.Duration
-	// Silence is how long a question lasts when no server of its route says anything after it
-	// began, to any question, and no server is known to be there. If all were down before, a
-	// question lasts a third of that. 0 means 1.5 s.
+	// Silence is the maximum duration of a question while no server of its route answers any
+	// question and no server is known to be alive. If all were down before, it is a third of that.
+	// 0 means 1.5 s.
 	Silence time.Duration
-	// Deadline is how long all tries of a question may take together. 0 means 4.5 s.
+	// Deadline is the maximum duration of a question, over all tries. 0 means 4.5 s.
 	Deadline time.Duration
-	// RootCAs are the authorities that DNS over TLS servers are checked with; nil
-	// means those of the system.
+	// RootCAs verify DNS over TLS servers. nil means the system's CAs.
 	RootCAs *x509.CertPool
-	// Opportunistic asks plain servers over TLS, without a check of their identity, if they speak
-	// it. No question waits for that: it goes in the clear meanwhile.
+	// Opportunistic enables TLS without authentication to plain servers that support it. No
+	// question waits for the connection: meanwhile it goes in the clear.
 	Opportunistic bool
-	// TLSAddr is where a plain server may speak TLS; false: nowhere. nil: port 853 of one that is at port 53, and not on loopback.
+	// TLSAddr returns the TLS address of a plain server, or false if it has none. nil means port
+	// 853 for servers at port 53 that are not on loopback.
 	TLSAddr func(nameserver.Server) (netip.AddrPort, bool)
-	// Ignore returns an error for a response that does not count, so that another server is asked
-	// (dnsmasq's ignore-address). It is called concurrently, and must not change the response. nil
+	// Ignore returns an error for a response that does not count; then another server is asked
+	// (dnsmasq's ignore-address). It is called concurrently and must not change the response. nil
 	// accepts all responses.
 	Ignore func(*dns.Msg) error
-	// UDP is how questions go over UDP.
+	// UDP configures queries over UDP.
 	UDP exchange.UDP
-	// IsOwn reports whether an address is this host's. It is called concurrently. nil: no address
-	// is.
+	// IsOwn reports whether an address belongs to this host. It is called concurrently. nil means
+	// that none does.
 	IsOwn func(netip.Addr) bool
-	// Suspect is called when questions seem to come back: the asked server asks us the same, or a
-	// question with several waiters has no answer. It is called from any goroutine, as often as
-	// that happens, and must not block. nil disables it.
+	// Suspect is called when questions seem to come back: the server being asked asks us the same,
+	// or a question with several waiters has no answer. It is called from any goroutine, each time,
+	// and must not block. nil disables it.
 	Suspect func()
-	// Spent is called with each message over TCP or TLS that came for a client's question, and its
-	// octets. It is called concurrently. nil disables it.
+	// Spent is called with the size in octets of each message received over TCP or TLS for a
+	// client's question. It is called concurrently. nil disables it.
 	Spent func(client netip.Addr, octets int)
-	// Lanes is how many goroutines take the responses, and how many threads they may wait on in the
-	// kernel: GOMAXPROCS must be as many more. 0: one goroutine and no thread, and Ask asks nothing.
+	// Lanes is the number of goroutines that receive responses, and the number of threads that they
+	// may block in the kernel; raise GOMAXPROCS by as much. 0 means one goroutine and no thread,
+	// and disables Ask.
 	Lanes int
-	// Answered is given what Ask was answered, from any goroutine, and must not wait for anything. nil: Ask asks nothing.
+	// Answered gets the results of Ask, from any goroutine. It must not block. nil disables Ask.
 	Answered func(Reply)
-	// Log gets the changes of a server's state. nil means nowhere.
+	// Log gets the state changes of servers. nil disables it.
 	Log *slog.Logger
-	// Changed is called when a server's state has changed. It is called from any goroutine, and
-	// must not block. nil disables it.
+	// Changed is called when the state of a server has changed, from any goroutine. It must not
+	// block. nil disables it.
 	Changed func()
 }
 
-// A Reply is what an upstream nameserver answers to a question that Ask has asked.
+// A Reply is the answer of an upstream nameserver to a question from Ask.
 type Reply struct {
-	Msg  *dns.Msg         // final, without OPT record but for Extended DNS Errors; nil: it was not parsed
-	Wire dnswire.Response // without Msg; its octets are the receiver's until it returns
+	// Final; its OPT record, if any, has only Extended DNS Errors. nil if the response was not
+	// parsed.
+	Msg  *dns.Msg
+	Wire dnswire.Response // set if Msg is nil; the receiver may use its octets until it returns
 	From nameserver.Handle
-	At   time.Time // when it came
-	Tag  uint64    // that of the first query that asked; 0: the Handler did
-	// Query is the question as it was sent. It is valid until the receiver returns.
+	At   time.Time // time of arrival
+	Tag  uint64    // the tag of the first query with this question; 0 if it came through the Handler
+	// Query is the question as sent. It is valid until the receiver returns.
 	Query dnsserver.WireQuery
-	// Waiting are the queries with that question; it is empty for a late response. The receiver must end all of them before it returns,
-	// and set each to nil before it ends it, so that after a panic the rest can be ended.
+	// Waiting are the queries with that question. It is empty for a late response. The receiver
+	// must end all of them before it returns. It sets each to nil before it ends it, so that the
+	// rest can be ended after a panic.
 	Waiting []*dnsserver.PendingQuery
 	// Out is flushed after the current batch of responses.
 	Out *dnsserver.ResponseBatch
@@ -157,33 +157,34 @@ type Reply struct {
 // A Forward is a dnsserver.Handler that asks upstream nameservers. All methods
 // may be called concurrently.
 type Forward struct {
-	config  Config // what is constant of it, with what zero means filled in
+	config  Config // its constant parts, with defaults filled in
 	dialer  *exchange.Dialer
-	seed    maphash.Seed // random: chooses the lane
+	seed    maphash.Seed // random; selects the lane
 	threads rawsock.Threads
 
-	opening sync.Mutex // held while the lanes are made
+	opening sync.Mutex // held while the lanes are created
 	lanes   atomic.Pointer[[]*lane]
-	most    int         // lanes
-	closed  atomic.Bool // no lane is made any more
+	most    int         // number of lanes
+	closed  atomic.Bool // no more lanes are created
 
-	all     atomic.Bool // every server is asked at once
+	all     atomic.Bool // ask all servers at once
 	udp     atomic.Pointer[exchange.UDP]
 	table   atomic.Pointer[table]
-	setting sync.Mutex // held while the table is replaced; guards what follows
-	routes  []Route    // those of the table, as they were given
+	setting sync.Mutex // held while the table is replaced; guards the fields below
+	routes  []Route    // of the table, as passed to SetRoutes
 	isSet   bool
 
 	opportunistic bool
 
 	outages   outages
 	began     time.Time
-	darkening sync.Mutex // held while a route's darkness is found out
+	darkening sync.Mutex // held while the darkness of a route is updated
 	hedges    hedges
 	flights   flights
-	// lastResorts has one for each question that is asked over TCP because nothing came over UDP.
+	// lastResorts has one element for each question that is asked over TCP only because UDP was
+	// silent.
 	lastResorts chan struct{}
-	work        sync.WaitGroup // lanes, and connections
+	work        sync.WaitGroup // lanes and connections
 	counts      counts
 	panics      journal.Panics
 }
@@ -194,7 +195,7 @@ type counts struct {
 	asked, unanswered, joined, shed, starved, ignored, overTCP, withoutEDNS, doubted, moved, comebacks atomic.Uint64
 }
 
-// New returns a Forward, which holds no sockets until it is asked. Close ends it.
+// New returns a Forward. It opens no sockets before the first question. Close ends it.
 func New(c Config) *Forward {
 	c.Hedge, c.TryTimeout = cmp.Or(c.Hedge, defaultHedge), cmp.Or(c.TryTimeout, defaultTryTimeout)
 	c.Silence, c.Deadline = cmp.Or(c.Silence, defaultSilence), cmp.Or(c.Deadline, defaultDeadline)
@@ -232,7 +233,8 @@ func New(c Config) *Forward {
 	return f
 }
 
-// SetMaxInFlight replaces Config.MaxInFlight. What is in flight already stays, also beyond the bound.
+// SetMaxInFlight replaces Config.MaxInFlight. Questions in flight continue, even above the new
+// maximum.
 func (f *Forward) SetMaxInFlight(n int) {
 	if n <= 0 {
 		n = defaultMaxInFlight
@@ -240,7 +242,7 @@ func (f *Forward) SetMaxInFlight(n int) {
 	f.flights.max.Store(int64(n))
 }
 
-// SetUDP replaces Config.UDP, for the questions that are not on their way yet.
+// SetUDP replaces Config.UDP for queries that are not sent yet.
 func (f *Forward) SetUDP(u exchange.UDP) {
 	if u.Size == 0 {
 		u.Size = exchange.DefaultUDPSize
@@ -248,11 +250,12 @@ func (f *Forward) SetUDP(u exchange.UDP) {
 	f.udp.Store(&u)
 }
 
-// SetAll says whether all servers of a route are asked at once, and the first final
-// response counts (dnsmasq's all-servers), not one after the other.
+// SetAll makes a question go to all servers of its route at once instead of one after the other.
+// The first final response wins (dnsmasq's all-servers).
 func (f *Forward) SetAll(all bool) { f.all.Store(all) }
 
-// SetOpportunistic replaces Config.Opportunistic. Questions under way end as they began.
+// SetOpportunistic replaces Config.Opportunistic. Questions in flight continue with the old
+// setting.
 func (f *Forward) SetOpportunistic(is bool) {
 	f.setting.Lock()
 	defer f.setting.Unlock()
@@ -262,18 +265,18 @@ func (f *Forward) SetOpportunistic(is bool) {
 	}
 }
 
-// Renew makes each new question go upstream by itself, even if an equal one is in flight: the
-// response to that one may be older than what the caller has just dropped from the cache. Earlier
-// waiters still get it.
+// Renew makes each new question go upstream on its own, even if an equal one is in flight: the
+// response to that one may be older than the cache entries that the caller has just dropped.
+// Earlier waiters still get it.
 func (f *Forward) Renew() {
 	f.setting.Lock()
 	defer f.setting.Unlock()
-	t := *f.table.Load() // a flight belongs to its table
+	t := *f.table.Load() // a copy; flights belong to their table
 	f.table.Store(&t)
 }
 
-// Close fails what is in flight, closes all connections and waits until nothing
-// of the Forward runs any more. Queries fail from then on. It may be called again.
+// Close fails all questions in flight, closes all connections and waits for all goroutines of the
+// Forward. Later queries fail. Close may be called again.
 func (f *Forward) Close() {
 	f.opening.Lock()
 	f.closed.Store(true)
@@ -289,7 +292,7 @@ func (f *Forward) Close() {
 	f.work.Wait()
 }
 
-// DialUDP connects to a plain server as its questions do. It does not wait.
+// DialUDP connects to a plain server in the same way as questions do. It does not block.
 func (f *Forward) DialUDP(ctx context.Context, to nameserver.Server) (net.Conn, error) {
 	return exchange.DialUDP(ctx, to, *f.udp.Load())
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// questions is what a server was asked, without the checks.
+// questions returns the number of queries that a server got, without checks.
 func questions(s *dnstest.Server) (n int) {
 	for _, seen := range s.Received() {
 		if seen.Msg.Question[0].Name != "." {
@@ -23,7 +23,8 @@ func questions(s *dnstest.Server) (n int) {
 	return n
 }
 
-// TestHedgesAreBounded: no more than 100 questions are asked of a second server in vain at once, and one in 25 after that.
+// TestHedgesAreBounded: at most 100 questions at once go to a second server needlessly, and one in
+// 25 after that.
 func TestHedgesAreBounded(t *testing.T) {
 	var h hedges
 	n := 0
@@ -46,7 +47,7 @@ func TestHedgesAreBounded(t *testing.T) {
 	}
 }
 
-// TestWait: how long a server is waited for follows from the times that it took before, within bounds.
+// TestWait: the wait for a server follows its past response times, within limits.
 func TestWait(t *testing.T) {
 	f := New(Config{})
 	defer f.Close()
@@ -66,12 +67,12 @@ func TestWait(t *testing.T) {
 			}
 		}
 		if got := f.waitFor(s, false, 0); got < row.least || got > row.most {
-			t.Errorf("%v±%v: waited for %v", row.rtt, row.swing, got)
+			t.Errorf("%v±%v: got a wait of %v", row.rtt, row.swing, got)
 		}
 	}
 }
 
-// TestMessages: whatever two servers do, a client's question is four messages upstream at most.
+// TestMessages: whatever two servers do, a client's question causes at most four upstream messages.
 func TestMessages(t *testing.T) {
 	for name, faults := range map[string]dnstest.Faults{
 		"silence":                 {Drop: true},
@@ -99,15 +100,16 @@ func TestMessages(t *testing.T) {
 					t.Errorf("%s: asked %d times", got, n)
 				}
 				if isAnswered := got != "SERVFAIL" && got != "FORMERR"; isAnswered != (faults.FormErrOnEDNS || faults.DropOnEDNS) {
-					t.Errorf("the client was told %s", got)
+					t.Errorf("the client got %s", got)
 				}
 			})
 		}
 	}
 }
 
-// TestOneSilentServer: the first of two is silent, or no good: all are answered, it is asked few questions, and there are no more
-// messages upstream than 1.05 for each. It is probed by the clock: where they take longer than ten seconds there are some more.
+// TestOneSilentServer: the first of two servers is silent or broken. All questions are answered,
+// that server gets few of them, and each question causes at most 1.05 upstream messages. Probes run
+// by the clock, so a run of more than ten seconds may have a few more.
 func TestOneSilentServer(t *testing.T) {
 	for name, faults := range map[string]dnstest.Faults{
 		"silence":        {Drop: true},
@@ -132,14 +134,14 @@ func TestOneSilentServer(t *testing.T) {
 			sent := servers[0].Queries() + servers[1].Queries()
 			t.Logf("%d messages, %d to the first server", sent, servers[0].Queries())
 			if most := n*105/100 + 10*int(max(time.Since(begun)-10*time.Second, 0).Seconds()); sent > most {
-				t.Errorf("%d queries were %d messages upstream, at most %d wanted, %d to the first server", n, sent, most, servers[0].Queries())
+				t.Errorf("%d queries caused %d upstream messages, want at most %d; %d went to the first server", n, sent, most, servers[0].Queries())
 			}
 		})
 	}
 }
 
-// TestSilence: a question that no server says anything after ends long before its deadline; while one answers others, it is
-// waited for.
+// TestSilence: if no server answers anything, a question ends long before its deadline. While a
+// server answers other questions, the wait continues.
 func TestSilence(t *testing.T) {
 	servers, addresses := startServers(t, 2)
 	f := newForward(t, func(c *Config) { c.Silence, c.Deadline = 200*time.Millisecond, time.Hour }, addresses...)
@@ -157,7 +159,8 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// TestAskedOnce: clients of a lane and of the Handler that ask the same have it asked once, whoever was first.
+// TestAskedOnce: an identical question from lane clients and Handler clients is asked once,
+// whichever comes first.
 func TestAskedOnce(t *testing.T) {
 	for _, laneFirst := range []bool{false, true} {
 		t.Run(fmt.Sprintf("lane first %v", laneFirst), func(t *testing.T) {
@@ -191,7 +194,8 @@ func TestAskedOnce(t *testing.T) {
 				byLane()
 				byHandler()
 			}
-			await(t, "all wait", func() bool { return s.f.Stats().Joined >= 2*many }) // who waits long joins again
+			// A client that waits long joins again.
+			await(t, "all wait", func() bool { return s.f.Stats().Joined >= 2*many })
 			g.open()
 			clients.Wait()
 			if n := g.asked.Load(); n != 1 {
@@ -204,7 +208,7 @@ func TestAskedOnce(t *testing.T) {
 	}
 }
 
-// TestFailureIsNotShared: who asks after a question has failed has it asked anew.
+// TestFailureIsNotShared: a question that failed is asked again for the next client.
 func TestFailureIsNotShared(t *testing.T) {
 	servers, addresses := startServers(t, 1)
 	s := newLaneServer(t, func(c *Config) { c.Silence = 300 * time.Millisecond }, addresses...)
@@ -224,7 +228,7 @@ func TestFailureIsNotShared(t *testing.T) {
 	}
 }
 
-// TestOldestGivesWay: names that nobody answers do not keep out those that are.
+// TestOldestGivesWay: names without an answer do not block names with one.
 func TestOldestGivesWay(t *testing.T) {
 	servers, addresses := startServers(t, 1)
 	servers[0].SetFaultsFor("silent1.example.", dnstest.Faults{Drop: true})
@@ -254,8 +258,8 @@ func TestOldestGivesWay(t *testing.T) {
 	}
 }
 
-// TestRefusalWaits: who refuses does not have the last word while the one that was asked before, and is quick as a rule, is late
-// by no more than a try may take.
+// TestRefusalWaits: a refusal is not final while the first server, usually fast, is late by no more
+// than the time of a try.
 func TestRefusalWaits(t *testing.T) {
 	servers, addresses := startServers(t, 2)
 	f := newForward(t, func(c *Config) { patient(c); c.Hedge = 20 * time.Millisecond }, addresses...)
@@ -266,11 +270,12 @@ func TestRefusalWaits(t *testing.T) {
 		}
 	}
 	servers[0].SetFaults(dnstest.Faults{Delay: 700 * time.Millisecond})
-	// Another question: on a busy machine one of those before took longer than Hedge, and its second query came late.
+	// Ask another question: on a busy machine one of the earlier ones may have taken longer than
+	// Hedge and sent a second query late.
 	if m, from, err := askFor(t, f, "big.example.", dns.TypeTXT); err != nil || m.Rcode != dns.RcodeSuccess || from != addresses[0] {
 		t.Errorf("answered by %v: %v, %v", from, m, err)
 	}
 	if n := servers[1].QueriesFor("big.example.", dns.TypeTXT); n != 1 {
-		t.Errorf("the other one was asked %d times, expected once", n)
+		t.Errorf("the other server was asked %d times, want once", n)
 	}
 }

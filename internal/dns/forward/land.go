@@ -20,10 +20,10 @@ type landing struct {
 	from *server
 	err  error
 
-	octets int // of the response as it came
+	octets int // size of the response on the wire
 }
 
-// answered handles a final response. It ends a flight that is under way.
+// answered handles a final response. It ends the flight if it is still in progress.
 func (n *lane) answered(t *try, l landing) {
 	fl := t.fl
 	l.from, l.sent = t.to, t.query
@@ -53,7 +53,8 @@ func (n *lane) answered(t *try, l landing) {
 	n.land(fl, l)
 }
 
-// answeredLate handles a final response that came after the landing. If the flight had failed, the response goes to the cache.
+// answeredLate handles a final response that arrives after the landing. If the flight failed, the
+// cache gets the response.
 func (n *lane) answeredLate(t *try, took time.Duration, l landing) {
 	if t.isProbe && !t.isJudged && !t.to.KeepsUp(took, n.f.config.Hedge, n.f.config.TryTimeout) {
 		t.to.Late(time.Now())
@@ -68,7 +69,8 @@ func (n *lane) answeredLate(t *try, took time.Duration, l landing) {
 	n.clear(fl)
 }
 
-// fail ends a flight without a final response: with a refusal, or with an error that names the servers.
+// fail ends a flight without a final response: with a refusal, or with an error that names the
+// servers.
 func (n *lane) fail(fl *flight) {
 	fl.hasFailed = true
 	if fl.round == nil {
@@ -79,7 +81,7 @@ func (n *lane) fail(fl *flight) {
 	n.land(fl, l)
 }
 
-// land ends a flight: no more waiters join, and those that wait get the result.
+// land ends a flight: no more waiters join, and the waiters get the result.
 func (n *lane) land(fl *flight, l landing) {
 	if fl.hasLanded {
 		return
@@ -119,7 +121,7 @@ func (n *lane) checked(fl *flight, err error) {
 	}
 }
 
-// dismiss charges the waiters and gives them the result.
+// dismiss charges the waiters for the upstream traffic and gives them the result.
 func (n *lane) dismiss(fl *flight, waiting []*dnsserver.PendingQuery, guests []*guest, l landing) {
 	for _, w := range waiting {
 		n.f.charge(w.Client(), &fl.spent)
@@ -147,8 +149,8 @@ func (n *lane) dismiss(fl *flight, waiting []*dnsserver.PendingQuery, guests []*
 	}
 }
 
-// charge reports what was spent on a client's question. Each waiter is charged in full, as if it
-// had asked alone.
+// charge reports the traffic that a client's question caused. Each waiter is charged in full, as if
+// it had asked alone.
 func (f *Forward) charge(client netip.Addr, s *exchange.Spending) {
 	if octets := s.Total(); octets > 0 {
 		f.config.Spent(client, octets)
@@ -157,11 +159,12 @@ func (f *Forward) charge(client netip.Addr, s *exchange.Spending) {
 
 func (l landing) parsed() (*dns.Msg, error) {
 	wire := slices.Clone(l.wire.Message)
-	wire[10], wire[11] = 0, 0 // the OPT record is gone, and there is nothing else in the additional section
+	wire[10], wire[11] = 0, 0 // the OPT record is removed, and the additional section has nothing else
 	return exchange.Decode(l.sent, wire)
 }
 
-// tell delivers a final response to the waiting queries and the cache. Anything else goes to the Handler.
+// tell passes a final response to the waiting queries and the cache. Any other result goes to the
+// Handler.
 func (n *lane) tell(fl *flight, l landing, waiting []*dnsserver.PendingQuery) {
 	if l.err == nil && (l.msg == nil || l.msg.IsEdns0() == nil && exchange.Judge(l.msg, false, true) == exchange.Final) {
 		n.f.deliver(Reply{
@@ -177,7 +180,7 @@ func (n *lane) tell(fl *flight, l landing, waiting []*dnsserver.PendingQuery) {
 	handle(waiting, tried)
 }
 
-// deliver calls Config.Answered. After a panic it hands the remaining queries to the Handler.
+// deliver calls Config.Answered. After a panic it passes the remaining queries to the Handler.
 func (f *Forward) deliver(r Reply) {
 	defer f.recovered(func(error) {
 		for _, l := range r.Waiting {
@@ -189,7 +192,8 @@ func (f *Forward) deliver(r Reply) {
 	f.config.Answered(r)
 }
 
-// clear closes the tries of a landed flight that have lingered long enough, and releases the flight after the last one.
+// clear closes the tries of a landed flight whose linger time is over. After the last one it
+// releases the flight.
 func (n *lane) clear(fl *flight) {
 	if !fl.hasLanded {
 		return
@@ -220,8 +224,8 @@ func (n *lane) clear(fl *flight) {
 	}
 }
 
-// expire closes a try that has had its time. A probe that has had it was silent. If any other try
-// would have fit what the flight landed with, its response was lost.
+// expire closes a try whose time is over. An unanswered probe counts as silence. For any other try,
+// if the flight's response fit its size, the response was lost.
 func (n *lane) expire(t *try) {
 	fl, s, took := t.fl, t.to, n.now.Sub(t.begun)
 	isOpen := !t.isClosed && !fl.isLeft && !n.closing.Load()
@@ -246,7 +250,8 @@ func (n *lane) cleared(fl *flight) {
 	}
 }
 
-// lingerUntil returns how long a try stays open after the landing. A probe has the time of an attempt.
+// lingerUntil returns the time until which a try stays open after the landing. A probe stays as
+// long as an attempt.
 func (n *lane) lingerUntil(t *try) time.Time {
 	switch {
 	case n.closing.Load() || t.stop != nil || t.fl.isLeft:
@@ -257,5 +262,5 @@ func (n *lane) lingerUntil(t *try) time.Time {
 	return t.fl.begun.Add(n.lifeOf(t.fl))
 }
 
-// lingerShare is how many questions of MaxInFlight one lingering try of a lane is kept for.
+// lingerShare is the number of questions in MaxInFlight per lingering try of a lane.
 const lingerShare = 16

@@ -16,31 +16,31 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/rawsock"
 )
 
-// A lane is an event loop. It owns the questions that hash to it, their sockets and timers, and has one goroutine, the watcher. A
-// question needs no goroutine and no stack of its own.
+// A lane is an event loop with one goroutine, the watcher. It owns the questions that hash to it,
+// with their sockets and timers. A question needs no goroutine and no stack of its own.
 type lane struct {
 	f       *Forward
 	bell    *rawsock.Bell
 	index   int          // among the lanes
-	seed    maphash.Seed // random: clients cannot choose the hash
+	seed    maphash.Seed // random, so clients cannot choose the hash
 	closing atomic.Bool
-	senders sync.WaitGroup // of the first queries; begun while the lane is locked, and not closed
+	senders sync.WaitGroup // of first queries; added only while the lane is locked and not closed
 
-	// The watcher's.
+	// Owned by the watcher.
 	poll      poll
 	out       dnsserver.ResponseBatch
 	pace      rawsock.Pace
-	now       time.Time // when the current event was received
+	now       time.Time // time of the current event
 	mails     []mail
 	lingering int // open tries of landed flights
 
-	mu       sync.Mutex      // guards what follows
+	mu       sync.Mutex      // guards the fields below
 	asked    [chains]*flight // by hash of the key, linked by twin
-	order    line            // of those asked
+	order    line            // of asked
 	timers   timers
-	slots    []*try    // that have a socket; nil: free
+	slots    []*try    // tries with a socket; nil if free
 	free     []int     // slots
-	idle     [2][]*try // by family, with a socket that belongs to no question
+	idle     [2][]*try // by family; tries whose socket serves no question
 	spare    []*flight
 	mail     []mail
 	ids      exchange.IDs
@@ -50,13 +50,13 @@ type lane struct {
 
 // A mail reports an event from another goroutine to the watcher.
 type mail struct {
-	// t ended with msg, over TCP or TLS, or with err.
+	// t ended with msg (over TCP or TLS) or with err.
 	t        *try
 	msg      *dns.Msg
 	err      error
 	isStream bool
 
-	fl     *flight // needs more than its first query or, if isLeft, has lost all waiters
+	fl     *flight // needs more than its first query or, with isLeft, has lost all waiters
 	isLeft bool
 
 	dark *route // all its servers are silent
@@ -65,7 +65,7 @@ type mail struct {
 // poll holds the epoll instance and the buffers of the watcher.
 type poll struct {
 	epoll  int
-	wake   *os.File // eventfd(2): there is mail
+	wake   *os.File // eventfd(2) that signals mail
 	wakeFD int
 	events [64]unix.EpollEvent
 	tries  [64]*try // owners of the events; nil for a late event
@@ -108,7 +108,7 @@ func (n *lane) setTimerLocked(fl *flight, due time.Time) {
 	}
 }
 
-// timers is a heap of flights by due time. Each flight knows its place, counted from 1.
+// timers is a heap of flights by due time. Each flight stores its index, counted from 1.
 type timers []*flight
 
 // first returns when the first timer is due, or zero.
@@ -175,16 +175,16 @@ func (h timers) swap(i, j int) {
 	h[i].place, h[j].place = i+1, j+1
 }
 
-// A link is a flight's place in a line.
+// A link is a flight's node in a line.
 type link struct{ older, newer *flight }
 
-// A line is a list of flights in the order in which they began.
+// A line is a linked list of flights, oldest first.
 type line struct{ oldest, newest *flight }
 
-// The lines that a flight is in while it is asked.
+// The lines of an asked flight.
 const (
-	inLane  = iota // of its lane
-	inRoute        // of its lane and route
+	inLane  = iota // line of its lane
+	inRoute        // line of its lane and route
 )
 
 func (l *line) add(fl *flight, which int) {

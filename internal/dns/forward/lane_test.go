@@ -25,9 +25,9 @@ import (
 type laneServer struct {
 	f       *Forward
 	addr    netip.AddrPort
-	handled atomic.Int32 // queries that the Handler was asked
+	handled atomic.Int32 // queries that reached the Handler
 	replies atomic.Int32
-	late    atomic.Int32 // replies that nobody waited for any more
+	late    atomic.Int32 // replies without a waiting query
 	noStale atomic.Bool  // the Handler has no stale answers
 }
 
@@ -36,7 +36,7 @@ func newLaneServer(t testing.TB, change func(*Config), servers ...nameserver.Ser
 	return newTunedServer(t, change, func(*exchange.Dialer) {}, servers...)
 }
 
-// newTunedServer is newLaneServer with a change of the Dialer, before anything is asked.
+// newTunedServer is newLaneServer with a change of the Dialer before the first query.
 func newTunedServer(t testing.TB, change func(*Config), tune func(*exchange.Dialer), servers ...nameserver.Server) *laneServer {
 	t.Helper()
 	s := &laneServer{}
@@ -63,7 +63,7 @@ func newTunedServer(t testing.TB, change func(*Config), tune func(*exchange.Dial
 	return s
 }
 
-// answered is what a cache does, without remembering.
+// answered does what a cache does, without storing anything.
 func (s *laneServer) answered(r Reply) {
 	s.replies.Add(1)
 	if len(r.Waiting) == 0 {
@@ -83,7 +83,7 @@ func (s *laneServer) answered(r Reply) {
 	}
 }
 
-// parsed is the message of a Reply.
+// parsed returns the message of a Reply.
 func parsed(r Reply) *dns.Msg {
 	if r.Msg != nil {
 		return r.Msg.Copy()
@@ -107,7 +107,7 @@ func (s *laneServer) exchange(t testing.TB, name string, qtype uint16, options .
 	return text
 }
 
-// TestLane: one question to one server, and nobody else has anything to do.
+// TestLane: one question causes one query to one server, and nothing else runs.
 func TestLane(t *testing.T) {
 	servers, addresses := startServers(t, 2)
 	s := newLaneServer(t, patient, addresses...)
@@ -128,9 +128,10 @@ func TestLane(t *testing.T) {
 		}
 	}
 	if handled, replies := s.handled.Load(), s.replies.Load(); handled != 0 || replies != 5 {
-		t.Errorf("the Handler had %d queries, the lanes %d", handled, replies)
+		t.Errorf("the Handler got %d queries, the lanes %d", handled, replies)
 	}
-	await(t, "all are counted", func() bool { return stateOf(s.f, addresses[0]).Queries == 5 }) // who asked may do so after the answer
+	// The sender may count after the answer has arrived.
+	await(t, "all are counted", func() bool { return stateOf(s.f, addresses[0]).Queries == 5 })
 	if status := stateOf(s.f, addresses[0]); status.State != health.Up || status.NXDomain != 1 {
 		t.Errorf("the server is %+v", status)
 	}
@@ -139,8 +140,8 @@ func TestLane(t *testing.T) {
 	}
 }
 
-// TestLaneLikeHandler: whatever a server does, the client is told the same with lanes and without, and no server is asked
-// more often.
+// TestLaneLikeHandler: whatever a server does, the client gets the same result with lanes and
+// without, and no server is asked more often.
 func TestLaneLikeHandler(t *testing.T) {
 	for name, faults := range map[string]dnstest.Faults{
 		"silence":              {Drop: true},
@@ -175,7 +176,8 @@ func TestLaneLikeHandler(t *testing.T) {
 			}
 			want, wantFirst, wantSecond := told(0)
 			got, first, second := told(2)
-			// Where the right response comes behind what is none, the second server is asked or not as it happens.
+			// If the right response follows an invalid one, the second server may or may not be
+			// asked.
 			if got != want || first > wantFirst || second > max(wantSecond, 1) {
 				t.Errorf("with lanes %q, asked %d and %d times; without %q, %d and %d", got, first, second, want, wantFirst, wantSecond)
 			}
@@ -183,7 +185,7 @@ func TestLaneLikeHandler(t *testing.T) {
 	}
 }
 
-// asked is how often a server was asked for www.example.: a check asks for the root.
+// asked returns how often a server was asked for www.example.; checks ask for the root.
 func asked(s *dnstest.Server) (n int) {
 	for _, seen := range s.Received() {
 		if seen.Msg.Question[0].Name == "www.example." {
@@ -193,7 +195,7 @@ func asked(s *dnstest.Server) (n int) {
 	return n
 }
 
-// TestLanePorts: each question leaves from a port of its own, which nobody can foretell, also where the socket is an old one.
+// TestLanePorts: each question has its own unpredictable port, even on a reused socket.
 func TestLanePorts(t *testing.T) {
 	servers, addresses := startServers(t, 2)
 	s := newLaneServer(t, func(c *Config) {
@@ -217,13 +219,13 @@ func TestLanePorts(t *testing.T) {
 		}
 	}
 	if len(ports) < questions*9/10 || near > questions/20 {
-		t.Errorf("%d questions came from %d ports, %d of them near the one before", questions, len(ports), near)
+		t.Errorf("%d questions came from %d ports, %d of them close to the previous one", questions, len(ports), near)
 	}
 	lane := (*s.f.lanes.Load())[0]
 	lane.mu.Lock()
 	defer lane.mu.Unlock()
 	if open := len(lane.slots); open > 2 {
-		t.Errorf("%d sockets were opened for one question at a time", open)
+		t.Errorf("%d sockets were opened, although only one question was in flight at a time", open)
 	}
 }
 
@@ -246,14 +248,14 @@ func TestLaneJoins(t *testing.T) {
 	}
 	clients.Wait()
 	if n := servers[0].Queries(); n >= 20 {
-		t.Errorf("20 clients had the server asked %d times", n)
+		t.Errorf("20 clients caused %d queries", n)
 	}
 	if joined := s.f.Stats().Joined; joined == 0 {
-		t.Error("nobody has joined")
+		t.Error("no query joined")
 	}
 }
 
-// TestLaneShed: beyond the bound on questions the Handler decides.
+// TestLaneShed: above the maximum number of questions, the Handler decides.
 func TestLaneShed(t *testing.T) {
 	servers, addresses := startServers(t, 1)
 	servers[0].SetFaults(dnstest.Faults{Drop: true})
@@ -270,11 +272,11 @@ func TestLaneShed(t *testing.T) {
 	s.f.Close()
 	<-waiting
 	if n := s.f.flights.n.Load(); n != 0 {
-		t.Errorf("%d questions are in flight after the end", n)
+		t.Errorf("%d questions still in flight", n)
 	}
 }
 
-// TestLaneBusy: many questions, some of them lost, all come to an end while the watcher waits in the kernel.
+// TestLaneBusy: many questions, some of them lost, all end while the watcher waits in the kernel.
 func TestLaneBusy(t *testing.T) {
 	servers, addresses := startServers(t, 1)
 	servers[0].SetFaults(dnstest.Faults{Loss: 0.02})
@@ -291,10 +293,10 @@ func TestLaneBusy(t *testing.T) {
 	}
 	clients.Wait()
 	if n := s.f.flights.n.Load(); n != 0 {
-		t.Errorf("%d questions are in flight after the end", n)
+		t.Errorf("%d questions still in flight", n)
 	}
 	for _, n := range *s.f.lanes.Load() {
-		await(t, "the lane has let go of all", func() bool { // who asked may do so after the answer
+		await(t, "the lane has let go of all", func() bool { // the sender may do so after the answer
 			n.mu.Lock()
 			defer n.mu.Unlock()
 			return len(n.timers) == 0 && n.order == line{} && n.asked == [chains]*flight{} && len(n.free)+len(n.idle[0])+len(n.idle[1]) == len(n.slots)
@@ -302,7 +304,7 @@ func TestLaneBusy(t *testing.T) {
 	}
 }
 
-// FuzzKey: a key says the same as the parsed query.
+// FuzzKey: a key holds the same as the parsed query.
 func FuzzKey(f *testing.F) {
 	for _, q := range []*dns.Msg{
 		new(dns.Msg).SetQuestion("WWW.Example.", dns.TypeA),
@@ -321,7 +323,7 @@ func FuzzKey(f *testing.F) {
 		m := new(dns.Msg)
 		if m.Unpack(query) != nil || len(m.Question) != 1 || len(m.Answer)+len(m.Ns) > 0 || m.Question[0].Qclass != dns.ClassINET ||
 			len(m.Extra) > 1 || len(m.Extra) == 1 && m.IsEdns0() == nil || m.Response {
-			return // dnsserver lets it not pass
+			return // dnsserver rejects it
 		}
 		end := exchange.QuestionEnd(query)
 		if end > len(query) || len(m.Extra) == 1 && query[end] != 0 || len(m.Extra) == 0 && len(query) != end {
@@ -343,12 +345,12 @@ func FuzzKey(f *testing.F) {
 		}
 		got := exchange.AppendQuery(nil, 0, key, exchange.WithEDNS, 1232)
 		if string(got) != string(want) {
-			t.Errorf("asks\n%x, expected\n%x", got, want)
+			t.Errorf("got query\n%x, want\n%x", got, want)
 		}
 	})
 }
 
-// TestLaneUnsent: where no question can be sent, and so nothing comes, no socket stays behind.
+// TestLaneUnsent: if no query can be sent, so that no response comes, no socket leaks.
 func TestLaneUnsent(t *testing.T) {
 	held, err := net.ListenUDP("udp4", &net.UDPAddr{})
 	if err != nil {
@@ -360,7 +362,7 @@ func TestLaneUnsent(t *testing.T) {
 	s := newLaneServer(t, func(c *Config) { c.UDP = exchange.UDP{Low: port, High: port} }, addresses...)
 	for i := range 2 {
 		if got := s.exchange(t, fmt.Sprintf("n%d.example.", i), dns.TypeA); got != "SERVFAIL" {
-			t.Errorf("the client was told %s", got)
+			t.Errorf("the client got %s", got)
 		}
 	}
 	sockets := func() (n int) {
@@ -373,12 +375,12 @@ func TestLaneUnsent(t *testing.T) {
 	}
 	for deadline := time.Now().Add(10 * time.Second); sockets() > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("%d sockets are left of questions that nobody was asked", sockets())
+			t.Fatalf("%d sockets leaked from questions that were never sent", sockets())
 		}
 	}
 }
 
-// TestTriedTwice: what a lane was told belongs to nobody, as several queries get it.
+// TestTriedTwice: several queries may share the result of a lane, so ServeDNS must not change it.
 func TestTriedTwice(t *testing.T) {
 	_, addresses := startServers(t, 1)
 	f := newForward(t, patient, addresses...)
@@ -392,13 +394,13 @@ func TestTriedTwice(t *testing.T) {
 		case err != nil || m.Rcode != dns.RcodeRefused:
 			t.Errorf("%v, %v", m, err)
 		case m == said:
-			t.Error("two queries have the same message")
+			t.Error("two queries got the same message value")
 		}
 	}
 }
 
-// TestLanesCannotBeChosen: which questions share a lane is another matter in each process. By a hash without a seed a client could have put
-// all its questions into one.
+// TestLanesCannotBeChosen: each process maps questions to lanes differently. Without a hash seed, a
+// client could put all its questions into one lane.
 func TestLanesCannotBeChosen(t *testing.T) {
 	one, other := New(Config{Lanes: 4}), New(Config{Lanes: 4})
 	defer one.Close()
@@ -410,15 +412,15 @@ func TestLanesCannotBeChosen(t *testing.T) {
 			same++
 		}
 		if first, again := laneAt(t, one, key), laneAt(t, one, key); first != again {
-			t.Error("one question has two lanes")
+			t.Error("the same question got two lanes")
 		}
 	}
 	if same == 64 {
-		t.Error("two forwarders choose the same lanes")
+		t.Error("two Forwards choose the same lanes")
 	}
 }
 
-// laneAt is which lane a question takes.
+// laneAt returns the lane index of a question.
 func laneAt(t *testing.T, f *Forward, key []byte) int {
 	t.Helper()
 	n, err := f.laneOf(key)

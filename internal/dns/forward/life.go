@@ -7,17 +7,19 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/exchange"
 )
 
-// The life of a question. It boards (ask.go): prepareLocked chooses the first server, and the caller sends the first query.
-// Everything after that runs on the watcher of the lane, in receive.go, this file and land.go:
+// The life of a question. It boards (ask.go): prepareLocked chooses the first server, and the
+// caller sends the first query. After that, everything runs on the watcher of the lane, in
+// receive.go, this file and land.go:
 //
 //	answer -------------------------------------> answered -> land: waiters get it, the cache keeps it
-//	silence, refusal, error, other way wanted --> next -> proceed: the round names the next try
+//	silence, refusal, error, other transport ---> next -> proceed: the round names the next try
 //	no try left, no server there, or too late --> fail -> land: waiters get a refusal or an error
 //
-// Tries that are open when a flight lands stay open for a while. A late answer updates the health of its server, and the cache if
-// the flight had failed.
+// Tries that are open when a flight lands stay open for a while. A late answer updates the health
+// of its server, and the cache if the flight failed.
 
-// boarded begins what a flight needs besides its first query: all servers at once, or probes of demoted servers.
+// boarded starts the tries of a flight besides its first query: all servers at once, or probes of
+// demoted servers.
 func (n *lane) boarded(fl *flight) {
 	if fl.first == nil && !fl.hasLanded {
 		n.openRound(fl)
@@ -31,7 +33,7 @@ func (n *lane) boarded(fl *flight) {
 			n.try(fl, attempt{to: s, isProbe: true})
 		}
 	}
-	if fl.hasLanded { // the first server was quick
+	if fl.hasLanded { // the first server was fast
 		n.clear(fl)
 	}
 }
@@ -56,7 +58,7 @@ func (n *lane) next(fl *flight, o outcome) {
 	n.proceed(fl)
 }
 
-// proceed begins the attempts that the round wants now, or ends the flight.
+// proceed begins the attempts that the round asks for, or ends the flight.
 func (n *lane) proceed(fl *flight) {
 	for {
 		a, ok := fl.round.next()
@@ -78,7 +80,7 @@ func (n *lane) proceed(fl *flight) {
 		n.try(fl, a)
 	}
 	if until := fl.begun.Add(n.f.config.TryTimeout); fl.round.refusal.msg != nil && fl.turnAt.After(until) {
-		fl.turnAt = until // a refusal waits no longer than a query to another server would
+		fl.turnAt = until // a refusal waits no longer than one query to another server
 	}
 	if fl.round.over() && !n.mayBeRefuted(fl) {
 		n.fail(fl)
@@ -87,7 +89,8 @@ func (n *lane) proceed(fl *flight) {
 	n.schedule(fl)
 }
 
-// mayBeRefuted reports whether a refusal must wait, because another server still has time to give a better answer.
+// mayBeRefuted reports whether a refusal must wait because another server may still give a better
+// answer in time.
 func (n *lane) mayBeRefuted(fl *flight) bool {
 	until := fl.begun.Add(n.f.config.TryTimeout)
 	if len(fl.round.open) == 0 || !n.now.Before(until) {
@@ -110,7 +113,7 @@ func (n *lane) try(fl *flight, a attempt) {
 	n.send(t)
 }
 
-// schedule sets the timer of a flight to whatever is due first.
+// schedule sets the timer of a flight to its earliest deadline.
 func (n *lane) schedule(fl *flight) {
 	due := fl.begun.Add(n.lifeOf(fl))
 	for _, at := range [...]time.Time{fl.turnAt, fl.silentAt} {
@@ -147,7 +150,8 @@ func (n *lane) ring(fl *flight) {
 	}
 }
 
-// release hands queries that have waited long enough to the Handler, which may have a stale answer. The flight goes on.
+// release passes queries that have waited long enough to the Handler, which may have a stale
+// answer. The flight continues.
 func (n *lane) release(fl *flight) {
 	n.mu.Lock()
 	var waiting []*dnsserver.PendingQuery
@@ -158,8 +162,8 @@ func (n *lane) release(fl *flight) {
 	handle(waiting, &dnsserver.UpstreamResult{})
 }
 
-// isHopeless reports whether all servers of the flight are known to be dead. It checks servers that were silent recently, and sets
-// the time of the next look.
+// isHopeless reports whether all servers of the flight are known to be dead. It checks servers that
+// were silent recently and sets the time of the next look.
 func (n *lane) isHopeless(fl *flight) bool {
 	again := n.f.config.Silence / 3
 	fl.silentAt = n.now.Add(again)
@@ -179,7 +183,7 @@ func (n *lane) isHopeless(fl *flight) bool {
 	return isHopeless
 }
 
-// timeIsUp moves on to the next attempt when the current one has had its time.
+// timeIsUp moves on to the next attempt when the time of the current one is over.
 func (n *lane) timeIsUp(fl *flight) {
 	r := fl.round
 	fl.turnAt = time.Time{}
@@ -207,8 +211,9 @@ func (n *lane) timeIsUp(fl *flight) {
 	n.proceed(fl)
 }
 
-// overdue accounts for a server that has answered no question since the flight began. It checks this server and the others of the
-// route at the same time, so that several dead servers are found together.
+// overdue records that a server has answered no question since the flight began. It checks this
+// server and the others of the route at the same time, so that several dead servers are found
+// together.
 func (n *lane) overdue(s *server, fl *flight) {
 	_, conn := s.upgraded()
 	if conn != nil && conn.WasHeard(fl.begun) || conn == nil && s.WasHeard(fl.begun) {
@@ -229,7 +234,7 @@ func (n *lane) overdue(s *server, fl *flight) {
 	}
 }
 
-// wasSilent accounts for a silent server. With opportunistic TLS it checks the connection first.
+// wasSilent records silence of a server. With opportunistic TLS it checks the connection first.
 func (n *lane) wasSilent(s *server, after time.Duration) {
 	if u, conn := s.upgraded(); conn != nil {
 		u.Check(conn, n.f.config.TryTimeout)
@@ -238,12 +243,12 @@ func (n *lane) wasSilent(s *server, after time.Duration) {
 	s.timedOut(after)
 }
 
-// check asks a silent server for the root's nameservers, which every nameserver knows or refuses to
-// tell. So slow names alone do not mark a server as down. It asks over UDP and TCP at the same
-// time, and over UDP for a small response, as large ones may get lost. A server that accepts the
-// TCP connection gets more time: servers that took 2 s for every name were marked as dead, and no
-// client got an answer. With opportunistic TLS it checks the connection first, because the server
-// may still answer without it.
+// check asks a silent server for the root NS records, which every nameserver either knows or
+// refuses. So slow names alone do not mark a server as down. It asks over UDP and TCP at the same
+// time, and over UDP for a small response, because large ones may get lost. A server that accepts
+// the TCP connection gets more time: servers that took 2 s for every name were marked as dead, and
+// no client got an answer. With opportunistic TLS it checks the connection first, because the
+// server may still answer without it.
 func (n *lane) check(s *server) {
 	if u, conn := s.upgraded(); conn != nil {
 		u.Check(conn, n.f.config.TryTimeout)

@@ -20,10 +20,9 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// serverOf is what f knows of a server.
 func serverOf(f *Forward, s nameserver.Server) *server { return f.table.Load().servers[s] }
 
-// TestNoGoroutine: a question that waits for its answer takes no goroutine, where nothing stale is to be given out meanwhile.
+// TestNoGoroutine: a waiting question needs no goroutine, unless it has a stale answer to give out.
 func TestNoGoroutine(t *testing.T) {
 	servers, addresses := startServers(t, 2)
 	for _, s := range servers {
@@ -43,19 +42,20 @@ func TestNoGoroutine(t *testing.T) {
 	clients = append(clients, loading)
 	await(t, "all are asked", func() bool { return s.f.flights.count() == questions })
 	await(t, "the first are asked again", func() bool { return stateOf(s.f, addresses[0]).Retries > questions/2 })
-	// The load's, checks, and last resorts, of which there are 64. On a busy machine there are more for a moment; questions that took
-	// one each would stay.
+	// Goroutines of the load generator, checks, and 64 last resorts. A busy machine briefly has
+	// more; one goroutine per question would stay.
 	await(t, "few goroutines for the questions", func() bool { return runtime.NumGoroutine()-before <= questions/4 })
 	s.f.Close()
 	for _, c := range clients {
 		c.Stop()
 	}
 	if n := s.f.flights.count(); n != 0 {
-		t.Errorf("%d in flight after the end", n)
+		t.Errorf("%d questions still in flight", n)
 	}
 }
 
-// TestLateAnswerIsHeard: what comes after a question has failed puts its server up again, and is remembered.
+// TestLateAnswerIsHeard: an answer that arrives after its question failed marks the server as up
+// and is cached.
 func TestLateAnswerIsHeard(t *testing.T) {
 	servers, addresses := startServers(t, 1)
 	s := newLaneServer(t, func(c *Config) { c.Silence = 300 * time.Millisecond }, addresses...)
@@ -65,15 +65,15 @@ func TestLateAnswerIsHeard(t *testing.T) {
 		s.exchange(t, "www.example.", dns.TypeA)
 		return stateOf(s.f, addresses[0]).State == health.Down
 	})
-	servers[0].SetFaults(dnstest.Faults{Delay: time.Second}) // longer than a server is waited for that is down
+	servers[0].SetFaults(dnstest.Faults{Delay: time.Second}) // longer than the wait for a server that is down
 	if got := s.exchange(t, "late.example.", dns.TypeA); got != "SERVFAIL" {
-		t.Errorf("told %s", got)
+		t.Errorf("got %s", got)
 	}
 	await(t, "the late answer", func() bool { return stateOf(s.f, addresses[0]).State == health.Up && s.late.Load() > 0 })
 }
 
-// TestSlowWithoutTCP: a server whose answers all take long is no dead one, though nothing answers over TCP there: that the connection is
-// refused shows that somebody is there.
+// TestSlowWithoutTCP: a server that is always slow is not dead, even if it refuses TCP: the refusal
+// shows that the host is alive.
 func TestSlowWithoutTCP(t *testing.T) {
 	servers, addresses := startServers(t, 1)
 	servers[0].SetFaults(dnstest.Faults{Delay: 1200 * time.Millisecond})
@@ -82,8 +82,8 @@ func TestSlowWithoutTCP(t *testing.T) {
 	mustAnswer(t, f)
 }
 
-// TestManyFailuresAtOnce: thousands of questions that cannot be sent all fail. The watcher told itself of each, by an eventfd(2) that was
-// full after 255, and waited for itself.
+// TestManyFailuresAtOnce: thousands of questions that cannot be sent all fail. The watcher notified
+// itself of each through an eventfd(2), which was full after 255, and then waited for itself.
 func TestManyFailuresAtOnce(t *testing.T) {
 	var addresses []nameserver.Server
 	for port := range 3 {
@@ -101,7 +101,8 @@ func TestManyFailuresAtOnce(t *testing.T) {
 	clients.Wait()
 }
 
-// TestCloseWhileTLSIsUsed: questions on a connection that has been of use begin again when it ends, and that may be because all ends.
+// TestCloseWhileTLSIsUsed: when a working connection ends, its questions are sent again, even if
+// Close ended it.
 func TestCloseWhileTLSIsUsed(t *testing.T) {
 	s := dnstest.NewTLSServer(t, world)
 	f := newForward(t, trusting(s), overTLS(s))
@@ -112,7 +113,7 @@ func TestCloseWhileTLSIsUsed(t *testing.T) {
 	for i := range questions {
 		clients.Go(func() {
 			if _, _, err := askFor(t, f, fmt.Sprintf("n%d.example.", i), dns.TypeA); err == nil {
-				t.Error("an answer from nowhere")
+				t.Error("got an answer although the server drops queries")
 			}
 		})
 	}
@@ -121,7 +122,7 @@ func TestCloseWhileTLSIsUsed(t *testing.T) {
 	clients.Wait()
 }
 
-// falsely are three false responses to a query.
+// falsely returns three invalid responses to a query.
 func falsely(query []byte) (responses [][]byte) {
 	for range maxStrays {
 		m := answerTo(query, forgedAddr)
@@ -132,7 +133,7 @@ func falsely(query []byte) (responses [][]byte) {
 	return responses
 }
 
-// TestFalseChecks: false responses to a check do not keep it from coming to an end.
+// TestFalseChecks: invalid responses to a check do not prevent its end.
 func TestFalseChecks(t *testing.T) {
 	p := newPeer(t, func(query []byte, overTCP bool) [][]byte {
 		if nameIn(t, query) == "." && !overTCP {
@@ -146,12 +147,12 @@ func TestFalseChecks(t *testing.T) {
 	}
 	await(t, "the check ends", func() bool {
 		s := serverOf(f, p.address)
-		s.Heard(time.Now()) // one that is down, or was silent to its check, is not checked
+		s.Heard(time.Now()) // a server that is down, or was silent to its check, is not checked
 		return s.StartCheck(time.Now().Add(time.Hour))
 	})
 }
 
-// makeLate makes a server one that is always late, with a probe soon after next.
+// makeLate makes s a server that is always late. Its next probe is due soon after next.
 func makeLate(s *server, next time.Time) {
 	for range 100 {
 		s.KeepsUp(0, 0, 0)
@@ -161,7 +162,7 @@ func makeLate(s *server, next time.Time) {
 	}
 }
 
-// TestFalseProbe: false responses to a probe change nothing for the question that it goes beside.
+// TestFalseProbe: invalid responses to a probe do not affect the question that it accompanies.
 func TestFalseProbe(t *testing.T) {
 	var isSilent atomic.Bool
 	late := newPeer(t, func(query []byte, _ bool) [][]byte { return falsely(query) })
@@ -182,8 +183,8 @@ func TestFalseProbe(t *testing.T) {
 	}
 }
 
-// TestTwoAnswersAtOnce: where the watcher finds the answers of a probe and of its question at once, and the first closes the other, no
-// socket is given to two questions.
+// TestTwoAnswersAtOnce: the watcher finds the answers of a probe and of its question at the same
+// time, and handling the first closes the other. No socket may be given to two questions.
 func TestTwoAnswersAtOnce(t *testing.T) {
 	servers, addresses := startServers(t, 2)
 	s := newLaneServer(t, func(c *Config) { c.Lanes = 1 }, addresses...)
@@ -200,7 +201,7 @@ func TestTwoAnswersAtOnce(t *testing.T) {
 		var client sync.WaitGroup
 		client.Go(func() { s.exchange(t, fmt.Sprintf("n%d.example.", i), dns.TypeA) })
 		await(t, "the probe", func() bool { return servers[0].Queries() > before })
-		n.mu.Lock() // the watcher stands still
+		n.mu.Lock() // stops the watcher
 		time.Sleep(s.f.config.TryTimeout + 20*time.Millisecond)
 		n.mu.Unlock()
 		client.Wait()
@@ -215,7 +216,7 @@ func TestTwoAnswersAtOnce(t *testing.T) {
 	seen := map[*try]bool{}
 	for _, t2 := range slices.Concat(n.idle[0], n.idle[1]) {
 		if seen[t2] {
-			t.Errorf("the socket in slot %d is there twice", t2.socket.slot)
+			t.Errorf("the socket in slot %d is in the list twice", t2.socket.slot)
 		}
 		seen[t2] = true
 	}
@@ -224,7 +225,8 @@ func TestTwoAnswersAtOnce(t *testing.T) {
 	}
 }
 
-// TestAllAtOnce: where all servers are asked at once, two answers of one question come together, and the third server says nothing.
+// TestAllAtOnce: with all servers asked at once, two answers to one question arrive together while
+// the third server is silent.
 func TestAllAtOnce(t *testing.T) {
 	answers := func(query []byte, _ bool) [][]byte { return [][]byte{answerTo(query, trueAddr)} }
 	one, other := newPeer(t, answers), newPeer(t, answers)
@@ -247,7 +249,7 @@ func TestAllAtOnce(t *testing.T) {
 	}
 }
 
-// TestTimers: whatever is set and removed, the first is the one that is due first.
+// TestTimers: after any sequence of set and remove, the first timer is the earliest.
 func TestTimers(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	var h timers
@@ -265,14 +267,14 @@ func TestTimers(t *testing.T) {
 		first := time.Time{}
 		for _, fl := range all {
 			if fl.place > 0 && h[fl.place-1] != fl {
-				t.Fatal("a flight is not where it says")
+				t.Fatal("a flight has a wrong place")
 			}
 			if fl.place > 0 && (first.IsZero() || fl.due.Before(first)) {
 				first = fl.due
 			}
 		}
 		if got := h.first(); got != first {
-			t.Fatalf("first at %v, expected %v", got, first)
+			t.Fatalf("first timer at %v, want %v", got, first)
 		}
 	}
 }

@@ -23,10 +23,9 @@ const world = `
 	big.example.   300 IN TXT "one"
 `
 
-// plain is the address of a test server as a nameserver.
 func plain(s *dnstest.Server) nameserver.Server { return nameserver.Server{Addr: s.Addr()} }
 
-// startServers starts n nameservers that know the world.
+// startServers starts n nameservers that serve world.
 func startServers(t *testing.T, n int) (servers []*dnstest.Server, addresses []nameserver.Server) {
 	t.Helper()
 	for range n {
@@ -37,8 +36,7 @@ func startServers(t *testing.T, n int) (servers []*dnstest.Server, addresses []n
 	return servers, addresses
 }
 
-// newForward has the times short, so that waiting for them costs a test little; what is
-// asserted never depends on how short.
+// newForward has short timeouts, so that tests are fast. No assertion depends on their values.
 func newForward(t testing.TB, change func(*Config), servers ...nameserver.Server) *Forward {
 	t.Helper()
 	c := Config{
@@ -71,7 +69,7 @@ func askFor(t testing.TB, f *Forward, name string, qtype uint16, change ...func(
 	return m, q.AnsweredBy, err
 }
 
-// mustAnswer asks for the address of www.example. and fails when it is not the true one.
+// mustAnswer asks for the address of www.example. and fails the test unless it gets the right one.
 func mustAnswer(t testing.TB, f *Forward) nameserver.Server {
 	t.Helper()
 	m, from, err := askFor(t, f, "www.example.", dns.TypeA)
@@ -92,7 +90,7 @@ func isTrue(m *dns.Msg) bool {
 	return ok && a.A.String() == "192.0.2.80"
 }
 
-// await waits for what happens beside the test.
+// await waits until a condition holds.
 func await(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !holds(); {
@@ -114,7 +112,7 @@ func stateOf(f *Forward, s nameserver.Server) ServerStatus {
 	return ServerStatus{}
 }
 
-// logger writes to text, without what differs from run to run.
+// logger returns a logger that writes to text, without attributes that differ from run to run.
 func logger(text *lab.Text) *slog.Logger {
 	return slog.New(slog.NewTextHandler(text, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey || a.Key == "rtt" {

@@ -13,15 +13,16 @@ import (
 
 const longName = "a-name-of-many-letters.example."
 
-// inLower gives a response its question in lower case.
+// inLower changes the question of a response to lower case.
 func inLower(response []byte) []byte {
 	name := response[sizeOfHeader : exchange.QuestionEnd(response)-4]
 	copy(name, bytes.ToLower(name))
 	return response
 }
 
-// TestMixedCase: the letters of a question are of a case that nobody can foretell, and who does not answer in it is not believed:
-// over UDP none of 300 forged responses with the right port and ID. The client has its own case.
+// TestMixedCase: the letter case of a query is unpredictable, and a UDP response in another case is
+// rejected: none of 300 forged responses with the right port and ID is accepted. The client sees
+// its own case.
 func TestMixedCase(t *testing.T) {
 	for road, lanes := range map[string]int{"lanes": 1, "Handler": 0} {
 		t.Run(road, func(t *testing.T) {
@@ -46,9 +47,10 @@ func TestMixedCase(t *testing.T) {
 				forms[rest]++
 			}
 			if len(forms) < 290 {
-				t.Errorf("%d forms", len(forms))
+				t.Errorf("got %d different forms of the name", len(forms))
 			}
-			// In a lane the right response, which comes behind, may be there before the question is asked over TCP.
+			// With lanes, the right response right behind may arrive before the question is asked
+			// over TCP.
 			if got := s.f.Stats(); got.Doubted != 300 || got.OverTCP == 0 || got.OverTCP > 300 {
 				t.Errorf("%+v", got)
 			}
@@ -56,8 +58,8 @@ func TestMixedCase(t *testing.T) {
 	}
 }
 
-// TestManyDoubts: of many doubtful responses to one query three are looked at, and they count once against its server: it is asked
-// in mixed case as before.
+// TestManyDoubts: of many doubtful responses to one query, three are read, and they count once
+// against the server. The server is still asked in mixed case.
 func TestManyDoubts(t *testing.T) {
 	p := newPeer(t, func(query []byte, overTCP bool) (responses [][]byte) {
 		if overTCP {
@@ -81,8 +83,8 @@ func TestManyDoubts(t *testing.T) {
 	}
 }
 
-// TestMixedCaseManners: whatever a server does with the letters, every question is answered, and who does not copy them is asked in
-// lower case when that is known.
+// TestMixedCaseManners: whatever a server does with the letter case, every question is answered. A
+// server that does not copy the case is asked in lower case once that is known.
 func TestMixedCaseManners(t *testing.T) {
 	rows := []struct {
 		name    string
@@ -144,7 +146,7 @@ func TestMixedCaseManners(t *testing.T) {
 	}
 }
 
-// TestGuardOff: without being told to, queries have neither.
+// TestGuardOff: by default, queries have neither mixed case nor a cookie.
 func TestGuardOff(t *testing.T) {
 	for _, lanes := range []int{1, 0} {
 		p := newPeer(t, func(query []byte, _ bool) [][]byte { return [][]byte{answerTo(query, trueAddr)} })

@@ -15,7 +15,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// TestNumbersAddUp: a server fails no more often than it was asked. Status said "21 of 19 failed" of one with another's certificate.
+// TestNumbersAddUp: a server never has more failures than queries. For a server with the wrong
+// certificate, status said "21 of 19 failed".
 func TestNumbersAddUp(t *testing.T) {
 	secure, closed := dnstest.NewTLSServer(t, world), dnstest.NewServer(t, world)
 	silent := dnstest.NewServer(t, world)
@@ -58,7 +59,8 @@ func TestNumbersAddUp(t *testing.T) {
 	}
 }
 
-// TestNumbersOfRoutes: a server of two routes has numbers of its own in each, which outlive a change of the routes.
+// TestNumbersOfRoutes: a server in two routes has separate counters in each. They survive a change
+// of the routes.
 func TestNumbersOfRoutes(t *testing.T) {
 	s := dnstest.NewServer(t, world)
 	s.SetFaultsFor("refused.corp.example.", dnstest.Faults{Rcode: dns.RcodeRefused})
@@ -86,11 +88,12 @@ func TestNumbersOfRoutes(t *testing.T) {
 		t.Errorf("asked %v, failed %v", asked, failed)
 	}
 	if sum := asked["."] + asked["corp.example."]; sum > all {
-		t.Errorf("%d of the routes are more than %d of the server", sum, all)
+		t.Errorf("the routes count %d queries, the server only %d", sum, all)
 	}
 }
 
-// closesLate is a server that takes connections, and closes each after so long without a word.
+// closesLate returns the address of a server that accepts connections and closes each after the
+// given time without sending anything.
 func closesLate(t *testing.T, after time.Duration) netip.AddrPort {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

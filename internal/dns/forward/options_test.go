@@ -13,7 +13,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// TestIgnore: a response that counts as none has the next server asked, and does not end the wait of a better one.
+// TestIgnore: after an ignored response the next server is asked, and a better response is still
+// awaited.
 func TestIgnore(t *testing.T) {
 	servers, addresses := startServers(t, 2)
 	f := newForward(t, func(c *Config) {
@@ -34,7 +35,7 @@ func TestIgnore(t *testing.T) {
 	}
 }
 
-// TestSetAll: with a first server that takes its time the second, asked at once, answers.
+// TestSetAll: if the first server is slow, the second one, asked at the same time, answers.
 func TestSetAll(t *testing.T) {
 	servers, addresses := startServers(t, 2)
 	servers[0].SetFaults(dnstest.Faults{Delay: 2 * time.Second})
@@ -45,7 +46,8 @@ func TestSetAll(t *testing.T) {
 	}
 }
 
-// TestPlainRoute: names of one label have servers of their own, but for one that is a domain itself.
+// TestPlainRoute: names of one label have their own servers, unless the name has a route of its
+// own.
 func TestPlainRoute(t *testing.T) {
 	f := newForward(t, nil)
 	server := func(text string) []nameserver.Server { return []nameserver.Server{nameserver.MustParse(text)} }

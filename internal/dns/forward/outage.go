@@ -12,16 +12,16 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/journal"
 )
 
-// outages are the routes of which no server is left. They are apart from the servers' health because one server down is a
-// matter for the day, and all of them for the night.
+// outages are the routes whose servers are all down. They are separate from server health because
+// one server down can wait until morning, and all servers down cannot.
 type outages struct {
-	mu   sync.Mutex // guards dark, and keeps the log in order
+	mu   sync.Mutex // guards dark, and keeps log lines in order
 	dark map[dnsname.Name]struct{}
 }
 
-// tellOutages logs the routes whose servers are all down now, and those that have a server again.
-// It is called when the log reports a server, so a server that comes and goes makes no more lines
-// here than there, and when the routes change. A route whose servers are all unknown is no outage.
+// tellOutages logs the routes whose servers are now all down, and those that have a server again.
+// It runs when the log reports a server and when the routes change, so a flapping server causes no
+// more lines here than there. A route whose servers are all in an unknown state is no outage.
 func (f *Forward) tellOutages() {
 	f.outages.mu.Lock()
 	defer f.outages.mu.Unlock()
@@ -48,8 +48,8 @@ func (f *Forward) tellOutages() {
 	}
 }
 
-// state reports whether a server of the route has responded last, and whether all of them are down. A route without
-// servers is neither.
+// state reports whether any server of the route is up, and whether all of them are down. A route
+// without servers is neither up nor down.
 func (r *route) state() (isUp, isDown bool) {
 	isDown = len(r.servers) > 0
 	for _, s := range r.servers {
@@ -59,7 +59,7 @@ func (r *route) state() (isUp, isDown bool) {
 	return isUp, isDown
 }
 
-// fewDomains is how many domains a log line names: one server may be that of a thousand.
+// fewDomains is the maximum number of domains in a log line: one server may serve a thousand.
 const fewDomains = 6
 
 func few(domains []string) string {
@@ -70,8 +70,8 @@ func few(domains []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(domains[:fewDomains], " "), len(domains)-fewDomains)
 }
 
-// darken updates the darkness of each route. It is called when a server has gone or is back, and
-// when the routes change.
+// darken updates the darkness of each route. It runs when a server has gone or is back, and when
+// the routes change.
 func (f *Forward) darken() {
 	f.darkening.Lock()
 	defer f.darkening.Unlock()
@@ -82,7 +82,7 @@ func (f *Forward) darken() {
 	}
 }
 
-// isGone reports whether the route has servers, and all have gone.
+// isGone reports whether the route has servers and all of them are gone.
 func (r *route) isGone() bool {
 	for _, s := range r.servers {
 		if !s.IsGone() {
@@ -101,12 +101,12 @@ func (f *Forward) tellLanes(m mail) {
 	}
 }
 
-// darkness is whether all servers of a route are silent. It is known after the first question
-// without an answer and the check that follows, long before the log reports an outage, so questions
-// for other names need not find it out again.
+// darkness records whether all servers of a route are silent. It is set after the first unanswered
+// question and its check, long before the log reports an outage. So questions for other names need
+// not find out again.
 type darkness struct {
 	now  atomic.Pointer[dark]
-	next atomic.Int64 // when the next probe without a waiter may go out, as time since Forward.began
+	next atomic.Int64 // time of the next probe without a waiter, since Forward.began
 }
 
 func (d *darkness) is() bool { return d.now.Load().is }
@@ -125,8 +125,8 @@ func (d *darkness) become(is bool) (isNew bool) {
 	return true
 }
 
-// dark is one state of a darkness.
+// A dark is one state of a darkness.
 type dark struct {
-	known chan struct{} // closed once it is known
-	is    bool          // it is closed
+	known chan struct{} // closed once all servers are known to be silent
+	is    bool          // known is closed
 }

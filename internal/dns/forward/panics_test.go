@@ -11,8 +11,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// TestPanics: a fault of the program, wherever it is hit on the way to an answer and back, costs no more than the answer, and
-// is counted and told. The next questions are answered, by the same lanes and flights.
+// TestPanics: a panic anywhere on the way to an answer and back costs at most that answer, and is
+// counted and logged. The next questions are answered by the same lanes and flights.
 func TestPanics(t *testing.T) {
 	const internal, answer = "SERVFAIL no response from SERVER (internal error)", "NOERROR 192.0.2.80"
 	for name, row := range map[string]struct {
@@ -60,10 +60,10 @@ func TestPanics(t *testing.T) {
 			}
 			panics := s.f.Stats().Panics
 			if lines := strings.Count(log.String(), "msg=\"asking a nameserver panicked\""); panics == 0 || lines == 0 || lines > 4 {
-				t.Errorf("%d panics, told %d times:\n%s", panics, lines, log.String())
+				t.Errorf("%d panics, logged %d times:\n%s", panics, lines, log.String())
 			}
 			if !strings.Contains(log.String(), "panics_test.go") || !strings.Contains(log.String(), "condition=query-panic") {
-				t.Errorf("the log does not say where:\n%s", log.String())
+				t.Errorf("the log does not show the location:\n%s", log.String())
 			}
 			broken.Store(false)
 			servers[0].SetFaults(dnstest.Faults{})
@@ -73,7 +73,7 @@ func TestPanics(t *testing.T) {
 	}
 }
 
-// told is what a client is told of www.example.: the rcode, the address, and why there is none.
+// told returns the client's result for www.example.: rcode, addresses and the error text.
 func told(t *testing.T, s *laneServer) string {
 	t.Helper()
 	m := dnstest.Exchange(t, s.addr, "www.example.", dns.TypeA, dnstest.EDNS(1232))

@@ -21,7 +21,7 @@ const (
 	paddedTo     = 128 // RFC 8467 section 4.1
 )
 
-// A peer is a nameserver whose responses are octets of the test's choice.
+// A peer is a nameserver whose responses are octets that the test chooses.
 type peer struct {
 	address nameserver.Server
 	answer  func(query []byte, overTCP bool) (responses [][]byte)
@@ -30,15 +30,15 @@ type peer struct {
 	queries []peerQuery
 }
 
-// A peerQuery is a query as the peer got it.
+// A peerQuery is a query as the peer received it.
 type peerQuery struct {
 	wire    []byte
 	overTCP bool
 	from    netip.AddrPort
 }
 
-// newPeer serves UDP, and TCP on the same port. answer is called for one query at a time; no responses over TCP close the
-// connection.
+// newPeer serves UDP, and TCP on the same port. It calls answer for one query at a time. If answer
+// returns no responses over TCP, it closes the connection.
 func newPeer(t testing.TB, answer func(query []byte, overTCP bool) (responses [][]byte)) *peer {
 	t.Helper()
 	listener, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
@@ -71,7 +71,7 @@ func (p *peer) serveUDP(conn *net.UDPConn) {
 			return
 		}
 		for _, response := range p.take(peerQuery{bytes.Clone(buffer[:n]), false, client}) {
-			_, _ = conn.WriteToUDPAddrPort(response, client) // who has gone is no fault
+			_, _ = conn.WriteToUDPAddrPort(response, client) // the client may be gone
 		}
 	}
 }
@@ -99,14 +99,15 @@ func (p *peer) take(q peerQuery) [][]byte {
 	return p.answer(q.wire, q.overTCP)
 }
 
-// seen are the queries so far.
+// seen returns the queries so far.
 func (p *peer) seen() []peerQuery {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return append([]peerQuery(nil), p.queries...)
 }
 
-// answerTo is the response to a query for an address, with its question as it is, and without an OPT record.
+// answerTo returns the response to an address query: with its question unchanged and without an OPT
+// record.
 func answerTo(query []byte, addr netip.Addr) []byte {
 	end := exchange.QuestionEnd(query)
 	response := bytes.Clone(query[:end])
@@ -116,7 +117,7 @@ func answerTo(query []byte, addr netip.Addr) []byte {
 	return append(response, addr.AsSlice()...)
 }
 
-// nameIn is the qname of a query, in its letters.
+// nameIn returns the qname of a query, with its letter case.
 func nameIn(t testing.TB, query []byte) string {
 	t.Helper()
 	name, _, err := dns.UnpackDomainName(query, sizeOfHeader)
@@ -126,7 +127,8 @@ func nameIn(t testing.TB, query []byte) string {
 	return name
 }
 
-// optionsIn are the EDNS options of a query of ours: what is behind the OPT record's fields.
+// optionsIn returns the EDNS options of one of our queries: everything after the fixed fields of
+// the OPT record.
 func optionsIn(query []byte) []byte {
 	at := exchange.QuestionEnd(query) + sizeOfOPT
 	if len(query) < at {

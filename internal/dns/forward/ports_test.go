@@ -19,7 +19,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// TestPorts: questions leave from the ports of a range, whatever the server, and from a new one each time.
+// TestPorts: questions to any server leave from ports in the range, and from a new one each time.
 func TestPorts(t *testing.T) {
 	six, err := dnstest.StartAt(netip.MustParseAddrPort("[::1]:0"), world)
 	if err != nil {
@@ -58,21 +58,21 @@ func TestPorts(t *testing.T) {
 					t.Errorf("asked from %v", q.Client)
 				}
 			}
-			if len(ports) < 40 { // 49.4 of 50 are to be expected
+			if len(ports) < 40 { // expected are 49.4 of 50
 				t.Errorf("only %d ports", len(ports))
 			}
 		})
 	}
 }
 
-// TestPortsHeld: a port that another program holds is drawn in vain, and when all are the question is shed, and no server is
-// blamed.
+// TestPortsHeld: a port held by another program is skipped. If all ports are held, the question is
+// shed and no server is blamed.
 func TestPortsHeld(t *testing.T) {
 	low := firstOfTwoFree(t)
 	hold := func(port uint16) *net.UDPConn {
 		t.Helper()
 		var conn *net.UDPConn
-		await(t, "the port", func() (ok bool) { // the socket of a question is closed after its client was answered
+		await(t, "the port", func() (ok bool) { // the socket of a question closes after the client got its answer
 			var err error
 			conn, err = net.ListenUDP("udp", &net.UDPAddr{Port: int(port)})
 			return err == nil
@@ -90,14 +90,15 @@ func TestPortsHeld(t *testing.T) {
 		t.Errorf("with no port free: %v", err)
 	}
 	if s := stateOf(f, addresses[0]); s.State == health.Down {
-		t.Errorf("the server is blamed: %+v", s)
+		t.Errorf("a lack of ports was blamed on the server: %+v", s)
 	}
 	other.Close()
 	mustAnswer(t, f)
 }
 
-// TestPortsDenied: a port that may not be bound is drawn again. SELinux reserves ports of the range for other services; here the
-// kernel reserves those below 1024. About 2 % of questions failed under RHEL's policy with max-port set, and counted against the server.
+// TestPortsDenied: a port that we may not bind is skipped. SELinux reserves ports of the range for
+// other services; here the kernel reserves those below 1024. Under RHEL's policy with max-port set,
+// about 2 % of questions failed and counted against the server.
 func TestPortsDenied(t *testing.T) {
 	_, addresses := startServers(t, 1)
 	udp := exchange.UDP{Low: 980, High: 1067}
@@ -105,7 +106,7 @@ func TestPortsDenied(t *testing.T) {
 	reserves := true
 	go func() {
 		defer close(done)
-		runtime.LockOSThread() // the thread ends with this goroutine, and so does the loss of its capability
+		runtime.LockOSThread() // the thread, which loses its capability, ends with this goroutine
 		header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 		var caps [2]unix.CapUserData
 		if err := unix.Capget(&header, &caps[0]); err != nil {
@@ -146,10 +147,10 @@ func TestPortsDenied(t *testing.T) {
 	}
 }
 
-// firstOfTwoFree is a port that nobody holds, as the next.
+// firstOfTwoFree returns a free port whose successor is free as well.
 func firstOfTwoFree(t *testing.T) uint16 {
 	t.Helper()
-	for port := uint16(61001); port < 65535; port += 2 { // above what the kernel picks by default
+	for port := uint16(61001); port < 65535; port += 2 { // above the default range of the kernel
 		first, err := net.ListenUDP("udp", &net.UDPAddr{Port: int(port)})
 		if err != nil {
 			continue
@@ -165,7 +166,8 @@ func firstOfTwoFree(t *testing.T) uint16 {
 	return 0
 }
 
-// TestUDPSize: the size that is asked for is the one that is set, and what fits it comes over UDP, whole.
+// TestUDPSize: queries request the configured size, and a response that fits it arrives whole over
+// UDP.
 func TestUDPSize(t *testing.T) {
 	rows := []struct {
 		size    uint16
@@ -173,7 +175,7 @@ func TestUDPSize(t *testing.T) {
 	}{{0, true}, {512, true}, {4096, false}}
 	for _, row := range rows {
 		t.Run(fmt.Sprint(row.size), func(t *testing.T) {
-			server := dnstest.NewServer(t, texts("big.example.", 14)) // of 3600 octets
+			server := dnstest.NewServer(t, texts("big.example.", 14)) // 3600 octets
 			f := newForward(t, func(c *Config) { patient(c); c.UDP = exchange.UDP{Size: row.size} }, plain(server))
 			m, _, err := askFor(t, f, "big.example.", dns.TypeTXT)
 			if err != nil || len(m.Answer) != 14 {
@@ -196,7 +198,7 @@ func TestUDPSize(t *testing.T) {
 	}
 }
 
-// texts are n records of 250 octets.
+// texts returns n records of 250 octets each.
 func texts(name string, n int) string {
 	var b strings.Builder
 	for i := range n {

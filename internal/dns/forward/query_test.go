@@ -10,14 +10,14 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/exchange"
 )
 
-// clientQuery is a query as dnsserver hands it over.
+// clientQuery returns a query in the form that dnsserver passes on.
 func clientQuery(name string, qtype uint16, change ...func(*dns.Msg)) *dnsserver.Query {
 	msg := new(dns.Msg).SetQuestion(name, qtype)
 	for _, c := range change {
 		c(msg)
 	}
 	q := &dnsserver.Query{Msg: msg, Proto: dnsserver.UDP}
-	q.Name, _ = dnsname.Parse(name) // zero when it is none, as dnsserver has it
+	q.Name, _ = dnsname.Parse(name) // zero if invalid, as in dnsserver
 	return q
 }
 
@@ -25,8 +25,8 @@ func withDO(m *dns.Msg)    { m.SetEdns0(4096, true) }
 func withCD(m *dns.Msg)    { m.CheckingDisabled = true }
 func withoutRD(m *dns.Msg) { m.RecursionDesired = false }
 
-// What a client says about itself stays here (CVE-2025-5994: client subnets split
-// equal questions; RFC 7873: a cookie is for one server).
+// withOptions adds data about the client, which must not go upstream (CVE-2025-5994: client subnets
+// split equal questions; RFC 7873: a cookie is for one server).
 func withOptions(m *dns.Msg) {
 	m.SetEdns0(4096, false)
 	opt := m.IsEdns0()
@@ -72,7 +72,7 @@ func TestWire(t *testing.T) {
 	}
 }
 
-// checkWire reads the message with miekg/dns, which did not write it.
+// checkWire parses the message with miekg/dns, which is not the code that wrote it.
 func checkWire(t *testing.T, wire []byte, want exchange.Question, as exchange.Form, wantOPT bool) {
 	t.Helper()
 	m := new(dns.Msg)
@@ -102,7 +102,7 @@ func checkWire(t *testing.T, wire []byte, want exchange.Question, as exchange.Fo
 	}
 }
 
-// wireOf is the query that asks a question.
+// wireOf returns the query for a question.
 func wireOf(q exchange.Question, as exchange.Form) ([]byte, error) {
 	k, err := q.AppendKey(nil)
 	return exchange.AppendQuery(nil, 0, k, as, 1232), err

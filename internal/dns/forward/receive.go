@@ -13,11 +13,13 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/journal"
 )
 
-// maxStrays is the number of invalid responses that close a socket. Then the question moves to TCP, and so to another port. An attacker
-// who knows the port gets three guesses at 65,536 IDs (RFC 5452 sections 4.2 and 9.3).
+// maxStrays is the number of invalid responses after which a socket is closed. The question then
+// moves to TCP, and so to another port. An attacker who knows the port gets three guesses at 65,536
+// IDs (RFC 5452 sections 4.2 and 9.3).
 const maxStrays = 3
 
-// receive reads the datagrams of a try until it has its answer or the socket is empty: epoll reports each datagram once.
+// receive reads the datagrams of a try until the answer is found or the socket is empty:
+// edge-triggered epoll does not report it again.
 func (n *lane) receive(t *try) {
 	for !t.isClosed {
 		buffer := n.poll.buffer
@@ -33,7 +35,7 @@ func (n *lane) receive(t *try) {
 			return
 		}
 		if size >= max(receiveSize, int(n.f.udp.Load().Size)+1) {
-			exchange.SetTruncated(buffer) // more than was asked for
+			exchange.SetTruncated(buffer) // more than we asked for
 		}
 		if r, ok := exchange.Simple(t.query, buffer[:size]); ok && t.isUsual() {
 			if t.isGuarded && t.to.Doubts(t.query, exchange.HasCase(t.query, buffer), r.Cookie, t.isDoubted, time.Now()) {
@@ -54,8 +56,9 @@ func (n *lane) receive(t *try) {
 	}
 }
 
-// strayed handles a message that is not a valid response. The valid one may still come, but another server is asked at once. The
-// same server is not asked again over UDP: an attacker would have two ports to hit.
+// strayed handles a message that is not a valid response. The valid one may still arrive, but
+// another server is asked at once. The same server is not asked again over UDP: that would give an
+// attacker two ports to hit.
 func (n *lane) strayed(t *try, isUnreadable bool) {
 	fl := t.fl
 	t.strays++
@@ -73,7 +76,7 @@ func (n *lane) strayed(t *try, isUnreadable bool) {
 	case t.strays >= maxStrays:
 		n.close(t)
 		n.f.counts.moved.Add(1)
-		if t.isUnread { // TCP is already under way
+		if t.isUnread { // TCP is already in progress
 			n.next(fl, outcome{attempt: t.attempt, err: exchange.ErrStrays})
 			return
 		}
@@ -89,7 +92,7 @@ func (n *lane) strayed(t *try, isUnreadable bool) {
 	}
 }
 
-// heard handles a parsed response of so many octets.
+// heard handles a parsed response of the given size.
 func (n *lane) heard(t *try, m *dns.Msg, octets int, isStream bool) {
 	fl, s, isTCP := t.fl, t.to, isStream && t.conn == nil && t.to.tls == nil
 	if t.isGuarded && !isStream && !m.Truncated && s.Doubts(t.query, exchange.ParsedHasCase(t.query, m), exchange.CookieIn(m), t.isDoubted, time.Now()) {
@@ -154,7 +157,8 @@ func (n *lane) heard(t *try, m *dns.Msg, octets int, isStream bool) {
 	}
 }
 
-// wantsOtherwise reports whether the same server must be asked again in another way, and how.
+// wantsOtherwise reports whether the same server must be asked again in another way, and returns
+// that attempt.
 func (n *lane) wantsOtherwise(t *try, m *dns.Msg, isStream bool) (again attempt, isRedo bool) {
 	again = t.attempt
 	switch verdict := exchange.Judge(m, t.as != exchange.WithoutEDNS, isStream); {
@@ -162,7 +166,7 @@ func (n *lane) wantsOtherwise(t *try, m *dns.Msg, isStream bool) (again attempt,
 		again.tcp = true
 	case !isStream && exchange.IsBadCookie(t.query, m):
 		again.badCookie = true
-	case verdict == exchange.NoEDNS && !isStream && len(exchange.CookieSent(t.query)) > 0: // which is what it may not have liked
+	case verdict == exchange.NoEDNS && !isStream && len(exchange.CookieSent(t.query)) > 0: // the cookie may be what it rejected
 		t.to.RefusedCookie(n.now)
 	case verdict == exchange.NoEDNS:
 		n.f.counts.withoutEDNS.Add(1)
@@ -173,7 +177,7 @@ func (n *lane) wantsOtherwise(t *try, m *dns.Msg, isStream bool) (again attempt,
 	return again, true
 }
 
-// doubted handles a response that failed the cookie or case check. The valid one may still come.
+// doubted handles a response that failed the cookie or case check. The valid one may still arrive.
 func (n *lane) doubted(t *try) {
 	n.f.counts.doubted.Add(1)
 	t.strays++
@@ -201,7 +205,7 @@ func (n *lane) failed(t *try, err error) {
 	case t.conn != nil:
 		n.lost(t, err)
 		return
-	case t.tcp && (t.again || fl.check != nil) && exchange.IsNetwork(err) && !exchange.IsLocal(err): // the host is there, and may answer over UDP
+	case t.tcp && (t.again || fl.check != nil) && exchange.IsNetwork(err) && !exchange.IsLocal(err): // the host is alive, and may answer over UDP
 		s.Reached(time.Now())
 	case exchange.IsLocal(err):
 		n.f.starved(err)
@@ -225,8 +229,8 @@ func (n *lane) failed(t *try, err error) {
 	}
 }
 
-// lost handles a failure of the opportunistic TLS connection. The question goes out again without TLS, and the lost query does not
-// count.
+// lost handles a failure of the opportunistic TLS connection. The question goes out again without
+// TLS, and the lost query does not count.
 func (n *lane) lost(t *try, err error) {
 	n.close(t)
 	if u := t.to.upgrade.Load(); u != nil && errors.Is(err, exchange.ErrStreamEnded) {
@@ -242,8 +246,8 @@ func (n *lane) lost(t *try, err error) {
 	n.next(t.fl, outcome{attempt: again, isRedo: true})
 }
 
-// starved accounts for a try that this host had no socket for, which is no server's fault. It logs the 1st, 2nd, 4th, 8th …:
-// where descriptors are short, each query of a client may be one.
+// starved records a try without a socket, which is a fault of this host and not of a server. It
+// logs the 1st, 2nd, 4th, 8th and so on: when descriptors run short, every client query may be one.
 func (f *Forward) starved(err error) {
 	if n := f.counts.starved.Add(1); n&(n-1) == 0 {
 		f.config.Log.Error("no socket to ask a nameserver from", "error", exchange.Reason(err), "times", n, journal.OutOfSockets.Attr())

@@ -13,72 +13,73 @@ import (
 // An attempt is one try with one server.
 type attempt struct {
 	to    *server
-	again bool // it was silent to this question before
+	again bool // the server did not answer this question before
 
-	// isSmall: a small response is asked for, as larger ones may get lost on the way (RFC 6891
-	// section 6.2.5). With tcp: that one was truncated.
+	// isSmall requests a small response, because larger ones may get lost on the way (RFC 6891
+	// section 6.2.5). With tcp set, the small one was truncated.
 	isSmall bool
 
-	// What it has said already.
-	tcp    bool // the answer is to be had over TCP alone
-	noEDNS bool // it does not take EDNS
-	// badCookie: it has refused the cookie that it was sent, and sent the one that it wants.
+	// What the server has already shown.
+	tcp    bool // only TCP gives the answer
+	noEDNS bool // it rejects EDNS
+	// badCookie: it rejected our cookie and sent the one that it wants.
 	badCookie bool
-	n         int // which attempt of the round it is, from 0
-	// isMoved: UDP was given up after too many invalid responses.
+	n         int // index of the attempt in the round, from 0
+	// isMoved: the question left UDP after too many invalid responses.
 	isMoved bool
 	// inTheClear: the opportunistic TLS connection failed.
 	inTheClear bool
-	// isProbe: a demoted server is asked besides the round, to see whether it has recovered.
+	// isProbe: a demoted server is asked in addition to the round, to see whether it has recovered.
 	isProbe bool
-	// isBeside: the attempt before it, besideOf, goes on over UDP, where what came was unreadable.
+	// isBeside: the attempt besideOf got an unreadable response and continues over UDP meanwhile.
 	isBeside bool
 	besideOf int
 }
 
-// isLastResort reports whether nothing that came over UDP leads to TCP.
+// isLastResort reports whether the attempt uses TCP only because UDP was silent.
 func (a attempt) isLastResort() bool { return a.tcp && a.again && !a.isSmall }
 
-// An outcome is how an attempt ended: with a response or an error; or that it goes on.
+// An outcome is the result of an attempt: a response, an error, or a sign that it continues.
 type outcome struct {
 	attempt
 	msg      *dns.Msg
 	err      error
-	isSpoilt bool // what came is no response: the attempt goes on, and so does the next
-	// isUnreadable: it is spoilt by a response that cannot be read. TCP may have it whole.
+	isSpoilt bool // an invalid response arrived; the attempt continues, and the next one begins
+	// isUnreadable: the invalid response cannot be parsed. TCP may deliver it intact.
 	isUnreadable bool
-	isRedo       bool // the same server is to be asked again, as the attempt says: of a lane, which does not
+	isRedo       bool // ask the same server again, as the attempt says; set by a lane, which does not do it itself
 }
 
-// maxTries bounds what one question may cause, however many servers there are and however they fail (law of every fan-out
-// attack since NXNSAttack): attempts, and messages that leave, over TCP and without EDNS too.
+// maxTries is the maximum number of attempts for one question, and of messages sent for it,
+// including those over TCP and without EDNS. It holds for any number of servers and any kind of
+// failure. Every fan-out attack since NXNSAttack exploits the lack of such a limit.
 const maxTries = 4
 
-// A round chooses the next server for one question, and the client's response if no
-// response was final. It has no sockets and no clock: its user reports what happened.
+// A round chooses the next server for one question, and the client's response if no response was
+// final. It has no sockets and no clock: its caller reports what happens.
 //
-// Each server is asked in turn: the next one when the one before it fails, or is
-// silent for its time. A silent server is waited for all the same. It is asked again after all
-// servers were asked, while the question has had less than maxTries. The last try is over TCP, which
-// passes where UDP is lost.
+// It asks each server in turn: the next one when the previous one fails or stays silent for its
+// wait time. It still accepts a late response from a silent server. After all servers it starts
+// over, until the question has had maxTries. The last try uses TCP, which gets through where UDP is
+// lost.
 //
 // A server that is asked again, and the third server after a silent one, are asked for a small
-// response: a larger one may be lost because of its size, and a truncated one tells that the answer
-// is to be had over TCP. One try is left for that.
+// response. A larger one may be lost because of its size; a truncated one shows that TCP gives the
+// answer. One try is reserved for that.
 type round struct {
-	queue   []attempt // to be started, in order
-	limit   int       // attempts that may start
+	queue   []attempt // to be started, in this order
+	limit   int       // maximum number of attempts
 	started int
-	waited  []*server // those of the attempts that have not ended, or with a refusal, by n
-	open    []int     // attempts that have no outcome, by n, and from which one is expected
+	waited  []*server // by n: servers whose attempt is still open or ended with a refusal
+	open    []int     // by n: attempts without an outcome that may still get one
 
 	current attempt
-	fresh   bool // current still has time
-	all     bool // all of the queue at first are started at once
-	late    bool // an attempt's time is up
+	fresh   bool // the current attempt still has time
+	all     bool // start the whole initial queue at once
+	late    bool // the time of some attempt is over
 
-	refusal outcome   // the last presentable response that was not final
-	misses  []outcome // why the others have no response
+	refusal outcome   // the last usable response that was not final
+	misses  []outcome // why the other attempts have no response
 }
 
 func newRound(order []*server) *round {
@@ -90,7 +91,7 @@ func newRound(order []*server) *round {
 	return r
 }
 
-// openRound creates the round, when the first query alone may not be enough.
+// openRound creates the round when the first query may not be enough.
 func (n *lane) openRound(fl *flight) {
 	if fl.round != nil {
 		return
@@ -107,7 +108,7 @@ func (n *lane) openRound(fl *flight) {
 		silence = n.f.checkTime(fl.check)
 	case order[0].State() == health.Down:
 		silence /= 3
-		fl.round.limit = max(2, len(order)) // all servers are down: one query to each is enough
+		fl.round.limit = max(2, len(order)) // all servers are down: one query each is enough
 	}
 	fl.silentAt = fl.begun.Add(silence)
 	if fl.first != nil {
@@ -124,7 +125,7 @@ func (fl *flight) order() []*server {
 	return order
 }
 
-// checksOf returns the attempts of a check, which all begin at once.
+// checksOf returns the attempts of a check, which all start at once.
 func checksOf(s *server) []attempt {
 	if s.tls != nil {
 		return []attempt{{to: s}}
@@ -132,14 +133,14 @@ func checksOf(s *server) []attempt {
 	return []attempt{{to: s, isSmall: true}, {to: s, tcp: true}}
 }
 
-// resume begins while a server is being asked, which is the first attempt.
+// resume starts the round with s as its first attempt, because s was already asked.
 func (r *round) resume(s *server) {
 	r.queue = slices.DeleteFunc(r.queue, func(a attempt) bool { return a.to == s })
 	r.queue = slices.Insert(r.queue, 0, attempt{to: s})
 	r.next()
 }
 
-// next returns the attempt to start now; false means to wait, or that the round
+// next returns the attempt to start now. It returns false if the caller must wait, or if the round
 // is over.
 func (r *round) next() (attempt, bool) {
 	if r.fresh && !r.all || len(r.queue) == 0 || r.started >= r.limit {
@@ -161,15 +162,16 @@ func (r *round) leave(attempt int) {
 	r.open = slices.DeleteFunc(r.open, func(n int) bool { return n == attempt })
 }
 
-// again reports whether the server after the current one has been asked before.
+// again reports whether the next server in the queue has been asked before.
 func (r *round) again() bool { return len(r.queue) == 0 || r.queue[0].again }
 
-// isBeforeLastResort reports whether the attempt after the current one is that over TCP.
+// isBeforeLastResort reports whether the next attempt is the last resort over TCP.
 func (r *round) isBeforeLastResort() bool {
 	return r.started == maxTries-1 && r.limit == maxTries && r.again() && r.refusal.msg == nil
 }
 
-// slower returns the servers that were asked before attempt n, which gave the answer, and had no answer.
+// slower returns the servers that were asked before attempt n, which gave the answer, and that have
+// not answered.
 func (r *round) slower(n int) (all []*server) {
 	if n >= len(r.waited) {
 		return nil
@@ -182,20 +184,21 @@ func (r *round) slower(n int) (all []*server) {
 	return all
 }
 
-// ended takes an outcome that is not final.
+// ended records an outcome that is not final.
 func (r *round) ended(o outcome) {
 	r.leave(o.n)
 	switch {
-	case o.isBeside && o.err == nil: // over TCP it said no more
+	case o.isBeside && o.err == nil: // over TCP it gave nothing better
 		r.leave(o.besideOf)
 	case (o.isBeside || o.isMoved) && r.refusal.msg == nil:
-		r.queue = append(r.queue, attempt{to: o.to, again: true}) // what was unreadable may have been spoilt on its way
+		// The unreadable response may have been damaged on the way.
+		r.queue = append(r.queue, attempt{to: o.to, again: true})
 	}
 	if o.n == r.current.n {
 		r.fresh = false
 	}
 	if o.err != nil && !o.tcp {
-		r.waited[o.n] = nil // the account of its failures says enough
+		r.waited[o.n] = nil // already counted as a failure of the server
 	}
 	if o.err == nil && exchange.IsPresentable(o.msg) {
 		r.refusal = o
@@ -204,26 +207,25 @@ func (r *round) ended(o outcome) {
 	r.misses = append(r.misses, o)
 }
 
-// redo has the same server be asked in the other way that it wants.
+// redo asks the same server again in the way that it requires.
 func (r *round) redo(o outcome) {
 	r.leave(o.n)
 	if o.n == r.current.n {
 		r.fresh = false
 	}
 	r.waited[o.n] = nil
-	r.limit = min(r.limit+1, maxTries) // where each is asked once it is the other one's turn all the same
+	r.limit = min(r.limit+1, maxTries) // the retry must not use up another server's turn
 	r.queue = slices.Insert(r.queue, 0, o.attempt)
 }
 
-// timedOut says that the current attempt's time is up. When another server has
-// refused already, then this one only held up the refusal: it gets no second
-// question.
+// timedOut records that the time of the current attempt is over. If another server has already
+// refused, this one only delayed the refusal, so it is not asked again.
 func (r *round) timedOut() {
 	r.late = true
 	r.goOn()
 }
 
-// goOn has the next be asked beside the current one.
+// goOn makes the round ask the next server while the current one stays open.
 func (r *round) goOn() {
 	r.fresh = false
 	r.misses = append(r.misses, outcome{attempt: r.current, err: exchange.ErrTimeout})
@@ -232,8 +234,8 @@ func (r *round) goOn() {
 	}
 }
 
-// besides has a server whose response over UDP was unreadable be asked over TCP, too, if one more may be asked. The right one may come
-// over UDP yet.
+// besides also asks a server over TCP after an unreadable response over UDP, if the limit allows
+// another try. The right response may still arrive over UDP.
 func (r *round) besides(o outcome) bool {
 	limit := min(r.limit+1, maxTries)
 	if r.started >= limit {
@@ -247,9 +249,8 @@ func (r *round) besides(o outcome) bool {
 	return true
 }
 
-// over reports whether nothing is to be expected any more, once next has nothing
-// to start: no attempt is open, or those that are had their time and there is a
-// response to give.
+// over reports whether no more results can be expected once next has nothing to start: no attempt
+// is open, or all open ones had their time and there is a response to return.
 func (r *round) over() bool {
 	timeIsUp := !r.fresh
 	if r.all {

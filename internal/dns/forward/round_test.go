@@ -29,10 +29,10 @@ func testServers(t testing.TB, n int) []*server {
 	return all
 }
 
-// A round is written as what happens to it: "1!" the server 1 refused, "1?" it was silent for the
-// time of a try, "1x" it failed, "1%" what came is unreadable; "1X" and "1U" are of its last
-// attempt, which failed, or of which what came was unreadable over TCP. "1T" is truncated. Before
-// that, the attempts that were to start; "1s" is for a small response, "1t" over TCP.
+// TestRound: events is what happens to the round. "1!": server 1 refused. "1?": it was silent for
+// the time of a try. "1x": it failed. "1%": its response was unreadable. "1X" and "1U": its last
+// attempt failed, or was unreadable over TCP. "1T": truncated. Before each event, all due attempts
+// start. In starts, "1s" requests a small response and "1t" uses TCP.
 func TestRound(t *testing.T) {
 	rows := []struct {
 		name    string
@@ -101,7 +101,7 @@ func TestRound(t *testing.T) {
 	}
 }
 
-// playRound reports the events and starts what is due in between.
+// playRound reports the events and starts due attempts in between.
 func playRound(t *testing.T, r *round, events string) (starts string) {
 	t.Helper()
 	open := map[string][]attempt{}
@@ -217,7 +217,7 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// lateTimes makes a server late so many times in a row: three are often, five mostly.
+// lateTimes makes a server late n times in a row: three count as often late, five as mostly late.
 func lateTimes(s *server, n int) {
 	for range n {
 		s.Late(time.Now())
@@ -263,8 +263,9 @@ func TestInTurn(t *testing.T) {
 	}
 }
 
-// TestRedoIsNoTurn: where each server is asked once, as all are down, one that wants to be asked otherwise takes nobody's turn.
-// One that truncated, without TCP, had the question fail, and the other one, which had recovered, was not asked.
+// TestRedoIsNoTurn: when all servers are down and each is asked once, a retry in another way must
+// not use up another server's turn. After a truncated response and without TCP, the question failed
+// although the other server had recovered, because it was not asked.
 func TestRedoIsNoTurn(t *testing.T) {
 	servers := testServers(t, 2)
 	r := newRound(servers)
@@ -275,10 +276,10 @@ func TestRedoIsNoTurn(t *testing.T) {
 	r.redo(outcome{attempt: again, isRedo: true})
 	first, ok := r.next()
 	if !ok || first.to != servers[0] || !first.tcp {
-		t.Fatalf("%+v, %v: not the same server over TCP", first, ok)
+		t.Fatalf("got %+v, %v, want the same server over TCP", first, ok)
 	}
 	r.ended(outcome{attempt: first, err: syscall.ECONNREFUSED})
 	if second, ok := r.next(); !ok || second.to != servers[1] {
-		t.Errorf("%+v, %v: not the other server", second, ok)
+		t.Errorf("got %+v, %v, want the other server", second, ok)
 	}
 }

@@ -16,11 +16,11 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
-// A table is one immutable state of the routes. Queries that began with it end
-// with it, whatever SetRoutes does meanwhile.
+// A table is one immutable snapshot of the routes. Queries that began with it end with it, even if
+// SetRoutes is called meanwhile.
 type table struct {
 	byDomain map[dnsname.Name]*route
-	byText   map[string]*route // the same, by the domain in presentation format
+	byText   map[string]*route // the same routes, by the domain in presentation format
 	plain    *route            // for names of one label, or nil
 	order    []*route          // as configured, for Status
 	servers  map[nameserver.Server]*server
@@ -29,10 +29,10 @@ type table struct {
 type route struct {
 	Route
 	servers []*server
-	tallies []*tally     // by servers
+	tallies []*tally     // in the order of servers
 	flying  atomic.Int64 // questions in flight
-	lines   []line       // of them, by lane; each guarded by its lane.mu
-	alone   bool         // there is no other route
+	lines   []line       // questions in flight by lane; each guarded by its lane.mu
+	alone   bool         // it is the only route
 	dark    darkness
 }
 
@@ -40,7 +40,7 @@ func (r Route) equal(o Route) bool {
 	return r.Domain == o.Domain && r.Plain == o.Plain && r.Local == o.Local && r.Source == o.Source && slices.Equal(r.Servers, o.Servers)
 }
 
-// SameRoutes reports whether the same names go to the same servers. Another Source changes nothing.
+// SameRoutes reports whether a and b send the same names to the same servers. It ignores Source.
 func SameRoutes(a, b []Route) bool {
 	return slices.EqualFunc(a, b, func(x, y Route) bool {
 		y.Source = x.Source
@@ -48,7 +48,7 @@ func SameRoutes(a, b []Route) bool {
 	})
 }
 
-// Match returns the route that queries for name take, or false.
+// Match returns the route for name, or false if there is none.
 func (f *Forward) Match(name dnsname.Name) (Route, bool) {
 	r := f.table.Load().match(name)
 	if r == nil {
@@ -59,9 +59,8 @@ func (f *Forward) Match(name dnsname.Name) (Route, bool) {
 	return found, true
 }
 
-// IsElsewhere reports whether the names of to are asked of other servers than those of from,
-// because of a route for their domain. The default route does not count: a domain's own servers may
-// know private names in public zones that no other server knows.
+// IsElsewhere reports whether to has a route of its own with other servers than from. The default
+// route does not count: the servers of a domain may know private names in public zones.
 func (f *Forward) IsElsewhere(from, to dnsname.Name) bool {
 	t := f.table.Load()
 	r, other := t.match(from), t.match(to)
@@ -71,9 +70,9 @@ func (f *Forward) IsElsewhere(from, to dnsname.Name) bool {
 	return other.Local || !slices.Equal(r.servers, other.servers)
 }
 
-// Dark returns a channel that is closed once all servers for a name are known to be silent: an
-// answer may come, but not soon. A later question may find a server again, and then there is a new
-// channel. nil: no server is asked for the name.
+// Dark returns a channel that is closed once all servers for a name are known to be silent. An
+// answer may still arrive, but not soon. When a server answers again, Dark returns a new channel.
+// It returns nil if no server is asked for the name.
 func (f *Forward) Dark(name dnsname.Name) <-chan struct{} {
 	r := f.table.Load().match(name)
 	if r == nil || r.Local {
@@ -82,12 +81,12 @@ func (f *Forward) Dark(name dnsname.Name) <-chan struct{} {
 	return r.dark.now.Load().known
 }
 
-// betweenDark is the time between two questions without a waiter while a route is dark. Any name
+// betweenDark is the interval between questions without a waiter while a route is dark. Any name
 // shows whether a server is back.
 const betweenDark = time.Second / 2
 
-// MayProbe reports whether a name may be asked for without a waiter. While no server answers, one
-// name in half a second may.
+// MayProbe reports whether a name may be asked upstream without a waiter. While no server answers,
+// one name every half second may.
 func (f *Forward) MayProbe(name dnsname.Name) bool {
 	r := f.table.Load().match(name)
 	if r == nil || !r.dark.is() {
@@ -97,8 +96,7 @@ func (f *Forward) MayProbe(name dnsname.Name) bool {
 	return now >= next && r.dark.next.CompareAndSwap(next, now+int64(betweenDark))
 }
 
-// match walks up from name to the first domain that has a route. It does not
-// allocate.
+// match walks up from name to the closest domain with a route. It does not allocate.
 func (t *table) match(name dnsname.Name) *route {
 	for zone := name; !zone.IsZero(); zone = zone.Parent() {
 		if zone.IsRoot() && t.plain != nil && name.Labels() == 1 {
@@ -129,12 +127,12 @@ func (t *table) matchWire(k exchange.Key) *route {
 			zone = zone[1:]
 		}
 		if len(zone) > 1 {
-			zone = zone[1:] // the last dot stands for the root
+			zone = zone[1:] // the last dot is the root
 		}
 	}
 }
 
-// like returns the route for the same names as another table's; nil: there is none.
+// like returns the table's route for the same names as r, a route of another table, or nil.
 func (t *table) like(r *route) *route {
 	if r.Plain {
 		return t.plain
@@ -142,7 +140,8 @@ func (t *table) like(r *route) *route {
 	return t.byDomain[r.Domain]
 }
 
-// choose returns the first server to ask, the wait for its answer, and whether a probe of another server is due.
+// choose returns the first server to ask, the wait for its answer, and whether a probe of another
+// server is due.
 func (r *route) choose(now time.Time) (first *server, wait time.Duration, hasProbe bool) {
 	best, probes, isFirstProbe := math.MaxInt, 0, false
 	for _, s := range r.servers {
@@ -167,8 +166,8 @@ func (r *route) at(addr netip.Addr) *server {
 	return nil
 }
 
-// asker returns the server that sent a query, or nil. It returns nil also for a query that has
-// waited in a lane: that was looked at when it came.
+// asker returns the server of the route that sent a query, or nil. It also returns nil for a query
+// that has waited in a lane, because the lane has checked that already.
 func (r *route) asker(q *dnsserver.Query) *server {
 	if q.Tried.IsLate() {
 		return nil
@@ -176,10 +175,10 @@ func (r *route) asker(q *dnsserver.Query) *server {
 	return r.at(q.Client.Addr())
 }
 
-// SetRoutes replaces all routes at once. A server that was there before keeps its health and its
-// connections, whichever route it was in. Routes of one domain are joined in order, and a server
-// counts once in a route. If nothing has changed, all routes stay: questions in flight are not
-// asked again.
+// SetRoutes replaces all routes at once. A server that already exists keeps its health and its
+// connections, in any route. Routes with the same domain are merged in order, without duplicate
+// servers. If the routes are unchanged, SetRoutes does nothing, and questions in flight are not
+// sent again.
 func (f *Forward) SetRoutes(routes []Route) {
 	f.setting.Lock()
 	defer f.setting.Unlock()
@@ -213,7 +212,7 @@ func (f *Forward) SetRoutes(routes []Route) {
 	f.tellOutages()
 }
 
-// route returns the table's route for r's domain, and makes it if it is missing.
+// route returns the table's route for r's domain, creating it if necessary.
 func (t *table) route(r Route) *route {
 	if r.Domain.IsZero() {
 		r.Domain = dnsname.Root()
@@ -273,8 +272,9 @@ func newServer(address nameserver.Server, f *Forward) *server {
 	return s
 }
 
-// tlsAddress is where a plain server may speak TLS: at port 853 of its address (RFC 7858 section
-// 3.1), if it is at port 53. Another port is another service, and loopback needs no encryption.
+// tlsAddress returns the address where a plain server may speak TLS: port 853 (RFC 7858 section
+// 3.1) if the server is at port 53. Another port is another service, and loopback needs no
+// encryption.
 func tlsAddress(s nameserver.Server) (addr netip.AddrPort, ok bool) {
 	addr = netip.AddrPortFrom(s.Addr.Addr(), nameserver.PortTLS)
 	return addr, s.Plain() && s.Addr.Port() == nameserver.Port && !s.Addr.Addr().IsLoopback()

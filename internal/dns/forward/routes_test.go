@@ -41,7 +41,7 @@ func TestMatchIsTheLongestSuffix(t *testing.T) {
 		{"notcluster.local.", "."},
 		{"1.0.30.172.in-addr.arpa.", "30.172.in-addr.arpa."},
 		{"1.0.130.172.in-addr.arpa.", "."},
-		// Octets that no Name has must not lead a cluster name to the default servers.
+		// Octets that no Name can have must not route a cluster name to the default servers.
 		{`a\000b.cluster.local.`, "cluster.local."},
 		{`a\.cluster.local.`, "."},
 		{`x.a\032b.svc.cluster.local.`, "svc.cluster.local."},
@@ -114,7 +114,8 @@ func TestServersKeepTheirHealth(t *testing.T) {
 	}
 }
 
-// Who sets the routes that there are changes nothing: a question in flight is still asked once.
+// TestSameRoutesAgain: setting equal routes changes nothing; a question in flight is still asked
+// once.
 func TestSameRoutesAgain(t *testing.T) {
 	servers, addresses := startServers(t, 1)
 	servers[0].SetFaults(dnstest.Faults{Delay: 300 * time.Millisecond})

@@ -14,22 +14,23 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/journal"
 )
 
-// A server is one upstream nameserver and what is known about it. One server
-// value serves all routes that have its address.
+// A server is one upstream nameserver and its state. All routes with the same address share one
+// server value.
 type server struct {
 	nameserver.Server
 	handle  nameserver.Handle // of Server
 	f       *Forward
-	log     *slog.Logger                     // names the server
+	log     *slog.Logger                     // with the server's name as an attribute
 	tls     *exchange.Channel                // nil for a plain server
-	upgrade atomic.Pointer[exchange.Upgrade] // nil: a plain server is asked in the clear alone
+	upgrade atomic.Pointer[exchange.Upgrade] // nil if the server is only asked in the clear
 
 	*health.Account
 
-	queries atomic.Uint64 // messages sent, and connections begun
+	queries atomic.Uint64 // messages sent and connections opened
 }
 
-// upgraded is the server's connection, where a question need not go in the clear; nil: it must.
+// upgraded returns the server's opportunistic TLS connection. The connection is nil if the question
+// must go in the clear.
 func (s *server) upgraded() (*exchange.Upgrade, *exchange.Stream) {
 	u := s.upgrade.Load()
 	if u == nil {
@@ -48,16 +49,17 @@ func (s *server) transport() Transport {
 	return Opportunistic
 }
 
-// A Transport is what the next question to a plain server goes over, where it may be TLS; "": it may not.
+// A Transport is the transport of the next question to a plain server that may use opportunistic
+// TLS. It is empty if TLS is disabled.
 type Transport string
 
-// The transports.
+// The transports of a plain server.
 const (
 	InTheClear    Transport = "udp"
-	Opportunistic Transport = "tls (opportunistic)" // without a check of its identity
+	Opportunistic Transport = "tls (opportunistic)" // without authentication
 )
 
-// retire lets the connection end after its last waiter.
+// retire lets the connection close after its last waiter.
 func (s *server) retire() {
 	if s.tls != nil {
 		s.tls.Retire()
@@ -67,7 +69,7 @@ func (s *server) retire() {
 	}
 }
 
-// close ends the connection, and one that is being made.
+// close closes the connection, even while it is being opened.
 func (s *server) close() {
 	if s.tls != nil {
 		s.tls.Close()
@@ -77,7 +79,7 @@ func (s *server) close() {
 	}
 }
 
-// sent is called when a question goes to the server.
+// sent records that a question goes to the server.
 func (s *server) sent() {
 	s.queries.Add(1)
 	if u := s.upgrade.Load(); u != nil {
@@ -85,21 +87,21 @@ func (s *server) sent() {
 	}
 }
 
-// failed accounts for a try that ended with err. Faults of this host do not count.
+// failed records a try that ended with err. Faults of this host do not count.
 func (s *server) failed(err error) {
 	if !exchange.IsLocal(err) {
 		s.follow(s.Failed(exchange.Reason(err), exchange.IsSilence(err), time.Now()))
 	}
 }
 
-// failedAgain is failed for a try that was counted as overdue.
+// failedAgain is failed for a try that was already counted as overdue.
 func (s *server) failedAgain(err error) {
 	if !exchange.IsLocal(err) {
 		s.follow(s.FailedAgain(exchange.Reason(err), exchange.IsSilence(err), time.Now()))
 	}
 }
 
-// follow reports and logs a change.
+// follow reports and logs a state change.
 func (s *server) follow(c health.Change) {
 	if c.IsShift {
 		s.f.darken()
@@ -128,8 +130,8 @@ func (s *server) tell(c health.Change) {
 	s.f.tellOutages()
 }
 
-// tellSize logs what the server is asked for from now on. Losses and probes are too far apart for
-// many lines.
+// tellSize logs the new response size. Losses and probes are far apart, so this does not flood the
+// log.
 func (s *server) tellSize(size uint16) {
 	if size == 0 {
 		s.log.Info("upstream is asked for large responses over UDP again")
@@ -138,7 +140,7 @@ func (s *server) tellSize(size uint16) {
 	s.log.Warn("upstream's large responses are lost over UDP", "askingFor", size)
 }
 
-// timedOut accounts for a try that got no response in time. It may still come.
+// timedOut records a try without a response in time. The response may still arrive.
 func (s *server) timedOut(after time.Duration) {
 	s.failed(exchange.ErrTimeout)
 	if s.tls != nil {
@@ -146,7 +148,7 @@ func (s *server) timedOut(after time.Duration) {
 	}
 }
 
-// setUpgrade adds or removes the upgrade, by the setting. The caller holds Forward.setting.
+// setUpgrade adds or removes the upgrade as configured. The caller holds Forward.setting.
 func (s *server) setUpgrade(f *Forward) {
 	switch u := s.upgrade.Load(); {
 	case f.opportunistic && u == nil:
@@ -159,7 +161,8 @@ func (s *server) setUpgrade(f *Forward) {
 	}
 }
 
-// isPlain reports whether the server needs no special socket: no source, interface or zone.
+// isPlain reports whether the server needs no special socket: it has no source address, interface
+// or zone.
 func (s *server) isPlain() bool {
 	return s.Interface == "" && !s.Source.IsValid() && s.Addr.Addr().Zone() == ""
 }
@@ -170,8 +173,8 @@ func (s *server) isOverUDP() bool {
 	return s.tls == nil && conn == nil
 }
 
-// form is how a question to the server is written, and the size that it asks for. The parameters
-// are UsesEDNS's.
+// form returns the form of a query to the server and the response size to request. The parameters
+// are those of UsesEDNS.
 func (s *server) form(silentSince time.Time, needsEDNS bool, most uint16, now time.Time) (as exchange.Form, size uint16) {
 	if s.tls != nil {
 		silentSince = time.Time{}
@@ -186,8 +189,8 @@ func (s *server) form(silentSince time.Time, needsEDNS bool, most uint16, now ti
 	}
 }
 
-// inTurn returns the servers in the order in which they are asked, as they were configured, but by rank; and those that are
-// behind another for that. It returns the argument itself when there is nothing to change.
+// inTurn returns the servers in the order to ask them: as configured, but sorted by rank. behind
+// lists the servers that were moved back. If nothing changes, order is the argument itself.
 func inTurn(servers []*server) (order, behind []*server) {
 	type ranked struct {
 		*server
@@ -211,12 +214,13 @@ func inTurn(servers []*server) (order, behind []*server) {
 	return order, order[first:]
 }
 
-// resendAfter is the least time before a question goes to the same server again; it grows with each attempt. An answer that is so
-// late is lost, or the server itself waits for others: asking twice does not help.
+// resendAfter is the minimum time before the same server gets a question again; it grows with each
+// attempt. An answer that is so late is lost, or the server itself waits for others; asking twice
+// does not help.
 const resendAfter = 100 * time.Millisecond
 
-// waitFor is how long a server is waited for before another is asked as well, or the same one again. n is how many were asked
-// before.
+// waitFor returns how long to wait for a server before another one is asked as well, or the same
+// one again. n is the number of earlier attempts.
 func (f *Forward) waitFor(s *server, again bool, n int) time.Duration {
 	return f.bounded(s.Wait(), again, n)
 }
@@ -230,27 +234,29 @@ func (f *Forward) bounded(wait time.Duration, again bool, n int) time.Duration {
 	return max(min(wait, most), f.config.Hedge)
 }
 
-// alive is the factor on Silence for a server that accepts connections but does not answer: it may be slow.
+// alive is the factor on Silence for a server that accepts connections but does not answer: it may
+// just be slow.
 const alive = 3
 
-// checkWait is the time after which a check reports that the server is silent for now.
+// checkWait returns the time after which a check reports that the server is silent for now.
 func (f *Forward) checkWait(s *server) time.Duration {
 	return max(2*f.config.Hedge, min(s.Usual(), f.config.TryTimeout))
 }
 
-// checkTime is the length of a check if the server accepts no connection either: most of the lifetime of a question to a silent
-// server, or longer for a server that is far away.
+// checkTime returns the duration of a check if the server does not accept a connection either. It
+// is most of the lifetime of a question to a silent server, or longer for a distant server.
 func (f *Forward) checkTime(s *server) time.Duration {
 	return max(f.config.Silence*3/4, min(2*s.Usual(), alive*f.config.Silence))
 }
 
-// hedges bounds wasted hedges: questions to a second server where the first one had the answer soon after. A hedge costs nothing if
-// the first server was silent to all questions or had no answer. So names without an answer never use up the budget of other names.
-// One question in 25 may be wasted, and 100 at once.
+// hedges limits wasted hedges: questions to a second server that the first one answered soon after.
+// A hedge costs nothing if the first server was silent to all questions or had no answer, so names
+// without an answer never use up the budget of others. One question in 25 may be wasted, with
+// bursts of 100.
 type hedges struct {
-	mu    sync.Mutex // guards what follows
-	asked uint64     // questions, when it was looked at last
-	spent int        // in parts of a question
+	mu    sync.Mutex // guards the fields below
+	asked uint64     // questions at the last update
+	spent int        // in units of 1/25 question
 }
 
 const (

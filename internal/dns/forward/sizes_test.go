@@ -15,8 +15,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// startLossy starts n nameservers that know a large name, of some 1000 octets, and whose responses
-// of more than 600 octets are lost over UDP.
+// startLossy starts n nameservers that serve a name with a response of about 1000 octets, and that
+// lose UDP responses of more than 600 octets.
 func startLossy(t *testing.T, n int) (servers []*dnstest.Server, r Route) {
 	t.Helper()
 	for range n {
@@ -28,11 +28,10 @@ func startLossy(t *testing.T, n int) (servers []*dnstest.Server, r Route) {
 	return servers, r
 }
 
-// isLarge reports whether a response has all of the large name.
 func isLarge(m *dns.Msg) bool { return m != nil && len(m.Answer) == 4 }
 
-// largeQueries are the queries for the large name that servers got: "1232" asked for so many octets
-// over UDP, "plain" had no EDNS.
+// largeQueries returns the queries for the large name that servers got: "1232" requested that many
+// octets over UDP, "plain" had no EDNS.
 func largeQueries(servers ...*dnstest.Server) (all []string) {
 	for _, s := range servers {
 		for _, q := range s.Received() {
@@ -52,8 +51,8 @@ func largeQueries(servers ...*dnstest.Server) (all []string) {
 	return all
 }
 
-// TestLargeResponsesLost: a path that loses large responses over UDP costs time, and no answer. A
-// question took a second, until its last try, and with four servers it failed.
+// TestLargeResponsesLost: a path that loses large UDP responses costs time but no answer. A
+// question took a second, until its last try, and failed with four servers.
 func TestLargeResponsesLost(t *testing.T) {
 	isSmall := func(s string) bool { return s == "512" || s == "plain" }
 	signed := func(s string) bool { return s == "512" }
@@ -74,7 +73,7 @@ func TestLargeResponsesLost(t *testing.T) {
 			t.Parallel()
 			servers, r := startLossy(t, row.servers)
 			f := newForward(t, func(c *Config) { c.TryTimeout, c.Silence, c.Deadline = 5*time.Second, 20*time.Second, 30*time.Second }, r.Servers...)
-			if mustAnswer(t, f); row.change != nil { // it is known to be there, and to know EDNS
+			if mustAnswer(t, f); row.change != nil { // the server is known to be up and to support EDNS
 				m, _, err := askFor(t, f, "large.example.", dns.TypeTXT, row.change)
 				if err != nil || !isLarge(m) {
 					t.Fatalf("%v, %v", m, err)
@@ -95,7 +94,7 @@ func TestLargeResponsesLost(t *testing.T) {
 			for _, s := range servers {
 				for _, q := range s.Received() {
 					if opt := q.Msg.IsEdns0(); q.Msg.Question[0].Name == "." && q.Network == "udp" && (opt == nil || opt.UDPSize() != 512) {
-						t.Errorf("a check whose response may be lost: %v", q.Msg)
+						t.Errorf("a check requested a response that may be lost: %v", q.Msg)
 					}
 				}
 			}
@@ -103,9 +102,9 @@ func TestLargeResponsesLost(t *testing.T) {
 	}
 }
 
-// TestLargeResponsesLostAtFirst: a server whose first answers were all lost, because they were
-// large, is asked with EDNS all the same. Of an answer without EDNS over TCP, three were taken for
-// a dislike of EDNS, and signatures stayed out for 15 minutes.
+// TestLargeResponsesLostAtFirst: a server whose first answers were lost because of their size is
+// still asked with EDNS. Three answers without EDNS over TCP were taken for a rejection of EDNS,
+// and DNSSEC signatures were missing for 15 minutes.
 func TestLargeResponsesLostAtFirst(t *testing.T) {
 	servers, r := startLossy(t, 1)
 	f := newForward(t, func(c *Config) { c.Silence, c.Deadline = 20*time.Second, 30*time.Second }, r.Servers...)
@@ -122,7 +121,8 @@ func TestLargeResponsesLostAtFirst(t *testing.T) {
 	}
 }
 
-// One server of two loses large responses: the other one is asked.
+// TestLargeResponsesLostByOne: one of two servers loses large responses, and the other one is
+// asked.
 func TestLargeResponsesLostByOne(t *testing.T) {
 	servers, r := startLossy(t, 2)
 	servers[1].SetFaults(dnstest.Faults{})
@@ -133,8 +133,8 @@ func TestLargeResponsesLostByOne(t *testing.T) {
 	}
 }
 
-// Where TCP is closed as well there is no answer; the client is told why, and nothing is remembered
-// that would make it worse.
+// TestLargeResponsesLostAndTCPRefused: if TCP is closed as well, there is no answer. The client
+// gets the reason, and nothing is remembered that would make later queries worse.
 func TestLargeResponsesLostAndTCPRefused(t *testing.T) {
 	servers, r := startLossy(t, 1)
 	servers[0].RefuseTCP()
@@ -155,15 +155,15 @@ func TestLargeResponsesLostAndTCPRefused(t *testing.T) {
 	mustAnswer(t, f)
 }
 
-// TestUsableSizeIsRemembered: a server whose large responses get lost is asked for small ones, and
-// over TCP at once, until a large one arrives.
+// TestUsableSizeIsRemembered: a server that loses large responses is asked for small ones, and over
+// TCP at once, until a large one arrives.
 func TestUsableSizeIsRemembered(t *testing.T) {
 	servers, r := startLossy(t, 1)
 	var text lab.Text
 	f := newForward(t, func(c *Config) { c.Deadline, c.Log = time.Second, logger(&text) }, r.Servers...)
 	mustAnswer(t, f)
 	await(t, "the size is remembered", func() bool {
-		// A busy machine may have no answer in time.
+		// A busy machine may not answer in time.
 		_, _ = f.ServeDNS(context.Background(), clientQuery("large.example.", dns.TypeTXT))
 		return stateOf(f, r.Servers[0]).UDPSize == dns.MinMsgSize
 	})
@@ -192,7 +192,8 @@ func TestUsableSizeIsRemembered(t *testing.T) {
 	}
 }
 
-// wholeOverUDP is a Faults.Raw: the large name's response, whatever size the query asks for.
+// wholeOverUDP is a Faults.Raw: it returns the response for the large name, whatever size the query
+// requests.
 func wholeOverUDP(query []byte) [][]byte {
 	m := new(dns.Msg)
 	if err := m.Unpack(query); err != nil {

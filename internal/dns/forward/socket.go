@@ -15,28 +15,29 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/rawsock"
 )
 
-// socket is a UDP socket, used for one query at a time. It is connected, so that the kernel drops packets from other sources
-// (CVE-2020-25684, DNSpooq). Its port is a random one of net.ipv4.ip_local_port_range, which adds 14 bits to the ID (RFC 5452
-// section 9.2). CoreDNS keeps its sockets, and used 8 ports for 4000 queries.
+// A socket is a UDP socket for one query at a time. It is connected, so that the kernel drops
+// packets from other sources (CVE-2020-25684, DNSpooq). Its port is random within
+// net.ipv4.ip_local_port_range, which adds 14 bits to the ID (RFC 5452 section 9.2). CoreDNS keeps
+// its sockets and used 8 ports for 4000 queries.
 //
-// Connecting a socket again gives it another random port, at a quarter of the cost of a new socket. The kernel releases a port that
-// was not chosen by bind(2) when the socket is connected to AF_UNSPEC.
+// Reconnecting a socket gives it another random port, at a quarter of the cost of a new socket.
+// When a socket is connected to AF_UNSPEC, the kernel releases its port, unless bind(2) chose it.
 type socket struct {
-	fd       int // -1: not open
-	slot     int // of the lane; -1: no slot
+	fd       int // -1 if not open
+	slot     int // index in the lane; -1 if none
 	is4      bool
-	isBound  bool // bound to a port, source or interface; not reused
+	isBound  bool // to a port, source or interface; such a socket is not reused
 	isFaulty bool
 }
 
-// receiveSize holds any datagram that crosses Ethernet in one piece. A larger one
-// is more than was asked for, and is asked for again over TCP.
+// receiveSize fits any datagram that crosses Ethernet unfragmented. A larger one exceeds the
+// requested size; the question is asked again over TCP.
 const receiveSize = 2048
 
-// maxIdle is how many sockets of one family a lane keeps for later questions: no more than there may be questions.
+// maxIdle is the maximum number of idle sockets per family that a lane keeps.
 const maxIdle = 1024
 
-// newSocketLocked returns an unused try, with an idle socket if there is one.
+// newSocketLocked returns an unused try, with an idle socket if possible.
 func (n *lane) newSocketLocked(is4, isBound bool) *try {
 	if idle := &n.idle[family(is4)]; len(*idle) > 0 && !isBound {
 		last := len(*idle) - 1
@@ -90,7 +91,7 @@ func (n *lane) openAndSend(t *try) error {
 	return sendOn(t.socket.fd, t.query)
 }
 
-// withIndex converts the zone of an address from an interface name to its index.
+// withIndex replaces the zone of an address, an interface name, with the interface index.
 func withIndex(addr netip.Addr) (netip.Addr, error) {
 	if addr.Zone() == "" {
 		return addr, nil
@@ -102,7 +103,8 @@ func withIndex(addr netip.Addr) (netip.Addr, error) {
 	return addr.WithZone(strconv.Itoa(device.Index)), nil
 }
 
-// open creates a connected socket and watches it. It discards packets that arrived before connect, which may have any source.
+// open creates a connected socket and adds it to epoll. It discards packets that arrived before
+// connect, which may come from any source.
 func (n *lane) open(t *try, to netip.AddrPort) error {
 	fd, err := openSocket(t.socket.is4)
 	if err != nil {
@@ -126,7 +128,7 @@ func (n *lane) open(t *try, to netip.AddrPort) error {
 	return err
 }
 
-// bind binds to the interface and the source of a server, and to one of udp's ports.
+// bind binds a socket to the interface and source address of a server, and to one of udp's ports.
 func bind(fd int, s *server, udp exchange.UDP) error {
 	if s.Interface != "" {
 		if err := unix.BindToDevice(fd, s.Interface); err != nil {
@@ -152,7 +154,7 @@ func bind(fd int, s *server, udp exchange.UDP) error {
 	return bindDrawn(fd, from, udp)
 }
 
-// bindDrawn binds to an address and to one of udp's ports, or any.
+// bindDrawn binds to an address and a random port: one of udp's ports if it has any.
 func bindDrawn(fd int, from netip.Addr, udp exchange.UDP) error {
 	if !udp.HasPorts() {
 		return callError("bind", callWithName(unix.SYS_BIND, fd, netip.AddrPortFrom(from, 0)))
@@ -166,7 +168,7 @@ func bindDrawn(fd int, from netip.Addr, udp exchange.UDP) error {
 	return fmt.Errorf("%w: %w", exchange.ErrNoPort, syscall.EADDRNOTAVAIL)
 }
 
-// drop releases one hold. The last one keeps the socket for another query, or closes it.
+// drop releases one hold. The last one keeps the socket for another query or closes it.
 func (n *lane) drop(t *try) {
 	if t.holds.Add(-1) > 0 {
 		return
@@ -196,11 +198,11 @@ func (n *lane) drop(t *try) {
 	}
 }
 
-// drain discards the datagrams that followed the response, so that they are never read as the response to another question. It
-// reports whether the socket is empty.
+// drain discards datagrams that arrived after the response, so that they are never taken for the
+// response to another question. It reports whether the socket is empty.
 func (n *lane) drain(fd int) bool {
 	var buffer [1]byte
-	for range 64 { // more is a flood: the socket is closed instead
+	for range 64 { // more is a flood; then the caller closes the socket
 		if _, errno := receiveFrom(fd, buffer[:]); errno == unix.EAGAIN {
 			return true
 		}
@@ -210,7 +212,7 @@ func (n *lane) drain(fd int) bool {
 
 // watchSocket adds a socket to epoll, edge-triggered.
 func (n *lane) watchSocket(fd, slot int) error {
-	event := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET, Fd: int32(slot)} // Fd is ours to choose
+	event := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET, Fd: int32(slot)} // Fd holds any value of ours
 	_, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_CTL, uintptr(n.poll.epoll), unix.EPOLL_CTL_ADD, uintptr(fd), uintptr(unsafe.Pointer(&event)), 0, 0)
 	return callError("epoll_ctl", errno)
 }
@@ -227,13 +229,14 @@ func openSocket(is4 bool) (fd int, err error) {
 	return int(got), nil
 }
 
-// connect makes the kernel reject packets from other sources. An unconnected socket would save a tenth of a miss, but would show
-// a port scanner which ports are open, and leave only the ID to guess (SAD DNS, CVE-2020-25705; unbound's udp-connect).
+// connect makes the kernel reject packets from other sources. Without it, a miss would cost a tenth
+// less, but a port scanner could find the open ports and would only have to guess the ID (SAD DNS,
+// CVE-2020-25705; unbound's udp-connect).
 func connect(fd int, to netip.AddrPort) error {
 	return callError("connect", callWithName(unix.SYS_CONNECT, fd, to))
 }
 
-// disconnect makes the kernel release the port: udp(7).
+// disconnect makes the kernel release the port; see udp(7).
 func disconnect(fd int) error {
 	name := unix.RawSockaddrInet4{Family: unix.AF_UNSPEC}
 	_, _, errno := unix.RawSyscall(unix.SYS_CONNECT, uintptr(fd), uintptr(unsafe.Pointer(&name)), unsafe.Sizeof(name))

@@ -12,39 +12,40 @@ import (
 // A RouteStatus is a route and the state of its servers.
 type RouteStatus struct {
 	Domain  dnsname.Name   `json:"domain"`
-	Plain   bool           `json:"plain,omitempty"` // for names of one label alone
+	Plain   bool           `json:"plain,omitempty"` // only for names of one label
 	Local   bool           `json:"local,omitempty"` // its names do not exist
 	Source  string         `json:"source,omitempty"`
 	Servers []ServerStatus `json:"servers"`
 }
 
-// A ServerStatus is what is known about a server, over all routes that it is in but for Asked and Failed.
+// A ServerStatus is the state of a server. Asked and Failed count for one route, the rest for all
+// routes of the server.
 type ServerStatus struct {
 	Server    nameserver.Server `json:"server"`
 	State     health.State      `json:"state"`
-	Since     time.Time         `json:"since"`               // of the state
-	RTT       time.Duration     `json:"rtt"`                 // smoothed, nanoseconds; 0: not measured yet
+	Since     time.Time         `json:"since"`               // when the state began
+	RTT       time.Duration     `json:"rtt"`                 // smoothed, in nanoseconds; 0 means not measured yet
 	Queries   uint64            `json:"queries"`             // sent to it
 	Failures  uint64            `json:"failures"`            // tries without a response
-	Refusals  uint64            `json:"refusals"`            // responses that are no answer: SERVFAIL, REFUSED and the like
-	NXDomain  uint64            `json:"nxdomain"`            // responses that there is no such name
-	Retries   uint64            `json:"retries"`             // questions sent again, as it was silent to them
-	Asked     uint64            `json:"asked"`               // queries sent to it for this route alone
-	Failed    uint64            `json:"failed"`              // of these: without an answer
-	LastError string            `json:"lastError,omitempty"` // of the last failure, also when the server is up again
+	Refusals  uint64            `json:"refusals"`            // responses such as SERVFAIL and REFUSED
+	NXDomain  uint64            `json:"nxdomain"`            // NXDOMAIN responses
+	Retries   uint64            `json:"retries"`             // questions sent again because the server was silent
+	Asked     uint64            `json:"asked"`               // queries sent for this route
+	Failed    uint64            `json:"failed"`              // of Asked, those without an answer
+	LastError string            `json:"lastError,omitempty"` // last failure; kept when the server is up again
 	Transport Transport         `json:"transport,omitempty"`
-	UDPSize   uint16            `json:"udpSize,omitempty"` // of the largest response to ask for, as larger ones were lost; 0: none was
+	UDPSize   uint16            `json:"udpSize,omitempty"` // largest response to request after losses; 0 if none
 	Durations health.Durations  `json:"-"`
 }
 
-// ForgetTimes forgets the response times of all servers. Their states stay.
+// ForgetTimes resets the response times of all servers. Their states stay.
 func (f *Forward) ForgetTimes() {
 	for _, s := range f.table.Load().servers {
 		s.ForgetTimes()
 	}
 }
 
-// Status returns the routes as they were configured.
+// Status returns the routes in configured order.
 func (f *Forward) Status() []RouteStatus {
 	t := f.table.Load()
 	all := make([]RouteStatus, 0, len(t.order))
@@ -52,7 +53,7 @@ func (f *Forward) Status() []RouteStatus {
 		status := RouteStatus{Domain: r.Domain, Plain: r.Plain, Local: r.Local, Source: r.Source, Servers: make([]ServerStatus, 0, len(r.servers))}
 		for i, s := range r.servers {
 			is := s.status()
-			is.Failed = r.tallies[i].failures.Load() // first: it is never more than what was asked
+			is.Failed = r.tallies[i].failures.Load() // first, so that it never exceeds Asked
 			is.Asked = r.tallies[i].queries.Load()
 			status.Servers = append(status.Servers, is)
 		}
@@ -80,26 +81,26 @@ func (s *server) status() ServerStatus {
 	}
 }
 
-// Stats are counters since New, and the questions in flight now.
+// Stats holds counters since New, and the number of questions in flight.
 type Stats struct {
 	InFlight    int    `json:"inFlight"`
-	Asked       uint64 `json:"asked"`       // questions that were asked upstream
+	Asked       uint64 `json:"asked"`       // questions sent upstream
 	Unanswered  uint64 `json:"unanswered"`  // queries that failed because no server responded
-	Joined      uint64 `json:"joined"`      // queries that shared the response to an equal one in flight
-	Shed        uint64 `json:"shed"`        // queries refused because MaxInFlight was reached, or this host had no socket
-	Starved     uint64 `json:"starved"`     // tries for which this host had no socket
-	Ignored     uint64 `json:"ignored"`     // messages that were no response to our query: forged, foreign or malformed
-	OverTCP     uint64 `json:"overTCP"`     // truncated responses asked for again over TCP
-	WithoutEDNS uint64 `json:"withoutEDNS"` // questions asked again without EDNS
-	Comebacks   uint64 `json:"comebacks"`   // questions asked by the server that is asked them
-	Doubted     uint64 `json:"doubted"`     // responses with another cookie than ours, or in another case: asked for again over TCP
-	Moved       uint64 `json:"moved"`       // questions asked over TCP because too many invalid responses came over UDP: an attacker may be guessing
+	Joined      uint64 `json:"joined"`      // queries that shared the response to an identical one in flight
+	Shed        uint64 `json:"shed"`        // queries refused because of MaxInFlight or a lack of sockets
+	Starved     uint64 `json:"starved"`     // tries without a socket
+	Ignored     uint64 `json:"ignored"`     // invalid responses: forged, foreign or malformed
+	OverTCP     uint64 `json:"overTCP"`     // truncated responses retried over TCP
+	WithoutEDNS uint64 `json:"withoutEDNS"` // questions retried without EDNS
+	Comebacks   uint64 `json:"comebacks"`   // questions that their own server asked us back
+	Doubted     uint64 `json:"doubted"`     // responses with a wrong cookie or letter case, retried over TCP
+	Moved       uint64 `json:"moved"`       // questions moved to TCP after many invalid responses: a sign of spoofing
 	Handshakes  uint64 `json:"handshakes"`  // TLS connections
-	Resumed     uint64 `json:"resumed"`     // of which began with what an earlier one left
-	Panics      uint64 `json:"panics"`      // faults of the program, each of which failed one try
+	Resumed     uint64 `json:"resumed"`     // of Handshakes, those that resumed an earlier session
+	Panics      uint64 `json:"panics"`      // recovered program errors, each of which failed one try
 }
 
-// Stats returns the counters.
+// Stats returns the current counters.
 func (f *Forward) Stats() Stats {
 	return Stats{
 		InFlight:    f.flights.count(),
@@ -120,11 +121,11 @@ func (f *Forward) Stats() Stats {
 	}
 }
 
-// A tally counts the tries of one server in one route, checks of the server apart. It outlives the table of the route. A nil tally counts
-// nothing.
+// A tally counts the tries of one server in one route, without checks. It survives a change of the
+// table. A nil tally counts nothing.
 type tally struct {
 	queries  atomic.Uint64 // tries
-	failures atomic.Uint64 // of these: without an answer
+	failures atomic.Uint64 // of queries, those without an answer
 }
 
 func (c *tally) sent() {
@@ -139,7 +140,7 @@ func (c *tally) failed() {
 	}
 }
 
-// tally returns that of a server; nil for one that is not in the route, and for no route.
+// tally returns the tally of a server, or nil if the server is not in the route or r is nil.
 func (r *route) tally(s *server) *tally {
 	if r == nil {
 		return nil
@@ -152,7 +153,8 @@ func (r *route) tally(s *server) *tally {
 	return nil
 }
 
-// goOnCounting gives each server a tally: that of before, the same route of an earlier table or nil, or a new one.
+// goOnCounting gives each server its tally from before, the same route in an earlier table (or
+// nil), or a new one.
 func (r *route) goOnCounting(before *route) {
 	for _, s := range r.servers {
 		c := before.tally(s)

@@ -18,7 +18,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// overTLS is a DNS over TLS server by the name in its certificate.
+// overTLS returns a DNS over TLS server with the name in its certificate.
 func overTLS(s *dnstest.Server) nameserver.Server {
 	return nameserver.Server{Addr: s.Addr(), TLS: true, Name: dnstest.TLSName}
 }
@@ -27,7 +27,7 @@ func trusting(s *dnstest.Server) func(*Config) {
 	return func(c *Config) { patient(c); c.RootCAs = s.CertPool() }
 }
 
-// connections counts the connections that the queries came over.
+// connections returns the number of connections that carried queries.
 func connections(s *dnstest.Server) int {
 	ports := map[uint16]bool{}
 	for _, q := range s.Received() {
@@ -68,7 +68,8 @@ func TestTLSByAddress(t *testing.T) {
 	mustAnswer(t, newForward(t, trusting(s), nameserver.Server{Addr: s.Addr(), TLS: true}))
 }
 
-// A server that is not who it should be is not asked, neither so nor otherwise.
+// TestTLSIsNeverDowngraded: a server that fails authentication is not asked, neither over TLS nor
+// in the clear.
 func TestTLSIsNeverDowngraded(t *testing.T) {
 	secure, other, open := dnstest.NewTLSServer(t, world), dnstest.NewTLSServer(t, world), dnstest.NewServer(t, world)
 	rows := []struct {
@@ -89,7 +90,7 @@ func TestTLSIsNeverDowngraded(t *testing.T) {
 			f := newForward(t, func(c *Config) {
 				patient(c)
 				c.RootCAs = row.roots
-				if row.server == open { // it waits for the rest of what it takes for a long query
+				if row.server == open { // the plain server takes the handshake for a long query and waits for the rest
 					c.Deadline = 100 * time.Millisecond
 				}
 			}, address)
@@ -105,7 +106,7 @@ func TestTLSIsNeverDowngraded(t *testing.T) {
 	}
 }
 
-// A slow answer does not hold up the one behind it (RFC 7766 section 7).
+// TestTLSOutOfOrder: a slow answer does not delay the next one (RFC 7766 section 7).
 func TestTLSOutOfOrder(t *testing.T) {
 	s := dnstest.NewTLSServer(t, world)
 	s.SetFaultsFor("slow.example.", dnstest.Faults{Drop: true})
@@ -113,7 +114,7 @@ func TestTLSOutOfOrder(t *testing.T) {
 	var client sync.WaitGroup
 	client.Go(func() {
 		if _, _, err := askFor(t, f, "slow.example.", dns.TypeA); err == nil {
-			t.Error("an answer to what was dropped")
+			t.Error("got an answer to a dropped query")
 		}
 	})
 	await(t, "the slow one is in flight", func() bool { return s.QueriesFor("slow.example.", dns.TypeA) == 1 })
@@ -125,7 +126,8 @@ func TestTLSOutOfOrder(t *testing.T) {
 	client.Wait()
 }
 
-// Servers close idle connections when they like, which is nobody's failure.
+// TestTLSConnectionClosedByTheServer: servers may close idle connections at any time. That is not a
+// failure.
 func TestTLSConnectionClosedByTheServer(t *testing.T) {
 	s := dnstest.NewTLSServer(t, world)
 	f := newForward(t, trusting(s), overTLS(s))
@@ -152,19 +154,20 @@ func TestTLSDownAndUp(t *testing.T) {
 	mustAnswer(t, f)
 }
 
-// A connection may be dead and not know it. When nothing came over it for the time of a try,
-// the question goes out again over a new one, and so do the next.
+// TestTLSSilentConnectionIsReplaced: a connection may be dead without notice. If nothing arrives
+// over it for the time of a try, the question and all later ones use a new connection.
 func TestTLSSilentConnectionIsReplaced(t *testing.T) {
 	s := dnstest.NewTLSServer(t, world)
 	s.SetFaults(dnstest.Faults{Drop: true})
 	f := newForward(t, trusting(s), overTLS(s))
 	await(t, "a question to be asked over a new connection", func() bool {
-		askFor(t, f, "www.example.", dns.TypeA) // which may be given up before
+		askFor(t, f, "www.example.", dns.TypeA) // may be given up before
 		return connections(s) > 1
 	})
 	dead, before := s.Received()[0].Client, len(s.Received())
 	s.SetFaults(dnstest.Faults{})
-	// Where a try's time is too short for this machine, the one that answers is replaced as well, now and then.
+	// If the time of a try is too short for this machine, a working connection is sometimes
+	// replaced, too.
 	shares := func() bool {
 		askFor(t, f, "www.example.", dns.TypeA)
 		received := s.Received()
@@ -173,7 +176,7 @@ func TestTLSSilentConnectionIsReplaced(t *testing.T) {
 	await(t, "the next question to share a connection with the one before", shares)
 	for _, q := range s.Received()[before:] {
 		if q.Client == dead {
-			t.Error("the dead connection is asked again")
+			t.Error("the dead connection is used again")
 		}
 	}
 }
@@ -193,17 +196,17 @@ func TestTLSForgeriesAreIgnored(t *testing.T) {
 	}
 }
 
-// A handshake that nobody waits for any more ends with Close.
+// TestTLSCloseWhileConnecting: Close ends a handshake that no question waits for.
 func TestTLSCloseWhileConnecting(t *testing.T) {
 	release := make(chan struct{})
-	at, accepted := nothingThere(t, func(net.Conn) { <-release }) // never says a word
+	at, accepted := nothingThere(t, func(net.Conn) { <-release }) // never sends anything
 	t.Cleanup(func() { close(release) })
 	silent := nameserver.Server{Addr: at, TLS: true}
 	f := newForward(t, patient, silent)
 	var client sync.WaitGroup
 	client.Go(func() {
 		if _, _, err := askFor(t, f, "www.example.", dns.TypeA); err == nil {
-			t.Error("an answer from nowhere")
+			t.Error("got an answer from a silent server")
 		}
 	})
 	await(t, "connecting", func() bool { return accepted.Load() > 0 })
@@ -211,8 +214,8 @@ func TestTLSCloseWhileConnecting(t *testing.T) {
 	client.Wait()
 }
 
-// What is resumed has been checked against the name and the authorities of today: a
-// server that keeps its ticket key but shows another name is not asked.
+// TestTLSResumedAsAnother: a resumed session is checked against the current name and CAs. A server
+// that keeps its ticket key but has another name is not asked.
 func TestTLSResumedAsAnother(t *testing.T) {
 	s := dnstest.NewTLSServer(t, world)
 	f := newForward(t, trusting(s), overTLS(s))

@@ -9,7 +9,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/exchange"
 )
 
-// noteRoute notes whose servers are asked.
+// noteRoute adds the servers of the route to the trace.
 func noteRoute(t *dnsserver.Trace, r *route) {
 	if t == nil || r == nil {
 		return
@@ -21,14 +21,15 @@ func noteRoute(t *dnsserver.Trace, r *route) {
 	t.Note("the route " + r.Domain.String() + " leads to " + strings.Join(servers, ", "))
 }
 
-// note notes a step of a flight that has not landed. The flight was begun by the one who wants to know: who joins it sees no steps.
+// note adds a step to the trace of a flight that has not landed. The trace belongs to the query
+// that began the flight. A query that joins it later sees no steps.
 func (fl *flight) note(words ...string) {
 	if fl.trace != nil && !fl.hasLanded {
 		fl.trace.Note(strings.Join(words, " "))
 	}
 }
 
-// noteTry notes that a query is about to leave.
+// noteTry notes a query that is about to be sent.
 func (fl *flight) noteTry(t *try) {
 	if fl.trace == nil || fl.hasLanded {
 		return
@@ -56,14 +57,14 @@ func (fl *flight) noteTry(t *try) {
 	fl.note(words...)
 }
 
-// noteSilence notes that the time of a query is over, and the next one leaves.
+// noteSilence notes that the wait for a server is over and the next query is sent.
 func (fl *flight) noteSilence(s *server) {
 	if fl.trace != nil {
 		fl.note(s.Server.String(), "has not answered yet")
 	}
 }
 
-// noteOutcome notes what came of a query that is not the answer.
+// noteOutcome notes a result that is not the answer.
 func (fl *flight) noteOutcome(o outcome) {
 	if fl.trace == nil {
 		return
@@ -80,7 +81,6 @@ func (fl *flight) noteOutcome(o outcome) {
 	fl.note(o.to.Server.String(), text)
 }
 
-// noteAnswer notes the answer.
 func (fl *flight) noteAnswer(t *try, l landing) {
 	if fl.trace == nil {
 		return

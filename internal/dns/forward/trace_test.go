@@ -11,7 +11,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// TestTrace: who wants to know sees each query that left, in which way, and what came of it.
+// TestTrace: a trace shows each query that was sent, its transport and its result.
 func TestTrace(t *testing.T) {
 	for _, test := range []struct {
 		name   string

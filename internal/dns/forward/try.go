@@ -18,35 +18,37 @@ var errUnsent = errors.New("too many connections")
 // A try is one query to one server, and the wait for its response.
 type try struct {
 	attempt
-	fl     *flight // guarded by lane.mu; nil for an idle socket
+	fl     *flight // as sent over UDP; over TCP and TLS the ID differs
 	query  []byte  // as sent; over TCP and TLS with another ID
 	as     exchange.Form
-	size   uint16 // of the largest response that it asks for over UDP; 0: it has no EDNS, or goes another way
+	size   uint16 // largest UDP response that the query allows; 0 without EDNS, or over another transport
 	begun  time.Time
-	socket socket // over UDP
+	socket socket // for UDP
 
-	conn *exchange.Stream // that of the server's upgrade, which the query goes over; nil: it goes another way
-	stop func()           // ends it over TCP or TLS; nil: it goes over UDP
+	conn *exchange.Stream // the opportunistic TLS connection of the query; nil for another transport
+	stop func()           // cancels the query over TCP or TLS; nil for UDP
 
-	isGuarded bool // the query has more to it than port and ID
+	isGuarded bool // the query has a cookie or mixed case, besides port and ID
 
-	holds atomic.Int32 // of the sender, of the watcher until it closes the try, and of mail
+	holds atomic.Int32 // by the sender, by the watcher until it closes the try, and by mail
 
-	// The watcher's.
+	// Owned by the watcher.
 	strays      int  // messages that were not a valid response
-	isSpoilt    bool // the round knows of the first stray
-	isUnread    bool // a malformed response has come
+	isSpoilt    bool // the round was told of the first stray
+	isUnread    bool // a malformed response has arrived
 	isDoubted   bool // a response failed the cookie or case check
-	isJudged    bool // counted in the lateness of its server
+	isJudged    bool // counted in the server's lateness
 	isOverdue   bool // counted as a failure of its server
 	isLingering bool
 	isClosed    bool
 }
 
-// isUsual reports whether a response can skip the parsed path, because it teaches nothing about EDNS or cookies.
+// isUsual reports whether a response may skip the parsed path because it reveals nothing about EDNS
+// or cookies.
 func (t *try) isUsual() bool { return t.fl.check == nil && !t.again && !t.noEDNS }
 
-// newTryLocked creates a try and writes its query; send sends it. conn is the opportunistic TLS connection to use, or nil.
+// newTryLocked creates a try and writes its query; send sends it. conn is the opportunistic TLS
+// connection to use, or nil.
 func (n *lane) newTryLocked(fl *flight, a attempt, conn *exchange.Stream) *try {
 	f, s, now := n.f, a.to, fl.begun
 	if len(fl.tries) > 0 || fl.round != nil {
@@ -84,7 +86,8 @@ func (n *lane) newTryLocked(fl *flight, a attempt, conn *exchange.Stream) *try {
 	return t
 }
 
-// send sends the query of a new try. It does not block. Only the watcher may call it for TCP and TLS.
+// send sends the query of a new try. It does not block. Only the watcher may call it for TCP and
+// TLS.
 func (n *lane) send(t *try) {
 	defer n.drop(t)
 	if t.again {
@@ -106,11 +109,12 @@ func (n *lane) send(t *try) {
 	}
 }
 
-// A carrier sends many questions over one connection.
+// A carrier multiplexes queries over one connection.
 type carrier interface {
-	// begin queues the query. The carrier calls the waiter with the response, or when there will be no response. It does not block.
+	// Begin queues the query. The carrier calls the waiter with the response, or when there will be
+	// no response. Begin does not block.
 	Begin(*exchange.Waiter)
-	// end forgets the waiter. It reports false if the waiter was called, or is about to be.
+	// End forgets the waiter. It reports false if the waiter was called, or is about to be.
 	End(*exchange.Waiter) bool
 }
 
@@ -133,8 +137,9 @@ func (n *lane) waiterFor(t *try) *exchange.Waiter {
 	}}
 }
 
-// sendTCP asks over a new connection, on a goroutine. Truncated responses are rare, and a server cannot be about to close a new
-// connection. Retries of silent questions share mostLastResorts connections.
+// sendTCP asks over a new connection, on its own goroutine. Truncated responses are rare, and a
+// server does not close a new connection as it may an idle one. Retries of unanswered questions
+// share mostLastResorts connections.
 func (n *lane) sendTCP(t *try) {
 	f := n.f
 	if t.isLastResort() {
@@ -164,7 +169,7 @@ func (n *lane) sendTCP(t *try) {
 	})
 }
 
-// close closes a try.
+// close ends a try.
 func (n *lane) close(t *try) {
 	if t.isClosed {
 		return

@@ -11,8 +11,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// TestUnreadable: a response that cannot be read is no silence. A name whose only server sends nothing else over UDP was waited for to the
-// end of the question's time, 4 s, once for each such name.
+// TestUnreadable: an unreadable response does not count as silence. A name whose only server sent
+// nothing else over UDP took until its deadline, 4 s, for each such name.
 func TestUnreadable(t *testing.T) {
 	for _, row := range []struct {
 		name   string
@@ -36,7 +36,7 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// unreadable is a response to query whose only record has an owner that points to itself.
+// unreadable returns a response to query whose only record has an owner that points to itself.
 func unreadable(query []byte) [][]byte {
 	end := exchange.QuestionEnd(query)
 	m := append(bytes.Clone(query[:end]), 0xc0, byte(end), 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 192, 0, 2, 80)

@@ -19,8 +19,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// A server goes down, is asked last but never given up, is seen to be back, and is first
-// again; each change is one line in the log.
+// TestDownAndUp: a server goes down, is asked last but never given up, is found to be back, and is
+// first again. Each change is one line in the log.
 func TestDownAndUp(t *testing.T) {
 	servers, addresses := startServers(t, 2)
 	log := new(lab.Text)
@@ -43,7 +43,7 @@ func TestDownAndUp(t *testing.T) {
 	if err := servers[0].Up(); err != nil {
 		t.Fatal(err)
 	}
-	// Every question goes to the other one meanwhile, and is not held up.
+	// Meanwhile every question goes to the other server without delay.
 	await(t, "a probe finds it", func() bool {
 		mustAnswer(t, f)
 		return stateOf(f, addresses[0]).State == health.Up
@@ -53,14 +53,15 @@ func TestDownAndUp(t *testing.T) {
 	}
 	want := "level=WARN msg=\"upstream down\" server=" + addresses[0].String() + " error=\"connection refused\" condition=upstream-down\n" +
 		"level=INFO msg=\"upstream up\" server=" + addresses[0].String() + " condition=upstream-up\n"
-	await(t, "the second line", func() bool { return strings.Count(log.String(), "\n") >= 2 }) // it follows the state
+	// The line is written after the state changes.
+	await(t, "the second line", func() bool { return strings.Count(log.String(), "\n") >= 2 })
 	if got := log.String(); got != want {
 		t.Errorf("log:\n%swant:\n%s", got, want)
 	}
 }
 
-// A down server that is silent is found to be silent by one probe a backoff, which nobody
-// waits for.
+// TestProbesHoldNobodyUp: a silent server that is down gets one probe per backoff interval, and no
+// client waits for it.
 func TestProbesHoldNobodyUp(t *testing.T) {
 	servers, addresses := startServers(t, 2)
 	f := newForward(t, func(c *Config) { c.TryTimeout = 20 * time.Millisecond }, addresses...)
@@ -71,7 +72,7 @@ func TestProbesHoldNobodyUp(t *testing.T) {
 	s := f.table.Load().servers[addresses[0]]
 	s.Heard(time.Time{})
 	for range 3 {
-		s.Failed("long ago", false, time.Time{}) // so that a probe is due
+		s.Failed("long ago", false, time.Time{}) // makes a probe due
 	}
 	failures := stateOf(f, addresses[0]).Failures
 	for range 100 {
@@ -82,7 +83,8 @@ func TestProbesHoldNobodyUp(t *testing.T) {
 	await(t, "the probe's failure", func() bool { return stateOf(f, addresses[0]).Failures > failures })
 }
 
-// A server that is asked for names that take it longer than a try, and nothing else, stays up, and nothing is logged.
+// TestSlowNamesAreNotAServerDown: a server that gets only names that take longer than a try stays
+// up, and nothing is logged.
 func TestSlowNamesAreNotAServerDown(t *testing.T) {
 	servers, addresses := startServers(t, 2)
 	log := new(lab.Text)
@@ -101,8 +103,8 @@ func TestSlowNamesAreNotAServerDown(t *testing.T) {
 	}
 }
 
-// All servers down: all are tried, and the first answer comes with the first server that is
-// back, without waiting for a probe.
+// TestAllDownIsNotForEver: when all servers are down, all are tried. The first one that is back
+// answers at once, without waiting for a probe.
 func TestAllDownIsNotForEver(t *testing.T) {
 	servers, addresses := startServers(t, 2)
 	f := newForward(t, patient, addresses...)
@@ -111,7 +113,7 @@ func TestAllDownIsNotForEver(t *testing.T) {
 	}
 	for range 3 {
 		if _, _, err := askFor(t, f, "www.example.", dns.TypeA); err == nil {
-			t.Fatal("an answer from nowhere")
+			t.Fatal("got an answer although all servers are down")
 		}
 	}
 	for _, address := range addresses {
@@ -127,7 +129,8 @@ func TestAllDownIsNotForEver(t *testing.T) {
 	}
 }
 
-// A server that is down comes back slower than questions are waited for while it is down: one of them is waited for longer.
+// TestComesBackSlow: a server that was down returns, but is slower than the wait for servers that
+// are down. One of the questions waits longer.
 func TestComesBackSlow(t *testing.T) {
 	servers, addresses := startServers(t, 1)
 	servers[0].SetFaults(dnstest.Faults{Drop: true})
@@ -136,14 +139,15 @@ func TestComesBackSlow(t *testing.T) {
 		_, _, err := askFor(t, f, "www.example.", dns.TypeA)
 		return err != nil && stateOf(f, addresses[0]).State == health.Down && time.Since(stateOf(f, addresses[0]).Since) > time.Second
 	})
-	servers[0].SetFaults(dnstest.Faults{Delay: 600 * time.Millisecond}) // a third of Silence is less
+	servers[0].SetFaults(dnstest.Faults{Delay: 600 * time.Millisecond}) // more than a third of Silence
 	await(t, "an answer", func() bool {
 		_, _, err := askFor(t, f, "www.example.", dns.TypeA)
 		return err == nil
 	})
 }
 
-// A server that takes long from the first question on is silent to its check as one that is dead. All questions are waited for.
+// TestSlowFromTheStart: a server that is slow from the start does not answer its check in time and
+// looks dead. All questions still wait for it.
 func TestSlowFromTheStart(t *testing.T) {
 	servers, addresses := startServers(t, 1)
 	servers[0].SetFaults(dnstest.Faults{Delay: 1800 * time.Millisecond})
@@ -151,7 +155,7 @@ func TestSlowFromTheStart(t *testing.T) {
 	var clients sync.WaitGroup
 	for i := range 20 {
 		clients.Go(func() {
-			time.Sleep(time.Duration(i) * 30 * time.Millisecond) // some ask when it counts as down
+			time.Sleep(time.Duration(i) * 30 * time.Millisecond) // some ask while it counts as down
 			if _, _, err := askFor(t, f, "www.example.", dns.TypeTXT+uint16(i)); err != nil {
 				t.Error(err)
 			}
@@ -160,7 +164,8 @@ func TestSlowFromTheStart(t *testing.T) {
 	clients.Wait()
 }
 
-// Who refuses is there: a name that nobody can resolve must not take a server down.
+// TestFailureResponsesAreNotFailures: a server that refuses is alive. A name that no server can
+// resolve must not mark a server as down.
 func TestFailureResponsesAreNotFailures(t *testing.T) {
 	servers, addresses := startServers(t, 1)
 	servers[0].SetFaults(dnstest.Faults{Rcode: dns.RcodeServerFailure})
@@ -175,7 +180,8 @@ func TestFailureResponsesAreNotFailures(t *testing.T) {
 	}
 }
 
-// This host's own want of descriptors or ports is no server's fault.
+// TestLocalFaultsAreNotTheServers: a lack of descriptors or ports on this host is not a fault of a
+// server.
 func TestLocalFaultsAreNotTheServers(t *testing.T) {
 	s := testServers(t, 1)[0]
 	for range 3 {
@@ -191,7 +197,7 @@ func TestLocalFaultsAreNotTheServers(t *testing.T) {
 	}
 }
 
-// Without a log nothing is written, and nothing breaks.
+// TestNoLog: nothing breaks without a log.
 func TestNoLog(t *testing.T) {
 	servers, addresses := startServers(t, 1)
 	servers[0].Down()
@@ -204,7 +210,8 @@ func TestNoLog(t *testing.T) {
 	}
 }
 
-// TestOutage: that all servers of a route are down is one line for all routes that have them, and so is that one answers.
+// TestOutage: when all servers of some routes go down, one log line names all these routes. The
+// first answer gives one line, too.
 func TestOutage(t *testing.T) {
 	addresses := []nameserver.Server{nameserver.MustParse("192.0.2.1"), nameserver.MustParse("192.0.2.2")}
 	log := new(lab.Text)
@@ -243,7 +250,7 @@ func TestOutage(t *testing.T) {
 	f.SetRoutes([]Route{{Servers: addresses}, {Domain: dnsname.MustParse("new.example"), Servers: addresses[:1]}})
 	want = append(want, "level=ERROR msg=\"all upstreams down\" domains=new.example. condition=upstreams-down\n")
 	if diff := cmp.Diff(want, told()); diff != "" {
-		t.Errorf("a route comes whose server is known to be down (-want +got):\n%s", diff)
+		t.Errorf("a new route with a server that is already down (-want +got):\n%s", diff)
 	}
 	second.follow(second.Succeeded(time.Millisecond, dns.RcodeSuccess, 0, time.Now()))
 	want = append(want, "level=INFO msg=\"upstreams answer again\" domains=. condition=upstreams-up\n")
@@ -252,6 +259,6 @@ func TestOutage(t *testing.T) {
 	}
 	f.SetRoutes([]Route{{Domain: dnsname.MustParse("new.example"), Servers: []nameserver.Server{nameserver.MustParse("192.0.2.3")}}})
 	if diff := cmp.Diff(want, told()); diff != "" {
-		t.Errorf("another server, of which nothing is known (-want +got):\n%s", diff)
+		t.Errorf("another server in unknown state (-want +got):\n%s", diff)
 	}
 }

@@ -21,10 +21,10 @@ import (
 
 const wwwAnswer = "NOERROR www.example.\t300\tIN\tA\t192.0.2.80"
 
-// upgradable is a server that speaks TLS at another address, and what asks it, by lanes too.
+// upgradable is a server that also speaks TLS at another address, with a laneServer that asks it.
 type upgradable struct {
 	*laneServer
-	open, secure *dnstest.Server // the same one, in the clear and over TLS
+	open, secure *dnstest.Server // the same server, in the clear and over TLS
 }
 
 func newUpgradable(t *testing.T, change ...func(*Config)) upgradable {
@@ -34,7 +34,7 @@ func newUpgradable(t *testing.T, change ...func(*Config)) upgradable {
 	return u
 }
 
-// newEager is a patient newUpgradable in which each question may begin a connection.
+// newEager is a patient newUpgradable in which every question may begin a connection.
 func newEager(t *testing.T) upgradable {
 	t.Helper()
 	u := upgradable{open: dnstest.NewServer(t, world), secure: dnstest.NewTLSServer(t, world)}
@@ -60,7 +60,7 @@ func (u upgradable) upgrade() *exchange.Upgrade {
 	return u.f.table.Load().servers[plain(u.open)].upgrade.Load()
 }
 
-// mustAsk has a client get the right answer.
+// mustAsk checks that a client gets the right answer.
 func (u upgradable) mustAsk(t *testing.T) {
 	t.Helper()
 	if got := u.exchange(t, "www.example.", dns.TypeA); got != wwwAnswer {
@@ -68,15 +68,15 @@ func (u upgradable) mustAsk(t *testing.T) {
 	}
 }
 
-// secured has the connection be made.
+// secured waits until the TLS connection exists.
 func (u upgradable) secured(t *testing.T) {
 	t.Helper()
 	u.mustAsk(t)
 	await(t, "the connection", func() bool { return u.transport() == Opportunistic })
 }
 
-// TestUpgrade: the first question goes in the clear, and from when there is a connection none, over one connection, padded, by
-// no name that the server would have to have.
+// TestUpgrade: the first question goes in the clear. Once the connection exists, all questions use
+// it, with padding and without checking the server's name.
 func TestUpgrade(t *testing.T) {
 	u := newUpgradable(t, patient)
 	u.secured(t)
@@ -91,7 +91,7 @@ func TestUpgrade(t *testing.T) {
 	}
 	clients.Wait()
 	if n := u.open.Queries(); n != inTheClear || n == 0 {
-		t.Errorf("%d questions in the clear, %d of them before the connection", n, inTheClear)
+		t.Errorf("%d questions went in the clear, %d of them before the connection existed", n, inTheClear)
 	}
 	if n := connections(u.secure); n != 1 {
 		t.Errorf("%d connections", n)
@@ -106,7 +106,7 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// TestUpgradeWhole: what is truncated over UDP is not asked for over TCP in the clear.
+// TestUpgradeWhole: a truncated UDP response is not requested over TCP in the clear.
 func TestUpgradeWhole(t *testing.T) {
 	u := newUpgradable(t, patient)
 	u.secured(t)
@@ -118,7 +118,7 @@ func TestUpgradeWhole(t *testing.T) {
 	}
 }
 
-// nothingThere is what may be at port 853 of a server that speaks no DNS over TLS there.
+// nothingThere listens in place of port 853 of a server that has no DNS over TLS there.
 func nothingThere(t *testing.T, serve func(net.Conn)) (at netip.AddrPort, accepted *atomic.Int32) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -141,8 +141,8 @@ func nothingThere(t *testing.T, serve func(net.Conn)) (at netip.AddrPort, accept
 	return listener.Addr().(*net.TCPAddr).AddrPort(), accepted
 }
 
-// TestUpgradeToNothing: a server without DNS over TLS is asked in the clear, each question at once, and whether it has that is not
-// found out again for a while.
+// TestUpgradeToNothing: a server without DNS over TLS is asked in the clear, each question at once.
+// TLS is not tried again for a while.
 func TestUpgradeToNothing(t *testing.T) {
 	mute := dnstest.NewTLSServer(t, world)
 	mute.SetFaults(dnstest.Faults{Drop: true})
@@ -181,7 +181,8 @@ func TestUpgradeToNothing(t *testing.T) {
 	}
 }
 
-// TestUpgradeIsNotWaitedFor: while a handshake hangs questions are answered in the clear, and no second one is begun.
+// TestUpgradeIsNotWaitedFor: while a handshake hangs, questions are answered in the clear, and no
+// second handshake begins.
 func TestUpgradeIsNotWaitedFor(t *testing.T) {
 	release := make(chan struct{})
 	at, accepted := nothingThere(t, func(net.Conn) { <-release })
@@ -198,13 +199,13 @@ func TestUpgradeIsNotWaitedFor(t *testing.T) {
 	}
 	begun := time.Now()
 	u.f.Close()
-	if took := time.Since(begun); took > 15*time.Second { // of 30
-		t.Errorf("Close has waited %v for the handshake", took)
+	if took := time.Since(begun); took > 15*time.Second { // the handshake would last 30 s
+		t.Errorf("Close waited %v for the handshake", took)
 	}
 }
 
-// TestUpgradeIsReplaced: a connection that had answers for clients, and then none for a moment, is made anew for the next question;
-// one that never had leaves its server alone.
+// TestUpgradeIsReplaced: a connection that answered clients and then went silent for a moment is
+// replaced for the next question. A connection that never answered is not replaced for a while.
 func TestUpgradeIsReplaced(t *testing.T) {
 	for _, row := range []struct {
 		name  string
@@ -235,8 +236,8 @@ func TestUpgradeIsReplaced(t *testing.T) {
 	}
 }
 
-// TestUpgradeDies: no question is lost when the server ends, or falls silent, with many on the connection, and they are answered in
-// the clear from then on.
+// TestUpgradeDies: when the server closes or ignores a connection with many questions, no question
+// is lost. They are answered in the clear from then on.
 func TestUpgradeDies(t *testing.T) {
 	rows := []struct {
 		name string
@@ -280,8 +281,8 @@ func TestUpgradeDies(t *testing.T) {
 	}
 }
 
-// TestUpgradeIdle: a connection that is closed without a question on it is no failure. The next question goes in the clear and
-// begins another one, which resumes the session.
+// TestUpgradeIdle: an idle connection that the server closes is not a failure. The next question
+// goes in the clear and begins a new connection, which resumes the session.
 func TestUpgradeIdle(t *testing.T) {
 	u := newEager(t)
 	u.secured(t)
@@ -300,7 +301,8 @@ func TestUpgradeIdle(t *testing.T) {
 	}
 }
 
-// TestUpgradeEndsWithTheSetting: and with the server's being in a route.
+// TestUpgradeEndsWithTheSetting: the upgrade ends with the setting, and when the server leaves all
+// routes.
 func TestUpgradeEndsWithTheSetting(t *testing.T) {
 	rows := []struct {
 		name string
@@ -335,12 +337,13 @@ func TestUpgradeEndsWithTheSetting(t *testing.T) {
 		before := u.open.Queries()
 		u.mustAsk(t)
 		if u.open.Queries() == before {
-			t.Error("the connection is asked")
+			t.Error("the connection is still used")
 		}
 	})
 }
 
-// TestUpgradeIsNoStrictTLS: a server that was given as one over TLS is asked with the check of who it is, and has no upgrade.
+// TestUpgradeIsNoStrictTLS: a server configured for TLS is authenticated and has no opportunistic
+// upgrade.
 func TestUpgradeIsNoStrictTLS(t *testing.T) {
 	s := dnstest.NewTLSServer(t, world)
 	other := overTLS(s)
@@ -354,7 +357,7 @@ func TestUpgradeIsNoStrictTLS(t *testing.T) {
 	}
 }
 
-// TestUpgradeFrom: the connection is from where the server's questions are.
+// TestUpgradeFrom: the connection has the same source address as the server's queries.
 func TestUpgradeFrom(t *testing.T) {
 	open, secure := dnstest.NewServer(t, world), dnstest.NewTLSServer(t, world)
 	server := plain(open)

@@ -12,10 +12,10 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/rawsock"
 )
 
-// mostBatches bounds how many times events are taken before the clock is looked at.
+// mostBatches is the maximum number of event batches before the watcher looks at the clock.
 const mostBatches = 16
 
-// wakeSlot stands for the eventfd among slots.
+// wakeSlot marks the eventfd among the slots.
 const wakeSlot = -1
 
 // newLane creates a lane and starts its watcher.
@@ -54,11 +54,11 @@ func (n *lane) watch() {
 	n.end()
 }
 
-// turn is one iteration of the event loop. A panic costs one question at most.
+// turn is one iteration of the event loop. A panic costs at most one question.
 func (n *lane) turn() {
-	defer n.f.recovered(func(error) { time.Sleep(time.Millisecond) }) // it may do so again at once
+	defer n.f.recovered(func(error) { time.Sleep(time.Millisecond) }) // avoid a tight loop if it panics again
 	n.wakeInTime()
-	_ = n.bell.Wait() // or a question is due
+	_ = n.bell.Wait() // returns on an event or a deadline
 	n.takeAll(0)
 	if n.pace.IsBusy() && n.f.threads.Enter() {
 		defer n.f.threads.Leave()
@@ -66,8 +66,8 @@ func (n *lane) turn() {
 	}
 }
 
-// takeAll handles events, mail and timers. It reads datagrams before it fires timers, so that a process that was paused does not time
-// out questions whose answers already arrived.
+// takeAll handles events, mail and timers. It reads datagrams before it fires timers. So a process
+// that was paused does not time out questions whose answers have already arrived.
 func (n *lane) takeAll(wait time.Duration) {
 	for range mostBatches {
 		if n.takeEvents(wait) < len(n.poll.events) {
@@ -81,7 +81,7 @@ func (n *lane) takeAll(wait time.Duration) {
 	n.out.Flush()
 }
 
-// takeBlocked handles events in blocking polls until the lane is idle or shut.
+// takeBlocked handles events in blocking polls until the lane is idle or closed.
 func (n *lane) takeBlocked() {
 	n.setInside(true)
 	defer n.setInside(false)
@@ -105,7 +105,7 @@ func (n *lane) wakeInTime() {
 	n.wakeLocked()
 }
 
-// takeEvents waits for events and handles them. It returns their number.
+// takeEvents waits for events, handles them and returns their number.
 func (n *lane) takeEvents(wait time.Duration) (events int) {
 	count, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(n.poll.epoll), uintptr(unsafe.Pointer(&n.poll.events)),
 		uintptr(len(n.poll.events)), uintptr(wait.Milliseconds()), 0, 0)
@@ -121,7 +121,8 @@ func (n *lane) takeEvents(wait time.Duration) (events int) {
 	return int(count)
 }
 
-// triesOf returns the tries of events. It holds them, because handling one try may close another; the caller drops them.
+// triesOf returns the tries of events. It holds each, because handling one try may close another;
+// the caller drops them.
 func (n *lane) triesOf(events []unix.EpollEvent) []*try {
 	tries := n.poll.tries[:len(events)]
 	if len(events) == 0 {
@@ -133,14 +134,14 @@ func (n *lane) triesOf(events []unix.EpollEvent) []*try {
 		tries[i] = nil
 		if event.Fd == wakeSlot {
 			var count [8]byte
-			_, _ = unix.Read(n.poll.wakeFD, count[:]) // it does not block
+			_, _ = unix.Read(n.poll.wakeFD, count[:]) // does not block
 			continue
 		}
 		t := n.slots[event.Fd]
 		switch {
 		case t == nil || t.socket.fd < 0:
 		case t.fl == nil || t.isClosed:
-			n.drain(t.socket.fd) // a late datagram
+			n.drain(t.socket.fd) // discard a late datagram
 		default:
 			t.holds.Add(1)
 			tries[i] = t
@@ -226,13 +227,14 @@ func (n *lane) take(m mail) {
 	}
 }
 
-// left ends a flight that has lost all waiters, and closes its tries.
+// left ends a flight whose waiters have all left, and closes its tries.
 func (n *lane) left(fl *flight) {
 	fl.isLeft, fl.hasLanded = true, true
 	n.clear(fl)
 }
 
-// releaseDark hands the waiting queries of a dark route to the Handler, which may have stale answers.
+// releaseDark passes the waiting queries of a dark route to the Handler, which may have stale
+// answers.
 func (n *lane) releaseDark(r *route) {
 	var all []*dnsserver.PendingQuery
 	n.mu.Lock()
@@ -262,7 +264,8 @@ func (n *lane) ringOne(fl *flight) {
 	n.ring(fl)
 }
 
-// nextDue returns a flight whose timer has fired, or nil. The caller must let it go: the last try that it closes may hold it alone.
+// nextDue returns a flight whose timer has fired, or nil. The caller must call letGo: it may have
+// the last hold.
 func (n *lane) nextDue() *flight {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -295,7 +298,7 @@ func (n *lane) end() {
 	}
 	n.takeMail()
 	n.out.Flush()
-	n.senders.Wait() // no caller opens a socket any more
+	n.senders.Wait() // no caller opens a socket after this
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, idle := range n.idle {
@@ -316,7 +319,7 @@ func (n *lane) endOne(fl *flight) {
 	}
 }
 
-// shut makes the watcher end.
+// shut makes the watcher stop.
 func (n *lane) shut() {
 	n.mu.Lock()
 	n.closed = true

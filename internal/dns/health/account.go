@@ -7,33 +7,34 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/exchange"
 )
 
-// An Account is the health of one server, for many goroutines.
+// An Account is the health of one server. It may be used concurrently.
 type Account struct {
 	mu     sync.Mutex // guards health
 	health health
 }
 
-// New returns the account of a server of which nothing is known.
+// New returns the account of an unknown server.
 func New(now time.Time) *Account {
 	return &Account{health: health{state: Unknown, since: now}}
 }
 
-// A Change is what an event changed.
+// A Change is the effect of an event.
 type Change struct {
-	IsNew   bool // the state
-	IsShift bool // whether the server has gone
+	IsNew   bool // the state changed
+	IsShift bool // IsGone changed
 
-	IsResized bool   // UDPSize
-	UDPSize   uint16 // that of Status
+	IsResized bool   // UDPSize changed
+	UDPSize   uint16 // the same as in Status
 
-	// What the log is to say: a state, how many changes led to it, and what was known then. Told is "" for nothing.
+	// What to log: a state, the number of changes that led to it, and its details. Told is "" if
+	// there is nothing to log.
 	Told    State
 	Changes int
 	RTT     time.Duration
 	Reason  string
 }
 
-// update changes the health, and returns what that changed.
+// update changes the health and returns the effect.
 func (a *Account) update(now time.Time, change func(h *health)) (c Change) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -47,8 +48,8 @@ func (a *Account) update(now time.Time, change func(h *health)) (c Change) {
 	return c
 }
 
-// Succeeded accounts for a response that took rtt, whatever it says: a server that refuses is
-// there. octets is its size over UDP; 0: it came another way.
+// Succeeded records a response that took rtt. Any response counts: a server that refuses is alive.
+// octets is its size over UDP, or 0 if it came over another transport.
 func (a *Account) Succeeded(rtt time.Duration, rcode, octets int, now time.Time) Change {
 	return a.update(now, func(h *health) {
 		h.succeeded(rtt, now)
@@ -57,7 +58,7 @@ func (a *Account) Succeeded(rtt time.Duration, rcode, octets int, now time.Time)
 	})
 }
 
-// Answered is Succeeded for a response that is final, and hasOPT if it has an OPT record.
+// Answered is Succeeded for a final response. hasOPT means that it has an OPT record.
 func (a *Account) Answered(rtt time.Duration, rcode, octets int, hasOPT bool, now time.Time) Change {
 	return a.update(now, func(h *health) {
 		h.succeeded(rtt, now)
@@ -70,23 +71,23 @@ func (a *Account) Answered(rtt time.Duration, rcode, octets int, hasOPT bool, no
 	})
 }
 
-// Heard accounts for a response whose time was not measured.
+// Heard records a response whose time was not measured.
 func (a *Account) Heard(now time.Time) Change {
 	return a.update(now, func(h *health) { h.alive(now) })
 }
 
-// Failed accounts for a try without a response. silent means that nothing came at all.
+// Failed records a try without a response. silent means that nothing arrived at all.
 func (a *Account) Failed(reason string, silent bool, now time.Time) Change {
 	return a.update(now, func(h *health) { h.failed(reason, silent, now) })
 }
 
-// Lost notes that a response of so many octets, which was asked for over UDP, did not arrive,
-// though the server was there. It counts once in a pause.
+// Lost records that a response of the given size did not arrive over UDP although the server was
+// alive. It counts at most once per pause.
 func (a *Account) Lost(octets int, pause time.Duration, now time.Time) Change {
 	return a.update(now, func(h *health) { h.sizes.lose(octets, pause, now) })
 }
 
-// FailedAgain is Failed for a try that is counted already: it was silent, and now its end is known.
+// FailedAgain is Failed for a silent try that was already counted and has now ended.
 func (a *Account) FailedAgain(reason string, silent bool, now time.Time) Change {
 	return a.update(now, func(h *health) {
 		h.failed(reason, silent, now)
@@ -94,23 +95,24 @@ func (a *Account) FailedAgain(reason string, silent bool, now time.Time) Change 
 	})
 }
 
-// FellSilent notes that the server has said nothing since its check began, for as long as nearly no answer of it takes.
+// FellSilent records that the server has said nothing since its check began, for longer than it
+// nearly always takes.
 func (a *Account) FellSilent(begun, now time.Time) Change {
 	return a.update(now, func(h *health) { h.isQuiet = h.isQuiet || h.checking && h.heardAt.Before(begun) })
 }
 
-// A Response is what a parsed response says, and to what query.
+// A Response describes a parsed response and its query.
 type Response struct {
 	Rcode   int
 	IsFinal bool
 	HasOPT  bool
 
-	IsAgain       bool // the server was silent to the same question before, and answered it over UDP
+	IsAgain       bool // the server did not answer the same question before, and answered it now over UDP
 	IsWithoutEDNS bool // the query had no OPT record
-	RefusedEDNS   bool // the server refused one with it before
+	RefusedEDNS   bool // the server rejected a query with EDNS before
 }
 
-// Learn takes what a response says.
+// Learn records what a response reveals about the server.
 func (a *Account) Learn(r Response, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -129,15 +131,15 @@ func (a *Account) Learn(r Response, now time.Time) {
 	}
 }
 
-// Retried counts a question that is sent again, as the server was silent to it.
+// Retried counts a question that is sent again because the server was silent.
 func (a *Account) Retried() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.health.retries++
 }
 
-// CameBack counts a question that the server asks us while we ask it, unless it isCounted already. It returns how many came since
-// the server answered one of ours.
+// CameBack counts a question that the server asks us while we ask it the same, unless isCounted. It
+// returns the number of such questions since the server last answered one of ours.
 func (a *Account) CameBack(isCounted bool) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -154,22 +156,23 @@ func (a *Account) Reached(now time.Time) {
 	a.health.reachedAt = now
 }
 
-// Late notes that another server had the answer while this one was waited for, or instead of it.
+// Late records that another server answered during the wait for this one, or instead of it.
 func (a *Account) Late(now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.health.late(now)
 }
 
-// KeepsUp improves the lateness if the answer came within the wait for the server, bounded by least and most. It reports whether it
-// did.
+// KeepsUp lowers the lateness if the answer came within the wait for the server, limited to least
+// and most. It reports whether it did.
 func (a *Account) KeepsUp(took, least, most time.Duration) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.health.keepsUp(took, least, most)
 }
 
-// Rank says where the server stands: one of a lower rank is asked before it, however they were configured.
+// Rank returns the rank of the server. Servers with a lower rank are asked first, whatever their
+// configured order.
 func (a *Account) Rank() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -183,14 +186,14 @@ func (a *Account) Standing(now time.Time) (rank int, wait time.Duration, mayProb
 	return a.health.rank(), a.health.wait(), a.health.mayProbe(now)
 }
 
-// Wait is how long the server is waited for before another is asked as well.
+// Wait returns how long to wait for the server before another one is asked as well.
 func (a *Account) Wait() time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.health.wait()
 }
 
-// Usual is the time within which nearly all its responses come; 0: no response has come yet.
+// Usual returns the time within which nearly all responses arrive, or 0 before the first response.
 func (a *Account) Usual() time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -207,7 +210,8 @@ func (a *Account) State() State {
 	return a.health.state
 }
 
-// IsGone reports whether the server is down, or was silent to a check for longer than it usually takes.
+// IsGone reports whether the server is down, or was silent to a check for longer than it usually
+// takes.
 func (a *Account) IsGone() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -221,7 +225,7 @@ func (a *Account) IsDead() bool {
 	return a.health.state == Down || a.health.silentToCheck
 }
 
-// WasHeard reports whether a response came since then, to whatever question.
+// WasHeard reports whether any response has arrived since then.
 func (a *Account) WasHeard(since time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -235,21 +239,22 @@ func (a *Account) WasReached(since time.Time) bool {
 	return !a.health.heardAt.Before(since) || !a.health.reachedAt.Before(since)
 }
 
-// StartProbe reports whether a live question is due to be sent to the server beside the one that is asked. EndProbe ends the probe.
+// StartProbe reports whether a live question should also go to this server as a probe. If so,
+// EndProbe must be called.
 func (a *Account) StartProbe(now time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.health.startProbe(now)
 }
 
-// EndProbe notes that the probe has ended.
+// EndProbe ends the probe.
 func (a *Account) EndProbe() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.health.probing = false
 }
 
-// AskedAnyway notes that the server is asked though it is late: no server is better.
+// AskedAnyway records that the server is asked although it is late, because no server is better.
 func (a *Account) AskedAnyway(now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -258,31 +263,32 @@ func (a *Account) AskedAnyway(now time.Time) {
 	}
 }
 
-// StartCheck reports whether the server, which was just silent, is to be checked. EndCheck ends the check.
+// StartCheck reports whether to check the server, which was just silent. If so, EndCheck must be
+// called.
 func (a *Account) StartCheck(now time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.health.startCheck(now)
 }
 
-// EndCheck notes that the check has ended, and whether the server was silent to it.
+// EndCheck ends the check and records whether the server was silent to it.
 func (a *Account) EndCheck(silent bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.health.checking, a.health.silentToCheck = false, silent
 }
 
-// UsesEDNS reports whether a query to the server has an OPT record. silentSince is when it was sent
-// the same question before, to which it was silent; zero: it was not. needs says that without EDNS
-// the answer would lack something. size is that of the largest response to ask for, of those of at
-// most the given size.
+// UsesEDNS reports whether a query to the server should have an OPT record. silentSince is the time
+// of an earlier query for the same question that the server did not answer, or zero. needs means
+// that the answer would be incomplete without EDNS. size is the largest response to request; it
+// does not exceed most.
 func (a *Account) UsesEDNS(silentSince time.Time, needs bool, most uint16, now time.Time) (uses bool, size uint16) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.health.useEDNS(silentSince, needs, now), a.health.sizes.ask(most, now)
 }
 
-// ForgetTimes forgets how long the server took. Its state stays.
+// ForgetTimes resets the response times of the server. Its state stays.
 func (a *Account) ForgetTimes() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -10,17 +10,18 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/exchange"
 )
 
-// maxDoubts is how many responses in a row may be doubtful, without an answer over TCP, before what makes them so is taken for the
-// server's manner.
+// maxDoubts is the number of doubtful responses in a row, without an answer over TCP, after which
+// they are taken for normal behavior of the server.
 const maxDoubts = 3
 
-// A cookie and the case of letters make a response harder to forge. A response that fails their
-// check is no proof of a forgery: some servers write the question in lower case, and some
-// forwarders speak cookies only when their own upstream does (c-ares issues 1081 and 1271). So the
-// question is asked again over TCP, which an attacker elsewhere cannot forge. The response over TCP
-// is believed, and tells whether the server is one of these.
+// A cookie and mixed letter case make a response harder to forge. A failed check does not prove a
+// forgery: some servers write the question in lower case, and some forwarders support cookies only
+// when their own upstream does (c-ares issues 1081 and 1271). So the question is asked again over
+// TCP, which an off-path attacker cannot forge. The response over TCP is trusted, and shows whether
+// the server is one of these.
 
-// Guard makes a query of ours hard to forge responses to. option is whether it may have a cookie; draw gives random bits.
+// Guard makes responses to one of our queries hard to forge. option means that the query may have a
+// cookie. draw returns random bits.
 func (a *Account) Guard(query []byte, udp *exchange.UDP, option bool, draw func() uint16, now time.Time) []byte {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -33,8 +34,9 @@ func (a *Account) Guard(query []byte, udp *exchange.UDP, option bool, draw func(
 	return query
 }
 
-// Doubts checks the cookie and the case of a response over UDP, and reports whether it may not be the server's. isAgain says that
-// a response to the same query was doubtful before: the server is judged by the first.
+// Doubts checks the cookie and letter case of a response over UDP and reports whether it may be
+// forged. isAgain means that an earlier response to the same query was doubtful; only the first
+// counts against the server.
 func (a *Account) Doubts(sent []byte, hasCase bool, got []byte, isAgain bool, now time.Time) (isDoubtful bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -48,7 +50,8 @@ func (a *Account) Doubts(sent []byte, hasCase bool, got []byte, isAgain bool, no
 	return isDoubtful
 }
 
-// Believes takes the same of a response over TCP, which is the server's: what it lacks the server does not do.
+// Believes does the same checks on a response over TCP, which cannot be forged. A missing feature
+// there means that the server does not support it.
 func (a *Account) Believes(sent []byte, m *dns.Msg, now time.Time) {
 	got, hasCase := exchange.CookieIn(m), exchange.ParsedHasCase(sent, m)
 	a.mu.Lock()
@@ -62,16 +65,16 @@ func (a *Account) Believes(sent []byte, m *dns.Msg, now time.Time) {
 	}
 }
 
-// RefusedCookie ends the use of cookies for a while: the server did not like the last.
+// RefusedCookie stops the use of cookies for a while, because the server rejected one.
 func (a *Account) RefusedCookie(now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.health.cookie.forget(now)
 }
 
-// doubted notes a doubtful response. If such responses do not end, and no response over TCP
-// explains them, the server is asked without cookies and in lower case: an attacker who can forge
-// so many in a row would have guessed as many ports and IDs.
+// doubted records a doubtful response. If such responses continue and no response over TCP explains
+// them, the server is asked without cookies and in lower case: an attacker who can forge so many in
+// a row would have guessed as many ports and IDs.
 func (h *health) doubted(now time.Time) {
 	if h.doubts++; h.doubts < maxDoubts {
 		return
@@ -86,21 +89,22 @@ const (
 	cookieAgain = plainFor
 )
 
-// A cookie is our client cookie for one server, and the server's part. It is random and differs for
-// each server, so it does not identify this host. Like health, it has no clock and no lock. The
+// A cookie is our client cookie for one server, and the server's cookie. It is random and differs
+// for each server, so it does not identify this host. Like health, it has no clock and no lock. The
 // zero value has not been tried.
 //
-// One question each cookieAgain finds out whether a server speaks cookies. If the server, or a middlebox before it, does not like the
-// option, that question costs a second try and no other question does. A response without the option tells the same.
+// One question per cookieAgain finds out whether a server supports cookies. If the server, or a
+// middlebox in front of it, rejects the option, only that question needs a second try. A response
+// without the option has the same effect.
 type cookie struct {
 	octets [exchange.MostWithServers]byte
-	size   int // 0: no cookie; ClientCookie: it is not known whether the server speaks cookies
+	size   int // 0 means no cookie; ClientCookie means that it is unknown whether the server supports cookies
 	drawn  time.Time
-	next   time.Time // when it may be tried
-	silent int       // questions in a row that were answered without it alone
+	next   time.Time // earliest time of the next attempt
+	silent int       // consecutive questions that were answered only without a cookie
 }
 
-// option is what the next question has; empty: nothing.
+// option returns the cookie option for the next question, or nothing.
 func (c *cookie) option(now time.Time) []byte {
 	switch isOld := now.Sub(c.drawn) >= cookieLife; {
 	case c.size > exchange.ClientCookie && !isOld:
@@ -108,13 +112,14 @@ func (c *cookie) option(now time.Time) []byte {
 	case c.size <= exchange.ClientCookie && now.Before(c.next):
 		return nil
 	}
-	_, _ = rand.Read(c.octets[:exchange.ClientCookie]) // never fails since Go 1.24: it ends the program instead
+	_, _ = rand.Read(c.octets[:exchange.ClientCookie]) // never fails since Go 1.24; it crashes the program instead
 	c.size, c.drawn, c.next = exchange.ClientCookie, now, now.Add(cookieAgain)
 	return c.octets[:c.size]
 }
 
-// heard takes the option of a response to a question that had the option sent; either may be empty. It reports whether the
-// response is not from the server, as far as that can be told: it speaks cookies, and this is not the one that we sent.
+// heard processes the cookie of a response to a query that had the cookie sent; either may be
+// empty. It reports whether the response seems forged: the server supports cookies, and this is not
+// the one that we sent.
 func (c *cookie) heard(sent, got []byte) (isForeign bool) {
 	if len(sent) < exchange.ClientCookie {
 		return false
@@ -122,18 +127,20 @@ func (c *cookie) heard(sent, got []byte) (isForeign bool) {
 	if len(got) < exchange.LeastWithServers || len(got) > exchange.MostWithServers || !bytes.Equal(got[:exchange.ClientCookie], sent[:exchange.ClientCookie]) {
 		return len(sent) > exchange.ClientCookie
 	}
-	if bytes.Equal(got[:exchange.ClientCookie], c.octets[:exchange.ClientCookie]) { // else another was drawn since
+	// Ignore the response to an older cookie: another was drawn meanwhile.
+	if bytes.Equal(got[:exchange.ClientCookie], c.octets[:exchange.ClientCookie]) {
 		c.size, c.silent = copy(c.octets[:], got), 0
 	}
 	return false
 }
 
-// silentTo notes that the server answered without a cookie what it was silent to. Once or twice may be lost packets.
+// silentTo records that the server answered only without a cookie. Once or twice may be packet
+// loss.
 func (c *cookie) silentTo(now time.Time) {
 	if c.silent++; c.silent >= plainToAvoid {
 		c.forget(now)
 	}
 }
 
-// forget ends the use of cookies, until they are tried again.
+// forget stops the use of cookies until the next attempt.
 func (c *cookie) forget(now time.Time) { *c = cookie{next: now.Add(cookieAgain)} }

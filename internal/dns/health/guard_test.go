@@ -10,7 +10,8 @@ import (
 
 const serverCookie = "8octets."
 
-// TestCookieLife checks that a cookie is random, differs for each server, and is replaced each day and after the server was down.
+// TestCookieLife: a cookie is random, differs for each server, and is replaced each day and after
+// the server was down.
 func TestCookieLife(t *testing.T) {
 	now := time.Now()
 	var a, b cookie
@@ -23,14 +24,14 @@ func TestCookieLife(t *testing.T) {
 	}
 	whole := append(bytes.Clone(first), serverCookie...)
 	if a.heard(first, whole) || !bytes.Equal(a.option(now.Add(time.Hour)), whole) {
-		t.Errorf("not remembered: %x", a.octets)
+		t.Errorf("the server's cookie is not stored: %x", a.octets)
 	}
 	next := bytes.Clone(a.option(now.Add(cookieLife)))
 	if len(next) != exchange.ClientCookie || bytes.Equal(next, first) {
 		t.Errorf("after a day %x", next)
 	}
 	if a.heard(whole, whole); a.size != exchange.ClientCookie {
-		t.Error("a late response has brought the old one back")
+		t.Error("a late response brought back the old cookie")
 	}
 	h := health{cookie: cookie{size: 16}}
 	for range failuresToDown {
@@ -41,12 +42,12 @@ func TestCookieLife(t *testing.T) {
 	}
 	for _, got := range [][]byte{nil, first, append(bytes.Clone(first), make([]byte, 33)...), append(bytes.Clone(first), "short"...)} {
 		if !a.heard(whole, got) {
-			t.Errorf("%x is taken for the server's", got)
+			t.Errorf("%x is accepted as the server's cookie", got)
 		}
 	}
 }
 
-// TestGuardAllocates: a guarded query takes no memory that another does not.
+// TestGuardAllocates: guarding a query does not allocate.
 func TestGuardAllocates(t *testing.T) {
 	a := New(time.Unix(0, 0))
 	udp := &exchange.UDP{Cookies: true, MixedCase: true}

@@ -1,7 +1,8 @@
-// Package health is what is known about one nameserver: whether it is there, how long it takes, and what it understands of EDNS,
-// cookies and the case of letters.
+// Package health keeps the state of one nameserver: whether it is alive, how long it takes, and its
+// support for EDNS, cookies and letter case.
 //
-// It sends nothing and has no clock: package forward says what happened and when, and asks what follows for the next question.
+// It sends nothing and has no clock. Package forward reports what happens and when, and asks what
+// that means for the next question.
 package health
 
 import (
@@ -13,31 +14,31 @@ import (
 const (
 	failuresToDown = 3
 	rttWeight      = 8 // RFC 6298 section 2: a new sample counts an eighth
-	varWeight      = 4 // and a quarter in its variation
+	varWeight      = 4 // a quarter in its variation
 	firstProbe     = time.Second
 	longestProbe   = 15 * time.Second
-	betweenProbes  = time.Second / 10 // of one that is late
+	betweenProbes  = time.Second / 10 // of a late server
 	betweenChecks  = time.Second / 4
 	plainToAvoid   = 3
-	plainFor       = 15 * time.Minute // as long as unbound remembers (infra-host-ttl)
-	tellBurst      = 4                // changes that are logged as they come
-	tellEvery      = time.Minute      // between those after them
+	plainFor       = 15 * time.Minute // as in unbound (infra-host-ttl)
+	tellBurst      = 4                // changes that are logged immediately
+	tellEvery      = time.Minute      // interval between later ones
 )
 
 // health is an Account without its lock.
 type health struct {
 	state     State
-	since     time.Time     // of the state
-	rtt       time.Duration // smoothed; 0: not measured yet
-	rttVar    time.Duration // its variation, RFC 6298
-	heardAt   time.Time     // of the last response, whatever it says
-	reachedAt time.Time     // when it last took a connection
+	since     time.Time     // when the state began
+	rtt       time.Duration // smoothed; 0 means not measured yet
+	rttVar    time.Duration // variation of rtt (RFC 6298)
+	heardAt   time.Time     // time of the last response of any kind
+	reachedAt time.Time     // time of the last TCP connection that was accepted or refused
 	lateness  lateness
 	inRow     int // failures since the last response
 	failures  uint64
-	refusals  uint64 // responses that are no answer: SERVFAIL, REFUSED and the like
+	refusals  uint64 // responses without an answer, such as SERVFAIL and REFUSED
 	nxdomain  uint64
-	retries   uint64 // questions sent again, as it was silent to them
+	retries   uint64 // questions sent again because the server was silent
 	durations Durations
 	lastError string
 
@@ -47,26 +48,26 @@ type health struct {
 
 	checking      bool
 	nextCheck     time.Time
-	silentToCheck bool // since the last response
-	isQuiet       bool // since the last response it was silent to a check for longer than it usually takes
+	silentToCheck bool // to the last check, and no response since
+	isQuiet       bool // it was silent to a check for longer than usual, and no response since
 
-	told     State     // what the log says last
-	untold   int       // changes of state since then
-	tellFull time.Time // when tellBurst changes may be logged at once again
+	told     State     // last state in the log
+	untold   int       // state changes since told
+	tellFull time.Time // time when tellBurst changes may be logged at once again
 
-	knowsEDNS bool // an OPT record came from it
-	plainOnly int  // questions in a row that it answered only without EDNS
+	knowsEDNS bool // it sent an OPT record
+	plainOnly int  // consecutive questions that it answered only without EDNS
 	plainTill time.Time
 
 	sizes     sizes
 	cookie    cookie
-	lowerTill time.Time // until when its questions are in lower case
-	doubts    int       // responses in a row that may not be its own
+	lowerTill time.Time // end of the time in which queries are in lower case
+	doubts    int       // consecutive responses that may be forged
 
-	comebacks int // questions that it has asked us while we asked it, since it answered one of ours
+	comebacks int // questions that it asked us while we asked it the same, since it last answered one of ours
 }
 
-// succeeded accounts for a response that took rtt.
+// succeeded records a response that took rtt.
 func (h *health) succeeded(rtt time.Duration, now time.Time) {
 	if h.rtt == 0 {
 		h.rtt, h.rttVar = max(rtt, 1), rtt/2
@@ -77,15 +78,16 @@ func (h *health) succeeded(rtt time.Duration, now time.Time) {
 	h.alive(now)
 }
 
-// alive accounts for a response of whatever kind.
+// alive records a response of any kind.
 func (h *health) alive(now time.Time) {
 	h.heardAt = now
 	h.inRow, h.backoff, h.silentToCheck, h.isQuiet = 0, 0, false, false
 	h.become(Up, now)
 }
 
-// failed accounts for a try without a response. silent means that nothing came at all: that may be the name, whose own
-// nameservers the server waits for, and takes a server down only when it was silent to the check too.
+// failed records a try without a response. silent means that nothing arrived at all. That may be
+// due to the name, whose own nameservers the server waits for. So silence marks a server as down
+// only if the server was silent to the check, too.
 func (h *health) failed(reason string, silent bool, now time.Time) {
 	h.failures++
 	h.inRow++
@@ -94,13 +96,13 @@ func (h *health) failed(reason string, silent bool, now time.Time) {
 		return
 	}
 	h.become(Down, now)
-	h.knowsEDNS, h.sizes = false, sizes{} // what answers there next may be another server
+	h.knowsEDNS, h.sizes = false, sizes{} // another server may be at that address later
 	h.cookie.forget(now)
 	h.backoff = firstProbe
 	h.nextProbe = now.Add(firstProbe)
 }
 
-// heard accounts for what a response says.
+// heard records the result of a response.
 func (h *health) heard(rcode int, isFinal bool) {
 	if isFinal {
 		h.comebacks = 0
@@ -120,12 +122,12 @@ func (h *health) become(state State, now time.Time) {
 	}
 }
 
-// isGone reports whether no answer is expected now. A quiet server may have paused for a moment: unlike one that is down it is asked
-// as before, and nothing is logged.
+// isGone reports whether no answer is expected now. A quiet server may only have paused for a
+// moment: unlike a server that is down, it is asked as before, and nothing is logged.
 func (h *health) isGone() bool { return h.isQuiet || h.state == Down }
 
-// startCheck reports whether the server, which was just silent, is to be asked a question that every nameserver answers
-// at once. If so the check counts as begun.
+// startCheck reports whether to check the server, which was just silent, with a question that every
+// nameserver answers at once. If so, the check has begun.
 func (h *health) startCheck(now time.Time) bool {
 	if h.state == Down || h.checking || h.silentToCheck || now.Before(h.nextCheck) {
 		return false
@@ -135,12 +137,12 @@ func (h *health) startCheck(now time.Time) bool {
 	return true
 }
 
-// tell returns what the log is to say: a state that it does not say yet, and the number of changes
-// that led to it. A server that comes and goes is logged once a minute, by the next response or
+// tell returns what to log: a state that differs from the last logged one, and the number of
+// changes that led to it. A flapping server is logged once a minute, with its next response or
 // failure.
 func (h *health) tell(now time.Time) (state State, changes int) {
 	if h.told == "" && h.state == Up {
-		h.told, h.untold = Up, 0 // that the first response comes is no news
+		h.told, h.untold = Up, 0 // the first response is not worth logging
 	}
 	if h.state == h.told || h.state == Unknown || h.tellFull.Sub(now) > (tellBurst-1)*tellEvery {
 		return "", 0
@@ -154,9 +156,8 @@ func (h *health) tell(now time.Time) (state State, changes int) {
 	return h.state, changes
 }
 
-// startProbe reports whether a live question is due to be sent to the server
-// beside the one that is asked, to see whether it is back. If so the probe counts
-// as begun, and the next one waits twice as long.
+// startProbe reports whether a live question should also go to the server, to see whether it has
+// recovered. If so, the probe has begun, and the wait until the next one doubles.
 func (h *health) startProbe(now time.Time) bool {
 	if !h.mayProbe(now) {
 		return false
@@ -174,9 +175,10 @@ func (h *health) mayProbe(now time.Time) bool {
 	return h.rank() > 0 && !h.probing && !now.Before(h.nextProbe)
 }
 
-// useEDNS reports whether a query to the server has an OPT record. silentSince is when it was sent the same question before, to which
-// it was silent; zero: it was not. Servers and firewalls that drop what has an OPT record look like that, unless one was seen from
-// there, and the server has answered others since. needs says that without EDNS the answer would lack something.
+// useEDNS reports whether a query to the server should have an OPT record. silentSince is the time
+// of an earlier query for the same question that the server did not answer, or zero. Servers and
+// firewalls that drop queries with an OPT record behave like that, unless the server has sent one
+// and has answered others since. needs means that the answer would be incomplete without EDNS.
 func (h *health) useEDNS(silentSince time.Time, needs bool, now time.Time) bool {
 	switch {
 	case now.Before(h.plainTill):
@@ -187,18 +189,18 @@ func (h *health) useEDNS(silentSince time.Time, needs bool, now time.Time) bool 
 	return h.knowsEDNS && (needs || !h.heardAt.Before(silentSince))
 }
 
-// sawEDNS notes a response with an OPT record.
+// sawEDNS records a response with an OPT record.
 func (h *health) sawEDNS() { h.knowsEDNS, h.plainOnly = true, 0 }
 
-// silentToEDNS notes that the server answered without EDNS what it was silent to
-// with it. Once or twice may be lost packets.
+// silentToEDNS records that the server answered only without EDNS. Once or twice may be packet
+// loss.
 func (h *health) silentToEDNS(now time.Time) {
 	if h.plainOnly++; h.plainOnly >= plainToAvoid {
 		h.avoidEDNS(now)
 	}
 }
 
-// avoidEDNS notes that the server responds to queries without EDNS only.
+// avoidEDNS records that the server responds only to queries without EDNS.
 func (h *health) avoidEDNS(now time.Time) {
 	h.knowsEDNS, h.plainOnly = false, 0
 	h.plainTill = now.Add(plainFor)

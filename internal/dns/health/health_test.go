@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// What a server did, and what is thought of it then.
+// TestHealth: the state of a server after a series of events.
 func TestHealth(t *testing.T) {
 	const ok, fail, silent, check = "ok", "fail", "silent", "silent to the check"
 	rows := []struct {
@@ -25,7 +25,7 @@ func TestHealth(t *testing.T) {
 		{"three failures not in a row", []string{fail, fail, ok, fail}, Up, 1},
 		{"down, then a response", []string{fail, fail, fail, fail, ok}, Up, 0},
 		{"down again", []string{fail, fail, fail, ok, fail, fail, fail}, Down, 3},
-		// Names that take the server longer than a try took it down, and their late answers up again.
+		// Silent names alone marked a server as down, and their late answers as up again.
 		{"silent to names alone", []string{ok, silent, silent, silent, silent}, Up, 4},
 		{"silent to the check too", []string{ok, silent, check, silent, silent}, Down, 3},
 		{"silent to a check before it answered", []string{silent, check, ok, silent, silent, silent}, Up, 3},
@@ -57,7 +57,8 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// A server that comes and goes every second is told of four times, then once a minute, and how often it changed.
+// TestTelling: a server that goes down and up every second is logged four times, then once a minute
+// with the number of changes.
 func TestTelling(t *testing.T) {
 	start := time.Unix(1000, 0)
 	h := health{state: Unknown, since: start}
@@ -85,15 +86,15 @@ func TestChecks(t *testing.T) {
 	now := time.Unix(1000, 0)
 	var h health
 	if !h.startCheck(now) || h.startCheck(now) {
-		t.Error("not one check of a server that was silent")
+		t.Error("want exactly one check of a silent server")
 	}
 	h.checking = false
 	if h.startCheck(now.Add(betweenChecks-1)) || !h.startCheck(now.Add(betweenChecks)) {
-		t.Error("not one check in a while")
+		t.Error("want one check per betweenChecks")
 	}
 	h.checking, h.silentToCheck = false, true
 	if h.startCheck(now.Add(time.Hour)) {
-		t.Error("a check of a server that was silent to one, and said nothing since")
+		t.Error("got a second check of a server that has been silent since its last check")
 	}
 }
 
@@ -101,7 +102,7 @@ func TestProbesBackOff(t *testing.T) {
 	now := time.Unix(1000, 0)
 	h := health{state: Up}
 	if h.startProbe(now) {
-		t.Error("probe of a server that is up")
+		t.Error("got a probe of a server that is up")
 	}
 	for range failuresToDown {
 		h.failed("connection refused", false, now)
@@ -111,7 +112,7 @@ func TestProbesBackOff(t *testing.T) {
 		if h.startProbe(now.Add(time.Duration(second) * time.Second)) {
 			at = append(at, time.Duration(second)*time.Second)
 			if h.startProbe(now.Add(time.Hour)) {
-				t.Fatal("two probes at a time")
+				t.Fatal("got two probes at the same time")
 			}
 			h.probing = false
 		}
@@ -144,35 +145,35 @@ func TestEDNSMemory(t *testing.T) {
 	now := time.Unix(1000, 0)
 	var h health
 	if !h.useEDNS(time.Time{}, false, now) || h.useEDNS(now, true, now) {
-		t.Error("a new server: EDNS at first, without it when it was silent")
+		t.Error("want EDNS for a new server, and none once it was silent")
 	}
-	// Lost packets look like a dislike of EDNS: once or twice is no proof.
+	// Packet loss looks like a rejection of EDNS; once or twice proves nothing.
 	h.silentToEDNS(now)
 	h.silentToEDNS(now)
 	if !h.useEDNS(time.Time{}, false, now) {
-		t.Error("without EDNS after two lost packets")
+		t.Error("no EDNS after two lost packets")
 	}
 	h.sawEDNS()
 	h.heardAt = now
 	if !h.useEDNS(now, false, now) {
-		t.Error("a server that knows EDNS, and answers others, is asked without")
+		t.Error("no EDNS for a server that supports EDNS and answers other questions")
 	}
 	if h.useEDNS(now.Add(1), false, now.Add(1)) || !h.useEDNS(now.Add(1), true, now.Add(1)) {
-		t.Error("one that answers nobody is asked again with EDNS, or without though DNSSEC's records are wanted")
+		t.Error("for a server that answers nothing, want no EDNS, except for DNSSEC")
 	}
 	h.silentToEDNS(now)
 	h.silentToEDNS(now)
 	if h.silentToEDNS(now); h.useEDNS(time.Time{}, false, now.Add(plainFor-1)) || !h.useEDNS(time.Time{}, false, now.Add(plainFor)) {
-		t.Error("three times: not without EDNS, or not for as long")
+		t.Error("after three times, want no EDNS for plainFor")
 	}
 }
 
-// TestLateness: twice in a row puts a server behind, three packets lost of ten keep it there, one of a hundred does not; and it
-// comes back when it keeps up.
+// TestLateness: three late responses in a row demote a server. Losing three packets of ten keeps it
+// there, one of a hundred does not. It recovers when it keeps up.
 func TestLateness(t *testing.T) {
 	for _, row := range []struct {
 		name        string
-		every, late int // of every so many responses so many are late
+		every, late int // late of every responses are late
 		behind      bool
 	}{
 		{"never", 10, 0, false},
@@ -192,7 +193,7 @@ func TestLateness(t *testing.T) {
 			}
 		}
 		if got := behind > 300; got != row.behind || !row.behind && behind > 0 {
-			t.Errorf("%s: %d times of 1000 behind", row.name, behind)
+			t.Errorf("%s: demoted %d times of 1000", row.name, behind)
 		}
 		for range 40 {
 			h.lateness = h.lateness.met()

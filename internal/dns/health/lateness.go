@@ -2,19 +2,20 @@ package health
 
 import "time"
 
-// lateness is how often, recently, another server had the answer while this one was waited for, in
-// parts of 1024. Each time counts a quarter, and each response that came counts an eighth. A server
-// that is often late is asked behind the others, and by probes, until it keeps up with them again.
-// A server that loses three packets of ten gets to 460.
+// lateness is how often, recently, another server answered during the wait for this one, in units
+// of 1/1024. Each such event counts a quarter, and each timely response an eighth. A server that is
+// often late is demoted and gets probes until it keeps up again. A server that loses three packets
+// of ten gets to 460.
 type lateness int32
 
 const (
 	alwaysLate = 1024
-	oftenLate  = 512 // not once, nor twice: three times in a row
+	oftenLate  = 512 // three times in a row, but not once or twice
 	mostlyLate = 720
 )
 
-// keepsUp improves the lateness if the answer came within the wait for the server, bounded by least and most. It reports whether it did.
+// keepsUp lowers the lateness if the answer came within the wait for the server, limited to least
+// and most. It reports whether it did.
 func (h *health) keepsUp(took, least, most time.Duration) bool {
 	isInTime := took <= max(min(h.wait(), most), least)
 	if isInTime {
@@ -23,13 +24,14 @@ func (h *health) keepsUp(took, least, most time.Duration) bool {
 	return isInTime
 }
 
-// down is the rank of a server that is.
+// down is the rank of a server that is down.
 const down = 3
 
 func (l lateness) missed() lateness { return l + (alwaysLate-l)/4 }
 func (l lateness) met() lateness    { return l - (l+7)/8 }
 
-// rank says where a server stands: one of a lower rank is asked before it, however they were configured.
+// rank returns the rank of the server. Servers with a lower rank are asked first, whatever their
+// configured order.
 func (h *health) rank() int {
 	switch {
 	case h.state == Down:
@@ -42,7 +44,7 @@ func (h *health) rank() int {
 	return 0
 }
 
-// late notes that another server had the answer first.
+// late records that another server answered first.
 func (h *health) late(now time.Time) {
 	before := h.rank()
 	if h.lateness = h.lateness.missed(); before == 0 && h.rank() > 0 {
@@ -50,11 +52,11 @@ func (h *health) late(now time.Time) {
 	}
 }
 
-// unmeasured is how long a server is waited for that has not responded yet.
+// unmeasured is the wait for a server that has not responded yet.
 const unmeasured = 25 * time.Millisecond
 
-// wait is how long the server is waited for before the next one is asked as well: until a response is later than nearly all
-// are.
+// wait returns how long to wait for the server before the next one is asked as well: longer than
+// nearly all its responses take.
 func (h *health) wait() time.Duration {
 	if h.rtt == 0 {
 		return unmeasured

@@ -8,24 +8,24 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/exchange"
 )
 
-const lostToShrink = 3 // losses in a row; one or two may be lost packets
+const lostToShrink = 3 // losses in a row; one or two may be ordinary packet loss
 
-// sizes is what is known about the responses that get lost on the way from a server because of
-// their size: a firewall drops fragments, or large datagrams (RFC 9715 section 3.2). A response
-// counts as lost if the query for it stayed unanswered while the same question had a large answer
-// over TCP, or from another server. The zero value knows nothing.
+// sizes tracks responses that get lost on the way from a server because of their size: a firewall
+// drops fragments or large datagrams (RFC 9715 section 3.2). A response counts as lost if its query
+// stayed unanswered while the same question had a large answer over TCP or from another server. The
+// zero value knows nothing.
 //
-// After three losses the server is asked for smaller responses, which it truncates if necessary
+// After three losses, the server is asked for smaller responses, which it truncates if necessary
 // (RFC 6891 section 6.2.5). After plainFor, one question at a time asks for larger ones again. A
-// response as large as those that were lost ends this. Like health, it has no clock and no lock.
+// response as large as the lost ones ends this. Like health, it has no clock and no lock.
 type sizes struct {
 	lost  int           // in a row, at most lostToShrink
-	least int           // octets of the smallest of them
-	pause time.Duration // at least, between losses that count
-	next  time.Time     // when a loss counts again, or larger responses are asked for
+	least int           // size of the smallest of them
+	pause time.Duration // minimum interval between losses that count
+	next  time.Time     // time when a loss counts again, or larger responses are requested
 }
 
-// usable is the largest response that the server is asked for, in octets; 0: there is no limit.
+// usable returns the largest response to request, in octets; 0 means no limit.
 func (s *sizes) usable() uint16 {
 	switch {
 	case s.lost < lostToShrink:
@@ -36,7 +36,7 @@ func (s *sizes) usable() uint16 {
 	return dns.MinMsgSize
 }
 
-// ask returns the size for the next query, at most the given one.
+// ask returns the size to request in the next query. It does not exceed most.
 func (s *sizes) ask(most uint16, now time.Time) uint16 {
 	usable := s.usable()
 	if usable == 0 || most <= usable {
@@ -49,14 +49,14 @@ func (s *sizes) ask(most uint16, now time.Time) uint16 {
 	return usable
 }
 
-// arrived takes the octets of a response over UDP.
+// arrived records the size of a response over UDP.
 func (s *sizes) arrived(octets int) {
 	if s.lost > 0 && octets >= s.least {
 		*s = sizes{}
 	}
 }
 
-// lose takes the octets of a response that was lost. Losses within a pause count once: the server
+// lose records the size of a lost response. Losses within a pause count once, because the server
 // may have been away for a moment.
 func (s *sizes) lose(octets int, pause time.Duration, now time.Time) {
 	if octets <= dns.MinMsgSize || s.usable() == 0 && now.Before(s.next) {

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// TestSizes plays what becomes of responses: "1100-" one of so many octets is lost, "1100" it
-// arrives, "15m" passes. Losses are a pause apart but for "1100=", which is lost with the one
-// before. At the end 4096 octets are asked for, and then again.
+// TestSizes plays series of responses: "1100-" means that a response of that size is lost, "1100"
+// that it arrives, and "15m" that time passes. Losses are a pause apart, except "1100=", which is
+// lost together with the previous one. At the end, two queries ask for 4096 octets.
 func TestSizes(t *testing.T) {
 	const pause = 5 * time.Second
 	for _, row := range []struct {
@@ -59,13 +59,13 @@ func TestSizes(t *testing.T) {
 				}
 			}
 			if usable := h.sizes.usable(); usable != row.usable {
-				t.Errorf("usable are %d octets, want %d", usable, row.usable)
+				t.Errorf("got a usable size of %d octets, want %d", usable, row.usable)
 			}
 			if small := h.sizes.ask(512, now); small != 512 {
-				t.Errorf("%d octets are asked for, want 512 at most", small)
+				t.Errorf("got a request for %d octets, want 512", small)
 			}
 			if first, then := h.sizes.ask(4096, now), h.sizes.ask(4096, now); first != row.first || then != row.then {
-				t.Errorf("asks for %d octets, then %d, want %d and %d", first, then, row.first, row.then)
+				t.Errorf("got requests for %d octets, then %d, want %d and %d", first, then, row.first, row.then)
 			}
 		})
 	}

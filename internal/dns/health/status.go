@@ -8,32 +8,32 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/percpu"
 )
 
-// A State is what is known about a server.
+// A State is the state of a server.
 type State string
 
-// The states of a server. Down only means that others are asked first: such a
-// server is never given up (coredns issue 2427 was one that was).
+// The states of a server. Down only means that other servers are asked first. A down server is
+// still tried; in coredns issue 2427 it was given up.
 const (
-	Unknown State = "unknown" // has neither responded nor failed often enough
-	Up      State = "up"      // responded last
-	Down    State = "down"    // failed failuresToDown times in a row, and did not answer the check either
+	Unknown State = "unknown" // neither a response nor enough failures yet
+	Up      State = "up"      // the last result was a response
+	Down    State = "down"    // failed failuresToDown times in a row, including the check
 )
 
-// A Status is what is known about a server, for people.
+// A Status is the state of a server, for people.
 type Status struct {
 	State     State
-	Since     time.Time     // of the state
-	RTT       time.Duration // smoothed; 0: not measured yet
+	Since     time.Time     // when the state began
+	RTT       time.Duration // smoothed; 0 means not measured yet
 	Failures  uint64        // tries without a response
-	Refusals  uint64        // responses that are no answer: SERVFAIL, REFUSED and the like
-	NXDomain  uint64        // responses that there is no such name
-	Retries   uint64        // questions sent again, as it was silent to them
-	LastError string        // of the last failure, also when the server is up again
-	UDPSize   uint16        // of the largest response to ask for, as larger ones were lost; 0: none was
+	Refusals  uint64        // responses without an answer, such as SERVFAIL and REFUSED
+	NXDomain  uint64        // NXDOMAIN responses
+	Retries   uint64        // questions sent again because the server was silent
+	LastError string        // last failure; kept when the server is up again
+	UDPSize   uint16        // size of the largest response to request, because larger ones were lost; 0 if none was
 	Durations Durations
 }
 
-// Status returns what is known now.
+// Status returns the current state.
 func (a *Account) Status() Status {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -51,10 +51,10 @@ func (a *Account) Status() Status {
 	}
 }
 
-// RcodeNames are the response codes by which a server's responses are told apart, in the order of Durations.
+// RcodeNames are the classes of responses by rcode, in the order of Durations.
 var RcodeNames = [...]string{"NOERROR", "NXDOMAIN", "SERVFAIL", "REFUSED", "other"}
 
-// Durations are how long a server took for its responses over UDP and TLS, by RcodeNames.
+// Durations are the response times of a server over UDP and TLS, by RcodeNames.
 type Durations [len(RcodeNames)]percpu.Durations
 
 func (d *Durations) add(took time.Duration, rcode int) {

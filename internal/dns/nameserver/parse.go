@@ -14,11 +14,11 @@ const (
 	schemeUDP = "dns+udp://"
 )
 
-// maxText bounds what Parse looks at: the longest valid text is a URI with an
-// IPv6 address, a zone id, a port and a name of 253 octets.
+// maxText is the maximum length that Parse accepts. The longest valid text is a URI with an IPv6
+// address, a zone id, a port and a name of 253 octets.
 const maxText = 400
 
-// The ways a text is no nameserver; errors from Parse match one of them.
+// Errors from Parse match one of these.
 var (
 	ErrAddress = errors.New("not an IP address")
 	ErrZone    = errors.New("zone id that is no interface name")
@@ -26,8 +26,8 @@ var (
 	ErrName    = errors.New("authentication name that is no host name")
 )
 
-// Parse reads a nameserver in any of the ways in which files and tools write
-// one; surrounding blanks are not among them:
+// Parse parses a nameserver in any of the forms that files and tools use, without surrounding
+// blanks:
 //
 //	10.0.0.2  2001:db8::1  fe80::1%eth0          resolv.conf(5), NetworkManager
 //	10.0.0.2:53  [2001:db8::1]:53  [::1]         node-config.yaml
@@ -35,9 +35,8 @@ var (
 //	dns+udp://10.0.0.2:5353                      NetworkManager from 1.52
 //	dns+tls://[2620:fe::fe]:853#dns.quad9.net    NetworkManager from 1.52
 //
-// The port is 53, or 853 with TLS, when there is none. Host names are refused:
-// a resolver cannot resolve where its own queries go. The address is what
-// ParseAddr makes of it.
+// The default port is 53, or 853 with TLS. Host names are rejected: a resolver cannot resolve the
+// address of its own upstream. The address is processed as by ParseAddr.
 func Parse(text string) (Server, error) {
 	if len(text) > maxText {
 		return Server{}, fmt.Errorf("parsing nameserver %q...: %w", text[:64], ErrAddress)
@@ -49,8 +48,7 @@ func Parse(text string) (Server, error) {
 	return server, nil
 }
 
-// MustParse is Parse for a text that is known to be a nameserver; it panics when
-// it is none.
+// MustParse is Parse for a text that is known to be valid. It panics if it is not.
 func MustParse(text string) Server {
 	server, err := Parse(text)
 	if err != nil {
@@ -87,7 +85,7 @@ func parse(text string) (Server, error) {
 	return Server{Addr: addr}, err
 }
 
-// cutScheme compares as RFC 3986 section 3.1 says: schemes have no case.
+// cutScheme compares without case, because schemes have none (RFC 3986 section 3.1).
 func cutScheme(text, scheme string) (rest string, ok bool) {
 	if len(text) < len(scheme) || !strings.EqualFold(text[:len(scheme)], scheme) {
 		return "", false
@@ -95,7 +93,7 @@ func cutScheme(text, scheme string) (rest string, ok bool) {
 	return text[len(scheme):], true
 }
 
-// parseHost reads ADDR, ADDR:PORT (IPv4), [ADDR] or [ADDR]:PORT.
+// parseHost parses ADDR, ADDR:PORT (IPv4), [ADDR] or [ADDR]:PORT.
 func parseHost(text string, defaultPort uint16) (netip.AddrPort, error) {
 	host, port, hasPort := text, "", false
 	if inner, ok := strings.CutPrefix(text, "["); ok {
@@ -123,17 +121,16 @@ func parseHost(text string, defaultPort uint16) (netip.AddrPort, error) {
 	return server.Addr, err
 }
 
-// ParseAddr reads the address alone, as it stands in resolv.conf(5). One
-// nameserver has one value: an IPv4-mapped address becomes IPv4, and the zone id
-// of an address that is not link-local is dropped. It has no meaning there (RFC
-// 4007 section 6), and glibc ignores it too (res_init.c). The zone id of a
-// link-local address stays: an interface's name or index, of letters, digits,
-// '-', '_' and '.'. Forms of inet_aton(3) such as "10.1" or "010.0.0.1" are
-// refused: readers disagree on what they mean.
+// ParseAddr parses an address as in resolv.conf(5). It makes the address canonical: an IPv4-mapped
+// address becomes IPv4, and an address that is not link-local loses its zone id, which has no
+// meaning there (RFC 4007 section 6) and which glibc also ignores (res_init.c). A link-local
+// address keeps its zone id: the name or index of an interface, consisting of letters, digits, '-',
+// '_' and '.'. It rejects forms of inet_aton(3) such as "10.1" or "010.0.0.1", because programs
+// disagree on their meaning.
 func ParseAddr(text string) (netip.Addr, error) {
 	addr, err := netip.ParseAddr(text)
 	if err != nil {
-		// Not wrapped: netip quotes the text a second time and says no more.
+		// Not wrapped: netip quotes the text a second time without adding anything.
 		return netip.Addr{}, ErrAddress
 	}
 	return canonicalAddr(addr)
@@ -156,9 +153,9 @@ func linkLocal(addr netip.Addr) bool {
 	return addr.Is6() && (addr.IsLinkLocalUnicast() || addr.IsLinkLocalMulticast() || addr.IsInterfaceLocalMulticast())
 }
 
-// validZone accepts an interface's index or name. The kernel takes any name of
-// up to 15 bytes without '/', ':' and white space (dev_valid_name); of these
-// only the characters that mean nothing to a shell or a file format pass.
+// validZone accepts the index or name of an interface. The kernel accepts any name of up to 15
+// bytes without '/', ':' and white space (dev_valid_name). Of these, only characters without a
+// meaning to shells and file formats are allowed.
 func validZone(zone string) bool {
 	return len(zone) <= 15 && zone != "." && zone != ".." && onlyNameBytes(zone)
 }

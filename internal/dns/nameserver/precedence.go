@@ -8,8 +8,9 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 )
 
-// A Source is who may say where names are asked: a program over D-Bus, the admin's files, the cluster's, NetworkManager, and what was
-// good before. The lower one wins. The order stands in Table alone, and Settle alone applies it. The zero Source is nobody.
+// A Source is an origin of nameservers for names: a program over D-Bus, the admin's files, the
+// cluster's files, NetworkManager, or the last good state. A lower Source takes precedence. Only
+// Table defines the order, and only Settle applies it. The zero Source is none.
 type Source int
 
 const (
@@ -25,14 +26,14 @@ const (
 	LastGood
 )
 
-// A Row is one line of the table of sources.
+// A Row is one row of the table of sources.
 type Row struct {
 	Source Source
 	Name   string // for people and for JSON
-	Says   string // what it may say, in which words
+	Says   string // what it may set, and with which settings
 }
 
-// Table has every source, from the strongest to the weakest.
+// Table lists every source in order of precedence.
 var Table = []Row{
 	{DBus, "D-Bus", "SetDomainServers and the like, by root: every domain, the cluster's too"},
 	{CommandLine, "command line", "node-dns serve --upstream: all names"},
@@ -46,7 +47,7 @@ var Table = []Row{
 	{LastGood, "last-good", "what was captured before: all names, or a domain"},
 }
 
-// String is the name in the table; "" for nobody.
+// String returns the name in the table, or "" for the zero Source.
 func (s Source) String() string {
 	for _, row := range Table {
 		if row.Source == s {
@@ -56,32 +57,36 @@ func (s Source) String() string {
 	return ""
 }
 
-// Kind is what is done with the names of a domain.
+// Kind is the way in which the names of a domain are resolved.
 type Kind int
 
 const (
-	Ask      Kind = iota // they are asked of servers
-	Local                // they are asked of nobody: what is not known here does not exist
-	Standard             // they are asked of the servers for all names, although a shorter domain has its own
+	Ask      Kind = iota // ask the Servers
+	Local                // never ask a server: names that are unknown here do not exist
+	Standard             // ask the servers for all names, even if a shorter domain has its own
 )
 
-// A Claim is what one source says of one domain.
+// A Claim is what one source says about one domain.
 type Claim struct {
 	Source Source
-	// Detail is where it says so, for people: a file and line, a connection and interface, a sender. May be empty.
+	// Detail is the exact place for people: a file and line, a connection and interface, or a D-Bus
+	// sender. It may be empty.
 	Detail string
-	Domain dnsname.Name // and all below it; the root: all names
-	// Plain is for the names without dots alone (dnsmasq's server=//IP); Domain is the root then.
+	Domain dnsname.Name // with all names below it; the root means all names
+	// Plain limits the claim to names without dots (dnsmasq's server=//IP); Domain is then the
+	// root.
 	Plain bool
 	Kind  Kind
-	// Servers are those that can be asked, in order; of Kind Ask.
+	// Servers are the usable servers, in order, for Kind Ask.
 	Servers []Server
-	// Refused are those that it names too, and that must not be asked.
+	// Refused are further servers of the claim that must not be asked.
 	Refused []Refused
-	// GivesWay says that a claim of Kind Ask whose Servers are empty leaves the domain to the next one. Others win all the
-	// same, and the names fail: they must not leak to servers that the claim keeps them from.
+	// GivesWay means that a claim of Kind Ask without Servers leaves the domain to the next claim.
+	// Other claims without servers still win, and their names fail: they must not leak to servers
+	// that the claim excludes.
 	GivesWay bool
-	// Barred is why the claim does not count, even where it is the only one: "it lies in the cluster's zone". "": it counts.
+	// Barred is why the claim does not count, even if it is the only one: "it lies in the cluster's
+	// zone". It is empty for a claim that counts.
 	Barred string
 }
 
@@ -94,7 +99,7 @@ type Refused struct {
 // ComesBack is the Why of a nameserver that the loop probe has found.
 const ComesBack = "it sends our queries back to us"
 
-// String names the claim by its source and where that says so.
+// String returns the source of the claim and its exact place.
 func (c Claim) String() string {
 	name := c.Source.String()
 	switch {
@@ -103,27 +108,28 @@ func (c Claim) String() string {
 	case c.Detail == "":
 		return name
 	case c.Source == Cluster, c.Source == NodeDNS, c.Source == NodeConfig, c.Source == FromCluster, c.Source == ResolvConf, strings.HasPrefix(c.Detail, name):
-		return c.Detail // which names the file
+		return c.Detail // Detail names the file
 	}
 	return name + " " + c.Detail
 }
 
-// isVoid reports whether the claim has nothing to say.
+// isVoid reports whether the claim leaves its domain to the next one.
 func (c Claim) isVoid() bool { return c.GivesWay && c.Kind == Ask && len(c.Servers) == 0 }
 
-// A Route is the claim that won a domain. One of Kind Standard has the servers for all names.
+// A Route is the claim that won a domain. A Route of Kind Standard has the servers for all names.
 type Route struct{ Claim }
 
-// A Loss is a claim that does not count, and why.
+// A Loss is a claim that does not count, and the reason.
 type Loss struct {
 	Claim
-	By  *Claim // the one that won the domain; nil: nobody did
+	By  *Claim // the claim that won the domain; nil if none did
 	Why string // "D-Bus :1.5 wins over dnsmasq /etc/dnsmasq.d/x.conf:3"
-	// GaveWay says that it had the domain, and left it to the next one as none of its servers can be asked.
+	// GaveWay means that the claim had the domain, but left it to the next one because none of its
+	// servers is usable.
 	GaveWay bool
 }
 
-// domain is what there is one winner of.
+// domain is the unit that has one winner.
 type domain struct {
 	name  dnsname.Name
 	plain bool
@@ -131,9 +137,10 @@ type domain struct {
 
 func (c Claim) domain() domain { return domain{c.Domain, c.Plain} }
 
-// Settle says who wins each domain, and who does not and why: every claim is in one of the lists, once. Both are in the
-// order of the sources, and within a source in that of the claims; what is for all names comes last. Of two claims of one
-// source for one domain the first wins. It is pure, and leaves claims alone.
+// Settle decides which claim wins each domain, and why the others do not. Every claim is in exactly
+// one of the lists. Both lists are in the order of the sources, and within a source in the order of
+// its claims; claims for all names come last. Of two claims of one source for the same domain, the
+// first wins. Settle is pure and does not change claims.
 func Settle(claims []Claim) (routes []Route, losses []Loss) {
 	claims = slices.Clone(claims)
 	slices.SortStableFunc(claims, func(a, b Claim) int {
@@ -162,7 +169,7 @@ func Settle(claims []Claim) (routes []Route, losses []Loss) {
 	return routes, losses
 }
 
-// Sentence says it for people, with what is not asked therefore.
+// Sentence returns the reason for people, with the servers that are not asked because of it.
 func (l Loss) Sentence() string {
 	if len(l.Servers) == 0 {
 		return l.Why
@@ -170,8 +177,9 @@ func (l Loss) Sentence() string {
 	return l.Why + ": not asked: " + Join(l.Servers)
 }
 
-// IsConflict reports whether an admin's static servers for all names have won over others that the host was given: he may
-// have forgotten them, and wonder why what DHCP says is not asked.
+// IsConflict reports whether an admin's static servers for all names have won over others that the
+// host was given. The admin may have forgotten them, and wonder why the servers from DHCP are not
+// asked.
 func (l Loss) IsConflict() bool {
 	if l.By == nil || l.Barred != "" || l.GaveWay || rootLast(l.Claim) == 0 {
 		return false
@@ -192,7 +200,7 @@ func (l Loss) why() string {
 	return l.By.String() + " wins over " + l.Claim.String()
 }
 
-// rootLast sorts what is for all names behind the rest.
+// rootLast sorts claims for all names after the others.
 func rootLast(c Claim) int {
 	if c.Domain.IsRoot() && !c.Plain {
 		return 1

@@ -11,8 +11,9 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 )
 
-// parse reads a claim: "dnsmasq x.conf:3: /b/ 10.0.0.1 10.0.0.2", with "local" or "standard" for servers, "!10.0.0.1" for a
-// refused one, "gives-way", and "barred". No domain is the root.
+// parseClaim parses a claim: "dnsmasq x.conf:3: /b/ 10.0.0.1 10.0.0.2", with "local" or "standard"
+// instead of servers, "!10.0.0.1" for a refused one, "gives-way", and "barred". Without a domain it
+// is for the root.
 func parseClaim(t testing.TB, text string) Claim {
 	t.Helper()
 	who, what, ok := strings.Cut(text, ": ")
@@ -46,12 +47,12 @@ func parseClaim(t testing.TB, text string) Claim {
 		}
 	}
 	if c.Source == 0 {
-		t.Fatalf("claim %q of nobody", text)
+		t.Fatalf("claim %q has no known source", text)
 	}
 	return c
 }
 
-// show is "/a/=10.0.0.1,10.0.0.2" for what is done with a domain.
+// show formats what is done with a domain: "/a/=10.0.0.1,10.0.0.2".
 func show(c Claim) string {
 	domain := "/" + c.Domain.Relative() + "/"
 	switch {
@@ -84,7 +85,7 @@ func TestSettle(t *testing.T) {
 		},
 		{
 			name: "command line, cluster", claims: []string{"cluster clusterDNS n:1: /c/ 10.0.0.2", "command line: 10.0.0.1"},
-			routes: "/c/=10.0.0.2 .=10.0.0.1", // which do not speak of the same
+			routes: "/c/=10.0.0.2 .=10.0.0.1", // for different domains
 		},
 		{
 			name: "D-Bus, cluster", claims: []string{"cluster clusterDNS n:1: /c/ 10.0.0.2", "D-Bus :1.5: /c/ 10.0.0.1"},
@@ -207,13 +208,13 @@ func TestSettle(t *testing.T) {
 	}
 	for i, row := range Table[1:] {
 		if pair := Table[i].Name + ", " + row.Name; !seen[pair] {
-			t.Errorf("there is no row %q", pair)
+			t.Errorf("missing row %q", pair)
 		}
 	}
 }
 
-// holds checks what is so of all claims: each is in one list, once; who won a domain is the strongest of those that count
-// there, and no domain that somebody has is left.
+// holds checks the invariants: each claim is in exactly one list, the winner of a domain is the
+// strongest claim that counts, and each domain with such a claim has a winner.
 func holds(t testing.TB, claims []Claim) {
 	t.Helper()
 	before := fmt.Sprint(claims)
@@ -232,7 +233,7 @@ func holds(t testing.TB, claims []Claim) {
 	for _, l := range losses {
 		all = append(all, l.Claim)
 		if l.Why == "" || l.GaveWay && (l.Barred != "" || len(l.Servers) > 0) {
-			t.Fatalf("%+v", l)
+			t.Fatalf("loss %+v", l)
 		}
 	}
 	sorted := func(claims []Claim) []string {
@@ -244,7 +245,7 @@ func holds(t testing.TB, claims []Claim) {
 		return words
 	}
 	if diff := cmp.Diff(sorted(claims), sorted(all)); diff != "" {
-		t.Fatalf("claims (-given +told):\n%s", diff)
+		t.Fatalf("claims (-given +returned):\n%s", diff)
 	}
 	for _, c := range claims {
 		if c.Barred != "" || c.isVoid() {
@@ -257,7 +258,8 @@ func holds(t testing.TB, claims []Claim) {
 	}
 }
 
-// TestEverySubset is holds for every choice of sources that name servers, have none left, are barred, or are silent.
+// TestEverySubset checks the invariants for all combinations of sources that have servers, have
+// none left, are barred, or have no claim.
 func TestEverySubset(t *testing.T) {
 	forms := []string{"", "10.0.0.1", "!10.0.0.1", "gives-way !10.0.0.1", "barred 10.0.0.1"}
 	made := make([][]Claim, len(Table)) // by source and form
@@ -267,7 +269,7 @@ func TestEverySubset(t *testing.T) {
 		for _, form := range forms[1:] {
 			made[i] = append(made[i], parseClaim(t, row.Name+" x: "+form))
 		}
-		total *= 3 // two of the forms at a time, and silence: all five would take a minute
+		total *= 3 // two of the forms at a time, and no claim; all five would take a minute
 	}
 	for _, pair := range [][2]int{{1, 2}, {1, 3}, {1, 4}, {2, 3}, {3, 4}} {
 		for n := range total {

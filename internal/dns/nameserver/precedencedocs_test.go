@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestPage: the table of the page is the code's.
+// TestPage: the table in the docs matches the code.
 func TestPage(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/explanation/precedence.md")
 	if err != nil {
@@ -29,7 +29,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// TestManPage: the man page has as many sources, in the same order.
+// TestManPage: the man page lists the same sources in the same order.
 func TestManPage(t *testing.T) {
 	page, err := os.ReadFile("../../../man/node-dns.yaml.5")
 	if err != nil {
@@ -41,16 +41,16 @@ func TestManPage(t *testing.T) {
 	items := strings.Split(list, ".It\n")[1:]
 	words := []string{"D-Bus", "command line", "cluster", "this file", "dnsmasq's files", "node-config.yaml", "fromCluster", "NetworkManager", "resolv.conf", "good last"}
 	if len(items) != len(Table) || len(items) != len(words) {
-		t.Fatalf("%d sources, and %d in the code", len(items), len(Table))
+		t.Fatalf("got %d sources, want the %d of the code", len(items), len(Table))
 	}
 	for i, word := range words {
 		if !strings.Contains(items[i], word) {
-			t.Errorf("source %d is %q, and in the code %q", i+1, items[i], Table[i].Name)
+			t.Errorf("source %d is %q, want %q", i+1, items[i], Table[i].Name)
 		}
 	}
 }
 
-// TestTable: every source stands in it once, in the order of its value, and has a name of its own.
+// TestTable: each source is in the table once, in order of its value, with a unique name.
 func TestTable(t *testing.T) {
 	names := map[string]bool{}
 	for i, row := range Table {
@@ -60,6 +60,6 @@ func TestTable(t *testing.T) {
 		names[row.Name] = true
 	}
 	if next := Source(len(Table) + 1); LastGood != next-1 || next.String() != "" || Source(0).String() != "" {
-		t.Errorf("the table has %d rows, and LastGood is %d", len(Table), LastGood)
+		t.Errorf("the table has %d rows, but LastGood is %d", len(Table), LastGood)
 	}
 }

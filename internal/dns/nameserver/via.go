@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// How Interface and Source may be wrong, besides what Parse finds wrong.
+// Errors in Interface and Source, besides those of Parse.
 var (
 	ErrInterface  = errors.New("not the name of a network interface")
 	ErrSource     = errors.New("source address of another family")
@@ -14,15 +14,14 @@ var (
 	ErrViaTLS     = errors.New("interface or source address of a server that is asked over TLS")
 )
 
-// ParseDnsmasq reads a server as dnsmasq 2.90 takes it in server=, behind the
-// domains:
+// ParseDnsmasq parses a server in the syntax of server= in dnsmasq 2.90, after the domains:
 //
 //	10.0.0.2  10.0.0.2#5353  2001:db8::1#5353  fe80::1%eth0
 //	10.0.0.2@eth1  10.0.0.2@192.0.2.1  10.0.0.2#5353@eth1@192.0.2.1
 //
-// What dnsmasq accepts beyond that is refused: host names, for which there is
-// nobody to ask, port 0, which never answers, and a source port, behind which one
-// socket would have all queries (CVE-2008-1447).
+// It rejects other forms that dnsmasq accepts: host names, because no server could resolve them,
+// port 0, which never answers, and a source port, because all queries would use one socket
+// (CVE-2008-1447).
 func ParseDnsmasq(text string) (Server, error) {
 	if len(text) > maxText {
 		return Server{}, fmt.Errorf("parsing nameserver %q...: %w", text[:64], ErrAddress)
@@ -53,8 +52,8 @@ func parseDnsmasq(text string) (Server, error) {
 	return server.parseVia(via)
 }
 
-// parseVia returns the server with the interface and the source address of the text
-// behind its first "@".
+// parseVia returns the server with the interface and source address in text, which follows the
+// first "@".
 func (s Server) parseVia(text string) (Server, error) {
 	if s.TLS {
 		return Server{}, ErrViaTLS
@@ -87,7 +86,7 @@ func isAddr(text string) bool {
 	return err == nil
 }
 
-// via is what parseVia reads, with its "@".
+// via returns the text that parseVia accepts, with its "@".
 func (s Server) via() string {
 	text := ""
 	if s.Interface != "" {

@@ -24,12 +24,12 @@ func TestParseDnsmasq(t *testing.T) {
 		{text: "", err: ErrAddress},
 		{text: "#", err: ErrAddress},
 		{text: "dns.example", err: ErrAddress},
-		{text: "10.1", err: ErrAddress}, // of dnsmasq 10.0.0.1
+		{text: "10.1", err: ErrAddress}, // dnsmasq reads 10.0.0.1
 		{text: "10.0.0.2:53", err: ErrAddress},
 		{text: "[2001:db8::1]:53", err: ErrAddress},
 		{text: "dns+tls://1.1.1.1", err: ErrAddress},
 		{text: "10.0.0.2\n", err: ErrAddress},
-		{text: "10.0.0.2#", err: ErrPort}, // of dnsmasq port 0
+		{text: "10.0.0.2#", err: ErrPort}, // dnsmasq reads port 0
 		{text: "10.0.0.2#0", err: ErrPort},
 		{text: "10.0.0.2#65536", err: ErrPort},
 		{text: "10.0.0.2@192.0.2.1@eth1", err: ErrAddress}, // source before interface
@@ -50,13 +50,14 @@ func TestParseDnsmasq(t *testing.T) {
 				t.Errorf("got %q, %v", got, err)
 			}
 			if again, err := ParseDnsmasq(got.Dnsmasq()); tt.err == nil && (again != got || err != nil) {
-				t.Errorf("%q is read back as %q, %v", got.Dnsmasq(), again, err)
+				t.Errorf("%q is parsed as %q, %v", got.Dnsmasq(), again, err)
 			}
 		})
 	}
 }
 
-// FuzzParseDnsmasq: what is read can be written and read again, as dnsmasq's text and as ours, and is safe in both.
+// FuzzParseDnsmasq: a parsed server survives a round trip in dnsmasq's syntax and in ours, and is
+// safe in both.
 func FuzzParseDnsmasq(f *testing.F) {
 	for _, text := range []string{"10.0.0.2#53@eth0@192.0.2.1", "fe80::1%eth0", "10.0.0.2@eth1", "@", "10.0.0.2@"} {
 		f.Add(text)

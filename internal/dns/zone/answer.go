@@ -8,58 +8,58 @@ import (
 	"github.com/miekg/dns"
 )
 
-// verdict is what becomes of a question.
+// verdict is the outcome of a question.
 type verdict uint8
 
 const (
 	answered verdict = iota
-	foreign          // the name is not the cluster's
-	chased           // there is a CNAME, and the answer goes on at its target
-	unknown          // it needs all Pods, or the ServiceImports, and the Snapshot does not have them
+	foreign          // the name is not in the cluster
+	chased           // there is a CNAME, and its target is resolved elsewhere
+	unknown          // the answer needs all Pods, or the ServiceImports, which the Snapshot does not have
 )
 
-// answer is what the rules say to a question. It is reused: reset sets it anew. It refers to the Snapshot and to the
-// question.
+// answer is the answer to a question. reset prepares it for reuse. It refers to the Snapshot and to
+// the question.
 type answer struct {
 	verdict verdict
 	rcode   int
 	ttl     uint32
-	zoneAt  int      // the label of the question at which the zone begins
-	records []record // of the answer section; none, and there is a SOA record in the authority section
-	extra   []record // addresses of the hosts that records name
-	view    *view    // what SRV records are of, in the subdomain sub
+	zoneAt  int      // index of the label in the question where the zone begins
+	records []record // answer section; if empty, the authority section has a SOA record
+	extra   []record // addresses of the hosts in records
+	view    *view    // the Service of the SRV records, in the subdomain sub
 	sub     string
-	target  []byte // of the CNAME record, and of SRV records that are of no view: in wire format
-	shares  int    // how many SRV records there would be if those that say the same were apart
-	ordered bool   // the first record is the best
-	near    int    // how many records are of this node's zone, and come first; 0: all are alike
+	target  []byte // of the CNAME record, or of SRV records without a view; in wire format
+	shares  int    // number of SRV records, counting equal ones separately
+	ordered bool   // the first record is the best and stays first
+	near    int    // number of records in this node's zone, which come first; 0 means no preference
 
-	seen    map[target]int32 // index of each of many SRV records
-	hasSeen bool             // of this answer
+	seen    map[target]int32 // index of each SRV record, if there are many
+	hasSeen bool             // seen belongs to this answer
 }
 
-// target is what must not be twice among the SRV records of an answer.
+// target identifies SRV records that must not occur twice in an answer.
 type target struct {
 	label, cluster string
 	addr           netip.Addr
 	port           uint16
 }
 
-// record is a resource record. Those of the answer section belong to the question's name, the others to the host of a
-// record in it.
+// record is a resource record. In the answer section its owner is the name in the question; in
+// other sections, the host of a record in the answer section.
 type record struct {
 	rtype uint16
 	port  uint16     // of SRV
 	form  hostForm   // of SRV and PTR
-	near  bool       // of A and AAAA: it is in this node's zone
-	of    int32      // of the additional section: the index of the SRV or NS record
-	addr  netip.Addr // of A and AAAA; of a host that is dashed or hashed
-	label string     // of a host that is named
-	from  *slice     // of an imported host: its cluster follows it; nil: none does
+	near  bool       // of A and AAAA: in this node's zone
+	of    int32      // in the additional section: index of the SRV or NS record
+	addr  netip.Addr // of A and AAAA; of a host with a dashed or hashed name
+	label string     // of a host with a name of its own
+	from  *slice     // the slice of an imported host, whose name includes the cluster; nil for other hosts
 	view  *view      // of PTR: the Service
 }
 
-// cluster is the label that follows that of the host; "": none does.
+// cluster returns the label after that of the host, or "" if there is none.
 func (r *record) cluster() string {
 	if r.from == nil {
 		return ""
@@ -67,14 +67,14 @@ func (r *record) cluster() string {
 	return r.from.cluster
 }
 
-// hostForm is how the host of a record is named below its Service.
+// hostForm is how a host is named below its Service.
 type hostForm uint8
 
 const (
-	itself hostForm = iota // it is the Service
-	named                  // by a hostname, or after a pod
-	dashed                 // after the address, as CoreDNS does
-	hashed                 // by FNV-1a of the address, as SkyDNS does
+	itself hostForm = iota // the Service itself
+	named                  // by its hostname or pod
+	dashed                 // by its address, as in CoreDNS
+	hashed                 // by FNV-1a of its address, as in SkyDNS
 )
 
 func (a *answer) reset() {
@@ -83,15 +83,15 @@ func (a *answer) reset() {
 	a.drop()
 }
 
-// drop forgets the records.
+// drop removes all records.
 func (a *answer) drop() {
 	a.records, a.extra, a.shares, a.hasSeen = a.records[:0], a.extra[:0], 0, false
 }
 
-// nxdomain is the answer for a name that does not exist.
+// nxdomain sets the answer for a name that does not exist.
 func (a *answer) nxdomain() { a.rcode = dns.RcodeNameError }
 
-// family returns the type of the address record of addr, 0 when it is no address.
+// family returns the type of the address record of addr, or 0 if it is no address.
 func family(addr netip.Addr) uint16 {
 	switch {
 	case addr.Is4():
@@ -102,14 +102,14 @@ func family(addr netip.Addr) uint16 {
 	return 0
 }
 
-// addAddr adds the address when it is of the family that is asked for.
+// addAddr adds the address if the question asks for its family.
 func (a *answer) addAddr(addr netip.Addr, qtype uint16) {
 	if family(addr) == qtype {
 		a.records = append(a.records, record{rtype: qtype, addr: addr})
 	}
 }
 
-// turning is how many records take turns at being the first. The others follow them.
+// turning returns the number of records that rotate. The others follow them.
 func (a *answer) turning() int {
 	switch {
 	case a.ordered:
@@ -120,7 +120,7 @@ func (a *answer) turning() int {
 	return len(a.records)
 }
 
-// nearFirst puts the records of this node's zone before the others.
+// nearFirst moves the records of this node's zone to the front.
 func (a *answer) nearFirst() {
 	for i := range a.records {
 		if a.records[i].near {
@@ -130,14 +130,14 @@ func (a *answer) nearFirst() {
 	}
 }
 
-// addExtra adds an address of the host of record i.
+// addExtra adds an address for the host of record i.
 func (a *answer) addExtra(i int, addr netip.Addr) {
 	if rtype := family(addr); rtype != 0 {
 		a.extra = append(a.extra, record{rtype: rtype, of: int32(i), addr: addr})
 	}
 }
 
-// addSRV adds a SRV record unless there is the same, and returns the index of the one that there is then.
+// addSRV adds a SRV record, unless an equal one exists, and returns its index.
 func (a *answer) addSRV(r record) int {
 	a.shares++
 	n := len(a.records)
@@ -151,11 +151,11 @@ func (a *answer) addSRV(r record) int {
 	return n
 }
 
-// few is up to how many records are compared one with the other.
+// few is the number of records up to which linear search is used.
 const few = 16
 
-// find returns the index of the record that says what r does, else -1, after which r is added. The map of many records
-// is kept for the next question.
+// find returns the index of a record equal to r, or -1; in that case, the caller adds r. The map
+// for many records is kept for the next question.
 func (a *answer) find(r record) int {
 	if len(a.records) < few {
 		for i := range a.records {
@@ -182,7 +182,7 @@ func (a *answer) find(r record) int {
 	return -1
 }
 
-// same has no address for a host with a name: that is one host, at all its addresses.
+// same returns the identity of a record. A host with a name is a single host, whatever its address.
 func (r *record) same() target {
 	t := target{label: r.label, cluster: r.cluster(), port: r.port}
 	if r.form != named {
@@ -191,7 +191,7 @@ func (r *record) same() target {
 	return t
 }
 
-// unique takes out addresses that are there twice.
+// unique removes duplicate addresses.
 func (a *answer) unique() {
 	if len(a.records) > 0 && a.records[0].rtype != dns.TypeSRV {
 		compact(&a.records, func(r, s record) int { return r.addr.Compare(s.addr) })

@@ -14,8 +14,9 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/zone"
 )
 
-// bigCluster fills a Builder with Services of two named ports, every tenth headless with hostnames, and a slice of ten
-// endpoints for each of them, or for the headless alone: the data of the memory figures in docs/reference/cluster-zone.md.
+// bigCluster fills a Builder with Services of two named ports; every tenth is headless with
+// hostnames. Each Service, or each headless one only, has a slice of ten endpoints. This is the
+// data of the memory figures in docs/reference/cluster-zone.md.
 func bigCluster(services int, headlessOnly bool) *zone.Builder {
 	b := new(zone.Builder)
 	for i := range services {
@@ -44,7 +45,8 @@ func bigService(i int) *zone.Service {
 	return s
 }
 
-// bigSlice is that of Service i; with another change its first endpoint has another address.
+// bigSlice returns the slice of Service i. Each value of change gives its first endpoint another
+// address.
 func bigSlice(i, change int) *zone.Slice {
 	key := bigKey(i)
 	s := &zone.Slice{
@@ -64,7 +66,7 @@ func bigSlice(i, change int) *zone.Slice {
 	return s
 }
 
-// wideService is headless with n endpoints in slices of 100.
+// wideService adds a headless Service with n endpoints in slices of 100.
 func wideService(b *zone.Builder, n int, hostnames bool) {
 	key := zone.Key{Namespace: "team-000", Name: "wide"}
 	b.SetService(&zone.Service{Key: key, Kind: zone.Headless})
@@ -129,8 +131,8 @@ var benchmarks = []struct {
 	{"not the cluster's", "www.example.com.", dns.TypeA, zone.Kubernetes, 1232},
 }
 
-// BenchmarkAppendResponse is what a query costs from the received octets to those to send. BenchmarkHit in cache is the
-// same for a remembered *dns.Msg, before it is packed.
+// BenchmarkAppendResponse measures a query from the received octets to the octets to send.
+// BenchmarkHit in package cache measures the same for a cached response.
 func BenchmarkAppendResponse(b *testing.B) {
 	resolvers := map[zone.Profile]*zone.Resolver{}
 	for _, bench := range benchmarks {
@@ -164,8 +166,8 @@ func BenchmarkServeDNS(b *testing.B) {
 	}
 }
 
-// BenchmarkChanges is one changed endpoint, and a Snapshot for every hundred: a debounce of 100 ms at a thousand changes
-// a second, in the cluster of the memory figures.
+// BenchmarkChanges changes one endpoint at a time, with a Snapshot for every hundred changes: a
+// debounce of 100 ms at a thousand changes per second, in the cluster of the memory figures.
 func BenchmarkChanges(b *testing.B) {
 	builder := bigCluster(10_000, false)
 	builder.Snapshot(time.Unix(1, 0))
@@ -179,7 +181,7 @@ func BenchmarkChanges(b *testing.B) {
 	}
 }
 
-// BenchmarkFill reports the heap of a Builder with its Snapshot, as MiB.
+// BenchmarkFill reports the heap size of a Builder and its Snapshot in MiB.
 func BenchmarkFill(b *testing.B) {
 	for _, size := range []struct {
 		name         string
@@ -196,7 +198,7 @@ func BenchmarkFill(b *testing.B) {
 	}
 }
 
-// heapOf returns by how many MiB the heap is larger with what build makes.
+// heapOf returns the heap size of the result of build in MiB.
 func heapOf(build func() any) float64 {
 	before := heap()
 	kept := build()

@@ -7,39 +7,41 @@ import (
 	"time"
 )
 
-// Builder makes Snapshots, one after the other, from the objects of the Kubernetes API as they come, change and go. A
-// change costs work in proportion to the object, and the next Snapshot copies only what it touched. The zero Builder
-// knows no object. It is not safe for concurrent use; its Snapshots are.
+// Builder makes successive Snapshots from the objects of the Kubernetes API, as they are added,
+// changed and deleted. A change costs work in proportion to the object, and the next Snapshot
+// copies only what changed. The zero Builder has no objects. It is not safe for concurrent use; its
+// Snapshots are.
 //
-// The objects may come in any order, a Slice before its Service as well. Each Set and Delete says whether anything
-// changed that an answer may depend on.
+// Objects may arrive in any order, for example a Slice before its Service. Each Set and Delete
+// method reports whether anything changed that may affect an answer.
 type Builder struct {
 	services   tableBuilder[*view]     // by viewKey
 	namespaces tableBuilder[namespace] // by label
-	addrs      addrBuilder             // of ClusterIPs and endpoints, to viewKeys
+	addrs      addrBuilder             // of ClusterIPs and endpoints; to viewKeys
 	pods       tableBuilder[member]    // by podKey
 	podAddrs   addrBuilder             // to podKeys
-	serviceOf  map[Key]string          // the viewKey of each Slice
+	serviceOf  map[Key]string          // viewKey of each Slice
 	counts     Counts
-	imports    *Builder  // see Imports; nil: the API has no ServiceImports
+	imports    *Builder  // see Imports; nil if the API has no ServiceImports
 	zone       string    // see SetZone
-	last       *Snapshot // nil: there was a change since
+	last       *Snapshot // nil after a change
 
-	gone, come []netip.Addr // for reindex to write to
+	gone, come []netip.Addr // buffers of reindex
 }
 
-// namespace is what is known of a namespace: it exists while the object does, and while a Service or Pod is in it, above
-// whose name is an empty non-terminal then (RFC 8020).
+// namespace is what is known of a namespace. It exists as long as its object does, or as long as it
+// has a Service or Pod: then its name is an empty non-terminal (RFC 8020).
 type namespace struct {
 	object         bool
 	services, pods int
 }
 
-// Counts are how many objects a Snapshot has. Endpoints are those of all slices, ready or not; Imports are ServiceImports.
+// Counts are the numbers of objects in a Snapshot. Endpoints counts those of all slices, ready or
+// not. Imports counts ServiceImports.
 type Counts struct{ Services, Slices, Endpoints, Namespaces, Pods, Imports int }
 
-// Snapshot returns what is known now. at is the time of the newest change in it, for the serial number of the zone;
-// without a change since the one before it returns that one.
+// Snapshot returns the current state. at is the time of its newest change, for the serial number of
+// the zone. Without a change since the previous call, it returns the same Snapshot.
 func (b *Builder) Snapshot(at time.Time) *Snapshot {
 	var imports *Snapshot
 	if b.imports != nil {
@@ -64,7 +66,7 @@ func (b *Builder) Snapshot(at time.Time) *Snapshot {
 	return b.last
 }
 
-// SetZone says in which topology zone this node is; "": none is known.
+// SetZone sets the topology zone of this node; "" means unknown.
 func (b *Builder) SetZone(zone string) (changed bool) {
 	if b.zone == zone {
 		return false
@@ -73,11 +75,12 @@ func (b *Builder) SetZone(zone string) (changed bool) {
 	return true
 }
 
-// Imports returns the Builder of what is imported from other clusters: ServiceImports are Services there, and Slices are those that
-// Slice.Imported returns. nil: this API has no ServiceImports, see SetImports.
+// Imports returns the Builder for imports from other clusters. ServiceImports are Services in it,
+// and Slices come from Slice.Imported. It returns nil if the API has no ServiceImports; see
+// SetImports.
 func (b *Builder) Imports() *Builder { return b.imports }
 
-// SetImports says whether the API has ServiceImports. Where it has none, what is known of them is forgotten.
+// SetImports sets whether the API has ServiceImports. Without them, it drops all imports.
 func (b *Builder) SetImports(has bool) {
 	switch {
 	case !has:
@@ -87,7 +90,8 @@ func (b *Builder) SetImports(has bool) {
 	}
 }
 
-// SetService adds s, or replaces the Service of its name. One whose name cannot be a label is not taken.
+// SetService adds s or replaces the Service with the same name. It ignores a Service whose name is
+// not a valid label.
 func (b *Builder) SetService(s *Service) (changed bool) {
 	if !isLabel(s.Name) || !isLabel(s.Namespace) {
 		return false
@@ -95,7 +99,7 @@ func (b *Builder) SetService(s *Service) (changed bool) {
 	return b.setService(viewKey(s.Key), s)
 }
 
-// DeleteService takes the Service out; one that is not there is no change.
+// DeleteService removes the Service. A missing one is not a change.
 func (b *Builder) DeleteService(key Key) (changed bool) {
 	if !isLabel(key.Name) || !isLabel(key.Namespace) {
 		return false
@@ -135,7 +139,8 @@ func count(s *Service) int {
 	return 1
 }
 
-// SetSlice adds s, or replaces the Slice of its name. One without a Service is taken out: nothing is named after it.
+// SetSlice adds s or replaces the Slice with the same name. It removes a Slice without a Service,
+// because no name depends on it.
 func (b *Builder) SetSlice(s *Slice) (changed bool) {
 	if !isLabel(s.Service) || !isLabel(s.Namespace) {
 		return b.DeleteSlice(s.Key)
@@ -157,7 +162,7 @@ func (b *Builder) SetSlice(s *Slice) (changed bool) {
 	return false
 }
 
-// DeleteSlice takes the Slice out; one that is not there is no change.
+// DeleteSlice removes the Slice. A missing one is not a change.
 func (b *Builder) DeleteSlice(key Key) (changed bool) {
 	service, known := b.serviceOf[key]
 	if known {
@@ -167,7 +172,8 @@ func (b *Builder) DeleteSlice(key Key) (changed bool) {
 	return known
 }
 
-// setSlice has v go on with s in the place of the slice of that name, or without one.
+// setSlice replaces v with a view in which s has replaced the slice with that name; if s is nil,
+// the slice is removed.
 func (b *Builder) setSlice(v *view, name string, s *slice) {
 	before := v.slice(name)
 	next := b.change(v)
@@ -182,8 +188,8 @@ func (b *Builder) setSlice(v *view, name string, s *slice) {
 	b.counts.Endpoints += s.size() - before.size()
 }
 
-// SetEndpoints adds a core/v1 Endpoints, or replaces it: the subsets, whose Name and Service are set here, become Slices
-// named NAME/0, NAME/1, …, as no API object is.
+// SetEndpoints adds or replaces a core/v1 Endpoints. SetEndpoints sets the Name and Service of the
+// subsets, which become Slices named NAME/0, NAME/1 and so on; no API object has such a name.
 func (b *Builder) SetEndpoints(key Key, subsets []Slice) (changed bool) {
 	for i := range subsets {
 		subset := subsets[i]
@@ -196,14 +202,14 @@ func (b *Builder) SetEndpoints(key Key, subsets []Slice) (changed bool) {
 	return changed
 }
 
-// DeleteEndpoints takes a core/v1 Endpoints out; one that is not there is no change.
+// DeleteEndpoints removes a core/v1 Endpoints. A missing one is not a change.
 func (b *Builder) DeleteEndpoints(key Key) (changed bool) { return b.SetEndpoints(key, nil) }
 
 func endpointsSlice(endpoints Key, i int) Key {
 	return Key{endpoints.Namespace, endpoints.Name + "/" + strconv.Itoa(i)}
 }
 
-// view returns the view of that key; a new one without a Service and slices when there is none.
+// view returns the view with that key, or a new one without a Service and slices.
 func (b *Builder) view(key string) *view {
 	if v := b.services.get(key); v != nil {
 		return v
@@ -211,7 +217,7 @@ func (b *Builder) view(key string) *view {
 	return &view{key: key}
 }
 
-// change returns a copy of v to be changed and put.
+// change returns a copy of v, to be changed and passed to put.
 func (b *Builder) change(v *view) *view {
 	next := *v
 	if next.number == 0 {
@@ -220,7 +226,7 @@ func (b *Builder) change(v *view) *view {
 	return &next
 }
 
-// put replaces the view of v's key.
+// put replaces the view with v's key.
 func (b *Builder) put(v *view) {
 	b.last = nil
 	if v.svc == nil && len(v.slices) == 0 {
@@ -231,8 +237,8 @@ func (b *Builder) put(v *view) {
 	b.services.set(v.key, v)
 }
 
-// reindex has the view of that number at the addresses of come, and no more at those of gone. It returns by how many its
-// repeats change. It keeps both slices for the next time.
+// reindex adds the view with that number to the addresses in come and removes it from those in
+// gone. It returns the change of the view's repeats. It keeps both slices for reuse.
 func (b *Builder) reindex(number uint32, gone, come []netip.Addr) (repeats int) {
 	b.gone, b.come = gone, come
 	slices.SortFunc(gone, netip.Addr.Compare)
@@ -261,7 +267,8 @@ func (b *Builder) SetNamespace(name string) (changed bool) {
 	return b.setNamespace(name, func(n *namespace) { n.object = true })
 }
 
-// DeleteNamespace takes a namespace out; one that is not there is no change. Its Services stay until they are deleted.
+// DeleteNamespace removes a namespace. A missing one is not a change. Its Services stay until they
+// are deleted.
 func (b *Builder) DeleteNamespace(name string) (changed bool) {
 	return b.setNamespace(name, func(n *namespace) { n.object = false })
 }
@@ -291,7 +298,7 @@ func (b *Builder) setNamespace(name string, change func(*namespace)) (changed bo
 	return true
 }
 
-// SetPod adds p, or replaces the Pod of its name.
+// SetPod adds p or replaces the Pod with the same name.
 func (b *Builder) SetPod(p *Pod) (changed bool) {
 	key := podKey(p.Key)
 	before := b.pods.get(key)
@@ -302,7 +309,7 @@ func (b *Builder) SetPod(p *Pod) (changed bool) {
 	return true
 }
 
-// DeletePod takes the Pod out; one that is not there is no change.
+// DeletePod removes the Pod. A missing one is not a change.
 func (b *Builder) DeletePod(key Key) (changed bool) {
 	before := b.pods.get(podKey(key))
 	if before.Pod == nil {
@@ -334,16 +341,16 @@ func (b *Builder) setPod(key string, before member, after *Pod) {
 	}
 }
 
-// member is a Pod with its number in the index of addresses. The zero member has no Pod.
+// member is a Pod and its number in the address index. The zero member has no Pod.
 type member struct {
 	*Pod
 	number uint32
 }
 
-// has says whether it has the address, which may be IPv4-mapped.
+// has reports whether the Pod has the address, which may be IPv4-mapped.
 func (m member) has(addr netip.Addr) bool {
 	return m.Pod != nil && slices.ContainsFunc(m.Addrs, func(other netip.Addr) bool { return other.As16() == addr.As16() })
 }
 
-// podKey is a Pod as it is named to people.
+// podKey returns the Pod's name for people, NAMESPACE/NAME.
 func podKey(pod Key) string { return pod.Namespace + "/" + pod.Name }

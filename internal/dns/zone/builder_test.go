@@ -17,7 +17,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/zone"
 )
 
-// TestChanges: each step says whether it changes what may be answered.
+// TestChanges: each step reports whether it may change an answer.
 func TestChanges(t *testing.T) {
 	b := new(zone.Builder)
 	web := zone.Key{Namespace: "shop", Name: "web"}
@@ -97,14 +97,15 @@ func TestChanges(t *testing.T) {
 		}
 	}
 	if counts := b.Snapshot(newest).Counts(); counts != (zone.Counts{}) {
-		t.Errorf("left over: %+v", counts)
+		t.Errorf("got counts %+v, want none", counts)
 	}
 }
 
-// seeds is how many histories there are. More of them are a matter of changing it.
+// seeds is the number of histories; it may be raised.
 const seeds = uint64(10)
 
-// history changes a Builder and a model of the cluster alike, at random. Its world is small, so that objects meet.
+// history applies the same random changes to a Builder and to a model of the cluster. There are few
+// names, so that objects collide.
 type history struct {
 	rand       *rand.Rand
 	builder    *zone.Builder
@@ -197,7 +198,7 @@ func (h *history) slice(key zone.Key) *zone.Slice {
 	return s
 }
 
-// fromScratch is a Snapshot of the model, its objects in another order each time.
+// fromScratch returns a Snapshot of the model, built in random order.
 func (h *history) fromScratch() *zone.Snapshot {
 	b := new(zone.Builder)
 	for _, s := range h.slices {
@@ -217,7 +218,7 @@ func (h *history) fromScratch() *zone.Snapshot {
 	return b.Snapshot(newest)
 }
 
-// questions are all names that a history can bring forth, and some that it cannot.
+// questions returns all names that a history can create, and some that it cannot.
 func questions() []dns.Question {
 	hosts := []string{"", "one.", "two.", "pod.", "10-0-0-1.", "fd00--1.", "debebe8d.", "_http._tcp.", "_dns._udp.", "_sctp.", "_endpoints.", "za.pin._zone.", "q.w.", "q._http._tcp.", "q._zone.", "_tcp.", "q._tcp.", "_zone.", "pin._zone."}
 	all := []string{"cluster.local.", "svc.cluster.local.", "pod.cluster.local.", "local.dns.cluster.local.", "x.dns.cluster.local."}
@@ -242,7 +243,7 @@ func questions() []dns.Question {
 	return append(questions, dns.Question{Name: "1.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.d.f.ip6.arpa.", Qtype: dns.TypePTR})
 }
 
-// transcript is everything that is answered on the wire from a Snapshot, in both profiles.
+// transcript returns all answers in wire format from a Snapshot, in both profiles.
 func transcript(t testing.TB, resolvers []*zone.Resolver, queries [][]byte, s *zone.Snapshot) []byte {
 	t.Helper()
 	var all []byte
@@ -269,8 +270,8 @@ func transcribers(t testing.TB) (resolvers []*zone.Resolver, queries [][]byte) {
 	return resolvers, queries
 }
 
-// TestHistories: after any history the next Snapshot answers as one made of the final objects from scratch, and the
-// Snapshots before it answer as they did.
+// TestHistories: after any history, the next Snapshot gives the same answers as one built from the
+// final objects, and earlier Snapshots give the same answers as before.
 func TestHistories(t *testing.T) {
 	resolvers, queries := transcribers(t)
 	for seed := range seeds {
@@ -288,7 +289,7 @@ func TestHistories(t *testing.T) {
 			said := transcript(t, resolvers, queries, s)
 			scratch := h.fromScratch()
 			if !bytes.Equal(said, transcript(t, resolvers, queries, scratch)) {
-				t.Fatalf("seed %d: built from scratch it answers otherwise", seed)
+				t.Fatalf("seed %d: a Snapshot built from scratch gives other answers", seed)
 			}
 			if s.Counts() != scratch.Counts() {
 				t.Fatalf("seed %d: counts %+v, from scratch %+v", seed, s.Counts(), scratch.Counts())
@@ -297,14 +298,14 @@ func TestHistories(t *testing.T) {
 		}
 		for i, p := range pasts {
 			if !bytes.Equal(p.said, transcript(t, resolvers, queries, p.snapshot)) {
-				t.Fatalf("seed %d: Snapshot %d answers otherwise than it did", seed, i)
+				t.Fatalf("seed %d: Snapshot %d gives other answers than before", seed, i)
 			}
 		}
 	}
 }
 
-// TestNothingBelowNothing: where a name exists, so do all above it (RFC 8020). A cache that has NXDOMAIN for one of them
-// would answer NXDOMAIN for it.
+// TestNothingBelowNothing: if a name exists, so do all names above it (RFC 8020). A cache with
+// NXDOMAIN for one of them would answer NXDOMAIN for the name.
 func TestNothingBelowNothing(t *testing.T) {
 	resolvers, queries := transcribers(t)
 	for seed := range seeds {
@@ -335,12 +336,13 @@ func checkAncestors(t *testing.T, what string, resolver *zone.Resolver, query []
 	for i, end := dns.NextLabel(name, 0); !end && dns.IsSubDomain("cluster.local.", name[i:]); i, end = dns.NextLabel(name, i) {
 		above := packedQuery(t, name[i:], dns.TypeTXT)
 		if wire, ok := resolver.AppendResponse(nil, above, dns.MaxMsgSize); ok && wire[3]&0xf != dns.RcodeSuccess {
-			t.Errorf("%s: %s %s exists, and %s does not", what, name, dns.Type(qtype), name[i:])
+			t.Errorf("%s: %s %s exists, but %s does not", what, name, dns.Type(qtype), name[i:])
 		}
 	}
 }
 
-// TestIteration: what a Snapshot yields is what it was given, and makes the same Snapshot again, as from a file.
+// TestIteration: a Snapshot yields the objects that it was given, and they give the same Snapshot
+// again, as after loading from a file.
 func TestIteration(t *testing.T) {
 	for seed := range seeds {
 		h := newHistory(seed)
@@ -399,7 +401,7 @@ func TestSearchNamespace(t *testing.T) {
 	}
 }
 
-// TestAddrsOf: a Pod by its name; one without an address, and one that is not there, have none.
+// TestAddrsOf: a Pod is found by its name. A Pod without an address and an unknown Pod have none.
 func TestAddrsOf(t *testing.T) {
 	s := cluster(t, `
 		pod a/x 10.0.0.1
@@ -412,7 +414,8 @@ func TestAddrsOf(t *testing.T) {
 	}
 }
 
-// TestMemory bounds what a cluster takes: what a node watches, and with every endpoint of 10,000 Services.
+// TestMemory limits the memory of a cluster: with what a node watches, and with every endpoint of
+// 10,000 Services.
 func TestMemory(t *testing.T) {
 	for _, test := range []struct {
 		headlessOnly bool

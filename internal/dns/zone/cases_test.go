@@ -23,10 +23,10 @@ func peerCases(t testing.TB) []conformance.Case {
 	return cases
 }
 
-// world is what a profile of the cases means.
+// world is the configuration of a profile in the cases.
 type world struct {
 	config    zone.Config
-	endpoints bool // core/v1 Endpoints are read, not EndpointSlices
+	endpoints bool // use core/v1 Endpoints instead of EndpointSlices
 }
 
 var coreDNS = zone.Config{TTL: -1, NegativeTTL: -1, PodNames: zone.PodsDisabled}
@@ -58,7 +58,7 @@ var worlds = map[string]world{
 	"unit-zonal": {with(coreDNS, func(c *zone.Config) { c.Zonal = true }), false},
 }
 
-// TestPeerCases asks a server everything that the peers were asked, over UDP and TCP, and on the wire.
+// TestPeerCases asks a server all questions of the peers, over UDP, over TCP and in wire format.
 func TestPeerCases(t *testing.T) {
 	servers := map[string]served{}
 	passed, all := map[string]int{}, map[string]int{}
@@ -96,7 +96,6 @@ func fixtureOf(t *testing.T, c conformance.Case) string {
 	return ""
 }
 
-// served is a Resolver behind a real server.
 type served struct {
 	resolver *zone.Resolver
 	addr     netip.AddrPort
@@ -115,7 +114,7 @@ func serveWorld(t *testing.T, w world, fixture string) served {
 	return served{resolver, serve(t, z)}
 }
 
-// ask asks over UDP, TCP and on the wire, which must all say the same.
+// ask asks over UDP, over TCP and in wire format, and requires the same answer from all.
 func (s served) ask(t *testing.T, name string, qtype uint16) *dns.Msg {
 	t.Helper()
 	udp := dnstest.Exchange(t, s.addr, name, qtype, dnstest.EDNS(1232))
@@ -135,20 +134,20 @@ func (s served) ask(t *testing.T, name string, qtype uint16) *dns.Msg {
 			t.Fatal(err)
 		}
 		if a, b := sections(udp), sections(m); a != b || m.Id != query.Id {
-			t.Errorf("by the server\n%s\non the wire\n%s", a, b)
+			t.Errorf("from the server\n%s\nin wire format\n%s", a, b)
 		}
 	}
 	return udp
 }
 
-// sections is a message without its ID.
+// sections formats a message without its ID.
 func sections(m *dns.Msg) string {
 	m = m.Copy()
 	m.Id = 0
 	return m.String()
 }
 
-// internet is what the peers forwarded to.
+// internet returns the handler that the peers forwarded to.
 func internet(t testing.TB) dnsserver.Handler {
 	t.Helper()
 	handler, err := conformance.Internet("testdata")

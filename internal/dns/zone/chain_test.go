@@ -10,7 +10,8 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/zone"
 )
 
-// TestChains: CoreDNS follows eleven ExternalName services, one leading to the next. Of nine it was said here that they name each other.
+// TestChains: CoreDNS follows chains of eleven ExternalName services. Our error for a chain of nine
+// claimed a loop.
 func TestChains(t *testing.T) {
 	chain := func(links int, last string) string {
 		var lines strings.Builder
@@ -25,7 +26,7 @@ func TestChains(t *testing.T) {
 		name  string
 		links int
 		last  string
-		want  string // of the error; "": none
+		want  string // of the error; "" if none
 	}{
 		{"as long as may be", 16, "web", ""},
 		{"longer", 17, "web", "more than 16 ExternalName services, one leading to the next"},

@@ -16,7 +16,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// imports are the objects of CoreDNS's tests of its multicluster option (plugin/kubernetes, kubernetes_test.go at 1.15), and some more.
+// imports are the objects of CoreDNS's tests for its multicluster option (plugin/kubernetes,
+// kubernetes_test.go at 1.15), and a few more.
 const imports = `
 	namespace testns
 	import   testns/svc1 10.0.0.1 http:80
@@ -35,7 +36,7 @@ const imports = `
 
 func withClusterSet(c *zone.Config) { c.ClusterSet = dnsname.MustParse(zone.ClusterSet) }
 
-// TestClusterSet: what other clusters export has names in a domain of its own.
+// TestClusterSet: Services exported by other clusters have names in their own domain.
 func TestClusterSet(t *testing.T) {
 	addr := serveResolver(t, resolverOf(t, imports, withClusterSet), never(t))
 	const soa = "\n;; AUTHORITY\nclusterset.local. 5 SOA ns.dns.clusterset.local. hostmaster.clusterset.local. 1700000000 7200 1800 86400 5"
@@ -81,7 +82,8 @@ func TestClusterSet(t *testing.T) {
 	}
 }
 
-// A name with its cluster may be too long for DNS: the response had it all the same, and no client could read it.
+// TestClusterSetLongNames: a name that includes its cluster may be too long for DNS. The response
+// contained it anyway, and no client could parse the response.
 func TestClusterSetLongNames(t *testing.T) {
 	long := strings.Repeat("x", 63)
 	lines := "import " + long + "/" + long + " http:80\nimported " + long + "/a " + long + "@" + long + " http:80 172.0.0.2=" + long + " 172.0.0.3=db\n" +
@@ -94,12 +96,13 @@ func TestClusterSetLongNames(t *testing.T) {
 		dnstest.ExchangeTCP(t, addr, port, dns.TypeSRV))
 	check(t, "A", name+" 5 A 172.0.0.2\n"+name+" 5 A 172.0.0.3\n"+name+" 5 A 172.0.0.4", dnstest.Exchange(t, addr, name, dns.TypeA))
 	if m := dnstest.Exchange(t, addr, "2.0.0.172.in-addr.arpa.", dns.TypePTR); len(m.Answer) > 0 {
-		t.Errorf("PTR of a name that is too long: %v", m)
+		t.Errorf("got a PTR record with a name that is too long: %v", m)
 	}
 	check(t, "PTR", "4.0.0.172.in-addr.arpa. 5 PTR db.c."+name, dnstest.Exchange(t, addr, "4.0.0.172.in-addr.arpa.", dns.TypePTR))
 }
 
-// Where the cluster's networks are known, an address outside of them is the site's, whatever another cluster says of it.
+// TestClusterSetReverseElsewhere: if the cluster's networks are known, an address outside them
+// belongs to the site, even if another cluster imports it.
 func TestClusterSetReverseElsewhere(t *testing.T) {
 	const lines = `
 		import   n/shared 10.42.0.1 http:80
@@ -121,7 +124,7 @@ func TestClusterSetReverseElsewhere(t *testing.T) {
 	}
 	for _, name := range []string{"7.7.168.192.in-addr.arpa.", "1.0.42.10.in-addr.arpa."} {
 		if _, err := reverse(name); err != nil || !asked[name] {
-			t.Errorf("%s is not asked elsewhere: %v", name, err)
+			t.Errorf("%s was not passed to Next: %v", name, err)
 		}
 	}
 	if m, err := reverse("9.0.128.10.in-addr.arpa."); err != nil || len(m.Answer) != 1 {
@@ -130,15 +133,16 @@ func TestClusterSetReverseElsewhere(t *testing.T) {
 	resolver.Set(cluster(t, lines).Snapshot(newest).Unimported())
 	var code *dnsserver.ExtendedError
 	if m, err := reverse("9.0.128.10.in-addr.arpa."); !errors.As(err, &code) {
-		t.Errorf("while the ServiceImports are not known: %v, %v", m, err)
+		t.Errorf("while the ServiceImports are unknown: %v, %v", m, err)
 	}
 	clear(asked)
 	if _, err := reverse("7.7.168.192.in-addr.arpa."); err != nil || len(asked) != 1 {
-		t.Errorf("and outside: %v", err)
+		t.Errorf("the same outside the networks: %v", err)
 	}
 }
 
-// No API keeps the addresses of ServiceImports unique: what one question costs is bounded.
+// TestClusterSetPointersAreBounded: the API does not keep addresses of ServiceImports unique, so
+// the cost of a question is limited.
 func TestClusterSetPointersAreBounded(t *testing.T) {
 	b := new(zone.Builder)
 	b.SetImports(true)
@@ -154,7 +158,8 @@ func TestClusterSetPointersAreBounded(t *testing.T) {
 	}
 }
 
-// SkyDNS's second names for the Service kubernetes are the cluster's own alone.
+// TestClusterSetHasNoAliases: SkyDNS's aliases of the Service kubernetes exist only in the cluster
+// domain.
 func TestClusterSetHasNoAliases(t *testing.T) {
 	lines := imports + "\nservice default/kubernetes 10.0.9.9 https:443"
 	addr := serveResolver(t, resolverOf(t, lines, func(c *zone.Config) { openShift(c); withClusterSet(c) }), never(t))
@@ -165,7 +170,7 @@ func TestClusterSetHasNoAliases(t *testing.T) {
 	}
 }
 
-// Where the API has no ServiceImports the domain is the site's, as before.
+// TestNoClusterSet: without ServiceImports in the API, the domain belongs to the site, as before.
 func TestNoClusterSet(t *testing.T) {
 	const name = "svc1.testns.svc.clusterset.local."
 	elsewhere := dnsserver.HandlerFunc(internet(t).ServeDNS)
@@ -187,20 +192,20 @@ func TestNoClusterSet(t *testing.T) {
 				})
 			})
 			if _, err := resolver.ServeDNS(t.Context(), query(t, name)); err != nil || !asked {
-				t.Errorf("asked elsewhere: %v, error %v", asked, err)
+				t.Errorf("passed to Next: %v, error %v", asked, err)
 			}
 		})
 	}
 }
 
-// What may not be read, and what has not been read, is unknown.
+// TestUnknownImports: imports that may not be read, or that have not been read yet, are unknown.
 func TestUnknownImports(t *testing.T) {
 	const name = "svc1.testns.svc.clusterset.local."
 	var code *dnsserver.ExtendedError
 	denied := resolverOf(t, imports, withClusterSet)
 	denied.Set(cluster(t, imports).Snapshot(newest).Unimported())
 	if m, err := denied.ServeDNS(t.Context(), query(t, name)); !errors.As(err, &code) || code.Code != dns.ExtendedErrorCodeNotReady {
-		t.Errorf("without the right: %v, %v", m, err)
+		t.Errorf("without permission: %v, %v", m, err)
 	}
 	if m, err := denied.ServeDNS(t.Context(), query(t, "svc1.testns.svc.cluster.local")); err != nil || len(m.Answer) != 1 {
 		t.Errorf("a name of the cluster: %v, %v", m, err)
@@ -208,6 +213,6 @@ func TestUnknownImports(t *testing.T) {
 	early := resolverOf(t, "", withClusterSet)
 	early.Set(nil)
 	if m, err := early.ServeDNS(t.Context(), query(t, name)); !errors.As(err, &code) || code.Code != dns.ExtendedErrorCodeNotReady {
-		t.Errorf("before the first state: %v, %v", m, err)
+		t.Errorf("before the first Snapshot: %v, %v", m, err)
 	}
 }

@@ -9,90 +9,96 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 )
 
-// Profile is whose answers are given where OpenShift 3 and Kubernetes differ.
+// Profile selects whose answers are given where OpenShift 3 and Kubernetes differ.
 type Profile uint8
 
-// The profiles. docs/reference/cluster-zone.md says what they have in common, and where they part.
+// The profiles. docs/reference/cluster-zone.md describes what they share and where they differ.
 const (
-	Kubernetes Profile = iota // the Kubernetes DNS specification 1.1.0, and what CoreDNS adds
+	Kubernetes Profile = iota // the Kubernetes DNS specification 1.1.0 and CoreDNS's extensions
 	OpenShift                 // SkyDNS in the node process of OpenShift 3
 )
 
-// PodNames says for which addresses A-B-C-D.NAMESPACE.pod exists.
+// PodNames selects the addresses for which A-B-C-D.NAMESPACE.pod exists.
 type PodNames uint8
 
-// The PodNames, as CoreDNS's `pods` has them.
+// The PodNames, as in CoreDNS's `pods` option.
 const (
-	PodsInsecure PodNames = iota // any address; in a namespace that exists, with OpenShift in any
-	PodsVerified                 // those that a Pod of the namespace has
+	PodsInsecure PodNames = iota // any address, in an existing namespace; with OpenShift in any namespace
+	PodsVerified                 // addresses of Pods in the namespace
 	PodsDisabled                 // none
 )
 
-// Config says what a Resolver answers for, and how. It is not changed once a Resolver has it.
+// Config configures a Resolver. It must not change once a Resolver has it.
 type Config struct {
-	// Domains are the cluster domains. The first is the one that PTR records point into; at least one.
+	// Domains are the cluster domains, at least one. PTR records point into the first.
 	Domains []dnsname.Name
 
 	Profile  Profile
 	PodNames PodNames
-	// EndpointPodNames names an endpoint without a hostname after its pod, not after its address.
+	// EndpointPodNames names endpoints without a hostname after their pods instead of their
+	// addresses.
 	EndpointPodNames bool
-	// IgnoreEmptyService has a ClusterIP service without a ready endpoint not exist.
+	// IgnoreEmptyService answers NXDOMAIN for a ClusterIP service without a ready endpoint.
 	IgnoreEmptyService bool
-	// Namespaces are those whose names exist. Empty: all.
+	// Namespaces are the namespaces whose names exist. Empty means all.
 	Namespaces []string
-	// Zonal has ZONE.pin._zone.SERVICE.NAMESPACE.svc, the endpoints of a headless service in a topology zone, and
-	// ZONE.prefer._zone…, which is all of them while the zone has none.
+	// Zonal enables ZONE.pin._zone.SERVICE.NAMESPACE.svc, the endpoints of a headless service in a
+	// topology zone, and ZONE.prefer._zone…, which falls back to all endpoints if the zone has
+	// none.
 	Zonal bool
-	// SameZoneFirst has address records of a headless service begin with those of endpoints in this node's topology zone, while a
-	// Snapshot knows that. None is left out.
+	// SameZoneFirst puts address records of endpoints in this node's topology zone first in the
+	// answer for a headless service, if the Snapshot knows the zone. No record is omitted.
 	SameZoneFirst bool
 
-	// TTL is of positive answers, NegativeTTL of the others. Negative: the profile's own, 5 s for both with Kubernetes,
-	// 30 s and 60 s with OpenShift.
+	// TTL applies to positive answers, NegativeTTL to the others. A negative value means the
+	// profile's default: 5 s for both with Kubernetes, 30 s and 60 s with OpenShift.
 	TTL, NegativeTTL time.Duration
 
-	// ServiceCIDRs and PodCIDRs are the networks whose reverse zones are the cluster's: what is not known there does not
-	// exist. Elsewhere names are Next's, but those of ClusterIPs while ServiceCIDRs is empty, and those of endpoints while
-	// PodCIDRs is.
+	// ServiceCIDRs and PodCIDRs are the networks whose reverse zones belong to the cluster: unknown
+	// names there do not exist. Next answers all other reverse names, except those of ClusterIPs if
+	// ServiceCIDRs is empty, and those of endpoints if PodCIDRs is empty.
 	ServiceCIDRs, PodCIDRs []netip.Prefix
 
-	// ClusterSet is the domain of what is imported from other clusters (KEP-1645), while a Snapshot has Imports. Zero: no such names are answered.
+	// ClusterSet is the domain of imports from other clusters (KEP-1645), used if a Snapshot has
+	// Imports. The zero Name disables it.
 	ClusterSet dnsname.Name
 
-	// Nameservers are the addresses of ns.dns.DOMAIN, the nameserver of the zones: where they are answered.
+	// Nameservers are the addresses of ns.dns.DOMAIN, the nameserver in the zones' NS records: the
+	// addresses where we answer.
 	Nameservers []netip.Addr
 
-	// Next answers for what is not the cluster's: targets of ExternalName services, and other reverse zones.
+	// Next answers for names outside the cluster: targets of ExternalName services, and other
+	// reverse zones.
 	Next dnsserver.Handler
 
-	// Rotate returns from 0 to n-1: which of n records is the first of an answer. Nil: a random one.
+	// Rotate returns a number from 0 to n-1, the index of the record that comes first. nil picks a
+	// random one.
 	Rotate func(n int) int
 }
 
-// ClusterSet is the domain that KEP-1645 has for Config.ClusterSet.
+// ClusterSet is the domain that KEP-1645 defines for Config.ClusterSet.
 const ClusterSet = "clusterset.local"
 
-// soaTimes are the numbers of a SOA record between its serial number and its negative TTL, in seconds.
+// soaTimes are the fields of a SOA record between its serial number and its negative TTL, in
+// seconds.
 type soaTimes struct{ refresh, retry, expire uint32 }
 
-// settings are what a Config says, the way it is needed for each question.
+// settings are a Config in the form that lookups use.
 type settings struct {
 	Config
 	domains          []domain
-	namespaces       map[string]bool // nil: all
+	namespaces       map[string]bool // nil means all
 	cidrs            []netip.Prefix
-	anyService       bool // ClusterIPs may be anywhere: their networks are not known
-	anyPod           bool // and so may endpoints
+	anyService       bool // ClusterIPs may be anywhere, because their networks are unknown
+	anyPod           bool // the same for endpoints
 	ttl, negativeTTL uint32
 	soa              soaTimes
 	priority         uint16 // of SRV records
 	isOpenShift      bool
 	nothing          *Snapshot
-	clusterSet       *domain // nil: none
+	clusterSet       *domain // nil if disabled
 }
 
-// domain is a cluster domain.
 type domain struct {
 	wire   string // in wire format, lower case, with the root label
 	labels int
@@ -127,14 +133,15 @@ func newSettings(cfg Config) *settings {
 	return s
 }
 
-// nothing is a Snapshot without an object. It has imports, so that their names are not asked elsewhere before the API has been read.
+// nothing returns a Snapshot without objects. It has imports, so that their names are not asked
+// elsewhere before the API has been read.
 func nothing() *Snapshot {
 	b := new(Builder)
 	b.SetImports(true)
 	return b.Snapshot(time.Time{})
 }
 
-// seconds returns set, or the default when it is negative.
+// seconds returns set, or the default if set is negative.
 func seconds(set, byDefault time.Duration) uint32 {
 	if set < 0 {
 		set = byDefault

@@ -14,7 +14,7 @@ import (
 
 const docs = "../../../docs/reference/cluster-zone.md"
 
-// TestDocs holds that the tables of the cases in docs/reference/cluster-zone.md are those of the tests.
+// TestDocs checks that the tables of cases in docs/reference/cluster-zone.md match the tests.
 func TestDocs(t *testing.T) {
 	text, err := os.ReadFile(docs)
 	if err != nil {
@@ -34,7 +34,8 @@ func TestDocs(t *testing.T) {
 	golden.Check(t, docs, made)
 }
 
-// caseTables renders how many cases of the peers are answered alike, and the rules by which others are not.
+// caseTables renders the number of cases with the same answer as the peers, and the rules for the
+// others.
 func caseTables(t *testing.T) (counts, rules string) {
 	t.Helper()
 	var suites []string
@@ -59,7 +60,7 @@ func caseTables(t *testing.T) (counts, rules string) {
 		ours := servers[key].ask(t, c.Q.Name, dns.StringToType[c.Q.Type])
 		table.add(why, fmt.Sprintf("`%s` %s", shortName(c.Q.Name), c.Q.Type), askedIn[c.Suite],
 			short(c.Expect.Rcode, records(t, c.Expect.Answer), len(c.Expect.Additional)),
-			short(dns.RcodeToString[ours.Rcode], ours.Answer, len(ours.Extra)-1)) // the OPT record is no answer
+			short(dns.RcodeToString[ours.Rcode], ours.Answer, len(ours.Extra)-1)) // the OPT record does not count
 	}
 	var sums strings.Builder
 	sums.WriteString("| suite | settings | cases | alike | otherwise |\n|---|---|---|---|---|\n")
@@ -72,7 +73,8 @@ func caseTables(t *testing.T) (counts, rules string) {
 	return sums.String(), table.text()
 }
 
-// deviationTable has a row for each rule, with an example, and the questions that it is also about.
+// deviationTable has one row per rule, with an example and the other questions that the rule
+// affects.
 type deviationTable struct{ rows []*deviationRow }
 
 type deviationRow struct {
@@ -104,7 +106,7 @@ func (d *deviationTable) text() string {
 	return text.String()
 }
 
-// askedIn are who was asked in a suite.
+// askedIn maps suites to the peers that were asked.
 var askedIn = map[string]string{
 	"answer-table-coredns-1.15": "CoreDNS 1.15", "answer-table-skydns-3.11": "OpenShift 3.11", "coredns-plugin-kubernetes": "CoreDNS's tests",
 }
@@ -122,7 +124,8 @@ func records(t *testing.T, lines []string) []dns.RR {
 	return all
 }
 
-// short is a response in a table's cell: records of another owner than the question's are with theirs.
+// short renders a response for a table cell. Records show their owner if it differs from the
+// question.
 func short(rcode string, answer []dns.RR, additional int) string {
 	var parts []string
 	switch {

@@ -34,8 +34,9 @@ func (l *lookup) endpoints(v *view, k int) {
 	l.pick(v, pick)
 }
 
-// pick answers with the endpoints of a selection. Where there is none the name does not exist (section 2.4.1 of the
-// Kubernetes specification); with SkyDNS the name of a Service and every host below it does.
+// pick answers with the selected endpoints. If there are none, the name does not exist (section
+// 2.4.1 of the Kubernetes specification). With SkyDNS, the name of a Service and every host below
+// it always exist.
 func (l *lookup) pick(v *view, pick selection) {
 	found := l.add(v, &pick)
 	switch {
@@ -47,8 +48,9 @@ func (l *lookup) pick(v *view, pick selection) {
 	}
 }
 
-// zonal answers for names below _zone, k labels: ZONE.pin has the endpoints in the zone, ZONE.prefer all when all are in other zones. A zone
-// without endpoints is no reason for NXDOMAIN then (CoreDNS's pull request 8388).
+// zonal answers for names with k labels below _zone. ZONE.pin has the endpoints in the zone.
+// ZONE.prefer has all endpoints if none is in the zone. So a zone without endpoints is no reason
+// for NXDOMAIN (CoreDNS's pull request 8388).
 func (l *lookup) zonal(v *view, pick selection, k int) {
 	directive := ""
 	if k > 0 {
@@ -60,25 +62,25 @@ func (l *lookup) zonal(v *view, pick selection, k int) {
 	case k == 2:
 		all := pick
 		pick.zone = l.label(0)
-		if !l.has(v, pick) && l.has(v, all) { // all are elsewhere
+		if !l.has(v, pick) && l.has(v, all) { // all are in other zones
 			if directive == "pin" {
 				return
 			}
 			pick = all
 		}
 		l.pick(v, pick)
-	case !l.has(v, pick): // else an empty non-terminal
+	case !l.has(v, pick): // otherwise it is an empty non-terminal
 		l.nxdomain()
 	}
 }
 
-// has says whether an endpoint is selected.
+// has reports whether the selection has an endpoint.
 func (l *lookup) has(v *view, pick selection) bool {
 	defer l.drop()
 	return l.add(v, &pick)
 }
 
-// isEmpty says whether the Service has no ready endpoint.
+// isEmpty reports whether the Service has no ready endpoint.
 func (l *lookup) isEmpty(v *view) bool {
 	for _, s := range v.slices {
 		for c := s.endpoints(); c.next(); {
@@ -90,16 +92,17 @@ func (l *lookup) isEmpty(v *view) bool {
 	return true
 }
 
-// selection says which endpoints, and which of their ports, a name is of. Its zero value is all.
+// selection is the endpoints, and their ports, that a name stands for. The zero value selects all.
 type selection struct {
 	host hostFilter
-	zone []byte // in lower case; nil: any
+	zone []byte // in lower case; nil means any
 
-	cluster []byte // that the host is in, of a ServiceImport
+	cluster []byte // the cluster of the host, for a ServiceImport
 	ports   portFilter
 }
 
-// add adds the records of the ready endpoints that are selected, and says whether there is any, of whatever family.
+// add adds the records of the selected ready endpoints. It reports whether there is any, of either
+// address family.
 func (l *lookup) add(v *view, pick *selection) (found bool) {
 	zoned := l.hasZone()
 	for _, s := range v.slices {
@@ -122,7 +125,7 @@ func (l *lookup) add(v *view, pick *selection) (found bool) {
 	return found
 }
 
-// addPorts adds the SRV records of an endpoint, one for each port that it has.
+// addPorts adds the SRV records of an endpoint, one per port.
 func (l *lookup) addPorts(s *slice, c *cursor, ports *portFilter) {
 	target := l.hostOf(c)
 	if target.from = l.importedFrom(s); l.isTooLong(target, l.view) {
@@ -147,7 +150,8 @@ func (l *lookup) addPorts(s *slice, c *cursor, ports *portFilter) {
 	}
 }
 
-// isTooLong reports whether the name of an imported host would be too long: it has a label more than names of the cluster.
+// isTooLong reports whether the name of an imported host would be too long: it has one more label
+// than names in the cluster.
 func (l *lookup) isTooLong(r record, v *view) bool {
 	if r.from == nil {
 		return false
@@ -159,7 +163,8 @@ func (l *lookup) isTooLong(r record, v *view) bool {
 	return 1+host+1+len(r.from.cluster)+len(v.key)+len("\x03svc")+len(l.cfg.clusterSet.wire) > maxName
 }
 
-// hasCluster says whether a name is above those of the ready endpoints in a cluster (RFC 8020).
+// hasCluster reports whether the cluster has ready endpoints, whose names are below its own (RFC
+// 8020).
 func (l *lookup) hasCluster(v *view, cluster []byte) bool {
 	for _, s := range v.slices {
 		for c := s.endpoints(); s.cluster == string(cluster) && c.next(); {
@@ -171,7 +176,7 @@ func (l *lookup) hasCluster(v *view, cluster []byte) bool {
 	return false
 }
 
-// importedFrom returns the slice if its cluster is in the names of its endpoints; nil: it is not.
+// importedFrom returns the slice if the names of its endpoints include its cluster, or nil.
 func (l *lookup) importedFrom(s *slice) *slice {
 	if l.isImport() && s.cluster != "" {
 		return s
@@ -192,11 +197,11 @@ func (l *lookup) hostOf(c *cursor) record {
 	return record{form: dashed, addr: c.Addr}
 }
 
-// hostFilter says which endpoints the label before their Service names. An endpoint without a hostname has two names
-// with OpenShift, that of SkyDNS and that of CoreDNS.
+// hostFilter selects endpoints by the label before the Service name. With OpenShift an endpoint
+// without a hostname has two names: that of SkyDNS and that of CoreDNS.
 type hostFilter struct {
-	label  []byte     // nil: all endpoints
-	addr   netip.Addr // that the label says with dashes
+	label  []byte     // nil selects all endpoints
+	addr   netip.Addr // the address in a dashed label
 	hash   uint32
 	isHash bool
 }
@@ -216,7 +221,7 @@ func (f *hostFilter) matches(r record) bool {
 	return r.addr == f.addr || f.isHash && hash(r.addr) == f.hash
 }
 
-// foldEqual says whether text is label in whatever case; label is in lower case.
+// foldEqual reports whether text equals label, ignoring case; label is in lower case.
 func foldEqual(text string, label []byte) bool {
 	return len(text) == len(label) && strings.EqualFold(text, string(label))
 }

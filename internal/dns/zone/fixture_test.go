@@ -14,7 +14,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/zone"
 )
 
-// object is what the fixtures need of every kind of the Kubernetes API.
+// object holds the fields of all kinds of Kubernetes objects that the fixtures use.
 type object struct {
 	Kind     string
 	Metadata struct {
@@ -54,7 +54,7 @@ type port struct {
 
 type address struct{ IP, Hostname string }
 
-// load fills a Builder from a fixture, with the slices of Endpoints or those of EndpointSlices.
+// load fills a Builder from a fixture, using either its Endpoints or its EndpointSlices.
 func load(t testing.TB, file string, endpoints bool) *zone.Builder {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", file))

@@ -13,8 +13,8 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/zone"
 )
 
-// FuzzQueries: whatever the octets of a query, what is answered echoes its question, fits, and says for how long there is
-// no answer.
+// FuzzQueries: for any query, the response echoes the question and fits the limit, and a negative
+// one states its lifetime.
 func FuzzQueries(f *testing.F) {
 	for _, question := range questions()[:200] {
 		f.Add(packedQuery(f, question.Name, question.Qtype), uint16(1232))
@@ -33,8 +33,8 @@ func FuzzQueries(f *testing.F) {
 	})
 }
 
-// FuzzNames: whatever the objects, the name and the type, that holds as well, and the server's way to the answer leads to
-// the same as the way on the wire.
+// FuzzNames: the same holds for all objects, names and types, and the server gives the same answer
+// as the wire format path.
 func FuzzNames(f *testing.F) {
 	for i, question := range questions()[:200] {
 		f.Add(uint64(i), question.Name, question.Qtype)
@@ -77,18 +77,19 @@ func checkBothWays(t *testing.T, resolver *zone.Resolver, query *dns.Msg, packed
 		t.Fatal(err)
 	}
 	if m.Id, onWire.Id = 0, 0; rest(m) != rest(onWire) {
-		t.Fatalf("by the server\n%s\non the wire\n%s", m, onWire)
+		t.Fatalf("from the server\n%s\nin wire format\n%s", m, onWire)
 	}
 }
 
-// rest is the response without what the server sets: flags, and the OPT record, of which it takes over the errors.
+// rest formats the response without what the server sets: flags, and the OPT record, from which it
+// takes only the errors.
 func rest(m *dns.Msg) string {
 	m.RecursionDesired, m.RecursionAvailable, m.Response = false, false, false
 	m.Extra = slices.DeleteFunc(m.Extra, func(rr dns.RR) bool { return rr.Header().Rrtype == dns.TypeOPT })
 	return m.String()
 }
 
-// fuzzed are Resolvers over all kinds of objects.
+// fuzzed returns Resolvers over all kinds of objects.
 func fuzzed(f *testing.F) []*zone.Resolver {
 	nobody := dnsserver.HandlerFunc(func(context.Context, *dnsserver.Query) (*dns.Msg, error) { return new(dns.Msg), nil })
 	var all []*zone.Resolver
@@ -103,7 +104,7 @@ func fuzzed(f *testing.F) []*zone.Resolver {
 	return all
 }
 
-// checkResponse holds what is true of every response to a query.
+// checkResponse checks what holds for every response.
 func checkResponse(t *testing.T, query, wire []byte, limit int) {
 	t.Helper()
 	m := new(dns.Msg)
@@ -117,15 +118,15 @@ func checkResponse(t *testing.T, query, wire []byte, limit int) {
 	end += 5
 	switch {
 	case len(wire) > limit:
-		t.Fatalf("%d octets, the limit is %d", len(wire), limit)
+		t.Fatalf("got %d octets, want at most %d", len(wire), limit)
 	case !bytes.Equal(wire[:2], query[:2]), !bytes.Equal(wire[4:6], query[4:6]), !bytes.Equal(wire[12:end], query[12:end]):
-		t.Fatalf("%x is no response to %x", wire, query)
+		t.Fatalf("%x is not a response to %x", wire, query)
 	case !m.Response, !m.Authoritative, !m.RecursionAvailable, m.Zero:
 		t.Fatalf("flags of %s", m)
 	case m.Rcode != dns.RcodeSuccess && m.Rcode != dns.RcodeNameError:
 		t.Fatalf("rcode of %s", m)
 	case m.Rcode == dns.RcodeNameError && len(m.Answer) > 0:
-		t.Fatalf("an answer for what does not exist: %s", m)
+		t.Fatalf("got an answer for a name that does not exist: %s", m)
 	case (m.IsEdns0() != nil) != (binary.BigEndian.Uint16(query[10:]) > 0):
 		t.Fatalf("OPT record of %s", m)
 	}
@@ -139,7 +140,7 @@ func checkResponse(t *testing.T, query, wire []byte, limit int) {
 		}
 		qtype := m.Question[0].Qtype
 		if head.Rrtype != qtype && !(head.Rrtype == dns.TypeHINFO && qtype == dns.TypeANY) {
-			t.Fatalf("%s is no answer to %s", rr, dns.Type(qtype))
+			t.Fatalf("%s does not answer %s", rr, dns.Type(qtype))
 		}
 	}
 	if len(m.Answer) > 0 && len(m.Ns) > 0 {

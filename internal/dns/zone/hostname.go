@@ -5,11 +5,12 @@ import (
 	"strconv"
 )
 
-// maxAddrText is the length of the longest IPv6 address in text, plus the 0 that appendDashed may add.
+// maxAddrText is the length of the longest IPv6 address as text, plus the 0 that appendDashed may
+// add.
 const maxAddrText = 40
 
-// appendDashed writes an address as CoreDNS names the endpoint that has it: 172-30-2-3, fd00-1--61. No name ends in a
-// dash, so fd00:1:: is fd00-1--0.
+// appendDashed appends the name that CoreDNS gives an endpoint with this address: 172-30-2-3,
+// fd00-1--61. No name may end in a dash, so fd00:1:: is fd00-1--0.
 func appendDashed(text []byte, addr netip.Addr) []byte {
 	from := len(text)
 	text = addr.AppendTo(text)
@@ -24,7 +25,8 @@ func appendDashed(text []byte, addr netip.Addr) []byte {
 	return text
 }
 
-// undash is appendDashed's other way; the zero Addr for what is no address. IPv6 may be written in any form.
+// undash is the inverse of appendDashed. It returns the zero Addr if label is no address. It
+// accepts any form of IPv6 address.
 func undash(label []byte) netip.Addr {
 	if addr, ok := undash4(label); ok {
 		return addr
@@ -51,7 +53,7 @@ func undash(label []byte) netip.Addr {
 	return addr
 }
 
-// undash4 reads four decimal numbers from 0 to 255 without leading zeros.
+// undash4 parses four decimal numbers from 0 to 255 without leading zeros.
 func undash4(label []byte) (netip.Addr, bool) {
 	var octets [4]byte
 	at, value, digits := 0, 0, 0
@@ -78,18 +80,20 @@ func undash4(label []byte) (netip.Addr, bool) {
 
 func isHexDigit(c byte) bool { return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' }
 
-// hash is FNV-1a of an address in text: getHash in openshift/origin v3.11.0 pkg/dns/serviceresolver.go.
+// hash returns FNV-1a of an address as text: getHash in openshift/origin v3.11.0
+// pkg/dns/serviceresolver.go.
 func hash(addr netip.Addr) uint32 {
 	var text [maxAddrText]byte
 	return fnv(addr.AppendTo(text[:0]))
 }
 
-// appendHashed writes an address as SkyDNS names the endpoint that has it: its hash in hexadecimal without leading zeros.
+// appendHashed appends the name that SkyDNS gives an endpoint with this address: its hash in
+// hexadecimal without leading zeros.
 func appendHashed(text []byte, addr netip.Addr) []byte {
 	return strconv.AppendUint(text, uint64(hash(addr)), 16)
 }
 
-// unhash reads what appendHashed writes.
+// unhash parses the output of appendHashed.
 func unhash(label []byte) (hash uint32, ok bool) {
 	if len(label) == 0 || len(label) > 8 || label[0] == '0' && len(label) > 1 {
 		return 0, false

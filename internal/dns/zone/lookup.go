@@ -2,18 +2,18 @@ package zone
 
 import "github.com/miekg/dns"
 
-// lookup is one question on its way to an answer: the rules are its methods. It is reused, and allocates nothing once
-// it is warm.
+// lookup turns one question into an answer. Its methods are the rules. It is reused and allocates
+// nothing once it is warm.
 type lookup struct {
 	question
 	answer
 	cfg      *settings
 	snapshot *Snapshot
-	from     *Snapshot     // that the Services are in: the snapshot, or its imports
-	domain   *domain       // of the question; nil when it is of a reverse zone
+	from     *Snapshot     // the Snapshot with the Services: snapshot or its imports
+	domain   *domain       // of the question; nil in a reverse zone
 	scratch  [maxName]byte // for answer.target
-	aimed    question      // that as a name
-	hosts    []uint16      // where in the message the host of each record is; 0: out of reach
+	aimed    question      // answer.target as a name
+	hosts    []uint16      // offset of each record's host in the message; 0 if a pointer cannot reach it
 	wire     []byte        // a message
 }
 
@@ -42,7 +42,7 @@ func (l *lookup) resolve() {
 	l.finish()
 }
 
-// isImport says whether the question is of Config.ClusterSet.
+// isImport reports whether the question is in Config.ClusterSet.
 func (l *lookup) isImport() bool { return l.from != l.snapshot }
 
 // inClusterSet answers for a name with k labels below Config.ClusterSet.
@@ -62,7 +62,8 @@ func (l *lookup) inClusterSet(k int) {
 	}
 }
 
-// finish does what is the same for all names. ANY has a HINFO record for its answer (RFC 8482 section 4.2).
+// finish does the steps that are the same for all names. The answer to ANY is a HINFO record (RFC
+// 8482 section 4.2).
 func (l *lookup) finish() {
 	switch {
 	case l.verdict != answered && l.verdict != chased:
@@ -81,12 +82,12 @@ func (l *lookup) finish() {
 	}
 }
 
-// hasZone says whether the order of records depends on this node's zone.
+// hasZone reports whether the order of records depends on this node's zone.
 func (l *lookup) hasZone() bool {
 	return l.cfg.SameZoneFirst && l.snapshot.zone != "" && l.view != nil && l.view.svc.Kind == Headless
 }
 
-// staleTTL is in seconds, RFC 8767 section 4.
+// staleTTL is in seconds (RFC 8767 section 4).
 const staleTTL = 30
 
 // inDomain answers for a name with k labels below the cluster domain.
@@ -132,8 +133,8 @@ func (l *lookup) apex() {
 	}
 }
 
-// inDNS answers for dns.DOMAIN and the names below it: the nameserver's, as CoreDNS has it, and with OpenShift the one
-// that SkyDNS has for itself.
+// inDNS answers for dns.DOMAIN and the names below it: that of the nameserver, as in CoreDNS, and
+// with OpenShift the one that SkyDNS has for itself.
 func (l *lookup) inDNS(k int) {
 	switch {
 	case k == 0: // an empty non-terminal
@@ -149,7 +150,7 @@ func (l *lookup) inDNS(k int) {
 	}
 }
 
-// dnsVersion answers for dns-version.DOMAIN: section 2.2 of the Kubernetes specification.
+// dnsVersion answers for dns-version.DOMAIN (section 2.2 of the Kubernetes specification).
 func (l *lookup) dnsVersion(k int) {
 	switch {
 	case k > 0:
@@ -165,13 +166,14 @@ const (
 	versionTTL = 28800 // seconds, as in the specification's example
 )
 
-// keyOfKubernetes is the viewKey of the Service that openshift.default.svc is another name of.
+// keyOfKubernetes is the viewKey of the Service kubernetes. openshift.default.svc is another name
+// for that Service.
 const (
 	keyOfKubernetes = "\x0akubernetes\x07default"
 	keyOfOpenShift  = "\x09openshift\x07default"
 )
 
-// alias answers with the Service kubernetes, as SkyDNS does for names of its own.
+// alias answers with the Service kubernetes, as SkyDNS does for its own names.
 func (l *lookup) alias() {
 	v := l.snapshot.services.get(keyOfKubernetes)
 	if v == nil || v.svc == nil {
@@ -181,12 +183,12 @@ func (l *lookup) alias() {
 	l.service(v, 0)
 }
 
-// exposes says whether names of the namespace are answered at all.
+// exposes reports whether names of the namespace are answered at all.
 func (l *lookup) exposes(name []byte) bool {
 	return l.cfg.namespaces == nil || l.cfg.namespaces[string(name)]
 }
 
-// exists says whether there is the namespace, as far as names are concerned.
+// exists reports whether the namespace exists for the purpose of names.
 func (l *lookup) exists(name []byte) bool {
 	return l.exposes(name) && l.snapshot.namespaces.find(name) != (namespace{})
 }

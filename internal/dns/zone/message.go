@@ -6,13 +6,13 @@ import (
 	"github.com/miekg/dns"
 )
 
-// asking is what a response takes over from its query, apart from the question.
+// asking is what a response copies from its query, apart from the question.
 type asking struct {
 	id    uint16
 	flags uint16 // RD and CD
-	edns  bool   // there is an OPT record
-	do    bool   // it has the DO bit
-	limit int    // octets that the response may have
+	edns  bool   // the query has an OPT record
+	do    bool   // the OPT record has the DO bit
+	limit int    // maximum size of the response in octets
 }
 
 // Sizes and bits of RFC 1035 section 4.1, RFC 4035 section 3.2.2 and RFC 6891 section 6.1.
@@ -32,22 +32,23 @@ const (
 	bitDO       = 1 << 15
 )
 
-// message is a response while it is written.
+// message is a response being written.
 type message struct {
 	*lookup
 	out   []byte
-	start int // of the message in out
-	limit int // for len(out)
+	start int // offset of the message in out
+	limit int // maximum of len(out)
 
-	domainAt  int // where the cluster domain is in the message, 0: nowhere yet
-	serviceAt int // the same of the Service that SRV records are of
+	domainAt  int // offset of the cluster domain in the message; 0 if it has not been written
+	serviceAt int // the same for the Service of the SRV records
 	compress  bool
 }
 
-// appendResponse writes the answer as a message to dst. What does not fit is left out: of the answer with TC set, of the
-// additional section, which a client can do without (RFC 2181 section 9), silently and all of it. Where a client cannot
-// ask again for more, over TCP, targets of SRV records are compressed before anything is left out: RFC 2782 forbids it,
-// resolvers read it, and a thousand endpoints fit.
+// appendResponse writes the answer to dst as a message. What does not fit is omitted: from the
+// answer section with TC set, and from the additional section silently and as a whole, as clients
+// can do without it (RFC 2181 section 9). If a client cannot retry for more, over TCP, SRV targets
+// are compressed before anything is omitted. RFC 2782 forbids that, but resolvers accept it, and a
+// thousand endpoints fit.
 func (l *lookup) appendResponse(dst []byte, q asking) []byte {
 	m := message{lookup: l, out: dst, start: len(dst), limit: len(dst) + q.limit}
 	if q.edns {
@@ -76,7 +77,7 @@ func (l *lookup) appendResponse(dst []byte, q asking) []byte {
 	return m.out
 }
 
-// begin writes the header, but for its flags, and the question.
+// begin writes the header without its flags, and the question.
 func (m *message) begin(id uint16) {
 	m.domainAt, m.serviceAt = 0, 0
 	if m.domain != nil {
@@ -90,22 +91,23 @@ func (m *message) begin(id uint16) {
 func (m *message) u16(v uint16) { m.out = binary.BigEndian.AppendUint16(m.out, v) }
 func (m *message) u32(v uint32) { m.out = binary.BigEndian.AppendUint32(m.out, v) }
 
-// at is where the next octet goes in the message.
+// at returns the offset of the next octet in the message.
 func (m *message) at() int { return len(m.out) - m.start }
 
-// count sets a count of the header.
+// count sets a count in the header.
 func (m *message) count(section, n int) {
 	binary.BigEndian.PutUint16(m.out[m.start+section:], uint16(n))
 }
 
-// Where the counts are in the header.
+// Offsets of the counts in the header.
 const (
 	anCount = 6
 	nsCount = 8
 	arCount = 10
 )
 
-// answers writes the answer section. Its first record is another each time. It returns false when one does not fit.
+// answers writes the answer section, starting with a different record each time. It returns false
+// if a record does not fit.
 func (m *message) answers() bool {
 	n := len(m.records)
 	if n == 0 {
@@ -135,12 +137,13 @@ func (m *message) answers() bool {
 	return true
 }
 
-// haveHosts says whether records of the additional section may refer to those of the answer section.
+// haveHosts reports whether records of the additional section may refer to those of the answer
+// section.
 func (m *message) haveHosts() bool {
 	return m.records[0].rtype == dns.TypeSRV || m.records[0].rtype == dns.TypeNS
 }
 
-// head writes a record up to its data, which length then ends. owner is where its name is.
+// head writes a record up to its data; length completes it. owner is the offset of its name.
 func (m *message) head(owner int, rtype uint16, ttl uint32) (data int) {
 	owner |= pointerBits
 	m.out = append(m.out, byte(owner>>8), byte(owner), byte(rtype>>8), byte(rtype), 0, dns.ClassINET,
@@ -152,7 +155,8 @@ func (m *message) length(data int) {
 	binary.BigEndian.PutUint16(m.out[data-2:], uint16(len(m.out)-data))
 }
 
-// negative writes the SOA record that says for how long there is no answer (RFC 2308 section 3).
+// negative writes the SOA record that limits the lifetime of a negative answer (RFC 2308 section
+// 3).
 func (m *message) negative() {
 	data := m.head(m.zonePointer(), dns.TypeSOA, m.cfg.negativeTTL)
 	m.writeSOA()
@@ -162,7 +166,7 @@ func (m *message) negative() {
 
 func (m *message) zonePointer() int { return headerSize + int(m.labels[m.zoneAt]) }
 
-// additional writes the addresses of the hosts in the answer section, all or none.
+// additional writes the addresses of the hosts in the answer section, either all or none.
 func (m *message) additional() {
 	before := len(m.out)
 	for i := range m.extra {
@@ -183,7 +187,8 @@ func (m *message) additional() {
 	m.count(arCount, len(m.extra))
 }
 
-// staleCode is the INFO-CODE of RFC 8914 for an answer from a stale Snapshot: Stale Answer, or Stale NXDOMAIN Answer.
+// staleCode returns the INFO-CODE (RFC 8914) of an answer from a stale Snapshot: Stale Answer or
+// Stale NXDOMAIN Answer.
 func (l *lookup) staleCode() uint16 {
 	if l.rcode == dns.RcodeNameError {
 		return dns.ExtendedErrorCodeStaleNXDOMAINAnswer
@@ -191,10 +196,9 @@ func (l *lookup) staleCode() uint16 {
 	return dns.ExtendedErrorCodeStaleAnswer
 }
 
-// staleText goes with it.
+// staleText is the text for staleCode.
 const staleText = "the last known state of the cluster"
 
-// ednsSize is the size of the OPT record.
 func (m *message) ednsSize() int {
 	if m.snapshot.stale {
 		return optSize + 6 + len(staleText)

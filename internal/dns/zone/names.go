@@ -2,24 +2,24 @@ package zone
 
 import "slices"
 
-// namesChunk is how many names are copied where one changes.
+// namesChunk is the number of names that a change copies.
 const namesChunk = 256
 
-// names are keys by number. It is immutable, as a table is.
+// names are keys by number. Like a table, they are immutable.
 type names []*[namesChunk]string
 
 // of returns the key of a number that add assigned.
 func (n names) of(number uint32) string { return n[number/namesChunk][number%namesChunk] }
 
-// namesBuilder makes names one after the other. Its zero value has none.
+// namesBuilder builds successive names. The zero value is empty.
 type namesBuilder struct {
 	all  names
-	mine []bool // chunks that no frozen names have
+	mine []bool // chunks that no frozen names share
 	next uint32
 	free []uint32 // released numbers
 }
 
-// add assigns a number to a key, from 1 on.
+// add assigns a number to a key, starting at 1.
 func (b *namesBuilder) add(key string) uint32 {
 	var number uint32
 	if last := len(b.free) - 1; last >= 0 {
@@ -32,13 +32,13 @@ func (b *namesBuilder) add(key string) uint32 {
 	return number
 }
 
-// remove releases a number. Another key may get it.
+// remove releases a number for reuse.
 func (b *namesBuilder) remove(number uint32) {
 	b.own(number)[number%namesChunk] = ""
 	b.free = append(b.free, number)
 }
 
-// own returns the chunk of a number for writing.
+// own returns a writable chunk for a number.
 func (b *namesBuilder) own(number uint32) *[namesChunk]string {
 	i := int(number / namesChunk)
 	switch {

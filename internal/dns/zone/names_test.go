@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestNames: a number is its key's alone from add to remove, and frozen names stay as they are whatever comes after.
+// TestNames: a number belongs to one key from add to remove, and frozen names never change.
 func TestNames(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	var b namesBuilder
@@ -31,7 +31,7 @@ func TestNames(t *testing.T) {
 			key := fmt.Sprintf("key-%d", i)
 			number := b.add(key)
 			if known[number] != "" || number == 0 {
-				t.Fatalf("%s has the number %d, as has %q", key, number, known[number])
+				t.Fatalf("%s got the number %d, which %q has", key, number, known[number])
 			}
 			known[number] = key
 		}
@@ -44,6 +44,6 @@ func TestNames(t *testing.T) {
 		}
 	}
 	if most := 256 * len(b.all); len(known)*4 < most {
-		t.Errorf("%d names take the room of %d: numbers are not used again", len(known), most)
+		t.Errorf("%d names take the space of %d: numbers are not reused", len(known), most)
 	}
 }

@@ -5,13 +5,14 @@ import (
 	"slices"
 )
 
-// Key names a Kubernetes object that has a namespace.
+// Key is the name of a namespaced Kubernetes object.
 type Key struct{ Namespace, Name string }
 
-// Kind is what DNS makes of a Service.
+// Kind is the kind of a Service for DNS.
 type Kind uint8
 
-// The kinds of Service. NodePort and LoadBalancer have a ClusterIP, and are answered as such.
+// The kinds of Service. NodePort and LoadBalancer services have a ClusterIP and are answered like
+// ClusterIP services.
 const (
 	ClusterIP Kind = iota
 	Headless
@@ -30,34 +31,35 @@ const (
 
 // Port is a port of a Service or of a Slice.
 type Port struct {
-	Name     string // "": unnamed, and without an SRV name of its own
-	Number   uint16 // 0: any (EndpointSlice ports may leave it out)
+	Name     string // "" for an unnamed port, which has no SRV name of its own
+	Number   uint16 // 0 means any; EndpointSlice ports may omit it
 	Protocol Protocol
 }
 
-// Service is what DNS needs of a core/v1 Service. It is immutable once it is handed to a Builder.
+// Service holds the fields of a core/v1 Service that DNS uses. It is immutable once a Builder has
+// it.
 type Service struct {
 	Key
 	Kind            Kind
 	ClusterIPs      []netip.Addr // the first is spec.clusterIP; none for Headless and ExternalName
-	ExternalName    string       // of an ExternalName: as the API has it, a name or an IP literal
-	Ports           []Port       // in spec.ports' order
+	ExternalName    string       // of an ExternalName, as in the API: a name or an IP literal
+	Ports           []Port       // in the order of spec.ports
 	PublishNotReady bool         // publishNotReadyAddresses: endpoints count as ready
-	HasSelector     bool         // without one, endpointslice-controller makes no slices for it
+	HasSelector     bool         // if false, endpointslice-controller makes no slices for it
 }
 
-// Slice is what DNS needs of a discovery.k8s.io/v1 EndpointSlice, or of one subset of a core/v1 Endpoints. It is
-// immutable once it is handed to a Builder.
+// Slice holds the fields of a discovery.k8s.io/v1 EndpointSlice that DNS uses, or of one subset of
+// a core/v1 Endpoints. It is immutable once a Builder has it.
 type Slice struct {
 	Key
-	Service   string // the name of its Service, which is in the same namespace; "": it has none
-	Import    string // the name of its ServiceImport, which is in the same namespace; "": it has none
-	Cluster   string // the cluster that its endpoints are in, with an Import
+	Service   string // name of its Service in the same namespace, or ""
+	Import    string // name of its ServiceImport in the same namespace, or ""
+	Cluster   string // with Import: the cluster of its endpoints
 	Ports     []Port
 	Endpoints []Endpoint
 }
 
-// Imported returns it as a Slice of its ServiceImport.
+// Imported returns a copy of s that belongs to its ServiceImport.
 func (s *Slice) Imported() *Slice {
 	imported := *s
 	imported.Service, imported.Import = s.Import, ""
@@ -67,23 +69,23 @@ func (s *Slice) Imported() *Slice {
 // Endpoint is one address of a Slice.
 type Endpoint struct {
 	Addr     netip.Addr
-	Hostname string // "": none
-	Pod      string // the name of the Pod behind it; "": none is known. It matters with Config.EndpointPodNames alone
-	Zone     string // topology.kubernetes.io/zone; "": unknown
-	Ready    bool   // conditions.ready, for which nil counts as true
+	Hostname string // "" if it has none
+	Pod      string // name of the Pod, or "" if unknown; used only with Config.EndpointPodNames
+	Zone     string // topology.kubernetes.io/zone; "" if unknown
+	Ready    bool   // conditions.ready; nil there means true
 }
 
-// Pod is what DNS needs of a core/v1 Pod: who has an address.
+// Pod holds the fields of a core/v1 Pod that DNS uses: the owner of an address.
 type Pod struct {
 	Key
-	Addrs []netip.Addr // status.podIPs; none while it has none, or uses the host's network
+	Addrs []netip.Addr // status.podIPs; empty while the Pod has none, or if it uses the host network
 
-	// OwnSearch: its search list is not the one that the kubelet gives to the pods of its namespace, because of its
-	// dnsPolicy (None, Default) or its dnsConfig.
+	// OwnSearch means that its search list differs from the one that the kubelet gives to pods of
+	// its namespace, because of its dnsPolicy (None, Default) or its dnsConfig.
 	OwnSearch bool
 }
 
-// equal says whether both Services say the same; nil is no Service.
+// equal reports whether both Services are equal; nil is no Service.
 func (s *Service) equal(other *Service) bool {
 	if s == nil || other == nil {
 		return s == other

@@ -5,17 +5,18 @@ import (
 	"slices"
 )
 
-// slice is a Slice as a Snapshot keeps it. It is immutable. A hundred thousand endpoints are 8 MB as Endpoint values,
-// with three pointers each for the garbage collector to follow; packed they are 1 to 3 MB without one.
+// slice is a Slice as a Snapshot stores it. It is immutable. As Endpoint values, a hundred thousand
+// endpoints take 8 MB, with three pointers each for the garbage collector. Packed, they take 1 to 3
+// MB without pointers.
 type slice struct {
 	name    string // of the object; its namespace is that of the Service
-	cluster string // as Slice has it
+	cluster string // as in Slice
 	ports   []Port
-	data    string // the endpoints one after the other, as appendEndpoint writes them; a cursor reads them
+	data    string // packed endpoints, as written by appendEndpoint and read by a cursor
 	count   int
 }
 
-// newSlice packs s. Endpoints without an address (addressType FQDN) are left out.
+// newSlice packs s. It omits endpoints without an address (addressType FQDN).
 func newSlice(s *Slice) *slice {
 	var data []byte
 	var zone string
@@ -31,7 +32,7 @@ func newSlice(s *Slice) *slice {
 	return &slice{name: s.Name, cluster: s.Cluster, ports: s.Ports, data: string(data), count: count}
 }
 
-// unpack is newSlice's other way. It uses the room of out's Endpoints.
+// unpack is the inverse of newSlice. It reuses the Endpoints slice of out.
 func (s *slice) unpack(service Key, out *Slice) {
 	*out = Slice{Key: Key{service.Namespace, s.name}, Service: service.Name, Cluster: s.cluster, Ports: s.ports, Endpoints: out.Endpoints[:0]}
 	for c := s.endpoints(); c.next(); {
@@ -39,12 +40,12 @@ func (s *slice) unpack(service Key, out *Slice) {
 	}
 }
 
-// equal says whether both say the same; before is nil for no slice.
+// equal reports whether both are equal; a nil before is no slice.
 func (s *slice) equal(before *slice) bool {
 	return before != nil && s.data == before.data && s.cluster == before.cluster && slices.Equal(s.ports, before.ports)
 }
 
-// addrs writes the addresses into buf, for nil none.
+// addrs writes the addresses into buf. A nil slice has none.
 func (s *slice) addrs(buf []netip.Addr) []netip.Addr {
 	buf = buf[:0]
 	if s != nil {
@@ -55,7 +56,7 @@ func (s *slice) addrs(buf []netip.Addr) []netip.Addr {
 	return buf
 }
 
-// objects is 1, for nil 0.
+// objects returns 1, or 0 for nil.
 func (s *slice) objects() int {
 	if s == nil {
 		return 0
@@ -63,7 +64,7 @@ func (s *slice) objects() int {
 	return 1
 }
 
-// size is the number of endpoints, for nil 0.
+// size returns the number of endpoints; 0 for nil.
 func (s *slice) size() int {
 	if s == nil {
 		return 0
@@ -71,17 +72,18 @@ func (s *slice) size() int {
 	return s.count
 }
 
-// What the first octet of a packed endpoint says.
+// Flags in the first octet of a packed endpoint.
 const (
 	isReady = 1 << iota
 	is6
 	hasHostname
 	hasPod
-	newZone // another zone than the endpoint before
+	newZone // its zone differs from that of the previous endpoint
 )
 
-// appendEndpoint packs e: flags, address, then hostname, pod and zone as far as the flags say, each after its length.
-// zone is that of the endpoint before. What the API would not let pass (a hostname that is no label) is dropped.
+// appendEndpoint packs e: flags, address, then hostname, pod and zone if flagged, each with its
+// length. zone is that of the previous endpoint. It drops what the API would reject, such as a
+// hostname that is no label.
 func appendEndpoint(data []byte, e Endpoint, zone string) []byte {
 	flags := len(data)
 	data = append(data, 0)
@@ -110,15 +112,16 @@ func appendEndpoint(data []byte, e Endpoint, zone string) []byte {
 
 const maxOctet = 255
 
-// A cursor walks over the endpoints of a slice; Endpoint is where it stands. It allocates nothing.
+// A cursor iterates over the endpoints of a slice. Endpoint is the current one. It allocates
+// nothing.
 type cursor struct {
 	Endpoint
-	data string // what is left
+	data string // the rest
 }
 
 func (s *slice) endpoints() cursor { return cursor{data: s.data} }
 
-// next steps to the next endpoint, at first the first. At the end it returns false.
+// next moves to the next endpoint, or to the first one at the start. At the end it returns false.
 func (c *cursor) next() bool {
 	if c.data == "" {
 		return false

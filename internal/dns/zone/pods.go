@@ -1,7 +1,8 @@
 package zone
 
-// pods answers for names below pod.DOMAIN, k labels: A-B-C-D.NAMESPACE. SkyDNS has them for IPv4 alone, and does not look
-// whether there is the namespace. That a Pod does not exist can be said only when all are known.
+// pods answers for names with k labels below pod.DOMAIN: A-B-C-D.NAMESPACE. SkyDNS has them only
+// for IPv4 and does not check the namespace. Only if all Pods are known can the answer be that a
+// Pod does not exist.
 func (l *lookup) pods(k int) {
 	if k == 0 {
 		return // an empty non-terminal

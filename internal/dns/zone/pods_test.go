@@ -9,8 +9,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// TestSomePods: while not all Pods are known, that one is not among them does not say that there is none. Every name of a
-// Pod was NXDOMAIN without the right to watch them.
+// TestSomePods: if not all Pods are known, a Pod missing among the known ones may still exist.
+// Without permission to watch Pods, every Pod name was NXDOMAIN.
 func TestSomePods(t *testing.T) {
 	const failed = ";; SERVFAIL\n;; ede 14\n;; flags rd ra"
 	tests := []struct {
@@ -35,7 +35,7 @@ func TestSomePods(t *testing.T) {
 			resolver.Set(resolver.Snapshot().SomePods())
 			check(t, test.ask, test.want, dnstest.Exchange(t, serveResolver(t, resolver, never(t)), test.ask, dns.TypeA, dnstest.DO()))
 			if _, ok := resolver.AppendResponse(nil, packedQuery(t, test.ask, dns.TypeA), 1232); ok != (test.want != failed) {
-				t.Errorf("answered on the wire: %t", ok)
+				t.Errorf("answered in wire format: %t", ok)
 			}
 		})
 	}

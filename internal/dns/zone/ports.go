@@ -1,6 +1,6 @@
 package zone
 
-// portFilter says which ports a name is of. Its zero value matches all.
+// portFilter selects the ports of a name. The zero value matches all.
 type portFilter struct {
 	kind     portKind
 	name     []byte // of namedPort
@@ -10,18 +10,18 @@ type portFilter struct {
 type portKind uint8
 
 const (
-	everyPort  portKind = iota // unnamed ones too
-	noPort                     // the name is of none; SkyDNS has one SRV record with port 0 for such a name
-	ofProtocol                 // _PROTOCOL: those with a name
-	namedPort                  // _PORT._PROTOCOL; `_` alone is the port without a name
-	badPort                    // what looks like a port and is none
+	everyPort  portKind = iota // all, including unnamed ones
+	noPort                     // the name is of no port; SkyDNS gives one SRV record with port 0 for such a name
+	ofProtocol                 // _PROTOCOL: all named ports
+	namedPort                  // _PORT._PROTOCOL; `_` alone is the unnamed port
+	badPort                    // looks like a port but is invalid
 )
 
-// ofPort says whether the k labels before a name are of a port: the one next to it begins with an underscore, as no
-// hostname does.
+// ofPort reports whether the k labels before a name are those of a port: the last one begins with
+// an underscore, as no hostname does.
 func (l *lookup) ofPort(k int) bool { return k > 0 && l.label(k - 1)[0] == '_' }
 
-// ports reads those labels.
+// ports parses those labels.
 func (l *lookup) ports(k int) portFilter {
 	protocol, known := protocolOf(l.label(k - 1))
 	switch {
@@ -57,7 +57,7 @@ func (f *portFilter) matches(p Port) bool {
 	return false
 }
 
-// any says whether one of the ports matches.
+// any reports whether one of the ports matches.
 func (f *portFilter) any(ports []Port) bool {
 	for _, p := range ports {
 		if f.matches(p) {
@@ -67,6 +67,6 @@ func (f *portFilter) any(ports []Port) bool {
 	return false
 }
 
-// isBetween says whether a name is there only because names below it are: _PROTOCOL, when it is not SkyDNS's name of all
-// ports of the protocol.
+// isBetween reports whether a name is an empty non-terminal: _PROTOCOL, except in SkyDNS, where it
+// stands for all ports of the protocol.
 func (l *lookup) isBetween(f portFilter) bool { return f.kind == ofProtocol && !l.cfg.isOpenShift }

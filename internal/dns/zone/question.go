@@ -14,17 +14,20 @@ const (
 	maxQuestion  = maxName + typeAndClass
 )
 
-// question is the name and type that are asked for, cut into labels. It is reused: read sets it anew.
+// question is the name and type in the question, split into labels. read prepares it for reuse.
 type question struct {
-	asked  []byte               // the name as asked, in wire format with the root label; the caller's
-	lower  [maxQuestion]byte    // it in lower case (the octets of lengths are below 'A'); of a query on the wire, type and class behind it
-	labels [maxLabels + 1]uint8 // where each label begins, the root label last
-	n      int                  // labels, the root label not counted
+	// The name in wire format with the root label and its original case; owned by the caller.
+	asked []byte
+	// The same in lower case (length octets are below 'A'); for a query in wire format, followed by
+	// type and class.
+	lower  [maxQuestion]byte
+	labels [maxLabels + 1]uint8 // offset of each label; the root label is last
+	n      int                  // number of labels without the root label
 	qtype  uint16
 }
 
-// read takes the name at the beginning of wire, which must not be compressed. It returns where the name ends, 0 when
-// there is none.
+// read takes the name at the beginning of wire, which must not be compressed. It returns the end of
+// the name, or 0 if it is invalid.
 func (q *question) read(wire []byte) (end int) {
 	q.n = 0
 	for end < len(wire) && end < maxName {
@@ -44,10 +47,10 @@ func (q *question) read(wire []byte) (end int) {
 	return 0
 }
 
-// key is the question of a query on the wire, in lower case.
+// key returns the question of a query in wire format, in lower case.
 func (q *question) key() []byte { return q.lower[:len(q.asked)+typeAndClass] }
 
-// label returns label i in lower case, the first is 0.
+// label returns label i, counted from 0, in lower case.
 func (q *question) label(i int) []byte {
 	return q.lower[q.labels[i]+1 : q.labels[i+1]]
 }
@@ -55,7 +58,8 @@ func (q *question) label(i int) []byte {
 // span returns labels i to j-1 in wire format and lower case.
 func (q *question) span(i, j int) []byte { return q.lower[q.labels[i]:q.labels[j]] }
 
-// within returns how many labels the name has below the domain, and whether it is in it.
+// within returns the number of labels that the name has below the domain, and whether it is in the
+// domain.
 func (q *question) within(d *domain) (below int, in bool) {
 	below = q.n - d.labels
 	return below, below >= 0 && string(q.lower[q.labels[below]:len(q.asked)]) == d.wire

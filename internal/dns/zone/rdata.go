@@ -47,7 +47,8 @@ func (m *message) writeAddr(r *record) {
 	m.out = append(m.out, octets[:]...)
 }
 
-// writeSRV writes the data of a SRV record. Its target may not be compressed (RFC 2782), but what follows may point to it.
+// writeSRV writes the data of a SRV record. Its target must not be compressed (RFC 2782), but later
+// names may point to it.
 func (m *message) writeSRV(i int) {
 	r := &m.records[i]
 	m.u16(m.cfg.priority)
@@ -73,7 +74,7 @@ func (m *message) writeSRV(i int) {
 	m.out = append(m.out, m.asked[m.labels[m.zoneAt]:]...)
 }
 
-// writeHost writes the labels of a host's name before that of its Service.
+// writeHost writes the labels of a host before the name of its Service.
 func (m *message) writeHost(r *record) {
 	switch r.form {
 	case named:
@@ -93,7 +94,7 @@ func (m *message) writeHost(r *record) {
 	}
 }
 
-// writeDomain ends a name in the data of a record with the cluster domain.
+// writeDomain ends a name in record data with the cluster domain.
 func (m *message) writeDomain() {
 	if m.domainAt != 0 {
 		m.u16(pointerBits | uint16(m.domainAt))

@@ -11,20 +11,22 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnswire"
 )
 
-// ready is a whole response from one Snapshot. It is immutable.
+// ready is a complete response from one Snapshot. It is immutable.
 type ready struct {
 	hash uint64 // of its question
-	// wire is the response as a message: ID 0, RD and CD clear, the question in lower case, no OPT record.
+	// wire is the response as a message: ID 0, RD and CD clear, the question in lower case, no OPT
+	// record.
 	wire    []byte
 	end     uint16 // of the question in wire
-	answers uint16 // where those records of the answer section end of which another is the first each time
-	turns   uint16 // how many those are; 0: their order stays
-	inCase  bool   // names in its records are written as the question is, and not pointers to it
+	answers uint16 // offset of the end of the rotating records in the answer section
+	turns   uint16 // number of rotating records; 0 if the order is fixed
+	inCase  bool   // names in its records are spelled out like the question, instead of pointing to it
 }
 
-// AppendReady answers a query whose question was answered before from the same Snapshot: it appends the response to dst and
-// returns it, the one that AppendResponse would. question is the query's AppendKey. ok is false, and dst as it was, where
-// that has to be asked. Nothing is allocated when dst has room for the response.
+// AppendReady answers a query whose question was already answered from the same Snapshot. It
+// appends the same response to dst as AppendResponse would, and returns the result. question is the
+// query's AppendKey. If ok is false, dst is unchanged and the caller uses AppendResponse. It
+// allocates nothing if dst has room for the response.
 func (r *Resolver) AppendReady(dst []byte, q *dnsserver.WireQuery, question []byte) (response []byte, ok bool) {
 	now := r.now.Load()
 	if now == nil || now.ready == nil || !r.mayBeReady(question) {
@@ -48,7 +50,8 @@ func (r *Resolver) AppendReady(dst []byte, q *dnsserver.WireQuery, question []by
 	return e.appendTo(dst, q, first), true
 }
 
-// mayBeReady says whether a question is about a name below a cluster domain, or an address: others are not to pay for these.
+// mayBeReady reports whether a question is for an address or a name below a cluster domain. Other
+// questions skip the lookup.
 func (r *Resolver) mayBeReady(question []byte) bool {
 	name := question[:len(question)-typeAndClass]
 	for i := range r.cfg.domains {
@@ -59,7 +62,7 @@ func (r *Resolver) mayBeReady(question []byte) bool {
 	return binary.BigEndian.Uint16(question[len(name):]) == dns.TypePTR
 }
 
-// appendTo appends the response to a query, from record first of the answer section on.
+// appendTo appends the response to a query, starting with record first of the answer section.
 func (e *ready) appendTo(dst []byte, q *dnsserver.WireQuery, first int) []byte {
 	start := len(dst)
 	dst = append(dst, e.wire...)
@@ -72,7 +75,7 @@ func (e *ready) appendTo(dst []byte, q *dnsserver.WireQuery, first int) []byte {
 		e.turn(m, first)
 	}
 	if q.EDNS {
-		m[arCount+1]++ // from below 255: the response is short
+		m[arCount+1]++ // no overflow, because the response is short
 		do := byte(0)
 		if q.DO {
 			do = bitDO >> 8
@@ -82,7 +85,7 @@ func (e *ready) appendTo(dst []byte, q *dnsserver.WireQuery, first int) []byte {
 	return dst
 }
 
-// turn has the answer section of a copy begin with record first.
+// turn rotates the answer section of a copy so that it begins with record first.
 func (e *ready) turn(m []byte, first int) {
 	from := int(e.end)
 	for range first {
@@ -93,7 +96,7 @@ func (e *ready) turn(m []byte, first int) {
 	if !e.inCase { // no SRV records
 		return
 	}
-	for at := end; at < len(m); { // the additional section has the hosts that the answers name
+	for at := end; at < len(m); { // the additional section has the hosts in the answers
 		owner := int(binary.BigEndian.Uint16(m[at:])) &^ pointerBits
 		if owner < from {
 			owner += end - from

@@ -15,7 +15,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/zone"
 )
 
-// wire is a message as dnsserver hands it on.
+// wire returns query in the form that dnsserver passes on.
 func wire(t testing.TB, query *dns.Msg, limit int) dnsserver.WireQuery {
 	t.Helper()
 	packed, err := query.Pack()
@@ -34,12 +34,12 @@ func ready(resolver *zone.Resolver, dst []byte, q dnsserver.WireQuery) ([]byte, 
 	return resolver.AppendReady(dst, &q, q.AppendKey(nil))
 }
 
-// clients ask the same in the ways that a response depends on.
+// clients ask the same question in all ways that affect the response.
 var clients = []struct {
 	name   string
 	limit  int
 	change func(*dns.Msg)
-	inCase bool // the name is as it is kept
+	inCase bool // the name has the letter case of the stored response
 }{
 	{"over TCP", dns.MaxMsgSize, func(*dns.Msg) {}, true},
 	{"the smallest size", dns.MinMsgSize, func(m *dns.Msg) { m.RecursionDesired = false }, true},
@@ -61,7 +61,8 @@ func mixed(name string) string {
 	return out.String()
 }
 
-// readyNames are names of all kinds in the cluster of most rows, and one with so many endpoints that nothing of it is kept.
+// readyNames returns all kinds of names in the cluster of most rows, and one with too many
+// endpoints to be stored.
 func readyNames() (all []string) {
 	for _, service := range []string{"web", "idle", "db", "peers", "pair", "multi", "mail", "alias", "dangling", "literal", "literal6", "wide", "nothing"} {
 		for _, below := range []string{"", "_http._tcp.", "_sql._tcp.", "_a._tcp.", "_smtp._tcp.", "_none._udp.", "_tcp.", "db-0.", "one.", "10-4-0-2.", "a.b."} {
@@ -75,8 +76,8 @@ func readyNames() (all []string) {
 		strings.Repeat(strings.Repeat("x", 63)+".", 3)+strings.Repeat("y", 43)+".svc.cluster.local.")
 }
 
-// TestReady: whatever is ready is octet by octet what is composed, for each client and from whichever record on; and all that
-// is short and asked for again is ready.
+// TestReady: each ready response equals the composed one octet by octet, for each client and each
+// rotation. Every short response to a repeated question is ready.
 func TestReady(t *testing.T) {
 	types := []uint16{
 		dns.TypeA, dns.TypeAAAA, dns.TypeSRV, dns.TypePTR, dns.TypeTXT, dns.TypeNS, dns.TypeSOA, dns.TypeCNAME, dns.TypeANY, dns.TypeMX,
@@ -101,14 +102,14 @@ func TestReady(t *testing.T) {
 				}
 			}
 			if kept < 1000 {
-				t.Errorf("%d were ready", kept)
+				t.Errorf("got %d ready responses", kept)
 			}
 		})
 	}
 }
 
-// TestReadySizes: around the length to which responses are kept, and that to which they have additional records, whoever asks
-// first and in whatever case.
+// TestReadySizes: responses around the size limit for storing, and around the size limit for
+// additional records, for any first client and letter case.
 func TestReadySizes(t *testing.T) {
 	var first []dnsserver.WireQuery
 	resolver := resolverOf(t, "", nil)
@@ -150,14 +151,14 @@ func TestReadySizes(t *testing.T) {
 						t.Fatalf("%d endpoints, within %d:\nready    %x\ncomposed %x", n, q.Limit, got, want)
 					}
 					if sizes[ok]++; !ok && n == 1 && qtype == dns.TypeA {
-						t.Fatalf("one address is not ready")
+						t.Fatalf("a response with one address is not ready")
 					}
 				}
 			}
 		}
 	}
 	if sizes[true] < 1000 || sizes[false] < 1000 {
-		t.Errorf("ready and not: %v", sizes)
+		t.Errorf("ready and other responses: %v", sizes)
 	}
 }
 
@@ -169,7 +170,7 @@ func manyEndpoints(n int) string {
 	return lines
 }
 
-// checkReady has every client ask, and returns how many times the response was ready.
+// checkReady asks as every client and returns how often the response was ready.
 func checkReady(t *testing.T, resolver *zone.Resolver, query *dns.Msg, first *int) (kept int) {
 	t.Helper()
 	plain := wire(t, query, dns.MaxMsgSize)
@@ -177,7 +178,7 @@ func checkReady(t *testing.T, resolver *zone.Resolver, query *dns.Msg, first *in
 	answered := false
 	for range 2 {
 		if _, ok := ready(resolver, nil, plain); ok {
-			t.Fatalf("%s: kept, and was asked for once", &query.Question[0])
+			t.Fatalf("%s: stored after a single question", &query.Question[0])
 		}
 		whole, answered = resolver.AppendResponse(nil, plain.Msg, plain.Limit)
 	}
@@ -211,8 +212,8 @@ func checkReady(t *testing.T, resolver *zone.Resolver, query *dns.Msg, first *in
 	return kept
 }
 
-// TestReadyOfItsSnapshot: as soon as there is another Snapshot nobody is answered from the one before, however many ask
-// meanwhile.
+// TestReadyOfItsSnapshot: as soon as there is a new Snapshot, no client gets an answer from the old
+// one, however many ask at that time.
 func TestReadyOfItsSnapshot(t *testing.T) {
 	resolver := resolverOf(t, "service shop/web 10.0.0.0", nil)
 	var published atomic.Uint32
@@ -232,7 +233,7 @@ func TestReadyOfItsSnapshot(t *testing.T) {
 				}
 				end := len(response)
 				if got := uint32(response[end-2])<<8 | uint32(response[end-1]); got < least {
-					t.Errorf("answered %d after %d", got, least)
+					t.Errorf("got version %d after version %d", got, least)
 					return
 				}
 				runtime.Gosched()
@@ -255,7 +256,8 @@ func TestReadyOfItsSnapshot(t *testing.T) {
 	}
 }
 
-// TestReadyIsBounded: names without end that are asked for twice take no more memory than is said.
+// TestReadyIsBounded: any number of names that are asked for repeatedly take no more than the
+// documented memory.
 func TestReadyIsBounded(t *testing.T) {
 	resolver := bigResolver(t, zone.Config{TTL: -1, NegativeTTL: -1})
 	kept := heapOf(func() any {
@@ -272,7 +274,8 @@ func TestReadyIsBounded(t *testing.T) {
 	}
 }
 
-// TestStaleIsNotReady: a stale answer says so to each client in its own way, and is composed for each.
+// TestStaleIsNotReady: a stale answer is marked differently for each client, so it is composed each
+// time.
 func TestStaleIsNotReady(t *testing.T) {
 	resolver := resolverOf(t, shop, nil)
 	resolver.Set(resolver.Snapshot().Stale())
@@ -283,11 +286,11 @@ func TestStaleIsNotReady(t *testing.T) {
 		}
 	}
 	if _, ok := ready(resolver, nil, q); ok {
-		t.Error("ready")
+		t.Error("a stale answer is ready")
 	}
 }
 
-// TestAppendReadyAllocates nothing.
+// TestAppendReadyAllocates: AppendReady does not allocate.
 func TestAppendReadyAllocates(t *testing.T) {
 	resolver := bigResolver(t, zone.Config{TTL: -1, NegativeTTL: -1})
 	buf, asked := make([]byte, 0, dns.MaxMsgSize), 0
@@ -305,7 +308,7 @@ func TestAppendReadyAllocates(t *testing.T) {
 		}
 	}
 	if asked < 7 {
-		t.Errorf("%d are ready", asked)
+		t.Errorf("got %d ready responses", asked)
 	}
 }
 
@@ -313,7 +316,7 @@ func benchQuery(t testing.TB, name string, qtype uint16, limit int) dnsserver.Wi
 	return wire(t, new(dns.Msg).SetQuestion(name, qtype).SetEdns0(1232, false), limit)
 }
 
-// BenchmarkAppendReady is BenchmarkAppendResponse for what was asked before, where that is kept.
+// BenchmarkAppendReady is BenchmarkAppendResponse for questions with a stored response.
 func BenchmarkAppendReady(b *testing.B) {
 	resolver := bigResolver(b, zone.Config{TTL: -1, NegativeTTL: -1})
 	for _, bench := range benchmarks {

@@ -11,27 +11,30 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnswire"
 )
 
-// Bounds of what is kept ready: of a response, which nearly all are below, and of how many there are, 9 MiB of the longest.
+// Limits of ready responses: their size, which nearly all responses meet, and their number. At the
+// maximum size they take 9 MiB.
 const (
 	maxReady = 512
 	minSlots = 1 << 10
 	maxSlots = 1 << 14
 )
 
-// A readyTable has the responses to questions that were asked twice, so that what is asked once leaves no trace but a tag. Each has two
-// places where it may be. It is read and written without a lock: what is lost by that is composed again.
+// A readyTable holds responses to questions that were asked twice, so that a single query leaves
+// only a tag. Each response has two possible slots. The table is read and written without a lock; a
+// lost response is composed again.
 type readyTable struct {
 	slots []atomic.Pointer[ready] // a power of two
-	tags  []atomic.Uint32         // for each pair of slots: of the question that was asked last and is not in either
+	tags  []atomic.Uint32         // per pair of slots: tag of the last question that is in neither
 }
 
-// newReadyTable has room for what so many objects are asked for: types, and names that do not exist.
+// newReadyTable returns a table with room for the questions about that many objects: types, and
+// names that do not exist.
 func newReadyTable(c Counts) *readyTable {
 	n := min(max(minSlots, 1<<bits.Len(uint(4*c.Services))), maxSlots)
 	return &readyTable{slots: make([]atomic.Pointer[ready], n), tags: make([]atomic.Uint32, n/2)}
 }
 
-// pair returns where the two slots of a hash begin.
+// pair returns the index of the first of the two slots for a hash.
 func (t *readyTable) pair(hash uint64) int { return int(hash) & (len(t.slots) - 2) }
 
 func (t *readyTable) find(hash uint64, question []byte) *ready {
@@ -44,7 +47,8 @@ func (t *readyTable) find(hash uint64, question []byte) *ready {
 	return nil
 }
 
-// consider keeps the response of a lookup that was answered with these octets, if it is asked for again.
+// consider stores the response of a lookup, answered with these octets, if its question was asked
+// before.
 func (t *readyTable) consider(l *lookup, hash uint64, answer []byte) {
 	if len(answer) > maxReady+optSize || answer[2]&(bitTC>>8) != 0 {
 		return
@@ -54,7 +58,7 @@ func (t *readyTable) consider(l *lookup, hash uint64, answer []byte) {
 		asked.Store(tag)
 		return
 	}
-	if t.find(hash, l.key()) != nil { // it is, and does not fit this client
+	if t.find(hash, l.key()) != nil { // already there, but did not fit this client
 		return
 	}
 	e := l.ready(hash)
@@ -67,7 +71,7 @@ func (t *readyTable) consider(l *lookup, hash uint64, answer []byte) {
 	}
 }
 
-// ready returns the response of a lookup that has been answered; nil when it is too long.
+// ready returns the response of a finished lookup, or nil if it is too long.
 func (l *lookup) ready(hash uint64) *ready {
 	e := &ready{hash: hash}
 	if len(l.records) > 0 {

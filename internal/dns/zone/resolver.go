@@ -1,7 +1,7 @@
 // Package zone answers for the cluster domain and its reverse zones from a Snapshot of the cluster.
 //
-// Unknown is not absent: before the first Snapshot the answer is SERVFAIL, and not the NXDOMAIN that an upstream nameserver would
-// give (law 7).
+// Unknown is not absent: before the first Snapshot the answer is SERVFAIL, not the NXDOMAIN that an
+// upstream nameserver would give (law 7).
 package zone
 
 import (
@@ -18,25 +18,25 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 )
 
-// Resolver answers for the cluster domains and their reverse zones from the newest Snapshot. It is safe for concurrent
-// use.
+// Resolver answers for the cluster domains and their reverse zones from the newest Snapshot. It is
+// safe for concurrent use.
 type Resolver struct {
 	cfg     *settings
-	now     atomic.Pointer[moment] // nil: there is no Snapshot
-	reason  atomic.Pointer[error]  // why there is none
+	now     atomic.Pointer[moment] // nil before the first Snapshot
+	reason  atomic.Pointer[error]  // why there is no Snapshot
 	lookups sync.Pool
-	seed    maphash.Seed // random: who asks cannot choose the place of a ready response
+	seed    maphash.Seed // random, so clients cannot choose the slot of a ready response
 }
 
-// moment is a Snapshot with what was answered from it: another Snapshot knows none of its ready responses.
+// moment is a Snapshot and the responses that were composed from it.
 type moment struct {
 	snapshot *Snapshot
-	ready    *readyTable // nil: of a stale Snapshot, which is not answered from for long
+	ready    *readyTable // nil for a stale Snapshot, which is used only briefly
 }
 
 var _ dnsserver.Handler = (*Resolver)(nil)
 
-// NewResolver returns a Resolver that has no Snapshot yet.
+// NewResolver returns a Resolver without a Snapshot.
 func NewResolver(cfg Config) *Resolver {
 	if cfg.Rotate == nil {
 		cfg.Rotate = rand.IntN
@@ -46,7 +46,7 @@ func NewResolver(cfg Config) *Resolver {
 	return r
 }
 
-// Set has the questions from now on answered from s.
+// Set makes the Resolver answer from s. nil removes the Snapshot.
 func (r *Resolver) Set(s *Snapshot) {
 	if s == nil {
 		r.now.Store(nil)
@@ -59,10 +59,10 @@ func (r *Resolver) Set(s *Snapshot) {
 	r.now.Store(now)
 }
 
-// Unready says why there is no Snapshot, for who asks before the first.
+// Unready sets the reason why there is no Snapshot, for the error of queries before the first one.
 func (r *Resolver) Unready(reason error) { r.reason.Store(&reason) }
 
-// Snapshot returns the newest; nil before the first.
+// Snapshot returns the newest Snapshot, or nil before the first.
 func (r *Resolver) Snapshot() *Snapshot {
 	if now := r.now.Load(); now != nil {
 		return now.snapshot
@@ -70,8 +70,9 @@ func (r *Resolver) Snapshot() *Snapshot {
 	return nil
 }
 
-// Apexes are the zones that a Zone must hand to the Resolver: the cluster domains, and the reverse zones of the cluster's
-// networks, all of them when the networks of Services or those of pods are not known.
+// Apexes returns the zones that a Zone must pass to the Resolver: the cluster domains, and the
+// reverse zones of the cluster's networks. If the networks of Services or Pods are unknown, these
+// are all reverse zones.
 func (r *Resolver) Apexes() []dnsname.Name {
 	apexes := slices.Clone(r.cfg.Domains)
 	for _, cidr := range r.cfg.cidrs {
@@ -86,11 +87,11 @@ func (r *Resolver) Apexes() []dnsname.Name {
 	return apexes
 }
 
-// AppendResponse answers a query on the wire: it appends the response to dst, at most limit octets of it, and returns it.
-// ok is false, and dst as it was, when that must be left to ServeDNS: for names that are not the cluster's, for answers
-// that go on elsewhere, before the first Snapshot, and for messages that are anything but one question of class IN with
-// or without an OPT record. The query is not changed. Nothing is allocated when dst has room for limit octets and another
-// record.
+// AppendResponse answers a query in wire format. It appends the response, at most limit octets, to
+// dst and returns the result. If ok is false, dst is unchanged and the caller uses ServeDNS: for
+// names outside the cluster, for answers that continue elsewhere, before the first Snapshot, and
+// for messages other than one question of class IN with or without an OPT record. It does not
+// change the query. It allocates nothing if dst has room for limit octets and one more record.
 func (r *Resolver) AppendResponse(dst, query []byte, limit int) (response []byte, ok bool) {
 	now := r.now.Load()
 	if now == nil || len(query) < headerSize || limit < dns.MinMsgSize {
@@ -109,13 +110,13 @@ func (r *Resolver) AppendResponse(dst, query []byte, limit int) (response []byte
 	}
 	q.limit = limit
 	response = l.appendResponse(dst, q)
-	if now.ready != nil && !l.isImport() { // mayBeReady knows no names of imports
+	if now.ready != nil && !l.isImport() { // mayBeReady does not cover names of imports
 		now.ready.consider(l, maphash.Bytes(r.seed, l.key()), response[len(dst):])
 	}
 	return response, true
 }
 
-// begin has the lookup know nothing of the question before. Without a Snapshot there is nothing in the cluster.
+// begin prepares the lookup for a new question. A nil Snapshot means an empty cluster.
 func (l *lookup) begin(cfg *settings, snapshot *Snapshot) {
 	if snapshot == nil {
 		snapshot = cfg.nothing
@@ -123,7 +124,8 @@ func (l *lookup) begin(cfg *settings, snapshot *Snapshot) {
 	l.cfg, l.snapshot = cfg, snapshot
 }
 
-// readQuery reads a query into the question. It returns false for what AppendResponse leaves to others.
+// readQuery parses a query into the question. It returns false for queries that AppendResponse does
+// not handle.
 func (l *lookup) readQuery(query []byte) (q asking, ok bool) {
 	q.id, q.flags = binary.BigEndian.Uint16(query), binary.BigEndian.Uint16(query[2:])
 	extra := binary.BigEndian.Uint16(query[arCount:])
@@ -147,12 +149,13 @@ func (l *lookup) readQuery(query []byte) (q asking, ok bool) {
 	return q, ok
 }
 
-// isMeta says whether the type is one of questions alone, but for ANY, or of the message itself: RFC 6895 section 3.1.
+// isMeta reports whether the type occurs only in questions (except for ANY) or belongs to the
+// message itself (RFC 6895 section 3.1).
 func isMeta(qtype uint16) bool {
 	return qtype == dns.TypeOPT || qtype == 0 || qtype >= 128 && qtype != dns.TypeANY && qtype <= 255
 }
 
-// readOPT reads an OPT record of version 0 that is the rest of a message.
+// readOPT parses wire, the rest of a message, as an OPT record of version 0.
 func readOPT(wire []byte) (edns, do, ok bool) {
 	if len(wire) < optSize || wire[0] != 0 || binary.BigEndian.Uint16(wire[1:]) != dns.TypeOPT || wire[6] != 0 ||
 		len(wire) != optSize+int(binary.BigEndian.Uint16(wire[9:])) {
@@ -166,7 +169,7 @@ var errUnready = &dnsserver.ExtendedError{
 	Text: "the Kubernetes API has not been read yet",
 }
 
-// unready is the error while there is no Snapshot.
+// unready returns the error for queries before the first Snapshot.
 func (r *Resolver) unready() error {
 	if reason := r.reason.Load(); reason != nil {
 		return &dnsserver.ExtendedError{Code: errUnready.Code, Text: (*reason).Error(), Err: *reason}

@@ -18,7 +18,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// serveResolver puts a Resolver behind a real server, for the names in its zones.
+// serveResolver runs a real server that answers names in the Resolver's zones from it, and all
+// others from next.
 func serveResolver(t *testing.T, resolver *zone.Resolver, next dnsserver.Handler) netip.AddrPort {
 	t.Helper()
 	return serve(t, within(resolver, next))
@@ -31,7 +32,8 @@ func check(t *testing.T, what, want string, got *dns.Msg) {
 	}
 }
 
-// TestBeforeTheFirstSnapshot: the cluster's names are SERVFAIL with the reason, and everything else is as always.
+// TestBeforeTheFirstSnapshot: names in the cluster are SERVFAIL with the reason, and all others
+// work as usual.
 func TestBeforeTheFirstSnapshot(t *testing.T) {
 	config := zone.Config{Domains: names("cluster.local"), Next: answerer(fromNext)}
 	networks(&config)
@@ -45,7 +47,7 @@ func TestBeforeTheFirstSnapshot(t *testing.T) {
 	check(t, "address", "1.2.0.192.in-addr.arpa. 5 A "+fromNext, ask("1.2.0.192.in-addr.arpa."))
 	check(t, "elsewhere", "www.example.com. 5 A "+fromNext, ask("www.example.com."))
 	if _, ok := resolver.AppendResponse(nil, packedQuery(t, "web.shop.svc.cluster.local.", dns.TypeA), 1232); ok {
-		t.Error("there is an answer on the wire")
+		t.Error("got an answer in wire format")
 	}
 
 	resolver.Unready(errors.New("kubeconfig /etc/kubeconfig: no such file"))
@@ -65,14 +67,15 @@ func edeText(m *dns.Msg) string {
 	return "none"
 }
 
-// TestStale: a Snapshot from an earlier run is answered, and says so to who understands it.
+// TestStale: a Snapshot from an earlier run is used for answers, and marks them for clients that
+// understand EDNS.
 func TestStale(t *testing.T) {
 	resolver := resolverOf(t, shop, func(c *zone.Config) { c.TTL = time.Hour })
 	s := served{resolver, serveResolver(t, resolver, never(t))}
 	fresh := resolver.Snapshot()
 	resolver.Set(fresh.Stale())
 	if !resolver.Snapshot().IsStale() || fresh.IsStale() {
-		t.Error("Stale does not leave its receiver as it was")
+		t.Error("Stale changes its receiver")
 	}
 	check(t, "answer", ";; ede 3\nweb.shop.svc.cluster.local. 30 A 172.30.0.10", s.ask(t, "web.shop.svc.cluster.local.", dns.TypeA))
 	check(t, "NODATA", ";; ede 3\n"+nodata, s.ask(t, "web.shop.svc.cluster.local.", dns.TypeTXT))
@@ -83,7 +86,7 @@ func TestStale(t *testing.T) {
 	check(t, "fresh again", ";; ede\nweb.shop.svc.cluster.local. 3600 A 172.30.0.10", s.ask(t, "web.shop.svc.cluster.local.", dns.TypeA))
 }
 
-// TestTargetsElsewhere: the rcode is the target's, and what failed is SERVFAIL, at once.
+// TestTargetsElsewhere: the rcode is that of the target. A failure is SERVFAIL at once.
 func TestTargetsElsewhere(t *testing.T) {
 	dead := &dnsserver.ExtendedError{Code: dns.ExtendedErrorCodeNoReachableAuthority, Text: "all upstreams are down"}
 	for _, test := range []struct {
@@ -127,8 +130,8 @@ func answererFunc(addr string) dnsserver.HandlerFunc {
 	}
 }
 
-// TestForeignReverseNames: outside the cluster's networks, and everywhere when they are not known, what is not known is
-// Next's.
+// TestForeignReverseNames: Next gets unknown addresses outside the cluster's networks, and
+// everywhere if the networks are unknown.
 func TestForeignReverseNames(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -154,26 +157,28 @@ func TestForeignReverseNames(t *testing.T) {
 				m, err := resolver.ServeDNS(t.Context(), query(t, name))
 				check(t, name+" by the Resolver", name+" 5 A "+fromNext, m)
 				if _, ok := resolver.AppendResponse(nil, packedQuery(t, name, dns.TypeA), 1232); ok || err != nil {
-					t.Errorf("%s: answered on the wire, or %v", name, err)
+					t.Errorf("%s: answered in wire format, or %v", name, err)
 				}
 			}
 		})
 	}
 }
 
-// TestNetworksKnownInPart: that the networks of pods are known says nothing about Services. An OpenShift 3 node knows just those
-// (proxyArguments.cluster-cidr), and the names of its ClusterIPs went to the upstream servers.
+// TestNetworksKnownInPart: known Pod networks say nothing about Services. An OpenShift 3 node knows
+// only the Pod networks (proxyArguments.cluster-cidr), and the reverse names of ClusterIPs went to
+// the upstream servers.
 func TestNetworksKnownInPart(t *testing.T) {
 	pods := func(c *zone.Config) { c.PodCIDRs = []netip.Prefix{netip.MustParsePrefix("10.4.0.0/16"), {}} }
 	services := func(c *zone.Config) { c.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix("172.30.0.0/28")} }
 	both := func(c *zone.Config) { pods(c); services(c) }
 	const clusterIP, inPods, elsewhere = "11.0.30.172.in-addr.arpa.", "2.0.4.10.in-addr.arpa.", "1.0.7.10.in-addr.arpa."
-	far := "0.1.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.3.0.0.0.0.d.f.ip6.arpa." // a ClusterIP outside of services
+	// A ClusterIP outside the Service network.
+	far := "0.1.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.3.0.0.0.0.d.f.ip6.arpa."
 	for _, test := range []struct {
 		name   string
 		change func(*zone.Config)
 		ask    string
-		want   string // "": it is Next's
+		want   string // "" if Next answers
 	}{
 		{"ClusterIP", pods, clusterIP, "idle.shop.svc.cluster.local."},
 		{"IPv6 ClusterIP", pods, far, "web.shop.svc.cluster.local."},
@@ -238,7 +243,7 @@ func TestClassChaos(t *testing.T) {
 	check(t, "answer", ";; REFUSED", m)
 }
 
-// TestPointersInOrder: of the names of one address the best comes first, whichever they are asked by.
+// TestPointersInOrder: the best name of an address comes first, even if Rotate picks another.
 func TestPointersInOrder(t *testing.T) {
 	const lines = `
 		service  a/web 172.30.0.1
@@ -270,7 +275,7 @@ func TestPointersInOrder(t *testing.T) {
 	}
 }
 
-// TestRotation: each record is the first as often as the others, in the order of the slices.
+// TestRotation: each record is first equally often; the others follow in the order of the slices.
 func TestRotation(t *testing.T) {
 	var first atomic.Int64
 	resolver := resolverOf(t, "headless shop/db\nslice shop/db-1 db sql:1 10.0.0.1 10.0.0.2 10.0.0.3", func(c *zone.Config) {
@@ -301,12 +306,12 @@ func TestRotation(t *testing.T) {
 		seen[m.Answer[0].(*dns.A).A.String()] = true
 	}
 	if len(seen) != 3 {
-		t.Errorf("without Rotate the first of 1000 answers is one of %v", seen)
+		t.Errorf("without Rotate, the first records of 1000 answers are %v", seen)
 	}
 }
 
-// TestLargeAnswers asks for a thousand endpoints: over UDP as many as fit, and TC; over TCP all. SRV records of more fit
-// because their targets are compressed then.
+// TestLargeAnswers asks for a thousand endpoints. UDP gives as many as fit, with TC; TCP gives all.
+// More SRV records fit because their targets are compressed then.
 func TestLargeAnswers(t *testing.T) {
 	b := new(zone.Builder)
 	wideService(b, 1000, true)
@@ -344,7 +349,7 @@ func TestLargeAnswers(t *testing.T) {
 			limit = min(int(query.IsEdns0().UDPSize()), 1232)
 		}
 		if got := respond(t, resolver, query, limit); sections(got) != sections(m) {
-			t.Errorf("%s %s on the wire: %d records, TC %t", test.ask, dns.Type(test.qtype), count(got), got.Truncated)
+			t.Errorf("%s %s in wire format: %d records, TC %t", test.ask, dns.Type(test.qtype), count(got), got.Truncated)
 		}
 	}
 	if m := dnstest.ExchangeTCP(t, addr, name, dns.TypeA); m.Truncated || count(m) != 1000 {
@@ -369,7 +374,8 @@ func TestLargeAnswers(t *testing.T) {
 	}
 }
 
-// checkHosts holds that each SRV record of wideService without hostnames has its address in the additional section.
+// checkHosts checks that each SRV record of wideService without hostnames has its address in the
+// additional section.
 func checkHosts(t *testing.T, m *dns.Msg) {
 	t.Helper()
 	addrs := map[string]string{}
@@ -385,8 +391,8 @@ func checkHosts(t *testing.T, m *dns.Msg) {
 	}
 }
 
-// TestSlicesInOrder: records are in the order of the slices, and of their endpoints, also after an address was there
-// twice.
+// TestSlicesInOrder: records are in the order of the slices and of their endpoints, even after a
+// duplicate address.
 func TestSlicesInOrder(t *testing.T) {
 	b := cluster(t, "headless a/x\nslice a/x-1 x 10.0.0.3 10.0.0.1\nslice a/x-2 x 10.0.0.3 10.0.0.2")
 	resolver := resolverOf(t, "", nil)
@@ -399,7 +405,7 @@ func TestSlicesInOrder(t *testing.T) {
 	check(t, "once", ";; ordered\nx.a.svc.cluster.local. 5 A 10.0.0.3\nx.a.svc.cluster.local. 5 A 10.0.0.1", ask())
 }
 
-// respond answers on the wire, within the limit.
+// respond answers in wire format, within the limit.
 func respond(t testing.TB, resolver *zone.Resolver, query *dns.Msg, limit int) *dns.Msg {
 	t.Helper()
 	packed, err := query.Pack()
@@ -409,10 +415,10 @@ func respond(t testing.TB, resolver *zone.Resolver, query *dns.Msg, limit int) *
 	const before = "before"
 	wire, ok := resolver.AppendResponse([]byte(before), packed, limit)
 	if !ok || string(wire[:len(before)]) != before {
-		t.Fatalf("%s is not answered on the wire", query.Question[0].Name)
+		t.Fatalf("%s is not answered in wire format", query.Question[0].Name)
 	}
 	if wire = wire[len(before):]; len(wire) > limit {
-		t.Errorf("%d octets, the limit is %d", len(wire), limit)
+		t.Errorf("got %d octets, want at most %d", len(wire), limit)
 	}
 	m := new(dns.Msg)
 	if err := m.Unpack(wire); err != nil {
@@ -421,7 +427,8 @@ func respond(t testing.TB, resolver *zone.Resolver, query *dns.Msg, limit int) *
 	return m
 }
 
-// TestAppendResponseLeaves holds for queries that are the server's to refuse, and for what needs more than the Snapshot.
+// TestAppendResponseLeaves: queries that the server must refuse, and queries that need more than
+// the Snapshot, are left to ServeDNS.
 func TestAppendResponseLeaves(t *testing.T) {
 	resolver := resolverOf(t, shop, nil)
 	good := packedQuery(t, "web.shop.svc.cluster.local.", dns.TypeA)
@@ -430,7 +437,7 @@ func TestAppendResponseLeaves(t *testing.T) {
 		copy(changed[i:], octets)
 		return changed
 	}
-	end := len(good) - 11 // of the question
+	end := len(good) - 11 // end of the question
 	for name, query := range map[string][]byte{
 		"nothing":                      nil,
 		"header alone":                 good[:12],
@@ -467,14 +474,14 @@ func TestAppendResponseLeaves(t *testing.T) {
 		}
 	}
 	if _, ok := resolver.AppendResponse(nil, good, 511); ok {
-		t.Error("answered in less than 512 octets")
+		t.Error("answered with a limit below 512 octets")
 	}
 	if _, ok := resolver.AppendResponse(nil, good, 512); !ok {
-		t.Error("the good query is not answered either")
+		t.Error("the valid query is not answered")
 	}
 }
 
-// TestAppendResponseEchoes: ID, RD, CD, DO and the letters' case are the query's, RA and AA are ours.
+// TestAppendResponseEchoes: ID, RD, CD, DO and letter case come from the query, RA and AA from us.
 func TestAppendResponseEchoes(t *testing.T) {
 	resolver := resolverOf(t, shop, nil)
 	for _, flags := range []string{"", "rd", "cd", "rd do", "edns"} {
@@ -496,10 +503,10 @@ func TestAppendResponseEchoes(t *testing.T) {
 	}
 }
 
-// TestAppendResponseAllocates nothing.
+// TestAppendResponseAllocates: AppendResponse does not allocate.
 func TestAppendResponseAllocates(t *testing.T) {
 	if raceEnabled {
-		t.Skip("the race detector has sync.Pool forget some of what it is given")
+		t.Skip("with the race detector, sync.Pool drops some items")
 	}
 	resolvers := map[zone.Profile]*zone.Resolver{}
 	for _, bench := range benchmarks {

@@ -9,8 +9,8 @@ import (
 	"github.com/miekg/dns"
 )
 
-// reverse answers for a name outside the cluster domains: what is known of an address anywhere, and what is not known in
-// the cluster's networks.
+// reverse answers for a name outside the cluster domains: for known addresses anywhere, and for
+// unknown ones in the cluster's networks.
 func (l *lookup) reverse() {
 	prefix, left, ok := l.reversed()
 	if !ok {
@@ -30,10 +30,10 @@ func (l *lookup) reverse() {
 		l.nxdomain()
 	case prefix.Bits() == cut:
 		l.apex()
-	} // else an empty non-terminal
+	} // otherwise it is an empty non-terminal
 }
 
-// unit is how many bits of an address a label of its name says.
+// unit returns the number of address bits in one label of a reverse name.
 func unit(prefix netip.Prefix) int {
 	if prefix.Addr().Is4() {
 		return 8
@@ -41,7 +41,8 @@ func unit(prefix netip.Prefix) int {
 	return 4
 }
 
-// zoneOf returns how many bits the reverse zone has that the prefix is in, and whether it is the cluster's.
+// zoneOf returns the number of address bits of the reverse zone that contains the prefix, and
+// whether the zone belongs to the cluster.
 func (l *lookup) zoneOf(prefix netip.Prefix) (cut int, ours bool) {
 	for _, cidr := range l.cfg.cidrs {
 		if cidr.Bits() <= prefix.Bits() && cidr.Contains(prefix.Addr()) {
@@ -52,8 +53,8 @@ func (l *lookup) zoneOf(prefix netip.Prefix) (cut int, ours bool) {
 	return 0, false
 }
 
-// reversed reads a name below in-addr.arpa (RFC 1035 section 3.5) or ip6.arpa (RFC 3596 section 2.5): the prefix that its
-// last labels say, and how many labels are left before them.
+// reversed parses a name below in-addr.arpa (RFC 1035 section 3.5) or ip6.arpa (RFC 3596 section
+// 2.5). It returns the prefix in the last labels, and the number of labels before them.
 func (l *lookup) reversed() (prefix netip.Prefix, left int, ok bool) {
 	if l.n < 2 || string(l.label(l.n-1)) != "arpa" {
 		return netip.Prefix{}, 0, false
@@ -88,7 +89,7 @@ func (l *lookup) reversed() (prefix netip.Prefix, left int, ok bool) {
 	return netip.Prefix{}, 0, false
 }
 
-// decimal reads an octet without leading zeros.
+// decimal parses an octet without leading zeros.
 func decimal(label []byte) (byte, bool) {
 	if len(label) == 0 || len(label) > 3 || label[0] == '0' && len(label) > 1 {
 		return 0, false
@@ -103,17 +104,18 @@ func decimal(label []byte) (byte, bool) {
 	return byte(value), value <= 255
 }
 
-// Bounds on the search for the names of an address. A user who may write slices may repeat an address in them so often that
-// a question would take minutes.
+// Limits of the search for the names of an address. A user who may write slices could otherwise
+// repeat an address so often that a question takes minutes.
 const (
 	maxPointers = 256     // endpoints with the address
-	maxOfOne    = 16      // of them those of one Service
-	maxWalked   = 1 << 17 // endpoints that are looked at: those of 26 Services that have 5,000 each
+	maxOfOne    = 16      // of these, endpoints of one Service
+	maxWalked   = 1 << 17 // endpoints that are visited: those of 26 Services with 5,000 each
 )
 
-// pointers answers for an address that is known. A ClusterIP is its Services' alone. Of the endpoints that have the
-// address the best comes first, because most clients look no further: a headless service's before another's, and one
-// with a hostname before that. SkyDNS knows those with a hostname, and gives one.
+// pointers answers for a known address. If the address is a ClusterIP, only its Services count. Of
+// endpoints with the address, the best comes first, because most clients use only one: endpoints
+// with a hostname in a headless service, then others with a hostname, then headless services.
+// SkyDNS knows only endpoints with a hostname, and returns one.
 func (l *lookup) pointers(addr netip.Addr, ours bool) (known bool) {
 	l.ordered = true
 	l.addClusterIPs(addr)
@@ -152,7 +154,7 @@ func (l *lookup) pointers(addr netip.Addr, ours bool) (known bool) {
 	return true
 }
 
-// The ranks of PTR records, while they are sorted.
+// The ranks of PTR records, for sorting.
 const (
 	rankClusterIP = iota
 	rankHeadlessHostname
@@ -161,11 +163,11 @@ const (
 	rankOther
 )
 
-// nextView returns the view that the first of the references to an address is of, nil for one without a Service or that is
-// not exposed, and the references to others.
+// nextView returns the view of the first of the references to an address, and the references to
+// others. The view is nil if it has no Service or is not exposed.
 func (l *lookup) nextView(refs []uint64) (v *view, rest []uint64) {
 	end := 1
-	for end < len(refs) && refs[end] == refs[0] { // it has the address again
+	for end < len(refs) && refs[end] == refs[0] { // the same view has the address again
 		end++
 	}
 	v = l.from.services.get(l.from.addrs.names.of(uint32(refs[0])))
@@ -175,10 +177,11 @@ func (l *lookup) nextView(refs []uint64) (v *view, rest []uint64) {
 	return v, refs[end:]
 }
 
-// addClusterIPs adds the names of the Services that have the address themselves.
+// addClusterIPs adds the names of the Services whose ClusterIP is the address.
 func (l *lookup) addClusterIPs(addr netip.Addr) {
 	refs := l.from.addrs.at(addr)
-	for walked := 0; len(refs) > 0 && (walked < maxPointers || !l.isImport()); walked++ { // the API keeps ClusterIPs unique, and no other
+	// The API keeps ClusterIPs unique, but not addresses of ServiceImports.
+	for walked := 0; len(refs) > 0 && (walked < maxPointers || !l.isImport()); walked++ {
 		var v *view
 		if v, refs = l.nextView(refs); v != nil && slices.Contains(v.svc.ClusterIPs, addr) {
 			l.records = append(l.records, record{rtype: dns.TypePTR, view: v, of: rankClusterIP})
@@ -186,7 +189,7 @@ func (l *lookup) addClusterIPs(addr netip.Addr) {
 	}
 }
 
-// addPointers adds the names of the endpoints that have the address.
+// addPointers adds the names of the endpoints with the address.
 func (l *lookup) addPointers(addr netip.Addr) {
 	found, walked := 0, 0
 	for refs := l.from.addrs.at(addr); len(refs) > 0; {
@@ -215,15 +218,16 @@ func (l *lookup) addPointers(addr netip.Addr) {
 	}
 }
 
-// leaveOutElsewhere removes the records that isElsewhere reports, for an address outside the cluster's networks.
+// leaveOutElsewhere removes the records that isElsewhere reports, if the address is outside the
+// cluster's networks.
 func (l *lookup) leaveOutElsewhere(ours bool) {
 	if !ours {
 		l.records = slices.DeleteFunc(l.records, l.isElsewhere)
 	}
 }
 
-// isElsewhere reports whether a name's address should be in a network of the cluster, and is in none: an endpoint outside
-// of the pods' networks is a host of the site, which has a name of its own.
+// isElsewhere reports whether the address of a name is outside the networks that it should be in.
+// An endpoint outside the Pod networks is a host of the site, which has its own name.
 func (l *lookup) isElsewhere(r record) bool {
 	if r.of == rankClusterIP {
 		return !l.cfg.anyService
@@ -231,7 +235,7 @@ func (l *lookup) isElsewhere(r record) bool {
 	return !l.cfg.anyPod
 }
 
-// addPointer adds a name, once: a Service may have the address several times.
+// addPointer adds a name once, even if a Service has the address several times.
 func (l *lookup) addPointer(r record) {
 	isSame := func(other record) bool {
 		return other.form == r.form && other.label == r.label && other.addr == r.addr && other.view == r.view && other.cluster() == r.cluster()

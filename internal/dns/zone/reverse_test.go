@@ -12,7 +12,6 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 )
 
-// pointersTo returns the names in the PTR records of an address.
 func pointersTo(t *testing.T, b *Builder, addr string) (names []string) {
 	t.Helper()
 	r := NewResolver(Config{Domains: []dnsname.Name{dnsname.MustParse("cluster.local")}})
@@ -36,8 +35,8 @@ func pointersTo(t *testing.T, b *Builder, addr string) (names []string) {
 	return names
 }
 
-// TestPointersAreBounded: a user who may write slices may repeat an address in them. A question for its name took 2.7 s
-// with a slice of 1,000 endpoints, and minutes with four.
+// TestPointersAreBounded: a user who may write slices may repeat an address in them. A PTR question
+// took 2.7 s with one slice of 1,000 endpoints, and minutes with four.
 func TestPointersAreBounded(t *testing.T) {
 	const addr = "10.1.2.3"
 	for _, row := range []struct {
@@ -63,21 +62,22 @@ func TestPointersAreBounded(t *testing.T) {
 		if got := pointersTo(t, &b, addr); len(got) != row.want {
 			t.Errorf("%+v: %d names", row, len(got))
 		}
-		// The name of a Service is not hidden behind endpoints with its ClusterIP.
+		// The name of a Service is not hidden by endpoints with its ClusterIP.
 		b.SetService(&Service{Key: Key{"n", "web"}, ClusterIPs: []netip.Addr{netip.MustParseAddr(addr)}})
 		if got := pointersTo(t, &b, addr); !slices.Equal(got, []string{"web.n.svc.cluster.local."}) {
-			t.Errorf("%+v: of a ClusterIP %d names", row, len(got))
+			t.Errorf("%+v: got %d names for a ClusterIP", row, len(got))
 		}
 	}
 }
 
-// TestPointersAreSorted: the order of names of the same rank is that of the names, whenever their Services came.
+// TestPointersAreSorted: names of the same rank are sorted by name, whatever the order of their
+// Services.
 func TestPointersAreSorted(t *testing.T) {
 	var b Builder
 	for _, name := range []string{"gone", "c", "a", "b"} {
 		b.SetService(&Service{Key: Key{"n", name}})
 		b.SetSlice(&Slice{Key: Key{"n", name + "-1"}, Service: name, Endpoints: []Endpoint{{Addr: netip.MustParseAddr("10.1.2.3"), Hostname: "h", Ready: true}}})
-		if name == "c" { // b gets the number of one that came before a
+		if name == "c" { // b gets a number that is lower than a's
 			b.DeleteSlice(Key{"n", "gone-1"})
 			b.DeleteService(Key{"n", "gone"})
 		}
@@ -88,7 +88,7 @@ func TestPointersAreSorted(t *testing.T) {
 	}
 }
 
-// TestNumbersAreTakenBack: objects that come and go leave no number behind.
+// TestNumbersAreTakenBack: deleted objects release their numbers.
 func TestNumbersAreTakenBack(t *testing.T) {
 	var b Builder
 	for i := range 1000 {
@@ -97,30 +97,30 @@ func TestNumbersAreTakenBack(t *testing.T) {
 		b.SetService(&Service{Key: key, ClusterIPs: addr})
 		b.SetPod(&Pod{Key: key, Addrs: addr})
 		b.DeleteService(key)
-		b.DeleteService(key) // is not there
+		b.DeleteService(key) // already deleted
 		b.DeletePod(key)
 	}
 	if b.addrs.keys.next > 1 || b.podAddrs.keys.next > 1 {
-		t.Errorf("%d numbers of Services, %d of Pods", b.addrs.keys.next, b.podAddrs.keys.next)
+		t.Errorf("%d numbers in use for Services, %d for Pods", b.addrs.keys.next, b.podAddrs.keys.next)
 	}
 }
 
-// TestPodOfAnotherAddress: a reference says only that a Pod may have the address.
+// TestPodOfAnotherAddress: a reference only means that a Pod may have the address.
 func TestPodOfAnotherAddress(t *testing.T) {
 	var b Builder
 	b.SetPod(&Pod{Key: Key{"n", "p"}, Addrs: []netip.Addr{netip.MustParseAddr("10.1.2.3")}})
 	other := netip.MustParseAddr("10.9.9.9")
-	b.podAddrs.add(other, 1) // as if the hashes were the same
+	b.podAddrs.add(other, 1) // as with a hash collision
 	s := b.Snapshot(time.Unix(1, 0))
 	if s.PodAt(other) != "" || s.SearchNamespace(other) != "" || s.hasPod(other, []byte("n")) || s.PodAt(netip.MustParseAddr("10.1.2.3")) != "n/p" {
 		t.Errorf("%q, %q", s.PodAt(other), s.SearchNamespace(other))
 	}
 	if s.IsPod(other, "", "") {
-		t.Error("a Pod has the other address")
+		t.Error("IsPod reports the wrong address")
 	}
 }
 
-// TestIsPod: a filter looks for a Pod at each query that is answered, and allocates nothing for that.
+// TestIsPod: a filter looks up a Pod for each answered query, without allocating.
 func TestIsPod(t *testing.T) {
 	var b Builder
 	at := netip.MustParseAddr("10.1.2.3")

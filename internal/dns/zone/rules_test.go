@@ -21,7 +21,6 @@ func never(t testing.TB) dnsserver.Handler {
 	})
 }
 
-// shop is the cluster of most rows.
 const shop = `
 namespace shop
 namespace empty
@@ -78,7 +77,7 @@ func networks(c *zone.Config) {
 	c.PodCIDRs = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/12"), netip.MustParsePrefix("10.64.0.1/32")}
 }
 
-// TestRules asks for what the cases of the peers do not.
+// TestRules asks questions that the peers' cases do not cover.
 func TestRules(t *testing.T) {
 	tests := []struct {
 		name   string

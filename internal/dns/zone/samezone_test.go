@@ -10,20 +10,20 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// inZones is a headless service in two zones, of which the node is in one.
+// inZones is a headless service in two zones; the node is in one of them.
 const inZones = `
 	zone     b
 	headless shop/zonal
 	slice    shop/zonal-1 zonal http:80 10.9.0.1@a 10.9.0.2@b 10.9.0.3 10.9.0.4@b !10.9.0.5@b fd00::9@a
 	service  shop/zonal-ip 172.30.0.77 172.30.0.78 http:80`
 
-// TestSameZoneFirst: the endpoints in this node's zone take turns at being the first; none is left out.
+// TestSameZoneFirst: endpoints in this node's zone come first in rotation; no endpoint is omitted.
 func TestSameZoneFirst(t *testing.T) {
 	same := func(c *zone.Config) { c.SameZoneFirst = true }
 	rows := []struct {
 		story, lines, name, qtype string
 		change                    func(*zone.Config)
-		want                      [2]string // the last octets, by which record is drawn
+		want                      [2]string // last octets of the addresses, by rotation
 	}{
 		{"this node's zone first", inZones, "zonal", "A", same, [2]string{"2 4 3 1", "4 2 3 1"}},
 		{"not asked for", inZones, "zonal", "A", nil, [2]string{"1 2 3 4", "2 3 4 1"}},

@@ -20,7 +20,8 @@ func (r *Resolver) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, 
 	return r.serve(ctx, q, question.Name, nil)
 }
 
-// serve answers q as if it had asked for name, to which the CNAME records of these owners lead.
+// serve answers q as if it had asked for name. chain has the owners of the CNAME records that led
+// to name.
 func (r *Resolver) serve(ctx context.Context, q *dnsserver.Query, name string, chain []string) (*dns.Msg, error) {
 	l := r.lookups.Get().(*lookup)
 	defer r.lookups.Put(l)
@@ -67,30 +68,30 @@ func (l *lookup) unpacked() (*dns.Msg, error) {
 	return m, nil
 }
 
-// maxChain is how many CNAME records in the cluster lead to an answer: an ExternalName service may name another. CoreDNS 1.15 follows
-// 11, as unbound does.
+// maxChain is the maximum number of CNAME records that lead to an answer in the cluster, because an
+// ExternalName service may name another one. CoreDNS 1.15 and unbound follow 11.
 const maxChain = 16
 
-// errSomePods is for the name of a Pod while there may be Pods that are not known.
+// errSomePods is the error for the name of a Pod while not all Pods are known.
 var errSomePods = &dnsserver.ExtendedError{
 	Code: dns.ExtendedErrorCodeNotReady,
 	Text: "not all pods are known, and with pods: verified only those that exist have names",
 }
 
-// errNoImports is for names in Config.ClusterSet while the ServiceImports are not known.
+// errNoImports is the error for names in Config.ClusterSet while the ServiceImports are unknown.
 var errNoImports = &dnsserver.ExtendedError{
 	Code: dns.ExtendedErrorCodeNotReady,
 	Text: "the ServiceImports of the Kubernetes API are not known",
 }
 
-// Why a chain of CNAME records has no end.
+// Errors of CNAME chains without an end.
 var (
 	errCircle = &dnsserver.ExtendedError{Code: dns.ExtendedErrorCodeOther, Text: "ExternalName services that name each other"}
 	errLong   = &dnsserver.ExtendedError{Code: dns.ExtendedErrorCodeOther, Text: fmt.Sprintf("more than %d ExternalName services, one leading to the next", maxChain)}
 )
 
-// chase completes m, which ends with a CNAME record, with what there is at its target. The AA bit speaks of the first name
-// (RFC 1035 section 4.1.1).
+// chase completes m, which ends with a CNAME record, with the records of its target. The AA bit
+// refers to the first name (RFC 1035 section 4.1.1).
 func (r *Resolver) chase(ctx context.Context, q *dnsserver.Query, m *dns.Msg, chain []string) (*dns.Msg, error) {
 	alias := m.Answer[0].(*dns.CNAME)
 	chain = append(chain, alias.Hdr.Name)
@@ -111,7 +112,7 @@ func (r *Resolver) chase(ctx context.Context, q *dnsserver.Query, m *dns.Msg, ch
 	return out, nil
 }
 
-// forward has Next answer for name: q itself, unless CNAME records lead there.
+// forward passes name to Next: as q itself or, after CNAME records, as a new query.
 func (r *Resolver) forward(ctx context.Context, q *dnsserver.Query, name string, chain []string) (*dns.Msg, error) {
 	if len(chain) == 0 {
 		q.Origin = ""
@@ -119,6 +120,7 @@ func (r *Resolver) forward(ctx context.Context, q *dnsserver.Query, name string,
 	}
 	onward := q.Onward(name)
 	answer, err := r.cfg.Next.ServeDNS(ctx, onward)
-	q.AnsweredBy, q.Cached, q.Age = onward.AnsweredBy, onward.Cached, onward.Age // the Origin is still us, who had the alias
+	// The Origin remains ours, because we had the alias.
+	q.AnsweredBy, q.Cached, q.Age = onward.AnsweredBy, onward.Cached, onward.Age
 	return answer, err
 }

@@ -6,10 +6,10 @@ import (
 	"github.com/miekg/dns"
 )
 
-// services answers for names below svc.DOMAIN and endpoints.DOMAIN, k labels.
+// services answers for names with k labels below svc.DOMAIN and endpoints.DOMAIN.
 func (l *lookup) services(k int) {
 	if k == 0 {
-		return // an empty non-terminal, as the namespaces are
+		return // an empty non-terminal, as namespaces are
 	}
 	namespace := l.label(k - 1)
 	switch {
@@ -52,7 +52,8 @@ func (l *lookup) service(v *view, k int) {
 	}
 }
 
-// clusterIP answers for a Service with ClusterIPs. With OpenShift every name below it is the same as its own.
+// clusterIP answers for a Service with ClusterIPs. With OpenShift, every name below it has the same
+// answer.
 func (l *lookup) clusterIP(v *view, k int) {
 	var ports portFilter
 	switch {
@@ -83,8 +84,8 @@ func (l *lookup) clusterIP(v *view, k int) {
 	}
 }
 
-// clusterIPPorts adds the SRV records of a ClusterIP. The target is the Service, as the specification wants it; SkyDNS
-// has one for each address.
+// clusterIPPorts adds the SRV records of a ClusterIP. The target is the Service, as in the
+// specification. SkyDNS has one target per address.
 func (l *lookup) clusterIPPorts(v *view, addr netip.Addr, ports portFilter) {
 	target := record{form: itself}
 	if l.cfg.isOpenShift {
@@ -109,8 +110,9 @@ func (l *lookup) clusterIPPorts(v *view, addr netip.Addr, ports portFilter) {
 	}
 }
 
-// external answers for an ExternalName service. Its name has a CNAME record, and so nothing else (RFC 1034 section
-// 3.6.2); with OpenShift so have the names below it. Names of its ports have SRV records.
+// external answers for an ExternalName service. Its name has a CNAME record and therefore no other
+// records (RFC 1034 section 3.6.2). With OpenShift the same holds for names below it. Names of its
+// ports have SRV records.
 func (l *lookup) external(svc *Service, k int) {
 	literal, err := netip.ParseAddr(svc.ExternalName)
 	isName := err != nil
@@ -148,8 +150,8 @@ func (l *lookup) externalPorts(svc *Service, ports portFilter, isName bool) {
 	l.addTargetAddrs()
 }
 
-// addTargetAddrs adds the addresses of the Service that the target of the SRV records names, if it
-// does: what the A and AAAA records of that name say.
+// addTargetAddrs adds the addresses of the Service that is the target of the SRV records, if it is
+// one: the data of the target's A and AAAA records.
 func (l *lookup) addTargetAddrs() {
 	if len(l.records) == 0 || l.aimed.read(l.target) == 0 {
 		return
@@ -165,8 +167,8 @@ func (l *lookup) addTargetAddrs() {
 	}
 }
 
-// addAddrsOf adds the addresses of a Service, as of record 0. An ExternalName service has none, even
-// if slices are left of what it was before.
+// addAddrsOf adds the addresses of a Service to record 0. An ExternalName service has none, even if
+// slices remain from its earlier kind.
 func (l *lookup) addAddrsOf(v *view) {
 	switch v.svc.Kind {
 	case ClusterIP:
@@ -190,7 +192,7 @@ func (l *lookup) addAddrsOf(v *view) {
 	}
 }
 
-// aim makes a name the target of records. It returns false when it is none.
+// aim sets the target of the records. It returns false if name is invalid.
 func (l *lookup) aim(name string) bool {
 	end, err := dns.PackDomainName(dns.Fqdn(name), l.scratch[:], 0, nil, false)
 	if err != nil || name == "" {

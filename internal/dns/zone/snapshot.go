@@ -5,7 +5,7 @@ import (
 	"net/netip"
 )
 
-// Snapshot is what is known of the cluster at one moment. It is immutable. A Builder makes it.
+// Snapshot is the known state of the cluster at one moment. It is immutable. A Builder makes it.
 type Snapshot struct {
 	services   *table[*view]
 	namespaces *table[namespace]
@@ -16,51 +16,53 @@ type Snapshot struct {
 	serial     uint32
 	stale      bool
 	somePods   bool
-	zone       string // of this node; "": not known
+	zone       string // of this node; "" if unknown
 
-	imports   *Snapshot // of the ServiceImports; nil: the API has none
-	noImports bool      // it has, and they are not known
+	imports   *Snapshot // from ServiceImports; nil if the API has none
+	noImports bool      // the API has ServiceImports, but they are unknown
 }
 
-// Stale returns the same objects, known from an earlier run: answers say that they are stale (RFC 8914) and are kept for
-// 30 s at most (RFC 8767 section 4).
+// Stale returns a Snapshot with the same objects, marked as known from an earlier run: answers are
+// marked as stale (RFC 8914) and have a TTL of at most 30 s (RFC 8767 section 4).
 func (s *Snapshot) Stale() *Snapshot {
 	stale := *s
 	stale.stale = true
 	return &stale
 }
 
-// SomePods returns the same objects, of which the Pods are not all that there are: those of a node, or none for want of the
-// right. With PodsVerified the names of Pods are SERVFAIL then.
+// SomePods returns a Snapshot with the same objects, marked as having only some of the Pods: those
+// of one node, or none for lack of permission. With PodsVerified, names of Pods are then SERVFAIL.
 func (s *Snapshot) SomePods() *Snapshot {
 	some := *s
 	some.somePods = true
 	return &some
 }
 
-// HasAllPods says whether it is not from SomePods.
+// HasAllPods reports whether s does not come from SomePods.
 func (s *Snapshot) HasAllPods() bool { return !s.somePods }
 
-// Unimported returns the same objects where the API has ServiceImports that are not known: names in ClusterSet are SERVFAIL.
+// Unimported returns a Snapshot with the same objects, marked as lacking the ServiceImports that
+// the API has. Names in ClusterSet are then SERVFAIL.
 func (s *Snapshot) Unimported() *Snapshot {
 	without := *s
 	without.noImports = true
 	return &without
 }
 
-// Imports are the ServiceImports and their Slices, as Services and Slices; nil: the API has none.
+// Imports returns the ServiceImports and their Slices, as Services and Slices, or nil if the API
+// has none.
 func (s *Snapshot) Imports() *Snapshot { return s.imports }
 
-// IsStale says whether it is from Stale.
+// IsStale reports whether s comes from Stale.
 func (s *Snapshot) IsStale() bool { return s.stale }
 
-// Zone is the topology zone of this node; "": none is known.
+// Zone returns the topology zone of this node, or "" if unknown.
 func (s *Snapshot) Zone() string { return s.zone }
 
-// Counts says how many objects there are.
+// Counts returns the numbers of objects.
 func (s *Snapshot) Counts() Counts { return s.counts }
 
-// Services are all Services, in no order.
+// Services iterates over all Services in no particular order.
 func (s *Snapshot) Services() iter.Seq[*Service] {
 	return func(yield func(*Service) bool) {
 		for _, v := range s.services.each {
@@ -71,8 +73,8 @@ func (s *Snapshot) Services() iter.Seq[*Service] {
 	}
 }
 
-// Slices are all Slices, in no order: those from SetEndpoints by their own names, and those without a Service as well. Each
-// is only there until the next one.
+// Slices iterates over all Slices in no particular order, including those from SetEndpoints, by
+// their own names, and those without a Service. Each Slice is valid only until the next one.
 func (s *Snapshot) Slices() iter.Seq[*Slice] {
 	return func(yield func(*Slice) bool) {
 		var slice Slice
@@ -87,7 +89,7 @@ func (s *Snapshot) Slices() iter.Seq[*Slice] {
 	}
 }
 
-// Namespaces are the names of all Namespace objects, in no order.
+// Namespaces iterates over the names of all Namespace objects in no particular order.
 func (s *Snapshot) Namespaces() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for name, n := range s.namespaces.each {
@@ -98,7 +100,7 @@ func (s *Snapshot) Namespaces() iter.Seq[string] {
 	}
 }
 
-// Pods are all Pods, in no order.
+// Pods iterates over all Pods in no particular order.
 func (s *Snapshot) Pods() iter.Seq[*Pod] {
 	return func(yield func(*Pod) bool) {
 		for _, m := range s.pods.each {
@@ -109,7 +111,8 @@ func (s *Snapshot) Pods() iter.Seq[*Pod] {
 	}
 }
 
-// AddrsOf are the addresses of a Pod, which PodAt names; none: it is not known, or has none yet.
+// AddrsOf returns the addresses of a Pod, named as by PodAt. It returns none if the Pod is unknown
+// or has no address yet.
 func (s *Snapshot) AddrsOf(pod string) []netip.Addr {
 	for p := range s.Pods() {
 		if podKey(p.Key) == pod {
@@ -119,7 +122,7 @@ func (s *Snapshot) AddrsOf(pod string) []netip.Addr {
 	return nil
 }
 
-// Service returns the Service of that key; nil when there is none.
+// Service returns the Service with that key, or nil.
 func (s *Snapshot) Service(key Key) *Service {
 	if !isLabel(key.Name) || !isLabel(key.Namespace) {
 		return nil
@@ -130,7 +133,7 @@ func (s *Snapshot) Service(key Key) *Service {
 	return nil
 }
 
-// podsAt are the Pods that have the address, in no order.
+// podsAt iterates over the Pods with the address in no particular order.
 func (s *Snapshot) podsAt(addr netip.Addr) iter.Seq[*Pod] {
 	return func(yield func(*Pod) bool) {
 		for _, ref := range s.podAddrs.at(addr) {
@@ -141,8 +144,9 @@ func (s *Snapshot) podsAt(addr netip.Addr) iter.Seq[*Pod] {
 	}
 }
 
-// SearchNamespace returns the namespace whose search list the Pod has that has the address: "" when none has it or its
-// search list is its own, and when Pods that differ there have it, while one goes and another gets its address.
+// SearchNamespace returns the namespace whose search list the Pod with that address uses. It
+// returns "" if there is no such Pod, if its search list is its own, or if Pods with different
+// search lists have the address, which happens while an address passes from one Pod to another.
 func (s *Snapshot) SearchNamespace(addr netip.Addr) string {
 	var found string
 	for pod := range s.podsAt(addr) {
@@ -154,7 +158,8 @@ func (s *Snapshot) SearchNamespace(addr netip.Addr) string {
 	return found
 }
 
-// PodAt is the Pod that has the address, as NAMESPACE/NAME; "": none is known, or several are.
+// PodAt returns the Pod with the address as NAMESPACE/NAME, or "" if none is known or there are
+// several.
 func (s *Snapshot) PodAt(addr netip.Addr) string {
 	var found string
 	for pod := range s.podsAt(addr) {
@@ -166,7 +171,8 @@ func (s *Snapshot) PodAt(addr netip.Addr) string {
 	return found
 }
 
-// IsPod reports whether a Pod of that namespace and name has the address; "" stands for any. It does not allocate.
+// IsPod reports whether a Pod with that namespace and name has the address; "" matches any. It does
+// not allocate.
 func (s *Snapshot) IsPod(addr netip.Addr, namespace, name string) bool {
 	for pod := range s.podsAt(addr) {
 		if (namespace == "" || namespace == pod.Namespace) && (name == "" || name == pod.Name) {
@@ -176,7 +182,7 @@ func (s *Snapshot) IsPod(addr netip.Addr, namespace, name string) bool {
 	return false
 }
 
-// hasPod says whether a Pod of the namespace has the address.
+// hasPod reports whether a Pod of the namespace has the address.
 func (s *Snapshot) hasPod(addr netip.Addr, namespace []byte) bool {
 	for pod := range s.podsAt(addr) {
 		if pod.Namespace == string(namespace) {

@@ -2,13 +2,15 @@ package zone
 
 import "maps"
 
-// tableShards is how many maps a table has: a change copies one, 40 entries for 10,000 Services.
+// tableShards is the number of maps in a table. A change copies one: 40 entries for 10,000
+// Services.
 const tableShards = 256
 
-// table is an immutable map that shares what did not change with the tables before and after it.
+// table is an immutable map that shares unchanged parts with earlier and later tables.
 type table[V any] struct{ shards [tableShards]map[string]V }
 
-// shardOf is the hash of a key, folded to the number of shards: FNV-1a of 64 bits, but that it takes eight octets at a time.
+// shardOf returns the hash of a key, folded to the number of shards: 64-bit FNV-1a, but over eight
+// octets at a time.
 func shardOf[S string | []byte](key S) uint8 {
 	const offset, prime = 14695981039346656037, 1099511628211
 	hash, rest := uint64(offset), key
@@ -25,7 +27,7 @@ func shardOf[S string | []byte](key S) uint8 {
 	return uint8(hash ^ hash>>8 ^ hash>>16 ^ hash>>24)
 }
 
-// fnv is FNV-1a of 32 bits.
+// fnv is 32-bit FNV-1a.
 func fnv[S string | []byte](text S) uint32 {
 	const offset, prime = 2166136261, 16777619
 	hash := uint32(offset)
@@ -35,7 +37,7 @@ func fnv[S string | []byte](text S) uint32 {
 	return hash
 }
 
-// find returns the value at key, or V's zero value. It does not allocate.
+// find returns the value for key, or V's zero value. It does not allocate.
 func (t *table[V]) find(key []byte) V { return t.shards[shardOf(key)][string(key)] }
 
 func (t *table[V]) get(key string) V { return t.shards[shardOf(key)][key] }
@@ -50,18 +52,18 @@ func (t *table[V]) each(yield func(string, V) bool) {
 	}
 }
 
-// tableBuilder makes tables one after the other. Its zero value is empty.
+// tableBuilder builds successive tables. The zero value is empty.
 type tableBuilder[V any] struct {
 	table[V]
-	mine   [tableShards]bool // shards that no frozen table has
-	frozen *table[V]         // nil: there was a change since
+	mine   [tableShards]bool // shards that no frozen table shares
+	frozen *table[V]         // nil after a change
 }
 
 func (b *tableBuilder[V]) set(key string, value V) { b.own(key)[key] = value }
 
 func (b *tableBuilder[V]) delete(key string) { delete(b.own(key), key) }
 
-// own returns the map of key for writing.
+// own returns a writable map for key.
 func (b *tableBuilder[V]) own(key string) map[string]V {
 	i := shardOf(key)
 	b.frozen = nil
@@ -75,7 +77,7 @@ func (b *tableBuilder[V]) own(key string) map[string]V {
 	return b.shards[i]
 }
 
-// freeze returns a table of what is in b now.
+// freeze returns a table with the current contents of b.
 func (b *tableBuilder[V]) freeze() *table[V] {
 	if b.frozen == nil {
 		frozen := b.table

@@ -6,14 +6,16 @@ import (
 	"strings"
 )
 
-// view is a Service with its slices, as questions see it. It is immutable: a change makes another one.
+// view is a Service with its slices, as lookups see it. It is immutable: a change creates a new
+// view.
 type view struct {
-	key    string   // its name and its namespace as labels of a name in wire format
-	svc    *Service // nil: there are slices, but no Service that they belong to, and it has no name
-	slices []*slice // by name, so that answers do not depend on the order in which they came
-	// repeats counts the addresses that it has more than once; 0, and answers need not look for it.
+	key    string   // name and namespace of the Service as labels in wire format
+	svc    *Service // nil if there are only slices; then the view has no name
+	slices []*slice // sorted by name, so that answers do not depend on the order of arrival
+	// repeats counts the addresses that the view has more than once. If it is 0, answers need not
+	// look for duplicates.
 	repeats int
-	number  uint32 // in the index of addresses
+	number  uint32 // in the address index
 }
 
 // viewKey returns the key of the view of a Service.
@@ -21,7 +23,7 @@ func viewKey(service Key) string {
 	return string(appendLabel(appendLabel(nil, service.Name), service.Namespace))
 }
 
-// service is viewKey's other way.
+// service is the inverse of viewKey.
 func (v *view) service() Key {
 	name := v.key[1 : 1+v.key[0]]
 	return Key{Namespace: v.key[2+len(name):], Name: name}
@@ -29,7 +31,7 @@ func (v *view) service() Key {
 
 func (v *view) namespace() string { return v.service().Namespace }
 
-// slice returns the slice of that name, nil when it has none.
+// slice returns the slice with that name, or nil.
 func (v *view) slice(name string) *slice {
 	if i, found := v.find(name); found {
 		return v.slices[i]
@@ -41,7 +43,7 @@ func (v *view) find(name string) (int, bool) {
 	return slices.BinarySearchFunc(v.slices, name, func(s *slice, name string) int { return cmp.Compare(s.name, name) })
 }
 
-// with returns the slices with s, in the place of the one of its name.
+// with returns the slices with s added, replacing one with the same name.
 func (v *view) with(s *slice) []*slice {
 	i, found := v.find(s.name)
 	changed := make([]*slice, 0, len(v.slices)+1)
@@ -52,22 +54,22 @@ func (v *view) with(s *slice) []*slice {
 	return append(changed, v.slices[i:]...)
 }
 
-// without returns the slices without the one of that name.
+// without returns the slices except the one with that name.
 func (v *view) without(name string) []*slice {
 	return slices.DeleteFunc(slices.Clone(v.slices), func(s *slice) bool { return s.name == name })
 }
 
-// isReady says whether the endpoint is answered.
+// isReady reports whether the endpoint may be in answers.
 func (v *view) isReady(c *cursor) bool { return c.Ready || v.svc.PublishNotReady }
 
-// appendLabel appends a label in wire format. It is at most 63 octets long.
+// appendLabel appends a label in wire format. The label has at most 63 octets.
 func appendLabel[S string | []byte](name []byte, label S) []byte {
 	return append(append(name, byte(len(label))), label...)
 }
 
 const maxLabel = 63
 
-// isLabel says whether the text can be one label of a name.
+// isLabel reports whether the text can be one label of a name.
 func isLabel(text string) bool {
 	return text != "" && len(text) <= maxLabel && strings.IndexByte(text, '.') < 0
 }

@@ -10,17 +10,18 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/zone"
 )
 
-// cluster fills a Builder from lines, one an object. Lists are apart by blanks, NAMESPACE/NAME is an object's key.
+// cluster fills a Builder from lines, one per object. Lists are separated by blanks. NAMESPACE/NAME
+// is the key of an object.
 //
 //	namespace NAME
-//	zone      NAME                                 that this node is in
-//	pod       NS/NAME [search] ADDRESS…            search: it has a search list of its own
+//	zone      NAME                                 of this node
+//	pod       NS/NAME [search] ADDRESS…            search: it has its own search list
 //	service   NS/NAME [publish] ADDRESS… PORT…     a port is [NAME:]NUMBER[/udp|/sctp]
 //	headless  NS/NAME [publish] PORT…
 //	external  NS/NAME TARGET PORT…
-//	import    NS/NAME ADDRESS… PORT…               a ServiceImport; headless without an address
+//	import    NS/NAME ADDRESS… PORT…               a ServiceImport; headless if it has no address
 //	imported  NS/NAME IMPORT@CLUSTER PORT… ENDPOINT…
-//	slice     NS/NAME SERVICE PORT… ENDPOINT…      an endpoint is [!]ADDRESS[=HOSTNAME][@ZONE][+POD], ! is not ready
+//	slice     NS/NAME SERVICE PORT… ENDPOINT…      an endpoint is [!]ADDRESS[=HOSTNAME][@ZONE][+POD]; ! is not ready
 func cluster(t testing.TB, lines string) *zone.Builder {
 	t.Helper()
 	b := new(zone.Builder)
@@ -123,8 +124,8 @@ func portOf(t testing.TB, word string) zone.Port {
 
 var newest = time.Unix(1_700_000_000, 0)
 
-// resolverOf answers from those objects. Records are not rotated, names outside the cluster are not to be asked for,
-// and TTLs are the profile's, unless change says otherwise.
+// resolverOf returns a Resolver for those objects. By default records are not rotated, names
+// outside the cluster must not be asked for, and TTLs are those of the profile.
 func resolverOf(t testing.TB, lines string, change func(*zone.Config)) *zone.Resolver {
 	t.Helper()
 	config := zone.Config{

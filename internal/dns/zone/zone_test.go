@@ -25,7 +25,8 @@ func names(texts ...string) []dnsname.Name {
 	return all
 }
 
-// answerer is a Handler that answers every address query with one address, by which the answerers are told apart.
+// answerer returns a Handler that answers every address query with addr, so that tests can tell
+// answerers apart.
 func answerer(addr string) dnsserver.Handler {
 	return dnsserver.HandlerFunc(func(_ context.Context, q *dnsserver.Query) (*dns.Msg, error) {
 		m := new(dns.Msg).SetReply(q.Msg)
@@ -42,7 +43,7 @@ const (
 	fromNext    = "192.0.2.1"
 )
 
-// serve puts a Handler behind a real server, which is closed when the test ends.
+// serve runs a Handler in a real server until the test ends.
 func serve(t *testing.T, h dnsserver.Handler) netip.AddrPort {
 	t.Helper()
 	server := dnsserver.New(dnsserver.Config{Handler: h})
@@ -64,7 +65,7 @@ func query(t *testing.T, name string) *dnsserver.Query {
 	return &dnsserver.Query{Msg: new(dns.Msg).SetQuestion(dns.Fqdn(name), dns.TypeA), Name: names(name)[0], Proto: dnsserver.UDP}
 }
 
-// within has the Resolver answer names in its zones, and next all others.
+// within passes names in the Resolver's zones to it, and all others to next.
 func within(r *zone.Resolver, next dnsserver.Handler) dnsserver.Handler {
 	apexes := r.Apexes()
 	return dnsserver.HandlerFunc(func(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {

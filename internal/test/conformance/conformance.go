@@ -1,8 +1,9 @@
-// Package conformance is what SkyDNS, CoreDNS and the tests of Kubernetes and OpenShift have for an answer to some two hundred
-// questions about a cluster, and where we answer otherwise on purpose.
+// Package conformance has the answers of SkyDNS, CoreDNS and the tests of Kubernetes and OpenShift
+// to about two hundred questions about a cluster, and our intentional deviations.
 //
-// It is for tests alone, and apart from them because there are two who ask: those of internal/dns/zone ask a snapshot, and
-// those of test/e2e a daemon that has its objects from a real API.
+// It is only for tests. It is a package of its own because two tests use it: those of
+// internal/dns/zone ask a Snapshot, and those of test/e2e ask a daemon that reads its objects from
+// a real API.
 package conformance
 
 import (
@@ -18,7 +19,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// Case is one question, and what a peer, or its own test, has for an answer.
+// Case is one question with the answer of a peer, or of the peer's own test.
 type Case struct {
 	ID, Suite, Fixture, Profile, Kind string
 	Q                                 struct{ Name, Type string } // the name is fully qualified
@@ -26,11 +27,11 @@ type Case struct {
 		Rcode                         string
 		Answer, Additional, Authority []string
 		TTLIgnored                    bool `json:"ttl_ignored"`
-		Nonempty                      bool // the answer is not empty; nothing else counts
+		Nonempty                      bool // the answer must not be empty; nothing else is compared
 	}
 }
 
-// Read reads the cases that are one query and one response from dir's cluster-dns.json.
+// Read reads the cases with one query and one response from dir's cluster-dns.json.
 func Read(dir string) ([]Case, error) {
 	text, err := os.ReadFile(filepath.Join(dir, "cluster-dns.json"))
 	if err != nil {
@@ -47,7 +48,8 @@ func Read(dir string) ([]Case, error) {
 	return all, nil
 }
 
-// Judge says what is wrong with a response, "" when it is the peer's, or the one that we give on purpose.
+// Judge returns what is wrong with a response, or "" if it is the peer's answer or our intentional
+// deviation.
 func (c *Case) Judge(got *dns.Msg) string {
 	diff := c.Diff(got)
 	ours, deviates := deviations[c.ID]
@@ -62,20 +64,20 @@ func (c *Case) Judge(got *dns.Msg) string {
 	return ""
 }
 
-// Deviation says why we answer otherwise than the peer; false: we do not.
+// Deviation returns why our answer differs from the peer's, or false if it does not.
 func (c *Case) Deviation() (why string, ok bool) {
 	d, ok := deviations[c.ID]
 	return d.why, ok
 }
 
-// answersAlone are the suites whose sources look at the answer section and nothing else.
+// answersAlone reports whether the sources of the suite check only the answer section.
 func answersAlone(suite string) bool {
 	return suite == "openshift-3.11-e2e" || suite == "kubernetes-e2e"
 }
 
-// Diff says how a response differs from the peer's, "" when it does not, as far as that counts: TTLs where the case
-// says so, and never the serial number of a SOA record, nor its other numbers where the peer's own test does not look
-// at them.
+// Diff returns the differences between a response and the peer's, or "". It ignores TTLs if the
+// case says so, the serial number of SOA records, and their other numbers if the peer's own test
+// does not check them.
 func (c *Case) Diff(got *dns.Msg) string {
 	if c.Expect.Nonempty {
 		if got.Rcode != dns.StringToRcode[c.Expect.Rcode] || len(got.Answer) == 0 {
@@ -132,8 +134,9 @@ func normalize(rr dns.RR, anySOA bool) {
 	}
 }
 
-// Gist is what a response comes down to: the rcode, the types and data of the answer's records in alphabetical order,
-// and the codes of extended errors, such as "NOERROR A 192.0.2.1 A 192.0.2.2" or "SERVFAIL ede 14".
+// Gist summarizes a response: the rcode, the types and data of the answer records in alphabetical
+// order, and the codes of extended errors, such as "NOERROR A 192.0.2.1 A 192.0.2.2" or "SERVFAIL
+// ede 14".
 func Gist(m *dns.Msg) string {
 	var records []string
 	for _, rr := range m.Answer {

@@ -6,7 +6,7 @@ import (
 	"github.com/miekg/dns"
 )
 
-// TestDeviationsAreCases holds that no row of the table is left over.
+// TestDeviationsAreCases: every row of the table belongs to a case.
 func TestDeviationsAreCases(t *testing.T) {
 	cases, err := Read("../../dns/zone/testdata")
 	if err != nil {
@@ -18,12 +18,13 @@ func TestDeviationsAreCases(t *testing.T) {
 	}
 	for id := range deviations {
 		if !ids[id] {
-			t.Errorf("%s is no case", id)
+			t.Errorf("%s is not a case", id)
 		}
 	}
 }
 
-// TestJudge: a row of the table allows one answer, and its absence none but the peer's.
+// TestJudge: a row of the table allows exactly one answer; without a row, only the peer's is
+// allowed.
 func TestJudge(t *testing.T) {
 	response := func(rcode int, records ...string) *dns.Msg {
 		m := &dns.Msg{MsgHdr: dns.MsgHdr{Rcode: rcode}}

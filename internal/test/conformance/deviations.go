@@ -1,6 +1,6 @@
 package conformance
 
-// Why we deviate from a peer.
+// Reasons for deviations from a peer.
 const (
 	nonTerminal = "the name is there because names below it are (RFC 8020): NODATA. A cache that is told NXDOMAIN may drop " +
 		"every name below it"
@@ -23,13 +23,13 @@ const (
 	noService   = "slices without their Service (here svc2) give no names, and a PTR record names what exists"
 )
 
-// deviation is an answer of ours.
 type deviation struct {
 	why    string
-	answer string // its Gist
+	answer string // in the form of Gist
 }
 
-// deviations are the cases in which we answer otherwise than the peer, all of them on purpose. docs/reference/cluster-zone.md has them too.
+// deviations are the cases in which our answer intentionally differs from the peer's.
+// docs/reference/cluster-zone.md lists them, too.
 var deviations = map[string]deviation{
 	"answer-table-coredns-1.15/015": {hasTXT, `NOERROR`},
 	"answer-table-coredns-1.15/019": {anyIsHINFO, `NOERROR HINFO "RFC8482" ""`},

@@ -11,7 +11,8 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 )
 
-// Internet answers as the resolver did that the peers forwarded to: it knows dir's example.test.zone, and nothing else.
+// Internet returns a handler that answers like the resolver that the peers forwarded to. It knows
+// only dir's example.test.zone.
 func Internet(dir string) (dnsserver.Handler, error) {
 	i := &internet{records: map[string][]dns.RR{}}
 	if err := i.read(filepath.Join(dir, "example.test.zone")); err != nil {
@@ -71,7 +72,8 @@ func (i *internet) ServeDNS(_ context.Context, q *dnsserver.Query) (*dns.Msg, er
 	return m, nil
 }
 
-// follow puts what a name has of a type into the answer, and where its CNAME records lead. It returns the last name.
+// follow adds the records of a name and type to the answer, following CNAME records. It returns the
+// last name.
 func (i *internet) follow(m *dns.Msg, name string, qtype uint16) string {
 	for range 3 {
 		next := ""

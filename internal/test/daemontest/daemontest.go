@@ -18,11 +18,13 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// Receivers are those of the daemon: more than one, as on a node, so that queries go by the ways that they go there.
+// Receivers is the number of the daemon's receivers: more than one, as on a node, so that queries
+// take the same paths.
 const Receivers = 2
 
-// Run runs the daemon on a port of loopback until the test ends. yaml is its node-dns.yaml, and upstream is asked for what it does not
-// know. It sees a host without network devices and NetworkManager. It returns when the daemon listens.
+// Run runs the daemon on a loopback port until the end of the test. yaml is its node-dns.yaml, and
+// upstream is its upstream nameserver. It sees a host without network devices and NetworkManager.
+// Run returns when the daemon listens.
 func Run(t *testing.T, yaml string, upstream netip.AddrPort) netip.AddrPort {
 	t.Helper()
 	root := lab.ShortDir(t)

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// AskMany is a benchmark of one query to a nameserver over UDP. Each client has a window of queries under way.
+// AskMany benchmarks one query to a nameserver over UDP. Each client keeps a window of queries in
+// flight.
 func AskMany(b *testing.B, server netip.AddrPort, query []byte) {
 	const window = 16
 	b.ReportAllocs()

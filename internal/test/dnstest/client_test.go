@@ -17,8 +17,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// queryID is the ID of all queries here, sentinel the name of the query that is sent after another: its response shows
-// that the server has dealt with both.
+// queryID is the ID of all queries here. sentinel is the name of a query sent after another: its
+// response shows that the server has handled both.
 const (
 	queryID  = 0x4711
 	sentinel = "sentinel.invalid."
@@ -43,8 +43,8 @@ func pack(t *testing.T, m *dns.Msg) []byte {
 	return wire
 }
 
-// seenOverUDP sends query and describes everything that comes back, from whatever source. It ends server, to be sure
-// that nothing follows.
+// seenOverUDP sends query and describes everything that comes back, from any source. It shuts the
+// server down to be sure that nothing follows.
 func seenOverUDP(t *testing.T, server *dnstest.Server, query *dns.Msg) []string {
 	t.Helper()
 	server.SetFaultsFor(sentinel, dnstest.Faults{})
@@ -82,7 +82,7 @@ func seenOverUDP(t *testing.T, server *dnstest.Server, query *dns.Msg) []string 
 		}
 	}
 	_ = conn.SetReadDeadline(time.Time{})
-	server.Down() // returns when all is sent, which over loopback is when it has arrived
+	server.Down() // returns when everything is sent, which on loopback means that it has arrived
 	for {
 		n, from, more := receiveNow(t, conn, buffer)
 		if !more {
@@ -92,7 +92,7 @@ func seenOverUDP(t *testing.T, server *dnstest.Server, query *dns.Msg) []string 
 	}
 }
 
-// receiveNow reads a datagram that is there already.
+// receiveNow reads a datagram that has already arrived.
 func receiveNow(t *testing.T, conn *net.UDPConn, buffer []byte) (n int, from netip.AddrPort, more bool) {
 	t.Helper()
 	raw, err := conn.SyscallConn()
@@ -114,8 +114,8 @@ func receiveNow(t *testing.T, conn *net.UDPConn, buffer []byte) (n int, from net
 	return n, from, more
 }
 
-// seenOverTCP sends query and describes the messages that come back, as many as are wanted, and then what became of the
-// connection: "open" when it answers another query.
+// seenOverTCP sends query and describes the messages that come back, up to the number wanted, and
+// then the state of the connection: "open" if it answers another query.
 func seenOverTCP(t *testing.T, server *dnstest.Server, query *dns.Msg, want []string) []string {
 	t.Helper()
 	server.SetFaultsFor(sentinel, dnstest.Faults{})
@@ -175,7 +175,8 @@ func connectionEnd(t *testing.T, err error) string {
 	return ""
 }
 
-// describe says what a client sees in a message: "wrong ID: NOERROR tc opt www.example.com. A = 192.0.2.80".
+// describe formats what a client sees in a message: "wrong ID: NOERROR tc opt www.example.com. A =
+// 192.0.2.80".
 func describe(wire []byte) string {
 	if len(wire) == 0 {
 		return "empty"

@@ -12,8 +12,8 @@ import (
 	"github.com/miekg/dns"
 )
 
-// Costly are responses to a query for name, made to cost who reads them as much as can be, by what they are made of. Each has as many
-// octets as a message may have over TCP; the ID is 0.
+// Costly returns responses to a query for name that are as expensive to parse as possible, keyed by
+// their contents. Each has the maximum size of a message over TCP. The ID is 0.
 func Costly(name string, qtype uint16) map[string][]byte {
 	all := map[string][]byte{}
 	add := func(what string, section int, record func(c *costly) bool) {
@@ -76,8 +76,9 @@ func Costly(name string, qtype uint16) map[string][]byte {
 	return all
 }
 
-// addShared adds those in which thousands of records point to one name: a reader that walks the name once for each record pays for it again
-// and again. One record has another owner, and one may be an alias: without them a reader sees soon that it has nothing to drop.
+// addShared adds responses in which thousands of records point to one name. A reader that walks the
+// name for each record pays for it every time. One record has another owner, and one may be an
+// alias; otherwise a reader would see at once that it has nothing to drop.
 func addShared(all map[string][]byte, name string, qtype uint16) {
 	labels, octets := strings.Repeat("a.", 125), strings.Repeat(strings.Repeat("\\001", 62)+".", 4)
 	data := map[uint16]string{dns.TypeA: "\x01\x02\x03\x04", dns.TypeMB: "\x00", dns.TypeCNAME: "\x00", dns.TypeTXT: "\x01\x00", dns.TypeNULL: ""}
@@ -115,8 +116,8 @@ func addShared(all map[string][]byte, name string, qtype uint16) {
 	all["a zone of the last alias alone"] = c.finish(0)
 }
 
-// CompressedHIP is a Faults.Raw: the response with a HIP record of 64 KiB that is made of pointers to the name of the question. A reader
-// that expands each has megabytes.
+// CompressedHIP is a Faults.Raw: a response with a 64 KiB HIP record that consists of pointers to
+// the name in the question. A reader that expands each pointer needs megabytes.
 func CompressedHIP(query []byte) [][]byte {
 	end := 12
 	for end < len(query) && query[end] != 0 {
@@ -129,7 +130,8 @@ func CompressedHIP(query []byte) [][]byte {
 	return [][]byte{c.finish(0)}
 }
 
-// CostlyInTurn is a Faults.Raw: of the Costly responses those of these kinds, in turn. Queries must be for names as long as name.
+// CostlyInTurn is a Faults.Raw: the Costly responses of the given kinds, in turn. The names in
+// queries must be as long as name.
 func CostlyInTurn(name string, qtype uint16, kinds ...string) func(query []byte) [][]byte {
 	all := Costly(name, qtype)
 	for _, kind := range kinds {
@@ -146,7 +148,7 @@ func CostlyInTurn(name string, qtype uint16, kinds ...string) func(query []byte)
 	}
 }
 
-// smallest are RDATA of a few octets, by type; of others they are empty.
+// smallest are minimal RDATA by type; for other types they are empty.
 var smallest = map[uint16]string{
 	dns.TypeA: "\x01\x02\x03\x04", dns.TypeAAAA: strings.Repeat("\x01", 16), dns.TypeNS: "\xc0\x0c", dns.TypeCNAME: "\xc0\x0c", dns.TypePTR: "\xc0\x0c",
 	dns.TypeMB: "\xc0\x0c", dns.TypeMD: "\xc0\x0c", dns.TypeMF: "\xc0\x0c", dns.TypeMG: "\xc0\x0c", dns.TypeMR: "\xc0\x0c",
@@ -158,17 +160,17 @@ var smallest = map[uint16]string{
 	dns.TypeAPL: "\x00\x01\x00\x00", dns.TypeNSEC: "\x00\x00\x01\x40", dns.TypeDS: "\x00\x00\x00\x00", dns.TypeCAA: "\x00\x00",
 }
 
-// pointers are what RDATA begin with before a name, or a list, by type; with others it begins at once.
+// pointers are the RDATA, by type, before a name or list; for other types it comes first.
 var pointers = map[uint16]string{
 	dns.TypeMX: "\x00\x01", dns.TypeSVCB: "\x00\x01\x00", dns.TypeHTTPS: "\x00\x01\x00", dns.TypeHIP: "\x00\x00\x00\x00", dns.TypeNSEC: "\x00",
 	dns.TypeRRSIG: strings.Repeat("\x00", 18), dns.TypeSRV: strings.Repeat("\x00", 6),
 }
 
-// costly is a message that is being made.
+// costly is a message under construction.
 type costly struct {
 	m    []byte
-	n    int // records
-	last int // where the last record begins
+	n    int // number of records
+	last int // offset of the last record
 }
 
 func newCostly(name string, qtype uint16) *costly {
@@ -184,14 +186,14 @@ const most = 65535
 
 func (c *costly) room() bool { return len(c.m) < most-300 }
 
-// rest is a beginning, and then as many times what follows as there is room for.
+// rest returns begin, followed by what as often as it fits.
 func (c *costly) rest(begin, what string) string {
 	return begin + strings.Repeat(what, (most-len(c.m)-12-len(begin))/len(what))
 }
 
 func (c *costly) record(rrtype uint16, data string) bool { return c.octets("\xc0\x0c", rrtype, data) }
 
-// named appends a record whose owner has these labels of one name, and then the name of the question.
+// named appends a record whose owner is these labels below the name in the question.
 func (c *costly) named(labels string, rrtype uint16, data string) bool {
 	var owner []byte
 	for label := range strings.SplitSeq(labels, ".") {
@@ -202,7 +204,7 @@ func (c *costly) named(labels string, rrtype uint16, data string) bool {
 	return c.octets(string(append(owner, 0xc0, 0x0c)), rrtype, data)
 }
 
-// octets appends a record; false: there is no room.
+// octets appends a record. It returns false if there is no room.
 func (c *costly) octets(owner string, rrtype uint16, data string) bool {
 	if len(c.m)+len(owner)+10+len(data) > most {
 		return false

@@ -10,15 +10,17 @@ import (
 	"github.com/miekg/dns"
 )
 
-// CheckCosts has handle read each message of Costly, for name and for name in upper case, and do with it what comes next. handle returns how
-// long it took to read a message, and how long the rest took; 0: the message is refused. All of it may take 16 octets of memory per octet of
-// the message. The rest may take 12 times as long as the reading, whose time is bounded elsewhere.
+// CheckCosts calls handle with each message of Costly, for name and for name in upper case. handle
+// parses the message and processes the result. It returns the time for each of the two steps; rest
+// is 0 if the message is rejected. Both together may use 16 octets of memory per octet of the
+// message. Processing may take 12 times as long as parsing, whose time is bounded elsewhere.
 func CheckCosts(t testing.TB, name string, handle func(message []byte) (read, rest time.Duration)) {
 	t.Helper()
 	for _, name := range []string{name, strings.ToUpper(name)} {
 		for what, message := range Costly(name, dns.TypeHIP) {
 			octets, read, rest := math.MaxInt, time.Hour, time.Hour
-			for tries := 0; tries < 8 && (octets > 16*len(message) || rest > 12*read); tries++ { // the runtime's own are among them
+			// The counts include the runtime's own allocations.
+			for tries := 0; tries < 8 && (octets > 16*len(message) || rest > 12*read); tries++ {
 				var before, after runtime.MemStats
 				runtime.ReadMemStats(&before)
 				r, d := handle(message)

@@ -8,19 +8,21 @@ import (
 	"github.com/miekg/dns"
 )
 
-// Diff says how a response differs from what is wanted, "" when it does not: a line with - for what is missing, with +
-// for what is too much. What is wanted is written as dig prints it, a record a line with its TTL, "*" for any:
+// Diff returns the differences between a response and the wanted one, or "": a line with - for what
+// is missing, with + for what is unexpected. The wanted response is in dig's format, one record per
+// line with its TTL; a TTL of "*" matches any:
 //
 //	;; NXDOMAIN
 //	;; flags aa ra
 //	;; AUTHORITY
 //	example.com. 60 IN SOA ns.example.com. hostmaster.example.com. 1 3600 600 86400 60
 //
-// Comments begin with one semicolon; lines with two say: the RCODE, NOERROR when there is none; "flags", all that are
-// set of aa tc rd ra ad cd, not compared when there is none; "ede", the info codes of extended DNS errors, not compared
-// when there is none; ANSWER, AUTHORITY and ADDITIONAL, the section of the records that follow, ANSWER at first;
-// "ordered", when the order of records in a section counts. A section without records must be empty; OPT records do
-// not count. The question is not compared. A text that cannot be read is a difference.
+// A comment begins with one semicolon. A line with two semicolons sets one of the following: the
+// RCODE, NOERROR by default; "flags", all flags that are set of aa tc rd ra ad cd, not compared by
+// default; "ede", the info codes of extended DNS errors, not compared by default; ANSWER, AUTHORITY
+// or ADDITIONAL, the section of the following records, initially ANSWER; "ordered", which makes the
+// order of records in a section significant. A section without records must be empty. OPT records
+// and the question are not compared. An invalid text is a difference.
 func Diff(want string, got *dns.Msg) string {
 	w, err := parseWanted(want)
 	if err != nil {
@@ -67,7 +69,8 @@ func diffSection(out *strings.Builder, name string, want []wantedRR, got []dns.R
 	}
 }
 
-// unmatched takes away what is in both. Records with a TTL choose first, so that one with "*" never takes theirs.
+// unmatched removes what both have in common. Records with a TTL are matched first, so that a "*"
+// never takes their match.
 func unmatched(want []wantedRR, got []dns.RR) (missing []wantedRR, surplus []dns.RR) {
 	surplus = slices.Clone(got)
 	for _, anyTTL := range []bool{false, true} {
@@ -95,7 +98,8 @@ func inOrder(want []wantedRR, got []dns.RR) bool {
 	return true
 }
 
-// canonical is a record with its owner name in lower case and blanks for tabs. The case of names in its data counts.
+// canonical formats a record with its owner name in lower case and blanks for tabs. It keeps the
+// case of names in the data.
 func canonical(rr dns.RR) string {
 	rr = dns.Copy(rr)
 	rr.Header().Name = dns.CanonicalName(rr.Header().Name)

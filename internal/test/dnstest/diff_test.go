@@ -9,7 +9,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// message makes a response from zone-file lines, the sections apart by lines "--".
+// message makes a response from zone-file lines, with "--" between sections.
 func message(t *testing.T, text string, change func(*dns.Msg)) *dns.Msg {
 	t.Helper()
 	m := new(dns.Msg)
@@ -101,7 +101,7 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// TestDiffOfTextThatCannotBeRead holds that a slip in what is wanted is never taken for "nothing is wanted".
+// TestDiffOfTextThatCannotBeRead: a mistake in the wanted text is never taken for an empty one.
 func TestDiffOfTextThatCannotBeRead(t *testing.T) {
 	for name, want := range map[string]string{
 		"no TTL":           "www.example.com. A 192.0.2.1",
@@ -123,11 +123,11 @@ func TestDiffOfTextThatCannotBeRead(t *testing.T) {
 		})
 	}
 	if diff := dnstest.Diff("", nil); diff == "" {
-		t.Error("no response is taken for an empty one")
+		t.Error("a nil response is taken for an empty one")
 	}
 }
 
-// failure records what a helper says to the test it fails.
+// failure records the message of a helper that fails its test.
 type failure struct{ said string }
 
 func (f *failure) Helper()                        {}
@@ -146,13 +146,13 @@ func TestExchangeFails(t *testing.T) {
 			server.SetFaults(faults)
 			var f failure
 			if dnstest.Exchange(&f, server.Addr(), "www.example.com", dns.TypeA); f.said == "" {
-				t.Error("taken")
+				t.Error("accepted")
 			}
 		})
 	}
 	server.Down()
 	var f failure
 	if dnstest.ExchangeTCP(&f, server.Addr(), "www.example.com", dns.TypeA); f.said == "" {
-		t.Error("taken from a server that is down")
+		t.Error("accepted a response of a server that is down")
 	}
 }

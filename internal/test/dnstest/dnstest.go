@@ -1,9 +1,10 @@
-// Package dnstest is a nameserver on loopback that answers from a few records, with faults to order, and what is
-// needed to ask one and to compare its responses.
+// Package dnstest provides a nameserver on loopback that answers from a few records, with
+// configurable faults, and helpers to query nameservers and compare responses.
 //
-// It is apart from lab, which sets up real programs in namespaces: here the peer is played, because no real nameserver
-// answers with a wrong ID when it is told to. It plays a recursive nameserver that knows a small world whole: what is
-// not in its records does not exist. The demo uses it too, so only what takes a TB is for tests alone.
+// It is separate from lab, which runs real programs in namespaces: no real nameserver answers with
+// a wrong ID on request. The Server acts as a recursive nameserver that knows a small world
+// completely: names without records do not exist. The demo uses it, too, so only functions with a
+// TB parameter are limited to tests.
 package dnstest
 
 import (
@@ -16,26 +17,28 @@ import (
 	"time"
 )
 
-// ErrClosed is what Up returns after Close.
+// ErrClosed is the error of Up after Close.
 var ErrClosed = errors.New("nameserver is closed for good")
 
-// TB is the part of testing.TB that is used here: the demo shall not link package testing.
+// TB is the part of testing.TB that this package uses. With it, the demo need not link package
+// testing.
 type TB interface {
 	Helper()
 	Cleanup(func())
 	Fatalf(format string, args ...any)
 }
 
-// A Server is a nameserver on one address, UDP and TCP on the same port (or TLS alone). Its methods may be called
-// concurrently, and while it serves: a query is answered by the records and faults that hold when it is read.
+// A Server is a nameserver on one address, with UDP and TCP on the same port, or only TLS. Its
+// methods may be called concurrently, even while it serves. The records and faults at the time of
+// reading a query determine its response.
 type Server struct {
-	secure *tls.Config // nil: plain
+	secure *tls.Config // nil without TLS
 	pool   *x509.CertPool
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	addr    netip.AddrPort
-	sockets *sockets // nil while it is down
-	held    *holding // nil while nothing is refused
+	sockets *sockets // nil while down
+	held    *holding // nil unless the port is held closed
 	closed  bool
 	records *records
 	faults  order
@@ -44,19 +47,20 @@ type Server struct {
 	seen    []Query
 }
 
-// Start starts a nameserver on a free port of 127.0.0.1 that answers from records: zone-file syntax (RFC 1035 section
-// 5), names without final dot are absolute, a missing TTL is 300, indentation that all lines share does not count.
-// Without records every name is NXDOMAIN.
+// Start starts a nameserver on a free port of 127.0.0.1. records is in zone-file syntax (RFC 1035
+// section 5): names without a final dot are absolute, the default TTL is 300, and common
+// indentation is ignored. Without records every name is NXDOMAIN.
 func Start(records string) (*Server, error) {
 	return StartAt(netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), 0), records)
 }
 
-// StartAt is Start on an address of the caller's choice, as for a namespace. Port 0 is a free one.
+// StartAt is Start with a chosen address, for example in a namespace. Port 0 picks a free port.
 func StartAt(addr netip.AddrPort, records string) (*Server, error) {
 	return start(&Server{addr: addr}, records)
 }
 
-// NewServer is Start for a test, which fails when that does. The server is closed when the test ends.
+// NewServer is Start for a test. It fails the test on an error and closes the server at the end of
+// the test.
 func NewServer(t TB, records string) *Server {
 	t.Helper()
 	s, err := Start(records)
@@ -73,21 +77,21 @@ func start(s *Server, text string) (*Server, error) {
 		return nil, fmt.Errorf("starting a nameserver: %w", err)
 	}
 	s.records = parsed
-	if err := s.bindLocked(); err != nil { // nobody else has s yet
+	if err := s.bindLocked(); err != nil { // no other goroutine has s yet
 		return nil, fmt.Errorf("starting a nameserver: %w", err)
 	}
 	return s, nil
 }
 
-// Addr returns the address that it listens on, also while it is down.
+// Addr returns the address of the server, even while it is down.
 func (s *Server) Addr() netip.AddrPort {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.addr
 }
 
-// SetRecords replaces the records. It panics on a text that Start would refuse, as regexp.MustCompile does: the text
-// is part of the test.
+// SetRecords replaces the records. Like regexp.MustCompile, it panics on invalid text, because the
+// text is part of the test.
 func (s *Server) SetRecords(text string) {
 	parsed, err := parseRecords(text)
 	if err != nil {
@@ -98,7 +102,7 @@ func (s *Server) SetRecords(text string) {
 	s.records = parsed
 }
 
-// Close ends the server and waits for everything that it started. A second Close does nothing.
+// Close shuts the server down and waits for its goroutines. A second Close does nothing.
 func (s *Server) Close() {
 	s.mu.Lock()
 	s.closed = true
@@ -109,8 +113,9 @@ func (s *Server) Close() {
 	s.releaseLocked()
 }
 
-// Down closes the sockets: a query over UDP is refused by ICMP, a connection by RST, and connections that stand are
-// closed. Responses that are still delayed are not sent. It waits until nothing is under way. The port stays ours.
+// Down closes the sockets: UDP queries get an ICMP error, connection attempts a RST, and existing
+// connections are closed. It drops responses that are still delayed, and waits until nothing is in
+// progress. The server keeps the port reserved.
 func (s *Server) Down() {
 	s.mu.Lock()
 	open := s.sockets
@@ -133,8 +138,8 @@ func (s *Server) releaseLocked() {
 	s.held = nil
 }
 
-// Up binds the address again after Down; when it is up it does nothing. Records, faults and counts are as they were.
-// Should somebody else have got the port in between, Up waits 2 s for it.
+// Up binds the address again after Down; it does nothing if the server is up. Records, faults and
+// counts stay. If another program has taken the port meanwhile, Up waits 2 s for it.
 func (s *Server) Up() error {
 	const patience, pause = 2 * time.Second, 5 * time.Millisecond
 	deadline := time.Now().Add(patience)
@@ -160,8 +165,8 @@ func (s *Server) tryUp() error {
 	return s.bindLocked()
 }
 
-// CloseConnections closes the connections that stand, as a nameserver does with idle ones (RFC 7766 section 6.2.3).
-// It goes on listening.
+// CloseConnections closes the existing connections, as a nameserver does with idle ones (RFC 7766
+// section 6.2.3). It continues to listen.
 func (s *Server) CloseConnections() {
 	s.mu.Lock()
 	open := s.sockets
@@ -171,8 +176,9 @@ func (s *Server) CloseConnections() {
 	}
 }
 
-// Vanish makes the server one that a network has lost: queries over UDP meet silence, and a new connection over TCP neither an answer
-// nor a refusal. SetFaults ends the silence, the next Down and Up the rest. It panics if the connections cannot be had.
+// Vanish simulates a server that is unreachable: UDP queries and new TCP connections get no answer
+// and no refusal. SetFaults ends the silence over UDP, the next Down and Up the rest. It panics if
+// it cannot open the connections that it needs.
 func (s *Server) Vanish() {
 	s.RefuseTCP()
 	s.mu.Lock()
@@ -185,7 +191,7 @@ func (s *Server) Vanish() {
 	s.faults = newOrder(Faults{Drop: true})
 }
 
-// RefuseTCP closes the port for TCP, and the connections that stand, until the next Down and Up; UDP goes on.
+// RefuseTCP closes the TCP port and existing connections until the next Down and Up. UDP continues.
 func (s *Server) RefuseTCP() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,20 +7,21 @@ import (
 	"github.com/miekg/dns"
 )
 
-// patience is how long Exchange waits: longer than anything that is tested may take.
+// patience is the timeout of Exchange, longer than anything that is tested.
 const patience = 10 * time.Second
 
-// An Option changes the query of Exchange. Any function of this form will do.
+// An Option changes the query of Exchange. Any function of this type will do.
 type Option func(query *dns.Msg)
 
-// EDNS adds an OPT record that offers size octets over UDP.
+// EDNS adds an OPT record that allows size octets over UDP.
 func EDNS(size uint16) Option { return func(query *dns.Msg) { query.SetEdns0(size, false) } }
 
-// DO adds an OPT record with the DO bit, which offers 1232 octets.
+// DO adds an OPT record with the DO bit that allows 1232 octets.
 func DO() Option { return func(query *dns.Msg) { query.SetEdns0(payload, true) } }
 
-// Exchange asks server over UDP, RD set, and returns the response. The test fails when none comes within 10 s, and when
-// it is none to the query. It is never asked again over TCP, nor a second time.
+// Exchange sends a query with RD to server over UDP and returns the response. It fails the test if
+// no response arrives within 10 s, or if the response does not match the query. It never retries,
+// over TCP or otherwise.
 func Exchange(t TB, server netip.AddrPort, name string, qtype uint16, options ...Option) *dns.Msg {
 	t.Helper()
 	return exchange(t, "udp", server, name, qtype, options)

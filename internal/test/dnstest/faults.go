@@ -9,63 +9,66 @@ import (
 	"github.com/miekg/dns"
 )
 
-// What forged responses say, so that a client which takes one is found out: ForgedA for an A query, ForgedAAAA for
-// AAAA, and a CNAME to ForgedName for every other type.
+// Contents of forged responses, which reveal a client that accepts one: ForgedA for an A query,
+// ForgedAAAA for AAAA, and a CNAME to ForgedName for every other type.
 const (
 	ForgedA    = "6.6.6.6"
 	ForgedAAAA = "2001:db8:6666::6"
 	ForgedName = "forged.invalid."
 )
 
-// Faults are what is wrong with the responses. The zero value behaves. Those that are set hold together: Truncate with
-// CloseTCP is a server whose answers cannot be had.
+// Faults are the faults of responses. The zero value has none. Several may be combined: with
+// Truncate and CloseTCP, no client gets the answer.
 //
-// WrongID, WrongQuestion, WrongType, NoQuestion and WrongSource are forgeries: they carry the answer of ForgedA.
+// WrongID, WrongQuestion, WrongType, NoQuestion and WrongSource are forgeries: they carry the
+// answer ForgedA.
 type Faults struct {
-	Drop  bool          // silence; over TCP the connection stays open
-	Loss  float64       // the share of queries that meet silence, 0 to 1; the same ones in each run
+	Drop  bool          // no response; over TCP the connection stays open
+	Loss  float64       // fraction of queries without a response, 0 to 1; the same queries in each run
 	Delay time.Duration // before every response
 
-	Rcode int // an empty response with this RCODE; 0: what the records say. Above 15 (RFC 6891) only to queries with EDNS
+	// An empty response with this RCODE; 0 means the response from the records. Values above 15
+	// (RFC 6891) apply only to queries with EDNS.
+	Rcode int
 
-	WrongID       bool // each copy another one
+	WrongID       bool // different for each copy
 	WrongQuestion bool // another name in question and answer
 	WrongType     bool // another type in question and answer
 	NoQuestion    bool // QDCOUNT 0
-	WrongSource   bool // from another port of the same address; over TCP there is no such thing, and the response is right
+	WrongSource   bool // from another port of the same address; not possible over TCP, where the response is right
 
-	Truncate bool // over UDP TC and empty sections; over TCP whole
-	Garbage  bool // the header of a response to this query, then what no parser takes
-	Empty    bool // a message of no bytes
-	CutUDP   bool // the second half of the datagram is missing, without TC
+	Truncate bool // TC and empty sections over UDP, everything over TCP
+	Garbage  bool // the header of a response to this query, followed by invalid data
+	Empty    bool // a message of zero octets
+	CutUDP   bool // only the first half of the datagram, without TC
 
-	// MaxUDP is the largest response in octets that passes over UDP, as on a path that loses
-	// fragments or filters by size; 0: all pass.
+	// MaxUDP is the size in octets of the largest response that passes over UDP, as on a path that
+	// loses fragments or filters by size. 0 means no limit.
 	MaxUDP int
 
-	FormErrOnEDNS bool // FORMERR without OPT to a query with EDNS (RFC 6891 section 7). With NoQuestion: a bare header
+	FormErrOnEDNS bool // FORMERR without OPT to a query with EDNS (RFC 6891 section 7); with NoQuestion, a bare header
 	NotImpOnEDNS  bool // the same with NOTIMP
 	BadVersOnEDNS bool // the same with BADVERS, and OPT
-	DropOnEDNS    bool // silence to a query with EDNS
+	DropOnEDNS    bool // no response to a query with EDNS
 
-	// Raw makes the messages that are sent in the place of the bad response, octet by octet; with ThenOK the right one
-	// follows; with Truncate they are for TCP alone. nil: what the other faults make is sent.
+	// Raw returns the messages to send instead of the bad response. With ThenOK the right one
+	// follows. With Truncate they are only for TCP. nil disables it.
 	Raw func(query []byte) [][]byte
 
-	CloseTCP bool // the connection is closed when the query has been read
+	CloseTCP bool // close the connection after reading the query
 	ResetTCP bool // half of the response, then RST
 
 	NoSOA           bool   // a negative response without SOA, which must not be cached (RFC 2308 section 5)
-	ExtraRR         string // records, in zone-file syntax, added to the answer section
-	ExtraAuthority  string // to the authority section
-	ExtraAdditional string // to the additional section
+	ExtraRR         string // zone-file records added to the answer section
+	ExtraAuthority  string // the same for the authority section
+	ExtraAdditional string // the same for the additional section
 
-	Copies int  // how often the bad response is sent; 0: once
-	ThenOK bool // and then, at once, the right one
-	First  int  // only the first so many queries meet the faults; 0: all
+	Copies int  // how often the bad response is sent; 0 means once
+	ThenOK bool // send the right one immediately afterwards
+	First  int  // apply the faults only to the first so many queries; 0 means all
 }
 
-// order is Faults with what was made of them and how many queries they have met.
+// order is a Faults in prepared form, with the number of queries that it was applied to.
 type order struct {
 	Faults
 	answer, authority, additional []dns.RR
@@ -73,8 +76,8 @@ type order struct {
 	losses                        *rand.Rand
 }
 
-// SetFaults orders faults for all names but those of SetFaultsFor, from the next query on. It panics on records that
-// cannot be read.
+// SetFaults sets the faults for all names except those of SetFaultsFor, starting with the next
+// query. It panics on invalid records.
 func (s *Server) SetFaults(f Faults) {
 	made := newOrder(f)
 	s.mu.Lock()
@@ -82,7 +85,8 @@ func (s *Server) SetFaults(f Faults) {
 	s.faults = made
 }
 
-// SetFaultsFor orders faults for one name, whatever holds for the others; the zero Faults let that name behave.
+// SetFaultsFor sets the faults of one name, which replace those of SetFaults. The zero Faults mean
+// no faults for the name.
 func (s *Server) SetFaultsFor(name string, f Faults) {
 	made := newOrder(f)
 	s.mu.Lock()
@@ -108,7 +112,7 @@ func newOrder(f Faults) order {
 	return made
 }
 
-// orderLocked returns the faults that the next query for name meets, and counts it.
+// orderLocked returns the faults for the next query for name, and counts it.
 func (s *Server) orderLocked(name string) order {
 	holds := &s.faults
 	if own := s.byName[strings.ToLower(name)]; own != nil {

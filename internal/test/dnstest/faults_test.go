@@ -20,7 +20,8 @@ const (
 	missing = "NXDOMAIN nx.example.com. A" + soa
 )
 
-// faultRow is what a client sees of one order. tcp nil: the same as over UDP, on a connection that stays open.
+// faultRow is what a client sees with given faults. A nil tcp means the same as over UDP, on a
+// connection that stays open.
 type faultRow struct {
 	name    string
 	faults  dnstest.Faults
@@ -147,7 +148,7 @@ var faultRows = []faultRow{
 	},
 	{
 		name: "BADVERS on EDNS", faults: dnstest.Faults{BadVersOnEDNS: true}, options: edns,
-		udp: []string{"BADSIG opt www.example.com. A"}, // the library's name of 16
+		udp: []string{"BADSIG opt www.example.com. A"}, // the library's name for 16
 	},
 	{name: "drop on EDNS", faults: dnstest.Faults{DropOnEDNS: true}, options: edns},
 	{name: "drop on EDNS, without", faults: dnstest.Faults{DropOnEDNS: true}, udp: []string{right}},

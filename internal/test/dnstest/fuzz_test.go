@@ -7,7 +7,7 @@ import (
 	"github.com/miekg/dns"
 )
 
-// FuzzDiff: a response made of what is wanted does not differ from it.
+// FuzzDiff: a response made from a wanted text does not differ from it.
 func FuzzDiff(f *testing.F) {
 	f.Add("www.example.com. 60 IN A 192.0.2.1\n;; AUTHORITY\n. * IN SOA . . 1 2 3 4 5")
 	f.Add(";; NXDOMAIN\n;; flags aa tc\n;; ordered\n*.example. * TXT \"a\tb\" \"*\"\n*.example. 1 TXT \"a\"")
@@ -44,7 +44,7 @@ func setFlags(m *dns.Msg, names []string) {
 	}
 }
 
-// FuzzReact: whatever is sent, what a server without faults sends back is one response to it, or nothing.
+// FuzzReact: for any input, a server without faults sends one response to it, or nothing.
 func FuzzReact(f *testing.F) {
 	for _, name := range []string{"www.example.com.", "a.b.example.com.", "alias.example.com.", "."} {
 		query := new(dns.Msg).SetQuestion(name, dns.TypeA)
@@ -72,7 +72,7 @@ func FuzzReact(f *testing.F) {
 		}
 		var query, response dns.Msg
 		if err := query.Unpack(wire); err != nil {
-			t.Fatalf("a response to what is no query: %v", err)
+			t.Fatalf("got a response to an invalid query: %v", err)
 		}
 		if err := response.Unpack(out.messages[0].wire); err != nil {
 			t.Fatalf("malformed response: %v", err)

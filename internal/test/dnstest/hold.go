@@ -10,21 +10,22 @@ import (
 	"time"
 )
 
-// holding keeps a port for a server that is down, refused to clients all the while. Let go, the port may become the
-// ephemeral one of somebody else's connection, and then stays taken for a minute (TIME-WAIT); or of a client that asks
-// this very port, which on loopback connects to itself and is not refused.
+// holding keeps the port of a server that is down bound but refusing. A free port could become the
+// ephemeral port of another connection, and then stay in use for a minute (TIME-WAIT). Or it could
+// become that of a client that asks this very port: on loopback, such a client connects to itself
+// and is not refused.
 type holding struct {
 	udp *net.UDPConn
 	tcp *os.File
 
-	crowd []net.Conn // that wait to be accepted, which they never are
+	crowd []net.Conn // waiting to be accepted, which never happens
 }
 
-// hold takes the port as far as it can be had; Up tries again for what cannot.
+// hold takes as much of the port as it can; Up tries again for the rest.
 func hold(addr netip.AddrPort, udp bool) *holding {
 	h := new(holding)
 	if udp {
-		// Connected to itself it receives from nobody else, and the kernel refuses what others send.
+		// Connected to itself, it receives only from itself, and the kernel refuses other packets.
 		self := net.UDPAddrFromAddrPort(addr)
 		h.udp, _ = net.DialUDP("udp", self, self)
 	}
@@ -32,7 +33,7 @@ func hold(addr netip.AddrPort, udp bool) *holding {
 	return h
 }
 
-// holdTCP binds and does not listen, which package net cannot do. Nil when that failed.
+// holdTCP binds without listening, which package net cannot do. It returns nil on failure.
 func holdTCP(addr netip.AddrPort) *os.File {
 	var family int
 	var to syscall.Sockaddr
@@ -46,7 +47,7 @@ func holdTCP(addr netip.AddrPort) *os.File {
 		return nil
 	}
 	socket := os.NewFile(uintptr(fd), "held port")
-	// As listeners do, or connections that were closed a moment ago would be in the way.
+	// As listeners do. Otherwise connections that were just closed would block it.
 	err = syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1)
 	if err == nil {
 		err = syscall.Bind(fd, to)
@@ -58,8 +59,8 @@ func holdTCP(addr netip.AddrPort) *os.File {
 	return socket
 }
 
-// swallow makes the port one whose connections are neither accepted nor refused: as many wait already as may, and Linux drops what
-// comes then.
+// swallow makes the port neither accept nor refuse connections: its accept queue is full, and Linux
+// drops further ones.
 func (h *holding) swallow(addr netip.AddrPort) error {
 	if err := syscall.Listen(int(h.tcp.Fd()), 0); err != nil {
 		return os.NewSyscallError("listen", err)
@@ -68,14 +69,14 @@ func (h *holding) swallow(addr netip.AddrPort) error {
 	for range most {
 		conn, err := net.DialTimeout("tcp", addr.String(), 100*time.Millisecond)
 		if err != nil {
-			return nil // it is full
+			return nil // the queue is full
 		}
 		h.crowd = append(h.crowd, conn)
 	}
 	return errors.New("connections are taken without end")
 }
 
-// zoneID is the index of an interface that is given by name or by index; 0 is none.
+// zoneID returns the index of an interface given by name or index, or 0.
 func zoneID(zone string) uint32 {
 	if found, err := net.InterfaceByName(zone); err == nil {
 		return uint32(found.Index)
@@ -87,7 +88,7 @@ func zoneID(zone string) uint32 {
 	return uint32(index)
 }
 
-// release lets the port go; nil and a second time are nothing.
+// release frees the port. It may be called on nil, and repeatedly.
 func (h *holding) release() {
 	if h == nil {
 		return

@@ -16,56 +16,57 @@ import (
 	"github.com/miekg/dns"
 )
 
-// A Load asks a nameserver at a steady pace, whatever becomes of that, each question once, as glibc does within its
-// timeout of 5 s (resolv.conf(5)): over TCP again where the answer is truncated. A connection that is reset before the
-// answer is made once more, as in glibc's send_vc.
+// A Load asks a nameserver at a steady rate, whatever the results. Like glibc within its timeout of
+// 5 s (resolv.conf(5)), it sends each question once, and again over TCP if the answer is truncated.
+// It retries once over a new connection if a connection is reset before the answer, as glibc's
+// send_vc does.
 type Load struct {
 	Server netip.AddrPort
-	Rate   int // questions a second
-	Count  int // of the questions; 0: it asks until Stop
-	// Window is how many questions over UDP may wait for answers, at which no more are asked until some came, or 5 s have
-	// passed. 0: no bound.
+	Rate   int // questions per second
+	Count  int // number of questions; 0 means until Stop
+	// Window is the maximum number of UDP questions without an answer. At the limit, the Load
+	// pauses until an answer arrives or 5 s have passed. 0 means no limit.
 	Window int
-	Asks   []Ask // in turns; those that stand there more often are asked more often
-	// Sockets share the questions over UDP, each of which has 65,536 IDs. 0: 8.
+	Asks   []Ask // asked in turn; repeated ones are asked more often
+	// Sockets is the number of sockets for UDP questions, with 65,536 IDs each. 0 means 8.
 	Sockets int
-	// Patience is how long a question waits for its answer. 0: 5 s, a stub resolver's; more is for tests whose machine may stand still
-	// meanwhile.
+	// Patience is how long a question waits for its answer. 0 means 5 s, as in a stub resolver. Use
+	// more if the machine may pause during the test.
 	Patience time.Duration
-	// Each is given what became of each question, from several goroutines at once. nil: nobody wants to know.
+	// Each is called with the result of each question, concurrently. nil disables it.
 	Each func(Answer)
-	// Clients are the addresses that ask, in turns: a server may bound what one client does at a time. None: one that the
-	// kernel picks.
+	// Clients are the source addresses, used in turn, because a server may limit each client. If
+	// empty, the kernel picks the address.
 	Clients []netip.Addr
 }
 
-// An Ask is a question of a Load and what must be answered.
+// An Ask is a question of a Load and its expected answer.
 type Ask struct {
-	Name string // fully qualified; %d stands for the question's number, so that nobody has asked it before
+	Name string // fully qualified; %d is replaced by the number of the question, which makes the name unique
 	Type uint16
 	TCP  bool
-	Want string // the data of the last answer record, as in a zone file; "": NXDOMAIN
+	Want string // data of the last answer record, in zone-file format; "" means NXDOMAIN
 }
 
-// An Answer is what became of one question of a Load.
+// An Answer is the result of one question of a Load.
 type Answer struct {
 	Name  string
 	Asked time.Time
 	Took  time.Duration
-	Msg   *dns.Msg // nil: there was none in time, or it could not be read
-	Fault string   // in what it is not what must be answered; "": in nothing
+	Msg   *dns.Msg // nil if there was no valid answer in time
+	Fault string   // difference from the expected answer; "" if there is none
 }
 
-// What Mixed takes for granted: the records of the site's nameserver, those of the one for slow.example., and that the
-// Service web in the namespace shop has this address.
+// What Mixed requires: the records of the site's nameserver, those of the nameserver for
+// slow.example., and the address of the Service web in the namespace shop.
 const (
 	MixedSite    = "*. 300 IN A 192.0.2.80\n"
 	MixedSlow    = "*. 300 IN A 192.0.2.81\n"
 	MixedService = "172.30.0.9"
 )
 
-// Mixed are what the clients of a node ask: names in use, names that nobody has asked for, the cluster's names, a few that
-// a slow nameserver has, and a few over TCP.
+// Mixed returns what clients of a node ask: popular names, unique names, names of the cluster, a
+// few names of a slow nameserver, and a few over TCP.
 func Mixed() []Ask {
 	var asks []Ask
 	for i := range 100 {
@@ -89,35 +90,35 @@ func Mixed() []Ask {
 	return asks
 }
 
-// A Tally is what became of a Load.
+// A Tally is the result of a Load.
 type Tally struct {
 	Asked   int
-	Lost    int           // not answered within the Load's Patience
-	Wrong   int           // answered otherwise
-	Faults  []string      // the first of those that were lost, or answered otherwise
+	Lost    int           // not answered within Patience
+	Wrong   int           // answered differently than expected
+	Faults  []string      // descriptions of the first lost and wrong ones
 	Median  time.Duration // of the answers
 	P99     time.Duration
 	Worst   time.Duration
-	Behind  time.Duration // by how much a question left later than it should have, at most
-	Dropped uint64        // answers that found no room in the Load's own sockets: they are among the lost
+	Behind  time.Duration // maximum delay of a question against the schedule
+	Dropped uint64        // answers that did not fit the Load's own sockets; included in Lost
 }
 
-// String is all of it in a line.
+// String returns everything in one line.
 func (t Tally) String() string {
 	return fmt.Sprintf("%d asked, %d lost (%d dropped here), %d wrong; median %v, p99 %v, worst %v; up to %v behind %s",
 		t.Asked, t.Lost, t.Dropped, t.Wrong, t.Median, t.P99, t.Worst, t.Behind, strings.Join(t.Faults, "; "))
 }
 
 const (
-	// stubPatience is how long a stub resolver waits.
+	// stubPatience is the timeout of a stub resolver.
 	stubPatience = 5 * time.Second
-	// loadSockets is what Sockets is where it is 0.
+	// loadSockets is the default of Sockets.
 	loadSockets = 8
-	// maxFaults are described.
+	// maxFaults is the maximum number of Faults in a Tally.
 	maxFaults = 10
 )
 
-// Loading is a Load under way.
+// Loading is a running Load.
 type Loading struct {
 	load    Load
 	clients []*loadClient
@@ -127,12 +128,12 @@ type Loading struct {
 	overTCP atomic.Int64 // questions over TCP without an answer
 	reading sync.WaitGroup
 
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the fields below
 	tally     Tally
 	latencies []time.Duration
 }
 
-// Start begins to ask.
+// Start begins to ask questions.
 func (l Load) Start() (*Loading, error) {
 	l.Patience = cmp.Or(l.Patience, stubPatience)
 	running := &Loading{load: l, stop: make(chan struct{})}
@@ -157,7 +158,7 @@ func (l Load) Start() (*Loading, error) {
 	return running, nil
 }
 
-// client is the address of the nth question; not valid: the kernel picks one.
+// client returns the source address of the nth question. If it is invalid, the kernel picks one.
 func (l Load) client(n int) netip.Addr {
 	if len(l.Clients) == 0 {
 		return netip.Addr{}
@@ -165,13 +166,13 @@ func (l Load) client(n int) netip.Addr {
 	return l.Clients[n%len(l.Clients)]
 }
 
-// Stop ends asking, waits for the answers, and says what became of all.
+// Stop ends the questions, waits for the answers and returns the result.
 func (r *Loading) Stop() Tally {
 	close(r.stop)
 	return r.Wait()
 }
 
-// Wait is Stop when as many have been asked as Count says.
+// Wait waits until Count questions have been asked, then does the same as Stop.
 func (r *Loading) Wait() Tally {
 	r.sending.Wait()
 	deadline := time.Now().Add(r.load.Patience)
@@ -196,7 +197,7 @@ func (r *Loading) Wait() Tally {
 	return r.tally
 }
 
-// send asks each question when its time has come, and those at once that it is late for.
+// send asks each question at its time, and late ones at once.
 func (r *Loading) send() {
 	start, pace := time.Now(), time.Second/time.Duration(r.load.Rate)
 	for n := 0; r.load.Count == 0 || n < r.load.Count; n++ {
@@ -228,7 +229,7 @@ func (r *Loading) send() {
 	}
 }
 
-// Unanswered returns the number of questions that have no answer now.
+// Unanswered returns the number of questions that have no answer yet.
 func (r *Loading) Unanswered() int {
 	n := int(r.overTCP.Load())
 	for _, c := range r.clients {
@@ -254,14 +255,14 @@ func (r *Loading) awaitWindow() {
 	}
 }
 
-// asked is one question that was asked.
+// asked is one question in flight.
 type asked struct {
 	ask  Ask
 	name string
 	at   time.Time
-	edns bool // every second time
+	edns bool // for every second question
 
-	client netip.Addr // for TCP
+	client netip.Addr // used for TCP
 }
 
 func newAsked(ask Ask, n int) asked {
@@ -285,7 +286,7 @@ func (q asked) message(id uint16) []byte {
 	return wire
 }
 
-// fault says in what the response differs from what must be answered; "": in nothing.
+// fault describes the difference between the response and the expected answer, or returns "".
 func (q asked) fault(m *dns.Msg) string {
 	question := dns.Question{Name: q.name, Qtype: q.ask.Type, Qclass: dns.ClassINET}
 	data := ""
@@ -365,7 +366,7 @@ func (r *Loading) startTCP(q asked) {
 	})
 }
 
-// askOverTCP asks over a connection of its own, and once more where that is closed before the answer.
+// askOverTCP asks over its own connection, and once more if that is closed before the answer.
 func (r *Loading) askOverTCP(q asked) {
 	wire, err := q.exchange(r.load)
 	if err != nil && !isTimeout(err) {

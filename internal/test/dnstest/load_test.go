@@ -10,8 +10,8 @@ import (
 	"github.com/miekg/dns"
 )
 
-// TestLoad: what is not answered is lost, what is answered otherwise is wrong, and a connection that is closed before the
-// answer is made once more.
+// TestLoad: unanswered questions are lost, unexpected answers are wrong, and a connection that is
+// closed before the answer is retried once.
 func TestLoad(t *testing.T) {
 	server := NewServer(t, "a.example. 60 IN A 192.0.2.1\nsilent.example. 60 IN A 192.0.2.1\n*.many.example. 60 IN A 192.0.2.1\n")
 	server.SetFaultsFor("silent.example.", Faults{Drop: true})
@@ -40,13 +40,13 @@ func TestLoad(t *testing.T) {
 	}
 	for _, want := range []string{`a.example. A (TCP false)`, `NOERROR "192.0.2.1"`, `NXDOMAIN ""`} {
 		if !strings.Contains(tally.String(), want) {
-			t.Errorf("%v does not say %s", tally, want)
+			t.Errorf("%v does not contain %s", tally, want)
 		}
 	}
 }
 
-// TestLoadCounts: so many are asked and no more, of each of them it is told what became, and what is truncated is asked
-// for over TCP.
+// TestLoadCounts: the Load asks exactly Count questions, reports the result of each, and retries
+// truncated ones over TCP.
 func TestLoadCounts(t *testing.T) {
 	server := NewServer(t, "*. 60 IN A 192.0.2.1\n")
 	server.SetFaults(Faults{Truncate: true})
@@ -69,6 +69,6 @@ func TestLoadCounts(t *testing.T) {
 		t.Errorf("%v, %d queries", tally, server.Queries())
 	}
 	if len(told) != 21 || told["n0.example."].Fault != "" || told["n0.example."].Msg == nil || told["bad.example."].Fault == "" {
-		t.Errorf("told %v", told)
+		t.Errorf("reported %v", told)
 	}
 }

@@ -19,12 +19,12 @@ type loadClient struct {
 	conn   *net.UDPConn
 	server netip.AddrPort
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	next    uint16
 	waiting map[uint16]asked
 }
 
-// loadBuffer holds the answers that come while others have the processor.
+// loadBuffer holds the answers that arrive while other processes run.
 const loadBuffer = 16 << 20
 
 func newLoadClient(server netip.AddrPort, from netip.Addr) (*loadClient, error) {
@@ -43,7 +43,8 @@ func newLoadClient(server netip.AddrPort, from netip.Addr) (*loadClient, error) 
 	raw, err := conn.SyscallConn()
 	if err == nil {
 		err = raw.Control(func(fd uintptr) {
-			if unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, loadBuffer) != nil { // who is not root has less
+			// Without root the limit is lower.
+			if unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, loadBuffer) != nil {
 				_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, loadBuffer)
 			}
 		})
@@ -62,7 +63,7 @@ func (c *loadClient) send(q asked) {
 	id := c.next
 	c.waiting[id] = q
 	c.mu.Unlock()
-	_, _ = c.conn.WriteToUDPAddrPort(q.message(id), c.server) // what could not be sent is lost, and counted so
+	_, _ = c.conn.WriteToUDPAddrPort(q.message(id), c.server) // what cannot be sent counts as lost
 }
 
 func (c *loadClient) isWaiting(id uint16) bool {
@@ -70,14 +71,15 @@ func (c *loadClient) isWaiting(id uint16) bool {
 	return waiting
 }
 
-// waits is how many questions have no answer yet.
+// waits returns the number of questions without an answer.
 func (c *loadClient) waits() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.waiting)
 }
 
-// read takes the answers until the socket is closed. A second answer to the same question is none.
+// read receives answers until the socket is closed. It ignores a second answer to the same
+// question.
 func (c *loadClient) read(r *Loading) {
 	buf := make([]byte, 1<<16)
 	for {
@@ -99,14 +101,14 @@ func (c *loadClient) read(r *Loading) {
 	}
 }
 
-// drops is how many answers found no room in the socket.
+// drops returns the number of answers that did not fit the socket.
 func (c *loadClient) drops() uint64 {
 	port := c.conn.LocalAddr().(*net.UDPAddr).Port
 	return SocketDrops(uint16(port))
 }
 
-// SocketDrops is how many datagrams found no room in the UDP sockets of this network namespace that are bound to a port
-// (/proc/net/udp, the last column).
+// SocketDrops returns the number of datagrams that did not fit the UDP sockets bound to a port in
+// this network namespace (the last column of /proc/net/udp).
 func SocketDrops(port uint16) (drops uint64) {
 	for _, path := range []string{"/proc/thread-self/net/udp", "/proc/thread-self/net/udp6"} {
 		file, err := os.Open(path)
@@ -119,7 +121,7 @@ func SocketDrops(port uint16) (drops uint64) {
 			if len(fields) < 13 || !strings.HasSuffix(fields[1], fmt.Sprintf(":%04X", port)) {
 				continue
 			}
-			n, _ := strconv.ParseUint(fields[len(fields)-1], 10, 64) // the kernel writes numbers
+			n, _ := strconv.ParseUint(fields[len(fields)-1], 10, 64) // the kernel writes a number
 			drops += n
 		}
 	}

@@ -48,7 +48,7 @@ func TestFaultsForOneName(t *testing.T) {
 	rcodes("NOERROR NOERROR NXDOMAIN")
 }
 
-// TestLoss sends 1000 queries and counts those that are answered: as many in each run.
+// TestLoss sends 1000 queries and counts the answers, which are the same in each run.
 func TestLoss(t *testing.T) {
 	const queries, share = 1000, 0.3
 	server := dnstest.NewServer(t, world)
@@ -85,7 +85,7 @@ func TestDelay(t *testing.T) {
 	}
 }
 
-// TestWrongIDsDiffer: guessing goes on with another ID each time, as an attacker's does.
+// TestWrongIDsDiffer: each guess has another ID, as with a real attacker.
 func TestWrongIDsDiffer(t *testing.T) {
 	const copies = 200
 	server := dnstest.NewServer(t, world)
@@ -104,14 +104,14 @@ func TestWrongIDsDiffer(t *testing.T) {
 		}
 		id := binary.BigEndian.Uint16(wire)
 		if seen[id] {
-			t.Fatalf("ID %#x again", id)
+			t.Fatalf("ID %#x is repeated", id)
 		}
 		seen[id] = true
 	}
 }
 
-// TestDelayHoldsUpNothing asks for a slow name and then for another over one connection: the other one comes, and Close
-// does not wait for the slow one.
+// TestDelayHoldsUpNothing asks for a slow name and then for another over the same connection. The
+// other answer arrives, and Close does not wait for the slow one.
 func TestDelayHoldsUpNothing(t *testing.T) {
 	server := dnstest.NewServer(t, world)
 	server.SetFaults(dnstest.Faults{Delay: hour})
@@ -135,7 +135,7 @@ func TestBadTextPanics(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			defer func() {
 				if recover() == nil {
-					t.Error("taken")
+					t.Error("accepted")
 				}
 			}()
 			order()

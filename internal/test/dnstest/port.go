@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// FindPort returns a port of 127.0.0.1 that nobody had a moment ago, over UDP and TCP, for a program that is told where to listen.
+// FindPort returns a port of 127.0.0.1 that was just free for UDP and TCP, for a program that must
+// be told where to listen.
 func FindPort() (netip.AddrPort, error) {
 	open, at, err := bind(netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), 0), nil)
 	if err != nil {
@@ -17,7 +18,7 @@ func FindPort() (netip.AddrPort, error) {
 	return at, nil
 }
 
-// FreePort is FindPort, without which the test cannot go on.
+// FreePort is FindPort for a test, which fails on an error.
 func FreePort(t testing.TB) netip.AddrPort {
 	t.Helper()
 	at, err := FindPort()

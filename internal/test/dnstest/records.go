@@ -10,10 +10,10 @@ import (
 
 const defaultTTL = 300
 
-// records are what a server knows, by owner name in lower case. They are immutable.
+// records are the records of a server by owner name in lower case. They are immutable.
 type records struct {
 	byOwner map[string][]dns.RR
-	exists  map[string]bool // owner names and all names above them (RFC 8020: empty non-terminals exist)
+	exists  map[string]bool // owner names and all their ancestors (RFC 8020: empty non-terminals exist)
 }
 
 func parseRecords(text string) (*records, error) {
@@ -52,8 +52,9 @@ func parseRRs(text string) ([]dns.RR, error) {
 	return rrs, nil
 }
 
-// asReceived is a record as a client reads it. In zone files an octet has several forms, "\032" and "\ ", but in what
-// is unpacked just one, which makes names and data comparable as text.
+// asReceived returns a record as a client parses it. A zone file has several forms of an octet,
+// such as "\032" and "\ ", but a parsed message has only one. So names and data can be compared as
+// text.
 func asReceived(rr dns.RR) (dns.RR, error) {
 	const slack = 256
 	wire := make([]byte, dns.Len(rr)+slack)
@@ -65,7 +66,8 @@ func asReceived(rr dns.RR) (dns.RR, error) {
 	return received, err
 }
 
-// receivedName is a name as received; what is no name is left as it is, and matches nothing.
+// receivedName returns a name as received. It returns an invalid name unchanged; it matches
+// nothing.
 func receivedName(name string) string {
 	var wire [256]byte
 	if _, err := dns.PackDomainName(dns.Fqdn(name), wire[:], 0, nil, false); err != nil {
@@ -80,8 +82,8 @@ func receivedName(name string) string {
 
 func canonicalName(name string) string { return dns.CanonicalName(receivedName(name)) }
 
-// dedent removes the indentation that all lines share: a blank in the first column means "the owner of the line
-// before" in a zone file, and text in a test is indented.
+// dedent removes common indentation: in a zone file, a blank in the first column means the owner of
+// the previous line, but text in a test is indented.
 func dedent(text string) string {
 	lines := strings.Split(text, "\n")
 	shared, found := "", false
@@ -111,8 +113,8 @@ func parent(name string) string {
 	return name[next:]
 }
 
-// source returns the owner whose records answer for name: itself, or the wildcard below its closest encloser (RFC 4592
-// section 3.3.1). False: the name does not exist.
+// source returns the owner whose records answer for name: name itself, or the wildcard below its
+// closest encloser (RFC 4592 section 3.3.1). It returns false if the name does not exist.
 func (r *records) source(name string) (string, bool) {
 	name = dns.CanonicalName(name)
 	if r.exists[name] {
@@ -128,8 +130,8 @@ func (r *records) source(name string) (string, bool) {
 	return wildcard, r.exists[wildcard]
 }
 
-// pick returns copies of owner's records of one type under the name that was asked for, in the case it was asked in,
-// and the signatures over them when they are wanted.
+// pick returns copies of owner's records of one type, with name as their owner in its original
+// case, and their signatures if signed is set.
 func (r *records) pick(owner, name string, qtype uint16, signed bool) []dns.RR {
 	var rrs []dns.RR
 	for _, rr := range r.byOwner[owner] {
@@ -147,8 +149,8 @@ func (r *records) pick(owner, name string, qtype uint16, signed bool) []dns.RR {
 	return rrs
 }
 
-// authority returns the SOA record of the zone that name is in. Without one in the records it is the root's, with
-// which a negative response may be cached for 60 s.
+// authority returns the SOA record of the zone that contains name. Without one in the records it
+// returns that of the root, which allows negative caching for 60 s.
 func (r *records) authority(name string, signed bool) []dns.RR {
 	for zone := dns.CanonicalName(name); ; zone = parent(zone) {
 		if soa := r.pick(zone, zone, dns.TypeSOA, signed); soa != nil {

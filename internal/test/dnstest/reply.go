@@ -8,7 +8,7 @@ import (
 	"github.com/miekg/dns"
 )
 
-// ending is what becomes of a connection after a reply.
+// ending is what happens to a connection after a reply.
 type ending int
 
 const (
@@ -17,7 +17,7 @@ const (
 	resets
 )
 
-// reply is what a client gets for one query.
+// reply is the complete reaction to one query.
 type reply struct {
 	delay    time.Duration
 	messages []message
@@ -29,7 +29,8 @@ type message struct {
 	elsewhere bool // sent from another socket
 }
 
-// react decides on the reply to the query in wire, and notes it. What is no query with one question gets none.
+// react records the query in wire and returns the reply. A message that is not a query with one
+// question gets none.
 func (s *Server) react(wire []byte, network string, client netip.AddrPort) reply {
 	query := new(dns.Msg)
 	if err := query.Unpack(wire); err != nil || query.Response || len(query.Question) != 1 {
@@ -42,7 +43,7 @@ func (s *Server) react(wire []byte, network string, client netip.AddrPort) reply
 	return o.reply(wire, query, s.records.respond(query), network == "udp")
 }
 
-// reply puts the bad response, or silence, before or in the place of the right one.
+// reply puts the bad response, or none, before or in place of the right one.
 func (o order) reply(asked []byte, query, right *dns.Msg, udp bool) reply {
 	out := reply{delay: o.Delay}
 	silent := o.Drop || o.DropOnEDNS && query.IsEdns0() != nil
@@ -74,7 +75,7 @@ func (o order) reply(asked []byte, query, right *dns.Msg, udp bool) reply {
 	return out
 }
 
-// wire is copy i of the bad response.
+// wire returns copy i of the bad response.
 func (o order) wire(query, bad *dns.Msg, udp bool, i int) []byte {
 	bad = bad.Copy()
 	if o.WrongID {
@@ -92,15 +93,16 @@ func (o order) wire(query, bad *dns.Msg, udp bool, i int) []byte {
 	}
 }
 
-// garbage is the header of a NOERROR response with one question and one answer, and a name that points to itself.
+// garbage returns the header of a NOERROR response with one question and one answer, and a name
+// that points to itself.
 func garbage(id uint16) []byte {
 	const pointer, self = 0xc0, 12
 	header := []byte{byte(id >> 8), byte(id), 0x84, 0x80, 0, 1, 0, 1, 0, 0, 0, 0}
 	return append(header, pointer, self, 0xff, 0xff, 0xff)
 }
 
-// pack truncates a response to what the client takes: the size in its OPT record, at least 512 (RFC 6891 section
-// 6.2.3).
+// pack truncates a response to the size that the client accepts: that in its OPT record, but at
+// least 512 (RFC 6891 section 6.2.3).
 func pack(query, response *dns.Msg, udp bool) []byte {
 	size := dns.MaxMsgSize
 	if udp {
@@ -113,7 +115,7 @@ func pack(query, response *dns.Msg, udp bool) []byte {
 	response.Truncate(size)
 	response.Truncated = response.Truncated || truncated
 	wire, err := response.Pack()
-	if err != nil { // records that can be read but not sent
+	if err != nil { // records that can be parsed but not packed
 		wire, _ = new(dns.Msg).SetRcode(query, dns.RcodeServerFailure).Pack()
 	}
 	return wire

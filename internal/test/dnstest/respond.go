@@ -7,11 +7,12 @@ import (
 )
 
 const (
-	payload  = 1232 // what our OPT record says: the size of DNS flag day 2020
-	maxChain = 16   // CNAME records that are followed
+	payload  = 1232 // size in our OPT record, from DNS flag day 2020
+	maxChain = 16   // CNAME records to follow
 )
 
-// respond makes the right response: AA and RA, CNAME chains followed to their end, EDNS answered with EDNS.
+// respond returns the right response: with AA and RA, complete CNAME chains, and EDNS if the query
+// has it.
 func (r *records) respond(query *dns.Msg) *dns.Msg {
 	m := new(dns.Msg).SetReply(query)
 	m.Authoritative, m.RecursionAvailable = true, true
@@ -36,8 +37,8 @@ func (r *records) respond(query *dns.Msg) *dns.Msg {
 	return m
 }
 
-// resolve fills in the sections. The RCODE is that of the last name of a chain (RFC 6604 section 3); a chain that comes
-// back to itself is given as far as it goes.
+// resolve fills in the sections. The RCODE is that of the last name of a chain (RFC 6604 section
+// 3). A loop ends where it repeats.
 func (r *records) resolve(m *dns.Msg, question dns.Question, signed bool) {
 	name := question.Name
 	for range maxChain {
@@ -69,8 +70,8 @@ func (r *records) resolve(m *dns.Msg, question dns.Question, signed bool) {
 	}
 }
 
-// redirect is the DNAME record above a name, and the CNAME record that it makes for that name (RFC 6672 section 3.1); nil:
-// there is none, or the name becomes too long.
+// redirect returns the DNAME record above a name and the CNAME record that it synthesizes for the
+// name (RFC 6672 section 3.1), or nil if there is none or the new name is too long.
 func (r *records) redirect(name string, signed bool) []dns.RR {
 	for labels := dns.CountLabel(name) - 1; labels > 0; labels-- {
 		at, _ := dns.PrevLabel(name, labels)
@@ -100,8 +101,8 @@ func target(alias []dns.RR) string {
 	return "."
 }
 
-// isSigned reports whether the records have signatures over the answer: then a validating nameserver says AD, to who
-// asked with DO or AD (RFC 6840 sections 5.7 and 5.8).
+// isSigned reports whether the records have signatures for the answer. Then a validating nameserver
+// sets AD for queries with DO or AD (RFC 6840 sections 5.7 and 5.8).
 func (r *records) isSigned(m *dns.Msg) bool {
 	for _, rr := range m.Answer {
 		owner, _ := r.source(rr.Header().Name)
@@ -113,7 +114,7 @@ func (r *records) isSigned(m *dns.Msg) bool {
 	return len(m.Answer) > 0
 }
 
-// forgedRR is the answer that nobody should believe.
+// forgedRR returns the forged answer, which no client should accept.
 func forgedRR(question dns.Question) dns.RR {
 	header := dns.RR_Header{Name: question.Name, Rrtype: question.Qtype, Class: dns.ClassINET, Ttl: defaultTTL}
 	switch question.Qtype {

@@ -10,7 +10,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// site is a zone with an SOA record beside records that no zone holds.
+// site is a zone with a SOA record, and records outside any zone.
 const site = `
 	$TTL 600
 	example.com.            IN SOA ns hostmaster 7 3600 600 86400 30
@@ -122,7 +122,7 @@ func TestChainThatComesBackEnds(t *testing.T) {
 func TestNamesAreEchoed(t *testing.T) {
 	server := dnstest.NewServer(t, site)
 	for _, name := range []string{"wWw.eXample.COM.", "X.apps.EXAMPLE.com."} {
-		got := dnstest.Exchange(t, server.Addr(), name, dns.TypeA) // fails when the question is in another case
+		got := dnstest.Exchange(t, server.Addr(), name, dns.TypeA) // fails if the question has another case
 		if len(got.Answer) == 0 || got.Answer[0].Header().Name != name {
 			t.Errorf("asked for %s, got\n%s", name, got)
 		}
@@ -152,8 +152,8 @@ func TestQueriesOutOfTheOrdinary(t *testing.T) {
 	}
 }
 
-// TestOctetsWithTwoForms: Exchange took the right response for a wrong one, because it had asked for "a\032b" and got
-// "a\ b".
+// TestOctetsWithTwoForms: Exchange rejected the right response because it had asked for "a\032b"
+// and got "a\ b".
 func TestOctetsWithTwoForms(t *testing.T) {
 	const record = `a\032b\.c.example.com. 60 CNAME x\032\065.example.com.`
 	server := dnstest.NewServer(t, record+"\n"+`xa.example.com. 60 A 192.0.2.1`+"\n"+`x\032a.example.com. 60 A 192.0.2.2`)
@@ -172,7 +172,8 @@ func TestOctetsWithTwoForms(t *testing.T) {
 	}
 }
 
-// TestWhatIsNoQuery sends messages that no client sends; the server stays silent and goes on serving.
+// TestWhatIsNoQuery sends messages that no client sends. The server stays silent and continues to
+// serve.
 func TestWhatIsNoQuery(t *testing.T) {
 	response := newQuery("www.example.com.", dns.TypeA)
 	response.Response = true
@@ -187,7 +188,7 @@ func TestWhatIsNoQuery(t *testing.T) {
 				t.Errorf("answered with %q", got)
 			}
 			if n := server.Queries(); n != 1 {
-				t.Errorf("%d queries counted, want the sentinel alone", n)
+				t.Errorf("%d queries counted, want only the sentinel", n)
 			}
 		})
 	}
@@ -273,7 +274,7 @@ func TestRecordsThatCannotBeRead(t *testing.T) {
 			server, err := dnstest.Start(text)
 			if err == nil {
 				server.Close()
-				t.Error("taken")
+				t.Error("accepted")
 			}
 		})
 	}

@@ -9,11 +9,11 @@ import (
 )
 
 const (
-	maxSeen  = 100_000 // queries that Received keeps; older ones are counted but forgotten
-	maxNames = 2 << 20 // names and types that QueriesFor tells apart; later ones are counted by Queries alone
+	maxSeen  = 100_000 // maximum number of queries for Received; older ones are counted but dropped
+	maxNames = 2 << 20 // maximum number of names and types for QueriesFor; later ones are counted only by Queries
 )
 
-// A Query is one that a Server read, whatever faults it met.
+// A Query is one that a Server has received, with any faults.
 type Query struct {
 	Msg     *dns.Msg // read-only
 	Client  netip.AddrPort
@@ -25,7 +25,7 @@ type key struct {
 	qtype uint16
 }
 
-// counts are how often each name and type was asked for.
+// counts are the numbers of queries by name and type.
 type counts struct {
 	all   int
 	byKey map[key]int
@@ -47,14 +47,14 @@ func (s *Server) noteLocked(q Query) {
 	}
 }
 
-// Queries returns how many queries were read so far, those that got no response too.
+// Queries returns the number of queries so far, including those without a response.
 func (s *Server) Queries() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.counts.all
 }
 
-// QueriesFor returns how many of them asked for name and qtype; dns.TypeNone is all types.
+// QueriesFor returns the number of queries for name and qtype; dns.TypeNone matches all types.
 func (s *Server) QueriesFor(name string, qtype uint16) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,7 +71,7 @@ func (s *Server) QueriesFor(name string, qtype uint16) int {
 	return sum
 }
 
-// Received returns the queries in the order in which they were read, the last 50,000 at least.
+// Received returns the queries in order of arrival, at least the last 50,000.
 func (s *Server) Received() []Query {
 	s.mu.Lock()
 	defer s.mu.Unlock()

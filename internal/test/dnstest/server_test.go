@@ -15,7 +15,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// TestDownAndUp holds that a server that is down refuses as a closed port does, and comes back where it was.
+// TestDownAndUp: a server that is down refuses like a closed port, and comes back at the same
+// address.
 func TestDownAndUp(t *testing.T) {
 	server := dnstest.NewServer(t, world)
 	addr := server.Addr()
@@ -50,8 +51,9 @@ func TestDownAndUp(t *testing.T) {
 	}
 }
 
-// TestDownHoldsThePort: let go, the port became the ephemeral one of the very client that asked it, which then talked
-// to itself instead of being refused; and its closed connection kept the port from Up for a minute.
+// TestDownHoldsThePort: a free port became the ephemeral port of the client that asked it, which
+// then talked to itself instead of being refused. Its closed connection then kept Up from binding
+// the port for a minute.
 func TestDownHoldsThePort(t *testing.T) {
 	for _, text := range []string{"127.0.0.1:0", "[::1]:0"} {
 		t.Run(text, func(t *testing.T) {
@@ -92,7 +94,9 @@ func TestStartAtATakenPort(t *testing.T) {
 	if _, err := dnstest.StartAt(first.Addr(), ""); !errors.Is(err, syscall.EADDRINUSE) {
 		t.Fatalf("TCP taken: %v", err)
 	}
-	addr := first.Addr() // after Close free for both: a port that is free for UDP alone may be a closed connection's
+	// Free for both after Close; a port that is free only for UDP may belong to a closed
+	// connection.
+	addr := first.Addr()
 	first.Close()
 	socket, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(addr))
 	if err != nil {
@@ -104,7 +108,7 @@ func TestStartAtATakenPort(t *testing.T) {
 	}
 	listener, err := net.Listen("tcp4", addr.String())
 	if err != nil {
-		t.Fatalf("the TCP port was not given back: %v", err)
+		t.Fatalf("the TCP port was not released: %v", err)
 	}
 	listener.Close()
 }
@@ -154,7 +158,7 @@ func TestRefuseTCP(t *testing.T) {
 	}
 	server.RefuseTCP()
 	if _, err := readFrame(standing); err == nil {
-		t.Error("the standing connection is open")
+		t.Error("the existing connection is still open")
 	}
 	if _, err := net.Dial("tcp", server.Addr().String()); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("a new connection: %v", err)
@@ -213,14 +217,15 @@ func TestCounts(t *testing.T) {
 		t.Fatalf("%d queries kept, %d counted", len(seen), server.Queries())
 	}
 	if opt := seen[0].Msg.IsEdns0(); opt == nil || !opt.Do() || seen[1].Msg.Question[0].Name != "WWW.example.com." {
-		t.Errorf("queries are not as they were sent:\n%s\n%s", seen[0].Msg, seen[1].Msg)
+		t.Errorf("the queries differ from those sent:\n%s\n%s", seen[0].Msg, seen[1].Msg)
 	}
 	if seen[0].Network != "udp" || seen[2].Network != "tcp" || seen[0].Client == seen[1].Client {
 		t.Errorf("clients: %s %s, %s %s", seen[0].Network, seen[0].Client, seen[1].Network, seen[1].Client)
 	}
 }
 
-// TestManyClients asks, orders and looks at once, for the race detector, and then counts.
+// TestManyClients asks, sets faults and reads counts concurrently, for the race detector, and then
+// checks the counts.
 func TestManyClients(t *testing.T) {
 	const clients, each = 20, 50
 	server := dnstest.NewServer(t, world)

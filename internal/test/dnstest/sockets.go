@@ -15,12 +15,12 @@ import (
 )
 
 const (
-	maxInFlight  = 20_000 // at the bound the sockets are not read
+	maxInFlight  = 20_000 // at this limit, the sockets are not read
 	maxDatagram  = 65_535
-	pairAttempts = 64 // for a port that is free for UDP and for TCP
+	pairAttempts = 64 // attempts to find a port that is free for UDP and TCP
 )
 
-// sockets are what is open between Up and Down, and what runs on it.
+// sockets are the open sockets between Up and Down, and their goroutines.
 type sockets struct {
 	udp      *net.UDPConn // nil for TLS
 	listener net.Listener
@@ -66,7 +66,7 @@ func bind(addr netip.AddrPort, secure *tls.Config) (*sockets, netip.AddrPort, er
 		open.udp, err = net.ListenUDP("udp"+family, net.UDPAddrFromAddrPort(bound))
 		switch {
 		case err == nil:
-			_ = open.udp.SetReadBuffer(1 << 20) // as much of it as net.core.rmem_max allows
+			_ = open.udp.SetReadBuffer(1 << 20) // up to net.core.rmem_max
 			return open, bound, nil
 		case addr.Port() != 0 || attempt == pairAttempts || !errors.Is(err, syscall.EADDRINUSE):
 			listener.Close()
@@ -76,12 +76,12 @@ func bind(addr netip.AddrPort, secure *tls.Config) (*sockets, netip.AddrPort, er
 	}
 }
 
-// close ends the reading first: datagrams that are due go out before the socket goes. On a connection a client that
-// does not read could hold that up for ever.
+// close stops reading first, so that pending datagrams are still sent before the socket closes. TCP
+// connections close first, because a client that does not read could block them forever.
 func (o *sockets) close() {
 	close(o.done)
 	if o.udp != nil {
-		_ = o.udp.SetReadDeadline(time.Unix(1, 0)) // fails on a closed one only
+		_ = o.udp.SetReadDeadline(time.Unix(1, 0)) // fails only if it is closed
 	}
 	o.listener.Close()
 	o.closeConns()
@@ -99,7 +99,7 @@ func (o *sockets) closeConns() {
 	}
 }
 
-// abandon closes a connection without the wait for a TLS close_notify to be written.
+// abandon closes a connection without waiting for a TLS close_notify.
 func abandon(conn net.Conn) {
 	if secured, ok := conn.(*tls.Conn); ok {
 		conn = secured.NetConn()
@@ -107,7 +107,7 @@ func abandon(conn net.Conn) {
 	conn.Close()
 }
 
-// keep registers a connection; false means that the server is going down.
+// keep registers a connection. It returns false if the server is going down.
 func (o *sockets) keep(conn net.Conn) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -126,7 +126,7 @@ func (o *sockets) forget(conn net.Conn) {
 	delete(o.conns, conn)
 }
 
-// run runs one query's work when a slot is free; false means that the server is going down.
+// run processes one query as soon as a slot is free. It returns false if the server is going down.
 func (o *sockets) run(work func()) bool {
 	select {
 	case <-o.done:
@@ -140,7 +140,7 @@ func (o *sockets) run(work func()) bool {
 	return true
 }
 
-// wait reports false when the server went down before d was over.
+// wait returns false if the server goes down before d has passed.
 func (o *sockets) wait(d time.Duration) bool {
 	if d <= 0 {
 		return true
@@ -163,7 +163,7 @@ func (s *Server) serveUDP(o *sockets) {
 			return
 		}
 		if err != nil {
-			continue // an ICMP error of an earlier response
+			continue // an ICMP error for an earlier response
 		}
 		out := s.react(buffer[:n], "udp", client)
 		if !o.run(func() { o.sendUDP(out, client) }) {
@@ -172,7 +172,7 @@ func (s *Server) serveUDP(o *sockets) {
 	}
 }
 
-// sendUDP has nobody to tell of an error: the client sees silence, as on a network.
+// sendUDP ignores errors: the client gets no response, as with packet loss.
 func (o *sockets) sendUDP(out reply, client netip.AddrPort) {
 	if !o.wait(out.delay) {
 		return
@@ -199,7 +199,7 @@ func (s *Server) serveTCP(o *sockets) {
 			return
 		}
 		if err != nil {
-			if !o.wait(time.Millisecond) { // no descriptors, say
+			if !o.wait(time.Millisecond) { // for example, out of descriptors
 				return
 			}
 			continue
@@ -216,7 +216,8 @@ func (s *Server) serveTCP(o *sockets) {
 	}
 }
 
-// serveConn answers the queries of one connection, each as soon as it can (RFC 7766 section 6.2.1.1: out of order).
+// serveConn answers the queries of one connection, each as soon as possible (RFC 7766 section
+// 6.2.1.1: out of order).
 func (s *Server) serveConn(o *sockets, conn net.Conn) {
 	client := conn.RemoteAddr().(*net.TCPAddr).AddrPort()
 	network := "tcp"
@@ -273,7 +274,7 @@ func reset(conn net.Conn) {
 		conn = secured.NetConn()
 	}
 	if plain, ok := conn.(*net.TCPConn); ok {
-		_ = plain.SetLinger(0) // fails on a closed one only
+		_ = plain.SetLinger(0) // fails only if it is closed
 	}
 	conn.Close()
 }

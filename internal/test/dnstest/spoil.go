@@ -6,7 +6,8 @@ import (
 	"github.com/miekg/dns"
 )
 
-// spoil makes the bad response from the right one; false when no fault concerns this query.
+// spoil makes the bad response from the right one. It returns false if no fault applies to this
+// query.
 func (o order) spoil(query, right *dns.Msg, udp bool) (*dns.Msg, bool) {
 	edns := query.IsEdns0() != nil
 	if rcode := o.refusal(); rcode != 0 && edns {
@@ -62,12 +63,13 @@ func (o order) refuse(query *dns.Msg, rcode int) *dns.Msg {
 	return bad
 }
 
-// forges leaves NoQuestion to the refusals when one is ordered: it shapes them, and a query without EDNS is served.
+// forges ignores NoQuestion if a refusal is set: then it only shapes the refusal, and a query
+// without EDNS gets an answer.
 func (o order) forges(udp bool) bool {
 	return o.WrongID || o.WrongQuestion || o.WrongType || o.NoQuestion && o.refusal() == 0 || o.WrongSource && udp
 }
 
-// forge changes the question and puts the forged answer to it in the place of the true one.
+// forge changes the question and replaces the true answer with the forged one.
 func (o order) forge(bad *dns.Msg) {
 	question := &bad.Question[0]
 	if o.WrongQuestion {
@@ -84,7 +86,8 @@ func (o order) forge(bad *dns.Msg) {
 	}
 }
 
-// otherName is as long as name and differs in its first octet, so that no check but that of the octets finds it.
+// otherName returns a name of the same length that differs in its first octet, so that only a
+// comparison of the octets finds it.
 func otherName(name string) string {
 	switch name[0] {
 	case '.', '\\', '*':

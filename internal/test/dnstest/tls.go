@@ -14,11 +14,11 @@ import (
 	"time"
 )
 
-// TLSName is the authentication name in the certificate of StartTLS, beside the IP address.
+// TLSName is the authentication name in the certificate of StartTLS, besides the IP address.
 const TLSName = "nameserver.invalid"
 
-// StartTLS is Start for DNS over TLS (RFC 7858): it listens on TCP alone, with a certificate of its own CA for TLSName
-// and for its address.
+// StartTLS is Start for DNS over TLS (RFC 7858). The server listens only on TCP, with a certificate
+// from its own CA for TLSName and its address.
 func StartTLS(records string) (*Server, error) {
 	loopback := netip.AddrFrom4([4]byte{127, 0, 0, 1})
 	certificate, pool, err := certify(loopback)
@@ -29,7 +29,8 @@ func StartTLS(records string) (*Server, error) {
 	return start(&Server{addr: netip.AddrPortFrom(loopback, 0), secure: secure, pool: pool}, records)
 }
 
-// NewTLSServer is StartTLS for a test, which fails when that does. The server is closed when the test ends.
+// NewTLSServer is StartTLS for a test. It fails the test on an error and closes the server at the
+// end of the test.
 func NewTLSServer(t TB, records string) *Server {
 	t.Helper()
 	s, err := StartTLS(records)
@@ -40,7 +41,7 @@ func NewTLSServer(t TB, records string) *Server {
 	return s
 }
 
-// CertPool returns the CA that its certificate is from; nil without TLS.
+// CertPool returns the CA of the server's certificate, or nil without TLS.
 func (s *Server) CertPool() *x509.CertPool { return s.pool }
 
 func certify(addr netip.Addr) (tls.Certificate, *x509.CertPool, error) {

@@ -53,8 +53,8 @@ func TestTLSRefusals(t *testing.T) {
 	}
 }
 
-// TestTLSFaults holds that the faults of connections hold under TLS, and that a server goes down with a handshake and
-// a response under way.
+// TestTLSFaults: connection faults also work with TLS, and a server goes down despite a handshake
+// and a response in progress.
 func TestTLSFaults(t *testing.T) {
 	server := dnstest.NewTLSServer(t, world)
 	ask := func() (*tls.Conn, []byte, error) {

@@ -15,10 +15,10 @@ var (
 	flagNames    = []string{"aa", "tc", "rd", "ra", "ad", "cd"} // in the order of flagsOf
 )
 
-// wanted is the first argument of Diff, read.
+// wanted is the parsed first argument of Diff.
 type wanted struct {
 	rcode      int
-	flags, ede *[]string // nil: not compared
+	flags, ede *[]string // nil if not compared
 	ordered    bool
 	sections   [3][]wantedRR
 }
@@ -30,7 +30,7 @@ type wantedRR struct {
 
 func (w wantedRR) String() string {
 	text := canonical(w.rr)
-	if w.anyTTL { // written as 0
+	if w.anyTTL { // stored as 0
 		owner := len(w.rr.Header().Name)
 		text = text[:owner] + strings.Replace(text[owner:], "0", "*", 1)
 	}
@@ -67,7 +67,7 @@ func parseWanted(text string) (*wanted, error) {
 	return w, nil
 }
 
-// direct takes in a line with two semicolons and returns the section that holds after it.
+// direct parses a line with two semicolons and returns the section for the following lines.
 func (w *wanted) direct(words []string, section int) (int, error) {
 	if len(words) == 0 {
 		return section, fmt.Errorf("nothing after ;;")
@@ -98,7 +98,7 @@ func (w *wanted) direct(words []string, section int) (int, error) {
 	return section, nil
 }
 
-// rcodeText and rcodeOf know 16 as BADVERS (RFC 6891); the library knows it as BADSIG (RFC 8945).
+// rcodeText and rcodeOf use BADVERS for 16 (RFC 6891); the library uses BADSIG (RFC 8945).
 func rcodeText(rcode int) string {
 	text, known := dns.RcodeToString[rcode]
 	switch {
@@ -120,7 +120,7 @@ func rcodeOf(text string) (int, bool) {
 
 func parseWantedRR(line string) (wantedRR, error) {
 	fields := strings.Fields(line)
-	if len(fields) < 4 || line[0] == '$' { // NewRR knows $INCLUDE and $GENERATE
+	if len(fields) < 4 || line[0] == '$' { // NewRR supports $INCLUDE and $GENERATE
 		return wantedRR{}, fmt.Errorf("%q is no record with owner, TTL, type and data", line)
 	}
 	anyTTL := fields[1] == "*"

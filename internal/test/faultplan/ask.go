@@ -9,21 +9,21 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// rate is how many questions a second the clients of a row ask that says nothing else.
+// rate is the default number of questions per second that the clients of a row ask.
 const rate = 200
 
-// Many questions are asked as fast as this, or as fast as they are answered with so many on their way.
+// Rate and window for large numbers of questions: limited by the window if answers are slower.
 const (
 	fast   = 10_000
 	window = 100
 )
 
-// distinct asks names that nobody asked before.
+// distinct asks for a new name each time.
 func distinct(prefix string) []dnstest.Ask {
 	return []dnstest.Ask{{Name: prefix + "%d.example.", Type: dns.TypeA, Want: address}}
 }
 
-// crowd are n clients.
+// crowd returns the addresses of n clients.
 func crowd(n int) (clients []netip.Addr) {
 	for i := range n {
 		clients = append(clients, netip.AddrFrom4([4]byte{127, 0, byte(1 + i/250), byte(1 + i%250)}))
@@ -31,8 +31,8 @@ func crowd(n int) (clients []netip.Addr) {
 	return clients
 }
 
-// ask asks at a steady pace, from the four clients of a small node, while something happens. The answers go into a tally
-// where Each says nothing else.
+// ask asks at a steady rate, from the four clients of a small node, while during runs. The answers
+// go into the tally unless Each is set.
 func (s *stage) ask(l dnstest.Load, into *tally, during func()) error {
 	l.Server = s.program.At
 	if l.Each == nil {
@@ -61,11 +61,11 @@ func (s *stage) ask(l dnstest.Load, into *tally, during func()) error {
 	return nil
 }
 
-// once asks so many questions at once, each from a socket of its own as far as there are clients.
+// once asks count questions at once, each from its own socket if there are enough clients.
 func (s *stage) once(count int, asks []dnstest.Ask, clients []netip.Addr) dnstest.Load {
 	const allAtOnce = 20_000
 	return dnstest.Load{Rate: allAtOnce, Count: count, Asks: asks, Clients: clients, Sockets: len(clients)}
 }
 
-// pass waits for a part of the fault's length.
+// pass waits for a part of the fault's duration.
 func (s *stage) pass(part float64) { time.Sleep(time.Duration(part * float64(s.size.Length))) }

@@ -12,7 +12,7 @@ import (
 
 // Facts of the rows in which all upstream nameservers are dead.
 const (
-	recovery   = "recovery, s" // from the first upstream nameserver's return to the first right answer
+	recovery   = "recovery, s" // from the return of the first upstream nameserver to the first right answer
 	unanswered = "not right after 1 s more"
 )
 
@@ -34,17 +34,18 @@ func allDead() []Row {
 	}
 }
 
-// vanish has the network lose all upstream nameservers.
+// vanish makes the network lose all upstream nameservers.
 func vanish(s *stage) {
 	for _, server := range s.up {
 		server.Vanish()
 	}
 }
 
-// hang has all upstream nameservers take connections, and say nothing: they may be slow, and have to be waited for.
+// hang makes all upstream nameservers accept connections without answering. They may just be slow,
+// so the program must wait for them.
 func hang(s *stage) { s.faults(dnstest.Faults{Drop: true}) }
 
-// dead plays that nobody answers, and then A does again.
+// dead plays an outage of all upstream nameservers, after which A answers again.
 func dead(vanish func(*stage)) func(*stage) error {
 	return func(s *stage) error {
 		vanish(s)
@@ -66,12 +67,12 @@ func (s *stage) untilBack() error {
 	return err
 }
 
-// returned counts what is answered from the moment on when a nameserver is back.
+// returned counts the answers after a nameserver is back.
 type returned struct {
 	*tally
 	at time.Time
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	first    time.Duration
 	notRight int
 }
@@ -98,17 +99,17 @@ func wantFailures(o Outcome) string {
 	return ""
 }
 
-// hotNames are so many names that everybody asks for.
+// hotNames is the number of popular names.
 const hotNames = 100
 
-// expired plays that what is asked for was remembered, and is older than its TTL when nobody answers.
+// expired plays an outage in which the cached answers are older than their TTL.
 func expired(s *stage) error {
 	asks := known("hot", hotNames)
 	if err := s.ask(s.once(hotNames, asks, crowd(4)), new(tally), func() {}); err != nil {
 		return err
 	}
 	s.faults(dnstest.Faults{Drop: true})
-	time.Sleep(2 * time.Second) // more than the TTL, which is in whole seconds
+	time.Sleep(2 * time.Second) // longer than the TTL, which is in whole seconds
 	return s.ask(dnstest.Load{Asks: asks}, s.main, func() { s.pass(1) })
 }
 
@@ -125,7 +126,7 @@ func wantStale(o Outcome) string {
 	return ""
 }
 
-// known asks n names in turns.
+// known asks for n names in turn.
 func known(prefix string, n int) (asks []dnstest.Ask) {
 	for i := range n {
 		asks = append(asks, dnstest.Ask{Name: fmt.Sprintf("%s%d.example.", prefix, i), Type: dns.TypeA, Want: address})

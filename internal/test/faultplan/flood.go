@@ -8,21 +8,21 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// Facts of the rows in which names that nobody answers are many.
+// Facts of the rows with many names that no server answers.
 const (
 	ownAnswered = "own good names answered, %"
 	silentAsked = "queries for a silent name"
 )
 
-// Bounds of a flood of names that nobody answers.
+// Limits for a flood of names that no server answers.
 const (
-	floodSize    = 2250 // questions that are open at a time: as many as 500 a second leave open
-	floodMemory  = 96   // MB that the program may have resident
-	floodOwnGood = 99.0 // % of the good names of the client that asks for silent ones
-	floodOthers  = 99.9 // % of another client's
+	floodSize    = 2250 // concurrent open questions: as many as 500 per second leave open
+	floodMemory  = 96   // MB of resident memory that the program may use
+	floodOwnGood = 99.0 // % of the good names of the client that also asks for silent ones
+	floodOthers  = 99.9 // % of the names of another client
 )
 
-// floods are the rows in which one client asks for names that nobody answers.
+// floods are the rows in which one client asks for names that no server answers.
 func floods() []Row {
 	return []Row{{
 		Name:    "2,250 open questions of one client's for names that nobody answers",
@@ -31,7 +31,8 @@ func floods() []Row {
 	}}
 }
 
-// flood plays that a client asks for silent names and for good ones, and another client for good ones alone.
+// flood plays one client that asks for silent and good names, and another client that asks only for
+// good names.
 func flood(s *stage) error {
 	for n := range floodSize {
 		for _, server := range s.up {

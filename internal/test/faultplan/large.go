@@ -8,14 +8,14 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// largeText is what upstream nameservers say of each name, in more than 800 octets.
+// largeText is the upstream answer for each name, of more than 800 octets.
 var largeText = strings.TrimSpace(strings.Repeat(`"`+strings.Repeat("x", 200)+`" `, 4))
 
 // lossy is a path that loses large responses over UDP, as firewalls do that drop fragments or
 // filter by size.
 var lossy = dnstest.Faults{MaxUDP: 600}
 
-// large asks names with large answers that nobody asked before.
+// large asks for new names with large answers.
 func large() []dnstest.Ask {
 	return []dnstest.Ask{{Name: "large%d.example.", Type: dns.TypeTXT, Want: largeText}}
 }
@@ -39,7 +39,7 @@ func largeLost() []Row {
 	}
 }
 
-// loseLarge plays that large answers get lost while clients ask for them.
+// loseLarge plays the loss of large answers while clients ask for them.
 func loseLarge(set func(a, b *dnstest.Server, f dnstest.Faults)) func(*stage) error {
 	return func(s *stage) error {
 		return s.throughAsking(large(),
@@ -47,7 +47,7 @@ func loseLarge(set func(a, b *dnstest.Server, f dnstest.Faults)) func(*stage) er
 	}
 }
 
-// loseLargeWithoutTCP plays that large answers cannot be had in any way, and small ones can.
+// loseLargeWithoutTCP plays a path on which only small answers arrive, and none over TCP.
 func loseLargeWithoutTCP(s *stage) error {
 	s.faults(lossy)
 	for _, server := range s.up {

@@ -27,20 +27,21 @@ const (
 	p99Calm = "99th percentile before, ms"
 
 	hostileZone = "hostile.example."
-	harmless    = 64 // MB that the program may have resident beside hostile answers
+	harmless    = 64 // MB of resident memory that the program may use during hostile answers
 )
 
-// quick is a 99th percentile that is no fault, however small it was before the attack. A busy machine alone makes 40 ms of 1 ms.
-// Hostile answers without a bound took more than a second.
+// quick is a 99th percentile that is always acceptable, however small it was before the attack. A
+// busy machine alone turns 1 ms into 40 ms. Hostile answers without a limit took more than a
+// second.
 const quick = patience / 4
 
-// costlyKinds are hostile answers, as dnstest.Costly calls them.
+// costlyKinds are hostile answers, by their names in dnstest.Costly.
 var costlyKinds = []string{
 	"HIP with pointers", "many of A", "zeros in TXT", "bitmaps of NSEC", "parameters of SVCB", "options", "names of their own in answer",
 	"pointer chains in authority", "pointers to pointers in additional", "escapes in answer", "aliases in answer", "DNAMEs of long aliases in authority",
 }
 
-// load are the rows in which much is asked, or what is asked takes long.
+// load are the rows with many questions or slow answers.
 func load() []Row {
 	return []Row{
 		{
@@ -67,13 +68,13 @@ func load() []Row {
 	}
 }
 
-// silentOwn plays that the names of a zone of its own meet silence.
+// silentOwn plays a zone with its own, silent nameserver.
 func silentOwn(s *stage) error {
 	s.up[2].SetFaults(dnstest.Faults{Drop: true})
 	return s.beside()
 }
 
-// silentSame plays that A and B are silent about some names, and about no others.
+// silentSame plays A and B being silent about some names but not others.
 func silentSame(s *stage) error {
 	for n := range int(s.size.Length.Seconds()+1) * (rate + 50) {
 		name := fmt.Sprintf("n%d.%s", n, silentZone)
@@ -83,7 +84,7 @@ func silentSame(s *stage) error {
 	return s.beside()
 }
 
-// beside asks four names that are answered to one that is not.
+// beside asks for four answered names per unanswered name.
 func (s *stage) beside() error {
 	asks := []dnstest.Ask{{Name: "n%d." + silentZone, Type: dns.TypeA, Want: address}}
 	for range 4 {
@@ -92,7 +93,7 @@ func (s *stage) beside() error {
 	return s.besideUnanswered(asks, func(name string) bool { return strings.HasSuffix(name, silentZone) })
 }
 
-// besideUnanswered asks names that are answered, and some that cannot be.
+// besideUnanswered asks for a mix of names with and without an answer.
 func (s *stage) besideUnanswered(asks []dnstest.Ask, isUnanswered func(name string) bool) error {
 	silent := new(tally)
 	each := func(a dnstest.Answer) {
@@ -115,9 +116,11 @@ func wantSilentTold(o Outcome) string {
 	return allRight(o)
 }
 
-// hostile plays that one client asks for names whose nameserver, over TCP, answers with what costs its reader far more than its size
-// (CVE-2026-82399 is CoreDNS's case of it). Like all clients of the rows it asks from loopback. node-dns takes it for its own host, which
-// has no client's share: the row is about what bounds all clients, dnsserver's TestCostly about the share.
+// hostile plays a client that asks for names whose nameserver answers over TCP with responses that
+// are far more expensive to parse than their size suggests (CVE-2026-82399 is CoreDNS's case of
+// it). Like all clients of the rows, it asks from loopback. node-dns treats it as its own host, to
+// which the limit per client does not apply. So this row is about the limits for all clients;
+// dnsserver's TestCostly is about the limit per client.
 func hostile(s *stage) error {
 	s.up[2].SetFaults(dnstest.Faults{Truncate: true, Raw: dnstest.CostlyInTurn(hostileName(0), dns.TypeHIP, costlyKinds...)})
 	calm := new(tally)
@@ -149,7 +152,8 @@ func hostile(s *stage) error {
 	return err
 }
 
-// attack asks 100 names a second until ctx ends, and reads no answer. It returns how many.
+// attack asks for 100 names per second until ctx ends, without reading answers. It returns the
+// number of queries.
 func attack(ctx context.Context, conn net.Conn) (n int) {
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
@@ -169,7 +173,8 @@ func attack(ctx context.Context, conn net.Conn) (n int) {
 	}
 }
 
-// hostileName is one of a million names of the same length, which is long: pointers to it cost the more.
+// hostileName returns one of a million names of the same length. They are long, so that pointers to
+// them are more expensive.
 func hostileName(n int) string {
 	return fmt.Sprintf("n%06d.%s%s", n, strings.Repeat(strings.Repeat("a", 49)+".", 3), hostileZone)
 }
@@ -186,7 +191,7 @@ func wantUnharmed(o Outcome) string {
 	return ""
 }
 
-// same plays that everybody wants one name that takes a while.
+// same plays many clients that want the same slow name.
 func same(s *stage) error {
 	const clients = 200
 	s.up[0].SetFaults(dnstest.Faults{Delay: 20 * time.Millisecond})
@@ -202,20 +207,21 @@ func wantOneQuery(o Outcome) string {
 	return allRight(o)
 }
 
-// slow plays that all is new and takes long (DNSBomb's cure in unbound, discard-timeout, forgets the clients).
+// slow plays new names with slow answers (unbound's fix for DNSBomb, discard-timeout, drops such
+// clients).
 func slow(s *stage) error {
 	const clients = 200
 	s.up[0].SetFaults(dnstest.Faults{Delay: 800 * time.Millisecond})
 	return s.ask(s.once(clients, distinct("slow"), crowd(clients)), s.main, func() {})
 }
 
-// unique plays that names pass which nobody asks for again, more than fit the cache between two questions for the same
-// hot name.
+// unique plays many names that are asked for once, more than fit the cache between two questions
+// for the same popular name.
 func unique(s *stage) error {
 	const each = 30
 	hot, passing := hotNames*10/s.size.Part, 300_000/s.size.Part
 	asks := known("hot", hot)
-	for range 3 { // that they are hot shows
+	for range 3 { // shows that they are popular
 		if err := s.ask(dnstest.Load{Rate: fast, Count: hot, Window: window, Asks: asks}, new(tally), func() {}); err != nil {
 			return err
 		}
@@ -244,7 +250,7 @@ func unique(s *stage) error {
 	return err
 }
 
-// hotQueries is how often the upstream nameserver was asked for them.
+// hotQueries returns the number of queries for asks to the upstream nameserver.
 func (s *stage) hotQueries(asks []dnstest.Ask) (n int) {
 	for _, ask := range asks {
 		n += s.up[0].QueriesFor(ask.Name, ask.Type)
@@ -252,7 +258,7 @@ func (s *stage) hotQueries(asks []dnstest.Ask) (n int) {
 	return n
 }
 
-// mostMB is what the program may have resident.
+// mostMB is the resident memory that the program may use.
 const mostMB = 128
 
 func wantHits(o Outcome) string {
@@ -262,7 +268,7 @@ func wantHits(o Outcome) string {
 	return allRight(o)
 }
 
-// terminated plays that the program is told to end while clients wait.
+// terminated plays a SIGTERM while clients wait.
 func terminated(s *stage) error {
 	const inFlight = 100
 	s.up[0].SetFaults(dnstest.Faults{Delay: 500 * time.Millisecond})
@@ -273,14 +279,14 @@ func terminated(s *stage) error {
 	})
 }
 
-// await waits until something is so, for as long as any client waits.
+// await waits for a condition, for as long as any client waits.
 func (s *stage) await(done func() bool) {
 	for deadline := time.Now().Add(5 * time.Second); !done() && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
 }
 
-// idle plays that connections stand open on which nothing is asked.
+// idle plays idle open connections.
 func idle(s *stage) error {
 	const wanted, ofOne = 10_000, 50
 	n, err := roomFor(wanted, 2)
@@ -298,7 +304,7 @@ func idle(s *stage) error {
 		dialer := net.Dialer{Timeout: patience, LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(clients[i/ofOne], 0))}
 		conn, err := dialer.Dial("tcp", s.program.At.String())
 		if err != nil {
-			break // what it does not take is no fault: the new clients are what counts
+			break // a limit is not a fault: only the new clients count
 		}
 		open = append(open, conn)
 	}
@@ -311,8 +317,9 @@ func idle(s *stage) error {
 	return s.ask(dnstest.Load{Asks: distinct("udp")}, s.main, func() { s.pass(0.5) })
 }
 
-// roomFor is how many of those that are wanted a process has descriptors for that opens as many files as it may, as programs
-// in Go do by themselves, each taking so many.
+// roomFor returns how many items, at most wanted, a process has descriptors for; each is the number
+// of descriptors per item. It assumes that the process raises its limit to the maximum, as Go
+// programs do.
 func roomFor(wanted, each int) (int, error) {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
@@ -321,9 +328,11 @@ func roomFor(wanted, each int) (int, error) {
 	return min(wanted, int(min(limit.Cur, 1<<20))/each), nil
 }
 
-// relisted plays that B takes A's place while A owes thousands of answers.
+// relisted plays B replacing A while thousands of A's answers are outstanding.
 func relisted(s *stage) error {
-	const wanted, sockets = 5000, 12 // node-dns keeps four for a question, and has a third of all its descriptors for those of one route
+	// A question holds up to four sockets in node-dns, which allots a third of its descriptors to
+	// the questions of one route.
+	const wanted, sockets = 5000, 12
 	if s.program.SetUpstreams == nil {
 		return errors.New("it cannot be given other upstream nameservers")
 	}

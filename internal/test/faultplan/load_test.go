@@ -2,7 +2,7 @@ package faultplan
 
 import "testing"
 
-// TestUnharmed: answers that are right may still be late, and a busy machine is late by itself.
+// TestUnharmed: right answers may still be late, and a busy machine is late by itself.
 func TestUnharmed(t *testing.T) {
 	tests := []struct {
 		name        string

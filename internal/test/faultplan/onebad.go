@@ -8,7 +8,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// oneBad are the rows in which A has a fault and B has none, or one of another kind.
+// oneBad are the rows in which A has a fault, and B has none or a different one.
 func oneBad() []Row {
 	type faults = dnstest.Faults
 	const fromB = "100 %, from B"
@@ -43,15 +43,15 @@ func oneBad() []Row {
 	)
 }
 
-// bad plays that A gets a fault while clients ask, and that it goes.
+// bad plays a fault of A that comes and goes while clients ask.
 func bad(f dnstest.Faults) func(*stage) error {
 	return func(s *stage) error {
 		return s.through(func(a, _ *dnstest.Server) { a.SetFaults(f) }, func(a, _ *dnstest.Server) { a.SetFaults(dnstest.Faults{}) })
 	}
 }
 
-// through has a fault come and go while clients ask. A is the one of two upstream nameservers that the program prefers so
-// far: dnsmasq and unbound choose it by who answered first.
+// through makes a fault come and go while clients ask. A is the upstream nameserver that the
+// program has preferred so far: dnsmasq and unbound prefer the first one that answered.
 func (s *stage) through(comes, goes func(a, b *dnstest.Server)) error {
 	return s.throughAsking(distinct("n"), comes, goes)
 }
@@ -87,7 +87,7 @@ func closedTCP(s *stage) (err error) {
 	return errors.Join(failed, err)
 }
 
-// flaps plays that A is silent, and is not, and is again, for a quarter of the time each.
+// flaps plays A being silent, back, and silent again, for a quarter of the time each.
 func flaps(s *stage) error {
 	return s.through(func(a, _ *dnstest.Server) {
 		a.SetFaults(dnstest.Faults{Drop: true})
@@ -98,7 +98,8 @@ func flaps(s *stage) error {
 	}, func(a, _ *dnstest.Server) { a.SetFaults(dnstest.Faults{}) })
 }
 
-// falseThenTrue plays that only A says anything, and first what is an answer to nothing (TuDoor).
+// falseThenTrue plays a silent B, and an A that sends an unrelated response before the right one
+// (TuDoor).
 func falseThenTrue(s *stage) error {
 	return s.through(func(a, b *dnstest.Server) {
 		b.SetFaults(dnstest.Faults{Drop: true})

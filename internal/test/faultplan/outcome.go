@@ -12,40 +12,43 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// patience is how long a client waits before it takes a name for one that does not resolve.
+// patience is how long a client waits before it gives up on a name.
 const patience = time.Second
 
-// An Outcome is what became of the questions of a row. Each counts once: as right, late, failed, wrong or silent.
+// An Outcome is the result of the questions of a row. Each counts once, as right, late, failed,
+// wrong or silent.
 type Outcome struct {
 	Asked  int `json:"asked"`
 	Right  int `json:"right"`  // within 1 s
 	Late   int `json:"late"`   // right, but later
-	Failed int `json:"failed"` // SERVFAIL, REFUSED and the like
-	Wrong  int `json:"wrong"`  // another answer than the right one
+	Failed int `json:"failed"` // SERVFAIL, REFUSED and similar
+	Wrong  int `json:"wrong"`  // any other answer than the right one
 	Silent int `json:"silent"` // no answer within 5 s
 
-	Stale       int `json:"stale,omitempty"`       // of the right ones, those that say so (EDE 3), or whose question had no EDNS
-	Unexplained int `json:"unexplained,omitempty"` // of those that failed, those without EDE though the question had EDNS
-	LongestTTL  int `json:"longestTTL,omitempty"`  // of the right answers, in seconds
+	// Of the right ones, those marked stale (EDE 3), or whose question had no EDNS.
+	Stale int `json:"stale,omitempty"`
+	// Of the failed ones, those without EDE although the question had EDNS.
+	Unexplained int `json:"unexplained,omitempty"`
+	LongestTTL  int `json:"longestTTL,omitempty"` // of the right answers, in seconds
 
-	// Of the right answers, or where there is none of those that failed, in milliseconds.
+	// Of the right answers or, if there are none, of the failed ones, in milliseconds.
 	P50   float64 `json:"p50"`
 	P99   float64 `json:"p99"`
 	Worst float64 `json:"worst"`
 
-	Upstream int           `json:"upstream"`         // queries that upstream nameservers got
-	Behind   time.Duration `json:"behind,omitempty"` // by how much a question left later than it should have, at most
+	Upstream int           `json:"upstream"`         // queries to upstream nameservers
+	Behind   time.Duration `json:"behind,omitempty"` // maximum delay of a question against the schedule
 	Facts    []Fact        `json:"facts,omitempty"`
-	Examples []string      `json:"examples,omitempty"` // the first of those that were not right
+	Examples []string      `json:"examples,omitempty"` // the first ones that were not right
 }
 
-// A Fact is a number that a row is about, beside how many answers were right.
+// A Fact is a further number that a row measures.
 type Fact struct {
-	Name  string  `json:"name"` // with the unit behind a comma
+	Name  string  `json:"name"` // with the unit after a comma
 	Value float64 `json:"value"`
 }
 
-// String is the name, the number and its unit.
+// String returns the name, the value and its unit.
 func (f Fact) String() string {
 	name, unit, _ := strings.Cut(f.Name, ", ")
 	number := fmt.Sprintf("%.4g", f.Value)
@@ -55,7 +58,7 @@ func (f Fact) String() string {
 	return strings.TrimSpace(name + " " + number + " " + unit)
 }
 
-// Fact is the number of that name; 0: there is none.
+// Fact returns the value with that name, or 0.
 func (o Outcome) Fact(name string) float64 {
 	for _, f := range o.Facts {
 		if f.Name == name {
@@ -65,10 +68,10 @@ func (o Outcome) Fact(name string) float64 {
 	return 0
 }
 
-// OK is the share of right answers within 1 s, of 100.
+// OK returns the percentage of right answers within 1 s.
 func (o Outcome) OK() float64 { return 100 * float64(o.Right) / float64(max(o.Asked, 1)) }
 
-// String is all of it in a line.
+// String returns everything as text, with the numbers in the first line.
 func (o Outcome) String() string {
 	text := fmt.Sprintf("%d asked: %d right, %d late, %d failed (%d unexplained), %d wrong, %d silent; %d stale; %.1f, %.1f, %.1f ms; %d upstream",
 		o.Asked, o.Right, o.Late, o.Failed, o.Unexplained, o.Wrong, o.Silent, o.Stale, o.P50, o.P99, o.Worst, o.Upstream)
@@ -78,7 +81,8 @@ func (o Outcome) String() string {
 	return strings.Join(append([]string{text}, o.Examples...), "\n\t")
 }
 
-// allRight is what most rows promise. How long it took is measured, and not held: a machine may have other things to do.
+// allRight is the promise of most rows. The times are measured but not checked, because the machine
+// may be busy.
 func allRight(o Outcome) string {
 	if o.Asked == 0 || o.Right+o.Late < o.Asked {
 		return "not all were answered rightly"
@@ -86,12 +90,12 @@ func allRight(o Outcome) string {
 	return ""
 }
 
-// maxExamples are described.
+// maxExamples is the maximum number of Examples.
 const maxExamples = 3
 
 // tally counts answers.
 type tally struct {
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	o      Outcome
 	right  []time.Duration
 	failed []time.Duration
@@ -136,10 +140,11 @@ func (t *tally) rightLocked(a dnstest.Answer) {
 	}
 }
 
-// isFailure reports whether a message says that there is no answer.
+// isFailure reports whether a message means that there is no answer.
 func isFailure(m *dns.Msg) bool { return m.Rcode != dns.RcodeSuccess && m.Rcode != dns.RcodeNameError }
 
-// hasEDE reports whether one of the codes, or any, is given as an extended error (RFC 8914).
+// hasEDE reports whether there is an extended error (RFC 8914) with one of the codes, or with any
+// if there are none.
 func hasEDE(opt *dns.OPT, codes ...uint16) bool {
 	return slices.ContainsFunc(opt.Option, func(o dns.EDNS0) bool {
 		ede, ok := o.(*dns.EDNS0_EDE)
@@ -147,7 +152,7 @@ func hasEDE(opt *dns.OPT, codes ...uint16) bool {
 	})
 }
 
-// outcome is all that was taken.
+// outcome returns the result of all answers.
 func (t *tally) outcome() Outcome {
 	t.mu.Lock()
 	defer t.mu.Unlock()

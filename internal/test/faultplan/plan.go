@@ -1,9 +1,9 @@
-// Package faultplan is what can go wrong around a nameserver: which fault, what is asked meanwhile, and what must come of
-// that.
+// Package faultplan describes what can go wrong around a nameserver: the fault, the questions
+// meanwhile, and the expected result.
 //
-// It is apart from dnstest, which plays one nameserver: here are the rows of a matrix, with all the upstream nameservers
-// that one takes. It is apart from those that play the rows, for there are two: test/faults holds what node-dns promises,
-// by counts, and bench measures how long several programs take, in the same rows.
+// It is separate from dnstest, which simulates one nameserver: here are the rows of a matrix, with
+// all the upstream nameservers that each needs. It is separate from its two users: test/faults
+// checks by counts what node-dns promises, and bench measures several programs with the same rows.
 package faultplan
 
 import (
@@ -17,60 +17,62 @@ import (
 
 // A Row is one fault.
 type Row struct {
-	Name    string // as docs/explanation/faults.md calls it
-	Promise string // what node-dns does, in a phrase
-	// Told says that the program is told something while it runs, which not every one can be.
+	Name    string // as in docs/explanation/faults.md
+	Promise string // what node-dns does, as a phrase
+	// Told means that the program gets new settings while it runs, which not every program
+	// supports.
 	Told bool
-	// Timed says that the row is about times, so that it is to be played alone.
+	// Timed means that the row measures times, so that it must run alone.
 	Timed bool
 
-	servers   int    // upstream nameservers, A, B and so on; 0: two
-	records   string // what they know; "": every name has the address of everyName
-	zone      string // names below it have an upstream nameserver of their own; "": there is none
-	itself    bool   // the program's upstream nameserver is the program
-	cacheSize int    // responses that it may remember, for a Size of 1; 0: 10,000
+	servers   int    // number of upstream nameservers: A, B and so on; 0 means two
+	records   string // records of the upstream nameservers; "" gives every name the address of everyName
+	zone      string // zone with its own upstream nameserver; "" means none
+	itself    bool   // the program is its own upstream nameserver
+	cacheSize int    // maximum number of cached responses for a Size of 1; 0 means 10,000
 	play      func(*stage) error
-	want      func(Outcome) string // what is wrong; "": nothing. nil: all must be right
+	want      func(Outcome) string // describes what is wrong, or returns ""; nil means that all answers must be right
 }
 
-// everyName are the records of upstream nameservers, address what they say of each name.
+// everyName are the records of upstream nameservers, and address is their answer for each name.
 const (
 	everyName = "*. 300 IN A " + address
 	address   = "192.0.2.80"
 )
 
-// maxUpstream is how many queries one question may cause, each of two servers being asked twice; checks how many there may be
-// besides, whether servers that were silent are there.
+// maxUpstream is the maximum number of queries for one question, with each of two servers asked
+// twice. checks is the maximum number of additional checks of silent servers.
 const (
 	maxUpstream = 4
 	checks      = 20
 )
 
-// A Setup is what a program is to be told. Whatever else is as it comes.
+// A Setup is the configuration of a program. Everything else has its default.
 type Setup struct {
-	Upstreams  []netip.AddrPort // of all names; none: its own address
-	Zone       string           // names below it are asked of ZoneServer; "": there is none
+	Upstreams  []netip.AddrPort // for all names; if empty, the program's own address
+	Zone       string           // names below it go to ZoneServer; "" disables it
 	ZoneServer netip.AddrPort
-	CacheSize  int // responses, or as near as that can be said
+	CacheSize  int // maximum number of responses, or the closest setting
 }
 
-// A Program runs, and answers. Its functions may be called once it is done.
+// A Program is a running program that answers. Its functions may be called after it has ended.
 type Program struct {
 	At           netip.AddrPort
-	Terminate    func()                           // SIGTERM; it returns when the program has ended
-	Running      func() bool                      // it has not ended by itself
-	Memory       func() float64                   // resident, in MB; 0: unknown
-	CPU          func() time.Duration             // that it took so far; 0: unknown
-	SetUpstreams func(all []netip.AddrPort) error // while it runs; nil: there is no way
+	Terminate    func()                           // sends SIGTERM and returns when the program has ended
+	Running      func() bool                      // false if it has ended by itself
+	Memory       func() float64                   // resident, in MB; 0 if unknown
+	CPU          func() time.Duration             // used so far; 0 if unknown
+	SetUpstreams func(all []netip.AddrPort) error // changes them while it runs; nil if not supported
 }
 
-// A Size is how much is played.
+// A Size scales a run.
 type Size struct {
-	Length time.Duration // of a fault that lasts
-	Part   int           // 1: as many names as the row says, 10: a tenth
+	Length time.Duration // duration of a fault
+	Part   int           // divisor for the number of names: 1 for the number in the row, 10 for a tenth
 }
 
-// Play plays a row. start starts the program, and returns when that answers; who calls stops it.
+// Play plays a row. start starts the program and returns when it answers; the caller of Play stops
+// it.
 func (r Row) Play(size Size, start func(Setup) (*Program, error)) (Outcome, error) {
 	s := &stage{size: size, main: new(tally)}
 	defer s.close()
@@ -127,10 +129,10 @@ func (r Row) serve(s *stage) (setup Setup, err error) {
 	return setup, nil
 }
 
-// defaultCache is what node-dns remembers where nothing else is said.
+// defaultCache is node-dns's default cache size.
 const defaultCache = 10_000
 
-// Faults says in what an outcome is not what node-dns promises; none: in nothing.
+// Faults returns how an outcome differs from what node-dns promises.
 func (r Row) Faults(o Outcome) (faults []string) {
 	want := r.want
 	if want == nil {
@@ -148,12 +150,12 @@ func (r Row) Faults(o Outcome) (faults []string) {
 	return faults
 }
 
-// Rows are all, in the order of the matrix.
+// Rows returns all rows in the order of the matrix.
 func Rows() []Row {
 	return slices.Concat(oneBad(), allDead(), slowOnes(), floods(), load(), wire(), largeLost())
 }
 
-// stage is where a row is played.
+// stage is the environment in which a row is played.
 type stage struct {
 	size    Size
 	up      []*dnstest.Server // A, B, and that of the zone
@@ -161,7 +163,7 @@ type stage struct {
 	main    *tally
 	facts   []Fact
 
-	counted  bool // upstream is to be said of the row, and not all that upstream nameservers got
+	counted  bool // upstream replaces the number of all upstream queries in the Outcome
 	upstream int
 }
 
@@ -180,7 +182,7 @@ func (s *stage) close() {
 	}
 }
 
-// queries is how many the upstream nameservers got so far.
+// queries returns the number of queries to the upstream nameservers so far.
 func (s *stage) queries() (n int) {
 	for _, server := range s.up {
 		n += server.Queries()
@@ -188,15 +190,15 @@ func (s *stage) queries() (n int) {
 	return n
 }
 
-// faults orders the same of all upstream nameservers.
+// faults sets the same faults for all upstream nameservers.
 func (s *stage) faults(f dnstest.Faults) {
 	for _, server := range s.up {
 		server.SetFaults(f)
 	}
 }
 
-// count says how many queries to upstream nameservers the row is about.
+// count sets the number of upstream queries that the row measures.
 func (s *stage) count(upstream int) { s.counted, s.upstream = true, upstream }
 
-// note keeps a number that the row is about.
+// note records a number that the row measures.
 func (s *stage) note(name string, value float64) { s.facts = append(s.facts, Fact{name, value}) }

@@ -13,12 +13,13 @@ import (
 // Facts of the rows about slow and unreliable upstream nameservers.
 const fromB = "from B, %"
 
-// latencies are what all upstream nameservers take for every name. Clients of glibc ask again after 5 s.
+// latencies are delays of all upstream nameservers for every name. Clients with glibc retry after 5
+// s.
 var latencies = []time.Duration{
 	500 * time.Millisecond, time.Second, 1700 * time.Millisecond, 2500 * time.Millisecond, 3500 * time.Millisecond, 4200 * time.Millisecond,
 }
 
-// slowOnes are the rows in which upstream nameservers take long, or say something false.
+// slowOnes are the rows with slow or lying upstream nameservers.
 func slowOnes() (rows []Row) {
 	for _, latency := range latencies {
 		rows = append(rows, Row{
@@ -37,7 +38,7 @@ func slowOnes() (rows []Row) {
 	})
 }
 
-// latencyOfAll plays that all upstream nameservers take so long from the beginning.
+// latencyOfAll plays a constant delay of all upstream nameservers.
 func latencyOfAll(latency time.Duration) func(*stage) error {
 	return func(s *stage) error {
 		s.faults(dnstest.Faults{Delay: latency})
@@ -52,7 +53,7 @@ func wantPatience(o Outcome) string {
 	return ""
 }
 
-// slowBesideSilent plays that one upstream nameserver is slow, and some names have no answer from any.
+// slowBesideSilent plays one slow upstream nameserver, and names that none answers.
 func slowBesideSilent(which int) func(*stage) error {
 	return func(s *stage) error {
 		s.up[which].SetFaults(dnstest.Faults{Delay: 2 * patience})
@@ -60,7 +61,7 @@ func slowBesideSilent(which int) func(*stage) error {
 	}
 }
 
-// liar plays that B denies every name, which only shows where A is not waited for.
+// liar plays a B that denies every name, which shows only if the program does not wait for A.
 func liar(s *stage) error {
 	s.up[0].SetFaults(dnstest.Faults{Loss: 0.05})
 	s.up[1].SetFaults(dnstest.Faults{Rcode: dns.RcodeNameError})

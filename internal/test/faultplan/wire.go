@@ -19,7 +19,7 @@ const (
 	ended   = "ended"
 )
 
-// wire are the rows about what is sent.
+// wire are the rows about the messages on the wire.
 func wire() []Row {
 	type faults = dnstest.Faults
 	rows := []Row{
@@ -62,7 +62,7 @@ func wire() []Row {
 	return rows
 }
 
-// sourcePorts asks 4,000 names, and looks where the queries for them came from.
+// sourcePorts asks for 4,000 names and checks the source ports and IDs of their queries.
 func sourcePorts(s *stage) error {
 	const n = 4000
 	if err := s.ask(dnstest.Load{Rate: fast, Count: n, Window: window, Asks: distinct("port")}, s.main, func() {}); err != nil {
@@ -81,7 +81,7 @@ func sourcePorts(s *stage) error {
 	return nil
 }
 
-// bits is the entropy of what was counted.
+// bits returns the entropy of counts in bits.
 func bits(counts map[uint16]int, all int) (sum float64) {
 	for _, n := range counts {
 		share := float64(n) / float64(all)
@@ -90,9 +90,9 @@ func bits(counts map[uint16]int, all int) (sum float64) {
 	return sum
 }
 
-// wantEntropy leaves chance five standard deviations. Of the 28,232 ports that the kernel has to give
-// (net.ipv4.ip_local_port_range) 4,000 draws hit 3,730 in the mean, give or take 16; of 23,000, while rows that are played beside this
-// one have the others, 3,673. Of all IDs they have 11.906 bits, give or take 0.006.
+// wantEntropy leaves chance five standard deviations. By default the kernel has 28,232 ports
+// (net.ipv4.ip_local_port_range), of which 4,000 draws hit 3,730 ± 16. With 23,000 ports, while
+// concurrent rows use the others, they hit 3,673. Random 16-bit IDs have 11.906 ± 0.006 bits.
 func wantEntropy(o Outcome) string {
 	if o.Fact(ports) < 3590 || o.Fact(entropy) < 11.87 {
 		return fmt.Sprintf("%g ports, IDs of %.3f bits", o.Fact(ports), o.Fact(entropy))
@@ -100,7 +100,7 @@ func wantEntropy(o Outcome) string {
 	return allRight(o)
 }
 
-// loop asks a program whose upstream nameserver it is itself.
+// loop asks a program that is its own upstream nameserver.
 func loop(s *stage) error {
 	const queries = 101
 	before := s.program.CPU()
@@ -120,10 +120,11 @@ func wantRefused(o Outcome) string {
 	return ""
 }
 
-// strayName is one that nobody asked for when an upstream nameserver says something of it.
+// strayName is a name that no client has asked for when an upstream nameserver sends a record of
+// it.
 const strayName = "bank.test."
 
-// stray asks names whose answers have records of another one, and then for that.
+// stray asks for names whose answers contain records of another name, and then for that name.
 func stray(f dnstest.Faults) func(*stage) error {
 	return func(s *stage) error {
 		s.up[0].SetFaults(f)

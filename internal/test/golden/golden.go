@@ -1,5 +1,5 @@
-// Package golden compares rendered text with the files that hold what it should
-// be. Tests alone import it: it adds the flag -update to their binary.
+// Package golden compares rendered text with golden files. Only tests may import it, because it
+// adds the flag -update to their binary.
 package golden
 
 import (
@@ -13,8 +13,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// Check fails the test when the file at path (as a rule below testdata) is not
-// got, byte by byte. With -update it writes the file, and makes its directory.
+// Check fails the test unless the file at path, usually below testdata, equals got byte by byte.
+// With -update it writes the file and makes its directory.
 func Check(t testing.TB, path, got string) {
 	t.Helper()
 	if *update {
@@ -34,5 +34,5 @@ func Check(t testing.TB, path, got string) {
 	}
 }
 
-// Updating reports whether the golden files are to be written anew, for who keeps them elsewhere.
+// Updating reports whether -update is set, for tests that store golden files elsewhere.
 func Updating() bool { return *update }

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// recorder is a test that only notes what it is told.
+// recorder is a test that only records its errors.
 type recorder struct {
 	testing.TB
 	told string

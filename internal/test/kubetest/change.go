@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// Apply sets the objects in YAML documents. It panics on what it cannot read: the text is part of the test.
+// Apply sets the objects in YAML documents. It panics on invalid text, because the text is part of
+// the test.
 func (s *Server) Apply(text string) {
 	objects, err := Parse(text)
 	if err != nil {
@@ -16,10 +17,10 @@ func (s *Server) Apply(text string) {
 	}
 }
 
-// Set creates an object, or replaces the one of its name, and tells the watches.
+// Set creates or replaces an object and notifies the watches.
 func (s *Server) Set(o Object) { s.set(o, false) }
 
-// Lose does what Set does, but no watch will ever tell of it: kubernetes#123072.
+// Lose is Set without ever notifying a watch: kubernetes#123072.
 func (s *Server) Lose(o Object) { s.set(o, true) }
 
 func (s *Server) set(o Object, lost bool) {
@@ -30,10 +31,10 @@ func (s *Server) set(o Object, lost bool) {
 	s.recordLocked(made.resource, made.key(), made, lost)
 }
 
-// Delete deletes an object, and tells the watches. It does nothing when there is none.
+// Delete deletes an object and notifies the watches. It does nothing if the object does not exist.
 func (s *Server) Delete(kind, namespace, name string) { s.remove(kind, namespace, name, false) }
 
-// LoseDelete does what Delete does, but no watch will ever tell of it.
+// LoseDelete is Delete without ever notifying a watch.
 func (s *Server) LoseDelete(kind, namespace, name string) { s.remove(kind, namespace, name, true) }
 
 func (s *Server) remove(kind, namespace, name string, lost bool) {
@@ -48,14 +49,14 @@ func (s *Server) remove(kind, namespace, name string, lost bool) {
 	s.recordLocked(r, key, nil, lost)
 }
 
-// Touch moves the version on, as a change of an object of another kind does.
+// Touch increments the version, like a change of an object of another kind.
 func (s *Server) Touch() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.version++
 }
 
-// recordLocked makes now, which may be nil, what is at key.
+// recordLocked replaces the object at key with now, which may be nil.
 func (s *Server) recordLocked(r resource, key string, now *object, lost bool) {
 	shelf := s.shelves[r]
 	was := shelf.objects[key]
@@ -75,7 +76,7 @@ type Backup struct {
 	objects map[resource]map[string]*object
 }
 
-// Backup returns the present state.
+// Backup returns the current state.
 func (s *Server) Backup() Backup {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,8 +87,8 @@ func (s *Server) Backup() Backup {
 	return b
 }
 
-// Restore makes the state what it was, its version too, as an etcd does that is restored from a backup, and ends the
-// watches: the servers before it are restarted.
+// Restore restores the state including its version, like an etcd restored from a backup, and ends
+// the watches, because its API servers restart.
 func (s *Server) Restore(b Backup) {
 	s.mu.Lock()
 	s.version = b.version
@@ -99,7 +100,7 @@ func (s *Server) Restore(b Backup) {
 	s.CloseWatches()
 }
 
-// Objects returns the objects of a kind, by namespace and name.
+// Objects returns the objects of a kind, sorted by namespace and name.
 func (s *Server) Objects(kind string) []Object {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,33 +11,33 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Faults are what is wrong with the answers. The zero value behaves.
+// Faults are the faults of responses. The zero value has none.
 type Faults struct {
-	Status     int  // of every answer: 429, 500, 503; 0: what it should be
-	RetryAfter int  // seconds, in the header of an answer with Status
-	Plain      bool // Status comes as plain text, as the server's own filters and proxies write it
-	Hang       bool // no answer at all; the connection stays open
+	Status     int  // status of every response: 429, 500, 503; 0 means the right one
+	RetryAfter int  // seconds, in the header of a response with Status
+	Plain      bool // send Status as plain text, like the server's own filters and proxies
+	Hang       bool // no response at all; the connection stays open
 
-	CutList     bool // a list ends before its time
-	CutEvent    bool // a watch ends in the midst of its first event
-	EventGone   bool // 410 as an event of a watch and not as its answer, as servers before 1.16 do
+	CutList     bool // a list ends too early
+	CutEvent    bool // a watch ends within its first event
+	EventGone   bool // 410 is an event of the watch instead of its response, as in servers before 1.16
 	NoBookmarks bool
-	JSON        bool // lists and watches are JSON, whatever was asked for
+	JSON        bool // send lists and watches as JSON, whatever the client accepts
 
-	Watches bool // only watches meet the faults
-	Lists   bool // only lists do
-	Imports bool // only lists and watches of ServiceImports do
-	First   int  // only the first so many requests do; 0: all
+	Watches bool // apply the faults only to watches
+	Lists   bool // only to lists
+	Imports bool // only to lists and watches of ServiceImports
+	First   int  // only to the first so many requests; 0 means all
 }
 
-// SetFaults has the requests that come from now on meet f.
+// SetFaults sets the faults for later requests.
 func (s *Server) SetFaults(f Faults) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.faults, s.met = f, 0
 }
 
-// takeFaults returns what a request meets.
+// takeFaults returns the faults for a request.
 func (s *Server) takeFaults(t target) Faults {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -49,10 +49,10 @@ func (s *Server) takeFaults(t target) Faults {
 	return f
 }
 
-// Deny takes a right away, such as "list", "endpointslices".
+// Deny revokes a permission, such as "list", "endpointslices".
 func (s *Server) Deny(verb, resource string) { s.setRight(verb, resource, true) }
 
-// Grant gives it back.
+// Grant restores a permission.
 func (s *Server) Grant(verb, resource string) { s.setRight(verb, resource, false) }
 
 func (s *Server) setRight(verb, resource string, denied bool) {
@@ -61,7 +61,7 @@ func (s *Server) setRight(verb, resource string, denied bool) {
 	s.denied[verb+" "+resource] = denied
 }
 
-// refusal returns why the request is not answered; nil: it is.
+// refusal returns the reason to reject a request, or nil.
 func (s *Server) refusal(t target, known bool, f Faults, r *http.Request) *metav1.Status {
 	s.mu.Lock()
 	token, old := s.token, s.old

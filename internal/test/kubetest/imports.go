@@ -7,25 +7,25 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// imports is a custom resource: the API has it from SetImports on, and writes it in JSON only.
+// imports is a custom resource. The API has it after SetImports, and only in JSON.
 const imports resource = "serviceimports"
 
-// SetImports says whether the API has ServiceImports. A new Server has none.
+// SetImports sets whether the API has ServiceImports. By default it has none.
 func (s *Server) SetImports(has bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.imports = has
 }
 
-// SetSilentImports has the server answer with this code when it is asked whether it has ServiceImports: 503 while it starts, 403. 0: it
-// says it.
+// SetSilentImports makes the server answer the question whether it has ServiceImports with this
+// status code: 503 during startup, or 403. 0 restores the right answer.
 func (s *Server) SetSilentImports(code int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.silentImports = code
 }
 
-// ServiceImport is what is used here of multicluster.x-k8s.io/v1alpha1 (KEP-1645).
+// ServiceImport has the fields of multicluster.x-k8s.io/v1alpha1 (KEP-1645) that this package uses.
 type ServiceImport struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -51,5 +51,5 @@ func (i *ServiceImport) DeepCopyObject() runtime.Object {
 	return &copied
 }
 
-// Marshal is for the other kinds: a custom resource has no form in protobuf.
+// Marshal returns nothing: a custom resource has no protobuf encoding.
 func (i *ServiceImport) Marshal() ([]byte, error) { return nil, nil }

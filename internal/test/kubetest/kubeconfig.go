@@ -6,10 +6,10 @@ import (
 	"fmt"
 )
 
-// URL returns where the server listens.
+// URL returns the server's URL.
 func (s *Server) URL() string { return s.listener.URL }
 
-// CA returns, in PEM, the certificate that the server's own is proved with.
+// CA returns the certificate that verifies the server's, in PEM.
 func (s *Server) CA() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.listener.Certificate().Raw})
 }

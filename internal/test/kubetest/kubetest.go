@@ -1,9 +1,9 @@
-// Package kubetest is a Kubernetes API server for tests: it lists and watches objects that the test applies, in
-// protobuf and JSON, with resourceVersions, bookmarks and faults to order.
+// Package kubetest provides a Kubernetes API server for tests. It lists and watches objects that
+// the test applies, in protobuf and JSON, with resourceVersions, bookmarks and configurable faults.
 //
-// It is apart from the lane with a real kube-apiserver, which tells whether the watcher understands what is sent: no
-// real server loses an event, closes in the midst of one or is restored to last week when it is told to. It encodes
-// with the types of k8s.io/api, which the watcher does not know.
+// It is separate from the tests with a real kube-apiserver, which check that the watcher
+// understands real messages: no real server loses an event, cuts one off, or is restored to last
+// week on request. It encodes with the types of k8s.io/api, which the watcher does not use.
 package kubetest
 
 import (
@@ -20,25 +20,26 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TB is the part of testing.TB that is used here.
+// TB is the part of testing.TB that this package uses.
 type TB interface {
 	Helper()
 	Cleanup(func())
 	Fatalf(format string, args ...any)
 }
 
-// Server is an API server. Its zero value is not usable; its methods may be called concurrently, and while it serves.
+// Server is an API server. Its zero value is not usable. Its methods may be called concurrently,
+// even while it serves.
 type Server struct {
 	bookmarkEvery time.Duration
 
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the fields below
 	version   uint64
 	shelves   map[resource]*shelf
-	changed   chan struct{} // closed at the next change of anything that a watch waits for
+	changed   chan struct{} // closed at the next change that concerns watches
 	dropped   chan struct{} // closed to end the watches
-	cut       chan struct{} // closed to end them in the midst of an event
+	cut       chan struct{} // closed to end them within an event
 	faults    Faults
-	met       int // requests that met faults
+	met       int // requests that faults were applied to
 	denied    map[string]bool
 	token     string
 	old       bool
@@ -48,26 +49,26 @@ type Server struct {
 	silentImports int
 	requests      []Request
 	sent          int64
-	listener      *httptest.Server // nil: it serves no port
+	listener      *httptest.Server // nil if it does not listen
 }
 
 // shelf holds the objects of one resource.
 type shelf struct {
 	objects map[string]*object // by namespace/name
 	history []change
-	oldest  uint64 // a watch from before this version is 410 Gone
+	oldest  uint64 // a watch from an earlier version is 410 Gone
 }
 
-// change is an event as it happened, before any selector.
+// change is an event before any selector applies.
 type change struct {
 	version  uint64
-	was, now *object // nil: it was, is not there
-	lost     bool    // no watch tells of it
+	was, now *object // nil if it did not or does not exist
+	lost     bool    // no watch reports it
 }
 
-// Request is one that came.
+// Request is a received request.
 type Request struct {
-	Path    string // without what is in Query
+	Path    string // path without the query parameters below
 	Watch   bool
 	Version string // resourceVersion
 	Labels  string // labelSelector
@@ -76,7 +77,7 @@ type Request struct {
 	Agent   string // User-Agent
 }
 
-// New returns a Server that serves no port: it is an http.Handler.
+// New returns a Server that does not listen. It is an http.Handler.
 func New() *Server {
 	s := &Server{
 		bookmarkEvery: time.Minute,
@@ -93,13 +94,14 @@ func New() *Server {
 	return s
 }
 
-// NewServer returns a Server on a free port of 127.0.0.1, with TLS and HTTP/2, that is closed when the test ends.
+// NewServer returns a Server on a free port of 127.0.0.1, with TLS and HTTP/2. It is closed at the
+// end of the test.
 func NewServer(t TB) *Server {
 	t.Helper()
 	return NewServerAt(t, "127.0.0.1:0")
 }
 
-// NewServerAt is NewServer on an address of the caller's choice, as for a namespace.
+// NewServerAt is NewServer with a chosen address, for example in a namespace.
 func NewServerAt(t TB, address string) *Server {
 	t.Helper()
 	s, err := StartAt(address)
@@ -110,7 +112,7 @@ func NewServerAt(t TB, address string) *Server {
 	return s
 }
 
-// StartAt is NewServerAt where there is no test at hand. It must be closed.
+// StartAt is NewServerAt without a test. The caller must close the Server.
 func StartAt(address string) (*Server, error) {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
@@ -126,7 +128,7 @@ func StartAt(address string) (*Server, error) {
 	return s, nil
 }
 
-// Close ends the watches, and the port.
+// Close ends the watches and closes the port.
 func (s *Server) Close() {
 	s.CloseWatches()
 	if s.listener != nil {
@@ -135,13 +137,13 @@ func (s *Server) Close() {
 	}
 }
 
-// CloseConnections closes the connections that stand, as a server does that is killed.
+// CloseConnections closes the existing connections, like a killed server.
 func (s *Server) CloseConnections() { s.listener.CloseClientConnections() }
 
-// CloseWatches ends the watches that stand as a server does that is told to stop.
+// CloseWatches ends the existing watches, like a server that shuts down.
 func (s *Server) CloseWatches() { s.renew(&s.dropped) }
 
-// CutWatches ends the watches that stand in the midst of an event.
+// CutWatches ends the existing watches within an event.
 func (s *Server) CutWatches() { s.renew(&s.cut) }
 
 func (s *Server) renew(signal *chan struct{}) {
@@ -151,29 +153,29 @@ func (s *Server) renew(signal *chan struct{}) {
 	*signal = make(chan struct{})
 }
 
-// Old makes the server one of Kubernetes 1.11, which OpenShift 3.11 is: no EndpointSlices, no bookmarks. It is to be
-// called before the first request.
+// Old makes the server behave like Kubernetes 1.11, the version in OpenShift 3.11: no
+// EndpointSlices and no bookmarks. Call it before the first request.
 func (s *Server) Old() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.old = true
 }
 
-// SetToken has the server refuse requests without this bearer token.
+// SetToken makes the server reject requests without this bearer token.
 func (s *Server) SetToken(token string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.token = token
 }
 
-// Requests returns the requests that came so far.
+// Requests returns the requests so far.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.requests)
 }
 
-// Sent returns how many octets of lists and watches went out, as they were on the wire below TLS and HTTP.
+// Sent returns the number of octets of lists and watches sent, below TLS and HTTP.
 func (s *Server) Sent() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -187,7 +189,7 @@ func (s *Server) Version() uint64 {
 	return s.version
 }
 
-// Compact forgets the history: a watch from any version before the present one is 410 Gone.
+// Compact drops the history: a watch from any earlier version is 410 Gone.
 func (s *Server) Compact() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,7 +17,7 @@ const (
 	protobufType = "application/vnd.kubernetes.protobuf"
 	jsonType     = "application/json"
 	magic        = "k8s\x00"
-	gzipFrom     = 128 << 10 // a kube-apiserver compresses lists that are at least so long
+	gzipFrom     = 128 << 10 // minimum size of lists that a kube-apiserver compresses
 )
 
 func wantsProtobuf(r *http.Request) bool {
@@ -35,7 +35,7 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, t target, f Faults
 	}
 	s.mu.Unlock()
 	meta := metav1.ListMeta{ResourceVersion: strconv.FormatUint(version, 10)}
-	// A list from the watch cache is given whole, whatever its limit.
+	// A list from the watch cache is always complete, whatever its limit.
 	if t.limit > 0 && len(items) > t.limit && !t.versioned {
 		items, meta.Continue = items[:t.limit], "more"
 	}
@@ -57,7 +57,7 @@ func (s *Server) writeList(w http.ResponseWriter, r *http.Request, contentType s
 		return
 	}
 	w.Header().Set("Content-Encoding", "gzip")
-	// The level that a kube-apiserver uses.
+	// the level that a kube-apiserver uses
 	packed, err := gzip.NewWriterLevel(out, 4)
 	if err != nil {
 		panic(err)
@@ -66,7 +66,7 @@ func (s *Server) writeList(w http.ResponseWriter, r *http.Request, contentType s
 	_ = packed.Close()
 }
 
-// counter counts what goes out.
+// counter counts the octets sent.
 type counter struct {
 	w      io.Writer
 	server *Server
@@ -88,7 +88,7 @@ func listKind(r resource) metav1.TypeMeta {
 	return metav1.TypeMeta{APIVersion: r.group(), Kind: kinds[r] + "List"}
 }
 
-// listProtobuf encodes a list as every ...List of k8s.io/api is: 1 metadata, 2 items.
+// listProtobuf encodes a list in the form of every ...List of k8s.io/api: 1 metadata, 2 items.
 func listProtobuf(r resource, meta metav1.ListMeta, items []*object) []byte {
 	metadata, err := meta.Marshal()
 	if err != nil {

@@ -17,15 +17,16 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Object is an object of k8s.io/api: a *corev1.Service, *corev1.Endpoints, *corev1.Namespace, *corev1.Pod,
-// *corev1.Node, *corev1.ConfigMap or *discoveryv1.EndpointSlice. Or it is a *ServiceImport or a *DNS.
+// Object is an object of k8s.io/api: a *corev1.Service, *corev1.Endpoints, *corev1.Namespace,
+// *corev1.Pod, *corev1.Node, *corev1.ConfigMap or *discoveryv1.EndpointSlice, or else a
+// *ServiceImport or a *DNS.
 type Object interface {
 	metav1.Object
 	runtime.Object
 	Marshal() ([]byte, error)
 }
 
-// object is an Object as it is kept: encoded, and immutable.
+// object is a stored Object: encoded, and immutable.
 type object struct {
 	resource  resource
 	namespace string
@@ -39,7 +40,7 @@ type object struct {
 
 func (o *object) key() string { return o.namespace + "/" + o.name }
 
-// Parse reads objects from YAML documents. Those of other kinds are passed over.
+// Parse parses objects from YAML documents. It skips other kinds.
 func Parse(text string) ([]Object, error) {
 	var all []Object
 	for document := range strings.SplitSeq(text, "\n---") {
@@ -109,7 +110,7 @@ func resourceOf(o Object) (r resource, kind, group string) {
 	panic(fmt.Sprintf("kubetest: no resource for %T", o))
 }
 
-// encode makes an object of o as it is at version. It changes o's version and type, as a server does.
+// encode makes an object of o at version. Like a server, it sets o's version and type.
 func encode(o Object, version uint64) *object {
 	r, kind, group := resourceOf(o)
 	o.SetResourceVersion(strconv.FormatUint(version, 10))
@@ -131,7 +132,6 @@ func encode(o Object, version uint64) *object {
 	return made
 }
 
-// json returns the object as JSON.
 func (o *object) json() []byte {
 	data, err := json.Marshal(o.source)
 	if err != nil {

@@ -8,17 +8,18 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// operators is a custom resource: the API has it from SetOpenShift on.
+// operators is a custom resource. The API has it after SetOpenShift.
 const operators resource = "dnses"
 
-// SetOpenShift has the API be one of OpenShift 4, with the DNS of its operator. A new Server has none.
+// SetOpenShift makes the API that of OpenShift 4, with the DNS resource of its operator. By default
+// it has none.
 func (s *Server) SetOpenShift() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.openShift = true
 }
 
-// DNS is what is used here of operator.openshift.io/v1.
+// DNS has the fields of operator.openshift.io/v1 that this package uses.
 type DNS struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -33,5 +34,5 @@ func (d *DNS) DeepCopyObject() runtime.Object {
 	return &copied
 }
 
-// Marshal is for the other kinds: a custom resource has no form in protobuf.
+// Marshal returns nothing: a custom resource has no protobuf encoding.
 func (d *DNS) Marshal() ([]byte, error) { return nil, nil }

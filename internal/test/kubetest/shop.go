@@ -1,6 +1,7 @@
 package kubetest
 
-// Shop are the objects of a small cluster: the namespace shop, and in it the service web with this address.
+// Shop returns the objects of a small cluster: the namespace shop with the service web, which has
+// this ClusterIP.
 func Shop(clusterIP string) string {
 	return `
 apiVersion: v1

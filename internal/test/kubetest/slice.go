@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// HeadlessSlice is the manifest of an EndpointSlice that a controller writes for a headless Service, for a change of that time: it has
-// one address.
+// HeadlessSlice returns the manifest of an EndpointSlice with one address, as a controller writes
+// it for a headless Service after a change at the given time.
 func HeadlessSlice(namespace, service, name, addr string, changed time.Time) string {
 	return fmt.Sprintf(`
 apiVersion: discovery.k8s.io/v1

@@ -10,12 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// resource is what the API calls a kind of object in a path.
+// resource is the name of a kind of object in API paths.
 type resource string
 
 var resources = []resource{"services", "endpointslices", "endpoints", "namespaces", "pods", "nodes", "configmaps", imports, operators}
 
-// prefixes are where the resources are.
+// prefix returns the path prefix of the resource.
 func (r resource) prefix() string {
 	switch r {
 	case "endpointslices":
@@ -28,10 +28,10 @@ func (r resource) prefix() string {
 	return "/api/v1/"
 }
 
-// isCustom reports whether it is a custom resource, which an API server writes in JSON alone.
+// isCustom reports whether it is a custom resource, which an API server sends only as JSON.
 func (r resource) isCustom() bool { return r == imports || r == operators }
 
-// group is the version of the API that has the resource, such as "discovery.k8s.io/v1".
+// group returns the API group and version of the resource, such as "discovery.k8s.io/v1".
 func (r resource) group() string {
 	path := strings.Split(strings.Trim(r.prefix(), "/"), "/")
 	return strings.Join(path[1:], "/")
@@ -42,22 +42,22 @@ const reviewPath = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 // target is what a request asks for.
 type target struct {
 	resource  resource
-	namespace string // "": all
+	namespace string // "" means all
 	watch     bool
 	review    bool // a SelfSubjectAccessReview
-	discovery bool // which resources the API group of the resource has
-	health    bool // whether the server is well
+	discovery bool // which resources the resource's API group has
+	health    bool // health of the server
 
 	version   uint64
-	versioned bool // resourceVersion is given
-	limit     int  // 0: none
+	versioned bool // resourceVersion is set
+	limit     int  // 0 means none
 	bookmarks bool
-	timeout   time.Duration // of a watch; 0: none
+	timeout   time.Duration // of a watch; 0 means none
 	labels    labels.Selector
 	fields    fields.Selector
 }
 
-// parseTarget reports false for a path that is none of the API's.
+// parseTarget parses a request. It returns false for a path outside the API.
 func parseTarget(r *http.Request) (t target, ok bool) {
 	switch path := strings.TrimSuffix(r.URL.Path, "/"); path {
 	case reviewPath:
@@ -96,7 +96,7 @@ func parseTarget(r *http.Request) (t target, ok bool) {
 	return t, versionErr == nil && labelErr == nil && fieldErr == nil
 }
 
-// splitPath reads /api/v1/RESOURCE and /api/v1/namespaces/NAMESPACE/RESOURCE.
+// splitPath parses /api/v1/RESOURCE and /api/v1/namespaces/NAMESPACE/RESOURCE.
 func splitPath(path string) (r resource, namespace string, ok bool) {
 	for _, r := range resources {
 		rest, found := strings.CutPrefix(path, r.prefix())

@@ -11,14 +11,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// watcher is one WATCH under way.
+// watcher is one running watch.
 type watcher struct {
 	server  *Server
 	target  target
 	out     *counter
 	flush   func()
 	json    bool
-	version uint64 // as far as it has told
+	version uint64 // last version sent
 }
 
 func (s *Server) watch(w http.ResponseWriter, r *http.Request, t target, f Faults) {
@@ -73,7 +73,7 @@ func (w *watcher) run(r *http.Request, f Faults) {
 		case <-timeout:
 			return
 		case <-bookmarks:
-			if state.version >= w.target.version { // a real server tells none from before the watch began
+			if state.version >= w.target.version { // a real server sends none from before the start of the watch
 				w.send(wireEvent{kind: "BOOKMARK", version: w.version})
 			}
 		case <-state.changed:
@@ -83,14 +83,14 @@ func (w *watcher) run(r *http.Request, f Faults) {
 
 var never <-chan time.Time
 
-// wireEvent is an event as a watch tells it.
+// wireEvent is an event as sent to a watch.
 type wireEvent struct {
 	kind    string
-	object  *object // nil: a bookmark
+	object  *object // nil for a bookmark
 	version uint64
 }
 
-// view is what a watch sees when it looks.
+// view is a snapshot for a watch.
 type view struct {
 	events                []wireEvent
 	version               uint64
@@ -126,7 +126,7 @@ func (w *watcher) send(e wireEvent) {
 	w.flush()
 }
 
-// fail tells why the watch ends.
+// fail sends the reason for the end of the watch.
 func (w *watcher) fail(status *metav1.Status) {
 	raw, err := status.Marshal()
 	if err != nil {
@@ -148,8 +148,8 @@ func (w *watcher) sendHalf(e wireEvent) {
 	w.flush()
 }
 
-// encode makes the event's object what it is at the event: the object that a DELETED tells of is as it was last, with
-// the version of the deletion.
+// encode returns the encoded event. The object in a DELETED event is its last state with the
+// version of the deletion.
 func (w *watcher) encode(e wireEvent) []byte {
 	o := e.object
 	switch {
@@ -189,7 +189,7 @@ func frame(kind string, data []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(message))), message...)
 }
 
-// gone reports whether a watch from this version has lost what came after it.
+// gone returns an error if the history after the watch's version is lost, or nil.
 func (s *Server) gone(t target) *metav1.Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,17 +7,17 @@ import (
 	"sync"
 )
 
-// Wire is a network of one server in memory, so that time can be faked around it. Its methods may be called concurrently.
+// Wire is an in-memory network with one server, so that tests can fake time around it. Its methods
+// may be called concurrently.
 type Wire struct {
 	accepted chan net.Conn
 	closed   chan struct{}
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	down  bool
 	conns []*serverEnd
 }
 
-// serverEnd is the server's end of a connection.
 type serverEnd struct {
 	net.Conn
 	frozen, closed chan struct{}
@@ -31,7 +31,7 @@ func newServerEnd(conn net.Conn) *serverEnd {
 	return e
 }
 
-// Write is silent once the connection is frozen.
+// Write blocks once the connection is frozen.
 func (e *serverEnd) Write(p []byte) (int, error) {
 	select {
 	case <-e.frozen:
@@ -47,7 +47,8 @@ func (e *serverEnd) Close() error {
 	return e.Conn.Close()
 }
 
-// Freeze has nothing more come over the connections that stand, as from a proxy that has lost its server.
+// Freeze stops all data from the server on existing connections, like a proxy that has lost its
+// server.
 func (n *Wire) Freeze() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -59,7 +60,7 @@ func (n *Wire) Freeze() {
 // ErrDown is the error of Dial while the network is down.
 var ErrDown = errors.New("connection refused")
 
-// NewWire returns a network that is up. The server listens on it.
+// NewWire returns a working network, on which the server listens.
 func NewWire() *Wire { return &Wire{accepted: make(chan net.Conn), closed: make(chan struct{})} }
 
 // Dial connects to the server, whatever the address.
@@ -82,7 +83,7 @@ func (n *Wire) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	}
 }
 
-// SetDown closes the connections that stand, and refuses others until it is up again.
+// SetDown closes the existing connections and refuses new ones until the network is up again.
 func (n *Wire) SetDown(down bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -7,14 +7,15 @@ import (
 	"testing"
 )
 
-// TestBesideEndsWithUs: a test binary that is killed cannot stop anything any more.
+// TestBesideEndsWithUs: a program started by Beside ends even if the test binary is killed and
+// cannot stop it.
 func TestBesideEndsWithUs(t *testing.T) {
 	l := New(t)
 	p := l.Start(Command{Argv: []string{Binary(t, "beside")}})
-	l.Await("it says the process id", func() bool { return strings.HasSuffix(p.Output(), "\n") })
+	l.Await("it prints the process id", func() bool { return strings.HasSuffix(p.Output(), "\n") })
 	pid, err := strconv.Atoi(strings.TrimSpace(p.Output()))
 	if err != nil || !slices.Contains(others(), pid) {
-		t.Fatalf("it said %q, and runs beside %v", p.Output(), others())
+		t.Fatalf("it printed %q; running processes: %v", p.Output(), others())
 	}
 	p.Kill()
 	l.Await("what it started has ended", func() bool { return !slices.Contains(others(), pid) })
@@ -27,7 +28,7 @@ func TestBeside(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !p.Running() {
-		t.Error("it does not run")
+		t.Error("the program is not running")
 	}
 	p.Stop()
 	if p.Running() || p.Output() != "b\n" && p.Output() != "" {

@@ -12,12 +12,12 @@ import (
 	"testing"
 )
 
-// shipped are the flags of the Makefile's build.
+// shipped are the build flags of the Makefile.
 var shipped = []string{"-trimpath", "-ldflags=-s -w"}
 
 // build compiles the packages into dir, each under its base name.
 func (c config) build(dir string) error {
-	if err := os.Chmod(dir, 0o755); err != nil { // for programs that a test runs as somebody else
+	if err := os.Chmod(dir, 0o755); err != nil { // for programs that a test runs as another user
 		return err
 	}
 	if !raceEnabled {
@@ -45,8 +45,9 @@ func goBuild(dir, env string, flags, packages []string) error {
 	return nil
 }
 
-// Ship builds a program of the module as it is shipped, without -race, for tests that run it where they are: a TestMain without Main. It
-// panics where that fails, as there is no test yet. remove is for when the tests have ended.
+// Ship builds a program of the module as it is released, without -race, for tests outside a
+// machine, from a TestMain without Main. It panics on an error, because there is no test yet. Call
+// remove after the tests.
 func Ship(pkg string) (path string, remove func()) {
 	dir, err := os.MkdirTemp("", "node-dns-lab-")
 	if err == nil {
@@ -58,7 +59,8 @@ func Ship(pkg string) (path string, remove func()) {
 	return filepath.Join(dir, filepath.Base(pkg)), func() { os.RemoveAll(dir) }
 }
 
-// moduleRoot is the directory of the go.mod above the working directory, which for a test is its package's.
+// moduleRoot returns the directory of the go.mod above the working directory, which for a test is
+// that of its package.
 func moduleRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -74,7 +76,7 @@ func moduleRoot() (string, error) {
 	}
 }
 
-// Binary is the path of a program that Main was asked to build, by its base name.
+// Binary returns the path of a program that Main was asked to build, by its base name.
 func Binary(t testing.TB, name string) string {
 	t.Helper()
 	Need(t)
@@ -88,8 +90,9 @@ func Binary(t testing.TB, name string) string {
 	return path
 }
 
-// readSources lists the directories that programs are built from. `go test` notes what a test opens, and runs it again instead of
-// showing a cached "ok" when that changed; it cannot know by itself that the tests depend on a program (go help cache).
+// readSources lists the directories that programs are built from. `go test` records which files a
+// test opens, and shows a cached "ok" only if they are unchanged. It cannot know otherwise that the
+// tests depend on a program (go help cache).
 func readSources() error {
 	root, err := moduleRoot()
 	if err != nil {

@@ -7,8 +7,9 @@ import (
 	"path/filepath"
 )
 
-// busConfig is a system bus like the installed one, for its socket, a directory of services (which the bus starts itself: there is no
-// systemd), who may own names and call methods, and what else is to be in it.
+// busConfig configures a system bus like the installed one: its socket, a directory of services,
+// default permissions and further content. The bus starts services itself, because there is no
+// systemd.
 const busConfig = `<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"
  "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
 <busconfig>
@@ -32,7 +33,8 @@ const busConfig = `<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Con
 </busconfig>
 `
 
-// The rights that a bus gives before any policy of a package: none, as the installed one, or all.
+// Default permissions of a bus before the policies of packages: none, as in the installed
+// configuration, or all.
 const (
 	noRights  = `<deny own="*"/><deny send_type="method_call"/>`
 	allRights = `<allow own="*"/><allow send_type="method_call"/>`
@@ -45,11 +47,11 @@ const (
 	dispatcherAt = "/run/lab/services/org.freedesktop.nm_dispatcher.service"
 )
 
-// dispatchers is where distributions keep nm-dispatcher: Debian bookworm; Debian trixie, Fedora and RHEL.
+// dispatchers are the paths of nm-dispatcher: Debian bookworm; Debian trixie, Fedora and RHEL.
 var dispatchers = []string{"/usr/lib/NetworkManager/nm-dispatcher", "/usr/libexec/nm-dispatcher"}
 
-// Bus starts the machine's system bus and returns when it accepts connections. It starts nm-dispatcher when NetworkManager asks for it;
-// what hooks print is in its Output.
+// Bus starts the machine's system bus and returns when it accepts connections. The bus starts
+// nm-dispatcher when NetworkManager needs it. Its Output contains the output of hooks.
 func (l *Lab) Bus() *Process {
 	l.t.Helper()
 	Need(l.t, "dbus-daemon")
@@ -61,7 +63,7 @@ func (l *Lab) Bus() *Process {
 			l.t.Fatal(err)
 		}
 	}
-	os.Remove(busSocket) // left by a bus that was killed
+	os.Remove(busSocket) // left over by a killed bus
 	p := l.Start(Command{Argv: []string{"dbus-daemon", "--config-file=" + busFile, "--nofork", "--nopidfile", "--nosyslog"}})
 	l.Await("the system bus", func() bool {
 		conn, err := net.Dial("unix", busSocket)
@@ -73,7 +75,7 @@ func (l *Lab) Bus() *Process {
 	return p
 }
 
-// BusPolicy installs a policy file, which counts from the bus's next start.
+// BusPolicy installs a policy file, which takes effect at the next start of the bus.
 func (l *Lab) BusPolicy(name, text string) {
 	l.t.Helper()
 	l.WriteFile(busPolicies+"/"+name, text)
@@ -86,6 +88,6 @@ func (l *Lab) dispatcher() string {
 			return path
 		}
 	}
-	Need(l.t, dispatchers[0]) // skips or fails
+	Need(l.t, dispatchers[0]) // skips or fails the test
 	return ""
 }

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Cached is a directory that fill has filled, once for each key: the test processes of this user share it. A key tells all that the
-// content depends on.
+// Cached returns a directory that fill has filled, once per key. All test processes of this user
+// share it. The key must include everything that the content depends on.
 func Cached(key string, fill func(dir string) error) (string, error) {
 	sum := sha256.Sum256([]byte(key))
 	base, err := os.UserCacheDir()
@@ -28,7 +28,7 @@ func Cached(key string, fill func(dir string) error) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer lock.Close() // and lets the lock go
+	defer lock.Close() // also releases the lock
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
 		return "", fmt.Errorf("locking %s: %w", lock.Name(), err)
 	}
@@ -50,7 +50,7 @@ func Cached(key string, fill func(dir string) error) (string, error) {
 	return dir, os.Rename(partial, dir)
 }
 
-// removeOld takes away what no test has asked for in a day.
+// removeOld removes directories that no test has used for a day.
 func removeOld(base string) error {
 	entries, err := os.ReadDir(base)
 	if err != nil {

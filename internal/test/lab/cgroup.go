@@ -15,12 +15,14 @@ import (
 const (
 	cgroupRoot   = "/sys/fs/cgroup"
 	cgroupPrefix = "node-dns-lab-"
-	// cgroupStale is how old an empty group is that nobody is about to use: of a test binary that was killed.
+	// cgroupStale is the age from which an empty group is stale: it belongs to a killed test
+	// binary.
 	cgroupStale = time.Minute
 )
 
-// makeCgroup makes a control group for the container: systemd manages those below it. Only the unified hierarchy is used (cgroups(7)),
-// which every kernel of today has, whatever the host itself uses.
+// makeCgroup makes a control group for the container, below which its systemd makes its own. It
+// uses only the unified hierarchy (cgroups(7)), which every current kernel has, whatever the host
+// uses.
 func (c *Container) makeCgroup() error {
 	var have unix.Statfs_t
 	if err := unix.Statfs(cgroupRoot, &have); err != nil {
@@ -40,19 +42,20 @@ func (c *Container) makeCgroup() error {
 	return nil
 }
 
-// sweepCgroups removes what killed tests left.
+// sweepCgroups removes control groups that killed tests left behind.
 func sweepCgroups() {
 	groups, _ := filepath.Glob(filepath.Join(cgroupRoot, cgroupPrefix+"*"))
 	for _, path := range groups {
 		info, err := os.Stat(path)
 		events, eventsErr := os.ReadFile(filepath.Join(path, "cgroup.events"))
 		if err == nil && eventsErr == nil && time.Since(info.ModTime()) > cgroupStale && strings.Contains(string(events), "populated 0") {
-			removeCgroup(path) // somebody else may be quicker
+			removeCgroup(path) // another process may be faster
 		}
 	}
 }
 
-// removeCgroup removes a control group and those below it, the lowest first. Their last processes may take a moment to go.
+// removeCgroup removes a control group and its descendants, deepest first. Their last processes may
+// need a moment to exit.
 func removeCgroup(path string) error {
 	var err error
 	Poll(5*time.Second, func() bool {

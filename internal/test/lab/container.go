@@ -13,23 +13,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Container is a machine beside the Lab's own with systemd as PID 1 (systemd-nspawn(1)), on an overlay of the tree that Root
-// built or NODEDNS_ROOT names. Of what is installed there, only what systemd and D-Bus need starts: a test enables the rest.
-// Its methods fail the test; they are for the test's own goroutine unless they say otherwise.
+// Container is a second machine besides the Lab's own, with systemd as PID 1 (systemd-nspawn(1)),
+// on an overlay of the tree that Root built or NODEDNS_ROOT names. Of the installed services, it
+// starts only what systemd and D-Bus need; a test enables the rest. Its methods fail the test on
+// errors and are for the test's goroutine unless stated otherwise.
 type Container struct {
 	l        *Lab
 	name     string // also its host name
-	dir      string // its layers
-	root     string // where they are mounted
+	dir      string // directory of its layers
+	root     string // mount point of its layers
 	cgroup   string
 	wires    []wire
-	deployed *Deployment // nil: it boots its own root, which can be written
+	deployed *Deployment // nil if it boots its own, writable root
 
-	nspawn *Process // nil: it is off
-	leader int      // its PID 1, as the Lab numbers processes
+	nspawn *Process // nil while it is off
+	leader int      // its PID 1, as a process id in the Lab
 }
 
-// Container makes a machine, which is off. It ends with the test; when that failed, its journal is shown.
+// Container makes a machine, initially off, that lasts until the end of the test. If the test
+// fails, its journal is logged.
 func (l *Lab) Container(name string) *Container {
 	l.t.Helper()
 	Need(l.t, "systemd-nspawn", "nsenter", "systemctl", "journalctl")
@@ -47,10 +49,12 @@ func (l *Lab) Container(name string) *Container {
 	return c
 }
 
-// inCgroup starts systemd-nspawn in the machine's control group, which sweepCgroups of another test takes away from one that is off for long.
+// inCgroup starts systemd-nspawn in the machine's control group. It creates the group first,
+// because sweepCgroups of another test removes that of a machine that has been off for long.
 const inCgroup = `mkdir -p "$0" && echo 0 >"$0/cgroup.procs" && exec systemd-nspawn "$@"`
 
-// Boot starts systemd, and returns when it has started all that it is to start (systemd.unit=multi-user.target).
+// Boot starts systemd and returns when systemd has started everything
+// (systemd.unit=multi-user.target).
 func (c *Container) Boot() {
 	c.l.t.Helper()
 	socket := filepath.Join(c.dir, "notify")
@@ -80,7 +84,8 @@ func (c *Container) Boot() {
 	c.l.Await("container "+c.name+" to boot", func() bool { return c.booted(notify) })
 }
 
-// booted reads what nspawn says (sd_notify(3)): the leader's process id first, and that systemd is ready last.
+// booted reads the notifications of nspawn (sd_notify(3)): first the process id of the leader, last
+// that systemd is ready.
 func (c *Container) booted(notify *net.UnixConn) bool {
 	if !c.nspawn.Running() {
 		c.l.t.Fatalf("container %s ended while it booted:\n%s", c.name, c.nspawn.Output())
@@ -104,10 +109,10 @@ func (c *Container) booted(notify *net.UnixConn) bool {
 	return ready && c.leader != 0
 }
 
-// rtmin is SIGRTMIN, as libc has it, and systemd's signals count from it (systemd(1), SIGNALS).
+// rtmin is SIGRTMIN as in libc, the base of systemd's signals (systemd(1), SIGNALS).
 const rtmin = syscall.Signal(34)
 
-// PowerOff has systemd stop everything in its order, and returns when the machine is off. What it wrote to its disk stays.
+// PowerOff shuts the machine down in order and returns when it is off. Its disk is kept.
 func (c *Container) PowerOff() {
 	c.l.t.Helper()
 	if err := syscall.Kill(c.leader, rtmin+4); err != nil {
@@ -124,20 +129,20 @@ func (c *Container) Reboot() {
 	c.Boot()
 }
 
-// Crash ends the machine as a power failure does: nothing stops in order. What it wrote to its disk stays.
+// Crash ends the machine like a power failure, without an orderly shutdown. Its disk is kept.
 func (c *Container) Crash() {
 	if c.nspawn == nil {
 		return
 	}
 	if c.leader != 0 {
-		syscall.Kill(c.leader, syscall.SIGKILL) // and with PID 1 all that it started
+		syscall.Kill(c.leader, syscall.SIGKILL) // this also kills all other processes in it
 		Poll(5*time.Second, func() bool { return !c.nspawn.Running() })
 	}
 	c.nspawn.Kill()
 	c.nspawn, c.leader = nil, 0
 }
 
-// remove ends the machine and leaves nothing of it.
+// remove ends the machine and removes everything of it.
 func (c *Container) remove() {
 	if c.l.t.Failed() {
 		c.l.t.Logf("---- journal of %s\n%s", c.name, c.Journal())
@@ -153,7 +158,7 @@ func (c *Container) remove() {
 	}
 }
 
-// wire is a link of a container, plugged into a bridge.
+// wire is a link of a container that is connected to a bridge.
 type wire struct {
 	name   string
 	peer   *Namespace
@@ -161,17 +166,18 @@ type wire struct {
 	number int
 }
 
-// Wire gives the machine a link of this name, from its next Boot on, whose other end is plugged into a bridge in the namespace. Its hardware
-// address is the same at each boot.
+// Wire adds a link to the machine, starting with its next Boot. Its other end is connected to a
+// bridge in the namespace. Its hardware address is the same at each boot.
 func (c *Container) Wire(name string, peer *Namespace, bridge string) {
 	c.wires = append(c.wires, wire{name, peer, bridge, len(c.wires) + 1})
 }
 
-// lay makes the link; nspawn takes it from here into the machine. Of the boot before, the kernel may not yet have taken it away.
+// lay creates the link; nspawn then moves it into the machine. The kernel may not have removed that
+// of the previous boot yet.
 func (w wire) lay(l *Lab) {
 	l.t.Helper()
 	port := fmt.Sprintf("port-%s", w.name)
-	w.peer.Try("ip", "link", "del", port) // most often there is none
+	w.peer.Try("ip", "link", "del", port) // usually there is none
 	l.Run("ip", "link", "add", w.name, "address", fmt.Sprintf("02:00:00:00:00:%02x", w.number),
 		"type", "veth", "peer", "name", port, "netns", w.peer.Name)
 	w.peer.Run("ip", "link", "set", port, "master", w.bridge, "up")

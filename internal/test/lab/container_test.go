@@ -6,12 +6,12 @@ import (
 	"testing"
 )
 
-// TestContainer: systemd, NetworkManager and nm-dispatcher as they run on a node.
+// TestContainer: systemd, NetworkManager and nm-dispatcher run as on a node.
 func TestContainer(t *testing.T) {
 	cgroup := ""
 	t.Run("runs", func(t *testing.T) { cgroup = testContainer(t).cgroup })
 	if _, err := os.Stat(cgroup); !os.IsNotExist(err) {
-		t.Errorf("it leaves its control group %q: %v", cgroup, err)
+		t.Errorf("its control group %q still exists: %v", cgroup, err)
 	}
 }
 
@@ -47,7 +47,7 @@ func testContainer(t *testing.T) *Container {
 	c.Boot()
 	c.Await("the lease after a crash", lease)
 	if got := strings.Count(c.Journal(), "Reached target multi-user.target"); got != 3 {
-		t.Errorf("the journal tells of %d boots, want 3", got)
+		t.Errorf("the journal has %d boots, want 3", got)
 	}
 	return c
 }

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mount lays an empty layer over the root that the machine is made of, and changes in it what must not be as it is there.
+// mount puts an empty layer over the root of the machine and adapts its files.
 func (c *Container) mount() error {
 	lower := os.Getenv(rootEnv)
 	upper, work, merged := filepath.Join(c.dir, "upper"), filepath.Join(c.dir, "work"), filepath.Join(c.dir, "root")
@@ -20,7 +20,8 @@ func (c *Container) mount() error {
 			return fmt.Errorf("making its layers: %w", err)
 		}
 	}
-	// Of the host's root only: what is mounted below it, the Lab's own layers above all, an overlay does not show.
+	// This shows only the host's root itself: an overlay hides what is mounted below, especially
+	// the Lab's own layers.
 	if err := unix.Mount(source, merged, "overlay", 0, "lowerdir="+lower+",upperdir="+upper+",workdir="+work); err != nil {
 		return fmt.Errorf("mounting its root: %w", err)
 	}
@@ -31,11 +32,12 @@ func (c *Container) mount() error {
 	return c.configure()
 }
 
-// removeInstalled takes away what the host's admin, or its packages, have set up: nothing starts but what systemd itself starts.
+// removeInstalled removes the configuration of the host's admin and packages, so that only
+// systemd's own units start.
 func (c *Container) removeInstalled() error {
 	gone := slices.Concat(resolverFiles, []string{
 		"/etc/fstab", "/var/log/journal", "/etc/sysctl.d", "/etc/NetworkManager/system-connections", "/etc/NetworkManager/dispatcher.d",
-		"/etc/cni", "/etc/resolvconf", "/usr/sbin/policy-rc.d", // which keeps the scripts of packages from starting units
+		"/etc/cni", "/etc/resolvconf", "/usr/sbin/policy-rc.d", // it keeps package scripts from starting units
 	})
 	for _, pattern := range []string{"/etc/systemd/system/*.wants", "/etc/systemd/system/*.requires", "/etc/systemd/system/*.d"} {
 		paths, err := filepath.Glob(c.root + pattern)
@@ -59,17 +61,19 @@ func (c *Container) removeInstalled() error {
 	return nil
 }
 
-// masked are units that something pulls in by itself, and that a machine for tests does better without: they take time, write to
-// resolv.conf, or take port 53.
+// masked are units that are started automatically and that a test machine should not run: they take
+// time, write resolv.conf, or use port 53.
 var masked = []string{
 	"getty.target", "timers.target", "remote-fs.target", "systemd-logind.service", "systemd-user-sessions.service",
 	"systemd-networkd.service", "systemd-networkd.socket", "systemd-resolved.service", "dnsmasq.service", "firewalld.service",
 }
 
-// machineID is any, of the right form (machine-id(5)). One that is there keeps systemd from enabling everything, as it does at a first boot.
+// machineID is an arbitrary valid machine ID (machine-id(5)). Without one, systemd enables all
+// units, as at a first boot.
 const machineID = "0123456789abcdef0123456789abcdef\n"
 
-// containerNetworkManager is NetworkManager as installed, but that it brings no link up unasked and does not ask the Internet.
+// containerNetworkManager is the installed configuration, but without automatic connections and
+// connectivity checks.
 const containerNetworkManager = `[main]
 plugins=keyfile
 no-auto-default=*
@@ -78,7 +82,7 @@ no-auto-default=*
 enabled=false
 `
 
-// journalConfig keeps the journal over a reboot, all of it.
+// journalConfig keeps the complete journal across reboots.
 const journalConfig = `[Journal]
 Storage=persistent
 RateLimitIntervalSec=0
@@ -88,14 +92,14 @@ func (c *Container) configure() error {
 	files := map[string]string{
 		"/etc/fstab": "", "/etc/machine-id": machineID, "/etc/hostname": c.name + "\n",
 		"/etc/NetworkManager/NetworkManager.conf": containerNetworkManager, "/etc/systemd/journald.conf.d/lab.conf": journalConfig,
-		// Duplicate address detection takes a second on a link where nobody can have the address.
+		// Duplicate address detection takes a second, and is pointless on these links.
 		"/etc/sysctl.d/lab.conf": "net.ipv6.conf.all.accept_dad = 0\nnet.ipv6.conf.default.accept_dad = 0\n",
 	}
 	for path, text := range files {
 		if err := os.MkdirAll(filepath.Dir(c.root+path), 0o755); err != nil {
 			return err
 		}
-		os.Remove(c.root + path) // it may be a link
+		os.Remove(c.root + path) // may be a symlink
 		if err := os.WriteFile(c.root+path, []byte(text), 0o644); err != nil {
 			return err
 		}
@@ -116,7 +120,7 @@ func (c *Container) configure() error {
 	return nil
 }
 
-// unit is where a package of the container's distribution puts a unit.
+// unit returns the path where packages of the container's distribution install a unit.
 func (c *Container) unit(name string) string {
 	for _, dir := range []string{"/usr/lib/systemd/system/", "/lib/systemd/system/"} {
 		if _, err := os.Stat(c.root + dir + name); err == nil {

@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// Run runs a program in the machine, as root, to its end, and returns what it printed. In a machine that is off it runs as what builds an
-// image runs a program: there is no systemd, no bus and no network.
+// Run runs a program in the machine, as root, to its end, and returns its output. In a machine that
+// is off, it runs as in an image build: without systemd, bus and network.
 func (c *Container) Run(argv ...string) string {
 	c.l.t.Helper()
 	out, err := c.Try(argv...)
@@ -23,7 +23,7 @@ func (c *Container) Run(argv ...string) string {
 	return out
 }
 
-// Try is Run for what may fail. It is safe for concurrent use.
+// Try is Run for commands that may fail. It is safe for concurrent use.
 func (c *Container) Try(argv ...string) (string, error) {
 	argv = c.enter(argv)
 	cmd := exec.Command(argv[0], argv[1:]...)
@@ -38,7 +38,7 @@ func (c *Container) Start(argv ...string) *Process {
 	return c.l.Start(Command{Argv: c.enter(argv), Env: containerEnv})
 }
 
-// containerEnv is what a login of root has.
+// containerEnv is the environment of a root login.
 var containerEnv = []string{"PATH=" + Path, "HOME=/root", "LANG=C.UTF-8", "SYSTEMD_PAGER="}
 
 func (c *Container) enter(argv []string) []string {
@@ -48,13 +48,14 @@ func (c *Container) enter(argv []string) []string {
 	return slices.Concat([]string{"nsenter", "--target", strconv.Itoa(c.leader), "--all", "--"}, argv)
 }
 
-// Await is the Lab's.
+// Await is Lab.Await.
 func (c *Container) Await(what string, ok func() bool) {
 	c.l.t.Helper()
 	c.l.Await(what, ok)
 }
 
-// Path is where the Lab finds a file of the machine, on or off; not through a link to an absolute path, which leads elsewhere.
+// Path returns the path of one of the machine's files in the Lab, whether the machine is on or off.
+// It must not contain a symlink to an absolute path, which would lead out of the machine.
 func (c *Container) Path(path string) string {
 	if c.leader == 0 {
 		return c.deployed.path(c.root, path)
@@ -62,7 +63,7 @@ func (c *Container) Path(path string) string {
 	return filepath.Join("/proc", strconv.Itoa(c.leader), "root") + path
 }
 
-// WriteFile gives a file of the machine this content and mode, whole, and makes its directory.
+// WriteFile writes a file of the machine atomically and makes its directory.
 func (c *Container) WriteFile(path, content string, mode fs.FileMode) {
 	c.l.t.Helper()
 	at := c.Path(path)
@@ -78,7 +79,7 @@ func (c *Container) WriteFile(path, content string, mode fs.FileMode) {
 	}
 }
 
-// ReadFile is the content of a file of the machine; "" when there is none.
+// ReadFile returns the content of a file of the machine, or "" if it does not exist.
 func (c *Container) ReadFile(path string) string {
 	c.l.t.Helper()
 	data, err := os.ReadFile(c.Path(path))
@@ -88,7 +89,7 @@ func (c *Container) ReadFile(path string) string {
 	return string(data)
 }
 
-// CopyFile puts a file of the Lab into the machine.
+// CopyFile copies a file of the Lab into the machine.
 func (c *Container) CopyFile(path, from string, mode fs.FileMode) {
 	c.l.t.Helper()
 	data, err := os.ReadFile(from)
@@ -98,14 +99,14 @@ func (c *Container) CopyFile(path, from string, mode fs.FileMode) {
 	c.WriteFile(path, string(data), mode)
 }
 
-// Enable has units start from the next boot on, as `systemctl enable` does; it is for a machine that is off.
+// Enable enables units, like `systemctl enable`, for the next boot. The machine must be off.
 func (c *Container) Enable(units ...string) {
 	c.l.t.Helper()
 	c.l.Run(append([]string{"systemctl", "--quiet", "--root=" + c.root, "enable"}, units...)...)
 }
 
-// Journal is what the machine logged, over all boots; with arguments, what these journalctl(1) options select. It works when the machine
-// is off too.
+// Journal returns the machine's journal of all boots, or the part that these journalctl(1) options
+// select. It also works while the machine is off.
 func (c *Container) Journal(options ...string) string {
 	argv := slices.Concat([]string{"journalctl", "--no-pager", "--output=short-precise"}, options)
 	if c.leader != 0 {

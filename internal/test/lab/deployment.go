@@ -8,17 +8,19 @@ import (
 	"strings"
 )
 
-// Deployment is what a machine of an image-based system boots (ostree(1), bootc(8)), by directories of the Lab: the image's /usr, which is
-// read-only, an /etc of its own, and the machine's /var, which every deployment of the machine has.
+// Deployment is what a machine of an image-based system boots (ostree(1), bootc(8)), as directories
+// of the Lab: the read-only /usr of the image, its own /etc, and the /var that all deployments of
+// the machine share.
 type Deployment struct {
 	Usr, Etc, Var string
 }
 
-// Deploy has the machine, which is off, boot this from now on. Of its own root only what lies elsewhere is left, read-only too.
-// ConditionNeedsUpdate= counts (systemd.unit(5)).
+// Deploy makes the machine, which must be off, boot d from now on. From its own root it only uses
+// the other directories, also read-only. ConditionNeedsUpdate= works as on such systems
+// (systemd.unit(5)).
 func (c *Container) Deploy(d Deployment) { c.deployed = &d }
 
-// options are what systemd-nspawn needs for it.
+// options returns the options of systemd-nspawn for the deployment.
 func (d *Deployment) options() []string {
 	if d == nil {
 		return nil
@@ -26,7 +28,7 @@ func (d *Deployment) options() []string {
 	return []string{"--read-only", "--bind-ro=" + d.Usr + ":/usr", "--bind=" + d.Etc + ":/etc", "--bind=" + d.Var + ":/var"}
 }
 
-// path is where a file of a machine is that is off, whose own root is at root.
+// path returns the location of a file of a machine that is off and whose own root is at root.
 func (d *Deployment) path(root, path string) string {
 	if d == nil {
 		return root + path
@@ -39,7 +41,7 @@ func (d *Deployment) path(root, path string) string {
 	return root + path
 }
 
-// enterOff is the command that runs one in the root of a machine that is off.
+// enterOff returns the command that runs argv in the root of a machine that is off.
 func (c *Container) enterOff(argv []string) []string {
 	return slices.Concat([]string{
 		"sh", "-c", inCgroup, c.cgroup,
@@ -48,7 +50,8 @@ func (c *Container) enterOff(argv []string) []string {
 	}, c.deployed.options(), []string{"--"}, argv)
 }
 
-// Own lists what lies below this directory of a machine that is off and is not, or is otherwise, in the root that it is made of.
+// Own lists files below dir, in a machine that is off, that are missing or different in the root
+// that it is based on.
 func (c *Container) Own(dir string) (all []string) {
 	c.l.t.Helper()
 	upper := filepath.Join(c.dir, "upper")

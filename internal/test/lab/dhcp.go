@@ -6,16 +6,16 @@ import (
 	"syscall"
 )
 
-// DHCPConfig says what a DHCP server offers.
+// DHCPConfig configures a DHCP server.
 type DHCPConfig struct {
-	Interface string   // where it serves, in its namespace; its addresses must be set
-	Range     string   // "10.77.0.100,10.77.0.199,255.255.255.0"; "": no DHCPv4
-	Router    string   // the default gateway; "": none
-	Range6    string   // "fd77::100,fd77::199,64"; "": no DHCPv6 and no router advertisements
-	Domain    string   // the domain name; "": none
-	Options   []string // further dnsmasq --dhcp-option-force arguments, e.g. "58,3": renew after 3 s (2 never did)
+	Interface string   // in the namespace; it must have its addresses
+	Range     string   // "10.77.0.100,10.77.0.199,255.255.255.0"; "" disables DHCPv4
+	Router    string   // default gateway; "" means none
+	Range6    string   // "fd77::100,fd77::199,64"; "" disables DHCPv6 and router advertisements
+	Domain    string   // domain name; "" means none
+	Options   []string // further dnsmasq --dhcp-option-force arguments, e.g. "58,3": renew after 3 s (2 did not work)
 
-	Nameservers []string // what is offered, IPv4 and IPv6; none: the option is left out
+	Nameservers []string // IPv4 and IPv6; if empty, the option is omitted
 }
 
 // DHCPServer is a running DHCP server (dnsmasq).
@@ -23,7 +23,7 @@ type DHCPServer struct {
 	*Process
 	n    *Namespace
 	c    DHCPConfig
-	opts string // the file whose reading again is the way to offer something else
+	opts string // options file, which dnsmasq rereads to offer something else
 }
 
 // DHCP starts a DHCP server in the namespace.
@@ -51,7 +51,7 @@ func (n *Namespace) DHCP(c DHCPConfig) *DHCPServer {
 	return d
 }
 
-// SetNameservers changes what is offered from now on: to a client when it renews.
+// SetNameservers changes the offered nameservers. A client gets them when it renews.
 func (d *DHCPServer) SetNameservers(addrs ...string) {
 	d.n.l.t.Helper()
 	d.c.Nameservers = addrs
@@ -85,8 +85,9 @@ func (d *DHCPServer) writeOptions() {
 	d.n.l.WriteFile(d.opts, b.String())
 }
 
-// Nameserver starts a nameserver in the namespace, on an address that it has. It answers TXT queries for who.test and who.corp.test with
-// its own address, never to be cached, A queries below up.example with 192.0.2.1, and knows no other name.
+// Nameserver starts a nameserver in the namespace, on one of its addresses. It answers TXT queries
+// for who.test and who.corp.test with its own address and TTL 0, and A queries below up.example
+// with 192.0.2.1. Other names do not exist.
 func (n *Namespace) Nameserver(addr string) *Process {
 	n.l.t.Helper()
 	Need(n.l.t, "dnsmasq")

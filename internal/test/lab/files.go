@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 )
 
-// WriteFile gives a file of the machine this content, mode 0644, and makes its directory.
+// WriteFile writes a file of the machine with mode 0644 and makes its directory.
 func (l *Lab) WriteFile(path, content string) {
 	l.t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -18,7 +18,7 @@ func (l *Lab) WriteFile(path, content string) {
 	}
 }
 
-// ReadFile is the content of a file of the machine; "" when there is none.
+// ReadFile returns the content of a file of the machine, or "" if it does not exist.
 func (l *Lab) ReadFile(path string) string {
 	l.t.Helper()
 	data, err := os.ReadFile(path)

@@ -22,7 +22,7 @@ func (l *Lab) Firewalld() *Process {
 	return p
 }
 
-// flushRules removes all nftables rules: they belong to the network namespace, and outlive the
+// flushRules removes all nftables rules. They belong to the network namespace and outlive the
 // program that made them.
 func flushRules() error {
 	if _, err := exec.LookPath("nft"); err != nil {

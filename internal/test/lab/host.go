@@ -12,8 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// AsNobody runs f without root's rights to files, in whose name tests may run: as the daemon, which is another user, finds them. It must
-// not start goroutines, nor end the test: setfsuid(2) is of one thread, whose CAP_DAC_* it takes away as well, and f has one of its own.
+// AsNobody runs f without root's access to files, because tests may run as root and the daemon does
+// not. f must not start goroutines or end the test: setfsuid(2) applies to a single thread, which
+// also loses CAP_DAC_*, and f runs on its own.
 func AsNobody(f func()) {
 	done := make(chan struct{})
 	go func() {
@@ -21,7 +22,7 @@ func AsNobody(f func()) {
 		runtime.LockOSThread() // never unlocked: the thread ends with this goroutine
 		if os.Geteuid() == 0 {
 			if err := unix.Setfsuid(65534); err != nil {
-				panic(err) // it cannot fail
+				panic(err) // cannot fail
 			}
 		}
 		f()
@@ -29,7 +30,7 @@ func AsNobody(f func()) {
 	<-done
 }
 
-// OpenDir is t.TempDir for a test of AsNobody: every user may enter it.
+// OpenDir is t.TempDir for a test with AsNobody: every user may enter it.
 func OpenDir(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -41,7 +42,8 @@ func OpenDir(t testing.TB) string {
 	return dir
 }
 
-// ShortDir is t.TempDir for unix sockets, whose paths have at most 107 bytes (unix(7)), whatever the test is called.
+// ShortDir is t.TempDir for unix sockets, whose paths have at most 107 bytes (unix(7)), whatever
+// the name of the test.
 func ShortDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "node-dns-")
@@ -52,7 +54,7 @@ func ShortDir(t testing.TB) string {
 	return dir
 }
 
-// Text collects what is written, a log as a rule, while the test reads it. It is safe for concurrent use.
+// Text collects output, usually a log, while the test reads it. It is safe for concurrent use.
 type Text struct {
 	mu   sync.Mutex // guards text
 	text bytes.Buffer
@@ -66,7 +68,7 @@ func (t *Text) Write(p []byte) (int, error) {
 	return t.text.Write(p)
 }
 
-// String is all that was written so far.
+// String returns everything written so far.
 func (t *Text) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

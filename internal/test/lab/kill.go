@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// killAll ends every other process of this process namespace: daemons leave children that nobody holds a handle of. It does nothing
-// outside of a machine.
+// killAll kills every other process in this PID namespace, because daemons leave children behind.
+// It does nothing outside a machine.
 func killAll() {
 	if os.Getpid() != 1 || os.Getenv(stageEnv) == "" {
 		return
@@ -27,7 +27,8 @@ func killAll() {
 	}
 }
 
-// others lists the live processes but this one. The dead that nobody waits for are left: the namespace is short-lived.
+// others lists the live processes except this one. Zombies do not count: the namespace is
+// short-lived.
 func others() []int {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	var pids []int
@@ -37,7 +38,8 @@ func others() []int {
 		if pid <= 1 || err != nil {
 			continue
 		}
-		// proc_pid_stat(5): the state follows the name, which is in parentheses and may hold any byte.
+		// proc_pid_stat(5): the state follows the name, which is in parentheses and may contain any
+		// byte.
 		_, rest, _ := strings.Cut(string(stat[strings.LastIndexByte(string(stat), ')'):]), " ")
 		if !strings.HasPrefix(rest, "Z") {
 			pids = append(pids, pid)

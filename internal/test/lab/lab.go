@@ -1,10 +1,11 @@
-// Package lab is one isolated machine for the tests of a package: its own network, processes and mounts, with /etc, /run, /var and
-// /usr/sbin to write in.
+// Package lab provides an isolated machine for the tests of a package: its own network, processes
+// and mounts, with writable /etc, /run, /var and /usr/sbin.
 //
-// It stands apart from dnstest, which fakes a peer on loopback: here nothing is faked but the hardware. The machine is the test
-// binary itself, run again in new namespaces, so -run, -race, -v and -coverprofile mean what they always mean, and the kernel cleans up
-// when the process ends. A package that wants one calls Main from its TestMain; a test that changes the machine calls New.
-// Beside it a test may boot others, which have systemd: see Container.
+// It is separate from dnstest, which simulates a peer on loopback: here only the hardware is
+// simulated. The machine is the test binary itself, run again in new namespaces. So -run, -race, -v
+// and -coverprofile work as usual, and the kernel cleans up when the process ends. A package that
+// needs a machine calls Main from its TestMain. A test that changes the machine calls New. It may
+// also boot further machines with systemd; see Container.
 package lab
 
 import (
@@ -17,45 +18,47 @@ import (
 	"testing"
 )
 
-// Option is one wish to Main.
+// Option is an option of Main.
 type Option func(*config)
 
 type config struct {
-	shipped []string // main packages to build as they are shipped
-	raced   []string // and with -race, when the tests are
+	shipped []string // main packages to build as released
+	raced   []string // and those to build with -race if the tests are
 	before  []func() error
 
-	machines int // at a time; below 2: one
+	machines int // number of concurrent machines; below 2 means one
 }
 
-// Build has Main build these main packages (paths from the module's root, such as "./cmd/node-dns") before the machine starts, for
-// Binary to find. They are built as they are shipped.
+// Build makes Main build these main packages (paths from the module's root, such as
+// "./cmd/node-dns") before the machine starts, for Binary. They are built as released.
 func Build(packages ...string) Option {
 	return func(c *config) { c.shipped = append(c.shipped, packages...) }
 }
 
-// BuildRace is Build for programs that do many things at once: they are built with -race when the tests are, and a race that one reports
-// fails the test. It is not for those that run for milliseconds: the race detector waits for a second before it lets a process end.
+// BuildRace is Build for concurrent programs: they are built with -race if the tests are, and a
+// data race fails the test. It is not for programs that run for milliseconds, because the race
+// detector delays the exit by a second.
 func BuildRace(packages ...string) Option {
 	return func(c *config) { c.raced = append(c.raced, packages...) }
 }
 
-// Before has Main call f before the machine starts: the host's network can be reached then, and later not. That f fails is shown, and no
-// more: the tests that need what it was to bring see that it is missing.
+// Before makes Main call f before the machine starts, while the host's network is reachable. An
+// error of f is only printed; the tests that depend on f notice what is missing.
 func Before(f func() error) Option {
 	return func(c *config) { c.before = append(c.before, f) }
 }
 
-// Main is a package's TestMain: it runs the tests in a new machine, or several (see Machines), and exits with their status.
+// Main is the TestMain of a package: it runs the tests in a new machine, or in several (see
+// Machines), and exits with their status.
 //
-// Where no machine can be made (not root, a container without the right, fuzzing), the tests run where they are, and those that call
-// New or Need skip, or fail when Required.
+// If no machine can be made (without root, in a container without permission, when fuzzing), the
+// tests run without one. Tests that call New or Need then skip, or fail if Required.
 func Main(m *testing.M, options ...Option) {
 	if os.Getenv(stageEnv) != "" {
 		os.Exit(runInside(m))
 	}
 	if !flag.Parsed() {
-		flag.Parse() // testing.M.Run would do it, later
+		flag.Parse() // testing.M.Run would do it later
 	}
 	if flagValue("list") != "" {
 		os.Exit(m.Run())
@@ -73,12 +76,13 @@ func Main(m *testing.M, options ...Option) {
 	os.Exit(m.Run())
 }
 
-// Required reports whether a test lane that cannot run is a failure: in CI, and when NODEDNS_LANES is "require".
+// Required reports whether a test that cannot run is a failure: in CI, and if NODEDNS_LANES is
+// "require".
 func Required() bool {
 	return os.Getenv("CI") != "" || os.Getenv("NODEDNS_LANES") == "require"
 }
 
-// Skip skips the test for want of something that this host cannot give; where Required it fails.
+// Skip skips the test because this host lacks something; if Required, it fails the test.
 func Skip(t testing.TB, format string, args ...any) {
 	t.Helper()
 	if Required() {
@@ -87,7 +91,7 @@ func Skip(t testing.TB, format string, args ...any) {
 	t.Skipf(format, args...)
 }
 
-// NeedPrograms skips the test, or fails it, unless these programs are in its PATH.
+// NeedPrograms skips or fails the test unless these programs are in its PATH.
 func NeedPrograms(t testing.TB, programs ...string) {
 	t.Helper()
 	for _, p := range programs {
@@ -97,7 +101,7 @@ func NeedPrograms(t testing.TB, programs ...string) {
 	}
 }
 
-// Need skips the test, or fails it, unless it runs in a machine that has these programs in its PATH.
+// Need skips or fails the test unless it runs in a machine with these programs in its PATH.
 func Need(t testing.TB, programs ...string) {
 	t.Helper()
 	if os.Getenv(stageEnv) == "" {
@@ -106,16 +110,19 @@ func Need(t testing.TB, programs ...string) {
 	NeedPrograms(t, programs...)
 }
 
-// Lab is the machine, reset for one test. Its methods fail that test; they are for the test's own goroutine unless they say otherwise.
-// Tests that use one cannot run in parallel: a package has one machine.
+// Lab is the machine, reset for one test. Its methods fail the test on errors and are for the
+// test's goroutine unless stated otherwise. Tests that use it cannot run in parallel, because a
+// package has one machine.
 type Lab struct {
 	t     testing.TB
 	procs []*Process
 	files []*os.File // kept open until the test ends
 }
 
-// New resets the machine for this test: no processes but the test, no network but loopback, /etc, /usr/sbin and /var as installed but
-// without any resolver's files, an empty /run. What the test leaves behind goes when it ends; the output of its processes is shown when it failed.
+// New resets the machine for this test: no processes but the test, no network but loopback, an
+// empty /run, and /etc, /usr/sbin and /var as installed but without files of resolvers. Everything
+// that the test leaves behind is removed at its end. If it fails, the output of its processes is
+// logged.
 func New(t testing.TB) *Lab {
 	t.Helper()
 	Need(t, "ip")

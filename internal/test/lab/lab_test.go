@@ -15,7 +15,7 @@ func TestMain(m *testing.M) {
 	Main(m, Machines(2), Build("./internal/test/lab/testdata/hello", "./internal/test/lab/testdata/beside"), Root(), Packages("systemd-resolved"))
 }
 
-// Two tests in a row: what the first leaves must not reach the second.
+// TestNewResets: what the first test leaves behind must not affect the second.
 func TestNewResets(t *testing.T) {
 	t.Run("leave", func(t *testing.T) {
 		l := New(t)
@@ -39,12 +39,12 @@ func TestNewResets(t *testing.T) {
 		l := New(t)
 		for _, path := range []string{"/etc/left", "/usr/sbin/left", "/var/left", "/run/left", "/run/netns", "/etc/resolv.conf", "/etc/origin"} {
 			if _, err := os.Stat(path); err == nil {
-				t.Errorf("%s is there", path)
+				t.Errorf("%s still exists", path)
 			}
 		}
 		links, err := net.Interfaces()
 		if err != nil || len(links) != 1 {
-			t.Errorf("links %v, %v; want lo alone", links, err)
+			t.Errorf("links %v, %v; want only lo", links, err)
 		}
 		if got := l.Run("ip", "addr", "show", "lo"); strings.Contains(got, "10.1.1.1") {
 			t.Errorf("lo kept its address:\n%s", got)
@@ -66,11 +66,11 @@ func TestLinks(t *testing.T) {
 	srv.Run("ip", "addr", "add", "192.168.122.1/24", "dev", "srv0")
 	l.Tun("tun0")
 	l.Route("default dev tun0 scope link")
-	// Refused by the other end: it was reached.
+	// Refused by the other end, so it is reachable.
 	if _, err := net.Dial("tcp", "192.168.122.1:9"); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("dialling the other end: %v", err)
 	}
-	// A tunnel that nobody holds has no carrier, and the kernel marks its routes linkdown.
+	// A tunnel that no process holds open has no carrier, and the kernel marks its routes linkdown.
 	if got := l.Run("ip", "route", "show", "default"); strings.Contains(got, "linkdown") || !strings.Contains(got, "tun0") {
 		t.Errorf("default route: %s", got)
 	}
@@ -89,7 +89,7 @@ func TestProcess(t *testing.T) {
 	if p.Running() {
 		t.Error("still running after Stop")
 	}
-	p.Kill() // of what has ended
+	p.Kill() // of an ended process
 }
 
 func TestBinary(t *testing.T) {
@@ -99,7 +99,7 @@ func TestBinary(t *testing.T) {
 	}
 }
 
-// Found by a case whose IPv4 route had an IPv6 gateway (RFC 5549), and became an IPv6 route.
+// TestRouteFamily: an IPv4 route with an IPv6 gateway (RFC 5549) became an IPv6 route.
 func TestRouteFamily(t *testing.T) {
 	l := New(t)
 	l.Veth("eth0", l.Namespace("srv"), "srv0")
@@ -110,7 +110,7 @@ func TestRouteFamily(t *testing.T) {
 	}
 }
 
-// copySelf is the test binary where a machine of its own, or another user, can run it.
+// copySelf copies the test binary to a path where another machine or another user can run it.
 func copySelf(t *testing.T) (path string) {
 	t.Helper()
 	data, err := os.ReadFile("/proc/self/exe")
@@ -124,8 +124,8 @@ func copySelf(t *testing.T) (path string) {
 	return path
 }
 
-// Workers of `go test -fuzz` did not start in a package with lab.Main: each made a machine of its own first, where the engine's pipes
-// to it were not.
+// TestFuzzing: workers of `go test -fuzz` failed in a package with lab.Main. Each made its own
+// machine first, where the pipes from the fuzzing engine did not exist.
 func TestFuzzing(t *testing.T) {
 	New(t)
 	cmd := exec.Command(copySelf(t), "-test.run=^$", "-test.fuzz=^FuzzReply$", "-test.fuzztime=20x", "-test.parallel=1", "-test.fuzzcachedir=/run/fuzz")
@@ -137,7 +137,7 @@ func TestFuzzing(t *testing.T) {
 
 func TestPrograms(t *testing.T) { NeedPrograms(t, "sh", "ip") }
 
-// A laptop's user is told why the lane did not run; in CI that is a failure.
+// TestMissing: on a laptop, the reason for a skip is shown; in CI, it is a failure.
 func TestMissing(t *testing.T) {
 	New(t)
 	self := copySelf(t)
@@ -167,6 +167,6 @@ func TestMissing(t *testing.T) {
 
 func TestPollGivesUp(t *testing.T) {
 	if Poll(0, func() bool { return false }) {
-		t.Error("a condition that never holds was said to hold")
+		t.Error("Poll returned true for a condition that never holds")
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Veth adds a link of this name to the machine, up, whose other end is in the namespace under peerName, up too.
+// Veth adds a link to the machine whose other end is peerName in the namespace. Both are up.
 func (l *Lab) Veth(name string, peer *Namespace, peerName string) {
 	l.t.Helper()
 	l.Run("ip", "link", "add", name, "type", "veth", "peer", "name", peerName, "netns", peer.Name)
@@ -15,7 +15,8 @@ func (l *Lab) Veth(name string, peer *Namespace, peerName string) {
 	l.Run("ip", "link", "set", name, "up")
 }
 
-// Tun adds a tunnel device of this name, up and with carrier: the test holds its other end, and reads nothing.
+// Tun adds a tunnel device, up and with carrier. The test holds its other end open and reads
+// nothing from it.
 func (l *Lab) Tun(name string) {
 	l.t.Helper()
 	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC, 0)
@@ -34,7 +35,7 @@ func (l *Lab) Tun(name string) {
 	l.Run("ip", "link", "set", name, "up")
 }
 
-// Addr gives a link addresses, each with its prefix length.
+// Addr adds addresses with their prefix lengths to a link.
 func (l *Lab) Addr(link string, prefixes ...string) {
 	l.t.Helper()
 	for _, p := range prefixes {
@@ -42,8 +43,8 @@ func (l *Lab) Addr(link string, prefixes ...string) {
 	}
 }
 
-// Route adds an IPv4 route in the words of ip-route(8), or with a leading "-6" an IPv6 one. The family is always said, because `ip`
-// itself takes "default via inet6 …" for an IPv6 route.
+// Route adds an IPv4 route in the syntax of ip-route(8), or an IPv6 one with a leading "-6". The
+// family is always passed on, because `ip` takes "default via inet6 …" for an IPv6 route.
 func (l *Lab) Route(words string) {
 	l.t.Helper()
 	family, f := "-4", strings.Fields(words)
@@ -53,7 +54,7 @@ func (l *Lab) Route(words string) {
 	l.Run(append([]string{"ip", family, "route", "add"}, f...)...)
 }
 
-// Bridge adds a switch of this name to the namespace, up, with addresses, each with its prefix length.
+// Bridge adds a bridge to the namespace, up, with addresses and their prefix lengths.
 func (n *Namespace) Bridge(name string, prefixes ...string) {
 	n.l.t.Helper()
 	n.Run("ip", "link", "add", name, "type", "bridge")

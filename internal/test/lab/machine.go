@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// makeMachine turns the namespaces this process was started in into a machine of its own.
+// makeMachine turns the namespaces of this process into a machine.
 func makeMachine() error {
 	if os.Getpid() != 1 {
 		return fmt.Errorf("not in a process namespace of its own (pid %d)", os.Getpid())
@@ -22,7 +22,8 @@ func makeMachine() error {
 	if err := unix.Mount("proc", "/proc", "proc", 0, ""); err != nil {
 		return fmt.Errorf("mounting /proc: %w", err)
 	}
-	// Read-only, because NetworkManager then takes it that there is no udev to wait for, and manages a veth at once.
+	// Read-only, because NetworkManager then assumes that there is no udev to wait for and manages
+	// a veth at once.
 	if err := unix.Mount("sysfs", "/sys", "sysfs", unix.MS_RDONLY, ""); err != nil {
 		return fmt.Errorf("mounting /sys: %w", err)
 	}
@@ -35,15 +36,15 @@ func makeMachine() error {
 	return resetNetwork()
 }
 
-// overlays are the directories whose changes stay in the machine; one that does not exist is left out. Not all of /usr: an overlay does
-// not show what is mounted below it, such as a Go toolchain.
+// overlays are the directories whose changes stay in the machine; missing ones are skipped. They
+// exclude most of /usr, because an overlay hides what is mounted below it, such as a Go toolchain.
 var overlays = []string{"/etc", "/usr/lib/NetworkManager", "/usr/sbin", "/var"}
 
-// source names our mounts in /proc/self/mountinfo.
+// source identifies our mounts in /proc/self/mountinfo.
 const source = "node-dns-lab"
 
-// mountFiles mounts a new, empty /run and new layers over overlays, in place of those of the test before. What a program
-// still holds open does not keep the old ones: they are detached.
+// mountFiles mounts a new, empty /run and new layers over overlays, in place of those of the
+// previous test. Files that a program still has open do not keep the old mounts: they are detached.
 func mountFiles() error {
 	if err := unmountFiles(); err != nil {
 		return err
@@ -66,7 +67,8 @@ func mountFiles() error {
 			return fmt.Errorf("mounting an overlay on %s: %w", dir, err)
 		}
 	}
-	// What programs outside leave there for a moment, as rpmbuild does, shows through an overlay.
+	// Temporary files that programs outside create there, such as rpmbuild's, would show through an
+	// overlay.
 	if err := mountTmpfs("/var/tmp"); err != nil {
 		return err
 	}
@@ -80,16 +82,18 @@ func mountTmpfs(dir string) error {
 	return nil
 }
 
-// unmountFiles takes the mounts of mountFiles away, and whatever a test mounted upon them. Never one overlay upon another: the kernel
-// stacks two at most (FILESYSTEM_MAX_STACK_DEPTH), and in a container the root is one.
+// unmountFiles removes the mounts of mountFiles, and whatever a test mounted on them. Overlays must
+// not pile up: the kernel stacks at most two (FILESYSTEM_MAX_STACK_DEPTH), and in a container the
+// root is one already.
 func unmountFiles() error {
 	table, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		return fmt.Errorf("reading the mount table: %w", err)
 	}
-	// The last mounted goes first: it may lie upon another.
+	// Last mounted first: it may lie on another one.
 	for _, line := range slices.Backward(strings.Split(strings.TrimSpace(string(table)), "\n")) {
-		// proc_pid_mountinfo(5): the mount point is the fifth field; TYPE SOURCE OPTIONS are the last.
+		// proc_pid_mountinfo(5): the mount point is the fifth field; TYPE SOURCE OPTIONS are the
+		// last.
 		f := strings.Fields(line)
 		if f[len(f)-2] != source {
 			continue
@@ -101,7 +105,7 @@ func unmountFiles() error {
 	return nil
 }
 
-// resolverFiles are what an installed machine may have and a test must start without.
+// resolverFiles are files that an installed machine may have, but that a test must start without.
 var resolverFiles = []string{
 	"/etc/resolv.conf", "/etc/dnsmasq.d", "/etc/origin", "/etc/node-dns", "/var/lib/node-dns", "/var/lib/kubelet",
 	"/etc/NetworkManager/dispatcher.d/01-ifupdown", "/etc/NetworkManager/NetworkManager.conf", "/etc/NetworkManager/conf.d",

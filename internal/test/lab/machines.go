@@ -14,16 +14,17 @@ import (
 	"time"
 )
 
-// Machines has Main run so many of the package's tests at a time, each in a machine of its own: most of what they do is wait. What one
-// prints is shown when it has ended. One test, and tests whose flags are for one process, such as -bench and profiles, run in one machine.
+// Machines makes Main run n of the package's tests at a time, each in its own machine, because they
+// mostly wait. The output of a test is shown at its end. A single test, and tests with flags for
+// one process, such as -bench and profiles, run in one machine.
 func Machines(n int) Option {
 	return func(c *config) { c.machines = n }
 }
 
-// oneProcess are the flags that make sense for one process alone.
+// oneProcess are the flags that only make sense for a single process.
 var oneProcess = []string{"bench", "failfast", "blockprofile", "coverprofile", "cpuprofile", "gocoverdir", "memprofile", "mutexprofile", "trace"}
 
-// apart lists the tests that can each have a machine; nil: they share one.
+// apart lists the tests that run in their own machines, or nil if all share one.
 func (c config) apart() []string {
 	run := flagValue("run")
 	isSet := func(name string) bool { return flagValue(name) != "" && flagValue(name) != "false" }
@@ -35,7 +36,7 @@ func (c config) apart() []string {
 	}
 	out, err := exec.Command("/proc/self/exe", "-test.list="+run).Output()
 	if err != nil {
-		return nil // the tests themselves will say what is wrong
+		return nil // the tests themselves report the error
 	}
 	names := slices.DeleteFunc(strings.Fields(string(out)), func(name string) bool { return strings.HasPrefix(name, "Benchmark") })
 	if len(names) < 2 {
@@ -52,10 +53,11 @@ func flagValue(name string) string {
 	return f.Value.String()
 }
 
-// runApart runs each of the tests in a machine, so many at a time, and returns the exit status of them all.
+// runApart runs each test in its own machine, several at a time, and returns the exit status of
+// all.
 func (c config) runApart(dir string, names []string) int {
 	begun := time.Now()
-	var mu sync.Mutex // guards status, and what is printed
+	var mu sync.Mutex // guards status and the output
 	var status int
 	var machines sync.WaitGroup
 	next := make(chan string)
@@ -91,7 +93,8 @@ func (c config) runApart(dir string, names []string) int {
 	return 0
 }
 
-// timeLeft is what a test has that begins now, of the -timeout for all of them since begun; 0: there is no limit.
+// timeLeft returns the time left for a test that begins now, if -timeout for all tests started at
+// begun. 0 means no limit.
 func timeLeft(limit string, begun time.Time) time.Duration {
 	all, _ := time.ParseDuration(limit)
 	if all <= 0 {
@@ -100,7 +103,7 @@ func timeLeft(limit string, begun time.Time) time.Duration {
 	return max(all-time.Since(begun), time.Nanosecond)
 }
 
-// marker begins the lines of package testing's own where `go test -json` reads them (cmd/test2json).
+// marker begins the lines of package testing itself if `go test -json` reads them (cmd/test2json).
 func marker() string {
 	if flagValue("v") == "test2json" {
 		return "\x16"
@@ -108,19 +111,21 @@ func marker() string {
 	return ""
 }
 
-// verdict is the last line of a test's process. That of all of them is the last that Main prints.
+// verdict matches the last line of a test's process. Main prints a single one at the end.
 var verdict = regexp.MustCompile(`(?m)^\x16?(PASS|FAIL)\n\z`)
 
 func withoutVerdict(out []byte) []byte {
 	return verdict.ReplaceAll(out, nil)
 }
 
-// logHeader begins the file by which `go test` knows what a test has looked at (go help cache); the rest are lines.
+// logHeader begins the file that tells `go test` which files a test has used (go help cache). The
+// rest are lines.
 const logHeader = "# test log\n"
 
 func logOf(dir, name string) string { return filepath.Join(dir, name+".testlog") }
 
-// joinLogs writes the file that `go test` asked for, of all tests. A path in it is relative to the working directory.
+// joinLogs writes the log file that `go test` asked for, covering all tests. Its paths are relative
+// to the working directory.
 func joinLogs(dir string, names []string) error {
 	file := flagValue("testlogfile")
 	if file == "" {

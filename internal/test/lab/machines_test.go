@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// toldEnv has TestTold fail.
+// toldEnv makes TestTold fail.
 const toldEnv = "NODEDNS_LAB_TOLD"
 
 func TestTold(t *testing.T) {
@@ -23,8 +23,8 @@ func TestTold(t *testing.T) {
 	}
 }
 
-// TestMachines runs this binary once more, as `go test` does: each test is reported once, what all of them looked at is noted, and one that
-// fails is a failure of the whole.
+// TestMachines runs this binary again, as `go test` does. Each test is reported once, all used
+// files are logged, and one failing test fails the whole.
 func TestMachines(t *testing.T) {
 	Need(t, "go")
 	self, err := os.Executable()
@@ -36,7 +36,7 @@ func TestMachines(t *testing.T) {
 	})
 	for _, row := range []struct {
 		name, told, run string
-		machines        int // whose temporary directories differ
+		machines        int // number of different temporary directories
 		ok              bool
 	}{
 		{"two", "", "^(TestTold|TestPollGivesUp)$", 2, true},
@@ -50,7 +50,7 @@ func TestMachines(t *testing.T) {
 			cmd.Env = append(slices.Clone(outside), toldEnv+"="+row.told)
 			out, err := cmd.CombinedOutput()
 			if (err == nil) != row.ok {
-				t.Errorf("it ended by %v\n%s", err, out)
+				t.Errorf("it ended with %v\n%s", err, out)
 			}
 			for _, name := range []string{"TestTold", "TestPollGivesUp"} {
 				want := 0
@@ -63,27 +63,27 @@ func TestMachines(t *testing.T) {
 			}
 			end := map[bool]string{true: "\x16PASS\n", false: "\x16FAIL\n"}[row.ok]
 			if bytes.Count(out, []byte(end)) != 1 || !bytes.HasSuffix(out, []byte(end)) {
-				t.Errorf("the end is not told once\n%s", out)
+				t.Errorf("want exactly one final verdict\n%s", out)
 			}
 			log, err := os.ReadFile(looked)
 			if err != nil || !bytes.HasPrefix(log, []byte(logHeader)) || bytes.Count(log, []byte(logHeader)) != 1 {
-				t.Fatalf("what was looked at: %v\n%s", err, log)
+				t.Fatalf("the log of used files: %v\n%s", err, log)
 			}
 			if got := bytes.Count(log, []byte("\nchdir ")); row.machines > 1 && got != row.machines {
-				t.Errorf("%d machines told what they looked at, want %d\n%s", got, row.machines, log)
+				t.Errorf("%d machines logged their used files, want %d\n%s", got, row.machines, log)
 			}
 		})
 	}
 }
 
-// TestTimeLeft: who begins later has less of it, and never none, which would be no limit.
+// TestTimeLeft: a later test has less time, but never 0, which would mean no limit.
 func TestTimeLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
 		time.Sleep(10 * time.Minute)
 		for limit, want := range map[string]time.Duration{"25m0s": 15 * time.Minute, "10m0s": 1, "1m0s": 1, "0s": 0, "": 0} {
 			if got := timeLeft(limit, begun); got != want {
-				t.Errorf("of %q there are %v left, want %v", limit, got, want)
+				t.Errorf("%q leaves %v, want %v", limit, got, want)
 			}
 		}
 	})

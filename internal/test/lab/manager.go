@@ -17,9 +17,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Manager plays the service manager for one program, where a whole systemd in a Container would be too slow, or not to be had: it holds
-// the files that the program stores (sd_notify(3), FDSTORE=1), and passes them to the next one. It needs no machine. The program ends
-// with the test; what it printed is shown when the test failed.
+// Manager acts as the service manager for one program, where systemd in a Container would be too
+// slow or is not available. It holds the files that the program stores (sd_notify(3), FDSTORE=1)
+// and passes them to the next process. It needs no machine. The program ends with the test. If the
+// test fails, its output is logged.
 type Manager struct {
 	t      testing.TB
 	argv   []string
@@ -29,22 +30,23 @@ type Manager struct {
 	output *os.File
 	read   sync.WaitGroup
 
-	process *exec.Cmd // nil: it does not run
+	process *exec.Cmd // nil if it does not run
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	held    []heldFile
 	ready   bool
-	settled chan struct{} // closed when what was sent before it is heard
+	settled chan struct{} // closed when all earlier messages were processed
 }
 
-// heldFile is no os.File: that has sockets block when it is asked for its descriptor, and the program has the same.
+// heldFile is not an os.File, because os.File.Fd makes a socket blocking, also for the program that
+// shares it.
 type heldFile struct {
 	name string
 	fd   int
 }
 
-// NewManager makes a manager that has room for so many files (FileDescriptorStoreMax=), and starts nothing. env is added to this
-// process's environment.
+// NewManager returns a manager that can hold room files (FileDescriptorStoreMax=). It does not
+// start the program. env is added to this process's environment.
 func NewManager(t testing.TB, room int, env []string, argv ...string) *Manager {
 	t.Helper()
 	path := filepath.Join(ShortDir(t), "notify")
@@ -62,11 +64,11 @@ func NewManager(t testing.TB, room int, env []string, argv ...string) *Manager {
 	return m
 }
 
-// Start starts the program with the files that are held, and returns when it is ready.
+// Start starts the program with the held files and returns when it is ready.
 func (m *Manager) Start() {
 	m.t.Helper()
 	names, files := m.passed()
-	// $$ is the program's own process id, as the shell becomes it.
+	// $$ is the program's own process id, because the shell execs it.
 	m.process = exec.Command("sh", append([]string{"-c", `LISTEN_PID=$$ exec "$0" "$@"`}, m.argv...)...)
 	m.process.Env = slices.Concat(os.Environ(), m.env)
 	if len(files) > 0 {
@@ -84,7 +86,7 @@ func (m *Manager) Start() {
 	}
 }
 
-// passed are the files that are held, for the program that is started next.
+// passed returns duplicates of the held files, for the next process.
 func (m *Manager) passed() (names []string, files []*os.File) {
 	m.t.Helper()
 	m.mu.Lock()
@@ -111,7 +113,7 @@ func (m *Manager) isReady() bool {
 	return m.ready
 }
 
-// End sends a signal, and returns how the program ended.
+// End sends a signal and returns how the program ended.
 func (m *Manager) End(signal syscall.Signal) error {
 	m.t.Helper()
 	if err := m.process.Process.Signal(signal); err != nil {
@@ -123,7 +125,8 @@ func (m *Manager) End(signal syscall.Signal) error {
 	return err
 }
 
-// settle returns when all that the program sent is heard. systemd too reads notifications before it notices the end of a process.
+// settle returns when all messages of the program were processed. Like systemd, the manager reads
+// notifications before it notices the end of a process.
 func (m *Manager) settle() {
 	m.t.Helper()
 	settled := make(chan struct{})
@@ -141,10 +144,10 @@ func (m *Manager) settle() {
 	<-settled
 }
 
-// settledMessage is no word of sd_notify(3).
+// settledMessage is not part of sd_notify(3).
 const settledMessage = "LAB_SETTLED"
 
-// Held are the names of the files that are held, sorted.
+// Held returns the names of the held files, sorted.
 func (m *Manager) Held() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -156,13 +159,13 @@ func (m *Manager) Held() []string {
 	return names
 }
 
-// Hold has the manager hold a file from the start, as it does that of a socket unit.
+// Hold makes the manager hold a file from the start, like that of a socket unit.
 func (m *Manager) Hold(name string, fd int) {
 	m.t.Helper()
 	m.store(name, m.duplicate(fd))
 }
 
-// Forget closes the files of this name.
+// Forget closes the files with this name.
 func (m *Manager) Forget(name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -174,10 +177,10 @@ func (m *Manager) Forget(name string) {
 	})
 }
 
-// PID is the program's process id.
+// PID returns the program's process id.
 func (m *Manager) PID() int { return m.process.Process.Pid }
 
-// Output is what the program printed so far, each time it ran.
+// Output returns the output of the program so far, of all its runs.
 func (m *Manager) Output() string { return (&Process{output: m.output}).Output() }
 
 func (m *Manager) close() {
@@ -206,7 +209,7 @@ func (m *Manager) listen() {
 		var fds []int
 		if messages, err := unix.ParseSocketControlMessage(rights[:size]); err == nil {
 			for _, message := range messages {
-				more, _ := unix.ParseUnixRights(&message) // what else there is has none
+				more, _ := unix.ParseUnixRights(&message) // other messages have no rights
 				fds = append(fds, more...)
 			}
 		}
@@ -223,7 +226,7 @@ func parseNotification(text string) map[string]string {
 	return said
 }
 
-// hear heeds one message; files that are not to be held are closed, as those of BARRIER=1.
+// hear processes one message. It closes files that it does not hold, such as that of BARRIER=1.
 func (m *Manager) hear(said map[string]string, fds []int) {
 	if said["READY"] == "1" {
 		m.mu.Lock()
@@ -248,12 +251,12 @@ func (m *Manager) hear(said map[string]string, fds []int) {
 	}
 }
 
-// store holds a file, unless it is held already or there is no room.
+// store holds a file, unless it is already held or there is no room.
 func (m *Manager) store(name string, fd int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	same := func(have heldFile) bool {
-		// kcmp(2) compares what two descriptors lead to.
+		// kcmp(2) reports whether two descriptors refer to the same open file.
 		pid := uintptr(os.Getpid())
 		r, _, errno := unix.Syscall6(unix.SYS_KCMP, pid, pid, 0, uintptr(have.fd), uintptr(fd), 0) // KCMP_FILE
 		return errno == 0 && r == 0

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Namespace is a second machine's network: the other end of a wire.
+// Namespace is a second network, at the other end of a wire.
 type Namespace struct {
 	Name string
 	l    *Lab
@@ -25,13 +25,13 @@ func (l *Lab) Namespace(name string) *Namespace {
 	return n
 }
 
-// Run runs a program in the namespace, and returns what it printed.
+// Run runs a program in the namespace and returns its output.
 func (n *Namespace) Run(argv ...string) string {
 	n.l.t.Helper()
 	return n.l.Run(n.argv(argv)...)
 }
 
-// Try is Run for what may fail.
+// Try is Run for commands that may fail.
 func (n *Namespace) Try(argv ...string) (string, error) { return n.l.Try(n.argv(argv)...) }
 
 // Start starts a program in the namespace.
@@ -44,15 +44,16 @@ func (n *Namespace) argv(argv []string) []string {
 	return append([]string{"ip", "netns", "exec", n.Name}, argv...)
 }
 
-// errEnded is what became of a function that did not return.
+// errEnded is the error for a function that did not return.
 var errEnded = errors.New("what was called in a namespace has ended its goroutine")
 
-// Inside calls f in the namespace: the sockets that f itself opens stay there, also when others use them later. It returns when f has, or why
-// f could not be called or did not return: a test cannot be failed from within it (testing.T.FailNow).
+// Inside calls f in the namespace. Sockets that f opens stay there, even if others use them later.
+// It returns an error if f could not be called or did not return: f must not fail the test
+// (testing.T.FailNow).
 func (n *Namespace) Inside(f func()) error {
 	done := make(chan error)
 	go func() {
-		runtime.LockOSThread() // the thread does not come back: the runtime ends one whose goroutine ended while locked to it
+		runtime.LockOSThread() // never unlocked, so the thread ends with this goroutine
 		err := errEnded
 		defer func() { done <- err }()
 		err = n.enter(f)

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// resetNetwork leaves nothing but loopback, and the kernel's own routing rules.
+// resetNetwork removes everything but loopback and the kernel's own routing rules.
 func resetNetwork() error {
 	if err := flushRules(); err != nil {
 		return err
@@ -30,7 +30,7 @@ func resetNetwork() error {
 	if err := resetRules(); err != nil {
 		return err
 	}
-	// Duplicate address detection takes a second on a link where nobody can have the address.
+	// Duplicate address detection takes a second, and is pointless on these links.
 	for _, which := range []string{"all", "default"} {
 		if err := os.WriteFile("/proc/sys/net/ipv6/conf/"+which+"/accept_dad", []byte("0"), 0); err != nil {
 			return fmt.Errorf("turning duplicate address detection off: %w", err)
@@ -39,7 +39,7 @@ func resetNetwork() error {
 	return nil
 }
 
-// isGone reports whether a link vanished while it was looked at: the end of a veth goes with its peer.
+// isGone reports whether a link has just vanished: a veth goes with its peer.
 func isGone(link netlink.Link) bool {
 	_, err := netlink.LinkByIndex(link.Attrs().Index)
 	return err != nil
@@ -60,7 +60,8 @@ func resetLoopback(lo netlink.Link) error {
 	return netlink.LinkSetUp(lo)
 }
 
-// resetRules drops what a test added to the rules that every network namespace starts with: local, main and default.
+// resetRules removes routing rules that a test added. Every network namespace starts with local,
+// main and default.
 func resetRules() error {
 	for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
 		rules, err := netlink.RuleList(family)

@@ -6,15 +6,16 @@ import (
 	"strings"
 )
 
-// networkManagerConfig is what suits a machine of veths: nothing is brought up unasked.
+// networkManagerConfig suits a machine with veths: no automatic connections.
 const networkManagerConfig = `[main]
 plugins=keyfile
 no-auto-default=*
 dhcp=internal
 `
 
-// NetworkManager starts NetworkManager with these further lines in its [main] section ("dns=none", or nothing), and returns when it
-// is ready. The bus must run. Starting it again after a Stop keeps what it had stored.
+// NetworkManager starts NetworkManager, with further lines for its [main] section ("dns=none", or
+// nothing), and returns when it is ready. The bus must be running. After a Stop, a new start keeps
+// the stored state.
 func (l *Lab) NetworkManager(main ...string) *Process {
 	l.t.Helper()
 	Need(l.t, "NetworkManager", "nmcli")
@@ -28,16 +29,17 @@ func (l *Lab) NetworkManager(main ...string) *Process {
 	return p
 }
 
-// Nmcli runs nmcli, and returns what it printed.
+// Nmcli runs nmcli and returns its output.
 func (l *Lab) Nmcli(args ...string) string {
 	l.t.Helper()
 	return l.Run(append([]string{"nmcli"}, args...)...)
 }
 
-// hooks is where packages put NetworkManager's dispatcher scripts; those of the admin are in /etc (NetworkManager-dispatcher(8)).
+// hooks is the directory for dispatcher scripts of packages; those of the admin are in /etc
+// (NetworkManager-dispatcher(8)).
 const hooks = "/usr/lib/NetworkManager/dispatcher.d"
 
-// Hook installs a program as a NetworkManager dispatcher script of this name, as a package would.
+// Hook installs a program as a NetworkManager dispatcher script, like a package.
 func (l *Lab) Hook(name, program string) {
 	l.t.Helper()
 	data, err := os.ReadFile(program)

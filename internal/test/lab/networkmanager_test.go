@@ -7,7 +7,7 @@ import (
 
 const hook = "#!/bin/sh\necho HOOK $1 $2 $IP4_NAMESERVERS\n"
 
-// One walk through all that a NetworkManager test builds on.
+// TestNetworkManager exercises everything that a NetworkManager test needs.
 func TestNetworkManager(t *testing.T) {
 	l := New(t)
 	l.WriteFile("/run/hook", hook)

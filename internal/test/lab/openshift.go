@@ -1,8 +1,9 @@
 package lab
 
-// OldHook does what 99-origin-dns.sh does: for the interface of the default route it keeps the nameservers for dnsmasq and for
-// pods, as long as resolv.conf is not its own; has dnsmasq run; and has resolv.conf name the node. It is written after the
-// description of that script's behaviour, bugs included that matter here: it writes in place, and every time.
+// OldHook does the same as 99-origin-dns.sh: for the interface of the default route, it saves the
+// nameservers for dnsmasq and for pods unless resolv.conf is its own, starts dnsmasq, and makes
+// resolv.conf point to the node. It follows the description of that script's behavior, including
+// relevant bugs: it always writes, and in place.
 const OldHook = `#!/bin/sh
 case $2 in up|dhcp4-change|dhcp6-change) ;; *) exit 0 ;; esac
 gateway=$(ip route list match 0.0.0.0/0 | awk '{print $3; exit}')
@@ -45,7 +46,7 @@ cat "$new" >/etc/resolv.conf
 rm "$new"
 `
 
-// DnsmasqService is RHEL's, but that it does not go to the background: its users override the file all the same.
+// DnsmasqService is RHEL's unit, but in the foreground; its users override the file anyway.
 const DnsmasqService = `[Unit]
 Description=DNS caching server.
 After=network.target
@@ -57,7 +58,7 @@ ExecStart=/usr/sbin/dnsmasq -k
 WantedBy=multi-user.target
 `
 
-// OldDnsmasqConfig is openshift-ansible's origin-dns.conf, of 3.11.
+// OldDnsmasqConfig is origin-dns.conf of openshift-ansible 3.11.
 const OldDnsmasqConfig = `no-resolv
 domain-needed
 no-negcache
@@ -70,7 +71,7 @@ min-port=1024
 except-interface=lo
 `
 
-// OldNodeConfig is what matters of a node's.
+// OldNodeConfig has the relevant parts of a node's configuration.
 const OldNodeConfig = `kind: NodeConfig
 apiVersion: v1
 dnsIP: 0.0.0.0

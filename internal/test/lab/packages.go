@@ -10,11 +10,12 @@ import (
 	"testing"
 )
 
-// packageEnv and a package's name are the directory of what Packages fetched of it.
+// packageEnv plus a package's name is the environment variable with the directory of the fetched
+// files.
 const packageEnv = "NODEDNS_LAB_PACKAGE_"
 
-// Packages has Main fetch Debian packages for Container.Install, each with what it needs and the containers' root lacks. The host's own
-// root stays as it is.
+// Packages makes Main fetch Debian packages for Container.Install, with dependencies that the
+// containers' root lacks. The host's own root is not changed.
 func Packages(names ...string) Option {
 	return Before(func() error {
 		var errs []error
@@ -26,7 +27,7 @@ func Packages(names ...string) Option {
 	})
 }
 
-// fetchPackage is a directory with the package, and those that it needs.
+// fetchPackage returns a directory with the package and its dependencies.
 func fetchPackage(name string) (string, error) {
 	root := cmp.Or(os.Getenv(rootEnv), "/")
 	status, err := os.ReadFile(filepath.Join(root, "/var/lib/dpkg/status"))
@@ -52,21 +53,22 @@ func fetchPackage(name string) (string, error) {
 		if apt(install...) == nil {
 			return nil
 		}
-		if err := apt("update"); err != nil { // its lists are old, or there are none
+		if err := apt("update"); err != nil { // its lists are missing or outdated
 			return err
 		}
 		return apt(install...)
 	})
 }
 
-// Install installs a package of Packages in the machine, which runs: its scripts enable and start its units. It is apt that knows in which
-// order the packages have to come.
+// Install installs a package of Packages in the running machine. The package's scripts enable and
+// start its units. apt decides the order of the packages.
 func (c *Container) Install(name string) {
 	c.l.t.Helper()
 	files := packageFiles(c.l.t, name)
 	argv := []string{
 		"env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "--quiet", "--yes", "--no-install-recommends", "--reinstall", "--allow-downgrades",
-		// Without its sources: it would ask for the same package there first, in vain, for ten seconds.
+		// Disable its sources: it would first try to fetch the package there, for ten seconds,
+		// without success.
 		"--option=Dir::Etc::SourceList=/dev/null", "--option=Dir::Etc::SourceParts=/dev/null",
 		"--option=Dpkg::Use-Pty=false", "--option=Dpkg::Options::=--force-confmiss", "--option=APT::Sandbox::User=root", "install",
 	}
@@ -79,7 +81,7 @@ func (c *Container) Install(name string) {
 	c.Run("rm", "-r", "/srv/deb")
 }
 
-// Unmask lets a unit start that a machine for tests does without.
+// Unmask allows a unit to start that test machines mask.
 func (c *Container) Unmask(unit string) {
 	c.l.t.Helper()
 	if err := os.Remove(c.Path("/etc/systemd/system/" + unit)); err != nil {

@@ -22,8 +22,8 @@ type PrivateBus struct {
 	cmd *exec.Cmd // nil: not running
 }
 
-// NewPrivateBus prepares a bus that is not running yet, and that ends with the test. policies are files as packages install them in
-// /usr/share/dbus-1/system.d; with none of them everybody may do everything.
+// NewPrivateBus prepares a bus, which is not started yet and ends with the test. policies are files
+// that packages install in /usr/share/dbus-1/system.d; without policies everything is allowed.
 func NewPrivateBus(t testing.TB, policies ...string) *PrivateBus {
 	t.Helper()
 	NeedPrograms(t, "dbus-daemon")
@@ -47,13 +47,13 @@ func NewPrivateBus(t testing.TB, policies ...string) *PrivateBus {
 	return b
 }
 
-// Address is for DBUS_SYSTEM_BUS_ADDRESS.
+// Address returns the value for DBUS_SYSTEM_BUS_ADDRESS.
 func (b *PrivateBus) Address() string { return "unix:path=" + b.dir + "/bus" }
 
-// Dir is the bus's directory: what is written there as NAME.service is started by the bus.
+// Dir returns the bus's directory. The bus starts services from files NAME.service in it.
 func (b *PrivateBus) Dir() string { return b.dir }
 
-// Write puts a file into Dir.
+// Write writes a file in Dir.
 func (b *PrivateBus) Write(name, text string) {
 	b.t.Helper()
 	if err := os.WriteFile(filepath.Join(b.dir, name), []byte(text), 0o644); err != nil {
@@ -61,17 +61,17 @@ func (b *PrivateBus) Write(name, text string) {
 	}
 }
 
-// Start returns when the bus listens, which is when it says where.
+// Start starts the bus and returns when it listens, which is when it prints its address.
 func (b *PrivateBus) Start() {
 	b.t.Helper()
-	os.Remove(filepath.Join(b.dir, "bus")) // left by Kill
+	os.Remove(filepath.Join(b.dir, "bus")) // left over by Kill
 	cmd := exec.Command("dbus-daemon", "--config-file="+filepath.Join(b.dir, "bus.conf"),
 		"--nofork", "--nopidfile", "--nosyslog", "--print-address")
 	StartUntilLine(b.t, cmd)
 	b.cmd = cmd
 }
 
-// Kill ends the bus with SIGKILL, also one that is stopped. A bus that does not run stays so.
+// Kill kills the bus with SIGKILL, even if it is stopped. If it is not running, Kill does nothing.
 func (b *PrivateBus) Kill() {
 	if b.cmd != nil {
 		b.cmd.Process.Kill()
@@ -80,10 +80,11 @@ func (b *PrivateBus) Kill() {
 	}
 }
 
-// Process is the running bus.
+// Process returns the process of the running bus.
 func (b *PrivateBus) Process() *os.Process { return b.cmd.Process }
 
-// StartUntilLine starts a process, which must print, and returns when it has printed a line. It does not outlive the test's.
+// StartUntilLine starts a process and returns when it has printed a line. The process ends with the
+// test at the latest.
 func StartUntilLine(t testing.TB, cmd *exec.Cmd) {
 	t.Helper()
 	out, err := cmd.StdoutPipe()
@@ -98,14 +99,16 @@ func StartUntilLine(t testing.TB, cmd *exec.Cmd) {
 	}
 }
 
-// StartBeside starts a process that does not outlive the test's, however that ends. The caller waits for it.
+// StartBeside starts a process that ends with the test's process at the latest. The caller waits
+// for it.
 func StartBeside(t testing.TB, cmd *exec.Cmd) {
 	t.Helper()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	started := make(chan error)
 	go func() {
-		// Pdeathsig is sent when the thread that started the child ends (prctl(2), PR_SET_PDEATHSIG), as threads do whose goroutine
-		// has changed them for good. This one stays for as long as the child.
+		// Pdeathsig is sent when the thread that started the child ends (prctl(2),
+		// PR_SET_PDEATHSIG). A thread ends if its goroutine has changed it permanently. This thread
+		// stays as long as the child.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
@@ -121,7 +124,7 @@ func StartBeside(t testing.TB, cmd *exec.Cmd) {
 	}
 }
 
-// SendSignal signals a process; after SIGSTOP it returns when the process has stopped.
+// SendSignal signals a process. After SIGSTOP it returns when the process has stopped.
 func SendSignal(t testing.TB, process *os.Process, sig syscall.Signal) {
 	t.Helper()
 	if err := process.Signal(sig); err != nil {

@@ -12,26 +12,26 @@ import (
 	"time"
 )
 
-// Path is the PATH of the machine's programs, as systemd gives it.
+// Path is the PATH of programs in the machine, as set by systemd.
 const Path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // Command is a program to start.
 type Command struct {
-	Argv []string  // the program, by path or by name, and its arguments
-	Env  []string  // whole environment; nil: PATH alone
-	User uint32    // user and group id to run as; 0: root
-	Caps []uintptr // capabilities that a user other than root keeps, as systemd's AmbientCapabilities= gives them
+	Argv []string  // program, by path or name, and its arguments
+	Env  []string  // complete environment; nil means only PATH
+	User uint32    // user and group id; 0 means root
+	Caps []uintptr // capabilities that a user other than root keeps, like systemd's AmbientCapabilities=
 }
 
-// Process is a program that was started and runs beside the test. Its methods are safe for concurrent use.
+// Process is a program running concurrently with the test. Its methods are safe for concurrent use.
 type Process struct {
 	name   string
 	cmd    *exec.Cmd
 	output *os.File
-	done   chan struct{} // closed when it was waited for
+	done   chan struct{} // closed after Wait
 }
 
-// Start starts a program; it ends with the test at the latest. What it prints is kept for Output.
+// Start starts a program that ends with the test at the latest. Output returns what it prints.
 func (l *Lab) Start(c Command) *Process {
 	l.t.Helper()
 	p, err := newProcess(c)
@@ -47,8 +47,8 @@ func (l *Lab) Start(c Command) *Process {
 	return p
 }
 
-// Beside starts a program beside this process, outside of any machine. It ends with this process at the latest, however that ends.
-// What it prints is kept for Output. The caller stops it.
+// Beside starts a program outside of any machine. It ends with this process at the latest, however
+// that ends. Output returns what it prints. The caller stops it.
 func Beside(c Command) (*Process, error) {
 	p, err := newProcess(c)
 	if err != nil {
@@ -60,7 +60,8 @@ func Beside(c Command) (*Process, error) {
 	p.cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 	started := make(chan error)
 	go func() {
-		// Pdeathsig is sent when the thread that started the child ends, not the process (prctl(2), PR_SET_PDEATHSIG).
+		// Pdeathsig is sent when the thread that started the child ends, not the process (prctl(2),
+		// PR_SET_PDEATHSIG).
 		runtime.LockOSThread()
 		err := p.cmd.Start()
 		started <- err
@@ -88,7 +89,7 @@ func newProcess(c Command) (*Process, error) {
 		p.cmd.Env = []string{"PATH=" + Path}
 	}
 	if raceEnabled {
-		// A program of BuildRace that is told to end does so at once.
+		// Programs of BuildRace should end at once when told to.
 		p.cmd.Env = append(p.cmd.Env, "GORACE=atexit_sleep_ms=0")
 	}
 	if c.User != 0 {
@@ -97,7 +98,7 @@ func newProcess(c Command) (*Process, error) {
 	return p, nil
 }
 
-// unnamedFile has no name to be in the way of.
+// unnamedFile returns an already deleted file, so that nothing needs to be cleaned up.
 func unnamedFile() (*os.File, error) {
 	f, err := os.CreateTemp("", "node-dns-lab-output")
 	if err != nil {
@@ -111,9 +112,9 @@ func (p *Process) wait() {
 	p.cmd.Wait()
 }
 
-// Output is what the program, and what it started, printed so far.
+// Output returns what the program and its children have printed so far.
 func (p *Process) Output() string {
-	// Not by the file's own offset, which the program writes at.
+	// Not through the file's own offset, which the program uses for writing.
 	data, err := io.ReadAll(io.NewSectionReader(p.output, 0, math.MaxInt64))
 	if err != nil {
 		return "(" + err.Error() + ")"
@@ -121,10 +122,10 @@ func (p *Process) Output() string {
 	return string(data)
 }
 
-// PID is the program's process id in the machine.
+// PID returns the program's process id in the machine.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Running reports whether the program has not ended.
+// Running reports whether the program is still running.
 func (p *Process) Running() bool {
 	select {
 	case <-p.done:
@@ -134,10 +135,11 @@ func (p *Process) Running() bool {
 	}
 }
 
-// Signal sends a signal; to a program that ended it does nothing.
+// Signal sends a signal. If the program has ended, Signal does nothing.
 func (p *Process) Signal(s syscall.Signal) { p.cmd.Process.Signal(s) }
 
-// Stop ends the program with SIGTERM, and with SIGKILL when it has not ended after five seconds; it returns when it has ended.
+// Stop ends the program with SIGTERM, or with SIGKILL after five seconds. It returns when the
+// program has ended.
 func (p *Process) Stop() {
 	p.Signal(syscall.SIGTERM)
 	select {
@@ -147,7 +149,7 @@ func (p *Process) Stop() {
 	}
 }
 
-// Kill ends the program with SIGKILL, and returns when it has ended.
+// Kill ends the program with SIGKILL and returns when it has ended.
 func (p *Process) Kill() {
 	p.Signal(syscall.SIGKILL)
 	p.awaitExit()
@@ -155,7 +157,7 @@ func (p *Process) Kill() {
 
 func (p *Process) awaitExit() { <-p.done }
 
-// dump shows what a failed test's programs printed.
+// dump logs the output of a failed test's programs.
 func (l *Lab) dump() {
 	l.t.Helper()
 	for _, p := range l.procs {

@@ -12,15 +12,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// RawDHCP is a DHCP server that offers any bytes, as dnsmasq would not.
+// RawDHCP is a DHCP server that offers arbitrary bytes, unlike dnsmasq.
 type RawDHCP struct {
-	Link    string // where it serves, in its namespace
+	Link    string // in the namespace
 	Server  netip.Addr
-	Client  netip.Addr      // the one address that it offers, in a /24
-	Options map[byte][]byte // by option number (RFC 2132), beside the message type, the server, the mask and the lease time
+	Client  netip.Addr      // the only address that it offers, in a /24
+	Options map[byte][]byte // by option number (RFC 2132), besides message type, server, mask and lease time
 }
 
-// Serve starts the server in the namespace; it ends with the test.
+// Serve starts the server in the namespace. It ends with the test.
 func (r RawDHCP) Serve(n *Namespace) {
 	n.l.t.Helper()
 	conn, err := n.listen(r.Link)

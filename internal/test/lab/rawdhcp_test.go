@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// NetworkManager takes the lease, and what dnsmasq would refuse to send.
+// TestRawDHCP: NetworkManager accepts the lease, including options that dnsmasq would refuse to
+// send.
 func TestRawDHCP(t *testing.T) {
 	l := New(t)
 	l.Bus()
@@ -28,7 +29,7 @@ func TestRawDHCP(t *testing.T) {
 	l.Await("the offered address", func() bool { return strings.Contains(l.Run("ip", "-4", "addr", "show", "eth0"), "10.77.0.100/24") })
 }
 
-// FuzzReply: whatever a client sends, what goes back is nothing or a whole message to it.
+// FuzzReply: for any input, the reply is nothing or a complete message to the client.
 func FuzzReply(f *testing.F) {
 	const header = 236
 	discover := append(append(make([]byte, header), magic...), 0, 53, 1, 1, 255)
@@ -42,7 +43,7 @@ func FuzzReply(f *testing.F) {
 			return
 		}
 		if !bytes.Equal(reply[4:8], request[4:8]) || !bytes.Equal(reply[header:header+4], magic) || reply[len(reply)-1] != 255 {
-			t.Fatalf("%x is answered by %x", request, reply)
+			t.Fatalf("%x is answered with %x", request, reply)
 		}
 	})
 }

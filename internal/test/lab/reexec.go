@@ -12,17 +12,17 @@ import (
 )
 
 const (
-	stageEnv    = "NODEDNS_LAB"          // set in the process that runs inside
-	absentEnv   = "NODEDNS_LAB_ABSENT"   // why there is no machine, where there is none
-	binariesEnv = "NODEDNS_LAB_BINARIES" // the directory of what Build asked for
+	stageEnv    = "NODEDNS_LAB"          // set in the process inside the machine
+	absentEnv   = "NODEDNS_LAB_ABSENT"   // reason if there is no machine
+	binariesEnv = "NODEDNS_LAB_BINARIES" // directory of the programs of Build
 )
 
 const namespaces = syscall.CLONE_NEWNS | syscall.CLONE_NEWNET | syscall.CLONE_NEWPID | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC
 
-// unavailable says why no machine can be made here, or "".
+// unavailable returns the reason why no machine can be made, or "".
 func unavailable() string {
 	if fuzzing() {
-		// The engine talks to its workers by file descriptors that do not reach into the machine.
+		// The fuzzing engine uses file descriptors that do not reach into the machine.
 		return "fuzzing (-test.fuzz)"
 	}
 	if os.Geteuid() != 0 {
@@ -42,7 +42,7 @@ func unavailable() string {
 
 func fuzzing() bool { return flagValue("fuzz") != "" }
 
-// runOutside builds what was asked for, runs the tests inside, and returns their exit status.
+// runOutside builds the programs, runs the tests in machines, and returns their exit status.
 func runOutside(c config) int {
 	dir, err := os.MkdirTemp("", "node-dns-lab-")
 	if err != nil {
@@ -65,9 +65,10 @@ func runOutside(c config) int {
 	return startInside(dir, os.Stdout, os.Args[1:])
 }
 
-// startInside runs the test binary again in a new machine, and returns its exit status.
+// startInside runs the test binary again in a new machine and returns its exit status.
 func startInside(dir string, out io.Writer, args []string) int {
-	// Pdeathsig is sent when the thread that started the child ends, not the process (prctl(2), PR_SET_PDEATHSIG).
+	// Pdeathsig is sent when the thread that started the child ends, not the process (prctl(2),
+	// PR_SET_PDEATHSIG).
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	inside := exec.Command("/proc/self/exe", args...)
@@ -91,7 +92,7 @@ func startInside(dir string, out io.Writer, args []string) int {
 	}
 }
 
-// runInside makes the machine around this process, and runs the tests in it.
+// runInside turns this process into the machine and runs the tests in it.
 func runInside(m *testing.M) int {
 	if err := makeMachine(); err != nil {
 		fmt.Fprintln(os.Stderr, "lab: making the machine:", err)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Run runs a program to its end, and returns what it printed.
+// Run runs a program to its end and returns its output.
 func (l *Lab) Run(argv ...string) string {
 	l.t.Helper()
 	out, err := l.Try(argv...)
@@ -16,14 +16,14 @@ func (l *Lab) Run(argv ...string) string {
 	return out
 }
 
-// Try is Run for what may fail.
+// Try is Run for commands that may fail.
 func (l *Lab) Try(argv ...string) (string, error) {
 	out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput()
 	return string(out), err
 }
 
-// Await polls until ok, and fails the test when that does not come about within a minute: a bound for a stuck machine, not a
-// demand on its speed.
+// Await polls until ok returns true. It fails the test after a minute, a limit for a stuck machine
+// rather than a requirement on its speed.
 func (l *Lab) Await(what string, ok func() bool) {
 	l.t.Helper()
 	if !Poll(time.Minute, ok) {
@@ -31,7 +31,8 @@ func (l *Lab) Await(what string, ok func() bool) {
 	}
 }
 
-// Poll asks every few milliseconds until ok, and reports whether that came about within the limit.
+// Poll calls ok every few milliseconds until it returns true, and reports whether it did so within
+// the limit.
 func Poll(limit time.Duration, ok func() bool) bool {
 	for deadline := time.Now().Add(limit); ; time.Sleep(3 * time.Millisecond) {
 		if ok() {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// OverTLS is what who.test. says, as TXT, at a nameserver of StartTLS.
+// OverTLS is the TXT record of who.test. at a nameserver of StartTLS.
 const OverTLS = "over-tls"
 
 const unboundTLS = `server:
@@ -28,8 +28,9 @@ remote-control:
   control-enable: no
 `
 
-// StartTLS starts an unbound in a namespace that answers at port 853 of an address alone, over TLS, with a certificate for a name
-// that nobody vouches for. It returns the program and the certificate's file in dir.
+// StartTLS starts unbound in a namespace. It answers only at port 853 of an address, over TLS, with
+// a self-signed certificate for a name. StartTLS returns the program and the path of the
+// certificate in dir.
 func (n *Namespace) StartTLS(dir, addr, name string) (server *Process, certificate string) {
 	n.l.t.Helper()
 	certificate = filepath.Join(dir, "cert.pem")

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// Column is the first column of the tables below a heading of a Markdown document, up to the next heading, sorted.
+// Column returns the first column of the tables below a heading of a Markdown document, up to the
+// next heading, sorted.
 func Column(t testing.TB, path, heading string) []string {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -20,7 +21,7 @@ func Column(t testing.TB, path, heading string) []string {
 	}
 	section, _, _ = strings.Cut(section, "\n#")
 	var cells []string
-	head := true // of a table: its names, and the line below these
+	head := true // in the header of a table: the names and the line below
 	for line := range strings.Lines(section) {
 		cell, isRow := strings.CutPrefix(line, "| ")
 		switch {

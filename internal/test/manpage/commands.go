@@ -6,10 +6,11 @@ import (
 	"testing"
 )
 
-// fence opens a block of commands; other blocks show output and have no language.
+// fence opens a block of commands. Other blocks show output and have no language.
 const fence = "```sh\n"
 
-// Commands are the blocks of shell commands in a Markdown document, in order, a command a line. Comments are left out.
+// Commands returns the blocks of shell commands in a Markdown document, in order, one command per
+// line, without comments.
 func Commands(t testing.TB, path string) [][]string {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -27,7 +28,7 @@ func Commands(t testing.TB, path string) [][]string {
 	return all
 }
 
-// commands are those of a block.
+// commands returns the commands of a block.
 func commands(text string) (block []string) {
 	for line := range strings.Lines(text) {
 		command, _, _ := strings.Cut(line, " #")

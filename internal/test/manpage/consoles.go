@@ -6,16 +6,16 @@ import (
 	"testing"
 )
 
-// console opens a block that shows a command, after "$ ", and what it prints.
+// console opens a block that shows a command, after "$ ", and its output.
 const console = "```console\n"
 
-// Console is such a block.
+// Console is a console block.
 type Console struct {
 	Command string
 	Output  string // every line ends in LF
 }
 
-// Consoles are the blocks of a Markdown document that show what a command prints, in order.
+// Consoles returns the console blocks of a Markdown document in order.
 func Consoles(t testing.TB, path string) []Console {
 	t.Helper()
 	data, err := os.ReadFile(path)

@@ -1,5 +1,5 @@
-// Package manpage reads our documentation, so that tests can hold it against what the programs take, and run what it says.
-// The man pages are written in mdoc(7), whose macros say what a word is.
+// Package manpage parses our documentation, so that tests can compare it with the programs and run
+// its examples. The man pages are in mdoc(7), whose macros tell the meaning of a word.
 package manpage
 
 import (
@@ -12,18 +12,18 @@ import (
 // Page is a man page.
 type Page struct {
 	Items    []Item
-	Examples []string // the blocks of literal text (.Bd -literal), in order
+	Examples []string // blocks of literal text (.Bd -literal), in order
 }
 
-// Item is what an entry of a tagged list is about.
+// Item is the subject of an entry in a tagged list.
 type Item struct {
 	Section string   // its .Sh
-	Macro   string   // the first of its tag: Cm is a command, Fl a flag, Ic a key; "": plain text
-	Names   []string // what follows that macro, up to the next one; of flags without hyphens
-	Under   *Item    // the entry that its list is part of; nil: none
+	Macro   string   // first macro of its tag: Cm is a command, Fl a flag, Ic a key; "" is plain text
+	Names   []string // words after that macro, up to the next one; flags without hyphens
+	Under   *Item    // entry that contains its list, or nil
 }
 
-// Read reads a page, by its path.
+// Read parses the page at path.
 func Read(t testing.TB, path string) Page {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -35,7 +35,7 @@ func Read(t testing.TB, path string) Page {
 
 func parse(text string) Page {
 	var p Page
-	var lists []*Item // the entry of each list that is open; nil: none yet
+	var lists []*Item // current entry of each open list; nil if there is none yet
 	section, literal := "", false
 	for line := range strings.Lines(text) {
 		words := strings.Fields(line)
@@ -66,7 +66,7 @@ func parse(text string) Page {
 	return p
 }
 
-// macros are those that a tag of ours may have.
+// macros are those that our tags may have.
 var macros = []string{"Ar", "Cm", "Dv", "Ev", "Fl", "Ic", "Li", "No", "Op", "Pa", "Sy"}
 
 func parseTag(words []string) Item {
@@ -88,8 +88,8 @@ func parseTag(words []string) Item {
 	return item
 }
 
-// Names are the names of the entries of a section whose tag begins with this macro, and that are part of an entry
-// called under ("": of none), sorted.
+// Names returns the sorted names of the entries in a section whose tag begins with macro and that
+// are inside an entry named under; "" means inside no entry.
 func (p Page) Names(section, macro, under string) []string {
 	var names []string
 	for _, item := range p.Items {

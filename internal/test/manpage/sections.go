@@ -6,19 +6,20 @@ import (
 	"testing"
 )
 
-// Section is what stands below a heading of the second level ("## ") in a Markdown document.
+// Section is the content below a second-level heading ("## ") in a Markdown document.
 type Section struct {
 	Title  string
 	Blocks []Block
 }
 
-// Block is one of commands, or one without a language, which shows output. Those of other languages are left out.
+// Block is a block of commands, or one without a language, which shows output. Blocks in other
+// languages are ignored.
 type Block struct {
-	Commands []string // as Commands has them
+	Commands []string // in the form of Commands
 	Screen   string
 }
 
-// Sections are those of the document, in order.
+// Sections returns the sections of the document in order.
 func Sections(t testing.TB, path string) []Section {
 	t.Helper()
 	data, err := os.ReadFile(path)

@@ -1,4 +1,4 @@
-// Package policytest has the host and the configurations that tests make a Policy of.
+// Package policytest has the host and the configurations from which tests make a Policy.
 package policytest
 
 import (
@@ -15,7 +15,8 @@ import (
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
 
-// Node is the network of a node: its default route is on eth0 with 192.0.2.10, eth1 has 10.128.0.1.
+// Node returns the network of a node: its default route is on eth0 with 192.0.2.10, and eth1 has
+// 10.128.0.1.
 func Node() netstate.State {
 	eth0 := netip.MustParseAddr("192.0.2.10")
 	return netstate.State{
@@ -38,7 +39,8 @@ func Servers(texts ...string) []nameserver.Server {
 	return all
 }
 
-// Config reads a node-dns.yaml and a node-config.yaml; one whose text is empty does not exist. Its sources name the files without the test's directory.
+// Config loads a node-dns.yaml and a node-config.yaml. If a text is empty, its file does not exist.
+// The sources in the result name the files without the test's directory.
 func Config(t testing.TB, nodeDNS, nodeConfig string) nodeconfig.Config {
 	t.Helper()
 	root := t.TempDir()
@@ -56,7 +58,8 @@ func Config(t testing.TB, nodeDNS, nodeConfig string) nodeconfig.Config {
 	return config
 }
 
-// Dnsmasq reads a dnsmasq.conf. The places of its servers name the file without the test's directory.
+// Dnsmasq loads a dnsmasq.conf. The places of its servers name the file without the test's
+// directory.
 func Dnsmasq(t testing.TB, text string) dnsmasqconf.Config {
 	t.Helper()
 	root := t.TempDir()
@@ -71,7 +74,8 @@ func Dnsmasq(t testing.TB, text string) dnsmasqconf.Config {
 	return config
 }
 
-// RouteText is "example.=192.0.2.1,192.0.2.2 .=10.0.0.2", and "//=10.0.0.3" for the route of plain names.
+// RouteText formats routes as "example.=192.0.2.1,192.0.2.2 .=10.0.0.2", with "//=10.0.0.3" for the
+// route of plain names.
 func RouteText(routes []forward.Route) string {
 	var words []string
 	for _, route := range routes {
@@ -88,7 +92,7 @@ func RouteText(routes []forward.Route) string {
 	return strings.Join(words, " ")
 }
 
-// AddrText is the addresses, with blanks between them.
+// AddrText returns the addresses, separated by blanks.
 func AddrText(addrs []netip.AddrPort) string {
 	var words []string
 	for _, addr := range addrs {
@@ -97,7 +101,7 @@ func AddrText(addrs []netip.AddrPort) string {
 	return strings.Join(words, " ")
 }
 
-// write writes a file. It writes none for an empty text.
+// write writes a file, unless text is empty.
 func write(t testing.TB, path, text string) {
 	t.Helper()
 	if text == "" {

@@ -8,11 +8,11 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// repository is where a container has its packages.
+// repository is the directory of packages in a container.
 const repository = "/srv/rpm"
 
-// Prepare gives a container that runs an RPM database with what a RHEL has in it, and the settings that dnf(8) lacks elsewhere. It comes
-// before any other package.
+// Prepare gives a running container an RPM database with the packages of a RHEL, and the settings
+// that dnf(8) lacks elsewhere. Call it before installing any other package.
 func Prepare(t testing.TB, c *lab.Container) {
 	t.Helper()
 	lab.NeedPrograms(t, "rpm")
@@ -21,14 +21,14 @@ func Prepare(t testing.TB, c *lab.Container) {
 	c.Run("rpm", "--install", Put(c, SystemdPackage(t)))
 }
 
-// Put copies a package into a container, and returns its path there.
+// Put copies a package into a container and returns its path there.
 func Put(c *lab.Container, file string) string {
 	to := path.Join(repository, filepath.Base(file))
 	c.CopyFile(to, file, 0o644)
 	return to
 }
 
-// Publish makes a repository of packages in the container, in place of that of the call before, for dnf.
+// Publish makes a dnf repository of packages in the container. It replaces that of an earlier call.
 func Publish(t testing.TB, c *lab.Container, files ...string) {
 	t.Helper()
 	lab.NeedPrograms(t, "dnf", "createrepo_c")

@@ -1,5 +1,6 @@
-// Package rpmbuild makes the RPMs that tests look into and install: those of node-dns, by packaging/rpm/build, and one that plays the
-// systemd of a RHEL, with systemd's own macros and file triggers, on a machine that has its systemd from elsewhere.
+// Package rpmbuild makes the RPMs that tests inspect and install: those of node-dns, with
+// packaging/rpm/build, and one that stands for the systemd of RHEL, with systemd's own macros and
+// file triggers, on a machine whose systemd is not from an RPM.
 package rpmbuild
 
 import (
@@ -16,14 +17,15 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// Version is the version of every node-dns that Build makes, and Revision the commit that it is said to be of: a build serves all commits
-// that have the same sources.
+// Version is the version of every node-dns that Build makes, and Revision its commit. They are
+// fixed, so that a build serves all commits with the same sources.
 const (
 	Version  = "1.0.0"
 	Revision = "0123456789abcdef0123456789abcdef01234567"
 )
 
-// OldLayout is the release number of a package as it was laid out when the hook's program was NetworkManager's entry itself.
+// OldLayout is the release number of a package with the old layout, in which the hook's program was
+// itself NetworkManager's dispatcher script.
 const OldLayout = 0
 
 // layOutAsBefore undoes the move of the program to /usr/libexec.
@@ -41,7 +43,7 @@ func layOutAsBefore(tree string) error {
 	)
 }
 
-// replace replaces each text of a file, which must be there, by the one after it.
+// replace replaces each text in a file, which must exist, with the one after it.
 func replace(file string, pairs ...string) error {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -57,23 +59,25 @@ func replace(file string, pairs ...string) error {
 	return os.WriteFile(file, []byte(text), 0o644)
 }
 
-// Macros say whose scriptlets a package has.
+// Macros selects the scriptlets of a package.
 type Macros string
 
 const (
-	// Systemd are systemd's own, as on RHEL 9 and later.
+	// Systemd selects systemd's own macros, as on RHEL 9 and later.
 	Systemd Macros = "systemd"
-	// Fallback are those of packaging/rpm/macros.fallback: of a package that was built where there are none.
+	// Fallback selects those of packaging/rpm/macros.fallback, used when a package is built without
+	// systemd's macros.
 	Fallback Macros = "fallback"
 )
 
-// Packages are the files of one build, by path.
+// Packages are the paths of the packages of one build.
 type Packages struct {
 	Main, SELinux, Source string
 }
 
-// Fetch loads what Build and SystemdPackage need from elsewhere: the modules that are in the package and not in the tests' programs, and
-// systemd's sources. Without it they want a network; see lab.Before.
+// Fetch downloads what Build and SystemdPackage need: Go modules that the package needs but the
+// tests' programs do not, and systemd's sources. Without it they need network access; see
+// lab.Before.
 func Fetch() error {
 	if _, err := fetchSystemd(); err != nil {
 		return fmt.Errorf("loading the sources of systemd: %w", err)
@@ -85,8 +89,9 @@ func Fetch() error {
 	return errors.Join(run(exec.Command("go", "mod", "vendor", "-o", dir+"/vendor")), os.RemoveAll(dir))
 }
 
-// Build makes the packages of the tree as it is, with this release number. From release 2 on their configuration files have a line more
-// than those of release 1. What was built before, by whichever test, is not built again.
+// Build makes packages of the current tree with this release number. From release 2 on, their
+// configuration files have an additional line. It reuses earlier builds, including those of other
+// tests.
 func Build(t testing.TB, release int, macros Macros) Packages {
 	t.Helper()
 	lab.NeedPrograms(t, "rpmbuild", "go", "make")
@@ -98,7 +103,7 @@ func Build(t testing.TB, release int, macros Macros) Packages {
 	key := fmt.Sprintf("node-dns %d %s %s %s", release, Revision, text, sources(t, root))
 	dir, err := lab.Cached(key, func(dir string) error {
 		file := filepath.Join(dir, "macros")
-		// A quick compression: nobody keeps these packages.
+		// A fast compression: these packages are not kept.
 		if err := os.WriteFile(file, []byte(text+"\n%_binary_payload w1.gzdio\n"), 0o644); err != nil {
 			return err
 		}
@@ -124,7 +129,7 @@ func Build(t testing.TB, release int, macros Macros) Packages {
 	}
 }
 
-// changedTree copies the module and makes it the source of another release than 1.
+// changedTree copies the module and changes it into the source of a release other than 1.
 func changedTree(to, root string, release int) error {
 	if err := CopyTree(to, root); err != nil {
 		return err
@@ -145,8 +150,8 @@ func changedTree(to, root string, release int) error {
 	return nil
 }
 
-// CopyTree copies the module at root into a new directory, as an unpacked tarball: what is built there does not reach the tree that is
-// tested. The copy is no repository of git.
+// CopyTree copies the module at root into a new directory, as if unpacked from a tarball, so that
+// builds do not change the tested tree. The copy is not a git repository.
 func CopyTree(to, root string) error {
 	if err := os.MkdirAll(to, 0o755); err != nil {
 		return err
@@ -156,7 +161,7 @@ func CopyTree(to, root string) error {
 	return run(copying)
 }
 
-// MacroPath is what rpmbuild's --macros has to be for a source package of Build.
+// MacroPath returns the value of rpmbuild's --macros for a source package of Build.
 func MacroPath(t testing.TB, p Packages) string {
 	t.Helper()
 	out, err := exec.Command("rpm", "--showrc").Output()
@@ -171,7 +176,7 @@ func MacroPath(t testing.TB, p Packages) string {
 	return path + ":" + filepath.Join(filepath.Dir(p.Source), "macros")
 }
 
-// Root is the directory of the module.
+// Root returns the directory of the module.
 func Root(t testing.TB) string {
 	t.Helper()
 	root, err := filepath.Abs("../..")
@@ -184,7 +189,7 @@ func Root(t testing.TB) string {
 	return root
 }
 
-// only is the one path that the pattern stands for.
+// only returns the single path that matches the pattern.
 func only(t testing.TB, pattern string) string {
 	t.Helper()
 	paths, err := filepath.Glob(pattern)

@@ -13,11 +13,11 @@ import (
 	"testing"
 )
 
-// notSource are directories that no package is made of.
+// notSource are directories that are not part of a package.
 var notSource = []string{".git", "bin", "dist", "testdata"}
 
-// sources is a digest of all files of the tree but those of tests. That it opens them makes `go test` run the test again when one has
-// changed.
+// sources returns a digest of all files of the tree except those of tests. Because it opens them,
+// `go test` runs the test again when one has changed.
 func sources(t testing.TB, root string) string {
 	t.Helper()
 	digest := sha256.New()

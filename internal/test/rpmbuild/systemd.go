@@ -12,7 +12,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// systemdPaths fill systemd's templates, as its meson.build does on a RHEL.
+// systemdPaths fill in systemd's templates, as its meson.build does on RHEL.
 var systemdPaths = map[string]string{
 	"ROOTLIBEXECDIR":             "/usr/lib/systemd",
 	"SYSTEMD_UPDATE_HELPER_PATH": "/usr/lib/systemd/systemd-update-helper",
@@ -39,8 +39,9 @@ var systemdPaths = map[string]string{
 	"UPDATE_HELPER_USER_TIMEOUT": "15",
 }
 
-// SystemdPackage is the path of an RPM that is to rpm what the packages of a RHEL are: it has systemd's helper, its file triggers and the
-// preset that enables nothing, owns the directories of RHEL's filesystem that others lack, and claims what node-dns requires of others.
+// SystemdPackage returns the path of an RPM that replaces the packages of a RHEL: it has systemd's
+// helper, its file triggers and the preset that enables nothing. It owns directories of RHEL's
+// filesystem package that other systems lack, and provides what node-dns requires.
 func SystemdPackage(t testing.TB) string {
 	t.Helper()
 	lab.NeedPrograms(t, "rpmbuild")
@@ -63,8 +64,8 @@ func SystemdPackage(t testing.TB) string {
 	return only(t, filepath.Join(dir, "noarch/systemd-*.rpm"))
 }
 
-// systemdSpec packages what stands in systemd's source tree; its argument are the file triggers. Those for udev belong to a package of
-// their own, which is not built.
+// systemdSpec packages files of systemd's source tree. Its argument is the file triggers. Those for
+// udev belong to a separate package, which is not built.
 const systemdSpec = `Name: systemd
 Version: 252
 Release: 1
@@ -111,7 +112,7 @@ func fallbackMacros(t testing.TB) string {
 
 var placeholder = regexp.MustCompile(`\{\{(\w+)\}\}`)
 
-// systemdTemplate is a file of src/rpm in systemd's sources, filled in.
+// systemdTemplate returns a file of src/rpm in systemd's sources, filled in.
 func systemdTemplate(t testing.TB, name string) string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(systemdSource(t), name+".in"))
@@ -127,7 +128,8 @@ func systemdTemplate(t testing.TB, name string) string {
 	})
 }
 
-// systemdSource is src/rpm of systemd's sources, which Debian has whole and checks the signature of. Fetch loads it, once.
+// systemdSource returns the directory src/rpm of systemd's sources. Debian has the complete
+// sources, and apt checks their signature. Fetch downloads them once.
 func systemdSource(t testing.TB) string {
 	t.Helper()
 	lab.NeedPrograms(t, "apt-get", "tar")
@@ -155,7 +157,8 @@ func fetchSystemd() (string, error) {
 	})
 }
 
-// download has apt load systemd's source package into dir, and leaves the machine's own lists alone.
+// download makes apt download systemd's source package into dir, without changing the machine's
+// package lists.
 func download(dir string) error {
 	parts := filepath.Join(dir, "parts")
 	for _, sub := range []string{"lists/partial", "archives/partial", "parts"} {
@@ -180,10 +183,11 @@ func download(dir string) error {
 	return nil
 }
 
-// binaries are the words of sources.list(5) for binary packages, in its two formats.
+// binaries matches the type for binary packages in both formats of sources.list(5).
 var binaries = regexp.MustCompile(`(?m)^(Types:[ \t]*)?deb([ \t].*)?$`)
 
-// writeSources puts where this machine has its packages from into dir, as where it has source packages from: most often it has none.
+// writeSources writes the machine's package sources into dir as sources of source packages, which
+// it usually lacks.
 func writeSources(dir string) error {
 	var lists []string
 	for _, pattern := range []string{"sources.list", "sources.list.d/*.list", "sources.list.d/*.sources"} {

@@ -1,8 +1,9 @@
-// Package vm boots whole machines in software emulation, for tests of what containers share with their host: SELinux, limits,
-// kernel modules, network cards that come and go, power cuts.
+// Package vm boots whole machines in software emulation, for tests of what containers share with
+// their host: SELinux, limits, kernel modules, hot-plugged network cards and power failures.
 //
-// A guest is a Debian with a policy of SELinux in enforcing mode: Debian's own, or another distribution's that lies unpacked in
-// a directory. Package lab has the machines that are cheaper: they boot in a second, where these take a minute.
+// A guest is a Debian with an SELinux policy in enforcing mode: Debian's own, or that of another
+// distribution, unpacked in a directory. Package lab has cheaper machines, which boot in a second
+// instead of a minute.
 package vm
 
 import (
@@ -23,14 +24,17 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// Config says what a guest is made of.
+// Config configures a guest.
 type Config struct {
-	Suite  Suite  // "": Bookworm
-	Policy string // directory with another distribution's targeted policy, unpacked or as root.tar.xz; "": Debian's own policy
-	Module []byte // policy module (CIL) that is loaded before the first boot; nil: none
-	Kernel string // further kernel parameters
-	// Calm makes the guest's clock count instructions, one a nanosecond, on one processor. By that
-	// clock the guest is as fast as real hardware. A second of it takes 5 to 10 while it is busy.
+	Suite Suite // "" means Bookworm
+	// Directory with another distribution's targeted policy, unpacked or as root.tar.xz; "" means
+	// Debian's own policy.
+	Policy string
+	Module []byte // policy module (CIL) to load before the first boot; nil means none
+	Kernel string // additional kernel parameters
+	// Calm makes the guest's clock count instructions, one per nanosecond, on one processor. By
+	// that clock the guest is as fast as real hardware. While it is busy, one of its seconds takes
+	// 5 to 10 seconds.
 	Calm bool
 }
 
@@ -41,30 +45,30 @@ func (c Config) policyName() string {
 	return "targeted"
 }
 
-// Machine is a guest. It ends with the test. Its methods fail the test and are for the test's goroutine.
+// Machine is a guest that lasts until the end of the test. Its methods fail the test on errors and
+// are for the test's goroutine.
 type Machine struct {
 	t      testing.TB
 	l      *lab.Lab
 	c      Config
 	dir    string
-	base   string // the image that its disk is a copy of
+	base   string // image that its disk is copied from
 	kernel string // directory of its kernel
 	links  []link
 
-	qemu    *lab.Process // nil: off
+	qemu    *lab.Process // nil while it is off
 	agent   net.Conn
 	answers *bufio.Reader
 }
 
-// link is a network card.
 type link struct {
 	number int
 	peer   *lab.Namespace
 	bridge string
-	loose  bool // its cable is not plugged in
+	loose  bool // its cable is unplugged
 }
 
-// New makes a machine, which is off.
+// New makes a machine, initially off.
 func New(t testing.TB, l *lab.Lab, c Config) *Machine {
 	t.Helper()
 	lab.Need(t, "qemu-system-x86_64", "mkfs.ext4", "setfiles", "semodule")
@@ -88,8 +92,9 @@ func New(t testing.TB, l *lab.Lab, c Config) *Machine {
 
 func (m *Machine) path(name string) string { return filepath.Join(m.dir, name) }
 
-// Wire gives the machine a network card, ethN by the order of calls, whose other end is plugged into a bridge of the namespace.
-// All bridges of one machine are in one namespace: the emulator runs in it. A machine that is on is given the card as it runs.
+// Wire adds a network card whose other end is connected to a bridge in the namespace. The first
+// call adds eth0, the second eth1, and so on. All bridges of one machine are in one namespace,
+// because the emulator runs in it. A running machine gets the card immediately.
 func (m *Machine) Wire(peer *lab.Namespace, bridge string) {
 	m.t.Helper()
 	n := len(m.links)
@@ -115,7 +120,7 @@ func (m *Machine) Boot() {
 	m.greet()
 }
 
-// bootTimeout bounds a boot: 40 to 60 s on two idle cores.
+// bootTimeout is the timeout of a boot, which takes 40 to 60 s on two idle cores.
 const bootTimeout = 10 * time.Minute
 
 func (m *Machine) start(more ...string) {
@@ -159,17 +164,17 @@ func (m *Machine) argv() []string {
 	return argv
 }
 
-// netdev is the emulator's end of the cable, for -netdev and netdev_add.
+// netdev returns the emulator's end of the cable, for -netdev and netdev_add.
 func (l link) netdev() string {
 	return fmt.Sprintf("tap,id=n%d,ifname=%s,script=no,downscript=no", l.number, tap(l.number))
 }
 
-// device is the card for -device and device_add. Its address is the same at each boot.
+// device returns the card for -device and device_add. Its address is the same at each boot.
 func (l link) device() string {
 	return fmt.Sprintf("virtio-net-pci,id=card%d,netdev=n%d,mac=52:54:00:00:00:%02x", l.number, l.number, l.number+1)
 }
 
-// cable is the emulator's command that plugs the card's cable in, or out.
+// cable returns the emulator command that plugs or unplugs the card's cable.
 func (l link) cable() string {
 	state := "on"
 	if l.loose {
@@ -178,7 +183,7 @@ func (l link) cable() string {
 	return fmt.Sprintf("set_link card%d %s", l.number, state)
 }
 
-// only returns the one file of the guest's /boot that matches.
+// only returns the single file in the guest's /boot that matches.
 func (m *Machine) only(pattern string) string {
 	m.t.Helper()
 	files, err := filepath.Glob(filepath.Join(m.kernel, pattern))
@@ -195,7 +200,7 @@ func (m *Machine) connect() {
 	m.answers = bufio.NewReader(m.agent)
 }
 
-// dial connects to a socket of the emulator, which makes it when it starts.
+// dial connects to a socket that the emulator creates at its start.
 func (m *Machine) dial(name string) net.Conn {
 	m.t.Helper()
 	var conn net.Conn
@@ -209,7 +214,7 @@ func (m *Machine) dial(name string) net.Conn {
 	return conn
 }
 
-// greet waits for the agent to say that it is ready.
+// greet waits until the agent reports that it is ready.
 func (m *Machine) greet() {
 	m.t.Helper()
 	m.agent.SetReadDeadline(time.Now().Add(bootTimeout))
@@ -224,15 +229,16 @@ func (m *Machine) greet() {
 	}
 }
 
-// commandTimeout bounds one script in the guest, which is 10 to 15 times slower than the host.
+// commandTimeout is the timeout of one script in the guest, which is 10 to 15 times slower than the
+// host.
 const commandTimeout = 10 * time.Minute
 
-// ExitError is a script that ended with another status than 0.
+// ExitError is the nonzero exit status of a script.
 type ExitError int
 
 func (e ExitError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
-// Try runs a script in the guest's root shell and returns what it printed.
+// Try runs a script in the guest's root shell and returns its output.
 func (m *Machine) Try(script string) (string, error) {
 	m.t.Helper()
 	m.agent.SetDeadline(time.Now().Add(commandTimeout))
@@ -255,7 +261,7 @@ func (m *Machine) Try(script string) (string, error) {
 	return string(out), nil
 }
 
-// Run is Try for what must succeed.
+// Run is Try for scripts that must succeed.
 func (m *Machine) Run(script string) string {
 	m.t.Helper()
 	out, err := m.Try(script)
@@ -265,13 +271,13 @@ func (m *Machine) Run(script string) string {
 	return out
 }
 
-// awaitTimeout bounds a stuck guest. It is no demand on its speed.
+// awaitTimeout is a limit for a stuck guest rather than a requirement on its speed.
 const awaitTimeout = 5 * time.Minute
 
 // Await runs a script until it succeeds.
 func (m *Machine) Await(what, script string) {
 	m.t.Helper()
-	// One call waits in the guest: each costs it a process.
+	// The loop runs in the guest, because each call costs it a process.
 	out, err := m.Try(fmt.Sprintf("end=$((SECONDS+%d)); until ( %s\n); do [ $SECONDS -lt $end ] || exit 1; sleep 0.3; done",
 		int(awaitTimeout.Seconds()), script))
 	if err != nil {
@@ -279,10 +285,10 @@ func (m *Machine) Await(what, script string) {
 	}
 }
 
-// IsOn reports whether the machine runs and its agent was reached.
+// IsOn reports whether the machine runs and its agent is connected.
 func (m *Machine) IsOn() bool { return m.agent != nil }
 
-// PowerOff stops the machine in order and returns when it is off. Its disk stays.
+// PowerOff shuts the machine down in order and returns when it is off. Its disk is kept.
 func (m *Machine) PowerOff() {
 	m.t.Helper()
 	m.Run("systemctl poweroff --no-block")
@@ -292,13 +298,13 @@ func (m *Machine) PowerOff() {
 	m.off()
 }
 
-// ReadDisk returns what a file of the machine that is off holds.
+// ReadDisk returns the contents of a file of the machine, which must be off.
 func (m *Machine) ReadDisk(path string) string {
 	m.t.Helper()
 	return m.l.Run("sh", "-c", `exec debugfs -R "cat $1" "$2" 2>/dev/null`, "sh", path, m.path("disk"))
 }
 
-// Cut is a power cut: what the guest has not flushed to its disk is lost.
+// Cut simulates a power failure: data that the guest has not flushed to its disk is lost.
 func (m *Machine) Cut() {
 	if m.qemu == nil {
 		return
@@ -314,7 +320,7 @@ func (m *Machine) off() {
 	m.qemu, m.agent = nil, nil
 }
 
-// Unplug takes the card ethN out of the running machine, and returns when the guest has let go of it.
+// Unplug removes the card ethN from the running machine and returns when the guest has released it.
 func (m *Machine) Unplug(n int) {
 	m.t.Helper()
 	card := "card" + strconv.Itoa(n)
@@ -324,13 +330,13 @@ func (m *Machine) Unplug(n int) {
 	}
 }
 
-// Plug puts a card back that Unplug took out.
+// Plug adds a card that Unplug removed.
 func (m *Machine) Plug(n int) {
 	m.t.Helper()
 	m.monitor("device_add " + m.links[n].device())
 }
 
-// Cable plugs the cable of the card ethN in or out. Before Boot it says with which carrier the machine boots.
+// Cable plugs or unplugs the cable of the card ethN. Before Boot it sets the carrier at boot.
 func (m *Machine) Cable(n int, in bool) {
 	m.t.Helper()
 	m.links[n].loose = !in
@@ -339,7 +345,7 @@ func (m *Machine) Cable(n int, in bool) {
 	}
 }
 
-// monitor sends a command to the emulator and returns what it printed.
+// monitor sends a command to the emulator and returns its output.
 func (m *Machine) monitor(command string) string {
 	m.t.Helper()
 	conn := m.dial("monitor")
@@ -373,7 +379,7 @@ var denial = regexp.MustCompile(`(?m)^.*avc: +denied .*$`)
 func (m *Machine) Denials(about *regexp.Regexp) []string {
 	m.t.Helper()
 	out, _ := m.Try("cat /var/log/audit/audit.log* 2>/dev/null; journalctl -q --no-pager -o cat _TRANSPORT=audit")
-	if out == "" { // with RHEL 10's policy the guests had none: a test would pass whatever is denied
+	if out == "" { // with RHEL 10's policy the guests had none, so tests passed whatever was denied
 		m.t.Error("the guest has no audit records at all")
 	}
 	var found []string

@@ -13,10 +13,12 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// Resume is Boot for a test that needs no boot of its own: it continues from a machine that was booted once, when the first test
-// asked for it, and whose memory and disk are kept beside the image. It takes some seconds.
+// Resume is Boot for a test that does not need a boot of its own. It continues from a machine that
+// was booted once, for the first such test, and whose memory and disk are cached next to the image.
+// That takes a few seconds.
 //
-// The machine has one card, and its network's addresses must be the same in all tests that share an image.
+// The machine has one card. The addresses of its network must be the same in all tests that share
+// an image.
 func (m *Machine) Resume() {
 	m.t.Helper()
 	hardware := strings.ReplaceAll(strings.Join(m.argv(), " "), m.dir, "")
@@ -24,7 +26,8 @@ func (m *Machine) Resume() {
 		m.Boot()
 		m.Await("the guest to be on the network", "nmcli -t -f STATE general | grep -qx connected")
 		m.Run("systemctl is-system-running --wait || true; sync")
-		// With more than one emulated processor QEMU 7.2 loses writes to memory that it saves from under a running guest.
+		// With more than one emulated processor, QEMU 7.2 loses memory writes if it saves a running
+		// guest.
 		m.monitor("stop")
 		m.monitor(`migrate "exec:cat >` + filepath.Join(dir, "memory") + `"`)
 		if status := m.monitor("info migrate"); !strings.Contains(status, "completed") {
@@ -41,13 +44,13 @@ func (m *Machine) Resume() {
 	if !lab.Poll(awaitTimeout, func() bool { return !strings.Contains(m.monitor("info status"), "inmigrate") }) {
 		m.t.Fatal("the emulator does not read the guest's memory")
 	}
-	m.connect() // first: without a host at the other end of its port the agent reads the end of a file
+	m.connect() // before cont: without a host at the other end of its port, the agent reads an end of file
 	m.monitor("cont")
 	m.Run(fmt.Sprintf("date -s @%d", time.Now().Unix()))
 }
 
-// Push copies files of the host into a directory of the guest. It goes over the network: from is an address of the namespace that
-// the first card is wired to.
+// Push copies files of the host into a directory of the guest, over the network. from is an address
+// of the namespace that the first card is connected to.
 func (m *Machine) Push(from, dir string, files ...string) {
 	m.t.Helper()
 	var listener net.Listener

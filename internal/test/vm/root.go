@@ -20,9 +20,9 @@ import (
 type Suite string
 
 const (
-	Bookworm Suite = "bookworm" // systemd 252 and NetworkManager 1.42, the series of RHEL 9
-	Trixie   Suite = "trixie"   // systemd 257 and NetworkManager 1.52, the series of RHEL 10
-	Bullseye Suite = "bullseye" // systemd 247 and NetworkManager 1.30, the nearest to RHEL 8
+	Bookworm Suite = "bookworm" // systemd 252 and NetworkManager 1.42, the same series as RHEL 9
+	Trixie   Suite = "trixie"   // systemd 257 and NetworkManager 1.52, the same series as RHEL 10
+	Bullseye Suite = "bullseye" // systemd 247 and NetworkManager 1.30, the closest to RHEL 8
 )
 
 // packages are installed in every guest, without recommended packages.
@@ -35,7 +35,8 @@ var packages = []string{
 //go:embed guest.sh
 var guestScript []byte
 
-// Root returns the directory of a guest's root file system. The first call builds it, which downloads some 300 MB.
+// Root returns the directory of a guest's root file system. The first call builds it, which
+// downloads about 300 MB.
 func Root(suite Suite) (string, error) {
 	suite = cmp.Or(suite, Bookworm)
 	list := slices.Clone(packages)
@@ -45,7 +46,7 @@ func Root(suite Suite) (string, error) {
 	return lab.Debian(string(suite), list, fmt.Sprintf("%x", sha256.Sum256(guestScript)), prepare)
 }
 
-// prepare makes a fresh tree bootable as a guest that obeys the agent.
+// prepare makes a new tree bootable as a guest with the agent.
 func prepare(tree string) error {
 	cmd := exec.Command("sh", "-eu", "-s", tree)
 	cmd.Stdin = bytes.NewReader(guestScript)
@@ -55,7 +56,8 @@ func prepare(tree string) error {
 	return nil
 }
 
-// image returns the path of a disk image of the guest, labelled by the policy. Machines boot copies of it.
+// image returns the path of a disk image of the guest, labeled by the policy. Machines boot copies
+// of it.
 func image(c Config) (string, error) {
 	root, err := Root(c.Suite)
 	if err != nil {
@@ -78,11 +80,11 @@ func image(c Config) (string, error) {
 	return filepath.Join(dir, "disk"), err
 }
 
-// policyArchive is the file of a policy directory that is unpacked over the root. A directory without it is itself such a root, as
-// that of a RHEL host is.
+// policyArchive is the file in a policy directory that is unpacked over the root. A directory
+// without it is itself such a root, for example that of a RHEL host.
 const policyArchive = "root.tar.xz"
 
-// readPolicy returns what tells two policies apart.
+// readPolicy returns data that identifies the policy.
 func readPolicy(dir string) ([]byte, error) {
 	data, err := os.ReadFile(filepath.Join(dir, policyArchive))
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -95,7 +97,7 @@ func readPolicy(dir string) ([]byte, error) {
 	return os.ReadFile(files[0])
 }
 
-// unpackPolicy puts a policy over the guest's root.
+// unpackPolicy installs a policy in the guest's root.
 func unpackPolicy(tree, dir string) error {
 	archive := filepath.Join(dir, policyArchive)
 	if _, err := os.Stat(archive); err == nil {
@@ -143,13 +145,13 @@ func fillImage(disk, tree, root string, c Config) error {
 	return run("mkfs.ext4", "-q", "-F", "-d", tree, disk)
 }
 
-// otherPaths labels what Debian has in another place than RHEL.
+// otherPaths labels files whose path differs between Debian and RHEL.
 const otherPaths = "/usr/lib/NetworkManager/nm-dispatcher -- system_u:object_r:NetworkManager_dispatcher_exec_t:s0\n"
 
-// ModuleName is the name under which the policy module of node-dns is loaded.
+// ModuleName is the name of node-dns's policy module.
 const ModuleName = "node_dns"
 
-// loadModule does on the host what semodule -i takes minutes for in the guest.
+// loadModule does on the host what takes semodule -i minutes in the guest.
 func loadModule(tree, name, version string, module []byte) error {
 	work, err := os.MkdirTemp("", "node-dns-module-")
 	if err != nil {
@@ -165,7 +167,7 @@ func loadModule(tree, name, version string, module []byte) error {
 	if err := os.WriteFile(config, []byte(text), 0o644); err != nil {
 		return err
 	}
-	// libsemanage reads its configuration from this one path, also with -p.
+	// libsemanage reads its configuration only from this path, even with -p.
 	return run("unshare", "-m", "sh", "-euc", `
 mkdir -p /etc/selinux; [ -e /etc/selinux/semanage.conf ] || : >/etc/selinux/semanage.conf
 mount --bind "$1" /etc/selinux/semanage.conf

@@ -1,4 +1,4 @@
-// Command beside starts a program beside itself, prints its process id, and waits to be killed.
+// Command beside starts another program, prints its process id, and waits to be killed.
 package main
 
 import (

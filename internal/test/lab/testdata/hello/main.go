@@ -1,4 +1,4 @@
-// Command hello is what the lab's own test builds.
+// Command hello is a program that lab's own tests build.
 package main
 
 import "fmt"
