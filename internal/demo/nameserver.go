@@ -9,17 +9,19 @@ import (
 	"github.com/miekg/dns"
 )
 
-// nameserver is an upstream nameserver of the story. It answers over UDP on loopback, from a few records.
+// nameserver is a simulated upstream nameserver. It answers over UDP on loopback from a few
+// records.
 type nameserver struct {
 	records []dns.RR
 	addr    netip.AddrPort
 	queries atomic.Int64
-	isDown  atomic.Bool // it gives no answer
+	isDown  atomic.Bool // whether it gives no answers
 	server  *dns.Server
-	stopped chan struct{} // closed when it serves no longer
+	stopped chan struct{} // closed when it has stopped
 }
 
-// startNameserver starts a nameserver with the records of a zone file (RFC 1035 section 5). The caller must close it.
+// startNameserver starts a nameserver with the records of a zone file (RFC 1035 section 5). The
+// caller must close it.
 func startNameserver(zone string) (*nameserver, error) {
 	n := &nameserver{stopped: make(chan struct{})}
 	parser := dns.NewZoneParser(strings.NewReader(zone), ".", "")
@@ -41,18 +43,18 @@ func startNameserver(zone string) (*nameserver, error) {
 		_ = n.server.ActivateAndServe() // nil after close; otherwise the checks of the story fail
 	}()
 	select {
-	case <-started: // before that Shutdown does nothing
+	case <-started: // Shutdown has no effect before that
 	case <-n.stopped:
 	}
 	return n, nil
 }
 
 func (n *nameserver) close() {
-	_ = n.server.Shutdown() // an error says that it has stopped already
+	_ = n.server.Shutdown() // an error means that it has already stopped
 	<-n.stopped
 }
 
-// answer answers NXDOMAIN for a name that has no record.
+// answer replies to a query. A name without a record gets NXDOMAIN.
 func (n *nameserver) answer(w dns.ResponseWriter, query *dns.Msg) {
 	n.queries.Add(1)
 	if n.isDown.Load() || len(query.Question) != 1 {
@@ -69,5 +71,5 @@ func (n *nameserver) answer(w dns.ResponseWriter, query *dns.Msg) {
 			response.Answer = append(response.Answer, rr)
 		}
 	}
-	_ = w.WriteMsg(response) // the daemon asks the other one when nothing comes
+	_ = w.WriteMsg(response) // without a response, the daemon asks the other nameserver
 }

@@ -14,7 +14,7 @@ func (s *story) title(text string) { s.say("\n== %s", text) }
 // show prints a file's text.
 func (s *story) show(text string) { fmt.Fprint(indented{s.Out}, text) }
 
-// must is a step that is told only when it fails: its outcome is checked by what follows.
+// must reports an error of a step. A success is silent, because later checks cover its result.
 func (s *story) must(what string, err error) {
 	if err != nil {
 		s.checks++
@@ -23,7 +23,7 @@ func (s *story) must(what string, err error) {
 	}
 }
 
-// expect is a check: what came out must be what should.
+// expect checks that got equals want.
 func (s *story) expect(what string, got, want any) {
 	s.checks++
 	if got != want {
@@ -34,7 +34,7 @@ func (s *story) expect(what string, got, want any) {
 	s.say("   ok      %s%s", what, shown(want))
 }
 
-// end says how many checks held, and returns ErrFailed when not all did.
+// end prints the number of checks and returns ErrFailed if any failed.
 func (s *story) end() error {
 	if s.failed > 0 {
 		return fmt.Errorf("%w: %d of %d checks", ErrFailed, s.failed, s.checks)
@@ -43,7 +43,7 @@ func (s *story) end() error {
 	return nil
 }
 
-// shown is a value short enough to print behind what it is.
+// shown formats a value that is short enough for one line.
 func shown(value any) string {
 	text := fmt.Sprint(value)
 	if strings.Contains(text, "\n") {
@@ -52,7 +52,7 @@ func shown(value any) string {
 	return ": " + text
 }
 
-// indented sets every line it writes apart from the story.
+// indented is a writer that indents every line.
 type indented struct{ w io.Writer }
 
 func (i indented) Write(text []byte) (int, error) {

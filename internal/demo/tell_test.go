@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// A check that does not hold must show, and fail the command, whatever holds beside it.
+// TestFailedChecks proves that a failed check is printed and fails the command, even if other
+// checks succeed.
 func TestFailedChecks(t *testing.T) {
 	errSocket := errors.New("no socket")
 	for _, row := range []struct {
@@ -26,7 +27,7 @@ func TestFailedChecks(t *testing.T) {
 			row.tell(s)
 			err := s.end()
 			if errors.Is(err, ErrFailed) != row.fails || !strings.Contains(out.String(), row.says) {
-				t.Errorf("ends with %v, said:\n%s", err, &out)
+				t.Errorf("got %v, output:\n%s", err, &out)
 			}
 		})
 	}

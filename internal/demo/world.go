@@ -19,10 +19,10 @@ import (
 	"github.com/node-dns/node-dns/internal/nm"
 )
 
-// usualPort is where the demo's daemon listens when it can: port 53 needs root.
+// usualPort is the preferred port of the demo's daemon, because port 53 requires root.
 const usualPort = 10053
 
-// siteRecords and clusterRecords are what the played nameservers know.
+// siteRecords and clusterRecords are the records of the simulated nameservers.
 const (
 	siteRecords = `
 www.example.com.  300 IN A 192.0.2.80
@@ -33,7 +33,8 @@ kubernetes.default.svc.cluster.local. 5 IN A 172.30.0.1
 `
 )
 
-// world is what the story is played in: a tree of files, three nameservers, and an address to listen on.
+// world is the simulated environment: a directory tree, three nameservers, and an address to listen
+// on.
 type world struct {
 	root      string
 	upstreams []*nameserver
@@ -67,7 +68,7 @@ func newWorld() (w *world, err error) {
 	return w, w.writeFiles()
 }
 
-// close ends the nameservers and removes the tree.
+// close stops the nameservers and removes the directory tree.
 func (w *world) close() {
 	for _, server := range w.upstreams {
 		server.close()
@@ -99,7 +100,7 @@ func (w *world) writeFiles() error {
 	return nil
 }
 
-// freeAddress is the usual port when it is free, else one that the kernel picks.
+// freeAddress returns the usual port if it is free, or else one chosen by the kernel.
 func freeAddress() (netip.AddrPort, error) {
 	loopback := netip.AddrFrom4([4]byte{127, 0, 0, 1})
 	var errs []error
@@ -122,7 +123,8 @@ func freeAddress() (netip.AddrPort, error) {
 	return netip.AddrPort{}, fmt.Errorf("finding a free port: %w", errors.Join(errs...))
 }
 
-// environment is what NetworkManager gives its hook. Real upstreams have no port; ours may not use 53.
+// environment returns the variables that NetworkManager passes to its hook. Real upstreams have no
+// port, but these may not use 53.
 func (w *world) environment() []string {
 	return []string{
 		"DEVICE_IFACE=eth0", "DEVICE_IP_IFACE=eth0", "CONNECTION_ID=System eth0", "NM_DISPATCHER_ACTION=dhcp4-change",
@@ -134,7 +136,7 @@ func dnsmasqForm(server *nameserver) string {
 	return fmt.Sprintf("%s#%d", server.addr.Addr(), server.addr.Port())
 }
 
-// networkManager says over D-Bus what it says to its hook.
+// networkManager returns over D-Bus the same data that the hook gets.
 func (w *world) networkManager(context.Context) (nm.Snapshot, error) {
 	config := nm.DNSConfig{Interface: "eth0", Connection: "System eth0", Domains: []nm.Domain{{Name: dnsname.MustParse("corp.example")}}}
 	for _, server := range w.upstreams {
@@ -147,7 +149,7 @@ func (w *world) networkManager(context.Context) (nm.Snapshot, error) {
 	return snapshot, nil
 }
 
-// looker sees a node with one interface, a default route, and a NetworkManager.
+// looker simulates a node with one interface, a default route and a NetworkManager.
 func (w *world) looker() hostdns.Looker {
 	route := &netstate.DefaultRoute{
 		Interface: "eth0", Index: 2, Gateway: netip.AddrFrom4([4]byte{192, 0, 2, 1}), Source: nodeIP, Metric: 100, Table: 254,
@@ -161,7 +163,8 @@ func (w *world) looker() hostdns.Looker {
 	}
 }
 
-// runner is the dispatcher's. The daemon's real address stands for the node IP, which nobody has.
+// runner returns the dispatcher. The daemon's real address replaces the node IP, which no interface
+// has.
 func (w *world) runner() hostdns.Runner {
 	return hostdns.Runner{
 		Looker: w.looker(),
@@ -169,7 +172,7 @@ func (w *world) runner() hostdns.Runner {
 			Answers: func(ctx context.Context, _ netip.AddrPort, patient bool) (string, error) {
 				return hostdns.Probe(ctx, w.listen, patient)
 			},
-			TellNetworkManager: func(context.Context) error { return nil }, // the one here reads its snippet each time
+			TellNetworkManager: func(context.Context) error { return nil }, // the simulated one reads its snippet each time
 		},
 	}
 }
@@ -178,7 +181,7 @@ func (w *world) daemonConfig(version string) daemon.Config {
 	return daemon.Config{Root: w.root, Listen: []netip.AddrPort{w.listen}, Version: version, Looker: w.looker()}
 }
 
-// awaitDaemon returns when the daemon says that it is ready, or why it never will be.
+// awaitDaemon returns when the daemon is ready, or with the reason why it cannot become ready.
 func (w *world) awaitDaemon(ctx context.Context, stopped <-chan error) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

@@ -1,4 +1,5 @@
-// Package alike compares what node-dns, dnsmasq and unbound answer to the same queries, in front of the same nameserver.
+// Package alike compares the answers of node-dns, dnsmasq and unbound to the same queries, with the
+// same upstream nameserver.
 package alike
 
 import (
@@ -21,7 +22,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 2*daemontest.Receivers) // as cmd/node-dns does
+	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 2*daemontest.Receivers) // as in cmd/node-dns
 	goleak.VerifyTestMain(m)
 }
 
@@ -30,12 +31,12 @@ const (
 	count    = 20_000
 	inFlight = 48
 
-	// ours is the node-dns.yaml that has us ask as dnsmasq and unbound do.
+	// ours is the node-dns.yaml that makes node-dns forward like dnsmasq and unbound.
 	ours = "clusterDomain: cluster.test\nkubeconfig: none\ndomainNeeded: false\n"
 )
 
-// TestAlike asks dnsmasq 2.90, unbound 1.17 and us the same queries. A difference that no rule explains is a fault, and so is a
-// rule that explains none.
+// TestAlike sends the same queries to dnsmasq 2.90, unbound 1.17 and node-dns. A difference that no
+// rule explains is an error, and so is a rule that explains no difference.
 func TestAlike(t *testing.T) {
 	lab.NeedPrograms(t, "dnsmasq", "unbound")
 	upstream := site(t).Addr()
@@ -67,17 +68,17 @@ func TestAlike(t *testing.T) {
 	found.report(t)
 }
 
-// findings are what came out.
+// findings are the results of a run.
 type findings struct {
 	began time.Time
 
-	mu          sync.Mutex // guards what follows
+	mu          sync.Mutex // guards the fields below
 	laws        laws
 	broken      []string
 	unexplained []string
-	times       map[string]int // how often each rule explained a difference
+	times       map[string]int // number of differences that each rule explained
 	answered    [them]int
-	repeats     [them]int // how often nothing came
+	repeats     [them]int // number of queries without a response
 }
 
 func (f *findings) take(q query, answers [them]answer) {
@@ -120,24 +121,24 @@ func (f *findings) report(t *testing.T) {
 		t.Error(text)
 	}
 	for _, text := range f.unexplained[:min(len(f.unexplained), enough)] {
-		t.Error("no rule explains it: ", text)
+		t.Error("no rule explains this: ", text)
 	}
 	if n := len(f.unexplained); n > enough {
-		t.Errorf("no rule explains %d differences", n)
+		t.Errorf("%d differences are not explained by a rule", n)
 	}
 	if f.answered[us] != count || f.repeats[us] > 0 {
-		t.Errorf("%d of %d answered, asked again %d times", f.answered[us], count, f.repeats[us])
+		t.Errorf("%d of %d answered, with %d retries", f.answered[us], count, f.repeats[us])
 	}
 	for _, r := range rules {
 		if f.times[r.row()] == 0 && !r.sometimes {
-			t.Errorf("nothing differs as %q of %s says", r.name, names[r.peer])
+			t.Errorf("no difference matches the rule %q for %s", r.name, names[r.peer])
 		}
 		t.Logf("%5d %s: %s", f.times[r.row()], names[r.peer], r.name)
 	}
-	t.Logf("%v of %d answered, asked again %v times", f.answered, count, f.repeats)
+	t.Logf("%v of %d answered, with %v retries", f.answered, count, f.repeats)
 }
 
-// TestPage holds docs/appendix/alike.md against the rules.
+// TestPage compares docs/appendix/alike.md with the rules.
 func TestPage(t *testing.T) {
 	page, err := os.ReadFile("../../docs/appendix/alike.md")
 	if err != nil {
@@ -154,6 +155,6 @@ func TestPage(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("the table of docs/appendix/alike.md (-wanted +there)\n%s", diff)
+		t.Errorf("table of docs/appendix/alike.md (-want +got):\n%s", diff)
 	}
 }

@@ -13,35 +13,36 @@ import (
 	"github.com/miekg/dns"
 )
 
-// The three who are asked.
+// The three servers.
 const (
 	us = iota
 	dnsmasq
 	unbound
-	them // how many there are
+	them // number of servers
 )
 
 var names = [them]string{"node-dns", "dnsmasq", "unbound"}
 
-// An answer is what a query got. msg is nil where nothing came, or nothing that can be read.
+// answer is the response to a query. msg is nil if there was none or it is not readable.
 type answer struct {
 	wire           []byte
 	msg            *dns.Msg
 	asked, arrived time.Time
 }
 
-// patience is for each of the tries of a client, which asks again where nothing comes, as stub resolvers do.
+// patience is the timeout of each try. Like a stub resolver, a client retries if there is no
+// response.
 const (
 	patience = 5 * time.Second
 	tries    = 3
 )
 
-// An asker asks one query after the other, and all three at a time.
+// asker sends one query after the other to all three servers at the same time.
 type asker struct {
 	servers [them]netip.AddrPort
 	udp     [them]net.Conn
 	buf     []byte
-	repeats [them]int // how often nothing came
+	repeats [them]int // number of queries without a response
 }
 
 func newAsker(servers [them]netip.AddrPort) (*asker, error) {
@@ -121,7 +122,8 @@ func send(conn net.Conn, wire []byte, tcp bool) error {
 	return err
 }
 
-// receive is the answer to the query with the ID of wire; nil: none came, or the connection was closed.
+// receive returns the response with the ID of wire, or nil if there is none or the connection was
+// closed.
 func (a *asker) receive(conn net.Conn, wire []byte, tcp bool) ([]byte, error) {
 	for {
 		n, err := 0, error(nil)

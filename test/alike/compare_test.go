@@ -9,7 +9,7 @@ import (
 	"github.com/miekg/dns"
 )
 
-// An aspect is one of the things in which answers may differ.
+// aspect is a property in which answers may differ.
 type aspect string
 
 const (
@@ -34,7 +34,7 @@ const (
 	size       aspect = "size"
 )
 
-// A difference is one of two answers to a query.
+// difference is one difference between two answers to a query.
 type difference struct {
 	aspect aspect
 	peer   int
@@ -61,8 +61,8 @@ func describe(a answer) string {
 	return fmt.Sprintf("(%d octets) %s", len(a.wire), text[:min(len(text), enough)])
 }
 
-// compare returns in what two answers differ. Where it is the rcode, or whether all is there, the records must differ too:
-// nothing is said of them.
+// compare returns the differences between two answers. If the rcode or the completeness differs,
+// the records must differ too and are not reported.
 func compare(q query, peer int, our, their answer) (all []difference) {
 	differs := func(of aspect) {
 		all = append(all, difference{aspect: of, peer: peer, query: q, our: our, their: their})
@@ -143,10 +143,11 @@ func compareRecords(q query, peer int, our, their answer) (all []difference) {
 	return all
 }
 
-// isNear holds within a second: clocks are read at different moments.
+// isNear allows a difference of one second, because clocks are read at different moments.
 func isNear(a, b uint32) bool { return a <= b+1 && b <= a+1 }
 
-// offer is whether there is an OPT record, its version, and its DO bit. What size it offers is each server's own.
+// offer describes the OPT record: whether it exists, its version, and its DO bit. The offered size
+// is each server's own choice.
 func offer(m *dns.Msg) string {
 	o := m.IsEdns0()
 	if o == nil {
@@ -164,7 +165,7 @@ func optionsOf(m *dns.Msg) (all []string) {
 	return all
 }
 
-// A line is a record without its TTL.
+// line is a record without its TTL.
 type line struct {
 	text, lower string
 	ttl         uint32
@@ -179,7 +180,7 @@ func lines(section []dns.RR) (all []line) {
 			continue
 		}
 		data := strings.TrimPrefix(rr.String(), h.String())
-		if unknown, ok := rr.(*dns.RFC3597); ok { // its String has another header
+		if unknown, ok := rr.(*dns.RFC3597); ok { // its String has a different header
 			data = unknown.Rdata
 		}
 		text := fmt.Sprint(h.Name, " ", dns.Class(h.Class), " ", dns.Type(h.Rrtype), " ", data)

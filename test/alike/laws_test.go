@@ -9,8 +9,8 @@ import (
 	"github.com/miekg/dns"
 )
 
-// laws are what holds for each answer of ours, whatever others say. They keep the first answer to each question: those that
-// follow are the same, but for their age.
+// laws are rules that hold for every answer of node-dns, independent of the other servers. They
+// keep the first answer to each question. Later ones must be equal except for their age.
 type laws map[string]first
 
 type first struct {
@@ -18,7 +18,7 @@ type first struct {
 	lines          []line
 }
 
-// check says what is wrong with an answer; "": nothing.
+// check returns what is wrong with an answer, or "".
 func (l laws) check(q query, a answer) string {
 	m, asked := a.msg, q.msg
 	if m == nil {
@@ -45,13 +45,14 @@ func (l laws) check(q query, a answer) string {
 	return l.compare(q, a)
 }
 
-// isRefused holds for what never goes upstream. Names of class CH are for the daemon itself.
+// isRefused reports whether a query is never sent upstream. Names of class CH are for the daemon
+// itself.
 func isRefused(q query) bool {
 	question, o := q.msg.Question[0], q.msg.IsEdns0()
 	return o != nil && o.Version() != 0 || slices.Contains(refusedTypes, question.Qtype) || question.Qclass != dns.ClassINET && question.Qclass != dns.ClassCHAOS
 }
 
-// refusal is the RCODE of what is refused.
+// refusal returns the RCODE for a refused query.
 func refusal(q query) int {
 	question, o := q.msg.Question[0], q.msg.IsEdns0()
 	switch {
@@ -67,7 +68,7 @@ func refusal(q query) int {
 	return dns.RcodeNotImplemented
 }
 
-// compare holds an answer against the first to the same question.
+// compare compares an answer with the first answer to the same question.
 func (l laws) compare(q query, a answer) string {
 	question := q.msg.Question[0]
 	if !q.msg.RecursionDesired || a.msg.Truncated || isRefusal(a.msg) || a.msg.Rcode == dns.RcodeServerFailure {
@@ -99,13 +100,14 @@ func (l laws) compare(q query, a answer) string {
 	return ""
 }
 
-// mayBeCut holds for an answer that has additional records, or had: they are left out first, without TC.
+// mayBeCut reports whether an answer has, or had, additional records. They are omitted first,
+// without TC.
 func mayBeCut(q query) bool {
 	return strings.EqualFold(q.msg.Question[0].Name, "told.example.")
 }
 
-// isForgotten holds for answers that may not be remembered: those with a TTL of 0, and those without an answer that do not say
-// for how long that holds (RFC 2308 section 5), as aliases in a circle do not.
+// isForgotten reports whether an answer must not be cached: its TTL is 0, or it is negative without
+// a duration (RFC 2308 section 5), as for alias loops.
 func isForgotten(qname string) bool {
 	return slices.ContainsFunc([]string{"never.", "bare.", "loop1.", "self."}, func(part string) bool { return strings.Contains(strings.ToLower(qname), part) })
 }

@@ -15,7 +15,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// What the peers are told beside ports: to remember and to forward as we do, and not to change the order of records.
+// Configuration of the other servers apart from ports: cache and forward like node-dns, and keep
+// the order of records.
 const (
 	dnsmasqConf = `no-resolv
 no-hosts
@@ -70,7 +71,8 @@ func startUnbound(t *testing.T, upstream netip.AddrPort) netip.AddrPort {
 	})
 }
 
-// startPeer runs a program until the test ends. command writes its files into dir.
+// startPeer runs a program until the test ends. command writes its files into dir and returns its
+// arguments.
 func startPeer(t *testing.T, command func(dir string, port uint16) []string) netip.AddrPort {
 	t.Helper()
 	dir, at := t.TempDir(), dnstest.FreePort(t)

@@ -8,23 +8,23 @@ import (
 	"github.com/miekg/dns"
 )
 
-// A query is what one client asks, of all three.
+// query is a client's query, sent to all three servers.
 type query struct {
 	msg  *dns.Msg
 	tcp  bool
-	wire []byte // with the ID 0
+	wire []byte // with ID 0
 }
 
-// rareTypes are asked of every name now and then, whether it has them or not.
+// rareTypes are occasionally queried for every name, whether it has them or not.
 var rareTypes = []uint16{
 	dns.TypeA, dns.TypeAAAA, dns.TypeTXT, dns.TypeMX, dns.TypeSRV, dns.TypeNS, dns.TypeSOA, dns.TypeCNAME, dns.TypePTR, dns.TypeCAA, dns.TypeHTTPS,
 	dns.TypeNAPTR, dns.TypeANY, dns.TypeDS, dns.TypeDNSKEY, dns.TypeRRSIG, dns.TypeHINFO, dns.TypeNSEC, dns.TypeSPF, 65280, 1234, 0,
 }
 
-// refusedTypes are those that no resolver passes on, or not all of them.
+// refusedTypes are those that resolvers do not forward, or only some of them do.
 var refusedTypes = []uint16{dns.TypeAXFR, dns.TypeIXFR, dns.TypeMAILB, dns.TypeMAILA, dns.TypeOPT, dns.TypeTSIG, dns.TypeTKEY}
 
-// queries are n queries from a seed. Most names are asked for again and again.
+// queries returns n queries generated from a seed. Most names are repeated.
 func queries(seed uint64, n int) []query {
 	r := rand.New(rand.NewPCG(seed, 0))
 	all, known := make([]query, 0, n), targets()
@@ -36,7 +36,7 @@ func queries(seed uint64, n int) []query {
 
 func newQuery(r *rand.Rand, known []target) query {
 	of := known[r.IntN(len(known))]
-	switch r.IntN(10) { // names that are one of a kind, or nearly
+	switch r.IntN(10) { // names that are unique or nearly so
 	case 0:
 		of = target{fmt.Sprintf("n%d.absent.example.", r.IntN(600)), []uint16{dns.TypeA, dns.TypeAAAA}}
 	case 1:
@@ -72,7 +72,8 @@ func newQuery(r *rand.Rand, known []target) query {
 	return q
 }
 
-// inSomeCase is the name in any letters' case, as of clients that hide bits in it (draft-vixie-dnsext-dns0x20).
+// inSomeCase randomizes the case of letters, like clients that hide bits there
+// (draft-vixie-dnsext-dns0x20).
 func inSomeCase(r *rand.Rand, name string) string {
 	if r.IntN(3) == 0 {
 		return name
@@ -85,7 +86,7 @@ func inSomeCase(r *rand.Rand, name string) string {
 	}, name)
 }
 
-// opt is the OPT record of a client: RFC 6891.
+// opt returns a client's OPT record (RFC 6891).
 func opt(r *rand.Rand) *dns.OPT {
 	o := &dns.OPT{Hdr: dns.RR_Header{Name: ".", Rrtype: dns.TypeOPT}}
 	o.SetUDPSize([]uint16{0, 512, 1232, 4096, 1232, 65535}[r.IntN(6)])
@@ -112,7 +113,7 @@ func opt(r *rand.Rand) *dns.OPT {
 	return o
 }
 
-// limit is how large the answer may be, in octets, where no server sends more than 1232 over UDP.
+// limit returns the maximum size of the answer in bytes. No server sends more than 1232 over UDP.
 func (q query) limit() int {
 	const largest = 1232
 	size := dns.MinMsgSize
@@ -125,7 +126,7 @@ func (q query) limit() int {
 	return size
 }
 
-// String says all of the query in a line.
+// String describes the query in one line.
 func (q query) String() string {
 	m := q.msg
 	question := m.Question[0]

@@ -8,25 +8,25 @@ import (
 	"github.com/miekg/dns"
 )
 
-// A rule explains differences from one of the others.
+// rule explains differences from one of the other servers.
 type rule struct {
-	name    string // as docs/appendix/alike.md has it, and what follows
+	name    string // as in docs/appendix/alike.md, like the next two
 	peer    int
 	reason  string
-	aspects []aspect // that it is about
+	aspects []aspect // aspects that it covers
 	holds   func(d difference) bool
 
-	sometimes bool // a run may be without such a difference
+	sometimes bool // whether a run may lack such a difference
 }
 
 func (r rule) explains(d difference) bool {
 	return r.peer == d.peer && slices.Contains(r.aspects, d.aspect) && r.holds(d)
 }
 
-// row is the rule in the table of docs/appendix/alike.md.
+// row formats the rule as a row of the table in docs/appendix/alike.md.
 func (r rule) row() string { return "| " + r.name + " | " + names[r.peer] + " | " + r.reason + " |" }
 
-// isMinimal reports whether a response to ANY is the record of RFC 8482 section 4.2 alone.
+// isMinimal reports whether the response to ANY is only the record of RFC 8482 section 4.2.
 func isMinimal(m *dns.Msg) bool {
 	if len(m.Answer) != 1 || m.Rcode != dns.RcodeSuccess {
 		return false
@@ -35,7 +35,7 @@ func isMinimal(m *dns.Msg) bool {
 	return ok && info.Cpu == "RFC8482"
 }
 
-// rules are why answers differ. The first that explains a difference does.
+// rules explain why answers differ. The first matching rule counts.
 var rules = []rule{
 	{
 		"ANY", dnsmasq, "a HINFO record, and no upstream is asked (RFC 8482 section 4.2); dnsmasq passes the upstream's whole answer on",
@@ -238,17 +238,18 @@ var rules = []rule{
 	},
 }
 
-// isRefusal holds for a response that says nothing of the name.
+// isRefusal reports whether a response says nothing about the name.
 func isRefusal(m *dns.Msg) bool {
 	return m.Rcode == dns.RcodeFormatError || m.Rcode == dns.RcodeRefused || m.Rcode == dns.RcodeNotImplemented || m.Rcode == dns.RcodeBadVers
 }
 
-// isOfCookie holds for a difference that our cookie makes: the option, and what has no room beside it.
+// isOfCookie reports whether our cookie causes a difference: the option itself, or data that no
+// longer fits because of it.
 func isOfCookie(d difference) bool {
 	return hasCookie(d.our.msg) && !hasCookie(d.their.msg) && (d.aspect == options || d.our.msg.Truncated)
 }
 
-// hasCookie holds for a response with a COOKIE option.
+// hasCookie reports whether a response has a COOKIE option.
 func hasCookie(m *dns.Msg) bool {
 	o := m.IsEdns0()
 	return o != nil && slices.ContainsFunc(o.Option, func(o dns.EDNS0) bool { return o.Option() == dns.EDNS0COOKIE })
@@ -273,7 +274,7 @@ func wantsAD(d difference) bool {
 	return d.query.msg.AuthenticatedData || o != nil && o.Do()
 }
 
-// soaTTL is 0 where there is no SOA record in the authority section.
+// soaTTL returns the TTL of the SOA record in the authority section, or 0 if there is none.
 func soaTTL(m *dns.Msg) uint32 {
 	for _, rr := range m.Ns {
 		if rr.Header().Rrtype == dns.TypeSOA {
@@ -290,8 +291,8 @@ func highest(m *dns.Msg) (ttl uint32) {
 	return ttl
 }
 
-// isOfAge holds where no TTL differs by more than the time since the first query, but for the second that clocks may differ.
-// How old our own answers are see laws.
+// isOfAge reports whether no TTL differs by more than the time since the first query, with one
+// second of tolerance for the clocks. See laws for the age of our own answers.
 func isOfAge(d difference) bool {
 	most := uint32(d.elapsed/time.Second) + 2
 	for _, section := range [][2][]dns.RR{{d.our.msg.Answer, d.their.msg.Answer}, {d.our.msg.Ns, d.their.msg.Ns}, {d.our.msg.Extra, d.their.msg.Extra}} {
@@ -305,7 +306,7 @@ func isOfAge(d difference) bool {
 	return true
 }
 
-// hasOwnAliases holds where the other's aliases are not those of ours, or of ours from the first on.
+// hasOwnAliases reports whether the other server's aliases are not a prefix of ours.
 func hasOwnAliases(d difference) bool {
 	ours, theirs := aliases(d.our.msg), aliases(d.their.msg)
 	return len(theirs) > len(ours) || !slices.Equal(theirs, ours[:len(theirs)])
@@ -320,7 +321,8 @@ func aliases(m *dns.Msg) (all []string) {
 	return all
 }
 
-// onlyNamesDiffer holds where letters differ in what is compared without their case (RFC 4343), not in texts.
+// onlyNamesDiffer reports whether letters differ only in names, which are compared without case
+// (RFC 4343), and not in texts.
 func onlyNamesDiffer(d difference) bool {
 	texts := func(m *dns.Msg) (all []string) {
 		for _, rr := range m.Answer {

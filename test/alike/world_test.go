@@ -9,7 +9,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// The nameserver behind all three has what resolvers meet. No TTL is so short that it ends within the test, but 0.
+// The nameserver behind all three servers has everything that resolvers encounter. No TTL expires
+// within the test, except for 0.
 const records = `
 . 900 IN SOA ns.example. hostmaster.example. 1 3600 600 86400 600
 . 900 IN NS ns.example.
@@ -81,10 +82,10 @@ a_b.odd.example. 900 IN A 203.1.113.19
 alias.odd.example. 900 IN CNAME a\.b.odd.example.
 `
 
-// site starts the nameserver, and has it say what no record says.
+// site starts the nameserver and adds behavior that records cannot express.
 func site(t dnstest.TB) *dnstest.Server {
 	s := dnstest.NewServer(t, records+generated())
-	// As one that also says whose the answer is.
+	// like a server that adds authority and additional records
 	s.SetFaultsFor("told.example.", dnstest.Faults{
 		ExtraRR: "told.example. 900 IN MX 10 mail.example.", ExtraAuthority: "example. 900 IN NS ns.example.", ExtraAdditional: "mail.example. 900 IN A 203.1.113.25\nns.example. 900 IN A 203.1.113.53",
 	})
@@ -95,11 +96,11 @@ func site(t dnstest.TB) *dnstest.Server {
 
 var (
 	label63 = strings.Repeat("l", 63)
-	longest = strings.Repeat(label63+".", 3) + strings.Repeat("m", 53) + ".example." // 255 octets
-	ladder  = strings.Repeat("a.", 123) + "example."                                 // 255 octets too
+	longest = strings.Repeat(label63+".", 3) + strings.Repeat("m", 53) + ".example." // 255 bytes
+	ladder  = strings.Repeat("a.", 123) + "example."                                 // also 255 bytes
 )
 
-// generated are the records that are large, long or many.
+// generated returns the records that are large, long or numerous.
 func generated() string {
 	var b strings.Builder
 	texts := func(name string, n int) {
@@ -107,11 +108,11 @@ func generated() string {
 			fmt.Fprintf(&b, "%s 900 IN TXT \"%03d%s\"\n", name, i, strings.Repeat("x", 200))
 		}
 	}
-	texts("big1.example.", 3)  // more than 512 octets
+	texts("big1.example.", 3)  // more than 512 bytes
 	texts("big.example.", 8)   // more than 1232
 	texts("big2.example.", 30) // more than 4096
 	texts("huge.example.", 250)
-	for i := range 25 { // 512 octets are not enough, 1232 are
+	for i := range 25 { // 512 bytes are not enough, but 1232 are
 		fmt.Fprintf(&b, "many.example. 900 IN A 203.1.114.%d\nmany.example. 900 IN AAAA 2001:500::%x\n", i, i)
 	}
 	fmt.Fprintf(&b, "%s 900 IN A 203.1.113.21\n%s 900 IN TXT \"long\"\n%s 900 IN A 203.1.113.22\n%s.example. 900 IN CNAME %s\n",
@@ -120,13 +121,13 @@ func generated() string {
 	return b.String()
 }
 
-// A target is a name, and the types that are asked of it more often than others.
+// target is a name, and the types for which it is queried more often.
 type target struct {
 	name  string
 	types []uint16
 }
 
-// targets are the names that are asked for, each as often as any other.
+// targets returns the queried names, which are equally frequent.
 func targets() []target {
 	const a, aaaa, txt, mx, srv, any = dns.TypeA, dns.TypeAAAA, dns.TypeTXT, dns.TypeMX, dns.TypeSRV, dns.TypeANY
 	all := []target{

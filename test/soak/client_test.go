@@ -14,15 +14,15 @@ import (
 	"github.com/miekg/dns"
 )
 
-// A kind is what is asked for.
+// kind is a kind of question.
 type kind int
 
 const (
-	hit     kind = iota // one of a hundred names that are asked for again and again
-	miss                // a name that nobody has asked for
+	hit     kind = iota // one of a hundred names that are asked repeatedly
+	miss                // a new name
 	cluster             // a Service's name
 	pattern             // a Pod's name, by its address
-	absent              // a name that the cluster has not
+	absent              // a name that does not exist in the cluster
 	kinds
 )
 
@@ -33,7 +33,7 @@ func (k kind) String() string {
 // serviceIP is the address of web.shop.svc.cluster.local.
 const serviceIP = "172.30.0.9"
 
-// A question is one that waits for its answer.
+// question is a question that waits for its answer.
 type question struct {
 	kind   kind
 	name   string
@@ -42,7 +42,7 @@ type question struct {
 	counts *counts
 }
 
-// unique numbers the names that nobody has asked for.
+// unique numbers the new names.
 var unique atomic.Uint64
 
 func newQuestion(k kind, n uint64) *question {
@@ -71,7 +71,7 @@ func newQuestion(k kind, n uint64) *question {
 	return q
 }
 
-// judge says what an answer is worth.
+// judge evaluates an answer.
 func (q *question) judge(wire []byte) (o outcome, what string) {
 	m := new(dns.Msg)
 	if err := m.Unpack(wire); err != nil {
@@ -101,34 +101,35 @@ func (q *question) judge(wire []byte) (o outcome, what string) {
 	return wrong, m.String()
 }
 
-// patience is that of glibc (resolv.conf(5)).
+// patience is the timeout of glibc (resolv.conf(5)).
 const patience = 5 * time.Second
 
-// A part is some clients that ask the same.
+// part is a group of clients with the same load.
 type part struct {
 	clients int
-	share   float64 // of all that is asked
-	// window is how many questions of a client are waited for at most. Together they are fewer than a socket has room for
-	// where net.core.rmem_max is the kernel's own: a machine that is busy is asked less, instead of losing more.
+	share   float64 // share of the total rate
+	// window is the maximum number of pending questions per client. The sum is lower than what a
+	// socket buffer holds with the kernel's default net.core.rmem_max. A busy machine is therefore
+	// asked less instead of losing more.
 	window int
-	plan   []kind // in turns
+	plan   []kind // repeated in turn
 }
 
-// parts are what the load is made of. Names that nobody has asked for have clients of their own: they may have to wait for an
-// upstream nameserver, and the others do not.
+// parts are the components of the load. New names have their own clients, because they may have to
+// wait for an upstream nameserver and the others do not.
 var parts = []part{
 	{clients: 12, share: 0.75, window: 8, plan: []kind{hit, hit, cluster, hit, hit, absent, hit, pattern, hit, cluster, hit, absent}},
 	{clients: 6, share: 0.25, window: 32, plan: []kind{miss}},
 }
 
-// A client asks over a socket of its own, from an address of its own.
+// client has its own socket and its own address.
 type client struct {
 	t      *testing.T
 	tally  *tally
 	conn   *net.UDPConn
 	places chan struct{}
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	next    uint16
 	waiting map[uint16]*question
 }
@@ -142,7 +143,7 @@ func newClient(t *testing.T, tally *tally, n, window int, to netip.AddrPort) *cl
 	return &client{t: t, tally: tally, conn: conn, places: make(chan struct{}, window), waiting: map[uint16]*question{}}
 }
 
-// run asks until ctx ends, and waits for the last answers.
+// run sends questions until ctx ends and waits for the last answers.
 func (c *client) run(ctx context.Context, rate float64, plan []kind) {
 	var reading sync.WaitGroup
 	reading.Go(c.read)
@@ -153,9 +154,9 @@ func (c *client) run(ctx context.Context, rate float64, plan []kind) {
 		if wait := time.Until(due); wait > time.Millisecond {
 			time.Sleep(wait)
 		} else if wait < -100*time.Millisecond {
-			due = time.Now() // what could not be asked in time is not asked at once
+			due = time.Now() // do not catch up on questions that could not be sent in time
 		}
-		c.places <- struct{}{} // a place is free at the latest after patience
+		c.places <- struct{}{} // a place becomes free after patience at the latest
 		c.send(newQuestion(plan[n%uint64(len(plan))], n))
 	}
 	for range cap(c.places) {
@@ -173,10 +174,10 @@ func (c *client) send(q *question) {
 	c.waiting[id] = q
 	c.mu.Unlock()
 	binary.BigEndian.PutUint16(q.wire, id)
-	_, _ = c.conn.Write(q.wire) // what could not be sent is lost, and counted so
+	_, _ = c.conn.Write(q.wire) // a question that could not be sent counts as lost
 }
 
-// read takes answers, and gives those up that have had their time.
+// read receives answers and gives up questions after their timeout.
 func (c *client) read() {
 	buf := make([]byte, 4096)
 	for {

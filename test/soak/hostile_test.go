@@ -11,7 +11,7 @@ import (
 	"github.com/miekg/dns"
 )
 
-// hostile are clients that nobody answers rightly, until ctx ends: at 127.2.0.0/16.
+// hostile runs misbehaving clients at 127.2.0.0/16 until ctx ends.
 func hostile(ctx context.Context, to netip.AddrPort) {
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -20,7 +20,7 @@ func hostile(ctx context.Context, to netip.AddrPort) {
 	all.Go(func() { hangUp(ctx, to) })
 }
 
-// throwAway sends datagrams of no sense, and some that ask for what is not answered, and reads nothing.
+// throwAway sends invalid datagrams and some unsupported queries, and reads no answers.
 func throwAway(ctx context.Context, to netip.AddrPort) {
 	conn, err := net.DialUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 2, 0, 1)}, net.UDPAddrFromAddrPort(to))
 	if err != nil {
@@ -44,7 +44,7 @@ func throwAway(ctx context.Context, to netip.AddrPort) {
 	}
 }
 
-// dribble has connections on which a query comes octet by octet, and those on which none does.
+// dribble opens connections on which a query arrives byte by byte, and others that stay silent.
 func dribble(ctx context.Context, to netip.AddrPort) {
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 2, 0, 2)}}
 	for ctx.Err() == nil {
@@ -68,7 +68,7 @@ func dribble(ctx context.Context, to netip.AddrPort) {
 	}
 }
 
-// hangUp asks over TCP, reads nothing, and resets.
+// hangUp sends queries over TCP, reads no answers, and resets the connection.
 func hangUp(ctx context.Context, to netip.AddrPort) {
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 2, 0, 3)}}
 	for ctx.Err() == nil {

@@ -1,5 +1,5 @@
-// Package soak runs the program node-dns for long, under a load of all kinds and faults of all kinds, and holds that nothing is
-// lost but by a fault that was announced, and that it takes no more of its machine at the end than at the beginning.
+// Package soak runs node-dns for a long time under all kinds of load and faults. It proves that
+// answers are lost only during an announced fault, and that resource usage does not grow.
 package soak
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// program is node-dns, as it is shipped: a race detector takes memory and time of its own.
+// program is node-dns without the race detector, which would use memory and time of its own.
 var program string
 
 var (

@@ -20,25 +20,26 @@ import (
 
 var names = flag.Uint64("soak.names", 100_000, "how many names that nobody has asked for pass in TestUniqueNames")
 
-// TestUniqueNames: while a million names pass that are asked for once, those that are asked for again stay in the cache, and
-// memory is bounded.
+// TestUniqueNames proves that names which are asked repeatedly stay in the cache while a million
+// unique names pass, and that memory is bounded.
 func TestUniqueNames(t *testing.T) {
 	r := newNames(t, "", "")
 	asked := r.pass(*names)
 	hits := 1 - float64(r.site.hot.Load())/float64(asked)
 	now, most := r.memory()
-	t.Logf("%d names, and %d questions for 100 others: %.2f %% of these from memory; %.0f MiB, %.0f at most", *names, asked, 100*hits, now, most)
+	t.Logf("%d names, and %d questions for 100 others: %.2f %% of these from the cache; %.0f MiB, %.0f at most", *names, asked, 100*hits, now, most)
 	if hits < 0.99 {
-		t.Errorf("of the hot names %.2f %% were answered from memory", 100*hits)
+		t.Errorf("%.2f %% of the hot names were answered from the cache", 100*hits)
 	}
 	if most > mostMemory {
-		t.Errorf("%.0f MiB at most", most)
+		t.Errorf("used up to %.0f MiB", most)
 	}
 	r.end()
 }
 
-// TestMemoryLimit: in a control group of 64 MiB, which a cache of a million names does not fit, it lives, shrinks the cache and
-// says so once, and remembers the names that are asked for again.
+// TestMemoryLimit proves that, in a control group of 64 MiB that is too small for a cache of a
+// million names, the process survives, shrinks the cache, logs that once, and keeps the names that
+// are asked repeatedly.
 func TestMemoryLimit(t *testing.T) {
 	const limit, names = 64 << 20, 200_000
 	group := newGroup(t, limit)
@@ -46,25 +47,25 @@ func TestMemoryLimit(t *testing.T) {
 	asked := r.pass(names)
 	status, ok := r.status()
 	if !ok {
-		t.Fatalf("it does not answer any more:\n%s", tail(r.process.Output()))
+		t.Fatalf("the daemon no longer answers:\n%s", tail(r.process.Output()))
 	}
 	hits := 1 - float64(r.site.hot.Load())/float64(asked)
 	now, most := r.memory()
-	t.Logf("%d entries; %.2f %% of the hot names from memory; Go's limit %d MiB, %.0f MiB, %.0f at most",
+	t.Logf("%d entries; %.2f %% of the hot names from the cache; Go's limit %d MiB, %.0f MiB, %.0f at most",
 		status.Cache.Entries, 100*hits, status.Process.MemoryLimit>>20, now, most)
 	if status.Process.MemoryLimit != limit/2 {
-		t.Errorf("Go's limit is %d", status.Process.MemoryLimit)
+		t.Errorf("got Go memory limit %d", status.Process.MemoryLimit)
 	}
 	if status.Cache.Entries >= names || hits < 0.99 {
-		t.Error("the cache has not shrunk, or not rightly")
+		t.Error("the cache did not shrink as expected")
 	}
 	if told := strings.Count(r.process.Output(), `msg="memory is short`); told == 0 || told > 10 {
-		t.Errorf("it is said %d times that memory is short:\n%s", told, tail(r.process.Output()))
+		t.Errorf("memory shortage was logged %d times:\n%s", told, tail(r.process.Output()))
 	}
 	r.end()
 }
 
-// A namesRig is a node with one upstream nameserver, and no cluster.
+// namesRig is a node with one upstream nameserver and no cluster.
 type namesRig struct {
 	*node
 	site *site
@@ -77,7 +78,7 @@ func newNames(t *testing.T, shell, more string) *namesRig {
 	return r
 }
 
-// pass has so many names pass, and returns how many questions there were for others.
+// pass asks for count unique names and returns the number of questions for hot names.
 func (r *namesRig) pass(count uint64) (hot int) {
 	tally := newTally()
 	tally.begin("unique names", false)
@@ -91,18 +92,18 @@ func (r *namesRig) pass(count uint64) (hot int) {
 		load.Go(func() { c.run(ctx, 5000, plan) })
 	}
 	if !lab.Poll(15*time.Minute, func() bool { return unique.Load()-first >= count || !r.process.Running() }) || !r.process.Running() {
-		r.t.Errorf("only %d names have passed", unique.Load()-first)
+		r.t.Errorf("only %d names passed", unique.Load()-first)
 	}
 	cancel()
 	load.Wait()
 	text, bad, asked := tally.report()
 	if bad > 0 {
-		r.t.Errorf("not all were answered as they should be\n%s%s", text, tail(r.process.Output()))
+		r.t.Errorf("not all questions were answered correctly\n%s%s", text, tail(r.process.Output()))
 	}
 	return asked / len(plan)
 }
 
-// newGroup makes a control group with a limit of memory, of whatever version has that here.
+// newGroup creates a control group with a memory limit, with either version of control groups.
 func newGroup(t *testing.T, limit int64) string {
 	if os.Geteuid() != 0 {
 		lab.Skip(t, "makes a control group, which takes root")

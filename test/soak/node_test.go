@@ -16,20 +16,20 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// A node is node-dns on a root of files.
+// node is node-dns with its own root directory.
 type node struct {
 	t       *testing.T
 	root    string
-	at      netip.AddrPort // where it always listens
+	at      netip.AddrPort // address where it always listens
 	process *lab.Process
 }
 
-// newNode has no process yet.
+// newNode returns a node without a process.
 func newNode(t *testing.T) *node {
 	return &node{t: t, root: lab.ShortDir(t), at: dnstest.FreePort(t)}
 }
 
-// start has the program run; shell is what a shell does before, "": nothing.
+// start starts the process. shell is a prefix of the shell command; it may be empty.
 func (n *node) start(shell string) {
 	n.t.Helper()
 	process, err := lab.Beside(lab.Command{
@@ -44,7 +44,7 @@ func (n *node) start(shell string) {
 	n.await("the node to listen", func(s control.Status) bool { return s.Ready })
 }
 
-// write replaces a file below the root whole, as an admin's editor does.
+// write replaces a file below the root atomically, like an editor.
 func (n *node) write(path, text string) {
 	path = filepath.Join(n.root, path)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -58,12 +58,12 @@ func (n *node) write(path, text string) {
 	}
 }
 
-// A config is what node-dns.yaml says.
+// config is the content of node-dns.yaml.
 type config struct {
 	listen    []netip.AddrPort
 	upstreams []netip.AddrPort
 	level     string
-	more      string // lines
+	more      string // additional lines
 }
 
 func (n *node) configure(c config) {
@@ -81,7 +81,7 @@ func list(all []netip.AddrPort) string {
 
 func (n *node) reload() { n.process.Signal(syscall.SIGHUP) }
 
-// status asks the daemon; false: it does not answer.
+// status fetches the status. ok is false if the daemon does not answer.
 func (n *node) status() (control.Status, bool) {
 	s, err := control.FetchStatus(n.t.Context(), control.SocketPath(n.root))
 	return s, err == nil
@@ -94,20 +94,20 @@ func (n *node) await(what string, holds func(control.Status) bool) {
 		return ok && holds(s)
 	})
 	if !ok {
-		n.t.Fatalf("waited in vain for %s\n%s", what, n.process.Output())
+		n.t.Fatalf("timeout waiting for %s\n%s", what, n.process.Output())
 	}
 }
 
-// end stops it, which must be in order.
+// end stops the process and requires that it exits.
 func (n *node) end() {
 	n.t.Helper()
 	n.process.Signal(syscall.SIGTERM)
 	if !lab.Poll(30*time.Second, func() bool { return !n.process.Running() }) {
-		n.t.Error("it does not end")
+		n.t.Error("the process did not end")
 	}
 }
 
-// memory is what it has of the machine's, in MiB, and had at most (proc_pid_status(5)).
+// memory returns the current and the peak memory usage in MiB (proc_pid_status(5)).
 func (n *node) memory() (now, most float64) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", n.process.PID()))
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/kubetest"
 )
 
-// A rig is a node, its upstream nameservers, and its cluster.
+// rig is a node with its upstream nameservers and its cluster.
 type rig struct {
 	*node
 	sites [2]*site
@@ -16,20 +16,20 @@ type rig struct {
 	usual config
 }
 
-// A step is one fault, for as long as it is done.
+// step is one fault.
 type step struct {
 	name string
-	// outage announces that names which nobody has asked for yet may not be answered.
+	// outage is set if new names may remain unanswered.
 	outage bool
 	do     func(r *rig, pause func(time.Duration))
 }
 
 const (
-	brief  = 800 * time.Millisecond // how long a fault lasts
+	brief  = 800 * time.Millisecond // duration of a fault
 	moment = 200 * time.Millisecond
 )
 
-// moodStep is a mood of the first of two upstream nameservers.
+// moodStep returns a step that changes the mood of the first of two upstream nameservers.
 func moodStep(name string, m mood) step {
 	return step{name: "A " + name, do: func(r *rig, pause func(time.Duration)) {
 		r.sites[0].set(m)
@@ -38,7 +38,7 @@ func moodStep(name string, m mood) step {
 	}}
 }
 
-// steps are one round.
+// steps returns the steps of one round.
 func steps() []step {
 	return []step{
 		moodStep("black-holed", silent),
@@ -117,13 +117,14 @@ func steps() []step {
 	}
 }
 
-// calm is the end of a round: nothing is wrong, and what there is must be what there was.
+// calm is the end of a round without a fault, where resource usage must be back to normal.
 const calm = "calm"
 
-// leastRounds are played however long they take: what comes after the first is compared with it.
+// leastRounds is the minimum number of rounds, however long they take. Later rounds are compared
+// with the first.
 const leastRounds = 3
 
-// play has one fault after the other, in rounds, until it is time to end, and looks at the node at the end of each.
+// play runs the faults in rounds until length has passed, and calls look at the end of each round.
 func (r *rig) play(length time.Duration, t *tally, look func()) {
 	for n, began := 0, time.Now(); n < leastRounds || time.Since(began) < length; n++ {
 		for _, s := range steps() {

@@ -16,40 +16,40 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// What a site answers.
+// Answers of a site.
 const (
-	address = "192.0.2.80" // to every question
+	address = "192.0.2.80" // answer to every question
 	ttl     = 300
 )
 
-// A mood is how a site behaves.
+// mood is the behavior of a site.
 type mood int32
 
 const (
 	fine mood = iota
 	silent
-	slow      // after slowness
-	losing    // one query in three meets silence
-	servfail  // with no record
-	refused   // likewise
-	truncated // and there is no TCP
-	garbage   // a header that fits, and what no parser takes
-	foreign   // the response to another question
+	slow      // answers after slowness
+	losing    // drops one query in three
+	servfail  // without records
+	refused   // without records
+	truncated // without TCP
+	garbage   // valid header, unparsable rest
+	foreign   // response to another question
 )
 
 const slowness = 200 * time.Millisecond
 
-// A site is an upstream nameserver, which answers 100,000 questions a second: dnstest's, which parses and remembers each, would
-// be what is measured.
+// site is an upstream nameserver that answers 100,000 questions per second. dnstest's nameserver
+// parses and records each query, so it would be the bottleneck.
 type site struct {
 	t    *testing.T
 	at   netip.AddrPort
 	mood atomic.Int32
-	hot  atomic.Int64 // questions for names below hot.example, of which each is asked for again and again
+	hot  atomic.Int64 // number of questions for names below hot.example, which are asked repeatedly
 
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	conn *net.UDPConn
-	done chan struct{} // closed when conn is not read any more
+	done chan struct{} // closed when conn is no longer read
 }
 
 func newSite(t *testing.T) *site {
@@ -62,7 +62,7 @@ func newSite(t *testing.T) *site {
 
 func (s *site) set(m mood) { s.mood.Store(int32(m)) }
 
-// close has its port closed, until open.
+// close closes the port until open is called.
 func (s *site) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,7 +78,7 @@ func (s *site) open() {
 	defer s.mu.Unlock()
 	var conn *net.UDPConn
 	var err error
-	isOpen := lab.Poll(10*time.Second, func() bool { // somebody's socket may have the port for a moment, on every address
+	isOpen := lab.Poll(10*time.Second, func() bool { // another socket may briefly use the port on every address
 		conn, err = net.ListenUDP("udp4", net.UDPAddrFromAddrPort(s.at))
 		return err == nil
 	})
@@ -91,7 +91,8 @@ func (s *site) open() {
 	go s.answer(conn, s.done)
 }
 
-// giveRoom has a socket hold what comes while others have the processor; who is not root has less room.
+// giveRoom enlarges the socket buffer for times when other processes use the processor. Without
+// root the limit is lower.
 func giveRoom(conn *net.UDPConn) {
 	const room = 16 << 20
 	_ = conn.SetReadBuffer(room)
@@ -120,11 +121,11 @@ func (s *site) answer(conn *net.UDPConn, done chan struct{}) {
 			_, _ = conn.WriteToUDPAddrPort(response, client)
 			continue
 		}
-		time.AfterFunc(slowness, func() { _, _ = conn.WriteToUDPAddrPort(response, client) }) // it may be closed by then
+		time.AfterFunc(slowness, func() { _, _ = conn.WriteToUDPAddrPort(response, client) }) // the socket may be closed by then
 	}
 }
 
-// respond makes a response of a query of one question.
+// respond builds a response to a query with one question.
 func respond(query []byte, m mood) []byte {
 	end := 12
 	for query[end] != 0 {

@@ -16,7 +16,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// A sample is what the node takes in a calm moment, under the load.
+// sample is the node's resource usage at a calm moment under load.
 type sample struct {
 	at         time.Duration
 	goroutines int
@@ -28,15 +28,16 @@ func (s sample) String() string {
 	return fmt.Sprintf("%6.0f s: %d goroutines, %d files, %.0f MiB", s.at.Seconds(), s.goroutines, s.files, s.memory)
 }
 
-// What a sample may have more than the one after the first round: what is flat has the same but for what the moment brings.
+// Limits for the increase of a sample over the one after the first round. They allow for short-term
+// variation only.
 const (
 	moreGoroutines = 100
-	moreFiles      = 260 // a lane of two keeps up to 128 sockets for the next question
+	moreFiles      = 260 // a lane of two keeps up to 128 sockets for the next questions
 	moreMemory     = 12  // MiB
 	mostMemory     = 128 // MiB, at any time
 )
 
-// TestSoak: see the package's first sentence. `make soak` has it last 10 minutes.
+// TestSoak runs the load described in the package comment. `make soak` runs it for 10 minutes.
 func TestSoak(t *testing.T) {
 	r := newRig(t)
 	tally := newTally()
@@ -66,8 +67,9 @@ func TestSoak(t *testing.T) {
 	r.judge(t, tally, samples, took)
 }
 
-// sample looks until there is no more than after the first round, for a while: each query that waits for an upstream nameserver
-// has a goroutine and a socket, and where they are many they are fewer soon. What leaks stays.
+// sample measures until the values are not above those after the first round for a while. Each
+// query that waits for an upstream nameserver has a goroutine and a socket, so high values soon
+// drop. A leak remains.
 func (r *rig) sample(began time.Time, before []sample) (now sample) {
 	lab.Poll(10*time.Second, func() bool {
 		status, ok := r.status()
@@ -104,33 +106,33 @@ func (r *rig) judge(t *testing.T, tally *tally, samples []sample, took time.Dura
 		r.dump()
 	}
 	text, bad, asked := tally.report()
-	t.Logf("%d questions in %v, %.0f a second\n%s", asked, took.Round(time.Second), float64(asked)/took.Seconds(), text)
+	t.Logf("%d questions in %v, %.0f per second\n%s", asked, took.Round(time.Second), float64(asked)/took.Seconds(), text)
 	for _, s := range samples {
 		t.Log(s)
 	}
 	lines := strings.Count(r.process.Output(), "\n")
 	t.Logf("%.0f MiB at the end, %.0f at most; %d lines in the log", now, most, lines)
 	if !ok {
-		t.Fatalf("it does not answer any more:\n%s", tail(r.process.Output()))
+		t.Fatalf("the daemon no longer answers:\n%s", tail(r.process.Output()))
 	}
 	if bad > 0 || asked == 0 {
-		t.Errorf("%d of %d questions were not answered as they should be\n%s", bad, asked, tail(r.process.Output()))
+		t.Errorf("%d of %d questions were not answered correctly\n%s", bad, asked, tail(r.process.Output()))
 	}
 	if status.Queries.Panics > 0 {
-		t.Errorf("%d panics:\n%s", status.Queries.Panics, tail(r.process.Output()))
+		t.Errorf("got %d panics:\n%s", status.Queries.Panics, tail(r.process.Output()))
 	}
 	if most > mostMemory {
-		t.Errorf("%.0f MiB at most, more than %d", most, mostMemory)
+		t.Errorf("used up to %.0f MiB, more than %d", most, mostMemory)
 	}
-	// A fault is said a few times, whatever the load.
+	// A fault is logged a few times, regardless of the load.
 	if rounds := len(samples); lines > 300*(rounds+1) {
-		t.Errorf("%d lines in the log in %d rounds", lines, rounds)
+		t.Errorf("got %d log lines in %d rounds", lines, rounds)
 	}
 	if len(samples) < leastRounds {
-		t.Fatalf("only %d samples could be taken", len(samples))
+		t.Fatalf("got only %d samples", len(samples))
 	}
 	if !flat {
-		t.Errorf("not flat: compare the samples. What its goroutines do:\n%s", goroutines(r.process.Output()))
+		t.Errorf("resource usage grew; compare the samples. Goroutines:\n%s", goroutines(r.process.Output()))
 	}
 }
 
@@ -138,13 +140,13 @@ func (s sample) isLike(first sample) bool {
 	return s.goroutines <= first.goroutines+moreGoroutines && s.files <= first.files+moreFiles && s.memory <= first.memory+moreMemory
 }
 
-// dump ends it so that it says what its goroutines do.
+// dump aborts the process so that it prints its goroutines.
 func (r *rig) dump() {
 	r.process.Signal(syscall.SIGABRT)
 	lab.Poll(30*time.Second, func() bool { return !r.process.Running() })
 }
 
-// goroutines are the stacks of a dump, each kind once, with how many there are of it.
+// goroutines returns the distinct stacks of a dump with their counts.
 func goroutines(text string) string {
 	kinds := map[string]int{}
 	for _, stack := range strings.Split(text, "\n\n") {
@@ -167,5 +169,5 @@ func goroutines(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// tail is the end of a log.
+// tail returns the end of a log.
 func tail(text string) string { return text[max(0, len(text)-8000):] }

@@ -7,24 +7,25 @@ import (
 	"time"
 )
 
-// A tally is what became of the questions, by the fault that was on when they were asked.
+// tally counts the outcomes of questions by the fault that was active when they were asked.
 type tally struct {
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	now    string
-	ends   time.Time // of the last outage; zero: one is on, or there was none
-	outage bool      // the fault that is on is an outage
-	stood  time.Time // when that lasted for longer than a client waits after a deadline of the node's: then silence says nothing
-	stall  time.Time // when this process last had no processor for so long that an upstream nameserver of ours was silent
+	ends   time.Time // end of the last outage; zero during an outage or before the first
+	outage bool      // whether the active fault is an outage
+	stood  time.Time // last time when a stall exceeded the difference between a client's and the node's timeout, so that silence proves nothing
+	stall  time.Time // last time when this process had no processor for so long that our upstream nameservers were silent
 	order  []string
 	counts map[string]*counts
-	odd    []string // what was lost or wrong, the first few
+	odd    []string // the first few lost or wrong answers
 }
 
 type counts struct {
-	asked, right, failed, wrong, lost int // failed: SERVFAIL as was announced
+	asked, right, failed, wrong, lost int // failed counts SERVFAIL during an announced outage
 }
 
-// watch notes when the machine has no processor for us, as the upstream nameservers are ours; until done is closed.
+// watch detects when this process, which includes the upstream nameservers, does not get the
+// processor. It returns when done is closed.
 func (t *tally) watch(done <-chan struct{}) {
 	const pause, long, veryLong = 10 * time.Millisecond, 250 * time.Millisecond, time.Second
 	for last := time.Now(); ; last = time.Now() {
@@ -44,13 +45,13 @@ func (t *tally) watch(done <-chan struct{}) {
 	}
 }
 
-// aftermath is how long after an outage a question may be asked and fail: servers that are down are probed with a pause of at most
-// 2 s.
+// aftermath is how long after an outage a question may still fail. Servers that are down are probed
+// with a pause of at most 2 s.
 const aftermath = 3 * time.Second
 
 func newTally() *tally { return &tally{counts: map[string]*counts{}, now: "warming up"} }
 
-// begin says which fault is on from now on; outage: that names which nobody has asked for yet cannot be answered.
+// begin sets the active fault. outage means that new names cannot be answered.
 func (t *tally) begin(fault string, outage bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -60,7 +61,7 @@ func (t *tally) begin(fault string, outage bool) {
 	t.now, t.outage = fault, outage
 }
 
-// ask counts a question and returns where its outcome belongs.
+// ask counts a question and returns the counts for its outcome.
 func (t *tally) ask() *counts {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -74,7 +75,7 @@ func (t *tally) ask() *counts {
 	return c
 }
 
-// An outcome is what became of a question.
+// outcome is the result of a question.
 type outcome int
 
 const (
@@ -84,8 +85,8 @@ const (
 	lost
 )
 
-// ended counts an outcome. A failure counts as that where the question needed an upstream nameserver and none was to be had, or
-// ours stood still; else it is wrong.
+// ended counts an outcome. A failure counts as failed if the question needed an upstream nameserver
+// and none was available or ours was stalled. Otherwise it counts as wrong.
 func (t *tally) ended(c *counts, q *question, o outcome, what string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -112,7 +113,7 @@ func (t *tally) ended(c *counts, q *question, o outcome, what string) {
 	}
 }
 
-// report is the table.
+// report returns a table of all counts.
 func (t *tally) report() (text string, bad int, asked int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

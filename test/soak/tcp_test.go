@@ -12,7 +12,7 @@ import (
 
 func isClosed(err error) bool { return errors.Is(err, net.ErrClosed) }
 
-// overTCP has one connection after the other, with some questions on each, until ctx ends.
+// overTCP opens one connection after the other, with some questions on each, until ctx ends.
 func overTCP(ctx context.Context, t *tally, from netip.Addr, to netip.AddrPort) {
 	for n := uint64(0); ctx.Err() == nil; n++ {
 		var questions []*question
@@ -22,7 +22,7 @@ func overTCP(ctx context.Context, t *tally, from netip.Addr, to netip.AddrPort) 
 			questions = append(questions, q)
 		}
 		left, err := converse(from, to, t, questions)
-		if err != nil && !isTimeout(err) && len(left) > 0 { // as glibc does: once more where it was closed before the answer
+		if err != nil && !isTimeout(err) && len(left) > 0 { // like glibc, retry if the connection was closed before the answer
 			left, err = converse(from, to, t, left)
 		}
 		for _, q := range left {
@@ -37,7 +37,7 @@ func isTimeout(err error) bool {
 	return errors.As(err, &timeout) && timeout.Timeout()
 }
 
-// converse asks all at once, and returns those that have no answer.
+// converse sends all questions at once and returns those without an answer.
 func converse(from netip.Addr, to netip.AddrPort, t *tally, questions []*question) (left []*question, err error) {
 	dialer := net.Dialer{Timeout: patience, LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0))}
 	conn, err := dialer.Dial("tcp4", to.String())

@@ -13,22 +13,22 @@ import (
 	"time"
 )
 
-// AdminGroup is the group whose members may ask over the socket what root may. It owns no file.
+// AdminGroup is the group whose members have the same rights on the socket as root. It owns no
+// files.
 const AdminGroup = "node-dns-admin"
 
-// level is what a caller may ask.
+// level is an access level.
 type level uint8
 
 const (
-	anyone level = iota // what a client of this node can learn anyway, or any process from the metrics
-	admin               // changes, what other clients ask, and what the node's credentials are used for
+	anyone level = iota // what any client of this node can find out anyway, and what the metrics show to any process
+	admin               // changes, queries of other clients, and whatever uses the node's credentials
 )
 
-// errNotAdmin refuses a caller.
 var errNotAdmin = errors.New("only root and members of the group " + AdminGroup + " may do this")
 
-// levelOf decides by who has connected: root, the user of the daemon, and the members of AdminGroup are admins. adminGroup
-// is its number; false: there is no such group.
+// levelOf maps a caller to its access level: root, the daemon's own user and members of AdminGroup
+// are admins. adminGroup returns the group's ID, or false if the group does not exist.
 func levelOf(p peer, adminGroup func() (int, bool)) level {
 	if p.UID == 0 || p.UID == os.Geteuid() {
 		return admin
@@ -39,8 +39,8 @@ func levelOf(p peer, adminGroup func() (int, bool)) level {
 	return anyone
 }
 
-// adminGroup looks AdminGroup up in /etc/group, where systemd-sysusers(8) puts it: it may come while the daemon runs. Root's
-// group does not count.
+// adminGroup looks up AdminGroup in /etc/group, where systemd-sysusers(8) creates it, possibly
+// while the daemon runs. GID 0 does not count.
 func adminGroup() (int, bool) {
 	group, err := user.LookupGroup(AdminGroup)
 	if err != nil {
@@ -50,10 +50,12 @@ func adminGroup() (int, bool) {
 	return id, err == nil && id > 0
 }
 
-// groupAge is how long the group's number is believed: to read /etc/group for each connection took a user's flood of them half a CPU.
+// groupAge is how long the group's ID is cached. Reading /etc/group for each connection let a user
+// who floods the socket consume half a CPU.
 const groupAge = time.Second
 
-// remembered returns lookUp with its result kept for groupAge. It must not be called in parallel.
+// remembered returns lookUp with its result cached for groupAge. The returned function is not safe
+// for concurrent use.
 func remembered(lookUp func() (int, bool)) func() (int, bool) {
 	var id int
 	var exists bool
@@ -67,22 +69,23 @@ func remembered(lookUp func() (int, bool)) func() (int, bool) {
 	}
 }
 
-// Bounds of connections at a time: of all, of all who are not admins, and of each of their users. An admin finds room,
-// whatever they do.
+// Limits on open connections: in total, of all guests (callers who are not admins), and of each
+// guest's user. Guests can never use up the connections of an admin.
 const (
 	maxClients      = 16
 	maxGuests       = 8
 	maxGuestsOfUser = 4
 )
 
-// entrance accepts connections and knows whose they are. It closes those that it cannot tell it of, and those beyond a bound.
+// entrance accepts connections and identifies their callers. It closes a connection whose caller it
+// cannot identify, and a guest's connection above a limit.
 type entrance struct {
 	net.Listener
 	adminGroup func() (int, bool)
 
-	mu     sync.Mutex  // guards what follows
-	guests map[int]int // connections by user
-	total  int         // of all in guests
+	mu     sync.Mutex  // guards the fields below
+	guests map[int]int // open connections by UID
+	total  int         // sum over guests
 }
 
 // Accept implements net.Listener.
@@ -131,7 +134,7 @@ func (e *entrance) leave(user int) {
 	}
 }
 
-// visit is a connection of a caller.
+// visit is the connection of an identified caller.
 type visit struct {
 	net.Conn
 	entrance *entrance
@@ -147,10 +150,10 @@ func (v *visit) Close() error {
 	return v.Conn.Close()
 }
 
-// RemoteAddr is the caller, which net/http hands on through any wrapper of the connection.
+// RemoteAddr returns the caller. net/http passes it on even if the connection is wrapped.
 func (v *visit) RemoteAddr() net.Addr { return v.caller }
 
-// caller is who asks; the zero caller may do no more than anyone.
+// caller identifies the client of a connection. The zero caller has level anyone.
 type caller struct {
 	user  int
 	level level
@@ -162,13 +165,14 @@ func (c caller) String() string { return "uid " + strconv.Itoa(c.user) }
 
 type callerKey struct{}
 
-// withCaller is http.Server's ConnContext: the requests of a connection are its caller's.
+// withCaller is a ConnContext for http.Server. It stores the connection's caller in the context of
+// each request.
 func withCaller(ctx context.Context, conn net.Conn) context.Context {
 	who, _ := conn.RemoteAddr().(caller)
 	return context.WithValue(ctx, callerKey{}, who)
 }
 
-// mayAsk returns an error where the request's caller may not ask what is for this level.
+// mayAsk returns errNotAdmin if the request's caller is below the needed level.
 func mayAsk(ctx context.Context, needed level) error {
 	if who, _ := ctx.Value(callerKey{}).(caller); who.level < needed {
 		return errNotAdmin
@@ -176,7 +180,7 @@ func mayAsk(ctx context.Context, needed level) error {
 	return nil
 }
 
-// guarded answers those who may ask.
+// guarded returns answer with an access check in front.
 func guarded(needed level, answer http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := mayAsk(r.Context(), needed); err != nil {

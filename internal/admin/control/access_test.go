@@ -24,7 +24,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// admins is AdminGroup's number in these tests.
+// admins is the ID of AdminGroup in these tests.
 const admins = 4713
 
 func isAdmins() (int, bool) { return admins, true }
@@ -52,7 +52,8 @@ func TestLevelOf(t *testing.T) {
 	}
 }
 
-// TestRemembered: /etc/group is read once a second at most, and a group that comes is seen.
+// TestRemembered proves that /etc/group is read at most once a second and that a new group is
+// noticed.
 func TestRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		read := 0
@@ -62,7 +63,7 @@ func TestRemembered(t *testing.T) {
 		})
 		for range 100 {
 			if _, exists := group(); exists {
-				t.Fatal("there is a group before it is made")
+				t.Fatal("got a group before it was created")
 			}
 		}
 		time.Sleep(groupAge + time.Millisecond)
@@ -72,7 +73,7 @@ func TestRemembered(t *testing.T) {
 	})
 }
 
-// whole is a daemon that knows every question.
+// whole is a daemon that supports every request.
 var whole = API{
 	Status:        func(context.Context) Status { return Status{PID: 7} },
 	ServerHistory: func(context.Context) ServerHistory { return ServerHistory{} },
@@ -90,10 +91,11 @@ var whole = API{
 	},
 }
 
-// forAnyone is what any local user may ask.
+// forAnyone lists the requests that any local user may send.
 var forAnyone = []string{"GET /v1/status", "GET /v1/servers/history", "GET /v1/cache/stats", "POST /v1/query", "POST /v1/search"}
 
-// TestVerbs: changes and what other clients ask are refused to who is no admin, and to a request that nobody is known of.
+// TestVerbs proves that changes and data about other clients are refused to callers who are not
+// admins, and to requests without a known caller.
 func TestVerbs(t *testing.T) {
 	mux := whole.handler()
 	status := func(ctx context.Context, pattern, body string) int {
@@ -111,11 +113,11 @@ func TestVerbs(t *testing.T) {
 			seen = append(seen, v.pattern)
 		}
 		if got := status(as(admin), v.pattern, ""); got != http.StatusOK {
-			t.Errorf("%s by an admin: %d", v.pattern, got)
+			t.Errorf("%s by an admin: got status %d", v.pattern, got)
 		}
 		for name, ctx := range map[string]context.Context{"a user": as(anyone), "nobody": t.Context()} {
 			if got := status(ctx, v.pattern, ""); got != want {
-				t.Errorf("%s by %s: %d, want %d", v.pattern, name, got, want)
+				t.Errorf("%s by %s: got status %d, want %d", v.pattern, name, got, want)
 			}
 		}
 	}
@@ -124,17 +126,17 @@ func TestVerbs(t *testing.T) {
 	}
 	for _, question := range []string{`{"namespace": "a", "pod": "b"}`, `{"as": "10.0.0.1"}`} {
 		if user, root := status(as(anyone), "POST /v1/search", question), status(as(admin), "POST /v1/search", question); user != http.StatusForbidden || root != http.StatusOK {
-			t.Errorf("a pod's resolv.conf by %s: %d, and for an admin %d", question, user, root)
+			t.Errorf("a pod's resolv.conf by %s: got status %d, and as an admin %d", question, user, root)
 		}
 	}
 	for _, question := range []string{`{"as": "10.0.0.1"}`, `{"fresh": true}`} {
 		if user, root := status(as(anyone), "POST /v1/query", question), status(as(admin), "POST /v1/query", question); user != http.StatusForbidden || root != http.StatusOK {
-			t.Errorf("%s: %d, and for an admin %d", question, user, root)
+			t.Errorf("%s: got status %d, and as an admin %d", question, user, root)
 		}
 	}
 }
 
-// TestStatusNamesClients to admins alone.
+// TestStatusNamesClients proves that only admins see clients and queried names in the status.
 func TestStatusNamesClients(t *testing.T) {
 	mux := API{Status: func(context.Context) Status { return busy() }}.handler()
 	for l, want := range map[level]bool{anyone: false, admin: true} {
@@ -142,14 +144,15 @@ func TestStatusNamesClients(t *testing.T) {
 		mux.ServeHTTP(w, httptest.NewRequest("GET", statusPath, nil).WithContext(context.WithValue(t.Context(), callerKey{}, caller{1234, l})))
 		for _, text := range []string{"10.128.0.7", "shop/web-0", "10.129.0.9", "shop/shell", "db.corp.example."} {
 			if got := strings.Contains(w.Body.String(), text); got != want {
-				t.Errorf("level %v: %s is named: %v", l, text, got)
+				t.Errorf("level %v: contains %s: %v", l, text, got)
 			}
 		}
 	}
 }
 
-// asker connects as another user with these groups; the first is the user's own. The credentials are those of one thread, which package
-// syscall would change of the whole process.
+// asker connects as the user uid with these groups, the first of which is the primary group. It
+// sets the credentials of one thread by system call, because package syscall would change the whole
+// process.
 func asker(t *testing.T, path string, uid int, groups ...uint32) net.Conn {
 	t.Helper()
 	var conn net.Conn
@@ -177,7 +180,7 @@ func asker(t *testing.T, path string, uid int, groups ...uint32) net.Conn {
 	return conn
 }
 
-// answerOn is the status of a request on a connection; 0: it was closed.
+// answerOn sends a request on conn and returns the status code, or 0 if the connection was closed.
 func answerOn(t *testing.T, conn net.Conn, request string) (code int, text string) {
 	t.Helper()
 	method, path, _ := strings.Cut(request, " ")
@@ -185,7 +188,7 @@ func answerOn(t *testing.T, conn net.Conn, request string) (code int, text strin
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = r.Write(conn) // one that was closed is seen below
+	_ = r.Write(conn) // a closed connection shows up below
 	response, err := http.ReadResponse(bufio.NewReader(conn), r)
 	if err != nil {
 		return 0, ""
@@ -198,7 +201,7 @@ func answerOn(t *testing.T, conn net.Conn, request string) (code int, text strin
 	return response.StatusCode, string(body)
 }
 
-// listenForAll is a control socket that every user reaches.
+// listenForAll opens a control socket that every user can reach.
 func listenForAll(t *testing.T) (string, net.Listener) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -216,7 +219,7 @@ func listenForAll(t *testing.T) (string, net.Listener) {
 	return path, listener
 }
 
-// serveAll is whole on such a socket.
+// serveAll serves whole on such a socket.
 func serveAll(t *testing.T) string {
 	t.Helper()
 	path, listener := listenForAll(t)
@@ -232,7 +235,8 @@ func serveAll(t *testing.T) string {
 	return path
 }
 
-// TestWhoAsks: the kernel's word of who has connected decides, a supplementary group too, one of many.
+// TestWhoAsks proves that the kernel's credentials decide, including one supplementary group among
+// many.
 func TestWhoAsks(t *testing.T) {
 	path := serveAll(t)
 	many := make([]uint32, 1000)
@@ -256,7 +260,7 @@ func TestWhoAsks(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			conn := asker(t, path, test.uid, test.groups...)
 			if code, _ := answerOn(t, conn, "GET /v1/status"); code != http.StatusOK {
-				t.Errorf("status: %d", code)
+				t.Errorf("status: got code %d", code)
 			}
 			want, text := http.StatusForbidden, errNotAdmin.Error()
 			if test.isAdmin {
@@ -264,14 +268,15 @@ func TestWhoAsks(t *testing.T) {
 			}
 			for _, request := range []string{"POST /v1/cache/flush", "POST /v1/cache/dump", "POST /v1/log-queries", "POST /v1/monitor"} {
 				if code, said := answerOn(t, conn, request); code != want || !strings.Contains(said, text) {
-					t.Errorf("%s: %d, want %d: %s", request, code, want, said)
+					t.Errorf("%s: got code %d, want %d: %s", request, code, want, said)
 				}
 			}
 		})
 	}
 }
 
-// TestGuestsLeaveRoom: users who connect and ask nothing keep neither root nor each other out, and give their places back.
+// TestGuestsLeaveRoom proves that idle connections block neither root nor other users, and free
+// their slots when they are closed.
 func TestGuestsLeaveRoom(t *testing.T) {
 	path, listener := listenForAll(t)
 	e := &entrance{Listener: listener, adminGroup: isAdmins, guests: map[int]int{}}
@@ -283,7 +288,7 @@ func TestGuestsLeaveRoom(t *testing.T) {
 			if err != nil {
 				return
 			}
-			go func() { // until the client leaves
+			go func() { // until the client disconnects
 				defer conn.Close()
 				conn.Write([]byte("x"))
 				io.Copy(io.Discard, conn)
@@ -296,7 +301,7 @@ func TestGuestsLeaveRoom(t *testing.T) {
 	}()
 	enter := func(uid int) (net.Conn, bool) {
 		conn := asker(t, path, uid, uint32(uid))
-		n, _ := conn.Read(make([]byte, 1)) // EOF where it is closed
+		n, _ := conn.Read(make([]byte, 1)) // EOF if the connection was closed
 		return conn, n == 1
 	}
 	in := map[int]int{}
@@ -308,11 +313,11 @@ func TestGuestsLeaveRoom(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff(map[int]int{1001: maxGuestsOfUser, 1002: 2, 1003: 1, 1004: 1}, in); diff != "" {
-		t.Errorf("who came in (-want +got):\n%s", diff)
+		t.Errorf("accepted connections (-want +got):\n%s", diff)
 	}
 	for range maxClients {
 		if conn, ok := enter(0); !ok {
-			t.Error("root has no room")
+			t.Error("root cannot connect")
 		} else {
 			defer conn.Close()
 		}
@@ -325,6 +330,6 @@ func TestGuestsLeaveRoom(t *testing.T) {
 		defer e.mu.Unlock()
 		return e.total == 0 && len(e.guests) == 0
 	}) {
-		t.Errorf("places are not given back: %v", e.guests)
+		t.Errorf("slots are not freed: %v", e.guests)
 	}
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/records"
 )
 
-// Message is the query that a client sends for a question. Its error says what is wrong with the question.
+// Message returns the DNS query for the question, or an error that describes what is wrong with the
+// question.
 func (q Question) Message() (*dns.Msg, error) {
 	if _, ok := dns.IsDomainName(q.Name); !ok || q.Name == "" {
 		return nil, fmt.Errorf("%q: expected a name", q.Name)
@@ -31,12 +32,13 @@ func (q Question) Message() (*dns.Msg, error) {
 	}
 	m := new(dns.Msg).SetQuestion(dns.Fqdn(q.Name), qtype)
 	m.Question[0].Qclass = class
-	m.AuthenticatedData = true // ask whether the server has validated the answer: RFC 6840 section 5.7
+	m.AuthenticatedData = true // ask the server to report DNSSEC validation: RFC 6840 section 5.7
 	m.CheckingDisabled = q.CD
-	return m.SetEdns0(exchange.DefaultUDPSize, q.DNSSEC), nil // for the reasons of failures
+	return m.SetEdns0(exchange.DefaultUDPSize, q.DNSSEC), nil // EDNS(0), so that the server can send extended errors
 }
 
-// NewAnswer is what the admin sees of a response; nil: none was sent. By and Took are the caller's to set.
+// NewAnswer converts a response for display. The response may be nil if none was sent. The caller
+// sets By and Took.
 func NewAnswer(question dns.Question, response *dns.Msg) Answer {
 	a := Answer{
 		APIVersion: APIVersion, Kind: "Answer",
@@ -62,7 +64,7 @@ func NewAnswer(question dns.Question, response *dns.Msg) Answer {
 	return a
 }
 
-// flagsOf are the flags that dig shows.
+// flagsOf returns the header flags in dig's notation.
 func flagsOf(h dns.MsgHdr) []string {
 	flags := []string{}
 	for _, flag := range []struct {
@@ -84,7 +86,8 @@ func flagsOf(h dns.MsgHdr) []string {
 	return flags
 }
 
-// recordTexts are the parts of the text of each, which has escapes for what does not print.
+// recordTexts splits the text form of each record into its fields. Unprintable characters are
+// escaped.
 func recordTexts(rrs []dns.RR) []Record {
 	all := []Record{}
 	for _, rr := range rrs {

@@ -11,56 +11,60 @@ import (
 	"strings"
 )
 
-// API is what a daemon answers over its socket. Its functions run in parallel, and their context ends with the daemon, and when the client
-// goes away. One that is nil is a question that the daemon does not know.
+// API holds the functions that answer requests on the control socket. They are called concurrently.
+// Their context ends when the daemon stops or the client disconnects. If a function is nil, the
+// daemon does not support that request.
 type API struct {
 	Status func(context.Context) Status
 	Query  func(context.Context, Question) (Answer, error)
 	Search func(context.Context, SearchQuestion) (Search, error)
 	// LogQueries turns the logging of queries on or off.
 	LogQueries func(context.Context, LogQueriesQuestion) (LogQueries, error)
-	// Monitor tells of what goes on until the context ends or the client has gone.
+	// Monitor sends events until the context ends or the client disconnects.
 	Monitor func(ctx context.Context, filter MonitorFilter, send func(MonitorEvent) error, flush func() error) error
 
 	ServerHistory func(context.Context) ServerHistory
-	// SlowNames has all names that were slow recently.
+	// SlowNames returns all recently slow names.
 	SlowNames func(context.Context) SlowNames
 
 	CacheDump  func(ctx context.Context, part CachePart, send func(CacheEntry) error) error
 	CacheFlush func(context.Context, CachePart) (CacheFlushed, error)
 	CacheStats func(context.Context) CacheStats
-	// RecentNames are a few of the names that clients asked for recently.
+	// RecentNames returns a few of the names that clients recently asked for.
 	RecentNames func(context.Context) RecentNames
 
 	Complete func(context.Context, CompleteQuestion) (Completions, error)
 
-	// Panicked hears what a function panicked with; who asked sees the connection end. Nil: nobody does.
+	// Panicked is called with the value of a panic in one of the functions, whose client sees the
+	// connection close. nil disables it.
 	Panicked func(value any)
 }
 
-// maxQuestion bounds in octets what a client says when it asks.
+// maxQuestion limits the request body, in bytes.
 const maxQuestion = 64 << 10
 
-// MistakeError is a fault of the question, and not of the daemon: who asked is told so, and its exit code is that of a usage error.
+// MistakeError reports an error in the question, not in the daemon. The client prints it and exits
+// with the code of a usage error.
 type MistakeError struct{ Why string }
 
 func (e MistakeError) Error() string { return e.Why }
 
-// refusal is what is sent in place of an answer.
+// refusal is the response body that replaces an answer.
 type refusal struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"` // Error
 	Error      string `json:"error"`
 }
 
-// verb is a question, and who may ask it.
+// verb is a request that the daemon supports.
 type verb struct {
-	pattern string // of http.ServeMux
-	level   level
-	answer  http.Handler // nil: the daemon does not know the question
+	pattern string       // for http.ServeMux
+	level   level        // minimum level of the caller
+	answer  http.Handler // nil if the daemon does not support it
 }
 
-// verbs are all of them. What changes something, or shows what other clients ask, is for admins.
+// verbs returns all requests. Those that change something or reveal what other clients ask are for
+// admins.
 func (api API) verbs() []verb {
 	return []verb{
 		{"GET " + statusPath, anyone, tell(api.status())},
@@ -78,7 +82,7 @@ func (api API) verbs() []verb {
 	}
 }
 
-// status is Status, which names clients, and names that they ask for, to admins alone.
+// status wraps Status. For guests it removes clients and the names they ask for.
 func (api API) status() func(context.Context) Status {
 	if api.Status == nil {
 		return nil
@@ -96,7 +100,8 @@ func (api API) status() func(context.Context) Status {
 	}
 }
 
-// queryFor is Query, but for admins alone where it shows how another client is served, or has nameservers asked that need not be.
+// queryFor wraps Query. Only admins may see how another client is served, or bypass the cache to
+// make upstream servers answer.
 func (api API) queryFor() func(context.Context, Question) (Answer, error) {
 	if api.Query == nil {
 		return nil
@@ -111,7 +116,8 @@ func (api API) queryFor() func(context.Context, Question) (Answer, error) {
 	}
 }
 
-// searchFor is Search, but for admins alone where the Kubernetes API is asked for a pod, which takes the node's credentials.
+// searchFor wraps Search. Only admins may ask about a pod, because that uses the node's
+// credentials for the Kubernetes API.
 func (api API) searchFor() func(context.Context, SearchQuestion) (Search, error) {
 	if api.Search == nil {
 		return nil
@@ -136,22 +142,23 @@ func (api API) handler() http.Handler {
 	return Guard(new(turnstile).handler(mux), api.Panicked)
 }
 
-// Guard keeps a panic from ending more than its connection. panicked hears of it; nil: nobody does.
+// Guard limits a panic in next to its connection and passes the value to panicked, which may be
+// nil.
 func Guard(next http.Handler, panicked func(value any)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
 			if value := recover(); value != nil {
-				if panicked != nil && value != http.ErrAbortHandler { // which cuts a stream
+				if panicked != nil && value != http.ErrAbortHandler { // http.ErrAbortHandler only cuts a stream
 					panicked(value)
 				}
-				panic(http.ErrAbortHandler) // which net/http takes, and says nothing of
+				panic(http.ErrAbortHandler) // net/http recovers it without logging
 			}
 		}()
 		next.ServeHTTP(w, r)
 	})
 }
 
-// tell answers a question without words. It returns nil if answer is nil.
+// tell answers a request without a body. It returns nil if answer is nil.
 func tell[A any](answer func(context.Context) A) http.Handler {
 	if answer == nil {
 		return nil
@@ -159,8 +166,8 @@ func tell[A any](answer func(context.Context) A) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { reply(w, answer(r.Context()), nil) })
 }
 
-// handle answers a question of type Q, which travels in the body as JSON, with what answer makes of it. It returns nil if
-// answer is nil.
+// handle decodes a question of type Q from the JSON body and replies with the result of answer. It
+// returns nil if answer is nil.
 func handle[Q, A any](answer func(context.Context, Q) (A, error)) http.Handler {
 	if answer == nil {
 		return nil
@@ -176,17 +183,17 @@ func handle[Q, A any](answer func(context.Context, Q) (A, error)) http.Handler {
 	})
 }
 
-// readQuestion reads a question into what question points to. Without words it stays zero.
+// readQuestion decodes the request body into question. An empty body leaves it unchanged.
 func readQuestion(w http.ResponseWriter, r *http.Request, question any) error {
 	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxQuestion))
-	decoder.DisallowUnknownFields() // of a newer client: it would not get what it asked for
+	decoder.DisallowUnknownFields() // a newer client would otherwise get an answer to a different question
 	if err := decoder.Decode(question); err != nil && !errors.Is(err, io.EOF) {
 		return MistakeError{unreadable(err)}
 	}
 	return nil
 }
 
-// unreadable says why a question cannot be read.
+// unreadable describes why a question cannot be decoded.
 func unreadable(err error) string {
 	var tooLarge *http.MaxBytesError
 	if errors.As(err, &tooLarge) {
@@ -198,7 +205,8 @@ func unreadable(err error) string {
 	return "the daemon cannot read the question: it is of another version than this program"
 }
 
-// reply sends the value, or why there is none. A client that went away needs neither.
+// reply sends value, or an error response if err is set. It ignores write errors because the client
+// may have disconnected.
 func reply(w http.ResponseWriter, value any, err error) {
 	w.Header().Set("Content-Type", "application/json")
 	var mistake MistakeError
@@ -206,7 +214,7 @@ func reply(w http.ResponseWriter, value any, err error) {
 	case errors.As(err, &mistake):
 		w.WriteHeader(http.StatusBadRequest)
 	case errors.Is(err, os.ErrNotExist):
-		w.WriteHeader(http.StatusGone) // 404 is of a path that is not known
+		w.WriteHeader(http.StatusGone) // 404 means that the path is unknown
 	case errors.Is(err, errNotAdmin):
 		w.WriteHeader(http.StatusForbidden)
 	case errors.Is(err, ErrBusy):
@@ -217,5 +225,5 @@ func reply(w http.ResponseWriter, value any, err error) {
 	if err != nil {
 		value = refusal{APIVersion: APIVersion, Kind: "Error", Error: err.Error()}
 	}
-	_ = json.NewEncoder(w).Encode(value) // fails where the client has gone
+	_ = json.NewEncoder(w).Encode(value) // fails if the client has disconnected
 }

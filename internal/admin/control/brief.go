@@ -9,7 +9,7 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/termtext"
 )
 
-// What a Brief says.
+// Values of Brief.State.
 const (
 	BriefReady    = "ready"
 	BriefDegraded = "degraded"
@@ -21,10 +21,10 @@ type Brief struct {
 	APIVersion string   `json:"apiVersion"`
 	Kind       string   `json:"kind"`    // StatusBrief
 	State      string   `json:"state"`   // ready, degraded, not ready
-	Reasons    []string `json:"reasons"` // empty: it is ready, and all is well
+	Reasons    []string `json:"reasons"` // empty if State is ready
 }
 
-// Brief says whether all is well, and else what is not.
+// Brief summarizes the status: ready, or the reasons why not.
 func (s Status) Brief() Brief {
 	b := Brief{APIVersion: APIVersion, Kind: "StatusBrief", State: BriefReady, Reasons: []string{}}
 	for _, route := range s.Routes {

@@ -2,7 +2,7 @@ package control
 
 import "strings"
 
-// text says which names we own and what was set by them.
+// text lists the names that we own and what other programs set through them.
 func (b *Bus) text() string {
 	if b.Error != "" {
 		return "NOT connected: " + b.Error + b.set()
@@ -18,7 +18,7 @@ func (b *Bus) text() string {
 	return strings.Join(append([]string{orNone(strings.Join(owned, "   "))}, others...), "\n") + b.set()
 }
 
-// set is in further lines.
+// set returns additional lines with what was set over D-Bus.
 func (b *Bus) set() string {
 	text := ""
 	if len(b.Servers) > 0 {

@@ -8,15 +8,15 @@ const (
 	cacheStatsPath = "/v1/cache/stats"
 )
 
-// CachePart says which remembered responses are meant, by one of its fields. The zero CachePart names none.
+// CachePart selects cached responses by exactly one of its fields. The zero CachePart selects none.
 type CachePart struct {
 	Name     string `json:"name,omitempty"`     // all types of this name
-	Zone     string `json:"zone,omitempty"`     // this name, and all below it
-	Negative bool   `json:"negative,omitempty"` // NXDOMAIN, NODATA, and failures
+	Zone     string `json:"zone,omitempty"`     // this name and everything below it
+	Negative bool   `json:"negative,omitempty"` // NXDOMAIN, NODATA and failures
 	All      bool   `json:"all,omitempty"`
 }
 
-// Parts is how many things are named: a flush is of one.
+// Parts returns the number of fields set. A flush requires exactly one.
 func (p CachePart) Parts() (n int) {
 	for _, named := range []bool{p.Name != "", p.Zone != "", p.Negative, p.All} {
 		if named {
@@ -26,20 +26,21 @@ func (p CachePart) Parts() (n int) {
 	return n
 }
 
-// CacheEntry is one remembered response. Its names and data are written as in a master file (RFC 1035 section 5.1).
+// CacheEntry is one cached response. Names and data are in master file format (RFC 1035 section
+// 5.1).
 type CacheEntry struct {
-	Name   string        `json:"name"` // that was asked for
+	Name   string        `json:"name"` // queried name
 	Type   string        `json:"type"`
 	Result string        `json:"result"` // NOERROR, NODATA, NXDOMAIN, SERVFAIL
-	TTL    int64         `json:"ttl"`    // seconds that are left; 0: none are, and it is stale
+	TTL    int64         `json:"ttl"`    // remaining seconds; 0 if the entry is stale
 	Age    int64         `json:"age"`    // seconds
 	Stale  bool          `json:"stale,omitempty"`
-	Server string        `json:"server,omitempty"` // that it came from; "": nobody answered
-	DO     bool          `json:"do,omitempty"`     // it is for queries with DO, or CD
+	Server string        `json:"server,omitempty"` // source of the response; empty if no server answered
+	DO     bool          `json:"do,omitempty"`     // whether the entry is for queries with DO; CD likewise
 	CD     bool          `json:"cd,omitempty"`
-	AD     bool          `json:"ad,omitempty"` // the server has validated it
+	AD     bool          `json:"ad,omitempty"` // whether the server validated the response
 	Answer []CacheRecord `json:"answer"`
-	SOA    *CacheRecord  `json:"soa,omitempty"` // of a negative response
+	SOA    *CacheRecord  `json:"soa,omitempty"` // set for a negative response
 }
 
 // CacheRecord is one resource record.
@@ -51,52 +52,53 @@ type CacheRecord struct {
 	Data  string `json:"data"`
 }
 
-// CacheFlushed says what a flush came to.
+// CacheFlushed is the result of a flush.
 type CacheFlushed struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"` // CacheFlushed
 	Entries    int    `json:"entries"`
 }
 
-// CacheStats are the cache's numbers, the counters since the start, and what is in it now.
+// CacheStats are the cache's statistics: counters since the start, and current contents.
 type CacheStats struct {
 	APIVersion string       `json:"apiVersion"`
 	Kind       string       `json:"kind"` // CacheStats
 	Entries    int          `json:"entries"`
-	Size       int          `json:"size"` // the bound on entries; 0: the cache is off
+	Size       int          `json:"size"` // maximum number of entries; 0 if the cache is disabled
 	Bytes      int          `json:"bytes"`
 	MaxBytes   int          `json:"maxBytes"`
 	Hits       uint64       `json:"hits"`
 	Misses     uint64       `json:"misses"`
-	Stale      uint64       `json:"staleServed"` // answers with what had expired; neither hits nor misses
+	Stale      uint64       `json:"staleServed"` // answers from expired entries; not included in hits or misses
 	Prefetched uint64       `json:"prefetched"`
 	Insertions uint64       `json:"insertions"`
-	Evictions  uint64       `json:"evictions"` // of what had not expired
+	Evictions  uint64       `json:"evictions"` // entries removed before they expired
 	Results    CacheResults `json:"results"`
 }
 
-// CacheResults are how many of the entries stand for what.
+// CacheResults counts the entries by kind.
 type CacheResults struct {
 	Answers  int `json:"answers"`
 	NoData   int `json:"nodata"`
 	NXDomain int `json:"nxdomain"`
 	Failures int `json:"failures"`
-	Stale    int `json:"stale"`   // of these: expired, and given out only where nobody answers
-	Expired  int `json:"expired"` // beside these: waiting to be replaced
+	Stale    int `json:"stale"`   // included above: expired, and served only when no server answers
+	Expired  int `json:"expired"` // not included above: waiting to be replaced
 }
 
-// DumpCache calls each with every remembered response of a part that the daemon listening on path has; the zero part is all of them. They
-// come as they are found, in no order.
+// DumpCache calls each with every cached response that part selects in the daemon that listens on
+// path. The zero part selects all entries. They arrive in no particular order.
 func DumpCache(ctx context.Context, path string, part CachePart, each func(CacheEntry) error) error {
 	return follow(ctx, path, cacheDumpPath, part, each)
 }
 
-// FlushCache has the daemon that listens on path forget a part.
+// FlushCache removes the entries that part selects from the cache of the daemon that listens on
+// path.
 func FlushCache(ctx context.Context, path string, part CachePart) (CacheFlushed, error) {
 	return ask[CacheFlushed](ctx, path, cacheFlushPath, part)
 }
 
-// FetchCacheStats asks the daemon that listens on path.
+// FetchCacheStats fetches the cache statistics of the daemon that listens on path.
 func FetchCacheStats(ctx context.Context, path string) (CacheStats, error) {
 	return ask[CacheStats](ctx, path, cacheStatsPath, nil)
 }

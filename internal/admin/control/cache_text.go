@@ -9,8 +9,8 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/termtext"
 )
 
-// WriteText prints the entry as lines of a master file, a record each, and where it comes from as a comment. What has no record is a comment
-// as a whole.
+// WriteText prints the entry in master file format, one record per line, each with its origin as a
+// comment. An entry without records becomes one comment line.
 func (e CacheEntry) WriteText(w io.Writer) error {
 	e = termtext.All(e)
 	var text strings.Builder
@@ -29,7 +29,7 @@ func (e CacheEntry) WriteText(w io.Writer) error {
 	return err
 }
 
-// question says which question a record answers, where it does not say so itself.
+// question names the question that a record answers, if the record itself does not show it.
 func (e CacheEntry) question(r CacheRecord) string {
 	if r.Name == e.Name && r.Type == e.Type {
 		return ""
@@ -60,7 +60,7 @@ func (f CacheFlushed) WriteText(w io.Writer) error {
 	return err
 }
 
-// WriteText prints the numbers as a page for people.
+// WriteText prints the statistics as a page of text.
 func (s CacheStats) WriteText(w io.Writer) error {
 	p := &page{w: w}
 	if s.Size == 0 {

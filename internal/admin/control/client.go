@@ -15,24 +15,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrNotRunning says that no process listens on the control socket.
+// ErrNotRunning means that no process listens on the control socket.
 var ErrNotRunning = errors.New("node-dns is not running")
 
-// ErrNoAnswer says that the daemon runs, and that no whole answer came from it.
+// ErrNoAnswer means that the daemon runs but sent no complete answer.
 var ErrNoAnswer = errors.New("node-dns does not answer")
 
-// ErrUnknown says that the daemon does not know the question.
+// ErrUnknown means that the daemon does not support the request.
 var ErrUnknown = errors.New("the running daemon does not know this question")
 
-// maxAnswer bounds in octets what a client reads at once; a status with every table full is well below it.
+// maxAnswer limits the size of an answer, in bytes. A status with every table full is well below
+// it.
 const maxAnswer = 8 << 20
 
-// FetchStatus asks the daemon that listens on path. It returns ErrNotRunning when none does.
+// FetchStatus fetches the status of the daemon that listens on path. It returns ErrNotRunning if
+// there is none.
 func FetchStatus(ctx context.Context, path string) (Status, error) {
 	return ask[Status](ctx, path, statusPath, nil)
 }
 
-// ask puts a question (nil: there are no words to it) to the daemon that listens on path, and reads its answer whole.
+// ask sends a question to the daemon that listens on path and reads the whole answer. question is
+// nil if the request has no body.
 func ask[A any](ctx context.Context, path, endpoint string, question any) (answer A, err error) {
 	body, err := open(ctx, path, endpoint, question)
 	if err != nil {
@@ -45,7 +48,7 @@ func ask[A any](ctx context.Context, path, endpoint string, question any) (answe
 	return answer, nil
 }
 
-// noAnswer says why there is no whole answer, in the words of somebody who need not know how it travels.
+// noAnswer explains why there is no complete answer, without details of the transport.
 func noAnswer(err error) error {
 	var syntax *json.SyntaxError
 	var mismatch *json.UnmarshalTypeError
@@ -63,15 +66,15 @@ func noAnswer(err error) error {
 			"nor in the group %s gets %d connections, of which query takes 2", ErrNoAnswer, AdminGroup, maxGuestsOfUser)
 	}
 	for next := errors.Unwrap(err); next != nil; next = errors.Unwrap(err) {
-		err = next // the outer words name addresses and system calls
+		err = next // the outer errors only add addresses and system calls
 	}
 	return fmt.Errorf("%w: %w", ErrNoAnswer, err)
 }
 
-// otherVersion says what to do about a daemon that was started before its program was replaced.
+// otherVersion is the advice for a daemon that was started before its program was upgraded.
 const otherVersion = "it is of another version than this program, and systemctl restart node-dns takes the installed one"
 
-// open is the answer to a question as it comes in. It must be closed.
+// open sends a question and returns the body of the answer, which the caller must close.
 func open(ctx context.Context, path, endpoint string, question any) (io.ReadCloser, error) {
 	client := http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
@@ -110,7 +113,7 @@ func newRequest(ctx context.Context, endpoint string, question any) (*http.Reque
 	return http.NewRequestWithContext(ctx, http.MethodPost, "http://node-dns"+endpoint, bytes.NewReader(text))
 }
 
-// refused says why there is no answer: in the daemon's words where it has some.
+// refused converts an error response. It uses the daemon's own message if there is one.
 func refused(response *http.Response) error {
 	if response.StatusCode == http.StatusNotFound || response.StatusCode == http.StatusMethodNotAllowed {
 		return fmt.Errorf("%w: %s", ErrUnknown, otherVersion)

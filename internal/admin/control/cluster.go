@@ -6,25 +6,25 @@ import (
 	"time"
 )
 
-// Cluster says who answers for the cluster domain.
+// Cluster describes how names in the cluster domain are answered.
 type Cluster struct {
 	Domain       string    `json:"domain"`
 	ReverseZones []string  `json:"reverseZones"`
-	Servers      []string  `json:"servers"`            // what it is forwarded to; empty without a resolver: the zone answers SERVFAIL
-	Source       string    `json:"source"`             // where the domain and the servers were read
-	Resolver     *Resolver `json:"resolver,omitempty"` // the built-in one; nil: the Kubernetes API is not watched
+	Servers      []string  `json:"servers"`            // forwarding targets; if empty without Resolver, the zone answers SERVFAIL
+	Source       string    `json:"source"`             // where the domain and the servers were configured
+	Resolver     *Resolver `json:"resolver,omitempty"` // built-in resolver; nil if the Kubernetes API is not watched
 }
 
-// Resolver is the built-in cluster resolver, and how the Kubernetes API is watched for it.
+// Resolver is the state of the built-in cluster resolver and its watches on the Kubernetes API.
 type Resolver struct {
-	Phase         string    `json:"phase"` // of cluster.Phase
-	Since         time.Time `json:"since"` // of the phase
+	Phase         string    `json:"phase"` // a value of cluster.Phase
+	Since         time.Time `json:"since"` // start of the phase
 	Profile       string    `json:"profile"`
 	Kubeconfig    string    `json:"kubeconfig"`
-	Server        string    `json:"server"` // "" before the kubeconfig has been read
+	Server        string    `json:"server"` // empty until the kubeconfig has been read
 	Error         string    `json:"error,omitempty"`
 	MissingRights []string  `json:"missingRights"`
-	FromDisk      time.Time `json:"fromDisk,omitzero"` // when the state that is served was written; zero: it is from the API
+	FromDisk      time.Time `json:"fromDisk,omitzero"` // when the snapshot in use was written; zero if the state is from the API
 	Services      int       `json:"services"`
 	Endpoints     int       `json:"endpoints"`
 	Namespaces    int       `json:"namespaces"`
@@ -38,18 +38,18 @@ type Resolver struct {
 	Autopath      Autopath  `json:"autopath"`
 }
 
-// Autopath says whether search lists are walked for pods.
+// Autopath is the state of the server-side walk through pods' search lists.
 type Autopath struct {
 	On       bool   `json:"on"`
-	Why      string `json:"why,omitempty"` // why it is off
+	Why      string `json:"why,omitempty"` // reason for being off
 	Answered uint64 `json:"answered"`      // queries
-	Saved    uint64 `json:"saved"`         // queries that did not have to be sent
+	Saved    uint64 `json:"saved"`         // queries that the clients did not have to send
 }
 
-// zones are the cluster domain and its reverse zones.
+// zones returns the cluster domain and its reverse zones.
 func (c Cluster) zones() []string { return append([]string{c.Domain}, c.ReverseZones...) }
 
-// clusterText says who answers for the cluster's names, and how they are.
+// clusterText describes how cluster names are answered and the state of the servers.
 func (s Status) clusterText() string {
 	c := s.Cluster
 	if c.Domain == "" {
@@ -76,7 +76,8 @@ func (s Status) clusterText() string {
 	return text + from(c.Source)
 }
 
-// text says what cluster names are answered from. forwarded is who is asked while that is nothing or stale; "": nobody.
+// text describes where cluster names are answered from. forwarded names the servers that are asked
+// while the resolver has no data or stale data. It is empty if there are none.
 func (r *Resolver) text(now time.Time, forwarded string) string {
 	var text string
 	counts := number(r.Services, "service", "services") + ", " + number(r.Endpoints, "endpoint", "endpoints") + ", " +

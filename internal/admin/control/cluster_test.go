@@ -8,7 +8,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/golden"
 )
 
-// synced is a built-in resolver on which nothing is wrong.
+// synced is a healthy built-in resolver.
 func synced() *Resolver {
 	return &Resolver{
 		Phase: "synced", Since: noon.Add(-3 * time.Hour), Profile: "openshift", Kubeconfig: "/etc/origin/node/node.kubeconfig",
@@ -20,7 +20,7 @@ func synced() *Resolver {
 func TestClusterText(t *testing.T) {
 	tests := []struct {
 		name    string
-		forward bool // a cluster DNS server is known
+		forward bool // whether a cluster DNS server is known
 		spoil   func(*Resolver)
 	}{
 		{name: "synced", spoil: func(*Resolver) {}},

@@ -8,28 +8,29 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/termtext"
 )
 
-// ConfigCheck is what was found out about the configuration without a daemon.
+// ConfigCheck is the result of checking the configuration without a daemon.
 type ConfigCheck struct {
 	APIVersion string        `json:"apiVersion"`
 	Kind       string        `json:"kind"`
 	Faults     []ConfigFault `json:"faults"`
 	Files      []ConfigFile  `json:"files"`
-	Notes      []string      `json:"notes"` // what has no effect, or an odd one, and why
-	// Kubeconfig is what the API server was asked with for rights; "": the API is not watched.
+	Notes      []string      `json:"notes"` // settings with no effect or a surprising one, each with the reason
+	// Kubeconfig is the file that was used to check access rights. It is empty if the API is not
+	// watched.
 	Kubeconfig    string     `json:"kubeconfig,omitempty"`
-	MissingRights []string   `json:"missingRights"` // as in the status: "list pods"
+	MissingRights []string   `json:"missingRights"` // as in the status, for example "list pods"
 	Node          ConfigNode `json:"node"`
 }
 
-// ConfigFault is one fault of a file, or why that cannot be read.
+// ConfigFault is one error in a file, or the reason why the file cannot be read.
 type ConfigFault struct {
 	File   string `json:"file,omitempty"`
 	Line   int    `json:"line,omitempty"`
 	Column int    `json:"column,omitempty"`
-	What   string `json:"what"` // whole, with the place
+	What   string `json:"what"` // complete message, including the position
 }
 
-// ConfigFile is one that counts.
+// ConfigFile is a configuration file in use.
 type ConfigFile struct {
 	Path     string          `json:"path"`
 	OK       bool            `json:"ok"`
@@ -41,24 +42,24 @@ type ConfigSetting struct {
 	Key   string `json:"key"`
 	Line  int    `json:"line"`
 	Value string `json:"value,omitempty"`
-	By    string `json:"overriddenBy,omitempty"` // the key and its place; "": it is in effect
+	By    string `json:"overriddenBy,omitempty"` // overriding key with its position; empty if this setting is in effect
 }
 
-// ConfigNode is what it comes to on this node.
+// ConfigNode is the effective configuration on this node.
 type ConfigNode struct {
 	Listen     []string `json:"listen"`
-	Nameserver string   `json:"nameserver,omitempty"` // for /etc/resolv.conf; "": none
+	Nameserver string   `json:"nameserver,omitempty"` // nameserver for /etc/resolv.conf; empty if there is none
 	Problems   []string `json:"problems,omitempty"`
 }
 
-// ConfigFaults is what is wrong in the files of the configuration, and no more.
+// ConfigFaults lists only the errors in configuration files.
 type ConfigFaults struct {
 	APIVersion string        `json:"apiVersion"`
 	Kind       string        `json:"kind"`
 	Faults     []ConfigFault `json:"faults"`
 }
 
-// WriteText prints a line for each fault, and of good files none.
+// WriteText prints one line per error. It prints nothing if the files are valid.
 func (c ConfigFaults) WriteText(w io.Writer) error {
 	p := &page{w: w}
 	for _, fault := range termtext.All(c).Faults {
@@ -67,7 +68,8 @@ func (c ConfigFaults) WriteText(w io.Writer) error {
 	return p.err
 }
 
-// WriteText prints the faults, the notes, the missing rights, the good files with what they set, and what that comes to here.
+// WriteText prints the errors, notes, missing rights, valid files with their settings, and the
+// effective configuration.
 func (c ConfigCheck) WriteText(w io.Writer) error {
 	c = termtext.All(c)
 	p := &page{w: w}
@@ -101,7 +103,7 @@ func (c ConfigCheck) WriteText(w io.Writer) error {
 	return p.err
 }
 
-// settings are those in brackets; "": it has none.
+// settings returns the file's settings in parentheses. It is empty if there are none.
 func (f ConfigFile) settings() string {
 	var words []string
 	for _, s := range f.Settings {

@@ -1,8 +1,9 @@
-// Package control is the admin's road to the running daemon: a unix socket, and the values that travel over it.
+// Package control connects admins with the running daemon: a unix socket, and the values that
+// travel over it.
 //
-// It carries what the daemon knows about itself; it decides nothing but who may ask what. Any local user may open the socket
-// and ask what a client of the node can learn anyway. What changes something, and what other clients ask, is for root and the
-// members of AdminGroup. The kernel says who has connected.
+// The package reports the daemon's state and decides only about access. Any local user may open the
+// socket and ask for what a client of the node can find out anyway. Changes and data about other
+// clients are for root and members of AdminGroup. The kernel identifies the caller.
 package control
 
 import (
@@ -18,21 +19,21 @@ import (
 	"golang.org/x/net/netutil"
 )
 
-// APIVersion is carried by every value that travels over the socket.
+// APIVersion is part of every value that travels over the socket.
 const APIVersion = "node-dns/v1"
 
 const (
 	statusPath = "/v1/status"
-	// maxPath is how long a socket's path may be (unix(7), sun_path, without its final zero).
+	// maxPath is the maximum length of a socket's path (unix(7), sun_path without the final zero).
 	maxPath = 107
 )
 
-// SocketPath is the control socket below root.
+// SocketPath returns the path of the control socket below root.
 func SocketPath(root string) string { return filepath.Join("/", root, "/run/node-dns/control.sock") }
 
-// Listen opens the control socket at path with mode 0666. It is made beside its place and renamed into it, so that it
-// is never there with another mode, and one that a killed daemon left behind is replaced. It fails while a daemon
-// that lives listens on it.
+// Listen opens the control socket at path with mode 0666. It creates the socket under another name
+// and renames it. The socket thus never exists with another mode, and it replaces one that a killed
+// daemon left behind. Listen fails if a running daemon listens on path.
 func Listen(path string) (net.Listener, error) {
 	if conn, err := net.DialTimeout("unix", path, time.Second); err == nil {
 		conn.Close()
@@ -57,14 +58,15 @@ func Listen(path string) (net.Listener, error) {
 		err = os.Rename(temp, path)
 	}
 	if err != nil {
-		listener.Close() // and remove it
+		listener.Close() // also removes the file
 		return nil, fmt.Errorf("placing the control socket: %w", err)
 	}
 	listener.SetUnlinkOnClose(false)
 	return &socket{Listener: listener, path: path}, nil
 }
 
-// socket removes its path when it is closed. Systemd may have removed it before, with the directory.
+// socket removes its path when it is closed. systemd may already have removed the path together
+// with its directory.
 type socket struct {
 	net.Listener
 	path string
@@ -78,8 +80,8 @@ func (s *socket) Close() error {
 	return errors.Join(err, s.Listener.Close())
 }
 
-// Serve answers on listener, which must be of a unix socket, until ctx ends, and closes it. Requests under way get a second to
-// end.
+// Serve answers requests on listener, which must be a unix socket, until ctx ends. It then closes
+// listener and gives pending requests one second to finish.
 func Serve(ctx context.Context, listener net.Listener, api API) error {
 	return serveWith(ctx, listener, api, adminGroup)
 }
@@ -88,7 +90,7 @@ func serveWith(ctx context.Context, listener net.Listener, api API, adminGroup f
 	listener = netutil.LimitListener(&entrance{Listener: listener, adminGroup: remembered(adminGroup), guests: map[int]int{}}, maxClients)
 	server := &http.Server{
 		Handler:        api.handler(),
-		ReadTimeout:    2 * time.Second, // also of a connection with nothing to ask
+		ReadTimeout:    2 * time.Second, // also for a connection that sends no request
 		WriteTimeout:   10 * time.Second,
 		MaxHeaderBytes: 8 << 10,
 		BaseContext:    func(net.Listener) context.Context { return ctx },
@@ -100,7 +102,8 @@ func serveWith(ctx context.Context, listener net.Listener, api API, adminGroup f
 	return nil
 }
 
-// ServeUntil has the server answer on listener until ctx ends, and closes both. Requests under way get a second to end.
+// ServeUntil runs server on listener until ctx ends and closes both. Pending requests get one
+// second to finish.
 func ServeUntil(ctx context.Context, listener net.Listener, server *http.Server) error {
 	stopped := make(chan error, 1)
 	unwatch := context.AfterFunc(ctx, func() { stopped <- stop(context.WithoutCancel(ctx), server) })
@@ -111,8 +114,8 @@ func ServeUntil(ctx context.Context, listener net.Listener, server *http.Server)
 	return <-stopped
 }
 
-// stop drains the server. A client that is connected and asks nothing is not waited for (Shutdown takes it for one that is
-// about to ask, for five seconds), nor is it an error.
+// stop drains the server. It closes connections that never sent a request without an error.
+// Shutdown would wait five seconds for such a connection, because it expects a request on it.
 func stop(ctx context.Context, server *http.Server) error {
 	last, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

@@ -17,8 +17,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// serve is a daemon's control socket in a directory of its own. stop ends it and returns what Serve said; the test's end
-// stops it too.
+// serve runs a control socket at path. stop ends it and returns the result of Serve. The end of the
+// test also stops it.
 func serve(t *testing.T, path string, status func(context.Context) Status) (stop func() error) {
 	t.Helper()
 	listener, err := Listen(path)
@@ -65,7 +65,7 @@ func TestStatusOverTheSocket(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-sent +received):\n%s", diff)
 	}
-	// Each request asks anew.
+	// Each request fetches a new status.
 	want.Queries.UDP++
 	if got, err := FetchStatus(t.Context(), path); err != nil || got.Queries.UDP != want.Queries.UDP {
 		t.Errorf("%d queries: %v", got.Queries.UDP, err)
@@ -81,7 +81,7 @@ func TestSocketMode(t *testing.T) {
 		syscall.Umask(old)
 		if err != nil || listenErr != nil {
 			if umask == 0o777 && os.Geteuid() != 0 {
-				continue // the directory is closed to us
+				continue // the directory is not accessible to us
 			}
 			t.Fatal(err, listenErr)
 		}
@@ -102,11 +102,12 @@ func TestSecondDaemonIsRefused(t *testing.T) {
 		t.Errorf("%v, %v", second, err)
 	}
 	if s, err := FetchStatus(t.Context(), path); err != nil || s.PID != 1 {
-		t.Errorf("the first one says %d: %v", s.PID, err)
+		t.Errorf("got PID %d from the first daemon: %v", s.PID, err)
 	}
 }
 
-// TestLeftSockets: what a killed daemon left, and what else may stand there, is replaced.
+// TestLeftSockets proves that the socket of a killed daemon, or another file in its place, is
+// replaced.
 func TestLeftSockets(t *testing.T) {
 	stale := func(t *testing.T, path string) {
 		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
@@ -139,7 +140,7 @@ func TestLeftSockets(t *testing.T) {
 			leave(t, path)
 			serve(t, path, func(context.Context) Status { return Status{PID: 7} })
 			if s, err := FetchStatus(t.Context(), path); err != nil || s.PID != 7 {
-				t.Errorf("%d: %v", s.PID, err)
+				t.Errorf("got PID %d: %v", s.PID, err)
 			}
 			checkOnlySocket(t, path)
 		})
@@ -150,7 +151,7 @@ func checkOnlySocket(t *testing.T, path string) {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Dir(path))
 	if err != nil || len(entries) != 1 || entries[0].Name() != filepath.Base(path) {
-		t.Errorf("beside the socket: %v, %v", entries, err)
+		t.Errorf("got unexpected files %v, %v", entries, err)
 	}
 }
 
@@ -167,13 +168,13 @@ func TestListenFails(t *testing.T) {
 			t.Errorf("%s: %v, %v", path, l, err)
 		}
 	}
-	// A directory in its place stays, and nothing is left beside it.
+	// A directory at the path stays, and no other file is left behind.
 	path := socketPath(t)
 	if err := os.MkdirAll(filepath.Join(path, "x"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if l, err := Listen(path); err == nil {
-		t.Errorf("took a directory's place: %v", l)
+		t.Errorf("replaced a directory: %v", l)
 	}
 	checkOnlySocket(t, path)
 }
@@ -181,24 +182,25 @@ func TestListenFails(t *testing.T) {
 func TestNotRunning(t *testing.T) {
 	path := socketPath(t)
 	if _, err := FetchStatus(t.Context(), path); !errors.Is(err, ErrNotRunning) {
-		t.Errorf("no socket: %v", err)
+		t.Errorf("got %v without a socket", err)
 	}
 	stop := serve(t, path, func(context.Context) Status { return Status{} })
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := FetchStatus(t.Context(), path); !errors.Is(err, ErrNotRunning) || !strings.Contains(err.Error(), path) {
-		t.Errorf("stopped: %v", err)
+		t.Errorf("got %v after the stop", err)
 	}
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := FetchStatus(t.Context(), path); !errors.Is(err, ErrNotRunning) {
-		t.Errorf("a file: %v", err)
+		t.Errorf("got %v for a plain file", err)
 	}
 }
 
-// TestStuckDaemon: the answer does not come, and the client's time ends. That is not "not running".
+// TestStuckDaemon proves that a daemon that does not answer in time is not reported as "not
+// running".
 func TestStuckDaemon(t *testing.T) {
 	path := socketPath(t)
 	release := make(chan struct{})

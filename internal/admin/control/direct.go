@@ -16,24 +16,27 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
-// Direct asks one nameserver from this process, so that its answer can be compared with the daemon's, which is not involved.
+// Direct queries one nameserver from this process, without the daemon, so that its answer can be
+// compared with the daemon's.
 type Direct struct {
-	Server nameserver.Server // with TLS: over TLS
-	TCP    bool              // not over UDP first
-	// RootCAs check the certificates of TLS servers; nil: those of the system.
+	Server nameserver.Server // asked over TLS if the server has TLS set
+	TCP    bool              // skips UDP
+	// RootCAs verify the certificates of TLS servers. nil means the system's.
 	RootCAs *x509.CertPool
 }
 
-// Bounds of one question to a server: the time of each try, and the tries over UDP, which loses messages. A client gives up after as long.
+// Limits of one query: the timeout of each try, and the number of tries over UDP, which can lose
+// messages. Together they match a client's timeout.
 const (
 	directTimeout = 2500 * time.Millisecond
 	directTries   = 2
 )
 
-// errOtherQuestion is about a response that no server that works sends.
+// errOtherQuestion reports a response that no working server sends.
 var errOtherQuestion = errors.New("the response is to another question")
 
-// Query asks the server. A server that does not answer is no error: Answer.Failure says why.
+// Query asks the server. If the server does not answer, Query returns no error, and Answer.Failure
+// holds the reason.
 func (d Direct) Query(ctx context.Context, question Question) (Answer, error) {
 	m, err := question.Message()
 	if err != nil {
@@ -59,7 +62,7 @@ func (d Direct) Query(ctx context.Context, question Question) (Answer, error) {
 	return answer, nil
 }
 
-// exchange goes on over TCP where a response over UDP is truncated, as RFC 7766 section 5 has it.
+// exchange retries over TCP if a response over UDP is truncated (RFC 7766 section 5).
 func (d Direct) exchange(ctx context.Context, m *dns.Msg, trace *tracer) (response *dns.Msg, transport string, err error) {
 	switch {
 	case d.Server.TLS:
@@ -95,7 +98,7 @@ func (d Direct) try(ctx context.Context, network string, m *dns.Msg, trace *trac
 	return response, err
 }
 
-// transports are what package dns calls networks.
+// transports maps the network names of package dns to display names.
 var transports = map[string]string{"udp": "UDP", "tcp": "TCP", "tcp-tls": "TLS"}
 
 func (d Direct) tryOnce(ctx context.Context, network string, m *dns.Msg) (*dns.Msg, error) {
@@ -117,7 +120,8 @@ func (d Direct) tryOnce(ctx context.Context, network string, m *dns.Msg) (*dns.M
 	return response, nil
 }
 
-// certificateName is what the certificate must have: the server's name, or else its address.
+// certificateName returns the name that the certificate must contain: the server's name, or its
+// address if there is none.
 func (d Direct) certificateName() string {
 	if d.Server.Name != "" {
 		return d.Server.Name
@@ -125,7 +129,8 @@ func (d Direct) certificateName() string {
 	return d.Server.Addr.Addr().WithZone("").String()
 }
 
-// answers reports whether a response is to a query. One that says that the server could not read the query may have no question.
+// answers reports whether response belongs to m. A response that reports an unreadable query may
+// have no question section.
 func answers(m, response *dns.Msg) bool {
 	if len(response.Question) == 0 {
 		return response.Rcode != dns.RcodeSuccess && response.Rcode != dns.RcodeNameError

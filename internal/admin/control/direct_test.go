@@ -14,7 +14,7 @@ import (
 
 const directRecords = "example. 300 IN SOA ns.example. hostmaster.example. 1 3600 600 86400 300\nwww.example. 300 IN A 192.0.2.80\n"
 
-// TestDirect: what came over which transport, and why nothing came.
+// TestDirect checks the transport of each answer, or the reason for its failure.
 func TestDirect(t *testing.T) {
 	plain, secure := dnstest.NewServer(t, directRecords), dnstest.NewTLSServer(t, directRecords)
 	overTLS := func(name string) nameserver.Server {
@@ -24,7 +24,7 @@ func TestDirect(t *testing.T) {
 		name   string
 		faults dnstest.Faults
 		direct Direct
-		want   string // the rcode and the transport, or the failure
+		want   string // rcode and transport, or the failure
 	}{
 		{name: "UDP", want: "NOERROR UDP"},
 		{name: "truncated", faults: dnstest.Faults{Truncate: true}, want: "NOERROR TCP (truncated over UDP)"},
@@ -53,13 +53,13 @@ func TestDirect(t *testing.T) {
 				got = a.Failure
 			}
 			if !strings.HasPrefix(got, test.want) || a.By.Who != "server" || a.By.Server != test.direct.Server.String() {
-				t.Errorf("%s of %+v, want %s", got, a.By, test.want)
+				t.Errorf("got %s from %+v, want %s", got, a.By, test.want)
 			}
 		})
 	}
 }
 
-// TestDirectFlags: the server sees the bits that were ordered, and no others.
+// TestDirectFlags proves that the query carries exactly the requested bits.
 func TestDirectFlags(t *testing.T) {
 	server := dnstest.NewServer(t, directRecords)
 	direct := Direct{Server: nameserver.Server{Addr: server.Addr()}}
@@ -71,18 +71,19 @@ func TestDirectFlags(t *testing.T) {
 		received := server.Received()
 		m := received[len(received)-1].Msg
 		if opt := m.IsEdns0(); opt == nil || opt.Do() != question.DNSSEC || m.CheckingDisabled != question.CD {
-			t.Errorf("%+v: %v", question, m)
+			t.Errorf("%+v: got %v", question, m)
 		}
 	}
 }
 
-// TestDirectEnds: a question whose time is over is an error of the command, not a failure of the server.
+// TestDirectEnds proves that a canceled query is an error of the command, not a failure of the
+// server.
 func TestDirectEnds(t *testing.T) {
 	server := dnstest.NewServer(t, directRecords)
 	server.SetFaults(dnstest.Faults{Drop: true})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if a, err := (Direct{Server: nameserver.Server{Addr: server.Addr()}}).Query(ctx, Question{Name: "www.example"}); err == nil {
-		t.Errorf("%+v", a)
+		t.Errorf("got %+v, want an error", a)
 	}
 }

@@ -8,37 +8,40 @@ import (
 	"github.com/node-dns/node-dns/internal/admin/searchlist"
 )
 
-// Explanation says what happens on the wire when a name is looked up.
+// Explanation describes the queries that C libraries send when they look up a name.
 type Explanation struct {
 	APIVersion string      `json:"apiVersion"`
 	Kind       string      `json:"kind"`
-	Name       string      `json:"name"` // as it was given
+	Name       string      `json:"name"` // as given
 	Found      bool        `json:"found"`
 	Search     Search      `json:"search"`
-	Steps      []Step      `json:"steps"`     // the names that any of the libraries asks for
+	Steps      []Step      `json:"steps"`     // one per name that any of the libraries asks for
 	Libraries  []Behaviour `json:"libraries"` // glibc first
-	Whole      string      `json:"wholeName"` // what is found, or else the name itself, with a dot at its end
-	// Dig is the name that dig asks for, alone.
+	Whole      string      `json:"wholeName"` // the name that was found, or else the given name, with a dot at the end
+	// Dig is the only name that dig asks for.
 	Dig string `json:"dig"`
-	// Walked is what the node says to the first name where it walks a pod's search list; nil: it does not.
+	// Walked is the answer to the first name if the node walks the pod's search list, and nil if it
+	// does not.
 	Walked   *Step    `json:"walked,omitempty"`
 	Problems []string `json:"problems"`
 }
 
-// Behaviour is what one C library does.
+// Behaviour describes one C library.
 type Behaviour struct {
 	Library string   `json:"library"` // glibc or musl
-	Names   []string `json:"names"`   // that it asks for, in order
-	Queries int      `json:"queries"` // that it sends for A and AAAA of them
-	AtLeast bool     `json:"atLeast"` // and more, as long as a nameserver fails
+	Names   []string `json:"names"`   // names it asks for, in order
+	Queries int      `json:"queries"` // number of A and AAAA queries for them
+	AtLeast bool     `json:"atLeast"` // whether it keeps sending more while a nameserver fails
 	Found   bool     `json:"found"`
-	// Whole is how many it sends for what is found, or else for the name itself, with a dot at its end: no list is gone through.
+	// Whole is the number of queries for the found name (or else the given name) with a dot at the
+	// end, which skips the search list.
 	Whole int `json:"wholeNameQueries"`
-	// Unwalked is how many it would send if the node did not walk its list; as many as Queries where it does not.
+	// Unwalked is the number of queries without the node's search list walk. It equals Queries if
+	// the node does not walk.
 	Unwalked int `json:"queriesWithoutAutopath"`
 }
 
-// FetchExplanation asks the daemon that listens on path for all names that a library may ask for.
+// FetchExplanation asks the daemon that listens on path for all names that a C library may ask for.
 func FetchExplanation(ctx context.Context, path, name string, question SearchQuestion) (Explanation, error) {
 	e := Explanation{APIVersion: APIVersion, Kind: "Explanation", Name: name, Dig: wholeName(name), Steps: []Step{}, Libraries: []Behaviour{}, Problems: []string{}}
 	var err error
@@ -72,7 +75,8 @@ func FetchExplanation(ctx context.Context, path, name string, question SearchQue
 	return e, nil
 }
 
-// fetchWalked is the first step as the pod gets it where the node walks its search list; nil: it does not.
+// fetchWalked returns the first step as the pod sees it when the node walks its search list, or nil
+// if the node does not walk.
 func fetchWalked(ctx context.Context, path string, e Explanation) (*Step, error) {
 	if !e.Search.Autopath.On {
 		return nil, nil
@@ -89,7 +93,7 @@ func fetchWalked(ctx context.Context, path string, e Explanation) (*Step, error)
 	return &step, errors.Join(errs...)
 }
 
-// behaviour is what a library does with what was found out.
+// behaviour predicts a library's queries from the answers.
 func (e Explanation) behaviour(lib searchlist.Library) Behaviour {
 	conf := e.Search.conf()
 	plain := func(name string) []searchlist.Result { return e.step(name).results() }
@@ -118,7 +122,7 @@ func total(conf searchlist.Conf, lib searchlist.Library, names []string, ask fun
 	return n, atLeast
 }
 
-// step is that of a name, which is one of the steps.
+// step returns the step of a name. Every name that a library asks for has one.
 func (e Explanation) step(name string) Step {
 	if i := e.index(name); i >= 0 {
 		return e.Steps[i]

@@ -13,7 +13,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/golden"
 )
 
-// podSearch is an ordinary pod's.
+// podSearch is the search list of an ordinary pod.
 func podSearch() Search {
 	return Search{
 		APIVersion: APIVersion, Kind: "Search", Namespace: "shop", Nameservers: []string{"10.0.0.5"}, Own: []string{"10.0.0.5"},
@@ -23,7 +23,8 @@ func podSearch() Search {
 	}
 }
 
-// played answers from a table of names, of which others do not exist; with autopath as a node would.
+// played answers from a table. Names that are not in it do not exist. Keys with the prefix "walked
+// " are answers with autopath.
 func played(search Search, there map[string]Answer) API {
 	return API{
 		Search: func(context.Context, SearchQuestion) (Search, error) { return search, nil },
@@ -48,7 +49,8 @@ func address(name, data string, by By) Answer {
 	return Answer{Rcode: "NOERROR", Took: 12 * time.Millisecond, By: by, Answer: []Record{{Name: name, TTL: 60, Class: "IN", Type: "A", Data: data}}}
 }
 
-// TestExplanations holds the screens, each with the exit code's reasons below it.
+// TestExplanations compares the output with golden files, which end with the problems that set the
+// exit code.
 func TestExplanations(t *testing.T) {
 	upstream := By{Who: "upstream", Server: "10.0.0.2", Domain: ".", Source: "NetworkManager eth0"}
 	failed := Answer{Rcode: "SERVFAIL", By: By{Who: "nobody"}, Took: time.Second, Errors: []ExtendedError{{22, "No Reachable Authority", "no response from 10.0.0.2 (timed out)"}}}
@@ -89,14 +91,14 @@ func TestExplanations(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := text.String(); strings.ContainsAny(got, "\x1b\r\x07") {
-				t.Errorf("not escaped: %q", got)
+				t.Errorf("got unescaped text %q", got)
 			}
 			golden.Check(t, "testdata/explain/"+test.name+".txt", text.String()+"problems: "+strings.ReplaceAll(strings.Join(e.Problems, "; "), "\r", "")+"\n")
 		})
 	}
 }
 
-// serving is the socket of a daemon with that API.
+// serving runs a daemon with that API and returns the path of its socket.
 func serving(t *testing.T, api API) (path string) {
 	t.Helper()
 	path = socketPath(t)
@@ -116,7 +118,8 @@ func serving(t *testing.T, api API) (path string) {
 	return path
 }
 
-// TestLookupFails: what cannot be asked ends the search at once, with the daemon's words.
+// TestLookupFails proves that an invalid question ends the search at once with the daemon's
+// message.
 func TestLookupFails(t *testing.T) {
 	var asked atomic.Int32
 	api := played(podSearch(), nil)
@@ -127,7 +130,7 @@ func TestLookupFails(t *testing.T) {
 	path := serving(t, api)
 	var mistake MistakeError
 	if _, err := FetchLookup(t.Context(), path, LookupQuestion{Name: "web", Types: []string{"A"}}); !errors.As(err, &mistake) || asked.Load() != 1 {
-		t.Errorf("%v, asked %d times", err, asked.Load())
+		t.Errorf("got %v after %d queries", err, asked.Load())
 	}
 	if _, err := FetchExplanation(t.Context(), path, "web", SearchQuestion{}); !errors.As(err, &mistake) {
 		t.Error(err)
@@ -144,7 +147,7 @@ func TestLookupFails(t *testing.T) {
 		"one":     second(Query(t.Context(), old, Question{Name: "web."})),
 	} {
 		if err == nil || !strings.Contains(err.Error(), "does not know this question: it is of another version") {
-			t.Errorf("%s of an old daemon: %v", what, err)
+			t.Errorf("%s from an old daemon: got %v", what, err)
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/termtext"
 )
 
-// WriteText prints the explanation for people.
+// WriteText prints the explanation as text.
 func (e Explanation) WriteText(w io.Writer) error {
 	e = termtext.All(e)
 	p := &page{w: w}
@@ -54,7 +54,7 @@ func (e Explanation) table() [][]string {
 	return rows
 }
 
-// short is who answered, in few words.
+// short names the source of the answer in a few words.
 func (b By) short() string {
 	switch {
 	case b.Who == "cluster" && b.Server != "":
@@ -71,7 +71,7 @@ func (b By) short() string {
 	return b.Who
 }
 
-// time is how long the answer took, or how old it was.
+// time returns how long the answer took, or its age if it was cached.
 func (a Answer) time() string {
 	switch {
 	case a.By.Stale:
@@ -82,10 +82,10 @@ func (a Answer) time() string {
 	return milliseconds(a.Took)
 }
 
-// shownAddresses is how many addresses stand in a row.
+// shownAddresses is the maximum number of addresses in a row.
 const shownAddresses = 3
 
-// result is what there is of a name: its addresses, else why there are none.
+// result returns the addresses of the name, or the reason why there are none.
 func (s Step) result() string {
 	var addresses []string
 	for _, r := range s.records() {
@@ -106,7 +106,7 @@ func (s Step) result() string {
 	return text
 }
 
-// queriesText says how many queries that is.
+// queriesText describes the number of queries.
 func (e Explanation) queriesText() []string {
 	glibc, musl := e.Libraries[0], e.Libraries[1]
 	text := glibc.count() + " on the wire, A and AAAA each"
@@ -148,7 +148,7 @@ func (b Behaviour) count() string {
 	return text
 }
 
-// difference says where musl does otherwise than glibc.
+// difference describes how musl deviates from glibc.
 func (e Explanation) difference(glibc, musl Behaviour) string {
 	if strings.Join(glibc.Names, " ") == strings.Join(musl.Names, " ") {
 		return ""
@@ -182,7 +182,7 @@ func (e Explanation) digText() string {
 	return text + "; dig +search, host and nslookup go through the list."
 }
 
-// writeConf shows the resolv.conf.
+// writeConf prints the resolv.conf.
 func (e Explanation) writeConf(p *page) {
 	var servers []string
 	for _, server := range e.Search.Nameservers {

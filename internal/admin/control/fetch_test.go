@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// TestStrangeAnswers: somebody else's socket, or a daemon of another time.
+// TestStrangeAnswers: the socket belongs to another program, or the daemon is of another version.
 func TestStrangeAnswers(t *testing.T) {
 	tests := map[string]struct {
 		answer http.HandlerFunc
@@ -26,7 +26,7 @@ func TestStrangeAnswers(t *testing.T) {
 			io.WriteString(w, `{"version": "`+strings.Repeat("x", maxAnswer)+`"}`)
 		}, "it closed the connection"},
 		"a broken one": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "does not answer: it closed the connection"},
-		// The message did not say what a user with six parallel queries can do.
+		// The message once did not explain the limit that a user with six parallel queries reaches.
 		"too many connections": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "Try again; a user who is neither root nor in the group node-dns-admin gets 4 connections, of which query takes 2"},
 		"a later version":      {func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"pid": 7, "new": [1]}`) }, ""},
 		"only what it has":     {func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"pid": 7}`) }, ""},
@@ -46,7 +46,7 @@ func TestStrangeAnswers(t *testing.T) {
 			s, err := FetchStatus(t.Context(), path)
 			if test.err == "" {
 				if err != nil || s.PID != 7 {
-					t.Errorf("%d: %v", s.PID, err)
+					t.Errorf("got PID %d: %v", s.PID, err)
 				}
 			} else if err == nil || !strings.Contains(err.Error(), test.err) {
 				t.Errorf("got %v, want %q", err, test.err)
@@ -55,7 +55,7 @@ func TestStrangeAnswers(t *testing.T) {
 	}
 }
 
-// TestOtherRequests: the socket shows the status, and takes no orders.
+// TestOtherRequests proves that the status cannot be written and that unknown paths are refused.
 func TestOtherRequests(t *testing.T) {
 	mux := API{Status: func(context.Context) Status { return Status{PID: 7} }}.handler()
 	for request, want := range map[string]int{
@@ -65,24 +65,26 @@ func TestOtherRequests(t *testing.T) {
 		w := httptest.NewRecorder()
 		mux.ServeHTTP(w, httptest.NewRequest(method, path, nil))
 		if w.Code != want {
-			t.Errorf("%s: %d, want %d", request, w.Code, want)
+			t.Errorf("%s: got status %d, want %d", request, w.Code, want)
 		}
 	}
 }
 
-// TestPanickingAnswer: a fault of one answer ends that connection, which net/http says nothing of, and is told.
+// TestPanickingAnswer proves that a panic ends only its connection without a log from net/http, and
+// is reported to Panicked.
 func TestPanickingAnswer(t *testing.T) {
 	told := any(nil)
 	api := API{Status: func(context.Context) Status { panic("out of cheese") }, Panicked: func(value any) { told = value }}
 	defer func() {
 		if err, _ := recover().(error); !errors.Is(err, http.ErrAbortHandler) || told != "out of cheese" {
-			t.Errorf("net/http is told %v, and the daemon %v", err, told)
+			t.Errorf("net/http got %v, Panicked got %v", err, told)
 		}
 	}()
 	api.handler().ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", statusPath, nil))
 }
 
-// TestQuestions: what comes with a question arrives, and each way to refuse it has its error.
+// TestQuestions proves that the body of a question arrives and that each kind of refusal has its
+// own error.
 func TestQuestions(t *testing.T) {
 	type text struct{ Text string }
 	path := socketPath(t)
@@ -122,7 +124,7 @@ func TestQuestions(t *testing.T) {
 		got, err := ask[text](t.Context(), path, "/", test.question)
 		var mistake MistakeError
 		if said := fmt.Sprint(err); err != nil && said != test.err || (err != nil) != (test.err != "") || errors.As(err, &mistake) != test.mistake || err == nil && got != test.want {
-			t.Errorf("%.40v: %v, %v", test.question, got, err)
+			t.Errorf("%.40v: got %v, %v", test.question, got, err)
 		}
 	}
 }

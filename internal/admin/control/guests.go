@@ -8,27 +8,28 @@ import (
 	"time"
 )
 
-// Bounds of what all guests, callers who are not admins, take of the daemon's time together.
+// Limits on the daemon's time that all guests (callers who are not admins) use together.
 const (
-	guestPause = 50 * time.Millisecond // between two of their questions
-	guestBurst = 10                    // questions that need not wait after a time without any
-	// spareFactor is how many times longer an answer is given again than it took to make.
+	guestPause = 50 * time.Millisecond // time between two of their requests
+	guestBurst = 10                    // requests that pass without waiting after an idle period
+	// spareFactor is how long an answer is reused, as a multiple of the time it took to make.
 	spareFactor = 10
 )
 
-// hiddenFromGuests are what the answers to guests leave out, or what is not answered at all.
+// hiddenFromGuests names the information that guests do not get.
 var hiddenFromGuests = []string{"names and clients of queries", "cached answers"}
 
 func isGuest(ctx context.Context) bool { return mayAsk(ctx, admin) != nil }
 
-// turnstile lets questions pass one by one. A question waits for its turn: the bounds on connections are bounds on those that wait.
+// turnstile lets requests pass one at a time. The connection limits also limit the number of
+// waiting requests.
 type turnstile struct {
 	mu   sync.Mutex
-	next time.Time // when a question may pass that did not wait for its turn
+	next time.Time // earliest time at which a new request may pass
 }
 
-// wait returns nil when it is the question's turn, or an error if ctx ends first. Such a question gives its turn back: next stays within one
-// guestPause of now for each question that waits.
+// wait returns nil when it is the request's turn, or an error if ctx ends first. A canceled request
+// returns its turn, so next is at most one guestPause per waiting request ahead of now.
 func (t *turnstile) wait(ctx context.Context) error {
 	now := time.Now()
 	t.mu.Lock()
@@ -51,7 +52,7 @@ func (t *turnstile) wait(ctx context.Context) error {
 	}
 }
 
-// handler lets guests wait for their turn, also with questions that are refused.
+// handler makes guests wait for their turn, even for requests that are then refused.
 func (t *turnstile) handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if isGuest(r.Context()) {
@@ -64,8 +65,8 @@ func (t *turnstile) handler(next http.Handler) http.Handler {
 	})
 }
 
-// spare makes guests share an answer that takes its time: one is made at a time, and given again for spareFactor times as long as it took. It
-// returns nil if answer is nil.
+// spare makes guests share an expensive answer: it computes one at a time and reuses it for
+// spareFactor times as long as it took. It returns nil if answer is nil.
 func spare[A any](answer func(context.Context) A) func(context.Context) A {
 	if answer == nil {
 		return nil

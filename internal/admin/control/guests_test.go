@@ -18,12 +18,13 @@ import (
 	"github.com/node-dns/node-dns/internal/test/golden"
 )
 
-// of is the context of a caller of that level.
+// of returns the context of a caller with that level.
 func of(ctx context.Context, l level) context.Context {
 	return context.WithValue(ctx, callerKey{}, caller{1234, l})
 }
 
-// TestGuestsWait: guests get a burst and then 20 answers a second together, also refusals, however many ask; an admin never waits.
+// TestGuestsWait proves that all guests together get a burst and then 20 answers per second,
+// refusals included, and that admins never wait.
 func TestGuestsWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mux := whole.handler()
@@ -41,22 +42,22 @@ func TestGuestsWait(t *testing.T) {
 		}
 		time.Sleep(10*time.Second + time.Millisecond)
 		if n := answered.Load(); n < 200 || n > 200+guestBurst {
-			t.Errorf("%d answers to guests in ten seconds", n)
+			t.Errorf("guests got %d answers in ten seconds", n)
 		}
 		began := time.Now()
 		for range 1000 {
 			mux.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", statusPath, nil).WithContext(of(ctx, admin)))
 		}
 		if waited := time.Since(began); waited > 0 {
-			t.Errorf("an admin waits for %v", waited)
+			t.Errorf("an admin waited for %v", waited)
 		}
 		cancel()
 		guests.Wait()
 	})
 }
 
-// TestGuestsWhoLeave: questions whose client closes the connection at once are not answered, and do not delay other users. 400 of them
-// once kept other users waiting for 18 s.
+// TestGuestsWhoLeave proves that requests of clients that disconnect at once are not answered and
+// do not delay other users. Previously, 400 of them made other users wait for 18 s.
 func TestGuestsWhoLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answered := 0
@@ -74,17 +75,18 @@ func TestGuestsWhoLeave(t *testing.T) {
 			cancel()
 		}
 		if most := guestBurst + int(time.Since(started)/guestPause); answered > most {
-			t.Errorf("%d questions are answered, expected at most %d", answered, most)
+			t.Errorf("got %d answers, want at most %d", answered, most)
 		}
 		began := time.Now()
 		ask(t.Context())
 		if waited := time.Since(began); waited > maxGuests*guestPause {
-			t.Errorf("another user waits for %v", waited)
+			t.Errorf("another user waited for %v", waited)
 		}
 	})
 }
 
-// TestSpare: what takes a second is made for guests once in eleven, and for an admin each time.
+// TestSpare proves that guests share an answer that takes a second for ten seconds, and that an
+// admin gets a new one each time.
 func TestSpare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		made := 0
@@ -96,28 +98,28 @@ func TestSpare(t *testing.T) {
 		guest := of(t.Context(), anyone)
 		for range 3 {
 			if got := answer(guest); got != 1 {
-				t.Errorf("answer %d within the time", got)
+				t.Errorf("got answer %d before the answer expired", got)
 			}
 		}
 		if got := answer(of(t.Context(), admin)); got != 2 {
-			t.Errorf("an admin gets answer %d", got)
+			t.Errorf("an admin got answer %d", got)
 		}
 		time.Sleep(8 * time.Second)
 		if got := answer(guest); got != 1 {
-			t.Errorf("answer %d after 9 s", got)
+			t.Errorf("got answer %d after 9 s", got)
 		}
 		time.Sleep(1001 * time.Millisecond)
 		if got := answer(guest); got != 3 {
-			t.Errorf("answer %d after 10 s", got)
+			t.Errorf("got answer %d after 10 s", got)
 		}
 	})
 	if spare[int](nil) != nil {
-		t.Error("a question that is not known becomes one that is")
+		t.Error("an unsupported request became a supported one")
 	}
 }
 
-// TestGuestSees is what of a status is told to a guest, every field by its name. A new field that tells of clients or of what they ask must be
-// hidden in API.status; one that does not is added here by -update.
+// TestGuestSees lists every field of the status that a guest sees. A new field about clients or
+// their queries must be hidden in API.status. Any other new field is added to the list by -update.
 func TestGuestSees(t *testing.T) {
 	var full Status
 	fillTexts(reflect.ValueOf(&full).Elem())
@@ -133,7 +135,7 @@ func TestGuestSees(t *testing.T) {
 	golden.Check(t, "testdata/guest-sees.txt", fields.String())
 	for _, hidden := range []string{"crowder"} {
 		if strings.Contains(fields.String(), hidden) {
-			t.Errorf("a guest sees %s", hidden)
+			t.Errorf("a guest can see %s", hidden)
 		}
 	}
 	var text strings.Builder
@@ -144,7 +146,7 @@ func TestGuestSees(t *testing.T) {
 	}
 }
 
-// fillTexts sets every field of a value, so that none is left out of its JSON.
+// fillTexts sets every field of v, so that none is omitted from its JSON.
 func fillTexts(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.String:
@@ -172,7 +174,7 @@ func fillTexts(v reflect.Value) {
 	}
 }
 
-// writeFields writes the paths of a JSON value's fields, sorted.
+// writeFields writes the sorted paths of the fields in a JSON value.
 func writeFields(out *strings.Builder, path string, value any) {
 	switch value := value.(type) {
 	case map[string]any:

@@ -12,44 +12,45 @@ import (
 
 const serverHistoryPath = "/v1/servers/history"
 
-// ServerHistory says when which servers were asked for which names.
+// ServerHistory lists the recent changes of the servers that names are forwarded to.
 type ServerHistory struct {
 	APIVersion string        `json:"apiVersion"`
 	Kind       string        `json:"kind"` // ServerHistory
 	Now        time.Time     `json:"now"`
-	Kept       int           `json:"kept"`    // how many changes are kept at most
-	Changes    []RouteChange `json:"changes"` // the latest last
+	Kept       int           `json:"kept"`    // maximum number of changes kept
+	Changes    []RouteChange `json:"changes"` // latest last
 }
 
-// RouteChange is one time that other servers came to be asked.
+// RouteChange is one change of the servers in use.
 type RouteChange struct {
 	Time time.Time `json:"time"`
-	By   string    `json:"by"` // what made us look
-	// Differences are the domains that it changed something for; none: a start with what was asked before it.
+	By   string    `json:"by"` // event that triggered the update
+	// Differences are the changed domains. It is empty if the daemon restarted with the same
+	// servers as before.
 	Differences []RouteDifference `json:"differences"`
-	More        int               `json:"more,omitempty"` // of them, which are not kept
+	More        int               `json:"more,omitempty"` // number of differences that are not kept
 }
 
-// RouteDifference is a domain whose names are asked of others.
+// RouteDifference is a domain whose servers changed.
 type RouteDifference struct {
 	Domain string       `json:"domain"`
-	Before *RouteTarget `json:"before"`           // nil: it was no route of its own
-	After  *RouteTarget `json:"after"`            // nil: it is none
-	Source string       `json:"source,omitempty"` // of After
+	Before *RouteTarget `json:"before"`           // nil if the domain had no route of its own
+	After  *RouteTarget `json:"after"`            // nil if the route was removed
+	Source string       `json:"source,omitempty"` // source of After
 }
 
-// RouteTarget is who is asked.
+// RouteTarget is where queries of a route go.
 type RouteTarget struct {
-	Local   bool     `json:"local,omitempty"` // nobody: what is not known does not exist
+	Local   bool     `json:"local,omitempty"` // no server: unknown names do not exist
 	Servers []string `json:"servers"`
 }
 
-// FetchServerHistory asks the daemon that listens on path.
+// FetchServerHistory fetches the history from the daemon that listens on path.
 func FetchServerHistory(ctx context.Context, path string) (ServerHistory, error) {
 	return ask[ServerHistory](ctx, path, serverHistoryPath, nil)
 }
 
-// WriteText prints each change with the domains that it is about.
+// WriteText prints each change with its domains.
 func (h ServerHistory) WriteText(w io.Writer) error {
 	h = termtext.All(h)
 	p := &page{w: w}
@@ -85,7 +86,7 @@ func (t *RouteTarget) text() string {
 	return orNone(strings.Join(t.Servers, " "))
 }
 
-// RouteChanged is when other servers came to be asked last, and what that was about.
+// RouteChanged is the time and the cause of the last change of the servers in use.
 type RouteChanged struct {
 	Time time.Time `json:"time"`
 	By   string    `json:"by"`

@@ -5,34 +5,35 @@ import (
 	"time"
 )
 
-// LastMinute is what the listeners did in the last minute, or since the start where that is shorter. The times are bounds of a histogram.
+// LastMinute is what the listeners did in the last minute, or since the start if that is shorter.
+// P50 and P99 are bucket bounds of a histogram.
 type LastMinute struct {
-	Over      time.Duration `json:"overNanoseconds"` // how long that is: a minute, and up to ten seconds
+	Over      time.Duration `json:"overNanoseconds"` // length of the period: a minute and up to ten seconds more
 	Queries   uint64        `json:"queries"`
 	Responses uint64        `json:"responses"`
-	P50       time.Duration `json:"p50Nanoseconds"` // half of the responses took no longer; 0: there were none, or they took very long
+	P50       time.Duration `json:"p50Nanoseconds"` // half of the responses took at most this long; 0 if there were none or they took very long
 	P99       time.Duration `json:"p99Nanoseconds"`
 	NXDomain  uint64        `json:"nxdomain"`
 	ServFail  uint64        `json:"servfail"`
-	Refused   uint64        `json:"refused"`   // REFUSED, for whatever reason
-	Strangers uint64        `json:"strangers"` // queries of clients that may not ask
+	Refused   uint64        `json:"refused"`   // REFUSED for any reason
+	Strangers uint64        `json:"strangers"` // queries of clients that are not allowed to ask
 	Limited   uint64        `json:"limited"`   // queries that were refused or failed at another limit
-	// Servers are those that did not answer every question. Each question may take several tries.
+	// Servers are those that left questions unanswered. One question may take several tries.
 	Servers []ServerMinute `json:"servers,omitempty"`
 }
 
 // ServerMinute is what one nameserver did in the last minute.
 type ServerMinute struct {
 	Address  string `json:"address"`
-	Queries  uint64 `json:"queries"`  // sent to it
+	Queries  uint64 `json:"queries"`  // queries sent to it
 	Failures uint64 `json:"failures"` // tries without a response
-	Refusals uint64 `json:"refusals"` // SERVFAIL, REFUSED and the like
+	Refusals uint64 `json:"refusals"` // SERVFAIL, REFUSED and similar responses
 }
 
-// manyNXDomain is the share of NXDOMAIN from which on it is told where they come from.
+// manyNXDomain is the share of NXDOMAIN above which the text explains the likely cause.
 const manyNXDomain = 0.5
 
-// name is what the row is called.
+// name returns the title of the row.
 func (l LastMinute) name() string {
 	if l.Over < time.Minute {
 		return "Last " + age(l.Over)

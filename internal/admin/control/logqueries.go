@@ -12,8 +12,8 @@ const logQueriesPath = "/v1/log-queries"
 
 // LogQueriesQuestion turns the logging of queries on or off.
 type LogQueriesQuestion struct {
-	On    *bool `json:"on,omitempty"`    // nil: it stays as it is
-	Extra bool  `json:"extra,omitempty"` // each line begins with the query's number, and who has asked
+	On    *bool `json:"on,omitempty"`    // nil leaves it unchanged
+	Extra bool  `json:"extra,omitempty"` // each line begins with the query's number and the client
 }
 
 // LogQueries says whether queries are written to the journal.
@@ -21,18 +21,19 @@ type LogQueries struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	On         bool   `json:"on"`
-	Extra      bool   `json:"extra,omitempty"`  // each line begins with the query's number, and who has asked
-	Source     string `json:"source,omitempty"` // who said so; "": nobody has said anything
-	Rate       int    `json:"rate"`             // queries in a second that are logged at most
-	Silent     bool   `json:"silent,omitempty"` // logLevel leaves the lines out
+	Extra      bool   `json:"extra,omitempty"`  // each line begins with the query's number and the client
+	Source     string `json:"source,omitempty"` // who set it; empty if it was never set
+	Rate       int    `json:"rate"`             // maximum number of logged queries per second
+	Silent     bool   `json:"silent,omitempty"` // logLevel suppresses the lines
 }
 
-// AskLogQueries turns the logging of queries of the daemon that listens on path on or off, and says how it is then.
+// AskLogQueries turns query logging of the daemon that listens on path on or off and returns the
+// new state.
 func AskLogQueries(ctx context.Context, path string, question LogQueriesQuestion) (LogQueries, error) {
 	return ask[LogQueries](ctx, path, logQueriesPath, question)
 }
 
-// WriteText prints a line, and what one has to know.
+// WriteText prints the state in one line, with notes if necessary.
 func (l LogQueries) WriteText(w io.Writer) error {
 	l = termtext.All(l)
 	text := "log-queries is off"

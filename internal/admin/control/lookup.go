@@ -10,14 +10,14 @@ import (
 	"github.com/node-dns/node-dns/internal/admin/searchlist"
 )
 
-// Lookup is a name that was looked up by a search list, and what came of it.
+// Lookup is the result of looking up a name with a search list.
 type Lookup struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
-	Name       string `json:"name"` // as it was given
+	Name       string `json:"name"` // as given
 	Found      bool   `json:"found"`
 	Search     Search `json:"search"`
-	Steps      []Step `json:"steps"` // the names in the order in which they were asked for
+	Steps      []Step `json:"steps"` // names in the order of the queries
 }
 
 // Step is one name of a search, with an answer for each type.
@@ -26,19 +26,19 @@ type Step struct {
 	Answers []Answer `json:"answers"`
 }
 
-// LookupQuestion is what FetchLookup looks for.
+// LookupQuestion holds the parameters of FetchLookup.
 type LookupQuestion struct {
-	Name   string   // a dot at its end: no search list
-	Types  []string // none: A and AAAA, as programs ask
-	How    Question // each name is asked for, without Name and Type; of another class than IN there is no search list
+	Name   string   // a dot at the end disables the search list
+	Types  []string // A and AAAA if empty, as programs ask
+	How    Question // template for each query, without Name and Type; a class other than IN disables the search list
 	Search SearchQuestion
-	Direct *Direct // asks; nil: the daemon does. Without Search.Namespace there is no search list
+	Direct *Direct // asks the server instead of the daemon; the search list is then used only with Search.Namespace
 }
 
-// asksDaemon reports whether the question needs a daemon.
+// asksDaemon reports whether the lookup needs a daemon.
 func (q LookupQuestion) asksDaemon() bool { return q.Direct == nil || q.Search.Namespace != "" }
 
-// types are those that are asked for.
+// types returns the types to query.
 func (q LookupQuestion) types() []string {
 	if len(q.Types) > 0 {
 		return q.Types
@@ -46,7 +46,7 @@ func (q LookupQuestion) types() []string {
 	return []string{"A", "AAAA"}
 }
 
-// FetchLookup looks a name up as glibc does, of the daemon that listens on path.
+// FetchLookup looks up a name as glibc does, through the daemon that listens on path.
 func FetchLookup(ctx context.Context, path string, question LookupQuestion) (Lookup, error) {
 	l := Lookup{APIVersion: APIVersion, Kind: "Lookup", Name: question.Name, Steps: []Step{}, Search: noSearch()}
 	if question.asksDaemon() {
@@ -68,13 +68,13 @@ func FetchLookup(ctx context.Context, path string, question LookupQuestion) (Loo
 
 func wholeName(name string) string { return strings.TrimSuffix(name, ".") + "." }
 
-// stepper asks for the names of a walk, each once.
+// stepper queries the names of a search list, each once.
 type stepper struct {
 	ctx      context.Context
 	path     string
 	question LookupQuestion
 	steps    []Step
-	err      error // the first; nothing is asked after it
+	err      error // first error; ends the search
 }
 
 func (s *stepper) ask(name string) []searchlist.Result {
@@ -116,7 +116,7 @@ func (s Step) results() []searchlist.Result {
 	return all
 }
 
-// Result is what a C library sees in it.
+// Result returns the answer as a C library interprets it.
 func (a Answer) Result() searchlist.Result {
 	switch {
 	case a.Rcode == "NXDOMAIN":
@@ -131,7 +131,8 @@ func (a Answer) Result() searchlist.Result {
 	return searchlist.Refused
 }
 
-// found is the step that the search ends with: that with an answer; else one whose name exists, or that failed; else the last.
+// found returns the step that the search ends with: the one with an answer, else one whose name
+// exists or whose query failed, else the last one.
 func (l Lookup) found() (step Step, ok bool) {
 	for _, result := range []searchlist.Result{searchlist.Found, searchlist.NoData, searchlist.Failed, searchlist.Refused} {
 		for _, step := range l.Steps {
@@ -146,7 +147,7 @@ func (l Lookup) found() (step Step, ok bool) {
 	return l.Steps[len(l.Steps)-1], false
 }
 
-// best is the answer that says most of a step.
+// best returns the most informative answer of a step.
 func (s Step) best() Answer {
 	for _, result := range []searchlist.Result{searchlist.Found, searchlist.Failed, searchlist.Refused, searchlist.NoData} {
 		for _, answer := range s.Answers {

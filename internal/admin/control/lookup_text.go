@@ -10,8 +10,9 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/termtext"
 )
 
-// WriteText prints what was found as zone files write it, and one line that says where it is from. If nothing was found, it prints such
-// a line for each name that was tried: the one that failed may not be the last.
+// WriteText prints the found records in zone file format and one line with their origin. If nothing
+// was found, it prints such a line for each name that was tried, because the one that failed may
+// not be the last.
 func (l Lookup) WriteText(w io.Writer) error {
 	l = termtext.All(l)
 	p := &page{w: w}
@@ -40,7 +41,7 @@ func (l Lookup) WriteText(w io.Writer) error {
 	return p.err
 }
 
-// WriteShort prints the data alone.
+// WriteShort prints only the record data.
 func (l Lookup) WriteShort(w io.Writer) error {
 	l = termtext.All(l)
 	p := &page{w: w}
@@ -51,7 +52,8 @@ func (l Lookup) WriteShort(w io.Writer) error {
 	return p.err
 }
 
-// records are those of all answers: an alias is in the answer for each type.
+// records returns the records of all answers without duplicates. An alias is in the answer for each
+// type.
 func (s Step) records() (all []Record) {
 	for _, answer := range s.Answers {
 		for _, r := range answer.Answer {
@@ -64,7 +66,8 @@ func (s Step) records() (all []Record) {
 	return all
 }
 
-// provenance says what came of a step, who said so, and how long that took. The records have the name of one that was found.
+// provenance describes the result of a step, who answered, and how long that took. It omits the
+// name if found is set, because the records contain it.
 func (s Step) provenance(found bool) string {
 	a := s.best()
 	text := s.rcodes()
@@ -97,7 +100,7 @@ func (s Step) provenance(found bool) string {
 	return text
 }
 
-// text is for whom it was answered.
+// text names the client that the question was answered for.
 func (c Client) text() string {
 	text := " for " + c.Address
 	if c.Pod != "" {
@@ -106,7 +109,7 @@ func (c Client) text() string {
 	return text
 }
 
-// rcodes is what came of a step in a word, or a word for each type where they differ.
+// rcodes returns the step's outcome, or one outcome per type if they differ.
 func (s Step) rcodes() string {
 	first, same := s.Answers[0].outcome(), true
 	var words []string
@@ -120,7 +123,7 @@ func (s Step) rcodes() string {
 	return strings.Join(words, ", ")
 }
 
-// outcome is the rcode, or NODATA (RFC 9499 section 5).
+// outcome returns the rcode, or NODATA (RFC 9499 section 5).
 func (a Answer) outcome() string {
 	switch {
 	case a.Rcode == "" && a.Failure != "":
@@ -133,7 +136,7 @@ func (a Answer) outcome() string {
 	return a.Rcode
 }
 
-// text is who answered.
+// text names who answered.
 func (b By) text() string {
 	switch b.Who {
 	case "cluster":
@@ -169,7 +172,7 @@ func (b By) text() string {
 	return "nobody"
 }
 
-// memory is how old an answer is that was remembered.
+// memory describes the age of a cached answer.
 func (b By) memory() string {
 	if b.Stale {
 		return "STALE, from the cache, " + age(b.Age) + " old"

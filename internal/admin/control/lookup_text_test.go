@@ -8,7 +8,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/golden"
 )
 
-// TestLookupTexts: what query prints. A text from outside steers no terminal, and begins no line.
+// TestLookupTexts checks the output of query. Untrusted text must neither control the terminal nor
+// start a line.
 func TestLookupTexts(t *testing.T) {
 	const hostile = "a\x1b[2J\nb\u202e"
 	site := By{Who: "upstream", Server: "10.0.0.2", Domain: ".", Source: "NetworkManager eth0"}
@@ -19,7 +20,8 @@ func TestLookupTexts(t *testing.T) {
 	}
 	same := func(*Answer) {}
 	for name, l := range map[string]Lookup{
-		// The last name's denial was all that was shown, and blamed the site's server for what the cluster's had failed to do.
+		// Only the NXDOMAIN for the last name was shown, which blamed the site's server for a
+		// failure of the cluster's.
 		"the-first-one-fails": {Name: "kubernetes.default", Steps: []Step{
 			of("kubernetes.default.svc.cluster.local.", func(a *Answer) {
 				a.Rcode, a.By = "SERVFAIL", By{Who: "nobody"}

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// Metrics says where the daemon's numbers are shown to Prometheus.
+// Metrics says where the daemon serves its Prometheus metrics.
 type Metrics struct {
-	Address string `json:"address"` // "": nowhere, by the configuration
+	Address string `json:"address"` // empty if they are disabled
 	Error   string `json:"error,omitempty"`
 }
 
@@ -21,13 +21,14 @@ func (m Metrics) text() string {
 	return "metrics " + m.Address
 }
 
-// IsOpen reports whether others than this host may reach the numbers.
+// IsOpen reports whether other hosts can reach the metrics.
 func (m Metrics) IsOpen() bool {
 	at, err := netip.ParseAddrPort(m.Address)
 	return err == nil && !at.Addr().Unmap().IsLoopback()
 }
 
-// Unready are the reasons why not every address is bound, or there is nobody to ask; none: the daemon is ready.
+// Unready returns the reasons why the daemon is not ready: an address is not bound, or there is no
+// upstream server. It is empty if the daemon is ready.
 func (s Status) Unready() []string {
 	var reasons []string
 	switch {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestUnready: each reason why the daemon is not ready is named, and what is no such reason is not.
+// TestUnready proves that each reason for not being ready is reported, and nothing else.
 func TestUnready(t *testing.T) {
 	const nowhere, nobody = "listening nowhere: this node has no address yet", "no upstream nameserver is known"
 	for _, test := range []struct {
@@ -27,7 +27,7 @@ func TestUnready(t *testing.T) {
 		s := well()
 		test.change(&s)
 		if got := s.Unready(); !slices.Equal(got, test.want) {
-			t.Errorf("%s: %q, expected %q", test.name, got, test.want)
+			t.Errorf("%s: got %q, want %q", test.name, got, test.want)
 		}
 	}
 }
@@ -37,7 +37,7 @@ func TestMetricsOpen(t *testing.T) {
 		"": false, "127.0.0.1:9453": false, "[::1]:9453": false, "[::ffff:127.0.0.1]:1": false, "0.0.0.0:9453": true, "10.0.0.5:9453": true, "[::]:9453": true,
 	} {
 		if got := (Metrics{Address: address}).IsOpen(); got != want {
-			t.Errorf("%q: %v", address, got)
+			t.Errorf("%q: got %v", address, got)
 		}
 	}
 }

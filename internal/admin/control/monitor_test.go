@@ -17,7 +17,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/golden"
 )
 
-// serveAPI is serve for the whole table of questions.
+// serveAPI is like serve but takes the whole API.
 func serveAPI(t *testing.T, api API) (path string, stop func()) {
 	t.Helper()
 	path = socketPath(t)
@@ -38,8 +38,8 @@ func serveAPI(t *testing.T, api API) (path string, stop func()) {
 	return path, stop
 }
 
-// TestMonitor: lines come as they are told, also when there is nothing to tell for longer than a request may take, and the end of
-// either side is the other's.
+// TestMonitor proves that events arrive at once, even after a pause that is longer than a request
+// may take, and that each side notices the end of the other.
 func TestMonitor(t *testing.T) {
 	gone := make(chan struct{}, 3)
 	path, stop := serveAPI(t, API{Monitor: func(ctx context.Context, f MonitorFilter, send func(MonitorEvent) error, flush func() error) error {
@@ -49,7 +49,7 @@ func TestMonitor(t *testing.T) {
 		}
 		if f.Name == "patience" {
 			select {
-			case <-time.After(2200 * time.Millisecond): // Serve's ReadTimeout
+			case <-time.After(2200 * time.Millisecond): // longer than Serve's ReadTimeout
 			case <-ctx.Done():
 				return ctx.Err()
 			}
@@ -73,12 +73,12 @@ func TestMonitor(t *testing.T) {
 		})
 		want := fmt.Sprintf("[Query 0.%[1]s. Query 1.%[1]s. Query 2.%[1]s.]", name)
 		if !errors.Is(err, enough) || fmt.Sprint(got) != want {
-			t.Errorf("%v: %v", got, err)
+			t.Errorf("got %v, %v", got, err)
 		}
 		select {
 		case <-gone:
 		case <-time.After(20 * time.Second):
-			t.Fatal("the daemon does not see that the client is gone")
+			t.Fatal("the daemon did not notice that the client disconnected")
 		}
 	}
 	err := Monitor(t.Context(), path, MonitorFilter{Name: "b"}, func(MonitorEvent) error {
@@ -86,16 +86,17 @@ func TestMonitor(t *testing.T) {
 		return nil
 	})
 	if !errors.Is(err, ErrNotRunning) {
-		t.Errorf("the daemon ends: %v", err)
+		t.Errorf("got %v when the daemon ended", err)
 	}
 }
 
-// TestMonitorSleeper: who does not read holds nobody up, not even the daemon's end.
+// TestMonitorSleeper proves that a client that does not read blocks nothing, not even the daemon's
+// stop.
 func TestMonitorSleeper(t *testing.T) {
 	stuck := make(chan struct{})
 	path, stop := serveAPI(t, API{Monitor: func(_ context.Context, _ MonitorFilter, send func(MonitorEvent) error, _ func() error) (err error) {
 		for i := 0; err == nil; i++ {
-			if i == 100 { // the socket takes no more, or will not soon
+			if i == 100 { // the socket buffer is full, or will be soon
 				close(stuck)
 			}
 			err = send(MonitorEvent{Kind: KindQuery, Name: strings.Repeat("x", 1000)})
@@ -119,7 +120,7 @@ func TestMonitorSleeper(t *testing.T) {
 	select {
 	case <-ended:
 	case <-time.After(30 * time.Second):
-		t.Fatal("the daemon waits for who does not read")
+		t.Fatal("the daemon waits for a client that does not read")
 	}
 }
 
@@ -138,7 +139,7 @@ func TestMonitorRefused(t *testing.T) {
 			path, _ := serveAPI(t, test.api)
 			err := Monitor(t.Context(), path, test.filter, func(MonitorEvent) error { return nil })
 			if err == nil || !strings.Contains(err.Error(), test.says) || test.err != nil && !errors.Is(err, test.err) {
-				t.Errorf("%v", err)
+				t.Errorf("got %v", err)
 			}
 		})
 	}
@@ -148,7 +149,8 @@ func fails(err error) API {
 	return API{Monitor: func(context.Context, MonitorFilter, func(MonitorEvent) error, func() error) error { return err }}
 }
 
-// TestMonitorOfAnotherTime: a later daemon may tell more; what is no event ends it.
+// TestMonitorOfAnotherTime proves that events of a newer daemon are accepted and that invalid data
+// ends the stream.
 func TestMonitorOfAnotherTime(t *testing.T) {
 	for answer, want := range map[string]string{
 		`{"kind":"Later","new":[1]}` + "\n": ErrNotRunning.Error(),
@@ -163,7 +165,7 @@ func TestMonitorOfAnotherTime(t *testing.T) {
 		go server.Serve(listener)
 		err = Monitor(t.Context(), path, MonitorFilter{}, func(MonitorEvent) error { return nil })
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", answer, err)
+			t.Errorf("%s: got %v", answer, err)
 		}
 		server.Close()
 	}

@@ -26,7 +26,7 @@ func (e MonitorEvent) WriteText(w io.Writer) error {
 	return err
 }
 
-// text is "" when nobody watches.
+// text describes who watches queries. It is empty if no one does.
 func (w Watched) text() string {
 	var words []string
 	if w.Monitors > 0 {
@@ -38,18 +38,19 @@ func (w Watched) text() string {
 	return strings.Join(words, "   ")
 }
 
-// nameWidth is the column of the names: lines are printed as they come, and most fit.
+// nameWidth is the width of the name column. Events are printed one by one, so it is fixed at a
+// width that fits most names.
 const nameWidth = 36
 
 func padded(name string) string { return fmt.Sprintf("%-*s", nameWidth, name) }
 
-// The columns of a client's address and its pod.
+// Widths of the columns for the client's address and its pod.
 const (
 	addressWidth = 15
 	podWidth     = 28
 )
 
-// asker is the client, with its pod where one is known.
+// asker returns the client, with its pod if known.
 func (e MonitorEvent) asker() string {
 	if e.Pod == "" {
 		return fmt.Sprintf("%-*s", addressWidth, e.Client)
@@ -57,7 +58,7 @@ func (e MonitorEvent) asker() string {
 	return fmt.Sprintf("%-*s  %-*s", addressWidth, e.Client, podWidth, e.Pod)
 }
 
-// who is the upstream nameserver, or what else has answered.
+// who returns the upstream nameserver, or else the kind of source.
 func (e MonitorEvent) who() string {
 	if e.Server != "" {
 		return e.Server
@@ -86,7 +87,6 @@ func orDash(s string) string {
 	return s
 }
 
-// thousands prints a number in groups of three digits.
 func thousands(n uint64) string {
 	text := fmt.Sprint(n)
 	for at := len(text) - 3; at > 0; at -= 3 {

@@ -11,18 +11,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// peer is the process at the other end of a unix socket, with the user and the groups that it had when it connected, as the kernel
-// noted them (unix(7), SO_PEERCRED and SO_PEERGROUPS). No process can forge them.
+// peer is the process at the other end of a unix socket. The kernel recorded its user and groups
+// when it connected (unix(7), SO_PEERCRED and SO_PEERGROUPS), so no process can forge them.
 type peer struct {
-	PID    int // 0: of another PID namespace
+	PID    int // 0 if it is in another PID namespace
 	UID    int
-	Groups []int // the process's own and the supplementary ones
+	Groups []int // primary and supplementary groups
 }
 
-// isIn reports whether the process was in a group.
+// isIn reports whether the process is a member of group.
 func (p peer) isIn(group int) bool { return slices.Contains(p.Groups, group) }
 
-// maxGroups is NGROUPS_MAX of limits.h.
+// maxGroups is NGROUPS_MAX from limits.h.
 const maxGroups = 1 << 16
 
 // peerOf returns the process at the other end of a connection.
@@ -52,7 +52,8 @@ func peerOfSocket(fd int) (peer, error) {
 	return p, err
 }
 
-// groupsOf are the supplementary groups; none where the kernel cannot tell (before 4.13).
+// groupsOf returns the supplementary groups. It returns none on kernels before 4.13, which cannot
+// report them.
 func groupsOf(fd int) ([]uint32, error) {
 	for room := 64; room <= maxGroups; {
 		groups := make([]uint32, room)
@@ -62,7 +63,7 @@ func groupsOf(fd int) ([]uint32, error) {
 		switch errno {
 		case 0:
 			return groups[:min(int(octets/4), room)], nil
-		case unix.ERANGE: // there are more, and octets says how many
+		case unix.ERANGE: // there are more groups; octets holds the needed size
 			room = max(int(octets/4), 2*room)
 		case unix.ENOPROTOOPT:
 			return nil, nil

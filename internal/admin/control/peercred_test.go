@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestPeerOf: a process that connects to itself is itself. Other users and groups are tested in access_test.go.
+// TestPeerOf proves that a process that connects to itself gets its own credentials. access_test.go
+// covers other users and groups.
 func TestPeerOf(t *testing.T) {
 	listener, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
 	if err != nil {
@@ -26,7 +27,7 @@ func TestPeerOf(t *testing.T) {
 	defer conn.Close()
 	p, err := peerOf(conn.(*net.UnixConn))
 	if err != nil || p.PID != os.Getpid() || p.UID != os.Geteuid() || !p.isIn(os.Getegid()) {
-		t.Errorf("%+v, %v", p, err)
+		t.Errorf("got %+v, %v", p, err)
 	}
 	groups, err := os.Getgroups()
 	if err != nil {
@@ -34,14 +35,14 @@ func TestPeerOf(t *testing.T) {
 	}
 	for _, group := range groups {
 		if !p.isIn(group) {
-			t.Errorf("%+v is not in %d", p, group)
+			t.Errorf("got %+v, which is not in group %d", p, group)
 		}
 	}
 	if p.isIn(1 << 30) {
-		t.Errorf("%+v is in every group", p)
+		t.Errorf("got %+v, which is in every group", p)
 	}
 	conn.Close()
 	if p, err := peerOf(conn.(*net.UnixConn)); err == nil {
-		t.Errorf("of a closed connection: %+v", p)
+		t.Errorf("got %+v from a closed connection", p)
 	}
 }

@@ -7,23 +7,25 @@ import (
 
 const queryPath = "/v1/query"
 
-// Question is one question of DNS, answered as a client's is.
+// Question is one DNS question, answered like a client's.
 type Question struct {
-	Name  string `json:"name"`            // whole, as zone files write it
-	Type  string `json:"type"`            // "": A
-	Class string `json:"class,omitempty"` // "": IN
-	// Namespace has it answered as for a pod there whose search list the node walks (autopath). "": nobody's list is walked.
+	Name  string `json:"name"`            // fully qualified, in zone file format
+	Type  string `json:"type"`            // empty means A
+	Class string `json:"class,omitempty"` // empty means IN
+	// Namespace requests the answer for a pod of this namespace whose search list the node walks
+	// (autopath). If it is empty, no list is walked.
 	Namespace string `json:"namespace,omitempty"`
-	Trace     bool   `json:"trace,omitempty"` // with the steps to the answer
-	// As is the client that it is answered for: its address, or NAMESPACE/NAME of a pod on this node. It is refused what that client
-	// is, and the client's search list is walked. "": nobody is refused. For admins.
+	Trace     bool   `json:"trace,omitempty"` // whether to include the steps to the answer
+	// As is the client to answer for: its address, or NAMESPACE/NAME of a pod on this node. That
+	// client's limits apply, and its search list is walked. If it is empty, no limits apply. For
+	// admins only.
 	As     string `json:"as,omitempty"`
-	Fresh  bool   `json:"fresh,omitempty"`  // past the cache, which does not remember it; for admins
-	DNSSEC bool   `json:"dnssec,omitempty"` // with the signatures: the DO bit, RFC 3225
-	CD     bool   `json:"cd,omitempty"`     // unvalidated: the CD bit, RFC 4035 section 3.2.2
+	Fresh  bool   `json:"fresh,omitempty"`  // bypass the cache, which does not store the answer; for admins only
+	DNSSEC bool   `json:"dnssec,omitempty"` // request signatures: the DO bit, RFC 3225
+	CD     bool   `json:"cd,omitempty"`     // disable validation: the CD bit, RFC 4035 section 3.2.2
 }
 
-// Answer is what a client would get, and where it is from.
+// Answer is what a client would get, with its origin.
 type Answer struct {
 	APIVersion string          `json:"apiVersion"`
 	Kind       string          `json:"kind"`
@@ -31,31 +33,31 @@ type Answer struct {
 	Type       string          `json:"type"`
 	Class      string          `json:"class"`
 	Rcode      string          `json:"rcode"`
-	Flags      []string        `json:"flags"`  // as dig names them
-	Answer     []Record        `json:"answer"` // as zone files write them
+	Flags      []string        `json:"flags"`  // in dig's notation
+	Answer     []Record        `json:"answer"` // in zone file format
 	Authority  []Record        `json:"authority"`
 	Errors     []ExtendedError `json:"extendedErrors"`
 	By         By              `json:"by"`
-	Failure    string          `json:"failure,omitempty"` // why there is no response: Rcode is "" then
+	Failure    string          `json:"failure,omitempty"` // reason why there is no response; Rcode is empty then
 	Took       time.Duration   `json:"tookNanoseconds"`
-	Trace      []TraceStep     `json:"trace,omitempty"`  // by Question.Trace
-	Client     *Client         `json:"client,omitempty"` // by Question.As
+	Trace      []TraceStep     `json:"trace,omitempty"`  // set if Question.Trace is
+	Client     *Client         `json:"client,omitempty"` // set if Question.As is
 }
 
-// TraceStep is what was done for an answer, and when.
+// TraceStep is one step on the way to an answer.
 type TraceStep struct {
 	At   time.Duration `json:"atNanoseconds"` // since the question was asked
 	What string        `json:"what"`
 }
 
-// Client is for whom a question was answered.
+// Client is the client that a question was answered for.
 type Client struct {
 	Address string `json:"address"`
 	Pod     string `json:"pod,omitempty"`     // NAMESPACE/NAME
-	Refused bool   `json:"refused,omitempty"` // by who may ask, or by its limits: extendedErrors say why
+	Refused bool   `json:"refused,omitempty"` // by access rules or limits; extendedErrors hold the reason
 }
 
-// Record is a resource record, as zone files write its parts.
+// Record is a resource record in zone file format.
 type Record struct {
 	Name  string `json:"name"`
 	TTL   uint32 `json:"ttl"`
@@ -64,32 +66,34 @@ type Record struct {
 	Data  string `json:"data"`
 }
 
-// ExtendedError says why the answer is as it is: RFC 8914.
+// ExtendedError is an extended DNS error (RFC 8914).
 type ExtendedError struct {
 	Code uint16 `json:"code"`
-	Name string `json:"name"` // IANA's
+	Name string `json:"name"` // name in the IANA registry
 	Text string `json:"text,omitempty"`
 }
 
 // By says who answered.
 type By struct {
-	// Who is cluster, upstream, local data, localhost, itself, rule or nobody; or server, for the one that was asked directly.
+	// Who is cluster, upstream, local data, localhost, itself, rule or nobody; or server if a
+	// server was asked directly.
 	Who    string        `json:"who"`
-	Server string        `json:"server,omitempty"` // the nameserver that the answer is from; "": it is our own
-	Target string        `json:"target,omitempty"` // the one that was asked for what an alias of ours leads to
+	Server string        `json:"server,omitempty"` // nameserver that sent the answer; empty for our own answers
+	Target string        `json:"target,omitempty"` // server that was asked for the target of one of our aliases
 	State  string        `json:"state,omitempty"`  // of Server: up, down, unknown
 	RTT    time.Duration `json:"rttNanoseconds,omitempty"`
-	// Transport is what Server is asked over now, where dnsOverTLS is opportunistic, or was asked directly; "" too of an answer from memory.
+	// Transport is the transport used for Server if dnsOverTLS is opportunistic or the server was
+	// asked directly. It is empty for cached answers.
 	Transport string        `json:"transport,omitempty"`
-	Domain    string        `json:"domain,omitempty"` // of the route that the name takes
-	Source    string        `json:"source,omitempty"` // who said so
+	Domain    string        `json:"domain,omitempty"` // domain of the matching route
+	Source    string        `json:"source,omitempty"` // source of that route's configuration
 	Cached    bool          `json:"cached"`
-	Age       time.Duration `json:"ageNanoseconds,omitempty"` // of one that is cached
-	Stale     bool          `json:"stale"`                    // it had expired
-	Walked    bool          `json:"walked,omitempty"`         // the node went through the pod's search list
+	Age       time.Duration `json:"ageNanoseconds,omitempty"` // age of a cached answer
+	Stale     bool          `json:"stale"`                    // whether the answer had expired
+	Walked    bool          `json:"walked,omitempty"`         // whether the node walked the pod's search list
 }
 
-// Query puts a question to the daemon that listens on path.
+// Query sends a question to the daemon that listens on path.
 func Query(ctx context.Context, path string, question Question) (Answer, error) {
 	return ask[Answer](ctx, path, queryPath, question)
 }

@@ -10,77 +10,82 @@ import (
 
 const searchPath = "/v1/search"
 
-// SearchQuestion asks whose resolv.conf it is about: a pod's, an ordinary one's of a namespace, or with neither this node's.
+// SearchQuestion selects a resolv.conf: a pod's, that of an ordinary pod in a namespace, or, if
+// both fields are empty, this node's.
 type SearchQuestion struct {
 	Namespace string `json:"namespace,omitempty"`
 	Pod       string `json:"pod,omitempty"` // in Namespace
-	// As is a client, as in Question: the pod with that name or address, or the node if none is known. It replaces Namespace and Pod, and
-	// is for admins.
+	// As is a client as in Question: the pod with that name or address, or the node if no pod is
+	// known. It replaces Namespace and Pod and is for admins only.
 	As string `json:"as,omitempty"`
-	// Kubelet is what the asker sees of the kubelet that runs; nil: nothing.
+	// Kubelet is what the client knows about the running kubelet. nil means nothing.
 	Kubelet *KubeletTold `json:"kubelet,omitempty"`
 }
 
-// KubeletTold is what the kubelet that runs here was told, by its command line and the files that this names, as the asker sees it: the
-// daemon sees no other processes, and not all files. A source is where; "": it is not known, and what the daemon knows counts; "default":
-// nowhere, so that the kubelet goes by its default.
+// KubeletTold is the configuration of the running kubelet, from its command line and the files
+// named there, as the client of this socket sees it. The daemon cannot see other processes or all
+// files. Each Source field says where a value is set. If it is empty, the value is unknown and the
+// daemon uses what it knows. "default" means that the value is not set and the kubelet uses its
+// default.
 type KubeletTold struct {
 	PID              int          `json:"pid"`
 	DNS              []netip.Addr `json:"clusterDNS,omitempty"`
 	DNSSource        string       `json:"clusterDNSSource,omitempty"`
 	Domain           string       `json:"clusterDomain,omitempty"`
 	DomainSource     string       `json:"clusterDomainSource,omitempty"`
-	ResolvConf       *ToldFile    `json:"resolvConf,omitempty"` // nil where ResolvConfSource is ""
+	ResolvConf       *ToldFile    `json:"resolvConf,omitempty"` // nil if ResolvConfSource is empty
 	ResolvConfSource string       `json:"resolvConfSource,omitempty"`
-	// ResolvConfSetting is where that is set, or would be, as an admin is told.
+	// ResolvConfSetting is where resolvConf is set, or would be set, as shown to an admin.
 	ResolvConfSetting string           `json:"resolvConfSetting,omitempty"`
 	Problems          []KubeletProblem `json:"problems,omitempty"` // at most MaxKubeletProblems
 }
 
-// KubeletProblem is why something is not known of the kubelet's files.
+// KubeletProblem says why part of the kubelet's configuration is unknown.
 type KubeletProblem struct {
-	Text   string `json:"text"`             // one line that names the file, of at most MaxKubeletProblem octets
-	Denied string `json:"denied,omitempty"` // the file, as long, where the asker may not read it, which the daemon may have
+	Text   string `json:"text"`             // one line that names the file, at most MaxKubeletProblem bytes
+	Denied string `json:"denied,omitempty"` // path that the client may not read but the daemon might; same limit
 }
 
-// Bounds of KubeletTold.Problems, for which MaxToldFile leaves room: how many, and the octets of each text.
+// Limits of KubeletTold.Problems: their number, and the bytes of each text. MaxToldFile leaves room
+// for them.
 const (
 	MaxKubeletProblems = 4
 	MaxKubeletProblem  = 300
 )
 
-// ToldFile is what a resolv.conf says that a kubelet was told of, as the asker has read it. The text itself stays with the asker: root
-// may have read what is not for the daemon.
+// ToldFile is the content of the kubelet's resolv.conf as parsed by the client. The client does not
+// send the text itself, because root may have read a file that the daemon must not see.
 type ToldFile struct {
-	Path        string       `json:"path"` // "": the kubelet is to use none
+	Path        string       `json:"path"` // empty if the kubelet is set to use none
 	Nameservers []netip.Addr `json:"nameservers,omitempty"`
 	Search      []string     `json:"search,omitempty"`
 	Options     []string     `json:"options,omitempty"`
-	Ours        bool         `json:"ours,omitempty"` // node-dns has written it
+	Ours        bool         `json:"ours,omitempty"` // whether node-dns wrote it
 	Missing     bool         `json:"missing,omitempty"`
 	Unread      string       `json:"unread,omitempty"` // why it could not be read
 }
 
-// MaxToldFile bounds the file that a ToldFile is made of, in octets, of which JSON may make six each: what it says must fit a question,
-// with all that is beside it.
+// MaxToldFile limits the size in bytes of the file behind a ToldFile. JSON may encode a byte as
+// six, and the values must fit into a question together with the other fields.
 const MaxToldFile = 8 << 10
 
 const _ = uint(maxQuestion - 6*MaxToldFile - 16<<10)
 
-// Search is a resolv.conf, and how it comes about.
+// Search is a resolv.conf and how it is derived.
 type Search struct {
 	APIVersion  string    `json:"apiVersion"`
 	Kind        string    `json:"kind"`
-	Namespace   string    `json:"namespace,omitempty"` // "": the node's own
+	Namespace   string    `json:"namespace,omitempty"` // empty for the node's own
 	Pod         string    `json:"pod,omitempty"`
 	Policy      string    `json:"dnsPolicy,omitempty"`
 	Nameservers []string  `json:"nameservers"`
 	Domains     []string  `json:"search"`
 	Options     []string  `json:"options"`
-	LocalDomain string    `json:"localDomain,omitempty"` // the host name's, where there is no list
-	Own         []string  `json:"ownAddresses"`          // nameservers that are this node
+	LocalDomain string    `json:"localDomain,omitempty"` // domain of the host name, used if there is no list
+	Own         []string  `json:"ownAddresses"`          // nameservers that are addresses of this node
 	Host        *HostFile `json:"kubeletResolvConf,omitempty"`
-	// DNSSource and DomainSource are where the kubelet is told its clusterDNS and clusterDomain; "": it is not about a pod.
+	// DNSSource and DomainSource are where the kubelet's clusterDNS and clusterDomain are set. They
+	// are empty if this is not about a pod.
 	DNSSource    string   `json:"clusterDNSSource,omitempty"`
 	DomainSource string   `json:"clusterDomainSource,omitempty"`
 	Autopath     Walk     `json:"autopath"`
@@ -88,10 +93,10 @@ type Search struct {
 	Notes        []string `json:"notes"`
 }
 
-// HostFile is the resolv.conf that the kubelet makes pods' ones of.
+// HostFile is the resolv.conf from which the kubelet derives those of pods.
 type HostFile struct {
 	Path        string   `json:"path"`
-	Source      string   `json:"source"` // where the kubelet is told so
+	Source      string   `json:"source"` // where the kubelet's setting is
 	Nameservers []string `json:"nameservers"`
 	Search      []string `json:"search"`
 }
@@ -99,16 +104,16 @@ type HostFile struct {
 // Walk says whether the node walks the search list.
 type Walk struct {
 	On  bool   `json:"on"`
-	Why string `json:"why,omitempty"` // it does not
+	Why string `json:"why,omitempty"` // reason for not walking
 }
 
-// Fault is what is wrong, and what to do about it.
+// Fault is a problem and its fix.
 type Fault struct {
 	What string `json:"what"`
 	Fix  string `json:"fix"`
 }
 
-// noSearch is the list of who asks for whole names.
+// noSearch returns an empty search list, for fully qualified names.
 func noSearch() Search {
 	return Search{
 		APIVersion: APIVersion, Kind: "Search",
@@ -116,12 +121,12 @@ func noSearch() Search {
 	}
 }
 
-// FetchSearch asks the daemon that listens on path.
+// FetchSearch fetches a resolv.conf from the daemon that listens on path.
 func FetchSearch(ctx context.Context, path string, question SearchQuestion) (Search, error) {
 	return ask[Search](ctx, path, searchPath, question)
 }
 
-// conf is the resolv.conf as a value.
+// conf converts s for package searchlist.
 func (s Search) conf() searchlist.Conf {
 	c := searchlist.Conf{Search: s.Domains, Options: s.Options, LocalDomain: s.LocalDomain}
 	for _, text := range s.Nameservers {
@@ -132,5 +137,5 @@ func (s Search) conf() searchlist.Conf {
 	return c
 }
 
-// isOwn reports whether a nameserver is this node.
+// isOwn reports whether nameserver is an address of this node.
 func (s Search) isOwn(nameserver string) bool { return slices.Contains(s.Own, nameserver) }

@@ -13,27 +13,28 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/termtext"
 )
 
-// ServerList says which servers are asked for which names, what else was said of that, and who is never asked.
+// ServerList shows which servers answer for which names, which settings were overridden, and which
+// servers are never asked.
 type ServerList struct {
 	APIVersion string        `json:"apiVersion"`
 	Kind       string        `json:"kind"`
 	Now        time.Time     `json:"now"`
-	Zones      []Zone        `json:"zones"`  // the cluster's, where the built-in resolver answers, or nobody
-	Routes     []Route       `json:"routes"` // the longest domain wins
+	Zones      []Zone        `json:"zones"`  // cluster zones that the built-in resolver answers or that have no server
+	Routes     []Route       `json:"routes"` // the longest matching domain wins
 	Lost       []Loss        `json:"lost"`
 	Refused    []Refused     `json:"refused"`
-	Changed    *RouteChanged `json:"changed,omitempty"` // when other servers were asked; nil: not in our memory
-	Problems   []string      `json:"problems"`          // empty: all is well
+	Changed    *RouteChanged `json:"changed,omitempty"` // last change of the servers; nil if it is not in the history
+	Problems   []string      `json:"problems"`          // empty if there are none
 }
 
-// Zone is a domain that is not asked of other servers.
+// Zone is a domain that is not forwarded.
 type Zone struct {
 	Domain string `json:"domain"`
-	State  string `json:"state"` // the built-in resolver's phase; "": there is none, and its names fail
+	State  string `json:"state"` // phase of the built-in resolver; empty if there is no resolver, and queries fail
 	Source string `json:"source"`
 }
 
-// ServerList is the part of the status that is about servers.
+// ServerList returns the part of the status that is about servers.
 func (s Status) ServerList() ServerList {
 	l := ServerList{
 		APIVersion: APIVersion, Kind: "ServerList", Now: s.Now, Zones: []Zone{}, Routes: append([]Route{}, s.Routes...),
@@ -44,7 +45,7 @@ func (s Status) ServerList() ServerList {
 	}
 	for _, domain := range s.Cluster.zones() {
 		switch {
-		case domain == "": // it is not known
+		case domain == "": // domain not known
 		case s.Cluster.Resolver != nil:
 			l.Zones = append(l.Zones, Zone{Domain: domain, State: s.Cluster.Resolver.Phase, Source: s.Cluster.Source})
 		case !isRouted(domain):
@@ -63,7 +64,7 @@ func (s Status) ServerList() ServerList {
 	return l
 }
 
-// DownServers are the problems that single servers are.
+// DownServers returns one problem per server that is down.
 func (s Status) DownServers() []string {
 	var problems []string
 	for _, route := range s.Routes {
@@ -76,7 +77,7 @@ func (s Status) DownServers() []string {
 	return problems
 }
 
-// WriteText prints the list as a table for people.
+// WriteText prints the list as a table.
 func (l ServerList) WriteText(w io.Writer) error {
 	l = termtext.All(l)
 	p := newPage(w)
@@ -135,7 +136,8 @@ func (l ServerList) table() [][]string {
 	return rows
 }
 
-// transportColumn is there if a server may be asked over one transport or the other.
+// transportColumn is the column that is shown only if a server may be asked over different
+// transports.
 const transportColumn = 3
 
 func (s Server) state() string {
@@ -151,7 +153,7 @@ func (s Server) state() string {
 	return s.State
 }
 
-// over is what the server is asked over; "": there is but one way.
+// over describes the transport that is used for the server. It is empty if there is only one.
 func (s Server) over() string {
 	if s.UDPSize > 0 && (s.Transport == "" || s.Transport == "udp") {
 		return fmt.Sprintf("udp, tcp above %d octets", s.UDPSize)
@@ -166,8 +168,9 @@ func (s Server) rtt() string {
 	return milliseconds(s.RTT)
 }
 
-// table prints rows with aligned columns; the last one has no end. Where the rows are too wide for a sheet, the last column stands below the
-// others; where that is not enough, all but the first two do.
+// table prints rows with aligned columns. The last column has no fixed width. If the rows are too
+// wide for the sheet, the last column moves to a line of its own. If that is not enough, all
+// columns but the first two do.
 func (p *page) table(rows [][]string) {
 	last := len(rows[0]) - 1
 	widths, width := make([]int, last+1), 0
@@ -199,7 +202,8 @@ func (p *page) table(rows [][]string) {
 	}
 }
 
-// below prints cells of row n with their names in a line of their own, but for the row of names, and empty ones.
+// below prints the cells of row n on a line of their own, each with its column name. It skips the
+// header row and empty cells.
 func (p *page) below(names, cells []string, n int) {
 	var words []string
 	for i, cell := range cells {

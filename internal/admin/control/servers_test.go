@@ -11,7 +11,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/golden"
 )
 
-// contested is a node on which everybody names servers.
+// contested is a node on which every source configures servers.
 func contested() Status {
 	const by = "SetDomainServers by openshift (pid 812, uid 0, origin-node.service, :1.7)"
 	s := well()
@@ -47,7 +47,7 @@ func contested() Status {
 	return s
 }
 
-// opportunistic is a node that asks over TLS where that is spoken.
+// opportunistic is a node that uses TLS with servers that support it.
 func opportunistic() Status {
 	s := well()
 	servers := s.Routes[2].Servers
@@ -56,8 +56,8 @@ func opportunistic() Status {
 	return s
 }
 
-// lossy is a node whose first upstream loses large responses over UDP. Over TLS the second does
-// not.
+// lossy is a node whose first upstream loses large responses over UDP. The second upstream uses TLS
+// and loses none.
 func lossy() Status {
 	s := opportunistic()
 	servers := s.Routes[2].Servers
@@ -88,7 +88,7 @@ func TestServerListText(t *testing.T) {
 
 func TestServerListProblems(t *testing.T) {
 	if problems := well().ServerList().Problems; len(problems) > 0 {
-		t.Errorf("all is well, and it says %q", problems)
+		t.Errorf("got problems %q on a healthy node", problems)
 	}
 	want := []string{
 		"dns+tls://192.0.2.54#dns.example (for .) is down: timeout", "no server is left for vpn.example.: its names fail",
@@ -98,8 +98,8 @@ func TestServerListProblems(t *testing.T) {
 	}
 }
 
-// TestHostileNames: a connection's name, a domain and an error bring escape sequences and lines of their own. The screens show
-// them as they are written, and the status stays as it was.
+// TestHostileNames proves that escape sequences and line breaks in a connection's name, a domain or
+// an error are shown escaped, and that the status value itself stays unchanged.
 func TestHostileNames(t *testing.T) {
 	const evil = "eth0\x1b[2J\n! all is lost\r\u202e\u009b\xff\U000e0001"
 	const shown = `eth0\x1b[2J\x0a! all is lost\x0d\u202e\u009b\xff\U000e0001`
@@ -122,7 +122,7 @@ func TestHostileNames(t *testing.T) {
 		if strings.ContainsFunc(text, func(r rune) bool {
 			return r < ' ' && r != '\n' || r == 0x202e || r == 0x9b || r == 0xe0001 || r == 0xfffd
 		}) {
-			t.Errorf("%s has a character that steers:\n%q", name, text)
+			t.Errorf("%s contains a control character:\n%q", name, text)
 		}
 		if !strings.Contains(text, shown) {
 			t.Errorf("%s does not show the name:\n%s", name, text)
@@ -137,6 +137,6 @@ func TestHostileNames(t *testing.T) {
 		t.Errorf("no %q in\n%s", want, status.String())
 	}
 	if s.Routes[0].Servers[0].Address != evil || s.Overridden[1].Servers[0] != evil || slices.Contains(s.Notes, "") {
-		t.Error("showing it changed it")
+		t.Error("WriteText changed the value")
 	}
 }

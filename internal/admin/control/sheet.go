@@ -6,14 +6,14 @@ import (
 	"unicode/utf8"
 )
 
-// A Sheet is a writer to a terminal. What is wider than its columns goes on in the next line, below the column that it is of. The text of a
-// page is the same on any other writer.
+// Sheet is a writer to a terminal. Text that is wider than the terminal continues on the next line,
+// indented to its column. Other writers get the same text without line breaks.
 type Sheet struct {
 	io.Writer
-	Columns int // 0: not known
+	Columns int // 0 if unknown
 }
 
-// leastColumns is the width from which on a page is folded: below it, a line would have a word.
+// leastColumns is the minimum width for folding. Below it, a line would hold only one word.
 const leastColumns = 40
 
 // newPage begins a page on w.
@@ -25,12 +25,13 @@ func newPage(w io.Writer) *page {
 	return p
 }
 
-// folded writes a line that may be too wide. Its further lines are indented by so many columns.
+// folded writes a line and breaks it if it is too wide. Continuation lines are indented by indent
+// columns.
 func (p *page) folded(line string, indent int) {
 	for p.columns > 0 && utf8.RuneCountInString(line) > p.columns {
 		end := lastGap(line, indent, p.columns)
 		if end < 0 {
-			break // one word, which the terminal breaks
+			break // a single word, which the terminal breaks
 		}
 		p.line("%s", strings.TrimRight(line[:end], " "))
 		line = strings.Repeat(" ", indent) + strings.TrimLeft(line[end:], " ")
@@ -38,7 +39,8 @@ func (p *page) folded(line string, indent int) {
 	p.line("%s", line)
 }
 
-// lastGap is where the last word ends that fits into the columns, or the first one behind them if none fits; -1: it is the last one.
+// lastGap returns the end of the last word that fits into columns, or of the first word beyond them
+// if none fits. It returns -1 if there is no later word.
 func lastGap(line string, indent, columns int) int {
 	end, column, blank := -1, 0, true
 	for i, r := range line {

@@ -8,7 +8,6 @@ import (
 	"github.com/node-dns/node-dns/internal/test/golden"
 )
 
-// TestSheet: pages on terminals of 80 and 50 columns.
 func TestSheet(t *testing.T) {
 	for name, columns := range map[string]int{"80": 80, "50": 50} {
 		var status, servers strings.Builder
@@ -24,7 +23,7 @@ func TestSheet(t *testing.T) {
 		for line := range strings.Lines(status.String() + servers.String()) {
 			line = strings.TrimSuffix(line, "\n")
 			if words := strings.Fields(line); utf8.RuneCountInString(line) > columns && len(words) > 1 {
-				t.Errorf("%s columns: a line has %d: %q", name, utf8.RuneCountInString(line), line)
+				t.Errorf("%s columns: got a line with %d: %q", name, utf8.RuneCountInString(line), line)
 			}
 		}
 	}
@@ -47,7 +46,7 @@ func TestFolded(t *testing.T) {
 		p := newPage(Sheet{&out, 40})
 		p.folded(test.line, test.indent)
 		if p.err != nil || out.String() != test.want {
-			t.Errorf("%s: %v\n%q, want\n%q", test.name, p.err, out.String(), test.want)
+			t.Errorf("%s: got error %v and\n%q, want\n%q", test.name, p.err, out.String(), test.want)
 		}
 	}
 }

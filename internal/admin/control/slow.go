@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// SlowName is a name whose answer took long, with the last such query. Where many are slow it is of a sample.
+// SlowName is a name whose answers took long, with the latest such query. If many names are slow,
+// the list is a sample.
 type SlowName struct {
 	Name   string        `json:"name"`
 	Type   string        `json:"type"`
@@ -14,17 +15,17 @@ type SlowName struct {
 	Worst  time.Duration `json:"worstNanoseconds"`
 	Took   time.Duration `json:"tookNanoseconds"`
 	At     time.Time     `json:"at"`
-	Rcode  string        `json:"rcode,omitempty"` // "": no response was sent
+	Rcode  string        `json:"rcode,omitempty"` // empty if no response was sent
 	By     string        `json:"by"`              // as in MonitorEvent, or the upstream nameserver
-	Why    string        `json:"why,omitempty"`   // there is no answer
+	Why    string        `json:"why,omitempty"`   // reason why there is no answer
 	Client string        `json:"client"`
-	Pod    string        `json:"pod,omitempty"` // NAMESPACE/NAME; "": not known
+	Pod    string        `json:"pod,omitempty"` // NAMESPACE/NAME; empty if unknown
 }
 
-// manySlow is how many slow names the text has.
+// manySlow is the maximum number of slow names in the text.
 const manySlow = 3
 
-// slowText is in a line for each of the worst; "": no name was slow.
+// slowText returns one line for each of the slowest names. It is empty if there are none.
 func (s Status) slowText() string {
 	var lines []string
 	for _, n := range s.SlowNames[:min(len(s.SlowNames), manySlow)] {

@@ -13,17 +13,18 @@ import (
 
 const slowPath = "/v1/slow"
 
-// SlowNames are all names that were slow recently, and the servers that are asked.
+// SlowNames lists all recently slow names and the servers in use.
 type SlowNames struct {
 	APIVersion string     `json:"apiVersion"`
 	Kind       string     `json:"kind"`
 	Now        time.Time  `json:"now"`
-	Name       string     `json:"name,omitempty"` // these are of that name; "": all
-	Names      []SlowName `json:"names"`          // the worst first
+	Name       string     `json:"name,omitempty"` // name that was asked for; empty for all names
+	Names      []SlowName `json:"names"`          // slowest first
 	Routes     []Route    `json:"routes"`
 }
 
-// FetchSlowNames asks the daemon that listens on path when a name was slow: the name itself, and as search lists lengthen it.
+// FetchSlowNames asks the daemon that listens on path when name was slow, including the names that
+// search lists make of it.
 func FetchSlowNames(ctx context.Context, path, name string) (SlowNames, error) {
 	all, err := ask[SlowNames](ctx, path, slowPath, nil)
 	if err != nil {
@@ -42,7 +43,7 @@ func (s SlowNames) of(name string) SlowNames {
 	return s
 }
 
-// WriteText prints for each name when it was slow, and where the time went.
+// WriteText prints when each name was slow and where the time went.
 func (s SlowNames) WriteText(w io.Writer) error {
 	s = termtext.All(s)
 	p := &page{w: w}
@@ -59,7 +60,8 @@ func (s SlowNames) WriteText(w io.Writer) error {
 	return p.err
 }
 
-// where says where the time of a name's last slow query went, as far as it can be known from what its servers take now.
+// where explains where the time of a name's last slow query went, as far as the current response
+// times of its servers show it.
 func (s SlowNames) where(n SlowName) (lines []string) {
 	if n.Why != "" {
 		lines = append(lines, n.Why)
@@ -86,7 +88,7 @@ func (s SlowNames) where(n SlowName) (lines []string) {
 	return lines
 }
 
-// routeOf is the route with the longest domain that a name is in.
+// routeOf returns the route with the longest domain that contains name.
 func (s SlowNames) routeOf(name string) (best Route, ok bool) {
 	for _, route := range s.Routes {
 		isIn := route.Domain == "." || name == route.Domain || strings.HasSuffix(name, "."+route.Domain)

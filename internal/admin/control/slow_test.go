@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// TestSlowNamesOf: a name stands for itself and for what search lists make of it; with a dot at its end for itself alone.
+// TestSlowNamesOf proves that a name also selects the names that search lists make of it, unless it
+// ends with a dot.
 func TestSlowNamesOf(t *testing.T) {
 	all := SlowNames{Names: []SlowName{{Name: "db.example."}, {Name: "db.example.shop.svc.cluster.local."}, {Name: "Db.Example."}, {Name: "xdb.example."}, {Name: "db.example2."}}}
 	for name, want := range map[string]string{
@@ -21,12 +22,12 @@ func TestSlowNamesOf(t *testing.T) {
 			got = append(got, n.Name)
 		}
 		if text := strings.Join(got, " "); text != want {
-			t.Errorf("%s: %s", name, text)
+			t.Errorf("%s: got %s", name, text)
 		}
 	}
 }
 
-// slowNames are of one name for each way in which time is lost.
+// slowNames holds one name for each way to lose time.
 func slowNames() SlowNames {
 	last := SlowName{Type: "A", Count: 2, Worst: 4 * time.Second, Took: 2 * time.Second, At: noon.Add(-5 * time.Second), Rcode: "NOERROR", Client: "10.128.0.7", Pod: "shop/web-0"}
 	with := func(name, by, why string, took time.Duration) SlowName {

@@ -2,7 +2,7 @@ package control
 
 import "time"
 
-// Status is what the daemon says of itself, whole: one struct for the text and for JSON.
+// Status is the full status of the daemon. The text output and the JSON output use this struct.
 type Status struct {
 	APIVersion string     `json:"apiVersion"`
 	Kind       string     `json:"kind"`
@@ -16,106 +16,107 @@ type Status struct {
 	Metrics    Metrics    `json:"metrics"`
 	Clients    Clients    `json:"clients"`
 	Cluster    Cluster    `json:"cluster"`
-	Routes     []Route    `json:"routes"`               // the root route's servers are the upstreams
-	Overridden []Loss     `json:"overridden,omitempty"` // what else is said of where names are asked, and does not count
-	Refused    []Refused  `json:"refused,omitempty"`    // nameservers that somebody names, and that are not asked
-	Bus        *Bus       `json:"dbus,omitempty"`       // nil: we are not on the bus by our configuration
+	Routes     []Route    `json:"routes"`               // the servers of the root route are the upstreams
+	Overridden []Loss     `json:"overridden,omitempty"` // routes that other sources configure without effect
+	Refused    []Refused  `json:"refused,omitempty"`    // nameservers that are configured but must not be asked
+	Bus        *Bus       `json:"dbus,omitempty"`       // nil if the configuration disables D-Bus
 	ResolvConf ResolvConf `json:"resolvConf"`
 	Cache      Cache      `json:"cache"`
 	Queries    Queries    `json:"queries"`
 	Watched    Watched    `json:"watched"`
 	Process    Process    `json:"process"`
-	SELinux    *SELinux   `json:"selinux,omitempty"` // nil: SELinux is off
-	Problems   []string   `json:"problems"`          // what an admin should mend; empty: all is well
+	SELinux    *SELinux   `json:"selinux,omitempty"` // nil if SELinux is disabled
+	Problems   []string   `json:"problems"`          // what an admin should fix; empty if there is nothing
 	Notes      []string   `json:"notes"`             // what an admin should know
-	Hidden     []string   `json:"hidden,omitempty"`  // what this caller may not see; empty: nothing
+	Hidden     []string   `json:"hidden,omitempty"`  // what this caller may not see
 
-	LastMinute *LastMinute `json:"lastMinute,omitempty"` // nil: it runs for less than ten seconds
-	SlowNames  []SlowName  `json:"slowNames,omitempty"`  // of the last ten minutes, the worst first; for admins alone
-	// Changed is when Routes were others; nil: not in our memory.
+	LastMinute *LastMinute `json:"lastMinute,omitempty"` // nil in the first ten seconds
+	SlowNames  []SlowName  `json:"slowNames,omitempty"`  // of the last ten minutes, slowest first; for admins only
+	// Changed is the last change of Routes. It is nil if it is not in the history.
 	Changed *RouteChanged `json:"routesChanged,omitempty"`
 }
 
-// Watched says who sees the queries.
+// Watched says who can see the queries.
 type Watched struct {
-	Monitors   int  `json:"monitors"`   // each is a `node-dns monitor`
-	LogQueries bool `json:"logQueries"` // they are written to the journal
+	Monitors   int  `json:"monitors"`   // number of running `node-dns monitor` commands
+	LogQueries bool `json:"logQueries"` // whether queries are written to the journal
 }
 
-// Process is what the daemon takes of its machine.
+// Process is the daemon's resource usage.
 type Process struct {
 	Goroutines  int   `json:"goroutines"`
-	Heap        int64 `json:"heap"`        // octets in use when memory was last collected
-	MemoryLimit int64 `json:"memoryLimit"` // octets that Go takes at most, and the cache shrinks before; 0: no limit
+	Heap        int64 `json:"heap"`        // bytes in use after the last garbage collection
+	MemoryLimit int64 `json:"memoryLimit"` // Go's memory limit in bytes, before which the cache shrinks; 0 means no limit
 }
 
 // SELinux says how SELinux confines the daemon.
 type SELinux struct {
-	Mode   string `json:"mode"`             // enforcing or permissive; on: the daemon may not read which
-	Domain string `json:"domain,omitempty"` // of the daemon, such as node_dns_t; "": not known
+	Mode   string `json:"mode"`             // enforcing or permissive; "on" if the daemon may not read which
+	Domain string `json:"domain,omitempty"` // domain of the daemon, such as node_dns_t; empty if unknown
 }
 
-// Node is this machine as the daemon sees it.
+// Node is this machine.
 type Node struct {
 	Name string `json:"name"`
-	IP   string `json:"ip"` // "": no address is known yet
+	IP   string `json:"ip"` // empty while no address is known
 }
 
-// Listener is one address that the daemon listens on, or would.
+// Listener is one address that the daemon listens on, or tries to.
 type Listener struct {
 	Address string `json:"address"`
 	UDP     bool   `json:"udp"`
 	TCP     bool   `json:"tcp"`
 	Error   string `json:"error,omitempty"`
-	// Spare: dnsBindAddress alone names it, and another program has it, such as OpenShift's own nameserver. That is no fault.
+	// Spare is set if only dnsBindAddress names the address and another program, such as
+	// OpenShift's own nameserver, uses it. That is not an error.
 	Spare bool `json:"spare,omitempty"`
 }
 
-// IsFailed reports whether the daemon does not listen where it should.
+// IsFailed reports whether the daemon should listen here but does not.
 func (l Listener) IsFailed() bool { return l.Error != "" && !l.Spare }
 
-// Clients are who may ask, beside this host.
+// Clients are the clients that may ask, in addition to this host.
 type Clients struct {
 	AllowFrom []string `json:"allowFrom"`           // as in the configuration
-	Networks  []string `json:"networks"`            // what that comes to; empty: everyone, or nobody
-	RateLimit int      `json:"rateLimit,omitempty"` // queries a second of one client; 0: no limit
+	Networks  []string `json:"networks"`            // resulting networks; empty if everyone may ask, or only this host
+	RateLimit int      `json:"rateLimit,omitempty"` // queries per second per client; 0 means no limit
 }
 
-// Route is one domain and the servers that its queries go to.
+// Route is one domain and the servers that answer for it.
 type Route struct {
 	Domain  string   `json:"domain"`
-	Local   bool     `json:"local,omitempty"` // its names are asked of nobody: they do not exist
+	Local   bool     `json:"local,omitempty"` // no server is asked, and unknown names do not exist
 	Source  string   `json:"source"`
-	Rank    string   `json:"rank,omitempty"` // the source's name in the table of precedence
+	Rank    string   `json:"rank,omitempty"` // name of the source in the table of precedence
 	Servers []Server `json:"servers"`
 }
 
-// Loss is what somebody says of a domain without effect.
+// Loss is a setting for a domain that has no effect.
 type Loss struct {
 	Domain  string   `json:"domain"`
-	Local   bool     `json:"local,omitempty"` // he says that its names do not exist
+	Local   bool     `json:"local,omitempty"` // the setting says that the domain's names do not exist
 	Servers []string `json:"servers"`
 	Source  string   `json:"source"`
 	Rank    string   `json:"rank"`
-	By      string   `json:"by,omitempty"` // the source that won; "": it would not count without one either
+	By      string   `json:"by,omitempty"` // source that won; empty if the setting would not count even without it
 	Why     string   `json:"why"`
 }
 
 // Refused is a nameserver that must not be asked.
 type Refused struct {
-	Domain string `json:"domain,omitempty"` // "": not known
-	Server string `json:"server"`           // or the text that is none
+	Domain string `json:"domain,omitempty"` // empty if unknown
+	Server string `json:"server"`           // server, or the text that is not a valid server
 	Source string `json:"source"`
 	Why    string `json:"why"`
 }
 
-// Bus is how we are on the system bus, and what was set over it.
+// Bus is the state of the connection to the system bus, and what other programs set over it.
 type Bus struct {
-	Error     string    `json:"error,omitempty"` // why there is no connection; "": there is one
+	Error     string    `json:"error,omitempty"` // reason why there is no connection; empty if there is one
 	Names     []BusName `json:"names"`
-	Servers   []string  `json:"servers"`             // as SetDomainServers takes them
-	ServersBy string    `json:"serversBy,omitempty"` // who set them
-	Options   []string  `json:"options"`             // dnsmasq's names of those that are on
+	Servers   []string  `json:"servers"`             // in SetDomainServers format
+	ServersBy string    `json:"serversBy,omitempty"` // program that set them
+	Options   []string  `json:"options"`             // dnsmasq's names of the options that are set
 	OptionsBy string    `json:"optionsBy,omitempty"`
 }
 
@@ -123,7 +124,7 @@ type Bus struct {
 type BusName struct {
 	Name  string `json:"name"`
 	Owned bool   `json:"owned"`
-	Why   string `json:"why,omitempty"` // it is not
+	Why   string `json:"why,omitempty"` // reason why it is not owned
 }
 
 // Server is one upstream nameserver with its health.
@@ -131,37 +132,40 @@ type Server struct {
 	Address  string        `json:"address"`
 	State    string        `json:"state"` // up, down, unknown
 	Since    time.Time     `json:"since,omitzero"`
-	RTT      time.Duration `json:"rttNanoseconds"` // smoothed; 0: not measured
+	RTT      time.Duration `json:"rttNanoseconds"` // smoothed; 0 if not measured
 	Queries  uint64        `json:"queries"`
 	Failures uint64        `json:"failures"`
-	Refusals uint64        `json:"refusals"` // responses that are no answer
+	Refusals uint64        `json:"refusals"` // responses that are not answers
 	NXDomain uint64        `json:"nxdomain"`
 	Retries  uint64        `json:"retries"`
-	// For names of this route alone; the numbers above are of all routes, and of checks.
+	// Queries for this route's names only. The counters above are for all routes and include health
+	// checks.
 	RouteQueries  uint64 `json:"routeQueries"`
-	RouteFailures uint64 `json:"routeFailures"`   // of these: without an answer
-	Error         string `json:"error,omitempty"` // the last failure
-	// Transport is what a plain server is asked over now, where dnsOverTLS is opportunistic: udp or tls (opportunistic).
+	RouteFailures uint64 `json:"routeFailures"`   // of these, the ones without an answer
+	Error         string `json:"error,omitempty"` // last failure
+	// Transport is the transport used for a plain server if dnsOverTLS is opportunistic: udp or tls
+	// (opportunistic).
 	Transport string `json:"transport,omitempty"`
-	// UDPSize is the size in octets that the server's responses over UDP are limited to, because
-	// larger ones were lost. 0: none was.
+	// UDPSize is the size in bytes to which the server's responses over UDP are limited, because
+	// larger ones were lost. 0 means that none was lost.
 	UDPSize uint16 `json:"udpSize,omitempty"`
 }
 
-// ResolvConf says whose /etc/resolv.conf is, and what is still to be done to the host's files.
+// ResolvConf describes who manages /etc/resolv.conf, and which changes to the host's files are
+// pending.
 type ResolvConf struct {
 	Path        string   `json:"path"`
 	Ours        bool     `json:"ours"`
-	Owner       string   `json:"owner,omitempty"` // who says in it that he wrote it
+	Owner       string   `json:"owner,omitempty"` // program that the file names as its author
 	Nameservers []string `json:"nameservers"`
 	Search      []string `json:"search"`
-	Original    string   `json:"original,omitempty"` // where the displaced file is kept; "": none is
-	DropIn      string   `json:"dropIn,omitempty"`   // the file by which systemd-resolved asks this node; "": it does not
-	Pending     []string `json:"pending"`            // files that are not what they should be
-	Hold        string   `json:"hold,omitempty"`     // why resolv.conf is left alone; of one that is ours, all but its nameserver
+	Original    string   `json:"original,omitempty"` // backup of the replaced file; empty if there is none
+	DropIn      string   `json:"dropIn,omitempty"`   // file that makes systemd-resolved ask this node; empty if there is none
+	Pending     []string `json:"pending"`            // files that differ from their intended content
+	Hold        string   `json:"hold,omitempty"`     // reason why resolv.conf is not changed; if the file is ours, only its nameserver is kept up to date
 }
 
-// Cache are the cache's numbers since the start.
+// Cache holds the cache's counters since the start.
 type Cache struct {
 	Entries    int    `json:"entries"`
 	Size       int    `json:"size"`
@@ -171,34 +175,37 @@ type Cache struct {
 	Evictions  uint64 `json:"evictions"`
 }
 
-// Queries are the listeners' numbers since the start.
+// Queries holds the listeners' counters since the start.
 type Queries struct {
 	UDP     uint64 `json:"udp"`
 	TCP     uint64 `json:"tcp"`
-	Shed    uint64 `json:"shed"`    // refused at a bound, whichever
-	Dropped uint64 `json:"dropped"` // not a query at all
+	Shed    uint64 `json:"shed"`    // refused at any limit
+	Dropped uint64 `json:"dropped"` // messages that are not queries
 	Panics  uint64 `json:"panics"`
-	Moved   uint64 `json:"moved"` // questions asked over TCP, as too much came over UDP that was no response: somebody may be guessing
+	Moved   uint64 `json:"moved"` // questions moved to TCP because too many unrelated packets arrived over UDP, a sign of a spoofing attempt
 	Limits  Limits `json:"limits"`
 }
 
-// Limits are how often a bound was met since the start, and a query or a connection not served for it.
+// Limits counts, since the start, how often a limit prevented a query or a connection from being
+// served.
 type Limits struct {
-	Strangers     uint64 `json:"strangers"`     // refused: the client may not ask
-	Hasty         uint64 `json:"hasty"`         // refused: clientRateLimit
-	Crowding      uint64 `json:"crowding"`      // SERVFAIL: the client has its share of what may wait for an answer
-	Costly        uint64 `json:"costly"`        // SERVFAIL: the client has had its share of what upstream nameservers send
-	Full          uint64 `json:"full"`          // SERVFAIL: too many queries wait for an answer
-	Upstream      uint64 `json:"upstream"`      // SERVFAIL: dnsForwardMax, or no socket to ask from
-	Silenced      uint64 `json:"silenced"`      // responses that say no, which were not sent: too many to one network
-	TCPRefused    uint64 `json:"tcpRefused"`    // connections closed at once
+	Strangers     uint64 `json:"strangers"`     // REFUSED: the client is not allowed to ask
+	Hasty         uint64 `json:"hasty"`         // REFUSED: clientRateLimit
+	Crowding      uint64 `json:"crowding"`      // SERVFAIL: the client has too many queries waiting for an answer
+	Costly        uint64 `json:"costly"`        // SERVFAIL: the client used up its share of upstream traffic
+	Full          uint64 `json:"full"`          // SERVFAIL: too many queries of all clients wait for an answer
+	Upstream      uint64 `json:"upstream"`      // SERVFAIL: dnsForwardMax reached, or no free socket to ask from
+	Silenced      uint64 `json:"silenced"`      // refusals over UDP above the limit for one network; most were not sent
+	TCPRefused    uint64 `json:"tcpRefused"`    // connections that were closed at once
 	TCPIdle       uint64 `json:"tcpIdle"`       // idle connections closed to make room
-	NoDescriptors uint64 `json:"noDescriptors"` // connections closed because no file could be opened
+	NoDescriptors uint64 `json:"noDescriptors"` // connections closed because no file descriptor was free
 
-	// Crowder is a client that had more than its share, of whichever; "": none had. Pod is its namespace and name, where it is known.
+	// Crowder is a client that exceeded one of its shares. It is empty if there was none.
+	// CrowderPod is its namespace and name, if known.
 	Crowder    string `json:"crowder,omitempty"`
 	CrowderPod string `json:"crowderPod,omitempty"`
-	// Stranger is a client that may not ask, and StrangerPod its namespace and name, likewise.
+	// Stranger is a client that is not allowed to ask. StrangerPod is its namespace and name, if
+	// known.
 	Stranger    string `json:"stranger,omitempty"`
 	StrangerPod string `json:"strangerPod,omitempty"`
 }

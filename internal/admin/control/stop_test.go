@@ -16,11 +16,11 @@ func TestStopRemovesTheSocket(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the socket: %v", err)
+		t.Errorf("got %v for the socket", err)
 	}
 }
 
-// TestStopBeforeStart: the daemon is told to stop while it starts.
+// TestStopBeforeStart stops the daemon while it is still starting.
 func TestStopBeforeStart(t *testing.T) {
 	path := socketPath(t)
 	listener, err := Listen(path)
@@ -33,11 +33,12 @@ func TestStopBeforeStart(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the socket: %v", err)
+		t.Errorf("got %v for the socket", err)
 	}
 }
 
-// TestStopAfterTheSocketWent: an admin, or systemd's RuntimeDirectory=, was first. That is no failure of the daemon's.
+// TestStopAfterTheSocketWent proves that a stop succeeds if an admin or systemd's RuntimeDirectory=
+// removed the socket first.
 func TestStopAfterTheSocketWent(t *testing.T) {
 	path := socketPath(t)
 	stop := serve(t, path, func(context.Context) Status { return Status{} })
@@ -49,7 +50,8 @@ func TestStopAfterTheSocketWent(t *testing.T) {
 	}
 }
 
-// TestStopWithIdleClient: who is connected and asks nothing does not make a failure of an orderly stop.
+// TestStopWithIdleClient proves that a stop succeeds while a client is connected that sends no
+// request.
 func TestStopWithIdleClient(t *testing.T) {
 	path := socketPath(t)
 	stop := serve(t, path, func(context.Context) Status { return Status{} })
@@ -58,7 +60,7 @@ func TestStopWithIdleClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if _, err := FetchStatus(t.Context(), path); err != nil { // the idle one is accepted before
+	if _, err := FetchStatus(t.Context(), path); err != nil { // makes the server accept the idle connection first
 		t.Fatal(err)
 	}
 	if err := stop(); err != nil {
@@ -66,7 +68,7 @@ func TestStopWithIdleClient(t *testing.T) {
 	}
 }
 
-// TestStopAnswersWhoAsked: a request under way is answered.
+// TestStopAnswersWhoAsked proves that a pending request is still answered.
 func TestStopAnswersWhoAsked(t *testing.T) {
 	path := socketPath(t)
 	asked, release := make(chan struct{}), make(chan struct{})
@@ -85,14 +87,15 @@ func TestStopAnswersWhoAsked(t *testing.T) {
 	go func() { stopped <- stop() }()
 	close(release)
 	if a := <-answers; a.err != nil || a.status.PID != 9 {
-		t.Errorf("%d: %v", a.status.PID, a.err)
+		t.Errorf("got PID %d: %v", a.status.PID, a.err)
 	}
 	if err := <-stopped; err != nil {
 		t.Error(err)
 	}
 }
 
-// TestBrokenListener: Serve tells, and leaves no goroutine that waits for a stop (TestMain).
+// TestBrokenListener proves that Serve returns an error and leaves no goroutine behind (see
+// TestMain).
 func TestBrokenListener(t *testing.T) {
 	path := socketPath(t)
 	listener, err := Listen(path)

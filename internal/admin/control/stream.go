@@ -12,16 +12,17 @@ import (
 )
 
 const (
-	// streamPatience is how long a client may take nothing of a stream: who reads it in a pager has time, and who was stopped does not keep
-	// one of maxClients for ever.
+	// streamPatience is the maximum time between two reads of a client. A user with a pager needs
+	// time, but a stopped process must not keep one of maxClients forever.
 	streamPatience = 10 * time.Minute
-	// streamBuffer is in octets.
+	// streamBuffer is a size in bytes.
 	streamBuffer = 32 << 10
 )
 
-// stream answers a question of type Q with any number of values, a JSON text in a line each. send returns an error when the client has
-// gone; what answer returns after the first send cuts the stream, so that the client sees that it is not whole. flush sends what send
-// has gathered. It returns nil if answer is nil.
+// stream answers a question of type Q with any number of values, one JSON text per line. send
+// returns an error if the client has disconnected. flush sends the buffered values. If answer
+// returns an error after the first send, the stream is cut so that the client notices that it is
+// incomplete. stream returns nil if answer is nil.
 func stream[Q, A any](answer func(ctx context.Context, question Q, send func(A) error, flush func() error) error) http.Handler {
 	if answer == nil {
 		return nil
@@ -33,7 +34,7 @@ func stream[Q, A any](answer func(ctx context.Context, question Q, send func(A) 
 			return
 		}
 		connection := http.NewResponseController(w)
-		_ = connection.SetReadDeadline(time.Time{}) // the question's: nothing more is read, and the context ends with the connection
+		_ = connection.SetReadDeadline(time.Time{}) // ends the question's deadline: nothing more is read, and the context ends with the connection
 		out := bufio.NewWriterSize(streamWriter{w, connection}, streamBuffer)
 		lines := json.NewEncoder(out)
 		began := false
@@ -42,7 +43,7 @@ func stream[Q, A any](answer func(ctx context.Context, question Q, send func(A) 
 			return lines.Encode(value)
 		}
 		flush := func() error {
-			began = true // the client hears that there is an answer
+			began = true // the client now sees a success status
 			return errors.Join(out.Flush(), connection.Flush())
 		}
 		err := answer(r.Context(), question, send, flush)
@@ -56,7 +57,7 @@ func stream[Q, A any](answer func(ctx context.Context, question Q, send func(A) 
 	})
 }
 
-// unflushed is an answer for stream that does not flush. It returns nil if answer is nil.
+// unflushed adapts an answer without a flush parameter for stream. It returns nil if answer is nil.
 func unflushed[Q, A any](answer func(ctx context.Context, question Q, send func(A) error) error) func(context.Context, Q, func(A) error, func() error) error {
 	if answer == nil {
 		return nil
@@ -66,7 +67,7 @@ func unflushed[Q, A any](answer func(ctx context.Context, question Q, send func(
 	}
 }
 
-// streamWriter gives each piece its time.
+// streamWriter sets a new deadline for each write.
 type streamWriter struct {
 	w          http.ResponseWriter
 	connection *http.ResponseController
@@ -79,8 +80,9 @@ func (s streamWriter) Write(data []byte) (int, error) {
 	return s.w.Write(data)
 }
 
-// follow puts a question (nil: there are no words to it) to the daemon that listens on path, and calls each with every value of its answer as
-// it comes, until each returns an error, or ctx ends.
+// follow sends a question to the daemon that listens on path and calls each with every value of the
+// answer as it arrives, until each returns an error or ctx ends. question is nil if the request has
+// no body.
 func follow[A any](ctx context.Context, path, endpoint string, question any, each func(A) error) error {
 	body, err := open(ctx, path, endpoint, question)
 	if err != nil {

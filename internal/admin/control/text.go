@@ -10,9 +10,9 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/termtext"
 )
 
-// WriteText prints the status as a page for people.
+// WriteText prints the status as a page of text.
 func (s Status) WriteText(w io.Writer) error {
-	notes, problems := s.Notes, s.Problems // some of which have several lines
+	notes, problems := s.Notes, s.Problems // some of them have several lines
 	s.Notes, s.Problems = nil, nil
 	s = termtext.All(s)
 	p := newPage(w)
@@ -22,7 +22,7 @@ func (s Status) WriteText(w io.Writer) error {
 	p.row("Cluster", s.clusterText())
 	for _, route := range s.Routes {
 		if slices.Contains(s.Cluster.zones(), route.Domain) {
-			continue // its servers stand in the row above
+			continue // the cluster row shows its servers
 		}
 		name := "Upstreams"
 		if route.Domain != "." {
@@ -123,7 +123,7 @@ func protocols(l Listener) string {
 	return "not bound"
 }
 
-// from is a further line that says where something was read.
+// from returns an additional line that names the source of a value.
 func from(source string) string {
 	if source == "" || source == "default" {
 		return ""
@@ -131,7 +131,7 @@ func from(source string) string {
 	return "\nfrom " + source
 }
 
-// insteadOf is in further lines what the route has won over.
+// insteadOf returns additional lines with what the route overrides.
 func (s Status) insteadOf(route Route) string {
 	text := ""
 	for _, lost := range s.Overridden {
@@ -149,7 +149,7 @@ func (l Loss) words(separator string) string {
 	return orNone(strings.Join(l.Servers, separator))
 }
 
-// noSuchNames is what a domain has that is asked of nobody.
+// noSuchNames is shown for a domain whose names are never forwarded.
 const noSuchNames = "no such names"
 
 func (r Route) servers(now time.Time) string {
@@ -187,7 +187,7 @@ func (s Server) text(now time.Time) string {
 	return s.Address + " not asked yet"
 }
 
-// over names a transport; "": there is but one.
+// over names a transport. It is empty when there is only one.
 func over(transport string) string {
 	if transport == "" {
 		return ""
@@ -236,7 +236,7 @@ func (c Cache) text() string {
 	return text
 }
 
-// number is how many of something there are.
+// number formats a count with its noun.
 func number[N int | uint64](n N, one, many string) string {
 	if n == 1 {
 		many = one
@@ -258,7 +258,7 @@ func (q Queries) text() string {
 	return text
 }
 
-// manyNetworks is how many networks of clients are named.
+// manyNetworks is the maximum number of client networks in the text.
 const manyNetworks = 6
 
 func (c Clients) text() string {
@@ -277,7 +277,7 @@ func (c Clients) text() string {
 	return text
 }
 
-// text names those that were met; "": none was.
+// text names the limits that were reached. It is empty if there were none.
 func (l Limits) text() string {
 	var words []string
 	for _, limit := range []struct {
@@ -308,7 +308,7 @@ func (l Limits) text() string {
 	return strings.Join(words, ", ")
 }
 
-// client is an address with its pod; "": that is not known.
+// client formats an address with its pod, if the pod is known.
 func client(address, pod string) string {
 	if pod == "" {
 		return address
@@ -319,7 +319,7 @@ func client(address, pod string) string {
 // page writes aligned rows and keeps the first error.
 type page struct {
 	w       io.Writer
-	columns int // that a line may have; 0: any number
+	columns int // maximum width of a line; 0 means unlimited
 	err     error
 }
 
@@ -329,7 +329,7 @@ func (p *page) line(format string, args ...any) {
 	}
 }
 
-// row prints a name and a text whose further lines stand below its first.
+// row prints a name and a text, whose continuation lines are aligned with its first line.
 func (p *page) row(name, text string) {
 	for i, line := range strings.Split(text, "\n") {
 		if i > 0 {
@@ -339,7 +339,7 @@ func (p *page) row(name, text string) {
 	}
 }
 
-// mark prints a text behind a mark, with its further lines indented. The text may come from outside.
+// mark prints a text after a mark and indents its continuation lines. The text may be untrusted.
 func (p *page) mark(mark, text string) {
 	for line := range strings.SplitSeq(mark+termtext.Lines(text, "    "), "\n") {
 		p.folded(line, 4)
@@ -353,16 +353,17 @@ func orNone(s string) string {
 	return s
 }
 
-// milliseconds prints two digits behind the point below 10 ms, where they matter, and none above.
+// milliseconds prints two decimals below 10 ms, where they matter, and none above.
 func milliseconds(d time.Duration) string {
 	ms := float64(d) / float64(time.Millisecond)
-	if ms < 9.995 { // which would be printed as 10.00
+	if ms < 9.995 { // larger values would be printed as 10.00
 		return fmt.Sprintf("%.2fms", ms)
 	}
 	return fmt.Sprintf("%.0fms", ms)
 }
 
-// age prints a duration in its two largest units: 3d 4h, 2m 5s, 12s. One below zero (the clock was set back) is 0s.
+// age prints a duration in its two largest units: 3d 4h, 2m 5s, 12s. A negative one (the clock was
+// set back) is 0s.
 func age(d time.Duration) string {
 	d = max(d, 0)
 	units := []struct {

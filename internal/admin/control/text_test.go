@@ -14,7 +14,7 @@ import (
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// well is a node on which nothing is wrong.
+// well is a healthy node.
 func well() Status {
 	return Status{
 		APIVersion: APIVersion, Kind: "Status", Version: "1.0.0", PID: 4121,
@@ -47,7 +47,7 @@ func up(address string, rtt time.Duration) Server {
 	return Server{Address: address, State: "up", Since: noon.Add(-time.Hour), RTT: rtt, Queries: 31004, Failures: 3, RouteQueries: 31000, RouteFailures: 2}
 }
 
-// busy has something in every field.
+// busy has a value in every field.
 func busy() Status {
 	s := well()
 	s.Routes = append(s.Routes, Route{Domain: "corp.example.", Source: "NetworkManager tun0", Servers: []Server{
@@ -72,7 +72,7 @@ func busy() Status {
 	return s
 }
 
-// screens are what an admin sees.
+// screens are statuses with golden files.
 func screens() map[string]Status {
 	with := func(change func(s *Status)) Status {
 		s := well()
@@ -164,7 +164,7 @@ func TestWriteText(t *testing.T) {
 			}
 			for line := range strings.Lines(text.String()) {
 				if strings.TrimRight(line, " \n")+"\n" != line {
-					t.Errorf("blanks at the end: %q", line)
+					t.Errorf("got trailing blanks in %q", line)
 				}
 			}
 			golden.Check(t, "testdata/"+name+".txt", text.String())
@@ -210,19 +210,19 @@ func TestWriteToBrokenPipe(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	if pipe.left != -1 {
-		t.Errorf("%d writes after the error", -1-pipe.left)
+		t.Errorf("got %d writes after the error", -1-pipe.left)
 	}
 }
 
 func TestAge(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		-5 * time.Second: "0s", // the clock was set back
+		-5 * time.Second: "0s",
 		0:                "0s", 999 * time.Millisecond: "0s", time.Second: "1s", 59 * time.Second: "59s", time.Minute: "1m 0s",
 		125 * time.Second: "2m 5s", time.Hour - 1: "59m 59s", time.Hour: "1h 0m", 25 * time.Hour: "1d 1h", 76*time.Hour + 59*time.Minute: "3d 4h",
 		1000 * 24 * time.Hour: "1000d 0h",
 	} {
 		if got := age(d); got != want {
-			t.Errorf("%v: %q, want %q", d, got, want)
+			t.Errorf("%v: got %q, want %q", d, got, want)
 		}
 	}
 }
@@ -230,11 +230,11 @@ func TestAge(t *testing.T) {
 func TestMilliseconds(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0: "0.00ms", 50 * time.Microsecond: "0.05ms", 1200 * time.Microsecond: "1.20ms", 9994 * time.Microsecond: "9.99ms",
-		// Rounded up to two digits before the point, it lost none behind it.
+		// 9.999 ms was once printed as 10.00ms.
 		9999 * time.Microsecond: "10ms", 10 * time.Millisecond: "10ms", 31400 * time.Microsecond: "31ms", 2 * time.Second: "2000ms",
 	} {
 		if got := milliseconds(d); got != want {
-			t.Errorf("%v: %q, want %q", d, got, want)
+			t.Errorf("%v: got %q, want %q", d, got, want)
 		}
 	}
 }

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// writeTrace prints the steps to the answers of a step, for those that have some, and where most of the time went.
+// writeTrace prints the steps to each answer that has some, and the step that took most of the
+// time.
 func (s Step) writeTrace(p *page) {
 	for _, a := range s.Answers {
 		if len(a.Trace) == 0 {
@@ -21,10 +22,10 @@ func (s Step) writeTrace(p *page) {
 	}
 }
 
-// worthTelling is the time from which it matters where it went.
+// worthTelling is the minimum time for naming the longest step.
 const worthTelling = 5 * time.Millisecond
 
-// longestWait is the step after which it took longest until the next one, or until the answer.
+// longestWait returns the step with the longest time until the next one, or until the answer.
 func (a Answer) longestWait() (what string, longest time.Duration) {
 	for i, step := range a.Trace {
 		end := a.Took
@@ -38,7 +39,7 @@ func (a Answer) longestWait() (what string, longest time.Duration) {
 	return what, longest
 }
 
-// tracer notes the steps of a question that this process asks; nil: nobody wants to know them.
+// tracer records the steps of a question that this process asks. A nil tracer records nothing.
 type tracer struct {
 	began time.Time
 	steps []TraceStep

@@ -10,16 +10,16 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/termtext"
 )
 
-// Versions are this program's, and the daemon's that runs.
+// Versions are the versions of this program and of the running daemon.
 type Versions struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	Version    string `json:"version"`
-	Commit     string `json:"commit,omitempty"` // "": it was built without a repository, and nobody said
+	Commit     string `json:"commit,omitempty"` // empty if the program was built outside a repository and no commit was set
 	Modified   bool   `json:"modified,omitempty"`
 	Go         string `json:"go"`
-	Daemon     string `json:"daemon,omitempty"`      // "": DaemonErr says why it is not known
-	DaemonErr  string `json:"daemonError,omitempty"` // "": it is known
+	Daemon     string `json:"daemon,omitempty"`      // if empty, DaemonErr says why
+	DaemonErr  string `json:"daemonError,omitempty"` // empty if Daemon is known
 }
 
 // Ask asks the daemon that listens on path for its version.
@@ -35,13 +35,14 @@ func (v *Versions) Ask(ctx context.Context, path string) {
 	}
 }
 
-// Differ reports whether the daemon is another version than this program.
+// Differ reports whether the daemon's version differs from this program's.
 func (v Versions) Differ() bool { return v.Daemon != "" && v.Daemon != v.Version }
 
-// Dirty ends the revision of a tree with changes, as `git describe --dirty` has it.
+// Dirty is the suffix of a revision built from a modified tree, as in `git describe --dirty`.
 const Dirty = "-dirty"
 
-// Revision is the commit in one word, with what says that there were changes; "": it is not known.
+// Revision returns the commit, with the suffix Dirty if the tree was modified. It is empty if the
+// commit is unknown.
 func (v Versions) Revision() string {
 	if v.Commit == "" || !v.Modified {
 		return v.Commit
@@ -49,7 +50,7 @@ func (v Versions) Revision() string {
 	return v.Commit + Dirty
 }
 
-// WriteText prints what --version does, and then more.
+// WriteText prints the text of --version and more.
 func (v Versions) WriteText(w io.Writer) error {
 	v = termtext.All(v)
 	lines := []string{"node-dns " + v.Version}

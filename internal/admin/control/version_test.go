@@ -9,7 +9,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// TestRevision: one word says which commit was built, and with changes.
+// TestRevision proves that the revision is one word that marks a modified tree.
 func TestRevision(t *testing.T) {
 	for name, test := range map[string]struct {
 		v    Versions
@@ -22,13 +22,13 @@ func TestRevision(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := test.v.Revision(); got != test.want {
-				t.Errorf("%q, expected %q", got, test.want)
+				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})
 	}
 }
 
-// TestVersions: an older daemon is told of, and one that is not there is no fault.
+// TestVersions proves that an older daemon is reported and that a missing one is not an error.
 func TestVersions(t *testing.T) {
 	path := filepath.Join(lab.ShortDir(t), "control.sock")
 	own := Versions{APIVersion: APIVersion, Kind: "Version", Version: "1.1.0", Commit: "abc", Modified: true, Go: "go1.25.0"}

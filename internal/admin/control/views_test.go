@@ -9,7 +9,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/golden"
 )
 
-// TestViews: what the commands beside status and servers print. A text that somebody else has made steers no terminal.
+// TestViews checks the output of the other commands. Untrusted text must not control the terminal.
 func TestViews(t *testing.T) {
 	const hostile = "a\x1b[2J\nb\u202e"
 	at := time.Date(2026, 11, 22, 14, 1, 58, 0, time.UTC)
@@ -62,14 +62,14 @@ func TestViews(t *testing.T) {
 				t.Fatal(err)
 			}
 			if strings.ContainsAny(text.String(), "\x1b\u202e") {
-				t.Errorf("%q", text.String())
+				t.Errorf("got %q", text.String())
 			}
 			golden.Check(t, "testdata/views/"+name+".txt", text.String())
 		})
 	}
 }
 
-// TestLastMinuteText: the row says how long it is of, and what half of the clients and nearly all of them waited for.
+// TestLastMinuteText checks the length of the period and the percentiles in the row.
 func TestLastMinuteText(t *testing.T) {
 	for want, l := range map[string]LastMinute{
 		"Last 12s: 0 queries": {Over: 12 * time.Second},
@@ -82,7 +82,7 @@ func TestLastMinuteText(t *testing.T) {
 		},
 	} {
 		if got := l.name() + ": " + l.text(); got != want {
-			t.Errorf("%s, want %s", got, want)
+			t.Errorf("got %s, want %s", got, want)
 		}
 	}
 }

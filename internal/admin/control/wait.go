@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// ErrNotReady says that the daemon runs, and does not yet answer as it is to.
+// ErrNotReady means that the daemon runs but is not ready.
 var ErrNotReady = errors.New("node-dns is not ready")
 
-// waitPause is how often the daemon is asked. It costs it a millisecond.
+// waitPause is the interval between requests. One costs the daemon a millisecond.
 const waitPause = 100 * time.Millisecond
 
-// AwaitReady returns nil when the daemon that listens on path, or comes to, is ready: every address is bound, and there is somebody to
-// forward to. When ctx ends first it returns what was in the way last: ErrNotRunning, or ErrNotReady with the reasons. Where it may not ask
-// it returns that at once.
+// AwaitReady returns nil when the daemon that listens on path, or will listen, is ready: every
+// address is bound, and there is an upstream server. If ctx ends first, it returns the last
+// obstacle: ErrNotRunning, or ErrNotReady with the reasons. It returns a permission error at once.
 func AwaitReady(ctx context.Context, path string) error {
 	tick := time.NewTicker(waitPause)
 	defer tick.Stop()
@@ -31,7 +31,7 @@ func AwaitReady(ctx context.Context, path string) error {
 			reason = notReady(status)
 		case errors.Is(err, os.ErrPermission):
 			return err
-		case ctx.Err() == nil: // one that ends while it answers may come back
+		case ctx.Err() == nil: // a daemon that stops while it answers may come back
 			reason = err
 		}
 		select {

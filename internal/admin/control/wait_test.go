@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// TestAwaitReady: from before the daemon runs until it is ready.
+// TestAwaitReady waits from before the daemon starts until it is ready.
 func TestAwaitReady(t *testing.T) {
 	path := socketPath(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -30,7 +30,7 @@ func TestAwaitReady(t *testing.T) {
 		t.Error(err)
 	}
 	if got := asked.Load(); got != 4 {
-		t.Errorf("it was ready when asked for the fourth time, and was asked %d times", got)
+		t.Errorf("got %d requests; the daemon was ready at the fourth", got)
 	}
 	cancel()
 	if err := running.Wait(); err != nil {
@@ -41,7 +41,7 @@ func TestAwaitReady(t *testing.T) {
 func TestAwaitReadyInVain(t *testing.T) {
 	tests := []struct {
 		name   string
-		status *Status // nil: it does not run
+		status *Status // nil if the daemon does not run
 		is     error
 		says   string
 	}{

@@ -15,22 +15,23 @@ import (
 )
 
 const (
-	// maxCallers are remembered of a connection.
+	// maxCallers is the number of callers cached per connection.
 	maxCallers = 256
-	// callerTimeout is how long the bus may take to say who somebody is.
+	// callerTimeout is the timeout for identifying a caller.
 	callerTimeout = time.Second
 )
 
-// arrivals are questions to the bus, asked when a connection arrives: who is it? A sender that waits for no reply, as dbus-send
-// without --print-reply, often has gone when its message is read, and the bus then no longer tells. The zero value has none.
+// arrivals are requests to the bus that identify each new connection when it arrives. A sender that
+// waits for no reply, such as dbus-send without --print-reply, has often disconnected when its
+// message is read, and then the bus can no longer identify it. The zero value is empty.
 type arrivals struct {
-	mu    sync.Mutex            // guards what follows
+	mu    sync.Mutex            // guards the fields below
 	asked map[string]*dbus.Call // by unique name, answered or not
-	order [maxCallers]string    // a ring of the names in asked, and of some that take removed
-	next  int                   // the oldest in order
+	order [maxCallers]string    // ring of the names in asked; may contain names that take removed
+	next  int                   // index of the oldest entry in order
 }
 
-// ask asks who name is, without waiting for the answer.
+// ask requests the identity of name without waiting for the answer.
 func (a *arrivals) ask(conn *dbus.Conn, name string) {
 	call := askWho(conn, name)
 	a.mu.Lock()
@@ -43,7 +44,7 @@ func (a *arrivals) ask(conn *dbus.Conn, name string) {
 	a.next = (a.next + 1) % maxCallers
 }
 
-// take returns the question that was asked about name, once; nil: there is none.
+// take removes and returns the request about name, or nil if there is none.
 func (a *arrivals) take(name string) *dbus.Call {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -56,8 +57,9 @@ func askWho(conn *dbus.Conn, name string) *dbus.Call {
 	return conn.BusObject().Go("org.freedesktop.DBus.GetConnectionCredentials", 0, nil, name)
 }
 
-// caller asks the bus, and the kernel, who a unique name is, if that was not asked when it arrived. One that cannot be told, as
-// it left before the bus was asked, is not Known.
+// caller identifies a unique name with the help of the bus and the kernel, unless the bus was
+// already asked when the name arrived. A caller that cannot be identified, because it left too
+// early, is not Known.
 func (l *link) caller(ctx context.Context, name string) Caller {
 	if c, ok := l.callers[name]; ok {
 		return c
@@ -94,8 +96,9 @@ func (l *link) caller(ctx context.Context, name string) Caller {
 	return c
 }
 
-// unitOf asks systemd which unit a process belongs to; "" when there is no systemd, or it does not know. The path of a unit's
-// object is its name, of which bytes that may not stand in a path are "_" and their two digits (sd_bus_path_encode(3)).
+// unitOf asks systemd for the unit of a process. It returns "" if there is no systemd or no unit.
+// The object path of a unit contains the unit's name, in which bytes that are invalid in a path are
+// written as "_" and two hex digits (sd_bus_path_encode(3)).
 func (l *link) unitOf(ctx context.Context, pid uint32) string {
 	const systemd, units = "org.freedesktop.systemd1", "/org/freedesktop/systemd1/unit/"
 	var path dbus.ObjectPath
@@ -111,8 +114,9 @@ func (l *link) unitOf(ctx context.Context, pid uint32) string {
 	return dnsmasqconf.Printable(name)
 }
 
-// mayCall is the error for a caller that may not change anything: root and our own user may, as the policy in packaging/dbus says
-// too. Another policy, such as dnsmasq's own, may let others through to the name, so a caller that is not Known may not.
+// mayCall returns an error if the caller may not change anything. Root and our own user may, as in
+// the policy in packaging/dbus. Another policy, such as dnsmasq's own, may let other users reach
+// the name, so a caller that is not Known is refused.
 func (c Caller) mayCall(member string) error {
 	switch {
 	case !c.Known:

@@ -12,7 +12,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// dbusSend runs dbus-send as a user, without --print-reply: it leaves at once.
+// dbusSend runs dbus-send as a user, without --print-reply, so that it exits at once.
 func (w *world) dbusSend(user, kind string, args ...string) {
 	w.t.Helper()
 	lab.NeedPrograms(w.t, "dbus-send", "setpriv")
@@ -25,7 +25,8 @@ func (w *world) dbusSend(user, kind string, args ...string) {
 	}
 }
 
-// settled returns when what others sent before has been heeded: the bus takes what waits at all its sockets between two calls.
+// settled returns after messages that other senders sent earlier have been handled. The bus reads
+// all pending messages of all its sockets between two calls.
 func (w *world) settled(conn *dbus.Conn) {
 	w.t.Helper()
 	for range 2 {
@@ -35,7 +36,8 @@ func (w *world) settled(conn *dbus.Conn) {
 	}
 }
 
-// TestHangUp: a user whom dnsmasq's own policy lets through changed all servers, as it left before it could be asked who it is.
+// TestHangUp: a user admitted by dnsmasq's own policy could change all servers by disconnecting
+// before it was identified.
 func TestHangUp(t *testing.T) {
 	if os.Geteuid() != 0 {
 		lab.Skip(t, "needs root, to call as another user")
@@ -51,16 +53,17 @@ func TestHangUp(t *testing.T) {
 		}
 		w.settled(conn)
 		if sets := w.wasSet(); len(sets) > 0 {
-			t.Errorf("set %q", sets)
+			t.Errorf("got servers %q", sets)
 		}
 		if log := w.log.String(); !strings.Contains(log, `msg="D-Bus call changed nothing" member=SetDomainServers sender=:`) {
-			t.Errorf("the log is\n%s", log)
+			t.Errorf("got log\n%s", log)
 		}
 	}
 }
 
-// TestDBusSend: root's dbus-send without --print-reply sends a signal, unless it is told to call, and leaves. dnsmasq obeys both;
-// signals were once ignored here. Now and then it leaves before the bus was asked about it, and is refused.
+// TestDBusSend: root's dbus-send without --print-reply sends a signal unless it is told to call,
+// and exits. dnsmasq obeys both kinds. Signals were once ignored here. Sometimes dbus-send exits
+// before the bus is asked about it, and is then refused.
 func TestDBusSend(t *testing.T) {
 	if os.Geteuid() != 0 {
 		lab.Skip(t, "needs root, whom the policy lets through")
@@ -79,12 +82,12 @@ func TestDBusSend(t *testing.T) {
 			obeyed = texts(w.service.config.State().Rules) == want
 		}
 		if by := w.service.config.State().RulesBy; !obeyed || !by.Known || by.UID != 0 || by.Method != "SetDomainServers" {
-			t.Errorf("%s: obeyed %v, by %+v; the log is\n%s", kind, obeyed, by, w.log.String())
+			t.Errorf("%s: obeyed %v, by %+v; log:\n%s", kind, obeyed, by, w.log.String())
 		}
 	}
 }
 
-// TestGone: a sender that has left, and that the bus was not asked about in time, is refused, whoever it was.
+// TestGone proves that a sender is refused if it left before the bus could identify it.
 func TestGone(t *testing.T) {
 	w := start(t)
 	gone := w.dial()
@@ -96,7 +99,7 @@ func TestGone(t *testing.T) {
 	first := w.dial()
 	done := dnsmasqOf(first).Go(DnsmasqName+".SetDomainServers", 0, nil, []string{"10.0.0.1"})
 	<-waits
-	for range maxCallers { // more arrivals than are remembered
+	for range maxCallers { // more arrivals than are cached
 		conn := w.dial()
 		conn.Close()
 	}
@@ -113,14 +116,15 @@ func TestGone(t *testing.T) {
 	}
 	w.settled(first)
 	if got := strings.Join(w.wasSet(), ", "); got != "10.0.0.1" {
-		t.Errorf("set %s", got)
+		t.Errorf("got servers %s", got)
 	}
 	if log := w.log.String(); !strings.Contains(log, "sender="+name+" ") || !strings.Contains(log, "it cannot be told who called SetDomainServers") {
-		t.Errorf("the log is\n%s", log)
+		t.Errorf("got log\n%s", log)
 	}
 }
 
-// TestSignals: a signal is obeyed if it is for us alone and from a user that may change something. It is never answered.
+// TestSignals proves that a signal is obeyed only if it is addressed to us alone and its sender may
+// change something. It is never answered.
 func TestSignals(t *testing.T) {
 	w := start(t)
 	conn := w.dial()
@@ -137,7 +141,7 @@ func TestSignals(t *testing.T) {
 	before := replies
 	for _, row := range []struct {
 		name        string
-		destination string // "": a broadcast
+		destination string // empty for a broadcast
 		path        dbus.ObjectPath
 		member      string
 		obeyed      bool
@@ -160,7 +164,7 @@ func TestSignals(t *testing.T) {
 			message.Headers[dbus.FieldDestination] = dbus.MakeVariant(row.destination)
 		}
 		sender.Send(message, nil)
-		if err := sender.BusObject().Call("org.freedesktop.DBus.Peer.Ping", 0).Err; err != nil { // the bus has read it
+		if err := sender.BusObject().Call("org.freedesktop.DBus.Peer.Ping", 0).Err; err != nil { // the bus has read the signal
 			t.Fatal(err)
 		}
 		before++

@@ -13,8 +13,9 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/journal"
 )
 
-// connection makes one connection and stays on it until it ends, which is always with an error: errBusGone when it had been
-// of use. All that goes out and in belongs to its goroutine, so that calls are answered in the order in which they came.
+// connection connects to the bus and serves until the connection ends. It always returns an error:
+// errBusGone if the setup had succeeded. One goroutine handles all traffic, so calls are answered
+// in the order of their arrival.
 func (s *Service) connection(ctx context.Context, names []string) error {
 	setup, cancel := context.WithTimeout(ctx, setupTimeout)
 	defer cancel()
@@ -31,7 +32,8 @@ func (s *Service) connection(ctx context.Context, names []string) error {
 	signals := make(chan *dbus.Signal, 16)
 	conn.Signal(signals)
 	l := &link{Service: s, conn: conn, arrivals: &q.arrivals}
-	// Before the names, so that nobody calls who arrived unseen. A bus that refuses is asked about callers when they call.
+	// Subscribe before requesting the names, so that every arrival is seen before it can call. If
+	// the bus refuses, callers are identified when they call.
 	err = conn.AddMatchSignalContext(setup, dbus.WithMatchSender(busName), dbus.WithMatchInterface(busName),
 		dbus.WithMatchMember("NameOwnerChanged"), dbus.WithMatchArg(1, ""))
 	if err != nil && !isRemote(err) {
@@ -46,15 +48,15 @@ func (s *Service) connection(ctx context.Context, names []string) error {
 	return l.run(ctx, q.calls, signals)
 }
 
-// A link is a Service on one connection. It belongs to one goroutine.
+// link is a Service on one connection. It belongs to one goroutine.
 type link struct {
 	*Service
 	conn       *dbus.Conn
 	arrivals   *arrivals
-	callers    map[string]Caller       // by unique name, which no other connection gets while the bus lives
-	announced  map[string]dbus.Variant // what listeners were told last; nil: nothing yet
-	complained time.Time               // the last line of complain; zero: none yet
-	unlogged   int                     // calls since that complain did not log
+	callers    map[string]Caller       // by unique name, which a bus never reuses
+	announced  map[string]dbus.Variant // last announced values; nil if there are none yet
+	complained time.Time               // time of the last line of complain; zero if there is none
+	unlogged   int                     // calls since then that complain did not log
 }
 
 func (l *link) run(ctx context.Context, calls <-chan *dbus.Message, signals <-chan *dbus.Signal) error {
@@ -62,7 +64,7 @@ func (l *link) run(ctx context.Context, calls <-chan *dbus.Message, signals <-ch
 	defer again.Stop()
 	gathered := time.NewTimer(0)
 	defer gathered.Stop()
-	gathering := true // the first announcement is what all later ones differ from
+	gathering := true // the first announcement is the baseline for later ones
 	for {
 		select {
 		case <-ctx.Done():
@@ -90,15 +92,16 @@ func (l *link) run(ctx context.Context, calls <-chan *dbus.Message, signals <-ch
 	}
 }
 
-// Replies of RequestName (D-Bus Specification, "org.freedesktop.DBus.RequestName").
+// Results of RequestName (D-Bus Specification, "org.freedesktop.DBus.RequestName").
 const (
 	primaryOwner = 1
 	inQueue      = 2
 	alreadyOwner = 4
 )
 
-// request asks for a name, and waits in the queue behind who has it. Only a bus that does not answer is an error: one that
-// refuses, as it has no policy for us, may be told better.
+// request requests a name and waits in the queue behind its owner. It returns an error only if the
+// bus does not answer. If the bus refuses because it has no policy for us, a later request may
+// succeed.
 func (l *link) request(ctx context.Context, name string) error {
 	var reply uint32
 	err := l.conn.BusObject().CallWithContext(ctx, "org.freedesktop.DBus.RequestName", 0, name, uint32(0)).Store(&reply)
@@ -134,7 +137,7 @@ func (l *link) requestMissing(ctx context.Context) error {
 	return nil
 }
 
-// owner says who owns a name, for people.
+// owner describes the owner of a name for display.
 func (l *link) owner(ctx context.Context, name string) string {
 	var unique string
 	if err := l.conn.BusObject().CallWithContext(ctx, "org.freedesktop.DBus.GetNameOwner", 0, name).Store(&unique); err != nil {
@@ -143,14 +146,15 @@ func (l *link) owner(ctx context.Context, name string) string {
 	return l.caller(ctx, unique).who()
 }
 
-// heed hears which names are ours. The bus says so in NameAcquired also for those that it gave us in its reply.
+// heed updates which names are ours. The bus also sends NameAcquired for names that it granted in
+// its reply.
 func (l *link) heed(signal *dbus.Signal) {
 	if signal.Sender != busName || len(signal.Body) != 1 {
 		return
 	}
 	name, _ := signal.Body[0].(string)
 	if l.stateOf(name).Name == "" {
-		return // our unique one
+		return // our unique name
 	}
 	switch signal.Name {
 	case "org.freedesktop.DBus.NameAcquired":
@@ -166,15 +170,15 @@ func (l *link) heed(signal *dbus.Signal) {
 	}
 }
 
-// up has those who set servers set them again: OpenShift's SDN waits for this signal, of which dnsmasq's introspection says
-// nothing.
+// up makes other programs set their servers again. OpenShift's SDN waits for this signal, which
+// dnsmasq's introspection does not mention.
 func (l *link) up() {
 	if err := l.conn.Emit(dnsmasqPath, DnsmasqName+".Up"); err != nil {
-		l.config.Log.Warn("D-Bus signal", "signal", "Up", "error", err) // the connection has ended, and will be made again
+		l.config.Log.Warn("D-Bus signal", "signal", "Up", "error", err) // the connection has ended and will be renewed
 	}
 }
 
-// stateOf is the zero BusName for one that is not wanted.
+// stateOf returns the zero BusName for a name that we do not request.
 func (s *Service) stateOf(name string) control.BusName {
 	names, _ := s.Names()
 	if i := slices.IndexFunc(names, func(n control.BusName) bool { return n.Name == name }); i >= 0 {

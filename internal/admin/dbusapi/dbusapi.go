@@ -1,8 +1,10 @@
-// Package dbusapi is node-dns on the system bus: dnsmasq's name and interface (uk.org.thekelleys.dnsmasq, of dnsmasq 2.90), by which
-// other programs set servers, and our own (org.node_dns.Manager), by which they see what came of it.
+// Package dbusapi serves node-dns on the system bus. It has dnsmasq's name and interface
+// (uk.org.thekelleys.dnsmasq, of dnsmasq 2.90), with which other programs set servers, and our own
+// (org.node_dns.Manager), which shows the result.
 //
-// It is apart from control, which is the admin's own road to the daemon, because here others give orders: what they say is
-// checked and remembered with who said it. What is done about it is the daemon's.
+// It is separate from control, the admin's own interface to the daemon, because here other programs
+// give orders. Their input is validated and stored together with its sender. The daemon decides how
+// to apply it.
 package dbusapi
 
 import (
@@ -16,7 +18,7 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/journal"
 )
 
-// The names on the bus, and the objects behind them.
+// Names on the bus, and the objects behind them.
 const (
 	busName     = "org.freedesktop.DBus"
 	DnsmasqName = "uk.org.thekelleys.dnsmasq"
@@ -28,60 +30,64 @@ const (
 )
 
 const (
-	// setupTimeout is how long a bus may take to let us in, or to answer about a caller. One that was stopped by a signal never
-	// answers.
+	// setupTimeout is the timeout for connecting to the bus and for identifying a caller. A bus
+	// that was stopped by a signal never answers.
 	setupTimeout = 5 * time.Second
-	// firstPause and lastPause are between tries to connect. dnsmasq tries every 250 ms (DBus-interface in its source), and is
-	// not back after the bus restarts; we are within a second.
+	// firstPause and lastPause are the pauses between connection attempts. dnsmasq tries every 250
+	// ms (DBus-interface in its source) and does not reconnect after the bus restarts. node-dns
+	// reconnects within a second.
 	firstPause = 50 * time.Millisecond
 	lastPause  = 500 * time.Millisecond
-	// settle is how long changes are gathered before they are announced.
+	// settle is how long changes are collected before they are announced.
 	settle = 100 * time.Millisecond
-	// askAgain is how soon a name that we may not own is asked for again: the policy file may have been installed meanwhile.
+	// askAgain is the interval for requesting a name that the bus refused. The policy file may have
+	// been installed in the meantime.
 	askAgain = 30 * time.Second
-	// maxCalls may wait to be answered; the next ones are refused.
+	// maxCalls is the maximum number of pending calls. Further calls are refused.
 	maxCalls = 256
-	// complainEvery is how often a call that changed nothing is logged.
+	// complainEvery is the minimum interval between log lines about calls that changed nothing.
 	complainEvery = 10 * time.Second
-	// setTimeout is how long the daemon may take to take something over; it may be looking at a NetworkManager that hangs.
+	// setTimeout is how long the daemon may take to apply a change. It may be waiting for a
+	// NetworkManager that hangs.
 	setTimeout = 10 * time.Second
 )
 
-// Config is what a Service speaks for. Its functions are called from one goroutine, but for Changed.
+// Config connects a Service with the daemon. Its functions are called from one goroutine, except
+// for Changed.
 type Config struct {
-	// Address is the bus's; "" is the system bus.
+	// Address is the address of the bus. Empty means the system bus.
 	Address string
 	Version string
-	// State returns what is set now.
+	// State returns the current state.
 	State func() State
-	// Set takes a state over instead, whole, and returns when it is in force. Its error is told to the caller, and nothing has
-	// changed then.
+	// Set replaces the whole state and returns when the new state is in effect. If it returns an
+	// error, nothing has changed and the caller gets the error.
 	Set func(context.Context, State) error
-	// FlushCache forgets all responses and returns how many they were.
+	// FlushCache clears the cache and returns the number of removed responses.
 	FlushCache func() int
-	// Reload reads the configuration again.
+	// Reload reloads the configuration.
 	Reload   func(context.Context) error
 	Counters func() Counters
-	// Loops are the addresses of the servers that were found to send our own queries back to us.
+	// Loops returns the addresses of servers that send our own queries back to us.
 	Loops  func() []string
 	Status func() control.Status
 	Log    *slog.Logger
-	// Panics counts those of calls, which get an error instead of an answer. Nil: nobody asks.
+	// Panics counts panics in calls, which get an error as the answer. nil disables counting.
 	Panics *journal.Panics
 }
 
-// A Service is our end of the bus. Its methods may be called concurrently.
+// Service is our end of the bus. Its methods are safe for concurrent use.
 type Service struct {
 	config  Config
-	changed chan struct{} // something of the status may have
-	zero    Counters      // what the counters said at the last ClearMetrics; belongs to Run's goroutine
+	changed chan struct{} // signals that the status may have changed
+	zero    Counters      // counters at the last ClearMetrics; belongs to Run's goroutine
 
-	mu      sync.Mutex        // guards what follows
-	problem string            // why there is no connection
-	names   []control.BusName // those that are wanted, and what became of them
+	mu      sync.Mutex        // guards the fields below
+	problem string            // reason why there is no connection
+	names   []control.BusName // requested names and their state
 }
 
-// New makes a Service that does nothing before Run.
+// New returns a Service that does nothing until Run is called.
 func New(c Config) *Service {
 	if c.Panics == nil {
 		c.Panics = new(journal.Panics)
@@ -91,9 +97,10 @@ func New(c Config) *Service {
 
 var errBusGone = errors.New("the connection to the bus ended")
 
-// Run owns the names, of DnsmasqName and ManagerName, and answers on them, until ctx ends. It connects again, with growing
-// pauses, when the bus goes away or is not there. A name that another process has, or that we may not own, is waited for. It
-// returns nil when ctx ends, and not before. It must not run twice at a time.
+// Run owns the names, DnsmasqName and ManagerName, and answers calls to them until ctx ends. If the
+// bus disappears or is missing, Run reconnects with growing pauses. It waits for a name that
+// another process has or that the bus refuses. Run returns nil, and only after ctx has ended. It
+// must not be called concurrently.
 func (s *Service) Run(ctx context.Context, names ...string) error {
 	pause, said := firstPause, ""
 	for {
@@ -105,7 +112,7 @@ func (s *Service) Run(ctx context.Context, names ...string) error {
 		if errors.Is(err, errBusGone) {
 			pause, said = firstPause, ""
 		}
-		if said != err.Error() { // a state change, not every try
+		if said != err.Error() { // log changes, not every attempt
 			said = err.Error()
 			s.config.Log.Warn("not on D-Bus", "error", err, journal.BusAway.Attr())
 		}
@@ -118,7 +125,8 @@ func (s *Service) Run(ctx context.Context, names ...string) error {
 	}
 }
 
-// Changed says that the status may have changed: who listens to our signals is told soon. It never blocks.
+// Changed announces that the status may have changed, so that listeners soon get a signal. It never
+// blocks.
 func (s *Service) Changed() {
 	select {
 	case s.changed <- struct{}{}:
@@ -126,7 +134,8 @@ func (s *Service) Changed() {
 	}
 }
 
-// Names are the names that are wanted and what became of them, and why there is no connection, "" when there is one.
+// Names returns the requested names with their state, and the reason why there is no connection.
+// The reason is empty while connected.
 func (s *Service) Names() (names []control.BusName, problem string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -19,7 +19,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// TestUp: the signal is sent when the name is ours: at the start, after the bus restarts, and when another owner leaves.
+// TestUp proves that the signal is sent when we get the name: at the start, after the bus restarts,
+// and after another owner leaves.
 func TestUp(t *testing.T) {
 	t.Run("at the start", func(t *testing.T) {
 		w := newWorld(t)
@@ -28,7 +29,7 @@ func TestUp(t *testing.T) {
 		w.run(DnsmasqName, ManagerName)
 		up := w.next(signals, DnsmasqName+".Up")
 		if up.Path != dnsmasqPath || len(up.Body) != 0 {
-			t.Errorf("%+v", up)
+			t.Errorf("got %+v", up)
 		}
 	})
 	t.Run("after the bus restarts", func(t *testing.T) {
@@ -68,7 +69,7 @@ func TestUp(t *testing.T) {
 	})
 }
 
-// TestNoNoise: a bus that is away is told of once, and a name that is another's too.
+// TestNoNoise proves that a missing bus, or a name owned by another process, is logged only once.
 func TestNoNoise(t *testing.T) {
 	w := newWorld(t)
 	w.run(DnsmasqName)
@@ -77,11 +78,12 @@ func TestNoNoise(t *testing.T) {
 	w.awaitNames()
 	w.stop()
 	if n := strings.Count(w.log.String(), "not on D-Bus"); n != 1 {
-		t.Errorf("told %d times:\n%s", n, w.log.String())
+		t.Errorf("logged %d times:\n%s", n, w.log.String())
 	}
 }
 
-// TestWholeOrNotAtAll: a list with a fault sets nothing, nor does one that the daemon refuses or that is set already.
+// TestWholeOrNotAtAll proves that a list with an error sets nothing, and that the same holds for a
+// list that the daemon refuses or that is already set.
 func TestWholeOrNotAtAll(t *testing.T) {
 	w := start(t)
 	object := dnsmasqOf(w.dial())
@@ -97,30 +99,31 @@ func TestWholeOrNotAtAll(t *testing.T) {
 	}{
 		{[]string{"10.0.0.1", "/a.example/10.0.0.2"}, ""},
 		{[]string{"10.0.0.3", "bad"}, "Invalid IP address 'bad': not an IP address"},
-		{[]string{"10.0.0.1", "/a.example/10.0.0.2"}, ""}, // again, and nothing new
+		{[]string{"10.0.0.1", "/a.example/10.0.0.2"}, ""}, // same list again
 		{[]string{}, ""},
 		{[]string{}, ""},
 	} {
 		if got := call(step.servers...); got != step.want {
-			t.Errorf("%q: %q", step.servers, got)
+			t.Errorf("%q: got %q", step.servers, got)
 		}
 	}
 	w.mu.Lock()
 	w.onSet = func() error { return errors.New("not now") }
 	w.mu.Unlock()
 	if got := call("10.0.0.9"); got != "not now" {
-		t.Errorf("%q", got)
+		t.Errorf("got %q", got)
 	}
 	if got, want := w.wasSet(), []string{"10.0.0.1 /a.example/10.0.0.2", ""}; !slices.Equal(got, want) {
-		t.Errorf("set %q, want %q", got, want)
+		t.Errorf("got servers %q, want %q", got, want)
 	}
 	if by := w.service.config.State().RulesBy; by.Method != "SetDomainServers" || by.PID != uint32(os.Getpid()) || by.Comm != "dbusapi.test" || by.At.IsZero() {
-		t.Errorf("by %+v", by)
+		t.Errorf("got caller %+v", by)
 	}
 }
 
-// TestInOrder: what one program sends one after the other is heeded so, also when it does not wait for replies, and is
-// refused beyond a bound. A program that has left counts if the bus was asked about it in time.
+// TestInOrder proves that the messages of one program are handled in order, even if it does not
+// wait for replies, and are refused above maxCalls. A program that has left still counts if the bus
+// was asked about it in time.
 func TestInOrder(t *testing.T) {
 	w := start(t)
 	conn := w.dial()
@@ -134,9 +137,9 @@ func TestInOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := w.wasSet(); !slices.Equal(got, want) {
-		t.Errorf("set %q", got)
+		t.Errorf("got servers %q", got)
 	}
-	const sent, each = 360, 60 // of one program the bus lets 64 wait for replies
+	const sent, each = 360, 60 // the bus allows a program 64 pending replies
 	release := make(chan struct{})
 	w.mu.Lock()
 	w.onSet = func() error { <-release; return nil }
@@ -153,30 +156,31 @@ func TestInOrder(t *testing.T) {
 		var remote dbus.Error
 		isRefused := errors.As(call.Err, &remote) && remote.Name == errorLimits
 		if shouldBe := i < sent-maxCalls-1; isRefused != shouldBe || !shouldBe && call.Err != nil {
-			t.Errorf("reply %d: %v", i, call.Err)
+			t.Errorf("reply %d: got %v", i, call.Err)
 		}
 		if i == sent-maxCalls-2 {
-			close(release) // all others wait
+			close(release) // all others are pending
 		}
 	}
 	hasty := w.dial()
-	if err := dnsmasqOf(hasty).Call(DnsmasqName+".GetVersion", 0).Err; err != nil { // it arrived before, and was asked for
+	if err := dnsmasqOf(hasty).Call(DnsmasqName+".GetVersion", 0).Err; err != nil { // it has arrived, and the bus was asked about it
 		t.Fatal(err)
 	}
 	dnsmasqOf(hasty).Go("uk.org.thekelleys.SetDomainServers", dbus.FlagNoReplyExpected, nil, []string{"10.1.1.1"})
 	hasty.Close()
 	w.await("the hasty one's servers", func() bool { return texts(w.service.config.State().Rules) == "10.1.1.1" })
 	if by := w.service.config.State().RulesBy; by.PID != uint32(os.Getpid()) {
-		t.Errorf("by %+v", by)
+		t.Errorf("got caller %+v", by)
 	}
 }
 
-// TestProperties: their types are those of the introspection, and a change of some is told in one signal.
+// TestProperties proves that the types of the properties match the introspection, and that a change
+// of several properties is announced in one signal.
 func TestProperties(t *testing.T) {
 	w := start(t)
 	conn := w.dial()
 	signals := w.signals(conn, "PropertiesChanged")
-	// What listeners know at first is what was at the start, or soon after it.
+	// The first announcement holds the state at the start or soon after it.
 	w.await("a signal", func() bool {
 		w.mu.Lock()
 		w.status.Ready = !w.status.Ready
@@ -195,7 +199,7 @@ func TestProperties(t *testing.T) {
 	w.mu.Unlock()
 	w.service.Changed()
 	var changed *dbus.Signal
-	for len(signals) > 0 || changed == nil || len(changed.Body[1].(map[string]dbus.Variant)) < 8 { // to this status
+	for len(signals) > 0 || changed == nil || len(changed.Body[1].(map[string]dbus.Variant)) < 8 { // until the signal for this status
 		changed = w.next(signals, "org.freedesktop.DBus.Properties.PropertiesChanged")
 	}
 
@@ -203,7 +207,7 @@ func TestProperties(t *testing.T) {
 	if call.Err != nil {
 		t.Fatal(call.Err)
 	}
-	all := call.Body[0].(map[string]dbus.Variant) // Store would make other types of them
+	all := call.Body[0].(map[string]dbus.Variant) // Store would convert the types
 	var text string
 	var node dbusxml.Node
 	if err := managerOf(conn).Call("org.freedesktop.DBus.Introspectable.Introspect", 0).Store(&text); err != nil {
@@ -221,13 +225,14 @@ func TestProperties(t *testing.T) {
 		types[name] = value.Signature().String()
 	}
 	if diff := cmp.Diff(told, types); diff != "" {
-		t.Errorf("types (-introspection +values)\n%s", diff)
+		t.Errorf("types (-introspection +values):\n%s", diff)
 	}
 	if routes := fmt.Sprint(all["Routes"].Value()); routes != "[[. ask D-Bus [10.0.0.1] true] [a. local  [] true] [. ask upstreams [10.0.0.2] false]]" {
-		t.Errorf("routes %s", routes)
+		t.Errorf("got routes %s", routes)
 	}
 
-	// What changes with each query is no news; several changes within a moment are one.
+	// Values that change with each query are not announced. Several changes within a moment are one
+	// signal.
 	w.mu.Lock()
 	w.status.Cache.Hits, w.status.Queries.UDP = 1, 2
 	w.mu.Unlock()
@@ -245,7 +250,8 @@ func TestProperties(t *testing.T) {
 	}
 }
 
-// TestOddText: what is not UTF-8, as the name of a file, an interface or a certificate, hides nothing else.
+// TestOddText proves that invalid UTF-8, as in the name of a file, an interface or a certificate,
+// hides no other value.
 func TestOddText(t *testing.T) {
 	w := start(t)
 	const odd = "caf\xe9\x00"
@@ -261,7 +267,7 @@ func TestOddText(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := fmt.Sprint(all["Problems"].Value()); got != "[caf??]" {
-		t.Errorf("problems %s", got)
+		t.Errorf("got problems %s", got)
 	}
 }
 
@@ -296,21 +302,21 @@ func TestManagerMethods(t *testing.T) {
 			got = remote.Name + " " + remote.Error()
 		}
 		if got != tt.want {
-			t.Errorf("%s%v: %q, want %q", tt.method, tt.args, got, tt.want)
+			t.Errorf("%s%v: got %q, want %q", tt.method, tt.args, got, tt.want)
 		}
 	}
 	for path, want := range map[string]string{"/": `<node name="uk"/>`, "/org": `<node name="node_dns"/>`, "/uk/org": `<node name="thekelleys"/>`, "/else": "<node>\n</node>"} {
 		var text string
 		if err := w.dial().Object(ManagerName, dbus.ObjectPath(path)).Call("org.freedesktop.DBus.Introspectable.Introspect", 0).Store(&text); err != nil || !strings.Contains(text, want) {
-			t.Errorf("%s: %s, %v", path, text, err)
+			t.Errorf("%s: got %s, %v", path, text, err)
 		}
 	}
 }
 
 const policy = "../../../packaging/dbus/node-dns.conf"
 
-// TestPolicy: with the policy that is installed root is served and nobody is refused, by the bus itself, whichever name and
-// whatever method; nor does nobody hear our signals or get our names.
+// TestPolicy proves that, with the installed policy, the bus serves root and refuses the user
+// nobody for each name and method. That user can neither receive our signals nor own our names.
 func TestPolicy(t *testing.T) {
 	if os.Geteuid() != 0 {
 		lab.Skip(t, "needs root, to call as another user")
@@ -341,11 +347,12 @@ func TestPolicy(t *testing.T) {
 		}
 	}
 	if got := texts(w.service.config.State().Rules); got != "/a.example/10.0.0.1" {
-		t.Errorf("set: %s", got)
+		t.Errorf("got servers %s", got)
 	}
 }
 
-// TestOtherPolicy: what another policy lets through to the name, as dnsmasq's does its own user, changes nothing.
+// TestOtherPolicy proves that a user that another policy lets reach the name, such as dnsmasq's for
+// its own user, can change nothing.
 func TestOtherPolicy(t *testing.T) {
 	if os.Geteuid() != 0 {
 		lab.Skip(t, "needs root, to call as another user")
@@ -360,12 +367,12 @@ func TestOtherPolicy(t *testing.T) {
 			strings.Fields("uk.org.thekelleys."+method)...)
 		out, err := exec.Command("setpriv", argv...).CombinedOutput()
 		if err == nil || !strings.Contains(string(out), errorAccess+": only root and the user of node-dns may call") {
-			t.Errorf("%s: %s", method, out)
+			t.Errorf("%s: got %s", method, out)
 		}
 	}
 }
 
-// TestStoppedBus: a bus that does not answer holds nobody up.
+// TestStoppedBus proves that a bus that does not answer blocks nothing.
 func TestStoppedBus(t *testing.T) {
 	w := start(t)
 	lab.SendSignal(t, w.bus.Process(), syscall.SIGSTOP)

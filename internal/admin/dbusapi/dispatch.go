@@ -15,11 +15,11 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/journal"
 )
 
-// A request is a call as its method sees it.
+// request is the decoded form of a call.
 type request struct {
 	path, iface, member, signature string
-	sender                         string // its unique name
-	destination                    string // one of our names; of a signal "" for all who listen
+	sender                         string // unique name of the sender
+	destination                    string // one of our names; empty for a broadcast signal
 	body                           []any
 }
 
@@ -42,10 +42,10 @@ func newRequest(m *dbus.Message) request {
 	}
 }
 
-// A method answers a request with the values of its reply.
+// method handles a request and returns the values of the reply.
 type method func(l *link, ctx context.Context, r request) ([]any, error)
 
-// A fault is an error that has a name on the bus.
+// fault is an error with a D-Bus error name.
 type fault struct {
 	name string
 	text string
@@ -53,7 +53,7 @@ type fault struct {
 
 func (f fault) Error() string { return f.text }
 
-// unknown is in libdbus's words, which dnsmasq's callers see.
+// unknown returns an error with the text of libdbus, which callers of dnsmasq expect.
 func (r request) unknown() error {
 	return fault{errorMethod, fmt.Sprintf("Method \"%s\" with signature \"%s\" on interface \"%s\" doesn't exist\n",
 		r.member, r.signature, r.iface)}
@@ -73,7 +73,7 @@ func (l *link) answer(ctx context.Context, call *dbus.Message) {
 	replyError(l.conn, call, f)
 }
 
-// faultOf gives an error its name on the bus.
+// faultOf converts err to an error with a D-Bus name.
 func faultOf(err error) fault {
 	var named fault
 	var refused dnsmasqconf.Refusal
@@ -88,8 +88,8 @@ func faultOf(err error) fault {
 	return fault{errorFailed, dnsmasqconf.Printable(err.Error())}
 }
 
-// complain logs a call that was refused, or that failed and gets no reply. Only the first in complainEvery is logged, as anybody
-// whom another policy lets through can send many.
+// complain logs a call that was refused, or that failed without getting a reply. It logs only one
+// call per complainEvery, because every user that another policy admits can send many.
 func (l *link) complain(r request, err error) {
 	if now := time.Now(); l.complained.IsZero() || now.Sub(l.complained) >= complainEvery {
 		l.config.Log.Warn("D-Bus call changed nothing", "member", dnsmasqconf.Printable(r.member), "sender", r.sender, "error", err, "unlogged", l.unlogged)
@@ -99,7 +99,7 @@ func (l *link) complain(r request, err error) {
 	l.unlogged++
 }
 
-// dispatch finds the method of a request and calls it. A panic is an error.
+// dispatch finds and calls the method of a request. It returns an error if the method panics.
 func (l *link) dispatch(ctx context.Context, r request) (body []any, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -113,7 +113,8 @@ func (l *link) dispatch(ctx context.Context, r request) (body []any, err error) 
 	case r.member == "Introspect" && (r.iface == "org.freedesktop.DBus.Introspectable" || r.iface == ""):
 		return []any{introspect(r.path)}, nil
 	case r.path == dnsmasqPath:
-		// Whatever the interface: dnsmasq looks at the method alone, and OpenShift's SDN relies on it.
+		// The interface does not matter: dnsmasq looks only at the method, and OpenShift's SDN
+		// relies on that.
 		return l.call(ctx, r, dnsmasqMethods)
 	case r.path == managerPath && r.iface == "org.freedesktop.DBus.Properties":
 		return l.call(ctx, r, propertyMethods)
@@ -131,7 +132,8 @@ func (l *link) call(ctx context.Context, r request, methods map[string]method) (
 	return m(l, ctx, r)
 }
 
-// peer is the interface that everybody on a bus has (D-Bus Specification, "org.freedesktop.DBus.Peer").
+// peer implements the interface that every connection has (D-Bus Specification,
+// "org.freedesktop.DBus.Peer").
 func peer(r request) ([]any, error) {
 	switch r.member {
 	case "Ping":
@@ -147,7 +149,7 @@ func peer(r request) ([]any, error) {
 	return nil, r.unknown()
 }
 
-// dnsmasqXML describes what dnsmasq 2.90's introspection does, and the signal Up, which that leaves out.
+// dnsmasqXML is the introspection data of dnsmasq 2.90, with the signal Up added.
 //
 //go:embed dnsmasq.xml
 var dnsmasqXML string
@@ -159,7 +161,7 @@ const introspectHead = `<!DOCTYPE node PUBLIC "-//freedesktop//DTD D-BUS Object 
 "http://www.freedesktop.org/standards/dbus/1.0/introspect.dtd">
 `
 
-// introspect describes the object at path: one of the two, or a node on the way to them.
+// introspect describes the object at path: one of ours, or a parent node.
 func introspect(path string) string {
 	switch path {
 	case dnsmasqPath:

@@ -10,10 +10,10 @@ import (
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 )
 
-// apiVersion is the version of dnsmasq whose interface this is.
+// apiVersion is the version of dnsmasq with this interface.
 const apiVersion = "2.90"
 
-// dnsmasqMethods are all methods of dnsmasq 2.90. Arguments that a method does not want are ignored, as dnsmasq does.
+// dnsmasqMethods are all methods of dnsmasq 2.90. Surplus arguments are ignored, as in dnsmasq.
 var dnsmasqMethods = map[string]method{
 	"GetVersion": func(l *link, _ context.Context, _ request) ([]any, error) {
 		return []any{apiVersion + "-node-dns-" + l.config.Version}, nil
@@ -51,7 +51,7 @@ func noDHCP(*link, context.Context, request) ([]any, error) {
 	return nil, fault{errorSupport, "node-dns serves no DHCP and has no leases"}
 }
 
-// changing lets root and our own user alone call a method.
+// changing restricts a method to root and our own user.
 func changing(m method) method {
 	return func(l *link, ctx context.Context, r request) ([]any, error) {
 		if err := l.caller(ctx, r.sender).mayCall(r.member); err != nil {
@@ -61,8 +61,9 @@ func changing(m method) method {
 	}
 }
 
-// setter replaces all servers that were set before, when the arguments are right from the first to the last; else it changes
-// nothing. dnsmasq keeps of a bad list what comes before the fault.
+// setter returns a method that replaces all servers if every argument is valid, and otherwise
+// changes nothing. dnsmasq, in contrast, applies the part of an invalid list that precedes the
+// error.
 func setter(parse func(body []any) ([]dnsmasqconf.Rule, error)) method {
 	return changing(func(l *link, ctx context.Context, r request) ([]any, error) {
 		rules, err := parse(r.body)
@@ -97,14 +98,15 @@ func boolean(body []any) (bool, error) {
 	return false, refuse("Expected boolean argument")
 }
 
-// by is who made the request, and when.
+// by returns the caller of the request with the current time.
 func (l *link) by(ctx context.Context, r request) Caller {
 	caller := l.caller(ctx, r.sender)
 	caller.Method, caller.At = r.member, time.Now().UTC().Truncate(time.Second)
 	return caller
 }
 
-// set has the daemon take over what is new. OpenShift's SDN sends the same servers every 30 s.
+// set applies a state if it differs from the current one. OpenShift's SDN sends the same servers
+// every 30 s.
 func (l *link) set(ctx context.Context, next State) error {
 	if next.Same(l.config.State()) {
 		return nil
@@ -114,26 +116,27 @@ func (l *link) set(ctx context.Context, next State) error {
 	return l.config.Set(ctx, next)
 }
 
-// Counters are what GetMetrics and GetServerMetrics are made of. They only grow, but for OpenTCP.
+// Counters are the source of GetMetrics and GetServerMetrics. All but OpenTCP only grow.
 type Counters struct {
-	Inserted   uint64 // responses that were remembered
-	Evicted    uint64 // of these, those forgotten before their time
-	Stale      uint64 // queries answered with what had expired
-	Forwarded  uint64 // questions that were asked upstream
-	Local      uint64 // queries answered from memory, the cluster's names and our own
-	Unanswered uint64 // queries to which no server responded
-	OpenTCP    uint64 // connections now
+	Inserted   uint64 // responses stored in the cache
+	Evicted    uint64 // responses removed before they expired
+	Stale      uint64 // queries answered from expired entries
+	Forwarded  uint64 // questions sent upstream
+	Local      uint64 // queries answered from the cache, the cluster's names and our own names
+	Unanswered uint64 // queries without a response from any server
+	OpenTCP    uint64 // open connections
 	Servers    []ServerCounters
 }
 
-// ServerCounters are one server's.
+// ServerCounters are the counters of one server.
 type ServerCounters struct {
 	Addr                               netip.AddrPort
 	Queries, Failed, NXDomain, Retries uint64
 	RTT                                time.Duration // smoothed
 }
 
-// since is what was counted after zero. Counters that begin again (a cache that was replaced) count from there.
+// since returns the difference to an earlier value. A counter that was reset, for example because
+// the cache was replaced, counts from zero.
 func (c Counters) since(zero Counters) Counters {
 	after := func(now, then uint64) uint64 {
 		if now < then {
@@ -160,7 +163,8 @@ func (c Counters) since(zero Counters) Counters {
 	return c
 }
 
-// metrics are dnsmasq 2.90's 26. What does not exist here is 0: DHCP, authoritative zones, DNSSEC validation.
+// metrics returns the 26 metrics of dnsmasq 2.90. Those without an equivalent are 0: DHCP,
+// authoritative zones, DNSSEC validation.
 func (c Counters) metrics() map[string]uint32 {
 	metrics := map[string]uint32{
 		"dns_cache_inserted":    clamp(c.Inserted),
@@ -181,8 +185,8 @@ func (c Counters) metrics() map[string]uint32 {
 	return metrics
 }
 
-// serverMetrics is a list of dictionaries, although dnsmasq's introspection says that it is one dictionary. The latency is in
-// milliseconds.
+// serverMetrics returns a list of dictionaries, although dnsmasq's introspection declares a single
+// dictionary. The latency is in milliseconds.
 func (c Counters) serverMetrics() []map[string]string {
 	number := func(n uint64) string { return strconv.FormatUint(n, 10) }
 	all := []map[string]string{}

@@ -11,7 +11,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/manpage"
 )
 
-// TestManPage: it has every method, signal and property of both interfaces, and none that there is not.
+// TestManPage proves that the man page lists exactly the methods, signals and properties of both
+// interfaces.
 func TestManPage(t *testing.T) {
 	page := manpage.Read(t, "../../../man/org.node_dns.5")
 	for section, file := range map[string]struct{ path, iface string }{
@@ -23,7 +24,7 @@ func TestManPage(t *testing.T) {
 	}
 }
 
-// membersOf are the names of an interface's members, sorted.
+// membersOf returns the sorted names of an interface's members.
 func membersOf(t *testing.T, path, iface string) []string {
 	t.Helper()
 	data, err := os.ReadFile(path)

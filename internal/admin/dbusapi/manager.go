@@ -24,7 +24,8 @@ var managerMethods = map[string]method{
 	}),
 }
 
-// propertyMethods are org.freedesktop.DBus.Properties of the manager. All its properties are read-only.
+// propertyMethods implement org.freedesktop.DBus.Properties for the manager, whose properties are
+// all read-only.
 var propertyMethods = map[string]method{
 	"Get": func(l *link, _ context.Context, r request) ([]any, error) {
 		iface, name, ok := twoTexts(r.body)
@@ -66,7 +67,8 @@ func twoTexts(body []any) (first, second string, ok bool) {
 	return first, second, ok
 }
 
-// properties of the interface; empty for another than the manager's.
+// properties returns the properties of an interface. It is empty for interfaces other than the
+// manager's.
 func (l *link) properties(iface string) map[string]dbus.Variant {
 	if iface != managerInterface && iface != "" {
 		return map[string]dbus.Variant{}
@@ -74,8 +76,8 @@ func (l *link) properties(iface string) map[string]dbus.Variant {
 	return newProperties(l.config.Status())
 }
 
-// announce tells who listens what has changed since it was told last, of the properties that say so (all but numbers that
-// change with each query).
+// announce sends the properties that changed since the last announcement, except for counters that
+// change with each query.
 func (l *link) announce() {
 	now := newProperties(l.config.Status())
 	maps.DeleteFunc(now, func(name string, _ dbus.Variant) bool { return counts[name] })
@@ -88,44 +90,44 @@ func (l *link) announce() {
 	}
 	err := l.conn.Emit(managerPath, "org.freedesktop.DBus.Properties.PropertiesChanged", managerInterface, changed, []string{})
 	if err != nil {
-		l.config.Log.Warn("D-Bus signal", "signal", "PropertiesChanged", "error", err) // the connection will be made again
+		l.config.Log.Warn("D-Bus signal", "signal", "PropertiesChanged", "error", err) // the connection will be renewed
 	}
 }
 
-// counts are the properties that change with each query, and are not announced.
+// counts are the properties that change with each query and are not announced.
 var counts = map[string]bool{"Cache": true, "Queries": true, "UpstreamStatistics": true}
 
-// A listenerProperty is an address that we listen on, (sbbs).
+// listenerProperty is a listening address, with type (sbbs).
 type listenerProperty struct {
 	Address  string
 	UDP, TCP bool
 	Error    string
 }
 
-// A routeProperty is a route, (sssasb).
+// routeProperty is a route, with type (sssasb).
 type routeProperty struct {
 	Domain  string
-	Kind    string // ask, local
+	Kind    string // ask or local
 	Source  string
 	Servers []string
-	InForce bool // else a stronger source has a route for the domain
+	InForce bool // false if a stronger source has a route for the domain
 }
 
-// An upstreamProperty is a server, (ssts).
+// upstreamProperty is a server, with type (ssts).
 type upstreamProperty struct {
 	Address, State string
-	Since          uint64 // of the state, in microseconds since 1970; 0: not known
-	Error          string // of the last failure
+	Since          uint64 // start of the state, in microseconds since 1970; 0 if unknown
+	Error          string // last failure
 }
 
-// A nameProperty is a name on the bus, (sbs).
+// nameProperty is a name on the bus, with type (sbs).
 type nameProperty struct {
 	Name  string
 	Owned bool
 	Why   string
 }
 
-// newProperties are the manager's, of a status.
+// newProperties returns the manager's properties for a status.
 func newProperties(s control.Status) map[string]dbus.Variant {
 	upstreams, statistics := upstreamProperties(s)
 	p := map[string]dbus.Variant{
@@ -191,7 +193,7 @@ func routeProperties(s control.Status) []routeProperty {
 	return all
 }
 
-// upstreamProperties are the servers of the routes, each once, and what was counted of them.
+// upstreamProperties returns the servers of all routes without duplicates, and their counters.
 func upstreamProperties(s control.Status) (all []upstreamProperty, statistics map[string]map[string]uint64) {
 	all, statistics = []upstreamProperty{}, map[string]map[string]uint64{}
 	seen := map[string]bool{}
@@ -211,8 +213,9 @@ func upstreamProperties(s control.Status) (all []upstreamProperty, statistics ma
 	return all, statistics
 }
 
-// text is s as D-Bus lets a string be (D-Bus Specification, "Basic types"). Of any other godbus sends nothing of the message, and
-// what a file, an interface or a certificate is called may be any octets.
+// text makes s a valid D-Bus string (D-Bus Specification, "Basic types"). godbus drops a whole
+// message with an invalid string, and the name of a file, an interface or a certificate may contain
+// any bytes.
 func text(s string) string { return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", "?"), "?") }
 
 func eachText(list []string) []string {

@@ -12,7 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// TestSince: what was counted since ClearMetrics, although a cache was replaced, a server is new and another is gone.
+// TestSince proves that counts since ClearMetrics are correct after a cache was replaced, a server
+// was added and another was removed.
 func TestSince(t *testing.T) {
 	first, second := netip.MustParseAddrPort("10.0.0.1:53"), netip.MustParseAddrPort("10.0.0.2:53")
 	now := Counters{Inserted: 3, Evicted: 1, Forwarded: 20, Local: 5, Unanswered: 2, OpenTCP: 4, Servers: []ServerCounters{
@@ -34,11 +35,12 @@ func TestSince(t *testing.T) {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	if got := (Counters{Local: 1 << 40}).metrics()["dns_local_answered"]; got != math.MaxUint32 {
-		t.Errorf("beyond the type's largest number: %d", got)
+		t.Errorf("got %d for a value above the type's maximum", got)
 	}
 }
 
-// TestRefused: what there is none of here is refused, before the arguments are looked at, of which a real dnsmasq may crash.
+// TestRefused proves that unsupported methods are refused before their arguments are parsed, which
+// may crash a real dnsmasq.
 func TestRefused(t *testing.T) {
 	w := start(t)
 	for method, args := range map[string][]any{
@@ -48,11 +50,11 @@ func TestRefused(t *testing.T) {
 		err := dnsmasqOf(w.dial()).Call(DnsmasqName+"."+method, 0, args...).Err
 		var remote dbus.Error
 		if !errors.As(err, &remote) || remote.Name != errorSupport {
-			t.Errorf("%s: %v", method, err)
+			t.Errorf("%s: got %v", method, err)
 		}
 	}
 	var version string
 	if err := dnsmasqOf(w.dial()).Call(DnsmasqName+".GetVersion", 0).Store(&version); err != nil || version != "2.90-node-dns-test" {
-		t.Errorf("version %s, %v", version, err)
+		t.Errorf("got version %s, %v", version, err)
 	}
 }

@@ -11,15 +11,15 @@ import (
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 )
 
-// refuse says what a caller is told of arguments that are not taken over.
+// refuse returns an error about invalid arguments for the caller.
 func refuse(format string, args ...any) error {
 	return dnsmasqconf.Refusal(fmt.Sprintf(format, args...))
 }
 
-// errNoArguments is libdbus's word for a call without arguments, as dnsmasq hands it on.
+// errNoArguments is libdbus's error for a call without arguments, which dnsmasq passes on.
 var errNoArguments = refuse("Failed to initialize dbus message iter")
 
-// parseDomainServers reads the argument of SetDomainServers: texts as of dnsmasq's server= option.
+// parseDomainServers parses the argument of SetDomainServers: texts as in dnsmasq's server= option.
 func parseDomainServers(body []any) ([]dnsmasqconf.Rule, error) {
 	if len(body) == 0 {
 		return nil, errNoArguments
@@ -31,7 +31,7 @@ func parseDomainServers(body []any) ([]dnsmasqconf.Rule, error) {
 	return dnsmasqconf.ParseRules(texts)
 }
 
-// parseServersEx reads the argument of SetServersEx: lists of an address and its domains.
+// parseServersEx parses the argument of SetServersEx: lists of an address and its domains.
 func parseServersEx(body []any) ([]dnsmasqconf.Rule, error) {
 	if len(body) == 0 {
 		return nil, errNoArguments
@@ -59,7 +59,7 @@ func parseServersEx(body []any) ([]dnsmasqconf.Rule, error) {
 	return rules, nil
 }
 
-// appendRules adds the rules of a server for its domains; for all names if there are none.
+// appendRules adds the rules of a server for its domains, or for all names if there are none.
 func appendRules(rules []dnsmasqconf.Rule, address string, domains []string) ([]dnsmasqconf.Rule, error) {
 	if len(domains) == 0 {
 		domains = []string{""}
@@ -74,9 +74,10 @@ func appendRules(rules []dnsmasqconf.Rule, address string, domains []string) ([]
 	return rules, nil
 }
 
-// parseServers reads the arguments of SetServers: addresses, each a number (IPv4) or 16 bytes (IPv6), each followed by its
-// domains. They may come as arguments of their own, which is what dnsmasq reads, or in an array of variants, which is what it
-// says in its introspection and takes for an empty list.
+// parseServers parses the arguments of SetServers: addresses, each a number (IPv4) or 16 bytes
+// (IPv6), and each followed by its domains. They may be separate arguments, which is what dnsmasq
+// reads. They may also be an array of variants, which dnsmasq's introspection declares but dnsmasq
+// treats as an empty list.
 func parseServers(body []any) ([]dnsmasqconf.Rule, error) {
 	if len(body) == 0 {
 		return nil, errNoArguments

@@ -10,7 +10,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 )
 
-// texts are rules as SetDomainServers takes them.
+// texts formats rules like SetDomainServers.
 func texts(rules []dnsmasqconf.Rule) string {
 	var all []string
 	for _, rule := range rules {
@@ -19,7 +19,8 @@ func texts(rules []dnsmasqconf.Rule) string {
 	return strings.Join(all, " ")
 }
 
-// TestParse is what the three methods make of their arguments. What dnsmasq makes of them is in the test of the daemon.
+// TestParse checks how the three methods parse their arguments. The daemon's tests compare that
+// with dnsmasq.
 func TestParse(t *testing.T) {
 	v := dbus.MakeVariant
 	ipv6 := []any{byte(0x20), byte(1), byte(0xd), byte(0xb8)}
@@ -31,7 +32,7 @@ func TestParse(t *testing.T) {
 		name  string
 		parse func([]any) ([]dnsmasqconf.Rule, error)
 		body  []any
-		want  string // rules, or the error behind "!"
+		want  string // rules, or the error after "!"
 	}{
 		{"a number", parseServers, []any{uint32(167837953)}, "10.1.1.1"},
 		{"numbers and domains", parseServers, []any{uint32(1), uint32(167837953), "a.example", "b.example", uint32(167837954)}, "0.0.0.1 /a.example/10.1.1.1 /b.example/10.1.1.1 10.1.1.2"},
@@ -109,7 +110,7 @@ func TestCallerText(t *testing.T) {
 		"X by pid 8 (uid 5, :1.7)":                {Method: "X", Name: ":1.7", Known: true, PID: 8, UID: 5},
 	} {
 		if got := c.String(); got != want {
-			t.Errorf("%s, want %s", got, want)
+			t.Errorf("got %s, want %s", got, want)
 		}
 	}
 }

@@ -8,21 +8,21 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// A queue keeps the calls in the order in which they came. Godbus starts a goroutine for each, so that of two calls of one
-// program the second might be heeded first.
+// queue keeps the calls in the order of arrival. godbus starts a goroutine for each, so the second
+// of two calls of a program might be handled first.
 type queue struct {
 	calls    chan *dbus.Message
-	conn     atomic.Pointer[dbus.Conn] // nil until the connection has been made
+	conn     atomic.Pointer[dbus.Conn] // nil until the connection exists
 	arrivals arrivals
 }
 
-// take is called by godbus for each message that comes in, before it does anything about it. It does nothing about messages of
-// a type that it does not know.
+// take is called by godbus for each incoming message before godbus handles it. To keep a message
+// from godbus, take sets an unknown type.
 func (q *queue) take(m *dbus.Message) {
 	switch r := newRequest(m); {
 	case m.Type == dbus.TypeMethodCall, m.Type == dbus.TypeSignal && r.isOrder():
 	case m.Type != dbus.TypeSignal:
-		return // replies, which the bus lets through to whom they answer
+		return // replies, which the bus delivers to the original caller
 	case r.sender != busName:
 		m.Type = 0
 		return
@@ -49,13 +49,15 @@ func (q *queue) take(m *dbus.Message) {
 	}
 }
 
-// isOrder reports whether a signal is a call in all but its type: it is for us alone, and names one of our objects. dnsmasq looks
-// at a message's member and not at its type, and dbus-send sends a signal unless told otherwise.
+// isOrder reports whether a signal is a call except for its type: it is addressed to us alone and
+// names one of our objects. dnsmasq looks at the member of a message and not at its type, and
+// dbus-send sends a signal by default.
 func (r request) isOrder() bool {
 	return r.destination != "" && (r.path == dnsmasqPath || r.path == managerPath)
 }
 
-// arrival is the unique name that a signal of the bus says is new (NameOwnerChanged); "": it says something else.
+// arrival returns the new unique name that a signal of the bus announces (NameOwnerChanged), or ""
+// for any other signal.
 func (r request) arrival() string {
 	if r.member != "NameOwnerChanged" || len(r.body) != 3 {
 		return ""
@@ -81,7 +83,7 @@ func wantsReply(call *dbus.Message) bool {
 	return call.Type == dbus.TypeMethodCall && call.Flags&dbus.FlagNoReplyExpected == 0
 }
 
-// reply answers a call, unless its caller wants none.
+// reply answers a call unless its caller wants no reply.
 func reply(conn *dbus.Conn, call *dbus.Message, body ...any) {
 	send(conn, call, &dbus.Message{Type: dbus.TypeMethodReply, Headers: map[dbus.HeaderField]dbus.Variant{}, Body: body})
 }
@@ -102,10 +104,10 @@ func send(conn *dbus.Conn, call, m *dbus.Message) {
 	if len(m.Body) > 0 {
 		m.Headers[dbus.FieldSignature] = dbus.MakeVariant(dbus.SignatureOf(m.Body...))
 	}
-	conn.Send(m, nil) // one whose caller or whose bus has gone is lost, as it must be
+	conn.Send(m, nil) // lost if the caller or the bus has gone, which is fine
 }
 
-// isRemote reports whether an error is the bus's answer, not the lack of one.
+// isRemote reports whether an error is an answer of the bus, not the lack of one.
 func isRemote(err error) bool {
 	var remote dbus.Error
 	return errors.As(err, &remote)

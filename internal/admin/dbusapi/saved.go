@@ -14,27 +14,29 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/atomicfile"
 )
 
-// State is all that was set over D-Bus. Its zero value is that nothing was. It is a value: treat its slices as read-only.
+// State is everything that was set over D-Bus. The zero State means that nothing was set. It is a
+// value, so its slices are read-only.
 type State struct {
 	Rules     []dnsmasqconf.Rule
-	RulesBy   Caller // who set them; zero: nobody ever
+	RulesBy   Caller // who set them; zero if they were never set
 	Options   dnsmasqconf.Options
-	OptionsBy Caller // who changed one of them last; zero: nobody ever
+	OptionsBy Caller // who last changed one of them; zero if they were never changed
 }
 
-// Caller is who called, as the bus and the kernel said at that time.
+// Caller identifies the sender of a call, as reported by the bus and the kernel at that time.
 type Caller struct {
 	Method string    `json:"method"`
-	Name   string    `json:"name"`              // the unique name on the bus
-	Known  bool      `json:"known,omitempty"`   // the user is; older releases obeyed others, too
-	PID    uint32    `json:"pid,omitempty"`     // of the process
-	UID    uint32    `json:"uid,omitempty"`     // its user
-	Comm   string    `json:"command,omitempty"` // its name; "" when it had ended, or the kernel does not tell us
-	Unit   string    `json:"unit,omitempty"`    // the systemd unit that it belongs to; "" when systemd does not know it
+	Name   string    `json:"name"`              // unique name on the bus
+	Known  bool      `json:"known,omitempty"`   // whether UID is known; older releases also obeyed unknown callers
+	PID    uint32    `json:"pid,omitempty"`     // process
+	UID    uint32    `json:"uid,omitempty"`     // user of the process
+	Comm   string    `json:"command,omitempty"` // name of the process; empty if it had ended or the kernel does not reveal it
+	Unit   string    `json:"unit,omitempty"`    // systemd unit of the process; empty if systemd knows none
 	At     time.Time `json:"at"`
 }
 
-// String is "SetServers by openshift (pid 812, uid 0, origin-node.service, :1.7)", and "" for nobody.
+// String returns text such as "SetServers by openshift (pid 812, uid 0, origin-node.service,
+// :1.7)". It is empty for the zero Caller.
 func (c Caller) String() string {
 	if c.Name == "" {
 		return ""
@@ -42,14 +44,15 @@ func (c Caller) String() string {
 	return c.Method + " by " + c.who()
 }
 
-// who is the caller without what it called. Its names may be empty: under ProtectProc= of systemd.exec(5) /proc tells nothing
-// of others' processes, and what a shell starts belongs to no unit of its own.
+// who describes the caller without the method. Names may be missing: with ProtectProc=
+// (systemd.exec(5)), /proc hides other processes, and a process started by a shell has no unit of
+// its own.
 func (c Caller) who() string {
 	if !c.Known {
 		return c.Name
 	}
 	comm, words := c.Comm, []string{fmt.Sprintf("pid %d", c.PID), fmt.Sprintf("uid %d", c.UID), c.Unit, c.Name}
-	if c.PID == 0 { // of a process that the bus cannot see, as in another PID namespace
+	if c.PID == 0 { // the bus cannot see the process, for example in another PID namespace
 		words = words[1:]
 	}
 	if comm == "" {
@@ -58,18 +61,18 @@ func (c Caller) who() string {
 	return comm + " (" + strings.Join(slices.DeleteFunc(words, func(word string) bool { return word == "" }), ", ") + ")"
 }
 
-// savedState is the file's form of a State.
+// savedState is the JSON form of a State.
 type savedState struct {
-	Servers   []string            `json:"servers"` // as SetDomainServers takes them
+	Servers   []string            `json:"servers"` // in SetDomainServers format
 	ServersBy Caller              `json:"serversBy"`
 	Options   dnsmasqconf.Options `json:"options"`
 	OptionsBy Caller              `json:"optionsBy"`
 }
 
-// maxSaved bounds what Load reads; maxRules rules of names of 254 octets are well below it.
+// maxSaved limits the file size for Load. maxRules rules with names of 254 bytes are well below it.
 const maxSaved = 1 << 20
 
-// Save writes the state to path, whole, or removes the file where there is nothing to keep.
+// Save writes the state to path atomically. If there is nothing to save, it removes the file.
 func (s State) Save(path string) error {
 	if s.Same(State{}) {
 		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -94,12 +97,14 @@ func (s State) Save(path string) error {
 	return nil
 }
 
-// Same reports whether the same names go the same ways; who said so, and when, counts for nothing.
+// Same reports whether both states have the same rules and options. It ignores who set them and
+// when.
 func (s State) Same(other State) bool {
 	return slices.Equal(s.Rules, other.Rules) && s.Options == other.Options
 }
 
-// Load reads what Save wrote. Without a file it is the zero State; with one that has faults too, beside the error.
+// Load reads the file that Save wrote. It returns the zero State if the file does not exist, and
+// the zero State with an error if the file is invalid.
 func Load(path string) (State, error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {

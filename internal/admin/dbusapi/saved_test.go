@@ -43,15 +43,15 @@ func TestSaveAndLoad(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := os.Stat(path); !os.IsNotExist(err) {
-			t.Errorf("nothing is kept in a file: %v", err)
+			t.Errorf("the zero State left a file: %v", err)
 		}
 	}
 	if got, err := Load(path); err != nil || !got.Same(State{}) {
-		t.Errorf("%+v, %v", got, err)
+		t.Errorf("got %+v, %v", got, err)
 	}
 }
 
-// TestLoadFaults: a file with faults is as none, and an error.
+// TestLoadFaults proves that an invalid file results in the zero State and an error.
 func TestLoadFaults(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "dbus.json")
 	for text, want := range map[string]string{
@@ -63,7 +63,7 @@ func TestLoadFaults(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, err := Load(path); err == nil || !strings.Contains(err.Error(), want) || !got.Same(State{}) {
-			t.Errorf("%.40q: %+v, %v", text, got, err)
+			t.Errorf("%.40q: got %+v, %v", text, got, err)
 		}
 	}
 }

@@ -18,23 +18,23 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// world is a bus, a Service on it, and what the Service speaks for.
+// world is a bus, a Service on it, and the state behind the Service.
 type world struct {
 	t       *testing.T
 	bus     *lab.PrivateBus
 	service *Service
 	log     lab.Text
-	names   int    // that the Service is to have
-	stop    func() // ends the Service and waits for it
+	names   int    // number of names that the Service requests
+	stop    func() // stops the Service and waits for it
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	state  State
-	sets   []string // what was set, one after the other
+	sets   []string // all states that were set, in order
 	status control.Status
 	onSet  func() error
 }
 
-// newWorld prepares a bus that is not running yet, and a Service that is not either.
+// newWorld prepares a bus and a Service without starting them.
 func newWorld(t *testing.T, policies ...string) *world {
 	t.Helper()
 	w := &world{t: t, bus: lab.NewPrivateBus(t, policies...), stop: func() {}}
@@ -52,7 +52,7 @@ func newWorld(t *testing.T, policies ...string) *world {
 	return w
 }
 
-// start starts bus and Service.
+// start starts the bus and the Service.
 func start(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t)
@@ -91,20 +91,20 @@ func (w *world) set(_ context.Context, state State) error {
 	return nil
 }
 
-// wasSet is all that was set, one after the other.
+// wasSet returns all states that were set, in order.
 func (w *world) wasSet() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.sets)
 }
 
-// await waits for what other goroutines and processes do in their own time.
+// await polls until a condition holds that depends on other goroutines or processes.
 func (w *world) await(what string, holds func() bool) {
 	w.t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !holds(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			names, problem := w.service.Names()
-			w.t.Fatalf("in vain: %s; names %+v, %q; log:\n%s", what, names, problem, w.log.String())
+			w.t.Fatalf("timeout waiting for %s; names %+v, %q; log:\n%s", what, names, problem, w.log.String())
 		}
 	}
 }
@@ -119,11 +119,11 @@ func (w *world) awaitNames() {
 				return false
 			}
 		}
-		return problem == "" && len(names) == w.names // one after the other becomes known
+		return problem == "" && len(names) == w.names // the names become known one after the other
 	})
 }
 
-// dial is another program on the bus.
+// dial connects another program to the bus.
 func (w *world) dial() *dbus.Conn {
 	w.t.Helper()
 	conn, err := dbus.Connect(w.bus.Address())
@@ -138,7 +138,7 @@ func dnsmasqOf(conn *dbus.Conn) dbus.BusObject { return conn.Object(DnsmasqName,
 
 func managerOf(conn *dbus.Conn) dbus.BusObject { return conn.Object(ManagerName, managerPath) }
 
-// signals are those that conn gets that have one of these names. Those that were sent before are not among them.
+// signals returns the signals with these names that conn receives from now on.
 func (w *world) signals(conn *dbus.Conn, members ...string) <-chan *dbus.Signal {
 	w.t.Helper()
 	for _, member := range members {
@@ -151,7 +151,7 @@ func (w *world) signals(conn *dbus.Conn, members ...string) <-chan *dbus.Signal 
 	return signals
 }
 
-// next is the next signal of that name.
+// next returns the next signal with that name.
 func (w *world) next(signals <-chan *dbus.Signal, member string) *dbus.Signal {
 	w.t.Helper()
 	for timeout := time.After(20 * time.Second); ; {

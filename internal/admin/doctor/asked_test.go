@@ -24,7 +24,7 @@ import (
 
 const upstreamAddr = "192.0.2.53:53"
 
-// says is an answer with this rcode, and a record if that is NOERROR.
+// says returns an answer with this rcode, and with a record if the rcode is NOERROR.
 func says(rcode string) Answer {
 	a := Answer{Rcode: rcode, EDNS: true, Size: 100, Took: time.Millisecond}
 	if rcode == "NOERROR" {
@@ -33,7 +33,7 @@ func says(rcode string) Answer {
 	return a
 }
 
-// answered is what the daemon says.
+// answered returns the daemon's answer with this rcode.
 func answered(rcode string) control.Answer {
 	a := control.Answer{Rcode: rcode}
 	if rcode == "NOERROR" {
@@ -42,13 +42,13 @@ func answered(rcode string) control.Answer {
 	return a
 }
 
-// direct is a nameserver that answers alike in every way.
+// direct returns a nameserver that gives the same answer in every way.
 func direct(rcode string) Direct {
 	a := says(rcode)
 	return Direct{Server: upstreamAddr, UDP: a, DO: a, Small: a, Large: a, TCP: a}
 }
 
-// asked adds a name that was asked for.
+// asked adds a name that was queried.
 func asked(n Name) func(*Snapshot) {
 	return func(s *Snapshot) {
 		if n.Name == "" {
@@ -61,7 +61,7 @@ func asked(n Name) func(*Snapshot) {
 	}
 }
 
-// bogus is a nameserver that answers SERVFAIL, and without validation the name.
+// bogus returns a nameserver that answers SERVFAIL, but resolves the name without validation.
 func bogus() Direct {
 	d := direct("SERVFAIL")
 	d.UDP.EDE = []control.ExtendedError{{Code: 6, Name: "DNSSEC Bogus"}}
@@ -69,7 +69,7 @@ func bogus() Direct {
 	return d
 }
 
-// lossy is a nameserver whose answer is lost over UDP, unless it is small.
+// lossy returns a nameserver whose answer is lost over UDP, unless it is small.
 func lossy() Direct {
 	lost := Answer{Err: errSilent}
 	small, tcp := says("NOERROR"), says("NOERROR")
@@ -77,7 +77,8 @@ func lossy() Direct {
 	return Direct{Server: upstreamAddr, UDP: lost, DO: lost, Large: lost, Small: small, TCP: tcp}
 }
 
-// clusterForwarded has the cluster's names asked of a nameserver, which answers the API's name so.
+// clusterForwarded forwards the cluster's names to a nameserver that answers the API's name with
+// rcode.
 func clusterForwarded(rcode string) func(*Snapshot) {
 	return func(s *Snapshot) {
 		s.API, s.Status.Cluster.Resolver = API{}, nil
@@ -88,7 +89,7 @@ func clusterForwarded(rcode string) func(*Snapshot) {
 	}
 }
 
-// fails has the upstream fail with this error over UDP and TCP.
+// fails makes the upstream fail with err over UDP and TCP.
 func fails(err error) func(*Snapshot) {
 	return func(s *Snapshot) {
 		a := Answer{Err: err}
@@ -96,7 +97,7 @@ func fails(err error) func(*Snapshot) {
 	}
 }
 
-// overTLS has an upstream over TLS fail with this error.
+// overTLS makes an upstream over TLS fail with err.
 func overTLS(err error) func(*Snapshot) {
 	return func(s *Snapshot) {
 		s.Upstreams = []Probe{{Server: "dns+tls://192.0.2.53#dns.example", Domains: []string{"."}, TLS: true, TCP: Answer{Err: err}, Source: "upstreams /etc/node-dns/node-dns.yaml:1"}}
@@ -135,13 +136,13 @@ func fromPod(udp, tcp Answer) func(*Snapshot) {
 	}
 }
 
-// smaller is the printed command for smaller answers.
+// smaller is the printed command that sets a smaller answer size.
 const smaller = `grep -qs '^edns-packet-max=' /etc/dnsmasq.conf || printf '\nedns-packet-max=512\n' >>/etc/dnsmasq.conf`
 
-// anothers is the refusal of a certificate for another name.
+// anothers is the error for a certificate with another name.
 var anothers = x509.HostnameError{Certificate: &x509.Certificate{DNSNames: []string{"dns.site.example"}}, Host: "dns.example"}
 
-// askedRows are those of the checks that judge questions and answers.
+// askedRows are the rows of the checks that judge queries and answers.
 var askedRows = []checkRow{
 	{"reports", "none", nil, "", ""},
 	{"reports", "is not ready", func(s *Snapshot) {
@@ -156,7 +157,8 @@ var askedRows = []checkRow{
 		s.Host.State.ConfigErr = errors.Join(first, second)
 		s.Status.Problems = []string{first.Error() + "\n" + second.Error()}
 	}, "", ""},
-	// A full disk, an immutable file and a taken port were two or three failures each, the cause last.
+	// A full disk, an immutable file and a taken port were reported as two or three failures each,
+	// with the cause last.
 	{"reports", "follow from a cause", func(s *Snapshot) {
 		s.Storage[0].Free, s.Status.Problems = 4096, []string{"asked in vain for files"}
 	}, Warn, "may follow from the problem above"},
@@ -180,7 +182,7 @@ var askedRows = []checkRow{
 		s.Host.Filter.Rules = &firewall.Ruleset{Outputs: []firewall.Chain{{Family: firewall.Inet, Table: "own", Name: "out"}, {Family: firewall.IPv4, Table: "filter", Name: "OUTPUT"}}}
 	}, Fail, "nft 'insert rule inet own out meta l4proto { tcp, udp } th dport 53 accept' && iptables -I OUTPUT -p udp --dport 53 -j ACCEPT && iptables -I OUTPUT -p tcp --dport 53 -j ACCEPT; then correct"},
 	{"upstreams", "has nobody who listens", fails(unix.ECONNREFUSED), Fail, "no nameserver listens there|start the nameserver at 192.0.2.53; or name another one in upstreams /etc/node-dns/node-dns.yaml:1"},
-	// The kernel of that host limits how often it says so over UDP (icmp_ratelimit).
+	// The kernel of that host limits how often it reports this over UDP (icmp_ratelimit).
 	{"upstreams", "has nobody who listens, which TCP alone shows", func(s *Snapshot) {
 		fails(errSilent)(s)
 		s.Upstreams[0].TCP.Err = unix.ECONNREFUSED
@@ -200,7 +202,8 @@ var askedRows = []checkRow{
 		overTLS(anothers)(s)
 		s.Upstreams[0].Proven = "dns.site.example"
 	}, Fail, "a TLS certificate for dns.site.example, not for dns.example|correct upstreams /etc/node-dns/node-dns.yaml:1: dns+tls://192.0.2.53#dns.site.example"},
-	// The name of a self-signed certificate was printed as the entry to use: whoever intercepts the connection chooses it.
+	// The name of a self-signed certificate was printed as the entry to use. Whoever intercepts the
+	// connection can choose it.
 	{"upstreams", "has a certificate of its own making", overTLS(anothers), Fail, "not for dns.example\nrenew the certificate at that nameserver"},
 	{"upstreams", "has an unknown authority's certificate", overTLS(x509.UnknownAuthorityError{}), Fail, "of an authority that this node does not trust|update-ca-trust"},
 	{"upstreams", "finds all bogus", asked(Name{Route: ".", Answer: answered("SERVFAIL"), Direct: []Direct{bogus()}}), Fail, "it finds them bogus|www.example. A: DNSSEC Bogus|the clock and the trust anchor"},
@@ -227,7 +230,7 @@ var askedRows = []checkRow{
 		asked(Name{Name: "node.", Type: "A", Answer: answered("NXDOMAIN"), Direct: []Direct{direct("NXDOMAIN")}})(s)
 	}, OK, "answers over UDP"},
 	{"upstreams", "sends answers that are lost for their size", asked(Name{Answer: answered("SERVFAIL"), Direct: []Direct{lossy()}}), Fail, "www.example. A, 900 octets, arrives over TCP alone|" + smaller + " makes node-dns ask"},
-	// Printed again, or for another size, the command made dnsmasq's file invalid.
+	// If the command was printed again, or with another size, it made dnsmasq's file invalid.
 	{"upstreams", "sends answers that are lost for their size, which is set", func(s *Snapshot) {
 		s.Host.Dnsmasq.Numbers = map[string]int{"edns-packet-max": 1232}
 		asked(Name{Answer: answered("SERVFAIL"), Direct: []Direct{lossy()}})(s)
@@ -257,7 +260,7 @@ var askedRows = []checkRow{
 	{"clients", "allowFrom leaves out pods of IPv6", pods("fd00::1/64"), Fail, `allowFrom: [192.0.2.0/24, "fd00::/64"]`},
 	{"clients", "a pod is refused", lastMinute(control.LastMinute{Strangers: 7}, "10.128.0.9", "shop/web-0"), Fail, "queries refused in the last minute: 7, such as from 10.128.0.9, pod shop/web-0|allowFrom: [local, 10.128.0.9/32]"},
 	{"clients", "another is refused", lastMinute(control.LastMinute{Strangers: 7}, "198.51.100.9", ""), Warn, "7, such as from 198.51.100.9: allowFrom does not let it ask"},
-	// Doctor failed and printed an allowFrom that opened the resolver to the LAN.
+	// Doctor failed and printed a value of allowFrom that opened the resolver to the LAN.
 	{"clients", "one on a second LAN is refused", func(s *Snapshot) {
 		s.Host.State.Net.Addrs = append(s.Host.State.Net.Addrs, netstate.Addr{Addr: netip.MustParseAddr("203.0.113.7"), Bits: 24, Interface: "eth1", Up: true})
 		lastMinute(control.LastMinute{Strangers: 1}, "203.0.113.66", "")(s)
@@ -290,7 +293,7 @@ var askedRows = []checkRow{
 		old.By = control.By{Cached: true, Age: 2 * time.Second}
 		asked(Name{Name: "flip1&reboot&.evil.example.", Type: "A", Answer: old, Direct: []Direct{direct("NOERROR")}})(s)
 	}, Fail, "node-dns cache flush 'flip1&reboot&.evil.example.'"},
-	// With filter-AAAA every cached AAAA name failed, and no flush fixed it.
+	// With filter-AAAA every cached AAAA name was a failure that no flush fixed.
 	{"cache", "has a name whose records filter-AAAA removes", func(s *Snapshot) {
 		filtered := answered("NOERROR")
 		filtered.Answer, filtered.By = nil, control.By{Cached: true, Age: 2 * time.Second}
@@ -319,7 +322,7 @@ var askedRows = []checkRow{
 		ignored.Errors = []control.ExtendedError{{Code: 22, Name: "No Reachable Authority", Text: "no response from 192.0.2.53:53 (its address is to be ignored (ignore-address))"}}
 		asked(Name{Answer: ignored, Direct: []Direct{direct("NOERROR")}})(s)
 	}, Warn, "remove ignore-address from dnsmasq's files"},
-	// A domain whose own nameservers fail made each node that asks for it a broken one.
+	// Each node that asked for a domain whose own nameservers fail was reported as broken.
 	{"names", "one failed recently, and fails everywhere", func(s *Snapshot) {
 		asked(Name{Why: "failed recently", Answer: answered("SERVFAIL"), Direct: []Direct{direct("SERVFAIL")}})(s)
 		asked(Name{Name: "good.example.", Type: "A", Answer: answered("NOERROR"), Direct: []Direct{direct("NOERROR")}})(s)
@@ -347,14 +350,14 @@ var askedRows = []checkRow{
 	{"recent", "has refusals that clients are told of", lastMinute(control.LastMinute{Responses: 100, Refused: 20, Strangers: 20}, "", ""), OK, "20 REFUSED"},
 }
 
-// TestSmallerCommand: the command joined the option to a last line without a newline.
+// TestSmallerCommand: the command appended the option to a last line without a newline.
 func TestSmallerCommand(t *testing.T) {
 	for had, want := range map[string]string{
 		"-": "\nedns-packet-max=512\n", "": "\nedns-packet-max=512\n", "no-hosts\n": "no-hosts\n\nedns-packet-max=512\n",
 		"no-hosts": "no-hosts\nedns-packet-max=512\n",
 	} {
 		path := filepath.Join(t.TempDir(), "dnsmasq.conf")
-		if had != "-" { // there is a file
+		if had != "-" { // the file exists
 			if err := os.WriteFile(path, []byte(had), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -365,12 +368,12 @@ func TestSmallerCommand(t *testing.T) {
 			}
 		}
 		if got, err := os.ReadFile(path); err != nil || string(got) != want {
-			t.Errorf("%q became %q, expected %q: %v", had, got, want, err)
+			t.Errorf("%q became %q, want %q: %v", had, got, want, err)
 		}
 	}
 }
 
-// TestOneFailure: a cause is one failure, and comes before its symptoms.
+// TestOneFailure proves that a cause is reported as one failure, before its symptoms.
 func TestOneFailure(t *testing.T) {
 	for _, row := range askedRows {
 		if row.level != Fail {
@@ -384,17 +387,18 @@ func TestOneFailure(t *testing.T) {
 				}
 			}
 			want := 1
-			if row.name == "two are down for one cause" { // beside a third, which is down for another
+			if row.name == "two are down for one cause" { // in addition to a third one with another cause
 				want = 2
 			}
 			if len(failed) != want || !slices.ContainsFunc(failed, func(text string) bool { return strings.HasPrefix(text, row.check+": ") }) {
-				t.Errorf("%q", failed)
+				t.Errorf("got failures %q", failed)
 			}
 		})
 	}
 }
 
-// TestIsNear: a namespace is a pod's if this node reaches its address as it reaches pods. A test's LAN, and a VPN, have namespaces too.
+// TestIsNear: a namespace belongs to a pod if this node reaches its address in the same way as
+// pods. The LAN of a test and a VPN have namespaces too.
 func TestIsNear(t *testing.T) {
 	s := well(t, func(s *Snapshot) {
 		onLink := func(network, name string) netstate.OnLink {
@@ -410,7 +414,7 @@ func TestIsNear(t *testing.T) {
 		"10.128.0.9": true, "10.244.1.5": true, "10.244.1.6": false, "10.1.2.3": true, "192.0.2.9": false, "100.64.0.1": false,
 	} {
 		if got := s.isNear(netip.MustParseAddr(addr)); got != want {
-			t.Errorf("%s: %v", addr, got)
+			t.Errorf("%s: got %v", addr, got)
 		}
 	}
 }

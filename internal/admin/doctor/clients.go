@@ -10,17 +10,16 @@ import (
 	"github.com/node-dns/node-dns/internal/netstate"
 )
 
-// nodeDNSYAML is the admin's file.
 const nodeDNSYAML = "/etc/node-dns/node-dns.yaml"
 
-// checkClients judges whether pods may ask, and reach this node: by their networks, by what clients were refused in the last minute, and
-// by questions from within pods.
+// checkClients checks whether pods may ask and can reach this node. It uses their networks, the
+// clients refused in the last minute, and queries from within pods.
 func checkClients(s Snapshot) []Finding {
 	if s.Status == nil {
 		return nil
 	}
 	found := s.refusedClients()
-	isFiltered := hasFailure(checkInputFilter(s)) // which says why pods get no answer
+	isFiltered := hasFailure(checkInputFilter(s)) // that finding explains why pods get no answer
 	for _, p := range s.Pods {
 		switch {
 		case !p.Client.IsValid(), isFiltered:
@@ -48,7 +47,8 @@ func podPath(p PodProbe) string {
 	return fmt.Sprintf("let port 53 pass from %s to %s, in the firewall of this node (nft list ruleset) and in network policies", p.Client, p.Server.Addr())
 }
 
-// refusedClients is one finding of all clients that may not ask and should be able to, and a warning of others that try.
+// refusedClients returns one failure for all clients that should be allowed to ask but are refused,
+// and a warning for other refused clients.
 func (s Snapshot) refusedClients() []Finding {
 	var networks []netip.Prefix
 	var details []string
@@ -90,19 +90,19 @@ func (s Snapshot) refusedClients() []Finding {
 	return append(found, fail(what, fmt.Sprintf("set allowFrom in %s, which the daemon reads by itself: allowFrom: [%s]", nodeDNSYAML, s.wider(networks)), details...))
 }
 
-// podLinks are the links on which pods' packets arrive.
+// podLinks returns the links on which packets from pods arrive.
 func (s Snapshot) podLinks() []firewall.Link {
 	return slices.DeleteFunc(s.Host.Nameserver().Links(), func(l firewall.Link) bool { return !l.IsPods() })
 }
 
-// isPodAddr reports whether an address is in podCIDRs or on a link of pods. Any other network of this node may be a LAN, which
-// must not be able to use the resolver.
+// isPodAddr reports whether addr is in podCIDRs or on a link to pods. Any other network of this
+// node may be a LAN, which must not be able to use the resolver.
 func (s Snapshot) isPodAddr(addr netip.Addr) bool {
 	return slices.ContainsFunc(s.Host.State.Config.PodCIDRs, func(p netip.Prefix) bool { return p.Contains(addr) }) ||
 		slices.ContainsFunc(s.podLinks(), func(l firewall.Link) bool { return l.Clients.Contains(addr) })
 }
 
-// mayAsk reports whether the daemon answers all of a network.
+// mayAsk reports whether the daemon answers every address of network.
 func (s Snapshot) mayAsk(network netip.Prefix) bool {
 	clients := s.Status.Clients
 	return slices.Contains(clients.AllowFrom, "all") || slices.ContainsFunc(clients.Networks, func(text string) bool {
@@ -111,7 +111,8 @@ func (s Snapshot) mayAsk(network netip.Prefix) bool {
 	})
 }
 
-// networkOf is the network of this node that an address belongs to, but for the one of the default route; else the address alone.
+// networkOf returns the network of this node that contains addr, except for the network of the
+// default route. If there is none, it returns addr alone.
 func (s *Snapshot) networkOf(addr netip.Addr) netip.Prefix {
 	config, net := s.Host.State.Config, s.Host.State.Net
 	for _, network := range config.PodCIDRs {
@@ -128,10 +129,12 @@ func (s *Snapshot) networkOf(addr netip.Addr) netip.Prefix {
 	return netip.PrefixFrom(addr, addr.BitLen())
 }
 
-// widest is the prefix length of the widest route that may lead to pods: VPNs have routes to half of all addresses.
+// widest is the shortest prefix of a route that may lead to pods. VPNs install routes to half of
+// all addresses.
 const widest = 8
 
-// isNear reports whether this node reaches an address on another interface than that of the default route, or podCIDRs has it.
+// isNear reports whether addr is in podCIDRs or reached through an interface other than that of the
+// default route.
 func (s *Snapshot) isNear(addr netip.Addr) bool {
 	net := s.Host.State.Net
 	isDirect := slices.ContainsFunc(net.OnLink, func(l netstate.OnLink) bool {
@@ -140,7 +143,7 @@ func (s *Snapshot) isNear(addr netip.Addr) bool {
 	return isDirect || s.networkOf(addr) != netip.PrefixFrom(addr, addr.BitLen())
 }
 
-// wider is the value of allowFrom with these networks added.
+// wider returns the value of allowFrom with networks added.
 func (s Snapshot) wider(networks []netip.Prefix) string {
 	words := slices.Clone(s.Status.Clients.AllowFrom)
 	for _, network := range networks {
@@ -148,7 +151,7 @@ func (s Snapshot) wider(networks []netip.Prefix) string {
 	}
 	for i, word := range words {
 		if strings.Contains(word, ":") {
-			words[i] = `"` + word + `"` // YAML takes no colon in a flow sequence's plain text
+			words[i] = `"` + word + `"` // YAML forbids a colon in a plain scalar of a flow sequence
 		}
 	}
 	return strings.Join(words, ", ")

@@ -15,12 +15,14 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/termtext"
 )
 
-// renewal is how long before its end a client's certificate should have been renewed: the kubelet does so when a fifth to a
-// tenth of its time is left, which is a month of a year's, and some hours of a day's.
+// renewal is how long before its expiry a client certificate should have been renewed. The kubelet
+// renews its certificate when between a fifth and a tenth of the lifetime is left: a month of a
+// year, or some hours of a day.
 const renewal = 24 * time.Hour
 
-// checkCluster judges whether the cluster's names can be known: the credentials, the API server, how the daemon's watching goes, and
-// what the cluster's own nameservers answer. What follows from a failure is not reported beside it.
+// checkCluster checks whether cluster names can be resolved: the credentials, the API server, the
+// daemon's watches, and the answers of the cluster's own nameservers. It does not report
+// consequences of a failure that it reports.
 func checkCluster(s Snapshot) []Finding {
 	found := s.certificate()
 	if !hasFailure(found) {
@@ -40,7 +42,7 @@ func checkCluster(s Snapshot) []Finding {
 		found = append(found, s.forwarded()...)
 	case r.Phase == "synced":
 		found = append(found, fine("names of %s are answered from the Kubernetes API: %s, %s", c.Domain, count(r.Services, "service"), count(r.Endpoints, "endpoint"))...)
-	case s.API.Err == nil || r.Services+r.Namespaces > 0: // else apiServer says it
+	case s.API.Err == nil || r.Services+r.Namespaces > 0: // otherwise apiServer reports it
 		found = append(found, s.unsynced()...)
 	}
 	return found
@@ -50,7 +52,8 @@ func hasFailure(found []Finding) bool {
 	return slices.ContainsFunc(found, func(f Finding) bool { return f.Level == Fail })
 }
 
-// forwarded judges what the nameservers say that the cluster's names are forwarded to. Every cluster has the name of its API server.
+// forwarded checks the answers of the nameservers to which cluster names are forwarded. Every
+// cluster has a name for its API server.
 func (s Snapshot) forwarded() []Finding {
 	c := s.Status.Cluster
 	servers := strings.Join(c.Servers, ", ")
@@ -67,7 +70,7 @@ func (s Snapshot) forwarded() []Finding {
 				"if it is right, the cluster has another clusterDomain", n.lines()...)}
 	default:
 		if !slices.ContainsFunc(s.Upstreams, func(p Probe) bool { return slices.Contains(c.Servers, p.Server) && p.answers() }) {
-			return nil // checkUpstreams says it
+			return nil // checkUpstreams reports it
 		}
 		return []Finding{fail(fmt.Sprintf("%s, which is asked for names of %s, answers %s for %s", servers, c.Domain, n.result(), n.Name),
 			"kubectl -n kube-system logs -l k8s-app=kube-dns shows why; the address is from "+c.Source, n.lines()...)}
@@ -95,7 +98,7 @@ func (s Snapshot) unsynced() []Finding {
 	return []Finding{fail(what+"; names of "+c.Domain+" are answered SERVFAIL", fix, details...)}
 }
 
-// certificate judges how long the daemon may ask with it.
+// certificate checks the validity period of the client certificate.
 func (s Snapshot) certificate() []Finding {
 	const fix = "the kubelet renews its own: systemctl status kubelet; another's has to be renewed in its kubeconfig"
 	switch a := s.API; {
@@ -115,7 +118,7 @@ func (s Snapshot) certificate() []Finding {
 	return fine("the client certificate of %s is good until %s", s.API.Kubeconfig, date(s.API.NotAfter))
 }
 
-// apiServer judges what the API server said when it was asked from here.
+// apiServer checks the answers that the API server gave to this process.
 func (s Snapshot) apiServer() []Finding {
 	a := s.API
 	var invalid x509.CertificateInvalidError
@@ -129,7 +132,7 @@ func (s Snapshot) apiServer() []Finding {
 	case errors.Is(a.Err, kubeconfig.ErrPlugin):
 		return []Finding{warn("the Kubernetes API is not asked: the kubeconfig's credentials come from a plugin (exec, auth-provider), which node-dns does not run",
 			"give node-dns a kubeconfig with a token or a certificate of its own: kubeconfig in /etc/node-dns/node-dns.yaml")}
-	case a.CertErr != nil && errors.Is(a.Err, kubeconfig.ErrRefused): // certificate says why
+	case a.CertErr != nil && errors.Is(a.Err, kubeconfig.ErrRefused): // certificate reports the reason
 		return nil
 	case errors.As(a.Err, &invalid) && invalid.Reason == x509.Expired && s.Now.Before(invalid.Cert.NotBefore):
 		return []Finding{fail(fmt.Sprintf("the certificate of the Kubernetes API begins at %s, and here it is %s", date(invalid.Cert.NotBefore), date(s.Now)), "set the clock: systemctl status chronyd")}
@@ -150,7 +153,7 @@ func (s Snapshot) apiServer() []Finding {
 	return []Finding{fail(what+"; names of "+s.Status.Cluster.Domain+" are answered SERVFAIL", fix)}
 }
 
-// reachAPI says where to look when the API server cannot be reached.
+// reachAPI returns advice for an unreachable API server.
 func (s Snapshot) reachAPI() string {
 	a := s.API
 	fix := "check that the API server runs, and that nothing on the way drops it: curl -k " + termtext.Quote(a.Server+"/healthz")

@@ -21,8 +21,9 @@ import (
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
-// CheckConfig reads the configuration as the daemon would, and asks the API server, where that is asked at all, which rights are
-// missing: within some seconds.
+// CheckConfig reads the configuration like the daemon. If the configuration uses the Kubernetes
+// API, CheckConfig also asks the API server which rights are missing, which takes a few seconds at
+// most.
 func CheckConfig(ctx context.Context, root string, paths nodeconfig.Paths) control.ConfigCheck {
 	config, err := nodeconfig.Load(paths)
 	files, filesErr := dnsmasqconf.Load(dnsmasqconf.DefaultPaths(root))
@@ -51,14 +52,15 @@ func CheckConfig(ctx context.Context, root string, paths nodeconfig.Paths) contr
 	return check
 }
 
-// CheckFiles reads the files of the configuration as the daemon would, and nothing else: it asks nobody.
+// CheckFiles reads the configuration files like the daemon. It sends no queries.
 func CheckFiles(root string, paths nodeconfig.Paths) control.ConfigFaults {
 	_, err := nodeconfig.Load(paths)
 	_, filesErr := dnsmasqconf.Load(dnsmasqconf.DefaultPaths(root))
 	return control.ConfigFaults{APIVersion: control.APIVersion, Kind: "ConfigFaults", Faults: configFaults(errors.Join(err, filesErr))}
 }
 
-// configFaults are the faults, and in lines of their own what cannot be read.
+// configFaults returns the errors in configuration files, and one line per file that cannot be
+// read.
 func configFaults(err error) []control.ConfigFault {
 	all := []control.ConfigFault{}
 	if err == nil {
@@ -78,7 +80,7 @@ func configFaults(err error) []control.ConfigFault {
 	return all
 }
 
-// configFiles are those that were read, with what they set.
+// configFiles returns the files that were read and their settings.
 func configFiles(config nodeconfig.Config, dnsmasq []string, faults []control.ConfigFault) []control.ConfigFile {
 	all := []control.ConfigFile{}
 	for _, path := range slices.Concat(config.Files, dnsmasq) {
@@ -93,7 +95,7 @@ func configFiles(config nodeconfig.Config, dnsmasq []string, faults []control.Co
 	return all
 }
 
-// configNode is what becomes of a placement at these listeners. /etc/resolv.conf cannot name a port.
+// configNode converts a placement and its listeners. /etc/resolv.conf cannot contain a port.
 func configNode(place nodeconfig.Placement, listeners []netip.AddrPort) control.ConfigNode {
 	node := control.ConfigNode{Listen: []string{}, Problems: place.Problems}
 	for _, at := range listeners {
@@ -111,8 +113,8 @@ func configNode(place nodeconfig.Placement, listeners []netip.AddrPort) control.
 	return node
 }
 
-// addRights adds the rights that the configuration needs and the API server denies. An API server that
-// does not answer is a note: it may be down, or not be there yet.
+// addRights adds the rights that the configuration needs and the API server denies. If the API
+// server does not answer, it adds only a note, because the server may be down or not installed yet.
 func addRights(ctx context.Context, check *control.ConfigCheck, root string, config nodeconfig.Config) {
 	rights, err := CheckRights(ctx, root, config)
 	check.Kubeconfig = rights.Kubeconfig
@@ -125,16 +127,17 @@ func addRights(ctx context.Context, check *control.ConfigCheck, root string, con
 	}
 }
 
-// named is all that names nameservers by a file.
+// named holds every setting that names a nameserver in a file.
 type named struct {
 	config   nodeconfig.Config
 	dnsmasq  dnsmasqconf.Config
 	net      netstate.State
-	path     string // of the hook's file, as it is shown
-	handover []byte // what that says
+	path     string // path of the hook's file, as shown
+	handover []byte // content of that file
 }
 
-// looping are sentences about the nameservers that are this node, whoever names them: the daemon leaves them out.
+// looping returns a message for each configured nameserver that is this node. The daemon ignores
+// such nameservers.
 func (n named) looping() []string {
 	listen := policy.Listeners(n.config, n.dnsmasq, n.net)
 	isOurs := func(server nameserver.Server) bool { return server.Plain() && slices.Contains(listen, server.Addr) }
@@ -160,7 +163,7 @@ func (n named) looping() []string {
 	number := 0
 	for line := range bytes.Lines(n.handover) {
 		number++
-		set, _ := upstream.ParseDnsmasqConf(line) // a line that is wrong names nobody
+		set, _ := upstream.ParseDnsmasqConf(line) // an invalid line names no servers
 		for _, server := range set.Servers {
 			if isOurs(server) {
 				add(fmt.Sprintf("%s:%d", n.path, number), "server="+server.Dnsmasq())
@@ -170,21 +173,22 @@ func (n named) looping() []string {
 	return found
 }
 
-// Rights says what the configuration asks of the Kubernetes API.
+// Rights are the access rights to the Kubernetes API that the configuration needs.
 type Rights struct {
-	Kubeconfig string   // "": the API is not watched
-	Missing    []string // what the API server would deny, as `kubectl auth can-i` takes it
+	Kubeconfig string   // empty if the API is not watched
+	Missing    []string // rights that the API server denies, in the form of `kubectl auth can-i` arguments
 }
 
-// CheckRights asks the API server which rights a daemon below root would lack. The error says why the server cannot be asked.
-// Root asks with what nodeconfig.RootsKubeconfig lets it use.
+// CheckRights asks the API server which rights a daemon below root lacks. It returns an error if
+// the server cannot be asked. Root uses only the credentials that nodeconfig.RootsKubeconfig
+// permits.
 func CheckRights(ctx context.Context, root string, config nodeconfig.Config) (Rights, error) {
 	paths := nodeconfig.DefaultPaths(root)
 	usual := paths.Kubeconfig
 	if _, err := os.Stat(usual); errors.Is(err, os.ErrNotExist) {
 		usual = ""
 	}
-	hostname, _ := os.Hostname() // a host without a name has an empty one
+	hostname, _ := os.Hostname() // empty if the host has no name
 	api := policy.NewAPI(config, usual, hostname)
 	if api == (policy.API{}) {
 		return Rights{}, nil

@@ -14,8 +14,9 @@ import (
 	"github.com/node-dns/node-dns/internal/policy"
 )
 
-// TestConfigNode: after dnsmasq's port=5353, check-config once said that the daemon listens on port 53, and doctor, which looked at
-// port 53 alone, that it does not listen where clusterListen has it.
+// TestConfigNode: with dnsmasq's port=5353, check-config reported that the daemon listens on port
+// 53. doctor only looked at port 53 and reported that the daemon does not listen on the addresses
+// of clusterListen.
 func TestConfigNode(t *testing.T) {
 	for _, test := range []struct{ name, nodeDNS, dnsmasq, listen, nameserver string }{
 		{"no file", "", "", "10.0.0.7:53", "10.0.0.7"},
@@ -51,7 +52,7 @@ func TestConfigNode(t *testing.T) {
 		}
 		node := configNode(hostdns.Place(config, net, nil), policy.Listeners(config, files, net))
 		if got := strings.Join(node.Listen, " "); got != test.listen || node.Nameserver != test.nameserver {
-			t.Errorf("%s: listens on %s, and resolv.conf names %q; expected %s and %q", test.name, got, node.Nameserver, test.listen, test.nameserver)
+			t.Errorf("%s: got listeners %s and nameserver %q, want %s and %q", test.name, got, node.Nameserver, test.listen, test.nameserver)
 		}
 	}
 }

@@ -42,7 +42,7 @@ func checkDaemon(s Snapshot) []Finding {
 		"journalctl -u node-dns says what it is at; systemctl restart node-dns")}
 }
 
-// running says that the daemon runs. checkReports has what it reports.
+// running reports that the daemon runs. checkReports adds the problems it reports.
 func (s Snapshot) running() []Finding {
 	how := "and is ready"
 	if !s.Status.Ready {
@@ -51,8 +51,8 @@ func (s Snapshot) running() []Finding {
 	return fine("node-dns %s runs (pid %d), %s", s.Status.Version, s.Status.PID, how)
 }
 
-// checkReports has what the daemon reports of itself, but for what other checks judge: nameservers, the configuration, the host's files,
-// listeners, and the Kubernetes API.
+// checkReports returns the problems that the daemon reports about itself. It leaves out those that
+// other checks cover: nameservers, configuration, host files, listeners and the Kubernetes API.
 func checkReports(s Snapshot) []Finding {
 	if s.Status == nil {
 		return nil
@@ -75,14 +75,14 @@ func checkReports(s Snapshot) []Finding {
 	return nil
 }
 
-// judgedElsewhere begin the problems of the status that checks judge by what they see themselves.
+// judgedElsewhere are the prefixes of reported problems that other checks verify themselves.
 var judgedElsewhere = []string{
 	leftAlone, "the host's files are not what they should be", "the Kubernetes API is not watched", "the Kubernetes API has not been read yet", "rights are missing",
 }
 
 func (s Snapshot) faults() error { return errors.Join(s.Host.State.ConfigErr, s.Host.DnsmasqErr) }
 
-// notRunning says why, by what systemd knows of the unit.
+// notRunning explains why the daemon does not run, from the state of its systemd unit.
 func notRunning(unit migrate.Unit, known bool, log []string) Finding {
 	const start = "systemctl enable --now node-dns"
 	not := func(why, fix string) Finding { return fail("node-dns does not run: "+why, fix, oneLine(log)...) }
@@ -116,8 +116,8 @@ func notRunning(unit migrate.Unit, known bool, log []string) Finding {
 	return not("it is stopped", "systemctl start node-dns")
 }
 
-// isLimitHit reports whether a line of the journal is systemd's of a unit that it starts no more. The unit's Result is that of its
-// last run then, where that failed.
+// isLimitHit reports whether a journal line is from systemd and says that it no longer restarts a
+// unit. The unit's Result then still describes the last failed run.
 func isLimitHit(line string) bool {
 	return strings.Contains(line, "Start request repeated too quickly")
 }
@@ -165,7 +165,7 @@ func checkConfiguration(s Snapshot) []Finding {
 	return orFine(found, "configuration: no file, every default applies")
 }
 
-// oneLine has each text in one line: what follows in it is put behind.
+// oneLine returns the texts with their line breaks replaced by "; ".
 func oneLine(texts []string) []string {
 	var all []string
 	for _, text := range texts {

@@ -1,8 +1,9 @@
-// Package doctor finds what is wrong with a node's DNS, and how to fix it. It changes nothing.
+// Package doctor finds problems with a node's DNS and suggests fixes. It changes nothing.
 //
-// Gather takes a Snapshot of all that matters: files, units, the daemon's status, and the answers of the daemon and of nameservers to real
-// questions. Diagnose judges it, and is pure. It is apart from the daemon, whose status cannot show why the daemon does not run, nor what
-// the daemon does not see of its host.
+// Gather collects a Snapshot: files, units, the daemon's status, and the answers of the daemon and
+// of nameservers to real queries. Diagnose evaluates it and is pure. The package is separate from
+// the daemon, because the daemon's status cannot explain why the daemon does not run, or show what
+// the daemon cannot see of its host.
 package doctor
 
 import (
@@ -14,44 +15,45 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/termtext"
 )
 
-// Level says how a Finding is meant.
+// Level is the severity of a Finding.
 type Level string
 
 const (
 	OK   Level = "ok"
-	Warn Level = "warn" // it works, and something may come of it, or could not be looked at
-	Fail Level = "fail" // names do not resolve for that, or will not at the next event or boot
+	Warn Level = "warn" // works now, but may cause a problem, or could not be checked
+	Fail Level = "fail" // names do not resolve because of it, or will stop resolving at the next event or boot
 )
 
-// A Finding is what came of one check.
+// Finding is one result of a check.
 type Finding struct {
 	Check   string   `json:"check"`
 	Level   Level    `json:"level"`
 	What    string   `json:"what"`
-	Details []string `json:"details,omitempty"` // what was seen, a line each
-	Fix     string   `json:"fix,omitempty"`     // what to do, "" where nothing is to be done
+	Details []string `json:"details,omitempty"` // evidence, one line each
+	Fix     string   `json:"fix,omitempty"`     // what to do; empty if nothing is to be done
 }
 
-// Report is all that was found.
+// Report holds all findings.
 type Report struct {
 	APIVersion string    `json:"apiVersion"`
 	Kind       string    `json:"kind"`
-	Version    string    `json:"version"` // of this program
+	Version    string    `json:"version"` // version of this program
 	Findings   []Finding `json:"findings"`
 	OK         int       `json:"ok"`
 	Warnings   int       `json:"warnings"`
 	Failures   int       `json:"failures"`
 }
 
-// check judges one matter. It is pure; what it does not apply to it says nothing of.
+// check evaluates one topic. It is pure and returns nothing if the topic does not apply.
 type check struct {
 	name  string
 	judge func(s Snapshot) []Finding
-	// symptom: its failures most often follow from those of other checks. They are warnings where there is such a cause.
+	// symptom marks a check whose failures usually follow from those of other checks. If another
+	// check failed, they are downgraded to warnings.
 	symptom bool
 }
 
-// checks are all, in the order in which they are told: what the rest may follow from first.
+// checks returns all checks in the order of the report: likely causes first, symptoms last.
 func checks() []check {
 	return []check{
 		{name: "daemon", judge: checkDaemon},
@@ -91,7 +93,7 @@ func checks() []check {
 	}
 }
 
-// Diagnose judges a Snapshot. It is pure.
+// Diagnose evaluates a Snapshot. It is pure.
 func Diagnose(s Snapshot) Report {
 	r := Report{APIVersion: control.APIVersion, Kind: "Doctor", Version: s.Program.Version, Findings: []Finding{}}
 	for _, c := range checks() {
@@ -126,7 +128,7 @@ func fail(what, fix string, details ...string) Finding {
 	return Finding{Level: Fail, What: what, Fix: fix, Details: details}
 }
 
-// orFine is what was found, or, where that is nothing, that all is well.
+// orFine returns found, or an OK finding with this message if found is empty.
 func orFine(found []Finding, format string, args ...any) []Finding {
 	if len(found) > 0 {
 		return found
@@ -134,9 +136,9 @@ func orFine(found []Finding, format string, args ...any) []Finding {
 	return fine(format, args...)
 }
 
-// WriteText prints the report for people, the counts in its last line.
+// WriteText prints the report as text. The last line has the counts.
 func (r Report) WriteText(w io.Writer) error {
-	r = termtext.All(r) // Details have one line each
+	r = termtext.All(r) // each detail stays on one line
 	var out strings.Builder
 	for _, f := range r.Findings {
 		fmt.Fprintf(&out, "%-7s%s\n", f.Level.word(), f.What)

@@ -36,7 +36,7 @@ const (
 	ours   = "# nameserver is this node: node-dns in place of 99-origin-dns.sh; original: /var/lib/node-dns/resolv.conf.orig; undo: origin-dns-dispatcher restore\n"
 )
 
-// well is a node on which all is.
+// well is a healthy node.
 func well(t *testing.T, changes ...func(*Snapshot)) Snapshot {
 	t.Helper()
 	config, err := nodeconfig.Load(nodeconfig.DefaultPaths(t.TempDir()))
@@ -109,7 +109,7 @@ func holder(proto, addr string, pid int, name, unit string) migrate.Holder {
 	return migrate.Holder{Proto: proto, Addr: netip.AddrPortFrom(netip.MustParseAddr(addr), 53), PID: pid, Name: name, Unit: unit}
 }
 
-// down has the daemon not run.
+// down stops the daemon.
 func down(s *Snapshot) {
 	s.Status, s.StatusErr, s.Host.Holders = nil, control.ErrNotRunning, nil
 	s.Units[daemonUnit] = migrate.Unit{Load: "loaded", Active: "inactive", File: "enabled"}
@@ -132,12 +132,12 @@ func heldBy(pid int, name, unit string, protos ...string) func(*Snapshot) {
 	}
 }
 
-// rcManager has NetworkManager's configuration say so.
+// rcManager sets rc-manager in NetworkManager's configuration.
 func rcManager(value string) func(*Snapshot) {
 	return func(s *Snapshot) { s.NMConf.RcManager = nm.Setting{Value: value, File: "/etc/x.conf", Line: 3} }
 }
 
-// skyDNS has another program at the address that dnsBindAddress names.
+// skyDNS puts another program at the address of dnsBindAddress.
 func skyDNS(h migrate.Holder) func(*Snapshot) {
 	return func(s *Snapshot) {
 		at := netip.MustParseAddrPort("127.0.0.1:53")
@@ -158,7 +158,7 @@ var (
 	public = &firewall.Firewalld{Default: "public", Zones: []firewall.Zone{{Name: "public"}}}
 )
 
-// filteredBy adds a filter, and an interface as in "cni0 10.128.0.1/24".
+// filteredBy adds a filter and an interface, given as in "cni0 10.128.0.1/24".
 func filteredBy(filter firewall.State, link string) func(*Snapshot) {
 	return func(s *Snapshot) {
 		name, prefix, _ := strings.Cut(link, " ")
@@ -168,16 +168,16 @@ func filteredBy(filter firewall.State, link string) func(*Snapshot) {
 	}
 }
 
-// checkRow is what a check says of what.
+// checkRow is the expected result of a check after a change.
 type checkRow struct {
 	check  string
 	name   string
 	change func(s *Snapshot)
 	level  Level
-	says   string // what, details and fix have this; "" with a level of "": nothing is said
+	says   string // parts of what, details and fix; empty together with level if nothing is reported
 }
 
-// rows are those of all checks but SELinux's, which are selinuxRows.
+// rows are the rows of most checks; askedRows and selinuxRows hold the others.
 var rows = []checkRow{
 	{"daemon", "is well", nil, OK, "node-dns 1.0.0 runs (pid 42), and is ready"},
 	{"daemon", "may not be asked", func(s *Snapshot) { s.Status, s.StatusErr = nil, fs.ErrPermission }, Warn, "run this as root"},
@@ -243,13 +243,13 @@ var rows = []checkRow{
 	{"port", "is dnsmasq's", heldBy(7, "dnsmasq", "dnsmasq.service", "udp", "tcp"), Fail, "10.0.0.7:53 is taken by dnsmasq of dnsmasq.service|dnsmasq (pid 7, dnsmasq.service) has 0.0.0.0:53 udp|0.0.0.0:53 tcp|node-dns migrate"},
 	{"port", "is half somebody's, without a unit", heldBy(9, "named", "", "tcp"), Fail, "is taken by named|named (pid 9) has 0.0.0.0:53 tcp|kill 9"},
 	{"port", "is a container's", heldBy(9, "coredns", "crio-1.scope", "udp"), Fail, "coredns of crio-1.scope|systemctl status crio-1.scope"},
-	// systemd's names have backslashes, which a shell removes.
+	// The names of systemd units contain backslashes, which a shell removes.
 	{"port", "is an escaped unit's", heldBy(9, "named", `my\x2ddns.service`, "udp"), Fail, `systemctl disable --now 'my\x2ddns.service'`},
 	{"port", "is a container's of no unit", func(s *Snapshot) {
 		heldBy(9, "coredns", "", "udp")(s)
 		s.Host.Holders[0].Container = true
 	}, Fail, "taken by coredns|container runtime has started it"},
-	// Doctor once advised "systemctl disable --now origin-node.service": that is the kubelet.
+	// Doctor once advised "systemctl disable --now origin-node.service", which stops the kubelet.
 	{"port", "is a node agent's", heldBy(9, "openshift", "origin-node.service", "udp"), Fail, "taken by openshift of origin-node.service|leave it running: this node needs it"},
 	{"port", "is a node agent's without a unit", heldBy(9, "hyperkube", "", "udp"), Fail, "leave it running: this node needs it"},
 	{"port", "is SkyDNS's, as dnsBindAddress says", skyDNS(migrate.Holder{Name: "openshift", PID: 9, Unit: "origin-node.service"}), OK, "127.0.0.1:53 is left to openshift of origin-node.service"},
@@ -342,7 +342,7 @@ var rows = []checkRow{
 		s.NMConf.DNS = nm.Setting{Value: "none", File: "/etc/NetworkManager/conf.d/99-origin.conf", Line: 2}
 	}, Warn, "/etc/NetworkManager/conf.d/99-origin.conf:2 sets dns=none (openshift-ansible wrote it)|nmcli general reload"},
 	{"networkmanager-conf", "rc-manager", rcManager("unmanaged"), Warn, "/etc/x.conf:3 sets rc-manager=unmanaged"},
-	// It was said of every value, and docs/howto/coexistence.md said the opposite.
+	// This was reported for every value, and docs/howto/coexistence.md said the opposite.
 	{"networkmanager-conf", "rc-manager=file", rcManager("file"), OK, "leave /etc/resolv.conf"},
 	{"networkmanager-conf", "rc-manager=symlink", rcManager("symlink"), OK, "leave /etc/resolv.conf"},
 	{"networkmanager-conf", "rc-manager=resolvconf", rcManager("resolvconf"), OK, "leave /etc/resolv.conf"},
@@ -537,15 +537,15 @@ func TestChecks(t *testing.T) {
 					said += strings.Join(append([]string{f.What, f.Fix}, f.Details...), "\n") + "\n"
 				}
 				if f.Level != OK && f.Fix == "" && f.Check != "networkmanager-conf" && f.Check != "node-address" && f.Check != "look" {
-					t.Errorf("nothing mends %q", f.What)
+					t.Errorf("no fix for %q", f.What)
 				}
 			}
 			if level != row.level {
-				t.Errorf("level %q, expected %q:\n%s", level, row.level, said)
+				t.Errorf("got level %q, want %q:\n%s", level, row.level, said)
 			}
 			for part := range strings.SplitSeq(row.says, "|") {
 				if !strings.Contains(said, part) {
-					t.Errorf("no %q in\n%s", part, said)
+					t.Errorf("missing %q in\n%s", part, said)
 				}
 			}
 		})
@@ -556,12 +556,12 @@ func TestChecks(t *testing.T) {
 	}
 	for _, c := range checks() {
 		if len(seen[c.name]) < 2 {
-			t.Errorf("%s is seen with %v alone", c.name, slices.Collect(maps.Keys(seen[c.name])))
+			t.Errorf("%s is only tested with %v", c.name, slices.Collect(maps.Keys(seen[c.name])))
 		}
 	}
 }
 
-// groups are the lines of /etc/group.
+// groups sets the lines of /etc/group.
 func groups(lines ...string) func(s *Snapshot) {
 	return func(s *Snapshot) { s.Groups.Data = []byte(strings.Join(lines, "\n") + "\n") }
 }
@@ -574,15 +574,16 @@ func worse(a, b Level) Level {
 	return b
 }
 
-// TestWell: on a node that is well there is nothing but [ok].
+// TestWell proves that every finding on a healthy node is [ok].
 func TestWell(t *testing.T) {
 	report := Diagnose(well(t))
 	if report.Failures+report.Warnings > 0 {
-		t.Errorf("%+v", report.Findings)
+		t.Errorf("got %+v", report.Findings)
 	}
 }
 
-// TestText: what was found steers no terminal, and the last line has the counts.
+// TestText proves that output from the node cannot control the terminal and that the last line has
+// the counts.
 func TestText(t *testing.T) {
 	report := Diagnose(well(t, func(s *Snapshot) {
 		heldBy(7, "dns\x1b[2Jmasq", "dnsmasq.service", "udp")(s)

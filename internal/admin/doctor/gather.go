@@ -21,38 +21,41 @@ import (
 )
 
 const (
-	// patience is how long one matter may take to look at: the daemon, the API server, a program. They answer within
-	// milliseconds, or, stopped or stuck, never.
+	// patience is the timeout for one source, such as the daemon, the API server or a program. They
+	// answer within milliseconds or, if they are stopped or stuck, never.
 	patience = 3 * time.Second
-	// systemPatience is how long systemd and NetworkManager may take: a missed deadline is retried before it is reported.
+	// systemPatience is the timeout for systemd and NetworkManager. It leaves time to retry after a
+	// missed deadline before the failure is reported.
 	systemPatience = 10 * time.Second
-	// upstreamPatience is how long an upstream nameserver may take for one question, which is asked twice over UDP.
+	// upstreamPatience is the timeout for one query to an upstream nameserver. A query over UDP is
+	// sent twice.
 	upstreamPatience = 2 * time.Second
 )
 
 // gathering fills a Snapshot from several goroutines.
 type gathering struct {
 	root, version string
-	given         string     // a name that the admin wants to know about; "": none
-	mu            sync.Mutex // guards what the parts write together
+	given         string     // name that the admin asks about; empty if there is none
+	mu            sync.Mutex // guards fields that several parts write
 	s             Snapshot
-	asked         map[string]int // how many names each nameserver was asked for directly
+	asked         map[string]int // number of names for which each nameserver was asked directly
 }
 
-// Gather looks at everything below root, and changes nothing. Other roots than "/" are a tree of files, and the daemon that serves
-// it. version is this program's. It takes no longer than some seconds, whatever hangs, and returns what could be seen by then.
-// given is a name that the admin wants to know about; "": none.
+// Gather inspects everything below root and changes nothing. A root other than "/" is a directory
+// tree and the daemon that serves it. version is this program's version. given is a name that the
+// admin asks about, or empty. Gather returns within a few seconds with the data it could collect,
+// even if something hangs.
 func Gather(ctx context.Context, root, version, given string) Snapshot {
 	g := &gathering{root: filepath.Join("/", root), version: version, given: given}
 	g.s.Live, g.s.Now = g.root == "/", time.Now()
 	g.each(ctx, g.survey, g.daemon, g.units, g.files, g.host, g.builds)
-	g.ports() // which reads the whole Snapshot
+	g.ports() // reads the whole Snapshot
 	g.each(ctx, g.kubelet, g.process, g.selinux, g.commands, g.upstreams, g.api, g.names, g.pods)
 	slices.Sort(g.s.Unseen)
 	return g.s
 }
 
-// each runs parts beside each other. They write fields of their own, or hold the lock.
+// each runs parts concurrently. They write separate fields or hold the lock.
 func (g *gathering) each(ctx context.Context, parts ...func(context.Context)) {
 	var all sync.WaitGroup
 	for _, part := range parts {
@@ -75,7 +78,7 @@ func (g *gathering) survey(ctx context.Context) {
 		g.unseen("%v", err)
 	}
 	for _, problem := range g.s.Host.State.Problems {
-		if state := g.s.Host.State; state.ConfigErr == nil || problem != state.ConfigErr.Error() { // checkConfiguration has that
+		if state := g.s.Host.State; state.ConfigErr == nil || problem != state.ConfigErr.Error() { // checkConfiguration reports that one
 			g.unseen("%s", problem)
 		}
 	}
@@ -98,13 +101,13 @@ func (g *gathering) daemon(ctx context.Context) {
 	g.s.Status = &status
 }
 
-// hasSystemd is sd_booted(3).
+// hasSystemd reports whether systemd is the init system, like sd_booted(3).
 func hasSystemd() bool {
 	info, err := os.Lstat("/run/systemd/system")
 	return err == nil && info.IsDir()
 }
 
-// logLines are as many as systemctl status shows, or fewer.
+// logLines is the number of journal lines to show, at most as many as systemctl status shows.
 const logLines = "5"
 
 func (g *gathering) units(ctx context.Context) {
@@ -128,7 +131,7 @@ func (g *gathering) units(ctx context.Context) {
 	}
 }
 
-// files reads what has no part of its own.
+// files reads everything that has no part of its own.
 func (g *gathering) files(context.Context) {
 	g.s.ResolvConf = g.resolv()
 	g.s.Hooks, g.s.OldHooks = g.programs(hookName), g.programs(oldHookName)
@@ -146,7 +149,7 @@ func (g *gathering) files(context.Context) {
 
 func (g *gathering) at(path string) string { return filepath.Join(g.root, path) }
 
-// programs are the hooks of one name, the one that counts first.
+// programs returns the hooks with this name, in order of precedence.
 func (g *gathering) programs(name string) []Program {
 	var all []Program
 	for _, dir := range dispatcherDirs {
@@ -155,7 +158,7 @@ func (g *gathering) programs(name string) []Program {
 			continue
 		}
 		p := Program{Path: path}
-		p.Target, _ = os.Readlink(g.at(path)) // "" of what is no link
+		p.Target, _ = os.Readlink(g.at(path)) // empty if it is not a link
 		info, err := os.Stat(g.at(path))
 		p.Executable = err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
 		all = append(all, p)
@@ -163,7 +166,8 @@ func (g *gathering) programs(name string) []Program {
 	return all
 }
 
-// kubelet finds out whom the kubelet hands on, by what it was told where it runs, which wins over the files that we know.
+// kubelet finds the nameservers that the kubelet passes to pods. The configuration of a running
+// kubelet overrides the files that we know.
 func (g *gathering) kubelet(context.Context) {
 	config := g.s.Host.State.Config
 	k := Kubelet{Path: config.KubeletResolvConf, Configured: config.IsOpenShift || g.isFile("/var/lib/kubelet/config.yaml")}
@@ -192,7 +196,8 @@ func (g *gathering) kubelet(context.Context) {
 	g.s.Kubelet = k
 }
 
-// hear has the kubelet that runs say what it was told, by its command line and the files that this names.
+// hear reads the configuration of the running kubelet from its command line and the files named
+// there.
 func (g *gathering) hear(k *Kubelet, p procfs.Process) {
 	files := searchlist.FilesOf(g.root, p)
 	says := files.Load()
@@ -222,7 +227,7 @@ func (g *gathering) hear(k *Kubelet, p procfs.Process) {
 	}
 }
 
-// ports looks for the holders of the ports other than 53 at which node-dns listens, or would.
+// ports finds the processes that use node-dns's ports other than 53.
 func (g *gathering) ports() {
 	if !g.s.Live {
 		return
@@ -246,7 +251,7 @@ func (g *gathering) isFile(path string) bool {
 	return err == nil
 }
 
-// shown is a path as the host has it.
+// shown returns path as seen on the host, without g.root.
 func (g *gathering) shown(path string) string {
 	if rel, err := filepath.Rel(g.root, path); err == nil && !strings.HasPrefix(rel, "..") {
 		return "/" + rel

@@ -22,7 +22,7 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/procfs"
 )
 
-// host asks the kernel for what is not of the network.
+// host reads system information that is not about the network.
 func (g *gathering) host(context.Context) {
 	var name unix.Utsname
 	if unix.Uname(&name) == nil {
@@ -32,12 +32,12 @@ func (g *gathering) host(context.Context) {
 		return
 	}
 	var timex unix.Timex
-	if _, err := unix.Adjtimex(&timex); err == nil { // modes 0: it only asks
+	if _, err := unix.Adjtimex(&timex); err == nil { // modes is 0, so the call changes nothing
 		g.s.Clock.Known, g.s.Clock.Unsynced = true, timex.Status&unix.STA_UNSYNC != 0
 	}
 }
 
-// builds says which programs are here.
+// builds identifies the programs that are installed here.
 func (g *gathering) builds(context.Context) {
 	g.s.Program = Build{Version: g.version}
 	if info, ok := debug.ReadBuildInfo(); ok {
@@ -66,7 +66,7 @@ func commit(info *debug.BuildInfo) string {
 	return ""
 }
 
-// resolv looks at what /etc/resolv.conf leads to.
+// resolv inspects the target of /etc/resolv.conf.
 func (g *gathering) resolv() Resolv {
 	path := g.at(resolvConf)
 	info, err := os.Stat(path)
@@ -92,11 +92,12 @@ func uidOf(info fs.FileInfo) uint32 {
 	return 0
 }
 
-// storage looks at the directories that the two halves write. Below another root nobody in particular owns them.
+// storage inspects the directories that the daemon and the hook write. Below another root they have
+// no expected owner.
 func (g *gathering) storage() []Storage {
 	all := []Storage{{Path: "/var/lib/node-dns", Want: "root"}, {Path: "/var/cache/node-dns", Want: "node-dns"}, {Path: "/run/node-dns", Want: "node-dns"}, {Path: "/etc"}}
 	for i := range all {
-		if !g.s.Live || !hasSystemd() { // whose a daemon without its unit is, is not known
+		if !g.s.Live || !hasSystemd() { // the owner is unknown if the daemon does not run from its unit
 			all[i].Want = ""
 		}
 		all[i].look(g.at(all[i].Path))
@@ -128,27 +129,27 @@ func (d *Storage) look(path string) {
 	d.ReadOnly = stat.Flags&unix.ST_RDONLY != 0
 	d.Free, d.Inodes, d.NoInodes = stat.Bavail*uint64(stat.Bsize), stat.Ffree, stat.Files == 0
 	if strings.HasPrefix(d.Path, "/run") && d.Free > 0 {
-		d.Free = max(d.Free, littleRoom) // a file system in memory: what is there are files of some octets
+		d.Free = max(d.Free, littleRoom) // a file system in memory: the files there are only some bytes long
 	}
 }
 
-// maxOutput bounds in octets what a program may say.
+// maxOutput limits the output of a program, in bytes.
 const maxOutput = 64 << 10
 
-// output is what a program prints, without its last line end.
+// output returns the output of a program without the final newline.
 func output(ctx context.Context, argv ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.WaitDelay = patience // of one whose children keep its output open
+	cmd.WaitDelay = patience // for a program whose children keep its output open
 	out, err := cmd.Output()
 	return strings.TrimSpace(string(out[:min(len(out), maxOutput)])), err
 }
 
-// clients are DHCP clients that write resolv.conf by themselves, beside NetworkManager.
+// clients finds DHCP clients that write resolv.conf themselves, independently of NetworkManager.
 func (g *gathering) clients() []Finding {
 	var all []Finding
 	for _, p := range procfs.Named(g.root, "dhclient") {
 		if script, _ := p.Value("-sf"); strings.Contains(script, "nm-dhcp-helper") || !inHostNetwork(p) {
-			continue // NetworkManager's own (dhcp=dhclient), or a container's
+			continue // started by NetworkManager (dhcp=dhclient) or in a container
 		}
 		all = append(all, warn(fmt.Sprintf("dhclient (pid %d) runs beside NetworkManager, and its dhclient-script writes /etc/resolv.conf at each renewal", p.PID),
 			"have NetworkManager look after the interface; or a hook in /etc/dhcp/dhclient-enter-hooks.d whose make_resolv_conf() does nothing"))
@@ -159,18 +160,19 @@ func (g *gathering) clients() []Finding {
 		}
 		all = append(all, warn(fmt.Sprintf("dhcpcd (pid %d) writes /etc/resolv.conf by its hook 20-resolv.conf", p.PID),
 			"nohook resolv.conf in /etc/dhcpcd.conf; or have NetworkManager look after the interface"))
-		break // it has several processes
+		break // dhcpcd has several processes
 	}
 	return all
 }
 
-// inHostNetwork reports whether a process is in our network namespace; where that is not to be seen it is not.
+// inHostNetwork reports whether a process is known to be in our network namespace.
 func inHostNetwork(p procfs.Process) bool {
 	shares, known := p.SharesNetwork()
 	return shares && known
 }
 
-// netconfig is SUSE's, which writes resolv.conf wherever NETCONFIG_DNS_POLICY= is not empty.
+// netconfig checks for SUSE's netconfig, which writes resolv.conf if NETCONFIG_DNS_POLICY= is not
+// empty.
 func (g *gathering) netconfig() []Finding {
 	const config = "/etc/sysconfig/network/config"
 	file := hostdns.ReadFile(g.root, g.at(config))
@@ -189,7 +191,8 @@ func (g *gathering) netconfig() []Finding {
 	return []Finding{warn("netconfig writes /etc/resolv.conf (NETCONFIG_DNS_POLICY="+policy+" in "+config+")", `NETCONFIG_DNS_POLICY="" in `+config)}
 }
 
-// daemonPID is the number of the daemon's process on this host; false: it is in a container, or has ended by now.
+// daemonPID returns the PID of the daemon on this host, or false if the daemon is in a container or
+// has just ended.
 func (g *gathering) daemonPID() (int, bool) {
 	if g.s.Status == nil {
 		return 0, false
@@ -205,13 +208,14 @@ func (g *gathering) process(context.Context) {
 		return
 	}
 	proc := fmt.Sprintf("/proc/%d/", pid)
-	limits, _ := os.ReadFile(proc + "limits") // it has just ended
+	limits, _ := os.ReadFile(proc + "limits") // fails if the process has just ended
 	g.s.Descriptors = openFiles(string(limits))
-	exe, _ := os.Readlink(proc + "exe") // only root sees it
+	exe, _ := os.Readlink(proc + "exe") // only root may read it
 	g.s.Replaced = strings.HasSuffix(exe, " (deleted)")
 }
 
-// openFiles is the hard limit of proc_pid_limits(5), to which Go raises the soft one by itself.
+// openFiles returns the hard limit from proc_pid_limits(5). Go raises the soft limit to it
+// automatically.
 func openFiles(limits string) uint64 {
 	for line := range strings.Lines(limits) {
 		rest, ok := strings.CutPrefix(line, "Max open files")
@@ -219,13 +223,14 @@ func openFiles(limits string) uint64 {
 		if !ok || len(fields) < 2 {
 			continue
 		}
-		n, _ := strconv.ParseUint(fields[1], 10, 64) // 0: unlimited
+		n, _ := strconv.ParseUint(fields[1], 10, 64) // 0 if unlimited
 		return n
 	}
 	return 0
 }
 
-// spawnFailed is systemd's message id for a command that it could not run (SD_MESSAGE_SPAWN_FAILED of sd-messages.h).
+// spawnFailed is the ID of systemd's message about a command that it could not run
+// (SD_MESSAGE_SPAWN_FAILED in sd-messages.h).
 const spawnFailed = "641257651c1b4ec9a8624d7a40a9e1e7"
 
 // commands asks systemd which commands of our units it could not run.
@@ -235,7 +240,7 @@ func (g *gathering) commands(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, systemPatience)
 	defer cancel()
-	var earliest time.Time // what happened before is over
+	var earliest time.Time // earlier failures no longer matter
 	for _, unit := range []string{daemonUnit, applyUnit} {
 		what := "which commands of " + unit + " could not be run"
 		var ran []dbusconn.Command
@@ -253,14 +258,14 @@ func (g *gathering) commands(ctx context.Context) {
 			g.unseen("%s: %v", what, err)
 			return
 		}
-		if began.IsZero() { // systemd may have forgotten a unit that is stopped
+		if began.IsZero() { // systemd may have forgotten a stopped unit
 			began = g.s.Now.Add(-lately)
 		}
-		if began.Before(earliest) { // the run of a request before the daemon was started again
+		if began.Before(earliest) { // a hook run that was requested before the daemon restarted
 			began = earliest
 		}
 		earliest = began
-		// What others than root log with this id is not systemd's.
+		// Only root's messages with this ID are from systemd.
 		entries := g.journal(ctx, what, []string{"MESSAGE", "EXECUTABLE"}, since(began), "MESSAGE_ID="+spawnFailed, "_UID=0", "UNIT="+unit)
 		g.s.Skipped = append(g.s.Skipped, skipped(unit, began, ran, entries)...)
 	}

@@ -18,23 +18,27 @@ import (
 )
 
 const (
-	// askPatience bounds all questions to the daemon together. It gives up on one of them after 5 s.
+	// askPatience is the timeout for all queries to the daemon together. The daemon gives up on a
+	// query after 5 s.
 	askPatience = 5500 * time.Millisecond
-	// recentPatience bounds the list of recent names, so that time is left for the questions.
+	// recentPatience is the timeout for the list of recent names, so that time is left for the
+	// queries.
 	recentPatience = time.Second
-	// askedAtOnce is how many questions wait for the daemon: of others than root it takes four connections.
+	// askedAtOnce is the number of concurrent queries to the daemon, which accepts four connections
+	// from users other than root.
 	askedAtOnce = 3
-	// Bounds of the names that are asked for: for routes, of each kind in recent use, and directly of each nameserver.
+	// Limits on the number of names: one per route, recent ones of each kind, and names for which
+	// each nameserver is asked directly.
 	maxRouteNames  = 8
 	maxRecentNames = 3
 	maxDirectNames = 4
 )
 
-// failedRecently is the reason to ask for a name that a client got SERVFAIL for.
+// failedRecently is the reason to ask for a name for which a client got SERVFAIL.
 const failedRecently = "failed recently"
 
-// names asks the daemon for names as a client would, but over its control socket, so that no client's query is counted. It asks the
-// nameservers of each name directly meanwhile.
+// names asks the daemon for names over its control socket, so that the queries do not count as a
+// client's. At the same time, it asks the nameservers of each name directly.
 func (g *gathering) names(ctx context.Context) {
 	if g.s.Status == nil {
 		return
@@ -55,14 +59,14 @@ func (g *gathering) names(ctx context.Context) {
 			return nil
 		})
 	}
-	_ = asking.Wait() // no question fails the others
+	_ = asking.Wait() // a failed query does not stop the others
 	direct.Wait()
 	g.s.Names = slices.DeleteFunc(names, func(n Name) bool {
 		return !n.Given && (errors.Is(n.Err, context.DeadlineExceeded) || errors.Is(n.Err, os.ErrPermission) || errors.Is(n.Err, control.ErrUnknown))
 	})
 }
 
-// chooseNames are the names to ask for, each once.
+// chooseNames returns the names to ask for, without duplicates.
 func (g *gathering) chooseNames(ctx context.Context) []Name {
 	status := g.s.Status
 	var all []Name
@@ -86,7 +90,7 @@ func (g *gathering) chooseNames(ctx context.Context) []Name {
 	if err != nil && !errors.Is(err, os.ErrPermission) && !errors.Is(err, control.ErrUnknown) {
 		g.unseen("names in recent use: %v", err)
 	}
-	for i := range maxRecentNames { // in turn: a nameserver is asked for the first ones alone
+	for i := range maxRecentNames { // alternate between the lists, because each nameserver is asked only for the first names
 		for _, list := range []struct {
 			names []control.RecentName
 			why   string
@@ -115,7 +119,8 @@ func (g *gathering) chooseNames(ctx context.Context) []Name {
 	return all
 }
 
-// routeOf is the domain of the route that a name takes; "": it takes none, as a name that the built-in cluster resolver answers.
+// routeOf returns the domain of the route for name. It is empty if no route applies, as for a name
+// that the built-in cluster resolver answers.
 func routeOf(status control.Status, name string) string {
 	if c := status.Cluster; c.Resolver != nil && slices.ContainsFunc(append(slices.Clone(c.ReverseZones), c.Domain), func(zone string) bool { return dns.IsSubDomain(zone, name) }) {
 		return ""
@@ -129,7 +134,7 @@ func routeOf(status control.Status, name string) string {
 	return longest
 }
 
-// serversFor are the nameservers that a name is asked of, up to a bound of names for each.
+// serversFor returns the nameservers for n, except those that were already asked for enough names.
 func (g *gathering) serversFor(n *Name) []nameserver.Server {
 	var servers []nameserver.Server
 	for _, route := range g.s.Status.Routes {
@@ -145,7 +150,7 @@ func (g *gathering) serversFor(n *Name) []nameserver.Server {
 	return servers
 }
 
-// mayAsk counts the names that a server is asked for directly.
+// mayAsk counts a direct query to server and reports whether it is within the limits.
 func (g *gathering) mayAsk(server string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -156,7 +161,8 @@ func (g *gathering) mayAsk(server string) bool {
 	return g.asked[server] <= maxDirectNames && len(g.asked) <= maxProbed
 }
 
-// askDirectly asks each server in all ways at once, and without validation what it answers SERVFAIL.
+// askDirectly asks all servers in all ways concurrently. After SERVFAIL it asks again without
+// validation.
 func (n *Name) askDirectly(ctx context.Context, servers []nameserver.Server) {
 	question := dns.Question{Name: n.Name, Qtype: dns.StringToType[n.Type], Qclass: dns.ClassINET}
 	n.Direct = make([]Direct, len(servers))
@@ -194,7 +200,7 @@ func (d *Direct) ask(ctx context.Context, server nameserver.Server, q dns.Questi
 	}
 }
 
-// best is the answer that says most: over UDP, or else over TCP.
+// best returns the answer over UDP, or else the answer over TCP.
 func (d Direct) best() Answer {
 	if d.UDP.Rcode != "" {
 		return d.UDP
@@ -202,7 +208,8 @@ func (d Direct) best() Answer {
 	return d.TCP
 }
 
-// words are all answers in one line, with equal ones together: "UDP, DO, 512, 4096 DO: NOERROR; TCP: connection refused".
+// words returns all answers on one line, with equal ones grouped: "UDP, DO, 512, 4096 DO: NOERROR;
+// TCP: connection refused".
 func (d Direct) words() string {
 	var results []string
 	ways := map[string][]string{}
@@ -226,7 +233,7 @@ func (d Direct) words() string {
 	return d.Server + " " + strings.Join(words, "; ")
 }
 
-// result is an answer in a word; "": it was not asked.
+// result returns the answer as one word. It is empty if the query was not sent.
 func (a Answer) result() string {
 	switch {
 	case a.Err != nil:

@@ -13,7 +13,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// TestAskDirectly asks real nameservers in all ways.
+// TestAskDirectly queries real nameservers in all ways.
 func TestAskDirectly(t *testing.T) {
 	long := "long.test. 300 IN TXT " + strings.Repeat(strings.Repeat("x", 200)+" ", 4) + "\nwww.test. 300 IN A 192.0.2.1\n"
 	for _, row := range []struct {
@@ -33,13 +33,14 @@ func TestAskDirectly(t *testing.T) {
 			n := Name{Name: row.asked, Type: row.qtype}
 			n.askDirectly(t.Context(), []nameserver.Server{nameserver.MustParse(server.Addr().String())})
 			if _, got, _ := strings.Cut(n.Direct[0].words(), " "); got != row.want {
-				t.Errorf("%s, want %s", got, row.want)
+				t.Errorf("got %s, want %s", got, row.want)
 			}
 		})
 	}
 }
 
-// TestRouteOf: the longest domain wins, and the built-in resolver's names have no route.
+// TestRouteOf proves that the longest domain wins and that names of the built-in resolver have no
+// route.
 func TestRouteOf(t *testing.T) {
 	forwarded := control.Status{
 		Cluster: control.Cluster{Domain: "cluster.local."},
@@ -61,13 +62,14 @@ func TestRouteOf(t *testing.T) {
 		{control.Status{}, "www.test.", ""},
 	} {
 		if got := routeOf(row.status, row.name); got != row.want {
-			t.Errorf("%s: %q, want %q", row.name, got, row.want)
+			t.Errorf("%s: got %q, want %q", row.name, got, row.want)
 		}
 	}
 }
 
-// TestGivenName: a daemon that did not list its recent names used up the time of all questions. A name that the admin gave
-// disappeared without a word when the daemon could not be asked for it.
+// TestGivenName: a daemon that did not list its recent names used up the time for all queries. If
+// the daemon could not be asked for the name that the admin gave, that name was missing from the
+// report.
 func TestGivenName(t *testing.T) {
 	nxdomain := func(context.Context, control.Question) (control.Answer, error) {
 		return control.Answer{Rcode: "NXDOMAIN"}, nil
@@ -103,7 +105,7 @@ func TestGivenName(t *testing.T) {
 			}
 			found := checkNames(g.s)
 			if len(found) != 1 || !strings.HasPrefix(found[0].What, row.says) {
-				t.Errorf("%+v, expected %s", found, row.says)
+				t.Errorf("got %+v, want %s", found, row.says)
 			}
 		})
 	}

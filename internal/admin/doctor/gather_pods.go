@@ -16,17 +16,20 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
-// podNamespaces are where container runtimes bind pods' network namespaces: containerd and CRI-O, and Docker.
+// podNamespaces are the directories where container runtimes bind the network namespaces of pods:
+// containerd and CRI-O, and Docker.
 var podNamespaces = []string{"/run/netns", "/run/docker/netns"}
 
 const (
-	// maxPods bounds the namespaces that are asked from, and maxNamespaces those that are looked at for that.
+	// maxPods limits the namespaces from which queries are sent, and maxNamespaces those that are
+	// inspected.
 	maxPods       = 2
 	maxNamespaces = 16
 )
 
-// pods asks this node from within network namespaces of pods, as nothing else shows what a firewall, a route or allowFrom does to pods.
-// It takes root. These are the only questions of doctor that count as a client's.
+// pods sends queries to this node from within the network namespaces of pods. Nothing else shows
+// how a firewall, a route or allowFrom affects pods. It requires root. These are the only queries
+// of doctor that count as a client's.
 func (g *gathering) pods(ctx context.Context) {
 	if !g.s.Live || !g.s.Host.Root || g.s.Status == nil {
 		return
@@ -70,11 +73,12 @@ func (g *gathering) pods(ctx context.Context) {
 	g.s.Pods = probes
 }
 
-// isPod reports whether a namespace has a route to this node, from an address that this node reaches as it reaches pods, and notes the
-// address. Others have namespaces too, such as VPNs.
+// isPod reports whether a namespace has a route to this node, from an address that this node
+// reaches like that of a pod. It stores the address in p. Other programs, such as VPNs, have
+// namespaces too.
 func (g *gathering) isPod(p *PodProbe) bool {
 	err := within(p.Namespace, func() {
-		conn, err := net.Dial("udp", p.Server.String()) // which sends nothing
+		conn, err := net.Dial("udp", p.Server.String()) // sends no packet
 		if err != nil {
 			return
 		}
@@ -86,14 +90,15 @@ func (g *gathering) isPod(p *PodProbe) bool {
 	return err == nil && p.Client.IsValid() && !g.s.Host.State.Net.IsLocal(p.Client) && g.s.isNear(p.Client)
 }
 
-// errEnded is the error of a function that ended its goroutine.
+// errEnded means that a function ended its goroutine.
 var errEnded = errors.New("the function did not return")
 
-// within calls f in a network namespace: the sockets that f opens belong to it. The thread is not used again.
+// within calls f in a network namespace, to which the sockets that f opens belong. The thread is
+// not reused.
 func within(namespace string, f func()) error {
 	done := make(chan error)
 	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends with its goroutine
+		runtime.LockOSThread() // never unlocked, so that the thread ends with its goroutine
 		err := errEnded
 		defer func() { done <- err }()
 		err = enter(namespace, f)

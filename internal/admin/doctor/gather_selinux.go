@@ -22,20 +22,22 @@ const (
 	policyModule = "node_dns"
 	restorecon   = "/usr/sbin/restorecon"
 	auditLog     = "/var/log/audit/audit.log"
-	// maxAudit bounds in octets what is read of the end of the audit log, which auditd rotates at 8 MiB.
+	// maxAudit limits how much of the end of the audit log is read, in bytes. auditd rotates the
+	// log at 8 MiB.
 	maxAudit = 4 << 20
-	// lately is how far back denials are looked for.
+	// lately is the period that is searched for denials.
 	lately = time.Hour
 )
 
-// labelled are our files and directories. /etc/resolv.conf is not among them: checkResolvConf judges its label.
+// labelled lists our files and directories, except /etc/resolv.conf, whose label checkResolvConf
+// checks.
 var labelled = []string{
 	"/usr/sbin/node-dns", hookProgram, "/usr/libexec/node-dns", "/usr/lib/NetworkManager/dispatcher.d/" + hookName,
 	"/etc/node-dns", "/var/lib/node-dns", "/var/cache/node-dns", "/run/node-dns", "/run/origin-dns-dispatcher",
 	"/etc/dnsmasq.d/origin-upstream-dns.conf", "/etc/origin/node/resolv.conf",
 }
 
-// selinux asks the kernel, libselinux and the audit records.
+// selinux reads the state of SELinux from the kernel, libselinux and the audit records.
 func (g *gathering) selinux(ctx context.Context) {
 	if !g.s.Live {
 		return
@@ -50,7 +52,8 @@ func (g *gathering) selinux(ctx context.Context) {
 	g.each(ctx, g.labels, g.denials, g.hookDomains)
 }
 
-// domainOfDaemon asks the kernel, or, if the daemon is in a container, the daemon. "": it does not run, or is too old.
+// domainOfDaemon returns the daemon's domain from the kernel or, if the daemon runs in a container,
+// from its status. It is empty if the daemon does not run or is too old.
 func (g *gathering) domainOfDaemon() string {
 	if pid, ok := g.daemonPID(); ok {
 		return selinux.TypeOf(selinux.ContextOf(g.root, pid))
@@ -61,15 +64,16 @@ func (g *gathering) domainOfDaemon() string {
 	return g.s.Status.SELinux.Domain
 }
 
-// labels has restorecon compare the labels of our files with what the policy says: libselinux itself decides. It changes
-// nothing (-n).
+// labels runs restorecon to compare the labels of our files with the policy, so that libselinux
+// itself decides. With -n, restorecon changes nothing.
 func (g *gathering) labels(ctx context.Context) {
 	if !g.s.Host.Root {
-		return // not all files can be seen
+		return // some files are not accessible
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	// Not -i: of a path whose directory is missing restorecon complains in any case (libselinux 3.4).
+	// -i does not help: restorecon always complains about a path whose directory is missing
+	// (libselinux 3.4).
 	there := slices.DeleteFunc(slices.Clone(labelled), func(path string) bool { return !g.isFile(path) })
 	if len(there) == 0 {
 		return
@@ -81,7 +85,7 @@ func (g *gathering) labels(ctx context.Context) {
 	g.s.SELinux.Mislabelled = parseRelabels(out)
 }
 
-// withStderr adds what a program complained of to its error.
+// withStderr adds the first line of a program's error output to its error.
 func withStderr(err error) error {
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && len(exit.Stderr) > 0 {
@@ -90,8 +94,8 @@ func withStderr(err error) error {
 	return err
 }
 
-// parseRelabels reads what `restorecon -n -v` prints: "Would relabel PATH from CONTEXT to CONTEXT" (restorecon(8)). A path
-// may have spaces, a context has none.
+// parseRelabels reads the output of `restorecon -n -v`: "Would relabel PATH from CONTEXT to
+// CONTEXT" (restorecon(8)). A path may contain spaces, but a context cannot.
 func parseRelabels(text string) []Mislabelled {
 	line := regexp.MustCompile(`(?m)^Would relabel (.*) from (.*) to (.*)$`)
 	var all []Mislabelled
@@ -101,8 +105,9 @@ func parseRelabels(text string) []Mislabelled {
 	return all
 }
 
-// denials looks for audit records where auditd writes them and in the journal, which has those of a host without auditd,
-// and of the time before it starts: as records, or where systemd-journald-audit.socket is off, as lines of the kernel's log.
+// denials reads audit records from auditd's log and from the journal. The journal has those of a
+// host without auditd and those from before auditd starts. They are records, or lines of the kernel
+// log if systemd-journald-audit.socket is disabled.
 func (g *gathering) denials(ctx context.Context) {
 	const what = "denials of SELinux"
 	start := g.s.Now.Add(-lately)
@@ -121,11 +126,11 @@ func (g *gathering) denials(ctx context.Context) {
 		for _, entry := range g.journal(ctx, what, []string{"MESSAGE", "_AUDIT_ID"}, since(start), "_TRANSPORT=audit", avc, userAVC) {
 			if d, ok := selinux.ParseDenial(entry["MESSAGE"]); ok {
 				d.Time = entry.time()
-				d.Serial, _ = strconv.ParseUint(entry["_AUDIT_ID"], 10, 64) // 0: not said
+				d.Serial, _ = strconv.ParseUint(entry["_AUDIT_ID"], 10, 64) // 0 if missing
 				found = append(found, d)
 			}
 		}
-		const notice = "PRIORITY=5" // which audit_printk_skb of the kernel uses
+		const notice = "PRIORITY=5" // the priority used by audit_printk_skb in the kernel
 		for _, entry := range g.journal(ctx, what, []string{"MESSAGE"}, since(start), "_TRANSPORT=kernel", notice) {
 			if d, ok := selinux.ParseDenial(entry["MESSAGE"]); ok {
 				found = append(found, d)
@@ -135,8 +140,8 @@ func (g *gathering) denials(ctx context.Context) {
 	g.s.SELinux.Denials = concerning(found, start)
 }
 
-// concerning are the denials since start that concern us, oldest first. One that both the audit log and the journal have counts
-// once.
+// concerning returns the denials since start that concern us, oldest first. It counts a denial once
+// if both the audit log and the journal have it.
 func concerning(all []selinux.Denial, start time.Time) []selinux.Denial {
 	var found []selinux.Denial
 	for _, d := range all {
@@ -149,7 +154,7 @@ func concerning(all []selinux.Denial, start time.Time) []selinux.Denial {
 	return found
 }
 
-// tail is the end of a file, from the begin of a line on, in at most that many octets.
+// tail returns at most limit bytes from the end of a file, starting at the beginning of a line.
 func tail(path string, limit int64) (string, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -172,20 +177,23 @@ func tail(path string, limit int64) (string, error) {
 	return string(text), nil
 }
 
-// hookDomains finds in which domains the hook ran: journald notes the context of each sender, and the hook logs a line at
-// each run (_SELINUX_CONTEXT, systemd.journal-fields(7)). Only lines of the journal's own protocol are the hook's: systemd's
-// child prints under the same identifier, as init_t, before it executes the hook (libselinux's warnings, with RHEL 10's policy).
+// hookDomains finds the domains in which the hook ran. The hook logs a line at each run, and
+// journald records the context of each sender (_SELINUX_CONTEXT, systemd.journal-fields(7)). Only
+// entries sent over the journal's own protocol are the hook's. systemd's child process, as init_t,
+// prints under the same identifier before it executes the hook (libselinux's warnings, with the
+// policy of RHEL 10).
 func (g *gathering) hookDomains(ctx context.Context) {
 	if !hasSystemd() {
 		return
 	}
-	// A run before the last relabelling says nothing about the next one.
+	// A run before the last relabeling says nothing about the next one.
 	entries := g.journal(ctx, "the domain of the hook", []string{"_SELINUX_CONTEXT", "_SYSTEMD_UNIT", "OBJECT_SYSTEMD_UNIT"},
 		"--boot", since(g.lastChange(hookFiles)), "_TRANSPORT=journal", "SYSLOG_IDENTIFIER="+hookIdentifier)
 	g.s.SELinux.Hooks = lastRuns(entries)
 }
 
-// lastChange returns when one of the files last changed, its label included. Missing files do not count; the epoch if all are missing.
+// lastChange returns when one of the files, or its label, last changed. It ignores missing files
+// and returns the epoch if all are missing.
 func (g *gathering) lastChange(paths []string) time.Time {
 	last := time.Unix(0, 0)
 	for _, path := range paths {
@@ -200,8 +208,9 @@ func (g *gathering) lastChange(paths []string) time.Time {
 	return last
 }
 
-// lastRuns are the domains of the hook's last run in each unit, by unit. A unit is what journald says, or, of a run that
-// ended before journald looked, the hook (systemd issue 2913).
+// lastRuns returns the domain of the hook's last run in each unit. The unit is the one recorded by
+// journald. For a run that ended before journald looked, it is the one that the hook reports
+// (systemd issue 2913).
 func lastRuns(entries []logEntry) []HookDomain {
 	var all []HookDomain
 	for _, entry := range slices.Backward(entries) {

@@ -15,7 +15,8 @@ import (
 )
 
 func TestParseRelabels(t *testing.T) {
-	// What restorecon of libselinux 3.4 printed; later ones print "<no context>" in place of "(null)".
+	// Output of restorecon from libselinux 3.4. Later versions print "<no context>" instead of
+	// "(null)".
 	const text = `Would relabel /var/lib/node-dns/upstreams.json from system_u:object_r:var_lib_t:s0 to system_u:object_r:node_dns_var_lib_t:s0
 Would relabel /etc/node-dns/a from b to c from (null) to system_u:object_r:node_dns_conf_t:s0
 Would relabel /run/node-dns from <no context> to system_u:object_r:node_dns_runtime_t:s0
@@ -29,11 +30,11 @@ Would relabel x to y
 		{"/run/node-dns", "none", "node_dns_runtime_t"},
 	}
 	if diff := cmp.Diff(want, parseRelabels(text)); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
-// FuzzParseRelabels: a line that is written from what was read says the same.
+// FuzzParseRelabels proves that parsing the formatted result gives the same result.
 func FuzzParseRelabels(f *testing.F) {
 	f.Add("Would relabel /a from b to c from u:r:x_t:s0 to u:r:y_t:s0\n")
 	f.Fuzz(func(t *testing.T, text string) {
@@ -41,7 +42,7 @@ func FuzzParseRelabels(f *testing.F) {
 		var again strings.Builder
 		for _, m := range got {
 			if strings.Contains(m.Has+m.Wants, " ") {
-				return // no type has a space
+				return // no type contains a space
 			}
 			again.WriteString("Would relabel " + m.Path + " from u:r:" + m.Has + ":s0 to u:r:" + m.Wants + ":s0\n")
 		}
@@ -54,14 +55,14 @@ func FuzzParseRelabels(f *testing.F) {
 func TestTail(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.log")
 	if _, err := tail(path, 8); !os.IsNotExist(err) {
-		t.Errorf("without a file: %v", err)
+		t.Errorf("got %v without a file", err)
 	}
 	if err := os.WriteFile(path, []byte("one\ntwo\nthree\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for limit, want := range map[int64]string{100: "one\ntwo\nthree\n", 14: "one\ntwo\nthree\n", 12: "two\nthree\n", 9: "three\n", 3: ""} {
 		if got, err := tail(path, limit); err != nil || got != want {
-			t.Errorf("%d octets: %q, %v", limit, got, err)
+			t.Errorf("%d bytes: got %q, %v", limit, got, err)
 		}
 	}
 }
@@ -95,13 +96,13 @@ func TestConcerning(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			if got := concerning(row.all, start); len(got) != row.want {
-				t.Errorf("%+v", got)
+				t.Errorf("got %+v", got)
 			}
 		})
 	}
 	mixed := concerning([]selinux.Denial{at(noExecute, time.Hour, 9), at(noExecute, time.Minute, 8)}, start)
 	if len(mixed) != 2 || mixed[0].Serial != 8 {
-		t.Errorf("not the oldest first: %+v", mixed)
+		t.Errorf("got %+v, want the oldest first", mixed)
 	}
 }
 
@@ -110,23 +111,24 @@ func TestLastRuns(t *testing.T) {
 	entries := []logEntry{
 		{"_SYSTEMD_UNIT": "node-dns.service", "_SELINUX_CONTEXT": context("init_t")},
 		{"_SYSTEMD_UNIT": "NetworkManager-dispatcher.service", "_SELINUX_CONTEXT": context("NetworkManager_dispatcher_custom_t")},
-		{"OBJECT_SYSTEMD_UNIT": "node-dns.service", "_SELINUX_CONTEXT": context("node_dns_hook_t")}, // it had ended before journald looked
+		{"OBJECT_SYSTEMD_UNIT": "node-dns.service", "_SELINUX_CONTEXT": context("node_dns_hook_t")}, // had ended before journald looked
 		{"_SYSTEMD_UNIT": "node-dns-apply.service"},
-		{"_SELINUX_CONTEXT": context("unconfined_t")}, // in no unit
+		{"_SELINUX_CONTEXT": context("unconfined_t")}, // outside of any unit
 	}
 	want := []HookDomain{
 		{"NetworkManager-dispatcher.service", "NetworkManager_dispatcher_custom_t"}, {"node-dns.service", "node_dns_hook_t"},
 	}
 	if diff := cmp.Diff(want, lastRuns(entries)); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
-// TestLastChange: doctor's fix for a hook in the wrong domain, restorecon, did not clear the finding before NetworkManager's next event.
+// TestLastChange: after the suggested fix for a hook in the wrong domain, restorecon, the finding
+// remained until NetworkManager's next event.
 func TestLastChange(t *testing.T) {
 	g := &gathering{root: t.TempDir()}
 	if got := g.lastChange(hookFiles); !got.Equal(time.Unix(0, 0)) {
-		t.Errorf("without any file: %v", got)
+		t.Errorf("got %v without files", got)
 	}
 	hook := g.at(hookProgram)
 	if err := os.MkdirAll(filepath.Dir(hook), 0o755); err != nil {
@@ -135,11 +137,11 @@ func TestLastChange(t *testing.T) {
 	if err := os.WriteFile(hook, nil, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chtimes(hook, epoch, epoch); err != nil { // as rpm does; a label is no content either
+	if err := os.Chtimes(hook, epoch, epoch); err != nil { // rpm also sets the mtime, and a new label does not change it either
 		t.Fatal(err)
 	}
 	if got := time.Since(g.lastChange(hookFiles)); got < 0 || got > time.Hour {
-		t.Errorf("a file that was changed just now changed %v ago", got)
+		t.Errorf("a new file changed %v ago", got)
 	}
 }
 
@@ -187,7 +189,7 @@ func TestSkipped(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			if diff := cmp.Diff(row.want, skipped(daemonUnit, epoch, row.commands, row.entries)); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
+				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -33,7 +33,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const zone = `. 300 IN SOA ns.example. hostmaster.example. 1 3600 600 86400 300
 `
 
-// bigKeys are a DNSKEY RRset that does not fit 1232 octets.
+// bigKeys returns a DNSKEY RRset that does not fit into 1232 bytes.
 func bigKeys() string {
 	out := zone
 	for i := range 8 {
@@ -42,7 +42,7 @@ func bigKeys() string {
 	return out
 }
 
-// TestProbe asks real nameservers, each with a fault of its own.
+// TestProbe queries real nameservers, each with a different fault.
 func TestProbe(t *testing.T) {
 	for _, row := range []struct {
 		name    string
@@ -73,13 +73,13 @@ func TestProbe(t *testing.T) {
 			p := Probe{Server: server.Addr().String(), Domains: []string{row.domain}}
 			p.ask(t.Context())
 			if f := (Snapshot{}).together([]Probe{p})[0]; f.Level != row.level || !strings.Contains(f.What+strings.Join(f.Details, "\n"), row.says) {
-				t.Errorf("%+v of %+v", f, p)
+				t.Errorf("got %+v from %+v", f, p)
 			}
 		})
 	}
 }
 
-// TestProvenName: a name counts only if the chain verifies for it.
+// TestProvenName proves that a name counts only if the chain verifies for it.
 func TestProvenName(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -118,7 +118,7 @@ func TestProvenName(t *testing.T) {
 				UnverifiedCertificates: []*x509.Certificate{leaf}, Err: x509.HostnameError{Certificate: leaf, Host: "dns.example"},
 			}
 			if got := provenName(refusal, roots); got != row.want {
-				t.Errorf("%q, expected %q", got, row.want)
+				t.Errorf("got %q, want %q", got, row.want)
 			}
 		})
 	}
@@ -126,14 +126,15 @@ func TestProvenName(t *testing.T) {
 	p := Probe{Server: "dns+tls://" + server.Addr().String() + "#other.example", Domains: []string{"."}}
 	p.ask(t.Context())
 	if got := provenName(p.TCP.Err, server.CertPool()); got != dnstest.TLSName || p.Proven != "" {
-		t.Errorf("%q and %q of a real server: %v", got, p.Proven, p.TCP.Err)
+		t.Errorf("got %q and %q from a real server: %v", got, p.Proven, p.TCP.Err)
 	}
 	if got := provenName(x509.UnknownAuthorityError{}, nil); got != "" {
-		t.Errorf("%q of another refusal", got)
+		t.Errorf("got %q for another refusal", got)
 	}
 }
 
-// TestGatherHangs: a daemon that takes the question and never answers is waited for, and told of, and all else is seen.
+// TestGatherHangs proves that a daemon that never answers is waited for and reported, and that
+// everything else is still inspected.
 func TestGatherHangs(t *testing.T) {
 	root := lab.ShortDir(t)
 	path := control.SocketPath(root)
@@ -147,22 +148,22 @@ func TestGatherHangs(t *testing.T) {
 	defer listener.Close()
 	s := Gather(t.Context(), root, "1.0.0", "")
 	if s.Status != nil || !errors.Is(s.StatusErr, control.ErrNoAnswer) {
-		t.Errorf("%v, %v", s.Status, s.StatusErr)
+		t.Errorf("got %v, %v", s.Status, s.StatusErr)
 	}
 	r := Diagnose(s)
 	if i := slices.IndexFunc(r.Findings, func(f Finding) bool { return f.Check == "daemon" }); i != 0 || !strings.Contains(r.Findings[i].What, "does not answer") {
-		t.Errorf("%+v", r.Findings)
+		t.Errorf("got %+v", r.Findings)
 	}
 	if r.OK == 0 {
-		t.Error("nothing else was seen")
+		t.Error("nothing else was inspected")
 	}
 }
 
-// TestKubeletFlags: the command line of the kubelet that runs wins over its file.
+// TestKubeletFlags proves that the command line of the running kubelet overrides its file.
 func TestKubeletFlags(t *testing.T) {
 	for _, row := range []struct {
 		name, flags string
-		want        Kubelet // its File is not looked at
+		want        Kubelet // File is not compared
 	}{
 		{"none", "", Kubelet{Configured: true, Path: "/run/file.conf", Source: "resolvConf /var/lib/kubelet/config.yaml:3"}},
 		{"another file", "--resolv-conf=/run/flag.conf", Kubelet{Configured: true, Path: "/run/flag.conf", Source: "--resolv-conf of the kubelet, pid 812", SetBy: "--resolv-conf on the kubelet's command line"}},
@@ -196,7 +197,7 @@ func TestKubeletFlags(t *testing.T) {
 			g.kubelet(t.Context())
 			got := g.s.Kubelet
 			if fmt.Sprint(got.DNS) != "[192.0.2.11]" {
-				t.Errorf("clusterDNS %v", got.DNS)
+				t.Errorf("got clusterDNS %v", got.DNS)
 			}
 			got.DNS, got.File = nil, hostdns.File{}
 			if diff := cmp.Diff(row.want, got); diff != "" {
@@ -206,7 +207,7 @@ func TestKubeletFlags(t *testing.T) {
 	}
 }
 
-// TestGatherTree looks at files that others left, and changes none of them.
+// TestGatherTree inspects files of other tools and changes none of them.
 func TestGatherTree(t *testing.T) {
 	root := lab.ShortDir(t)
 	files := map[string]string{
@@ -234,29 +235,29 @@ func TestGatherTree(t *testing.T) {
 	before := mtimes(t, root)
 	s := Gather(t.Context(), root, "", "")
 	if !errors.Is(s.StatusErr, control.ErrNotRunning) {
-		t.Errorf("status: %v", s.StatusErr)
+		t.Errorf("got status error %v", s.StatusErr)
 	}
 	if len(s.OldHooks) != 1 || s.OldHooks[0].Executable || len(s.Hooks) != 2 || s.Hooks[0].Target != "/dev/null" || s.Hooks[0].Executable || !s.Hooks[1].Executable {
-		t.Errorf("hooks %+v, old ones %+v", s.Hooks, s.OldHooks)
+		t.Errorf("got hooks %+v, old hooks %+v", s.Hooks, s.OldHooks)
 	}
 	if at := s.NMConf.DNS; at.Value != "none" || at.Line != 2 || !strings.HasSuffix(at.File, "99-origin.conf") {
-		t.Errorf("NetworkManager's %+v", at)
+		t.Errorf("got NetworkManager setting %+v", at)
 	}
 	if len(s.Writers) != 1 || !strings.Contains(s.Writers[0].What, "NETCONFIG_DNS_POLICY=auto") {
-		t.Errorf("writers %+v", s.Writers)
+		t.Errorf("got writers %+v", s.Writers)
 	}
 	if k := s.Kubelet; !k.Configured || k.Path != "/var/lib/x.conf" || k.Source != "resolvConf /var/lib/kubelet/config.yaml:3" || !k.File.Exists || fmt.Sprint(k.DNS) != "[192.0.2.10]" {
-		t.Errorf("kubelet %+v", k)
+		t.Errorf("got kubelet %+v", k)
 	}
 	if s.ResolvConf.Kind != "regular" || s.ResolvConf.Mode != 0o644 {
-		t.Errorf("resolv.conf %+v", s.ResolvConf)
+		t.Errorf("got resolv.conf %+v", s.ResolvConf)
 	}
 	if after := mtimes(t, root); !slices.Equal(before, after) {
-		t.Errorf("files were\n%v\nand are\n%v", before, after)
+		t.Errorf("files changed from\n%v\nto\n%v", before, after)
 	}
 }
 
-// mtimes are all files below a directory, with when they were changed.
+// mtimes lists all files below root with their modification times.
 func mtimes(t *testing.T, root string) []string {
 	t.Helper()
 	var all []string
@@ -288,7 +289,7 @@ func TestOpenFiles(t *testing.T) {
 		{"Max open files\n", 0},
 	} {
 		if got := openFiles(row.text); got != row.want {
-			t.Errorf("%q: %d, expected %d", row.text, got, row.want)
+			t.Errorf("%q: got %d, want %d", row.text, got, row.want)
 		}
 	}
 }

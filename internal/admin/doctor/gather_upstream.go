@@ -22,15 +22,17 @@ import (
 )
 
 const (
-	// maxProbed bounds the servers that are asked: a configuration may name thousands.
+	// maxProbed limits the number of servers that are asked, because a configuration may name
+	// thousands.
 	maxProbed = 32
-	// probedAtOnce bounds the sockets, with four to a server. All are asked at once: dead ones take four seconds each.
+	// probedAtOnce limits the number of sockets, with four per server. All servers are asked at
+	// once, because a dead one takes four seconds.
 	probedAtOnce = maxProbed
-	// bufferSize is what EDNS says (RFC 9715, and the DNS flag day 2020).
+	// bufferSize is the EDNS buffer size (RFC 9715 and DNS flag day 2020).
 	bufferSize = 1232
 )
 
-// upstreams asks each server, those that the daemon has, or, where that does not run, would have.
+// upstreams asks each of the daemon's servers or, if the daemon does not run, those it would use.
 func (g *gathering) upstreams(ctx context.Context) {
 	probes := g.servers()
 	if len(probes) > maxProbed {
@@ -45,7 +47,7 @@ func (g *gathering) upstreams(ctx context.Context) {
 			return nil
 		})
 	}
-	_ = asking.Wait() // no probe fails
+	_ = asking.Wait() // probes return no errors
 	g.s.Upstreams = probes
 }
 
@@ -87,7 +89,8 @@ func (g *gathering) servers() []Probe {
 	return all
 }
 
-// ask fills the probe. What a server answers does not matter: a site's may know nothing of the root.
+// ask fills the probe. Any answer is accepted, because a site's server may know nothing about the
+// root.
 func (p *Probe) ask(ctx context.Context) {
 	server, err := nameserver.Parse(p.Server)
 	if err != nil {
@@ -105,7 +108,7 @@ func (p *Probe) ask(ctx context.Context) {
 	all.Go(func() { p.EDNS = patient(ctx, server, question, bufferSize, false) })
 	all.Go(func() { p.UDP = patient(ctx, server, question, 0, false) })
 	all.Go(func() { p.TCP = exchange(ctx, server, "tcp", question, bufferSize, false) })
-	if slices.Contains(p.Domains, ".") { // the root's keys with their signature: 1139 octets in 2026
+	if slices.Contains(p.Domains, ".") { // the root's keys with their signature: 1139 bytes in 2026
 		all.Go(func() {
 			p.Large = patient(ctx, server, dns.Question{Name: ".", Qtype: dns.TypeDNSKEY, Qclass: dns.ClassINET}, bufferSize, true)
 		})
@@ -113,9 +116,10 @@ func (p *Probe) ask(ctx context.Context) {
 	all.Wait()
 }
 
-// provenName returns a name that roots (nil: the system's) confirm for a certificate that was refused for its names; "" if there is
-// none. crypto/x509 compares names before it looks at the chain, so that a self-signed certificate is refused for its names too. A
-// wildcard is not the name of a nameserver.
+// provenName returns a name for which a refused certificate is valid according to roots, or "" if
+// there is none. If roots is nil, the system's roots are used. crypto/x509 checks the name before
+// the chain, so a self-signed certificate is refused for its names too. A wildcard is not the name
+// of a nameserver.
 func provenName(refusal error, roots *x509.CertPool) string {
 	var refused *tls.CertificateVerificationError
 	var hostname x509.HostnameError
@@ -136,7 +140,7 @@ func provenName(refusal error, roots *x509.CertPool) string {
 	return ""
 }
 
-// certifiedNames are the names and addresses that a certificate says it is for.
+// certifiedNames returns the names and addresses in a certificate.
 func certifiedNames(c *x509.Certificate) []string {
 	names := slices.Clone(c.DNSNames)
 	for _, ip := range c.IPAddresses {
@@ -145,7 +149,7 @@ func certifiedNames(c *x509.Certificate) []string {
 	return names
 }
 
-// patient asks twice over UDP: a datagram may be lost.
+// patient asks twice over UDP, because a datagram may be lost.
 func patient(ctx context.Context, server nameserver.Server, q dns.Question, buffer uint16, signed bool) Answer {
 	answer := exchange(ctx, server, "udp", q, buffer, signed)
 	if errors.Is(answer.Err, errSilent) {
@@ -162,7 +166,7 @@ func exchange(ctx context.Context, server nameserver.Server, network string, q d
 	return send(ctx, server, network, m)
 }
 
-// exchangeCD asks for an answer that the server has not validated: RFC 4035 section 3.2.2.
+// exchangeCD requests an answer that the server has not validated: RFC 4035 section 3.2.2.
 func exchangeCD(ctx context.Context, server nameserver.Server, q dns.Question) Answer {
 	m := newQuery(q).SetEdns0(bufferSize, false)
 	m.CheckingDisabled = true
@@ -180,7 +184,7 @@ func send(ctx context.Context, server nameserver.Server, network string, m *dns.
 	defer cancel()
 	name := server.Name
 	if name == "" {
-		name = server.Addr.Addr().WithZone("").String() // crypto/tls checks an address against the certificate's addresses
+		name = server.Addr.Addr().WithZone("").String() // crypto/tls compares an address with the certificate's addresses
 	}
 	dialer := &net.Dialer{Timeout: upstreamPatience}
 	if server.Source.IsValid() {
@@ -211,7 +215,7 @@ func send(ctx context.Context, server nameserver.Server, network string, m *dns.
 
 var errSilent = fmt.Errorf("no answer within %v", upstreamPatience)
 
-// plain is an error without addresses and ports, which package net's own text names twice.
+// plain returns err without addresses and ports, which the text of package net contains twice.
 func plain(err error) error {
 	var op *net.OpError
 	var call *os.SyscallError
@@ -226,7 +230,7 @@ func plain(err error) error {
 	return err
 }
 
-// api asks the API server as the daemon would.
+// api asks the API server like the daemon.
 func (g *gathering) api(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

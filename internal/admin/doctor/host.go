@@ -15,7 +15,7 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/termtext"
 )
 
-// checkVersions judges whether the parts belong together, and to this system.
+// checkVersions checks whether the installed parts match each other and this system.
 func checkVersions(s Snapshot) []Finding {
 	var found []Finding
 	if s.Status != nil && s.Status.Version != s.Program.Version {
@@ -36,7 +36,8 @@ func checkVersions(s Snapshot) []Finding {
 		networkManager = s.Host.State.NetworkManager.Version
 	}
 	words := []string{"node-dns " + s.Program.Version}
-	// The oldest are RHEL 8.10's kernel and systemd, and the NetworkManager that the package recommends.
+	// The oldest supported versions are the kernel and systemd of RHEL 8.10, and the NetworkManager
+	// that the package recommends.
 	for _, v := range []struct{ what, have, oldest string }{
 		{"the kernel", s.Kernel, "4.18"},
 		{"systemd", s.Systemd, "239"},
@@ -53,7 +54,8 @@ func checkVersions(s Snapshot) []Finding {
 	return orFine(found, "versions: %s", strings.Join(words, ", "))
 }
 
-// older compares the leading numbers of a version; one that begins with none is not older.
+// older compares the leading numbers of two versions. A version that starts with no number is not
+// older.
 func older(have, oldest string) bool {
 	numbers := strings.FieldsFunc(have, func(r rune) bool { return r < '0' || r > '9' })
 	for i, want := range strings.Split(oldest, ".") {
@@ -68,7 +70,7 @@ func older(have, oldest string) bool {
 	return false
 }
 
-// checkAddress judges whether this node has the address that its names are asked at.
+// checkAddress checks whether this node has the address at which it is asked for names.
 func checkAddress(s Snapshot) []Finding {
 	state := s.Host.State
 	if state.NetErr != nil {
@@ -96,7 +98,8 @@ func checkLook(s Snapshot) []Finding {
 	return []Finding{warn("not all could be looked at", fix, oneLine(s.Unseen)...)}
 }
 
-// slack is how much earlier than this program was built, or installed, a clock may be: another machine's may have been ahead.
+// slack is how much earlier than the build or installation of this program the clock may be. The
+// clock of the build machine may have been ahead.
 const slack = 24 * time.Hour
 
 var synchronisers = []string{
@@ -104,10 +107,10 @@ var synchronisers = []string{
 	"ptp4l.service", "phc2sys.service", "timemaster.service",
 }
 
-// checkClock judges the node's time: TLS to the API, and DNS over TLS, fail with a wrong one.
+// checkClock checks the node's time. TLS to the API and DNS over TLS fail with a wrong time.
 func checkClock(s Snapshot) []Finding {
 	const fix = "systemctl enable --now chronyd, which sets it, and needs an NTP server that it reaches"
-	c, by := s.Clock, "" // none runs, or it is not known
+	c, by := s.Clock, "" // empty if none runs or if that is unknown
 	if i := slices.IndexFunc(synchronisers, func(name string) bool { return s.Units[name].IsActive() }); i >= 0 {
 		by = synchronisers[i]
 	}
@@ -125,18 +128,19 @@ func checkClock(s Snapshot) []Finding {
 }
 
 const (
-	// littleRoom is in octets what is little for files of some KiB, and one of some MiB (the cluster's snapshot).
+	// littleRoom is in bytes. It is little for files of some KiB and one of some MiB (the cluster
+	// snapshot).
 	littleRoom   = 64 << 20
 	noRoom       = 1 << 20
 	littleInodes = 64
 )
 
-// checkStorage judges the directories that must be written: whose they are, and what room they have.
+// checkStorage checks the owner and the free space of the directories that node-dns writes.
 func checkStorage(s Snapshot) []Finding {
 	var found []Finding
 	var seen []string
 	for _, d := range s.Storage {
-		if errors.Is(d.Err, os.ErrPermission) || !d.Exists { // Unseen says so, or who needs it makes it
+		if errors.Is(d.Err, os.ErrPermission) || !d.Exists { // Unseen reports it, or its user creates it
 			continue
 		}
 		seen = append(seen, d.Path)
@@ -167,7 +171,8 @@ func (d Storage) judge() []Finding {
 	return found
 }
 
-// checkDescriptors judges whether the daemon may open as many files as its configuration can ask for.
+// checkDescriptors checks whether the daemon may open as many files as its configuration can
+// require.
 func checkDescriptors(s Snapshot) []Finding {
 	if s.Descriptors == 0 {
 		return nil
@@ -180,10 +185,11 @@ func checkDescriptors(s Snapshot) []Finding {
 	return fine("the daemon may open %d files", s.Descriptors)
 }
 
-// daemonGroup is the daemon's own group. Its members had the rights of control.AdminGroup before that existed.
+// daemonGroup is the daemon's own group. Its members had the rights of control.AdminGroup before
+// that group existed.
 const daemonGroup = "node-dns"
 
-// checkGroup finds members of the daemon's group who would have to be in control.AdminGroup.
+// checkGroup finds members of the daemon's group who need to be in control.AdminGroup.
 func checkGroup(s Snapshot) []Finding {
 	admins := members(s.Groups.Data, control.AdminGroup)
 	var found []Finding
@@ -198,7 +204,7 @@ func checkGroup(s Snapshot) []Finding {
 	return found
 }
 
-// members are the users that group(5) lists in a group.
+// members returns the users of a group from the text of a group(5) file.
 func members(file []byte, group string) []string {
 	for line := range strings.Lines(string(file)) {
 		fields := strings.Split(strings.TrimSpace(line), ":")

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// A logEntry is an entry of the journal: its fields (systemd.journal-fields(7)). Of a field that stands twice the first
-// text counts.
+// logEntry is an entry of the journal with its fields (systemd.journal-fields(7)). If a field
+// occurs twice, the first value wins.
 type logEntry map[string]string
 
-// time is when journald took the entry; zero: it does not say.
+// time returns when journald received the entry, or zero if that is unknown.
 func (e logEntry) time() time.Time {
 	us, err := strconv.ParseInt(e["__REALTIME_TIMESTAMP"], 10, 64)
 	if err != nil {
@@ -22,11 +22,12 @@ func (e logEntry) time() time.Time {
 	return time.UnixMicro(us).UTC()
 }
 
-// maxEntries bounds what is read of the journal: the latest.
+// maxEntries limits the number of journal entries that are read; the latest are kept.
 const maxEntries = 1000
 
-// journal returns the latest entries that match, oldest first, with these fields and those that begin with "__". An error makes
-// what is asked for unseen. Others than root and the group systemd-journal see their own entries alone.
+// journal returns the latest matching entries, oldest first, with these fields and those that begin
+// with "__". It records an error in Unseen. Users other than root and members of systemd-journal
+// see only their own entries.
 func (g *gathering) journal(ctx context.Context, what string, fields []string, matches ...string) []logEntry {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -44,8 +45,8 @@ func (g *gathering) journal(ctx context.Context, what string, fields []string, m
 
 func since(t time.Time) string { return "--since=@" + strconv.FormatInt(t.Unix(), 10) }
 
-// parseJournal reads what `journalctl --output=json` prints: an object a line. A text that is not UTF-8 is a list of
-// numbers there; one that is too long is null, and left out.
+// parseJournal reads the output of `journalctl --output=json`, one object per line. A value that is
+// not UTF-8 is a list of numbers. A value that is too long is null and is skipped.
 func parseJournal(text string) []logEntry {
 	var all []logEntry
 	for line := range strings.Lines(text) {

@@ -21,14 +21,14 @@ not JSON
 	}
 	got := parseJournal(text)
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if at := got[0].time(); at.Format("2006-01-02T15:04:05.000000") != "2023-11-14T22:13:20.123456" || !got[1].time().IsZero() {
-		t.Errorf("times %v, %v", at, got[1].time())
+		t.Errorf("got times %v, %v", at, got[1].time())
 	}
 }
 
-// FuzzParseJournal: entries that were read are the same after they are written as journalctl writes them.
+// FuzzParseJournal proves that parsing entries in the format of journalctl gives the same entries.
 func FuzzParseJournal(f *testing.F) {
 	f.Add("{\"MESSAGE\":\"a\"}\n{\"MESSAGE\":[255,1],\"A\":[\"b\",\"c\"]}\n")
 	f.Fuzz(func(t *testing.T, text string) {

@@ -12,7 +12,8 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/termtext"
 )
 
-// checkStale finds names that the cache says do not exist, while every nameserver that is asked for them has them.
+// checkStale finds names that do not exist according to the cache, although every nameserver for
+// them has them.
 func checkStale(s Snapshot) []Finding {
 	var found []Finding
 	for _, n := range s.Names {
@@ -30,20 +31,22 @@ func (n Name) isStale() bool {
 		!slices.ContainsFunc(n.Direct, func(d Direct) bool { return d.best().result() != "NOERROR" })
 }
 
-// isFiltered reports whether node-dns removed records on purpose: filter-A and filter-AAAA (EDE 17), bogus-nxdomain and
-// stop-dns-rebind (EDE 15). What a rule or local data answers is never cached.
+// isFiltered reports whether node-dns removed records on purpose: filter-A and filter-AAAA (EDE
+// 17), bogus-nxdomain and stop-dns-rebind (EDE 15). Answers from rules or local data are never
+// cached.
 func (n Name) isFiltered() bool {
 	return slices.ContainsFunc(n.Answer.Errors, func(e control.ExtendedError) bool {
 		return e.Code == dns.ExtendedErrorCodeFiltered || e.Code == dns.ExtendedErrorCodeBlocked
 	})
 }
 
-// isIgnored reports whether ignore-address made node-dns drop the nameservers' answers. Only the text says so.
+// isIgnored reports whether node-dns dropped the nameservers' answers because of ignore-address.
+// Only the text of the error shows that.
 func (n Name) isIgnored() bool {
 	return slices.ContainsFunc(n.Answer.Errors, func(e control.ExtendedError) bool { return strings.Contains(e.Text, "(ignore-address)") })
 }
 
-// result is what the daemon says, in a word.
+// result returns the daemon's answer as one word.
 func (n Name) result() string {
 	switch {
 	case n.Err != nil:
@@ -54,7 +57,7 @@ func (n Name) result() string {
 	return n.Answer.Rcode
 }
 
-// lines are what each nameserver answers.
+// lines returns the answers of each nameserver.
 func (n Name) lines() []string {
 	var all []string
 	for _, d := range n.Direct {
@@ -65,11 +68,12 @@ func (n Name) lines() []string {
 	return all
 }
 
-// checkNames judges the answers of the daemon to real questions. What other checks explain comes after them, as a symptom.
+// checkNames checks the daemon's answers to real queries. As a symptom, it runs after the checks
+// that explain failures.
 func checkNames(s Snapshot) []Finding {
 	var found []Finding
 	answered := 0
-	failing := map[Level][]Finding{} // but for the given one
+	failing := map[Level][]Finding{} // excluding the admin's name
 	for _, n := range s.Names {
 		f, ok := s.judgeName(n)
 		switch {
@@ -90,7 +94,7 @@ func checkNames(s Snapshot) []Finding {
 	return orFine(found, "node-dns answers %d of %s that it was asked for, as the nameservers do", answered, count(len(s.Names), "name"))
 }
 
-// inOne is one finding about all names that fail alike.
+// inOne combines findings about names that fail alike.
 func inOne(all []Finding) []Finding {
 	if len(all) < 2 {
 		return all
@@ -102,7 +106,8 @@ func inOne(all []Finding) []Finding {
 	return []Finding{f}
 }
 
-// judgeName says what is wrong with an answer; false: nothing is, or another check says it.
+// judgeName reports the problem with an answer. It returns false if there is none or if another
+// check reports it.
 func (s Snapshot) judgeName(n Name) (Finding, bool) {
 	what := fmt.Sprintf("%s %s (%s): %s", n.Name, n.Type, n.Why, n.result())
 	if text := reasons(n.Answer.Errors); text != "" {
@@ -113,7 +118,7 @@ func (s Snapshot) judgeName(n Name) (Finding, bool) {
 		details = append(details, "node-dns has it from "+by.Server)
 	}
 	switch {
-	case n.isStale() || n.Cluster: // checkStale and checkCluster say it
+	case n.isStale() || n.Cluster: // checkStale and checkCluster report these
 		return Finding{}, false
 	case n.Err != nil:
 		return fail(what, "journalctl -u node-dns shows what the daemon does", details...), true
@@ -123,7 +128,7 @@ func (s Snapshot) judgeName(n Name) (Finding, bool) {
 		return fail(what+", and a nameserver answers it", "node-dns cache flush "+name+"; if it fails again, node-dns monitor --name "+name+" shows why", details...), true
 	case n.result() == "SERVFAIL" && n.Given && !n.isRefused():
 		return fail(what, "node-dns servers shows the nameservers that are asked for it", details...), true
-	case n.result() == "SERVFAIL" && n.Why == failedRecently && !n.isRefused(): // most often the fault is the domain's own
+	case n.result() == "SERVFAIL" && n.Why == failedRecently && !n.isRefused(): // usually the domain's own nameservers are at fault
 		return warn(what, "if other names resolve, the nameservers of this domain are at fault; node-dns servers shows who is asked for it", details...), true
 	case n.disagrees():
 		return warn(fmt.Sprintf("the nameservers do not agree about %s %s", n.Name, n.Type), "if they are for different networks, give each its own domains: routes in "+nodeDNSYAML, details...), true
@@ -137,12 +142,12 @@ func isAnswer(result string) bool {
 	return result == "NOERROR" || result == "NODATA" || result == "NXDOMAIN"
 }
 
-// isRefused reports whether each nameserver refuses to answer: checkUpstreams warns of that.
+// isRefused reports whether every nameserver refuses to answer. checkUpstreams warns about that.
 func (n Name) isRefused() bool {
 	return len(n.Direct) > 0 && !slices.ContainsFunc(n.Direct, func(d Direct) bool { return d.best().Rcode != "REFUSED" })
 }
 
-// disagrees reports whether one nameserver has the name and another one does not.
+// disagrees reports whether one nameserver has the name and another does not.
 func (n Name) disagrees() bool {
 	has := func(result string) func(Direct) bool {
 		return func(d Direct) bool { return d.best().result() == result }
@@ -150,7 +155,7 @@ func (n Name) disagrees() bool {
 	return slices.ContainsFunc(n.Direct, has("NOERROR")) && slices.ContainsFunc(n.Direct, has("NXDOMAIN"))
 }
 
-// reasons are the Extended DNS Errors of an answer.
+// reasons returns the Extended DNS Errors of an answer as text.
 func reasons(all []control.ExtendedError) string {
 	var words []string
 	for _, e := range all {
@@ -172,12 +177,13 @@ func records(a control.Answer) []string {
 }
 
 const (
-	// manyFailures is the share of the last minute's responses from which on failures are reported, and fewFailures how many they must be.
+	// manyFailures is the share of failures in the last minute's responses that is reported, and
+	// fewFailures their minimum number.
 	manyFailures = 0.05
 	fewFailures  = 5
 )
 
-// checkRecent reports what clients were answered in the last minute.
+// checkRecent reports failures among the responses of the last minute.
 func checkRecent(s Snapshot) []Finding {
 	if s.Status == nil || s.Status.LastMinute == nil {
 		return nil

@@ -12,15 +12,15 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/termtext"
 )
 
-// protocols are those of DNS without TLS (RFC 7766: a server has both).
+// protocols are the transports of DNS without TLS. RFC 7766 requires a server to support both.
 var protocols = []string{"udp", "tcp"}
 
-// checkPort says who has the addresses that are, or would be, ours: by the kernel's word where there is one, which knows of
-// other programs too, and else by the daemon's.
+// checkPort reports which programs use the addresses that we use or need. The kernel knows about
+// all programs. Without it, checkPort relies on the daemon's status.
 func checkPort(s Snapshot) []Finding {
 	wanted := s.wanted()
 	if len(wanted) == 0 {
-		return nil // checkAddress says why
+		return nil // checkAddress reports the reason
 	}
 	if !s.Live {
 		return portsByStatus(s.Status)
@@ -66,7 +66,7 @@ func checkPort(s Snapshot) []Finding {
 type holding struct {
 	mine   map[string]bool // by protocol
 	others []migrate.Holder
-	hidden bool // somebody who is not seen
+	hidden bool // whether a process uses it that we cannot identify
 }
 
 func (s Snapshot) holding(at netip.AddrPort) holding {
@@ -87,7 +87,7 @@ func (s Snapshot) holding(at netip.AddrPort) holding {
 	return found
 }
 
-// portsByStatus is for a daemon of another root, such as a test's: its word must do.
+// portsByStatus checks a daemon below another root, such as that of a test, by its status alone.
 func portsByStatus(status *control.Status) []Finding {
 	if status == nil {
 		return nil
@@ -114,7 +114,7 @@ func (s Snapshot) isOurs(h migrate.Holder) bool {
 	return h.PID != 0 && (h.Unit == daemonUnit || s.Status != nil && h.PID == s.Status.PID)
 }
 
-// listener is what the daemon says about an address, if it says anything.
+// listener returns what the daemon reports about an address, or zero.
 func (s Snapshot) listener(at netip.AddrPort) (l control.Listener) {
 	if s.Status == nil {
 		return l
@@ -125,12 +125,13 @@ func (s Snapshot) listener(at netip.AddrPort) (l control.Listener) {
 	return l
 }
 
-// isSpare reports whether another program may have an address: nodeconfig.Placement.Spare.
+// isSpare reports whether another program may use the address; see nodeconfig.Placement.Spare.
 func (s Snapshot) isSpare(at netip.AddrPort) bool {
 	return slices.Contains(s.Host.State.Placement().Spare, at)
 }
 
-// taken is about an address that other programs have, alone or beside us. A node agent is never to be stopped for it.
+// taken reports an address that other programs use, alone or together with us. Its advice must
+// never be to stop a node agent.
 func taken(at netip.AddrPort, others []migrate.Holder) Finding {
 	var lines []string
 	for _, h := range others {
@@ -161,8 +162,9 @@ func taken(at netip.AddrPort, others []migrate.Holder) Finding {
 	return fail(at.String()+" is taken by "+name, fix, lines...)
 }
 
-// checkInputFilter checks whether firewalld, nftables or iptables drop DNS from clients. Other
-// checks cannot notice that: their queries arrive over loopback, which such filters accept.
+// checkInputFilter checks whether firewalld, nftables or iptables drop DNS queries from clients.
+// Other checks cannot notice that, because their queries arrive over loopback, which such filters
+// accept.
 func checkInputFilter(s Snapshot) []Finding {
 	server := s.Host.Nameserver()
 	server.Listen = s.wanted()

@@ -24,7 +24,7 @@ const (
 	netConf    = "net_conf_t"
 )
 
-// checkResolvConf judges the file that libc reads: what it is, and whom it names.
+// checkResolvConf checks the file that libc reads: its type and its nameservers.
 func checkResolvConf(s Snapshot) []Finding {
 	file := s.Host.State.ResolvConf
 	switch {
@@ -38,7 +38,7 @@ func checkResolvConf(s Snapshot) []Finding {
 	return orFine(append(s.resolvConfFile(), s.resolvConfText()...), "%s", s.resolvConfWords())
 }
 
-// resolvConfFile judges the file without its content.
+// resolvConfFile checks everything but the content.
 func (s Snapshot) resolvConfFile() []Finding {
 	var found []Finding
 	f := s.ResolvConf
@@ -48,7 +48,7 @@ func (s Snapshot) resolvConfFile() []Finding {
 	if f.Mode&0o022 != 0 {
 		found = append(found, warn(fmt.Sprintf("%s has mode %04o: others than root may write it", resolvConf, f.Mode), "chmod 644 "+resolvConf))
 	}
-	// systemd-resolved's own files are systemd-resolve's.
+	// systemd-resolved's own files belong to systemd-resolve.
 	if f.UID != 0 && s.Host.State.ResolvConf.Link == "" {
 		found = append(found, warn(fmt.Sprintf("%s is the user's %d, not root's", resolvConf, f.UID), "chown root:root "+resolvConf))
 	}
@@ -68,7 +68,7 @@ func (s Snapshot) resolvConfFile() []Finding {
 	return found
 }
 
-// resolvConfText judges whom the file names.
+// resolvConfText checks the nameservers in the file.
 func (s Snapshot) resolvConfText() []Finding {
 	state := s.Host.State
 	file := resolvconf.Parse(state.ResolvConf.Data)
@@ -85,7 +85,7 @@ func (s Snapshot) resolvConfText() []Finding {
 	}
 	r := s.Status.ResolvConf
 	switch {
-	case len(r.Pending) > 0: // checkFiles says it
+	case len(r.Pending) > 0: // checkFiles reports it
 		return nil
 	case state.Config.ResolvConf == nodeconfig.ResolvConfNone, r.DropIn != "", ours && r.Hold == "":
 		return nil
@@ -97,10 +97,11 @@ func (s Snapshot) resolvConfText() []Finding {
 	return nil
 }
 
-// leftAlone begins the daemon's report that another tool writes resolv.conf again and again.
+// leftAlone is the prefix of the daemon's report that another tool keeps overwriting resolv.conf.
 const leftAlone = resolvConf + " is left alone: "
 
-// held is about a resolv.conf that is not written. If the daemon reports that, another tool writes it.
+// held reports a resolv.conf that node-dns does not write. If the daemon reports a problem, another
+// tool writes the file.
 func (s Snapshot) held() Finding {
 	what := leftAlone + s.Status.ResolvConf.Hold
 	if slices.ContainsFunc(s.Status.Problems, func(p string) bool { return strings.HasPrefix(p, leftAlone) }) {
@@ -109,7 +110,7 @@ func (s Snapshot) held() Finding {
 	return warn(what, "origin-dns-dispatcher plan says more")
 }
 
-// checkFiles judges whether the files of the host are as the daemon wants them.
+// checkFiles checks whether the host's files have the content that the daemon wants.
 func checkFiles(s Snapshot) []Finding {
 	if s.Status == nil || len(s.Status.ResolvConf.Pending) == 0 {
 		return nil
@@ -117,7 +118,7 @@ func checkFiles(s Snapshot) []Finding {
 	return []Finding{fail("the host's files are not what they should be: "+strings.Join(s.Status.ResolvConf.Pending, " "), "origin-dns-dispatcher plan says why; origin-dns-dispatcher apply, as root, writes them")}
 }
 
-// resolvConfWords describe a file that is well.
+// resolvConfWords describes a correct file.
 func (s Snapshot) resolvConfWords() string {
 	state := s.Host.State
 	words := []string{"regular file"}
@@ -151,8 +152,8 @@ func orNone(text string) string {
 	return text
 }
 
-// checkResolved looks at systemd-resolved's stub: 127.0.0.53 is nothing that a pod can ask, and a resolv.conf that leads to it
-// passes node-dns by.
+// checkResolved checks for systemd-resolved's stub. Pods cannot reach 127.0.0.53, and a resolv.conf
+// that points to it bypasses node-dns.
 func checkResolved(s Snapshot) []Finding {
 	unit, asked := s.Units[resolvedUnit]
 	state := s.Host.State
@@ -186,8 +187,8 @@ func leadsToStub(link string, text []byte) bool {
 	return false
 }
 
-// checkNSSwitch judges the line hosts: of nsswitch.conf(5), by which libc comes to ask nameservers at all. Where there is none
-// glibc asks them.
+// checkNSSwitch checks the hosts: line of nsswitch.conf(5), which makes libc ask nameservers.
+// Without the line, glibc asks them.
 func checkNSSwitch(s Snapshot) []Finding {
 	const path = "/etc/nsswitch.conf"
 	if s.NSSwitch.Err != nil {
@@ -210,7 +211,7 @@ func checkNSSwitch(s Snapshot) []Finding {
 	return fine("%s: %s", path, line)
 }
 
-// hostsServices are those of the database hosts, without the actions in brackets.
+// hostsServices returns the services of the hosts database, without the actions in brackets.
 func hostsServices(text []byte) (services []string, given bool) {
 	for line := range strings.Lines(string(text)) {
 		line, _, _ = strings.Cut(line, "#")
@@ -230,15 +231,16 @@ func hostsServices(text []byte) (services []string, given bool) {
 	return nil, false
 }
 
-// leftBehind are who is known to have left a snippet of this name.
+// leftBehind maps the name of a snippet to its known author.
 var leftBehind = map[string]string{
 	"99-origin.conf":     " (openshift-ansible wrote it)",
 	"99-cloud-init.conf": " (cloud-init wrote it, and may do so again)",
 	"90-dns-none.conf":   " (a guide's usual name for it)",
 }
 
-// checkNetworkManagerConf looks for what takes /etc/resolv.conf from NetworkManager for good. While node-dns runs that is
-// our own snippet's business; what stays in /etc leaves a node without DNS on the day that node-dns is gone.
+// checkNetworkManagerConf looks for settings that permanently stop NetworkManager from writing
+// /etc/resolv.conf. While node-dns runs, its own snippet does that. A setting in /etc leaves the
+// node without DNS when node-dns is removed.
 func checkNetworkManagerConf(s Snapshot) []Finding {
 	if s.NMConfErr != nil {
 		return []Finding{warn("NetworkManager's configuration cannot be read: "+firstLine(s.NMConfErr.Error()), "")}
@@ -247,7 +249,8 @@ func checkNetworkManagerConf(s Snapshot) []Finding {
 	if c := s.NMConf.DNS; c.Value == "none" {
 		found = append(found, kept("dns=none", c))
 	}
-	// With each other value NetworkManager writes the file again: as a file, as its link, or by resolvconf or netconfig (NetworkManager.conf(5)).
+	// With every other value NetworkManager writes the file itself: as a file, as its link, or
+	// through resolvconf or netconfig (NetworkManager.conf(5)).
 	if c := s.NMConf.RcManager; c.Value == "unmanaged" && c.File != "" {
 		found = append(found, kept("rc-manager="+c.Value, c))
 	}
@@ -262,14 +265,15 @@ func kept(setting string, at nm.Setting) Finding {
 		"unless you have decided so, take it out, and nmcli general reload conf")
 }
 
-// checkWriters names what else writes /etc/resolv.conf. What was migrated has nothing left to be done.
+// checkWriters reports other programs that write /etc/resolv.conf. After a migration, nothing is
+// left to be done.
 func checkWriters(s Snapshot) []Finding {
 	var found []Finding
 	left := migrate.NewPlan(s.Host, migrate.Find(s.Host))
 	for _, f := range left.Findings {
 		switch {
-		case f.Origin == "systemd-resolved": // checkResolved judges that
-		case f.Origin == "openshift3" && len(s.OldHooks) > 0: // checkOldHook says it
+		case f.Origin == "systemd-resolved": // checkResolved reports that
+		case f.Origin == "openshift3" && len(s.OldHooks) > 0: // checkOldHook reports it
 		case len(left.Steps) == 0 && len(left.Refused) == 0 && len(left.Owner) == 0:
 		default:
 			found = append(found, warn(f.What, "node-dns migrate says what would be done about it", oneLine(f.Evidence)...))
@@ -282,8 +286,9 @@ func checkWriters(s Snapshot) []Finding {
 	return orFine(append(found, s.Writers...), "nothing else is known here that writes /etc/resolv.conf, or does this node's DNS")
 }
 
-// checkKubelet judges whom the kubelet hands on to pods, as node-dns explain does: nameservers of the site's, and not this node again,
-// which would have the cluster's own DNS pods forward in a circle.
+// checkKubelet checks the nameservers that the kubelet passes to pods, as in node-dns explain. They
+// must be the site's and not this node, because the cluster's own DNS pods would then forward in a
+// loop.
 func checkKubelet(s Snapshot) []Finding {
 	k := s.Kubelet
 	var found []Finding
@@ -293,7 +298,7 @@ func checkKubelet(s Snapshot) []Finding {
 	switch {
 	case !k.Configured:
 		return fine("no kubelet is configured here")
-	case k.Path == "": // kubelet's word for "nothing at all"
+	case k.Path == "": // the kubelet's notation for "none"
 		return found
 	}
 	source := cmp.Or(k.Source, "its default")
@@ -308,14 +313,14 @@ func checkKubelet(s Snapshot) []Finding {
 	return orFine(found, "kubelet's resolvConf=%s (%s): %s", k.Path, source, join(handed.Nameservers))
 }
 
-// kubeletChecks are what the kubelet's resolvConf is looked at with.
+// kubeletChecks returns the inputs for checking the kubelet's resolvConf.
 func (s Snapshot) kubeletChecks() searchlist.Checks {
 	k, state, ours := s.Kubelet, s.Host.State, s.addresses()
 	c := searchlist.Checks{
 		HostFile: k.Path, Missing: !k.File.Exists && k.File.Err == nil, Hooks: hostdns.NewPaths("").NodeResolvConf, Writes: s.Host.Plan.WritesForPods(),
 		NamesNode: state.NamesNode(),
 		Setting:   searchlist.ResolvConfSetting(state.Config.IsOpenShift, k.SetBy),
-		IsNode: func(addr netip.Addr) bool { // of a file of ours it is, whatever address the node has by now
+		IsNode: func(addr netip.Addr) bool { // a file of ours names this node, even if its address has changed since
 			return state.Net.IsLocal(addr) || slices.Contains(ours, addr) || hostdns.IsOurs(k.File.Data)
 		},
 	}
@@ -326,7 +331,7 @@ func (s Snapshot) kubeletChecks() searchlist.Checks {
 	return c
 }
 
-// addresses are this node's at which node-dns answers.
+// addresses returns this node's addresses on which node-dns answers.
 func (s Snapshot) addresses() []netip.Addr {
 	var all []netip.Addr
 	for _, at := range s.wanted() {

@@ -16,8 +16,9 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// TestRootRunsNobodysProgram: `check-config` and `doctor`, run by root, once executed the exec of any kubeconfig, with root's rights,
-// and sent whatever token file it named to whatever server it named.
+// TestRootRunsNobodysProgram: run by root, `check-config` and `doctor` once executed the exec
+// plugin of any kubeconfig with root's rights. They also sent any token file that it named to any
+// server that it named.
 func TestRootRunsNobodysProgram(t *testing.T) {
 	if os.Geteuid() != 0 {
 		lab.Skip(t, "needs root, whose rights these are")
@@ -26,10 +27,10 @@ func TestRootRunsNobodysProgram(t *testing.T) {
 	const exec = "exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: %s/plugin}"
 	for _, row := range []struct {
 		name  string
-		user  string // of the kubeconfig; %s: the tree
+		user  string // user of the kubeconfig; %s is the tree
 		spoil func(path func(string) string) error
-		want  string // within what check-config says; "": the API is asked
-		level Level  // of what doctor says
+		want  string // part of check-config's output; empty if the API is asked
+		level Level  // level of doctor's finding
 	}{
 		{name: "root's files", user: "tokenFile: token", level: OK},
 		{name: "a plugin in root's kubeconfig", user: exec, want: "rights not checked: credentials come from a plugin", level: Warn},
@@ -95,7 +96,7 @@ clusters: [{name: c, cluster: {server: %q, certificate-authority-data: %s}}], us
 				row.want = "grants all rights"
 			}
 			if !strings.Contains(notes, row.want) {
-				t.Errorf("check-config does not say %q:\n%s", row.want, notes)
+				t.Errorf("missing %q in the output of check-config:\n%s", row.want, notes)
 			}
 			g := &gathering{root: root}
 			g.s.Host.State.Config, g.s.Host.Root = config, true
@@ -106,13 +107,13 @@ clusters: [{name: c, cluster: {server: %q, certificate-authority-data: %s}}], us
 				level = max(level, finding.Level)
 			}
 			if level != row.level || len(found) == 0 {
-				t.Errorf("doctor finds %+v", found)
+				t.Errorf("got finding %+v", found)
 			}
 			if text, err := os.ReadFile(mark); err == nil {
 				t.Errorf("the plugin ran as user %s", text)
 			}
 			if isAsked, want := asked.Load() > 0, row.want == "grants all rights"; isAsked != want {
-				t.Errorf("the server got requests: %v, want %v", isAsked, want)
+				t.Errorf("requests reached the server: %v, want %v", isAsked, want)
 			}
 		})
 	}

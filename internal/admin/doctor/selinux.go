@@ -14,14 +14,14 @@ const (
 	daemonDomain  = "node_dns_t"
 )
 
-// hookFiles are those that NetworkManager and systemd execute.
+// hookFiles are the files of the hook that NetworkManager and systemd execute.
 var hookFiles = []string{hookProgram, "/usr/libexec/node-dns", "/usr/lib/NetworkManager/dispatcher.d/" + hookName}
 
-// wrongForHook are domains in which the hook may not write its files: it runs in one of them if its own label is wrong,
-// and no transition takes place.
+// wrongForHook lists domains that may not write the hook's files. The hook runs in one of them if
+// its own label is wrong and no transition takes place.
 var wrongForHook = []string{systemdDomain, "NetworkManager_t", "NetworkManager_dispatcher_t"}
 
-// checkSELinux judges in which domains daemon and hook run.
+// checkSELinux checks the domains of the daemon and the hook.
 func checkSELinux(s Snapshot) []Finding {
 	se := s.SELinux
 	switch {
@@ -52,7 +52,7 @@ func checkSELinux(s Snapshot) []Finding {
 	return orFine(found, "%s", se.words())
 }
 
-// denied is a failure if SELinux enforces what it says, and else a warning.
+// denied returns a failure, or a warning if SELinux is permissive.
 func (s Snapshot) denied(what, fix string, details ...string) Finding {
 	if s.SELinux.Mode == selinux.Permissive {
 		return warn(what, fix, details...)
@@ -78,17 +78,17 @@ func (se SELinux) words() string {
 	return text
 }
 
-// relabel is a command for our own paths, which are constants.
+// relabel returns a command that fixes the labels of our own paths, which are constants.
 func relabel(paths []string) string { return "restorecon -RFv " + strings.Join(paths, " ") }
 
-// rootsOf are those of our files and directories in which there is a wrong label.
+// rootsOf returns those of our files and directories that contain a wrong label.
 func rootsOf(wrong []Mislabelled) []string {
 	return slices.DeleteFunc(slices.Clone(labelled), func(root string) bool {
 		return !slices.ContainsFunc(wrong, func(m Mislabelled) bool { return m.Path == root || strings.HasPrefix(m.Path, root+"/") })
 	})
 }
 
-// checkLabels judges the labels of our files. A file that was moved here keeps the label of where it was made.
+// checkLabels checks the labels of our files. A file that was moved keeps its old label.
 func checkLabels(s Snapshot) []Finding {
 	wrong := s.SELinux.Mislabelled
 	if len(wrong) == 0 {
@@ -100,14 +100,14 @@ func checkLabels(s Snapshot) []Finding {
 	}
 	what := count(len(wrong), "file") + " of node-dns with another SELinux type than the policy says"
 	finding := warn(what, relabel(rootsOf(wrong)), firstOf(details)...)
-	if s.SELinux.HasModule && s.SELinux.Mode != selinux.Permissive { // what confines the daemon goes by these
+	if s.SELinux.HasModule && s.SELinux.Mode != selinux.Permissive { // the module that confines the daemon depends on these labels
 		finding.Level = Fail
 	}
 	return []Finding{finding}
 }
 
-// checkDenials shows what SELinux denied. It is a warning: a denial of the past may have been fixed since, and other checks
-// say what does not work now.
+// checkDenials reports what SELinux denied. It only warns, because the cause may have been fixed
+// since, and other checks report what fails now.
 func checkDenials(s Snapshot) []Finding {
 	if !s.SELinux.Mode.IsOn() {
 		return nil
@@ -124,7 +124,7 @@ func checkDenials(s Snapshot) []Finding {
 		"ausearch -m avc,user_avc -ts today | audit2why explains them; without auditd: journalctl --since -1h _TRANSPORT=audit + _TRANSPORT=kernel", firstOf(details)...)}
 }
 
-// firstOf bounds the lines below one finding.
+// firstOf limits the number of detail lines of a finding.
 func firstOf(details []string) []string {
 	const most = 10
 	if more := len(details) - most; more > 0 {
@@ -133,10 +133,10 @@ func firstOf(details []string) []string {
 	return oneLine(details)
 }
 
-// concernsUs reports whether a denial is of our domains, types, programs or files. Names can be anybody's: a file that is
-// called as ours is worth a line too.
+// concernsUs reports whether a denial is about our domains, types, programs or files. Another
+// program's file with a name like ours is also worth a line.
 func concernsUs(d selinux.Denial) bool {
-	const programs = " node-dns (node-dns) origin-dns-disp 99-origin-dns " // a process' name has 15 characters
+	const programs = " node-dns (node-dns) origin-dns-disp 99-origin-dns " // the name of a process has at most 15 characters
 	isOurs := func(text string) bool { return strings.HasPrefix(selinux.TypeOf(text), "node_dns_") }
 	return isOurs(d.Source) || isOurs(d.Target) ||
 		d.Command != "" && strings.Contains(programs, " "+d.Command+" ") ||
@@ -144,11 +144,11 @@ func concernsUs(d selinux.Denial) bool {
 }
 
 type denialKind struct {
-	selinux.Denial     // the last one
-	times          int // how often
+	selinux.Denial     // the latest one
+	times          int // number of occurrences
 }
 
-// alike groups denials, the most recent kind first.
+// alike groups denials, most recent kind first.
 func alike(all []selinux.Denial) []denialKind {
 	var kinds []denialKind
 	for _, d := range slices.Backward(all) {

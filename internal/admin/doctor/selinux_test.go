@@ -8,7 +8,7 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/selinux"
 )
 
-// denial reads a record of RHEL 9's policy.
+// denial parses an audit record.
 func denial(record string) selinux.Denial {
 	d, ok := selinux.ParseDenial(record)
 	if !ok {
@@ -18,13 +18,13 @@ func denial(record string) selinux.Denial {
 	return d
 }
 
-// Denials of a virtual machine with RHEL 9's policy.
+// Denials from a virtual machine with the policy of RHEL 9.
 var (
 	noExecute    = denial(`avc:  denied  { execute } for  pid=1042 comm="(spatcher)" name="99-origin-dns" dev="vda" ino=131 scontext=system_u:system_r:init_t:s0 tcontext=system_u:object_r:NetworkManager_dispatcher_script_t:s0 tclass=file permissive=0`)
 	noTransition = denial(`avc:  denied  { nnp_transition } for  pid=611 comm="(node-dns)" scontext=system_u:system_r:init_t:s0 tcontext=system_u:system_r:node_dns_t:s0 tclass=process2 permissive=0`)
 )
 
-// selinuxRows are those of the checks that SELinux has a say in.
+// selinuxRows are the rows of the checks that depend on SELinux.
 var selinuxRows = []checkRow{
 	{"commands", "all are run", nil, OK, "could run every command"},
 	{"commands", "no systemd", func(s *Snapshot) { s.Units = nil }, "", ""},

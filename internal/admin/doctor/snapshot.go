@@ -13,17 +13,17 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/selinux"
 )
 
-// Snapshot is a node as it was looked at, as one value. Gather fills it; tests write it by hand.
+// Snapshot is the state of a node as one value. Gather fills it, and tests write it by hand.
 type Snapshot struct {
-	Live bool      // it is the host that runs, and not a tree of files
-	Now  time.Time // by the node's clock
+	Live bool      // whether it is the running host and not a directory tree
+	Now  time.Time // the node's clock
 	Host migrate.Host
 
-	Status    *control.Status // of the daemon; nil: StatusErr says why there is none
+	Status    *control.Status // status of the daemon; if nil, StatusErr holds the reason
 	StatusErr error
-	Units     map[string]migrate.Unit // nil: systemd does not run, or was not asked
-	Log       []string                // the daemon's last lines in the journal, where it does not run
-	Migration *migrate.Journal        // nil: there is none, or it may not be read
+	Units     map[string]migrate.Unit // nil if systemd does not run or was not asked
+	Log       []string                // the daemon's last lines in the journal; set if it does not run
+	Migration *migrate.Journal        // nil if there is none or it is not readable
 
 	ResolvConf  Resolv
 	SELinux     SELinux
@@ -34,183 +34,188 @@ type Snapshot struct {
 	NMConfErr   error
 	NSSwitch    hostdns.File
 	Groups      hostdns.File // /etc/group
-	Writers     []Finding    // what writes resolv.conf beside NetworkManager
+	Writers     []Finding    // other programs that write resolv.conf
 	Kubelet     Kubelet
 	Upstreams   []Probe
-	Names       []Name // that were asked for through the daemon, and of the servers directly
+	Names       []Name // names for which the daemon and the nameservers were asked
 	Pods        []PodProbe
 	API         API
 	Clock       Clock
 	Storage     []Storage
-	Descriptors uint64 // how many files the daemon may open; 0: not known
+	Descriptors uint64 // number of files that the daemon may open; 0 if unknown
 
 	Program Build // this program
-	Hook    Build // /usr/sbin/origin-dns-dispatcher; its Err where there is none
-	// Replaced says that the daemon runs a program that is no longer installed (proc_pid_exe(5), "(deleted)").
+	Hook    Build // /usr/sbin/origin-dns-dispatcher; Err is set if there is none
+	// Replaced is set if the daemon runs a program that is no longer installed (proc_pid_exe(5),
+	// "(deleted)").
 	Replaced bool
-	Kernel   string // release, as uname(2) has it
-	Systemd  string // version; "": not known
+	Kernel   string // release from uname(2)
+	Systemd  string // version; empty if unknown
 
-	Unseen []string // what could not be looked at, and why
+	Unseen []string // what could not be inspected, and why
 }
 
-// Resolv is what /etc/resolv.conf is beside its content: of what a link leads to.
+// Resolv describes /etc/resolv.conf, or the target of the link, without its content.
 type Resolv struct {
-	Kind     string // regular, or what else (fs.FileMode.Type); "": there is none
+	Kind     string // "regular" or another file type (fs.FileMode.Type); empty if there is no file
 	Mode     fs.FileMode
 	UID      uint32
-	Label    string // of SELinux, as user:role:type:range; "": none
-	ReadOnly bool   // its file system is mounted so
+	Label    string // SELinux label user:role:type:range; empty if there is none
+	ReadOnly bool   // whether its file system is read-only
 }
 
-// SELinux is what SELinux says about node-dns. Without a policy that is loaded only Config and InKernel are known.
+// SELinux is the state of SELinux with respect to node-dns. Without a loaded policy only Config and
+// InKernel are known.
 type SELinux struct {
 	Mode     selinux.Mode
 	Config   selinux.Config
-	InKernel bool // the kernel has SELinux, and its command line does not disable it
+	InKernel bool // whether the kernel has SELinux and its command line does not disable it
 
-	HasModule   bool             // the policy module of node-dns is installed; only root sees that
-	Daemon      string           // domain of the running daemon; "": not known
-	Hooks       []HookDomain     // of the hook's last run since the boot, for each unit
-	Mislabelled []Mislabelled    // files of ours
-	Denials     []selinux.Denial // that concern us, within the last hour, oldest first
+	HasModule   bool             // whether node-dns's policy module is installed; only root can see that
+	Daemon      string           // domain of the running daemon; empty if unknown
+	Hooks       []HookDomain     // domain of the hook's last run since boot, for each unit
+	Mislabelled []Mislabelled    // our files with a wrong label
+	Denials     []selinux.Denial // denials that concern us in the last hour, oldest first
 }
 
-// HookDomain is the domain in which the hook ran.
+// HookDomain is the domain of a run of the hook.
 type HookDomain struct {
-	Unit   string // in which it ran, such as NetworkManager-dispatcher.service
+	Unit   string // unit of the run, such as NetworkManager-dispatcher.service
 	Domain string
 }
 
-// Mislabelled is a file whose type is not the one that the policy says.
+// Mislabelled is a file whose type differs from the policy.
 type Mislabelled struct {
 	Path, Has, Wants string
 }
 
-// Skipped is a command of a unit that systemd could not run in the unit's present or last start.
+// Skipped is a command that systemd could not run in the current or latest start of its unit.
 type Skipped struct {
 	Unit    string
-	Path    string   // of the program
-	Why     []string // in systemd's words, each once; at least one
-	Ignored bool     // systemd went on as if it had been run: the setting has the prefix "-"
-	Times   int      // how often systemd said so
+	Path    string   // path of the program
+	Why     []string // systemd's reasons, without duplicates; at least one
+	Ignored bool     // whether systemd continued because the setting has the prefix "-"
+	Times   int      // number of messages
 }
 
-// Program is a file that somebody may run.
+// Program is an executable file, such as a hook.
 type Program struct {
 	Path       string
 	Executable bool
-	Target     string // of a link
+	Target     string // target of a link
 }
 
-// Kubelet is whom it tells pods to ask.
+// Kubelet describes the nameservers that the kubelet passes to pods.
 type Kubelet struct {
-	Configured bool   // there is a kubelet's configuration on this node, or a kubelet runs
-	Path       string // of its resolvConf
-	Source     string // where that is said; "": it is the kubelet's default
+	Configured bool   // whether this node has a kubelet configuration or a running kubelet
+	Path       string // path of its resolvConf
+	Source     string // where resolvConf is set; empty if it is the kubelet's default
 	File       hostdns.File
 	DNS        []netip.Addr // its clusterDNS
-	SetBy      string       // where the one that runs is told of Path, or would be; "": not known
-	Faults     []string     // of the configuration files that the one that runs was told of
+	SetBy      string       // where the running kubelet's resolvConf is or would be set; empty if unknown
+	Faults     []string     // problems with the configuration files of the running kubelet
 }
 
-// Name is a question that the daemon was asked over its control socket, as a client, and what its nameservers answer.
+// Name is a question that was sent to the daemon over its control socket, with the answers of the
+// daemon and its nameservers.
 type Name struct {
 	Name, Type string
 	Why        string // why doctor asks for it, such as "in recent use"
-	Given      bool   // by the admin
-	Cluster    bool   // it must exist if the cluster's names resolve
-	Route      string // the domain of its route; "": it has none
+	Given      bool   // whether the admin asked for it
+	Cluster    bool   // whether it must exist if cluster names resolve
+	Route      string // domain of its route; empty if there is none
 	Answer     control.Answer
-	Err        error // why the daemon gave no answer
+	Err        error // reason why the daemon gave no answer
 	Direct     []Direct
 }
 
-// Direct is what one nameserver answers for a name, asked in several ways. What was not asked is zero.
+// Direct holds the answers of one nameserver for a name, asked in several ways. The answers to
+// queries that were not sent are zero.
 type Direct struct {
 	Server string
-	UDP    Answer // with EDNS 1232
-	DO     Answer // the same with the DO bit
-	Small  Answer // EDNS 512
-	Large  Answer // EDNS 4096, and the DO bit
+	UDP    Answer // with EDNS buffer size 1232
+	DO     Answer // same as UDP with the DO bit
+	Small  Answer // with EDNS buffer size 512
+	Large  Answer // with EDNS buffer size 4096 and the DO bit
 	TCP    Answer // with the DO bit
-	CD     Answer // over UDP with the CD bit: without DNSSEC validation; asked after SERVFAIL alone
+	CD     Answer // over UDP with the CD bit, which disables DNSSEC validation; asked only after SERVFAIL
 }
 
-// PodProbe is one question to this node from within a pod's network namespace.
+// PodProbe is one query to this node from within a pod's network namespace.
 type PodProbe struct {
 	Namespace string     // file of the network namespace
-	Client    netip.Addr // the pod's address; zero: it could not ask
+	Client    netip.Addr // the pod's address; zero if it could not ask
 	Server    netip.AddrPort
 	UDP, TCP  Answer
 }
 
-// Probe is how one upstream nameserver answered when it was asked directly.
+// Probe holds the answers of one upstream nameserver that was asked directly.
 type Probe struct {
-	Server  string   // as the status has it
-	Domains []string // whose names it is asked, "." for all that have no others; at least one
-	Source  string   // what names it, such as "NetworkManager eth0 (eth0)"; "": not known
-	TLS     bool     // only TCP is asked then
+	Server  string   // as in the status
+	Domains []string // domains for which it is asked, "." for all other names; at least one
+	Source  string   // where it is configured, such as "NetworkManager eth0 (eth0)"; empty if unknown
+	TLS     bool     // if set, only TCP is asked
 	UDP     Answer   // without EDNS
-	EDNS    Answer   // over UDP, EDNS with 1232 octets
+	EDNS    Answer   // over UDP with EDNS buffer size 1232
 	TCP     Answer
-	Proven  string // a name that its certificate is for by an authority of this node, where it is not the configured one; "": none
-	Large   Answer // over UDP, of what takes more than 512 octets; zero: it was not asked
+	Proven  string // other name for which its certificate is valid according to a CA of this node; empty if there is none
+	Large   Answer // over UDP, for an answer of more than 512 bytes; zero if not asked
 }
 
-// Answer is what came of one question.
+// Answer is the result of one query.
 type Answer struct {
-	Err       error  // nil: it answered, whatever that was
-	Rcode     string // "": it was not asked
-	Records   int    // in the answer section
+	Err       error  // nil if there was any answer
+	Rcode     string // empty if the query was not sent
+	Records   int    // number of records in the answer section
 	EDE       []control.ExtendedError
-	EDNS      bool // the response has an OPT record
+	EDNS      bool // whether the response has an OPT record
 	Truncated bool
-	Size      int // octets
+	Size      int // in bytes
 	Took      time.Duration
 }
 
-// API is how the Kubernetes API can be reached from here.
+// API describes access to the Kubernetes API from here.
 type API struct {
 	Rights
-	Err    error // why it could not be asked
+	Err    error // reason why it could not be asked
 	Server string
-	// Certificate is the client's; zero: there is none, as with a token, or it may not be read.
+	// NotBefore and NotAfter are from the client certificate. They are zero if there is none, as
+	// with a token, or if it is not readable.
 	NotBefore, NotAfter time.Time
-	CertErr             error // why the kubeconfig, or a file that it names, cannot be read
+	CertErr             error // reason why the kubeconfig, or a file it names, cannot be read
 }
 
-// Clock is how sure the node is of the time.
+// Clock describes the reliability of the node's time.
 type Clock struct {
-	Known    bool      // adjtimex(2) was asked
+	Known    bool      // whether adjtimex(2) succeeded
 	Unsynced bool      // STA_UNSYNC
-	BuiltAt  time.Time // when this program was built, or installed: it cannot be earlier now
+	BuiltAt  time.Time // build or installation time of this program; the current time cannot be earlier
 }
 
-// Storage is a directory that must be written.
+// Storage is a directory that node-dns writes.
 type Storage struct {
 	Path     string
 	Exists   bool
-	Owner    string // the user's name, or the number
-	Want     string // whose it must be; "": nobody's in particular
+	Owner    string // user name or ID
+	Want     string // expected owner; empty for any
 	ReadOnly bool
-	Free     uint64 // octets
-	Inodes   uint64 // that are free
-	NoInodes bool   // the file system counts none
+	Free     uint64 // in bytes
+	Inodes   uint64 // free inodes
+	NoInodes bool   // whether the file system has no inode count
 	Mode     fs.FileMode
 	Err      error
 }
 
-// Build is which program a file is.
+// Build identifies a program file.
 type Build struct {
-	Path    string // "" of this program
-	Version string // "" of what does not say
-	Commit  string // "": not known
-	Err     error  // why it cannot be read
+	Path    string // empty for this program
+	Version string // empty if the program does not report one
+	Commit  string // empty if unknown
+	Err     error  // reason why it cannot be read
 }
 
-// wanted are the addresses that node-dns listens at, or would. A pointer, as for what it calls: a copy would read what other parts of a
-// gathering write.
+// wanted returns the addresses on which node-dns listens or tries to. It and the methods it calls
+// have a pointer receiver, because a copy would read fields that other parts of a gathering write.
 func (s *Snapshot) wanted() []netip.AddrPort {
 	var all []netip.AddrPort
 	if s.Status != nil {
@@ -224,5 +229,5 @@ func (s *Snapshot) wanted() []netip.AddrPort {
 	return policy.Listeners(s.Host.State.Config, s.Host.Dnsmasq, s.Host.State.Net)
 }
 
-// isRunning reports whether the daemon runs, as far as can be told: it answers, or it would not let us ask.
+// isRunning reports whether the daemon seems to run: it answers, or denies us access.
 func (s Snapshot) isRunning() bool { return s.Status != nil || s.isDenied() }

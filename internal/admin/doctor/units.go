@@ -20,11 +20,11 @@ const (
 	hookIdentifier = "origin-dns-dispatcher"
 )
 
-// dispatcherDirs are where NetworkManager looks for hooks, the first of which wins where two have one name
-// (NetworkManager-dispatcher(8)).
+// dispatcherDirs are the directories of NetworkManager's hooks. If two hooks have the same name,
+// the first directory wins (NetworkManager-dispatcher(8)).
 var dispatcherDirs = []string{"/etc/NetworkManager/dispatcher.d", "/usr/lib/NetworkManager/dispatcher.d"}
 
-// checkHook judges whether NetworkManager finds the hook: the first of that name counts.
+// checkHook checks whether NetworkManager finds the hook. The first hook of that name counts.
 func checkHook(s Snapshot) []Finding {
 	without := s.Host.State.NetworkManager == nil
 	switch i := 0; {
@@ -41,8 +41,8 @@ func checkHook(s Snapshot) []Finding {
 	}
 }
 
-// checkOldHook looks for the shell script that node-dns replaces. It starts dnsmasq at NetworkManager's next event, and
-// writes over what we write.
+// checkOldHook looks for the shell script that node-dns replaces. At the next event of
+// NetworkManager, the script would start dnsmasq and overwrite our files.
 func checkOldHook(s Snapshot) []Finding {
 	var found []Finding
 	for _, hook := range s.OldHooks {
@@ -56,7 +56,8 @@ func checkOldHook(s Snapshot) []Finding {
 	return orFine(found, "the old hook %s is not installed", oldHookName)
 }
 
-// checkUnits judges whether what runs now will do so after the next boot, and whether what must run beside it does.
+// checkUnits checks whether the running services will also start at the next boot, and whether
+// required services run.
 func checkUnits(s Snapshot) []Finding {
 	if s.Units == nil {
 		return nil
@@ -89,13 +90,13 @@ func checkUnits(s Snapshot) []Finding {
 	return orFine(found, "units: %s", cmp.Or(strings.Join(words, ", "), "none of node-dns's is installed"))
 }
 
-// firstOfSystemd is the first exit status that is systemd's own: it could not run the program (systemd.exec(5), "PROCESS
-// EXIT CODES").
+// firstOfSystemd is the lowest exit status that systemd itself sets when it cannot run a program
+// (systemd.exec(5), "PROCESS EXIT CODES").
 const firstOfSystemd = 200
 
-// skipped finds the commands that systemd could not run since a unit began to start. entries are systemd's own about
-// that, with the id spawnFailed. A command that was skipped for its prefix "-" has status 0 by the manager, so the journal
-// is asked first.
+// skipped finds the commands that systemd could not run since a unit began to start. entries are
+// systemd's messages with the ID spawnFailed. The manager reports status 0 for a command skipped
+// because of its prefix "-", so skipped checks the journal first.
 func skipped(unit string, began time.Time, commands []dbusconn.Command, entries []logEntry) []Skipped {
 	var all []Skipped
 	for _, entry := range entries {
@@ -126,9 +127,9 @@ func skipped(unit string, began time.Time, commands []dbusconn.Command, entries 
 	return all
 }
 
-// checkCommands judges whether systemd runs the commands of our units. The prefix "-" of a command hides that it could not
-// be run: systemctl stop node-dns once left nodes without DNS, because SELinux kept systemd from the program that restores
-// /etc/resolv.conf.
+// checkCommands checks whether systemd runs the commands of our units. The prefix "-" of a command
+// hides that it could not be run. For example, "systemctl stop node-dns" once left nodes without
+// DNS, because SELinux kept systemd from running the program that restores /etc/resolv.conf.
 func checkCommands(s Snapshot) []Finding {
 	if s.Units == nil && len(s.Skipped) == 0 {
 		return nil

@@ -12,12 +12,12 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
-// checkUpstreams judges each by what it answered to us, whatever the daemon thinks of it. One that is silent is a failure where
-// no other serves its domain.
+// checkUpstreams checks each nameserver by its answers to us, whatever the daemon reports. A silent
+// nameserver is a failure if no other one serves its domain.
 func checkUpstreams(s Snapshot) []Finding {
 	switch {
 	case len(s.Upstreams) > 0:
-	case len(s.comesBack()) > 0: // checkLoop says why there is none
+	case len(s.comesBack()) > 0: // checkLoop reports why there is none
 		return nil
 	default:
 		return []Finding{fail("no upstream nameserver is known: names outside the cluster do not resolve",
@@ -35,8 +35,8 @@ func checkUpstreams(s Snapshot) []Finding {
 	return found
 }
 
-// losingLarge are the servers of which the daemon has seen that large answers do not arrive over
-// UDP.
+// losingLarge returns a finding for each server whose large answers do not arrive over UDP, as the
+// daemon noticed.
 func losingLarge(s Snapshot) (found []Finding) {
 	if s.Status == nil {
 		return nil
@@ -54,14 +54,14 @@ func losingLarge(s Snapshot) (found []Finding) {
 	return found
 }
 
-// replaceable reports whether another one answers for each of its domains.
+// replaceable reports whether another nameserver answers for each of its domains.
 func (p Probe) replaceable(all []Probe) bool {
 	return !slices.ContainsFunc(p.Domains, func(domain string) bool {
 		return !slices.ContainsFunc(all, func(o Probe) bool { return slices.Contains(o.Domains, domain) && o.Server != p.Server && o.answers() })
 	})
 }
 
-// answers reports whether it can be asked at all.
+// answers reports whether the nameserver can be asked at all.
 func (p Probe) answers() bool {
 	if p.TLS {
 		return p.TCP.Err == nil
@@ -80,7 +80,7 @@ func (p Probe) name() string {
 	return fmt.Sprintf("upstream %s (for %s)", p.Server, strings.Join(p.Domains, ", "))
 }
 
-// directs are the answers of a nameserver for names, with the names.
+// directs returns the answers of a nameserver by name and type.
 func (s Snapshot) directs(server string) map[string]Direct {
 	all := map[string]Direct{}
 	for _, n := range s.Names {
@@ -93,7 +93,7 @@ func (s Snapshot) directs(server string) map[string]Direct {
 	return all
 }
 
-// isBogus reports whether a name fails DNSSEC validation at the nameserver, and no name is answered.
+// isBogus reports whether a name fails DNSSEC validation at the nameserver and it answers no name.
 func (s Snapshot) isBogus(p Probe) bool {
 	bogus := 0
 	for _, d := range s.directs(p.Server) {
@@ -109,8 +109,8 @@ func (s Snapshot) isBogus(p Probe) bool {
 
 func (d Direct) isBogus() bool { return d.best().Rcode == "SERVFAIL" && isAnswer(d.CD.result()) }
 
-// isFailing reports whether the nameserver answers SERVFAIL for each name that it was asked for directly, and for its own domain. That
-// clients ask for names which fail everywhere says nothing about it.
+// isFailing reports whether the nameserver answers SERVFAIL for its own domain and for each name
+// for which it was asked directly. Names that fail everywhere say nothing about it.
 func (s Snapshot) isFailing(p Probe) bool {
 	all, own := s.directs(p.Server), p.EDNS
 	if p.TLS {
@@ -127,7 +127,7 @@ func (s Snapshot) isFailing(p Probe) bool {
 	return len(all) > 0
 }
 
-// namesOf are the names that the nameserver was asked for directly.
+// namesOf returns the names for which the nameserver was asked directly.
 func (s Snapshot) namesOf(p Probe) []string {
 	return slices.Sorted(maps.Keys(s.directs(p.Server)))
 }
@@ -140,7 +140,7 @@ func (s Snapshot) allBad(p Probe) bool {
 	})
 }
 
-// bogusNames are the names that fail validation, with the nameserver's own reason.
+// bogusNames returns the names that fail validation, with the nameserver's own reason.
 func (s Snapshot) bogusNames(p Probe) string {
 	var lines []string
 	for name, d := range s.directs(p.Server) {
@@ -156,12 +156,13 @@ func (s Snapshot) bogusNames(p Probe) string {
 	return strings.Join(lines, "\n")
 }
 
-// resolves reports whether the daemon has an answer for a name with its type.
+// resolves reports whether the daemon has an answer for a name and type.
 func (s Snapshot) resolves(asked string) bool {
 	return slices.ContainsFunc(s.Names, func(n Name) bool { return n.Name+" "+n.Type == asked && n.result() == "NOERROR" })
 }
 
-// lostAnswer is a name whose answer does not arrive over UDP, and its size over TCP; "": there is none.
+// lostAnswer returns a name whose answer does not arrive over UDP, and its size over TCP. The name
+// is empty if there is none.
 func (s Snapshot) lostAnswer(p Probe) (name string, size int) {
 	for asked, d := range s.directs(p.Server) {
 		if errors.Is(d.UDP.Err, errSilent) && d.TCP.Err == nil && d.TCP.Size > dns.MinMsgSize && (name == "" || asked < name) {
@@ -171,8 +172,8 @@ func (s Snapshot) lostAnswer(p Probe) (name string, size int) {
 	return name, size
 }
 
-// checkLoop takes the result of the daemon's own probe, which asks each upstream for a name that nobody can guess, and sees
-// whether the question comes in again.
+// checkLoop reports the result of the daemon's own probe, which asks each upstream for an
+// unguessable name and waits for that query to come back.
 func checkLoop(s Snapshot) []Finding {
 	if s.Status == nil {
 		return nil
@@ -189,7 +190,7 @@ func checkLoop(s Snapshot) []Finding {
 	return fine("loop probe: no question came back from %s", count(len(asked), "server"))
 }
 
-// comesBack are the nameservers that are left out, as they send questions back to this node.
+// comesBack returns the nameservers that are ignored because they send queries back to this node.
 func (s Snapshot) comesBack() []string {
 	if s.Status == nil {
 		return nil

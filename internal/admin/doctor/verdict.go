@@ -14,14 +14,15 @@ import (
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 )
 
-// verdict is what is to be said of a nameserver. Nameservers with one verdict have one cause, and are reported together.
+// verdict describes the state of a nameserver. Nameservers with equal verdicts have one cause and
+// are reported together.
 type verdict struct {
 	level     Level
-	what, fix string // what follows the name
-	odd       string // details, a line each
+	what, fix string // texts that follow the name
+	odd       string // details, one per line
 }
 
-// together judges the nameservers, and reports those that have one cause in one finding.
+// together evaluates the nameservers and returns one finding per cause.
 func (s Snapshot) together(all []Probe) []Finding {
 	var verdicts []verdict
 	groups := map[verdict][]Probe{}
@@ -43,7 +44,7 @@ func (s Snapshot) together(all []Probe) []Finding {
 	return found
 }
 
-// hostsWord stands for the addresses of the nameservers in a fix.
+// hostsWord is the placeholder for nameserver addresses in a fix.
 const hostsWord = "HOSTS"
 
 func hostsOf(all []Probe) string {
@@ -58,7 +59,7 @@ func hostsOf(all []Probe) string {
 	return strings.Join(hosts, ", ")
 }
 
-// nameAll names nameservers, as in "upstream 192.0.2.1:53 (and upstream 192.0.2.2:53)".
+// nameAll formats nameservers, as in "upstream 192.0.2.1:53 (and upstream 192.0.2.2:53)".
 func nameAll(all []Probe) string {
 	text := all[0].name()
 	var others []string
@@ -71,7 +72,7 @@ func nameAll(all []Probe) string {
 	return text
 }
 
-// judge says how one nameserver does.
+// judge evaluates one nameserver.
 func (s Snapshot) judge(p Probe) verdict {
 	others := p.replaceable(s.Upstreams)
 	switch {
@@ -125,7 +126,7 @@ func (s Snapshot) judge(p Probe) verdict {
 	if best.Rcode == "REFUSED" {
 		return verdict{Warn, "answers, and refuses what it is asked (REFUSED)", "it may not serve this node's network: see to what it allows, or take it out of what names it: node-dns servers", strings.Join(odd, "\n")}
 	}
-	if len(odd) == 1 && p.EDNS.Err == nil && !p.EDNS.EDNS { // no firewall is the cause
+	if len(odd) == 1 && p.EDNS.Err == nil && !p.EDNS.EDNS { // not caused by a firewall
 		return verdict{Warn, "answers over UDP, but does not know EDNS (RFC 6891): answers of more than 512 octets take TCP", "names resolve without it; update that nameserver to one that knows EDNS", ""}
 	}
 	if len(odd) > 0 {
@@ -134,8 +135,9 @@ func (s Snapshot) judge(p Probe) verdict {
 	return verdict{level: OK, what: fmt.Sprintf("answers over UDP (%s), TCP and with EDNS 1232%s", best.words(), p.Large.largeWords())}
 }
 
-// smallerAnswers is the beginning of a fix that makes node-dns ask for answers of 512 octets; "" if it does so already. dnsmasq
-// does not start if the option is there twice, and the last line of its file may lack a newline.
+// smallerAnswers returns the beginning of a fix that makes node-dns request answers of at most 512
+// bytes. It is empty if node-dns already does. dnsmasq does not start if the option occurs twice,
+// and the last line of its file may lack a newline.
 func (s Snapshot) smallerAnswers() string {
 	const option, size = "edns-packet-max", 512
 	why := " makes node-dns ask for smaller answers, and for larger ones over TCP; then "
@@ -149,7 +151,7 @@ func (s Snapshot) smallerAnswers() string {
 	}
 }
 
-// silent is about a nameserver that does not answer. The reason says where to look.
+// silent describes a nameserver that does not answer. The error decides what to check.
 func (s Snapshot) silent(p Probe, others bool) verdict {
 	err, over := p.EDNS.Err, "UDP"
 	if p.TLS {
@@ -173,7 +175,7 @@ func (s Snapshot) silent(p Probe, others bool) verdict {
 	case errors.As(err, &hostname):
 		v.what = fmt.Sprintf("has a TLS certificate for %s, not for %s", orNone(strings.Join(certifiedNames(hostname.Certificate), ", ")), hostname.Host)
 		v.fix = "renew the certificate at that nameserver for the name that it is asked by"
-		if p.Proven != "" { // anybody can make a certificate for any name
+		if p.Proven != "" { // anyone can create a certificate for any name
 			v.fix = fmt.Sprintf("if that is the nameserver's own name, correct %s: dns+tls://%s#%s; else %s", cmp.Or(p.Source, "what names it"), hostsWord, p.Proven, v.fix)
 		}
 	case errors.As(err, &authority):
@@ -199,7 +201,7 @@ func (s Snapshot) silent(p Probe, others bool) verdict {
 	return v
 }
 
-// port is where it is asked.
+// port returns the port on which the nameserver is asked.
 func (p Probe) port() uint16 {
 	if server, err := nameserver.Parse(p.Server); err == nil {
 		return server.Addr.Port()
@@ -207,7 +209,7 @@ func (p Probe) port() uint16 {
 	return 53
 }
 
-// orReplace is the advice to ask another nameserver, where that is configured.
+// orReplace returns the advice to configure another nameserver.
 func (p Probe) orReplace() string {
 	switch path := pathIn(p.Source); {
 	case path != "":
@@ -218,7 +220,7 @@ func (p Probe) orReplace() string {
 	return "; or name another one: node-dns servers shows what names it"
 }
 
-// pathIn is the file that a source names; "": none.
+// pathIn returns the file that a source names, or "".
 func pathIn(source string) string {
 	for word := range strings.FieldsSeq(source) {
 		if strings.HasPrefix(word, "/") {
@@ -236,7 +238,7 @@ func (a Answer) words() string {
 	return text
 }
 
-// largeWords is what came of a question whose answer is large, where it is.
+// largeWords describes the result of a query with a large answer.
 func (a Answer) largeWords() string {
 	switch {
 	case a.Truncated:

@@ -59,7 +59,7 @@ func (a attributes) orZero(kind uint16) uint32 {
 	return n
 }
 
-// text returns a string attribute without its final zero octet.
+// text returns a string attribute without its final zero byte.
 func (a attributes) text(kind uint16) string { return unix.ByteSliceToString(a[kind]) }
 
 // nested returns the attributes inside an attribute, or nil if it is malformed.

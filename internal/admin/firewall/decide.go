@@ -18,8 +18,8 @@ const (
 // Decision is a Verdict with its reason.
 type Decision struct {
 	Verdict Verdict
-	Chain   Chain  // the base chain that drops, or may drop; zero with Accept
-	Why     string // with Unknown: the first rule that could not be evaluated, and why
+	Chain   Chain  // base chain that drops the packet or may drop it; zero for Accept
+	Why     string // for Unknown: the first rule that could not be evaluated, and the reason
 }
 
 // Decide evaluates the rules for a packet. It is pure. In doubt it does not report a drop: a rule
@@ -68,7 +68,7 @@ const (
 // passage is a walk through a chain, assuming that rules that could not be evaluated do not match.
 type passage struct {
 	end   outcome
-	doubt string // first rule that might have accepted the packet earlier; "": none
+	doubt string // first rule that might have accepted the packet earlier; empty if there is none
 }
 
 func (p *passage) add(doubt string) {
@@ -141,16 +141,16 @@ func (e *evaluation) walkRules(chain place, depth int) passage {
 // verdict is the decision of a rule that matches.
 type verdict struct {
 	kind  kind
-	end   outcome // of finally
-	chain string  // of jump and goTo
+	end   outcome // set for finally
+	chain string  // set for jump and goTo
 }
 
 type kind int
 
 const (
-	undecided kind = iota // the next rule
+	undecided kind = iota // continue with the next rule
 	finally
-	leave // this chain ("return")
+	leave // leave this chain ("return")
 	jump
 	goTo
 	anything // unknown: a program decides, or a map with an unknown key

@@ -26,7 +26,7 @@ func truthOf(b bool) truth {
 type matched struct {
 	is      truth
 	verdict verdict
-	why     string // first expression that could not be evaluated; "": none
+	why     string // first expression that could not be evaluated; empty if there is none
 }
 
 // match runs a rule.
@@ -157,7 +157,7 @@ func (s *step) meta(a attributes) truth {
 	return s.load(register, unknownWord())
 }
 
-// payload loads octets of the packet.
+// payload loads bytes of the packet.
 func (s *step) payload(a attributes) truth {
 	if _, writes := a.number(unix.NFTA_PAYLOAD_SREG); writes {
 		return s.unknown()
@@ -191,10 +191,10 @@ func (s *step) ct(a attributes) truth {
 		return s.load(register, native32(stateNew))
 	case unix.NFT_CT_STATUS: // neither redirected (IPS_DST_NAT) nor confirmed
 		return s.load(register, native32(0))
-	case unix.NFT_CT_DIRECTION: // the original one
+	case unix.NFT_CT_DIRECTION: // original direction
 		return s.load(register, certain(0))
 	}
-	return s.unknown() // values of different sizes
+	return s.unknown() // values differ in size
 }
 
 // fib looks up an address in the routing tables. The destination is an address of this host
@@ -325,7 +325,7 @@ func (s set) find(key []byte) (*element, truth) {
 		}
 	}
 	if best != nil && best.end {
-		best = nil // the key is behind that interval
+		best = nil // the key is after that interval
 	}
 	if best == nil {
 		best = rest

@@ -7,8 +7,8 @@ import (
 )
 
 // iptables-nft, the iptables of RHEL 8 and later, embeds matches and targets of iptables for which
-// nf_tables has no expression. Their data are the C structures in linux/netfilter/xt_*.h, in this
-// machine's byte order.
+// nf_tables has no expression. Their data are the C structures in linux/netfilter/xt_*.h, in native
+// byte order.
 
 // target runs a target of iptables. ACCEPT, DROP and jumps are not targets here, but verdicts.
 func (s *step) target(a attributes) truth {
@@ -122,7 +122,7 @@ func (s *step) multiportMatch(info []byte) truth {
 // conntrackMatch evaluates struct xt_conntrack_mtinfo2 and its successor if they compare only the
 // state. States have the same numbers as in nf_tables.
 func conntrackMatch(info []byte) truth {
-	const atFlags = 8*16 + 2*4 + 5*2 // behind four addresses with their masks, two times, a protocol and four ports
+	const atFlags = 8*16 + 2*4 + 5*2 // after four addresses with their masks, two times, a protocol and four ports
 	const byState, otherName = 0x1, 0x2000
 	w := words(info, atFlags, 3)
 	if len(info) < atFlags+6 || w[0]&^otherName != byState {

@@ -1,11 +1,12 @@
-// Package firewall finds input filters that stand between clients and the nameserver of this node:
+// Package firewall finds input filters that drop DNS from the clients of this node's nameserver:
 // firewalld's zones, and the rules of nftables and iptables.
 //
-// Read collects the facts. State.Find evaluates them, and is pure. It reports a drop only if no
-// rule can accept the packet. Rules that it cannot evaluate are reported as such.
+// Read collects the facts. State.Find evaluates them and is pure. It reports a drop only if no rule
+// can accept the packet. Rules that it cannot evaluate are reported as such.
 //
-// The kernel's rules (nf_tables) are read over netlink, so nft(8) need not be installed. Their expressions are decoded here, because
-// github.com/google/nftables (0.3.0, expr/expr.go) silently omits unknown ones: a partly decoded rule looks complete.
+// The kernel's rules (nf_tables) are read over netlink, so nft(8) need not be installed. This
+// package decodes their expressions itself, because github.com/google/nftables (0.3.0,
+// expr/expr.go) silently omits unknown ones, and a partly decoded rule would look complete.
 package firewall
 
 import (
@@ -20,9 +21,9 @@ import (
 
 // State holds the packet filters of this host. The zero State means that nothing is known.
 type State struct {
-	Firewalld *Firewalld // nil: it does not run, or did not answer
-	Rules     *Ruleset   // nil: not readable; it takes CAP_NET_ADMIN
-	Legacy    []string   // legacyPrograms that have rules, which are not read
+	Firewalld *Firewalld // nil if it does not run or did not answer
+	Rules     *Ruleset   // nil if not readable; reading requires CAP_NET_ADMIN
+	Legacy    []string   // legacyPrograms with rules, which are not read
 	Problems  []string   // sources that could not be read, with the reason
 }
 
@@ -30,34 +31,34 @@ type State struct {
 type Nameserver struct {
 	Listen    []netip.AddrPort // loopback addresses do not count
 	Net       netstate.State
-	PodCIDRs  []netip.Prefix // none: not known
+	PodCIDRs  []netip.Prefix // empty if unknown
 	AllowFrom nodeconfig.AllowFrom
 }
 
-// Finding reports a filter that drops DNS from clients, or may drop it.
+// Finding reports a filter that drops DNS from clients or may drop it.
 type Finding struct {
-	Drops    bool // false: uncertain, because a rule could not be evaluated
-	Expected bool // the clients are pods, or in allowFrom; false: a guess
+	Drops    bool // false if a rule could not be evaluated
+	Expected bool // whether the clients are pods or in allowFrom; otherwise this is a guess
 	What     string
-	Details  []string // lines
-	Fix      string   // a command, or a hint
+	Details  []string // one line each
+	Fix      string   // command or hint
 }
 
-// cause is the reason that a packet does not arrive. Findings are grouped by it.
+// cause is the reason why a packet does not arrive. Findings are grouped by it.
 type cause struct {
 	drops  bool
 	port   uint16
-	zone   string // firewalld's; "": chain is the cause
-	chain  Chain  // zero: legacy is the cause
+	zone   string // firewalld's zone; if empty, chain is the cause
+	chain  Chain  // if zero, legacy is the cause
 	legacy string
 }
 
 // victims are the clients that one cause affects.
 type victims struct {
 	cause
-	links     []Link // of one kind
+	links     []Link // all of one kind
 	protocols []string
-	why       string // the first rule that could not be evaluated
+	why       string // first rule that could not be evaluated
 }
 
 // Find returns the filters that drop DNS from the clients of n, or may drop it.
@@ -84,12 +85,12 @@ func (s State) Find(n Nameserver) []Finding {
 
 const dnsPort = 53
 
-// protocols are those of DNS without TLS.
+// protocols are the transports of DNS without TLS.
 var protocols = []string{"udp", "tcp"}
 
 var protocolNumbers = map[string]uint8{"udp": unix.IPPROTO_UDP, "tcp": unix.IPPROTO_TCP}
 
-// asked returns the addresses that clients of a link query: one for each port, of their family.
+// asked returns the addresses that clients of a link query: one per port, of their address family.
 func (n Nameserver) asked(link Link) []netip.AddrPort {
 	var all []netip.AddrPort
 	for _, at := range n.Listen {
@@ -101,10 +102,10 @@ func (n Nameserver) asked(link Link) []netip.AddrPort {
 	return all
 }
 
-// decide returns the reason that a client's packet does not arrive; zero: it arrives. If that is
-// uncertain, why names the rule that could not be evaluated. The kernel's rules win over
-// firewalld's zones, which are not everything: there are policies, rich rules and other programs'
-// tables.
+// decide returns the reason why a client's packet does not arrive, or zero if it arrives. If that
+// is uncertain, why names the rule that could not be evaluated. The kernel's rules override
+// firewalld's zones, which are incomplete: there are also policies, rich rules and tables of other
+// programs.
 func (s State) decide(link Link, to netip.AddrPort, protocol string) (c cause, why string) {
 	zone, byZone := s.Firewalld.decide(link, to.Port(), protocol)
 	d := Decision{Verdict: byZone, Why: "only root can read them"}
@@ -130,7 +131,7 @@ func (s State) decide(link Link, to netip.AddrPort, protocol string) (c cause, w
 	return c, d.Why
 }
 
-// legacyPrograms use the kernel's older interface. The key is true for IPv6.
+// legacyPrograms are the programs for the kernel's older interface. The key is true for IPv6.
 var legacyPrograms = map[bool]string{false: "iptables-legacy", true: "ip6tables-legacy"}
 
 // addTo adds a client to the group with the same cause.

@@ -25,8 +25,8 @@ func prefixes(texts ...string) []netip.Prefix {
 	return all
 }
 
-// server is a nameserver at 10.0.0.7 of eth0, which has the default route, with more addresses as
-// in "cni0 10.128.0.1/24".
+// server is a nameserver at 10.0.0.7 on eth0, which has the default route. links are more
+// addresses, as in "cni0 10.128.0.1/24".
 func server(links ...string) Nameserver {
 	n := Nameserver{
 		Listen:    []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:53"), netip.MustParseAddrPort("10.0.0.7:53")},
@@ -60,7 +60,6 @@ func (n Nameserver) allow(local bool, networks ...string) Nameserver {
 	return n
 }
 
-// TestLinks: where clients come in.
 func TestLinks(t *testing.T) {
 	down := server("cni0 10.128.0.1/24")
 	down.Net.Addrs[3].Up = false
@@ -69,7 +68,7 @@ func TestLinks(t *testing.T) {
 	for _, row := range []struct {
 		name   string
 		server Nameserver
-		want   string // interface, network, one of its clients, and why
+		want   string // interface, network, address of one client, and kind
 	}{
 		{"nothing but the site", server(), ""},
 		{"a bridge of podCIDRs", server("br7 10.128.0.1/24").pods("10.128.0.0/14"), "br7 10.128.0.0/24 10.128.0.2 pods"},
@@ -107,7 +106,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// zones is firewalld with these zones, of which public is the default.
+// zones is a firewalld with these zones and the default zone public.
 func zones(all ...Zone) *Firewalld {
 	byName := map[string]Zone{"public": {Name: "public", Target: "default", Ports: []Port{{22, 22, "tcp"}}}}
 	for _, z := range all {
@@ -118,12 +117,12 @@ func zones(all ...Zone) *Firewalld {
 
 var dnsPorts = []Port{{53, 53, "tcp"}, {50, 60, "udp"}}
 
-// TestZones: what firewalld's zones do, as far as it can be told without the kernel's rules.
+// TestZones checks the verdicts of firewalld's zones without the kernel's rules.
 func TestZones(t *testing.T) {
 	for _, row := range []struct {
 		name      string
 		firewalld *Firewalld
-		want      string // the zone, and what becomes of UDP and TCP
+		want      string // zone, and verdicts for UDP and TCP
 	}{
 		{"not running", nil, " aa"},
 		{"the default zone", zones(), "public dd"},
@@ -138,7 +137,7 @@ func TestZones(t *testing.T) {
 		{"bound by other networks", zones(Zone{Name: "trusted", Target: "ACCEPT", Sources: []string{"10.0.0.0/24", "fd77::/48"}}), "public dd"},
 		{"perhaps bound by an ipset", zones(Zone{Name: "trusted", Target: "ACCEPT", Sources: []string{"ipset:pods"}}), "public ??"},
 		{"rich rules", zones(Zone{Name: "public", More: true}), "public ??"},
-		{"rich rules of a zone that drops", zones(Zone{Name: "public", Target: "DROP", More: true}), "public ??"}, // they come before the target
+		{"rich rules of a zone that drops", zones(Zone{Name: "public", Target: "DROP", More: true}), "public ??"}, // rich rules come before the target
 		{"rich rules, and a port", zones(Zone{Name: "public", More: true, Ports: dnsPorts[:1]}), "public ?a"},
 		{"without its default zone", &Firewalld{Default: "gone"}, "gone ??"},
 	} {
@@ -154,12 +153,12 @@ func TestZones(t *testing.T) {
 	}
 }
 
-// dropping are rules that drop everything.
+// dropping is a ruleset that drops everything.
 func dropping(family Family, table, name string) *Ruleset {
 	return &Ruleset{Inputs: []Chain{{Family: family, Table: table, Name: name, Drop: true}}}
 }
 
-// TestFind: what is said, and the command that opens the filter.
+// TestFind compares the text of findings and the command that opens the filter with golden files.
 func TestFind(t *testing.T) {
 	pods := server("cni0 10.128.0.1/24").pods("10.128.0.0/14")
 	several := server().pods("10.1.0.0/16")
@@ -214,7 +213,8 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// FuzzParsePort: a range is one, and holds the ports that its text names.
+// FuzzParsePort proves that a valid range is ordered and equals the result of parsing its formatted
+// text.
 func FuzzParsePort(f *testing.F) {
 	for _, text := range []string{"53", "5000-5010", "53-", "-53", "60-50", "65536", " 53", "0x35"} {
 		f.Add(text)
@@ -226,7 +226,7 @@ func FuzzParsePort(f *testing.F) {
 		}
 		again := fmt.Sprintf("%d-%d", p.From, p.To)
 		if q, err := parsePort(again, "udp"); err != nil || q != p || p.From > p.To {
-			t.Errorf("%q is %v, and %q is %v, %v", text, p, again, q, err)
+			t.Errorf("parsed %q as %v, and %q as %v, %v", text, p, again, q, err)
 		}
 	})
 }

@@ -9,23 +9,24 @@ import (
 	"strings"
 )
 
-// firewalldTable is firewalld's own table of nftables.
+// firewalldTable is firewalld's own nftables table.
 const firewalldTable = "firewalld"
 
-// Firewalld is the running configuration of firewalld(1). Nil: it is not running, or not known.
+// Firewalld is the running configuration of firewalld(1). nil means that it does not run or is
+// unknown.
 type Firewalld struct {
 	Default string // zone of all other interfaces and sources
-	Zones   []Zone // the active ones, and the default zone
+	Zones   []Zone // active zones and the default zone
 }
 
-// Zone is a firewalld.zone(5), with the ports of its services.
+// Zone is a firewalld.zone(5) with the ports of its services.
 type Zone struct {
 	Name       string
 	Target     string   // "default", "ACCEPT", "DROP" or "%%REJECT%%"
-	Interfaces []string // names; a "+" at the end matches any rest
+	Interfaces []string // names; "+" at the end is a wildcard
 	Sources    []string // addresses, networks, MAC addresses, or "ipset:NAME"
 	Ports      []Port
-	Protocols  []string // IP protocols that are accepted on all ports
+	Protocols  []string // IP protocols accepted on all ports
 	More       bool     // a rich rule or a policy may accept more
 }
 
@@ -35,7 +36,7 @@ type Port struct {
 	Protocol string // "udp" or "tcp"
 }
 
-// parsePort reads a port or a range, as in "53" and "5000-5010".
+// parsePort parses a port or a range, as in "53" and "5000-5010".
 func parsePort(text, protocol string) (Port, error) {
 	low, high, isRange := strings.Cut(text, "-")
 	if !isRange {
@@ -49,7 +50,7 @@ func parsePort(text, protocol string) (Port, error) {
 	return Port{uint16(from), uint16(to), protocol}, nil
 }
 
-// decide returns the zone of a client, and what it does with a query. A nil Firewalld accepts.
+// decide returns the zone of a client and its verdict on a query. A nil Firewalld accepts.
 func (f *Firewalld) decide(link Link, port uint16, protocol string) (Zone, Verdict) {
 	if f == nil {
 		return Zone{}, Accept
@@ -72,7 +73,7 @@ func (z Zone) accepts(port uint16, protocol string) bool {
 	})
 }
 
-// zoneOf returns the zone of a client. A zone's sources win over interfaces (firewalld.zones(5)).
+// zoneOf returns the zone of a client. A zone's sources override interfaces (firewalld.zones(5)).
 // ok is false if the zone depends on something unknown, such as the members of an ipset.
 func (f *Firewalld) zoneOf(name string, client netip.Addr) (z Zone, ok bool) {
 	ok = true
@@ -99,7 +100,7 @@ func (f *Firewalld) zoneOf(name string, client netip.Addr) (z Zone, ok bool) {
 	return f.Zones[i], ok
 }
 
-// parseSource reads an address or a network; ok is false for other sources.
+// parseSource parses an address or a network. ok is false for other sources.
 func parseSource(text string) (p netip.Prefix, ok bool) {
 	if a, err := netip.ParseAddr(text); err == nil {
 		return netip.PrefixFrom(a, a.BitLen()), true

@@ -12,7 +12,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// newNode is a machine with a pod's bridge cni0 and a site at eth0, and its nameserver's clients.
+// newNode is a machine with a bridge cni0 for pods and a site network at eth0, and its nameserver.
 func newNode(t *testing.T) (*lab.Lab, Nameserver) {
 	t.Helper()
 	l := lab.New(t)
@@ -33,11 +33,12 @@ func newNode(t *testing.T) (*lab.Lab, Nameserver) {
 	}
 }
 
-// firewalldRows are changes to firewalld's configuration, and what is said then: "" is nothing.
+// firewalldRows are changes to firewalld's configuration with the expected finding. An empty text
+// means no finding.
 var firewalldRows = []struct {
-	name, change string // words of firewall-cmd, a line each
+	name, change string // firewall-cmd arguments, one command per line
 	says         string
-	notRoot      string // what is said without the kernel's rules, if that differs
+	notRoot      string // expected finding without the kernel's rules, if it differs
 }{
 	{name: "as installed", says: "firewalld drops DNS from pods on cni0: zone public does not allow service dns"},
 	{name: "the service", change: "--zone=public --add-service=dns"},
@@ -80,8 +81,8 @@ var firewalldRows = []struct {
 	},
 }
 
-// TestFirewalld: a real firewalld, of which the kernel's rules and the zones say the same, and
-// whose zones are opened by the command that is given.
+// TestFirewalld proves with a real firewalld that the kernel's rules and the zones give the same
+// result, and that the suggested command opens the zones.
 func TestFirewalld(t *testing.T) {
 	lab.Need(t, "firewalld", "nft")
 	for _, row := range firewalldRows {
@@ -98,7 +99,7 @@ func TestFirewalld(t *testing.T) {
 			}
 			s := Read(t.Context())
 			if s.Firewalld == nil || s.Rules == nil || len(s.Problems) > 0 {
-				t.Fatalf("read %+v", s)
+				t.Fatalf("got %+v", s)
 			}
 			found := s.Find(n)
 			wantFound(t, found, row.says)
@@ -119,19 +120,19 @@ func TestFirewalld(t *testing.T) {
 	}
 }
 
-// wantFound: nothing, or one finding that says this.
+// wantFound checks for one finding that contains says, or for none if says is empty.
 func wantFound(t *testing.T, found []Finding, says string) {
 	t.Helper()
 	if len(found) == 0 && says == "" {
 		return
 	}
 	if len(found) != 1 || says == "" || !strings.Contains(found[0].What+"\n"+strings.Join(found[0].Details, "\n"), says) {
-		t.Errorf("found %+v, want %q", found, says)
+		t.Errorf("got %+v, want %q", found, says)
 	}
 }
 
-// TestNarrowFix: where the pods' zone is also the site's, the other command that is given opens it
-// to pods alone.
+// TestNarrowFix proves that, if the zone of pods also contains the site, the alternative command
+// opens it only to pods.
 func TestNarrowFix(t *testing.T) {
 	lab.Need(t, "firewalld", "nft")
 	l, n := newNode(t)
@@ -149,7 +150,7 @@ func TestNarrowFix(t *testing.T) {
 	wantFound(t, s.Find(n), "firewalld drops DNS from clients on eth0: zone public does not allow service dns")
 }
 
-// TestFixRules: the commands that are given open chains of nftables and of iptables.
+// TestFixRules proves that the suggested commands open chains of nftables and of iptables.
 func TestFixRules(t *testing.T) {
 	lab.Need(t, "nft", "iptables", "ip6tables")
 	for _, row := range []struct{ name, load, says string }{
@@ -171,7 +172,7 @@ func TestFixRules(t *testing.T) {
 	}
 }
 
-// TestLegacy: rules on the kernel's older interface are known to be there, and not read.
+// TestLegacy proves that rules on the kernel's older interface are noticed but not read.
 func TestLegacy(t *testing.T) {
 	lab.Need(t, "nft")
 	if _, err := exec.LookPath("iptables-legacy"); err != nil {
@@ -184,21 +185,21 @@ func TestLegacy(t *testing.T) {
 	wantFound(t, Read(t.Context()).Find(n), "iptables-legacy may drop DNS from pods on cni0")
 }
 
-// TestReadNothing: without a bus, or without time, nothing is known of firewalld, and only the
-// latter is a problem.
+// TestReadNothing proves that nothing is known about firewalld without a bus or without time, and
+// that only the latter is a problem.
 func TestReadNothing(t *testing.T) {
 	lab.Need(t, "nft")
 	l := lab.New(t)
 	if s := Read(t.Context()); s.Firewalld != nil || s.Rules == nil || len(s.Problems) > 0 {
-		t.Errorf("without a bus: %+v", s)
+		t.Errorf("got %+v without a bus", s)
 	}
 	l.Bus()
 	if s := Read(t.Context()); s.Firewalld != nil || len(s.Problems) > 0 {
-		t.Errorf("without firewalld: %+v", s)
+		t.Errorf("got %+v without firewalld", s)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if s := Read(ctx); s.Firewalld != nil || s.Rules != nil || len(s.Problems) != 2 {
-		t.Errorf("without time: %+v", s)
+		t.Errorf("got %+v without time", s)
 	}
 }

@@ -13,7 +13,7 @@ type Link struct {
 	Interface string
 	Index     int
 	Clients   netip.Prefix
-	Source    netip.Addr // one client's address
+	Source    netip.Addr // address of one client
 	kind      linkKind
 }
 
@@ -26,7 +26,7 @@ const (
 	guessed                 // another private network of this host
 )
 
-// IsPods reports whether the clients are pods, by podCIDRs or by the name of the interface.
+// IsPods reports whether the clients are pods, according to podCIDRs or the name of the interface.
 func (l Link) IsPods() bool { return l.kind == ofPods }
 
 // podInterfaces are prefixes of the names of interfaces on which network plugins deliver pods'

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// udpPacket and tcpPacket are a pod's.
+// udpPacket and tcpPacket are packets from a pod.
 var udpPacket = Packet{
 	Interface: "cni0", Index: 7, Port: 53, Protocol: unix.IPPROTO_UDP,
 	Source: netip.MustParseAddr(podIP4), Destination: netip.MustParseAddr(nodeIP4),
@@ -21,8 +21,8 @@ func tcpPacket() Packet {
 	return p
 }
 
-// TestExtensions are matches of iptables that the iptables of these tests writes as expressions,
-// and that of RHEL 8 does not.
+// TestExtensions covers iptables matches that the iptables of these tests writes as expressions,
+// but that of RHEL 8 does not.
 func TestExtensions(t *testing.T) {
 	ports := func(numbers ...uint16) (b []byte) {
 		for _, n := range numbers {
@@ -65,7 +65,7 @@ func TestExtensions(t *testing.T) {
 	}
 }
 
-// attribute is one as the kernel sends it.
+// attribute formats an attribute like the kernel.
 func attribute(kind uint16, values ...[]byte) []byte {
 	value := slices.Concat(values...)
 	b := binary.NativeEndian.AppendUint16(nil, uint16(unix.SizeofNlAttr+len(value)))
@@ -84,8 +84,8 @@ func verdictOf(code int32) []byte {
 		attribute(unix.NFTA_IMMEDIATE_DATA, attribute(unix.NFTA_DATA_VERDICT, attribute(unix.NFTA_VERDICT_CODE, word(uint32(code))))))
 }
 
-// FuzzDecide: whatever a rule is, a packet that an earlier rule may accept is not said to be
-// dropped, and one that reaches no rule that drops is accepted.
+// FuzzDecide proves for arbitrary rules that a packet that an earlier rule may accept is not
+// reported as dropped, and that a packet that reaches no dropping rule is accepted.
 func FuzzDecide(f *testing.F) {
 	load := expressionOf("meta", attribute(unix.NFTA_META_KEY, word(unix.NFT_META_IIFNAME)), attribute(unix.NFTA_META_DREG, word(unix.NFT_REG_1)))
 	compare := expressionOf("cmp", attribute(unix.NFTA_CMP_SREG, word(unix.NFT_REG_1)), attribute(unix.NFTA_CMP_OP, word(unix.NFT_CMP_EQ)),
@@ -117,19 +117,19 @@ func FuzzDecide(f *testing.F) {
 		}
 		rules := Ruleset{Inputs: []Chain{c}, rules: map[place][]rule{c.place(): {mayAccept, r}}, sets: map[place]set{{Inet, "filter", "s"}: s}}
 		if d := rules.Decide(udpPacket); d.Verdict == Drop {
-			t.Errorf("%+v, though the first rule may accept", d)
+			t.Errorf("got %+v, although the first rule may accept", d)
 		}
 		rules.rules[c.place()] = []rule{r}
 		drops := slices.ContainsFunc(r, func(x expression) bool {
 			return x.name == "immediate" || x.name == "reject" || x.name == "lookup" || x.name == "target" || x.name == "queue"
 		})
 		if d := rules.Decide(udpPacket); d.Verdict != Accept && !drops {
-			t.Errorf("%+v, though nothing drops", d)
+			t.Errorf("got %+v, although nothing drops", d)
 		}
 	})
 }
 
-// TestString: chains are named as nft(8) names them.
+// TestString proves that chains are named as in nft(8).
 func TestString(t *testing.T) {
 	for family, want := range map[Family]string{
 		Inet: "chain input of table inet filter", IPv4: "chain input of table ip filter", IPv6: "chain input of table ip6 filter", 99: "chain input of table family 99 filter",

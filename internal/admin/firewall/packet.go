@@ -9,15 +9,15 @@ import (
 
 // Packet is the first packet of a conversation with this host: a UDP datagram or a TCP SYN.
 type Packet struct {
-	Interface   string // on which it arrives
-	Index       int    // of the interface
+	Interface   string // interface on which it arrives
+	Index       int    // index of the interface
 	Source      netip.Addr
-	Destination netip.Addr // of Source's family
+	Destination netip.Addr // in the same address family as Source
 	Port        uint16     // destination port
 	Protocol    uint8      // IPPROTO_UDP or IPPROTO_TCP
 }
 
-// octets are data of which some octets may be unknown, such as a checksum.
+// octets are data of which some bytes may be unknown, such as a checksum.
 type octets struct {
 	data  []byte
 	known []bool
@@ -67,8 +67,8 @@ func (p Packet) isSeenBy(f Family) bool {
 	return f == Inet || f == IPv4 && p.Source.Is4() || f == IPv6 && p.Source.Is6()
 }
 
-// registers are the kernel's 64 octets for loaded values, addressed as 4 registers of 16 octets or
-// 16 of 4.
+// registers are the kernel's 64 bytes for loaded values, addressed as 4 registers of 16 bytes or 16
+// of 4.
 type registers struct {
 	octets
 }
@@ -77,7 +77,7 @@ func newRegisters() registers {
 	return registers{newOctets(unix.NFT_REG32_COUNT * unix.NFT_REG32_SIZE)}
 }
 
-// at returns a register's offset; ok is false if it does not exist or the value does not fit.
+// at returns a register's offset. ok is false if it does not exist or the value does not fit.
 func (r registers) at(register uint32, size int) (offset int, ok bool) {
 	switch {
 	case register >= unix.NFT_REG_1 && register <= unix.NFT_REG_4:
@@ -90,7 +90,7 @@ func (r registers) at(register uint32, size int) (offset int, ok bool) {
 	return offset, size >= 0 && offset+size <= len(r.data)
 }
 
-// load fills a register and, like the kernel, pads the last 4 octets with zeros.
+// load fills a register and, like the kernel, pads the last 4 bytes with zeros.
 func (r registers) load(register uint32, from octets) bool {
 	size := (len(from.data) + 3) &^ 3
 	at, ok := r.at(register, size)
@@ -103,7 +103,7 @@ func (r registers) load(register uint32, from octets) bool {
 	return true
 }
 
-// part returns a register's value; ok is false if the register does not exist.
+// part returns a register's value. ok is false if the register does not exist.
 func (r registers) part(register uint32, size int) (octets, bool) {
 	at, ok := r.at(register, size)
 	if !ok {
@@ -112,7 +112,7 @@ func (r registers) part(register uint32, size int) (octets, bool) {
 	return octets{r.data[at : at+size], r.known[at : at+size]}, true
 }
 
-// isKnown reports whether all octets are known.
+// isKnown reports whether all bytes are known.
 func (o octets) isKnown() bool {
 	for _, known := range o.known {
 		if !known {
@@ -122,7 +122,7 @@ func (o octets) isKnown() bool {
 	return true
 }
 
-// certain returns known octets.
+// certain returns known bytes.
 func certain(data ...byte) octets {
 	o := newOctets(len(data))
 	o.set(0, data...)

@@ -16,12 +16,12 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/dbusconn"
 )
 
-// patience is the time limit of Read. firewalld answers within milliseconds, or within a second while
-// it reloads; in an emulated machine it takes ten times as long.
+// patience is the time limit of Read. firewalld answers within milliseconds, or within a second
+// while it reloads. In an emulated machine it takes ten times as long.
 const patience = 5 * time.Second
 
-// Read reads the filters of the calling thread's network namespace. It changes nothing, and never
-// fails: see State.Problems.
+// Read reads the filters of the calling thread's network namespace. It changes nothing and reports
+// errors in State.Problems.
 func Read(ctx context.Context) State {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -34,8 +34,8 @@ func Read(ctx context.Context) State {
 		s.Problems = append(s.Problems, err.Error())
 	}
 	for isIPv6, file := range map[bool]string{false: "/proc/net/ip_tables_names", true: "/proc/net/ip6_tables_names"} {
-		// One line for each table in use. Only root can read it. It is missing if the kernel does
-		// not have the older interface.
+		// One line for each table in use. Only root can read the file. It is missing if the kernel
+		// lacks the older interface.
 		text, err := os.ReadFile(file)
 		if err == nil && slices.Contains(strings.Fields(string(text)), "filter") {
 			s.Legacy = append(s.Legacy, legacyPrograms[isIPv6])
@@ -56,7 +56,7 @@ const (
 	firewalldPath  = "/org/fedoraproject/FirewallD1"
 	zoneMethods    = firewalldName + ".zone."
 	policyMethods  = firewalldName + ".policy."
-	hostIPv6Policy = "allow-host-ipv6" // firewalld's own, for neighbour discovery
+	hostIPv6Policy = "allow-host-ipv6" // firewalld's own policy, for neighbor discovery
 )
 
 // readFirewalld returns nil if firewalld does not run.
@@ -103,7 +103,7 @@ func readFirewalld(ctx context.Context) (*Firewalld, error) {
 	return newFirewalld(standard, zones), nil
 }
 
-// query asks firewalld.
+// query sends requests to firewalld.
 type query struct {
 	ctx       context.Context
 	firewalld dbus.BusObject
@@ -118,7 +118,7 @@ func (q query) call(result any, method string, args ...any) error {
 // dbusPort is a port and a protocol, as in ("53", "udp").
 type dbusPort struct{ Port, Protocol string }
 
-// settings are those of a zone or a service (getZoneSettings2 and getServiceSettings2 in
+// settings are the settings of a zone or a service (getZoneSettings2 and getServiceSettings2 in
 // firewalld.dbus(5)). Unset ones are missing.
 type settings map[string]dbus.Variant
 

@@ -20,13 +20,13 @@ const (
 	nodeIP6, podIP6 = "fd77:128::1", "fd77:128::41"
 )
 
-// realRows are rulesets, each loaded by its own program. want has what becomes of UDP and TCP over
-// IPv4, and of both over IPv6: a for accepted, d for dropped, ? for not known.
+// realRows are rulesets, each loaded by its own program. want holds the verdicts for UDP and TCP
+// over IPv4 and then over IPv6: a for accepted, d for dropped, ? for unknown.
 var realRows = []struct {
 	name, want string
-	nft        string   // the rules of `chain input` in `table inet filter`, whose policy is to drop
-	file       string   // or a file of nft(8)
-	iptables   []string // or arguments of iptables
+	nft        string   // rules of `chain input` in `table inet filter`, whose policy is drop
+	file       string   // or a complete file for nft(8)
+	iptables   []string // or arguments for iptables
 }{
 	{name: "no rules", want: "aaaa", file: ""},
 	{name: "policy drop", want: "dddd", nft: ""},
@@ -116,14 +116,14 @@ var realRows = []struct {
 	{name: "forwarding drops", want: "aaaa", file: "table inet filter { chain forward { type filter hook forward priority 0; policy drop; }; }"},
 	{name: "drops all of IPv6", want: "aadd", file: "table ip6 filter { chain input { type filter hook input priority 0; policy drop; }; }"},
 	{
-		// The rules that iptables-services installs.
+		// Rules installed by iptables-services.
 		name: "iptables of RHEL", want: "ddaa", iptables: []string{
 			"-A INPUT -m state --state RELATED,ESTABLISHED -j ACCEPT", "-A INPUT -p icmp -j ACCEPT", "-A INPUT -i lo -j ACCEPT",
 			"-A INPUT -p tcp -m state --state NEW -m tcp --dport 22 -j ACCEPT", "-A INPUT -j REJECT --reject-with icmp-host-prohibited",
 		},
 	},
 	{
-		// What openshift-ansible (roles/lib_os_firewall) adds to them.
+		// Rules added by openshift-ansible (roles/lib_os_firewall).
 		name: "iptables of OpenShift 3", want: "aaaa", iptables: []string{
 			"-A INPUT -m state --state RELATED,ESTABLISHED -j ACCEPT", "-N OS_FIREWALL_ALLOW", "-A INPUT -j OS_FIREWALL_ALLOW",
 			"-A INPUT -j REJECT --reject-with icmp-host-prohibited",
@@ -150,7 +150,8 @@ var realRows = []struct {
 	{name: "iptables that asks a program", want: "??aa", iptables: []string{"-A INPUT -j NFQUEUE", "-A INPUT -j ACCEPT"}},
 }
 
-// TestReality: for each ruleset Decide says what the kernel really does with a pod's packets.
+// TestReality proves for each ruleset that Decide agrees with what the kernel does with packets
+// from a pod.
 func TestReality(t *testing.T) {
 	lab.Need(t, "nft", "iptables")
 	w := newWorld(t)
@@ -179,14 +180,14 @@ func TestReality(t *testing.T) {
 				d := rules.Decide(p)
 				got += map[Verdict]string{Accept: "a", Drop: "d", Unknown: "?"}[d.Verdict]
 				if passed := w.passes(t, p); d.Verdict == Accept && !passed || d.Verdict == Drop && passed {
-					t.Errorf("%+v passes: %v, and Decide says %+v\n%s", p, passed, d, w.l.Run("nft", "list", "ruleset"))
+					t.Errorf("%+v passes: %v, but Decide returned %+v\n%s", p, passed, d, w.l.Run("nft", "list", "ruleset"))
 				}
 				if (d.Verdict == Accept) != (d.Chain == Chain{}) || (d.Verdict == Unknown) != (d.Why != "") {
-					t.Errorf("an incomplete decision: %+v", d)
+					t.Errorf("got an incomplete decision: %+v", d)
 				}
 			}
 			if got != row.want {
-				t.Errorf("decided %s, want %s\n%s", got, row.want, w.l.Run("nft", "list", "ruleset"))
+				t.Errorf("got %s, want %s\n%s", got, row.want, w.l.Run("nft", "list", "ruleset"))
 			}
 		})
 	}
@@ -213,7 +214,7 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	w.index = link.Index
-	// The neighbours are known for good: no rule may keep them from being found.
+	// The neighbor entries are permanent, so that no rule can prevent their discovery.
 	own := strings.TrimSpace(w.l.Run("cat", "/sys/class/net/cni0/address"))
 	for _, addr := range []string{nodeIP4, nodeIP6} {
 		w.pod.Run("ip", "neigh", "replace", addr, "lladdr", own, "dev", "eth0", "nud", "permanent")
@@ -243,7 +244,7 @@ func (w *world) packets() []Packet {
 }
 
 // observer counts packets before and after all other chains. A packet passes all chains of a hook
-// at once: when it was counted first, and then a later packet, it was also counted last, or
+// at once. If a later packet has been counted first, the earlier one was either counted last or
 // dropped.
 const observer = `table inet observer
 delete table inet observer
@@ -255,7 +256,7 @@ table inet observer {
 	chain last { type filter hook input priority 1000; th dport 53 counter name last; }
 }`
 
-// passes sends a packet, and reports whether the input hook lets it through.
+// passes sends a packet and reports whether the input hook accepts it.
 func (w *world) passes(t *testing.T, p Packet) bool {
 	t.Helper()
 	w.load(t, observer)
@@ -278,7 +279,7 @@ func (w *world) passes(t *testing.T, p Packet) bool {
 	return seen("last")
 }
 
-// begin sends a datagram, or the first segment of a connection, and waits for nothing.
+// begin sends a datagram or the first segment of a connection, without waiting.
 func begin(protocol uint8, to netip.AddrPort) error {
 	domain, kind := unix.AF_INET6, unix.SOCK_DGRAM
 	var at unix.Sockaddr = &unix.SockaddrInet6{Port: int(to.Port()), Addr: to.Addr().As16()}
@@ -302,12 +303,12 @@ func begin(protocol uint8, to netip.AddrPort) error {
 	return nil
 }
 
-// TestReadDenied: who may not see the rules is told so.
+// TestReadDenied proves that missing rights are reported as a permission error.
 func TestReadDenied(t *testing.T) {
 	lab.Need(t, "nft")
 	done := make(chan error)
 	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends without its capabilities
+		runtime.LockOSThread() // never unlocked, so that the thread ends without its capabilities
 		header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 		var none [2]unix.CapUserData
 		if err := unix.Capset(&header, &none[0]); err != nil {
@@ -322,7 +323,7 @@ func TestReadDenied(t *testing.T) {
 	}
 }
 
-// TestReadLarge: a set with more elements than are kept is one of which not all is known.
+// TestReadLarge proves that a set with more than maxElements elements is treated as partly unknown.
 func TestReadLarge(t *testing.T) {
 	lab.Need(t, "nft")
 	w := newWorld(t)
@@ -337,6 +338,6 @@ func TestReadLarge(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d := rules.Decide(w.packets()[0]); d.Verdict != Unknown || d.Why != "chain input, rule 1: set many" {
-		t.Errorf("decided %+v", d)
+		t.Errorf("got %+v", d)
 	}
 }

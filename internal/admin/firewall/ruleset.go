@@ -17,7 +17,7 @@ type Ruleset struct {
 
 	rules map[place][]rule // by chain
 	sets  map[place]set
-	count int // of all rules
+	count int // total number of rules
 }
 
 // Chain is a base chain.
@@ -25,7 +25,7 @@ type Chain struct {
 	Family   Family
 	Table    string
 	Name     string
-	Priority int32 // lower ones come first
+	Priority int32 // lower priorities come first
 	Drop     bool  // policy for packets that no rule decides
 }
 
@@ -78,7 +78,7 @@ type expression struct {
 // set is a set, a map, or a verdict map.
 type set struct {
 	flags    uint32 // NFT_SET_*
-	keyLen   int    // octets
+	keyLen   int    // in bytes
 	elements []element
 	partial  bool // some elements were not read
 }
@@ -86,10 +86,10 @@ type set struct {
 // element is one entry of a set.
 type element struct {
 	key    []byte
-	keyEnd []byte     // last key of an interval of concatenated fields; nil: no interval
-	end    bool       // key is the first one behind an interval
-	any    bool       // matches keys that no other element matches (NFT_SET_ELEM_CATCHALL)
-	data   attributes // value of a map; nil in a set
+	keyEnd []byte     // last key of an interval of concatenated fields; nil if there is no interval
+	end    bool       // whether key is the first one after an interval
+	any    bool       // whether it matches all keys without another element (NFT_SET_ELEM_CATCHALL)
+	data   attributes // value in a map; nil in a set
 }
 
 // sortInputs sorts base chains in the order in which the kernel runs them.

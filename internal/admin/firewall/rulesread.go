@@ -13,9 +13,9 @@ import (
 const (
 	// maxTries limits retries when the rules change during a read.
 	maxTries = 5
-	// maxRules limits the rules of all chains that a packet to this host can reach.
+	// maxRules limits the rules in all chains that a packet to this host can reach.
 	maxRules = 50_000
-	// maxElements limits the elements that are kept of one set.
+	// maxElements limits the elements kept per set.
 	maxElements = 20_000
 	// kernelTimeout is the time limit of one request.
 	kernelTimeout = 2 * time.Second
@@ -24,8 +24,8 @@ const (
 // errTooMany means that maxRules was exceeded.
 var errTooMany = errors.New("too many rules")
 
-// ReadRuleset reads the rules of the calling thread's network namespace. It changes nothing. Without
-// CAP_NET_ADMIN the error matches os.ErrPermission.
+// ReadRuleset reads the rules of the calling thread's network namespace. It changes nothing.
+// Without CAP_NET_ADMIN the error matches os.ErrPermission.
 func ReadRuleset(ctx context.Context) (*Ruleset, error) {
 	var err error
 	for range maxTries {
@@ -37,7 +37,7 @@ func ReadRuleset(ctx context.Context) (*Ruleset, error) {
 		if err == nil {
 			return r, nil
 		}
-		// If a chain or a set disappeared, the rules changed, too.
+		// If a chain or a set disappeared, the rules also changed.
 		if !errors.Is(err, nl.ErrDumpInterrupted) && !errors.Is(err, unix.ENOENT) {
 			break
 		}
@@ -78,7 +78,8 @@ func readOnce(ctx context.Context) (*Ruleset, error) {
 	return r, nil
 }
 
-// baseChain decodes a chain and the number of its hook; ok is false if it does not filter packets of IPv4 or IPv6.
+// baseChain decodes a chain and the number of its hook. ok is false if it does not filter IPv4 or
+// IPv6 packets.
 func baseChain(f Family, a attributes) (c Chain, number uint32, ok bool) {
 	hook := a.nested(unix.NFTA_CHAIN_HOOK)
 	number, isBase := hook.number(unix.NFTA_HOOK_HOOKNUM)
@@ -144,7 +145,7 @@ func (c conn) dump(ask, reply int, f Family, at []*nl.RtAttr, each func(f Family
 
 func name(kind int, text string) *nl.RtAttr { return nl.NewRtAttr(kind, nl.ZeroTerminated(text)) }
 
-// dormant returns the disabled tables. The keys have no name.
+// dormant returns the disabled tables. The keys have an empty name.
 func (c conn) dormant() (map[place]bool, error) {
 	all := map[place]bool{}
 	err := c.dump(unix.NFT_MSG_GETTABLE, unix.NFT_MSG_NEWTABLE, unix.NFPROTO_UNSPEC, nil, func(f Family, a attributes) error {

@@ -12,7 +12,7 @@ import (
 // maxNamed limits the names in a list.
 const maxNamed = 4
 
-// finding describes one cause in words.
+// finding describes one cause.
 func (v victims) finding(s State, n Nameserver) Finding {
 	f := Finding{Drops: v.drops, Expected: v.links[0].kind != guessed, Fix: v.fix()}
 	switch {
@@ -82,7 +82,7 @@ func (v victims) networks() []string {
 	return all
 }
 
-// service names the missing opening of a zone.
+// service names what a zone would have to allow.
 func (v victims) service() string {
 	if v.port == dnsPort {
 		return "service dns"
@@ -90,7 +90,7 @@ func (v victims) service() string {
 	return fmt.Sprintf("port %d", v.port)
 }
 
-// fix returns a command that opens the filter, or shows more of it.
+// fix returns a command that opens the filter, or one that shows more of it.
 func (v victims) fix() string {
 	switch {
 	case v.zone != "" && v.drops:
@@ -112,8 +112,8 @@ func (v victims) firewallCmd(options []string) string {
 	return "firewall-cmd --permanent --zone=" + termtext.Quote(v.zone) + " " + strings.Join(options, " ") + " && firewall-cmd --reload"
 }
 
-// options returns the options of firewall-cmd(1) that open the port. For port 53 firewalld has a
-// service.
+// options returns the options of firewall-cmd(1) that open the port. firewalld has a service for
+// port 53.
 func (v victims) options(service, port string) []string {
 	if v.port == dnsPort {
 		return []string{service}
@@ -149,7 +149,8 @@ func (c Chain) isIPTables(name string) bool {
 	return c.Family != Inet && c.Table == "filter" && c.Name == name
 }
 
-// AcceptOutput returns commands that have every filter of this host's own packets accept those to a port; "" if no filter is known.
+// AcceptOutput returns commands that make every filter of this host's own packets accept those to a
+// port. It returns "" if no filter is known.
 func (r *Ruleset) AcceptOutput(port uint16) string {
 	if r == nil {
 		return ""
@@ -167,11 +168,11 @@ func (r *Ruleset) AcceptOutput(port uint16) string {
 	return strings.Join(all, " && ")
 }
 
-// iptables are the programs by family.
+// iptables maps a family to its program.
 var iptables = map[Family]string{IPv4: "iptables", IPv6: "ip6tables"}
 
-// patterns returns the interfaces as rules name them. Many interfaces of one network plugin, which
-// creates one for each pod, become a wildcard.
+// patterns returns the interfaces as rules name them. A network plugin may create one interface per
+// pod; many of them become a wildcard.
 func (v victims) patterns() []string {
 	names := v.names()
 	if len(names) <= maxNamed {

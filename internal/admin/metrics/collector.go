@@ -8,25 +8,26 @@ import (
 )
 
 type row struct {
-	name   string // behind the namespace
+	name   string // without the namespace
 	help   string
-	kind   prometheus.ValueType // of a histogram: 0
+	kind   prometheus.ValueType // 0 for a histogram
 	labels []string
 	read   func(s *Sample, put puts)
 }
 
-// puts takes the values of one row, each with the values of its labels.
+// puts receives the values of one row, each with its label values.
 type puts struct {
 	value func(v float64, labels ...string)
 	hist  func(h buckets, labels ...string)
 }
 
-// buckets is a histogram of internal/sys/percpu.
+// buckets is a histogram from internal/sys/percpu.
 type buckets interface {
 	Buckets() (count uint64, sum float64, upTo map[float64]uint64)
 }
 
-// counter, gauge and spread make rows. CoreDNS' words stand for the same where it has the metric (plugin/*/README.md of 1.14).
+// counter, gauge and spread create rows. Names match CoreDNS's metrics if it has the same one
+// (plugin/*/README.md of 1.14).
 func counter(name, help string, labels []string, read func(*Sample, puts)) row {
 	return row{name: name, help: help, kind: prometheus.CounterValue, labels: labels, read: read}
 }
@@ -39,7 +40,7 @@ func spread(name, help string, labels []string, read func(*Sample, puts)) row {
 	return row{name: name, help: help, labels: labels, read: read}
 }
 
-// number reads a row that has one value.
+// number reads a row with one value.
 func number[N int | int64 | uint64 | float64](of func(*Sample) N, labels ...string) func(*Sample, puts) {
 	return func(s *Sample, put puts) { put.value(float64(of(s)), labels...) }
 }
@@ -55,7 +56,8 @@ func one(is bool) float64 {
 	return 0
 }
 
-// The labels by which CoreDNS tells its server blocks apart. There is one here, for all listeners and all names.
+// Labels by which CoreDNS distinguishes its server blocks. node-dns has a single one for all
+// listeners and names.
 const (
 	server = "dns://"
 	zone   = "."
@@ -76,10 +78,10 @@ func tables(namespace string) [][]row {
 	return all
 }
 
-// coreDNS is the namespace of dashboards that were made for it.
+// coreDNS is the namespace of dashboards made for CoreDNS.
 const coreDNS = "coredns"
 
-// collector shows samples under the names of one namespace.
+// collector exports samples under the names of one namespace.
 type collector struct {
 	rows []described
 	Source
@@ -92,7 +94,8 @@ type described struct {
 
 var _ prometheus.Collector = (*collector)(nil)
 
-// newRegistry has all that is shown under a namespace. Its functions may be called concurrently, and read the source.
+// newRegistry returns a registry with all metrics of a namespace. It is safe for concurrent use and
+// reads the source on each scrape.
 func newRegistry(namespace string, source Source) *prometheus.Registry {
 	c := &collector{Source: source}
 	for _, table := range tables(namespace) {
@@ -105,7 +108,7 @@ func newRegistry(namespace string, source Source) *prometheus.Registry {
 	return registry
 }
 
-// errPanicked is what who scrapes is told of a fault of the program, which the log has.
+// errPanicked is the error that a scraper gets after a panic. The log has the details.
 var errPanicked = errors.New("internal error")
 
 func (c *collector) Describe(out chan<- *prometheus.Desc) {

@@ -1,8 +1,10 @@
-// Package metrics shows the daemon's numbers to Prometheus, and to whoever asks whether it lives and is ready.
+// Package metrics exports the daemon's counters to Prometheus and serves health and readiness
+// checks.
 //
-// It counts nothing: the parts count in the course of their work, and their counters are read when somebody asks (a const metric
-// of prometheus/client_golang is a value with a name). It is apart from control because who reads it is a machine that may reach
-// it over the network, so that it says numbers, and no names that were asked for and no paths.
+// It counts nothing itself. The other parts count while they work, and their counters are read on
+// each scrape (a const metric of prometheus/client_golang is a value with a name). It is separate
+// from control because its clients are machines that may connect over the network. It therefore
+// exports numbers, but no queried names and no paths.
 package metrics
 
 import (
@@ -25,10 +27,11 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/percpu"
 )
 
-// Sample is all that is shown, as it was at one moment, or nearly so: the parts are read one after the other.
+// Sample holds all exported values from about the same moment. The parts are read one after the
+// other.
 type Sample struct {
 	Status   control.Status
-	Revision string // control.Versions' of the process that is sampled
+	Revision string // revision of the sampled process, as in control.Versions
 	Traffic  []dnsserver.Traffic
 	Server   dnsserver.Stats
 	Cache    cache.Stats
@@ -36,64 +39,69 @@ type Sample struct {
 	Routes   []forward.RouteStatus
 	Config   Config
 
-	Events         map[string]uint64 // of NetworkManager on D-Bus; the keys are a few words of ours
-	Requests       map[string]uint64 // for the host's files to be written, by why
-	SearchNXDomain uint64            // names below the cluster's domain that do not exist: most are a search list's
+	Events         map[string]uint64 // NetworkManager events on D-Bus, by a fixed set of words
+	Requests       map[string]uint64 // requests to write the host's files, by reason
+	SearchNXDomain uint64            // nonexistent names below the cluster domain, most of which come from search lists
 	Health         Health
-	Troubled       []TroubledClient // bounded by who records them
+	Troubled       []TroubledClient // limited by the part that records them
 	Programming    Programming
-	APIRequests    map[APIRequest]uint64 // to the Kubernetes API; bounded by who counts
+	APIRequests    map[APIRequest]uint64 // requests to the Kubernetes API; limited by the part that counts
 }
 
-// TroubledClient is a client that has had slow or failed answers recently.
+// TroubledClient is a client with slow or failed answers recently.
 type TroubledClient struct {
-	Client       string // an address
-	Pod          string // NAMESPACE/NAME; "": not known
+	Client       string // address
+	Pod          string // NAMESPACE/NAME; empty if unknown
 	Slow, Failed float64
 }
 
-// APIRequest is what requests to the Kubernetes API are told apart by. Each is a word that the API server cannot make longer.
+// APIRequest is a kind of request to the Kubernetes API. The API server cannot make these texts
+// longer.
 type APIRequest struct{ Code, Method, Host string }
 
-// Config is how the configuration files came to be in force.
+// Config describes when and how the configuration files took effect.
 type Config struct {
-	Taken  time.Time // when they were taken over last
-	Good   bool      // what they say now is in force
-	Failed uint64    // how often it was not, for a fault
+	Taken  time.Time // when a configuration last took effect
+	Good   bool      // whether the current files are in effect
+	Failed uint64    // number of times that an error prevented it
 }
 
-// Programming is how long changes of the cluster took until they were answered: Kubernetes' DNS programming latency.
+// Programming measures how long changes of the cluster took until they were answered: the DNS
+// programming latency of Kubernetes.
 type Programming struct {
-	Headless           percpu.Delays // of headless Services with a selector
-	ClusterIP          percpu.Delays // of others
-	Future, Past, Many uint64        // changes that were not timed, as they were to come, too long ago, or too many
+	Headless           percpu.Delays // headless Services with a selector
+	ClusterIP          percpu.Delays // all others
+	Future, Past, Many uint64        // changes that were not timed because they were in the future, too old, or too many
 }
 
-// Health is the watchdog's: it asks our own listeners as a client does.
+// Health describes the watchdog, which queries our own listeners like a client.
 type Health struct {
 	Durations percpu.Durations
 	Failures  uint64
 }
 
 const (
-	// maxClients may be connected at a time, and maxScrapes of them scrape; the next ones wait, or get 503.
+	// maxClients limits the open connections, and maxScrapes the concurrent scrapes. Further
+	// connections wait, and further scrapes get 503.
 	maxClients = 32
 	maxScrapes = 4
-	// idle is how long a connection is kept that asks nothing: 32 that stay must not keep a scraper out for long.
+	// idle is the timeout for an idle connection. 32 idle connections must not block a scraper for
+	// long.
 	idle = 10 * time.Second
 )
 
-// Source is what is shown.
+// Source provides the exported values.
 type Source struct {
 	Sample func() Sample
-	// Status is the part of it that /ready needs. It must not have the host looked at: whoever runs on the node may ask.
+	// Status returns the part that /ready needs. It must not inspect the host, because any process
+	// on the node may call it.
 	Status func() control.Status
-	// Panicked hears what these panicked with; who asked is told that there was an error.
+	// Panicked is called with the value of a panic in these functions. The client gets an error.
 	Panicked func(value any)
-	Log      *slog.Logger // hears of samples that could not be shown whole
+	Log      *slog.Logger // logs samples that could not be exported completely
 }
 
-// Handler answers /metrics with names that begin with the namespace, /health and /ready, and nothing else.
+// Handler serves /metrics with names in the namespace, /health and /ready, and nothing else.
 func Handler(namespace string, source Source) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(newRegistry(namespace, source), promhttp.HandlerOpts{
@@ -118,14 +126,15 @@ func say(w http.ResponseWriter, code int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(code)
-	_, _ = io.WriteString(w, text) // who has gone does not need it
+	_, _ = io.WriteString(w, text) // fails if the client has disconnected
 }
 
 type complaints struct{ log *slog.Logger }
 
 func (c complaints) Println(words ...any) { c.log.Error("metrics", "error", fmt.Sprint(words...)) }
 
-// Serve answers on listener until ctx ends, and closes it. Requests under way get a second to end.
+// Serve answers on listener until ctx ends, and closes it. Pending requests get one second to
+// finish.
 func Serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
 	server := &http.Server{
 		Handler:           handler,
@@ -135,7 +144,7 @@ func Serve(ctx context.Context, listener net.Listener, handler http.Handler) err
 		IdleTimeout:       idle,
 		MaxHeaderBytes:    8 << 10,
 		BaseContext:       func(net.Listener) context.Context { return ctx },
-		ErrorLog:          slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug), // clients' faults are theirs
+		ErrorLog:          slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug), // errors of clients are not logged
 	}
 	if err := control.ServeUntil(ctx, netutil.LimitListener(listener, maxClients), server); err != nil {
 		return fmt.Errorf("serving metrics: %w", err)

@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// serve shows the source on a port of loopback until the test ends, and returns where.
+// serve runs a server for source on a loopback port until the test ends and returns its address.
 func serve(t *testing.T, source Source) (address string) {
 	t.Helper()
 	source.Log = slog.New(slog.DiscardHandler)
@@ -49,7 +49,8 @@ func get(t *testing.T, url string) (code int, body string, err error) {
 	return response.StatusCode, string(text), err
 }
 
-// TestPanic: a fault of the program ends one request, is counted, and is not told to who asked.
+// TestPanic proves that a panic ends only one request, is counted, and is not revealed to the
+// client.
 func TestPanic(t *testing.T) {
 	panics := make(chan any, 2)
 	address := serve(t, Source{
@@ -59,10 +60,10 @@ func TestPanic(t *testing.T) {
 	})
 	code, body, err := get(t, "http://"+address+"/metrics")
 	if err != nil || code != http.StatusInternalServerError || strings.Contains(body, "secret") || strings.Contains(body, "goroutine") {
-		t.Errorf("/metrics: %d %q %v", code, body, err)
+		t.Errorf("/metrics: got %d %q %v", code, body, err)
 	}
 	if code, body, err = get(t, "http://"+address+"/ready"); err == nil {
-		t.Errorf("/ready: %d %q", code, body)
+		t.Errorf("/ready: got %d %q", code, body)
 	}
 	for range 2 {
 		if value := <-panics; value != "secret" {
@@ -70,11 +71,12 @@ func TestPanic(t *testing.T) {
 		}
 	}
 	if code, _, err = get(t, "http://"+address+"/health"); err != nil || code != http.StatusOK {
-		t.Errorf("/health after that: %d %v", code, err)
+		t.Errorf("/health after that: got %d %v", code, err)
 	}
 }
 
-// TestScrapesAreBounded: more than a few at a time are turned away, and the others get theirs.
+// TestScrapesAreBounded proves that scrapes above the limit are refused and that the others
+// succeed.
 func TestScrapesAreBounded(t *testing.T) {
 	inside, open := make(chan bool, 2*maxScrapes), make(chan bool)
 	address := serve(t, Source{
@@ -96,17 +98,17 @@ func TestScrapesAreBounded(t *testing.T) {
 		<-inside
 	}
 	if code, _, err := get(t, "http://"+address+"/metrics"); code != http.StatusServiceUnavailable {
-		t.Errorf("one more: %d %v", code, err)
+		t.Errorf("one scrape too many: got %d %v", code, err)
 	}
 	close(open)
 	for range maxScrapes {
 		if code := <-codes; code != http.StatusOK {
-			t.Errorf("one of them: %d", code)
+			t.Errorf("allowed scrape: got %d", code)
 		}
 	}
 }
 
-// TestSilentConnections: those that ask nothing do not keep others out for good.
+// TestSilentConnections proves that idle connections do not block other clients permanently.
 func TestSilentConnections(t *testing.T) {
 	address := serve(t, Source{Sample: func() Sample { return Sample{} }, Panicked: func(value any) { t.Error(value) }})
 	for range maxClients {
@@ -117,6 +119,6 @@ func TestSilentConnections(t *testing.T) {
 		defer conn.Close()
 	}
 	if code, _, err := get(t, "http://"+address+"/metrics"); err != nil || code != http.StatusOK {
-		t.Errorf("%d %v", code, err)
+		t.Errorf("got %d %v", code, err)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/percpu"
 )
 
-// trafficRows are what was asked and answered.
+// trafficRows are the metrics of queries and responses.
 var trafficRows = []row{
 	counter("dns_requests_total", "Queries that were answered, or left without an answer on purpose, by transport, address family (1: IPv4, 2: IPv6) and type.",
 		and(whole, "proto", "family", "type"), func(s *Sample, put puts) {
@@ -53,7 +53,7 @@ var trafficRows = []row{
 	}),
 }
 
-// sizes puts those of each transport.
+// sizes puts the sizes by transport.
 func sizes(s *Sample, put puts, of func(*dnsserver.Traffic) *percpu.Sizes) {
 	for _, proto := range []dnsserver.Proto{dnsserver.UDP, dnsserver.TCP} {
 		var all percpu.Sizes
@@ -66,7 +66,7 @@ func sizes(s *Sample, put puts, of func(*dnsserver.Traffic) *percpu.Sizes) {
 	}
 }
 
-// family is CoreDNS' word for an address family.
+// family returns CoreDNS's label value for the address family.
 func family(t dnsserver.Traffic) string {
 	if t.IPv6 {
 		return "2"
@@ -74,7 +74,7 @@ func family(t dnsserver.Traffic) string {
 	return "1"
 }
 
-// serverRows are what became of what came in, and what the bounds cost.
+// serverRows are the metrics of the server and its limits.
 var serverRows = []row{
 	counter("dns_dropped_total", "Messages without a response: too short, responses themselves, or from port 0.", nil, number(func(s *Sample) uint64 { return s.Server.Dropped })),
 	counter("dns_truncated_total", "Responses sent with TC, as they were larger than their client takes.", nil, number(func(s *Sample) uint64 { return s.Server.Truncated })),
@@ -116,7 +116,7 @@ var serverRows = []row{
 	counter("health_request_failures_total", "Rounds of the watchdog in which a listener did not answer.", nil, number(func(s *Sample) uint64 { return s.Health.Failures })),
 }
 
-// cached are the labels of what is about the cache: CoreDNS has one for each of its server blocks.
+// cached are the labels of cache metrics. CoreDNS has one cache for each server block.
 var cached = []string{"server", "zones", "view"}
 
 var cacheRows = []row{
@@ -148,13 +148,14 @@ var cacheRows = []row{
 	counter("cache_insertions_total", "Responses that were remembered.", nil, number(func(s *Sample) uint64 { return s.Cache.Insertions })),
 }
 
-// maxInfos bounds how many pairs of a domain and a nameserver are shown: routes may be thousands.
+// maxInfos limits the exported pairs of a domain and a nameserver, because there may be thousands
+// of routes.
 const maxInfos = 500
 
-// proxy is CoreDNS' proxy_name of what plugin forward asks.
+// proxy is CoreDNS's proxy_name for plugin forward.
 const proxy = "forward"
 
-// upstreamRows are what was asked of other nameservers.
+// upstreamRows are the metrics of queries to other nameservers.
 var upstreamRows = []row{
 	spread("proxy_request_duration_seconds", "Time that a nameserver took to respond, by what it said: NOERROR, NXDOMAIN, SERVFAIL, REFUSED or other.",
 		[]string{"proxy_name", "to", "rcode"}, func(s *Sample, put puts) {
@@ -203,7 +204,8 @@ var upstreamRows = []row{
 	gauge("upstream_rtt_seconds", "How long a nameserver takes to respond, smoothed.", []string{"to"}, each(func(u forward.ServerStatus) (float64, bool) { return u.RTT.Seconds(), u.RTT > 0 })),
 }
 
-// each reads a row with one value for each nameserver that has it, behind the values of the labels before "to".
+// each reads a row with one value per nameserver that has it. before holds the values of the labels
+// before "to".
 func each(of func(forward.ServerStatus) (v float64, ok bool), before ...string) func(*Sample, puts) {
 	return func(s *Sample, put puts) {
 		for _, u := range servers(s) {
@@ -217,7 +219,7 @@ func each(of func(forward.ServerStatus) (v float64, ok bool), before ...string) 
 func queries(u forward.ServerStatus) (float64, bool)  { return float64(u.Queries), true }
 func failures(u forward.ServerStatus) (float64, bool) { return float64(u.Failures), true }
 
-// servers are the nameservers of all routes, each once.
+// servers returns the nameservers of all routes without duplicates.
 func servers(s *Sample) []forward.ServerStatus {
 	var all []forward.ServerStatus
 	seen := map[string]bool{}
@@ -286,7 +288,8 @@ func counts(of func(*Sample) map[string]uint64) func(*Sample, puts) {
 	}
 }
 
-// clusterRows are what is known of the cluster, and how soon. They are shown where the Kubernetes API is watched.
+// clusterRows are the metrics of the cluster data and its latency. They exist only if the
+// Kubernetes API is watched.
 var clusterRows = []row{
 	gauge("cluster_synced", "Whether the cluster's names are answered from what the Kubernetes API says now: 1 or 0. Not shown where it is not watched.", nil,
 		watched(func(r *control.Resolver) float64 { return one(r.FromDisk.IsZero() && r.Services+r.Namespaces > 0) })),
@@ -332,7 +335,7 @@ var clusterRows = []row{
 		watched(func(r *control.Resolver) float64 { return float64(r.Autopath.Saved) })),
 }
 
-// ofResolver reads a row that is shown where the Kubernetes API is watched.
+// ofResolver reads a row that exists only if the Kubernetes API is watched.
 func ofResolver(read func(r *control.Resolver, s *Sample, put puts)) func(*Sample, puts) {
 	return func(s *Sample, put puts) {
 		if r := s.Status.Cluster.Resolver; r != nil {
@@ -341,13 +344,13 @@ func ofResolver(read func(r *control.Resolver, s *Sample, put puts)) func(*Sampl
 	}
 }
 
-// watched reads a row of one value that is shown where the Kubernetes API is watched.
+// watched reads a row with one value that exists only if the Kubernetes API is watched.
 func watched(of func(*control.Resolver) float64, labels ...string) func(*Sample, puts) {
 	return ofResolver(func(r *control.Resolver, _ *Sample, put puts) { put.value(of(r), labels...) })
 }
 
-// coreDNSRows are what CoreDNS no longer has, or has of its plugins, and dashboards made for it ask for: dotdc's
-// k8s-system-coredns (15762 of Grafana's) and povilasv's coredns-mixin.
+// coreDNSRows are metrics that CoreDNS no longer has, or has in its plugins, but that its
+// dashboards use: dotdc's k8s-system-coredns (15762 at Grafana) and povilasv's coredns-mixin.
 var coreDNSRows = []row{
 	counter("forward_requests_total", "Queries sent to a nameserver; upstream_requests_total is the same.", []string{"to"}, each(queries)),
 	counter("forward_responses_total", "Responses of a nameserver by what it said.", []string{"to", "rcode"}, func(s *Sample, put puts) {

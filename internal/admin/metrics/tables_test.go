@@ -7,7 +7,8 @@ import (
 	"github.com/node-dns/node-dns/internal/admin/control"
 )
 
-// TestClusterRows: each number of the watching stands under its own name, and none where nothing is watched.
+// TestClusterRows proves that each number has its own name and that there are none if nothing is
+// watched.
 func TestClusterRows(t *testing.T) {
 	read := func(s Sample) map[string]float64 {
 		all := map[string]float64{}
@@ -29,7 +30,7 @@ func TestClusterRows(t *testing.T) {
 		return all
 	}
 	if got := read(Sample{}); len(got) > 0 {
-		t.Errorf("of no cluster: %v", got)
+		t.Errorf("got %v without a cluster", got)
 	}
 	s := Sample{
 		Programming: Programming{Future: 11, Past: 12, Many: 13},
@@ -51,12 +52,12 @@ func TestClusterRows(t *testing.T) {
 		"autopath_answered_total":                                            15, "autopath_saved_total": 16,
 	}
 	if got := read(s); !maps.Equal(got, want) {
-		t.Errorf("%v, expected %v", got, want)
+		t.Errorf("got %v, want %v", got, want)
 	}
 	s.Programming.ClusterIP.Add(1)
 	s.Programming.ClusterIP.Add(1)
 	want["kubernetes_dns_programming_duration_seconds cluster_ip"] = 2
 	if got := read(s); !maps.Equal(got, want) {
-		t.Errorf("with endpoints of all services: %v, expected %v", got, want)
+		t.Errorf("got %v with endpoints of all services, want %v", got, want)
 	}
 }

@@ -14,18 +14,18 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/atomicfile"
 )
 
-// Applier carries plans out, on this host. Only one may work at a time: see Lock.
+// Applier carries out plans on this host. Only one may run at a time; see Lock.
 type Applier struct {
-	// Tell is told each step before it is done, or undone; nil: nobody wants to know.
+	// Tell is called with each step before the step is done or undone. nil disables it.
 	Tell func(sentence string)
-	// Step, if not nil, is called at each moment at which a test may end the process.
+	// Step, if not nil, is called at each point where a test may kill the process.
 	Step func(moment string)
 
-	root  string // what is before every path; "": nothing
-	other doer   // does, for a test, what takes units, sockets and NetworkManager; nil: this host's own
+	root  string // prefix of every path; may be empty
+	other doer   // replaces, in tests, steps that involve units, sockets and NetworkManager; nil for this host's own
 }
 
-// A doer carries steps out that are about more than files, and goes back.
+// doer does and undoes steps that are about more than files.
 type doer interface {
 	do(ctx context.Context, a Applier, j *Journal, s Step) error
 	undo(ctx context.Context, a Applier, j *Journal, s Step) error
@@ -33,13 +33,13 @@ type doer interface {
 
 func (a Applier) base() string { return cmp.Or(a.root, root) }
 
-// ErrRefused says that a plan was not begun.
+// ErrRefused means that the plan was not started.
 var ErrRefused = errors.New("nothing has been changed")
 
-// root is where units and sockets are the host's.
+// root is the root of the running host, with its units and sockets.
 const root = "/"
 
-// Apply carries the plan out. When a step fails, it goes all the way back, and the error says both.
+// Apply carries out the plan. If a step fails, Apply undoes everything, and the error reports both.
 func (a Applier) Apply(ctx context.Context, p Plan) error {
 	if len(p.Refused) > 0 {
 		return fmt.Errorf("%w: %s", ErrRefused, p.Refused[0])
@@ -64,7 +64,7 @@ func (a Applier) Apply(ctx context.Context, p Plan) error {
 	return a.Continue(ctx, &j)
 }
 
-// Continue does what is left of a migration that was begun.
+// Continue does the remaining steps of an unfinished migration.
 func (a Applier) Continue(ctx context.Context, j *Journal) error {
 	if j.Phase != Applying {
 		return fmt.Errorf("the migration is %s, and not to be continued", j.Phase)
@@ -86,7 +86,7 @@ func (a Applier) Continue(ctx context.Context, j *Journal) error {
 	return j.write(a.base())
 }
 
-// back undoes what a failure left. A context that has ended must not keep a node from it.
+// back undoes everything after a failure, even if ctx has ended.
 func (a Applier) back(ctx context.Context, j *Journal, why error) error {
 	a.tell("go back: " + why.Error())
 	if err := a.Undo(context.WithoutCancel(ctx), j); err != nil {
@@ -95,9 +95,10 @@ func (a Applier) back(ctx context.Context, j *Journal, why error) error {
 	return fmt.Errorf("%w; all is as it was before", why)
 }
 
-// Undo goes all the way back, the last step first, and then makes every file what it was. What fails is told at the end, and
-// keeps nothing else from being undone; the journal stays then, for another try. The node resolv.conf stays for a kubelet that was
-// pointed at it: what that has in memory no file takes back.
+// Undo undoes all steps, the last one first, and then restores every file. A failure does not stop
+// the rest from being undone. It is reported at the end, and the journal is kept for another
+// attempt. The node resolv.conf stays if a kubelet was configured to read it, because a running
+// kubelet keeps that path in memory.
 func (a Applier) Undo(ctx context.Context, j *Journal) error {
 	j.Phase = Undoing
 	takeFromOpenresolv(a.base(), j.Saved)
@@ -105,7 +106,7 @@ func (a Applier) Undo(ctx context.Context, j *Journal) error {
 	if kubelet {
 		j.Saved = slices.DeleteFunc(j.Saved, func(s Saved) bool { return s.Path == nodeResolvConf && s.Kind == "absent" })
 	}
-	written := j.write(a.base()) // on a full disk, say, it cannot be: all the more the node is to be as it was
+	written := j.write(a.base()) // may fail, for example on a full disk; the undo must still be done
 	var errs []error
 	for _, step := range slices.Backward(j.Steps[:min(j.Done+1, len(j.Steps))]) {
 		a.moment("before undoing " + string(step.Kind))
@@ -124,7 +125,7 @@ func (a Applier) Undo(ctx context.Context, j *Journal) error {
 	return remove(filepath.Join(a.base(), JournalFile))
 }
 
-// restoreAll makes every path what it was: a directory goes after what is in it.
+// restoreAll restores every path. A directory is removed after its content.
 func (a Applier) restoreAll(saved []Saved) error {
 	var errs []error
 	ordered := slices.SortedStableFunc(slices.Values(saved), func(x, y Saved) int { return len(y.Path) - len(x.Path) })
@@ -153,7 +154,7 @@ func (a Applier) moment(name string) {
 	}
 }
 
-// do carries one step out, whether it was begun before or not.
+// do does one step, whether it was started before or not.
 func (a Applier) do(ctx context.Context, j *Journal, s Step) error {
 	switch s.Kind {
 	case RemoveFile:
@@ -185,7 +186,7 @@ func (a Applier) do(ctx context.Context, j *Journal, s Step) error {
 	return fmt.Errorf("%q is no step", s.Kind)
 }
 
-// undo carries the way back of one step out, whether that was done, begun or neither.
+// undo undoes one step, whether it was done, started or neither.
 func (a Applier) undo(ctx context.Context, j *Journal, s Step) error {
 	switch s.Kind {
 	case RemoveFile, WriteFile, MakeLink:
@@ -211,7 +212,7 @@ func (a Applier) undo(ctx context.Context, j *Journal, s Step) error {
 	return nil
 }
 
-// of are the paths that a step touches, as they were before.
+// of returns the saved state of the paths that a step touches.
 func (j Journal) of(s Step) []Saved {
 	return slices.DeleteFunc(slices.Clone(j.Saved), func(saved Saved) bool { return !slices.Contains(s.Touches, saved.Path) })
 }
@@ -221,23 +222,26 @@ func systemctl(ctx context.Context, argv ...string) error {
 	return err
 }
 
-// start has node-dns run now and at every boot. Of port 53 it gets what nobody else has, and resolv.conf stays as it is.
+// start runs node-dns now and at every boot. It gets only those addresses of port 53 that are free,
+// and resolv.conf stays unchanged.
 func (a Applier) start(ctx context.Context, s Step) error {
 	if err := unheed(ctx); err != nil {
 		return err
 	}
 	a.moment("unheeded")
-	// The manager has just read its units; it takes half a second on a busy node.
+	// systemd has just read its units. Reloading takes half a second on a busy node.
 	if err := errors.Join(systemctl(ctx, "--no-reload", "enable", s.Unit), systemctl(ctx, "start", s.Unit)); err != nil {
 		return err
 	}
 	return awaitPrepared(ctx)
 }
 
-// lookupTime is how long a process may take, on a busy node, between reading resolv.conf and asking whom that names.
+// lookupTime is how long a process may take, on a busy node, from reading resolv.conf until it asks
+// the nameserver.
 const lookupTime = time.Second
 
-// unpoint gives resolv.conf back while node-dns still answers those who have just read it. Where a unit gets port 53 back, givePort does.
+// unpoint restores resolv.conf while node-dns still answers processes that have just read the old
+// one. If a unit gets port 53 back, givePort does it.
 func (a Applier) unpoint(ctx context.Context, j *Journal) error {
 	if slices.ContainsFunc(j.Steps, func(s Step) bool { return s.Kind == TakePort }) || !isRunning(ctx) {
 		return nil
@@ -258,13 +262,13 @@ func (a Applier) unstart(ctx context.Context, j *Journal, s Step) error {
 		errs = append(errs, systemctl(ctx, "--no-reload", "disable", s.Unit))
 	}
 	errs = append(errs, systemctl(ctx, "unmask", "--runtime", applyPath), a.restoreAll(j.of(s)))
-	if s.WasActive { // it goes on, as far as others let it, and is heeded
+	if s.WasActive { // it continues, as far as other programs permit, and the hook follows its requests again
 		errs = append(errs, a.setTerms(ctx, dnsserver.Alone), systemctl(ctx, "start", applyPath))
 	}
 	return errors.Join(errs...)
 }
 
-// mask keeps a unit from being started by anybody. Where its file is in /etc itself it cannot be masked.
+// mask prevents every start of a unit. A unit whose file is in /etc itself cannot be masked.
 func (a Applier) mask(ctx context.Context, s Step) error {
 	if err := systemctl(ctx, "--no-reload", "disable", s.Unit); err != nil {
 		return err
@@ -276,8 +280,9 @@ func (a Applier) mask(ctx context.Context, s Step) error {
 	return systemctl(ctx, "mask", s.Unit)
 }
 
-// release has NetworkManager let resolv.conf be node-dns's while that runs, and its own when that has ended. In between it
-// must not write it: what keeps it from that is put there before.
+// release makes NetworkManager leave resolv.conf to node-dns while that runs, and write it itself
+// afterwards. NetworkManager must not write it in between, so the snippet that prevents that is
+// written first.
 func (a Applier) release(ctx context.Context, s Step) error {
 	paths := hostdns.NewPaths(root)
 	if err := makeDir(filepath.Dir(paths.Snippet)); err != nil {
@@ -292,7 +297,8 @@ func (a Applier) release(ctx context.Context, s Step) error {
 	return hostdns.TellNetworkManager(ctx)
 }
 
-// await asks every while until ok, or until the time is up, which is an error that says what was waited for.
+// await calls ok periodically until it returns true. After limit, it returns an error that says
+// what was waited for.
 func await(ctx context.Context, what string, limit time.Duration, ok func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

@@ -27,15 +27,18 @@ type Answer struct {
 }
 
 const (
-	// askPatience is how long one answer may take.
+	// askPatience is the timeout for one answer.
 	askPatience = 2 * time.Second
-	// checkPatience is how long node-dns may take until it answers what was answered before.
+	// checkPatience is how long node-dns may take until it answers the questions that were answered
+	// before.
 	checkPatience = 10 * time.Second
-	// preparePatience is how long upstreams and the cluster's API may take. 10,000 services are read in a second.
+	// preparePatience is how long upstreams and the cluster's API may take. Reading 10,000 services
+	// takes a second.
 	preparePatience = 10 * time.Second
 )
 
-// samples are questions that most nodes can answer, of each kind: names of the cluster, the site and the Internet.
+// samples returns questions that most nodes can answer: names of the cluster, the site and the
+// Internet.
 func samples() []dns.Question {
 	var all []dns.Question
 	add := func(name string, qtype uint16) {
@@ -43,7 +46,7 @@ func samples() []dns.Question {
 			all = append(all, dns.Question{Name: dns.Fqdn(name), Qtype: qtype, Qclass: dns.ClassINET})
 		}
 	}
-	text, _ := os.ReadFile("/etc/resolv.conf") // without it there is no search list
+	text, _ := os.ReadFile("/etc/resolv.conf") // without the file there is no search list
 	for _, domain := range resolvconf.Parse(text).Search() {
 		add(domain, dns.TypeSOA)
 		add("kubernetes.default.svc."+domain, dns.TypeA)
@@ -55,7 +58,8 @@ func samples() []dns.Question {
 	return all
 }
 
-// askBefore asks those who answer now, at the addresses that change hands, and keeps what they had an answer to.
+// askBefore asks the current nameservers at the addresses to be taken over, and returns the
+// questions that they answered.
 func askBefore(ctx context.Context, p Plan) []Answer {
 	var all []Answer
 	for _, at := range p.taken() {
@@ -73,7 +77,7 @@ func askBefore(ctx context.Context, p Plan) []Answer {
 	return all
 }
 
-// taken are the addresses that change hands.
+// taken returns the addresses that are taken over.
 func (p Plan) taken() []netip.AddrPort {
 	var all []netip.AddrPort
 	for _, step := range p.Steps {
@@ -93,8 +97,8 @@ func ask(ctx context.Context, network string, at netip.AddrPort, q dns.Question)
 	return response, err
 }
 
-// check asks node-dns, over both transports, what was answered before; and who it is. An answer may take another try: the
-// first queries to an upstream are the slowest.
+// check verifies over both transports that node-dns answers, and that it answers the questions that
+// were answered before. It retries, because the first queries to an upstream are the slowest.
 func (a Applier) check(ctx context.Context, j *Journal) error {
 	status, err := fetchStatus(ctx)
 	if err != nil {
@@ -105,8 +109,8 @@ func (a Applier) check(ctx context.Context, j *Journal) error {
 	return retry(limited, func() error { return checkAll(limited, status, j.Before) })
 }
 
-// retry tries until there is no error, or ctx ends, and returns what was wrong last. What was being tried when ctx ended says only that
-// it did, of whatever was to be asked next: then the time before counts.
+// retry calls try until it succeeds or ctx ends, and returns the last useful error. If ctx ends
+// during a try, its error is only a timeout, so the error of the previous try counts.
 func retry(ctx context.Context, try func() error) (wrong error) {
 	for {
 		err := try()
@@ -129,14 +133,14 @@ func checkAll(ctx context.Context, status control.Status, before []Answer) error
 	for _, l := range status.Listeners {
 		at, err := netip.ParseAddrPort(l.Address)
 		if err != nil || at.Addr().IsLoopback() {
-			continue // what stands there besides is nobody's whom pods ask
+			continue // pods do not use loopback addresses
 		}
 		for _, network := range []string{"udp", "tcp"} {
 			errs = append(errs, checkAt(ctx, network, at, before))
 		}
 	}
 	text, err := os.ReadFile("/etc/resolv.conf")
-	if err == nil && status.ResolvConf.Ours { // else it names systemd-resolved, or whom the admin wants
+	if err == nil && status.ResolvConf.Ours { // otherwise it names systemd-resolved or the admin's choice
 		for _, addr := range resolvconf.Parse(text).Nameservers() {
 			errs = append(errs, checkAt(ctx, "udp", netip.AddrPortFrom(addr, portDNS), before))
 		}
@@ -144,7 +148,7 @@ func checkAll(ctx context.Context, status control.Status, before []Answer) error
 	return errors.Join(append(errs, err)...)
 }
 
-// checkAt asks one nameserver all.
+// checkAt sends all questions to one nameserver.
 func checkAt(ctx context.Context, network string, at netip.AddrPort, before []Answer) error {
 	who := dns.Question{Name: "version.bind.", Qtype: dns.TypeTXT, Qclass: dns.ClassCHAOS}
 	m, err := ask(ctx, network, at, who)
@@ -159,7 +163,8 @@ func checkAt(ctx context.Context, network string, at netip.AddrPort, before []An
 		if err != nil {
 			return fmt.Errorf("%v over %s does not answer %s %s: %w", at, network, b.Name, b.Type, err)
 		}
-		// What did not exist may exist now: the cluster's names, of which the node's own nameserver knew nothing.
+		// A name that did not exist may exist now, such as a cluster name that the old nameserver
+		// did not know.
 		if rcode := dns.RcodeToString[m.Rcode]; rcode != b.Rcode && m.Rcode != dns.RcodeSuccess {
 			return fmt.Errorf("%v over %s answers %s to %s %s, which had %s before", at, network, rcode, b.Name, b.Type, b.Rcode)
 		}
@@ -167,7 +172,8 @@ func checkAt(ctx context.Context, network string, at netip.AddrPort, before []An
 	return nil
 }
 
-// fetchStatus asks again after a missed deadline: on an emulated machine one answer took 2 s, and migrate went back.
+// fetchStatus retries after a missed deadline. On an emulated machine one answer took 2 s, and
+// migrate undid everything.
 func fetchStatus(ctx context.Context) (status control.Status, err error) {
 	err = dbusconn.Retry(ctx, askPatience, 0, func(ctx context.Context) error {
 		status, err = control.FetchStatus(ctx, control.SocketPath(root))
@@ -176,7 +182,8 @@ func fetchStatus(ctx context.Context) (status control.Status, err error) {
 	return status, err
 }
 
-// awaitPrepared waits until only port 53 is missing: an upstream answers, and a watched API has been read.
+// awaitPrepared waits until only port 53 is missing: an upstream answers, and a watched API has
+// been read.
 func awaitPrepared(ctx context.Context) error {
 	return await(ctx, "node-dns to be prepared", preparePatience, func() (bool, error) {
 		status, err := fetchStatus(ctx)
@@ -191,7 +198,7 @@ func awaitPrepared(ctx context.Context) error {
 	})
 }
 
-// unprepared is what is missing; "": nothing but port 53.
+// unprepared returns what is missing in addition to port 53, or "".
 func unprepared(status control.Status) string {
 	root := slices.IndexFunc(status.Routes, func(r control.Route) bool { return r.Domain == "." })
 	switch r := status.Cluster.Resolver; {
@@ -205,7 +212,8 @@ func unprepared(status control.Status) string {
 	return ""
 }
 
-// askUpstreams is an error where none of node-dns's upstream nameservers answers. It asks them itself only when it listens.
+// askUpstreams returns an error if none of node-dns's upstream nameservers answers. node-dns itself
+// asks them only once it listens.
 func askUpstreams(ctx context.Context, status control.Status) error {
 	var servers []nameserver.Server
 	for _, route := range status.Routes {
@@ -223,23 +231,25 @@ func askUpstreams(ctx context.Context, status control.Status) error {
 	return askServers(ctx, servers)
 }
 
-// Rehearsal is what can be tried out before the first step: each of it once made --apply go all the way back after 15 s.
+// Rehearsal holds the results of checks before the first step. Each of these problems once made
+// --apply undo everything after 15 s.
 type Rehearsal struct {
-	Kubeconfig string // what node-dns would ask the Kubernetes API with; "": it would not
-	APIErr     error  // why that fails
-	Upstreams  error  // why no upstream nameserver answers
+	Kubeconfig string // kubeconfig that node-dns would use; empty if it would not use the Kubernetes API
+	APIErr     error  // error of a request to the Kubernetes API
+	Upstreams  error  // reason why no upstream nameserver answers
 }
 
-// Rehearse asks the upstream nameservers that node-dns would have. kubeconfig and apiErr are what became of asking the Kubernetes API.
+// Rehearse asks the upstream nameservers that node-dns would use. kubeconfig and apiErr are the
+// result of a request to the Kubernetes API.
 func (h Host) Rehearse(ctx context.Context, kubeconfig string, apiErr error) Rehearsal {
 	r := Rehearsal{Kubeconfig: kubeconfig, APIErr: apiErr}
-	if servers := h.upstreamServers(); len(servers) > 0 { // else Plan.Hold says so
+	if servers := h.upstreamServers(); len(servers) > 0 { // otherwise Plan.Hold reports it
 		r.Upstreams = askServers(ctx, servers)
 	}
 	return r
 }
 
-// upstreamServers are whom node-dns will ask.
+// upstreamServers returns the servers that node-dns will use.
 func (h Host) upstreamServers() []nameserver.Server {
 	if len(h.State.Config.Upstreams) > 0 {
 		return h.State.Config.Upstreams
@@ -247,7 +257,8 @@ func (h Host) upstreamServers() []nameserver.Server {
 	return h.Plan.Selection.Set.Servers
 }
 
-// obstacles are the reasons why a migration would go back. Without the API the cluster's own nameservers do.
+// obstacles returns the reasons why a migration would fail. The cluster's own nameservers are
+// enough without the API.
 func (h Host) obstacles() []string {
 	var why []string
 	if r := h.Rehearsal; r.APIErr != nil && len(h.State.Placement().ClusterDNS) == 0 {
@@ -263,7 +274,8 @@ func (h Host) obstacles() []string {
 	return why
 }
 
-// askServers is an error where no nameserver answers. One that is not asked in plain text counts as one that does.
+// askServers returns an error if no nameserver answers. A server that is not asked in plain text
+// counts as one that answers.
 func askServers(ctx context.Context, servers []nameserver.Server) error {
 	var errs []error
 	for _, server := range servers {

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// TestRetry: what was wrong is what the last try that had its time says, and not that the time was over for one that had not.
+// TestRetry proves that the error is from the last attempt that had enough time, not the timeout of
+// an attempt that was cut off.
 func TestRetry(t *testing.T) {
 	servfail, late := errors.New("answers SERVFAIL"), errors.New("i/o timeout")
 	for _, row := range []struct {
@@ -34,7 +35,7 @@ func TestRetry(t *testing.T) {
 				defer cancel()
 				n := 0
 				if got := retry(ctx, func() error { n++; return row.try(ctx, n) }); got != row.want {
-					t.Errorf("%v, want %v", got, row.want)
+					t.Errorf("got %v, want %v", got, row.want)
 				}
 			})
 		})

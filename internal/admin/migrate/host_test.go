@@ -2,8 +2,8 @@ package migrate
 
 import "testing"
 
-// TestIsNodeAgent: doctor once said "systemctl disable --now origin-node.service", which is the kubelet of OpenShift 3, because
-// SkyDNS in it had port 53 of 127.0.0.1.
+// TestIsNodeAgent: doctor once suggested "systemctl disable --now origin-node.service", the kubelet
+// of OpenShift 3, because SkyDNS in it used port 53 of 127.0.0.1.
 func TestIsNodeAgent(t *testing.T) {
 	for _, name := range []string{
 		"origin-node.service", "atomic-openshift-node.service", "origin-master-api.service", "kubelet.service", "snap.microk8s.daemon-kubelite.service",
@@ -12,12 +12,12 @@ func TestIsNodeAgent(t *testing.T) {
 		"NetworkManager.service", "k0scontroller.service",
 	} {
 		if !IsNodeAgent(name) {
-			t.Errorf("%s is not known", name)
+			t.Errorf("%s is not recognized", name)
 		}
 	}
 	for _, name := range []string{"", "dnsmasq.service", "named.service", "unbound.service", "coredns", "systemd-resolved.service", "mykubelet.service", "session-1.scope", "crio-2f.scope"} {
 		if IsNodeAgent(name) {
-			t.Errorf("%s is taken for a node agent", name)
+			t.Errorf("%s is recognized as a node agent", name)
 		}
 	}
 }
@@ -39,7 +39,7 @@ func TestParseContainer(t *testing.T) {
 		{"a login", "0::/user.slice/user-0.slice/session-1.scope\n", false},
 	} {
 		if got := parseContainer(test.cgroup); got != test.want {
-			t.Errorf("%s: %v", test.name, got)
+			t.Errorf("%s: got %v", test.name, got)
 		}
 	}
 }

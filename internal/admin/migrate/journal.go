@@ -19,12 +19,12 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/atomicfile"
 )
 
-// JournalFile is where a migration is kept, below the root.
+// JournalFile is the path of the journal below the root.
 const JournalFile = "/var/lib/node-dns/migration.json"
 
 const journalVersion = 1
 
-// Phase is how far a migration is.
+// Phase is the progress of a migration.
 type Phase string
 
 const (
@@ -33,21 +33,22 @@ const (
 	Undoing  Phase = "undoing"
 )
 
-// Journal is a migration: what was to be done, how far it is, and all that was before. It is written before each step.
+// Journal records a migration: the steps, the progress, and the original state. It is written
+// before each step.
 type Journal struct {
 	Version  int       `json:"version"`
 	Phase    Phase     `json:"phase"`
 	Began    time.Time `json:"began"`
 	Findings []Finding `json:"findings"`
 	Steps    []Step    `json:"steps"`
-	// Done are the first steps, those that are done; the one behind them may have begun.
+	// Done is the number of finished steps. The next one may have been started.
 	Done  int     `json:"done"`
 	Saved []Saved `json:"saved"`
-	// Before are the questions that were answered before the first step, and what with.
+	// Before are the questions that were answered before the first step, with their results.
 	Before []Answer `json:"before,omitempty"`
 }
 
-// ReadJournal reads the journal below root; nil: there is none.
+// ReadJournal reads the journal below root. It returns nil if there is none.
 func ReadJournal(root string) (*Journal, error) {
 	data, err := os.ReadFile(filepath.Join(root, JournalFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -66,7 +67,8 @@ func ReadJournal(root string) (*Journal, error) {
 	return &j, nil
 }
 
-// write puts the journal in its place, on the disk. It may hold what only root may read.
+// write saves the journal to disk. Only root may read it, because it may contain copies of
+// protected files.
 func (j Journal) write(root string) error {
 	j.Version = journalVersion
 	data, err := json.MarshalIndent(j, "", "  ")
@@ -81,13 +83,14 @@ func (j Journal) write(root string) error {
 	return err
 }
 
-// LockFile is held while a migration is under way. It is not the hook's own lock: that runs meanwhile.
+// LockFile is held during a migration. It differs from the lock of the hook, which runs during a
+// migration.
 const LockFile = "/run/node-dns-migrate.lock"
 
-// lockPatience is how long another migration is waited for: it takes longer than anybody waits.
+// lockPatience is how long to wait for another migration. Waiting for its end would take too long.
 const lockPatience = 100 * time.Millisecond
 
-// Lock keeps a second migration from beginning. path is LockFile, but for tests.
+// Lock prevents a second migration from starting. path is LockFile except in tests.
 func Lock(ctx context.Context, path string) (unlock func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, lockPatience)
 	defer cancel()
@@ -96,7 +99,7 @@ func Lock(ctx context.Context, path string) (unlock func(), err error) {
 		return nil, fmt.Errorf("another migration is under way: %w", err)
 	}
 	return func() {
-		os.Remove(path) // who waits for it fails soon
+		os.Remove(path) // a process that waits for it fails soon
 		release()
 	}, nil
 }
@@ -108,25 +111,25 @@ func makeDir(path string) error {
 	return nil
 }
 
-// Saved is a path as it was before the first step.
+// Saved is the state of a path before the first step.
 type Saved struct {
 	Path   string      `json:"path"`
 	Kind   string      `json:"kind"` // absent, file, link or dir
 	Mode   fs.FileMode `json:"mode,omitempty"`
 	UID    int         `json:"uid,omitempty"`
 	GID    int         `json:"gid,omitempty"`
-	Label  string      `json:"label,omitempty"` // of SELinux; "": none
-	Time   time.Time   `json:"time,omitzero"`   // of its last change
+	Label  string      `json:"label,omitempty"` // SELinux label; empty if there is none
+	Time   time.Time   `json:"time,omitzero"`   // time of the last change
 	Data   []byte      `json:"data,omitempty"`
-	Target string      `json:"target,omitempty"` // of a link
+	Target string      `json:"target,omitempty"` // target of a link
 }
 
-// maxSaved bounds, in octets, a file that is kept. A hook or a resolv.conf has a few thousand.
+// maxSaved limits the size of a saved file, in bytes. A hook or a resolv.conf has a few thousand.
 const maxSaved = 1 << 20
 
 const modeBits = fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
 
-// save reads a path below root.
+// save reads the state of a path below root.
 func save(root, path string) (Saved, error) {
 	s, err := saveAt(filepath.Join(root, path))
 	s.Path = path
@@ -179,7 +182,7 @@ func readWhole(path string) ([]byte, error) {
 	return data, err
 }
 
-// restore makes the path what it was. One that is that already is not touched.
+// restore restores the path. It does not touch a path that is unchanged.
 func (s Saved) restore(root string) error {
 	path := filepath.Join(root, s.Path)
 	now, err := saveAt(path)
@@ -221,7 +224,8 @@ func (s Saved) restoreAt(path string, now Saved) error {
 	return s.attributes(path)
 }
 
-// attributes gives a file its owner, which takes the set-user-ID bit away (chown(2)), mode, label and time.
+// attributes sets the owner, the mode, the label and the time of a file. The owner comes first,
+// because chown(2) clears the set-user-ID bit.
 func (s Saved) attributes(path string) error {
 	err := errors.Join(os.Chown(path, s.UID, s.GID), os.Chmod(path, s.Mode))
 	if s.Label != "" {
@@ -235,13 +239,14 @@ func (s Saved) attributes(path string) error {
 	return err
 }
 
-// remove removes a file or link. One that does not exist is not an error.
+// remove removes a file or link. A missing one is not an error.
 func remove(path string) error {
 	_, err := atomicfile.Writer{}.Remove(path)
 	return err
 }
 
-// same reports whether two are the same but for the path; of a directory the time is others' business.
+// same reports whether two states are equal except for the path. The time of a directory is
+// ignored, because other programs change it.
 func (s Saved) same(o Saved) bool {
 	return s.Kind == o.Kind && s.Mode == o.Mode && s.UID == o.UID && s.GID == o.GID && s.Label == o.Label &&
 		bytes.Equal(s.Data, o.Data) && s.Target == o.Target && (s.Kind != "file" || s.Time.Equal(o.Time))

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestLock: a second migration does not begin, one that comes later does, and no lock is left behind.
+// TestLock proves that a second concurrent migration does not start, that a later one does, and
+// that the lock file is removed.
 func TestLock(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	for range 2 {
@@ -17,11 +18,11 @@ func TestLock(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := Lock(t.Context(), path); err == nil {
-			t.Error("two migrations at a time")
+			t.Error("got two concurrent migrations")
 		}
 		unlock()
 		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("the lock is left: %v", err)
+			t.Errorf("the lock file remains: %v", err)
 		}
 	}
 }

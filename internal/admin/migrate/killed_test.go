@@ -17,7 +17,8 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/atomicfile"
 )
 
-// onPaper does to the files what units, sockets and NetworkManager do to them, each in two halves with a moment between.
+// onPaper changes the files that units, sockets and NetworkManager would change, in two halves with
+// a moment between them.
 type onPaper struct{}
 
 func (onPaper) do(_ context.Context, a Applier, _ *Journal, s Step) error {
@@ -35,7 +36,7 @@ func (onPaper) do(_ context.Context, a Applier, _ *Journal, s Step) error {
 	return nil
 }
 
-// change does to a path what the step, by way of others, does to it.
+// change changes a path like the step, or a program that it calls.
 func (a Applier) change(s Step, path string) error {
 	switch {
 	case s.Kind == Release, s.Kind == Mask && path == wantsLink(s.Unit):
@@ -55,7 +56,7 @@ func (a Applier) rewrite(path, text string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	var w atomicfile.Writer // in the place of a link, not behind it
+	var w atomicfile.Writer // replaces a link instead of following it
 	_, err := w.Write(path, []byte(text), 0o644)
 	return err
 }
@@ -67,10 +68,11 @@ func (onPaper) undo(_ context.Context, a Applier, j *Journal, s Step) error {
 	return errors.Join(err, a.restoreAll(saved))
 }
 
-// killed is the end of a process, as a test sees it.
+// killed is the panic value that stands for the end of the process.
 type killed struct{}
 
-// until runs something that is killed at the n-th moment; it reports whether there was one, and returns the moment.
+// until runs a function that is killed at its n-th moment. It returns that moment and whether there
+// was one.
 func until(n int, a Applier, run func(Applier) error) (moment string, was bool, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -89,7 +91,7 @@ func until(n int, a Applier, run func(Applier) error) (moment string, was bool, 
 	return moment, false, run(a)
 }
 
-// layOut makes the files of a node of OpenShift 3.
+// layOut creates the files of an OpenShift 3 node.
 func layOut(t *testing.T, root string) {
 	t.Helper()
 	for path, text := range map[string]string{
@@ -107,7 +109,7 @@ func layOut(t *testing.T, root string) {
 	}
 }
 
-// treeOf is each path below root, but the journal's, as it would be kept.
+// treeOf returns the saved state of each path below root, except for the journal.
 func treeOf(t *testing.T, root string) map[string]Saved {
 	t.Helper()
 	all := map[string]Saved{}
@@ -118,7 +120,7 @@ func treeOf(t *testing.T, root string) map[string]Saved {
 		}
 		s, err := saveAt(path)
 		if s.Kind != "file" {
-			s.Time = time.Time{} // the others' is not kept
+			s.Time = time.Time{} // the time of links and directories is not restored
 		}
 		all[rel] = s
 		return err
@@ -129,15 +131,16 @@ func treeOf(t *testing.T, root string) map[string]Saved {
 	return all
 }
 
-// TestKilledAtEachMoment: whenever a migration is killed, and whenever the way back is, the way back leads to what was there; and
-// whenever it is killed it can be continued. TestMigrateKilled does it with units and sockets.
+// TestKilledAtEachMoment kills a migration and its undo at each moment. An undo must then restore
+// the original state, and a killed migration can be continued. TestMigrateKilled does the same with
+// units and sockets.
 func TestKilledAtEachMoment(t *testing.T) {
 	ctx := context.Background()
 	host := node(hook, dnsmasqAt("10.0.0.7"), dnsNoneFile("[main]\ndns=none\n"))
 	plan := NewPlan(host, Find(host))
 	plan.Steps = slices.Insert(plan.Steps, 1, writeStep(resolvconfFile, "nameserver 192.0.2.53\n", ""), writeStep(openresolvConf, "other\n", ""), linkStep(libcFile, resolvconfFile, ""))
 	for i := range plan.Steps {
-		plan.Steps[i].At = nil // nobody is asked
+		plan.Steps[i].At = nil // no nameserver is asked
 	}
 	apply := func(a Applier) error { return a.Apply(ctx, plan) }
 	journalOf := func(a Applier) *Journal {
@@ -150,7 +153,7 @@ func TestKilledAtEachMoment(t *testing.T) {
 	undo := func(a Applier) error {
 		j := journalOf(a)
 		if j == nil {
-			return nil // it had come to its end
+			return nil // the migration had finished
 		}
 		return a.Undo(ctx, j)
 	}
@@ -171,7 +174,7 @@ func TestKilledAtEachMoment(t *testing.T) {
 	}
 	migrated := treeOf(t, a.root)
 	if cmp.Equal(before, migrated) {
-		t.Fatal("the migration changes nothing")
+		t.Fatal("the migration changed nothing")
 	}
 
 	moments := 0
@@ -193,7 +196,7 @@ func TestKilledAtEachMoment(t *testing.T) {
 			t.Fatalf("killed %s, continued, and back: %v", moment, err)
 		}
 		is(a, before, "killed "+moment+", continued, and back")
-		for back, more := there%3, true; more; back += 3 { // each moment of the one with a third of those of the other
+		for back, more := there%3, true; more; back += 3 { // each moment of the migration with a third of the undo's moments
 			a, before := fresh()
 			if _, _, err := until(there, a, apply); err != nil {
 				t.Fatal(err)
@@ -205,16 +208,16 @@ func TestKilledAtEachMoment(t *testing.T) {
 			}
 			is(a, before, "killed "+moment+", and on the way back "+again)
 			if journalOf(a) != nil {
-				t.Fatal("there is a journal still")
+				t.Fatal("the journal still exists")
 			}
 		}
 	}
 	if moments < 20 {
-		t.Errorf("%d moments are too few", moments)
+		t.Errorf("got only %d moments", moments)
 	}
 }
 
-// anew is a tree with the times of another.
+// anew returns tree with the times of another tree.
 func anew(tree, times map[string]Saved) map[string]Saved {
 	all := map[string]Saved{}
 	for path, s := range tree {

@@ -11,10 +11,10 @@ import (
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
 
-// ourConfig is the admin's file. A migration only ever adds a key to it.
+// ourConfig is the admin's file. A migration only adds keys to it.
 const ourConfig = "/etc/node-dns/node-dns.yaml"
 
-// listen are the addresses at port 53 that node-dns is to have.
+// listen returns the addresses on port 53 that node-dns will use.
 func (h Host) listen() []netip.AddrPort {
 	var all []netip.AddrPort
 	add := func(at netip.AddrPort) {
@@ -41,14 +41,15 @@ func (h Host) listen() []netip.AddrPort {
 	return all
 }
 
-// isServable reports whether `listen: all` has node-dns listen at an address.
+// isServable reports whether `listen: all` includes an address.
 func isServable(addr netstate.Addr) bool {
 	return !addr.Addr.IsLoopback() && addr.Up && !addr.Tentative
 }
 
-// keepListening is the step that adds `listen` to node-dns.yaml, and what it says then, where node-dns would not answer at an
-// address at which a unit does that the steps end: a container that was given it has no other nameserver for as long as it runs.
-// ok is false where there is none, and where only an admin can write that file. What an admin has set stays.
+// keepListening returns a step that adds `listen` to node-dns.yaml, and the resulting setting. The
+// step is needed if a unit that gives up port 53 answers at an address that node-dns would not use:
+// a running container that got this address has no other nameserver. ok is false if no step is
+// needed, if only an admin can write the file, or if an admin has already set `listen`.
 func (h Host) keepListening(port []Step) (step Step, listen nodeconfig.Listen, ok bool) {
 	missing, all := h.unheard(port)
 	if _, isSet := h.State.Config.Sources["listen"]; isSet || len(missing) == 0 {
@@ -71,9 +72,10 @@ func (h Host) keepListening(port []Step) (step Step, listen nodeconfig.Listen, o
 	return writeStep(ourConfig, text, "listen: ["+strings.Join(words, ", ")+"], where queries are answered today"), listen, true
 }
 
-// unheard are the addresses at which one of the units that give up the port answers, nobody else, and node-dns would not. Of
-// loopback it is those that resolv.conf names: a container in the host's network has a copy of it. all: `listen: all` is
-// right for the others, as nobody else has port 53 of an address of this host.
+// unheard returns the addresses where a unit that gives up the port answers, no other program does,
+// and node-dns would not. Loopback addresses count only if resolv.conf names them, because a
+// container in the host's network has a copy of it. all reports that `listen: all` fits, because no
+// other program uses port 53 of the other addresses.
 func (h Host) unheard(port []Step) (missing []netip.Addr, all bool) {
 	ours := h.listen()
 	answered := func(addr netip.Addr, link string) bool {
@@ -93,7 +95,7 @@ func (h Host) unheard(port []Step) (missing []netip.Addr, all bool) {
 		case !taken && answered(addr.Addr, addr.Interface):
 			missing = append(missing, addr.Addr)
 		case !slices.Contains(ours, netip.AddrPortFrom(addr.Addr, nameserver.Port)):
-			all = false // it is somebody else's, or nobody is meant to answer there
+			all = false // another program uses it, or no program is meant to answer there
 		}
 	}
 	all = all && len(missing) > 0
@@ -105,12 +107,12 @@ func (h Host) unheard(port []Step) (missing []netip.Addr, all bool) {
 	return missing, all
 }
 
-// gives reports whether a step takes a holder's port from it.
+// gives reports whether a step takes the port from a holder.
 func gives(port []Step, holder Holder) bool {
 	return holder.Unit != "" && slices.ContainsFunc(port, func(s Step) bool { return s.Unit == holder.Unit })
 }
 
-// retaken are the steps, with the addresses that node-dns is to have now.
+// retaken returns the steps updated to the addresses that node-dns now uses.
 func (h Host) retaken(port []Step) []Step {
 	port = slices.Clone(port)
 	for i, s := range port {
@@ -121,8 +123,9 @@ func (h Host) retaken(port []Step) []Step {
 	return port
 }
 
-// withSetting is node-dns.yaml with a key more, a list, and why it is there. ok is false where that is not to be had, where the file
-// cannot be read, and where it is a link to a file that is kept elsewhere.
+// withSetting returns node-dns.yaml with one more key, a list, and a comment with the reason. ok is
+// false if the key cannot be added or the file is not readable, or if it is a link to a file that
+// is managed elsewhere.
 func withSetting(was hostdns.File, why, key string, values []string) (text string, ok bool) {
 	if was.Err != nil || was.Link != "" {
 		return "", false

@@ -1,11 +1,12 @@
-// Package migrate brings a node from what it runs today to node-dns, and back.
+// Package migrate moves a node from its current DNS setup to node-dns, and back.
 //
-// It looks at everything that may own a node's DNS into one Host; Find says what of that is there, and NewPlan in which
-// steps the node gets from there to node-dns so that names resolve at every moment: both are pure. An Applier carries a Plan
-// out, each step written to a journal before it is done, so that a crash at any moment can be continued or undone.
+// Survey collects everything that may serve a node's DNS into a Host. Find reports what is there,
+// and NewPlan lists the steps from there to node-dns such that names resolve at every moment. Both
+// are pure. An Applier carries out a Plan. It writes each step to a journal first, so that after a
+// crash the migration can be continued or undone.
 //
-// It is apart from hostdns, which keeps a node right that is node-dns's already: here are the peers, their hooks and units,
-// and port 53 changing hands.
+// Package hostdns maintains a node that already runs node-dns. This package handles the other
+// tools, their hooks and units, and the handover of port 53.
 package migrate
 
 import (
@@ -21,63 +22,65 @@ import (
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
 
-// A Finding is something that does node-dns's job on this node today.
+// Finding is a tool that serves this node's DNS today.
 type Finding struct {
 	Origin string `json:"origin"`
 	What   string `json:"what"` // one line, with a path or a unit
-	// Evidence is what was seen, a line each.
+	// Evidence is what was seen, one line each.
 	Evidence []string `json:"evidence,omitempty"`
 }
 
-// say adds a line of evidence if it is true.
+// say adds a line of evidence if isTrue is set.
 func (f *Finding) say(isTrue bool, format string, args ...any) {
 	if isTrue {
 		f.Evidence = append(f.Evidence, fmt.Sprintf(format, args...))
 	}
 }
 
-// A Plan is the way from what was found to node-dns. Without Steps there is nothing to do.
+// Plan leads from the findings to node-dns. If Steps is empty, there is nothing to do.
 type Plan struct {
 	Findings []Finding `json:"findings"`
-	// Refused are the reasons why nothing must be changed before an admin has; none: the plan can be carried out.
+	// Refused holds the reasons why an admin must act before anything is changed. If it is empty,
+	// the plan can be carried out.
 	Refused []string `json:"refused,omitempty"`
-	// Owner is what has to be done first, in this order, where the node's files are kept: it cannot be done from here, and what is left for here then shows when it is done.
+	// Owner lists what must be done first, in this order, where the node's files are managed. It
+	// cannot be done from here. The plan shows the remaining steps afterwards.
 	Owner []string `json:"owner,omitempty"`
-	Notes []string `json:"notes,omitempty"` // what an admin should know of it
+	Notes []string `json:"notes,omitempty"` // what an admin should know about the plan
 	Steps []Step   `json:"steps,omitempty"`
 }
 
-// origin is one way in which a node may have its DNS today.
+// origin is one kind of DNS setup that a node may have.
 type origin struct {
 	name  string
-	files []string // what it reads of Host.Files, below the root
-	units []string // of Host.Units
-	// find is pure; nil: nothing of it is there.
+	files []string // paths below the root that it reads from Host.Files
+	units []string // names that it reads from Host.Units
+	// find is pure and returns nil if nothing of this origin exists.
 	find func(h Host) []Finding
-	// steps is pure, and asked only where find has found something.
+	// steps is pure and called only if find returned something.
 	steps func(h Host) part
 }
 
-// part is what one origin adds to a Plan.
+// part is the contribution of one origin to a Plan.
 type part struct {
-	before  []Step // while everything is as it was: nobody starts it again behind our back
-	port    []Step // when node-dns is ready but for port 53, which it gets now
-	after   []Step // when it serves
+	before  []Step // done first, while everything is unchanged, so that no program starts it again
+	port    []Step // done when node-dns is ready except for port 53, which it now gets
+	after   []Step // done when node-dns serves
 	refused []string
 	notes   []string
 
 	owner     []string            // Plan.Owner
-	told      []Holder            // whom refused tells of already
-	gone      []netip.Addr        // addresses that its steps take from the node
-	upstreams []nameserver.Server // that its steps have node-dns ask
+	told      []Holder            // holders that refused already mentions
+	gone      []netip.Addr        // addresses that its steps remove from the node
+	upstreams []nameserver.Server // servers that its steps configure for node-dns
 }
 
-// origins are what is known, in the order in which it is told.
+// origins returns all known origins in the order of the output.
 func origins() []origin {
 	return []origin{openshift3(), plainDnsmasq(), openshift4(), singleNode(), nodelocal(), systemdResolved(), resolvconfs(), cloudInit(), k3s(), kubeletResolv()}
 }
 
-// Find says what does node-dns's job on this node. It is pure.
+// Find returns the tools that serve this node's DNS. It is pure.
 func Find(h Host) []Finding {
 	var all []Finding
 	for _, o := range origins() {
@@ -86,7 +89,7 @@ func Find(h Host) []Finding {
 	return all
 }
 
-// NewPlan says how the node gets from what was found to node-dns. It is pure.
+// NewPlan returns the steps from the findings to node-dns. It is pure.
 func NewPlan(h Host, found []Finding) Plan {
 	p := Plan{Findings: found}
 	isHeld := func(holder Holder) bool { return holder.Addr.Port() == portDNS }
@@ -124,13 +127,13 @@ func NewPlan(h Host, found []Finding) Plan {
 	return p
 }
 
-// serves reports whether node-dns has the node already, and will after the next boot.
+// serves reports whether node-dns already serves the node and will do so after the next boot.
 func (h Host) serves() bool {
 	unit := h.Units[daemonUnit]
 	return unit.IsActive() && unit.File == "enabled"
 }
 
-// after is the host as it is when the first steps are done, as far as the others depend on that.
+// after returns the host as it is after the first steps, as far as the other steps depend on that.
 func (h Host) after(p part) Host {
 	h.State.Net.Addrs = slices.DeleteFunc(slices.Clone(h.State.Net.Addrs), func(a netstate.Addr) bool { return slices.Contains(p.gone, a.Addr) })
 	h.Holders = h.holdersWhere(func(holder Holder) bool { return !slices.Contains(p.told, holder) })
@@ -144,7 +147,7 @@ func (h Host) after(p part) Host {
 	return h
 }
 
-// unfit are the reasons why node-dns would not serve here.
+// unfit returns the reasons why node-dns cannot serve here.
 func (h Host) unfit() []string {
 	var why []string
 	unit := h.Units[daemonUnit]
@@ -168,8 +171,9 @@ func (h Host) unfit() []string {
 	return append(why, h.obstacles()...)
 }
 
-// strangers are the programs at addresses where node-dns is to listen that no step takes away from there. At a loopback
-// address they are only noted: it is the one where OpenShift's node process has its own nameserver.
+// strangers returns the programs at addresses for node-dns that no step removes. A program at a
+// loopback address is only noted, because OpenShift's node process has its own nameserver at such
+// an address.
 func (h Host) strangers(port []Step) []string {
 	var why []string
 	for _, at := range h.listen() {
@@ -187,7 +191,7 @@ func (h Host) strangers(port []Step) []string {
 	return slices.Compact(why)
 }
 
-// notes say what is different afterwards where that is meant, and what is left alone.
+// notes describes intended differences after the migration, and programs that are not changed.
 func (h Host) notes(port []Step) []string {
 	var notes []string
 	listen := h.listen()

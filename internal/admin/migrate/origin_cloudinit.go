@@ -13,18 +13,19 @@ import (
 	"github.com/node-dns/node-dns/internal/resolvconf"
 )
 
-// What cloud-init (22.4) has on a node.
+// Files of cloud-init (22.4) on a node.
 const (
 	cloudSnippet  = "/etc/NetworkManager/conf.d/99-cloud-init.conf"
 	cloudConfig   = "/etc/cloud/cloud.cfg"
 	cloudConfigs  = "/etc/cloud/cloud.cfg.d"
 	cloudUserData = "/var/lib/cloud/instance/cloud-config.txt"
 	cloudOff      = "/etc/cloud/cloud-init.disabled"
-	cloudOurs     = cloudConfigs + "/zz-node-dns.cfg" // behind all others: the last one counts
+	cloudOurs     = cloudConfigs + "/zz-node-dns.cfg" // sorts after all others; the last file wins
 )
 
-// cloudInit writes resolv.conf once for an instance (manage_resolv_conf), or with the network's configuration where a cloud's data have
-// nameservers; from then on NetworkManager is told to leave the file alone.
+// cloudInit writes resolv.conf once per instance (manage_resolv_conf), or together with the network
+// configuration if the cloud's data contain nameservers. After that, NetworkManager is configured
+// not to write the file.
 func cloudInit() origin {
 	return origin{
 		name:  "cloud-init",
@@ -75,7 +76,8 @@ func cloudInitSteps(h Host) part {
 	return p
 }
 
-// byCloudInit reports whether resolv.conf says so, by either of the two ways in which it comes about.
+// byCloudInit reports whether resolv.conf says that cloud-init wrote it, in either of the two
+// variants.
 func byCloudInit(h Host) bool {
 	text := string(h.State.ResolvConf.Data)
 	return !hostdns.IsOurs([]byte(text)) && (strings.Contains(text, "cloud-init has written this file") || strings.Contains(text, "Created by cloud-init"))
@@ -83,7 +85,8 @@ func byCloudInit(h Host) bool {
 
 var manageResolvConf = regexp.MustCompile(`(?mi)^manage_resolv_conf:\s*["']?(true|yes|on|1|false|no|off|0)["']?\s*(#.*)?$`)
 
-// managing is whether a file of cloud-init says manage_resolv_conf: "true", "false", or "" where it does not.
+// managing returns the value of manage_resolv_conf in a file of cloud-init: "true", "false", or ""
+// if it is not set.
 func managing(data []byte) string {
 	m := manageResolvConf.FindSubmatch(data)
 	switch {
@@ -95,10 +98,11 @@ func managing(data []byte) string {
 	return "false"
 }
 
-// managesResolvConf is the file by which cloud-init writes resolv.conf; "": none does.
+// managesResolvConf returns the file that makes cloud-init write resolv.conf, or "" if there is
+// none.
 func (h Host) managesResolvConf() string {
 	last := ""
-	for _, path := range slices.Sorted(maps.Keys(h.Files)) { // cloud.cfg comes before the files of cloud.cfg.d
+	for _, path := range slices.Sorted(maps.Keys(h.Files)) { // cloud.cfg sorts before the files in cloud.cfg.d
 		if path != cloudConfig && filepath.Dir(path) != cloudConfigs {
 			continue
 		}
@@ -112,7 +116,7 @@ func (h Host) managesResolvConf() string {
 	return last
 }
 
-// dropped are the nameservers of resolv.conf that node-dns would not ask.
+// dropped returns the nameservers in resolv.conf that node-dns would not use.
 func (h Host) dropped() []string {
 	return slices.DeleteFunc(nameservers(h.State.ResolvConf.Data), func(name string) bool {
 		return slices.ContainsFunc(h.Plan.Selection.Set.Servers, func(server nameserver.Server) bool { return server.Addr.Addr().String() == name })

@@ -10,7 +10,6 @@ import (
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
-// Units.
 const (
 	daemonUnit  = "node-dns.service"
 	applyPath   = "node-dns-apply.path"
@@ -18,7 +17,8 @@ const (
 	dnsmasqUnit = "dnsmasq.service"
 )
 
-// plainDnsmasq is a dnsmasq.service without OpenShift. The dnsmasq of libvirt, NetworkManager and podman runs in their units.
+// plainDnsmasq is a dnsmasq.service outside OpenShift. The dnsmasq processes of libvirt,
+// NetworkManager and podman run in other units.
 func plainDnsmasq() origin {
 	return origin{
 		name:  "dnsmasq",
@@ -34,8 +34,8 @@ func plainDnsmasq() origin {
 	}
 }
 
-// runsDnsmasq reports whether dnsmasq.service answers here, or would after the next boot. One that is active and holds no
-// port 53 (port=0) is there for DHCP or TFTP.
+// runsDnsmasq reports whether dnsmasq.service answers here, or would after the next boot. An active
+// one without port 53 (port=0) serves only DHCP or TFTP.
 func runsDnsmasq(h Host) bool {
 	unit := h.Units[dnsmasqUnit]
 	return h.holds(dnsmasqUnit, portDNS) || unit.Load == "loaded" && unit.File == "enabled" && !unit.IsActive()
@@ -58,7 +58,8 @@ func dnsmasqEvidence(h Host) []string {
 	return lines
 }
 
-// giveUpDnsmasq hands port 53 over and keeps dnsmasq.service from coming back, if it runs.
+// giveUpDnsmasq takes port 53 over from dnsmasq.service and keeps it from starting again, if it
+// runs.
 func giveUpDnsmasq(h Host) (p part) {
 	if !runsDnsmasq(h) {
 		return p
@@ -77,14 +78,15 @@ func giveUpDnsmasq(h Host) (p part) {
 	return p
 }
 
-// What openshift-ansible leaves on a node (3.6 to 3.11).
+// Files of openshift-ansible on a node (3.6 to 3.11).
 const (
 	oldHook    = "/etc/NetworkManager/dispatcher.d/99-origin-dns.sh"
 	oldSnippet = "/etc/NetworkManager/conf.d/99-origin.conf"
 	oldBase    = "/etc/dnsmasq.d/origin-dns.conf"
 )
 
-// openshift3 is NetworkManager's hook 99-origin-dns.sh with dnsmasq, on every node of OpenShift 3.
+// openshift3 is NetworkManager's hook 99-origin-dns.sh with dnsmasq, which every node of OpenShift
+// 3 has.
 func openshift3() origin {
 	return origin{
 		name:  "openshift3",
@@ -117,11 +119,12 @@ func findOpenshift3(h Host) []Finding {
 	return []Finding{f}
 }
 
-// lostUpstreams names upstreams of dnsmasq that node-dns would not ask. The script never updates its list, and admins edit it.
+// lostUpstreams returns upstreams of dnsmasq that node-dns would not use. The script never updates
+// its list, and admins edit it.
 func lostUpstreams(h Host) []string {
-	captured, _ := upstream.ParseDnsmasqConf(h.State.Upstreams.Data) // lines that are wrong dnsmasq does not read either
+	captured, _ := upstream.ParseDnsmasqConf(h.State.Upstreams.Data) // dnsmasq ignores invalid lines as well
 	if len(h.State.Config.Upstreams) > 0 {
-		return nil // an admin has decided
+		return nil // an admin has chosen the upstreams
 	}
 	var lost []string
 	for _, server := range captured.Servers {
@@ -144,7 +147,8 @@ func nameservers(text []byte) []string {
 	return all
 }
 
-// The files of the assisted installer's 50-master-dnsmasq-configuration (Single Node OpenShift, 4.8 and later), and of guides for admins.
+// Files of the assisted installer's 50-master-dnsmasq-configuration (Single Node OpenShift, 4.8 and
+// later), also used in guides for admins.
 const (
 	forcednsHook     = "/etc/NetworkManager/dispatcher.d/forcedns"
 	singleNodeConf   = "/etc/NetworkManager/conf.d/single-node.conf"
@@ -152,7 +156,8 @@ const (
 	singleNodeOrigin = "single-node"
 )
 
-// singleNode is forcedns, a hook that puts the node's address first, with a dnsmasq that knows the cluster's api, api-int and *.apps.
+// singleNode is forcedns, a hook that makes the node's address the first nameserver, with a dnsmasq
+// that knows the cluster's api, api-int and *.apps.
 func singleNode() origin {
 	return origin{
 		name:  singleNodeOrigin,
@@ -175,7 +180,7 @@ func singleNode() origin {
 	}
 }
 
-// hasForcedns reports whether the hook is there, and not what a machine config of ours has put in its place.
+// hasForcedns reports whether the hook exists and is not the replacement from our machine config.
 func (h Host) hasForcedns() bool {
 	hook := h.Files[forcednsHook]
 	return hook.Exists && string(hook.Data) != doNothing
@@ -194,9 +199,10 @@ func findSingleNode(h Host) []Finding {
 	return []Finding{f}
 }
 
-// singleNodeOwner is the way by the machine config. dnsmasq's file of names stays the installer's.
+// singleNodeOwner returns the steps with a machine config. dnsmasq's file of names stays with the
+// installer.
 func singleNodeOwner(h Host) []string {
-	const role = "master" // of the only node
+	const role = "master" // role of the only node
 	return []string{
 		"bring node-dns into the node's image, or install its package on it; it changes nothing as long as it is not enabled",
 		"oc apply -f - with what follows: the node is restarted, and comes up with node-dns:\n" + h.machineConfig(role, nil),
@@ -204,13 +210,13 @@ func singleNodeOwner(h Host) []string {
 	}
 }
 
-// The settings with which a file keeps NetworkManager from writing resolv.conf.
+// Settings that keep NetworkManager from writing resolv.conf.
 const (
 	dnsNone     = "dns=none"
 	rcUnmanaged = "rc-manager=unmanaged"
 )
 
-// release gives resolv.conf back to NetworkManager, which a file with this setting keeps from writing it.
+// release removes a file whose setting keeps NetworkManager from writing resolv.conf.
 func (p *part) release(h Host, path, setting string) {
 	switch file := h.Files[path]; {
 	case setsOnly(file, setting):
@@ -220,7 +226,7 @@ func (p *part) release(h Host, path, setting string) {
 	}
 }
 
-// setsOnly reports whether a file of NetworkManager has this setting in [main], and nothing else.
+// setsOnly reports whether a NetworkManager file contains only this setting, in [main].
 func setsOnly(f hostdns.File, setting string) bool {
 	const blanks = " \t\f\r"
 	found := false

@@ -21,22 +21,24 @@ const (
 	kubeletDropIn  = "99-node-dns.conf" // the last drop-in wins
 )
 
-// Kubelet is where the kubelet's resolvConf is to be set, because an admin asked for it. The zero Kubelet: it is left as it is.
+// Kubelet is where the kubelet's resolvConf is to be set, on request of an admin. With the zero
+// Kubelet it stays unchanged.
 type Kubelet struct {
 	Wanted bool
-	Path   string       // of the file; "": Refused says why there is none
-	File   hostdns.File // what stands there
-	Now    string       // the resolvConf that it has; "": its default, or not known
-	// Refused is why it cannot be set from here.
+	Path   string       // path of the file; if empty, Refused holds the reason
+	File   hostdns.File // current content
+	Now    string       // current resolvConf; empty if it is the default or unknown
+	// Refused is the reason why it cannot be set from here.
 	Refused string
 }
 
-// LookAtKubelet finds the file that sets resolvConf for a kubelet below root: one of the running kubelet, or the usual one.
+// LookAtKubelet finds the file that sets resolvConf for a kubelet below root: that of the running
+// kubelet, or the usual one.
 func (h Host) LookAtKubelet(root string) Kubelet {
 	k := Kubelet{Wanted: true, Now: h.State.Config.KubeletResolvConf}
 	p, runs := procfs.Host(root, "kubelet")
 	switch {
-	case h.State.Config.IsOpenShift: // its node process makes the command line
+	case h.State.Config.IsOpenShift: // OpenShift's node process generates the command line
 		k.Path = nodeConfigFile
 	case runs:
 		k.lookAt(root, p)
@@ -68,21 +70,24 @@ func (k *Kubelet) lookAt(root string, p procfs.Process) {
 var nodeResolvConf = hostdns.NewPaths("").NodeResolvConf
 
 var (
-	kubeletGives = "the kubelet gives pods " + nodeResolvConf // in the words of its step
+	kubeletGives = "the kubelet gives pods " + nodeResolvConf // text in the What of its step
 	stillRead    = "a kubelet that was started since the migration still reads " + nodeResolvConf + ", so that file stays: restart the kubelet before you remove it"
 )
 
-// keptLine is in a node resolv.conf that an undo left. With a line that is not the hook's, erasing node-dns leaves it too.
+// keptLine marks a node resolv.conf that an undo left in place. Because the hook did not write this
+// line, removing node-dns keeps the file.
 const keptLine = "# kept by node-dns migrate --undo for a kubelet that was started before that: restart the kubelet before you remove this file"
 
-// setsKubelet reports whether the step that points the kubelet at the node resolv.conf is done, or was begun.
+// setsKubelet reports whether the step that points the kubelet to the node resolv.conf was done or
+// started.
 func (j Journal) setsKubelet() bool {
 	return slices.ContainsFunc(j.Steps[:min(j.Done+1, len(j.Steps))], func(s Step) bool {
 		return s.Kind == WriteFile && strings.HasSuffix(s.What, kubeletGives)
 	})
 }
 
-// keepForKubelet marks the node resolv.conf as one that stays. The kubelet reads it for each pod that it starts, and starts none without.
+// keepForKubelet marks the node resolv.conf as one that stays. The kubelet reads the file for each
+// pod and cannot start a pod without it.
 func (a Applier) keepForKubelet() error {
 	path := filepath.Join(a.base(), nodeResolvConf)
 	was := hostdns.ReadFile(a.base(), path)
@@ -95,7 +100,8 @@ func (a Applier) keepForKubelet() error {
 	return err
 }
 
-// kubeletResolv points the kubelet at the node resolv.conf. It stops no kubelet: an admin decides when one is started again.
+// kubeletResolv points the kubelet to the node resolv.conf. It does not restart the kubelet; that
+// is up to an admin.
 func kubeletResolv() origin {
 	return origin{
 		name:  "kubelet",
@@ -124,8 +130,8 @@ func kubeletResolv() origin {
 	}
 }
 
-// edited is the file with the setting in it. It keeps all other lines, and so does not follow every form of YAML: what it has made is
-// parsed, and must have the setting once.
+// edited returns the file with the setting added and all other lines kept. It does not support
+// every form of YAML. The result is therefore parsed and must contain the setting exactly once.
 func (k Kubelet) edited() (string, error) {
 	setting := "resolvConf in " + k.Path
 	if k.Path == nodeConfigFile {
@@ -158,7 +164,7 @@ func (k Kubelet) edited() (string, error) {
 	return text, nil
 }
 
-// withResolvConf sets resolvConf of a KubeletConfiguration.
+// withResolvConf sets resolvConf in a KubeletConfiguration.
 func withResolvConf(lines []string) []string {
 	const key = "resolvConf:"
 	i := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, key) })
@@ -169,14 +175,14 @@ func withResolvConf(lines []string) []string {
 	return lines
 }
 
-// withArgument sets kubeletArguments.resolv-conf of a node-config.yaml, a list of one.
+// withArgument sets kubeletArguments.resolv-conf in a node-config.yaml to a list with one element.
 func withArgument(lines []string) []string {
 	const key, argument, item = "kubeletArguments:", "resolv-conf:", "- "
 	at := slices.Index(lines, key)
 	if at < 0 {
 		return append(lines, key, "  "+argument, "  "+item+nodeResolvConf)
 	}
-	indent, last := "", "" // of the arguments; the line before, without its indent
+	indent, last := "", "" // indent of the arguments; previous line without its indent
 	for i := at + 1; i < len(lines); i++ {
 		text := strings.TrimLeft(lines[i], " ")
 		if text == "" || strings.HasPrefix(text, "#") {
@@ -196,10 +202,11 @@ func withArgument(lines []string) []string {
 	return slices.Insert(lines, at+1, indent+argument, indent+item+nodeResolvConf)
 }
 
-// k3sResolvConf is what k3s and RKE2 give their kubelet where the host's nameservers are none that a pod can ask: with 8.8.8.8 in it.
+// k3sResolvConfs are the files that k3s and RKE2 give to their kubelets if pods cannot reach the
+// host's nameservers. They contain 8.8.8.8.
 var k3sResolvConfs = []string{"/var/lib/rancher/k3s/agent/etc/resolv.conf", "/var/lib/rancher/rke2/agent/etc/resolv.conf"}
 
-// k3s looks at /etc/resolv.conf at its start, and never again: with node-dns it finds one that names this node.
+// k3s reads /etc/resolv.conf only at its start. With node-dns, that file names this node.
 func k3s() origin {
 	return origin{
 		name:  "k3s",

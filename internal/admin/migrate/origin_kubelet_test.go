@@ -10,7 +10,8 @@ import (
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
 
-// TestKubeletEdited: what is written says to the kubelet's own reader what is meant, and keeps all other lines.
+// TestKubeletEdited proves that the edited file has the intended value for the kubelet's own parser
+// and keeps all other lines.
 func TestKubeletEdited(t *testing.T) {
 	const head = "kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v1beta1\n"
 	for _, test := range []struct{ name, path, text, want string }{
@@ -23,12 +24,12 @@ func TestKubeletEdited(t *testing.T) {
 		{"with others", nodeConfigFile, "kubeletArguments:\n    node-labels:\n    - a=b\ndnsIP: 0.0.0.0\n", "kubeletArguments:\n    resolv-conf:\n    - /etc/origin/node/resolv.conf\n    node-labels:\n    - a=b\ndnsIP: 0.0.0.0\n"},
 		{"with another one", nodeConfigFile, "kubeletArguments:\n  node-labels:\n  - a=b\n  resolv-conf:\n  - /etc/resolv.conf\n", "kubeletArguments:\n  node-labels:\n  - a=b\n  resolv-conf:\n  - /etc/origin/node/resolv.conf\n"},
 		{"in one line", nodeConfigFile, "kubeletArguments: {resolv-conf: [/etc/resolv.conf]}\n", "set it by hand: kubeletArguments: {resolv-conf: [FILE]} in /etc/origin/node/node-config.yaml"},
-		// The key was there twice then.
+		// This once wrote the key twice.
 		{"a blank line and comments between", nodeConfigFile, "kubeletArguments:\n\n# ours\n  node-labels:\n  - a=b\n\n# DNS\n  resolv-conf:\n# the host's\n  - /etc/resolv.conf\n", "kubeletArguments:\n\n# ours\n  node-labels:\n  - a=b\n\n# DNS\n  resolv-conf:\n# the host's\n  - /etc/origin/node/resolv.conf\n"},
 		{"an argument in quotes", nodeConfigFile, "kubeletArguments:\n  'resolv-conf':\n  - /etc/resolv.conf\n", "set it by hand: kubeletArguments"},
 		{"a key in quotes", kubeletFile, head + "\"resolvConf\": /etc/resolv.conf\n", "set it by hand: resolvConf"},
 		{"arguments in quotes", nodeConfigFile, "\"kubeletArguments\":\n  resolv-conf:\n  - /etc/resolv.conf\n", "set it by hand: kubeletArguments"},
-		// The kubelet goes by the last one.
+		// The kubelet uses the last one.
 		{"two values", nodeConfigFile, "kubeletArguments:\n  resolv-conf:\n  - /etc/resolv.conf\n  - /run/resolv.conf\n", "it has several values"},
 		{"a comment that looks like it", nodeConfigFile, "kubeletArguments:\n  node-labels:\n  - a=b\n  # resolv-conf:\n  # - /etc/resolv.conf\ndnsIP: 0.0.0.0\n", "kubeletArguments:\n  resolv-conf:\n  - /etc/origin/node/resolv.conf\n  node-labels:\n  - a=b\n  # resolv-conf:\n  # - /etc/resolv.conf\ndnsIP: 0.0.0.0\n"},
 		{"no list", nodeConfigFile, "kubeletArguments:\n  resolv-conf:\n  node-labels:\n  - a=b\n", "set it by hand: kubeletArguments"},
@@ -41,12 +42,12 @@ func TestKubeletEdited(t *testing.T) {
 		got, err := k.edited()
 		if err != nil {
 			if !strings.Contains(err.Error(), test.want) {
-				t.Errorf("%s: %v", test.name, err)
+				t.Errorf("%s: got %v", test.name, err)
 			}
 			continue
 		}
 		if got != test.want {
-			t.Errorf("%s:\n%s\nwant\n%s", test.name, got, test.want)
+			t.Errorf("%s: got\n%s\nwant\n%s", test.name, got, test.want)
 		}
 		root := t.TempDir()
 		paths := nodeconfig.DefaultPaths(root)
@@ -66,15 +67,16 @@ func TestKubeletEdited(t *testing.T) {
 	}
 }
 
-// TestUndoForKubelet: a kubelet that was pointed at the node resolv.conf has its path in memory until it is started again. The way back
-// removed the file, and the kubelet started no pod any more. Killed at each moment, it is kept all the same.
+// TestUndoForKubelet: a kubelet that was pointed to the node resolv.conf keeps the path in memory
+// until it restarts. The undo removed the file, and the kubelet could not start pods. The file must
+// be kept even if the migration is killed at any moment.
 func TestUndoForKubelet(t *testing.T) {
 	const was, read = "kind: KubeletConfiguration\n", "of step start\n"
 	kept := keptLine + "\n" + read
 	for _, test := range []struct {
 		name   string
-		before string // the node resolv.conf; "": none
-		killed string // the moment at which the migration is; "": never
+		before string // node resolv.conf; empty if there is none
+		killed string // moment at which the migration is killed; empty for never
 		after  string
 	}{
 		{name: "it was not there", after: kept},
@@ -98,7 +100,7 @@ func TestUndoForKubelet(t *testing.T) {
 				host := node(hook, dnsmasqAt("10.0.0.7"), func(h *Host) { h.Kubelet = Kubelet{Wanted: true, Path: kubeletFile, File: file(was)} })
 				plan := NewPlan(host, Find(host))
 				for i := range plan.Steps {
-					plan.Steps[i].At = nil // nobody is asked
+					plan.Steps[i].At = nil // no nameserver is asked
 				}
 				dying := a
 				dying.Step = func(name string) {
@@ -128,15 +130,15 @@ func TestUndoForKubelet(t *testing.T) {
 				if err := errors.Join(err, undo(a)); err != nil {
 					t.Fatal(err)
 				}
-				got, _ := os.ReadFile(filepath.Join(a.root, nodeResolvConf)) // "": it is gone
+				got, _ := os.ReadFile(filepath.Join(a.root, nodeResolvConf)) // empty if it is gone
 				if string(got) != test.after {
-					t.Errorf("the node resolv.conf is %q, want %q", got, test.after)
+					t.Errorf("got node resolv.conf %q, want %q", got, test.after)
 				}
 				if text, err := os.ReadFile(filepath.Join(a.root, kubeletFile)); string(text) != was {
-					t.Errorf("the kubelet's file is %q, %v", text, err)
+					t.Errorf("got kubelet file %q, %v", text, err)
 				}
 				if (told == stillRead) != (test.after != "") {
-					t.Errorf("last told: %s", told)
+					t.Errorf("got last message %s", told)
 				}
 			}
 		})

@@ -10,17 +10,20 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/termtext"
 )
 
-// What NodeLocal DNSCache, a DaemonSet of Kubernetes, leaves to be seen on a node (cluster/addons/dns/nodelocaldns, kubernetes/dns).
+// Traces of NodeLocal DNSCache, a DaemonSet of Kubernetes, on a node
+// (cluster/addons/dns/nodelocaldns, kubernetes/dns).
 const (
 	nodelocalLink    = "nodelocaldns" // -interfacename
 	nodelocalProgram = "node-cache"
-	nodelocalPods    = "/var/log/pods/*_node-local-dns-*" // the kubelet has it as long as the pod is this node's
+	nodelocalPods    = "/var/log/pods/*_node-local-dns-*" // the kubelet keeps it while the pod belongs to this node
 	ourKubeconfig    = "/etc/node-dns/kubeconfig"
 	kubeDNS          = "the address of the kube-dns Service"
 )
 
-// nodelocal is NodeLocal DNSCache. While its pod is on the node, link and rules are the pod's: what is taken away comes back within a
-// minute, and pods have lost their nameserver until then. What it has left behind (killed, or with -skipteardown) nobody else takes away.
+// nodelocal is NodeLocal DNSCache. While its pod runs on the node, the pod owns the link and the
+// rules. If they are removed, the pod restores them within a minute, and pods have no nameserver
+// until then. Leftovers (after it was killed, or with -skipteardown) stay until this migration
+// removes them.
 func nodelocal() origin {
 	return origin{
 		name:  "nodelocaldns",
@@ -35,7 +38,7 @@ func nodelocal() origin {
 	}
 }
 
-// nodelocalAddrs are its addresses on this node.
+// nodelocalAddrs returns its addresses on this node.
 func (h Host) nodelocalAddrs() []netip.Addr {
 	links := []string{nodelocalLink}
 	for _, holder := range h.Holders {
@@ -47,7 +50,7 @@ func (h Host) nodelocalAddrs() []netip.Addr {
 	}
 	var all []netip.Addr
 	for _, a := range h.State.Net.Addrs {
-		own := !a.Addr.IsLinkLocalUnicast() || a.Addr.Is4() // the kernel gives each link one of IPv6
+		own := !a.Addr.IsLinkLocalUnicast() || a.Addr.Is4() // the kernel assigns a link-local IPv6 address to each link
 		if own && slices.Contains(links, a.Interface) && !slices.Contains(all, a.Addr) {
 			all = append(all, a.Addr)
 		}
@@ -55,7 +58,7 @@ func (h Host) nodelocalAddrs() []netip.Addr {
 	return all
 }
 
-// linkOf is the link that has an address.
+// linkOf returns the link that has an address.
 func (h Host) linkOf(addr netip.Addr) string {
 	for _, a := range h.State.Net.Addrs {
 		if a.Addr == addr {
@@ -65,7 +68,7 @@ func (h Host) linkOf(addr netip.Addr) string {
 	return ""
 }
 
-// nodelocalHolders are the sockets of its program.
+// nodelocalHolders returns the sockets of its program.
 func (h Host) nodelocalHolders() []Holder {
 	addrs := h.nodelocalAddrs()
 	return h.holdersWhere(func(holder Holder) bool {
@@ -83,7 +86,7 @@ func (h Host) nodelocalPod() string {
 	return ""
 }
 
-// nodelocalRuns reports whether it is the cluster that has it here.
+// nodelocalRuns reports whether the cluster runs it on this node.
 func (h Host) nodelocalRuns() bool { return h.nodelocalPod() != "" || len(h.nodelocalHolders()) > 0 }
 
 func (h Host) rulesOf(addr netip.Addr) []Rule {
@@ -113,12 +116,12 @@ func findNodelocal(h Host) []Finding {
 	return []Finding{f}
 }
 
-// given are those of the addresses that the kubelet gives to pods.
+// given returns those of the addresses that the kubelet gives to pods.
 func (h Host) given(addrs []netip.Addr) []netip.Addr {
 	return slices.DeleteFunc(slices.Clone(addrs), func(addr netip.Addr) bool { return !slices.Contains(h.State.Config.DNSIPs, addr) })
 }
 
-// saidIn is the place in the cluster's file that sets a key, in brackets; "": none.
+// saidIn returns the position in the cluster's file that sets a key, in parentheses, or "".
 func (h Host) saidIn(key string) string {
 	if source, ok := h.State.Config.ClusterSources[key]; ok {
 		return fmt.Sprintf(" (%s:%d)", source.File, source.Line)
@@ -134,8 +137,9 @@ func words(addrs []netip.Addr) string {
 	return strings.Join(all, ", ")
 }
 
-// isServices reports whether an address is that of the cluster DNS's Service, which without the link is kube-proxy's again; else it is
-// the cache's own (169.254.20.10, or one of fd00::/8).
+// isServices reports whether addr belongs to the cluster DNS's Service. Without the link,
+// kube-proxy handles such an address again. All others are the cache's own (169.254.20.10, or one
+// in fd00::/8).
 func (h Host) isServices(addr netip.Addr) bool {
 	if slices.ContainsFunc(h.State.Config.ServiceCIDRs, func(p netip.Prefix) bool { return p.Contains(addr) }) {
 		return true
@@ -143,14 +147,15 @@ func (h Host) isServices(addr netip.Addr) bool {
 	return addr.Is4() && !addr.IsLinkLocalUnicast()
 }
 
-// split are its own addresses, and those of Services.
+// split separates the cache's own addresses from those of Services.
 func (h Host) split(addrs []netip.Addr) (own, services []netip.Addr) {
 	own = slices.DeleteFunc(slices.Clone(addrs), h.isServices)
 	services = slices.DeleteFunc(slices.Clone(addrs), func(addr netip.Addr) bool { return !h.isServices(addr) })
 	return own, services
 }
 
-// leaveNodelocal is the way where the cluster has it: node-dns beside it first, then the pods, and the DaemonSet last.
+// leaveNodelocal returns the steps if the cluster runs it: first node-dns in addition, then the
+// pods, and the DaemonSet last.
 func leaveNodelocal(h Host) part {
 	own, services := h.split(h.nodelocalAddrs())
 	node := h.State.Net.NodeIP()
@@ -187,8 +192,8 @@ func leaveNodelocal(h Host) part {
 	return p
 }
 
-// takeNodelocal takes over what is left: a Service's address goes back to the Service; at the cache's own node-dns answers where the
-// kubelet gives it to pods, and else it goes too.
+// takeNodelocal takes over leftovers. The address of a Service goes back to the Service. At the
+// cache's own address node-dns answers if the kubelet gives it to pods; otherwise it is removed.
 func takeNodelocal(h Host) part {
 	addrs := h.nodelocalAddrs()
 	own, services := h.split(addrs)
@@ -218,13 +223,14 @@ func takeNodelocal(h Host) part {
 	return p
 }
 
-// knowsCluster reports whether node-dns is told where the cluster's names come from, besides the addresses that the kubelet gives.
+// knowsCluster reports whether node-dns has a source for cluster names other than the addresses
+// that the kubelet gives to pods.
 func (h Host) knowsCluster() bool {
 	c := h.State.Config
 	return len(c.ClusterDNS) > 0 || !c.Resolver.Off && (c.Resolver.Kubeconfig != "" || c.MasterKubeConfig != "" || h.Files[ourKubeconfig].Exists)
 }
 
-// nodeName is the node's name in the API as a word for a shell, where it is known.
+// nodeName returns the node's name in the API, quoted for a shell, or NODE if it is unknown.
 func (h Host) nodeName() string {
 	return termtext.Quote(cmp.Or(h.State.Config.Resolver.NodeName, "NODE"))
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/node-dns/node-dns/internal/resolvconf"
 )
 
-// The files of OpenShift 4's machine config (templates/common/on-prem and cloud-platform-alt-dns of the machine-config-operator, 4.6 to 4.20).
+// Files of OpenShift 4's machine config (templates/common/on-prem and cloud-platform-alt-dns in the
+// machine-config-operator, 4.6 to 4.20).
 const (
 	prependerPath    = "on-prem-resolv-prepender.path"
 	prependerUnit    = "on-prem-resolv-prepender.service"
@@ -29,9 +30,10 @@ const (
 	machineConfigNow = "/etc/machine-config-daemon/currentconfig"
 )
 
-// openshift4 is OpenShift 4's and OKD's own: resolv-prepender, or NetworkManager's global DNS, which put the node's address into
-// resolv.conf, and the static pod of CoreDNS that listens there. All of it is files of the machine config: the daemon that lays them down
-// calls a node degraded where one differs, and stops updating it.
+// openshift4 is the setup of OpenShift 4 and OKD: resolv-prepender or NetworkManager's global DNS,
+// which put the node's address into resolv.conf, and the static CoreDNS pod that listens there. All
+// files belong to the machine config. Its daemon marks a node as degraded if a file differs, and
+// stops updating the node.
 func openshift4() origin {
 	return origin{
 		name: "openshift4",
@@ -51,10 +53,11 @@ func openshift4() origin {
 	}
 }
 
-// ownedByMachineConfig is why nothing is changed on a node.
+// ownedByMachineConfig is the reason not to change anything on a node.
 const ownedByMachineConfig = "this node's files are its machine config's: to change them here makes the node degraded, and the next update puts them back"
 
-// globalDNS is the file of NetworkManager that sets nameservers for all domains ([global-dns-domain-*]); "": none.
+// globalDNS returns the NetworkManager file that sets nameservers for all domains
+// ([global-dns-domain-*]), or "".
 func (h Host) globalDNS() string {
 	for path, file := range h.Files {
 		if strings.HasPrefix(path, "/etc/NetworkManager/conf.d/") && slices.ContainsFunc(strings.Split(string(file.Data), "\n"), func(line string) bool {
@@ -106,7 +109,8 @@ func findOpenshift4(h Host) []Finding {
 	return []Finding{f}
 }
 
-// openshift4Owner is the way by the machine config: what node-dns needs, and what goes, in one, so that a node has the one or the other.
+// openshift4Owner returns the steps with one machine config that adds node-dns and removes the old
+// setup, so that a node has either one.
 func openshift4Owner(h Host) []string {
 	role := "worker"
 	if h.Files[apiServerPod].Exists {
@@ -128,12 +132,12 @@ func openshift4Owner(h Host) []string {
 	)
 }
 
-// localAnswers are the records that CoreDNS had, in dnsmasq's words.
+// localAnswers returns CoreDNS's own records in dnsmasq syntax.
 func localAnswers(answers []corefileAnswer) string {
 	var b strings.Builder
 	b.WriteString("# What CoreDNS on the node answered: the cluster's own names.\n")
 	for _, a := range answers {
-		if a.Wild { // address= is for the name itself too, which no client asks for
+		if a.Wild { // address= also matches the name itself, which no client asks for
 			fmt.Fprintf(&b, "address=/%s/%v\n", a.Name, a.Addr)
 		} else {
 			fmt.Fprintf(&b, "host-record=%s,%v\n", a.Name, a.Addr)
@@ -142,20 +146,22 @@ func localAnswers(answers []corefileAnswer) string {
 	return b.String()
 }
 
-// corefileAnswer is a name that OpenShift 4's CoreDNS on the node answers by itself: api, api-int and *.apps of the cluster.
+// corefileAnswer is a name that OpenShift 4's CoreDNS on the node answers itself: api, api-int and
+// *.apps of the cluster.
 type corefileAnswer struct {
 	Name string
-	Wild bool // and all below it; not the name itself
+	Wild bool // everything below the name, but not the name itself
 	Addr netip.Addr
 }
 
-// The lines of CoreDNS's template plugin, as runtimecfg writes them.
+// Lines of CoreDNS's template plugin, as written by runtimecfg.
 var (
 	corefileMatch  = regexp.MustCompile(`^match\s+"?([^"]+?)"?$`)
 	corefileResult = regexp.MustCompile(`(?i)^answer\s+".*\sin\s.*\s(\S+)"$`)
 )
 
-// parseCorefile reads of a Corefile the template blocks that answer with an address, and whether a hosts block names nodes.
+// parseCorefile reads the template blocks that answer with an address, and reports whether a hosts
+// block names nodes.
 func parseCorefile(data []byte) (answers []corefileAnswer, hosts bool) {
 	var match string
 	inHosts := false
@@ -187,7 +193,8 @@ func parseCorefile(data []byte) (answers []corefileAnswer, hosts bool) {
 	return answers, hosts
 }
 
-// plainName is the domain that a regular expression is for: `.*[.]apps.example.com`, `^api-int.example.com`. "": it is another one.
+// plainName returns the domain that a regular expression matches, such as `.*[.]apps.example.com`
+// or `^api-int.example.com`. It returns "" for other expressions.
 func plainName(expression string) string {
 	name := strings.TrimPrefix(expression, "^")
 	name = strings.TrimPrefix(name, ".*")
@@ -199,15 +206,17 @@ func plainName(expression string) string {
 	return strings.ToLower(name)
 }
 
-// doNothing stands in the place of a hook that is the machine config's: it can replace a file, and not take one away.
+// doNothing replaces a hook of the machine config, which can replace a file but not remove it.
 const doNothing = "#!/bin/sh\n# node-dns is this node's nameserver\n"
 
-// machineConfig replaces resolv-prepender and CoreDNS, or forcedns and dnsmasq. Of several with the same file the last one by name counts.
+// machineConfig returns a machine config that replaces resolv-prepender and CoreDNS, or forcedns
+// and dnsmasq. If several contain the same file, the last one by name wins.
 func (h Host) machineConfig(role string, answers []corefileAnswer) string {
 	var units, files strings.Builder
 	unit := func(name string, fields string) { fmt.Fprintf(&units, "      - {name: %s, %s}\n", name, fields) }
 	file := func(path string, mode int, content string) {
-		// RFC 2397; a mode is decimal in JSON, and YAML 1.1 and 1.2 read 0644 differently.
+		// data URL (RFC 2397). The mode is decimal as in JSON, because YAML 1.1 and 1.2 read 0644
+		// differently.
 		fmt.Fprintf(&files, "      - {path: %s, mode: %d, overwrite: true, contents: {source: 'data:,%s'}}\n", path, mode, url.PathEscape(content))
 	}
 	unit(daemonUnit, "enabled: true")

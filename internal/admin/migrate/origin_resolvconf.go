@@ -11,7 +11,8 @@ import (
 	"github.com/node-dns/node-dns/internal/resolvconf"
 )
 
-// Files of the two resolvconf(8): openresolv, which writes resolv.conf itself, and Debian's, which writes a file in /run for a link to it.
+// Files of the two implementations of resolvconf(8): openresolv, which writes resolv.conf itself,
+// and Debian's, which writes a file in /run that resolv.conf links to.
 const (
 	openresolvConf   = "/etc/resolvconf.conf"
 	openresolvState  = "/run/resolvconf/interfaces"
@@ -21,8 +22,9 @@ const (
 	resolvconfDropIn = "/etc/dnsmasq.d/node-dns-resolvconf.conf"
 )
 
-// resolvconfs is either of them. It goes on collecting what DHCP clients and VPNs tell it, and stops writing /etc/resolv.conf itself: that
-// is a link to its file, which node-dns displaces while it answers, and which is up to date when it comes back.
+// resolvconfs covers both implementations. They still collect what DHCP clients and VPNs report,
+// but no longer write /etc/resolv.conf. It becomes a link to their file. node-dns replaces that
+// link while it answers, and the link points to current data when it is restored.
 func resolvconfs() origin {
 	return origin{
 		name:  "resolvconf",
@@ -62,13 +64,14 @@ func resolvconfs() origin {
 	}
 }
 
-// takeFromOpenresolv replaces a kept resolv.conf by what openresolv has written to its own file since, where it would have written
-// resolv.conf: without it the nameservers of before came back, and stayed until an interface brought something new.
+// takeFromOpenresolv replaces a saved resolv.conf by the file that openresolv has written since, if
+// openresolv would have written resolv.conf. Otherwise the old nameservers came back and stayed
+// until an interface reported new ones.
 func takeFromOpenresolv(root string, saved []Saved) {
 	isRedirected := func(text []byte) bool { return shellSettings(string(text))["resolv_conf"] == resolvconfFile }
 	conf, err := saveAt(filepath.Join(root, openresolvConf))
 	if err != nil || !isRedirected(conf.Data) || !slices.ContainsFunc(saved, func(s Saved) bool { return s.Path == openresolvConf && !isRedirected(s.Data) }) {
-		return // not by this migration, or not any more
+		return // not redirected by this migration, or not any longer
 	}
 	written, err := saveAt(filepath.Join(root, resolvconfFile))
 	if err != nil || written.Kind != "file" || len(nameservers(written.Data)) == 0 {
@@ -84,7 +87,7 @@ func takeFromOpenresolv(root string, saved []Saved) {
 const resolvFile = `# Whom resolvconf(8) has been told of are the upstream nameservers: see node-dns migrate.
 resolv-file=` + resolvconfFile + "\n"
 
-// writesResolvConf reports whether openresolv keeps /etc/resolv.conf as a file of its own.
+// writesResolvConf reports whether openresolv maintains /etc/resolv.conf as its own file.
 func writesResolvConf(h Host) bool {
 	if h.State.ResolvConf.Link != "" || hostdns.IsOurs(h.State.ResolvConf.Data) || h.Files[debianResolvconf].Exists || !(h.Files[openresolvConf].Exists || h.Files[openresolvState].Exists) {
 		return false
@@ -92,13 +95,15 @@ func writesResolvConf(h Host) bool {
 	return !h.redirects() && strings.Contains(resolvconf.Parse(h.State.ResolvConf.Data).Owner(), openresolvMark)
 }
 
-// redirects reports whether openresolv's configuration has it write another file than /etc/resolv.conf, or none.
+// redirects reports whether openresolv is configured to write a file other than /etc/resolv.conf,
+// or none.
 func (h Host) redirects() bool {
 	set := shellSettings(string(h.Files[openresolvConf].Data))
 	return set["libc"] == "NO" || set["resolvconf"] == "NO" || set["resolv_conf"] != "" && set["resolv_conf"] != "/etc/resolv.conf"
 }
 
-// OpenresolvTells are those whose next nameservers openresolv will write over node-dns's /etc/resolv.conf; nil: it will not.
+// OpenresolvTells returns the sources whose next update makes openresolv overwrite node-dns's
+// /etc/resolv.conf. It returns nil if openresolv does not overwrite the file.
 func (h Host) OpenresolvTells() []string {
 	if !hostdns.IsOurs(h.State.ResolvConf.Data) || h.Files[debianResolvconf].Exists || h.redirects() {
 		return nil
@@ -113,7 +118,7 @@ func isResolvconfLink(target string) bool {
 	return target == resolvconfFile
 }
 
-// fedBy are the interfaces, or programs, that openresolv has been told something for.
+// fedBy returns the interfaces or programs that have reported something to openresolv.
 func fedBy(h Host) []string {
 	var all []string
 	for _, path := range slices.Sorted(maps.Keys(h.Files)) {
@@ -124,7 +129,8 @@ func fedBy(h Host) []string {
 	return all
 }
 
-// redirected is openresolv's configuration, a piece of shell, in which the last assignment counts.
+// redirected returns openresolv's configuration, a shell script in which the last assignment wins,
+// with the redirection added.
 func redirected(text string) string {
 	if text != "" && !strings.HasSuffix(text, "\n") {
 		text += "\n"
@@ -134,7 +140,7 @@ func redirected(text string) string {
 resolv_conf=` + resolvconfFile + "\n"
 }
 
-// shellSettings are the plain assignments of a piece of shell; the last one counts.
+// shellSettings returns the plain assignments in a shell script. The last one wins.
 func shellSettings(text string) map[string]string {
 	set := map[string]string{}
 	for line := range strings.Lines(text) {
@@ -151,7 +157,7 @@ const (
 	nsswitch     = "/etc/nsswitch.conf"
 )
 
-// systemdResolved listens at 127.0.0.53, where node-dns never does: it need not end.
+// systemdResolved listens on 127.0.0.53, which node-dns never uses, so it can keep running.
 func systemdResolved() origin {
 	return origin{
 		name:  "systemd-resolved",

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestTakeFromOpenresolv: after migrate --undo the host had the search list of the day of migrate --apply, until an interface brought
-// something new.
+// TestTakeFromOpenresolv: after migrate --undo the host had the search list from the time of
+// migrate --apply, until an interface reported a new one.
 func TestTakeFromOpenresolv(t *testing.T) {
 	const before, since = "nameserver 192.0.2.1\n", "nameserver 192.0.2.2\n"
 	redirects := "resolv_conf=" + resolvconfFile + "\n"
@@ -41,7 +41,7 @@ func TestTakeFromOpenresolv(t *testing.T) {
 			saved := []Saved{row.saved, {Path: openresolvConf, Kind: "file", Data: []byte(row.conf)}}
 			takeFromOpenresolv(root, saved)
 			if got := string(saved[0].Data); got != row.want {
-				t.Errorf("kept is %q, want %q", got, row.want)
+				t.Errorf("got saved text %q, want %q", got, row.want)
 			}
 		})
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// procUDP is what Linux 6.1 printed on a little-endian machine, and procUDP6 for IPv6.
+// procUDP is output of Linux 6.1 on a little-endian machine, and procUDP6 is the same for IPv6.
 const (
 	procUDP = `   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref pointer drops
   411: 0100007F:0035 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 3735 2 00000000b0f2a2f5 0
@@ -28,7 +28,7 @@ garbage
 
 func TestParseSockets(t *testing.T) {
 	if !isLittleEndian {
-		t.Skip("the text is of a little-endian machine")
+		t.Skip("the text is from a little-endian machine")
 	}
 	v4, err := parseSockets(strings.NewReader(procUDP), "udp")
 	if err != nil {
@@ -59,7 +59,7 @@ func TestParseUnit(t *testing.T) {
 		{"nothing", "", ""},
 	} {
 		if got := parseUnit(test.text); got != test.want {
-			t.Errorf("%s: %q, expected %q", test.name, got, test.want)
+			t.Errorf("%s: got %q, want %q", test.name, got, test.want)
 		}
 	}
 }
@@ -76,22 +76,22 @@ func TestParseUnits(t *testing.T) {
 	}
 }
 
-// TestHoldRules: what is held, and for how long, whoever dies.
+// TestHoldRules checks what is held, and that the rules expire even if the process dies.
 func TestHoldRules(t *testing.T) {
 	got := holdRules([]netip.AddrPort{netip.MustParseAddrPort("10.0.0.7:53"), netip.MustParseAddrPort("[2001:db8::7]:53")})
 	for _, want := range []string{
 		"timeout 2s500ms", "held4 { 10.0.0.7 }", "held6 { 2001:db8::7 }", "ip daddr @held4 tcp dport 53 tcp flags & (syn | ack) == syn drop", "ip6 daddr @held6",
 	} {
 		if !strings.Contains(got, want) {
-			t.Errorf("not %q in\n%s", want, got)
+			t.Errorf("missing %q in\n%s", want, got)
 		}
 	}
 	if got := holdRules([]netip.AddrPort{netip.MustParseAddrPort("10.0.0.7:53")}); strings.Contains(got, "held6") {
-		t.Errorf("a set without an address:\n%s", got)
+		t.Errorf("got a set without addresses:\n%s", got)
 	}
 }
 
-// TestSaved: a path comes back as it was, whatever it has become, and one that is as it was is not touched.
+// TestSaved proves that a changed path is restored and that an unchanged one is not touched.
 func TestSaved(t *testing.T) {
 	became := map[string]func(path string) error{
 		"nothing":     os.RemoveAll,
@@ -123,13 +123,13 @@ func TestSaved(t *testing.T) {
 				continue
 			}
 			if was == "link" && name == "another way" {
-				continue // there is nothing behind it
+				continue // the link is dangling
 			}
 			if err := become(path); err != nil {
 				t.Fatal(err)
 			}
 			if err := before.restore(root); err != nil {
-				t.Errorf("%s that has become %s: %v", was, name, err)
+				t.Errorf("restoring a %s that became %s: %v", was, name, err)
 			}
 			after, err := save(root, "/etc/x")
 			if err != nil {
@@ -139,17 +139,17 @@ func TestSaved(t *testing.T) {
 				before.Time, after.Time = time.Time{}, time.Time{}
 			}
 			if diff := cmp.Diff(before, after); diff != "" {
-				t.Errorf("%s that has become %s (-before +after):\n%s", was, name, diff)
+				t.Errorf("restoring a %s that became %s (-before +after):\n%s", was, name, diff)
 			}
 		}
 	}
 }
 
-// TestJournal: it is read back as it was written, and one that is none is an error.
+// TestJournal proves that a journal is read back unchanged and that an invalid one is an error.
 func TestJournal(t *testing.T) {
 	root := t.TempDir()
 	if j, err := ReadJournal(root); j != nil || err != nil {
-		t.Errorf("none: %v, %v", j, err)
+		t.Errorf("got %v, %v without a journal", j, err)
 	}
 	h := node(hook, dnsmasqAt("10.0.0.7"), dnsNoneFile("[main]\ndns=none\n"))
 	want := Journal{
@@ -169,19 +169,20 @@ func TestJournal(t *testing.T) {
 	}
 	path := filepath.Join(root, JournalFile)
 	if info, err := os.Stat(path); err != nil || info.Mode() != 0o600 {
-		t.Errorf("%v %v", info.Mode(), err)
+		t.Errorf("got mode %v, %v", info.Mode(), err)
 	}
 	for _, text := range []string{"", "{}", `{"version": 2}`, `{"version": 1, "done": 1}`} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if j, err := ReadJournal(root); err == nil {
-			t.Errorf("%q is a journal: %+v", text, j)
+			t.Errorf("%q was accepted: %+v", text, j)
 		}
 	}
 }
 
-// TestAsksItself: a resolv.conf that names this node has to wait for whoever answers there, a link to one too.
+// TestAsksItself proves that a resolv.conf, or a link to one, that names this node is restored only
+// after the nameserver has started.
 func TestAsksItself(t *testing.T) {
 	for name, text := range map[string]string{"loopback": "nameserver 127.0.0.1\n", "another": "nameserver 192.0.2.53\n"} {
 		dir := t.TempDir()
@@ -194,7 +195,7 @@ func TestAsksItself(t *testing.T) {
 			{Path: filepath.Join(dir, "resolv.conf"), Kind: "link", Target: filepath.Join(dir, "mine")},
 		} {
 			if got, want := asksItself([]Saved{s}), name == "loopback"; got != want {
-				t.Errorf("%s, %s %s: %v", name, s.Kind, s.Target, got)
+				t.Errorf("%s, %s %s: got %v", name, s.Kind, s.Target, got)
 			}
 		}
 	}

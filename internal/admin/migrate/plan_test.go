@@ -16,7 +16,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/golden"
 )
 
-// node is a Host with node-dns installed, which knows an upstream.
+// node is a Host with node-dns installed and a known upstream.
 func node(options ...func(*Host)) Host {
 	config, err := nodeconfig.Load(nodeconfig.DefaultPaths("/nonexistent"))
 	if err != nil {
@@ -54,7 +54,7 @@ func dnsmasqAt(addrs ...string) func(*Host) {
 	}
 }
 
-// held has a program hold a port of these addresses.
+// held makes a program use a port of these addresses.
 func held(unit, name string, port uint16, addrs ...string) func(*Host) {
 	return func(h *Host) {
 		for _, addr := range addrs {
@@ -74,7 +74,7 @@ func dnsNoneFile(text string) func(*Host) {
 	return func(h *Host) { h.Files[oldSnippet] = file(text) }
 }
 
-// notRoot sees no names of programs.
+// notRoot removes what only root can see.
 func notRoot(h *Host) {
 	h.Root = false
 	for i, holder := range h.Holders {
@@ -84,7 +84,7 @@ func notRoot(h *Host) {
 
 func fixed(h *Host) { h.Fixed = true }
 
-// TestDryRun: what is found and what would be done, as the command shows it.
+// TestDryRun compares the findings and steps in the command's output with golden files.
 func TestDryRun(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -101,9 +101,10 @@ func TestDryRun(t *testing.T) {
 		{"openshift3-snippet-with-more", node(hook, dnsmasqAt("10.0.0.7"), dnsNoneFile("[main]\ndns=none\nplugins=ifcfg-rh\n"))},
 		{"openshift3-without-nft", node(hook, dnsmasqAt("10.0.0.7"), func(h *Host) { h.HasNFT = false })},
 		{"dnsmasq", node(dnsmasqAt("0.0.0.0", "::"))},
-		// It only said that node-dns would not answer there, and pods had no nameserver.
+		// The plan only noted that node-dns would not answer there, and pods had no nameserver.
 		{"dnsmasq-at-two-addresses", node(dnsmasqAt("0.0.0.0", "::"), addrs("eth1", "192.168.5.2", "fd00::5"), with(ourConfig, "cacheSize: 5000"))},
-		// The kernel's tables name no zone: the address was in no step, and node-dns could not have it.
+		// The kernel's tables contain no zone, so no step included the address, and node-dns could
+		// not use it.
 		{"dnsmasq-at-two-addresses-and-link-local", node(dnsmasqAt("10.0.0.7", "192.168.5.2", "fe80::2"), addrs("eth1", "192.168.5.2", "fe80::2%eth1"))},
 		{"dnsmasq-at-two-addresses-and-libvirt", node(dnsmasqAt("10.0.0.7", "192.168.5.2", "fd00::5"), addrs("eth1", "192.168.5.2", "fd00::5"), addrs("virbr0", "192.168.122.1"),
 			held("libvirtd.service", "dnsmasq", 53, "192.168.122.1"))},
@@ -127,11 +128,12 @@ func TestDryRun(t *testing.T) {
 		{"dnsmasq-with-dhcp", node(dnsmasqAt("10.0.0.7"), held(dnsmasqUnit, "dnsmasq", 67, "0.0.0.0"))},
 		{"dnsmasq-for-dhcp-alone", node(func(h *Host) { h.Units[dnsmasqUnit] = Unit{Load: "loaded", Active: "active", File: "enabled"} }, held(dnsmasqUnit, "dnsmasq", 67, "0.0.0.0"))},
 		{"not-installed", node(hook, dnsmasqAt("10.0.0.7"), func(h *Host) { h.Units[daemonUnit] = Unit{Load: "not-found"} })},
-		// To an ordinary user a dnsmasq is a program without a name: told to stop it first, an admin had a node without DNS.
+		// For an ordinary user, dnsmasq is a program without a name. The advice to stop it first
+		// left a node without DNS.
 		{"not-root", node(hook, dnsmasqAt("10.0.0.7"), notRoot)},
 		{"not-root-and-nothing-found", node(held("", "", 53, "0.0.0.0"), notRoot)},
 		{"no-upstream", node(hook, dnsmasqAt("10.0.0.7"), func(h *Host) { h.State.NetworkManagerConf = hostdns.File{} })},
-		// It began, waited for 15 s, and went back.
+		// The migration started, waited for 15 s and undid everything.
 		{"kubeconfig-missing", node(hook, dnsmasqAt("10.0.0.7"), func(h *Host) {
 			h.Rehearsal = Rehearsal{Kubeconfig: "/etc/origin/node/x.kubeconfig", APIErr: fmt.Errorf("reading the kubeconfig as root: %w", fs.ErrNotExist)}
 		})},

@@ -30,19 +30,21 @@ Port 53 of one address passes from dnsmasq to node-dns, or back, without a query
 */
 
 const (
-	// bindPatience is how long node-dns may take to bind, or to let go of, an address.
+	// bindPatience is how long node-dns may take to bind or release an address.
 	bindPatience = 5 * time.Second
-	// quietPatience is how long what a nameserver was asked over UDP may take: its client waits no longer (resolv.conf(5)).
+	// quietPatience is how long pending UDP queries of a nameserver may take. Its clients wait no
+	// longer (resolv.conf(5)).
 	quietPatience = 5 * time.Second
-	// connectionPatience is how long a connection may take to end. New ones are held meanwhile: see holdLimit.
+	// connectionPatience is how long a connection may take to end. New ones are held in the
+	// meantime; see holdLimit.
 	connectionPatience = time.Second
-	// lookPatience is how long the daemon may take to look; it may have to wait for the queries under way.
+	// lookPatience is how long the daemon may take to inspect the host, including pending queries.
 	lookPatience = 300 * time.Millisecond
 	// startPatience is how long a unit may take until it has its sockets.
 	startPatience = 10 * time.Second
 )
 
-// takePort has node-dns serve in place of a unit, which then ends.
+// takePort replaces a unit by node-dns and then stops the unit.
 func (a Applier) takePort(ctx context.Context, s Step) error {
 	defer a.setTerms(context.WithoutCancel(ctx), dnsserver.Alone)
 	s.At = stillLocal(s.At)
@@ -58,7 +60,7 @@ func (a Applier) takePort(ctx context.Context, s Step) error {
 		return err
 	}
 	a.moment("pointed")
-	_ = await(ctx, "what is in flight", quietPatience, func() (bool, error) { return isQuiet(s.Unit) }) // its time is up then
+	_ = await(ctx, "what is in flight", quietPatience, func() (bool, error) { return isQuiet(s.Unit) }) // the queries have timed out by then
 	release, err := holdTCP(ctx, s.At)
 	if err != nil {
 		return err
@@ -73,8 +75,9 @@ func (a Applier) takePort(ctx context.Context, s Step) error {
 	return awaitListeners(ctx, s.At, func(l control.Listener) bool { return l.UDP && l.TCP })
 }
 
-// point has the hook point resolv.conf at this node, where node-dns answers by now, and heed again what the daemon asks for.
-// Before, it must not: a dnsmasq that reads resolv.conf for its upstreams would find itself there.
+// point makes the hook point resolv.conf to this node, where node-dns now answers, and follow the
+// daemon's requests again. This must not happen earlier: a dnsmasq that reads its upstreams from
+// resolv.conf would find itself there.
 func (a Applier) point(ctx context.Context) error {
 	err := errors.Join(systemctl(ctx, "unmask", "--runtime", applyPath), systemctl(ctx, "start", applyPath), systemctl(ctx, "start", applyUnit))
 	if err != nil {
@@ -90,18 +93,19 @@ func (a Applier) point(ctx context.Context) error {
 	})
 }
 
-// unheed keeps resolv.conf from being pointed at this node again.
+// unheed keeps the hook from pointing resolv.conf to this node again.
 func unheed(ctx context.Context) error {
 	return errors.Join(systemctl(ctx, "stop", applyPath, applyUnit), systemctl(ctx, "mask", "--runtime", applyPath))
 }
 
-// givePort has a unit serve again in place of node-dns, which stops listening, also after a takePort that did not finish.
+// givePort makes a unit serve again in place of node-dns, which stops listening. It also works
+// after an unfinished takePort.
 func (a Applier) givePort(ctx context.Context, j *Journal, s Step) error {
 	s.At = stillLocal(s.At)
 	err := errors.Join(dropHold(ctx), unheed(ctx))
 	resolv, others := j.split()
 	err = errors.Join(err, a.restoreAll(others))
-	if !asksItself(resolv) { // a dnsmasq that has its upstreams from there must find them when it starts
+	if !asksItself(resolv) { // a dnsmasq that reads its upstreams from resolv.conf must find them when it starts
 		err = errors.Join(err, a.restoreAll(resolv))
 	}
 	a.moment("unheeded")
@@ -120,7 +124,7 @@ func (a Applier) givePort(ctx context.Context, j *Journal, s Step) error {
 	return err
 }
 
-// startAgain starts a unit beside node-dns.
+// startAgain starts a unit while node-dns still runs.
 func (a Applier) startAgain(ctx context.Context, s Step) error {
 	release, err := holdTCP(ctx, s.At)
 	defer release()
@@ -136,8 +140,9 @@ func (a Applier) startAgain(ctx context.Context, s Step) error {
 	return errors.Join(err, await(ctx, s.Unit+" to have port 53", startPatience, func() (bool, error) { return holdsAll(s.Unit, s.At), nil }))
 }
 
-// split tells resolv.conf from all else that was kept. What node-dns is configured by is in neither: it serves by that until it ends,
-// and without it let go of addresses before the unit had them.
+// split separates resolv.conf from the other saved paths. The configuration of node-dns is in
+// neither list: node-dns uses it until it stops. Without it, node-dns released addresses before the
+// unit had them.
 func (j Journal) split() (resolv, others []Saved) {
 	for _, s := range j.Saved {
 		switch dir := filepath.Dir(ourConfig); {
@@ -150,11 +155,12 @@ func (j Journal) split() (resolv, others []Saved) {
 	return resolv, others
 }
 
-// libcFile is what processes of the host find their nameserver in.
+// libcFile is the file in which the host's processes find their nameserver.
 const libcFile = "/etc/resolv.conf"
 
-// asksItself reports whether a kept resolv.conf names this node, and is of no use before the unit has started: nobody answers at loopback,
-// and a dnsmasq that reads it finds no upstream. One that names others too is: that of forcedns, without which dnsmasq refused queries.
+// asksItself reports whether a saved resolv.conf names this node and is therefore useless until the
+// unit has started: no program answers at loopback, and a dnsmasq that reads it finds no upstream.
+// If it also names other servers, it is useful. Without that of forcedns, dnsmasq refused queries.
 func asksItself(resolv []Saved) bool {
 	for _, s := range resolv {
 		text := s.Data
@@ -178,21 +184,23 @@ func asksItself(resolv []Saved) bool {
 	return false
 }
 
-// readBehind reads the file that a kept link leads to, which no step changes; nil: there is none.
+// readBehind reads the target of a saved link, which no step changes. It returns nil if there is
+// none.
 func readBehind(s Saved) []byte {
 	target := s.Target
 	if !filepath.IsAbs(target) {
 		target = filepath.Join(filepath.Dir(s.Path), target)
 	}
-	text, _ := os.ReadFile(filepath.Join(root, target)) // a link that leads nowhere names nobody
+	text, _ := os.ReadFile(filepath.Join(root, target)) // a dangling link names no servers
 	return text
 }
 
-// setTerms tells node-dns how to listen at these addresses, or at all if there are none. A request for its status has it look at once.
+// setTerms tells node-dns how to listen on these addresses, or on all if there are none. A status
+// request makes it apply the terms at once.
 func (a Applier) setTerms(ctx context.Context, terms dnsserver.Terms, at ...netip.AddrPort) error {
 	path := filepath.Join(root, dnsserver.TermsFile)
 	if _, err := os.Stat(filepath.Dir(path)); err != nil {
-		return nil // it does not run, and has no sockets
+		return nil // node-dns does not run and has no sockets
 	}
 	if err := dnsserver.WriteTerms(path, terms, at...); err != nil {
 		return err
@@ -208,7 +216,7 @@ func isRunning(ctx context.Context) bool {
 	return !errors.Is(err, control.ErrNotRunning)
 }
 
-// awaitListeners waits until node-dns listens at addresses.
+// awaitListeners waits until node-dns listens on the addresses.
 func awaitListeners(ctx context.Context, at []netip.AddrPort, ok func(control.Listener) bool) error {
 	return await(ctx, "node-dns to listen on port 53", bindPatience, func() (bool, error) {
 		status, err := fetchStatus(ctx)
@@ -228,15 +236,17 @@ func awaitListeners(ctx context.Context, at []netip.AddrPort, ok func(control.Li
 	})
 }
 
-// holdLimit is for how long connections are held at most, whoever is killed meanwhile: the kernel lets go by itself. Who
-// connects sends its first packet again after 1 s, and then after 3 s (RFC 6298 section 2, tcp(7)); a stub resolver waits 5 s.
+// holdLimit is the maximum time for holding connections. The kernel ends the hold itself, even if
+// this process is killed. A client repeats its first packet after 1 s and again after 3 s (RFC 6298
+// section 2, tcp(7)), and a stub resolver waits 5 s.
 const holdLimit = 2500 * time.Millisecond
 
-// holdTable is nft's table, which nobody else has.
+// holdTable is our own nft table.
 const holdTable = "node_dns_migrate"
 
-// holdTCP has new connections to addresses wait: their first packet is dropped, and comes again. release ends it; there is
-// always one. Without nft(8) connections are not held, which is no error: the plan has said so.
+// holdTCP delays new connections to the addresses: it drops their first packet, which the client
+// sends again. release ends the hold and is never nil. Without nft(8), connections are not delayed.
+// That is not an error, because the plan mentioned it.
 func holdTCP(ctx context.Context, at []netip.AddrPort) (release func(), err error) {
 	none := func() {}
 	if _, err := exec.LookPath("nft"); err != nil || len(at) == 0 {
@@ -245,10 +255,10 @@ func holdTCP(ctx context.Context, at []netip.AddrPort) (release func(), err erro
 	if err := nft(ctx, holdRules(at)); err != nil {
 		return none, fmt.Errorf("holding connections: %w", err)
 	}
-	return func() { _ = dropHold(context.WithoutCancel(ctx)) }, nil // else the time in it ends it
+	return func() { _ = dropHold(context.WithoutCancel(ctx)) }, nil // if this fails, the timeout in the rules ends the hold
 }
 
-// holdRules are the rules that hold connections, in place of those of another time.
+// holdRules returns the rules that hold connections. They replace leftover ones.
 func holdRules(at []netip.AddrPort) string {
 	var v4, v6 []string
 	for _, a := range at {
@@ -261,7 +271,7 @@ func holdRules(at []netip.AddrPort) string {
 	limit := fmt.Sprintf("%ds%dms", holdLimit/time.Second, holdLimit%time.Second/time.Millisecond)
 	var b strings.Builder
 	fmt.Fprintf(&b, "add table inet %[1]s\ndelete table inet %[1]s\nadd table inet %[1]s\n", holdTable)
-	// Before whatever else looks at a connection, conntrack (-200) above all.
+	// Before everything else that inspects connections, especially conntrack (-200).
 	fmt.Fprintf(&b, "add chain inet %s input { type filter hook input priority -300; policy accept; }\n", holdTable)
 	for _, family := range []struct {
 		set, kind, match string
@@ -277,7 +287,7 @@ func holdRules(at []netip.AddrPort) string {
 	return b.String()
 }
 
-// dropHold ends a hold, of whoever was killed before, too.
+// dropHold ends a hold, including one left by a killed process.
 func dropHold(ctx context.Context) error {
 	if _, err := exec.LookPath("nft"); err != nil {
 		return nil

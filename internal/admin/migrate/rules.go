@@ -12,16 +12,16 @@ import (
 	"strings"
 )
 
-// Rule is one of iptables(8).
+// Rule is one iptables(8) rule.
 type Rule struct {
 	Program string   `json:"program"` // iptables or ip6tables
 	Table   string   `json:"table"`
 	Chain   string   `json:"chain"`
-	Number  int      `json:"number"` // its place in the chain, from 1
+	Number  int      `json:"number"` // position in the chain, starting at 1
 	Args    []string `json:"args"`   // matches and target
 }
 
-// names reports whether the rule is for or from an address alone.
+// names reports whether the rule matches exactly one address, addr.
 func (r Rule) names(addr netip.Addr) bool {
 	return slices.ContainsFunc(r.Args, func(arg string) bool {
 		prefix, err := netip.ParsePrefix(arg)
@@ -29,7 +29,8 @@ func (r Rule) names(addr netip.Addr) bool {
 	})
 }
 
-// readRules reads the rules of the host. Missing programs are not an error: a container that wrote rules has its own.
+// readRules reads the host's rules. Missing programs are not an error, because a container that
+// wrote rules has its own.
 func readRules(ctx context.Context) ([]Rule, error) {
 	var all []Rule
 	for _, program := range []string{"iptables", "ip6tables"} {
@@ -47,7 +48,7 @@ func readRules(ctx context.Context) ([]Rule, error) {
 	return all, nil
 }
 
-// parseRules reads what iptables-save(8) prints.
+// parseRules parses the output of iptables-save(8).
 func parseRules(program, text string) []Rule {
 	var all []Rule
 	table, last := "", map[string]int{}
@@ -69,7 +70,8 @@ func parseRules(program, text string) []Rule {
 	return all
 }
 
-// splitRule splits at blanks, as iptables-restore(8) does: an argument with blanks is in double quotes, in which a backslash escapes.
+// splitRule splits a line at blanks like iptables-restore(8). An argument with blanks is in double
+// quotes, where a backslash escapes a character.
 func splitRule(line string) []string {
 	var words []string
 	var word strings.Builder
@@ -100,14 +102,14 @@ func splitRule(line string) []string {
 	return words
 }
 
-// run has iptables do something about the rule. It waits for the lock, which others hold for a moment (xtables lock).
+// run runs iptables on the rule. It waits for the xtables lock, which other programs hold briefly.
 func (r Rule) run(ctx context.Context, verb string, args ...string) error {
 	argv := slices.Concat([]string{r.Program, "--wait", "10", "--table", r.Table, verb, r.Chain}, args, r.Args)
 	_, err := command(ctx, argv...)
 	return err
 }
 
-// is reports whether the chain has the rule. iptables(8) exits with 1 when not.
+// is reports whether the chain contains the rule. iptables(8) exits with 1 if not.
 func (r Rule) is(ctx context.Context) (bool, error) {
 	err := r.run(ctx, "--check")
 	var exit *exec.ExitError
@@ -117,9 +119,9 @@ func (r Rule) is(ctx context.Context) (bool, error) {
 	return err == nil, err
 }
 
-// dropRules takes rules away.
+// dropRules removes rules.
 func dropRules(ctx context.Context, rules []Rule) error {
-	for _, r := range slices.Backward(rules) { // the last of a chain first: the others keep their places
+	for _, r := range slices.Backward(rules) { // from the last one of a chain, so that the others keep their positions
 		is, err := r.is(ctx)
 		if err == nil && is {
 			err = r.run(ctx, "--delete")
@@ -131,7 +133,7 @@ func dropRules(ctx context.Context, rules []Rule) error {
 	return nil
 }
 
-// restoreRules puts them where they were.
+// restoreRules inserts rules at their old positions.
 func restoreRules(ctx context.Context, rules []Rule) error {
 	var errs []error
 	for _, r := range rules {
@@ -144,7 +146,7 @@ func restoreRules(ctx context.Context, rules []Rule) error {
 	return errors.Join(errs...)
 }
 
-// dropStep takes an address from a link, with the rules that were made for it.
+// dropStep removes an address from a link together with the rules for it.
 func dropStep(link string, addr netip.Addr, rules []Rule, why string) Step {
 	what := fmt.Sprintf("take %v from the link %s", addr, link)
 	if len(rules) > 0 {
@@ -153,7 +155,8 @@ func dropStep(link string, addr netip.Addr, rules []Rule, why string) Step {
 	return Step{Kind: DropAddress, Link: link, Addr: addr, Rules: rules, What: what + ": " + why}
 }
 
-// dropAddress does it. The rules go first: as long as they stand, connection tracking leaves out what a Service of this address needs.
+// dropAddress removes the rules first, because they exempt packets from connection tracking, which
+// a Service with this address needs.
 func dropAddress(ctx context.Context, s Step) error {
 	if err := dropRules(ctx, s.Rules); err != nil {
 		return err
@@ -166,7 +169,8 @@ func dropAddress(ctx context.Context, s Step) error {
 	return err
 }
 
-// restoreAddress is the way back. A link that is gone, as after a boot, had nothing on it.
+// restoreAddress undoes dropAddress. If the link is gone, as after a boot, there is nothing to
+// restore.
 func restoreAddress(ctx context.Context, s Step) error {
 	if _, err := os.Stat("/sys/class/net/" + s.Link); err != nil {
 		return nil
@@ -178,7 +182,7 @@ func restoreAddress(ctx context.Context, s Step) error {
 	return errors.Join(err, restoreRules(ctx, s.Rules))
 }
 
-// single is the prefix of an address alone, as NodeLocal DNSCache has its own.
+// single returns the prefix of a single address, as NodeLocal DNSCache configures it.
 func single(addr netip.Addr) string { return netip.PrefixFrom(addr, addr.BitLen()).String() }
 
 func hasAddress(ctx context.Context, link string, addr netip.Addr) (bool, error) {

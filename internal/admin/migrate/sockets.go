@@ -15,12 +15,12 @@ import (
 	"strings"
 )
 
-// socket is one line of /proc/net/udp and its like (proc_pid_net(5)).
+// socket is one line of /proc/net/udp and similar files (proc_pid_net(5)).
 type socket struct {
 	proto  string
 	local  netip.AddrPort
-	state  uint64 // of TCP: tcpListen, tcpEstablished and more
-	unread uint64 // octets in the receive queue
+	state  uint64 // for TCP: tcpListen, tcpEstablished and others
+	unread uint64 // bytes in the receive queue
 	inode  uint64
 }
 
@@ -31,7 +31,8 @@ const (
 	tcpListen      = 10
 )
 
-// readSockets reads those of this network namespace. A file that is not there has none: IPv6 may be off.
+// readSockets reads the sockets of this network namespace. A missing file is skipped, because IPv6
+// may be disabled.
 func readSockets(proc string) ([]socket, error) {
 	var all []socket
 	for _, name := range []string{"udp", "udp6", "tcp", "tcp6"} {
@@ -52,7 +53,7 @@ func readSockets(proc string) ([]socket, error) {
 	return all, nil
 }
 
-// parseSockets reads one of the files. Lines that it does not understand are left out.
+// parseSockets parses one of the files. It skips invalid lines.
 func parseSockets(r io.Reader, proto string) ([]socket, error) {
 	var all []socket
 	lines := bufio.NewScanner(r)
@@ -63,7 +64,7 @@ func parseSockets(r io.Reader, proto string) ([]socket, error) {
 		}
 		local, ok := parseSocketAddr(fields[1])
 		if !ok {
-			continue // the heading
+			continue // the header
 		}
 		s := socket{proto: proto, local: local}
 		s.state, _ = strconv.ParseUint(fields[3], 16, 8)
@@ -75,7 +76,7 @@ func parseSockets(r io.Reader, proto string) ([]socket, error) {
 	return all, lines.Err()
 }
 
-// parseSocketAddr reads an address as the kernel prints it: words in the order of this machine, hexadecimal.
+// parseSocketAddr parses an address in the kernel's format: hexadecimal words in native byte order.
 func parseSocketAddr(text string) (netip.AddrPort, bool) {
 	host, port, _ := strings.Cut(text, ":")
 	octets, err := hex.DecodeString(host)
@@ -92,13 +93,13 @@ func parseSocketAddr(text string) (netip.AddrPort, bool) {
 	return netip.AddrPortFrom(addr.Unmap(), uint16(number)), ok
 }
 
-// owners says which process has each socket. Those of processes that we may not look at are left out.
+// owners maps each socket's inode to its process. It leaves out processes that we may not inspect.
 func owners(proc string) map[uint64]int {
 	found := map[uint64]int{}
-	dirs, _ := filepath.Glob(filepath.Join(proc, "[0-9]*")) // the pattern is ours
+	dirs, _ := filepath.Glob(filepath.Join(proc, "[0-9]*")) // the pattern is valid
 	for _, dir := range dirs {
 		pid, err := strconv.Atoi(filepath.Base(dir))
-		if err != nil || pid == 1 { // systemd holds what it hands to others
+		if err != nil || pid == 1 { // systemd keeps the sockets that it passes to services
 			continue
 		}
 		for _, inode := range socketsOf(proc, pid) {
@@ -108,7 +109,8 @@ func owners(proc string) map[uint64]int {
 	return found
 }
 
-// socketsOf are the inodes of a process's sockets; none, where it is gone or not ours to look at.
+// socketsOf returns the inodes of a process's sockets. It is empty if the process has ended or we
+// may not inspect it.
 func socketsOf(proc string, pid int) (inodes []uint64) {
 	dir := filepath.Join(proc, strconv.Itoa(pid), "fd")
 	entries, _ := os.ReadDir(dir)
@@ -125,10 +127,11 @@ func socketsOf(proc string, pid int) (inodes []uint64) {
 	return inodes
 }
 
-// surveyed are the ports that Survey looks at.
+// surveyed are the ports that Survey inspects.
 var surveyed = []uint16{portDNS, portDHCP, portTFTP, portDHCPv6}
 
-// MoreHolders are the sockets of this host that listen at these ports. Those at which Survey has looked are left out.
+// MoreHolders returns the sockets of this host that listen on these ports, except for the ports
+// that Survey has inspected.
 func MoreHolders(ports []uint16) ([]Holder, error) {
 	ports = slices.DeleteFunc(slices.Clone(ports), func(port uint16) bool { return slices.Contains(surveyed, port) })
 	if len(ports) == 0 {
@@ -137,7 +140,7 @@ func MoreHolders(ports []uint16) ([]Holder, error) {
 	return holders("/proc", ports...)
 }
 
-// holders are the sockets that listen at these ports, or, without one, at those of Survey.
+// holders returns the sockets that listen on these ports. Without ports it uses those of Survey.
 func holders(proc string, ports ...uint16) ([]Holder, error) {
 	if len(ports) == 0 {
 		ports = surveyed
@@ -155,7 +158,7 @@ func holders(proc string, ports ...uint16) ([]Holder, error) {
 		h := Holder{Proto: s.proto, Addr: s.local, PID: owner[s.inode]}
 		if h.PID != 0 {
 			dir := filepath.Join(proc, strconv.Itoa(h.PID))
-			name, _ := os.ReadFile(filepath.Join(dir, "comm")) // nil: it has just ended
+			name, _ := os.ReadFile(filepath.Join(dir, "comm")) // nil if the process has just ended
 			groups, _ := os.ReadFile(filepath.Join(dir, "cgroup"))
 			h.Name, h.Unit, h.Container = strings.TrimSpace(string(name)), parseUnit(string(groups)), parseContainer(string(groups))
 		}
@@ -164,7 +167,8 @@ func holders(proc string, ports ...uint16) ([]Holder, error) {
 	return all, nil
 }
 
-// parseUnit reads proc_pid_cgroup(5): of the unified hierarchy, or of systemd's own where there are others.
+// parseUnit returns the unit in proc_pid_cgroup(5), from the unified hierarchy or else from
+// systemd's own.
 func parseUnit(text string) string {
 	for line := range strings.Lines(text) {
 		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
@@ -180,12 +184,12 @@ func parseUnit(text string) string {
 	return ""
 }
 
-// isLittleEndian is how this machine orders the octets of a word; s390x does not.
+// isLittleEndian is the byte order of this machine. s390x is big-endian.
 var isLittleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
-// isQuiet reports whether a nameserver has answered all that it was asked over UDP: nothing is unread at port 53, and it has
-// none of the sockets in which it waits for its upstreams (dnsmasq closes each with the answer; one of a fixed query-port
-// stays, and then it is never quiet).
+// isQuiet reports whether a nameserver has answered all UDP queries: nothing is unread at port 53,
+// and no socket waits for its upstreams. dnsmasq closes each of these sockets after the answer.
+// With a fixed query-port it keeps one, and then isQuiet is never true.
 func isQuiet(unit string) (bool, error) {
 	held, err := holders("/proc")
 	if err != nil {
@@ -208,7 +212,7 @@ func isQuiet(unit string) (bool, error) {
 	}), nil
 }
 
-// hasNoConnections reports whether nobody is connected to these addresses.
+// hasNoConnections reports whether no client is connected to these addresses.
 func hasNoConnections(at []netip.AddrPort) (bool, error) {
 	sockets, err := readSockets("/proc")
 	if err != nil {
@@ -219,7 +223,7 @@ func hasNoConnections(at []netip.AddrPort) (bool, error) {
 	}), nil
 }
 
-// listensTCP reports whether a unit listens for TCP at one of these addresses.
+// listensTCP reports whether a unit listens for TCP on one of these addresses.
 func listensTCP(unit string, at []netip.AddrPort) (bool, error) {
 	held, err := holders("/proc")
 	if err != nil {
@@ -230,7 +234,8 @@ func listensTCP(unit string, at []netip.AddrPort) (bool, error) {
 	}), nil
 }
 
-// holdsAll reports whether a unit has UDP and TCP of all these addresses. Of none of them it has when it has any port 53.
+// holdsAll reports whether a unit has UDP and TCP of all addresses. Without addresses, any port 53
+// is enough.
 func holdsAll(unit string, at []netip.AddrPort) bool {
 	held, err := holders("/proc")
 	if err != nil {
@@ -252,12 +257,13 @@ func holdsAll(unit string, at []netip.AddrPort) bool {
 	return true
 }
 
-// stillLocal are those of the addresses that this host has: a link may be gone since the plan was made, and with it what a step waits for.
+// stillLocal returns the addresses that this host still has. A link may have disappeared since the
+// plan was made, and a step would wait for it forever.
 func stillLocal(at []netip.AddrPort) []netip.AddrPort {
 	return slices.DeleteFunc(slices.Clone(at), func(a netip.AddrPort) bool { return !isLocal(a.Addr()) })
 }
 
-// isLocal reports whether an address is this host's.
+// isLocal reports whether this host has an address.
 func isLocal(addr netip.Addr) bool {
 	addrs, err := net.InterfaceAddrs()
 	if err != nil {

@@ -14,44 +14,46 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/atomicfile"
 )
 
-// Kind is what a Step does; each has its way back.
+// Kind is the kind of a Step. Each kind can be undone.
 type Kind string
 
 const (
-	RemoveFile  Kind = "remove"  // a file that is kept in the journal
-	Start       Kind = "start"   // a unit, now and at every boot
-	TakePort    Kind = "port"    // 53 passes from a unit to node-dns, and the unit is stopped
-	Point       Kind = "point"   // resolv.conf names this node, and is kept so
-	Mask        Kind = "mask"    // a unit that is not to start again, whoever wants it
-	Release     Kind = "release" // a file that keeps NetworkManager from writing resolv.conf is removed, and NetworkManager told
-	WriteFile   Kind = "write"   // a file gets a new content
-	MakeLink    Kind = "link"    // a symbolic link in the place of a file
-	DropAddress Kind = "address" // an address is taken from a link, with the packet filter's rules for it
-	Check       Kind = "check"   // that names resolve
+	RemoveFile  Kind = "remove"  // removes a file that is saved in the journal
+	Start       Kind = "start"   // starts a unit, now and at every boot
+	TakePort    Kind = "port"    // passes port 53 from a unit to node-dns and stops the unit
+	Point       Kind = "point"   // makes resolv.conf name this node, permanently
+	Mask        Kind = "mask"    // prevents every start of a unit
+	Release     Kind = "release" // removes a file that keeps NetworkManager from writing resolv.conf, and makes NetworkManager reload
+	WriteFile   Kind = "write"   // replaces the content of a file
+	MakeLink    Kind = "link"    // replaces a file by a symbolic link
+	DropAddress Kind = "address" // removes an address from a link, with its packet filter rules
+	Check       Kind = "check"   // checks that names resolve
 )
 
-// Step is one change to the node, or a check. Doing it twice does no more than doing it once, and so does undoing it,
-// whether it was done, begun or neither.
+// Step is one change to the node, or a check. Doing and undoing it are idempotent. Undoing also
+// works if the step was only started, or not at all.
 type Step struct {
 	Kind Kind `json:"kind"`
-	// What is the step as a sentence in the imperative, without its full stop.
+	// What describes the step as an imperative sentence without a full stop.
 	What    string           `json:"what"`
-	Path    string           `json:"path,omitempty"`    // of RemoveFile, WriteFile, MakeLink and Release
-	Unit    string           `json:"unit,omitempty"`    // of Start, TakePort and Mask
-	At      []netip.AddrPort `json:"at,omitempty"`      // of TakePort: the addresses
-	Content string           `json:"content,omitempty"` // of WriteFile: the whole; of MakeLink: where it leads
-	Link    string           `json:"link,omitempty"`    // of DropAddress: the link, the address and the rules
+	Path    string           `json:"path,omitempty"`    // for RemoveFile, WriteFile, MakeLink and Release
+	Unit    string           `json:"unit,omitempty"`    // for Start, TakePort and Mask
+	At      []netip.AddrPort `json:"at,omitempty"`      // for TakePort: the addresses
+	Content string           `json:"content,omitempty"` // for WriteFile: the whole content; for MakeLink: the target
+	Link    string           `json:"link,omitempty"`    // for DropAddress: the link, the address and the rules
 	Addr    netip.Addr       `json:"addr,omitzero"`
 	Rules   []Rule           `json:"rules,omitempty"`
-	// WasEnabled and WasActive say how the unit was before.
+	// WasEnabled and WasActive are the state of the unit before the step.
 	WasEnabled bool `json:"wasEnabled,omitempty"`
 	WasActive  bool `json:"wasActive,omitempty"`
-	// Touches are the paths that the step changes, or may have others change: they are kept before the first step is done,
-	// and are as they were when all is undone. A directory is one that is removed where it was not there, and empty.
+	// Touches are the paths that the step changes itself or through other programs. They are saved
+	// before the first step and restored after an undo. A directory is removed only if it did not
+	// exist before and is empty.
 	Touches []string `json:"touches,omitempty"`
 }
 
-// changesFiles reports whether the step changes files that others may keep, as a machine config does: units among them.
+// changesFiles reports whether the step changes files that a machine config, for example, may
+// manage. Units are such files.
 func (s Step) changesFiles() bool {
 	return slices.Contains([]Kind{RemoveFile, Mask, Release, WriteFile, MakeLink}, s.Kind)
 }
@@ -73,7 +75,7 @@ func (h Host) startStep() Step {
 	}
 }
 
-// upstreams are whom node-dns will ask, in words.
+// upstreams describes the servers that node-dns will use.
 func (h Host) upstreams() string {
 	servers, from := h.upstreamServers(), ourConfig
 	if len(servers) == 0 {
@@ -122,7 +124,7 @@ func maskStep(h Host, unit string) Step {
 	}
 }
 
-// maskable reports whether a unit's file is elsewhere than where the mask would be (systemctl(1)).
+// maskable reports whether a unit's file is outside the directory of the mask (systemctl(1)).
 func maskable(name string, unit Unit) bool {
 	return filepath.Dir(unit.Path) != filepath.Dir(unitLink(name))
 }
@@ -149,14 +151,16 @@ func (h Host) checkStep() Step {
 	return Step{Kind: Check, What: "check that node-dns answers, for this node's pods and by /etc/resolv.conf, what was answered before; if not, go all the way back"}
 }
 
-// wantsLink is how a unit is enabled, and unitLink what masks it (systemctl(1)).
+// wantsLink returns the link that enables a unit, and unitLink the one that masks it
+// (systemctl(1)).
 func wantsLink(unit string) string {
 	return filepath.Join("/etc/systemd/system/multi-user.target.wants", unit)
 }
 
 func unitLink(unit string) string { return filepath.Join("/etc/systemd/system", unit) }
 
-// writeStep gives a file a new content. What it was, and which of its directories were not there, is kept.
+// writeStep replaces the content of a file. The old content is saved, and also which of its
+// directories did not exist.
 func writeStep(path, content, why string) Step {
 	touches := []string{path}
 	for dir := filepath.Dir(path); dir != "/etc" && dir != "/run" && dir != "/"; dir = filepath.Dir(dir) {
@@ -165,12 +169,12 @@ func writeStep(path, content, why string) Step {
 	return Step{Kind: WriteFile, Path: path, Content: content, Touches: touches, What: fmt.Sprintf("write %s: %s", path, why)}
 }
 
-// linkStep puts a symbolic link where a file is.
+// linkStep replaces a file by a symbolic link.
 func linkStep(path, target, why string) Step {
 	return Step{Kind: MakeLink, Path: path, Content: target, Touches: []string{path}, What: fmt.Sprintf("make %s a link to %s: %s", path, target, why)}
 }
 
-// write keeps the mode of a file that is there.
+// write keeps the mode of an existing file.
 func (s Step) write(root string) error {
 	path, mode := filepath.Join(root, s.Path), fs.FileMode(0o644)
 	if err := makeDir(filepath.Dir(path)); err != nil {

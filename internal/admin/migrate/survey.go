@@ -20,7 +20,8 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/dbusconn"
 )
 
-// Survey looks at everything once; below another root than the host's own, at files alone. With an error, Host has what was seen.
+// Survey inspects everything once. Below a root other than the host's own, it inspects only files.
+// If it returns an error, Host holds what could be read.
 func Survey(ctx context.Context, root string) (Host, error) {
 	looker := hostdns.Looker{Paths: hostdns.NewPaths(root)}
 	h := Host{Files: map[string]hostdns.File{}, Units: map[string]Unit{}, Root: os.Geteuid() == 0}
@@ -44,10 +45,11 @@ func Survey(ctx context.Context, root string) (Host, error) {
 	h.Fixed = isImmutable(filepath.Join(root, libcFile))
 	slices.Sort(units)
 	if filepath.Clean("/"+root) != "/" {
-		h.Root = true // nothing runs there that only root sees
+		h.Root = true // no process runs there that only root can see
 		return h, nil
 	}
-	// Its time is its own: on a slow machine, systemctl alone may use up that of ctx.
+	// The filter has its own timeout, because on a slow machine systemctl alone may use up the time
+	// of ctx.
 	filter := make(chan firewall.State, 1)
 	go func() { filter <- firewall.Read(context.WithoutCancel(ctx)) }()
 	_, err := exec.LookPath("nft")
@@ -62,20 +64,22 @@ func Survey(ctx context.Context, root string) (Host, error) {
 	return h, errors.Join(err, unitErr, ruleErr)
 }
 
-// isImmutable asks for the attribute of chattr(1); a file system that has none says no (statx(2)).
+// isImmutable reports whether a file has the immutable attribute (chattr(1)). It is false if the
+// file system does not support it (statx(2)).
 func isImmutable(path string) bool {
 	var stat unix.Statx_t
 	err := unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW, 0, &stat)
 	return err == nil && stat.Attributes&unix.STATX_ATTR_IMMUTABLE != 0
 }
 
-// unitProperties are those of Unit, as systemctl(1) names them.
+// unitProperties are the systemctl(1) names of the fields of Unit.
 const unitProperties = "Id,LoadState,ActiveState,SubState,UnitFileState,FragmentPath,DropInPaths,Result,NRestarts"
 
-// showTimeout bounds the first try to ask systemd for units. It answers within some 10 ms, or, overloaded or stuck, much later.
+// showTimeout limits the first attempt to ask systemd for units. systemd answers within some 10 ms,
+// or much later if it is overloaded or stuck.
 const showTimeout = 3 * time.Second
 
-// ShowUnits asks systemd for units, all of which are in what it returns. A missed deadline is retried.
+// ShowUnits asks systemd for units. The result contains all of them. A missed deadline is retried.
 func ShowUnits(ctx context.Context, names []string) (map[string]Unit, error) {
 	return showUnits(ctx, showTimeout, names)
 }
@@ -92,8 +96,8 @@ func showUnits(ctx context.Context, first time.Duration, names []string) (map[st
 	return parseUnits(out, names), nil
 }
 
-// parseUnits reads what systemctl show prints: the units in the order in which they were asked for, an empty line between.
-// An alias has the Id of what it stands for, so the order counts.
+// parseUnits parses the output of systemctl show: the units in the requested order, separated by
+// empty lines. The order matters because an alias has the Id of its target.
 func parseUnits(text string, names []string) map[string]Unit {
 	units := map[string]Unit{}
 	for i, block := range strings.Split(strings.TrimSpace(text), "\n\n") {
@@ -114,13 +118,14 @@ func parseUnits(text string, names []string) map[string]Unit {
 	return units
 }
 
-// command runs a program to its end, and returns what it printed. The error has what it complained of, or is that of ctx.
+// command runs a program and returns its output. The error contains the program's error output, or
+// is that of ctx.
 func command(ctx context.Context, argv ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	var complaint strings.Builder
 	cmd.Stderr = &complaint
 	out, err := cmd.Output()
-	if err != nil && ctx.Err() != nil { // which killed it
+	if err != nil && ctx.Err() != nil { // ctx killed the program
 		return string(out), fmt.Errorf("running %s: %w", strings.Join(argv, " "), ctx.Err())
 	}
 	if err != nil {

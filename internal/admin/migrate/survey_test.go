@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// fakeSystemctl puts a systemctl into $PATH that is silent in its first runs, as one is whose systemd is busy. It counts
-// its runs in the file that it returns.
+// fakeSystemctl puts a systemctl into $PATH that hangs in its first runs, as if systemd were busy.
+// It returns the file in which the runs are counted.
 func fakeSystemctl(t *testing.T, silent string) (runs string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -23,12 +23,13 @@ func fakeSystemctl(t *testing.T, silent string) (runs string) {
 	return runs
 }
 
-// TestSlowSystemd: doctor reported one missed deadline of systemd as "signal: killed", and judged no unit.
+// TestSlowSystemd: doctor reported one missed deadline of systemd as "signal: killed" and checked
+// no unit.
 func TestSlowSystemd(t *testing.T) {
 	fakeSystemctl(t, "1")
 	units, err := showUnits(t.Context(), time.Second, []string{"node-dns.service"})
 	if err != nil || units["node-dns.service"].Load != "loaded" {
-		t.Errorf("%+v, %v", units, err)
+		t.Errorf("got %+v, %v", units, err)
 	}
 }
 
@@ -36,9 +37,9 @@ func TestHangingSystemd(t *testing.T) {
 	runs := fakeSystemctl(t, "1000")
 	_, err := showUnits(t.Context(), 200*time.Millisecond, []string{"node-dns.service"})
 	if !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("%v", err)
+		t.Errorf("got %v", err)
 	}
-	if text, err := os.ReadFile(runs); len(text) > 3 { // a busy machine may kill one before it counts
-		t.Errorf("%d runs, %v", len(text), err)
+	if text, err := os.ReadFile(runs); len(text) > 3 { // on a busy machine, a run may be killed before it is counted
+		t.Errorf("got %d runs, %v", len(text), err)
 	}
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/termtext"
 )
 
-// apiVersion is carried by everything that is printed as JSON.
+// apiVersion is part of all JSON output.
 const apiVersion = "node-dns/v1"
 
-// WriteText shows what was found, and what would be done.
+// WriteText prints the findings and the steps.
 func (p Plan) WriteText(w io.Writer) error {
 	p.Findings, p.Refused, p.Notes = termtext.All(p.Findings), termtext.All(p.Refused), termtext.All(p.Notes)
 	var b bytes.Buffer
@@ -60,9 +60,9 @@ func (p Plan) WriteText(w io.Writer) error {
 	return err
 }
 
-// Document returns what is printed as JSON.
+// Document returns the value for JSON output.
 func (p Plan) Document() any {
-	p.Findings = append([]Finding{}, p.Findings...) // none are [], not null
+	p.Findings = append([]Finding{}, p.Findings...) // an empty list is [], not null
 	return struct {
 		APIVersion string `json:"apiVersion"`
 		Kind       string `json:"kind"`
@@ -70,7 +70,7 @@ func (p Plan) Document() any {
 	}{apiVersion, "MigrationPlan", p}
 }
 
-// WriteText shows a migration that was begun, and what can be done about it.
+// WriteText prints an existing migration and how to continue or undo it.
 func (j Journal) WriteText(w io.Writer) error {
 	var b bytes.Buffer
 	switch j.Phase {
@@ -93,7 +93,8 @@ func (j Journal) WriteText(w io.Writer) error {
 	return err
 }
 
-// Document returns what is printed as JSON: all steps, but not the saved files, some of which only root may read.
+// Document returns the value for JSON output: all steps, but not the saved files, some of which
+// only root may read.
 func (j Journal) Document() any {
 	return struct {
 		APIVersion string    `json:"apiVersion"`
@@ -102,6 +103,6 @@ func (j Journal) Document() any {
 		Began      time.Time `json:"began"`
 		Findings   []Finding `json:"findings"`
 		Steps      []Step    `json:"steps"`
-		Done       int       `json:"done"` // the first so many of Steps
+		Done       int       `json:"done"` // number of finished Steps
 	}{apiVersion, "Migration", j.Phase, j.Began, j.Findings, j.Steps, j.Done}
 }

@@ -9,14 +9,13 @@ import (
 	"github.com/node-dns/node-dns/internal/admin/control"
 )
 
-// Style is how a text looks.
+// Style is the appearance of a text.
 type Style int
 
-// The styles.
 const (
 	Plain Style = iota
 	Faint
-	Title // of a column, and the names of views
+	Title // column titles and names of views
 	Chosen
 	Bad
 )
@@ -27,10 +26,10 @@ type Span struct {
 	Style Style
 }
 
-// Line is a line of the screen, as wide as that at most. All of it is printable ASCII.
+// Line is a line of the screen, at most as wide as the screen. It contains only printable ASCII.
 type Line []Span
 
-// Text is the line without styles.
+// Text returns the line without styles.
 func (l Line) Text() string {
 	text := ""
 	for _, s := range l {
@@ -39,14 +38,14 @@ func (l Line) Text() string {
 	return strings.TrimRight(text, " ")
 }
 
-// The size from which on several tables are shown at a time, side by side.
+// Minimum sizes: for several tables side by side, and for the program itself.
 const (
 	wideFrom, tallFrom = 140, 30
 	leastWidth         = 40
 	leastHeight        = 8
 )
 
-// Frame is the screen, of that size.
+// Frame renders the screen with the given size.
 func (m *Model) Frame(width, height int) []Line {
 	if width < leastWidth || height < leastHeight {
 		return cut([]Line{{{fmt.Sprintf("too small: %dx%d at least", leastWidth, leastHeight), Bad}}}, width, height)
@@ -67,7 +66,7 @@ func (m *Model) Frame(width, height int) []Line {
 	return cut(append(lines[:height-1], m.foot()), width, height)
 }
 
-// head is what is shown above the tables.
+// head returns the lines above the tables.
 func (m *Model) head() []Line {
 	s := m.status
 	first := Line{{"node-dns top", Title}}
@@ -126,7 +125,7 @@ func styleIf(is bool, style Style) Style {
 	return Plain
 }
 
-// bound is a time that the histogram tells; 0: more than it has.
+// bound formats an upper bound of the histogram. 0 means that the value exceeds all bounds.
 func bound(d time.Duration) string {
 	if d == 0 {
 		return "> 8s"
@@ -134,7 +133,7 @@ func bound(d time.Duration) string {
 	return "< " + milliseconds(d).text
 }
 
-// tabs are the names of the views, and the filter.
+// tabs returns the names of the views and the filter.
 func (m *Model) tabs() Line {
 	var line Line
 	for i, v := range views {
@@ -154,7 +153,7 @@ func (m *Model) tabs() Line {
 	return line
 }
 
-// sideBySide is the chosen view on the left, and others on the right.
+// sideBySide shows the chosen view on the left and others on the right.
 func (m *Model) sideBySide(width, height int) []Line {
 	const gap = 3
 	left := (width - gap) / 2
@@ -181,7 +180,8 @@ func (m *Model) sideBySide(width, height int) []Line {
 	return all
 }
 
-// rowsOf is a table with its titles, in that size. scrolls says that it is the one that the keys move.
+// rowsOf renders a table with its titles in the given size. scrolls is set for the table that the
+// keys scroll.
 func (m *Model) rowsOf(v, width, height int, scrolls bool) []Line {
 	t := m.table(v)
 	room := max(0, height-1)
@@ -207,7 +207,7 @@ func (m *Model) rowsOf(v, width, height int, scrolls bool) []Line {
 	return lines
 }
 
-// mark is before the title of the column that is sorted by.
+// mark returns the mark of the column by which the table is sorted.
 func mark(isReversed bool) string {
 	if isReversed {
 		return "^"
@@ -215,10 +215,10 @@ func mark(isReversed bool) string {
 	return "*"
 }
 
-// narrow is the width of a table below which some columns are left out: the last ones.
+// narrow is the table width below which the last columns are omitted.
 const narrow = 95
 
-// fitting are the columns that are shown, with their widths.
+// fitting returns the columns that fit, with their widths.
 func fitting(columns []column, width int) ([]column, []int) {
 	if width < narrow {
 		if i := slices.IndexFunc(columns, func(c column) bool { return c.isWide }); i >= 0 {
@@ -228,7 +228,7 @@ func fitting(columns []column, width int) ([]column, []int) {
 	return columns, widthsOf(columns, width)
 }
 
-// widthsOf gives the columns without a width what the others leave.
+// widthsOf distributes the remaining width among the columns without a fixed width.
 func widthsOf(columns []column, width int) []int {
 	widths, free, flexible := make([]int, len(columns)), width-2*(len(columns)-1), 0
 	for i, c := range columns {
@@ -246,7 +246,8 @@ func widthsOf(columns []column, width int) []int {
 	return widths
 }
 
-// aligned is a row of texts in their columns. A text that is too long loses its middle: both ends of a name tell it apart.
+// aligned formats a row. A text that is too long is shortened in the middle, because both ends of a
+// name distinguish it.
 func aligned(texts []string, columns []column, widths []int) string {
 	var out strings.Builder
 	for i, text := range texts[:len(columns)] {
@@ -268,7 +269,8 @@ func aligned(texts []string, columns []column, widths []int) string {
 	return out.String()
 }
 
-// ascii has ? for all that is not printable ASCII, but for the microseconds of the log, so that each character takes one cell of the screen.
+// ascii replaces everything but printable ASCII with "?", so that each character takes one cell.
+// The µ of the log's microseconds becomes u.
 func ascii(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -281,7 +283,7 @@ func ascii(text string) string {
 	}, text)
 }
 
-// foot is the last change, or else what the keys do.
+// foot returns the last change, or else the keys.
 func (m *Model) foot() Line {
 	const recently = 10 * time.Second
 	if m.change.Change != "" && m.now.Sub(m.change.Time) < recently {
@@ -290,7 +292,7 @@ func (m *Model) foot() Line {
 	return Line{{"q quit  1-6 view  s sort  r reverse  / filter  p pause  c clear  ? help", Faint}}
 }
 
-// help is what is shown in the place of the tables.
+// help returns the text that replaces the tables.
 func help() []Line {
 	var lines []Line
 	for _, text := range []string{
@@ -316,7 +318,7 @@ func help() []Line {
 	return lines
 }
 
-// fit is a line of exactly that width.
+// fit pads or cuts a line to exactly that width.
 func fit(line Line, width int) (out Line) {
 	for _, s := range line {
 		text := ascii(s.Text)

@@ -1,27 +1,27 @@
 package top
 
-// screen is what a person has chosen.
+// screen holds the user's choices.
 type screen struct {
 	view      int
-	order     [6]order // of each view; view.sortBy at first
-	offset    int      // rows of the view that are above the screen
+	order     [6]order // per view; view.sortBy initially
+	offset    int      // number of rows above the visible part of the view
 	filter    string
-	isTyping  bool   // the filter is being typed
-	typed     string // so far
+	isTyping  bool   // whether the filter is being typed
+	typed     string // text typed so far
 	isPaused  bool
 	showsHelp bool
 }
 
-// order is what a table is sorted by.
+// order is how a table is sorted.
 type order struct {
 	by         int
 	isReversed bool
 }
 
-// Key is a key that was pressed: a character, or one of the names below.
+// Key is a pressed key: a character, or one of the names below.
 type Key string
 
-// Keys that are no characters.
+// Keys that are not characters.
 const (
 	KeyUp, KeyDown, KeyLeft, KeyRight = Key("up"), Key("down"), Key("left"), Key("right")
 	KeyPageUp, KeyPageDown            = Key("page up"), Key("page down")
@@ -30,13 +30,13 @@ const (
 	KeyInterrupt                      = Key("interrupt")
 )
 
-// maxFilter bounds the filter, in characters.
+// maxFilter limits the length of the filter, in characters.
 const maxFilter = 64
 
-// page is how many rows the keys for a page move.
+// page is the number of rows that a page key scrolls.
 const page = 10
 
-// Press takes a key, and reports whether it ends the program.
+// Press handles a key and reports whether it quits the program.
 func (m *Model) Press(k Key) (quits bool) {
 	switch {
 	case k == KeyInterrupt:
@@ -97,7 +97,7 @@ func (m *Model) sortBy(step int) {
 	m.offset = 0
 }
 
-// scroll moves the rows; Frame keeps the offset within them.
+// scroll moves the rows. Frame limits the offset.
 func (m *Model) scroll(rows int) { m.offset = max(0, m.offset+rows) }
 
 func (m *Model) typeFilter(k Key) {
@@ -114,7 +114,7 @@ func (m *Model) typeFilter(k Key) {
 	}
 }
 
-// setFilter counts anew what the filter lets pass: what was counted before passed another.
+// setFilter resets all counts, because they are for the old filter.
 func (m *Model) setFilter(filter string) {
 	if filter == m.filter {
 		return

@@ -1,7 +1,8 @@
-// Package top shows what a running node-dns does, live in a terminal.
+// Package top shows live in a terminal what a running node-dns does.
 //
-// A Model takes the events of the control socket's monitor and the keys of a person, and renders frames. It is pure: it has no clock but
-// the events', and knows no terminal. Run connects it with both.
+// A Model takes events from the control socket's monitor and keys from the user, and renders
+// frames. It is pure: its only clock is the time of the events, and it does not access the
+// terminal. Run connects it with both.
 package top
 
 import (
@@ -17,50 +18,52 @@ import (
 )
 
 const (
-	// maxKeys bounds the names, clients and so on that are kept of each.
+	// maxKeys limits the number of names, clients and so on that are kept.
 	maxKeys = 500
-	// keepPerSecond is the share of a count that is left after a second: a rate is that of the last 10 s, about.
+	// keepPerSecond is the share of a count that remains after a second, so that a rate covers
+	// about the last 10 s.
 	keepPerSecond = 0.9
-	// statuses is how many are kept, a second apart, to tell rates by.
+	// statuses is the number of statuses kept for computing rates, one per second.
 	statuses = 6
-	// remembered is how long a slow or failing name is shown after it was the last time.
+	// remembered is how long a slow or failing name is shown after its last occurrence.
 	remembered = 5 * time.Minute
 )
 
-// Model is what is shown. The zero Model is not ready for use.
+// Model is the state of the display. New creates it; the zero Model is not ready for use.
 type Model struct {
 	names, clients, answers *sketch.Sketch[tally]
 	slow, failing           *sketch.Sketch[trouble]
 
-	now         time.Time // of the last event
-	ticked      time.Time // when weights faded last
+	now         time.Time // time of the last event
+	ticked      time.Time // last time when weights faded
 	status      control.Status
-	earlier     []control.Status // the last few, the oldest first
+	earlier     []control.Status // the last few, oldest first
 	hasStatus   bool
-	ticks       int // since the counts began
+	ticks       int // seconds since counting began
 	lost        uint64
-	change      control.MonitorEvent // the last one
-	unconnected string               // why there are no events; "": there are
+	change      control.MonitorEvent // last change
+	unconnected string               // reason why there are no events; empty if there are
 
 	screen
 }
 
-// tally is what is counted of a name, a client or an answerer, beside the queries. The counts fade as those do.
+// tally counts properties of the queries for a name, a client or an answerer. The counts fade like
+// the weight.
 type tally struct {
 	hits, absent, failed float64
-	took                 float64 // seconds, over all that were timed
+	took                 float64 // seconds, summed over all timed queries
 	timed                float64
 	pod                  string
 }
 
-// trouble is the last slow or failed query for a name, and the worst.
+// trouble is the last slow or failed query for a name, and the worst time.
 type trouble struct {
 	qtype, rcode, by, client, why string
 	worst, took                   time.Duration
 	at                            time.Time
 }
 
-// New returns a Model that shows the names.
+// New returns a Model that shows the names view.
 func New() *Model {
 	m := &Model{}
 	for i, v := range views {
@@ -70,14 +73,14 @@ func New() *Model {
 	return m
 }
 
-// clear forgets the queries.
+// clear resets the counts of queries.
 func (m *Model) clear() {
 	m.names, m.clients, m.answers = sketch.New[tally](maxKeys), sketch.New[tally](maxKeys), sketch.New[tally](maxKeys)
 	m.slow, m.failing = sketch.New[trouble](maxKeys), sketch.New[trouble](maxKeys)
 	m.lost, m.ticks = 0, 0
 }
 
-// Take takes an event. What is in it came from outside, and is escaped here.
+// Take handles an event. It escapes the texts in the event, which are untrusted.
 func (m *Model) Take(e control.MonitorEvent) {
 	m.unconnected = ""
 	if m.isPaused {
@@ -102,10 +105,10 @@ func (m *Model) Take(e control.MonitorEvent) {
 	}
 }
 
-// Unconnected shows why there are no events. What was counted before stays.
+// Unconnected shows why there are no events. The counts are kept.
 func (m *Model) Unconnected(why error) { m.unconnected = termtext.Lines(why.Error(), " ") }
 
-// tick has the counts fade. The daemon's clock may be set back: then nothing fades for once.
+// tick makes the counts fade. If the daemon's clock is set back, one call does nothing.
 func (m *Model) tick(now time.Time) {
 	isFirst, seconds := m.ticked.IsZero(), now.Sub(m.ticked).Seconds()
 	if m.ticked = now; isFirst || seconds <= 0 {
@@ -128,7 +131,7 @@ func (m *Model) tick(now time.Time) {
 	}
 }
 
-// query counts a query that the filter lets pass.
+// query counts a query that matches the filter.
 func (m *Model) query(e control.MonitorEvent) {
 	if !m.matches(e) {
 		return
@@ -186,7 +189,7 @@ func (t *trouble) note(e control.MonitorEvent, took time.Duration) {
 	}
 }
 
-// isFailed reports whether the client got no answer. That a name does not exist is one.
+// isFailed reports whether the client got no usable answer. NXDOMAIN is an answer.
 func isFailed(e control.MonitorEvent) bool { return e.Rcode != "NOERROR" && e.Rcode != "NXDOMAIN" }
 
 func tookOf(e control.MonitorEvent) time.Duration {
@@ -196,7 +199,7 @@ func tookOf(e control.MonitorEvent) time.Duration {
 	return time.Duration(*e.Took)
 }
 
-// matches reports whether the filter is in what a query shows.
+// matches reports whether a displayed field of a query contains the filter.
 func (m *Model) matches(e control.MonitorEvent) bool {
 	if m.filter == "" {
 		return true
@@ -207,7 +210,8 @@ func (m *Model) matches(e control.MonitorEvent) bool {
 	})
 }
 
-// before is the status some seconds ago, and how many; less than 0 where the clock was set.
+// before returns the status of some seconds ago, and how many seconds. They are negative if the
+// clock was set back.
 func (m *Model) before() (s control.Status, seconds float64) {
 	if len(m.earlier) == 0 {
 		return m.status, 0
@@ -215,17 +219,18 @@ func (m *Model) before() (s control.Status, seconds float64) {
 	return m.earlier[0], m.status.Now.Sub(m.earlier[0].Now).Seconds()
 }
 
-// perSecond is how fast a counter of the status has grown lately.
+// perSecond returns the recent rate of a counter in the status.
 func (m *Model) perSecond(of func(control.Status) uint64) float64 {
 	earlier, seconds := m.before()
 	now, before := of(m.status), of(earlier)
-	if seconds <= 0 || now < before { // node-dns was started again
+	if seconds <= 0 || now < before { // node-dns restarted
 		return 0
 	}
 	return float64(now-before) / seconds
 }
 
-// rate is the queries a second of a faded weight: with one a second the weight would be what it is divided by.
+// rate converts a faded weight to queries per second. It divides by the weight that one query per
+// second would have.
 func (m *Model) rate(weight float64) float64 {
 	faded := keepPerSecond * (1 - math.Pow(keepPerSecond, float64(m.ticks))) / (1 - keepPerSecond)
 	since := m.now.Sub(m.ticked).Seconds()

@@ -13,7 +13,7 @@ import (
 
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.Local)
 
-// world is a Model and the daemon that it is told of.
+// world is a Model with a simulated daemon.
 type world struct {
 	*Model
 	at      time.Time
@@ -22,7 +22,7 @@ type world struct {
 
 func newWorld() *world { return &world{Model: New(), at: noon} }
 
-// query is one that was answered; zero fields are usual.
+// query sends an answered query. Zero fields get usual values.
 func (w *world) query(e control.MonitorEvent, took time.Duration) {
 	n := took.Nanoseconds()
 	e.Kind, e.Time, e.Took = control.KindQuery, w.at, &n
@@ -42,7 +42,7 @@ func (w *world) query(e control.MonitorEvent, took time.Duration) {
 	w.Take(e)
 }
 
-// second ends a second with its status.
+// second ends a second with a status event.
 func (w *world) second() {
 	w.at = w.at.Add(time.Second)
 	s := &control.Status{
@@ -61,7 +61,7 @@ func (w *world) second() {
 	w.Take(control.MonitorEvent{Kind: control.KindStatus, Time: w.at, Status: s})
 }
 
-// busy is a world with something of everything.
+// busy is a world with entries in every table.
 func busy() *world {
 	w := newWorld()
 	w.second()
@@ -101,7 +101,7 @@ func characters(text string) (keys []Key) {
 	return keys
 }
 
-// TestFrames: what is shown on a small and on a large terminal.
+// TestFrames compares frames on a small and on a large terminal with golden files.
 func TestFrames(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -137,14 +137,14 @@ func TestFrames(t *testing.T) {
 	}
 }
 
-// TestFrameFits: a frame has the size of the screen, whatever that is and whatever is shown.
+// TestFrameFits proves that a frame always has the size of the screen.
 func TestFrameFits(t *testing.T) {
 	w := busy()
 	for range views {
 		for _, size := range [][2]int{{80, 24}, {200, 50}, {40, 8}, {139, 29}, {140, 30}, {41, 60}, {300, 9}, {10, 3}, {1, 1}, {0, 0}} {
 			lines := w.Frame(size[0], size[1])
 			if len(lines) > size[1] || size[0] >= leastWidth && size[1] >= leastHeight && len(lines) != size[1] {
-				t.Errorf("%v: %d lines", size, len(lines))
+				t.Errorf("%v: got %d lines", size, len(lines))
 			}
 			for _, line := range lines {
 				n := 0
@@ -152,7 +152,7 @@ func TestFrameFits(t *testing.T) {
 					n += len(s.Text)
 				}
 				if n != size[0] {
-					t.Errorf("%v: a line of %d", size, n)
+					t.Errorf("%v: got a line of width %d", size, n)
 				}
 			}
 		}
@@ -160,7 +160,8 @@ func TestFrameFits(t *testing.T) {
 	}
 }
 
-// TestHostile: whatever a name, a pod or a log line has in it, what is drawn is printable ASCII.
+// TestHostile proves that the output is printable ASCII, whatever a name, a pod or a log line
+// contains.
 func TestHostile(t *testing.T) {
 	const hostile = "\x1b[2J\x1b]0;pwn\x07\r\n\u009b\u202e\xff漢😀"
 	w := newWorld()
@@ -178,7 +179,7 @@ func TestHostile(t *testing.T) {
 				seen = seen || strings.Contains(text, "pwn")
 				for _, r := range text {
 					if r < ' ' || r > '~' {
-						t.Fatalf("%q", text)
+						t.Fatalf("got %q", text)
 					}
 				}
 			}
@@ -187,15 +188,15 @@ func TestHostile(t *testing.T) {
 		w.Press(KeyTab)
 	}
 	if !seen {
-		t.Error("no frame shows it: this test tests nothing")
+		t.Error("no frame contains the text, so the test proves nothing")
 	}
 }
 
-// TestFilter: the counts are of what the filter lets pass, from when it is set.
+// TestFilter proves that only matching queries are counted after the filter is set.
 func TestFilter(t *testing.T) {
 	for _, test := range []struct {
 		filter string
-		want   string // names that are counted
+		want   string // counted names
 	}{
 		{"", "api.cluster. www.example."},
 		{"SHOP/web", "www.example."},
@@ -219,12 +220,12 @@ func TestFilter(t *testing.T) {
 			names = append(names, r.cells[0])
 		}
 		if got := strings.Join(names, " "); got != test.want {
-			t.Errorf("%q: %q", test.filter, got)
+			t.Errorf("%q: got %q", test.filter, got)
 		}
 	}
 }
 
-// TestRates: a rate is what is asked now, soon after it begins, and after it has changed.
+// TestRates proves that a rate is correct soon after its start and after a change.
 func TestRates(t *testing.T) {
 	w := newWorld()
 	rateOf := func() float64 {
@@ -251,12 +252,13 @@ func TestRates(t *testing.T) {
 			w.second()
 		}
 		if got := rateOf(); got < step.least || got > step.most {
-			t.Errorf("%d times %d a second: %.1f", step.seconds, step.each, got)
+			t.Errorf("%d seconds with %d queries per second: got rate %.1f", step.seconds, step.each, got)
 		}
 	}
 }
 
-// TestClocks: a daemon that was started again, or whose clock was set back, makes no number negative or endless.
+// TestClocks proves that no number becomes negative or infinite after the daemon restarts or its
+// clock is set back.
 func TestClocks(t *testing.T) {
 	w := busy()
 	w.at, w.queries = noon.Add(-time.Hour), 0
@@ -272,7 +274,7 @@ func TestClocks(t *testing.T) {
 	}
 }
 
-// TestKeys: what keys do beside what TestFrames shows.
+// TestKeys covers keys that TestFrames does not.
 func TestKeys(t *testing.T) {
 	w := newWorld()
 	w.second()
@@ -297,7 +299,7 @@ func TestKeys(t *testing.T) {
 	} {
 		press(w.Model, step.keys...)
 		if got := first(); got != step.want {
-			t.Errorf("%q: %s, want %s", step.keys, got, step.want)
+			t.Errorf("%q: got %s, want %s", step.keys, got, step.want)
 		}
 	}
 	for _, test := range []struct {
@@ -316,23 +318,24 @@ func TestKeys(t *testing.T) {
 			quits = m.Press(k)
 		}
 		if quits != test.quits {
-			t.Errorf("%q: %t", test.keys, quits)
+			t.Errorf("%q: got %t", test.keys, quits)
 		}
 	}
 }
 
-// TestPaused: what comes meanwhile is not shown later.
+// TestPaused proves that events during a pause are not shown later.
 func TestPaused(t *testing.T) {
 	w := newWorld()
 	w.second()
 	press(w.Model, "p")
 	w.query(control.MonitorEvent{Name: "a.example."}, 0)
 	if press(w.Model, "p"); len(w.names.Entries) != 0 {
-		t.Error("it was counted")
+		t.Error("the query was counted")
 	}
 }
 
-// TestForgets: slow and failing names are forgotten, and nothing grows without bound.
+// TestForgets proves that slow and failing names are forgotten and that nothing grows without
+// limit.
 func TestForgets(t *testing.T) {
 	w := newWorld()
 	w.second()
@@ -342,7 +345,7 @@ func TestForgets(t *testing.T) {
 	}
 	for _, n := range []int{len(w.names.Entries), len(w.clients.Entries), len(w.answers.Entries), len(w.slow.Entries), len(w.failing.Entries)} {
 		if n != maxKeys {
-			t.Errorf("%d are kept", n)
+			t.Errorf("got %d entries", n)
 		}
 	}
 	w.at = w.at.Add(remembered)
@@ -350,9 +353,9 @@ func TestForgets(t *testing.T) {
 	w.at = w.at.Add(remembered)
 	w.second()
 	if len(w.slow.Entries)+len(w.failing.Entries) > 0 {
-		t.Error("they are not forgotten")
+		t.Error("the names were not forgotten")
 	}
 	if len(w.earlier) > statuses {
-		t.Errorf("%d statuses", len(w.earlier))
+		t.Errorf("got %d statuses", len(w.earlier))
 	}
 }

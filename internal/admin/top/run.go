@@ -13,26 +13,28 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/supervise"
 )
 
-// Config says what Run shows, and where.
+// Config holds the inputs of Run.
 type Config struct {
-	// Follow hands events to show until the context ends, show fails, or there are no more, which is an error.
+	// Follow passes events to show until the context ends, show fails, or the stream ends, which is
+	// an error.
 	Follow func(ctx context.Context, show func(control.MonitorEvent) error) error
-	// IsAway reports whether Follow may succeed again soon after an error.
+	// IsAway reports whether a retry of Follow may soon succeed after this error.
 	IsAway func(error) bool
-	// Screen is the terminal; nil: the one that the process has.
+	// Screen is the terminal. nil means the terminal of the process.
 	Screen tcell.Screen
 }
 
 const (
-	// redrawEvery is the time between frames where no key is pressed.
+	// redrawEvery is the interval between frames while no key is pressed.
 	redrawEvery = time.Second
-	// retryEvery is the time between tries to reach a daemon that is away.
+	// retryEvery is the interval between attempts to reach the daemon.
 	retryEvery = time.Second
-	// waiting bounds the events that wait for the screen; the daemon counts what does not fit.
+	// waiting is the number of buffered events. The daemon counts those that do not fit.
 	waiting = 256
 )
 
-// Run shows a Model on a terminal until the context ends or a key quits. It puts the terminal back, whatever happens.
+// Run shows a Model on a terminal until the context ends or a key quits. It always restores the
+// terminal.
 func Run(ctx context.Context, c Config) error {
 	screen := c.Screen
 	if screen == nil {
@@ -56,7 +58,7 @@ func Run(ctx context.Context, c Config) error {
 	return loop(ctx, screen, keys, events, failures, c.IsAway)
 }
 
-// follow sends events, and why there are none.
+// follow sends events, and the errors that interrupt them.
 func (c Config) follow(ctx context.Context, events chan<- control.MonitorEvent, failures chan<- error) {
 	for ctx.Err() == nil {
 		err := c.Follow(ctx, func(e control.MonitorEvent) error {
@@ -99,7 +101,7 @@ func loop(ctx context.Context, screen tcell.Screen, keys <-chan tcell.Event, eve
 			if !isAway(err) {
 				return err
 			}
-			for len(events) > 0 { // which were sent before
+			for len(events) > 0 { // sent before the error
 				m.Take(<-events)
 			}
 			m.Unconnected(err)
@@ -123,10 +125,10 @@ func loop(ctx context.Context, screen tcell.Screen, keys <-chan tcell.Event, eve
 	}
 }
 
-// errClosed is for a terminal that has gone.
+// errClosed means that the terminal was closed.
 var errClosed = errors.New("the terminal was closed")
 
-// keyNames are the keys that are no characters.
+// keyNames maps the keys that are not characters.
 var keyNames = map[tcell.Key]Key{
 	tcell.KeyUp: KeyUp, tcell.KeyDown: KeyDown, tcell.KeyLeft: KeyLeft, tcell.KeyRight: KeyRight,
 	tcell.KeyPgUp: KeyPageUp, tcell.KeyPgDn: KeyPageDown, tcell.KeyHome: KeyHome,
@@ -134,7 +136,7 @@ var keyNames = map[tcell.Key]Key{
 	tcell.KeyBackspace: KeyBackspace, tcell.KeyBackspace2: KeyBackspace, tcell.KeyCtrlC: KeyInterrupt,
 }
 
-// keyOf names a key; "": the Model has no use for it.
+// keyOf returns the key, or "" for one that the Model does not use.
 func keyOf(e *tcell.EventKey) Key {
 	if e.Key() == tcell.KeyRune {
 		return Key(e.Rune())
@@ -142,7 +144,8 @@ func keyOf(e *tcell.EventKey) Key {
 	return keyNames[e.Key()]
 }
 
-// styles are the looks of each Style. Those without colour differ all the same: package tcell leaves colours out where NO_COLOR is set.
+// styles maps each Style to its attributes. They also differ without colors, which package tcell
+// omits if NO_COLOR is set.
 var styles = [...]tcell.Style{
 	Plain:  tcell.StyleDefault,
 	Faint:  tcell.StyleDefault.Dim(true),
@@ -151,13 +154,13 @@ var styles = [...]tcell.Style{
 	Bad:    tcell.StyleDefault.Foreground(tcell.ColorRed).Bold(true),
 }
 
-// draw shows a frame. Only what has changed is sent to the terminal.
+// draw shows a frame. tcell sends only the changes to the terminal.
 func draw(screen tcell.Screen, m *Model) {
 	width, height := screen.Size()
 	for y, line := range m.Frame(width, height) {
 		x := 0
 		for _, span := range line {
-			for _, r := range span.Text { // printable ASCII, by fit
+			for _, r := range span.Text { // printable ASCII; see fit
 				screen.SetContent(x, y, r, nil, styles[span.Style])
 				x++
 			}

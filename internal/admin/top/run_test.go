@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var errAway = errors.New("node-dns is not running")
 
-// terminal is a simulated one that keeps what it shows.
+// terminal is a simulated terminal that stores its content.
 type terminal struct {
 	tcell.SimulationScreen
 	mu   sync.Mutex // guards text
@@ -47,13 +47,13 @@ func (s *terminal) shown() string {
 	return s.text
 }
 
-// TestRun: events and keys come to the screen, a daemon that is away is waited for, and the program ends by a key, by its context, and by an
-// error that does not pass.
+// TestRun proves that events and keys have an effect, that Run waits for a daemon that is away, and
+// that it ends after a key, the end of its context, or a permanent error.
 func TestRun(t *testing.T) {
 	denied := errors.New("permission denied")
 	for _, test := range []struct {
 		name   string
-		follow []error // what Follow returns in turn, after a query; nil: it goes on until it is told to end
+		follow []error // results of Follow in turn, each after a query; nil continues until Follow is told to end
 		key    rune
 		ends   func(screen *terminal, cancel func())
 		sees   string
@@ -99,11 +99,11 @@ func TestRun(t *testing.T) {
 			await := func(text string) {
 				t.Helper()
 				if !lab.Poll(20*time.Second, func() bool { return strings.Contains(screen.shown(), text) }) {
-					t.Errorf("it shows%s", screen.shown())
+					t.Errorf("the screen shows%s", screen.shown())
 				}
 			}
 			if test.sees != "" {
-				await("node-dns top") // a key before that has nowhere to go
+				await("node-dns top") // earlier keys would be lost
 				if test.key != 0 {
 					screen.InjectKey(tcell.KeyRune, test.key, 0)
 				}
@@ -113,10 +113,10 @@ func TestRun(t *testing.T) {
 			select {
 			case err := <-ended:
 				if !errors.Is(err, test.want) {
-					t.Errorf("it ended with %v", err)
+					t.Errorf("Run returned %v", err)
 				}
 			case <-time.After(20 * time.Second):
-				t.Fatal("it does not end")
+				t.Fatal("Run did not end")
 			}
 		})
 	}

@@ -17,22 +17,22 @@ type table struct {
 	rows    []row
 }
 
-// column has a title and a width; 0: what the others leave.
+// column has a title and a width. Width 0 means the remaining space.
 type column struct {
 	title   string
 	width   int
-	isRight bool // the text is a number
-	isWide  bool // it is left out of a narrow table
+	isRight bool // whether the text is a number
+	isWide  bool // whether to omit it from a narrow table
 }
 
-// row is a line of a table. sort has what each column is sorted by.
+// row is one line of a table. sort holds the sort key of each column.
 type row struct {
 	cells []string
 	sort  []sortKey
 	isBad bool
 }
 
-// sortKey orders by number, the largest first, and then by text.
+// sortKey sorts by number, largest first, and then by text.
 type sortKey struct {
 	number float64
 	text   string
@@ -56,12 +56,12 @@ func newRow(isBad bool, cells ...cell) row {
 	return r
 }
 
-// view is one of the tables that a person may choose.
+// view is a table that the user may choose.
 type view struct {
 	name    string
 	columns []column
 	rows    func(*Model) []row
-	sortBy  int // the column at first
+	sortBy  int // initial sort column
 }
 
 var (
@@ -73,7 +73,7 @@ var (
 	ago       = column{title: "AGO", width: 5, isRight: true}
 )
 
-// views are in the order of the keys 1 to 6.
+// views are in the order of keys 1 to 6.
 var views = []view{
 	{"Names", []column{{title: "NAME"}, perSecond, share, {title: "HIT", width: 6, isRight: true}, nxdomain, fails, average}, (*Model).nameRows, 1},
 	{"Clients", []column{{title: "CLIENT", width: 15}, {title: "POD"}, perSecond, share, nxdomain, fails, average}, (*Model).clientRows, 2},
@@ -83,7 +83,7 @@ var views = []view{
 	{"Failing", []column{{title: "NAME"}, {title: "TYPE", width: 5}, {title: "RCODE", width: 8}, {title: "COUNT", width: 6, isRight: true}, ago, {title: "CLIENT", width: 15}, {title: "WHY", isWide: true}}, (*Model).failingRows, 3},
 }
 
-// table is a view with its rows in order.
+// table returns a view with sorted rows.
 func (m *Model) table(v int) table {
 	t := table{views[v].name, views[v].columns, views[v].rows(m)}
 	order := m.order[v]
@@ -98,7 +98,7 @@ func (m *Model) table(v int) table {
 	return t
 }
 
-// total is the weight of all queries that are counted.
+// total returns the weight of all counted queries.
 func (m *Model) total() (sum float64) {
 	for _, e := range m.answers.Entries {
 		sum += e.Weight
@@ -135,7 +135,7 @@ func (m *Model) answerRows() (rows []row) {
 	return rows
 }
 
-// cells are NXDOMAIN, failures and the average time.
+// cells returns the cells for NXDOMAIN, failures and the average time.
 func (t tally) cells(weight float64) []cell {
 	mean := amount("-", 0)
 	if t.timed > 0 {
@@ -144,7 +144,8 @@ func (t tally) cells(weight float64) []cell {
 	return []cell{percent(t.absent, weight), percent(t.failed, weight), mean}
 }
 
-// serverRows have the upstream nameservers of the status: each once, with all domains that it is asked for.
+// serverRows returns the upstream nameservers of the status without duplicates, each with all its
+// domains.
 func (m *Model) serverRows() (rows []row) {
 	type place struct {
 		server  control.Server
@@ -201,7 +202,7 @@ func (m *Model) failingRows() (rows []row) {
 	return rows
 }
 
-// ago is how long before the last event something was; the latest is first.
+// ago returns the time since at, before the last event. The latest sorts first.
 func (m *Model) ago(at time.Time) cell {
 	d := max(0, m.now.Sub(at))
 	if d >= time.Minute {

@@ -12,16 +12,17 @@ import (
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
 
-// asker is for whom an admin's question is answered.
+// asker is the client that an admin's question is answered for.
 type asker struct {
 	addr, local netip.AddrPort
-	namespace   string             // whose pods' search list is walked; "": none is
-	pod         string             // NAMESPACE/NAME; "": it is none, or not known
-	isClient    bool               // it is another than the admin
-	refusal     *dnsserver.Refusal // nil: it may ask
+	namespace   string             // pods of this namespace get a search list walk; empty for no walk
+	pod         string             // NAMESPACE/NAME; empty if the client is not a known pod
+	isClient    bool               // whether the question names a client other than the admin
+	refusal     *dnsserver.Refusal // nil if the client may ask
 }
 
-// askerOf is this host, whose questions are not refused, or the client that the question names.
+// askerOf returns this host, whose questions are never refused, or the client that the question
+// names.
 func (v *View) askerOf(m *dns.Msg, question control.Question) (asker, error) {
 	node := v.policy().NodeIP
 	if question.As == "" {
@@ -40,7 +41,7 @@ func (v *View) askerOf(m *dns.Msg, question control.Question) (asker, error) {
 	return a, err
 }
 
-// clientAddr is the address of a client, or of a pod that the node's watch has seen.
+// clientAddr returns the address of a client, or of a pod that the node's watch knows.
 func (v *View) clientAddr(as string) (netip.Addr, error) {
 	if addr, err := netip.ParseAddr(as); err == nil {
 		return addr.Unmap().WithZone(""), nil
@@ -64,7 +65,7 @@ func (v *View) clientAddr(as string) (netip.Addr, error) {
 	return addrs[0], nil
 }
 
-// podOfClient returns the pod with that name or address; "": none is known.
+// podOfClient returns the pod with that name or address. Both results are empty if no pod is known.
 func (v *View) podOfClient(as string) (namespace, pod string, err error) {
 	addr, err := v.clientAddr(as)
 	if err != nil {
@@ -81,7 +82,8 @@ func (v *View) podOfClient(as string) (namespace, pod string, err error) {
 	return namespace, pod, nil
 }
 
-// listenerFor is where a client asks: at the node's address if that is listened on, or else at the first of the client's family.
+// listenerFor returns the address that the client would ask: the node's address if the server
+// listens on it, or else the first one of the client's family.
 func (v *View) listenerFor(client, node netip.Addr) netip.AddrPort {
 	listening := v.Listening()
 	for _, is := range []func(netip.AddrPort) bool{
@@ -95,15 +97,15 @@ func (v *View) listenerFor(client, node netip.Addr) netip.AddrPort {
 	return netip.AddrPortFrom(node, 0)
 }
 
-// isRefusedAlways reports whether nothing is answered.
+// isRefusedAlways reports whether the client gets no answer at all.
 func (a asker) isRefusedAlways() bool { return a.refusal != nil && !a.refusal.OnlyOfMisses }
 
-// isRefused reports whether q, which the Handler has answered, is one that is not answered.
+// isRefused reports whether the client gets no answer to q, which the Handler has answered.
 func (a asker) isRefused(q *dnsserver.Query) bool {
 	return a.refusal != nil && (a.isRefusedAlways() || !q.Cached && q.Origin == "")
 }
 
-// shown is what the admin sees of the client; nil: it is the admin.
+// shown returns the client for display, or nil if it is the admin.
 func (a asker) shown(isRefused bool) *control.Client {
 	if !a.isClient {
 		return nil

@@ -13,15 +13,16 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/records"
 )
 
-// dumpStep is how many responses are written before the processor is left to others for as long as that took: it is queries' first.
+// dumpStep is the number of responses after which a dump sleeps for as long as they took, because
+// queries have priority on the processor.
 const dumpStep = 256
 
-// DumpCache sends what is remembered of a part, all for the zero part.
+// DumpCache sends the cached responses that part selects. The zero part selects all.
 func (v *View) DumpCache(ctx context.Context, part control.CachePart, send func(control.CacheEntry) error) error {
 	return dump(ctx, v.resolver.Cache(), part, send)
 }
 
-// dump sends entry by entry: a million responses are never there at once.
+// dump sends one entry at a time, so that a million responses are never copied at once.
 func dump(ctx context.Context, c *cache.Cache, part control.CachePart, send func(control.CacheEntry) error) error {
 	if part == (control.CachePart{}) {
 		part.All = true
@@ -47,8 +48,8 @@ func dump(ctx context.Context, c *cache.Cache, part control.CachePart, send func
 	return err
 }
 
-// cacheEntry writes a response for people. One that cannot be read has no records. Of a second that has begun the TTL has the whole, as
-// those of the records have it, and the age nothing.
+// cacheEntry converts a response for display. A response that cannot be parsed has no records. The
+// TTL is rounded up to whole seconds, like the TTLs of the records, and the age is rounded down.
 func cacheEntry(r cache.Remembered) control.CacheEntry {
 	e := control.CacheEntry{
 		Name: r.QName, Type: dnswire.TypeText(r.Type), Result: result(r), Stale: r.TTL <= 0,
@@ -81,7 +82,8 @@ func result(r cache.Remembered) string {
 	return dns.RcodeToString[r.Rcode]
 }
 
-// cacheRecord is a record in the words of a master file. miekg/dns escapes there what does not print, and has no words for some.
+// cacheRecord converts a record to master file format. miekg/dns escapes unprintable characters
+// there, and has no text form for some records.
 func cacheRecord(rr dns.RR) control.CacheRecord {
 	h := rr.Header()
 	text := records.Readable(rr).String()
@@ -95,7 +97,7 @@ func cacheRecord(rr dns.RR) control.CacheRecord {
 	return r
 }
 
-// CacheStats counts what is in the cache, which takes a tenth of a second for a million responses.
+// CacheStats counts the cache's contents, which takes a tenth of a second for a million responses.
 func (v *View) CacheStats(context.Context) control.CacheStats {
 	c := v.resolver.Cache()
 	stats := c.Stats()

@@ -14,7 +14,8 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
-// routesOf are routes of words like "corp.example=10.0.0.1,10.0.0.2"; "home=" has no such names.
+// routesOf parses routes such as "corp.example=10.0.0.1,10.0.0.2". "home=" is a local domain
+// without servers.
 func routesOf(words ...string) (routes []forward.Route) {
 	for _, word := range words {
 		domain, servers, _ := strings.Cut(word, "=")
@@ -29,7 +30,7 @@ func routesOf(words ...string) (routes []forward.Route) {
 	return routes
 }
 
-// TestDifferences: each domain that is asked of others stands in them once, with both.
+// TestDifferences proves that each changed domain is listed once, with its old and its new target.
 func TestDifferences(t *testing.T) {
 	for name, row := range map[string]struct {
 		before, after []forward.Route
@@ -48,7 +49,7 @@ func TestDifferences(t *testing.T) {
 			words = append(words, d.Domain+" "+targetWord(d.Before)+" -> "+targetWord(d.After))
 		}
 		if got := strings.Join(words, "; "); got != row.want {
-			t.Errorf("%s: %s, want %s", name, got, row.want)
+			t.Errorf("%s: got %s, want %s", name, got, row.want)
 		}
 	}
 }
@@ -63,7 +64,8 @@ func targetWord(target *control.RouteTarget) string {
 	return strings.Join(target.Servers, " ")
 }
 
-// TestHistoryBounds: as many changes as are kept, of as many domains, and the latest of them; here and in the file.
+// TestHistoryBounds proves that only the latest changes and a limited number of domains are kept,
+// in memory and in the file.
 func TestHistoryBounds(t *testing.T) {
 	h := history{Path: filepath.Join(t.TempDir(), "run/servers.json")}
 	var many []string
@@ -85,20 +87,21 @@ func TestHistoryBounds(t *testing.T) {
 	}
 	for name, kept := range map[string]*keptHistory{"here": h.kept.Load(), "in the file": again.kept.Load()} {
 		if len(kept.Changes) != maxChanges || !kept.Changes[maxChanges-1].Time.Equal(time.Unix(3*maxChanges-1, 0)) {
-			t.Errorf("%s: %d changes, the last one at %v", name, len(kept.Changes), kept.Changes[len(kept.Changes)-1].Time)
+			t.Errorf("%s: got %d changes, the last one at %v", name, len(kept.Changes), kept.Changes[len(kept.Changes)-1].Time)
 		}
 		for _, change := range kept.Changes {
 			if len(change.Differences) != maxDifferences || change.More != 513-maxDifferences {
-				t.Errorf("%s: %d differences and %d more", name, len(change.Differences), change.More)
+				t.Errorf("%s: got %d differences and %d more", name, len(change.Differences), change.More)
 			}
 		}
 	}
 	if info, err := os.Stat(h.Path); err != nil || info.Size() > maxHistory {
-		t.Errorf("%v, %v", info.Size(), err)
+		t.Errorf("got size %v, %v", info.Size(), err)
 	}
 }
 
-// TestHistoryIsSmall: where the servers are many, fewer changes are kept, and the next daemon can read them.
+// TestHistoryIsSmall proves that fewer changes are kept if there are many servers, and that the
+// next daemon can read them.
 func TestHistoryIsSmall(t *testing.T) {
 	h := history{Path: filepath.Join(t.TempDir(), "servers.json")}
 	for i := range maxChanges {
@@ -120,11 +123,11 @@ func TestHistoryIsSmall(t *testing.T) {
 	}
 	n := len(again.kept.Load().Changes)
 	if n < 2 || n != len(h.kept.Load().Changes) {
-		t.Errorf("%d changes, and %d here", n, len(h.kept.Load().Changes))
+		t.Errorf("got %d changes from the file, and %d in memory", n, len(h.kept.Load().Changes))
 	}
 }
 
-// TestHistoryDamaged: what is no history begins anew, and is written over.
+// TestHistoryDamaged proves that a damaged history is ignored and overwritten.
 func TestHistoryDamaged(t *testing.T) {
 	for _, text := range []string{"", "{", "[]", `{"changes": 1}`, strings.Repeat(" ", maxHistory+1)} {
 		h := history{Path: filepath.Join(t.TempDir(), "servers.json")}
@@ -132,10 +135,10 @@ func TestHistoryDamaged(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := h.Load(); err == nil || h.kept.Load() != nil {
-			t.Errorf("%.10q is taken", text)
+			t.Errorf("%.10q was accepted", text)
 		}
 		if err := h.note(time.Now(), "a test", routesOf(".=10.0.0.1")); err != nil || len(h.kept.Load().Changes) != 1 {
-			t.Errorf("%.10q: %v", text, err)
+			t.Errorf("%.10q: got %v", text, err)
 		}
 	}
 }

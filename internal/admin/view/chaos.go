@@ -8,8 +8,8 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/forward"
 )
 
-// BindNumbers are what dnsmasq tells of itself by names of class CHAOS (dnsmasq(8), "cache statistics"), which monitoring asks
-// for.
+// BindNumbers returns the statistics that dnsmasq publishes under names of class CHAOS (dnsmasq(8),
+// "cache statistics"), which monitoring tools query.
 func (v *View) BindNumbers(name string) (texts []string, known bool) {
 	c := v.Counters()
 	var n uint64
@@ -24,7 +24,7 @@ func (v *View) BindNumbers(name string) (texts []string, known bool) {
 		n = c.Forwarded
 	case "hits.bind.":
 		n = c.Local
-	case "auth.bind.": // answers of zones that dnsmasq is authoritative for
+	case "auth.bind.": // answers from zones for which dnsmasq is authoritative
 	case "servers.bind.":
 		texts = serverTexts(v.resolver.Forward().Status())
 		return texts, len(texts) > 0
@@ -35,13 +35,13 @@ func (v *View) BindNumbers(name string) (texts []string, known bool) {
 }
 
 const (
-	maxText  = 255 // octets, RFC 1035 section 3.3
+	maxText  = 255 // bytes, RFC 1035 section 3.3
 	maxTexts = 100
 )
 
-// serverTexts are the servers as dnsmasq 2.90 tells of them, address, queries and failures, of which it never says the domain: that is
-// written before the address as in its server= option, so that who splits at blanks finds three words. The numbers are those of the
-// server, whatever its domain.
+// serverTexts describes the servers like dnsmasq 2.90: address, queries and failures. dnsmasq never
+// reports the domain. It precedes the address as in the server= option, so that a reader who splits
+// at blanks still finds three words. The numbers are those of the server for all domains.
 func serverTexts(routes []forward.RouteStatus) (texts []string) {
 	for _, route := range routes {
 		domain := ""

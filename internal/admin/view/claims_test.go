@@ -14,7 +14,8 @@ import (
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
-// TestEveryClaim: with every source at once each domain has the strongest that names it, and all others are told, with the reason.
+// TestEveryClaim enables every source at once. The strongest source of each domain wins, and all
+// others are reported with the reason.
 func TestEveryClaim(t *testing.T) {
 	everybody := func() policy.Inputs {
 		in := policy.Inputs{
@@ -27,7 +28,7 @@ func TestEveryClaim(t *testing.T) {
 				{Domain: dnsname.MustParse("b.example"), Servers: policytest.Servers("10.8.0.1"), Source: "NetworkManager tun0 (corpvpn)"}, {Domain: dnsname.MustParse("x.cluster.local"), Servers: policytest.Servers("10.8.0.1")},
 			}},
 			Outdone: []nameserver.Claim{
-				upstream.Candidate{Origin: upstream.NetworkManagerFile, Set: upstream.Set{Servers: policytest.Servers("10.0.0.7")}}.Claim(), // not weaker: the hook is yet to see it
+				upstream.Candidate{Origin: upstream.NetworkManagerFile, Set: upstream.Set{Servers: policytest.Servers("10.0.0.7")}}.Claim(), // not weaker: the hook has not seen it yet
 				upstream.Candidate{Origin: upstream.ResolvConf, Set: upstream.Set{Servers: policytest.Servers("10.0.0.9")}}.Claim(),
 			},
 		}
@@ -40,7 +41,7 @@ func TestEveryClaim(t *testing.T) {
 		routes  string
 		lost    []string
 		refused []string
-		notes   []string // about who won
+		notes   []string // notes about who won
 	}{
 		{
 			name:   "all",

@@ -10,13 +10,14 @@ import (
 	"github.com/node-dns/node-dns/internal/kube/cluster"
 )
 
-// programmingCount counts how long changes of the cluster took to be answered. It is safe for concurrent use.
+// programmingCount measures how long changes of the cluster took to be answered. It is safe for
+// concurrent use.
 type programmingCount struct {
 	mu    sync.Mutex // guards count
 	count metrics.Programming
 }
 
-// Add is cluster.Config.Programmed.
+// Add is the callback cluster.Config.Programmed.
 func (c *programmingCount) Add(change cluster.Programmed) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -40,17 +41,17 @@ func (c *programmingCount) read() metrics.Programming {
 	return c.count
 }
 
-// maxRequests bounds how many kinds of requests are told apart, beside one for all others: an API server may answer with 500 codes, and
-// kubeconfigs may name one server after the other.
+// maxRequests limits the number of request kinds, in addition to one for all others. An API server
+// may answer with 500 different codes, and kubeconfigs may name one server after another.
 const maxRequests = 100
 
 // requestCount counts requests to the Kubernetes API. It is safe for concurrent use.
 type requestCount struct {
 	mu    sync.Mutex                    // guards count
-	count map[metrics.APIRequest]uint64 // nil: none yet
+	count map[metrics.APIRequest]uint64 // nil if there are no requests yet
 }
 
-// Add is cluster.Config.Requested.
+// Add is the callback cluster.Config.Requested.
 func (c *requestCount) Add(r cluster.Request) {
 	of := metrics.APIRequest{Code: codeWord(r.Code), Method: r.Method, Host: strings.ToValidUTF8(r.Host, "\uFFFD")}
 	c.mu.Lock()
@@ -64,7 +65,7 @@ func (c *requestCount) Add(r cluster.Request) {
 	c.count[of]++
 }
 
-// codeWord is a code of HTTP as the libraries of Kubernetes write it in metrics.
+// codeWord formats an HTTP status code like the metrics of the Kubernetes libraries.
 func codeWord(code int) string {
 	switch {
 	case code == 0:

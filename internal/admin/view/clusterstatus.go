@@ -51,8 +51,9 @@ func (v *View) autopathStatus(s *policy.Policy) control.Autopath {
 	return control.Autopath{On: why == "", Why: why, Answered: stats.Answered, Saved: stats.Saved}
 }
 
-// NoSearch says why no search list is walked, though the cluster is known; "" when they are. Without the right to
-// watch them, pods that were known from before are not looked at: their addresses become others'.
+// NoSearch explains why search lists are not walked although the cluster is known. It is empty if
+// they are walked. Without the right to watch pods, previously known pods are not used, because
+// their addresses may belong to other pods by now.
 func (v *View) NoSearch(s *policy.Policy) string {
 	if !s.API.Features.NodePods {
 		return "by autopath in node-dns.yaml"
@@ -60,7 +61,7 @@ func (v *View) NoSearch(s *policy.Policy) string {
 	return v.podsDenied()
 }
 
-// podsDenied says which right to watch pods is missing; "": none is.
+// podsDenied returns which right to watch pods is missing, or "".
 func (v *View) podsDenied() string {
 	watcher := v.Watcher.Load()
 	if watcher == nil {
@@ -74,7 +75,7 @@ func (v *View) podsDenied() string {
 	return ""
 }
 
-// clusterProblems are what an admin should know of the watching.
+// clusterProblems returns problems with the watch that an admin should know.
 func (v *View) clusterProblems() []string {
 	watcher := v.Watcher.Load()
 	if watcher == nil {
@@ -95,7 +96,8 @@ func (v *View) clusterProblems() []string {
 	}
 	var denied []string
 	for _, right := range state.Missing {
-		// Without its pods a node's search lists are not walked, and that is no problem: the autopath line says so.
+		// Without pods, the search lists of this node's pods are not walked. The autopath line
+		// shows that, so it is not a problem.
 		verified := v.policy().API.Features.AllPods && right.Resource == "pods"
 		if state.Phase == cluster.Forbidden || verified || right.Resource == "serviceimports" {
 			denied = append(denied, right.String())

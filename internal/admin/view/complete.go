@@ -13,10 +13,10 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/cache"
 )
 
-// completeTime bounds a walk over a large cache: a shell waits for it.
+// completeTime limits a walk over a large cache, because a shell waits for it.
 const completeTime = 100 * time.Millisecond
 
-// Complete returns words for a shell.
+// Complete returns words for shell completion.
 func (v *View) Complete(ctx context.Context, question control.CompleteQuestion) (control.Completions, error) {
 	var words iter.Seq[string]
 	switch question.Kind {
@@ -34,7 +34,7 @@ func (v *View) Complete(ctx context.Context, question control.CompleteQuestion) 
 	return control.Completions{APIVersion: control.APIVersion, Kind: "Completions", Words: beginning(words, question.Prefix)}, nil
 }
 
-// beginning are the first words that begin with prefix, each once, sorted.
+// beginning returns the first words that begin with prefix, sorted and without duplicates.
 func beginning(words iter.Seq[string], prefix string) []string {
 	found := map[string]bool{}
 	for word := range words {
@@ -55,7 +55,8 @@ func (v *View) namespaces() iter.Seq[string] {
 	return func(func(string) bool) {}
 }
 
-// podsOf are those of a namespace; "": of all, with their namespaces.
+// podsOf returns the pods of a namespace, or those of all namespaces as NAMESPACE/NAME if namespace
+// is empty.
 func (v *View) podsOf(namespace string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		known := v.resolver.Known()
@@ -74,7 +75,7 @@ func (v *View) podsOf(namespace string) iter.Seq[string] {
 	}
 }
 
-// cachedNames are the names of positive answers, without the dot at their end, until ctx ends.
+// cachedNames returns the names of positive answers, without the final dot, until ctx ends.
 func cachedNames(ctx context.Context, c *cache.Cache) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		c.Walk(func(r cache.Remembered) bool {

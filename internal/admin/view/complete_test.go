@@ -16,11 +16,12 @@ func TestBeginning(t *testing.T) {
 		t.Error(diff)
 	}
 	if got := beginning(slices.Values([]string{"a"}), "b"); got == nil || len(got) > 0 {
-		t.Errorf("%#v, and JSON must have an empty list", got)
+		t.Errorf("got %#v, want an empty list for JSON", got)
 	}
 }
 
-// TestBeginningIsBounded: of a million names no more are looked at than are shown.
+// TestBeginningIsBounded proves that the walk over a million names stops at the limit of the
+// answer.
 func TestBeginningIsBounded(t *testing.T) {
 	asked := 0
 	var endless iter.Seq[string] = func(yield func(string) bool) {
@@ -28,6 +29,6 @@ func TestBeginningIsBounded(t *testing.T) {
 		}
 	}
 	if got := beginning(endless, ""); len(got) != control.MaxCompletions || asked != control.MaxCompletions {
-		t.Errorf("%d words, of %d", len(got), asked)
+		t.Errorf("got %d words after %d candidates", len(got), asked)
 	}
 }

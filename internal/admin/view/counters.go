@@ -7,7 +7,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/forward"
 )
 
-// Counters are what dnsmasq counts, of ours.
+// Counters returns our values of dnsmasq's counters.
 func (v *View) Counters() dbusapi.Counters {
 	stored, forwarded, served := v.resolver.Cache().Stats(), v.resolver.Forward().Stats(), v.server.Stats()
 	c := dbusapi.Counters{
@@ -31,9 +31,10 @@ func (v *View) Counters() dbusapi.Counters {
 	return c
 }
 
-// answeredHere is how many queries were answered without asking anybody: those that came to an end, without the questions that were
-// asked. Not all of these are clients': a prefetch is nobody's, and what an admin asks by node-dns query comes by no socket. So it is
-// as many as memory has answered in any case.
+// answeredHere returns how many queries were answered without an upstream server: the finished ones
+// minus the forwarded questions. Not all of these belong to clients: prefetches do not, and
+// questions of node-dns query come over no DNS socket. The result is therefore never lower than the
+// number of answers from the cache.
 func answeredHere(served dnsserver.Stats, stored cache.Stats, forwarded forward.Stats) uint64 {
 	ended, asked := served.Answered+served.Failed, forwarded.Asked+forwarded.Joined
 	asked -= min(asked, stored.Prefetched)

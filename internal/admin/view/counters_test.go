@@ -14,8 +14,8 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
-// TestAnsweredHere: what was asked for no client's sake takes nothing from it. hits.bind said 0, and went down, on a node whose admin used
-// node-dns query, and on one with prefetches.
+// TestAnsweredHere proves that questions without a client do not reduce the counter. hits.bind was
+// 0, or went down, on a node whose admin used node-dns query, and on a node with prefetches.
 func TestAnsweredHere(t *testing.T) {
 	for _, row := range []struct {
 		name      string
@@ -33,7 +33,7 @@ func TestAnsweredHere(t *testing.T) {
 		{name: "stale answers, and the questions behind them", served: dnsserver.Stats{Answered: 5}, stored: cache.Stats{Stale: 4, Misses: 1}, forwarded: forward.Stats{Asked: 5}, want: 4},
 	} {
 		if got := answeredHere(row.served, row.stored, row.forwarded); got != row.want {
-			t.Errorf("%s: %d, expected %d", row.name, got, row.want)
+			t.Errorf("%s: got %d, want %d", row.name, got, row.want)
 		}
 	}
 }
@@ -59,6 +59,6 @@ func TestServerTexts(t *testing.T) {
 		many = append(many, status(fmt.Sprintf("10.0.%d.%d:53", i/200, i%200), 0))
 	}
 	if n := len(serverTexts([]forward.RouteStatus{{Domain: dnsname.Root(), Servers: many}})); n != maxTexts {
-		t.Errorf("%d texts", n)
+		t.Errorf("got %d texts", n)
 	}
 }

@@ -14,12 +14,13 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
-// maxRecords bounds the lines of one answer.
+// maxRecords limits the lines for one answer.
 const maxRecords = 20
 
-// logLines are the lines that dnsmasq 2.90 writes of an Event's query with log-queries, which admins and monitoring look for: the query, whom
-// it was forwarded to, and each record. A name has no dot at its end there. What is no printable ASCII is escaped, where dnsmasq says
-// "<name unprintable>".
+// logLines returns the lines that dnsmasq 2.90 writes with log-queries, which admins and monitoring
+// tools look for: the query, the server it was forwarded to, and each record. Names have no final
+// dot. Characters that are not printable ASCII are escaped, where dnsmasq writes "<name
+// unprintable>".
 func logLines(seen *dnsserver.Seen) []string {
 	name := orRoot(seenName(seen))
 	lines := []string{fmt.Sprintf("query[%s] %s from %s", seenType(seen), name, seenClient(seen))}
@@ -52,7 +53,8 @@ func logLines(seen *dnsserver.Seen) []string {
 	return lines
 }
 
-// extraLines are the logLines with log-queries=extra: each begins with the query's number, and who has asked.
+// extraLines returns the logLines for log-queries=extra, each with the query's number and the
+// client at the beginning.
 func extraLines(number uint64, seen *dnsserver.Seen) []string {
 	lines := logLines(seen)
 	for i, line := range lines {
@@ -61,7 +63,7 @@ func extraLines(number uint64, seen *dnsserver.Seen) []string {
 	return lines
 }
 
-// logSource is how dnsmasq calls who has answered.
+// logSource returns dnsmasq's word for the source of an answer.
 func logSource(outcome dnsserver.Outcome) string {
 	switch outcome {
 	case dnsserver.ByUpstream:
@@ -83,7 +85,7 @@ func recordWords(rr dns.RR) string {
 		return name + " is " + rr.AAAA.String()
 	case *dns.CNAME:
 		return name + " is <CNAME>"
-	case *dns.TXT: // package dns escapes what is no printable ASCII
+	case *dns.TXT: // package dns escapes everything but printable ASCII
 		return name + " is " + strings.Join(rr.Txt, " ")
 	case *dns.PTR:
 		if addr, ok := reversed(rr.Hdr.Name); ok {
@@ -93,7 +95,7 @@ func recordWords(rr dns.RR) string {
 	return name + " is <" + dnswire.TypeText(rr.Header().Rrtype) + ">"
 }
 
-// reversed is the address whose PTR records have this name.
+// reversed returns the address whose PTR records have this name.
 func reversed(name string) (netip.Addr, bool) {
 	labels := dns.SplitDomainName(strings.ToLower(name))
 	const nibbles = 32
@@ -122,7 +124,7 @@ func noData(qtype string) string {
 	return "NODATA"
 }
 
-// serverWord has the port where it is another than 53.
+// serverWord formats a server, with the port if it is not 53.
 func serverWord(server nameserver.Server) string {
 	text := server.Addr.Addr().String()
 	if port := server.Addr.Port(); port != nameserver.Port {

@@ -15,8 +15,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/golden"
 )
 
-// TestLogLines holds the lines against those of dnsmasq 2.90 with --log-queries for the same queries and answers; where it says another
-// thing the row says so.
+// TestLogLines compares the lines with those of dnsmasq 2.90 with --log-queries for the same
+// queries and answers. The name of the row mentions deviations.
 func TestLogLines(t *testing.T) {
 	upstream := nameserver.FromAddr(netip.MustParseAddr("10.0.0.2"))
 	odd := nameserver.Server{Addr: netip.MustParseAddrPort("[2001:db8::2]:5353")}

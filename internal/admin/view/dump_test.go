@@ -12,7 +12,8 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 )
 
-// TestDumpIsNeverWhole: a dump of 50,000 responses has no more of them in memory than a few.
+// TestDumpIsNeverWhole proves that a dump of 50,000 responses holds only a few of them in memory at
+// a time.
 func TestDumpIsNeverWhole(t *testing.T) {
 	const many = 50_000
 	c := cache.New(cache.Config{Size: 2 * many, Next: dnsserver.HandlerFunc(func(_ context.Context, q *dnsserver.Query) (*dns.Msg, error) {
@@ -41,9 +42,9 @@ func TestDumpIsNeverWhole(t *testing.T) {
 		return nil
 	})
 	if err != nil || sent != many {
-		t.Fatalf("%d, %v", sent, err)
+		t.Fatalf("got %d entries, %v", sent, err)
 	}
 	if most > before+2<<20 {
-		t.Errorf("%d KiB before, and %d at most", before>>10, most>>10)
+		t.Errorf("heap was %d KiB before and at most %d KiB", before>>10, most>>10)
 	}
 }

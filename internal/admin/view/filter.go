@@ -18,19 +18,19 @@ import (
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
 
-// Filter says which queries a watcher wants to see. The zero Filter lets all pass.
+// Filter selects the queries for a watcher. The zero Filter matches all queries.
 type Filter struct {
-	client  netip.Prefix // zero: everyone's
-	name    string       // a pattern in lower case; "": every name
-	qtype   uint16       // 0: every type
+	client  netip.Prefix // zero for all clients
+	name    string       // lower-case pattern; empty for all names
+	qtype   uint16       // 0 for all types
 	rcode   int
 	byRcode bool
-	pod     func(netip.Addr) bool // whether a client is a pod that is meant; nil: every client is
+	pod     func(netip.Addr) bool // reports whether a client is a matching pod; nil matches all clients
 }
 
-// NewFilter reads what the queries must have; "" stands for anything. client is an address or a network; name is a name, which
-// stands for those below it too, or one in which * stands for any characters; qtype and rcode are names or numbers. The error
-// says which is none.
+// NewFilter parses the conditions. An empty one matches everything. client is an address or a
+// network. name is a name, which also matches everything below it, or a pattern in which * stands
+// for any characters. qtype and rcode are names or numbers. The error names the invalid value.
 func NewFilter(client, name, qtype, rcode string) (f Filter, err error) {
 	if client != "" {
 		if f.client, err = prefix(client); err != nil {
@@ -57,7 +57,7 @@ func NewFilter(client, name, qtype, rcode string) (f Filter, err error) {
 	return f, nil
 }
 
-// likely is the name that a word is likely a typo of, or else an example.
+// likely returns the name that word is probably a typo of, or example.
 func likely[N any](word string, names map[string]N, example string) string {
 	return cmp.Or(nodeconfig.Likely(word, slices.Sorted(maps.Keys(names))), example)
 }
@@ -71,7 +71,7 @@ func prefix(text string) (netip.Prefix, error) {
 	return p.Masked(), err
 }
 
-// pattern is a name as the names of queries are written: in lower case and with a dot at the end.
+// pattern returns name in the form of query names: lower case with a dot at the end.
 func pattern(name string) (string, error) {
 	if name == "" {
 		return "", nil
@@ -86,7 +86,7 @@ func pattern(name string) (string, error) {
 	return name, nil
 }
 
-// number is what a word stands for: by its name, or by its number behind that prefix or alone.
+// number looks word up in names, or parses it as a number with or without prefix.
 func number[N uint16 | int](names map[string]N, word, prefix string, bits int) (N, bool) {
 	word = strings.ToUpper(word)
 	if n, ok := names[word]; ok {
@@ -96,7 +96,8 @@ func number[N uint16 | int](names map[string]N, word, prefix string, bits int) (
 	return N(n), err == nil
 }
 
-// matches reports whether the watcher wants to see a query. It allocates nothing, but for a name that no host has.
+// matches reports whether a query is selected. It allocates memory only for names that are not
+// valid host names.
 func (f *Filter) matches(seen *dnsserver.Seen) bool {
 	client := seen.Client.Addr().Unmap().WithZone("")
 	if f.client.IsValid() && !f.client.Contains(client) || f.pod != nil && !f.pod(client) {
@@ -128,7 +129,7 @@ func (f *Filter) matchesName(name []byte) bool {
 	return ok && (len(above) == 0 || above[len(above)-1] == '.' || f.name == ".")
 }
 
-// glob reports whether a text is what a pattern says, in which each * stands for any characters.
+// glob reports whether text matches pattern, in which each * stands for any characters.
 func glob(pattern string, text []byte) bool {
 	at, star, again := 0, -1, 0
 	for i := 0; i < len(text); {
@@ -137,7 +138,7 @@ func glob(pattern string, text []byte) bool {
 			star, again, at = at, i, at+1
 		case at < len(pattern) && pattern[at] == text[i]:
 			at, i = at+1, i+1
-		case star >= 0: // the last star takes one more
+		case star >= 0: // the last star matches one more character
 			again++
 			at, i = star+1, again
 		default:
@@ -147,7 +148,8 @@ func glob(pattern string, text []byte) bool {
 	return strings.Trim(pattern[at:], "*") == ""
 }
 
-// question is the first one of a query: the octets of its name, and its type; nil: there is none that can be read.
+// question returns the wire format of a query's first name, and its type. The name is nil if it is
+// not readable.
 func question(query []byte) (name []byte, qtype uint16) {
 	if len(query) < dnswire.HeaderSize || binary.BigEndian.Uint16(query[4:]) == 0 {
 		return nil, 0
@@ -160,7 +162,8 @@ func question(query []byte) (name []byte, qtype uint16) {
 	return nil, 0
 }
 
-// presentation is a name as master files write it: what is no printable ASCII is escaped (RFC 1035 section 5.1).
+// presentation returns name in master file format, with everything but printable ASCII escaped (RFC
+// 1035 section 5.1).
 func presentation(name []byte) string {
 	text, _, err := dns.UnpackDomainName(name, 0)
 	if err != nil {
@@ -169,19 +172,20 @@ func presentation(name []byte) string {
 	return text
 }
 
-// Question are the octets of the qname; nil: there is none.
+// seenQuestion returns the wire format of the qname, or nil if there is none.
 func seenQuestion(seen *dnsserver.Seen) []byte {
 	name, _ := question(seen.Query)
 	return name
 }
 
-// seenName is the qname as master files write it, with what is no printable ASCII escaped; "": there is none.
+// seenName returns the qname in master file format, with everything but printable ASCII escaped. It
+// is empty if there is none.
 func seenName(seen *dnsserver.Seen) string {
 	name, _ := question(seen.Query)
 	return presentation(name)
 }
 
-// seenType is the qtype; "": there is none.
+// seenType returns the qtype, or "" if there is none.
 func seenType(seen *dnsserver.Seen) string {
 	name, qtype := question(seen.Query)
 	if name == nil {
@@ -190,7 +194,8 @@ func seenType(seen *dnsserver.Seen) string {
 	return dnswire.TypeText(qtype)
 }
 
-// seenRcode is that of the response, with the bits of an OPT record that the server's own has (BADVERS); false: none was sent.
+// seenRcode returns the rcode of the response. For the server's own responses it includes the bits
+// in the OPT record (BADVERS). ok is false if no response was sent.
 func seenRcode(seen *dnsserver.Seen) (rcode int, ok bool) {
 	m := seen.Response
 	if len(m) < dnswire.HeaderSize {

@@ -11,23 +11,25 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnswire"
 )
 
-// FlushCache forgets a part of what is remembered, and returns how many responses that was: for `node-dns cache flush`, SIGUSR2, and
-// ClearCache over D-Bus. What was asked for before is answered, and not remembered; who asks after this returns gets no older answer.
-// An upstream nameserver's health is not of names, and stays. A part that names nothing, or more than one thing, is a control.MistakeError.
+// FlushCache removes part of the cache and returns the number of removed responses. It serves
+// `node-dns cache flush`, SIGUSR2 and ClearCache over D-Bus. Pending questions are answered but not
+// cached, and every query after FlushCache returns gets a fresh answer. The health of upstream
+// nameservers is kept. If part does not select exactly one thing, the error is a
+// control.MistakeError.
 func (v *View) FlushCache(part control.CachePart) (entries int, err error) {
 	match, err := matchPart(part)
 	if err != nil {
 		return 0, err
 	}
-	v.resolver.Forward().Renew() // first: nobody who counts as new may join what is in flight
+	v.resolver.Forward().Renew() // first, so that no new query joins a pending question
 	entries = v.resolver.Cache().Flush(match)
 	v.Log.Info("flushed the cache", "entries", entries, "what", partWord(part))
 	return entries, nil
 }
 
-// FlushAll is flushCache of everything.
+// FlushAll removes everything from the cache.
 func (v *View) FlushAll() (entries int) {
-	entries, _ = v.FlushCache(control.CachePart{All: true}) // which is no mistake
+	entries, _ = v.FlushCache(control.CachePart{All: true}) // this part is always valid
 	return entries
 }
 
@@ -36,7 +38,7 @@ func (v *View) AnswerFlush(_ context.Context, part control.CachePart) (control.C
 	return control.CacheFlushed{APIVersion: control.APIVersion, Kind: "CacheFlushed", Entries: entries}, err
 }
 
-// matchPart says which responses are meant; nil: all.
+// matchPart returns a function that selects the responses. nil means all of them.
 func matchPart(part control.CachePart) (match func(cache.Remembered) bool, err error) {
 	switch {
 	case part.Parts() != 1:
@@ -56,7 +58,7 @@ func matchPart(part control.CachePart) (match func(cache.Remembered) bool, err e
 	return func(r cache.Remembered) bool { return r.QName == name }, nil
 }
 
-// partWord is the part for the log.
+// partWord formats the part for the log.
 func partWord(part control.CachePart) string {
 	switch {
 	case part.All:
@@ -69,7 +71,8 @@ func partWord(part control.CachePart) string {
 	return part.Name
 }
 
-// canonicalName is a name as the cache writes it, whatever its octets: fully qualified and in lower case.
+// canonicalName returns a name as the cache stores it, even with unusual bytes: fully qualified and
+// in lower case.
 func canonicalName(name string) (string, error) {
 	var room [dnswire.MaxName]byte
 	end, err := dns.PackDomainName(dns.Fqdn(name), room[:], 0, nil, false)

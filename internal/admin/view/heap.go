@@ -8,7 +8,7 @@ import (
 	"github.com/node-dns/node-dns/internal/admin/control"
 )
 
-// LiveHeap is what was in use when memory was last collected.
+// LiveHeap returns the bytes in use after the last garbage collection.
 func LiveHeap() int64 {
 	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(sample)

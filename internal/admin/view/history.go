@@ -17,35 +17,37 @@ import (
 )
 
 const (
-	// maxChanges is how many changes of the routes are remembered.
+	// maxChanges is the number of route changes that are kept.
 	maxChanges = 32
-	// maxDifferences is how many domains of a change are; 512 may have servers of their own.
+	// maxDifferences is the number of domains kept per change; 512 domains may have their own
+	// servers.
 	maxDifferences = 64
-	// maxHistory bounds the file, in octets. Where that is not enough for all the oldest changes go.
+	// maxHistory limits the size of the file, in bytes. If it is exceeded, the oldest changes are
+	// dropped.
 	maxHistory = 1 << 20
 )
 
-// history remembers when other servers came to be asked, over restarts of the daemon too: its file lies where a restart leaves it, and a
-// stop does not (RuntimeDirectoryPreserve=restart).
+// history records changes of the servers in use, even across restarts of the daemon. Its file
+// survives a restart but not a stop (RuntimeDirectoryPreserve=restart).
 type history struct {
 	Path string
-	kept atomic.Pointer[keptHistory] // nil: nothing yet; who looks alone changes it
+	kept atomic.Pointer[keptHistory] // nil if empty; changed only by the goroutine that inspects the host
 }
 
-// keptHistory does not change.
+// keptHistory is immutable.
 type keptHistory struct {
 	Changes []control.RouteChange `json:"changes"`
-	Routes  []keptRoute           `json:"routes"` // now
+	Routes  []keptRoute           `json:"routes"` // current routes
 }
 
-// keptRoute is where a domain's names are asked.
+// keptRoute is where queries for a domain are sent.
 type keptRoute struct {
 	Domain string              `json:"domain"`
 	Target control.RouteTarget `json:"target"`
 	Source string              `json:"source"`
 }
 
-// Load reads what the daemon before us has kept.
+// Load reads the history of the previous daemon.
 func (h *history) Load() error {
 	file, err := os.ReadFile(h.Path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -66,7 +68,7 @@ func (h *history) Load() error {
 	return nil
 }
 
-// note remembers that from now on these routes are taken, and keeps that for the next start.
+// note records that these routes are now in use and saves the history for the next start.
 func (h *history) note(now time.Time, by string, routes []forward.Route) error {
 	var before keptHistory
 	if known := h.kept.Load(); known != nil {
@@ -91,7 +93,7 @@ func (h *history) note(now time.Time, by string, routes []forward.Route) error {
 	return nil
 }
 
-// with is the history with one change more.
+// with returns the history with one more change.
 func (k keptHistory) with(now time.Time, by string, routes []keptRoute) keptHistory {
 	change := control.RouteChange{Time: now.Round(0), By: by, Differences: differences(k.Routes, routes)}
 	if more := len(change.Differences) - maxDifferences; more > 0 {
@@ -111,7 +113,7 @@ func keptRoutes(routes []forward.Route) []keptRoute {
 	return kept
 }
 
-// differences are the domains that are asked of others than before: first those that there are, in their order.
+// differences returns the domains whose servers changed: first the current ones, in their order.
 func differences(before, after []keptRoute) []control.RouteDifference {
 	all := []control.RouteDifference{}
 	was := targets(before)
@@ -146,7 +148,8 @@ func sameTarget(a, b control.RouteTarget) bool {
 	return a.Local == b.Local && slices.Equal(a.Servers, b.Servers)
 }
 
-// NoteRoutes remembers whom we ask from now on. Where that cannot be kept a later daemon does not know of it.
+// NoteRoutes records the routes that are now in use. If the history cannot be saved, a later daemon
+// does not know this change.
 func (v *View) NoteRoutes(by string, routes []forward.Route) {
 	if err := v.History.note(time.Now(), by, routes); err != nil {
 		v.Log.Warn("which servers were asked is not kept for the next start", "error", err)
@@ -163,7 +166,7 @@ func (v *View) ServerHistory(context.Context) control.ServerHistory {
 	return h
 }
 
-// lastChange is the last time that we came to ask others; nil: not since the history began.
+// lastChange returns the last change of servers, or nil if there was none since the history began.
 func (v *View) lastChange() *control.RouteChanged {
 	kept := v.History.kept.Load()
 	if kept == nil || len(kept.Changes) < 2 {

@@ -9,19 +9,20 @@ import (
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
 
-// Host is what the daemon last saw of the host's files, and what it would do to them if it might.
+// Host is the last seen state of the host's files, and what the daemon would change in them if it
+// had the rights.
 type Host struct {
-	State hostdns.State // as origin-dns-dispatcher sees it, which knows nothing of --config
+	State hostdns.State // state as origin-dns-dispatcher sees it, without --config
 	Plan  hostdns.Plan
 
-	Config    nodeconfig.Config // what is served by, at the start and after a reload
-	ConfigErr error             // its faults
+	Config    nodeconfig.Config // configuration in use since the start or the last reload
+	ConfigErr error             // errors in the configuration
 
-	Dnsmasq    dnsmasqconf.Config // what dnsmasq's files say
-	DnsmasqErr error              // their faults
+	Dnsmasq    dnsmasqconf.Config // content of dnsmasq's files
+	DnsmasqErr error              // errors in dnsmasq's files
 }
 
-// Problems are what could not be looked at, and the faults of the configuration.
+// Problems returns what could not be inspected, and the errors in the configuration.
 func (v *Host) Problems() []string {
 	problems := slices.Clone(v.State.Problems)
 	if v.ConfigErr != nil && !slices.Contains(problems, v.ConfigErr.Error()) {
@@ -43,15 +44,16 @@ func (v *Host) Problems() []string {
 	return problems
 }
 
-// reread is the view with the files as they are now: the hook may have written them since the look.
+// reread returns a Host with the current files, which the hook may have written since the last
+// inspection.
 func (v *Host) reread() *Host {
 	state := v.State.Reread()
 	return &Host{State: state, Plan: hostdns.NewPlan(state)}
 }
 
-// Pending are the host's files that are not what they should be, given that we answer at the addresses in listening.
-// Where we do not listen at the address that resolv.conf is to name (a daemon run by hand on another port), the host's
-// files are none of our business.
+// Pending returns the host's files that differ from their intended content, given that we answer on
+// the addresses in listening. If we do not listen on the address for resolv.conf (a daemon run by
+// hand on another port), the host's files are none of our business.
 func (v *Host) Pending(listening []netip.AddrPort) []string {
 	if !v.IsAnswered(listening) {
 		return nil
@@ -63,7 +65,7 @@ func (v *Host) Pending(listening []netip.AddrPort) []string {
 	return paths
 }
 
-// IsAnswered reports whether we listen at the address that resolv.conf is to name.
+// IsAnswered reports whether we listen on the address for resolv.conf.
 func (v *Host) IsAnswered(listening []netip.AddrPort) bool {
 	return v.Plan.Nameserver.IsValid() && slices.Contains(listening, v.Plan.Nameserver)
 }

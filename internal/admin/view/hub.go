@@ -11,63 +11,67 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 )
 
-// ErrTooMany is for who comes when as many watch as may.
+// ErrTooMany means that the maximum number of watchers is reached.
 var ErrTooMany = errors.New("as many watch already as may")
 
 const (
-	// maxWatchers may watch at a time, beside the journal.
+	// maxWatchers is the maximum number of watchers, not counting the journal.
 	maxWatchers = 4
-	// room is how many events wait for a watcher: at 5,000 queries a second he may be away for a fifth of one. An event takes half a
-	// kilobyte.
+	// room is the number of events buffered per watcher. At 5,000 queries per second, a watcher may
+	// pause for a fifth of a second. An event takes half a kilobyte.
 	room = 1024
-	// kept of these are for changes, which are few, and which queries do not take the place of.
+	// kept is the part of room that is reserved for changes, which are few. Queries do not use it.
 	kept = 64
 )
 
-// Event is a query that was answered, or a change.
+// Event is an answered query or a change.
 type Event struct {
 	Time   time.Time
-	Query  *dnsserver.Seen // its octets are nobody else's, and it is never ByWire; nil: it is a change
-	Change string          // as the log has it
-	// Details are the log's key=value pairs; "": it has none.
+	Query  *dnsserver.Seen // owns its bytes and is never ByWire; nil for a change
+	Change string          // message as in the log
+	// Details are the key=value pairs of the log line. They are empty if there are none.
 	Details string
 }
 
-// Hub passes on what is asked of this nameserver, and what changes in it, as it happens, to those who watch. Nobody who tells it
-// anything waits: what a Watcher has no room for is counted, and it is told how much that was. Its methods may be called concurrently.
-// The zero Hub is ready for use.
+// Hub passes queries and changes to watchers as they happen. It never blocks the sender. If a
+// Watcher has no room, the event is counted, and the Watcher can read that count. The methods are
+// safe for concurrent use. The zero Hub is ready for use.
 type Hub struct {
-	// Watched is called when what those who watch are to be told has changed. It must not call the Hub. Nil: nobody wants to know.
+	// Watched is called when the watchers need another set of queries. It must not call the Hub.
+	// nil disables it.
 	Watched func(Attention)
 
-	watchers atomic.Pointer[[]*Watcher] // nil: nobody watches
-	mu       sync.Mutex                 // guards changes of it
+	watchers atomic.Pointer[[]*Watcher] // nil if there are no watchers
+	mu       sync.Mutex                 // guards changes of watchers
 }
 
-// Attention says of which queries those who watch are told.
+// Attention says which queries the watchers need.
 type Attention int
 
-// What those who watch are told of.
+// Values of Attention.
 const (
 	Nothing Attention = iota
-	Samples           // of the hits; all other queries
+	Samples           // samples of the hits, and all other queries
 	All
 )
 
-// sampledRate bounds what a Watcher of samples is told of in a second. One query costs it, from here to the screen, some 20 µs.
+// sampledRate is the maximum number of queries per second for a Watcher of samples. One query costs
+// it about 20 µs, including the output on the screen.
 const sampledRate = 1000
 
-// WatchConfig says what a Watcher is told.
+// WatchConfig configures a Watcher.
 type WatchConfig struct {
 	Filter Filter
-	// Sampled has it be told of sampledRate queries in a second at most, and of hits by samples that stand for others.
+	// Sampled limits the Watcher to sampledRate queries per second. Of hits it gets samples that
+	// stand for others.
 	Sampled bool
-	// Rate bounds the queries in a second, and makes the Watcher the journal: it is told of no changes, which it has already, and is
-	// not counted among those who may watch. 0: nothing bounds them.
+	// Rate limits the queries per second and marks the Watcher as the journal. The journal gets no
+	// changes, because it already has them, and does not count against maxWatchers. 0 means no
+	// limit.
 	Rate int64
 }
 
-// Watch begins a Watcher, which must be closed.
+// Watch creates a Watcher. The caller must close it.
 func (h *Hub) Watch(c WatchConfig) (*Watcher, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -83,7 +87,7 @@ func (h *Hub) Watch(c WatchConfig) (*Watcher, error) {
 	return w, nil
 }
 
-// Watching is how many watch, beside the journal.
+// Watching returns the number of watchers, not counting the journal.
 func (h *Hub) Watching() (n int) {
 	for _, w := range h.all() {
 		if !w.isJournal {
@@ -123,10 +127,10 @@ func (h *Hub) setLocked(next []*Watcher) {
 	}
 }
 
-// IsWatched reports whether anybody is told of queries.
+// IsWatched reports whether there are watchers.
 func (h *Hub) IsWatched() bool { return h.watchers.Load() != nil }
 
-// Query is a dnsserver.Watch. It allocates nothing for a query that nobody wants to see.
+// Query is a dnsserver.Watch. It allocates no memory for a query that no watcher selects.
 func (h *Hub) Query(seen dnsserver.Seen) {
 	var event *Event
 	for _, w := range h.all() {
@@ -145,14 +149,14 @@ func (h *Hub) Query(seen dnsserver.Seen) {
 	}
 }
 
-// ofQuery keeps what the query's owner will use again.
+// ofQuery copies the data that the owner of the query will reuse.
 func ofQuery(now time.Time, seen dnsserver.Seen) *Event {
 	seen.Query, seen.Response = bytes.Clone(seen.Query), bytes.Clone(seen.Response)
 	settleOutcome(&seen)
 	return &Event{Time: now, Query: &seen}
 }
 
-// change tells all but the journal.
+// change sends an event to all watchers except the journal.
 func (h *Hub) change(event Event) {
 	for _, w := range h.all() {
 		if !w.isJournal {
@@ -161,23 +165,23 @@ func (h *Hub) change(event Event) {
 	}
 }
 
-// Watcher is told of events as they happen.
+// Watcher receives events as they happen.
 type Watcher struct {
 	Events chan *Event // never closed
 
 	hub    *Hub
 	filter Filter
-	rate   int64 // 0: nothing bounds it
+	rate   int64 // 0 means no limit
 	lost   atomic.Uint64
 	window perSecond
 
 	isJournal, isSampled bool
 }
 
-// Lost is how many queries there was no room for since it was asked last.
+// Lost returns the number of queries dropped since the last call.
 func (w *Watcher) Lost() uint64 { return w.lost.Swap(0) }
 
-// Close ends it. It may be called again.
+// Close stops the Watcher. It may be called more than once.
 func (w *Watcher) Close() {
 	w.hub.mu.Lock()
 	defer w.hub.mu.Unlock()
@@ -187,17 +191,19 @@ func (w *Watcher) Close() {
 	}
 }
 
-// hasRoom reports whether one more query may be offered now.
+// hasRoom reports whether one more query may be sent now.
 func (w *Watcher) hasRoom(now time.Time) bool {
 	return len(w.Events) < cap(w.Events)-kept && (w.rate == 0 || w.window.take(now.Unix(), w.rate))
 }
 
-// perSecond counts what is done in a second: the second, and in the low bits how often it was done. It is safe for concurrent use.
+// perSecond is a rate limiter. It stores the second and, in the low bits, the count in that second.
+// It is safe for concurrent use.
 type perSecond struct{ window atomic.Int64 }
 
 const countBits = 20
 
-// take reports whether it may be done once more in a second, at that rate, and counts it then. A clock that is set begins another second.
+// take reports whether one more event in this second is within rate, and counts it if so. If the
+// clock is set, a new second begins.
 func (p *perSecond) take(second, rate int64) bool {
 	for {
 		had := p.window.Load()
@@ -222,7 +228,8 @@ func (w *Watcher) offer(event *Event) {
 	}
 }
 
-// weight is the number of queries that an event is for; nil is a change, which counts as one.
+// weight returns the number of queries that an event stands for. nil is a change, which counts as
+// one.
 func weight(seen *dnsserver.Seen) uint64 {
 	if seen == nil {
 		return 1

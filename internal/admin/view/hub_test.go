@@ -70,7 +70,7 @@ func TestFilter(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := f.matches(&www); got != test.want {
-				t.Errorf("matches: %t", got)
+				t.Errorf("got %t", got)
 			}
 		})
 	}
@@ -90,12 +90,13 @@ func TestFilterMistakes(t *testing.T) {
 		{"", "", "", "4096"},
 	} {
 		if _, err := NewFilter(test[0], test[1], test[2], test[3]); err == nil {
-			t.Errorf("%q is taken", test)
+			t.Errorf("%q was accepted", test)
 		}
 	}
 }
 
-// TestOddQueries: what has no question that can be read, or a name that no host has, is shown so that it harms no terminal.
+// TestOddQueries proves that a query without a readable question, or with a name that is not a
+// valid host name, is shown without control characters.
 func TestOddQueries(t *testing.T) {
 	withName := func(labels string) dnsserver.Seen {
 		wire := append(make([]byte, 12), labels...)
@@ -120,22 +121,22 @@ func TestOddQueries(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if got := seenName(&test.seen); got != test.shown {
-				t.Errorf("name %q", got)
+				t.Errorf("got name %q", got)
 			}
 			if got := seenType(&test.seen); got != test.typ {
-				t.Errorf("type %q", got)
+				t.Errorf("got type %q", got)
 			}
 			if none.matches(&test.seen) {
-				t.Error("it is below example")
+				t.Error("matches the filter for example")
 			}
 			if _, sent := seenRcode(&test.seen); sent {
-				t.Error("there is an rcode")
+				t.Error("got an rcode")
 			}
 		})
 	}
 }
 
-// NewFilterMust is NewFilter for words that are right.
+// NewFilterMust is like NewFilter for valid arguments.
 func NewFilterMust(t *testing.T, client, name, qtype, rcode string) Filter {
 	t.Helper()
 	f, err := NewFilter(client, name, qtype, rcode)
@@ -145,7 +146,8 @@ func NewFilterMust(t *testing.T, client, name, qtype, rcode string) Filter {
 	return f
 }
 
-// TestNobodyIsWaitedFor: a watcher who does not read costs nothing but what is counted, and another sees all.
+// TestNobodyIsWaitedFor proves that a watcher that does not read only costs a count, and that
+// another watcher sees everything.
 func TestNobodyIsWaitedFor(t *testing.T) {
 	var hub Hub
 	var watched []Attention
@@ -164,28 +166,28 @@ func TestNobodyIsWaitedFor(t *testing.T) {
 		hub.Query(a)
 		hub.Query(aaaa)
 		if event := <-awake.Events; seenType(event.Query) != "A" {
-			t.Fatal("what it does not want to see")
+			t.Fatal("got an event that the filter excludes")
 		}
 	}
 	slog.New(hub.Tee(slog.DiscardHandler)).Info("a change")
 	if n := len(asleep.Events); n != room-kept+1 {
-		t.Errorf("%d wait for who sleeps", n)
+		t.Errorf("%d events wait for the sleeping watcher", n)
 	}
 	if lost := asleep.Lost(); lost != 2*many-(room-kept) {
-		t.Errorf("%d lost", lost)
+		t.Errorf("sleeping watcher lost %d", lost)
 	}
 	if lost := awake.Lost(); lost != 0 {
-		t.Errorf("who is awake has lost %d", lost)
+		t.Errorf("other watcher lost %d", lost)
 	}
 	asleep.Close()
 	awake.Close()
 	awake.Close()
 	if !slices.Equal(watched, []Attention{All, Nothing}) {
-		t.Errorf("told of watching: %v", watched)
+		t.Errorf("got attention values %v", watched)
 	}
 }
 
-// TestLostSamples: a sample that is dropped counts as all the queries that it stands for. It was counted as one.
+// TestLostSamples: a dropped sample counts as all the queries it stands for. It was counted as one.
 func TestLostSamples(t *testing.T) {
 	var hub Hub
 	w, err := hub.Watch(WatchConfig{})
@@ -204,7 +206,7 @@ func TestLostSamples(t *testing.T) {
 	}{{"a query that is no sample", 0, 1}, {"a sample of 64", 64, 64}} {
 		seen.Stands = test.stands
 		if hub.Query(seen); w.Lost() != test.want {
-			t.Errorf("%s is not counted as %d", test.name, test.want)
+			t.Errorf("%s was not counted as %d", test.name, test.want)
 		}
 	}
 	for range kept {
@@ -213,11 +215,11 @@ func TestLostSamples(t *testing.T) {
 	w.offer(&Event{Change: "a change"})
 	w.offer(&Event{Query: &seen})
 	if lost := w.Lost(); lost != 1+64 {
-		t.Errorf("%d lost of a change and a sample of 64", lost)
+		t.Errorf("lost %d with a change and a sample of 64", lost)
 	}
 }
 
-// TestAttention: samples are enough while nobody wants more.
+// TestAttention proves that the server only samples while no watcher needs more.
 func TestAttention(t *testing.T) {
 	var hub Hub
 	var watched []Attention
@@ -233,7 +235,7 @@ func TestAttention(t *testing.T) {
 	another := begin(WatchConfig{Sampled: true})
 	journal := begin(WatchConfig{Rate: 100})
 	if n := hub.Watching(); n != 2 {
-		t.Errorf("%d watch", n)
+		t.Errorf("got %d watchers", n)
 	}
 	journal.Close()
 	another.Close()
@@ -243,10 +245,10 @@ func TestAttention(t *testing.T) {
 		hub.Query(seen)
 	}
 	if n := len(monitor.Events); n != room-kept {
-		t.Errorf("the monitor is told of %d", n)
+		t.Errorf("monitor got %d events", n)
 	}
 	if n := len(top.Events); n > sampledRate || top.Lost() != uint64(max(0, room-kept-n)) {
-		t.Errorf("samples: %d", n)
+		t.Errorf("got %d samples", n)
 	}
 	slog.New(hub.Tee(slog.DiscardHandler)).Info("a change")
 	last := &Event{}
@@ -254,16 +256,16 @@ func TestAttention(t *testing.T) {
 		last = <-top.Events
 	}
 	if last.Change != "a change" {
-		t.Errorf("the last event is %+v", last)
+		t.Errorf("got last event %+v", last)
 	}
 	top.Close()
 	monitor.Close()
 	if want := []Attention{Samples, All, Samples, All, Nothing}; !slices.Equal(watched, want) {
-		t.Errorf("told of watching: %v, want %v", watched, want)
+		t.Errorf("got attention values %v, want %v", watched, want)
 	}
 }
 
-// TestKept: what is shown later is not what the buffers hold then.
+// TestKept proves that an event does not change when the server reuses its buffers.
 func TestKept(t *testing.T) {
 	var hub Hub
 	w, err := hub.Watch(WatchConfig{})
@@ -277,7 +279,7 @@ func TestKept(t *testing.T) {
 	clear(seen.Response)
 	event := <-w.Events
 	if rcode, _ := seenRcode(event.Query); seenName(event.Query) != "a.example." || rcode != dns.RcodeRefused {
-		t.Errorf("%s %d", seenName(event.Query), rcode)
+		t.Errorf("got %s %d", seenName(event.Query), rcode)
 	}
 }
 
@@ -291,11 +293,11 @@ func TestBounds(t *testing.T) {
 		defer w.Close()
 	}
 	if _, err := hub.Watch(WatchConfig{}); !errors.Is(err, ErrTooMany) {
-		t.Errorf("one more: %v", err)
+		t.Errorf("got %v for one watcher too many", err)
 	}
 	journal, err := hub.Watch(WatchConfig{Rate: 3})
 	if err != nil {
-		t.Fatalf("the journal: %v", err)
+		t.Fatalf("got %v for the journal", err)
 	}
 	defer journal.Close()
 	second := int64(1_800_000_000)
@@ -309,16 +311,16 @@ func TestBounds(t *testing.T) {
 	}
 	for _, want := range []int{3, 0} {
 		if got := allowed(10); got != want {
-			t.Errorf("%d of 10, expected %d", got, want)
+			t.Errorf("got %d of 10, want %d", got, want)
 		}
 	}
 	second++
 	if got := allowed(2); got != 2 {
-		t.Errorf("%d of 2 in the next second", got)
+		t.Errorf("got %d of 2 in the next second", got)
 	}
 }
 
-// TestManyAtOnce is for the race detector.
+// TestManyAtOnce exercises the Hub for the race detector.
 func TestManyAtOnce(t *testing.T) {
 	var hub Hub
 	seen := seenOf(t, "a.example.", dns.TypeA, "10.0.0.1", 0)
@@ -347,11 +349,11 @@ func TestManyAtOnce(t *testing.T) {
 	}
 	group.Wait()
 	if hub.all() != nil {
-		t.Error("somebody watches still")
+		t.Error("there are still watchers")
 	}
 }
 
-// TestUnseenCostsNothing: no memory is taken for a query that nobody wants to see.
+// TestUnseenCostsNothing proves that a query that no watcher selects allocates no memory.
 func TestUnseenCostsNothing(t *testing.T) {
 	var hub Hub
 	seen := seenOf(t, "www.example.com.", dns.TypeA, "10.0.0.1", 0)
@@ -366,11 +368,11 @@ func TestUnseenCostsNothing(t *testing.T) {
 		defer w.Close()
 	}
 	if n := testing.AllocsPerRun(100, func() { hub.Query(seen) }); n != 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("got %v allocations", n)
 	}
 }
 
-// TestTee: who watches is told what is logged, whatever the log leaves out.
+// TestTee proves that watchers get every log record, even those that the log drops.
 func TestTee(t *testing.T) {
 	var hub Hub
 	var log bytes.Buffer
@@ -386,11 +388,11 @@ func TestTee(t *testing.T) {
 	logger.WithGroup("g").Warn("upstream down", "error", "timed out\n")
 	for _, want := range [][2]string{{"upstream up", "server=10.0.0.2 rtt=1ms"}, {"upstream down", `server=10.0.0.2 g.error="timed out\n"`}} {
 		if event := <-w.Events; event.Query != nil || event.Change != want[0] || event.Details != want[1] {
-			t.Errorf("%+v, expected %q", event, want)
+			t.Errorf("got %+v, want %q", event, want)
 		}
 	}
 	if text := log.String(); bytes.Count(log.Bytes(), []byte("\n")) != 1 || !bytes.Contains(log.Bytes(), []byte("upstream down")) {
-		t.Errorf("the log has %q", text)
+		t.Errorf("got log %q", text)
 	}
 }
 
@@ -400,13 +402,13 @@ func FuzzQuery(f *testing.F) {
 		seen := dnsserver.Seen{Query: query, Response: response, Outcome: dnsserver.ByServer}
 		for _, r := range seenName(&seen) + seenType(&seen) {
 			if r < ' ' || r > '~' {
-				t.Errorf("%q is shown", r)
+				t.Errorf("%q is in the shown text", r)
 			}
 		}
 		for _, line := range logLines(&seen) {
 			for _, r := range line {
 				if r < ' ' || r > '~' {
-					t.Errorf("%q is logged", r)
+					t.Errorf("%q is in the log", r)
 				}
 			}
 		}

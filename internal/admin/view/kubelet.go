@@ -11,20 +11,21 @@ import (
 	"github.com/node-dns/node-dns/internal/resolvconf"
 )
 
-// kubelet is what is known of the kubelet here, and who says so.
+// kubelet is what is known about this node's kubelet, with the sources.
 type kubelet struct {
 	searchlist.Kubelet
 	host                    control.HostFile // its resolvConf
-	missing                 bool             // it does not exist
-	unread                  string           // why it cannot be read; "": it can
-	setBy                   string           // where the kubelet that runs is told of it, or would be; "": not known
-	isOurs                  bool             // it is of our hand, and names this node, whatever address that has by now
+	missing                 bool             // whether host does not exist
+	unread                  string           // reason why host cannot be read; empty if it can
+	setBy                   string           // where the running kubelet's resolvConf is or would be set; empty if unknown
+	isOurs                  bool             // whether node-dns wrote host, which then names this node even if its address has changed since
 	dnsSource, domainSource string
-	noDNS                   bool     // the one that runs was told of no clusterDNS
-	notes                   []string // of what the kubelet that runs was told in the place of what our files say
+	noDNS                   bool     // whether the running kubelet has no clusterDNS
+	notes                   []string // notes about settings of the running kubelet that override our files
 }
 
-// kubeletByFiles is what the cluster's file says, and node-dns.yaml of the cluster domain.
+// kubeletByFiles returns the settings in the cluster's file, and the cluster domain in
+// node-dns.yaml.
 func (v *View) kubeletByFiles(s *policy.Policy) kubelet {
 	k := kubelet{Kubelet: searchlist.Kubelet{Domain: s.Config.ClusterDomain.Relative(), Limits: searchlist.LimitsOf(s.Config.IsOpenShift)}}
 	k.dnsSource = s.Config.WhereCluster("clusterDNS", "kubeletArguments.cluster-dns", "dnsIP")
@@ -50,7 +51,7 @@ func (v *View) kubeletByFiles(s *policy.Policy) kubelet {
 	return k
 }
 
-// setHost takes over what its resolvConf says.
+// setHost sets the content of resolvConf.
 func (k *kubelet) setHost(conf searchlist.Conf) {
 	k.Host = conf
 	k.host.Nameservers, k.host.Search = []string{}, append([]string{}, k.Host.Search...)
@@ -59,8 +60,8 @@ func (k *kubelet) setHost(conf searchlist.Conf) {
 	}
 }
 
-// hear has the kubelet that runs, whose word counts more than our files', say what it was told; nil: nothing is known of it. ours is the
-// cluster's file that we have read: what the kubelet has from there is no news.
+// hear applies the settings of the running kubelet, which override our files. told may be nil if
+// they are unknown. ours is the cluster's file that we have read; settings from it need no note.
 func (k *kubelet) hear(told *control.KubeletTold, ours string) {
 	if told == nil {
 		return
@@ -86,7 +87,7 @@ func (k *kubelet) hear(told *control.KubeletTold, ours string) {
 	}
 }
 
-// note says where the kubelet was told something, or that it was told nowhere.
+// note records where a setting of the kubelet comes from, or that it is not set.
 func (k *kubelet) note(ours, source, somewhere, nowhere string) {
 	_, place, _ := strings.Cut(source, " ")
 	switch {
@@ -97,7 +98,7 @@ func (k *kubelet) note(ours, source, somewhere, nowhere string) {
 	}
 }
 
-// domainFaults are those of a kubelet whose cluster domain is another than ours.
+// domainFaults returns a fault if the kubelet's cluster domain differs from ours.
 func (k *kubelet) domainFaults(ours string) []searchlist.Fault {
 	if k.Domain == "" || k.Domain == ours {
 		return nil

@@ -10,7 +10,8 @@ import (
 	"github.com/node-dns/node-dns/internal/admin/searchlist"
 )
 
-// TestHear: the word of the kubelet that runs counts, where it is known, and what it has from the file that we know is no news.
+// TestHear proves that known settings of the running kubelet win, and that those from the file that
+// we know produce no note.
 func TestHear(t *testing.T) {
 	const ours = "/var/lib/kubelet/config.yaml"
 	addr := netip.MustParseAddr("10.0.0.6")
@@ -20,7 +21,7 @@ func TestHear(t *testing.T) {
 		ours  string
 		dns   string
 		noDNS bool
-		notes []string // the beginnings
+		notes []string // beginnings of the notes
 	}{
 		{"no kubelet", nil, ours, "10.0.0.5", false, nil},
 		{"not known", &control.KubeletTold{PID: 7}, ours, "10.0.0.5", false, nil},
@@ -37,14 +38,14 @@ func TestHear(t *testing.T) {
 			k := kubelet{Kubelet: searchlist.Kubelet{DNS: []netip.Addr{netip.MustParseAddr("10.0.0.5")}}}
 			k.hear(row.told, row.ours)
 			if got := strings.Trim(fmt.Sprint(k.DNS), "[]"); got != row.dns || k.noDNS != row.noDNS {
-				t.Errorf("nameservers %s, none: %t", got, k.noDNS)
+				t.Errorf("got nameservers %s, none: %t", got, k.noDNS)
 			}
 			if len(k.notes) != len(row.notes) {
-				t.Fatalf("%q", k.notes)
+				t.Fatalf("got %q", k.notes)
 			}
 			for i, want := range row.notes {
 				if !strings.HasPrefix(k.notes[i], want) {
-					t.Errorf("%q, want %q", k.notes[i], want)
+					t.Errorf("got %q, want %q", k.notes[i], want)
 				}
 			}
 		})

@@ -12,27 +12,29 @@ import (
 )
 
 const (
-	// sampleEvery is how often the counters are read, which nobody who is answered notices.
+	// sampleEvery is the interval for reading the counters. It is long enough not to affect
+	// queries.
 	sampleEvery = 10 * time.Second
-	// aMinute is what the status tells of; what was read longer ago is needed once more, to be taken off.
+	// aMinute is the period in the status. The latest sample before it is kept as the base for the
+	// difference.
 	aMinute = time.Minute
 )
 
-// LastMinute has what the listeners have counted at some times of the last minute.
+// LastMinute holds samples of the listeners' counters from the last minute.
 type LastMinute struct {
 	mu      sync.Mutex // guards samples
-	samples []Counted  // the oldest first
+	samples []Counted  // oldest first
 }
 
-// sample is what was counted until a time.
+// Counted holds the counters at one point in time.
 type Counted struct {
 	at                 time.Time
 	Queries, Responses uint64
 	NXDomain, ServFail uint64
 	Refused            uint64
-	UpTo               map[time.Duration]uint64 // responses that took no longer than each bound
+	UpTo               map[time.Duration]uint64 // number of responses within each bound
 	Limits             control.Limits
-	Servers            []control.ServerMinute // all, since the start
+	Servers            []control.ServerMinute // all servers, counted since the start
 }
 
 func NewSample(at time.Time, all []dnsserver.Traffic) Counted {
@@ -60,7 +62,7 @@ func NewSample(at time.Time, all []dnsserver.Traffic) Counted {
 	return s
 }
 
-// add adds a sample, and forgets what is not of the minute before it.
+// add adds a sample and drops those that are no longer needed.
 func (m *LastMinute) add(s Counted) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -70,7 +72,8 @@ func (m *LastMinute) add(s Counted) {
 	m.samples = append(slices.Clip(m.samples), s)
 }
 
-// since is what has come since a minute, or since the start where that is shorter; nil: it is too short to tell.
+// since returns the difference over the last minute, or since the start if that is shorter. It
+// returns nil if the period is too short.
 func (m *LastMinute) since(now Counted) *control.LastMinute {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -93,7 +96,8 @@ func (m *LastMinute) since(now Counted) *control.LastMinute {
 	return l
 }
 
-// quantile is the bound that so many of a hundred responses did not take longer than; 0: there were none, or they took longer than all bounds.
+// quantile returns the lowest bound within which percent of the responses stayed. It is 0 if there
+// were none or they exceeded all bounds.
 func (s Counted) quantile(now Counted, responses, percent uint64) (bound time.Duration) {
 	for at, n := range now.UpTo {
 		if responses > 0 && 100*(n-s.UpTo[at]) >= percent*responses && (bound == 0 || at < bound) {
@@ -103,13 +107,14 @@ func (s Counted) quantile(now Counted, responses, percent uint64) (bound time.Du
 	return bound
 }
 
-// limited counts the queries that were not served at a limit, but for those of clients that may not ask.
+// limited returns the number of queries not served because of a limit, without those of clients
+// that are not allowed to ask.
 func limited(l control.Limits) uint64 {
 	return l.Hasty + l.Crowding + l.Costly + l.Full + l.Upstream
 }
 
-// failing are the servers that did not answer all questions since an earlier sample. A server that is new, or was counted anew, counts
-// from zero.
+// failing returns the servers that left questions unanswered since the earlier sample. A new
+// server, or one whose counters were reset, counts from zero.
 func failing(before, now []control.ServerMinute) []control.ServerMinute {
 	var all []control.ServerMinute
 	for _, s := range now {
@@ -142,7 +147,7 @@ func (v *View) sample(at time.Time) Counted {
 	return s
 }
 
-// WatchMinute reads the counters now and then.
+// WatchMinute reads the counters periodically.
 func (v *View) WatchMinute(ctx context.Context) error {
 	for {
 		v.minute.add(v.sample(time.Now()))

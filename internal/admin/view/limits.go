@@ -13,20 +13,21 @@ import (
 )
 
 const (
-	// limitsEvery is how often it is looked whether a bound is met.
+	// limitsEvery is the interval between limit checks.
 	limitsEvery = 5 * time.Second
-	// limitsQuiet is how long none must be for it to be over: who is refused asks again.
+	// limitsQuiet is how long a limit must not be hit before it counts as over. Refused clients
+	// retry.
 	limitsQuiet = time.Minute
 )
 
-// spell is a time during which a bound is met again and again.
+// spell is a period in which a limit is hit repeatedly.
 type spell struct {
-	began, last time.Time // zero: there is none now
-	before      uint64    // the counter when it began
+	began, last time.Time // zero if there is no spell
+	before      uint64    // counter value at the begin
 	counter     uint64
 }
 
-// look takes in what the counter is now, and says what to log.
+// look takes the current counter and decides what to log.
 func (s *spell) look(now time.Time, counter uint64) (begins, ends bool) {
 	grown := counter > s.counter
 	if grown && s.began.IsZero() {
@@ -42,7 +43,7 @@ func (s *spell) look(now time.Time, counter uint64) (begins, ends bool) {
 	return begins, ends
 }
 
-// limitWords are the bounds as the log names them, in the order of counters.
+// limitWords are the names of the limits in the log, in the order of limitCounters.
 var limitWords = []string{
 	"the client may not ask: allowFrom", "clientRateLimit", "the client's share of the queries that wait",
 	"the client's share of what upstream nameservers send", "queries that wait",
@@ -53,7 +54,8 @@ func limitCounters(l control.Limits) []uint64 {
 	return []uint64{l.Strangers, l.Hasty, l.Crowding, l.Costly, l.Full, l.Upstream, l.TCPRefused, l.NoDescriptors}
 }
 
-// WatchLimits logs when it begins and when it ends that queries are not served for a bound: each query may be such a one.
+// WatchLimits logs the begin and the end of periods in which queries are not served because of a
+// limit. One line per query would be too much.
 func (v *View) WatchLimits(ctx context.Context) error {
 	spells := make([]spell, len(limitWords))
 	ticker := time.NewTicker(limitsEvery)
@@ -90,7 +92,7 @@ func (v *View) logLimits(now time.Time, spells []spell) {
 	}
 }
 
-// known are the pairs of a key and a text that is not empty.
+// known drops the pairs whose text is empty.
 func known(pairs []any) (all []any) {
 	for pair := range slices.Chunk(pairs, 2) {
 		if pair[1] != "" {
@@ -100,14 +102,16 @@ func known(pairs []any) (all []any) {
 	return all
 }
 
-// met is the last client that met a bound, and the pod that it was. The name outlives the pod. Its methods may be called concurrently.
+// met is the last client that hit a limit, with its pod. The pod's name is kept after the pod is
+// gone. The methods are safe for concurrent use.
 type met struct {
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	client netip.Addr
 	pod    string
 }
 
-// seen returns the texts of a client and its pod; "": there is none, or it is not known. now is the pod that has the address now.
+// seen returns a client and its pod as texts, which are empty if there is none or if it is unknown.
+// now is the pod that currently has the address.
 func (m *met) seen(client netip.Addr, now string) (address, pod string) {
 	if !client.IsValid() {
 		return "", ""

@@ -17,7 +17,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// TestSpell: one line when a bound begins to be met, one when it was not for a minute, however often it was between.
+// TestSpell proves that a spell logs one line when a limit is first hit and one when it was not hit
+// for a minute.
 func TestSpell(t *testing.T) {
 	var s spell
 	now := time.Unix(0, 0)
@@ -38,7 +39,7 @@ func TestSpell(t *testing.T) {
 		counter := uint64(0)
 		switch {
 		case i >= 50:
-			counter = 31 + 9 // once more, long after
+			counter = 31 + 9 // once more after a long time
 		case i >= 30:
 			counter = 31
 		case i >= 10:
@@ -49,18 +50,18 @@ func TestSpell(t *testing.T) {
 		}
 	}
 	if got := strings.Join(said, " "); got != "begins ends begins ends" {
-		t.Errorf("said %q", got)
+		t.Errorf("got %q", got)
 	}
 }
 
-// TestMet: the name of a pod that is gone stays with its address, and goes with that.
+// TestMet proves that the name of a deleted pod is kept until the address changes.
 func TestMet(t *testing.T) {
 	one, other := netip.MustParseAddr("10.128.0.7"), netip.MustParseAddr("10.128.0.8")
 	var m met
 	for _, step := range []struct {
 		name   string
 		client netip.Addr
-		now    string // the pod that has the address
+		now    string // pod that has the address now
 		want   string
 	}{
 		{"nobody", netip.Addr{}, "", " "},
@@ -71,12 +72,13 @@ func TestMet(t *testing.T) {
 		{"the first one again", one, "", "10.128.0.7 "},
 	} {
 		if address, pod := m.seen(step.client, step.now); address+" "+pod != step.want {
-			t.Errorf("%s: %q %q", step.name, address, pod)
+			t.Errorf("%s: got %q %q", step.name, address, pod)
 		}
 	}
 }
 
-// TestLimitsInLog: a stranger's queries are one line of the log, with his address.
+// TestLimitsInLog proves that queries of a client that is not allowed to ask are logged in one line
+// with its address.
 func TestLimitsInLog(t *testing.T) {
 	text := new(lab.Text)
 	v := New(Config{Log: slog.New(slog.NewTextHandler(text, nil)), Panics: new(journal.Panics)})

@@ -8,7 +8,8 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 )
 
-// ListenerStatus shows UDP and TCP of one address as one. spare are the addresses that another program may have.
+// ListenerStatus combines UDP and TCP of one address. spare are the addresses that another program
+// may have.
 func ListenerStatus(listeners []dnsserver.Listener, spare []netip.AddrPort) []control.Listener {
 	all := []control.Listener{}
 	for _, l := range listeners {
@@ -29,7 +30,7 @@ func ListenerStatus(listeners []dnsserver.Listener, spare []netip.AddrPort) []co
 	return all
 }
 
-// Listening are the addresses that are bound.
+// Listening returns the bound addresses.
 func (v *View) Listening() []netip.AddrPort {
 	var addrs []netip.AddrPort
 	for _, l := range v.server.Listeners() {

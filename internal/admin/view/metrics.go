@@ -13,20 +13,21 @@ import (
 	"github.com/node-dns/node-dns/internal/nm"
 )
 
-// Metrics is what is shown to Prometheus beside what the other parts know, and where.
+// Metrics holds the Prometheus metrics that no other part counts, and the address where they are
+// served.
 type Metrics struct {
-	state   atomic.Pointer[control.Metrics] // never nil, nor what it holds
-	changed chan struct{}                   // where they are to be shown may have changed
+	state   atomic.Pointer[control.Metrics] // never nil
+	changed chan struct{}                   // wakes ServeMetrics after the address may have changed
 
 	Config      configCount
 	Health      healthCount
-	Events      *wordCount // of NetworkManager
-	Requests    *wordCount // for the host's files, and what the hook writes by itself
+	Events      *wordCount // events of NetworkManager
+	Requests    *wordCount // requests for the host's files, and files that the hook writes by itself
 	Programming programmingCount
 	Requested   requestCount
 }
 
-// HookReason is for what the hook writes without being asked.
+// HookReason is the reason for files that the hook writes without a request.
 const HookReason = "hook"
 
 func NewMetricsState() *Metrics {
@@ -44,7 +45,7 @@ func NewMetricsState() *Metrics {
 	return m
 }
 
-// Sample is all that is shown.
+// Sample returns the values of all metrics.
 func (v *View) Sample() metrics.Sample {
 	return metrics.Sample{
 		Status:   v.Status(),
@@ -63,9 +64,9 @@ func (v *View) Sample() metrics.Sample {
 	}
 }
 
-// wordCount counts what has one of a few words. It is safe for concurrent use.
+// wordCount counts events by word, for a fixed set of words. It is safe for concurrent use.
 type wordCount struct {
-	words map[string]string // what is counted under which word, by what stands before a colon in it
+	words map[string]string // maps the text before the first colon of an event to its word
 	mu    sync.Mutex        // guards count
 	count map[string]uint64
 }
@@ -78,7 +79,7 @@ func newWordCount(words map[string]string) *wordCount {
 	return c
 }
 
-// Add counts one; what has no word is "other".
+// Add counts one event. An event without a word counts as "other".
 func (c *wordCount) Add(what string) {
 	before, _, _ := strings.Cut(what, ":")
 	word, ok := c.words[before]
@@ -96,22 +97,23 @@ func (c *wordCount) Read() map[string]uint64 {
 	return maps.Clone(c.count)
 }
 
-// configCount says how the configuration files came to be in force. It is safe for concurrent use.
+// configCount records when and how the configuration files took effect. It is safe for concurrent
+// use.
 type configCount struct {
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	taken  time.Time
-	fault  string // of what the files say now; "": there is none
+	fault  string // current errors in the files; empty if there are none
 	failed uint64
 }
 
-// Take is called when what the files say is taken over.
+// Take records that the configuration took effect.
 func (c *configCount) Take(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.taken = now
 }
 
-// Look is called with what is wrong with the files at each look. A fault counts once for as long as it stands.
+// Look records the result of reading the files. An error counts once until it changes.
 func (c *configCount) Look(err error) {
 	fault := ""
 	if err != nil {
@@ -131,13 +133,13 @@ func (c *configCount) read() metrics.Config {
 	return metrics.Config{Taken: c.taken, Good: c.fault == "", Failed: c.failed}
 }
 
-// healthCount times the watchdog's rounds. It is safe for concurrent use.
+// healthCount measures the watchdog's checks. It is safe for concurrent use.
 type healthCount struct {
 	mu     sync.Mutex // guards health
 	health metrics.Health
 }
 
-// Timed is check, with its time taken.
+// Timed returns check with its duration recorded.
 func (c *healthCount) Timed(check func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		begin := time.Now()

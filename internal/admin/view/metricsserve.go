@@ -17,10 +17,10 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/journal"
 )
 
-// metricsAgain is how soon an address that could not be bound is tried again.
+// metricsAgain is the delay before an address that could not be bound is tried again.
 const metricsAgain = 2 * time.Second
 
-// Rewant has what is shown, and where, brought up to date. It never blocks.
+// Rewant makes ServeMetrics apply the current configuration. It never blocks.
 func (m *Metrics) Rewant() {
 	select {
 	case m.changed <- struct{}{}:
@@ -28,8 +28,8 @@ func (m *Metrics) Rewant() {
 	}
 }
 
-// ServeMetrics shows the numbers where the configuration says until ctx ends. A port that somebody else has is tried again and
-// again: DNS is served without.
+// ServeMetrics serves the metrics at the configured address until ctx ends. If another program uses
+// the port, it keeps trying, while DNS is served without metrics.
 func (v *View) ServeMetrics(ctx context.Context) error {
 	s := shownMetrics{v: v}
 	defer s.close()
@@ -44,25 +44,26 @@ func (v *View) ServeMetrics(ctx context.Context) error {
 			return nil
 		case <-v.Metrics.changed:
 		case <-again.C:
-		case <-s.ended: // by itself: the socket is gone
+		case <-s.ended: // ended on its own: the socket is gone
 			s.close()
 			again.Reset(metricsAgain)
 		}
 	}
 }
 
-// shownMetrics is the listener that there is. It belongs to one goroutine.
+// shownMetrics is the current listener. It belongs to one goroutine.
 type shownMetrics struct {
 	v     *View
-	have  nodeconfig.Metrics // what is served; the zero Address: nothing
+	have  nodeconfig.Metrics // what is served; a zero Address means nothing
 	names atomic.Pointer[http.Handler]
 	stop  context.CancelFunc
 	work  *sync.WaitGroup
-	ended chan struct{} // is closed when the listener has ended; nil: there is none
-	said  string        // the error that the log has last
+	ended chan struct{} // closed when the listener has ended; nil if there is none
+	said  string        // last logged error
 }
 
-// follow serves as is wanted: what is new is bound before what was there is closed. ok is false when it could not be bound.
+// follow serves what is wanted. It binds a new address before it closes the old listener. ok is
+// false if the address could not be bound.
 func (s *shownMetrics) follow(ctx context.Context, want nodeconfig.Metrics) (ok bool) {
 	switch {
 	case want == s.have:
@@ -85,11 +86,12 @@ func (s *shownMetrics) follow(ctx context.Context, want nodeconfig.Metrics) (ok 
 		return true
 	}
 	var config net.ListenConfig
-	// Linux before 6.4 labels what a Multipath TCP listener accepts kernel_t, which SELinux lets the daemon not read.
+	// Before Linux 6.4, connections accepted by a Multipath TCP listener have the label kernel_t,
+	// which SELinux does not let the daemon read.
 	config.SetMultipathTCP(false)
 	listener, err := config.Listen(ctx, "tcp", want.Address.String())
 	if err != nil {
-		s.close() // of what is not wanted any more
+		s.close() // the old listener is not wanted any more
 		s.fail(want, err)
 		return false
 	}
@@ -108,7 +110,7 @@ func (s *shownMetrics) follow(ctx context.Context, want nodeconfig.Metrics) (ok 
 func (s *shownMetrics) fail(want nodeconfig.Metrics, err error) {
 	var inner *net.OpError
 	if errors.As(err, &inner) {
-		err = inner.Err // which does not say the address again
+		err = inner.Err // without the address, which is logged separately
 	}
 	if errors.Is(err, unix.EADDRINUSE) {
 		err = unix.EADDRINUSE
@@ -133,7 +135,7 @@ func (s *shownMetrics) serve(ctx context.Context, listener net.Listener) {
 	})
 }
 
-// close ends what is served, and waits for that.
+// close stops the listener and waits for its end.
 func (s *shownMetrics) close() {
 	if s.stop != nil {
 		s.stop()
@@ -142,7 +144,7 @@ func (s *shownMetrics) close() {
 	s.stop, s.work, s.ended, s.have = nil, nil, nil, nodeconfig.Metrics{}
 }
 
-// setMetrics is what the status says.
+// setMetrics updates the status.
 func (v *View) setMetrics(want nodeconfig.Metrics, err error) {
 	state := control.Metrics{}
 	if want.Address.IsValid() {

@@ -14,15 +14,16 @@ import (
 )
 
 const (
-	// sampledHits bounds the hits of one receiver that samples are taken of in a second.
+	// sampledHits is the number of hits per second from which each receiver takes samples.
 	sampledHits = 100
-	// samplesEvery is how often samples are sent on. A Watcher has room for more than come meanwhile.
+	// samplesEvery is the interval for sending samples. A Watcher has room for all that arrive in
+	// between.
 	samplesEvery = 200 * time.Millisecond
-	// statusEvery is how often who is told of samples is told the status.
+	// statusEvery is the interval for sending the status to a client that gets samples.
 	statusEvery = time.Second
 )
 
-// watchQueries has the server tell of its queries while somebody watches, and of none else.
+// watchQueries makes the server report its queries only while there are watchers.
 func (v *View) watchQueries(of Attention) {
 	switch of {
 	case Nothing:
@@ -34,7 +35,7 @@ func (v *View) watchQueries(of Attention) {
 	}
 }
 
-// Monitor tells of what goes on for as long as the client reads.
+// Monitor sends events for as long as the client reads.
 func (v *View) Monitor(ctx context.Context, asked control.MonitorFilter, send func(control.MonitorEvent) error, flush func() error) error {
 	filter, err := NewFilter(asked.Client, asked.Name, asked.Type, asked.Rcode)
 	if err != nil {
@@ -71,7 +72,7 @@ func (v *View) Monitor(ctx context.Context, asked control.MonitorFilter, send fu
 	}
 }
 
-// sendLost tells how many queries there was no room for, if any.
+// sendLost sends the number of dropped queries, if there are any.
 func sendLost(w *Watcher, send func(control.MonitorEvent) error) error {
 	lost := w.Lost()
 	if lost == 0 {
@@ -80,8 +81,8 @@ func sendLost(w *Watcher, send func(control.MonitorEvent) error) error {
 	return send(control.MonitorEvent{APIVersion: control.APIVersion, Kind: control.KindLost, Time: time.Now(), Queries: lost})
 }
 
-// samples tells of samples, and now and then the status. It wakes a few times a second, however many queries there are: to wake for each
-// takes longer than to answer it.
+// samples sends samples, and the status at intervals. It wakes up a few times per second, however
+// many queries there are, because waking up for a query takes longer than answering it.
 func (v *View) samples(ctx context.Context, w *Watcher, send func(control.MonitorEvent) error, flush func() error) error {
 	ticker := time.NewTicker(samplesEvery)
 	defer ticker.Stop()
@@ -104,7 +105,7 @@ func (v *View) samples(ctx context.Context, w *Watcher, send func(control.Monito
 	}
 }
 
-// statusEvent has the status without another look at the host, which takes long.
+// statusEvent returns the status without inspecting the host again, which would take long.
 func (v *View) statusEvent() control.MonitorEvent {
 	status := v.Status()
 	return control.MonitorEvent{APIVersion: control.APIVersion, Kind: control.KindStatus, Time: status.Now, Status: &status}
@@ -115,7 +116,7 @@ func (v *View) watchedStatus() control.Watched {
 	return control.Watched{Monitors: v.Hub.Watching(), LogQueries: mode.on}
 }
 
-// shown is an event as admins see it.
+// shown converts an event for admins.
 func (v *View) shown(event *Event) control.MonitorEvent {
 	out := control.MonitorEvent{APIVersion: control.APIVersion, Kind: control.KindChange, Time: event.Time, Change: event.Change, Details: event.Details}
 	seen := event.Query
@@ -140,7 +141,7 @@ func (v *View) shown(event *Event) control.MonitorEvent {
 	return out
 }
 
-// by says who has answered an event's query.
+// by returns the source of the answer to an event's query.
 func (v *View) by(seen *dnsserver.Seen) string {
 	switch seen.Outcome {
 	case dnsserver.ByUpstream:
@@ -161,7 +162,7 @@ func (v *View) by(seen *dnsserver.Seen) string {
 	return "local"
 }
 
-// rcodeWord is the name of a response code, or its number where it has none.
+// rcodeWord returns the name of a response code, or its number if it has no name.
 func rcodeWord(rcode int) string {
 	if word, ok := dns.RcodeToString[rcode]; ok {
 		return word

@@ -7,7 +7,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/zone"
 )
 
-// pods is what is known of pods, by their addresses. It says why nothing is known of any.
+// pods returns the known pods by address, or the reason why none is known.
 func (v *View) pods() (known *zone.Snapshot, why string) {
 	if why = v.podsDenied(); why == "" && !v.policy().API.Features.AllPods {
 		why = v.NoSearch(v.policy())
@@ -18,8 +18,9 @@ func (v *View) pods() (known *zone.Snapshot, why string) {
 	return known, why
 }
 
-// podAt is the pod that has an address, as NAMESPACE/NAME; "": none is known. A pod with hostNetwork has the node's address, and
-// no name here: any process of the node may be the one that asks.
+// podAt returns the pod with an address as NAMESPACE/NAME, or "" if none is known. A pod with
+// hostNetwork has the node's address and is not returned, because any process of the node may be
+// the client.
 func (v *View) podAt(client netip.Addr) string {
 	known, why := v.pods()
 	if why != "" {
@@ -28,8 +29,8 @@ func (v *View) podAt(client netip.Addr) string {
 	return known.PodAt(client.Unmap().WithZone(""))
 }
 
-// podFilter is a Filter's, of a namespace and of one pod in it; "" stands for any, and nil for every client. A pod that gets another
-// address is followed.
+// podFilter returns a filter for a namespace and a pod in it. Empty arguments match anything, and
+// nil matches every client. The filter follows a pod whose address changes.
 func (v *View) podFilter(namespace, pod string) (func(netip.Addr) bool, error) {
 	if namespace == "" && pod == "" {
 		return nil, nil

@@ -15,10 +15,11 @@ import (
 	"github.com/node-dns/node-dns/internal/policy"
 )
 
-// queryTimeout is what dnsserver gives a client's query.
+// queryTimeout is the timeout of dnsserver for a client's query.
 const queryTimeout = 5 * time.Second
 
-// Query answers an admin's question by what answers a client's, and says who that was.
+// Query answers an admin's question in the same way as a client's, and reports the source of the
+// answer.
 func (v *View) Query(ctx context.Context, question control.Question) (control.Answer, error) {
 	m, err := question.Message()
 	if err != nil {
@@ -69,25 +70,25 @@ func (v *View) Query(ctx context.Context, question control.Question) (control.An
 	return answer, nil
 }
 
-// tellOfQuery tells those who watch of an admin's question, as the server does of a client's.
+// tellOfQuery reports an admin's question to watchers, as the server does with a client's.
 func (v *View) tellOfQuery(asked, response *dns.Msg, q *dnsserver.Query, took time.Duration) {
 	if !v.Hub.IsWatched() {
 		return
 	}
 	query, err := asked.Pack()
 	if err != nil {
-		return // Direct has packed it
+		return // cannot happen: Direct packed the same message
 	}
 	var sent []byte
 	if response != nil {
 		if sent, err = response.Pack(); err != nil {
-			return // a client would have got no such response
+			return // a client would not have received this response
 		}
 	}
 	v.Hub.Query(q.Seen(query, sent, took))
 }
 
-// stepsOf are the steps to an answer; nil: nobody has noted them.
+// stepsOf returns the steps to an answer, or nil if they were not recorded.
 func stepsOf(t *dnsserver.Trace) (steps []control.TraceStep) {
 	if t == nil {
 		return nil
@@ -102,7 +103,7 @@ func stepsOf(t *dnsserver.Trace) (steps []control.TraceStep) {
 	return steps
 }
 
-// aliasTarget is what the first record, an alias, leads to.
+// aliasTarget returns the target of the first record if it is an alias, or else otherwise.
 func aliasTarget(response *dns.Msg, otherwise dnsname.Name) dnsname.Name {
 	if response != nil && len(response.Answer) > 0 {
 		if alias, ok := response.Answer[0].(*dns.CNAME); ok {
@@ -112,7 +113,7 @@ func aliasTarget(response *dns.Msg, otherwise dnsname.Name) dnsname.Name {
 	return otherwise
 }
 
-// answeredBy says who answered q, whose answer is about the domain.
+// answeredBy returns the source of the answer to q, which is about domain.
 func (v *View) answeredBy(q *dnsserver.Query, domain dnsname.Name, a control.Answer) control.By {
 	s := v.policy()
 	by := control.By{Who: string(q.Origin), Cached: q.Cached, Age: q.Age}
@@ -152,7 +153,7 @@ func (v *View) answeredBy(q *dnsserver.Query, domain dnsname.Name, a control.Ans
 	return by
 }
 
-// SaidLocally is the file and line that local data about a name is from; "": none says so.
+// SaidLocally returns the file and line of the local data about a name, or "" if there is none.
 func SaidLocally(s *policy.Policy, name dnsname.Name) string {
 	place, ok := s.Known.Said.Where(name)
 	if !ok {
@@ -161,7 +162,7 @@ func SaidLocally(s *policy.Policy, name dnsname.Name) string {
 	return place.String()
 }
 
-// addHealth adds what is known of the server that answered.
+// addHealth adds the health of the server that answered.
 func (v *View) addHealth(by *control.By) {
 	for _, route := range v.resolver.Forward().Status() {
 		i := slices.IndexFunc(route.Servers, func(s forward.ServerStatus) bool { return s.Server.String() == by.Server })

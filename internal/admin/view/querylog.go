@@ -12,15 +12,17 @@ import (
 	"github.com/node-dns/node-dns/internal/policy"
 )
 
-// logRate is how many queries are logged in a second, of three lines or so each: below what journald takes of a service, 10,000 lines in
-// 30 seconds (RateLimitBurst= of journald.conf(5)), beyond which it drops what is important too.
+// logRate is the maximum number of queries logged per second, each with about three lines. It stays
+// below journald's limit for a service, 10,000 lines in 30 seconds (RateLimitBurst= in
+// journald.conf(5)), beyond which journald also drops important lines.
 const logRate = 100
 
-// queryLog says whether queries are written to the log: dnsmasq's log-queries, or what was said at runtime since.
+// queryLog decides whether queries are logged: dnsmasq's log-queries, or a later setting at
+// runtime.
 type queryLog struct {
-	said    atomic.Pointer[logMode] // at runtime; nil: nothing
-	changed chan struct{}           // wakes logQueries
-	number  uint64                  // of the query that was logged last; logQueries alone has to do with it
+	said    atomic.Pointer[logMode] // runtime setting; nil if there is none
+	changed chan struct{}           // wakes LogQueries
+	number  uint64                  // number of the last logged query; used only by LogQueries
 }
 
 // logMode is how queries are logged.
@@ -29,12 +31,12 @@ type logMode struct {
 	extra bool // log-queries=extra
 }
 
-// logModeOf is what dnsmasq's files say.
+// logModeOf returns the mode in dnsmasq's files.
 func logModeOf(files dnsmasqconf.Config) logMode {
 	return logMode{files.Has("log-queries"), files.LogExtra}
 }
 
-// logsQueries is how queries are logged, and who said so.
+// logsQueries returns how queries are logged, and the source of that setting.
 func (v *View) logsQueries() (mode logMode, source string) {
 	if said := v.queryLog.said.Load(); said != nil {
 		return *said, "node-dns log-queries"
@@ -45,7 +47,7 @@ func (v *View) logsQueries() (mode logMode, source string) {
 	return mode, ""
 }
 
-// SetLogQueries turns the logging of queries on or off, or only says how it is.
+// SetLogQueries turns query logging on or off, and returns the state.
 func (v *View) SetLogQueries(_ context.Context, asked control.LogQueriesQuestion) (control.LogQueries, error) {
 	if asked.On != nil {
 		v.queryLog.said.Store(&logMode{*asked.On, *asked.On && asked.Extra})
@@ -57,8 +59,8 @@ func (v *View) SetLogQueries(_ context.Context, asked control.LogQueriesQuestion
 	return answer, nil
 }
 
-// FollowLogQueries is called when another configuration is served. A changed log-queries in dnsmasq's files overrides what was set at
-// runtime before.
+// FollowLogQueries is called after a configuration change. A changed log-queries in dnsmasq's files
+// overrides an earlier setting at runtime.
 func (v *View) FollowLogQueries(before, after *policy.Policy) {
 	if logModeOf(after.Dnsmasq) == logModeOf(before.Dnsmasq) {
 		return
@@ -74,8 +76,8 @@ func (q *queryLog) wake() {
 	}
 }
 
-// LogQueries writes queries to the log while that is on. It logs a change of the mode once the change is in effect, so that the
-// next query after "on=true" is in the log.
+// LogQueries writes queries to the log while logging is on. It logs a change of the mode only when
+// the change is in effect, so that the next query after "on=true" is in the log.
 func (v *View) LogQueries(ctx context.Context) error {
 	var mode logMode
 	var setBy string     // the source of mode

@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// recentFailures is the age of the oldest failure that is shown.
+	// recentFailures is the maximum age of a failure that is shown.
 	recentFailures = 5 * time.Minute
-	// maxRecent bounds each list of names.
+	// maxRecent limits each list of names.
 	maxRecent = 8
 )
 
-// RecentNames picks the names from the cache, so that nothing is recorded for them while queries are answered. The processor is left to
-// queries as DumpCache does.
+// RecentNames picks the names from the cache, so that nothing must be recorded while queries are
+// answered. Like DumpCache, it leaves processor time to queries.
 func (v *View) RecentNames(ctx context.Context) control.RecentNames {
 	return recentNames(ctx, v.resolver.Cache())
 }
@@ -53,7 +53,7 @@ func recentNames(ctx context.Context, c *cache.Cache) control.RecentNames {
 	return all
 }
 
-// latest are the youngest of the responses that were added.
+// latest are the most recent of the added responses.
 type latest []cache.Remembered
 
 func (l *latest) add(r cache.Remembered) {

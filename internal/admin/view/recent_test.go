@@ -15,8 +15,8 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
-// TestRecentNames: failures are shown for minutes after the cache gives them out no more, names that the node answers itself are not, and
-// of each kind the latest ones.
+// TestRecentNames proves that failures are shown for minutes after the cache stopped serving them,
+// that names which the node answers itself are not shown, and that each list has the latest names.
 func TestRecentNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := nameserver.MustParse("192.0.2.53")
@@ -39,7 +39,7 @@ func TestRecentNames(t *testing.T) {
 			return m, err
 		})})
 		ask := func(name string) {
-			_, _ = c.ServeDNS(t.Context(), &dnsserver.Query{Msg: new(dns.Msg).SetQuestion(name, dns.TypeA)}) // a failure is one of the answers
+			_, _ = c.ServeDNS(t.Context(), &dnsserver.Query{Msg: new(dns.Msg).SetQuestion(name, dns.TypeA)}) // failures are among the answers
 			time.Sleep(time.Second)
 		}
 		for i := range maxRecent + 2 {
@@ -53,13 +53,13 @@ func TestRecentNames(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		got := recentNames(t.Context(), c)
 		if len(got.Failed) != 1 || got.Failed[0].Name != "failed.example." || got.Failed[0].Result != "SERVFAIL" || got.Failed[0].Age != 14 {
-			t.Errorf("failed %v", got.Failed)
+			t.Errorf("got failed names %v", got.Failed)
 		}
 		if len(got.Negative) != 1 || got.Negative[0].Name != "absent.example." || got.Negative[0].Result != "NXDOMAIN" {
-			t.Errorf("negative %v", got.Negative)
+			t.Errorf("got negative names %v", got.Negative)
 		}
 		if len(got.Answered) != maxRecent || got.Answered[0].Name != "www.example." || got.Answered[1].Name != "www9.example." {
-			t.Errorf("answered %v", got.Answered)
+			t.Errorf("got answered names %v", got.Answered)
 		}
 	})
 }

@@ -9,11 +9,12 @@ import (
 	"github.com/node-dns/node-dns/internal/kube/cluster"
 )
 
-// TestRequestCount: requests are told apart by what there are a few of, and those beyond the bound are counted together.
+// TestRequestCount proves that requests are counted by code, method and host, and together above
+// the limit.
 func TestRequestCount(t *testing.T) {
 	var c requestCount
 	if n := len(c.read()); n != 0 {
-		t.Errorf("%d kinds at first", n)
+		t.Errorf("got %d kinds without requests", n)
 	}
 	for _, code := range []int{200, 200, 0, 503, 999, -1, 99, 600} {
 		c.Add(cluster.Request{Method: "GET", Host: "api:6443", Code: code})
@@ -36,6 +37,6 @@ func TestRequestCount(t *testing.T) {
 	got := c.read()
 	rest := got[metrics.APIRequest{Code: "other", Method: "other", Host: "other"}]
 	if len(got) != maxRequests+1 || rest != 2*maxRequests+uint64(len(want)) || got[of("200")] != 2+3*maxRequests {
-		t.Errorf("%d kinds, %d together, %d of the first", len(got), rest, got[of("200")])
+		t.Errorf("got %d kinds, %d counted together, %d of the first", len(got), rest, got[of("200")])
 	}
 }

@@ -11,8 +11,8 @@ import (
 // maxNameserverLines is dnsmasq's SERVERS_LOGGED.
 const maxNameserverLines = 30
 
-// NameserverLines are dnsmasq 2.90's own lines of its servers, which admins and monitoring look for in the log. They say no
-// more than the line before them.
+// NameserverLines returns the lines in which dnsmasq 2.90 logs its servers, because admins and
+// monitoring tools look for them. They add nothing to the line that we log before them.
 func NameserverLines(routes []forward.Route) (lines []string) {
 	for _, route := range routes {
 		what := ""

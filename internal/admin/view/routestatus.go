@@ -8,7 +8,7 @@ import (
 	"github.com/node-dns/node-dns/internal/policy"
 )
 
-// routeStatus are the routes with their servers' health, and who won them.
+// routeStatus returns the routes with the health of their servers and the source of each route.
 func routeStatus(s *policy.Policy, routes []forward.RouteStatus) []control.Route {
 	all := []control.Route{}
 	for _, route := range routes {
@@ -29,7 +29,8 @@ func routeStatus(s *policy.Policy, routes []forward.RouteStatus) []control.Route
 	return all
 }
 
-// rank is the name of the source that won a route; "": the forwarder has one of a moment before.
+// rank returns the name of the source of a route. It is empty if the forwarder still has an older
+// route.
 func rank(s *policy.Policy, route forward.RouteStatus) string {
 	for _, won := range s.Won {
 		if won.Domain == route.Domain && won.Plain == route.Plain && won.String() == route.Source {
@@ -39,7 +40,7 @@ func rank(s *policy.Policy, route forward.RouteStatus) string {
 	return ""
 }
 
-// routeWord names a route's domain; dnsmasq's // stands for names of one label.
+// routeWord returns a route's domain. dnsmasq's // stands for names with one label.
 func routeWord(domain dnsname.Name, plain bool) string {
 	if plain {
 		return "//"

@@ -18,7 +18,7 @@ import (
 	"github.com/node-dns/node-dns/internal/resolvconf"
 )
 
-// SearchConf is the resolv.conf that a question is about, as it is now.
+// SearchConf returns the current resolv.conf that a question is about.
 func (v *View) SearchConf(ctx context.Context, question control.SearchQuestion) (control.Search, error) {
 	s := v.policy()
 	if question.As != "" {
@@ -56,7 +56,7 @@ func (v *View) SearchConf(ctx context.Context, question control.SearchQuestion) 
 	return out, nil
 }
 
-// podOf is what the Kubernetes API says of a pod.
+// podOf fetches a pod's settings from the Kubernetes API.
 func (v *View) podOf(ctx context.Context, s *policy.Policy, question control.SearchQuestion) (searchlist.Pod, error) {
 	pod := searchlist.Pod{Namespace: question.Namespace}
 	name := question.Namespace + "/" + question.Pod
@@ -77,7 +77,7 @@ func (v *View) podOf(ctx context.Context, s *policy.Policy, question control.Sea
 		pod.Policy = searchlist.ClusterFirst
 	}
 	for _, text := range said.Config.Nameservers {
-		if addr, err := netip.ParseAddr(text); err == nil { // the API server takes no other
+		if addr, err := netip.ParseAddr(text); err == nil { // always valid: the API server checks it
 			pod.Own.Nameservers = append(pod.Own.Nameservers, addr)
 		}
 	}
@@ -92,7 +92,7 @@ func (v *View) podOf(ctx context.Context, s *policy.Policy, question control.Sea
 	return pod, nil
 }
 
-// isPodName: a DNS subdomain of RFC 1123, as the API has it.
+// isPodName reports whether text is a DNS subdomain (RFC 1123), like the names of pods in the API.
 func isPodName(text string) bool {
 	for label := range strings.SplitSeq(text, ".") {
 		if !isNamespace(label) {
@@ -102,24 +102,24 @@ func isPodName(text string) bool {
 	return len(text) <= 253
 }
 
-// isNamespace: a label of RFC 1123.
+// isNamespace reports whether text is a label (RFC 1123).
 func isNamespace(text string) bool {
 	isLetter := func(r rune) bool { return 'a' <= r && r <= 'z' || '0' <= r && r <= '9' || r == '-' }
 	return len(text) <= 63 && text != "" && strings.IndexFunc(text, func(r rune) bool { return !isLetter(r) }) < 0
 }
 
-// addNodeConf adds what a process on this node goes by.
+// addNodeConf adds the settings for a process on this node.
 func (v *View) addNodeConf(s *policy.Policy, out *control.Search) {
 	path := v.paths.ResolvConf
 	conf := searchlist.Of(resolvconf.Parse(hostdns.ReadFile(v.paths.Root, path).Data))
-	hostname, _ := os.Hostname() // one without a name has no domain
+	hostname, _ := os.Hostname() // empty if the host has no name
 	_, conf.LocalDomain, _ = strings.Cut(hostname, ".")
 	out.Autopath.Why = "it is for pods"
 	v.addConf(s, out, conf)
 	out.Faults = faultsOf(checks(s, v, control.HostFile{}).Node(conf))
 }
 
-// addPodConf adds what the kubelet gives to a pod.
+// addPodConf adds the settings that the kubelet gives to a pod.
 func (v *View) addPodConf(s *policy.Policy, out *control.Search, pod searchlist.Pod, told *control.KubeletTold) {
 	k := v.kubeletByFiles(s)
 	k.hear(told, clusterFile(s))
@@ -152,7 +152,8 @@ func (v *View) addPodConf(s *policy.Policy, out *control.Search, pod searchlist.
 	}
 }
 
-// clusterFile is the cluster's file, as the host has it, that was read, by us or for us; "": none.
+// clusterFile returns the host path of the cluster's file that we, or the hook for us, have read.
+// It is empty if there is none.
 func clusterFile(s *policy.Policy) string {
 	if s.Config.Facts == nil {
 		return ""
@@ -173,7 +174,7 @@ func (v *View) addConf(s *policy.Policy, out *control.Search, conf searchlist.Co
 	}
 }
 
-// hostPath is a path as the host sees it, without the root.
+// hostPath returns path as the host sees it, without the root.
 func (v *View) hostPath(path string) string {
 	if rest, ok := strings.CutPrefix(path, strings.TrimSuffix(v.paths.Root, "/")+"/"); ok {
 		return "/" + rest
@@ -181,7 +182,7 @@ func (v *View) hostPath(path string) string {
 	return path
 }
 
-// checks are what is known here of a resolv.conf's surroundings.
+// checks returns the inputs for checking a resolv.conf on this node.
 func checks(s *policy.Policy, v *View, host control.HostFile) searchlist.Checks {
 	c := searchlist.Checks{
 		IsNode: s.Net.IsLocal, HostFile: host.Path, Hooks: hostdns.NewPaths("").NodeResolvConf,

@@ -6,8 +6,8 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 )
 
-// settleOutcome says who has answered on the wire, which the server does not know, as it would be of the same query once parsed. It is done
-// for those alone that somebody sees.
+// settleOutcome sets the source of an answer from the fast path, which the server does not know, to
+// the one that the slow path would report. It runs only for queries that a watcher selects.
 func settleOutcome(seen *dnsserver.Seen) {
 	if seen.Outcome != dnsserver.ByWire {
 		return
@@ -22,17 +22,17 @@ func settleOutcome(seen *dnsserver.Seen) {
 	}
 }
 
-// isAuthoritative reports whether the response has the AA bit (RFC 1035 section 4.1.1), which no remembered one has, and all others
-// have that are made on the wire.
+// isAuthoritative reports whether the response has the AA bit (RFC 1035 section 4.1.1). On the fast
+// path, cached responses never have it and all others do.
 func isAuthoritative(seen *dnsserver.Seen) bool {
 	const bitAA = 1 << 2
 	return len(seen.Response) > 2 && seen.Response[2]&bitAA != 0
 }
 
-// controlClient is the client of what is asked over the control socket.
+// controlClient is the client of queries over the control socket.
 const controlClient = "control"
 
-// seenClient is who has asked: an address, or controlClient.
+// seenClient returns the client: an address, or controlClient.
 func seenClient(seen *dnsserver.Seen) string {
 	if !seen.Client.IsValid() {
 		return controlClient

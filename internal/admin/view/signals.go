@@ -7,14 +7,14 @@ import (
 	"github.com/node-dns/node-dns/internal/admin/dbusapi"
 )
 
-// Report is what SIGUSR1 asks for.
+// Report logs the statistics after SIGUSR1.
 func (v *View) Report() {
 	for _, line := range reportLines(v.Counters(), max(v.policy().Settings.CacheSize, 0)) {
 		v.Plain.Info(line)
 	}
 }
 
-// reportLines are dnsmasq 2.90's lines of its statistics, of what there is here.
+// reportLines returns dnsmasq 2.90's log lines for the statistics that exist here.
 func reportLines(c dbusapi.Counters, cacheSize int) []string {
 	lines := []string{
 		fmt.Sprintf("cache size %d, %d/%d cache insertions re-used unexpired cache entries.", cacheSize, c.Evicted, c.Inserted),
@@ -28,7 +28,8 @@ func reportLines(c dbusapi.Counters, cacheSize int) []string {
 	return lines
 }
 
-// Forget is what SIGUSR2 asks for, as of systemd-resolved: what is remembered, and how fast the upstream nameservers were.
+// Forget clears the cache and the response times of upstream nameservers after SIGUSR2, like
+// systemd-resolved.
 func (v *View) Forget() {
 	v.FlushAll()
 	v.resolver.Forward().ForgetTimes()

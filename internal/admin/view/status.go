@@ -22,8 +22,7 @@ func clientsOf(a policy.Access) control.Clients {
 	return c
 }
 
-// Status gathers what the daemon knows of itself. It is safe for concurrent use, once the daemon
-// listens.
+// Status collects the state of the daemon. It is safe for concurrent use once the daemon listens.
 func (v *View) Status() control.Status {
 	s := v.policy()
 	status := control.Status{
@@ -85,7 +84,8 @@ func (v *View) Status() control.Status {
 	return status
 }
 
-// spareNote says why another program may have an address that node-dns would listen on. A loopback one is of dnsBindAddress.
+// spareNote explains why another program may use an address that node-dns wants. A loopback address
+// is from dnsBindAddress.
 func spareNote(s *policy.Policy, at netip.AddrPort) string {
 	why := "where pods may ask"
 	if at.Addr().IsLoopback() {
@@ -94,7 +94,7 @@ func spareNote(s *policy.Policy, at netip.AddrPort) string {
 	return fmt.Sprintf("another program has %v, %s: node-dns listens there when that ends", at, why)
 }
 
-// found are the problems that the status itself shows.
+// found returns the problems that are visible in the status itself.
 func found(s control.Status) []string {
 	problems := []string{}
 	if len(s.Listeners) == 0 && s.Cluster.Domain != "" {
@@ -117,14 +117,14 @@ func found(s control.Status) []string {
 
 func (v *View) nodeStatus(s *policy.Policy) control.Node {
 	node := control.Node{}
-	node.Name, _ = os.Hostname() // shown only
+	node.Name, _ = os.Hostname() // for display only
 	if s.NodeIP.IsValid() {
 		node.IP = s.NodeIP.String()
 	}
 	return node
 }
 
-// selinuxStatus has the mode of now, and the domain of the start.
+// selinuxStatus returns the current mode and the domain at the start.
 func (v *View) selinuxStatus() *control.SELinux {
 	mode := v.selinux.Mode()
 	if !mode.IsOn() {
@@ -139,7 +139,7 @@ func (v *View) resolvConfStatus() control.ResolvConf {
 	if seen == nil {
 		return status
 	}
-	seen = seen.reread() // the file is what libc reads now, not what it was at the last look
+	seen = seen.reread() // libc reads the current file, not the one at the last inspection
 	file := seen.State.ResolvConf.Data
 	text := resolvconf.Parse(file)
 	status.Ours = hostdns.IsOurs(file)

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Tee returns a handler that has what is logged, from the level Info up, told to those who watch too, whatever of it next wants:
-// the log has state changes only.
+// Tee returns a handler that also sends log records of level Info and above to the watchers, even
+// if next drops them. The log holds only state changes.
 func (h *Hub) Tee(next slog.Handler) slog.Handler {
 	tee := tee{hub: h, next: next}
 	tee.text = func(w *bytes.Buffer) slog.Handler {
@@ -20,7 +20,7 @@ func (h *Hub) Tee(next slog.Handler) slog.Handler {
 type tee struct {
 	hub  *Hub
 	next slog.Handler
-	text func(*bytes.Buffer) slog.Handler // with the attributes of the logger
+	text func(*bytes.Buffer) slog.Handler // includes the attributes of the logger
 }
 
 var _ slog.Handler = tee{}

@@ -15,22 +15,24 @@ import (
 )
 
 const (
-	// troubleRate bounds the queries that are recorded in a second. Where more are slow or fail, these are a sample.
+	// troubleRate is the maximum number of queries recorded per second. If more are slow or fail,
+	// the recorded ones are a sample.
 	troubleRate = 100
-	// troubleKeys bounds the names with their types, and the clients, that are recorded: 100 KB.
+	// troubleKeys limits the recorded names (with types) and clients, which take 100 KB.
 	troubleKeys = 100
-	// troubleMinutes is how many minutes count, the current one included.
+	// troubleMinutes is the number of minutes that count, including the current one.
 	troubleMinutes = 10
-	// shownNames are the slow names that the status has, and shownClients the clients that the metrics have.
+	// shownNames and shownClients limit the slow names in the status and the clients in the
+	// metrics.
 	shownNames, shownClients = 10, 10
 )
 
-// troubles records which names were slow recently, and which clients had slow or failed answers. It is told of no hit. Its memory is bounded.
-// Its methods may be called concurrently.
+// troubles records recently slow names, and clients with slow or failed answers. It gets no cache
+// hits. Its memory is bounded. The methods are safe for concurrent use.
 type troubles struct {
 	window perSecond
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	names   *sketch.Sketch[slowName]
 	clients *sketch.Sketch[troubledClient]
 }
@@ -47,7 +49,7 @@ type slowMinute struct {
 	worst time.Duration
 }
 
-// slowQuery is what is shown of one query.
+// slowQuery is the displayed part of one query.
 type slowQuery struct {
 	qtype, rcode, by, why string
 	client                netip.Addr
@@ -59,23 +61,23 @@ type troubledClient struct{ minutes minutes[clientMinute] }
 
 type clientMinute struct{ slow, failed float64 }
 
-// minutes are sums by minute, of which the last troubleMinutes count.
+// minutes holds sums by minute. The last troubleMinutes of them count.
 type minutes[S any] [troubleMinutes]struct {
-	minute int64 // since 1970
+	minute int64 // minutes since 1970
 	sum    S
 }
 
-// at returns the sum of a time's minute.
+// at returns the sum for the minute of t.
 func (m *minutes[S]) at(t time.Time) *S {
 	minute := t.Unix() / 60
-	slot := &m[uint64(minute)%troubleMinutes] // a clock before 1970 is negative
+	slot := &m[uint64(minute)%troubleMinutes] // negative for a clock before 1970
 	if slot.minute != minute {
 		slot.minute, slot.sum = minute, *new(S)
 	}
 	return &slot.sum
 }
 
-// until returns the sums that count at a time.
+// until returns the sums that count at t.
 func (m *minutes[S]) until(t time.Time) (sums []S) {
 	now := t.Unix() / 60
 	for _, slot := range m {
@@ -90,7 +92,7 @@ func newTroubles() *troubles {
 	return &troubles{names: sketch.New[slowName](troubleKeys), clients: sketch.New[troubledClient](troubleKeys)}
 }
 
-// Trouble is dnsserver.Config's: it records a query that was slow or failed.
+// Trouble is the callback of dnsserver.Config. It records a query that was slow or failed.
 func (v *View) Trouble(seen dnsserver.Seen) {
 	now := time.Now()
 	if !v.troubles.window.take(now.Unix(), troubleRate) {
@@ -124,13 +126,13 @@ func (t *troubles) add(name string, q slowQuery, failed bool) {
 	sum.count, sum.worst = sum.count+1, max(sum.worst, q.took)
 }
 
-// forgetLocked forgets what is too long ago.
+// forgetLocked removes entries that are too old.
 func (t *troubles) forgetLocked(now time.Time) {
 	t.names.Drop(func(n slowName) bool { return len(n.minutes.until(now)) == 0 })
 	t.clients.Drop(func(c troubledClient) bool { return len(c.minutes.until(now)) == 0 })
 }
 
-// SlowNames are all that were slow recently.
+// SlowNames returns all recently slow names.
 func (v *View) SlowNames(context.Context) control.SlowNames {
 	now := time.Now()
 	return control.SlowNames{
@@ -139,7 +141,7 @@ func (v *View) SlowNames(context.Context) control.SlowNames {
 	}
 }
 
-// slowNames are those that took longest, the worst first, and so many at most. podOf names the clients.
+// slowNames returns at most most names that took longest, slowest first. podOf names the clients.
 func (t *troubles) slowNames(now time.Time, most int, podOf func(netip.Addr) string) []control.SlowName {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -162,14 +164,14 @@ func (t *troubles) slowNames(now time.Time, most int, podOf func(netip.Addr) str
 	return all[:min(len(all), most)]
 }
 
-// troubledClients are those that had most, the most first. podOf names them.
+// troubledClients returns the clients with the most trouble, worst first. podOf names them.
 func (t *troubles) troubledClients(now time.Time, podOf func(netip.Addr) string) []metrics.TroubledClient {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.forgetLocked(now)
 	all := []metrics.TroubledClient{}
 	for client, e := range t.clients.Entries {
-		addr, _ := netip.ParseAddr(client) // the zero one has no pod
+		addr, _ := netip.ParseAddr(client) // the zero address has no pod
 		of := metrics.TroubledClient{Client: client, Pod: podOf(addr)}
 		for _, minute := range e.Details.minutes.until(now) {
 			of.Slow, of.Failed = of.Slow+minute.slow, of.Failed+minute.failed

@@ -19,8 +19,9 @@ func podOf(client netip.Addr) string {
 	return ""
 }
 
-// TestTroubles: what was slow recently is shown with the last such query, and who had trouble. A name that is slow again and again once
-// kept the number and the worst time of all its queries, and A and AAAA were shown as one type.
+// TestTroubles proves that recently slow names are shown with their latest query, together with the
+// affected clients. A name that was slow repeatedly once kept the count and the worst time of all
+// its queries, and A and AAAA were shown as one type.
 func TestTroubles(t *testing.T) {
 	now := time.Now()
 	web, other := netip.MustParseAddr("10.128.0.7"), netip.MustParseAddr("192.0.2.9")
@@ -54,11 +55,11 @@ func TestTroubles(t *testing.T) {
 	}
 	later := now.Add(troubleMinutes * time.Minute)
 	if names, clients := record.slowNames(later, shownNames, podOf), record.troubledClients(later, podOf); len(names)+len(clients) > 0 {
-		t.Errorf("later: %v, %v", names, clients)
+		t.Errorf("got %v, %v later", names, clients)
 	}
 }
 
-// TestTroublesAreBounded: names and clients that somebody makes up take no more memory.
+// TestTroublesAreBounded proves that made-up names and clients do not use more memory.
 func TestTroublesAreBounded(t *testing.T) {
 	now, record := time.Now(), newTroubles()
 	for i := range 10 * troubleKeys {
@@ -66,9 +67,9 @@ func TestTroublesAreBounded(t *testing.T) {
 		record.add(fmt.Sprintf("%d.example.", i), slowQuery{client: client, took: time.Second, at: now}, true)
 	}
 	if len(record.names.Entries) != troubleKeys || len(record.clients.Entries) != troubleKeys {
-		t.Errorf("%d names, %d clients", len(record.names.Entries), len(record.clients.Entries))
+		t.Errorf("got %d names, %d clients", len(record.names.Entries), len(record.clients.Entries))
 	}
 	if names, clients := record.slowNames(now, shownNames, podOf), record.troubledClients(now, podOf); len(names) != shownNames || len(clients) != shownClients {
-		t.Errorf("%d names, %d clients are shown", len(names), len(clients))
+		t.Errorf("got %d names, %d clients in the output", len(names), len(clients))
 	}
 }

@@ -1,7 +1,7 @@
-// Package view shows what a daemon is and does: its status, its counters, the history of its routes, and its answers to an admin's
-// questions.
+// Package view shows the state of a daemon: its status, its counters, the history of its routes,
+// and its answers to an admin's questions.
 //
-// It changes nothing but what is shown, and the cache where an admin flushes it.
+// It changes only what it shows, and the cache when an admin flushes it.
 package view
 
 import (
@@ -19,45 +19,46 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/selinux"
 )
 
-// Config is what a View is made of. All fields but Revision and ConfigFile are required.
+// Config holds the inputs of a View. All fields but Revision and ConfigFile are required.
 type Config struct {
 	Version, Revision string
-	ConfigFile        string // in the place of the usual one; "": that one
+	ConfigFile        string // configuration file; empty for the default path
 	Root              string
 	Log               *slog.Logger
 	Panics            *journal.Panics
-	Bus               func(*policy.Policy) *control.Bus // nil: none is shown
-	SocketsNote       func() string                     // about the sockets that the service manager holds; "": nothing
-	MemoryLimit       func() int64                      // of the heap, in octets; 0: none
+	Bus               func(*policy.Policy) *control.Bus // returns nil if there is no bus to show
+	SocketsNote       func() string                     // note about the sockets that the service manager holds; may return ""
+	MemoryLimit       func() int64                      // limit of the heap in bytes; 0 if there is none
 }
 
-// View shows what a daemon is and does, and keeps what it shows of the past. Show must have been called before anything is shown.
+// View shows the state of a daemon and keeps the history that it shows. Show must be called before
+// anything else.
 type View struct {
 	config  Config
-	Log     *slog.Logger // those who watch are told of its lines too
-	Plain   *slog.Logger // they are not told of these
+	Log     *slog.Logger // also sends its records to watchers
+	Plain   *slog.Logger // does not send its records to watchers
 	started time.Time
 	paths   hostdns.Paths
 	selinux selinux.Kernel
-	context string // of SELinux, at the start; "": not known
+	context string // SELinux context at the start; empty if unknown
 
 	resolver *resolve.Resolver               // nil before Show
-	server   *dnsserver.Server               // likewise
-	Watcher  atomic.Pointer[cluster.Watcher] // nil: the API is not watched
-	Host     atomic.Pointer[Host]            // nil before the first look
-	Problems atomic.Pointer[[]string]        // sorted, each once; never nil
+	server   *dnsserver.Server               // nil before Show
+	Watcher  atomic.Pointer[cluster.Watcher] // nil if the API is not watched
+	Host     atomic.Pointer[Host]            // nil before the first inspection
+	Problems atomic.Pointer[[]string]        // sorted and without duplicates; never nil
 
 	minute   LastMinute
 	History  history
 	Metrics  *Metrics
-	Hub      Hub // those who watch what goes on
+	Hub      Hub // watchers of queries and changes
 	queryLog queryLog
 
-	crowder, stranger met // of dnsserver.Stats
+	crowder, stranger met // from dnsserver.Stats
 	troubles          *troubles
 }
 
-// New returns a View of a daemon that begins now.
+// New returns a View of a daemon that starts now.
 func New(c Config) *View {
 	v := &View{
 		config: c, started: time.Now(), paths: hostdns.NewPaths(c.Root),
@@ -70,7 +71,7 @@ func New(c Config) *View {
 	return v
 }
 
-// Show says whose queries and answers are shown.
+// Show sets the resolver and the server to show.
 func (v *View) Show(r *resolve.Resolver, s *dnsserver.Server) { v.resolver, v.server = r, s }
 
 func (v *View) policy() *policy.Policy { return v.resolver.Policy() }
