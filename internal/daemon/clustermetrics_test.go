@@ -6,7 +6,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/kubetest"
 )
 
-// TestRequestMetric: what an API server answers, and that it does not, counts under CoreDNS's name and labels.
+// TestRequestMetric: requests to the API server, answered or not, are counted under CoreDNS's
+// metric name and labels.
 func TestRequestMetric(t *testing.T) {
 	api := kubetest.NewServer(t)
 	api.Apply(shop)
