@@ -8,8 +8,9 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// TestStrangers: who may ask by default, on a node whose pods' networks are known: a pod, a neighbour, a pod with a route of its
-// own as soon as it has one, and nobody who comes through a router, until allowFrom says so.
+// TestStrangers: the clients allowed by default if the networks of the pods are known: a pod, a
+// neighbor, and a pod with its own route once that exists. A client behind a router is only allowed
+// after allowFrom permits it.
 func TestStrangers(t *testing.T) {
 	n := newPodNode(t, "", "www.example.com. 300 IN A 192.0.2.80\n", "podCIDRs: [10.128.0.0/14]\n")
 	stranger := n.l.Namespace("stranger")
@@ -32,7 +33,7 @@ func TestStrangers(t *testing.T) {
 	}
 	n.l.Await("the neighbour's network to be allowed", func() bool { return answered(asks(stranger, "192.0.2.2")) })
 	if text := asks(stranger, "203.0.113.9"); !refused(text) {
-		t.Errorf("who comes through a router:\n%s", text)
+		t.Errorf("a client behind a router:\n%s", text)
 	}
 	status, err := control.FetchStatus(t.Context(), control.SocketPath("/"))
 	if err != nil || status.Queries.Limits.Strangers == 0 || !strings.Contains(strings.Join(status.Clients.Networks, " "), "192.0.2.0/24") {

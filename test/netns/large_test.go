@@ -13,9 +13,9 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// TestLargeAnswersAreLost: the network drops datagrams of more than 600 octets, as a firewall or a
-// tunnel does. Large answers come over TCP within a client's first wait. Once TCP is blocked as
-// well, small answers still come.
+// TestLargeAnswersAreLost: the network drops datagrams of more than 600 bytes, like some firewalls
+// and tunnels. Large answers arrive over TCP before a client's first timeout. If TCP is blocked
+// too, small answers still arrive.
 func TestLargeAnswersAreLost(t *testing.T) {
 	lab.Need(t, "nft")
 	const far = "10.77.0.60"
