@@ -48,7 +48,7 @@ func TestAPIByName(t *testing.T) {
 					t.Errorf("a Service: %s", dns.RcodeToString[rcode])
 				}
 			} else {
-				r.await("the problem is told", func() bool {
+				r.await("the problem is reported", func() bool {
 					return strings.Contains(strings.Join(r.status().Problems, "\n"), row.problem)
 				})
 			}

@@ -97,7 +97,7 @@ func (s *sdn) awaitUp() {
 			return
 		}
 	}
-	s.t.Fatal("the bus has gone")
+	s.t.Fatal("the bus connection is closed")
 }
 
 // tick makes the call like OpenShift does: with an interface name that does not exist.
@@ -162,7 +162,7 @@ func TestOpenShiftSDN(t *testing.T) {
 		openshift.tick()
 	}
 	if after, err := os.Stat(r.daemon.paths.bus); err != nil || !os.SameFile(before, after) {
-		t.Errorf("the same servers again were written again: %v", err)
+		t.Errorf("the same servers were saved again: %v", err)
 	}
 
 	b.Kill()
@@ -216,7 +216,7 @@ func TestBusIsKept(t *testing.T) {
 		t.Errorf("routes %s", got)
 	}
 	if _, err := os.Stat(r.daemon.paths.bus); !os.IsNotExist(err) {
-		t.Errorf("the file is still there: %v", err)
+		t.Errorf("the file still exists: %v", err)
 	}
 	r.restart()
 	if got := r.answer("www.example.com.", dns.TypeA); got != "NOERROR 192.0.2.80" {

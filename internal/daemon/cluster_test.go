@@ -424,7 +424,7 @@ func TestKubeconfigVanishes(t *testing.T) {
 			if err := os.Remove(path); err != nil {
 				t.Fatal(err)
 			}
-			r.await("it is missed", func() bool {
+			r.await("the missing kubeconfig is reported", func() bool {
 				return strings.Contains(strings.Join(r.status().Problems, "\n"), "kubeconfig is gone")
 			})
 			r.daemonLooks()
@@ -432,7 +432,7 @@ func TestKubeconfigVanishes(t *testing.T) {
 				t.Errorf("%v", m)
 			}
 			write(t, path, string(api.Kubeconfig()))
-			r.await("it is read", func() bool { return !strings.Contains(strings.Join(r.status().Problems, "\n"), "is gone") })
+			r.await("the kubeconfig is read again", func() bool { return !strings.Contains(strings.Join(r.status().Problems, "\n"), "is gone") })
 			if err := os.Remove(path); err != nil {
 				t.Fatal(err)
 			}

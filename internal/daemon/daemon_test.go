@@ -172,7 +172,7 @@ func TestTakesOverUpstreams(t *testing.T) {
 		t.Fatalf("got %v", m)
 	}
 	write(t, filepath.Join(r.root, upstreamPath), upstreamFile(next))
-	r.await("the new upstream is taken over", func() bool {
+	r.await("the new upstream is used", func() bool {
 		return slices.Equal(r.servers(), []string{next.Addr().String()})
 	})
 	if m := dnstest.Exchange(t, r.address(), "www.example.com.", dns.TypeA); firstValue(m) != "192.0.2.81" {
@@ -263,7 +263,7 @@ func TestReload(t *testing.T) {
 			t.Errorf("%s: %v, expected %q", step.name, err, step.fails)
 		}
 		if want := []string{step.server.Addr().String()}; !slices.Equal(r.servers(), want) {
-			t.Errorf("%s: asks %v, expected %v", step.name, r.servers(), want)
+			t.Errorf("%s: upstreams %v, want %v", step.name, r.servers(), want)
 		}
 	}
 	if size := r.status().Cache.Size; size != 0 {
@@ -282,7 +282,7 @@ func TestDrain(t *testing.T) {
 		m, _ := dns.Exchange(new(dns.Msg).SetQuestion("www.example.com.", dns.TypeA), address.String())
 		answer <- m
 	}()
-	r.await("the upstream is asked", func() bool { return site.QueriesFor("www.example.com.", dns.TypeA) > 0 })
+	r.await("the upstream is queried", func() bool { return site.QueriesFor("www.example.com.", dns.TypeA) > 0 })
 	r.stop()
 	if m := <-answer; m == nil || firstValue(m) != "192.0.2.80" {
 		t.Errorf("got %v", m)
@@ -293,7 +293,7 @@ func TestDrain(t *testing.T) {
 	close(r.ended)
 	for _, path := range []string{"/run/node-dns/ready", "/run/node-dns/control.sock"} {
 		if _, err := os.Stat(filepath.Join(r.root, path)); !os.IsNotExist(err) {
-			t.Errorf("%s is still there: %v", path, err)
+			t.Errorf("%s still exists: %v", path, err)
 		}
 	}
 }

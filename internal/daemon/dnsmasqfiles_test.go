@@ -43,9 +43,9 @@ func TestDnsmasqFilesWhileRunning(t *testing.T) {
 	}
 	write(t, filepath.Join(r.root, path), "address=/a.test/192.0.2.2\n")
 	r.await("the change", answers("192.0.2.2"))
-	r.await("no problem any more", func() bool { return !problem() })
+	r.await("no problem is left", func() bool { return !problem() })
 	write(t, filepath.Join(r.root, path), "address=/a.test/192.0.2.3\nno-such\n")
-	r.await("the fault is said", problem)
+	r.await("the fault is reported", problem)
 	if !answers("192.0.2.2")() {
 		t.Error("a faulty file took effect")
 	}

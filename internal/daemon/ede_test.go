@@ -76,7 +76,7 @@ func TestExtendedErrors(t *testing.T) {
 					time.Sleep(1100 * time.Millisecond) // longer than the TTL
 				case isLater:
 					go askQuietly(r.address(), later)
-					r.await("it is asked", func() bool { return r.daemon.resolver.Forward().Stats().InFlight > 0 })
+					r.await("the upstream is queried", func() bool { return r.daemon.resolver.Forward().Stats().InFlight > 0 })
 				default:
 					m = dnstest.Exchange(t, r.address(), name, test.qtype, dnstest.EDNS(1232))
 				}

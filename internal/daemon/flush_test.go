@@ -27,7 +27,7 @@ func TestFlushInFlight(t *testing.T) {
 			site.SetFaultsFor("www.example.com.", dnstest.Faults{Delay: 700 * time.Millisecond})
 			asked := func() int { return site.QueriesFor("www.example.com.", dns.TypeA) }
 			go func() { before <- exchange(t, at, "www.example.com.", dns.TypeA) }()
-			r.await("it is asked", func() bool { return asked() > 0 })
+			r.await("the upstream is queried", func() bool { return asked() > 0 })
 			site.SetRecords("www.example.com. 300 IN A 192.0.2.99\n")
 			if entries, err := r.daemon.view.FlushCache(control.CachePart{Name: "elsewhere.example"}); entries != 0 || err != nil {
 				t.Errorf("%d flushed, %v", entries, err)
@@ -38,7 +38,7 @@ func TestFlushInFlight(t *testing.T) {
 			<-before // drain the earlier answer; if it was slow the server is queried again
 			asks := asked()
 			if got := firstValue(exchange(t, at, "www.example.com.", dns.TypeA)); got != "192.0.2.99" || asked() != asks {
-				t.Errorf("then: %s, asked %d times more", got, asked()-asks)
+				t.Errorf("then: %s, %d more upstream queries", got, asked()-asks)
 			}
 		})
 	}

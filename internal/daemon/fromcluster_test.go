@@ -127,7 +127,7 @@ none.test:53 {
 	}
 
 	write(t, r.root+"/etc/node-dns/node-dns.yaml", "fromCluster: false\n")
-	r.await("it is not followed any more", func() bool { return !strings.Contains(r.routes(), "corp.test.=") })
+	r.await("the ConfigMap is no longer followed", func() bool { return !strings.Contains(r.routes(), "corp.test.=") })
 	wants("with the key off", map[string]string{"www.example.com": "NOERROR 192.0.2.80", "printer.test": "NXDOMAIN", "known.test": "NOERROR 192.0.2.99"})
 	r.await("nothing is kept", func() bool {
 		_, err := os.Stat(r.daemon.paths.fromCluster)

@@ -109,8 +109,8 @@ func TestSlowNetworkManager(t *testing.T) {
 	hangs.Store(1 << 30)
 	before := asked.Load()
 	r.daemon.hint("test")
-	r.await("it asks again by itself", func() bool { return asked.Load() >= before+3 })
+	r.await("the daemon retries by itself", func() bool { return asked.Load() >= before+3 })
 	r.await("the problem", func() bool { return strings.Contains(problem(), "; the last answer came at 20") })
 	hangs.Store(0)
-	r.await("the problem to be solved", func() bool { return problem() == "" })
+	r.await("the problem is solved", func() bool { return problem() == "" })
 }

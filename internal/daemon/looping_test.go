@@ -112,7 +112,7 @@ func TestLoopWhileRunning(t *testing.T) {
 		t.Errorf("answered with %v", rcodes)
 	}
 	n := there.queries.Load() - before
-	if t.Logf("101 queries went round %d times", n); n > 101*6 {
+	if t.Logf("101 queries caused %d upstream queries", n); n > 101*6 {
 		t.Error("too many")
 	}
 	r.await("the upstream is left out", func() bool { return len(r.servers()) == 0 })
@@ -127,7 +127,7 @@ func TestLoopWhileRunning(t *testing.T) {
 	to := site.Addr()
 	there.to.Store(&to)
 	tell(r.daemon.rerouted) // otherwise after five minutes
-	r.await("the upstream is asked again", func() bool { return len(r.servers()) == 1 })
+	r.await("the upstream is used again", func() bool { return len(r.servers()) == 1 })
 	if rcode := r.rcode(at, "www.example.com."); rcode != dns.RcodeSuccess {
 		t.Errorf("after: %s", dns.RcodeToString[rcode])
 	}

@@ -73,7 +73,7 @@ func withMetrics(t *testing.T, files map[string]string, more string, changes ...
 	address = freeAddress(t)
 	files["/etc/node-dns/node-dns.yaml"] = fmt.Sprintf("metrics: {address: '%s'}\n%s", address, more)
 	r = start(t, files, changes...)
-	r.await("metrics are shown", func() bool {
+	r.await("metrics are served", func() bool {
 		code, _ := r.get(address, "/health")
 		return code == http.StatusOK
 	})
@@ -202,9 +202,9 @@ func TestProgrammingMetric(t *testing.T) {
 			}
 			untimed := namespace + "_kubernetes_dns_programming_untimed_total"
 			slice("10.128.0.3", -time.Hour)
-			r.await("one from ahead of us is counted apart", func() bool { return r.value(address, untimed, `reason="future"`) == 1 })
+			r.await("a change from the future is counted separately", func() bool { return r.value(address, untimed, `reason="future"`) == 1 })
 			slice("10.128.0.4", 24*time.Hour)
-			r.await("and one from long ago", func() bool { return r.value(address, untimed, `reason="past"`) == 1 })
+			r.await("a change from long ago is counted separately", func() bool { return r.value(address, untimed, `reason="past"`) == 1 })
 			if n := r.value(address, name+"_count", kind); n != 1 {
 				t.Errorf("%v are counted now", n)
 			}
@@ -230,7 +230,7 @@ func busyDaemon(t *testing.T, namespace string, changes ...func(*Config)) (r *ru
 	r.exchange(r.address(), "www.example.com.")
 	site.SetFaultsFor("bad.example.com.", dnstest.Faults{Rcode: dns.RcodeServerFailure})
 	dnstest.Exchange(t, r.address(), "bad.example.com.", dns.TypeA)
-	r.await("metrics are shown", func() bool {
+	r.await("metrics are served", func() bool {
 		code, _ := r.get(address, "/health")
 		return code == http.StatusOK
 	})
@@ -437,7 +437,7 @@ func TestReady(t *testing.T) {
 		request.Header.Set("Accept", "application/openmetrics-text; version=1.0.0")
 	})
 	if !strings.HasSuffix(body, "# EOF\n") || !strings.Contains(body, "# TYPE nodedns_panics counter\n") {
-		t.Errorf("no OpenMetrics where they are asked for: %.300s", body)
+		t.Errorf("no OpenMetrics on request: %.300s", body)
 	}
 }
 
@@ -454,7 +454,7 @@ func TestMetricsWithoutMPTCP(t *testing.T) {
 	}
 	defer conn.Close()
 	if is, err := conn.(*net.TCPConn).MultipathTCP(); is || err != nil {
-		t.Errorf("the connection is one of Multipath TCP: %v, %v", is, err)
+		t.Errorf("the connection uses Multipath TCP: %v, %v", is, err)
 	}
 }
 
@@ -473,17 +473,17 @@ func TestMetricsPortTaken(t *testing.T) {
 		upstreamPath: upstreamFile(site), "/etc/node-dns/node-dns.yaml": fmt.Sprintf("metrics: {address: '%s'}\n", address),
 	}, func(c *Config) { c.Log = slog.New(slog.NewTextHandler(text, nil)) })
 	if rcode := r.rcode(r.address(), "www.example.com."); rcode != dns.RcodeSuccess {
-		t.Errorf("answered with %d", rcode)
+		t.Errorf("got the rcode %d", rcode)
 	}
 	const why = "address already in use"
-	r.await("the status says so", func() bool { return r.status().Metrics == control.Metrics{Address: address, Error: why} })
+	r.await("the status reports it", func() bool { return r.status().Metrics == control.Metrics{Address: address, Error: why} })
 	status := r.status()
 	if !status.Ready || !slices.Contains(status.Problems, "metrics are not shown at "+address+": "+why) {
 		t.Errorf("ready %v, problems %q", status.Ready, status.Problems)
 	}
 	taken.Close()
-	r.await("they are shown", func() bool { code, _ := r.get(address, "/metrics"); return code == http.StatusOK })
-	if r.await("the status says so", func() bool { return r.status().Metrics == control.Metrics{Address: address} }); len(r.status().Problems) > 0 {
+	r.await("the metrics are served", func() bool { code, _ := r.get(address, "/metrics"); return code == http.StatusOK })
+	if r.await("the status reports it", func() bool { return r.status().Metrics == control.Metrics{Address: address} }); len(r.status().Problems) > 0 {
 		t.Errorf("problems %q", r.status().Problems)
 	}
 	if n := strings.Count(text.String(), "cannot show metrics"); n != 1 {
@@ -527,7 +527,7 @@ func TestMetricsMove(t *testing.T) {
 		t.Errorf("the status does not report that the metrics are open to others: %q", notes)
 	}
 	say("# nothing\n")
-	r.await("nothing without a word", isGone(address))
+	r.await("no listener by default", isGone(address))
 }
 
 // TestMetricsOfReloads: a faulty file is counted once, and shown as long as it is faulty.
@@ -566,7 +566,7 @@ func TestMetricsOfHook(t *testing.T) {
 			return slices.Contains(r.metric(address, "/metrics", "nodedns_resolvconf_rewrites_total"), row+n)
 		}
 	}
-	r.await("what was before is not counted", shows("0"))
+	r.await("earlier writes are not counted", shows("0"))
 	for _, step := range []struct{ over, want string }{
 		{`"2026-11-22T10:00:00Z"`, "1"},
 		{`"2026-11-22T10:00:00Z","2026-11-22T10:00:10Z","2026-11-22T10:00:10Z"`, "3"},
@@ -634,7 +634,7 @@ func TestMetricsOfDeadUpstream(t *testing.T) {
 		t.Errorf("up is %v before the first query", v)
 	}
 	if rcode := r.rcode(r.address(), "www.example.com."); rcode != dns.RcodeServerFailure {
-		t.Errorf("answered with %d", rcode)
+		t.Errorf("got the rcode %d", rcode)
 	}
 	r.await("it is shown as down", func() bool { return r.value(address, "nodedns_upstream_up", to) == 0 })
 	if v := r.value(address, "nodedns_proxy_healthcheck_failures_total", to); v < 1 {

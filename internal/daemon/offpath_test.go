@@ -40,7 +40,7 @@ func TestStrayNames(t *testing.T) {
 			}
 			m := dnstest.Exchange(t, r.address(), "mail.example.com.", dns.TypeA)
 			if firstValue(m) != "192.0.2.25" || site.QueriesFor("mail.example.com.", dns.TypeA) != 1 {
-				t.Errorf("asked %d times, got\n%v", site.QueriesFor("mail.example.com.", dns.TypeA), m)
+				t.Errorf("%d upstream queries, got\n%v", site.QueriesFor("mail.example.com.", dns.TypeA), m)
 			}
 		})
 	}
@@ -71,7 +71,7 @@ func TestClientsOptions(t *testing.T) {
 					t.Fatal(err)
 				}
 				if opt := m.IsEdns0(); opt == nil || slices.ContainsFunc(opt.Option, func(o dns.EDNS0) bool { return o.Option() == dns.EDNS0SUBNET }) {
-					t.Errorf("told\n%v", m)
+					t.Errorf("the client got\n%v", m)
 				}
 			}
 		}
@@ -83,7 +83,7 @@ func TestClientsOptions(t *testing.T) {
 		}
 		opt := q.Msg.IsEdns0()
 		if opt == nil || len(opt.Option) != 0 || opt.UDPSize() != 1232 {
-			t.Errorf("asked with\n%v", q.Msg)
+			t.Errorf("the upstream got\n%v", q.Msg)
 		}
 		seen++
 	}

@@ -206,7 +206,7 @@ func TestDefaultPaths(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	if got := DefaultPaths("rel").NodeDNS; got != "rel/etc/node-dns/node-dns.yaml" {
-		t.Errorf("a relative root is against the working directory, got %s", got)
+		t.Errorf("a relative root must be relative to the working directory, got %s", got)
 	}
 }
 
@@ -237,7 +237,7 @@ func TestLoadUnreadable(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		if !c.ClusterDomain.IsZero() {
-			t.Errorf("the cluster domain is not known, got %s", c.ClusterDomain)
+			t.Errorf("got the cluster domain %s, want none", c.ClusterDomain)
 		}
 	})
 	t.Run("below a file", func(t *testing.T) {

@@ -192,7 +192,7 @@ func TestPodsAreOptional(t *testing.T) {
 	n.start()
 	n.answers(kubernetesName, "A", "NOERROR A 10.96.0.1")
 	n.isWell()
-	n.until("autopath is off for want of the right", func() bool {
+	n.until("autopath is off without the right", func() bool {
 		autopath := n.status().Cluster.Resolver.Autopath
 		return !autopath.On && strings.Contains(autopath.Why, "list pods")
 	})

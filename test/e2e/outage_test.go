@@ -76,7 +76,7 @@ func TestStartWithoutAPI(t *testing.T) {
 	n.start()
 	n.answers("before.default.svc.cluster.local", "A", "NOERROR A 10.97.3.1 ede 3") // RFC 8914 section 4.4: Stale Answer
 	n.answers("nosuch.default.svc.cluster.local", "A", "NXDOMAIN ede 19")           // section 4.20: Stale NXDOMAIN Answer
-	n.until("the status says that it is from the disk", func() bool { return !n.status().Cluster.Resolver.FromDisk.IsZero() })
+	n.until("the status reports a state from disk", func() bool { return !n.status().Cluster.Resolver.FromDisk.IsZero() })
 	n.says("connection refused")
 	fresh.start()
 	fresh.answers("before.default.svc.cluster.local", "A", "SERVFAIL ede 14") // section 4.15: Not Ready

@@ -33,7 +33,7 @@ func TestProgrammingLatency(t *testing.T) {
 	timed := func() float64 {
 		return number(t, metrics, `nodedns_kubernetes_dns_programming_duration_seconds_count{service_kind="headless_with_selector"}`)
 	}
-	n.until("metrics are shown", func() bool { return timed() == 0 })
+	n.until("metrics are served", func() bool { return timed() == 0 })
 	create(t, c, service(t, "timed", "db", "{clusterIP: None, selector: {app: db}, ports: [{name: http, port: 80}]}"))
 	n.until("the new Service is timed", func() bool { return timed() == 1 })
 	pod := object(t, `

@@ -135,7 +135,7 @@ func TestOnlyOwnAddressOffered(t *testing.T) {
 	n.await(right{Upstreams: []string{ns1}})
 	n.dhcp.SetNameservers(nodeIP)
 	n.l.Nmcli("connection", "up", "eth0")
-	n.l.Await("NetworkManager to say the node's own address", func() bool {
+	n.l.Await("NetworkManager to list the node's own address", func() bool {
 		return strings.Contains(n.l.ReadFile(networkManagerResolvConf), "nameserver "+nodeIP+"\n")
 	})
 	n.await(right{Upstreams: []string{ns1}})

@@ -38,7 +38,7 @@ func TestReapply(t *testing.T) {
 func (n *node) reapply(settings ...string) {
 	n.t.Helper()
 	priority := 50
-	n.l.Await("NetworkManager to take the reapply", func() bool {
+	n.l.Await("NetworkManager to apply the reapply", func() bool {
 		priority--
 		change := []string{"connection", "modify", "eth0", "ipv4.dns", ns2, "ipv4.ignore-auto-dns", "yes", "ipv4.dns-priority", strconv.Itoa(priority)}
 		n.l.Nmcli(append(change, settings...)...)
@@ -143,7 +143,7 @@ func TestDefaultRouteMoves(t *testing.T) {
 	}
 	n.l.Nmcli("connection", "modify", "eth0", "ipv4.method", "disabled", "ipv6.method", "link-local")
 	n.l.Nmcli("connection", "up", "eth0")
-	n.l.Await("the address that is gone to be left", func() bool {
+	n.l.Await("the daemon to leave the removed address", func() bool {
 		out, _ := n.l.Try(lab.Binary(t, "node-dns"), "status")
 		return !strings.Contains(out, nodeIP+":53")
 	})

@@ -31,7 +31,7 @@ func TestStrangers(t *testing.T) {
 	if text := asks(n.pod, podIP); !answered(text) {
 		t.Errorf("a pod:\n%s", text)
 	}
-	n.l.Await("the neighbour's network to be allowed", func() bool { return answered(asks(stranger, "192.0.2.2")) })
+	n.l.Await("the neighbor's network to be allowed", func() bool { return answered(asks(stranger, "192.0.2.2")) })
 	if text := asks(stranger, "203.0.113.9"); !refused(text) {
 		t.Errorf("a client behind a router:\n%s", text)
 	}
@@ -41,9 +41,9 @@ func TestStrangers(t *testing.T) {
 	}
 	n.l.Run("ip", "route", "add", "203.0.113.9/32", "dev", "out0", "scope", "link")
 	stranger.Run("ip", "route", "replace", bridgeIP+"/32", "via", "192.0.2.1")
-	n.l.Await("a route of its own to count", func() bool { return answered(asks(stranger, "203.0.113.9")) })
+	n.l.Await("the separate route to count", func() bool { return answered(asks(stranger, "203.0.113.9")) })
 	n.l.Run("ip", "route", "del", "203.0.113.9/32", "dev", "out0")
-	n.l.Await("it to count no more", func() bool { return refused(asks(stranger, "203.0.113.9")) })
+	n.l.Await("the removed route to be ignored", func() bool { return refused(asks(stranger, "203.0.113.9")) })
 	n.l.WriteFile("/etc/node-dns/node-dns.yaml", clusterSettings+"upstreams: [\""+n.site.Addr().String()+"\"]\npodCIDRs: [10.128.0.0/14]\nallowFrom: all\n")
-	n.l.Await("allowFrom: all to be taken over", func() bool { return answered(asks(stranger, "203.0.113.9")) })
+	n.l.Await("allowFrom: all to take effect", func() bool { return answered(asks(stranger, "203.0.113.9")) })
 }

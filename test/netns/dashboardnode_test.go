@@ -77,7 +77,7 @@ spec: {clusterIP: None, clusterIPs: [None], selector: {app: db}, ports: [{name: 
 		n.pods.Run("ip", "addr", "add", addr, "dev", "eth0")
 	}
 	n.connect("eth0")
-	n.l.Await("the node to be as it should", func() bool {
+	n.l.Await("the node to be ready", func() bool {
 		status, err := control.FetchStatus(t.Context(), control.SocketPath("/"))
 		return err == nil && status.Ready && status.Cluster.Resolver != nil && status.Cluster.Resolver.Phase == "synced" &&
 			strings.Contains(n.l.ReadFile(resolvConf), nodeIP)

@@ -82,7 +82,7 @@ func TestConfigForRootAlone(t *testing.T) {
 	n := newClosedNode(t, "corp.test")
 	before := n.l.ReadFile(resolvConf)
 	n.daemon = startDaemon(t, n.l)
-	n.l.Await("the daemon to ask for what it may not read", func() bool {
+	n.l.Await("the daemon to request the file that it may not read", func() bool {
 		return strings.Contains(n.l.ReadFile(requestFile), factsFile)
 	})
 	if got := ask(nodeIP, "who.corp.test."); !strings.Contains(got, "refused") {

@@ -32,7 +32,7 @@ func TestLargeAnswersAreLost(t *testing.T) {
 		t.Fatal(insideErr, err)
 	}
 	t.Cleanup(server.Close)
-	n.l.Await("the upstream to be asked", func() bool { return ask(nodeIP, "a.small.test.") == "small" })
+	n.l.Await("the upstream to be queried", func() bool { return ask(nodeIP, "a.small.test.") == "small" })
 
 	n.lan.Run("nft", "add table inet path; add chain inet path out { type filter hook output priority 0; }; add rule inet path out udp sport 53 meta length > 628 counter drop")
 	patient := dns.Client{Timeout: 5 * time.Second, UDPSize: 1232}

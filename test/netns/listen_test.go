@@ -93,7 +93,7 @@ func TestListenAllTentative(t *testing.T) {
 	if got := m.l.Run("ip", "-6", "addr", "show", "dev", "eth0", "tentative"); !strings.Contains(got, nodeIP6) {
 		t.Errorf("%s is not tentative:\n%s", nodeIP6, got)
 	}
-	m.l.Await("the kernel to see that another has "+dup6, func() bool {
+	m.l.Await("the kernel to detect the duplicate of "+dup6, func() bool {
 		return strings.Contains(m.l.Run("ip", "-6", "addr", "show", "dev", "eth0", "dadfailed"), dup6)
 	})
 	m.detectDuplicates(1)

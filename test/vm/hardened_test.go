@@ -19,7 +19,7 @@ const modes = `/etc/resolv.conf 644
 // memory is not executable, and root's umask makes new files unreadable for others.
 func TestHardened(t *testing.T) {
 	if testing.Short() {
-		t.Skip("the whole lane runs it")
+		t.Skip("only the full lane runs it")
 	}
 	g := newGuest(t, strictest(), true, "ipv6.disable=1")
 	g.install()

@@ -30,7 +30,7 @@ func (g *guest) serveHostile(records, config string) *dnstest.Server {
 	}
 	g.t.Cleanup(server.Close)
 	g.Run("printf 'routes: [{domain: hostile.example, servers: [" + hostile + "]}]\\n" + config + "' >/etc/node-dns/node-dns.yaml; systemctl reload node-dns")
-	g.Await("the hostile nameserver to be asked", "node-dns servers | grep hostile.example | grep -q "+hostile)
+	g.Await("the hostile nameserver to be queried", "node-dns servers | grep hostile.example | grep -q "+hostile)
 	return server
 }
 
@@ -71,7 +71,7 @@ func (g *guest) number(script string) int {
 // shrinks, the daemon stays below the unit's MemoryMax=, and no process is killed.
 func TestMemoryMax(t *testing.T) {
 	if testing.Short() {
-		t.Skip("the whole lane runs it")
+		t.Skip("only the full lane runs it")
 	}
 	g := newServingNode(t, strictest(), true)
 	text := strings.Repeat(` "`+strings.Repeat("x", 250)+`"`, 240)
@@ -102,7 +102,7 @@ func TestMemoryMax(t *testing.T) {
 // second, so the clock of this machine waits for it.
 func TestOpenQuestions(t *testing.T) {
 	if testing.Short() {
-		t.Skip("the whole lane runs it")
+		t.Skip("only the full lane runs it")
 	}
 	g := newGuestOf(t, vm.Config{Policy: strictest(), Calm: true}, true)
 	g.install()
@@ -131,7 +131,7 @@ func TestOpenQuestions(t *testing.T) {
 		t.Errorf("files ran out: %s", out)
 	}
 	server.SetFaults(dnstest.Faults{})
-	g.l.Await("the nameserver that speaks again to be asked", func() bool {
+	g.l.Await("the recovered nameserver to be queried", func() bool {
 		out, err := g.lan.Try("dig", "+short", "+tries=1", "+timeout=5", "@"+nodeIP, "again.hostile.example")
 		return err == nil && strings.TrimSpace(out) == "192.0.2.80"
 	})

@@ -40,7 +40,7 @@ func (g *guest) checkHosts() {
 // nameserver. node-dns keeps its known upstreams.
 func TestUnplug(t *testing.T) {
 	if testing.Short() {
-		t.Skip("the whole lane runs it")
+		t.Skip("only the full lane runs it")
 	}
 	g := newServingNode(t, strictest(), true)
 	for range 2 {
@@ -90,7 +90,7 @@ connection up port`, addr: "10.78.0.111", nameserver: ns2},
 // address and its nameservers follow.
 func TestStackedLinks(t *testing.T) {
 	if testing.Short() {
-		t.Skip("the whole lane runs it")
+		t.Skip("only the full lane runs it")
 	}
 	g := newServingNode(t, strictest(), true)
 	g.serveSite()

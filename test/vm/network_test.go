@@ -19,7 +19,7 @@ const (
 // advertised prefix (SLAAC), and then one from DHCPv6.
 func TestIPv6(t *testing.T) {
 	if testing.Short() {
-		t.Skip("the whole lane runs it")
+		t.Skip("only the full lane runs it")
 	}
 	g := newServingNode(t, strictest(), true)
 	for _, addr := range []string{router6, ns6} {
@@ -64,7 +64,7 @@ func TestIPv6(t *testing.T) {
 // the cable is plugged in.
 func TestNoCable(t *testing.T) {
 	if testing.Short() {
-		t.Skip("the whole lane runs it")
+		t.Skip("only the full lane runs it")
 	}
 	g := newNode(t, strictest(), true)
 	g.Run("systemctl enable --quiet node-dns")

@@ -56,7 +56,7 @@ func TestPolicyPackage(t *testing.T) {
 // TestPorts: listening on a port of another service needs the boolean, or a label for the port.
 func TestPorts(t *testing.T) {
 	if testing.Short() {
-		t.Skip("the whole lane runs it")
+		t.Skip("only the full lane runs it")
 	}
 	g := newServingNode(t, strictest(), true)
 	listen := func(port string) {

@@ -54,7 +54,7 @@ func story(t *testing.T, policy string, confined bool) {
 	g.checkAnswers()
 	g.checkResolves()
 	g.checkDomains()
-	g.Await("the metrics to be shown", scrape+" | grep -qx 'nodedns_ready 1'")
+	g.Await("the metrics to be served", scrape+" | grep -qx 'nodedns_ready 1'")
 	for _, step := range steps {
 		if step.isSlow && testing.Short() && policy != strictest() {
 			continue
@@ -263,7 +263,7 @@ func (g *guest) socketUnit() {
 	g.t.Helper()
 	const unit = "node-dns@" + nodeIP + ".socket"
 	g.Run("systemctl stop node-dns && systemctl start " + unit)
-	g.l.Await("an answer of a daemon that the query starts", func() bool {
+	g.l.Await("an answer of a daemon started by the query", func() bool {
 		out, err := g.lan.Try("dig", "+short", "+tries=1", "+timeout=5", "@"+nodeIP, "www.up.example")
 		return err == nil && strings.TrimSpace(out) == "192.0.2.1"
 	})

@@ -17,7 +17,7 @@ const (
 // only then.
 func TestSystemCertificates(t *testing.T) {
 	if testing.Short() {
-		t.Skip("the whole lane runs it")
+		t.Skip("only the full lane runs it")
 	}
 	lab.Need(t, "unbound", "openssl")
 	t.Run("confined", func(t *testing.T) { systemCertificates(t, true) })

@@ -114,7 +114,7 @@ func TestAwaited(t *testing.T) {
 			var got []int64
 			for _, a := range s.awaited {
 				if a.service != (zone.Key{Namespace: "n", Name: "a"}) {
-					t.Errorf("of %v", a.service)
+					t.Errorf("change of %v", a.service)
 				}
 				got = append(got, a.at.Unix()-at(0).Unix())
 			}

@@ -112,7 +112,7 @@ func TestRace(t *testing.T) {
 				began := time.Now()
 				conn, err := r.Dial(t.Context(), "tcp", "api.example:6443")
 				if took := time.Since(began); took > row.within {
-					t.Errorf("it took %v", took)
+					t.Errorf("connecting took %v", took)
 				}
 				switch {
 				case row.winner == "" && err == nil, row.winner != "" && err != nil, row.winner != "" && r.last.String() != row.winner:

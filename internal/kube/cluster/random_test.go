@@ -253,7 +253,7 @@ func (h *history) check() {
 		return
 	}
 	if got.IsStale() {
-		h.t.Errorf("what is published is stale: %+v", h.watcher.State())
+		h.t.Errorf("the published snapshot is stale: %+v", h.watcher.State())
 	}
 	want, have := dump(h.read(sources(h.config.Features, h.config.NodeName, h.has()))), dump(got)
 	if diff := cmp.Diff(slices.Sorted(maps.Keys(want)), slices.Sorted(maps.Keys(have))); diff != "" {

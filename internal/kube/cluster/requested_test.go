@@ -46,14 +46,14 @@ func TestRequested(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if got := take(); len(got) != 1 || got[http.StatusTooManyRequests] == 0 {
-			t.Errorf("while it refuses: %v", got)
+			t.Errorf("while the server refuses: %v", got)
 		}
 
 		network.SetDown(true)
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if got := take(); len(got) != 1 || got[0] == 0 {
-			t.Errorf("while it is away: %v", got)
+			t.Errorf("while the server is down: %v", got)
 		}
 
 		network.SetDown(false)

@@ -111,7 +111,7 @@ func TestSettings(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
 		if got := latest.text(); !strings.HasPrefix(got, `coredns=three default={"servers":[{"name":"x"}]} ConfigMap coredns: 404 Not Found`) {
-			t.Errorf("behind a proxy that says 404: %q", got)
+			t.Errorf("behind a proxy that answers 404: %q", got)
 		}
 		w.server.SetFaults(kubetest.Faults{})
 		time.Sleep(10 * time.Minute)
