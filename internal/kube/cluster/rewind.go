@@ -76,8 +76,9 @@ func (r *reflector) version(ctx context.Context, least uint64) (uint64, error) {
 const sampleName = "kubernetes"
 
 // sample returns a list that is cheap for the server: one object of a namespace, by name. For Pods
-// it adds the source's own selector, for Nodes it is that selector: the Node authorizer denies a
-// kubelet's certificate any list without the selector of its node (Kubernetes 1.32).
+// it is one namespace with the source's own selector, for Nodes only that selector: the Node
+// authorizer denies a kubelet's certificate any list without the selector of its node (Kubernetes
+// 1.32).
 func (s source) sample() (source, url.Values) {
 	few := source{kind: s.kind, fields: "metadata.name=" + sampleName}
 	if s.kind != kubewire.Namespaces && s.kind != kubewire.Nodes {

@@ -39,8 +39,8 @@ func (s source) isOf(o clusterdns.Object) bool {
 	return o.Kind == s.kind.String() && o.Namespace == s.namespace && o.Name == s.name
 }
 
-// fewFailures is the number of failures in a row that are not yet reported, if they have no HTTP
-// status: a watch that ended early or a lost connection.
+// fewFailures is the number of failures in a row, without an HTTP status, at which they are
+// reported. Fewer are ignored: a watch that ended early or a lost connection.
 const fewFailures = 3
 
 // Average times until an object is requested again: after 403, and if the server does not have its
