@@ -7,7 +7,7 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/journal"
 )
 
-// admin is what the daemon says to who asks at its socket.
+// admin returns the API of the daemon's control socket.
 func (d *Daemon) admin() control.API {
 	return control.API{
 		Status:        d.freshStatus,
@@ -31,7 +31,8 @@ func (d *Daemon) admin() control.API {
 	}
 }
 
-// freshStatus is the status after a look, or without one when that takes too long.
+// freshStatus returns the status after a new look at the host, or the last one if the look takes
+// too long.
 func (d *Daemon) freshStatus(ctx context.Context) control.Status {
 	ctx, cancel := context.WithTimeout(ctx, freshTimeout)
 	defer cancel()

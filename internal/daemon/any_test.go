@@ -9,8 +9,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// TestANY: no upstream is asked for ANY, of whatever name; the answer is a record that says so, or one RRset of what is known here,
-// over UDP and over TCP.
+// TestANY: no ANY query is forwarded, for any name. The answer is a minimal record, or one RRset of
+// local data, over UDP and TCP.
 func TestANY(t *testing.T) {
 	site, cluster := dnstest.NewServer(t, siteRecords), dnstest.NewServer(t, siteRecords)
 	r := start(t, map[string]string{
@@ -43,7 +43,7 @@ func TestANY(t *testing.T) {
 	for _, server := range []*dnstest.Server{site, cluster} {
 		for _, q := range server.Received() {
 			if q.Msg.Question[0].Qtype == dns.TypeANY {
-				t.Errorf("an upstream was asked for ANY of %s", q.Msg.Question[0].Name)
+				t.Errorf("an upstream received an ANY query for %s", q.Msg.Question[0].Name)
 			}
 		}
 	}

@@ -12,7 +12,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/kubetest"
 )
 
-// TestAPIByName: the API server's host name is looked up without the system's resolver, which is the daemon that waits for it.
+// TestAPIByName: the API server's host name is looked up without the system's resolver. That
+// resolver is the daemon itself, which waits for the API.
 func TestAPIByName(t *testing.T) {
 	const records = `
 		api.corp.example. 300 IN A 127.0.0.1
@@ -20,8 +21,8 @@ func TestAPIByName(t *testing.T) {
 		api.svc.cluster.local. 300 IN A 127.0.0.1`
 	for _, row := range []struct {
 		name, host, hosts, resolvConf string
-		asked                         string // upstream; "": nothing is
-		problem                       string // "": it is reached
+		asked                         string // name that the upstream is queried for; empty if it is not queried
+		problem                       string // empty if the API server is reached
 	}{
 		{name: "in /etc/hosts", host: "API.corp.example", hosts: "127.0.0.1 other api.corp.example # the API\n"},
 		{name: "in /etc/hosts, of the cluster's", host: "api.svc.cluster.local", hosts: "127.0.0.1 api.svc.cluster.local\n"},
@@ -47,16 +48,16 @@ func TestAPIByName(t *testing.T) {
 					t.Errorf("a Service: %s", dns.RcodeToString[rcode])
 				}
 			} else {
-				r.await("the problem is told", func() bool {
+				r.await("the problem is reported", func() bool {
 					return strings.Contains(strings.Join(r.status().Problems, "\n"), row.problem)
 				})
 			}
 			if n := site.QueriesFor("api.svc.cluster.local.", dns.TypeA); n > 0 {
-				t.Errorf("a name of the cluster's was asked upstream %d times", n)
+				t.Errorf("a cluster name was sent to the upstream %d times", n)
 			}
 			isAsked := slices.ContainsFunc(site.Received(), func(q dnstest.Query) bool { return q.Msg.Question[0].Name == row.asked })
 			if row.asked != "" && !isAsked {
-				t.Errorf("%s was not asked upstream", row.asked)
+				t.Errorf("%s was not sent to the upstream", row.asked)
 			}
 		})
 	}

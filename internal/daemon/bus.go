@@ -15,8 +15,9 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/journal"
 )
 
-// newBus is our end of the bus; nil below another root than the host's, unless a bus is named: names on the system bus are the
-// machine's, and such a daemon is not its nameserver.
+// newBus returns the daemon's D-Bus service. It returns nil if Root is not / and Config.Bus is
+// empty: names on the system bus belong to the machine, and a daemon with another root is not the
+// machine's nameserver.
 func (d *Daemon) newBus() *dbusapi.Service {
 	if filepath.Join("/", d.config.Root) != "/" && d.config.Bus == "" {
 		return nil
@@ -36,7 +37,7 @@ func (d *Daemon) newBus() *dbusapi.Service {
 	})
 }
 
-// busNames are the names that the configuration wants.
+// busNames returns the bus names for a dbus setting.
 func busNames(wanted nodeconfig.DBus) []string {
 	switch wanted {
 	case nodeconfig.DBusDnsmasq:
@@ -47,7 +48,7 @@ func busNames(wanted nodeconfig.DBus) []string {
 	return nil
 }
 
-// serveBus owns the names that the configuration wants, from anew whenever it wants others.
+// serveBus owns the configured names, and changes them when the configuration changes.
 func (d *Daemon) serveBus(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if err := d.ownNames(ctx, d.policy().Config.DBus); err != nil {
@@ -57,7 +58,7 @@ func (d *Daemon) serveBus(ctx context.Context) error {
 	return nil
 }
 
-// ownNames owns names until ctx ends or the configuration wants others.
+// ownNames owns names until ctx ends or the configuration changes.
 func (d *Daemon) ownNames(ctx context.Context, wanted nodeconfig.DBus) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var group sync.WaitGroup
@@ -80,7 +81,7 @@ func (d *Daemon) ownNames(ctx context.Context, wanted nodeconfig.DBus) error {
 	return nil
 }
 
-// setOverBus takes over what was set, and returns when it is in force.
+// setOverBus applies a state that was set over D-Bus. It returns when the state is in force.
 func (d *Daemon) setOverBus(ctx context.Context, state dbusapi.State) error {
 	for _, rule := range state.Rules {
 		if err := exchange.MayBind(rule.Server); err != nil {
@@ -96,8 +97,8 @@ func (d *Daemon) setOverBus(ctx context.Context, state dbusapi.State) error {
 	}
 }
 
-// takeOverBus is the half of setOverBus that belongs to follow. What cannot be kept for the next start is in force all the
-// same.
+// takeOverBus is the part of setOverBus that runs in the follower. A state that cannot be saved for
+// the next start still takes effect.
 func (f *follower) takeOverBus(state dbusapi.State) error {
 	served := f.policy()
 	running := served.Config
@@ -114,7 +115,7 @@ func (f *follower) takeOverBus(state dbusapi.State) error {
 	return nil
 }
 
-// keepBus has the state be what was set, here and for the next start.
+// keepBus stores the state and saves it for the next start.
 func (f *follower) keepBus(state dbusapi.State) {
 	f.busState.Store(&state)
 	f.unkept = ""
@@ -123,7 +124,7 @@ func (f *follower) keepBus(state dbusapi.State) {
 	}
 }
 
-// loadBus finds what was set before the daemon was restarted.
+// loadBus loads the state that was set before a restart.
 func (d *Daemon) loadBus() {
 	state, err := dbusapi.Load(d.paths.bus)
 	if err != nil {
@@ -145,7 +146,7 @@ func (d *Daemon) busStatus(s *policy.Policy) *control.Bus {
 	}
 }
 
-// loopAddresses are without ports, as dnsmasq's.
+// loopAddresses returns addresses without ports, like dnsmasq.
 func (d *Daemon) loopAddresses() []string {
 	addresses := []string{}
 	for server := range d.loops.Looping() {

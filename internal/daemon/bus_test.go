@@ -23,7 +23,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// restart ends the daemon and starts it again, as another process would be.
+// restart stops the daemon and starts it again, like a new process.
 func (r *running) restart() {
 	r.t.Helper()
 	r.stop()
@@ -41,7 +41,7 @@ func (r *running) restart() {
 	r.await("the daemon is up again", func() bool { return len(r.status().Listeners) > 0 })
 }
 
-// routes are those in force, as "DOMAIN=SERVERS".
+// routes returns the routes in force, as "DOMAIN=SERVERS".
 func (r *running) routes() string {
 	var words []string
 	for _, route := range r.status().Routes {
@@ -54,7 +54,7 @@ func (r *running) routes() string {
 	return strings.Join(words, " ")
 }
 
-// answer is what the daemon says to a question, as a line.
+// answer returns the daemon's answer as one line.
 func (r *running) answer(name string, qtype uint16) string {
 	r.t.Helper()
 	m := dnstest.Exchange(r.t, r.address(), name, qtype)
@@ -65,8 +65,8 @@ func (r *running) answer(name string, qtype uint16) string {
 	return strings.TrimSpace(dns.RcodeToString[m.Rcode] + " " + strings.Join(words, " "))
 }
 
-// An sdn is OpenShift's node process as far as dnsmasq goes (pkg/dns/dnsmasq.go of origin): it sends the same two servers
-// whenever it hears Up, and every 30 s, for which the test calls tick.
+// An sdn imitates the dnsmasq part of OpenShift's node process (pkg/dns/dnsmasq.go of origin). It
+// sends the same two servers on each Up signal, and every 30 s, for which the test calls tick.
 type sdn struct {
 	t       *testing.T
 	conn    *dbus.Conn
@@ -97,10 +97,10 @@ func (s *sdn) awaitUp() {
 			return
 		}
 	}
-	s.t.Fatal("the bus has gone")
+	s.t.Fatal("the bus connection is closed")
 }
 
-// tick calls as dnsmasq is called: by an interface that nobody has.
+// tick makes the call like OpenShift does: with an interface name that does not exist.
 func (s *sdn) tick() {
 	s.t.Helper()
 	err := s.conn.Object(dbusapi.DnsmasqName, "/uk/org/thekelleys/dnsmasq").Call("uk.org.thekelleys.SetDomainServers", 0, s.servers).Err
@@ -109,8 +109,9 @@ func (s *sdn) tick() {
 	}
 }
 
-// TestOpenShiftSDN: its nameserver, which we are, is not asked, and the names that it sends there are answered: the cluster's
-// by us, and those of the site's addresses by the site.
+// TestOpenShiftSDN: the nameserver that OpenShift's node process sets is this daemon, so it is not
+// queried. The names that it routes there are answered: cluster names by the daemon, reverse names
+// of site addresses by the site.
 func TestOpenShiftSDN(t *testing.T) {
 	api, site := kubetest.NewServer(t), dnstest.NewServer(t, siteRecords+"80.2.0.192.in-addr.arpa. 300 IN PTR www.example.com.\n")
 	api.Apply(shop)
@@ -161,12 +162,12 @@ func TestOpenShiftSDN(t *testing.T) {
 		openshift.tick()
 	}
 	if after, err := os.Stat(r.daemon.paths.bus); err != nil || !os.SameFile(before, after) {
-		t.Errorf("the same servers again were written again: %v", err)
+		t.Errorf("the same servers were saved again: %v", err)
 	}
 
 	b.Kill()
 	r.await("the loss of the bus", func() bool { return r.status().Bus.Error != "" })
-	check() // meanwhile
+	check() // during the outage
 	b.Start()
 	r.await("the name", func() bool { names := r.status().Bus.Names; return len(names) == 2 && names[0].Owned && names[1].Owned })
 	openshift = newSDN(t, b, at)
@@ -174,7 +175,7 @@ func TestOpenShiftSDN(t *testing.T) {
 	check()
 
 	openshift.conn.Close()
-	r.restart() // nobody sets anything
+	r.restart() // now nobody sets anything
 	r.synced()
 	check()
 	for _, q := range site.Received() {
@@ -184,7 +185,7 @@ func TestOpenShiftSDN(t *testing.T) {
 	}
 }
 
-// TestBusIsKept: what was set holds over a restart, until it is replaced.
+// TestBusIsKept: settings made over D-Bus survive a restart until they are replaced.
 func TestBusIsKept(t *testing.T) {
 	first, second, site := dnstest.NewServer(t, firstRecords), dnstest.NewServer(t, secondRecords), dnstest.NewServer(t, siteRecords)
 	b := lab.NewPrivateBus(t)
@@ -215,7 +216,7 @@ func TestBusIsKept(t *testing.T) {
 		t.Errorf("routes %s", got)
 	}
 	if _, err := os.Stat(r.daemon.paths.bus); !os.IsNotExist(err) {
-		t.Errorf("the file is still there: %v", err)
+		t.Errorf("the file still exists: %v", err)
 	}
 	r.restart()
 	if got := r.answer("www.example.com.", dns.TypeA); got != "NOERROR 192.0.2.80" {
@@ -223,13 +224,14 @@ func TestBusIsKept(t *testing.T) {
 	}
 }
 
-// TestBusRefusesInterface: a server whose interface can never be bound to is refused to who sets it. Since Linux 5.7 everybody may bind,
-// so that it is a lack of descriptors that fails here.
+// TestBusRefusesInterface: a server with an interface that can never be bound to is refused. Since
+// Linux 5.7 any user may bind to an interface, so the test provokes the failure by a lack of file
+// descriptors.
 func TestBusRefusesInterface(t *testing.T) {
 	rule := dnsmasqconf.Rule{Server: nameserver.Server{Addr: netip.MustParseAddrPort("192.0.2.99:53"), Interface: "lo"}}
 	d := &Daemon{}
 	ctx, cancel := context.WithCancel(t.Context())
-	cancel() // nobody follows
+	cancel() // no follower is running
 	var usual unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &usual); err != nil {
 		t.Fatal(err)
@@ -248,7 +250,8 @@ func TestBusRefusesInterface(t *testing.T) {
 	}
 }
 
-// TestBusIsNotKept: a file that cannot be written is a problem, and one that cannot be read is none for the daemon.
+// TestBusIsNotKept: a file that cannot be written is reported as a problem. A file that cannot be
+// read does not stop the daemon.
 func TestBusIsNotKept(t *testing.T) {
 	b := lab.NewPrivateBus(t)
 	b.Start()
@@ -268,7 +271,8 @@ func TestBusIsNotKept(t *testing.T) {
 	}
 }
 
-// TestBusOptOut: with dbus: node-dns nobody sets anything, with none nobody asks either, and what was set is forgotten.
+// TestBusOptOut: with "dbus: node-dns" no client can set anything, with "dbus: none" no client can
+// connect, and earlier settings are dropped.
 func TestBusOptOut(t *testing.T) {
 	b := lab.NewPrivateBus(t)
 	b.Start()
@@ -296,7 +300,7 @@ func TestBusOptOut(t *testing.T) {
 		if got := r.routes(); got != "" {
 			t.Errorf("dbus %s: routes %s", step.value, got)
 		}
-		if step.value == "node-dns" { // the object is there by any name
+		if step.value == "node-dns" { // the object exists under each bus name
 			err := p.conn.Object(dbusapi.ManagerName, "/uk/org/thekelleys/dnsmasq").Call("x.y.SetDomainServers", 0, []string{"192.0.2.99"}).Err
 			if err == nil || !strings.Contains(err.Error(), "dbus in node-dns.yaml lets nobody set anything") {
 				t.Errorf("%v", err)
@@ -305,8 +309,9 @@ func TestBusOptOut(t *testing.T) {
 	}
 }
 
-// TestClusterOverBus: who names the cluster's domain gets it, on the wire too, and who has AAAA records filtered has the
-// cluster's filtered; filterwin2k is not about its services.
+// TestClusterOverBus: a server for the cluster domain overrides the cluster's own data, also on the
+// fast path. An AAAA filter applies to the cluster's names. filterwin2k does not apply to its
+// services.
 func TestClusterOverBus(t *testing.T) {
 	api, other := kubetest.NewServer(t), dnstest.NewServer(t, "web.shop.svc.cluster.local. 30 IN A 192.0.2.66\n")
 	api.Apply(shop)
@@ -337,7 +342,7 @@ func TestClusterOverBus(t *testing.T) {
 			t.Errorf("%s%v: %s", step.method, step.arg, reply)
 		}
 		got := web()
-		for again := 0; got == "SERVFAIL" && again < 5; again++ { // other was too slow for a forwarder's patience
+		for again := 0; got == "SERVFAIL" && again < 5; again++ { // other was slower than the forwarder's timeout
 			got = web()
 		}
 		if got != step.want {
@@ -352,7 +357,8 @@ func TestClusterOverBus(t *testing.T) {
 	}
 }
 
-// TestBusTells: who listens to PropertiesChanged hears that a server goes down, and comes back.
+// TestBusTells: clients that listen for PropertiesChanged are notified when a server goes down and
+// when it returns.
 func TestBusTells(t *testing.T) {
 	site := dnstest.NewServer(t, siteRecords)
 	b := lab.NewPrivateBus(t)

@@ -15,8 +15,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// TestChurn: all that may change changes at once, while clients ask; each query is answered, and nothing is left running
-// (goleak) or raced for (-race).
+// TestChurn: everything that can change changes at once while clients send queries. Each query is
+// answered, no goroutine leaks (goleak), and there are no data races (-race).
 func TestChurn(t *testing.T) {
 	records := "*.example. 1 IN A 192.0.2.80\n"
 	sites := []*dnstest.Server{dnstest.NewServer(t, records), dnstest.NewServer(t, records)}
@@ -35,7 +35,7 @@ func TestChurn(t *testing.T) {
 	repeat(func(i int) {
 		configs := []string{"cacheSize: 0\n", "cacheSize: 100\ndnsForwardMax: 50\n", "routes: [{domain: a.example, servers: [" + sites[i%2].Addr().String() + "]}]\n", "cacheSize: [\n"}
 		write(t, yaml, configs[i%len(configs)])
-		_ = r.daemon.reload(ctx) // one in four has a fault
+		_ = r.daemon.reload(ctx) // one in four is faulty
 	})
 	repeat(func(i int) {
 		write(t, filepath.Join(r.root, upstreamPath), upstreamFile(sites[i%2:]...))

@@ -13,7 +13,7 @@ import (
 	"github.com/node-dns/node-dns/internal/policy"
 )
 
-// watchCluster watches the API as the configuration says, from anew whenever it says something else.
+// watchCluster watches the API as configured, and starts again when the configuration changes.
 func (d *Daemon) watchCluster(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if err := d.watchAPI(ctx, d.policy().API); err != nil {
@@ -23,7 +23,7 @@ func (d *Daemon) watchCluster(ctx context.Context) error {
 	return nil
 }
 
-// watchAPI watches until ctx ends or the configuration says something else. It fails where the watching does.
+// watchAPI watches until ctx ends or the configuration changes. It fails if the watch fails.
 func (d *Daemon) watchAPI(ctx context.Context, wanted policy.API) error {
 	ctx, cancel := context.WithCancel(ctx)
 	failed := make(chan error, 1)
@@ -74,7 +74,7 @@ func (d *Daemon) clusterConfig(wanted policy.API) cluster.Config {
 	return config
 }
 
-// addrsOfAPI is cluster.Config.Lookup.
+// addrsOfAPI implements cluster.Config.Lookup.
 func (d *Daemon) addrsOfAPI(ctx context.Context, host string) ([]netip.Addr, error) {
 	return d.resolver.HostAddrs(ctx, dnsmasqconf.DefaultPaths(d.config.Root).Hosts, host)
 }

@@ -89,7 +89,7 @@ spec: {nodeName: node-7, dnsConfig: {searches: [corp.example.com]}, containers: 
 status: {phase: Running, podIPs: [{ip: 10.128.0.43}]}
 `
 
-// cluster asks for an address of a name below the cluster domain.
+// cluster queries the address of a name in the cluster domain.
 func (r *running) cluster(name string) *dns.Msg {
 	r.t.Helper()
 	return dnstest.Exchange(r.t, r.address(), name+".cluster.local.", dns.TypeA)
@@ -109,8 +109,9 @@ func (r *running) synced() {
 	})
 }
 
-// TestAnswersFromTheAPI: with a kubeconfig the cluster's names, those of pods' addresses too, come from what is watched. No question leads to
-// the site's nameservers or to the API.
+// TestAnswersFromTheAPI: with a kubeconfig, the cluster's names and the reverse names of its pods
+// are answered from the watched objects. No query causes a request to the site's nameservers or to
+// the API.
 func TestAnswersFromTheAPI(t *testing.T) {
 	api, site := kubetest.NewServer(t), dnstest.NewServer(t, siteRecords+"web.shop.svc.cluster.local. 30 IN A 192.0.2.66\n")
 	api.Apply(shop)
@@ -141,7 +142,8 @@ func TestAnswersFromTheAPI(t *testing.T) {
 		"db.shop.svc":      "db.shop.svc.cluster.local. 5 A 10.128.0.31",
 		"nowhere.shop.svc": ";; NXDOMAIN",
 		"site.shop.svc":    "site.shop.svc.cluster.local. 5 CNAME www.example.com.\nwww.example.com. 300 A 192.0.2.80",
-		// What is not asked upstream for a client is not asked for an ExternalName service.
+		// A name that is never forwarded for clients is not forwarded for an ExternalName service
+		// either.
 		"here.shop.svc":            "here.shop.svc.cluster.local. 5 CNAME localhost.\nlocalhost. 3600 A 127.0.0.1",
 		"plain.shop.svc":           "plain.shop.svc.cluster.local. 5 CNAME printer.\n;; NXDOMAIN",
 		"10-128-0-21.web.shop.svc": "10-128-0-21.web.shop.svc.cluster.local. 5 A 10.128.0.21",
@@ -156,19 +158,20 @@ func TestAnswersFromTheAPI(t *testing.T) {
 		}
 	}
 	if n := lists(); n != listed {
-		t.Errorf("%d lists before the questions, %d after", listed, n)
+		t.Errorf("%d lists before the queries, %d after", listed, n)
 	}
 	api.Delete("Service", "shop", "web")
 	r.await("the service is gone", func() bool { return r.clusterRcode("web.shop.svc") == dns.RcodeNameError })
 }
 
-// without leaves the SOA record of a negative answer away: it has the time in it.
+// without removes the SOA record of a negative answer, which contains the time.
 func without(m *dns.Msg) *dns.Msg {
 	m.Ns = nil
 	return m
 }
 
-// TestBootstrap is a node whose kubeconfig comes later, and whose API server is not there when it starts again.
+// TestBootstrap: the kubeconfig of a node appears later, and at the next start its API server is
+// down.
 func TestBootstrap(t *testing.T) {
 	api := kubetest.NewServer(t)
 	api.Apply(shop)
@@ -206,8 +209,9 @@ func TestBootstrap(t *testing.T) {
 	}
 }
 
-// TestAutopath: a pod of this node gets in one answer what its search list leads to; another client does not, nor one
-// whose search list is its own. So it is when only the state of an earlier run is known.
+// TestAutopath: a pod of this node gets the final result of its search list in one answer. Other
+// clients do not, nor does a pod with its own search list. The same holds while only the state of
+// an earlier run is known.
 func TestAutopath(t *testing.T) {
 	api, site := kubetest.NewServer(t), dnstest.NewServer(t, siteRecords)
 	api.Apply(shop)
@@ -237,7 +241,7 @@ func TestAutopath(t *testing.T) {
 	}
 }
 
-// TestAutopathWithoutTheRight: pods that are not watched any more are not walked for.
+// TestAutopathWithoutTheRight: no search list is followed for pods that are no longer watched.
 func TestAutopathWithoutTheRight(t *testing.T) {
 	api, site := kubetest.NewServer(t), dnstest.NewServer(t, siteRecords)
 	api.Apply(shop)
@@ -291,7 +295,8 @@ func clientQuery(name, client string) *dnsserver.Query {
 	}
 }
 
-// TestForwardsUntilTheAPIHasBeenRead: the cluster's DNS servers are asked where they are known, and not where the API is.
+// TestForwardsUntilTheAPIHasBeenRead: the cluster's DNS servers are queried while they are known
+// and the API is not.
 func TestForwardsUntilTheAPIHasBeenRead(t *testing.T) {
 	api := kubetest.NewServer(t)
 	api.Apply(shop)
@@ -309,7 +314,7 @@ func TestForwardsUntilTheAPIHasBeenRead(t *testing.T) {
 	}
 }
 
-// TestKubeconfigNone leaves the cluster's names to its servers.
+// TestKubeconfigNone: with "kubeconfig: none" the cluster's names are left to its servers.
 func TestKubeconfigNone(t *testing.T) {
 	api := kubetest.NewServer(t)
 	api.Apply(shop)
@@ -318,11 +323,11 @@ func TestKubeconfigNone(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	if n := len(api.Requests()); n > 0 {
-		t.Errorf("the API was asked %d times", n)
+		t.Errorf("the API got %d requests", n)
 	}
 }
 
-// end stops the daemon, and waits for it.
+// end stops the daemon and waits for it.
 func (r *running) end() {
 	r.t.Helper()
 	r.stop()
@@ -332,8 +337,8 @@ func (r *running) end() {
 	close(r.ended)
 }
 
-// TestStaleBesideDeadServers: the cluster's DNS servers went away with its API. Each name took 4 s, and a search list more
-// than a client waits for, while the answers were known.
+// TestStaleBesideDeadServers: the cluster's DNS servers went down together with its API. Each name
+// took 4 s, and a search list took longer than clients wait, although the answers were known.
 func TestStaleBesideDeadServers(t *testing.T) {
 	api := kubetest.NewServer(t)
 	api.Apply(shop)
@@ -350,7 +355,7 @@ func TestStaleBesideDeadServers(t *testing.T) {
 		t.Fatal(err)
 	}
 	api.Close()
-	coredns.SetFaults(dnstest.Faults{Delay: 3 * time.Second}) // in time for who waits for it
+	coredns.SetFaults(dnstest.Faults{Delay: 3 * time.Second}) // within the time that a client waits
 	files["/var/cache/node-dns/cluster.snapshot"] = string(kept)
 	again := start(t, files)
 	again.await("the kept state", func() bool { return again.daemon.resolver.Known() != nil })
@@ -359,7 +364,7 @@ func TestStaleBesideDeadServers(t *testing.T) {
 	}
 }
 
-// TestClusterNamesStay: while nobody knows the cluster its names are not sent upstream.
+// TestClusterNamesStay: while the cluster is unknown, its names are not sent upstream.
 func TestClusterNamesStay(t *testing.T) {
 	site := dnstest.NewServer(t, siteRecords)
 	r := start(t, map[string]string{upstreamPath: upstreamFile(site), "/etc/node-dns/node-dns.yaml": "kubeconfig: none\n"})
@@ -371,8 +376,8 @@ func TestClusterNamesStay(t *testing.T) {
 	}
 }
 
-// TestVerifiedPods: which Pods there are is not known without the right to them, nor while a reload has only made it of
-// interest. An admin sees the right that is missing.
+// TestVerifiedPods: the list of Pods counts as unknown without the right to it, and right after a
+// reload that needs it. An admin sees the missing right.
 func TestVerifiedPods(t *testing.T) {
 	api, site := kubetest.NewServer(t), dnstest.NewServer(t, siteRecords)
 	api.Apply(shop)
@@ -381,7 +386,7 @@ func TestVerifiedPods(t *testing.T) {
 	r.synced()
 	denied := func() bool { return strings.Contains(strings.Join(r.status().Problems, "\n"), "list pods") }
 	if denied() {
-		t.Error("without the right to pods that only autopath needs: a problem")
+		t.Error("a missing right to pods that only autopath needs is reported as a problem")
 	}
 	write(t, filepath.Join(r.root, "/etc/node-dns/node-dns.yaml"), "pods: verified\n")
 	if err := r.daemon.reload(t.Context()); err != nil {
@@ -406,8 +411,8 @@ func TestVerifiedPods(t *testing.T) {
 	r.await("no problem", func() bool { return !denied() })
 }
 
-// TestKubeconfigVanishes: the usual kubeconfig is missed as one that the configuration names. All names were forgotten
-// at once, and no line said so; a reload may.
+// TestKubeconfigVanishes: the default kubeconfig is waited for, like a configured one. All names
+// used to be dropped at once, without a log line. Only a reload may do that.
 func TestKubeconfigVanishes(t *testing.T) {
 	for name, config := range map[string]string{"usual": "", "configured": "kubeconfig: " + filepath.Base(kubeconfigPath) + "\n"} {
 		t.Run(name, func(t *testing.T) {
@@ -419,7 +424,7 @@ func TestKubeconfigVanishes(t *testing.T) {
 			if err := os.Remove(path); err != nil {
 				t.Fatal(err)
 			}
-			r.await("it is missed", func() bool {
+			r.await("the missing kubeconfig is reported", func() bool {
 				return strings.Contains(strings.Join(r.status().Problems, "\n"), "kubeconfig is gone")
 			})
 			r.daemonLooks()
@@ -427,7 +432,7 @@ func TestKubeconfigVanishes(t *testing.T) {
 				t.Errorf("%v", m)
 			}
 			write(t, path, string(api.Kubeconfig()))
-			r.await("it is read", func() bool { return !strings.Contains(strings.Join(r.status().Problems, "\n"), "is gone") })
+			r.await("the kubeconfig is read again", func() bool { return !strings.Contains(strings.Join(r.status().Problems, "\n"), "is gone") })
 			if err := os.Remove(path); err != nil {
 				t.Fatal(err)
 			}
@@ -442,8 +447,9 @@ func TestKubeconfigVanishes(t *testing.T) {
 	}
 }
 
-// TestClusterNamesStayHere: the forwarder itself lets no cluster name go to the site's nameservers. A query that was under
-// way while a reload took clusterDNS away reached them, between the change of the routes and that of the zone.
+// TestClusterNamesStayHere: the forwarder itself never sends a cluster name to the site's
+// nameservers. A query in flight during a reload that removed clusterDNS used to reach them,
+// between the change of the routes and that of the zone.
 func TestClusterNamesStayHere(t *testing.T) {
 	site := dnstest.NewServer(t, siteRecords+"web.shop.svc.cluster.local. 30 IN A 192.0.2.66\n")
 	r := start(t, map[string]string{upstreamPath: upstreamFile(site), "/etc/node-dns/node-dns.yaml": "serviceCIDRs: [172.30.0.0/16]\n"})

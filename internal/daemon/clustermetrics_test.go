@@ -6,7 +6,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/kubetest"
 )
 
-// TestRequestMetric: what an API server answers, and that it does not, counts under CoreDNS's name and labels.
+// TestRequestMetric: requests to the API server, answered or not, are counted under CoreDNS's
+// metric name and labels.
 func TestRequestMetric(t *testing.T) {
 	api := kubetest.NewServer(t)
 	api.Apply(shop)
@@ -16,7 +17,7 @@ func TestRequestMetric(t *testing.T) {
 	r.await("lists and watches are counted", func() bool {
 		return r.value(address, name, `code="200"`, `method="GET"`, `host="127.0.0.1:`) >= 6
 	})
-	r.await("so are the lists, and no bound is met", func() bool {
+	r.await("lists are counted, and no limit is reached", func() bool {
 		return r.value(address, "nodedns_cluster_lists_total") >= 3 && r.value(address, "nodedns_cluster_lost_total") == 0 &&
 			r.value(address, "nodedns_cluster_limited_total", `limit="objects"`) == 0
 	})
@@ -24,5 +25,5 @@ func TestRequestMetric(t *testing.T) {
 	api.CloseWatches()
 	r.await("a refusal is counted", func() bool { return r.value(address, name, `code="503"`) > 0 })
 	api.Close()
-	r.await("that there is no answer is counted", func() bool { return r.value(address, name, `code="<error>"`) > 0 })
+	r.await("a missing response is counted", func() bool { return r.value(address, name, `code="<error>"`) > 0 })
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/kubetest"
 )
 
-// exported is what other clusters export.
+// exported are objects for a Service that other clusters export.
 const exported = `
 apiVersion: multicluster.x-k8s.io/v1alpha1
 kind: ServiceImport
@@ -18,8 +18,9 @@ metadata: {name: web, namespace: shop}
 spec: {type: ClusterSetIP, ips: [10.42.0.1], ports: [{name: http, port: 80, protocol: TCP}]}
 `
 
-// TestClusterSet: names that other clusters export are answered from the API. Without ServiceImports there, or with a route for them, they
-// are asked elsewhere; until the API has been read they are SERVFAIL.
+// TestClusterSet: names that other clusters export are answered from the API. They are forwarded if
+// the API has no ServiceImports or if a route exists for them. Until the API has been read they are
+// SERVFAIL.
 func TestClusterSet(t *testing.T) {
 	const name = "web.shop.svc.clusterset.local."
 	const ofSite, ofRoute, ofAPI = name + " 30 A 192.0.2.66", name + " 30 A 192.0.2.67", name + " 5 A 10.42.0.1"
@@ -59,7 +60,7 @@ func TestClusterSet(t *testing.T) {
 				t.Error(diff)
 			}
 			if asked := site.QueriesFor(name, dns.TypeA) > 0; asked != row.asksSite {
-				t.Errorf("the site's nameserver was asked: %v", asked)
+				t.Errorf("the site's nameserver received: %v", asked)
 			}
 		})
 	}

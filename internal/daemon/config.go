@@ -17,10 +17,11 @@ import (
 	"github.com/node-dns/node-dns/internal/resolvconf"
 )
 
-// next is the configuration to serve by from now on: what the files say, so that the daemon and the hook, which reads them
-// each time, are never of two minds about the cluster domain. The running one stays where the files have faults (law 8),
-// and until the privileged half has read what may not be read here. A change counts when two looks agree on it, and again
-// is true until then: who writes a file in its place first empties it, and an empty one is valid.
+// next returns the configuration to serve from now on. Normally it is that of the files, so that
+// the daemon agrees about the cluster domain with the hook, which reads them each time. The running
+// one stays if the files have faults (law 8), and until the privileged half has read files that the
+// daemon may not read. A change takes effect when two looks agree on it; until then again is true.
+// A program that rewrites a file in place first empties it, and an empty file is valid.
 func (a *agreed) next(running nodeconfig.Config, seen *view.Host) (config nodeconfig.Config, again bool) {
 	before := a.config
 	a.config = seen.Config
@@ -33,10 +34,11 @@ func (a *agreed) next(running nodeconfig.Config, seen *view.Host) (config nodeco
 	return running, true
 }
 
-// wanted are the files that the privileged half must write: what it should have read for us, and what is not as it should
-// be. At the start, when it has read for us, it is asked to look again: where a directory is closed nobody can see whether
-// the cluster's file, or a certificate, has changed since. So it is when we begin to answer, where nobody but root can read
-// /etc/resolv.conf: at boot NetworkManager's last event may have come before.
+// wanted returns the files that the privileged half must write: copies of files that the daemon may
+// not read, and files that are not as they should be. At the start it also asks for a refresh of
+// existing copies, because the daemon cannot see whether a file in a closed directory has changed.
+// It does the same for an unreadable /etc/resolv.conf when the daemon begins to answer: at boot
+// NetworkManager's last event may have come earlier.
 func (f *follower) wanted(seen *view.Host, found nodeconfig.Kubeconfig, reason string) []string {
 	files := seen.Pending(f.view.Listening())
 	if f.awaitsWayBack(seen, time.Now()) {
@@ -57,11 +59,12 @@ func (f *follower) wanted(seen *view.Host, found nodeconfig.Kubeconfig, reason s
 	return files
 }
 
-// wayBackPatience is for how long the stamp that systemd's run of the hook leaves is asked for, where it is missing. A run that was killed is
-// made up for at once; what keeps systemd from running the hook lasts.
+// wayBackPatience bounds how long the daemon asks for the missing stamp of systemd's run of the
+// hook. A run that was killed is repeated at once. Whatever keeps systemd from running the hook
+// usually persists.
 const wayBackPatience = 5 * time.Minute
 
-// awaitsWayBack reports whether that stamp is missing, and may come yet.
+// awaitsWayBack reports whether that stamp is missing and is still asked for.
 func (f *follower) awaitsWayBack(seen *view.Host, now time.Time) bool {
 	if seen.Plan.Hold != hostdns.NoWayBack || f.config.Invocation == "" || !seen.IsAnswered(f.view.Listening()) {
 		return false
@@ -72,10 +75,11 @@ func (f *follower) awaitsWayBack(seen *view.Host, now time.Time) bool {
 	return now.Before(f.wayBackTill)
 }
 
-// startReason is the reason of the first look that may ask for something.
+// startReason is the reason of the first look that may request writes.
 const startReason = "start"
 
-// hostSearch is the search list that the kubelet hands on to pods after the cluster's own.
+// hostSearch returns the host's search list. The kubelet appends it to the cluster's search list in
+// pods.
 func (d *Daemon) hostSearch(config nodeconfig.Config) []dnsname.Name {
 	path := config.KubeletResolvConf
 	if path == "" {
@@ -90,8 +94,9 @@ func (d *Daemon) hostSearch(config nodeconfig.Config) []dnsname.Name {
 	return list
 }
 
-// recursive are the nameservers of dnsRecursiveResolvConf, unless that is a file that we write ourselves: what that named
-// or names has been captured. problem says why there are none, "" when that is as it should be.
+// recursive returns the nameservers of dnsRecursiveResolvConf. It ignores a file that node-dns
+// writes, because those nameservers were captured. problem is the reason if there are none, or ""
+// if that is normal.
 func (d *Daemon) recursive(config nodeconfig.Config) (servers []nameserver.Server, problem string) {
 	path := config.DNSRecursiveResolvConf
 	here, usual := d.paths.host, hostdns.NewPaths("")
@@ -121,8 +126,8 @@ func (d *Daemon) recursive(config nodeconfig.Config) (servers []nameserver.Serve
 	return nil, fmt.Sprintf("%s is left out: %s", config.Where("dnsRecursiveResolvConf"), why)
 }
 
-// nextDnsmasq is what next is for dnsmasq's files: the running one stays where they have faults, and a change counts when two
-// looks agree on it.
+// nextDnsmasq is next for dnsmasq's files: the running configuration stays if the files have
+// faults, and a change takes effect when two looks agree on it.
 func (a *agreed) nextDnsmasq(running dnsmasqconf.Config, seen *view.Host) (config dnsmasqconf.Config, again bool) {
 	before := a.dnsmasq
 	a.dnsmasq = seen.Dnsmasq
@@ -135,7 +140,8 @@ func (a *agreed) nextDnsmasq(running dnsmasqconf.Config, seen *view.Host) (confi
 	return running, true
 }
 
-// resolvFiles are the nameservers of resolv-file. no-resolv has none of them; one that we wrote says what we know already.
+// resolvFiles returns the nameservers of resolv-file. It ignores the option with no-resolv, and
+// files that node-dns wrote.
 func (d *Daemon) resolvFiles(files dnsmasqconf.Config) (servers []nameserver.Server) {
 	if files.Has("no-resolv") {
 		return nil

@@ -26,7 +26,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/policytest"
 )
 
-// TestAgreed: look by look, which cluster domain is served; "" is one that is not known.
+// TestAgreed: the cluster domain served after each look. "" means unknown.
 func TestAgreed(t *testing.T) {
 	type look struct {
 		domain string
@@ -45,7 +45,8 @@ func TestAgreed(t *testing.T) {
 			{domain: "b.test", serves: "a.test", again: true},
 			{domain: "b.test", serves: "b.test"},
 		}},
-		// Seen when node-dns.yaml was written in its place: empty for a moment, and every default was taken over.
+		// Happened when node-dns.yaml was rewritten in place: it was empty for a moment, and all
+		// defaults took effect.
 		{"a file that is being written", "a.test", []look{
 			{domain: "cluster.local", serves: "a.test", again: true},
 			{domain: "b.test", serves: "a.test", again: true},
@@ -107,7 +108,8 @@ func TestAgreed(t *testing.T) {
 	}
 }
 
-// TestServesNothingUnknown: whatever asks to listen, there is nobody to answer while the cluster domain is not known.
+// TestServesNothingUnknown: while the cluster domain is unknown there is no listener, whatever is
+// configured.
 func TestServesNothingUnknown(t *testing.T) {
 	config := policytest.Config(t, "listen: all\nupstreams: [192.0.2.53]\nclusterDNS: [172.30.0.10]\n", "dnsBindAddress: 127.0.0.1:53\n")
 	known := policy.New(policy.Inputs{Config: config, Net: policytest.Node()})
@@ -124,7 +126,8 @@ func TestServesNothingUnknown(t *testing.T) {
 	}
 }
 
-// TestUnknownDomain: a node whose cluster domain cannot be read is no resolver, and says why; with the domain it is one.
+// TestUnknownDomain: a node with an unreadable cluster domain does not resolve and reports why.
+// Once the domain is known, it resolves.
 func TestUnknownDomain(t *testing.T) {
 	site := dnstest.NewServer(t, siteRecords)
 	const nodeConfig = "/etc/origin/node/node-config.yaml"
@@ -143,7 +146,7 @@ func TestUnknownDomain(t *testing.T) {
 		}
 	}
 	if _, err := os.Stat(filepath.Join(r.root, "/run/node-dns/ready")); err == nil {
-		t.Error("says that it is ready")
+		t.Error("the status is ready")
 	}
 	write(t, filepath.Join(r.root, nodeConfig), "dnsDomain: corp.test\n")
 	r.await("the daemon listens", func() bool { return len(r.status().Listeners) > 0 })
@@ -157,23 +160,24 @@ func TestUnknownDomain(t *testing.T) {
 	}
 	for _, cluster := range []string{"web.corp.test.", "web.other.test."} {
 		if n := site.QueriesFor(cluster, dns.TypeA); n != 0 {
-			t.Errorf("the site's nameserver was asked for %s %d times", cluster, n)
+			t.Errorf("the site's nameserver received %[2]d queries for %[1]s", cluster, n)
 		}
 	}
-	at := 0 // each where it belongs
+	at := 0 // position in the log; the conditions must appear in this order
 	for _, condition := range []string{
 		"condition=config-fault", "condition=problem", "condition=not-ready", // it starts
 		"condition=config-taken-over", "condition=ready", "condition=problem-solved", "condition=config-taken-over",
 	} {
 		_, after, found := strings.Cut(log.String()[at:], " "+condition+"\n")
 		if !found {
-			t.Fatalf("the log does not go on with %s after %q:\n%s", condition, log.String()[:at], log)
+			t.Fatalf("the log has no %s after %q:\n%s", condition, log.String()[:at], log)
 		}
 		at = len(log.String()) - len(after)
 	}
 }
 
-// TestWanted: when the privileged half is asked to read the cluster's file for us, whether we listen or not.
+// TestWanted: when the privileged half is asked to read the cluster's file for the daemon, whether
+// the daemon listens or not.
 func TestWanted(t *testing.T) {
 	d := looksOnly(t, t.TempDir(), "")
 	d.build(new(policy.Policy))
@@ -205,8 +209,9 @@ func TestWanted(t *testing.T) {
 	}
 }
 
-// TestWantedWhereNothingIsSeen: at boot NetworkManager's last event came 4 ms before the daemon listened, and an
-// /etc/resolv.conf of mode 0600 named nobody who answers until the next event.
+// TestWantedWhereNothingIsSeen: at boot NetworkManager's last event came 4 ms before the daemon
+// listened. An /etc/resolv.conf of mode 0600 then named a nameserver that did not answer, until the
+// next event.
 func TestWantedWhereNothingIsSeen(t *testing.T) {
 	d := looksOnly(t, t.TempDir(), "")
 	f := newFollower(d)
@@ -240,7 +245,7 @@ func TestWantedWhereNothingIsSeen(t *testing.T) {
 	}
 }
 
-// TestRecursive: a file of nameservers that cannot be had was silently none.
+// TestRecursive: an unreadable file of nameservers was silently treated as empty.
 func TestRecursive(t *testing.T) {
 	const list = "nameserver 192.0.2.7\nnameserver 0.0.0.0\nnameserver 2001:db8::7\n"
 	const key = "dnsRecursiveResolvConf /etc/origin/node/node-config.yaml:1 is left out: "
@@ -249,13 +254,13 @@ func TestRecursive(t *testing.T) {
 		path    string
 		make    func(path string) error
 		servers string
-		problem string // the file is FILE
+		problem string // FILE stands for the path
 	}{
 		{name: "none"},
 		{name: "our own, which lists the captured ones", path: "/etc/origin/node/resolv.conf", make: text("nameserver 192.0.2.7\n")},
 		{name: "the host's, which is ours or will be", path: "/etc/resolv.conf", make: text("nameserver 192.0.2.7\n")},
 		{
-			// It names this node, and nothing else.
+			// It only names this node.
 			name: "a copy of the host's when that is ours", path: "/etc/dns/up.conf",
 			make: text(hostdns.Watermark + "\nnameserver 192.0.2.10\n"),
 		},
@@ -301,7 +306,7 @@ func TestRecursive(t *testing.T) {
 			d.build(&policy.Policy{Config: config})
 			defer d.resolver.Close()
 			if test.path != "" && !slices.Contains(d.watchedFiles(), path) {
-				t.Errorf("changes of %s are not seen", path)
+				t.Errorf("changes of %s are not detected", path)
 			}
 		})
 	}

@@ -1,9 +1,11 @@
-// Package daemon is `node-dns serve`: it starts, follows changes, hands over to a successor, and stops.
+// Package daemon implements `node-dns serve`: it starts, follows changes, hands over to a
+// successor, and stops.
 //
-// It decides nothing about answers: internal/policy makes a Policy of all inputs, internal/resolve answers by it, and
-// internal/admin/view shows it. One goroutine, the follower, looks at the host and puts the next Policy in the place of the last one
-// (takeover.go). The daemon runs unprivileged: it asks for changes of the host's files by a request file, which a systemd path unit
-// turns into a run of origin-dns-dispatcher.
+// It makes no decisions about answers: internal/policy builds a Policy from all inputs,
+// internal/resolve answers by it, and internal/admin/view shows it. One goroutine, the follower,
+// looks at the host and replaces the Policy in force (takeover.go). The daemon runs unprivileged.
+// It requests changes of the host's files with a request file, for which a systemd path unit runs
+// origin-dns-dispatcher.
 package daemon
 
 import (
@@ -26,36 +28,43 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/supervise"
 )
 
-// Config is what the command line says. Its zero value serves the host itself.
+// Config holds the command-line settings. The zero value serves the host itself.
 type Config struct {
-	Root       string              // every path is below it; "": /
-	ConfigFile string              // what is served by instead of /etc/node-dns/node-dns.yaml below Root; "": that
-	Listen     []netip.AddrPort    // none: what the configuration says
-	Upstreams  []nameserver.Server // none: what the configuration and NetworkManager say
+	Root       string              // prefix of every path; empty means /
+	ConfigFile string              // replaces /etc/node-dns/node-dns.yaml below Root; empty means that file
+	Listen     []netip.AddrPort    // overrides the configuration if set
+	Upstreams  []nameserver.Server // overrides the configuration and NetworkManager if set
 	Version    string
-	Revision   string         // control.Versions', which metrics show; "": it is not known
-	Log        *slog.Logger   // nil: silent
-	Looker     hostdns.Looker // how the host is looked at; its Paths are set from Root
-	// Level is the logger's level; the configuration's logLevel sets it. Nil: the level is not ours to set.
+	Revision   string         // see control.Versions; shown in metrics; empty if unknown
+	Log        *slog.Logger   // nil disables logging
+	Looker     hostdns.Looker // inspects the host; New sets its Paths from Root
+	// Level is the logger's level, set from the configuration's logLevel. If nil, logLevel has no
+	// effect.
 	Level *slog.LevelVar
-	// Signals are those that reload the configuration and end the daemon, caught as early as the process can. Nil: none.
+	// Signals are the signals that reload the configuration and stop the daemon, caught as early as
+	// possible. Nil disables them.
 	Signals *supervise.Signals
-	// Bus is the address of the bus to be on. "": the system bus, below the host's own root; below another one none.
+	// Bus is the address of the D-Bus bus. If empty, the daemon uses the system bus if Root is /,
+	// and otherwise none.
 	Bus string
-	// Files is how many files may be open; the queries under way are bounded by it. 0: what the process's limit says.
+	// Files is the limit of open files. It bounds the queries in flight. 0 means the limit of the
+	// process.
 	Files int
-	// Receivers is how many UDP sockets an address gets, and lanes upstreams are asked on. As many threads may wait in the
-	// kernel for queries, and for responses; GOMAXPROCS must be twice as many more. 0: one socket, no lane, and no thread.
+	// Receivers is the number of UDP sockets per address, and of lanes for upstream queries. As
+	// many threads may block in the kernel for queries, and as many for responses, so GOMAXPROCS
+	// must be larger by twice that number. 0 means one socket, no lanes and no threads.
 	Receivers int
-	// TLSAddr is forward.Config's. Nil: port 853.
+	// TLSAddr is passed to forward.Config. Nil means port 853.
 	TLSAddr func(nameserver.Server) (netip.AddrPort, bool)
-	// SetMemoryLimit is debug.SetMemoryLimit. Nil: the process's memory is not ours to bound.
+	// SetMemoryLimit is debug.SetMemoryLimit. If nil, the daemon does not limit the process's
+	// memory.
 	SetMemoryLimit func(int64) int64
-	// Stacks gets what all goroutines do when the watchdog's check fails. Nil: nobody does.
+	// Stacks gets the stacks of all goroutines when the watchdog's check fails. Nil disables that.
 	Stacks io.Writer
-	// SetGCPercent is debug.SetGCPercent. Nil: it is not ours to say when memory is collected.
+	// SetGCPercent is debug.SetGCPercent. If nil, the daemon does not tune garbage collection.
 	SetGCPercent func(int) int
-	// Invocation is systemd's ID of this start of the unit (systemd.exec(5), INVOCATION_ID). "": started by hand.
+	// Invocation is systemd's ID of this start of the unit (systemd.exec(5), INVOCATION_ID). It is
+	// empty if the daemon was started by hand.
 	Invocation string
 	// Inherited are the files that the service manager passed at the start. The Daemon closes them.
 	Inherited []*os.File
@@ -64,8 +73,8 @@ type Config struct {
 // Daemon is the running node resolver.
 type Daemon struct {
 	config Config
-	log    *slog.Logger // who watches is told of it too
-	plain  *slog.Logger // and not of this
+	log    *slog.Logger // also feeds the monitor
+	plain  *slog.Logger // does not feed the monitor
 	paths  paths
 	view   *view.View
 
@@ -73,40 +82,40 @@ type Daemon struct {
 	server        *dnsserver.Server
 	resolver      *resolve.Resolver                  // nil until the first look
 	ownDNS        atomic.Pointer[policy.FromCluster] // the configuration of the cluster's own DNS; never nil after New
-	ownDNSChanged chan struct{}                      // and is to be kept
+	ownDNSChanged chan struct{}                      // ownDNS has changed and must be saved
 	rewatch       chan struct{}                      // how the API is watched may have changed
 
-	hints    chan string          // reasons to look again; coalesced
-	lastHint atomic.Pointer[hint] // nil: none yet
+	hints    chan string          // reasons to look at the host again; coalesced
+	lastHint atomic.Pointer[hint] // nil before the first hint
 	reloads  chan reloading
 	fresh    fresh
 	loops    resolve.Loops
-	rerouted chan struct{} // the upstreams have changed: probe them
-	suspects chan struct{} // our questions seem to come back: probe them soon
+	rerouted chan struct{} // the upstreams have changed and must be probed
+	suspects chan struct{} // our queries seem to come back, so a probe is due soon
 
-	bus        *dbusapi.Service              // nil: we are on no bus
-	busState   atomic.Pointer[dbusapi.State] // what was set over D-Bus; never nil after New
+	bus        *dbusapi.Service              // nil without a bus
+	busState   atomic.Pointer[dbusapi.State] // settings made over D-Bus; never nil after New
 	busChanges chan busChange
-	rebus      chan struct{} // the names that are wanted may have changed
+	rebus      chan struct{} // the wanted bus names may have changed
 
 	memory memory
 
-	panics journal.Panics // of all but queries, which those who answer them count
+	panics journal.Panics // panics outside of queries; panics in queries are counted where they are answered
 }
 
-// paths are the daemon's own files.
+// paths are the daemon's own files and directories.
 type paths struct {
 	host  hostdns.Paths
 	run   string // the runtime directory
-	ready string // exists while we answer
-	bus   string // keeps what was set over D-Bus for the next start
-	// history keeps which servers were asked, for that too.
+	ready string // exists while the daemon answers
+	bus   string // saves settings made over D-Bus for the next start
+	// history saves the history of upstream servers for the next start.
 	history string
-	terms   string // says how to listen while port 53 changes hands (dnsserver.TermsFile)
-	// kubeconfig is used where the configuration names none. snapshot keeps the state of the cluster: in a directory of
-	// the daemon's own, as /var/lib/node-dns is the privileged half's.
+	terms   string // how to listen while port 53 changes hands (dnsserver.TermsFile)
+	// kubeconfig is used if the configuration names none. snapshot keeps the state of the cluster,
+	// in a directory of the daemon's own, because /var/lib/node-dns belongs to the privileged half.
 	kubeconfig, snapshot string
-	// fromCluster keeps what the cluster configures of its own DNS, likewise.
+	// fromCluster keeps the configuration of the cluster's own DNS, in the same directory.
 	fromCluster string
 }
 
@@ -126,7 +135,7 @@ func newPaths(c Config) paths {
 	}
 }
 
-// policy is the one in force; nil before the first look.
+// policy returns the Policy in force, or nil before the first look.
 func (d *Daemon) policy() *policy.Policy {
 	if d.resolver == nil {
 		return nil
@@ -134,36 +143,37 @@ func (d *Daemon) policy() *policy.Policy {
 	return d.resolver.Policy()
 }
 
-// localRoom is how many queries may be handled beside those that wait for upstreams: what is answered from memory is not
-// shed where upstreams are dead.
+// localRoom is the number of queries that may be handled besides those that wait for upstreams. It
+// keeps cached answers available while upstreams are dead.
 const localRoom = 2000
 
-// busChange is a state that was set over D-Bus, on its way to the goroutine that changes what is served.
+// busChange is a state set over D-Bus, on its way to the follower.
 type busChange struct {
 	state dbusapi.State
 	done  chan error
 }
 
-// reloading is an order to read the configuration again.
+// reloading is a request to reload the configuration.
 type reloading struct {
 	by   string
 	done chan error
 }
 
-// memory is what this process may take.
+// memory is the memory limit of this process.
 type memory struct {
-	own   int64        // what GOMEMLIMIT says; math.MaxInt64: nothing
-	limit atomic.Int64 // Go's, as it is; 0: none
-	short bool         // the cache has less room than it wants, as the log says; belongs to watchMemory
+	own   int64        // GOMEMLIMIT; math.MaxInt64 if unset
+	limit atomic.Int64 // current limit of the Go runtime; 0 if none
+	short bool         // whether the log reported that the cache has less room than it wants; belongs to watchMemory
 }
 
-// A hint is why something may have changed.
+// A hint is a reason why something may have changed.
 type hint struct {
 	reason string
 	at     time.Time
 }
 
-// hint says that something may have changed. It never blocks: one hint that waits stands for all that come after.
+// hint reports that something may have changed. It never blocks: one pending hint stands for all
+// later ones.
 func (d *Daemon) hint(reason string) {
 	d.lastHint.Store(&hint{reason, time.Now()})
 	select {
@@ -172,7 +182,8 @@ func (d *Daemon) hint(reason string) {
 	}
 }
 
-// tell wakes the task that receives from a channel with room for one. It never blocks: one message that waits stands for all.
+// tell wakes the task that receives from a channel with room for one. It never blocks: one pending
+// message stands for all later ones.
 func tell(task chan struct{}) {
 	select {
 	case task <- struct{}{}:
@@ -180,10 +191,10 @@ func tell(task chan struct{}) {
 	}
 }
 
-// suspect has the upstreams probed for loops soon.
+// suspect requests a loop probe of the upstreams soon.
 func (d *Daemon) suspect() { tell(d.suspects) }
 
-// busChanged has those told who listen, and has the names looked at.
+// busChanged notifies D-Bus clients and checks the bus names.
 func (d *Daemon) busChanged() {
 	if d.bus != nil {
 		d.bus.Changed()

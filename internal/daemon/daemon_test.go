@@ -24,19 +24,19 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 2*receivers) // as cmd/node-dns does
+	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 2*receivers) // like cmd/node-dns
 	goleak.VerifyTestMain(m)
 }
 
-// receivers are those of the daemons under test: more than one, so that queries, and the responses to them, go by the ways
-// that they go on a node.
+// receivers is Config.Receivers of the tested daemons. It is more than one, so that queries and
+// responses take the same paths as on a node.
 const receivers = 2
 
 const siteRecords = `
 www.example.com. 300 IN A 192.0.2.80
 `
 
-// running is a daemon on a tree of its own, listening on loopback.
+// running is a daemon with its own root directory, listening on loopback.
 type running struct {
 	t      *testing.T
 	root   string
@@ -45,7 +45,7 @@ type running struct {
 	stop   context.CancelFunc
 }
 
-// start runs a daemon with these files in its tree, on a port of loopback. It ends with the test.
+// start runs a daemon with these files below its root, on a loopback port, until the test ends.
 func start(t *testing.T, files map[string]string, changes ...func(*Config)) *running {
 	t.Helper()
 	r := launch(t, files, changes...)
@@ -53,7 +53,7 @@ func start(t *testing.T, files map[string]string, changes ...func(*Config)) *run
 	return r
 }
 
-// launch is start for a daemon that may listen nowhere.
+// launch is start for a daemon that may have no listener.
 func launch(t *testing.T, files map[string]string, changes ...func(*Config)) *running {
 	t.Helper()
 	r := &running{t: t, root: lab.ShortDir(t), ended: make(chan error, 1)}
@@ -89,7 +89,7 @@ func launch(t *testing.T, files map[string]string, changes ...func(*Config)) *ru
 	return r
 }
 
-// status is the daemon's, or the zero Status while it does not run.
+// status returns the daemon's status, or the zero Status if it does not run.
 func (r *running) status() control.Status {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -105,19 +105,19 @@ func (r *running) address() netip.AddrPort {
 	return netip.MustParseAddrPort(r.status().Listeners[0].Address)
 }
 
-// await waits for what other goroutines and the kernel do in their own time.
+// await waits for asynchronous work of other goroutines and the kernel.
 func (r *running) await(what string, done func() bool) {
 	r.t.Helper()
 	deadline := time.Now().Add(20 * time.Second)
 	for !done() {
 		if time.Now().After(deadline) {
-			r.t.Fatalf("waited in vain until %s; status: %+v", what, r.status())
+			r.t.Fatalf("timed out waiting until %s; status: %+v", what, r.status())
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
 }
 
-// servers are the addresses of the root's servers.
+// servers returns the addresses of the root route's servers.
 func (r *running) servers() []string {
 	var all []string
 	for _, route := range r.status().Routes {
@@ -130,7 +130,7 @@ func (r *running) servers() []string {
 	return all
 }
 
-// upstreamFile is what the dispatcher leaves for the daemon.
+// upstreamFile returns the file that the dispatcher writes for the daemon.
 func upstreamFile(servers ...*dnstest.Server) string {
 	var text strings.Builder
 	for _, server := range servers {
@@ -155,7 +155,7 @@ func TestForwardsAndRemembers(t *testing.T) {
 		t.Fatalf("over TCP: %v", m)
 	}
 	if n := site.QueriesFor("www.example.com.", dns.TypeA); n != 1 {
-		t.Errorf("the upstream was asked %d times, expected once", n)
+		t.Errorf("the upstream got %d queries, want 1", n)
 	}
 	status := r.status()
 	if !status.Ready || status.Cache.Hits != 3 {
@@ -163,7 +163,8 @@ func TestForwardsAndRemembers(t *testing.T) {
 	}
 }
 
-// TestTakesOverUpstreams: other upstreams are asked without a restart, and what came from the old ones is forgotten.
+// TestTakesOverUpstreams: new upstreams are used without a restart, and cached answers from the old
+// ones are dropped.
 func TestTakesOverUpstreams(t *testing.T) {
 	old, next := dnstest.NewServer(t, siteRecords), dnstest.NewServer(t, "www.example.com. 300 IN A 192.0.2.81\n")
 	r := start(t, map[string]string{upstreamPath: upstreamFile(old)})
@@ -171,7 +172,7 @@ func TestTakesOverUpstreams(t *testing.T) {
 		t.Fatalf("got %v", m)
 	}
 	write(t, filepath.Join(r.root, upstreamPath), upstreamFile(next))
-	r.await("the new upstream is taken over", func() bool {
+	r.await("the new upstream is used", func() bool {
 		return slices.Equal(r.servers(), []string{next.Addr().String()})
 	})
 	if m := dnstest.Exchange(t, r.address(), "www.example.com.", dns.TypeA); firstValue(m) != "192.0.2.81" {
@@ -179,7 +180,8 @@ func TestTakesOverUpstreams(t *testing.T) {
 	}
 }
 
-// TestEmptiedUpstreamFile is the script's bug B4: a list that was emptied must not end all names (law 2).
+// TestEmptiedUpstreamFile is the script's bug B4: an emptied list must not stop all resolution (law
+// 2).
 func TestEmptiedUpstreamFile(t *testing.T) {
 	site := dnstest.NewServer(t, siteRecords)
 	record := `{"version": 1, "servers": ["` + site.Addr().String() + `"], "origin": "NetworkManager"}`
@@ -193,8 +195,8 @@ func TestEmptiedUpstreamFile(t *testing.T) {
 	}
 }
 
-// daemonLooks waits until the daemon has looked at its files again: it has seen the resolv.conf in which the test leaves
-// a mark.
+// daemonLooks waits until the daemon has looked at its files again. It writes a mark to resolv.conf
+// and waits until the daemon has seen it.
 func (r *running) daemonLooks() {
 	r.t.Helper()
 	const mark = "# looked at\n"
@@ -224,7 +226,7 @@ func TestClusterNames(t *testing.T) {
 				t.Errorf("got %v", m)
 			}
 			if n := site.QueriesFor("web.shop.svc.cluster.local.", dns.TypeA); n != 0 {
-				t.Errorf("the site's nameserver was asked for a cluster name %d times", n)
+				t.Errorf("the site's nameserver got %d queries for a cluster name", n)
 			}
 		})
 	}
@@ -241,7 +243,7 @@ func extendedError(m *dns.Msg) uint16 {
 	return 0
 }
 
-// TestReload is law 8: a bad file keeps the running configuration, a good one is taken over.
+// TestReload is law 8: a faulty file keeps the running configuration, a good one takes effect.
 func TestReload(t *testing.T) {
 	first, second := dnstest.NewServer(t, siteRecords), dnstest.NewServer(t, siteRecords)
 	upstreams := func(s *dnstest.Server) string { return "upstreams: [\"" + s.Addr().String() + "\"]\n" }
@@ -261,7 +263,7 @@ func TestReload(t *testing.T) {
 			t.Errorf("%s: %v, expected %q", step.name, err, step.fails)
 		}
 		if want := []string{step.server.Addr().String()}; !slices.Equal(r.servers(), want) {
-			t.Errorf("%s: asks %v, expected %v", step.name, r.servers(), want)
+			t.Errorf("%s: upstreams %v, want %v", step.name, r.servers(), want)
 		}
 	}
 	if size := r.status().Cache.Size; size != 0 {
@@ -269,7 +271,7 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// TestDrain: a query under way is answered after the daemon was told to stop.
+// TestDrain: a query in flight is answered after the daemon was told to stop.
 func TestDrain(t *testing.T) {
 	site := dnstest.NewServer(t, siteRecords)
 	site.SetFaults(dnstest.Faults{Delay: 300 * time.Millisecond})
@@ -280,7 +282,7 @@ func TestDrain(t *testing.T) {
 		m, _ := dns.Exchange(new(dns.Msg).SetQuestion("www.example.com.", dns.TypeA), address.String())
 		answer <- m
 	}()
-	r.await("the upstream is asked", func() bool { return site.QueriesFor("www.example.com.", dns.TypeA) > 0 })
+	r.await("the upstream is queried", func() bool { return site.QueriesFor("www.example.com.", dns.TypeA) > 0 })
 	r.stop()
 	if m := <-answer; m == nil || firstValue(m) != "192.0.2.80" {
 		t.Errorf("got %v", m)
@@ -291,7 +293,7 @@ func TestDrain(t *testing.T) {
 	close(r.ended)
 	for _, path := range []string{"/run/node-dns/ready", "/run/node-dns/control.sock"} {
 		if _, err := os.Stat(filepath.Join(r.root, path)); !os.IsNotExist(err) {
-			t.Errorf("%s is still there: %v", path, err)
+			t.Errorf("%s still exists: %v", path, err)
 		}
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// dashboard is what of one of Grafana's matters here.
+// dashboard is the part of a Grafana dashboard that this test reads.
 type dashboard struct {
 	Templating struct {
 		List []struct{ Name, Definition string }
@@ -30,8 +30,8 @@ type dashboard struct {
 	}
 }
 
-// TestDashboard: a real Prometheus that scrapes a real daemon under load has an answer to every question of every panel, and
-// knows every metric that the alerts name.
+// TestDashboard: a real Prometheus that scrapes a real daemon under load has data for every query
+// of every panel and knows every metric in the alerts.
 func TestDashboard(t *testing.T) {
 	lab.NeedPrograms(t, "prometheus")
 	data, err := os.ReadFile("../../contrib/grafana/node-dns.json")
@@ -53,12 +53,12 @@ func TestDashboard(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	asked := map[string]string{} // expressions, by where they stand
+	asked := map[string]string{} // expressions by their place
 	for _, name := range regexp.MustCompile(`\bnodedns_\w+`).FindAllString(string(rules), -1) {
 		asked["rules.yaml: "+name] = name + " or " + name + "_count"
 	}
 	if len(asked) < 12 {
-		t.Fatalf("only %d metrics are named by the alerts", len(asked))
+		t.Fatalf("the alerts name only %d metrics", len(asked))
 	}
 	unset := strings.NewReplacer("$__rate_interval", "20s", `"$job"`, `"node-dns"`, `"$instance"`, `".*"`)
 	for _, panel := range board.Panels {
@@ -67,7 +67,7 @@ func TestDashboard(t *testing.T) {
 		}
 	}
 	if len(asked) < 50 {
-		t.Fatalf("only %d questions", len(asked))
+		t.Fatalf("only %d queries", len(asked))
 	}
 
 	r, address := busyDaemon(t, "nodedns")
@@ -94,8 +94,8 @@ func TestDashboard(t *testing.T) {
 	}
 }
 
-// startPrometheus runs one that scrapes the address every second until the test ends. It returns what tells whether it has values
-// for an expression.
+// startPrometheus runs a Prometheus that scrapes the address every second until the test ends. ask
+// reports whether an expression has values.
 func startPrometheus(t *testing.T, address string) (ask func(expression string) (bool, error)) {
 	t.Helper()
 	dir, at := t.TempDir(), dnstest.FreePort(t).String()
@@ -124,7 +124,7 @@ func startPrometheus(t *testing.T, address string) (ask func(expression string) 
 	return func(expression string) (bool, error) {
 		response, err := client.Get("http://" + at + "/api/v1/query?query=" + url.QueryEscape(expression))
 		if err != nil {
-			return false, nil // it is not there yet
+			return false, nil // not started yet
 		}
 		defer response.Body.Close()
 		var answer struct {
@@ -132,7 +132,7 @@ func startPrometheus(t *testing.T, address string) (ask func(expression string) 
 			Data          struct{ Result []any }
 		}
 		if response.StatusCode == http.StatusServiceUnavailable {
-			return false, nil // likewise
+			return false, nil // not ready yet
 		}
 		if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
 			return false, err

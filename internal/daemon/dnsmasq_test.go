@@ -24,14 +24,15 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// A peer is a nameserver that has dnsmasq's name on a bus of its own: dnsmasq, or us.
+// A peer is a nameserver that owns dnsmasq's name on its own bus: dnsmasq or node-dns.
 type peer struct {
 	t    *testing.T
 	conn *dbus.Conn
 	at   netip.AddrPort
 }
 
-// call calls a method and returns what comes back as text: the values, or the error's name and its first line.
+// call calls a method and returns the result as text: the values, or the error's name and first
+// line.
 func (p *peer) call(method string, args ...any) string {
 	ctx, cancel := context.WithTimeout(p.t.Context(), time.Minute)
 	defer cancel()
@@ -49,7 +50,8 @@ func (p *peer) call(method string, args ...any) string {
 	return dbus.SignatureOf(call.Body...).String() + " " + fmt.Sprint(call.Body...)
 }
 
-// ask is the answer to a question, as "NAME TYPE", in a line: the code, the records without TTL, the Extended DNS Errors.
+// ask sends a question, written "NAME TYPE", and returns the answer on one line: rcode, records
+// without TTL, and Extended DNS Errors.
 func (p *peer) ask(question string) string {
 	name, qtype, _ := strings.Cut(question, " ")
 	m := new(dns.Msg).SetQuestion(name, dns.StringToType[qtype])
@@ -75,7 +77,7 @@ func (p *peer) ask(question string) string {
 	return question + ": " + dns.RcodeToString[response.Rcode] + " " + strings.Join(words, ", ")
 }
 
-// newPeer connects to a bus and waits for who has dnsmasq's name.
+// newPeer connects to a bus and waits for an owner of dnsmasq's name.
 func newPeer(t *testing.T, b *lab.PrivateBus, at netip.AddrPort) *peer {
 	t.Helper()
 	p := &peer{t: t, conn: connect(t, b), at: at}
@@ -88,7 +90,7 @@ func newPeer(t *testing.T, b *lab.PrivateBus, at netip.AddrPort) *peer {
 			return p
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("nobody has dnsmasq's name")
+			t.Fatal("dnsmasq's bus name has no owner")
 		}
 	}
 }
@@ -103,7 +105,7 @@ func connect(t *testing.T, b *lab.PrivateBus) *dbus.Conn {
 	return conn
 }
 
-// startDnsmasq starts dnsmasq without any servers.
+// startDnsmasq starts dnsmasq without upstream servers.
 func startDnsmasq(t *testing.T) *peer {
 	t.Helper()
 	lab.NeedPrograms(t, "dnsmasq")
@@ -121,7 +123,7 @@ func startDnsmasq(t *testing.T) *peer {
 	return newPeer(t, b, at)
 }
 
-// startOnBus starts our daemon on a bus of its own, without any servers.
+// startOnBus starts node-dns on its own bus, without upstream servers.
 func startOnBus(t *testing.T) (*running, *peer) {
 	t.Helper()
 	b := lab.NewPrivateBus(t)
@@ -133,7 +135,7 @@ func startOnBus(t *testing.T) (*running, *peer) {
 	return r, newPeer(t, b, at)
 }
 
-// Two upstreams of the comparison: the same names with addresses of their own.
+// Two upstreams of the comparison. They have the same names with different addresses.
 const (
 	firstRecords = `
 a.example. 300 IN A 192.0.2.1
@@ -160,7 +162,8 @@ other. 300 IN SOA a.example. a.example. 1 2 3 4 5
 `
 )
 
-// The reasons why we differ from dnsmasq. Each stands in docs/reference/dbus.md, and has a row that shows it.
+// The reasons why node-dns differs from dnsmasq. docs/reference/dbus.md lists each of them, and a
+// row proves each.
 const (
 	allOrNothing = "a list with a fault changes nothing"
 	noServers    = "a name that nobody can be asked for is SERVFAIL"
@@ -182,8 +185,9 @@ const (
 	ourVersion   = "GetVersion names node-dns"
 )
 
-// TestLikeDnsmasq makes the same calls of dnsmasq 2.90 and of us, and asks both the same questions after each. A row whose
-// replies or answers differ says why, and one that says so must differ.
+// TestLikeDnsmasq makes the same calls to dnsmasq 2.90 and to node-dns, and compares their answers
+// to the same questions after each call. A row with different replies or answers must give a
+// reason, and a row with a reason must differ.
 func TestLikeDnsmasq(t *testing.T) {
 	first, second := dnstest.NewServer(t, firstRecords), dnstest.NewServer(t, secondRecords)
 	theirs := startDnsmasq(t)
@@ -201,10 +205,10 @@ func TestLikeDnsmasq(t *testing.T) {
 	type row struct {
 		name, method string
 		args         []any
-		reply        string // why the replies differ; "": they do not
-		answers      string // why the answers differ
-		fresh        bool   // with another dnsmasq
-		mute         bool   // nobody is asked anything
+		reply        string // why the replies differ; empty if they do not
+		answers      string // why the answers differ; empty if they do not
+		fresh        bool   // with a new dnsmasq
+		mute         bool   // send no questions
 	}
 	rows := []row{
 		{name: "one server", method: "SetDomainServers", args: texts(A)},
@@ -293,8 +297,8 @@ func TestLikeDnsmasq(t *testing.T) {
 		{name: "a lease", method: "DeleteDhcpLease", args: []any{"192.0.2.1"}, reply: noLeases},
 		{name: "no lease", method: "DeleteDhcpLease", reply: noLeases},
 
-		// dnsmasq 2.90 heeds neither the argument nor an earlier call: after a second one its list of types is a circle, and the
-		// next query hangs it. So each row has its own dnsmasq.
+		// dnsmasq 2.90 ignores the argument and earlier calls. After a second call its list of
+		// types is circular, and the next query hangs it. So each row has its own dnsmasq.
 		{name: "filter-AAAA on", method: "SetFilterAAAA", args: []any{true}, fresh: true},
 		{name: "filter-A on", method: "SetFilterA", args: []any{true}, fresh: true},
 		{name: "filter-A off", method: "SetFilterA", args: []any{false}, fresh: true, answers: reversible},
@@ -349,8 +353,8 @@ func TestLikeDnsmasq(t *testing.T) {
 	}
 }
 
-// TestIntrospectionLikeDnsmasq: the same methods with the same arguments, and the same signals but Up, which dnsmasq sends
-// and does not tell of.
+// TestIntrospectionLikeDnsmasq: the methods, their arguments and the signals are the same, except
+// Up, which dnsmasq sends but does not list.
 func TestIntrospectionLikeDnsmasq(t *testing.T) {
 	theirs := startDnsmasq(t)
 	_, ours := startOnBus(t)
@@ -386,7 +390,7 @@ func TestIntrospectionLikeDnsmasq(t *testing.T) {
 	}
 }
 
-// TestMetricsLikeDnsmasq: the same names, and the same numbers for the same queries.
+// TestMetricsLikeDnsmasq: the same queries give the same metric names and values.
 func TestMetricsLikeDnsmasq(t *testing.T) {
 	site := dnstest.NewServer(t, firstRecords)
 	site.SetFaultsFor("refused.example.", dnstest.Faults{Rcode: dns.RcodeRefused})
@@ -408,7 +412,7 @@ func TestMetricsLikeDnsmasq(t *testing.T) {
 		for _, server := range m.Servers {
 			delete(server, "latency")
 		}
-		delete(m.All, "dns_cache_inserted") // dnsmasq counts records, and has no cache here
+		delete(m.All, "dns_cache_inserted") // dnsmasq counts records, and node-dns has no cache here
 		return m
 	}
 	for _, p := range []*peer{theirs, ours} {
@@ -427,7 +431,7 @@ func TestMetricsLikeDnsmasq(t *testing.T) {
 	}
 	cleared := [2]metrics{get(theirs), get(ours)}
 	for _, m := range cleared {
-		delete(m.Servers[0], "queries") // dnsmasq asks again who refuses
+		delete(m.Servers[0], "queries") // dnsmasq retries a server that refuses
 	}
 	if diff := gocmp.Diff(cleared[0], cleared[1]); diff != "" {
 		t.Errorf("after ClearMetrics (-theirs +ours)\n%s", diff)

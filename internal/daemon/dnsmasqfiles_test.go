@@ -13,8 +13,9 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// TestDnsmasqFilesWhileRunning: a change is taken over, one with a fault is said and changes nothing, and with a fault from
-// the start the other lines count. What is not followed is in the notes.
+// TestDnsmasqFilesWhileRunning: a change takes effect. A faulty change is reported and has no
+// effect. A file that is faulty at the start is used without its faulty lines. The notes list
+// options that are not followed.
 func TestDnsmasqFilesWhileRunning(t *testing.T) {
 	const path = "/etc/dnsmasq.d/site.conf"
 	log := new(lab.Text)
@@ -42,18 +43,18 @@ func TestDnsmasqFilesWhileRunning(t *testing.T) {
 	}
 	write(t, filepath.Join(r.root, path), "address=/a.test/192.0.2.2\n")
 	r.await("the change", answers("192.0.2.2"))
-	r.await("no problem any more", func() bool { return !problem() })
+	r.await("no problem is left", func() bool { return !problem() })
 	write(t, filepath.Join(r.root, path), "address=/a.test/192.0.2.3\nno-such\n")
-	r.await("the fault is said", problem)
+	r.await("the fault is reported", problem)
 	if !answers("192.0.2.2")() {
-		t.Error("a file with a fault was taken over")
+		t.Error("a faulty file took effect")
 	}
 	if err := r.daemon.reload(t.Context()); err == nil {
-		t.Error("a reload with a fault says nothing")
+		t.Error("a faulty reload returns no error")
 	}
 	write(t, filepath.Join(r.root, "/etc/node-dns/node-dns.yaml"), "cacheSize: 5\n")
 	if err := r.daemon.reload(t.Context()); err == nil || r.status().Cache.Size != 5 || !answers("192.0.2.2")() {
-		t.Errorf("node-dns.yaml is not taken over beside a fault in dnsmasq's files: %v, cache of %d", err, r.status().Cache.Size)
+		t.Errorf("node-dns.yaml has no effect while dnsmasq's files are faulty: %v, cache of %d", err, r.status().Cache.Size)
 	}
 	write(t, filepath.Join(r.root, path), "no-hosts\n")
 	write(t, filepath.Join(r.root, "/etc/dnsmasq.d/new.conf"), "address=/a.test/192.0.2.4\n")
@@ -65,7 +66,8 @@ func TestDnsmasqFilesWhileRunning(t *testing.T) {
 	r.await("another hosts file", answers("192.0.2.6"))
 }
 
-// TestUDPOptionsWhileRunning: edns-packet-max and max-port are taken over, and given up, without a restart.
+// TestUDPOptionsWhileRunning: setting and removing edns-packet-max and max-port takes effect
+// without a restart.
 func TestUDPOptionsWhileRunning(t *testing.T) {
 	const path = "/etc/dnsmasq.d/site.conf"
 	site := dnstest.NewServer(t, bigRecords())
@@ -81,7 +83,7 @@ func TestUDPOptionsWhileRunning(t *testing.T) {
 		return isWhole, 0
 	}
 	if isWhole, _ := asked(); isWhole {
-		t.Error("3000 octets over UDP, without edns-packet-max")
+		t.Error("3000 bytes over UDP, without edns-packet-max")
 	}
 	write(t, filepath.Join(r.root, path), conf+"edns-packet-max=4096\nmin-port=1024\nmax-port=2047\n")
 	r.await("the larger size", func() bool { isWhole, port := asked(); return isWhole && port <= 2047 })
@@ -89,11 +91,12 @@ func TestUDPOptionsWhileRunning(t *testing.T) {
 	r.await("the usual size", func() bool { isWhole, port := asked(); return !isWhole && port > 2047 })
 }
 
-// TestLocalDataInTheCluster: an admin's word for a name of the cluster's counts, and is said; one for a domain above does not.
+// TestLocalDataInTheCluster: local data that an admin sets for a cluster name wins and is reported.
+// Local data for a domain above does not apply.
 func TestLocalDataInTheCluster(t *testing.T) {
 	rows := []struct {
 		conf     string
-		inWay    bool // of the fast path
+		inWay    bool // whether it overrides the fast path, which a note reports
 		question string
 		want     string
 	}{
@@ -116,7 +119,8 @@ func TestLocalDataInTheCluster(t *testing.T) {
 	}
 }
 
-// TestHandoverIsNotReadTwice: the captured servers are NetworkManager's, not dnsmasq's files'.
+// TestHandoverIsNotReadTwice: the captured servers come from NetworkManager, not from dnsmasq's
+// files.
 func TestHandoverIsNotReadTwice(t *testing.T) {
 	site := dnstest.NewServer(t, fileRecords)
 	r := start(t, map[string]string{upstreamPath: upstreamFile(site), "/etc/dnsmasq.conf": "conf-dir=/etc/dnsmasq.d\nno-resolv\n"})

@@ -16,8 +16,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/manpage"
 )
 
-// TestExtendedErrors: each condition under which there is no answer, or not the one that there is, is told by the code that the man page
-// has for it; and it has no other.
+// TestExtendedErrors: each condition that prevents an answer or changes it has the Extended DNS
+// Error code that the man page documents, and no other.
 func TestExtendedErrors(t *testing.T) {
 	const records = `
 		example. 1 IN SOA ns.example. hostmaster.example. 1 2 3 4 1
@@ -26,15 +26,15 @@ func TestExtendedErrors(t *testing.T) {
 		brief.example. 1 IN A 192.0.2.81`
 	type row struct {
 		name   string
-		config string // of node-dns.yaml; no upstreams are known without SITE in it
-		files  string // of dnsmasq
+		config string // node-dns.yaml; without SITE in it there are no upstreams
+		files  string // dnsmasq configuration
 		ask    []string
-		qtype  uint16 // 0: A
+		qtype  uint16 // 0 means A
 		faults dnstest.Faults
-		closed bool // the upstream, before the last question; it has been asked the others
+		closed bool // close the upstream before the last question
 		code   uint16
 		says   string
-		first  uint16 // the code beside it, of the first cause; 0: there is none
+		first  uint16 // additional code of the first cause; 0 if none
 	}
 	const site = "upstreams: [\"SITE\"]\n"
 	codes := map[string]bool{}
@@ -73,10 +73,10 @@ func TestExtendedErrors(t *testing.T) {
 				later, isLater := strings.CutPrefix(name, "later ")
 				switch {
 				case wait:
-					time.Sleep(1100 * time.Millisecond) // the TTL
+					time.Sleep(1100 * time.Millisecond) // longer than the TTL
 				case isLater:
 					go askQuietly(r.address(), later)
-					r.await("it is asked", func() bool { return r.daemon.resolver.Forward().Stats().InFlight > 0 })
+					r.await("the upstream is queried", func() bool { return r.daemon.resolver.Forward().Stats().InFlight > 0 })
 				default:
 					m = dnstest.Exchange(t, r.address(), name, test.qtype, dnstest.EDNS(1232))
 				}
@@ -111,13 +111,13 @@ func TestExtendedErrors(t *testing.T) {
 	}
 }
 
-// askQuietly asks, and does not wait for what comes of it for longer than the test needs.
+// askQuietly sends a query and ignores the result.
 func askQuietly(at netip.AddrPort, name string) {
 	client := dns.Client{Timeout: 10 * time.Second}
 	_, _, _ = client.Exchange(new(dns.Msg).SetQuestion(name, dns.TypeA), at.String())
 }
 
-// explanationOf is the first extended error; -1: there is none.
+// explanationOf returns the first Extended DNS Error, or code -1 if there is none.
 func explanationOf(m *dns.Msg) (code int, text string) {
 	if opt := m.IsEdns0(); opt != nil {
 		for _, option := range opt.Option {
@@ -129,7 +129,7 @@ func explanationOf(m *dns.Msg) (code int, text string) {
 	return -1, ""
 }
 
-// TestChaosNames: what is told by names of class CHAOS to this host.
+// TestChaosNames: the values of CHAOS class names, for clients on this host.
 func TestChaosNames(t *testing.T) {
 	upstream := dnstest.NewServer(t, siteRecords)
 	r := start(t, map[string]string{"/etc/node-dns/node-dns.yaml": fmt.Sprintf("cacheSize: 77\nupstreams: [\"%[1]s\"]\nroutes: [{domain: corp.example, servers: [\"%[1]s\"]}]\n", upstream.Addr())}, func(c *Config) { c.Version = "1.2" })
@@ -166,7 +166,7 @@ func TestChaosNames(t *testing.T) {
 	}
 	for _, server := range servers[:len(servers)-1] {
 		if len(strings.Fields(server)) != 3 {
-			t.Errorf("servers.bind: %q is not three words, which monitoring expects", server)
+			t.Errorf("servers.bind: %q does not have the three words that monitoring expects", server)
 		}
 	}
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// TestFlushInFlight: who asks after a flush does not get, nor has remembered, what was asked for before it: on either way that queries go.
+// TestFlushInFlight: a client that asks after a flush neither gets nor caches the response to a
+// query sent before it, over UDP and TCP.
 func TestFlushInFlight(t *testing.T) {
 	for name, exchange := range map[string]func(dnstest.TB, netip.AddrPort, string, uint16, ...dnstest.Option) *dns.Msg{
 		"UDP": dnstest.Exchange, "TCP": dnstest.ExchangeTCP,
@@ -26,7 +27,7 @@ func TestFlushInFlight(t *testing.T) {
 			site.SetFaultsFor("www.example.com.", dnstest.Faults{Delay: 700 * time.Millisecond})
 			asked := func() int { return site.QueriesFor("www.example.com.", dns.TypeA) }
 			go func() { before <- exchange(t, at, "www.example.com.", dns.TypeA) }()
-			r.await("it is asked", func() bool { return asked() > 0 })
+			r.await("the upstream is queried", func() bool { return asked() > 0 })
 			site.SetRecords("www.example.com. 300 IN A 192.0.2.99\n")
 			if entries, err := r.daemon.view.FlushCache(control.CachePart{Name: "elsewhere.example"}); entries != 0 || err != nil {
 				t.Errorf("%d flushed, %v", entries, err)
@@ -34,16 +35,16 @@ func TestFlushInFlight(t *testing.T) {
 			if got := firstValue(exchange(t, at, "www.example.com.", dns.TypeA)); got != "192.0.2.99" {
 				t.Errorf("after the flush: %s", got)
 			}
-			<-before // gets what comes first: where that takes long the server is asked once more
+			<-before // drain the earlier answer; if it was slow the server is queried again
 			asks := asked()
 			if got := firstValue(exchange(t, at, "www.example.com.", dns.TypeA)); got != "192.0.2.99" || asked() != asks {
-				t.Errorf("then: %s, asked %d times more", got, asked()-asks)
+				t.Errorf("then: %s, %d more upstream queries", got, asked()-asks)
 			}
 		})
 	}
 }
 
-// TestFlushOrders: what is no order for a flush is a mistake, and forgets nothing.
+// TestFlushOrders: an invalid flush request is rejected and flushes nothing.
 func TestFlushOrders(t *testing.T) {
 	d, err := New(Config{Root: t.TempDir()})
 	if err != nil {
@@ -61,7 +62,7 @@ func TestFlushOrders(t *testing.T) {
 		{Zone: strings.Repeat("abcdefg.", 40)},
 	} {
 		if _, err := d.view.FlushCache(part); err == nil {
-			t.Errorf("%+v is taken", part)
+			t.Errorf("%+v is accepted", part)
 		} else if _, ok := err.(control.MistakeError); !ok {
 			t.Errorf("%+v: %v", part, err)
 		}
@@ -71,7 +72,7 @@ func TestFlushOrders(t *testing.T) {
 	}
 }
 
-// TestDumpIsAMasterFile: what is printed is read again as the records that were remembered, whatever is in them.
+// TestDumpIsAMasterFile: parsing the printed dump gives the cached records, whatever they contain.
 func TestDumpIsAMasterFile(t *testing.T) {
 	const records = `a.example.com. 300 IN TXT "\027[2J;\"\\" "  two  spaces" "\255"
 \027\;\"\(\009x.example.com. 300 IN CNAME \@\.\\.example.com.
@@ -117,7 +118,7 @@ i.example.com. 300 IN NULL \# 2 1b5b
 	}
 }
 
-// TestDumpStops: a client that goes away ends the dump.
+// TestDumpStops: the dump ends when the client disconnects.
 func TestDumpStops(t *testing.T) {
 	site := dnstest.NewServer(t, siteRecords+"*.example.com. 300 IN A 192.0.2.1\n")
 	r := start(t, map[string]string{upstreamPath: upstreamFile(site)})

@@ -8,8 +8,8 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/supervise"
 )
 
-// follow looks again whenever something hints that it should, and takes over what has changed. It alone changes what
-// is served.
+// follow looks at the host again after each hint and applies what has changed. No other code
+// changes what is served.
 func (f *follower) follow(ctx context.Context) error {
 	again, tick := time.NewTimer(0), time.NewTicker(lookAgain)
 	defer again.Stop()
@@ -44,7 +44,7 @@ func (f *follower) follow(ctx context.Context) error {
 	}
 }
 
-// drainHints drops the hints that came while things settled: the look that follows sees what they were about.
+// drainHints drops hints that arrived during the settle time. The following look covers them.
 func (d *Daemon) drainHints() {
 	select {
 	case <-d.hints:
@@ -52,13 +52,13 @@ func (d *Daemon) drainHints() {
 	}
 }
 
-// reconcile looks, takes over, and asks for what the privileged half must write. It says when to come back although
-// nothing hints; zero: not.
+// reconcile looks, applies changes, and requests the files that the privileged half must write. It
+// returns when to look again without a hint. Zero means not at all.
 func (f *follower) reconcile(ctx context.Context, reason string) time.Duration {
 	before := f.view.Host.Load()
 	seen, err := f.lookAtHost(ctx)
 	if err != nil {
-		return 0 // we stop
+		return 0 // stopping
 	}
 	running := f.policy()
 	config, again := f.agreed.next(running.Config, seen)
@@ -74,7 +74,7 @@ func (f *follower) reconcile(ctx context.Context, reason string) time.Duration {
 		f.log.Info("asked for the host's files to be written", "reason", reason, "files", f.request.Want)
 	case hostdns.AskedDone:
 		if seen.Plan.RewriteLoop {
-			break // which is a problem, and has a line of its own
+			break // reported as a problem, with its own log line
 		}
 		f.log.Info("the host's files are what they should be", "reason", reason)
 	}

@@ -10,23 +10,24 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/journal"
 )
 
-// follower looks at the host, and changes what is served. One goroutine alone holds it: that of start, and then that of follow.
+// follower looks at the host and changes what is served. Only one goroutine uses it at a time:
+// first that of start, then that of follow.
 type follower struct {
 	*Daemon
 
-	lastCapture hostdns.Capture // the last good one
-	lastNet     netstate.State  // likewise
+	lastCapture hostdns.Capture // last good one
+	lastNet     netstate.State  // last good one
 	agreed      agreed
 	dnsmasq     *dnsmasqconf.Reader
 	request     hostdns.Requester
-	next        time.Time // no look begins before it
+	next        time.Time // earliest time of the next look
 
-	answers     bool              // at the last look, at the address that resolv.conf is to name
-	wayBackTill time.Time         // until when the stamp of the way back is asked for; zero: it has not been missing
-	unready     string            // why the ready file could not be written; "": it was
-	unkept      string            // why what was set over D-Bus is not kept; "": it is
-	memoryWhy   string            // why the memory limit is not known, as the log says; "": it is
-	saidReady   journal.Condition // Ready or NotReady, as the log says; 0: it does not yet
+	answers     bool              // whether the daemon answered, at the last look, at the address for resolv.conf
+	wayBackTill time.Time         // end of asking for the way-back stamp; zero if it has not been missing
+	unready     string            // why the ready file could not be written; empty if it was
+	unkept      string            // why settings made over D-Bus are not saved; empty if they are
+	memoryWhy   string            // logged reason why the memory limit is unknown; empty if it is known
+	saidReady   journal.Condition // Ready or NotReady, as last logged; 0 before the first log line
 }
 
 func newFollower(d *Daemon) *follower {
@@ -35,22 +36,23 @@ func newFollower(d *Daemon) *follower {
 	}
 }
 
-// agreed holds a change of the configuration back until two looks agree on it. The zero value is ready.
+// agreed delays a configuration change until two looks agree on it. The zero value is ready to use.
 type agreed struct {
 	config  nodeconfig.Config // at the last look
 	dnsmasq dnsmasqconf.Config
 }
 
 const (
-	// settle is how long hints are gathered: a renewal is a dozen events within milliseconds, a carrier flap more.
+	// settle is how long hints are collected. A renewal causes a dozen events within milliseconds,
+	// a carrier flap more.
 	settle = 50 * time.Millisecond
-	// listenAgain is how soon an address that could not be bound is tried again.
+	// listenAgain is the delay until an address that could not be bound is tried again.
 	listenAgain = time.Second
-	// missedAgain is how soon a NetworkManager that has missed a deadline is asked again.
+	// missedAgain is the delay until NetworkManager is queried again after a timeout.
 	missedAgain = time.Second
 )
 
-// Reasons of looks that nothing hinted at.
+// Reasons of looks without a hint.
 const (
 	lookForStatus = "status"
 	lookAgainSoon = "again"

@@ -8,20 +8,21 @@ import (
 )
 
 const (
-	// freshTimeout is how long the status waits for a look: NetworkManager may hang for 0.7 s, and what came before the
-	// look takes its time too.
+	// freshTimeout bounds the time that the status waits for a look. NetworkManager may hang for
+	// 0.7 s, and the work before the look takes time too.
 	freshTimeout = 2 * time.Second
-	// betweenLooks spares the daemon whoever asks for its status all the time, and a host whose addresses come and go.
+	// betweenLooks limits the looks caused by clients that request the status all the time, and by
+	// hosts whose addresses flap.
 	betweenLooks = 100 * time.Millisecond
 )
 
-// fresh paces the looks, and has the status show what is, not what was at the last look: who asks waits for a look that
-// begins after that. All who wait share one.
+// fresh limits the rate of looks and keeps the status current: a request waits for a look that
+// begins after it. All waiting requests share one look.
 type fresh struct {
 	asked chan chan struct{} // closed by the look that answers
 }
 
-// wait returns when a look that began after the call has ended, or ctx has.
+// wait returns when a look that began after the call has ended, or when ctx ends.
 func (f *fresh) wait(ctx context.Context) {
 	done := make(chan struct{})
 	select {
@@ -35,7 +36,7 @@ func (f *fresh) wait(ctx context.Context) {
 	}
 }
 
-// answer looks, but not before next, for who asked first and for all who wait by then.
+// answer looks, but not before next, and answers first and all requests that wait by then.
 func (f *fresh) answer(ctx context.Context, first chan struct{}, next time.Time, look func()) {
 	waiting := []chan struct{}{first}
 	if supervise.Sleep(ctx, time.Until(next)) {

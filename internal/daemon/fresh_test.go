@@ -12,7 +12,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// TestStatusIsFresh: a status right after a change showed what was before it, until the next hint.
+// TestStatusIsFresh: a status right after a change used to show the old state until the next hint.
 func TestStatusIsFresh(t *testing.T) {
 	upstreams := []*dnstest.Server{dnstest.NewServer(t, siteRecords), dnstest.NewServer(t, siteRecords)}
 	r := start(t, map[string]string{upstreamPath: upstreamFile(upstreams[1])})
@@ -25,8 +25,8 @@ func TestStatusIsFresh(t *testing.T) {
 	}
 }
 
-// TestLooksAreBounded: whoever asks for the status all the time has ten looks a second, and a look that began before a
-// question does not answer it.
+// TestLooksAreBounded: a client that requests the status all the time causes at most ten looks a
+// second, and a request is not answered by a look that began before it.
 func TestLooksAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -72,7 +72,7 @@ func TestLooksAreBounded(t *testing.T) {
 			t.Errorf("%d looks in %v", len(begun), time.Since(start))
 		}
 		cancel()
-		f.wait(ctx) // nobody follows: it does not wait for ever
+		f.wait(ctx) // must not block without a follower
 		following.Wait()
 	})
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/node-dns/node-dns/internal/policy"
 )
 
-// loadFromCluster finds what the cluster's DNS was configured to do before the daemon was restarted: until the API answers, the names of a
-// stub domain must not go to the site's nameservers.
+// loadFromCluster loads the cluster's DNS configuration of an earlier run. Until the API answers,
+// the names of a stub domain must not go to the site's nameservers.
 func (d *Daemon) loadFromCluster() {
 	kept, err := cluster.LoadSettings(d.paths.fromCluster)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -19,7 +19,8 @@ func (d *Daemon) loadFromCluster() {
 	d.ownDNS.Store(&policy.FromCluster{Settings: kept})
 }
 
-// knownSettings are what a new watch begins with. What failed to be watched before may not any more.
+// knownSettings returns the initial settings of a new watch, without the failures of the previous
+// one.
 func (d *Daemon) knownSettings() cluster.Settings {
 	now := d.ownDNS.Load()
 	if len(now.Failed) > 0 {
@@ -29,10 +30,10 @@ func (d *Daemon) knownSettings() cluster.Settings {
 	return now.Settings
 }
 
-// takeFromCluster applies new Settings and has them saved for the next start.
+// takeFromCluster applies new Settings and queues them for saving.
 func (d *Daemon) takeFromCluster(settings cluster.Settings) {
 	if !d.policy().Config.Resolver.FromCluster {
-		return // any more
+		return // no longer wanted
 	}
 	d.ownDNS.Store(&policy.FromCluster{Settings: settings.KeepGood(d.ownDNS.Load().Objects)})
 	select {
@@ -42,8 +43,8 @@ func (d *Daemon) takeFromCluster(settings cluster.Settings) {
 	d.hint("fromCluster")
 }
 
-// keepFromCluster writes what is known of the cluster's DNS each time that this changes, until ctx ends. It is apart from the watching, which a slow
-// disk does not hold up.
+// keepFromCluster saves the cluster's DNS configuration after each change, until ctx ends. It is a
+// separate task, so that a slow disk does not delay the watch.
 func (d *Daemon) keepFromCluster(ctx context.Context) error {
 	for {
 		select {
@@ -61,7 +62,7 @@ func (d *Daemon) keepFromCluster(ctx context.Context) error {
 	}
 }
 
-// forgetFromCluster drops the objects and their file when fromCluster is turned off: they are not watched any more.
+// forgetFromCluster drops the objects and their file when fromCluster is turned off.
 func (d *Daemon) forgetFromCluster() {
 	d.ownDNS.Store(new(policy.FromCluster))
 	if err := os.Remove(d.paths.fromCluster); err != nil && !errors.Is(err, os.ErrNotExist) {

@@ -17,14 +17,15 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// coredns is CoreDNS's ConfigMap with this Corefile.
+// coredns returns CoreDNS's ConfigMap with this Corefile.
 func coredns(corefile string) string {
 	return "apiVersion: v1\nkind: ConfigMap\nmetadata: {namespace: kube-system, name: coredns}\ndata:\n  Corefile: |\n    " +
 		strings.ReplaceAll(strings.TrimSpace(corefile), "\n", "\n    ") + "\n"
 }
 
-// TestFromCluster: what the cluster configures of its own DNS is asked and answered below what this node's own files say, above what the network
-// says, and not in the cluster's zone; it changes as the API tells, holds over a restart without the API, and is forgotten with the key.
+// TestFromCluster: the cluster's own DNS configuration takes precedence over the network's servers,
+// but not over this node's own files or in the cluster's zone. It follows changes in the API,
+// survives a restart without the API, and is dropped when the option is turned off.
 func TestFromCluster(t *testing.T) {
 	api := kubetest.NewServer(t)
 	api.Apply(shop)
@@ -95,7 +96,7 @@ none.test:53 {
 		lost = append(lost, loss.Domain+" "+loss.Source+": "+loss.Why)
 	}
 	if want := "own.test. ConfigMap kube-system/coredns Corefile:14: routes "; !strings.Contains(strings.Join(lost, "\n"), want) {
-		t.Errorf("lost are\n%s\nwant %q", strings.Join(lost, "\n"), want)
+		t.Errorf("got lost\n%s\nwant %q", strings.Join(lost, "\n"), want)
 	}
 	api.SetOpenShift()
 	changed := strings.Replace(corefile, "198.51.100.2", "198.51.100.4", 1)
@@ -107,7 +108,7 @@ none.test:53 {
 	api.CloseWatches()
 	r.restart()
 	if got := r.routes(); got != routes2 {
-		t.Errorf("without the API the routes are %s, want %s", got, routes2)
+		t.Errorf("without the API: routes %s, want %s", got, routes2)
 	}
 	delete(all, "web.shop.svc.cluster.local")
 	wants("without the API", all)
@@ -126,7 +127,7 @@ none.test:53 {
 	}
 
 	write(t, r.root+"/etc/node-dns/node-dns.yaml", "fromCluster: false\n")
-	r.await("it is not followed any more", func() bool { return !strings.Contains(r.routes(), "corp.test.=") })
+	r.await("the ConfigMap is no longer followed", func() bool { return !strings.Contains(r.routes(), "corp.test.=") })
 	wants("with the key off", map[string]string{"www.example.com": "NOERROR 192.0.2.80", "printer.test": "NXDOMAIN", "known.test": "NOERROR 192.0.2.99"})
 	r.await("nothing is kept", func() bool {
 		_, err := os.Stat(r.daemon.paths.fromCluster)
@@ -134,7 +135,8 @@ none.test:53 {
 	})
 }
 
-// TestFromClusterUnkept: a damaged file is ignored with a line in the log. fromCluster without an API is a problem.
+// TestFromClusterUnkept: a damaged file is ignored and logged. fromCluster without an API is
+// reported as a problem.
 func TestFromClusterUnkept(t *testing.T) {
 	for name, make := range map[string]func(path string) error{
 		"damaged": func(path string) error { return os.WriteFile(path, []byte("[{"), 0o600) },
@@ -156,19 +158,20 @@ func TestFromClusterUnkept(t *testing.T) {
 				return strings.Contains(strings.Join(r.status().Problems, "\n"), "no Kubernetes API is watched")
 			})
 			if !strings.Contains(log.String(), "what the cluster configures of its DNS is not known before the API answers") {
-				t.Errorf("the log is\n%s", log.String())
+				t.Errorf("got the log\n%s", log.String())
 			}
 		})
 	}
 }
 
-// kubeDNS is kube-dns's ConfigMap with these values.
+// kubeDNS returns kube-dns's ConfigMap with these values.
 func kubeDNS(values string) string {
 	return "apiVersion: v1\nkind: ConfigMap\nmetadata: {namespace: kube-system, name: kube-dns}\ndata: {" + values + "}\n"
 }
 
-// TestFromClusterSyntax: an object with a syntax error keeps its last good version, also over a restart without the API. Names of stub domains went to
-// the site's nameservers after a missing brace.
+// TestFromClusterSyntax: an object with a syntax error keeps its last good version, also over a
+// restart without the API. After a missing brace, names of stub domains went to the site's
+// nameservers.
 func TestFromClusterSyntax(t *testing.T) {
 	for name, row := range map[string]struct{ good, bad, fixed string }{
 		"Corefile": {
@@ -197,7 +200,7 @@ func TestFromClusterSyntax(t *testing.T) {
 			api.SetFaults(kubetest.Faults{Status: 503})
 			r.restart()
 			if !strings.Contains(r.routes(), "corp.test.=198.51.100.1") {
-				t.Errorf("after a restart without the API they are %s", r.routes())
+				t.Errorf("after a restart without the API the routes are %s", r.routes())
 			}
 			api.SetFaults(kubetest.Faults{})
 			r.await("the fault is a problem again", hasProblem)
@@ -207,8 +210,8 @@ func TestFromClusterSyntax(t *testing.T) {
 	}
 }
 
-// TestFromClusterAPIName: if the API server has a host name and the nameservers in a ConfigMap are dead, the daemon still finds the API, and sees the
-// corrected ConfigMap.
+// TestFromClusterAPIName: if the API server has a host name and all nameservers in a ConfigMap are
+// dead, the daemon still finds the API and reads the corrected ConfigMap.
 func TestFromClusterAPIName(t *testing.T) {
 	api, site := kubetest.NewServer(t), dnstest.NewServer(t, siteRecords+"api.corp.example. 1 IN A 127.0.0.1\n")
 	api.Apply(shop)
@@ -226,8 +229,9 @@ func TestFromClusterAPIName(t *testing.T) {
 	r.await("the corrected ConfigMap is followed", func() bool { return r.answer("www.example.com.", dns.TypeA) == "NOERROR 192.0.2.80" })
 }
 
-// TestFromClusterHosts: of what hosts blocks have, this node's own files and routes are stronger; a name has the addresses that are there and no others; and
-// what is answered on the wire is what is answered otherwise.
+// TestFromClusterHosts: this node's own files and routes override the entries of hosts blocks. A
+// name in a hosts block has only those addresses. The fast path gives the same answers as the slow
+// path.
 func TestFromClusterHosts(t *testing.T) {
 	api, site := kubetest.NewServer(t), dnstest.NewServer(t, siteRecords+"printer.test. 30 IN AAAA 2001:db8::bad\n")
 	api.Apply(shop)
@@ -254,19 +258,20 @@ func TestFromClusterHosts(t *testing.T) {
 	}
 	for range 2 {
 		if got := r.answer("web.shop.svc.clusterset.local.", dns.TypeA); got != "NOERROR 192.0.2.99" {
-			t.Errorf("a name of the cluster set is %q", got)
+			t.Errorf("a clusterset name is %q", got)
 		}
 	}
 	s := r.daemon.policy()
 	if s.Local.Has(dnsname.MustParse("x.own.test")) {
-		t.Error("a name that the admin has nameservers for is answered from the cluster's hosts")
+		t.Error("a name with configured nameservers is answered from the cluster's hosts")
 	}
 	if got := view.SaidLocally(s, dnsname.MustParse("printer.test")); got != "ConfigMap kube-system/coredns Corefile:3" {
 		t.Errorf("it is from %q", got)
 	}
 }
 
-// TestFromClusterCured: a problem ends with its cause, also if a new watch began in between. Objects in the file that are not watched do not count.
+// TestFromClusterCured: a problem ends with its cause, even if a new watch started in between.
+// Objects in the file that are not watched are ignored.
 func TestFromClusterCured(t *testing.T) {
 	api, site := kubetest.NewServer(t), dnstest.NewServer(t, siteRecords)
 	api.Apply(shop)

@@ -8,12 +8,12 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// TestPanics: a fault of what is asked at the socket, or of a look around, is counted and told.
+// TestPanics: a panic in a request at the control socket, or in a look, is counted and logged.
 func TestPanics(t *testing.T) {
 	var log lab.Text
 	d := &Daemon{log: slog.New(slog.NewTextHandler(&log, nil))}
 	d.admin().Panicked("out of cheese")
 	if n := d.panics.Count(); n != 1 || strings.Count(log.String(), "stack=") != 1 {
-		t.Errorf("%d panics are counted; the log is\n%s", n, log.String())
+		t.Errorf("%d panics counted; log\n%s", n, log.String())
 	}
 }

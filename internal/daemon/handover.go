@@ -16,30 +16,33 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/journal"
 )
 
-// What the service manager holds for the next daemon besides sockets, by its FDNAME.
+// FDNAMEs of files, other than sockets, that the service manager holds for the next daemon.
 const (
 	cacheName = "cache"
-	// queriesName is a log of received queries, which earlier versions kept and replayed. A query that crashed the process
-	// crashed the next one too. What an upgrade finds of it is removed unread.
+	// queriesName was a log of received queries, which earlier versions kept and replayed. A query
+	// that crashed the process crashed the next one too. An upgrade removes the log unread.
 	queriesName = "queries-in-flight"
 )
 
 const (
-	// leaveTimeout is how long upstreams may take to answer what was received, when a successor takes over. Until the
-	// successor runs, queries wait in the sockets: the package raises net.core.rmem_max so that they have room there.
+	// leaveTimeout bounds the time that upstreams have to answer received queries when a successor
+	// takes over. Until the successor runs, new queries wait in the sockets. The package raises
+	// net.core.rmem_max to make room for them there.
 	leaveTimeout = time.Second
-	// maxCacheDump bounds what the cache hands over, in octets: 10,000 answers of 150 each are 1.5 MB.
+	// maxCacheDump bounds the cache dump that is handed over, in bytes: 10,000 answers of 150 each
+	// are 1.5 MB.
 	maxCacheDump = 16 << 20
 )
 
-// inherited is what an earlier daemon has left; the zero value has nothing.
+// inherited is the state left by an earlier daemon. The zero value is empty.
 type inherited struct {
-	cache   []byte        // as cache.Dump wrote it; nil: none
-	away    time.Duration // since it was written
+	cache   []byte        // output of cache.Dump; nil if there is none
+	away    time.Duration // time since it was written
 	sockets int
 }
 
-// inherit sorts what the service manager passed. It removes what is not used again from the store.
+// inherit sorts the files that the service manager passed. It removes those that are not needed any
+// more from the store.
 func (d *Daemon) inherit(files []*os.File) inherited {
 	var from inherited
 	store := d.sockets.store
@@ -50,7 +53,7 @@ func (d *Daemon) inherit(files []*os.File) inherited {
 			err = store.Remove(queriesName)
 		case cacheName:
 			from.cache, from.away, err = readCache(file)
-			err = errors.Join(err, store.Remove(cacheName)) // once, whatever is in it
+			err = errors.Join(err, store.Remove(cacheName)) // use it only once, whatever is in it
 		default:
 			if d.sockets.inherit(file) {
 				from.sockets++
@@ -66,8 +69,8 @@ func (d *Daemon) inherit(files []*os.File) inherited {
 	return from
 }
 
-// takeOverFrom remembers what the earlier daemon's cache had. The cluster's names are left out, they have a snapshot of
-// their own; and so is what came from servers that are not asked any more.
+// takeOverFrom restores the earlier daemon's cache. It skips the cluster's names, which have their
+// own snapshot, and answers of servers that are no longer used.
 func (d *Daemon) takeOverFrom(from inherited) {
 	if from.cache == nil {
 		return
@@ -82,8 +85,8 @@ func (d *Daemon) takeOverFrom(from inherited) {
 	d.log.Info("took over the cache", "entries", n)
 }
 
-// handsOver reports whether a successor takes over what this daemon has: who holds the sockets has them all, and does not
-// stop the service for good.
+// handsOver reports whether a successor takes over: the service manager holds all sockets, and this
+// is not the final stop of the service.
 func (d *Daemon) handsOver(ctx context.Context) bool {
 	if d.server == nil || !d.sockets.all() {
 		return false
@@ -96,14 +99,15 @@ func (d *Daemon) handsOver(ctx context.Context) bool {
 }
 
 const (
-	// jobTimeout is how long systemd may take at first to say why we stop. It answers within milliseconds, unless the bus hangs.
+	// jobTimeout bounds the first query to systemd for the reason of the stop. It answers within
+	// milliseconds unless the bus hangs.
 	jobTimeout = 300 * time.Millisecond
-	// jobLimit bounds all tries.
+	// jobLimit bounds all attempts together.
 	jobLimit = 3 * jobTimeout
 )
 
-// isStopped reports whether systemd stops the service for good. When that cannot be asked a successor is taken for granted,
-// as Restart=always has it.
+// isStopped reports whether systemd stops the service for good. If systemd cannot be queried, a
+// successor is assumed, because of Restart=always.
 func (d *Daemon) isStopped(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, jobLimit)
 	defer cancel()
@@ -123,9 +127,10 @@ func (d *Daemon) isStopped(ctx context.Context) bool {
 	return job == dbusconn.Stop
 }
 
-// handOver ends without losing a query. It drains TCP while UDP is served, and hands the cache over. Then it stops receiving
-// over UDP, and waits for the answers to what was received. What has none within leaveTimeout gets a stale answer or
-// SERVFAIL. It waits for nothing after that, because queries wait until the successor runs.
+// handOver stops without losing a query. It drains TCP while UDP is still served, and hands the
+// cache over. Then it stops receiving over UDP and waits for the answers to received queries.
+// Queries without an answer within leaveTimeout get a stale answer or SERVFAIL. It waits for
+// nothing else, because new queries wait until the successor runs.
 func (d *Daemon) handOver(ctx context.Context) error {
 	err := d.server.DrainTCP(ctx)
 	if failed := d.leaveCache(); failed != nil {
@@ -137,7 +142,7 @@ func (d *Daemon) handOver(ctx context.Context) error {
 	return err
 }
 
-// leaveCache has the service manager hold the cache's content.
+// leaveCache passes the cache's content to the service manager.
 func (d *Daemon) leaveCache() error {
 	dump := d.resolver.Cache().Dump(maxCacheDump)
 	if len(dump) == 0 {
@@ -155,7 +160,7 @@ func (d *Daemon) leaveCache() error {
 	return d.sockets.store.Put(cacheName, fd)
 }
 
-// readCache reads what leaveCache wrote, and how long ago that was.
+// readCache reads the output of leaveCache, and how long ago it was written.
 func readCache(file *os.File) (dump []byte, away time.Duration, err error) {
 	const limit = maxCacheDump + 1<<10
 	data, err := io.ReadAll(io.NewSectionReader(file, 0, limit))
@@ -165,7 +170,7 @@ func readCache(file *os.File) (dump []byte, away time.Duration, err error) {
 	return cache.Unseal(data, bootTime())
 }
 
-// bootTime is CLOCK_BOOTTIME, which the next process has too, and which goes on while the machine sleeps.
+// bootTime returns CLOCK_BOOTTIME, which continues across processes and during suspend.
 func bootTime() time.Duration {
 	var now unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &now) // since Linux 2.6.39

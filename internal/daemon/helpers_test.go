@@ -8,7 +8,7 @@ import (
 	"github.com/miekg/dns"
 )
 
-// write makes a file with its directories; no text, no file.
+// write creates a file and its directories. It does nothing if text is empty.
 func write(t testing.TB, path, text string) {
 	t.Helper()
 	if text == "" {

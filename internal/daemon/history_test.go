@@ -13,7 +13,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// TestServerHistory: who changed what, for each way that a change comes in; and the next daemon knows it too.
+// TestServerHistory: the history names the cause of each kind of server change, and survives a
+// restart.
 func TestServerHistory(t *testing.T) {
 	a, b, c := dnstest.NewServer(t, siteRecords), dnstest.NewServer(t, siteRecords), dnstest.NewServer(t, siteRecords)
 	files := map[string]string{upstreamPath: upstreamFile(a)}
@@ -30,7 +31,7 @@ func TestServerHistory(t *testing.T) {
 		return func() bool { return r.servers() != nil && r.servers()[0] == server.Addr().String() }
 	}
 
-	// The hook's files, one after the other as it writes them.
+	// The hook's files, in the order in which it writes them.
 	record := map[string]any{"version": 1, "servers": []netip.AddrPort{b.Addr()}, "origin": "NetworkManager", "detail": "eth0", "event": "eth0 dhcp4-change"}
 	text, err := json.Marshal(record)
 	if err != nil {
@@ -39,25 +40,25 @@ func TestServerHistory(t *testing.T) {
 	write(t, filepath.Join(r.root, "/var/lib/node-dns/upstreams.json"), string(text))
 	write(t, filepath.Join(r.root, upstreamPath), upstreamFile(b))
 	r.await("the hook's", asks(b))
-	if by := last().By; by != "origin-dns-dispatcher: eth0 dhcp4-change" && !strings.HasPrefix(by, "file: ") { // seen between two files
-		t.Errorf("the hook's change is told as %q", by)
+	if by := last().By; by != "origin-dns-dispatcher: eth0 dhcp4-change" && !strings.HasPrefix(by, "file: ") { // seen between the two files
+		t.Errorf("the hook's change is reported as %q", by)
 	}
 
-	// A file, and then the same by a reload that comes before the file is seen.
+	// A changed file, followed by a reload before the daemon sees the file.
 	write(t, filepath.Join(r.root, "/etc/node-dns/node-dns.yaml"), "upstreams: [\""+c.Addr().String()+"\"]\n")
 	if err := r.daemon.reload(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	r.await("the file's", asks(c))
 	if by := last().By; by != "SIGHUP" && !strings.HasPrefix(by, "file: ") {
-		t.Errorf("a file's change is told as %q", by)
+		t.Errorf("a file's change is reported as %q", by)
 	}
 	h := history()
 	if first := h.Changes[0]; first.By != startReason || len(first.Differences) != 1 {
-		t.Errorf("it began with %+v", first)
+		t.Errorf("first change %+v", first)
 	}
 	if status := r.status(); status.Changed == nil || status.Changed.By != last().By {
-		t.Errorf("the status says %+v", status.Changed)
+		t.Errorf("the status has %+v", status.Changed)
 	}
 
 	next, err := New(Config{Root: r.root})
@@ -67,11 +68,12 @@ func TestServerHistory(t *testing.T) {
 	next.view.NoteRoutes(startReason, r.daemon.policy().Routes)
 	after := next.view.ServerHistory(t.Context())
 	if n := len(h.Changes); len(after.Changes) != n+1 || after.Changes[n-1].By != last().By || len(after.Changes[n].Differences) != 0 {
-		t.Errorf("the next daemon says %+v", after.Changes)
+		t.Errorf("the next daemon has %+v", after.Changes)
 	}
 }
 
-// TestCause: a look is about what hinted at it; one that nothing hinted at, about the last hint, if that is not long ago.
+// TestCause: the cause of a look is its hint, or, for a look without one, the last hint if it is
+// recent.
 func TestCause(t *testing.T) {
 	seen := func(record string) *view.Host {
 		v := &view.Host{}

@@ -12,7 +12,8 @@ import (
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
 
-// lookAtHost looks and plans, read-only. It fails only when ctx ends: what was seen by then is not all there is.
+// lookAtHost looks and plans, read-only. It fails only if ctx ends, because the result would be
+// incomplete.
 func (f *follower) lookAtHost(ctx context.Context) (*view.Host, error) {
 	state := f.config.Looker.Look(ctx, nm.Event{})
 	if err := ctx.Err(); err != nil {
@@ -29,7 +30,8 @@ func (f *follower) lookAtHost(ctx context.Context) (*view.Host, error) {
 	return seen, nil
 }
 
-// countHookWrites counts what the hook has written since the last look, but for what it was asked for, which counts by who showed it.
+// countHookWrites counts writes by the hook since the last look. It skips the one that the daemon
+// requested, which is counted under its own reason.
 func (f *follower) countHookWrites(n int) {
 	if n > 0 && f.request.Owed {
 		f.request.Owed = false
@@ -40,7 +42,7 @@ func (f *follower) countHookWrites(n int) {
 	}
 }
 
-// loadConfig reads the configuration with the file of --config, which must be there.
+// loadConfig reads the configuration with the file of --config, which must exist.
 func (d *Daemon) loadConfig() (nodeconfig.Config, error) {
 	paths := d.config.Looker.Config
 	paths.NodeDNS = d.config.ConfigFile

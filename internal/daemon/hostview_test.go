@@ -17,7 +17,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/policytest"
 )
 
-// looksOnly is a daemon on a tree with these files, which does nothing but look.
+// looksOnly returns a daemon with this root that only looks at the host.
 func looksOnly(t *testing.T, root, configFile string) *Daemon {
 	t.Helper()
 	d, err := New(Config{Root: root, ConfigFile: configFile, Looker: hostdns.Looker{
@@ -39,14 +39,14 @@ func look(t *testing.T, d *Daemon) *view.Host {
 	return seen
 }
 
-// TestConfigFile: with a file of its own the daemon wanted other host files than the hook wrote, and asked for them for
-// ever.
+// TestConfigFile: a daemon with its own configuration file wanted other host files than the hook
+// wrote, and requested them forever.
 func TestConfigFile(t *testing.T) {
 	root := t.TempDir()
 	own := filepath.Join(root, "own.yaml")
 	write(t, filepath.Join(root, "/etc/resolv.conf"), "nameserver 10.0.0.2\n")
 	write(t, own, "clusterDomain: own.example\n")
-	for _, step := range look(t, looksOnly(t, root, "")).Plan.Steps(true) { // as the hook does, which knows no such file
+	for _, step := range look(t, looksOnly(t, root, "")).Plan.Steps(true) { // as the hook writes them, without knowing that file
 		write(t, step.Path, string(step.Data))
 	}
 	d := looksOnly(t, root, own)
@@ -62,26 +62,27 @@ func TestConfigFile(t *testing.T) {
 		t.Errorf("a fault in the file: problems %q", got)
 	}
 	os.Remove(own)
-	// The file was gone at a reload, and every default taken over.
+	// A reload after the file was deleted used to apply all defaults.
 	if seen := look(t, d); seen.ConfigErr == nil || !strings.Contains(seen.ConfigErr.Error(), "own.yaml: no such file") {
 		t.Errorf("the file is gone: %v", seen.ConfigErr)
 	}
 }
 
-// TestConfigFileOfTheHook: the hook's file, named by the command line, is no file of our own.
+// TestConfigFileOfTheHook: if the command line names the hook's own file, it does not count as a
+// separate file.
 func TestConfigFileOfTheHook(t *testing.T) {
 	root := t.TempDir()
 	path := filepath.Join(root, "/etc/node-dns/node-dns.yaml")
 	write(t, path, "clusterDomain: [\n")
 	d := looksOnly(t, root, path)
 	if got := look(t, d).Problems(); d.config.ConfigFile != "" || len(got) != 1 {
-		t.Errorf("taken for %q; problems %q", d.config.ConfigFile, got)
+		t.Errorf("ConfigFile %q; problems %q", d.config.ConfigFile, got)
 	}
 }
 
-// TestSlowNetworkManager: the status showed one missed deadline of NetworkManager as a problem.
+// TestSlowNetworkManager: a single NetworkManager timeout used to be a problem in the status.
 func TestSlowNetworkManager(t *testing.T) {
-	var asked, hangs atomic.Int32 // hangs: the questions that are not answered in time
+	var asked, hangs atomic.Int32 // hangs: number of queries that time out
 	r := start(t, map[string]string{}, func(c *Config) {
 		c.Looker.NetworkManager = func(context.Context) (nm.Snapshot, error) {
 			asked.Add(1)
@@ -92,7 +93,7 @@ func TestSlowNetworkManager(t *testing.T) {
 		}
 	})
 	problem := func() string {
-		for _, p := range r.status().Problems { // which looks first
+		for _, p := range r.status().Problems { // the status request looks first
 			if strings.Contains(p, "asking NetworkManager") {
 				return p
 			}
@@ -108,8 +109,8 @@ func TestSlowNetworkManager(t *testing.T) {
 	hangs.Store(1 << 30)
 	before := asked.Load()
 	r.daemon.hint("test")
-	r.await("it asks again by itself", func() bool { return asked.Load() >= before+3 })
+	r.await("the daemon retries by itself", func() bool { return asked.Load() >= before+3 })
 	r.await("the problem", func() bool { return strings.Contains(problem(), "; the last answer came at 20") })
 	hangs.Store(0)
-	r.await("the problem to be solved", func() bool { return problem() == "" })
+	r.await("the problem is solved", func() bool { return problem() == "" })
 }

@@ -17,12 +17,13 @@ import (
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
-// sourceOfCapture is who says what was captured: not NetworkManager any more, where the host says it with less now.
+// sourceOfCapture returns the source of the captured servers. It is not NetworkManager any more if
+// only a weaker source names them now.
 func sourceOfCapture(captured hostdns.Capture, now upstream.Selection) nameserver.Source {
 	return max(captured.Origin.Source(), now.Origin.Source())
 }
 
-// outdone are what the host says of itself beside what it goes by.
+// outdone returns the claims of the host's other sources of servers.
 func outdone(now upstream.Selection) []nameserver.Claim {
 	var claims []nameserver.Claim
 	for _, candidate := range now.Lost {
@@ -31,16 +32,17 @@ func outdone(now upstream.Selection) []nameserver.Claim {
 	return claims
 }
 
-// newPolicy gathers the inputs and decides. kubeconfig is used where the configuration names none; "": there is none.
+// newPolicy collects the inputs and builds the Policy. kubeconfig is used if the configuration
+// names none. It is empty if there is none.
 func (f *follower) newPolicy(seen *view.Host, config nodeconfig.Config, files dnsmasqconf.Config, kubeconfig string) *policy.Policy {
 	captured := hostdns.Captured(seen.State.Upstreams, seen.State.Record)
 	if captured.Set.IsEmpty() {
-		// The hook has not run yet (or may not write): what it would capture serves as well.
+		// The hook has not run yet or may not write. Use what it would capture.
 		selection := seen.Plan.Selection
 		captured = hostdns.Capture{Set: selection.Set, Origin: selection.Origin, From: strings.TrimSpace(string(selection.Origin) + " " + selection.Detail)}
 	}
 	if captured.Set.IsEmpty() {
-		captured = f.lastCapture // law 2 holds for what is served too: the files may be gone, or could not be read
+		captured = f.lastCapture // law 2 also applies here: the files may be missing or unreadable
 	}
 	f.lastCapture = captured
 	f.lastNet = steady(f.lastNet, seen.State.Net)
@@ -52,7 +54,7 @@ func (f *follower) newPolicy(seen *view.Host, config nodeconfig.Config, files dn
 	if path := f.goneKubeconfig(); path != "" && path == f.credentials(config, kubeconfig).Use {
 		problems = append(problems, "the kubeconfig "+path+" is gone: the Kubernetes API is watched with what was read from it")
 	}
-	hostname, _ := os.Hostname() // a host without a name has an empty one
+	hostname, _ := os.Hostname() // "" if the host has no name
 	var ownDNS *policy.FromCluster
 	if config.Resolver.FromCluster {
 		ownDNS = f.ownDNS.Load()
@@ -88,16 +90,17 @@ func (f *follower) newPolicy(seen *view.Host, config nodeconfig.Config, files dn
 	})
 }
 
-// steady is what the kernel says now, but for what must not end a node's DNS: a look that failed (no addresses at all: no
-// file descriptor was left) stands for nothing, and a default route that went away leaves the node IP where it was for
-// as long as the address is still local. dnsmasq keeps its socket then too.
+// steady returns the kernel's network state, corrected so that it does not stop the node's DNS. A
+// look without any addresses has failed, for lack of file descriptors, and is ignored. When the
+// default route disappears, the node IP stays as long as it is a local address. dnsmasq keeps its
+// socket in that case too.
 func steady(before, now netstate.State) netstate.State {
 	if len(now.Addrs) == 0 {
 		return before
 	}
 	if node := before.NodeIP(); !now.NodeIP().IsValid() && node.IsValid() && now.IsLocal(node) {
 		now.Default4, now.Default6 = before.Default4, before.Default6
-		if !now.NodeIP().IsValid() { // it was the only address, and is not any more
+		if !now.NodeIP().IsValid() { // the node IP was the only address and is no longer usable
 			now.Default4 = &netstate.DefaultRoute{Source: node}
 		}
 	}
@@ -108,7 +111,7 @@ func ofBus(set dbusapi.State) policy.Bus {
 	return policy.Bus{Rules: set.Rules, RulesBy: set.RulesBy.String(), Options: set.Options}
 }
 
-// wantedBus is what was set over D-Bus, for as long as the configuration lets that be.
+// wantedBus returns the settings made over D-Bus, as long as the configuration allows them.
 func (f *follower) wantedBus(config nodeconfig.Config) dbusapi.State {
 	state := *f.busState.Load()
 	if config.DBus == nodeconfig.DBusDnsmasq || state.Same(dbusapi.State{}) {

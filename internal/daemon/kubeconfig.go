@@ -7,7 +7,8 @@ import (
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
 
-// usualKubeconfig is the one that is used where the configuration names none; "" while it does not exist.
+// usualKubeconfig returns the default kubeconfig, used if the configuration names none, or "" if it
+// does not exist.
 func (d *Daemon) usualKubeconfig() string {
 	if _, err := os.Stat(d.paths.kubeconfig); errors.Is(err, os.ErrNotExist) {
 		return ""
@@ -15,8 +16,8 @@ func (d *Daemon) usualKubeconfig() string {
 	return d.paths.kubeconfig
 }
 
-// keptKubeconfig is usualKubeconfig, but for one that has vanished while the API is watched with it: it is waited for as
-// one that the configuration names, and names are answered meanwhile.
+// keptKubeconfig is usualKubeconfig, but also returns a missing file if the API is watched with it.
+// Such a file is waited for like a configured one, and names are answered meanwhile.
 func (d *Daemon) keptKubeconfig() string {
 	if d.policy().API.Original == d.paths.kubeconfig {
 		return d.paths.kubeconfig
@@ -24,7 +25,8 @@ func (d *Daemon) keptKubeconfig() string {
 	return d.usualKubeconfig()
 }
 
-// goneKubeconfig is the kubeconfig that the cluster was read with, when that does not exist any more; "" otherwise.
+// goneKubeconfig returns the kubeconfig that the cluster was read with if it no longer exists, and
+// "" otherwise.
 func (d *Daemon) goneKubeconfig() string {
 	if d.policy() == nil || d.resolver.Known() == nil {
 		return ""
@@ -36,7 +38,7 @@ func (d *Daemon) goneKubeconfig() string {
 	return path
 }
 
-// credentials are what the API is asked with, of the kubeconfig that the configuration means.
+// credentials returns the API credentials from the kubeconfig that the configuration selects.
 func (d *Daemon) credentials(config nodeconfig.Config, kubeconfig string) nodeconfig.Kubeconfig {
 	return nodeconfig.FindKubeconfig(d.config.Looker.Config, config.KubeconfigFile(kubeconfig))
 }

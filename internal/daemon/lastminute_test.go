@@ -11,7 +11,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// TestSample: the counters are those of the listeners.
+// TestSample: the sample has the counters of the listeners.
 func TestSample(t *testing.T) {
 	site := dnstest.NewServer(t, siteRecords+"example.com. 300 IN SOA a. b. 1 2 3 4 5\n")
 	r := start(t, map[string]string{upstreamPath: upstreamFile(site)})
@@ -29,6 +29,6 @@ func TestSample(t *testing.T) {
 		t.Errorf("%+v and then %+v", before, after)
 	}
 	if dnsserver.RcodeNames[dns.RcodeNameError] != "NXDOMAIN" || dnsserver.RcodeNames[dns.RcodeServerFailure] != "SERVFAIL" {
-		t.Error("the names of response codes are others")
+		t.Error("the names of response codes differ")
 	}
 }

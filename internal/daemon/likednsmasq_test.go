@@ -24,7 +24,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/manpage"
 )
 
-// Two upstreams: the names of both, with addresses of their own.
+// Two upstreams and their names. Common names have different addresses.
 const (
 	fileRecords = `
 a.example. 300 IN A 203.1.113.1
@@ -75,7 +75,7 @@ example. 300 IN SOA a.example. a.example. 1 2 3 4 60
 `
 )
 
-// The reasons why answers differ. Each stands in docs/reference/dnsmasq.md.
+// The reasons why answers differ from dnsmasq's. docs/reference/dnsmasq.md lists each of them.
 const (
 	serverFails    = "a name that nobody can be asked for is SERVFAIL"
 	cappedAtOnce   = "max-cache-ttl and min-cache-ttl count from the first answer"
@@ -96,8 +96,9 @@ const (
 	stockCache     = "max-cache-ttl and no-negcache of openshift-ansible's own origin-dns.conf are left out"
 )
 
-// askWhole is the answer to a question in a line, with TTLs. A question is "NAME TYPE", and how it is asked: ad, do, ch, size=OCTETS
-// (with EDNS; the answer then tells of truncation and of Extended DNS Errors), after=DURATION.
+// askWhole sends a question and returns the answer on one line, with TTLs. A question is "NAME
+// TYPE" plus options: ad, do, ch, size=BYTES (with EDNS; the answer then includes truncation and
+// Extended DNS Errors), after=DURATION.
 func askWhole(t *testing.T, at netip.AddrPort, question string) string {
 	t.Helper()
 	fields := strings.Fields(question)
@@ -125,7 +126,7 @@ func askWhole(t *testing.T, at netip.AddrPort, question string) string {
 			}
 			time.Sleep(pause)
 		default:
-			t.Fatalf("%s: what is %s?", question, option)
+			t.Fatalf("%s: unknown option %s", question, option)
 		}
 	}
 	response, _, err := client.ExchangeContext(t.Context(), m, at.String())
@@ -135,22 +136,22 @@ func askWhole(t *testing.T, at netip.AddrPort, question string) string {
 	return question + ": " + dns.RcodeToString[response.Rcode] + " " + strings.Join(wholeWords(response), ", ")
 }
 
-// typeOf is the type of a name, or of "TYPE65280" (RFC 3597).
+// typeOf parses a type name or "TYPE65280" (RFC 3597).
 func typeOf(text string) uint16 {
 	if qtype, ok := dns.StringToType[text]; ok {
 		return qtype
 	}
-	n, _ := strconv.ParseUint(strings.TrimPrefix(text, "TYPE"), 10, 16) // 0 is no type to ask for
+	n, _ := strconv.ParseUint(strings.TrimPrefix(text, "TYPE"), 10, 16) // 0 is not a query type
 	return uint16(n)
 }
 
-// wholeWords are the flags, errors and records of an answer, sorted.
+// wholeWords returns the flags, errors and records of an answer, sorted.
 func wholeWords(response *dns.Msg) (words []string) {
 	if response.AuthenticatedData {
 		words = append(words, "ad")
 	}
 	if response.Truncated {
-		return append(words, "tc") // with it the records are worth nothing
+		return append(words, "tc") // records of a truncated response are meaningless
 	}
 	if opt := response.IsEdns0(); opt != nil {
 		for _, o := range opt.Option {
@@ -166,7 +167,8 @@ func wholeWords(response *dns.Msg) (words []string) {
 	return words
 }
 
-// startFiles starts dnsmasq with a configuration, and hosts for /etc/hosts; what is of this test comes on its command line.
+// startFiles starts dnsmasq with a configuration and with hosts as /etc/hosts. Settings of the test
+// itself are on the command line.
 func startFiles(t *testing.T, root, conf string) netip.AddrPort {
 	t.Helper()
 	path := filepath.Join(root, "theirs.conf")
@@ -196,33 +198,34 @@ func startFiles(t *testing.T, root, conf string) netip.AddrPort {
 	}
 }
 
-// hostsOfRows is /etc/hosts.
+// hostsOfRows is the content of /etc/hosts.
 const hostsOfRows = "192.0.2.20 host host2\n192.0.2.21 full.example full\n2001:db8::21 full.example\n192.0.2.22 under_score.example # c\n" +
 	"192.0.2.23\tMiXed.Example\n127.0.0.9 near\n192.0.2.25 near\nnot a line\n192.0.2.24\n"
 
-// A fileRow is a file for both, and what both are asked.
+// A fileRow is a configuration for both programs and the questions for both.
 type fileRow struct {
 	name, conf string
-	questions  []string // none: every
-	why        string   // why the answers differ; "": they do not
-	file       string   // its name in /etc/dnsmasq.d; "": test.conf
-	beside     string   // what another file there says
-	ourDefault bool     // with domainNeeded as it is where node-dns.yaml says nothing; else it is what the files say
-	counted    bool     // how often the upstreams were asked counts too
-	ports      bool     // whether the upstreams were asked from between min-port and max-port counts too
+	questions  []string // nil means every
+	why        string   // why the answers differ; empty if they do not
+	file       string   // name in /etc/dnsmasq.d; empty means test.conf
+	beside     string   // content of another file in that directory
+	ourDefault bool     // with the default of domainNeeded; otherwise it is as in the files
+	counted    bool     // also compare the number of upstream queries
+	ports      bool     // also compare whether upstream queries came from between min-port and max-port
 }
 
-// openshiftConf is what openshift-ansible installs on a node of OpenShift 3.11, but for bind-dynamic, beside which dnsmasq does
-// not take the bind-interfaces of startFiles.
+// openshiftConf is what openshift-ansible installs on a node of OpenShift 3.11, without
+// bind-dynamic, which conflicts with the bind-interfaces of startFiles.
 const openshiftConf = "no-resolv\ndomain-needed\nno-negcache\nmax-cache-ttl=1\nenable-dbus\ndns-forward-max=10000\ncache-size=10000\n" +
 	"min-port=1024\nexcept-interface=lo2\n# End of config\n"
 
-// every are the questions of a row that has none.
+// every returns the questions for a row without its own.
 func every() []string {
 	return []string{"a.example A", "a.example AAAA", "a.example TXT", "b.a.example A", "b.example A", "nowhere.example A", "c.example A", "plain A", "plain TXT"}
 }
 
-// fileRows are the rows: UP, OTHER and BARE (which sends no SOA records) stand for the upstreams, ROOT for where paths begin.
+// fileRows returns the rows. UP, OTHER and BARE (which sends no SOA records) stand for the
+// upstreams, ROOT for the root directory.
 func fileRows() []fileRow {
 	return []fileRow{
 		{name: "server", conf: "server=UP"},
@@ -381,8 +384,8 @@ func fileRows() []fileRow {
 	}
 }
 
-// TestFilesLikeDnsmasq gives dnsmasq 2.90 and us the same files, and asks both the same questions. A row whose answers differ
-// says why, and one that says so must differ.
+// TestFilesLikeDnsmasq gives the same files to dnsmasq 2.90 and to node-dns and compares their
+// answers. A row with different answers must give a reason, and a row with a reason must differ.
 func TestFilesLikeDnsmasq(t *testing.T) {
 	lab.NeedPrograms(t, "dnsmasq")
 	first, second, bare := dnstest.NewServer(t, fileRecords+bigRecords()), dnstest.NewServer(t, otherRecords), dnstest.NewServer(t, "")
@@ -401,7 +404,7 @@ func TestFilesLikeDnsmasq(t *testing.T) {
 				switch {
 				case slices.Equal(got, want) == (row.why == ""):
 				case isSlow && attempt < 4:
-					continue // what was to be remembered may be over, for one of the two
+					continue // a cached answer may have expired in one of the two
 				default:
 					t.Errorf("theirs %s\nours   %s", strings.Join(want, "\n       "), strings.Join(got, "\n       "))
 				}
@@ -411,8 +414,8 @@ func TestFilesLikeDnsmasq(t *testing.T) {
 	}
 }
 
-// answers are what a dnsmasq and we answer to the row's questions. isSlow says that a question took so long that a second more or less
-// may be in the answer to another.
+// answers returns the answers of dnsmasq and node-dns to the row's questions. isSlow reports that a
+// question took so long that another answer may be off by a second.
 func (row fileRow) answers(t *testing.T, upstreams []*dnstest.Server) (want, got []string, isSlow bool) {
 	t.Helper()
 	r := start(t, row.files())
@@ -431,7 +434,7 @@ func (row fileRow) answers(t *testing.T, upstreams []*dnstest.Server) (want, got
 			answer += fmt.Sprintf(", asked %d times", timesAsked(upstreams, question)-before)
 		}
 		_, after, _ := strings.Cut(question, " after=")
-		pause, _ := time.ParseDuration(after) // 0: there is none
+		pause, _ := time.ParseDuration(after) // 0 if there is none
 		isSlow = isSlow || time.Since(begun) > pause+200*time.Millisecond
 		return answer
 	}
@@ -445,7 +448,7 @@ func (row fileRow) answers(t *testing.T, upstreams []*dnstest.Server) (want, got
 	return want, got, isSlow
 }
 
-// remembered makes of TTLs that may have counted down by some seconds meanwhile what they were: the next multiple of 5.
+// remembered rounds TTLs up to a multiple of 5, to undo a countdown of some seconds.
 func remembered(answer string) string {
 	return regexp.MustCompile(` \d+ IN `).ReplaceAllStringFunc(answer, func(text string) string {
 		ttl, _ := strconv.Atoi(strings.Fields(text)[0]) // digits
@@ -453,7 +456,8 @@ func remembered(answer string) string {
 	})
 }
 
-// files are our host's: the same lines in the same order as dnsmasq gets; only paths begin elsewhere.
+// files returns the files of our host. They have the same lines in the same order as dnsmasq's,
+// with other path prefixes.
 func (row fileRow) files() map[string]string {
 	ours := "clusterDomain: cluster.test\n"
 	if !row.ourDefault && !strings.Contains(row.conf, "domain-needed") {
@@ -468,7 +472,7 @@ func (row fileRow) files() map[string]string {
 	}
 }
 
-// bigRecords are 3000 octets.
+// bigRecords returns 3000 bytes of records.
 func bigRecords() string {
 	var b strings.Builder
 	for i := range 12 {
@@ -477,7 +481,7 @@ func bigRecords() string {
 	return b.String()
 }
 
-// timesAsked is how often the upstreams were asked a question.
+// timesAsked returns how often the upstreams received a question.
 func timesAsked(upstreams []*dnstest.Server, question string) int {
 	fields := strings.Fields(question)
 	sum := 0
@@ -487,8 +491,8 @@ func timesAsked(upstreams []*dnstest.Server, question string) int {
 	return sum
 }
 
-// TestLogLikeDnsmasq: the lines that dnsmasq writes of its servers are in our log too; of standard servers it writes one line
-// for the domain, and we one for each server.
+// TestLogLikeDnsmasq: our log has the lines that dnsmasq writes about its servers. For standard
+// servers dnsmasq writes one line per domain, and node-dns one per server.
 func TestLogLikeDnsmasq(t *testing.T) {
 	lab.NeedPrograms(t, "dnsmasq")
 	const conf = "no-hosts\nserver=192.0.2.1\nserver=/a.test/192.0.2.2#5353\nserver=//192.0.2.3\nlocal=/home/\nserver=/x.a.test/#\nserver=192.0.2.9@lo\n" +
@@ -510,14 +514,15 @@ func TestLogLikeDnsmasq(t *testing.T) {
 			}
 		}
 		slices.Sort(lines)
-		return slices.Compact(lines) // dnsmasq writes them again for each change that inotify tells of
+		return slices.Compact(lines) // dnsmasq writes them again for each inotify event
 	}
 	if diff := gocmp.Diff(lines(string(theirs)), lines(log.String())); diff != "" {
 		t.Errorf("-dnsmasq +node-dns\n%s", diff)
 	}
 }
 
-// portsAsked says whether the last of a question came from between min-port and max-port.
+// portsAsked reports whether the last upstream query for a question came from between min-port and
+// max-port.
 func portsAsked(conf string, upstreams []*dnstest.Server, question string) string {
 	limit := func(option string, otherwise uint64) uint64 {
 		_, rest, _ := strings.Cut("\n"+conf, "\n"+option+"=")
@@ -540,9 +545,10 @@ func portsAsked(conf string, upstreams []*dnstest.Server, question string) strin
 	return ", nobody asked"
 }
 
-// TestFileRows: each option that is followed has a row, and the differences that the rows show are those of docs/reference/dnsmasq.md.
+// TestFileRows: each supported option has a row, and docs/reference/dnsmasq.md lists the
+// differences that the rows show.
 func TestFileRows(t *testing.T) {
-	elsewhere := []string{"listen-address", "interface", "port", "log-queries"} // what no answer shows
+	elsewhere := []string{"listen-address", "interface", "port", "log-queries"} // not visible in answers
 	set := map[string]bool{}
 	var reasons []string
 	for _, row := range fileRows() {
@@ -556,7 +562,7 @@ func TestFileRows(t *testing.T) {
 	}
 	for _, option := range dnsmasqconf.Followed() {
 		if set[option] == slices.Contains(elsewhere, option) {
-			t.Errorf("%s: that it has a row is %v", option, set[option])
+			t.Errorf("%s: has a row: %v", option, set[option])
 		}
 	}
 	slices.Sort(reasons)

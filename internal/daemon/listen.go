@@ -6,7 +6,8 @@ import (
 	"github.com/node-dns/node-dns/internal/policy"
 )
 
-// listen binds what s wants, and logs what became of it. What is bound already stays as it is.
+// listen binds the addresses that s wants and logs the result. Addresses that are already bound
+// stay as they are.
 func (d *Daemon) listen(s *policy.Policy) error {
 	before := view.ListenerStatus(d.server.Listeners(), nil)
 	terms, at, _ := dnsserver.ReadTerms(d.paths.terms)

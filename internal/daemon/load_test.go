@@ -18,7 +18,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/kubetest"
 )
 
-// loadRecords are of a nameserver that has an address for every name but those below no.example.
+// loadRecords are the records of a nameserver with an address for every name, except below
+// no.example.
 const loadRecords = `
 *.example. 300 IN A 192.0.2.80
 never.example. 0 IN A 192.0.2.81
@@ -26,13 +27,14 @@ alias.example. 300 IN CNAME hot1.example.
 no.example. 300 IN SOA ns.example. hostmaster.example. 1 2 3 4 60
 `
 
-// loadKinds are what the clients of TestLoad ask in turns. NUMBER is that of the query, HOT one of 40 names.
+// loadKinds are the kinds of queries that TestLoad's clients send in turn. NUMBER stands for the
+// query's number, HOT for one of 40 names.
 var loadKinds = []struct {
 	name  string
 	qtype uint16
-	want  string // the data of the last answer; "": there is none
+	want  string // data of the last answer record; empty if there is none
 	rcode int
-	many  int // records in the answer; 0: one, where want says something
+	many  int // number of answer records; 0 means one if want is set
 }{
 	{name: "HOT.example.", qtype: dns.TypeA, want: "192.0.2.80"},
 	{name: "HOT.eXAMPle.", qtype: dns.TypeA, want: "192.0.2.80"},
@@ -48,17 +50,19 @@ var loadKinds = []struct {
 	{name: "_http._tcp.web.shop.svc.cluster.local.", qtype: dns.TypeSRV, want: "0 100 80 web.shop.svc.cluster.local."},
 }
 
-// TestLoad has clients ask as fast as they are answered, over UDP and TCP, what is remembered, what is not, and the cluster's
-// names, while the configuration is read again and again, with other addresses and bounds and with faults, the cache is
-// emptied, services come and go, and memory is collected. Each query at the address that stays is answered, and rightly; at one
-// that comes and goes an answer is right. What it finds is for the race detector, and for goleak.
+// TestLoad lets clients send queries as fast as they are answered, over UDP and TCP: cache hits,
+// misses and cluster names. Meanwhile the configuration is reloaded again and again, with other
+// addresses and limits and with faults, the cache is flushed, Services come and go, and garbage is
+// collected. Each query at the permanent address gets the right answer. At an address that comes
+// and goes, each answer is right. The test is meant for the race detector and goleak.
 func TestLoad(t *testing.T) {
 	const clients, queries = 32, 500
 	site := dnstest.NewServer(t, loadRecords+bigRecords())
 	api := kubetest.NewServer(t)
 	api.Apply(shop)
 	stays, comes := freeAddress(t), freeAddress(t)
-	// A client that asks 127.0.0.1 while nobody listens there may have that very port, and then hears itself.
+	// While nothing listens there, a client of 127.0.0.1 may get that very port as its own and hear
+	// itself.
 	comes = strings.Replace(comes, "127.0.0.1", "127.0.0.2", 1)
 	const yaml = "/etc/node-dns/node-dns.yaml"
 	common := "upstreams: [\"" + site.Addr().String() + "\"]\n"
@@ -81,13 +85,14 @@ func TestLoad(t *testing.T) {
 			"listen: ['" + stays + "', '" + comes + "']\n", "listen: '" + stays + "'\ncacheSize: 50\n", "listen: [\n", "cacheSize: 0\nlisten: ['" + stays + "', '" + comes + "']\n",
 			"listen: '" + stays + "'\nclusterTTL: 7\n", "listen: '" + stays + "'\ndnsForwardMax: 500\nroutes: [{domain: a.example, servers: [192.0.2.53]}]\n",
 		}
-		// Whole at once: the daemon reads it by itself as well, and where it is empty listens elsewhere.
+		// Replace it atomically: the daemon also reads it by itself, and with an empty file it
+		// would listen elsewhere.
 		path := filepath.Join(r.root, yaml)
 		write(t, path+".new", common+configs[i%len(configs)])
 		if err := os.Rename(path+".new", path); err != nil {
 			t.Error(err)
 		}
-		_ = r.daemon.reload(ctx) // one in six has a fault
+		_ = r.daemon.reload(ctx) // one in six is faulty
 	})
 	repeat(1, func(int) {
 		r.daemon.resolver.Cache().Flush(nil)
@@ -114,25 +119,26 @@ func TestLoad(t *testing.T) {
 	cancel()
 	changing.Wait()
 	if n := answered[0].Load(); n != clients*queries {
-		t.Errorf("%d of %d queries were answered rightly", n, clients*queries)
+		t.Errorf("%d of %d queries were answered correctly", n, clients*queries)
 	}
 	if answered[1].Load() == 0 {
 		t.Error("no query was answered at the address that comes and goes")
 	}
 	for n := range changes {
 		if changes[n].Load() == 0 {
-			t.Errorf("nothing was changed by number %d", n)
+			t.Errorf("change number %d had no effect", n)
 		}
 	}
 	t.Logf("answered %d and %d queries; reloads %d, flushes %d, collections %d, services %d", answered[0].Load(), answered[1].Load(),
 		changes[0].Load(), changes[1].Load(), changes[2].Load(), changes[3].Load())
 }
 
-// loadAt asks n queries from a number on, one after the other on one socket. Where all must be answered an error is one.
+// loadAt sends n queries from a number on, one after the other on one socket. If all is set, a
+// missing answer is an error.
 func loadAt(t *testing.T, network, at string, from, n int, all bool, answered *atomic.Int32) {
 	client := dns.Client{Net: network, Timeout: 20 * time.Second, UDPSize: dns.MaxMsgSize}
 	if !all {
-		client.Timeout = 100 * time.Millisecond // who asks an address that goes may hear nothing
+		client.Timeout = 100 * time.Millisecond // the address may be gone
 	}
 	var conn *dns.Conn
 	defer func() {
@@ -168,7 +174,8 @@ func loadAt(t *testing.T, network, at string, from, n int, all bool, answered *a
 	}
 }
 
-// loadOne asks one query, and says what is wrong with the answer. err: there was none.
+// loadOne sends one query and returns what is wrong with the answer. err means that there was no
+// answer.
 func loadOne(client *dns.Client, conn *dns.Conn, network string, number int) (fault string, err error) {
 	kind := loadKinds[number%len(loadKinds)]
 	name := strings.NewReplacer("NUMBER", fmt.Sprint(number), "HOT", fmt.Sprint("hot", number%40)).Replace(kind.name)

@@ -16,8 +16,8 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/journal"
 )
 
-// logListeners logs what became of the listeners: an address that cannot be bound once for each reason, and once more
-// when it is bound.
+// logListeners logs changes of the listeners: an address that cannot be bound once per reason, and
+// again when it is bound.
 func (d *Daemon) logListeners(before, after []control.Listener) {
 	change := changeOfListeners(before, after)
 	if len(change.opened) > 0 {
@@ -34,7 +34,7 @@ func (d *Daemon) logListeners(before, after []control.Listener) {
 	}
 }
 
-// logReady logs whether queries are answered, where the log does not say so already.
+// logReady logs whether queries are answered, unless that is already logged.
 func (f *follower) logReady() {
 	listening := len(f.view.Listening())
 	switch {
@@ -47,7 +47,7 @@ func (f *follower) logReady() {
 	}
 }
 
-// logLoops logs the upstreams that send our queries back, and those that do no more.
+// logLoops logs the upstreams that began or stopped sending our queries back.
 func (d *Daemon) logLoops(before, after map[nameserver.Server]struct{}) {
 	without := func(all, known map[nameserver.Server]struct{}) (words []string) {
 		for server := range all {
@@ -73,8 +73,8 @@ func (d *Daemon) logRoutes(before, after []forward.Route) {
 	}
 }
 
-// logProblems logs the problems that are new, and those that are no more. fault is the one among them that the
-// configuration has; nil: none.
+// logProblems logs new and solved problems. fault is the one among them that is in the
+// configuration, or nil.
 func (d *Daemon) logProblems(before, after []string, fault error) {
 	without := func(all, known []string) []string {
 		return slices.DeleteFunc(slices.Clone(all), func(p string) bool { return slices.Contains(known, p) })
@@ -130,12 +130,12 @@ func changeOfListeners(before, after []control.Listener) listenerChange {
 	return change
 }
 
-// setProblems replaces what an admin should know, and logs what is new of it.
+// setProblems replaces the problems that the status reports, and logs the changes.
 func (f *follower) setProblems(seen *view.Host, s *policy.Policy) {
 	now := slices.Concat(s.Problems, seen.Problems())
 	inVain := f.request.Problem()
 	if inVain != "" && seen.Plan.OverwrittenBy != "" {
-		inVain = "/etc/resolv.conf is written over by " + seen.Plan.OverwrittenBy // the request was heard, and done
+		inVain = "/etc/resolv.conf is written over by " + seen.Plan.OverwrittenBy // the request was processed
 	}
 	for _, problem := range []string{inVain, f.unready, f.unkept} {
 		if problem != "" {
@@ -149,7 +149,7 @@ func (f *follower) setProblems(seen *view.Host, s *policy.Policy) {
 	f.busChanged()
 }
 
-// announce and withdraw keep the ready file: it exists while queries are answered.
+// announce and withdraw maintain the ready file, which exists while queries are answered.
 func (f *follower) announce() {
 	f.logReady()
 	if len(f.view.Listening()) == 0 {
@@ -169,14 +169,14 @@ func (d *Daemon) withdraw() {
 	}
 }
 
-// listenerChange is how two states of the listeners differ.
+// listenerChange is the difference between two states of the listeners.
 type listenerChange struct {
-	opened, closed []string            // addresses that are bound now, or not any more
-	spared         []string            // addresses that another program has, and may have
+	opened, closed []string            // addresses that are newly bound, or no longer bound
+	spared         []string            // addresses that another program holds, as allowed
 	failed         map[string][]string // other addresses that are not bound, by a reason that is new for them
 }
 
-// showStacks shows what all goroutines do, as Go does when it ends by SIGABRT.
+// showStacks writes the stacks of all goroutines, like Go does after SIGABRT.
 func (d *Daemon) showStacks() {
 	const most = 1 << 20
 	if d.config.Stacks == nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/policytest"
 )
 
-// logged is a daemon that can do nothing but log, and what it logs, without time.
+// logged returns a daemon that can only log, and its log without times.
 func logged() (*Daemon, *bytes.Buffer) {
 	var text bytes.Buffer
 	options := &slog.HandlerOptions{ReplaceAttr: func(_ []string, attr slog.Attr) slog.Attr {
@@ -33,7 +33,8 @@ func logged() (*Daemon, *bytes.Buffer) {
 	return &Daemon{log: log, plain: log}, &text
 }
 
-// TestLogListeners: what was wanted was logged, bound or not, whole lists each time, and a failure to bind not at all.
+// TestLogListeners: node-dns used to log the wanted addresses, bound or not, complete lists each
+// time, and never a failed bind.
 func TestLogListeners(t *testing.T) {
 	good := func(address string) control.Listener { return control.Listener{Address: address, UDP: true, TCP: true} }
 	bad := func(address, reason string) control.Listener {
@@ -117,7 +118,7 @@ func TestLogProblems(t *testing.T) {
 	}
 }
 
-// TestLogHandover: what cannot be taken over from the daemon before is told, and ends nothing.
+// TestLogHandover: a file of an earlier daemon that cannot be used is logged and is not fatal.
 func TestLogHandover(t *testing.T) {
 	file, err := os.Open(os.DevNull)
 	if err != nil {
@@ -151,7 +152,8 @@ func TestLogLoops(t *testing.T) {
 	}
 }
 
-// TestRoutesAreBounded: a configuration with thousands of servers was compared and logged as one text.
+// TestRoutesAreBounded: a configuration with thousands of servers used to be compared and logged as
+// one text.
 func TestRoutesAreBounded(t *testing.T) {
 	var texts []string
 	for i := range 64 {
@@ -160,17 +162,17 @@ func TestRoutesAreBounded(t *testing.T) {
 	var many, other policy.Policy
 	for i := range 100 {
 		many.Routes = append(many.Routes, forward.Route{Domain: dnsname.MustParse(fmt.Sprintf("r%d.example", i)), Servers: policytest.Servers(texts...)})
-		texts[63] = "10.0.1.1" // beyond what the log names
+		texts[63] = "10.0.1.1" // beyond the servers that the log names
 		other.Routes = append(other.Routes, forward.Route{Domain: dnsname.MustParse(fmt.Sprintf("r%d.example", i)), Servers: policytest.Servers(texts...)})
 		texts[63] = "10.0.0.64"
 	}
 	if !forward.SameRoutes(many.Routes, many.Routes) || forward.SameRoutes(many.Routes, other.Routes) || forward.SameRoutes(many.Routes, many.Routes[1:]) {
 		t.Error("routes are not compared by value")
 	}
-	nobody := []forward.Route{{Domain: dnsname.MustParse("example")}} // SERVFAIL there, and with Local NXDOMAIN
+	nobody := []forward.Route{{Domain: dnsname.MustParse("example")}} // SERVFAIL there; NXDOMAIN with Local
 	local := []forward.Route{{Domain: dnsname.MustParse("example"), Local: true}}
 	if forward.SameRoutes(nobody, local) || !forward.SameRoutes(local, local) {
-		t.Error("a domain that is answered here is taken for one that has no servers")
+		t.Error("a local domain compares equal to a domain without servers")
 	}
 	d, text := logged()
 	d.logRoutes(nil, many.Routes)

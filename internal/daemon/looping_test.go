@@ -25,7 +25,7 @@ import (
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
-// A relay sends on what it gets, and the responses back, as a forwarder does that somebody may point anywhere.
+// A relay forwards queries to another address and the responses back.
 type relay struct {
 	addr    netip.AddrPort
 	to      atomic.Pointer[netip.AddrPort]
@@ -73,7 +73,7 @@ func newRelay(t *testing.T, to netip.AddrPort) *relay {
 	return r
 }
 
-// askAll asks for different names at once, and returns how many were answered with each rcode.
+// askAll queries different names at once and returns the number of answers by rcode.
 func (r *running) askAll(at netip.AddrPort, prefix string, n int) map[int]int {
 	var mu sync.Mutex
 	rcodes := map[int]int{}
@@ -95,8 +95,9 @@ func (r *running) askAll(at netip.AddrPort, prefix string, n int) map[int]int {
 	return rcodes
 }
 
-// TestLoopWhileRunning: an upstream that is pointed at us while we run, which no probe of the start could see, is found by the
-// questions that come back, and left out; of 101 queries each goes round a few times, and later ones not at all.
+// TestLoopWhileRunning: an upstream that begins to point to this daemon after the start probe is
+// detected by the queries that come back, and left out. 101 queries go around a few times each, and
+// later ones not at all.
 func TestLoopWhileRunning(t *testing.T) {
 	site := dnstest.NewServer(t, siteRecords)
 	there := newRelay(t, site.Addr())
@@ -111,29 +112,30 @@ func TestLoopWhileRunning(t *testing.T) {
 		t.Errorf("answered with %v", rcodes)
 	}
 	n := there.queries.Load() - before
-	if t.Logf("101 queries went round %d times", n); n > 101*6 {
-		t.Error("that is too often")
+	if t.Logf("101 queries caused %d upstream queries", n); n > 101*6 {
+		t.Error("too many")
 	}
 	r.await("the upstream is left out", func() bool { return len(r.servers()) == 0 })
 	if problems := strings.Join(r.status().Problems, "\n"); !strings.Contains(problems, there.addr.String()) {
-		t.Errorf("the status says %q", problems)
+		t.Errorf("the status has the problems %q", problems)
 	}
 	before = there.queries.Load()
 	r.askAll(at, "later", 101)
-	if n := there.queries.Load() - before; n > 2 { // a probe
-		t.Errorf("left out, and asked %d times", n)
+	if n := there.queries.Load() - before; n > 2 { // one probe
+		t.Errorf("got %d queries while left out", n)
 	}
 	to := site.Addr()
 	there.to.Store(&to)
-	tell(r.daemon.rerouted) // or in five minutes
-	r.await("the upstream is asked again", func() bool { return len(r.servers()) == 1 })
+	tell(r.daemon.rerouted) // otherwise after five minutes
+	r.await("the upstream is used again", func() bool { return len(r.servers()) == 1 })
 	if rcode := r.rcode(at, "www.example.com."); rcode != dns.RcodeSuccess {
 		t.Errorf("after: %s", dns.RcodeToString[rcode])
 	}
 }
 
-// TestLoopComesLater: the hook took a local address for an upstream at which nothing listened, or somebody else. A second later it leads
-// to us: a published port is turned our way, or the daemon itself is told to listen there. Both are found, and left out.
+// TestLoopComesLater: the hook captured a local address as an upstream, where nothing or another
+// program listened. A second later it leads to this daemon: a published port is redirected, or the
+// daemon is configured to listen there. Both are detected, and the upstream is left out.
 func TestLoopComesLater(t *testing.T) {
 	t.Run("probe", func(t *testing.T) {
 		nobody, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
@@ -145,7 +147,7 @@ func TestLoopComesLater(t *testing.T) {
 		r := start(t, map[string]string{upstreamPath: "server=" + strings.ReplaceAll(there.addr.String(), ":", "#") + "\n"})
 		at := r.address()
 		there.to.Store(&at)
-		tell(r.daemon.rerouted) // as any change of the upstreams does
+		tell(r.daemon.rerouted) // like any change of the upstreams
 		r.await("the upstream is left out", func() bool { return len(r.servers()) == 0 })
 		if refused := fmt.Sprint(r.status().Refused); !strings.Contains(refused, nameserver.ComesBack) {
 			t.Errorf("refused: %s", refused)
@@ -166,7 +168,8 @@ func TestLoopComesLater(t *testing.T) {
 	})
 }
 
-// TestLoopBesideAnother: while one upstream sends our questions back, the other answers all of them.
+// TestLoopBesideAnother: while one upstream sends our queries back, the other one answers all of
+// them.
 func TestLoopBesideAnother(t *testing.T) {
 	site, other := dnstest.NewServer(t, siteRecords), dnstest.NewServer(t, siteRecords)
 	there := newRelay(t, site.Addr())
@@ -179,7 +182,7 @@ func TestLoopBesideAnother(t *testing.T) {
 	r.await("the upstream is left out", func() bool { return len(r.servers()) == 1 })
 }
 
-// TestLoopOfTwo: two nodes that ask each other, and one that asks dnsmasq, which asks it.
+// TestLoopOfTwo: two nodes that query each other, and a node and a dnsmasq that query each other.
 func TestLoopOfTwo(t *testing.T) {
 	t.Run("two of us", func(t *testing.T) {
 		site := dnstest.NewServer(t, siteRecords)
@@ -194,7 +197,7 @@ func TestLoopOfTwo(t *testing.T) {
 		a.await("one leaves the other out", func() bool { return len(a.servers())+len(b.servers()) < 2 })
 		for _, r := range []*running{a, b} {
 			if n := r.daemon.resolver.Forward().Stats().Asked; n > 1000 {
-				t.Errorf("202 queries became %d questions", n)
+				t.Errorf("202 queries caused %d upstream queries", n)
 			}
 		}
 	})
@@ -209,13 +212,14 @@ func TestLoopOfTwo(t *testing.T) {
 			return len(r.servers()) == 0 && strings.Contains(strings.Join(r.status().Problems, "\n"), theirs.String())
 		})
 		if n := r.daemon.resolver.Forward().Stats().Asked; n > 600 {
-			t.Errorf("101 queries became %d questions", n)
+			t.Errorf("101 queries caused %d upstream queries", n)
 		}
 	})
 }
 
-// TestOwnAddressComes: an upstream whose address becomes one that we listen on is left out with the next look, which each change of
-// an address brings about, and asked again when that is another's once more (law 3).
+// TestOwnAddressComes: an upstream whose address becomes a listen address is left out after the
+// next look, which each address change causes. It is used again when the address is no longer local
+// (law 3).
 func TestOwnAddressComes(t *testing.T) {
 	const theirs = "192.0.2.53"
 	in := policy.Inputs{Config: policytest.Config(t, "clusterDomain: cluster.local\nlisten: all\nupstreams: ["+theirs+", 192.0.2.54]\n", "")}
@@ -233,7 +237,8 @@ func TestOwnAddressComes(t *testing.T) {
 	}
 }
 
-// TestProbesWithoutReason: upstreams that do not change, and of which none is left out, are probed once. One that is left out is probed again.
+// TestProbesWithoutReason: unchanged upstreams are probed once if none of them is left out. If one
+// is left out, they are probed again.
 func TestProbesWithoutReason(t *testing.T) {
 	for loops, want := range map[bool]bool{false: false, true: true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -250,23 +255,24 @@ func TestProbesWithoutReason(t *testing.T) {
 	}
 }
 
-// TestSuspicionsAreBounded: however many there are, a round of probes follows the one before by loopProbeSoon.
+// TestSuspicionsAreBounded: however many suspicions there are, the next round of probes waits for
+// loopProbeSoon.
 func TestSuspicionsAreBounded(t *testing.T) {
 	d := &prober{Daemon: &Daemon{suspects: make(chan struct{}, 1), rerouted: make(chan struct{}, 1)}}
 	d.suspect()
 	d.suspect()
 	if !d.awaitProbe(t.Context()) {
-		t.Error("the first is not taken up at once")
+		t.Error("the first suspicion causes no immediate probe")
 	}
 	d.suspect()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if d.awaitProbe(ctx) {
-		t.Error("the second is taken up at once")
+		t.Error("the second suspicion causes an immediate probe")
 	}
 	d.suspect()
 	tell(d.rerouted)
 	if !d.awaitProbe(t.Context()) {
-		t.Error("other upstreams are not probed at once")
+		t.Error("changed upstreams are not probed immediately")
 	}
 }

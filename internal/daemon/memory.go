@@ -10,12 +10,12 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/procfs"
 )
 
-// leastHeadroom is what is left of a small limit: threads, the kernel's buffers of our sockets, and the pages of the program itself
-// count there too.
+// leastHeadroom is the minimum that is left free of a small limit. Threads, the kernel's socket
+// buffers and the program's own pages also count against the limit.
 const leastHeadroom = 32 << 20
 
-// limitOfGo is what Go's heap may grow to where control groups limit the process to group (0: they do not), and GOMEMLIMIT says
-// own. A fifth is left for all that is not Go's.
+// limitOfGo returns the memory limit for the Go runtime, given the control group limit (0 if none)
+// and GOMEMLIMIT. A fifth is left for memory outside of Go's heap.
 func limitOfGo(group, own int64) int64 {
 	if group == 0 {
 		return own
@@ -23,14 +23,15 @@ func limitOfGo(group, own int64) int64 {
 	return min(own, max(group-max(group/5, leastHeadroom), group/2))
 }
 
-// roomForCache is what the cache may take where Go may take limit, live is what was in use when memory was last collected, and
-// cached is what the cache had of that: all that others leave of three quarters. The last one keeps the collector from
-// running all the time.
+// roomForCache returns how much memory the cache may use under limit. live is the memory in use
+// after the last garbage collection, and cached is the cache's part of it. The result is what the
+// rest leaves of three quarters of the limit. The last quarter keeps the collector from running all
+// the time.
 func roomForCache(limit, live, cached int64) int64 {
 	return max(limit/4*3-max(live-cached, 0), 0)
 }
 
-// fitMemory takes over what the control groups say now.
+// fitMemory applies the current limits of the control groups.
 func (f *follower) fitMemory() {
 	if f.config.SetMemoryLimit == nil {
 		return
@@ -54,23 +55,27 @@ func (f *follower) fitMemory() {
 	}
 }
 
-// heapFloor is what the heap may grow to before memory is collected, however little of it is in use. A collection takes time from
-// the queries under way: with a heap of 6 MB, responses of 64 KiB caused 40 collections a second, half of the processor's time.
+// heapFloor is the heap size below which no garbage is collected. A collection takes time from
+// queries in flight: with a heap of 6 MB, responses of 64 KiB caused 40 collections a second, half
+// of the CPU time.
 const heapFloor = 16 << 20
 
-// leastGCPercent has a third of the heap be garbage at most, where Go would have a half: nearly all of a heap above heapFloor is
-// the cache and the cluster's names, which stay, and a hit leaves no garbage at all.
+// leastGCPercent limits garbage to a third of the heap, where Go's default allows half. Nearly all
+// of a heap above heapFloor is the cache and the cluster's names, which stay, and a cache hit makes
+// no garbage at all.
 const leastGCPercent = 50
 
-// gcPercent is Go's GOGC while live octets are in use, in steps of 50: each change stops the program for a moment. More than 400 has
-// no use: Go collects nothing below 4 MiB * GOGC/100 (mgcpacer.go, heapMinimum), which is heapFloor then.
+// gcPercent returns the GOGC value for this many live bytes, in steps of 50, because each change
+// stops the program for a moment. Values over 400 are useless: Go never collects below 4 MiB *
+// GOGC/100 (mgcpacer.go, heapMinimum), which is then heapFloor.
 func gcPercent(live int64) int {
 	const step, most = 50, heapFloor / (4 << 20) * 100
 	percent := (heapFloor - live) * 100 / max(live, 1)
 	return int(min(max(percent/step*step, leastGCPercent), most))
 }
 
-// watchMemory says when memory is collected, and has the cache shrink before memory is short, and grow again.
+// watchMemory tunes garbage collection, and shrinks the cache before memory runs short. The cache
+// may grow again later.
 func (d *Daemon) watchMemory(ctx context.Context) error {
 	collected := make(chan struct{}, 1)
 	afterCollecting(ctx, collected)
@@ -89,7 +94,7 @@ func (d *Daemon) watchMemory(ctx context.Context) error {
 	}
 }
 
-// collectAt sets Go's GOGC to percent if that is not what it is, and returns percent.
+// collectAt sets GOGC if percent is not the current value, and returns percent.
 func (d *Daemon) collectAt(current, percent int) int {
 	if current != percent && d.config.SetGCPercent != nil {
 		d.config.SetGCPercent(percent)
@@ -97,9 +102,9 @@ func (d *Daemon) collectAt(current, percent int) int {
 	return percent
 }
 
-// afterCollecting tells each time that memory has been collected, until ctx ends: nothing is woken for it.
+// afterCollecting signals each garbage collection until ctx ends. It needs no timer.
 func afterCollecting(ctx context.Context, collected chan<- struct{}) {
-	garbage := &struct{ room [64]byte }{} // not a tiny one: those are collected together
+	garbage := &struct{ room [64]byte }{} // not a tiny object: those are collected together
 	runtime.SetFinalizer(garbage, func(any) {
 		if ctx.Err() != nil {
 			return
@@ -112,7 +117,7 @@ func afterCollecting(ctx context.Context, collected chan<- struct{}) {
 	})
 }
 
-// fitCache bounds the cache, and says so once where that is less than it has.
+// fitCache bounds the cache. It logs once when the bound makes the cache shrink.
 func (d *Daemon) fitCache(c *cache.Cache, limit, live int64) {
 	stats := c.Stats()
 	room := roomForCache(limit, live, int64(stats.Bytes))

@@ -71,8 +71,9 @@ func TestGCPercent(t *testing.T) {
 	}
 }
 
-// TestHeapFloor: while little is in use, memory is collected when the heap has grown to heapFloor, not before; when more is in
-// use, at once when half of that is garbage. With a percentage alone a heap of 3 MB was collected at each 1.5 MB of garbage.
+// TestHeapFloor: while little memory is in use, garbage is collected when the heap reaches
+// heapFloor, not earlier. With more in use, it is collected when the garbage is half of that. With
+// a fixed percentage, a heap of 3 MB was collected after each 1.5 MB of garbage.
 func TestHeapFloor(t *testing.T) {
 	var set []int
 	d := &Daemon{config: Config{SetGCPercent: func(percent int) int { set = append(set, percent); return 0 }}}
@@ -80,17 +81,17 @@ func TestHeapFloor(t *testing.T) {
 	for _, live := range []int64{0, 1 * mib, 4 * mib, 4*mib + 1000, 20 * mib, 21 * mib, 3 * mib} {
 		percent = d.collectAt(percent, gcPercent(live))
 		if heap := live + live*int64(percent)/100; heap > max(heapFloor, live*3/2) {
-			t.Errorf("with %d octets in use memory is collected at %d", live, heap)
+			t.Errorf("with %d bytes in use garbage is collected at %d", live, heap)
 		}
 	}
 	if want := []int{400, 300, 250, 50, 400}; !slices.Equal(set, want) {
-		t.Errorf("set were %d, expected %d", set, want)
+		t.Errorf("set %d, want %d", set, want)
 	}
 	d.config.SetGCPercent = nil
-	d.collectAt(50, 400) // GOGC is the admin's
+	d.collectAt(50, 400) // GOGC belongs to the admin
 }
 
-// TestFitCache: the cache shrinks to what is left for it and grows again, and each is said once.
+// TestFitCache: the cache shrinks to its bound and grows again, and each change is logged once.
 func TestFitCache(t *testing.T) {
 	var log lab.Text
 	d := &Daemon{log: slog.New(slog.NewTextHandler(&log, nil))}
@@ -114,30 +115,30 @@ func TestFitCache(t *testing.T) {
 	const limit = 100 * mib
 	half := limit/4*3 - int64(all.Bytes)/2
 	for range 3 {
-		d.fitCache(c, limit, half+int64(c.Stats().Bytes)) // others take what leaves room for half of it
+		d.fitCache(c, limit, half+int64(c.Stats().Bytes)) // other memory leaves room for half of the cache
 	}
 	stats := c.Stats()
 	if stats.Bytes > all.Bytes/2 || stats.Bytes < all.Bytes/3 || stats.Entries >= all.Entries {
-		t.Errorf("of %d entries with %d octets are left %d with %d", all.Entries, all.Bytes, stats.Entries, stats.Bytes)
+		t.Errorf("%d entries with %d bytes shrank to %d with %d", all.Entries, all.Bytes, stats.Entries, stats.Bytes)
 	}
 	fill()
 	if got := c.Stats(); got.Bytes > all.Bytes/2 {
-		t.Errorf("it grows beyond its bound, to %d octets", got.Bytes)
+		t.Errorf("the cache grows over its bound, to %d bytes", got.Bytes)
 	}
 	for range 2 {
 		d.fitCache(c, limit, int64(c.Stats().Bytes))
 	}
 	fill()
 	if got := c.Stats(); got.Entries != all.Entries {
-		t.Errorf("afterwards it has %d entries, of %d", got.Entries, all.Entries)
+		t.Errorf("afterwards the cache has %d entries, want %d", got.Entries, all.Entries)
 	}
 	text := log.String()
 	if strings.Count(text, "memory is short") != 1 || strings.Count(text, "has its room again") != 1 || strings.Count(text, "\n") != 2 {
-		t.Errorf("the log is\n%s", text)
+		t.Errorf("got the log\n%s", text)
 	}
 }
 
-// TestAfterCollecting: each collection is told of, until the end.
+// TestAfterCollecting: each garbage collection is signaled until ctx ends.
 func TestAfterCollecting(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -154,6 +155,6 @@ func TestAfterCollecting(t *testing.T) {
 		}
 	}
 	if view.LiveHeap() <= 0 {
-		t.Error("nothing is in use")
+		t.Error("no memory is in use")
 	}
 }

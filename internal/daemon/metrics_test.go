@@ -32,7 +32,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// get asks the daemon's listener for metrics; 0: nobody answers.
+// get requests a path from the daemon's metrics listener. Code 0 means no response.
 func (r *running) get(address, path string, change ...func(*http.Request)) (code int, body string) {
 	r.t.Helper()
 	request, err := http.NewRequestWithContext(r.t.Context(), http.MethodGet, "http://"+address+path, nil)
@@ -55,7 +55,7 @@ func (r *running) get(address, path string, change ...func(*http.Request)) (code
 	return response.StatusCode, string(text)
 }
 
-// metric are the lines of one family in a scrape.
+// metric returns the lines of one metric in a scrape.
 func (r *running) metric(address, path, name string) (lines []string) {
 	r.t.Helper()
 	_, body := r.get(address, path)
@@ -67,13 +67,13 @@ func (r *running) metric(address, path, name string) (lines []string) {
 	return lines
 }
 
-// withMetrics is a daemon that shows its metrics at the address.
+// withMetrics starts a daemon that serves its metrics at the address.
 func withMetrics(t *testing.T, files map[string]string, more string, changes ...func(*Config)) (r *running, address string) {
 	t.Helper()
 	address = freeAddress(t)
 	files["/etc/node-dns/node-dns.yaml"] = fmt.Sprintf("metrics: {address: '%s'}\n%s", address, more)
 	r = start(t, files, changes...)
-	r.await("metrics are shown", func() bool {
+	r.await("metrics are served", func() bool {
 		code, _ := r.get(address, "/health")
 		return code == http.StatusOK
 	})
@@ -95,13 +95,13 @@ func TestMetricsLint(t *testing.T) {
 	}
 }
 
-// family is one metric as a scrape shows it.
+// family is one metric family of a scrape.
 type family struct {
 	name, kind, help string
-	labels           []string // nil: no value is there
+	labels           []string // nil if it has no value
 }
 
-// families are those of a scrape in its order.
+// families returns the metric families of a scrape in order.
 func families(t *testing.T, scrape string) []family {
 	t.Helper()
 	parser := expfmt.NewTextParser(model.LegacyValidation)
@@ -123,8 +123,9 @@ func families(t *testing.T, scrape string) []family {
 	return all
 }
 
-// TestMetricsDocument: docs/reference/metrics.md has every metric that a daemon shows which has seen everything, with its labels. CoreDNS's
-// prefix adds what is listed under it, and nothing else changes.
+// TestMetricsDocument: docs/reference/metrics.md lists every metric of a daemon that has used all
+// features, with its labels. CoreDNS's prefix adds the metrics listed for it and changes nothing
+// else.
 func TestMetricsDocument(t *testing.T) {
 	scrapes := map[string][]family{}
 	for _, namespace := range []string{"nodedns", "coredns"} {
@@ -168,8 +169,9 @@ func TestMetricsDocument(t *testing.T) {
 	golden.Check(t, path, before+head+table.String()+"\n## "+after)
 }
 
-// TestProgrammingMetric: a change of a headless Service counts under CoreDNS's name, label and buckets, and what was there before
-// counts nowhere; one from a clock ahead of ours is counted apart.
+// TestProgrammingMetric: a change of a headless Service is counted under CoreDNS's name, label and
+// buckets. Older objects are not counted. A change from a clock ahead of ours is counted
+// separately.
 func TestProgrammingMetric(t *testing.T) {
 	api := kubetest.NewServer(t)
 	api.Apply(shop)
@@ -200,9 +202,9 @@ func TestProgrammingMetric(t *testing.T) {
 			}
 			untimed := namespace + "_kubernetes_dns_programming_untimed_total"
 			slice("10.128.0.3", -time.Hour)
-			r.await("one from ahead of us is counted apart", func() bool { return r.value(address, untimed, `reason="future"`) == 1 })
+			r.await("a change from the future is counted separately", func() bool { return r.value(address, untimed, `reason="future"`) == 1 })
 			slice("10.128.0.4", 24*time.Hour)
-			r.await("and one from long ago", func() bool { return r.value(address, untimed, `reason="past"`) == 1 })
+			r.await("a change from long ago is counted separately", func() bool { return r.value(address, untimed, `reason="past"`) == 1 })
 			if n := r.value(address, name+"_count", kind); n != 1 {
 				t.Errorf("%v are counted now", n)
 			}
@@ -210,7 +212,8 @@ func TestProgrammingMetric(t *testing.T) {
 	}
 }
 
-// busyDaemon is one that has something to show under every name: it knows a cluster and two upstreams, one of which refuses.
+// busyDaemon starts a daemon that has a value for every metric: it has a cluster and two upstreams,
+// one of which refuses.
 func busyDaemon(t *testing.T, namespace string, changes ...func(*Config)) (r *running, address string) {
 	t.Helper()
 	site := dnstest.NewServer(t, siteRecords)
@@ -221,20 +224,21 @@ func busyDaemon(t *testing.T, namespace string, changes ...func(*Config)) (r *ru
 		upstreamPath: upstreamFile(site), kubeconfigPath: string(api.Kubeconfig()),
 		"/etc/node-dns/node-dns.yaml": fmt.Sprintf("dnsOverTLS: opportunistic\nmetrics: {address: '%s', namespace: %s}\n", address, namespace),
 	}, append(changes, func(c *Config) {
-		c.TLSAddr = func(nameserver.Server) (netip.AddrPort, bool) { return site.Addr(), true } // where nobody speaks it
+		c.TLSAddr = func(nameserver.Server) (netip.AddrPort, bool) { return site.Addr(), true } // an address without TLS
 	})...)
 	r.synced()
 	r.exchange(r.address(), "www.example.com.")
 	site.SetFaultsFor("bad.example.com.", dnstest.Faults{Rcode: dns.RcodeServerFailure})
 	dnstest.Exchange(t, r.address(), "bad.example.com.", dns.TypeA)
-	r.await("metrics are shown", func() bool {
+	r.await("metrics are served", func() bool {
 		code, _ := r.get(address, "/health")
 		return code == http.StatusOK
 	})
 	return r, address
 }
 
-// value is the value of the one line of a scrape that has this name and, in any order, these labels; -1: there is none.
+// value returns the value of the only line of a scrape with this name and these labels, in any
+// order, or -1 if there is none.
 func (r *running) value(address, name string, labels ...string) float64 {
 	r.t.Helper()
 	found := -1.0
@@ -251,7 +255,7 @@ func (r *running) value(address, name string, labels ...string) float64 {
 	return found
 }
 
-// TestMetricsCount: as many queries are counted as were asked, each by its type, its answer and where that came from.
+// TestMetricsCount: each query is counted by its type, its answer, and the source of the answer.
 func TestMetricsCount(t *testing.T) {
 	site := dnstest.NewServer(t, siteRecords)
 	r, address := withMetrics(t, map[string]string{upstreamPath: upstreamFile(site)}, "")
@@ -264,10 +268,10 @@ func TestMetricsCount(t *testing.T) {
 			}
 		}
 	}
-	ask("www.example.com.", dns.TypeA, "udp", 7)            // a miss, and six hits
-	ask("www.example.com.", dns.TypeAAAA, "tcp", 3)         // a miss, and two hits: there is none
-	ask("nowhere.example.com.", dns.TypeSRV, "udp", 4)      // a miss, and three hits without
-	ask("web.shop.svc.cluster.local.", dns.TypeA, "udp", 2) // nobody knows
+	ask("www.example.com.", dns.TypeA, "udp", 7)            // one miss and six hits
+	ask("www.example.com.", dns.TypeAAAA, "tcp", 3)         // one miss and two hits without records
+	ask("nowhere.example.com.", dns.TypeSRV, "udp", 4)      // one miss and three hits for NXDOMAIN
+	ask("web.shop.svc.cluster.local.", dns.TypeA, "udp", 2) // unknown cluster
 	type row struct {
 		name   string
 		labels []string
@@ -308,7 +312,8 @@ func TestMetricsCount(t *testing.T) {
 	}
 }
 
-// TestMetricsStayBounded: however many names and types are asked for, a scrape has no more lines, and none of the names.
+// TestMetricsStayBounded: queries for many names and types do not add lines to a scrape, and no
+// query name appears in it.
 func TestMetricsStayBounded(t *testing.T) {
 	site := dnstest.NewServer(t, siteRecords)
 	r, address := withMetrics(t, map[string]string{upstreamPath: upstreamFile(site)}, "")
@@ -341,7 +346,7 @@ func TestMetricsStayBounded(t *testing.T) {
 	lines := func() int {
 		_, body := r.get(address, "/metrics")
 		if strings.Contains(body, "evil") {
-			t.Error("a name that was asked for is in a scrape")
+			t.Error("a query name is in the scrape")
 		}
 		n := 0
 		for line := range strings.Lines(body) {
@@ -359,7 +364,7 @@ func TestMetricsStayBounded(t *testing.T) {
 	}
 }
 
-// TestMetricsUnderLoad: scrapes and queries at the same time, and a scrape never shows less than the one before.
+// TestMetricsUnderLoad: scrapes and queries run concurrently, and counters never decrease.
 func TestMetricsUnderLoad(t *testing.T) {
 	site := dnstest.NewServer(t, siteRecords)
 	r, address := withMetrics(t, map[string]string{upstreamPath: upstreamFile(site)}, "")
@@ -398,21 +403,22 @@ func TestMetricsUnderLoad(t *testing.T) {
 	}
 }
 
-// TestReady: /ready says what node-dns status says, and why; /health answers meanwhile.
+// TestReady: /ready agrees with node-dns status and gives the reason. /health answers in both
+// cases.
 func TestReady(t *testing.T) {
 	r, address := withMetrics(t, map[string]string{}, "")
 	if code, body := r.get(address, "/ready"); code != http.StatusServiceUnavailable || body != "no upstream nameserver is known\n" {
 		t.Errorf("%d %q without upstreams", code, body)
 	}
 	if r.status().Ready || r.value(address, "nodedns_ready") != 0 {
-		t.Error("the status says something else")
+		t.Error("the status disagrees")
 	}
 	if code, body := r.get(address, "/health"); code != http.StatusOK || body != "OK\n" {
 		t.Errorf("health: %d %q", code, body)
 	}
 	site := dnstest.NewServer(t, siteRecords)
 	write(t, filepath.Join(r.root, upstreamPath), upstreamFile(site))
-	r.await("it is ready", func() bool { return r.status().Ready }) // who asks that has the host looked at
+	r.await("it is ready", func() bool { return r.status().Ready }) // the status request looks at the host
 	if code, body := r.get(address, "/ready"); code != http.StatusOK || body != "OK\n" {
 		t.Errorf("%d %q with one", code, body)
 	}
@@ -424,19 +430,20 @@ func TestReady(t *testing.T) {
 	if code, _ := r.get(address, "/metrics", func(request *http.Request) { request.Method = http.MethodPost }); code != http.StatusMethodNotAllowed {
 		t.Errorf("POST: %d", code)
 	}
-	if code, _ := r.get(address, "/metrics", func(request *http.Request) { request.Header.Set("X-Large", strings.Repeat("x", 14<<10)) }); code == http.StatusOK { // 431, unless the connection ended before it is read
+	if code, _ := r.get(address, "/metrics", func(request *http.Request) { request.Header.Set("X-Large", strings.Repeat("x", 14<<10)) }); code == http.StatusOK { // 431, unless the connection ends before the response is read
 		t.Errorf("a header of 14 KiB: %d", code)
 	}
 	_, body := r.get(address, "/metrics", func(request *http.Request) {
 		request.Header.Set("Accept", "application/openmetrics-text; version=1.0.0")
 	})
 	if !strings.HasSuffix(body, "# EOF\n") || !strings.Contains(body, "# TYPE nodedns_panics counter\n") {
-		t.Errorf("no OpenMetrics where they are asked for: %.300s", body)
+		t.Errorf("no OpenMetrics on request: %.300s", body)
 	}
 }
 
-// TestMetricsWithoutMPTCP: a client that offers Multipath TCP gets plain TCP. Go listens with Multipath TCP by default, and Linux before 6.4
-// labels what such a listener accepts as the kernel's own: SELinux let the confined daemon read no request.
+// TestMetricsWithoutMPTCP: a client that offers Multipath TCP gets plain TCP. Go listens with
+// Multipath TCP by default, and Linux before 6.4 labels the accepted sockets as the kernel's own:
+// SELinux did not let the confined daemon read any request.
 func TestMetricsWithoutMPTCP(t *testing.T) {
 	_, address := withMetrics(t, map[string]string{}, "")
 	var dialer net.Dialer
@@ -447,12 +454,12 @@ func TestMetricsWithoutMPTCP(t *testing.T) {
 	}
 	defer conn.Close()
 	if is, err := conn.(*net.TCPConn).MultipathTCP(); is || err != nil {
-		t.Errorf("the connection is one of Multipath TCP: %v, %v", is, err)
+		t.Errorf("the connection uses Multipath TCP: %v, %v", is, err)
 	}
 }
 
-// TestMetricsPortTaken: DNS is served while another program has the port of the metrics, the status says so, and they are shown
-// when it is free.
+// TestMetricsPortTaken: while another program holds the metrics port, DNS is served and the status
+// reports the conflict. The metrics are served once the port is free.
 func TestMetricsPortTaken(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -466,26 +473,26 @@ func TestMetricsPortTaken(t *testing.T) {
 		upstreamPath: upstreamFile(site), "/etc/node-dns/node-dns.yaml": fmt.Sprintf("metrics: {address: '%s'}\n", address),
 	}, func(c *Config) { c.Log = slog.New(slog.NewTextHandler(text, nil)) })
 	if rcode := r.rcode(r.address(), "www.example.com."); rcode != dns.RcodeSuccess {
-		t.Errorf("answered with %d", rcode)
+		t.Errorf("got the rcode %d", rcode)
 	}
 	const why = "address already in use"
-	r.await("the status says so", func() bool { return r.status().Metrics == control.Metrics{Address: address, Error: why} })
+	r.await("the status reports it", func() bool { return r.status().Metrics == control.Metrics{Address: address, Error: why} })
 	status := r.status()
 	if !status.Ready || !slices.Contains(status.Problems, "metrics are not shown at "+address+": "+why) {
 		t.Errorf("ready %v, problems %q", status.Ready, status.Problems)
 	}
 	taken.Close()
-	r.await("they are shown", func() bool { code, _ := r.get(address, "/metrics"); return code == http.StatusOK })
-	if r.await("the status says so", func() bool { return r.status().Metrics == control.Metrics{Address: address} }); len(r.status().Problems) > 0 {
+	r.await("the metrics are served", func() bool { code, _ := r.get(address, "/metrics"); return code == http.StatusOK })
+	if r.await("the status reports it", func() bool { return r.status().Metrics == control.Metrics{Address: address} }); len(r.status().Problems) > 0 {
 		t.Errorf("problems %q", r.status().Problems)
 	}
 	if n := strings.Count(text.String(), "cannot show metrics"); n != 1 {
-		t.Errorf("the log says %d times that they cannot be shown:\n%s", n, text.String())
+		t.Errorf("the log reports the failure %d times:\n%s", n, text.String())
 	}
 }
 
-// TestMetricsMove: a reload takes the listener elsewhere, under another prefix, and away. Without a word there is none below
-// another root.
+// TestMetricsMove: a reload moves the listener to another address, changes the prefix, and removes
+// the listener. By default there is none if Root is not /.
 func TestMetricsMove(t *testing.T) {
 	r, address := withMetrics(t, map[string]string{}, "")
 	say := func(yaml string) {
@@ -510,32 +517,32 @@ func TestMetricsMove(t *testing.T) {
 	say("metrics: {address: none}\n")
 	r.await("nothing at the other one", isGone(other))
 	if m := r.status().Metrics; m != (control.Metrics{}) {
-		t.Errorf("the status says %+v", m)
+		t.Errorf("the status has %+v", m)
 	}
 	say(fmt.Sprintf("metrics: {address: '0.0.0.0:%s'}\n", address[strings.LastIndexByte(address, ':')+1:]))
 	r.await("every address", shows(address, "nodedns_panics_total"))
 	if notes := r.status().Notes; !slices.ContainsFunc(notes, func(note string) bool {
 		return strings.HasPrefix(note, "metrics are shown to whoever reaches 0.0.0.0:")
 	}) {
-		t.Errorf("the status does not say that they are open: %q", notes)
+		t.Errorf("the status does not report that the metrics are open to others: %q", notes)
 	}
 	say("# nothing\n")
-	r.await("nothing without a word", isGone(address))
+	r.await("no listener by default", isGone(address))
 }
 
-// TestMetricsOfReloads: a faulty file is counted once, and shown for as long as it stands.
+// TestMetricsOfReloads: a faulty file is counted once, and shown as long as it is faulty.
 func TestMetricsOfReloads(t *testing.T) {
 	r, address := withMetrics(t, map[string]string{}, "")
 	good := fmt.Sprintf("metrics: {address: '%s'}\n", address)
 	path := filepath.Join(r.root, "/etc/node-dns/node-dns.yaml")
 	taken := r.value(address, "nodedns_config_last_reload_success_timestamp_seconds")
 	if taken < float64(time.Now().Add(-time.Minute).Unix()) {
-		t.Errorf("taken over at %v", taken)
+		t.Errorf("last reload at %v", taken)
 	}
 	write(t, path, good+"cacheSize: many\n")
 	r.await("the fault", func() bool { return r.value(address, "nodedns_config_last_reload_successful") == 0 })
 	if err := r.daemon.reload(t.Context()); err == nil {
-		t.Error("a faulty file is taken over")
+		t.Error("a faulty file took effect")
 	}
 	if n := r.value(address, "nodedns_reload_failed_total"); n != 1 {
 		t.Errorf("%v faults", n)
@@ -544,21 +551,22 @@ func TestMetricsOfReloads(t *testing.T) {
 	r.await("the good file", func() bool { return r.value(address, "nodedns_config_last_reload_successful") == 1 })
 	r.await("it is in force", func() bool { return r.value(address, "nodedns_cache_size") == 7 })
 	if r.value(address, "nodedns_config_last_reload_success_timestamp_seconds") <= taken {
-		t.Error("it was taken over later than the first")
+		t.Error("the repaired file took effect, but its time is not later than the first")
 	}
 }
 
-// TestMetricsOfHook: what the hook has written without being asked is counted once, however often it is looked at.
+// TestMetricsOfHook: a file that the hook wrote without a request is counted once, however often
+// the daemon looks.
 func TestMetricsOfHook(t *testing.T) {
 	r, address := withMetrics(t, map[string]string{"/run/origin-dns-dispatcher/rewrites.json": `{"version":1,"files":{"/etc/resolv.conf":{"wrote":"a"}},"said":"x"}`}, "")
 	const row = `nodedns_resolvconf_rewrites_total{reason="hook"} `
 	shows := func(n string) func() bool {
 		return func() bool {
-			r.status() // which looks
+			r.status() // the status request looks
 			return slices.Contains(r.metric(address, "/metrics", "nodedns_resolvconf_rewrites_total"), row+n)
 		}
 	}
-	r.await("what was before is not counted", shows("0"))
+	r.await("earlier writes are not counted", shows("0"))
 	for _, step := range []struct{ over, want string }{
 		{`"2026-11-22T10:00:00Z"`, "1"},
 		{`"2026-11-22T10:00:00Z","2026-11-22T10:00:10Z","2026-11-22T10:00:10Z"`, "3"},
@@ -567,12 +575,12 @@ func TestMetricsOfHook(t *testing.T) {
 		r.await(step.over, shows(step.want))
 		r.status()
 		if !shows(step.want)() {
-			t.Errorf("%s is counted again", step.over)
+			t.Errorf("%s was counted again", step.over)
 		}
 	}
 }
 
-// TestMetricsOfBuild: the version, the commit and the Go of what is running are shown as CoreDNS shows its own.
+// TestMetricsOfBuild: the build metric has the version, commit and Go version, like CoreDNS's.
 func TestMetricsOfBuild(t *testing.T) {
 	for _, test := range []struct{ name, namespace, revision string }{
 		{"known", "nodedns", "c0ffee-dirty"},
@@ -590,19 +598,20 @@ func TestMetricsOfBuild(t *testing.T) {
 	}
 }
 
-// TestMetricsOfHookAsked: of what the hook has written one is what it was asked for, whenever it shows.
+// TestMetricsOfHookAsked: one of the hook's writes is the requested one, whenever it is seen.
 func TestMetricsOfHookAsked(t *testing.T) {
 	d := &follower{Daemon: &Daemon{view: &view.View{Metrics: view.NewMetricsState()}}}
 	d.request.Owed = true
 	for _, step := range []struct{ shown, want uint64 }{{0, 0}, {1, 0}, {1, 1}, {0, 1}, {2, 3}} {
 		d.countHookWrites(int(step.shown))
 		if got := d.view.Metrics.Requests.Read()[view.HookReason]; got != step.want {
-			t.Errorf("%d more: %d are counted", step.shown, got)
+			t.Errorf("%d more: %d counted", step.shown, got)
 		}
 	}
 }
 
-// TestSearchNXDomain: names of the cluster that do not exist are counted, on the wire and beside it, and no others.
+// TestSearchNXDomain: only cluster names that do not exist are counted, on the fast path and on the
+// slow path.
 func TestSearchNXDomain(t *testing.T) {
 	r, address := busyDaemon(t, "nodedns")
 	before := r.value(address, "nodedns_search_nxdomain_total")
@@ -614,23 +623,24 @@ func TestSearchNXDomain(t *testing.T) {
 	r.await("they are counted", func() bool { return r.value(address, "nodedns_search_nxdomain_total") == before+6 })
 }
 
-// TestMetricsOfDeadUpstream: one that never responded is shown as down, and what became of the queries.
+// TestMetricsOfDeadUpstream: an upstream that has never responded is shown as down, with the
+// results of its queries.
 func TestMetricsOfDeadUpstream(t *testing.T) {
 	dead := dnstest.NewServer(t, siteRecords)
 	dead.Vanish()
 	r, address := withMetrics(t, map[string]string{upstreamPath: upstreamFile(dead)}, "")
 	to := `to="` + dead.Addr().String() + `"`
 	if v := r.value(address, "nodedns_upstream_up", to); v != -1 {
-		t.Errorf("up is %v before it is asked", v)
+		t.Errorf("up is %v before the first query", v)
 	}
 	if rcode := r.rcode(r.address(), "www.example.com."); rcode != dns.RcodeServerFailure {
-		t.Errorf("answered with %d", rcode)
+		t.Errorf("got the rcode %d", rcode)
 	}
 	r.await("it is shown as down", func() bool { return r.value(address, "nodedns_upstream_up", to) == 0 })
 	if v := r.value(address, "nodedns_proxy_healthcheck_failures_total", to); v < 1 {
 		t.Errorf("%v failures", v)
 	}
 	if v := r.value(address, "nodedns_forward_healthcheck_broken_total"); v != 1 {
-		t.Errorf("%v queries that nobody responded to", v)
+		t.Errorf("%v queries without a response", v)
 	}
 }

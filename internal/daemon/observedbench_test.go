@@ -20,9 +20,9 @@ import (
 	"github.com/node-dns/node-dns/internal/test/policytest"
 )
 
-// BenchmarkObserved is a remembered answer of the whole daemon, as BenchmarkUDP has it, while nobody looks, while it is scraped ten
-// times a second, while a monitor waits for a name that nobody asks for, while node-dns top is open, and when it has gone. All but the monitor
-// cost the same.
+// BenchmarkObserved is a cache hit of the whole daemon, as in BenchmarkUDP: unobserved, while it is
+// scraped ten times a second, while a monitor waits for a name that is never queried, while
+// node-dns top is open, and after it was closed. All but the monitor case cost the same.
 func BenchmarkObserved(b *testing.B) {
 	site := dnstest.NewServer(b, siteRecords)
 	d, err := New(Config{Root: b.TempDir()})
@@ -76,7 +76,7 @@ func BenchmarkObserved(b *testing.B) {
 	b.Run("by nobody any more", func(b *testing.B) { dnstest.AskMany(b, server, query) })
 }
 
-// scrapeOften scrapes until the function that it returns is called, which waits for the last time.
+// scrapeOften scrapes until stop is called. stop waits for the last scrape.
 func scrapeOften(h http.Handler) (stop func()) {
 	end, done := make(chan struct{}), make(chan struct{})
 	go func() {

@@ -15,8 +15,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// TestStrayNames: what a response says about names that nobody asked for is not remembered: asked for afterwards, they are asked
-// upstream, and have the true answer (MaginotDNS, 2023).
+// TestStrayNames: a response's records for other names are not cached. Later queries for those
+// names go upstream and get the true answer (MaginotDNS, 2023).
 func TestStrayNames(t *testing.T) {
 	const forged = " 300 IN A " + dnstest.ForgedA
 	rows := map[string]dnstest.Faults{
@@ -32,7 +32,7 @@ func TestStrayNames(t *testing.T) {
 			site := dnstest.NewServer(t, siteRecords+"\nmail.example.com. 300 IN A 192.0.2.25\n")
 			site.SetFaultsFor("www.example.com.", faults)
 			r := start(t, map[string]string{upstreamPath: upstreamFile(site)})
-			for range 2 { // asked for, and remembered
+			for range 2 { // a miss and a hit
 				m := dnstest.Exchange(t, r.address(), "www.example.com.", dns.TypeA)
 				if firstValue(m) != "192.0.2.80" || len(m.Answer) != 1 {
 					t.Errorf("got\n%v", m)
@@ -40,14 +40,15 @@ func TestStrayNames(t *testing.T) {
 			}
 			m := dnstest.Exchange(t, r.address(), "mail.example.com.", dns.TypeA)
 			if firstValue(m) != "192.0.2.25" || site.QueriesFor("mail.example.com.", dns.TypeA) != 1 {
-				t.Errorf("asked %d times, got\n%v", site.QueriesFor("mail.example.com.", dns.TypeA), m)
+				t.Errorf("%d upstream queries, got\n%v", site.QueriesFor("mail.example.com.", dns.TypeA), m)
 			}
 		})
 	}
 }
 
-// TestClientsOptions: nothing of a client's OPT record leaves the node but DO: its subnet would split what is asked once
-// (CVE-2025-5994), its cookie and padding are between it and us (RFC 6891 section 6.1.1).
+// TestClientsOptions: of a client's OPT record only DO is forwarded. Its client subnet would split
+// coalesced queries (CVE-2025-5994), and its cookie and padding are hop-by-hop (RFC 6891 section
+// 6.1.1).
 func TestClientsOptions(t *testing.T) {
 	site := dnstest.NewServer(t, siteRecords)
 	r := start(t, map[string]string{upstreamPath: upstreamFile(site)})
@@ -70,7 +71,7 @@ func TestClientsOptions(t *testing.T) {
 					t.Fatal(err)
 				}
 				if opt := m.IsEdns0(); opt == nil || slices.ContainsFunc(opt.Option, func(o dns.EDNS0) bool { return o.Option() == dns.EDNS0SUBNET }) {
-					t.Errorf("told\n%v", m)
+					t.Errorf("the client got\n%v", m)
 				}
 			}
 		}
@@ -78,11 +79,11 @@ func TestClientsOptions(t *testing.T) {
 	seen := 0
 	for _, q := range site.Received() {
 		if strings.HasSuffix(q.Msg.Question[0].Name, resolve.ProbeZone) {
-			continue // our own
+			continue // our own probe
 		}
 		opt := q.Msg.IsEdns0()
 		if opt == nil || len(opt.Option) != 0 || opt.UDPSize() != 1232 {
-			t.Errorf("asked with\n%v", q.Msg)
+			t.Errorf("the upstream got\n%v", q.Msg)
 		}
 		seen++
 	}
@@ -91,8 +92,8 @@ func TestClientsOptions(t *testing.T) {
 	}
 }
 
-// TestBirthday: however many ask for a name at once, one of them has it asked for: a hundred would multiply an attacker's chances by
-// ten thousand (CVE-2020-25686, CVE-2023-30464).
+// TestBirthday: however many clients query a name at once, one upstream query is sent. A hundred
+// would multiply an attacker's chances by ten thousand (CVE-2020-25686, CVE-2023-30464).
 func TestBirthday(t *testing.T) {
 	const sockets, each = 100, 100
 	site := dnstest.NewServer(t, siteRecords)
@@ -104,7 +105,7 @@ func TestBirthday(t *testing.T) {
 	answers := 0
 	for i := range sockets {
 		clients.Go(func() {
-			from := net.Dialer{LocalAddr: &net.UDPAddr{IP: net.IPv4(127, 0, 1, byte(i+1))}} // each has a share of its own
+			from := net.Dialer{LocalAddr: &net.UDPAddr{IP: net.IPv4(127, 0, 1, byte(i+1))}} // each client has its own share
 			socket, err := from.Dial("udp", at)
 			if err != nil {
 				t.Error(err)
@@ -123,9 +124,9 @@ func TestBirthday(t *testing.T) {
 			for range each {
 				m, err := conn.ReadMsg()
 				if err != nil {
-					return // what a socket has no room for is lost
+					return // the socket buffer was full
 				}
-				if m.Rcode == dns.RcodeSuccess { // else a client's share was used up
+				if m.Rcode == dns.RcodeSuccess { // otherwise a client's share was used up
 					mu.Lock()
 					answers++
 					mu.Unlock()
@@ -137,12 +138,13 @@ func TestBirthday(t *testing.T) {
 		})
 	}
 	clients.Wait()
-	// Once is what the first of them asks; a nameserver that takes half a second is asked again a few times, however many wait, and
-	// as often once more on a machine on which it takes so long that nobody waits for it any more.
+	// The first client causes one query. A nameserver that takes half a second is retried a few
+	// times, whatever the number of clients, and as often once more on a machine so slow that no
+	// client waits any more.
 	if n := site.QueriesFor("www.example.com.", dns.TypeA); n > 8 {
-		t.Errorf("%d queries became %d questions", sockets*each, n)
+		t.Errorf("%d queries caused %d upstream queries", sockets*each, n)
 	}
 	if t.Logf("%d of %d answered", answers, sockets*each); answers < each {
-		t.Error("that is too few")
+		t.Error("too few")
 	}
 }

@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openFiles is how many files this process may open. Go raises the soft limit (1024 for what systemd starts) to one
-// below the hard one by itself (syscall/rlimit.go, since 1.19); the hard one is 524288 by systemd 240 and later, and 4096
-// before.
+// openFiles returns how many files this process may open. Go itself raises the soft limit (1024
+// under systemd) to one below the hard limit (syscall/rlimit.go, since 1.19). The hard limit is
+// 524288 with systemd 240 and later, and 4096 before.
 func openFiles() (int, error) {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {

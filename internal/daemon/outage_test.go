@@ -11,7 +11,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/kubetest"
 )
 
-// saidIn is what a client is told: the rcode, the first address with its TTL, and the Extended DNS Error's code.
+// saidIn formats an answer: the rcode, the first address with its TTL, and the code of the Extended
+// DNS Error.
 func saidIn(m *dns.Msg) string {
 	text := dns.RcodeToString[m.Rcode]
 	if len(m.Answer) > 0 {
@@ -29,8 +30,8 @@ func saidIn(m *dns.Msg) string {
 	return text
 }
 
-// TestAllUpstreamsDead: by default what is remembered is given out beyond its TTL, the rest is told that nobody is there; and
-// when one is back it is asked by the next question.
+// TestAllUpstreamsDead: by default cached answers are served beyond their TTL, and other queries
+// get an error with the reason. When an upstream is back, the next query uses it.
 func TestAllUpstreamsDead(t *testing.T) {
 	const records = `
 		brief.example. 1 IN A 192.0.2.81
@@ -62,8 +63,8 @@ func TestAllUpstreamsDead(t *testing.T) {
 					s.Down()
 				}
 			}
-			time.Sleep(1100 * time.Millisecond) // until the TTLs are over
-			for range 4 {                       // before it is known, and after
+			time.Sleep(1100 * time.Millisecond) // longer than the TTLs
+			for range 4 {                       // before and after the outage is known
 				if got := ask("brief.example."); got != row.brief {
 					if row.config == "" || got != "SERVFAIL EDE 13 EDE 23" {
 						t.Errorf("a name that was answered: %s, want %s", got, row.brief)
@@ -80,22 +81,22 @@ func TestAllUpstreamsDead(t *testing.T) {
 				want = "SERVFAIL EDE 22"
 			}
 			if got := ask("www.example."); got != want {
-				t.Errorf("a name that nobody has asked for: %s, want %s", got, want)
+				t.Errorf("a name that was never queried: %s, want %s", got, want)
 			}
 			b.SetFaults(dnstest.Faults{})
 			if err := b.Up(); err != nil {
 				t.Fatal(err)
 			}
 			if got := ask("another.example."); got != "NXDOMAIN" {
-				t.Errorf("when one is back: %s", got)
+				t.Errorf("when an upstream is back: %s", got)
 			}
 			r.await("the fresh answer", func() bool { return ask("brief.example.") == "NOERROR 192.0.2.81 1" })
 		})
 	}
 }
 
-// TestNegativeAnswersHideNothing: that a name above does not exist, or that this one did not a moment ago, says nothing of a
-// Service that is there now (CVE-2026-44687, coredns issue 2434).
+// TestNegativeAnswersHideNothing: a cached negative answer for a parent, or for the name itself,
+// does not hide a Service that exists now (CVE-2026-44687, coredns issue 2434).
 func TestNegativeAnswersHideNothing(t *testing.T) {
 	site := dnstest.NewServer(t, "local. 3600 IN SOA ns.local. hostmaster.local. 1 2 3 4 3600\n")
 	corp := dnstest.NewServer(t, "x.corp.example. 300 IN A 192.0.2.7\n")
@@ -127,7 +128,7 @@ spec: {clusterIP: 172.30.0.77, clusterIPs: [172.30.0.77], ports: [{name: http, p
 	r.await("the new Service", func() bool { return ask("later.shop.svc.cluster.local.") == "NOERROR 172.30.0.77 5" })
 	for _, s := range []*dnstest.Server{site, corp} {
 		if n := s.QueriesFor("later.shop.svc.cluster.local.", dns.TypeA); n != 0 {
-			t.Errorf("a cluster name was asked upstream %d times", n)
+			t.Errorf("a cluster name was sent upstream %d times", n)
 		}
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// reload reads the configuration again. A bad file keeps the running configuration (law 8).
+// reload reloads the configuration. A faulty file keeps the running configuration (law 8).
 func (d *Daemon) reload(ctx context.Context) error { return d.orderReload(ctx, "SIGHUP") }
 
 func (d *Daemon) reloadOverBus(ctx context.Context) error { return d.orderReload(ctx, "D-Bus Reload") }

@@ -22,13 +22,14 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// TestReloadTakesOverEveryKey goes over the keys of packaging/node-dns.yaml, which names them all: dnsForwardMax was taken
-// over by a restart alone. A key that is new there fails the test until it has a row.
+// TestReloadTakesOverEveryKey covers every key in packaging/node-dns.yaml, which lists all of them.
+// dnsForwardMax used to take effect only after a restart. A new key fails the test until it has a
+// row.
 func TestReloadTakesOverEveryKey(t *testing.T) {
 	address, metricsAddress := freeAddress(t), freeAddress(t)
 	rows := map[string]struct {
 		value string
-		taken func(r *running) bool // whether it is in force
+		taken func(r *running) bool // whether the value is in force
 	}{
 		"listen": {address, func(r *running) bool {
 			return slices.ContainsFunc(r.status().Listeners, func(l control.Listener) bool { return l.Address == address })
@@ -45,7 +46,7 @@ func TestReloadTakesOverEveryKey(t *testing.T) {
 		"nodeIP":        {"10.128.0.1", func(r *running) bool { return r.status().Node.IP == "10.128.0.1" }},
 		"cacheSize":     {"7", func(r *running) bool { return r.status().Cache.Size == 7 }},
 		"dnsForwardMax": {"1", func(r *running) bool {
-			site := dnstest.NewServer(r.t, siteRecords) // asked for two names at a time
+			site := dnstest.NewServer(r.t, siteRecords) // for two concurrent queries
 			site.SetFaults(dnstest.Faults{Delay: 500 * time.Millisecond})
 			write(r.t, filepath.Join(r.root, upstreamPath), upstreamFile(site))
 			r.await("the slow upstream", func() bool { return slices.Equal(r.servers(), []string{site.Addr().String()}) })
@@ -118,7 +119,7 @@ func TestReloadTakesOverEveryKey(t *testing.T) {
 			t.Parallel()
 			row, ok := rows[key]
 			if !ok {
-				t.Fatal("no row says how to see that a reload takes it over")
+				t.Fatal("no row checks that a reload applies this key")
 			}
 			site := dnstest.NewServer(t, siteRecords+"plain. 300 IN A 192.0.2.80\n")
 			api := kubetest.NewServer(t)
@@ -141,20 +142,21 @@ func TestReloadTakesOverEveryKey(t *testing.T) {
 			})
 			r.synced()
 			if row.taken(r) {
-				t.Fatal("in force before it is set: the row shows nothing")
+				t.Fatal("in force before it is set: the row proves nothing")
 			}
 			write(t, filepath.Join(r.root, "/etc/node-dns/node-dns.yaml"), key+": "+row.value+"\n")
 			if err := r.daemon.reload(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			if !row.taken(r) {
-				t.Errorf("not taken over: %+v", r.status())
+				t.Errorf("has no effect: %+v", r.status())
 			}
 		})
 	}
 }
 
-// asks has the daemon ask an upstream, and reports whether the query is one of those.
+// asks makes the daemon query an upstream, and reports whether is returns true for one of the
+// queries.
 func (r *running) asks(is func(*dns.Msg) bool) bool {
 	site := dnstest.NewServer(r.t, siteRecords)
 	write(r.t, filepath.Join(r.root, upstreamPath), upstreamFile(site))
@@ -176,7 +178,7 @@ func withCapital(m *dns.Msg) bool {
 	return m.Question[0].Name != strings.ToLower(m.Question[0].Name)
 }
 
-// keysOf are the keys that a commented file names.
+// keysOf returns the keys that a commented file names.
 func keysOf(t *testing.T, path string) []string {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -188,12 +190,13 @@ func keysOf(t *testing.T, path string) []string {
 		keys = append(keys, match[1])
 	}
 	if len(keys) < 12 {
-		t.Fatalf("found the keys %v only", keys)
+		t.Fatalf("found only the keys %v", keys)
 	}
 	return keys
 }
 
-// freeAddress is one that nobody listened on a moment ago. That it is wanted, not that it is bound, is what the test sees.
+// freeAddress returns an address that was free a moment ago. The tests only check that the daemon
+// wants it, not that it is bound.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -204,7 +207,7 @@ func freeAddress(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// rcode is what the daemon says, where it listens, to a question for an address.
+// rcode returns the rcode of an address query at the daemon's listener, or -1 without a response.
 func (r *running) rcode(at netip.AddrPort, name string) int {
 	if m := r.exchange(at, name); m != nil {
 		return m.Rcode
@@ -212,7 +215,7 @@ func (r *running) rcode(at netip.AddrPort, name string) int {
 	return -1
 }
 
-// exchange asks for an address; nil: there is no response.
+// exchange sends an address query. It returns nil if there is no response.
 func (r *running) exchange(at netip.AddrPort, name string) *dns.Msg {
 	m, err := dns.Exchange(new(dns.Msg).SetQuestion(name, dns.TypeA), at.String())
 	if err != nil {

@@ -25,14 +25,14 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/supervise"
 )
 
-// drainTimeout is how long queries under way may take when the daemon is told to stop: as long as the slowest forwarded
-// query takes.
+// drainTimeout bounds the queries in flight at a stop. It is as long as the slowest forwarded query
+// takes.
 const drainTimeout = 5 * time.Second
 
-// Run serves until ctx ends, and then drains. It returns an error when it cannot start: another daemon runs, the
-// configuration file that was named does not exist, or an address of the command line cannot be bound. An address
-// that the configuration gives may come later, and a port that another program holds may become free: these are
-// waited for, and shown in the status.
+// Run serves until ctx ends, and then drains. It fails if it cannot start: another daemon is
+// running, the named configuration file does not exist, or an address of the command line cannot be
+// bound. An address from the configuration may appear later, and a port that another program holds
+// may become free: Run waits for these and shows them in the status.
 func Run(ctx context.Context, config Config) error {
 	d, err := New(config)
 	if err != nil {
@@ -49,7 +49,7 @@ func (d *Daemon) run(ctx context.Context) error {
 	f := newFollower(d)
 	if err := f.start(ctx); err != nil {
 		if ctx.Err() != nil {
-			err = nil // told to stop before it began
+			err = nil // stopped before it began
 		}
 		return errors.Join(err, socket.Close(), d.stop(ctx))
 	}
@@ -67,7 +67,7 @@ func (d *Daemon) run(ctx context.Context) error {
 	return errors.Join(err, d.stop(context.WithoutCancel(ctx)))
 }
 
-// New builds a daemon that does nothing yet.
+// New returns a daemon that is not running yet.
 func New(config Config) (*Daemon, error) {
 	d := &Daemon{
 		config:   config,
@@ -129,7 +129,7 @@ func New(config Config) (*Daemon, error) {
 func (f *follower) start(ctx context.Context) error {
 	if f.config.Invocation != "" {
 		if _, err := f.paths.host.CheckWayBack(f.config.Invocation); err != nil {
-			return err // resolv.conf could name a daemon whose stop restores nothing
+			return err // else resolv.conf could name a daemon whose stop restores nothing
 		}
 	}
 	seen, err := f.lookAtHost(ctx)
@@ -137,10 +137,11 @@ func (f *follower) start(ctx context.Context) error {
 		return fmt.Errorf("looking at the host: %w", err)
 	}
 	if err := seen.ConfigErr; err != nil {
-		// A node without DNS is worse than one that serves what the good part of its configuration says; but one that
-		// sends the cluster's names to the site's nameservers is worse still: see policy.New.
+		// A node without DNS is worse than one that serves the valid part of its configuration. A
+		// node that sends the cluster's names to the site's nameservers is worse still: see
+		// policy.New.
 		f.log.Error("configuration has faults: serving what the rest of it says", "error", err, journal.ConfigFault.Attr())
-		f.view.Problems.Store(&[]string{err.Error()}) // and has been logged
+		f.view.Problems.Store(&[]string{err.Error()}) // already logged
 	}
 	if err := seen.DnsmasqErr; err != nil {
 		f.log.Error("dnsmasq's files have faults: serving what the rest of them says", "error", err, journal.ConfigFault.Attr())
@@ -169,7 +170,7 @@ func (f *follower) start(ctx context.Context) error {
 	return nil
 }
 
-// build makes the Resolver and the server in front of it.
+// build creates the Resolver and the server in front of it.
 func (d *Daemon) build(p *policy.Policy) {
 	d.resolver = resolve.New(resolve.Config{
 		Version: d.config.Version, Log: d.log, Panics: &d.panics,
@@ -198,7 +199,7 @@ func (d *Daemon) build(p *policy.Policy) {
 	d.view.Show(d.resolver, d.server)
 }
 
-// tasks are what runs until the daemon stops. They are only listed here: supervise starts them.
+// tasks lists the tasks that run until the daemon stops. supervise starts them.
 func (d *Daemon) tasks(socket net.Listener, f *follower) []supervise.Task {
 	return []supervise.Task{
 		{Name: "control", Run: func(ctx context.Context) error { return control.Serve(ctx, socket, d.admin()) }},
@@ -218,7 +219,7 @@ func (d *Daemon) tasks(socket net.Listener, f *follower) []supervise.Task {
 	}
 }
 
-// stop takes no new queries, ends those under way, and lets go of everything.
+// stop accepts no new queries, finishes those in flight, and releases all resources.
 func (d *Daemon) stop(ctx context.Context) error {
 	d.withdraw()
 	ctx, cancel := context.WithTimeout(ctx, drainTimeout)
@@ -231,18 +232,18 @@ func (d *Daemon) stop(ctx context.Context) error {
 		err = d.server.Shutdown(ctx)
 	}
 	if d.resolver != nil {
-		d.resolver.Close() // nobody asks for anything any more
+		d.resolver.Close() // no queries are left
 	}
 	return err
 }
 
-// charge has a client pay for what upstream nameservers have sent for its question.
+// charge accounts the bytes that upstreams sent for a query to its client.
 func (d *Daemon) charge(client netip.Addr, octets int) { d.server.Charge(client, octets) }
 
 // serveWatchdog answers a query of the watchdog.
 func (d *Daemon) serveWatchdog(ctx context.Context, q *dnsserver.Query) (m *dns.Msg, err error) {
 	defer func() {
-		if p := recover(); p != nil { // which is no hanging
+		if p := recover(); p != nil { // a panic is not a hang
 			d.panics.Caught(d.log, "task panicked", journal.TaskPanic, p, "task", "watchdog")
 		}
 	}()

@@ -13,7 +13,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// TestSamples: what samples stand for is what was asked, however much that is, and what is no hit is told of each time.
+// TestSamples: the samples represent the number of queries, however high it is, and each cache miss
+// is reported individually.
 func TestSamples(t *testing.T) {
 	const many = 60_000
 	site := dnstest.NewServer(t, siteRecords)
@@ -49,15 +50,15 @@ func TestSamples(t *testing.T) {
 		t.Fatal(err)
 	}
 	if hits < many*3/4 || hits > many*5/4 {
-		t.Errorf("%d events stand for %d of %d; %d were lost", events, hits, many, lost)
+		t.Errorf("%d events represent %d of %d hits; %d were lost", events, hits, many, lost)
 	}
 	t.Logf("%d events for %d hits", events, many)
 	if absent != 1 {
-		t.Errorf("a name that is not remembered is told of %d times", absent)
+		t.Errorf("a cache miss was reported %d times", absent)
 	}
 }
 
-// askRemembered asks so often for a name that is remembered, some queries at a time.
+// askRemembered sends that many queries for a cached name, some at a time.
 func askRemembered(server string, times int) error {
 	const window = 16
 	conn, err := net.Dial("udp", server)

@@ -9,8 +9,8 @@ import (
 	"github.com/node-dns/node-dns/internal/admin/control"
 )
 
-// TestSELinuxStatus: the mode is that of now, the domain that of the start; AppArmor's context of a host without SELinux
-// is not shown.
+// TestSELinuxStatus: the mode is the current one, the domain that of the start. On a host without
+// SELinux, the AppArmor context is not shown.
 func TestSELinuxStatus(t *testing.T) {
 	const mounts, enforce, context = "/proc/self/mounts", "/sys/fs/selinux/enforce", "/proc/self/attr/current"
 	r := start(t, map[string]string{

@@ -19,30 +19,31 @@ import (
 )
 
 const (
-	// storeRoom is how many files the service manager holds for us: FileDescriptorStoreMax= of node-dns.service, which
-	// systemd tells since 254 ($FDSTORE).
+	// storeRoom is the number of files that the service manager holds for us:
+	// FileDescriptorStoreMax= of node-dns.service. systemd 254 and later passes the number in
+	// $FDSTORE.
 	storeRoom = 1024
-	// storeAside are those that are no sockets, and a probe for room.
+	// storeAside is reserved for files that are not sockets and for a probe.
 	storeAside = 4
-	// unwanted is how long an inherited socket waits for somebody to want it: the addresses, or the cluster's file, may
-	// not be known at first. After that time no client waits for an answer to what is in it.
+	// unwanted is how long an inherited socket is kept unused. The addresses or the cluster's file
+	// may not be known at first. After that time no client waits for an answer any more.
 	unwanted = 5 * time.Second
 )
 
-// socketKey is one listening socket. index tells those of one address apart.
+// socketKey identifies one listening socket. index distinguishes the sockets of one address.
 type socketKey struct {
 	proto dnsserver.Proto
 	addr  netip.AddrPort
 	index int
 }
 
-// name is the socket's FDNAME, which has no colon (sd_notify(3)).
+// name returns the socket's FDNAME, which must not contain a colon (sd_notify(3)).
 func (k socketKey) name() string {
 	addr := strings.ReplaceAll(k.addr.Addr().String(), ":", "_")
 	return fmt.Sprintf("%s-%s-%d-%d", k.proto, addr, k.addr.Port(), k.index)
 }
 
-// named returns the key of the same address with that name; nil: there is none.
+// named returns the key of the same address with that name, or nil.
 func (k socketKey) named(name string) *socketKey {
 	for k.index = range dnsserver.MaxSockets {
 		if k.name() == name {
@@ -52,18 +53,19 @@ func (k socketKey) named(name string) *socketKey {
 	return nil
 }
 
-// sockets has the service manager hold the listening sockets, so that queries wait in them while there is no process.
+// sockets passes the listening sockets to the service manager, so that queries wait in them while
+// no process runs.
 type sockets struct {
 	store supervise.Store
 	log   *slog.Logger
 	room  int
 
-	mu        sync.Mutex             // guards what follows
-	inherited map[socketKey]*os.File // from the store, and not taken yet
-	units     map[socketKey]*os.File // of socket units: these may be taken again, as nobody else can bind there
+	mu        sync.Mutex             // guards the fields below
+	inherited map[socketKey]*os.File // from the store, not used yet
+	units     map[socketKey]*os.File // from socket units; may be taken again, because no other program can bind there
 	stored    map[socketKey]bool
-	lost      map[socketKey]bool // nobody holds them: the store is full, or failed
-	until     time.Time          // when the inherited ones are let go
+	lost      map[socketKey]bool // not held by the manager: the store is full or failed
+	until     time.Time          // when unused inherited sockets are closed
 }
 
 var _ dnsserver.Sockets = (*sockets)(nil)
@@ -79,7 +81,7 @@ func newSockets(store supervise.Store, log *slog.Logger) *sockets {
 	return s
 }
 
-// inherit takes a file that the service manager passed, and reports whether it is a socket to listen with.
+// inherit takes a file from the service manager and reports whether it is a listening socket.
 func (s *sockets) inherit(file *os.File) bool {
 	proto, addr, err := dnsserver.Identify(file)
 	if err != nil {
@@ -94,7 +96,7 @@ func (s *sockets) inherit(file *os.File) bool {
 		into, s.stored[key] = s.inherited, true
 	}
 	if into[key] != nil {
-		file.Close() // the same again
+		file.Close() // a duplicate
 	} else {
 		into[key] = file
 	}
@@ -121,7 +123,7 @@ func (s *sockets) Take(proto dnsserver.Proto, addr netip.AddrPort, index int) *o
 	return nil
 }
 
-// duplicate does without File.Fd, which has the socket block.
+// duplicate avoids File.Fd, which would make the socket blocking.
 func duplicate(file *os.File) (*os.File, error) {
 	c, err := file.SyscallConn()
 	if err != nil {
@@ -176,8 +178,8 @@ func (s *sockets) dropLocked(key socketKey) {
 	}
 }
 
-// letGo closes the inherited sockets that nobody has wanted for long enough, and says how long the others wait; zero:
-// there are none.
+// letGo closes inherited sockets that were unused for too long. It returns how long the others
+// wait, or zero if there are none.
 func (s *sockets) letGo(now time.Time) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -203,7 +205,7 @@ func (s *sockets) all() bool {
 	return s.store.Exists() && len(s.lost) == 0
 }
 
-// note is what an admin should know; "" when all is well.
+// note returns a note for the admin, or "" if all is well.
 func (s *sockets) note() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

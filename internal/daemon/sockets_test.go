@@ -17,7 +17,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// TestSocketNames: a name has no colon (sd_notify(3)), and no two sockets the same.
+// TestSocketNames: a name has no colon (sd_notify(3)), and names are unique.
 func TestSocketNames(t *testing.T) {
 	at := netip.MustParseAddrPort
 	names := map[string]socketKey{}
@@ -35,13 +35,13 @@ func TestSocketNames(t *testing.T) {
 			t.Errorf("%v is named %q, expected %q", key, got, want)
 		}
 		if other, taken := names[got]; taken {
-			t.Errorf("%v and %v are both named %q", key, other, got)
+			t.Errorf("%v and %v have the same name %q", key, other, got)
 		}
 		names[got] = key
 	}
 }
 
-// TestSocketsOfOneAddress: each of those that an earlier daemon has left is taken over by its index.
+// TestSocketsOfOneAddress: each socket of an earlier daemon is reused by its index.
 func TestSocketsOfOneAddress(t *testing.T) {
 	at := netip.MustParseAddrPort(freeAddress(t))
 	s := newSockets(supervise.Store{}, slog.New(slog.DiscardHandler))
@@ -78,21 +78,22 @@ func TestSocketsOfOneAddress(t *testing.T) {
 	}
 }
 
-// TestSocketsWithoutRoom: what is beyond FileDescriptorStoreMax= is not held, and said so; with room again it is no problem any more.
+// TestSocketsWithoutRoom: sockets over FileDescriptorStoreMax= are not held, which is reported.
+// With room again, the report ends.
 func TestSocketsWithoutRoom(t *testing.T) {
-	t.Setenv("FDSTORE", "6") // two, beside what is no socket
+	t.Setenv("FDSTORE", "6") // two, besides those that are not sockets
 	var log bytes.Buffer
 	s := newSockets(supervise.Store{}, slog.New(slog.NewTextHandler(&log, nil)))
 	if s.room != 2 {
 		t.Errorf("room for %d sockets, expected 2", s.room)
 	}
 	if s.all() {
-		t.Error("without a service manager somebody holds the sockets")
+		t.Error("all sockets count as held without a service manager")
 	}
 	at := netip.MustParseAddrPort("192.0.2.10:53")
 	s.lost[socketKey{dnsserver.UDP, at, 0}] = true
 	if s.note() == "" {
-		t.Error("nothing is said of a socket that nobody holds")
+		t.Error("a socket that is not held is not reported")
 	}
 	s.Drop(dnsserver.UDP, at)
 	if s.note() != "" {
@@ -100,7 +101,8 @@ func TestSocketsWithoutRoom(t *testing.T) {
 	}
 }
 
-// TestCacheOfAnother: what an earlier daemon remembered is answered from, but not what servers said that are asked no more.
+// TestCacheOfAnother: the cache of an earlier daemon is used, except answers from servers that are
+// no longer used.
 func TestCacheOfAnother(t *testing.T) {
 	site, next := dnstest.NewServer(t, siteRecords), dnstest.NewServer(t, "www.example.com. 300 IN A 192.0.2.81\n")
 	ask := func(r *running) string {
@@ -113,11 +115,11 @@ func TestCacheOfAnother(t *testing.T) {
 	second := start(t, map[string]string{upstreamPath: upstreamFile(site)})
 	second.daemon.takeOverFrom(from)
 	if got, asked := ask(second), site.QueriesFor("www.example.com.", dns.TypeA); got != "192.0.2.80" || asked != 1 {
-		t.Errorf("with the same server %s, which was asked %d times, expected once", got, asked)
+		t.Errorf("with the same server: %s after %d queries, want 1 query", got, asked)
 	}
 	third := start(t, map[string]string{upstreamPath: upstreamFile(next)})
 	third.daemon.takeOverFrom(from)
 	if got := ask(third); got != "192.0.2.81" {
-		t.Errorf("with another server %s", got)
+		t.Errorf("with another server: %s", got)
 	}
 }

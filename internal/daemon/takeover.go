@@ -13,25 +13,26 @@ import (
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
-// change is one Policy that takes the place of another one.
+// change is the replacement of one Policy by another.
 type change struct {
 	old, next *policy.Policy
-	by        string // what it is about
+	by        string // cause of the change
 	rerouted  bool   // queries take other routes
-	forgotten int    // responses, for that
-	failed    error  // an address that cannot be listened on
+	forgotten int    // number of cached responses dropped for that
+	failed    error  // an address that cannot be bound
 }
 
-// takeOver puts next in the place of the Policy in force. What is the same is left as it is: sockets stay open, upstreams
-// keep their health, and the cache keeps what came from servers that are still asked. It returns when to look again; 0: not for this.
+// takeOver puts next in force. Unchanged parts stay as they are: sockets stay open, upstreams keep
+// their health, and the cache keeps answers from servers that are still used. It returns when to
+// look again, or 0 if that is not needed.
 func (f *follower) takeOver(next *policy.Policy, by string) time.Duration {
 	c := &change{old: f.policy(), next: next, by: by}
 	for _, step := range [...]func(*change){
-		f.takeAnswers,   // all that follows looks at the Policy in force
-		f.takeBounds,    // before an address is opened to clients
-		f.logChange,     // before the log says which addresses were opened for it
+		f.takeAnswers,   // first: the other steps use the Policy in force
+		f.takeBounds,    // before an address is open to clients
+		f.logChange,     // before the log lists the addresses opened for it
 		f.takeListeners, // after the bounds
-		f.tellTasks,     // last: they act on all of the above
+		f.tellTasks,     // last: the tasks act on all of the above
 	} {
 		step(c)
 	}
@@ -93,8 +94,8 @@ func (f *follower) tellTasks(c *change) {
 	}
 }
 
-// waitAfter is when to look again: for an address that is not bound yet, for sockets that are let go of, and for the terms under
-// which port 53 changes hands.
+// waitAfter returns when to look again: for an address that is not bound yet, for unused sockets to
+// close, and for the terms under which port 53 changes hands.
 func (f *follower) waitAfter(c *change) time.Duration {
 	wait := f.sockets.letGo(time.Now())
 	if _, _, left := dnsserver.ReadTerms(f.paths.terms); left > 0 && (wait == 0 || wait > left) {
@@ -112,11 +113,13 @@ func (d *Daemon) setLevel(p *policy.Policy) {
 	}
 }
 
-// hintLasts is for how long a hint may have been what a look that was not its own has found: it waits until things have settled.
+// hintLasts is the maximum age of a hint that may explain a look without its own hint. The
+// hint's own look waits until things have settled.
 const hintLasts = 10 * time.Second
 
-// cause says what a look was about. Where the hook has captured something since the look before, it was about that: what woke us is one
-// of the files that it wrote. A look that had no hint of its own has found what the last one was about.
+// cause returns the cause of a look. If the hook has captured something since the last look, that
+// is the cause, because the hint came from one of its files. A look without its own hint has the
+// cause of the last one.
 func cause(reason string, last *hint, before, now *view.Host) string {
 	if before != nil && !bytes.Equal(before.State.Record.Data, now.State.Record.Data) {
 		if record, err := upstream.ParseRecord(now.State.Record.Data); err == nil && record.Event != "" {

@@ -13,7 +13,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// transport is that of the first upstream of all names.
+// transport returns the transport of the root route's first upstream.
 func (r *running) transport() string {
 	for _, route := range r.status().Routes {
 		if route.Domain == "." && len(route.Servers) > 0 {
@@ -23,13 +23,14 @@ func (r *running) transport() string {
 	return ""
 }
 
-// asksOverTLS asks a name that is not remembered, and reports whether the next one goes over TLS.
+// asksOverTLS queries a name that is not cached, and reports whether the next query would use TLS.
 func (r *running) asksOverTLS() bool {
 	r.rcode(r.address(), fmt.Sprintf("n%d.example.", time.Now().UnixNano()))
 	return r.transport() == string(forward.Opportunistic)
 }
 
-// TestOpportunistic: what is asked over TLS, and that people are told so, until the configuration says otherwise.
+// TestOpportunistic: upstreams are queried over TLS when possible, and the status shows that, until
+// the configuration changes.
 func TestOpportunistic(t *testing.T) {
 	const config = "/etc/node-dns/node-dns.yaml"
 	site, secure := dnstest.NewServer(t, siteRecords), dnstest.NewTLSServer(t, siteRecords)
@@ -38,7 +39,7 @@ func TestOpportunistic(t *testing.T) {
 		c.TLSAddr = func(nameserver.Server) (netip.AddrPort, bool) { return secure.Addr(), true }
 	})
 	if got := r.transport(); got != string(forward.InTheClear) {
-		t.Errorf("before the first question over %q", got)
+		t.Errorf("before the first query over %q", got)
 	}
 	r.await("the connection", r.asksOverTLS)
 	inTheClear := site.Queries()
@@ -50,7 +51,7 @@ func TestOpportunistic(t *testing.T) {
 		t.Errorf("answered by %+v", by)
 	}
 	if n := site.Queries(); n != inTheClear {
-		t.Errorf("%d questions in the clear", n-inTheClear)
+		t.Errorf("%d queries in the clear", n-inTheClear)
 	}
 	write(t, filepath.Join(r.root, config), "dnsOverTLS: no\n")
 	if err := r.daemon.reload(t.Context()); err != nil {
@@ -62,6 +63,6 @@ func TestOpportunistic(t *testing.T) {
 	before := secure.Queries()
 	r.rcode(r.address(), "twice.example.")
 	if secure.Queries() != before || site.Queries() == inTheClear {
-		t.Error("the connection is asked")
+		t.Error("the old TLS connection is used")
 	}
 }

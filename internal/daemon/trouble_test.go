@@ -12,7 +12,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// TestTroubles: the status has the names that were slow, the metrics the clients that had trouble, and neither has what was answered well.
+// TestTroubles: the status lists slow names, and the metrics count clients with failures. Neither
+// includes normal answers.
 func TestTroubles(t *testing.T) {
 	site := dnstest.NewServer(t, siteRecords)
 	site.SetFaultsFor("slow.example.com.", dnstest.Faults{Delay: 2 * dnsserver.SlowAfter})

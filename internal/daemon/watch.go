@@ -16,12 +16,13 @@ import (
 	"github.com/node-dns/node-dns/internal/nm"
 )
 
-// lookAgain is how often the host is looked at though nothing called: no watch is perfect (a directory that did not
-// exist when watching began, a bus that lost a signal, no inotify instance left: 128 a user by default).
+// lookAgain is the interval between looks without a hint. No watch is perfect: a directory did not
+// exist when watching began, a bus lost a signal, or no inotify instance is left (128 per user by
+// default).
 const lookAgain = 30 * time.Second
 
-// watchNetworkManager hints when NetworkManager's DNS configuration changes, also where it announces no event for it:
-// a renewal with 1.42, `nmcli general reload dns-rc`.
+// watchNetworkManager hints when NetworkManager's DNS configuration changes, also if it raises no
+// event for that: a renewal with 1.42, or `nmcli general reload dns-rc`.
 func (d *Daemon) watchNetworkManager(ctx context.Context) error {
 	return nm.Watch(ctx, d.log, func(reason string) {
 		d.view.Metrics.Events.Add(reason)
@@ -34,8 +35,8 @@ func (d *Daemon) watchKernel(ctx context.Context) error {
 	return netstate.Watch(ctx, func() { d.hint("kernel: addresses or routes") })
 }
 
-// watchFiles hints when one of the host's files changes, by whomever. It watches their directories, because files are
-// replaced by rename.
+// watchFiles hints when any program changes one of the host's files. It watches their directories,
+// because files are replaced by rename.
 func (d *Daemon) watchFiles(ctx context.Context) error {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -54,7 +55,7 @@ func (d *Daemon) watchFiles(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-again.C: // directories that exist by now
+		case <-again.C: // directories that exist now
 		case event := <-watcher.Events:
 			if name := filepath.Clean(event.Name); (slices.Contains(files, name) || d.isDnsmasqDir(filepath.Dir(name))) && event.Op != fsnotify.Chmod && !d.isFoughtOver(name) {
 				d.hint("file: " + event.Name)
@@ -65,7 +66,7 @@ func (d *Daemon) watchFiles(ctx context.Context) error {
 	}
 }
 
-// dnsmasqFiles are dnsmasq's files, and one in each of their directories.
+// dnsmasqFiles returns dnsmasq's files, and one path in each of their directories.
 func (d *Daemon) dnsmasqFiles() []string {
 	usual := dnsmasqconf.DefaultPaths(d.config.Root)
 	files := []string{usual.Conf, usual.Hosts}
@@ -78,13 +79,14 @@ func (d *Daemon) dnsmasqFiles() []string {
 	return files
 }
 
-// isDnsmasqDir reports whether any change in a directory may be one of dnsmasq's files.
+// isDnsmasqDir reports whether any change in a directory may concern dnsmasq's files.
 func (d *Daemon) isDnsmasqDir(dir string) bool {
 	seen := d.view.Host.Load()
 	return seen != nil && slices.Contains(seen.Dnsmasq.Dirs, dir)
 }
 
-// isFoughtOver reports whether a file is left to somebody who writes it all the time: it is looked at now and then only.
+// isFoughtOver reports whether a file is left to another program that keeps rewriting it. It is
+// then only checked periodically.
 func (d *Daemon) isFoughtOver(name string) bool {
 	seen := d.view.Host.Load()
 	return name == d.paths.host.ResolvConf && seen != nil && seen.Plan.RewriteLoop
@@ -111,8 +113,8 @@ func (d *Daemon) watchedFiles() []string {
 	return files
 }
 
-// watchDirectories adds the directories that exist and are not yet watched. One that may not be read is left to the look
-// that comes now and then, as one that does not exist is. The error joins those of the others.
+// watchDirectories adds the directories that exist and are not watched yet. Missing or unreadable
+// ones are left to the periodic looks. The error joins those of the others.
 func watchDirectories(watcher *fsnotify.Watcher, files []string) error {
 	watched := watcher.WatchList()
 	var errs []error

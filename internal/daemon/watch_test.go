@@ -11,8 +11,8 @@ import (
 	"github.com/node-dns/node-dns/internal/policy"
 )
 
-// TestWatchFiles: a change of any file that decides what is served is a hint. The uplinks of systemd-resolved were not
-// among them, nor were the configuration's.
+// TestWatchFiles: a change of any file that affects what is served is a hint. The uplinks of
+// systemd-resolved and the configuration files used to be missing.
 func TestWatchFiles(t *testing.T) {
 	root := t.TempDir()
 	paths := hostdns.NewPaths(root)
@@ -33,7 +33,7 @@ func TestWatchFiles(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan error)
 			go func() { done <- d.watchFiles(ctx) }()
-			// Written until it is seen: watching begins some time after the call.
+			// Write repeatedly until it is seen: watching begins some time after the call.
 			again, enough := time.NewTicker(5*time.Millisecond), time.After(lookAgain)
 			defer again.Stop()
 			for hinted := false; !hinted; {

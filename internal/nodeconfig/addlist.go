@@ -9,9 +9,10 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// AddList returns node-dns.yaml with a key more, at its end: a list of values in one line, below a comment that says why it is
-// there. All that was in the file stays, octet by octet. ok is false where that would not be read as the same settings and
-// that key: the file has the key already, has a fault, is a mapping in braces, is indented, or is more than one document.
+// AddList returns node-dns.yaml with an additional key at its end: a list of values on one line,
+// below a comment with the reason. The existing bytes of the file stay unchanged. ok is false if
+// the result would not parse as the same settings plus that key: the file already has the key, is
+// invalid, is a mapping in braces, is indented, or has several documents.
 func AddList(data []byte, why, key string, values []string) (added []byte, ok bool) {
 	var words []string
 	for _, value := range values {
@@ -30,7 +31,7 @@ func AddList(data []byte, why, key string, values []string) (added []byte, ok bo
 	return added, ok && parses && len(after) == len(before)+1 && after[len(before)] == key && !slices.Contains(before, key)
 }
 
-// keysOf are the keys at the top of a document, in their order. ok is false where it is no mapping.
+// keysOf returns the top-level keys of a document, in order. ok is false if it is not a mapping.
 func keysOf(data []byte) (keys []string, ok bool) {
 	var faults faultList
 	root := readDocument(data, &faults)

@@ -49,7 +49,7 @@ func TestAddList(t *testing.T) {
 	}
 }
 
-// FuzzAddList: what was said before is said afterwards, and nothing else but the key.
+// FuzzAddList: the result has the old settings and the new key, and nothing else.
 func FuzzAddList(f *testing.F) {
 	for _, text := range []string{"", "a: 1", "a: |\n  x\n", " a: 1\n", "{}", "--- \na: 1\n", "a: &x [1]\nb: *x\n", "? a\n: 1\n"} {
 		f.Add([]byte(text))
@@ -71,7 +71,7 @@ func FuzzAddList(f *testing.F) {
 			t.Errorf("%q: listen %v", added, after.Listen)
 		}
 		if !slices.Equal(before.Upstreams, after.Upstreams) || before.CacheSize != after.CacheSize || before.ClusterDomain != after.ClusterDomain || before.NodeIP != after.NodeIP {
-			t.Errorf("%q reads otherwise than %q", added, data)
+			t.Errorf("%q has other settings than %q", added, data)
 		}
 	})
 }

@@ -6,11 +6,11 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// AllowFrom says who may ask this node. The zero AllowFrom is this host alone.
+// AllowFrom lists the clients that may query this node. The zero AllowFrom allows only this host.
 type AllowFrom struct {
-	All      bool           // everyone
-	Local    bool           // what is near: the networks of this node's interfaces, of the pods and of the services
-	Networks []netip.Prefix // these
+	All      bool           // every client
+	Local    bool           // nearby clients: the networks of this node's interfaces, of the pods and of the services
+	Networks []netip.Prefix // these networks
 }
 
 var asAllowFrom = syntax[AllowFrom]{`"local", "all", IP or IP/BITS`, parseAllowFrom}
@@ -32,8 +32,8 @@ func parseAllowFrom(text string) (AllowFrom, error) {
 	return AllowFrom{Networks: []netip.Prefix{p}}, nil
 }
 
-// readAllowFrom reads one text, or a list of them that are taken together. An empty list is this host alone. With a fault it
-// is what it is without the key: pods are to have DNS.
+// readAllowFrom reads one text, or a list of texts that are combined. An empty list allows only
+// this host. A faulty value counts as a missing key, so that pods keep their DNS.
 func readAllowFrom(r *reader, v value) AllowFrom {
 	parts, ok := []value{v}, true
 	if v.node.Kind != yaml.ScalarNode {

@@ -9,7 +9,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
-// checkConfig fails when a Config, and the error beside it, break a promise of its doc comments.
+// checkConfig checks the promises in the doc comments of Config, given the error of the same call.
 func checkConfig(t *testing.T, c Config, err error) {
 	t.Helper()
 	if c.ClusterDomain.IsZero() && err == nil || c.ClusterDomain.IsRoot() {
@@ -70,7 +70,7 @@ func checkServers(t *testing.T, what string, servers []nameserver.Server) {
 	}
 }
 
-// checkError fails when an error has anything but whole faults in it.
+// checkError checks that an error consists of complete faults.
 func checkError(t *testing.T, err error) {
 	t.Helper()
 	if err == nil {

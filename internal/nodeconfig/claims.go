@@ -9,8 +9,8 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
-// Claims are what the files say of where names are asked, the cluster's apart (see Place). recursive are the nameservers of
-// dnsRecursiveResolvConf.
+// Claims returns what the files configure about upstreams, except the cluster's servers (see
+// Place). recursive are the nameservers of dnsRecursiveResolvConf.
 func (c Config) Claims(recursive []nameserver.Server) []nameserver.Claim {
 	var claims []nameserver.Claim
 	for _, route := range c.Routes {
@@ -26,25 +26,26 @@ func (c Config) Claims(recursive []nameserver.Server) []nameserver.Claim {
 	if servers := slices.Concat(c.DNSNameservers, recursive); len(servers) > 0 {
 		claims = append(claims, nameserver.Claim{
 			Source: nameserver.NodeConfig, Detail: c.Where("dnsNameservers", "dnsRecursiveResolvConf"), Domain: dnsname.Root(), Servers: servers,
-			// They were meant for OpenShift's own nameserver, whose upstream was this node: where nothing else is left of
-			// them, the captured ones serve.
+			// They were meant for OpenShift's own nameserver, whose upstream was this node. If none
+			// of them is usable, the captured ones apply.
 			GivesWay: true,
 		})
 	}
 	return claims
 }
 
-// HasCluster reports whether the files speak of a cluster: its own file exists, or node-dns.yaml names its domain, its
-// nameservers or a kubeconfig. A cluster's file that cannot be read counts.
+// HasCluster reports whether the files refer to a cluster: the cluster's own file exists, even if
+// unreadable, or node-dns.yaml sets its domain, its nameservers or a kubeconfig.
 func (c Config) HasCluster() bool {
 	_, hasDomain := c.Sources["clusterDomain"]
 	return c.Facts == nil || c.Facts.File != "" || hasDomain || len(c.ClusterDNS) > 0 || c.Resolver.Kubeconfig != ""
 }
 
-// Where names the places of the keys that are set: "dnsDomain /etc/origin/node/node-config.yaml:5". "default": none is.
+// Where returns the places of those keys that are set: "dnsDomain
+// /etc/origin/node/node-config.yaml:5". It returns "default" if none is.
 func (c Config) Where(keys ...string) string { return where(c.Sources, keys) }
 
-// WhereCluster is Where in the cluster's file, whatever node-dns.yaml says under these names.
+// WhereCluster is Where for the cluster's file. It ignores keys of the same names in node-dns.yaml.
 func (c Config) WhereCluster(keys ...string) string { return where(c.ClusterSources, keys) }
 
 func where(sources map[string]Source, keys []string) string {

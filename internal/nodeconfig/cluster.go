@@ -7,79 +7,88 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 )
 
-// Resolver are the settings of the built-in cluster resolver, which answers for ClusterDomain from the Kubernetes API.
+// Resolver has the settings of the built-in cluster resolver, which answers for ClusterDomain from
+// the Kubernetes API.
 type Resolver struct {
-	// Kubeconfig is the file with which the API is asked. "" is the usual one: MasterKubeConfig, else
-	// /etc/node-dns/kubeconfig where that exists.
+	// Kubeconfig is the kubeconfig for the API. If empty, it is MasterKubeConfig, or else
+	// /etc/node-dns/kubeconfig if that exists.
 	Kubeconfig string
 
-	// Off keeps the API alone (kubeconfig: none): the cluster's names are forwarded to its DNS servers.
+	// Off disables the use of the API (kubeconfig: none). The cluster's names are then forwarded to
+	// its DNS servers.
 	Off bool
 
-	// NodeName is this node's name in the API; "" is the host name in lower case, as the kubelet has it.
+	// NodeName is this node's name in the API. If empty, it is the host name in lower case, as in
+	// the kubelet.
 	NodeName string
 
-	// Profile is whose rules are followed where they differ. "": see Config.ClusterProfile.
+	// Profile selects the rules where they differ. If empty, see Config.ClusterProfile.
 	Profile Profile
 
-	// PodNames is for which pods A-B-C-D.NAMESPACE.pod names exist.
+	// PodNames selects the pods for which A-B-C-D.NAMESPACE.pod names exist.
 	PodNames PodNames
 
-	// EndpointPodNames names an endpoint without a hostname after its pod, not after its address.
+	// EndpointPodNames names an endpoint without a hostname after its pod instead of its address.
 	EndpointPodNames bool
 
-	// IgnoreEmptyService has the name of a ClusterIP service without ready endpoints not exist.
+	// IgnoreEmptyService removes the names of ClusterIP services without ready endpoints.
 	IgnoreEmptyService bool
 
-	// ZonalNames has the endpoints of a headless service in one topology zone under names of their own, as CoreDNS's
-	// zonal has them.
+	// ZonalNames adds names for the endpoints of a headless service in one topology zone, like
+	// CoreDNS's zonal.
 	ZonalNames bool
 
-	// SameZoneFirst has the addresses of a headless service begin with those in this node's topology zone.
+	// SameZoneFirst puts the addresses in this node's topology zone first in the answers for
+	// headless services.
 	SameZoneFirst bool
 
-	// FromCluster has what the cluster configures of its own DNS followed: see package clusterdns.
+	// FromCluster follows the configuration of the cluster's own DNS: see package clusterdns.
 	FromCluster bool
 
-	// Namespaces are those whose names exist. Empty: all.
+	// Namespaces lists the namespaces whose names exist. Empty means all.
 	Namespaces []string
 
-	// TTL is of positive answers, NegativeTTL of negative ones; a negative duration is the profile's own.
+	// TTL applies to positive answers, NegativeTTL to negative ones. A negative duration means the
+	// default of the profile.
 	TTL, NegativeTTL time.Duration
 
-	// SnapshotMaxAge is how old the last known state of the cluster may be that a start serves.
+	// SnapshotMaxAge is the maximum age of the saved cluster state that may be served after a
+	// start.
 	SnapshotMaxAge time.Duration
 
-	// Autopath answers a pod's query below its search list with what the whole search would have led to.
+	// Autopath answers a pod's query below its search list with the result of the complete search.
 	Autopath bool
 
-	// Listen are further addresses at which the cluster's names are answered, to Clients alone. They may be unspecified.
+	// Listen has more addresses for the cluster's names, open only to Clients. They may be
+	// unspecified.
 	Listen []netip.AddrPort
 
-	// Clients are the networks that may ask at Listen, besides the networks of pods, services and this host's addresses.
+	// Clients are the networks that may query at Listen, besides those of pods and services and
+	// this host's addresses.
 	Clients []netip.Prefix
 }
 
 // Profile is a set of rules for the cluster's names.
 type Profile string
 
-// The profiles.
+// Values of zoneProfile.
 const (
-	Kubernetes Profile = "kubernetes" // the Kubernetes DNS specification 1.1.0, and what CoreDNS adds
-	OpenShift  Profile = "openshift"  // SkyDNS in OpenShift 3's node process
+	Kubernetes Profile = "kubernetes" // the Kubernetes DNS specification 1.1.0 and CoreDNS's additions
+	OpenShift  Profile = "openshift"  // like SkyDNS in OpenShift 3's node process
 )
 
-// PodNames are the ways to answer for A-B-C-D.NAMESPACE.pod, as CoreDNS's `pods` has them.
+// PodNames is a way to answer A-B-C-D.NAMESPACE.pod names, like CoreDNS's `pods`.
 type PodNames string
 
-// The PodNames.
+// Values of pods.
 const (
-	PodsDisabled PodNames = "disabled" // none exists
-	PodsInsecure PodNames = "insecure" // every address in every namespace, whether there is such a pod or not
-	PodsVerified PodNames = "verified" // those of pods that exist; needs the right to watch all pods
+	PodsDisabled PodNames = "disabled" // no such names exist
+	PodsInsecure PodNames = "insecure" // every address exists in every namespace, whether there is such a pod or not
+	PodsVerified PodNames = "verified" // only names of existing pods; needs the right to watch all pods
 )
 
-// ClusterProfile is the profile that is set; else openshift where a node-config.yaml was read.
+// ClusterProfile returns the configured profile. The default is openshift if a node-config.yaml was
+// read, else kubernetes.
 func (c Config) ClusterProfile() Profile {
 	switch {
 	case c.Resolver.Profile != "":
@@ -92,7 +101,7 @@ func (c Config) ClusterProfile() Profile {
 
 const maxTTL = 24 * 60 * 60 // seconds
 
-// Bounds of snapshotMaxAge, in seconds.
+// Limits of snapshotMaxAge, in seconds.
 const (
 	leastSnapshotMaxAge   = 60
 	defaultSnapshotMaxAge = 7 * 24 * time.Hour
@@ -181,7 +190,7 @@ func parseWord[T ~string](words ...T) func(string) (T, error) {
 	}
 }
 
-// parseLabel reads a namespace: a DNS label of RFC 1123, in lower case, as the API has it.
+// parseLabel parses a namespace: a lowercase DNS label (RFC 1123), as in the API.
 func parseLabel(text string) (string, error) {
 	if len(text) > 63 || !isLowerName(text, "") {
 		return "", errSyntax
@@ -189,7 +198,7 @@ func parseLabel(text string) (string, error) {
 	return text, nil
 }
 
-// parseNodeName reads a DNS subdomain of RFC 1123.
+// parseNodeName parses a DNS subdomain (RFC 1123).
 func parseNodeName(text string) (string, error) {
 	if _, err := dnsname.Parse(text); err != nil || !isLowerName(text, ".") {
 		return "", errSyntax

@@ -10,15 +10,16 @@ import (
 	"github.com/node-dns/node-dns/internal/kube/kubeconfig"
 )
 
-// Credentials are of a kubeconfig what an admin wants to know. No secret is among them.
+// Credentials are the parts of a kubeconfig that an admin needs to know. They contain no secrets.
 type Credentials struct {
-	Server string // the URL
-	// ClientCertificate is in DER, and not parsed: package x509 would be a sixth of the hook. nil: there is none.
+	Server string // URL
+	// ClientCertificate is in DER, not parsed: package x509 would make up a sixth of the hook. It
+	// is nil if there is none.
 	ClientCertificate []byte
 }
 
-// ReadCredentials reads the kubeconfig at path, and the client certificate that it has or names. Those of a plugin are not asked
-// for. Root reads trusted files only, as for RootsKubeconfig.
+// ReadCredentials reads the kubeconfig at path, and the client certificate in it or in a file that
+// it names. It does not run plugins. As root it reads only trusted files, like RootsKubeconfig.
 func ReadCredentials(paths Paths, path string) (Credentials, error) {
 	read := func(path string) ([]byte, error) {
 		if os.Geteuid() == 0 {

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// certificate is one for a client, good from 2026 to 2027.
+// certificate returns a client certificate, valid from 2026 to 2027.
 func certificate(t *testing.T) string {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -34,19 +34,20 @@ func certificate(t *testing.T) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }
 
-// kubeconfigOf is one with these settings of the user.
+// kubeconfigOf returns a kubeconfig with these user settings.
 func kubeconfigOf(user string) string {
 	return "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: \"https://10.0.0.1:6443\"}}]\n" +
 		"contexts: [{name: c, context: {cluster: c, user: u}}]\ncurrent-context: c\nusers: [{name: u, user: {" + user + "}}]\n"
 }
 
-// TestReadCredentials: a certificate within the kubeconfig or beside it is read, and what is not there is no fault unless it is named.
+// TestReadCredentials: a certificate in the kubeconfig or in a file is read. A missing one is an
+// error only if the kubeconfig names it.
 func TestReadCredentials(t *testing.T) {
 	text := certificate(t)
 	block, _ := pem.Decode([]byte(text))
 	for _, row := range []struct {
 		name, user string
-		want       bool // a certificate
+		want       bool // whether there is a certificate
 		fault      string
 	}{
 		{"a token", "token: secret", false, ""},
@@ -78,6 +79,6 @@ func TestReadCredentials(t *testing.T) {
 		})
 	}
 	if _, err := ReadCredentials(Paths{}, filepath.Join(t.TempDir(), "none")); err == nil {
-		t.Error("a kubeconfig that is not there is read")
+		t.Error("no error for a missing kubeconfig")
 	}
 }

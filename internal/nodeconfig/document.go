@@ -11,11 +11,11 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// maxFile bounds a configuration file, in bytes. Real ones have 1 to 5 KB.
+// maxFile bounds a configuration file, in bytes. Real files have 1 to 5 KB.
 const maxFile = 1 << 20
 
-// readDocument returns what stands at the top of the one YAML document in data: nil when there is none (an empty file,
-// or nothing but comments) and when the text is no such document, which is a fault then.
+// readDocument returns the top node of the only YAML document in data. It returns nil if there is
+// none (an empty file, or only comments), and, with a fault, if data is not such a document.
 func readDocument(data []byte, faults *faultList) *yaml.Node {
 	if len(data) > maxFile {
 		faults.add(1, 1, "", "a file of at most 1 MiB", "a larger one")
@@ -35,15 +35,16 @@ func readDocument(data []byte, faults *faultList) *yaml.Node {
 		return nil
 	}
 	if len(documents) > 1 {
-		// OpenShift and the kubelet read the first one and say nothing.
+		// OpenShift and the kubelet silently read only the first one.
 		second := documents[1]
 		faults.add(second.Line, second.Column, "", "one document", `a second one after "---"`)
 	}
 	return documents[0]
 }
 
-// decode returns the first and the second document that are not empty. yaml.v3 is archived, and has panics left where
-// its parser meets an event it did not expect ("internal error: … (please report)"): they are errors here.
+// decode returns the first two documents that are not empty. yaml.v3 is archived, and its parser
+// still panics on unexpected events ("internal error: … (please report)"). These panics become
+// errors.
 func decode(data []byte) (documents []*yaml.Node, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -66,9 +67,9 @@ func decode(data []byte) (documents []*yaml.Node, err error) {
 	return documents, nil
 }
 
-// addSyntaxFault finds where the text stops being YAML. yaml.v3 gives no column, and a line that is often the one where
-// an enclosing block began, or the one before. But it reads from the front: the shortest prefix with the same error ends
-// at the character that it stumbled over.
+// addSyntaxFault finds the place of a syntax error. yaml.v3 gives no column, and its line is often
+// that of the enclosing block or the one before. But it parses from the front, so the shortest
+// prefix with the same error ends at the offending character.
 func addSyntaxFault(data []byte, err error, faults *faultList) {
 	low, high := 0, len(data) // data[:high] has this error
 	for high-low > 1 {
@@ -88,7 +89,7 @@ func addSyntaxFault(data []byte, err error, faults *faultList) {
 	faults.add(line, column, "", "valid YAML", Quote(syntaxMessage(err)))
 }
 
-// syntaxMessage is yaml.v3's message without its "yaml: line N: ".
+// syntaxMessage returns yaml.v3's message without "yaml: line N: ".
 func syntaxMessage(err error) string {
 	message := strings.TrimPrefix(err.Error(), "yaml: ")
 	if rest, ok := strings.CutPrefix(message, "line "); ok {
@@ -110,7 +111,7 @@ func invalidUTF8(data []byte) int {
 	return -1
 }
 
-// position counts lines and characters from 1. A byte order mark is no character of the first line.
+// position returns line and column (in characters), both from 1. A byte order mark does not count.
 func position(data []byte, at int) (line, column int) {
 	before := data[:at]
 	start := bytes.LastIndexByte(before, '\n') + 1

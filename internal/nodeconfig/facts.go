@@ -15,24 +15,25 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
-// factsVersion is the version that Facts.Bytes writes and ParseFacts reads.
+// factsVersion is the version that Facts.Bytes writes and ParseFacts accepts.
 const factsVersion = 1
 
-// factsText is a facts file.
+// factsText is the content of a facts file.
 type factsText struct {
 	Version int `json:"version"`
 	Facts
 }
 
-// Facts are what the cluster's file says about DNS, validated, and nothing else of it. OpenShift 3 keeps node-config.yaml
-// 0600, and the kubelet keeps its directory closed: the privileged half, which may read them, hands these on in a file of
-// its own to the daemon, which may not. Paths are as the host sees them, without a root.
+// Facts are the validated DNS settings of the cluster's file, without its other content. OpenShift
+// 3 keeps node-config.yaml at mode 0600, and the kubelet keeps its directory closed. The privileged
+// half can read them and passes Facts on to the daemon, which cannot. Paths are those of the host,
+// without a root.
 type Facts struct {
-	File  string `json:"file,omitempty"` // the cluster's file; "": none exists
+	File  string `json:"file,omitempty"` // the cluster's file; empty if none exists
 	Kind  string `json:"kind,omitempty"` // NodeConfig or KubeletConfiguration
-	Stamp Stamp  `json:"stamp,omitzero"` // of File as it was read
+	Stamp Stamp  `json:"stamp,omitzero"` // of File when it was read
 
-	ClusterDomain          dnsname.Name        `json:"clusterDomain,omitzero"` // zero: not known, for a fault
+	ClusterDomain          dnsname.Name        `json:"clusterDomain,omitzero"` // zero if unknown because of a fault
 	DNSIPs                 []netip.Addr        `json:"dnsIPs,omitempty"`
 	NodeIP                 netip.Addr          `json:"nodeIP,omitzero"`
 	DNSBindAddress         netip.AddrPort      `json:"dnsBindAddress,omitzero"`
@@ -43,11 +44,12 @@ type Facts struct {
 	PodCIDRs               []netip.Prefix      `json:"podCIDRs,omitempty"`
 	NodeName               string              `json:"nodeName,omitempty"`
 
-	Lines  map[string]int `json:"lines,omitempty"` // Config.Sources
+	Lines  map[string]int `json:"lines,omitempty"` // lines of Config.Sources
 	Faults []factsFault   `json:"faults,omitempty"`
 }
 
-// factsFault is a Fault without what stands in the file: that is for those who may read it.
+// factsFault is a Fault without the text of the file, which users who may not read the file must
+// not see.
 type factsFault struct {
 	Line     int    `json:"line"`
 	Column   int    `json:"column"`
@@ -55,8 +57,8 @@ type factsFault struct {
 	Expected string `json:"expected"`
 }
 
-// Stamp tells one content of a file from another, as far as stat(2) can: it needs no right to read the file. The time of
-// change says what a copy that keeps the time of modification (cp -p, rsync -t) does not.
+// Stamp distinguishes contents of a file, as far as stat(2) can, which needs no read permission.
+// The change time detects copies that keep the modification time (cp -p, rsync -t).
 type Stamp struct {
 	Inode    uint64    `json:"inode"`
 	Size     int64     `json:"size"`
@@ -72,7 +74,7 @@ func stampOf(info fs.FileInfo) Stamp {
 	return stamp
 }
 
-// newFacts are what a cluster's file has put into c; err holds its faults.
+// newFacts returns what a cluster's file has put into c. err has its faults.
 func (c *Config) newFacts(file clusterFile, info fs.FileInfo, err error, root string) *Facts {
 	host := func(path string) string { return hostPath(root, path) }
 	f := &Facts{
@@ -92,7 +94,7 @@ func (c *Config) newFacts(file clusterFile, info fs.FileInfo, err error, root st
 	return f
 }
 
-// put makes c what it would be had the cluster's file been read, and returns that file's faults.
+// put changes c as if the cluster's file had been read, and returns that file's faults.
 func (f *Facts) put(c *Config, root string) error {
 	under := func(path string) string {
 		if path == "" {
@@ -121,7 +123,7 @@ func (f *Facts) put(c *Config, root string) error {
 	return faults.err()
 }
 
-// loadFacts takes the facts file's word for a cluster's file that may not be read.
+// loadFacts uses the facts file in place of a cluster's file that may not be read.
 func (c *Config) loadFacts(paths Paths, denied error) error {
 	facts, err := readFacts(paths)
 	if err != nil {
@@ -133,7 +135,8 @@ func (c *Config) loadFacts(paths Paths, denied error) error {
 	return facts.put(c, paths.Root)
 }
 
-// readFacts reads the facts file; one about another file than the one that is there now is an error.
+// readFacts reads the facts file. It fails if the facts are about another file than the current
+// one.
 func readFacts(paths Paths) (*Facts, error) {
 	data, _, err := readFile(paths.Facts)
 	if err != nil {
@@ -146,7 +149,7 @@ func readFacts(paths Paths) (*Facts, error) {
 	return &facts, facts.checkFile(paths)
 }
 
-// checkFile looks, as far as it can, whether the facts are about the cluster's file.
+// checkFile checks, as far as possible, that the facts are about the current cluster's file.
 func (f *Facts) checkFile(paths Paths) error {
 	for _, file := range paths.cluster() {
 		if file.name == "" {
@@ -160,7 +163,7 @@ func (f *Facts) checkFile(paths Paths) error {
 		case errors.Is(err, fs.ErrNotExist) && is:
 			return fmt.Errorf("%s is gone since it looked", file.name)
 		case is:
-			return nil // or it is in a directory that shows nothing
+			return nil // may also be in a closed directory
 		}
 	}
 	if f.File != "" {
@@ -169,7 +172,8 @@ func (f *Facts) checkFile(paths Paths) error {
 	return nil
 }
 
-// changed says that the cluster's file has changed since the facts were read; "": it has not, or shows nothing.
+// changed returns a message if the cluster's file has changed since the facts were read. It returns
+// "" if not, or if that is not visible.
 func (f *Facts) changed(paths Paths) string {
 	for _, file := range paths.cluster() {
 		info, err := os.Stat(file.name)
@@ -180,17 +184,18 @@ func (f *Facts) changed(paths Paths) string {
 	return ""
 }
 
-// Bytes returns the facts as JSON with a final newline; ParseFacts reads it back. The same facts give the same bytes.
+// Bytes returns the facts as JSON with a final newline, for ParseFacts. The same facts give the
+// same bytes.
 func (f Facts) Bytes() []byte {
 	text, err := json.MarshalIndent(factsText{factsVersion, f}, "", "  ")
 	if err != nil {
-		panic(err) // only a year beyond 9999 cannot be written, and no file system has one
+		panic(err) // fails only for a year after 9999, which no file system has
 	}
 	return append(text, '\n')
 }
 
-// ParseFacts reads what Bytes wrote. Keys that it does not know pass. Another version is an error, and so is one value
-// that the cluster's file could not have: damaged facts are not trusted in part.
+// ParseFacts parses the output of Bytes. It ignores unknown keys. Another version is an error, as
+// is a single value that the cluster's file could not have: damaged facts are not trusted in part.
 func ParseFacts(data []byte) (Facts, error) {
 	var f factsText
 	if len(data) > maxFile {
@@ -208,7 +213,7 @@ func ParseFacts(data []byte) (Facts, error) {
 	return f.Facts, nil
 }
 
-// hostPath is a path as the host sees it: without the root, where it is below that.
+// hostPath returns a path as on the host: without the root if it is below it.
 func hostPath(root, path string) string {
 	if rel, err := filepath.Rel(root, path); root != "" && path != "" && err == nil {
 		return filepath.Join("/", rel)

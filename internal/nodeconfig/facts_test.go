@@ -18,14 +18,14 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// loadUnprivileged is Load by a user who may not read what the test closed.
+// loadUnprivileged calls Load as a user who may not read the files that the test closed.
 func loadUnprivileged(t *testing.T, root string) (c Config, err error) {
 	t.Helper()
 	lab.AsNobody(func() { c, err = Load(DefaultPaths(root)) })
 	return c, err
 }
 
-// hand writes the facts file as the privileged half does.
+// hand writes the facts file like the privileged half.
 func hand(t *testing.T, root string) {
 	t.Helper()
 	c, _ := Load(DefaultPaths(root))
@@ -42,7 +42,8 @@ func chmod(t *testing.T, path string, mode fs.FileMode) {
 	}
 }
 
-// openRoot is a directory that every user may enter; it is open again when the test ends, so that it can be removed.
+// openRoot returns a directory that every user may enter. It is opened again after the test, so
+// that it can be removed.
 func openRoot(t *testing.T) string {
 	t.Helper()
 	root := lab.OpenDir(t)
@@ -57,8 +58,8 @@ func openRoot(t *testing.T) string {
 	return root
 }
 
-// TestFactsSayTheSame: a user who may not read the cluster's file has the same Config as one who may, for every file that
-// the tests have, with and without faults. A key that the facts forget fails here.
+// TestFactsSayTheSame: a user who may not read the cluster's file gets the same Config as one who
+// may, for every test file, with and without faults. A key missing in the facts fails here.
 func TestFactsSayTheSame(t *testing.T) {
 	for _, path := range append(files(t, "testdata/good/*.yaml"), files(t, "testdata/bad/*.yaml")...) {
 		var name string
@@ -83,9 +84,9 @@ func TestFactsSayTheSame(t *testing.T) {
 			got, gotErr := loadUnprivileged(t, root)
 			checkConfig(t, got, gotErr)
 			if got.FactsFile != pathOf(root, "Facts") {
-				t.Errorf("taken from %q", got.FactsFile)
+				t.Errorf("FactsFile %q", got.FactsFile)
 			}
-			got.FactsFile, got.FactsWanted = "", "" // the chmod is a change
+			got.FactsFile, got.FactsWanted = "", "" // the chmod counts as a change
 			if diff := cmp.Diff(asJSON(t, want), asJSON(t, got)); diff != "" {
 				t.Errorf("(-read +handed over):\n%s", diff)
 			}
@@ -99,7 +100,7 @@ func TestFactsSayTheSame(t *testing.T) {
 	}
 }
 
-// places are faults without what stands in the file.
+// places returns faults without the text of the file.
 func places(err error) []Fault {
 	var all []Fault
 	for _, f := range Faults(err) {
@@ -110,8 +111,8 @@ func places(err error) []Fault {
 	return all
 }
 
-// TestLoadFacts is about the cluster's file that may not be read: who stands in for it, and when the privileged half must
-// look again.
+// TestLoadFacts tests a cluster's file that may not be read: which file replaces it, and when the
+// privileged half must look again.
 func TestLoadFacts(t *testing.T) {
 	if os.Getuid() != 0 {
 		lab.Skip(t, "only root can read what is closed to all others")
@@ -134,10 +135,10 @@ func TestLoadFacts(t *testing.T) {
 	tests := []struct {
 		name   string
 		make   func(t tree)
-		domain string   // "": not known
-		files  []string // read, or named
-		facts  bool     // the facts file stood in
-		wanted string   // part of why the facts are wanted
+		domain string   // empty if unknown
+		files  []string // read or named
+		facts  bool     // whether the facts file was used
+		wanted string   // part of the reason why the facts are wanted
 		err    string   // part of the error
 	}{
 		{
@@ -325,7 +326,7 @@ func TestLoadFacts(t *testing.T) {
 				t.Errorf("files (-want +got):\n%s", diff)
 			}
 			if got := c.FactsFile != ""; got != test.facts {
-				t.Errorf("taken from %q", c.FactsFile)
+				t.Errorf("FactsFile %q", c.FactsFile)
 			}
 			wanted, text := named(root, c.FactsWanted), ""
 			if err != nil {
@@ -338,13 +339,13 @@ func TestLoadFacts(t *testing.T) {
 				t.Errorf("error %q, want %q", text, test.err)
 			}
 			if test.err == unknown && (!errors.Is(err, fs.ErrPermission) || !strings.Contains(text, `run "origin-dns-dispatcher apply" as root, or set clusterDomain in NodeDNS`)) {
-				t.Errorf("the error does not say what to do: %s", text)
+				t.Errorf("the error does not give a remedy: %s", text)
 			}
 		})
 	}
 }
 
-// named has the files' names in the place of their paths.
+// named replaces the files' paths in text by their names.
 func named(root, text string) string {
 	for name, path := range byName(root) {
 		text = strings.ReplaceAll(text, path, name)
@@ -352,7 +353,7 @@ func named(root, text string) string {
 	return text
 }
 
-// overwrite changes a file in its place, whatever its mode.
+// overwrite changes a file in place, whatever its mode.
 func overwrite(t *testing.T, path, text string) {
 	t.Helper()
 	info, err := os.Stat(path)
@@ -371,7 +372,7 @@ func mkfifo(t *testing.T, path string) {
 	}
 }
 
-// TestFactsBytes shows a facts file.
+// TestFactsBytes has a golden facts file.
 func TestFactsBytes(t *testing.T) {
 	const file = "testdata/good/node-config-arguments.yaml"
 	text, err := os.ReadFile(file)
@@ -389,14 +390,14 @@ func TestFactsBytes(t *testing.T) {
 	golden.Check(t, "testdata/facts.json", string(c.Facts.Bytes()))
 }
 
-// TestParseFacts: a file that the privileged half did not write whole is not believed in part.
+// TestParseFacts: an invalid file is rejected completely.
 func TestParseFacts(t *testing.T) {
 	good := func(more string) string {
 		return `{"version": 1, "file": "/f", "clusterDomain": "corp.test."` + more + `}`
 	}
 	tests := []struct {
 		name, text string
-		want       string // part of the error; "": none
+		want       string // part of the error; empty if valid
 	}{
 		{"good", good(""), ""},
 		{"of a later release, of the same version", good(`, "more": 1`), ""},
@@ -435,13 +436,13 @@ func TestParseFacts(t *testing.T) {
 				t.Errorf("got %q, want %q", text, test.want)
 			}
 			if err != nil && asJSON(t, facts) != asJSON(t, Facts{}) {
-				t.Errorf("believed in part: %+v", facts)
+				t.Errorf("accepted in part: %+v", facts)
 			}
 		})
 	}
 }
 
-// FuzzParseFacts: whatever stands there, what is believed makes a good Config, and is written as it was read.
+// FuzzParseFacts: an accepted file makes a valid Config, and is written back unchanged.
 func FuzzParseFacts(f *testing.F) {
 	data, err := os.ReadFile("testdata/facts.json")
 	if err != nil {
@@ -462,7 +463,7 @@ func FuzzParseFacts(f *testing.F) {
 		c := defaults()
 		err = facts.put(&c, "/root")
 		if c.ClusterDomain.IsZero() {
-			err = errors.Join(err, errors.New("not known")) // for a fault, or by mistake
+			err = errors.Join(err, errors.New("not known")) // because of a fault or by mistake
 			c.ClusterDomain = defaults().ClusterDomain
 		}
 		checkConfig(t, c, err)
@@ -470,8 +471,9 @@ func FuzzParseFacts(f *testing.F) {
 	})
 }
 
-// TestClusterSources: node-dns.yaml has keys of the same names for other matters, and takes nothing from the cluster's places, whoever
-// read that file.
+// TestClusterSources: keys of the same names in node-dns.yaml have other meanings and do not
+// replace the places of the cluster's keys, whether the cluster's file was read directly or through
+// facts.
 func TestClusterSources(t *testing.T) {
 	root := t.TempDir()
 	paths := DefaultPaths(root)

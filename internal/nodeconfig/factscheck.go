@@ -9,7 +9,7 @@ import (
 	"unicode"
 )
 
-// check holds the facts to the rules of the keys that they come from.
+// check validates the facts by the rules of their keys.
 func (f *Facts) check() error {
 	c := &factsChecker{}
 	checkValue(c, "clusterDomain", asDomain, f.ClusterDomain)
@@ -40,7 +40,7 @@ func (c *factsChecker) fail(key, expected, got string) {
 	c.errs = append(c.errs, fmt.Errorf("%s: expected %s, got %s", key, expected, Quote(got)))
 }
 
-// checkValue is for a value that this syntax reads; the zero value, which is left out of the file, passes too.
+// checkValue checks a value against a syntax. The zero value, which the file omits, is valid.
 func checkValue[T comparable](c *factsChecker, key string, as syntax[T], value T) {
 	var zero T
 	if value != zero {
@@ -57,7 +57,7 @@ func checkValues[T comparable](c *factsChecker, key string, as syntax[T], values
 	}
 }
 
-// place is for what ends up in log lines.
+// place checks values that appear in log lines.
 func (c *factsChecker) place(key string, line, column int, texts ...string) {
 	if line < 1 || column < 1 {
 		c.fail(key, "a line and a column from 1", strconv.Itoa(line)+":"+strconv.Itoa(column))

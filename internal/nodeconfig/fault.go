@@ -9,23 +9,23 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/termtext"
 )
 
-// maxFaults bounds what is said about one file; nobody reads more.
+// maxFaults bounds the faults reported for one file.
 const maxFaults = 100
 
-// A Fault is one mistake in a configuration file. Its texts are one line each and hold no control characters, whatever
-// the file holds.
+// A Fault is one mistake in a configuration file. Its texts have one line each and no control
+// characters, whatever the file contains.
 type Fault struct {
 	File   string
 	Line   int // from 1
 	Column int // from 1, in characters
-	// Key is the path of the key, as "dnsIP", "routes[2].domain" or "kubeletArguments.cluster-dns[0]"; "" when the fault
-	// is the file's own.
+	// Key is the path of the key, such as "dnsIP", "routes[2].domain" or
+	// "kubeletArguments.cluster-dns[0]". It is empty if the fault concerns the whole file.
 	Key      string
-	Expected string // what may stand there: "an IP address"
-	Got      string // what does: a quoted text, or "a list"
+	Expected string // what is valid: "an IP address"
+	Got      string // what the file has: a quoted text, or "a list"
 }
 
-// Error is "FILE:LINE:COLUMN: key: expected …, got …".
+// Error returns "FILE:LINE:COLUMN: key: expected …, got …".
 func (f *Fault) Error() string {
 	key := ""
 	if f.Key != "" {
@@ -34,8 +34,8 @@ func (f *Fault) Error() string {
 	return fmt.Sprintf("%s:%d:%d: %sexpected %s, got %s", termtext.Escape(f.File), f.Line, f.Column, key, f.Expected, f.Got)
 }
 
-// Faults returns the faults that are joined in an error of this package, in the order of the files and their lines.
-// Errors that are no faults, a file that cannot be read, are not among them.
+// Faults returns the faults in an error of this package, in the order of files and lines. Other
+// errors, such as for an unreadable file, are not included.
 func Faults(err error) []*Fault {
 	if fault, ok := err.(*Fault); ok {
 		return []*Fault{fault}
@@ -52,11 +52,11 @@ func Faults(err error) []*Fault {
 	return all
 }
 
-// faultList gathers the faults of one file.
+// faultList collects the faults of one file.
 type faultList struct {
 	file   string
 	faults []*Fault // at most maxFaults+1
-	count  int      // of all, the ones left out too
+	count  int      // of all faults, including dropped ones
 }
 
 func (l *faultList) add(line, column int, key, expected, got string) {
@@ -71,7 +71,7 @@ func (l *faultList) add(line, column int, key, expected, got string) {
 	l.faults = append(l.faults, f)
 }
 
-// err joins the faults in the order of the file, which is not the order in which keys are read.
+// err joins the faults in file order, which differs from the order in which keys are read.
 func (l *faultList) err() error {
 	sorted := slices.Clone(l.faults)
 	slices.SortStableFunc(sorted[:min(len(sorted), maxFaults)], func(a, b *Fault) int {

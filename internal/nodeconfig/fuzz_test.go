@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// FuzzParse holds all three parsers to their promises: no panic, whole faults, a valid Config, and a placement that
-// never asks itself.
+// FuzzParse checks the promises of all three parsers: no panic, complete faults, a valid Config,
+// and a placement that never forwards to itself.
 func FuzzParse(f *testing.F) {
 	for _, pattern := range []string{"testdata/good/*.yaml", "testdata/bad/*.yaml", "../../packaging/*.yaml"} {
 		paths, err := filepath.Glob(pattern)

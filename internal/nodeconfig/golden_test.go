@@ -12,7 +12,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/golden"
 )
 
-// parserOf tells by a test file's name what it is.
+// parserOf returns the parser for a test file by its name.
 func parserOf(t *testing.T, path string) func(string, io.Reader) (Config, error) {
 	t.Helper()
 	switch name := filepath.Base(path); {
@@ -45,7 +45,8 @@ func asJSON(t *testing.T, v any) string {
 	return string(text) + "\n"
 }
 
-// TestGood reads files as openshift-ansible, kubeadm and admins wrote them; the golden file is the whole Config.
+// TestGood reads files written by openshift-ansible, kubeadm and admins. The golden file is the
+// complete Config.
 func TestGood(t *testing.T) {
 	for _, path := range files(t, "testdata/good/*.yaml") {
 		t.Run(filepath.Base(path), func(t *testing.T) {
@@ -62,7 +63,7 @@ func TestGood(t *testing.T) {
 	}
 }
 
-// TestBad reads files with faults; the golden file is the text of the error, and what the good keys said.
+// TestBad reads faulty files. The golden file has the error text and the values of the valid keys.
 func TestBad(t *testing.T) {
 	for _, path := range files(t, "testdata/bad/*.yaml") {
 		t.Run(filepath.Base(path), func(t *testing.T) {

@@ -14,29 +14,31 @@ import (
 	"github.com/node-dns/node-dns/internal/kube/kubeconfig"
 )
 
-// A Handover is the kubeconfig by which the daemon asks the Kubernetes API, made by the privileged half where the daemon may
-// not read the original, or a file that it names: flattened, and with the credentials of its current context alone.
+// A Handover is the kubeconfig for the daemon, made by the privileged half if the daemon may not
+// read the original or a file that it names. It is flattened and has only the credentials of the
+// current context.
 type Handover struct {
-	Sources []HandoverSource // the kubeconfig first, and the files that it names
-	Refused string           // why there is none, "" when there is
-	Text    []byte           // the kubeconfig, when it is not refused
+	Sources []HandoverSource // the kubeconfig first, then the files that it names
+	Refused string           // reason if there is none; otherwise empty
+	Text    []byte           // the kubeconfig, unless refused
 }
 
-// HandoverSource is a file that a Handover was made of.
+// HandoverSource is a source file of a Handover.
 type HandoverSource struct {
-	Path  string `json:"path"` // as the host sees it
+	Path  string `json:"path"` // path on the host
 	Stamp Stamp  `json:"stamp,omitzero"`
 }
 
-// Comments of a Handover's file.
+// Comments in a Handover's file.
 const (
 	handoverTitle   = "# Made by origin-dns-dispatcher for the user node-dns, who may not read these. Changes are lost.\n"
 	handoverSource  = "# source "
 	handoverRefused = "# refused "
 )
 
-// KubeconfigFile is the file that says how the API is asked: kubeconfig of node-dns.yaml, else masterKubeConfig, else the
-// usual one; "": it is not asked. usual is "" where that does not exist.
+// KubeconfigFile returns the kubeconfig for the API: kubeconfig of node-dns.yaml, else
+// masterKubeConfig, else usual. It returns "" if the API is not used. usual is empty if the default
+// kubeconfig does not exist.
 func (c Config) KubeconfigFile(usual string) string {
 	switch {
 	case c.Resolver.Off || c.ClusterDomain.IsZero():
@@ -49,8 +51,8 @@ func (c Config) KubeconfigFile(usual string) string {
 	return usual
 }
 
-// KubeconfigFiles are the kubeconfig at path, and the files that it names, made absolute; those that cannot be found out are
-// left out.
+// KubeconfigFiles returns path and the absolute paths of the files that the kubeconfig at path
+// names, as far as they can be determined.
 func KubeconfigFiles(path string) []string {
 	data, _, err := readFile(path)
 	if err != nil {
@@ -59,12 +61,13 @@ func KubeconfigFiles(path string) []string {
 	return append([]string{path}, kubeconfig.Files(path, data)...)
 }
 
-// ReadHandover makes the Handover of the kubeconfig at path, with the rights of who calls. What must never be handed over is
-// refused, which is no error: the Handover says why. An error is what may be otherwise the next time.
+// ReadHandover makes the Handover of the kubeconfig at path, with the caller's privileges. Content
+// that must never be handed over is refused: then err is nil and Refused is set. An error may be
+// temporary.
 func ReadHandover(paths Paths, path string) (Handover, error) {
 	var h Handover
 	read := func(path string) ([]byte, error) {
-		// First of all, so that a file that is replaced meanwhile has another stamp than the one that is noted.
+		// Stamp first: a file that is replaced meanwhile then has another stamp.
 		h.Sources = append(h.Sources, HandoverSource{hostPath(paths.Root, path), stampAt(path)})
 		return readTrusted(paths, path)
 	}
@@ -82,9 +85,10 @@ func ReadHandover(paths Paths, path string) (Handover, error) {
 	return h, nil
 }
 
-// RootsKubeconfig is the kubeconfig at path as root may use it: what ReadHandover would hand over. A kubeconfig that others can
-// change could name any file for root to read, any server to send it to, and any program to run. Nil for other users, who use
-// the file itself. An error that matches kubeconfig.ErrRefused says why root may not.
+// RootsKubeconfig returns the kubeconfig at path as root may use it, which is what ReadHandover
+// would hand over. A kubeconfig that others can change could name any file for root to read, any
+// server to send it to, and any program to run. It returns nil for other users, who use the file
+// itself. An error that matches kubeconfig.ErrRefused is the reason why root may not use it.
 func RootsKubeconfig(paths Paths, path string) ([]byte, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
@@ -97,7 +101,7 @@ func RootsKubeconfig(paths Paths, path string) ([]byte, error) {
 	return flatten(path, data, read)
 }
 
-// flatten is the text of kubeconfig.Flatten.
+// flatten returns the text of kubeconfig.Flatten.
 func flatten(path string, data []byte, read func(path string) ([]byte, error)) ([]byte, error) {
 	c, err := kubeconfig.Flatten(path, data, read)
 	if err != nil {
@@ -123,7 +127,7 @@ func rootOf(paths Paths) string {
 	return paths.Root
 }
 
-// stampAt is the zero Stamp for what cannot be seen.
+// stampAt returns the zero Stamp if the file is not visible.
 func stampAt(path string) Stamp {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -132,7 +136,7 @@ func stampAt(path string) Stamp {
 	return stampOf(info)
 }
 
-// Bytes is the file of the Handover: comments, and the kubeconfig.
+// Bytes returns the file of the Handover: comments and the kubeconfig.
 func (h Handover) Bytes() []byte {
 	text := []byte(handoverTitle)
 	for _, source := range h.Sources {
@@ -148,7 +152,7 @@ func (h Handover) Bytes() []byte {
 	return append(text, h.Text...)
 }
 
-// ParseHandover reads what Bytes wrote.
+// ParseHandover parses the output of Bytes.
 func ParseHandover(data []byte) (Handover, error) {
 	var h Handover
 	if len(data) > 8*maxFile || !bytes.HasPrefix(data, []byte(handoverTitle)) {
@@ -180,17 +184,18 @@ func ParseHandover(data []byte) (Handover, error) {
 	return h, nil
 }
 
-// Kubeconfig is what the daemon asks the API with.
+// Kubeconfig is the kubeconfig that the daemon uses.
 type Kubeconfig struct {
-	Original string // what the configuration names, or the usual one; "": the API is not asked
-	Use      string // Original, or the file of its Handover, whether there is one (yet, still) or not
-	Note     string // that it is the latter; "" when it is not
-	Problem  string // why it cannot be
-	Wanted   string // why the privileged half must look at Original again; "": it need not, or that cannot be seen
+	Original string // the configured or default one; empty if the API is not used
+	Use      string // Original, or the file of its Handover, whether it exists or not
+	Note     string // says that Use is a Handover; otherwise empty
+	Problem  string // why the API cannot be used
+	Wanted   string // why the privileged half must look at Original again; empty if it need not, or if that is not visible
 }
 
-// FindKubeconfig says what is used of original, with the rights of who calls: where that, or a file that it names, may not
-// be read, its Handover. What is wrong with original otherwise, or with the Handover's credentials, is for who uses them.
+// FindKubeconfig determines what to use for original, with the caller's privileges: the Handover if
+// original, or a file that it names, may not be read. It does not check original or the Handover's
+// credentials for other errors.
 func FindKubeconfig(paths Paths, original string) Kubeconfig {
 	k := Kubeconfig{Original: original, Use: original}
 	if original == "" {
@@ -225,13 +230,14 @@ func FindKubeconfig(paths Paths, original string) Kubeconfig {
 	return k
 }
 
-// isClosed reports whether the file may not be read here, as far as this can be seen: one that does not exist is not.
+// isClosed reports whether the file exists but may not be read, as far as that is visible.
 func isClosed(path string) bool {
 	_, _, err := readFile(path)
 	return errors.Is(err, fs.ErrPermission)
 }
 
-// changed says which source has changed since; "": none, or none that can be seen.
+// changed returns a message about a source that has changed. It returns "" if none has, or if that
+// is not visible.
 func (h Handover) changed(paths Paths) string {
 	for _, source := range h.Sources {
 		path := filepath.Join(rootOf(paths), source.Path)

@@ -11,7 +11,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// handoverTree has a kubeconfig, and what it names, which are root's alone.
+// handoverTree creates a kubeconfig and the file that it names, readable only by root.
 func handoverTree(t *testing.T) (paths Paths, kubeconfig, token string) {
 	t.Helper()
 	root := lab.OpenDir(t)
@@ -28,7 +28,7 @@ func handoverTree(t *testing.T) (paths Paths, kubeconfig, token string) {
 	return paths, kubeconfig, token
 }
 
-// handOver is the privileged half.
+// handOver does the work of the privileged half.
 func handOver(t *testing.T, paths Paths, kubeconfig string) Handover {
 	t.Helper()
 	h, err := ReadHandover(paths, kubeconfig)
@@ -101,7 +101,8 @@ func TestHandover(t *testing.T) {
 	}
 }
 
-// TestHandoverTrust: a path that others than root can change may lead anywhere, and is not followed in root's name.
+// TestHandoverTrust: root does not follow a path that other users can change, because it may lead
+// anywhere.
 func TestHandoverTrust(t *testing.T) {
 	if os.Geteuid() != 0 {
 		lab.Skip(t, "needs root, to make files that are others'")
@@ -109,7 +110,7 @@ func TestHandoverTrust(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		spoil func(t *testing.T, paths Paths, kubeconfig, token string)
-		want  string // of the refusal; "": handed over
+		want  string // part of the refusal; empty if handed over
 	}{
 		{"root's alone", func(*testing.T, Paths, string, string) {}, ""},
 		{"a link to what is root's", func(t *testing.T, paths Paths, _, token string) {
@@ -152,7 +153,7 @@ func must(t *testing.T, errs ...error) {
 	}
 }
 
-// FuzzParseHandover: what is read is written back the same.
+// FuzzParseHandover: an accepted file is written back unchanged.
 func FuzzParseHandover(f *testing.F) {
 	f.Add([]byte(handoverTitle + handoverSource + `{"path":"/etc/k"}` + "\napiVersion: v1\n"))
 	f.Add([]byte(handoverTitle + handoverSource + `{"path":"/etc/k"}` + "\n" + handoverRefused + "\"why\"\n"))

@@ -12,8 +12,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// TestLoadKinds: whatever stands in the place of a file, Load ends and names it. A FIFO once kept the hook and the daemon
-// waiting for ever.
+// TestLoadKinds: Load returns and names the path, whatever kind of file is there. A FIFO once
+// blocked the hook and the daemon forever.
 func TestLoadKinds(t *testing.T) {
 	socket := func(path string) error {
 		listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
@@ -26,7 +26,7 @@ func TestLoadKinds(t *testing.T) {
 	tests := []struct {
 		name string
 		make func(path string) error
-		want string // in the error, with the file's path
+		want string // expected in the error, with the path
 	}{
 		{"FIFO", func(path string) error { return unix.Mkfifo(path, 0o644) }, "expected a regular file, got a FIFO"},
 		{"directory", func(path string) error { return os.Mkdir(path, 0o755) }, "expected a regular file, got a directory"},

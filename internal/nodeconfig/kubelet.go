@@ -2,21 +2,23 @@ package nodeconfig
 
 import "errors"
 
-// kubeletKeys are the keys of a KubeletConfiguration that have to do with DNS. The kubelet itself skips an invalid
-// clusterDNS with a line in its log; here it is a fault, or nobody would know why pods have no nameserver.
+// kubeletKeys are the DNS keys of a KubeletConfiguration. The kubelet skips an invalid clusterDNS
+// and only logs it. Here it is a fault, so that the admin learns why pods have no nameserver.
 var kubeletKeys = []key[Config]{
 	{name: KeyClusterDomain, read: readClusterDomain},
 	{name: KeyClusterDNS, read: func(r *reader, v value, c *Config) {
 		c.DNSIPs, _ = many(r, v, maxServers, asIP)
 	}},
-	// Against the directory of the file when relative: KubeletConfigurationPathRefs of kubernetes pkg/kubelet/apis/config.
+	// A relative path is relative to the directory of the file: KubeletConfigurationPathRefs of
+	// kubernetes pkg/kubelet/apis/config.
 	{name: KeyResolvConf, read: func(r *reader, v value, c *Config) {
 		c.KubeletResolvConf = readPath(r, v)
 	}},
 }
 
-// ResolvConfs are all values that a KubeletConfiguration, or the kubeletArguments of a node-config.yaml, have for the kubelet's
-// resolvConf. Where a key is there twice, or the text is not one document of that form, it is an error.
+// ResolvConfs returns all values for the kubelet's resolvConf in a KubeletConfiguration or in the
+// kubeletArguments of a node-config.yaml. It fails if a key occurs twice, or if data is not a
+// single document of that form.
 func ResolvConfs(data []byte) ([]string, error) {
 	documents, err := decode(data)
 	if err != nil {

@@ -16,21 +16,21 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/atomicfile"
 )
 
-// Paths are the files that Load reads. "" is a file that is not looked for.
+// Paths are the files that Load reads. An empty path is skipped.
 type Paths struct {
-	NodeConfig string // OpenShift 3
-	Bootstrap  string // OpenShift 3.10 and 3.11, before the sync pod delivers NodeConfig
-	Kubelet    string // other Kubernetes nodes
-	NodeDNS    string // ours
-	Facts      string // what the privileged half read of the first three
-	Kubeconfig string // the usual one, where they name none
-	Handover   string // what the privileged half made of the kubeconfig
+	NodeConfig string // node-config.yaml of OpenShift 3
+	Bootstrap  string // bootstrap file of OpenShift 3.10 and 3.11, used until the sync pod delivers NodeConfig
+	Kubelet    string // kubelet configuration of other Kubernetes nodes
+	NodeDNS    string // node-dns.yaml
+	Facts      string // what the privileged half read from the first three
+	Kubeconfig string // default kubeconfig, if the files name none
+	Handover   string // kubeconfig written by the privileged half
 
-	// Root is put before the absolute paths that the files name, as DefaultPaths puts it before its own. "" is "/".
+	// Root is a prefix for the absolute paths in the files, as in DefaultPaths. Empty means "/".
 	Root string
 }
 
-// DefaultPaths returns where the files are, under root; "" is "/".
+// DefaultPaths returns the paths below root. An empty root means "/".
 func DefaultPaths(root string) Paths {
 	return Paths{
 		NodeConfig: filepath.Join(root, "/etc/origin/node/node-config.yaml"),
@@ -44,13 +44,13 @@ func DefaultPaths(root string) Paths {
 	}
 }
 
-// clusterFile is one of the files that may be the cluster's.
+// clusterFile is a possible cluster's file.
 type clusterFile struct {
 	name   string
 	format format
 }
 
-// cluster are the files that may be the cluster's; the first one that exists is it.
+// cluster returns the possible cluster's files. The first one that exists is used.
 func (p Paths) cluster() []clusterFile {
 	return []clusterFile{
 		{p.NodeConfig, nodeConfigFormat},
@@ -59,17 +59,19 @@ func (p Paths) cluster() []clusterFile {
 	}
 }
 
-// Load reads the cluster's file, which is the first of NodeConfig, Bootstrap and Kubelet that exists, and NodeDNS. That a
-// file is missing is no error: every default works. Where the cluster's file may not be read, Facts says what it says.
+// Load reads the cluster's file, which is the first of NodeConfig, Bootstrap and Kubelet that
+// exists, and NodeDNS. A missing file is not an error: every setting has a default. If the
+// cluster's file may not be read, Facts replaces it.
 //
-// The error joins all faults of all files (see Faults), and those of reading them. The Config returned beside an error
-// holds what the keys without faults said; the caller decides whether to use it, or to keep what is running.
+// The error joins all faults of all files (see Faults) and all read errors. The Config returned
+// with an error has the values of the valid keys. The caller decides whether to use it or to keep
+// the running one.
 func Load(paths Paths) (Config, error) {
 	c := defaults()
 	clusterErr := c.loadCluster(paths)
 	_, err := c.load(paths.NodeDNS, nodeDNSFormat, paths.Root)
 	if c.Facts == nil && c.FactsWanted != "" && !c.ClusterDomain.IsZero() {
-		clusterErr = nil // NodeDNS has the cluster domain, which is what must not be guessed
+		clusterErr = nil // NodeDNS sets the cluster domain, the only value that must not be guessed
 	}
 	return c, errors.Join(clusterErr, err)
 }
@@ -91,7 +93,8 @@ func (c *Config) loadCluster(paths Paths) error {
 	return nil
 }
 
-// load reads a file into c and says what it is; nil: it does not exist, or cannot be read, which is an error.
+// load reads a file into c and returns its FileInfo. It returns nil if the file does not exist, and
+// an error if it cannot be read.
 func (c *Config) load(name string, f format, root string) (fs.FileInfo, error) {
 	if name == "" {
 		return nil, nil
@@ -108,7 +111,7 @@ func (c *Config) load(name string, f format, root string) (fs.FileInfo, error) {
 	return info, c.parse(name, data, f, root)
 }
 
-// readFile reads a regular file: all of it, or one byte more than a file may have.
+// readFile reads a regular file completely, but at most one byte over maxFile.
 func readFile(name string) ([]byte, fs.FileInfo, error) {
 	file, info, err := atomicfile.Open(name)
 	if err != nil {
@@ -119,18 +122,19 @@ func readFile(name string) ([]byte, fs.FileInfo, error) {
 	return data, info, err
 }
 
-// ParseNodeConfig reads a node-config.yaml or bootstrap-node-config.yaml. name stands in the faults, and its directory is
-// what relative paths are against. Load says what the error is, and the Config beside it.
+// ParseNodeConfig parses a node-config.yaml or bootstrap-node-config.yaml. name appears in the
+// faults, and relative paths are relative to its directory. See Load for the error and the Config
+// returned with it.
 func ParseNodeConfig(name string, in io.Reader) (Config, error) {
 	return parseOne(name, in, nodeConfigFormat)
 }
 
-// ParseKubelet reads a KubeletConfiguration; see ParseNodeConfig.
+// ParseKubelet parses a KubeletConfiguration; see ParseNodeConfig.
 func ParseKubelet(name string, in io.Reader) (Config, error) {
 	return parseOne(name, in, kubeletFormat)
 }
 
-// ParseNodeDNS reads a node-dns.yaml; see ParseNodeConfig. An unknown key is a fault here.
+// ParseNodeDNS parses a node-dns.yaml; see ParseNodeConfig. An unknown key is a fault here.
 func ParseNodeDNS(name string, in io.Reader) (Config, error) {
 	return parseOne(name, in, nodeDNSFormat)
 }
@@ -146,22 +150,22 @@ func parseOne(name string, in io.Reader, f format) (Config, error) {
 	return c, c.parse(name, data, f, "")
 }
 
-// format is one kind of file.
+// format is a kind of file.
 type format struct {
 	title            string
-	kind, apiVersion string // "": the file has none
+	kind, apiVersion string // empty if the file has none
 	strict           bool
 	keys             []key[Config]
 }
 
-// The files that are read.
+// Kinds of files.
 var (
 	nodeConfigFormat = format{title: "node-config", kind: "NodeConfig", apiVersion: "v1", keys: nodeConfigKeys}
 	kubeletFormat    = format{title: "kubelet configuration", kind: "KubeletConfiguration", apiVersion: "kubelet.config.k8s.io/v1beta1", keys: kubeletKeys}
 	nodeDNSFormat    = format{title: "node-dns.yaml", strict: true, keys: nodeDNSKeys}
 )
 
-// parse reads a file's text into c. Its errors are faults.
+// parse parses a file's text into c. Its errors are faults.
 func (c *Config) parse(name string, data []byte, f format, root string) error {
 	return c.parseBy(&reader{
 		faults: &faultList{file: name}, strict: f.strict, sources: c.Sources,
@@ -169,7 +173,7 @@ func (c *Config) parse(name string, data []byte, f format, root string) error {
 	}, data, f)
 }
 
-// parseBy is parse by a reader, which is new.
+// parseBy is parse with a new reader.
 func (c *Config) parseBy(r *reader, data []byte, f format) error {
 	c.IsOpenShift = c.IsOpenShift || f.kind == nodeConfigFormat.kind
 	if !f.strict {
@@ -188,20 +192,21 @@ func (c *Config) parseBy(r *reader, data []byte, f format) error {
 	return r.faults.err()
 }
 
-// keepClusterSources is called when the cluster's file was read, and node-dns.yaml was not.
+// keepClusterSources is called after the cluster's file was read and before node-dns.yaml is.
 func (c *Config) keepClusterSources() { c.ClusterSources = maps.Clone(c.Sources) }
 
-// domainKeys are the keys that set the cluster domain, in all files.
+// domainKeys are the keys for the cluster domain in all files.
 var domainKeys = []string{"clusterDomain", "kubeletArguments.cluster-domain", "dnsDomain"}
 
-// mayHoldDomain reports whether the cluster domain may be set at or below a path.
+// mayHoldDomain reports whether a value at path may contain the cluster domain.
 func mayHoldDomain(path string) bool {
 	return slices.ContainsFunc(domainKeys, func(key string) bool {
 		return path == "" || key == path || strings.HasPrefix(key, path+".")
 	})
 }
 
-// forgetDomain leaves the cluster domain unknown, because what the file name says of it is, unless another file had it.
+// forgetDomain makes the cluster domain unknown because of a fault in the file name, unless another
+// file sets it.
 func (c *Config) forgetDomain(name string) {
 	said := func(key string) bool {
 		source, ok := c.Sources[key]
@@ -212,14 +217,14 @@ func (c *Config) forgetDomain(name string) {
 	}
 }
 
-// isKind reports whether the file is what it should be, by its kind and apiVersion where it has them. Of another kind of
-// file nothing is read: that its keys have the same names means nothing.
+// isKind checks the file's kind and apiVersion if the format has them. Keys of another kind of file
+// are ignored, because the same names may have other meanings.
 func (r *reader) isKind(v value, f format) bool {
 	if v.node.Kind != yaml.MappingNode {
-		return true // which readKeys says better
+		return true // readKeys reports that
 	}
 	quiet := *r
-	quiet.faults = &faultList{} // readKeys says them again
+	quiet.faults = &faultList{} // readKeys reports these faults
 	entries := quiet.entries(v)
 	before := r.faults.count
 	for name, expected := range map[string]string{"kind": f.kind, "apiVersion": f.apiVersion} {

@@ -11,7 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestLoad is about which files are read, in which order, and which of them wins. Files are named as in Paths.
+// TestLoad tests which files are read, in which order, and which one wins. Files have their names
+// in Paths.
 func TestLoad(t *testing.T) {
 	const nodeConfig, bootstrap, kubelet, nodeDNS = "NodeConfig", "Bootstrap", "Kubelet", "NodeDNS"
 	tests := []struct {
@@ -205,11 +206,11 @@ func TestDefaultPaths(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	if got := DefaultPaths("rel").NodeDNS; got != "rel/etc/node-dns/node-dns.yaml" {
-		t.Errorf("a relative root is against the working directory, got %s", got)
+		t.Errorf("a relative root must be relative to the working directory, got %s", got)
 	}
 }
 
-// TestLoadRoot moves the paths in the files along with the files.
+// TestLoadRoot: the root also applies to paths in the files.
 func TestLoadRoot(t *testing.T) {
 	root := t.TempDir()
 	write(t, pathOf(root, "NodeConfig"),
@@ -225,7 +226,7 @@ func TestLoadRoot(t *testing.T) {
 	}
 }
 
-// TestLoadUnreadable: a file that is there and cannot be read is an error, and not the same as a missing one.
+// TestLoadUnreadable: an existing file that cannot be read is an error, unlike a missing one.
 func TestLoadUnreadable(t *testing.T) {
 	t.Run("directory", func(t *testing.T) {
 		root := t.TempDir()
@@ -236,7 +237,7 @@ func TestLoadUnreadable(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		if !c.ClusterDomain.IsZero() {
-			t.Errorf("the cluster domain is not known, got %s", c.ClusterDomain)
+			t.Errorf("got the cluster domain %s, want none", c.ClusterDomain)
 		}
 	})
 	t.Run("below a file", func(t *testing.T) {

@@ -24,7 +24,7 @@ func namesOf[T any](keys []key[T]) []string {
 	return names
 }
 
-// TestManPageKeys: the man page has all keys, and no others.
+// TestManPageKeys: the man page has exactly the existing keys.
 func TestManPageKeys(t *testing.T) {
 	page := manpage.Read(t, manPage)
 	if diff := cmp.Diff(namesOf(nodeDNSKeys), page.Names("DESCRIPTION", "Ic", "")); diff != "" {
@@ -40,7 +40,7 @@ func TestManPageKeys(t *testing.T) {
 	}
 }
 
-// TestManPageExamples: each is a whole file without faults, and all together they show every key.
+// TestManPageExamples: each example is a complete, valid file, and together they use every key.
 func TestManPageExamples(t *testing.T) {
 	all := ""
 	for i, example := range manpage.Read(t, manPage).Examples {
@@ -60,7 +60,7 @@ func TestManPageExamples(t *testing.T) {
 	}
 }
 
-// TestManPageDefaults: a default that the commented file shows stands in the page too.
+// TestManPageDefaults: every default in the commented file is also in the man page.
 func TestManPageDefaults(t *testing.T) {
 	commented, err := os.ReadFile("../../packaging/node-dns.yaml")
 	if err != nil {
@@ -72,15 +72,15 @@ func TestManPageDefaults(t *testing.T) {
 	}
 	shown := regexp.MustCompile(`(?m)^#(\w+): (\S+)$`).FindAllStringSubmatch(string(commented), -1)
 	if len(shown) < 10 {
-		t.Fatalf("only %d keys with a value: the pattern is wrong", len(shown))
+		t.Fatalf("only %d keys with a value; the pattern is wrong", len(shown))
 	}
 	for _, match := range shown {
 		if match[1] == "nodeName" || match[1] == "nodeIP" {
-			continue // there it is an example
+			continue // an example in the file, not a default
 		}
 		found := regexp.MustCompile(`\n\.It Ic (\w+ , )?` + match[1] + `\b`).FindIndex(page)
 		if found == nil {
-			t.Errorf("there is no %s", match[1])
+			t.Errorf("the page lacks %s", match[1])
 			continue
 		}
 		entry := string(page[found[1]:])

@@ -2,24 +2,25 @@ package nodeconfig
 
 import "net/netip"
 
-// Metrics says where the daemon's numbers are shown, and how they are named.
+// Metrics configures the daemon's metrics.
 type Metrics struct {
-	// Address is where they are listened for. Zero: nowhere.
+	// Address is the listen address. Zero means no listener.
 	Address netip.AddrPort
-	// Namespace is what their names begin with, without the "_" behind it.
+	// Namespace is the prefix of the names, without the following "_".
 	Namespace Namespace
 }
 
-// Namespace is what the names of metrics begin with.
+// Namespace is the prefix of metric names.
 type Namespace string
 
-// The values of metrics.namespace.
+// Values of metrics.namespace.
 const (
 	NamespaceNodeDNS Namespace = "nodedns"
-	NamespaceCoreDNS Namespace = "coredns" // for dashboards that were made for CoreDNS
+	NamespaceCoreDNS Namespace = "coredns" // for dashboards made for CoreDNS
 )
 
-// DefaultMetrics is where they are without a word in node-dns.yaml. CoreDNS has 9153, NodeLocal DNSCache 9253 and 9353.
+// DefaultMetrics is the default of metrics. CoreDNS uses port 9153, NodeLocal DNSCache 9253 and
+// 9353.
 var DefaultMetrics = Metrics{
 	Address:   netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), 9453),
 	Namespace: NamespaceNodeDNS,
@@ -46,7 +47,7 @@ var metricsKeys = []key[Config]{
 	}},
 }
 
-// addressText is as it stands in the file.
+// addressText returns the address as in the file.
 func (m Metrics) addressText() string {
 	if !m.Address.IsValid() {
 		return "none"

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// Nearest returns the one of names that takes the fewest edits to become text, letter case aside; the first of several.
+// Nearest returns the name with the smallest edit distance to text, ignoring case. The first of
+// several wins.
 func Nearest(text string, names []string) string {
 	text = strings.ToLower(text[:min(len(text), maxQuoted)])
 	best, fewest := "", -1
@@ -17,11 +18,12 @@ func Nearest(text string, names []string) string {
 	return best
 }
 
-// leastPrefix is the number of bytes from which on the beginning of a name stands for it.
+// leastPrefix is the minimum length of a prefix that stands for a name, in bytes.
 const leastPrefix = 3
 
-// Likely returns the name that text likely means, letter case aside; "" if there is none. That is the nearest of the names that begin with
-// text, or else the name that text is a typo of, with at most one fault in three bytes.
+// Likely returns the name that text probably means, ignoring case, or "" if there is none. It is
+// the nearest name with the prefix text, or else the name that text is a typo of, with at most one
+// error per three bytes.
 func Likely(text string, names []string) string {
 	text = strings.ToLower(text[:min(len(text), maxQuoted)])
 	if len(text) >= leastPrefix {
@@ -36,7 +38,8 @@ func Likely(text string, names []string) string {
 	return ""
 }
 
-// distance is the number of bytes that are inserted, removed, replaced, or swapped with the next, to make b of a.
+// distance returns the edit distance of a and b: bytes inserted, removed, replaced, or swapped with
+// the next one.
 func distance(a, b string) int {
 	before, above, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range row {

@@ -26,7 +26,7 @@ func TestLikely(t *testing.T) {
 	}
 }
 
-// TestDistance: a swap of neighbors is one fault, as it is one slip of the fingers.
+// TestDistance: a swap of neighbors counts as one error, because it is one typing mistake.
 func TestDistance(t *testing.T) {
 	for _, test := range []struct {
 		a, b string

@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestText is about what a text editor, a copy or a template does to a file. want is the cluster domain that was read, or
-// the error.
+// TestText tests the effects of text editors, copies and templates on a file. want is the cluster
+// domain or the error.
 func TestText(t *testing.T) {
 	tests := []struct {
 		name, text, want string
@@ -65,8 +65,8 @@ func TestText(t *testing.T) {
 	}
 }
 
-// TestBombs are small files that get large when they are read without care. They hang or fill the memory when one of the
-// bounds goes.
+// TestBombs are small files that become large if they are read without limits. Without one of the
+// limits, the test hangs or fills the memory.
 func TestBombs(t *testing.T) {
 	lines := func(n int, line string) string { return strings.Repeat(line, n) }
 	merges := "a0: &a0 {x: 1}\n"
@@ -113,7 +113,8 @@ func manyLines(n int) string {
 	return b.String()
 }
 
-// TestBadKeysAreForgotten holds a file with one good and one bad entry of everything: only whole keys count.
+// TestBadKeysAreForgotten has a file with one good and one bad entry for each key. Only completely
+// valid keys count.
 func TestBadKeysAreForgotten(t *testing.T) {
 	c, err := ParseNodeDNS("f", strings.NewReader(
 		"upstreams: [10.0.0.2, nonsense]\nlisten: [10.0.0.5, nonsense]\nroutes: [{domain: a.example, servers: [10.0.0.2]}, nonsense]\ncacheSize: 5\n"))
@@ -140,7 +141,8 @@ func TestLogLevel(t *testing.T) {
 	}
 }
 
-// TestExample holds the example file to its word: each key is there with its default, and each example is valid.
+// TestExample checks the example file: it has each key with its default, and each of its examples
+// is valid.
 func TestExample(t *testing.T) {
 	path := filepath.Join("..", "..", "packaging", "node-dns.yaml")
 	text, err := os.ReadFile(path)
@@ -188,12 +190,12 @@ func TestExample(t *testing.T) {
 		if diff := cmp.Diff(pair[1], pair[0], cmp.Comparer(func(a, b Listen) bool {
 			return a.Auto == b.Auto && a.All == b.All && len(a.Addrs) == len(b.Addrs)
 		})); diff != "" {
-			t.Errorf("%s is no default (-want +got):\n%s", name, diff)
+			t.Errorf("%s is not the default (-want +got):\n%s", name, diff)
 		}
 	}
 }
 
-// uncomment takes the "#" from the lines that begin with a key, and from those below that are indented.
+// uncomment removes the "#" of lines that begin with a key, and of the indented lines below them.
 func uncomment(text string) string {
 	var b strings.Builder
 	inKey := false

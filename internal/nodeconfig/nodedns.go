@@ -6,7 +6,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 )
 
-// The bounds of the numbers in node-dns.yaml.
+// Limits of the numbers in node-dns.yaml.
 const (
 	maxCacheSize     = 10_000_000
 	maxServeStale    = 7 * 24 * 60 * 60 // RFC 8767 section 4
@@ -14,45 +14,45 @@ const (
 	maxClientRate    = 1_000_000
 )
 
-// DBus says which names to own on the system bus.
+// DBus selects the names to own on the system bus.
 type DBus string
 
-// The values of dbus.
+// Values of dbus.
 const (
-	DBusDnsmasq DBus = "dnsmasq"  // dnsmasq's, by which others set servers, and our own
-	DBusNodeDNS DBus = "node-dns" // our own alone, by which nobody sets anything
+	DBusDnsmasq DBus = "dnsmasq"  // dnsmasq's name, with which others set servers, and our own
+	DBusNodeDNS DBus = "node-dns" // only our own name, with which nobody can set anything
 	DBusNone    DBus = "none"
 )
 
 var asDBus = syntax[DBus]{"dnsmasq, node-dns or none", parseWord(DBusDnsmasq, DBusNodeDNS, DBusNone)}
 
-// ResolvConf says by what the host's own names are pointed at this node.
+// ResolvConf selects how the host's own resolution is pointed to this node.
 type ResolvConf string
 
-// The values of resolvConf.
+// Values of resolvConf.
 const (
 	ResolvConfFile     ResolvConf = "file"     // /etc/resolv.conf names this node
-	ResolvConfResolved ResolvConf = "resolved" // systemd-resolved asks this node; /etc/resolv.conf stays its stub
-	ResolvConfAuto     ResolvConf = "auto"     // resolved where /etc/resolv.conf is its stub, else file
-	ResolvConfNone     ResolvConf = "none"     // neither: the file is the admin's
+	ResolvConfResolved ResolvConf = "resolved" // systemd-resolved forwards to this node; /etc/resolv.conf stays its stub
+	ResolvConfAuto     ResolvConf = "auto"     // resolved if /etc/resolv.conf is its stub, else file
+	ResolvConfNone     ResolvConf = "none"     // neither: the admin manages the file
 )
 
 var asResolvConf = syntax[ResolvConf]{
 	"file, resolved, auto or none", parseWord(ResolvConfFile, ResolvConfResolved, ResolvConfAuto, ResolvConfNone),
 }
 
-// DNSOverTLS says whether upstreams that were given as plain ones are asked over TLS.
+// DNSOverTLS selects whether upstreams configured as plain are queried over TLS.
 type DNSOverTLS string
 
-// The values of dnsOverTLS.
+// Values of dnsOverTLS.
 const (
-	DNSOverTLSNo            DNSOverTLS = "no"            // only those that are written dns+tls://
-	DNSOverTLSOpportunistic DNSOverTLS = "opportunistic" // where they speak it, whoever they are
+	DNSOverTLSNo            DNSOverTLS = "no"            // only those written as dns+tls://
+	DNSOverTLSOpportunistic DNSOverTLS = "opportunistic" // if the server supports it, without authentication
 )
 
 var asDNSOverTLS = syntax[DNSOverTLS]{"no or opportunistic", parseWord(DNSOverTLSNo, DNSOverTLSOpportunistic)}
 
-// nodeDNSKeys are the keys of our own file. packaging/node-dns.yaml says what each is for.
+// nodeDNSKeys are the keys of node-dns.yaml. packaging/node-dns.yaml explains each of them.
 var nodeDNSKeys = append([]key[Config]{
 	{name: "listen", read: readListen},
 	{name: "upstreams", read: func(r *reader, v value, c *Config) {
@@ -112,7 +112,7 @@ var nodeDNSKeys = append([]key[Config]{
 	}},
 }, resolverKeys...)
 
-// readListen reads one text, or a list of them that are taken together.
+// readListen reads one text, or a list of texts that are combined.
 func readListen(r *reader, v value, c *Config) {
 	parts := []value{v}
 	if v.node.Kind != yaml.ScalarNode {
@@ -154,7 +154,7 @@ func readRoutes(r *reader, v value, c *Config) {
 		return
 	}
 	inRoute := *r
-	inRoute.sources = map[string]Source{} // a route is told by its domain, not by its place
+	inRoute.sources = map[string]Source{} // a route is identified by its domain, not by its place
 	routes := make([]Route, 0, len(elements))
 	seen := map[dnsname.Name]bool{}
 	for _, element := range elements {

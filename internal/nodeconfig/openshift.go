@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 )
 
-// Bounds of the lists.
+// Limits of the lists.
 const (
 	maxServers  = 64
 	maxPrefixes = 64
@@ -13,8 +13,9 @@ const (
 	maxRoutes   = 1000
 )
 
-// nodeConfigKeys are the keys of OpenShift 3's NodeConfig (openshift/api legacyconfig/v1) that have to do with DNS, and
-// what openshift/origin 3.11 validates of them. The *Arguments come last: they win over everything there.
+// nodeConfigKeys are the DNS keys of OpenShift 3's NodeConfig (openshift/api legacyconfig/v1), with
+// the validation of openshift/origin 3.11. The *Arguments come last, because they override all
+// others.
 var nodeConfigKeys = []key[Config]{
 	{name: "dnsDomain", read: readClusterDomain},
 	{name: "dnsIP", read: readDNSIP},
@@ -40,10 +41,10 @@ var nodeConfigKeys = []key[Config]{
 	}},
 }
 
-// kubeletArguments are flags of the kubelet, each with a list of values.
+// kubeletArguments are kubelet flags, each with a list of values.
 var kubeletArguments = []key[Config]{
 	{name: "cluster-domain", read: func(r *reader, v value, c *Config) {
-		// OpenShift takes the first one for its own nameserver.
+		// OpenShift uses the first one for its own nameserver.
 		if element, ok := r.first(v); ok {
 			readClusterDomain(r, element, c)
 		}
@@ -58,7 +59,8 @@ var kubeletArguments = []key[Config]{
 		}
 	}},
 	{name: "resolv-conf", read: func(r *reader, v value, c *Config) {
-		// The one path that OpenShift leaves alone; the kubelet opens it against its working directory, which is "/".
+		// The only path that OpenShift does not rewrite. The kubelet opens it relative to its
+		// working directory, which is "/".
 		if element, ok := r.first(v); ok {
 			text, _ := one(r, element, asPath)
 			c.KubeletResolvConf = r.path(filepath.Join("/", text))
@@ -80,8 +82,8 @@ func readNodeIP(r *reader, v value, c *Config) {
 	c.NodeIP, _ = one(r, v, asNodeIP)
 }
 
-// readNodeIPFlag takes the first of a dual-stack pair. To the kubelet an unspecified --node-ip is "the default address of
-// this family", which is to say: none in particular.
+// readNodeIPFlag uses the first address of a dual-stack pair. To the kubelet an unspecified
+// --node-ip means "the default address of this family", so it sets no particular address.
 func readNodeIPFlag(r *reader, v value, c *Config) {
 	addrs, ok := flagValues(r, v, maxServers, asIP)
 	if ok && !addrs[0].IsUnspecified() {
@@ -97,7 +99,7 @@ func readPath(r *reader, v value) string {
 	return r.path(text)
 }
 
-// first gives the first value of a flag that takes one.
+// first returns the first value of a flag that takes one.
 func (r *reader) first(v value) (value, bool) {
 	elements, ok := r.list(v, maxServers, "a list of strings")
 	if !ok || len(elements) == 0 {

@@ -8,50 +8,55 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
-// Placement is where node-dns sits on a host.
+// Placement is the place of node-dns on a host: its addresses and the cluster's servers.
 type Placement struct {
-	// Listen are the addresses to listen on, UDP and TCP, each once, in the order of the configuration.
+	// Listen are the addresses to listen on, UDP and TCP, each once, in configuration order.
 	Listen []netip.AddrPort
 
-	// All asks for port 53 of every local address but loopback as well, of those that appear later too.
+	// All adds port 53 of every local address except loopback, including addresses that appear
+	// later.
 	All bool
 
-	// Spare are those of Listen that another program may have, as no pod is given them today: Host.Asked, and what
-	// dnsBindAddress alone asks for, where OpenShift 3's node process or SDN pod has its own nameserver.
+	// Spare are those of Listen that another program may hold, because no pod is given them now:
+	// Host.Asked, and addresses that only dnsBindAddress asks for, where OpenShift 3's node process
+	// or SDN pod has its own nameserver.
 	Spare []netip.AddrPort
 
-	// Nameserver is what /etc/resolv.conf should say. The zero Addr: nothing, the host has no address for it.
+	// Nameserver is the address for /etc/resolv.conf. It is the zero Addr if the host has no
+	// suitable address.
 	Nameserver netip.Addr
 
-	// ClusterDNS are the servers that the cluster zone is forwarded to; none of them is ourselves. Empty: none is known.
+	// ClusterDNS are the servers that the cluster zone is forwarded to, never this node. Empty if
+	// none is known.
 	ClusterDNS []nameserver.Server
 
-	// Problems are sentences for the log and for status, about what the configuration asks and this host does not have.
+	// Problems are sentences for the log and the status about settings that this host cannot
+	// satisfy.
 	Problems []string
 }
 
-// Host is what a Config is placed on.
+// Host describes the host for Place.
 type Host struct {
-	// IsLocal reports whether an address is the host's, all of loopback included.
+	// IsLocal reports whether an address is one of the host's, including all of loopback.
 	IsLocal func(netip.Addr) bool
-	// NodeIP is the host's address on its default route; the zero Addr when it has none.
+	// NodeIP is the host's address on its default route. It is the zero Addr if there is none.
 	NodeIP netip.Addr
-	// Asked are other addresses where clients may ask: those that pods were given earlier, and those of container bridges.
-	// Addresses that are not local count for nothing.
+	// Asked are more addresses that clients may query: those that pods were given earlier, and
+	// those of container bridges. Addresses that are not local are ignored.
 	Asked []netip.Addr
 }
 
-// Place says where a Config puts us on a host.
+// Place returns the placement of a Config on a host.
 //
-//   - Nameserver is the first of DNSIPs that is the host's own, where an unspecified one stands for the node IP; else the
-//     node IP, which is Config.NodeIP when that is local, else node. Of explicit listen addresses the first local one at
-//     port 53 goes before, as nobody answers at the others. resolv.conf has no place for a port, and loopback is useless
-//     to pods.
-//   - Listen "auto" is every local address among DNSIPs, or Nameserver where there is none, at port 53: pods are given all
-//     of DNSIPs. It includes Host.Asked: a pod keeps the nameserver that it was given for life, and the default route may
-//     move meanwhile. DNSBindAddress is listened on in any case.
-//   - ClusterDNS is Config.ClusterDNS; else those of DNSIPs that are not local. What we listen on is left out: the query
-//     would come back.
+//   - Nameserver is the first of DNSIPs that is local, where an unspecified one means the node IP.
+//     Otherwise it is the node IP, which is Config.NodeIP if that is local, else Host.NodeIP. With
+//     explicit listen addresses, the first local one at port 53 takes precedence, because there is
+//     no listener at the others. resolv.conf cannot contain a port, and pods cannot reach loopback.
+//   - Listen "auto" is every local address in DNSIPs, because pods are given all of them, or
+//     Nameserver if there is none, at port 53. It includes Host.Asked: a pod keeps its nameserver
+//     address for life, and the default route may move meanwhile. DNSBindAddress is always added.
+//   - ClusterDNS is Config.ClusterDNS, or else those of DNSIPs that are not local. Listen addresses
+//     are left out, because queries to them would come back.
 func (c Config) Place(host Host) Placement {
 	p := placer{Config: c, isLocal: host.IsLocal}
 	p.node = p.nodeIP(host.NodeIP)
@@ -66,11 +71,11 @@ func (c Config) Place(host Host) Placement {
 	return p.result
 }
 
-// placer works out one Placement.
+// placer computes one Placement.
 type placer struct {
 	Config
 	isLocal func(netip.Addr) bool
-	node    netip.Addr // the node IP; the zero Addr when there is none
+	node    netip.Addr // node IP; the zero Addr if there is none
 	result  Placement
 }
 
@@ -85,7 +90,7 @@ func (p *placer) listen(addr netip.Addr, port uint16) {
 	}
 }
 
-// isReachable reports whether addr is the host's and others can reach it.
+// isReachable reports whether addr is local and others can reach it.
 func (p *placer) isReachable(addr netip.Addr) bool {
 	return addr.IsValid() && !addr.IsUnspecified() && !addr.IsLoopback() && p.isLocal(addr)
 }
@@ -108,7 +113,7 @@ func (p *placer) nodeIP(node netip.Addr) netip.Addr {
 	return node
 }
 
-// placePods does what the addresses that pods are given ask for.
+// placePods handles the addresses that pods are given.
 func (p *placer) placePods() {
 	var local []netip.Addr
 	for _, addr := range p.DNSIPs {
@@ -137,7 +142,7 @@ func (p *placer) isAuto() bool { return p.Listen.Auto || !p.Listen.All && len(p.
 
 func (p *placer) placeExplicit() {
 	p.result.All = p.Listen.All
-	found := p.Listen.Auto || p.Listen.All // which cover the addresses that pods are given
+	found := p.Listen.Auto || p.Listen.All // these include the addresses that pods are given
 	for _, a := range p.Listen.Addrs {
 		p.listen(a.Addr(), a.Port())
 		if !p.isLocal(a.Addr()) {
@@ -148,8 +153,9 @@ func (p *placer) placeExplicit() {
 	}
 }
 
-// placeBind spells an unspecified dnsBindAddress out. A socket bound to it would take the port from every other address,
-// and its answers could leave from another address than the query came to.
+// placeBind expands an unspecified dnsBindAddress. A socket bound to it would take the port from
+// every other address, and its answers could have another source address than the query's
+// destination.
 func (p *placer) placeBind() {
 	bind, before := p.DNSBindAddress, len(p.result.Listen)
 	switch {

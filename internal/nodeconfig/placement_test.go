@@ -11,7 +11,8 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
-// TestPlace puts configurations on a host with 10.0.0.5 (the node IP), 192.168.7.5, 169.254.20.10 and fd00::5.
+// TestPlace places configurations on a host with 10.0.0.5 (the node IP), 192.168.7.5, 169.254.20.10
+// and fd00::5.
 func TestPlace(t *testing.T) {
 	const noNode = "none"
 	tests := []struct {
@@ -269,7 +270,7 @@ func TestPlace(t *testing.T) {
 				want.Nameserver = netip.MustParseAddr(tt.nameserver)
 			}
 			checkProblems(t, tt.problems, got.Problems)
-			got.Problems, got.Spare = nil, nil // TestPlaceSpare has the latter
+			got.Problems, got.Spare = nil, nil // TestPlaceSpare tests Spare
 			if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.Addr) bool { return a == b }),
 				cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
@@ -291,8 +292,9 @@ func checkProblems(t *testing.T, want, got []string) {
 	}
 }
 
-// TestPlaceSpare: SkyDNS once kept a node from ever being ready, by having the address that dnsBindAddress names. What others ask for
-// too is not spare. This host is that of TestPlace.
+// TestPlaceSpare: SkyDNS once kept a node from ever becoming ready, because it held the address in
+// dnsBindAddress. An address that another setting also asks for is not spare. The host is that of
+// TestPlace.
 func TestPlaceSpare(t *testing.T) {
 	for _, tt := range []struct{ name, nodeConfig, nodeDNS, want string }{
 		{"OpenShift 3.11", "{dnsIP: 0.0.0.0, dnsBindAddress: 127.0.0.1:53}", "", "127.0.0.1:53"},
@@ -320,8 +322,8 @@ func TestPlaceSpare(t *testing.T) {
 	}
 }
 
-// TestPlaceAsked: a pod keeps the nameserver that it was given for life. The old node IP once refused its pods as soon as the default
-// route moved, although it was still local.
+// TestPlaceAsked: a pod keeps its nameserver address for life. The old node IP once refused its
+// pods as soon as the default route moved, although the address was still local.
 func TestPlaceAsked(t *testing.T) {
 	for _, tt := range []struct{ name, config, want, spare string }{
 		{"auto", "", "10.0.0.5:53 192.168.7.5:53", "192.168.7.5:53"},
@@ -335,7 +337,7 @@ func TestPlaceAsked(t *testing.T) {
 			t.Fatal(err)
 		}
 		var asked []netip.Addr
-		for _, addr := range []string{"192.168.7.5", "10.0.0.5", "203.0.113.9", "127.0.0.9"} { // the latter two: not local any more, and nothing to pods
+		for _, addr := range []string{"192.168.7.5", "10.0.0.5", "203.0.113.9", "127.0.0.9"} { // the last two: no longer local, and unreachable for pods
 			asked = append(asked, netip.MustParseAddr(addr))
 		}
 		isLocal := func(a netip.Addr) bool {
@@ -343,10 +345,10 @@ func TestPlaceAsked(t *testing.T) {
 		}
 		place := c.Place(Host{IsLocal: isLocal, NodeIP: netip.MustParseAddr("10.0.0.5"), Asked: asked})
 		if got := joined(place.Listen); got != tt.want {
-			t.Errorf("%s: listens on %q, want %q", tt.name, got, tt.want)
+			t.Errorf("%s: got listeners %q, want %q", tt.name, got, tt.want)
 		}
 		if got := joined(place.Spare); got != tt.spare {
-			t.Errorf("%s: spare are %q, want %q", tt.name, got, tt.spare)
+			t.Errorf("%s: got spare %q, want %q", tt.name, got, tt.spare)
 		}
 	}
 }
@@ -359,7 +361,7 @@ func joined(addrs []netip.AddrPort) string {
 	return strings.Join(all, " ")
 }
 
-// TestPlaceZero: a Config that no file was read into.
+// TestPlaceZero places a Config without any file.
 func TestPlaceZero(t *testing.T) {
 	got := Config{}.Place(Host{IsLocal: func(netip.Addr) bool { return false }, NodeIP: netip.MustParseAddr("::ffff:10.0.0.5")})
 	if len(got.Listen) != 1 || got.Listen[0].String() != "10.0.0.5:53" || got.Nameserver.String() != "10.0.0.5" {
@@ -377,7 +379,8 @@ func TestReverseZones(t *testing.T) {
 		{"no server is known", "", "", "", ""},
 		{"a server on this host is no service", "", "", "127.0.0.1:5353 169.254.20.10 fe80::1%eth0", ""},
 		{"networks are given", "", "{serviceCIDRs: [172.30.0.0/16], podCIDRs: [10.128.0.0/15]}", "10.0.9.1", "30.172.in-addr.arpa. 128.10.in-addr.arpa. 129.10.in-addr.arpa."},
-		// A node group with proxyArguments.cluster-cidr must not lose the service zone that OpenShift 3 gave it.
+		// A node group with proxyArguments.cluster-cidr must keep the service zone that it had with
+		// OpenShift 3.
 		{"pods from node-config", "{proxyArguments: {cluster-cidr: [10.128.0.0/16]}}", "", "172.30.0.1", "30.172.in-addr.arpa. 128.10.in-addr.arpa."},
 		{"the admin's pods win", "{proxyArguments: {cluster-cidr: [10.128.0.0/16]}}", "{podCIDRs: [10.1.0.0/16], serviceCIDRs: []}", "172.30.0.1", "1.10.in-addr.arpa."},
 		{"networks that overlap", "", "{serviceCIDRs: [10.0.0.0/16], podCIDRs: [10.0.0.0/16]}", "", "0.10.in-addr.arpa."},

@@ -10,18 +10,18 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// maxKeys bounds a mapping that is read, counting the keys that it merges in.
+// maxKeys bounds a mapping, including the keys that it merges in.
 const maxKeys = 1000
 
 // reader reads one file into a Config.
 type reader struct {
 	faults  *faultList
-	lost    []string // the paths of what could not be read for a fault; "" is the whole file
+	lost    []string // paths of values that were dropped because of a fault; "" is the whole file
 	strict  bool     // an unknown key is a fault
 	sources map[string]Source
-	blank   map[string]value // keys that are null, "" or []; nil: nobody asks for them
-	dir     string           // what the file's relative paths are against
-	root    string           // what its absolute ones are put under
+	blank   map[string]value // keys that are null, "" or []; nil if not needed
+	dir     string           // directory for the file's relative paths
+	root    string           // prefix for the file's absolute paths
 }
 
 func (r *reader) lose(path string) { r.lost = append(r.lost, path) }
@@ -29,15 +29,15 @@ func (r *reader) lose(path string) { r.lost = append(r.lost, path) }
 // key is a known key of a mapping that is read into a T.
 type key[T any] struct {
 	name string
-	// read takes the value into out. When it finds a fault the caller forgets what it did to out.
+	// read reads the value into out. If it finds a fault, the caller discards its changes to out.
 	read func(r *reader, v value, out *T)
-	// keys are the known keys below, for a value that is a mapping; read is nil then.
+	// keys are the known keys of the value if it is a mapping. read is then nil.
 	keys []key[T]
 }
 
-// readKeys reads a mapping. The keys are taken in the order of the table, not of the file, so that a later row can
-// override an earlier one. A null is a key that is not set; so is "" or [] in the files that are not ours, for which
-// empty is OpenShift's and the kubelet's word for it.
+// readKeys reads a mapping. The order of the keys is that of the table, not of the file, so that a
+// later row can override an earlier one. A null value means that the key is not set. In files other
+// than node-dns.yaml the same holds for "" and [], as in OpenShift and the kubelet.
 func readKeys[T any](r *reader, v value, keys []key[T], out *T) {
 	if v.node.Kind != yaml.MappingNode {
 		r.fault(v, "a mapping of keys to values", describe(v.node))
@@ -75,13 +75,13 @@ func readKeys[T any](r *reader, v value, keys []key[T], out *T) {
 	}
 }
 
-// addUnknown names the nearest key there is: most of them are misspelt.
+// addUnknown reports unknown keys, with the nearest known key: most are misspelled.
 func addUnknown[T any](r *reader, entries map[string]value, keys []key[T]) {
 	names := make([]string, len(keys))
 	for i, k := range keys {
 		names[i] = k.name
 	}
-	var unknown []*value // pointers: sorting a struct of its own would have the hook be 15 kB larger
+	var unknown []*value // pointers: sorting a separate struct type would make the hook 15 kB larger
 	for _, entry := range entries {
 		unknown = append(unknown, &entry)
 	}
@@ -96,16 +96,17 @@ func addUnknown[T any](r *reader, entries map[string]value, keys []key[T]) {
 	}
 }
 
-// entries returns the values of a mapping by key. Of a key that is there twice the last counts, as it does for the
-// decoder of OpenShift 3, and it is marked: which one was meant cannot be known.
+// entries returns the values of a mapping by key. If a key occurs twice, the last one wins, as in
+// the decoder of OpenShift 3. It is marked, because the intended one is unknown.
 func (r *reader) entries(v value) map[string]value {
 	entries := map[string]value{}
 	r.collect(v, v.node, entries, map[*yaml.Node]bool{})
 	return entries
 }
 
-// collect adds the keys of a mapping that are not in entries yet: its own, then those that it merges in with "<<".
-// Every node is merged once, which ends circles and keeps the cost of alias bombs linear.
+// collect adds the keys of a mapping that are not yet in entries: its own, then those that it
+// merges in with "<<". Each node is merged once, which ends cycles and keeps the cost of alias
+// bombs linear.
 func (r *reader) collect(v value, mapping *yaml.Node, entries map[string]value, seen map[*yaml.Node]bool) {
 	seen[mapping] = true
 	own := map[string]bool{}
@@ -141,7 +142,8 @@ func (r *reader) collect(v value, mapping *yaml.Node, entries map[string]value, 
 	}
 }
 
-// merge follows the value of a "<<" key: a mapping, or a list of them (https://yaml.org/type/merge.html).
+// merge adds the value of a "<<" key: a mapping or a list of mappings
+// (https://yaml.org/type/merge.html).
 func (r *reader) merge(v value, node *yaml.Node, entries map[string]value, seen map[*yaml.Node]bool) {
 	merge := at(strings.TrimPrefix(v.path+".<<", "."), node)
 	if seen[merge.node] {
@@ -161,10 +163,11 @@ func (r *reader) merge(v value, node *yaml.Node, entries map[string]value, seen 
 	}
 }
 
-// path makes a file's path absolute: a relative one is against the directory of the file that names it.
+// path makes a path absolute. A relative one is relative to the directory of the file that names
+// it.
 func (r *reader) path(text string) string {
 	if filepath.IsAbs(text) {
-		return filepath.Join(r.root, text) // which is text when root is ""
+		return filepath.Join(r.root, text) // unchanged if root is ""
 	}
 	return filepath.Join(r.dir, text)
 }

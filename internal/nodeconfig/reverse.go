@@ -8,12 +8,13 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
-// ReverseZones returns the reverse zones that belong to the cluster and go where its zone goes, each once: those of
-// ServiceCIDRs and of PodCIDRs.
+// ReverseZones returns the reverse zones that are resolved like the cluster's zone, each once:
+// those of ServiceCIDRs and PodCIDRs.
 //
-// While ServiceCIDRs is unknown the network around each of the cluster's DNS servers stands in for it, since such a
-// server is a service: a /16 for IPv4, so that 172.30.0.1 gives 30.172.in-addr.arpa as OpenShift 3 had it in dnsmasq; a
-// /112 for IPv6, the size that kubeadm's documentation gives. A loopback or link-local server is no service.
+// If ServiceCIDRs is unknown, the network around each of the cluster's DNS servers is used, because
+// such a server is a service: a /16 for IPv4, so that 172.30.0.1 gives 30.172.in-addr.arpa as
+// OpenShift 3 had it in dnsmasq, and a /112 for IPv6, the size in kubeadm's documentation. A
+// loopback or link-local server is not a service.
 func (c Config) ReverseZones(clusterDNS []nameserver.Server) []dnsname.Name {
 	services := c.ServiceCIDRs
 	if services == nil {
@@ -34,7 +35,7 @@ func (c Config) ReverseZones(clusterDNS []nameserver.Server) []dnsname.Name {
 	return zones
 }
 
-// serviceNetwork guesses the network of a service's address; nil when addr is none.
+// serviceNetwork guesses the network of a service address. It returns nil if addr is not one.
 func serviceNetwork(addr netip.Addr) []netip.Prefix {
 	addr = addr.Unmap()
 	if !addr.IsValid() || addr.IsLoopback() || addr.IsLinkLocalUnicast() {

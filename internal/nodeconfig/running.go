@@ -12,71 +12,75 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 )
 
-// The keys of a KubeletConfiguration that KubeletSays speaks of.
+// Keys of a KubeletConfiguration in KubeletSays.
 const (
 	KeyClusterDNS    = "clusterDNS"
 	KeyClusterDomain = "clusterDomain"
 	KeyResolvConf    = "resolvConf"
 )
 
-// Bounds of a directory of drop-ins. The kubelet has none.
+// Limits of a drop-in directory. The kubelet has none.
 const (
 	maxDropIns       = 256   // files that are read
-	maxDropInEntries = 10000 // files and directories that are looked at
+	maxDropInEntries = 10000 // files and directories that are visited
 )
 
-// ErrElsewhere is of a file that is another one to the kubelet than to us.
+// ErrElsewhere is the error for a path that is another file for the kubelet.
 var ErrElsewhere = errors.New("the kubelet sees other files there than we do (another mount namespace, or root directory): not read")
 
-// KubeletFiles are the configuration files that a running kubelet was told of on its command line, wherever they are. The paths are
-// absolute, as the host has them.
+// KubeletFiles are the configuration files on a running kubelet's command line. The paths are
+// absolute paths of the host.
 type KubeletFiles struct {
-	Config  string // --config; "": none
-	DropIns string // --config-dir: a directory; "": none
-	WorkDir string // the kubelet's own, which relative paths in drop-ins are of
-	Root    string // where the host's files are; "": /
-	// IsOther reports whether a path is known to be another file to the kubelet than to us; nil: none is.
+	Config  string // --config; empty if not set
+	DropIns string // --config-dir, a directory; empty if not set
+	WorkDir string // the kubelet's working directory, for relative paths in drop-ins
+	Root    string // where the host's files are mounted; empty means /
+	// IsOther reports whether a path is known to be another file for the kubelet. Nil means that
+	// none is.
 	IsOther func(path string) bool
 }
 
-// KubeletSays is what KubeletFiles say together. A key that is in neither of the maps is in no file: the kubelet goes by its default.
+// KubeletSays is the merged content of KubeletFiles. If a key is in neither of the maps, no file
+// sets it and the kubelet uses its default.
 type KubeletSays struct {
 	DNS        []netip.Addr // clusterDNS
-	Domain     dnsname.Name // clusterDomain; zero: none
-	ResolvConf string       // absolute, as the host has it; "": pods have nothing of the node's, where Sources has the key
+	Domain     dnsname.Name // clusterDomain; zero if not set
+	ResolvConf string       // absolute path on the host; if empty and in Sources, pods get nothing from the node
 
-	Sources  map[string]Source // which file says each key, as the host has it
-	Unknown  map[string]bool   // keys that may be said where a file cannot be read, or is at fault
+	Sources  map[string]Source // place of each key, as on the host
+	Unknown  map[string]bool   // keys that an unreadable or faulty file may set
 	Problems []KubeletProblem
 }
 
-// KubeletProblem is why something is not known of a running kubelet's configuration.
+// KubeletProblem is the reason why a part of a running kubelet's configuration is unknown.
 type KubeletProblem struct {
-	File string // or the directory, as the host has it
-	Err  error  // a Fault, or why it cannot be read
+	File string // file or directory, as on the host
+	Err  error  // a Fault or a read error
 }
 
-// String is one line that names the file: "FILE:LINE:COLUMN: …", or "FILE: …".
+// String returns one line with the file: "FILE:LINE:COLUMN: …" or "FILE: …".
 func (p KubeletProblem) String() string {
 	if fault, ok := p.Err.(*Fault); ok {
 		return fault.Error()
 	}
 	why := p.Err
-	if path, ok := why.(*fs.PathError); ok && strings.HasSuffix(path.Path, p.File) { // which names it under the root
+	if path, ok := why.(*fs.PathError); ok && strings.HasSuffix(path.Path, p.File) { // the error contains the path below the root
 		why = path.Err
 	}
 	return fmt.Sprintf("%s: %v", p.File, why)
 }
 
-// IsUnseen reports whether it is of us, who may not see the file, and not of the file.
+// IsUnseen reports whether the problem is that the caller cannot see the file, not the file itself.
 func (p KubeletProblem) IsUnseen() bool {
 	return errors.Is(p.Err, fs.ErrPermission) || errors.Is(p.Err, ErrElsewhere)
 }
 
-// Load reads the files as the kubelet does (mergeKubeletConfigurations of cmd/kubelet/app/server.go, Kubernetes 1.36; alpha in 1.28): Config, then what is named *.conf in
-// DropIns and below, in the order of a walk by names. Each is a JSON merge patch (RFC 7386) of those before it: a list replaces a list,
-// null takes a key out. The kubelet does not start with a file that it cannot read, but it has read them when it started: a file with
-// a fault leaves unknown what it may say, until a later one says it. nil: the kubelet was told of no file.
+// Load reads the files like the kubelet (mergeKubeletConfigurations of cmd/kubelet/app/server.go,
+// Kubernetes 1.36; alpha in 1.28): Config, then all *.conf in and below DropIns, in the order of a
+// walk by names. Each one is a JSON merge patch (RFC 7386) of the earlier ones: a list replaces a
+// list, and null removes a key. The kubelet does not start with an unreadable file, so it could
+// read them when it started. Keys that a faulty file may set are therefore unknown until a later
+// file sets them. Load returns nil if the command line names no file.
 func (f KubeletFiles) Load() *KubeletSays {
 	if f.Config == "" && f.DropIns == "" {
 		return nil
@@ -90,13 +94,13 @@ func (f KubeletFiles) Load() *KubeletSays {
 		s.lose(f.DropIns, err)
 	}
 	for _, file := range dropIns {
-		s.read(f, file, f.WorkDir) // the kubelet makes paths absolute in Config alone
+		s.read(f, file, f.WorkDir) // the kubelet makes only paths in Config absolute
 	}
 	return s
 }
 
-// dropIns are the files of the directory, in their order. As the kubelet's walk it follows no link to a directory, not even for the
-// first one unless that ends in a slash.
+// dropIns returns the drop-in files in order. Like the kubelet's walk, it follows no symlinks to
+// directories. DropIns itself may be a symlink only if it ends in a slash.
 func (f KubeletFiles) dropIns() ([]string, error) {
 	if f.DropIns == "" {
 		return nil, nil
@@ -133,7 +137,7 @@ func (f KubeletFiles) dropIns() ([]string, error) {
 
 func (f KubeletFiles) isOther(path string) bool { return f.IsOther != nil && f.IsOther(path) }
 
-// lose is for a file of which nothing is known.
+// lose records that nothing is known about a file.
 func (s *KubeletSays) lose(file string, why error) {
 	for _, key := range kubeletKeys {
 		delete(s.Sources, key.name)
@@ -142,7 +146,7 @@ func (s *KubeletSays) lose(file string, why error) {
 	s.Problems = append(s.Problems, KubeletProblem{file, why})
 }
 
-// read lays a file over what the ones before it said. dir is what its relative paths are of.
+// read merges a file over the earlier ones. dir is the base of its relative paths.
 func (s *KubeletSays) read(f KubeletFiles, file, dir string) {
 	if f.isOther(file) {
 		s.lose(file, ErrElsewhere)
@@ -170,7 +174,7 @@ func (s *KubeletSays) read(f KubeletFiles, file, dir string) {
 	}
 }
 
-// lay lays one key of a file that was read into c over what the files before it said.
+// lay merges one key of a file, read into c, over the earlier files.
 func (s *KubeletSays) lay(r *reader, c Config, key string) {
 	source, isSaid := c.Sources[key]
 	blank, isBlank := r.blank[key]
@@ -190,7 +194,7 @@ func (s *KubeletSays) lay(r *reader, c Config, key string) {
 	default:
 		s.Sources[key] = source
 	}
-	switch key { // the zero value, where it is blank
+	switch key { // the zero value if it is blank
 	case KeyClusterDNS:
 		s.DNS = c.DNSIPs
 	case KeyClusterDomain:

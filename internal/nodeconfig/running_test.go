@@ -12,7 +12,7 @@ import (
 
 const kubeletKind = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
 
-// TestKubeletFiles: what a running kubelet's files say together is what the kubelet makes of them.
+// TestKubeletFiles: the merged files have the same result as in the kubelet.
 func TestKubeletFiles(t *testing.T) {
 	const config, dir = "/etc/kubernetes/kubelet.yaml", "/etc/kubernetes/kubelet.conf.d"
 	base := kubeletKind + "clusterDNS: [10.0.0.5]\nclusterDomain: Corp.Test.\nresolvConf: run/x.conf\n"
@@ -22,7 +22,7 @@ func TestKubeletFiles(t *testing.T) {
 		dropIns  string // of KubeletFiles
 		files    map[string]string
 		want     string
-		problems []string // the beginnings
+		problems []string // beginnings of the problems
 	}{
 		{"one file, with a path relative to it", "", map[string]string{config: base}, fromBase, nil},
 		{"nothing of ours in it", "", map[string]string{config: kubeletKind}, "", nil},
@@ -86,7 +86,7 @@ func TestKubeletFiles(t *testing.T) {
 	}
 }
 
-// text is one line: key=value@FILE:LINE of what is said, ?key of what is not known.
+// text formats s as one line: key=value@FILE:LINE for known keys, ?key for unknown ones.
 func (s *KubeletSays) text() string {
 	var words []string
 	for _, key := range []struct{ short, name, value string }{
@@ -113,7 +113,7 @@ func manyDropIns(dir string, n int) map[string]string {
 	return files
 }
 
-// TestUnseen: what is not shown to us is not the file's fault.
+// TestUnseen: a file that the caller may not see is not faulty.
 func TestUnseen(t *testing.T) {
 	for _, row := range []struct {
 		name string
@@ -131,7 +131,7 @@ func TestUnseen(t *testing.T) {
 	}
 	for _, key := range kubeletKeys {
 		if !slices.Contains([]string{KeyClusterDNS, KeyClusterDomain, KeyResolvConf}, key.name) {
-			t.Errorf("%s is read, and KubeletSays does not speak of it", key.name)
+			t.Errorf("%s is read, but KubeletSays has no field for it", key.name)
 		}
 	}
 }

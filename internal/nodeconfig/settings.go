@@ -12,15 +12,15 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
-// A Setting is a key that a file sets, and what it comes to.
+// A Setting is a key in a file and its effect.
 type Setting struct {
 	Key    string // as in Config.Sources
-	Value  string // what is in effect; "" where By is not
-	By     string // the key that wins over it, with its place; "": it is in effect itself
+	Value  string // value in effect; empty if By is set
+	By     string // overriding key, with its place; empty if this key is in effect
 	Source Source
 }
 
-// Settings are the keys that the files set, in the order of the files and their lines.
+// Settings returns the keys in the files, in the order of files and lines.
 func (c Config) Settings() []Setting {
 	var all []Setting
 	for _, e := range c.effects() {
@@ -43,14 +43,15 @@ func (c Config) Settings() []Setting {
 	return all
 }
 
-// effect is one value, and the keys that set it, the strongest first: see Config.
+// effect is a value and the keys that set it, strongest first: see Config.
 type effect struct {
 	value string
 	keys  []string
 	of    owner
 }
 
-// owner says whose keys set a value, where two files have keys of one name for different matters.
+// owner is the file whose keys set a value, if two files have keys of the same name with different
+// meanings.
 type owner int
 
 const (
@@ -59,7 +60,7 @@ const (
 	ourselves
 )
 
-// sourceFor is where a key sets an effect.
+// sourceFor returns the place where a key sets an effect.
 func (c Config) sourceFor(e effect, key string) (source Source, ok bool) {
 	switch e.of {
 	case theCluster:
@@ -78,11 +79,10 @@ func (c Config) isOurs(key string) bool {
 	return ok && source != c.ClusterSources[key]
 }
 
-// effects are all.
 func (c Config) effects() []effect {
 	nodeIP := effect{value: addrText(c.NodeIP), keys: []string{"kubeletArguments.node-ip", "nodeIP"}}
 	nodeName := effect{value: c.Resolver.NodeName, keys: []string{"kubeletArguments.hostname-override", "nodeName"}}
-	for _, e := range []effect{nodeIP, nodeName} { // node-config.yaml's own arguments win over its other keys, and ours over these
+	for _, e := range []effect{nodeIP, nodeName} { // in node-config.yaml the arguments override the other keys, and node-dns.yaml overrides both
 		if c.isOurs(e.keys[1]) {
 			slices.Reverse(e.keys)
 		}
@@ -141,7 +141,7 @@ func (c Config) effects() []effect {
 	}
 }
 
-// String is as it stands in the file.
+// String returns the setting as in the file.
 func (l Listen) String() string {
 	var words []string
 	if l.Auto {
@@ -156,7 +156,7 @@ func (l Listen) String() string {
 	return listText(words)
 }
 
-// String is as it stands in the file.
+// String returns the setting as in the file.
 func (a AllowFrom) String() string {
 	var words []string
 	if a.All {
@@ -178,7 +178,7 @@ func addrText(addr netip.Addr) string {
 	return addr.String()
 }
 
-// addrTexts are addresses of which an unspecified one stands for the node IP.
+// addrTexts formats addresses. An unspecified one means the node IP.
 func addrTexts(addrs []netip.Addr) string {
 	var words []string
 	for _, addr := range addrs {
@@ -207,7 +207,7 @@ func routesText(routes []Route) string {
 	return listText(words)
 }
 
-// maxListed bounds what a list shows.
+// maxListed bounds the elements shown of a list.
 const maxListed = 8
 
 func listText(words []string) string {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestSettingsAreWhole: there is no key whose value is not shown, and none that is none.
+// TestSettingsAreWhole: Settings covers exactly the known keys.
 func TestSettingsAreWhole(t *testing.T) {
 	var known, shown []string
 	var add func(prefix string, keys []key[Config])
@@ -31,7 +31,7 @@ func TestSettingsAreWhole(t *testing.T) {
 	slices.Sort(known)
 	slices.Sort(shown)
 	if known, shown = slices.Compact(known), slices.Compact(shown); !slices.Equal(known, shown) {
-		t.Errorf("keys\n%v\nand those shown\n%v", known, shown)
+		t.Errorf("got keys\n%[2]v\nwant\n%[1]v", known, shown)
 	}
 }
 

@@ -10,21 +10,22 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
-// syntax is how a text is read, and what a fault says was expected when it cannot be.
+// syntax is a parser for a text, and the expectation that a fault reports if it fails.
 type syntax[T any] struct {
 	expected string
 	parse    func(string) (T, error)
 }
 
-// reason is an error that adds something to "expected …, got …" and is shown behind it.
+// reason is an error with details, shown after "expected …, got …".
 type reason string
 
 func (r reason) Error() string { return string(r) }
 
-// errSyntax is for when "expected …" says it all.
+// errSyntax is used if "expected …" is sufficient.
 var errSyntax = errors.New("not as expected")
 
-// because turns an error of the packages below into a reason: they repeat the text, which stands in the fault already.
+// because turns an error of another package into a reason. The error would repeat the text, which
+// is already in the fault.
 func because(err error) error {
 	switch {
 	case errors.Is(err, nameserver.ErrZone):
@@ -41,7 +42,7 @@ func because(err error) error {
 	return errSyntax
 }
 
-// The texts that the files hold.
+// Syntaxes of the texts in the files.
 var (
 	asIP         = syntax[netip.Addr]{"an IP address", parseIP}
 	asNodeIP     = syntax[netip.Addr]{"an IP address of the node", parseNodeIP}
@@ -56,7 +57,7 @@ var (
 	asLevel      = syntax[slog.Level]{"debug, info, warn or error", parseLevel}
 )
 
-// parseIP takes what OpenShift's net.ParseIP takes: no zone ids.
+// parseIP accepts what OpenShift's net.ParseIP accepts: no zone IDs.
 func parseIP(text string) (netip.Addr, error) {
 	addr, err := netip.ParseAddr(text)
 	switch {
@@ -78,8 +79,9 @@ func parseNodeIP(text string) (netip.Addr, error) {
 	return addr, err
 }
 
-// parseServer takes every form of nameserver.Parse. What can never be asked is refused: an unspecified address is this
-// host to Linux (and a loop), and a group has no one answer.
+// parseServer accepts every form of nameserver.Parse, except addresses that can never be queried:
+// an unspecified address means this host on Linux (a loop), and a multicast group has no single
+// answer.
 func parseServer(text string) (nameserver.Server, error) {
 	server, err := nameserver.Parse(text)
 	addr := server.Addr.Addr()
@@ -94,7 +96,7 @@ func parseServer(text string) (nameserver.Server, error) {
 	return server, nil
 }
 
-// parseIPPort is the form of dnsNameservers. OpenShift refuses an address without a port too.
+// parseIPPort parses the form of dnsNameservers. OpenShift also rejects an address without a port.
 func parseIPPort(text string) (nameserver.Server, error) {
 	if _, err := netip.ParseAddr(text); err == nil {
 		return nameserver.Server{}, reason("an address without a port")
@@ -105,7 +107,7 @@ func parseIPPort(text string) (nameserver.Server, error) {
 	return parseServer(text)
 }
 
-// parseIPOrIPPort has port 53 where there is none.
+// parseIPOrIPPort uses port 53 if there is none.
 func parseIPOrIPPort(text string) (nameserver.Server, error) {
 	if strings.ContainsAny(text, "#/") {
 		return nameserver.Server{}, errSyntax
@@ -113,8 +115,8 @@ func parseIPOrIPPort(text string) (nameserver.Server, error) {
 	return parseServer(text)
 }
 
-// parseBind reads dnsBindAddress. OpenShift asks for the syntax of net.SplitHostPort only, so that ":53" is valid there,
-// and means every address.
+// parseBind parses dnsBindAddress. OpenShift only requires the syntax of net.SplitHostPort, so
+// ":53" is valid there and means every address.
 func parseBind(text string) (netip.AddrPort, error) {
 	if strings.HasPrefix(text, ":") {
 		text = "0.0.0.0" + text
@@ -161,7 +163,8 @@ func parsePrefix(text string) (netip.Prefix, error) {
 	return prefix.Masked(), nil
 }
 
-// parseDomain refuses the root, which would take every query, and wildcards: a domain stands for all below it already.
+// parseDomain rejects the root, which would match every query, and wildcards: a domain includes all
+// its subdomains anyway.
 func parseDomain(text string) (dnsname.Name, error) {
 	name, err := dnsname.Parse(text)
 	switch {

@@ -13,13 +13,13 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/atomicfile"
 )
 
-// maxLinks is how many links a path may lead through, as for the kernel (path_resolution(7)).
+// maxLinks bounds the symlinks that a path may lead through, as in the kernel (path_resolution(7)).
 const maxLinks = 40
 
-// trusted is where path leads, when none but root can have it lead elsewhere: every directory on the way, every link, and
-// the file at its end are root's and for nobody else to write. What root reads for another user by a path that this user,
-// or any other, can change might be anything: /etc/shadow, by a link. base is trusted without a look: "/", or the tree that
-// is worked on.
+// trusted resolves path if only root can change where it leads: every directory and link on the way
+// and the file at its end belong to root and are not writable for others. If another user could
+// change the path, root might read any file for that user, such as /etc/shadow through a symlink.
+// base is trusted without a check: "/", or the root directory in use.
 func trusted(base, path string) (string, error) {
 	at, todo := "/", strings.Split(path, "/")
 	if rest, ok := strings.CutPrefix(path, base+"/"); ok && base != "/" {
@@ -63,13 +63,14 @@ func trusted(base, path string) (string, error) {
 	return at, nil
 }
 
-// AsAnybody runs read, which reads the file at path below root, for a path that a process named. Root lends it its rights only
-// where nobody else can change what path leads to, as for a Handover; otherwise read has the rights of the user nobody, and so
-// finds what any user may read. An error means that read did not run.
+// AsAnybody runs read, which reads the file at path below root, a path that came from a process. As
+// root, read keeps its privileges only if nobody else can change where path leads, as for a
+// Handover. Otherwise it runs with those of the user nobody, and reads only what any user may read.
+// An error means that read did not run.
 func AsAnybody(root, path string, read func()) error {
 	const nobody = 65534
 	if os.Geteuid() == 0 {
-		// Where a file is missing, the directories before it are root's.
+		// If a file is missing, the directories before it are root's.
 		if _, err := trusted(filepath.Join("/", root), path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return atomicfile.WithRights(nobody, nobody, read)
 		}
@@ -78,7 +79,7 @@ func AsAnybody(root, path string, read func()) error {
 	return nil
 }
 
-// rootsAlone looks at one step of the way. Where this is not root itself who looks is trusted, too.
+// rootsAlone checks one step of the path. If the caller is not root, its own files are trusted too.
 func rootsAlone(path string, info fs.FileInfo) error {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok || stat.Uid != 0 && int(stat.Uid) != os.Geteuid() {

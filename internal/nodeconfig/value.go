@@ -8,29 +8,30 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// value is a node of the document, with the path of its key and the place where it is used: for an alias, the alias's.
+// value is a node of the document, with the path of its key and its place. For an alias, that is
+// the place of the alias.
 type value struct {
 	path         string
 	node         *yaml.Node // never an alias
 	line, column int
-	key          *yaml.Node // nil for an element of a list, and for the document
-	repeated     bool       // the key was there before, in the same mapping
+	key          *yaml.Node // nil for an element of a list and for the document
+	repeated     bool       // the key occurred before in the same mapping
 }
 
 func at(path string, node *yaml.Node) value {
 	v := value{path: path, node: node, line: node.Line, column: node.Column}
 	if node.Kind == yaml.AliasNode {
-		v.node = node.Alias // an alias of an alias does not exist
+		v.node = node.Alias // an alias cannot refer to another alias
 	}
 	return v
 }
 
-// fault says that v is not what was expected.
+// fault reports that v is not as expected.
 func (r *reader) fault(v value, expected, got string) {
 	r.faults.add(v.line, v.column, v.path, expected, got)
 }
 
-// text gives the text of a string.
+// text returns the value of a string.
 func (r *reader) text(v value, expected string) (string, bool) {
 	if v.node.Kind == yaml.ScalarNode && v.node.ShortTag() == "!!str" {
 		return v.node.Value, true
@@ -39,8 +40,8 @@ func (r *reader) text(v value, expected string) (string, bool) {
 	return "", false
 }
 
-// list gives the elements of a list. The bound is there for aliases: with them a list can be long, and its elements
-// large, in a small file.
+// list returns the elements of a list. The limit is for aliases: with them a small file can have a
+// long list with large elements.
 func (r *reader) list(v value, most int, expected string) ([]value, bool) {
 	if v.node.Kind != yaml.SequenceNode {
 		r.fault(v, expected, describe(v.node))
@@ -57,7 +58,7 @@ func (r *reader) list(v value, most int, expected string) ([]value, bool) {
 	return elements, true
 }
 
-// one reads a string by parse.
+// one parses a string.
 func one[T any](r *reader, v value, as syntax[T]) (T, bool) {
 	text, ok := r.text(v, as.expected)
 	if !ok {
@@ -80,7 +81,7 @@ func fromText[T any](r *reader, v value, text string, as syntax[T]) (T, bool) {
 	return result, false
 }
 
-// many reads a list of strings. It gives nothing when an element has a fault.
+// many parses a list of strings. It returns nothing if an element is faulty.
 func many[T any](r *reader, v value, most int, as syntax[T]) ([]T, bool) {
 	elements, ok := r.list(v, most, "a list, each entry "+as.expected)
 	if !ok {
@@ -95,8 +96,8 @@ func many[T any](r *reader, v value, most int, as syntax[T]) ([]T, bool) {
 	return results, ok
 }
 
-// flagValues reads the values of a command-line flag as OpenShift's *Arguments maps write them: a list of strings, each of
-// which may hold several separated by commas (pflag's StringSlice).
+// flagValues parses the values of a command-line flag in OpenShift's *Arguments maps: a list of
+// strings, each of which may have several comma-separated values (pflag's StringSlice).
 func flagValues[T any](r *reader, v value, most int, as syntax[T]) ([]T, bool) {
 	elements, ok := r.list(v, most, "a list of strings")
 	if !ok {
@@ -122,7 +123,7 @@ func flagValues[T any](r *reader, v value, most int, as syntax[T]) ([]T, bool) {
 	return results, ok
 }
 
-// number reads an integer.
+// number parses an integer.
 func (r *reader) number(v value, least, most int) (int, bool) {
 	expected := fmt.Sprintf("a number from %d to %d", least, most)
 	var n int
@@ -133,7 +134,7 @@ func (r *reader) number(v value, least, most int) (int, bool) {
 	return n, true
 }
 
-// boolean reads true or false, and as yaml.v3 does for the sake of YAML 1.1, a bare yes, no, on or off.
+// boolean parses true or false, and like yaml.v3 for YAML 1.1 also an unquoted yes, no, on or off.
 func (r *reader) boolean(v value) (bool, bool) {
 	var b bool
 	if v.node.Kind != yaml.ScalarNode || v.node.Decode(&b) != nil {
@@ -155,7 +156,7 @@ func isEmpty(node *yaml.Node) bool {
 	return len(node.Content) == 0
 }
 
-// describe says what a node is, for the end of a fault.
+// describe returns what a node is, for the end of a fault.
 func describe(node *yaml.Node) string {
 	if node.Kind == yaml.MappingNode {
 		return "a mapping"
@@ -176,7 +177,7 @@ func describe(node *yaml.Node) string {
 	return fmt.Sprintf("%s with the tag %s", Quote(node.Value), Quote(node.ShortTag()))
 }
 
-// maxQuoted bounds what is repeated of a file, in bytes.
+// maxQuoted bounds quoted text of a file, in bytes.
 const maxQuoted = 64
 
 // Quote makes text safe for a log line or a terminal.
@@ -187,7 +188,7 @@ func Quote(text string) string {
 	return strconv.Quote(text)
 }
 
-// plain leaves the quotes away where the text is a bare word.
+// plain omits the quotes if text is a bare word.
 func plain(text string) string {
 	for i := 0; i < len(text); i++ {
 		c := text[i]

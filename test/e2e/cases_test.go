@@ -14,23 +14,24 @@ import (
 	"github.com/node-dns/node-dns/test/e2e/kube"
 )
 
-// profiles are the settings that the cases' profiles stand for. Those of CoreDNS's unit tests have objects that no API holds: see
-// TestFixturesThatNoAPIHolds.
+// profiles are the settings for the cases' profiles. Those of CoreDNS's unit tests are missing,
+// because their objects are invalid in an API: see TestFixturesThatNoAPIHolds.
 var profiles = map[string][]string{
-	"openshift":        {skyDNSKnows}, // the rest is of the node-config.yaml that is there
+	"openshift":        {skyDNSKnows}, // the other settings are in the node-config.yaml
 	"coredns-insecure": {"zoneProfile: kubernetes", "pods: insecure", podNetworks},
 	"all":              {"zoneProfile: kubernetes", "pods: disabled", "clusterTTL: 30"},
 }
 
-// The networks of the fixtures' pods: in these the names of addresses are the cluster's. An
-// endpoint without a hostname has no such name with SkyDNS, which asks upstream: it is in no network of a node's that stands for it.
+// The networks of the fixtures' pods. In these networks, names of addresses belong to the cluster.
+// SkyDNS has no such name for an endpoint without a hostname and forwards the query, so the
+// endpoint is outside the node's networks here.
 const (
 	podNetworks = `podCIDRs: [172.30.0.0/16, "fd00:1::/64"]`
 	skyDNSKnows = `podCIDRs: [172.30.1.0/24, 1.1.1.0/24, "fd00:1::/64"]`
 )
 
-// fromSlices are answers that SkyDNS, and so the deviations' table, takes from Endpoints, of which hl-dual has none. This API has
-// EndpointSlices, and those of hl-dual are there.
+// fromSlices are answers that SkyDNS, and so the table of deviations, takes from Endpoints, of
+// which hl-dual has none. This API has EndpointSlices, including those of hl-dual.
 var fromSlices = map[string]string{
 	"answer-table-skydns-3.11/109": "NOERROR A 172.30.6.1 A 172.30.6.3",
 	"answer-table-skydns-3.11/111": "NOERROR AAAA fd00:1::61",
@@ -38,8 +39,8 @@ var fromSlices = map[string]string{
 	"answer-table-skydns-3.11/155": "NOERROR PTR d-0.hl-dual.alpha.svc.cluster.local.",
 }
 
-// TestCases asks what the peers were asked, over UDP and TCP, with the objects as the fixtures have them and as the controllers make
-// them.
+// TestCases repeats the peers' queries over UDP and TCP, with the objects of the fixtures and with
+// those that the controllers derive from them.
 func TestCases(t *testing.T) {
 	cases, err := conformance.Read(casesDir)
 	if err != nil {
@@ -64,7 +65,7 @@ func TestCases(t *testing.T) {
 	}
 }
 
-// judge asks the cases of a profile, and notes how many were answered as the peer does.
+// judge sends the queries of a profile's cases and records how many answers equal the peer's.
 func (n *node) judge(cases []conformance.Case, profile string) {
 	n.t.Helper()
 	alike, deviant, wrong := 0, 0, 0
@@ -106,8 +107,8 @@ func (n *node) judge(cases []conformance.Case, profile string) {
 	measured.note("%s: %d cases as the peer, %d otherwise on purpose, %d wrong", n.t.Name(), alike, deviant, wrong)
 }
 
-// TestReverse asks for names of addresses, with the cluster's networks known: what is not known in these does not exist, and the rest
-// is the upstream's.
+// TestReverse queries names of addresses while the cluster's networks are known. Unknown addresses
+// in these networks do not exist, and other addresses are forwarded.
 func TestReverse(t *testing.T) {
 	const services = "serviceCIDRs: [" + kube.ServiceCIDR4 + `, "` + kube.ServiceCIDR6 + `"]`
 	n := newNode(t, services, podNetworks)
@@ -138,7 +139,7 @@ func TestReverse(t *testing.T) {
 	}
 }
 
-// reverse asks for the name of an address.
+// reverse queries the name of an address.
 func (n *node) reverse(addr string) *dns.Msg {
 	n.t.Helper()
 	name, err := dns.ReverseAddr(addr)
@@ -148,8 +149,9 @@ func (n *node) reverse(addr string) *dns.Msg {
 	return n.ask(name, "PTR")
 }
 
-// TestReverseOfPods: the name of a pod behind a ClusterIP service, whose slices nobody watches, is there when it is asked for the first
-// time: for who may list pods, and for a node, which may list its own alone and has the service's slices looked for among all.
+// TestReverseOfPods: the name of a pod behind a ClusterIP service exists at the first query, both
+// for a client that may list all pods and for a node, which may list only its own and finds the
+// endpoint in the service's slices.
 func TestReverseOfPods(t *testing.T) {
 	c := controlled.get(t)
 	for _, o := range append(objects(t, manifestFile),
@@ -183,7 +185,8 @@ func TestReverseOfPods(t *testing.T) {
 	}
 }
 
-// awaitEndpoint waits until the controller has made a slice of a Service in the namespace default that has the address.
+// awaitEndpoint waits until the controller has written a slice with the address for a Service in
+// the namespace default.
 func awaitEndpoint(t *testing.T, c *kube.Cluster, service, addr string) {
 	t.Helper()
 	slices := c.Client(slice(t, "default", service))
@@ -204,8 +207,8 @@ func awaitEndpoint(t *testing.T, c *kube.Cluster, service, addr string) {
 	}
 }
 
-// TestReverseOfOpenShift: a node of OpenShift 3 knows the pods' network (proxyArguments.cluster-cidr) but not that of Services, whose
-// names are the cluster's nevertheless.
+// TestReverseOfOpenShift: a node of OpenShift 3 knows the pod network (proxyArguments.cluster-cidr)
+// but not the service network. Service addresses still have the cluster's names.
 func TestReverseOfOpenShift(t *testing.T) {
 	n := newNode(t)
 	n.joinOpenShift(static.get(t), kube.Reader(), "proxyArguments: {cluster-cidr: [172.30.0.0/16]}")
@@ -215,7 +218,7 @@ func TestReverseOfOpenShift(t *testing.T) {
 		{"1.10.96.10.in-addr.arpa", "NOERROR PTR web.alpha.svc.cluster.local."},
 		{"1.2.30.172.in-addr.arpa", "NOERROR PTR hl-0.hl.alpha.svc.cluster.local."},
 		{"99.99.30.172.in-addr.arpa", "NXDOMAIN"},
-		{"1.1.1.1.in-addr.arpa", "NXDOMAIN"}, // an endpoint of a headless service, outside of the pods' network
+		{"1.1.1.1.in-addr.arpa", "NXDOMAIN"}, // an endpoint of a headless service outside the pod network
 	} {
 		if got := conformance.Gist(n.ask(test.name, "PTR")); got != test.want {
 			t.Errorf("%s: %s, want %s", test.name, got, test.want)

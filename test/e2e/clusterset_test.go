@@ -7,10 +7,10 @@ import (
 	"github.com/node-dns/node-dns/test/e2e/kube"
 )
 
-// TestClusterSet: what other clusters export has names as soon as the API has ServiceImports and the node has started, with the rights of
-// the role that we ship.
+// TestClusterSet: names that other clusters export are answered once the API has ServiceImports and
+// the node has started, with only the rights of our shipped role.
 func TestClusterSet(t *testing.T) {
-	t.Parallel() // most of its time it waits
+	t.Parallel() // mostly waits
 	c := newKube(t, kube.Config{})
 	create(t, c, grants(objects(t, manifestFile))...)
 	create(t, c, object(t, `
@@ -46,7 +46,7 @@ spec:
 		return object(t, "{apiVersion: multicluster.x-k8s.io/v1alpha1, kind: ServiceImport, metadata: {name: %s, namespace: sets}, spec: %s}", name, spec)
 	}
 	shared := serviceImport("shared", "{type: ClusterSetIP, ips: [10.42.0.1], ports: [{name: http, port: 80, protocol: TCP}]}")
-	// The API server needs a moment for a new kind.
+	// The API server needs a moment to serve a new kind.
 	for end := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
 		if err := c.Apply(t.Context(), shared); err == nil {
 			break
@@ -70,6 +70,6 @@ spec:
 	remove(t, c, shared)
 	n.answers("shared.sets.svc.clusterset.local", "A", "NXDOMAIN")
 	if r := n.status().Cluster.Resolver; r.Imports != 1 || len(r.MissingRights) > 0 {
-		t.Errorf("status has %d ServiceImports, and the missing rights %v", r.Imports, r.MissingRights)
+		t.Errorf("the status has %d ServiceImports and the missing rights %v", r.Imports, r.MissingRights)
 	}
 }

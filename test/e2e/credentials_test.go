@@ -11,7 +11,8 @@ import (
 	"github.com/node-dns/node-dns/test/e2e/kube"
 )
 
-// TestKubeconfigAppears: the node's credentials are written after the daemon has started, as when a node joins its cluster.
+// TestKubeconfigAppears: the node's credentials are written after the daemon has started, such as
+// when a node joins its cluster.
 func TestKubeconfigAppears(t *testing.T) {
 	tests := []struct{ name, before string }{
 		{"none before", ""},
@@ -35,10 +36,11 @@ func TestKubeconfigAppears(t *testing.T) {
 	}
 }
 
-// TestCertificateRenewed: the certificate's files are replaced while it is still good, as a kubelet does, and when it has ended
-// already. In both cases the daemon goes on without a word from anybody.
+// TestCertificateRenewed: the certificate files are replaced while the certificate is still valid,
+// as a kubelet does, or after it has expired. In both cases the daemon continues without
+// intervention.
 func TestCertificateRenewed(t *testing.T) {
-	t.Parallel() // it waits for certificates to end
+	t.Parallel() // waits for certificates to expire
 	c := static.get(t)
 	tests := []struct {
 		name        string
@@ -73,7 +75,7 @@ func TestCertificateRenewed(t *testing.T) {
 	}
 }
 
-// TestServiceAccountToken: a token in a file is as good as a certificate.
+// TestServiceAccountToken: a token in a file works like a certificate.
 func TestServiceAccountToken(t *testing.T) {
 	c := static.get(t)
 	account := object(t, "{apiVersion: v1, kind: ServiceAccount, metadata: {name: node-dns, namespace: kube-system}}") // kube.Reader
@@ -88,8 +90,8 @@ func TestServiceAccountToken(t *testing.T) {
 	n.isWell()
 }
 
-// TestRightsAskedFor: what the API says of the rights in advance is what comes of using them. A node's certificate may list the pods of
-// its own node, although not all pods.
+// TestRightsAskedFor: the API's review of the rights agrees with the result of using them. A node's
+// certificate may list the pods of its own node, but not all pods.
 func TestRightsAskedFor(t *testing.T) {
 	c := static.get(t)
 	of := func(resource string) []string { return []string{"list " + resource, "watch " + resource} }
@@ -129,7 +131,8 @@ func TestRightsAskedFor(t *testing.T) {
 	}
 }
 
-// TestMissingRights: the status says which right is missing; when it is given, all is well.
+// TestMissingRights: the status names the missing right. After it is granted, there is no problem
+// left.
 func TestMissingRights(t *testing.T) {
 	c := static.get(t)
 	manifest := objects(t, manifestFile)
@@ -170,7 +173,8 @@ func TestMissingRights(t *testing.T) {
 	}
 }
 
-// TestPodsAreOptional: without the right to pods everything works but autopath, and the status says why.
+// TestPodsAreOptional: without the right to pods everything except autopath works, and the status
+// gives the reason.
 func TestPodsAreOptional(t *testing.T) {
 	c := static.get(t)
 	user := kube.User{Name: "podless"}
@@ -188,25 +192,25 @@ func TestPodsAreOptional(t *testing.T) {
 	n.start()
 	n.answers(kubernetesName, "A", "NOERROR A 10.96.0.1")
 	n.isWell()
-	n.until("autopath is off for want of the right", func() bool {
+	n.until("autopath is off without the right", func() bool {
 		autopath := n.status().Cluster.Resolver.Autopath
 		return !autopath.On && strings.Contains(autopath.Why, "list pods")
 	})
 }
 
-// knowsPods reports whether autopath is on, and has the pods of the fixtures.
+// knowsPods reports whether autopath is on and has the fixtures' pods.
 func (n *node) knowsPods() bool {
 	resolver := n.status().Cluster.Resolver
 	return resolver != nil && resolver.Autopath.On && resolver.Pods >= 9
 }
 
-// says waits until the status names a problem with this word in it.
+// says waits until the status has a problem that contains word.
 func (n *node) says(word string) {
 	n.t.Helper()
 	n.until("the status has a problem with "+word, func() bool { return strings.Contains(strings.Join(n.status().Problems, "\n"), word) })
 }
 
-// isWell waits until the status names no problem.
+// isWell waits until the status has no problem.
 func (n *node) isWell() {
 	n.t.Helper()
 	n.until("the status has no problems", func() bool { return len(n.status().Problems) == 0 })

@@ -9,8 +9,8 @@ import (
 	"github.com/node-dns/node-dns/test/e2e/kube"
 )
 
-// TestAwaitEndpoints: LackingEndpoints names each Service whose slices are missing or differ, and AwaitEndpoints waits for controllers
-// that are late.
+// TestAwaitEndpoints: LackingEndpoints names each Service whose slices are missing or differ, and
+// AwaitEndpoints waits for late controllers.
 func TestAwaitEndpoints(t *testing.T) {
 	c := newKube(t, kube.Config{})
 	pod := func(name, ready, ip string) *kube.Object {

@@ -12,10 +12,12 @@ import (
 	"github.com/node-dns/node-dns/test/e2e/kube"
 )
 
-// casesDir has the cases, their static fixtures and the answers where we deviate: internal/dns/zone is tested with them too.
+// casesDir has the cases, their static fixtures and the expected deviations. The tests of
+// internal/dns/zone use them too.
 const casesDir = product + "/internal/dns/zone/testdata"
 
-// TestFixturesHold: what the API server made of each object says all that the fixture says of it, the status too.
+// TestFixturesHold: each object in the API server has everything in its fixture, including the
+// status.
 func TestFixturesHold(t *testing.T) {
 	c := static.get(t)
 	for _, name := range fixtureNames {
@@ -37,7 +39,8 @@ func TestFixturesHold(t *testing.T) {
 	}
 }
 
-// missing says what of want is not in got: members of maps, and elements of lists in their order. What is empty may be absent.
+// missing returns the parts of want that are not in got: map entries, and list elements by
+// position. Empty values may be absent.
 func missing(path string, want, got any) []string {
 	var all []string
 	switch want := want.(type) {
@@ -63,8 +66,9 @@ func missing(path string, want, got any) []string {
 	return nil
 }
 
-// TestFixturesThatNoAPIHolds: CoreDNS's unit tests have services whose addresses lie in more networks than a cluster has, some of
-// them twice. Their cases are for the tests of internal/dns/zone.
+// TestFixturesThatNoAPIHolds: CoreDNS's unit tests have services with addresses in more networks
+// than a cluster has, and some addresses occur twice. Their cases are only used in the tests of
+// internal/dns/zone.
 func TestFixturesThatNoAPIHolds(t *testing.T) {
 	tests := []struct{ fixture, service, why string }{
 		{"coredns-unit", "svc1", "10.0.0.1) is not in the valid range"},

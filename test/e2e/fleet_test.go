@@ -29,14 +29,16 @@ import (
 
 var fleetSize = flag.Int("fleet", 100, "the nodes of TestFleet; docs/howto/cluster.md has the figures of 5000, which take minutes and 12 GB")
 
-// fleetServices are few: what is counted is requests. With many, the lists that are needed are spread over more time.
+// fleetServices is small, because only requests are counted. With many Services, necessary lists
+// are spread over more time.
 const fleetServices = 20
 
-// TestFleet counts what the nodes of a cluster ask of its API server in fake time, before and after something that happens to all of
-// them at once, beside as many of client-go's reflectors, as CoreDNS and kube-proxy have them. With node-dns no node lists a resource
-// twice or from etcd, and the nodes spread their lists and checks over 10 s.
+// TestFleet counts the requests of a cluster's nodes to its API server, in fake time, before and
+// after an event that affects all of them at once. It compares them with as many of client-go's
+// reflectors, which CoreDNS and kube-proxy use. With node-dns no node lists a resource twice or
+// from etcd, and the nodes spread their lists and checks over 10 s.
 func TestFleet(t *testing.T) {
-	klog.SetSlogLogger(slog.New(slog.DiscardHandler)) // client-go says each failure
+	klog.SetSlogLogger(slog.New(slog.DiscardHandler)) // client-go logs each failure
 	happenings := []struct {
 		name string
 		do   func(f *fleet)
@@ -75,7 +77,7 @@ func TestFleet(t *testing.T) {
 					for i := range *fleetSize {
 						ends = append(ends, client.start(ctx, f, uint64(i)))
 					}
-					time.Sleep(15 * time.Minute) // each watch has ended by itself once and begun again
+					time.Sleep(15 * time.Minute) // each watch has ended normally once and started again
 					f.checkKnown()
 					f.forget()
 					h.do(f)
@@ -94,17 +96,17 @@ func TestFleet(t *testing.T) {
 	}
 }
 
-// fleet is an API server that counts, and what it was asked.
+// fleet is an API server that records its requests.
 type fleet struct {
 	t          *testing.T
 	server     *kubetest.Server
 	network    *kubetest.Wire
 	kubeconfig string
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	asked  []asked
 	begin  time.Time
-	latest map[uint64]int // by node: Services that it knows
+	latest map[uint64]int // number of known Services by node
 	want   int
 }
 
@@ -114,7 +116,7 @@ type asked struct {
 	node     string
 	resource string
 	kind     string // "watch", "list", "check" or "other"
-	isQuorum bool   // of a list: etcd answers it, not the watch cache
+	isQuorum bool   // for a list: answered by etcd, not by the watch cache
 }
 
 func newFleet(t *testing.T) *fleet {
@@ -151,7 +153,7 @@ current-context: x
 	}
 }
 
-// apply adds a Service with an endpoint.
+// apply adds a Service with one endpoint.
 func (f *fleet) apply(name string) {
 	f.server.Apply(fmt.Sprintf(`
 apiVersion: v1
@@ -170,7 +172,7 @@ endpoints: [{addresses: [10.1.0.1]}]
 	f.mu.Unlock()
 }
 
-// serve notes the request and has the server answer it. The node is the User-Agent.
+// serve records a request and passes it to the server. The User-Agent identifies the node.
 func (f *fleet) serve(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	a := asked{at: time.Now(), node: r.UserAgent(), resource: r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]}
@@ -182,7 +184,7 @@ func (f *fleet) serve(w http.ResponseWriter, r *http.Request) {
 		a.kind, a.isQuorum = "check", version == ""
 	case slices.Contains([]string{"services", "namespaces", "endpointslices"}, a.resource):
 		a.kind, a.isQuorum = "list", version == ""
-	case r.URL.Path == "/healthz": // over HTTP/1.1, which the network of this test has: see pulse.go of cluster
+	case r.URL.Path == "/healthz": // over HTTP/1.1, as in this test's network: see pulse.go of package cluster
 		f.server.ServeHTTP(w, r)
 		return
 	default:
@@ -194,14 +196,14 @@ func (f *fleet) serve(w http.ResponseWriter, r *http.Request) {
 	f.server.ServeHTTP(w, r)
 }
 
-// forget sets the counters to zero.
+// forget resets the counters.
 func (f *fleet) forget() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.asked, f.begin = nil, time.Now()
 }
 
-// know notes how many Services a node knows.
+// know records how many Services a node knows.
 func (f *fleet) know(node uint64, services int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -221,12 +223,12 @@ func (f *fleet) checkKnown() {
 	}
 }
 
-// load is what the nodes asked.
+// load is the number of requests of all nodes.
 type load struct {
 	byKind   map[string]int
-	peak     map[string]int // most in one second
-	lists    int            // most of one node for one resource
-	isQuorum int            // lists and checks that etcd answered
+	peak     map[string]int // maximum in one second
+	lists    int            // maximum of one node for one resource
+	isQuorum int            // lists and checks answered by etcd
 }
 
 func (f *fleet) count() load {
@@ -258,7 +260,7 @@ func (f *fleet) count() load {
 	return l
 }
 
-// String is a line of figures per node.
+// String returns the figures per node on one line.
 func (l load) String() string {
 	var b strings.Builder
 	for _, kind := range []string{"watch", "list", "check", "other"} {
@@ -268,7 +270,8 @@ func (l load) String() string {
 	return b.String()
 }
 
-// check: see TestFleet. A tenth of the nodes a second would be an even spread; chance makes it uneven, the more the fewer there are.
+// check checks the limits described at TestFleet. An even spread would be a tenth of the nodes per
+// second. Random times make it uneven, more so with few nodes.
 func (l load) check(t *testing.T) {
 	t.Helper()
 	const resources = 3
@@ -280,7 +283,7 @@ func (l load) check(t *testing.T) {
 	}
 }
 
-// startWatcher starts what the daemon of a node has.
+// startWatcher starts a node's Watcher, as in the daemon.
 func startWatcher(ctx context.Context, f *fleet, seed uint64) (end func()) {
 	random := rand.New(rand.NewPCG(seed, 1))
 	var mu sync.Mutex
@@ -298,7 +301,7 @@ func startWatcher(ctx context.Context, f *fleet, seed uint64) (end func()) {
 	return func() { <-done }
 }
 
-// startInformers starts what CoreDNS has: client-go's informers.
+// startInformers starts client-go's informers, as in CoreDNS.
 func startInformers(ctx context.Context, f *fleet, seed uint64) (end func()) {
 	client, err := kubernetes.NewForConfig(&rest.Config{
 		Host: "http://192.0.2.6", UserAgent: fmt.Sprint(seed), Dial: f.network.Dial, Proxy: http.ProxyFromEnvironment,

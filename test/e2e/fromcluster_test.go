@@ -17,10 +17,11 @@ func configMap(t *testing.T, name, key, text string) *kube.Object {
 	return o
 }
 
-// TestFromCluster: a node with its own certificate, and with what the file of roles grants all nodes, follows what CoreDNS, kube-dns and OpenShift's
-// operator are configured to do, as it changes, and over a restart without the API.
+// TestFromCluster: a node with its own certificate and the rights that our roles file grants all
+// nodes follows the configuration of CoreDNS, kube-dns and OpenShift's operator, including changes,
+// and over a restart without the API.
 func TestFromCluster(t *testing.T) {
-	t.Parallel() // most of its time it waits
+	t.Parallel() // mostly waits
 	c := newKube(t, kube.Config{})
 	create(t, c, append(objects(t, manifestFile), kube.NodeObject())...)
 	create(t, c, object(t, `
@@ -39,7 +40,7 @@ spec:
 `))
 	operator := object(t, "{apiVersion: operator.openshift.io/v1, kind: DNS, metadata: {name: default}, spec: {servers: "+
 		"[{name: lab, zones: [lab.test], forwardPlugin: {upstreams: [198.51.100.3]}}]}}")
-	// The API server needs a moment for a new kind.
+	// The API server needs a moment to serve a new kind.
 	for end := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
 		if err := c.Apply(t.Context(), operator); err == nil {
 			break
@@ -80,7 +81,7 @@ corp.test:53 {
 		n.until("the routes have "+want, func() bool { return strings.Contains(routes(), want) })
 	}
 	awaits("stub.test.=198.51.100.4 ConfigMap kube-system/kube-dns stubDomains")
-	create(t, c, corefile("198.51.100.1")) // which the cluster has moved to
+	create(t, c, corefile("198.51.100.1")) // the cluster has migrated to CoreDNS
 	awaits("corp.test.=198.51.100.1 ConfigMap kube-system/coredns Corefile:12")
 	awaits("lab.test.=198.51.100.3 dns.operator/default servers[0]")
 	n.until("kube-dns's domain is left to others", func() bool { return !strings.Contains(routes(), "stub.test.") })
@@ -89,10 +90,10 @@ corp.test:53 {
 	status := n.status()
 	const rewrite = "ConfigMap kube-system/coredns Corefile:8"
 	if !slices.ContainsFunc(status.Notes, func(note string) bool { return strings.Contains(note, rewrite) }) {
-		t.Errorf("what is not followed is not noted: %q", status.Notes)
+		t.Errorf("the notes do not list the unfollowed setting: %q", status.Notes)
 	}
 	if r := status.Cluster.Resolver; len(r.MissingRights) > 0 || len(status.Problems) > 0 {
-		t.Errorf("the missing rights %v, the problems %v", r.MissingRights, status.Problems)
+		t.Errorf("missing rights %v, problems %v", r.MissingRights, status.Problems)
 	}
 	update(t, c, corefile("198.51.100.2"))
 	awaits("corp.test.=198.51.100.2")

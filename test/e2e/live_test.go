@@ -14,7 +14,8 @@ import (
 	"github.com/node-dns/node-dns/test/e2e/kube"
 )
 
-// liveNode is a node that follows the shared cluster, with a namespace of the test's own.
+// liveNode returns a node that follows the shared cluster, in which the test gets its own
+// namespace.
 func liveNode(t *testing.T, space string) (*node, *kube.Cluster) {
 	t.Helper()
 	c := controlled.get(t)
@@ -28,11 +29,13 @@ func liveNode(t *testing.T, space string) (*node, *kube.Cluster) {
 	return n, c
 }
 
-// idle is a pause after which a change is the first: while there are many the daemon takes them over together, every 100 ms.
+// idle is a pause after which a change is published at once. Frequent changes are published
+// together, every 100 ms.
 const idle = 150 * time.Millisecond
 
-// TestServiceComesAndGoes asks for a name before it exists, until it does, and until it does not again. That it did not exist must not
-// be remembered: who installs a chart asks for its services while they are made.
+// TestServiceComesAndGoes queries a name before it exists, until it does, and until it no longer
+// does. The negative answer must not be cached: clients query the services of a chart while they
+// are being installed.
 func TestServiceComesAndGoes(t *testing.T) {
 	n, c := liveNode(t, "comes")
 	var came, went []time.Duration
@@ -56,7 +59,7 @@ func TestServiceComesAndGoes(t *testing.T) {
 	measured.latencies("service deleted, from the request to NXDOMAIN", went)
 }
 
-// TestHeadlessFlaps changes the endpoints of a headless service again and again.
+// TestHeadlessFlaps changes the endpoints of a headless service repeatedly.
 func TestHeadlessFlaps(t *testing.T) {
 	n, c := liveNode(t, "flaps")
 	const name = "db.flaps.svc.cluster.local"
@@ -84,8 +87,8 @@ func TestHeadlessFlaps(t *testing.T) {
 	measured.latencies("endpoints of a headless service changed again and again, from the request to the right answer", took)
 }
 
-// TestBigServiceFlaps changes a service of 1,000 endpoints, ten slices, and meanwhile asks for another name: the one must not hold up
-// the other.
+// TestBigServiceFlaps changes a service with 1,000 endpoints in ten slices and meanwhile queries
+// another name, which must not be delayed.
 func TestBigServiceFlaps(t *testing.T) {
 	n, c := liveNode(t, "big")
 	const slices, perSlice = 10, 100
@@ -137,13 +140,13 @@ func TestBigServiceFlaps(t *testing.T) {
 		return len(dnstest.ExchangeTCP(t, n.addr, name, dns.TypeA).Answer) == slices*perSlice
 	})
 	m := n.ask(name, "A")
-	m.Compress = true // as it came; Len says how long it would be
+	m.Compress = true // as received; Len returns the length with compression
 	if !m.Truncated || m.Len() > udpSize {
-		t.Errorf("over UDP: truncated %v, %d octets; want it truncated to %d", m.Truncated, m.Len(), udpSize)
+		t.Errorf("over UDP: truncated %v, %d bytes; want truncation to %d", m.Truncated, m.Len(), udpSize)
 	}
 }
 
-// TestExternalNameChanges: the CNAME follows, and so does the address behind it.
+// TestExternalNameChanges: both the CNAME and the address behind it follow a change.
 func TestExternalNameChanges(t *testing.T) {
 	n, c := liveNode(t, "ext")
 	const name = "site.ext.svc.cluster.local"
@@ -158,8 +161,8 @@ func TestExternalNameChanges(t *testing.T) {
 	n.answers(name, "A", "NOERROR A 10.97.1.1")
 }
 
-// TestNamespaceDeleted: the namespace controller deletes what is in it one by one, and the namespace last. While it exists its name is
-// an empty non-terminal at least.
+// TestNamespaceDeleted: the namespace controller deletes the namespace's objects one by one, and
+// the namespace last. While it exists, its name is at least an empty non-terminal.
 func TestNamespaceDeleted(t *testing.T) {
 	n, c := liveNode(t, "keeps")
 	ns := namespace(t, "goes")
@@ -173,7 +176,8 @@ func TestNamespaceDeleted(t *testing.T) {
 	n.answers("keeps.svc.cluster.local", "A", "NOERROR")
 }
 
-// TestPodsMakeEndpoints goes the whole way: a pod becomes ready, endpointslice-controller writes a slice, and the name has its address.
+// TestPodsMakeEndpoints covers the complete path: a pod becomes ready, endpointslice-controller
+// writes a slice, and the name gets the address.
 func TestPodsMakeEndpoints(t *testing.T) {
 	n, c := liveNode(t, "pods")
 	create(t, c, service(t, "pods", "db", "{clusterIP: None, selector: {app: db}, ports: [{name: http, port: 80}]}"))

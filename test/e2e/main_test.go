@@ -1,4 +1,5 @@
-// Package e2e runs node-dns against a real Kubernetes API, and asks it over DNS. scripts/test-kube builds what it needs and runs it.
+// Package e2e tests node-dns over DNS against a real Kubernetes API. scripts/test-kube builds the
+// programs and runs the tests.
 package e2e
 
 import (
@@ -14,8 +15,8 @@ import (
 )
 
 const (
-	product    = "../.."           // the root of the module under test
-	scratchEnv = "NODEDNS_E2E_DIR" // where TestMain builds node-dns, and the roots of nodes are
+	product    = "../.."           // root of the tested module
+	scratchEnv = "NODEDNS_E2E_DIR" // directory of the node-dns that TestMain builds, and of the nodes' roots
 )
 
 func TestMain(m *testing.M) {
@@ -27,7 +28,7 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// run makes what all tests share, runs them, and removes it.
+// run sets up what all tests share, runs them, and cleans up.
 func run(m *testing.M) (status int, err error) {
 	scratch, err := os.MkdirTemp("", "node-dns-e2e-")
 	if err != nil {
@@ -35,7 +36,8 @@ func run(m *testing.M) (status int, err error) {
 	}
 	defer os.RemoveAll(scratch)
 	os.Setenv(scratchEnv, scratch)
-	// For TestFleet: a list is a list, as with an API server before 1.34. client-go looks once, at its first use.
+	// For TestFleet: use plain lists, as with an API server before 1.34. client-go reads this at
+	// its first use.
 	os.Setenv("KUBE_FEATURE_WatchListClient", "false")
 	flag.Parse()
 	if err := buildNodeDNS(scratch); err != nil {
@@ -49,7 +51,7 @@ func run(m *testing.M) (status int, err error) {
 
 func isBenchmark() bool { return flag.Lookup("test.bench").Value.String() != "" }
 
-// buildNodeDNS builds the daemon, with the race detector where there is a C compiler for it.
+// buildNodeDNS builds the daemon, with the race detector if there is a C compiler.
 func buildNodeDNS(dir string) error {
 	flags, cgo := []string{"build", "-C", product, "-o", dir + "/"}, "CGO_ENABLED=0"
 	if _, err := exec.LookPath("gcc"); err == nil && !isBenchmark() {
@@ -63,7 +65,7 @@ func buildNodeDNS(dir string) error {
 	return nil
 }
 
-// newKube starts a control plane of the test's own.
+// newKube starts a separate control plane for the test.
 func newKube(t testing.TB, config kube.Config) *kube.Cluster {
 	t.Helper()
 	config.Programs = programs(t)
@@ -79,7 +81,8 @@ func newKube(t testing.TB, config kube.Config) *kube.Cluster {
 	return c
 }
 
-// programs is the directory of the control plane's programs. Where they were not built the test skips, or fails where it must run.
+// programs returns the directory of the control plane's programs. If they were not built, the test
+// is skipped, or fails if it must run.
 func programs(t testing.TB) string {
 	t.Helper()
 	dir, err := filepath.Abs(product + "/bin/kube")

@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// measured is what this run found out.
+// measured has the measurements of this run.
 var measured measurements
 
-// measurements are what the run found out and no test judges; TestMain prints them.
+// measurements are results that no test checks. TestMain prints them.
 type measurements struct {
 	mu    sync.Mutex // guards lines
 	lines []string
 }
 
-// latencies notes a median, a 99th percentile and a maximum.
+// latencies records a median, a 99th percentile and a maximum.
 func (m *measurements) latencies(what string, all []time.Duration) {
 	sorted := slices.Sorted(slices.Values(all))
 	at := func(share float64) time.Duration {

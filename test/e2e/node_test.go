@@ -19,23 +19,23 @@ import (
 	"github.com/node-dns/node-dns/test/e2e/kube"
 )
 
-// patience is how long the daemon may take to know what the API said. It is no goal: what is waited for takes milliseconds, or the
-// pause before the next try to connect.
+// patience bounds the wait for the daemon to see a change in the API. Normally it takes
+// milliseconds, or the pause before the next connection attempt.
 const patience = time.Minute
 
-// node is a root directory with `node-dns serve` on it.
+// node is a root directory with `node-dns serve`.
 type node struct {
 	t       testing.TB
 	root    string
-	addr    netip.AddrPort // where it answers
+	addr    netip.AddrPort // listen address
 	process *lab.Process
 	args    []string
 }
 
-// newNode makes a node's root, where nothing runs yet.
+// newNode creates a node's root. Nothing is started yet.
 func newNode(t testing.TB, settings ...string) *node {
 	t.Helper()
-	root, err := os.MkdirTemp(os.Getenv(scratchEnv), "node-") // short: the path of a socket may have 107 octets
+	root, err := os.MkdirTemp(os.Getenv(scratchEnv), "node-") // short, because a socket path has at most 107 bytes
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func newNode(t testing.TB, settings ...string) *node {
 	return n
 }
 
-// internet serves the world beyond the cluster until the test ends.
+// internet starts a nameserver for names outside the cluster, until the test ends.
 func internet(t testing.TB) netip.AddrPort {
 	t.Helper()
 	handler, err := conformance.Internet(casesDir)
@@ -82,10 +82,10 @@ func (n *node) write(name, text string) {
 	}
 }
 
-// kubeconfigPath is where the daemon looks for a kubeconfig by default.
+// kubeconfigPath is the daemon's default kubeconfig.
 const kubeconfigPath = "/etc/node-dns/kubeconfig"
 
-// credentials gives the node a user's kubeconfig.
+// credentials writes a kubeconfig of a user for the node.
 func (n *node) credentials(c *kube.Cluster, u kube.User) {
 	n.t.Helper()
 	kubeconfig, err := c.Kubeconfig(u)
@@ -95,7 +95,8 @@ func (n *node) credentials(c *kube.Cluster, u kube.User) {
 	n.write(kubeconfigPath, string(kubeconfig))
 }
 
-// joinOpenShift gives the node what an OpenShift 3 node has: a node-config.yaml, which names the kubeconfig beside it.
+// joinOpenShift gives the node the files of an OpenShift 3 node: a node-config.yaml that names the
+// kubeconfig in its directory.
 func (n *node) joinOpenShift(c *kube.Cluster, u kube.User, lines ...string) {
 	n.t.Helper()
 	n.credentials(c, u)
@@ -110,7 +111,7 @@ masterKubeConfig: node.kubeconfig
 	}
 }
 
-// start starts the daemon, and returns when it answers. It ends with the test.
+// start starts the daemon and returns when it answers. It ends with the test.
 func (n *node) start() {
 	n.t.Helper()
 	var err error
@@ -131,7 +132,7 @@ func (n *node) start() {
 	})
 }
 
-// stop ends the daemon, and shows what it said when the test failed. A second stop does nothing.
+// stop stops the daemon and shows its output if the test failed. A second stop does nothing.
 func (n *node) stop() {
 	n.t.Helper()
 	if n.process == nil {
@@ -144,7 +145,7 @@ func (n *node) stop() {
 		n.t.Error("node-dns has a data race")
 	}
 	if n.t.Failed() {
-		n.t.Logf("node-dns said:\n%s", tail(output, 8<<10))
+		n.t.Logf("output of node-dns:\n%s", tail(output, 8<<10))
 	}
 }
 
@@ -152,7 +153,7 @@ func tail(text string, most int) string {
 	return text[max(0, len(text)-most):]
 }
 
-// status is what `node-dns status` shows; the zero Status while it does not run yet.
+// status returns the daemon's status, or the zero Status if it is not running yet.
 func (n *node) status() control.Status {
 	n.t.Helper()
 	ctx, cancel := context.WithTimeout(n.t.Context(), patience)
@@ -164,26 +165,25 @@ func (n *node) status() control.Status {
 	return status
 }
 
-// until waits for something to become true.
+// until waits until holds returns true.
 func (n *node) until(what string, holds func() bool) {
 	n.t.Helper()
 	for end := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			n.t.Fatalf("waited %v in vain: %s", patience, what)
+			n.t.Fatalf("timed out after %v: %s", patience, what)
 		}
 	}
 }
 
-// udpSize is what ask offers: the size that fits everywhere (dnsflagday.net/2020).
+// udpSize is the EDNS size in the queries: the size that fits everywhere (dnsflagday.net/2020).
 const udpSize = 1232
 
-// ask asks for a name.
 func (n *node) ask(name, qtype string) *dns.Msg {
 	n.t.Helper()
 	return dnstest.Exchange(n.t, n.addr, name, dns.StringToType[qtype], dnstest.EDNS(udpSize))
 }
 
-// answers waits until the daemon answers as wanted: see conformance.Gist.
+// answers waits for the wanted answer: see conformance.Gist.
 func (n *node) answers(name, qtype, want string) {
 	n.t.Helper()
 	got := ""

@@ -19,7 +19,6 @@ func readObjects(name string) ([]*kube.Object, error) {
 	return kube.Objects(file)
 }
 
-// objects reads the objects of a file.
 func objects(t testing.TB, name string) []*kube.Object {
 	t.Helper()
 	all, err := readObjects(name)
@@ -32,7 +31,7 @@ func objects(t testing.TB, name string) []*kube.Object {
 	return all
 }
 
-// object reads one object in YAML.
+// object parses one object in YAML.
 func object(t testing.TB, format string, args ...any) *kube.Object {
 	t.Helper()
 	objects, err := kube.Objects(fmt.Appendf(nil, format, args...))
@@ -42,7 +41,6 @@ func object(t testing.TB, format string, args ...any) *kube.Object {
 	return objects[0]
 }
 
-// create creates objects.
 func create(t testing.TB, c *kube.Cluster, objects ...*kube.Object) {
 	t.Helper()
 	if err := c.Apply(t.Context(), objects...); err != nil {
@@ -50,7 +48,8 @@ func create(t testing.TB, c *kube.Cluster, objects ...*kube.Object) {
 	}
 }
 
-// remove deletes an object, in a cleanup too, and without grace: there is no kubelet to end a pod.
+// remove deletes an object, also in a cleanup, without a grace period, because there is no kubelet
+// to end a pod.
 func remove(t testing.TB, c *kube.Cluster, o *kube.Object) {
 	t.Helper()
 	if err := c.Client(o).Delete(context.WithoutCancel(t.Context()), o.GetName(), metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
@@ -62,7 +61,7 @@ func namespace(t testing.TB, name string) *kube.Object {
 	return object(t, "{apiVersion: v1, kind: Namespace, metadata: {name: %s}}", name)
 }
 
-// update writes an object over what is there, whatever that is.
+// update overwrites an object in any version.
 func update(t testing.TB, c *kube.Cluster, o *kube.Object) {
 	t.Helper()
 	if _, err := c.Client(o).Update(t.Context(), o, metav1.UpdateOptions{}); err != nil {
@@ -70,12 +69,12 @@ func update(t testing.TB, c *kube.Cluster, o *kube.Object) {
 	}
 }
 
-// service is a Service with the given spec, in YAML.
+// service returns a Service with the given spec in YAML.
 func service(t testing.TB, namespace, name, spec string) *kube.Object {
 	return object(t, "{apiVersion: v1, kind: Service, metadata: {name: %s, namespace: %s}, spec: %s}", name, namespace, spec)
 }
 
-// slice is the only EndpointSlice of a headless Service, with these IPv4 addresses.
+// slice returns the only EndpointSlice of a headless Service, with these IPv4 addresses.
 func slice(t testing.TB, namespace, service string, addrs ...string) *kube.Object {
 	o := object(t, `
 apiVersion: discovery.k8s.io/v1

@@ -11,10 +11,10 @@ import (
 
 const kubernetesName = "kubernetes.default.svc.cluster.local"
 
-// ownNode is a node that follows a control plane of the test's own, with one service.
+// ownNode returns a node with a separate control plane that has one service.
 func ownNode(t *testing.T) (*node, *kube.Cluster) {
 	t.Helper()
-	t.Parallel() // with the others of this kind: most of their time they wait
+	t.Parallel() // parallel, because these tests mostly wait
 	c := newKube(t, kube.Config{})
 	create(t, c, grants(objects(t, manifestFile))...)
 	create(t, c, service(t, "default", "before", "{clusterIP: 10.97.3.1, ports: [{port: 80}]}"))
@@ -23,7 +23,8 @@ func ownNode(t *testing.T) (*node, *kube.Cluster) {
 	return n, c
 }
 
-// TestAPIRestarts: what is known is answered while the API server is away, and what changed meanwhile is seen when it is back.
+// TestAPIRestarts: known names are answered while the API server is down, and changes in the
+// meantime are seen after its return.
 func TestAPIRestarts(t *testing.T) {
 	n, c := ownNode(t)
 	n.start()
@@ -35,7 +36,7 @@ func TestAPIRestarts(t *testing.T) {
 	}{
 		{"killed", "killed", "10.97.3.2", c.KillAPI, 0},
 		{"stopped", "stopped", "10.97.3.3", c.StopAPI, 0},
-		// Long enough for the pauses between the attempts to connect to have grown.
+		// Long enough for the pauses between connection attempts to grow.
 		{"away for long", "long", "10.97.3.4", c.StopAPI, 20 * time.Second},
 	}
 	for _, test := range tests {
@@ -60,8 +61,9 @@ func TestAPIRestarts(t *testing.T) {
 	}
 }
 
-// TestStartWithoutAPI: the node boots while the control plane is down. With a snapshot of an earlier run it answers from that, and
-// says so; without one the cluster's names are unknown, not absent.
+// TestStartWithoutAPI: the node boots while the control plane is down. With a snapshot of an
+// earlier run it answers from that and reports it. Without one the cluster's names are unknown, not
+// absent.
 func TestStartWithoutAPI(t *testing.T) {
 	n, c := ownNode(t)
 	n.start()
@@ -74,7 +76,7 @@ func TestStartWithoutAPI(t *testing.T) {
 	n.start()
 	n.answers("before.default.svc.cluster.local", "A", "NOERROR A 10.97.3.1 ede 3") // RFC 8914 section 4.4: Stale Answer
 	n.answers("nosuch.default.svc.cluster.local", "A", "NXDOMAIN ede 19")           // section 4.20: Stale NXDOMAIN Answer
-	n.until("the status says that it is from the disk", func() bool { return !n.status().Cluster.Resolver.FromDisk.IsZero() })
+	n.until("the status reports a state from disk", func() bool { return !n.status().Cluster.Resolver.FromDisk.IsZero() })
 	n.says("connection refused")
 	fresh.start()
 	fresh.answers("before.default.svc.cluster.local", "A", "SERVFAIL ede 14") // section 4.15: Not Ready
@@ -90,8 +92,8 @@ func TestStartWithoutAPI(t *testing.T) {
 	}
 }
 
-// TestEtcdRestored: the control plane comes back from a backup. Its resource versions are smaller than what was seen, what was created
-// since does not exist, and what was deleted since does.
+// TestEtcdRestored: the control plane is restored from a backup. Its resource versions are lower
+// than before, newer objects no longer exist, and objects deleted since exist again.
 func TestEtcdRestored(t *testing.T) {
 	n, c := ownNode(t)
 	backup, err := c.Backup(t.Context())
@@ -116,8 +118,9 @@ func TestEtcdRestored(t *testing.T) {
 	n.answers("later.default.svc.cluster.local", "A", "NOERROR A 10.97.3.6")
 }
 
-// TestAutopathOutlivesWatches: a kubelet's certificate may list the pods of its own node, and only with the selector of that node (the
-// Node authorizer, Kubernetes 1.32). A check without the selector was denied, and turned autopath off at the first lost watch.
+// TestAutopathOutlivesWatches: a kubelet's certificate may list the pods of its own node, but only
+// with the selector for that node (the Node authorizer, Kubernetes 1.32). A check without the
+// selector was denied and disabled autopath at the first lost watch.
 func TestAutopathOutlivesWatches(t *testing.T) {
 	t.Parallel()
 	c := newKube(t, kube.Config{})
@@ -137,7 +140,7 @@ func TestAutopathOutlivesWatches(t *testing.T) {
 	stays := func(after string) {
 		t.Helper()
 		n.until("autopath after "+after, autopath)
-		// The check comes within ten seconds.
+		// The check follows within ten seconds.
 		for end := time.Now().Add(12 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 			if !autopath() {
 				t.Fatalf("after %s: %+v", after, n.status().Cluster.Resolver)

@@ -13,8 +13,9 @@ import (
 	"github.com/node-dns/node-dns/test/e2e/kube"
 )
 
-// TestProgrammingLatency: what endpointslice-controller writes of a Service that comes and of a pod that becomes ready is timed, each
-// once. That a pod goes is not: the controller says no time for it.
+// TestProgrammingLatency: slices that endpointslice-controller writes for a new Service and for a
+// pod that becomes ready are timed, each once. The removal of a pod is not timed, because the
+// controller sets no time for it.
 func TestProgrammingLatency(t *testing.T) {
 	c := controlled.get(t)
 	ns := namespace(t, "timed")
@@ -25,14 +26,14 @@ func TestProgrammingLatency(t *testing.T) {
 	n.credentials(c, kube.Reader())
 	n.start()
 	n.answers(kubernetesName, "A", "NOERROR A 10.96.0.1")
-	// The controller's times are rounded down to the second: what happens now is not to be from before the start, and below not from
-	// when the Service came.
+	// The controller rounds its times down to the second. Wait so that the next events do not
+	// appear to be older than the start, or than the Service below.
 	time.Sleep(time.Second)
 
 	timed := func() float64 {
 		return number(t, metrics, `nodedns_kubernetes_dns_programming_duration_seconds_count{service_kind="headless_with_selector"}`)
 	}
-	n.until("metrics are shown", func() bool { return timed() == 0 })
+	n.until("metrics are served", func() bool { return timed() == 0 })
 	create(t, c, service(t, "timed", "db", "{clusterIP: None, selector: {app: db}, ports: [{name: http, port: 80}]}"))
 	n.until("the new Service is timed", func() bool { return timed() == 1 })
 	pod := object(t, `
@@ -49,7 +50,7 @@ spec: {hostname: db-0, subdomain: db}
 	remove(t, c, pod)
 	n.answers(name, "A", "NXDOMAIN")
 	if got := timed(); got != 2 {
-		t.Errorf("%v changes are timed, of 2", got)
+		t.Errorf("%v of 2 changes are timed", got)
 	}
 	for _, reason := range []string{"future", "past", "many"} {
 		series := fmt.Sprintf("nodedns_kubernetes_dns_programming_untimed_total{reason=%q}", reason)
@@ -59,13 +60,13 @@ spec: {hostname: db-0, subdomain: db}
 	}
 }
 
-// number is the value of a series in a scrape; -1: it is not there.
+// number returns the value of a series in a scrape, or -1 if it is missing.
 func number(t *testing.T, address, series string) float64 {
 	t.Helper()
 	client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
 	response, err := client.Get("http://" + address + "/metrics")
 	if err != nil {
-		return -1 // it is not served yet
+		return -1 // not served yet
 	}
 	defer response.Body.Close()
 	for lines := bufio.NewScanner(response.Body); lines.Scan(); {

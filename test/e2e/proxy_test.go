@@ -8,19 +8,20 @@ import (
 	"testing"
 )
 
-// meter is a TCP proxy that counts what the clients receive: TLS and its headers too, as a network would.
+// meter is a TCP proxy that counts the bytes that its clients receive, including TLS, as a network
+// would.
 type meter struct {
 	listener net.Listener
 	target   string
-	received atomic.Int64 // octets
+	received atomic.Int64 // bytes
 	wait     sync.WaitGroup
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	clients  []net.Conn
 	accepted int
 }
 
-// newMeter starts a proxy to target, ADDR:PORT. It ends with the test.
+// newMeter starts a proxy to target (ADDR:PORT) until the test ends.
 func newMeter(t testing.TB, target string) *meter {
 	t.Helper()
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
@@ -50,7 +51,8 @@ func (m *meter) accept() {
 	}
 }
 
-// drop ends the connections that stand, as a load balancer does, and returns how many there have been.
+// drop closes the open connections, like a load balancer, and returns how many connections there
+// have been in total.
 func (m *meter) drop() (accepted int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -67,7 +69,7 @@ func (m *meter) connections() int {
 	return m.accepted
 }
 
-// join copies until either side ends, and then ends the other.
+// join copies data until either side closes, and then closes the other.
 func (m *meter) join(client net.Conn) {
 	defer client.Close()
 	server, err := net.Dial("tcp4", m.target)

@@ -8,10 +8,11 @@ import (
 	"github.com/node-dns/node-dns/test/e2e/kube"
 )
 
-// TestSameZoneFirst: the addresses of a headless service begin with one in the node's zone, each time, and all are there. The node asks
-// with its own certificate, which lets it see its own Node.
+// TestSameZoneFirst: the answers for a headless service always start with an address in the node's
+// zone and contain all addresses. The node uses its own certificate, which allows it to read its
+// own Node.
 func TestSameZoneFirst(t *testing.T) {
-	t.Parallel() // most of its time it waits
+	t.Parallel() // mostly waits
 	c := newKube(t, kube.Config{})
 	node := kube.NodeObject()
 	node.SetLabels(map[string]string{"topology.kubernetes.io/zone": "east"})

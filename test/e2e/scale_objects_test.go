@@ -10,10 +10,9 @@ import (
 
 func scaleSpace(i int) string { return fmt.Sprintf("scale-%d", i%scaleSpaces) }
 
-// scaleName is the name of the i-th Service.
 func scaleName(i int) string { return fmt.Sprintf("service-%d.%s.svc.cluster.local", i, scaleSpace(i)) }
 
-// scaleAddr is its ClusterIP; of a headless one its first endpoint.
+// scaleAddr returns the Service's ClusterIP, or the first endpoint of a headless one.
 func scaleAddr(i int) string {
 	if i%scaleHeadless == 0 {
 		return scaleEndpoint(i, 0)
@@ -26,7 +25,8 @@ func scaleEndpoint(i, j int) string {
 	return netip.AddrFrom4([4]byte{172, 16 + byte(n>>16), byte(n >> 8), byte(n)}).String()
 }
 
-// scaleService has what an API client leaves on a Service besides what DNS needs: labels and kubectl's annotation.
+// scaleService returns a Service that also has what API clients add: labels and kubectl's
+// annotation.
 func scaleService(t testing.TB, i int) *kube.Object {
 	ip := scaleAddr(i)
 	if i%scaleHeadless == 0 {
@@ -50,7 +50,8 @@ spec:
 `, i, scaleSpace(i), ip)
 }
 
-// scaleSlice is as endpointslice-controller writes it. All of its endpoints are ready, or none.
+// scaleSlice returns a slice as endpointslice-controller writes it. Either all of its endpoints are
+// ready or none.
 func scaleSlice(t testing.TB, i int, ready bool) *kube.Object {
 	headless := ""
 	if i%scaleHeadless == 0 {

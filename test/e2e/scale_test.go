@@ -24,16 +24,17 @@ import (
 	"github.com/node-dns/node-dns/test/e2e/kube"
 )
 
-// The cluster of the benchmark: as many Services as slices, 100,000 endpoints, every tenth Service headless with host names.
+// Size of the benchmark's cluster: one slice per Service, 100,000 endpoints, every tenth Service
+// headless with host names.
 const (
 	scaleServices  = 10_000
-	scaleEndpoints = 10 // of a slice
-	scaleHeadless  = 10 // every so many
+	scaleEndpoints = 10 // per slice
+	scaleHeadless  = 10 // every 10th Service is headless
 	scaleSpaces    = 100
 )
 
-// BenchmarkScale follows a big cluster, with node-dns and with CoreDNS, one after the other on the same objects. It runs once
-// (-benchtime 1x): what it measures is not its time.
+// BenchmarkScale measures a big cluster with node-dns and then with CoreDNS, on the same objects.
+// It runs once (-benchtime 1x), because its own time is not the result.
 func BenchmarkScale(b *testing.B) {
 	c := newKube(b, kube.Config{})
 	create(b, c, grants(objects(b, manifestFile))...)
@@ -68,7 +69,7 @@ func BenchmarkScale(b *testing.B) {
 	}
 }
 
-// subject is the process that is measured.
+// subject is the measured process.
 type subject struct {
 	b     *testing.B
 	name  string
@@ -76,10 +77,10 @@ type subject struct {
 	meter *meter
 	pid   int
 	node  *node
-	ready bool // what churn makes of endpoints: each slice must really change
+	ready bool // next readiness that churn sets, so that each slice really changes
 }
 
-// firstAnswer waits for the last of the Services, from a server that may not even listen yet.
+// firstAnswer waits until the last Service is answered. The server may not be listening yet.
 func (s *subject) firstAnswer(began time.Time) {
 	last := scaleServices - 1
 	query := new(dns.Msg).SetQuestion(scaleName(last)+".", dns.TypeA)
@@ -91,13 +92,14 @@ func (s *subject) firstAnswer(began time.Time) {
 	s.report("first answer after", time.Since(began).Seconds(), "s")
 }
 
-// report notes a number for the table, and for tools (benchstat).
+// report records a number for the table and for tools such as benchstat.
 func (s *subject) report(what string, value float64, unit string) {
 	s.b.ReportMetric(value, strings.ReplaceAll(what+" "+unit, " ", "-"))
 	measured.note("%-10s %-40s %8.1f %s", s.name, what, value, unit)
 }
 
-// rest waits until what the first sync left is given back to the system: Go does that within some minutes, as it needs.
+// rest waits until the memory of the first sync is returned to the system. Go does that gradually
+// over some minutes.
 func (s *subject) rest() {
 	time.Sleep(20 * time.Second)
 	s.report("received by the first sync", float64(s.meter.received.Load())/1e6, "MB")
@@ -132,7 +134,8 @@ func (s *subject) churn() {
 	s.report("memory after that", memory(s.b, s.pid, "VmRSS"), "MiB")
 }
 
-// relist kills the API server: its watch cache begins anew, and whoever watched from before must list again.
+// relist kills the API server. Its new watch cache is empty, so clients with older watches must
+// list again.
 func (s *subject) relist() {
 	forgetPeak(s.b, s.pid)
 	received := s.meter.received.Load()
@@ -157,7 +160,7 @@ func startNodeDNS(b testing.TB, kubeconfig string) (*lab.Process, netip.AddrPort
 	return n.process, n.addr
 }
 
-// startCoreDNS runs it as kubeadm configures it, but for what is not about the cluster.
+// startCoreDNS starts CoreDNS with kubeadm's configuration, limited to the plugins for the cluster.
 func startCoreDNS(b testing.TB, kubeconfig string) (*lab.Process, netip.AddrPort) {
 	dir := b.TempDir()
 	addr := dnstest.FreePort(b)
@@ -187,7 +190,7 @@ func startCoreDNS(b testing.TB, kubeconfig string) (*lab.Process, netip.AddrPort
 	return process, addr
 }
 
-// yardstick notes what a client receives that lists Services and slices, packed.
+// yardstick records how many bytes a client receives that lists Services and slices, compressed.
 func yardstick(b *testing.B, c *kube.Cluster) {
 	b.Helper()
 	kubeconfig, err := c.Kubeconfig(kube.Reader())
@@ -212,7 +215,7 @@ func yardstick(b *testing.B, c *kube.Cluster) {
 			b.Fatal(err)
 		}
 		request.Header.Set("Accept", "application/vnd.kubernetes.protobuf")
-		request.Header.Set("Accept-Encoding", "gzip") // set by us, the body stays packed
+		request.Header.Set("Accept-Encoding", "gzip") // set explicitly, so that the body stays compressed
 		response, err := client.Do(request)
 		if err != nil {
 			b.Fatal(err)
@@ -227,7 +230,6 @@ func yardstick(b *testing.B, c *kube.Cluster) {
 	measured.note("Services and slices, protobuf and gzip: %.1f MB", float64(octets)/1e6)
 }
 
-// fill creates the Services and slices.
 func fill(b *testing.B, c *kube.Cluster) {
 	b.Helper()
 	began := time.Now()

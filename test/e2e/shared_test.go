@@ -12,24 +12,27 @@ import (
 	"github.com/node-dns/node-dns/test/e2e/kube"
 )
 
-// The control planes of the tests that leave them running. What such a test adds, it removes.
+// Control planes shared by tests that leave them running. Each test removes the objects that it
+// adds.
 var (
-	// static holds the fixtures as a watcher sees them, slices and Endpoints too: nobody else writes any.
+	// static has the fixtures as a watcher sees them, including slices and Endpoints, because no
+	// controllers write any.
 	static = sharedCluster{fixtures: staticFixtures}
-	// controlled holds what its users would have created; the slices are those that real controllers make of it.
+	// controlled has only the objects that users create. Real controllers write the slices.
 	controlled = sharedCluster{hasControllers: true, fixtures: controlledFixtures}
 )
 
-// The names of the fixtures. No two of them have an object in common that is not the same.
+// Names of the fixtures. Objects that occur in several of them are identical.
 var fixtureNames = []string{"node-dns", "openshift-3.11", "kubernetes-e2e"}
 
 func staticFixtures(name string) string     { return filepath.Join(casesDir, name+".static.yaml") }
 func controlledFixtures(name string) string { return filepath.Join("testdata", name+".yaml") }
 
-// endpointsTimeout is how long the controllers may take to write the slices of the fixtures. They need less than a second.
+// endpointsTimeout bounds the time that the controllers need to write the fixtures' slices. Usually
+// it is less than a second.
 const endpointsTimeout = 5 * time.Minute
 
-// sharedCluster is started for the first test that wants it, and closed by TestMain.
+// sharedCluster is started by the first test that needs it and closed by TestMain.
 type sharedCluster struct {
 	fixtures       func(name string) string
 	hasControllers bool
@@ -39,7 +42,7 @@ type sharedCluster struct {
 	err     error
 }
 
-// get returns the control plane.
+// get returns the control plane. It starts it if necessary.
 func (s *sharedCluster) get(t testing.TB) *kube.Cluster {
 	t.Helper()
 	config := kube.Config{Programs: programs(t)}
@@ -59,7 +62,7 @@ func (s *sharedCluster) start(ctx context.Context, config kube.Config) error {
 	if err != nil {
 		return err
 	}
-	objects := append(grants(roles), kube.NodeObject()) // endpointslice-controller leaves pods out whose node does not exist
+	objects := append(grants(roles), kube.NodeObject()) // endpointslice-controller ignores pods whose node does not exist
 	for _, name := range fixtureNames {
 		fixture, err := readObjects(s.fixtures(name))
 		if err != nil {
@@ -84,10 +87,10 @@ func (s *sharedCluster) close() {
 	}
 }
 
-// manifestFile is the ClusterRole that we ship.
+// manifestFile is our shipped ClusterRole.
 const manifestFile = product + "/contrib/cluster-role.yaml"
 
-// grants are what gives kube.Reader the roles of the manifest, and no more.
+// grants returns the objects that give kube.Reader exactly the roles of the manifest.
 func grants(manifest []*kube.Object) []*kube.Object {
 	roles := slices.DeleteFunc(slices.Clone(manifest), func(o *kube.Object) bool { return o.GetKind() != "ClusterRole" })
 	return append(roles, kube.Bindings(kube.Reader(), roles)...)

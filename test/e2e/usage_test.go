@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// memory is a line of /proc/PID/status in MiB: VmRSS is what a process has in memory, VmHWM the most that it had.
+// memory returns a line of /proc/PID/status in MiB: VmRSS is the resident memory of a process,
+// VmHWM its peak.
 func memory(t testing.TB, pid int, line string) float64 {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -19,12 +20,12 @@ func memory(t testing.TB, pid int, line string) float64 {
 	_, rest, found := strings.Cut(string(status), line+":")
 	kib, err := strconv.ParseFloat(strings.Fields(rest + " -")[0], 64)
 	if !found || err != nil {
-		t.Fatalf("no %s in the status of process %d", line, pid)
+		t.Fatalf("process %[2]d has no %[1]s in its status", line, pid)
 	}
 	return kib / 1024
 }
 
-// forgetPeak sets VmHWM back to VmRSS (proc_pid_clear_refs(5): 5).
+// forgetPeak resets VmHWM to VmRSS (proc_pid_clear_refs(5): 5).
 func forgetPeak(t testing.TB, pid int) {
 	t.Helper()
 	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0); err != nil {
@@ -32,15 +33,15 @@ func forgetPeak(t testing.TB, pid int) {
 	}
 }
 
-// processorTime is the time that a process has spent in user mode and in the kernel.
+// processorTime returns the user and system CPU time of a process.
 func processorTime(t testing.TB, pid int) time.Duration {
 	t.Helper()
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		t.Fatal(err)
 	}
-	// proc_pid_stat(5): the fields follow the name, which is in parentheses; utime and stime are the 14th and 15th of all, in ticks
-	// of 10 ms (sysconf(_SC_CLK_TCK) is 100 on Linux).
+	// proc_pid_stat(5): the fields follow the name, which is in parentheses. utime and stime are
+	// fields 14 and 15, in ticks of 10 ms (sysconf(_SC_CLK_TCK) is 100 on Linux).
 	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
 	var ticks int
 	for _, field := range fields[11:13] {

@@ -12,23 +12,24 @@ import (
 	"time"
 )
 
-// patience is how long anything is waited for. No response may take as long: a stub resolver asks again after 5 s.
+// patience bounds all waits. Every response must be much faster: a stub resolver retries after 5 s.
 const patience = 20 * time.Second
 
-// placeholder is a label that is another one each time that a message is sent to a daemon which must not know the answer.
+// placeholder is a label that is replaced in each message to a daemon that must not know the
+// answer.
 const placeholder = "q000000"
 
 var labels atomic.Int32
 
-// unused returns a label that stands for placeholder, and was not asked for before.
+// unused returns a new label to replace placeholder.
 func unused() string { return fmt.Sprintf("q%06d", labels.Add(1)) }
 
-// named is a message with that label.
+// named returns the message with that label.
 func named(message []byte, label string) []byte {
 	return bytes.ReplaceAll(message, []byte(placeholder), []byte(label))
 }
 
-// A peer is a socket to ask the daemon by. Messages have no length here.
+// A peer is a socket for queries to the daemon. Messages have no length prefix here.
 type peer struct {
 	t       testing.TB
 	conn    net.Conn
@@ -58,7 +59,7 @@ func (p *peer) send(message []byte) {
 	}
 }
 
-// framed is a message with its length before it, as over TCP: RFC 1035 section 4.2.2.
+// framed returns a message with its length prefix, as over TCP: RFC 1035 section 4.2.2.
 func framed(message []byte) []byte {
 	return append(binary.BigEndian.AppendUint16(nil, uint16(len(message))), message...)
 }
@@ -90,7 +91,8 @@ func (p *peer) ask(message []byte) []byte {
 	return p.receive()
 }
 
-// isClosed waits for the daemon to close a connection, and reports whether it sent nothing before that.
+// isClosed waits until the daemon closes a connection. It returns true if the daemon sent nothing
+// before.
 func (p *peer) isClosed() bool {
 	n, err := p.conn.Read(make([]byte, 1))
 	timeout, ok := err.(net.Error)

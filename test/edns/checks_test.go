@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// fewest is how many checks there are at least: what was measured on other nameservers are 113.
+// fewest is the minimum number of checks: 113 were measured on other nameservers.
 const fewest = 113
 
-// TestEveryCheckHasARow: none of the checks of the file is forgotten, and no id stands for two rows.
+// TestEveryCheckHasARow: every check in the file has a row, and row IDs are unique.
 func TestEveryCheckHasARow(t *testing.T) {
 	text, err := os.ReadFile("testdata/edns-checks.json")
 	if err != nil {
@@ -21,7 +21,7 @@ func TestEveryCheckHasARow(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(checks) != 57 {
-		t.Errorf("%d checks in the file", len(checks))
+		t.Errorf("got %d checks in the file, want 57", len(checks))
 	}
 	ids := upstreamIDs()
 	for _, r := range table() {
@@ -38,7 +38,7 @@ func TestEveryCheckHasARow(t *testing.T) {
 	slices.Sort(ids)
 	for i := 1; i < len(ids); i++ {
 		if ids[i] == ids[i-1] {
-			t.Errorf("%s stands for two rows", ids[i])
+			t.Errorf("two rows have the ID %s", ids[i])
 		}
 	}
 	if t.Logf("%d rows", len(ids)); len(ids) < fewest {

@@ -12,7 +12,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// A way is how a client asks: its DO, CD and AD bits. Without DO there is no OPT record.
+// A way is a combination of a query's DO, CD and AD bits. Without DO there is no OPT record.
 type way struct{ do, cd, ad bool }
 
 func ways() (all []way) {
@@ -38,10 +38,11 @@ func (w way) query(name string, qtype uint16) []byte {
 	return message(bits, 1, 0, 0, 0, question(name, qtype))
 }
 
-// TestMatrix asks for what a signed zone has in every way, twice in each, in an order in which each way comes after each other
-// one: over UDP and over TCP. A client gets the records that it asked for, each with the octets that the zone has, signatures with
-// DO and only then, and AD as the upstream said it where it asked for one of both (RFC 6840 sections 5.7 and 5.8). What one way
-// is answered is not what another one is (CVE-2024-0874); what differs only by AD is asked once.
+// TestMatrix queries the contents of a signed zone in every way, over UDP and TCP, so that at some
+// point each way directly follows each other one. A client gets the requested records with the
+// zone's exact bytes, signatures if and only if DO is set, and the upstream's AD if the query sets
+// DO or AD (RFC 6840 sections 5.7 and 5.8). Answers for one way are not used for another one
+// (CVE-2024-0874), except that ways that differ only in AD share an upstream query.
 func TestMatrix(t *testing.T) {
 	zone := newSignedZone(t)
 	upstream := dnstest.NewServer(t, zone.text)
@@ -49,8 +50,8 @@ func TestMatrix(t *testing.T) {
 		name       string
 		qtype      uint16
 		records    int    // without signatures
-		signatures int    // that DO adds
-		verifies   string // why the signatures are not looked at; "": they are
+		signatures int    // added by DO
+		verifies   string // why signatures are not verified; empty if they are
 	}{
 		{name: "signed.test.", qtype: dns.TypeSOA, records: 1, signatures: 1},
 		{name: "signed.test.", qtype: dns.TypeNS, records: 1, signatures: 1},
@@ -79,7 +80,7 @@ func TestMatrix(t *testing.T) {
 			t.Run(fmt.Sprint(network, " ", ask.name, " ", dns.Type(ask.qtype)), func(t *testing.T) {
 				before := upstream.QueriesFor(ask.name, ask.qtype)
 				p := dial(t, network, daemon)
-				learned := 0 // when each way was asked in
+				learned := 0 // number of upstream queries once each way was used
 				for i, w := range tour(ways()) {
 					if i == 2*len(ways()) {
 						learned = upstream.QueriesFor(ask.name, ask.qtype)
@@ -101,14 +102,14 @@ func TestMatrix(t *testing.T) {
 					}
 				}
 				if again := upstream.QueriesFor(ask.name, ask.qtype) - learned; learned-before < 4 || again > 0 {
-					t.Errorf("the upstream was asked %d times, want once for each DO and CD; and then %d times", learned-before, again)
+					t.Errorf("the upstream got %d queries, want one for each DO and CD; and then %d more", learned-before, again)
 				}
 			})
 		}
 	}
 }
 
-// signedAnswer asks, and holds what is true of every answer.
+// signedAnswer sends a query and checks what holds for every answer.
 func signedAnswer(t *testing.T, p *peer, w way, name string, qtype uint16) *dns.Msg {
 	t.Helper()
 	asked := w.query(name, qtype)
@@ -127,7 +128,7 @@ func signedAnswer(t *testing.T, p *peer, w way, name string, qtype uint16) *dns.
 	return m
 }
 
-// zoneHas holds that each record stands in the zone, with the same octets as its data.
+// zoneHas checks that each record is in the zone, with the same bytes of data.
 func zoneHas(t *testing.T, zone signedZone, section []dns.RR) {
 	t.Helper()
 	has := map[string]bool{}
@@ -142,8 +143,9 @@ func zoneHas(t *testing.T, zone signedZone, section []dns.RR) {
 	}
 }
 
-// dataOf is the type and the data of a record; in lower case where a response may have the letters of the question: in names of
-// RFC 1035, which DNSSEC takes in lower case too (RFC 4034 section 6.2).
+// dataOf returns the type and the data of a record. Names in types of RFC 1035 are lowercased,
+// because a response may copy the letters of the question. DNSSEC lowercases them too (RFC 4034
+// section 6.2).
 func dataOf(t *testing.T, rr dns.RR) string {
 	t.Helper()
 	wire := make([]byte, dns.Len(rr)+512)
@@ -163,7 +165,7 @@ func dataOf(t *testing.T, rr dns.RR) string {
 	return dns.Type(rr.Header().Rrtype).String() + " " + hex.EncodeToString([]byte(data))
 }
 
-// tour is an order in which each comes directly after each other one, and after itself.
+// tour returns an order in which each element directly follows each other element and itself.
 func tour[T any](all []T) (order []T) {
 	for i := range all {
 		for j := i; j < len(all); j++ {
@@ -173,8 +175,8 @@ func tour[T any](all []T) (order []T) {
 	return order
 }
 
-// TestNegativeProofs: what proves that there is nothing comes with DO, whole, and without DO does not, also where the upstream
-// sends it unasked.
+// TestNegativeProofs: with DO, negative answers contain the complete proof. Without DO they contain
+// none, even if the upstream sends it unasked.
 func TestNegativeProofs(t *testing.T) {
 	zone := newSignedZone(t)
 	proofs := func(types ...string) string {
@@ -191,7 +193,7 @@ func TestNegativeProofs(t *testing.T) {
 		name, ask string
 		rcode     int
 		proofs    string
-		with      int // records of the authority section with DO; without there is the SOA record
+		with      int // records in the authority section with DO; without DO it has the SOA record
 	}{
 		{"NODATA by NSEC", "www.signed.test.", dns.RcodeSuccess, proofs("NSEC"), 4},
 		{"NXDOMAIN by NSEC", "nowhere.signed.test.", dns.RcodeNameError, proofs("NSEC"), 4},
@@ -230,8 +232,8 @@ func TestNegativeProofs(t *testing.T) {
 	}
 }
 
-// TestLargeSigned: what does not fit is cut, and said so; over TCP it is whole, with its signature; and what was cut is not what
-// another client gets.
+// TestLargeSigned: an answer that does not fit is truncated and marked. Over TCP it is complete,
+// with its signature. Other clients never get the truncated one from the cache.
 func TestLargeSigned(t *testing.T) {
 	zone := newSignedZone(t)
 	daemon := serve(t, dnstest.NewServer(t, zone.text))
@@ -262,7 +264,8 @@ func TestLargeSigned(t *testing.T) {
 	}
 }
 
-// TestUpstreamIsTold: DO and CD go to the upstream as the client has set them, AD always, and nothing else of its OPT record.
+// TestUpstreamIsTold: DO and CD reach the upstream as the client set them, AD is always set, and
+// nothing else of the client's OPT record is forwarded.
 func TestUpstreamIsTold(t *testing.T) {
 	upstream := dnstest.NewServer(t, world)
 	daemon := serve(t, upstream)
@@ -278,13 +281,13 @@ func TestUpstreamIsTold(t *testing.T) {
 			q := lastFor(t, upstream, label)
 			opt := q.IsEdns0()
 			if opt == nil || opt.Do() != w.do || q.CheckingDisabled != w.cd || !q.AuthenticatedData || len(opt.Option) > 0 || opt.Z() != 0 || opt.UDPSize() != 1232 {
-				t.Errorf("%s %v: the upstream was asked %v", network, w, q)
+				t.Errorf("%s %v: the upstream got %v", network, w, q)
 			}
 		}
 	}
 }
 
-// lastFor is the query for a name with that label.
+// lastFor returns the upstream query for a name with that label.
 func lastFor(t *testing.T, upstream *dnstest.Server, label string) *dns.Msg {
 	t.Helper()
 	for _, q := range upstream.Received() {
@@ -292,6 +295,6 @@ func lastFor(t *testing.T, upstream *dnstest.Server, label string) *dns.Msg {
 			return q.Msg
 		}
 	}
-	t.Fatalf("the upstream was not asked for %s", label)
+	t.Fatalf("the upstream got no query for %s", label)
 	return nil
 }

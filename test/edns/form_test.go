@@ -20,13 +20,13 @@ const (
 	ad = 1 << 5
 	cd = 1 << 4
 
-	opcode = 1 << 11 // times its number
+	opcode = 1 << 11 // unit of the opcode
 )
 
-// do is a bit of an OPT record's TTL: RFC 3225.
+// do is a bit in an OPT record's TTL: RFC 3225.
 const do = 1 << 15
 
-// message is one with that header; it has the ID 0, another one when it is sent.
+// message builds a message with that header. Its ID is 0 and is replaced when it is sent.
 func message(bits int, qd, an, ns, ar uint16, parts ...[]byte) []byte {
 	wire := []byte{0, 0, byte(bits >> 8), byte(bits)}
 	for _, n := range [...]uint16{qd, an, ns, ar} {
@@ -35,19 +35,19 @@ func message(bits int, qd, an, ns, ar uint16, parts ...[]byte) []byte {
 	return append(wire, bytes.Join(parts, nil)...)
 }
 
-// query is a message with one question and RD, behind which is what there is of it in the additional section.
+// query builds a message with one question, RD, and these additional records.
 func query(question []byte, additional ...[]byte) []byte {
 	return message(rd, 1, 0, 0, uint16(len(additional)), append([][]byte{question}, additional...)...)
 }
 
-// question is one for a name of class IN.
+// question builds a question for a name of class IN.
 func question(name string, qtype uint16) []byte { return questionOf(name, qtype, dns.ClassINET) }
 
 func questionOf(name string, qtype, class uint16) []byte {
 	return binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(octetsOf(name), qtype), class)
 }
 
-// octetsOf is a name that is written as in a zone file.
+// octetsOf encodes a name in zone-file syntax.
 func octetsOf(name string) []byte {
 	wire := make([]byte, 256)
 	end, err := dns.PackDomainName(name, wire, 0, nil, false)
@@ -57,7 +57,7 @@ func octetsOf(name string) []byte {
 	return wire[:end]
 }
 
-// opt is an OPT record: RFC 6891 section 6.1.2. The flags are its TTL.
+// opt builds an OPT record: RFC 6891 section 6.1.2. The flags are its TTL.
 func opt(size uint16, flags uint32, options ...[]byte) []byte {
 	wire := []byte{0, 0, byte(dns.TypeOPT)}
 	wire = binary.BigEndian.AppendUint16(wire, size)
@@ -66,7 +66,7 @@ func opt(size uint16, flags uint32, options ...[]byte) []byte {
 	return append(binary.BigEndian.AppendUint16(wire, uint16(len(data))), data...)
 }
 
-// option is one of an OPT record, with data in hexadecimal.
+// option builds an option of an OPT record, with data in hexadecimal.
 func option(code uint16, data string) []byte {
 	wire := unhex(data)
 	return append(binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(nil, code), uint16(len(wire))), wire...)
@@ -80,7 +80,7 @@ func unhex(text string) []byte {
 	return wire
 }
 
-// Names: the first label of each is another one each time.
+// Names. The first label of each is replaced for each message.
 const (
 	one         = placeholder + ".t.example."
 	twenty      = placeholder + ".twenty.t.example."
@@ -92,8 +92,8 @@ const (
 	nowhere     = placeholder + ".nowhere.example."
 )
 
-// www is the question that most rows have.
+// www is the question of most rows.
 var www = question(one, dns.TypeA)
 
-// stray is an address record of class IN that a query has no place for.
+// stray is an address record of class IN that does not belong in a query.
 var stray = unhex("c00c 0001 0001 0000003c 0004 06060606")

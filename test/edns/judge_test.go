@@ -12,12 +12,12 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnswire"
 )
 
-// judge returns what a response says, in a line, and what is wrong with it whatever it says: RFC 1035 section 4.1.1, RFC 6891
-// sections 6.1 and 7, RFC 8906 section 3.
+// judge returns a summary of a response on one line, and its violations of RFC 1035 section 4.1.1,
+// RFC 6891 sections 6.1 and 7, and RFC 8906 section 3.
 //
-// The line has the rcode; the bits AA, TC, AD and CD that are set; qd=0 where there is no question; how many records there are,
-// as an=N, ns=N and ar=N, unless there are none; and for an OPT record opt with what is in it: do, ede=CODE, and cookie, or
-// the code of any other option.
+// The line has the rcode; the bits AA, TC, AD and CD that are set; qd=0 if there is no question;
+// the numbers of records as an=N, ns=N and ar=N if not 0; and for an OPT record opt with its
+// contents: do, ede=CODE, and cookie, or the code of any other option.
 func judge(asked, response []byte, network string) (line string, faults []string) {
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	m := new(dns.Msg)
@@ -93,13 +93,13 @@ func optWords(record *dns.OPT) []string {
 }
 
 func rcodeText(rcode int) string {
-	if rcode == dns.RcodeBadVers { // which package dns takes for TSIG's BADSIG
+	if rcode == dns.RcodeBadVers { // package dns calls it TSIG's BADSIG
 		return "BADVERS"
 	}
 	return dns.RcodeToString[rcode]
 }
 
-// ownEnd is where the one question of a query ends; 0: it has none.
+// ownEnd returns the end of the only question of a query, or 0 if it has none.
 func ownEnd(asked []byte) int {
 	at := dnswire.HeaderSize
 	for at < len(asked) && asked[at] != 0 && asked[at] < 0x40 {
@@ -111,9 +111,10 @@ func ownEnd(asked []byte) int {
 	return at
 }
 
-// limitOf is how many octets a response may have: what a query offers, 512 at least, and 1232 at most (RFC 6891 section 6.2.5,
-// RFC 9715). To what has no question it is what was asked, or a header with an OPT record that has a cookie in it, so that nobody
-// is hit by more than was sent.
+// limitOf returns the maximum size of a response, in bytes: the size in the query, at least 512 and
+// at most 1232 (RFC 6891 section 6.2.5, RFC 9715). For a message without a question it is the size
+// of the message, or of a header with an OPT record and a cookie, so that nobody can amplify
+// traffic.
 func limitOf(asked []byte, network string) int {
 	m := new(dns.Msg)
 	switch {
@@ -127,7 +128,8 @@ func limitOf(asked []byte, network string) int {
 	return dns.MinMsgSize
 }
 
-// withoutTTL is a response with all TTLs 0, but that of the OPT record, and a server cookie of zeros.
+// withoutTTL returns a response with all TTLs 0, except that of the OPT record, and with a zero
+// server cookie.
 func withoutTTL(response []byte) []byte {
 	response = bytes.Clone(response)
 	counts := 0
@@ -143,7 +145,7 @@ func withoutTTL(response []byte) []byte {
 		if binary.BigEndian.Uint16(response[ttl-4:]) != dns.TypeOPT {
 			clear(response[ttl : ttl+4])
 		} else if last := end - 16; end-ttl == 6+28 {
-			clear(response[last:end]) // of a cookie, that the time is in
+			clear(response[last:end]) // of a cookie, which contains the time
 		}
 		at = end
 	}

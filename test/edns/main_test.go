@@ -1,6 +1,7 @@
-// Package edns asks the running daemon, octet by octet, what RFC 6891, RFC 8906 and their neighbours have a nameserver do with
-// messages of every form, and judges the octets that come back. Each message is sent to a daemon that does not know the answer
-// and to one that remembers it, over UDP and over TCP: it has several ways to answer, and they must agree.
+// Package edns sends the running daemon messages of every form, byte by byte, and checks the bytes
+// of its responses against RFC 6891, RFC 8906 and related RFCs. Each message is sent to a daemon
+// that does not know the answer and to one that has cached it, over UDP and TCP. The daemon has
+// several code paths for answers, and they must agree.
 package edns
 
 import (
@@ -16,7 +17,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 2*daemontest.Receivers) // as cmd/node-dns does
+	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 2*daemontest.Receivers) // like cmd/node-dns
 	goleak.VerifyTestMain(m)
 }
 
@@ -26,7 +27,7 @@ func serve(t *testing.T, upstream *dnstest.Server) netip.AddrPort {
 	return daemontest.Run(t, "clusterDomain: cluster.test\nkubeconfig: none\n", upstream.Addr())
 }
 
-// world is what the upstream nameserver knows: names below t.example are one of a kind each time that they are asked for.
+// world is the zone data of the upstream nameserver. Tests query unique names below t.example.
 var world = `
 . 300 IN SOA ns.example. hostmaster.example. 1 3600 600 86400 300
 . 300 IN NS ns.example.
@@ -40,7 +41,7 @@ t.example. 300 IN SOA ns.example. hostmaster.example. 1 3600 600 86400 300
 *.none.t.example. 300 IN TXT "of another type"
 ` + addresses("twenty", 20) + addresses("sixty", 60) + addresses("hundred", 100) + addresses("ninehundred", 900)
 
-// addresses are n records below a name.
+// addresses returns n address records for names below name.
 func addresses(name string, n int) string {
 	var text strings.Builder
 	for i := range n {

@@ -7,33 +7,33 @@ import (
 	"github.com/miekg/dns"
 )
 
-// A row is a message, and what becomes of it: wherever the answer comes from.
+// A row is a message and its expected response, from the upstream or from the cache.
 type row struct {
 	id    string
 	ref   string
 	wire  []byte
-	want  string // of judge; dropped; or closed: over TCP there is nothing more to say
-	asked asked  // of the upstream
-	note  string // how the expectation is read where it leaves room
+	want  string // result of judge; dropped; or closed, which can only happen over TCP
+	asked asked  // by the upstream
+	note  string // how an ambiguous expectation is interpreted
 
-	udp string // what becomes of it over UDP alone, where that is another thing
-	tcp string // likewise over TCP
+	udp string // expectation over UDP, if it differs
+	tcp string // expectation over TCP, if it differs
 }
 
 const (
 	dropped = "dropped"
 	closed  = "closed"
-	notSent = "not sent" // there is no such thing over that transport
+	notSent = "not sent" // not possible over that transport
 )
 
-// asked is whether the upstream is asked when the message comes twice.
+// asked is whether the upstream gets a query if the message is sent twice.
 type asked int
 
 const (
 	never      asked = iota
-	remembered       // not for the second time
+	remembered       // only for the first message
 	eachTime
-	anyhow // the name is not one of a kind
+	anyhow // the name is not unique
 )
 
 const (
@@ -41,7 +41,7 @@ const (
 	cookie40 = cookie8 + "0102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f20"
 )
 
-// label63 and name255 are as long as a label and a name may be; longer ones are made by hand.
+// label63 and name255 have the maximum length of a label and a name. Longer ones are built by hand.
 var (
 	label63 = strings.Repeat("a", 63)
 	name255 = placeholder + "." + strings.Repeat("b", 53) + "." + label63 + "." + label63 + "." + strings.Repeat("c", 52) + ".t.example."
@@ -49,7 +49,7 @@ var (
 	junk    = bytes.Repeat([]byte{0xff}, 60000)
 )
 
-// headerRows are about the header: RFC 1035 section 4.1.1.
+// headerRows test the header: RFC 1035 section 4.1.1.
 var headerRows = []row{
 	{id: "dns", ref: "RFC 8906 8.1.1", wire: query(www), want: "NOERROR an=1", asked: remembered, note: "AA is for who has the zone, from memory and not"},
 	{id: "norec", ref: "RFC 1035 4.1.1", wire: message(0, 1, 0, 0, 0, www), want: "NOERROR an=1", asked: eachTime, note: "what is said without recursion is not remembered"},
@@ -79,7 +79,7 @@ var headerRows = []row{
 	{id: "notify-edns1", ref: "RFC 6891 6.1.3", wire: message(4*opcode, 1, 0, 0, 1, www, opt(1232, 1<<16)), want: "NOTIMP opt", note: "the opcode says what the rest means"},
 }
 
-// countRows are about the counts of the header, and what there is of what they count.
+// countRows test the counts in the header and the sections that they count.
 var countRows = []row{
 	{id: "header-only", ref: "RFC 9619", wire: message(rd, 0, 0, 0, 0), want: "FORMERR qd=0"},
 	{id: "qd0-question", ref: "RFC 9619", wire: message(rd, 0, 0, 0, 0, www), want: "FORMERR qd=0"},
@@ -109,7 +109,7 @@ var countRows = []row{
 	{id: "ones", ref: "robustness", wire: bytes.Repeat([]byte{0xff}, 12), want: dropped, note: "QR is set"},
 }
 
-// questionRows are about the question: its name, type and class.
+// questionRows test the question: its name, type and class.
 var questionRows = []row{
 	{id: "case-echo", ref: "draft-vixie-dnsext-dns0x20; RFC 4343", wire: query(question(placeholder+".T.eXaMpLe.", dns.TypeA)), want: "NOERROR an=1", asked: remembered},
 	{id: "binlabel", ref: "RFC 2181 11", wire: query(question(`\000\.\255\032A.`+one, dns.TypeA)), want: "NOERROR an=1", asked: remembered},
@@ -165,7 +165,7 @@ var questionRows = []row{
 	{id: "class-9-edns", ref: "RFC 6891 6.1.1", wire: query(questionOf(one, dns.TypeA, 9), opt(1232, 0)), want: "NOTIMP opt ede=21"},
 }
 
-// ednsRows are about the OPT record, and its options.
+// ednsRows test the OPT record and its options.
 var ednsRows = []row{
 	{id: "edns0", ref: "RFC 8906 8.2.1", wire: query(www, opt(1232, 0)), want: "NOERROR an=1 opt", asked: remembered},
 	{id: "edns1", ref: "RFC 8906 8.2.2", wire: query(www, opt(1232, 1<<16)), want: "BADVERS opt"},
@@ -237,7 +237,8 @@ var ednsRows = []row{
 	{id: "sig0", ref: "RFC 2931 3", wire: query(www, sig0), want: "NOERROR an=1", asked: remembered},
 }
 
-// sizeRows are about how large a response may be. Each address takes 16 octets; the question takes 31 of hundred.
+// sizeRows test the size of responses. Each address takes 16 bytes. The question takes 31 for the
+// name hundred.
 var sizeRows = []row{
 	{id: "fits512", ref: "RFC 1035 4.2.1", wire: query(question(twenty, dns.TypeA)), want: "NOERROR an=20", asked: remembered},
 	{id: "trunc512", ref: "RFC 1035 4.2.1", wire: query(question(hundred, dns.TypeA)), want: "NOERROR tc an=29", tcp: "NOERROR an=100", asked: remembered},
@@ -258,7 +259,8 @@ var sizeRows = []row{
 
 func raw(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
 
-// tsig and sig0 are records that sign a message: RFC 8945 section 4.2 and RFC 2931 section 3. There is nobody whose they could be.
+// tsig and sig0 are records that sign a message: RFC 8945 section 4.2 and RFC 2931 section 3. The
+// daemon has no key for them.
 var (
 	tsig = raw(octetsOf("key.example."), unhex("00fa 00ff 00000000 003d"), octetsOf("hmac-sha256."), unhex("000065e1a2b3 012c 0020"),
 		bytes.Repeat([]byte{7}, 32), unhex("0000 0000 0000"))

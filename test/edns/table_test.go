@@ -11,10 +11,11 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// table is every row.
+// table returns all rows.
 func table() []row { return slices.Concat(headerRows, countRows, questionRows, ednsRows, sizeRows) }
 
-// TestTable sends each message to a daemon that does not know the answer, and then again to the same one, which does.
+// TestTable sends each message to a daemon that does not know the answer, and then again to the
+// same one, which does.
 func TestTable(t *testing.T) {
 	upstream := dnstest.NewServer(t, world)
 	daemon := serve(t, upstream)
@@ -32,7 +33,7 @@ func TestTable(t *testing.T) {
 				case closed:
 					p := dial(t, network, daemon)
 					if p.send(r.wire); !p.isClosed() {
-						t.Error("the connection stays open, or there is an answer")
+						t.Error("the connection stays open, or the daemon answers")
 					}
 				default:
 					answersTwice(t, daemon, upstream, network, r, want)
@@ -42,8 +43,8 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// answersTwice holds that a message is answered as it is wanted, and with the same octets when it comes again, but for the ID and
-// the time to live.
+// answersTwice checks that a message gets the wanted answer, and the same bytes when it is sent
+// again, except for the ID and the TTLs.
 func answersTwice(t *testing.T, daemon netip.AddrPort, upstream *dnstest.Server, network string, r row, want string) {
 	t.Helper()
 	label := unused()
@@ -64,16 +65,16 @@ func answersTwice(t *testing.T, daemon netip.AddrPort, upstream *dnstest.Server,
 			first = response
 		}
 		if !bytes.Equal(first[2:], response[2:]) {
-			t.Errorf("%s another response to %x\n%x\n%x", time, asked, first, response)
+			t.Errorf("%s: different response to %x\n%x\n%x", time, asked, first, response)
 		}
 		counts = append(counts, askedFor(upstream, label))
 	}
 	if r.asked != anyhow && (counts[0] > 0) != (r.asked != never) || r.asked == remembered && counts[1] > counts[0] || r.asked == eachTime && counts[1] == counts[0] {
-		t.Errorf("the upstream was asked %d times, and then %d", counts[0], counts[1]-counts[0])
+		t.Errorf("the upstream got %d queries, and then %d", counts[0], counts[1]-counts[0])
 	}
 }
 
-// staysSilent holds that what answers is the query that comes behind the message.
+// staysSilent checks that the daemon answers only the query sent after the message.
 func staysSilent(t *testing.T, daemon netip.AddrPort, network string, asked []byte) {
 	t.Helper()
 	p := dial(t, network, daemon)
@@ -86,7 +87,7 @@ func staysSilent(t *testing.T, daemon netip.AddrPort, network string, asked []by
 	}
 }
 
-// askedFor is how often the upstream was asked for names with that label.
+// askedFor returns the number of upstream queries for names with that label.
 func askedFor(upstream *dnstest.Server, label string) (n int) {
 	for _, q := range upstream.Received() {
 		if strings.Contains(strings.ToLower(q.Msg.Question[0].Name), label) {

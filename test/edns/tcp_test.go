@@ -12,7 +12,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// A tcpRow is what a client does on a connection.
+// A tcpRow is a client's behavior on a connection.
 type tcpRow struct {
 	id, ref string
 	play    func(c *caller)
@@ -24,7 +24,7 @@ type caller struct {
 	upstream *dnstest.Server
 }
 
-// answers holds that the next response is that to the query.
+// answers checks that the next response answers the query.
 func (c *caller) answers(asked []byte, want string) {
 	c.t.Helper()
 	response := c.receive()
@@ -33,7 +33,7 @@ func (c *caller) answers(asked []byte, want string) {
 	}
 }
 
-// fresh is a query that was not sent before.
+// fresh returns a query that was not sent before.
 func fresh(name string, id byte) []byte {
 	asked := named(query(question(name, dns.TypeA)), unused())
 	asked[1] = id
@@ -111,7 +111,7 @@ var tcpRows = []tcpRow{
 			c.t.Errorf("answered %v", seen)
 		}
 	}},
-	{"tcp-split", "RFC 7766 8", func(c *caller) { // each octet in a segment of its own, those of the length too
+	{"tcp-split", "RFC 7766 8", func(c *caller) { // each byte in a separate segment, including the length
 		asked := fresh(one, 1)
 		for _, octet := range framed(asked) {
 			c.write([]byte{octet})
@@ -119,7 +119,7 @@ var tcpRows = []tcpRow{
 		}
 		c.answers(asked, good)
 	}},
-	{"tcp-split-next", "RFC 7766 8", func(c *caller) { // a segment ends in the length of the next message
+	{"tcp-split-next", "RFC 7766 8", func(c *caller) { // a segment ends within the length of the next message
 		first, second := fresh(one, 1), fresh(one, 2)
 		all := append(framed(first), framed(second)...)
 		c.write(all[:len(first)+3])
@@ -139,13 +139,13 @@ var tcpRows = []tcpRow{
 			c.t.Error("the connection stays open")
 		}
 	}},
-	{"tcp-qr", "RFC 1035 7.3", func(c *caller) { // a response is not answered, and the connection stays
+	{"tcp-qr", "RFC 1035 7.3", func(c *caller) { // a response gets no answer, and the connection stays open
 		asked := fresh(one, 1)
 		c.send(raw(asked[:2], []byte{0x81}, asked[3:]))
 		c.send(asked)
 		c.answers(asked, good)
 	}},
-	{"tcp-error", "RFC 7766 6.2.1", func(c *caller) { // after an error too
+	{"tcp-error", "RFC 7766 6.2.1", func(c *caller) { // also after an error
 		bad, asked := message(rd, 2, 0, 0, 0, www, www), fresh(one, 1)
 		c.send(bad)
 		c.answers(bad, "FORMERR qd=0")
@@ -168,7 +168,7 @@ func (c *caller) write(octets []byte) {
 	}
 }
 
-// nameIn is the name that a query asks for.
+// nameIn returns the name in a query.
 func nameIn(asked []byte) string {
 	name, _, err := dns.UnpackDomainName(asked, 12)
 	if err != nil {
@@ -185,7 +185,7 @@ func TestTCP(t *testing.T) {
 	}
 }
 
-// TestUDPStaysAlive: after everything that no reply comes to, the next query has one.
+// TestUDPStaysAlive: after messages that get no reply, the next query is answered.
 func TestUDPStaysAlive(t *testing.T) {
 	upstream := dnstest.NewServer(t, world)
 	daemon := serve(t, upstream)

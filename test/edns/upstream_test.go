@@ -13,19 +13,20 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// An upstreamRow is what the upstream nameserver does to one question, and what the client is told.
+// An upstreamRow is a behavior of the upstream nameserver for one question, and the expected
+// answer.
 type upstreamRow struct {
 	id, ref string
 	faults  dnstest.Faults
-	always  bool   // whatever it is asked, and not this question alone
-	asked   []byte // nil: www with EDNS
-	want    string // of judge
+	always  bool   // for every question, not only for this one
+	asked   []byte // nil means www with EDNS
+	want    string // result of judge
 	note    string
-	then    func(t *testing.T, p played, m *dns.Msg) // nil: nothing more
+	then    func(t *testing.T, p played, m *dns.Msg) // nil if there is nothing else to check
 }
 
-// inTime is when there is an answer or an error, on a machine that is busy: a client asks again after 5 s (resolv.conf(5),
-// timeout), before which the daemon gives up.
+// inTime is the limit for an answer or an error, even on a busy machine. A client retries after 5 s
+// (resolv.conf(5), timeout), and the daemon gives up before that.
 const inTime = 10 * time.Second
 
 const failed = "SERVFAIL opt ede=22"
@@ -36,7 +37,7 @@ var upstreamRows = []upstreamRow{
 		id: "up-wrongsrc", ref: "RFC 5452 9.1", faults: dnstest.Faults{WrongSource: true}, want: "NOERROR an=1 opt", note: "nothing of it is accepted: the answer comes over TCP",
 		then: func(t *testing.T, _ played, m *dns.Msg) {
 			if addr := m.Answer[0].(*dns.A).A.String(); addr == dnstest.ForgedA {
-				t.Errorf("believed %s", addr)
+				t.Errorf("accepted the forged %s", addr)
 			}
 		},
 	},
@@ -102,7 +103,7 @@ var upstreamRows = []upstreamRow{
 	{id: "up-drop-plain", ref: "robustness", faults: dnstest.Faults{Drop: true}, asked: query(www), want: "SERVFAIL"},
 }
 
-// asAnswer is the response with the address of www, as change leaves it.
+// asAnswer returns the response with www's address, modified by change.
 func asAnswer(change func(response []byte)) func(asked []byte) [][]byte {
 	return func(asked []byte) [][]byte {
 		m := raw(asked[:2], unhex("8180 0001 0001 0000 0000"), asked[12:ownEnd(asked)], unhex("c00c 0001 0001 0000012c 0004 c0000201"))
@@ -114,14 +115,14 @@ func asAnswer(change func(response []byte)) func(asked []byte) [][]byte {
 func strayIsNotBelieved(t *testing.T, p played, _ *dns.Msg) {
 	t.Helper()
 	if m := dnstest.Exchange(t, p.daemon, "stray.t.example.", dns.TypeA); m.Answer[0].(*dns.A).A.String() != "192.0.2.1" {
-		t.Errorf("believed %v", m.Answer)
+		t.Errorf("accepted the stray %v", m.Answer)
 	}
 	if n := p.upstream.QueriesFor("stray.t.example.", dns.TypeA); n != 1 {
-		t.Errorf("the upstream was asked for it %d times", n)
+		t.Errorf("the upstream got %d queries for it", n)
 	}
 }
 
-// played is a row under way: a daemon of its own, that has been asked, and what came of it.
+// played is a running row: its own daemon, the query, and the result.
 type played struct {
 	upstream *dnstest.Server
 	daemon   netip.AddrPort
@@ -161,8 +162,9 @@ func play(t *testing.T, r upstreamRow) played {
 	return p
 }
 
-// TestUpstream: whatever the one upstream nameserver says, and how, the client gets the right answer or an error, in time, and
-// never what was forged. All are asked before any is waited for: who has no answer has none for seconds.
+// TestUpstream: whatever the only upstream nameserver answers, the client gets the right answer or
+// an error in time, and never forged data. All rows run at once, because those without an answer
+// take seconds.
 func TestUpstream(t *testing.T) {
 	rows := make([]played, len(upstreamRows))
 	for i, r := range upstreamRows {
@@ -180,7 +182,7 @@ func TestUpstream(t *testing.T) {
 				t.Fatalf("%s; want %s; faults %q: %x", line, r.want, faults, a.response)
 			}
 			if bytes.Contains(a.response, []byte{6, 6, 6, 6}) {
-				t.Errorf("what was forged is in the response: %x", a.response)
+				t.Errorf("the response contains forged data: %x", a.response)
 			}
 			if r.then != nil {
 				m := new(dns.Msg)
@@ -193,7 +195,7 @@ func TestUpstream(t *testing.T) {
 	}
 }
 
-// upstreamIDs are the ids of the rows.
+// upstreamIDs returns the IDs of the rows.
 func upstreamIDs() (ids []string) {
 	for _, r := range upstreamRows {
 		ids = append(ids, r.id)

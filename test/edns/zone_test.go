@@ -10,8 +10,8 @@ import (
 	"github.com/miekg/dns"
 )
 
-// zoneText is a signed zone before it is signed: of each type what a client may find there, in letters of any case, and with
-// names in the data that nobody may change.
+// zoneText is a zone before it is signed. It has records of each type that clients may query, with
+// letters of any case, and with names in the data that must stay unchanged.
 const zoneText = `
 signed.test. 300 IN SOA Ns.Signed.test. hostmaster.signed.test. 1 3600 600 86400 300
 signed.test. 300 IN NS Ns.Signed.test.
@@ -34,17 +34,17 @@ unknown.signed.test. 300 IN TYPE65281 \# 0
 2t7b4g4vsa5smi47k61mv5bv1a22bojr.signed.test. 300 IN NSEC3 1 1 0 - 2VPTU5TIMAMQTTGL4LUU9KG21E0AOR3S A RRSIG
 `
 
-// A signedZone is zoneText signed by a key of its own.
+// A signedZone is zoneText signed with its own key.
 type signedZone struct {
 	key  *dns.DNSKEY
-	text string // all records, with their signatures
+	text string // all records with their signatures
 }
 
 func newSignedZone(t testing.TB) signedZone {
 	t.Helper()
 	var text strings.Builder
 	text.WriteString(zoneText)
-	for i := range 30 { // with a signature more than 1232 octets
+	for i := range 30 { // more than 1232 bytes with a signature
 		fmt.Fprintf(&text, "large.signed.test. 300 IN TXT \"%02d%s\"\n", i, strings.Repeat("x", 60))
 	}
 	z := signedZone{key: &dns.DNSKEY{
@@ -85,7 +85,7 @@ func newSignedZone(t testing.TB) signedZone {
 	return z
 }
 
-// verify reports what is wrong with the signatures over the RRsets of a section, by the zone's key.
+// verify verifies the signatures over the RRsets of a section with the zone's key.
 func (z signedZone) verify(section []dns.RR) error {
 	for _, rr := range section {
 		signature, ok := rr.(*dns.RRSIG)
@@ -100,9 +100,9 @@ func (z signedZone) verify(section []dns.RR) error {
 			}
 		}
 		if len(set) == 0 {
-			return fmt.Errorf("%s is over nothing", signature)
+			return fmt.Errorf("%s covers no records", signature)
 		}
-		for _, other := range set { // which a validator takes from the signature: RFC 4035 section 5.3.2
+		for _, other := range set { // a validator takes it from the signature: RFC 4035 section 5.3.2
 			other.Header().Ttl = signature.OrigTtl
 		}
 		if err := signature.Verify(z.key, set); err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// NetworkManager (1.42.4 and 1.52.1) sends dhcp4-change before up, with no variables at all: the script captured whatever stood in
-// resolv.conf then.
+// TestFirstActivation: NetworkManager (1.42.4 and 1.52.1) sends dhcp4-change before up, without any
+// variables. The script then captured the current content of resolv.conf.
 func TestFirstActivation(t *testing.T) {
 	n := newNode(t, offering(ns1, ns2))
 	n.l.WriteFile("/run/recorder", "#!/bin/sh\n{ echo \"== $1 $2\"; env; echo \"-- $1 $2\"; } >>/run/recorded\n")
@@ -37,7 +37,7 @@ func withDHCPv6(c *lab.DHCPConfig) {
 	c.Nameservers = append(c.Nameservers, ns6)
 }
 
-// DHCPv6 answers seconds after up, and adds its nameserver.
+// TestDualStack: DHCPv6 answers seconds after up and adds its nameserver.
 func TestDualStack(t *testing.T) {
 	n := newNode(t, withDHCP(withDHCPv6))
 	n.connect("eth0")
@@ -52,8 +52,9 @@ func TestIPv6Only(t *testing.T) {
 	n.await(right{Upstreams: []string{ns6}, Node: nodeIP6})
 }
 
-// With dns=none a hand-written resolv.conf is the source: DHCP's nameservers, which the admin had switched off, were asked. Where it
-// names nobody, NetworkManager's word is in its own file and on the bus.
+// TestDNSNone: with dns=none a hand-written resolv.conf is the source. DHCP's nameservers used to
+// be queried although the admin had turned them off. If the file names no nameserver,
+// NetworkManager's own file and D-Bus have its list.
 func TestDNSNone(t *testing.T) {
 	for _, row := range []struct {
 		name     string
@@ -73,14 +74,14 @@ func TestDNSNone(t *testing.T) {
 			n := newNode(t, append(row.options, dnsNone())...)
 			n.connect("eth0")
 			n.await(right{Upstreams: []string{row.upstream}, Text: row.text})
-			n.l.Nmcli("connection", "up", "eth0") // a lease is no reason to ask others
+			n.l.Nmcli("connection", "up", "eth0") // a new lease must not change the upstreams
 			n.await(right{Upstreams: []string{row.upstream}, Text: row.text})
 		})
 	}
 }
 
-// A stale file in /run/NetworkManager went before the admin's own, where NetworkManager runs and has no nameserver: the interface is
-// not managed.
+// TestStaleListOfNetworkManager: a stale file in /run/NetworkManager overrode the admin's own
+// nameservers while NetworkManager was running without any, because the interface was unmanaged.
 func TestStaleListOfNetworkManager(t *testing.T) {
 	n := newNode(t, dnsLeftToAdmin(), withResolvConf("# by hand\nnameserver "+ns2+"\n"),
 		withFile("/etc/NetworkManager/conf.d/50-unmanaged.conf", "[keyfile]\nunmanaged-devices=interface-name:eth0\n"))
@@ -90,13 +91,13 @@ func TestStaleListOfNetworkManager(t *testing.T) {
 	n.await(right{Upstreams: []string{ns2}, Text: "# by hand\nnameserver " + nodeIP + "\n"})
 }
 
-// dnsLeftToAdmin has NetworkManager leave resolv.conf alone without dns=none.
+// dnsLeftToAdmin makes NetworkManager leave resolv.conf alone without dns=none.
 func dnsLeftToAdmin() option {
 	return func(s *setup) { s.main = []string{"rc-manager=unmanaged"} }
 }
 
-// TestNoCluster: on a node without a cluster each unknown name without a dot was a temporary failure (EAI_AGAIN), because
-// nosuch.cluster.local was asked for first.
+// TestNoCluster: on a node without a cluster every unknown name without a dot was a temporary
+// failure (EAI_AGAIN), because nosuch.cluster.local was queried first.
 func TestNoCluster(t *testing.T) {
 	program := libraries[0].program(t) // glibc
 	n := newNode(t, withDHCP(func(c *lab.DHCPConfig) { c.Domain = "test" }), withFile("/etc/dnsmasq.d/local.conf", "local=/nosuch/\n"))
@@ -111,28 +112,30 @@ func TestNoCluster(t *testing.T) {
 }
 
 func TestFiveNameservers(t *testing.T) {
-	all := []string{ns1, ns2, "10.77.0.55", "10.77.0.56", "10.77.0.57"} // the last three say nothing
+	all := []string{ns1, ns2, "10.77.0.55", "10.77.0.56", "10.77.0.57"} // the last three do not answer
 	n := newNode(t, offering(all...))
 	n.connect("eth0")
 	const note = "# NOTE: the libc resolver may not support more than 3 nameservers.\n# The nameservers listed below may not be recognized.\n"
 	n.await(right{Upstreams: all, Text: generated + "search example.com\nnameserver " + nodeIP + "\n" + note})
 }
 
-// A DHCP server that offers the node its own address would make it ask itself.
+// TestOwnAddressOffered: a DHCP server that offers the node its own address must not make it query
+// itself.
 func TestOwnAddressOffered(t *testing.T) {
 	n := newNode(t, offering(nodeIP, ns1))
 	n.connect("eth0")
 	n.await(right{Upstreams: []string{ns1}})
 }
 
-// Nothing but the own address: the node keeps what it had.
+// TestOnlyOwnAddressOffered: if DHCP offers only the node's own address, the node keeps its
+// upstreams.
 func TestOnlyOwnAddressOffered(t *testing.T) {
 	n := newNode(t, offering(ns1))
 	n.connect("eth0")
 	n.await(right{Upstreams: []string{ns1}})
 	n.dhcp.SetNameservers(nodeIP)
 	n.l.Nmcli("connection", "up", "eth0")
-	n.l.Await("NetworkManager to say the node's own address", func() bool {
+	n.l.Await("NetworkManager to list the node's own address", func() bool {
 		return strings.Contains(n.l.ReadFile(networkManagerResolvConf), "nameserver "+nodeIP+"\n")
 	})
 	n.await(right{Upstreams: []string{ns1}})
@@ -147,7 +150,7 @@ func TestOnlyOwnAddressOffered(t *testing.T) {
 		})
 	}
 	if log := n.daemon.Output(); strings.Count(log, said) != 1 {
-		t.Errorf("the log does not say so once:\n%s", log)
+		t.Errorf("the log does not report it exactly once:\n%s", log)
 	}
 	n.dhcp.SetNameservers(ns2)
 	n.l.Nmcli("connection", "up", "eth0")

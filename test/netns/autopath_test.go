@@ -13,22 +13,22 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// outcome is what comes of looking a name up in a pod.
+// outcome is the result of a lookup in a pod.
 type outcome struct {
-	found   string // as lookup prints it
-	plain   int    // queries that the pod sends without autopath; 0: that depends on time
-	walked  int    // and with it
-	forward string // the names that the site is asked for
+	found   string // printed by lookup
+	plain   int    // queries that the pod sends without autopath; 0 if that depends on timing
+	walked  int    // queries with autopath
+	forward string // names that the site is queried for
 }
 
-// search is a name that is looked up.
+// search is a lookup of a name.
 type search struct {
 	name string
 	outcome
-	but map[string]outcome // by library
+	but map[string]outcome // other outcomes by library
 }
 
-// lookups are what a pod of namespace shop looks up, in this order: what was found is remembered.
+// lookups are the lookups of a pod in namespace shop, in order, because earlier results are cached.
 var lookups = []search{
 	{name: "google.com", outcome: outcome{"google.com 192.0.2.1 2001:db8::1", 10, 2, "google.com.example.com google.com"}},
 	{name: "google.com.", outcome: outcome{"google.com 192.0.2.1 2001:db8::1", 2, 2, ""}},
@@ -44,25 +44,28 @@ var lookups = []search{
 	{name: "nowhere.example.org", outcome: outcome{"none", 10, 10, "nowhere.example.org.example.com nowhere.example.org"}},
 	{name: "nowhere", outcome: outcome{"none", 10, 10, "nowhere.example.com"}}, // domainNeeded
 	{
-		// An ExternalName service. Its target has no address, and the site has an alias.example.com.
+		// An ExternalName service. Its target has no address, and the site has alias.example.com.
 		name: "alias", outcome: outcome{"none", 2, 2, "txt.example.org"},
 		but: map[string]outcome{"go": {"alias.example.com 192.0.2.66", 8, 8, "alias.example.com txt.example.org"}},
 	},
 	{name: "txt.example.org", outcome: outcome{"none", 10, 10, "txt.example.org.example.com"}},
 	{
-		// A namespace's name exists, without an address: pay.svc.cluster.local. musl ends its search there.
+		// The name of a namespace exists without an address: pay.svc.cluster.local. musl stops its
+		// search there.
 		name: "pay", outcome: outcome{"pay.example.com 192.0.2.11", 8, 8, "pay.example.com"},
 		but: map[string]outcome{"musl": {"none", 4, 4, ""}},
 	},
 	{
-		// The nameserver fails for the site's domain: it is asked again. musl ends its search when it has waited long enough.
+		// The nameserver fails for the site's domain, so it is queried again. musl stops its search
+		// after its timeout.
 		name: "down.example.org", outcome: outcome{"down.example.org 192.0.2.67", 12, 12, "down.example.org.example.com down.example.org"},
 		but: map[string]outcome{"musl": {"again", 0, 0, "down.example.org.example.com"}},
 	},
 }
 
-// TestAutopath asks with the resolver libraries of pods. With autopath each must find what it finds without, the site be
-// asked for the same names, and the pod send as few queries as can be.
+// TestAutopath uses the resolver libraries of pods. With autopath each library must find the same
+// as without it, the site must get queries for the same names, and the pod must send as few queries
+// as possible.
 func TestAutopath(t *testing.T) {
 	for _, lib := range libraries {
 		for _, on := range []bool{false, true} {
@@ -84,7 +87,7 @@ func testAutopath(t *testing.T, lib library, on bool) {
 			want.found = addrs
 		}
 		if want.found == "again" {
-			n.setOptions("ndots:5 timeout:1") // musl waits that long, and nobody counts its queries
+			n.setOptions("ndots:5 timeout:1") // musl waits that long, and its queries are not counted
 		}
 		n.check(test.name, on, want, func() string { return n.lookup(program, 1, test.name) })
 	}
@@ -113,11 +116,11 @@ func (n *podNode) check(name string, on bool, want outcome, lookup func() string
 	}
 	slices.Sort(all)
 	if diff := cmp.Diff(all, n.forwarded(forwarded)); diff != "" {
-		n.t.Errorf("%s: the site is asked for\n%s", name, diff)
+		n.t.Errorf("%s: the site received\n%s", name, diff)
 	}
 }
 
-// checkGetent asks with what is on every node and in most images.
+// checkGetent does lookups with getent, which is on every node and in most images.
 func (n *podNode) checkGetent(on bool) {
 	n.t.Helper()
 	n.check("google.com", on, outcome{"2001:db8::1 192.0.2.1", 10, 2, ""}, func() string {
@@ -180,8 +183,8 @@ spec: {nodeName: node-7, containers: []}
 status: {phase: Running, podIPs: [{ip: 10.128.0.41}]}
 `
 
-// BenchmarkAutopath measures what docs/howto/cluster.md shows: one process of a pod looks google.com up, again and again, or far
-// names that nobody has asked for yet, of a nameserver 10 ms away.
+// BenchmarkAutopath measures the numbers in docs/howto/cluster.md: one process of a pod looks up
+// google.com repeatedly, or always new names of a nameserver 10 ms away.
 func BenchmarkAutopath(b *testing.B) {
 	for _, lib := range libraries {
 		for _, far := range []bool{false, true} {

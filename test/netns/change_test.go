@@ -10,19 +10,20 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// NetworkManager 1.42 announces no event for a renewal that brings other nameservers: the daemon must notice.
+// TestRenewal: NetworkManager 1.42 raises no event for a renewal with other nameservers. The daemon
+// must notice the change.
 func TestRenewal(t *testing.T) {
 	n := newNode(t, withDHCP(func(c *lab.DHCPConfig) { c.Options = []string{"58,3"} }))
 	n.connect("eth0")
 	n.await(right{Upstreams: []string{ns1}})
-	if err := os.Remove(installedHook); err != nil { // 1.52 has an event for it: that must not be what brings it about
+	if err := os.Remove(installedHook); err != nil { // NetworkManager 1.52 has an event for it, which must not be the trigger
 		t.Fatal(err)
 	}
 	n.dhcp.SetNameservers(ns2, ns1)
 	n.await(right{Upstreams: []string{ns2, ns1}})
 }
 
-// A reapply's variables are those of before it.
+// TestReapply: the event variables of a reapply have the old values.
 func TestReapply(t *testing.T) {
 	n := newNode(t)
 	n.connect("eth0")
@@ -31,12 +32,13 @@ func TestReapply(t *testing.T) {
 	n.await(right{Upstreams: []string{ns2}, Search: []string{"new.example"}})
 }
 
-// reapply makes ns2 eth0's nameserver, with these further settings, until NetworkManager takes it: 1.42.4 says that it did and goes on
-// with the old ones when the lease is only milliseconds old. Trying again does nothing without another change; the priority is one.
+// reapply sets eth0's nameserver to ns2 and adds settings, repeatedly until NetworkManager applies
+// them. If the lease is only milliseconds old, 1.42.4 reports success but keeps the old ones. A
+// retry only has an effect with another change, hence the priority.
 func (n *node) reapply(settings ...string) {
 	n.t.Helper()
 	priority := 50
-	n.l.Await("NetworkManager to take the reapply", func() bool {
+	n.l.Await("NetworkManager to apply the reapply", func() bool {
 		priority--
 		change := []string{"connection", "modify", "eth0", "ipv4.dns", ns2, "ipv4.ignore-auto-dns", "yes", "ipv4.dns-priority", strconv.Itoa(priority)}
 		n.l.Nmcli(append(change, settings...)...)
@@ -47,7 +49,7 @@ func (n *node) reapply(settings ...string) {
 	})
 }
 
-// NetworkManager writes its own resolv.conf over ours, and sends no event.
+// TestReloadRC: NetworkManager overwrites our resolv.conf and raises no event.
 func TestReloadRC(t *testing.T) {
 	n := newNode(t)
 	n.connect("eth0")
@@ -56,7 +58,8 @@ func TestReloadRC(t *testing.T) {
 	n.await(right{Upstreams: []string{ns1}})
 }
 
-// Another tool writes its own: the captured upstreams stay, its nameserver is not ours.
+// TestTrampled: another tool writes its own resolv.conf. The captured upstreams stay, and its
+// nameserver is not used.
 func TestTrampled(t *testing.T) {
 	n := newNode(t)
 	n.connect("eth0")
@@ -65,13 +68,14 @@ func TestTrampled(t *testing.T) {
 	n.await(right{Upstreams: []string{ns1}, Text: trampled})
 }
 
-// trample is what a tool does that knows of nobody else, and trampled the resolv.conf that we make of it, below our line.
+// trample writes resolv.conf like a tool that knows nothing about others. trampled is the
+// resolv.conf that we make of it, below our line.
 func (n *node) trample() { n.l.WriteFile(resolvConf, "nameserver 192.0.2.1\n") }
 
 const trampled = "nameserver " + nodeIP + "\nsearch example.com\n"
 
-// displaced runs what writes resolv.conf, and waits until the daemon had it brought back: until a file that is not the one of before has
-// our line.
+// displaced overwrites resolv.conf with displace and waits until the daemon had it restored, which
+// is when another file has our line.
 func (n *node) displaced(displace func()) {
 	n.t.Helper()
 	before, err := os.Stat(resolvConf)
@@ -85,7 +89,7 @@ func (n *node) displaced(displace func()) {
 	})
 }
 
-// secondLAN is a management network with a nameserver of its own.
+// secondLAN is a management network with its own nameserver.
 const (
 	ip2     = "10.88.0.7"
 	router2 = "10.88.0.1"
@@ -98,7 +102,8 @@ func (n *node) addSecondLAN() {
 	n.serveLAN("lan1", router2, nsLAN2)
 }
 
-// A second interface, with a default route of lower preference, changes nothing; without the first it is all there is.
+// TestSecondInterface: a second interface with a less preferred default route changes nothing.
+// Without the first interface it is the only source.
 func TestSecondInterface(t *testing.T) {
 	n := newNode(t)
 	n.addSecondLAN()
@@ -117,8 +122,9 @@ func TestSecondInterface(t *testing.T) {
 	n.await(first)
 }
 
-// TestDefaultRouteMoves: pods keep the nameserver that they were given for life. A second interface with a better default route once took
-// the node IP away, and the old address refused its pods at once, although it was still local.
+// TestDefaultRouteMoves: pods keep their nameserver address for life. When a second interface got a
+// better default route, the node IP moved and the old address refused its pods at once, although it
+// was still local.
 func TestDefaultRouteMoves(t *testing.T) {
 	n := newNode(t)
 	n.addSecondLAN()
@@ -129,7 +135,7 @@ func TestDefaultRouteMoves(t *testing.T) {
 	n.await(moved)
 	for _, when := range []string{"after the move", "after a restart"} {
 		if got := ask(nodeIP, "who.test."); got != nsLAN2 {
-			t.Errorf("%s the address that pods have is answered %q, want %q", when, got, nsLAN2)
+			t.Errorf("%s the address that pods have answers %q, want %q", when, got, nsLAN2)
 		}
 		n.daemon.Stop()
 		n.daemon = startDaemon(t, n.l)
@@ -137,14 +143,14 @@ func TestDefaultRouteMoves(t *testing.T) {
 	}
 	n.l.Nmcli("connection", "modify", "eth0", "ipv4.method", "disabled", "ipv6.method", "link-local")
 	n.l.Nmcli("connection", "up", "eth0")
-	n.l.Await("the address that is gone to be left", func() bool {
+	n.l.Await("the daemon to leave the removed address", func() bool {
 		out, _ := n.l.Try(lab.Binary(t, "node-dns"), "status")
 		return !strings.Contains(out, nodeIP+":53")
 	})
 }
 
-// TestContainerBridge: dnsmasq answered at docker0's address too, and containers may have that as their nameserver. Where another
-// program has it, that is a note.
+// TestContainerBridge: dnsmasq also answered at docker0's address, which containers may use as
+// their nameserver. If another program holds that address, a note reports it.
 func TestContainerBridge(t *testing.T) {
 	const docker = "172.17.0.1"
 	n := newNode(t)
@@ -170,7 +176,7 @@ func TestContainerBridge(t *testing.T) {
 	n.l.Await("docker0's address to answer again", func() bool { return ask(docker, "who.test.") == ns1 })
 }
 
-// A VPN's nameserver is asked for the VPN's domain, and for nothing else.
+// TestSplitDomain: a VPN's nameserver is only queried for the VPN's domain.
 func TestSplitDomain(t *testing.T) {
 	n := newNode(t)
 	n.addSecondLAN()
@@ -185,7 +191,7 @@ func TestSplitDomain(t *testing.T) {
 	n.l.Await("the first nameserver to answer again", func() bool { return ask(nodeIP, "who.corp.test.") == ns1 })
 }
 
-// restore gives back what NetworkManager wrote, once and for all.
+// TestRestore: restore gives back the file that NetworkManager wrote, permanently.
 func TestRestore(t *testing.T) {
 	n := newNode(t)
 	n.connect("eth0")

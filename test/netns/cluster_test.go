@@ -13,7 +13,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// TestClusterPage types what the page says on a node where all is well, with the page's kubeconfig and clusterListen.
+// TestClusterPage runs the page's commands on a healthy node, with the page's kubeconfig and
+// clusterListen.
 func TestClusterPage(t *testing.T) {
 	examples := yamlBlocks(t, clusterPage)
 	if len(examples) != 2 {
@@ -41,16 +42,17 @@ func TestClusterPage(t *testing.T) {
 	}
 	shown := strings.Count(printed.String(), "\t172.30.0.1\n")
 	if dig := strings.Count(strings.Join(commands, "\n"), "dig "); shown != dig || dig != 2 {
-		t.Errorf("%d commands ask for an address, and %d got it", dig, shown)
+		t.Errorf("%d commands query an address, %d got it", dig, shown)
 	}
 	n.checkClusterScreen(printed.String())
 	n.digs("the pod is no client of clusterListen", []string{"-p", "8053"}, "REFUSED", "EDE: 18 (Prohibited)")
 }
 
-// number is what differs from one machine to the next.
+// number matches what differs between machines.
 var number = regexp.MustCompile(`\d+`)
 
-// checkClusterScreen: what the page shows of the status is in what was printed, but for the numbers.
+// checkClusterScreen checks that the status on the page is part of the printed one, except for the
+// numbers.
 func (n *podNode) checkClusterScreen(printed string) {
 	n.t.Helper()
 	_, screen, _ := strings.Cut(readDocument(n.t, clusterPage), "```\nCluster ")
@@ -61,7 +63,7 @@ func (n *podNode) checkClusterScreen(printed string) {
 	}
 }
 
-// digs asks for the kubernetes service from the pod, and looks for what must be in the answer.
+// digs queries the kubernetes service from the pod and checks the answer.
 func (n *podNode) digs(what string, options []string, wanted ...string) {
 	n.t.Helper()
 	var out string
@@ -74,8 +76,8 @@ func (n *podNode) digs(what string, options []string, wanted ...string) {
 	}
 }
 
-// TestClusterPageReasons brings about, in one node's life, what the page says that the status may say, but for what takes
-// a minute or goes by at once.
+// TestClusterPageReasons causes each status message in the page's table on one node, except those
+// that take a minute or pass at once.
 func TestClusterPageReasons(t *testing.T) {
 	n := bootPodNode(t, podCluster, podSite, "kubeconfig: kubeconfig\n")
 	nodeDNS := lab.Binary(t, "node-dns")
@@ -86,9 +88,9 @@ func TestClusterPageReasons(t *testing.T) {
 	told := []string{"syncing", "stale"}
 	const notReady, answers = "EDE: 14 (Not Ready)", "172.30.0.1"
 	for _, step := range []struct {
-		says      string // as the page has it
+		says      string // as on the page
 		bringThis func()
-		status    string // more of what the status says
+		status    string // more text of the status
 		dig       string
 	}{
 		{"no kubeconfig", func() {}, "SERVFAIL", notReady},
@@ -108,21 +110,21 @@ func TestClusterPageReasons(t *testing.T) {
 		step.bringThis()
 		var out string
 		if !lab.Poll(20*time.Second, func() bool {
-			out, _ = n.l.Try(nodeDNS, "status") // exits 1 where it names a problem
+			out, _ = n.l.Try(nodeDNS, "status") // exit code 1 if it reports a problem
 			return strings.Contains(out, "            "+step.says+" for ") && strings.Contains(out, step.status)
 		}) {
-			t.Errorf("the status does not say %q and %q:\n%s", step.says, step.status, out)
+			t.Errorf("the status does not contain %q and %q:\n%s", step.says, step.status, out)
 		}
 		n.digs(step.says, nil, step.dig)
 		told = append(told, step.says)
 	}
 	slices.Sort(told)
 	if diff := cmp.Diff(slices.Compact(told), saidOfTheAPI(t)); diff != "" {
-		t.Errorf("the page tells of\n%s", diff)
+		t.Errorf("the page lists\n%s", diff)
 	}
 }
 
-// saidOfTheAPI are the first cells of the page's table of what the status says.
+// saidOfTheAPI returns the first column of the page's table of status messages.
 func saidOfTheAPI(t *testing.T) []string {
 	t.Helper()
 	var all []string
@@ -133,7 +135,7 @@ func saidOfTheAPI(t *testing.T) []string {
 	return all
 }
 
-// TestClusterPageCounts: the page has the numbers that TestAutopath counts.
+// TestClusterPageCounts: the page has the numbers from TestAutopath.
 func TestClusterPageCounts(t *testing.T) {
 	rows := tableAfter(t, clusterPage, "| name | | without | with |")
 	if len(rows) < 6 {
@@ -142,12 +144,12 @@ func TestClusterPageCounts(t *testing.T) {
 	for _, row := range rows {
 		i := slices.IndexFunc(lookups, func(s search) bool { return "`"+s.name+"`" == row[0] })
 		if i < 0 || row[2] != strconv.Itoa(lookups[i].plain) || row[3] != strconv.Itoa(lookups[i].walked) {
-			t.Errorf("nobody counts what the page says: %q", row)
+			t.Errorf("TestAutopath does not check this row of the page: %q", row)
 		}
 	}
 }
 
-// tableAfter are the cells of a document's table, by the beginning of its head.
+// tableAfter returns the cells of a document's table, found by the beginning of its header.
 func tableAfter(t *testing.T, document, head string) [][]string {
 	t.Helper()
 	_, text, found := strings.Cut(readDocument(t, document), "\n"+head)
@@ -156,7 +158,7 @@ func tableAfter(t *testing.T, document, head string) [][]string {
 	}
 	var rows [][]string
 	for i, line := range strings.Split(text, "\n") {
-		if i < 2 { // the rest of the head, and the rule
+		if i < 2 { // the rest of the header, and the separator
 			continue
 		}
 		if !strings.HasPrefix(line, "|") {
@@ -171,7 +173,7 @@ func tableAfter(t *testing.T, document, head string) [][]string {
 	return rows
 }
 
-// yamlBlocks are the document's blocks of YAML.
+// yamlBlocks returns the document's YAML blocks.
 func yamlBlocks(t *testing.T, document string) []string {
 	t.Helper()
 	var all []string

@@ -8,8 +8,9 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// TestAPIOfSilentAddresses: the API server has a name with three addresses. Two of them drop what is sent there, and the daemon comes to
-// the third all the same. It never did when the first was silent. Of a name whose addresses are all silent the status says so.
+// TestAPIOfSilentAddresses: the API server's name has three addresses, of which two drop all
+// packets. The daemon still reaches the third one. It never did when the first one was silent. If
+// all addresses are silent, the status reports that.
 func TestAPIOfSilentAddresses(t *testing.T) {
 	n := bootPodNode(t, podCluster, podSite, "kubeconfig: kubeconfig\n")
 	const silent = "10.88.0.61 api.test\n10.88.0.62 api.test\n"
@@ -32,10 +33,10 @@ func TestAPIOfSilentAddresses(t *testing.T) {
 	began = time.Now()
 	var out string
 	if !lab.Poll(20*time.Second, func() bool {
-		out, _ = n.l.Try(lab.Binary(t, "node-dns"), "status") // exits 1 where it names a problem
+		out, _ = n.l.Try(lab.Binary(t, "node-dns"), "status") // exit code 1 if it reports a problem
 		return strings.Contains(out, "10.88.0.61") && strings.Contains(out, "10.88.0.62")
 	}) {
-		t.Errorf("the status does not say why:\n%s", out)
+		t.Errorf("the status does not give the reason:\n%s", out)
 	}
 	t.Logf("without another one: the status has the reason after %v", time.Since(began))
 	n.digs("what is known is answered", nil, "172.30.0.1")

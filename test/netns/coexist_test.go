@@ -6,16 +6,16 @@ import (
 	"testing"
 )
 
-// The cluster's own nameserver, and a name that it knows: libc finds it by the search list.
+// The cluster's own nameserver and a name that it knows. libc finds the name by the search list.
 const (
 	clusterNS   = "10.77.0.55"
 	clusterName = "web.shop.svc"
 	clusterIP   = "192.0.2.80"
-	siteName    = "www.up.example" // the site's nameservers know it
+	siteName    = "www.up.example" // known to the site's nameservers
 	siteIP      = "192.0.2.1"
 )
 
-// serveCluster starts the cluster's nameserver, to which node-dns is to forward the cluster's names.
+// serveCluster starts the cluster's nameserver, to which node-dns forwards the cluster's names.
 func (n *node) serveCluster() {
 	n.t.Helper()
 	n.lan.Run("ip", "addr", "add", clusterNS+"/24", "dev", "lan0")
@@ -24,7 +24,7 @@ func (n *node) serveCluster() {
 	n.l.WriteFile("/etc/node-dns/node-dns.yaml", "clusterDNS: ["+clusterNS+"]\n")
 }
 
-// install puts node-dns on a bare machine, and starts it.
+// install installs node-dns on a bare machine and starts it.
 func (n *node) install() {
 	n.t.Helper()
 	n.l.Hook(filepath.Base(installedHook), n.program)
@@ -32,7 +32,8 @@ func (n *node) install() {
 	n.unit.start(n)
 }
 
-// wantNames: what libc makes of a name of the site's, and of one of the cluster's by its search list; "": it has none.
+// wantNames checks libc's addresses of a site name and of a cluster name found by the search list.
+// "" means that there is none.
 func (n *node) wantNames(site, cluster string) {
 	n.t.Helper()
 	for name, want := range map[string]string{siteName: site, clusterName: cluster} {
@@ -43,14 +44,15 @@ func (n *node) wantNames(site, cluster string) {
 	}
 }
 
-// TestNetworkManagerModes: whatever dns= says, node-dns takes its upstreams from NetworkManager, or with dns=none from the file, and has resolv.conf to itself while it
-// answers, NetworkManager goes on with it when node-dns has ended, and there is no fight.
+// TestNetworkManagerModes: with any dns= mode, node-dns takes its upstreams from NetworkManager, or
+// with dns=none from the file. It alone owns resolv.conf while it answers. NetworkManager manages
+// it again after node-dns has stopped, and the two never fight.
 func TestNetworkManagerModes(t *testing.T) {
 	for _, row := range []struct {
 		dns    string
-		text   string // resolv.conf before; "": NetworkManager writes it
-		libc   string // whom that names
-		writes bool   // the owner of resolv.conf does not know of node-dns, and writes it back
+		text   string // resolv.conf before; empty if NetworkManager writes it
+		libc   string // the nameserver in it
+		writes bool   // the owner of resolv.conf does not know node-dns, and writes the file back
 	}{
 		{dns: "default", libc: ns1},
 		{dns: "dnsmasq", libc: "127.0.0.1"},

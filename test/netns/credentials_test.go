@@ -17,10 +17,11 @@ import (
 const (
 	handedOver = "/var/lib/node-dns/kubeconfig"
 	tokenFile  = "/etc/origin/node/token"
-	account    = 4711 // of user and group node-dns
+	account    = 4711 // user and group node-dns
 )
 
-// credentialsNode is a node of OpenShift 3, whose kubeconfig names files that are for root alone, and the daemon is a user of its own.
+// credentialsNode is a node of OpenShift 3 with a kubeconfig that names files for root only. The
+// daemon runs as its own user.
 type credentialsNode struct {
 	*node
 	api *kubetest.Server
@@ -52,7 +53,7 @@ func (n credentialsNode) chmod(mode os.FileMode, path string) {
 	}
 }
 
-// writeKubeconfig says how its user shows who he is.
+// writeKubeconfig writes the kubeconfig with these credentials of its user.
 func (n credentialsNode) writeKubeconfig(user string) {
 	n.t.Helper()
 	const path = "/etc/origin/node/node.kubeconfig"
@@ -62,7 +63,7 @@ func (n credentialsNode) writeKubeconfig(user string) {
 	n.l.Run("mv", path+".new", path)
 }
 
-// setToken has the API server take another token, and puts it where the kubeconfig has it from.
+// setToken changes the token of the API server and of the kubeconfig's token file.
 func (n credentialsNode) setToken(token string) {
 	n.t.Helper()
 	n.api.SetToken(token)
@@ -86,7 +87,7 @@ func (n credentialsNode) startAccount() {
 	})
 }
 
-// awaitSynced waits until the API is watched with this token, and its names are answered.
+// awaitSynced waits until the API is watched with this token and its names are answered.
 func (n credentialsNode) awaitSynced(token string) {
 	n.t.Helper()
 	n.l.Await("the API to be watched with "+token+", which was handed over, and no problem with it", func() bool {
@@ -103,14 +104,15 @@ func (n credentialsNode) awaitSynced(token string) {
 	}
 }
 
-// TestCredentialsForRootAlone: they are handed over to the daemon, again when they change, and no plugin ever.
+// TestCredentialsForRootAlone: credentials for root only are handed over to the daemon, again after
+// each change. Plugins never are.
 func TestCredentialsForRootAlone(t *testing.T) {
 	n := newCredentialsNode(t)
 	n.awaitSynced("first")
 	n.setToken("second")
 	n.awaitSynced("second")
 
-	// Where nothing can be seen of them, the daemon has the hook look again when it starts.
+	// If the files are not visible to the daemon, it makes the hook look again at its start.
 	n.chmod(0o700, "/etc/origin/node")
 	n.node.daemon.Stop()
 	n.setToken("third")
@@ -124,7 +126,7 @@ func TestCredentialsForRootAlone(t *testing.T) {
 		return err == nil && strings.Contains(strings.Join(status.Problems, "\n"), "origin-dns-dispatcher does not hand it over: credentials come from a plugin")
 	})
 	if out, _ := n.l.Try("dig", "+short", "@"+nodeIP, "web.shop.svc.cluster.local"); out != "172.30.0.7\n" {
-		t.Errorf("what was known is not answered any more: %s", out)
+		t.Errorf("known names are no longer answered: %s", out)
 	}
 	n.writeKubeconfig("tokenFile: token")
 	n.awaitSynced("third")
@@ -132,12 +134,12 @@ func TestCredentialsForRootAlone(t *testing.T) {
 	out := n.l.Run(n.program, "plan")
 	for _, file := range []string{n.node.daemon.Output(), out, n.l.ReadFile(rewritesFile)} {
 		if strings.Contains(file, "third") {
-			t.Errorf("a token stands in\n%s", file)
+			t.Errorf("a token is in\n%s", file)
 		}
 	}
 	n.node.daemon.Stop()
 	n.l.Run(n.program, "restore")
 	if _, err := os.Lstat(handedOver); err == nil {
-		t.Error("a restore leaves the credentials")
+		t.Error("the credentials still exist after a restore")
 	}
 }

@@ -15,14 +15,15 @@ var (
 	dashboardTime = flag.Duration("dashboard.time", 12*time.Second, "how long TestDashboardRun has the node asked")
 )
 
-// A boardRun is what Prometheus answers to the dashboard after a run, for scripts/dashboard-png to draw.
+// A boardRun has Prometheus's answers to the dashboard's queries after a run, for
+// scripts/dashboard-png to draw.
 type boardRun struct {
 	From, To time.Time
 	Step     float64                            // seconds
-	Panels   map[int]map[string]json.RawMessage // by the panel's id and the target's refId: the data of /api/v1/query_range
+	Panels   map[int]map[string]json.RawMessage // by the panel's ID and the target's refId: the data of /api/v1/query_range
 }
 
-// A board is what of contrib/grafana/node-dns.json matters here.
+// A board is the part of contrib/grafana/node-dns.json that this test reads.
 type board struct {
 	Panels []struct {
 		ID      int
@@ -31,8 +32,9 @@ type board struct {
 	}
 }
 
-// TestDashboardRun plays an eventful while in the life of a node, under a load of all kinds, beside a Prometheus: afterwards no panel of the
-// dashboard is empty. `make dashboard-png` has it last ten minutes, and draws what it wrote.
+// TestDashboardRun simulates an eventful time on a node under all kinds of load, with a Prometheus.
+// Afterwards no panel of the dashboard is empty. `make dashboard-png` makes it last ten minutes and
+// draws the result.
 func TestDashboardRun(t *testing.T) {
 	lab.NeedPrograms(t, "prometheus")
 	var shown board
@@ -47,7 +49,7 @@ func TestDashboardRun(t *testing.T) {
 		for _, target := range panel.Targets {
 			data, values := p.ask(target.Expr, run.From, run.To)
 			if values == 0 {
-				t.Errorf("%s, %s: there is nothing to show for %s", panel.Title, target.RefID, target.Expr)
+				t.Errorf("%s, %s: no data for %s", panel.Title, target.RefID, target.Expr)
 			}
 			if run.Panels[panel.ID] == nil {
 				run.Panels[panel.ID] = map[string]json.RawMessage{}

@@ -14,21 +14,21 @@ import (
 
 // A boardScene is a part of the run.
 type boardScene struct {
-	share  float64 // of the run's time
+	share  float64 // share of the run's time
 	faults [2]dnstest.Faults
-	busy   float64 // how many times the usual is asked
-	flood  bool    // a pod asks more than clientRateLimit
+	busy   float64 // multiple of the usual query rate
+	flood  bool    // a pod exceeds clientRateLimit
 	enter  func(*boardNode)
 }
 
-// The upstream nameservers are some way off.
+// Latencies of the upstream nameservers.
 const (
 	near    = 4 * time.Millisecond
 	far     = 12 * time.Millisecond
 	farther = 40 * time.Millisecond
 )
 
-// boardScenes are what may befall a node in a bad week, in less time.
+// boardScenes are the events of a bad week, in less time.
 var boardScenes = []boardScene{
 	{share: .16, faults: [2]dnstest.Faults{{Delay: near}, {Delay: far}}, busy: 1},
 	{share: .16, faults: [2]dnstest.Faults{{Delay: near}, {Delay: far}}, busy: 2.5, enter: func(n *boardNode) { n.rollOut(30) }},
@@ -39,10 +39,10 @@ var boardScenes = []boardScene{
 	{share: .16, faults: [2]dnstest.Faults{{Delay: near}, {Delay: farther}}, busy: .8},
 }
 
-// trample has another tool write its own resolv.conf.
+// trample writes resolv.conf like another tool.
 func (n *boardNode) trample() { n.l.WriteFile(resolvConf, "nameserver 198.51.100.1\n") }
 
-// play has the node live through the scenes. That some of what is asked is not answered is what they are about.
+// play runs the scenes. Unanswered queries are expected.
 func (n *boardNode) play(length time.Duration) {
 	n.t.Helper()
 	var all sync.WaitGroup
@@ -63,7 +63,7 @@ func (n *boardNode) play(length time.Duration) {
 	}
 }
 
-// boardLoads starts what pods and the host itself ask.
+// boardLoads starts the load of the pods and of the host.
 func (n *boardNode) boardLoads(number int, scene boardScene) (started []*dnstest.Loading) {
 	n.t.Helper()
 	start := func(from *lab.Namespace, to, client string, rate float64, asks []dnstest.Ask) {
@@ -94,7 +94,7 @@ func (n *boardNode) boardLoads(number int, scene boardScene) (started []*dnstest
 	return started
 }
 
-// hotAsks are for names in use.
+// hotAsks returns queries for names in use.
 func hotAsks() []dnstest.Ask {
 	var asks []dnstest.Ask
 	for i := range 60 {
@@ -107,7 +107,8 @@ func hotAsks() []dnstest.Ask {
 	return asks
 }
 
-// shopAsks are those of a pod that has a search list, and finds with the first name of it, by autopath.
+// shopAsks returns the queries of a pod with a search list that finds its names at the first query,
+// by autopath.
 func shopAsks() []dnstest.Ask {
 	var asks []dnstest.Ask
 	for i, hot := range hotAsks() {
@@ -124,7 +125,7 @@ func shopAsks() []dnstest.Ask {
 	return append(asks, dnstest.Ask{Name: "_http._tcp.web.shop.svc.cluster.local.", Type: dns.TypeSRV})
 }
 
-// otherAsks are those of a pod that goes through its search list by itself.
+// otherAsks returns the queries of a pod that walks its search list itself.
 func otherAsks() []dnstest.Ask {
 	var asks []dnstest.Ask
 	for i, hot := range hotAsks() {
@@ -138,7 +139,8 @@ func otherAsks() []dnstest.Ask {
 	return asks
 }
 
-// hostAsks are those of the node's own programs: names that nobody has asked for mostly, others in each scene.
+// hostAsks returns the queries of the node's own programs: mostly new names, different in each
+// scene.
 func hostAsks(scene int) []dnstest.Ask {
 	fresh := fmt.Sprintf("n%%d.scene%d.", scene)
 	return []dnstest.Ask{

@@ -14,7 +14,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// A boardNode is a node as newNode makes it, of a cluster, with pods, and with upstream nameservers that can be told to be silent.
+// A boardNode is a node from newNode in a cluster, with pods, and with upstream nameservers that
+// can be made silent.
 type boardNode struct {
 	*node
 	pods  *lab.Namespace
@@ -24,15 +25,15 @@ type boardNode struct {
 
 const (
 	boardNodeName = "node-7"
-	boardPods     = "10.128.0.1" // the node's address towards its pods
+	boardPods     = "10.128.0.1" // the node's address for its pods
 	boardPods6    = "fd00:128::1"
-	shopPod       = "10.128.0.41" // which the API has
-	otherPod      = "10.128.0.42" // which it has not
+	shopPod       = "10.128.0.41" // known to the API
+	otherPod      = "10.128.0.42" // unknown to the API
 	floodPod      = "10.128.0.66"
 
 	boardSettings = "nodeName: " + boardNodeName + "\nlisten: all\ncacheSize: 2000\nclientRateLimit: 400\n"
 
-	// boardSite are the records of both upstream nameservers.
+	// boardSite has the records of both upstream nameservers.
 	boardSite = `
 	*.hot.example. 15 A 192.0.2.80
 	*.hot.example. 15 AAAA 2001:db8::80
@@ -42,12 +43,12 @@ const (
 `
 )
 
-// boardSites are the upstream nameservers, which DHCP offers.
+// boardSites are the upstream nameservers that DHCP offers.
 var boardSites = [2]string{"10.77.0.61", "10.77.0.62"}
 
 func newBoardNode(t *testing.T) *boardNode {
 	t.Helper()
-	n := &boardNode{api: kubetest.NewServer(t)} // it is to end after the daemon, whose watches it would wait for
+	n := &boardNode{api: kubetest.NewServer(t)} // it must end after the daemon, because it waits for the daemon's watches
 	n.api.Apply(podCluster + `
 ---
 apiVersion: v1
@@ -55,13 +56,14 @@ kind: Service
 metadata: {name: db, namespace: shop}
 spec: {clusterIP: None, clusterIPs: [None], selector: {app: db}, ports: [{name: sql, port: 5432}]}
 `)
-	// NetworkManager disables IPv6 on a device that it manages and has no connection for, at whatever moment it sees the device.
+	// NetworkManager disables IPv6 on a managed device without a connection, at an unpredictable
+	// time.
 	pods := withFile("/etc/NetworkManager/conf.d/pods.conf", "[keyfile]\nunmanaged-devices=interface-name:bridge0\n")
 	n.node = newNode(t, offering(boardSites[:]...), pods, func(s *setup) {
 		s.files = append(s.files, func(l *lab.Lab) {
 			l.WriteFile("/etc/node-dns/node-dns.yaml", boardSettings)
 			l.WriteFile("/etc/node-dns/kubeconfig", string(n.api.Kubeconfig()))
-			l.Run("install", "-d", "-o", strconv.Itoa(nobody), "/var/cache/node-dns") // as systemd does by CacheDirectory=
+			l.Run("install", "-d", "-o", strconv.Itoa(nobody), "/var/cache/node-dns") // like systemd's CacheDirectory=
 		})
 	})
 	for i, addr := range boardSites {
@@ -75,7 +77,7 @@ spec: {clusterIP: None, clusterIPs: [None], selector: {app: db}, ports: [{name: 
 		n.pods.Run("ip", "addr", "add", addr, "dev", "eth0")
 	}
 	n.connect("eth0")
-	n.l.Await("the node to be as it should", func() bool {
+	n.l.Await("the node to be ready", func() bool {
 		status, err := control.FetchStatus(t.Context(), control.SocketPath("/"))
 		return err == nil && status.Ready && status.Cluster.Resolver != nil && status.Cluster.Resolver.Phase == "synced" &&
 			strings.Contains(n.l.ReadFile(resolvConf), nodeIP)
@@ -97,7 +99,7 @@ func serveSite(t *testing.T, lan *lab.Namespace, addr string) *dnstest.Server {
 	return site
 }
 
-// rollOut has the API tell of so many services in all, beside the first ones, each with a pod on this node.
+// rollOut creates this many more services in the API, each with a pod on this node.
 func (n *boardNode) rollOut(services int) {
 	for i := range services {
 		n.api.Apply(fmt.Sprintf(`
@@ -115,10 +117,11 @@ status: {phase: Running, podIPs: [{ip: 10.128.1.%d}]}
 	}
 }
 
-// restartPods has the one pod of a headless service start anew, with another address, again and again until stop is called: the API tells
-// when it did, rounded down to the second as controllers do, by which the daemon knows how long it took until names were answered by it.
+// restartPods restarts the only pod of a headless service repeatedly, with a new address each time,
+// until stop is called. The API has the time of each restart, rounded down to the second as
+// controllers do. With it the daemon measures the DNS programming latency.
 func (n *boardNode) restartPods() (stop func()) {
-	const pause = 1100 * time.Millisecond // what changes twice in a second is timed once
+	const pause = 1100 * time.Millisecond // two changes within a second are timed as one
 	ended, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)

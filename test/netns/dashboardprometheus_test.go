@@ -14,15 +14,15 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// A boardPrometheus is a real one, on the node, that scrapes it.
+// A boardPrometheus is a real Prometheus on the node that scrapes it.
 type boardPrometheus struct {
 	t     testing.TB
-	every time.Duration // it scrapes so often
+	every time.Duration // scrape interval
 }
 
 const boardPrometheusAt = "127.0.0.1:9090"
 
-// startPrometheus returns when it has scraped the node once.
+// startPrometheus returns after the first scrape of the node.
 func (n *boardNode) startPrometheus(every time.Duration) *boardPrometheus {
 	n.t.Helper()
 	dir := n.t.TempDir()
@@ -43,7 +43,7 @@ scrape_configs:
 	return p
 }
 
-// ask asks a question of the dashboard's as Grafana does, and counts the values in the answer.
+// ask sends a query of the dashboard like Grafana and counts the values in the answer.
 func (p *boardPrometheus) ask(expression string, from, to time.Time) (data json.RawMessage, values int) {
 	p.t.Helper()
 	set := strings.NewReplacer("$__rate_interval", (4 * p.every).String(), "$job", ".*", "$instance", ".*")
@@ -78,7 +78,7 @@ func (p *boardPrometheus) try(expression string, from, to time.Time) (data json.
 	return answer.Data, values, err
 }
 
-// countValues counts those that are numbers: a quotient of nothing by nothing is none.
+// countValues counts the values that are numbers. NaN, such as 0/0, does not count.
 func countValues(data json.RawMessage) (n int, err error) {
 	var read struct {
 		Result []struct{ Values [][2]any }

@@ -7,7 +7,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// withPolicy installs our bus policy, for the user that the daemon has here.
+// withPolicy installs our bus policy, for the user that runs the daemon in this test.
 func withPolicy(t *testing.T) option {
 	t.Helper()
 	policy := readDocument(t, "packaging/dbus/node-dns.conf")
@@ -21,7 +21,8 @@ func withPolicy(t *testing.T) option {
 	}
 }
 
-// TestDBusPage types what the page on D-Bus says, as root, and looks at what comes of each command that sets something.
+// TestDBusPage runs the commands of the page on D-Bus as root and checks the effect of each one
+// that sets something.
 func TestDBusPage(t *testing.T) {
 	lab.NeedPrograms(t, "dbus-send", "busctl", "dig")
 	n := newNode(t, withPolicy(t))
@@ -29,7 +30,7 @@ func TestDBusPage(t *testing.T) {
 	n.await(right{Upstreams: []string{ns1}})
 	sh := newShell(t, "/")
 	n.l.Run("ln", "-s", lab.Binary(t, "node-dns"), "/usr/sbin/node-dns")
-	who := func(name string) string { // the nameserver that is asked for a name
+	who := func(name string) string { // the nameserver that answers for a name
 		out := n.l.Run("dig", "+short", "+tries=2", "@"+nodeIP, name, "TXT")
 		return strings.Trim(out, "\"\n")
 	}
@@ -55,31 +56,31 @@ func TestDBusPage(t *testing.T) {
 		}
 	}
 	if ran < 15 {
-		t.Errorf("only %d commands are on the page", ran)
+		t.Errorf("the page has only %d commands", ran)
 	}
 	for _, command := range mentioned(t, dbusPage) {
 		sh.run(command)
 	}
 
-	// Port 53, which SetServers cannot but mean.
+	// Port 53: SetServers cannot express another one.
 	const call = "busctl call uk.org.thekelleys.dnsmasq /uk/org/thekelleys/dnsmasq uk.org.thekelleys "
 	if got := who("who.test"); got != ns1 {
-		t.Errorf("%s is asked", got)
+		t.Errorf("%s answers", got)
 	}
 	sh.run(call + "SetServers us 172818486 who.test")
 	if got := who("who.test"); got != ns2 {
-		t.Errorf("after SetServers %s is asked", got)
+		t.Errorf("after SetServers %s answers", got)
 	}
 	sh.run(call + "SetServers av 1 u 172818486")
 	if got := who("who.test"); got != ns2 {
-		t.Errorf("after SetServers with variants %s is asked", got)
+		t.Errorf("after SetServers with variants %s answers", got)
 	}
 	sh.run(call + "SetDomainServers as 1 /who.test/10.77.0.54@eth0@" + nodeIP)
 	if got := who("who.test"); got != ns2 {
-		t.Errorf("by eth0 %s is asked", got)
+		t.Errorf("through eth0 %s answers", got)
 	}
 	sh.run(call + "SetDomainServers as 0")
 	if got := who("who.test"); got != ns1 {
-		t.Errorf("at last %s is asked", got)
+		t.Errorf("at the end %s answers", got)
 	}
 }

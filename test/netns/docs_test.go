@@ -19,10 +19,11 @@ const (
 	coexistencePage = "docs/howto/coexistence.md"
 )
 
-// withSystemd is why these tests do not run what they could not: there is no systemd, and no journal, in their machines.
+// withSystemd is the reason why these tests do not run a command: their machines have no systemd
+// and no journal.
 const withSystemd = "test/nspawn runs it"
 
-// elsewhere are the documents' commands that these tests do not run as they stand, and why.
+// elsewhere lists the commands in the documents that these tests do not run as written, and why.
 var elsewhere = map[string]string{
 	"make test":         "these tests are a part of it; CI runs it",
 	"make test-arch":    "make test runs it, and emulates other architectures for it",
@@ -67,7 +68,7 @@ var elsewhere = map[string]string{
 	"kubectl create clusterrolebinding node-dns-account-pods --clusterrole=node-dns-pods --serviceaccount=kube-system:node-dns": "there is no kubectl",
 }
 
-// TestElsewhere: what is excused stands in a document.
+// TestElsewhere: each excused command is in a document.
 func TestElsewhere(t *testing.T) {
 	var all []string
 	for _, document := range []string{readme, troubleshooting, clusterPage, dbusPage, coexistencePage} {
@@ -76,12 +77,12 @@ func TestElsewhere(t *testing.T) {
 	}
 	for command := range elsewhere {
 		if !slices.Contains(all, command) {
-			t.Errorf("no document says %q", command)
+			t.Errorf("no document contains %q", command)
 		}
 	}
 }
 
-// blocks are the document's blocks of commands.
+// blocks returns the command blocks of a document.
 func blocks(t *testing.T, document string) [][]string {
 	t.Helper()
 	return manpage.Commands(t, "../../"+document)
@@ -89,14 +90,14 @@ func blocks(t *testing.T, document string) [][]string {
 
 var codeSpan = regexp.MustCompile("`([^`\n]+)`")
 
-// mentioned are the commands that stand in the document's sentences: of two words or more, the first one of our programs or of this
-// machine's.
+// mentioned returns the commands in a document's sentences: two words or more, of which the first
+// is one of our programs or of this machine's.
 func mentioned(t *testing.T, document string) []string {
 	t.Helper()
 	var all []string
 	for i, part := range strings.Split(readDocument(t, document), "```") {
 		if i%2 == 1 {
-			continue // a block
+			continue // a code block
 		}
 		for _, span := range codeSpan.FindAllStringSubmatch(part, -1) {
 			words := strings.Fields(span[1])

@@ -12,13 +12,13 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// doctor is what node-dns doctor says on this node.
+// doctor returns the report of node-dns doctor on this node.
 func (n *node) doctor() doctor.Report {
 	n.t.Helper()
 	return diagnose(n.t, n.l)
 }
 
-// diagnose is what node-dns doctor says. It exits 1 where that has a failure, and else 0.
+// diagnose returns the report of node-dns doctor, which must exit 1 if it has a failure and else 0.
 func diagnose(t testing.TB, l *lab.Lab) doctor.Report {
 	t.Helper()
 	out, err := l.Try(lab.Binary(t, "node-dns"), "doctor", "-o", "json")
@@ -29,7 +29,7 @@ func diagnose(t testing.TB, l *lab.Lab) doctor.Report {
 	return report
 }
 
-// wantFinding: a check of the doctor's says all of this in one of its findings.
+// wantFinding checks that one finding of a check contains all parts.
 func wantFinding(t *testing.T, r doctor.Report, check string, level doctor.Level, parts ...string) {
 	t.Helper()
 	said := ""
@@ -43,17 +43,18 @@ func wantFinding(t *testing.T, r doctor.Report, check string, level doctor.Level
 			return
 		}
 	}
-	t.Errorf("%s does not say [%s] %q:\n%s", check, level, parts, said)
+	t.Errorf("%s has no finding [%s] %q:\n%s", check, level, parts, said)
 }
 
-// TestDoctor: a node that is well has no failure; then openshift-ansible's leftovers come back, node-dns ends, and dnsmasq takes its place.
+// TestDoctor: a healthy node has no failure. Then openshift-ansible's leftovers come back, node-dns
+// stops, and dnsmasq takes its place.
 func TestDoctor(t *testing.T) {
 	n := newNode(t)
 	n.l.WriteFile("/var/lib/kubelet/config.yaml", "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nclusterDNS: ["+ns2+"]\nresolvConf: "+nodeResolvConf+"\n")
 	n.connect("eth0")
 	n.await(right{Upstreams: []string{ns1}, Cluster: true})
 	r := n.doctor()
-	wantFinding(t, r, "cluster", doctor.Fail, ns2, "answers REFUSED for kubernetes.default.svc.cluster.local.") // the LAN's know their own names alone
+	wantFinding(t, r, "cluster", doctor.Fail, ns2, "answers REFUSED for kubernetes.default.svc.cluster.local.") // the LAN's nameservers only know their own names
 	if r.Failures > 1 {
 		t.Errorf("%+v", r.Findings)
 	}
@@ -63,7 +64,7 @@ func TestDoctor(t *testing.T) {
 	wantFinding(t, r, "hook", doctor.OK, installedHook)
 	wantFinding(t, r, "upstreams", doctor.Warn, ns1, "REFUSED") // likewise
 	wantFinding(t, r, "kubelet", doctor.OK, nodeResolvConf, ns1)
-	wantFinding(t, r, "networkmanager-conf", doctor.OK, "leave /etc/resolv.conf") // rc-manager=file of these tests brings the file back
+	wantFinding(t, r, "networkmanager-conf", doctor.OK, "leave /etc/resolv.conf") // rc-manager=file of these tests restores the file
 
 	const oldHook = "/etc/NetworkManager/dispatcher.d/99-origin-dns.sh"
 	n.l.WriteFile("/etc/NetworkManager/conf.d/99-origin.conf", "[main]\ndns=none\n")
@@ -92,15 +93,15 @@ func TestDoctor(t *testing.T) {
 	before := n.l.ReadFile(resolvConf)
 	n.doctor()
 	if after := n.l.ReadFile(resolvConf); after != before {
-		t.Errorf("the doctor has changed resolv.conf:\n%s", after)
+		t.Errorf("doctor has changed resolv.conf:\n%s", after)
 	}
 }
 
-// TestPortsOfOthers: SkyDNS, in a process of OpenShift's, keeps the address that dnsBindAddress alone names, and node-dns is ready all the
-// same. doctor finds node-dns at the ports other than 53 where it listens.
+// TestPortsOfOthers: SkyDNS in OpenShift's node process keeps the address that only dnsBindAddress
+// names, and node-dns still becomes ready. doctor finds node-dns at its ports other than 53.
 func TestPortsOfOthers(t *testing.T) {
 	n := newNode(t)
-	n.l.Run("cp", "/usr/sbin/dnsmasq", "/run/openshift") // the name of OpenShift 3's node process
+	n.l.Run("cp", "/usr/sbin/dnsmasq", "/run/openshift") // the process name of OpenShift 3's node process
 	n.l.Start(lab.Command{Argv: []string{
 		"/run/openshift", "--keep-in-foreground", "--conf-file=/dev/null", "--user=root", "--pid-file", "--log-facility=-", "--no-resolv", "--no-hosts",
 		"--listen-address=127.0.0.1", "--bind-interfaces",

@@ -24,13 +24,13 @@ import (
 	"github.com/node-dns/node-dns/internal/test/manpage"
 )
 
-// wire is what a pod sends, as it comes in at the node's end of its cable.
+// wire captures the packets of a pod at the node's end of its link.
 type wire struct {
 	t  testing.TB
 	fd int
 }
 
-// watchWire takes copies of all packets of an interface from now on.
+// watchWire captures all packets of an interface from now on.
 func watchWire(t testing.TB, name string) *wire {
 	t.Helper()
 	link, err := net.InterfaceByName(name)
@@ -49,8 +49,9 @@ func watchWire(t testing.TB, name string) *wire {
 	return &wire{t, fd}
 }
 
-// queries are the names in the queries over UDP since the last call, in the order in which each came first, and how many there were.
-// Who sent them has their answers, so that they have all come.
+// queries returns the names in the UDP queries since the last call, in the order of their first
+// query, and the number of queries. All of them have arrived, because their senders have the
+// answers.
 func (w *wire) queries() (names []string, count int) {
 	w.t.Helper()
 	buf := make([]byte, 65536)
@@ -75,7 +76,8 @@ func (w *wire) queries() (names []string, count int) {
 	}
 }
 
-// questionIn is the qname of a query in an IPv4 packet to port 53 over UDP; "": it is none.
+// questionIn returns the qname of a query in an IPv4 UDP packet to port 53, or "" for other
+// packets.
 func questionIn(packet []byte) string {
 	if len(packet) < 28 || packet[0]>>4 != 4 || packet[9] != unix.IPPROTO_UDP {
 		return ""
@@ -88,17 +90,17 @@ func questionIn(packet []byte) string {
 	return strings.ToLower(m.Question[0].Name)
 }
 
-// explain is what node-dns explain says.
+// explain returns the output of node-dns explain.
 func (n *podNode) explain(args ...string) (e control.Explanation) {
 	n.t.Helper()
-	out, _ := n.l.Try(append([]string{lab.Binary(n.t, "node-dns"), "explain", "-o", "json"}, args...)...) // exit code 1: something is wrong, which it shows
+	out, _ := n.l.Try(append([]string{lab.Binary(n.t, "node-dns"), "explain", "-o", "json"}, args...)...) // exit code 1 means that it found a problem, which it shows
 	if err := json.Unmarshal([]byte(out), &e); err != nil {
 		n.t.Fatalf("%v\n%s", err, out)
 	}
 	return e
 }
 
-// giveConf writes the pod's resolv.conf as explain says that the kubelet does.
+// giveConf writes the pod's resolv.conf as explain predicts it for the kubelet.
 func (n *podNode) giveConf(s control.Search) {
 	n.t.Helper()
 	text := ""
@@ -109,8 +111,8 @@ func (n *podNode) giveConf(s control.Search) {
 	n.l.WriteFile("/etc/netns/pod/resolv.conf", text)
 }
 
-// TestExplain holds explain to what C libraries send by the resolv.conf that it says a pod has: the names, their order, how many
-// queries, and whether the name is found.
+// TestExplain compares explain with the queries that C libraries send with the resolv.conf that it
+// predicts for a pod: the names, their order, the number of queries, and whether the name is found.
 func TestExplain(t *testing.T) {
 	for i, lib := range libraries[:2] {
 		for _, on := range []bool{false, true} {
@@ -127,7 +129,7 @@ func testExplain(t *testing.T, lib library, index int, on bool) {
 	n.giveConf(n.explain("google.com", "--namespace", "shop").Search)
 	for _, test := range []struct {
 		name    string
-		queries [2]int // of glibc, without autopath and with it; 0: not said here
+		queries [2]int // of glibc, without and with autopath; 0 if not checked here
 	}{
 		{"google.com", [2]int{10, 2}},
 		{"google.com.", [2]int{2, 2}},
@@ -150,13 +152,13 @@ func testExplain(t *testing.T, lib library, index int, on bool) {
 		found := n.lookup(program, 1, test.name)
 		names, count := w.queries()
 		if diff := cmp.Diff(said.Names, names); diff != "" {
-			t.Errorf("%s: explain says (-), and it asks for (+)\n%s", test.name, diff)
+			t.Errorf("%s: names (-explain +library)\n%s", test.name, diff)
 		}
 		if said.Queries != count && !said.AtLeast || count < said.Queries {
-			t.Errorf("%s: explain says %d queries (at least: %v), and it sends %d", test.name, said.Queries, said.AtLeast, count)
+			t.Errorf("%s: explain predicts %d queries (at least: %v), the library sends %d", test.name, said.Queries, said.AtLeast, count)
 		}
-		if isFound := found != "none" && found != "again"; said.Found != isFound && test.name != "txt.example.org" { // which has no address
-			t.Errorf("%s: explain says %v, and it finds %s", test.name, said.Found, found)
+		if isFound := found != "none" && found != "again"; said.Found != isFound && test.name != "txt.example.org" { // it has no address
+			t.Errorf("%s: explain predicts found %v, the library finds %s", test.name, said.Found, found)
 		}
 		want := test.queries[0]
 		if on {
@@ -178,7 +180,8 @@ func testExplain(t *testing.T, lib library, index int, on bool) {
 	}
 }
 
-// TestSearchLists holds the rules of internal/admin/searchlist to what the libraries do with odd files.
+// TestSearchLists compares the rules of internal/admin/searchlist with the libraries' behavior for
+// unusual files.
 func TestSearchLists(t *testing.T) {
 	long := strings.Repeat("a", 60)
 	n := newPodNode(t, podCluster, podSite, "autopath: false\ndomainNeeded: false\n")
@@ -221,10 +224,10 @@ func TestSearchLists(t *testing.T) {
 				found := n.lookup(program, 1, test.ask)
 				names, count := w.queries()
 				if diff := cmp.Diff(unique(want), names); diff != "" {
-					t.Errorf("expected (-), and it asks for (+), and finds %s\n%s", found, diff)
+					t.Errorf("found %s, names (-expected +library)\n%s", found, diff)
 				}
 				if count != queries && !atLeast || count < queries {
-					t.Errorf("expected %d queries (at least: %v), and it sends %d", queries, atLeast, count)
+					t.Errorf("expected %d queries (at least: %v), the library sends %d", queries, atLeast, count)
 				}
 			})
 		}
@@ -240,7 +243,7 @@ func unique(all []string) (some []string) {
 	return some
 }
 
-// results is what the daemon says of a name.
+// results returns the daemon's results for a name.
 func (n *podNode) results(name string) (all []searchlist.Result) {
 	n.t.Helper()
 	for _, qtype := range []string{"A", "AAAA"} {
@@ -253,7 +256,8 @@ func (n *podNode) results(name string) (all []searchlist.Result) {
 	return all
 }
 
-// TestExplainKubelet holds the guide to what is said of a kubelet that hands on a resolv.conf which names this node.
+// TestExplainKubelet checks the guide's example of a kubelet that passes on a resolv.conf with this
+// node as nameserver.
 func TestExplainKubelet(t *testing.T) {
 	n := bootPodNode(t, podCluster, podSite, "")
 	n.l.WriteFile("/etc/node-dns/kubeconfig", string(n.api.Kubeconfig()))
@@ -264,22 +268,23 @@ func TestExplainKubelet(t *testing.T) {
 	const command = "node-dns explain web -n shop"
 	said, err := n.l.Try(append([]string{lab.Binary(t, "node-dns")}, strings.Fields(command)[1:]...)...)
 	if err == nil {
-		t.Error("something is wrong, and the exit code is 0")
+		t.Error("there is a problem, but the exit code is 0")
 	}
 	consoles := manpage.Consoles(t, "../../"+troubleshooting)
 	i := slices.IndexFunc(consoles, func(c manpage.Console) bool { return c.Command == command })
 	if i < 0 {
 		t.Fatalf("the guide does not show %s", command)
 	}
-	varying := regexp.MustCompile(`\d+(\.\d+)?ms|  +`) // columns are as wide as the times
+	varying := regexp.MustCompile(`\d+(\.\d+)?ms|  +`) // column widths depend on the times
 	document, printed := varying.ReplaceAllString(consoles[i].Output, "  "), varying.ReplaceAllString(said, "  ")
 	if diff := cmp.Diff(document, printed); diff != "" {
-		t.Errorf("the guide (-), and what is printed (+)\n%s\n%s", diff, said)
+		t.Errorf("output (-guide +printed)\n%s\n%s", diff, said)
 	}
 }
 
-// TestAdviceLosesNoName applies what explain and doctor advise of the kubelet's resolvConf, and asks again: all names that resolved in a
-// pod still do. The file that they advised had nameservers alone, and printer, of the site's search domain, was lost.
+// TestAdviceLosesNoName applies the advice of explain and doctor for the kubelet's resolvConf, and
+// repeats the lookups: all names that resolved in a pod still do. The advised file used to have
+// only nameservers, and printer, in the site's search domain, no longer resolved.
 func TestAdviceLosesNoName(t *testing.T) {
 	for _, test := range []struct{ name, upstreams string }{
 		{"plain upstreams", "nameserver 192.0.2.53\n"},
@@ -304,7 +309,7 @@ func TestAdviceLosesNoName(t *testing.T) {
 			advised := regexp.MustCompile(`point it at (/\S+),`)
 			advice := advised.FindStringSubmatch(fmt.Sprintf("%+v", n.explain("printer", "-n", "shop").Search.Faults))
 			if advice == nil {
-				t.Fatal("explain advises nothing")
+				t.Fatal("explain gives no advice")
 			}
 			r := diagnose(t, n.l)
 			wantFinding(t, r, "kubelet", doctor.Fail, "point it at "+advice[1]+",", "resolvConf in /var/lib/kubelet/config.yaml")
@@ -317,11 +322,11 @@ func TestAdviceLosesNoName(t *testing.T) {
 			})
 			for _, name := range names {
 				if before[name] && !n.explain(name, "-n", "shop").Found {
-					t.Errorf("%s resolved, and does not after the advice was followed:\n%s", name, n.l.ReadFile(advice[1]))
+					t.Errorf("%s no longer resolves after the advice was applied:\n%s", name, n.l.ReadFile(advice[1]))
 				}
 			}
 			if len(after.Search.Faults) > 0 {
-				t.Errorf("and there is still something wrong: %+v", after.Search.Faults)
+				t.Errorf("there is still a problem: %+v", after.Search.Faults)
 			}
 			wantFinding(t, diagnose(t, n.l), "kubelet", doctor.OK, "resolvConf="+advice[1])
 		})

@@ -13,7 +13,8 @@ const (
 	factsFile      = "/var/lib/node-dns/node-config.json"
 )
 
-// closedNode is a node of OpenShift 3, whose node-config.yaml is for root alone, and a site's nameserver that tells all that it is asked.
+// closedNode is a node of OpenShift 3 with a node-config.yaml for root only, and a site's
+// nameserver that logs its queries.
 type closedNode struct {
 	*node
 	site interface{ Output() string }
@@ -30,7 +31,7 @@ func newClosedNode(t *testing.T, dnsDomain string) closedNode {
 	return n
 }
 
-// writeConfig writes node-config.yaml, as ansible does: another file in its place, 0600.
+// writeConfig replaces node-config.yaml by another file of mode 0600, like ansible.
 func (n closedNode) writeConfig(dnsDomain string) {
 	n.t.Helper()
 	next := nodeConfigFile + ".new"
@@ -43,7 +44,7 @@ func (n closedNode) writeConfig(dnsDomain string) {
 	}
 }
 
-// domain is the cluster domain that the daemon says it has; "" while it does not know, or does not run.
+// domain returns the daemon's cluster domain, or "" if it does not know it or does not run.
 func (n closedNode) domain() string {
 	status, err := control.FetchStatus(n.t.Context(), control.SocketPath("/"))
 	if err != nil {
@@ -52,8 +53,8 @@ func (n closedNode) domain() string {
 	return status.Cluster.Domain
 }
 
-// awaitDomain waits until all of the node is about this cluster domain, and asks for a name of it, which the site's nameserver must
-// never see.
+// awaitDomain waits until all of the node uses this cluster domain, and checks that its names never
+// reach the site's nameserver.
 func (n closedNode) awaitDomain(domain string) {
 	n.t.Helper()
 	n.l.Await("the node to know "+domain, func() bool {
@@ -62,25 +63,26 @@ func (n closedNode) awaitDomain(domain string) {
 			strings.Contains(n.l.ReadFile(resolvConf), "nameserver "+nodeIP+"\n")
 	})
 	if got := ask(nodeIP, "who.test."); got == "" || strings.HasPrefix(got, "(") {
-		n.t.Errorf("the site's name is answered by %s", got)
+		n.t.Errorf("the answer for the site's name is %s", got)
 	}
 	if got := ask(nodeIP, "web.shop.svc."+domain+"."); got != "(SERVFAIL)" {
-		n.t.Errorf("a cluster name is answered by %s", got)
+		n.t.Errorf("the answer for a cluster name is %s", got)
 	}
 	if !strings.Contains(n.site.Output(), "query[TXT] who.test ") {
-		n.t.Errorf("the site's nameserver does not tell what it is asked:\n%s", n.site.Output())
+		n.t.Errorf("the site's nameserver does not log its queries:\n%s", n.site.Output())
 	}
 	if strings.Contains(n.site.Output(), "svc."+domain) {
-		n.t.Errorf("the site's nameserver was asked for names of the cluster:\n%s", n.site.Output())
+		n.t.Errorf("the site's nameserver received cluster names:\n%s", n.site.Output())
 	}
 }
 
-// The daemon may not read node-config.yaml: it had the default for its cluster domain, and asked the site for the cluster's names.
+// TestConfigForRootAlone: the daemon may not read node-config.yaml. It used to fall back to the
+// default cluster domain and sent the cluster's names to the site.
 func TestConfigForRootAlone(t *testing.T) {
 	n := newClosedNode(t, "corp.test")
 	before := n.l.ReadFile(resolvConf)
 	n.daemon = startDaemon(t, n.l)
-	n.l.Await("the daemon to ask for what it may not read", func() bool {
+	n.l.Await("the daemon to request the file that it may not read", func() bool {
 		return strings.Contains(n.l.ReadFile(requestFile), factsFile)
 	})
 	if got := ask(nodeIP, "who.corp.test."); !strings.Contains(got, "refused") {
@@ -97,7 +99,7 @@ func TestConfigForRootAlone(t *testing.T) {
 	n.unit.start(n.node)
 	n.awaitDomain("corp.test")
 	if strings.Contains(n.site.Output(), "corp.test") {
-		t.Errorf("the site's nameserver was asked for names of the cluster:\n%s", n.site.Output())
+		t.Errorf("the site's nameserver received cluster names:\n%s", n.site.Output())
 	}
 	status, err = control.FetchStatus(t.Context(), control.SocketPath("/"))
 	if err != nil || len(status.Problems) > 0 || !strings.Contains(strings.Join(status.Notes, "\n"), nodeConfigFile+" may not be read here") ||
@@ -108,7 +110,7 @@ func TestConfigForRootAlone(t *testing.T) {
 	n.writeConfig("other.test")
 	n.awaitDomain("other.test")
 
-	// Where nothing can be seen of the file, the daemon has the hook look again when it starts.
+	// If the file is not visible to the daemon, it makes the hook look again at its start.
 	n.daemon.Stop()
 	if err := os.Chmod("/etc/origin/node", 0o700); err != nil {
 		t.Fatal(err)
@@ -118,16 +120,17 @@ func TestConfigForRootAlone(t *testing.T) {
 	n.awaitDomain("third.test")
 }
 
-// The admin's word is enough, though nobody reads node-config.yaml for the daemon.
+// TestAdminSaysClusterDomain: the domain in node-dns.yaml is sufficient, even if nobody reads
+// node-config.yaml for the daemon.
 func TestAdminSaysClusterDomain(t *testing.T) {
 	n := newClosedNode(t, "corp.test")
 	n.l.WriteFile("/etc/node-dns/node-dns.yaml", "clusterDomain: corp.test\n")
 	n.daemon = startDaemon(t, n.l)
 	n.l.Await("the daemon to answer", func() bool { return ask(nodeIP, "who.test.") == "10.77.0.60" })
 	if got := ask(nodeIP, "who.corp.test."); got != "(SERVFAIL)" {
-		t.Errorf("a cluster name is answered by %s", got)
+		t.Errorf("the answer for a cluster name is %s", got)
 	}
 	if strings.Contains(n.site.Output(), "corp.test") {
-		t.Errorf("the site's nameserver was asked for names of the cluster:\n%s", n.site.Output())
+		t.Errorf("the site's nameserver received cluster names:\n%s", n.site.Output())
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// A faulty configuration kept resolv.conf as it was, whatever became of the node: on an address that it had no more, and on a daemon that
-// was dead.
+// TestFaultyConfiguration: a faulty configuration froze resolv.conf, whatever happened to the node:
+// it kept an address that the node no longer had, or a daemon that was dead.
 func TestFaultyConfiguration(t *testing.T) {
 	const before, moved = "search example.com\nnameserver " + ns1 + "\n", "10.77.0.101"
 	n := newNode(t, byHand(func(l *lab.Lab) { l.WriteFile(resolvConf, before) }))
@@ -26,6 +26,6 @@ func TestFaultyConfiguration(t *testing.T) {
 
 	n.daemon.Kill()
 	if out, err := n.l.Try(n.program, "apply"); err == nil || n.l.ReadFile(resolvConf) != before {
-		t.Errorf("nobody answers: %v, and resolv.conf is\n%s\n%s", err, n.l.ReadFile(resolvConf), out)
+		t.Errorf("the daemon does not answer: %v; resolv.conf:\n%s\n%s", err, n.l.ReadFile(resolvConf), out)
 	}
 }

@@ -13,25 +13,25 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// inputFilter is the finding of node-dns doctor about input filters.
+// inputFilter returns the finding of node-dns doctor about input filters.
 func (n *podNode) inputFilter(t *testing.T) doctor.Finding {
 	t.Helper()
 	r := diagnose(t, n.l)
 	i := slices.IndexFunc(r.Findings, func(f doctor.Finding) bool { return f.Check == "input-filter" })
 	if i < 0 {
-		t.Fatalf("nothing is said of input filters: %+v", r)
+		t.Fatalf("no finding about input filters: %+v", r)
 	}
 	return r.Findings[i]
 }
 
-// answers reports whether the pod gets an answer over UDP, and one over TCP.
+// answers reports whether the pod gets an answer over the protocol, "udp" or "tcp".
 func (n *podNode) answers(protocol string) bool {
 	out, err := n.pod.Try("dig", "+"+map[string]string{"udp": "notcp", "tcp": "tcp"}[protocol], "+tries=2", "+time=3", "+short", "@"+bridgeIP, "www.example.com.")
 	return err == nil && strings.Contains(out, "192.0.2.80")
 }
 
-// TestInputFilter: a pod gets no answer through a filter. node-dns doctor names the filter and the
-// interface, and after the command that it gives the pod is answered, and doctor is content.
+// TestInputFilter: a filter blocks a pod's queries. node-dns doctor names the filter and the
+// interface. After its suggested command the pod gets an answer, and doctor reports no problem.
 func TestInputFilter(t *testing.T) {
 	lab.Need(t, "firewalld", "nft", "iptables", "dig")
 	for _, row := range []struct {
@@ -68,7 +68,7 @@ func TestInputFilter(t *testing.T) {
 			row.apply(n.l)
 			for _, protocol := range []string{"udp", "tcp"} {
 				if n.answers(protocol) == slices.Contains(row.drops, protocol) {
-					t.Errorf("over %s the pod is answered: %v", protocol, n.answers(protocol))
+					t.Errorf("over %s the pod gets an answer: %v", protocol, n.answers(protocol))
 				}
 			}
 			f := n.inputFilter(t)
@@ -80,7 +80,7 @@ func TestInputFilter(t *testing.T) {
 			}
 			n.l.Run("sh", "-c", f.Fix)
 			if !n.answers("udp") || !n.answers("tcp") {
-				t.Errorf("the pod is not answered after %s", f.Fix)
+				t.Errorf("the pod gets no answer after %s", f.Fix)
 			}
 			if f := n.inputFilter(t); f.Level != doctor.OK {
 				t.Errorf("after %s: %+v", f.Fix, f)
@@ -89,8 +89,7 @@ func TestInputFilter(t *testing.T) {
 	}
 }
 
-// TestFirewalldPolicy: the file of contrib's MachineConfig opens firewalld to pods, and to no other
-// client.
+// TestFirewalldPolicy: the file in contrib's MachineConfig opens firewalld to pods only.
 func TestFirewalldPolicy(t *testing.T) {
 	lab.Need(t, "firewalld", "nft", "dig")
 	data, err := os.ReadFile("../../contrib/machineconfig/97-worker-node-dns-firewalld.yaml")
@@ -127,18 +126,18 @@ func TestFirewalldPolicy(t *testing.T) {
 		return neighbour.Try("dig", "+tries=1", "+time=3", "@"+bridgeIP, "www.example.com.")
 	}
 	if out, err := asks(); err != nil {
-		t.Fatalf("without a filter a neighbour is not answered:\n%s", out)
+		t.Fatalf("without a filter a neighbor gets no answer:\n%s", out)
 	}
 	n.l.WriteFile(file.Path, text)
 	n.l.Bus()
 	n.l.Firewalld()
 	if !n.answers("udp") || !n.answers("tcp") {
-		t.Error("the pod is not answered")
+		t.Error("the pod gets no answer")
 	}
 	if f := n.inputFilter(t); f.Level != doctor.OK {
 		t.Errorf("doctor: %+v", f)
 	}
 	if out, err := asks(); err == nil {
-		t.Errorf("a neighbour is answered:\n%s", out)
+		t.Errorf("a neighbor gets an answer:\n%s", out)
 	}
 }

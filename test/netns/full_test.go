@@ -12,7 +12,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// onSmallDisks has a file system of its own for each of these directories, which has room for a few small files.
+// onSmallDisks mounts a small file system on each of these directories, with room for a few small
+// files.
 func onSmallDisks(t *testing.T, dirs ...string) option {
 	return func(s *setup) {
 		s.files = append(s.files, func(*lab.Lab) {
@@ -29,7 +30,7 @@ func onSmallDisks(t *testing.T, dirs ...string) option {
 	}
 }
 
-// fill takes all the room there is beside a file.
+// fill uses up all free space of a directory with a file.
 func fill(t *testing.T, dir string) (empty func()) {
 	t.Helper()
 	path := filepath.Join(dir, "filler")
@@ -47,11 +48,12 @@ func fill(t *testing.T, dir string) (empty func()) {
 	return func() { os.Remove(path) }
 }
 
-// TestDiskFull: where there is no room for what NetworkManager says now, which is longer, what was written before stays whole, names resolve by
-// it, the hook says what is in the way, and when there is room all is as it must be.
+// TestDiskFull: if NetworkManager's new settings do not fit on the disk, the old file stays
+// complete, names resolve by it, and the hook reports the reason. Once there is room, the new
+// settings apply.
 func TestDiskFull(t *testing.T) {
 	for dir, asked := range map[string][]string{
-		filepath.Dir(upstreamsFile):  {ns1}, // the new one cannot be written down
+		filepath.Dir(upstreamsFile):  {ns1}, // the new list cannot be saved
 		filepath.Dir(nodeResolvConf): {ns1, ns2},
 		"/var/lib/node-dns":          {ns1, ns2},
 	} {
@@ -69,7 +71,7 @@ func TestDiskFull(t *testing.T) {
 			})
 			for path, text := range before {
 				if got := n.l.ReadFile(path); got != text {
-					t.Errorf("%s is %q, and was %q", path, got, text)
+					t.Errorf("%s is %q, want the old %q", path, got, text)
 				}
 			}
 			empty()
@@ -79,7 +81,7 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// contents are the files of a directory.
+// contents returns the files of a directory.
 func contents(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)

@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// BenchmarkHook measures the processor time of one run of the hook for an event that changes nothing, with NetworkManager running and
-// node-dns serving. NetworkManager runs the hook for each event of each interface.
+// BenchmarkHook measures the CPU time of one run of the hook for an event that changes nothing,
+// while NetworkManager and node-dns run. NetworkManager runs the hook for each event of each
+// interface.
 func BenchmarkHook(b *testing.B) {
 	n := newNode(b)
 	n.connect("eth0")

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// harmless are the only lines that may stand in a resolv.conf that we wrote. A backslash is NetworkManager's: it writes three digits
-// after it for what it lets through.
+// harmless matches the only lines that are allowed in a resolv.conf that we wrote. Backslashes come
+// from NetworkManager, which escapes special bytes as a backslash and three digits.
 var harmless = regexp.MustCompile(`^(#[ -~]*|search( [A-Za-z0-9._\\-]+)+|nameserver ` + regexp.QuoteMeta(nodeIP) + `)$`)
 
 // Numbers of DHCP options (RFC 2132, RFC 3397).
@@ -25,7 +25,8 @@ const (
 	optionProxy        = 252
 )
 
-// A DHCP server may be anybody's. What it says must neither run nor reach a file as anything but an address or a name.
+// TestHostileDHCP: anyone may run a DHCP server. Its values must never be executed, and must not
+// reach a file as anything but an address or a name.
 func TestHostileDHCP(t *testing.T) {
 	for _, row := range []struct {
 		name   string
@@ -61,7 +62,8 @@ func TestHostileDHCP(t *testing.T) {
 	}
 }
 
-// byRawDHCP has a server of the test's own offer nodeIP, the router and ns1, unless the one further option says otherwise.
+// byRawDHCP runs the test's own DHCP server, which offers nodeIP, the router and ns1, unless the
+// given option overrides one.
 func byRawDHCP(number byte, value string) option {
 	return func(s *setup) {
 		s.raw = map[byte][]byte{optionRouter: ipv4(router), optionNameservers: ipv4(ns1)}
@@ -80,6 +82,6 @@ func (n *node) checkHarmless() {
 		}
 	}
 	if _, err := os.Stat("/run/pwned"); err == nil {
-		n.t.Error("what the DHCP server said was run")
+		n.t.Error("a value of the DHCP server was executed")
 	}
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// TestLargeAnswersAreLost: the network drops datagrams of more than 600 octets, as a firewall or a
-// tunnel does. Large answers come over TCP within a client's first wait. Once TCP is blocked as
-// well, small answers still come.
+// TestLargeAnswersAreLost: the network drops datagrams of more than 600 bytes, like some firewalls
+// and tunnels. Large answers arrive over TCP before a client's first timeout. If TCP is blocked
+// too, small answers still arrive.
 func TestLargeAnswersAreLost(t *testing.T) {
 	lab.Need(t, "nft")
 	const far = "10.77.0.60"
@@ -32,7 +32,7 @@ func TestLargeAnswersAreLost(t *testing.T) {
 		t.Fatal(insideErr, err)
 	}
 	t.Cleanup(server.Close)
-	n.l.Await("the upstream to be asked", func() bool { return ask(nodeIP, "a.small.test.") == "small" })
+	n.l.Await("the upstream to be queried", func() bool { return ask(nodeIP, "a.small.test.") == "small" })
 
 	n.lan.Run("nft", "add table inet path; add chain inet path out { type filter hook output priority 0; }; add rule inet path out udp sport 53 meta length > 628 counter drop")
 	patient := dns.Client{Timeout: 5 * time.Second, UDPSize: 1232}

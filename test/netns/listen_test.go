@@ -13,7 +13,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// listenAll is a machine without NetworkManager whose daemon listens on every address; the LAN asks it.
+// listenAll is a machine without NetworkManager. Its daemon listens on every address, and the LAN
+// queries it.
 type listenAll struct {
 	t      *testing.T
 	l      *lab.Lab
@@ -37,13 +38,14 @@ func newListenAll(t *testing.T) *listenAll {
 	return m
 }
 
-// dup6 is an address that somebody on the LAN has already.
+// dup6 is an address that another host on the LAN has.
 const dup6 = "fd77::dd"
 
-// TestListenAll follows the addresses of a machine's life: what appears answers, what goes is dropped, and the rest stays as it is.
+// TestListenAll follows address changes of a machine: new addresses answer, removed ones are
+// dropped, and the others stay as they are.
 func TestListenAll(t *testing.T) {
 	m := newListenAll(t)
-	m.l.Run("ip", "addr", "add", "10.1.1.1/32", "dev", "lo") // lo is left out, whatever its addresses
+	m.l.Run("ip", "addr", "add", "10.1.1.1/32", "dev", "lo") // lo is excluded, whatever its addresses
 	linkLocal := m.linkLocal("eth0")
 	m.listens("at the start", nodeIP, linkLocal)
 	m.refuses("127.0.0.1")
@@ -69,7 +71,7 @@ func TestListenAll(t *testing.T) {
 	m.l.Run("ip", "link", "del", "eth1")
 	m.listens("the second link goes", nodeIP, linkLocal, nodeIP6)
 	if now := m.sockets(nodeIP); !slices.Equal(now, kept) {
-		t.Errorf("the sockets at %s are others now: %v, before %v", nodeIP, now, kept)
+		t.Errorf("the sockets at %s changed to %v, want %v", nodeIP, now, kept)
 	}
 
 	m.l.Run("ip", "addr", "del", nodeIP+"/24", "dev", "eth0")
@@ -78,7 +80,8 @@ func TestListenAll(t *testing.T) {
 	m.listens("another takes its place", "10.77.0.102", linkLocal, nodeIP6)
 }
 
-// An address cannot be bound while duplicate address detection runs (bind(2) fails), and never when somebody else has it.
+// TestListenAllTentative: an address cannot be bound while duplicate address detection is running
+// (bind(2) fails), and never if another host has it.
 func TestListenAllTentative(t *testing.T) {
 	m := newListenAll(t)
 	linkLocal := m.linkLocal("eth0")
@@ -90,7 +93,7 @@ func TestListenAllTentative(t *testing.T) {
 	if got := m.l.Run("ip", "-6", "addr", "show", "dev", "eth0", "tentative"); !strings.Contains(got, nodeIP6) {
 		t.Errorf("%s is not tentative:\n%s", nodeIP6, got)
 	}
-	m.l.Await("the kernel to see that another has "+dup6, func() bool {
+	m.l.Await("the kernel to detect the duplicate of "+dup6, func() bool {
 		return strings.Contains(m.l.Run("ip", "-6", "addr", "show", "dev", "eth0", "dadfailed"), dup6)
 	})
 	m.detectDuplicates(1)
@@ -99,7 +102,8 @@ func TestListenAllTentative(t *testing.T) {
 	m.listens("duplicate address detection is over", nodeIP, "10.77.0.101", linkLocal, nodeIP6)
 }
 
-// detectDuplicates has the kernel ask so many times, a second apart, whether an IPv6 address that eth0 is given is free.
+// detectDuplicates sets how many times, a second apart, the kernel probes for duplicates of a new
+// IPv6 address of eth0.
 func (m *listenAll) detectDuplicates(times int) {
 	m.t.Helper()
 	for name, value := range map[string]int{"accept_dad": 1, "dad_transmits": times} {
@@ -107,7 +111,7 @@ func (m *listenAll) detectDuplicates(times int) {
 	}
 }
 
-// linkLocal waits for the address that the kernel gives a link, with its zone.
+// linkLocal waits for the link-local address of a link and returns it with its zone.
 func (m *listenAll) linkLocal(link string) string {
 	m.t.Helper()
 	var addr string
@@ -121,7 +125,7 @@ func (m *listenAll) linkLocal(link string) string {
 	return addr + "%" + link
 }
 
-// listening are the addresses that the daemon says it listens on; one that failed is marked.
+// listening returns the addresses in the daemon's status. Failed ones are marked.
 func (m *listenAll) listening() []string {
 	status, err := control.FetchStatus(m.t.Context(), control.SocketPath("/"))
 	if err != nil {
@@ -139,7 +143,8 @@ func (m *listenAll) listening() []string {
 	return all
 }
 
-// listens waits until the daemon listens on just these addresses, by its own word and by the kernel's; then the LAN must get answers from all of them, over UDP and TCP.
+// listens waits until the daemon listens on exactly these addresses, according to the daemon and
+// the kernel. Then the LAN must get answers from all of them, over UDP and TCP.
 func (m *listenAll) listens(when string, addrs ...string) {
 	m.t.Helper()
 	slices.Sort(addrs)
@@ -148,12 +153,12 @@ func (m *listenAll) listens(when string, addrs ...string) {
 		says, has = m.listening(), m.bound()
 		return slices.Equal(says, addrs) && slices.Equal(has, addrs)
 	}) {
-		m.t.Fatalf("%s: want sockets at %v; the daemon says %v, the kernel has %v", when, addrs, says, has)
+		m.t.Fatalf("%s: want sockets at %v; the daemon reports %v, the kernel %v", when, addrs, says, has)
 	}
 	for _, addr := range addrs {
 		for _, proto := range []string{"+notcp", "+tcp"} {
 			if got := m.askFromLAN(addr, proto); got != "127.0.0.1" {
-				m.t.Errorf("%s: asked at %s %s the LAN gets %q", when, addr, proto, got)
+				m.t.Errorf("%s: at %s %s the LAN gets %q", when, addr, proto, got)
 			}
 		}
 	}
@@ -162,10 +167,10 @@ func (m *listenAll) listens(when string, addrs ...string) {
 	}
 }
 
-// askFromLAN asks for what the daemon answers by itself, also while no upstream can be reached.
+// askFromLAN queries a name that the daemon answers itself, so that no upstream is needed.
 func (m *listenAll) askFromLAN(addr, proto string) string {
 	if host, link, zoned := strings.Cut(addr, "%"); zoned {
-		addr = host + "%" + strings.Replace(link, "eth", "lan", 1) // the other end of the same wire
+		addr = host + "%" + strings.Replace(link, "eth", "lan", 1) // the other end of the same link
 	}
 	out, err := m.lan.Try("dig", "+short", "+tries=1", "+time=2", proto, "@"+addr, "localhost", "A")
 	if err != nil {
@@ -174,7 +179,7 @@ func (m *listenAll) askFromLAN(addr, proto string) string {
 	return strings.TrimSpace(out)
 }
 
-// refuses: nobody listens at a local address.
+// refuses checks that nothing listens at a local address.
 func (m *listenAll) refuses(addr string) {
 	m.t.Helper()
 	for _, proto := range []string{"udp", "tcp"} {
@@ -184,10 +189,11 @@ func (m *listenAll) refuses(addr string) {
 	}
 }
 
-// socketsEach is how many sockets an address has: one for TCP, and one for UDP for each processor, up to 4.
+// socketsEach is the number of sockets per address: one for TCP, and for UDP one per CPU, up to 4.
 func socketsEach() int { return 1 + min(runtime.GOMAXPROCS(0), 4) }
 
-// bound are the addresses that the kernel says sockets listen at port 53 on, over UDP and TCP; one that has more or less is marked.
+// bound returns the addresses of the kernel's sockets at port 53, over UDP and TCP. Those with
+// another number of sockets than expected are marked.
 func (m *listenAll) bound() []string {
 	m.t.Helper()
 	count := map[string]int{}
@@ -206,7 +212,7 @@ func (m *listenAll) bound() []string {
 	return all
 }
 
-// sockets are the kernel's numbers of the sockets that listen at an address, UDP and TCP.
+// sockets returns the kernel's numbers of the sockets at an address, UDP and TCP.
 func (m *listenAll) sockets(addr string) []string {
 	m.t.Helper()
 	var all []string

@@ -1,5 +1,6 @@
-// Package netns tests the two programs together with a real NetworkManager, a real DHCP server and real nameservers. What systemd does on
-// a node, the path unit that runs the dispatcher when the daemon asks for it, the test plays.
+// Package netns tests the two programs together with a real NetworkManager, a real DHCP server and
+// real nameservers. The tests imitate systemd's part: the path unit that runs the dispatcher when
+// the daemon requests it.
 package netns
 
 import (

@@ -11,7 +11,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// The LAN: a router that offers addresses, and nameservers that each say who they are.
+// The LAN: a router that offers addresses, and nameservers that each return their own identity.
 const (
 	router  = "10.77.0.1"
 	nodeIP  = "10.77.0.100" // the only address that DHCP offers
@@ -21,70 +21,73 @@ const (
 	ns6     = "fd77::53"
 )
 
-// installedHook is the program where NetworkManager runs it.
+// installedHook is the path at which NetworkManager runs the hook.
 const installedHook = "/usr/lib/NetworkManager/dispatcher.d/99-origin-dns"
 
-// node is a machine with both programs installed, on a LAN.
+// node is a machine on a LAN with both programs installed.
 type node struct {
 	t       testing.TB
 	l       *lab.Lab
 	lan     *lab.Namespace
-	dhcp    *lab.DHCPServer // nil with a server of the test's own
+	dhcp    *lab.DHCPServer // nil if the test has its own server
 	bus     *lab.Process
 	nm      *lab.Process
 	daemon  *lab.Process
 	program string   // origin-dns-dispatcher
-	unit    pathUnit // its runs that the daemon asked for
-	main    []string // lines of NetworkManager.conf's [main]
+	unit    pathUnit // runs requested by the daemon
+	main    []string // lines in [main] of NetworkManager.conf
 
-	nameservers map[string]*lab.Process // the LAN's, by address
+	nameservers map[string]*lab.Process // on the LAN, by address
 }
 
-// option changes how a node is set up; see newNode.
+// option changes the setup of a node; see newNode.
 type option func(*setup)
 
 type setup struct {
 	dhcp       lab.DHCPConfig
 	main       []string
 	resolvConf *string
-	raw        map[byte][]byte // options of a DHCP server of the test's own; nil: dnsmasq
-	bare       bool            // neither of the programs is installed
+	raw        map[byte][]byte // options of the test's own DHCP server; nil means dnsmasq
+	bare       bool            // neither program is installed
 	files      []func(*lab.Lab)
-	byHand     func(*lab.Lab) // there is no NetworkManager; this makes the files of who is in its place
+	byHand     func(*lab.Lab) // without NetworkManager; creates the files of whatever replaces it
 }
 
-// byHand is a machine without NetworkManager, without a bus, and without DHCP: eth0 has its address and its route already.
+// byHand makes a machine without NetworkManager, bus and DHCP. eth0 already has its address and
+// route.
 func byHand(files func(*lab.Lab)) option {
 	return func(s *setup) { s.byHand = files }
 }
 
-// bare is a machine before node-dns is installed.
+// bare makes a machine without node-dns installed.
 func bare() option {
 	return func(s *setup) { s.bare = true }
 }
 
-// offering changes what DHCP offers.
+// offering sets the nameservers that DHCP offers.
 func offering(nameservers ...string) option {
 	return func(s *setup) { s.dhcp.Nameservers = nameservers }
 }
 
-// withDHCP changes the DHCP server otherwise.
+// withDHCP changes other settings of the DHCP server.
 func withDHCP(change func(*lab.DHCPConfig)) option {
 	return func(s *setup) { change(&s.dhcp) }
 }
 
-// dnsNone is the node of openshift-ansible since 2020: NetworkManager leaves resolv.conf alone.
+// dnsNone makes a node like openshift-ansible's since 2020: NetworkManager leaves resolv.conf
+// alone.
 func dnsNone() option {
 	return func(s *setup) { s.main = append(s.main, "dns=none") }
 }
 
-// withResolvConf is what stands in /etc/resolv.conf before.
+// withResolvConf sets the initial /etc/resolv.conf.
 func withResolvConf(text string) option {
 	return func(s *setup) { s.resolvConf = &text }
 }
 
-// newNode starts everything but a connection. Without options DHCP offers nodeIP, the router, ns1 and example.com, there is no
-// resolv.conf, and the admin has NetworkManager write it (rc-manager=file): it is written under our hands.
+// newNode starts everything except a connection. Without options DHCP offers nodeIP, the router,
+// ns1 and example.com, there is no resolv.conf, and NetworkManager writes it (rc-manager=file),
+// even over our file.
 func newNode(t testing.TB, options ...option) *node {
 	t.Helper()
 	s := setup{main: []string{"rc-manager=file"}, dhcp: lab.DHCPConfig{
@@ -140,7 +143,8 @@ func (n *node) startDHCP(s setup) {
 	lab.RawDHCP{Link: "lan0", Server: netip.MustParseAddr(router), Client: netip.MustParseAddr(nodeIP), Options: s.raw}.Serve(n.lan)
 }
 
-// serveLAN gives the LAN's end of a link addresses; on all but the first a nameserver answers.
+// serveLAN adds addresses to the LAN's end of a link and starts a nameserver on each of them but
+// the first.
 func (n *node) serveLAN(link string, addrs ...string) {
 	n.t.Helper()
 	for i, addr := range addrs {
@@ -155,10 +159,10 @@ func (n *node) serveLAN(link string, addrs ...string) {
 	}
 }
 
-// nobody runs the daemon here, as user node-dns does on a node.
+// nobody is the user that runs the daemon in these tests.
 const nobody = 65534
 
-// startDaemon starts `node-dns serve` with the rights that its unit gives it.
+// startDaemon starts `node-dns serve` with the privileges of its unit.
 func startDaemon(t testing.TB, l *lab.Lab) *lab.Process {
 	t.Helper()
 	const runtimeDirectory = "/run/node-dns"

@@ -16,18 +16,19 @@ const (
 	editedLater = "search later.example\nnameserver " + ns2 + "\n"
 )
 
-// TestUnmanagedInterface: NetworkManager runs and does not manage the interface of the default route (NM_CONTROLLED=no,
-// unmanaged-devices), so it has nothing to write. Told to write resolv.conf again, it wrote an empty one over what had been
-// restored a millisecond before, and the only copy of the original was gone by then.
+// TestUnmanagedInterface: NetworkManager is running but does not manage the interface of the
+// default route (NM_CONTROLLED=no, unmanaged-devices), so it has no nameservers. Told to write
+// resolv.conf again, it wrote an empty file over the one restored a millisecond before, and the
+// only copy of the original was already deleted.
 func TestUnmanagedInterface(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		end  func(n *node)
 	}{
 		{"stop", func(n *node) {
-			n.l.Run(n.program, "restore", "--if-ours") // as ExecStop= does, while the daemon answers
+			n.l.Run(n.program, "restore", "--if-ours") // like ExecStop=, while the daemon answers
 			n.daemon.Stop()
-			n.l.Run(n.program, "restore", "--if-ours") // ExecStopPost=
+			n.l.Run(n.program, "restore", "--if-ours") // like ExecStopPost=
 		}},
 		{"crash", func(n *node) {
 			n.daemon.Kill()
@@ -37,7 +38,7 @@ func TestUnmanagedInterface(t *testing.T) {
 			n.daemon.Stop()
 			n.l.Run(n.program, "restore", "--if-ours", "--purge")
 		}},
-		// The run ended between its word to NetworkManager and the look at what came of it.
+		// The run ended after it had told NetworkManager and before it checked the result.
 		{"cut short", func(n *node) {
 			n.daemon.Stop()
 			n.l.WriteFile(resolvConf, byAdmin)
@@ -47,7 +48,7 @@ func TestUnmanagedInterface(t *testing.T) {
 				n.t.Fatalf("NetworkManager has something to write: %q", got)
 			}
 			n.l.Run("rm", "-r", "/run/node-dns")
-			n.hook("eth0", "dns-change") // node-dns is not in use any more
+			n.hook("eth0", "dns-change") // node-dns is no longer in use
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -57,7 +58,7 @@ func TestUnmanagedInterface(t *testing.T) {
 			n.l.Route("default via " + router)
 			n.await(right{Upstreams: []string{ns1}, Text: "# the admin's\nsearch admin.example\nnameserver " + nodeIP + "\noptions timeout:2\n"})
 			if n.rcManager() != "unmanaged" {
-				t.Fatalf("rc-manager is %s: there is nothing to give back", n.rcManager())
+				t.Fatalf("rc-manager is %s, so there is nothing to restore", n.rcManager())
 			}
 			test.end(n)
 			n.wantGivenBack(byAdmin)
@@ -68,7 +69,7 @@ func TestUnmanagedInterface(t *testing.T) {
 	}
 }
 
-// wantGivenBack: resolv.conf is this, and nothing is left to go back to.
+// wantGivenBack checks that resolv.conf has this text and that no saved original is left.
 func (n *node) wantGivenBack(text string) {
 	n.t.Helper()
 	if got := n.l.ReadFile(resolvConf); got != text {
@@ -79,13 +80,14 @@ func (n *node) wantGivenBack(text string) {
 	}
 }
 
-// TestEditIsKept: where resolv.conf is the admin's, a new one that he writes over ours is followed, and is what he gets back. A
-// stop, a crash and rpm -e brought the file of the installation back.
+// TestEditIsKept: if the admin owns resolv.conf and writes a new one over ours, the new one is
+// followed and restored later. A stop, a crash and rpm -e used to restore the file from the time of
+// the installation.
 func TestEditIsKept(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		options  []option
-		upstream string // what names go to after the edit
+		upstream string // nameserver of queries after the edit
 	}{
 		{"no NetworkManager", []option{byHand(func(l *lab.Lab) { l.WriteFile(resolvConf, byAdmin) })}, ns2},
 		{"dns=none", []option{dnsNone(), withResolvConf(byAdmin)}, ns2},
@@ -108,8 +110,8 @@ func TestEditIsKept(t *testing.T) {
 	}
 }
 
-// TestLineIsEdited: `sed -i s/nameserver.*/.../` in our file was written over without a word. The line that the admin
-// meant is followed, and the file names this node again.
+// TestLineIsEdited: an edit of our file with `sed -i s/nameserver.*/.../` used to be overwritten
+// silently. The admin's nameserver is now followed, and the file names this node again.
 func TestLineIsEdited(t *testing.T) {
 	n := newNode(t, byHand(func(l *lab.Lab) { l.WriteFile(resolvConf, byAdmin) }))
 	pointed := "# the admin's\nsearch admin.example\nnameserver " + nodeIP + "\noptions timeout:2\n"
@@ -118,9 +120,9 @@ func TestLineIsEdited(t *testing.T) {
 	n.awaitText(pointed)
 	n.awaitAnswerOf(ns2)
 	if log := n.unit.output.String(); !strings.Contains(log, "over=\"somebody who changed its lines\"") {
-		t.Errorf("the log does not say what became of the edit:\n%s", log)
+		t.Errorf("the log does not report the edit:\n%s", log)
 	}
-	// ansible's lineinfile for an option, and a domain more, went lost at the stop.
+	// An option changed by ansible's lineinfile and an added domain used to be lost at the stop.
 	n.displaced(func() {
 		n.l.Run("sed", "-i", "s/^options .*/options timeout:1 rotate/; s/^search .*/& more.example/", resolvConf)
 	})
@@ -131,20 +133,21 @@ func TestLineIsEdited(t *testing.T) {
 	n.wantGivenBack("# the admin's\nsearch admin.example more.example\nnameserver " + ns2 + "\noptions timeout:1 rotate\n")
 }
 
-// awaitText waits until resolv.conf is ours, with this below our line.
+// awaitText waits until resolv.conf is ours and has this text below our line.
 func (n *node) awaitText(text string) {
 	n.t.Helper()
 	n.l.Await("our resolv.conf", func() bool { return n.l.ReadFile(resolvConf) == hostdns.Watermark+"\n"+text })
 }
 
-// awaitAnswerOf waits until names go to a nameserver.
+// awaitAnswerOf waits until an upstream answers queries.
 func (n *node) awaitAnswerOf(upstream string) {
 	n.t.Helper()
 	n.l.Await("names to go to "+upstream, func() bool { return ask(nodeIP, "who.test.") == upstream })
 }
 
-// TestSearchAfterOverwrite: one overwrite, by a VPN's script or cloud-init, replaced the search list for good: over reconnections and
-// restarts it was the writer's, while the nameservers were NetworkManager's again in three seconds.
+// TestSearchAfterOverwrite: one overwrite, by a VPN's script or cloud-init, used to replace the
+// search list permanently. It stayed over reconnections and restarts, while the nameservers were
+// NetworkManager's again after three seconds.
 func TestSearchAfterOverwrite(t *testing.T) {
 	n := newNode(t, usualRcManager())
 	n.connect("eth0")

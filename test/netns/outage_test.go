@@ -15,7 +15,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// On carrier loss NetworkManager says nothing for seconds, and then that there are no nameservers: that is no reason to forget them.
+// TestCarrierFlap: after a carrier loss NetworkManager reports nothing for seconds, and then that
+// there are no nameservers. The node must keep its nameservers.
 func TestCarrierFlap(t *testing.T) {
 	n := newNode(t)
 	n.connect("eth0", "connection.autoconnect", "yes")
@@ -34,11 +35,12 @@ func TestCarrierFlap(t *testing.T) {
 	n.lan.Run("ip", "link", "set", "lan0", "up")
 	n.await(want)
 	if text := lost(); text != "" {
-		t.Errorf("the upstream file was %q for a while", text)
+		t.Errorf("the upstream file temporarily was %q", text)
 	}
 }
 
-// watchForLoss reads the upstream file all the time; the function it returns ends that, and tells the first content without ns1.
+// watchForLoss keeps reading the upstream file. The returned function ends that and returns the
+// first content without ns1.
 func (n *node) watchForLoss() func() string {
 	var first atomic.Pointer[string]
 	stop, done := make(chan struct{}), make(chan struct{})
@@ -66,7 +68,7 @@ func (n *node) watchForLoss() func() string {
 	}
 }
 
-// answers asks all the time while something happens, and wants each answer from one of these nameservers.
+// answers sends queries while during runs, and wants each answer from one of these nameservers.
 func (n *node) answers(from []string, during func()) {
 	n.t.Helper()
 	stop, done := make(chan struct{}), make(chan struct{})
@@ -89,7 +91,7 @@ func (n *node) answers(from []string, during func()) {
 	close(stop)
 	<-done
 	if other != "" || asked == 0 {
-		n.t.Errorf("of %d questions one was answered %s", asked, other)
+		n.t.Errorf("one of %d queries got the answer %s", asked, other)
 	}
 }
 
@@ -109,7 +111,8 @@ func TestNetworkManagerRestart(t *testing.T) {
 	n.await(right{Upstreams: []string{ns2}})
 }
 
-// The bus goes away and comes back. NetworkManager 1.42 goes on without it, but does not find the new one: it is restarted.
+// TestBusRestart: the bus disappears and returns. NetworkManager 1.42 keeps running without it but
+// does not connect to the new one, so it is restarted.
 func TestBusRestart(t *testing.T) {
 	n := newNode(t)
 	n.connect("eth0", "connection.autoconnect", "yes")
@@ -123,13 +126,13 @@ func TestBusRestart(t *testing.T) {
 	n.nm = n.l.NetworkManager(n.main...)
 	n.l.Nmcli("connection", "up", "eth0")
 	n.await(right{Upstreams: []string{ns1}})
-	// That the daemon watches the new bus shows in a change that no event announces.
+	// A change without an event proves that the daemon watches the new bus.
 	n.displaced(func() { n.l.Nmcli("general", "reload", "dns-rc") })
 	n.reapply("ipv4.dns-search", "example.com")
 	n.await(right{Upstreams: []string{ns2}})
 }
 
-// A NetworkManager that is stopped accepts a question and never answers.
+// TestNetworkManagerHangs: a stopped NetworkManager accepts requests and never answers.
 func TestNetworkManagerHangs(t *testing.T) {
 	n := newNode(t)
 	n.connect("eth0")
@@ -166,8 +169,8 @@ func TestNoBus(t *testing.T) {
 	n.await(right{Upstreams: []string{ns2}, Text: trampled})
 }
 
-// hook runs the dispatcher as NetworkManager would, and returns what it logged. It must end by itself and exit 0: it is killed only
-// after a time that no run may take.
+// hook runs the dispatcher like NetworkManager and returns its log. It must end by itself with exit
+// code 0. It is killed only after longer than any run may take.
 func (n *node) hook(link, action string, env ...string) string {
 	n.t.Helper()
 	cmd := exec.Command(installedHook, link, action)

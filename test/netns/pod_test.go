@@ -17,24 +17,25 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// podNode is a machine without NetworkManager that is a node of a cluster, and has a pod.
+// podNode is a cluster node without NetworkManager, with one pod.
 type podNode struct {
 	t    testing.TB
 	l    *lab.Lab
 	pod  *lab.Namespace
 	api  *kubetest.Server
-	site *dnstest.Server // the upstream nameserver
+	site *dnstest.Server // upstream nameserver
 }
 
 const (
-	bridgeIP = "10.128.0.1" // the node's, towards its pods
+	bridgeIP = "10.128.0.1" // the node's address for its pods
 	podIP    = "10.128.0.41"
 
 	clusterSettings = `nodeName: node-7
 listen: ` + bridgeIP + "\n"
 )
 
-// newPodNode is a node whose node-dns.yaml has these lines too, and whose daemon has read the API.
+// newPodNode returns a node with these additional lines in node-dns.yaml. Its daemon has read the
+// API.
 func newPodNode(t testing.TB, cluster, site, settings string) *podNode {
 	t.Helper()
 	n := bootPodNode(t, cluster, site, settings)
@@ -43,10 +44,10 @@ func newPodNode(t testing.TB, cluster, site, settings string) *podNode {
 	return n
 }
 
-// bootPodNode is newPodNode before there is a kubeconfig, and the daemon.
+// bootPodNode is newPodNode without a kubeconfig and without the daemon.
 func bootPodNode(t testing.TB, cluster, site, settings string) *podNode {
 	t.Helper()
-	// The servers first: they are to end after the daemon, whose watches they would wait for.
+	// Start the servers first: they must end after the daemon, because they wait for its watches.
 	n := &podNode{t: t, api: kubetest.NewServer(t), site: dnstest.NewServer(t, site)}
 	n.api.Apply(cluster)
 	n.l = lab.New(t)
@@ -58,19 +59,19 @@ func bootPodNode(t testing.TB, cluster, site, settings string) *podNode {
 	n.setOptions("ndots:5")
 	n.l.WriteFile("/etc/netns/pod/nsswitch.conf", "hosts: files dns\n")
 	n.l.WriteFile("/etc/node-dns/node-dns.yaml", clusterSettings+"upstreams: [\""+n.site.Addr().String()+"\"]\n"+settings)
-	n.l.Run("install", "-d", "-o", strconv.Itoa(nobody), "/var/cache/node-dns") // as systemd does by CacheDirectory=
+	n.l.Run("install", "-d", "-o", strconv.Itoa(nobody), "/var/cache/node-dns") // like systemd's CacheDirectory=
 	return n
 }
 
-// setOptions writes the pod's resolv.conf as the kubelet does for one of namespace shop, whose options are ndots:5 alone.
-// ip-netns(8) has programs in the pod see it as /etc/resolv.conf.
+// setOptions writes the pod's resolv.conf like the kubelet for a pod in namespace shop, whose
+// options are only ndots:5. ip-netns(8) makes it /etc/resolv.conf for programs in the pod.
 func (n *podNode) setOptions(options string) {
 	n.t.Helper()
 	n.l.WriteFile("/etc/netns/pod/resolv.conf", "nameserver "+bridgeIP+"\n"+
 		"search shop.svc.cluster.local svc.cluster.local cluster.local example.com\noptions "+options+"\n")
 }
 
-// start starts the daemon, and waits until it has read the API.
+// start starts the daemon and waits until it has read the API.
 func (n *podNode) start() {
 	n.t.Helper()
 	startDaemon(n.t, n.l)
@@ -80,7 +81,7 @@ func (n *podNode) start() {
 	})
 }
 
-// queries is how many the daemon has received.
+// queries returns the number of queries that the daemon received.
 func (n *podNode) queries() int {
 	n.t.Helper()
 	status, err := control.FetchStatus(n.t.Context(), control.SocketPath("/"))
@@ -90,7 +91,7 @@ func (n *podNode) queries() int {
 	return int(status.Queries.UDP + status.Queries.TCP)
 }
 
-// asked are the names whose addresses the site was asked for since before, each with its types.
+// forwarded returns the address queries that the site received since before, as names with types.
 func (n *podNode) forwarded(before int) []string {
 	var all []string
 	for _, q := range n.site.Received()[before:] {
@@ -103,10 +104,10 @@ func (n *podNode) forwarded(before int) []string {
 	return slices.Compact(all)
 }
 
-// library is a resolver library as programs in a pod have it.
+// library is a resolver library for programs in a pod.
 type library struct {
 	name     string
-	compiler []string // of lookup.c; nil: the one of main.go
+	compiler []string // for lookup.c; nil means main.go
 }
 
 var libraries = []library{
@@ -115,7 +116,7 @@ var libraries = []library{
 	{name: "go"},
 }
 
-// program makes the program that looks names up: see testdata.
+// program builds the lookup program: see testdata.
 func (lib library) program(t testing.TB) string {
 	t.Helper()
 	if lib.compiler == nil {
@@ -133,7 +134,7 @@ func (lib library) program(t testing.TB) string {
 	return path
 }
 
-// lookup looks a name up in the pod, that many times, and returns what came of the last.
+// lookup looks up a name in the pod that many times and returns the last result.
 func (n *podNode) lookup(program string, times int, name string) string {
 	n.t.Helper()
 	return strings.TrimSpace(n.pod.Run(program, strconv.Itoa(times), name))

@@ -13,7 +13,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// TestReadme runs the README's demo. What installs and undoes, test/nspawn runs.
+// TestReadme runs the README's demo. test/nspawn runs the commands for installation and removal.
 func TestReadme(t *testing.T) {
 	lab.New(t)
 	const demo = "go run ./cmd/node-dns demo"
@@ -23,8 +23,8 @@ func TestReadme(t *testing.T) {
 	checkScreen(t, newShell(t, "../..", goEnvironment(t)...).run(demo))
 }
 
-// goEnvironment has go build as the Makefile does, from the same caches as these tests: what was compiled for others is not compiled
-// again, and there is no network to load it from.
+// goEnvironment makes go build work as in the Makefile, with the caches of these tests: packages
+// are not compiled again, and there is no network to download them.
 func goEnvironment(t *testing.T) []string {
 	t.Helper()
 	lab.Need(t, "go", "make")
@@ -43,10 +43,11 @@ func goEnvironment(t *testing.T) []string {
 	}
 }
 
-// varies is what differs from one demo to the next.
+// varies matches what differs between demos.
 var varies = regexp.MustCompile(`running \d+s|node \S+|:\d{4,5}|\d+(\.\d\d)?ms`)
 
-// checkScreen: the screen that the README begins with is the demo's, but for what varies, and for the notes on the machine that it runs on.
+// checkScreen checks that the first screen in the README is the demo's, except for varying parts
+// and notes about the machine.
 func checkScreen(t *testing.T, printed string) {
 	t.Helper()
 	_, screen, _ := strings.Cut(readDocument(t, readme), "\n```\n")
@@ -64,6 +65,6 @@ func checkScreen(t *testing.T, printed string) {
 	}
 	want, got := varies.ReplaceAllString(screen, "…"), varies.ReplaceAllString(shown.String(), "…")
 	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf("the README's screen is not the demo's (-README +demo):\n%s", d)
+		t.Errorf("the README's screen differs from the demo's (-README +demo):\n%s", d)
 	}
 }

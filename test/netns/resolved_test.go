@@ -18,7 +18,8 @@ const (
 	originalFile = "/var/lib/node-dns/resolv.conf.orig"
 )
 
-// uplinks has systemd-resolved say what its links have, as it does: by a file of its own that takes the place of the old one.
+// uplinks writes the nameservers of systemd-resolved's links like systemd-resolved: by replacing
+// its file.
 func uplinks(l *lab.Lab, nameservers ...string) {
 	text := "# This is /run/systemd/resolve/resolv.conf managed by man:systemd-resolved(8).\n# Do not edit.\n"
 	for _, addr := range nameservers {
@@ -32,7 +33,7 @@ func uplinks(l *lab.Lab, nameservers ...string) {
 	l.Run("mv", next, uplinksFile)
 }
 
-// systemdResolved is a node whose resolv.conf is systemd-resolved's stub, and whose uplinks are these.
+// systemdResolved makes a node with these uplinks, whose resolv.conf is systemd-resolved's stub.
 func systemdResolved(nameservers ...string) option {
 	return byHand(func(l *lab.Lab) {
 		l.WriteFile(stubFile, stubText)
@@ -44,15 +45,15 @@ func systemdResolved(nameservers ...string) option {
 const stubText = "# This is /run/systemd/resolve/stub-resolv.conf managed by man:systemd-resolved(8).\n" +
 	"nameserver 127.0.0.53\noptions edns0 trust-ad\nsearch example.com\n"
 
-// TestSystemdResolved: without NetworkManager there is no event at all. The stub is displaced, its uplinks are followed, and the link
-// comes back as the link that it was.
+// TestSystemdResolved: without NetworkManager there are no events. The stub is replaced, its
+// uplinks are followed, and the symlink is restored as it was.
 func TestSystemdResolved(t *testing.T) {
 	n := newNode(t, systemdResolved(ns1))
-	_, body, _ := strings.Cut(stubText, "\n") // its comment would claim our file, "Do not edit"
+	_, body, _ := strings.Cut(stubText, "\n") // its comment would say of our file "Do not edit"
 	ours := strings.NewReplacer("127.0.0.53", nodeIP).Replace(body)
 	n.await(right{Upstreams: []string{ns1}, Text: ours})
 	if target, err := os.Readlink(originalFile); err != nil || target != stubLink {
-		t.Errorf("the saved original is a link to %q, %v", target, err)
+		t.Errorf("the saved original links to %q, %v", target, err)
 	}
 	for _, step := range []struct {
 		name    string
@@ -74,9 +75,9 @@ func TestSystemdResolved(t *testing.T) {
 	n.daemon.Stop()
 	n.l.Run(n.program, "restore")
 	if target, err := os.Readlink(resolvConf); err != nil || target != stubLink || n.l.ReadFile(resolvConf) != stubText {
-		t.Errorf("restored a link to %q, %v, that says %q", target, err, n.l.ReadFile(resolvConf))
+		t.Errorf("restored a link to %q, %v, with content %q", target, err, n.l.ReadFile(resolvConf))
 	}
 	if _, err := os.Lstat(originalFile); err == nil {
-		t.Errorf("%s is left", originalFile)
+		t.Errorf("%s still exists", originalFile)
 	}
 }

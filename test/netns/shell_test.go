@@ -13,17 +13,19 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// shell is one bash that runs command lines as root types them, one after the other: a job that one starts is there for the next.
+// shell is a bash that runs command lines one after the other, as typed by root. A background job
+// stays for the next command.
 type shell struct {
 	t       *testing.T
 	input   io.Writer
-	output  *os.File // what the commands printed, from the first on
+	output  *os.File // output of all commands
 	read    int64    // how much of it was returned
-	pipe    *os.File // what results reads
+	pipe    *os.File // read by results
 	results *bufio.Reader
 }
 
-// newShell starts a bash in dir, with these variables beside PATH and HOME, or instead. It ends with the test, its jobs with the machine.
+// newShell starts a bash in dir. env is added to PATH and HOME or overrides them. The shell ends
+// with the test, its jobs with the machine.
 func newShell(t *testing.T, dir string, env ...string) *shell {
 	t.Helper()
 	lab.Need(t, "bash")
@@ -56,10 +58,10 @@ func newShell(t *testing.T, dir string, env ...string) *shell {
 	return &shell{t: t, input: input, output: output, pipe: results, results: bufio.NewReader(results)}
 }
 
-// stuck is how long a command may take: go build, on a machine that has other things to do.
+// stuck is the time limit of a command, such as go build on a busy machine.
 const stuck = 5 * time.Minute
 
-// run runs one command line, which must exit 0, and returns what was printed since the one before.
+// run runs one command line, which must exit 0, and returns the output since the previous one.
 func (s *shell) run(line string) string {
 	s.t.Helper()
 	quoted := "'" + strings.ReplaceAll(line, "'", `'\''`) + "'"

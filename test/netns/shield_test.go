@@ -11,12 +11,12 @@ import (
 
 const snippetFile = "/run/NetworkManager/conf.d/90-node-dns.conf"
 
-// usualRcManager leaves it to NetworkManager how it writes resolv.conf, as most nodes do.
+// usualRcManager lets NetworkManager choose how it writes resolv.conf, as on most nodes.
 func usualRcManager() option {
 	return func(s *setup) { s.main = nil }
 }
 
-// rcManager is what NetworkManager says over D-Bus.
+// rcManager returns NetworkManager's RcManager property.
 func (n *node) rcManager() string {
 	n.t.Helper()
 	out := n.l.Run("dbus-send", "--system", "--print-reply=literal", "--dest=org.freedesktop.NetworkManager",
@@ -25,7 +25,7 @@ func (n *node) rcManager() string {
 	return strings.Fields(out)[1]
 }
 
-// identity changes whenever resolv.conf is written.
+// identity returns a FileInfo that changes whenever resolv.conf is written.
 func identity(t testing.TB) os.FileInfo {
 	t.Helper()
 	info, err := os.Stat(resolvConf)
@@ -37,13 +37,14 @@ func identity(t testing.TB) os.FileInfo {
 
 func sameIdentity(a, b os.FileInfo) bool { return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) }
 
-// While resolv.conf names the node NetworkManager does not write it, whatever happens; when the daemon stops, NetworkManager has it again.
+// TestNetworkManagerLetsGo: while resolv.conf names the node, NetworkManager never writes it. When
+// the daemon stops, NetworkManager manages it again.
 func TestNetworkManagerLetsGo(t *testing.T) {
 	n := newNode(t, usualRcManager())
 	n.connect("eth0")
 	n.await(right{Upstreams: []string{ns1}})
 	if got := n.l.ReadFile(snippetFile); got != hostdns.Snippet || n.rcManager() != "unmanaged" {
-		t.Errorf("rc-manager is %s, the snippet says:\n%s", n.rcManager(), got)
+		t.Errorf("rc-manager is %s, the snippet is:\n%s", n.rcManager(), got)
 	}
 	before := identity(t)
 	n.l.Nmcli("general", "reload", "dns-rc")
@@ -68,7 +69,7 @@ func TestNetworkManagerLetsGo(t *testing.T) {
 	n.wantOwnedByNetworkManager()
 }
 
-// wantOwnedByNetworkManager: it has written resolv.conf, and does so again.
+// wantOwnedByNetworkManager checks that NetworkManager has written resolv.conf and does so again.
 func (n *node) wantOwnedByNetworkManager() {
 	n.t.Helper()
 	if _, err := os.Lstat(snippetFile); err == nil || n.rcManager() == "unmanaged" {
@@ -84,17 +85,18 @@ func (n *node) wantOwnedByNetworkManager() {
 	}
 }
 
-// A daemon that is killed and does not come back: apply gives the file back, to NetworkManager too.
+// TestNetworkManagerHasItBack: if a killed daemon does not return, apply gives the file back to its
+// owner, including NetworkManager.
 func TestNetworkManagerHasItBack(t *testing.T) {
 	n := newNode(t, usualRcManager())
 	n.connect("eth0")
 	n.await(right{Upstreams: []string{ns1}})
 	n.daemon.Kill()
-	n.l.Try(n.program, "apply") // exit code 1: nobody answers
+	n.l.Try(n.program, "apply") // exit code 1: no answer
 	n.wantOwnedByNetworkManager()
 }
 
-// What the admin has decided is respected, wherever it stands.
+// TestAdminDecidesRcManager: the admin's rc-manager setting is respected in every file.
 func TestAdminDecidesRcManager(t *testing.T) {
 	for path, text := range map[string]string{
 		"/etc/NetworkManager/conf.d/10-admin.conf":      "[main]\nrc-manager=file\n",
@@ -118,7 +120,8 @@ func TestAdminDecidesRcManager(t *testing.T) {
 	}
 }
 
-// Telling NetworkManager is no change that the hook must be told of again: nothing is written once the node is right.
+// TestNoCircle: our message to NetworkManager raises no event for the hook, and nothing is written
+// once the node is right.
 func TestNoCircle(t *testing.T) {
 	n := newNode(t, usualRcManager())
 	n.l.WriteFile("/run/recorder", "#!/bin/sh\necho \"$1 $2\" >>/run/recorded\n")
@@ -139,7 +142,7 @@ func TestNoCircle(t *testing.T) {
 	}
 }
 
-// Who takes the snippet away is not followed: NetworkManager is told again.
+// TestSnippetRemoved: a removed snippet is written again, and NetworkManager is told.
 func TestSnippetRemoved(t *testing.T) {
 	n := newNode(t, usualRcManager())
 	n.connect("eth0")
@@ -150,11 +153,11 @@ func TestSnippetRemoved(t *testing.T) {
 	n.l.Nmcli("general", "reload", "conf")
 	n.await(right{Upstreams: []string{ns1}})
 	if got := n.l.ReadFile(snippetFile); got != hostdns.Snippet || n.rcManager() != "unmanaged" {
-		t.Errorf("rc-manager is %s, the snippet says:\n%s", n.rcManager(), got)
+		t.Errorf("rc-manager is %s, the snippet is:\n%s", n.rcManager(), got)
 	}
 }
 
-// withFile is a file of the machine, there before everything else.
+// withFile writes a file of the machine before anything starts.
 func withFile(path, text string) option {
 	return func(s *setup) { s.files = append(s.files, func(l *lab.Lab) { l.WriteFile(path, text) }) }
 }

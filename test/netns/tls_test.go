@@ -7,8 +7,9 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// TestOpportunisticTLS: what DHCP has named, a dnsmasq, is asked at the same address over TLS while an unbound is there, and in the
-// clear when that is gone, by the daemon with the rights that it has on a node.
+// TestOpportunisticTLS: the nameserver from DHCP, a dnsmasq, is queried over TLS at the same
+// address while an unbound is running there, and in the clear afterwards. The daemon has the
+// privileges that it has on a node.
 func TestOpportunisticTLS(t *testing.T) {
 	lab.Need(t, "unbound", "openssl")
 	n := newNode(t, withFile("/etc/node-dns/node-dns.yaml", "dnsOverTLS: opportunistic\n"))
@@ -22,7 +23,7 @@ func TestOpportunisticTLS(t *testing.T) {
 	}
 	inTheClear := strings.Count(n.nameservers[ns1].Output(), "who.test")
 	if inTheClear == 0 {
-		t.Error("the first question did not go in the clear")
+		t.Error("the first query was not in the clear")
 	}
 	for range 20 {
 		if got := ask(nodeIP, "who.test."); got != lab.OverTLS {
@@ -30,7 +31,7 @@ func TestOpportunisticTLS(t *testing.T) {
 		}
 	}
 	if now := strings.Count(n.nameservers[ns1].Output(), "who.test"); now != inTheClear {
-		t.Errorf("%d questions in the clear", now-inTheClear)
+		t.Errorf("%d queries in the clear", now-inTheClear)
 	}
 
 	secure.Kill()

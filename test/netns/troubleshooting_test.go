@@ -9,7 +9,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// TestTroubleshooting types what the guide says on a node where all is well: each of its commands must be one that works.
+// TestTroubleshooting runs the guide's commands on a healthy node. Each of them must work.
 func TestTroubleshooting(t *testing.T) {
 	n := newNode(t)
 	n.connect("eth0")
@@ -19,13 +19,13 @@ func TestTroubleshooting(t *testing.T) {
 	n.l.Run("ln", "-s", lab.Binary(t, "node-dns"), "/usr/sbin/node-dns")
 	spans := slices.Concat(mentioned(t, troubleshooting), mentioned(t, readme), mentioned(t, coexistencePage))
 	if !slices.Contains(spans, "ls -l /etc/resolv.conf") {
-		t.Errorf("no commands are found in the sentences, only %v", spans)
+		t.Errorf("the sentences have too few commands: %v", spans)
 	}
 	slices.Sort(spans)
 	for _, command := range slices.Compact(spans) {
 		if _, ok := elsewhere[command]; !ok {
 			sh.run(command)
-			n.await(right{Upstreams: []string{ns1}}) // nmcli has resolv.conf written over
+			n.await(right{Upstreams: []string{ns1}}) // nmcli makes NetworkManager overwrite resolv.conf
 		}
 	}
 	for _, b := range blocks(t, troubleshooting) {
@@ -43,13 +43,14 @@ func TestTroubleshooting(t *testing.T) {
 	}
 }
 
-// TestTroubleshootingReasons brings about, in one node's life, each reason that the guide lists for a resolv.conf left alone.
+// TestTroubleshootingReasons causes, on one node, each reason in the guide for a resolv.conf that
+// is left alone.
 func TestTroubleshootingReasons(t *testing.T) {
 	n := newNode(t, bare())
 	static := []string{"ipv4.method", "manual", "ipv4.addresses", nodeIP + "/24", "ipv4.gateway", router}
 	told := leftAlone(t)
 	for _, step := range []struct {
-		reason    string // as the guide has it
+		reason    string // as in the guide
 		bringThis func()
 	}{
 		{"this node has no address to listen on", func() {}},
@@ -69,19 +70,19 @@ func TestTroubleshootingReasons(t *testing.T) {
 		step.bringThis()
 		want := "resolv.conf: left alone: " + strings.Replace(step.reason, "10.0.0.5", nodeIP, 1)
 		if got, err := n.l.Try(n.program, "plan"); err == nil || !strings.Contains(got, want) {
-			t.Errorf("%v, and the plan does not say %q:\n%s", err, want, got)
+			t.Errorf("%v; the plan does not contain %q:\n%s", err, want, got)
 		}
 		if !slices.Contains(told, step.reason) {
-			t.Errorf("the guide does not tell of %q", step.reason)
+			t.Errorf("the guide does not list %q", step.reason)
 		}
 		told = slices.DeleteFunc(told, func(reason string) bool { return reason == step.reason })
 	}
 	if len(told) > 0 {
-		t.Errorf("the guide tells of what this test does not bring about: %q", told)
+		t.Errorf("this test does not cover these reasons of the guide: %q", told)
 	}
 }
 
-// leftAlone are the reasons in the guide's table.
+// leftAlone returns the reasons in the guide's table.
 func leftAlone(t *testing.T) []string {
 	t.Helper()
 	var all []string

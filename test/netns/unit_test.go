@@ -9,10 +9,10 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// pathUnit is what the test plays of systemd: a path unit that runs `origin-dns-dispatcher apply` when the daemon changed its request
-// file (PathChanged=), once more when it was changed during the run.
+// pathUnit imitates a systemd path unit that runs `origin-dns-dispatcher apply` when the daemon
+// changes its request file (PathChanged=), and once more if the file changes during the run.
 type pathUnit struct {
-	output lab.Text // what the daemon asked for and what came of it
+	output lab.Text // requests of the daemon and their results
 }
 
 const requestFile = "/run/node-dns/apply"

@@ -9,10 +9,10 @@ import (
 	"github.com/node-dns/node-dns/internal/admin/doctor"
 )
 
-// report is what doctor finds.
+// report returns doctor's report.
 func (g *guest) report() doctor.Report {
 	g.t.Helper()
-	out, _ := g.Try("node-dns doctor -o json 2>/dev/null") // its exit status tells of other checks, too
+	out, _ := g.Try("node-dns doctor -o json 2>/dev/null") // the exit status depends on other checks too
 	var r doctor.Report
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		g.t.Fatalf("reading doctor's report: %v\n%s", err, out)
@@ -20,20 +20,20 @@ func (g *guest) report() doctor.Report {
 	return r
 }
 
-// findings are doctor's of one check.
+// findings returns doctor's findings of one check.
 func (g *guest) findings(check string) []doctor.Finding {
 	g.t.Helper()
 	return slices.DeleteFunc(g.report().Findings, func(f doctor.Finding) bool { return f.Check != check })
 }
 
-// failures are those findings that fail.
+// failures returns the failed findings.
 func (g *guest) failures() []doctor.Finding {
 	g.t.Helper()
 	return slices.DeleteFunc(g.report().Findings, func(f doctor.Finding) bool { return f.Level != doctor.Fail })
 }
 
-// wants fails the test unless a check has a finding of this level that says all of these. A slow guest's daemon may not answer doctor
-// in time at first.
+// wants fails the test unless a check has a finding of this level that contains all words. It
+// retries, because the daemon of a slow guest may not answer doctor in time.
 func (g *guest) wants(check string, level doctor.Level, words ...string) doctor.Finding {
 	g.t.Helper()
 	var found []doctor.Finding
@@ -47,19 +47,19 @@ func (g *guest) wants(check string, level doctor.Level, words ...string) doctor.
 		}
 		g.Run("sleep 2")
 	}
-	g.t.Errorf("doctor's check %s: no %s that says %q in %+v", check, level, words, found)
+	g.t.Errorf("doctor's check %s: no %s that contains %q in %+v", check, level, words, found)
 	return doctor.Finding{}
 }
 
-// TestDoctor: what doctor and status say of SELinux, and that the fixes they give are ones.
+// TestDoctor: doctor and status report the state of SELinux, and doctor's fixes work.
 func TestDoctor(t *testing.T) {
 	g := newServingNode(t, strictest(), true)
 	g.wants("selinux", doctor.OK, "enforcing", "node_dns_t")
 	if out := g.Run("node-dns status"); !strings.Contains(out, "enforcing") || !strings.Contains(out, "node_dns_t") {
-		t.Errorf("status says\n%s", out)
+		t.Errorf("got the status\n%s", out)
 	}
 	if found := g.findings("labels"); len(found) > 0 {
-		t.Errorf("labels that are right: %+v", found)
+		t.Errorf("finding about correct labels: %+v", found)
 	}
 
 	g.Run("echo 'logLevel: info' >/tmp/moved.yaml && mv -Z /tmp/moved.yaml /etc/node-dns/node-dns.yaml; chcon -t user_tmp_t /etc/node-dns/node-dns.yaml; systemctl reload node-dns")
@@ -86,7 +86,8 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
-// TestFirewalld: RHEL's default zone drops what a pod asks. doctor names zone and interface, and its command lets the pod in.
+// TestFirewalld: RHEL's default zone drops a pod's queries. doctor names the zone and the
+// interface, and its command allows the pod.
 func TestFirewalld(t *testing.T) {
 	g := newServingNode(t, strictest(), true)
 	g.Run("ip netns add pod && ip link add cni0 type bridge && ip address add 10.128.0.1/24 dev cni0 && ip link set cni0 up && " +
@@ -96,7 +97,7 @@ func TestFirewalld(t *testing.T) {
 	const ask = "ip netns exec pod dig +short +tries=3 +timeout=5 @" + nodeIP + " www.up.example | grep -qx 192.0.2.1"
 	g.Await("the pod to be answered", ask)
 	g.Run("systemctl unmask firewalld; systemctl start firewalld")
-	g.Await("firewalld to drop what the pod asks", "! "+ask) // it has started before its rules are there
+	g.Await("firewalld to drop what the pod asks", "! "+ask) // it reports its start before its rules are in place
 	f := g.wants("input-filter", doctor.Fail, "public", "cni0", "firewall-cmd")
 	g.Run(f.Fix)
 	g.Await("the pod to be answered after "+f.Fix, ask)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// modes are those of our files and directories, whatever umask they were made under.
+// modes are the modes of our files and directories under any umask.
 const modes = `/etc/resolv.conf 644
 /run/node-dns 755
 /run/node-dns/control.sock 666
@@ -15,11 +15,11 @@ const modes = `/etc/resolv.conf 644
 /var/lib/node-dns/upstreams.json 644
 `
 
-// TestHardened: a host without IPv6, where no user sees others' processes, shared memory is not executable, and root's shell makes
-// files that nobody else reads.
+// TestHardened tests a host without IPv6 where users do not see other users' processes, shared
+// memory is not executable, and root's umask makes new files unreadable for others.
 func TestHardened(t *testing.T) {
 	if testing.Short() {
-		t.Skip("the whole lane runs it")
+		t.Skip("only the full lane runs it")
 	}
 	g := newGuest(t, strictest(), true, "ipv6.disable=1")
 	g.install()
@@ -45,7 +45,7 @@ func TestHardened(t *testing.T) {
 	g.Run("umask 077; systemctl stop node-dns")
 	g.awaitOriginal()
 	if got := strings.TrimSpace(g.Run("stat -L -c %a /etc/resolv.conf")); got != "644" {
-		t.Errorf("resolv.conf was given back with the mode %s", got)
+		t.Errorf("resolv.conf was restored with mode %s", got)
 	}
 	g.checkDenials()
 }

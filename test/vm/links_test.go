@@ -5,17 +5,18 @@ import (
 	"testing"
 )
 
-// client runs a program and returns what it printed: a machine that asks the node.
+// client runs a program on a machine that queries the node, and returns its output.
 type client func(argv ...string) (string, error)
 
-// in is a client in a network namespace of the guest.
+// in returns a client in a network namespace of the guest.
 func (g *guest) in(namespace string) client {
 	return func(argv ...string) (string, error) {
 		return g.Try("ip netns exec " + namespace + " '" + strings.Join(argv, "' '") + "'")
 	}
 }
 
-// awaitServing waits until the node is at an address, and gives its clients what a nameserver says.
+// awaitServing waits until resolv.conf names the node's address addr and its clients get answers
+// from nameserver.
 func (g *guest) awaitServing(c client, addr, nameserver string) {
 	g.t.Helper()
 	g.awaitNamed(addr)
@@ -27,17 +28,19 @@ func (g *guest) awaitServing(c client, addr, nameserver string) {
 	g.Await("the node to be ready", "node-dns wait --for=ready --timeout=5s")
 }
 
-// checkHosts is checkResolves for a host that may have no IPv4 address: for ahosts glibc asks for no A record there (AI_ADDRCONFIG).
+// checkHosts is checkResolves for a host that may have no IPv4 address. For ahosts, glibc does not
+// query A records there (AI_ADDRCONFIG).
 func (g *guest) checkHosts() {
 	g.t.Helper()
 	g.Await("libc to resolve a name", "getent hosts www.up.example | grep -q 192.0.2.1")
 }
 
-// TestUnplug takes the only card out and puts it back, twice. Without a card this host has no address that resolv.conf could name, so
-// the file goes back to what it was, or to NetworkManager's, which then has no nameserver. node-dns keeps the upstreams that it knows.
+// TestUnplug removes the only network card and puts it back, twice. Without a card the host has no
+// address for resolv.conf, so the file becomes the original or NetworkManager's, which then has no
+// nameserver. node-dns keeps its known upstreams.
 func TestUnplug(t *testing.T) {
 	if testing.Short() {
-		t.Skip("the whole lane runs it")
+		t.Skip("only the full lane runs it")
 	}
 	g := newServingNode(t, strictest(), true)
 	for range 2 {
@@ -54,16 +57,16 @@ func TestUnplug(t *testing.T) {
 	g.checkDenials()
 }
 
-// The site of VLAN 7: its router and nameserver, and what its DHCP server offers.
+// The site of VLAN 7: its router and nameserver, and the address that its DHCP server offers.
 const (
 	site   = "10.79.0.53"
 	siteIP = "10.79.0.100"
 )
 
-// stackedLink carries the default route in place of eth0, which is below it.
+// stackedLink has the default route instead of eth0, which is below it.
 type stackedLink struct {
 	name             string
-	up               string // commands of nmcli, one a line
+	up               string // nmcli commands, one per line
 	addr, nameserver string
 	inSite           bool // its clients are in the site of VLAN 7
 }
@@ -83,10 +86,11 @@ connection add type ethernet ifname eth0 con-name port autoconnect no master br0
 connection up port`, addr: "10.78.0.111", nameserver: ns2},
 }
 
-// TestStackedLinks moves the default route to a bond, a VLAN and a bridge, and back. The node's address and its nameservers go with it.
+// TestStackedLinks moves the default route to a bond, a VLAN and a bridge, and back. The node's
+// address and its nameservers follow.
 func TestStackedLinks(t *testing.T) {
 	if testing.Short() {
-		t.Skip("the whole lane runs it")
+		t.Skip("only the full lane runs it")
 	}
 	g := newServingNode(t, strictest(), true)
 	g.serveSite()
@@ -109,8 +113,8 @@ func TestStackedLinks(t *testing.T) {
 	g.checkDenials()
 }
 
-// serveSite plugs a second card in, and puts the site of VLAN 7 behind it, into a network namespace of the guest: the host's kernel may know
-// no VLANs. The frames go over the host's bridge.
+// serveSite adds a second card and puts the site of VLAN 7 behind it, in a network namespace of the
+// guest, because the host's kernel may not support VLANs. The frames pass the host's bridge.
 func (g *guest) serveSite() {
 	g.t.Helper()
 	g.Wire(g.lan, "lan0")

@@ -7,7 +7,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// TestMigrate takes a node over from 99-origin-dns.sh and dnsmasq, which the policy confines, and gives it back.
+// TestMigrate migrates a node from 99-origin-dns.sh and dnsmasq, which the policy confines, and
+// back.
 func TestMigrate(t *testing.T) {
 	t.Run("confined", func(t *testing.T) { migrate(t, true) })
 	if !testing.Short() {
@@ -41,13 +42,13 @@ func migrate(t *testing.T, confined bool) {
 	g.checkDomains()
 	g.checkPolicyLabels()
 	if label := g.Run("stat -c %C /var/lib/node-dns/migration.json"); confined && !strings.Contains(label, ":node_dns_var_lib_t:") {
-		t.Errorf("what migrate notes for --undo has the label %s", label)
+		t.Errorf("the file of migrate for --undo has the label %s", label)
 	}
 	g.Run("nmcli device reapply eth0")
 	g.checkAnswers()
 	t.Log(g.Run("node-dns migrate --undo"))
 	if got := g.resolvConf(); got != before {
-		t.Errorf("after --undo resolv.conf is\n%s\nand was\n%s", got, before)
+		t.Errorf("after --undo resolv.conf is\n%s\nwant\n%s", got, before)
 	}
 	g.checkAnswers()
 	g.checkResolves()

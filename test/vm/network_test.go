@@ -14,11 +14,12 @@ const (
 	dhcp6   = "fd78::100" // the only address that DHCPv6 offers
 )
 
-// TestIPv6: a node learns nameservers and search domains from router advertisements (RFC 8106) and from DHCPv6 beside DHCP, and then has
-// no IPv4 any more. Its address is one that it made of the advertised prefix (SLAAC), and then one from DHCPv6.
+// TestIPv6: a node learns nameservers and search domains from router advertisements (RFC 8106) and
+// from DHCPv6, in addition to DHCP, and then loses IPv4. Its address is first one from the
+// advertised prefix (SLAAC), and then one from DHCPv6.
 func TestIPv6(t *testing.T) {
 	if testing.Short() {
-		t.Skip("the whole lane runs it")
+		t.Skip("only the full lane runs it")
 	}
 	g := newServingNode(t, strictest(), true)
 	for _, addr := range []string{router6, ns6} {
@@ -59,10 +60,11 @@ func TestIPv6(t *testing.T) {
 	g.checkDenials()
 }
 
-// TestNoCable boots a node without a network. node-dns starts and leaves resolv.conf alone, and takes it over when the cable is plugged in.
+// TestNoCable boots a node without a network. node-dns starts and leaves resolv.conf alone until
+// the cable is plugged in.
 func TestNoCable(t *testing.T) {
 	if testing.Short() {
-		t.Skip("the whole lane runs it")
+		t.Skip("only the full lane runs it")
 	}
 	g := newNode(t, strictest(), true)
 	g.Run("systemctl enable --quiet node-dns")

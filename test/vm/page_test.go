@@ -13,7 +13,8 @@ import (
 // selinuxPage is docs/howto/selinux.md.
 const selinuxPage = "../../docs/howto/selinux.md"
 
-// TestPage runs the commands of docs/howto/selinux.md one after the other, beside auditd, on a node with a denial to read.
+// TestPage runs the commands of docs/howto/selinux.md in order, with auditd running, on a node with
+// a denial.
 func TestPage(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the guest compiles its policy, which takes minutes")
@@ -29,7 +30,7 @@ func TestPage(t *testing.T) {
 		for _, command := range block {
 			t.Log(command)
 			out, err := g.Try(command)
-			if err != nil && command != "node-dns doctor" { // whose status tells of the denial
+			if err != nil && command != "node-dns doctor" { // its exit status reports the denial
 				t.Errorf("%s: %v\n%s", command, err, out)
 			}
 			if strings.HasPrefix(command, "ausearch") && !strings.Contains(out, "user_tmp_t") {
@@ -54,6 +55,6 @@ func TestPage(t *testing.T) {
 	g.Push(router, "/srv/rpm", p.SELinux)
 	g.Run("rpm --install /srv/rpm/" + filepath.Base(p.SELinux) + " && rpm --erase node-dns-selinux")
 	if out, err := g.Try("semodule -l | grep node_dns"); err == nil {
-		t.Errorf("with the package erased there are modules:\n%s", out)
+		t.Errorf("after removing the package there are still modules:\n%s", out)
 	}
 }

@@ -8,8 +8,9 @@ import (
 	"github.com/node-dns/node-dns/internal/test/rpmbuild"
 )
 
-// TestPolicyPackage installs and erases node-dns-selinux under a daemon that serves: it enters its domain and leaves it, and clients are
-// answered throughout. Here the guest compiles the policy itself, which takes minutes.
+// TestPolicyPackage installs and removes node-dns-selinux while the daemon serves. The daemon
+// enters its domain and leaves it, and clients always get answers. The guest compiles the policy
+// itself, which takes minutes.
 func TestPolicyPackage(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes minutes")
@@ -18,12 +19,12 @@ func TestPolicyPackage(t *testing.T) {
 	p := rpmbuild.Build(t, 1, macros())
 	g.Push(router, "/srv/rpm", p.SELinux)
 	before := g.domainOf(g.mainPID())
-	// A label that the administrator chose stays, whatever the policy of the day says of the directory.
+	// A label set by the administrator stays, whatever the current policy has for the directory.
 	const own, chosen = "/etc/node-dns/own.hosts", "etc_runtime_t"
 	g.Run("semanage fcontext -N -a -t " + chosen + " '/etc/node-dns/own\\.hosts' && touch " + own + " && restorecon " + own)
 	keepsOwn := func(after string) {
 		if got := g.Run("stat -c %C " + own); !strings.Contains(got, ":"+chosen+":") {
-			t.Errorf("after %s the file that the administrator labelled has %s", after, got)
+			t.Errorf("after %s the file labeled by the administrator has %s", after, got)
 		}
 	}
 	keepsOwn("semanage")
@@ -40,11 +41,11 @@ func TestPolicyPackage(t *testing.T) {
 	g.awaitPointed()
 	g.checkAnswers()
 	if got := g.domainOf(g.mainPID()); got != before {
-		t.Errorf("with node-dns-selinux erased the daemon runs as %s, before it was %s", got, before)
+		t.Errorf("with node-dns-selinux removed the daemon runs as %s, want %s", got, before)
 	}
 	keepsOwn("the erasure")
 	if out := g.Run("find /etc/node-dns /var/lib/node-dns /var/cache/node-dns /run/node-dns /usr/libexec/node-dns -context '*node_dns*' -o -context '*unlabeled*'"); out != "" {
-		t.Errorf("files keep labels of the policy that is gone:\n%s", out)
+		t.Errorf("files still have labels of the removed policy:\n%s", out)
 	}
 	g.Run("systemctl stop node-dns")
 	g.awaitOriginal()
@@ -52,10 +53,10 @@ func TestPolicyPackage(t *testing.T) {
 	g.checkDenials()
 }
 
-// TestPorts: listening on a port of another service takes the boolean, or the port a label.
+// TestPorts: listening on a port of another service needs the boolean, or a label for the port.
 func TestPorts(t *testing.T) {
 	if testing.Short() {
-		t.Skip("the whole lane runs it")
+		t.Skip("only the full lane runs it")
 	}
 	g := newServingNode(t, strictest(), true)
 	listen := func(port string) {
@@ -65,9 +66,9 @@ func TestPorts(t *testing.T) {
 		out, err := g.lan.Try("dig", "+short", "+tries=2", "+timeout=5", "-p", port, "@"+nodeIP, "www.up.example")
 		return err == nil && strings.TrimSpace(out) == "192.0.2.1"
 	}
-	listen("10053") // of no service
+	listen("10053") // not assigned to a service
 	g.l.Await("an answer on port 10053", func() bool { return asks("10053") })
-	listen("5353") // of mDNS
+	listen("5353") // assigned to mDNS
 	g.Await("a denial of port 5353", "journalctl -q -o cat _TRANSPORT=audit | grep 'denied.*name_bind.*src=5353'")
 	if asks("5353") {
 		t.Error("port 5353 is bound without the boolean")
@@ -77,8 +78,9 @@ func TestPorts(t *testing.T) {
 	g.l.Await("an answer on port 5353", func() bool { return asks("5353") })
 }
 
-// TestMislabelled: the program as it was labelled below dispatcher.d, where RHEL's policy lets systemd not execute it. The node keeps its
-// nameservers, doctor says why and gives the fix, and the fix helps.
+// TestMislabelled: the program has the label of files in dispatcher.d, and RHEL's policy does not
+// let systemd execute it. The node keeps its nameservers, doctor reports the reason and a fix, and
+// the fix works.
 func TestMislabelled(t *testing.T) {
 	if strictest() == "" {
 		t.Skip("Debian's policy lets systemd execute everything; SELINUX_POLICY names no other")
@@ -87,10 +89,10 @@ func TestMislabelled(t *testing.T) {
 	g.Run("chcon -t NetworkManager_dispatcher_script_t /usr/libexec/node-dns/origin-dns-dispatcher")
 	g.Run("systemctl enable --quiet --now node-dns")
 	g.checkAnswers()
-	// On a busy machine the hook may meet its time limit, and decides nothing then.
+	// On a busy machine the hook may reach its time limit and then decides nothing.
 	g.Await("NetworkManager's hook to have run", "nmcli device reapply eth0; sleep 5; journalctl -q -o cat -t origin-dns-dispatcher | grep -q 'event=.*held='")
 	if got := g.resolvConf(); got != original {
-		t.Errorf("resolv.conf is pointed at a node that nothing restores:\n%s", got)
+		t.Errorf("resolv.conf names the node although nothing would restore it:\n%s", got)
 	}
 	out, err := g.Try("node-dns doctor")
 	if err == nil || !strings.Contains(out, "restorecon") || !strings.Contains(out, "systemd has not run origin-dns-dispatcher") {

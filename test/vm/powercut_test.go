@@ -17,9 +17,10 @@ var (
 	cutSeed = flag.Uint64("vm.seed", 1, "seed of TestPowerCuts")
 )
 
-// storm makes random changes to what node-dns keeps in files: NetworkManager's nameservers and search
-// list, and the admin's configuration. A restart makes the daemon write the cluster's snapshot. The
-// storm writes a configuration as editors do, so a file cut in half would be a fault of node-dns.
+// storm makes random changes to the inputs of files that node-dns keeps: NetworkManager's
+// nameservers and search list, and the admin's configuration. A restart makes the daemon write the
+// cluster's snapshot. The storm writes a configuration like editors do, so a truncated file would
+// be a bug of node-dns.
 const storm = `#!/bin/bash
 RANDOM=$1
 while :; do
@@ -34,21 +35,21 @@ while :; do
 done >/dev/null 2>&1
 `
 
-// TestPowerCuts cuts the power in a storm of changes, again and again. -vm.cuts says how often.
+// TestPowerCuts cuts the power during a storm of changes, -vm.cuts times.
 func TestPowerCuts(t *testing.T) {
 	g := newServingNode(t, strictest(), true)
 	api := g.serveAPI()
 	g.Run("cat >/etc/node-dns/kubeconfig.new <<'END'\n" + string(api.Kubeconfig()) + "END\nchmod 600 /etc/node-dns/kubeconfig.new; mv /etc/node-dns/kubeconfig.new /etc/node-dns/kubeconfig")
 	g.Await("the cluster's snapshot", "[ -s /var/cache/node-dns/cluster.snapshot ]")
 	g.Run("cat >/root/storm <<'END'\n" + storm + "END\nchmod 755 /root/storm")
-	g.Run("sync") // the packages' files and the test's: a cut soon after may empty what nobody has synchronized
+	g.Run("sync") // the packages' and the test's files: an early power cut may empty files that are not synced
 	random := rand.New(rand.NewPCG(*cutSeed, 0))
 	for cut := range *cuts {
 		g.Run(fmt.Sprintf("systemd-run --quiet --unit=storm /root/storm %d", random.IntN(1<<15)))
 		calm := make(chan struct{})
 		changed := g.changeCluster(api, calm)
 		pause := time.Second + time.Duration(random.Int64N(int64(15*time.Second)))
-		time.Sleep(pause) // when the power fails is the input, not an assertion
+		time.Sleep(pause) // the time of the power cut is an input, not an assertion
 		g.Cut()
 		close(calm)
 		<-changed
@@ -62,7 +63,7 @@ func TestPowerCuts(t *testing.T) {
 	g.checkDenials()
 }
 
-// serveAPI plays the cluster's API on the LAN.
+// serveAPI runs the cluster's API on the LAN.
 func (g *guest) serveAPI() *kubetest.Server {
 	g.t.Helper()
 	var api *kubetest.Server
@@ -92,7 +93,8 @@ func (g *guest) changeCluster(api *kubetest.Server, calm <-chan struct{}) (done 
 	return done
 }
 
-// checkAfterCut: every file of ours is whole, nothing is left over, names resolve, and the way back is known.
+// checkAfterCut checks that all our files are complete, no temporary files are left, names resolve,
+// and the original can be restored.
 func (g *guest) checkAfterCut() {
 	g.t.Helper()
 	g.awaitPointed()
@@ -101,7 +103,7 @@ func (g *guest) checkAfterCut() {
 	for file := range strings.Lines(g.Run("ls /var/lib/node-dns/*.json")) {
 		file = strings.TrimSpace(file)
 		if text := g.Run("cat " + file); !json.Valid([]byte(text)) {
-			g.t.Errorf("%s is not whole:\n%s", file, text)
+			g.t.Errorf("%s is incomplete:\n%s", file, text)
 		}
 	}
 	if out, err := g.Try("node-dns check-config --quiet"); err != nil {
@@ -120,10 +122,10 @@ func (g *guest) checkAfterCut() {
 		}
 	}
 	g.Run("systemctl stop node-dns")
-	// What NetworkManager would have written had node-dns never run, but for the time of writing.
+	// Compare with what NetworkManager would have written without node-dns, except for the time.
 	back, own := g.resolvConf(), g.Run("cat /run/NetworkManager/resolv.conf")
 	if back != own {
-		g.t.Errorf("a stop gives back\n%s\nwhere NetworkManager has\n%s", back, own)
+		g.t.Errorf("a stop restores\n%s\nwant NetworkManager's\n%s", back, own)
 	}
 	g.checkResolves()
 	g.Run("systemctl start node-dns")

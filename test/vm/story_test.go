@@ -11,7 +11,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/rpmbuild"
 )
 
-// TestStory is the life of a node under each policy, with and without the module.
+// TestStory runs the life of a node under each policy, with and without the module.
 func TestStory(t *testing.T) {
 	for name, policy := range policies() {
 		t.Run(name+"/confined", func(t *testing.T) { story(t, policy, true) })
@@ -21,10 +21,10 @@ func TestStory(t *testing.T) {
 	}
 }
 
-// step is one thing that happens to a node that serves, and that it serves after.
+// step is an event on a serving node, which must continue to serve afterwards.
 type step struct {
 	name   string
-	isSlow bool // -short does it under the strictest policy alone
+	isSlow bool // with -short, only under the strictest policy
 	do     func(g *guest)
 }
 
@@ -47,14 +47,14 @@ var steps = []step{
 func story(t *testing.T, policy string, confined bool) {
 	g := newNode(t, policy, confined)
 	if got := g.resolvConf(); got != original {
-		t.Errorf("after the installation resolv.conf is\n%s", got)
+		t.Errorf("resolv.conf after the installation:\n%s", got)
 	}
 	g.Run("systemctl enable --quiet --now node-dns")
 	g.awaitPointed()
 	g.checkAnswers()
 	g.checkResolves()
 	g.checkDomains()
-	g.Await("the metrics to be shown", scrape+" | grep -qx 'nodedns_ready 1'")
+	g.Await("the metrics to be served", scrape+" | grep -qx 'nodedns_ready 1'")
 	for _, step := range steps {
 		if step.isSlow && testing.Short() && policy != strictest() {
 			continue
@@ -71,13 +71,13 @@ func story(t *testing.T, policy string, confined bool) {
 	g.checkResolves()
 	failed := g.failures()
 	if len(failed) != 1 || failed[0].Check != "daemon" || !strings.Contains(failed[0].What, "stopped") {
-		t.Fatalf("of a node where node-dns is stopped doctor says %+v", failed)
+		t.Fatalf("with node-dns stopped, doctor reports %+v", failed)
 	}
 	g.Run(failed[0].Fix)
 	g.awaitPointed()
 	g.PowerOff()
 	if got := g.ReadDisk("/etc/resolv.conf"); got != original {
-		t.Errorf("on the disk of the machine that is off resolv.conf is\n%s", got)
+		t.Errorf("resolv.conf on the disk of the powered-off machine:\n%s", got)
 	}
 	g.Boot()
 	g.awaitPointed()
@@ -88,15 +88,14 @@ func story(t *testing.T, policy string, confined bool) {
 	g.awaitOriginal()
 	g.checkResolves()
 	if out := g.Run("systemctl list-units --all --no-legend 'node-dns*'"); out != "" {
-		t.Errorf("units are left:\n%s", out)
+		t.Errorf("units still exist:\n%s", out)
 	}
 	g.checkDenials()
 }
 
-// scrape prints the daemon's metrics.
 const scrape = `{ exec 3<>/dev/tcp/127.0.0.1/9453; printf 'GET /metrics HTTP/1.0\r\n\r\n' >&3; cat <&3; }`
 
-// domainOf is a process's type.
+// domainOf returns a process's SELinux type.
 func (g *guest) domainOf(pid string) string {
 	g.t.Helper()
 	context := strings.Trim(g.Run("cat /proc/"+pid+"/attr/current"), "\x00\n")
@@ -112,8 +111,9 @@ func (g *guest) mainPID() string {
 	return strings.TrimSpace(g.Run("systemctl show -p MainPID --value node-dns"))
 }
 
-// checkDomains: the daemon and the hook that systemd starts are confined where the module is loaded. Elsewhere they run in the domain of
-// services that the policy does not know. Root's own command is never confined.
+// checkDomains checks that the daemon and the hook started by systemd are confined if the module is
+// loaded. Otherwise they run in the policy's domain for unknown services. Root's own commands are
+// never confined.
 func (g *guest) checkDomains() {
 	g.t.Helper()
 	daemon, hook := "node_dns_t", "node_dns_hook_t"
@@ -127,19 +127,19 @@ func (g *guest) checkDomains() {
 	if got := g.domainOf(g.mainPID()); got != daemon {
 		g.t.Errorf("the daemon runs as %s, want %s", got, daemon)
 	}
-	g.Run("systemctl start node-dns-apply") // NetworkManager's hook may have pointed resolv.conf before the daemon asked for that
+	g.Run("systemctl start node-dns-apply") // NetworkManager's hook may have pointed resolv.conf before the daemon requested it
 	want := []string{"the daemon runs as " + daemon, hook + " (node-dns-apply.service)"}
 	g.l.Await(fmt.Sprintf("doctor to say %q", want), func() bool { // a slow guest may not answer doctor in time
 		return slices.ContainsFunc(g.findings("selinux"), func(f doctor.Finding) bool {
 			return f.Level == doctor.OK && strings.Contains(f.What, want[0]) && strings.Contains(f.What, want[1])
 		})
 	})
-	// A unit of the administrator's that runs the same program stays in its own domain.
+	// An administrator's unit that runs the same program stays in its own domain.
 	g.Run("printf '[Service]\\nType=oneshot\\nExecStart=/usr/sbin/node-dns wait --for=ready --timeout=60s\\n' >/etc/systemd/system/waits.service && " +
 		"systemctl daemon-reload && systemctl start waits")
 }
 
-// labels are the types of all files of ours where the module is loaded.
+// labels are the types of all our files if the module is loaded.
 const labels = `/etc/node-dns node_dns_conf_t
 /etc/node-dns/node-dns.yaml node_dns_conf_t
 /etc/resolv.conf net_conf_t
@@ -156,16 +156,16 @@ const labels = `/etc/node-dns node_dns_conf_t
 /var/lib/node-dns/upstreams.json node_dns_var_lib_t
 `
 
-// checkPolicyLabels: each file has the label that restorecon would give it.
+// checkPolicyLabels checks that each file has the label that restorecon would set.
 func (g *guest) checkPolicyLabels() {
 	g.t.Helper()
 	if out := g.Run("restorecon -nvR /etc/node-dns /etc/resolv.conf /run/node-dns /run/origin-dns-dispatcher* /usr/libexec/node-dns /var/lib/node-dns /var/cache/node-dns 2>&1 | " +
-		"grep -v -e ': *Old compiled fcontext format, skipping' -e '^Warning no default label for /run/' || true"); out != "" { // RHEL 10's policy, to Debian's libselinux; Debian's has none for /run
-		g.t.Errorf("files have other labels than the policy says:\n%s", out)
+		"grep -v -e ': *Old compiled fcontext format, skipping' -e '^Warning no default label for /run/' || true"); out != "" { // RHEL 10's policy with Debian's libselinux; Debian's policy has none for /run
+		g.t.Errorf("files have other labels than the policy's:\n%s", out)
 	}
 }
 
-// checkLabels: each file has its label, and it is the one that restorecon would give it.
+// checkLabels checks that each file has its expected label, and that restorecon would set the same.
 func (g *guest) checkLabels() {
 	g.t.Helper()
 	g.checkPolicyLabels()
@@ -181,11 +181,11 @@ func (g *guest) checkLabels() {
 	}
 }
 
-// checkDoctor: nothing fails.
+// checkDoctor checks that doctor reports no failure.
 func (g *guest) checkDoctor(after string) {
 	g.t.Helper()
 	var out string
-	for range 20 { // what is on its way may take a moment in a slow guest
+	for range 20 { // pending changes may take a moment in a slow guest
 		if out, _ = g.Try("node-dns doctor"); !strings.Contains(out, "[FAIL]") {
 			return
 		}
@@ -194,17 +194,18 @@ func (g *guest) checkDoctor(after string) {
 	g.t.Errorf("after %s:\n%s", after, out)
 }
 
-// reapply: NetworkManager runs the hook, with RHEL's policies in the domain of hooks that no other policy knows.
+// reapply makes NetworkManager run the hook. With RHEL's policies it runs in the domain of unknown
+// hooks.
 func (g *guest) reapply() {
 	g.t.Helper()
 	g.Run("nmcli device reapply eth0")
 	if g.isRHEL {
-		// On a busy machine a hook may meet its time limit, and logs nothing then.
+		// On a busy machine a hook may reach its time limit and then logs nothing.
 		g.Await("the hook to run in its domain", "nmcli device reapply eth0; sleep 5; journalctl -q -b -o json _TRANSPORT=journal SYSLOG_IDENTIFIER=origin-dns-dispatcher | grep -q ':NetworkManager_dispatcher_custom_t:'")
 	}
 }
 
-// renew: DHCP offers another nameserver, which the daemon asks from then on.
+// renew makes DHCP offer another nameserver, which the daemon then uses.
 func (g *guest) renew() {
 	g.t.Helper()
 	g.dhcp.SetNameservers(ns2)
@@ -213,7 +214,7 @@ func (g *guest) renew() {
 	g.Await("the daemon to ask "+ns1, "node-dns servers | grep -q "+ns1)
 }
 
-// vpn: a connection with a domain of its own comes and goes.
+// vpn brings a connection with its own domain up and down.
 func (g *guest) vpn() {
 	g.t.Helper()
 	g.Run("nmcli connection add type dummy ifname vpn0 con-name vpn ipv4.method manual ipv4.addresses 10.99.0.1/24 " +
@@ -224,8 +225,9 @@ func (g *guest) vpn() {
 	g.Await("the VPN's route to go", "! node-dns servers | grep -q corp.test")
 }
 
-// setDomainServers: the call is obeyed. Debian's policy lets a daemon without a domain of its own (initrc_t) hear an admin's program over
-// D-Bus, and denies it the reply: without the module busctl waits in vain there.
+// setDomainServers checks that the D-Bus call takes effect. Debian's policy lets a daemon without
+// its own domain (initrc_t) receive a call from an admin's program but denies the reply, so without
+// the module busctl times out there.
 func (g *guest) setDomainServers() {
 	g.t.Helper()
 	out, err := g.Try("busctl --timeout=20 call uk.org.thekelleys.dnsmasq /uk/org/thekelleys/dnsmasq uk.org.thekelleys.dnsmasq SetDomainServers as 1 /dbus.test/" + ns2)
@@ -236,7 +238,7 @@ func (g *guest) setDomainServers() {
 	g.Await("the domain that was set over D-Bus", "node-dns servers | grep -q dbus.test")
 }
 
-// handOver: a kubeconfig that only root may read reaches the daemon through the hook.
+// handOver checks that a kubeconfig for root only reaches the daemon through the hook.
 func (g *guest) handOver() {
 	g.t.Helper()
 	const kubeconfig = `apiVersion: v1
@@ -249,19 +251,19 @@ current-context: x
 	g.Run("umask 077; cat >/etc/node-dns/kubeconfig.new <<'END'\n" + kubeconfig + "END\nmv /etc/node-dns/kubeconfig.new /etc/node-dns/kubeconfig")
 	g.Await("the kubeconfig to be handed over", "[ \"$(stat -c %a%U /var/lib/node-dns/kubeconfig)\" = 400node-dns ]")
 	if label := g.Run("stat -c %C /var/lib/node-dns/kubeconfig"); g.confined && !strings.Contains(label, ":node_dns_var_lib_t:") {
-		g.t.Errorf("the credentials that were handed over have the label %s", label)
+		g.t.Errorf("the handed-over credentials have the label %s", label)
 	}
 	g.Run("rm /etc/node-dns/kubeconfig && systemctl reload node-dns")
 	g.Await("the credentials to be taken back", "[ ! -e /var/lib/node-dns/kubeconfig ]")
 }
 
-// socketUnit: systemd holds port 53 and starts the daemon at the first query. Such a socket has another label than those that the daemon
-// makes.
+// socketUnit lets systemd hold port 53 and start the daemon at the first query. Such a socket has
+// another label than the daemon's own sockets.
 func (g *guest) socketUnit() {
 	g.t.Helper()
 	const unit = "node-dns@" + nodeIP + ".socket"
 	g.Run("systemctl stop node-dns && systemctl start " + unit)
-	g.l.Await("an answer of a daemon that the query starts", func() bool {
+	g.l.Await("an answer of a daemon started by the query", func() bool {
 		out, err := g.lan.Try("dig", "+short", "+tries=1", "+timeout=5", "@"+nodeIP, "www.up.example")
 		return err == nil && strings.TrimSpace(out) == "192.0.2.1"
 	})
@@ -281,13 +283,14 @@ func (g *guest) upgrade() {
 	g.Run("rpm --upgrade /srv/next/" + filepath.Base(next))
 	g.relabel()
 	if suite() == "bullseye" {
-		// Its policy does not let root start a unit whose file is labelled lib_t, as rpm left it when the package's scriptlet restarted the unit.
+		// Its policy does not let root start a unit whose file has the label lib_t, which it had
+		// when the package's scriptlet restarted the unit.
 		g.Run("systemctl daemon-reload && systemctl try-restart node-dns")
 	}
 	g.Await("the new daemon", "pid=$(systemctl show -p MainPID --value node-dns); [ $pid != 0 ] && [ $pid != "+before+" ]")
 }
 
-// kill: systemd starts the daemon again, however often.
+// kill checks that systemd restarts the daemon after each kill.
 func (g *guest) kill(times int) {
 	g.t.Helper()
 	for range times {
@@ -298,7 +301,7 @@ func (g *guest) kill(times int) {
 	}
 }
 
-// hang: the watchdog ends a daemon that does not answer itself.
+// hang checks that the watchdog ends a daemon that does not answer its own queries.
 func (g *guest) hang() {
 	g.t.Helper()
 	before := g.mainPID()

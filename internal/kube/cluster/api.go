@@ -16,39 +16,40 @@ import (
 )
 
 const (
-	// patience is how long the API server may take for the first octet of an answer, and between two of a list. It may
-	// keep a request in a queue for a minute (API priority and fairness).
+	// patience bounds the wait for the first byte of a response, and for each next byte of a list.
+	// The API server may queue a request for a minute (API priority and fairness).
 	patience = 75 * time.Second
-	// maxRetryAfter bounds what the server may ask for.
+	// maxRetryAfter bounds the delay that the server may ask for.
 	maxRetryAfter = 2 * time.Minute
 	maxErrorBody  = 64 << 10
 )
 
-// api asks one API server.
+// api is a client of one API server.
 type api struct {
 	client *http.Client
 	race   *racer
 	server *url.URL
 	agent  string
-	told   func(Request) // of each request; nil: nobody asks
+	told   func(Request) // called after each request; nil disables it
 	pulse  *pulse
 }
 
-// answer is a success, to be read. It must be closed.
+// answer is the body of a successful response. The caller must close it.
 type answer struct {
 	format  kubewire.Format
 	body    io.Reader
 	close   func()
-	blame   func(error) error // what really ended the body
+	blame   func(error) error // returns the real reason why the body ended
 	stalled *time.Timer
-	silent  bool // the answer may take its time: a watch is silent while nothing happens
+	silent  bool // no read timeout: a watch is silent while nothing changes
 
-	hasPings     bool        // of HTTP/2
-	heard        atomic.Bool // octets came since the last look; for watches
-	hasBookmarks atomic.Bool // one came
+	hasPings     bool        // HTTP/2
+	heard        atomic.Bool // bytes have arrived since the last check; for watches
+	hasBookmarks atomic.Bool // at least one bookmark has arrived
 }
 
-// Read implements io.Reader. An answer that stops for patience, and is not silent, ends in errStalled.
+// Read implements io.Reader. It fails with errStalled after patience without data, unless silence
+// is allowed.
 func (a *answer) Read(p []byte) (int, error) {
 	if !a.silent {
 		a.stalled.Reset(patience)
@@ -63,13 +64,14 @@ func (a *answer) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// allowSilence makes the answer silent.
+// allowSilence disables the read timeout.
 func (a *answer) allowSilence() {
 	a.silent = true
 	a.stalled.Stop()
 }
 
-// get asks for what the path and the query say, to verb ("list" or "watch").
+// get requests the objects of s that query selects. The verb, "list" or "watch", names the missing
+// right in an error.
 func (a *api) get(ctx context.Context, verb string, s source, query url.Values) (*answer, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stalled := time.AfterFunc(patience, func() { cancel(errStalled) })
@@ -83,8 +85,8 @@ func (a *api) get(ctx context.Context, verb string, s source, query url.Values) 
 		return nil, plain(ctx, err)
 	}
 	done := func() {
-		release()                 // first: it ends what the server still sends
-		_ = response.Body.Close() // what was to be read has been, or nobody wants it
+		release()                 // first: it stops what the server is still sending
+		_ = response.Body.Close() // everything that was needed has been read
 	}
 	if response.StatusCode != http.StatusOK {
 		defer done()
@@ -118,7 +120,7 @@ func (a *api) do(ctx context.Context, method, path string, query url.Values, bod
 	switch {
 	case err == nil:
 		r.Code = response.StatusCode
-	case errors.Is(context.Cause(ctx), context.Canceled): // by us, as the answer is no longer of use
+	case errors.Is(context.Cause(ctx), context.Canceled): // by us: the response is no longer needed
 		return response, err
 	}
 	if answers := isAnswer(r.Code); a.race.judge(answers) && !answers {
@@ -130,13 +132,13 @@ func (a *api) do(ctx context.Context, method, path string, query url.Values, bod
 	return response, err
 }
 
-// isAnswer reports whether a code comes from an API server that works; 0: there is none. 504 says that a resource version is not known
-// yet.
+// isAnswer reports whether an HTTP status code comes from a working API server. Code 0 means no
+// response. The API server uses 504 for a resource version that it does not know yet.
 func isAnswer(code int) bool {
 	return code != 0 && (code < http.StatusInternalServerError || code == http.StatusGatewayTimeout)
 }
 
-// readStatus makes an error of an answer that is no success.
+// readStatus returns an error for a response that is not a success.
 func readStatus(response *http.Response, right Right) error {
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxErrorBody))
 	if err != nil {

@@ -21,13 +21,13 @@ import (
 	"github.com/node-dns/node-dns/internal/test/kubetest"
 )
 
-// The cluster of the benchmarks: every tenth Service is headless.
+// Size of the benchmark cluster. Every tenth Service is headless.
 const (
 	bigServices  = 10_000
-	bigEndpoints = 10 // of each Service
+	bigEndpoints = 10 // per Service
 )
 
-// bigService is as wide as those of a real cluster, most of which DNS does not need.
+// bigService returns a Service as large as in a real cluster. DNS does not need most of its fields.
 func bigService(i int) *corev1.Service {
 	name := fmt.Sprintf("service-%d", i)
 	s := &corev1.Service{
@@ -57,7 +57,7 @@ func bigMeta(name string, i int) metav1.ObjectMeta {
 	}
 }
 
-// bigSlice has the endpoints of Service i; round makes it another one.
+// bigSlice returns the endpoints of Service i. Another round gives other ready states.
 func bigSlice(i, round int) *discoveryv1.EndpointSlice {
 	name := fmt.Sprintf("service-%d", i)
 	s := &discoveryv1.EndpointSlice{ObjectMeta: bigMeta(name+"-x7x9k", i), AddressType: discoveryv1.AddressTypeIPv4}
@@ -89,17 +89,17 @@ func fillBig(s *kubetest.Server) {
 		s.Set(bigService(i))
 		s.Set(bigSlice(i, 0))
 	}
-	s.Compact() // the history alone would be as large again
+	s.Compact() // the history alone would double the memory
 }
 
-// footprint is a process that runs a Watcher and nothing else.
+// footprint is a process that only runs a Watcher.
 type footprint struct {
 	b       *testing.B
 	ask     io.WriteCloser
 	answers *bufio.Scanner
 }
 
-// used is what testdata/footprint says.
+// used is the report of testdata/footprint.
 type used struct {
 	State      State
 	Peak, RSS  string
@@ -147,8 +147,9 @@ func (f *footprint) cost() (c used) {
 	return c
 }
 
-// BenchmarkFootprint says what a Watcher of 10,000 Services and 100,000 endpoints costs in a process of its own: at its
-// first sync, after a forced relist, and while 1,000 slices change in a second.
+// BenchmarkFootprint measures the cost of a Watcher of 10,000 Services and 100,000 endpoints in a
+// separate process: at its first sync, after a forced relist, and while 1,000 slices change in a
+// second.
 func BenchmarkFootprint(b *testing.B) {
 	for _, slices := range []string{"addresses", "pods"} {
 		b.Run(slices, func(b *testing.B) {
@@ -178,7 +179,7 @@ func measure(b *testing.B, w *world, slices string) {
 	for deadline := time.Now().Add(time.Minute); !hasRelisted(w) && time.Now().Before(deadline); {
 		time.Sleep(50 * time.Millisecond)
 	}
-	time.Sleep(30 * time.Second) // the spread of the lists
+	time.Sleep(30 * time.Second) // lists are spread over this time
 	again := f.cost()
 	b.Logf("after a forced relist: peak %s, settled %s, heap %d KiB, CPU %v, %d lists", again.Peak, again.RSS, again.Heap>>10, again.CPU-first.CPU, again.State.Lists)
 
@@ -196,14 +197,14 @@ func measure(b *testing.B, w *world, slices string) {
 	b.ReportMetric((churn.CPU-again.CPU).Seconds()/took.Seconds(), "cores")
 }
 
-// hasRelisted reports whether the relist has begun.
 func hasRelisted(w *world) bool {
 	return slices.ContainsFunc(w.server.Requests(), func(r kubetest.Request) bool {
 		return isWholeList(r) && r.Version != "0" && strings.HasSuffix(r.Path, "services")
 	})
 }
 
-// BenchmarkChange says how long a change takes from the API server to what is published, one at a time.
+// BenchmarkChange measures the time from a change in the API server to its publication, one change
+// at a time.
 func BenchmarkChange(b *testing.B) {
 	w := newWorld(b)
 	w.start()

@@ -13,7 +13,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/kubetest"
 )
 
-// A node comes up before its credentials, and before the cluster.
+// TestBootstrap: a node starts before its credentials exist and before the cluster is up.
 func TestBootstrap(t *testing.T) {
 	fakeTime(t, func(t *testing.T) {
 		w, network := newFakeWorld(t)
@@ -46,20 +46,21 @@ func TestBootstrap(t *testing.T) {
 		write(kubeconfig)
 		phase(Connecting, time.Hour, kubetest.ErrDown.Error())
 		if w.snapshot() != nil {
-			t.Fatal("nothing is known, and something is published")
+			t.Fatal("a snapshot is published before anything is known")
 		}
 		network.SetDown(false)
 		phase(Synced, time.Minute, "")
 		if w.snapshot() == nil || w.snapshot().IsStale() {
-			t.Error("all is known, and nothing is published")
+			t.Error("everything is known, but no snapshot is published")
 		}
 		if got := w.reasons(); !strings.Contains(got, "no kubeconfig") || !strings.Contains(got, kubetest.ErrDown.Error()) {
-			t.Errorf("who asks was told\n%s", got)
+			t.Errorf("got the reasons\n%s", got)
 		}
 	})
 }
 
-// Whatever ails the API server, it is said in words, and ends when that does.
+// TestAilingServer: every kind of API server failure is reported, and the report ends with the
+// failure.
 func TestAilingServer(t *testing.T) {
 	rows := []struct {
 		name   string
@@ -77,7 +78,7 @@ func TestAilingServer(t *testing.T) {
 		{
 			"no right to watch", func(s *kubetest.Server) { s.Deny("watch", "namespaces") },
 			func(s *kubetest.Server) { s.Grant("watch", "namespaces") },
-			Synced, "no right to watch namespaces", 1, // what was listed a moment ago still holds
+			Synced, "no right to watch namespaces", 1, // what was just listed still holds
 		},
 		{"unknown to it", func(s *kubetest.Server) { s.SetToken("secret") }, func(s *kubetest.Server) { s.SetToken("") }, Forbidden, "401", 0},
 		{"busy", func(s *kubetest.Server) { s.SetFaults(kubetest.Faults{Status: 429, RetryAfter: 3, Plain: true}) }, nil, Connecting, "429 Too Many Requests", 0},
@@ -109,14 +110,14 @@ func TestAilingServer(t *testing.T) {
 				time.Sleep(3 * time.Minute)
 				synctest.Wait()
 				if s := w.watcher.State(); s.Phase != Synced || s.LastError != "" || w.snapshot().IsStale() {
-					t.Errorf("after it is well again: %+v", s)
+					t.Errorf("after the recovery: %+v", s)
 				}
 			})
 		})
 	}
 }
 
-// 429 with Retry-After is obeyed: no request comes earlier.
+// TestRetryAfter: the client obeys 429 with Retry-After and sends no earlier request.
 func TestRetryAfter(t *testing.T) {
 	fakeTime(t, func(t *testing.T) {
 		w, _ := newFakeWorld(t)
@@ -130,7 +131,8 @@ func TestRetryAfter(t *testing.T) {
 	})
 }
 
-// An API server that is away for an hour does not make cluster names go away, but what is known is called stale.
+// TestServerAway: an API server that is down for an hour does not remove cluster names, but the
+// state is reported as stale.
 func TestServerAway(t *testing.T) {
 	fakeTime(t, func(t *testing.T) {
 		w, network := newFakeWorld(t)
@@ -155,12 +157,13 @@ func TestServerAway(t *testing.T) {
 		time.Sleep(maxBackoff + time.Second)
 		synctest.Wait()
 		if s := w.watcher.State(); s.Phase != Synced || w.snapshot().IsStale() || hasService("alpha", "web")(w.snapshot()) {
-			t.Errorf("when it is back: %+v", s)
+			t.Errorf("after its return: %+v", s)
 		}
 	})
 }
 
-// A kubeconfig with another token takes effect by itself, and so do the files that it names.
+// TestCredentialsChange: a changed token in the kubeconfig, or in a file that the kubeconfig names,
+// takes effect without a restart.
 func TestCredentialsChange(t *testing.T) {
 	w := newWorld(t)
 	ca, token := filepath.Join(t.TempDir(), "ca.crt"), "first"
@@ -194,14 +197,14 @@ current-context: c
 	if s := w.awaitPhase(Synced); s.Counts.Services == 0 {
 		t.Errorf("%+v", s)
 	}
-	// The server moves: the same CA signs for another address.
+	// The server moves. The same CA signs for the other address.
 	other.SetToken("second")
 	other.Apply(`{apiVersion: v1, kind: Service, metadata: {name: moved, namespace: alpha}, spec: {clusterIP: 10.96.0.99}}`)
 	write(w.config.Kubeconfig, []byte(strings.Replace(string(readFile(t, w.config.Kubeconfig)), w.server.URL(), other.URL(), 1)))
-	w.await("what the other server has, alone", func(s *zone.Snapshot) bool {
+	w.await("only the objects of the other server", func(s *zone.Snapshot) bool {
 		return hasService("alpha", "moved")(s) && !hasService("alpha", "web")(s)
 	})
 	if !strings.Contains(w.log.String(), "leads to another API server") {
-		t.Error("the log does not say so")
+		t.Error("the log does not report the other API server")
 	}
 }

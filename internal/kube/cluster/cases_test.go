@@ -16,8 +16,9 @@ import (
 	"github.com/node-dns/node-dns/internal/test/kubetest"
 )
 
-// TestCasesOfOldAPI asks everything that SkyDNS was asked of a node whose API server is that of OpenShift 3.11: what the
-// Watcher makes of Endpoints answers as SkyDNS does, but where we are right against it.
+// TestCasesOfOldAPI repeats all queries of the SkyDNS recording against a node whose API server is
+// that of OpenShift 3.11. With Endpoints, the Watcher's data gives the same answers as SkyDNS,
+// except where SkyDNS is wrong.
 func TestCasesOfOldAPI(t *testing.T) {
 	const profile = "openshift"
 	cases, err := conformance.Read(fixtures)
@@ -51,7 +52,7 @@ func TestCasesOfOldAPI(t *testing.T) {
 	}
 }
 
-// oldNode is a nameserver that has its objects from an API without EndpointSlices.
+// oldNode starts a nameserver that gets its objects from an API without EndpointSlices.
 func oldNode(t *testing.T, fixture string, next dnsserver.Handler) netip.AddrPort {
 	t.Helper()
 	w := newWorldOf(t, kubetest.NewServer(t))

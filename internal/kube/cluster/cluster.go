@@ -1,9 +1,11 @@
-// Package cluster watches the Kubernetes API, and makes of it the zone.Snapshot that cluster names are answered from.
+// Package cluster watches the Kubernetes API and builds the zone.Snapshot that cluster names are
+// answered from.
 //
-// It is apart from kubewire, which reads the bytes, and from zone, which answers: here is decided what is asked for,
-// how often, and what holds when the server does not answer, forgets, or has been restored from a backup. Everything is
-// made for 5,000 nodes that do the same at the same time: lists come from the server's cache, spread by chance and
-// packed by gzip; a watch goes on from where it was; and only what DNS needs is asked for.
+// Package kubewire decodes the bytes and package zone answers queries. This package decides what to
+// request, how often, and which state holds when the server does not answer, loses its history, or
+// is restored from a backup. It is designed for 5,000 nodes that do the same at the same time:
+// lists come from the server's cache, at random times and compressed with gzip; a watch resumes
+// where it stopped; and only objects that DNS needs are requested.
 package cluster
 
 import (
@@ -19,67 +21,72 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/journal"
 )
 
-// Features say what is known besides Services, namespaces and endpoints.
+// Features select what is watched besides Services, namespaces and endpoints.
 type Features struct {
 	NodePods bool // the Pods of this node, for autopath
 	AllPods  bool // every Pod, for `pods verified`
 	NodeZone bool // the topology zone of this node
-	Settings bool // what the cluster configures of its own DNS: see Config.Settings
-	PodNames bool // the names of the Pods behind endpoints, which take as much memory as all that is known of these else
+	Settings bool // the cluster's own DNS configuration: see Config.Settings
+	PodNames bool // the names of the Pods behind endpoints; they take as much memory as everything else about endpoints
 }
 
-// Config says what a Watcher watches.
+// Config configures a Watcher.
 type Config struct {
-	Kubeconfig string // the path of the file
-	// Contents stand in for those of the file, which is not read then, and name no other file. Nil: the file is read.
+	Kubeconfig string // path of the file
+	// Contents replace the file, which is then not read. They must not name other files. Nil means
+	// that the file is read.
 	Contents []byte
 	Features Features
-	NodeName string // as the API has it; "": neither its Pods nor its zone are watched
+	NodeName string // as in the API; if empty, neither the node's Pods nor its zone are watched
 	Version  string // for the User-Agent
 
-	// SnapshotFile keeps the last known state for the next start; its directory must exist. "": none is kept.
+	// SnapshotFile keeps the last known state for the next start. Its directory must exist. If
+	// empty, no state is kept.
 	SnapshotFile string
-	// SnapshotMaxAge is how old what the SnapshotFile has may be. 0: no bound.
+	// SnapshotMaxAge bounds the age of a state that is read from SnapshotFile. 0 means no bound.
 	SnapshotMaxAge time.Duration
 
-	// Publish gets each new state of the cluster: from when it is whole for the first time, or from the SnapshotFile. It
-	// is called by one goroutine, and holds it up.
+	// Publish gets each new state of the cluster, starting with the first complete one or the one
+	// in SnapshotFile. One goroutine calls it and waits for it.
 	Publish func(snapshot *zone.Snapshot)
-	// Unready gets why there is no state yet, in words for people: when it is known that the SnapshotFile has none, and
-	// each time the reason changes. Nil: nobody asks.
+	// Unready gets the reason why there is no state yet, in words for people. It is called after
+	// SnapshotFile turned out to have no usable state, and each time the reason changes. Nil
+	// disables it.
 	Unready func(reason error)
-	// Programmed gets each change that a watch told of, right after Publish has had it, from the same goroutine. What a list has
-	// is none: nobody knows how long it has been there. Nil: nobody asks.
+	// Programmed gets each change that a watch reported, right after Publish, from the same
+	// goroutine. Objects of a list are not changes, because their age is unknown. Nil disables it.
 	Programmed func(change Programmed)
-	// Settings is called with what the cluster configures of its own DNS each time that changes, if Features.Settings is set. Calls do not
-	// overlap, and the watch waits for them. Nil disables it.
+	// Settings gets the cluster's own DNS configuration each time it changes, if Features.Settings
+	// is set. Calls do not overlap, and the watch waits for them. Nil disables it.
 	Settings func(settings Settings)
-	// KnownSettings are earlier ones, whose Objects hold until the API says something else.
+	// KnownSettings are earlier settings. Their Objects hold until the API reports others.
 	KnownSettings Settings
-	// Requested gets each request to the API server, when there is an answer to it or when it has failed. It is called
-	// concurrently. Nil: nobody asks.
+	// Requested is called for each request to the API server, after its response or its failure. It
+	// is called concurrently. Nil disables it.
 	Requested func(request Request)
 
 	Log *slog.Logger // nil: silent
-	// Panics counts those of the watching, which is tried again. Nil: nobody asks.
+	// Panics counts panics of the watch, which then restarts. Nil means that they are not counted.
 	Panics *journal.Panics
 
-	// CompareEvery is how often a fresh list is compared with what the watches have told. 0: an hour.
+	// CompareEvery is the average interval between fresh lists that are compared with what the
+	// watches reported. 0 means an hour.
 	CompareEvery time.Duration
-	// Lookup returns the addresses of the API server's host. Nil: Dial gets the host's name.
+	// Lookup returns the addresses of the API server's host. If nil, Dial gets the host name.
 	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
-	// Dial connects to one address of the API server. It is called concurrently. Nil: a net.Dialer.
+	// Dial connects to one address of the API server. It is called concurrently. Nil means a
+	// net.Dialer.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// Chance returns a number from 0 to below 1. It is called concurrently. Nil: a random one.
+	// Chance returns a number in [0, 1). It is called concurrently. Nil means a random number.
 	Chance func() float64
 
-	race *racer // made by New
+	race *racer // set by New
 }
 
-// Request is one to the API server, and how it went.
+// Request is one request to the API server and its result.
 type Request struct {
-	Method, Host string // GET or POST; what the kubeconfig has
-	Code         int    // of HTTP; 0: there was no answer
+	Method, Host string // GET or POST; the host in the kubeconfig
+	Code         int    // HTTP status; 0 means no response
 }
 
 // Watcher keeps the state of the cluster. Its methods may be called concurrently.
@@ -88,12 +95,12 @@ type Watcher struct {
 	log    *slog.Logger
 	made   time.Time
 	state  atomic.Pointer[State]
-	latest atomic.Pointer[zone.Snapshot] // nil: nothing has been published
+	latest atomic.Pointer[zone.Snapshot] // nil before the first publication
 
-	settings *settings // nil: they are not watched
+	settings *settings // nil if settings are not watched
 }
 
-// New returns a Watcher that does nothing yet.
+// New returns a Watcher that is not running yet.
 func New(config Config) *Watcher {
 	if config.Log == nil {
 		config.Log = slog.New(slog.DiscardHandler)
@@ -119,5 +126,5 @@ func New(config Config) *Watcher {
 	return w
 }
 
-// State returns the present state of the watching itself.
+// State returns the current state of the watch itself.
 func (w *Watcher) State() State { return *w.state.Load() }

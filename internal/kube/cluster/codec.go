@@ -11,7 +11,8 @@ import (
 	"github.com/node-dns/node-dns/internal/kube/kubewire"
 )
 
-// encode writes the state: numbers as varints, texts and lists after their length, and what is many as writeEach does.
+// encode writes the state: numbers as varints, strings and lists after their length, sequences as
+// writeEach does.
 func (s *saved) encode() []byte {
 	w := savedWriter(make([]byte, 0, s.size))
 	w = append(w, savedMagic...)
@@ -39,7 +40,7 @@ func (s *saved) encode() []byte {
 	return w
 }
 
-// writeEach writes what is many: each after a 1, and a 0 at the end.
+// writeEach writes a sequence: a 1 before each element, and a 0 at the end.
 func writeEach[T any](w *savedWriter, all iter.Seq[T], write func(T)) {
 	for one := range all {
 		w.truth(true)
@@ -119,7 +120,7 @@ func (w *savedWriter) pod(p *zone.Pod) {
 	w.truth(p.OwnSearch)
 }
 
-// savedReader reads what a savedWriter wrote. After a failure it reads zeros.
+// savedReader reads the output of a savedWriter. After a failure it reads zeros.
 type savedReader struct {
 	rest   []byte
 	failed bool
@@ -135,12 +136,12 @@ func (r *savedReader) number(limit uint64) uint64 {
 	return n
 }
 
-// count reads the length of a list, each element of which takes an octet at least.
+// count reads the length of a list. Each element takes at least one byte.
 func (r *savedReader) count() int { return int(r.number(uint64(len(r.rest)))) }
 
 func (r *savedReader) text() string {
 	n := r.count()
-	if n > len(r.rest) { // the length itself took an octet
+	if n > len(r.rest) { // the length itself took a byte
 		r.failed = true
 		return ""
 	}
@@ -159,7 +160,7 @@ func (r *savedReader) addr() netip.Addr {
 	return a
 }
 
-// listOf reads a list with read for each element.
+// listOf reads a list, each element with read.
 func listOf[T any](r *savedReader, read func() T) []T {
 	var all []T
 	for n := r.count(); n > 0 && !r.failed; n-- {
@@ -172,10 +173,10 @@ func (r *savedReader) port() zone.Port {
 	return zone.Port{Name: r.text(), Number: uint16(r.number(0xffff)), Protocol: zone.Protocol(r.number(uint64(zone.SCTP)))}
 }
 
-// more reports whether another follows of what is many.
+// more reports whether another element of a sequence follows.
 func (r *savedReader) more() bool { return r.truth() && !r.failed }
 
-// header reads a state up to what is many.
+// header reads a state up to the first sequence.
 func (r *savedReader) header() *saved {
 	s := new(saved)
 	r.failed = copy(s.cluster[:], r.rest) < len(s.cluster)

@@ -16,25 +16,27 @@ import (
 	"github.com/node-dns/node-dns/internal/kube/kubeconfig"
 )
 
-// connection is the way to one API server, as the kubeconfig and the files that it names say at one moment.
+// connection is a way to reach one API server, made from one version of the kubeconfig and the
+// files that it names.
 type connection struct {
 	api   *api
-	files []file // what it was made of
-	// cluster tells one cluster from another: a hash over the server's URL and the certificates that it is proved with.
+	files []file // inputs
+	// cluster identifies the cluster: a hash of the server's URL and its CA certificates.
 	cluster [sha256.Size]byte
 	close   func()
 }
 
-// file is a file as it was when it was read.
+// file is a file and its content when it was read.
 type file struct {
 	path string
 	data []byte
 }
 
-// connect reads the kubeconfig and the files that it names. It asks nothing of the server. client-go's transport is given their
-// contents: it would read them anew by itself, with a goroutine for each transport that never ends (k8s.io/client-go
-// transport/cache.go, DialerStopCh), keep the CA for good and send an old token for a minute (transport/token_source.go); here
-// a new connection is made when any file has changed.
+// connect reads the kubeconfig and the files that it names. It sends no request. client-go's
+// transport gets the contents, not the paths. With paths it would reload the files itself, with a
+// goroutine per transport that never ends (k8s.io/client-go transport/cache.go, DialerStopCh), keep
+// the CA forever, and send an old token for a minute (transport/token_source.go). Here a changed
+// file makes a new connection.
 func connect(c Config) (*connection, error) {
 	data := c.Contents
 	if data == nil {
@@ -81,15 +83,16 @@ func (made *connection) use(config kubeconfig.Config, c Config) error {
 	return nil
 }
 
-// refuseRedirect makes a redirect an answer like any other (see readStatus). client-go's transport adds the credentials to
-// every request, so a followed redirect sends them to whatever host it names, even in the clear. The API server redirects
-// none of our requests.
+// refuseRedirect returns a redirect to the caller like any other response (see readStatus).
+// client-go's transport adds the credentials to every request. Following a redirect would send them
+// to any host that it names, even over plain HTTP. The API server does not redirect any request of
+// ours.
 func refuseRedirect(*http.Request, []*http.Request) error {
 	return http.ErrUseLastResponse
 }
 
-// changed reports whether any file is otherwise than when it was read. One that is gone, as for a moment while it is
-// replaced, is not: what was read is still what we have.
+// changed reports whether the content of any file has changed. A missing file is not a change: it
+// may be missing for a moment while it is replaced, and the content that was read still holds.
 func (made *connection) changed() bool {
 	return slices.ContainsFunc(made.files, func(f file) bool {
 		data, err := os.ReadFile(f.path)
@@ -97,7 +100,7 @@ func (made *connection) changed() bool {
 	})
 }
 
-// phaseOf is the phase of a Watcher that cannot connect by a kubeconfig.
+// phaseOf returns the phase of a Watcher that cannot use its kubeconfig.
 func phaseOf(err error, kubeconfig string) Phase {
 	var path *fs.PathError
 	if errors.As(err, &path) && path.Path == kubeconfig && errors.Is(err, fs.ErrNotExist) {

@@ -18,7 +18,8 @@ import (
 	"github.com/node-dns/node-dns/internal/kube/kubewire"
 )
 
-// TestFilesChange: whatever the kubeconfig names is noticed when it changes. A token that was replaced was sent for another minute.
+// TestFilesChange: a change of any file that the kubeconfig names is detected. A replaced token
+// used to be sent for another minute.
 func TestFilesChange(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"ca.crt", "token"} {
@@ -44,22 +45,23 @@ current-context: c
 			}
 			defer made.close()
 			if made.changed() {
-				t.Error("nothing has changed")
+				t.Error("changed() is true before any change")
 			}
 			write(name, []byte("second"))
 			if !made.changed() {
-				t.Errorf("a change of %s is not noticed", name)
+				t.Errorf("a change of %s is not detected", name)
 			}
 		})
 	}
 }
 
-// A redirect once took the bearer token to another host, over plain HTTP too: client-go adds it to each request.
+// TestRedirectsAreRefused: client-go adds the bearer token to each request. A redirect once sent it
+// to another host, even over plain HTTP.
 func TestRedirectsAreRefused(t *testing.T) {
 	var visits atomic.Int32
 	elsewhere := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		visits.Add(1)
-		t.Errorf("%s %s was sent elsewhere, with Authorization %q", r.Method, r.URL, r.Header.Get("Authorization"))
+		t.Errorf("%s %s was sent to another host, with Authorization %q", r.Method, r.URL, r.Header.Get("Authorization"))
 	})
 	open, secure := httptest.NewServer(elsewhere), httptest.NewTLSServer(elsewhere)
 	defer open.Close()
@@ -88,7 +90,7 @@ func TestRedirectsAreRefused(t *testing.T) {
 			for _, request := range requests {
 				err := request.send(made.api)
 				if err == nil || !strings.Contains(err.Error(), strconv.Itoa(code)) || !strings.Contains(err.Error(), target) {
-					t.Errorf("%s, answered with %d to %s: error %v, want one that names both", request.name, code, target, err)
+					t.Errorf("%s, answered with %d to %s: error %v, want one that names the code and the target", request.name, code, target, err)
 				}
 			}
 			made.close()
@@ -96,11 +98,11 @@ func TestRedirectsAreRefused(t *testing.T) {
 		}
 	}
 	if n := visits.Load(); n > 0 {
-		t.Errorf("%d requests went elsewhere", n)
+		t.Errorf("%d requests went to another host", n)
 	}
 }
 
-// TestPluginsDoNotRun: what runs with the daemon's rights is the daemon alone.
+// TestPluginsDoNotRun: no other program runs with the daemon's privileges.
 func TestPluginsDoNotRun(t *testing.T) {
 	dir := t.TempDir()
 	path, mark := filepath.Join(dir, "kubeconfig"), filepath.Join(dir, "ran")
@@ -115,11 +117,11 @@ func TestPluginsDoNotRun(t *testing.T) {
 		}
 	}
 	if _, err := os.Stat(mark); err == nil {
-		t.Error("the plugin ran")
+		t.Error("the credential plugin ran")
 	}
 }
 
-// connectTo has the kubeconfig of an API server of httptest, with a token.
+// connectTo connects to server with a kubeconfig that has a token.
 func connectTo(t *testing.T, server *httptest.Server) *connection {
 	t.Helper()
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})

@@ -15,16 +15,16 @@ import (
 	"github.com/node-dns/node-dns/internal/kube/kubewire"
 )
 
-// errStalled ends a request whose answer stopped in its midst, or never began.
+// errStalled ends a request whose response did not start, or stopped midway.
 var errStalled = errors.New("the API server does not answer")
 
-// errEndedEarly ends a watch that the server closed before its time.
+// errEndedEarly ends a watch that the server closed before its timeout.
 var errEndedEarly = errors.New("the API server ended the watch")
 
-// statusError is an answer of the API server that is no success.
+// statusError is a response of the API server that is not a success.
 type statusError struct {
 	kubewire.Status
-	right Right // what was asked for
+	right Right // the right that the request needed
 }
 
 func (e *statusError) Error() string {
@@ -39,7 +39,7 @@ func (e *statusError) Error() string {
 	return fmt.Sprintf("%d %s", e.Code, http.StatusText(e.Code))
 }
 
-// withRetryAfter takes the time to wait from the header, which servers that are too busy to say more send.
+// withRetryAfter sets the delay from the header. Overloaded servers may send nothing else.
 func (e *statusError) withRetryAfter(header string) *statusError {
 	if seconds, err := strconv.Atoi(header); err == nil && seconds > 0 {
 		e.RetryAfter = time.Duration(seconds) * time.Second
@@ -47,7 +47,7 @@ func (e *statusError) withRetryAfter(header string) *statusError {
 	return e
 }
 
-// status returns the answer that err is; false when it is none.
+// status returns the statusError in err, and whether there is one.
 func status(err error) (*statusError, bool) {
 	var e *statusError
 	return e, errors.As(err, &e)
@@ -58,22 +58,23 @@ func hasCode(err error, code int) bool {
 	return ok && e.Code == code
 }
 
-// IsUnauthorized reports whether the API server did not accept the credentials.
+// IsUnauthorized reports whether the API server rejected the credentials.
 func IsUnauthorized(err error) bool { return hasCode(err, http.StatusUnauthorized) }
 
-// isExpired reports whether the server no longer knows what came after the version that was asked for.
+// isExpired reports whether the server has lost the history since the requested version.
 func isExpired(err error) bool {
 	e, ok := status(err)
 	return ok && (e.Code == http.StatusGone || e.Reason == "Expired" || e.Reason == "Gone")
 }
 
-// isFuture reports whether the server does not know the version that was asked for yet.
+// isFuture reports whether the server does not know the requested version yet.
 func isFuture(err error) bool {
 	e, ok := status(err)
 	return ok && e.TooLargeVersion
 }
 
-// retryAfter is how long the server wants us to wait; 0: it does not say. maxRetryAfter bounds it.
+// retryAfter returns the delay that the server asked for, at most maxRetryAfter. 0 means that it
+// asked for none.
 func retryAfter(err error) time.Duration {
 	e, ok := status(err)
 	if !ok {
@@ -82,9 +83,10 @@ func retryAfter(err error) time.Duration {
 	return min(e.RetryAfter, maxRetryAfter)
 }
 
-// plain is err without what says nothing to an admin: the URL, which is long and in the status already, the context that
-// a deadline of ours ended, and the port that a connection came from. That is another one each time, and so each try of
-// an hour would be news to the log: of a load balancer without an API server behind it that resets what it accepts.
+// plain returns err without details that do not help an admin: the URL, which is long and already
+// in the status; the context that our own timeout ended; and the local port of a connection. The
+// port differs in each attempt, so every retry would be logged as a new error, such as behind a
+// load balancer without an API server that resets what it accepts.
 func plain(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil && errors.Is(cause, errStalled) {
 		return cause

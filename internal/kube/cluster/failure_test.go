@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// The same fault has the same text each time: a change of it is a line in the log.
+// TestPlain: the same fault always has the same text. Each new text is a line in the log.
 func TestPlain(t *testing.T) {
 	reset := &os.SyscallError{Syscall: "read", Err: syscall.ECONNRESET}
 	from, to := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 40001}, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 6443}

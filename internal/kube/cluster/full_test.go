@@ -11,8 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestSnapshotWithoutRoom: a state that there is no room for is said once, leaves the one before whole, and the next one that
-// there is room for is kept, and that is said. The limit of a file's size stands for that of a disk: it is met by the same write.
+// TestSnapshotWithoutRoom: a state that does not fit is logged once and leaves the previous file
+// intact. The next state that fits is saved, and that is logged too. A file size limit stands in
+// for a full disk: both fail in the same write.
 func TestSnapshotWithoutRoom(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cluster.snapshot")
 	var log bytes.Buffer
@@ -39,17 +40,17 @@ func TestSnapshotWithoutRoom(t *testing.T) {
 	large := bytes.Repeat([]byte("x"), 2*room)
 	write([]byte("first"), large, large, large)
 	if text, err := os.ReadFile(path); err != nil || string(text) != "first" {
-		t.Errorf("the file has %d octets, %v", len(text), err)
+		t.Errorf("the file has %d bytes, %v", len(text), err)
 	}
 	if said := strings.Count(log.String(), "cannot be kept"); said != 1 {
-		t.Errorf("it is said %d times:\n%s", said, &log)
+		t.Errorf("logged %d times:\n%s", said, &log)
 	}
 	log.Reset()
 	write(large, []byte("second"), []byte("third"))
 	if text, err := os.ReadFile(path); err != nil || string(text) != "third" {
-		t.Errorf("afterwards it has %q, %v", text, err)
+		t.Errorf("afterwards the file has %q, %v", text, err)
 	}
 	if lines := strings.Count(log.String(), "\n"); lines != 2 || !strings.Contains(log.String(), "kept for the next start again") {
-		t.Errorf("the log is\n%s", &log)
+		t.Errorf("got the log\n%s", &log)
 	}
 }

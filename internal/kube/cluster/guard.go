@@ -8,7 +8,7 @@ import (
 
 var errPanicked = errors.New("internal error")
 
-// guard has a panic fail f alone: a fault in what reads the API must not take the nameserver with it.
+// guard turns a panic in f into an error. A bug in reading the API must not stop the nameserver.
 func (c Config) guard(f func() error) func() error {
 	return func() (err error) {
 		defer func() {

@@ -10,13 +10,14 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/journal"
 )
 
-// TestPanicInReflector: a fault where the API is read ends the session, and the next one has the cluster's state.
+// TestPanicInReflector: a panic while reading the API ends the session, and the next session gets
+// the cluster's state.
 func TestPanicInReflector(t *testing.T) {
 	w := newWorld(t)
 	w.config.Panics = new(journal.Panics)
 	var asked atomic.Int32
 	w.config.Chance = func() float64 {
-		if asked.Add(1) == 2 { // the first is the session's, before it lists
+		if asked.Add(1) == 2 { // the first call is the session's, before the list
 			panic("out of cheese")
 		}
 		return 0
@@ -24,11 +25,12 @@ func TestPanicInReflector(t *testing.T) {
 	w.start()
 	w.await("the state", func(s *zone.Snapshot) bool { return s != nil && !s.IsStale() })
 	if n := w.config.Panics.Count(); n != 1 || strings.Count(w.log.String(), "condition=task-panic") != 1 {
-		t.Errorf("%d panics are counted, and the log is\n%s", n, w.log)
+		t.Errorf("%d panics counted, log\n%s", n, w.log)
 	}
 }
 
-// TestPanicInOwner: when nobody knows any more what the state is, the Watcher ends with an error, for another one to begin.
+// TestPanicInOwner: if the state may be inconsistent, the Watcher returns an error, so that a new
+// one starts.
 func TestPanicInOwner(t *testing.T) {
 	w := newWorld(t)
 	w.config.Publish = func(*zone.Snapshot) { panic("out of cheese") }

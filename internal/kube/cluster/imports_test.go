@@ -39,13 +39,13 @@ ports: [{port: 5432}]
 endpoints: [{addresses: [10.43.0.1], hostname: db-0}]
 `
 
-// What a question may lead to besides addresses and an rcode.
+// Results of a query other than addresses and an rcode.
 const (
 	elsewhere = "asked elsewhere"
 	unknown   = "not known"
 )
 
-// clusterSet is what a resolver makes of a name in the domain of the cluster set.
+// clusterSet returns the result of a query for a name in the clusterset domain.
 func (w *world) clusterSet(name string) string {
 	w.t.Helper()
 	isElsewhere := false
@@ -76,8 +76,8 @@ func (w *world) clusterSet(name string) string {
 	return strings.Join(all, " ")
 }
 
-// TestImports: what other clusters export is answered while the API has ServiceImports that may be read, also after a restart, and also
-// when the API has come later.
+// TestImports: services that other clusters export are answered while the API has readable
+// ServiceImports, also after a restart, and also if the API appears later.
 func TestImports(t *testing.T) {
 	fakeTime(t, func(t *testing.T) {
 		w, network := newFakeWorld(t)
@@ -94,7 +94,7 @@ func TestImports(t *testing.T) {
 				t.Errorf("%s: the endpoint is %q, want %q", when, got, db)
 			}
 			if w.snapshot().Service(zone.Key{Namespace: "alpha", Name: "web"}) == nil {
-				t.Errorf("%s: the cluster's own names are gone: %+v", when, w.watcher.State())
+				t.Errorf("%s: the cluster's own names are missing: %+v", when, w.watcher.State())
 			}
 		}
 		w.start()
@@ -134,7 +134,7 @@ func TestImports(t *testing.T) {
 		time.Sleep(time.Minute)
 		wants("without the right", unknown, unknown)
 		if s := w.watcher.State(); len(s.Missing) == 0 || s.Missing[0].Resource != "serviceimports" {
-			t.Errorf("the missing right is not said: %+v", s)
+			t.Errorf("the missing right is not reported: %+v", s)
 		}
 		w.server.Grant("list", "serviceimports")
 		w.server.Grant("watch", "serviceimports")
@@ -146,13 +146,14 @@ func TestImports(t *testing.T) {
 		time.Sleep(time.Minute)
 		wants("the API is gone", elsewhere, elsewhere)
 		if w.snapshot().Imports() != nil {
-			t.Error("names of the cluster set are still the cluster's")
+			t.Error("clusterset names are still answered")
 		}
 		w.stop()
 	})
 }
 
-// TestSilentImports: a server that does not say whether it has ServiceImports holds nothing up, and what it had holds until it says.
+// TestSilentImports: a server that does not report whether it has ServiceImports delays nothing.
+// The last known imports hold until it does.
 func TestSilentImports(t *testing.T) {
 	for _, code := range []int{http.StatusServiceUnavailable, http.StatusForbidden} {
 		fakeTime(t, func(t *testing.T) { silentImports(t, code) })
@@ -196,7 +197,8 @@ func silentImports(t *testing.T, code int) {
 	w.stop()
 }
 
-// TestBrokenImports: if ServiceImports fail to convert, or their requests hang, the cluster's own names are still answered.
+// TestBrokenImports: if ServiceImports fail to convert, or their requests hang, the cluster's own
+// names are still answered.
 func TestBrokenImports(t *testing.T) {
 	for _, fault := range []kubetest.Faults{{Status: 500}, {Hang: true}, {Status: 404}} {
 		fakeTime(t, func(t *testing.T) {
@@ -213,18 +215,19 @@ func TestBrokenImports(t *testing.T) {
 				t.Errorf("%+v: %+v", fault, s)
 			}
 			w.server.SetFaults(kubetest.Faults{})
-			w.server.CloseWatches() // what hangs ends with them
+			w.server.CloseWatches() // also ends hanging requests
 			time.Sleep(2 * time.Minute)
 			synctest.Wait()
 			if got := w.clusterSet("shared.alpha.svc"); got != "10.42.0.1" {
-				t.Errorf("when it works: %q; %+v", got, w.watcher.State())
+				t.Errorf("after the fault: %q; %+v", got, w.watcher.State())
 			}
 			w.stop()
 		})
 	}
 }
 
-// TestImportsFailForLong: what cannot be watched any more is not answered as if it were true, by the next start either.
+// TestImportsFailForLong: imports that cannot be watched for long are no longer answered, also
+// after a restart.
 func TestImportsFailForLong(t *testing.T) {
 	fakeTime(t, func(t *testing.T) {
 		w, network := newFakeWorld(t)
@@ -263,7 +266,8 @@ func TestImportsFailForLong(t *testing.T) {
 	})
 }
 
-// The index of addresses of what is imported is its own: an address of another cluster may be one of ours, too.
+// TestImportsHaveTheirOwnAddresses: imports have a separate address index, because two clusters may
+// use the same address.
 func TestImportsHaveTheirOwnAddresses(t *testing.T) {
 	s := newStore(Features{})
 	s.setImports(true)
@@ -273,6 +277,6 @@ func TestImportsHaveTheirOwnAddresses(t *testing.T) {
 	imports.SetService(&zone.Service{Key: zone.Key{Namespace: "n", Name: "theirs"}, ClusterIPs: at})
 	s.setImports(false)
 	if s.builder.Imports() != nil || s.builder.Snapshot(time.Now()).Service(zone.Key{Namespace: "n", Name: "ours"}) == nil {
-		t.Error("what is ours went with what is theirs")
+		t.Error("removing the imports removed a local address")
 	}
 }

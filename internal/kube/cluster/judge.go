@@ -12,8 +12,9 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/journal"
 )
 
-// judge says how things are: to who asks for the State, in the log when it has changed, and by publishing anew what
-// has become stale, or is no more, and so when all Pods or the ServiceImports are known, or are no more.
+// judge updates the State, logs its changes, and publishes again when the published data becomes
+// stale or fresh, or when all Pods or the ServiceImports become known or unknown. Before the first
+// publication it passes the reason to Config.Unready.
 func (o *owner) judge() {
 	now := time.Now()
 	o.watchImports(now)
@@ -39,7 +40,7 @@ func (o *owner) judge() {
 	}
 }
 
-// watchImports keeps since when the ServiceImports are not watched.
+// watchImports records since when the ServiceImports are not watched.
 func (o *owner) watchImports(now time.Time) {
 	p := o.store.progress[kubewire.ServiceImports]
 	switch {
@@ -50,7 +51,7 @@ func (o *owner) watchImports(now time.Time) {
 	}
 }
 
-// lacksImports reports whether the API has ServiceImports that are not known, or may be wrong by now.
+// lacksImports reports whether the API has ServiceImports that are unknown or possibly outdated.
 func (o *owner) lacksImports(now time.Time) bool {
 	return o.store.lacksImports() || !o.importsAt.IsZero() && o.fromDisk.IsZero() && now.Sub(o.importsAt) >= staleAfter
 }
@@ -71,7 +72,7 @@ func (o *owner) announce(s State) {
 	o.w.log.Log(context.Background(), level, "cluster", attrs...)
 }
 
-// condition is what the State is to who looks for it in the journal; 0: nothing much.
+// condition returns the journal condition of the State, or 0 if it has none.
 func (s State) condition() journal.Condition {
 	switch {
 	case s.Phase == Synced:
@@ -86,7 +87,7 @@ func (s State) condition() journal.Condition {
 	return 0
 }
 
-// assess makes the State. It also keeps since when something fails.
+// assess builds the State. It also records since when something has failed.
 func (o *owner) assess(now time.Time) State {
 	counts := o.store.counts
 	s := State{
@@ -115,17 +116,17 @@ func (o *owner) assess(now time.Time) State {
 	case o.isStale(now):
 		s.Phase = Stale
 	default:
-		s.Phase = Synced // what is known is seconds old at most
+		s.Phase = Synced // the data is at most staleAfter old
 	}
 	return s
 }
 
-// isStale reports whether the state, which was whole, has not been watched for so long that it may be wrong.
+// isStale reports whether the state has not been watched for so long that it may be wrong.
 func (o *owner) isStale(now time.Time) bool {
 	return !o.failing.IsZero() && now.Sub(o.failing) >= staleAfter
 }
 
-// phase is how far the connection and its sources are, whatever was known before.
+// phase returns the progress of the connection and its sources, whatever was known before.
 func (o *owner) phase() (Phase, []Right, error) {
 	if o.heard.shape == unknownShape {
 		if hasCode(o.heard.err, http.StatusUnauthorized) {

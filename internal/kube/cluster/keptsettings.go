@@ -12,16 +12,18 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/atomicfile"
 )
 
-// maxKeptSettings bounds the file, in octets: five objects of the API, which have 1.5 MiB each at most, with their line ends escaped.
+// maxKeptSettings bounds the file, in bytes: five API objects of at most 1.5 MiB each, with escaped
+// line ends.
 const maxKeptSettings = 16 << 20
 
-// keptSettings is what the file has.
+// keptSettings is the content of the file.
 type keptSettings struct {
 	Cluster string              `json:"cluster"`
 	Objects []clusterdns.Object `json:"objects"`
 }
 
-// LoadSettings reads what Save wrote. Objects that are no settings are left out. The error wraps fs.ErrNotExist if there is no file.
+// LoadSettings reads a file that Save wrote. It drops objects that are not settings. The error
+// wraps fs.ErrNotExist if there is no file.
 func LoadSettings(path string) (Settings, error) {
 	switch info, err := os.Lstat(path); {
 	case err != nil:
@@ -43,7 +45,7 @@ func LoadSettings(path string) (Settings, error) {
 	return Settings{Objects: kept.Objects, Cluster: kept.Cluster}, nil
 }
 
-// Save writes the settings for the next start, but for what failed.
+// Save writes the settings, without the failures, for the next start.
 func (s Settings) Save(path string) error {
 	var data bytes.Buffer
 	encoder := json.NewEncoder(&data)
@@ -58,8 +60,9 @@ func (s Settings) Save(path string) error {
 	return err
 }
 
-// KeepGood replaces each object that has a syntax error by its version in before. CoreDNS and kube-dns also go on with the version
-// that they have: a missing brace must not send the names of all stub domains to the site's nameservers.
+// KeepGood replaces each object that has a syntax error by its version in before. CoreDNS and
+// kube-dns also keep their last good version: a missing brace must not send the names of all stub
+// domains to the site's nameservers.
 func (s Settings) KeepGood(before []clusterdns.Object) Settings {
 	s.Objects, s.Failed = slices.Clone(s.Objects), slices.Clone(s.Failed)
 	for _, bad := range clusterdns.Read(s.Objects, nil).Malformed {

@@ -13,8 +13,9 @@ import (
 	"github.com/node-dns/node-dns/internal/test/kubetest"
 )
 
-// fakeTime is synctest.Test, and skips where the race detector is on: that of Go 1.26 crashes now and then on tests that fire many timers with
-// fake time (golang/go issue 78156), one of three runs of this package. `make test` runs the package once more without it.
+// fakeTime is synctest.Test, skipped under the race detector. The race detector of Go 1.26 crashed
+// in one of three runs of this package, on tests that fire many timers with fake time (golang/go
+// issue 78156). `make test` runs the package once more without it.
 func fakeTime(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
 	info, ok := debug.ReadBuildInfo()
@@ -27,7 +28,7 @@ func fakeTime(t *testing.T, f func(t *testing.T)) {
 	synctest.Test(t, f)
 }
 
-// newKnownWorld is newFakeWorld where the watcher has had a minute with the objects of the fixture.
+// newKnownWorld is newFakeWorld with a Watcher that has had a minute to read the fixture's objects.
 func newKnownWorld(t *testing.T) (*world, *kubetest.Wire) {
 	t.Helper()
 	w, network := newFakeWorld(t)
@@ -38,7 +39,8 @@ func newKnownWorld(t *testing.T) (*world, *kubetest.Wire) {
 	return w, network
 }
 
-// newFakeWorld is newWorld over a network in memory, for the bubble of a test with fake time. The API server is empty.
+// newFakeWorld is newWorld over an in-memory network, for tests with fake time. The API server is
+// empty.
 func newFakeWorld(t *testing.T) (*world, *kubetest.Wire) {
 	t.Helper()
 	n := kubetest.NewWire()

@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// What is known of one cluster is not kept as another's: the kubeconfig was replaced, the new server never answered, and
-// the next start served the old cluster's names as the new one's.
+// TestSavedOfTheClusterBefore: the state of one cluster is not saved as another's. The kubeconfig
+// was replaced, the new server never answered, and the next start served the old cluster's names as
+// the new one's.
 func TestSavedOfTheClusterBefore(t *testing.T) {
 	fakeTime(t, func(t *testing.T) {
 		w, network := newKnownWorld(t)
@@ -34,7 +35,8 @@ func TestSavedOfTheClusterBefore(t *testing.T) {
 	})
 }
 
-// A state without the names of Pods is not used where endpoints are named by them: the names would be wrong.
+// TestSavedWithoutPodNames: a state without Pod names is not used where endpoints are named after
+// Pods. The names would be wrong.
 func TestSavedWithoutPodNames(t *testing.T) {
 	fakeTime(t, func(t *testing.T) {
 		w, network := newKnownWorld(t)
@@ -56,7 +58,7 @@ func TestSavedWithoutPodNames(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if s := w.snapshot(); s == nil || !s.IsStale() {
-			t.Errorf("one with them is not served:\n%s", w.log)
+			t.Errorf("a state with Pod names is not served:\n%s", w.log)
 		}
 	})
 }

@@ -10,7 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestNodeZone: the zone is the node's own, under the label of today or the one before Kubernetes 1.17, and the cluster's names do not need it.
+// TestNodeZone: the zone comes from the node's own label, the current one or the one before
+// Kubernetes 1.17. The cluster's names do not wait for it.
 func TestNodeZone(t *testing.T) {
 	fakeTime(t, func(t *testing.T) {
 		w, _ := newFakeWorld(t)
@@ -41,7 +42,7 @@ func TestNodeZone(t *testing.T) {
 		wants("after a restart", "c")
 		for _, r := range w.server.Requests() {
 			if strings.HasSuffix(r.Path, "/nodes") && r.Fields != "metadata.name=n1" {
-				t.Errorf("asked for other nodes: %+v", r)
+				t.Errorf("requested other nodes: %+v", r)
 			}
 		}
 		w.server.Delete("Node", "", "n1")

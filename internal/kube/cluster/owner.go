@@ -10,30 +10,31 @@ import (
 
 const judgeEvery = 5 * time.Second
 
-// news is what the connecting goroutine has to say.
+// news is a message from the connecting goroutine.
 type news struct {
 	phase      Phase
 	err        error
-	connection *connection // nil: there is none
-	shape      shape       // not unknownShape: the server answers
-	isSure     bool        // of the shape
-	plan       chan<- plan // with a shape: gets the plan for the connection; has room for it
+	connection *connection // nil if there is none
+	shape      shape       // not unknownShape once the server has answered
+	isSure     bool        // whether shape is certain
+	plan       chan<- plan // gets the plan for the connection if shape is known; has room for it
 }
 
-// assignment is a source, and the version from which it is to be watched; 0: it has to be listed first.
+// assignment is a source and the version from which to watch it. Version 0 means that it must be
+// listed first.
 type assignment struct {
 	source   source
 	position uint64
 }
 
-// plan says what is watched of a server of that shape.
+// plan lists what to watch on a server of that shape.
 type plan struct {
 	shape   shape
 	isSure  bool
 	sources []assignment
 }
 
-// owner is the goroutine that has the store, and decides what of it is published and when.
+// owner is the goroutine that owns the store and decides what to publish and when.
 type owner struct {
 	w       *Watcher
 	store   *store
@@ -42,29 +43,29 @@ type owner struct {
 	saves   chan []byte
 
 	met       bool
-	cluster   [sha256.Size]byte // once met
+	cluster   [sha256.Size]byte // valid if met is set
 	shape     shape
-	unsure    bool        // the server has not said yet whether it has ServiceImports
-	importsAt time.Time   // since when the ServiceImports are not watched; zero: they are
-	resumes   atomic.Bool // there is a state to go on from
+	unsure    bool        // the server has not reported yet whether it has ServiceImports
+	importsAt time.Time   // since when the ServiceImports are not watched; zero if they are
+	resumes   atomic.Bool // there is a state to resume from
 	heard     news
-	whole     bool      // the state has been whole, from the server
-	fromDisk  time.Time // when what is in the store was written; zero: it is from the server
-	failing   time.Time // since when something is not watched; zero: all is
+	whole     bool      // the server's state has been complete once
+	fromDisk  time.Time // when the state in the store was written to disk; zero if it is from the server
+	failing   time.Time // since when something is not watched; zero if everything is
 	saved     time.Time
-	savedSize int // in octets, of the last one
+	savedSize int // bytes of the last saved state
 	unsaved   bool
 	published struct {
-		at      time.Time // zero: never
+		at      time.Time // zero before the first publication
 		stale   bool
 		allPods bool
-		lacking bool // of ServiceImports
+		lacking bool // ServiceImports are unknown
 		took    time.Duration
 	}
-	publishing *time.Timer // nil: nothing is to be published
-	judged     bool        // who asks for the reason has one
-	lastDrop   string      // the last object that was dropped, and why
-	saidDrop   time.Time   // when the log last said so
+	publishing *time.Timer // nil if nothing is scheduled
+	judged     bool        // Config.Unready has been called
+	lastDrop   string      // the last dropped object, and why
+	saidDrop   time.Time   // last log line about dropped objects
 }
 
 func newOwner(w *Watcher) *owner {
@@ -74,7 +75,7 @@ func newOwner(w *Watcher) *owner {
 	}
 }
 
-// run owns the store until ctx ends.
+// run processes reports and news until ctx ends.
 func (o *owner) run(ctx context.Context) error {
 	defer close(o.saves)
 	ticks := time.NewTicker(judgeEvery)
@@ -102,10 +103,9 @@ func (o *owner) run(ctx context.Context) error {
 	}
 }
 
-// hear takes news.
 func (o *owner) hear(n news) {
 	if n.err == nil && n.shape == unknownShape && o.heard.phase == Connecting {
-		n.err = o.heard.err // another try: what ended the last one is all that is known
+		n.err = o.heard.err // a retry: only the error of the last attempt is known
 	}
 	o.heard = n
 	if n.connection != nil {
@@ -113,7 +113,7 @@ func (o *owner) hear(n news) {
 	}
 	if n.shape != unknownShape {
 		o.unsure = !n.isSure && (o.unsure || o.shape == unknownShape)
-		if n.isSure || n.shape != slicesShape || o.shape != importsShape { // else the server has what it had
+		if n.isSure || n.shape != slicesShape || o.shape != importsShape { // else keep the last known shape
 			o.shape = n.shape
 		}
 		n.plan <- o.plan()
@@ -121,9 +121,9 @@ func (o *owner) hear(n news) {
 	o.judge()
 }
 
-// plan decides what is watched, and from where.
+// plan decides what to watch, and from which version.
 func (o *owner) plan() plan {
-	o.store.setImports(o.shape == importsShape || o.unsure) // of which nothing is known if it is not sure
+	o.store.setImports(o.shape == importsShape || o.unsure) // if unsure, they count as unknown
 	wanted := sources(o.w.config.Features, o.w.config.NodeName, o.shape)
 	o.store.assign(wanted)
 	p := plan{shape: o.shape, isSure: !o.unsure}
@@ -133,15 +133,15 @@ func (o *owner) plan() plan {
 	return p
 }
 
-// meet takes note of the cluster that we connect to.
+// meet records the cluster of a new connection.
 func (o *owner) meet(c *connection) {
 	switch {
 	case !o.met:
 		o.met = true
 		o.load(c.cluster)
 	case o.cluster != c.cluster:
-		// Another cluster, or the same by another name or with another CA: what is known is served until the lists of
-		// the one that answers have replaced it.
+		// Another cluster, or the same one with another address or CA: the known state is served
+		// until the lists of the new server have replaced it.
 		o.w.log.Warn("the kubeconfig leads to another API server, or has another CA: reading all anew",
 			"server", c.api.server.String())
 		o.store.restart()
@@ -149,7 +149,6 @@ func (o *owner) meet(c *connection) {
 	o.cluster = c.cluster
 }
 
-// apply takes a report.
 func (o *owner) apply(r report) {
 	o.store.apply(r)
 	switch r.step {
@@ -171,7 +170,7 @@ func (o *owner) apply(r report) {
 	}
 }
 
-// logLost says that a watch has not told everything.
+// logLost logs changes that a watch did not report.
 func (o *owner) logLost(s source) {
 	if p := o.store.progress[s.kind]; p != nil && p.lost > 0 {
 		o.w.log.Warn("a watch had lost changes", "kind", s.kind.String(), "objects", p.lost)
@@ -179,7 +178,8 @@ func (o *owner) logLost(s source) {
 	}
 }
 
-// logDropped says which objects are not kept, once a minute at most: whoever may write objects may write many.
+// logDropped logs dropped objects, at most once a minute. Anyone who may write objects may write
+// many.
 func (o *owner) logDropped(s source) {
 	p := o.store.progress[s.kind]
 	if p == nil || p.drops.count == 0 {
@@ -194,7 +194,7 @@ func (o *owner) logDropped(s source) {
 	}
 }
 
-// report hands a report to the owner; the error is that ctx has ended.
+// report passes a report to the owner. It fails if ctx ends first.
 func (o *owner) report(ctx context.Context, r report) error {
 	select {
 	case o.reports <- r:
@@ -204,7 +204,7 @@ func (o *owner) report(ctx context.Context, r report) error {
 	}
 }
 
-// tell hands news to the owner, unless ctx ends.
+// tell passes news to the owner, unless ctx ends first.
 func (o *owner) tell(ctx context.Context, n news) {
 	select {
 	case o.news <- n:

@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	// podPatience is how long an admin waits for the API server.
+	// podPatience bounds the wait of an admin for the API server.
 	podPatience = 3 * time.Second
-	// maxPod is more octets than etcd takes for one object.
+	// maxPod exceeds the etcd limit for one object, in bytes.
 	maxPod = 4 << 20
 )
 
-// PodDNS is what a Pod says of its resolv.conf: core/v1 PodSpec.
+// PodDNS is the DNS part of a core/v1 PodSpec.
 type PodDNS struct {
 	Policy      string `json:"dnsPolicy"`
 	HostNetwork bool   `json:"hostNetwork"`
@@ -35,8 +35,9 @@ type PodDNS struct {
 	} `json:"dnsConfig"`
 }
 
-// FetchPodDNS asks the API server for a Pod of this node. An error that matches fs.ErrNotExist says that the node has none of that
-// name. It is asked for as a list with the node's name, which is what a kubelet's certificate may do, and who may watch for autopath.
+// FetchPodDNS requests a Pod of this node from the API server. The error matches fs.ErrNotExist if
+// the node has no such Pod. The request is a list selected by node name: a kubelet's certificate
+// and the watch right of autopath both allow that.
 func FetchPodDNS(ctx context.Context, config Config, pod zone.Key) (PodDNS, error) {
 	c, err := connect(config)
 	if err != nil {

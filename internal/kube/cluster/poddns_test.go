@@ -71,7 +71,7 @@ func TestFetchPodDNS(t *testing.T) {
 	}
 	w.server.Close()
 	if _, err := fetch("own"); err == nil {
-		t.Error("there is no server, and no error")
+		t.Error("no error without a server")
 	}
 	w.config.Kubeconfig += ".none"
 	if _, err := fetch("own"); err == nil || !strings.Contains(err.Error(), "reading the kubeconfig") {

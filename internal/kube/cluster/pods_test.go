@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// That every Pod is known is said of a snapshot only while it is so.
+// TestHasAllPods: a snapshot claims to know every Pod only while that is true.
 func TestHasAllPods(t *testing.T) {
 	const node, all = false, true
 	rows := []struct {
 		name          string
-		before, after bool // which Pods are watched, before a restart and after it
-		api           bool // whether the API server is there after it
-		denied        bool // whether the Pods were, before it
+		before, after bool // whether all Pods are watched, before and after a restart
+		api           bool // whether the API server is up after the restart
+		denied        bool // whether Pods were forbidden before the restart
 		want          bool
 	}{
 		{"all", all, all, true, false, true},
@@ -52,7 +52,7 @@ func TestHasAllPods(t *testing.T) {
 	}
 }
 
-// The right to Pods comes and goes, while nothing else changes.
+// TestHasAllPodsByRight: the right to Pods is granted and revoked while nothing else changes.
 func TestHasAllPodsByRight(t *testing.T) {
 	fakeTime(t, func(t *testing.T) {
 		w, _ := newFakeWorld(t)

@@ -8,43 +8,45 @@ import (
 )
 
 const (
-	// maxAwaited bounds the changes that wait for the next Snapshot to be timed: 56 octets each.
+	// maxAwaited bounds the changes that wait for the next Snapshot to be timed, at 56 bytes each.
 	maxAwaited = 4096
-	// maxProgramming is the longest time that is believed. A server tells a watch of the last minutes, and then 410. More is a
-	// clock in another zone, or a controller that has just started: it gives the age of the Service as the time of what it finds
-	// changed, which may be years (k8s.io/endpointslice/util, TriggerTimeTracker).
+	// maxProgramming is the longest plausible time. A server sends a watch the events of the last
+	// minutes, and then 410. A longer time comes from a clock in another time zone, or from a
+	// controller that has just started: it sets the creation time of the Service on everything that
+	// it finds changed, which may be years ago (k8s.io/endpointslice/util, TriggerTimeTracker).
 	maxProgramming = time.Hour
 )
 
-// Outcome says whether a change was timed, and if not why.
+// Outcome reports whether a change was timed, and if not, why.
 type Outcome uint8
 
-// The outcomes.
+// Outcomes of a change.
 const (
 	Timed  Outcome = iota
-	Future         // not: it is to happen yet, by our clock
-	Past           // not: it happened before the Watcher was made, or so long ago that this is no time that it took
-	Many           // not: too many changes waited for one Snapshot
+	Future         // not timed: in the future by our clock
+	Past           // not timed: before the Watcher was made, or more than maxProgramming ago
+	Many           // not timed: too many changes waited for one Snapshot
 )
 
-// Programmed is a change of the slices of a Service that is published, and how long that took: from when it happened to the
-// Service or to a Pod behind it, as who wrote the slice said. That is what Kubernetes calls the DNS programming latency. Real
-// controllers say it to the second, rounded down.
+// Programmed is a published change of a Service's slices and its DNS programming latency in the
+// Kubernetes sense: the time since the Service, or a Pod behind it, changed according to the writer
+// of the slice. Real controllers give that time in whole seconds, rounded down.
 type Programmed struct {
 	Outcome  Outcome
-	Headless bool          // the Service; of Many: false
-	Took     time.Duration // of Timed; else 0
-	Slices   uint64        // that changed so; one but for Many
+	Headless bool          // whether the Service is headless; false for Many
+	Took     time.Duration // set for Timed; else 0
+	Slices   uint64        // number of changed slices; 1 except for Many
 }
 
-// awaited is a change that is timed when the Snapshot with it is published.
+// awaited is a change to be timed when its Snapshot is published.
 type awaited struct {
 	service zone.Key
 	at      time.Time // when it happened
 }
 
-// change stores an object that a watch tells of, and has it timed when it is new to DNS and says when that happened which it was
-// written for. Who writes a slice for another reason, as for a label, leaves the time that stands there.
+// change stores an object that a watch reported. It queues the change for timing if it affects DNS
+// and its trigger time is new. A writer that updates a slice for another reason, such as a label,
+// leaves the old trigger time in place.
 func (s *store) change(p *progress, o kubewire.Object) {
 	before := s.objects[p.source.kind][o.Key].trigger
 	changed := s.set(p, o)
@@ -59,7 +61,7 @@ func (s *store) change(p *progress, o kubewire.Object) {
 	s.awaited = append(s.awaited, awaited{zone.Key{Namespace: slice.Namespace, Name: slice.Service}, o.Triggered})
 }
 
-// triggerMark tells times apart in the four octets that an entry has to spare. 0: there is none.
+// triggerMark hashes a time into the four spare bytes of an entry. 0 means no time.
 func triggerMark(at time.Time) uint32 {
 	if at.IsZero() {
 		return 0
@@ -67,8 +69,9 @@ func triggerMark(at time.Time) uint32 {
 	return max(1, uint32(uint64(at.UnixNano())*0x9e3779b97f4a7c15>>32))
 }
 
-// programmed is what became of a change of a Service that was published now; false: it is of none that is timed. Nobody but a
-// controller knows the time of a change, and that writes no slices without a selector. since is how long the Watcher exists.
+// programmed returns the outcome of a Service change that is published now, and false if the
+// Service is not timed. Only a controller knows the time of a change, and controllers write no
+// slices for Services without a selector. since is the age of the Watcher.
 func programmed(of *zone.Service, at, now time.Time, since time.Duration) (Programmed, bool) {
 	if of == nil || of.Kind == zone.ExternalName || !of.HasSelector {
 		return Programmed{}, false
@@ -85,7 +88,7 @@ func programmed(of *zone.Service, at, now time.Time, since time.Duration) (Progr
 	return p, true
 }
 
-// tellProgrammed tells of the changes that are in the Snapshot which was published now.
+// tellProgrammed reports the changes in the Snapshot that was just published.
 func (o *owner) tellProgrammed(published *zone.Snapshot, now time.Time) {
 	changes, many := o.store.awaited, o.store.tooMany
 	o.store.awaited, o.store.tooMany = nil, 0

@@ -17,7 +17,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/kubetest"
 )
 
-// TestProgrammedOutcome: what is believed of the time that a slice was written for.
+// TestProgrammedOutcome: which trigger times are plausible.
 func TestProgrammedOutcome(t *testing.T) {
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	headless := &zone.Service{Kind: zone.Headless, HasSelector: true}
@@ -54,10 +54,11 @@ func TestProgrammedOutcome(t *testing.T) {
 	}
 }
 
-// TestAwaited: which reports are of a change that is timed.
+// TestAwaited: which reports are changes to be timed.
 func TestAwaited(t *testing.T) {
 	at := func(second int64) time.Time { return time.Unix(1_700_000_000+second, 0).UTC() }
-	// one is the slice as of a version, with its own address, written for what happened at second; 0: it does not say.
+	// one returns the slice at a version, with its own address and a trigger time at second. 0
+	// means no trigger time.
 	one := func(version uint64, second int64) kubewire.Object {
 		o := sliceAt("s1", fmt.Sprintf("10.0.0.%d", version), version)
 		if second > 0 {
@@ -113,7 +114,7 @@ func TestAwaited(t *testing.T) {
 			var got []int64
 			for _, a := range s.awaited {
 				if a.service != (zone.Key{Namespace: "n", Name: "a"}) {
-					t.Errorf("of %v", a.service)
+					t.Errorf("change of %v", a.service)
 				}
 				got = append(got, a.at.Unix()-at(0).Unix())
 			}
@@ -124,7 +125,7 @@ func TestAwaited(t *testing.T) {
 	}
 }
 
-// TestAwaitedBound: more changes than there is room for are counted.
+// TestAwaitedBound: changes over the limit are counted.
 func TestAwaitedBound(t *testing.T) {
 	s := newStore(Features{})
 	s.assign([]source{endpoints})
@@ -134,18 +135,18 @@ func TestAwaitedBound(t *testing.T) {
 		s.apply(report{source: endpoints, step: changed, object: o})
 	}
 	if len(s.awaited) != maxAwaited || s.tooMany != 7 {
-		t.Errorf("%d wait, %d are too many", len(s.awaited), s.tooMany)
+		t.Errorf("%d waiting, %d over the limit", len(s.awaited), s.tooMany)
 	}
 }
 
-// TestEntrySize: there is an entry for each of up to a million objects of each kind.
+// TestEntrySize: up to a million objects of each kind have an entry.
 func TestEntrySize(t *testing.T) {
 	if size := reflect.TypeFor[entry]().Size(); size != 12 {
-		t.Errorf("an entry has %d octets", size)
+		t.Errorf("an entry has %d bytes", size)
 	}
 }
 
-// programmedLog collects what a Watcher tells of.
+// programmedLog collects the changes that a Watcher reports.
 type programmedLog struct {
 	mu  sync.Mutex // guards all
 	all []Programmed
@@ -157,7 +158,7 @@ func (l *programmedLog) add(p Programmed) {
 	l.all = append(l.all, p)
 }
 
-// take returns what was told since the last call, with the times rounded down to seconds.
+// take returns the changes since the last call, with times rounded down to seconds.
 func (l *programmedLog) take() (all []Programmed) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -169,17 +170,17 @@ func (l *programmedLog) take() (all []Programmed) {
 	return all
 }
 
-// timedService is headless, and has a selector.
+// timedService is a headless Service with a selector.
 const timedService = `{apiVersion: v1, kind: Service, metadata: {name: db, namespace: alpha}, spec: {clusterIP: None, selector: {app: db}}}`
 
-// triggeredSlice is a slice of timedService, with an address, written for what happened so long ago.
+// triggeredSlice is a slice of timedService with one address and a trigger time that long ago.
 func triggeredSlice(name, addr string, ago time.Duration) string {
 	return kubetest.HeadlessSlice("alpha", "db", name, addr, time.Now().Add(-ago))
 }
 
-// TestProgrammed: from the API server to who counts: what a watch tells of is timed when it is published, also after an outage,
-// and what was there before is not, be it in the first list, in one anew, or told by a watch that goes on from an earlier run's
-// state.
+// TestProgrammed goes from the API server to the counter. A change that a watch reports is timed
+// when it is published, also after an outage. Objects that existed before are not timed: in the
+// first list, in a relist, or from a watch that resumes from an earlier run's state.
 func TestProgrammed(t *testing.T) {
 	fakeTime(t, func(t *testing.T) {
 		w, network := newFakeWorld(t)

@@ -3,14 +3,16 @@ package cluster
 import "time"
 
 const (
-	// settle is how long the first change after a quiet time waits for those that belong to it: a Service and its slices.
+	// settle is how long the first change after a quiet time waits for related changes, such as a
+	// Service and its slices.
 	settle = 5 * time.Millisecond
-	// publishEvery is how often changes are published when there is no quiet; longer when publishing takes long.
+	// publishEvery is the shortest interval between publications under constant change. It grows if
+	// publishing is slow.
 	publishEvery = 100 * time.Millisecond
-	publishShare = 20 // at most a twentieth of the time goes into publishing
+	publishShare = 20 // publishing takes at most a twentieth of the time
 )
 
-// schedule has what is new published soon.
+// schedule starts the timer for the next publication, unless it runs.
 func (o *owner) schedule() {
 	if o.publishing != nil {
 		return
@@ -19,7 +21,7 @@ func (o *owner) schedule() {
 	o.publishing = time.NewTimer(max(settle, every-time.Since(o.published.at)))
 }
 
-// publish gives out the state, when it is whole.
+// publish publishes the state if it is complete.
 func (o *owner) publish() {
 	if !o.whole && !o.store.synced() {
 		return
@@ -31,7 +33,7 @@ func (o *owner) publish() {
 	o.judge()
 }
 
-// give publishes what there is.
+// give publishes the current state.
 func (o *owner) give() {
 	began := time.Now()
 	snapshot := o.store.builder.Snapshot(began)

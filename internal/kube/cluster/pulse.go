@@ -10,25 +10,25 @@ import (
 )
 
 const (
-	// pulseEvery is the interval between looks at a silent watch.
+	// pulseEvery is the interval between checks of a silent watch.
 	pulseEvery = 20 * time.Second
-	// pulsePatience bounds the answer to a pulse.
+	// pulsePatience bounds the wait for the response to a health check.
 	pulsePatience = 10 * time.Second
-	// maxSilence bounds the silence of a watch that has brought a bookmark. The API server sends one
-	// a minute (k8s.io/apiserver, storage/cacher, bookmarkFrequency).
+	// maxSilence bounds the silence of a watch that has sent a bookmark. The API server sends one a
+	// minute (k8s.io/apiserver, storage/cacher, bookmarkFrequency).
 	maxSilence = 3 * time.Minute
 )
 
-// pulse asks whether a server is there while its watches are silent. It is safe for concurrent use.
+// pulse checks whether a server is up while its watches are silent. It is safe for concurrent use.
 type pulse struct {
-	turn  chan struct{} // holds one while the server is asked: the others wait, and get the same result
-	asked time.Time     // zero: not yet
+	turn  chan struct{} // held during a check; other callers wait and get the same result
+	asked time.Time     // zero before the first check
 	err   error
 }
 
 func newPulse() *pulse { return &pulse{turn: make(chan struct{}, 1)} }
 
-// take asks, unless the server was asked a short while ago. Its error is an errStalled.
+// take runs a check, unless one ran a short while ago. Its error is an errStalled.
 func (p *pulse) take(ctx context.Context, a *api) error {
 	select {
 	case p.turn <- struct{}{}:
@@ -47,16 +47,17 @@ func (p *pulse) take(ctx context.Context, a *api) error {
 	return err
 }
 
-// beat asks for the server's health, on a connection other than those of the watches. Anonymous
-// users may, and API priority and fairness never queues it. Only an API server answers so: a
-// gateway without one answers 502 to 504, and one that knows no such path 404.
+// beat requests the server's health, on a connection that no watch uses. Anonymous users may do
+// that, and API priority and fairness never queues it. The accepted status codes come only from an
+// API server: a gateway without one answers 502 to 504, and one that does not know the path answers
+// 404.
 func (a *api) beat(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, pulsePatience, errStalled)
 	defer cancel()
 	response, err := a.do(ctx, http.MethodGet, "healthz", nil, nil, "application/json")
 	if err == nil {
 		defer response.Body.Close()
-		// Read to its end, or the connection could not be used again.
+		// Drain the body, so that the connection can be reused.
 		_, err = io.Copy(io.Discard, io.LimitReader(response.Body, maxErrorBody))
 	}
 	if err != nil {
@@ -67,16 +68,16 @@ func (a *api) beat(ctx context.Context) error {
 	}
 	switch response.StatusCode {
 	case http.StatusOK, http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests,
-		http.StatusInternalServerError: // it runs, and says that it is not well
+		http.StatusInternalServerError: // the server is running, but reports a problem
 		return nil
 	}
 	return fmt.Errorf("%w: %s", errStalled, response.Status)
 }
 
-// pulseBeside looks at a watch while it is silent, and ends it with errStalled when the server is
-// gone. HTTP/2 has pings for that. Over HTTP/1.1 the kernel of a stopped proxy still acknowledges
-// what TCP sends, so the server is asked something else. Where that answers and this watch alone
-// is dead, its bookmarks stop. The look ends with the call of stop.
+// pulseBeside checks a watch while it is silent, and ends it with errStalled if the server is gone.
+// HTTP/2 has pings for that. Over HTTP/1.1 the kernel of a stopped proxy still acknowledges TCP
+// data, so a separate request checks the server. If the server answers and only this watch is dead,
+// its bookmarks stop. stop ends the checks.
 func (r *reflector) pulseBeside(ctx context.Context, watch *answer, end context.CancelCauseFunc) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
@@ -95,7 +96,7 @@ func (r *reflector) pulseBeside(ctx context.Context, watch *answer, end context.
 	}
 }
 
-// awaitSilence returns nil when ctx ends, and an errStalled when the watch is silent for good.
+// awaitSilence returns nil when ctx ends, and errStalled when the watch is dead.
 func (r *reflector) awaitSilence(ctx context.Context, watch *answer) error {
 	ticker := time.NewTicker(pulseEvery)
 	defer ticker.Stop()

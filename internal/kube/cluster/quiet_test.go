@@ -22,12 +22,13 @@ func requestsSince(s *kubetest.Server, n int) (lists, watches int) {
 	return lists, watches
 }
 
-// isWholeList reports whether a request reads all objects of a source, and is not a sample for the server's version.
+// isWholeList reports whether a request lists all objects of a source, and is not a sample for the
+// server's version.
 func isWholeList(r kubetest.Request) bool {
 	return !r.Watch && !isSample(r) && !isDiscovery(r) && r.Path != "/healthz"
 }
 
-// isDiscovery reports whether a request asks which APIs there are.
+// isDiscovery reports whether a request asks which APIs exist.
 func isDiscovery(r kubetest.Request) bool {
 	return strings.HasSuffix(r.Path, "discovery.k8s.io/v1") || strings.HasSuffix(r.Path, importsGroup+"/"+importsVersion)
 }
@@ -36,7 +37,8 @@ func isSample(r kubetest.Request) bool {
 	return !r.Watch && (strings.Contains(r.Path, "/namespaces/default/") || r.Fields == "metadata.name="+sampleName)
 }
 
-// Bookmarks keep a watch of what never changes from being forgotten by the server: nothing has to be listed again.
+// TestBookmarks: bookmarks keep the position of an idle watch recent, so that nothing needs to be
+// listed again.
 func TestBookmarks(t *testing.T) {
 	for _, bookmarks := range []bool{true, false} {
 		fakeTime(t, func(t *testing.T) {
@@ -47,7 +49,7 @@ func TestBookmarks(t *testing.T) {
 			w.start()
 			time.Sleep(10 * time.Second)
 			asked := len(w.server.Requests())
-			w.server.Compact() // as when much else happens
+			w.server.Compact() // as after many changes elsewhere
 			time.Sleep(3 * time.Minute)
 			w.server.CloseWatches()
 			time.Sleep(3 * time.Minute)
@@ -63,8 +65,8 @@ func TestBookmarks(t *testing.T) {
 	}
 }
 
-// While nothing happens next to nothing is asked: a watch of each source every five to ten minutes, and a list of it
-// every hour or so.
+// TestQuiet: while nothing changes there are almost no requests: each source has a watch every five
+// to ten minutes, and a list about every hour.
 func TestQuiet(t *testing.T) {
 	fakeTime(t, func(t *testing.T) {
 		w, _ := newFakeWorld(t)
@@ -86,7 +88,7 @@ func TestQuiet(t *testing.T) {
 	})
 }
 
-// What a watch has lost is found by comparing, put right, and said.
+// TestLostChanges: a comparing list finds the changes that a watch lost, corrects and reports them.
 func TestLostChanges(t *testing.T) {
 	fakeTime(t, func(t *testing.T) {
 		w, _ := newKnownWorld(t)
@@ -99,7 +101,7 @@ func TestLostChanges(t *testing.T) {
 		time.Sleep(2 * time.Hour)
 		synctest.Wait()
 		if s := w.snapshot(); !hasService("alpha", "lost")(s) || hasService("alpha", "web")(s) {
-			t.Error("not put right")
+			t.Error("the lost change was not corrected")
 		}
 		if s := w.watcher.State(); s.Lost != 2 || !strings.Contains(w.log.String(), "a watch had lost changes\" kind=Service objects=2") {
 			t.Errorf("%+v\n%s", s, w.log)
@@ -107,7 +109,8 @@ func TestLostChanges(t *testing.T) {
 	})
 }
 
-// Nodes that start together, or whose API server was restarted, do not list together.
+// TestListsAreSpread: nodes that start together, or that lose their API server together, do not
+// list at the same time.
 func TestListsAreSpread(t *testing.T) {
 	fakeTime(t, func(t *testing.T) {
 		w, _ := newFakeWorld(t)
@@ -127,7 +130,7 @@ func TestListsAreSpread(t *testing.T) {
 		asked := len(w.server.Requests())
 		w.server.Compact()
 		w.server.CloseWatches()
-		time.Sleep(8 * time.Second) // 0.9 of the 10 s at least
+		time.Sleep(8 * time.Second) // 0.9 of the minimum of 10 s
 		synctest.Wait()
 		services := func() (n int) {
 			for _, r := range w.server.Requests()[asked:] {
@@ -155,8 +158,8 @@ func bigServicesList(n int) (all []kubetest.Object) {
 	return all
 }
 
-// TestSilentStream: over HTTP/1.1 there are no pings. A proxy that was stopped went unnoticed for up to 11 minutes, while the status said
-// synced.
+// TestSilentStream: HTTP/1.1 has no pings. A stopped proxy went unnoticed for up to 11 minutes,
+// while the status was synced.
 func TestSilentStream(t *testing.T) {
 	for _, row := range []struct {
 		name   string
@@ -189,13 +192,13 @@ func TestSilentStream(t *testing.T) {
 						t.Errorf("%+v, %d lists, %d watches", s, lists, watches)
 					}
 					if n := len(w.server.Requests()) - asked; n > 3 {
-						t.Errorf("asked %d times in a minute", n)
+						t.Errorf("%d health checks in a minute", n)
 					}
 				} else if !strings.Contains(s.LastError, row.want) {
 					t.Errorf("after a minute %+v", s)
 				}
 				w.server.SetFaults(kubetest.Faults{})
-				w.server.CloseWatches() // and those that hang
+				w.server.CloseWatches() // also those that hang
 				time.Sleep(3 * time.Minute)
 				if s := w.watcher.State(); s.Phase != Synced {
 					t.Errorf("later %+v", s)
@@ -205,7 +208,8 @@ func TestSilentStream(t *testing.T) {
 	}
 }
 
-// TestSilentWatch: the watches alone are silent, and the server answers whatever else it is asked. Their bookmarks are missed.
+// TestSilentWatch: only the watches are silent, and the server answers everything else. Missing
+// bookmarks reveal that.
 func TestSilentWatch(t *testing.T) {
 	fakeTime(t, func(t *testing.T) {
 		w, network := newKnownWorld(t)
@@ -215,7 +219,7 @@ func TestSilentWatch(t *testing.T) {
 		time.Sleep(maxSilence + pulseEvery + 20*time.Second)
 		synctest.Wait()
 		if hasService("alpha", "web")(w.snapshot()) {
-			t.Errorf("a Service is still known that was deleted: %+v", w.watcher.State())
+			t.Errorf("a deleted Service is still known: %+v", w.watcher.State())
 		}
 	})
 }

@@ -15,33 +15,33 @@ import (
 const (
 	// attemptDelay is the Connection Attempt Delay of RFC 8305 section 5.
 	attemptDelay = 250 * time.Millisecond
-	// attemptTimeout bounds one attempt to connect. A SYN is repeated after 1 and 3 s.
+	// attemptTimeout bounds one connection attempt. Linux repeats a SYN after 1 and 3 s.
 	attemptTimeout = 5 * time.Second
-	// maxAddrs bounds the addresses of one host that are tried.
+	// maxAddrs bounds how many addresses of one host are tried.
 	maxAddrs = 8
 )
 
-// racer connects to the API server at the first of its addresses that accepts (Happy Eyeballs, RFC 8305). It is safe for concurrent
-// use. The zero value has no experience yet.
+// racer connects to the first address of the API server that accepts (Happy Eyeballs, RFC 8305). It
+// is safe for concurrent use. The zero value has no history yet.
 type racer struct {
-	lookup func(ctx context.Context, host string) ([]netip.Addr, error)         // nil: dial does it
-	dial   func(ctx context.Context, network, address string) (net.Conn, error) // nil: a net.Dialer
+	lookup func(ctx context.Context, host string) ([]netip.Addr, error)         // nil if dial resolves names
+	dial   func(ctx context.Context, network, address string) (net.Conn, error) // nil means a net.Dialer
 
-	mu   sync.Mutex              // guards what follows
-	last netip.Addr              // connected last
-	many bool                    // the host has more addresses than one
-	good netip.Addr              // answered last
-	bad  map[netip.Addr]struct{} // connected, but did not answer since
+	mu   sync.Mutex              // guards the fields below
+	last netip.Addr              // last address that connected
+	many bool                    // the host has more than one address
+	good netip.Addr              // last address that answered
+	bad  map[netip.Addr]struct{} // addresses that connected, but have not answered since
 }
 
-// Dial is for rest.Config.
+// Dial implements rest.Config.Dial.
 func (r *racer) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, err
 	}
 	if _, err := netip.ParseAddr(host); err != nil && r.lookup == nil {
-		return r.dialOne(ctx, network, address) // a net.Dialer races the addresses that it looks up
+		return r.dialOne(ctx, network, address) // a net.Dialer already races the addresses that it looks up
 	}
 	addrs, err := r.addrsOf(ctx, host)
 	if err != nil {
@@ -70,8 +70,9 @@ func (r *racer) addrsOf(ctx context.Context, host string) ([]netip.Addr, error) 
 	return r.lookup(ctx, host)
 }
 
-// judge tells whether the server at the address that was connected last has answered. One that accepts connections and does not
-// answer, such as a load balancer without a server behind it, is tried after the others. It reports whether there are others.
+// judge records whether the server at the last connected address has answered. An address that
+// accepts connections but does not answer, such as a load balancer without a server behind it, is
+// tried after the others. judge reports whether there are others.
 func (r *racer) judge(answers bool) (hasOthers bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -89,13 +90,13 @@ func (r *racer) judge(answers bool) (hasOthers bool) {
 	return r.many
 }
 
-// inOrder returns the addresses in the order in which they are tried: what answered last, then the two families in turn (RFC 8305
-// section 4), and last what did not answer.
+// inOrder returns the addresses in the order of the attempts: the one that answered last, then the
+// two families alternating (RFC 8305 section 4), then those that did not answer.
 func inOrder(addrs []netip.Addr, good netip.Addr, bad map[netip.Addr]struct{}) []netip.Addr {
 	type place struct {
 		addr  netip.Addr
 		class int // 0 good, 1 unknown, 2 bad
-		turn  int // among those of its family
+		turn  int // position among those of its family
 	}
 	var places []place
 	seen := map[netip.Addr]bool{}
@@ -125,15 +126,16 @@ func inOrder(addrs []netip.Addr, good netip.Addr, bad map[netip.Addr]struct{}) [
 	return ordered
 }
 
-// attempt is the end of one.
+// attempt is the result of one connection attempt.
 type attempt struct {
 	conn net.Conn
 	addr netip.Addr
 	err  error
 }
 
-// race starts an attempt for each address, one after the other: the next when one fails, or after attemptDelay. The first that connects
-// wins; the others are given up. Without a winner the error has that of each address.
+// race starts an attempt for each address in order: the next one when an attempt fails, or after
+// attemptDelay. The first connection wins, and the other attempts are canceled. If all fail, the
+// error has that of each address.
 func (r *racer) race(ctx context.Context, network string, addrs []netip.Addr, port string) (net.Conn, netip.Addr, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -175,7 +177,8 @@ func (r *racer) dialOne(ctx context.Context, network, address string) (net.Conn,
 	return dialer.DialContext(ctx, network, address)
 }
 
-// closeOthers closes what connects after the winner. Each attempt ends soon, as its context has.
+// closeOthers closes connections that were made after the winner. Each attempt ends soon, because
+// its context is canceled.
 func closeOthers(ended <-chan attempt, left int) {
 	for range left {
 		if a := <-ended; a.err == nil {

@@ -59,7 +59,8 @@ func addresses(texts []string) (addrs []netip.Addr) {
 	return addrs
 }
 
-// hosts are what is behind the addresses of a host: "up", "refused", "silent", or a time that a connection takes.
+// hosts maps the addresses of a host to their state: "up", "refused", "silent", or the time that a
+// connection takes.
 type hosts map[string]string
 
 func (h hosts) dial(ctx context.Context, _, address string) (net.Conn, error) {
@@ -84,7 +85,8 @@ func (h hosts) dial(ctx context.Context, _, address string) (net.Conn, error) {
 	}
 }
 
-// TestRace: an API server with several addresses was never reached if the first was silent: each try spent all its time there.
+// TestRace: an API server with several addresses was never reached if the first one was silent.
+// Each attempt spent all its time there.
 func TestRace(t *testing.T) {
 	for _, row := range []struct {
 		name   string
@@ -110,7 +112,7 @@ func TestRace(t *testing.T) {
 				began := time.Now()
 				conn, err := r.Dial(t.Context(), "tcp", "api.example:6443")
 				if took := time.Since(began); took > row.within {
-					t.Errorf("it took %v", took)
+					t.Errorf("connecting took %v", took)
 				}
 				switch {
 				case row.winner == "" && err == nil, row.winner != "" && err != nil, row.winner != "" && r.last.String() != row.winner:
@@ -120,7 +122,7 @@ func TestRace(t *testing.T) {
 				}
 				for _, text := range row.errs {
 					if err == nil || !strings.Contains(err.Error(), text) {
-						t.Errorf("the error does not say %q: %v", text, err)
+						t.Errorf("the error does not contain %q: %v", text, err)
 					}
 				}
 			})
@@ -128,7 +130,8 @@ func TestRace(t *testing.T) {
 	}
 }
 
-// TestJudge: a server that accepts connections and does not answer is tried last, until it answers again.
+// TestJudge: a server that accepts connections but does not answer is tried last until it answers
+// again.
 func TestJudge(t *testing.T) {
 	fakeTime(t, func(t *testing.T) {
 		up := hosts{"10.0.0.1": "up", "10.0.0.2": "up"}
@@ -147,11 +150,11 @@ func TestJudge(t *testing.T) {
 			}
 		}
 		if r.judge(false) {
-			t.Error("other addresses are known before any")
+			t.Error("got other addresses before any lookup")
 		}
 		connects("10.0.0.1")
 		if !r.judge(false) {
-			t.Error("no other address is known")
+			t.Error("got no other addresses, want some")
 		}
 		connects("10.0.0.2")
 		r.judge(true)
@@ -164,7 +167,8 @@ func TestJudge(t *testing.T) {
 	})
 }
 
-// TestDeadMaster: one of two masters accepts connections and ends them, as a load balancer without a server behind it.
+// TestDeadMaster: one of two masters accepts connections and closes them, like a load balancer
+// without a server behind it.
 func TestDeadMaster(t *testing.T) {
 	w := newWorld(t)
 	_, port, err := net.SplitHostPort(strings.TrimPrefix(w.server.URL(), "https://"))

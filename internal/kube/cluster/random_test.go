@@ -23,8 +23,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/kubetest"
 )
 
-// TestRandomHistories: whatever happens to the objects and to the API server, what is published becomes what somebody
-// would read who began now.
+// TestRandomHistories: whatever happens to the objects and to the API server, the published state
+// converges to what a fresh reader would read.
 func TestRandomHistories(t *testing.T) {
 	histories := 20
 	if testing.Short() {
@@ -49,8 +49,8 @@ func runHistory(t *testing.T, random *rand.Rand) {
 	case 2, 3, 4:
 		w.server.SetImports(true)
 	}
-	// Half of the API servers are honest: they lose nothing and are not restored. With those all has to be right
-	// without comparing.
+	// Half of the API servers are honest: they lose no events and are never restored. With them,
+	// everything must be right without comparing.
 	honest := random.IntN(2) == 0
 	if honest {
 		w.config.CompareEvery = 1000 * time.Hour
@@ -68,21 +68,22 @@ func runHistory(t *testing.T, random *rand.Rand) {
 	}
 	network.SetDown(false)
 	w.server.SetFaults(kubetest.Faults{})
-	// What a watch lost is found when the next fresh list has been compared: an hour and a half later at most, when a
-	// watch ends after that (ten minutes), and when the one after it has come past the list (a bookmark: a minute).
+	// A change that a watch lost is found after the next fresh list is compared. That takes an hour
+	// and a half at most, plus the end of a watch after that (ten minutes), plus the time until the
+	// next watch has passed the list's version (a bookmark: a minute).
 	time.Sleep(2 * time.Hour)
 	synctest.Wait()
 	h.check()
 	if lost := w.watcher.State().Lost; honest && lost > 0 {
-		t.Errorf("%d changes are said to be lost", lost)
+		t.Errorf("%d changes are reported as lost", lost)
 	}
 	if t.Failed() {
-		t.Logf("did %s\n%s", strings.Join(h.did, "\n"), w.log)
+		t.Logf("history:\n%s\n%s", strings.Join(h.did, "\n"), w.log)
 	}
 	w.stop()
 }
 
-// history makes things happen.
+// history makes random changes.
 type history struct {
 	*world
 	network *kubetest.Wire
@@ -149,7 +150,8 @@ func (h *history) next() {
 	}
 }
 
-// changeObject creates, changes or deletes an object of a few names, so that they meet.
+// changeObject creates, changes or deletes an object. There are only a few names, so that changes
+// collide.
 func (h *history) changeObject() {
 	name := string('a' + rune(h.random.IntN(6)))
 	namespace := []string{"x", "y"}[h.random.IntN(2)]
@@ -212,18 +214,18 @@ func (h *history) serviceImport(meta metav1.ObjectMeta) kubetest.Object {
 	return i
 }
 
-// The labels of an EndpointSlice that is of a ServiceImport.
+// Labels of an EndpointSlice that belongs to a ServiceImport.
 const (
 	importName    = "multicluster.kubernetes.io/service-name"
 	importCluster = "multicluster.kubernetes.io/source-cluster"
 )
 
-// slice returns an EndpointSlice, or the Endpoints that an old API has.
+// slice returns an EndpointSlice, or an Endpoints object, which an old API has.
 func (h *history) slice(meta metav1.ObjectMeta) kubetest.Object {
 	if h.random.IntN(4) == 0 {
-		e := &corev1.Endpoints{ObjectMeta: meta} //lint:ignore SA1019 it is what old clusters have
+		e := &corev1.Endpoints{ObjectMeta: meta} //lint:ignore SA1019 old clusters have only Endpoints
 		for range h.random.IntN(3) {
-			//lint:ignore SA1019 it is what old clusters have
+			//lint:ignore SA1019 old clusters have only Endpoints
 			e.Subsets = append(e.Subsets, corev1.EndpointSubset{Addresses: []corev1.EndpointAddress{{IP: h.address()}}})
 		}
 		return e
@@ -242,7 +244,7 @@ func (h *history) slice(meta metav1.ObjectMeta) kubetest.Object {
 	return &discoveryv1.EndpointSlice{ObjectMeta: meta, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{h.address()}}}}
 }
 
-// check compares what is published with what a fresh reader makes of the server's objects.
+// check compares the published state with a fresh read of the server's objects.
 func (h *history) check() {
 	h.t.Helper()
 	got := h.snapshot()
@@ -251,15 +253,15 @@ func (h *history) check() {
 		return
 	}
 	if got.IsStale() {
-		h.t.Errorf("what is published is stale: %+v", h.watcher.State())
+		h.t.Errorf("the published snapshot is stale: %+v", h.watcher.State())
 	}
 	want, have := dump(h.read(sources(h.config.Features, h.config.NodeName, h.has()))), dump(got)
 	if diff := cmp.Diff(slices.Sorted(maps.Keys(want)), slices.Sorted(maps.Keys(have))); diff != "" {
-		h.t.Errorf("published (+), and what there is (-):\n%s\nstate %+v", diff, h.watcher.State())
+		h.t.Errorf("diff (-server +published):\n%s\nstate %+v", diff, h.watcher.State())
 	}
 }
 
-// has is what the server has.
+// has returns the server's shape.
 func (h *history) has() shape {
 	w := httptest.NewRecorder()
 	h.server.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/apis/discovery.k8s.io/v1", nil))
@@ -274,7 +276,7 @@ func (h *history) has() shape {
 	return importsShape
 }
 
-// read makes a Snapshot of what the server says of the sources now.
+// read builds a Snapshot from the server's current lists of the sources.
 func (h *history) read(from []source) *zone.Snapshot {
 	h.t.Helper()
 	s := newStore(h.config.Features)
@@ -300,7 +302,7 @@ func (h *history) read(from []source) *zone.Snapshot {
 	return s.builder.Snapshot(time.Now())
 }
 
-// dump writes what a Snapshot has, a line for each object.
+// dump returns a line for each object of a Snapshot.
 func dump(s *zone.Snapshot) map[string]bool {
 	lines := make(map[string]bool)
 	if imports := s.Imports(); imports != nil {

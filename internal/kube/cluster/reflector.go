@@ -11,10 +11,11 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/supervise"
 )
 
-// sink takes a report. It returns an error when nobody wants any more.
+// sink takes a report. It returns an error when no more reports are wanted.
 type sink func(r report) error
 
-// reflector has a sink know the state of one source, from a list and then from watches. It is for one goroutine.
+// reflector reports the state of one source to a sink, from a list and then from watches. It is not
+// safe for concurrent use.
 type reflector struct {
 	source  source
 	api     *api
@@ -41,12 +42,13 @@ func newReflector(a *api, s source, position uint64, to sink, c Config) *reflect
 	return r
 }
 
-// planCompare spreads the comparing of many nodes over half to one and a half of its time.
+// planCompare spreads the compare times of many nodes over half to one and a half of the interval.
 func (r *reflector) planCompare() {
 	r.compareAt = time.Now().Add(time.Duration((0.5 + r.chance()) * float64(r.compareEvery)))
 }
 
-// run goes on until ctx ends, and then returns nil; or it returns that the server has no such API.
+// run runs until ctx ends and then returns nil. It returns an error only if the server does not
+// have the API.
 func (r *reflector) run(ctx context.Context) error {
 	for {
 		began := time.Now()
@@ -80,10 +82,10 @@ func (r *reflector) run(ctx context.Context) error {
 	}
 }
 
-// isMissing reports whether the API has no such resource, which is for who chose it to know.
+// isMissing reports whether the API does not have the resource. The caller of run handles that.
 func isMissing(err error) bool { return hasCode(err, 404) }
 
-// take takes the turn.
+// take performs the current turn.
 func (r *reflector) take(ctx context.Context) outcome {
 	switch r.state.do {
 	case check:
@@ -97,18 +99,17 @@ func (r *reflector) take(ctx context.Context) outcome {
 	}
 }
 
-// check asks whether the server is behind.
+// check gets the server's version, to find out whether the server is behind.
 func (r *reflector) check(ctx context.Context) outcome {
 	version, err := r.serverVersion(ctx)
 	return outcome{version: version, err: err}
 }
 
-// list reads the whole state.
 func (r *reflector) list(ctx context.Context, as step) outcome {
 	query := r.source.query()
 	if !r.state.newest {
-		// The watch cache answers, and not etcd; from position on, because another server may be behind the one that
-		// we heard last.
+		// Let the watch cache answer instead of etcd. Require at least position, because another
+		// server may be behind the last one.
 		query.Set("resourceVersion", formatVersion(r.state.position))
 	}
 	answer, err := r.api.get(ctx, "list", r.source, query)
@@ -133,8 +134,8 @@ func (r *reflector) list(ctx context.Context, as step) outcome {
 
 const minWatch = 5 * time.Minute
 
-// watch tells what happens after position, until the server ends it. How long that is to take is left to chance, so
-// that the watches of many nodes do not end at one time.
+// watch reports changes after position until the server ends the watch. The timeout is random, so
+// that the watches of many nodes do not end at the same time.
 func (r *reflector) watch(ctx context.Context) outcome {
 	lasts := time.Duration((1 + r.chance()) * float64(minWatch)).Truncate(time.Second)
 	query := r.source.query()
@@ -188,7 +189,7 @@ func (r *reflector) watch(ctx context.Context) outcome {
 	}
 }
 
-// tell hands an event to the sink.
+// tell passes an event to the sink.
 func (r *reflector) tell(e kubewire.Event) error {
 	to := report{source: r.source, object: e.Object}
 	switch e.Type {

@@ -5,23 +5,23 @@ import (
 	"github.com/node-dns/node-dns/internal/kube/kubewire"
 )
 
-// step is what a source has come to.
+// step is the kind of a report.
 type step uint8
 
 const (
 	listing   step = iota // a list begins
-	comparing             // a list begins that shall only find what the watch has lost
+	comparing             // a list begins that only checks for changes that the watch lost
 	listed                // object is in the list
-	complete              // the list has been read, and is of version
-	watching              // the watch stands
+	complete              // the list is complete, as of version
+	watching              // the watch is established
 	changed               // object is new, or has changed
-	deleted               // the object of this key is gone
+	deleted               // the object with this key was deleted
 	reached               // nothing has changed up to version
-	broken                // err ended a list or a watch; what follows is another
-	rewound               // the server has nothing from after version: it was restored from a backup
+	broken                // err ended a list or a watch; another one follows
+	rewound               // the server has nothing after version: it was restored from a backup
 )
 
-// report is what a source tells the store, in the order in which it happened.
+// report is an event of a source, passed to the store in order.
 type report struct {
 	source  source
 	step    step
@@ -30,7 +30,7 @@ type report struct {
 	err     error
 }
 
-// apply puts a report into the store. One of a source that is not watched any more is passed over.
+// apply applies a report to the store. It ignores reports of a source that is no longer watched.
 func (s *store) apply(r report) {
 	p := s.progress[r.source.kind]
 	if p == nil || p.source != r.source {
@@ -67,9 +67,10 @@ func (s *store) apply(r report) {
 	}
 }
 
-// applyListed takes an item of a list. A comparing list is read while no watch stands, which then goes on from where
-// it was: what the list has from after that is still to be told, and left alone. What it has from before holds, whatever the
-// watch told: the list is as new as the watch, and an object that is older in it comes from a backup.
+// applyListed applies one item of a list. A comparing list is read between two watches, and the
+// next watch resumes at the old position. So list items newer than that position are left to the
+// watch. Older items hold, whatever the watch reported: the list is as new as the watch, and an
+// object that is older in it comes from a backup.
 func (s *store) applyListed(p *progress, o kubewire.Object) {
 	objects := s.objects[p.source.kind]
 	old, exists := objects[o.Key]
@@ -86,14 +87,15 @@ func (s *store) applyListed(p *progress, o kubewire.Object) {
 	}
 	dropped, drops := s.counts.dropped, p.drops
 	changed := s.set(p, o)
-	if !changed { // what is dropped again was counted
+	if !changed { // the object was dropped again, and counted before
 		s.counts.dropped, p.drops = dropped, drops
 	}
 	s.recordLost(p, changed)
 }
 
-// applyComplete ends a list: what it did not have is gone. After a comparing list it may also be that the watch is
-// still to tell so; what it has not told when it is past the list's version it never will.
+// applyComplete ends a list: objects that it did not have are deleted. After a comparing list, the
+// watch may still report the deletion. If it has not when it has passed the list's version, the
+// event was lost.
 func (s *store) applyComplete(p *progress, version uint64) {
 	s.counts.lists++
 	unseen := func(e entry) bool { return e.listEpoch != p.epoch }
@@ -112,7 +114,7 @@ func (s *store) applyComplete(p *progress, version uint64) {
 	s.reach(p, p.position)
 }
 
-// reach says that everything up to version has been told.
+// reach records that everything up to version has been reported.
 func (s *store) reach(p *progress, version uint64) {
 	p.position = max(p.position, version)
 	if p.suspects == nil || p.position < p.until {
@@ -124,7 +126,8 @@ func (s *store) reach(p *progress, version uint64) {
 	p.suspects = nil
 }
 
-// forgetPosition forgets which version p's objects are of: those that are to come may be lower, and no less true.
+// forgetPosition resets the version of p's objects. Later versions may be lower and are equally
+// valid.
 func (p *progress) forgetPosition() {
 	p.position, p.suspects = 0, nil
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/kubetest"
 )
 
-// TestRequested: each request is told of once, with what became of it; that nobody wants an answer any more is no failure.
+// TestRequested: each request is reported once, with its result. A request that was canceled
+// because its response is no longer needed is not a failure.
 func TestRequested(t *testing.T) {
 	fakeTime(t, func(t *testing.T) {
 		w, network := newFakeWorld(t)
@@ -35,7 +36,7 @@ func TestRequested(t *testing.T) {
 		w.start()
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		// The API has no ServiceImports: it is asked twice in the first minute, and says 404.
+		// The API has no ServiceImports: it is queried twice in the first minute and answers 404.
 		if got, asked := take(), len(w.server.Requests()); len(got) != 2 || got[http.StatusOK] != asked-2 || got[http.StatusNotFound] != 2 || asked < 8 {
 			t.Errorf("%v of %d requests", got, asked)
 		}
@@ -45,23 +46,23 @@ func TestRequested(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if got := take(); len(got) != 1 || got[http.StatusTooManyRequests] == 0 {
-			t.Errorf("while it refuses: %v", got)
+			t.Errorf("while the server refuses: %v", got)
 		}
 
 		network.SetDown(true)
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if got := take(); len(got) != 1 || got[0] == 0 {
-			t.Errorf("while it is away: %v", got)
+			t.Errorf("while the server is down: %v", got)
 		}
 
 		network.SetDown(false)
 		w.server.SetFaults(kubetest.Faults{Hang: true})
-		time.Sleep(40 * time.Second) // not long enough for it to be said not to answer
+		time.Sleep(40 * time.Second) // too short for a timeout
 		w.stop()
 		synctest.Wait()
 		if got := take(); len(got) != 0 {
-			t.Errorf("while it is silent, and the watching ends: %v", got)
+			t.Errorf("while the server is silent and the Watcher stops: %v", got)
 		}
 	})
 }

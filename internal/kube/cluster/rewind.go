@@ -11,15 +11,16 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/supervise"
 )
 
-// checkSpread is the time over which the nodes of a cluster spread their checks after all have lost their watches at once.
+// checkSpread spreads the checks of a cluster's nodes after all of them lost their watches at once.
 const checkSpread = 10 * time.Second
 
-// errRewound ends a watch of a server that has nothing from after the watch's position.
+// errRewound ends a watch of a server that has no state after the watch's position.
 var errRewound = errors.New("the API server has an older state than before: it was restored from a backup")
 
-// checkBeside checks the server's version beside a watch from r.state.position, and ends the watch with errRewound if the server is
-// older. A watch alone does not show that: the server sends no event until it has passed the position again. The result comes with the
-// call of stop, which ends a check under way: the server's version, or 0 if no check has succeeded.
+// checkBeside checks the server's version in parallel to a watch from r.state.position, and ends
+// the watch with errRewound if the server is older. A watch alone does not detect that: the server
+// sends no event until it has passed the position again. stop ends a running check and returns the
+// server's version, or 0 if no check has succeeded.
 func (r *reflector) checkBeside(ctx context.Context, end context.CancelCauseFunc) (stop func() uint64) {
 	ctx, cancel := context.WithCancel(ctx)
 	checked := make(chan uint64, 1)
@@ -44,8 +45,8 @@ func (r *reflector) checkBeside(ctx context.Context, end context.CancelCauseFunc
 	}
 }
 
-// serverVersion returns the server's version. The watch cache tells it as long as it has come to the position. Only a server that
-// is behind has to ask etcd.
+// serverVersion returns the server's version. The watch cache answers once it has reached the
+// position. Only a server that is behind must query etcd.
 func (r *reflector) serverVersion(ctx context.Context) (uint64, error) {
 	version, err := r.version(ctx, r.state.position)
 	if isFuture(err) {
@@ -54,7 +55,8 @@ func (r *reflector) serverVersion(ctx context.Context) (uint64, error) {
 	return version, err
 }
 
-// version lists next to nothing for the version of the list, which is at least the given one; 0: it is the newest one, from etcd.
+// version makes a minimal list and returns its version, which is at least least. With 0 it is the
+// newest version, from etcd.
 func (r *reflector) version(ctx context.Context, least uint64) (uint64, error) {
 	s, query := r.source.sample()
 	if least > 0 {
@@ -65,15 +67,18 @@ func (r *reflector) version(ctx context.Context, least uint64) (uint64, error) {
 		return 0, err
 	}
 	defer answer.close()
-	// A decoder is for one goroutine, and the watch beside has the other.
+	// A decoder is not safe for concurrent use, and the parallel watch uses the other one.
 	return kubewire.NewDecoder(s.kind).Version(answer, answer.format)
 }
 
-// sampleName is the name of an object that every cluster has, as a Service, its slice and its Endpoints.
+// sampleName is an object that exists in every cluster, as a Service, an EndpointSlice and an
+// Endpoints.
 const sampleName = "kubernetes"
 
-// sample is a list that is cheap for the server: an object of a namespace, by name. Of pods it is those of a namespace that the source
-// selects, of nodes what it selects: the Node authorizer allows a kubelet's certificate no list without the selector of its node (Kubernetes 1.32).
+// sample returns a list that is cheap for the server: one object of a namespace, by name. For Pods
+// it is one namespace with the source's own selector, for Nodes only that selector: the Node
+// authorizer denies a kubelet's certificate any list without the selector of its node (Kubernetes
+// 1.32).
 func (s source) sample() (source, url.Values) {
 	few := source{kind: s.kind, fields: "metadata.name=" + sampleName}
 	if s.kind != kubewire.Namespaces && s.kind != kubewire.Nodes {

@@ -13,16 +13,16 @@ import (
 	"github.com/node-dns/node-dns/internal/kube/kubewire"
 )
 
-// Right is something that RBAC grants.
+// Right is a permission that RBAC grants.
 type Right struct {
 	Verb      string // "list" or "watch"
-	Group     string // "": core
+	Group     string // empty for the core group
 	Resource  string
-	Namespace string // "": all
-	Name      string // "": all
+	Namespace string // empty for all namespaces
+	Name      string // empty for all objects
 }
 
-// String returns the right as `kubectl auth can-i` takes it.
+// String formats the right as an argument of `kubectl auth can-i`.
 func (r Right) String() string {
 	text := r.Verb + " " + r.Resource
 	if r.Group != "" {
@@ -37,14 +37,14 @@ func (r Right) String() string {
 	return text
 }
 
-// rightTo is the right to list or to watch a source.
+// rightTo returns the right to list or watch a source.
 func rightTo(verb string, s source) Right {
 	group, resource := resourceOf(s.kind)
 	return Right{Verb: verb, Group: group, Resource: resource, Namespace: s.namespace, Name: s.name}
 }
 
-// MissingRights asks the API server which of the rights that the Config needs it would deny. With an
-// error these are those that it has denied by then.
+// MissingRights asks the API server which rights needed by config it would deny. On an error it
+// also returns the rights denied so far.
 func MissingRights(ctx context.Context, config Config) ([]Right, error) {
 	c, err := connect(config)
 	if err != nil {
@@ -103,7 +103,8 @@ type reviewAttributes struct {
 	FieldSelector *rawSelector `json:"fieldSelector,omitempty"`
 }
 
-// rawSelector is a selector in the form of a request's parameter. Servers before Kubernetes 1.31 pass it over.
+// rawSelector is a selector in the form of a request parameter. Servers before Kubernetes 1.31
+// ignore it.
 type rawSelector struct {
 	Raw string `json:"rawSelector"`
 }
@@ -112,8 +113,8 @@ type reviewStatus struct {
 	Allowed bool `json:"allowed"`
 }
 
-// allows reports whether the server would grant us the right, to the objects that a field selector selects: a kubelet's
-// certificate may list the pods of its own node, and no others.
+// allows reports whether the server would grant the right for the objects that a field selector
+// selects. A kubelet's certificate may list only the pods of its own node.
 func (a *api) allows(ctx context.Context, right Right, fields string) (bool, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errStalled)
 	defer cancel()
@@ -145,18 +146,19 @@ func (a *api) allows(ctx context.Context, right Right, fields string) (bool, err
 	return answer.Status.Allowed, nil
 }
 
-// shape asks which of the APIs that not every server has this one has. The answer is not sure where the server does not say whether it has
-// ServiceImports, as one that starts, or whose group of them is broken: the cluster's own names do not wait for that.
+// shape asks which of the optional APIs the server has. isSure is false if the server does not
+// report whether it has ServiceImports, such as while it starts or if that API group is broken. The
+// cluster's own names do not wait for that.
 func (a *api) shape(ctx context.Context) (has shape, isSure bool, err error) {
 	hasSlices, err := a.hasGroup(ctx, "/apis/discovery.k8s.io/v1", "")
 	switch {
-	case hasCode(err, http.StatusForbidden): // who may not ask which APIs there are may still use them
+	case hasCode(err, http.StatusForbidden): // a client may use APIs that it may not discover
 	case err != nil:
 		return unknownShape, false, err
 	case !hasSlices:
 		return endpointsShape, true, nil
 	}
-	// The group may have other resources alone, such as ServiceExports.
+	// The group may have only other resources, such as ServiceExports.
 	hasImports, err := a.hasGroup(ctx, "/apis/"+importsGroup+"/"+importsVersion, "serviceimports")
 	_, isStatus := status(err)
 	switch {
@@ -170,7 +172,8 @@ func (a *api) shape(ctx context.Context) (has shape, isSure bool, err error) {
 	return slicesShape, true, nil
 }
 
-// hasGroup asks whether the server has a group of resources. Who may not ask that gets an error.
+// hasGroup reports whether the server has a resource of an API group. It fails if the client may
+// not ask.
 func (a *api) hasGroup(ctx context.Context, path string, resource string) (bool, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errStalled)
 	defer cancel()

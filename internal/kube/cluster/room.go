@@ -7,31 +7,31 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/zone"
 )
 
-// maxOctets bounds what all objects take, by sizeOf: ten times as much as those of a cluster with 10,000 Services and 100,000 endpoints. The
-// daemon's unit lets it have 512 MiB.
+// maxOctets bounds the memory of all objects, by sizeOf. It is ten times the need of a cluster with
+// 10,000 Services and 100,000 endpoints. The daemon's unit allows 512 MiB.
 const maxOctets = 128 << 20
 
-// Why an object is dropped that is not too big by itself.
+// Reasons to drop an object that is not too big by itself.
 var (
 	errManyObjects = errors.New("there are as many of its kind as may be")
 	errNoRoom      = errors.New("all objects together take as much memory as they may")
 )
 
-// drops are objects that were dropped.
+// drops records dropped objects.
 type drops struct {
 	count uint64
 	last  zone.Key
 	why   error // of the last one
 }
 
-// drop counts an object of p's that is not kept.
+// drop counts an object of p that is not kept.
 func (s *store) drop(p *progress, key zone.Key, why error) {
 	s.counts.dropped++
 	p.drops.count++
 	p.drops.last, p.drops.why = key, why
 }
 
-// sizeOf is about how many octets an object takes here, with its entry.
+// sizeOf estimates the memory of an object and its entry, in bytes.
 func sizeOf(key zone.Key, value any) int {
 	const entry, object, port, endpoint, address = 160, 160, 24, 96, 24
 	size := entry + len(key.Namespace) + len(key.Name)

@@ -13,20 +13,21 @@ import (
 )
 
 const (
-	lookEvery   = 2 * time.Second // at the kubeconfig's files
-	shapeSoon   = time.Minute     // after the first look at which APIs there are, the server may have been starting
-	shapeEvery  = time.Hour       // at which APIs there are, on average
-	startSpread = time.Second     // over how long nodes that start together list for the first time
+	lookEvery   = 2 * time.Second // interval between checks of the kubeconfig's files
+	shapeSoon   = time.Minute     // time until the second check of the available APIs; the server may have been starting
+	shapeEvery  = time.Hour       // average interval between checks of the available APIs
+	startSpread = time.Second     // spreads the first lists of nodes that start together
 )
 
-// errShapeChanged ends a session: the server has got another API, or lost one.
+// errShapeChanged ends a session: the server has added or removed an API.
 var errShapeChanged = errors.New("the API server has other APIs than before")
 
-// errFilesChanged ends a session: there are other credentials.
+// errFilesChanged ends a session: the credentials have changed.
 var errFilesChanged = errors.New("the kubeconfig, or a file that it names, has changed")
 
-// Run watches until ctx ends, and then returns nil. It fails at nothing but a fault of the program, after which another Watcher
-// may do better: whatever is missing may come.
+// Run watches until ctx ends and then returns nil. A missing file or server is not an error,
+// because it may appear later. Run fails only on a panic; the caller may then start another
+// Watcher.
 func (w *Watcher) Run(ctx context.Context) error {
 	o := newOwner(w)
 	group, ctx := errgroup.WithContext(ctx)
@@ -36,7 +37,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// connect has one session after the other.
+// connect runs one session after another.
 func (w *Watcher) connect(ctx context.Context, o *owner) error {
 	failures := 0
 	for ctx.Err() == nil {
@@ -63,7 +64,7 @@ func (w *Watcher) connect(ctx context.Context, o *owner) error {
 	return nil
 }
 
-// waitOrChange waits, but not longer than until the files of c change.
+// waitOrChange waits, but returns early if the files of c change.
 func (w *Watcher) waitOrChange(ctx context.Context, c *connection, wait time.Duration) {
 	for end := time.Now().Add(wait); time.Now().Before(end); {
 		if !supervise.Sleep(ctx, min(lookEvery, time.Until(end))) || c.changed() {
@@ -72,7 +73,8 @@ func (w *Watcher) waitOrChange(ctx context.Context, c *connection, wait time.Dur
 	}
 }
 
-// session watches over one connection, until it has to be made anew. Its error says why; it is never nil.
+// session watches over one connection until a new one is needed. Its error is the reason and never
+// nil.
 func (w *Watcher) session(ctx context.Context, c *connection, o *owner) error {
 	o.tell(ctx, news{phase: Connecting, connection: c})
 	has, isSure, err := c.api.shape(ctx)
@@ -93,7 +95,8 @@ func (w *Watcher) session(ctx context.Context, c *connection, o *owner) error {
 	return group.Wait()
 }
 
-// followShape ends when the server has another shape. That it cannot be asked is no reason to end: the watches notice that.
+// followShape returns when the server's shape changes. Failed requests are ignored: the watches
+// notice an outage.
 func (w *Watcher) followShape(ctx context.Context, c *connection, has plan) error {
 	for wait := shapeSoon; supervise.Sleep(ctx, time.Duration((0.5+w.config.Chance())*float64(wait))); wait = shapeEvery {
 		if is, isSure, err := c.api.shape(ctx); err == nil && isSure && (is != has.shape || !has.isSure) {
@@ -103,7 +106,7 @@ func (w *Watcher) followShape(ctx context.Context, c *connection, has plan) erro
 	return ctx.Err()
 }
 
-// followFiles ends when the files of c change.
+// followFiles returns when the files of c change.
 func followFiles(ctx context.Context, c *connection) error {
 	for supervise.Sleep(ctx, lookEvery) {
 		if c.changed() {
@@ -113,7 +116,8 @@ func followFiles(ctx context.Context, c *connection) error {
 	return ctx.Err()
 }
 
-// follow runs a reflector for every source of the owner's plan for the connection, which n tells of.
+// follow runs a reflector for every source of the owner's plan. n announces the connection to the
+// owner.
 func (w *Watcher) follow(ctx context.Context, c *connection, n news, o *owner) error {
 	plans := make(chan plan, 1)
 	n.plan = plans
@@ -138,7 +142,7 @@ func (w *Watcher) follow(ctx context.Context, c *connection, n news, o *owner) e
 				case a.source.kind != kubewire.ServiceImports:
 					return fmt.Errorf("watching %s: %w", a.source.path(), err)
 				}
-				// The other sources go on, unless the server has other APIs.
+				// The other sources continue unless the server's APIs changed.
 				if is, isSure, failed := c.api.shape(ctx); failed == nil && isSure && is != p.shape {
 					return errShapeChanged
 				}

@@ -19,19 +19,22 @@ import (
 )
 
 const (
-	// saveEvery is how often the state is written while it changes, so that a node that goes down hard still knows it.
+	// saveEvery is the interval between saves while the state changes, so that it survives a crash
+	// of the node.
 	saveEvery = 5 * time.Minute
-	// saveAgain is how often it is written while it does not, so that its age is not that of the last change.
+	// saveAgain is the interval between saves of an unchanged state, so that its age is not that of
+	// the last change.
 	saveAgain = 24 * time.Hour
 )
 
-// mostAhead is how far ahead of our clock the time of a saved state may be: at boot a node may take its hardware clock's local time for UTC.
+// mostAhead is the accepted lead of a saved state's time over our clock. At boot a node may read a
+// hardware clock in local time as UTC.
 const mostAhead = 24 * time.Hour
 
-// savedMagic begins a saved state; the number is the version of its format. A SHA-256 of all that follows it is next.
+// savedMagic starts a saved state and includes the format version. A SHA-256 of the rest follows.
 const savedMagic = "node-dns cluster state 4\n"
 
-// Why a file is no saved state that can be used.
+// Reasons why a saved state is not used.
 var (
 	errDamaged = errors.New("damaged, or of another version")
 	errForeign = errors.New("of another cluster")
@@ -40,14 +43,15 @@ var (
 	errFuture  = errors.New("from the future")
 )
 
-// saved is a state as it is written: with how far each source had come, so that the watches go on from there. What is
-// many is read and written one by one: a big cluster's state is larger as objects than as octets.
+// saved is the state as written to disk, with the position of each source, so that the watches
+// resume there. Sequences are read and written element by element, because the state of a big
+// cluster takes more memory as objects than as bytes.
 type saved struct {
 	cluster    [sha256.Size]byte
 	at         time.Time
 	shape      shape
 	podNames   bool
-	size       int // in octets, about
+	size       int // estimated bytes
 	sources    []assignment
 	services   iter.Seq[*zone.Service]
 	slices     iter.Seq[*zone.Slice]
@@ -57,7 +61,8 @@ type saved struct {
 	imported   iter.Seq[*zone.Slice]   // their slices
 }
 
-// save writes the state, when that is due or the end. While it is in part another cluster's it is none of this one's.
+// save writes the state if it is due, or if this is the last save. A state that is still partly
+// another cluster's is not saved.
 func (o *owner) save(last bool) {
 	due := last || time.Since(o.saved) >= saveEvery
 	if o.w.config.SnapshotFile == "" || !o.whole || !o.store.synced() || !due || !last && !o.unsaved && time.Since(o.saved) < saveAgain {
@@ -72,11 +77,11 @@ func (o *owner) save(last bool) {
 	select {
 	case o.saves <- data:
 		o.saved, o.unsaved = time.Now(), false
-	default: // the one before is still being written
+	default: // the previous save is still running
 	}
 }
 
-// asOf is the last time at which the state was known to be the cluster's.
+// asOf returns the last time at which the state was known to match the cluster.
 func (o *owner) asOf() time.Time {
 	switch {
 	case !o.fromDisk.IsZero():
@@ -87,17 +92,17 @@ func (o *owner) asOf() time.Time {
 	return time.Now()
 }
 
-// snapshot is what save writes.
+// snapshot returns the state to save.
 func (o *owner) snapshot() *saved {
 	s := &saved{cluster: o.cluster, at: o.asOf(), shape: o.shape, podNames: o.store.podNames}
 	for _, p := range o.store.progress {
-		if p.source.kind == kubewire.ServiceImports && p.err != nil { // what is written of them would be from before
+		if p.source.kind == kubewire.ServiceImports && p.err != nil { // the saved ones would be outdated
 			continue
 		}
-		if p.source.kind == kubewire.Nodes { // one object, without which order alone is lost, is not worth a place in the file
+		if p.source.kind == kubewire.Nodes { // a single object that affects only the order is not worth saving
 			continue
 		}
-		if p.synced && !p.isForbidden() { // Pods that may not be watched are not known: what is written of them is from before
+		if p.synced && !p.isForbidden() { // without the right, Pods are unknown: the saved ones would be outdated
 			s.sources = append(s.sources, assignment{p.source, p.position})
 		}
 	}
@@ -109,7 +114,7 @@ func (o *owner) snapshot() *saved {
 		return slices.ContainsFunc(s.sources, func(a assignment) bool { return a.source.kind == kind })
 	}
 	if !isSource(kubewire.Pods) {
-		s.pods = func(func(*zone.Pod) bool) {} // the next start would know no source that takes them away
+		s.pods = func(func(*zone.Pod) bool) {} // no source of the next start would ever remove them
 	}
 	s.imports, s.imported = func(func(*zone.Service) bool) {}, func(func(*zone.Slice) bool) {}
 	if imports := from.Imports(); imports != nil {
@@ -121,7 +126,8 @@ func (o *owner) snapshot() *saved {
 	return s
 }
 
-// writeSaves writes what comes, until there is no more. That it cannot be written is said once, and when it can be again.
+// writeSaves writes states until saves is closed. It logs when writing starts to fail and when it
+// works again.
 func (w *Watcher) writeSaves(saves <-chan []byte) error {
 	said := ""
 	for data := range saves {
@@ -138,7 +144,8 @@ func (w *Watcher) writeSaves(saves <-chan []byte) error {
 	return nil
 }
 
-// checkAge returns why a saved state of that age is not served: the addresses in it may be other pods' by now.
+// checkAge returns an error if a saved state of that age must not be served, because its addresses
+// may belong to other Pods by now.
 func (c Config) checkAge(age time.Duration) error {
 	switch {
 	case age < -mostAhead:
@@ -149,7 +156,7 @@ func (c Config) checkAge(age time.Duration) error {
 	return nil
 }
 
-// load makes the saved state of this cluster the state, and publishes it as stale.
+// load restores the saved state of this cluster and publishes it as stale.
 func (o *owner) load(cluster [sha256.Size]byte) {
 	path := o.w.config.SnapshotFile
 	if path == "" {
@@ -182,8 +189,8 @@ func (o *owner) load(cluster [sha256.Size]byte) {
 		journal.ClusterSnapshot.Attr())
 }
 
-// restore makes what encode has written the state, when it is of that cluster. The store must be empty; after an error
-// it is not to be used. The state is returned without what is many.
+// restore decodes the output of encode into the store, if it is of that cluster. The store must be
+// empty. After an error it must not be used. The returned state has no sequences.
 func (s *store) restore(data []byte, cluster [sha256.Size]byte) (*saved, error) {
 	body, ok := bytes.CutPrefix(data, []byte(savedMagic))
 	if !ok || len(body) < sha256.Size {
@@ -212,7 +219,7 @@ func (s *store) restore(data []byte, cluster [sha256.Size]byte) (*saved, error) 
 	}
 	for r.more() {
 		slice := r.slice()
-		key := slice.Key // a subset of an Endpoints is named after it
+		key := slice.Key // the subsets of an Endpoints object are named after it
 		key.Name, _, _ = strings.Cut(key.Name, "/")
 		s.restoreObject(sliceKind, key, slice)
 	}
@@ -236,7 +243,8 @@ func (s *store) restore(data []byte, cluster [sha256.Size]byte) (*saved, error) 
 	return from, nil
 }
 
-// restoreImported restores what a slice is to a ServiceImport. It may have been restored as a Service's.
+// restoreImported restores the slice of a ServiceImport. The slice may also be restored as a
+// Service's.
 func (s *store) restoreImported(slice *zone.Slice) {
 	if _, exists := s.objects[kubewire.EndpointSlices][slice.Key]; !exists {
 		octets := sizeOf(slice.Key, slice)
@@ -252,7 +260,7 @@ func (s *store) restoreImported(slice *zone.Slice) {
 func (s *store) restoreObject(kind kubewire.Kind, key zone.Key, value any) {
 	was := s.objects[kind][key]
 	s.trim(value)
-	octets := sizeOf(key, value) // of one subset, of an Endpoints
+	octets := sizeOf(key, value) // of one subset if it is of an Endpoints object
 	s.room -= octets
 	s.objects[kind][key] = entry{octets: was.octets + uint32(octets)}
 	s.build(kind, key, value)

@@ -19,7 +19,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/kubetest"
 )
 
-// A Watcher that is started again goes on from where it was: nothing is listed, and nothing that happened is missed.
+// TestRestart: a restarted Watcher resumes where it stopped. It lists nothing and misses no change.
 func TestRestart(t *testing.T) {
 	for _, old := range []bool{false, true} {
 		fakeTime(t, func(t *testing.T) {
@@ -61,7 +61,8 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// A node that is started while the control plane is away serves what it knew, and says that it is stale.
+// TestRestartWithoutServer: a node that starts while the control plane is down serves its last
+// state and reports it as stale.
 func TestRestartWithoutServer(t *testing.T) {
 	fakeTime(t, func(t *testing.T) {
 		w, network := newKnownWorld(t)
@@ -79,7 +80,7 @@ func TestRestartWithoutServer(t *testing.T) {
 		}
 		w.hasSaid("msg=\"serving the state ", " condition=cluster-snapshot\n")
 		w.hasSaid("msg=cluster phase=connecting ", " condition=cluster-away\n")
-		// The server comes back, restored from a backup of long ago.
+		// The server returns, restored from an old backup.
 		w.server.Restore(kubetest.New().Backup())
 		w.server.Apply(`{apiVersion: v1, kind: Service, metadata: {name: new, namespace: alpha}, spec: {clusterIP: 10.96.0.99}}`)
 		network.SetDown(false)
@@ -94,14 +95,15 @@ func TestRestartWithoutServer(t *testing.T) {
 	})
 }
 
-// TestSavedAge: after a week without the API server the addresses of a snapshot may be anybody's.
+// TestSavedAge: after a week without the API server, the addresses of a snapshot may belong to
+// anyone.
 func TestSavedAge(t *testing.T) {
 	for _, row := range []struct {
 		name   string
-		passes time.Duration // between the end and the next start
+		passes time.Duration // between stop and next start
 		max    time.Duration
-		ahead  time.Duration // of the clock when it was written
-		says   string        // "": it is served
+		ahead  time.Duration // of the clock at the time of the save
+		says   string        // empty if the state is served
 	}{
 		{name: "as old as may be", passes: time.Hour, max: time.Hour},
 		{name: "older", passes: time.Hour + time.Second, max: time.Hour, says: "older than snapshotMaxAge: 1h0m1s"},
@@ -126,20 +128,21 @@ func TestSavedAge(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if w.snapshot() != nil {
-			t.Error("a snapshot that is too old is served")
+			t.Error("a snapshot over the age limit is served")
 		}
 		w.hasSaid("msg=\"the state of the cluster from before is not used\" ", " error=\"older than snapshotMaxAge: 1h0m0s\"\n")
 	})
 }
 
-// TestSavedAsOf: a restart while the API server was away made an old state new, and a state that did not change was as old as its last change.
+// TestSavedAsOf: a restart during an API server outage made an old state look new, and an unchanged
+// state was as old as its last change.
 func TestSavedAsOf(t *testing.T) {
 	fakeTime(t, func(t *testing.T) {
 		w, network := newKnownWorld(t)
 		age := func(when string, want time.Duration) {
 			t.Helper()
 			data := []byte(readFile(t, w.config.SnapshotFile))
-			of := [sha256.Size]byte(data[len(savedMagic)+sha256.Size:]) // the cluster comes first
+			of := [sha256.Size]byte(data[len(savedMagic)+sha256.Size:]) // the cluster hash comes first
 			s, err := newStore(Features{}).restore(data, of)
 			if err != nil {
 				t.Fatal(err)
@@ -162,7 +165,8 @@ func TestSavedAsOf(t *testing.T) {
 	})
 }
 
-// While things change the state is written now and then, for a node that goes down hard.
+// TestSavedWhileRunning: a changing state is saved from time to time, to survive a crash of the
+// node.
 func TestSavedWhileRunning(t *testing.T) {
 	fakeTime(t, func(t *testing.T) {
 		w, _ := newFakeWorld(t)
@@ -174,7 +178,7 @@ func TestSavedWhileRunning(t *testing.T) {
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		if readFile(t, w.config.SnapshotFile) != first {
-			t.Error("nothing changed, and it was written")
+			t.Error("an unchanged state was written")
 		}
 		w.server.Delete("Service", "alpha", "web")
 		time.Sleep(judgeEvery + time.Second)
@@ -185,7 +189,7 @@ func TestSavedWhileRunning(t *testing.T) {
 	})
 }
 
-// What cannot be used is not, and the log says why.
+// TestSavedUnusable: an unusable state is ignored, and the log gives the reason.
 func TestSavedUnusable(t *testing.T) {
 	rows := []struct {
 		name  string
@@ -198,7 +202,7 @@ func TestSavedUnusable(t *testing.T) {
 		{"of another version", func(d []byte) []byte { return bytes.Replace(d, []byte("state "), []byte("state 9"), 1) }, "another version"},
 		{"of another cluster", func(d []byte) []byte {
 			body := d[len(savedMagic)+sha256.Size:]
-			body[0] ^= 1 // the cluster comes first
+			body[0] ^= 1 // the cluster hash comes first
 			sum := sha256.Sum256(body)
 			copy(d[len(savedMagic):], sum[:])
 			return d
@@ -231,7 +235,8 @@ func TestSavedUnusable(t *testing.T) {
 	}
 }
 
-// What DNS needs of an object is all kept. A field that is new has to be added here, and to the codec.
+// TestSavedKeepsEveryField: every field that DNS needs is saved. Add new fields here and to the
+// codec.
 func TestSavedKeepsEveryField(t *testing.T) {
 	key := zone.Key{Namespace: "n", Name: "o"}
 	port := zone.Port{Name: "http", Number: 80, Protocol: zone.SCTP}
@@ -246,7 +251,7 @@ func TestSavedKeepsEveryField(t *testing.T) {
 	for _, filled := range []any{port, endpoint, *service, *slice, *pod} {
 		for _, field := range reflect.VisibleFields(reflect.TypeOf(filled)) {
 			if reflect.ValueOf(filled).FieldByIndex(field.Index).IsZero() {
-				t.Errorf("%T.%s is not tested here", filled, field.Name)
+				t.Errorf("%T.%s is not covered by this test", filled, field.Name)
 			}
 		}
 	}
@@ -281,7 +286,8 @@ func TestSavedKeepsEveryField(t *testing.T) {
 	}
 }
 
-// TestForbiddenPodsAreNotSaved: the Pods of a right that was taken away stayed for good, with their namespaces, if the next start wanted none.
+// TestForbiddenPodsAreNotSaved: after the right to Pods was revoked, saved Pods and their
+// namespaces stayed forever if the next start wanted no Pods.
 func TestForbiddenPodsAreNotSaved(t *testing.T) {
 	o := newOwner(New(Config{}))
 	o.shape = slicesShape
@@ -300,11 +306,12 @@ func TestForbiddenPodsAreNotSaved(t *testing.T) {
 		t.Fatal(err)
 	}
 	if before, after := o.store.builder.Snapshot(time.Now()).Counts().Pods, restored.builder.Snapshot(time.Now()).Counts().Pods; before != 1 || after != 0 {
-		t.Errorf("%d pods, %d are restored", before, after)
+		t.Errorf("%d pods before, %d after restoring", before, after)
 	}
 }
 
-// FuzzSaved: any octets, with a right checksum, are refused or are a state, which is written as it was read.
+// FuzzSaved: arbitrary bytes with a valid checksum are rejected, or are a state that is written
+// back unchanged.
 func FuzzSaved(f *testing.F) {
 	o := newOwner(New(Config{Features: Features{PodNames: true}}))
 	o.shape = slicesShape
@@ -324,12 +331,12 @@ func FuzzSaved(f *testing.F) {
 			return
 		}
 		if again, ok := readAndWrite(first, cluster); !ok || len(again) != len(first) {
-			t.Errorf("%x is written as %x, and that as %x", body, first, again)
+			t.Errorf("%x is written as %x, which is written as %x", body, first, again)
 		}
 	})
 }
 
-// readAndWrite returns what is written of the state that data is.
+// readAndWrite restores data and returns it encoded again.
 func readAndWrite(data []byte, cluster [sha256.Size]byte) ([]byte, bool) {
 	o := newOwner(New(Config{Features: Features{PodNames: true}}))
 	from, err := o.store.restore(data, cluster)

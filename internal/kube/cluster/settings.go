@@ -19,17 +19,18 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/supervise"
 )
 
-// Settings are what a cluster configures of its own DNS.
+// Settings are a cluster's own DNS configuration.
 type Settings struct {
-	// Objects are those that exist, as they were when the API last told of them.
+	// Objects are the existing objects, as last reported by the API.
 	Objects []clusterdns.Object
-	// Failed says, of each object that the API does not tell of, why. It may still be among the Objects, as it was before.
+	// Failed has the reason for each object that cannot be read or watched. Its last known version
+	// may still be in Objects.
 	Failed []error
-	// Cluster tells the cluster that the Objects are of from others. "": it is not known.
+	// Cluster identifies the cluster of the Objects. It is empty if unknown.
 	Cluster string
 }
 
-// IsSetting reports whether an object is one of those that Settings have.
+// IsSetting reports whether o is one of the objects that Settings contain.
 func IsSetting(o clusterdns.Object) bool {
 	return slices.ContainsFunc(settingSources(), func(s source) bool { return s.isOf(o) })
 }
@@ -38,31 +39,33 @@ func (s source) isOf(o clusterdns.Object) bool {
 	return o.Kind == s.kind.String() && o.Namespace == s.namespace && o.Name == s.name
 }
 
-// fewFailures is how many failures in a row are reported. A watch that ends early or a lost connection is not.
+// fewFailures is the number of failures in a row, without an HTTP status, at which they are
+// reported. Fewer are ignored: a watch that ended early or a lost connection.
 const fewFailures = 3
 
-// The average time until an object is requested again: after 403, and if the server does not have its API.
+// Average times until an object is requested again: after 403, and if the server does not have its
+// API.
 const (
 	deniedAgain  = 5 * time.Minute
 	missingAgain = time.Hour
 )
 
-// setting is what is known of one object.
+// setting is the state of one object.
 type setting struct {
 	object    *clusterdns.Object // nil if it does not exist
-	listed    *clusterdns.Object // by the list that is being read
-	position  uint64             // the resourceVersion up to which it is known: see reflector
+	listed    *clusterdns.Object // from the list being read
+	position  uint64             // resourceVersion up to which the object is known: see reflector
 	err       error              // why it is not watched; nil if it is
 	failures  int                // in a row, without an HTTP status
-	isForeign bool               // object is of another cluster, and holds until this cluster's API has answered
+	isForeign bool               // object is from another cluster, and holds until this cluster's API has answered
 }
 
-// settings collects the reports of the reflectors that watch the objects of settingSources. It is apart from the store, so that no failure here
-// delays the cluster's names.
+// settings collects the reports of the reflectors that watch settingSources. It is separate from
+// the store, so that a failure here does not delay the cluster's names.
 type settings struct {
 	mu      sync.Mutex
-	cluster string // that of the last connection; "": there was none
-	from    string // that of the objects
+	cluster string // of the last connection; empty before the first one
+	from    string // of the objects
 	known   map[source]*setting
 	last    Settings // published
 	publish func(Settings)
@@ -82,7 +85,8 @@ func newSettings(known Settings, publish func(Settings)) *settings {
 	return s
 }
 
-// position is where the watch of a source goes on, over a connection to this cluster; 0: it has to be listed.
+// position returns the version at which the watch of a source resumes on a connection to this
+// cluster. 0 means that the source must be listed.
 func (s *settings) position(of source, cluster [sha256.Size]byte) uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,9 +132,9 @@ func (s *settings) take(r report) {
 				return
 			}
 		} else if one.isForeign {
-			one.object = nil // this cluster's own is not known
+			one.object = nil // this cluster's object is not known
 		}
-		if one.err = r.err; !hasCode(r.err, http.StatusForbidden) { // which names the object
+		if one.err = r.err; !hasCode(r.err, http.StatusForbidden) { // a 403 error already names the object
 			one.err = fmt.Errorf("%s %s: %w", r.source.kind, r.source.name, r.err)
 		}
 	}
@@ -145,7 +149,8 @@ func (s *settings) missing(of source) {
 	s.tell()
 }
 
-// tell publishes the Settings if they have changed. The caller holds s.mu, which keeps the calls in order.
+// tell publishes the Settings if they have changed. The caller holds s.mu, which keeps the calls in
+// order.
 func (s *settings) tell() {
 	if now := s.gather(); !reflect.DeepEqual(now, s.last) {
 		s.last = now
@@ -172,7 +177,8 @@ func (s *settings) gather() (all Settings) {
 	return all
 }
 
-// objectOf converts an object for clusterdns. It is nil for an object over the size limit, which the earlier version stands in for.
+// objectOf converts an object for clusterdns. It returns nil for an object over the size limit; the
+// earlier version then stays.
 func objectOf(s source, o kubewire.Object) *clusterdns.Object {
 	to := &clusterdns.Object{Kind: s.kind.String(), Namespace: s.namespace, Name: s.name}
 	switch value := o.Value.(type) {
@@ -181,7 +187,7 @@ func objectOf(s source, o kubewire.Object) *clusterdns.Object {
 	case kubewire.DNS:
 		spec, err := json.Marshal(value)
 		if err != nil {
-			return nil // the decoder has read it as JSON: it is
+			return nil // cannot happen: the decoder read it as JSON
 		}
 		to.Spec = spec
 	default:
@@ -190,7 +196,8 @@ func objectOf(s source, o kubewire.Object) *clusterdns.Object {
 	return to
 }
 
-// followSettings watches all objects until ctx ends, and then returns nil. A failure does not end the session.
+// followSettings watches all objects until ctx ends and then returns nil. A failure does not end
+// the session.
 func (w *Watcher) followSettings(ctx context.Context, c *connection) error {
 	var group errgroup.Group
 	for _, s := range settingSources() {
@@ -211,7 +218,7 @@ func (w *Watcher) followSetting(ctx context.Context, c *connection, s source) er
 		denied := false
 		to := func(r report) error {
 			if _, isStatus := status(r.err); r.step == broken && !isStatus && w.State().Phase != Synced {
-				return ctx.Err() // the server cannot be reached, which State says
+				return ctx.Err() // the server is unreachable, which State reports
 			}
 			w.settings.take(r)
 			if denied = r.step == broken && hasCode(r.err, http.StatusForbidden); denied {
@@ -232,9 +239,10 @@ func (w *Watcher) followSetting(ctx context.Context, c *connection, s source) er
 	return nil
 }
 
-// hasOperator reports whether the server has the API of OpenShift's operator, and if not, when to look again. Discovery decides, because a server
-// without that API answers 403, not 404, to a client without the right. If a second group exists the object is dropped; a proxy without a server
-// answers 404 to both.
+// hasOperator reports whether the server has the API of OpenShift's operator, and if not, when to
+// check again. Discovery decides, because a server without that API answers 403, not 404, to a
+// client without the right. The object is dropped only if a second API group exists: a proxy
+// without a server answers 404 to both.
 func (w *Watcher) hasOperator(ctx context.Context, c *connection) (has bool, again time.Duration) {
 	has, err := c.api.hasGroup(ctx, operatorPath, "dnses")
 	if has {
@@ -250,7 +258,7 @@ func (w *Watcher) hasOperator(ctx context.Context, c *connection) (has bool, aga
 	return false, missingAgain
 }
 
-// rest waits between half and one and a half times wait, so that requests of many nodes are spread.
+// rest waits between half and one and a half times wait, to spread the requests of many nodes.
 func (w *Watcher) rest(ctx context.Context, wait time.Duration) {
 	supervise.Sleep(ctx, time.Duration((0.5+w.config.Chance())*float64(wait)))
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/kubetest"
 )
 
-// told keeps the latest Settings.
+// told records the latest Settings.
 type told struct {
 	mu     sync.Mutex
 	latest Settings
@@ -26,7 +26,7 @@ func (l *told) take(s Settings) {
 	l.times++
 }
 
-// text is the objects' names and data, then the errors.
+// text returns the objects' names and data, then the errors.
 func (l *told) text() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -44,7 +44,7 @@ func corefile(text string) string {
 	return "apiVersion: v1\nkind: ConfigMap\nmetadata: {namespace: kube-system, name: coredns}\ndata: {Corefile: " + text + "}\n"
 }
 
-// ofSettings are the requests for objects that configure DNS.
+// ofSettings counts the requests for objects that configure DNS.
 func ofSettings(all []kubetest.Request) (lists, others int) {
 	for _, r := range all {
 		switch isSetting := strings.HasSuffix(r.Path, "/configmaps") || strings.HasSuffix(r.Path, "/dnses"); {
@@ -57,8 +57,9 @@ func ofSettings(all []kubetest.Request) (lists, others int) {
 	return lists, others
 }
 
-// TestSettings: each change of an object is published. An object that may not be read keeps its last version and is requested every few minutes; its
-// failure does not affect the cluster's names.
+// TestSettings: each change of an object is published. An object without the right to read it keeps
+// its last version and is requested again every few minutes. Its failure does not affect the
+// cluster's names.
 func TestSettings(t *testing.T) {
 	fakeTime(t, func(t *testing.T) {
 		w, network := newFakeWorld(t)
@@ -77,7 +78,7 @@ func TestSettings(t *testing.T) {
 		w.start()
 		time.Sleep(time.Minute)
 		wants("at the start", "coredns=one")
-		if lists, _ := ofSettings(w.server.Requests()); lists != 4 { // without the operator's
+		if lists, _ := ofSettings(w.server.Requests()); lists != 4 { // all but the operator's
 			t.Errorf("%d lists at the start", lists)
 		}
 		w.server.Apply(corefile("two"))
@@ -110,7 +111,7 @@ func TestSettings(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
 		if got := latest.text(); !strings.HasPrefix(got, `coredns=three default={"servers":[{"name":"x"}]} ConfigMap coredns: 404 Not Found`) {
-			t.Errorf("behind a proxy that says 404: %q", got)
+			t.Errorf("behind a proxy that answers 404: %q", got)
 		}
 		w.server.SetFaults(kubetest.Faults{})
 		time.Sleep(10 * time.Minute)
@@ -172,7 +173,8 @@ func TestSettings(t *testing.T) {
 	})
 }
 
-// TestSettingsRights: a right is asked for by the object's name, as RBAC grants it, and the operator's only where there is one.
+// TestSettingsRights: rights are requested by object name, as RBAC grants them, and the operator's
+// right only where its API exists.
 func TestSettingsRights(t *testing.T) {
 	w := newWorld(t)
 	w.config.Features.Settings = true

@@ -7,29 +7,30 @@ import (
 	"github.com/node-dns/node-dns/internal/kube/kubewire"
 )
 
-// source is a collection of objects that is listed and watched. A source with another selector is another source.
+// source is a collection of objects that is listed and watched. Another selector makes another
+// source.
 type source struct {
 	kind      kubewire.Kind
-	namespace string // "": all
-	name      string // of the one object; "": all
-	fields    string // field selector; "": all
+	namespace string // empty for all
+	name      string // of the single object; empty for all
+	fields    string // field selector; empty for all
 }
 
-// shape is what the API server has.
+// shape is the set of optional APIs that the API server has.
 type shape uint8
 
 const (
 	unknownShape   shape = iota
 	slicesShape          // EndpointSlices: Kubernetes 1.21 and later
-	endpointsShape       // Endpoints alone: OpenShift 3.11, which is Kubernetes 1.11
-	importsShape         // EndpointSlices and ServiceImports: a cluster of a set (KEP-1645)
+	endpointsShape       // only Endpoints: OpenShift 3.11, which is Kubernetes 1.11
+	importsShape         // EndpointSlices and ServiceImports: a cluster in a clusterset (KEP-1645)
 )
 
-// running leaves out a Pod that has ended: it has no address any more, and a server that does not send it saves both sides
-// work.
+// running excludes finished Pods. They have no address, and filtering on the server saves work on
+// both sides.
 const running = "status.phase!=Succeeded,status.phase!=Failed"
 
-// sources returns what is to be watched, one of each kind, in an order that does not change.
+// sources returns the sources to watch, one of each kind, in a stable order.
 func sources(f Features, node string, has shape) []source {
 	all := []source{{kind: kubewire.Services}, {kind: kubewire.Namespaces}, {kind: kubewire.EndpointSlices}}
 	switch has {
@@ -50,8 +51,9 @@ func sources(f Features, node string, has shape) []source {
 	return all
 }
 
-// settingSources are the objects that configure a cluster's own DNS: CoreDNS's ConfigMap under the names that kubeadm and RKE2 give it, what AKS
-// and k3s have it import, kube-dns's, and OpenShift's for its operator.
+// settingSources returns the objects that configure a cluster's own DNS: CoreDNS's ConfigMap under
+// its kubeadm and RKE2 names, the one that AKS and k3s import into it, kube-dns's ConfigMap, and
+// the object of OpenShift's DNS operator.
 func settingSources() []source {
 	var all []source
 	for _, name := range []string{"coredns", "coredns-custom", "kube-dns", "rke2-coredns-rke2-coredns"} {
@@ -60,7 +62,7 @@ func settingSources() []source {
 	return append(all, source{kind: kubewire.DNSes, name: "default"})
 }
 
-// resourceOf names what a kind is called in paths and rights, and its group ("": core).
+// resourceOf returns a kind's name in paths and rights, and its group, which is empty for core.
 func resourceOf(kind kubewire.Kind) (group, resource string) {
 	switch kind {
 	case kubewire.Services:
@@ -84,16 +86,16 @@ func resourceOf(kind kubewire.Kind) (group, resource string) {
 	}
 }
 
-// The group and the version of ServiceImports.
+// API group and version of ServiceImports.
 const (
 	importsGroup   = "multicluster.x-k8s.io"
 	importsVersion = "v1alpha1"
 )
 
-// isAllPods reports whether it is every Pod, not those of this node alone.
+// isAllPods reports whether the source is every Pod, not only those of this node.
 func (s source) isAllPods() bool { return s.kind == kubewire.Pods && s.fields == running }
 
-// path is where the API server has the source's objects.
+// path returns the URL path of the source's objects.
 func (s source) path() string {
 	group, resource := resourceOf(s.kind)
 	path := "/api/v1/"
@@ -110,10 +112,10 @@ func (s source) path() string {
 	return path + resource
 }
 
-// operatorPath is where the API of OpenShift's operators is.
+// operatorPath is the URL path of the API of OpenShift's operators.
 const operatorPath = "/apis/operator.openshift.io/v1"
 
-// accept is the request header that asks for a format that is read here.
+// accept returns the Accept header for formats that this package decodes.
 func (s source) accept() string {
 	if s.kind == kubewire.ConfigMaps || s.kind == kubewire.DNSes {
 		return kubewire.AcceptJSON
@@ -121,11 +123,11 @@ func (s source) accept() string {
 	return kubewire.Accept
 }
 
-// query selects the source's objects.
+// query returns the query that selects the source's objects.
 func (s source) query() url.Values {
 	q := make(url.Values)
 	switch {
-	case s.name != "": // which RBAC takes for the name that resourceNames has
+	case s.name != "": // RBAC matches this selector with resourceNames
 		q.Set("fieldSelector", "metadata.name="+s.name)
 	case s.fields != "":
 		q.Set("fieldSelector", s.fields)

@@ -8,18 +8,18 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/zone"
 )
 
-// Phase is how far a Watcher is.
+// Phase is the progress of a Watcher.
 type Phase uint8
 
-// The phases.
+// Phases of a Watcher.
 const (
-	NoKubeconfig Phase = iota // there is no such file
-	Unreadable                // the kubeconfig, or a file that it names, cannot be read or makes no sense
+	NoKubeconfig Phase = iota // the kubeconfig does not exist
+	Unreadable                // the kubeconfig, or a file that it names, is unreadable or invalid
 	Connecting                // the API server has not answered yet
-	Forbidden                 // the API server does not let us have what is needed
+	Forbidden                 // the API server denies a right that is needed
 	Syncing                   // lists are being read
-	Synced                    // all is known, and watched
-	Stale                     // all was known, but for staleAfter or longer something could not be watched
+	Synced                    // everything is known and watched
+	Stale                     // everything was known, but something could not be watched for staleAfter or longer
 )
 
 var phaseNames = [...]string{
@@ -30,33 +30,35 @@ var phaseNames = [...]string{
 // String returns the phase in words.
 func (p Phase) String() string { return phaseNames[p] }
 
-// staleAfter is how long nothing is called stale: an API server is restarted in that time.
+// staleAfter is how long an outage does not count as stale. An API server restarts within that
+// time.
 const staleAfter = time.Minute
 
-// State is how the watching goes.
+// State is the state of the watch.
 type State struct {
 	Phase      Phase
-	Since      time.Time // of the phase
+	Since      time.Time // start of the phase
 	Kubeconfig string
-	Server     string // the URL; "" before the kubeconfig has been read
-	// LastError is why the phase is not Synced; "" when it is, or nothing is known against it.
+	Server     string // URL; empty before the kubeconfig has been read
+	// LastError is the reason why the phase is not Synced. It may be empty.
 	LastError string
 	// Missing are the rights that the API server has denied.
 	Missing []Right
-	// FromDisk is when the state that is served was written to the SnapshotFile. Zero: it is from the API server.
+	// FromDisk is when the served state was written to SnapshotFile. It is zero if the state is
+	// from the API server.
 	FromDisk time.Time
-	Counts   zone.Counts // objects that are served
+	Counts   zone.Counts // served objects
 
-	Events  uint64 // told by watches since the start
-	Lists   uint64 // read to their end since the start
-	Lost    uint64 // changes that a watch should have told and did not, found by comparing
-	Rewinds uint64 // times that the API server's state was older than what it had told before
-	Dropped uint64 // objects, and changes of such, that were too big or for which there was no room
-	// LastDrop is the last of them, and why; "": none was dropped.
+	Events  uint64 // events from watches since the start
+	Lists   uint64 // completed lists since the start
+	Lost    uint64 // changes that a watch failed to report, found by comparing
+	Rewinds uint64 // how often the API server's state was older than what it had reported before
+	Dropped uint64 // objects, and changes of objects, that were too big or did not fit
+	// LastDrop is the last dropped object and the reason. It is empty if none was dropped.
 	LastDrop string
 }
 
-// unready is the State as the reason why nothing can be answered.
+// unready returns the State as the reason why queries cannot be answered.
 func (s State) unready() error {
 	switch {
 	case s.Phase == NoKubeconfig:

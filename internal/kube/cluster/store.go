@@ -9,55 +9,58 @@ import (
 	"github.com/node-dns/node-dns/internal/kube/kubewire"
 )
 
-// maxObjects bounds each kind of object. A kube-apiserver of today is tested with 150,000 Pods and 10,000 Services.
+// maxObjects bounds each kind of object. Current kube-apiservers are tested with 150,000 Pods and
+// 10,000 Services.
 const maxObjects = 1 << 20
 
-// store is what is known of the cluster: the objects in a zone.Builder, and of each who told of it and when. It
-// decides nothing about time or the network: reports go in. It is for one goroutine.
+// store is the known state of the cluster: the objects in a zone.Builder, and the source and
+// version of each. It only applies reports and does nothing with time or the network. It is not
+// safe for concurrent use.
 type store struct {
 	builder zone.Builder
 	limit   int // of objects of each kind
-	room    int // octets that all objects may still take, by sizeOf
+	room    int // bytes that all objects may still take, by sizeOf
 	objects [kubewire.ServiceImports + 1]map[zone.Key]entry
-	// progress is how far the source of each kind has come.
+	// progress is the progress of the source of each kind.
 	progress map[kubewire.Kind]*progress
-	podNames bool // those of endpoints are kept
+	podNames bool // names of Pods behind endpoints are kept
 
-	dirty  bool // something that DNS sees has changed since this was last set to false
+	dirty  bool // something that DNS serves has changed since this was last set to false
 	counts counts
 
-	awaited []awaited // changes since this was last set to nil that are to be timed; at most maxAwaited
-	tooMany uint64    // those beyond, since this was last set to 0
+	awaited []awaited // changes to be timed since this was last set to nil; at most maxAwaited
+	tooMany uint64    // changes over maxAwaited since this was last set to 0
 }
 
-// counts are kept since the start.
+// counts are totals since the start.
 type counts struct {
-	events  uint64 // told by watches
-	lists   uint64 // that were read to their end
-	lost    uint64 // objects that a comparing list found to be otherwise than the watch had told
-	dropped uint64 // objects that were too big, or for which there was no room
-	rewinds uint64 // times that the server's state was older than what it had told before
+	events  uint64 // events from watches
+	lists   uint64 // completed lists
+	lost    uint64 // objects that a comparing list found to differ from the watch's reports
+	dropped uint64 // objects that were too big or did not fit
+	rewinds uint64 // how often the server's state was older than what it had reported before
 }
 
-// entry is what is known of an object besides its value.
+// entry is the bookkeeping of one object.
 type entry struct {
-	octets    uint32 // by sizeOf; at most what kubewire lets one have
+	octets    uint32 // by sizeOf; bounded by kubewire's size limit
 	listEpoch uint16 // the epoch of the last list that had it
-	trigger   uint32 // the triggerMark of the last time that it has had; 0: it never had one
+	trigger   uint32 // triggerMark of its last trigger time; 0 if it never had one
 }
 
-// progress is how far a source has come.
+// progress is the progress of one source.
 type progress struct {
 	source   source
-	epoch    uint16 // raised by every list
-	position uint64 // what the store has of the source is its state at this version; 0: of no one version
-	synced   bool   // the store has had its whole state
+	epoch    uint16 // incremented by every list
+	position uint64 // version of the source's state in the store; 0 if it is of no single version
+	synced   bool   // the store has had its complete state
 	lost     uint64 // as in counts, since this was last set to 0
 	drops    drops  // since this was last set to zero
-	err      error  // why it is not watched at the moment; nil: it is, or nothing is known against it
+	err      error  // why it is not watched now; nil if it is, or if no error is known
 
-	comparing bool // the list under way only checks what the watch has told
-	// suspects are objects that a comparing list did not have. What has not been told of until version until was lost.
+	comparing bool // the running list only checks what the watch reported
+	// suspects are objects missing in a comparing list. Those that the watch has not reported up to
+	// version until were lost.
 	suspects map[zone.Key]bool
 	until    uint64
 }
@@ -70,7 +73,8 @@ func newStore(f Features) *store {
 	return s
 }
 
-// assign makes these the sources, and forgets what other sources told of. A source that was there stays as it is.
+// assign sets the sources and forgets the objects of other sources. An existing source stays as it
+// is.
 func (s *store) assign(wanted []source) {
 	gone := maps.Clone(s.progress)
 	for _, w := range wanted {
@@ -79,7 +83,7 @@ func (s *store) assign(wanted []source) {
 		switch {
 		case p == nil:
 			s.progress[w.kind] = &progress{source: w}
-		case p.source != w: // another selector: what it does not select is swept when it has been listed
+		case p.source != w: // another selector: the next list sweeps what it does not select
 			s.progress[w.kind] = &progress{source: w, epoch: p.epoch, synced: p.synced}
 		}
 	}
@@ -89,7 +93,7 @@ func (s *store) assign(wanted []source) {
 	}
 }
 
-// restart has every source listed anew: what is known is another server's.
+// restart lists every source again, because the known state is another server's.
 func (s *store) restart() {
 	for _, p := range s.progress {
 		p.forgetPosition()
@@ -97,22 +101,24 @@ func (s *store) restart() {
 	}
 }
 
-// optional reports whether the cluster's own names can be answered without p: Pods and Nodes serve what is extra, and are done
-// without where the rights are missing; ServiceImports have a domain of their own, and may be broken as any custom resource may.
+// optional reports whether the cluster's own names can be answered without p. Pods and Nodes serve
+// extra features, which are off without the rights. ServiceImports have their own domain, and may
+// be broken like any custom resource.
 func (p *progress) optional() bool {
 	return p.source.kind == kubewire.ServiceImports || p.isForbidden()
 }
 
-// isForbidden reports whether the rights to what is extra are missing.
+// isForbidden reports whether the rights to an extra source are missing.
 func (p *progress) isForbidden() bool {
 	return p.source.kind >= kubewire.Pods && hasCode(p.err, http.StatusForbidden)
 }
 
-// isKnown reports whether the whole state of p has been here, maybe before. That of a right that was taken away is not known:
-// what there was becomes others'.
+// isKnown reports whether the complete state of p has been known, now or earlier. A source whose
+// right was revoked is not known: its addresses may be reused.
 func (p *progress) isKnown() bool { return (p.synced || p.position > 0) && !p.isForbidden() }
 
-// setImports says whether the API has ServiceImports. Their slices come with the others, so all slices are listed again.
+// setImports sets whether the API has ServiceImports. Their slices are among the others, so all
+// slices are listed again.
 func (s *store) setImports(has bool) {
 	if has == (s.builder.Imports() != nil) {
 		return
@@ -136,7 +142,7 @@ func (s *store) hasAllPods() bool {
 	return p != nil && p.source.isAllPods() && p.isKnown()
 }
 
-// synced reports whether the whole state of every source has been here.
+// synced reports whether the complete state of every required source has been known.
 func (s *store) synced() bool {
 	for _, p := range s.progress {
 		if !p.synced && !p.optional() {
@@ -146,7 +152,7 @@ func (s *store) synced() bool {
 	return len(s.progress) > 0
 }
 
-// set stores an object that p's source told of, and reports whether that changes anything for DNS.
+// set stores an object that p's source reported, and reports whether that changes anything for DNS.
 func (s *store) set(p *progress, o kubewire.Object) (changed bool) {
 	objects := s.objects[p.source.kind]
 	old, exists := objects[o.Key]
@@ -164,7 +170,7 @@ func (s *store) set(p *progress, o kubewire.Object) (changed bool) {
 		if !exists {
 			return false
 		}
-		o.Value, octets = nil, sizeOf(o.Key, nil) // what it was before is wrong
+		o.Value, octets = nil, sizeOf(o.Key, nil) // its old value is wrong
 	}
 	s.room -= octets - int(old.octets)
 	e := entry{
@@ -174,7 +180,7 @@ func (s *store) set(p *progress, o kubewire.Object) (changed bool) {
 	return s.build(p.source.kind, o.Key, o.Value)
 }
 
-// remove takes an object away.
+// remove removes an object.
 func (s *store) remove(kind kubewire.Kind, key zone.Key) (changed bool) {
 	old, exists := s.objects[kind][key]
 	if !exists {
@@ -185,7 +191,7 @@ func (s *store) remove(kind kubewire.Kind, key zone.Key) (changed bool) {
 	return s.build(kind, key, nil)
 }
 
-// sweep removes those objects of a kind that are gone.
+// sweep removes the objects of a kind for which gone returns true.
 func (s *store) sweep(kind kubewire.Kind, gone func(entry) bool) {
 	for key, e := range s.objects[kind] {
 		if gone(e) {
@@ -194,7 +200,7 @@ func (s *store) sweep(kind kubewire.Kind, gone func(entry) bool) {
 	}
 }
 
-// build has the Builder know the value of an object; nil: none.
+// build passes an object's value to the Builder. Nil removes it.
 func (s *store) build(kind kubewire.Kind, key zone.Key, value any) (changed bool) {
 	imports := s.builder.Imports()
 	switch v := value.(type) {
@@ -245,7 +251,7 @@ func (s *store) unbuild(kind kubewire.Kind, key zone.Key) (changed bool) {
 	}
 }
 
-// trim takes the names of Pods out of an object, unless they are kept.
+// trim removes Pod names from value unless podNames is set.
 func (s *store) trim(value any) {
 	if s.podNames {
 		return

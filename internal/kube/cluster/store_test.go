@@ -17,7 +17,7 @@ import (
 
 var endpoints = source{kind: kubewire.EndpointSlices}
 
-// sliceAt is a slice of Service a that has one address, which tells versions apart.
+// sliceAt returns a slice of Service a with one address, which identifies the version.
 func sliceAt(name, addr string, version uint64) kubewire.Object {
 	key := zone.Key{Namespace: "n", Name: name}
 	return kubewire.Object{Key: key, Version: version, Value: &zone.Slice{
@@ -34,7 +34,7 @@ func addrsOf(s *store) map[string]string {
 	return all
 }
 
-// tell is a report, without its source.
+// tell returns a report without a source.
 func tell(do step, version uint64, object ...kubewire.Object) report {
 	r := report{step: do, version: version}
 	if len(object) > 0 {
@@ -43,7 +43,7 @@ func tell(do step, version uint64, object ...kubewire.Object) report {
 	return r
 }
 
-// relist is a list of a source, whole.
+// relist returns the reports of a complete list of a source.
 func relist(as step, version uint64, objects ...kubewire.Object) []report {
 	all := []report{tell(as, 0)}
 	for _, o := range objects {
@@ -176,7 +176,7 @@ func TestAssign(t *testing.T) {
 	}
 	s.assign([]source{endpoints})
 	if len(addrsOf(s)) != 0 || s.synced() {
-		t.Errorf("the API has EndpointSlices now, and %v of Endpoints are left", addrsOf(s))
+		t.Errorf("the API has EndpointSlices now, but %v of Endpoints are left", addrsOf(s))
 	}
 	for _, r := range relist(listing, 20, sliceAt("s1", "10.0.0.1", 10), sliceAt("s2", "10.0.0.2", 10)) {
 		r.source = endpoints
@@ -193,11 +193,12 @@ func TestAssign(t *testing.T) {
 		s.apply(r)
 	}
 	if got := addrsOf(s); len(got) != 1 || got["s1"] == "" {
-		t.Errorf("it selects s1, and known are %v", got)
+		t.Errorf("the selector selects s1, got %v", got)
 	}
 }
 
-// TestDroppedOnce: a list that is compared counts no object again that was dropped, and calls nothing lost.
+// TestDroppedOnce: a comparing list does not count a dropped object again and reports no lost
+// change.
 func TestDroppedOnce(t *testing.T) {
 	s := newStore(Features{})
 	s.assign([]source{endpoints})
@@ -211,7 +212,7 @@ func TestDroppedOnce(t *testing.T) {
 	}
 }
 
-// TestPodNames: the names of Pods are kept for who wants them alone.
+// TestPodNames: Pod names are kept only if Features.PodNames is set.
 func TestPodNames(t *testing.T) {
 	for _, want := range []string{"", "web-7d9f8c6b5-x7x9k"} {
 		s := newStore(Features{PodNames: want != ""})
@@ -248,8 +249,8 @@ func TestStoreIsBounded(t *testing.T) {
 	}
 }
 
-// TestStoreIsBoundedInOctets: an object that there is no room for is dropped, with what was known of it before; the others are kept, and one
-// that goes makes room.
+// TestStoreIsBoundedInOctets: an object that does not fit is dropped together with its old value.
+// Other objects stay, and a deleted one frees its bytes.
 func TestStoreIsBoundedInOctets(t *testing.T) {
 	s := newStore(Features{})
 	slices := source{kind: kubewire.EndpointSlices}
@@ -278,7 +279,7 @@ func TestStoreIsBoundedInOctets(t *testing.T) {
 		{"one", 100, nil, 100, 0},
 		{"large", 10_000, nil, 100, 1},
 		{"two", 500, nil, 600, 1},
-		{"one", 10_000, nil, 500, 2}, // its old endpoints are not served any more
+		{"one", 10_000, nil, 500, 2}, // its old endpoints are no longer served
 		{"one", 200, nil, 700, 2},
 		{"two", 0, kubewire.ErrTooBig, 200, 3},
 		{"three", 700, nil, 900, 3},
@@ -292,11 +293,11 @@ func TestStoreIsBoundedInOctets(t *testing.T) {
 		s.apply(report{source: slices, step: deleted, object: kubewire.Object{Key: zone.Key{Namespace: "n", Name: name}}})
 	}
 	if s.room != 100_000 {
-		t.Errorf("%d octets are free in the end", s.room)
+		t.Errorf("%d bytes are free in the end", s.room)
 	}
 }
 
-// TestDropIsSaid once, and the state has it.
+// TestDropIsSaid: a dropped object is logged once and appears in the state.
 func TestDropIsSaid(t *testing.T) {
 	var log bytes.Buffer
 	o := newOwner(New(Config{Log: slog.New(slog.NewTextHandler(&log, nil))}))
@@ -308,9 +309,9 @@ func TestDropIsSaid(t *testing.T) {
 	}
 	const want = `EndpointSlice "n/big\x1b": object is too big`
 	if got := o.assess(time.Now()); got.LastDrop != want || got.Dropped != 3 {
-		t.Errorf("the state has %d, %q", got.Dropped, got.LastDrop)
+		t.Errorf("got Dropped %d, LastDrop %q", got.Dropped, got.LastDrop)
 	}
 	if strings.Count(log.String(), "objects of the cluster are dropped") != 1 {
-		t.Errorf("the log is\n%s", &log)
+		t.Errorf("got the log\n%s", &log)
 	}
 }

@@ -5,35 +5,35 @@ import (
 	"time"
 )
 
-// action is what a reflector does next.
+// action is the next step of a reflector.
 type action uint8
 
 const (
 	list    action = iota
-	watch          // from position on
-	check          // whether the server is at position at least, after a list that says that it is not
-	compare        // list, to see what the watch has lost
+	watch          // from position
+	check          // whether the server has reached position, after a list reported that it has not
+	compare        // list, to find changes that the watch lost
 )
 
-// turn is what a reflector is about to do.
+// turn is the next step of a reflector and its parameters.
 type turn struct {
 	do       action
-	position uint64 // the version up to which everything has been told; 0: nothing has
-	unsure   bool   // the server may have been restored from a backup since position: the watch is to find out
-	newest   bool   // list from etcd: what the caches have may be from before a restore
+	position uint64 // version up to which everything has been reported; 0 if nothing has
+	unsure   bool   // the server may have been restored from a backup since position: the watch finds out
+	newest   bool   // list from etcd: the caches may be from before a restore
 	failures int    // in a row
 }
 
-// outcome is how a turn went.
+// outcome is the result of a turn.
 type outcome struct {
-	version uint64 // of the list, of the server, or as far as the watch has come
-	err     error  // nil: it went to its end
+	version uint64 // of the list, of the server, or reached by the watch
+	err     error  // nil if it completed
 	lasted  time.Duration
-	compare bool // it is time to compare
-	isSure  bool // of a watch: the server has been at position at least
+	compare bool // a compare is due
+	isSure  bool // of a watch: the server has reached position
 }
 
-// pause is a time between two bounds, to be picked by chance.
+// pause is a random time between two bounds.
 type pause struct{ min, max time.Duration }
 
 func (p pause) pick(chance float64) time.Duration {
@@ -43,16 +43,17 @@ func (p pause) pick(chance float64) time.Duration {
 const (
 	firstBackoff = time.Second
 	maxBackoff   = 30 * time.Second
-	// goodWatch is how long a watch has to last to show that the server is well.
+	// goodWatch is how long a watch must last to prove that the server works.
 	goodWatch = 10 * time.Second
-	// relistSpread is, for each object of the list, how long the lists of all nodes are spread over when every node
-	// has to list again, as after the restart of an API server: from minSpread up to maxSpread. Until then it serves what it knows.
+	// relistSpread is the time per listed object over which the nodes spread their lists when all
+	// must list again, such as after a restart of the API server. The total is between minSpread
+	// and maxSpread. Until then each node serves its known state.
 	relistSpread = time.Millisecond
 	minSpread    = 10 * time.Second
 	maxSpread    = 30 * time.Second
 )
 
-// next decides what is done after t went as o says, and when.
+// next returns the turn after t had the outcome o, and the pause before it.
 func (t turn) next(o outcome, objects int) (turn, pause) {
 	if o.err != nil {
 		return t.afterFailure(o, objects)
@@ -68,7 +69,7 @@ func (t turn) next(o outcome, objects int) (turn, pause) {
 		}
 	case check:
 		n.failures, n.unsure = t.failures, false
-		if o.version < t.position { // restored from a backup
+		if o.version < t.position { // the server was restored from a backup
 			n.do, n.position, n.newest = list, 0, true
 		}
 	}
@@ -82,7 +83,7 @@ func (t turn) afterFailure(o outcome, objects int) (turn, pause) {
 	case watch:
 		spread := time.Duration(objects) * relistSpread
 		switch {
-		case errors.Is(o.err, errRewound): // what is known is wrong
+		case errors.Is(o.err, errRewound): // the known state is wrong
 			return turn{do: list, newest: true}, pause{max: min(spread, maxSpread)}
 		case isExpired(o.err):
 			return turn{do: list, position: max(t.position, o.version)}, pause{max: min(max(spread, minSpread), maxSpread)}
@@ -93,7 +94,7 @@ func (t turn) afterFailure(o outcome, objects int) (turn, pause) {
 		}
 	case list, compare:
 		switch {
-		case isFuture(o.err): // a server that is behind, or one that was restored
+		case isFuture(o.err): // a server that is behind, or that was restored
 			n.do = check
 		case isExpired(o.err):
 			n.do, n.newest = list, true
@@ -104,8 +105,8 @@ func (t turn) afterFailure(o outcome, objects int) (turn, pause) {
 	return n, backoff(n.failures, retryAfter(o.err))
 }
 
-// backoff is how long to wait after so many failures in a row: almost any time up to a bound that doubles, because all
-// nodes wait when the server fails, and must not come back as one.
+// backoff returns the pause after so many failures in a row: a random time up to a bound that
+// doubles. All nodes wait when the server fails, and must not return at the same time.
 func backoff(failures int, atLeast time.Duration) pause {
 	bound := maxBackoff
 	if failures < 6 {

@@ -29,9 +29,9 @@ func TestWatch(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	for name, want := range map[string]int{
-		"hl":       4, // from endpointslice-controller, with the headless label
-		"hl-multi": 3, // from endpointslicemirroring-controller
-		"hl-dual":  5, // by hand
+		"hl":       4, // written by endpointslice-controller, with the headless label
+		"hl-multi": 3, // written by endpointslicemirroring-controller
+		"hl-dual":  5, // written by hand
 		"web":      3, // of a ClusterIP Service
 	} {
 		if got := endpointsOf(s, "alpha", name); got != want {
@@ -72,7 +72,7 @@ endpoints: [{addresses: [172.30.9.1]}]
 		case r.Agent != "node-dns/test":
 			t.Errorf("User-Agent %q", r.Agent)
 		case strings.HasSuffix(r.Path, "s") && !r.Watch && r.Version == "":
-			t.Errorf("a list is to come from etcd: %+v", r)
+			t.Errorf("a list asks etcd: %+v", r)
 		}
 	}
 }

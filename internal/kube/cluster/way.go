@@ -15,13 +15,14 @@ import (
 	"github.com/node-dns/node-dns/internal/kube/kubeconfig"
 )
 
-// way is how one API server is reached: what client-go's clientcmd and rest make of a kubeconfig.
+// way describes how to reach an API server, equivalent to the result of client-go's clientcmd and
+// rest for a kubeconfig.
 type way struct {
 	server    *url.URL // its scheme, host and path
 	transport transport.Config
 }
 
-// newWay reads a kubeconfig that names no files.
+// newWay builds a way from a kubeconfig that names no files.
 func newWay(config kubeconfig.Config, dial func(ctx context.Context, network, address string) (net.Conn, error)) (way, error) {
 	server, err := serverURL(config.Cluster.Server)
 	if err != nil {
@@ -30,7 +31,7 @@ func newWay(config kubeconfig.Config, dial func(ctx context.Context, network, ad
 	w := way{server: server, transport: transport.Config{
 		DisableCompression: config.Cluster.DisableCompression,
 		DialHolder:         &transport.DialHolder{Dial: dial},
-		Proxy:              http.ProxyFromEnvironment, // with a function here the transport is not kept for good in a cache of client-go's
+		Proxy:              http.ProxyFromEnvironment, // a function here keeps the transport out of client-go's cache, which never evicts
 	}}
 	if config.Cluster.ProxyURL != "" {
 		proxy, err := proxyURL(config.Cluster.ProxyURL)
@@ -45,7 +46,7 @@ func newWay(config kubeconfig.Config, dial func(ctx context.Context, network, ad
 	}
 	w.transport.Impersonate = transport.ImpersonationConfig{UserName: user.As, UID: user.AsUID, Groups: user.AsGroups, Extra: user.AsUserExtra}
 	if server.Scheme == "http" {
-		return w, nil // without credentials, as with client-go
+		return w, nil // no credentials over HTTP, as in client-go
 	}
 	w.transport.TLS = transport.TLSConfig{Insecure: config.Cluster.InsecureSkipTLSVerify, ServerName: config.Cluster.TLSServerName}
 	if w.transport.TLS.CAData, err = octets("certificate-authority-data", config.Cluster.CertificateAuthorityData); err != nil {
@@ -69,7 +70,8 @@ func (w *way) addCredentials(user kubeconfig.User) (err error) {
 	return nil
 }
 
-// serverURL reads the server's address. client-go asks one without a scheme in the clear, which nobody can mean.
+// serverURL parses the server's address. client-go uses plain HTTP for an address without a scheme.
+// That is rejected here, because it is never intended.
 func serverURL(text string) (*url.URL, error) {
 	server, err := url.Parse(text)
 	if err != nil || server.Host == "" || server.Scheme != "http" && server.Scheme != "https" {
@@ -81,7 +83,7 @@ func serverURL(text string) (*url.URL, error) {
 func proxyURL(text string) (*url.URL, error) {
 	proxy, err := url.Parse(text)
 	if err != nil || proxy.Host == "" || !slices.Contains([]string{"http", "https", "socks5"}, proxy.Scheme) {
-		return nil, errors.New("proxy-url: expected http://, https:// or socks5://, and a host") // it may hold a password
+		return nil, errors.New("proxy-url: expected http://, https:// or socks5://, and a host") // the URL may contain a password
 	}
 	return proxy, nil
 }

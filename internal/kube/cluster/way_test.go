@@ -17,20 +17,20 @@ import (
 	"github.com/node-dns/node-dns/internal/kube/kubeconfig"
 )
 
-// kubeconfigWith is a kubeconfig with these settings of the cluster and the user.
+// kubeconfigWith returns a kubeconfig with these settings of the cluster and the user.
 func kubeconfigWith(cluster, user string) string {
 	return "{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c, user: u}}],\n" +
 		"clusters: [{name: c, cluster: {" + cluster + "}}], users: [{name: u, user: {" + user + "}}]}"
 }
 
-// TestWay holds that a kubeconfig means the same to us and to client-go.
+// TestWay: we interpret a kubeconfig as client-go does.
 func TestWay(t *testing.T) {
 	data := base64.StdEncoding.EncodeToString([]byte(certificateOf(t)))
 	server := "server: 'https://10.0.0.1:6443'"
 	for _, row := range []struct {
 		name, cluster, user string
-		refused             string // by us
-		clientGo            bool   // takes what we refuse
+		refused             string // expected part of our error; empty if accepted
+		clientGo            bool   // client-go accepts what we reject
 	}{
 		{name: "a token", cluster: server + ", certificate-authority-data: " + data, user: "token: secret"},
 		{name: "a certificate", cluster: server, user: "client-certificate-data: " + data + ", client-key-data: " + data},
@@ -73,7 +73,7 @@ func TestWay(t *testing.T) {
 	}
 }
 
-// FuzzWay: a kubeconfig that both take means the same to us and to client-go.
+// FuzzWay: a kubeconfig that both accept means the same to us and to client-go.
 func FuzzWay(f *testing.F) {
 	f.Add([]byte(kubeconfigWith("server: 'https://10.0.0.1:6443', certificate-authority-data: QQ==", "token: t")))
 	f.Add([]byte(kubeconfigWith("server: 'https://10.0.0.1:6443', insecure-skip-tls-verify: true, proxy-url: 'http://p'", "username: u, password: p, as: x")))
@@ -97,7 +97,7 @@ func ourWay(data []byte) (way, error) {
 	return newWay(config, nil)
 }
 
-// theirWay is what client-go makes of a kubeconfig.
+// theirWay returns client-go's interpretation of a kubeconfig.
 func theirWay(data []byte) (way, error) {
 	parsed, err := clientcmd.Load(data)
 	if err != nil {
@@ -122,7 +122,7 @@ func compareWays(t *testing.T, ours, theirs way) {
 	t.Helper()
 	request := &http.Request{URL: ours.server}
 	if theirs.transport.Proxy == nil {
-		theirs.transport.Proxy = http.ProxyFromEnvironment // which net/http would take
+		theirs.transport.Proxy = http.ProxyFromEnvironment // the default of net/http
 	}
 	wantProxy, _ := theirs.transport.Proxy(request)
 	gotProxy, _ := ours.transport.Proxy(request)

@@ -21,7 +21,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/kubetest"
 )
 
-// world is a Watcher, and the API server that it watches.
+// world is an API server and a Watcher of it.
 type world struct {
 	t       testing.TB
 	server  *kubetest.Server
@@ -36,7 +36,7 @@ type world struct {
 	unready   []string
 }
 
-// newWorld has an API server with the objects of the fixture, and no Watcher yet.
+// newWorld returns a world with the fixture's objects. The Watcher is not started.
 func newWorld(t testing.TB) *world {
 	t.Helper()
 	w := newWorldOf(t, kubetest.NewServer(t))
@@ -46,7 +46,8 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-// newWorldOf has a Watcher for server, whose pauses are as short as chance lets them be.
+// newWorldOf returns a world with a Watcher of server. Its Chance makes all pauses as short as
+// possible.
 func newWorldOf(t testing.TB, server *kubetest.Server) *world {
 	t.Helper()
 	w := &world{t: t, server: server, log: new(logText), stop: func() {}}
@@ -70,7 +71,7 @@ func (w *world) writeKubeconfig() {
 	}
 }
 
-// start runs a new Watcher until stop.
+// start runs a new Watcher until stop is called.
 func (w *world) start() {
 	w.t.Helper()
 	w.mu.Lock()
@@ -107,7 +108,7 @@ func (w *world) snapshot() *zone.Snapshot {
 	return w.latest
 }
 
-// hasSaid fails the test unless the log has a line with this in it and at its end.
+// hasSaid fails the test unless the log has a line that contains part and ends with end.
 func (w *world) hasSaid(part, end string) {
 	w.t.Helper()
 	for line := range strings.Lines(w.log.String()) {
@@ -118,21 +119,21 @@ func (w *world) hasSaid(part, end string) {
 	w.t.Errorf("no line with %q … %q in the log:\n%s", part, end, w.log)
 }
 
-// times returns how often something was published.
+// times returns the number of publications.
 func (w *world) times() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.published
 }
 
-// reasons returns what was said to those who asked too early.
+// reasons returns all reasons passed to Unready.
 func (w *world) reasons() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return strings.Join(w.unready, "\n")
 }
 
-// await waits until holds is true of what is published.
+// await waits until holds returns true for the published snapshot.
 func (w *world) await(what string, holds func(s *zone.Snapshot) bool) {
 	w.t.Helper()
 	w.until(what, func() bool {
@@ -150,24 +151,24 @@ func (w *world) awaitPhase(phase Phase) (s State) {
 	return s
 }
 
-// awaitError waits until the State's error has this in it.
+// awaitError waits until the State's error contains part.
 func (w *world) awaitError(part string) {
 	w.t.Helper()
 	w.until("error "+part, func() bool { return strings.Contains(w.watcher.State().LastError, part) })
 }
 
-// until waits until holds is true.
+// until waits until holds returns true.
 func (w *world) until(what string, holds func() bool) {
 	w.t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !holds(); {
 		if time.Now().After(deadline) {
-			w.t.Fatalf("not within 20 s: %s\nstate %+v\n%s", what, w.watcher.State(), w.log)
+			w.t.Fatalf("timed out after 20 s: %s\nstate %+v\n%s", what, w.watcher.State(), w.log)
 		}
 		time.Sleep(time.Millisecond)
 	}
 }
 
-// certificateOf returns a certificate that proves nothing.
+// certificateOf returns a self-signed certificate.
 func certificateOf(t testing.TB) []byte {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -182,10 +183,10 @@ func certificateOf(t testing.TB) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
-// fixtures has the objects that the tests of zone are about too.
+// fixtures are the objects that the tests of package zone also use.
 const fixtures = "../../dns/zone/testdata"
 
-// readFixture returns the objects of a fixture as real controllers have written them.
+// readFixture returns the objects of a fixture, as written by real controllers.
 func readFixture(t testing.TB, name string) string {
 	t.Helper()
 	return readFile(t, filepath.Join(fixtures, name+".static.yaml"))
@@ -200,7 +201,6 @@ func readFile(t testing.TB, path string) string {
 	return string(data)
 }
 
-// logText collects a log.
 type logText struct {
 	mu   sync.Mutex // guards text
 	text bytes.Buffer

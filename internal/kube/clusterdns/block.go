@@ -12,12 +12,12 @@ import (
 // maxPairs bounds the combinations of a zone and a forward or hosts plugin in a Corefile.
 const maxPairs = 4_000
 
-// neutral are the plugins that change no answer, or none that a node gets from node-dns.
+// neutral are the plugins that do not change the answers that a node gets from node-dns.
 var neutral = plugins(`any autopath bind bufsize cache cancel chaos debug dnstap errors header health https https3 k8s_external kubernetai
 	kubernetes lameduck loadbalance local log loop metadata metrics minimal multicluster multisocket nsid on pprof prometheus proxyproto
 	quic ready reload root timeouts tls trace tsig ttl grpc_server`)
 
-// changing are the plugins that change answers in ways that node-dns does not.
+// changing are the plugins that change answers in ways that node-dns does not support.
 var changing = plugins(`acl alternate auto azure clouddns dns64 dnssec erratic etcd fanout federation file geoip grpc nomad rewrite
 	route53 secondary sign template transfer view whoami`)
 
@@ -29,11 +29,11 @@ func plugins(names string) map[string]bool {
 	return set
 }
 
-// server is a server block whose zones are understood.
+// server is a server block with readable zones.
 type server struct {
 	block
 	zones    []zoneKey
-	hosts    map[dnsname.Name]string  // zones in which only names of the hosts plugin exist, and where it stands
+	hosts    map[dnsname.Name]string  // zones in which only names of the hosts plugin exist, and the place of the plugin
 	forwards map[dnsname.Name]forward // by the domain
 }
 
@@ -43,7 +43,7 @@ type zoneKey struct {
 	at   token
 }
 
-// corefile is what all server blocks of a Corefile say together.
+// corefile is the combined configuration of all server blocks of a Corefile.
 type corefile struct {
 	*reader
 	object Object
@@ -122,7 +122,7 @@ func (c *corefile) serve(blocks []block) []*server {
 	return servers
 }
 
-// whereOf is the place of a zone.
+// whereOf returns the place of a zone in the Corefile.
 func (b *server) whereOf(zone dnsname.Name) string {
 	for _, z := range b.zones {
 		if z.name == zone {
@@ -176,7 +176,7 @@ func (c *corefile) follow(b *server) {
 	}
 }
 
-// spend reports whether another zone and plugin are within maxPairs.
+// spend counts a combination of zone and plugin, and reports whether the count is within maxPairs.
 func (c *corefile) spend(where string) bool {
 	if c.pairs++; c.pairs == maxPairs+1 {
 		c.report(where, "the Corefile has more than %d combinations of zones and plugins; the rest is not followed", maxPairs)
@@ -185,7 +185,7 @@ func (c *corefile) spend(where string) bool {
 	return c.pairs <= maxPairs
 }
 
-// within returns the narrower ones of b's zones and domain, of those that have names in common.
+// within returns the narrower of domain and each zone of b, if the two have names in common.
 func (c *corefile) within(b *server, domain dnsname.Name, where string) (common []dnsname.Name) {
 	for _, zone := range b.zones {
 		switch {
@@ -200,8 +200,8 @@ func (c *corefile) within(b *server, domain dnsname.Name, where string) (common 
 	return common
 }
 
-// parseZone reads a zone as CoreDNS writes it: NAME, CIDR, or one of them with a port and a scheme.
-// port is "" for plain DNS at port 53. wrong says what is wrong.
+// parseZone parses a zone in CoreDNS syntax: NAME or CIDR, with an optional port and scheme. port
+// is "" for plain DNS at port 53. wrong is the reason if the zone is invalid.
 func parseZone(t token) (zone dnsname.Name, port, wrong string) {
 	if t.hasEnv() {
 		return dnsname.Name{}, "", "the environment of CoreDNS is not known"

@@ -1,10 +1,9 @@
-// Package clusterdns reads what a cluster's own DNS is configured to forward and to answer: the
-// ConfigMaps of CoreDNS and kube-dns, and OpenShift's DNS operator.
+// Package clusterdns reads the configuration of a cluster's own DNS, for forwarding and hosts
+// entries: the ConfigMaps of CoreDNS and kube-dns, and OpenShift's DNS operator.
 //
-// It is apart from package cluster, which gets these objects from the API, and from the daemon,
-// which decides whether a Route is in force. It opens no file, sends no query and logs nothing. It
-// follows a setting only if the result has the same effect on a node, and lists every other setting
-// in Settings.Unfollowed.
+// Package cluster gets these objects from the API, and the daemon decides whether a Route is in
+// force. This package opens no file, sends no query and logs nothing. It follows a setting only if
+// the result has the same effect on a node, and lists every other setting in Settings.Unfollowed.
 package clusterdns
 
 import (
@@ -37,17 +36,17 @@ const (
 	customObject = "coredns-custom"
 )
 
-// The bounds of a Settings and of what it is read from.
+// Limits of a Settings and of its sources.
 const (
 	maxRoutes     = 1_000
 	maxHosts      = 10_000
 	maxUnfollowed = 200
-	maxServers    = 15      // of a route; CoreDNS and OpenShift refuse more
+	maxServers    = 15      // of a route; CoreDNS and OpenShift reject more
 	maxValue      = 1 << 20 // bytes of a value of a ConfigMap, and of a spec; the API's limit for a ConfigMap
 	maxShown      = 100     // characters of a foreign text in a message
 )
 
-// Object is an API object as far as it is read here.
+// Object is an API object with the fields that are read here.
 type Object struct {
 	Kind      string            `json:"kind,omitempty"`      // "ConfigMap" or "DNS" (operator.openshift.io/v1)
 	Namespace string            `json:"namespace,omitempty"` // "" for a DNS
@@ -63,12 +62,12 @@ type Settings struct {
 	Hosts  []Host
 	// Unfollowed has at most 201 elements. The last one of 201 counts those that were left out.
 	Unfollowed []Unfollowed
-	// Malformed are the objects that cannot be read whole, each once: what they say is not to replace
-	// what they said before.
+	// Malformed are the objects that cannot be read completely, each once. They must not replace
+	// their earlier versions.
 	Malformed []Malformed
 }
 
-// A Route says where the names of a domain are resolved.
+// A Route defines where the names of a domain are resolved.
 type Route struct {
 	Domain dnsname.Name // the root: all names without a narrower route
 	// Local means that a name of the domain exists only if Settings.Hosts has it.
@@ -169,15 +168,15 @@ func hasCorefile(o Object) bool {
 type reader struct {
 	cluster  []dnsname.Name
 	settings Settings
-	more     int // reports beyond maxUnfollowed
+	more     int // number of reports over maxUnfollowed
 	routes   []Route
 	index    map[dnsname.Name]int // of routes, by domain
-	// kept are domains whose names the cluster's DNS sends somewhere else than the next wider route
-	// says, and where it says so. If such a domain has no route of its own, the wider route would
-	// leak its names.
+	// kept are domains whose names the cluster's DNS does not send to the servers of the next wider
+	// route, each with the place of that setting. If such a domain has no route of its own, the
+	// wider route would leak its names.
 	kept map[dnsname.Name]string
-	// unreadable is the Where of the first setting for domains that are not known. A route for the
-	// root would leak their names. "": there is no such setting.
+	// unreadable is the Where of the first setting for unknown domains. A route for the root would
+	// leak their names. It is empty if there is no such setting.
 	unreadable string
 }
 
@@ -225,18 +224,18 @@ func (r *reader) add(route Route) {
 	r.routes = append(r.routes, route)
 }
 
-// keep says that the servers of wider routes must not get the names of domain.
+// keep records that the servers of wider routes must not get the names of domain.
 func (r *reader) keep(domain dnsname.Name, where string) {
 	if _, ok := r.kept[domain]; !ok && !domain.IsRoot() && !r.isCluster(domain) {
 		r.kept[domain] = where
 	}
 }
 
-// keepUnknown says that the servers of the root must not get the names of domains that are not
-// known, because the setting at where cannot be read.
+// keepUnknown records that the servers of the root must not get the names of unknown domains,
+// because the setting at where cannot be read.
 func (r *reader) keepUnknown(where string) { r.unreadable = cmp.Or(r.unreadable, where) }
 
-// finish takes over the routes that leak no names.
+// finish accepts the routes that leak no names.
 func (r *reader) finish() {
 	leaks := map[int]dnsname.Name{}
 	for _, domain := range slices.SortedFunc(maps.Keys(r.kept), compareNames) {
@@ -280,8 +279,8 @@ func quote(text string) string {
 	return fmt.Sprintf("%q", text)
 }
 
-// title names an object or a key. The API allows safe characters only, but a damaged file may hold
-// others.
+// title formats the name of an object or a key. The API allows only safe characters, but a damaged
+// file may contain others.
 func title(text string) string {
 	const safe = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."
 	if text == "" || len(text) > 253 || strings.Trim(text, safe) != "" {
@@ -290,12 +289,12 @@ func title(text string) string {
 	return text
 }
 
-// at is the Where of a key of a ConfigMap.
+// at returns the Where of a key of a ConfigMap.
 func (o Object) at(key string) string {
 	return fmt.Sprintf("%s %s", o.title(), title(key))
 }
 
-// title names a ConfigMap.
+// title returns the name of a ConfigMap for messages.
 func (o Object) title() string {
 	return fmt.Sprintf("%s %s/%s", kindConfigMap, title(o.Namespace), title(o.Name))
 }

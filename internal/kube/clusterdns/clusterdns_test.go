@@ -17,7 +17,7 @@ import (
 // clusterZones are the zones of the cluster in all tests.
 var clusterZones = []dnsname.Name{dnsname.MustParse("cluster.local"), dnsname.MustParse("96.10.in-addr.arpa")}
 
-// object is a ConfigMap with keys and values in turn.
+// object returns a ConfigMap with alternating keys and values.
 func object(name string, data ...string) Object {
 	o := Object{Kind: "ConfigMap", Namespace: "kube-system", Name: name, Data: map[string]string{}}
 	for pair := range slices.Chunk(data, 2) {
@@ -32,7 +32,7 @@ func operator(spec string) Object {
 	return Object{Kind: "DNS", Name: "default", Spec: json.RawMessage(spec)}
 }
 
-// render is a Settings as text, a line each, with short places.
+// render formats a Settings, one line per element, with shortened places.
 func render(s Settings) []string {
 	short := strings.NewReplacer("ConfigMap kube-system/coredns Corefile", "Corefile", "ConfigMap kube-system/", "").Replace
 	var lines []string
@@ -204,7 +204,7 @@ func TestDistributions(t *testing.T) {
 			"coredns NodeHosts:1: 10.2.0.1 [server-0.] ttl 60",
 			"coredns NodeHosts:3: 10.2.0.2 [agent-0.] ttl 60",
 		}},
-		// CoreDNS never gets to the second forward.
+		// CoreDNS never reaches the second forward.
 		{"RKE2", []Object{rke2}, []string{
 			"rke2-coredns-rke2-coredns Corefile:21! rke2-coredns-rke2-coredns Corefile:13 also forwards corp.example",
 		}},
@@ -357,7 +357,8 @@ func TestForward(t *testing.T) {
 	})
 }
 
-// TestLeaks: names that go to other servers, or to none, must not go to the servers of wider routes.
+// TestLeaks: names that go to other servers, or to none, must not go to the servers of wider
+// routes.
 func TestLeaks(t *testing.T) {
 	const rootBlock = ". {\nforward . 8.8.8.8\nforward example 8.8.4.4\n}\n"
 	const stubs = "kube-dns upstreamNameservers! its servers would receive names of kube-dns stubDomains, which cannot be read"
@@ -436,7 +437,7 @@ func TestLeaks(t *testing.T) {
 	})
 }
 
-// TestMalformed: what is merely not followed does not make an object malformed.
+// TestMalformed: a setting that is merely not followed does not make its object malformed.
 func TestMalformed(t *testing.T) {
 	custom := func(data ...string) []Object {
 		return []Object{coredns(". {\nimport custom/*.override\nforward . 8.8.8.8\n}\nimport custom/*.server\n"), object("coredns-custom", data...)}
@@ -511,7 +512,7 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// TestManyAddresses: the bound is one of a name, over all entries.
+// TestManyAddresses: the limit applies to each name, over all entries.
 func TestManyAddresses(t *testing.T) {
 	entries := []string{"hosts {", "10.0.0.1 a.example", "fallthrough"}
 	for i := range 3 * maxAddresses {
@@ -690,7 +691,7 @@ func TestOtherObjects(t *testing.T) {
 	})
 }
 
-// TestObjectText: an Object is saved to a file and read again.
+// TestObjectText: an Object can be saved to a file and read back.
 func TestObjectText(t *testing.T) {
 	for _, o := range []Object{coredns(kubeadm), operator(`{"servers":[]}`)} {
 		data, err := json.Marshal(o)

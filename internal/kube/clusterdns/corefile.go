@@ -11,7 +11,7 @@ const (
 	maxDepth      = 20 // nested imports
 	maxCustom     = 200
 	maxKeys       = 256 // zones of a server block
-	maxPattern    = 253 // bytes of an import; a key of a ConfigMap has as many at most
+	maxPattern    = 253 // bytes of an import; also the maximum of a ConfigMap key
 )
 
 // A directive is a plugin with its arguments and the lines of its block.
@@ -27,7 +27,7 @@ type block struct {
 	directives []directive
 }
 
-// A frame is a text that is being read: the Corefile, or one that it imports.
+// A frame is a text being read: the Corefile, or one that it imports.
 type frame struct {
 	name   string
 	tokens []token
@@ -58,8 +58,8 @@ func (p *parser) fail(t token, format string, args ...any) {
 	p.keepUnknown(t.where())
 }
 
-// failImport reports a text that cannot be imported. Outside of a server block, it may have server
-// blocks.
+// failImport reports a text that cannot be imported. Outside of a server block, the text might
+// contain server blocks.
 func (p *parser) failImport(at token, format string, args ...any) {
 	p.report(at.where(), format, args...)
 	if !p.inBlock {
@@ -75,7 +75,7 @@ func (p *parser) stop(t token, limit int, what string) {
 	p.stopped = true
 }
 
-// peek returns the next word. It is false at the end.
+// peek returns the next word, or false at the end.
 func (p *parser) peek() (token, bool) {
 	for !p.stopped && len(p.frames) > 0 {
 		top := &p.frames[len(p.frames)-1]
@@ -119,7 +119,7 @@ func (p *parser) blocks() []block {
 	}
 }
 
-// readBlock reads a server block, or a snippet, which it remembers.
+// readBlock reads a server block or a snippet. It stores a snippet.
 func (p *parser) readBlock(start token) (block, bool) {
 	b := block{keys: p.readKeys()}
 	open, isOpen := p.peek()
@@ -182,8 +182,8 @@ func (p *parser) readKeys() []token {
 	}
 }
 
-// readSnippet remembers the words of a snippet up to its "}". Its imports are followed where it is
-// imported.
+// readSnippet stores the words of a snippet up to its "}". Its imports are followed where the
+// snippet is imported.
 func (p *parser) readSnippet(name token, isOpen bool) {
 	if !isOpen {
 		p.fail(name, `snippet without "{"`)
@@ -213,7 +213,7 @@ func (p *parser) readSnippet(name token, isOpen bool) {
 	}
 }
 
-// define remembers a snippet.
+// define stores a snippet.
 func (p *parser) define(name token, body []token) {
 	if _, ok := p.snippets[name.text]; ok {
 		p.report(name.where(), "snippet %s is defined twice; the first one counts", quote(name.text))
@@ -225,7 +225,7 @@ func (p *parser) define(name token, body []token) {
 	p.snippets[name.text] = body
 }
 
-// readDirective reads a plugin. It is false if the text is malformed, which is reported.
+// readDirective reads a plugin. It returns false if the text is malformed, which it reports.
 func (p *parser) readDirective() (directive, bool) {
 	name, _ := p.peek()
 	p.skip()
@@ -283,7 +283,7 @@ func (p *parser) readDirective() (directive, bool) {
 	}
 }
 
-// skipLine moves past the rest of a line. It leaves a text on the stack that ends there, for push.
+// skipLine skips the rest of a line. A text that ends there stays on the stack, for push.
 func (p *parser) skipLine() {
 	for !p.stopped && len(p.frames) > 0 {
 		top := p.frames[len(p.frames)-1]

@@ -20,7 +20,7 @@ type forward struct {
 	except  map[dnsname.Name]bool
 	servers []nameserver.Server
 	// isKept means that the servers are not followed, so that other servers must not get the names
-	// either. The reason is reported already, unless the servers are those of the site.
+	// either. The reason has been reported, unless the servers are the site's.
 	isKept bool
 }
 
@@ -51,7 +51,7 @@ func (c *corefile) readForward(b *server, d directive) {
 	}
 }
 
-// addForward adds the route of a domain, unless CoreDNS never gets there.
+// addForward adds the route of a domain, unless CoreDNS never reaches it.
 func (c *corefile) addForward(b *server, domain dnsname.Name, f forward) {
 	where := f.at.where()
 	for zone := domain; !zone.IsZero(); zone = zone.Parent() {
@@ -78,8 +78,8 @@ func (c *corefile) addForward(b *server, domain dnsname.Name, f forward) {
 	c.add(Route{Domain: domain, Servers: f.servers, Where: where})
 }
 
-// readForwardOptions returns the name that the certificates of servers have, and whether the
-// servers cannot be followed, which it reports.
+// readForwardOptions returns the certificate name of the servers, and whether the servers cannot be
+// followed, which it reports.
 func (c *corefile) readForwardOptions(f *forward, d directive) (tlsName token, isKept bool) {
 	usesTLS := slices.ContainsFunc(d.args, func(t token) bool { return strings.HasPrefix(t.text, "tls://") })
 	for _, line := range d.lines {
@@ -107,8 +107,8 @@ func (c *corefile) readForwardOptions(f *forward, d directive) (tlsName token, i
 	return tlsName, isKept
 }
 
-// readExcept reads the domains that the servers do not get. It reports whether one of them lies
-// outside of the cluster: node-dns cannot keep such names from the servers.
+// readExcept reads the domains that the servers must not get. It reports whether one of them is
+// outside the cluster: node-dns cannot keep such names from the servers.
 func (c *corefile) readExcept(f *forward, line []token) (isKept bool) {
 	for _, t := range line[1:] {
 		domain, _, wrong := parseZone(t)
@@ -123,7 +123,8 @@ func (c *corefile) readExcept(f *forward, line []token) (isKept bool) {
 	return isKept
 }
 
-// readServers reads the servers of a forward. Without reports, none means those of the site.
+// readServers reads the servers of a forward. If it returns none and reports nothing, the servers
+// are the site's.
 func (c *corefile) readServers(where string, args []token, tlsName token) []nameserver.Server {
 	var servers []nameserver.Server
 	hasFile := false

@@ -13,10 +13,10 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
-// tooLong is far more than any input takes, with the race detector and on a busy machine too.
+// tooLong is far more than any input takes, even with the race detector on a busy machine.
 const tooLong = 20 * time.Second
 
-// check is what holds for every Settings.
+// check checks the invariants of a Settings.
 func check(t *testing.T, s Settings, objects []Object) {
 	t.Helper()
 	if len(s.Routes) > maxRoutes || len(s.Hosts) > maxHosts || len(s.Unfollowed) > maxUnfollowed+1 {
@@ -73,8 +73,8 @@ func check(t *testing.T, s Settings, objects []Object) {
 	}
 }
 
-// FuzzRead: whatever the objects hold, the result is within its bounds, it is the same in any order
-// of the objects, it is there in time, and Malformed refers to objects that were given.
+// FuzzRead: for any objects, the result is within its limits and ready in time, it does not depend
+// on the order of the objects, and Malformed refers only to given objects.
 func FuzzRead(f *testing.F) {
 	f.Add(kubeadm, "", "", "", "")
 	f.Add(aks, "hosts {\n10.0.0.1 a.b\nfallthrough\n}", "corp.example:53 {\nforward . tls://10.0.0.1 {\ntls_servername x\n}\n}", `{"a.b":["1.1.1.1"]}`, `{"servers":[{"zones":["a.b"],"forwardPlugin":{"upstreams":["1.1.1.1"]}}]}`)
@@ -93,7 +93,7 @@ func FuzzRead(f *testing.F) {
 		begin := time.Now()
 		settings := Read(objects, clusterZones)
 		if took := time.Since(begin); took > tooLong {
-			t.Errorf("it took %v", took)
+			t.Errorf("Read took %v", took)
 		}
 		check(t, settings, objects)
 		slices.Reverse(objects)
@@ -103,8 +103,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// TestBounds: texts of the largest size that the API takes, each of which is expensive in another
-// way.
+// TestBounds: texts of the maximum size that the API accepts, each expensive in another way.
 func TestBounds(t *testing.T) {
 	lines := func(format string) string {
 		if !strings.Contains(format, "%") {
@@ -175,7 +174,7 @@ func TestBounds(t *testing.T) {
 			settings := Read(objects, clusterZones)
 			took := time.Since(begin)
 			if check(t, settings, objects); took > tooLong {
-				t.Errorf("it took %v", took)
+				t.Errorf("Read took %v", took)
 			}
 			first := Unfollowed{}
 			if len(settings.Unfollowed) > 0 {

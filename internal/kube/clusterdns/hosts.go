@@ -10,7 +10,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 )
 
-// The bounds of the hosts plugins of a Corefile.
+// Limits of the hosts plugins of a Corefile.
 const (
 	maxHostTTL   = 65535 // as in CoreDNS
 	maxHostWords = 200_000
@@ -18,7 +18,7 @@ const (
 	maxAddresses = 100 // of a name
 )
 
-// hosts are the settings of a hosts plugin.
+// hosts has the settings of a hosts plugin.
 type hosts struct {
 	zones      []dnsname.Name // the names that it answers for
 	entries    [][]token
@@ -26,7 +26,7 @@ type hosts struct {
 	noReverse  bool
 	fallsAll   bool           // a name without an entry goes to the next plugin
 	falls      []dnsname.Name // likewise for names of these zones
-	incomplete bool           // there are entries that are not known here
+	incomplete bool           // some entries cannot be read
 }
 
 // readHosts reads hosts [FILE [ZONES...]] { ADDRESS NAMES...; OPTIONS }.
@@ -109,7 +109,7 @@ func hostsEntries(file, text string) (entries [][]token) {
 	return entries
 }
 
-// mounted are the ConfigMaps whose keys CoreDNS sees as files.
+// mounted returns the ConfigMaps whose keys CoreDNS sees as files.
 func (c *corefile) mounted() []Object {
 	if c.custom == nil {
 		return []Object{c.object}
@@ -117,7 +117,7 @@ func (c *corefile) mounted() []Object {
 	return []Object{c.object, c.custom.object}
 }
 
-// readHostsLine reads an option, or remembers an entry.
+// readHostsLine reads an option or stores an entry.
 func (c *corefile) readHostsLine(h *hosts, line []token) {
 	where := line[0].where()
 	switch option := line[0].text; option {
@@ -199,7 +199,7 @@ func (c *corefile) addHosts(b *server, h *hosts) {
 	}
 }
 
-// spendAddress reports whether addr is a new address of name, and is within maxAddresses.
+// spendAddress reports whether addr is a new address of name and within maxAddresses.
 func (c *corefile) spendAddress(name dnsname.Name, addr netip.Addr, where string) bool {
 	addrs := c.addrs[name]
 	switch {

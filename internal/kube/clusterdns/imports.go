@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// readImport puts what a line imports in its place.
+// readImport replaces an import by the imported text.
 func (p *parser) readImport() {
 	at, _ := p.peek()
 	p.skip()
@@ -64,7 +64,7 @@ func (p *parser) importFiles(at token, pattern string) {
 	}
 }
 
-// countImport reports whether another import is within the bounds.
+// countImport counts an import and reports whether the count is within the limits.
 func (p *parser) countImport(at token) bool {
 	if p.imports++; p.imports > maxImports {
 		p.stop(at, maxImports, "imports")
@@ -72,7 +72,7 @@ func (p *parser) countImport(at token) bool {
 	return !p.stopped
 }
 
-// push makes f the text that is read next.
+// push makes f the next text to read.
 func (p *parser) push(at token, f frame) {
 	isOpen := func(other frame) bool { return other.name == f.name && other.next > 0 }
 	switch {
@@ -86,7 +86,7 @@ func (p *parser) push(at token, f frame) {
 	}
 }
 
-// depth is the number of imports that are being read.
+// depth returns the number of imports being read.
 func (p *parser) depth() (depth int) {
 	for _, f := range p.frames {
 		if f.next > 0 {

@@ -12,7 +12,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
-// readKubeDNS reads the ConfigMap of kube-dns. One without its keys configures no DNS.
+// readKubeDNS reads the ConfigMap of kube-dns. Without its keys the ConfigMap configures no DNS.
 func (r *reader) readKubeDNS(o Object) {
 	var stubs map[string]json.RawMessage
 	where := o.at(stubKey)
@@ -216,7 +216,7 @@ func (r *reader) readResolvers(o Object, where, text string) {
 	}
 }
 
-// overTransport reads servers. One that is reached over TLS is never used without.
+// overTransport reads servers. A server with TLS is never used without it.
 func (r *reader) overTransport(where string, texts []string, t transport) []nameserver.Server {
 	switch {
 	case len(texts) == 0:

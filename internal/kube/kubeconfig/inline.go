@@ -9,14 +9,15 @@ import (
 	"strings"
 )
 
-// named is a file that a kubeconfig names, and the key that holds its content in its place.
+// named is a file that a kubeconfig names, and the key for its inlined content.
 type named struct {
 	path    *string
 	data    *string
 	content func([]byte) (string, error)
 }
 
-// named are the files that count: a key that ends in -data wins over its file, as with client-go, but tokenFile over token.
+// named returns the files that are in effect. As in client-go, a -data key overrides its file, but
+// tokenFile overrides token.
 func (c *Config) named() []named {
 	var files []named
 	add := func(path, data *string, content func([]byte) (string, error)) {
@@ -34,7 +35,8 @@ func (c *Config) named() []named {
 	return files
 }
 
-// Files are the files that a kubeconfig at path names, made absolute. One that makes no sense names none.
+// Files returns the absolute paths of the files that a kubeconfig at path names. An invalid
+// kubeconfig names none.
 func Files(path string, data []byte) []string {
 	c, err := Parse(data)
 	if err != nil {
@@ -47,7 +49,7 @@ func Files(path string, data []byte) []string {
 	return paths
 }
 
-// beside is a path that a kubeconfig names, relative to the kubeconfig's directory.
+// beside resolves a path in a kubeconfig relative to the kubeconfig's directory.
 func beside(kubeconfig, path string) string {
 	if filepath.IsAbs(path) {
 		return filepath.Clean(path)
@@ -55,8 +57,9 @@ func beside(kubeconfig, path string) string {
 	return filepath.Join(filepath.Dir(kubeconfig), path)
 }
 
-// Inline puts what the files have that c names into it. c is from the kubeconfig at path, and read reads a file. A file that holds
-// something else is refused; a token's that cannot be read gives way to the token that c has, as with client-go.
+// Inline replaces the files that c names by their contents. c is from the kubeconfig at path, and
+// read reads a file. A file with unexpected content is refused. As in client-go, an unreadable
+// token file is ignored if c also has a token.
 func (c *Config) Inline(path string, read func(path string) ([]byte, error)) error {
 	for _, file := range c.named() {
 		from := beside(path, *file.path)
@@ -76,8 +79,8 @@ func (c *Config) Inline(path string, read func(path string) ([]byte, error)) err
 	return nil
 }
 
-// Flatten is the kubeconfig at path with the files in it that it names, and nothing but its current context. Plugins are refused:
-// they are programs, which run with rights and environments of their own.
+// Flatten returns the current context of the kubeconfig at path, with its files inlined. Plugins
+// are refused: they are programs that run with their own privileges and environment.
 func Flatten(path string, data []byte, read func(path string) ([]byte, error)) (Config, error) {
 	c, err := Parse(data)
 	if err != nil {
@@ -89,8 +92,8 @@ func Flatten(path string, data []byte, read func(path string) ([]byte, error)) (
 	return c, c.Inline(path, read)
 }
 
-// asCertificates, asKey and asToken take of a file what it should be, and nothing else: whatever a link or a slip has put in
-// its place is not handed over.
+// asCertificates, asKey and asToken return the expected content of a file and reject everything
+// else. A symlink or a mistake must not pass the content of another file on.
 func asCertificates(data []byte) (string, error) {
 	return asPEM(data, "a certificate", func(kind string) bool { return kind == "CERTIFICATE" })
 }
@@ -117,10 +120,10 @@ func asPEM(data []byte, what string, is func(kind string) bool) (string, error) 
 	return base64.StdEncoding.EncodeToString(text), nil
 }
 
-// maxToken bounds a token, in bytes; a ServiceAccount's has about 1000.
+// maxToken bounds a token, in bytes. A ServiceAccount token has about 1000.
 const maxToken = 64 << 10
 
-// asToken takes the characters of RFC 6750, section 2.1.
+// asToken accepts only the characters of RFC 6750, section 2.1.
 func asToken(data []byte) (string, error) {
 	token := strings.TrimSpace(string(data))
 	isOther := func(r rune) bool {

@@ -1,7 +1,9 @@
-// Package kubeconfig reads the cluster and the user of a kubeconfig's current context, and puts the files that they name into it.
+// Package kubeconfig reads the cluster and the user of a kubeconfig's current context and inlines
+// the files that they name.
 //
-// It takes the place of client-go's tools/clientcmd, which brings the API machinery into the program (3,700,000 bytes); a test holds
-// that both read the same. Plugins (exec, auth-provider) are recognised and never run: see ErrPlugin.
+// It replaces client-go's tools/clientcmd, which would add the API machinery to the program
+// (3,700,000 bytes). A test checks that both read the same. Plugins (exec, auth-provider) are
+// detected but never run: see ErrPlugin.
 package kubeconfig
 
 import (
@@ -11,7 +13,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// MaxSize bounds a kubeconfig, in octets.
+// MaxSize bounds a kubeconfig, in bytes.
 const MaxSize = 1 << 20
 
 // Config is the current context of a kubeconfig: one cluster and one user.
@@ -20,7 +22,8 @@ type Config struct {
 	User    User
 }
 
-// file is of a kubeconfig (client-go tools/clientcmd/api/v1) what it takes to ask one API server.
+// file is the part of a kubeconfig (client-go tools/clientcmd/api/v1) that is needed to connect to
+// one API server.
 type file struct {
 	APIVersion     string         `yaml:"apiVersion"`
 	Kind           string         `yaml:"kind"`
@@ -48,7 +51,7 @@ type namedUser struct {
 	User User   `yaml:"user"`
 }
 
-// Cluster is an API server and how it proves itself. What ends in Data is base64.
+// Cluster is an API server and how it is authenticated. Fields that end in Data are base64.
 type Cluster struct {
 	Server                   string `yaml:"server"`
 	TLSServerName            string `yaml:"tls-server-name,omitempty"`
@@ -59,7 +62,7 @@ type Cluster struct {
 	DisableCompression       bool   `yaml:"disable-compression,omitempty"`
 }
 
-// User is how we prove who we are. What ends in Data is base64.
+// User holds the credentials of the client. Fields that end in Data are base64.
 type User struct {
 	ClientCertificate     string              `yaml:"client-certificate,omitempty"`
 	ClientCertificateData string              `yaml:"client-certificate-data,omitempty"`
@@ -78,29 +81,29 @@ type User struct {
 }
 
 var (
-	// ErrRefused is matched by a kubeconfig that is not used, however often it is tried.
+	// ErrRefused matches the errors of a kubeconfig that is never used, so retries are pointless.
 	ErrRefused = errors.New("refused")
-	// ErrPlugin is the ErrRefused of credentials that a program has to fetch.
+	// ErrPlugin is the ErrRefused of credentials that a plugin would fetch.
 	ErrPlugin = errors.New("credentials come from a plugin (exec, auth-provider), which node-dns does not run: give it a token or a certificate of its own")
 )
 
-// refusal matches ErrRefused, without its text.
+// refusal matches ErrRefused without having its text.
 type refusal struct{ error }
 
-// Is implements the interface of errors.Is.
+// Is implements the interface that errors.Is expects.
 func (refusal) Is(target error) bool { return target == ErrRefused }
 
-// Unwrap implements the interface of errors.Is.
+// Unwrap implements the interface that errors.Is expects.
 func (r refusal) Unwrap() error { return r.error }
 
-// Refuse makes an error that matches ErrRefused.
+// Refuse returns an error that matches ErrRefused.
 func Refuse(format string, args ...any) error { return refusal{fmt.Errorf(format, args...)} }
 
-// Parse reads a kubeconfig and keeps its current context. Keys that it does not know pass, as with client-go. Its errors match
-// ErrRefused and quote nothing but names: the rest may be secret.
+// Parse parses a kubeconfig and keeps its current context. It ignores unknown keys, like client-go.
+// Its errors match ErrRefused and quote only names, because everything else may be secret.
 func Parse(data []byte) (c Config, err error) {
 	defer func() {
-		if p := recover(); p != nil { // yaml.v3 is archived, and has panics left where its parser meets an event that it did not expect
+		if p := recover(); p != nil { // yaml.v3 is archived, and its parser still panics on unexpected events
 			c, err = Config{}, Refuse("it is no kubeconfig")
 		}
 	}()
@@ -129,7 +132,7 @@ func Parse(data []byte) (c Config, err error) {
 	return Config{cluster.Cluster, user.User}, nil
 }
 
-// pick finds the one element of that name.
+// pick sets out to the element with that name. It returns false unless there is exactly one.
 func pick[T any](list []T, nameOf func(T) string, name string, out *T) bool {
 	count := 0
 	for _, element := range list {
@@ -141,7 +144,7 @@ func pick[T any](list []T, nameOf func(T) string, name string, out *T) bool {
 	return count == 1
 }
 
-// Text is a kubeconfig of c alone.
+// Text returns a kubeconfig that contains only c.
 func (c Config) Text() ([]byte, error) {
 	const name = "node-dns"
 	f := file{APIVersion: "v1", Kind: "Config", CurrentContext: name}

@@ -21,7 +21,8 @@ var (
 
 func b64(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
 
-// aKubeconfig is one with these settings of the cluster and the user, and others' beside them.
+// aKubeconfig returns a kubeconfig with these settings of the cluster and the user, and with other
+// entries.
 func aKubeconfig(cluster, user string) string {
 	return fmt.Sprintf(`apiVersion: v1
 kind: Config
@@ -51,7 +52,7 @@ func TestFlatten(t *testing.T) {
 		text string
 		want Cluster
 		user User
-		err  string // a part; "": it is handed over
+		err  string // part of the error; empty if Flatten succeeds
 	}{
 		{
 			name: "a kubelet's", text: aKubeconfig("certificate-authority: ca.crt", "client-certificate: /pki/current.pem, client-key: /pki/current.pem"),
@@ -113,7 +114,7 @@ func TestFlatten(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !slices.Equal(read, Files("/etc/k/config", []byte(test.text))) {
-				t.Errorf("read %v, and names %v", read, Files("/etc/k/config", []byte(test.text)))
+				t.Errorf("Inline read %v, want %v", read, Files("/etc/k/config", []byte(test.text)))
 			}
 			test.want.Server = "https://10.0.0.1:6443"
 			var k file
@@ -127,13 +128,13 @@ func TestFlatten(t *testing.T) {
 				t.Error(diff)
 			}
 			if strings.Contains(string(got), "another-secret") {
-				t.Errorf("somebody else's credentials are in it:\n%s", got)
+				t.Errorf("the result contains credentials of other users:\n%s", got)
 			}
 		})
 	}
 }
 
-// FuzzFlatten: whatever stands there, what is handed over names no file, and flattening it again changes nothing.
+// FuzzFlatten: a flattened kubeconfig names no file, and flattening it again changes nothing.
 func FuzzFlatten(f *testing.F) {
 	f.Add([]byte(aKubeconfig("certificate-authority: ca.crt", "client-certificate: c, client-key: c, tokenFile: t")))
 	f.Add([]byte(aKubeconfig("", "exec: {}")))
@@ -153,7 +154,7 @@ func FuzzFlatten(f *testing.F) {
 			t.Fatal(err)
 		}
 		if named := Files("/k/config", got); len(named) > 0 {
-			t.Errorf("it names %v:\n%s", named, got)
+			t.Errorf("the result names %v:\n%s", named, got)
 		}
 		again, err := Flatten("/k/config", got, read)
 		if diff := cmp.Diff(c, again); err != nil || diff != "" {

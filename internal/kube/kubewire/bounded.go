@@ -6,11 +6,11 @@ import (
 	"io"
 )
 
-// bounded is a reader that ends in ErrTooBig when one value of a JSON stream is longer than it may be: json.Decoder
-// itself holds a value of any length.
+// bounded is a reader that fails with ErrTooBig if one value of a JSON stream is too long.
+// json.Decoder itself buffers a value of any length.
 type bounded struct {
 	r    io.Reader
-	left int // octets that may still be read; the user of the stream sets it before each value
+	left int // bytes that may still be read; set before each value
 }
 
 // Read implements io.Reader.
@@ -23,7 +23,7 @@ func (b *bounded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// expect reads a token that must be this one.
+// expect reads one token and checks it.
 func expect(values *json.Decoder, want json.Token) error {
 	got, err := values.Token()
 	switch {
@@ -35,7 +35,8 @@ func expect(values *json.Decoder, want json.Token) error {
 	return nil
 }
 
-// malformed is err of package json as an error of this one. What the reader said stays as it is.
+// malformed wraps an error of package json in ErrMalformed. It does not change errors of the
+// reader.
 func malformed(err error) error {
 	switch err.(type) { //nolint:errorlint // json returns its own errors as they are
 	case *json.SyntaxError, *json.UnmarshalTypeError:

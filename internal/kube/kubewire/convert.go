@@ -8,7 +8,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/zone"
 )
 
-// convert makes of an object in JSON what object makes of one in protobuf.
+// convert converts an object from JSON. The result is the same as that of object for protobuf.
 func (d *Decoder) convert(from *objectJSON) (Object, error) {
 	version, err := parseVersion([]byte(from.Metadata.ResourceVersion))
 	m := meta{
@@ -85,10 +85,10 @@ func (d *Decoder) convertService(m *meta, from *objectJSON) (any, error) {
 	return d.newService(m, &spec), err
 }
 
-// maxImportIPs is how many addresses of a ServiceImport are kept: one of each family is what there should be.
+// maxImportIPs bounds the addresses of a ServiceImport. A correct one has one address per family.
 const maxImportIPs = 4
 
-// convertImport makes a Service of a ServiceImport, headless or with the addresses of the cluster set.
+// convertImport converts a ServiceImport to a Service, headless or with the clusterset addresses.
 func (d *Decoder) convertImport(m *meta, from *objectJSON) (any, error) {
 	var spec serviceSpec
 	if from.Spec.Type == "Headless" {

@@ -8,13 +8,13 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/zone"
 )
 
-// endpoint is one endpoint while it is read. Its addresses are in the scratch.
+// endpoint is an endpoint being read. Its addresses are in the scratch.
 type endpoint struct {
 	hostname, pod, zone []byte
 	notReady            bool
 }
 
-// slice reads a discovery/v1 EndpointSlice: 1 metadata, 2 endpoints, 3 ports.
+// slice decodes a discovery/v1 EndpointSlice: 1 metadata, 2 endpoints, 3 ports.
 func (d *Decoder) slice(message []byte) (Object, error) {
 	m := meta{wantsTrigger: true}
 	d.ports, d.endpoints = d.ports[:0], d.endpoints[:0]
@@ -36,10 +36,11 @@ func (d *Decoder) slice(message []byte) (Object, error) {
 	return Object{Key: slice.Key, Version: m.version, Value: slice, Triggered: parseTrigger(m.trigger)}, err
 }
 
-// endpointNumbers are the field numbers of what is read of an endpoint, which differ between the APIs.
+// endpointNumbers are the numbers of the endpoint fields that are read. They differ between the
+// APIs.
 type endpointNumbers struct{ addr, conditions, hostname, pod, zone uint64 }
 
-// noField is the number of no field: a tag leaves 61 bits for it.
+// noField matches no field: a tag has 61 bits for the number.
 const noField = 1 << 62
 
 var (
@@ -47,7 +48,7 @@ var (
 	subsetAddress = endpointNumbers{addr: 1, conditions: noField, hostname: 3, pod: 2, zone: noField} // core/v1 EndpointAddress
 )
 
-// endpoint reads an endpoint, and adds it to the scratch. notReady is for one that does not say itself.
+// endpoint decodes an endpoint into the scratch. notReady holds for endpoints without conditions.
 func (d *Decoder) endpoint(message []byte, is endpointNumbers, notReady bool) error {
 	e := endpoint{notReady: notReady}
 	d.addrs = d.addrs[:0]
@@ -72,7 +73,7 @@ func (d *Decoder) endpoint(message []byte, is endpointNumbers, notReady bool) er
 	return d.addEndpoint(&e)
 }
 
-// conditions reads EndpointConditions. An endpoint that does not say whether it is ready is.
+// conditions decodes EndpointConditions. Without a ready condition the endpoint counts as ready.
 func (e *endpoint) conditions(message []byte) error {
 	return each(message, func(f *fields) error {
 		if f.isVarint(1) {
@@ -82,8 +83,8 @@ func (e *endpoint) conditions(message []byte) error {
 	})
 }
 
-// subsets reads a core/v1 Endpoints: 1 metadata, 2 subsets. Each subset becomes a zone.Slice without Key and Service,
-// as zone.Builder wants it.
+// subsets decodes a core/v1 Endpoints: 1 metadata, 2 subsets. Each subset becomes a zone.Slice
+// without Key and Service, as zone.Builder expects.
 func (d *Decoder) subsets(message []byte) (Object, error) {
 	m, err := d.metaAlone(message)
 	if err != nil {
@@ -109,7 +110,7 @@ func (d *Decoder) subsets(message []byte) (Object, error) {
 	return m.object(d, all), err
 }
 
-// subset reads an EndpointSubset into the scratch: 1 addresses, 2 notReadyAddresses, 3 ports.
+// subset decodes an EndpointSubset into the scratch: 1 addresses, 2 notReadyAddresses, 3 ports.
 func (d *Decoder) subset(message []byte) error {
 	d.ports, d.endpoints = d.ports[:0], d.endpoints[:0]
 	return each(message, func(f *fields) error {
@@ -125,7 +126,8 @@ func (d *Decoder) subset(message []byte) error {
 	})
 }
 
-// podName reads a core/v1 ObjectReference (1 kind, 3 name), and returns the name when it is a Pod's.
+// podName decodes a core/v1 ObjectReference (1 kind, 3 name) and returns the name if it refers to a
+// Pod.
 func podName(message []byte) ([]byte, error) {
 	var kind, name []byte
 	f := fields{rest: message}
@@ -143,8 +145,8 @@ func podName(message []byte) ([]byte, error) {
 	return name, f.err
 }
 
-// addEndpoint adds e to the scratch, once for each of its addresses. The API lets an endpoint have many that are
-// interchangeable; controllers write one.
+// addEndpoint adds e to the scratch, once for each of its addresses. The API allows several
+// interchangeable addresses per endpoint. Controllers write one.
 func (d *Decoder) addEndpoint(e *endpoint) error {
 	if err := add(&d.counts.endpoints, len(d.addrs), "endpoints", maxEndpoints); err != nil || len(d.addrs) == 0 {
 		return err
@@ -164,22 +166,22 @@ func (d *Decoder) addEndpoint(e *endpoint) error {
 	return nil
 }
 
-// isOfNone reports whether an EndpointSlice is neither of a Service nor of a ServiceImport.
+// isOfNone reports whether an EndpointSlice belongs to neither a Service nor a ServiceImport.
 func (m *meta) isOfNone() bool { return len(m.service)+len(m.imported) == 0 }
 
-// newSliceOf makes the slice that an EndpointSlice with this metadata is.
+// newSliceOf builds the zone.Slice of an EndpointSlice with this metadata from the scratch.
 func (d *Decoder) newSliceOf(m *meta) *zone.Slice {
 	slice := d.newSlice(m.key(d), string(m.service))
 	if len(m.imported) > 0 {
 		slice.Import, slice.Cluster = string(m.imported), d.names.label(bytes.ToLower(m.cluster))
-		if strings.Contains(slice.Cluster, ".") { // a label of an object may have dots, one of a name has none
+		if strings.Contains(slice.Cluster, ".") { // a label value may have dots, a DNS label must not
 			slice.Cluster = ""
 		}
 	}
 	return slice
 }
 
-// newSlice makes a slice of what is in the scratch.
+// newSlice builds a zone.Slice from the scratch.
 func (d *Decoder) newSlice(key zone.Key, service string) *zone.Slice {
 	return &zone.Slice{
 		Key:       key,

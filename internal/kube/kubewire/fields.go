@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Wire types of protocol buffers. Groups (3 and 4) are in no message of Kubernetes.
+// Wire types of protocol buffers. Kubernetes messages have no groups (3 and 4).
 const (
 	wireVarint  = 0
 	wireFixed64 = 1
@@ -13,18 +13,19 @@ const (
 	wireFixed32 = 5
 )
 
-// fields goes through the fields of a message. It copies nothing: what it yields points into the message.
+// fields iterates over the fields of a message. It copies nothing: the results point into the
+// message.
 type fields struct {
 	rest []byte
-	err  error // what ended it; nil at the end of a whole message
+	err  error // error that ended the iteration; nil at the end of a complete message
 
-	num   uint64 // of the field that next came to
+	num   uint64 // number of the current field
 	wire  uint64 // its wire type
-	value uint64 // of a varint
-	bytes []byte // of wireBytes
+	value uint64 // if wire is wireVarint
+	bytes []byte // if wire is wireBytes
 }
 
-// each calls use for every field of message, until that returns an error.
+// each calls use for every field of message until use returns an error.
 func each(message []byte, use func(f *fields) error) error {
 	f := fields{rest: message}
 	for f.next() {
@@ -35,7 +36,7 @@ func each(message []byte, use func(f *fields) error) error {
 	return f.err
 }
 
-// next goes to the next field. It is false at the end, and where the message makes no sense.
+// next moves to the next field. It returns false at the end or if the message is malformed.
 func (f *fields) next() bool {
 	if f.err != nil || len(f.rest) == 0 {
 		return false
@@ -81,13 +82,13 @@ func (f *fields) take(n uint64) ([]byte, error) {
 	return taken, nil
 }
 
-// isBytes reports whether the field is number num, and holds octets: a string, or a message.
+// isBytes reports whether the field has number num and contains bytes: a string or a message.
 func (f *fields) isBytes(num uint64) bool { return f.num == num && f.wire == wireBytes }
 
-// isVarint reports whether the field is number num, and holds a number or a truth.
+// isVarint reports whether the field has number num and contains a number or a bool.
 func (f *fields) isVarint(num uint64) bool { return f.num == num && f.wire == wireVarint }
 
-// mapEntry returns key and value of an entry of a map<string, string>.
+// mapEntry decodes an entry of a map<string, string>.
 func mapEntry(message []byte) (key, value []byte, err error) {
 	f := fields{rest: message}
 	for f.next() {

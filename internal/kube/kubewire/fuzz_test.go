@@ -23,8 +23,8 @@ func appendField(b []byte, number uint64, data []byte) []byte {
 	return append(b, data...)
 }
 
-// FuzzObject: whatever k8s.io/api can read, this package reads too, and makes the same of it as of the JSON that
-// k8s.io/api writes of it.
+// FuzzObject: this package decodes everything that k8s.io/api decodes, and gets the same object
+// from the JSON that k8s.io/api writes for it.
 func FuzzObject(f *testing.F) {
 	parsed, err := kubetest.Parse(objects)
 	if err != nil {
@@ -49,9 +49,9 @@ func FuzzObject(f *testing.F) {
 		case err == nil && !cmp.Equal(want, got, sameSet):
 			t.Error(cmp.Diff(want, got, sameSet))
 		case err != nil && !errors.Is(err, ErrMalformed) && !errors.Is(err, ErrTooBig):
-			t.Errorf("k8s.io/api reads it, and this package says %v", err)
+			t.Errorf("k8s.io/api decodes it, but this package fails: %v", err)
 		}
-		if err == nil { // nothing kept points into the buffer, which the next object overwrites
+		if err == nil { // the next object overwrites the buffer; nothing kept may point into it
 			before := asText(t, got)
 			clear(data)
 			if after := asText(t, got); before != after {
@@ -69,13 +69,14 @@ func asText(t *testing.T, o Object) string {
 	return string(text)
 }
 
-// throughJSON reads data by way of k8s.io/api; false where that does not take it.
+// throughJSON decodes data through k8s.io/api and JSON. It returns false if k8s.io/api rejects
+// data.
 func throughJSON(t *testing.T, kind Kind, data []byte) (Object, bool) {
 	type message interface{ Unmarshal(data []byte) error }
 	to := map[Kind]message{
 		Services:       new(corev1.Service),
 		EndpointSlices: new(discoveryv1.EndpointSlice),
-		Endpoints:      new(corev1.Endpoints), //lint:ignore SA1019 it is what old clusters have
+		Endpoints:      new(corev1.Endpoints), //lint:ignore SA1019 old clusters have only Endpoints
 		Namespaces:     new(corev1.Namespace),
 		Pods:           new(corev1.Pod),
 	}[kind]
@@ -84,7 +85,7 @@ func throughJSON(t *testing.T, kind Kind, data []byte) (Object, bool) {
 	}
 	text, err := json.Marshal(to)
 	if err != nil {
-		return Object{}, false // a time beyond what JSON has
+		return Object{}, false // a time that JSON cannot express
 	}
 	from := newObjectJSON()
 	if err := json.Unmarshal(text, from); err != nil {
@@ -94,7 +95,7 @@ func throughJSON(t *testing.T, kind Kind, data []byte) (Object, bool) {
 	return object, err == nil
 }
 
-// FuzzList: any body, in pieces of any size, ends in the same list or the same kind of error.
+// FuzzList: any body gives the same list or the same kind of error, in whatever pieces it arrives.
 func FuzzList(f *testing.F) {
 	for _, accept := range []string{Accept, "application/json"} {
 		s := kubetest.New()
@@ -116,12 +117,12 @@ func FuzzList(f *testing.F) {
 		whole, version, err := read(bytes.NewReader(body))
 		pieces, again, errAgain := read(iotest.HalfReader(bytes.NewReader(body)))
 		if version != again || (err == nil) != (errAgain == nil) || !cmp.Equal(whole, pieces, sameSet) {
-			t.Errorf("whole: version %d, %v; in pieces: version %d, %v", version, err, again, errAgain)
+			t.Errorf("in one piece: version %d, %v; in pieces: version %d, %v", version, err, again, errAgain)
 		}
 	})
 }
 
-// FuzzWatch: any body ends; the events before its end are those of the body that ends there.
+// FuzzWatch: reading any body ends, with at most one event per byte.
 func FuzzWatch(f *testing.F) {
 	f.Add([]byte("\x00\x00\x00\x00"), false)
 	f.Add(frames(f), false)
@@ -138,7 +139,7 @@ func FuzzWatch(f *testing.F) {
 				return
 			}
 			if n > len(body) {
-				t.Fatalf("more events than octets")
+				t.Fatalf("more events than bytes")
 			}
 			if named := event.Type == Set || event.Type == Deleted; named != (event.Object.Key.Name != "") {
 				t.Errorf("event %+v", event)

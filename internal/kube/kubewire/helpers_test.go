@@ -9,7 +9,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/kubetest"
 )
 
-// paths are where the API has the objects of each kind.
+// paths are the API paths of each kind.
 var paths = map[Kind]string{
 	Services:       "/api/v1/services",
 	EndpointSlices: "/apis/discovery.k8s.io/v1/endpointslices",
@@ -18,7 +18,7 @@ var paths = map[Kind]string{
 	Pods:           "/api/v1/pods",
 }
 
-// serverWith returns a server that has the objects of a file of the fixtures of zone.
+// serverWith returns a server with the objects of a fixture of package zone.
 func serverWith(t testing.TB, file string) *kubetest.Server {
 	t.Helper()
 	text, err := os.ReadFile("../../dns/zone/testdata/" + file)
@@ -30,7 +30,7 @@ func serverWith(t testing.TB, file string) *kubetest.Server {
 	return s
 }
 
-// get returns the answer to a request, which is a success.
+// get returns the response to a request, which must succeed.
 func get(t testing.TB, s *kubetest.Server, path, accept string) *httptest.ResponseRecorder {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)

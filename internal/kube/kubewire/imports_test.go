@@ -10,8 +10,8 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/zone"
 )
 
-// TestServiceImports: a ServiceImport is a Service with an address or a headless one, and of many addresses a few are kept: a question
-// for its ports would cost the product.
+// TestServiceImports: a ServiceImport becomes a Service with an address, or a headless one. Only a
+// few addresses are kept, because the answer for its ports grows with their product.
 func TestServiceImports(t *testing.T) {
 	var many []string
 	for i := range 1000 {
@@ -39,7 +39,7 @@ func TestServiceImports(t *testing.T) {
 	}
 }
 
-// TestImportedSlices: the cluster is a label of a name, in lower case, or it is left out.
+// TestImportedSlices: the source cluster becomes a lowercase DNS label, or is dropped.
 func TestImportedSlices(t *testing.T) {
 	for label, want := range map[string]string{"east": "east", "East-1": "east-1", "east.example": "", "": "", strings.Repeat("x", 64): ""} {
 		list := fmt.Sprintf(`{"kind": "EndpointSliceList", "metadata": {"resourceVersion": "9"}, "items": [{"metadata": {"name": "s", "namespace": "n", "resourceVersion": "7",

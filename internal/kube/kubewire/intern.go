@@ -7,15 +7,16 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/zone"
 )
 
-// An interner's tables outlive the objects, and the store does not count them. A full table is emptied: then some values are kept
-// twice, and nothing else changes. A longer value is not kept: 300 updates of one object filled 300 MiB.
+// Limits of an interner. Its tables outlive the objects, and the store does not count them. A full
+// table is emptied, which only costs some duplicates. Longer values are not interned: 300 updates
+// of one object filled 300 MiB.
 const (
-	maxInterned      = 4096 // values of each table
-	maxInternedPorts = 16   // of a list
+	maxInterned      = 4096 // values per table
+	maxInternedPorts = 16   // ports per list
 )
 
-// interner keeps one copy of what many objects share: namespaces, zones, lists of ports. Nothing in it points into
-// the buffer that it was read from.
+// interner keeps one copy of values that many objects share: namespaces, zones, lists of ports.
+// Nothing in it points into the input buffer.
 type interner struct {
 	texts map[string]string
 	ports map[string][]zone.Port
@@ -33,7 +34,7 @@ func (in *interner) text(b []byte) string {
 	if len(b) > maxLabel {
 		return string(b)
 	}
-	if s, ok := in.texts[string(b)]; ok { // does not allocate
+	if s, ok := in.texts[string(b)]; ok { // no allocation
 		return s
 	}
 	if len(in.texts) >= maxInterned {
@@ -44,7 +45,8 @@ func (in *interner) text(b []byte) string {
 	return s
 }
 
-// label is text for a label of a DNS name or of an object, such as a port's name or a zone. It is "" if b is too long for one.
+// label interns a label of a DNS name or of an object, such as a port name or a zone. It returns ""
+// if b is too long for a label.
 func (in *interner) label(b []byte) string {
 	if len(b) > maxLabel {
 		return ""
@@ -52,7 +54,7 @@ func (in *interner) label(b []byte) string {
 	return in.text(b)
 }
 
-// portList returns a copy of ports that is not to be changed.
+// portList returns a copy of ports. Callers must not change it.
 func (in *interner) portList(ports []zone.Port) []zone.Port {
 	if len(ports) == 0 {
 		return nil

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// objectJSON is what is kept of an object of any kind while it is read: the kinds share no field name that would have
-// two meanings.
+// objectJSON has the fields that are read of any kind of object. No field name has two meanings
+// among the kinds.
 type objectJSON struct {
-	room     *int // what all its lists may still have, less than 0: they had more. See newObjectJSON
+	room     *int // members that all its lists may still have; negative if they had more. See newObjectJSON
 	Metadata struct {
 		Name            string `json:"name"`
 		Namespace       string `json:"namespace"`
@@ -32,7 +32,7 @@ type objectJSON struct {
 		Type                     string         `json:"type"`
 		ClusterIP                string         `json:"clusterIP"`
 		ClusterIPs               list[string]   `json:"clusterIPs"`
-		IPs                      list[string]   `json:"ips"` // of a ServiceImport
+		IPs                      list[string]   `json:"ips"` // ServiceImport
 		ExternalName             string         `json:"externalName"`
 		Ports                    list[portJSON] `json:"ports"`
 		Selector                 some           `json:"selector"`
@@ -49,7 +49,7 @@ type objectJSON struct {
 		PodIP  string            `json:"podIP"`
 		PodIPs list[addressJSON] `json:"podIPs"`
 	} `json:"status"`
-	Data      texts              `json:"data"` // of a ConfigMap
+	Data      texts              `json:"data"` // ConfigMap
 	Endpoints list[endpointJSON] `json:"endpoints"`
 	Ports     list[portJSON]     `json:"ports"`
 	Subsets   list[subsetJSON]   `json:"subsets"`
@@ -88,7 +88,7 @@ type endpointJSON struct {
 	Zone      string        `json:"zone"`
 }
 
-// listJSON reads a list. Its metadata may come before or after the items.
+// listJSON decodes a list. Its metadata may come before or after the items.
 func (d *Decoder) listJSON(body io.Reader, each func(Object) error) (meta listMeta, err error) {
 	bound := &bounded{r: bufio.NewReaderSize(body, readAhead), left: maxObject}
 	values := json.NewDecoder(bound)
@@ -137,7 +137,7 @@ func (m *listMeta) decode(values *json.Decoder) error {
 
 func (d *Decoder) itemsJSON(values *json.Decoder, bound *bounded, each func(Object) error) error {
 	start, err := values.Token()
-	if err != nil || start == nil { // null: none, as Go writes an empty list
+	if err != nil || start == nil { // null is an empty list, as Go writes it
 		return err
 	}
 	if start != json.Delim('[') {

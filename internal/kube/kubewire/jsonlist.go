@@ -5,8 +5,9 @@ import (
 	"encoding/json"
 )
 
-// newObjectJSON returns one to be read into. What its lists may have is counted while they are read: 8 MiB of JSON have room for 2.8 million
-// empty endpoints, which would take a hundred times as much.
+// newObjectJSON returns an empty objectJSON. It limits the total number of list members during
+// decoding: 8 MiB of JSON can hold 2.8 million empty endpoints, which would take a hundred times as
+// much memory.
 func newObjectJSON() *objectJSON {
 	room := maxItems
 	o := &objectJSON{room: &room}
@@ -22,7 +23,7 @@ func (s *subsetJSON) within(room *int) {
 	s.Addresses.room, s.NotReadyAddresses.room, s.Ports.room = room, room, room
 }
 
-// list is a list in JSON. It is read as long as there is room for its members.
+// list is a JSON list. Decoding stops if it has too many members.
 type list[T any] struct {
 	all  []T
 	room *int
@@ -30,7 +31,7 @@ type list[T any] struct {
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (l *list[T]) UnmarshalJSON(data []byte) error {
-	l.all = l.all[:0] // of a key that stands twice the last one counts
+	l.all = l.all[:0] // if a key occurs twice, the last one wins
 	values := json.NewDecoder(bytes.NewReader(data))
 	start, err := values.Token()
 	if err != nil || start == nil {
@@ -55,19 +56,20 @@ func (l *list[T]) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// texts is an object in JSON whose members are texts. It is read as long as there is room for its members, each of which takes that of memberRoom of a
-// list's.
+// texts is a JSON object with string members. Decoding stops if it has too many. Each member counts
+// as memberRoom list members.
 type texts struct {
 	all  map[string]string
 	room *int
 }
 
-// memberRoom leaves room for 8,192 members: two million empty ones would take ten times their JSON.
+// memberRoom allows 8,192 members. Two million empty ones would take ten times the memory of their
+// JSON.
 const memberRoom = 32
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (t *texts) UnmarshalJSON(data []byte) error {
-	t.all = nil // of a key that stands twice the last one counts
+	t.all = nil // if a key occurs twice, the last one wins
 	values := json.NewDecoder(bytes.NewReader(data))
 	start, err := values.Token()
 	if err != nil || start == nil {
@@ -96,7 +98,7 @@ func (t *texts) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// some reports whether an object or list in JSON has a member.
+// some reports whether a JSON object or list has members.
 type some bool
 
 // UnmarshalJSON implements json.Unmarshaler.

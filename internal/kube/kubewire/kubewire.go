@@ -1,9 +1,10 @@
-// Package kubewire reads what a Kubernetes API server sends, a LIST or a WATCH, item by item as it arrives, and keeps
-// of each object only what DNS needs.
+// Package kubewire decodes the responses of a Kubernetes API server to LIST and WATCH requests,
+// item by item as they arrive, and keeps only the fields that DNS needs.
 //
-// It is apart from cluster, which decides what is asked for and what becomes of it: here nothing asks, waits or
-// remembers. The libraries of Kubernetes hold a whole LIST at once, as bytes and as objects with every field: 180 to
-// 290 MiB at 10,000 Services and 100,000 endpoints, where reading item by item takes 15.
+// Package cluster decides what to request and how to use it. This package sends no requests, does
+// not wait and keeps no state. The Kubernetes libraries hold a complete LIST in memory, as bytes
+// and as objects with all fields: 180 to 290 MiB for 10,000 Services and 100,000 endpoints.
+// Decoding item by item takes 15 MiB.
 package kubewire
 
 import (
@@ -16,36 +17,37 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/zone"
 )
 
-// The ways a stream is no answer of an API server; errors match one of them, or come from the reader.
+// Errors of an invalid response. Every error matches one of them or comes from the reader.
 var (
 	ErrMalformed = errors.New("malformed answer")
 	ErrTooBig    = errors.New("object is too big")
 )
 
-// Limits of what one object may hold. etcd takes requests of 1.5 MiB, so no object of a real server comes near.
+// Limits of one object. etcd accepts requests of up to 1.5 MiB, so objects of a real server stay
+// far below.
 const (
 	maxObject    = 8 << 20
 	maxPorts     = 4096
 	maxEndpoints = 1 << 16
 	maxSubsets   = 4096
-	maxItems     = 4 * maxEndpoints // members of all lists of one in JSON: an endpoint has one for itself, and one for its address
-	maxLabel     = 63               // octets of one label, of a name or of an object: none is longer
+	maxItems     = 4 * maxEndpoints // total members of all lists of one object in JSON: an endpoint counts as one, plus one for each address
+	maxLabel     = 63               // maximum length of a DNS label or of an object's label value, in bytes
 )
 
 // Kind is a kind of object.
 type Kind uint8
 
-// The kinds of object that DNS needs.
+// Kinds of object that DNS needs.
 const (
 	Services       Kind = iota // core/v1
 	EndpointSlices             // discovery.k8s.io/v1
-	Endpoints                  // core/v1, where EndpointSlices do not exist: Kubernetes before 1.21
+	Endpoints                  // core/v1, for API servers without EndpointSlices: Kubernetes before 1.21
 	Namespaces                 // core/v1
 	Pods                       // core/v1
 	Nodes                      // core/v1
-	ServiceImports             // multicluster.x-k8s.io/v1alpha1, in JSON alone, as all custom resources are (KEP-1645)
-	ConfigMaps                 // core/v1, read in JSON alone: few, small and seldom read
-	DNSes                      // operator.openshift.io/v1, in JSON alone
+	ServiceImports             // multicluster.x-k8s.io/v1alpha1, only in JSON, like all custom resources (KEP-1645)
+	ConfigMaps                 // core/v1, only in JSON: they are few, small and rarely read
+	DNSes                      // operator.openshift.io/v1, only in JSON
 )
 
 var kindNames = [...]string{
@@ -53,74 +55,80 @@ var kindNames = [...]string{
 	Nodes: "Node", ServiceImports: "ServiceImport", ConfigMaps: "ConfigMap", DNSes: "DNS",
 }
 
-// String returns the name of the kind as the API has it.
+// String returns the API's name of the kind.
 func (k Kind) String() string { return kindNames[k] }
 
 // Object is an object of the cluster.
 type Object struct {
-	Key zone.Key // the Namespace of a Namespace is ""
-	// Version is metadata.resourceVersion, which orders all that happened in the cluster. The API calls it opaque, but
-	// it has been etcd's revision ever since, and Kubernetes 1.35 made its order a promise (KEP-5504).
+	Key zone.Key // the Namespace of a Namespace object is empty
+	// Version is metadata.resourceVersion, which orders all changes in the cluster. The API calls
+	// it opaque, but it has always been etcd's revision, and Kubernetes 1.35 guarantees its order
+	// (KEP-5504).
 	Version uint64
-	// Value is a *zone.Service (of a ServiceImport, too), a *zone.Slice, the []zone.Slice that are the subsets of an Endpoints, a *zone.Pod, a Node, a
-	// Namespace, a ConfigMap or a DNS. Nil: it holds nothing for DNS.
+	// Value is a *zone.Service (also for a ServiceImport), a *zone.Slice, a []zone.Slice with the
+	// subsets of an Endpoints, a *zone.Pod, a Node, a Namespace, a ConfigMap or a DNS. It is nil if
+	// the object contains nothing for DNS.
 	Value any
-	// Triggered is, of a *zone.Slice, when that happened which it was written for, by a clock of the control plane. Zero: it does
-	// not say, or makes no sense.
+	// Triggered is the time of the change that a *zone.Slice was written for, by a clock of the
+	// control plane. It is zero if missing or invalid.
 	Triggered time.Time
-	// TooBig says why there is no Value, of an object that has more than it may; it matches ErrTooBig. Nil: it has not.
+	// TooBig is the reason why an object over a limit has no Value. It matches ErrTooBig. Otherwise
+	// it is nil.
 	TooBig error
 }
 
-// Namespace is the Value of a namespace: that it is there is all that DNS needs.
+// Namespace is the Value of a namespace. DNS only needs to know that it exists.
 type Namespace struct{}
 
-// Node is the Value of a node: the topology zone that it is in; "": it has none.
+// Node is the Value of a node: its topology zone, or "" if it has none.
 type Node struct{ Zone string }
 
 // ConfigMap is the Value of a ConfigMap: its data.
 type ConfigMap map[string]string
 
-// DNS is the Value of a DNS of OpenShift's operator: the part of its spec that says where names are asked, as JSON.
+// DNS is the Value of a DNS object of OpenShift's operator: the part of its spec about upstreams,
+// as JSON.
 type DNS struct {
 	Servers           json.RawMessage `json:"servers,omitempty"`
 	UpstreamResolvers json.RawMessage `json:"upstreamResolvers,omitempty"`
 }
 
-// EventType says what a watch tells.
+// EventType is the type of a watch event.
 type EventType uint8
 
-// The types of event.
+// Types of watch events.
 const (
-	Set      EventType = iota // ADDED and MODIFIED: a reader that resumes cannot tell them apart
-	Deleted                   // the object, or that it no longer matches the selector
-	Bookmark                  // nothing but how far the watch has come
-	Failed                    // Status says why; no event follows
+	Set      EventType = iota // ADDED or MODIFIED: a client that resumes cannot tell them apart
+	Deleted                   // the object was deleted, or no longer matches the selector
+	Bookmark                  // only reports how far the watch has come
+	Failed                    // Status has the reason; no event follows
 )
 
-// Event is what a watch tells.
+// Event is one event of a watch.
 type Event struct {
 	Type   EventType
-	Object Object // of a Bookmark the Version alone
-	Status Status // of Failed
+	Object Object // only the Version for a Bookmark
+	Status Status // only for Failed
 }
 
-// Format is how the server writes.
+// Format is the encoding of a response.
 type Format uint8
 
-// The formats. Every real API server writes Protobuf; JSON is for those that stand before one and do not.
+// Formats of a response. Every real API server supports Protobuf. JSON is for proxies in front of
+// one that do not.
 const (
 	Protobuf Format = iota
 	JSON
 )
 
-// Accept is the request header that asks for what is read here; AcceptJSON is for the kinds that are read in JSON alone.
+// Accept is the value of the Accept header for the formats that are decoded here. AcceptJSON is for
+// the kinds that are decoded only from JSON.
 const (
 	Accept     = "application/vnd.kubernetes.protobuf, application/json;q=0.9"
 	AcceptJSON = "application/json"
 )
 
-// ParseFormat reads a Content-Type header.
+// ParseFormat parses a Content-Type header.
 func ParseFormat(contentType string) (Format, error) {
 	media, _, err := mime.ParseMediaType(contentType)
 	switch {

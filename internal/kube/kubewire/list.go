@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// Decoder reads objects of one kind. It is for one goroutine.
+// Decoder decodes objects of one kind. It is not safe for concurrent use.
 type Decoder struct {
 	kind  Kind
 	names interner
@@ -20,8 +20,8 @@ func NewDecoder(kind Kind) *Decoder {
 	return &Decoder{kind: kind, names: newInterner(), scratch: new(scratch)}
 }
 
-// List reads the answer to a LIST, and calls each for every item as it comes. It returns the version that the list as
-// a whole is of: 0 with an error. When each returns an error, that ends the reading and is returned.
+// List decodes the response to a LIST and calls each for every item as it arrives. It returns the
+// version of the list, or 0 with an error. An error from each stops List and is returned.
 func (d *Decoder) List(body io.Reader, format Format, each func(Object) error) (version uint64, err error) {
 	meta, err := d.list(body, format, each)
 	if err == nil && meta.more {
@@ -33,7 +33,8 @@ func (d *Decoder) List(body io.Reader, format Format, each func(Object) error) (
 	return meta.version, nil
 }
 
-// Version reads the answer to a LIST as List does, for the version alone. The list may be a part of one.
+// Version decodes the response to a LIST like List, but returns only the version. The list may be
+// partial.
 func (d *Decoder) Version(body io.Reader, format Format) (version uint64, err error) {
 	meta, err := d.list(body, format, func(Object) error { return nil })
 	if err != nil {
@@ -54,17 +55,19 @@ func (d *Decoder) list(body io.Reader, format Format, each func(Object) error) (
 	return meta, err
 }
 
-// listMeta is what is kept of a meta/v1 ListMeta.
+// listMeta has the fields that are read of a meta/v1 ListMeta.
 type listMeta struct {
 	version uint64
-	more    bool // there is a continue token
+	more    bool // the list has a continue token
 }
 
-// magic begins every object in protobuf, before the runtime.Unknown that holds it: k8s.io/apimachinery
-// pkg/runtime/serializer/protobuf. Only the WatchEvent around an object has none.
+// magic starts every object in protobuf, followed by a runtime.Unknown with the object:
+// k8s.io/apimachinery pkg/runtime/serializer/protobuf. Only the WatchEvent around an object has no
+// magic.
 const magic = "k8s\x00"
 
-// listProtobuf reads a runtime.Unknown: 1 typeMeta (1 apiVersion, 2 kind), 2 raw, 3 contentEncoding, 4 contentType.
+// listProtobuf decodes a runtime.Unknown: 1 typeMeta (1 apiVersion, 2 kind), 2 raw, 3
+// contentEncoding, 4 contentType.
 func (d *Decoder) listProtobuf(body io.Reader, each func(Object) error) (meta listMeta, err error) {
 	s := newStream(body)
 	start, err := s.take(uint64(len(magic)), uint64(len(magic)))
@@ -94,7 +97,7 @@ func (d *Decoder) listProtobuf(body io.Reader, each func(Object) error) (meta li
 	}
 }
 
-// checkKind reads the TypeMeta of the list.
+// checkKind decodes and checks the TypeMeta of the list.
 func (d *Decoder) checkKind(s *stream) error {
 	n, err := s.length()
 	if err != nil {
@@ -113,7 +116,7 @@ func (d *Decoder) checkKind(s *stream) error {
 	return f.err
 }
 
-// items reads the list itself: 1 metadata, 2 items. This is so for lists of every kind.
+// items decodes the list itself: 1 metadata, 2 items. Lists of all kinds have these numbers.
 func (d *Decoder) items(s *stream, meta *listMeta, each func(Object) error) error {
 	n, err := s.length()
 	if err != nil {
@@ -147,7 +150,7 @@ func (d *Decoder) item(message []byte, each func(Object) error) error {
 	return each(object)
 }
 
-// message reads the message that is a field's value, and hands it to read.
+// message passes a field's value, a message, to read.
 func (s *stream) message(limit uint64, read func([]byte) error) error {
 	n, err := s.length()
 	if err != nil {
@@ -160,7 +163,7 @@ func (s *stream) message(limit uint64, read func([]byte) error) error {
 	return read(message)
 }
 
-// parse reads a ListMeta: 2 resourceVersion, 3 continue.
+// parse decodes a ListMeta: 2 resourceVersion, 3 continue.
 func (m *listMeta) parse(message []byte) (err error) {
 	f := fields{rest: message}
 	for f.next() {
@@ -176,7 +179,7 @@ func (m *listMeta) parse(message []byte) (err error) {
 	return f.err
 }
 
-// parseVersion reads a resourceVersion; "" is 0.
+// parseVersion parses a resourceVersion. An empty one is 0.
 func parseVersion(text []byte) (uint64, error) {
 	if len(text) == 0 {
 		return 0, nil

@@ -28,7 +28,8 @@ func addrs(texts ...string) (all []netip.Addr) {
 	return all
 }
 
-// objects is one object of each shape that DNS tells apart; what is kept of them follows in the same order.
+// objects has one object of each shape that matters for DNS. The expected values follow in the same
+// order.
 const objects = `
 apiVersion: v1
 kind: Service
@@ -231,14 +232,14 @@ func TestListKeepsWhatDNSNeeds(t *testing.T) {
 					t.Error(diff)
 				}
 				if version != s.Version() {
-					t.Errorf("the list is of version %d, want %d", version, s.Version())
+					t.Errorf("list version %d, want %d", version, s.Version())
 				}
 			})
 		}
 	}
 }
 
-// Both formats say the same of objects as real controllers write them.
+// TestFormatsAgree: both formats decode to the same objects, as written by real controllers.
 func TestFormatsAgree(t *testing.T) {
 	for _, file := range []string{"node-dns.static.yaml", "openshift-3.11.static.yaml"} {
 		s := serverWith(t, file)
@@ -249,17 +250,17 @@ func TestFormatsAgree(t *testing.T) {
 				t.Errorf("%s: %v: %s", file, kind, diff)
 			}
 			if len(protobuf) == 0 && (kind == Services || kind == Namespaces) {
-				t.Errorf("%s: no %v", file, kind)
+				t.Errorf("%s has no %v", file, kind)
 			}
 		}
 	}
 }
 
-// trailer is what k8s.io/api writes after a list: an empty contentEncoding and an empty contentType. A list is whole
-// without them.
+// trailer is what k8s.io/api writes after a list: an empty contentEncoding and an empty
+// contentType. A list is complete without them.
 const trailer = "\x1a\x00\"\x00"
 
-// A list arrives in pieces of any size, and may end anywhere.
+// TestListInPieces: a list may arrive in pieces of any size and may end anywhere.
 func TestListInPieces(t *testing.T) {
 	s := serverWith(t, "node-dns.static.yaml")
 	for format, accept := range map[Format]string{Protobuf: Accept, JSON: "application/json"} {
@@ -273,7 +274,7 @@ func TestListInPieces(t *testing.T) {
 			t.Fatalf("%d Services, %v", whole, err)
 		}
 		if n, err := read(iotest.OneByteReader(strings.NewReader(body))); n != whole || err != nil {
-			t.Errorf("octet by octet: %d Services of %d, %v", n, whole, err)
+			t.Errorf("byte by byte: %d Services of %d, %v", n, whole, err)
 		}
 		for cut := range len(strings.TrimSpace(body)) {
 			n, err := read(strings.NewReader(body[:cut]))
@@ -281,7 +282,7 @@ func TestListInPieces(t *testing.T) {
 				continue
 			}
 			if n > whole || !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, ErrMalformed) {
-				t.Fatalf("cut after %d octets: %d Services, error %v", cut, n, err)
+				t.Fatalf("cut after %d bytes: %d Services, error %v", cut, n, err)
 			}
 		}
 	}

@@ -8,33 +8,33 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/zone"
 )
 
-// Labels of an EndpointSlice: which Service it is of, which ServiceImport, and in which cluster its endpoints are.
+// Labels of an EndpointSlice: its Service, its ServiceImport, and the cluster of its endpoints.
 const (
 	serviceLabel = "kubernetes.io/service-name"
 	importLabel  = "multicluster.kubernetes.io/service-name"
 	clusterLabel = "multicluster.kubernetes.io/source-cluster"
 )
 
-// Labels of a Node that say in which topology zone it is: since Kubernetes 1.17, and before.
+// Labels of a Node with its topology zone: since Kubernetes 1.17, and before.
 const (
 	zoneLabel    = "topology.kubernetes.io/zone"
 	oldZoneLabel = "failure-domain.beta.kubernetes.io/zone"
 )
 
-// meta is what is kept of a meta/v1 ObjectMeta while its object is read.
+// meta has the fields that are read of a meta/v1 ObjectMeta.
 type meta struct {
 	name, namespace []byte
 	version         uint64
-	service         []byte // the value of serviceLabel
-	imported        []byte // of importLabel
-	cluster         []byte // of clusterLabel
-	zone            []byte // of zoneLabel, or of oldZoneLabel
+	service         []byte // value of serviceLabel
+	imported        []byte // value of importLabel
+	cluster         []byte // value of clusterLabel
+	zone            []byte // value of zoneLabel or oldZoneLabel
 
 	wantsTrigger bool
-	trigger      []byte // the value of triggerAnnotation, where that is wanted
+	trigger      []byte // value of triggerAnnotation, if wantsTrigger is set
 }
 
-// scratch is filled anew for every object, and copied from.
+// scratch is reused for every object. Results are copied from it.
 type scratch struct {
 	counts    struct{ endpoints, ports, subsets int } // of the whole object
 	ports     []zone.Port
@@ -42,7 +42,7 @@ type scratch struct {
 	addrs     []netip.Addr
 }
 
-// object reads an object of the Decoder's kind. Nothing in it points into message.
+// object decodes an object of the Decoder's kind. Nothing in the result points into message.
 func (d *Decoder) object(message []byte) (Object, error) {
 	object, err := d.parse(message)
 	if errors.Is(err, ErrTooBig) {
@@ -84,7 +84,6 @@ func (d *Decoder) parse(message []byte) (Object, error) {
 	}
 }
 
-// object returns the Object with this value.
 func (m *meta) object(d *Decoder, value any) Object {
 	return Object{Key: m.key(d), Version: m.version, Value: value}
 }
@@ -93,7 +92,7 @@ func (m *meta) key(d *Decoder) zone.Key {
 	return zone.Key{Namespace: d.names.text(m.namespace), Name: string(m.name)}
 }
 
-// metaAlone reads the metadata (1) of an object of any kind.
+// metaAlone decodes the metadata (1) of an object of any kind.
 func (d *Decoder) metaAlone(message []byte) (m meta, err error) {
 	f := fields{rest: message}
 	for f.next() {
@@ -106,7 +105,7 @@ func (d *Decoder) metaAlone(message []byte) (m meta, err error) {
 	return m, f.err
 }
 
-// parse reads an ObjectMeta: 1 name, 3 namespace, 6 resourceVersion, 11 labels, 12 annotations.
+// parse decodes an ObjectMeta: 1 name, 3 namespace, 6 resourceVersion, 11 labels, 12 annotations.
 func (m *meta) parse(message []byte) (err error) {
 	f := fields{rest: message}
 	for f.next() {
@@ -149,15 +148,15 @@ func (m *meta) parse(message []byte) (err error) {
 	return f.err
 }
 
-// setOldZone takes the value of oldZoneLabel, unless there is one of zoneLabel.
+// setOldZone sets the zone from oldZoneLabel, unless zoneLabel has set it.
 func (m *meta) setOldZone(value []byte) {
 	if len(m.zone) == 0 {
 		m.zone = value
 	}
 }
 
-// parseAddr returns the address that text is; none, and false, for anything else, such as the names in slices of
-// addressType FQDN. An IPv4 address written as IPv6 is that IPv4 address.
+// parseAddr parses an IP address. It returns false for anything else, such as the names in slices
+// of addressType FQDN. An IPv4-mapped IPv6 address becomes the IPv4 address.
 func parseAddr(text []byte) (netip.Addr, bool) {
 	addr, err := netip.ParseAddr(string(text))
 	if err != nil || addr.Zone() != "" {
@@ -166,7 +165,7 @@ func parseAddr(text []byte) (netip.Addr, bool) {
 	return addr.Unmap(), true
 }
 
-// addAddr adds the address that text is, if it is one, to the scratch.
+// addAddr adds text to the scratch if it is an IP address.
 func (d *Decoder) addAddr(text []byte) {
 	if addr, ok := parseAddr(text); ok && len(d.addrs) < maxEndpoints {
 		d.addrs = append(d.addrs, addr)
@@ -183,13 +182,13 @@ func parseProtocol(text []byte) zone.Protocol {
 	return zone.TCP
 }
 
-// begin begins an object.
+// begin resets the scratch for the next object.
 func (d *Decoder) begin() {
 	d.ports, d.endpoints, d.addrs = d.ports[:0], d.endpoints[:0], d.addrs[:0]
 	d.counts.endpoints, d.counts.ports, d.counts.subsets = 0, 0, 0
 }
 
-// add counts what an object has more of; the error matches ErrTooBig.
+// add adds n to count. Over the limit it returns an error that matches ErrTooBig.
 func add(count *int, n int, what string, limit int) error {
 	if *count += n; *count > limit {
 		return tooMany(what, limit)

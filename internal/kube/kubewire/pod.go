@@ -7,8 +7,8 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/zone"
 )
 
-// pod reads a core/v1 Pod: 1 metadata, 2 spec, 3 status. A Pod that has ended has no addresses any more, whatever its
-// status says: they may be another's by now.
+// pod decodes a core/v1 Pod: 1 metadata, 2 spec, 3 status. A finished Pod has no addresses,
+// whatever its status says: another Pod may have them by now.
 func (d *Decoder) pod(message []byte) (Object, error) {
 	var m meta
 	var spec podSpec
@@ -29,14 +29,14 @@ func (d *Decoder) pod(message []byte) (Object, error) {
 	return Object{Key: pod.Key, Version: m.version, Value: pod}, err
 }
 
-// podSpec is what is kept of a PodSpec while it is read.
+// podSpec has the fields that are read of a PodSpec.
 type podSpec struct {
 	hostNetwork bool
 	dnsPolicy   []byte
-	searches    bool // dnsConfig has some: they follow the kubelet's
+	searches    bool // dnsConfig has search domains, which follow the kubelet's
 }
 
-// parse reads 6 dnsPolicy, 11 hostNetwork and 26 dnsConfig (2 searches).
+// parse decodes 6 dnsPolicy, 11 hostNetwork and 26 dnsConfig (2 searches).
 func (s *podSpec) parse(message []byte) error {
 	f := fields{rest: message}
 	for f.next() {
@@ -58,7 +58,7 @@ func (s *podSpec) parse(message []byte) error {
 	return f.err
 }
 
-// pod makes a Pod that has these addresses, unless they are not its own.
+// pod builds a zone.Pod. It gets the addresses only if they are its own.
 func (s *podSpec) pod(key zone.Key, ended bool, addrs []netip.Addr) *zone.Pod {
 	policy := string(s.dnsPolicy)
 	pod := &zone.Pod{Key: key, OwnSearch: s.searches || policy == "None" || policy == "Default"}
@@ -70,8 +70,8 @@ func (s *podSpec) pod(key zone.Key, ended bool, addrs []netip.Addr) *zone.Pod {
 
 func hasEnded(phase string) bool { return phase == "Succeeded" || phase == "Failed" }
 
-// podStatus reads a PodStatus, its addresses into the scratch: 1 phase, 6 podIP, 12 podIPs (1 ip; since Kubernetes
-// 1.16).
+// podStatus decodes a PodStatus, with its addresses into the scratch: 1 phase, 6 podIP, 12 podIPs
+// (1 ip; since Kubernetes 1.16).
 func (d *Decoder) podStatus(message []byte) (ended bool, err error) {
 	var podIP []byte
 	f := fields{rest: message}

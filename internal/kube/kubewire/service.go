@@ -6,13 +6,13 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/zone"
 )
 
-// serviceSpec is what is kept of a core/v1 ServiceSpec while it is read; the ports are in the scratch.
+// serviceSpec has the fields that are read of a core/v1 ServiceSpec. The ports are in the scratch.
 type serviceSpec struct {
 	clusterIP, kind, externalName []byte
 	publishNotReady, hasSelector  bool
 }
 
-// service reads a core/v1 Service: 1 metadata, 2 spec.
+// service decodes a core/v1 Service: 1 metadata, 2 spec.
 func (d *Decoder) service(message []byte) (Object, error) {
 	var m meta
 	var spec serviceSpec
@@ -30,8 +30,8 @@ func (d *Decoder) service(message []byte) (Object, error) {
 	return Object{Key: service.Key, Version: m.version, Value: service}, err
 }
 
-// serviceSpec reads a ServiceSpec: 1 ports, 2 selector, 3 clusterIP, 4 type, 10 externalName,
-// 13 publishNotReadyAddresses, 18 clusterIPs (since Kubernetes 1.20).
+// serviceSpec decodes a ServiceSpec: 1 ports, 2 selector, 3 clusterIP, 4 type, 10 externalName, 13
+// publishNotReadyAddresses, 18 clusterIPs (since Kubernetes 1.20).
 func (d *Decoder) serviceSpec(message []byte, spec *serviceSpec) error {
 	f := fields{rest: message}
 	for f.next() {
@@ -79,7 +79,7 @@ func (d *Decoder) newService(m *meta, spec *serviceSpec) *zone.Service {
 	return s
 }
 
-// portNumbers are the field numbers of a message that is a port; its name is 1 in all of them.
+// portNumbers are the field numbers of a port message. The name is always field 1.
 type portNumbers struct{ protocol, number uint64 }
 
 var (
@@ -88,7 +88,7 @@ var (
 	endpointsPort = portNumbers{protocol: 3, number: 2} // core/v1 EndpointPort
 )
 
-// port reads a port, and adds it to the scratch. A number that is none (0 to 65535 are) drops it.
+// port decodes a port into the scratch. A port with a number outside 0 to 65535 is dropped.
 func (d *Decoder) port(message []byte, is portNumbers) error {
 	var p zone.Port
 	var number uint64

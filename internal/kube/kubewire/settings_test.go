@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestSettings: of a ConfigMap its data are kept, of OpenShift's DNS what says where names are asked.
+// TestSettings: the data of a ConfigMap is kept, and the upstreams of OpenShift's DNS.
 func TestSettings(t *testing.T) {
 	for name, row := range map[string]struct {
 		kind Kind
@@ -44,7 +44,8 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// TestManyTexts: a ConfigMap with more keys than any has is too big: 8 MiB of empty ones became 127 MB.
+// TestManyTexts: a ConfigMap with an implausible number of keys is too big. 8 MiB of empty ones
+// took 127 MB.
 func TestManyTexts(t *testing.T) {
 	var data strings.Builder
 	for i := range 10_000 {

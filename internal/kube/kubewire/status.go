@@ -6,21 +6,22 @@ import (
 	"time"
 )
 
-// Status is why the API server refuses or ends something.
+// Status is the API server's reason for rejecting a request or ending a watch.
 type Status struct {
 	Code       int
-	Reason     string        // one word, as Forbidden or Expired
-	Message    string        // for people
-	RetryAfter time.Duration // 0: the server does not say
-	// TooLargeVersion: the version that was asked for lies in the server's future.
+	Reason     string        // one word, such as Forbidden or Expired
+	Message    string        // text for people
+	RetryAfter time.Duration // 0 if the server gives none
+	// TooLargeVersion means that the requested version is in the server's future.
 	TooLargeVersion bool
 }
 
-// tooLargeVersion is the reason of a cause in the status's details: k8s.io/apimachinery CauseTypeResourceVersionTooLarge.
+// tooLargeVersion is the reason of a cause in the status details: k8s.io/apimachinery
+// CauseTypeResourceVersionTooLarge.
 const tooLargeVersion = "ResourceVersionTooLarge"
 
-// ParseStatus reads the body of an answer that is no success. Whatever cannot be read becomes the message: proxies and
-// the server's own filters answer with plain text.
+// ParseStatus parses the body of an unsuccessful response. A body that cannot be decoded becomes
+// the message: proxies and the server's own filters send plain text.
 func ParseStatus(code int, contentType string, body []byte) Status {
 	var status Status
 	format, err := ParseFormat(contentType)
@@ -41,7 +42,7 @@ func ParseStatus(code int, contentType string, body []byte) Status {
 	return status
 }
 
-// parseStatus reads a meta/v1 Status: 3 message, 4 reason, 5 details, 6 code.
+// parseStatus decodes a meta/v1 Status: 3 message, 4 reason, 5 details, 6 code.
 func parseStatus(message []byte) (s Status, err error) {
 	f := fields{rest: message}
 	for f.next() {
@@ -62,7 +63,7 @@ func parseStatus(message []byte) (s Status, err error) {
 	return s, f.err
 }
 
-// parseDetails reads StatusDetails: 4 causes (1 reason), 5 retryAfterSeconds.
+// parseDetails decodes StatusDetails: 4 causes (1 reason), 5 retryAfterSeconds.
 func (s *Status) parseDetails(message []byte) error {
 	f := fields{rest: message}
 	for f.next() {
@@ -84,7 +85,7 @@ func (s *Status) parseDetails(message []byte) error {
 	return f.err
 }
 
-// statusJSON is a meta/v1 Status as JSON.
+// statusJSON is a meta/v1 Status in JSON.
 type statusJSON struct {
 	Message string `json:"message"`
 	Reason  string `json:"reason"`

@@ -10,28 +10,28 @@ import (
 
 const (
 	readAhead  = 16 << 10
-	keepBuffer = 256 << 10 // a buffer that one big object made larger than this is not kept for the next ones
-	maxMeta    = 64 << 10  // of the parts of a list that are not its items
+	keepBuffer = 256 << 10 // a buffer that a big object made larger than this is not reused
+	maxMeta    = 64 << 10  // limit for the parts of a list other than its items
 )
 
-// stream reads a message that is too big to be held, field by field.
+// stream reads a message that is too big for memory, field by field.
 type stream struct {
 	r    *bufio.Reader
-	left uint64 // octets of the message that are still to come; of one that goes to the end of the body: MaxUint64
-	buf  []byte // what take returned last
+	left uint64 // remaining bytes of the message; MaxUint64 if it extends to the end of the body
+	buf  []byte // result of the last take
 }
 
 func newStream(r io.Reader) *stream {
 	return &stream{r: bufio.NewReaderSize(r, readAhead), left: math.MaxUint64}
 }
 
-// field returns number and wire type of the next field; io.EOF after the last one.
+// field returns the number and wire type of the next field, or io.EOF after the last one.
 func (s *stream) field() (num, wire uint64, err error) {
 	tag, err := s.varint()
 	return tag >> 3, tag & 7, err
 }
 
-// varint reads a varint. It is io.EOF where none begins.
+// varint reads a varint. It returns io.EOF if there is none.
 func (s *stream) varint() (v uint64, err error) {
 	for shift := 0; shift < 64; shift += 7 {
 		if s.left == 0 {
@@ -53,7 +53,7 @@ func (s *stream) varint() (v uint64, err error) {
 	return 0, fmt.Errorf("%w: varint is longer than 64 bits", ErrMalformed)
 }
 
-// cutOff is the error of a varint that ends after so many bits.
+// cutOff returns the error of a varint that ends after so many bits.
 func cutOff(bits int) error {
 	if bits == 0 {
 		return io.EOF
@@ -61,7 +61,7 @@ func cutOff(bits int) error {
 	return io.ErrUnexpectedEOF
 }
 
-// length reads the length of a field of octets, and makes sure that the message has room for it.
+// length reads the length of a bytes field and checks that it fits into the message.
 func (s *stream) length() (uint64, error) {
 	n, err := s.varint()
 	switch {
@@ -73,7 +73,7 @@ func (s *stream) length() (uint64, error) {
 	return n, nil
 }
 
-// take reads n octets, which are good until the next call.
+// take reads n bytes. They are valid until the next call.
 func (s *stream) take(n, limit uint64) ([]byte, error) {
 	if n > limit {
 		return nil, fmt.Errorf("%w: %d octets, of at most %d", ErrTooBig, n, limit)
@@ -89,7 +89,7 @@ func (s *stream) take(n, limit uint64) ([]byte, error) {
 	return s.buf, nil
 }
 
-// grow returns a buffer of n octets, b itself when it is large enough.
+// grow returns a buffer of n bytes. It reuses b if b is large enough.
 func grow(b []byte, n int) []byte {
 	if cap(b) >= n {
 		return b[:n]
@@ -97,7 +97,7 @@ func grow(b []byte, n int) []byte {
 	return make([]byte, n, max(n, 2*cap(b)))
 }
 
-// skip passes over the value of a field.
+// skip skips the value of a field.
 func (s *stream) skip(wire uint64) error {
 	var n uint64
 	var err error
@@ -122,7 +122,7 @@ func (s *stream) skip(wire uint64) error {
 	return unexpected(err)
 }
 
-// unexpected is err, where the end is too early.
+// unexpected replaces io.EOF by io.ErrUnexpectedEOF.
 func unexpected(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF

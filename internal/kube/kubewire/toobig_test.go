@@ -9,14 +9,15 @@ import (
 	"testing"
 )
 
-// TestTooBig: an object that becomes too much is told of without its value, and costs little more than its octets; the objects before and
-// behind it are told of as ever. 2.8 million empty endpoints in 8 MiB of JSON took 1.5 GB, and 932,056 subsets of one address 284 MB.
+// TestTooBig: an object over a limit is reported without its value and takes little more memory
+// than its bytes. The objects before and after it are not affected. 2.8 million empty endpoints in
+// 8 MiB of JSON took 1.5 GB, and 932,056 subsets of one address took 284 MB.
 func TestTooBig(t *testing.T) {
 	many := func(member string, n int) string { return strings.Repeat(member+",", n-1) + member }
 	for _, row := range []struct {
 		name   string
 		kind   Kind
-		member string // of the object in the middle
+		member string // of the second object
 	}{
 		{"empty endpoints", EndpointSlices, `"endpoints":[` + many("{}", 2_600_000) + `]`},
 		{"endpoints", EndpointSlices, `"endpoints":[` + many(`{"addresses":["10.0.0.1"]}`, maxEndpoints+1) + `]`},
@@ -51,7 +52,7 @@ func TestTooBig(t *testing.T) {
 	}
 }
 
-// TestTooBigInProtobuf is the same for subsets in protobuf.
+// TestTooBigInProtobuf tests the limit of subsets in protobuf.
 func TestTooBigInProtobuf(t *testing.T) {
 	bytesField := func(number int, value string) string {
 		return string(binary.AppendUvarint(binary.AppendUvarint(nil, uint64(number<<3|2)), uint64(len(value)))) + value
@@ -66,8 +67,8 @@ func TestTooBigInProtobuf(t *testing.T) {
 	}
 }
 
-// TestKeptByDecoder: what a Decoder keeps for the next objects does not grow with them. Updates of one object, which the store counted once,
-// filled 302 MiB with zones and 266 MiB with lists of ports.
+// TestKeptByDecoder: the memory that a Decoder keeps between objects is bounded. Updates of one
+// object, which the store counted once, filled 302 MiB with zones and 266 MiB with port lists.
 func TestKeptByDecoder(t *testing.T) {
 	const name = `{"metadata":{"name":"a","namespace":"b","resourceVersion":"7","labels":{"kubernetes.io/service-name":"web"}},`
 	for _, row := range []struct {
@@ -99,7 +100,7 @@ func TestKeptByDecoder(t *testing.T) {
 				}
 			}
 			if grown := int64(heap()) - int64(before); grown > 4<<20 {
-				t.Errorf("it keeps %d KiB", grown>>10)
+				t.Errorf("the Decoder keeps %d KiB", grown>>10)
 			}
 			runtime.KeepAlive(decoder)
 		})

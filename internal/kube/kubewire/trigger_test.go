@@ -15,8 +15,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/kubetest"
 )
 
-// TestTriggered: the time of what a slice was written for is kept, whatever else the annotation may be is none, and the slice is
-// taken as it is all the same.
+// TestTriggered: a valid trigger time is kept, any other annotation counts as missing, and the
+// slice is accepted in both cases.
 func TestTriggered(t *testing.T) {
 	rows := []struct {
 		name string
@@ -54,7 +54,7 @@ func TestTriggered(t *testing.T) {
 	}
 }
 
-// triggered is a slice with this annotation among others.
+// triggered returns a slice with this trigger annotation and two others.
 func triggered(text string) *discoveryv1.EndpointSlice {
 	return &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{
 		Name: "s", Namespace: "shop", Labels: map[string]string{serviceLabel: "web"},
@@ -62,7 +62,8 @@ func triggered(text string) *discoveryv1.EndpointSlice {
 	}}
 }
 
-// TestTriggeredElsewhere: no other kind has that time, nor has a slice of no Service, or one that is gone.
+// TestTriggeredElsewhere: no other kind has a trigger time, nor has a slice without a Service or a
+// deleted one.
 func TestTriggeredElsewhere(t *testing.T) {
 	const text = "2026-11-22T09:37:03Z"
 	s := kubetest.New()

@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// Events is a WATCH under way. It is for one goroutine.
+// Events is a running WATCH. It is not safe for concurrent use.
 type Events struct {
 	decoder *Decoder
-	frames  *stream       // of Protobuf
-	values  *json.Decoder // of JSON
-	bound   *bounded      // of JSON
+	frames  *stream       // for Protobuf
+	values  *json.Decoder // for JSON
+	bound   *bounded      // for JSON
 }
 
-// Watch reads the answer to a WATCH.
+// Watch decodes the response to a WATCH.
 func (d *Decoder) Watch(body io.Reader, format Format) *Events {
 	if format == JSON {
 		bound := &bounded{r: bufio.NewReaderSize(body, readAhead)}
@@ -27,8 +27,8 @@ func (d *Decoder) Watch(body io.Reader, format Format) *Events {
 	return &Events{decoder: d, frames: newStream(body)}
 }
 
-// Next waits for the next event. The error is io.EOF after the last whole event, io.ErrUnexpectedEOF in the midst of
-// one.
+// Next waits for the next event. It returns io.EOF after the last complete event, and
+// io.ErrUnexpectedEOF within one.
 func (e *Events) Next() (Event, error) {
 	event, err := e.next()
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -48,8 +48,8 @@ func (e *Events) next() (Event, error) {
 	return e.decoder.event(frame)
 }
 
-// frame reads a frame of the stream: its length as four octets, big end first (k8s.io/apimachinery
-// pkg/util/framer).
+// frame reads one frame of the stream. Its length comes first, in four bytes, big-endian
+// (k8s.io/apimachinery pkg/util/framer).
 func (e *Events) frame() ([]byte, error) {
 	var size [4]byte
 	if _, err := io.ReadFull(e.frames.r, size[:]); err != nil {
@@ -58,7 +58,8 @@ func (e *Events) frame() ([]byte, error) {
 	return e.frames.take(uint64(binary.BigEndian.Uint32(size[:])), maxObject)
 }
 
-// event reads a meta/v1 WatchEvent: 1 type, 2 object (a RawExtension: 1 raw, which is a runtime.Unknown).
+// event decodes a meta/v1 WatchEvent: 1 type, 2 object (a RawExtension: 1 raw, which is a
+// runtime.Unknown).
 func (d *Decoder) event(frame []byte) (Event, error) {
 	var eventType string
 	var raw []byte

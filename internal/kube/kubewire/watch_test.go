@@ -17,7 +17,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/kubetest"
 )
 
-// watchBody returns what a watch of Services tells of a few changes, and then ends with.
+// watchBody returns the body of a watch of Services with a few changes.
 func watchBody(t testing.TB, accept string) []byte {
 	t.Helper()
 	s := kubetest.New()
@@ -58,7 +58,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// A watch that ends in the midst of an event has not ended in order.
+// TestWatchCutOff: a watch that ends within an event fails.
 func TestWatchCutOff(t *testing.T) {
 	for format, accept := range map[Format]string{Protobuf: Accept, JSON: "application/json"} {
 		body := watchBody(t, accept)
@@ -68,14 +68,14 @@ func TestWatchCutOff(t *testing.T) {
 			for {
 				event, err := events.Next()
 				if err == nil {
-					octets = len(body) // at least one event is whole
+					octets = len(body) // at least one complete event
 					continue
 				}
 				if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-					t.Fatalf("cut after %d octets: %+v, %v", cut, event, err)
+					t.Fatalf("cut after %d bytes: %+v, %v", cut, event, err)
 				}
 				if cut > 0 && octets == 0 && !errors.Is(err, io.ErrUnexpectedEOF) {
-					t.Fatalf("cut after %d octets, no whole event: %v", cut, err)
+					t.Fatalf("cut after %d bytes, no complete event: %v", cut, err)
 				}
 				break
 			}
@@ -123,6 +123,6 @@ func TestParseStatus(t *testing.T) {
 		t.Errorf("plain text: %+v", got)
 	}
 	if got := ParseStatus(502, "application/vnd.kubernetes.protobuf", []byte("no")); got.Code != 502 || got.Message != "no" {
-		t.Errorf("what is not what it says it is: %+v", got)
+		t.Errorf("wrong content type: %+v", got)
 	}
 }

@@ -8,7 +8,7 @@ import (
 
 const etcdDir = "etcd"
 
-// Backup is a copy of all that etcd held at a time.
+// Backup is a copy of etcd's data.
 type Backup struct{ dir string }
 
 // Backup stops the control plane, copies etcd's files, and starts it again.
@@ -24,7 +24,8 @@ func (c *Cluster) Backup(ctx context.Context) (Backup, error) {
 	return Backup{dir}, c.StartAll(ctx)
 }
 
-// Restore puts a copy back, and starts the control plane again: resource versions are smaller than those that clients have seen.
+// Restore restores a copy and restarts the control plane. Resource versions are then lower than
+// those that clients have seen.
 func (c *Cluster) Restore(ctx context.Context, b Backup) error {
 	c.StopAll()
 	if err := os.RemoveAll(c.path(etcdDir)); err != nil {

@@ -14,14 +14,14 @@ import (
 	"time"
 )
 
-// authority signs the certificates of one control plane. It is immutable.
+// authority is the CA of one control plane. It is immutable.
 type authority struct {
 	certificate *x509.Certificate
 	key         crypto.Signer
 	pem         []byte
 }
 
-// pair is a certificate and its key, PEM.
+// pair is a certificate and its key in PEM.
 type pair struct{ certificate, key []byte }
 
 func newAuthority() (*authority, error) {
@@ -47,7 +47,7 @@ func newAuthority() (*authority, error) {
 	return a, err
 }
 
-// server issues the API server's own certificate, for loopback.
+// server issues the API server's certificate for loopback.
 func (a *authority) server() (pair, error) {
 	return a.issue(&x509.Certificate{
 		Subject:     pkix.Name{CommonName: "kube-apiserver"},
@@ -57,8 +57,9 @@ func (a *authority) server() (pair, error) {
 	})
 }
 
-// client issues a certificate with which the API knows a user: its common name is the user's, its organizations are
-// the groups (kubernetes.io/docs/reference/access-authn-authz/authentication, "X.509 client certificates").
+// client issues a client certificate that identifies a user to the API: its common name is the user
+// name, its organizations are the groups
+// (kubernetes.io/docs/reference/access-authn-authz/authentication, "X.509 client certificates").
 func (a *authority) client(u User) (pair, error) {
 	end := u.Until
 	if end.IsZero() {

@@ -14,12 +14,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// endpoints are the endpoints of Services, by NAMESPACE/NAME: sorted texts of address, hostname and readiness. A Service without
-// endpoints has an entry if the controllers make a slice of it.
+// endpoints are the endpoints of Services, by NAMESPACE/NAME: sorted texts of address, hostname and
+// readiness. A Service without endpoints has an entry if the controllers write a slice for it.
 type endpoints map[string][]string
 
-// AwaitEndpoints waits until LackingEndpoints finds nothing: the controllers write slices some time after Apply has returned. The
-// error says what is lacking when ctx ends.
+// AwaitEndpoints waits until LackingEndpoints finds no difference, because the controllers write
+// slices some time after Apply has returned. If ctx ends first, the error lists the differences.
 func (c *Cluster) AwaitEndpoints(ctx context.Context, objects ...*Object) error {
 	lacking := []string{"the slices were never read"}
 	for {
@@ -37,8 +37,9 @@ func (c *Cluster) AwaitEndpoints(ctx context.Context, objects ...*Object) error 
 	}
 }
 
-// LackingEndpoints compares the EndpointSlices with those that the controllers make of objects, of Services with a selector and of
-// Endpoints. It returns a text for each Service that has other endpoints.
+// LackingEndpoints compares the EndpointSlices with those that the controllers derive from objects,
+// for Services with a selector and for Endpoints. It returns a text for each Service with other
+// endpoints.
 func (c *Cluster) LackingEndpoints(ctx context.Context, objects ...*Object) ([]string, error) {
 	want, err := impliedEndpoints(objects)
 	if err != nil {
@@ -62,8 +63,8 @@ func (c *Cluster) LackingEndpoints(ctx context.Context, objects ...*Object) ([]s
 	return all, nil
 }
 
-// currentEndpoints are those that the API server's watch cache has, like a first list of the daemon (resourceVersion=0): it may be
-// behind etcd.
+// currentEndpoints returns the endpoints in the API server's watch cache, as in the daemon's first
+// list (resourceVersion=0). They may be older than etcd's.
 func (c *Cluster) currentEndpoints(ctx context.Context) (endpoints, error) {
 	resource := discoveryv1.SchemeGroupVersion.WithResource("endpointslices")
 	list, err := c.dynamic.Resource(resource).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
@@ -91,7 +92,8 @@ func (c *Cluster) currentEndpoints(ctx context.Context) (endpoints, error) {
 	return all, nil
 }
 
-// impliedEndpoints are those that endpointslice-controller and endpointslice-mirroring-controller make of objects.
+// impliedEndpoints returns the endpoints that endpointslice-controller and
+// endpointslice-mirroring-controller derive from objects.
 func impliedEndpoints(objects []*Object) (endpoints, error) {
 	all := endpoints{}
 	var services []corev1.Service
@@ -138,7 +140,7 @@ func impliedEndpoints(objects []*Object) (endpoints, error) {
 
 // mirror adds the endpoints of an Endpoints object.
 func (all endpoints) mirror(o *Object) error {
-	//lint:ignore SA1019 fixtures have Endpoints, which the API still serves and mirrors
+	//lint:ignore SA1019 the fixtures have Endpoints, which the API still serves and mirrors
 	var e corev1.Endpoints
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &e); err != nil {
 		return err
@@ -154,7 +156,7 @@ func (all endpoints) mirror(o *Object) error {
 	return nil
 }
 
-// add adds endpoints to those of a Service. One that is there already is not added again.
+// add adds endpoints to those of a Service, without duplicates.
 func (all endpoints) add(namespace, service string, some ...string) {
 	key := namespace + "/" + service
 	sum := append(all[key], some...)

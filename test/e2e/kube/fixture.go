@@ -21,10 +21,10 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Object is one object of the API, as a fixture has it.
+// Object is an API object of a fixture.
 type Object = unstructured.Unstructured
 
-// Objects reads the documents of a YAML file.
+// Objects decodes the documents of a YAML file.
 func Objects(file []byte) ([]*Object, error) {
 	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(file), 4096)
 	var all []*Object
@@ -36,25 +36,25 @@ func Objects(file []byte) ([]*Object, error) {
 			return all, nil
 		case err != nil:
 			return nil, fmt.Errorf("reading objects: %w", err)
-		case len(object.Object) > 0: // not a comment alone
+		case len(object.Object) > 0: // not only a comment
 			all = append(all, object)
 		}
 	}
 }
 
-// connect makes the client that the methods below use.
+// connect creates the client for the methods below.
 func (c *Cluster) connect(kubeconfig []byte) error {
 	var err error
 	if c.admin, err = clientcmd.RESTConfigFromKubeConfig(kubeconfig); err != nil {
 		return err
 	}
-	c.admin.WarningHandler = rest.NoWarnings{} // Endpoints are deprecated, and the fixtures have some
-	c.admin.QPS, c.admin.Burst = -1, -1        // never wait
+	c.admin.WarningHandler = rest.NoWarnings{} // Endpoints are deprecated, but the fixtures have some
+	c.admin.QPS, c.admin.Burst = -1, -1        // no rate limit
 	c.dynamic, err = dynamic.NewForConfig(c.admin)
 	return err
 }
 
-// Apply creates objects, with the status that they have. What is there already is left as it is.
+// Apply creates objects with their status. It leaves existing objects as they are.
 func (c *Cluster) Apply(ctx context.Context, objects ...*Object) error {
 	for _, object := range objects {
 		if err := c.apply(ctx, object); err != nil {
@@ -79,12 +79,13 @@ func (c *Cluster) apply(ctx context.Context, object *Object) error {
 	return err
 }
 
-// IsServersOwn reports whether an object is made by the API server for itself. Its port is another one in each run.
+// IsServersOwn reports whether the API server itself creates the object. Its port differs in each
+// run.
 func IsServersOwn(o *Object) bool {
 	return o.GetNamespace() == "default" && o.GetName() == "kubernetes"
 }
 
-// complete returns a copy of an object with what the API asks for and a fixture leaves out.
+// complete returns a copy of an object with fields that the API requires and fixtures omit.
 func complete(object *Object) *Object {
 	sent := object.DeepCopy()
 	switch object.GetKind() {
@@ -96,8 +97,8 @@ func complete(object *Object) *Object {
 	return sent
 }
 
-// completePod adds what the API asks of a pod and DNS does not. It is bound to the node from the beginning, and the annotations
-// lab/ip and lab/ready say what the kubelet, which there is not, would say of it.
+// completePod adds fields of a pod that the API requires and DNS does not. The pod is bound to the
+// node. There is no kubelet; the annotations lab/ip and lab/ready replace its status.
 func completePod(pod *Object) {
 	spec, _ := pod.Object["spec"].(map[string]any)
 	if spec == nil {
@@ -113,7 +114,8 @@ func completePod(pod *Object) {
 	}
 }
 
-// completeService says how many families a Service has: without that, a headless one without selector gets all there are.
+// completeService sets the number of IP families of a Service. Otherwise a headless one without a
+// selector gets all of them.
 func completeService(service *Object) {
 	spec, _ := service.Object["spec"].(map[string]any)
 	families, _ := spec["ipFamilies"].([]any)
@@ -126,7 +128,7 @@ func completeService(service *Object) {
 	}
 }
 
-// PodStatus is what a kubelet says of a pod that runs.
+// PodStatus returns a kubelet's status of a running pod.
 func PodStatus(ip string, ready bool) map[string]any {
 	condition := map[string]any{"type": "Ready", "status": "False", "lastTransitionTime": time.Now().UTC().Format(time.RFC3339)}
 	if ready {
@@ -137,12 +139,12 @@ func PodStatus(ip string, ready bool) map[string]any {
 	}
 }
 
-// NodeObject is the Node that the pods are on.
+// NodeObject returns the Node of the pods.
 func NodeObject() *Object {
 	return &Object{Object: map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": NodeName}}}
 }
 
-// PatchStatus sets an object's status, as the one does whose business it is.
+// PatchStatus sets an object's status, like the responsible controller.
 func (c *Cluster) PatchStatus(ctx context.Context, object *Object, status any) error {
 	patch, err := json.Marshal(map[string]any{"status": status})
 	if err != nil {
@@ -152,7 +154,7 @@ func (c *Cluster) PatchStatus(ctx context.Context, object *Object, status any) e
 	return err
 }
 
-// Client is the client for objects of the same kind and namespace.
+// Client returns the client for objects of the same kind and namespace.
 func (c *Cluster) Client(object *Object) dynamic.ResourceInterface {
 	kind := object.GroupVersionKind()
 	resource := strings.ToLower(kind.Kind) + "s"

@@ -1,8 +1,9 @@
-// Package kube is a Kubernetes control plane on loopback: etcd, kube-apiserver and, where a test needs it,
-// kube-controller-manager. They are the real programs, built from their Go modules by scripts/test-kube.
+// Package kube runs a Kubernetes control plane on loopback: etcd, kube-apiserver and, if a test
+// needs it, kube-controller-manager. They are the real programs, built from their Go modules by
+// scripts/test-kube.
 //
-// It is a module apart from the product's, because it asks for all of Kubernetes. There is no kubelet: pods have the
-// status that their fixture says.
+// The package is in a separate module, because it depends on all of Kubernetes. There is no
+// kubelet: pods have the status in their fixture.
 package kube
 
 import (
@@ -19,35 +20,39 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// The networks of services. The fixtures' addresses lie in them, and the first IPv4 address is the API's own Service.
+// Service networks. They contain the fixtures' addresses. The first IPv4 address is the API's own
+// Service.
 const (
 	ServiceCIDR4 = "10.96.0.0/12"
 	ServiceCIDR6 = "fd00:10:96::/112"
 )
 
-// advertised is the API server's endpoint as Services show it. It must not be loopback, and nothing connects to it.
+// advertised is the API server's address in its endpoint. It must not be loopback, and nothing
+// connects to it.
 const advertised = "192.0.2.10"
 
-// Config is what a Cluster is made of.
+// Config configures a Cluster.
 type Config struct {
-	Programs string // the directory of etcd, kube-apiserver and kube-controller-manager
+	Programs string // directory of etcd, kube-apiserver and kube-controller-manager
 }
 
-// Cluster is a running control plane. Its methods are safe for concurrent use, but those that stop and start its parts.
+// Cluster is a running control plane. Its methods are safe for concurrent use, except those that
+// stop or start its parts.
 type Cluster struct {
 	config    Config
-	dir       string // everything that it writes
+	dir       string // for all files of the control plane
 	authority *authority
 	ports     ports
 	admin     *rest.Config
 	dynamic   dynamic.Interface
 
-	etcd, api, controllers *lab.Process // nil: not started
+	etcd, api, controllers *lab.Process // nil if not started
 }
 
 type ports struct{ etcd, etcdPeer, api, controllers int }
 
-// Start starts a control plane, empty but for what it makes itself, and returns when it is ready. The caller closes it.
+// Start starts a control plane with only its own initial objects, and returns when it is ready. The
+// caller must close it.
 func Start(ctx context.Context, config Config) (*Cluster, error) {
 	dir, err := os.MkdirTemp("", "node-dns-kube-")
 	if err != nil {
@@ -60,7 +65,7 @@ func Start(ctx context.Context, config Config) (*Cluster, error) {
 	return c, nil
 }
 
-// prepare makes everything that is there before the first program starts.
+// prepare creates everything that is needed before the first program starts.
 func (c *Cluster) prepare() error {
 	var err error
 	if c.authority, err = newAuthority(); err != nil {
@@ -82,7 +87,8 @@ func (c *Cluster) prepare() error {
 	return c.connect(kubeconfig)
 }
 
-// StartAll starts etcd and kube-apiserver where they do not run, and returns when the API is ready.
+// StartAll starts etcd and kube-apiserver if they are not running, and returns when the API is
+// ready.
 func (c *Cluster) StartAll(ctx context.Context) error {
 	if err := c.StartEtcd(ctx); err != nil {
 		return err
@@ -90,13 +96,13 @@ func (c *Cluster) StartAll(ctx context.Context) error {
 	return c.StartAPI(ctx)
 }
 
-// Close stops everything and removes its files.
+// Close stops all programs and removes their files.
 func (c *Cluster) Close() error {
 	c.StopAll()
 	return os.RemoveAll(c.dir)
 }
 
-// StopAll stops what runs, etcd last: kube-apiserver waits for it when it ends.
+// StopAll stops the running programs, etcd last, because kube-apiserver waits for it when it stops.
 func (c *Cluster) StopAll() {
 	for _, p := range []**lab.Process{&c.controllers, &c.api, &c.etcd} {
 		if *p != nil {

@@ -2,7 +2,7 @@ package kube
 
 const rbac = "rbac.authorization.k8s.io"
 
-// Bindings are the bindings that give a user every ClusterRole among the objects.
+// Bindings returns bindings of a user to every ClusterRole among the objects.
 func Bindings(user User, objects []*Object) []*Object {
 	var all []*Object
 	for _, object := range objects {

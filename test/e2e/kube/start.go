@@ -15,18 +15,20 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// startTimeout is how long a program may take to be ready. On an idle machine etcd needs 0.5 s and kube-apiserver 3 s.
+// startTimeout bounds the start of a program. On an idle machine etcd needs 0.5 s and
+// kube-apiserver 3 s.
 const startTimeout = 2 * time.Minute
 
-// choosePorts takes ports that are free now. They are below those that the kernel gives to connections (net.ipv4.ip_local_port_range,
-// 32768 and up): a server that is down for a while finds its port free.
+// choosePorts chooses free ports below those that the kernel uses for connections
+// (net.ipv4.ip_local_port_range, 32768 and up), so that a server that was down for a while finds
+// its port free.
 func (c *Cluster) choosePorts() error {
 	for _, port := range []*int{&c.ports.etcd, &c.ports.etcdPeer, &c.ports.api, &c.ports.controllers} {
 		l, err := listenBelow(32768)
 		if err != nil {
 			return err
 		}
-		defer l.Close() // when all of them are chosen
+		defer l.Close() // after all of them are chosen
 		*port = l.Addr().(*net.TCPAddr).Port
 	}
 	return nil
@@ -44,7 +46,8 @@ func listenBelow(end int) (net.Listener, error) {
 	return nil, fmt.Errorf("looking for a free port: %w", err)
 }
 
-// StartEtcd starts etcd with what its directory holds, and returns when it is ready. Nothing is done when it runs.
+// StartEtcd starts etcd with the data in its directory and returns when it is ready. It does
+// nothing if etcd is running.
 func (c *Cluster) StartEtcd(ctx context.Context) error {
 	if c.etcd != nil {
 		return nil
@@ -56,7 +59,7 @@ func (c *Cluster) StartEtcd(ctx context.Context) error {
 		"--data-dir=" + c.path(etcdDir),
 		"--listen-client-urls=" + client, "--advertise-client-urls=" + client,
 		"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer, "--initial-cluster=default=" + peer,
-		"--unsafe-no-fsync", // nothing outlives the test
+		"--unsafe-no-fsync", // no data outlives the test
 		"--log-level=warn",
 	}})
 	if err != nil {
@@ -65,7 +68,8 @@ func (c *Cluster) StartEtcd(ctx context.Context) error {
 	return await(ctx, c.etcd, http.DefaultClient, client+"/health")
 }
 
-// StartAPI starts kube-apiserver, and returns when it is ready. Nothing is done when it runs.
+// StartAPI starts kube-apiserver and returns when it is ready. It does nothing if kube-apiserver is
+// running.
 func (c *Cluster) StartAPI(ctx context.Context) error {
 	if c.api != nil {
 		return nil
@@ -82,7 +86,7 @@ func (c *Cluster) StartAPI(ctx context.Context) error {
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file=" + c.path("server.crt"), "--service-account-signing-key-file=" + c.path("server.key"),
 		"--authorization-mode=Node,RBAC",
-		"--disable-admission-plugins=ServiceAccount", // pods of fixtures have no account
+		"--disable-admission-plugins=ServiceAccount", // the fixtures' pods have no service account
 	}})
 	if err != nil {
 		return err
@@ -94,9 +98,9 @@ func (c *Cluster) StartAPI(ctx context.Context) error {
 	return await(ctx, c.api, client, c.URL()+"/readyz")
 }
 
-// StartControllers starts the controllers that make Endpoints and EndpointSlices, and empty a namespace that is deleted. It returns
-// when kube-controller-manager is ready, which may be before the controllers have written anything: see AwaitEndpoints. Nothing is
-// done when it runs.
+// StartControllers starts the controllers that write Endpoints and EndpointSlices and empty deleted
+// namespaces. It returns when kube-controller-manager is ready, which may be before the controllers
+// have written anything: see AwaitEndpoints. It does nothing if they are running.
 func (c *Cluster) StartControllers(ctx context.Context) error {
 	if c.controllers != nil {
 		return nil
@@ -120,22 +124,22 @@ func (c *Cluster) StartControllers(ctx context.Context) error {
 	return await(ctx, c.controllers, client, fmt.Sprintf("https://127.0.0.1:%d/healthz", c.ports.controllers))
 }
 
-// KillAPI ends kube-apiserver as a crash does: connections are reset, nothing is said.
+// KillAPI stops kube-apiserver like a crash: connections are reset without notice.
 func (c *Cluster) KillAPI() {
 	c.api.Kill()
 	c.api = nil
 }
 
-// StopAPI ends kube-apiserver as its service manager does.
+// StopAPI stops kube-apiserver like its service manager.
 func (c *Cluster) StopAPI() {
 	c.api.Stop()
 	c.api = nil
 }
 
-// APIPID is the process id of kube-apiserver.
+// APIPID returns the process ID of kube-apiserver.
 func (c *Cluster) APIPID() int { return c.api.PID() }
 
-// await asks a program for its health until it is well.
+// await waits until a program reports that it is healthy.
 func await(ctx context.Context, p *lab.Process, client *http.Client, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -169,7 +173,7 @@ func ask(ctx context.Context, client *http.Client, url string) error {
 	return nil
 }
 
-// writeServerFiles writes what kube-apiserver is started with.
+// writeServerFiles writes kube-apiserver's files.
 func (c *Cluster) writeServerFiles() error {
 	server, err := c.authority.server()
 	if err != nil {

@@ -14,29 +14,31 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
-// NodeName is the node that the daemon under test runs on.
+// NodeName is the node of the tested daemon.
 const NodeName = "node-1"
 
-// User is somebody whom the API knows by a client certificate.
+// User is an API user with a client certificate.
 type User struct {
 	Name   string
 	Groups []string
-	Until  time.Time // the certificate's end; zero: tomorrow
+	Until  time.Time // expiry of the certificate; zero means tomorrow
 }
 
-// Admin may do everything.
+// Admin returns a user with all rights.
 func Admin() User { return User{Name: "admin", Groups: []string{"system:masters"}} }
 
-// Reader may do what the ClusterRole of contrib/cluster-role.yaml says, once BindReader was called.
+// Reader returns a user with the rights of the ClusterRole in contrib/cluster-role.yaml, after
+// BindReader was called.
 func Reader() User { return User{Name: "system:serviceaccount:kube-system:node-dns"} }
 
-// Node is the kubelet: without that ClusterRole it may watch services, but no slices and no namespaces.
+// Node returns the kubelet's user. Without that ClusterRole it may watch services, but not slices
+// or namespaces.
 func Node() User { return User{Name: "system:node:" + NodeName, Groups: []string{"system:nodes"}} }
 
-// Nobody is known, and may do nothing.
+// Nobody returns a valid user without any rights.
 func Nobody() User { return User{Name: "nobody"} }
 
-// Kubeconfig is a kubeconfig that holds the user's certificate.
+// Kubeconfig returns a kubeconfig that contains the user's certificate.
 func (c *Cluster) Kubeconfig(u User) ([]byte, error) {
 	p, err := c.authority.client(u)
 	if err != nil {
@@ -45,14 +47,14 @@ func (c *Cluster) Kubeconfig(u User) ([]byte, error) {
 	return c.kubeconfig(api.AuthInfo{ClientCertificateData: p.certificate, ClientKeyData: p.key})
 }
 
-// The files of WriteKubeconfig.
+// Names of the files of WriteKubeconfig.
 const (
 	KubeconfigFile  = "kubeconfig"
 	certificateFile = "client.crt"
 	keyFile         = "client.key"
 )
 
-// WriteKubeconfig puts a kubeconfig into dir that names the files of the user's certificate, which are put there too.
+// WriteKubeconfig writes the user's certificate files to dir, and a kubeconfig that names them.
 func (c *Cluster) WriteKubeconfig(dir string, u User) error {
 	if err := c.WriteCertificate(dir, u); err != nil {
 		return err
@@ -64,8 +66,8 @@ func (c *Cluster) WriteKubeconfig(dir string, u User) error {
 	return replace(filepath.Join(dir, KubeconfigFile), kubeconfig)
 }
 
-// WriteCertificate puts a new certificate of the user into dir, as a kubelet does when it rotates its own: the
-// kubeconfig stays as it is.
+// WriteCertificate writes a new certificate of the user to dir, like a kubelet that rotates its
+// own. The kubeconfig stays as it is.
 func (c *Cluster) WriteCertificate(dir string, u User) error {
 	p, err := c.authority.client(u)
 	if err != nil {
@@ -77,11 +79,11 @@ func (c *Cluster) WriteCertificate(dir string, u User) error {
 	return replace(filepath.Join(dir, certificateFile), p.certificate)
 }
 
-// tokenFile is the token of WriteTokenKubeconfig.
+// tokenFile is the token file of WriteTokenKubeconfig.
 const tokenFile = "token"
 
-// WriteTokenKubeconfig puts a kubeconfig into dir that names a file with a token of a ServiceAccount, which is put there too. The
-// account must exist.
+// WriteTokenKubeconfig writes a token of a ServiceAccount to dir, and a kubeconfig that names the
+// token file. The account must exist.
 func (c *Cluster) WriteTokenKubeconfig(ctx context.Context, dir, namespace, account string) error {
 	accounts := c.dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: "serviceaccounts"}).Namespace(namespace)
 	request := &Object{Object: map[string]any{
@@ -116,10 +118,10 @@ func (c *Cluster) kubeconfig(user api.AuthInfo) ([]byte, error) {
 	return clientcmd.Write(*config)
 }
 
-// URL is where the API is.
+// URL returns the URL of the API.
 func (c *Cluster) URL() string { return fmt.Sprintf("https://127.0.0.1:%d", c.ports.api) }
 
-// replace writes a file whole, as those who renew certificates do.
+// replace replaces a file atomically, like programs that renew certificates.
 func replace(name string, data []byte) error {
 	if err := os.WriteFile(name+".new", data, 0o600); err != nil {
 		return err

@@ -1,5 +1,5 @@
-// Footprint runs a Watcher and nothing else, and says what that costs when it is asked. It is not a test, because a
-// test's process holds the API server too.
+// Footprint runs only a Watcher and reports its cost on request. It is a separate program, because
+// a test process also contains the API server.
 package main
 
 import (
@@ -19,15 +19,15 @@ import (
 	"github.com/node-dns/node-dns/internal/kube/cluster"
 )
 
-// cost is what the process has used.
+// cost is the resource usage of the process.
 type cost struct {
 	State   cluster.State
-	Peak    string // of the resident memory, since the last answer
-	RSS     string // after what is free has been given back
-	Heap    uint64 // octets in use, after a collection
+	Peak    string // peak resident memory since the last report
+	RSS     string // resident memory after free memory was returned to the kernel
+	Heap    uint64 // bytes in use after a garbage collection
 	CPU     time.Duration
 	Publish int
-	First   time.Duration // from the start to the first state
+	First   time.Duration // time from the start to the first state
 }
 
 func main() {
@@ -77,7 +77,7 @@ func main() {
 	<-done
 }
 
-// memory reads a line of /proc/self/status.
+// memory returns the value of a line of /proc/self/status.
 func memory(name string) string {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
