@@ -8,35 +8,47 @@ import (
 	"github.com/node-dns/node-dns/internal/test/faultplan"
 )
 
-// TestDocumentHasRows: all rows that are played, with their promises, and no others.
+// The page of promises, and the last measurement.
+const (
+	promises = "../../docs/explanation/faults.md"
+	measured = "../../bench/results/faults.md"
+)
+
+// TestDocumentHasRows checks that the page and the measurement have all rows that are played, with their promises, and no others.
 func TestDocumentHasRows(t *testing.T) {
-	promises := map[string]string{}
-	for _, row := range rowsOf(t, "| fault | promise | node-dns |") {
-		promises[row[0]] = row[1]
-	}
-	for _, row := range faultplan.Rows() {
-		if promises[row.Name] != row.Promise {
-			t.Errorf("%s: the document says %q, not %q", row.Name, promises[row.Name], row.Promise)
+	for path, header := range map[string]string{promises: "| fault | promise |\n", measured: "| fault | promise | node-dns |"} {
+		documented := map[string]string{}
+		for _, row := range rowsOf(t, path, header) {
+			documented[row[0]] = row[1]
 		}
-		delete(promises, row.Name)
-	}
-	for name := range promises {
-		t.Errorf("nobody plays %q", name)
+		for _, row := range faultplan.Rows() {
+			if documented[row.Name] != row.Promise {
+				t.Errorf("%s: promise of %q is %q, want %q", path, row.Name, documented[row.Name], row.Promise)
+			}
+			delete(documented, row.Name)
+		}
+		for name := range documented {
+			t.Errorf("%s has %q, which no test plays", path, name)
+		}
 	}
 }
 
-// rowsOf are the cells of the document's table that begins so.
-func rowsOf(t *testing.T, header string) (rows [][]string) {
+// rowsOf returns the cells of the first table in the file whose header line begins with header.
+func rowsOf(t *testing.T, path, header string) (rows [][]string) {
 	t.Helper()
-	_, table, found := strings.Cut(read(t, "../../docs/explanation/faults.md"), header)
+	_, table, found := strings.Cut(read(t, path), header)
 	if !found {
-		t.Fatalf("no table begins with %s", header)
+		t.Fatalf("%s has no table that begins with %s", path, header)
 	}
 	table, _, _ = strings.Cut(table, "\n\n")
-	lines := strings.Split(strings.TrimSpace(table), "\n")
-	for _, line := range lines[2:] { // behind the rest of the header and the rule
+	_, table, found = strings.Cut(table, "|---|---|")
+	if !found {
+		t.Fatalf("%s: the table that begins with %s has no rows", path, header)
+	}
+	_, table, _ = strings.Cut(table, "\n")
+	for line := range strings.Lines(table) {
 		var cells []string
-		for _, cell := range strings.Split(strings.Trim(line, "|"), "|") {
+		for _, cell := range strings.Split(strings.Trim(line, "|\n"), "|") {
 			cells = append(cells, strings.TrimSpace(cell))
 		}
 		rows = append(rows, cells)
