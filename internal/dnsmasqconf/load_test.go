@@ -45,15 +45,15 @@ func load(t testing.TB, text string) (Config, error) {
 // page is where users read of all this.
 const page = "../../docs/reference/dnsmasq.md"
 
-// The reasons why a line is a fault to one of us alone. Each stands in docs/reference/dnsmasq.md.
+// The reasons why a line is invalid in one program only. Each is listed in docs/reference/dnsmasq.md.
 const (
-	hostName   = "a server is an address"
-	noPort     = "port 0 and source ports are refused"
-	noWildcard = "a wildcard within a label is refused"
-	strictName = "a domain that is no name is refused"
-	noControl  = "control characters and bytes that are not UTF-8 are refused"
-	fewPorts   = "fewer than 1024 source ports are refused"
-	unchecked  = "what has no effect is not checked"
+	hostName   = "a server must be an address"
+	noPort     = "port 0 and source ports are rejected"
+	noWildcard = "a wildcard within a label is rejected"
+	strictName = "an invalid domain name is rejected"
+	noControl  = "control characters and invalid UTF-8 are rejected"
+	fewPorts   = "fewer than 1024 source ports are rejected"
+	unchecked  = "options without effect are not checked"
 )
 
 // TestLinesLikeDnsmasq has dnsmasq's own --test and us read the same lines: what is a fault to one is one to the other, on
@@ -251,7 +251,7 @@ func TestLinesLikeDnsmasq(t *testing.T) {
 		}
 	}
 	slices.Sort(reasons)
-	if diff := cmp.Diff(reasons, manpage.Column(t, page, "## What is a fault to one of us alone")); diff != "" {
+	if diff := cmp.Diff(reasons, manpage.Column(t, page, "## Lines that are invalid in one program only")); diff != "" {
 		t.Errorf("-rows +%s\n%s", page, diff)
 	}
 	atLine := regexp.MustCompile(`at line (\d+)`)
@@ -429,10 +429,10 @@ func TestPage(t *testing.T) {
 			t.Errorf("%s does not name %s, which is followed", page, name)
 		}
 	}
-	if diff := cmp.Diff(aside, names("## What is known, and not followed")); diff != "" {
+	if diff := cmp.Diff(aside, names("## Options that node-dns does not follow")); diff != "" {
 		t.Errorf("not followed: -words +%s\n%s", page, diff)
 	}
-	if diff := cmp.Diff(met, names("## What is so anyway")); diff != "" {
+	if diff := cmp.Diff(met, names("## Options that describe what node-dns always does")); diff != "" {
 		t.Errorf("so anyway: -words +%s\n%s", page, diff)
 	}
 }

@@ -118,7 +118,7 @@ var words = map[string]word{
 	"enable-ubus":               {argument: either, once: true, aside: "there is no ubus here"},
 	"except-interface":          {argument: valued},
 	"expand-hosts":              {argument: bare},
-	"fast-dns-retry":            {argument: either, once: true, aside: "a silent upstream is always followed by the next after 0.8 s"},
+	"fast-dns-retry":            {argument: either, once: true, aside: "the next server is always queried if one is silent for 250 ms"},
 	"filter-A":                  {argument: bare},
 	"filter-AAAA":               {argument: bare},
 	"filter-rr":                 {argument: valued, aside: "only A and AAAA can be left out (filter-A, filter-AAAA)"},
