@@ -59,7 +59,9 @@ func TestRenderedManPage(t *testing.T) {
 
 // TestRenderedPage checks that the reference page has every condition.
 func TestRenderedPage(t *testing.T) {
-	cell := func(text string) string { return strings.TrimRight(" "+strings.ReplaceAll(text, "|", `\|`), " ") + " |" }
+	cell := func(text string) string {
+		return strings.TrimRight(" "+strings.ReplaceAll(text, "|", `\|`), " ") + " |"
+	}
 	var table strings.Builder
 	table.WriteString("| condition | MESSAGE_ID | meaning | what to do |\n|---|---|---|---|\n")
 	for _, c := range inOrder() {
