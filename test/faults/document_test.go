@@ -1,35 +1,50 @@
 package faults
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
 
 	"github.com/node-dns/node-dns/internal/test/faultplan"
+	"github.com/node-dns/node-dns/internal/test/golden"
 )
 
-// The page of promises, and the last measurement.
-const (
-	promises = "../../docs/explanation/faults.md"
-	measured = "../../bench/results/faults.md"
-)
+// TestPage checks that the page of promises has all rows that are played, and no others.
+func TestPage(t *testing.T) {
+	const (
+		path  = "../../docs/appendix/faults.md"
+		begin = "<!-- Written by `go test ./test/faults -run TestPage -update`. -->\n"
+		end   = "<!-- End of the table. -->\n"
+	)
+	before, rest, found := strings.Cut(read(t, path), begin)
+	_, after, closed := strings.Cut(rest, end)
+	if !found || !closed {
+		t.Fatalf("%s has no place for the table", path)
+	}
+	var table strings.Builder
+	table.WriteString("| fault | promise |\n|---|---|\n")
+	for _, row := range faultplan.Rows() {
+		fmt.Fprintf(&table, "| %s | %s |\n", row.Name, row.Promise)
+	}
+	golden.Check(t, path, before+begin+"\n"+table.String()+"\n"+end+after)
+}
 
-// TestDocumentHasRows checks that the page and the measurement have all rows that are played, with their promises, and no others.
-func TestDocumentHasRows(t *testing.T) {
-	for path, header := range map[string]string{promises: "| fault | promise |\n", measured: "| fault | promise | node-dns |"} {
-		documented := map[string]string{}
-		for _, row := range rowsOf(t, path, header) {
-			documented[row[0]] = row[1]
+// TestMeasuredRows checks that the last measurement has all rows that are played, with their promises, and no others.
+func TestMeasuredRows(t *testing.T) {
+	const path = "../../bench/results/faults.md"
+	promises := map[string]string{}
+	for _, row := range rowsOf(t, path, "| fault | promise | node-dns |") {
+		promises[row[0]] = row[1]
+	}
+	for _, row := range faultplan.Rows() {
+		if promises[row.Name] != row.Promise {
+			t.Errorf("%s: promise of %q is %q, want %q", path, row.Name, promises[row.Name], row.Promise)
 		}
-		for _, row := range faultplan.Rows() {
-			if documented[row.Name] != row.Promise {
-				t.Errorf("%s: promise of %q is %q, want %q", path, row.Name, documented[row.Name], row.Promise)
-			}
-			delete(documented, row.Name)
-		}
-		for name := range documented {
-			t.Errorf("%s has %q, which no test plays", path, name)
-		}
+		delete(promises, row.Name)
+	}
+	for name := range promises {
+		t.Errorf("%s has %q, which no test plays", path, name)
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 
 // A Row is one fault.
 type Row struct {
-	Name    string // as docs/explanation/faults.md calls it
+	Name    string // as docs/appendix/faults.md calls it
 	Promise string // what node-dns does, in a phrase
 	// Told says that the program is told something while it runs, which not every one can be.
 	Told bool
