@@ -160,7 +160,7 @@ other. 300 IN SOA a.example. a.example. 1 2 3 4 5
 `
 )
 
-// The reasons why we differ from dnsmasq. Each stands in docs/reference/dbus.md, and has a row that shows it.
+// The reasons why we differ from dnsmasq. Each stands in docs/appendix/dnsmasq.md, and has a row that shows it.
 const (
 	allOrNothing = "an invalid list changes nothing"
 	noServers    = "a name without a server is SERVFAIL"
@@ -300,14 +300,14 @@ func TestLikeDnsmasq(t *testing.T) {
 		{name: "filter-A off", method: "SetFilterA", args: []any{false}, fresh: true, answers: reversible},
 		{name: "filter-A without a boolean", method: "SetFilterA", args: []any{"x"}, fresh: true, reply: strictTypes, answers: reversible},
 	}
-	page, err := os.ReadFile("../../docs/reference/dbus.md")
+	page, err := os.ReadFile("../../docs/appendix/dnsmasq.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, row := range rows {
 		for _, reason := range []string{row.reply, row.answers} {
 			if reason != "" && !strings.Contains(string(page), "\n| "+reason) {
-				t.Errorf("docs/reference/dbus.md does not say that %s", reason)
+				t.Errorf("docs/appendix/dnsmasq.md does not say that %s", reason)
 			}
 		}
 		t.Run(row.name, func(t *testing.T) {

@@ -75,7 +75,7 @@ example. 300 IN SOA a.example. a.example. 1 2 3 4 60
 `
 )
 
-// The reasons why answers differ. Each stands in docs/reference/dnsmasq.md.
+// The reasons why answers differ. Each stands in docs/appendix/dnsmasq.md.
 const (
 	serverFails    = "a name without a server is SERVFAIL"
 	cappedAtOnce   = "max-cache-ttl and min-cache-ttl apply from the first answer"
@@ -540,7 +540,7 @@ func portsAsked(conf string, upstreams []*dnstest.Server, question string) strin
 	return ", nobody asked"
 }
 
-// TestFileRows: each option that is followed has a row, and the differences that the rows show are those of docs/reference/dnsmasq.md.
+// TestFileRows: each option that is followed has a row, and the differences that the rows show are those of docs/appendix/dnsmasq.md.
 func TestFileRows(t *testing.T) {
 	elsewhere := []string{"listen-address", "interface", "port", "log-queries"} // what no answer shows
 	set := map[string]bool{}
@@ -560,7 +560,7 @@ func TestFileRows(t *testing.T) {
 		}
 	}
 	slices.Sort(reasons)
-	if diff := gocmp.Diff(reasons, manpage.Column(t, "../../docs/reference/dnsmasq.md", "## Where answers differ")); diff != "" {
-		t.Errorf("-rows +docs/reference/dnsmasq.md\n%s", diff)
+	if diff := gocmp.Diff(reasons, manpage.Column(t, "../../docs/appendix/dnsmasq.md", "## Answers")); diff != "" {
+		t.Errorf("-rows +docs/appendix/dnsmasq.md\n%s", diff)
 	}
 }

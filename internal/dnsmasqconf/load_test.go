@@ -43,9 +43,12 @@ func load(t testing.TB, text string) (Config, error) {
 }
 
 // page is where users read of all this.
-const page = "../../docs/reference/dnsmasq.md"
+const (
+	page            = "../../docs/reference/dnsmasq.md"
+	differencesPage = "../../docs/appendix/dnsmasq.md"
+)
 
-// The reasons why a line is invalid in one program only. Each is listed in docs/reference/dnsmasq.md.
+// The reasons why a line is invalid in one program only. Each is listed in docs/appendix/dnsmasq.md.
 const (
 	hostName   = "a server must be an address"
 	noPort     = "port 0 and source ports are rejected"
@@ -251,8 +254,8 @@ func TestLinesLikeDnsmasq(t *testing.T) {
 		}
 	}
 	slices.Sort(reasons)
-	if diff := cmp.Diff(reasons, manpage.Column(t, page, "## Lines that are invalid in one program only")); diff != "" {
-		t.Errorf("-rows +%s\n%s", page, diff)
+	if diff := cmp.Diff(reasons, manpage.Column(t, differencesPage, "## Lines that are invalid in one program only")); diff != "" {
+		t.Errorf("-rows +%s\n%s", differencesPage, diff)
 	}
 	atLine := regexp.MustCompile(`at line (\d+)`)
 	for _, row := range rows {
