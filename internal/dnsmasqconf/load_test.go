@@ -42,7 +42,7 @@ func load(t testing.TB, text string) (Config, error) {
 	return Load(DefaultPaths(tree(t, map[string]string{"etc/dnsmasq.conf": text})))
 }
 
-// page is where users read of all this.
+// The pages that list the options, and the differences from dnsmasq.
 const (
 	page            = "../../docs/reference/dnsmasq.md"
 	differencesPage = "../../docs/appendix/dnsmasq.md"
