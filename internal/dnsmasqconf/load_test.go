@@ -432,6 +432,18 @@ func TestPage(t *testing.T) {
 			t.Errorf("%s does not name %s, which is followed", page, name)
 		}
 	}
+	rows := map[[2]string][]string{} // the options of each reason: of words that have no effect, and of those that always apply
+	for _, name := range slices.Sorted(maps.Keys(words)) {
+		known := words[name]
+		if reason := [2]string{known.aside, known.met}; reason != [2]string{} && !slices.Contains([]string{dhcp, tftp, advertisements}, known.aside) {
+			rows[reason] = append(rows[reason], "`"+name+"`")
+		}
+	}
+	for reason, names := range rows {
+		if row := "\n| " + strings.Join(names, ", ") + " | " + reason[0] + reason[1] + " |\n"; !strings.Contains(string(data), row) {
+			t.Errorf("%s has no row%s", page, row)
+		}
+	}
 	if diff := cmp.Diff(aside, names("## Options that node-dns does not follow")); diff != "" {
 		t.Errorf("not followed: -words +%s\n%s", page, diff)
 	}
