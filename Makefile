@@ -11,7 +11,7 @@
 # make bench       node-dns beside other nameservers, on two cores: a quarter of an hour to get them, and an hour and a half; as root on Debian.
 #                  BENCHFLAGS chooses, as `make bench BENCHFLAGS='-peers=echo,node-dns,unbound -workloads=hits -rounds=1'`
 # make bench-quick  some of both, in 3 minutes; nothing is written
-# make bench-faults  node-dns, dnsmasq and unbound under each fault of docs/explanation/faults.md, in half an hour: what was answered, and when.
+# make bench-faults  node-dns, dnsmasq and unbound under each fault of docs/appendix/faults.md, in half an hour: what was answered, and when.
 #                  BENCHFLAGS chooses, as `make bench-faults BENCHFLAGS='-faults=black-holed -seconds=2'`
 # make bench-micro  the packages' own benchmarks, here and at the revision REV (default: HEAD), compared
 # make dashboard-png  docs/dashboard.png anew: ten minutes in the life of a node, drawn; as root, with Prometheus, Node.js and Chromium

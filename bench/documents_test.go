@@ -1,12 +1,14 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/node-dns/node-dns/bench/result"
+	"github.com/node-dns/node-dns/internal/test/golden"
 )
 
 // TestCommands: the program accepts the arguments in the document and the Makefile.
@@ -103,4 +105,51 @@ func TestResults(t *testing.T) {
 			t.Errorf("the README does not contain %q", part)
 		}
 	}
+}
+
+// TestWhyPage checks that docs/explanation/why.md has the costs of the last full run.
+func TestWhyPage(t *testing.T) {
+	const (
+		path  = "../docs/explanation/why.md"
+		begin = "<!-- Written by `go test ./bench -run TestWhyPage -update`. -->\n"
+		end   = "<!-- End of the table. -->\n"
+	)
+	before, rest, found := strings.Cut(read(t, path), begin)
+	_, after, closed := strings.Cut(rest, end)
+	if !found || !closed {
+		t.Fatalf("%s has no place for the costs", path)
+	}
+	report, err := result.Load("results/bench.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	measured := map[[2]string]result.Row{}
+	for _, row := range result.Summarize(report) {
+		measured[[2]string{row.Workload, row.Peer}] = row
+	}
+	// digits shows three significant digits.
+	digits := func(value float64) string {
+		switch {
+		case value == 0:
+			return "-"
+		case value < 9.995:
+			return fmt.Sprintf("%.2f", value)
+		case value < 99.95:
+			return fmt.Sprintf("%.1f", value)
+		}
+		return fmt.Sprintf("%.0f", value)
+	}
+	var table strings.Builder
+	table.WriteString("| | cached names | new names | `pods` | MB after 10,000 names |\n|---|---|---|---|---|\n")
+	for _, peer := range []struct{ name, shown string }{
+		{"node-dns", "node-dns"}, {"node-cache", "NodeLocal DNSCache"}, {"coredns", "CoreDNS"},
+		{"dnsmasq", "dnsmasq"}, {"unbound", "unbound"}, {"dnsdist", "dnsdist"},
+	} {
+		fmt.Fprintf(&table, "| %s |", peer.shown)
+		for _, workload := range []string{"hits", "misses", "pods"} {
+			fmt.Fprintf(&table, " %s |", digits(measured[[2]string{workload, peer.name}].Cost))
+		}
+		fmt.Fprintf(&table, " %.0f |\n", measured[[2]string{"memory", peer.name}].HitsMB)
+	}
+	golden.Check(t, path, before+begin+"\n"+table.String()+"\n"+end+after)
 }

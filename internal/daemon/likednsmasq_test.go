@@ -75,25 +75,25 @@ example. 300 IN SOA a.example. a.example. 1 2 3 4 60
 `
 )
 
-// The reasons why answers differ from dnsmasq's. docs/reference/dnsmasq.md lists each of them.
+// The reasons why answers differ. Each stands in docs/appendix/dnsmasq.md.
 const (
-	serverFails    = "a name that nobody can be asked for is SERVFAIL"
-	cappedAtOnce   = "max-cache-ttl and min-cache-ttl count from the first answer"
-	plainTypes     = "address=// leaves the other types of plain names to the servers"
-	ignoredFails   = "an answer that is ignored is SERVFAIL"
+	serverFails    = "a name without a server is SERVFAIL"
+	cappedAtOnce   = "max-cache-ttl and min-cache-ttl apply from the first answer"
+	plainTypes     = "address=// forwards other types of single-label names"
+	ignoredFails   = "an ignored answer is SERVFAIL"
 	fromCache      = "the target of an alias is not taken from the cache"
 	smallestANY    = "ANY is answered with one RRset (RFC 8482)"
-	plainNames     = "a plain name is not asked upstream, without domain-needed too"
-	ourVersionHere = "version.bind names node-dns, and names of class CHAOS are for this host alone"
-	dottedStar     = "a domain as `/*.a.example/` is `/a.example/`"
-	notValidated   = "dnssec validates nothing"
-	passesAD       = "the AD bit of upstreams is passed on, without proxy-dnssec and from memory too"
-	changedAD      = "an address that alias has changed does not count as validated"
-	clusterApart   = "the cluster's names are left alone by stop-dns-rebind, bogus-nxdomain, alias and use-stale-cache"
-	rrExists       = "a name with a dns-rr or a caa-record alone exists"
-	ownQuestion    = "NXDOMAIN is remembered for the type that was asked for"
-	followsThere   = "an upstream's alias into the domain of another server is followed there"
-	stockCache     = "max-cache-ttl and no-negcache of openshift-ansible's own origin-dns.conf are left out"
+	plainNames     = "single-label names are not forwarded, even without domain-needed"
+	ourVersionHere = "version.bind names node-dns, and class CHAOS is answered to this host only"
+	dottedStar     = "`/*.a.example/` means `/a.example/`"
+	notValidated   = "dnssec does not validate"
+	passesAD       = "the upstream's AD bit is passed on, also without proxy-dnssec and from the cache"
+	changedAD      = "an address that alias changed is not marked as validated"
+	clusterApart   = "stop-dns-rebind, bogus-nxdomain, alias and use-stale-cache do not apply to cluster names"
+	rrExists       = "a name with only a dns-rr or caa-record exists"
+	ownQuestion    = "NXDOMAIN is cached for the queried type only"
+	followsThere   = "an alias into another server's domain is resolved by that server"
+	stockCache     = "max-cache-ttl and no-negcache of openshift-ansible's own origin-dns.conf are ignored"
 )
 
 // askWhole sends a question and returns the answer on one line, with TTLs. A question is "NAME
@@ -545,8 +545,7 @@ func portsAsked(conf string, upstreams []*dnstest.Server, question string) strin
 	return ", nobody asked"
 }
 
-// TestFileRows: each supported option has a row, and docs/reference/dnsmasq.md lists the
-// differences that the rows show.
+// TestFileRows: each option that is followed has a row, and the differences that the rows show are those of docs/appendix/dnsmasq.md.
 func TestFileRows(t *testing.T) {
 	elsewhere := []string{"listen-address", "interface", "port", "log-queries"} // not visible in answers
 	set := map[string]bool{}
@@ -566,7 +565,7 @@ func TestFileRows(t *testing.T) {
 		}
 	}
 	slices.Sort(reasons)
-	if diff := gocmp.Diff(reasons, manpage.Column(t, "../../docs/reference/dnsmasq.md", "## Where answers differ")); diff != "" {
-		t.Errorf("-rows +docs/reference/dnsmasq.md\n%s", diff)
+	if diff := gocmp.Diff(reasons, manpage.Column(t, "../../docs/appendix/dnsmasq.md", "## Answers")); diff != "" {
+		t.Errorf("-rows +docs/appendix/dnsmasq.md\n%s", diff)
 	}
 }

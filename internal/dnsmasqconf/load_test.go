@@ -42,19 +42,21 @@ func load(t testing.TB, text string) (Config, error) {
 	return Load(DefaultPaths(tree(t, map[string]string{"etc/dnsmasq.conf": text})))
 }
 
-// page documents all this for users.
-const page = "../../docs/reference/dnsmasq.md"
-
-// The reasons why only one of dnsmasq and node-dns rejects a line. Each is documented in
-// docs/reference/dnsmasq.md.
+// The pages that list the options, and the differences from dnsmasq.
 const (
-	hostName   = "a server is an address"
-	noPort     = "port 0 and source ports are refused"
-	noWildcard = "a wildcard within a label is refused"
-	strictName = "a domain that is no name is refused"
-	noControl  = "control characters and bytes that are not UTF-8 are refused"
-	fewPorts   = "fewer than 1024 source ports are refused"
-	unchecked  = "what has no effect is not checked"
+	page            = "../../docs/reference/dnsmasq.md"
+	differencesPage = "../../docs/appendix/dnsmasq.md"
+)
+
+// The reasons why a line is invalid in one program only. Each is listed in docs/appendix/dnsmasq.md.
+const (
+	hostName   = "a server must be an address"
+	noPort     = "port 0 and source ports are rejected"
+	noWildcard = "a wildcard within a label is rejected"
+	strictName = "an invalid domain name is rejected"
+	noControl  = "control characters and invalid UTF-8 are rejected"
+	fewPorts   = "fewer than 1024 source ports are rejected"
+	unchecked  = "options without effect are not checked"
 )
 
 // TestLinesLikeDnsmasq compares dnsmasq's own --test with our parser: both find the same faults on
@@ -252,8 +254,8 @@ func TestLinesLikeDnsmasq(t *testing.T) {
 		}
 	}
 	slices.Sort(reasons)
-	if diff := cmp.Diff(reasons, manpage.Column(t, page, "## What is a fault to one of us alone")); diff != "" {
-		t.Errorf("-rows +%s\n%s", page, diff)
+	if diff := cmp.Diff(reasons, manpage.Column(t, differencesPage, "## Lines that are invalid in one program only")); diff != "" {
+		t.Errorf("-rows +%s\n%s", differencesPage, diff)
 	}
 	atLine := regexp.MustCompile(`at line (\d+)`)
 	for _, row := range rows {
@@ -431,11 +433,23 @@ func TestPage(t *testing.T) {
 			t.Errorf("%s does not list %s, which has an effect", page, name)
 		}
 	}
-	if diff := cmp.Diff(aside, names("## What is known, and not followed")); diff != "" {
+	rows := map[[2]string][]string{} // the options of each reason: of words that have no effect, and of those that always apply
+	for _, name := range slices.Sorted(maps.Keys(words)) {
+		known := words[name]
+		if reason := [2]string{known.aside, known.met}; reason != [2]string{} && !slices.Contains([]string{dhcp, tftp, advertisements}, known.aside) {
+			rows[reason] = append(rows[reason], "`"+name+"`")
+		}
+	}
+	for reason, names := range rows {
+		if row := "\n| " + strings.Join(names, ", ") + " | " + reason[0] + reason[1] + " |\n"; !strings.Contains(string(data), row) {
+			t.Errorf("%s has no row%s", page, row)
+		}
+	}
+	if diff := cmp.Diff(aside, names("## Options that node-dns does not follow")); diff != "" {
 		t.Errorf("not followed: -words +%s\n%s", page, diff)
 	}
-	if diff := cmp.Diff(met, names("## What is so anyway")); diff != "" {
-		t.Errorf("always the case: -words +%s\n%s", page, diff)
+	if diff := cmp.Diff(met, names("## Options that describe what node-dns always does")); diff != "" {
+		t.Errorf("so anyway: -words +%s\n%s", page, diff)
 	}
 }
 

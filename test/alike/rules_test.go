@@ -10,10 +10,11 @@ import (
 
 // rule explains differences from one of the other servers.
 type rule struct {
-	name    string // as in docs/appendix/alike.md, like the next two
+	name    string // of the difference; docs/appendix/alike.md shows it, and the next three
 	peer    int
-	reason  string
-	aspects []aspect // aspects that it covers
+	ours    string
+	theirs  string
+	aspects []aspect // that it is about
 	holds   func(d difference) bool
 
 	sometimes bool // whether a run may lack such a difference
@@ -23,8 +24,10 @@ func (r rule) explains(d difference) bool {
 	return r.peer == d.peer && slices.Contains(r.aspects, d.aspect) && r.holds(d)
 }
 
-// row formats the rule as a row of the table in docs/appendix/alike.md.
-func (r rule) row() string { return "| " + r.name + " | " + names[r.peer] + " | " + r.reason + " |" }
+// row is the rule in the table of docs/appendix/alike.md.
+func (r rule) row() string {
+	return "| " + r.name + " | " + r.ours + " | " + names[r.peer] + ": " + r.theirs + " |"
+}
 
 // isMinimal reports whether the response to ANY is only the record of RFC 8482 section 4.2.
 func isMinimal(m *dns.Msg) bool {
@@ -38,131 +41,131 @@ func isMinimal(m *dns.Msg) bool {
 // rules explain why answers differ. The first matching rule counts.
 var rules = []rule{
 	{
-		"ANY", dnsmasq, "a HINFO record, and no upstream is asked (RFC 8482 section 4.2); dnsmasq passes the upstream's whole answer on",
+		"ANY", dnsmasq, "one HINFO record, without an upstream query (RFC 8482 section 4.2)", "passes on the upstream's whole answer",
 		[]aspect{rcode, aa, tc, ad, options, answers, order, authority, additional, ttls, letters, size},
 		func(d difference) bool { return d.query.msg.Question[0].Qtype == dns.TypeANY && isMinimal(d.our.msg) }, false,
 	},
 	{
-		"ANY", unbound, "likewise; unbound makes it of the RRsets that it remembers, if any, or asks for all",
+		"ANY", unbound, "one HINFO record, without an upstream query (RFC 8482 section 4.2)", "answers with the RRsets in its cache, if any, else queries for all",
 		[]aspect{rcode, aa, tc, ad, options, answers, order, authority, additional, ttls, letters, size},
 		func(d difference) bool { return d.query.msg.Question[0].Qtype == dns.TypeANY && isMinimal(d.our.msg) }, false,
 	},
 	{
-		"names that an upstream has written out", unbound, "stay as they are in a response that is remembered as it came; unbound writes every response anew, with all names compressed",
+		"uncompressed names of an upstream", unbound, "unchanged in a response that is cached as it came", "rewrites every response with all names compressed",
 		[]aspect{size},
 		func(d difference) bool { return !d.our.msg.Truncated }, true,
 	},
 	{
-		"a query with TC set", unbound, "unbound says FORMERR; the bit means nothing in a query, and is not looked at here",
+		"a query with TC set", unbound, "the bit has no meaning in a query and is ignored", "answers FORMERR",
 		[]aspect{rcode, ra, aa, z, ad, edns, options},
 		func(d difference) bool { return d.query.msg.Truncated && d.their.msg.Rcode == dns.RcodeFormatError }, false,
 	},
 	{
-		"DNS Cookies", dnsmasq, "who sends one gets ours (RFC 7873 section 5.2), which takes 28 octets; dnsmasq knows none",
+		"DNS Cookies", dnsmasq, "a client that sends a cookie gets a server cookie (RFC 7873 section 5.2), which takes 28 octets", "does not know cookies",
 		[]aspect{options, tc, answers, authority, additional},
 		isOfCookie, false,
 	},
 	{
-		"DNS Cookies", unbound, "likewise, as with unbound's `answer-cookie: yes`, which is off by default",
+		"DNS Cookies", unbound, "a client that sends a cookie gets a server cookie (RFC 7873 section 5.2), which takes 28 octets", "does so with `answer-cookie: yes`, which is off by default",
 		[]aspect{options, tc, answers, authority, additional},
 		isOfCookie, false,
 	},
 	{
-		"errors", unbound, "unbound sends back the query's AA, AD and Z, and its OPT record, without RA",
+		"errors", unbound, "none of the bits and options of the query, and RA", "returns the query's AA, AD and Z and its OPT record, without RA",
 		[]aspect{ra, aa, z, ad, edns, options},
 		func(d difference) bool { return isRefusal(d.their.msg) }, false,
 	},
 	{
-		"errors over TCP", unbound, "are told as over UDP; unbound now and then closes the connection instead",
+		"errors over TCP", unbound, "answered as over UDP", "sometimes closes the connection instead",
 		[]aspect{noAnswer},
 		func(d difference) bool {
 			return d.query.tcp && (d.query.msg.Truncated || isOddQuestion(d) || isOddVersion(d)) && d.our.msg != nil
 		}, true,
 	},
 	{
-		"types and classes that nobody may ask for", unbound, "NOTIMP for TSIG, TKEY, MAILA, MAILB and other classes than IN and CH, where unbound says FORMERR, REFUSED or asks; FORMERR for OPT says why (RFC 9824 section 9)",
+		"types and classes that must not be queried", unbound, "NOTIMP for TSIG, TKEY, MAILA, MAILB and classes other than IN and CH; FORMERR for OPT, with the reason (RFC 9824 section 9)", "answers FORMERR or REFUSED, or forwards",
 		[]aspect{rcode, options},
 		isOddQuestion, false,
 	},
 	{
-		"types and classes that nobody may ask for", dnsmasq, "REFUSED for zone transfers, FORMERR for OPT, NOTIMP for the others, none of which goes upstream; dnsmasq sends most, and has an RCODE of its own for the others",
+		"types and classes that must not be queried", dnsmasq, "REFUSED for zone transfers, FORMERR for OPT, NOTIMP for the others; none is forwarded", "forwards most, and has another RCODE for the others",
 		[]aspect{rcode, options, answers, authority, additional},
 		isOddQuestion, false,
 	},
 	{
-		"a version of EDNS that does not exist", dnsmasq, "BADVERS (RFC 6891 section 6.1.3) at once; dnsmasq answers from memory, or asks",
+		"an unknown EDNS version", dnsmasq, "BADVERS (RFC 6891 section 6.1.3) at once", "answers from its cache, or forwards",
 		[]aspect{rcode},
 		func(d difference) bool { return isOddVersion(d) && d.our.msg.Rcode == dns.RcodeBadVers }, false,
 	},
 	{
-		"a query without RD", unbound, "what is not remembered is asked for, as dnsmasq does: some clients forget the bit. unbound tells of the root's nameservers",
+		"a query without RD", unbound, "cache misses are forwarded, as dnsmasq does, because some clients forget the bit", "answers with the root's nameservers",
 		[]aspect{rcode, tc, answers, authority, additional},
 		func(d difference) bool {
 			return !d.query.msg.RecursionDesired && (len(d.their.msg.Ns) == 0 || d.their.msg.Ns[0].Header().Rrtype == dns.TypeNS) && len(d.their.msg.Answer) <= len(d.our.msg.Answer)
 		}, false,
 	},
 	{
-		"the RD bit", unbound, "the response has that of the query (RFC 1035 section 4.1.1), where unbound's from memory has it set",
+		"the RD bit", unbound, "as in the query (RFC 1035 section 4.1.1)", "sets it in answers from its cache",
 		[]aspect{rd},
 		func(d difference) bool { return d.our.msg.RecursionDesired == d.query.msg.RecursionDesired }, false,
 	},
 	{
-		"the AA bit", dnsmasq, "no answer of another nameserver is authoritative here (RFC 1034 section 4.3.1); dnsmasq passes the bit on",
+		"the AA bit", dnsmasq, "never set for answers of other nameservers (RFC 1034 section 4.3.1)", "passes the bit on",
 		[]aspect{aa},
 		func(d difference) bool { return d.their.msg.Authoritative }, false,
 	},
 	{
-		"the Z bit", dnsmasq, "the bit must be 0 in responses (RFC 1035 section 4.1.1); dnsmasq passes it on",
+		"the Z bit", dnsmasq, "0 in responses (RFC 1035 section 4.1.1)", "passes the bit on",
 		[]aspect{z},
 		func(d difference) bool { return d.query.msg.Zero && !d.our.msg.Zero }, false,
 	},
 	{
-		"the largest response over UDP", unbound, "1232 octets, whatever the client offers (RFC 9715), as dnsmasq has it; unbound's is 4096",
+		"the largest response over UDP", unbound, "1232 octets, whatever the client offers (RFC 9715), as with dnsmasq", "4096 octets",
 		[]aspect{tc},
 		func(d difference) bool { return d.our.msg.Truncated && len(d.their.wire) > d.query.limit() }, false,
 	},
 	{
-		"the order of addresses", dnsmasq, "that of the upstream, from memory too",
+		"the order of addresses", dnsmasq, "the upstream's, also from the cache", "another order",
 		[]aspect{order},
 		func(d difference) bool { return !hasOwnAliases(d) && d.query.msg.Question[0].Qtype != dns.TypeCNAME }, false,
 	},
 	{
-		"the letters' case of names", dnsmasq, "names that end as the question does are pointers to it, in its letters' case (RFC 1035 section 4.1.4), as unbound has it",
+		"the case of names", dnsmasq, "names that end like the question are pointers to it, in its case (RFC 1035 section 4.1.4), as with unbound", "another case",
 		[]aspect{letters},
 		func(d difference) bool { return onlyNamesDiffer(d) }, false,
 	},
 	{
-		"the letters' case below a DNAME", unbound, "the alias that the upstream made is in the upstream's letters' case; unbound makes its own",
+		"the case below a DNAME", unbound, "the upstream's alias, in the upstream's case", "generates its own alias",
 		[]aspect{letters},
 		func(d difference) bool { return isMoved(d) && onlyNamesDiffer(d) }, false,
 	},
 	{
-		"the TTL below a DNAME", unbound, "the alias that the upstream made has the TTL of the DNAME (RFC 6672 section 3.1); unbound's own has 0",
+		"the TTL below a DNAME", unbound, "the upstream's alias has the TTL of the DNAME (RFC 6672 section 3.1)", "generates an alias with TTL 0",
 		[]aspect{ttls},
 		isMoved, false,
 	},
 	{
-		"DNAME from memory", dnsmasq, "the whole answer is remembered; dnsmasq remembers aliases and addresses",
+		"DNAME from the cache", dnsmasq, "the whole answer is cached", "caches aliases and addresses",
 		[]aspect{answers},
 		func(d difference) bool { return isMoved(d) && len(d.their.msg.Answer) < len(d.our.msg.Answer) }, false,
 	},
 	{
-		"the TTL of negative answers", dnsmasq, "not above the SOA record's minimum (RFC 2308 section 3), as unbound has it; dnsmasq passes on what came",
+		"the TTL of negative answers", dnsmasq, "at most the SOA record's minimum (RFC 2308 section 3), as with unbound", "passes on the upstream's",
 		[]aspect{ttls},
 		func(d difference) bool { return soaTTL(d.their.msg) > soaTTL(d.our.msg) && soaTTL(d.our.msg) > 0 }, false,
 	},
 	{
-		"long TTLs", dnsmasq, "at most a day, as unbound has it (RFC 8767 section 4: at most a week)",
+		"long TTLs", dnsmasq, "at most a day, as with unbound (RFC 8767 section 4: at most a week)", "no such limit",
 		[]aspect{ttls},
 		func(d difference) bool { return highest(d.their.msg) > 86400 && highest(d.our.msg) <= 86400 }, false,
 	},
 	{
-		"the SOA record of a negative answer", dnsmasq, "from memory too (RFC 2308 section 6); dnsmasq has it no more",
+		"the SOA record of a negative answer", dnsmasq, "also from the cache (RFC 2308 section 6)", "missing from the cache",
 		[]aspect{authority},
 		func(d difference) bool { return len(d.their.msg.Ns) == 0 && soaTTL(d.our.msg) > 0 }, false,
 	},
 	{
-		"aliases in a circle", unbound, "what the upstream says, as dnsmasq has it; unbound says SERVFAIL",
+		"an alias loop", unbound, "the upstream's answer, as with dnsmasq", "answers SERVFAIL",
 		[]aspect{rcode},
 		func(d difference) bool {
 			name := strings.ToLower(d.query.msg.Question[0].Name)
@@ -170,29 +173,29 @@ var rules = []rule{
 		}, false,
 	},
 	{
-		"the AD bit", unbound, "of the upstream, to who asks with AD or DO (RFC 6840 section 5.8); unbound would validate itself",
+		"the AD bit", unbound, "the upstream's, for clients that set AD or DO (RFC 6840 section 5.8)", "would validate itself",
 		[]aspect{ad},
 		func(d difference) bool { return d.our.msg.AuthenticatedData && wantsAD(d) }, false,
 	},
 	{
-		"what an upstream says beside the answer", unbound, "is passed on; unbound takes out what was not asked for, and adds what it knows",
+		"records beside the answer", unbound, "passed on", "removes unrequested records, and adds known ones",
 		[]aspect{answers, authority, additional},
 		func(d difference) bool { return strings.EqualFold(d.query.msg.Question[0].Name, "told.example.") }, false,
 	},
 	{
-		"the AD bit", dnsmasq, "the upstream's, for who asks with AD or DO (RFC 6840 section 5.8), as docs/reference/dnsmasq.md has it",
+		"the AD bit", dnsmasq, "the upstream's, for clients that set AD or DO (RFC 6840 section 5.8)", "not passed on",
 		[]aspect{ad},
 		func(d difference) bool { return d.our.msg.AuthenticatedData && wantsAD(d) }, false,
 	},
 	{
-		"the OPT record", dnsmasq, "who sends one gets one (RFC 6891 section 6.1.1); dnsmasq leaves it out of some truncated answers and errors",
+		"the OPT record", dnsmasq, "a client that sends one gets one (RFC 6891 section 6.1.1)", "missing from some truncated answers and errors",
 		[]aspect{edns},
 		func(d difference) bool {
 			return offer(d.their.msg) == "none" && (d.their.msg.Truncated || isRefusal(d.their.msg))
 		}, false,
 	},
 	{
-		"one query for several clients", dnsmasq, "each gets its own question and flags, and what its own size allows; dnsmasq gives all who ask meanwhile the question, the flags, TC and BADVERS of one",
+		"one upstream query for several clients", dnsmasq, "each client gets its own question and flags, and what its own size allows", "all waiting clients get the question, flags, TC and BADVERS of one",
 		[]aspect{question, rd, cd, ad, edns, tc, rcode},
 		func(d difference) bool {
 			switch d.aspect {
@@ -205,34 +208,34 @@ var rules = []rule{
 		}, false,
 	},
 	{
-		"truncated answers", dnsmasq, "as many records as fit; dnsmasq sends none, or passes on what came. Clients ask over TCP in any case (RFC 2181 section 9)",
+		"truncated answers", dnsmasq, "as many records as fit. Clients repeat the query over TCP in any case (RFC 2181 section 9)", "sends none, or passes on what came",
 		[]aspect{answers, authority},
 		func(d difference) bool { return d.our.msg.Truncated && d.their.msg.Truncated }, false,
 	},
 	{
-		"truncated answers", unbound, "as many records as fit; unbound sends whole RRsets or none. Clients ask over TCP in any case (RFC 2181 section 9)",
+		"truncated answers", unbound, "as many records as fit. Clients repeat the query over TCP in any case (RFC 2181 section 9)", "sends whole RRsets or none",
 		[]aspect{answers, authority},
 		func(d difference) bool { return d.our.msg.Truncated && d.their.msg.Truncated }, false,
 	},
 	{
-		"aliases that were just learned", dnsmasq, "all of them, as the upstream says; dnsmasq leaves out some, or makes of the last one the zone",
+		"aliases that were just learned", dnsmasq, "all of them, as the upstream sends them", "omits some, or takes the last one for the zone",
 		[]aspect{answers, authority, rcode},
 		func(d difference) bool { return hasOwnAliases(d) }, false,
 	},
 	{
-		"NXDOMAIN behind an alias", dnsmasq, "the RCODE is the last name's (RFC 6604 section 3), as unbound has it; in dnsmasq it is NOERROR while it remembers the alias",
+		"NXDOMAIN behind an alias", dnsmasq, "the RCODE of the last name (RFC 6604 section 3), as with unbound", "NOERROR while the alias is cached",
 		[]aspect{rcode},
 		func(d difference) bool {
 			return len(d.our.msg.Answer) > 0 && d.our.msg.Rcode == dns.RcodeNameError && d.their.msg.Rcode == dns.RcodeSuccess
 		}, false,
 	},
 	{
-		"the age of an answer", dnsmasq, "each type, with and without DO and CD, is remembered by itself, from its first answer on; dnsmasq remembers names with their aliases and addresses, and asks for most other types each time",
+		"the age of an answer", dnsmasq, "each type, with and without DO and CD, is cached separately, from its first answer on", "caches names with their aliases and addresses, and forwards most other types each time",
 		[]aspect{ttls},
 		isOfAge, false,
 	},
 	{
-		"the age of an answer", unbound, "each type, with and without DO and CD, is remembered by itself, from its first answer on; unbound has one age for an RRset in whatever answer it stands",
+		"the age of an answer", unbound, "each type, with and without DO and CD, is cached separately, from its first answer on", "has one age for an RRset in all answers",
 		[]aspect{ttls},
 		isOfAge, false,
 	},

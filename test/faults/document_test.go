@@ -1,42 +1,69 @@
 package faults
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
 
 	"github.com/node-dns/node-dns/internal/test/faultplan"
+	"github.com/node-dns/node-dns/internal/test/golden"
 )
 
-// TestDocumentHasRows: the document lists exactly the tested rows, with their promises.
-func TestDocumentHasRows(t *testing.T) {
+// TestPage checks that the page of promises has all rows that are played, and no others.
+func TestPage(t *testing.T) {
+	const (
+		path  = "../../docs/appendix/faults.md"
+		begin = "<!-- Written by `go test ./test/faults -run TestPage -update`. -->\n"
+		end   = "<!-- End of the table. -->\n"
+	)
+	before, rest, found := strings.Cut(read(t, path), begin)
+	_, after, closed := strings.Cut(rest, end)
+	if !found || !closed {
+		t.Fatalf("%s has no place for the table", path)
+	}
+	var table strings.Builder
+	table.WriteString("| fault | promise |\n|---|---|\n")
+	for _, row := range faultplan.Rows() {
+		fmt.Fprintf(&table, "| %s | %s |\n", row.Name, row.Promise)
+	}
+	golden.Check(t, path, before+begin+"\n"+table.String()+"\n"+end+after)
+}
+
+// TestMeasuredRows checks that the last measurement has all rows that are played, with their promises, and no others.
+func TestMeasuredRows(t *testing.T) {
+	const path = "../../bench/results/faults.md"
 	promises := map[string]string{}
-	for _, row := range rowsOf(t, "| fault | promise | node-dns |") {
+	for _, row := range rowsOf(t, path, "| fault | promise | node-dns |") {
 		promises[row[0]] = row[1]
 	}
 	for _, row := range faultplan.Rows() {
 		if promises[row.Name] != row.Promise {
-			t.Errorf("%s: got %q in the document, want %q", row.Name, promises[row.Name], row.Promise)
+			t.Errorf("%s: promise of %q is %q, want %q", path, row.Name, promises[row.Name], row.Promise)
 		}
 		delete(promises, row.Name)
 	}
 	for name := range promises {
-		t.Errorf("the documented row %q is not tested", name)
+		t.Errorf("%s has %q, which no test plays", path, name)
 	}
 }
 
-// rowsOf returns the cells of the document's table with this header.
-func rowsOf(t *testing.T, header string) (rows [][]string) {
+// rowsOf returns the cells of the first table in the file whose header line begins with header.
+func rowsOf(t *testing.T, path, header string) (rows [][]string) {
 	t.Helper()
-	_, table, found := strings.Cut(read(t, "../../docs/explanation/faults.md"), header)
+	_, table, found := strings.Cut(read(t, path), header)
 	if !found {
-		t.Fatalf("no table begins with %s", header)
+		t.Fatalf("%s has no table that begins with %s", path, header)
 	}
 	table, _, _ = strings.Cut(table, "\n\n")
-	lines := strings.Split(strings.TrimSpace(table), "\n")
-	for _, line := range lines[2:] { // skip the rest of the header and the rule
+	_, table, found = strings.Cut(table, "|---|---|")
+	if !found {
+		t.Fatalf("%s: the table that begins with %s has no rows", path, header)
+	}
+	_, table, _ = strings.Cut(table, "\n")
+	for line := range strings.Lines(table) {
 		var cells []string
-		for _, cell := range strings.Split(strings.Trim(line, "|"), "|") {
+		for _, cell := range strings.Split(strings.Trim(line, "|\n"), "|") {
 			cells = append(cells, strings.TrimSpace(cell))
 		}
 		rows = append(rows, cells)

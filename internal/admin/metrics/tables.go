@@ -14,7 +14,7 @@ import (
 
 // trafficRows are the metrics of queries and responses.
 var trafficRows = []row{
-	counter("dns_requests_total", "Queries that were answered, or left without an answer on purpose, by transport, address family (1: IPv4, 2: IPv6) and type.",
+	counter("dns_requests_total", "Queries that were answered or deliberately not answered, by transport, address family (1: IPv4, 2: IPv6) and type.",
 		and(whole, "proto", "family", "type"), func(s *Sample, put puts) {
 			for _, t := range s.Traffic {
 				for i, name := range dnsserver.TypeNames {
@@ -22,7 +22,7 @@ var trafficRows = []row{
 				}
 			}
 		}),
-	counter("dns_do_requests_total", "Queries with the DO bit, which wants DNSSEC's records.", whole, func(s *Sample, put puts) {
+	counter("dns_do_requests_total", "Queries with the DO bit, which requests DNSSEC records.", whole, func(s *Sample, put puts) {
 		n := uint64(0)
 		for _, t := range s.Traffic {
 			n += t.DO
@@ -38,7 +38,7 @@ var trafficRows = []row{
 			put.value(float64(n), server, zone, view, name, "")
 		}
 	}),
-	spread("dns_request_duration_seconds", "Time from when a query was received until its response was sent.", whole, func(s *Sample, put puts) {
+	spread("dns_request_duration_seconds", "Time from receiving a query until its response was sent.", whole, func(s *Sample, put puts) {
 		var all percpu.Durations
 		for _, t := range s.Traffic {
 			all.Merge(&t.Durations)
@@ -76,12 +76,12 @@ func family(t dnsserver.Traffic) string {
 
 // serverRows are the metrics of the server and its limits.
 var serverRows = []row{
-	counter("dns_dropped_total", "Messages without a response: too short, responses themselves, or from port 0.", nil, number(func(s *Sample) uint64 { return s.Server.Dropped })),
-	counter("dns_truncated_total", "Responses sent with TC, as they were larger than their client takes.", nil, number(func(s *Sample) uint64 { return s.Server.Truncated })),
+	counter("dns_dropped_total", "Messages that got no response: too short, not a query, or from port 0.", nil, number(func(s *Sample) uint64 { return s.Server.Dropped })),
+	counter("dns_truncated_total", "Responses sent with TC because the client accepts no larger ones.", nil, number(func(s *Sample) uint64 { return s.Server.Truncated })),
 	counter("dns_write_errors_total", "Responses that could not be sent.", nil, number(func(s *Sample) uint64 { return s.Server.WriteErrors })),
-	gauge("dns_in_flight", "Queries that are being answered now.", nil, number(func(s *Sample) int64 { return s.Server.InFlight })),
-	gauge("dns_tcp_connections", "Connections of clients that are open now.", nil, number(func(s *Sample) int64 { return s.Server.TCPOpen })),
-	counter("limited_total", "Queries or connections that were not served for a bound, by the bound; node-dns status names them in words.",
+	gauge("dns_in_flight", "Queries being answered now.", nil, number(func(s *Sample) int64 { return s.Server.InFlight })),
+	gauge("dns_tcp_connections", "Open TCP connections of clients.", nil, number(func(s *Sample) int64 { return s.Server.TCPOpen })),
+	counter("limited_total", "Queries or connections that were rejected because of a limit, by limit; node-dns status describes each.",
 		[]string{"limit"}, func(s *Sample, put puts) {
 			l := s.Status.Queries.Limits
 			for _, limit := range []struct {
@@ -102,50 +102,50 @@ var serverRows = []row{
 				put.value(float64(limit.count), limit.name)
 			}
 		}),
-	gauge("client_troubles", "Answers of the last ten minutes or so that were slow (100 ms and more) or failed, of the ten clients that have had most; pod is NAMESPACE/NAME where it is known. Of more than 100 a second a sample.",
+	gauge("client_troubles", "Answers of about the last ten minutes that were slow (100 ms or more) or failed, for the ten clients with the most; pod is NAMESPACE/NAME if known. Sampled above 100 a second.",
 		[]string{"client", "pod", "what"}, func(s *Sample, put puts) {
 			for _, c := range s.Troubled {
 				put.value(c.Slow, c.Client, c.Pod, "slow")
 				put.value(c.Failed, c.Client, c.Pod, "failed")
 			}
 		}),
-	counter("panics_total", "Faults of the program, each of which failed one query or one task.", nil, number(func(s *Sample) uint64 { return s.Status.Queries.Panics })),
-	spread("health_request_duration_seconds", "Time that the watchdog's round over the daemon's own listeners took.", nil, func(s *Sample, put puts) {
+	counter("panics_total", "Panics of the program. Each failed one query or one task.", nil, number(func(s *Sample) uint64 { return s.Status.Queries.Panics })),
+	spread("health_request_duration_seconds", "Duration of the watchdog's check of all listeners.", nil, func(s *Sample, put puts) {
 		put.hist(&s.Health.Durations)
 	}),
-	counter("health_request_failures_total", "Rounds of the watchdog in which a listener did not answer.", nil, number(func(s *Sample) uint64 { return s.Health.Failures })),
+	counter("health_request_failures_total", "Watchdog checks in which a listener did not answer.", nil, number(func(s *Sample) uint64 { return s.Health.Failures })),
 }
 
 // cached are the labels of cache metrics. CoreDNS has one cache for each server block.
 var cached = []string{"server", "zones", "view"}
 
 var cacheRows = []row{
-	gauge("cache_entries", "Responses that are remembered, by whether they have an answer (success) or not (denial).",
+	gauge("cache_entries", "Cached responses with an answer (success) or without (denial).",
 		[]string{"server", "type", "zones", "view"}, func(s *Sample, put puts) {
 			put.value(float64(s.Cache.Entries-s.Cache.Denials), server, "success", zone, view)
 			put.value(float64(s.Cache.Denials), server, "denial", zone, view)
 		}),
-	gauge("cache_size", "How many responses are remembered at most.", nil, number(func(s *Sample) int { return s.Cache.Size })),
-	gauge("cache_bytes", "Memory that the remembered responses take.", nil, number(func(s *Sample) int { return s.Cache.Bytes })),
-	counter("cache_hits_total", "Queries that were answered from memory, by whether there was an answer (success) or none (denial).",
+	gauge("cache_size", "Maximum number of cached responses.", nil, number(func(s *Sample) int { return s.Cache.Size })),
+	gauge("cache_bytes", "Memory of the cached responses.", nil, number(func(s *Sample) int { return s.Cache.Bytes })),
+	counter("cache_hits_total", "Cache hits with an answer (success) or without (denial).",
 		[]string{"server", "type", "zones", "view"}, func(s *Sample, put puts) {
 			put.value(float64(s.Cache.Hits-s.Cache.DenialHits), server, "success", zone, view)
 			put.value(float64(s.Cache.DenialHits), server, "denial", zone, view)
 		}),
-	counter("cache_misses_total", "Queries that were not, and that the upstream nameservers were asked for.", cached,
+	counter("cache_misses_total", "Cache misses, which were sent to upstream nameservers.", cached,
 		number(func(s *Sample) uint64 { return s.Cache.Misses }, server, zone, view)),
-	counter("cache_requests_total", "Queries that memory was asked for.", cached,
+	counter("cache_requests_total", "Cache lookups.", cached,
 		number(func(s *Sample) uint64 { return s.Cache.Hits + s.Cache.Misses + s.Cache.Stale }, server, zone, view)),
-	counter("cache_evictions_total", "Responses that were forgotten before their time for lack of room, by whether they had an answer.",
+	counter("cache_evictions_total", "Cached responses that were removed early for lack of space, with an answer (success) or without (denial).",
 		[]string{"server", "type", "zones", "view"}, func(s *Sample, put puts) {
 			put.value(float64(s.Cache.Evictions-s.Cache.DenialEvictions), server, "success", zone, view)
 			put.value(float64(s.Cache.DenialEvictions), server, "denial", zone, view)
 		}),
-	counter("cache_served_stale_total", "Queries that were answered with what had expired, as no upstream nameserver answered (RFC 8767).", cached,
+	counter("cache_served_stale_total", "Queries that got an expired answer because no upstream nameserver answered (RFC 8767).", cached,
 		number(func(s *Sample) uint64 { return s.Cache.Stale }, server, zone, view)),
-	counter("cache_prefetch_total", "Responses that were asked for anew before they expired.", cached,
+	counter("cache_prefetch_total", "Cached responses that were refreshed before they expired.", cached,
 		number(func(s *Sample) uint64 { return s.Cache.Prefetched }, server, zone, view)),
-	counter("cache_insertions_total", "Responses that were remembered.", nil, number(func(s *Sample) uint64 { return s.Cache.Insertions })),
+	counter("cache_insertions_total", "Responses added to the cache.", nil, number(func(s *Sample) uint64 { return s.Cache.Insertions })),
 }
 
 // maxInfos limits the exported pairs of a domain and a nameserver, because there may be thousands
@@ -157,7 +157,7 @@ const proxy = "forward"
 
 // upstreamRows are the metrics of queries to other nameservers.
 var upstreamRows = []row{
-	spread("proxy_request_duration_seconds", "Time that a nameserver took to respond, by what it said: NOERROR, NXDOMAIN, SERVFAIL, REFUSED or other.",
+	spread("proxy_request_duration_seconds", "Response time of a nameserver by response code: NOERROR, NXDOMAIN, SERVFAIL, REFUSED or other.",
 		[]string{"proxy_name", "to", "rcode"}, func(s *Sample, put puts) {
 			for _, u := range servers(s) {
 				for i, rcode := range health.RcodeNames {
@@ -165,17 +165,17 @@ var upstreamRows = []row{
 				}
 			}
 		}),
-	counter("proxy_healthcheck_failures_total", "Tries that a nameserver did not respond to, which its health is judged by.",
+	counter("proxy_healthcheck_failures_total", "Attempts to which a nameserver did not respond. They determine whether it is up.",
 		[]string{"proxy_name", "to"}, each(failures, proxy)),
-	counter("forward_healthcheck_broken_total", "Queries that failed as no nameserver responded.", nil, number(func(s *Sample) uint64 { return s.Forward.Unanswered })),
-	counter("forward_max_concurrent_rejects_total", "Queries that failed as dnsForwardMax waited for nameservers, or this host had no socket.", nil, number(func(s *Sample) uint64 { return s.Forward.Shed })),
-	gauge("forward_in_flight", "Questions that nameservers are asked now.", nil, number(func(s *Sample) int { return s.Forward.InFlight })),
-	counter("forward_joined_total", "Queries that shared the response to an equal one under way.", nil, number(func(s *Sample) uint64 { return s.Forward.Joined })),
-	counter("forward_comebacks_total", "Questions that a nameserver asked us while we asked it: a loop.", nil, number(func(s *Sample) uint64 { return s.Forward.Comebacks })),
-	counter("forward_moved_total", "Questions asked over TCP, as three messages came over UDP that were no response: somebody may be guessing.", nil, number(func(s *Sample) uint64 { return s.Forward.Moved })),
-	counter("forward_ignored_total", "Messages that were no response to a query of ours: forged, foreign or malformed.", nil, number(func(s *Sample) uint64 { return s.Forward.Ignored })),
+	counter("forward_healthcheck_broken_total", "Queries that failed because no nameserver responded.", nil, number(func(s *Sample) uint64 { return s.Forward.Unanswered })),
+	counter("forward_max_concurrent_rejects_total", "Queries that failed because dnsForwardMax queries were waiting for nameservers, or this host had no socket.", nil, number(func(s *Sample) uint64 { return s.Forward.Shed })),
+	gauge("forward_in_flight", "Queries that wait for nameservers now.", nil, number(func(s *Sample) int { return s.Forward.InFlight })),
+	counter("forward_joined_total", "Queries that shared the response to an identical one in flight.", nil, number(func(s *Sample) uint64 { return s.Forward.Joined })),
+	counter("forward_comebacks_total", "Queries that a nameserver sent back to node-dns: a loop.", nil, number(func(s *Sample) uint64 { return s.Forward.Comebacks })),
+	counter("forward_moved_total", "Queries repeated over TCP after three invalid responses over UDP, which may be a spoofing attempt.", nil, number(func(s *Sample) uint64 { return s.Forward.Moved })),
+	counter("forward_ignored_total", "Messages that are no response to a query of node-dns: forged, foreign or malformed.", nil, number(func(s *Sample) uint64 { return s.Forward.Ignored })),
 
-	gauge("upstream_up", "Whether a nameserver responds: 1, or 0 when it is down or has failed only. One that was not asked yet is not shown.",
+	gauge("upstream_up", "Whether a nameserver responds: 1, or 0 if it is down or has only failed. Nameservers without queries so far are not shown.",
 		[]string{"to", "source"}, func(s *Sample, put puts) {
 			type pair struct{ to, source string }
 			seen := map[pair]bool{}
@@ -190,18 +190,18 @@ var upstreamRows = []row{
 				}
 			}
 		}),
-	gauge("upstream_tls", "Whether a nameserver that was given as a plain one is asked over TLS now: 1, or 0 when it is asked in the clear. Shown where dnsOverTLS is opportunistic.",
+	gauge("upstream_tls", "Whether a nameserver without dns+tls:// is queried over TLS now (1) or in plaintext (0). Shown if dnsOverTLS is opportunistic.",
 		[]string{"to"}, each(func(u forward.ServerStatus) (float64, bool) {
 			return one(u.Transport == forward.Opportunistic), u.Transport != ""
 		})),
-	gauge("upstream_udp_limited", "Whether a nameserver is asked for small responses over UDP, because large ones were lost: 1 or 0. Large ones come over TCP.",
+	gauge("upstream_udp_limited", "Whether a nameserver is asked for small UDP responses only, because large ones were lost: 1 or 0. Large responses use TCP.",
 		[]string{"to"}, each(func(u forward.ServerStatus) (float64, bool) { return one(u.UDPSize > 0), true })),
-	gauge("upstream_info", "Which nameserver is asked for which domain, who named it, and the interface that it is asked over where that is said.",
+	gauge("upstream_info", "Which nameserver serves which domain, the source that named it, and its interface, if set.",
 		[]string{"to", "domain", "source", "interface"}, infos),
 	counter("upstream_requests_total", "Queries sent to a nameserver.", []string{"to"}, each(queries)),
-	counter("upstream_retries_total", "Questions that were sent to a nameserver again, as it was silent to them.", []string{"to"},
+	counter("upstream_retries_total", "Queries that were repeated because a nameserver did not respond.", []string{"to"},
 		each(func(u forward.ServerStatus) (float64, bool) { return float64(u.Retries), true })),
-	gauge("upstream_rtt_seconds", "How long a nameserver takes to respond, smoothed.", []string{"to"}, each(func(u forward.ServerStatus) (float64, bool) { return u.RTT.Seconds(), u.RTT > 0 })),
+	gauge("upstream_rtt_seconds", "Smoothed response time of a nameserver.", []string{"to"}, each(func(u forward.ServerStatus) (float64, bool) { return u.RTT.Seconds(), u.RTT > 0 })),
 }
 
 // each reads a row with one value per nameserver that has it. before holds the values of the labels
@@ -258,25 +258,25 @@ func infos(s *Sample, put puts) {
 }
 
 var hostRows = []row{
-	gauge("build_info", "Always 1: what is running.", []string{"version", "revision", "goversion"}, func(s *Sample, put puts) {
+	gauge("build_info", "Always 1. The labels describe the running program.", []string{"version", "revision", "goversion"}, func(s *Sample, put puts) {
 		put.value(1, s.Status.Version, s.Revision, runtime.Version())
 	}),
-	gauge("ready", "Whether every address is bound and there is somebody to ask: 1 or 0, as /ready and node-dns status.", nil, truth(func(s *Sample) bool { return s.Status.Ready })),
-	gauge("problems", "How many problems node-dns status names.", nil, number(func(s *Sample) int { return len(s.Status.Problems) })),
-	gauge("memory_limit_bytes", "Memory that the process keeps below, by its control group; 0: no limit.", nil, number(func(s *Sample) int64 { return s.Status.Process.MemoryLimit })),
+	gauge("ready", "Whether every address is bound and an upstream is known: 1 or 0, as in /ready and node-dns status.", nil, truth(func(s *Sample) bool { return s.Status.Ready })),
+	gauge("problems", "Number of problems that node-dns status shows.", nil, number(func(s *Sample) int { return len(s.Status.Problems) })),
+	gauge("memory_limit_bytes", "Memory limit of the process from its control group; 0: no limit.", nil, number(func(s *Sample) int64 { return s.Status.Process.MemoryLimit })),
 
-	gauge("resolvconf_ours", "Whether /etc/resolv.conf names this node by our hand, or systemd-resolved asks it: 1 or 0.", nil,
+	gauge("resolvconf_ours", "Whether node-dns pointed /etc/resolv.conf at this node, or systemd-resolved forwards to it: 1 or 0.", nil,
 		truth(func(s *Sample) bool { return s.Status.ResolvConf.Ours || s.Status.ResolvConf.DropIn != "" })),
-	gauge("resolvconf_wanted", "Whether it should: 0 where node-dns.yaml or somebody else says who writes the file.", nil,
+	gauge("resolvconf_wanted", "Whether resolvconf_ours should be 1: 0 if node-dns.yaml or another program decides who writes the file.", nil,
 		truth(func(s *Sample) bool { return s.Status.ResolvConf.Hold == "" || s.Status.ResolvConf.Ours })),
-	counter("resolvconf_rewrites_total", "How often the host's files were to be written anew, by what showed it; hook: NetworkManager's hook wrote /etc/resolv.conf by itself.", []string{"reason"}, counts(func(s *Sample) map[string]uint64 { return s.Requests })),
-	counter("nm_events_total", "What the daemon saw of NetworkManager on D-Bus that may concern DNS, by what it was; not the events that NetworkManager runs the hook for.", []string{"action"}, counts(func(s *Sample) map[string]uint64 { return s.Events })),
+	counter("resolvconf_rewrites_total", "Requests to rewrite the host's files, by trigger; hook: NetworkManager's hook wrote /etc/resolv.conf without a request.", []string{"reason"}, counts(func(s *Sample) map[string]uint64 { return s.Requests })),
+	counter("nm_events_total", "NetworkManager changes on D-Bus that may affect DNS, by kind. Events that run the hook are not counted.", []string{"action"}, counts(func(s *Sample) map[string]uint64 { return s.Events })),
 
-	gauge("config_last_reload_success_timestamp_seconds", "When the configuration files were taken over last.", nil, number(func(s *Sample) float64 { return float64(s.Config.Taken.UnixMilli()) / 1000 })),
-	gauge("config_last_reload_successful", "Whether what the configuration files say now is in force: 1, or 0 when they have a fault.", nil, truth(func(s *Sample) bool { return s.Config.Good })),
-	counter("reload_failed_total", "How often the configuration files were not taken over for a fault.", nil, number(func(s *Sample) uint64 { return s.Config.Failed })),
+	gauge("config_last_reload_success_timestamp_seconds", "Time of the last successful load of the configuration files.", nil, number(func(s *Sample) float64 { return float64(s.Config.Taken.UnixMilli()) / 1000 })),
+	gauge("config_last_reload_successful", "Whether the current configuration files are in use: 1, or 0 if they have a fault.", nil, truth(func(s *Sample) bool { return s.Config.Good })),
+	counter("reload_failed_total", "Loads of the configuration files that failed.", nil, number(func(s *Sample) uint64 { return s.Config.Failed })),
 
-	counter("search_nxdomain_total", "Queries for names below the cluster's domain that do not exist: most are a search list's.", nil, number(func(s *Sample) uint64 { return s.SearchNXDomain })),
+	counter("search_nxdomain_total", "Queries for nonexistent names below the cluster's domain. Most come from search lists.", nil, number(func(s *Sample) uint64 { return s.SearchNXDomain })),
 }
 
 func counts(of func(*Sample) map[string]uint64) func(*Sample, puts) {
@@ -291,9 +291,9 @@ func counts(of func(*Sample) map[string]uint64) func(*Sample, puts) {
 // clusterRows are the metrics of the cluster data and its latency. They exist only if the
 // Kubernetes API is watched.
 var clusterRows = []row{
-	gauge("cluster_synced", "Whether the cluster's names are answered from what the Kubernetes API says now: 1 or 0. Not shown where it is not watched.", nil,
+	gauge("cluster_synced", "Whether cluster names are answered from the current state of the Kubernetes API: 1 or 0. Not shown if it is not watched.", nil,
 		watched(func(r *control.Resolver) float64 { return one(r.FromDisk.IsZero() && r.Services+r.Namespaces > 0) })),
-	gauge("cluster_objects", "What is known of the cluster.", []string{"kind"}, ofResolver(func(r *control.Resolver, _ *Sample, put puts) {
+	gauge("cluster_objects", "Known objects of the cluster.", []string{"kind"}, ofResolver(func(r *control.Resolver, _ *Sample, put puts) {
 		put.value(float64(r.Services), "service")
 		put.value(float64(r.Endpoints), "endpoint")
 		put.value(float64(r.Namespaces), "namespace")
@@ -302,36 +302,36 @@ var clusterRows = []row{
 			put.value(float64(r.Imports), "import")
 		}
 	})),
-	counter("cluster_events_total", "Changes that the Kubernetes API announced.", nil,
+	counter("cluster_events_total", "Changes received from the Kubernetes API.", nil,
 		watched(func(r *control.Resolver) float64 { return float64(r.Events) })),
-	counter("cluster_lists_total", "Lists of the Kubernetes API that were read to their end. A watch follows each, and goes on after an outage without another.", nil,
+	counter("cluster_lists_total", "Completed lists of the Kubernetes API. A watch follows each, and resumes after an outage without another list.", nil,
 		watched(func(r *control.Resolver) float64 { return float64(r.Lists) })),
-	counter("cluster_lost_total", "Changes that a watch should have told of and did not, which a list compared with it has shown.", nil,
+	counter("cluster_lost_total", "Changes that a watch missed, found by comparison with a list.", nil,
 		watched(func(r *control.Resolver) float64 { return float64(r.Lost) })),
-	counter("cluster_limited_total", "What was not taken for a bound: changes of objects beyond those that are kept.",
+	counter("cluster_limited_total", "Changes that were dropped because of a limit on the number of objects.",
 		[]string{"limit"}, watched(func(r *control.Resolver) float64 { return float64(r.Dropped) }, "objects")),
-	spread("kubernetes_dns_programming_duration_seconds", "Time from when a Service or a Pod behind it changed, by the EndpointSlice written for that, until names were answered by it.",
+	spread("kubernetes_dns_programming_duration_seconds", "Time from a change of a Service or one of its Pods, according to the EndpointSlice, until names were answered with it.",
 		[]string{"service_kind"}, ofResolver(func(_ *control.Resolver, s *Sample, put puts) {
 			put.hist(&s.Programming.Headless, "headless_with_selector")
 			if count, _, _ := s.Programming.ClusterIP.Buckets(); count > 0 {
 				put.hist(&s.Programming.ClusterIP, "cluster_ip")
 			}
 		})),
-	counter("kubernetes_dns_programming_untimed_total", "Such changes that were not timed: of a time to come (future), of over an hour ago or before the daemon watched (past), or too many at once (many).",
+	counter("kubernetes_dns_programming_untimed_total", "Such changes that were not timed: in the future (future), over an hour ago or before the daemon watched (past), or too many at once (many).",
 		[]string{"reason"}, ofResolver(func(_ *control.Resolver, s *Sample, put puts) {
 			put.value(float64(s.Programming.Future), "future")
 			put.value(float64(s.Programming.Past), "past")
 			put.value(float64(s.Programming.Many), "many")
 		})),
-	counter("kubernetes_rest_client_requests_total", "Requests to the Kubernetes API by the code of its answer, or that there was none. A watch is one, and stands for minutes.",
+	counter("kubernetes_rest_client_requests_total", "Requests to the Kubernetes API by status code, or without an answer. A watch is one request, and lasts minutes.",
 		[]string{"code", "method", "host"}, ofResolver(func(_ *control.Resolver, s *Sample, put puts) {
 			for request, n := range s.APIRequests {
 				put.value(float64(n), request.Code, request.Method, request.Host)
 			}
 		})),
-	counter("autopath_answered_total", "Queries that were answered with a name further on in the pod's search list.", nil,
+	counter("autopath_answered_total", "Queries that were answered with a later name of the pod's search list.", nil,
 		watched(func(r *control.Resolver) float64 { return float64(r.Autopath.Answered) })),
-	counter("autopath_saved_total", "Queries that pods did not have to send for that.", nil,
+	counter("autopath_saved_total", "Queries that autopath saved pods from sending.", nil,
 		watched(func(r *control.Resolver) float64 { return float64(r.Autopath.Saved) })),
 }
 
@@ -353,7 +353,7 @@ func watched(of func(*control.Resolver) float64, labels ...string) func(*Sample,
 // dashboards use: dotdc's k8s-system-coredns (15762 at Grafana) and povilasv's coredns-mixin.
 var coreDNSRows = []row{
 	counter("forward_requests_total", "Queries sent to a nameserver; upstream_requests_total is the same.", []string{"to"}, each(queries)),
-	counter("forward_responses_total", "Responses of a nameserver by what it said.", []string{"to", "rcode"}, func(s *Sample, put puts) {
+	counter("forward_responses_total", "Responses of a nameserver by response code.", []string{"to", "rcode"}, func(s *Sample, put puts) {
 		for _, u := range servers(s) {
 			for i, rcode := range health.RcodeNames {
 				count, _, _ := u.Durations[i].Buckets()
@@ -361,17 +361,17 @@ var coreDNSRows = []row{
 			}
 		}
 	}),
-	spread("forward_request_duration_seconds", "Time that a nameserver took to respond; proxy_request_duration_seconds is the same.", []string{"to", "rcode"}, func(s *Sample, put puts) {
+	spread("forward_request_duration_seconds", "Response time of a nameserver; proxy_request_duration_seconds is the same.", []string{"to", "rcode"}, func(s *Sample, put puts) {
 		for _, u := range servers(s) {
 			for i, rcode := range health.RcodeNames {
 				put.hist(&u.Durations[i], u.Server.String(), rcode)
 			}
 		}
 	}),
-	counter("forward_healthcheck_failures_total", "Tries that a nameserver did not respond to; proxy_healthcheck_failures_total is the same.", []string{"to"}, each(failures)),
-	counter("autopath_success_total", "Queries that were answered with a name further on in the pod's search list; autopath_answered_total is the same.", []string{"server"},
+	counter("forward_healthcheck_failures_total", "Attempts to which a nameserver did not respond; proxy_healthcheck_failures_total is the same.", []string{"to"}, each(failures)),
+	counter("autopath_success_total", "Queries that were answered with a later name of the pod's search list; autopath_answered_total is the same.", []string{"server"},
 		watched(func(r *control.Resolver) float64 { return float64(r.Autopath.Answered) }, server)),
-	gauge("plugin_enabled", "Which plugins of CoreDNS's have a counterpart that is in use.", and(whole, "name"), func(s *Sample, put puts) {
+	gauge("plugin_enabled", "CoreDNS plugins with an active counterpart.", and(whole, "name"), func(s *Sample, put puts) {
 		put.value(1, server, zone, view, "forward")
 		if s.Cache.Size > 0 {
 			put.value(1, server, zone, view, "cache")

@@ -35,16 +35,16 @@ type Row struct {
 
 // Table lists every source in order of precedence.
 var Table = []Row{
-	{DBus, "D-Bus", "SetDomainServers and the like, by root: every domain, the cluster's too"},
+	{DBus, "D-Bus", "SetDomainServers and similar calls, by root: any domain, also the cluster's"},
 	{CommandLine, "command line", "node-dns serve --upstream: all names"},
 	{Cluster, "cluster", "clusterDNS, dnsIP: the cluster's domain and its reverse zones"},
-	{NodeDNS, "node-dns.yaml", "upstreams: all names; routes: a domain each"},
-	{Dnsmasq, "dnsmasq", "server=, local=, rev-server=, address=, resolv-file of dnsmasq's files: all names, a domain, or names without dots"},
+	{NodeDNS, "node-dns.yaml", "upstreams: all names; routes: one domain each"},
+	{Dnsmasq, "dnsmasq", "server=, local=, rev-server=, address= and resolv-file of dnsmasq's files: all names, a domain, or single-label names"},
 	{NodeConfig, "node-config.yaml", "dnsNameservers, dnsRecursiveResolvConf: all names"},
-	{FromCluster, "cluster's DNS", "what CoreDNS, kube-dns or OpenShift's operator is configured to forward, with fromCluster: all names, or a domain"},
-	{NetworkManager, "NetworkManager", "a connection's nameservers, set by hand before those of DHCP: all names, or a domain"},
-	{ResolvConf, "resolv.conf", "one that is not ours, or systemd-resolved's: all names"},
-	{LastGood, "last-good", "what was captured before: all names, or a domain"},
+	{FromCluster, "cluster's DNS", "with fromCluster, the forwarding of CoreDNS, kube-dns or OpenShift's operator: all names, or a domain"},
+	{NetworkManager, "NetworkManager", "the nameservers of connections, manual ones before those of DHCP: all names, or a domain"},
+	{ResolvConf, "resolv.conf", "a file that node-dns did not write, or systemd-resolved's: all names"},
+	{LastGood, "last-good", "the last captured servers: all names, or a domain"},
 }
 
 // String returns the name in the table, or "" for the zero Source.

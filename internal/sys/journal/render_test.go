@@ -18,9 +18,21 @@ import (
 const (
 	manPage     = "../../../man/node-dns.8"
 	catalogFile = "../../../packaging/journal/node-dns.catalog"
+	messages    = "../../../docs/reference/messages.md"
 )
 
-// TestRenderedManPage: the table in the man page matches the code.
+// messagesIntro is the text above the table of messages.
+const messagesIntro = "# Messages with a MESSAGE_ID\n" +
+	"\n" +
+	"<!-- Written by `go test ./internal/sys/journal -run Rendered -update`. -->\n" +
+	"\n" +
+	"Log entries of node-dns and origin-dns-dispatcher that report a change of the node's DNS have a\n" +
+	"`MESSAGE_ID`, which never changes, and the name of the condition in the field `NODE_DNS_CONDITION`.\n" +
+	"Use either to search or to alert, as in `journalctl MESSAGE_ID=...`. `journalctl -x` prints the\n" +
+	"explanation below with each entry. Words such as NODE_DNS_ERROR are fields of the entry.\n" +
+	"\n"
+
+// TestRenderedManPage: the table of the man page is what the code says.
 func TestRenderedManPage(t *testing.T) {
 	const begin, end = ".\\\" The table below is written by `go test ./internal/sys/journal -run Rendered -update`.\n", ".\\\" End of the table.\n"
 	page, err := os.ReadFile(manPage)
@@ -45,8 +57,21 @@ func TestRenderedManPage(t *testing.T) {
 	golden.Check(t, manPage, before+begin+table.String()+end+after)
 }
 
-// TestRenderedCatalog: the catalog for journalctl -x matches the code. @FIELD@ stands for a field
-// of the entry (systemd.io/CATALOG).
+// TestRenderedPage checks that the reference page has every condition.
+func TestRenderedPage(t *testing.T) {
+	cell := func(text string) string {
+		return strings.TrimRight(" "+strings.ReplaceAll(text, "|", `\|`), " ") + " |"
+	}
+	var table strings.Builder
+	table.WriteString("| condition | MESSAGE_ID | meaning | what to do |\n|---|---|---|---|\n")
+	for _, c := range inOrder() {
+		is := c.Explain()
+		fmt.Fprintf(&table, "|%s%s%s%s\n", cell("`"+is.Name+"`"), cell("`"+is.ID+"`"), cell(is.When), cell(is.Do))
+	}
+	golden.Check(t, messages, messagesIntro+table.String())
+}
+
+// TestRenderedCatalog: journalctl -x explains what the code says; @FIELD@ is the entry's own (systemd.io/CATALOG).
 func TestRenderedCatalog(t *testing.T) {
 	var all strings.Builder
 	all.WriteString("# What journalctl -x says of the entries of node-dns and origin-dns-dispatcher.\n" +

@@ -1,26 +1,23 @@
 package conformance
 
-// Reasons for deviations from a peer.
+// Why we deviate from a peer. docs/appendix/deviations.md shows these texts.
 const (
-	nonTerminal = "the name is there because names below it are (RFC 8020): NODATA. A cache that is told NXDOMAIN may drop " +
-		"every name below it"
-	hasTXT     = "the name has a TXT record, so it exists: NODATA"
-	anyIsHINFO = "RFC 8482 section 4.2 has an answer for ANY that resolvers can cache; REFUSED is asked again elsewhere"
-	noPortZero = "the Service has no such port. A SRV record with port 0 is taken for one, and nothing listens there"
-	bothFamily = "a dual-stack Service has addresses of both families"
-	emptyNot   = "a Service without an Endpoints object exists, as an empty one does: NODATA. SkyDNS cannot tell it from none"
-	ownTTL     = "the target's records keep the TTLs that their own nameserver gave them"
-	onlyCNAME  = "a name with a CNAME record has no other records (RFC 1034 section 3.6.2): the answer is the CNAME and what " +
-		"its target has"
-	noForeign = "the target is not in our zones; who needs its addresses asks for them, and gets them from who knows (RFC 2181 " +
-		"section 5.4.1)"
-	externalSRV = "ports of an ExternalName service have SRV records, as SkyDNS has them; CoreDNS has not got round to it"
-	keepCNAME   = "the CNAME record is the answer, whether its target has records of the type or not (RFC 1034 section 4.3.2)"
+	nonTerminal = "the name exists because names below it exist (RFC 8020): NODATA. After NXDOMAIN a cache may drop every name below it"
+	hasTXT      = "the name has a TXT record, so it exists: NODATA"
+	anyIsHINFO  = "RFC 8482 section 4.2 defines an answer to ANY that resolvers can cache; after REFUSED they query another server"
+	noPortZero  = "the Service has no such port. Clients take a SRV record with port 0 for a port, on which nothing listens"
+	bothFamily  = "a dual-stack Service has addresses of both families"
+	emptyNot    = "a Service without an Endpoints object exists, like an empty one: NODATA. SkyDNS treats it as missing"
+	ownTTL      = "the target's records keep the TTLs of their own nameserver"
+	onlyCNAME   = "a name with a CNAME record has no other records (RFC 1034 section 3.6.2): the answer is the CNAME and the records of its target"
+	noForeign   = "the target is not in our zones; a client that needs its addresses gets them from their own nameserver (RFC 2181 section 5.4.1)"
+	externalSRV = "ports of an ExternalName service have SRV records, as in SkyDNS; CoreDNS does not implement them"
+	keepCNAME   = "the CNAME record is the answer, even if its target has no records of the type (RFC 1034 section 4.3.2)"
 	targetRcode = "the CNAME record with the rcode of its target (RFC 6604 section 3)"
-	circle      = "a circle of CNAME records leads to no answer; NODATA would say that there is none to find"
+	circle      = "a loop of CNAME records has no answer; NODATA would claim that the records do not exist"
 	reverse6    = "IPv6 addresses have names too (RFC 3596 section 2.5)"
 	hasPTR      = "the name has a PTR record, so it exists: NODATA"
-	noService   = "slices without their Service (here svc2) give no names, and a PTR record names what exists"
+	noService   = "slices without their Service (here svc2) have no names, and a PTR record names something that exists"
 )
 
 type deviation struct {
@@ -28,8 +25,7 @@ type deviation struct {
 	answer string // in the form of Gist
 }
 
-// deviations are the cases in which our answer intentionally differs from the peer's.
-// docs/reference/cluster-zone.md lists them, too.
+// deviations are the cases in which we answer otherwise than the peer, all of them on purpose. docs/appendix/deviations.md lists them.
 var deviations = map[string]deviation{
 	"answer-table-coredns-1.15/015": {hasTXT, `NOERROR`},
 	"answer-table-coredns-1.15/019": {anyIsHINFO, `NOERROR HINFO "RFC8482" ""`},

@@ -25,7 +25,7 @@ const (
 // floods are the rows in which one client asks for names that no server answers.
 func floods() []Row {
 	return []Row{{
-		Name:    "2,250 open questions of one client's for names that nobody answers",
+		Name:    "2,250 open questions of one client for names that no server answers",
 		Promise: "≥ 99 % of its own good names, ≥ 99.9 % of another client's, resident ≤ 96 MB",
 		play:    flood, want: wantRoom,
 	}}

@@ -57,7 +57,7 @@ func load() []Row {
 			Promise: "normal names ≥ 99.9 %, resident ≤ 64 MB, 99th percentile ≤ 2× that before, or ≤ 250 ms",
 			zone:    hostileZone, play: hostile, want: wantUnharmed,
 		},
-		{Name: "200 clients ask the same name at once", Promise: "1 upstream query, sent again only where no answer comes", servers: 1, play: same, want: wantOneQuery},
+		{Name: "200 clients ask the same name at once", Promise: "1 upstream query, repeated only if no answer comes", servers: 1, play: same, want: wantOneQuery},
 		{Name: "an 800 ms upstream, 200 clients, cold", Promise: "200 of 200", servers: 1, play: slow},
 		{
 			Name: "hot names while 300,000 unique names pass", Promise: "≥ 99 % hits", servers: 1, cacheSize: 10_000, play: unique, want: wantHits,

@@ -12,7 +12,7 @@ import (
 func oneBad() []Row {
 	type faults = dnstest.Faults
 	const fromB = "100 %, from B"
-	const nothing = "100 %, nothing of it accepted"
+	const nothing = "100 %, the bad answer is ignored"
 	rows := []Row{
 		{Name: "A black-holed", Promise: "100 %, p99 ≤ 33 ms", play: bad(faults{Drop: true})},
 		{Name: "A's port closed", Promise: "100 %, p99 ≤ 5 ms", play: closed},
@@ -39,7 +39,7 @@ func oneBad() []Row {
 	return append(rows,
 		Row{Name: "A truncates, its TCP is closed", Promise: fromB, play: closedTCP},
 		Row{Name: "A truncates, its TCP resets mid-message", Promise: "100 % from B, p99 ≤ 100 ms", play: bad(faults{Truncate: true, ResetTCP: true})},
-		Row{Name: "B black-holed, A answers with the wrong question, then the right answer", Promise: "100 %: the valid one is waited for", play: falseThenTrue},
+		Row{Name: "B black-holed, A answers with the wrong question, then the right answer", Promise: "100 %: it waits for the valid answer", play: falseThenTrue},
 	)
 }
 

@@ -17,10 +17,9 @@ import (
 
 // A Row is one fault.
 type Row struct {
-	Name    string // as in docs/explanation/faults.md
-	Promise string // what node-dns does, as a phrase
-	// Told means that the program gets new settings while it runs, which not every program
-	// supports.
+	Name    string // as docs/appendix/faults.md calls it
+	Promise string // what node-dns does, in a phrase
+	// Told says that the program is told something while it runs, which not every one can be.
 	Told bool
 	// Timed means that the row measures times, so that it must run alone.
 	Timed bool

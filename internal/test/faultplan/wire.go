@@ -55,7 +55,7 @@ func wire() []Row {
 		{"additional", faults{ExtraAdditional: record}},
 	} {
 		rows = append(rows, Row{
-			Name: "stray records in the " + section.name + " section", Promise: "nothing of it cached", servers: 1,
+			Name: "stray records in the " + section.name + " section", Promise: "they are not cached", servers: 1,
 			play: stray(section.faults), want: wantNoStray,
 		})
 	}
