@@ -135,7 +135,7 @@ func saidOfTheAPI(t *testing.T) []string {
 
 // TestClusterPageCounts: the page has the numbers that TestAutopath counts.
 func TestClusterPageCounts(t *testing.T) {
-	rows := tableAfter(t, clusterPage, "| name | | without | with |")
+	rows := tableAfter(t, autopathPage, "| name | | without | with |")
 	if len(rows) < 6 {
 		t.Errorf("only %d rows were found", len(rows))
 	}

@@ -20,7 +20,7 @@ node_dns_unsigned=true
 node_dns_config={"cacheSize": 5000}
 `
 
-// newAnsibleNode is one of OpenShift 3 with a repository that has the package, and the playbook, where docs/howto/migration.md has it run.
+// newAnsibleNode is one of OpenShift 3 with a repository that has the package, and the playbook, where docs/howto/many-nodes.md has it run.
 func newAnsibleNode(t *testing.T) *oldNode {
 	t.Helper()
 	if os.Getenv("NODEDNS_ROOT") != "" {
@@ -52,11 +52,11 @@ func (o *oldNode) play(command, changed, failed string) string {
 	return out
 }
 
-// TestAnsible: the playbook of contrib, as docs/howto/migration.md has it run, brings a node of OpenShift 3 to node-dns, changes nothing with --check or
+// TestAnsible: the playbook of contrib, as docs/howto/many-nodes.md has it run, brings a node of OpenShift 3 to node-dns, changes nothing with --check or
 // when it is run again, leaves a faulty configuration where it was, opens the zones of firewalld that it is told, and goes back.
 func TestAnsible(t *testing.T) {
 	o := newAnsibleNode(t)
-	said := commands(migrationPage(t)["Many nodes"])
+	said := commands(blocksOf(t, manyNodesPage)["Ansible"])
 	if len(said) != 3 {
 		t.Fatalf("the page has the commands %q", said)
 	}

@@ -167,7 +167,7 @@ type breakage struct {
 	check string   // that has the one failure; or the warning, where names resolve all the same
 	level doctor.Level
 	mild  bool   // it may also be a warning: the daemon may find a way around it
-	page  string // a part of what doctor says, as docs/howto/troubleshooting.md has it
+	page  string // a part of what doctor says, as docs/reference/doctor.md has it
 	says  []string
 	fix   string              // a part of the advice. It is run by sh(1) in the node
 	apply func(b *brokenNode) // in place of running it, where it is about another machine, or a file
@@ -238,13 +238,13 @@ func playAll(t *testing.T, rows []breakage) {
 	if failed := failures(b.report()); len(failed) > 0 {
 		t.Fatalf("before anything is broken: %+v", failed)
 	}
-	page, err := os.ReadFile(filepath.Join(repository, "docs/howto/troubleshooting.md"))
+	page, err := os.ReadFile(filepath.Join(repository, "docs/reference/doctor.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, row := range rows {
 		if !strings.Contains(string(page), row.page) {
-			t.Errorf("docs/howto/troubleshooting.md does not have %q", row.page)
+			t.Errorf("docs/reference/doctor.md does not have %q", row.page)
 		}
 		if strings.Contains(row.name, *onlyBroken) {
 			b.play(row)
