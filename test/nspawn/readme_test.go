@@ -58,7 +58,7 @@ func TestReadme(t *testing.T) {
 func TestFirstNode(t *testing.T) {
 	known := []string{
 		"systemctl disable --now node-dns", // the README has it in a sentence
-		"node-dns status", "node-dns doctor", "node-dns query www.example.com", // test/netns types these
+		"node-dns status", "node-dns doctor", "node-dns query www.example.com", // test/netns types these, or says why not
 	}
 	for _, block := range manpage.Commands(t, filepath.Join(repository, "README.md")) {
 		known = append(known, block...)
