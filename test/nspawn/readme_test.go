@@ -57,7 +57,7 @@ func TestReadme(t *testing.T) {
 // TestFirstNode: the tutorial's commands are the README's, or others that tests type.
 func TestFirstNode(t *testing.T) {
 	known := []string{
-		"systemctl disable --now node-dns", // the README has it in a sentence
+		"systemctl disable --now node-dns",                                     // the README has it in a sentence
 		"node-dns status", "node-dns doctor", "node-dns query www.example.com", // test/netns types these, or says why not
 	}
 	for _, block := range manpage.Commands(t, filepath.Join(repository, "README.md")) {
