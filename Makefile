@@ -24,7 +24,7 @@ GO       ?= go
 FUZZTIME ?= 20s
 SOAK     ?= 10m
 RATE     ?= 20000
-VERSION  ?= $(shell git describe --tags --always 2>/dev/null || echo dev)
+VERSION  ?= $(shell ./scripts/version)
 LDFLAGS   = -s -w -X main.version=$(VERSION)
 BUILDMODE ?= default
 ARCHES    = x86_64 aarch64 ppc64le s390x

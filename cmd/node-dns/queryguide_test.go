@@ -24,7 +24,7 @@ func TestGuidesQueries(t *testing.T) {
 	inGuide := strings.NewReplacer(first.Addr().String(), "10.0.0.2", second.Addr().String(), "10.0.0.3", "the command line", "NetworkManager eth0", "qr aa rd", "qr rd")
 	times := regexp.MustCompile(` +\d+(\.\d+)?ms`)
 	seen := 0
-	for _, console := range manpage.Consoles(t, "../../docs/howto/troubleshooting.md") {
+	for _, console := range manpage.Consoles(t, "../../docs/howto/inspect.md") {
 		words, ok := strings.CutPrefix(console.Command, "node-dns query ")
 		if !ok || strings.Contains(words, "-n default") {
 			continue

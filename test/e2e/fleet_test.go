@@ -27,7 +27,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/kubetest"
 )
 
-var fleetSize = flag.Int("fleet", 100, "the nodes of TestFleet; docs/howto/cluster.md has the figures of 5000, which take minutes and 12 GB")
+var fleetSize = flag.Int("fleet", 100, "the nodes of TestFleet; docs/explanation/cluster-resolver.md has the figures of 5000, which take minutes and 12 GB")
 
 // fleetServices is small, because only requests are counted. With many Services, necessary lists
 // are spread over more time.

@@ -137,7 +137,7 @@ func saidOfTheAPI(t *testing.T) []string {
 
 // TestClusterPageCounts: the page has the numbers from TestAutopath.
 func TestClusterPageCounts(t *testing.T) {
-	rows := tableAfter(t, clusterPage, "| name | | without | with |")
+	rows := tableAfter(t, autopathPage, "| name | | without | with |")
 	if len(rows) < 6 {
 		t.Errorf("only %d rows were found", len(rows))
 	}

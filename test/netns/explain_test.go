@@ -270,7 +270,7 @@ func TestExplainKubelet(t *testing.T) {
 	if err == nil {
 		t.Error("there is a problem, but the exit code is 0")
 	}
-	consoles := manpage.Consoles(t, "../../"+troubleshooting)
+	consoles := manpage.Consoles(t, "../../"+kubeletPage)
 	i := slices.IndexFunc(consoles, func(c manpage.Console) bool { return c.Command == command })
 	if i < 0 {
 		t.Fatalf("the guide does not show %s", command)

@@ -19,8 +19,7 @@ node_dns_unsigned=true
 node_dns_config={"cacheSize": 5000}
 `
 
-// newAnsibleNode is an OpenShift 3 node with a repository that has the package, and with the
-// playbook where docs/howto/migration.md runs it.
+// newAnsibleNode is one of OpenShift 3 with a repository that has the package, and the playbook, where docs/howto/many-nodes.md has it run.
 func newAnsibleNode(t *testing.T) *oldNode {
 	t.Helper()
 	o := newOldNode(t, dnsmasqWith{base: openshiftBase, hook: true})
@@ -48,12 +47,11 @@ func (o *oldNode) play(command, changed, failed string) string {
 	return out
 }
 
-// TestAnsible: the playbook of contrib, run as in docs/howto/migration.md, migrates an OpenShift 3
-// node to node-dns. With --check, or run again, it changes nothing. It leaves an invalid
-// configuration unchanged, opens the given zones of firewalld, and can migrate back.
+// TestAnsible: the playbook of contrib, as docs/howto/many-nodes.md has it run, brings a node of OpenShift 3 to node-dns, changes nothing with --check or
+// when it is run again, leaves a faulty configuration where it was, opens the zones of firewalld that it is told, and goes back.
 func TestAnsible(t *testing.T) {
 	o := newAnsibleNode(t)
-	said := commands(migrationPage(t)["Many nodes"])
+	said := commands(blocksOf(t, manyNodesPage)["Ansible"])
 	if len(said) != 3 {
 		t.Fatalf("got the page's commands %q", said)
 	}

@@ -170,8 +170,8 @@ type breakage struct {
 	look  []string // further arguments of doctor
 	check string   // the check with the only failure, or with the warning if names still resolve
 	level doctor.Level
-	mild  bool   // a warning is enough: the daemon may find another way
-	page  string // part of doctor's text, as in docs/howto/troubleshooting.md
+	mild  bool   // it may also be a warning: the daemon may find a way around it
+	page  string // a part of what doctor says, as docs/reference/doctor.md has it
 	says  []string
 	fix   string              // part of the advice; sh(1) runs it on the node
 	apply func(b *brokenNode) // replaces running fix if that concerns another machine or a file
@@ -242,13 +242,13 @@ func playAll(t *testing.T, rows []breakage) {
 	if failed := failures(b.report()); len(failed) > 0 {
 		t.Fatalf("before the first fault: got failures %+v", failed)
 	}
-	page, err := os.ReadFile(filepath.Join(repository, "docs/howto/troubleshooting.md"))
+	page, err := os.ReadFile(filepath.Join(repository, "docs/reference/doctor.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, row := range rows {
 		if !strings.Contains(string(page), row.page) {
-			t.Errorf("docs/howto/troubleshooting.md lacks %q", row.page)
+			t.Errorf("docs/reference/doctor.md does not have %q", row.page)
 		}
 		if strings.Contains(row.name, *onlyBroken) {
 			b.play(row)

@@ -13,11 +13,21 @@ import (
 	"github.com/node-dns/node-dns/internal/test/rpmbuild"
 )
 
-// migrationPage parses docs/howto/migration.md into sections by title.
-func migrationPage(t *testing.T) map[string][]manpage.Block {
+// migrationPages are the documents about the way from what a node runs to node-dns.
+const (
+	migrationPage  = "docs/howto/migration.md"
+	openshift3Page = "docs/tutorial/openshift3.md"
+	openshift4Page = "docs/howto/openshift4.md"
+	nodelocalPage  = "docs/howto/nodelocaldns.md"
+	manyNodesPage  = "docs/howto/many-nodes.md"
+	everyNode      = "Every node" // the section of migrationPage with the commands that are the same for all
+)
+
+// blocksOf are the blocks of a page, by the titles of its sections.
+func blocksOf(t *testing.T, page string) map[string][]manpage.Block {
 	t.Helper()
 	sections := map[string][]manpage.Block{}
-	for _, s := range manpage.Sections(t, filepath.Join(repository, "docs/howto/migration.md")) {
+	for _, s := range manpage.Sections(t, filepath.Join(repository, page)) {
 		sections[s.Title] = s.Blocks
 	}
 	return sections
@@ -31,9 +41,9 @@ func commands(blocks []manpage.Block) (all []string) {
 	return all
 }
 
-// way are the page's commands for an origin. TestMigrate and the tests of the other origins run
-// them.
-var way = []string{"node-dns migrate", "node-dns migrate --apply", "node-dns migrate --undo"}
+// way are the commands of the page for every origin. TestMigrate and the tests of the other origins type them, the first one without
+// --dry-run, which is the default.
+var way = []string{"node-dns migrate --dry-run", "node-dns migrate --apply", "node-dns migrate --undo"}
 
 // byTheCluster are the page's commands for an administrator of an OpenShift 4 cluster, which cannot
 // run here. TestImageOfOpenShift executes the Containerfile, and test/contrib checks the applied
@@ -50,28 +60,23 @@ var byTheCluster = []string{
 	"oc delete machineconfig 98-worker-node-dns-config 98-worker-node-dns-image",
 }
 
-// TestMigrationPage: each section has the commands that a test runs, and shows node-dns's output on
-// such a node.
+// TestMigrationPage: the pages have the commands that a test types, and show what node-dns says of such a node.
 func TestMigrationPage(t *testing.T) {
-	page := migrationPage(t)
 	for _, row := range []struct {
-		title    string
+		page     string
 		commands []string
 		screen   string // of the tests of internal/admin/migrate; "" if the section shows none
 	}{
-		{"OpenShift 3", way, "openshift3"},
-		{"dnsmasq", way, "dnsmasq"},
-		{"OpenShift 4 and OKD", byTheCluster, ""},
-		{"NodeLocal DNSCache", way[:1], "nodelocaldns"},
-		{"systemd-resolved", way, "systemd-resolved"},
-		{"openresolv", way, "openresolv"},
-		{"cloud-init", way, "cloud-init"},
-		{"k3s and RKE2", way, "k3s"},
+		{openshift3Page, commands(blocksOf(t, migrationPage)[everyNode]), "openshift3"},
+		{openshift4Page, byTheCluster, ""},
+		{nodelocalPage, []string{"node-dns migrate"}, "nodelocaldns"},
 	} {
-		blocks := page[row.title]
-		delete(page, row.title)
+		var blocks []manpage.Block
+		for _, s := range manpage.Sections(t, filepath.Join(repository, row.page)) {
+			blocks = append(blocks, s.Blocks...)
+		}
 		if d := cmp.Diff(row.commands, commands(blocks)); d != "" {
-			t.Errorf("the commands of section %s (-tests +page):\n%s", row.title, d)
+			t.Errorf("the commands of %s (-tests +page):\n%s", row.page, d)
 		}
 		screen := ""
 		if row.screen != "" {
@@ -86,12 +91,18 @@ func TestMigrationPage(t *testing.T) {
 			shown += b.Screen
 		}
 		if d := cmp.Diff(screen, shown); d != "" {
-			t.Errorf("the screen of section %s (-node-dns +page):\n%s", row.title, d)
+			t.Errorf("the screen of %s (-node-dns +page):\n%s", row.page, d)
+		}
+	}
+	page := blocksOf(t, migrationPage)
+	for _, command := range way {
+		if !slices.Contains(commands(page[everyNode]), command) {
+			t.Errorf("%s does not say %s", migrationPage, command)
 		}
 	}
 	for title, blocks := range page {
-		if typed := title == "Everywhere" || title == "Many nodes"; !typed && len(blocks) > 0 {
-			t.Errorf("no test runs the commands of section %s", title)
+		if title != everyNode && len(blocks) > 0 {
+			t.Errorf("no test types the commands of section %s", title)
 		}
 	}
 }
@@ -103,7 +114,7 @@ func TestMigrationOfPackage(t *testing.T) {
 	rpmbuild.Prepare(t, o.Container)
 	rpmbuild.Publish(t, o.Container, rpmbuild.Build(t, 1, rpmbuild.Systemd).Main)
 	before := o.tree()
-	all := commands(migrationPage(t)["Everywhere"])
+	all := commands(blocksOf(t, migrationPage)[everyNode])
 	for i, command := range all {
 		if out := o.Run("sh", "-c", command); out == "" && !strings.HasPrefix(command, "node-dns wait") {
 			t.Errorf("%s has no output", command)

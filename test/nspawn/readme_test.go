@@ -54,7 +54,25 @@ func TestReadme(t *testing.T) {
 	}
 }
 
-// build runs a block in the source tree, which is not on the node, and copies dist/ to the node.
+// TestFirstNode: the tutorial's commands are the README's, or others that tests type.
+func TestFirstNode(t *testing.T) {
+	known := []string{
+		"systemctl disable --now node-dns",                                     // the README has it in a sentence
+		"node-dns status", "node-dns doctor", "node-dns query www.example.com", // test/netns types these, or says why not
+	}
+	for _, block := range manpage.Commands(t, filepath.Join(repository, "README.md")) {
+		known = append(known, block...)
+	}
+	for _, block := range manpage.Commands(t, filepath.Join(repository, "docs/tutorial/first-node.md")) {
+		for _, command := range block {
+			if !slices.Contains(known, command) {
+				t.Errorf("no test types %s", command)
+			}
+		}
+	}
+}
+
+// build types a block where the sources are, which is not on the node, and carries dist/ to it.
 func (n *node) build(block []string) {
 	n.t.Helper()
 	tree := filepath.Join(n.t.TempDir(), "tree")
