@@ -16,7 +16,8 @@
 # make bench-micro  the packages' own benchmarks, here and at the revision REV (default: HEAD), compared
 # make dashboard-png  docs/dashboard.png anew: ten minutes in the life of a node, drawn; as root, with Prometheus, Node.js and Chromium
 # make demo        the whole story on loopback, without root
-# make lint        gofmt, gofumpt, vet, staticcheck
+# make check       before each commit: lint, the law tests and the short tests, without root, in a minute
+# make lint        gofmt, gofumpt, vet, staticcheck, actionlint
 # make soak        10 minutes (SOAK) of 20,000 queries a second (RATE) while faults rotate: nothing lost, nothing that grows
 # make fuzz        each fuzz target for FUZZTIME; `make test` runs some of them, for 15 s each: the table in scripts/fuzz
 
@@ -30,7 +31,7 @@ BUILDMODE ?= default
 ARCHES    = x86_64 aarch64 ppc64le s390x
 export CGO_ENABLED ?= 1
 
-.PHONY: build install rpm rpm-all test test-arch test-kube test-trixie test-vm bench bench-quick bench-faults bench-micro bench-kube dashboard-png demo lint fuzz soak clean
+.PHONY: build install rpm rpm-all test test-arch test-kube test-trixie test-vm bench bench-quick bench-faults bench-micro bench-kube dashboard-png demo check lint fuzz soak clean
 
 # The completions come from the program, built for this machine where bin/ is for another.
 build:
@@ -121,12 +122,16 @@ dashboard-png:
 demo:
 	$(GO) run ./cmd/node-dns demo
 
+check: lint
+	$(GO) test -short ./...
+
 lint:
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo 'run gofmt'; exit 1; }
 	@test -z "$$($(GO) tool -modfile=tools.mod gofumpt -l .)" || { $(GO) tool -modfile=tools.mod gofumpt -l .; echo 'run gofumpt'; exit 1; }
 	$(GO) vet ./...
 	$(GO) tool -modfile=tools.mod staticcheck ./...
 	cd test/e2e && CGO_ENABLED=0 $(GO) tool -modfile=../../tools.mod staticcheck ./...
+	$(GO) tool -modfile=tools.mod actionlint
 
 soak:
 	$(GO) test ./test/soak -v -soak $(SOAK) -soak.rate $(RATE) -soak.names 1000000 -timeout 24h

@@ -155,7 +155,7 @@ func (c command) hook(ctx context.Context, runner hostdns.Runner) {
 	}()
 	if c.event.Matters() {
 		// The run logs the error. NetworkManager does not get it.
-		runner.Event(ctx, c.event) //nolint:errcheck // as said
+		_ = runner.Event(ctx, c.event)
 	}
 }
 

@@ -158,7 +158,7 @@ func (w *tree) restoreUntil(cut int) (ended bool) {
 		}
 	}
 	defer func() {
-		if r := recover(); r != nil && r != errCut { //nolint:errorlint // the value itself
+		if r := recover(); r != nil && r != errCut { // the value itself
 			panic(r)
 		} else if r != nil {
 			ended = true

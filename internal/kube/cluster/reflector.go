@@ -64,7 +64,7 @@ func (r *reflector) run(ctx context.Context) error {
 		next, wait := r.state.next(outcome, r.objects)
 		if outcome.err != nil && next.failures > 0 {
 			if err := r.sink(report{source: r.source, step: broken, err: outcome.err}); err != nil {
-				return nil //nolint:nilerr // nobody listens any more
+				return nil // the caller has stopped listening
 			}
 		}
 		if next.do == compare {
@@ -72,7 +72,7 @@ func (r *reflector) run(ctx context.Context) error {
 		}
 		if next.newest && !r.state.newest {
 			if err := r.sink(report{source: r.source, step: rewound, version: outcome.version}); err != nil {
-				return nil //nolint:nilerr // nobody listens any more
+				return nil // the caller has stopped listening
 			}
 		}
 		r.state = next

@@ -38,7 +38,7 @@ func expect(values *json.Decoder, want json.Token) error {
 // malformed wraps an error of package json in ErrMalformed. It does not change errors of the
 // reader.
 func malformed(err error) error {
-	switch err.(type) { //nolint:errorlint // json returns its own errors as they are
+	switch err.(type) { // json returns its own errors as they are
 	case *json.SyntaxError, *json.UnmarshalTypeError:
 		return fmt.Errorf("%w: %w", ErrMalformed, err)
 	}

@@ -122,7 +122,7 @@ func (r *runner) run(ctx context.Context, task Task) error {
 		began := time.Now()
 		err := r.guard(ctx, task)
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // it was asked to end
+			return nil // the service was asked to end
 		}
 		if err == nil {
 			err = errors.New("ended before its time")
