@@ -155,7 +155,7 @@ func (c command) hook(ctx context.Context, runner hostdns.Runner) {
 	}()
 	if c.event.Matters() {
 		// The run logs the error. NetworkManager does not get it.
-		_ = runner.Event(ctx, c.event)
+		_, _, _ = runner.Event(ctx, c.event)
 	}
 }
 
