@@ -76,10 +76,14 @@ func Main(m *testing.M, options ...Option) {
 	os.Exit(m.Run())
 }
 
-// Required reports whether a test that cannot run is a failure: in CI, and if NODEDNS_LANES is
-// "require".
+// lanesEnv is "require" to fail tests that this host cannot run, or "skip" to skip every test that
+// needs more than Go: a machine, or another program. Empty: tests that cannot run fail only in CI.
+const lanesEnv = "NODEDNS_LANES"
+
+// Required reports whether a test that cannot run is a failure.
 func Required() bool {
-	return os.Getenv("CI") != "" || os.Getenv("NODEDNS_LANES") == "require"
+	lanes := os.Getenv(lanesEnv)
+	return lanes == "require" || lanes != "skip" && os.Getenv("CI") != ""
 }
 
 // Skip skips the test because this host lacks something; if Required, it fails the test.
@@ -94,6 +98,9 @@ func Skip(t testing.TB, format string, args ...any) {
 // NeedPrograms skips or fails the test unless these programs are in its PATH.
 func NeedPrograms(t testing.TB, programs ...string) {
 	t.Helper()
+	if os.Getenv(lanesEnv) == "skip" {
+		t.Skipf("needs %s (NODEDNS_LANES=skip)", programs)
+	}
 	for _, p := range programs {
 		if _, err := exec.LookPath(p); err != nil {
 			Skip(t, "needs %s: %v", p, err)

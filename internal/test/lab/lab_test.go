@@ -148,6 +148,8 @@ func TestMissing(t *testing.T) {
 		{"laptop", "TestProcess", Path, "A=b", "SKIP", "not root", true},
 		{"CI", "TestProcess", Path, "CI=true", "FAIL", "not root", false},
 		{"required", "TestProcess", Path, "NODEDNS_LANES=require", "FAIL", "not root", false},
+		{"skipped", "TestProcess", Path, "NODEDNS_LANES=skip", "SKIP", "NODEDNS_LANES=skip", true},
+		{"program skipped", "TestPrograms", Path, "NODEDNS_LANES=skip", "SKIP", "needs [sh", true},
 		{"programs", "TestPrograms", Path, "CI=true", "PASS", "", true},
 		{"no program", "TestPrograms", "/nowhere", "A=b", "SKIP", "needs sh", true},
 		{"no program, CI", "TestPrograms", "/nowhere", "CI=true", "FAIL", "needs sh", false},
