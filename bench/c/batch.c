@@ -94,7 +94,7 @@ static void *run(void *arg)
 	serve_tcp(t->fd, t->answer);
 }
 
-/* All sockets exist before the first answer: a client with an answer over UDP can connect over TCP. */
+/* All sockets exist before the first answer: a client that got one over UDP can use TCP. */
 void serve(int argc, char **argv, answer_fn *answer)
 {
 	static struct task tasks[2 * THREADS];

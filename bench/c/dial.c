@@ -1,9 +1,9 @@
 /*
- * dial FILE PORT CONNECTIONS RATE SECONDS: sends the A queries of a file (a name and a type per line)
- * to 127.0.0.1 repeatedly, one TCP connection per query, with at most CONNECTIONS at a time. RATE is
- * in queries per second; 0: the next query follows each answer. It prints the result in dnsperf's
- * words, and with a rate also one line per answer with its latency, from the start of the connection.
- * The client closes first, as stub resolvers do.
+ * dial FILE PORT CONNECTIONS RATE SECONDS: sends the A queries of a file (a name and a type per
+ * line) to 127.0.0.1 repeatedly, one TCP connection per query, with at most CONNECTIONS at a time.
+ * RATE is in queries per second; 0: the next query follows each answer. It prints the result in
+ * dnsperf's words, and with a rate also one line per answer with its latency, from the start of the
+ * connection. The client closes first, as stub resolvers do.
  */
 #define _GNU_SOURCE
 #include "batch.h"
@@ -207,7 +207,7 @@ static void on_event(struct client *cl, struct connection *c)
 	hang_up(cl, c);
 }
 
-/* asking returns whether the time is not over. Every thread asks at least once, even if it starts late. */
+/* asking returns whether to continue. Every thread asks at least once, even if it starts late. */
 static int asking(const struct client *cl, double at)
 {
 	return at < end || !cl->sent;

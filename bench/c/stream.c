@@ -9,20 +9,23 @@
 
 enum { ROOM = 64 << 10, EVENTS = 64 };
 
-/* connection is a client's connection, with the received data that is not a complete message yet. */
+/* connection is a client's connection, with the data of an incomplete message. */
 struct connection {
 	int fd;
 	size_t held;
 	uint8_t data[ROOM];
 };
 
-/* flush sends answers, and returns whether that succeeded. It does not wait for a client that does not read. */
+/* flush sends answers, and returns whether that succeeded. It does not wait for slow readers. */
 static int flush(int fd, const uint8_t *data, size_t length)
 {
 	return length == 0 || send(fd, data, length, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)length;
 }
 
-/* answer_whole answers the complete messages and keeps the rest. It returns whether the connection stays open. */
+/*
+ * answer_whole answers the complete messages and keeps the rest. It returns whether the connection
+ * stays open.
+ */
 static int answer_whole(struct connection *c, answer_fn *answer)
 {
 	static _Thread_local uint8_t out[ROOM];

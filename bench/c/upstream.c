@@ -34,7 +34,10 @@ static uint8_t *put32(uint8_t *p, unsigned long value)
 	return put16(put16(p, value >> 16 & 0xffff), value & 0xffff);
 }
 
-/* is returns whether the rest of a name in wire format is the zone's name. strncasecmp is safe: label lengths are not letters. */
+/*
+ * is returns whether the rest of a name in wire format is the zone's name. Ignoring case is safe,
+ * because label lengths are not letters.
+ */
 static int is(const uint8_t *rest, size_t length, const uint8_t *zone, size_t size)
 {
 	return length == size && strncasecmp((const char *)rest, (const char *)zone, size) == 0;
@@ -114,7 +117,7 @@ static uint8_t *put_address(uint8_t *p, int type)
 	return p + length;
 }
 
-/* put_soa appends the SOA record of a negative answer. Its last number is the negative TTL (RFC 2308). */
+/* put_soa appends the SOA of a negative answer. Its last number is the negative TTL (RFC 2308). */
 static uint8_t *put_soa(uint8_t *p, size_t zone)
 {
 	p = put16(put_record(p, zone, TYPE_SOA), 2 + 2 + 5 * 4);
