@@ -1,25 +1,30 @@
-# make             both programs into bin/
-# make install     what `make` built, and all that belongs to it, below DESTDIR
-# make rpm         the RPM for ARCH and the source RPM into dist/; rpm-all: the RPMs for every architecture
-# make test        every test lane; as root on Debian or RHEL it installs the packages the lanes need, and says so
-# make test-kube   the lane with a Kubernetes API: the first time it builds etcd and kube-apiserver, which takes minutes
-# make test-vm     the VM lane: whole machines, emulated, with SELinux enforcing under Debian's policy and those of SELINUX_POLICY;
-#                  as root on Debian. `make test` runs a part of it
-# make test-arch   the demo and the short tests as programs of s390x, arm64 and ppc64le, in an emulator (qemu-user)
-# make test-trixie  the lane with systemd as PID 1 once more, with systemd 257 and NetworkManager 1.52
-# make bench-kube  node-dns and CoreDNS on a cluster of 10,000 services: memory, traffic, processor time
-# make bench       node-dns beside other nameservers, on two cores: a quarter of an hour to get them, and an hour and a half; as root on Debian.
-#                  BENCHFLAGS chooses, as `make bench BENCHFLAGS='-peers=echo,node-dns,unbound -workloads=hits -rounds=1'`
-# make bench-quick  some of both, in 3 minutes; nothing is written
-# make bench-faults  node-dns, dnsmasq and unbound under each fault of docs/appendix/faults.md, in half an hour: what was answered, and when.
-#                  BENCHFLAGS chooses, as `make bench-faults BENCHFLAGS='-faults=black-holed -seconds=2'`
-# make bench-micro  the packages' own benchmarks, here and at the revision REV (default: HEAD), compared
-# make dashboard-png  docs/dashboard.png anew: ten minutes in the life of a node, drawn; as root, with Prometheus, Node.js and Chromium
-# make demo        the whole story on loopback, without root
-# make check       before each commit: lint, the law tests and the short tests, without root, in a minute
-# make lint        gofmt, gofumpt, vet, staticcheck, actionlint
-# make soak        10 minutes (SOAK) of 20,000 queries a second (RATE) while faults rotate: nothing lost, nothing that grows
-# make fuzz        each fuzz target for FUZZTIME; `make test` runs some of them, for 15 s each: the table in scripts/fuzz
+# make               build both programs into bin/
+# make install       install what `make` built, and all other files of the package, below DESTDIR
+# make rpm           build the RPM for ARCH and the source RPM into dist/
+# make rpm-all       build the RPMs for every architecture
+# make test          run every test lane; as root on Debian or RHEL it installs the missing packages, and reports it
+# make test-kube     run the lane with a Kubernetes API; the first run builds etcd and kube-apiserver, which takes minutes
+# make test-vm       run the VM lane: whole emulated machines with SELinux enforcing, under Debian's policy and those
+#                    of SELINUX_POLICY; as root on Debian. `make test` runs a part of it
+# make test-arch     run the demo and the short tests as programs of s390x, arm64 and ppc64le in an emulator (qemu-user)
+# make test-trixie   run the lane that boots systemd again, with systemd 257 and NetworkManager 1.52
+# make bench-kube    compare node-dns and CoreDNS on a cluster of 10,000 services: memory, traffic, CPU time
+# make bench         compare node-dns with other nameservers on two cores, as root on Debian: 15 minutes to get them,
+#                    and an hour and a half. BENCHFLAGS selects, as in
+#                    `make bench BENCHFLAGS='-peers=echo,node-dns,unbound -workloads=hits -rounds=1'`
+# make bench-quick   run a selection of both in 3 minutes, and save nothing
+# make bench-faults  run node-dns, dnsmasq and unbound under each fault of docs/appendix/faults.md, in half an hour:
+#                    which answers came, and when. BENCHFLAGS selects, as in
+#                    `make bench-faults BENCHFLAGS='-faults=black-holed -seconds=2'`
+# make bench-micro   compare the Go benchmarks of the packages here and at the revision REV (default: HEAD)
+# make dashboard-png draw docs/dashboard.png again from ten simulated minutes of a node; as root, with Prometheus,
+#                    Node.js and Chromium
+# make demo          play the whole story on loopback, without root
+# make check         run lint, the law tests and the short tests before each commit; without root, in a minute
+# make lint          run gofmt, gofumpt, vet, staticcheck, actionlint
+# make soak          send 20,000 queries a second (RATE) for 10 minutes (SOAK) while faults rotate; no query may be
+#                    lost, and nothing may grow
+# make fuzz          run each fuzz target for FUZZTIME; `make test` runs those in the table of scripts/fuzz, 15 s each
 
 GO       ?= go
 FUZZTIME ?= 20s
@@ -33,7 +38,7 @@ export CGO_ENABLED ?= 1
 
 .PHONY: build install rpm rpm-all test test-arch test-kube test-trixie test-vm bench bench-quick bench-faults bench-micro bench-kube dashboard-png demo check lint fuzz soak clean
 
-# The completions come from the program, built for this machine where bin/ is for another.
+# The program prints its completions. bin/native/ has it for this machine, as bin/ may be for another.
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -buildmode=$(BUILDMODE) -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
 	CGO_ENABLED=0 GOARCH= $(GO) build -trimpath -buildmode=$(BUILDMODE) -ldflags '$(LDFLAGS)' -o bin/native/ ./cmd/node-dns
@@ -41,9 +46,9 @@ build:
 	bin/native/node-dns completion zsh >bin/node-dns.zsh
 	bin/native/node-dns completion fish >bin/node-dns.fish
 
-# Directories as on RHEL; the spec passes its macros where they differ. The hook is a script of its own that runs the program
-# in LIBEXECDIR: RHEL's SELinux policy lets systemd execute nothing below dispatcher.d, and runs only a file from there in
-# the domain of hooks.
+# Directories as on RHEL. The spec passes its macros if they differ. The hook is a separate script that
+# runs the program in LIBEXECDIR: RHEL's SELinux policy lets systemd execute nothing below
+# dispatcher.d, and only files there run in the domain of hooks.
 SBINDIR    ?= /usr/sbin
 DATADIR    ?= /usr/share
 SYSCONFDIR ?= /etc
@@ -75,13 +80,13 @@ rpm:
 rpm-all:
 	./packaging/rpm/build $(ARCHES)
 
-# vet with -race: what is compiled for it serves the tests too.
+# vet with -race: the tests then use the same compiled packages.
 test:
 	./scripts/test-packages
 	$(GO) vet -race ./...
 	./scripts/test-lanes
-	$(GO) test -timeout 10m ./internal/kube/cluster # the race detector crashes on its tests with fake time, which skip there
-	$(GO) test -run '^(TestServeWireAllocates|TestAppendResponseAllocates)$$' ./internal/resolve ./internal/dns/zone # and has these allocate
+	$(GO) test -timeout 10m ./internal/kube/cluster # its tests with fake time skip with -race: the race detector crashes on them
+	$(GO) test -run '^(TestServeWireAllocates|TestAppendResponseAllocates)$$' ./internal/resolve ./internal/dns/zone # the race detector makes these allocate
 	./scripts/test-arch
 	./scripts/test-machines
 
@@ -101,7 +106,7 @@ test-vm:
 bench-kube:
 	./scripts/test-kube bench
 
-# What BENCHFLAGS says comes last, and wins.
+# BENCHFLAGS comes last and overrides the other flags.
 bench:
 	$(GO) run ./bench -out=bench/results $(BENCHFLAGS)
 

@@ -103,7 +103,7 @@ func (p place) versionOf(of peer) string {
 	case of.program.origin == moduleOrigin:
 		return moduleVersion(command[0])
 	case len(of.version) == 0:
-		return "of this tree"
+		return "built from this tree"
 	}
 	argv := append(command, of.version...)
 	text, _ := exec.Command(argv[0], argv[1:]...).CombinedOutput() // some exit with 1 after it

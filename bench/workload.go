@@ -36,15 +36,15 @@ const freshRate = 300_000
 
 var workloads = []workload{
 	{
-		Workload: result.Workload{Name: "hits", Title: "1,000 names, all remembered, as fast as they are answered"},
+		Workload: result.Workload{Name: "hits", Title: "1,000 cached names, as fast as they are answered"},
 		before:   hot(1000), ask: hot(1000),
 	},
 	{
-		Workload: result.Workload{Name: "misses", Title: "names that nobody asked before, as fast as they are answered"},
+		Workload: result.Workload{Name: "misses", Title: "new names, as fast as they are answered"},
 		before:   unique("before", 1000),
 	},
 	{
-		Workload: result.Workload{Name: "misses-10k", Title: "names that nobody asked before, 10,000 a second"},
+		Workload: result.Workload{Name: "misses-10k", Title: "new names, 10,000 a second"},
 		before:   unique("before", 1000), rate: 10_000,
 	},
 	{
@@ -52,11 +52,11 @@ var workloads = []workload{
 		before:   podsOnce, ask: pods, cluster: true, forgets: true,
 	},
 	{
-		Workload: result.Workload{Name: "tcp", Title: "1,000 names, all remembered, over 20 TCP connections"},
+		Workload: result.Workload{Name: "tcp", Title: "1,000 cached names over 20 TCP connections"},
 		before:   hot(1000), ask: hot(1000), tcp: true,
 	},
 	{
-		Workload: result.Workload{Name: "tcp-short", Title: "1,000 names, all remembered, each query over a TCP connection of its own"},
+		Workload: result.Workload{Name: "tcp-short", Title: "1,000 cached names, one TCP connection per query"},
 		before:   hot(1000), ask: hot(1000), short: true,
 	},
 	{
@@ -64,23 +64,23 @@ var workloads = []workload{
 		before:   hot(1000), ask: hot(1000), short: true, rate: 2000,
 	},
 	{
-		Workload: result.Workload{Name: "hits-500", Title: "1,000 names, all remembered, 500 a second", TableOnly: true},
+		Workload: result.Workload{Name: "hits-500", Title: "1,000 cached names, 500 a second", TableOnly: true},
 		before:   hot(1000), ask: hot(1000), rate: 500,
 	},
 	{
-		Workload: result.Workload{Name: "hits-2k", Title: "1,000 names, all remembered, 2,000 a second"},
+		Workload: result.Workload{Name: "hits-2k", Title: "1,000 cached names, 2,000 a second"},
 		before:   hot(1000), ask: hot(1000), rate: 2000,
 	},
 	{
-		Workload: result.Workload{Name: "hits-10k", Title: "1,000 names, all remembered, 10,000 a second"},
+		Workload: result.Workload{Name: "hits-10k", Title: "1,000 cached names, 10,000 a second"},
 		before:   hot(1000), ask: hot(1000), rate: 10_000,
 	},
 	{
-		Workload: result.Workload{Name: "hits-30k", Title: "1,000 names, all remembered, 30,000 a second"},
+		Workload: result.Workload{Name: "hits-30k", Title: "1,000 cached names, 30,000 a second"},
 		before:   hot(1000), ask: hot(1000), rate: 30_000,
 	},
 	{
-		Workload: result.Workload{Name: "addresses", Title: "1,000 names, all remembered, at four addresses, as fast as they are answered"},
+		Workload: result.Workload{Name: "addresses", Title: "1,000 cached names at four addresses, as fast as they are answered"},
 		before:   hot(1000), ask: hot(1000), addresses: 4,
 	},
 	{
@@ -88,7 +88,7 @@ var workloads = []workload{
 		before:   hot(1000), ask: hot(1000), addresses: 4, rate: 10_000,
 	},
 	{
-		Workload: result.Workload{Name: "names-100k", Title: "100,000 names, all remembered, as fast as they are answered; resident memory after them", TableOnly: true},
+		Workload: result.Workload{Name: "names-100k", Title: "100,000 cached names, as fast as they are answered; resident memory afterwards", TableOnly: true},
 		before:   hot(100_000), ask: hot(100_000), cache: 200_000, resident: true,
 	},
 	{
@@ -100,23 +100,23 @@ var workloads = []workload{
 		before:   hot(1000), ask: hot(1000), rate: 30_000, cores: 0.5,
 	},
 	{
-		Workload: result.Workload{Name: "busy-10k", Title: "as hits-10k, beside four processes that never sleep, in the server's control group", TableOnly: true},
+		Workload: result.Workload{Name: "busy-10k", Title: "as hits-10k, with four busy processes in the server's control group", TableOnly: true},
 		before:   hot(1000), ask: hot(1000), rate: 10_000, neighbours: 4,
 	},
 	{
-		Workload: result.Workload{Name: "busy-30k", Title: "as hits-30k, beside four processes that never sleep, in the server's control group", TableOnly: true},
+		Workload: result.Workload{Name: "busy-30k", Title: "as hits-30k, with four busy processes in the server's control group", TableOnly: true},
 		before:   hot(1000), ask: hot(1000), rate: 30_000, neighbours: 4,
 	},
 	{
-		Workload: result.Workload{Name: "bad", Title: "as hits-10k, but one client in ten is gone before its answer, or never reads its TCP connection"},
+		Workload: result.Workload{Name: "bad", Title: "as hits-10k, but one client in ten disappears before its answer, or never reads its TCP connection"},
 		before:   hot(1000), ask: hot(1000), rate: 10_000, bad: true,
 	},
 	{
-		Workload: result.Workload{Name: "bad-tcp", Title: "as bad, and the others ask over TCP"},
+		Workload: result.Workload{Name: "bad-tcp", Title: "as bad, and the other clients use TCP"},
 		before:   hot(1000), ask: hot(1000), rate: 10_000, tcp: true, bad: true,
 	},
 	{
-		Workload: result.Workload{Name: "memory", Title: "resident memory after 10,000 names, and the most while 1,000,000 more pass (for a minute at most)"},
+		Workload: result.Workload{Name: "memory", Title: "resident memory after 10,000 names, and the peak while 1,000,000 more are queried (for at most a minute)"},
 		before:   hot(10_000), ask: unique("m", million), memory: true, once: true,
 	},
 }

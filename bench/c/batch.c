@@ -43,7 +43,7 @@ static int listener(int type, int number, int port)
 	return fd;
 }
 
-/* send_all sends a batch; the socket blocks, so that it is short of what was asked only after an error. */
+/* send_all sends a batch. The socket blocks, so only an error makes sendmmsg(2) send fewer. */
 static void send_all(int fd, struct mmsghdr *out, int n)
 {
 	for (int sent = 0; sent < n;) {
@@ -79,7 +79,7 @@ void serve_udp(int fd, answer_fn *answer)
 	}
 }
 
-/* task is what a thread does. */
+/* task is the work of one thread. */
 struct task {
 	int type, fd;
 	answer_fn *answer;
@@ -94,7 +94,7 @@ static void *run(void *arg)
 	serve_tcp(t->fd, t->answer);
 }
 
-/* Every socket is there before the first answer: who has one over UDP can connect. */
+/* All sockets exist before the first answer: a client that got one over UDP can use TCP. */
 void serve(int argc, char **argv, answer_fn *answer)
 {
 	static struct task tasks[2 * THREADS];

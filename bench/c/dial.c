@@ -1,9 +1,9 @@
 /*
- * dial FILE PORT CONNECTIONS RATE SECONDS: asks the A queries of a file (a name and a type per line)
- * over and over at 127.0.0.1, each on a TCP connection of its own, with at most so many connections
- * at a time. RATE is in queries per second; with 0 the next query follows each answer. It prints
- * the outcome in dnsperf's words, and with a rate also one line per answer with its latency, from
- * the start of the connection. The client closes first, as stub resolvers do.
+ * dial FILE PORT CONNECTIONS RATE SECONDS: sends the A queries of a file (a name and a type per
+ * line) to 127.0.0.1 repeatedly, one TCP connection per query, with at most CONNECTIONS at a time.
+ * RATE is in queries per second; 0: the next query follows each answer. It prints the result in
+ * dnsperf's words, and with a rate also one line per answer with its latency, from the start of the
+ * connection. The client closes first, as stub resolvers do.
  */
 #define _GNU_SOURCE
 #include "batch.h"
@@ -38,7 +38,7 @@ struct query {
 static struct query *queries;
 static size_t query_count;
 
-/* connection is a place for one connection at a time; fd is -1 while there is none. */
+/* connection is a slot for one connection at a time; fd is -1 if it is free. */
 struct connection {
 	int fd, sent;
 	in_addr_t source;
@@ -54,7 +54,7 @@ struct latency {
 	double seconds;
 };
 
-/* client is a thread with its share of the connections and of the rate. */
+/* client is a thread with its share of the connections and the rate. */
 struct client {
 	pthread_t thread;
 	int number, poller, timer, connections, open;
@@ -77,7 +77,7 @@ static double now(void)
 	return t.tv_sec + t.tv_nsec / 1e9;
 }
 
-/* encode makes the query of a name. The length of its label stands where the dot before it stood. */
+/* encode builds the query for a name. Each label's length replaces the dot before the label. */
 static void encode(struct query *q, unsigned id)
 {
 	uint8_t *p = q->framed + 2, *length;
@@ -132,7 +132,7 @@ static void hang_up(struct client *cl, struct connection *c)
 	cl->open--;
 }
 
-/* ask sends the query if the connection is there, and reports whether it may still succeed. */
+/* ask sends the query if the connection is established. It returns whether it may still succeed. */
 static int ask(struct connection *c)
 {
 	ssize_t n = send(c->fd, c->query->framed, c->query->length, MSG_NOSIGNAL);
@@ -181,7 +181,7 @@ static void note(struct client *cl, struct connection *c)
 	cl->completed++;
 }
 
-/* on_event goes on with a connection until its answer is whole. */
+/* on_event continues a connection until its answer is complete. */
 static void on_event(struct client *cl, struct connection *c)
 {
 	struct epoll_event event = {.events = EPOLLIN, .data.ptr = c};
@@ -207,13 +207,13 @@ static void on_event(struct client *cl, struct connection *c)
 	hang_up(cl, c);
 }
 
-/* asking reports whether the time is not over. Every thread asks at least once, however late it starts. */
+/* asking returns whether to continue. Every thread asks at least once, even if it starts late. */
 static int asking(const struct client *cl, double at)
 {
 	return at < end || !cl->sent;
 }
 
-/* work starts the connections that are due, and ends those that take too long. */
+/* work starts the due connections, and ends those that take too long. */
 static void work(struct client *cl, double at)
 {
 	for (int i = 0; i < cl->connections; i++) {

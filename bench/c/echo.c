@@ -1,7 +1,7 @@
 /*
  * echo PORT THREADS ADDRESSES: sends each DNS query back as its own answer, over UDP and TCP. It
- * parses nothing and caches nothing: its cost is what the kernel takes for a query and an answer,
- * the limit for every nameserver.
+ * parses nothing and caches nothing. Its cost is the kernel's cost for a query and an answer, the
+ * lower limit for every nameserver.
  */
 #include "batch.h"
 

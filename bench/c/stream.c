@@ -9,20 +9,23 @@
 
 enum { ROOM = 64 << 10, EVENTS = 64 };
 
-/* connection is a client's: what came and is not a whole message yet. */
+/* connection is a client's connection, with the data of an incomplete message. */
 struct connection {
 	int fd;
 	size_t held;
 	uint8_t data[ROOM];
 };
 
-/* flush sends answers, and reports whether they went. A client that does not read its answers is not waited for. */
+/* flush sends answers, and returns whether that succeeded. It does not wait for slow readers. */
 static int flush(int fd, const uint8_t *data, size_t length)
 {
 	return length == 0 || send(fd, data, length, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)length;
 }
 
-/* answer_whole answers the whole messages that are held, and keeps the rest. It reports whether the connection goes on. */
+/*
+ * answer_whole answers the complete messages and keeps the rest. It returns whether the connection
+ * stays open.
+ */
 static int answer_whole(struct connection *c, answer_fn *answer)
 {
 	static _Thread_local uint8_t out[ROOM];
@@ -52,7 +55,7 @@ static int answer_whole(struct connection *c, answer_fn *answer)
 	return flush(c->fd, out, filled);
 }
 
-/* on_readable answers what can be read, and reports whether the connection goes on. */
+/* on_readable answers the readable messages. It returns whether the connection stays open. */
 static int on_readable(struct connection *c, answer_fn *answer)
 {
 	ssize_t got = recv(c->fd, c->data + c->held, ROOM - c->held, MSG_DONTWAIT);

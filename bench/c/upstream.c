@@ -1,23 +1,23 @@
 /*
- * upstream PORT THREADS ADDRESSES: the nameserver that forwarders ask. It knows every name: the
- * same A and AAAA record for all, and nothing of other types. Below cluster.local the services
- * svc-N.ns-M.svc exist, with an A record; nothing exists below corp.example.com.
+ * upstream PORT THREADS ADDRESSES: the nameserver that forwarders ask. Every name exists, with the
+ * same A and AAAA record and no other types. Below cluster.local, only the services svc-N.ns-M.svc
+ * exist, with an A record. Nothing exists below corp.example.com.
  */
 #include "batch.h"
 
 #include <string.h>
 #include <strings.h>
 
-enum { HEADER = 12, TYPE_A = 1, TYPE_SOA = 6, TYPE_AAAA = 28, TYPE_OPT = 41, CLASS_IN = 1, TTL = 3600 /* longer than a workload takes */, NXDOMAIN = 3 };
-enum { LONGEST = 512 }; /* query: what is added to it has room */
+enum { HEADER = 12, TYPE_A = 1, TYPE_SOA = 6, TYPE_AAAA = 28, TYPE_OPT = 41, CLASS_IN = 1, TTL = 3600 /* longer than a workload */, NXDOMAIN = 3 };
+enum { LONGEST = 512 }; /* maximum length of a query, so that the answer fits */
 
-static const uint8_t cluster[] = "\7cluster\5local", corp[] = "\4corp\7example\3com"; /* each ends in the root, a zero octet */
+static const uint8_t cluster[] = "\7cluster\5local", corp[] = "\4corp\7example\3com"; /* each ends with the root, a zero octet */
 
-/* question is what is asked, where it stands in the packet, and how many labels it has below the zone that it is in. */
+/* question is the parsed question and its zone. */
 struct question {
-	size_t end;  /* behind its class */
-	size_t zone; /* where the name of its zone begins; HEADER where it is in none of the above */
-	int labels;
+	size_t end;  /* offset after its class */
+	size_t zone; /* offset of its zone's name; HEADER if it is in none of the above */
+	int labels;  /* below its zone */
 	int type;
 	const uint8_t *suffix; /* the zone's name */
 };
@@ -34,7 +34,10 @@ static uint8_t *put32(uint8_t *p, unsigned long value)
 	return put16(put16(p, value >> 16 & 0xffff), value & 0xffff);
 }
 
-/* is reports whether the rest of the name, in the wire's form, is the zone's name. Lengths of labels are no letters. */
+/*
+ * is returns whether the rest of a name in wire format is the zone's name. Ignoring case is safe,
+ * because label lengths are not letters.
+ */
 static int is(const uint8_t *rest, size_t length, const uint8_t *zone, size_t size)
 {
 	return length == size && strncasecmp((const char *)rest, (const char *)zone, size) == 0;
@@ -66,7 +69,7 @@ static int parse(const uint8_t *packet, size_t length, struct question *q)
 	return 1;
 }
 
-/* begins reports whether the label at p begins so. */
+/* begins returns whether the label at p begins with a string. */
 static int begins(const uint8_t *p, const char *with)
 {
 	size_t length = strlen(with);
@@ -74,7 +77,7 @@ static int begins(const uint8_t *p, const char *with)
 	return *p >= length && strncasecmp((const char *)p + 1, with, length) == 0;
 }
 
-/* in_cluster reports whether a name of cluster.local exists: svc-N.ns-M.svc, and what is above such names. */
+/* in_cluster returns whether a name of cluster.local exists: svc-N.ns-M.svc and its parents. */
 static int in_cluster(const uint8_t *packet, const struct question *q)
 {
 	const uint8_t *label = packet + HEADER;
@@ -97,7 +100,7 @@ static int in_cluster(const uint8_t *packet, const struct question *q)
 
 static uint8_t *put_record(uint8_t *p, size_t owner, int type)
 {
-	p = put16(p, 0xc000 | owner); /* a pointer to where the name stands */
+	p = put16(p, 0xc000 | owner); /* a pointer to the name */
 	p = put16(p, type);
 	p = put16(p, CLASS_IN);
 	return put32(p, TTL);
@@ -114,7 +117,7 @@ static uint8_t *put_address(uint8_t *p, int type)
 	return p + length;
 }
 
-/* put_soa is why there is no answer: its last number is how long that may be remembered (RFC 2308). */
+/* put_soa appends the SOA of a negative answer. Its last number is the negative TTL (RFC 2308). */
 static uint8_t *put_soa(uint8_t *p, size_t zone)
 {
 	p = put16(put_record(p, zone, TYPE_SOA), 2 + 2 + 5 * 4);
@@ -139,7 +142,7 @@ static size_t answer(uint8_t *packet, size_t length)
 
 	if (length < HEADER || length > LONGEST || packet[2] & 0x80 || !parse(packet, length, &q))
 		return 0;
-	edns = length > q.end; /* what follows the question of a query is an OPT record */
+	edns = length > q.end; /* only an OPT record follows the question of a query */
 	exists = q.suffix == NULL || (q.suffix == cluster ? in_cluster(packet, &q) : q.labels == 0);
 	address = exists && (q.suffix == NULL || q.labels == 3) && (q.type == TYPE_A || (q.type == TYPE_AAAA && q.suffix == NULL));
 	p = packet + q.end;
@@ -147,8 +150,8 @@ static size_t answer(uint8_t *packet, size_t length)
 	if (edns)
 		p = put_opt(p);
 
-	packet[2] = 0x80 | (packet[2] & 0x01);                           /* QR, and RD as it was */
-	packet[3] = 0x80 | (packet[3] & 0x10) | (exists ? 0 : NXDOMAIN); /* RA, and CD as it was */
+	packet[2] = 0x80 | (packet[2] & 0x01);                           /* QR, and RD of the query */
+	packet[3] = 0x80 | (packet[3] & 0x10) | (exists ? 0 : NXDOMAIN); /* RA, and CD of the query */
 	put16(put16(put16(packet + 6, address), !address), edns);
 	return p - packet;
 }

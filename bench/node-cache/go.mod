@@ -1,5 +1,5 @@
-// NodeLocal DNSCache, for the benchmark: a module of its own, since `go install` takes none that replaces others. What it replaces
-// is what its own go.mod does.
+// NodeLocal DNSCache, for the benchmark. It is a separate module, because `go install` rejects modules
+// with replace directives. The replacements are those of its own go.mod.
 module github.com/node-dns/node-dns/bench/node-cache
 
 go 1.25.0

@@ -35,7 +35,7 @@ func report() result.Report {
 			{Name: "busy", Title: "for the table only", TableOnly: true},
 		},
 		Peers: []result.Peer{
-			{Name: "echo", Version: "of this tree"},
+			{Name: "echo", Version: "built from this tree"},
 			{Name: "node-dns", Version: "node-dns dev"},
 			{Name: "unbound", Version: "1.17.1"},
 			{Name: "dnsdist", Version: "1.7.3"},

@@ -1,9 +1,9 @@
-// What Prometheus answered, as the data frames that Grafana's components take.
+// Converts answers of Prometheus to the data frames that Grafana's components accept.
 import { createTheme, FieldColorModeId, FieldType, getDisplayProcessor, ThresholdsMode, toDataFrame } from '@grafana/data';
 
 export const theme = createTheme({ colors: { mode: 'dark' } });
 
-// Grafana's own defaults, where the dashboard says nothing.
+// Grafana's defaults for options that the dashboard does not set.
 const lines = {
   drawStyle: 'line', lineInterpolation: 'linear', lineWidth: 1, fillOpacity: 0, gradientMode: 'none', spanNulls: false, showPoints: 'auto',
   pointSize: 5, stacking: { mode: 'none', group: 'A' }, axisPlacement: 'auto', axisLabel: '', axisColorMode: 'text',
@@ -11,7 +11,7 @@ const lines = {
 };
 const thresholds = { mode: ThresholdsMode.Absolute, steps: [{ value: -Infinity, color: 'green' }, { value: 80, color: 'red' }] };
 
-// framesOf are those of a panel: one for each series, in the order in which Grafana gives colours.
+// framesOf returns a panel's frames: one per series, in the order in which Grafana assigns colors.
 export function framesOf(panel, run) {
   const frames = [];
   for (const target of panel.targets) {
@@ -46,7 +46,7 @@ function frameOf(panel, target, series, run, index) {
   return frame;
 }
 
-// thresholdsOf: null in a dashboard's JSON stands for all below the next.
+// thresholdsOf converts thresholds. null in a dashboard's JSON means every value below the next step.
 function thresholdsOf(defaults) {
   const given = defaults.thresholds ?? thresholds;
   return { ...given, steps: given.steps.map((step) => ({ ...step, value: step.value ?? -Infinity })) };

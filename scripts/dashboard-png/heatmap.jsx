@@ -1,16 +1,17 @@
-// A heatmap of a Prometheus histogram, with the axes of Grafana's plots. Its cells are as Grafana draws them for "calculate": false: one for
-// each bucket and step, in 64 shades, the darkest where there is least, and none where there is nothing.
+// A heatmap of a Prometheus histogram, with the axes of Grafana's plots. Its cells are as Grafana draws
+// them for "calculate": false: one per bucket and step, in 64 shades. The darkest shade is the lowest
+// count, and a count of 0 has no cell.
 import React from 'react';
 import { formattedValueToString, getValueFormat } from '@grafana/data';
 import { AxisPlacement, ScaleDirection, ScaleOrientation } from '@grafana/schema';
 import { UPlotChart, UPlotConfigBuilder } from '@grafana/ui';
 import { theme } from './frames';
 
-// oranges is d3's scheme of this name, from the most to the least.
+// oranges is d3's scheme of this name, from the highest to the lowest count.
 const oranges = ['#fff5eb', '#fee6ce', '#fdd0a2', '#fdae6b', '#fd8d3c', '#f16913', '#d94801', '#a63603', '#7f2704'];
 const steps = 64;
 const legendHeight = 30;
-const labels = 8; // of the buckets, at most: more do not fit
+const labels = 8; // maximum number of bucket labels that fit
 
 export function Heatmap({ panel, frames, run, width, height }) {
   const buckets = bucketsOf(frames);
@@ -25,7 +26,8 @@ export function Heatmap({ panel, frames, run, width, height }) {
   );
 }
 
-// bucketsOf are the buckets with something in them, and what is between, by their bounds; each with how many are in it alone.
+// bucketsOf returns the buckets from the first to the last that is not empty, sorted by bound. Their
+// counts are not cumulative.
 function bucketsOf(frames) {
   const bound = (frame) => Number(frame.fields[1].labels.le.replace('Inf', 'Infinity'));
   const sorted = [...frames].sort((a, b) => bound(a) - bound(b));
@@ -82,7 +84,7 @@ function drawCells(u, buckets, most, run) {
   });
 }
 
-// Shades says what they mean.
+// Shades is the legend.
 function Shades({ most }) {
   const colours = Array.from({ length: steps }, (_, i) => shade((i / (steps - 1)) * most, most));
   const text = { color: theme.colors.text.secondary, fontSize: 12 };

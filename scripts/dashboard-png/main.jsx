@@ -1,4 +1,4 @@
-// The dashboard on a page: Grafana's grid of 24 columns, its panels, and below them what drew it.
+// The dashboard as a page: Grafana's grid of 24 columns, its panels, and a note about what drew it.
 import React from 'react';
 import { createRoot } from 'react-dom/client';
 import { ThemeContext } from '@grafana/data';

@@ -1,4 +1,5 @@
-// A panel of each type that the dashboard has, drawn by Grafana's own components: of its heatmap there is none to be had, so there is heatmap.jsx.
+// A panel of each type in the dashboard, drawn by Grafana's own components. Its heatmap is not
+// published as a component, so heatmap.jsx draws that.
 import React from 'react';
 import { dateTime, fieldReducers } from '@grafana/data';
 import { BigValue, PanelChrome, TimeSeries } from '@grafana/ui';
