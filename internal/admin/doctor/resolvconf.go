@@ -115,7 +115,7 @@ func checkFiles(s Snapshot) []Finding {
 	if s.Status == nil || len(s.Status.ResolvConf.Pending) == 0 {
 		return nil
 	}
-	return []Finding{fail("the host's files differ from what node-dns wants: "+strings.Join(s.Status.ResolvConf.Pending, " "), "origin-dns-dispatcher plan says why; origin-dns-dispatcher apply, as root, writes them")}
+	return []Finding{fail("the host's files are not what they should be: "+strings.Join(s.Status.ResolvConf.Pending, " "), "origin-dns-dispatcher plan says why; origin-dns-dispatcher apply, as root, writes them")}
 }
 
 // resolvConfWords describes a correct file.
