@@ -55,7 +55,7 @@ var ErrFailed = errors.New("the demo failed")
 func Run(ctx context.Context, config Config) error {
 	w, err := newWorld()
 	if err != nil {
-		return fmt.Errorf("setting the scene: %w", err)
+		return fmt.Errorf("preparing the demo: %w", err)
 	}
 	defer w.close()
 	s := &story{Config: config, world: w, runner: w.runner()}
