@@ -15,7 +15,7 @@ import (
 // question.
 func (q Question) Message() (*dns.Msg, error) {
 	if _, ok := dns.IsDomainName(q.Name); !ok || q.Name == "" {
-		return nil, fmt.Errorf("invalid domain name %q", q.Name)
+		return nil, fmt.Errorf("%q: expected a name", q.Name)
 	}
 	qtype, class := dns.TypeA, uint16(dns.ClassINET)
 	if q.Type != "" {

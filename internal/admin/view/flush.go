@@ -77,7 +77,7 @@ func canonicalName(name string) (string, error) {
 	var room [dnswire.MaxName]byte
 	end, err := dns.PackDomainName(dns.Fqdn(name), room[:], 0, nil, false)
 	if err != nil {
-		return "", control.MistakeError{Why: fmt.Sprintf("invalid domain name %q", name)}
+		return "", control.MistakeError{Why: fmt.Sprintf("%q: expected a name", name)}
 	}
 	name, _, err = dns.UnpackDomainName(dnswire.AppendLower(nil, room[:end]), 0)
 	return name, err
