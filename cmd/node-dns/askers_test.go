@@ -68,7 +68,7 @@ func TestOldDaemon(t *testing.T) {
 	}
 	for _, args := range otherAskers {
 		got := resultOf(t, exec.Command("node-dns", append([]string{"--root", root}, strings.Fields(args)...)...))
-		if got.code != exitProblem || holdsAnswer(got.out) || !strings.Contains(got.errors, "does not know this question") {
+		if got.code != exitProblem || holdsAnswer(got.out) || !strings.Contains(got.errors, "does not support this request") {
 			t.Errorf("%s: %+v", args, got)
 		}
 	}
@@ -105,7 +105,7 @@ func TestOtherUser(t *testing.T) {
 			t.Errorf("%s: %+v", args, got)
 		}
 	}
-	const hidden = "\nHidden      names and clients of queries, cached answers: for root and the group node-dns-admin\n"
+	const hidden = "\nHidden      names and clients of queries, cached answers: shown only to root and the group node-dns-admin\n"
 	if got := asNobody("status"); !strings.Contains(got.out, hidden) {
 		t.Errorf("the user is not told that something is hidden: %+v", got)
 	}

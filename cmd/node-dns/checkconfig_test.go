@@ -94,7 +94,7 @@ func TestCheckConfigDnsmasq(t *testing.T) {
 		cmd.SetOut(&out)
 		cmd.SetContext(t.Context())
 		err := checkConfig(cmd, root, nodeconfig.DefaultPaths(root), "text")
-		if (err != nil) != row.fails || !strings.Contains(out.String(), row.want) || strings.Contains(out.String(), "every default applies") {
+		if (err != nil) != row.fails || !strings.Contains(out.String(), row.want) || strings.Contains(out.String(), "all settings have their defaults") {
 			t.Errorf("%q: %v\n%s", row.text, err, &out)
 		}
 	}

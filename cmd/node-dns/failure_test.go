@@ -68,7 +68,7 @@ func TestHungDaemon(t *testing.T) {
 	defer p.signal(unix.SIGCONT)
 	for _, args := range []string{"status", "status -o json"} {
 		got := resultOf(t, exec.Command("node-dns", append([]string{"--root", p.root}, strings.Fields(args)...)...))
-		if got.code != exitProblem || !strings.Contains(got.errors, "node-dns: node-dns does not answer within the time: it may hang\n") {
+		if got.code != exitProblem || !strings.Contains(got.errors, "node-dns: node-dns does not answer before the timeout; it may hang\n") {
 			t.Errorf("%s: %+v", args, got)
 		}
 		checkPlain(t, args, got)

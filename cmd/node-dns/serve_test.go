@@ -212,10 +212,10 @@ func TestWithoutRights(t *testing.T) {
 	}
 	for command, want := range map[string]string{
 		"serve":  "/run: permission denied\n  on a node it runs as a service: systemctl start node-dns\n",
-		"status": "closed/run/node-dns/control.sock is closed to this user\n  try it with sudo\n",
+		"status": "closed/run/node-dns/control.sock is not accessible to this user\n  try it with sudo\n",
 
-		"query www.example":   "closed/run/node-dns/control.sock is closed to this user\n  try it with sudo\n",
-		"explain www.example": "closed/run/node-dns/control.sock is closed to this user\n  try it with sudo\n",
+		"query www.example":   "closed/run/node-dns/control.sock is not accessible to this user\n  try it with sudo\n",
+		"explain www.example": "closed/run/node-dns/control.sock is not accessible to this user\n  try it with sudo\n",
 	} {
 		cmd := exec.Command(program, append([]string{"--root", filepath.Join(dir, "closed")}, strings.Fields(command)...)...)
 		cmd.Dir = "/"

@@ -266,7 +266,7 @@ func TestBusIsNotKept(t *testing.T) {
 	if got := r.routes(); got != ".=192.0.2.99" {
 		t.Errorf("routes %s", got)
 	}
-	if problems := strings.Join(r.status().Problems, "\n"); !strings.Contains(problems, "keeping what was set over D-Bus: ") {
+	if problems := strings.Join(r.status().Problems, "\n"); !strings.Contains(problems, "saving the D-Bus settings: ") {
 		t.Errorf("problems %s", problems)
 	}
 }

@@ -478,7 +478,7 @@ func TestMetricsPortTaken(t *testing.T) {
 	const why = "address already in use"
 	r.await("the status reports it", func() bool { return r.status().Metrics == control.Metrics{Address: address, Error: why} })
 	status := r.status()
-	if !status.Ready || !slices.Contains(status.Problems, "metrics are not shown at "+address+": "+why) {
+	if !status.Ready || !slices.Contains(status.Problems, "metrics are not served at "+address+": "+why) {
 		t.Errorf("ready %v, problems %q", status.Ready, status.Problems)
 	}
 	taken.Close()
@@ -486,7 +486,7 @@ func TestMetricsPortTaken(t *testing.T) {
 	if r.await("the status reports it", func() bool { return r.status().Metrics == control.Metrics{Address: address} }); len(r.status().Problems) > 0 {
 		t.Errorf("problems %q", r.status().Problems)
 	}
-	if n := strings.Count(text.String(), "cannot show metrics"); n != 1 {
+	if n := strings.Count(text.String(), "cannot serve metrics"); n != 1 {
 		t.Errorf("the log reports the failure %d times:\n%s", n, text.String())
 	}
 }
@@ -522,7 +522,7 @@ func TestMetricsMove(t *testing.T) {
 	say(fmt.Sprintf("metrics: {address: '0.0.0.0:%s'}\n", address[strings.LastIndexByte(address, ':')+1:]))
 	r.await("every address", shows(address, "nodedns_panics_total"))
 	if notes := r.status().Notes; !slices.ContainsFunc(notes, func(note string) bool {
-		return strings.HasPrefix(note, "metrics are shown to whoever reaches 0.0.0.0:")
+		return strings.HasPrefix(note, "metrics are accessible to every client that reaches 0.0.0.0:")
 	}) {
 		t.Errorf("the status does not report that the metrics are open to others: %q", notes)
 	}

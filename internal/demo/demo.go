@@ -55,7 +55,7 @@ var ErrFailed = errors.New("the demo failed")
 func Run(ctx context.Context, config Config) error {
 	w, err := newWorld()
 	if err != nil {
-		return fmt.Errorf("setting the scene: %w", err)
+		return fmt.Errorf("preparing the demo: %w", err)
 	}
 	defer w.close()
 	s := &story{Config: config, world: w, runner: w.runner()}
@@ -66,8 +66,8 @@ func Run(ctx context.Context, config Config) error {
 }
 
 func (s *story) tell(ctx context.Context) error {
-	s.say("A node at %s, its cluster domain cluster.local, two upstream nameservers from DHCP: all of it played on loopback,\n"+
-		"with the files below %s. What runs is the real hook and the real daemon.", nodeIP, s.world.root)
+	s.say("A node at %s, its cluster domain cluster.local, two upstream nameservers from DHCP: all simulated on loopback,\n"+
+		"with the files below %s. The hook and the daemon are the real ones.", nodeIP, s.world.root)
 	s.capture(ctx)
 
 	ctx, cancel := context.WithCancel(ctx)
@@ -101,17 +101,17 @@ func (s *story) tell(ctx context.Context) error {
 func (s *story) capture(ctx context.Context) {
 	s.title("NetworkManager runs the hook: eth0 dhcp4-change")
 	event, err := nm.ParseEvent([]string{"eth0", "dhcp4-change"}, s.world.environment())
-	s.must("understanding the event", err)
+	s.must("parsing the event", err)
 	_, result, err := s.runner.Apply(ctx, event)
 	s.must("running the hook", err)
 	s.show(s.world.read("/etc/dnsmasq.d/origin-upstream-dns.conf"))
 	s.expect("upstreams captured", strings.Count(s.world.read("/etc/dnsmasq.d/origin-upstream-dns.conf"), "server="), 2)
-	s.expect("resolv.conf, while nobody answers here", result.ResolvConf, hostdns.Waiting)
+	s.expect("resolv.conf, while no nameserver answers here", result.ResolvConf, hostdns.Waiting)
 	s.expect("it is untouched", s.world.read("/etc/resolv.conf"), original)
 }
 
 func (s *story) pointHere(ctx context.Context) {
-	s.title("node-dns serve answers, and has the hook run again")
+	s.title("node-dns serve answers and makes the hook run again")
 	plan, silence := s.runner.Show(ctx)
 	s.must("asking the local nameserver", silence)
 	s.must("showing the plan", plan.WriteText(indented{s.Out}, silence))
@@ -137,7 +137,7 @@ func (s *story) cached(ctx context.Context) {
 	s.title("The same name again comes from the cache")
 	before := s.world.upstreamQueries()
 	s.expect("www.example.com", s.ask(ctx, "www.example.com."), "192.0.2.80")
-	s.expect("queries that the upstreams saw of it", s.world.upstreamQueries()-before, int64(0))
+	s.expect("queries that reached the upstreams", s.world.upstreamQueries()-before, int64(0))
 }
 
 func (s *story) failOver(ctx context.Context) {
@@ -149,7 +149,7 @@ func (s *story) failOver(ctx context.Context) {
 func (s *story) status(ctx context.Context) {
 	s.title("node-dns status")
 	status, err := control.FetchStatus(ctx, control.SocketPath(s.world.root))
-	s.must("asking the daemon how it is", err)
+	s.must("fetching the daemon's status", err)
 	var page strings.Builder
 	s.must("showing it", status.WriteText(&page))
 	s.show(strings.ReplaceAll(page.String(), s.world.root, ""))
@@ -157,7 +157,7 @@ func (s *story) status(ctx context.Context) {
 }
 
 func (s *story) serve(ctx context.Context) {
-	s.say("\nThe daemon keeps running. Ask it, and end it with Ctrl-C:\n\n  dig @%s -p %d www.example.com\n  dig @%s -p %d kubernetes.default.svc.cluster.local\n  node-dns --root %s status",
+	s.say("\nThe daemon keeps running. Query it, and stop it with Ctrl-C:\n\n  dig @%s -p %d www.example.com\n  dig @%s -p %d kubernetes.default.svc.cluster.local\n  node-dns --root %s status",
 		s.world.listen.Addr(), s.world.listen.Port(), s.world.listen.Addr(), s.world.listen.Port(), s.world.root)
 	<-ctx.Done()
 }

@@ -39,7 +39,7 @@ func (s *story) end() error {
 	if s.failed > 0 {
 		return fmt.Errorf("%w: %d of %d checks", ErrFailed, s.failed, s.checks)
 	}
-	s.say("\nAll %d checks hold. With --serve the daemon keeps running, for queries of your own.", s.checks)
+	s.say("\nAll %d checks passed. With --serve the daemon keeps running for your own queries.", s.checks)
 	return nil
 }
 

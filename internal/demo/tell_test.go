@@ -16,7 +16,7 @@ func TestFailedChecks(t *testing.T) {
 		fails bool
 		says  string
 	}{
-		{"all hold", func(s *story) { s.expect("answer", "192.0.2.1", "192.0.2.1"); s.must("asking", nil) }, false, "   ok      answer: 192.0.2.1\n\nAll 1 checks hold."},
+		{"all hold", func(s *story) { s.expect("answer", "192.0.2.1", "192.0.2.1"); s.must("asking", nil) }, false, "   ok      answer: 192.0.2.1\n\nAll 1 checks passed."},
 		{"one is wrong", func(s *story) { s.expect("answer", "NXDOMAIN", "192.0.2.1") }, true, "   FAILED  answer: got NXDOMAIN, expected 192.0.2.1\n"},
 		{"another type is wrong", func(s *story) { s.expect("hits", uint64(1), 1) }, true, "   FAILED  hits: got 1, expected 1\n"},
 		{"a step fails", func(s *story) { s.must("asking", errSocket); s.expect("answer", 1, 1) }, true, "   FAILED  asking: no socket\n   ok      answer: 1\n"},

@@ -169,7 +169,7 @@ func TestContainerBridge(t *testing.T) {
 	n.l.Await("the other program to answer", func() bool { return ask(docker, "who.test.") == "other" })
 	n.daemon = startDaemon(t, n.l)
 	n.await(right{Upstreams: []string{ns1}})
-	if out, err := n.l.Try(lab.Binary(t, "node-dns"), "status"); err != nil || !strings.Contains(out, "another program has "+docker+":53, where pods may ask") {
+	if out, err := n.l.Try(lab.Binary(t, "node-dns"), "status"); err != nil || !strings.Contains(out, "another program uses "+docker+":53, which pods may query") {
 		t.Errorf("status: %v\n%s", err, out)
 	}
 	other.Kill()

@@ -121,7 +121,7 @@ func TestResolved(t *testing.T) {
 	if out := n.Run("origin-dns-dispatcher", "plan"); !strings.HasSuffix(out, "\nnothing to do\n") {
 		t.Errorf("the plan is not empty:\n%s", out)
 	}
-	if out := n.Run("node-dns", "status"); !strings.Contains(out, "systemd-resolved asks this node: "+dropIn) {
+	if out := n.Run("node-dns", "status"); !strings.Contains(out, "systemd-resolved forwards to this node: "+dropIn) {
 		t.Errorf("status:\n%s", out)
 	}
 	n.dhcp.SetNameservers(ns2)

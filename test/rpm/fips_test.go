@@ -34,7 +34,7 @@ func TestFIPS(t *testing.T) {
 		}
 	}
 	run("", "go", "build", "-o", program, "./cmd/node-dns")
-	run("All 14 checks hold.", program, "demo")
+	run("All 14 checks passed.", program, "demo")
 	tests := filepath.Join(t.TempDir(), "forward.test")
 	run("", "go", "test", "-c", "-o", tests, "./internal/dns/forward")
 	run("PASS", tests, "-test.run", "TestTLSOneConnectionForAll|TestTLSIsNeverDowngraded|TestUpgrade$")

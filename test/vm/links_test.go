@@ -46,7 +46,7 @@ func TestUnplug(t *testing.T) {
 	for range 2 {
 		g.Unplug(0)
 		g.Await("resolv.conf not to name the node", "! grep -q "+nodeIP+" /etc/resolv.conf")
-		g.Await("the daemon to listen nowhere", "node-dns status | grep -q 'listening nowhere: this node has no address yet'")
+		g.Await("the daemon to listen nowhere", "node-dns status | grep -q 'not listening because this node has no address yet'")
 		g.Await("the daemon to know its upstreams", "node-dns servers | grep -q "+ns1)
 		g.Plug(0)
 		g.awaitServing(g.lan.Try, nodeIP, ns1)

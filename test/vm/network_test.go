@@ -72,7 +72,7 @@ func TestNoCable(t *testing.T) {
 	g.Cable(0, false)
 	g.Boot()
 	g.Await("node-dns to be started", "systemctl is-active -q node-dns")
-	g.Await("the daemon to listen nowhere", "node-dns status | grep -q 'listening nowhere: this node has no address yet'")
+	g.Await("the daemon to listen nowhere", "node-dns status | grep -q 'not listening because this node has no address yet'")
 	if got := g.resolvConf(); got != original {
 		t.Errorf("without a network resolv.conf is\n%s", got)
 	}

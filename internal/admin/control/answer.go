@@ -27,7 +27,7 @@ func (q Question) Message() (*dns.Msg, error) {
 	if q.Class != "" {
 		var ok bool
 		if class, ok = dns.StringToClass[strings.ToUpper(q.Class)]; !ok || class == dns.ClassNONE {
-			return nil, fmt.Errorf("%q: expected a class", q.Class)
+			return nil, fmt.Errorf("unknown class %q", q.Class)
 		}
 	}
 	m := new(dns.Msg).SetQuestion(dns.Fqdn(q.Name), qtype)

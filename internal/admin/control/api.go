@@ -197,12 +197,12 @@ func readQuestion(w http.ResponseWriter, r *http.Request, question any) error {
 func unreadable(err error) string {
 	var tooLarge *http.MaxBytesError
 	if errors.As(err, &tooLarge) {
-		return fmt.Sprintf("the question is longer than %d bytes", tooLarge.Limit)
+		return fmt.Sprintf("the request is longer than %d bytes", tooLarge.Limit)
 	}
 	if field, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
-		return "the daemon does not know " + field + " in a question: it is of an older version than this program"
+		return "the running daemon is older than this program and does not know the field " + field + `; run "systemctl restart node-dns"`
 	}
-	return "the daemon cannot read the question: it is of another version than this program"
+	return "the daemon cannot read the request: its version differs from this program's"
 }
 
 // reply sends value, or an error response if err is set. It ignores write errors because the client

@@ -64,7 +64,7 @@ func (f CacheFlushed) WriteText(w io.Writer) error {
 func (s CacheStats) WriteText(w io.Writer) error {
 	p := &page{w: w}
 	if s.Size == 0 {
-		p.row("Entries", "none: the cache is off")
+		p.row("Entries", "none: the cache is disabled")
 		return p.err
 	}
 	p.row("Entries", fmt.Sprintf("%d of %d", s.Entries, s.Size))
@@ -78,7 +78,7 @@ func (s CacheStats) WriteText(w io.Writer) error {
 	}
 	p.row("Hits", hits)
 	p.row("Misses", fmt.Sprintf("%d", s.Misses))
-	p.row("Stale", number(s.Stale, "answer", "answers")+" with what had expired")
+	p.row("Stale", number(s.Stale, "answer", "answers")+" from expired entries")
 	p.row("Prefetched", fmt.Sprintf("%d", s.Prefetched))
 	p.row("Inserted", fmt.Sprintf("%d", s.Insertions))
 	p.row("Evicted", fmt.Sprintf("%d before they expired", s.Evictions))

@@ -22,7 +22,7 @@ var ErrNotRunning = errors.New("node-dns is not running")
 var ErrNoAnswer = errors.New("node-dns does not answer")
 
 // ErrUnknown means that the daemon does not support the request.
-var ErrUnknown = errors.New("the running daemon does not know this question")
+var ErrUnknown = errors.New("the running daemon does not support this request")
 
 // maxAnswer limits the size of an answer, in bytes. A status with every table full is well below
 // it.
@@ -58,12 +58,12 @@ func noAnswer(err error) error {
 	case errors.Is(err, context.Canceled):
 		return fmt.Errorf("%w: %w", ErrNoAnswer, context.Canceled)
 	case errors.As(err, &timeout) && timeout.Timeout():
-		return fmt.Errorf("%w within the time: it may hang", ErrNoAnswer)
+		return fmt.Errorf("%w before the timeout; it may hang", ErrNoAnswer)
 	case errors.As(err, &syntax), errors.As(err, &mismatch), errors.As(err, &date):
 		return fmt.Errorf("%w in a form that this program understands: %s", ErrNoAnswer, otherVersion)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, unix.ECONNRESET), errors.Is(err, unix.EPIPE):
-		return fmt.Errorf("%w: it closed the connection, because it ended, or because too many commands run at once. Try again; a user who is neither root "+
-			"nor in the group %s gets %d connections, of which query takes 2", ErrNoAnswer, AdminGroup, maxGuestsOfUser)
+		return fmt.Errorf("%w: it closed the connection because it stopped or because too many commands run at once. Try again; a user who is neither root "+
+			"nor in the group %s gets %d connections, and query uses 2 of them", ErrNoAnswer, AdminGroup, maxGuestsOfUser)
 	}
 	for next := errors.Unwrap(err); next != nil; next = errors.Unwrap(err) {
 		err = next // the outer errors only add addresses and system calls
@@ -72,7 +72,7 @@ func noAnswer(err error) error {
 }
 
 // otherVersion is the advice for a daemon that was started before its program was upgraded.
-const otherVersion = "it is of another version than this program, and systemctl restart node-dns takes the installed one"
+const otherVersion = `its version differs from this program's; run "systemctl restart node-dns" to start the installed version`
 
 // open sends a question and returns the body of the answer, which the caller must close.
 func open(ctx context.Context, path, endpoint string, question any) (io.ReadCloser, error) {
@@ -92,7 +92,7 @@ func open(ctx context.Context, path, endpoint string, question any) (io.ReadClos
 	case errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ECONNREFUSED):
 		return nil, fmt.Errorf("%w: no process listens on %s", ErrNotRunning, path)
 	case errors.Is(err, os.ErrPermission):
-		return nil, fmt.Errorf("%w: %s is closed to this user", os.ErrPermission, path)
+		return nil, fmt.Errorf("%w: %s is not accessible to this user", os.ErrPermission, path)
 	case err != nil:
 		return nil, noAnswer(err)
 	case response.StatusCode != http.StatusOK:
@@ -128,5 +128,5 @@ func refused(response *http.Response) error {
 	case http.StatusForbidden:
 		return fmt.Errorf("%w: %s", os.ErrPermission, said.Error)
 	}
-	return fmt.Errorf("node-dns answers: %s", said.Error)
+	return fmt.Errorf("node-dns reports: %s", said.Error)
 }

@@ -88,12 +88,12 @@ func (c ConfigCheck) WriteText(w io.Writer) error {
 		}
 	}
 	if len(c.Files) == 0 {
-		p.line("no configuration file: every default applies")
+		p.line("no configuration file; all settings have their defaults")
 	}
 	if len(c.Node.Listen) > 0 {
-		resolvConf := "is to name " + c.Node.Nameserver
+		resolvConf := "will name " + c.Node.Nameserver
 		if c.Node.Nameserver == "" {
-			resolvConf = "keeps the site's nameservers, as it cannot name a port"
+			resolvConf = "keeps the site's nameservers, because it cannot contain a port"
 		}
 		p.line("on this node: listens on %s; /etc/resolv.conf %s", strings.Join(c.Node.Listen, " "), resolvConf)
 	}
@@ -109,7 +109,7 @@ func (f ConfigFile) settings() string {
 	for _, s := range f.Settings {
 		word := s.Key + " " + s.Value
 		if s.By != "" {
-			word = fmt.Sprintf("%s without effect: %s wins", s.Key, s.By)
+			word = fmt.Sprintf("%s has no effect: %s overrides it", s.Key, s.By)
 		}
 		words = append(words, word)
 	}

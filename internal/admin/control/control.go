@@ -37,10 +37,10 @@ func SocketPath(root string) string { return filepath.Join("/", root, "/run/node
 func Listen(path string) (net.Listener, error) {
 	if conn, err := net.DialTimeout("unix", path, time.Second); err == nil {
 		conn.Close()
-		return nil, fmt.Errorf("listening on %s: another node-dns does already", path)
+		return nil, fmt.Errorf("listening on %s: another node-dns already uses this socket", path)
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return nil, fmt.Errorf("making the socket's directory: %w", err)
+		return nil, fmt.Errorf("creating the directory of the control socket: %w", err)
 	}
 	temp := path + ".new"
 	if len(temp) > maxPath {

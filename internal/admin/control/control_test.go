@@ -98,7 +98,7 @@ func TestSocketMode(t *testing.T) {
 func TestSecondDaemonIsRefused(t *testing.T) {
 	path := socketPath(t)
 	serve(t, path, func(context.Context) Status { return Status{PID: 1} })
-	if second, err := Listen(path); err == nil || !strings.Contains(err.Error(), "another node-dns does already") {
+	if second, err := Listen(path); err == nil || !strings.Contains(err.Error(), "another node-dns already uses this socket") {
 		t.Errorf("%v, %v", second, err)
 	}
 	if s, err := FetchStatus(t.Context(), path); err != nil || s.PID != 1 {
@@ -162,7 +162,7 @@ func TestListenFails(t *testing.T) {
 	}
 	for path, part := range map[string]string{
 		filepath.Join(dir, strings.Repeat("x", 120)): "at most 103 bytes",
-		filepath.Join(dir, "file", "control.sock"):   "making the socket's directory",
+		filepath.Join(dir, "file", "control.sock"):   "creating the directory of the control socket",
 	} {
 		if l, err := Listen(path); err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("%s: %v, %v", path, l, err)

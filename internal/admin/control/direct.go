@@ -33,7 +33,7 @@ const (
 )
 
 // errOtherQuestion reports a response that no working server sends.
-var errOtherQuestion = errors.New("the response is to another question")
+var errOtherQuestion = errors.New("the response does not match the question")
 
 // Query asks the server. If the server does not answer, Query returns no error, and Answer.Failure
 // holds the reason.
@@ -44,7 +44,7 @@ func (d Direct) Query(ctx context.Context, question Question) (Answer, error) {
 	}
 	switch m.Question[0].Qtype {
 	case dns.TypeAXFR, dns.TypeIXFR:
-		return Answer{}, MistakeError{fmt.Sprintf("%s: query reads one message, and a zone transfer has many; use dig", question.Type)}
+		return Answer{}, MistakeError{fmt.Sprintf("%s: zone transfers are not supported; use dig", question.Type)}
 	}
 	began := time.Now()
 	trace := newTracer(question)

@@ -34,9 +34,9 @@ func TestDirect(t *testing.T) {
 		{name: "TLS of another name", direct: Direct{Server: overTLS("other.example"), RootCAs: secure.CertPool()}, want: "certificate refused"},
 		{name: "TLS of a CA that is not known", direct: Direct{Server: overTLS("")}, want: "certificate refused"},
 		{name: "an rcode", faults: dnstest.Faults{Rcode: dns.RcodeRefused}, want: "REFUSED UDP"},
-		{name: "another question", faults: dnstest.Faults{WrongQuestion: true}, want: "the response is to another question"},
-		{name: "another type", faults: dnstest.Faults{WrongType: true}, want: "the response is to another question"},
-		{name: "no question", faults: dnstest.Faults{NoQuestion: true}, want: "the response is to another question"},
+		{name: "another question", faults: dnstest.Faults{WrongQuestion: true}, want: "the response does not match the question"},
+		{name: "another type", faults: dnstest.Faults{WrongType: true}, want: "the response does not match the question"},
+		{name: "no question", faults: dnstest.Faults{NoQuestion: true}, want: "the response does not match the question"},
 		{name: "nobody", direct: Direct{Server: nameserver.Server{Addr: netip.MustParseAddrPort("127.0.0.1:1")}}, want: "connection refused"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -67,7 +67,7 @@ func FetchExplanation(ctx context.Context, path, name string, question SearchQue
 		e.Whole = step.Name
 	}
 	if !e.Found {
-		e.Problems = append(e.Problems, name+" is not found")
+		e.Problems = append(e.Problems, name+" was not found")
 	}
 	for _, fault := range e.Search.Faults {
 		e.Problems = append(e.Problems, fault.What)

@@ -19,7 +19,7 @@ func podSearch() Search {
 		APIVersion: APIVersion, Kind: "Search", Namespace: "shop", Nameservers: []string{"10.0.0.5"}, Own: []string{"10.0.0.5"},
 		Domains: []string{"shop.svc.cluster.local", "svc.cluster.local", "cluster.local", "corp.example"}, Options: []string{"ndots:5"},
 		Host:     &HostFile{Path: "/etc/resolv.conf", Source: "default", Nameservers: []string{"10.0.0.2"}, Search: []string{"corp.example"}},
-		Autopath: Walk{Why: "by autopath in node-dns.yaml"},
+		Autopath: Walk{Why: "disabled by autopath in node-dns.yaml"},
 	}
 }
 
@@ -146,7 +146,7 @@ func TestLookupFails(t *testing.T) {
 		"explain": second(FetchExplanation(t.Context(), old, "web", SearchQuestion{})),
 		"one":     second(Query(t.Context(), old, Question{Name: "web."})),
 	} {
-		if err == nil || !strings.Contains(err.Error(), "does not know this question: it is of another version") {
+		if err == nil || !strings.Contains(err.Error(), "does not support this request: its version differs") {
 			t.Errorf("%s from an old daemon: got %v", what, err)
 		}
 	}

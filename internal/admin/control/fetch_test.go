@@ -18,7 +18,7 @@ func TestStrangeAnswers(t *testing.T) {
 		answer http.HandlerFunc
 		err    string
 	}{
-		"another server":  {http.NotFound, "does not know this question: it is of another version"},
+		"another server":  {http.NotFound, "does not support this request: its version differs"},
 		"no JSON":         {func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>") }, "does not answer in a form that this program understands"},
 		"an empty answer": {func(http.ResponseWriter, *http.Request) {}, "does not answer: it closed the connection"},
 		"another type":    {func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"pid": "x"}`) }, "does not answer in a form that this program understands"},
@@ -27,7 +27,7 @@ func TestStrangeAnswers(t *testing.T) {
 		}, "it closed the connection"},
 		"a broken one": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "does not answer: it closed the connection"},
 		// The message once did not explain the limit that a user with six parallel queries reaches.
-		"too many connections": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "Try again; a user who is neither root nor in the group node-dns-admin gets 4 connections, of which query takes 2"},
+		"too many connections": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "Try again; a user who is neither root nor in the group node-dns-admin gets 4 connections, and query uses 2 of them"},
 		"a later version":      {func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"pid": 7, "new": [1]}`) }, ""},
 		"only what it has":     {func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"pid": 7}`) }, ""},
 	}
@@ -116,10 +116,10 @@ func TestQuestions(t *testing.T) {
 		{question: text{"x"}, want: text{"X"}},
 		{question: nil},
 		{question: text{"mistake"}, err: "expected a name", mistake: true},
-		{question: text{"gone"}, err: "node-dns answers: no entry: file does not exist"},
-		{question: text{"fault"}, err: "node-dns answers: out of cheese"},
-		{question: struct{ New int }{1}, err: `the daemon does not know "New" in a question: it is of an older version than this program`, mistake: true},
-		{question: text{strings.Repeat("x", maxQuestion)}, err: "the question is longer than 65536 bytes", mistake: true},
+		{question: text{"gone"}, err: "node-dns reports: no entry: file does not exist"},
+		{question: text{"fault"}, err: "node-dns reports: out of cheese"},
+		{question: struct{ New int }{1}, err: `the running daemon is older than this program and does not know the field "New"; run "systemctl restart node-dns"`, mistake: true},
+		{question: text{strings.Repeat("x", maxQuestion)}, err: "the request is longer than 65536 bytes", mistake: true},
 	} {
 		got, err := ask[text](t.Context(), path, "/", test.question)
 		var mistake MistakeError

@@ -141,7 +141,7 @@ func TestGuestSees(t *testing.T) {
 	var text strings.Builder
 	s := busy()
 	s.Hidden = hiddenFromGuests
-	if err := s.WriteText(&text); err != nil || !strings.Contains(text.String(), "\nHidden      names and clients of queries, cached answers: for root and the group node-dns-admin\n") {
+	if err := s.WriteText(&text); err != nil || !strings.Contains(text.String(), "\nHidden      names and clients of queries, cached answers: shown only to root and the group node-dns-admin\n") {
 		t.Errorf("%v\n%s", err, text.String())
 	}
 }

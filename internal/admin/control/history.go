@@ -93,5 +93,5 @@ type RouteChanged struct {
 }
 
 func (c RouteChanged) text() string {
-	return fmt.Sprintf("changed %s: %s; what was before: node-dns servers --history", c.Time.Format(time.RFC3339), c.By)
+	return fmt.Sprintf("changed %s: %s; node-dns servers --history shows earlier changes", c.Time.Format(time.RFC3339), c.By)
 }

@@ -49,7 +49,7 @@ func (l LastMinute) text() string {
 	share := float64(l.NXDomain) / float64(l.Responses)
 	text += "   p50 " + bound(l.P50) + "   p99 " + bound(l.P99) + fmt.Sprintf("   NXDOMAIN %.0f %%", 100*share)
 	if share >= manyNXDomain {
-		text += " (search lists make many)"
+		text += " (search lists cause many)"
 	}
 	return text + fmt.Sprintf("   SERVFAIL %d", l.ServFail)
 }

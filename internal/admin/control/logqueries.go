@@ -42,16 +42,16 @@ func (l LogQueries) WriteText(w io.Writer) error {
 		word += "=extra"
 	}
 	if l.On {
-		text = fmt.Sprintf(word+" is on: journalctl -t node-dns -f (at most %d queries a second)", l.Rate)
+		text = fmt.Sprintf(word+" is on: journalctl -t node-dns -f (at most %d queries per second)", l.Rate)
 	}
 	if l.Source != "" {
-		text += "\n  by " + l.Source
+		text += "\n  set by " + l.Source
 	}
 	if l.Source == "node-dns log-queries" {
-		text += ", until node-dns is restarted, or dnsmasq's files say otherwise"
+		text += ", until node-dns restarts or dnsmasq's files change it"
 	}
 	if l.Silent {
-		text += "\n! logLevel leaves these lines out: it must be info or debug"
+		text += "\n! logLevel suppresses these lines; set it to info or debug"
 	}
 	_, err := fmt.Fprintln(w, text)
 	return err

@@ -18,7 +18,7 @@ func (l Lookup) WriteText(w io.Writer) error {
 	p := &page{w: w}
 	step, found := l.found()
 	if len(step.Answers) == 0 {
-		p.line(";; there is no name to ask for: none is short enough with a domain of the search list")
+		p.line(";; no query sent: the name is too long with every domain of the search list")
 		return p.err
 	}
 	for _, r := range step.records() {
@@ -33,7 +33,7 @@ func (l Lookup) WriteText(w io.Writer) error {
 		for _, step := range l.Steps {
 			p.line(";; %s", step.provenance(found))
 		}
-		p.line(";; %s is not found; %d names tried", l.Name, n)
+		p.line(";; %s was not found; %d names tried", l.Name, n)
 	}
 	for _, step := range l.Steps {
 		step.writeTrace(p)
@@ -77,7 +77,11 @@ func (s Step) provenance(found bool) string {
 	if a.Client != nil {
 		text += a.Client.text()
 	}
-	text += " from " + a.By.text()
+	if by := a.By.text(); by != "" {
+		text += " from " + by
+	} else {
+		text += ", no server answered"
+	}
 	text += ", in " + milliseconds(a.Took)
 	switch {
 	case a.By.Cached:
@@ -86,7 +90,7 @@ func (s Step) provenance(found bool) string {
 		text += ", not cached"
 	}
 	if a.By.Walked {
-		text += ", the search list walked on the node (autopath)"
+		text += ", after the node walked the search list (autopath)"
 	}
 	if len(a.Answer) > 0 {
 		text += ", TTL " + strconv.FormatUint(uint64(a.Answer[0].TTL), 10)
@@ -136,7 +140,7 @@ func (a Answer) outcome() string {
 	return a.Rcode
 }
 
-// text names who answered.
+// text names the source of the answer. It is empty if no server answered.
 func (b By) text() string {
 	switch b.Who {
 	case "cluster":
@@ -144,7 +148,7 @@ func (b By) text() string {
 		case b.Server != "":
 			return "the cluster's " + b.Server + over(b.Transport)
 		case b.Target != "":
-			return "the cluster (built-in), the alias's target from " + b.Target
+			return "the cluster (built-in), the alias target from " + b.Target
 		}
 		return "the cluster (built-in)"
 	case "upstream":
@@ -165,11 +169,11 @@ func (b By) text() string {
 		return "node-dns itself"
 	case "rule":
 		if b.Source != "" {
-			return "node-dns (" + b.Domain + " is asked of nobody: " + b.Source + ")"
+			return "node-dns (" + b.Domain + " is not forwarded: " + b.Source + ")"
 		}
 		return "node-dns (not asked upstream)"
 	}
-	return "nobody"
+	return ""
 }
 
 // memory describes the age of a cached answer.

@@ -34,9 +34,9 @@ func (s Status) Unready() []string {
 	switch {
 	case slices.ContainsFunc(s.Listeners, func(l Listener) bool { return !l.Spare }):
 	case s.Cluster.Domain == "":
-		reasons = append(reasons, "listening nowhere while the cluster domain is not known")
+		reasons = append(reasons, "not listening because the cluster domain is unknown")
 	default:
-		reasons = append(reasons, "listening nowhere: this node has no address yet")
+		reasons = append(reasons, "not listening because this node has no address yet")
 	}
 	for _, l := range s.Listeners {
 		if l.IsFailed() {

@@ -56,7 +56,7 @@ const (
 )
 
 // ErrBusy means that too many clients run the same request.
-var ErrBusy = errors.New("too many ask this already")
+var ErrBusy = errors.New("too many clients run this command")
 
 // Monitor passes the events of the daemon that listens on path to show until ctx ends or show
 // fails. If the daemon stops, it returns ErrNotRunning.

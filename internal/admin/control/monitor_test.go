@@ -131,8 +131,8 @@ func TestMonitorRefused(t *testing.T) {
 		err    error
 		says   string
 	}{
-		"an old daemon": {api: API{}, says: "does not know this question: it is of another version"},
-		"too many":      {api: fails(fmt.Errorf("%w: end one", ErrBusy)), says: "node-dns answers: too many ask this already: end one"},
+		"an old daemon": {api: API{}, says: "does not support this request: its version differs"},
+		"too many":      {api: fails(fmt.Errorf("%w: end one", ErrBusy)), says: "node-dns reports: too many clients run this command: end one"},
 		"no filter":     {api: fails(MistakeError{Why: "no such type"}), err: MistakeError{Why: "no such type"}, says: "no such type"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -154,7 +154,7 @@ func fails(err error) API {
 func TestMonitorOfAnotherTime(t *testing.T) {
 	for answer, want := range map[string]string{
 		`{"kind":"Later","new":[1]}` + "\n": ErrNotRunning.Error(),
-		"<html>":                            "what is shown is not all: node-dns does not answer in a form that this program understands",
+		"<html>":                            "the output is incomplete: node-dns does not answer in a form that this program understands",
 	} {
 		path := socketPath(t)
 		listener, err := Listen(path)

@@ -29,12 +29,12 @@ const maxGroups = 1 << 16
 func peerOf(conn syscall.Conn) (peer, error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
-		return peer{}, fmt.Errorf("asking who connected: %w", err)
+		return peer{}, fmt.Errorf("identifying the caller: %w", err)
 	}
 	var p peer
 	var peerErr error
 	if err := raw.Control(func(fd uintptr) { p, peerErr = peerOfSocket(int(fd)) }); err != nil || peerErr != nil {
-		return peer{}, fmt.Errorf("asking who connected: %w", errors.Join(err, peerErr))
+		return peer{}, fmt.Errorf("identifying the caller: %w", errors.Join(err, peerErr))
 	}
 	return p, nil
 }

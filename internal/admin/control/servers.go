@@ -55,7 +55,7 @@ func (s Status) ServerList() ServerList {
 	l.Problems = append(l.Problems, s.DownServers()...)
 	for _, route := range l.Routes {
 		if len(route.Servers) == 0 && !route.Local {
-			l.Problems = append(l.Problems, "no server is left for "+route.Domain+": its names fail")
+			l.Problems = append(l.Problems, "no usable server for "+route.Domain+": its names fail")
 		}
 	}
 	if !isRouted(".") {

@@ -91,7 +91,7 @@ func TestServerListProblems(t *testing.T) {
 		t.Errorf("got problems %q on a healthy node", problems)
 	}
 	want := []string{
-		"dns+tls://192.0.2.54#dns.example (for .) is down: timeout", "no server is left for vpn.example.: its names fail",
+		"dns+tls://192.0.2.54#dns.example (for .) is down: timeout", "no usable server for vpn.example.: its names fail",
 	}
 	if diff := cmp.Diff(want, contested().ServerList().Problems); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

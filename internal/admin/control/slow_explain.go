@@ -70,20 +70,20 @@ func (s SlowNames) where(n SlowName) (lines []string) {
 	at := slices.IndexFunc(route.Servers, func(server Server) bool { return server.Address == n.By })
 	switch {
 	case n.By == "failed":
-		lines = append(lines, "no server answered; the time went to waiting for them")
+		lines = append(lines, "no server answered; the time was spent waiting for them")
 	case at >= 0:
 		rtt := route.Servers[at].RTT
-		lines = append(lines, fmt.Sprintf("%s answered, which usually takes %s", n.By, milliseconds(rtt)))
+		lines = append(lines, fmt.Sprintf("%s answered; it usually takes %s", n.By, milliseconds(rtt)))
 		if rtt > 0 && n.Took > 2*rtt {
-			lines = append(lines, milliseconds(n.Took-rtt)+" more went to servers that were asked before it, or to tries that were lost")
+			lines = append(lines, milliseconds(n.Took-rtt)+" more were spent on servers that were tried before it, or on lost packets")
 		}
 	case n.By == "stale":
-		lines = append(lines, "answered from memory, though expired: no server answered in time")
+		lines = append(lines, "answered from an expired cache entry: no server answered in time")
 	default:
 		return append(lines, "answered from "+n.By)
 	}
 	if ok && len(route.Servers) > 0 {
-		lines = append(lines, route.Domain+" is asked of "+route.servers(s.Now))
+		lines = append(lines, route.Domain+" is forwarded to "+route.servers(s.Now))
 	}
 	return lines
 }

@@ -97,7 +97,7 @@ func follow[A any](ctx context.Context, path, endpoint string, question any, eac
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
-			return fmt.Errorf("what is shown is not all: %w", noAnswer(err))
+			return fmt.Errorf("the output is incomplete: %w", noAnswer(err))
 		}
 		if err := each(value); err != nil {
 			return err

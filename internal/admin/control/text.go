@@ -55,7 +55,7 @@ func (s Status) WriteText(w io.Writer) error {
 		p.row("Watched", watched)
 	}
 	if len(s.Hidden) > 0 {
-		p.row("Hidden", strings.Join(s.Hidden, ", ")+": for root and the group "+AdminGroup)
+		p.row("Hidden", strings.Join(s.Hidden, ", ")+": shown only to root and the group "+AdminGroup)
 	}
 	for _, note := range notes {
 		p.mark("  ", note)
@@ -96,7 +96,7 @@ func (s Status) listening() string {
 		word := l.Address + " " + protocols(l)
 		switch {
 		case l.Spare:
-			word = l.Address + " left to another program"
+			word = l.Address + " used by another program"
 		case l.IsFailed():
 			word = l.Address + " FAILED (" + l.Error + ")"
 		}
@@ -196,10 +196,10 @@ func over(transport string) string {
 }
 
 func (r ResolvConf) text() string {
-	text := r.Path + " is not ours"
+	text := r.Path + " is not managed by node-dns"
 	switch {
 	case r.Ours:
-		text = r.Path + " is ours"
+		text = r.Path + " is managed by node-dns"
 	case r.Owner != "":
 		text += " (" + r.Owner + ")"
 	}
@@ -208,11 +208,11 @@ func (r ResolvConf) text() string {
 		text += "\noriginal kept in " + r.Original
 	}
 	if r.DropIn != "" {
-		text += "\nsystemd-resolved asks this node: " + r.DropIn
+		text += "\nsystemd-resolved forwards to this node: " + r.DropIn
 	}
 	switch {
 	case r.Hold != "" && r.Ours:
-		text += "\nleft alone but for the nameserver: " + r.Hold
+		text += "\nleft alone except for the nameserver: " + r.Hold
 	case r.Hold != "":
 		text += "\nleft alone: " + r.Hold
 	}
@@ -250,7 +250,7 @@ func (q Queries) text() string {
 		text += fmt.Sprintf(", %d SERVFAIL at a limit", q.Shed)
 	}
 	if q.Moved > 0 {
-		text += fmt.Sprintf(", %d moved to TCP for false responses", q.Moved)
+		text += fmt.Sprintf(", %d moved to TCP after invalid responses", q.Moved)
 	}
 	if q.Panics > 0 {
 		text += fmt.Sprintf(", %d PANICS", q.Panics)
@@ -262,7 +262,7 @@ func (q Queries) text() string {
 const manyNetworks = 6
 
 func (c Clients) text() string {
-	text := "this host alone"
+	text := "only this host"
 	switch networks := c.Networks; {
 	case slices.Contains(c.AllowFrom, "all"):
 		text = "everyone"
@@ -272,7 +272,7 @@ func (c Clients) text() string {
 		text = strings.Join(networks, " ")
 	}
 	if c.RateLimit > 0 {
-		text += fmt.Sprintf("   %d queries a second each", c.RateLimit)
+		text += fmt.Sprintf("   %d queries per second each", c.RateLimit)
 	}
 	return text
 }
@@ -284,11 +284,11 @@ func (l Limits) text() string {
 		count uint64
 		what  string
 	}{
-		{l.Strangers, "queries refused: the network may not ask"},
+		{l.Strangers, "queries refused: client network not allowed"},
 		{l.Hasty, "refused: clientRateLimit"},
-		{l.Crowding, "failed: the client's share of the queries that wait"},
-		{l.Costly, "failed: the client's share of what upstream nameservers send"},
-		{l.Full, "failed: too many queries wait"},
+		{l.Crowding, "failed: too many pending queries of one client"},
+		{l.Costly, "failed: too much upstream traffic for one client"},
+		{l.Full, "failed: too many pending queries"},
 		{l.Upstream, "failed: dnsForwardMax, or no socket"},
 		{l.Silenced, "refusals over UDP above their limit"},
 		{l.TCPRefused, "connections refused"},
@@ -300,10 +300,10 @@ func (l Limits) text() string {
 		}
 	}
 	if l.Crowder != "" {
-		words = append(words, "more than its share: "+client(l.Crowder, l.CrowderPod))
+		words = append(words, "client above its share: "+client(l.Crowder, l.CrowderPod))
 	}
 	if l.Stranger != "" {
-		words = append(words, "may not ask: "+client(l.Stranger, l.StrangerPod))
+		words = append(words, "client not allowed: "+client(l.Stranger, l.StrangerPod))
 	}
 	return strings.Join(words, ", ")
 }

@@ -66,7 +66,7 @@ func (v Versions) WriteText(w io.Writer) error {
 	case v.Daemon == "":
 		lines = append(lines, "daemon: "+v.DaemonErr)
 	case v.Differ():
-		lines = append(lines, "daemon: "+v.Daemon, "! the daemon that runs is another version: systemctl restart node-dns takes the installed one, and no query is lost")
+		lines = append(lines, "daemon: "+v.Daemon, `! the running daemon has another version; run "systemctl restart node-dns" to start the installed one (no queries are lost)`)
 	default:
 		lines = append(lines, "daemon: "+v.Daemon)
 	}

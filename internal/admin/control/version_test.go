@@ -54,7 +54,7 @@ func TestVersions(t *testing.T) {
 	go func() {
 		served <- Serve(ctx, listener, API{Status: func(context.Context) Status { return Status{Version: version} }})
 	}()
-	check(true, head+`daemon: 1.0.0\x1b[2J`+"\n! the daemon that runs is another version: systemctl restart node-dns takes the installed one, and no query is lost\n")
+	check(true, head+`daemon: 1.0.0\x1b[2J`+"\n! the running daemon has another version; run \"systemctl restart node-dns\" to start the installed one (no queries are lost)\n")
 	cancel()
 	if err := <-served; err != nil {
 		t.Error(err)

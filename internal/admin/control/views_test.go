@@ -38,7 +38,7 @@ func TestViews(t *testing.T) {
 		"stats-unused":    CacheStats{Size: 10000, MaxBytes: 10 << 20},
 		"brief-ready":     Status{Ready: true, Notes: []string{"a note"}}.Brief(),
 		"brief-starting":  Status{}.Brief(),
-		"brief-not-ready": Status{Problems: []string{"listening nowhere: " + hostile}}.Brief(),
+		"brief-not-ready": Status{Problems: []string{"not listening because " + hostile}}.Brief(),
 		"brief-degraded":  Status{Ready: true, Routes: []Route{{Domain: ".", Servers: down}}, Problems: []string{"10.0.0.3:53 (for .) is down: timeout"}}.Brief(),
 		"brief-both":      Status{Ready: true, Routes: []Route{{Domain: "corp.example.", Servers: down}}, Problems: []string{"10.0.0.3:53 (for corp.example.) is down: timeout", "some file\nhas faults"}}.Brief(),
 		"slow":            slowNames(),
@@ -74,7 +74,7 @@ func TestLastMinuteText(t *testing.T) {
 	for want, l := range map[string]LastMinute{
 		"Last 12s: 0 queries": {Over: 12 * time.Second},
 		"Last 12s: 1 query":   {Over: 12 * time.Second, Queries: 1},
-		"Last minute: 1204 queries   p50 < 0.25ms   p99 < 16ms   NXDOMAIN 62 % (search lists make many)   SERVFAIL 2": {
+		"Last minute: 1204 queries   p50 < 0.25ms   p99 < 16ms   NXDOMAIN 62 % (search lists cause many)   SERVFAIL 2": {
 			Over: 65 * time.Second, Queries: 1204, Responses: 1200, P50: 250 * time.Microsecond, P99: 16 * time.Millisecond, NXDomain: 744, ServFail: 2,
 		},
 		"Last minute: 4 queries   p50 < 0.50ms   p99 > 8s   NXDOMAIN 25 %   SERVFAIL 0": {

@@ -21,7 +21,7 @@ const waitPause = 100 * time.Millisecond
 func AwaitReady(ctx context.Context, path string) error {
 	tick := time.NewTicker(waitPause)
 	defer tick.Stop()
-	reason := fmt.Errorf("%w: it does not say how it is", ErrNotReady)
+	reason := fmt.Errorf("%w: it has not reported its state", ErrNotReady)
 	for {
 		status, err := FetchStatus(ctx, path)
 		switch {

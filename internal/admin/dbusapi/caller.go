@@ -120,7 +120,7 @@ func (l *link) unitOf(ctx context.Context, pid uint32) string {
 func (c Caller) mayCall(member string) error {
 	switch {
 	case !c.Known:
-		return fault{errorAccess, "it cannot be told who called " + member + ": the caller left before the bus was asked; with dbus-send use --print-reply"}
+		return fault{errorAccess, "unknown caller of " + member + ": it disconnected before it was identified; with dbus-send use --print-reply"}
 	case c.UID != 0 && int(c.UID) != os.Geteuid():
 		return fault{errorAccess, "only root and the user of node-dns may call " + member}
 	}

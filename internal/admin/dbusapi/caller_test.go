@@ -55,7 +55,7 @@ func TestHangUp(t *testing.T) {
 		if sets := w.wasSet(); len(sets) > 0 {
 			t.Errorf("got servers %q", sets)
 		}
-		if log := w.log.String(); !strings.Contains(log, `msg="D-Bus call changed nothing" member=SetDomainServers sender=:`) {
+		if log := w.log.String(); !strings.Contains(log, `msg="D-Bus call failed" member=SetDomainServers sender=:`) {
 			t.Errorf("got log\n%s", log)
 		}
 	}
@@ -118,7 +118,7 @@ func TestGone(t *testing.T) {
 	if got := strings.Join(w.wasSet(), ", "); got != "10.0.0.1" {
 		t.Errorf("got servers %s", got)
 	}
-	if log := w.log.String(); !strings.Contains(log, "sender="+name+" ") || !strings.Contains(log, "it cannot be told who called SetDomainServers") {
+	if log := w.log.String(); !strings.Contains(log, "sender="+name+" ") || !strings.Contains(log, "unknown caller of SetDomainServers") {
 		t.Errorf("got log\n%s", log)
 	}
 }

@@ -115,7 +115,7 @@ func (l *link) request(ctx context.Context, name string) error {
 		state.Why = "waiting for its owner " + l.owner(ctx, name)
 	}
 	if before := l.stateOf(name); !state.Owned && before != state {
-		l.config.Log.Warn("D-Bus name is not ours", "name", name, "why", state.Why, journal.BusAway.Attr())
+		l.config.Log.Warn("D-Bus name not acquired", "name", name, "why", state.Why, journal.BusAway.Attr())
 	}
 	l.named(state)
 	l.Changed()
@@ -141,7 +141,7 @@ func (l *link) requestMissing(ctx context.Context) error {
 func (l *link) owner(ctx context.Context, name string) string {
 	var unique string
 	if err := l.conn.BusObject().CallWithContext(ctx, "org.freedesktop.DBus.GetNameOwner", 0, name).Store(&unique); err != nil {
-		return "who is not known"
+		return "(unknown)"
 	}
 	return l.caller(ctx, unique).who()
 }
@@ -159,7 +159,7 @@ func (l *link) heed(signal *dbus.Signal) {
 	switch signal.Name {
 	case "org.freedesktop.DBus.NameAcquired":
 		l.named(control.BusName{Name: name, Owned: true})
-		l.config.Log.Info("D-Bus name is ours", "name", name, journal.BusName.Attr())
+		l.config.Log.Info("acquired D-Bus name", "name", name, journal.BusName.Attr())
 		if name == DnsmasqName {
 			l.up()
 		}

@@ -92,7 +92,7 @@ func faultOf(err error) fault {
 // call per complainEvery, because every user that another policy admits can send many.
 func (l *link) complain(r request, err error) {
 	if now := time.Now(); l.complained.IsZero() || now.Sub(l.complained) >= complainEvery {
-		l.config.Log.Warn("D-Bus call changed nothing", "member", dnsmasqconf.Printable(r.member), "sender", r.sender, "error", err, "unlogged", l.unlogged)
+		l.config.Log.Warn("D-Bus call failed", "member", dnsmasqconf.Printable(r.member), "sender", r.sender, "error", err, "unlogged", l.unlogged)
 		l.complained, l.unlogged = now, 0
 		return
 	}

@@ -48,7 +48,7 @@ var dnsmasqMethods = map[string]method{
 }
 
 func noDHCP(*link, context.Context, request) ([]any, error) {
-	return nil, fault{errorSupport, "node-dns serves no DHCP and has no leases"}
+	return nil, fault{errorSupport, "node-dns does not serve DHCP and has no leases"}
 }
 
 // changing restricts a method to root and our own user.

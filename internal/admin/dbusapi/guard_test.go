@@ -24,7 +24,7 @@ func TestPanickingCall(t *testing.T) {
 		t.Errorf("got %v for the next call", err)
 	}
 	log := w.log.String()
-	if strings.Count(log, "condition=task-panic") != 1 || !strings.Contains(log, "guard_test.go") || strings.Count(log, "D-Bus name is ours") != 2 {
+	if strings.Count(log, "condition=task-panic") != 1 || !strings.Contains(log, "guard_test.go") || strings.Count(log, "acquired D-Bus name") != 2 {
 		t.Errorf("got log\n%s", log)
 	}
 	if n := w.service.config.Panics.Count(); n != 1 {

@@ -34,7 +34,7 @@ var propertyMethods = map[string]method{
 		}
 		value, exists := l.properties(iface)[name]
 		if !exists {
-			return nil, fault{errorProperty, "no property " + dnsmasqconf.Printable(name)}
+			return nil, fault{errorProperty, "unknown property " + dnsmasqconf.Printable(name)}
 		}
 		return []any{value}, nil
 	},

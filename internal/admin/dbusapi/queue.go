@@ -45,7 +45,7 @@ func (q *queue) take(m *dbus.Message) {
 	default:
 	}
 	if conn := q.conn.Load(); conn != nil {
-		replyError(conn, &call, fault{errorLimits, "too many calls wait to be answered"})
+		replyError(conn, &call, fault{errorLimits, "too many pending calls"})
 	}
 }
 

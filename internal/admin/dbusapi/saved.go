@@ -76,7 +76,7 @@ const maxSaved = 1 << 20
 func (s State) Save(path string) error {
 	if s.Same(State{}) {
 		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return fmt.Errorf("forgetting what was set over D-Bus: %w", err)
+			return fmt.Errorf("removing the saved D-Bus settings: %w", err)
 		}
 		return nil
 	}
@@ -92,7 +92,7 @@ func (s State) Save(path string) error {
 		_, err = atomicfile.Writer{}.Write(path, append(data, '\n'), 0o644)
 	}
 	if err != nil {
-		return fmt.Errorf("keeping what was set over D-Bus: %w", err)
+		return fmt.Errorf("saving the D-Bus settings: %w", err)
 	}
 	return nil
 }
@@ -122,7 +122,7 @@ func Load(path string) (State, error) {
 		rules, err = dnsmasqconf.ParseRules(saved.Servers)
 	}
 	if err != nil {
-		return State{}, fmt.Errorf("reading what was set over D-Bus from %s: %w", path, err)
+		return State{}, fmt.Errorf("reading the saved D-Bus settings from %s: %w", path, err)
 	}
 	return State{Rules: rules, RulesBy: saved.ServersBy, Options: saved.Options, OptionsBy: saved.OptionsBy}, nil
 }

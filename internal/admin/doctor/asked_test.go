@@ -150,7 +150,7 @@ var askedRows = []checkRow{
 	}, Fail, "is not ready|not listening on 10.0.0.7:53"},
 	{"reports", "complains", func(s *Snapshot) { s.Status.Problems = []string{"asked in vain\nfor files"} }, Fail, "asked in vain; for files"},
 	{"reports", "complains of what checks judge", func(s *Snapshot) {
-		s.Status.Problems = []string{"the host's files are not what they should be: origin-dns-dispatcher plan says why", "the Kubernetes API is not watched (stale): x"}
+		s.Status.Problems = []string{"the host's files are not what they should be: origin-dns-dispatcher plan shows why", "the Kubernetes API is not watched (stale): x"}
 	}, "", ""},
 	{"reports", "complains of faults in the configuration", func(s *Snapshot) {
 		first, second := &nodeconfig.Fault{File: "/a", Line: 1, Column: 1, Expected: "x", Got: "y"}, &nodeconfig.Fault{File: "/a", Line: 2, Column: 1, Expected: "x", Got: "y"}

@@ -84,7 +84,7 @@ func TestGivenName(t *testing.T) {
 		says string
 	}{
 		{"the recent names take too long", control.API{RecentNames: hang, Query: nxdomain}, "www.test. A (given): NXDOMAIN"},
-		{"an older daemon", control.API{}, "www.test. A (given): the running daemon does not know this question"},
+		{"an older daemon", control.API{}, "www.test. A (given): the running daemon does not support this request"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()

@@ -48,7 +48,7 @@ const (
 // Frame renders the screen with the given size.
 func (m *Model) Frame(width, height int) []Line {
 	if width < leastWidth || height < leastHeight {
-		return cut([]Line{{{fmt.Sprintf("too small: %dx%d at least", leastWidth, leastHeight), Bad}}}, width, height)
+		return cut([]Line{{{fmt.Sprintf("terminal too small: at least %dx%d needed", leastWidth, leastHeight), Bad}}}, width, height)
 	}
 	lines := m.head()
 	body := height - len(lines) - 1
@@ -298,14 +298,14 @@ func help() []Line {
 	for _, text := range []string{
 		"",
 		"1-6, Tab       choose a view: names, clients, answers, servers, slow, failing",
-		"s, S           sort by the next column, by the one before (* marks it)",
+		"s, S           sort by the next or the previous column (marked with *)",
 		"r              reverse the order",
-		"/              show only queries in which a text occurs: of a name, an",
-		"               address, a pod, a type, a response code, or who answered",
+		"/              show only queries that contain a text in the name,",
+		"               address, pod, type, response code or source of the answer",
 		"Esc            show all queries again",
 		"Up, Down, PgUp, PgDn, Home   scroll",
-		"p              pause, and go on",
-		"c              count anew",
+		"p              pause or continue",
+		"c              reset the counts",
 		"q, Ctrl-C      quit",
 		"",
 		"Rates are of the last ten seconds or so. Where there are many queries they are",

@@ -48,15 +48,15 @@ func (v *View) clientAddr(as string) (netip.Addr, error) {
 	}
 	quoted := nodeconfig.Quote(as)
 	if namespace, name, ok := strings.Cut(as, "/"); !ok || !isNamespace(namespace) || !isPodName(name) {
-		return netip.Addr{}, control.MistakeError{Why: "the client " + quoted + ": expected an address, or NAMESPACE/NAME of a pod"}
+		return netip.Addr{}, control.MistakeError{Why: "invalid client " + quoted + "; expected an address or a pod as NAMESPACE/NAME"}
 	}
 	known := v.resolver.Known()
 	if known == nil {
-		return netip.Addr{}, control.MistakeError{Why: "the pod " + quoted + " is not known, because the Kubernetes API is not read; give its address"}
+		return netip.Addr{}, control.MistakeError{Why: "the pod " + quoted + " is unknown because the Kubernetes API has not been read; give its address"}
 	}
 	addrs := known.AddrsOf(as)
 	if len(addrs) == 0 {
-		why := "the pod " + quoted + " is not known on this node, or has no address of its own"
+		why := "the pod " + quoted + " is unknown on this node or has no address of its own"
 		if walk := v.autopathStatus(v.policy()); !walk.On {
 			why += "; the node's pods are watched for autopath, which is off: " + walk.Why
 		}

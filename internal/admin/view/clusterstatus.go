@@ -56,7 +56,7 @@ func (v *View) autopathStatus(s *policy.Policy) control.Autopath {
 // their addresses may belong to other pods by now.
 func (v *View) NoSearch(s *policy.Policy) string {
 	if !s.API.Features.NodePods {
-		return "by autopath in node-dns.yaml"
+		return "disabled by autopath in node-dns.yaml"
 	}
 	return v.podsDenied()
 }
@@ -92,7 +92,7 @@ func (v *View) clusterProblems() []string {
 		}
 	}
 	if state.Dropped > 0 {
-		problems = append(problems, "the cluster has objects that do not fit: some of its names are not answered; the last is "+state.LastDrop)
+		problems = append(problems, "the cluster has objects above a limit, so some of its names are not answered; the last one is "+state.LastDrop)
 	}
 	var denied []string
 	for _, right := range state.Missing {

@@ -29,7 +29,7 @@ func (v *View) Complete(ctx context.Context, question control.CompleteQuestion) 
 		defer cancel()
 		words = cachedNames(ctx, v.resolver.Cache())
 	default:
-		return control.Completions{}, control.MistakeError{Why: fmt.Sprintf("no words of the kind %q are known", question.Kind)}
+		return control.Completions{}, control.MistakeError{Why: fmt.Sprintf("unknown completion kind %q", question.Kind)}
 	}
 	return control.Completions{APIVersion: control.APIVersion, Kind: "Completions", Words: beginning(words, question.Prefix)}, nil
 }

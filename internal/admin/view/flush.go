@@ -42,7 +42,7 @@ func (v *View) AnswerFlush(_ context.Context, part control.CachePart) (control.C
 func matchPart(part control.CachePart) (match func(cache.Remembered) bool, err error) {
 	switch {
 	case part.Parts() != 1:
-		return nil, control.MistakeError{Why: "expected one of a name, a zone, the negative responses, or all"}
+		return nil, control.MistakeError{Why: "expected exactly one of a name, a zone, the negative responses, or all"}
 	case part.Negative:
 		return func(r cache.Remembered) bool { return r.IsNegative }, nil
 	case part.All:
@@ -77,7 +77,7 @@ func canonicalName(name string) (string, error) {
 	var room [dnswire.MaxName]byte
 	end, err := dns.PackDomainName(dns.Fqdn(name), room[:], 0, nil, false)
 	if err != nil {
-		return "", control.MistakeError{Why: fmt.Sprintf("%q is no name", name)}
+		return "", control.MistakeError{Why: fmt.Sprintf("%q: expected a name", name)}
 	}
 	name, _, err = dns.UnpackDomainName(dnswire.AppendLower(nil, room[:end]), 0)
 	return name, err

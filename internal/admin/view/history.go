@@ -61,7 +61,7 @@ func (h *history) Load() error {
 		err = json.Unmarshal(file, &kept)
 	}
 	if err != nil {
-		return fmt.Errorf("reading which servers were asked before: %w", err)
+		return fmt.Errorf("reading the server history: %w", err)
 	}
 	kept.Changes = kept.Changes[max(0, len(kept.Changes)-maxChanges):]
 	h.kept.Store(&kept)
@@ -88,7 +88,7 @@ func (h *history) note(now time.Time, by string, routes []forward.Route) error {
 		_, err = atomicfile.Writer{}.Write(h.Path, append(data, '\n'), 0o644)
 	}
 	if err != nil {
-		return fmt.Errorf("keeping which servers were asked: %w", err)
+		return fmt.Errorf("saving the server history: %w", err)
 	}
 	return nil
 }
@@ -152,7 +152,7 @@ func sameTarget(a, b control.RouteTarget) bool {
 // does not know this change.
 func (v *View) NoteRoutes(by string, routes []forward.Route) {
 	if err := v.History.note(time.Now(), by, routes); err != nil {
-		v.Log.Warn("which servers were asked is not kept for the next start", "error", err)
+		v.Log.Warn("cannot save the server history for the next start", "error", err)
 	}
 }
 

@@ -33,7 +33,7 @@ func (v *Host) Problems() []string {
 	}
 	if v.Plan.Hold == hostdns.NoWayBack {
 		problems = append(problems, "/etc/resolv.conf is not pointed at this node: "+v.Plan.Hold+
-			"; node-dns doctor and journalctl -u node-dns say more")
+			"; see node-dns doctor and journalctl -u node-dns")
 	}
 	if v.Plan.Lacking != "" && v.State.IsLacking() {
 		problems = append(problems, v.Plan.Lacking)

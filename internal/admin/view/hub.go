@@ -12,7 +12,7 @@ import (
 )
 
 // ErrTooMany means that the maximum number of watchers is reached.
-var ErrTooMany = errors.New("as many watch already as may")
+var ErrTooMany = errors.New("the maximum number of watchers is reached")
 
 const (
 	// maxWatchers is the maximum number of watchers, not counting the journal.

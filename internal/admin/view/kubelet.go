@@ -68,11 +68,11 @@ func (k *kubelet) hear(told *control.KubeletTold, ours string) {
 	}
 	if told.DNSSource != "" {
 		k.DNS, k.dnsSource, k.noDNS = told.DNS, told.DNSSource, len(told.DNS) == 0
-		k.note(ours, told.DNSSource, "its nameservers are by %s", "the kubelet was told of no clusterDNS: pods have the nameservers of its resolvConf")
+		k.note(ours, told.DNSSource, "its nameservers are set by %s", "the kubelet has no clusterDNS: pods get the nameservers of its resolvConf")
 	}
 	if told.DomainSource != "" {
 		k.Domain, k.domainSource = told.Domain, told.DomainSource
-		k.note(ours, told.DomainSource, "the cluster domain in its search list is by %s", "the kubelet was told of no clusterDomain: no search list has the cluster's names")
+		k.note(ours, told.DomainSource, "the cluster domain in its search list is set by %s", "the kubelet has no clusterDomain: search lists do not contain the cluster domain")
 	}
 	if file := told.ResolvConf; file != nil {
 		k.host.Path, k.host.Source, k.setBy, k.NoFile = file.Path, told.ResolvConfSource, told.ResolvConfSetting, file.Path == ""
@@ -82,7 +82,7 @@ func (k *kubelet) hear(told *control.KubeletTold, ours string) {
 	}
 	for _, problem := range told.Problems[:min(len(told.Problems), control.MaxKubeletProblems)] {
 		if problem.Denied == "" || problem.Denied != ours {
-			k.notes = append(k.notes, fmt.Sprintf("not all is known of what the kubelet, pid %d, was told: %s", told.PID, problem.Text))
+			k.notes = append(k.notes, fmt.Sprintf("the configuration of the kubelet (pid %d) is only partly known: %s", told.PID, problem.Text))
 		}
 	}
 }
@@ -108,7 +108,7 @@ func (k *kubelet) domainFaults(ours string) []searchlist.Fault {
 		what = "answers for " + ours
 	}
 	return []searchlist.Fault{{
-		What: fmt.Sprintf("pods look for the cluster's names in %s (%s), and node-dns %s", k.Domain, k.domainSource, what),
+		What: fmt.Sprintf("pods search for the cluster's names in %s (%s), but node-dns %s", k.Domain, k.domainSource, what),
 		Fix:  "set clusterDomain: " + k.Domain + " in /etc/node-dns/node-dns.yaml",
 	}}
 }

@@ -45,8 +45,8 @@ func (s *spell) look(now time.Time, counter uint64) (begins, ends bool) {
 
 // limitWords are the names of the limits in the log, in the order of limitCounters.
 var limitWords = []string{
-	"the client may not ask: allowFrom", "clientRateLimit", "the client's share of the queries that wait",
-	"the client's share of what upstream nameservers send", "queries that wait",
+	"client not allowed by allowFrom", "clientRateLimit", "pending queries per client",
+	"upstream traffic per client", "pending queries",
 	"dnsForwardMax, or no socket", "connections", "no file descriptor for a connection",
 }
 
@@ -83,9 +83,9 @@ func (v *View) logLimits(now time.Time, spells []spell) {
 			if i < len(who) {
 				attrs = append(attrs, known(who[i])...)
 			}
-			v.Log.Warn("not serving all that is asked", append(attrs, journal.LimitMet.Attr())...)
+			v.Log.Warn("limit reached: some queries or connections are not served", append(attrs, journal.LimitMet.Attr())...)
 		case ends:
-			v.Log.Info("serving all that is asked again", "limit", limitWords[i], "count", counter-s.before, "for", s.last.Sub(s.began).Round(time.Second),
+			v.Log.Info("limit no longer reached", "limit", limitWords[i], "count", counter-s.before, "for", s.last.Sub(s.began).Round(time.Second),
 				journal.LimitOver.Attr())
 			*s = spell{counter: counter}
 		}

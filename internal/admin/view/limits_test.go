@@ -104,8 +104,8 @@ func TestLimitsInLog(t *testing.T) {
 	v.logLimits(now.Add(limitsQuiet), spells)
 	log := text.String()
 	if strings.Count(log, "\n") != 2 ||
-		!strings.Contains(log, `msg="not serving all that is asked" limit="the client may not ask: allowFrom" count=5 client=127.0.0.1 condition=limit-met`) ||
-		!strings.Contains(log, `msg="serving all that is asked again" limit="the client may not ask: allowFrom" count=15 for=10s condition=limit-over`) {
+		!strings.Contains(log, `msg="limit reached: some queries or connections are not served" limit="client not allowed by allowFrom" count=5 client=127.0.0.1 condition=limit-met`) ||
+		!strings.Contains(log, `msg="limit no longer reached" limit="client not allowed by allowFrom" count=15 for=10s condition=limit-over`) {
 		t.Errorf("log:\n%s", log)
 	}
 }

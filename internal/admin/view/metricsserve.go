@@ -99,9 +99,9 @@ func (s *shownMetrics) follow(ctx context.Context, want nodeconfig.Metrics) (ok 
 	s.names.Store(&handler)
 	s.have, s.said = want, ""
 	s.serve(ctx, listener)
-	s.v.Log.Info("showing metrics", "address", want.Address, "namespace", want.Namespace)
+	s.v.Log.Info("serving metrics", "address", want.Address, "namespace", want.Namespace)
 	if (control.Metrics{Address: want.Address.String()}).IsOpen() {
-		s.v.Log.Warn("metrics are shown to others than this host", "address", want.Address)
+		s.v.Log.Warn("metrics are accessible from other hosts", "address", want.Address)
 	}
 	s.v.setMetrics(want, nil)
 	return true
@@ -117,7 +117,7 @@ func (s *shownMetrics) fail(want nodeconfig.Metrics, err error) {
 	}
 	if text := want.Address.String() + err.Error(); text != s.said {
 		s.said = text
-		s.v.Log.Warn("cannot show metrics", "address", want.Address, "error", err)
+		s.v.Log.Warn("cannot serve metrics", "address", want.Address, "error", err)
 	}
 	s.v.setMetrics(want, err)
 }

@@ -46,7 +46,7 @@ func (v *View) Monitor(ctx context.Context, asked control.MonitorFilter, send fu
 	}
 	w, err := v.Hub.Watch(WatchConfig{Filter: filter, Sampled: asked.Sampled})
 	if errors.Is(err, ErrTooMany) {
-		return fmt.Errorf("%w: end another node-dns monitor first", control.ErrBusy)
+		return fmt.Errorf("%w: stop another node-dns monitor first", control.ErrBusy)
 	}
 	if err != nil {
 		return err

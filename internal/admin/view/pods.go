@@ -13,7 +13,7 @@ func (v *View) pods() (known *zone.Snapshot, why string) {
 		why = v.NoSearch(v.policy())
 	}
 	if known = v.resolver.Known(); known == nil {
-		why = "the Kubernetes API is not watched, or was not read yet"
+		why = "the Kubernetes API is not watched or has not been read yet"
 	}
 	return known, why
 }
@@ -36,7 +36,7 @@ func (v *View) podFilter(namespace, pod string) (func(netip.Addr) bool, error) {
 		return nil, nil
 	}
 	if _, why := v.pods(); why != "" {
-		return nil, fmt.Errorf("pods are not known here: %s", why)
+		return nil, fmt.Errorf("pods are unknown on this node: %s", why)
 	}
 	return func(client netip.Addr) bool {
 		known, why := v.pods()

@@ -98,7 +98,7 @@ func stepsOf(t *dnsserver.Trace) (steps []control.TraceStep) {
 		steps = append(steps, control.TraceStep{At: s.At, What: s.What})
 	}
 	if more > 0 {
-		steps = append(steps, control.TraceStep{At: noted[len(noted)-1].At, What: strconv.Itoa(more) + " steps more"})
+		steps = append(steps, control.TraceStep{At: noted[len(noted)-1].At, What: strconv.Itoa(more) + " more steps"})
 	}
 	return steps
 }

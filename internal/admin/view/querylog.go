@@ -110,7 +110,7 @@ func (v *View) LogQueries(ctx context.Context) error {
 		case <-v.queryLog.changed:
 		case event := <-events:
 			if lost := watcher.Lost(); lost > 0 {
-				v.Plain.Warn("queries not logged: more in a second than the log is given", "count", lost, "limit", logRate)
+				v.Plain.Warn("queries not logged: rate limit exceeded", "count", lost, "limit", logRate)
 			}
 			v.logQuery(event.Query)
 		}

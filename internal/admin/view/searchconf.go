@@ -36,7 +36,7 @@ func (v *View) SearchConf(ctx context.Context, question control.SearchQuestion) 
 		return out, nil
 	}
 	if !isNamespace(question.Namespace) {
-		return out, control.MistakeError{Why: "the namespace " + nodeconfig.Quote(question.Namespace) + ": expected the name of one"}
+		return out, control.MistakeError{Why: "invalid namespace " + nodeconfig.Quote(question.Namespace) + "; expected a DNS label (RFC 1123)"}
 	}
 	pod := searchlist.Pod{Namespace: question.Namespace}
 	if question.Pod != "" {
@@ -51,7 +51,7 @@ func (v *View) SearchConf(ctx context.Context, question control.SearchQuestion) 
 	}
 	v.addPodConf(s, &out, pod, question.Kubelet)
 	if !pod.IsClusterFirst() || pod.HostNetwork || len(pod.Own.Search) > 0 {
-		out.Autopath = control.Walk{Why: "the pod's search list or address is not one of its namespace"}
+		out.Autopath = control.Walk{Why: "the pod's search list or address differs from the default of its namespace"}
 	}
 	return out, nil
 }
@@ -61,11 +61,11 @@ func (v *View) podOf(ctx context.Context, s *policy.Policy, question control.Sea
 	pod := searchlist.Pod{Namespace: question.Namespace}
 	name := question.Namespace + "/" + question.Pod
 	if !isPodName(question.Pod) {
-		return pod, control.MistakeError{Why: "the pod " + nodeconfig.Quote(name) + ": expected the name of one"}
+		return pod, control.MistakeError{Why: "invalid pod " + nodeconfig.Quote(name) + "; expected a DNS subdomain (RFC 1123) as its name"}
 	}
 	if s.API == (policy.API{}) {
-		return pod, fmt.Errorf("what the pod %s says of its resolv.conf is not known: the Kubernetes API is not asked (kubeconfig); "+
-			"--namespace %s shows what the kubelet gives to a pod that says nothing", name, question.Namespace)
+		return pod, fmt.Errorf("the DNS settings of the pod %s are unknown because the Kubernetes API is not used (kubeconfig); "+
+			"--namespace %s shows the search list of a pod without settings of its own", name, question.Namespace)
 	}
 	config := cluster.Config{Kubeconfig: s.API.Kubeconfig, NodeName: s.API.Node, Version: v.config.Version}
 	said, err := cluster.FetchPodDNS(ctx, config, zone.Key{Namespace: question.Namespace, Name: question.Pod})
@@ -114,7 +114,7 @@ func (v *View) addNodeConf(s *policy.Policy, out *control.Search) {
 	conf := searchlist.Of(resolvconf.Parse(hostdns.ReadFile(v.paths.Root, path).Data))
 	hostname, _ := os.Hostname() // empty if the host has no name
 	_, conf.LocalDomain, _ = strings.Cut(hostname, ".")
-	out.Autopath.Why = "it is for pods"
+	out.Autopath.Why = "it applies only to pods"
 	v.addConf(s, out, conf)
 	out.Faults = faultsOf(checks(s, v, control.HostFile{}).Node(conf))
 }
@@ -125,7 +125,7 @@ func (v *View) addPodConf(s *policy.Policy, out *control.Search, pod searchlist.
 	k.hear(told, clusterFile(s))
 	if len(k.DNS) == 0 && !k.noDNS && s.NodeIP.IsValid() {
 		k.DNS = []netip.Addr{s.NodeIP}
-		out.Notes = append(out.Notes, "neither a file nor a flag says what the kubelet's clusterDNS is: it is taken to be this node")
+		out.Notes = append(out.Notes, "the kubelet's clusterDNS is set neither in a file nor by a flag; this node is assumed")
 	}
 	conf := k.Conf(pod)
 	if pod.Policy != searchlist.None {
@@ -134,7 +134,7 @@ func (v *View) addPodConf(s *policy.Policy, out *control.Search, pod searchlist.
 	}
 	v.addConf(s, out, k.Limits.Cut(conf))
 	if len(out.Own) == 0 && len(out.Nameservers) > 0 {
-		out.Notes = append(out.Notes, "it asks "+strings.Join(out.Nameservers, " ")+", not this node: what is shown is what node-dns says")
+		out.Notes = append(out.Notes, "it asks "+strings.Join(out.Nameservers, " ")+", not this node; the answers shown are from node-dns")
 	}
 	checks := checks(s, v, k.host)
 	checks.Setting = searchlist.ResolvConfSetting(s.Config.IsOpenShift, k.setBy)
@@ -148,7 +148,7 @@ func (v *View) addPodConf(s *policy.Policy, out *control.Search, pod searchlist.
 	out.Faults = append(faultsOf(checks.Pod(k.Kubelet, conf)), faultsOf(k.domainFaults(s.Config.ClusterDomain.Relative()))...)
 	walk := v.autopathStatus(s)
 	if out.Autopath = (control.Walk{On: walk.On, Why: walk.Why}); v.resolver.Known() == nil {
-		out.Autopath = control.Walk{Why: "the Kubernetes API is not read"}
+		out.Autopath = control.Walk{Why: "the Kubernetes API has not been read"}
 	}
 }
 

@@ -57,11 +57,11 @@ func (v *View) Status() control.Status {
 	status.Problems = append(status.Problems, v.clusterProblems()...)
 	status.Ready = len(status.Unready()) == 0
 	if v.config.ConfigFile != "" {
-		status.Notes = append(status.Notes, "serving by "+v.config.ConfigFile+", which origin-dns-dispatcher does not read: "+
+		status.Notes = append(status.Notes, "using "+v.config.ConfigFile+", which origin-dns-dispatcher does not read: "+
 			"the host's files follow /etc/node-dns/node-dns.yaml")
 	}
 	if status.Metrics.IsOpen() {
-		status.Notes = append(status.Notes, "metrics are shown to whoever reaches "+status.Metrics.Address+" (metrics in node-dns.yaml)")
+		status.Notes = append(status.Notes, "metrics are accessible to every client that reaches "+status.Metrics.Address+" (metrics in node-dns.yaml)")
 	}
 	for _, at := range s.Spare {
 		if slices.ContainsFunc(status.Listeners, func(l control.Listener) bool { return l.Spare && l.Address == at.String() }) {
@@ -87,18 +87,18 @@ func (v *View) Status() control.Status {
 // spareNote explains why another program may use an address that node-dns wants. A loopback address
 // is from dnsBindAddress.
 func spareNote(s *policy.Policy, at netip.AddrPort) string {
-	why := "where pods may ask"
+	why := "which pods may query"
 	if at.Addr().IsLoopback() {
-		why = "which " + s.Config.Where("dnsBindAddress") + " names for OpenShift's own nameserver"
+		why = "which " + s.Config.Where("dnsBindAddress") + " assigns to OpenShift's own nameserver"
 	}
-	return fmt.Sprintf("another program has %v, %s: node-dns listens there when that ends", at, why)
+	return fmt.Sprintf("another program uses %v, %s; node-dns listens there when that program stops", at, why)
 }
 
 // found returns the problems that are visible in the status itself.
 func found(s control.Status) []string {
 	problems := []string{}
 	if len(s.Listeners) == 0 && s.Cluster.Domain != "" {
-		problems = append(problems, "listening nowhere: this node has no address yet")
+		problems = append(problems, "not listening because this node has no address yet")
 	}
 	for _, l := range s.Listeners {
 		if l.IsFailed() {
@@ -106,11 +106,11 @@ func found(s control.Status) []string {
 		}
 	}
 	if s.Metrics.Error != "" {
-		problems = append(problems, "metrics are not shown at "+s.Metrics.Address+": "+s.Metrics.Error)
+		problems = append(problems, "metrics are not served at "+s.Metrics.Address+": "+s.Metrics.Error)
 	}
 	problems = append(problems, s.DownServers()...)
 	if len(s.ResolvConf.Pending) > 0 {
-		problems = append(problems, "the host's files are not what they should be: origin-dns-dispatcher plan says why")
+		problems = append(problems, "the host's files are not what they should be: origin-dns-dispatcher plan shows why")
 	}
 	return problems
 }
