@@ -84,10 +84,10 @@ func TestDoctor(t *testing.T) {
 	})
 	r = n.doctor()
 	wantFinding(t, r, "daemon", doctor.Fail, "does not run")
-	wantFinding(t, r, "port", doctor.Fail, nodeIP+":53 is taken by dnsmasq", fmt.Sprintf("dnsmasq (pid %d) has %s:53 udp", dnsmasq.PID(), nodeIP), nodeIP+":53 tcp")
+	wantFinding(t, r, "port", doctor.Fail, nodeIP+":53 is in use by dnsmasq", fmt.Sprintf("dnsmasq (pid %d) has %s:53 udp", dnsmasq.PID(), nodeIP), nodeIP+":53 tcp")
 	wantFinding(t, r, "old-hook", doctor.Fail, oldHook)
 	wantFinding(t, r, "networkmanager-conf", doctor.Warn, "99-origin.conf:2 sets dns=none")
-	wantFinding(t, r, "resolv.conf", doctor.Fail, "names this node ("+nodeIP+"), where node-dns does not answer")
+	wantFinding(t, r, "resolv.conf", doctor.Fail, "names this node ("+nodeIP+"), but node-dns does not answer there")
 	wantFinding(t, r, "kubelet", doctor.Fail, "names this node ("+nodeIP+")")
 
 	before := n.l.ReadFile(resolvConf)

@@ -55,7 +55,7 @@ func asked(n Name) func(*Snapshot) {
 			n.Name, n.Type = "www.example.", "A"
 		}
 		if n.Why == "" {
-			n.Why = "in recent use"
+			n.Why = "recently used"
 		}
 		s.Names = append(s.Names, n)
 	}
@@ -150,7 +150,7 @@ var askedRows = []checkRow{
 	}, Fail, "is not ready|not listening on 10.0.0.7:53"},
 	{"reports", "complains", func(s *Snapshot) { s.Status.Problems = []string{"asked in vain\nfor files"} }, Fail, "asked in vain; for files"},
 	{"reports", "complains of what checks judge", func(s *Snapshot) {
-		s.Status.Problems = []string{"the host's files are not what they should be: origin-dns-dispatcher plan says why", "the Kubernetes API is not watched (stale): x"}
+		s.Status.Problems = []string{"the host's files are not what they should be: origin-dns-dispatcher plan shows why", "the Kubernetes API is not watched (stale): x"}
 	}, "", ""},
 	{"reports", "complains of faults in the configuration", func(s *Snapshot) {
 		first, second := &nodeconfig.Fault{File: "/a", Line: 1, Column: 1, Expected: "x", Got: "y"}, &nodeconfig.Fault{File: "/a", Line: 2, Column: 1, Expected: "x", Got: "y"}
@@ -181,12 +181,12 @@ var askedRows = []checkRow{
 		fails(unix.EPERM)(s)
 		s.Host.Filter.Rules = &firewall.Ruleset{Outputs: []firewall.Chain{{Family: firewall.Inet, Table: "own", Name: "out"}, {Family: firewall.IPv4, Table: "filter", Name: "OUTPUT"}}}
 	}, Fail, "nft 'insert rule inet own out meta l4proto { tcp, udp } th dport 53 accept' && iptables -I OUTPUT -p udp --dport 53 -j ACCEPT && iptables -I OUTPUT -p tcp --dport 53 -j ACCEPT; then correct"},
-	{"upstreams", "has nobody who listens", fails(unix.ECONNREFUSED), Fail, "no nameserver listens there|start the nameserver at 192.0.2.53; or name another one in upstreams /etc/node-dns/node-dns.yaml:1"},
+	{"upstreams", "has nobody who listens", fails(unix.ECONNREFUSED), Fail, "no nameserver listens there|start the nameserver at 192.0.2.53; or configure another one in upstreams /etc/node-dns/node-dns.yaml:1"},
 	// The kernel of that host limits how often it reports this over UDP (icmp_ratelimit).
 	{"upstreams", "has nobody who listens, which TCP alone shows", func(s *Snapshot) {
 		fails(errSilent)(s)
 		s.Upstreams[0].TCP.Err = unix.ECONNREFUSED
-	}, Fail, "does not answer over UDP: no answer within 2s; TCP: connection refused: the host is up, and no nameserver listens there"},
+	}, Fail, "does not answer over UDP: no answer within 2s; TCP: connection refused: the host is up, but no nameserver listens there"},
 	{"upstreams", "has no route", fails(unix.EHOSTUNREACH), Fail, "correct the route to 192.0.2.53: ip route get ADDRESS"},
 	{"upstreams", "two are down for one cause", func(s *Snapshot) {
 		fails(errSilent)(s)
@@ -211,7 +211,7 @@ var askedRows = []checkRow{
 	{"upstreams", "fails for all names", func(s *Snapshot) {
 		s.Upstreams[0].EDNS = says("SERVFAIL")
 		asked(Name{Why: "failed recently", Answer: answered("SERVFAIL"), Direct: []Direct{direct("SERVFAIL")}})(s)
-	}, Fail, "answers SERVFAIL for every name that it is asked for|www.example. A|see the log of that nameserver"},
+	}, Fail, "answers SERVFAIL for every name|www.example. A|see the log of that nameserver"},
 	{"upstreams", "fails for all names, as another does not", func(s *Snapshot) {
 		other := s.Upstreams[0]
 		other.Server = "192.0.2.54:53"
@@ -220,7 +220,7 @@ var askedRows = []checkRow{
 		good := direct("NOERROR")
 		good.Server = other.Server
 		asked(Name{Answer: answered("NOERROR"), Direct: []Direct{direct("SERVFAIL"), good}})(s)
-	}, Warn, "others answer in its place"},
+	}, Warn, "other nameservers answer instead"},
 	{"upstreams", "finds one name bogus", func(s *Snapshot) {
 		asked(Name{Route: ".", Answer: answered("SERVFAIL"), Direct: []Direct{bogus()}})(s)
 		asked(Name{Name: "good.example.", Type: "A", Answer: answered("NOERROR"), Direct: []Direct{direct("NOERROR")}})(s)
@@ -253,18 +253,18 @@ var askedRows = []checkRow{
 	{"cluster", "the certificate has ended, and the API says so", func(s *Snapshot) {
 		api(errors.New("the server does not accept"))(s)
 		s.API.NotAfter = epoch.Add(-time.Hour)
-	}, Fail, "has ended at 2026-03-01T11:00:00Z"},
+	}, Fail, "expired at 2026-03-01T11:00:00Z"},
 
 	{"clients", "no pods are known", nil, "", ""},
 	{"clients", "allowFrom leaves out pods", pods("10.128.0.1/24"), Fail, "allowFrom (default) leaves out 10.128.0.0/24|pods on cni0 have addresses of 10.128.0.0/24|allowFrom: [192.0.2.0/24, 10.128.0.0/24]"},
 	{"clients", "allowFrom leaves out pods of IPv6", pods("fd00::1/64"), Fail, `allowFrom: [192.0.2.0/24, "fd00::/64"]`},
 	{"clients", "a pod is refused", lastMinute(control.LastMinute{Strangers: 7}, "10.128.0.9", "shop/web-0"), Fail, "queries refused in the last minute: 7, such as from 10.128.0.9, pod shop/web-0|allowFrom: [local, 10.128.0.9/32]"},
-	{"clients", "another is refused", lastMinute(control.LastMinute{Strangers: 7}, "198.51.100.9", ""), Warn, "7, such as from 198.51.100.9: allowFrom does not let it ask"},
+	{"clients", "another is refused", lastMinute(control.LastMinute{Strangers: 7}, "198.51.100.9", ""), Warn, "7, such as from 198.51.100.9: not in allowFrom"},
 	// Doctor failed and printed a value of allowFrom that opened the resolver to the LAN.
 	{"clients", "one on a second LAN is refused", func(s *Snapshot) {
 		s.Host.State.Net.Addrs = append(s.Host.State.Net.Addrs, netstate.Addr{Addr: netip.MustParseAddr("203.0.113.7"), Bits: 24, Interface: "eth1", Up: true})
 		lastMinute(control.LastMinute{Strangers: 1}, "203.0.113.66", "")(s)
-	}, Warn, "1, such as from 203.0.113.66: allowFrom does not let it ask|if it is a client, add it to allowFrom"},
+	}, Warn, "1, such as from 203.0.113.66: not in allowFrom|if it is a client, add it to allowFrom"},
 	{"clients", "one of podCIDRs is refused", func(s *Snapshot) {
 		s.Host.State.Config.PodCIDRs = []netip.Prefix{netip.MustParsePrefix("10.128.0.0/14")}
 		lastMinute(control.LastMinute{Strangers: 7}, "10.128.0.9", "")(s)

@@ -30,7 +30,7 @@ var selinuxRows = []checkRow{
 	{"commands", "no systemd", func(s *Snapshot) { s.Units = nil }, "", ""},
 	{"commands", "SELinux keeps systemd from the hook", func(s *Snapshot) {
 		s.Skipped = []Skipped{{daemonUnit, hookProgram, []string{"Executable /usr/sbin/origin-dns-dispatcher missing, skipping: Permission denied"}, true, 3}}
-	}, Fail, "cannot run /usr/sbin/origin-dns-dispatcher for node-dns.service: /etc/resolv.conf is not written at a start and not given back at a stop|skipping: Permission denied|3 times since the unit began to start|as if it had been run|ls -lLZ /usr/sbin/origin-dns-dispatcher|restorecon -RFv /usr/sbin/origin-dns-dispatcher /usr/libexec/node-dns"},
+	}, Fail, "cannot run /usr/sbin/origin-dns-dispatcher for node-dns.service: /etc/resolv.conf is not written at start and not restored at stop|skipping: Permission denied|3 times since the unit's last start|as if it had been run|ls -lLZ /usr/sbin/origin-dns-dispatcher|restorecon -RFv /usr/sbin/origin-dns-dispatcher /usr/libexec/node-dns"},
 	{"commands", "noexec, without SELinux", func(s *Snapshot) {
 		s.SELinux = SELinux{}
 		s.Skipped = []Skipped{{applyUnit, hookProgram, []string{"Unable to locate executable '/usr/sbin/origin-dns-dispatcher': Permission denied", "Failed at step EXEC"}, false, 2}}
