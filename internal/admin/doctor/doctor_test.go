@@ -206,7 +206,7 @@ var rows = []checkRow{
 	}, Fail, "no longer restarts it (start-limit-hit)"},
 	{"daemon", "failed", daemonIs(migrate.Unit{Load: "loaded", Active: "failed", Result: "exit-code"}), Fail, "it failed (exit-code)"},
 	{"daemon", "crashes", daemonIs(migrate.Unit{Load: "loaded", Active: "activating", Sub: "auto-restart", Result: "core-dump", Restarts: "7"}), Fail, "exits right after its start (core-dump), 7 times"},
-	{"daemon", "is starting", daemonIs(migrate.Unit{Load: "loaded", Active: "activating", Sub: "start"}), Fail, "is being started|node-dns wait"},
+	{"daemon", "is starting", daemonIs(migrate.Unit{Load: "loaded", Active: "activating", Sub: "start"}), Fail, "is starting|node-dns wait"},
 	{"daemon", "is stopping", daemonIs(migrate.Unit{Load: "loaded", Active: "deactivating"}), Fail, "is stopping"},
 	{"daemon", "runs without a socket", daemonIs(migrate.Unit{Load: "loaded", Active: "active"}), Fail, "systemd reports it as running"},
 
@@ -214,7 +214,7 @@ var rows = []checkRow{
 	{"migration", "done", func(s *Snapshot) { s.Migration = &migrate.Journal{Phase: migrate.Applied} }, "", ""},
 	{"migration", "in between", func(s *Snapshot) {
 		s.Migration = &migrate.Journal{Phase: migrate.Applying, Done: 1, Steps: make([]migrate.Step, 3)}
-	}, Fail, "applying, 1 of 3 steps|--apply goes on"},
+	}, Fail, "applying, 1 of 3 steps|--apply continues it"},
 	{"migration", "on the way back", func(s *Snapshot) { s.Migration = &migrate.Journal{Phase: migrate.Undoing} }, Fail, "migrate --undo continues it"},
 
 	{"configuration", "none", nil, OK, "all settings have their defaults"},
@@ -292,7 +292,7 @@ var rows = []checkRow{
 	{"hook", "is not, nor is NetworkManager", func(s *Snapshot) { s.Hooks, s.Host.State.NetworkManager = nil, nil }, OK, "NetworkManager does not run"},
 	{"hook", "is switched off", func(s *Snapshot) {
 		s.Hooks = []Program{{Path: "/etc/NetworkManager/dispatcher.d/99-origin-dns", Target: "/dev/null"}, s.Hooks[0]}
-	}, Fail, "leads to /dev/null|rm /etc/NetworkManager/dispatcher.d/99-origin-dns"},
+	}, Fail, "points to /dev/null|rm /etc/NetworkManager/dispatcher.d/99-origin-dns"},
 	{"hook", "cannot be run", func(s *Snapshot) { s.Hooks[0].Executable = false }, Fail, "not executable|chmod 755"},
 
 	{"old-hook", "is gone", nil, OK, "not installed"},
@@ -378,7 +378,7 @@ var rows = []checkRow{
 	{"systemd-resolved", "has the file, and does not run", func(s *Snapshot) {
 		s.Units[resolvedUnit] = migrate.Unit{Load: "loaded", Active: "inactive"}
 		s.Host.State.ResolvConf = hostdns.File{Exists: true, Link: "/run/systemd/resolve/stub-resolv.conf"}
-	}, Fail, "which does not run|systemctl start systemd-resolved"},
+	}, Fail, "which is not running|systemctl start systemd-resolved"},
 	{"systemd-resolved", "has the file, with the daemon down", func(s *Snapshot) { down(s); s.Host.State.ResolvConf = text("nameserver 127.0.0.53\n"); s.Units = nil }, OK, "stub"},
 
 	{"nsswitch", "is well", nil, OK, "hosts: files dns myhostname"},
@@ -388,7 +388,7 @@ var rows = []checkRow{
 		s.Units[resolvedUnit] = migrate.Unit{Active: "active"}
 		s.NSSwitch = text("hosts:\tfiles resolve [!UNAVAIL=return] dns\n")
 	}, Warn, "ask systemd-resolved before|hosts: files resolve dns"},
-	{"nsswitch", "by systemd-resolved, which does not run", func(s *Snapshot) { s.NSSwitch = text("hosts: mymachines resolve [!UNAVAIL=return] dns") }, OK, "mymachines resolve dns"},
+	{"nsswitch", "by systemd-resolved, which is not running", func(s *Snapshot) { s.NSSwitch = text("hosts: mymachines resolve [!UNAVAIL=return] dns") }, OK, "mymachines resolve dns"},
 	{"nsswitch", "cannot be read", func(s *Snapshot) { s.NSSwitch = hostdns.File{Exists: true, Err: fs.ErrPermission} }, Warn, "cannot be read"},
 
 	{"kubelet", "is well", nil, OK, "resolvConf=/etc/origin/node/resolv.conf (resolvConf /var/lib/kubelet/config.yaml:9): 192.0.2.53"},
@@ -405,7 +405,7 @@ var rows = []checkRow{
 	}, Fail, "the node is there twice"},
 	{"kubelet", "takes the stub", func(s *Snapshot) { s.Kubelet.File = text("nameserver 127.0.0.53\n") }, Fail, "in a pod with dnsPolicy Default is the pod itself"},
 	{"kubelet", "takes what is not there", func(s *Snapshot) { s.Kubelet.File = hostdns.File{} }, Fail, "no pod can be started|origin-dns-dispatcher apply writes it"},
-	{"kubelet", "takes what names nobody", func(s *Snapshot) { s.Kubelet.File = text("search a\n") }, Warn, "has no nameserver"},
+	{"kubelet", "takes what names nobody", func(s *Snapshot) { s.Kubelet.File = text("search a\n") }, Warn, "names no nameserver"},
 	{"kubelet", "takes what may not be read", func(s *Snapshot) { s.Kubelet.File = hostdns.File{Exists: true, Err: fs.ErrPermission} }, Warn, "cannot be read"},
 
 	{"upstreams", "are well", nil, OK, "upstream 192.0.2.53:53 answers over UDP (1ms), TCP and with EDNS 1232; a large answer arrives complete (1139 bytes)"},
@@ -414,7 +414,7 @@ var rows = []checkRow{
 		h := &s.Host.State
 		h.NetworkManager = &nm.Snapshot{State: "connected"}
 		h.Upstreams, h.Original = text("server=192.0.2.53\n"), hostdns.File{}
-	}, Warn, "the network offers no usable nameserver since |(NetworkManager has no nameserver): the last good ones are asked: 192.0.2.53|set upstreams: in /etc/node-dns/node-dns.yaml"},
+	}, Warn, "the network offers no usable nameserver since |(NetworkManager names no nameserver): the last good ones are asked: 192.0.2.53|set upstreams: in /etc/node-dns/node-dns.yaml"},
 	{"upstreams", "are the last good ones, as the admin's file has a typo", func(s *Snapshot) {
 		s.Host.State.Record = text(`{"version": 1, "servers": ["192.0.2.53"], "origin": "/etc/resolv.conf", "lacking": "/etc/resolv.conf names x: not a nameserver's address"}`)
 	}, Warn, "/etc/resolv.conf names no usable nameserver|write an /etc/resolv.conf with a nameserver that answers, or set upstreams:"},

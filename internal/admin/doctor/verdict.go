@@ -174,7 +174,7 @@ func (s Snapshot) silent(p Probe, others bool) verdict {
 		v.fix = "renew the certificate at that nameserver; if this node's clock is wrong, set it"
 	case errors.As(err, &hostname):
 		v.what = fmt.Sprintf("has a TLS certificate for %s, not for %s", orNone(strings.Join(certifiedNames(hostname.Certificate), ", ")), hostname.Host)
-		v.fix = "renew the certificate of that nameserver with the configured name"
+		v.fix = "renew the certificate at that nameserver, with the configured name"
 		if p.Proven != "" { // anyone can create a certificate for any name
 			v.fix = fmt.Sprintf("if that is the nameserver's own name, correct %s: dns+tls://%s#%s; otherwise %s", cmp.Or(p.Source, "its source"), hostsWord, p.Proven, v.fix)
 		}
