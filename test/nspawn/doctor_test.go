@@ -43,7 +43,7 @@ func TestDoctor(t *testing.T) {
 		}
 	}
 	want("", "")
-	want("port", doctor.OK, nodeIP+":53: node-dns listens (udp+tcp), and nobody else")
+	want("port", doctor.OK, nodeIP+":53: only node-dns listens (udp+tcp)")
 	want("units", doctor.OK, "node-dns.service active/enabled", "node-dns-apply.path active")
 	want("storage", doctor.OK, "/var/lib/node-dns", "/var/cache/node-dns", "/run/node-dns")
 	want("versions", doctor.OK, "systemd 2", "NetworkManager 1.")
@@ -53,7 +53,7 @@ func TestDoctor(t *testing.T) {
 	if err != nil {
 		t.Errorf("as another user: got %v", err)
 	}
-	for _, part := range []string{"[ok]   node-dns dev runs", nodeIP + ":53: node-dns listens (udp+tcp), and nobody else", "run this as root"} {
+	for _, part := range []string{"[ok]   node-dns dev runs", nodeIP + ":53: only node-dns listens (udp+tcp)", "run this as root"} {
 		if !strings.Contains(out, part) {
 			t.Errorf("the output for other users lacks %q:\n%s", part, out)
 		}

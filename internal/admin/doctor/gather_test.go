@@ -58,7 +58,7 @@ func TestProbe(t *testing.T) {
 		{name: "truncates", records: bigKeys(), level: OK, says: "it truncates larger answers"},
 		{name: "is down", records: zone, change: (*dnstest.Server).Down, level: Fail, says: "does not answer over UDP"},
 		{name: "refuses", records: zone, faults: dnstest.Faults{Rcode: dns.RcodeRefused}, level: Warn, says: "refuses the queries"},
-		{name: "knows no EDNS", records: zone, faults: dnstest.Faults{FormErrOnEDNS: true}, level: Warn, says: "does not know EDNS"},
+		{name: "knows no EDNS", records: zone, faults: dnstest.Faults{FormErrOnEDNS: true}, level: Warn, says: "does not support EDNS"},
 		{name: "has no TCP", records: zone, change: (*dnstest.Server).RefuseTCP, level: Warn, says: "does not answer over TCP"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
