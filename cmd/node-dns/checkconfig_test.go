@@ -60,7 +60,7 @@ func TestCheckConfigForOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(paths.Facts, string(config.Facts.Bytes()), 0o644)
-	check(paths.NodeConfig+": ok", paths.Facts+": what the cluster's file says")
+	check(paths.NodeConfig+": ok", paths.Facts+": settings from the cluster's file")
 
 	write(paths.NodeConfig, "dnsDomain: other.test\n", 0o600)
 	check("has changed since origin-dns-dispatcher read it: origin-dns-dispatcher apply, as root, reads it")
@@ -125,7 +125,7 @@ func TestCheckConfigRights(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, &out)
 		}
 	}
-	check(false, "the Kubernetes API grants all rights that are needed")
+	check(false, "the Kubernetes API grants all required rights")
 	api.Deny("watch", "endpointslices")
 	check(true, "the Kubernetes API denies: watch endpointslices.discovery.k8s.io")
 	api.Deny("list", "pods")

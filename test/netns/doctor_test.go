@@ -59,12 +59,12 @@ func TestDoctor(t *testing.T) {
 		t.Errorf("%+v", r.Findings)
 	}
 	wantFinding(t, r, "daemon", doctor.OK, fmt.Sprintf("pid %d", n.daemon.PID()), "ready")
-	wantFinding(t, r, "port", doctor.OK, nodeIP+":53: node-dns listens (udp+tcp), and nobody else")
+	wantFinding(t, r, "port", doctor.OK, nodeIP+":53: only node-dns listens (udp+tcp)")
 	wantFinding(t, r, "resolv.conf", doctor.OK, "ours, nameserver "+nodeIP)
 	wantFinding(t, r, "hook", doctor.OK, installedHook)
 	wantFinding(t, r, "upstreams", doctor.Warn, ns1, "REFUSED") // likewise
 	wantFinding(t, r, "kubelet", doctor.OK, nodeResolvConf, ns1)
-	wantFinding(t, r, "networkmanager-conf", doctor.OK, "leave /etc/resolv.conf") // rc-manager=file of these tests restores the file
+	wantFinding(t, r, "networkmanager-conf", doctor.OK, "leaves /etc/resolv.conf") // rc-manager=file of these tests restores the file
 
 	const oldHook = "/etc/NetworkManager/dispatcher.d/99-origin-dns.sh"
 	n.l.WriteFile("/etc/NetworkManager/conf.d/99-origin.conf", "[main]\ndns=none\n")
@@ -83,11 +83,11 @@ func TestDoctor(t *testing.T) {
 		return err == nil
 	})
 	r = n.doctor()
-	wantFinding(t, r, "daemon", doctor.Fail, "does not run")
-	wantFinding(t, r, "port", doctor.Fail, nodeIP+":53 is taken by dnsmasq", fmt.Sprintf("dnsmasq (pid %d) has %s:53 udp", dnsmasq.PID(), nodeIP), nodeIP+":53 tcp")
+	wantFinding(t, r, "daemon", doctor.Fail, "is not running")
+	wantFinding(t, r, "port", doctor.Fail, nodeIP+":53 is in use by dnsmasq", fmt.Sprintf("dnsmasq (pid %d) uses %s:53 udp", dnsmasq.PID(), nodeIP), nodeIP+":53 tcp")
 	wantFinding(t, r, "old-hook", doctor.Fail, oldHook)
 	wantFinding(t, r, "networkmanager-conf", doctor.Warn, "99-origin.conf:2 sets dns=none")
-	wantFinding(t, r, "resolv.conf", doctor.Fail, "names this node ("+nodeIP+"), where node-dns does not answer")
+	wantFinding(t, r, "resolv.conf", doctor.Fail, "names this node ("+nodeIP+"), but node-dns does not answer there")
 	wantFinding(t, r, "kubelet", doctor.Fail, "names this node ("+nodeIP+")")
 
 	before := n.l.ReadFile(resolvConf)
@@ -116,6 +116,6 @@ func TestPortsOfOthers(t *testing.T) {
 	if r.Failures > 0 {
 		t.Errorf("%+v", r.Findings)
 	}
-	wantFinding(t, r, "port", doctor.OK, "127.0.0.1:53 is left to openshift")
+	wantFinding(t, r, "port", doctor.OK, "127.0.0.1:53 is used by openshift")
 	wantFinding(t, r, "port", doctor.OK, nodeIP+":8053", "127.0.0.1:8053", "node-dns listens (udp+tcp)")
 }

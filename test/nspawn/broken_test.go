@@ -278,12 +278,12 @@ func TestBrokenUpstreams(t *testing.T) {
 	playAll(t, []breakage{
 		{
 			name: "one upstream is down", fault: func(b *brokenNode) { b.stop(site2) },
-			check: "upstreams", level: doctor.Warn, page: "connection refused: the host is up, and no nameserver listens there",
+			check: "upstreams", level: doctor.Warn, page: "connection refused: the host is up, but no nameserver listens there",
 			says: []string{"upstream " + site2}, fix: "start the nameserver at " + site2, apply: func(b *brokenNode) { b.start(site2, world(site2)) },
 		},
 		{
 			name: "both are down", fault: func(b *brokenNode) { b.stop(site1, site2); b.forget() },
-			check: "upstreams", page: "connection refused: the host is up, and no nameserver listens there",
+			check: "upstreams", page: "connection refused: the host is up, but no nameserver listens there",
 			says: []string{"upstream " + site1, "upstream " + site2}, fix: "start the nameserver at " + site1,
 			apply: (*brokenNode).heal,
 		},
@@ -296,23 +296,23 @@ func TestBrokenUpstreams(t *testing.T) {
 				b.Run("nft", "add table inet own; add chain inet own out { type filter hook output priority 0; }; add rule inet own out ip daddr { "+site1+", "+site2+" } th dport 53 drop")
 				b.forget()
 			},
-			check: "upstreams", page: "operation not permitted: a packet filter of this very node drops it", fix: "nft 'insert rule inet own out meta l4proto { tcp, udp } th dport 53 accept'",
+			check: "upstreams", page: "operation not permitted: a packet filter on this node drops the queries", fix: "nft 'insert rule inet own out meta l4proto { tcp, udp } th dport 53 accept'",
 			after: func(b *brokenNode) { b.Run("nft", "delete", "table", "inet", "own") },
 		},
 		{
 			name: "UDP is dropped", fault: func(b *brokenNode) { b.filter("in udp dport 53 drop"); b.forget() },
-			check: "upstreams", page: "over TCP it does: a firewall drops UDP", fix: "let UDP port 53 to it pass", apply: (*brokenNode).unfilter,
+			check: "upstreams", page: "it answers over TCP: a firewall drops UDP", fix: "allow UDP port 53 to it", apply: (*brokenNode).unfilter,
 		},
 		{
 			name: "TCP is dropped", fault: func(b *brokenNode) { b.filter("in tcp dport 53 drop") },
-			check: "upstreams", level: doctor.Warn, page: "but not all", says: []string{"it does not answer over TCP"}, fix: "TCP and UDP port 53 to it have to pass every firewall", apply: (*brokenNode).unfilter,
+			check: "upstreams", level: doctor.Warn, page: "but not every query", says: []string{"it does not answer over TCP"}, fix: "allow TCP and UDP port 53 and datagrams of 1232 bytes in every firewall", apply: (*brokenNode).unfilter,
 		},
 		{
 			name: "answers of 600 to 1300 octets are dropped", fault: func(b *brokenNode) {
 				b.filter("out udp sport 53 meta length 600-1300 drop")
 				b.forget()
 			},
-			asks: "long.up.example TXT", check: "upstreams", mild: true, page: "sends answers of more than 512 octets that do not arrive over UDP",
+			asks: "long.up.example TXT", check: "upstreams", mild: true, page: "sends answers of more than 512 bytes that are lost over UDP",
 			fix: `grep -qs '^edns-packet-max=' /etc/dnsmasq.conf || printf '\nedns-packet-max=512\n' >>/etc/dnsmasq.conf`, after: func(b *brokenNode) {
 				if out, err := b.pods.Try("dig", "+short", "+tries=1", "+timeout=4", "@"+nodeIP, "long.up.example", "TXT"); err != nil || !strings.Contains(out, "xxx") {
 					b.t.Errorf("no long answer: %v\n%s", err, out)
@@ -326,7 +326,7 @@ func TestBrokenUpstreams(t *testing.T) {
 				b.restart(func(string) string { return bogusWorld + forwardTo(ns1) })
 				b.forget()
 			},
-			asks: "www.up.example A", check: "upstreams", page: "answers SERVFAIL, and without DNSSEC validation the names resolve: it finds them bogus", fix: "correct the clock and the trust anchor of that nameserver",
+			asks: "www.up.example A", check: "upstreams", page: "answers SERVFAIL because DNSSEC validation fails; without validation the names resolve", fix: "correct the clock and the trust anchor of that nameserver",
 			apply: (*brokenNode).heal,
 		},
 		{
@@ -334,7 +334,7 @@ func TestBrokenUpstreams(t *testing.T) {
 				b.restart(func(string) string { return forwardTo(nodeIP) })
 				b.forget()
 			},
-			check: "loop", page: "what node-dns asks there comes back to this node", fix: "have it forward to the site's", apply: (*brokenNode).heal,
+			check: "loop", page: "queries sent there come back to this node", fix: "make it forward to the site's", apply: (*brokenNode).heal,
 		},
 		{
 			name: "an old NXDOMAIN is cached", fault: func(b *brokenNode) {

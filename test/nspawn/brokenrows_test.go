@@ -151,10 +151,10 @@ func TestBrokenCluster(t *testing.T) {
 				forwarded(clusterNS)(b)
 			},
 			check: "upstreams", page: "does not answer over UDP: no answer within 2s", says: []string{"for cluster.local."},
-			fix: "name another one in clusterDNS " + nodeDNSYAML + ":1", apply: (*brokenNode).unfilter,
+			fix: "configure another one in clusterDNS " + nodeDNSYAML + ":1", apply: (*brokenNode).unfilter,
 		},
 		{
-			name: "clusterDNS is another nameserver", fault: forwarded(site2), check: "cluster", page: "is not the cluster's DNS: it says that kubernetes.default.svc.cluster.local. does not exist",
+			name: "clusterDNS is another nameserver", fault: forwarded(site2), check: "cluster", page: "is not the cluster's DNS: it answers that kubernetes.default.svc.cluster.local. does not exist",
 			fix: "set the address of the cluster's DNS Service in clusterDNS " + nodeDNSYAML + ":1", apply: forwarded(clusterNS), after: func(b *brokenNode) { b.write("") },
 		},
 		{
@@ -165,11 +165,11 @@ func TestBrokenCluster(t *testing.T) {
 				serve(b)
 				withUser(b, "token: invalid")
 			},
-			check: "cluster", page: "does not accept the credentials in /etc/node-dns/kubeconfig (401)", fix: "write a kubeconfig with valid ones there", apply: func(b *brokenNode) { withUser(b, "token: valid") },
+			check: "cluster", page: "does not accept the credentials in /etc/node-dns/kubeconfig (401)", fix: "replace it with a kubeconfig that has valid credentials", apply: func(b *brokenNode) { withUser(b, "token: valid") },
 		},
 		{
 			name: "the client certificate has ended", fault: func(b *brokenNode) { withUser(b, clientCertificate(time.Now().AddDate(0, 0, -1))) },
-			check: "cluster", page: "the client certificate of /etc/node-dns/kubeconfig has ended at ", fix: "has to be renewed in its kubeconfig",
+			check: "cluster", page: "the client certificate of /etc/node-dns/kubeconfig expired at ", fix: "renew any other one in its kubeconfig",
 			apply: func(b *brokenNode) { withUser(b, clientCertificate(time.Now().AddDate(1, 0, 0))) },
 		},
 		{
@@ -179,7 +179,7 @@ func TestBrokenCluster(t *testing.T) {
 				api.Close()
 				b.Run("systemctl", "start", "node-dns.service")
 			},
-			check: "cluster", page: "the Kubernetes API cannot be asked from here", says: []string{"connection refused"}, fix: "start the API server: the host of https://" + apiAddr + " is up",
+			check: "cluster", page: "this node cannot query the Kubernetes API", says: []string{"connection refused"}, fix: "start the API server: the host of https://" + apiAddr + " is up",
 			apply: func(b *brokenNode) { serve(b); withUser(b, "token: valid") },
 		},
 	})
@@ -226,8 +226,8 @@ func TestBrokenHost(t *testing.T) {
 				b.Run("ip", "-n", "pod1", "route", "add", "default", "via", "10.129.0.1")
 				b.write("allowFrom: [192.0.2.0/24]\npodCIDRs: [10.128.0.0/24, 10.129.0.0/24]\n") // pods0 does not have a network plugin's name
 			},
-			asks: "www.up.example A", check: "clients", page: "pods may not ask this node: allowFrom (allowFrom /etc/node-dns/node-dns.yaml:1) leaves out ",
-			says: []string{"pods on cni0 have addresses of 10.129.0.0/24", "refused a question from 10.129.0.2 (REFUSED), a pod's address in /run/netns/pod1"}, fix: "allowFrom: [192.0.2.0/24, ",
+			asks: "www.up.example A", check: "clients", page: "pods may not query this node: allowFrom (allowFrom /etc/node-dns/node-dns.yaml:1) does not include ",
+			says: []string{"pods on cni0 have addresses in 10.129.0.0/24", "refused a query (REFUSED) from 10.129.0.2, the address of a pod in /run/netns/pod1"}, fix: "allowFrom: [192.0.2.0/24, ",
 			apply: func(b *brokenNode) {
 				b.Await("doctor to allow all pods", func() bool {
 					b.podAsks("www.up.example A")
@@ -244,13 +244,13 @@ func TestBrokenHost(t *testing.T) {
 		},
 		{
 			name: "NetworkManager is stopped", fault: func(b *brokenNode) { b.Run("systemctl", "stop", "NetworkManager.service") },
-			check: "units", page: "NetworkManager.service is enabled and does not run (inactive)", fix: "systemctl start NetworkManager",
+			check: "units", page: "NetworkManager.service is enabled but not running (inactive)", fix: "systemctl start NetworkManager",
 		},
 		{
 			name: "a program has port 53", fault: func(b *brokenNode) {
 				b.squat(func() { b.Start(strings.Fields(squatter)...) })
 			},
-			check: "port", page: ":53 is taken by dnsmasq", fix: "end it: kill ", apply: func(b *brokenNode) { b.Run("sh", "-ec", b.fixOf("port", kill)) },
+			check: "port", page: ":53 is in use by dnsmasq", fix: "stop it (kill ", apply: func(b *brokenNode) { b.Run("sh", "-ec", b.fixOf("port", kill)) },
 		},
 		{
 			name: "dnsmasq.service has port 53", fault: func(b *brokenNode) {
@@ -258,7 +258,7 @@ func TestBrokenHost(t *testing.T) {
 				b.Run("systemctl", "daemon-reload")
 				b.squat(func() { b.Run("systemctl", "enable", "--now", "dnsmasq.service") })
 			},
-			check: "port", page: ":53 is taken by dnsmasq of dnsmasq.service", fix: "systemctl disable --now dnsmasq.service",
+			check: "port", page: ":53 is in use by dnsmasq of dnsmasq.service", fix: "systemctl disable --now dnsmasq.service",
 		},
 		{
 			name: "a tool overwrites resolv.conf again and again", fault: func(b *brokenNode) {
@@ -280,7 +280,7 @@ func TestBrokenHost(t *testing.T) {
 				b.Try("dd", "if=/dev/zero", "of=/var/lib/node-dns/filler", "bs=1k")
 				b.Run("systemctl", "start", "node-dns.service")
 			},
-			check: "storage", page: "/var/lib/node-dns has no room: ", fix: "make room: df -h /var/lib/node-dns", apply: func(b *brokenNode) {
+			check: "storage", page: "/var/lib/node-dns is full: ", fix: "free space: df -h /var/lib/node-dns", apply: func(b *brokenNode) {
 				b.Run("mount", "-o", "remount,size=100m", "/var/lib/node-dns")
 				b.Run("rm", "-f", "/var/lib/node-dns/filler")
 			},
@@ -301,11 +301,11 @@ func TestBrokenHost(t *testing.T) {
 		},
 		{
 			name: "the hook cannot be executed", fault: func(b *brokenNode) { b.Run("chmod", "644", hookFile) },
-			check: "hook", page: "passes over its hook", fix: "chmod 755 " + hookFile,
+			check: "hook", page: "NetworkManager ignores the hook", fix: "chmod 755 " + hookFile,
 		},
 		{
 			name: "node-dns.yaml has three typos", fault: func(b *brokenNode) { b.WriteFile(nodeDNSYAML, "upstream: []\nlistenn: x\nallowfrom: y\n", 0o644) },
-			check: "configuration", page: "the configuration has 3 faults", says: []string{nodeDNSYAML + ":1:1", nodeDNSYAML + ":2:1", nodeDNSYAML + ":3:1"}, fix: "node-dns check-config",
+			check: "configuration", page: "the configuration has 3 errors", says: []string{nodeDNSYAML + ":1:1", nodeDNSYAML + ":2:1", nodeDNSYAML + ":3:1"}, fix: "node-dns check-config",
 			apply: func(b *brokenNode) { b.write("") },
 		},
 		{

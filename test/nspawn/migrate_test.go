@@ -205,7 +205,7 @@ func TestMigrateBesideSkyDNS(t *testing.T) {
 	if level, said := o.doctor("port"); level != doctor.OK {
 		t.Errorf("[%s] %s", level, said)
 	}
-	if out, _ := o.Try("node-dns", "doctor"); !strings.Contains(out, "127.0.0.1:53 is left to dnsmasq of "+unit) || strings.Contains(out, "disable --now "+unit) {
+	if out, _ := o.Try("node-dns", "doctor"); !strings.Contains(out, "127.0.0.1:53 is used by dnsmasq of "+unit) || strings.Contains(out, "disable --now "+unit) {
 		t.Errorf("got doctor's output\n%s", out)
 	}
 	o.Run("node-dns", "migrate", "--undo")

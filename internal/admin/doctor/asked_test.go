@@ -55,7 +55,7 @@ func asked(n Name) func(*Snapshot) {
 			n.Name, n.Type = "www.example.", "A"
 		}
 		if n.Why == "" {
-			n.Why = "in recent use"
+			n.Why = "recently used"
 		}
 		s.Names = append(s.Names, n)
 	}
@@ -161,32 +161,32 @@ var askedRows = []checkRow{
 	// with the cause last.
 	{"reports", "follow from a cause", func(s *Snapshot) {
 		s.Storage[0].Free, s.Status.Problems = 4096, []string{"asked in vain for files"}
-	}, Warn, "may follow from the problem above"},
+	}, Warn, "may be caused by the problem above"},
 
 	{"files", "are as they should be", nil, "", ""},
 	{"files", "are to be written", func(s *Snapshot) { s.Status.ResolvConf.Pending = []string{"/etc/resolv.conf"} }, Fail, "not what they should be: /etc/resolv.conf"},
 	{"files", "cannot be written", func(s *Snapshot) {
 		s.Host.Fixed, s.Status.ResolvConf.Pending = true, []string{"/etc/resolv.conf"}
-	}, Warn, "may follow from the problem above"},
+	}, Warn, "may be caused by the problem above"},
 
 	{"units", "NetworkManager is stopped", func(s *Snapshot) {
 		s.Units[managerUnit] = migrate.Unit{Load: "loaded", Active: "inactive", File: "enabled"}
-	}, Fail, "NetworkManager.service is enabled and does not run (inactive)|systemctl start NetworkManager"},
+	}, Fail, "NetworkManager.service is enabled but not running (inactive)|systemctl start NetworkManager"},
 	{"units", "NetworkManager is not used", func(s *Snapshot) {
 		s.Units[managerUnit] = migrate.Unit{Load: "loaded", Active: "inactive", File: "disabled"}
 	}, OK, "node-dns.service active/enabled"},
 
-	{"upstreams", "is stopped by a filter of this node", fails(unix.EPERM), Fail, "a packet filter of this very node drops it|nft -a list ruleset"},
+	{"upstreams", "is stopped by a filter of this node", fails(unix.EPERM), Fail, "a packet filter on this node drops the queries|nft -a list ruleset"},
 	{"upstreams", "is stopped by a filter of this node that is known", func(s *Snapshot) {
 		fails(unix.EPERM)(s)
 		s.Host.Filter.Rules = &firewall.Ruleset{Outputs: []firewall.Chain{{Family: firewall.Inet, Table: "own", Name: "out"}, {Family: firewall.IPv4, Table: "filter", Name: "OUTPUT"}}}
-	}, Fail, "nft 'insert rule inet own out meta l4proto { tcp, udp } th dport 53 accept' && iptables -I OUTPUT -p udp --dport 53 -j ACCEPT && iptables -I OUTPUT -p tcp --dport 53 -j ACCEPT; then correct"},
-	{"upstreams", "has nobody who listens", fails(unix.ECONNREFUSED), Fail, "no nameserver listens there|start the nameserver at 192.0.2.53; or name another one in upstreams /etc/node-dns/node-dns.yaml:1"},
+	}, Fail, "nft 'insert rule inet own out meta l4proto { tcp, udp } th dport 53 accept' && iptables -I OUTPUT -p udp --dport 53 -j ACCEPT && iptables -I OUTPUT -p tcp --dport 53 -j ACCEPT; then remove the drop rule"},
+	{"upstreams", "has nobody who listens", fails(unix.ECONNREFUSED), Fail, "no nameserver listens there|start the nameserver at 192.0.2.53; or configure another one in upstreams /etc/node-dns/node-dns.yaml:1"},
 	// The kernel of that host limits how often it reports this over UDP (icmp_ratelimit).
 	{"upstreams", "has nobody who listens, which TCP alone shows", func(s *Snapshot) {
 		fails(errSilent)(s)
 		s.Upstreams[0].TCP.Err = unix.ECONNREFUSED
-	}, Fail, "does not answer over UDP: no answer within 2s; TCP: connection refused: the host is up, and no nameserver listens there"},
+	}, Fail, "does not answer over UDP: no answer within 2s; TCP: connection refused: the host is up, but no nameserver listens there"},
 	{"upstreams", "has no route", fails(unix.EHOSTUNREACH), Fail, "correct the route to 192.0.2.53: ip route get ADDRESS"},
 	{"upstreams", "two are down for one cause", func(s *Snapshot) {
 		fails(errSilent)(s)
@@ -205,13 +205,13 @@ var askedRows = []checkRow{
 	// The name of a self-signed certificate was printed as the entry to use. Whoever intercepts the
 	// connection can choose it.
 	{"upstreams", "has a certificate of its own making", overTLS(anothers), Fail, "not for dns.example\nrenew the certificate at that nameserver"},
-	{"upstreams", "has an unknown authority's certificate", overTLS(x509.UnknownAuthorityError{}), Fail, "of an authority that this node does not trust|update-ca-trust"},
-	{"upstreams", "finds all bogus", asked(Name{Route: ".", Answer: answered("SERVFAIL"), Direct: []Direct{bogus()}}), Fail, "it finds them bogus|www.example. A: DNSSEC Bogus|the clock and the trust anchor"},
+	{"upstreams", "has an unknown authority's certificate", overTLS(x509.UnknownAuthorityError{}), Fail, "from a CA that this node does not trust|update-ca-trust"},
+	{"upstreams", "finds all bogus", asked(Name{Route: ".", Answer: answered("SERVFAIL"), Direct: []Direct{bogus()}}), Fail, "because DNSSEC validation fails|www.example. A: DNSSEC Bogus|the clock and the trust anchor"},
 	{"upstreams", "fails for names that clients ask for, and not for its own domain", asked(Name{Why: "failed recently", Answer: answered("SERVFAIL"), Direct: []Direct{direct("SERVFAIL")}}), OK, "answers over UDP"},
 	{"upstreams", "fails for all names", func(s *Snapshot) {
 		s.Upstreams[0].EDNS = says("SERVFAIL")
 		asked(Name{Why: "failed recently", Answer: answered("SERVFAIL"), Direct: []Direct{direct("SERVFAIL")}})(s)
-	}, Fail, "answers SERVFAIL for every name that it is asked for|www.example. A|see the log of that nameserver"},
+	}, Fail, "answers SERVFAIL for every name|www.example. A|see the log of that nameserver"},
 	{"upstreams", "fails for all names, as another does not", func(s *Snapshot) {
 		other := s.Upstreams[0]
 		other.Server = "192.0.2.54:53"
@@ -220,7 +220,7 @@ var askedRows = []checkRow{
 		good := direct("NOERROR")
 		good.Server = other.Server
 		asked(Name{Answer: answered("NOERROR"), Direct: []Direct{direct("SERVFAIL"), good}})(s)
-	}, Warn, "others answer in its place"},
+	}, Warn, "other nameservers answer instead"},
 	{"upstreams", "finds one name bogus", func(s *Snapshot) {
 		asked(Name{Route: ".", Answer: answered("SERVFAIL"), Direct: []Direct{bogus()}})(s)
 		asked(Name{Name: "good.example.", Type: "A", Answer: answered("NOERROR"), Direct: []Direct{direct("NOERROR")}})(s)
@@ -229,51 +229,51 @@ var askedRows = []checkRow{
 		asked(Name{Route: ".", Answer: answered("SERVFAIL"), Direct: []Direct{bogus()}})(s)
 		asked(Name{Name: "node.", Type: "A", Answer: answered("NXDOMAIN"), Direct: []Direct{direct("NXDOMAIN")}})(s)
 	}, OK, "answers over UDP"},
-	{"upstreams", "sends answers that are lost for their size", asked(Name{Answer: answered("SERVFAIL"), Direct: []Direct{lossy()}}), Fail, "www.example. A, 900 octets, arrives over TCP alone|" + smaller + " makes node-dns ask"},
+	{"upstreams", "sends answers that are lost for their size", asked(Name{Answer: answered("SERVFAIL"), Direct: []Direct{lossy()}}), Fail, "www.example. A (900 bytes) arrives only over TCP|" + smaller + " makes node-dns request smaller answers"},
 	// If the command was printed again, or with another size, it made dnsmasq's file invalid.
 	{"upstreams", "sends answers that are lost for their size, which is set", func(s *Snapshot) {
 		s.Host.Dnsmasq.Numbers = map[string]int{"edns-packet-max": 1232}
 		asked(Name{Answer: answered("SERVFAIL"), Direct: []Direct{lossy()}})(s)
-	}, Fail, "edns-packet-max=512 in place of 1232 in dnsmasq's files (grep -r edns-packet-max /etc/dnsmasq.conf /etc/dnsmasq.d)"},
+	}, Fail, "edns-packet-max=512 instead of 1232 in dnsmasq's files (grep -r edns-packet-max /etc/dnsmasq.conf /etc/dnsmasq.d)"},
 	{"upstreams", "sends answers that are lost for their size, which is the smallest", func(s *Snapshot) {
 		s.Host.Dnsmasq.Numbers = map[string]int{"edns-packet-max": 512}
 		asked(Name{Answer: answered("SERVFAIL"), Direct: []Direct{lossy()}})(s)
-	}, Fail, "arrives over TCP alone\nlet datagrams and fragments"},
-	{"upstreams", "sends answers that are lost for their size, and asked for over TCP", asked(Name{Answer: answered("NOERROR"), Direct: []Direct{lossy()}}), Warn, "900 octets, arrives over TCP alone"},
+	}, Fail, "arrives only over TCP\nallow datagrams and fragments"},
+	{"upstreams", "sends answers that are lost for their size, and asked for over TCP", asked(Name{Answer: answered("NOERROR"), Direct: []Direct{lossy()}}), Warn, "(900 bytes) arrives only over TCP"},
 
 	{"cluster", "is forwarded, and resolves", clusterForwarded("NOERROR"), OK, "which resolves kubernetes.default.svc.cluster.local."},
-	{"cluster", "is forwarded to another nameserver", clusterForwarded("NXDOMAIN"), Fail, "10.0.0.3:53, which is asked for names of cluster.local., is not the cluster's DNS|clusterDNS /etc/node-dns/node-dns.yaml:1|kubectl get service -A"},
+	{"cluster", "is forwarded to another nameserver", clusterForwarded("NXDOMAIN"), Fail, "10.0.0.3:53, which gets queries for cluster.local., is not the cluster's DNS|clusterDNS /etc/node-dns/node-dns.yaml:1|kubectl get service -A"},
 	{"cluster", "is forwarded to one that fails", clusterForwarded("SERVFAIL"), Fail, "answers SERVFAIL for kubernetes.default"},
 	{"cluster", "is forwarded to one that is silent", func(s *Snapshot) {
 		clusterForwarded("SERVFAIL")(s)
 		silent := Answer{Err: errSilent}
 		s.Upstreams[1].UDP, s.Upstreams[1].EDNS, s.Upstreams[1].TCP = silent, silent, silent
 	}, "", ""},
-	{"cluster", "the API refuses connections", api(fmt.Errorf("dial: %w", unix.ECONNREFUSED)), Fail, "cannot be asked from here|start the API server: the host of https://10.0.0.1:6443 is up|SERVFAIL"},
+	{"cluster", "the API refuses connections", api(fmt.Errorf("dial: %w", unix.ECONNREFUSED)), Fail, "this node cannot query the Kubernetes API|start the API server: the host of https://10.0.0.1:6443 is up|SERVFAIL"},
 	{"cluster", "the certificate has ended, and the API says so", func(s *Snapshot) {
 		api(errors.New("the server does not accept"))(s)
 		s.API.NotAfter = epoch.Add(-time.Hour)
-	}, Fail, "has ended at 2026-03-01T11:00:00Z"},
+	}, Fail, "expired at 2026-03-01T11:00:00Z"},
 
 	{"clients", "no pods are known", nil, "", ""},
-	{"clients", "allowFrom leaves out pods", pods("10.128.0.1/24"), Fail, "allowFrom (default) leaves out 10.128.0.0/24|pods on cni0 have addresses of 10.128.0.0/24|allowFrom: [192.0.2.0/24, 10.128.0.0/24]"},
+	{"clients", "allowFrom leaves out pods", pods("10.128.0.1/24"), Fail, "allowFrom (default) does not include 10.128.0.0/24|pods on cni0 have addresses in 10.128.0.0/24|allowFrom: [192.0.2.0/24, 10.128.0.0/24]"},
 	{"clients", "allowFrom leaves out pods of IPv6", pods("fd00::1/64"), Fail, `allowFrom: [192.0.2.0/24, "fd00::/64"]`},
-	{"clients", "a pod is refused", lastMinute(control.LastMinute{Strangers: 7}, "10.128.0.9", "shop/web-0"), Fail, "queries refused in the last minute: 7, such as from 10.128.0.9, pod shop/web-0|allowFrom: [local, 10.128.0.9/32]"},
-	{"clients", "another is refused", lastMinute(control.LastMinute{Strangers: 7}, "198.51.100.9", ""), Warn, "7, such as from 198.51.100.9: allowFrom does not let it ask"},
+	{"clients", "a pod is refused", lastMinute(control.LastMinute{Strangers: 7}, "10.128.0.9", "shop/web-0"), Fail, "queries refused in the last minute: 7, for example from 10.128.0.9, pod shop/web-0|allowFrom: [local, 10.128.0.9/32]"},
+	{"clients", "another is refused", lastMinute(control.LastMinute{Strangers: 7}, "198.51.100.9", ""), Warn, "7, for example from 198.51.100.9: not in allowFrom"},
 	// Doctor failed and printed a value of allowFrom that opened the resolver to the LAN.
 	{"clients", "one on a second LAN is refused", func(s *Snapshot) {
 		s.Host.State.Net.Addrs = append(s.Host.State.Net.Addrs, netstate.Addr{Addr: netip.MustParseAddr("203.0.113.7"), Bits: 24, Interface: "eth1", Up: true})
 		lastMinute(control.LastMinute{Strangers: 1}, "203.0.113.66", "")(s)
-	}, Warn, "1, such as from 203.0.113.66: allowFrom does not let it ask|if it is a client, add it to allowFrom"},
+	}, Warn, "1, for example from 203.0.113.66: not in allowFrom|if it is a client, add it to allowFrom"},
 	{"clients", "one of podCIDRs is refused", func(s *Snapshot) {
 		s.Host.State.Config.PodCIDRs = []netip.Prefix{netip.MustParsePrefix("10.128.0.0/14")}
 		lastMinute(control.LastMinute{Strangers: 7}, "10.128.0.9", "")(s)
 	}, Fail, "allowFrom: [local, 10.128.0.0/14]"},
 	{"clients", "one was refused long ago", lastMinute(control.LastMinute{}, "10.128.0.9", "shop/web-0"), "", ""},
 	{"clients", "one may ask by now", lastMinute(control.LastMinute{Strangers: 7}, "10.0.5.9", ""), "", ""},
-	{"clients", "pods are answered", fromPod(says("NXDOMAIN"), says("NXDOMAIN")), OK, "pods get answers over UDP and TCP (asked from 10.128.0.5)"},
-	{"clients", "pods are refused", fromPod(says("REFUSED"), says("REFUSED")), Fail, "leaves out 10.128.0.5/32|refused a question from 10.128.0.5 (REFUSED), a pod's address in /run/netns/cni-1"},
-	{"clients", "pods get no answer", fromPod(Answer{Err: errSilent}, Answer{Err: errSilent}), Fail, "pods get no answer from 10.0.0.7:53: no answer within 2s|let port 53 pass from 10.128.0.5 to 10.0.0.7"},
+	{"clients", "pods are answered", fromPod(says("NXDOMAIN"), says("NXDOMAIN")), OK, "pods get answers over UDP and TCP (queried from 10.128.0.5)"},
+	{"clients", "pods are refused", fromPod(says("REFUSED"), says("REFUSED")), Fail, "does not include 10.128.0.5/32|refused a query (REFUSED) from 10.128.0.5, the address of a pod in /run/netns/cni-1"},
+	{"clients", "pods get no answer", fromPod(Answer{Err: errSilent}, Answer{Err: errSilent}), Fail, "pods get no answer from 10.0.0.7:53: no answer within 2s|allow port 53 from 10.128.0.5 to 10.0.0.7"},
 	{"clients", "pods get no answer, as a filter drops their questions", func(s *Snapshot) {
 		filteredBy(firewall.State{Firewalld: public}, "cni0 10.128.0.1/24")(s)
 		fromPod(Answer{Err: errSilent}, Answer{Err: errSilent})(s)
@@ -286,7 +286,7 @@ var askedRows = []checkRow{
 		old := answered("NXDOMAIN")
 		old.By = control.By{Cached: true, Age: 2 * time.Second}
 		asked(Name{Answer: old, Direct: []Direct{direct("NOERROR")}})(s)
-	}, Fail, "www.example. A is NXDOMAIN from the cache (age 2s), and exists|node-dns cache flush www.example."},
+	}, Fail, "www.example. A is NXDOMAIN from the cache (age 2s), but exists|node-dns cache flush www.example."},
 	// A client chooses these names. The printed command ran "reboot" when an admin pasted it.
 	{"cache", "has an old NXDOMAIN of a name with shell syntax", func(s *Snapshot) {
 		old := answered("NXDOMAIN")
@@ -314,8 +314,8 @@ var askedRows = []checkRow{
 
 	{"names", "none", nil, "", ""},
 	{"names", "are answered", asked(Name{Answer: answered("NOERROR"), Direct: []Direct{direct("NOERROR")}}), OK, "node-dns answers 1 of 1 name"},
-	{"names", "the daemon does not answer", asked(Name{Err: errors.New("gone")}), Fail, "www.example. A (in recent use): gone"},
-	{"names", "one is SERVFAIL, and a nameserver has it", asked(Name{Answer: answered("SERVFAIL"), Direct: []Direct{direct("NOERROR")}}), Fail, "and a nameserver answers it|node-dns cache flush www.example.|192.0.2.53:53 UDP, DO, 512, 4096 DO, TCP: NOERROR"},
+	{"names", "the daemon does not answer", asked(Name{Err: errors.New("gone")}), Fail, "www.example. A (recently used): gone"},
+	{"names", "one is SERVFAIL, and a nameserver has it", asked(Name{Answer: answered("SERVFAIL"), Direct: []Direct{direct("NOERROR")}}), Fail, "although a nameserver answers it|node-dns cache flush www.example.|192.0.2.53:53 UDP, DO, 512, 4096 DO, TCP: NOERROR"},
 	{"names", "one of shell syntax is SERVFAIL, and a nameserver has it", asked(Name{Name: "$(reboot).evil.example.", Type: "A", Answer: answered("SERVFAIL"), Direct: []Direct{direct("NOERROR")}}), Fail, "node-dns cache flush '$(reboot).evil.example.'; if it fails again, node-dns monitor --name '$(reboot).evil.example.' shows why"},
 	{"names", "one has an address of ignore-address", func(s *Snapshot) {
 		ignored := answered("SERVFAIL")
@@ -331,9 +331,9 @@ var askedRows = []checkRow{
 		for _, name := range []string{"a.example.", "b.example.", "c.example."} {
 			asked(Name{Name: name, Type: "A", Why: "failed recently", Answer: answered("SERVFAIL"), Direct: []Direct{direct("NXDOMAIN")}})(s)
 		}
-	}, Fail, "3 names that node-dns was asked for fail|a.example. A (failed recently): SERVFAIL|c.example. A"},
+	}, Fail, "3 names fail to resolve through node-dns|a.example. A (failed recently): SERVFAIL|c.example. A"},
 	{"names", "one is refused, which is a warning elsewhere", asked(Name{Why: "failed recently", Answer: answered("SERVFAIL"), Direct: []Direct{direct("REFUSED")}}), OK, "node-dns answers 0 of 1"},
-	{"names", "the nameservers do not agree", asked(Name{Answer: answered("NOERROR"), Direct: []Direct{direct("NOERROR"), direct("NXDOMAIN")}}), Warn, "do not agree about www.example. A|routes in /etc/node-dns/node-dns.yaml"},
+	{"names", "the nameservers do not agree", asked(Name{Answer: answered("NOERROR"), Direct: []Direct{direct("NOERROR"), direct("NXDOMAIN")}}), Warn, "the nameservers disagree about www.example. A|routes: in /etc/node-dns/node-dns.yaml"},
 	{"names", "the given one resolves", asked(Name{Given: true, Why: "given", Answer: answered("NOERROR"), Direct: []Direct{direct("NOERROR")}}), OK, "www.example. A (given): NOERROR|www.example. 60 IN A 192.0.2.1|4096 DO, TCP: NOERROR"},
 	{"names", "the given one fails", func(s *Snapshot) {
 		asked(Name{Name: "good.example.", Type: "A", Answer: answered("NOERROR"), Direct: []Direct{direct("NOERROR")}})(s)
@@ -346,7 +346,7 @@ var askedRows = []checkRow{
 	{"recent", "is well", lastMinute(control.LastMinute{Responses: 1000, ServFail: 4}, "", ""), OK, "4 SERVFAIL and 0 REFUSED in 1000 responses"},
 	{"recent", "has many failures", lastMinute(control.LastMinute{
 		Responses: 100, ServFail: 20, Limited: 3, Servers: []control.ServerMinute{{Address: upstreamAddr, Queries: 60, Failures: 40, Refusals: 2}},
-	}, "", ""), Warn, "20 SERVFAIL|192.0.2.53:53: 60 queries, 40 without a response, 2 SERVFAIL|3 queries met a limit"},
+	}, "", ""), Warn, "20 SERVFAIL|192.0.2.53:53: 60 queries, 40 without a response, 2 SERVFAIL|3 queries hit a limit"},
 	{"recent", "has refusals that clients are told of", lastMinute(control.LastMinute{Responses: 100, Refused: 20, Strangers: 20}, "", ""), OK, "20 REFUSED"},
 }
 

@@ -24,13 +24,13 @@ func checkClients(s Snapshot) []Finding {
 		switch {
 		case !p.Client.IsValid(), isFiltered:
 		case p.UDP.Err != nil && p.TCP.Err != nil:
-			found = append(found, fail(fmt.Sprintf("pods get no answer from %s: %v", p.Server, p.UDP.Err), podPath(p), "asked from "+p.Client.String()+" in "+p.Namespace))
+			found = append(found, fail(fmt.Sprintf("pods get no answer from %s: %v", p.Server, p.UDP.Err), podPath(p), "queried from "+p.Client.String()+" in "+p.Namespace))
 		case p.UDP.Err != nil || p.TCP.Err != nil:
 			how, err := "UDP", p.UDP.Err
 			if err == nil {
 				how, err = "TCP", p.TCP.Err
 			}
-			found = append(found, fail(fmt.Sprintf("pods get no answer from %s over %s: %v", p.Server, how, err), podPath(p), "asked from "+p.Client.String()+" in "+p.Namespace))
+			found = append(found, fail(fmt.Sprintf("pods get no answer from %s over %s: %v", p.Server, how, err), podPath(p), "queried from "+p.Client.String()+" in "+p.Namespace))
 		}
 	}
 	if len(found) > 0 || len(s.Pods) == 0 || isFiltered {
@@ -40,11 +40,11 @@ func checkClients(s Snapshot) []Finding {
 	for _, p := range s.Pods {
 		from = append(from, p.Client.String())
 	}
-	return fine("pods get answers over UDP and TCP (asked from %s)", strings.Join(from, ", "))
+	return fine("pods get answers over UDP and TCP (queried from %s)", strings.Join(from, ", "))
 }
 
 func podPath(p PodProbe) string {
-	return fmt.Sprintf("let port 53 pass from %s to %s, in the firewall of this node (nft list ruleset) and in network policies", p.Client, p.Server.Addr())
+	return fmt.Sprintf("allow port 53 from %s to %s in this node's firewall (nft list ruleset) and in network policies", p.Client, p.Server.Addr())
 }
 
 // refusedClients returns one failure for all clients that should be allowed to ask but are refused,
@@ -60,12 +60,12 @@ func (s Snapshot) refusedClients() []Finding {
 	}
 	for _, link := range s.podLinks() {
 		if !s.mayAsk(link.Clients) {
-			refuse(link.Clients, fmt.Sprintf("pods on %s have addresses of %s", link.Interface, link.Clients))
+			refuse(link.Clients, fmt.Sprintf("pods on %s have addresses in %s", link.Interface, link.Clients))
 		}
 	}
 	for _, p := range s.Pods {
 		if p.UDP.Rcode == "REFUSED" || p.TCP.Rcode == "REFUSED" {
-			refuse(s.networkOf(p.Client), fmt.Sprintf("%s refused a question from %s (REFUSED), a pod's address in %s", p.Server, p.Client, p.Namespace))
+			refuse(s.networkOf(p.Client), fmt.Sprintf("%s refused a query (REFUSED) from %s, the address of a pod in %s", p.Server, p.Client, p.Namespace))
 		}
 	}
 	var found []Finding
@@ -76,18 +76,18 @@ func (s Snapshot) refusedClients() []Finding {
 		if pod != "" {
 			who += ", pod " + pod
 		}
-		detail := fmt.Sprintf("queries refused in the last minute: %d, such as from %s", l.Strangers, who)
+		detail := fmt.Sprintf("queries refused in the last minute: %d, for example from %s", l.Strangers, who)
 		if pod != "" || s.isPodAddr(stranger) {
 			refuse(s.networkOf(stranger), detail)
 		} else {
-			found = append(found, warn(detail+": allowFrom does not let it ask", "if it is a client, add it to allowFrom in "+nodeDNSYAML))
+			found = append(found, warn(detail+": not in allowFrom", "if it is a client, add it to allowFrom in "+nodeDNSYAML))
 		}
 	}
 	if len(networks) == 0 {
 		return found
 	}
-	what := fmt.Sprintf("pods may not ask this node: allowFrom (%s) leaves out %s", s.Host.State.Config.Where("allowFrom"), joinAny(networks))
-	return append(found, fail(what, fmt.Sprintf("set allowFrom in %s, which the daemon reads by itself: allowFrom: [%s]", nodeDNSYAML, s.wider(networks)), details...))
+	what := fmt.Sprintf("pods may not query this node: allowFrom (%s) does not include %s", s.Host.State.Config.Where("allowFrom"), joinAny(networks))
+	return append(found, fail(what, fmt.Sprintf("set allowFrom: [%[2]s] in %[1]s; the daemon reloads it automatically", nodeDNSYAML, s.wider(networks)), details...))
 }
 
 // podLinks returns the links on which packets from pods arrive.

@@ -34,10 +34,10 @@ func checkCluster(s Snapshot) []Finding {
 	c := s.Status.Cluster
 	switch r := c.Resolver; {
 	case c.Domain == "":
-		found = append(found, fail("the cluster domain is not known: node-dns listens nowhere", "origin-dns-dispatcher apply, as root, reads the cluster's file; or set clusterDomain: in "+nodeDNSYAML))
+		found = append(found, fail("the cluster domain is unknown: node-dns does not listen", "origin-dns-dispatcher apply, as root, reads the cluster's file; or set clusterDomain: in "+nodeDNSYAML))
 	case r == nil && len(c.Servers) == 0:
 		found = append(found, warn("names of "+c.Domain+" are answered SERVFAIL: the Kubernetes API is not watched, and no cluster DNS server is known",
-			"set kubeconfig: or clusterDNS: in "+nodeDNSYAML+"; where this is no cluster's node that is as it should be"))
+			"set kubeconfig: or clusterDNS: in "+nodeDNSYAML+"; on a node without a cluster this is expected"))
 	case r == nil:
 		found = append(found, s.forwarded()...)
 	case r.Phase == "synced":
@@ -59,20 +59,20 @@ func (s Snapshot) forwarded() []Finding {
 	servers := strings.Join(c.Servers, ", ")
 	i := slices.IndexFunc(s.Names, func(n Name) bool { return n.Cluster })
 	if i < 0 {
-		return fine("names of %s are asked of %s", c.Domain, servers)
+		return fine("queries for %s are forwarded to %s", c.Domain, servers)
 	}
 	switch n := s.Names[i]; n.result() {
 	case "NOERROR":
-		return fine("names of %s are asked of %s, which resolves %s", c.Domain, servers, n.Name)
+		return fine("queries for %s are forwarded to %s, which resolves %s", c.Domain, servers, n.Name)
 	case "NXDOMAIN", "NODATA":
-		return []Finding{fail(fmt.Sprintf("%s, which is asked for names of %s, is not the cluster's DNS: it says that %s does not exist (%s)", servers, c.Domain, n.Name, n.result()),
+		return []Finding{fail(fmt.Sprintf("%s, which gets queries for %s, is not the cluster's DNS: it answers that %s does not exist (%s)", servers, c.Domain, n.Name, n.result()),
 			"set the address of the cluster's DNS Service in "+c.Source+": kubectl get service -A -l k8s-app=kube-dns shows it (OpenShift 4: kubectl -n openshift-dns get service dns-default); "+
 				"if it is right, the cluster has another clusterDomain", n.lines()...)}
 	default:
 		if !slices.ContainsFunc(s.Upstreams, func(p Probe) bool { return slices.Contains(c.Servers, p.Server) && p.answers() }) {
 			return nil // checkUpstreams reports it
 		}
-		return []Finding{fail(fmt.Sprintf("%s, which is asked for names of %s, answers %s for %s", servers, c.Domain, n.result(), n.Name),
+		return []Finding{fail(fmt.Sprintf("%s, which gets queries for %s, answers %s for %s", servers, c.Domain, n.result(), n.Name),
 			"kubectl -n kube-system logs -l k8s-app=kube-dns shows why; the address is from "+c.Source, n.lines()...)}
 	}
 }
@@ -80,12 +80,12 @@ func (s Snapshot) forwarded() []Finding {
 func (s Snapshot) unsynced() []Finding {
 	c := s.Status.Cluster
 	r := c.Resolver
-	what := fmt.Sprintf("the Kubernetes API is not watched as it should be: %s", r.Phase)
+	what := fmt.Sprintf("the watch on the Kubernetes API is not in sync: %s", r.Phase)
 	if r.Error != "" {
 		what += ": " + r.Error
 	}
 	details := deniedRights(r.MissingRights)
-	fix := "see whether it can be reached from this node"
+	fix := "check that this node can reach it"
 	switch {
 	case len(r.MissingRights) > 0:
 		fix = bindRole
@@ -93,29 +93,29 @@ func (s Snapshot) unsynced() []Finding {
 		fix += ", and " + r.Kubeconfig
 	}
 	if r.Services+r.Namespaces > 0 || len(c.Servers) > 0 {
-		return []Finding{warn(what+"; meanwhile names are answered from what is known", fix, details...)}
+		return []Finding{warn(what+"; meanwhile names are answered from the last known state", fix, details...)}
 	}
 	return []Finding{fail(what+"; names of "+c.Domain+" are answered SERVFAIL", fix, details...)}
 }
 
 // certificate checks the validity period of the client certificate.
 func (s Snapshot) certificate() []Finding {
-	const fix = "the kubelet renews its own: systemctl status kubelet; another's has to be renewed in its kubeconfig"
+	const fix = "the kubelet renews its own certificate: systemctl status kubelet; renew any other one in its kubeconfig"
 	switch a := s.API; {
 	case a.Kubeconfig == "":
 		return nil
 	case a.CertErr != nil && s.Host.Root:
-		return []Finding{warn(firstLine(a.CertErr.Error()), "correct it, and let only root change it: the daemon reads it again")}
+		return []Finding{warn(firstLine(a.CertErr.Error()), "fix it and make it writable only by root; the daemon reloads it automatically")}
 	case a.NotAfter.IsZero():
 		return nil
 	case s.Now.After(a.NotAfter):
-		return []Finding{fail(fmt.Sprintf("the client certificate of %s has ended at %s", a.Kubeconfig, date(a.NotAfter)), fix)}
+		return []Finding{fail(fmt.Sprintf("the client certificate of %s expired at %s", a.Kubeconfig, date(a.NotAfter)), fix)}
 	case s.Now.Before(a.NotBefore):
-		return []Finding{fail(fmt.Sprintf("the client certificate of %s begins at %s, and here it is %s", a.Kubeconfig, date(a.NotBefore), date(s.Now)), "set the clock")}
+		return []Finding{fail(fmt.Sprintf("the client certificate of %s is not valid before %s, but this node's clock shows %s", a.Kubeconfig, date(a.NotBefore), date(s.Now)), "set the clock")}
 	case a.NotAfter.Sub(s.Now) < renewal && a.NotAfter.Sub(a.NotBefore) > 4*renewal:
-		return []Finding{warn(fmt.Sprintf("the client certificate of %s ends at %s", a.Kubeconfig, date(a.NotAfter)), fix)}
+		return []Finding{warn(fmt.Sprintf("the client certificate of %s expires at %s", a.Kubeconfig, date(a.NotAfter)), fix)}
 	}
-	return fine("the client certificate of %s is good until %s", s.API.Kubeconfig, date(s.API.NotAfter))
+	return fine("the client certificate of %s is valid until %s", s.API.Kubeconfig, date(s.API.NotAfter))
 }
 
 // apiServer checks the answers that the API server gave to this process.
@@ -126,29 +126,29 @@ func (s Snapshot) apiServer() []Finding {
 	case a.Kubeconfig == "":
 		return nil
 	case a.Err == nil && len(a.Missing) == 0:
-		return fine("the Kubernetes API answers (%s), and grants what is needed", a.Server)
+		return fine("the Kubernetes API answers (%s) and grants the required rights", a.Server)
 	case a.Err == nil:
-		return []Finding{warn("the Kubernetes API denies what is asked of it", bindRole, deniedRights(a.Missing)...)}
+		return []Finding{warn("the Kubernetes API denies required rights", bindRole, deniedRights(a.Missing)...)}
 	case errors.Is(a.Err, kubeconfig.ErrPlugin):
-		return []Finding{warn("the Kubernetes API is not asked: the kubeconfig's credentials come from a plugin (exec, auth-provider), which node-dns does not run",
-			"give node-dns a kubeconfig with a token or a certificate of its own: kubeconfig in /etc/node-dns/node-dns.yaml")}
+		return []Finding{warn("the Kubernetes API is not used: the kubeconfig's credentials come from a plugin (exec, auth-provider), which node-dns does not run",
+			"give node-dns a kubeconfig with a token or a certificate of its own: kubeconfig: in /etc/node-dns/node-dns.yaml")}
 	case a.CertErr != nil && errors.Is(a.Err, kubeconfig.ErrRefused): // certificate reports the reason
 		return nil
 	case errors.As(a.Err, &invalid) && invalid.Reason == x509.Expired && s.Now.Before(invalid.Cert.NotBefore):
-		return []Finding{fail(fmt.Sprintf("the certificate of the Kubernetes API begins at %s, and here it is %s", date(invalid.Cert.NotBefore), date(s.Now)), "set the clock: systemctl status chronyd")}
+		return []Finding{fail(fmt.Sprintf("the certificate of the Kubernetes API is not valid before %s, but this node's clock shows %s", date(invalid.Cert.NotBefore), date(s.Now)), "set the clock: systemctl status chronyd")}
 	case errors.As(a.Err, &invalid) && invalid.Reason == x509.Expired:
-		return []Finding{fail(fmt.Sprintf("the certificate of the Kubernetes API has ended at %s, and here it is %s", date(invalid.Cert.NotAfter), date(s.Now)), "set the clock, where that is wrong; else the control plane's certificate has to be renewed")}
+		return []Finding{fail(fmt.Sprintf("the certificate of the Kubernetes API expired at %s, and this node's clock shows %s", date(invalid.Cert.NotAfter), date(s.Now)), "if the clock is wrong, set it; otherwise renew the control plane's certificate")}
 	}
-	what, fix := "the Kubernetes API cannot be asked from here: "+firstLine(a.Err.Error()), s.reachAPI()
+	what, fix := "this node cannot query the Kubernetes API: "+firstLine(a.Err.Error()), s.reachAPI()
 	switch {
 	case cluster.IsUnauthorized(a.Err):
 		what = fmt.Sprintf("the Kubernetes API (%s) does not accept the credentials in %s (401)", a.Server, a.Kubeconfig)
-		fix = fmt.Sprintf("write a kubeconfig with valid ones there; with a service account (docs/howto/cluster.md): kubectl -n kube-system create token node-dns --duration=8760h prints a new token for %s", a.Kubeconfig)
+		fix = fmt.Sprintf("replace it with a kubeconfig that has valid credentials; for a service account (docs/howto/cluster.md): kubectl -n kube-system create token node-dns --duration=8760h prints a new token for %s", a.Kubeconfig)
 	case s.Status == nil:
 		return []Finding{warn(what, fix)}
 	}
 	if r := s.Status.Cluster.Resolver; r != nil && (r.Phase == "synced" || r.Services+r.Namespaces > 0) {
-		return []Finding{warn(what+"; meanwhile names of "+s.Status.Cluster.Domain+" are answered from what is known", fix)}
+		return []Finding{warn(what+"; meanwhile names of "+s.Status.Cluster.Domain+" are answered from the last known state", fix)}
 	}
 	return []Finding{fail(what+"; names of "+s.Status.Cluster.Domain+" are answered SERVFAIL", fix)}
 }
@@ -156,14 +156,14 @@ func (s Snapshot) apiServer() []Finding {
 // reachAPI returns advice for an unreachable API server.
 func (s Snapshot) reachAPI() string {
 	a := s.API
-	fix := "check that the API server runs, and that nothing on the way drops it: curl -k " + termtext.Quote(a.Server+"/healthz")
+	fix := "check that the API server runs and that no firewall in between drops the connection: curl -k " + termtext.Quote(a.Server+"/healthz")
 	if errors.Is(a.Err, unix.ECONNREFUSED) {
-		fix = "start the API server: the host of " + a.Server + " is up, and refuses the connection"
+		fix = "start the API server: the host of " + a.Server + " is up but refuses the connection"
 	}
 	return fix + "; the address is from " + a.Kubeconfig
 }
 
-const bindRole = "kubectl apply -f contrib/cluster-role.yaml, and bind it"
+const bindRole = "kubectl apply -f contrib/cluster-role.yaml, then bind the role"
 
 func deniedRights(rights []string) (details []string) {
 	for _, right := range rights {

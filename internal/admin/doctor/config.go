@@ -43,7 +43,7 @@ func CheckConfig(ctx context.Context, root string, paths nodeconfig.Paths) contr
 		check.Notes = append(check.Notes, named{config, files, net, handover, hostdns.ReadFile(root, handover).Data}.looping()...)
 	}
 	if config.FactsFile != "" {
-		check.Notes = append(check.Notes, config.FactsFile+": what the cluster's file says, which may not be read here")
+		check.Notes = append(check.Notes, config.FactsFile+": settings from the cluster's file, which this user may not read")
 	}
 	if config.FactsWanted != "" {
 		check.Notes = append(check.Notes, config.FactsWanted+": origin-dns-dispatcher apply, as root, reads it")
@@ -108,7 +108,7 @@ func configNode(place nodeconfig.Placement, listeners []netip.AddrPort) control.
 		}
 	}
 	if place.All {
-		node.Listen = append(node.Listen, "every address of this node but loopback")
+		node.Listen = append(node.Listen, "every address of this node except loopback")
 	}
 	return node
 }
@@ -123,7 +123,7 @@ func addRights(ctx context.Context, check *control.ConfigCheck, root string, con
 	case err != nil:
 		check.Notes = append(check.Notes, fmt.Sprintf("%s: rights not checked: %v", rights.Kubeconfig, err))
 	case rights.Kubeconfig != "" && len(rights.Missing) == 0:
-		check.Notes = append(check.Notes, rights.Kubeconfig+": the Kubernetes API grants all rights that are needed")
+		check.Notes = append(check.Notes, rights.Kubeconfig+": the Kubernetes API grants all required rights")
 	}
 }
 

@@ -24,7 +24,7 @@ func TestConfigNode(t *testing.T) {
 		{"another port", "listen: 10.0.0.7:5300\n", "", "10.0.0.7:5300", ""},
 		{"listen wins over dnsmasq's port", "listen: 10.0.0.7\n", "port=5353\n", "10.0.0.7:53", "10.0.0.7"},
 		{"clusterListen", "clusterListen: [0.0.0.0:8053]\n", "", "10.0.0.7:53 127.0.0.1:8053 10.0.0.7:8053", "10.0.0.7"},
-		{"all", "listen: all\n", "", "every address of this node but loopback", "10.0.0.7"},
+		{"all", "listen: all\n", "", "every address of this node except loopback", "10.0.0.7"},
 	} {
 		root := t.TempDir()
 		for path, text := range map[string]string{"/etc/node-dns/node-dns.yaml": test.nodeDNS, "/etc/dnsmasq.d/site.conf": test.dnsmasq} {

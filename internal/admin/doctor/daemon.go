@@ -29,7 +29,7 @@ func checkDaemon(s Snapshot) []Finding {
 	case s.Status != nil:
 		return s.running()
 	case s.isDenied():
-		return []Finding{warn("node-dns runs, and its control socket may not be opened", "run this as root")}
+		return []Finding{warn("node-dns runs, but this user may not open its control socket", "run this as root")}
 	case errors.Is(s.StatusErr, control.ErrNotRunning):
 		unit, known := s.Units[daemonUnit]
 		return []Finding{notRunning(unit, known, s.Log)}
@@ -38,8 +38,8 @@ func checkDaemon(s Snapshot) []Finding {
 	if errors.Is(s.StatusErr, context.DeadlineExceeded) || errors.Is(s.StatusErr, os.ErrDeadlineExceeded) {
 		why = fmt.Errorf("no answer within %v", patience)
 	}
-	return []Finding{fail(fmt.Sprintf("node-dns runs and does not answer on its control socket: %v", why),
-		"journalctl -u node-dns says what it is at; systemctl restart node-dns")}
+	return []Finding{fail(fmt.Sprintf("node-dns runs but does not answer on its control socket: %v", why),
+		"see journalctl -u node-dns; then systemctl restart node-dns")}
 }
 
 // running reports that the daemon runs. checkReports adds the problems it reports.
@@ -68,9 +68,9 @@ func checkReports(s Snapshot) []Finding {
 	})
 	switch {
 	case !status.Ready:
-		return []Finding{fail("node-dns is not ready", "node-dns status shows the whole", oneLine(problems)...)}
+		return []Finding{fail("node-dns is not ready", "node-dns status shows the details", oneLine(problems)...)}
 	case len(problems) > 0:
-		return []Finding{fail("node-dns reports problems", "node-dns status shows the whole", oneLine(problems)...)}
+		return []Finding{fail("node-dns reports problems", "node-dns status shows the details", oneLine(problems)...)}
 	}
 	return nil
 }
@@ -85,33 +85,33 @@ func (s Snapshot) faults() error { return errors.Join(s.Host.State.ConfigErr, s.
 // notRunning explains why the daemon does not run, from the state of its systemd unit.
 func notRunning(unit migrate.Unit, known bool, log []string) Finding {
 	const start = "systemctl enable --now node-dns"
-	not := func(why, fix string) Finding { return fail("node-dns does not run: "+why, fix, oneLine(log)...) }
+	not := func(why, fix string) Finding { return fail("node-dns is not running: "+why, fix, oneLine(log)...) }
 	switch {
 	case !known:
-		return not("nobody listens on its control socket", start)
+		return not("no process listens on its control socket", start)
 	case unit.Load == "masked":
 		return not(daemonUnit+" is masked", "systemctl unmask node-dns && "+start)
 	case unit.Load == "not-found":
-		return not("there is no "+daemonUnit, "install the package node-dns, and "+start)
+		return not("there is no "+daemonUnit, "install the package node-dns, then "+start)
 	case unit.Load != "loaded":
-		return not(daemonUnit+" cannot be loaded ("+unit.Load+")", "systemd-analyze verify node-dns.service says what is wrong with it")
+		return not(daemonUnit+" cannot be loaded ("+unit.Load+")", "systemd-analyze verify node-dns.service shows the error")
 	case unit.Result == "start-limit-hit", unit.Active == "failed" && slices.ContainsFunc(log, isLimitHit):
-		return not("it ended so often that systemd has given it up (start-limit-hit)",
-			"mend what its log says; then systemctl reset-failed node-dns && systemctl start node-dns")
+		return not("it exited so often that systemd no longer restarts it (start-limit-hit)",
+			"fix the error in its log; then systemctl reset-failed node-dns && systemctl start node-dns")
 	case unit.Active == "failed":
-		return not("it has failed ("+unit.Result+")", "mend what its log says; then systemctl start node-dns")
+		return not("it failed ("+unit.Result+")", "fix the error in its log; then systemctl start node-dns")
 	case unit.Sub == "auto-restart" && unit.Result == "watchdog":
-		return not("it hung, and systemd's watchdog ended it", "systemd starts it again by itself; journalctl -u node-dns shows what it was doing")
+		return not("it hung, and systemd's watchdog stopped it", "systemd restarts it automatically; journalctl -u node-dns shows what it was doing")
 	case unit.Sub == "auto-restart":
-		return not(fmt.Sprintf("it ends as soon as it has started (%s), %s times by now", unit.Result, unit.Restarts), "mend what its log says: systemd starts it again by itself")
+		return not(fmt.Sprintf("it exits right after its start (%s), %s times so far", unit.Result, unit.Restarts), "fix the error in its log; systemd restarts it automatically")
 	case unit.Active == "activating":
-		return not("it is being started", "node-dns wait --for=ready --timeout=60s, and ask again")
+		return not("it is starting", "run node-dns wait --for=ready --timeout=60s, then node-dns doctor again")
 	case unit.Active == "active", unit.Active == "reloading":
-		return not("systemd says that it does, and nobody listens on its control socket", "journalctl -u node-dns says what it is at; systemctl restart node-dns")
+		return not("systemd reports it as running, but no process listens on its control socket", "see journalctl -u node-dns; then systemctl restart node-dns")
 	case unit.Active == "deactivating":
-		return not("it is being stopped", start)
+		return not("it is stopping", start)
 	case unit.File == "disabled":
-		return not("it is stopped, and not enabled", start)
+		return not("it is stopped and not enabled", start)
 	}
 	return not("it is stopped", "systemctl start node-dns")
 }
@@ -126,11 +126,11 @@ func checkMigration(s Snapshot) []Finding {
 	if s.Migration == nil || s.Migration.Phase == migrate.Applied {
 		return nil
 	}
-	fix := "node-dns migrate --apply goes on, node-dns migrate --undo goes back"
+	fix := "node-dns migrate --apply continues it, node-dns migrate --undo reverts it"
 	if s.Migration.Phase == migrate.Undoing {
-		fix = "node-dns migrate --undo goes on"
+		fix = "node-dns migrate --undo continues it"
 	}
-	return []Finding{fail(fmt.Sprintf("a migration was begun and has not come to its end (%s, %d of %d steps)", s.Migration.Phase, s.Migration.Done, len(s.Migration.Steps)), fix)}
+	return []Finding{fail(fmt.Sprintf("a migration is unfinished (%s, %d of %d steps)", s.Migration.Phase, s.Migration.Done, len(s.Migration.Steps)), fix)}
 }
 
 func checkConfiguration(s Snapshot) []Finding {
@@ -138,7 +138,7 @@ func checkConfiguration(s Snapshot) []Finding {
 	var found []Finding
 	err := s.faults()
 	faults := nodeconfig.Faults(err)
-	const fix = "correct it: node-dns check-config says when that is done; the daemon reads it by itself"
+	const fix = "correct it and verify it with node-dns check-config; the daemon reloads it automatically"
 	switch len(faults) {
 	case 0:
 	case 1:
@@ -148,7 +148,7 @@ func checkConfiguration(s Snapshot) []Finding {
 		for _, fault := range faults {
 			lines = append(lines, fault.Error())
 		}
-		found = append(found, fail(fmt.Sprintf("the configuration has %d faults", len(faults)), fix, lines...))
+		found = append(found, fail(fmt.Sprintf("the configuration has %d errors", len(faults)), fix, lines...))
 	}
 	if err != nil && len(faults) == 0 {
 		found = append(found, fail(firstLine(err.Error()), "node-dns check-config"))
@@ -157,12 +157,12 @@ func checkConfiguration(s Snapshot) []Finding {
 		found = append(found, warn(state.Config.FactsWanted, "origin-dns-dispatcher apply, as root, reads it for the daemon"))
 	}
 	for _, loop := range (named{state.Config, s.Host.Dnsmasq, state.Net, state.Paths.Upstreams, state.Upstreams.Data}).looping() {
-		found = append(found, warn(loop, "take it out: names that are asked there alone do not resolve"))
+		found = append(found, warn(loop, "remove it: names that are only forwarded there do not resolve"))
 	}
 	if n := len(state.Config.Files) + len(s.Host.Dnsmasq.Files); n > 0 {
-		return orFine(found, "configuration: no fault in %s", count(n, "file"))
+		return orFine(found, "configuration: no errors in %s", count(n, "file"))
 	}
-	return orFine(found, "configuration: no file, every default applies")
+	return orFine(found, "configuration: no files, all settings have their defaults")
 }
 
 // oneLine returns the texts with their line breaks replaced by "; ".

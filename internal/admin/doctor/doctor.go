@@ -100,7 +100,7 @@ func Diagnose(s Snapshot) Report {
 		for _, f := range c.judge(s) {
 			f.Check = c.name
 			if c.symptom && f.Level == Fail && r.Failures > 0 {
-				f.Level, f.Fix = Warn, "this may follow from the problem above: fix that, and run node-dns doctor again"
+				f.Level, f.Fix = Warn, "this may be caused by the problem above: fix that, then run node-dns doctor again"
 			}
 			r.Findings = append(r.Findings, f)
 			switch f.Level {

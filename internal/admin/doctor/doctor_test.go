@@ -185,12 +185,12 @@ var rows = []checkRow{
 	{"daemon", "ended while it was asked", func(s *Snapshot) {
 		s.Status, s.StatusErr = nil, &url.Error{Op: "Get", URL: "http://node-dns/v1/status", Err: &net.OpError{Op: "read", Net: "unix", Err: os.NewSyscallError("read", unix.ECONNRESET)}}
 	}, Fail, "does not answer on its control socket: connection reset by peer"},
-	{"daemon", "hung", daemonIs(migrate.Unit{Load: "loaded", Active: "activating", Sub: "auto-restart", Result: "watchdog", Restarts: "0"}), Fail, "it hung, and systemd's watchdog ended it|systemd starts it again by itself"},
+	{"daemon", "hung", daemonIs(migrate.Unit{Load: "loaded", Active: "activating", Sub: "auto-restart", Result: "watchdog", Restarts: "0"}), Fail, "it hung, and systemd's watchdog stopped it|systemd restarts it automatically"},
 	{"daemon", "complains of a server, which is asked here", func(s *Snapshot) {
 		s.Status.Routes[0].Servers[0] = control.Server{Address: "192.0.2.53:53", State: "down", Error: "timeout"}
 		s.Status.Problems = s.Status.DownServers()
 	}, OK, "is ready"},
-	{"daemon", "without systemd", func(s *Snapshot) { down(s); s.Units = nil }, Fail, "does not run: nobody listens on its control socket|systemctl enable --now node-dns"},
+	{"daemon", "without systemd", func(s *Snapshot) { down(s); s.Units = nil }, Fail, "is not running: no process listens on its control socket|systemctl enable --now node-dns"},
 	{"daemon", "stopped", daemonIs(migrate.Unit{Load: "loaded", Active: "inactive", File: "enabled"}), Fail, "it is stopped|systemctl start node-dns"},
 	{"daemon", "never enabled", daemonIs(migrate.Unit{Load: "loaded", Active: "inactive", File: "disabled"}), Fail, "not enabled|systemctl enable --now node-dns"},
 	{"daemon", "masked", daemonIs(migrate.Unit{Load: "masked", Active: "inactive", File: "masked"}), Fail, "is masked|systemctl unmask node-dns && systemctl enable --now node-dns"},
@@ -203,29 +203,29 @@ var rows = []checkRow{
 	{"daemon", "given up, by its log alone", func(s *Snapshot) {
 		daemonIs(migrate.Unit{Load: "loaded", Active: "failed", Result: "exit-code"})(s)
 		s.Log = []string{"systemd[1]: node-dns.service: Start request repeated too quickly."}
-	}, Fail, "given it up (start-limit-hit)"},
-	{"daemon", "failed", daemonIs(migrate.Unit{Load: "loaded", Active: "failed", Result: "exit-code"}), Fail, "it has failed (exit-code)"},
-	{"daemon", "crashes", daemonIs(migrate.Unit{Load: "loaded", Active: "activating", Sub: "auto-restart", Result: "core-dump", Restarts: "7"}), Fail, "ends as soon as it has started (core-dump), 7 times"},
-	{"daemon", "is being started", daemonIs(migrate.Unit{Load: "loaded", Active: "activating", Sub: "start"}), Fail, "is being started|node-dns wait"},
-	{"daemon", "is being stopped", daemonIs(migrate.Unit{Load: "loaded", Active: "deactivating"}), Fail, "is being stopped"},
-	{"daemon", "runs without a socket", daemonIs(migrate.Unit{Load: "loaded", Active: "active"}), Fail, "systemd says that it does"},
+	}, Fail, "no longer restarts it (start-limit-hit)"},
+	{"daemon", "failed", daemonIs(migrate.Unit{Load: "loaded", Active: "failed", Result: "exit-code"}), Fail, "it failed (exit-code)"},
+	{"daemon", "crashes", daemonIs(migrate.Unit{Load: "loaded", Active: "activating", Sub: "auto-restart", Result: "core-dump", Restarts: "7"}), Fail, "exits right after its start (core-dump), 7 times"},
+	{"daemon", "is starting", daemonIs(migrate.Unit{Load: "loaded", Active: "activating", Sub: "start"}), Fail, "is starting|node-dns wait"},
+	{"daemon", "is stopping", daemonIs(migrate.Unit{Load: "loaded", Active: "deactivating"}), Fail, "is stopping"},
+	{"daemon", "runs without a socket", daemonIs(migrate.Unit{Load: "loaded", Active: "active"}), Fail, "systemd reports it as running"},
 
 	{"migration", "none", nil, "", ""},
 	{"migration", "done", func(s *Snapshot) { s.Migration = &migrate.Journal{Phase: migrate.Applied} }, "", ""},
 	{"migration", "in between", func(s *Snapshot) {
 		s.Migration = &migrate.Journal{Phase: migrate.Applying, Done: 1, Steps: make([]migrate.Step, 3)}
-	}, Fail, "applying, 1 of 3 steps|--apply goes on"},
-	{"migration", "on the way back", func(s *Snapshot) { s.Migration = &migrate.Journal{Phase: migrate.Undoing} }, Fail, "migrate --undo goes on"},
+	}, Fail, "applying, 1 of 3 steps|--apply continues it"},
+	{"migration", "on the way back", func(s *Snapshot) { s.Migration = &migrate.Journal{Phase: migrate.Undoing} }, Fail, "migrate --undo continues it"},
 
-	{"configuration", "none", nil, OK, "every default applies"},
-	{"configuration", "good", func(s *Snapshot) { s.Host.State.Config.Files = []string{"a", "b"} }, OK, "no fault in 2 files"},
+	{"configuration", "none", nil, OK, "all settings have their defaults"},
+	{"configuration", "good", func(s *Snapshot) { s.Host.State.Config.Files = []string{"a", "b"} }, OK, "no errors in 2 files"},
 	{"configuration", "faults", func(s *Snapshot) {
 		s.Host.State.ConfigErr = errors.Join(&nodeconfig.Fault{File: "/etc/node-dns/node-dns.yaml", Line: 1, Column: 9, Expected: "a list", Got: "x"})
 	}, Fail, "/etc/node-dns/node-dns.yaml:1:9|node-dns check-config"},
 	{"configuration", "several faults", func(s *Snapshot) {
 		s.Host.State.ConfigErr = errors.Join(&nodeconfig.Fault{File: "/etc/node-dns/node-dns.yaml", Line: 1, Column: 1, Expected: "a list", Got: "x"},
 			&nodeconfig.Fault{File: "/etc/node-dns/node-dns.yaml", Line: 2, Column: 1, Expected: "a list", Got: "y"})
-	}, Fail, "the configuration has 2 faults|/etc/node-dns/node-dns.yaml:1:1|/etc/node-dns/node-dns.yaml:2:1"},
+	}, Fail, "the configuration has 2 errors|/etc/node-dns/node-dns.yaml:1:1|/etc/node-dns/node-dns.yaml:2:1"},
 	{"configuration", "names this node", func(s *Snapshot) {
 		s.Host.State.Upstreams = text("server=192.0.2.53\nserver=/corp.test/10.0.0.7\nserver=10.0.0.7\n")
 	}, Warn, "/etc/dnsmasq.d/origin-upstream-dns.conf:3: server=10.0.0.7 is this node; ignored (would loop)"},
@@ -233,40 +233,40 @@ var rows = []checkRow{
 	{"configuration", "to be handed over", func(s *Snapshot) { s.Host.State.Config.FactsWanted = "/etc/origin/node/node-config.yaml has changed" }, Warn, "has changed|origin-dns-dispatcher apply"},
 
 	{"node-address", "is there", nil, OK, "10.0.0.7 is on an interface"},
-	{"node-address", "is not there", func(s *Snapshot) { s.Host.State.Config.NodeIP = netip.MustParseAddr("10.9.9.9") }, Fail, "10.9.9.9, the node's address by its configuration, is on no interface"},
+	{"node-address", "is not there", func(s *Snapshot) { s.Host.State.Config.NodeIP = netip.MustParseAddr("10.9.9.9") }, Fail, "10.9.9.9, the configured node address, is not on any interface"},
 	{"node-address", "no network", func(s *Snapshot) { s.Host.State.Net = netstate.State{} }, Fail, "no default route"},
 	{"node-address", "not known", func(s *Snapshot) { s.Host.State.NetErr = errors.New("asking the kernel") }, Warn, "asking the kernel"},
 
-	{"port", "is ours", nil, OK, "10.0.0.7:53: node-dns listens (udp+tcp), and nobody else"},
+	{"port", "is ours", nil, OK, "10.0.0.7:53: only node-dns listens (udp+tcp)"},
 	{"port", "is kept by systemd for the daemon", func(s *Snapshot) { s.Host.Holders[0].PID, s.Host.Holders[1].PID = 0, 0 }, OK, "node-dns listens"},
-	{"port", "is free", down, OK, "nobody listens, node-dns can"},
-	{"port", "is dnsmasq's", heldBy(7, "dnsmasq", "dnsmasq.service", "udp", "tcp"), Fail, "10.0.0.7:53 is taken by dnsmasq of dnsmasq.service|dnsmasq (pid 7, dnsmasq.service) has 0.0.0.0:53 udp|0.0.0.0:53 tcp|node-dns migrate"},
-	{"port", "is half somebody's, without a unit", heldBy(9, "named", "", "tcp"), Fail, "is taken by named|named (pid 9) has 0.0.0.0:53 tcp|kill 9"},
+	{"port", "is free", down, OK, "free for node-dns"},
+	{"port", "is dnsmasq's", heldBy(7, "dnsmasq", "dnsmasq.service", "udp", "tcp"), Fail, "10.0.0.7:53 is in use by dnsmasq of dnsmasq.service|dnsmasq (pid 7, dnsmasq.service) uses 0.0.0.0:53 udp|0.0.0.0:53 tcp|node-dns migrate"},
+	{"port", "is half somebody's, without a unit", heldBy(9, "named", "", "tcp"), Fail, "is in use by named|named (pid 9) uses 0.0.0.0:53 tcp|kill 9"},
 	{"port", "is a container's", heldBy(9, "coredns", "crio-1.scope", "udp"), Fail, "coredns of crio-1.scope|systemctl status crio-1.scope"},
 	// The names of systemd units contain backslashes, which a shell removes.
 	{"port", "is an escaped unit's", heldBy(9, "named", `my\x2ddns.service`, "udp"), Fail, `systemctl disable --now 'my\x2ddns.service'`},
 	{"port", "is a container's of no unit", func(s *Snapshot) {
 		heldBy(9, "coredns", "", "udp")(s)
 		s.Host.Holders[0].Container = true
-	}, Fail, "taken by coredns|container runtime has started it"},
+	}, Fail, "in use by coredns|container runtime started it"},
 	// Doctor once advised "systemctl disable --now origin-node.service", which stops the kubelet.
-	{"port", "is a node agent's", heldBy(9, "openshift", "origin-node.service", "udp"), Fail, "taken by openshift of origin-node.service|leave it running: this node needs it"},
+	{"port", "is a node agent's", heldBy(9, "openshift", "origin-node.service", "udp"), Fail, "in use by openshift of origin-node.service|leave it running: this node needs it"},
 	{"port", "is a node agent's without a unit", heldBy(9, "hyperkube", "", "udp"), Fail, "leave it running: this node needs it"},
-	{"port", "is SkyDNS's, as dnsBindAddress says", skyDNS(migrate.Holder{Name: "openshift", PID: 9, Unit: "origin-node.service"}), OK, "127.0.0.1:53 is left to openshift of origin-node.service"},
-	{"port", "is SkyDNS's in the SDN's pod", skyDNS(migrate.Holder{Name: "openshift", PID: 9, Container: true}), OK, "127.0.0.1:53 is left to openshift"},
-	{"port", "of dnsBindAddress is dnsmasq's", skyDNS(migrate.Holder{Name: "dnsmasq", PID: 9, Unit: "dnsmasq.service"}), Fail, "127.0.0.1:53 is taken by dnsmasq"},
+	{"port", "is SkyDNS's, as dnsBindAddress says", skyDNS(migrate.Holder{Name: "openshift", PID: 9, Unit: "origin-node.service"}), OK, "127.0.0.1:53 is used by openshift of origin-node.service"},
+	{"port", "is SkyDNS's in the SDN's pod", skyDNS(migrate.Holder{Name: "openshift", PID: 9, Container: true}), OK, "127.0.0.1:53 is used by openshift"},
+	{"port", "of dnsBindAddress is dnsmasq's", skyDNS(migrate.Holder{Name: "dnsmasq", PID: 9, Unit: "dnsmasq.service"}), Fail, "127.0.0.1:53 is in use by dnsmasq"},
 	{"port", "is ours and another's", func(s *Snapshot) {
 		s.Host.Holders = append(s.Host.Holders, holder("udp", nodeIP, 7, "dnsmasq", "dnsmasq.service"))
-	}, Fail, "taken by dnsmasq of dnsmasq.service"},
+	}, Fail, "in use by dnsmasq of dnsmasq.service"},
 	{"port", "is ours over UDP alone", func(s *Snapshot) {
 		s.Host.Holders = s.Host.Holders[:1]
 		s.Status.Listeners[0].TCP, s.Status.Listeners[0].Error = false, "address already in use"
 	}, Fail, "does not listen on 10.0.0.7:53 (tcp): address already in use"},
-	{"port", "is somebody's whom only root sees", func(s *Snapshot) { heldBy(0, "", "", "udp")(s); s.Host.Root = false }, Warn, "only root sees who"},
+	{"port", "is somebody's whom only root sees", func(s *Snapshot) { heldBy(0, "", "", "udp")(s); s.Host.Root = false }, Warn, "that only root can identify"},
 	{"port", "is a socket unit's", heldBy(0, "", "", "udp", "tcp"), Warn, "systemd for a socket unit|systemctl list-sockets"},
 	{"port", "of another is no matter", func(s *Snapshot) {
 		s.Host.Holders = append(s.Host.Holders, holder("udp", "127.0.0.53", 8, "systemd-resolve", resolvedUnit))
-	}, OK, "and nobody else"},
+	}, OK, "only node-dns listens"},
 
 	{"input-filter", "is not known", nil, "", ""},
 	{"input-filter", "with no clients", filteredBy(firewall.State{Rules: drops}, "eth0 10.0.0.7/24"), "", ""},
@@ -292,7 +292,7 @@ var rows = []checkRow{
 	{"hook", "is not, nor is NetworkManager", func(s *Snapshot) { s.Hooks, s.Host.State.NetworkManager = nil, nil }, OK, "NetworkManager does not run"},
 	{"hook", "is switched off", func(s *Snapshot) {
 		s.Hooks = []Program{{Path: "/etc/NetworkManager/dispatcher.d/99-origin-dns", Target: "/dev/null"}, s.Hooks[0]}
-	}, Fail, "leads to /dev/null|rm /etc/NetworkManager/dispatcher.d/99-origin-dns"},
+	}, Fail, "points to /dev/null|rm /etc/NetworkManager/dispatcher.d/99-origin-dns"},
 	{"hook", "cannot be run", func(s *Snapshot) { s.Hooks[0].Executable = false }, Fail, "not executable|chmod 755"},
 
 	{"old-hook", "is gone", nil, OK, "not installed"},
@@ -308,21 +308,21 @@ var rows = []checkRow{
 	{"resolv.conf", "is gone", func(s *Snapshot) { s.Host.State.ResolvConf = hostdns.File{} }, Fail, "does not exist"},
 	{"resolv.conf", "leads nowhere", func(s *Snapshot) {
 		s.Host.State.ResolvConf, s.ResolvConf = hostdns.File{Exists: true, Link: "/run/none"}, Resolv{}
-	}, Fail, "leads to /run/none, which does not exist"},
+	}, Fail, "points to /run/none, which does not exist"},
 	{"resolv.conf", "cannot be read", func(s *Snapshot) { s.Host.State.ResolvConf.Err = errors.New("is a directory") }, Fail, "is a directory"},
 	{"resolv.conf", "root's alone", func(s *Snapshot) { s.ResolvConf.Mode = 0o600 }, Fail, "mode 0600|chmod 644"},
-	{"resolv.conf", "everybody's", func(s *Snapshot) { s.ResolvConf.Mode = 0o666 }, Warn, "others than root may write it"},
-	{"resolv.conf", "a user's", func(s *Snapshot) { s.ResolvConf.UID = 1000 }, Warn, "the user's 1000|chown root:root"},
+	{"resolv.conf", "everybody's", func(s *Snapshot) { s.ResolvConf.Mode = 0o666 }, Warn, "users other than root may write it"},
+	{"resolv.conf", "a user's", func(s *Snapshot) { s.ResolvConf.UID = 1000 }, Warn, "owned by UID 1000|chown root:root"},
 	{"resolv.conf", "of another label", func(s *Snapshot) { s.ResolvConf.Label = "system_u:object_r:etc_t:s0" }, Fail, "label etc_t, not net_conf_t|restorecon"},
 	{"resolv.conf", "without a label, where that means nothing", func(s *Snapshot) { s.ResolvConf.Label, s.SELinux = "", SELinux{} }, OK, "regular file, ours"},
 	{"resolv.conf", "immutable", func(s *Snapshot) { s.Host.Fixed = true }, Warn, "chattr -i"},
-	{"resolv.conf", "read-only", func(s *Snapshot) { s.ResolvConf.ReadOnly = true }, Warn, "mounted read-only"},
-	{"resolv.conf", "without a nameserver", func(s *Snapshot) { s.Host.State.ResolvConf = text("search a\n") }, Fail, "names no nameserver"},
+	{"resolv.conf", "read-only", func(s *Snapshot) { s.ResolvConf.ReadOnly = true }, Warn, "on a read-only file system"},
+	{"resolv.conf", "without a nameserver", func(s *Snapshot) { s.Host.State.ResolvConf = text("search a\n") }, Fail, "has no nameserver"},
 	{"resolv.conf", "names a node whose node-dns is down", func(s *Snapshot) {
 		mine := s.Host.State.ResolvConf
 		down(s)
 		s.Host.State.ResolvConf = mine
-	}, Fail, "names this node (10.0.0.7), where node-dns does not answer|node-dns restore"},
+	}, Fail, "names this node (10.0.0.7), but node-dns does not answer there|node-dns restore"},
 	{"resolv.conf", "is not ours, with the daemon down", down, OK, "not ours, nameserver 192.0.2.53"},
 	{"resolv.conf", "immutable, and to be written", func(s *Snapshot) {
 		s.Host.Fixed, s.Status.ResolvConf.Pending = true, []string{"/etc/resolv.conf"}
@@ -331,54 +331,54 @@ var rows = []checkRow{
 	{"resolv.conf", "is fought over", func(s *Snapshot) {
 		s.Status.ResolvConf.Hold = "vpn writes it"
 		s.Status.Problems = []string{"/etc/resolv.conf is left alone: vpn writes it"}
-	}, Fail, "left alone: vpn writes it|stop the tool that writes it; then origin-dns-dispatcher apply"},
+	}, Fail, "left alone: vpn writes it|stop the tool that writes it, then run origin-dns-dispatcher apply"},
 	{"resolv.conf", "is another's", func(s *Snapshot) { s.Host.State.ResolvConf = text("nameserver 192.0.2.53\n") }, Warn, "does not name this node, but 192.0.2.53"},
 	{"resolv.conf", "is another's, as the admin wants", func(s *Snapshot) {
 		s.Host.State.ResolvConf, s.Host.State.Config.ResolvConf = text("nameserver 192.0.2.53\n"), nodeconfig.ResolvConfNone
 	}, OK, "not ours"},
 
-	{"networkmanager-conf", "says nothing", nil, OK, "leave /etc/resolv.conf"},
+	{"networkmanager-conf", "says nothing", nil, OK, "leaves /etc/resolv.conf"},
 	{"networkmanager-conf", "dns=none", func(s *Snapshot) {
 		s.NMConf.DNS = nm.Setting{Value: "none", File: "/etc/NetworkManager/conf.d/99-origin.conf", Line: 2}
 	}, Warn, "/etc/NetworkManager/conf.d/99-origin.conf:2 sets dns=none (openshift-ansible wrote it)|nmcli general reload"},
 	{"networkmanager-conf", "rc-manager", rcManager("unmanaged"), Warn, "/etc/x.conf:3 sets rc-manager=unmanaged"},
 	// This was reported for every value, and docs/howto/coexistence.md said the opposite.
-	{"networkmanager-conf", "rc-manager=file", rcManager("file"), OK, "leave /etc/resolv.conf"},
-	{"networkmanager-conf", "rc-manager=symlink", rcManager("symlink"), OK, "leave /etc/resolv.conf"},
-	{"networkmanager-conf", "rc-manager=resolvconf", rcManager("resolvconf"), OK, "leave /etc/resolv.conf"},
-	{"networkmanager-conf", "rc-manager=netconfig", rcManager("netconfig"), OK, "leave /etc/resolv.conf"},
-	{"networkmanager-conf", "rc-manager=auto", rcManager("auto"), OK, "leave /etc/resolv.conf"},
-	{"networkmanager-conf", "in our place", func(s *Snapshot) { s.NMConf.Shadow = "/etc/NetworkManager/conf.d/90-node-dns.conf" }, Warn, "hides node-dns's own"},
+	{"networkmanager-conf", "rc-manager=file", rcManager("file"), OK, "leaves /etc/resolv.conf"},
+	{"networkmanager-conf", "rc-manager=symlink", rcManager("symlink"), OK, "leaves /etc/resolv.conf"},
+	{"networkmanager-conf", "rc-manager=resolvconf", rcManager("resolvconf"), OK, "leaves /etc/resolv.conf"},
+	{"networkmanager-conf", "rc-manager=netconfig", rcManager("netconfig"), OK, "leaves /etc/resolv.conf"},
+	{"networkmanager-conf", "rc-manager=auto", rcManager("auto"), OK, "leaves /etc/resolv.conf"},
+	{"networkmanager-conf", "in our place", func(s *Snapshot) { s.NMConf.Shadow = "/etc/NetworkManager/conf.d/90-node-dns.conf" }, Warn, "overrides node-dns's own"},
 	{"networkmanager-conf", "unreadable", func(s *Snapshot) { s.NMConfErr = errors.New("reading: denied") }, Warn, "cannot be read: reading: denied"},
 
-	{"writers", "none", nil, OK, "nothing else is known"},
+	{"writers", "none", nil, OK, "no other program is known"},
 	{"writers", "OpenShift 4's", func(s *Snapshot) {
 		s.Host.Units = map[string]migrate.Unit{"on-prem-resolv-prepender.path": {Load: "loaded", Active: "active", File: "enabled"}}
 	}, Warn, "resolv-prepender|on-prem-resolv-prepender.path is active, enabled|node-dns migrate"},
 	{"writers", "openresolv, which does not yet", func(s *Snapshot) {
 		s.Host.Files["/run/resolvconf/interfaces/eth0.dhcp"] = text("nameserver 192.0.2.53\n")
-	}, Warn, "openresolv writes /etc/resolv.conf over when eth0.dhcp tells it|resolv_conf="},
+	}, Warn, "openresolv overwrites /etc/resolv.conf when it gets nameservers from eth0.dhcp|resolv_conf="},
 	{"writers", "openresolv, which was told otherwise", func(s *Snapshot) {
 		s.Host.Files["/run/resolvconf/interfaces/eth0.dhcp"] = text("nameserver 192.0.2.53\n")
 		s.Host.Files["/etc/resolvconf.conf"] = text("resolv_conf=/run/resolvconf/resolv.conf\n")
-	}, OK, "nothing else"},
+	}, OK, "no other program is known"},
 	{"writers", "one that was found here", func(s *Snapshot) {
 		s.Writers = []Finding{warn("netconfig writes it", "do not", "seen")}
 	}, Warn, "netconfig writes it|seen|do not"},
 	{"writers", "systemd-resolved is judged elsewhere", func(s *Snapshot) {
 		s.Host.Units = map[string]migrate.Unit{resolvedUnit: {Load: "loaded", Active: "active", File: "enabled"}}
-	}, OK, "nothing else"},
+	}, OK, "no other program is known"},
 
 	{"systemd-resolved", "is not there", nil, "", ""},
-	{"systemd-resolved", "runs beside", func(s *Snapshot) { s.Units[resolvedUnit] = migrate.Unit{Load: "loaded", Active: "active"} }, OK, "does not lead to it"},
+	{"systemd-resolved", "runs beside", func(s *Snapshot) { s.Units[resolvedUnit] = migrate.Unit{Load: "loaded", Active: "active"} }, OK, "does not point to it"},
 	{"systemd-resolved", "has the file", func(s *Snapshot) {
 		s.Units[resolvedUnit] = migrate.Unit{Load: "loaded", Active: "active"}
 		s.Host.State.ResolvConf = hostdns.File{Exists: true, Link: "../run/systemd/resolve/stub-resolv.conf", Data: []byte("nameserver 127.0.0.53\n")}
-	}, Warn, "ask it, and not node-dns|resolvConf: resolved"},
+	}, Warn, "do not use node-dns|resolvConf: resolved"},
 	{"systemd-resolved", "has the file, and does not run", func(s *Snapshot) {
 		s.Units[resolvedUnit] = migrate.Unit{Load: "loaded", Active: "inactive"}
 		s.Host.State.ResolvConf = hostdns.File{Exists: true, Link: "/run/systemd/resolve/stub-resolv.conf"}
-	}, Fail, "which does not run|systemctl start systemd-resolved"},
+	}, Fail, "which is not running|systemctl start systemd-resolved"},
 	{"systemd-resolved", "has the file, with the daemon down", func(s *Snapshot) { down(s); s.Host.State.ResolvConf = text("nameserver 127.0.0.53\n"); s.Units = nil }, OK, "stub"},
 
 	{"nsswitch", "is well", nil, OK, "hosts: files dns myhostname"},
@@ -388,7 +388,7 @@ var rows = []checkRow{
 		s.Units[resolvedUnit] = migrate.Unit{Active: "active"}
 		s.NSSwitch = text("hosts:\tfiles resolve [!UNAVAIL=return] dns\n")
 	}, Warn, "ask systemd-resolved before|hosts: files resolve dns"},
-	{"nsswitch", "by systemd-resolved, which does not run", func(s *Snapshot) { s.NSSwitch = text("hosts: mymachines resolve [!UNAVAIL=return] dns") }, OK, "mymachines resolve dns"},
+	{"nsswitch", "by systemd-resolved, which is not running", func(s *Snapshot) { s.NSSwitch = text("hosts: mymachines resolve [!UNAVAIL=return] dns") }, OK, "mymachines resolve dns"},
 	{"nsswitch", "cannot be read", func(s *Snapshot) { s.NSSwitch = hostdns.File{Exists: true, Err: fs.ErrPermission} }, Warn, "cannot be read"},
 
 	{"kubelet", "is well", nil, OK, "resolvConf=/etc/origin/node/resolv.conf (resolvConf /var/lib/kubelet/config.yaml:9): 192.0.2.53"},
@@ -408,8 +408,8 @@ var rows = []checkRow{
 	{"kubelet", "takes what names nobody", func(s *Snapshot) { s.Kubelet.File = text("search a\n") }, Warn, "names no nameserver"},
 	{"kubelet", "takes what may not be read", func(s *Snapshot) { s.Kubelet.File = hostdns.File{Exists: true, Err: fs.ErrPermission} }, Warn, "cannot be read"},
 
-	{"upstreams", "are well", nil, OK, "upstream 192.0.2.53:53 answers over UDP (1ms), TCP and with EDNS 1232; a large answer comes whole (1139 octets)"},
-	{"upstreams", "truncate", func(s *Snapshot) { s.Upstreams[0].Large.Truncated = true }, OK, "what does not fit it truncates"},
+	{"upstreams", "are well", nil, OK, "upstream 192.0.2.53:53 answers over UDP (1ms), TCP and with EDNS 1232; a large answer arrives complete (1139 bytes)"},
+	{"upstreams", "truncate", func(s *Snapshot) { s.Upstreams[0].Large.Truncated = true }, OK, "it truncates larger answers"},
 	{"upstreams", "are the last good ones", func(s *Snapshot) {
 		h := &s.Host.State
 		h.NetworkManager = &nm.Snapshot{State: "connected"}
@@ -425,96 +425,96 @@ var rows = []checkRow{
 	{"upstreams", "silent", func(s *Snapshot) {
 		s.Upstreams[0] = Probe{Server: "192.0.2.53:53", Domains: []string{"."}, UDP: Answer{Err: errSilent}, EDNS: Answer{Err: errSilent}, TCP: Answer{Err: errSilent}}
 	}, Fail, "does not answer over UDP: no answer within 2s|check 192.0.2.53, the route there (ip route get ADDRESS)"},
-	{"upstreams", "silent over UDP alone", func(s *Snapshot) { s.Upstreams[0].UDP.Err, s.Upstreams[0].EDNS.Err = errSilent, errSilent }, Fail, "over TCP it does"},
+	{"upstreams", "silent over UDP alone", func(s *Snapshot) { s.Upstreams[0].UDP.Err, s.Upstreams[0].EDNS.Err = errSilent, errSilent }, Fail, "it answers over TCP"},
 	{"upstreams", "one silent of two", func(s *Snapshot) {
 		silent := Answer{Err: errSilent}
 		s.Upstreams = append([]Probe{{Server: "192.0.2.54:53", Domains: []string{"."}, UDP: silent, EDNS: silent, TCP: silent}}, s.Upstreams...)
-	}, Warn, "others answer in its place"},
+	}, Warn, "other nameservers answer instead"},
 	{"upstreams", "no TCP", func(s *Snapshot) { s.Upstreams[0].TCP = Answer{Err: errSilent} }, Warn, "does not answer over TCP"},
 	// The advice was to open firewalls, which cannot help.
-	{"upstreams", "no EDNS", func(s *Snapshot) { s.Upstreams[0].EDNS.EDNS = false }, Warn, "does not know EDNS (RFC 6891): answers of more than 512 octets take TCP\nnames resolve without it; update that nameserver"},
+	{"upstreams", "no EDNS", func(s *Snapshot) { s.Upstreams[0].EDNS.EDNS = false }, Warn, "does not support EDNS (RFC 6891): answers of more than 512 bytes need TCP\nnames still resolve; update that nameserver"},
 	{"upstreams", "no EDNS and no TCP", func(s *Snapshot) {
 		s.Upstreams[0].EDNS.EDNS, s.Upstreams[0].TCP.Err = false, unix.ECONNREFUSED
-	}, Warn, "it does not know EDNS|it does not answer over TCP|TCP and UDP port 53 to it have to pass every firewall"},
+	}, Warn, "it does not support EDNS|it does not answer over TCP|allow TCP and UDP port 53 and datagrams of 1232 bytes in every firewall"},
 	{"upstreams", "silent to EDNS", func(s *Snapshot) {
 		s.Upstreams[0].UDP, s.Upstreams[0].EDNS = s.Upstreams[0].EDNS, Answer{Err: errSilent}
-	}, Warn, "does not answer what has EDNS"},
-	{"upstreams", "loses large answers", func(s *Snapshot) { s.Upstreams[0].Large = Answer{Err: errSilent} }, Warn, "a large answer does not come over UDP"},
-	{"upstreams", "lost large answers of the daemon's", func(s *Snapshot) { s.Status.Routes[0].Servers[0].UDPSize = 512 }, Warn, "answers of more than 512 octets get lost over UDP, and take TCP"},
+	}, Warn, "does not answer queries with EDNS"},
+	{"upstreams", "loses large answers", func(s *Snapshot) { s.Upstreams[0].Large = Answer{Err: errSilent} }, Warn, "a large answer does not arrive over UDP"},
+	{"upstreams", "lost large answers of the daemon's", func(s *Snapshot) { s.Status.Routes[0].Servers[0].UDPSize = 512 }, Warn, "answers of more than 512 bytes are lost over UDP and need TCP"},
 	{"upstreams", "of a domain", func(s *Snapshot) { s.Upstreams[0].Domains, s.Upstreams[0].Large = []string{"corp.example."}, Answer{} }, OK, "upstream 192.0.2.53:53 (for corp.example.) answers over UDP (1ms), TCP and with EDNS 1232"},
 	{"upstreams", "of several domains, for one of which there is no other", func(s *Snapshot) {
 		silent := Answer{Err: errSilent}
 		s.Upstreams = append(s.Upstreams, Probe{Server: "192.0.2.54:53", Domains: []string{".", "a.", "b.", "c.", "d."}, UDP: silent, EDNS: silent, TCP: silent})
 	}, Fail, "upstream 192.0.2.54:53 (for ., a., b. and 2 more) does not answer"},
-	{"upstreams", "refuses", func(s *Snapshot) { s.Upstreams[0].EDNS.Rcode = "REFUSED" }, Warn, "refuses what it is asked"},
+	{"upstreams", "refuses", func(s *Snapshot) { s.Upstreams[0].EDNS.Rcode = "REFUSED" }, Warn, "refuses the queries"},
 	{"upstreams", "over TLS", func(s *Snapshot) { s.Upstreams[0].TLS = true }, OK, "answers over TLS"},
 	{"upstreams", "not over TLS", func(s *Snapshot) {
 		s.Upstreams[0].TLS, s.Upstreams[0].TCP.Err = true, errors.New("bad certificate")
 	}, Fail, "does not answer over TLS: bad certificate"},
 
-	{"loop", "none", nil, OK, "no question came back from 1 server"},
+	{"loop", "none", nil, OK, "no query came back from 1 server"},
 	{"loop", "not probed", down, "", ""},
 	{"loop", "found", func(s *Snapshot) {
 		s.Status.Refused = []control.Refused{{Server: "192.0.2.99:53", Why: nameserver.ComesBack}, {Server: nodeIP, Why: "this node"}}
-	}, Fail, "192.0.2.99:53: what node-dns asks there comes back"},
+	}, Fail, "192.0.2.99:53: queries sent there come back"},
 
 	{"cluster", "is well", nil, OK, "names of cluster.local. are answered from the Kubernetes API: 12 services, 40 endpoints"},
 	{"cluster", "is forwarded", func(s *Snapshot) {
 		s.API, s.Status.Cluster.Resolver, s.Status.Cluster.Servers = API{}, nil, []string{"172.30.0.10:53"}
-	}, OK, "are asked of 172.30.0.10:53"},
+	}, OK, "are forwarded to 172.30.0.10:53"},
 	{"cluster", "is nobody's", func(s *Snapshot) { s.API, s.Status.Cluster.Resolver = API{}, nil }, Warn, "answered SERVFAIL: the Kubernetes API is not watched"},
-	{"cluster", "is not known", func(s *Snapshot) { s.API, s.Status.Cluster = API{}, control.Cluster{} }, Fail, "the cluster domain is not known"},
-	{"cluster", "is stale", resolver(control.Resolver{Phase: "stale", Services: 3, Error: "refused", Kubeconfig: "/k"}), Warn, "stale: refused; meanwhile names are answered from what is known"},
+	{"cluster", "is not known", func(s *Snapshot) { s.API, s.Status.Cluster = API{}, control.Cluster{} }, Fail, "the cluster domain is unknown"},
+	{"cluster", "is stale", resolver(control.Resolver{Phase: "stale", Services: 3, Error: "refused", Kubeconfig: "/k"}), Warn, "stale: refused; meanwhile names are answered from the last known state"},
 	{"cluster", "was never read", resolver(control.Resolver{Phase: "connecting", Error: "refused"}), Fail, "connecting: refused; names of cluster.local. are answered SERVFAIL"},
 	{"cluster", "is forbidden", resolver(control.Resolver{Phase: "forbidden", MissingRights: []string{"list pods"}}), Fail, "denied: list pods|cluster-role.yaml"},
-	{"cluster", "the certificate has ended", func(s *Snapshot) { s.API.NotAfter = epoch.Add(-time.Hour) }, Fail, "has ended at 2026-03-01T11:00:00Z"},
-	{"cluster", "the certificate is to come", func(s *Snapshot) { s.API.NotBefore = epoch.Add(time.Hour) }, Fail, "begins at 2026-03-01T13:00:00Z, and here it is 2026-03-01T12:00:00Z|set the clock"},
-	{"cluster", "the certificate ends soon", func(s *Snapshot) { s.API.NotAfter = epoch.Add(time.Hour) }, Warn, "ends at 2026-03-01T13:00:00Z"},
+	{"cluster", "the certificate has ended", func(s *Snapshot) { s.API.NotAfter = epoch.Add(-time.Hour) }, Fail, "expired at 2026-03-01T11:00:00Z"},
+	{"cluster", "the certificate is to come", func(s *Snapshot) { s.API.NotBefore = epoch.Add(time.Hour) }, Fail, "is not valid before 2026-03-01T13:00:00Z, but this node's clock shows 2026-03-01T12:00:00Z|set the clock"},
+	{"cluster", "the certificate ends soon", func(s *Snapshot) { s.API.NotAfter = epoch.Add(time.Hour) }, Warn, "expires at 2026-03-01T13:00:00Z"},
 	{"cluster", "the kubeconfig makes no sense", func(s *Snapshot) { s.API.CertErr = errors.New("reading k: not handed over") }, Warn, "reading k"},
 	{"cluster", "the API denies", func(s *Snapshot) { s.API.Missing = []string{"watch services"} }, Warn, "denied: watch services"},
-	{"cluster", "the API is away", func(s *Snapshot) { s.API.Err = errors.New("connection refused") }, Warn, "cannot be asked from here: connection refused"},
+	{"cluster", "the API is away", func(s *Snapshot) { s.API.Err = errors.New("connection refused") }, Warn, "this node cannot query the Kubernetes API: connection refused"},
 	{"cluster", "the API's certificate is to come", func(s *Snapshot) {
 		s.API.Err = fmt.Errorf("get: %w", x509.CertificateInvalidError{Reason: x509.Expired, Cert: &x509.Certificate{NotBefore: epoch.AddDate(1, 0, 0)}})
-	}, Fail, "the certificate of the Kubernetes API begins at 2027-03-01T12:00:00Z|set the clock"},
+	}, Fail, "the certificate of the Kubernetes API is not valid before 2027-03-01T12:00:00Z|set the clock"},
 	{"cluster", "the API's certificate has ended", func(s *Snapshot) {
 		s.API.Err = x509.CertificateInvalidError{Reason: x509.Expired, Cert: &x509.Certificate{NotAfter: epoch.AddDate(-1, 0, 0)}}
-	}, Fail, "has ended at 2025-03-01T12:00:00Z"},
+	}, Fail, "expired at 2025-03-01T12:00:00Z"},
 
-	{"clock", "is right", nil, OK, "synchronised"},
-	{"clock", "is not known", func(s *Snapshot) { s.Clock = Clock{} }, OK, "the clock says 2026"},
-	{"clock", "is from before the program", func(s *Snapshot) { s.Now = time.Unix(0, 0) }, Fail, "the clock says 1970-01-01T00:00:00Z, and this program was built later"},
-	{"clock", "nobody sets it", func(s *Snapshot) { s.Clock.Unsynced = true; delete(s.Units, "chronyd.service") }, Warn, "nothing is known to run that does"},
+	{"clock", "is right", nil, OK, "synchronized"},
+	{"clock", "is not known", func(s *Snapshot) { s.Clock = Clock{} }, OK, "the clock shows 2026"},
+	{"clock", "is from before the program", func(s *Snapshot) { s.Now = time.Unix(0, 0) }, Fail, "the clock shows 1970-01-01T00:00:00Z, but this program was built later"},
+	{"clock", "nobody sets it", func(s *Snapshot) { s.Clock.Unsynced = true; delete(s.Units, "chronyd.service") }, Warn, "no known time service runs"},
 	{"clock", "somebody tries to set it", func(s *Snapshot) { s.Clock.Unsynced = true }, Warn, "though chronyd.service runs"},
 
 	{"group", "has no members", groups("node-dns:x:990:", "node-dns-admin:x:989:alice"), "", ""},
 	{"group", "has members of an earlier version's", groups("node-dns:x:990:node-dns,alice", "node-dns-admin:x:989:"), Warn, "alice is in the group node-dns|gpasswd -a alice node-dns-admin && gpasswd -d alice node-dns"},
 	{"group", "has a member whose name is shell syntax", groups("node-dns:x:990:DOM$x", "node-dns-admin:x:989:"), Warn, "gpasswd -a 'DOM$x' node-dns-admin && gpasswd -d 'DOM$x' node-dns"},
-	{"group", "has a member who is an admin", groups("node-dns:x:990:alice", "node-dns-admin:x:989:bob,alice"), Warn, "any more\ngpasswd -d alice node-dns"},
+	{"group", "has a member who is an admin", groups("node-dns:x:990:alice", "node-dns-admin:x:989:bob,alice"), Warn, "which no longer gives access to the daemon\ngpasswd -d alice node-dns"},
 
 	{"storage", "has room", nil, OK, "/var/lib/node-dns"},
 	{"storage", "is not there", func(s *Snapshot) { s.Storage[0].Exists = false }, "", ""},
 	{"storage", "may not be seen", func(s *Snapshot) { s.Storage[0].Err = fs.ErrPermission }, "", ""},
-	{"storage", "is another's", func(s *Snapshot) { s.Storage[0].Owner = "daemon" }, Fail, "is daemon's, and root has to write there"},
-	{"storage", "is everybody's", func(s *Snapshot) { s.Storage[0].Mode = 0o777 }, Warn, "everybody may write there"},
-	{"storage", "read-only", func(s *Snapshot) { s.Storage[0].ReadOnly = true }, Fail, "mounted read-only"},
-	{"storage", "full", func(s *Snapshot) { s.Storage[0].Free = 4096 }, Fail, "has no room: 4 KiB"},
-	{"storage", "without inodes", func(s *Snapshot) { s.Storage[0].Inodes = 0 }, Fail, "0 files are left"},
-	{"storage", "nearly full", func(s *Snapshot) { s.Storage[0].Free = 10 << 20 }, Warn, "has little room: 10 MiB"},
+	{"storage", "is another's", func(s *Snapshot) { s.Storage[0].Owner = "daemon" }, Fail, "is owned by daemon, but root must write there"},
+	{"storage", "is everybody's", func(s *Snapshot) { s.Storage[0].Mode = 0o777 }, Warn, "writable by all users"},
+	{"storage", "read-only", func(s *Snapshot) { s.Storage[0].ReadOnly = true }, Fail, "on a read-only file system"},
+	{"storage", "full", func(s *Snapshot) { s.Storage[0].Free = 4096 }, Fail, "is full: 4 KiB"},
+	{"storage", "without inodes", func(s *Snapshot) { s.Storage[0].Inodes = 0 }, Fail, "0 inodes are free"},
+	{"storage", "nearly full", func(s *Snapshot) { s.Storage[0].Free = 10 << 20 }, Warn, "is almost full: 10 MiB"},
 	{"storage", "that counts no inodes", func(s *Snapshot) { s.Storage[0].Inodes, s.Storage[0].NoInodes = 0, true }, OK, "/var/lib/node-dns"},
 
 	{"descriptors", "enough", nil, OK, "65536 files"},
-	{"descriptors", "few", func(s *Snapshot) { s.Descriptors = 1024 }, Warn, "may open 1024 files, and 10000 queries|LimitNOFILE=44000"},
+	{"descriptors", "few", func(s *Snapshot) { s.Descriptors = 1024 }, Warn, "may open 1024 files, and 10000 waiting queries|LimitNOFILE=44000"},
 	{"descriptors", "not known", func(s *Snapshot) { s.Descriptors = 0 }, "", ""},
 
 	{"versions", "belong together", nil, OK, "node-dns 1.0.0, kernel 5.14.0-427.el9.x86_64, systemd 252.39-1, NetworkManager 1.42.4"},
-	{"versions", "another daemon", func(s *Snapshot) { s.Status.Version = "0.9.0" }, Warn, "the daemon that runs is 0.9.0, this program 1.0.0|systemctl restart node-dns"},
-	{"versions", "a daemon that was replaced", func(s *Snapshot) { s.Replaced = true }, Warn, "has been replaced since it was started"},
-	{"versions", "another hook", func(s *Snapshot) { s.Hook.Commit = "bbbb" }, Warn, "another build (commit bbbb)"},
+	{"versions", "another daemon", func(s *Snapshot) { s.Status.Version = "0.9.0" }, Warn, "the running daemon is 0.9.0, but this program is 1.0.0|systemctl restart node-dns"},
+	{"versions", "a daemon that was replaced", func(s *Snapshot) { s.Replaced = true }, Warn, "was replaced after the daemon started"},
+	{"versions", "another hook", func(s *Snapshot) { s.Hook.Commit = "bbbb" }, Warn, "a different build (commit bbbb)"},
 	{"versions", "no hook", func(s *Snapshot) { s.Hook.Err = fs.ErrNotExist }, Warn, "/usr/sbin/origin-dns-dispatcher is not installed"},
 	{"versions", "a hook that is none", func(s *Snapshot) { s.Hook.Err = errors.New("not a Go executable") }, Warn, "cannot be read: not a Go executable"},
-	{"versions", "RHEL 7's kernel", func(s *Snapshot) { s.Kernel = "3.10.0-1160.el7" }, Warn, "the kernel is 3.10.0-1160.el7, and node-dns is made for 4.18 or later"},
-	{"versions", "RHEL 7's systemd", func(s *Snapshot) { s.Systemd = "219-78.el7" }, Warn, "systemd is 219-78.el7, and node-dns is made for 239"},
-	{"versions", "an old NetworkManager", func(s *Snapshot) { s.Host.State.NetworkManager.Version = "1.18.8" }, Warn, "NetworkManager is 1.18.8, and node-dns is made for 1.20"},
+	{"versions", "RHEL 7's kernel", func(s *Snapshot) { s.Kernel = "3.10.0-1160.el7" }, Warn, "the kernel is 3.10.0-1160.el7, but node-dns requires 4.18 or later"},
+	{"versions", "RHEL 7's systemd", func(s *Snapshot) { s.Systemd = "219-78.el7" }, Warn, "systemd is 219-78.el7, but node-dns requires 239"},
+	{"versions", "an old NetworkManager", func(s *Snapshot) { s.Host.State.NetworkManager.Version = "1.18.8" }, Warn, "NetworkManager is 1.18.8, but node-dns requires 1.20"},
 	{"versions", "the next", func(s *Snapshot) { s.Kernel, s.Systemd = "6.1", "v259~rc1" }, OK, "kernel 6.1"},
 
 	{"look", "saw all", nil, "", ""},

@@ -86,7 +86,7 @@ func (g *gathering) survey(ctx context.Context) {
 		g.unseen("%s", problem)
 	}
 	if g.s.Live && !g.s.Host.Root {
-		g.unseen("whose sockets, files and credentials are root's alone is not seen by others")
+		g.unseen("some sockets, files and credentials are visible only to root")
 	}
 }
 
@@ -222,7 +222,7 @@ func (g *gathering) hear(k *Kubelet, p procfs.Process) {
 		case !problem.IsUnseen():
 			k.Faults = append(k.Faults, problem.String())
 		case !isKnown || errors.Is(problem.Err, nodeconfig.ErrElsewhere):
-			g.unseen("what the kubelet, pid %d, was told is not known in full: %s", p.PID, problem)
+			g.unseen("the configuration of the kubelet (pid %d) is only partly known: %s", p.PID, problem)
 		}
 	}
 }

@@ -151,15 +151,15 @@ func (g *gathering) clients() []Finding {
 		if script, _ := p.Value("-sf"); strings.Contains(script, "nm-dhcp-helper") || !inHostNetwork(p) {
 			continue // started by NetworkManager (dhcp=dhclient) or in a container
 		}
-		all = append(all, warn(fmt.Sprintf("dhclient (pid %d) runs beside NetworkManager, and its dhclient-script writes /etc/resolv.conf at each renewal", p.PID),
-			"have NetworkManager look after the interface; or a hook in /etc/dhcp/dhclient-enter-hooks.d whose make_resolv_conf() does nothing"))
+		all = append(all, warn(fmt.Sprintf("dhclient (pid %d) runs in addition to NetworkManager, and its dhclient-script writes /etc/resolv.conf at each renewal", p.PID),
+			"let NetworkManager manage the interface, or add a hook to /etc/dhcp/dhclient-enter-hooks.d with a make_resolv_conf() that does nothing"))
 	}
 	for _, p := range procfs.Named(g.root, "dhcpcd") {
 		if !inHostNetwork(p) {
 			continue
 		}
-		all = append(all, warn(fmt.Sprintf("dhcpcd (pid %d) writes /etc/resolv.conf by its hook 20-resolv.conf", p.PID),
-			"nohook resolv.conf in /etc/dhcpcd.conf; or have NetworkManager look after the interface"))
+		all = append(all, warn(fmt.Sprintf("dhcpcd (pid %d) writes /etc/resolv.conf through its hook 20-resolv.conf", p.PID),
+			"set nohook resolv.conf in /etc/dhcpcd.conf, or let NetworkManager manage the interface"))
 		break // dhcpcd has several processes
 	}
 	return all
@@ -188,7 +188,7 @@ func (g *gathering) netconfig() []Finding {
 	if policy == "" {
 		return nil
 	}
-	return []Finding{warn("netconfig writes /etc/resolv.conf (NETCONFIG_DNS_POLICY="+policy+" in "+config+")", `NETCONFIG_DNS_POLICY="" in `+config)}
+	return []Finding{warn("netconfig writes /etc/resolv.conf (NETCONFIG_DNS_POLICY="+policy+" in "+config+")", `set NETCONFIG_DNS_POLICY="" in `+config)}
 }
 
 // daemonPID returns the PID of the daemon on this host, or false if the daemon is in a container or
@@ -242,7 +242,7 @@ func (g *gathering) commands(ctx context.Context) {
 	defer cancel()
 	var earliest time.Time // earlier failures no longer matter
 	for _, unit := range []string{daemonUnit, applyUnit} {
-		what := "which commands of " + unit + " could not be run"
+		what := "failed commands of " + unit
 		var ran []dbusconn.Command
 		var began time.Time
 		err := dbusconn.Retry(ctx, patience, 0, func(ctx context.Context) error {

@@ -88,13 +88,13 @@ func (g *gathering) chooseNames(ctx context.Context) []Name {
 	defer cancel()
 	recent, err := control.FetchRecentNames(listing, control.SocketPath(g.root))
 	if err != nil && !errors.Is(err, os.ErrPermission) && !errors.Is(err, control.ErrUnknown) {
-		g.unseen("names in recent use: %v", err)
+		g.unseen("recently used names: %v", err)
 	}
 	for i := range maxRecentNames { // alternate between the lists, because each nameserver is asked only for the first names
 		for _, list := range []struct {
 			names []control.RecentName
 			why   string
-		}{{recent.Failed, failedRecently}, {recent.Answered, "in recent use"}, {recent.Negative, "in recent use"}} {
+		}{{recent.Failed, failedRecently}, {recent.Answered, "recently used"}, {recent.Negative, "recently used"}} {
 			if i < len(list.names) {
 				add(Name{Name: list.names[i].Name, Type: list.names[i].Type, Why: list.why})
 			}
@@ -113,7 +113,7 @@ func (g *gathering) chooseNames(ctx context.Context) []Name {
 	for _, domain := range resolvconf.Parse(g.s.Host.State.ResolvConf.Data).Search() {
 		if dns.Fqdn(domain) != status.Cluster.Domain && routes < maxRouteNames {
 			routes++
-			add(Name{Name: domain, Type: "SOA", Why: "this host searches it"})
+			add(Name{Name: domain, Type: "SOA", Why: "in this host's search list"})
 		}
 	}
 	return all

@@ -64,7 +64,7 @@ func (g *gathering) pods(ctx context.Context) {
 				p.TCP = exchange(ctx, to, "tcp", question, bufferSize, false)
 			})
 			if err != nil {
-				g.unseen("asking from %s: %v", p.Namespace, err)
+				g.unseen("query from %s: %v", p.Namespace, err)
 				p.Client = netip.Addr{}
 			}
 		})

@@ -80,7 +80,7 @@ func (g *gathering) labels(ctx context.Context) {
 	}
 	out, err := output(ctx, append([]string{restorecon, "-n", "-v", "-R"}, there...)...)
 	if err != nil {
-		g.unseen("the SELinux labels of node-dns's files are not compared with the policy: running %s: %v", restorecon, withStderr(err))
+		g.unseen("the SELinux labels of node-dns's files were not compared with the policy: running %s: %v", restorecon, withStderr(err))
 	}
 	g.s.SELinux.Mislabelled = parseRelabels(out)
 }
@@ -109,7 +109,7 @@ func parseRelabels(text string) []Mislabelled {
 // host without auditd and those from before auditd starts. They are records, or lines of the kernel
 // log if systemd-journald-audit.socket is disabled.
 func (g *gathering) denials(ctx context.Context) {
-	const what = "denials of SELinux"
+	const what = "SELinux denials"
 	start := g.s.Now.Add(-lately)
 	text, err := tail(g.at(auditLog), maxAudit)
 	if err != nil && !os.IsNotExist(err) {

@@ -182,7 +182,7 @@ func TestSkipped(t *testing.T) {
 			"by its status alone, as the journal may not be read",
 			[]dbusconn.Command{{Setting: "ExecStopPost", Path: hookProgram, Started: epoch, Status: 229}},
 			nil,
-			[]Skipped{{daemonUnit, hookProgram, []string{"ExecStopPost ended with status 229, which is systemd's own: it could not run the program"}, false, 1}},
+			[]Skipped{{daemonUnit, hookProgram, []string{"ExecStopPost ended with status 229, set by systemd because it could not run the program"}, false, 1}},
 		},
 		{"a status of an earlier start", []dbusconn.Command{{Setting: "ExecStopPost", Path: hookProgram, Started: epoch.Add(-time.Hour), Status: 203}}, nil, nil},
 		{"an entry without a program", nil, []logEntry{{"MESSAGE": "x", "__REALTIME_TIMESTAMP": strconv.FormatInt(epoch.UnixMicro(), 10)}}, nil},

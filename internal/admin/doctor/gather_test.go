@@ -55,10 +55,10 @@ func TestProbe(t *testing.T) {
 	}{
 		{name: "is well", records: zone, level: OK, says: "TCP and with EDNS 1232"},
 		{name: "of a domain of its own", records: "corp.test. 300 IN SOA ns.example. hostmaster.example. 1 3600 600 86400 300\n", domain: "corp.test.", level: OK, says: "(for corp.test.) answers over UDP"},
-		{name: "truncates", records: bigKeys(), level: OK, says: "what does not fit it truncates"},
+		{name: "truncates", records: bigKeys(), level: OK, says: "it truncates larger answers"},
 		{name: "is down", records: zone, change: (*dnstest.Server).Down, level: Fail, says: "does not answer over UDP"},
-		{name: "refuses", records: zone, faults: dnstest.Faults{Rcode: dns.RcodeRefused}, level: Warn, says: "refuses what it is asked"},
-		{name: "knows no EDNS", records: zone, faults: dnstest.Faults{FormErrOnEDNS: true}, level: Warn, says: "does not know EDNS"},
+		{name: "refuses", records: zone, faults: dnstest.Faults{Rcode: dns.RcodeRefused}, level: Warn, says: "refuses the queries"},
+		{name: "knows no EDNS", records: zone, faults: dnstest.Faults{FormErrOnEDNS: true}, level: Warn, says: "does not support EDNS"},
 		{name: "has no TCP", records: zone, change: (*dnstest.Server).RefuseTCP, level: Warn, says: "does not answer over TCP"},
 	} {
 		t.Run(row.name, func(t *testing.T) {

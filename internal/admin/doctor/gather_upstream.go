@@ -36,7 +36,7 @@ const (
 func (g *gathering) upstreams(ctx context.Context) {
 	probes := g.servers()
 	if len(probes) > maxProbed {
-		g.unseen("%d upstream nameservers are not asked: the first %d are", len(probes)-maxProbed, maxProbed)
+		g.unseen("%d upstream nameservers were not tested; only the first %d were", len(probes)-maxProbed, maxProbed)
 		probes = probes[:maxProbed]
 	}
 	var asking errgroup.Group

@@ -19,17 +19,17 @@ import (
 func checkVersions(s Snapshot) []Finding {
 	var found []Finding
 	if s.Status != nil && s.Status.Version != s.Program.Version {
-		found = append(found, warn(fmt.Sprintf("the daemon that runs is %s, this program %s", s.Status.Version, s.Program.Version), "systemctl restart node-dns takes the installed one; no query is lost"))
+		found = append(found, warn(fmt.Sprintf("the running daemon is %s, but this program is %s", s.Status.Version, s.Program.Version), "systemctl restart node-dns starts the installed version; no queries are lost"))
 	} else if s.Replaced {
-		found = append(found, warn("the daemon runs a program that has been replaced since it was started", "systemctl restart node-dns takes the installed one; no query is lost"))
+		found = append(found, warn("the daemon's program was replaced after the daemon started", "systemctl restart node-dns starts the installed version; no queries are lost"))
 	}
 	switch h := s.Hook; {
 	case errors.Is(h.Err, fs.ErrNotExist):
-		found = append(found, warn(h.Path+" is not installed: it is what writes the host's files", "install the package node-dns"))
+		found = append(found, warn(h.Path+" is not installed, so the host's files are not written", "install the package node-dns"))
 	case h.Err != nil:
-		found = append(found, warn(fmt.Sprintf("%s cannot be read: %v", h.Path, h.Err), "install the package node-dns again"))
+		found = append(found, warn(fmt.Sprintf("%s cannot be read: %v", h.Path, h.Err), "reinstall the package node-dns"))
 	case s.Program.Commit != "" && h.Commit != "" && s.Program.Commit != h.Commit:
-		found = append(found, warn(fmt.Sprintf("%s is of another build (commit %.12s) than this program (%.12s)", h.Path, h.Commit, s.Program.Commit), "install the package node-dns again"))
+		found = append(found, warn(fmt.Sprintf("%s is from a different build (commit %.12s) than this program (%.12s)", h.Path, h.Commit, s.Program.Commit), "reinstall the package node-dns"))
 	}
 	networkManager := ""
 	if s.Host.State.NetworkManager != nil {
@@ -48,7 +48,7 @@ func checkVersions(s Snapshot) []Finding {
 		}
 		words = append(words, strings.TrimPrefix(v.what, "the ")+" "+v.have)
 		if older(v.have, v.oldest) {
-			found = append(found, warn(fmt.Sprintf("%s is %s, and node-dns is made for %s or later", v.what, v.have, v.oldest), "update the system"))
+			found = append(found, warn(fmt.Sprintf("%s is %s, but node-dns requires %s or later", v.what, v.have, v.oldest), "update the system"))
 		}
 	}
 	return orFine(found, "versions: %s", strings.Join(words, ", "))
@@ -74,10 +74,10 @@ func older(have, oldest string) bool {
 func checkAddress(s Snapshot) []Finding {
 	state := s.Host.State
 	if state.NetErr != nil {
-		return []Finding{warn("the kernel was not asked for its addresses: "+state.NetErr.Error(), "")}
+		return []Finding{warn("reading the addresses from the kernel failed: "+state.NetErr.Error(), "")}
 	}
 	if given := state.Config.NodeIP; given.IsValid() && !state.Net.IsLocal(given) {
-		return []Finding{fail(given.String()+", the node's address by its configuration, is on no interface", "ip address shows those that there are; "+state.Config.Where("nodeIP", "kubeletArguments.node-ip")+" says otherwise")}
+		return []Finding{fail(given.String()+", the configured node address, is not on any interface", "ip address shows the existing ones; correct "+state.Config.Where("nodeIP", "kubeletArguments.node-ip"))}
 	}
 	placement := state.Placement()
 	var found []Finding
@@ -95,7 +95,7 @@ func checkLook(s Snapshot) []Finding {
 	if !s.Host.Root {
 		fix = "run this as root"
 	}
-	return []Finding{warn("not all could be looked at", fix, oneLine(s.Unseen)...)}
+	return []Finding{warn("some checks could not be done", fix, oneLine(s.Unseen)...)}
 }
 
 // slack is how much earlier than the build or installation of this program the clock may be. The
@@ -109,22 +109,22 @@ var synchronisers = []string{
 
 // checkClock checks the node's time. TLS to the API and DNS over TLS fail with a wrong time.
 func checkClock(s Snapshot) []Finding {
-	const fix = "systemctl enable --now chronyd, which sets it, and needs an NTP server that it reaches"
+	const fix = "systemctl enable --now chronyd sets the clock; it needs a reachable NTP server"
 	c, by := s.Clock, "" // empty if none runs or if that is unknown
 	if i := slices.IndexFunc(synchronisers, func(name string) bool { return s.Units[name].IsActive() }); i >= 0 {
 		by = synchronisers[i]
 	}
 	switch {
 	case !c.BuiltAt.IsZero() && s.Now.Before(c.BuiltAt.Add(-slack)):
-		return []Finding{fail("the clock says "+date(s.Now)+", and this program was built later, at "+date(c.BuiltAt)+": TLS fails", fix)}
+		return []Finding{fail("the clock shows "+date(s.Now)+", but this program was built later, at "+date(c.BuiltAt)+": TLS fails", fix)}
 	case c.Known && c.Unsynced && by == "":
-		return []Finding{warn("the clock ("+date(s.Now)+") is not synchronised, and nothing is known to run that does", fix)}
+		return []Finding{warn("the clock ("+date(s.Now)+") is not synchronized, and no known time service runs", fix)}
 	case c.Known && c.Unsynced:
-		return []Finding{warn("the clock ("+date(s.Now)+") is not synchronised, though "+by+" runs", "chronyc tracking, or timedatectl, says why")}
+		return []Finding{warn("the clock ("+date(s.Now)+") is not synchronized although "+by+" runs", "chronyc tracking or timedatectl shows the reason")}
 	case c.Known:
-		return fine("the clock is synchronised (%s)", date(s.Now))
+		return fine("the clock is synchronized (%s)", date(s.Now))
 	}
-	return fine("the clock says %s", date(s.Now))
+	return fine("the clock shows %s", date(s.Now))
 }
 
 const (
@@ -149,24 +149,24 @@ func checkStorage(s Snapshot) []Finding {
 	if len(seen) == 0 {
 		return nil
 	}
-	return orFine(found, "room and rights: %s", strings.Join(seen, ", "))
+	return orFine(found, "disk space and permissions: %s", strings.Join(seen, ", "))
 }
 
 func (d Storage) judge() []Finding {
 	var found []Finding
 	if d.Want != "" && d.Owner != d.Want {
-		found = append(found, fail(fmt.Sprintf("%s is %s's, and %s has to write there", d.Path, d.Owner, d.Want), "chown "+d.Want+" "+termtext.Quote(d.Path)))
+		found = append(found, fail(fmt.Sprintf("%s is owned by %s, but %s must write there", d.Path, d.Owner, d.Want), "chown "+d.Want+" "+termtext.Quote(d.Path)))
 	}
 	if d.Mode&0o002 != 0 {
-		found = append(found, warn(fmt.Sprintf("%s has mode %04o: everybody may write there", d.Path, d.Mode), "chmod o-w "+termtext.Quote(d.Path)))
+		found = append(found, warn(fmt.Sprintf("%s has mode %04o: it is writable by all users", d.Path, d.Mode), "chmod o-w "+termtext.Quote(d.Path)))
 	}
 	switch {
 	case d.ReadOnly:
-		found = append(found, fail(d.Path+" is on a file system that is mounted read-only: nothing is kept", "mount -o remount,rw, or see in the kernel's log why it is so"))
+		found = append(found, fail(d.Path+" is on a read-only file system: no state is saved", "mount -o remount,rw, or check the kernel log for the reason"))
 	case d.Free < noRoom || !d.NoInodes && d.Inodes == 0:
-		found = append(found, fail(fmt.Sprintf("%s has no room: %d KiB, %d files are left", d.Path, d.Free>>10, d.Inodes), "make room: df -h "+termtext.Quote(d.Path)+"; df -i "+termtext.Quote(d.Path)))
+		found = append(found, fail(fmt.Sprintf("%s is full: %d KiB and %d inodes are free", d.Path, d.Free>>10, d.Inodes), "free space: df -h "+termtext.Quote(d.Path)+"; df -i "+termtext.Quote(d.Path)))
 	case d.Free < littleRoom || !d.NoInodes && d.Inodes < littleInodes:
-		found = append(found, warn(fmt.Sprintf("%s has little room: %d MiB, %d files are left", d.Path, d.Free>>20, d.Inodes), "make room: df -h "+termtext.Quote(d.Path)+"; df -i "+termtext.Quote(d.Path)))
+		found = append(found, warn(fmt.Sprintf("%s is almost full: %d MiB and %d inodes are free", d.Path, d.Free>>20, d.Inodes), "free space: df -h "+termtext.Quote(d.Path)+"; df -i "+termtext.Quote(d.Path)))
 	}
 	return found
 }
@@ -179,8 +179,8 @@ func checkDescriptors(s Snapshot) []Finding {
 	}
 	need := uint64(forward.SocketsPerQuestion * s.Host.State.Config.DNSForwardMax)
 	if s.Descriptors < need {
-		return []Finding{warn(fmt.Sprintf("the daemon may open %d files, and %d queries that wait (dnsForwardMax) take up to %d: beyond that they are refused", s.Descriptors, s.Host.State.Config.DNSForwardMax, need),
-			fmt.Sprintf("LimitNOFILE=%d in a drop-in: systemctl edit node-dns", need+need/10))}
+		return []Finding{warn(fmt.Sprintf("the daemon may open %d files, and %d waiting queries (dnsForwardMax) need up to %d: beyond the limit queries are refused", s.Descriptors, s.Host.State.Config.DNSForwardMax, need),
+			fmt.Sprintf("set LimitNOFILE=%d in a drop-in: systemctl edit node-dns", need+need/10))}
 	}
 	return fine("the daemon may open %d files", s.Descriptors)
 }
@@ -194,10 +194,10 @@ func checkGroup(s Snapshot) []Finding {
 	admins := members(s.Groups.Data, control.AdminGroup)
 	var found []Finding
 	for _, user := range members(s.Groups.Data, daemonGroup) {
-		what := fmt.Sprintf("%s is in the group %s, which gives no right to ask the daemon any more", user, daemonGroup)
+		what := fmt.Sprintf("%s is in the group %s, which no longer gives access to the daemon", user, daemonGroup)
 		fix := fmt.Sprintf("gpasswd -d %s %s", termtext.Quote(user), daemonGroup)
 		if !slices.Contains(admins, user) {
-			fix = fmt.Sprintf("gpasswd -a %s %s && %s; it counts from the next login on", termtext.Quote(user), control.AdminGroup, fix)
+			fix = fmt.Sprintf("gpasswd -a %s %s && %s; it takes effect at the next login", termtext.Quote(user), control.AdminGroup, fix)
 		}
 		found = append(found, warn(what, fix))
 	}

@@ -18,7 +18,7 @@ func checkStale(s Snapshot) []Finding {
 	var found []Finding
 	for _, n := range s.Names {
 		if n.isStale() {
-			what := fmt.Sprintf("%s %s is %s from the cache (age %s), and exists at every nameserver that is asked for it", n.Name, n.Type, n.result(), n.Answer.By.Age.Round(time.Second))
+			what := fmt.Sprintf("%s %s is %s from the cache (age %s), but exists at every nameserver for it", n.Name, n.Type, n.result(), n.Answer.By.Age.Round(time.Second))
 			found = append(found, fail(what, "node-dns cache flush "+termtext.Quote(n.Name), n.lines()...))
 		}
 	}
@@ -91,7 +91,7 @@ func checkNames(s Snapshot) []Finding {
 	for _, level := range []Level{Fail, Warn} {
 		found = append(found, inOne(failing[level])...)
 	}
-	return orFine(found, "node-dns answers %d of %s that it was asked for, as the nameservers do", answered, count(len(s.Names), "name"))
+	return orFine(found, "node-dns answers %d of %s as the nameservers do", answered, count(len(s.Names), "name"))
 }
 
 // inOne combines findings about names that fail alike.
@@ -99,7 +99,7 @@ func inOne(all []Finding) []Finding {
 	if len(all) < 2 {
 		return all
 	}
-	f := Finding{Level: all[0].Level, What: count(len(all), "name") + " that node-dns was asked for fail", Fix: all[0].Fix}
+	f := Finding{Level: all[0].Level, What: count(len(all), "name") + " fail to resolve through node-dns", Fix: all[0].Fix}
 	for _, one := range all {
 		f.Details = append(append(f.Details, one.What), one.Details...)
 	}
@@ -125,13 +125,13 @@ func (s Snapshot) judgeName(n Name) (Finding, bool) {
 	case n.result() == "SERVFAIL" && n.isIgnored():
 		return warn(what, "node-dns ignores the answer as configured; if that is wrong, remove ignore-address from dnsmasq's files", details...), true
 	case n.result() == "SERVFAIL" && slices.ContainsFunc(n.Direct, func(d Direct) bool { return isAnswer(d.best().result()) }):
-		return fail(what+", and a nameserver answers it", "node-dns cache flush "+name+"; if it fails again, node-dns monitor --name "+name+" shows why", details...), true
+		return fail(what+", although a nameserver answers it", "node-dns cache flush "+name+"; if it fails again, node-dns monitor --name "+name+" shows why", details...), true
 	case n.result() == "SERVFAIL" && n.Given && !n.isRefused():
-		return fail(what, "node-dns servers shows the nameservers that are asked for it", details...), true
+		return fail(what, "node-dns servers shows its nameservers", details...), true
 	case n.result() == "SERVFAIL" && n.Why == failedRecently && !n.isRefused(): // usually the domain's own nameservers are at fault
-		return warn(what, "if other names resolve, the nameservers of this domain are at fault; node-dns servers shows who is asked for it", details...), true
+		return warn(what, "if other names resolve, the nameservers of this domain are at fault; node-dns servers shows them", details...), true
 	case n.disagrees():
-		return warn(fmt.Sprintf("the nameservers do not agree about %s %s", n.Name, n.Type), "if they are for different networks, give each its own domains: routes in "+nodeDNSYAML, details...), true
+		return warn(fmt.Sprintf("the nameservers disagree about %s %s", n.Name, n.Type), "if they serve different networks, assign domains to each: routes: in "+nodeDNSYAML, details...), true
 	case n.Given:
 		return Finding{Level: OK, What: what, Details: append(details, records(n.Answer)...)}, true
 	}
@@ -191,15 +191,15 @@ func checkRecent(s Snapshot) []Finding {
 	l := *s.Status.LastMinute
 	var details []string
 	for _, server := range l.Servers {
-		details = append(details, fmt.Sprintf("%s: %d queries, %d without a response, %d SERVFAIL, REFUSED and the like", server.Address, server.Queries, server.Failures, server.Refusals))
+		details = append(details, fmt.Sprintf("%s: %d queries, %d without a response, %d SERVFAIL, REFUSED or similar", server.Address, server.Queries, server.Failures, server.Refusals))
 	}
 	if l.Limited > 0 {
-		details = append(details, fmt.Sprintf("%d queries met a limit: node-dns status shows which", l.Limited))
+		details = append(details, fmt.Sprintf("%d queries hit a limit: node-dns status shows which", l.Limited))
 	}
 	failures := l.ServFail + l.Refused - min(l.Refused, l.Strangers)
 	if failures >= fewFailures && float64(failures) >= manyFailures*float64(l.Responses) {
 		what := fmt.Sprintf("clients got %d SERVFAIL and %d REFUSED in %d responses in the last minute", l.ServFail, l.Refused, l.Responses)
-		return []Finding{warn(what, "node-dns monitor --rcode SERVFAIL shows which names, and node-dns doctor --name NAME looks at one", details...)}
+		return []Finding{warn(what, "node-dns monitor --rcode SERVFAIL shows which names, and node-dns doctor --name NAME checks one", details...)}
 	}
 	return []Finding{{Level: OK, What: fmt.Sprintf("clients got %d SERVFAIL and %d REFUSED in %d responses in the last minute", l.ServFail, l.Refused, l.Responses)}}
 }

@@ -31,16 +31,16 @@ func checkPort(s Snapshot) []Finding {
 		h := s.holding(at)
 		switch {
 		case len(h.others) > 0 && s.isSpare(at) && !slices.ContainsFunc(h.others, func(h migrate.Holder) bool { return !h.IsNodeAgent() }):
-			found = append(found, fine("%s is left to %s, as OpenShift's own nameserver is meant to have it (%s)", at, h.others[0], s.Host.State.Config.Where("dnsBindAddress"))...)
+			found = append(found, fine("%s is used by %s, as intended for OpenShift's own nameserver (%s)", at, h.others[0], s.Host.State.Config.Where("dnsBindAddress"))...)
 		case len(h.others) > 0 && s.isSpare(at) && !at.Addr().IsLoopback():
-			found = append(found, fine("%s is left to %s: pods are given another address today", at, h.others[0])...)
+			found = append(found, fine("%s is used by %s: pods currently use another address", at, h.others[0])...)
 		case len(h.others) > 0:
 			found = append(found, taken(at, h.others))
 		case h.hidden && !s.Host.Root:
-			found = append(found, warn(at.String()+": somebody listens there, and only root sees who", "run this as root"))
+			found = append(found, warn(at.String()+": a process listens there that only root can identify", "run this as root"))
 		case h.hidden:
-			found = append(found, warn(at.String()+": somebody listens there who is not seen from here: systemd for a socket unit, or a container's program",
-				"systemctl list-sockets names the first; node-dns@ADDRESS.socket is meant to be there"))
+			found = append(found, warn(at.String()+": a process listens there that is not visible from here: systemd for a socket unit, or a program in a container",
+				"systemctl list-sockets shows socket units; node-dns@ADDRESS.socket is expected there"))
 		case h.mine["udp"] && h.mine["tcp"]:
 			ours = append(ours, at.String())
 		case len(h.mine) > 0 || s.Status != nil:
@@ -55,10 +55,10 @@ func checkPort(s Snapshot) []Finding {
 		}
 	}
 	if len(ours) > 0 {
-		found = append(found, fine("%s: node-dns listens (udp+tcp), and nobody else", strings.Join(ours, ", "))...)
+		found = append(found, fine("%s: only node-dns listens (udp+tcp)", strings.Join(ours, ", "))...)
 	}
 	if len(free) > 0 {
-		found = append(found, fine("%s: nobody listens, node-dns can", strings.Join(free, ", "))...)
+		found = append(found, fine("%s: free for node-dns", strings.Join(free, ", "))...)
 	}
 	return found
 }
@@ -99,9 +99,9 @@ func portsByStatus(status *control.Status) []Finding {
 		case l.Error == "" && l.UDP && l.TCP:
 			ours = append(ours, l.Address)
 		case l.Spare:
-			found = append(found, fine("%s is left to another program", l.Address)...)
+			found = append(found, fine("%s is used by another program", l.Address)...)
 		default:
-			found = append(found, fail("node-dns does not listen on "+l.Address+": "+l.Error, "another program has it: ss -lunp and ss -ltnp name it"))
+			found = append(found, fail("node-dns does not listen on "+l.Address+": "+l.Error, "find the program that uses it: ss -lunp and ss -ltnp"))
 		}
 	}
 	if len(ours) > 0 {
@@ -139,27 +139,27 @@ func taken(at netip.AddrPort, others []migrate.Holder) Finding {
 		if h.Unit != "" {
 			who += ", " + h.Unit
 		}
-		lines = append(lines, fmt.Sprintf("%s (%s) has %s %s", h.Name, who, h.Addr, h.Proto))
+		lines = append(lines, fmt.Sprintf("%s (%s) uses %s %s", h.Name, who, h.Addr, h.Proto))
 	}
 	h := others[0]
 	if i := slices.IndexFunc(others, migrate.Holder.IsNodeAgent); i >= 0 {
 		h = others[i]
 	}
-	name, fix := h.Name, fmt.Sprintf("end it: kill %d, and see who starts it", h.PID)
+	name, fix := h.Name, fmt.Sprintf("stop it (kill %d) and find out what starts it", h.PID)
 	switch {
 	case h.Container && h.Unit == "":
-		fix = "a container runtime has started it, and would again: crictl ps, podman ps or docker ps names the container"
+		fix = "a container runtime started it and would restart it: crictl ps, podman ps or docker ps shows the container"
 	case h.IsNodeAgent() && !h.Container:
 		if h.Unit != "" {
 			name += " of " + h.Unit
 		}
-		fix = "leave it running: this node needs it. Give it another address for its nameserver, or node-dns another one: listen: in /etc/node-dns/node-dns.yaml"
+		fix = "leave it running: this node needs it. Configure another address for its nameserver, or for node-dns: listen: in /etc/node-dns/node-dns.yaml"
 	case strings.HasSuffix(h.Unit, ".service"):
-		name, fix = h.Name+" of "+h.Unit, "node-dns migrate says what can take over from it without an outage; else systemctl disable --now "+termtext.Quote(h.Unit)
+		name, fix = h.Name+" of "+h.Unit, "node-dns migrate shows how node-dns can replace it without an outage; otherwise systemctl disable --now "+termtext.Quote(h.Unit)
 	case h.Unit != "":
-		name, fix = h.Name+" of "+h.Unit, "a container or a login has started it: systemctl status "+termtext.Quote(h.Unit)
+		name, fix = h.Name+" of "+h.Unit, "a container or a login session started it: systemctl status "+termtext.Quote(h.Unit)
 	}
-	return fail(at.String()+" is taken by "+name, fix, lines...)
+	return fail(at.String()+" is in use by "+name, fix, lines...)
 }
 
 // checkInputFilter checks whether firewalld, nftables or iptables drop DNS queries from clients.

@@ -31,7 +31,7 @@ func checkResolvConf(s Snapshot) []Finding {
 	case !file.Exists:
 		return []Finding{fail(resolvConf+" does not exist: libc asks 127.0.0.1", "origin-dns-dispatcher apply; without node-dns: nmcli general reload dns-rc")}
 	case file.Link != "" && s.ResolvConf.Kind == "" && file.Data == nil:
-		return []Finding{fail(resolvConf+" leads to "+file.Link+", which does not exist: libc asks 127.0.0.1", "origin-dns-dispatcher apply; without node-dns: rm "+resolvConf+" && nmcli general reload dns-rc")}
+		return []Finding{fail(resolvConf+" points to "+file.Link+", which does not exist: libc asks 127.0.0.1", "origin-dns-dispatcher apply; without node-dns: rm "+resolvConf+" && nmcli general reload dns-rc")}
 	case file.Err != nil:
 		return []Finding{fail(fmt.Sprintf("%s cannot be read: %v", resolvConf, file.Err), "ls -l "+resolvConf)}
 	}
@@ -43,14 +43,14 @@ func (s Snapshot) resolvConfFile() []Finding {
 	var found []Finding
 	f := s.ResolvConf
 	if f.Mode&0o004 == 0 {
-		found = append(found, fail(fmt.Sprintf("%s has mode %04o: for all but its owner there are no nameservers", resolvConf, f.Mode), "chmod 644 "+resolvConf))
+		found = append(found, fail(fmt.Sprintf("%s has mode %04o: only its owner can read the nameservers", resolvConf, f.Mode), "chmod 644 "+resolvConf))
 	}
 	if f.Mode&0o022 != 0 {
-		found = append(found, warn(fmt.Sprintf("%s has mode %04o: others than root may write it", resolvConf, f.Mode), "chmod 644 "+resolvConf))
+		found = append(found, warn(fmt.Sprintf("%s has mode %04o: users other than root may write it", resolvConf, f.Mode), "chmod 644 "+resolvConf))
 	}
 	// systemd-resolved's own files belong to systemd-resolve.
 	if f.UID != 0 && s.Host.State.ResolvConf.Link == "" {
-		found = append(found, warn(fmt.Sprintf("%s is the user's %d, not root's", resolvConf, f.UID), "chown root:root "+resolvConf))
+		found = append(found, warn(fmt.Sprintf("%s is owned by UID %d, not by root", resolvConf, f.UID), "chown root:root "+resolvConf))
 	}
 	if kind := selinux.TypeOf(f.Label); s.SELinux.Mode.IsOn() && kind != netConf {
 		found = append(found, fail(fmt.Sprintf("%s has the SELinux label %s, not %s: confined programs may not read it", resolvConf, orNone(kind), netConf), "restorecon -v "+resolvConf))
@@ -60,10 +60,10 @@ func (s Snapshot) resolvConfFile() []Finding {
 		if s.Status != nil && slices.Contains(s.Status.ResolvConf.Pending, resolvConf) {
 			level = fail
 		}
-		found = append(found, level(resolvConf+" is immutable: node-dns cannot change it", "chattr -i "+resolvConf+", unless that is meant; resolvConf: none in node-dns.yaml then says so"))
+		found = append(found, level(resolvConf+" is immutable: node-dns cannot change it", "chattr -i "+resolvConf+"; or, if it is intended, set resolvConf: none in node-dns.yaml"))
 	}
 	if f.ReadOnly {
-		found = append(found, warn(resolvConf+" is on a file system that is mounted read-only: it cannot follow the node's address", "mount shows where; a bind mount over it has to go"))
+		found = append(found, warn(resolvConf+" is on a read-only file system: it cannot follow the node's address", "mount shows where; remove a bind mount over it"))
 	}
 	return found
 }
@@ -77,9 +77,9 @@ func (s Snapshot) resolvConfText() []Finding {
 	here := func(addr netip.Addr) bool { return state.Net.IsLocal(addr) && !addr.IsLoopback() }
 	switch {
 	case len(names) == 0 && !state.PointsResolved():
-		return []Finding{fail(resolvConf+" names no nameserver: libc asks 127.0.0.1", "origin-dns-dispatcher plan says why")}
+		return []Finding{fail(resolvConf+" has no nameserver: libc asks 127.0.0.1", "origin-dns-dispatcher plan shows why")}
 	case ours && errors.Is(s.StatusErr, control.ErrNotRunning):
-		return []Finding{fail(resolvConf+" names this node ("+join(names)+"), where node-dns does not answer", "systemctl start node-dns; or node-dns restore, which brings the original nameservers back")}
+		return []Finding{fail(resolvConf+" names this node ("+join(names)+"), but node-dns does not answer there", "systemctl start node-dns; or node-dns restore, which restores the original nameservers")}
 	case s.Status == nil:
 		return nil
 	}
@@ -92,7 +92,7 @@ func (s Snapshot) resolvConfText() []Finding {
 	case r.Hold != "":
 		return []Finding{s.held()}
 	case !slices.ContainsFunc(names, here):
-		return []Finding{warn(resolvConf+" does not name this node, but "+join(names)+": this host's own programs do not ask node-dns", "origin-dns-dispatcher plan says why")}
+		return []Finding{warn(resolvConf+" does not name this node, but "+join(names)+": this host's own programs do not use node-dns", "origin-dns-dispatcher plan shows why")}
 	}
 	return nil
 }
@@ -105,9 +105,9 @@ const leftAlone = resolvConf + " is left alone: "
 func (s Snapshot) held() Finding {
 	what := leftAlone + s.Status.ResolvConf.Hold
 	if slices.ContainsFunc(s.Status.Problems, func(p string) bool { return strings.HasPrefix(p, leftAlone) }) {
-		return fail(what, "stop the tool that writes it; then origin-dns-dispatcher apply, as root, points the file at this node at once")
+		return fail(what, "stop the tool that writes it, then run origin-dns-dispatcher apply as root to point the file at this node")
 	}
-	return warn(what, "origin-dns-dispatcher plan says more")
+	return warn(what, "origin-dns-dispatcher plan shows the details")
 }
 
 // checkFiles checks whether the host's files have the content that the daemon wants.
@@ -115,7 +115,7 @@ func checkFiles(s Snapshot) []Finding {
 	if s.Status == nil || len(s.Status.ResolvConf.Pending) == 0 {
 		return nil
 	}
-	return []Finding{fail("the host's files are not what they should be: "+strings.Join(s.Status.ResolvConf.Pending, " "), "origin-dns-dispatcher plan says why; origin-dns-dispatcher apply, as root, writes them")}
+	return []Finding{fail("the host's files are not what they should be: "+strings.Join(s.Status.ResolvConf.Pending, " "), "origin-dns-dispatcher plan shows why; origin-dns-dispatcher apply, as root, writes them")}
 }
 
 // resolvConfWords describes a correct file.
@@ -161,15 +161,15 @@ func checkResolved(s Snapshot) []Finding {
 	active := unit.IsActive()
 	switch {
 	case stub && asked && !active:
-		return []Finding{fail("/etc/resolv.conf leads to systemd-resolved, which does not run", "systemctl start systemd-resolved; or node-dns, which takes the file over")}
+		return []Finding{fail("/etc/resolv.conf points to systemd-resolved, which is not running", "systemctl start systemd-resolved; or node-dns, which then manages the file")}
 	case stub && state.PointsResolved():
-		return fine("systemd-resolved is asked at its stub, and asks this node")
+		return fine("programs ask systemd-resolved's stub, which asks this node")
 	case stub && s.Status != nil && s.Status.ResolvConf.Hold == "":
-		return []Finding{warn("/etc/resolv.conf leads to systemd-resolved's stub: this host's own programs ask it, and not node-dns", "origin-dns-dispatcher plan says why; resolvConf: resolved in node-dns.yaml has systemd-resolved ask this node")}
+		return []Finding{warn("/etc/resolv.conf points to systemd-resolved's stub: this host's own programs do not use node-dns", "origin-dns-dispatcher plan shows why; resolvConf: resolved in node-dns.yaml makes systemd-resolved ask this node")}
 	case active:
-		return fine("systemd-resolved runs, and /etc/resolv.conf does not lead to it")
+		return fine("systemd-resolved runs, but /etc/resolv.conf does not point to it")
 	case stub:
-		return fine("/etc/resolv.conf leads to systemd-resolved's stub")
+		return fine("/etc/resolv.conf points to systemd-resolved's stub")
 	}
 	return nil
 }
@@ -203,10 +203,10 @@ func checkNSSwitch(s Snapshot) []Finding {
 	active := s.Units[resolvedUnit].IsActive()
 	switch {
 	case dns < 0 && !(resolve >= 0 && active):
-		return []Finding{fail(path+" has this host's programs ask no nameserver ("+line+")", "put dns behind files")}
+		return []Finding{fail(path+" makes this host's programs ask no nameserver ("+line+")", "add dns after files")}
 	case resolve >= 0 && (dns < 0 || resolve < dns) && active && !s.Host.State.PointsResolved():
-		return []Finding{warn(path+" has this host's programs ask systemd-resolved before /etc/resolv.conf counts ("+line+")",
-			"resolvConf: resolved in node-dns.yaml has systemd-resolved ask node-dns; or take resolve out of the line; pods ask node-dns either way")}
+		return []Finding{warn(path+" makes this host's programs ask systemd-resolved before they use /etc/resolv.conf ("+line+")",
+			"resolvConf: resolved in node-dns.yaml makes systemd-resolved ask node-dns; or remove resolve from the line; pods use node-dns in either case")}
 	}
 	return fine("%s: %s", path, line)
 }
@@ -234,8 +234,8 @@ func hostsServices(text []byte) (services []string, given bool) {
 // leftBehind maps the name of a snippet to its known author.
 var leftBehind = map[string]string{
 	"99-origin.conf":     " (openshift-ansible wrote it)",
-	"99-cloud-init.conf": " (cloud-init wrote it, and may do so again)",
-	"90-dns-none.conf":   " (a guide's usual name for it)",
+	"99-cloud-init.conf": " (cloud-init wrote it and may write it again)",
+	"90-dns-none.conf":   " (a name used by common guides)",
 }
 
 // checkNetworkManagerConf looks for settings that permanently stop NetworkManager from writing
@@ -255,14 +255,14 @@ func checkNetworkManagerConf(s Snapshot) []Finding {
 		found = append(found, kept("rc-manager="+c.Value, c))
 	}
 	if s.NMConf.Shadow != "" {
-		found = append(found, warn(s.NMConf.Shadow+" hides node-dns's own snippet of that name: NetworkManager writes /etc/resolv.conf too", "give it another name"))
+		found = append(found, warn(s.NMConf.Shadow+" overrides node-dns's own file of the same name, so NetworkManager also writes /etc/resolv.conf", "rename it"))
 	}
-	return orFine(found, "NetworkManager's files leave /etc/resolv.conf to whom node-dns says")
+	return orFine(found, "NetworkManager's configuration leaves /etc/resolv.conf to node-dns")
 }
 
 func kept(setting string, at nm.Setting) Finding {
-	return warn(fmt.Sprintf("%s:%d sets %s%s: NetworkManager does not bring /etc/resolv.conf back when node-dns is gone", at.File, at.Line, setting, leftBehind[filepath.Base(at.File)]),
-		"unless you have decided so, take it out, and nmcli general reload conf")
+	return warn(fmt.Sprintf("%s:%d sets %s%s: NetworkManager does not restore /etc/resolv.conf after node-dns is removed", at.File, at.Line, setting, leftBehind[filepath.Base(at.File)]),
+		"unless this is intended, remove the setting and run nmcli general reload conf")
 }
 
 // checkWriters reports other programs that write /etc/resolv.conf. After a migration, nothing is
@@ -276,14 +276,14 @@ func checkWriters(s Snapshot) []Finding {
 		case f.Origin == "openshift3" && len(s.OldHooks) > 0: // checkOldHook reports it
 		case len(left.Steps) == 0 && len(left.Refused) == 0 && len(left.Owner) == 0:
 		default:
-			found = append(found, warn(f.What, "node-dns migrate says what would be done about it", oneLine(f.Evidence)...))
+			found = append(found, warn(f.What, "node-dns migrate shows what it would do about it", oneLine(f.Evidence)...))
 		}
 	}
 	if told := s.Host.OpenresolvTells(); len(told) > 0 {
-		found = append(found, warn("openresolv writes /etc/resolv.conf over when "+strings.Join(told, ", ")+" tells it of nameservers",
-			"resolv_conf=/run/resolvconf/resolv.conf in /etc/resolvconf.conf has it write there"))
+		found = append(found, warn("openresolv overwrites /etc/resolv.conf when it gets nameservers from "+strings.Join(told, ", "),
+			"set resolv_conf=/run/resolvconf/resolv.conf in /etc/resolvconf.conf"))
 	}
-	return orFine(append(found, s.Writers...), "nothing else is known here that writes /etc/resolv.conf, or does this node's DNS")
+	return orFine(append(found, s.Writers...), "no other program is known to write /etc/resolv.conf or to serve DNS here")
 }
 
 // checkKubelet checks the nameservers that the kubelet passes to pods, as in node-dns explain. They
@@ -293,7 +293,7 @@ func checkKubelet(s Snapshot) []Finding {
 	k := s.Kubelet
 	var found []Finding
 	for _, fault := range k.Faults {
-		found = append(found, warn("the kubelet that runs was told of a file that is at fault: "+fault, "mend it: the kubelet reads it when it starts"))
+		found = append(found, warn("the running kubelet uses an invalid file: "+fault, "fix it and restart the kubelet, which reads it only at start"))
 	}
 	switch {
 	case !k.Configured:

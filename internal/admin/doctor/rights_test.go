@@ -93,7 +93,7 @@ clusters: [{name: c, cluster: {server: %q, certificate-authority-data: %s}}], us
 			}
 			notes := strings.Join(CheckConfig(t.Context(), root, paths).Notes, "\n")
 			if row.want == "" {
-				row.want = "grants all rights"
+				row.want = "grants all required rights"
 			}
 			if !strings.Contains(notes, row.want) {
 				t.Errorf("missing %q in the output of check-config:\n%s", row.want, notes)
@@ -112,7 +112,7 @@ clusters: [{name: c, cluster: {server: %q, certificate-authority-data: %s}}], us
 			if text, err := os.ReadFile(mark); err == nil {
 				t.Errorf("the plugin ran as user %s", text)
 			}
-			if isAsked, want := asked.Load() > 0, row.want == "grants all rights"; isAsked != want {
+			if isAsked, want := asked.Load() > 0, row.want == "grants all required rights"; isAsked != want {
 				t.Errorf("requests reached the server: %v, want %v", isAsked, want)
 			}
 		})

@@ -28,7 +28,7 @@ func checkSELinux(s Snapshot) []Finding {
 	case !se.Mode.IsOn() && se.Config.Mode == "":
 		return nil
 	case !se.Mode.IsOn() && !se.InKernel:
-		return fine("SELinux is off: this kernel has none, or was booted with selinux=0")
+		return fine("SELinux is off: the kernel lacks it or was booted with selinux=0")
 	case !se.Mode.IsOn():
 		return fine("SELinux is disabled")
 	}
@@ -40,9 +40,9 @@ func checkSELinux(s Snapshot) []Finding {
 	switch {
 	case se.Daemon == systemdDomain:
 		found = append(found, s.denied("the daemon runs in systemd's own domain "+systemdDomain+", which may not use node-dns's files: the transition to its domain failed",
-			restart+"; if that changes nothing, update node-dns-selinux"))
+			restart+"; if that does not help, update node-dns-selinux"))
 	case se.HasModule && se.Daemon != "" && se.Daemon != daemonDomain:
-		found = append(found, warn(fmt.Sprintf("the daemon runs as %s, although the policy module %s is installed: SELinux does not confine it as meant", se.Daemon, policyModule), restart))
+		found = append(found, warn(fmt.Sprintf("the daemon runs as %s, although the policy module %s is installed: SELinux does not confine it as intended", se.Daemon, policyModule), restart))
 	}
 	for _, hook := range se.Hooks {
 		if slices.Contains(wrongForHook, hook.Domain) {
@@ -98,7 +98,7 @@ func checkLabels(s Snapshot) []Finding {
 	for _, m := range wrong {
 		details = append(details, fmt.Sprintf("%s is %s, not %s", m.Path, m.Has, m.Wants))
 	}
-	what := count(len(wrong), "file") + " of node-dns with another SELinux type than the policy says"
+	what := count(len(wrong), "file") + " of node-dns with an SELinux type that differs from the policy"
 	finding := warn(what, relabel(rootsOf(wrong)), firstOf(details)...)
 	if s.SELinux.HasModule && s.SELinux.Mode != selinux.Permissive { // the module that confines the daemon depends on these labels
 		finding.Level = Fail
@@ -114,13 +114,13 @@ func checkDenials(s Snapshot) []Finding {
 	}
 	kinds := alike(s.SELinux.Denials)
 	if len(kinds) == 0 {
-		return fine("SELinux has denied node-dns nothing within the last hour, as far as can be seen")
+		return fine("no visible SELinux denials for node-dns in the last hour")
 	}
 	var details []string
 	for _, k := range kinds {
 		details = append(details, k.text())
 	}
-	return []Finding{warn("SELinux denied accesses that concern node-dns within the last hour: "+count(len(s.SELinux.Denials), "denial"),
+	return []Finding{warn("SELinux denials that concern node-dns in the last hour: "+count(len(s.SELinux.Denials), "denial"),
 		"ausearch -m avc,user_avc -ts today | audit2why explains them; without auditd: journalctl --since -1h _TRANSPORT=audit + _TRANSPORT=kernel", firstOf(details)...)}
 }
 
@@ -174,9 +174,9 @@ func (k denialKind) text() string {
 	if k.Port != "" {
 		object += " port " + k.Port
 	}
-	verb := "may not"
+	verb := "denied"
 	if k.Permissive {
-		verb = "could not if SELinux enforced it"
+		verb = "would be denied in enforcing mode:"
 	}
 	return fmt.Sprintf("%s: %s { %s } on %s of type %s, %s, last at %s", who, verb, strings.Join(k.Permissions, " "), object,
 		selinux.TypeOf(k.Target), count(k.times, "time"), k.Time.UTC().Format(time.TimeOnly))

@@ -30,11 +30,11 @@ var selinuxRows = []checkRow{
 	{"commands", "no systemd", func(s *Snapshot) { s.Units = nil }, "", ""},
 	{"commands", "SELinux keeps systemd from the hook", func(s *Snapshot) {
 		s.Skipped = []Skipped{{daemonUnit, hookProgram, []string{"Executable /usr/sbin/origin-dns-dispatcher missing, skipping: Permission denied"}, true, 3}}
-	}, Fail, "cannot run /usr/sbin/origin-dns-dispatcher for node-dns.service: /etc/resolv.conf is not written at a start and not given back at a stop|skipping: Permission denied|3 times since the unit began to start|as if it had been run|ls -lLZ /usr/sbin/origin-dns-dispatcher|restorecon -RFv /usr/sbin/origin-dns-dispatcher /usr/libexec/node-dns"},
+	}, Fail, "cannot run /usr/sbin/origin-dns-dispatcher for node-dns.service: /etc/resolv.conf is not written at start and not restored at stop|skipping: Permission denied|3 times since the unit's last start|systemd ignored the failure|ls -lLZ /usr/sbin/origin-dns-dispatcher|restorecon -RFv /usr/sbin/origin-dns-dispatcher /usr/libexec/node-dns"},
 	{"commands", "noexec, without SELinux", func(s *Snapshot) {
 		s.SELinux = SELinux{}
 		s.Skipped = []Skipped{{applyUnit, hookProgram, []string{"Unable to locate executable '/usr/sbin/origin-dns-dispatcher': Permission denied", "Failed at step EXEC"}, false, 2}}
-	}, Fail, "for node-dns-apply.service|Unable to locate|Failed at step EXEC|mode 0755, on a file system that is not mounted noexec"},
+	}, Fail, "for node-dns-apply.service|Unable to locate|Failed at step EXEC|mode 0755 and a file system without noexec"},
 	{"commands", "a path of shell syntax", func(s *Snapshot) {
 		s.Skipped = []Skipped{{daemonUnit, "/opt/a;b", []string{"Failed at step EXEC spawning /opt/a;b: Permission denied"}, false, 1}}
 	}, Fail, "ls -lLZ '/opt/a;b' shows"},
@@ -47,7 +47,7 @@ var selinuxRows = []checkRow{
 	{"selinux", "is disabled", func(s *Snapshot) {
 		s.SELinux = SELinux{Config: selinux.Config{Mode: "disabled"}, InKernel: true}
 	}, OK, "SELinux is disabled"},
-	{"selinux", "is not in the kernel", func(s *Snapshot) { s.SELinux = SELinux{Config: selinux.Config{Mode: "enforcing"}} }, OK, "this kernel has none, or was booted with selinux=0"},
+	{"selinux", "is not in the kernel", func(s *Snapshot) { s.SELinux = SELinux{Config: selinux.Config{Mode: "enforcing"}} }, OK, "the kernel lacks it or was booted with selinux=0"},
 	{"selinux", "permissive", func(s *Snapshot) { s.SELinux.Mode = selinux.Permissive }, OK, "SELinux is permissive"},
 	{"selinux", "may not be asked for its mode", func(s *Snapshot) { s.SELinux = SELinux{Mode: selinux.On} }, OK, "SELinux is on"},
 	{"selinux", "without a module", func(s *Snapshot) { s.SELinux.HasModule, s.SELinux.Daemon = false, "unconfined_service_t" }, OK, "the daemon runs as unconfined_service_t"},
@@ -62,7 +62,7 @@ var selinuxRows = []checkRow{
 	{"labels", "are right", nil, "", ""},
 	{"labels", "are wrong", func(s *Snapshot) {
 		s.SELinux.Mislabelled = []Mislabelled{{"/etc/node-dns/a\nb", "user_tmp_t", "node_dns_conf_t"}, {"/var/lib/node-dns", "var_lib_t", "node_dns_var_lib_t"}}
-	}, Fail, "2 files of node-dns with another SELinux type|/etc/node-dns/a; b is user_tmp_t, not node_dns_conf_t|/var/lib/node-dns is var_lib_t|restorecon -RFv /etc/node-dns /var/lib/node-dns"},
+	}, Fail, "2 files of node-dns with an SELinux type that differs from the policy|/etc/node-dns/a; b is user_tmp_t, not node_dns_conf_t|/var/lib/node-dns is var_lib_t|restorecon -RFv /etc/node-dns /var/lib/node-dns"},
 	{"labels", "are wrong, where nothing is confined by them", func(s *Snapshot) {
 		s.SELinux.HasModule, s.SELinux.Mislabelled = false, []Mislabelled{{"/etc/node-dns/kubeconfig", "user_tmp_t", "etc_t"}}
 	}, Warn, "1 file of node-dns"},
@@ -70,15 +70,15 @@ var selinuxRows = []checkRow{
 		s.SELinux.Mislabelled = slices.Repeat([]Mislabelled{{"/run/node-dns/x", "var_run_t", "node_dns_runtime_t"}}, 14)
 	}, Fail, "and 4 more|restorecon -RFv /run/node-dns"},
 
-	{"denials", "none", nil, OK, "denied node-dns nothing within the last hour"},
+	{"denials", "none", nil, OK, "no visible SELinux denials for node-dns in the last hour"},
 	{"denials", "SELinux is off", func(s *Snapshot) { s.SELinux = SELinux{} }, "", ""},
 	{
 		"denials", "some", func(s *Snapshot) { s.SELinux.Denials = []selinux.Denial{noExecute, noTransition, noExecute} }, Warn,
-		"3 denials|(spatcher) as init_t: may not { execute } on file 99-origin-dns of type NetworkManager_dispatcher_script_t, 2 times, last at 11:59:00|(node-dns) as init_t: may not { nnp_transition } on process2 of type node_dns_t, 1 time|audit2why",
+		"3 denials|(spatcher) as init_t: denied { execute } on file 99-origin-dns of type NetworkManager_dispatcher_script_t, 2 times, last at 11:59:00|(node-dns) as init_t: denied { nnp_transition } on process2 of type node_dns_t, 1 time|audit2why",
 	},
 	{"denials", "of a port, in permissive mode", func(s *Snapshot) {
 		s.SELinux.Denials = []selinux.Denial{denial("avc:  denied  { name_bind } for  pid=7 src=5353 scontext=a:b:node_dns_t:s0 tcontext=d:e:howl_port_t:s0 tclass=udp_socket permissive=1")}
-	}, Warn, "node_dns_t: could not if SELinux enforced it { name_bind } on udp_socket port 5353 of type howl_port_t"},
+	}, Warn, "node_dns_t: would be denied in enforcing mode: { name_bind } on udp_socket port 5353 of type howl_port_t"},
 	{"denials", "of many kinds", func(s *Snapshot) {
 		for i := range 12 {
 			d := noExecute

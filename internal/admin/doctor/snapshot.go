@@ -120,7 +120,7 @@ type Kubelet struct {
 // daemon and its nameservers.
 type Name struct {
 	Name, Type string
-	Why        string // why doctor asks for it, such as "in recent use"
+	Why        string // why doctor asks for it, such as "recently used"
 	Given      bool   // whether the admin asked for it
 	Cluster    bool   // whether it must exist if cluster names resolve
 	Route      string // domain of its route; empty if there is none

@@ -29,13 +29,13 @@ func checkHook(s Snapshot) []Finding {
 	without := s.Host.State.NetworkManager == nil
 	switch i := 0; {
 	case len(s.Hooks) == 0 && without:
-		return fine("NetworkManager does not run, and its hook is not installed: the daemon asks for what the hook does")
+		return fine("NetworkManager does not run and its hook is not installed: the daemon requests the hook's work itself")
 	case len(s.Hooks) == 0:
-		return []Finding{fail("NetworkManager's hook is not installed ("+filepath.Join(dispatcherDirs[1], hookName)+"): its events change nothing", "install the package node-dns again")}
+		return []Finding{fail("NetworkManager's hook is not installed ("+filepath.Join(dispatcherDirs[1], hookName)+"): its events have no effect", "reinstall the package node-dns")}
 	case s.Hooks[i].Target == "/dev/null":
-		return []Finding{fail("NetworkManager's hook is switched off: "+s.Hooks[i].Path+" leads to /dev/null", "rm "+termtext.Quote(s.Hooks[i].Path))}
+		return []Finding{fail("NetworkManager's hook is disabled: "+s.Hooks[i].Path+" points to /dev/null", "rm "+termtext.Quote(s.Hooks[i].Path))}
 	case !s.Hooks[i].Executable:
-		return []Finding{fail("NetworkManager passes over its hook: "+s.Hooks[i].Path+" is not executable", "chmod 755 "+termtext.Quote(s.Hooks[i].Path))}
+		return []Finding{fail("NetworkManager ignores the hook: "+s.Hooks[i].Path+" is not executable", "chmod 755 "+termtext.Quote(s.Hooks[i].Path))}
 	default:
 		return fine("NetworkManager's hook is installed (%s)", s.Hooks[i].Path)
 	}
@@ -46,11 +46,11 @@ func checkHook(s Snapshot) []Finding {
 func checkOldHook(s Snapshot) []Finding {
 	var found []Finding
 	for _, hook := range s.OldHooks {
-		fix := "rm " + termtext.Quote(hook.Path) + "; or node-dns migrate, which takes over from it without an outage"
+		fix := "rm " + termtext.Quote(hook.Path) + "; or node-dns migrate, which replaces it without an outage"
 		if hook.Executable {
-			found = append(found, fail(hook.Path+" is still installed: at NetworkManager's next event it starts dnsmasq, and writes over what node-dns writes", fix))
+			found = append(found, fail(hook.Path+" is still installed: at the next NetworkManager event it starts dnsmasq and overwrites node-dns's files", fix))
 		} else {
-			found = append(found, warn(hook.Path+" is still there; it is not executable, so NetworkManager passes over it", fix))
+			found = append(found, warn(hook.Path+" still exists but is not executable, so NetworkManager ignores it", fix))
 		}
 	}
 	return orFine(found, "the old hook %s is not installed", oldHookName)
@@ -70,12 +70,12 @@ func checkUnits(s Snapshot) []Finding {
 	switch {
 	case !s.isRunning() || daemon.Load != "loaded":
 	case path.Load == "masked":
-		found = append(found, fail(applyPath+" is masked: what the daemon asks the hook for is not done", "systemctl unmask --runtime "+applyPath+"; systemctl unmask "+applyPath+"; systemctl start "+applyPath))
+		found = append(found, fail(applyPath+" is masked: the hook does not handle the daemon's requests", "systemctl unmask --runtime "+applyPath+"; systemctl unmask "+applyPath+"; systemctl start "+applyPath))
 	case path.Active != "active":
-		found = append(found, fail(fmt.Sprintf("%s is %s: what the daemon asks the hook for is not done", applyPath, path.Active), "systemctl restart "+applyPath))
+		found = append(found, fail(fmt.Sprintf("%s is %s: the hook does not handle the daemon's requests", applyPath, path.Active), "systemctl restart "+applyPath))
 	}
 	if manager := s.Units[managerUnit]; manager.Load == "loaded" && !manager.IsActive() && manager.File == "enabled" {
-		found = append(found, fail(fmt.Sprintf("%s is enabled and does not run (%s): DHCP leases end, and new nameservers are not followed", managerUnit, manager.Active), "systemctl start NetworkManager"))
+		found = append(found, fail(fmt.Sprintf("%s is enabled but not running (%s): DHCP leases expire and new nameservers are not noticed", managerUnit, manager.Active), "systemctl start NetworkManager"))
 	}
 	if dispatcher := s.Units[dispatcherUnit]; s.Units[managerUnit].IsActive() && (dispatcher.Load == "masked" || dispatcher.File == "disabled") {
 		word := map[bool]string{true: "masked", false: "not enabled"}[dispatcher.Load == "masked"]
@@ -87,7 +87,7 @@ func checkUnits(s Snapshot) []Finding {
 			words = append(words, strings.TrimSuffix(name+" "+unit.Active+"/"+unit.File, "/"))
 		}
 	}
-	return orFine(found, "units: %s", cmp.Or(strings.Join(words, ", "), "none of node-dns's is installed"))
+	return orFine(found, "units: %s", cmp.Or(strings.Join(words, ", "), "none of node-dns's units is installed"))
 }
 
 // firstOfSystemd is the lowest exit status that systemd itself sets when it cannot run a program
@@ -121,7 +121,7 @@ func skipped(unit string, began time.Time, commands []dbusconn.Command, entries 
 			continue
 		}
 		all = append(all, Skipped{Unit: unit, Path: c.Path, Times: 1, Why: []string{
-			fmt.Sprintf("%s ended with status %d, which is systemd's own: it could not run the program", c.Setting, c.Status),
+			fmt.Sprintf("%s ended with status %d, set by systemd because it could not run the program", c.Setting, c.Status),
 		}})
 	}
 	return all
@@ -138,14 +138,14 @@ func checkCommands(s Snapshot) []Finding {
 	for _, c := range s.Skipped {
 		what := fmt.Sprintf("systemd cannot run %s for %s", c.Path, c.Unit)
 		if filepath.Base(c.Path) == filepath.Base(hookProgram) {
-			what += ": /etc/resolv.conf is not written at a start and not given back at a stop"
+			what += ": /etc/resolv.conf is not written at start and not restored at stop"
 		}
 		details := slices.Clone(c.Why)
 		if c.Times > len(c.Why) {
-			details = append(details, fmt.Sprintf("%d times since the unit began to start", c.Times))
+			details = append(details, fmt.Sprintf("%d times since the unit's last start", c.Times))
 		}
 		if c.Ignored {
-			details = append(details, "systemd went on as if it had been run")
+			details = append(details, "systemd ignored the failure")
 		}
 		found = append(found, fail(what, s.fixOfCommand(c), oneLine(details)...))
 	}
@@ -155,9 +155,9 @@ func checkCommands(s Snapshot) []Finding {
 func (s Snapshot) fixOfCommand(c Skipped) string {
 	switch {
 	case strings.HasSuffix(c.Why[0], "No such file or directory"):
-		return "install the package node-dns again"
+		return "reinstall the package node-dns"
 	case s.SELinux.Mode.IsOn():
 		return "ls -lLZ " + termtext.Quote(c.Path) + " shows its mode and label; " + relabel(hookFiles) + "; systemctl restart node-dns"
 	}
-	return "ls -lL " + termtext.Quote(c.Path) + ": it takes mode 0755, on a file system that is not mounted noexec; then systemctl restart node-dns"
+	return "ls -lL " + termtext.Quote(c.Path) + ": it needs mode 0755 and a file system without noexec; then systemctl restart node-dns"
 }

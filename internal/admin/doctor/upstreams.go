@@ -21,7 +21,7 @@ func checkUpstreams(s Snapshot) []Finding {
 		return nil
 	default:
 		return []Finding{fail("no upstream nameserver is known: names outside the cluster do not resolve",
-			"give NetworkManager's connection a nameserver, or set upstreams: in /etc/node-dns/node-dns.yaml; origin-dns-dispatcher plan says what was looked at")}
+			"give NetworkManager's connection a nameserver, or set upstreams: in /etc/node-dns/node-dns.yaml; origin-dns-dispatcher plan shows the sources that were checked")}
 	}
 	found := s.together(s.Upstreams)
 	found = append(found, losingLarge(s)...)
@@ -46,8 +46,8 @@ func losingLarge(s Snapshot) (found []Finding) {
 		for _, server := range route.Servers {
 			if server.UDPSize > 0 && !told[server.Address] {
 				told[server.Address] = true
-				found = append(found, warn(fmt.Sprintf("upstream %s: answers of more than %d octets get lost over UDP, and take TCP", server.Address, server.UDPSize),
-					"let datagrams of 1232 octets and fragments pass every firewall on the way, or lower the MTU of the tunnel that drops them"))
+				found = append(found, warn(fmt.Sprintf("upstream %s: answers of more than %d bytes are lost over UDP and need TCP", server.Address, server.UDPSize),
+					"allow datagrams of 1232 bytes and fragments in every firewall on the path, or lower the MTU of the tunnel that drops them"))
 			}
 		}
 	}
@@ -179,7 +179,7 @@ func checkLoop(s Snapshot) []Finding {
 		return nil
 	}
 	if back := s.comesBack(); len(back) > 0 {
-		return []Finding{fail(strings.Join(back, ", ")+": what node-dns asks there comes back to this node; it is left out", "that nameserver forwards to this node: have it forward to the site's, or take it out of what names it: node-dns servers")}
+		return []Finding{fail(strings.Join(back, ", ")+": queries sent there come back to this node, so it is ignored", "that nameserver forwards to this node: make it forward to the site's nameservers, or remove it from its source (see node-dns servers)")}
 	}
 	asked := map[string]bool{}
 	for _, route := range s.Status.Routes {
@@ -187,7 +187,7 @@ func checkLoop(s Snapshot) []Finding {
 			asked[server.Address] = true
 		}
 	}
-	return fine("loop probe: no question came back from %s", count(len(asked), "server"))
+	return fine("loop probe: no query came back from %s", count(len(asked), "server"))
 }
 
 // comesBack returns the nameservers that are ignored because they send queries back to this node.

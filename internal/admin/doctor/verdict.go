@@ -80,28 +80,28 @@ func (s Snapshot) judge(p Probe) verdict {
 		return s.silent(p, others)
 	case s.isBogus(p):
 		v := verdict{
-			level: Fail, what: "answers SERVFAIL, and without DNSSEC validation the names resolve: it finds them bogus",
+			level: Fail, what: "answers SERVFAIL because DNSSEC validation fails; without validation the names resolve",
 			fix: "correct the clock and the trust anchor of that nameserver" + p.orReplace(), odd: s.bogusNames(p),
 		}
 		if others && !s.allBad(p) {
-			v.level, v.fix = Warn, v.fix+"; others answer in its place"
+			v.level, v.fix = Warn, v.fix+"; other nameservers answer instead"
 		}
 		return v
 	case s.isFailing(p):
 		v := verdict{
-			level: Fail, what: "answers SERVFAIL for every name that it is asked for", odd: strings.Join(s.namesOf(p), "\n"),
-			fix: "see the log of that nameserver: most often it cannot reach the nameservers that it asks itself" + p.orReplace(),
+			level: Fail, what: "answers SERVFAIL for every name", odd: strings.Join(s.namesOf(p), "\n"),
+			fix: "see the log of that nameserver: usually it cannot reach its own upstream servers" + p.orReplace(),
 		}
 		if others && !s.allBad(p) {
-			v.level, v.fix = Warn, v.fix+"; others answer in its place"
+			v.level, v.fix = Warn, v.fix+"; other nameservers answer instead"
 		}
 		return v
 	case p.TLS:
 		return verdict{level: OK, what: "answers over TLS (" + p.TCP.words() + ")"}
 	}
 	if name, size := s.lostAnswer(p); name != "" {
-		what := fmt.Sprintf("sends answers of more than 512 octets that do not arrive over UDP: %s, %d octets, arrives over TCP alone", name, size)
-		v := verdict{level: Fail, what: what, fix: s.smallerAnswers() + "let datagrams and fragments of 1232 octets pass every firewall on the way"}
+		what := fmt.Sprintf("sends answers of more than 512 bytes that are lost over UDP: %s (%d bytes) arrives only over TCP", name, size)
+		v := verdict{level: Fail, what: what, fix: s.smallerAnswers() + "allow datagrams and fragments of 1232 bytes in every firewall on the path"}
 		if s.resolves(name) {
 			v.level = Warn
 		}
@@ -113,24 +113,24 @@ func (s Snapshot) judge(p Probe) verdict {
 		best = p.UDP
 	}
 	if p.EDNS.Err != nil {
-		odd = append(odd, fmt.Sprintf("it does not answer what has EDNS (RFC 6891): %v", p.EDNS.Err))
+		odd = append(odd, fmt.Sprintf("it does not answer queries with EDNS (RFC 6891): %v", p.EDNS.Err))
 	} else if !p.EDNS.EDNS {
-		odd = append(odd, "it does not know EDNS (RFC 6891): answers of more than 512 octets take TCP")
+		odd = append(odd, "it does not support EDNS (RFC 6891): answers of more than 512 bytes need TCP")
 	}
 	if p.TCP.Err != nil {
 		odd = append(odd, fmt.Sprintf("it does not answer over TCP: %v: answers that do not fit a datagram are lost", p.TCP.Err))
 	}
 	if p.Large.Err != nil && p.EDNS.Err == nil {
-		odd = append(odd, fmt.Sprintf("a large answer does not come over UDP: %v: something on the way drops fragments, or datagrams of that size", p.Large.Err))
+		odd = append(odd, fmt.Sprintf("a large answer does not arrive over UDP: %v: something on the path drops fragments or datagrams of that size", p.Large.Err))
 	}
 	if best.Rcode == "REFUSED" {
-		return verdict{Warn, "answers, and refuses what it is asked (REFUSED)", "it may not serve this node's network: see to what it allows, or take it out of what names it: node-dns servers", strings.Join(odd, "\n")}
+		return verdict{Warn, "refuses the queries (REFUSED)", "it may not serve this node's network: check its access rules, or remove it from its source (see node-dns servers)", strings.Join(odd, "\n")}
 	}
 	if len(odd) == 1 && p.EDNS.Err == nil && !p.EDNS.EDNS { // not caused by a firewall
-		return verdict{Warn, "answers over UDP, but does not know EDNS (RFC 6891): answers of more than 512 octets take TCP", "names resolve without it; update that nameserver to one that knows EDNS", ""}
+		return verdict{Warn, "answers over UDP but does not support EDNS (RFC 6891): answers of more than 512 bytes need TCP", "names still resolve; update that nameserver to a version with EDNS", ""}
 	}
 	if len(odd) > 0 {
-		return verdict{Warn, "answers over UDP, but not all", "TCP and UDP port 53 to it have to pass every firewall on the way, datagrams of 1232 octets too", strings.Join(odd, "\n")}
+		return verdict{Warn, "answers over UDP, but not every query", "allow TCP and UDP port 53 and datagrams of 1232 bytes in every firewall on the path", strings.Join(odd, "\n")}
 	}
 	return verdict{level: OK, what: fmt.Sprintf("answers over UDP (%s), TCP and with EDNS 1232%s", best.words(), p.Large.largeWords())}
 }
@@ -140,14 +140,14 @@ func (s Snapshot) judge(p Probe) verdict {
 // and the last line of its file may lack a newline.
 func (s Snapshot) smallerAnswers() string {
 	const option, size = "edns-packet-max", 512
-	why := " makes node-dns ask for smaller answers, and for larger ones over TCP; then "
+	why := " makes node-dns request smaller answers and use TCP for larger ones; then "
 	switch have := s.Host.Dnsmasq.Number(option); have {
 	case size:
 		return ""
 	case dnsmasqconf.Unset:
 		return fmt.Sprintf(`grep -qs '^%[1]s=' /etc/dnsmasq.conf || printf '\n%[1]s=%[2]d\n' >>/etc/dnsmasq.conf`, option, size) + why
 	default:
-		return fmt.Sprintf("%s=%d in place of %d in dnsmasq's files (grep -r %[1]s /etc/dnsmasq.conf /etc/dnsmasq.d)", option, size, have) + why
+		return fmt.Sprintf("%s=%d instead of %d in dnsmasq's files (grep -r %[1]s /etc/dnsmasq.conf /etc/dnsmasq.d)", option, size, have) + why
 	}
 }
 
@@ -167,28 +167,28 @@ func (s Snapshot) silent(p Probe, others bool) verdict {
 	var authority x509.UnknownAuthorityError
 	switch {
 	case !p.TLS && p.TCP.Err == nil:
-		v.what += "; over TCP it does: a firewall drops UDP"
-		v.fix = "let UDP port 53 to it pass, in the firewall of this node (nft list ruleset) and in those on the way"
+		v.what += "; it answers over TCP: a firewall drops UDP"
+		v.fix = "allow UDP port 53 to it in this node's firewall (nft list ruleset) and in those on the path"
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		v.what = fmt.Sprintf("has a TLS certificate that is not valid now: from %s to %s", date(invalid.Cert.NotBefore), date(invalid.Cert.NotAfter))
 		v.fix = "renew the certificate at that nameserver; if this node's clock is wrong, set it"
 	case errors.As(err, &hostname):
 		v.what = fmt.Sprintf("has a TLS certificate for %s, not for %s", orNone(strings.Join(certifiedNames(hostname.Certificate), ", ")), hostname.Host)
-		v.fix = "renew the certificate at that nameserver for the name that it is asked by"
+		v.fix = "renew the certificate at that nameserver, with the configured name"
 		if p.Proven != "" { // anyone can create a certificate for any name
-			v.fix = fmt.Sprintf("if that is the nameserver's own name, correct %s: dns+tls://%s#%s; else %s", cmp.Or(p.Source, "what names it"), hostsWord, p.Proven, v.fix)
+			v.fix = fmt.Sprintf("if that is the nameserver's own name, correct %s: dns+tls://%s#%s; otherwise %s", cmp.Or(p.Source, "its source"), hostsWord, p.Proven, v.fix)
 		}
 	case errors.As(err, &authority):
-		v.what = "has a TLS certificate of an authority that this node does not trust"
-		v.fix = "copy the authority's certificate to /etc/pki/ca-trust/source/anchors/, run update-ca-trust, and systemctl restart node-dns"
+		v.what = "has a TLS certificate from a CA that this node does not trust"
+		v.fix = "copy the CA certificate to /etc/pki/ca-trust/source/anchors/, run update-ca-trust, and systemctl restart node-dns"
 	case errors.Is(err, unix.EPERM):
-		v.what += ": a packet filter of this very node drops it"
-		v.fix = "nft -a list ruleset shows the rule: delete it, or have the filter accept port 53 before it"
+		v.what += ": a packet filter on this node drops the queries"
+		v.fix = "nft -a list ruleset shows the rule: delete it, or accept port 53 before it"
 		if commands := s.Host.Filter.Rules.AcceptOutput(p.port()); commands != "" {
-			v.fix = commands + "; then correct what made the rule that drops it (nft list ruleset), which may come back with a restart of the firewall"
+			v.fix = commands + "; then remove the drop rule at its source (nft list ruleset), or it may return when the firewall restarts"
 		}
 	case refused, errors.Is(err, unix.ECONNREFUSED):
-		v.what += ": the host is up, and no nameserver listens there"
+		v.what += ": the host is up, but no nameserver listens there"
 		v.fix = "start the nameserver at " + hostsWord + p.orReplace()
 	case errors.Is(err, unix.ENETUNREACH), errors.Is(err, unix.EHOSTUNREACH):
 		v.fix = "correct the route to " + hostsWord + ": ip route get ADDRESS shows it" + p.orReplace()
@@ -196,7 +196,7 @@ func (s Snapshot) silent(p Probe, others bool) verdict {
 		v.fix = "check " + hostsWord + ", the route there (ip route get ADDRESS), and firewalls in between" + p.orReplace()
 	}
 	if others {
-		v.level, v.fix = Warn, "others answer in its place; "+v.fix
+		v.level, v.fix = Warn, "other nameservers answer instead; "+v.fix
 	}
 	return v
 }
@@ -213,11 +213,11 @@ func (p Probe) port() uint16 {
 func (p Probe) orReplace() string {
 	switch path := pathIn(p.Source); {
 	case path != "":
-		return "; or name another one in " + p.Source
+		return "; or configure another one in " + p.Source
 	case strings.HasPrefix(p.Source, "NetworkManager"):
 		return "; or give the connection another one: nmcli connection modify NAME ipv4.dns ADDRESS ipv4.ignore-auto-dns yes && nmcli connection up NAME"
 	}
-	return "; or name another one: node-dns servers shows what names it"
+	return "; or configure another one: node-dns servers shows its source"
 }
 
 // pathIn returns the file that a source names, or "".
@@ -242,9 +242,9 @@ func (a Answer) words() string {
 func (a Answer) largeWords() string {
 	switch {
 	case a.Truncated:
-		return "; what does not fit it truncates"
+		return "; it truncates larger answers"
 	case a.Size > 512:
-		return fmt.Sprintf("; a large answer comes whole (%d octets)", a.Size)
+		return fmt.Sprintf("; a large answer arrives complete (%d bytes)", a.Size)
 	}
 	return ""
 }

@@ -29,7 +29,7 @@ func (v victims) finding(s State, n Nameserver) Finding {
 	}
 	f.Details = []string{"clients in " + strings.Join(first(v.networks()), ", ")}
 	if !f.Expected {
-		f.Details = append(f.Details, "this is a guess: podCIDRs in /etc/node-dns/node-dns.yaml does not name the pods' networks")
+		f.Details = append(f.Details, "this is a guess: podCIDRs in /etc/node-dns/node-dns.yaml does not contain the pods' networks")
 	}
 	if v.drops {
 		f.Details = append(f.Details, v.advice(s, n)...)
@@ -96,11 +96,11 @@ func (v victims) fix() string {
 	case v.zone != "" && v.drops:
 		return v.firewallCmd(v.options("--add-service=dns", "--add-port=%d/%s"))
 	case v.zone != "":
-		return "run this as root, and see whether the zone accepts it: firewall-cmd --zone=" + termtext.Quote(v.zone) + " --list-all"
+		return "run this as root and check whether the zone accepts it: firewall-cmd --zone=" + termtext.Quote(v.zone) + " --list-all"
 	case v.legacy != "":
-		return "see whether it accepts port " + fmt.Sprint(v.port) + ": " + v.legacy + " -S INPUT"
+		return "check whether it accepts port " + fmt.Sprint(v.port) + ": " + v.legacy + " -S INPUT"
 	case !v.drops:
-		return fmt.Sprintf("see whether it accepts port %d: nft list chain %v %s %s", v.port, v.chain.Family, termtext.Quote(v.chain.Table), termtext.Quote(v.chain.Name))
+		return fmt.Sprintf("check whether it accepts port %d: nft list chain %v %s %s", v.port, v.chain.Family, termtext.Quote(v.chain.Table), termtext.Quote(v.chain.Name))
 	case v.chain.Table == firewalldTable:
 		return "firewalld does not answer over D-Bus: systemctl restart firewalld, then run this again"
 	}
@@ -198,7 +198,7 @@ func (v victims) advice(s State, n Nameserver) []string {
 		if v.chain.Table == firewalldTable {
 			return nil
 		}
-		return []string{"the next boot removes the rule: also add it to " + file + ", or to whatever writes these rules"}
+		return []string{"the next boot removes the rule: also add it to " + file + ", or to the tool that writes these rules"}
 	}
 	outside := n.outside()
 	if outside == "" || slices.Contains(v.names(), outside) {
