@@ -159,7 +159,7 @@ func TestMigrateFails(t *testing.T) {
 		o.checkOld()
 	}
 	o.during(200, func() {
-		fails("upstreams: [10.77.0.200\n", "the configuration has faults")
+		fails("upstreams: [10.77.0.200\n", "the configuration has errors")
 		fails("upstreams: [10.77.0.200]\n", "no upstream nameserver answers")
 		fails("kubeconfig: /etc/none.kubeconfig\n", "/etc/none.kubeconfig does not exist")
 		if o.exists("/var/lib/node-dns/migration.json") || o.property("node-dns.service", "ExecMainStartTimestamp") != "" {

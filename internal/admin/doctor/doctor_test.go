@@ -404,7 +404,7 @@ var rows = []checkRow{
 		s.Kubelet.File, s.Kubelet.DNS = text("nameserver 10.0.0.7\n"), []netip.Addr{netip.MustParseAddr(nodeIP)}
 	}, Fail, "the node is there twice"},
 	{"kubelet", "takes the stub", func(s *Snapshot) { s.Kubelet.File = text("nameserver 127.0.0.53\n") }, Fail, "in a pod with dnsPolicy Default is the pod itself"},
-	{"kubelet", "takes what is not there", func(s *Snapshot) { s.Kubelet.File = hostdns.File{} }, Fail, "no pod can be started|origin-dns-dispatcher apply writes it"},
+	{"kubelet", "takes what is not there", func(s *Snapshot) { s.Kubelet.File = hostdns.File{} }, Fail, `no pod can start|run "origin-dns-dispatcher apply" to create it`},
 	{"kubelet", "takes what names nobody", func(s *Snapshot) { s.Kubelet.File = text("search a\n") }, Warn, "names no nameserver"},
 	{"kubelet", "takes what may not be read", func(s *Snapshot) { s.Kubelet.File = hostdns.File{Exists: true, Err: fs.ErrPermission} }, Warn, "cannot be read"},
 
@@ -414,7 +414,7 @@ var rows = []checkRow{
 		h := &s.Host.State
 		h.NetworkManager = &nm.Snapshot{State: "connected"}
 		h.Upstreams, h.Original = text("server=192.0.2.53\n"), hostdns.File{}
-	}, Warn, "the network offers no usable nameserver since |(NetworkManager names no nameserver): the last good ones are asked: 192.0.2.53|set upstreams: in /etc/node-dns/node-dns.yaml"},
+	}, Warn, "the network offers no usable nameserver since |(NetworkManager names no nameserver); using the last good ones: 192.0.2.53|set upstreams: in /etc/node-dns/node-dns.yaml"},
 	{"upstreams", "are the last good ones, as the admin's file has a typo", func(s *Snapshot) {
 		s.Host.State.Record = text(`{"version": 1, "servers": ["192.0.2.53"], "origin": "/etc/resolv.conf", "lacking": "/etc/resolv.conf names x: not a nameserver's address"}`)
 	}, Warn, "/etc/resolv.conf names no usable nameserver|write an /etc/resolv.conf with a nameserver that answers, or set upstreams:"},

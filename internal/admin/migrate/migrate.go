@@ -158,7 +158,7 @@ func (h Host) unfit() []string {
 		why = append(why, "node-dns is not installed: there is no "+daemonUnit)
 	}
 	if h.State.ConfigErr != nil {
-		why = append(why, "the configuration has faults: "+oneLine(h.State.ConfigErr))
+		why = append(why, "the configuration has errors: "+oneLine(h.State.ConfigErr))
 	} else if h.Plan.Hold != "" && h.Plan.Hold != hostdns.LeftToAdmin {
 		why = append(why, "node-dns could not serve: "+h.Plan.Hold)
 	}

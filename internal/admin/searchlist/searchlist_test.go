@@ -212,13 +212,13 @@ func TestChecks(t *testing.T) {
 		{"but found none for", with(func(c *Checks) { c.Hooks = "/etc/hooks.conf" }), "nameserver 10.0.0.5", podConf, []string{"point it at a file with"}},
 		{
 			"systemd-resolved's stub", with(func(c *Checks) { c.Uplinks = "/run/systemd/resolve/resolv.conf" }), "nameserver 127.0.0.53", podConf,
-			[]string{"names 127.0.0.53, which in a pod with dnsPolicy Default is the pod itself: nobody answers there point it at /run/systemd/resolve/resolv.conf"},
+			[]string{"names 127.0.0.53, which in a pod with dnsPolicy Default is the pod itself; nothing answers there point it at /run/systemd/resolve/resolv.conf"},
 		},
-		{"no file", with(func(c *Checks) { c.Missing = true }), "#", podConf, []string{"/etc/resolv.conf does not exist: no pod can be started point it at a file"}},
-		{"not yet the hook's", with(func(c *Checks) { c.Missing, c.Hooks = true, c.HostFile }), "#", podConf, []string{"no pod can be started origin-dns-dispatcher apply writes it"}},
+		{"no file", with(func(c *Checks) { c.Missing = true }), "#", podConf, []string{"/etc/resolv.conf does not exist, so no pod can start point it at a file"}},
+		{"not yet the hook's", with(func(c *Checks) { c.Missing, c.Hooks = true, c.HostFile }), "#", podConf, []string{`no pod can start run "origin-dns-dispatcher apply" to create it`}},
 		{"a closed file", with(func(c *Checks) { c.Unread = "permission denied" }), "#", podConf, []string{"/etc/resolv.conf cannot be read here (permission denied): where the kubelet"}},
 		{"an empty file", checks, "#", podConf, []string{"names no nameserver"}},
-		{"loopback in a pod", checks, "nameserver 192.0.2.53", "nameserver 127.0.0.1", []string{"a pod is given 127.0.0.1"}},
+		{"loopback in a pod", checks, "nameserver 192.0.2.53", "nameserver 127.0.0.1", []string{"pods get the nameserver 127.0.0.1"}},
 		{"too many domains", checks, "nameserver 192.0.2.53", "nameserver 10.0.0.5\nsearch a b c d e f g h", []string{"drops g h"}},
 		{"a node in order", checks, "", "nameserver 10.0.0.5\nsearch a", nil},
 		{"a node that asks others", checks, "", "nameserver 192.0.2.53", []string{"does not ask node-dns, but 192.0.2.53"}},
@@ -229,7 +229,7 @@ func TestChecks(t *testing.T) {
 		{"musl's line", checks, "", "nameserver 10.0.0.5\nsearch " + strings.Repeat("a", 248), []string{"255 characters: musl"}},
 		{
 			"this node, where nobody listens", with(func(c *Checks) { c.Answers = func(netip.Addr) bool { return false } }), "", "nameserver 10.0.0.5",
-			[]string{"10.0.0.5 is this node, and node-dns does not listen there", "does not ask node-dns, but"},
+			[]string{"10.0.0.5 is this node, but node-dns does not listen there", "does not ask node-dns, but"},
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
