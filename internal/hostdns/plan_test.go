@@ -125,7 +125,7 @@ func sourceRows() []row {
 	silentNM := withNetworkManager()
 	noFile := withNetworkManagerConf(File{})
 	noEvent := withEvent("", "apply", "")
-	dropped := "/etc/resolv.conf named 10.0.4.1, which "
+	dropped := "/etc/resolv.conf named 10.0.4.1, but "
 	return []row{
 		{
 			name: "NetworkManager's own word goes before all", options: everything, change: Changed,

@@ -85,6 +85,6 @@ func (r *Requester) Problem() string {
 	case r.times <= requestVain:
 		return ""
 	}
-	return "asked in vain for " + r.Want + " to be written: systemctl status node-dns-apply.path says whether that was heard, " +
-		"journalctl -u node-dns-apply what came of it; origin-dns-dispatcher apply does it by hand"
+	return r.Want + " was requested several times but not written; check \"systemctl status node-dns-apply.path\" and " +
+		"\"journalctl -u node-dns-apply\", or run \"origin-dns-dispatcher apply\""
 }

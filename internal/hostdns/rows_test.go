@@ -40,7 +40,7 @@ func ownAddressRows() []row {
 			options:   []option{withNetworkManager(dnsConfig("eth0", "10.99.0.1 fe80::50%eth0 fe80::1%eth0 10.0.0.2", "")), withResolvConf(file("nameserver 10.0.0.2\nnameserver 10.99.0.1\nnameserver 10.0.0.3\n"))},
 			upstreams: "10.99.0.1 fe80::50%eth0 fe80::1%eth0 10.0.0.2", from: upstream.NetworkManager,
 			here:    nodeIP + " | cluster.local",
-			warning: "/etc/resolv.conf named 10.0.0.3, which NetworkManager does not",
+			warning: "/etc/resolv.conf named 10.0.0.3, but NetworkManager does not",
 		},
 		{
 			name:      "another local address, with listen: all",
