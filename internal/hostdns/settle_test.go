@@ -82,7 +82,7 @@ func TestOriginalIsNotForgotten(t *testing.T) {
 			}
 		}
 		_, r, err := runner.Purge(t.Context(), true)
-		if err == nil || !strings.Contains(err.Error(), "/etc/resolv.conf does not keep what was put back") || r.ResolvConf != Failed || w.read(varOriginal) != manual {
+		if err == nil || !strings.Contains(err.Error(), "/etc/resolv.conf does not keep the restored content") || r.ResolvConf != Failed || w.read(varOriginal) != manual {
 			t.Errorf("%v, %s, files %v", err, r.ResolvConf, w.files())
 		}
 		w.restore(true)

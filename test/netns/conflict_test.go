@@ -45,6 +45,6 @@ func TestStaticBesideDHCP(t *testing.T) {
 	n.l.Nmcli("connection", "up", "eth0")
 	n.await(right{Upstreams: []string{ns2}, Search: []string{}})
 	n.l.Await("no report to be left", func() bool {
-		return !slices.ContainsFunc(n.notes(), func(note string) bool { return strings.Contains(note, "set by hand") })
+		return !slices.ContainsFunc(n.notes(), func(note string) bool { return strings.Contains(note, "static DNS ") })
 	})
 }

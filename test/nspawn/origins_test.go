@@ -26,14 +26,14 @@ func origins() []origin {
 	return []origin{
 		{
 			name: "systemd-resolved", set: (*node).setResolved,
-			says: []string{"systemd-resolved: ", "/etc/resolv.conf is a link to ../run/systemd/resolve/stub-resolv.conf", "has nothing to give up"},
+			says: []string{"systemd-resolved: ", "/etc/resolv.conf is a link to ../run/systemd/resolve/stub-resolv.conf", "continues on 127.0.0.53 unchanged"},
 		},
 		{
 			name: "systemd-resolved that is to ask node-dns", set: func(n *node) {
 				n.setResolved()
 				n.WriteFile(nodeDNSFile, "resolvConf: resolved\n", 0o644)
 			},
-			says: []string{"have systemd-resolved ask this node"}, stub: true,
+			says: []string{"make systemd-resolved ask this node"}, stub: true,
 			serves: func(n *node) {
 				n.Await("the drop-in", func() bool { return n.exists(dropIn) })
 				n.awaitNames()
@@ -56,11 +56,11 @@ func origins() []origin {
 				n.Run("systemctl", "restart", "NetworkManager.service")
 				n.awaitNames()
 			},
-			says: []string{"resolvconf; /etc/resolv.conf is a link to its file", "leads to ../run/resolvconf/resolv.conf"},
+			says: []string{"resolvconf; /etc/resolv.conf is a link to its file", "links to ../run/resolvconf/resolv.conf"},
 		},
 		{
 			name: "cloud-init", set: func(n *node) { n.setCloudInit("{}") },
-			says: []string{"/etc/NetworkManager/conf.d/99-cloud-init.conf keeps NetworkManager from writing it", "asks " + ns2 + " (from /etc/resolv.conf Created by cloud-init"},
+			says: []string{"/etc/NetworkManager/conf.d/99-cloud-init.conf keeps NetworkManager from writing it", "ask " + ns2 + " (from /etc/resolv.conf Created by cloud-init"},
 			serves: func(n *node) {
 				n.Await("a pod to be answered by cloud-init's nameserver", func() bool { return n.ask() == ns2 })
 			},
@@ -322,7 +322,7 @@ func TestMigrateKubelet(t *testing.T) {
 		t.Errorf("without --kubelet:\n%s", screen)
 	}
 	screen := n.Run("node-dns", "migrate", "--kubelet")
-	for _, want := range []string{"a kubelet whose resolvConf is /etc/resolv.conf, its default", "write " + kubeletConfig, "restart it when that suits you"} {
+	for _, want := range []string{"a kubelet whose resolvConf is /etc/resolv.conf, its default", "write " + kubeletConfig, "restart the kubelet at a suitable time"} {
 		if !strings.Contains(screen, want) {
 			t.Errorf("the dry run's output lacks %q:\n%s", want, screen)
 		}

@@ -397,12 +397,12 @@ var rows = []checkRow{
 	{"kubelet", "takes ours", func(s *Snapshot) {
 		s.Kubelet = Kubelet{Configured: true, Path: "/etc/resolv.conf", File: s.Host.State.ResolvConf}
 		s.Host.State.NodeResolvConf = text("nameserver 192.0.2.53\n")
-	}, Fail, "/etc/resolv.conf names this node (10.0.0.7) where the original nameservers belong|point it at /etc/origin/node/resolv.conf, which|resolvConf in /var/lib/kubelet/config.yaml;|by its default"},
+	}, Fail, "/etc/resolv.conf names this node (10.0.0.7) instead of the original nameservers|point it at /etc/origin/node/resolv.conf, which|resolvConf in /var/lib/kubelet/config.yaml;|by its default"},
 	{"kubelet", "takes one that is not ours, and names us", func(s *Snapshot) { s.Kubelet.File = text("nameserver 10.0.0.7\n") }, Fail, "names this node (10.0.0.7)|point it at a file with the nameservers that the network gave this node: resolvConf in"},
 	{"kubelet", "takes ours, of another address of before", func(s *Snapshot) { s.Kubelet.File = text(ours + "nameserver 10.0.0.99\n") }, Fail, "names this node (10.0.0.99)"},
 	{"kubelet", "is given the same twice", func(s *Snapshot) {
 		s.Kubelet.File, s.Kubelet.DNS = text("nameserver 10.0.0.7\n"), []netip.Addr{netip.MustParseAddr(nodeIP)}
-	}, Fail, "the node is there twice"},
+	}, Fail, "list this node twice"},
 	{"kubelet", "takes the stub", func(s *Snapshot) { s.Kubelet.File = text("nameserver 127.0.0.53\n") }, Fail, "in a pod with dnsPolicy Default is the pod itself"},
 	{"kubelet", "takes what is not there", func(s *Snapshot) { s.Kubelet.File = hostdns.File{} }, Fail, `no pod can start|run "origin-dns-dispatcher apply" to create it`},
 	{"kubelet", "takes what names nobody", func(s *Snapshot) { s.Kubelet.File = text("search a\n") }, Warn, "names no nameserver"},

@@ -205,7 +205,7 @@ func TestChecks(t *testing.T) {
 		{"a pod in order", checks, "nameserver 192.0.2.53", podConf, nil},
 		{
 			"the node where the original belongs", with(func(c *Checks) { c.Originals = "/etc/origin/node/resolv.conf" }), "nameserver 10.0.0.5", podConf,
-			[]string{"the node is there twice point it at /etc/origin/node/resolv.conf"},
+			[]string{"list this node twice point it at /etc/origin/node/resolv.conf"},
 		},
 		{"which the hook has not captured", checks, "nameserver 10.0.0.5", podConf, []string{"point it at a file with"}},
 		{"but writes", with(func(c *Checks) { c.Hooks, c.Writes = "/etc/hooks.conf", true }), "nameserver 10.0.0.5", podConf, []string{"point it at /etc/hooks.conf, to which"}},
@@ -221,15 +221,15 @@ func TestChecks(t *testing.T) {
 		{"loopback in a pod", checks, "nameserver 192.0.2.53", "nameserver 127.0.0.1", []string{"pods get the nameserver 127.0.0.1"}},
 		{"too many domains", checks, "nameserver 192.0.2.53", "nameserver 10.0.0.5\nsearch a b c d e f g h", []string{"drops g h"}},
 		{"a node in order", checks, "", "nameserver 10.0.0.5\nsearch a", nil},
-		{"a node that asks others", checks, "", "nameserver 192.0.2.53", []string{"does not ask node-dns, but 192.0.2.53"}},
-		{"the root in the list", checks, "", "nameserver 10.0.0.5\nsearch .", []string{"search list has the root"}},
-		{"nobody", checks, "", "search a", []string{"C libraries ask 127.0.0.1"}},
-		{"twice", checks, "", "nameserver 10.0.0.5\nnameserver 10.0.0.5", []string{"10.0.0.5 is named twice"}},
+		{"a node that asks others", checks, "", "nameserver 192.0.2.53", []string{"processes on this node query 192.0.2.53 instead of node-dns"}},
+		{"the root in the list", checks, "", "nameserver 10.0.0.5\nsearch .", []string{"search list contains the root"}},
+		{"nobody", checks, "", "search a", []string{"C libraries query 127.0.0.1"}},
+		{"twice", checks, "", "nameserver 10.0.0.5\nnameserver 10.0.0.5", []string{"10.0.0.5 is listed twice"}},
 		{"too many", checks, "", "nameserver 10.0.0.5\nnameserver 192.0.2.1\nnameserver 192.0.2.2\nnameserver 192.0.2.3", []string{"never 192.0.2.3"}},
 		{"musl's line", checks, "", "nameserver 10.0.0.5\nsearch " + strings.Repeat("a", 248), []string{"255 characters: musl"}},
 		{
 			"this node, where nobody listens", with(func(c *Checks) { c.Answers = func(netip.Addr) bool { return false } }), "", "nameserver 10.0.0.5",
-			[]string{"10.0.0.5 is this node, but node-dns does not listen there", "does not ask node-dns, but"},
+			[]string{"10.0.0.5 is this node, but node-dns does not listen there", "instead of node-dns"},
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
