@@ -196,7 +196,7 @@ func undo(ctx context.Context, out io.Writer, applier migrate.Applier, journal *
 }
 
 // served is the success message of --apply.
-const served = "node-dns serves this node. node-dns migrate --undo goes back."
+const served = "node-dns serves this node. node-dns migrate --undo reverts it."
 
 // done prints the message if err is nil.
 func done(out io.Writer, err error, what string) error {

@@ -20,16 +20,16 @@ import (
 )
 
 const usage = `Usage:
-  origin-dns-dispatcher IFACE ACTION                    as NetworkManager runs it, while node-dns runs; always exits 0
+  origin-dns-dispatcher IFACE ACTION                    handle a NetworkManager event while node-dns runs; always exit 0
   origin-dns-dispatcher apply [--capture-only]          bring this host's DNS files up to date
   origin-dns-dispatcher restore [--if-ours] [--purge] [--dry-run]
-                                                        put the original resolv.conf back
-  origin-dns-dispatcher plan [-o text|json]             say what apply would do, and why
-  origin-dns-dispatcher stopping                        what node-dns.service runs before it ends node-dns
-  origin-dns-dispatcher stopped                         what node-dns.service runs when node-dns has ended
-Every verb takes --root DIR: work on the tree below DIR.
-Exit codes of the verbs: 0 /etc/resolv.conf is as it should be (plan, --dry-run: would be), 1 it is not, and the output
-says why, 2 usage.
+                                                        restore the original resolv.conf
+  origin-dns-dispatcher plan [-o text|json]             show what apply would change, and why
+  origin-dns-dispatcher stopping                        run by node-dns.service before it stops node-dns
+  origin-dns-dispatcher stopped                         run by node-dns.service after node-dns has stopped
+Every command takes --root DIR to work on the tree below DIR.
+Exit codes of the commands: 0 /etc/resolv.conf is as it should be (plan, --dry-run: would be), 1 it is not, and the
+output says why, 2 usage error.
 `
 
 const (

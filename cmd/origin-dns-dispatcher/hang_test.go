@@ -86,7 +86,7 @@ func (h *hang) check(t *testing.T, l *lab.Lab) {
 	if code := h.cmd.ProcessState.ExitCode(); code != h.code {
 		t.Errorf("exit %d, want %d", code, h.code)
 	}
-	want := `error="given up: hangs while ` + strings.Replace(h.while, " /", " "+h.root+"/", 1) + `" condition=hook-hung`
+	want := `error="timed out while ` + strings.Replace(h.while, " /", " "+h.root+"/", 1) + `" condition=hook-hung`
 	if log := h.out.String(); !strings.Contains(log, want) || strings.Count(log, "level=") != 1 {
 		t.Errorf("the log is not one line with %s:\n%s", want, log)
 	}
@@ -115,7 +115,7 @@ func TestHungCapture(t *testing.T) {
 	h := &hang{call: "openat", root: root, path: resolvConf, argv: []string{s.program, "apply", "--capture-only", "--root", root}, env: []string{"INVOCATION_ID=0123"}}
 	h.start(t)
 	h.cmd.Wait() // only the exit code matters
-	if code := h.cmd.ProcessState.ExitCode(); code != 1 || !strings.Contains(h.out.String(), "given up: hangs while reading "+root+resolvConf) {
+	if code := h.cmd.ProcessState.ExitCode(); code != 1 || !strings.Contains(h.out.String(), "timed out while reading "+root+resolvConf) {
 		t.Errorf("exit %d, want a run that the watchdog ended:\n%s", code, h.out.String())
 	}
 	if got := l.ReadFile(root + "/run/node-dns/way-back"); got != "0123\n" {

@@ -78,7 +78,7 @@ func (c command) stopped(ctx context.Context, runner hostdns.Runner) (complete b
 		return true, nil
 	}
 	if err != nil {
-		runner.Log.Warn("node-dns has ended, and systemd does not say why: restoring", "error", err)
+		runner.Log.Warn("node-dns has ended, but systemd does not report why; restoring", "error", err)
 	} else {
 		runner.Log.Info("node-dns has ended", "job", string(job), "result", os.Getenv("SERVICE_RESULT"))
 	}
@@ -106,7 +106,7 @@ func (c command) ask(ctx context.Context, runner hostdns.Runner) (then aftermath
 	if then != giveChance || !runner.Looker.Paths.PointsHere() {
 		return then, job, nil
 	}
-	runner.Log.Warn("node-dns has ended and is started again: waiting for it", slog.String("result", os.Getenv("SERVICE_RESULT")),
+	runner.Log.Warn("node-dns has ended and systemd restarts it; waiting", slog.String("result", os.Getenv("SERVICE_RESULT")),
 		slog.String("code", os.Getenv("EXIT_CODE")), slog.String("status", os.Getenv("EXIT_STATUS")), journal.Died.Attr())
 	err = askSystemd(ctx, dbusconn.ManagerSocket, func(ctx context.Context, manager *dbusconn.Manager) error { return manager.Start(ctx, applyUnit) })
 	if err != nil {

@@ -36,6 +36,6 @@ func within(limit time.Duration, do func()) bool {
 func (c command) giveUp(log *slog.Logger, progress *hostdns.Progress) {
 	within(logTimeout, func() {
 		log.Error("host DNS", "event", cmp.Or(c.event.Action, c.verb), "interface", c.event.Interface,
-			"error", "given up: hangs while "+progress.String(), journal.HookHung.Attr())
+			"error", "timed out while "+progress.String(), journal.HookHung.Attr())
 	})
 }

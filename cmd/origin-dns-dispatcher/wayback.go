@@ -18,7 +18,7 @@ const invocationEnv = "INVOCATION_ID"
 
 // errNoStopPost means that resolv.conf would still name this node after a stop.
 var errNoStopPost = errors.New("node-dns.service has no command \"ExecStopPost=+origin-dns-dispatcher stopped\": " +
-	"see systemctl cat node-dns; /etc/resolv.conf stays as it is")
+	"check systemctl cat node-dns; /etc/resolv.conf stays unchanged")
 
 // recordWayBack writes the stamp in ExecStartPre=, or in node-dns-apply.service if that command was
 // killed. Its run proves that systemd can run this program as root, which is needed at a stop. A
@@ -32,7 +32,7 @@ func (c command) recordWayBack(ctx context.Context, paths hostdns.Paths) error {
 	}
 	self, err := os.Stat("/proc/self/exe")
 	if err != nil {
-		return fmt.Errorf("looking at this program: %w", err)
+		return fmt.Errorf("reading this program's file: %w", err)
 	}
 	start, gone := own, false
 	err = askSystemd(ctx, dbusconn.ManagerSocket, func(ctx context.Context, manager *dbusconn.Manager) error {

@@ -122,7 +122,7 @@ func (a *Applier) settle(ctx context.Context, p *Plan, done changes) (changes, e
 	want.Before = now
 	settled, err := a.each(ctx, []Step{want})
 	if err == nil && !p.stands(want, ReadFile(p.Paths.Root, want.Path)) {
-		err = fmt.Errorf("%s does not keep what was put back: somebody else writes it", p.Paths.host(want.Path))
+		err = fmt.Errorf("%s does not keep the restored content: another program writes it", p.Paths.host(want.Path))
 	}
 	return settled, err
 }
@@ -153,7 +153,7 @@ func (a Applier) note(ctx context.Context, p Plan, done changes, given bool) err
 func (a Applier) sweep(paths Paths) error {
 	var errs []error
 	for _, path := range []string{paths.ResolvConf, paths.Upstreams, paths.NodeResolvConf, paths.Original, paths.Record, paths.Facts, paths.Snippet, paths.DropIn, paths.Rewrites, paths.Kubeconfig} {
-		a.Progress.is("clearing up beside %s", path)
+		a.Progress.is("removing temporary files next to %s", path)
 		if err := a.Writer.Sweep(path); !atomicfile.Blocked(err) {
 			errs = append(errs, err)
 		}
@@ -220,7 +220,7 @@ func (a Applier) step(ctx context.Context, step Step) (changed bool, err error) 
 		err = errors.Join(err, a.tell(ctx, step.Tell))
 	}
 	if step.Renew && err == nil {
-		a.Progress.is("telling NetworkManager to write %s", step.Path)
+		a.Progress.is("making NetworkManager write %s", step.Path)
 		renew := a.RenewResolvConf
 		if renew == nil {
 			renew = RenewResolvConf
@@ -242,7 +242,7 @@ func (a Applier) change(ctx context.Context, step Step) (bool, error) {
 	a.Progress.is("writing %s", step.Path)
 	if step.Action != Remove {
 		if err := os.MkdirAll(filepath.Dir(step.Path), 0o755); err != nil {
-			return false, fmt.Errorf("making the directory of %s: %w", step.Path, err)
+			return false, fmt.Errorf("creating the directory of %s: %w", step.Path, err)
 		}
 	}
 	switch step.Action {

@@ -56,7 +56,7 @@ func mixture(m nm.Mixed) string {
 		}
 	}
 	slices.Sort(settings)
-	return fmt.Sprintf("%s: %s, set by hand, asked before %s, which the network gave; %s would leave the latter out",
+	return fmt.Sprintf("%s: static DNS %s is used before DNS %s from the network; set %s to ignore the latter",
 		nm.DNSConfig{Interface: m.Interface, Connection: m.Connection}.Source(),
 		nameserver.Join(m.Static), nameserver.Join(m.Automatic), strings.Join(settings, " and "))
 }

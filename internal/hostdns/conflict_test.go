@@ -30,8 +30,8 @@ func withAdmin(upstreams, dnsNameservers string) option {
 // TestConflicts: if an admin's servers conflict with DHCP's, the message says which ones won and
 // how to remove the others.
 func TestConflicts(t *testing.T) {
-	const first = "eth0 (System eth0): 192.0.2.53, set by hand, asked before "
-	const last = ", which the network gave; "
+	const first = "eth0 (System eth0): static DNS 192.0.2.53 is used before DNS "
+	const last = " from the network; set "
 	const yaml = "upstreams /etc/node-dns/node-dns.yaml:3 wins over "
 	tests := []struct {
 		name string
@@ -42,11 +42,11 @@ func TestConflicts(t *testing.T) {
 		{name: "all by hand", host: host(withNetworkManager(byHand("eth0", sys, "")))},
 		{
 			name: "added to DHCP's", host: host(withNetworkManager(byHand("eth0", "192.0.2.53", sys))),
-			want: []string{first + sys + last + "ipv4.ignore-auto-dns yes would leave the latter out"},
+			want: []string{first + sys + last + "ipv4.ignore-auto-dns yes to ignore the latter"},
 		},
 		{
 			name: "added to both families'", host: host(withNetworkManager(byHand("eth0", "192.0.2.53", "10.0.0.2"), dnsConfig("eth0", "2001:db8::53", ""))),
-			want: []string{first + "10.0.0.2 2001:db8::53" + last + "ipv4.ignore-auto-dns yes and ipv6.ignore-auto-dns yes would leave the latter out"},
+			want: []string{first + "10.0.0.2 2001:db8::53" + last + "ipv4.ignore-auto-dns yes and ipv6.ignore-auto-dns yes to ignore the latter"},
 		},
 		{name: "what is added is this node, as it was with dnsmasq", host: host(withNetworkManager(byHand("eth0", nodeIP, sys)))},
 		{name: "DHCP names this node alone", host: host(withNetworkManager(byHand("eth0", "192.0.2.53", nodeIP)))},
@@ -69,7 +69,7 @@ func TestConflicts(t *testing.T) {
 		{
 			name: "all of it", host: host(withAdmin("198.51.100.1", "198.51.100.2"), withNetworkManager(byHand("eth0", "192.0.2.53", "10.0.0.2"))),
 			want: []string{
-				first + "10.0.0.2" + last + "ipv4.ignore-auto-dns yes would leave the latter out",
+				first + "10.0.0.2" + last + "ipv4.ignore-auto-dns yes to ignore the latter",
 				yaml + "NetworkManager eth0 (System eth0): not asked: 192.0.2.53 10.0.0.2",
 			},
 		},

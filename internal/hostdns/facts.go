@@ -27,12 +27,12 @@ func forgetFacts(s State, ifOurs bool) []Step {
 func factsWarnings(s State) []string {
 	var w []string
 	if c := s.Config; c.FactsFile != "" && c.Facts.File == "" {
-		w = append(w, fmt.Sprintf("the cluster's configuration cannot be looked for here: %s says that there is none", s.Paths.host(c.FactsFile)))
+		w = append(w, fmt.Sprintf("the cluster's configuration cannot be read here; according to %s there is none", s.Paths.host(c.FactsFile)))
 	} else if c.FactsFile != "" {
-		w = append(w, fmt.Sprintf("%s may not be read here: what it says is what origin-dns-dispatcher read (%s)", c.Facts.File, s.Paths.host(c.FactsFile)))
+		w = append(w, fmt.Sprintf("no permission to read %s; using the copy that origin-dns-dispatcher made (%s)", c.Facts.File, s.Paths.host(c.FactsFile)))
 	}
 	if s.Config.FactsWanted != "" && s.ConfigErr == nil {
-		w = append(w, s.Config.FactsWanted+": origin-dns-dispatcher apply, as root, hands it over")
+		w = append(w, s.Config.FactsWanted+`: run "origin-dns-dispatcher apply" as root to copy it for the daemon`)
 	}
 	return w
 }

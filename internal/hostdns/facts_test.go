@@ -43,14 +43,14 @@ func TestFactsPlan(t *testing.T) {
 		{name: "no cluster's file exists", options: []option{known(nodeconfig.Facts{ClusterDomain: dnsname.MustParse("cluster.local")}), stands(File{})}, writes: true},
 		{name: "without upstreams", options: []option{known(corp), stands(File{}), withoutDefaultRoute(), withResolvConf(File{})}, writes: true},
 		{name: "not known", options: []option{withConfig(func(c *nodeconfig.Config) { c.Facts = nil }), stands(corpFile)}},
-		{name: "somebody else's word", options: []option{known(corp), stands(File{}), takenFrom("")}, warning: etcNodeConfig + " may not be read here"},
+		{name: "somebody else's word", options: []option{known(corp), stands(File{}), takenFrom("")}, warning: "no permission to read " + etcNodeConfig},
 		{
 			name: "somebody else's word, that there is none", options: []option{known(nodeconfig.Facts{}), stands(File{}), takenFrom("")},
-			warning: "the cluster's configuration cannot be looked for here: " + handed + " says that there is none",
+			warning: "the cluster's configuration cannot be read here; according to " + handed + " there is none",
 		},
 		{
 			name: "wanted", options: []option{withConfig(func(c *nodeconfig.Config) { c.Facts, c.FactsWanted = nil, "none there" })},
-			warning: "none there: origin-dns-dispatcher apply, as root, hands it over",
+			warning: `none there: run "origin-dns-dispatcher apply" as root to copy it for the daemon`,
 		},
 	}
 	for _, test := range tests {

@@ -47,13 +47,13 @@ func readHandover(root string, paths nodeconfig.Paths, config nodeconfig.Config)
 	files := nodeconfig.KubeconfigFiles(kubeconfig)
 	for _, path := range files {
 		if _, err := os.Stat(path); err != nil { // it may be missing for a moment while it is replaced
-			return nil, fmt.Errorf("reading what the kubeconfig %s names: %w", kubeconfig, err)
+			return nil, fmt.Errorf("reading the files that the kubeconfig %s names: %w", kubeconfig, err)
 		}
 	}
 	user, group, ok := daemonAccount(root)
 	readable, err := readableBy(user, group, files)
 	if err != nil {
-		return nil, fmt.Errorf("asking what the daemon may read: %w", err)
+		return nil, fmt.Errorf("checking which files the daemon may read: %w", err)
 	}
 	if readable {
 		return &Handover{}, nil
@@ -63,10 +63,10 @@ func readHandover(root string, paths nodeconfig.Paths, config nodeconfig.Config)
 		return nil, err
 	}
 	if !ok && h.Refused == "" {
-		h.Refused, h.Text = "there is no user node-dns with a group of that name, who alone would be given it", nil
+		h.Refused, h.Text = "there is no user node-dns with a group of that name, and only that user may read it", nil
 	}
 	if h.Refused != "" {
-		return &Handover{Text: h.Bytes(), Warning: kubeconfig + " is not handed over to the daemon, who may not read it: " + h.Refused}, nil
+		return &Handover{Text: h.Bytes(), Warning: kubeconfig + " is not copied for the daemon, which may not read it: " + h.Refused}, nil
 	}
 	return &Handover{Text: h.Bytes(), Owner: user}, nil
 }

@@ -74,7 +74,7 @@ func TestHandover(t *testing.T) {
 
 	w.remove("/etc/node-dns/token") // as for a moment during a replacement
 	_, _, err := w.runner().Apply(t.Context(), nm.Event{Action: "apply"})
-	if text, _, _ := w.copied(); err != nil || !strings.HasSuffix(text, "token: second\n") || !strings.Contains(w.log.String(), "reading what the kubeconfig ") {
+	if text, _, _ := w.copied(); err != nil || !strings.HasSuffix(text, "token: second\n") || !strings.Contains(w.log.String(), "reading the files that the kubeconfig ") {
 		t.Errorf("%v, without the token:\n%s\n%s", err, text, &w.log)
 	}
 	w.put("/etc/node-dns/token", "third\n")
@@ -118,7 +118,7 @@ func TestHandoverRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 			text, mode, _ := w.copied()
-			warned := strings.Contains(strings.Join(plan.Warnings, "\n"), "is not handed over to the daemon, who may not read it: ")
+			warned := strings.Contains(strings.Join(plan.Warnings, "\n"), "is not copied for the daemon, which may not read it: ")
 			if !strings.Contains(text, test.want) || (text == "") != (test.want == "") || strings.Contains(text, "first") || warned != (text != "") {
 				t.Errorf("warnings %q, mode %v:\n%s", plan.Warnings, mode, text)
 			}

@@ -52,7 +52,7 @@ func (p Paths) kubeletNaming(path string) (why string) {
 					config = filepath.Join(process.Dir(), config)
 				}
 				if process.HasOther(config) {
-					return fmt.Sprintf("%s, pid %d, reads a %s that is not this host's", name, process.PID, config)
+					return fmt.Sprintf("%s, pid %d, reads its own %s in another root directory", name, process.PID, config)
 				}
 				if why := p.textNaming(config, path); why != "" {
 					return why

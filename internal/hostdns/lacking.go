@@ -86,7 +86,7 @@ func lackingSentence(r upstream.Record) string {
 	if isOfFile(r.Lacking) {
 		who = string(upstream.ResolvConf) + " names"
 	}
-	return fmt.Sprintf("%s no usable nameserver since %s (%s): the last good ones are asked: %s", who,
+	return fmt.Sprintf("%s no usable nameserver since %s (%s); using the last good ones: %s", who,
 		r.Since.UTC().Format(time.RFC3339), r.Lacking, nameserver.Join(r.Servers))
 }
 

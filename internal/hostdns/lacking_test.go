@@ -38,7 +38,7 @@ func TestLacking(t *testing.T) {
 			}
 			want := ""
 			if test.want != "" {
-				want = "the network offers no usable nameserver since 2026-11-21T04:05:06Z (" + test.want + "): the last good ones are asked: 10.0.0.2 10.0.0.3"
+				want = "the network offers no usable nameserver since 2026-11-21T04:05:06Z (" + test.want + "); using the last good ones: 10.0.0.2 10.0.0.3"
 			}
 			if p.Lacking != want || s.IsLacking() != (want != "") {
 				t.Errorf("got %t, %q, want\n%q", s.IsLacking(), p.Lacking, want)
@@ -91,7 +91,7 @@ func TestLackingFile(t *testing.T) {
 			w.ResolvConf = file(test.text)
 			want := ""
 			if test.want != "" {
-				want = "/etc/resolv.conf names no usable nameserver since 2026-11-21T04:05:06Z (" + test.want + "): the last good ones are asked: 10.0.0.2 10.0.0.3"
+				want = "/etc/resolv.conf names no usable nameserver since 2026-11-21T04:05:06Z (" + test.want + "); using the last good ones: 10.0.0.2 10.0.0.3"
 			}
 			for _, run := range []string{"first", "second"} {
 				p := w.run()

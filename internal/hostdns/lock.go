@@ -19,7 +19,7 @@ const lockPoll = 5 * time.Millisecond
 // reason.
 func Lock(ctx context.Context, path string) (unlock func(), err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return nil, fmt.Errorf("making the lock's directory: %w", err)
+		return nil, fmt.Errorf("creating the lock's directory: %w", err)
 	}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {

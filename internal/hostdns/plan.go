@@ -172,9 +172,9 @@ func hold(s State, p Plan, here netip.Addr) string {
 	case s.ResolvConf.Err != nil:
 		return "it cannot be read"
 	case s.ConfigErr != nil:
-		return "the configuration has faults" // the cluster domain may be one of them
+		return "the configuration has errors" // the cluster domain may be one of them
 	case s.NetErr != nil:
-		return "this node's addresses are not known"
+		return "this node's addresses are unknown"
 	case !here.IsValid():
 		return "this node has no address to listen on (no default route, no nodeIP)"
 	case !p.knowsUpstream(s):
@@ -293,8 +293,8 @@ func (p Plan) Complete(silence error) bool {
 func warnings(s State, p Plan) []string {
 	var w []string
 	if names := droppedNameservers(s, p); len(names) > 0 {
-		w = append(w, "/etc/resolv.conf named "+strings.Join(names, " ")+", which "+string(p.Selection.Origin)+
-			" does not: to keep it, set upstreams in /etc/node-dns/node-dns.yaml")
+		w = append(w, "/etc/resolv.conf named "+strings.Join(names, " ")+", but "+string(p.Selection.Origin)+
+			" does not; to keep it, set upstreams in /etc/node-dns/node-dns.yaml")
 	}
 	return append(w, searchWarnings(s)...)
 }

@@ -132,7 +132,7 @@ func isNodeDNS(by string) bool { return by == "node-dns" || strings.HasPrefix(by
 func probeQuery() ([]byte, uint16, error) {
 	var random [2]byte
 	if _, err := rand.Read(random[:]); err != nil {
-		return nil, 0, fmt.Errorf("drawing an ID: %w", err)
+		return nil, 0, fmt.Errorf("generating a message ID: %w", err)
 	}
 	id := binary.BigEndian.Uint16(random[:])
 	name, err := dnsmessage.NewName("version.bind.")

@@ -108,11 +108,11 @@ func (r Runner) purge(ctx context.Context, p Plan, restored Result) (removed []s
 		return nil, nil
 	}
 	if restored.ResolvConf == Failed || restored.ResolvConf != Restored && p.Hold != notOurs {
-		return nil, errors.New("not purged: /etc/resolv.conf still names this node, or was not given back")
+		return nil, errors.New("not purged: /etc/resolv.conf still names this node, or was not restored")
 	}
 	if p.Stopped.IsValid() {
 		if by, err := r.Applier.probe(ctx, p.Stopped, false); err == nil && isNodeDNS(by) {
-			return nil, errors.New("not purged: node-dns is running: stop it first: systemctl stop node-dns")
+			return nil, errors.New(`not purged: node-dns is running; run "systemctl stop node-dns" first`)
 		}
 	}
 	done, err := r.Applier.each(ctx, p.Purge)
@@ -127,7 +127,7 @@ func removeAll(ctx context.Context, path string) (bool, error) {
 		return false, nil
 	}
 	if err := removeIn(ctx, unix.AT_FDCWD, path); err != nil {
-		return false, fmt.Errorf("removing what node-dns made: %s: %w", path, err)
+		return false, fmt.Errorf("removing files of node-dns: %s: %w", path, err)
 	}
 	return true, nil
 }

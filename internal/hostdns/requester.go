@@ -69,10 +69,10 @@ func (r *Requester) Ask(now time.Time, reason string, pending []string) (news As
 func (r *Requester) write(now time.Time, reason string) error {
 	text := fmt.Sprintf("%s %s: %s\n", now.UTC().Format(time.RFC3339Nano), reason, r.Want)
 	if err := os.MkdirAll(filepath.Dir(r.Path), 0o755); err != nil {
-		return fmt.Errorf("making the runtime directory: %w", err)
+		return fmt.Errorf("creating the runtime directory: %w", err)
 	}
 	if err := os.WriteFile(r.Path, []byte(text), 0o644); err != nil {
-		return fmt.Errorf("asking for the privileged half: %w", err)
+		return fmt.Errorf("requesting a run of origin-dns-dispatcher: %w", err)
 	}
 	return nil
 }
@@ -85,6 +85,6 @@ func (r *Requester) Problem() string {
 	case r.times <= requestVain:
 		return ""
 	}
-	return "asked in vain for " + r.Want + " to be written: systemctl status node-dns-apply.path says whether that was heard, " +
-		"journalctl -u node-dns-apply what came of it; origin-dns-dispatcher apply does it by hand"
+	return r.Want + " was requested several times but not written; check \"systemctl status node-dns-apply.path\" and " +
+		"\"journalctl -u node-dns-apply\", or run \"origin-dns-dispatcher apply\""
 }

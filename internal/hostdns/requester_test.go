@@ -80,7 +80,7 @@ func TestAskedInVain(t *testing.T) {
 		{"asked once", wrong, ""},
 		{"twice", wrong, ""},
 		{"three times", wrong, ""},
-		{"and nothing came of it", wrong, "asked in vain for /etc/resolv.conf to be written: systemctl status node-dns-apply.path"},
+		{"and nothing came of it", wrong, `/etc/resolv.conf was requested several times but not written; check "systemctl status node-dns-apply.path"`},
 		{"mended", nil, ""},
 	}
 	for _, step := range steps {
@@ -92,7 +92,7 @@ func TestAskedInVain(t *testing.T) {
 	}
 	r.Path = filepath.Join(t.TempDir(), "no", "\x00")
 	r.Ask(now, "a test", wrong)
-	if got := r.Problem(); !strings.Contains(got, "asking for the privileged half: ") {
+	if got := r.Problem(); !strings.Contains(got, "requesting a run of origin-dns-dispatcher: ") {
 		t.Errorf("a request that cannot be written: problem %q", got)
 	}
 }

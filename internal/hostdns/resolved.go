@@ -93,15 +93,15 @@ func (s *State) lookAtResolvedConf() {
 func holdResolved(s State) string {
 	switch {
 	case !s.libcAsksResolved():
-		return "it does not lead to systemd-resolved, as resolvConf: resolved has it"
+		return "it does not lead to systemd-resolved, as resolvConf: resolved requires"
 	case s.DropIn.Err != nil || s.DropIn.Exists && !s.hasDropIn():
-		return s.Paths.host(s.Paths.DropIn) + " is not node-dns's"
+		return s.Paths.host(s.Paths.DropIn) + " was not written by node-dns"
 	case s.ResolvedSays == nil:
 		return "systemd-resolved's configuration cannot be read"
 	case s.ResolvedSays.Over != "":
-		return "systemd-resolved would not heed " + s.Paths.host(s.Paths.DropIn) + ": " + s.ResolvedSays.Over
+		return "systemd-resolved would ignore " + s.Paths.host(s.Paths.DropIn) + ": " + s.ResolvedSays.Over
 	case s.ResolvedSays.TLS != "":
-		return "systemd-resolved would ask this node over TLS: DNSOverTLS=yes in " + s.ResolvedSays.TLS
+		return "systemd-resolved would query this node over TLS because of DNSOverTLS=yes in " + s.ResolvedSays.TLS
 	}
 	return ""
 }
@@ -230,7 +230,7 @@ func (p *Plan) heedResolved() {
 		return
 	}
 	if f.isTruce(p.past.now) {
-		why := path + " does not stay, or is not heeded; tried again after " + untilText(f)
+		why := path + " keeps being removed or has no effect; next try after " + untilText(f)
 		p.RewriteLoop, p.Hold, p.IfAnswering = true, cmp.Or(p.Hold, why), nil
 	}
 }

@@ -232,7 +232,7 @@ func TestResolvedNotHeeded(t *testing.T) {
 	if w.resolved != 1+fightRewrites {
 		t.Errorf("got %d notifications", w.resolved)
 	}
-	if p, _ := r.Show(t.Context()); !p.RewriteLoop || !strings.HasPrefix(p.Hold, dropInPath+" does not stay, or is not heeded; tried again after ") {
+	if p, _ := r.Show(t.Context()); !p.RewriteLoop || !strings.HasPrefix(p.Hold, dropInPath+" keeps being removed or has no effect; next try after ") {
 		t.Errorf("hold %q", p.Hold)
 	}
 }
@@ -245,10 +245,10 @@ func TestHoldResolved(t *testing.T) {
 		files        map[string]string
 		hold         string
 	}{
-		{"resolv.conf is somebody else's", "resolved", map[string]string{etcResolvConf: "nameserver 10.0.0.2\n"}, "it does not lead to systemd-resolved, as resolvConf: resolved has it"},
-		{"a drop-in of somebody else", "auto", map[string]string{dropInPath: "[Resolve]\nDNS=10.0.0.1\n"}, dropInPath + " is not node-dns's"},
-		{"one that is read later", "auto", map[string]string{"/etc/systemd/resolved.conf.d/99.conf": "[Resolve]\nDNS=10.0.0.1\n"}, "systemd-resolved would not heed " + dropInPath + ": /etc/systemd/resolved.conf.d/99.conf, which is read after it, has DNS="},
-		{"all over TLS", "resolved", map[string]string{"/etc/systemd/resolved.conf": "[Resolve]\nDNSOverTLS=yes\n"}, "systemd-resolved would ask this node over TLS: DNSOverTLS=yes in /etc/systemd/resolved.conf"},
+		{"resolv.conf is somebody else's", "resolved", map[string]string{etcResolvConf: "nameserver 10.0.0.2\n"}, "it does not lead to systemd-resolved, as resolvConf: resolved requires"},
+		{"a drop-in of somebody else", "auto", map[string]string{dropInPath: "[Resolve]\nDNS=10.0.0.1\n"}, dropInPath + " was not written by node-dns"},
+		{"one that is read later", "auto", map[string]string{"/etc/systemd/resolved.conf.d/99.conf": "[Resolve]\nDNS=10.0.0.1\n"}, "systemd-resolved would ignore " + dropInPath + ": /etc/systemd/resolved.conf.d/99.conf is read later and sets DNS="},
+		{"all over TLS", "resolved", map[string]string{"/etc/systemd/resolved.conf": "[Resolve]\nDNSOverTLS=yes\n"}, "systemd-resolved would query this node over TLS because of DNSOverTLS=yes in /etc/systemd/resolved.conf"},
 		{"no upstream", "resolved", map[string]string{uplinksPath: "# none\n"}, "no upstream nameserver is known"},
 		{"none", "none", nil, "resolvConf: none in /etc/node-dns/node-dns.yaml"},
 	} {

@@ -59,7 +59,7 @@ func ReadResolvedConf(root, ours string) (ResolvedConf, error) {
 			continue
 		}
 		if path.Base(file) == path.Base(ours) {
-			c.Over = file + " stands in its place"
+			c.Over = file + " overrides it"
 		}
 		keys, err := c.readFile(root, file)
 		if err != nil {
@@ -67,7 +67,7 @@ func ReadResolvedConf(root, ours string) (ResolvedConf, error) {
 		}
 		for _, key := range keys {
 			if path.Base(file) > path.Base(ours) && (key == "DNS" || key == "Domains") {
-				c.Over = file + ", which is read after it, has " + key + "="
+				c.Over = file + " is read later and sets " + key + "="
 			}
 		}
 	}

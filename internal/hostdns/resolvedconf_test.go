@@ -59,9 +59,9 @@ func TestReadResolvedConf(t *testing.T) {
 		{name: "over TLS", files: map[string]string{etc + "20.conf": "[Resolve]\nDNSOverTLS=yes\n"}, tls: etc + "20.conf"},
 		{name: "over TLS where a server has it", files: map[string]string{main: "[Resolve]\nDNSOverTLS=yes\n", etc + "20.conf": "[Resolve]\nDNSOverTLS=opportunistic\n"}},
 		{name: "ours is not in it", files: map[string]string{ours: "[Resolve]\nDNS=192.0.2.10\n"}},
-		{name: "another in our place", files: map[string]string{etc + filepath.Base(ours): "[Resolve]\nDNS=10.0.0.1\n"}, servers: "10.0.0.1", over: etc + "90-node-dns.conf stands in its place"},
-		{name: "ours is masked", files: map[string]string{etc + filepath.Base(ours): "-> /dev/null"}, over: etc + "90-node-dns.conf stands in its place"},
-		{name: "one behind ours", files: map[string]string{etc + "99.conf": "[Resolve]\nDomains=a.example\n"}, domains: "a.example", over: etc + "99.conf, which is read after it, has Domains="},
+		{name: "another in our place", files: map[string]string{etc + filepath.Base(ours): "[Resolve]\nDNS=10.0.0.1\n"}, servers: "10.0.0.1", over: etc + "90-node-dns.conf overrides it"},
+		{name: "ours is masked", files: map[string]string{etc + filepath.Base(ours): "-> /dev/null"}, over: etc + "90-node-dns.conf overrides it"},
+		{name: "one behind ours", files: map[string]string{etc + "99.conf": "[Resolve]\nDomains=a.example\n"}, domains: "a.example", over: etc + "99.conf is read later and sets Domains="},
 		{name: "one behind ours that sets something else", files: map[string]string{etc + "99.conf": "[Resolve]\nLLMNR=no\n"}},
 	} {
 		t.Run(row.name, func(t *testing.T) {

@@ -170,7 +170,7 @@ func (p past) fought(path string, now File) string {
 	if !f.isOver(now) || !f.isTruce(p.now) {
 		return ""
 	}
-	return claimed(f.By) + " writes it over ours again and again; tried again after " + untilText(f) + `, or now by "origin-dns-dispatcher apply"`
+	return claimed(f.By) + " keeps overwriting it; next try after " + untilText(f) + `, or now with "origin-dns-dispatcher apply"`
 }
 
 // endTruces restarts the count for files that are left alone, and returns a warning for each.
@@ -178,8 +178,8 @@ func (s *State) endTruces() (warnings []string) {
 	h, now := parseRewrites(s.Rewrites.Data), s.now()
 	for path, f := range h.Files {
 		if f.isTruce(now) {
-			warnings = append(warnings, path+" is no longer left alone until "+untilText(f)+", because apply was run by hand: "+
-				claimed(f.By)+" wrote it over ours again and again")
+			warnings = append(warnings, path+": not waiting until "+untilText(f)+", because apply was run by hand; "+
+				claimed(f.By)+" kept overwriting it")
 			h.Files[path] = fight{Wrote: f.Wrote}
 		}
 	}
@@ -195,7 +195,7 @@ func untilText(f fight) string { return f.Until.UTC().Format("15:04:05 MST") }
 // claimed is the program that wrote a file, as the file says.
 func claimed(by string) string {
 	if by == "" {
-		return "somebody who does not say who"
+		return "an unknown program"
 	}
 	return strconv.Quote(by)
 }
@@ -260,7 +260,7 @@ func (p *Plan) heed(s State) {
 	}
 	p.OverwrittenBy = claimed(writer(s.ResolvConf.Data))
 	if IsOurs(p.found.Data) && !s.isOurs() {
-		p.OverwrittenBy = "somebody who changed its lines"
+		p.OverwrittenBy = "an edit of its lines"
 	}
 	if why := p.past.fought(path, s.ResolvConf); why != "" {
 		p.RewriteLoop, p.Hold, p.IfAnswering = true, cmp.Or(p.Hold, why), nil

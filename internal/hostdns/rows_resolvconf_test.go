@@ -169,7 +169,7 @@ func searchRows() []row {
 		with("no cluster that is known, and the original searched its domain", nodeIP+" | cluster.local dhcp.example | # by hand", nsBack+" | cluster.local corp.example | # by hand",
 			withResolvConf(file(Watermark+"\n# by hand\nsearch cluster.local corp.example\nnameserver "+nodeIP+"\n")),
 			withOriginal(file("# by hand\nsearch cluster.local corp.example\n"+ns)), managed, withoutCluster()),
-		with("seven domains", nodeIP+" | cluster.local a b c d e f", "", withResolvConf(file("search a b c d e f\n"+ns)), none).warn("glibc before 2.26 reads 6, so f and later"),
+		with("seven domains", nodeIP+" | cluster.local a b c d e f", "", withResolvConf(file("search a b c d e f\n"+ns)), none).warn("glibc before 2.26 reads only 6: it does not search f and later ones"),
 		with("a very long list", nodeIP+" | cluster.local "+long("a")+" "+long("b"), "", withResolvConf(file("search "+long("a")+" "+long("b")+"\n"+ns)), none).
 			warn("longer than the 256 characters"),
 	}
@@ -273,7 +273,7 @@ func resolvedRows() []row {
 		{
 			// If this counted as the tool's list, the next run would replace it by the uplinks.
 			name: "another tool's file in place of ours, and the uplinks say what they said", options: []option{withResolvConf(file("nameserver 8.8.8.8\n")), uplinks, withOriginal(link(target, "")), withCaptured(sys)},
-			upstreams: sys, from: upstream.LastGood, change: Same, here: nodeIP + " | cluster.local", warning: "/etc/resolv.conf named 8.8.8.8, which last-good does not",
+			upstreams: sys, from: upstream.LastGood, change: Same, here: nodeIP + " | cluster.local", warning: "/etc/resolv.conf named 8.8.8.8, but last-good does not",
 		},
 		{
 			name: "another tool's file in place of ours, and systemd-resolved is gone", options: []option{withResolvConf(file("nameserver 8.8.8.8\n")), withOriginal(link(target, "")), withCaptured(sys)},

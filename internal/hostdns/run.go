@@ -38,7 +38,7 @@ func (r Runner) Apply(ctx context.Context, event nm.Event) (Plan, Result, error)
 // then belongs to the script.
 func (r Runner) Event(ctx context.Context, event nm.Event) (Plan, Result, error) {
 	paths := r.Looker.Paths
-	r.Applier.Progress.is("looking whether node-dns is in use")
+	r.Applier.Progress.is("checking whether node-dns is in use")
 	if paths.inUse() {
 		return r.Apply(ctx, event)
 	}
@@ -92,7 +92,7 @@ func (r Runner) runLocked(ctx context.Context, event nm.Event, decide func(State
 	if err := ctx.Err(); err != nil {
 		// The look is incomplete: without the kernel's addresses, this node's own would count as an
 		// upstream.
-		err = fmt.Errorf("looking at this host: %w", err)
+		err = fmt.Errorf("reading this host's state: %w", err)
 		r.log(event, Plan{}, Result{ResolvConf: Failed}, err)
 		return Plan{}, Result{ResolvConf: Failed}, err
 	}
@@ -261,5 +261,5 @@ func (r Runner) stillRunning(ctx context.Context, p Plan) []string {
 	if by, err := r.Applier.probe(ctx, p.Stopped, false); err != nil || !isNodeDNS(by) {
 		return nil
 	}
-	return []string{"node-dns is running and will point /etc/resolv.conf here again: stop it first: systemctl stop node-dns"}
+	return []string{`node-dns is running and will point /etc/resolv.conf here again; run "systemctl stop node-dns" first`}
 }

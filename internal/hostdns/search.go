@@ -114,7 +114,7 @@ func searchWarnings(s State) []string {
 	list := searchList(s)
 	switch {
 	case len(list) > oldSearchDomains:
-		return []string{fmt.Sprintf("the search list has %d domains: glibc before 2.26 reads %d, so %s and later are not searched there",
+		return []string{fmt.Sprintf("the search list has %d domains, but glibc before 2.26 reads only %d: it does not search %s and later ones",
 			len(list), oldSearchDomains, list[oldSearchDomains])}
 	case len(strings.Join(list, " ")) > oldSearchCharacters:
 		return []string{fmt.Sprintf("the search list is longer than the %d characters that glibc before 2.26 reads", oldSearchCharacters)}

@@ -103,7 +103,7 @@ func askOfNetworkManager(ctx context.Context, what func(*nm.Client, context.Cont
 }
 
 func (a Applier) tell(ctx context.Context, whom program) error {
-	a.Progress.is("telling %s to read its configuration", whom)
+	a.Progress.is("making %s reload its configuration", whom)
 	tell, usual := a.TellNetworkManager, TellNetworkManager
 	if whom == systemdResolved {
 		tell, usual = a.TellResolved, TellResolved

@@ -100,12 +100,12 @@ func (p Plan) WriteResult(w io.Writer, result Result) error {
 // describe shows one step, and which program is notified.
 func (p Plan) describe(step Step) string {
 	if step.Renew {
-		return p.describeChange(step) + "tell NetworkManager to write " + p.Paths.host(step.Path) + " again\n"
+		return p.describeChange(step) + "make NetworkManager rewrite " + p.Paths.host(step.Path) + "\n"
 	}
 	if step.Tell == nobody {
 		return p.describeChange(step)
 	}
-	tell := "tell " + string(step.Tell) + " to read its configuration again\n"
+	tell := "make " + string(step.Tell) + " reload its configuration\n"
 	if step.Action == WriteFile && step.Before.is(step.Data) || step.Action == Remove && !step.Before.Exists { // an earlier run ended before the notification
 		return tell
 	}

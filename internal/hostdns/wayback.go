@@ -12,7 +12,7 @@ import (
 // NoWayBack is Hold's text if systemd has not run our program in this start of the unit. The same
 // program restores resolv.conf at a stop. Whatever keeps systemd from running it (SELinux, noexec,
 // a missing file, a drop-in) would leave the host with a nameserver that no longer exists.
-const NoWayBack = "systemd has not run origin-dns-dispatcher in this start of node-dns.service, so nothing would restore it at a stop"
+const NoWayBack = "systemd did not run origin-dns-dispatcher when node-dns.service started, so nothing would restore it at a stop"
 
 // wayBackMode lets the daemon, which is not root, read the stamp.
 const wayBackMode = 0o644

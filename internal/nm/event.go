@@ -17,7 +17,7 @@ import (
 
 // ErrArguments means that the program was not run as NetworkManager runs a dispatcher script, with
 // an interface and an action.
-var ErrArguments = errors.New("want 2 arguments, an interface and an action")
+var ErrArguments = errors.New("expected 2 arguments, an interface and an action")
 
 // An Event is the input of a dispatcher script: two arguments and the environment (man
 // NetworkManager-dispatcher). It is a hint that something may have changed, not the state. In 1.42

@@ -22,7 +22,7 @@ const reloadConf uint32 = 0x01
 // reported: NetworkManager logs it and keeps its old settings.
 func (c *Client) Reload(ctx context.Context) error {
 	if err := c.reload(ctx, reloadConf); err != nil {
-		return fmt.Errorf("telling NetworkManager to read its configuration: %w", err)
+		return fmt.Errorf("reloading NetworkManager's configuration: %w", err)
 	}
 	return nil
 }
@@ -34,7 +34,7 @@ const reloadDNS uint32 = 0x02
 // dns-rc`, and returns when that is done. It needs root. Its errors are those of Reload.
 func (c *Client) WriteResolvConf(ctx context.Context) error {
 	if err := c.reload(ctx, reloadDNS); err != nil {
-		return fmt.Errorf("telling NetworkManager to write resolv.conf: %w", err)
+		return fmt.Errorf("making NetworkManager write resolv.conf: %w", err)
 	}
 	return nil
 }

@@ -144,7 +144,7 @@ func subscribe(ctx context.Context, conn *dbus.Conn) (owner string, err error) {
 	case errors.Is(err, ErrNotRunning):
 		return "", nil
 	case err != nil:
-		return "", fmt.Errorf("asking who NetworkManager is: %w", err)
+		return "", fmt.Errorf("looking up NetworkManager's bus name: %w", err)
 	}
 	return owner, nil
 }

@@ -56,14 +56,14 @@ func (p *confParser) fault(err error) {
 	case len(p.errs) < maxLineErrors:
 		p.errs = append(p.errs, fmt.Errorf("line %d: %w", p.number, err))
 	case len(p.errs) == maxLineErrors:
-		p.errs = append(p.errs, fmt.Errorf("line %d and maybe more: too many errors", p.number))
+		p.errs = append(p.errs, fmt.Errorf("line %d: too many errors; later ones are not reported", p.number))
 	}
 }
 
 func (p *confParser) leftOut() []error {
 	var errs []error
 	for _, s := range p.surplus {
-		errs = append(errs, fmt.Errorf("line %d: %s: %d left out, from %s on", s.line, s.why, s.count, s.first))
+		errs = append(errs, fmt.Errorf("line %d: %s: ignoring %d, from %s on", s.line, s.why, s.count, s.first))
 	}
 	return errs
 }

@@ -129,7 +129,7 @@ func (g *gatherer) add(route Route, server nameserver.Server) string {
 	case domain.IsRoot() && len(g.set.Servers) == MaxServers:
 		return fmt.Sprintf("more than %d nameservers", MaxServers)
 	case !domain.IsRoot() && g.routed == MaxRouted:
-		return fmt.Sprintf("more than %d nameservers of domains", MaxRouted)
+		return fmt.Sprintf("more than %d nameservers for routes", MaxRouted)
 	}
 	if g.seen == nil {
 		g.seen = map[member]bool{}

@@ -26,7 +26,7 @@ func TestStaticBesideDHCP(t *testing.T) {
 	n := newNode(t)
 	n.connect("eth0", "ipv4.dns", ns2)
 	n.await(right{Upstreams: []string{ns2, ns1}})
-	const mixed = "eth0 (eth0): " + ns2 + ", set by hand, asked before " + ns1 + ", which the network gave; ipv4.ignore-auto-dns yes would leave the latter out"
+	const mixed = "eth0 (eth0): static DNS " + ns2 + " is used before DNS " + ns1 + " from the network; set ipv4.ignore-auto-dns yes to ignore the latter"
 	n.l.Await("the daemon to report it", func() bool { return slices.Contains(n.notes(), mixed) })
 	if plan := n.l.Run(n.program, "plan"); !strings.Contains(plan, "conflict: "+mixed+"\n") {
 		t.Errorf("got the plan\n%s", plan)
@@ -45,6 +45,6 @@ func TestStaticBesideDHCP(t *testing.T) {
 	n.l.Nmcli("connection", "up", "eth0")
 	n.await(right{Upstreams: []string{ns2}, Search: []string{}})
 	n.l.Await("no report to be left", func() bool {
-		return !slices.ContainsFunc(n.notes(), func(note string) bool { return strings.Contains(note, "set by hand") })
+		return !slices.ContainsFunc(n.notes(), func(note string) bool { return strings.Contains(note, "static DNS ") })
 	})
 }

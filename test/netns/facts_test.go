@@ -102,7 +102,7 @@ func TestConfigForRootAlone(t *testing.T) {
 		t.Errorf("the site's nameserver received cluster names:\n%s", n.site.Output())
 	}
 	status, err = control.FetchStatus(t.Context(), control.SocketPath("/"))
-	if err != nil || len(status.Problems) > 0 || !strings.Contains(strings.Join(status.Notes, "\n"), nodeConfigFile+" may not be read here") ||
+	if err != nil || len(status.Problems) > 0 || !strings.Contains(strings.Join(status.Notes, "\n"), "no permission to read "+nodeConfigFile) ||
 		!strings.Contains(status.Cluster.Source, "dnsDomain "+nodeConfigFile+":3") {
 		t.Errorf("status: from %q, notes %q, problems %q, %v", status.Cluster.Source, status.Notes, status.Problems, err)
 	}

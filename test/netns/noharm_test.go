@@ -119,7 +119,7 @@ func TestLineIsEdited(t *testing.T) {
 	n.displaced(func() { n.l.Run("sed", "-i", "s/^nameserver .*/nameserver "+ns2+"/", resolvConf) })
 	n.awaitText(pointed)
 	n.awaitAnswerOf(ns2)
-	if log := n.unit.output.String(); !strings.Contains(log, "over=\"somebody who changed its lines\"") {
+	if log := n.unit.output.String(); !strings.Contains(log, "over=\"an edit of its lines\"") {
 		t.Errorf("the log does not report the edit:\n%s", log)
 	}
 	// An option changed by ansible's lineinfile and an added domain used to be lost at the stop.

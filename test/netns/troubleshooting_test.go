@@ -68,7 +68,7 @@ func TestTroubleshootingReasons(t *testing.T) {
 			n.l.Nmcli("connection", "modify", "eth0", "ipv4.dns", ns1)
 			n.l.Nmcli("connection", "up", "eth0")
 		}},
-		{"the configuration has faults", func() { n.l.WriteFile("/etc/node-dns/node-dns.yaml", "listen: everywhere\n") }},
+		{"the configuration has errors", func() { n.l.WriteFile("/etc/node-dns/node-dns.yaml", "listen: everywhere\n") }},
 		{"it cannot be read", func() {
 			if err := os.Remove(resolvConf); err != nil {
 				t.Fatal(err)

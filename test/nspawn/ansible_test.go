@@ -63,7 +63,7 @@ func TestAnsible(t *testing.T) {
 
 	o.play(run, "3", "0")
 	o.checkMigrated()
-	if got := o.ReadFile("/etc/node-dns/node-dns.yaml"); !strings.HasSuffix(got, "\ncacheSize: 5000\n\n# Where a nameserver answered before node-dns: see node-dns migrate.\nlisten: [all]\n") {
+	if got := o.ReadFile("/etc/node-dns/node-dns.yaml"); !strings.HasSuffix(got, "\ncacheSize: 5000\n\n# Addresses on which a nameserver answered before node-dns: see node-dns migrate.\nlisten: [all]\n") {
 		t.Errorf("got the configuration\n%s", got)
 	}
 	after := o.tree()

@@ -48,7 +48,7 @@ func TestMigrate(t *testing.T) {
 		t.Errorf("as another user: got %v\n%s", err, out)
 	}
 	screen := o.Run("node-dns", "migrate")
-	for _, want := range []string{oldHookPath, oldSnippetPath, "hand port 53 of " + nodeIP + ", " + podGateway, " over from dnsmasq.service", "asks " + loadSite} {
+	for _, want := range []string{oldHookPath, oldSnippetPath, "move port 53 of " + nodeIP + ", " + podGateway, " from dnsmasq.service to node-dns", "ask " + loadSite} {
 		if !strings.Contains(screen, want) {
 			t.Errorf("the dry run's output lacks %q:\n%s", want, screen)
 		}
@@ -159,7 +159,7 @@ func TestMigrateFails(t *testing.T) {
 		o.checkOld()
 	}
 	o.during(200, func() {
-		fails("upstreams: [10.77.0.200\n", "the configuration has faults")
+		fails("upstreams: [10.77.0.200\n", "the configuration has errors")
 		fails("upstreams: [10.77.0.200]\n", "no upstream nameserver answers")
 		fails("kubeconfig: /etc/none.kubeconfig\n", "/etc/none.kubeconfig does not exist")
 		if o.exists("/var/lib/node-dns/migration.json") || o.property("node-dns.service", "ExecMainStartTimestamp") != "" {

@@ -26,14 +26,14 @@ func origins() []origin {
 	return []origin{
 		{
 			name: "systemd-resolved", set: (*node).setResolved,
-			says: []string{"systemd-resolved: ", "/etc/resolv.conf is a link to ../run/systemd/resolve/stub-resolv.conf", "has nothing to give up"},
+			says: []string{"systemd-resolved: ", "/etc/resolv.conf is a link to ../run/systemd/resolve/stub-resolv.conf", "continues on 127.0.0.53 unchanged"},
 		},
 		{
 			name: "systemd-resolved that is to ask node-dns", set: func(n *node) {
 				n.setResolved()
 				n.WriteFile(nodeDNSFile, "resolvConf: resolved\n", 0o644)
 			},
-			says: []string{"have systemd-resolved ask this node"}, stub: true,
+			says: []string{"make systemd-resolved ask this node"}, stub: true,
 			serves: func(n *node) {
 				n.Await("the drop-in", func() bool { return n.exists(dropIn) })
 				n.awaitNames()
@@ -42,12 +42,12 @@ func origins() []origin {
 		},
 		{
 			name: "openresolv", set: (*node).setOpenresolv,
-			says:   []string{"openresolv, which writes /etc/resolv.conf", "it was told of nameservers by NetworkManager", "make /etc/resolv.conf a link to /run/resolvconf/resolv.conf"},
+			says:   []string{"openresolv, which writes /etc/resolv.conf", "it got nameservers from NetworkManager", "make /etc/resolv.conf a link to /run/resolvconf/resolv.conf"},
 			serves: (*node).checkRedirected,
 		},
 		{
 			name: "openresolv alone", set: (*node).setOpenresolvAlone,
-			says:   []string{"it was told of nameservers by eth0", "write /etc/dnsmasq.d/node-dns-resolvconf.conf"},
+			says:   []string{"it got nameservers from eth0", "write /etc/dnsmasq.d/node-dns-resolvconf.conf"},
 			serves: (*node).checkFollowed,
 		},
 		{
@@ -56,11 +56,11 @@ func origins() []origin {
 				n.Run("systemctl", "restart", "NetworkManager.service")
 				n.awaitNames()
 			},
-			says: []string{"resolvconf, to whose file /etc/resolv.conf is a link", "leads to ../run/resolvconf/resolv.conf"},
+			says: []string{"resolvconf; /etc/resolv.conf is a link to its file", "links to ../run/resolvconf/resolv.conf"},
 		},
 		{
 			name: "cloud-init", set: func(n *node) { n.setCloudInit("{}") },
-			says: []string{"/etc/NetworkManager/conf.d/99-cloud-init.conf keeps NetworkManager from writing it", "asks " + ns2 + " (from /etc/resolv.conf Created by cloud-init"},
+			says: []string{"/etc/NetworkManager/conf.d/99-cloud-init.conf keeps NetworkManager from writing it", "ask " + ns2 + " (from /etc/resolv.conf Created by cloud-init"},
 			serves: func(n *node) {
 				n.Await("a pod to be answered by cloud-init's nameserver", func() bool { return n.ask() == ns2 })
 			},
@@ -69,7 +69,7 @@ func origins() []origin {
 			name: "cloud-init that manages resolv.conf", set: func(n *node) {
 				n.setCloudInit("manage_resolv_conf: true\nresolv_conf: {nameservers: [" + ns1 + "]}")
 			},
-			says:   []string{"/etc/cloud/cloud.cfg.d/50_dns.cfg says manage_resolv_conf: true", "write /etc/cloud/cloud.cfg.d/zz-node-dns.cfg"},
+			says:   []string{"/etc/cloud/cloud.cfg.d/50_dns.cfg sets manage_resolv_conf: true", "write /etc/cloud/cloud.cfg.d/zz-node-dns.cfg"},
 			serves: (*node).checkCloudLeavesAlone,
 		},
 		{
@@ -88,7 +88,7 @@ func origins() []origin {
 				n.Run("systemctl", "kill", "--signal=KILL", nodelocalUnit) // nothing that it set up is removed
 				n.Await("the cache to end", func() bool { return n.property(nodelocalUnit, "ActiveState") != "active" })
 			},
-			says:   []string{"what it left behind", "take " + cacheService + " from the link nodelocaldns, with its 12 rules of iptables", "listen on " + cacheAddr},
+			says:   []string{"leftovers of NodeLocal DNSCache", "remove " + cacheService + " from the link nodelocaldns, with its 12 iptables rules", "listen on " + cacheAddr},
 			serves: (*node).checkTakenOver,
 		},
 	}
@@ -160,7 +160,7 @@ func TestMigrateLeavesToTheCluster(t *testing.T) {
 			"/etc/NetworkManager/conf.d/dns-servers.conf sets nameservers for all domains", "/etc/kubernetes/manifests/coredns.yaml is a static pod", "kind: MachineConfig",
 		}},
 		{name: "NodeLocal DNSCache", set: (*node).setNodelocal, says: []string{
-			"node-cache of " + nodelocalUnit + " holds port 53 of " + cacheAddr, "which 12 rules of iptables are for", "kubectl -n kube-system patch daemonset",
+			"node-cache of " + nodelocalUnit + " uses port 53 of " + cacheAddr, "with 12 iptables rules", "kubectl -n kube-system patch daemonset",
 		}},
 	} {
 		t.Run(o.name, func(t *testing.T) {
@@ -169,7 +169,7 @@ func TestMigrateLeavesToTheCluster(t *testing.T) {
 			before, links := n.etc(), n.links()
 			for _, flag := range []string{"--dry-run", "--apply"} {
 				screen, err := n.Try("node-dns", "migrate", flag)
-				if err == nil || !strings.Contains(screen, "It would not begin:") {
+				if err == nil || !strings.Contains(screen, "It cannot start:") {
 					t.Errorf("%s: got %v\n%s", flag, err, screen)
 				}
 				for _, want := range o.says {
@@ -209,7 +209,7 @@ func TestNodelocalByItsOwner(t *testing.T) {
 		n.Run("systemctl", "stop", nodelocalUnit) // removes what it set up
 		n.awaitServing()
 	})
-	if screen := n.Run("node-dns", "migrate"); screen != "Nothing to migrate from was found.\n" {
+	if screen := n.Run("node-dns", "migrate"); screen != "Found no DNS setup to migrate from.\n" {
 		t.Errorf("afterwards the dry run prints\n%s", screen)
 	}
 }
@@ -318,11 +318,11 @@ func TestMigrateKubelet(t *testing.T) {
 	n := newLeasedNode(t)
 	n.WriteFile(kubeletConfig, "kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v1beta1\nclusterDNS: ["+nodeIP+"]\n", 0o600)
 	before := n.etc()
-	if screen := n.Run("node-dns", "migrate"); screen != "Nothing to migrate from was found.\n" {
+	if screen := n.Run("node-dns", "migrate"); screen != "Found no DNS setup to migrate from.\n" {
 		t.Errorf("without --kubelet:\n%s", screen)
 	}
 	screen := n.Run("node-dns", "migrate", "--kubelet")
-	for _, want := range []string{"a kubelet whose resolvConf is /etc/resolv.conf, its default", "write " + kubeletConfig, "restart it when that suits you"} {
+	for _, want := range []string{"a kubelet whose resolvConf is /etc/resolv.conf, its default", "write " + kubeletConfig, "restart the kubelet at a suitable time"} {
 		if !strings.Contains(screen, want) {
 			t.Errorf("the dry run's output lacks %q:\n%s", want, screen)
 		}

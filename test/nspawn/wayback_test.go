@@ -49,7 +49,7 @@ func TestNoWayBack(t *testing.T) {
 			if got := n.ReadFile(resolvConf); got != original {
 				t.Errorf("resolv.conf points at the node although nothing would restore it:\n%s", got)
 			}
-			const reason = "systemd has not run origin-dns-dispatcher"
+			const reason = "systemd did not run origin-dns-dispatcher"
 			if status, _ := n.Try("node-dns", "status"); !strings.Contains(status, reason) {
 				t.Errorf("the status gives no reason:\n%s", status)
 			}

@@ -95,7 +95,7 @@ func TestMislabelled(t *testing.T) {
 		t.Errorf("resolv.conf names the node although nothing would restore it:\n%s", got)
 	}
 	out, err := g.Try("node-dns doctor")
-	if err == nil || !strings.Contains(out, "restorecon") || !strings.Contains(out, "systemd has not run origin-dns-dispatcher") {
+	if err == nil || !strings.Contains(out, "restorecon") || !strings.Contains(out, "systemd did not run origin-dns-dispatcher") {
 		t.Errorf("doctor does not name the cause and the fix: %v\n%s", err, out)
 	}
 	g.Run("systemctl stop node-dns")

@@ -54,7 +54,7 @@ func busy() Status {
 		{Address: "dns+tls://172.16.0.53#vpn.example", State: "down", Since: noon.Add(-125 * time.Second), Queries: 31, Failures: 31, RouteQueries: 30, RouteFailures: 30, Error: "i/o timeout"},
 	}})
 	s.Listeners[1] = Listener{Address: "127.0.0.1:53", Error: "address already in use"}
-	s.ResolvConf.Pending, s.ResolvConf.Hold = []string{"/etc/resolv.conf"}, "the configuration has faults"
+	s.ResolvConf.Pending, s.ResolvConf.Hold = []string{"/etc/resolv.conf"}, "the configuration has errors"
 	s.Routes[2].Servers[0].Transport = "tls (opportunistic)"
 	s.Cache.Evictions = 17
 	s.Queries = Queries{UDP: 1, TCP: 2, Shed: 3, Dropped: 4, Panics: 5, Moved: 16, Limits: Limits{
@@ -108,7 +108,7 @@ func screens() map[string]Status {
 			}
 		}),
 		"held": with(func(s *Status) {
-			s.ResolvConf.Hold = "the configuration has faults"
+			s.ResolvConf.Hold = "the configuration has errors"
 			s.Problems = []string{`/etc/node-dns/node-dns.yaml:3:9: listen: expected "auto", "all", IP or IP:PORT`}
 		}),
 		"routes": with(func(s *Status) {

@@ -397,14 +397,14 @@ var rows = []checkRow{
 	{"kubelet", "takes ours", func(s *Snapshot) {
 		s.Kubelet = Kubelet{Configured: true, Path: "/etc/resolv.conf", File: s.Host.State.ResolvConf}
 		s.Host.State.NodeResolvConf = text("nameserver 192.0.2.53\n")
-	}, Fail, "/etc/resolv.conf names this node (10.0.0.7) where the original nameservers belong|point it at /etc/origin/node/resolv.conf, which|resolvConf in /var/lib/kubelet/config.yaml;|by its default"},
+	}, Fail, "/etc/resolv.conf names this node (10.0.0.7) instead of the original nameservers|point it at /etc/origin/node/resolv.conf, which|resolvConf in /var/lib/kubelet/config.yaml;|by its default"},
 	{"kubelet", "takes one that is not ours, and names us", func(s *Snapshot) { s.Kubelet.File = text("nameserver 10.0.0.7\n") }, Fail, "names this node (10.0.0.7)|point it at a file with the nameservers that the network gave this node: resolvConf in"},
 	{"kubelet", "takes ours, of another address of before", func(s *Snapshot) { s.Kubelet.File = text(ours + "nameserver 10.0.0.99\n") }, Fail, "names this node (10.0.0.99)"},
 	{"kubelet", "is given the same twice", func(s *Snapshot) {
 		s.Kubelet.File, s.Kubelet.DNS = text("nameserver 10.0.0.7\n"), []netip.Addr{netip.MustParseAddr(nodeIP)}
-	}, Fail, "the node is there twice"},
+	}, Fail, "list this node twice"},
 	{"kubelet", "takes the stub", func(s *Snapshot) { s.Kubelet.File = text("nameserver 127.0.0.53\n") }, Fail, "in a pod with dnsPolicy Default is the pod itself"},
-	{"kubelet", "takes what is not there", func(s *Snapshot) { s.Kubelet.File = hostdns.File{} }, Fail, "no pod can be started|origin-dns-dispatcher apply writes it"},
+	{"kubelet", "takes what is not there", func(s *Snapshot) { s.Kubelet.File = hostdns.File{} }, Fail, `no pod can start|run "origin-dns-dispatcher apply" to create it`},
 	{"kubelet", "takes what names nobody", func(s *Snapshot) { s.Kubelet.File = text("search a\n") }, Warn, "names no nameserver"},
 	{"kubelet", "takes what may not be read", func(s *Snapshot) { s.Kubelet.File = hostdns.File{Exists: true, Err: fs.ErrPermission} }, Warn, "cannot be read"},
 
@@ -414,7 +414,7 @@ var rows = []checkRow{
 		h := &s.Host.State
 		h.NetworkManager = &nm.Snapshot{State: "connected"}
 		h.Upstreams, h.Original = text("server=192.0.2.53\n"), hostdns.File{}
-	}, Warn, "the network offers no usable nameserver since |(NetworkManager names no nameserver): the last good ones are asked: 192.0.2.53|set upstreams: in /etc/node-dns/node-dns.yaml"},
+	}, Warn, "the network offers no usable nameserver since |(NetworkManager names no nameserver); using the last good ones: 192.0.2.53|set upstreams: in /etc/node-dns/node-dns.yaml"},
 	{"upstreams", "are the last good ones, as the admin's file has a typo", func(s *Snapshot) {
 		s.Host.State.Record = text(`{"version": 1, "servers": ["192.0.2.53"], "origin": "/etc/resolv.conf", "lacking": "/etc/resolv.conf names x: not a nameserver's address"}`)
 	}, Warn, "/etc/resolv.conf names no usable nameserver|write an /etc/resolv.conf with a nameserver that answers, or set upstreams:"},

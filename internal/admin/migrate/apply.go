@@ -67,7 +67,7 @@ func (a Applier) Apply(ctx context.Context, p Plan) error {
 // Continue does the remaining steps of an unfinished migration.
 func (a Applier) Continue(ctx context.Context, j *Journal) error {
 	if j.Phase != Applying {
-		return fmt.Errorf("the migration is %s, and not to be continued", j.Phase)
+		return fmt.Errorf("the migration is %s and cannot be continued", j.Phase)
 	}
 	for j.Done < len(j.Steps) {
 		step := j.Steps[j.Done]
@@ -88,11 +88,11 @@ func (a Applier) Continue(ctx context.Context, j *Journal) error {
 
 // back undoes everything after a failure, even if ctx has ended.
 func (a Applier) back(ctx context.Context, j *Journal, why error) error {
-	a.tell("go back: " + why.Error())
+	a.tell("undo: " + why.Error())
 	if err := a.Undo(context.WithoutCancel(ctx), j); err != nil {
-		return fmt.Errorf("%w; and going back: %w", why, err)
+		return fmt.Errorf("%w; undoing the migration failed: %w", why, err)
 	}
-	return fmt.Errorf("%w; all is as it was before", why)
+	return fmt.Errorf("%w; all changes were undone", why)
 }
 
 // Undo undoes all steps, the last one first, and then restores every file. A failure does not stop
@@ -183,7 +183,7 @@ func (a Applier) do(ctx context.Context, j *Journal, s Step) error {
 	case Check:
 		return a.check(ctx, j)
 	}
-	return fmt.Errorf("%q is no step", s.Kind)
+	return fmt.Errorf("unknown step %q", s.Kind)
 }
 
 // undo undoes one step, whether it was done, started or neither.

@@ -166,7 +166,7 @@ func checkAt(ctx context.Context, network string, at netip.AddrPort, before []An
 		// A name that did not exist may exist now, such as a cluster name that the old nameserver
 		// did not know.
 		if rcode := dns.RcodeToString[m.Rcode]; rcode != b.Rcode && m.Rcode != dns.RcodeSuccess {
-			return fmt.Errorf("%v over %s answers %s to %s %s, which had %s before", at, network, rcode, b.Name, b.Type, b.Rcode)
+			return fmt.Errorf("%v over %s answers %s to %s %s; before the migration the answer was %s", at, network, rcode, b.Name, b.Type, b.Rcode)
 		}
 	}
 	return nil
@@ -185,7 +185,7 @@ func fetchStatus(ctx context.Context) (status control.Status, err error) {
 // awaitPrepared waits until only port 53 is missing: an upstream answers, and a watched API has
 // been read.
 func awaitPrepared(ctx context.Context) error {
-	return await(ctx, "node-dns to be prepared", preparePatience, func() (bool, error) {
+	return await(ctx, "node-dns to be ready except for port 53", preparePatience, func() (bool, error) {
 		status, err := fetchStatus(ctx)
 		if err != nil {
 			return false, err
@@ -205,7 +205,7 @@ func unprepared(status control.Status) string {
 	case root < 0 || len(status.Routes[root].Servers) == 0:
 		return "it has no upstream nameserver"
 	case status.Cluster.Domain == "":
-		return "the cluster domain is not known"
+		return "the cluster domain is unknown"
 	case r != nil && r.Services+r.Namespaces == 0 && len(status.Cluster.Servers) == 0:
 		return "the Kubernetes API has not been read: " + r.Error
 	}

@@ -110,7 +110,7 @@ func (h Host) holdersWhere(is func(Holder) bool) []Holder {
 // heldLines returns one line for each owner of port 53 and address.
 func heldLines(holders []Holder) (lines []string) {
 	for _, holder := range holders {
-		if line := fmt.Sprintf("%v holds port 53 of %v", holder, holder.Addr.Addr()); !slices.Contains(lines, line) {
+		if line := fmt.Sprintf("%v uses port 53 of %v", holder, holder.Addr.Addr()); !slices.Contains(lines, line) {
 			lines = append(lines, line)
 		}
 	}

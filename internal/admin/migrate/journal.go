@@ -62,7 +62,7 @@ func ReadJournal(root string) (*Journal, error) {
 		return nil, fmt.Errorf("reading the journal %s: %w", JournalFile, err)
 	}
 	if j.Version != journalVersion || j.Done < 0 || j.Done > len(j.Steps) {
-		return nil, fmt.Errorf("reading the journal %s: version %d with %d of %d steps is none of ours", JournalFile, j.Version, j.Done, len(j.Steps))
+		return nil, fmt.Errorf("reading the journal %s: version %d with %d of %d steps is invalid", JournalFile, j.Version, j.Done, len(j.Steps))
 	}
 	return &j, nil
 }
@@ -106,7 +106,7 @@ func Lock(ctx context.Context, path string) (unlock func(), err error) {
 
 func makeDir(path string) error {
 	if err := os.MkdirAll(path, 0o755); err != nil {
-		return fmt.Errorf("making a directory: %w", err)
+		return fmt.Errorf("creating a directory: %w", err)
 	}
 	return nil
 }
@@ -177,7 +177,7 @@ func readWhole(path string) ([]byte, error) {
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, maxSaved+1))
 	if err == nil && len(data) > maxSaved {
-		err = fmt.Errorf("longer than %d octets", maxSaved)
+		err = fmt.Errorf("longer than %d bytes", maxSaved)
 	}
 	return data, err
 }

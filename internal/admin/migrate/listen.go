@@ -65,11 +65,11 @@ func (h Host) keepListening(port []Step) (step Step, listen nodeconfig.Listen, o
 			words, listen.Addrs = append(words, addr.String()), append(listen.Addrs, netip.AddrPortFrom(addr, nameserver.Port))
 		}
 	}
-	text, ok := withSetting(h.Files[ourConfig], "Where a nameserver answered before node-dns", "listen", words)
+	text, ok := withSetting(h.Files[ourConfig], "Addresses on which a nameserver answered before node-dns", "listen", words)
 	if !ok {
 		return Step{}, nodeconfig.Listen{}, false
 	}
-	return writeStep(ourConfig, text, "listen: ["+strings.Join(words, ", ")+"], where queries are answered today"), listen, true
+	return writeStep(ourConfig, text, "listen: ["+strings.Join(words, ", ")+"], the addresses that answer queries now"), listen, true
 }
 
 // unheard returns the addresses where a unit that gives up the port answers, no other program does,

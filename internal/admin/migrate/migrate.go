@@ -94,7 +94,7 @@ func NewPlan(h Host, found []Finding) Plan {
 	p := Plan{Findings: found}
 	isHeld := func(holder Holder) bool { return holder.Addr.Port() == portDNS }
 	if !h.Root && (len(found) > 0 || slices.ContainsFunc(h.Holders, isHeld)) {
-		p.Refused = []string{"only root sees who has port 53, and reads what matters here: node-dns migrate as root shows what it would do"}
+		p.Refused = []string{"only root can see which program uses port 53 and read the relevant files: run node-dns migrate as root"}
 		return p
 	}
 	if len(found) == 0 {
@@ -158,15 +158,15 @@ func (h Host) unfit() []string {
 		why = append(why, "node-dns is not installed: there is no "+daemonUnit)
 	}
 	if h.State.ConfigErr != nil {
-		why = append(why, "the configuration has faults: "+oneLine(h.State.ConfigErr))
+		why = append(why, "the configuration has errors: "+oneLine(h.State.ConfigErr))
 	} else if h.Plan.Hold != "" && h.Plan.Hold != hostdns.LeftToAdmin {
 		why = append(why, "node-dns could not serve: "+h.Plan.Hold)
 	}
 	if h.Fixed && h.Plan.Via != nodeconfig.ResolvConfResolved && h.Plan.Via != nodeconfig.ResolvConfNone && !hostdns.IsOurs(h.State.ResolvConf.Data) {
-		why = append(why, "nobody may change /etc/resolv.conf, which is to name this node: chattr -i /etc/resolv.conf, or say resolvConf: none in /etc/node-dns/node-dns.yaml")
+		why = append(why, "/etc/resolv.conf is immutable, but must name this node: chattr -i /etc/resolv.conf, or set resolvConf: none in /etc/node-dns/node-dns.yaml")
 	}
 	if h.DnsmasqErr != nil {
-		why = append(why, "dnsmasq's files, which node-dns reads too, have faults: "+oneLine(h.DnsmasqErr))
+		why = append(why, "dnsmasq's files, which node-dns also reads, have errors: "+oneLine(h.DnsmasqErr))
 	}
 	return append(why, h.obstacles()...)
 }
@@ -181,9 +181,9 @@ func (h Host) strangers(port []Step) []string {
 			if holder.Covers(at) && !gives(port, holder) && holder.Unit != daemonUnit && !at.Addr().IsLoopback() {
 				fix := "stop it first"
 				if holder.IsNodeAgent() {
-					fix = "`listen` in /etc/node-dns/node-dns.yaml can leave that address to it"
+					fix = "`listen` in /etc/node-dns/node-dns.yaml can exclude that address"
 				}
-				why = append(why, fmt.Sprintf("port 53 of %v is held by %v, which this does not know how to replace: %s", at.Addr(), holder, fix))
+				why = append(why, fmt.Sprintf("port 53 of %v is used by %v, which cannot be migrated automatically: %s", at.Addr(), holder, fix))
 			}
 		}
 	}
@@ -200,14 +200,14 @@ func (h Host) notes(port []Step) []string {
 		switch {
 		case gives && at.Addr().IsUnspecified():
 			if !h.State.Config.Listen.All && len(h.Dnsmasq.Listen)+len(h.Dnsmasq.Interfaces) == 0 {
-				notes = append(notes, holder.Unit+" answers at every address of this node, and node-dns at those it listens on: `listen: all` in /etc/node-dns/node-dns.yaml is every one but loopback, of those that appear later too")
+				notes = append(notes, holder.Unit+" answers on every address of this node, but node-dns only on those it listens on: `listen: all` in /etc/node-dns/node-dns.yaml covers every address except loopback, including later ones")
 			}
 		case gives && !slices.ContainsFunc(listen, func(ours netip.AddrPort) bool { return isAt(at, ours) }):
-			notes = append(notes, fmt.Sprintf("%s answers at %v too, and node-dns will not: `listen` in /etc/node-dns/node-dns.yaml can say so", holder.Unit, at.Addr()))
+			notes = append(notes, fmt.Sprintf("%s also answers on %v, but node-dns will not: add it to `listen` in /etc/node-dns/node-dns.yaml if needed", holder.Unit, at.Addr()))
 		case !gives && holder.Unit != daemonUnit && at.Addr().IsLoopback() && slices.Contains(listen, at):
-			notes = append(notes, fmt.Sprintf("%v has port 53 of %v, where node-dns is to listen as well (dnsBindAddress, or listen): until it ends, status says so", holder, at.Addr()))
+			notes = append(notes, fmt.Sprintf("%v uses port 53 of %v, on which node-dns should also listen (dnsBindAddress or listen): node-dns status reports this until it stops", holder, at.Addr()))
 		case !gives && holder.Unit != daemonUnit && holder.Name == "dnsmasq":
-			notes = append(notes, fmt.Sprintf("%v at %v is left alone", holder, at.Addr()))
+			notes = append(notes, fmt.Sprintf("%v at %v is not changed", holder, at.Addr()))
 		}
 	}
 	slices.Sort(notes)

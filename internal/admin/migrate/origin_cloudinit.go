@@ -36,10 +36,10 @@ func cloudInit() origin {
 			}
 			f := Finding{Origin: "cloud-init", What: "cloud-init, which writes /etc/resolv.conf"}
 			file := h.managesResolvConf()
-			f.say(byCloudInit(h), "/etc/resolv.conf is its: %s", strings.Join(nameservers(h.State.ResolvConf.Data), " "))
+			f.say(byCloudInit(h), "it wrote /etc/resolv.conf: %s", strings.Join(nameservers(h.State.ResolvConf.Data), " "))
 			f.say(setsOnly(h.Files[cloudSnippet], dnsNone), "%s keeps NetworkManager from writing it (dns=none)", cloudSnippet)
-			f.say(file != "", "%s says manage_resolv_conf: true", file)
-			f.say(managing(h.Files[cloudUserData].Data) == "true", "%s, this instance's user data, says manage_resolv_conf: true", cloudUserData)
+			f.say(file != "", "%s sets manage_resolv_conf: true", file)
+			f.say(managing(h.Files[cloudUserData].Data) == "true", "%s, this instance's user data, sets manage_resolv_conf: true", cloudUserData)
 			if len(f.Evidence) == 0 {
 				return nil
 			}
@@ -52,23 +52,23 @@ func cloudInit() origin {
 func cloudInitSteps(h Host) part {
 	var p part
 	if h.managesResolvConf() != "" {
-		p.before = append(p.before, writeStep(cloudOurs, "# node-dns has /etc/resolv.conf: see node-dns migrate.\nmanage_resolv_conf: false\n", "cloud-init leaves /etc/resolv.conf alone, for a new instance too"))
+		p.before = append(p.before, writeStep(cloudOurs, "# node-dns manages /etc/resolv.conf: see node-dns migrate.\nmanage_resolv_conf: false\n", "cloud-init no longer writes /etc/resolv.conf, not even for a new instance"))
 	}
 	if managing(h.Files[cloudUserData].Data) == "true" {
-		p.notes = append(p.notes, "what the user data say no file of this node can overrule: it has been done for this instance, and is done again for a new one of this image, over which node-dns writes then")
+		p.notes = append(p.notes, "no file on this node can override the user data: cloud-init has written the file for this instance and does so again for a new instance of this image; node-dns then overwrites it")
 	}
 	if setsOnly(h.Files[cloudSnippet], dnsNone) {
-		p.notes = append(p.notes, cloudSnippet+" stays: cloud-init would write it again, and node-dns wants nothing else of NetworkManager than that it leaves /etc/resolv.conf alone")
+		p.notes = append(p.notes, cloudSnippet+" stays, because cloud-init would write it again; node-dns also needs NetworkManager not to write /etc/resolv.conf")
 	}
 	if dropped := h.dropped(); byCloudInit(h) && len(dropped) > 0 && len(h.State.Config.Upstreams) == 0 {
 		all := nameservers(h.State.ResolvConf.Data)
-		text, ok := withSetting(h.Files[ourConfig], "What cloud-init had in /etc/resolv.conf", "upstreams", all)
+		text, ok := withSetting(h.Files[ourConfig], "Nameservers that cloud-init had in /etc/resolv.conf", "upstreams", all)
 		if !ok {
-			p.refused = append(p.refused, fmt.Sprintf("/etc/resolv.conf names %s, which NetworkManager does not: say upstreams: [%s] in %s to keep them, or []",
+			p.refused = append(p.refused, fmt.Sprintf("/etc/resolv.conf names %s, but NetworkManager does not: set upstreams: [%s] in %s to keep them, or [] to drop them",
 				strings.Join(dropped, ", "), strings.Join(all, ", "), ourConfig))
 			return p
 		}
-		p.before = append(p.before, writeStep(ourConfig, text, "upstreams: ["+strings.Join(all, ", ")+"], which are cloud-init's and not NetworkManager's"))
+		p.before = append(p.before, writeStep(ourConfig, text, "upstreams: ["+strings.Join(all, ", ")+"], which cloud-init sets and NetworkManager does not know"))
 		for _, addr := range resolvconf.Parse(h.State.ResolvConf.Data).Nameservers() {
 			p.upstreams = append(p.upstreams, nameserver.FromAddr(addr))
 		}

@@ -53,7 +53,7 @@ func dnsmasqEvidence(h Host) []string {
 	}
 	if len(at) > 0 {
 		slices.Sort(at)
-		lines = append(lines, "it holds port 53 of "+strings.Join(slices.Compact(at), ", "))
+		lines = append(lines, "it uses port 53 of "+strings.Join(slices.Compact(at), ", "))
 	}
 	return lines
 }
@@ -65,13 +65,13 @@ func giveUpDnsmasq(h Host) (p part) {
 		return p
 	}
 	if h.holds(dnsmasqUnit, portDHCP, portTFTP, portDHCPv6) {
-		p.refused = append(p.refused, dnsmasqUnit+" serves DHCP or TFTP as well, which node-dns does not: set port=0 in its files and "+
-			"restart it, or give these to another service; then there is no port 53 to take over")
+		p.refused = append(p.refused, dnsmasqUnit+" also serves DHCP or TFTP, which node-dns does not: set port=0 in its files and "+
+			"restart it, which frees port 53, or move these to another service")
 	}
 	if h.holds(dnsmasqUnit, portDNS) {
 		p.port = append(p.port, takeStep(h, dnsmasqUnit))
 		if !h.HasNFT {
-			p.notes = append(p.notes, "there is no nft(8): a TCP connection that begins while dnsmasq stops, some 0.1 s, is refused; with nft it waits")
+			p.notes = append(p.notes, "nft(8) is not installed: TCP connections that start while dnsmasq stops (about 0.1 s) are refused; with nft they wait")
 		}
 	}
 	p.port = append(p.port, maskStep(h, dnsmasqUnit))
@@ -135,7 +135,7 @@ func lostUpstreams(h Host) []string {
 	if len(lost) == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("dnsmasq asks %s, whom %s does not name any more: `upstreams` in /etc/node-dns/node-dns.yaml keeps them",
+	return []string{fmt.Sprintf("dnsmasq asks %s, which %s no longer names: set `upstreams` in /etc/node-dns/node-dns.yaml to keep them",
 		strings.Join(lost, ", "), h.Plan.Selection.Origin)}
 }
 
@@ -194,8 +194,8 @@ func findSingleNode(h Host) []Finding {
 	f.say(true, "%s is NetworkManager's hook: it writes /etc/resolv.conf", forcednsHook)
 	f.say(setsOnly(h.Files[singleNodeConf], rcUnmanaged), "%s keeps NetworkManager from writing it (rc-manager=unmanaged)", singleNodeConf)
 	f.Evidence = append(f.Evidence, dnsmasqEvidence(h)...)
-	f.say(h.Files[singleNodeNames].Exists, "%s has the cluster's own names; it may stay: node-dns answers them too", singleNodeNames)
-	f.say(h.Files[machineConfigNow].Exists, "the machine-config daemon looks after this node (%s)", machineConfigNow)
+	f.say(h.Files[singleNodeNames].Exists, "%s has the cluster's own names; it can stay: node-dns also answers them", singleNodeNames)
+	f.say(h.Files[machineConfigNow].Exists, "the machine-config daemon manages this node (%s)", machineConfigNow)
 	return []Finding{f}
 }
 
@@ -204,9 +204,9 @@ func findSingleNode(h Host) []Finding {
 func singleNodeOwner(h Host) []string {
 	const role = "master" // role of the only node
 	return []string{
-		"bring node-dns into the node's image, or install its package on it; it changes nothing as long as it is not enabled",
-		"oc apply -f - with what follows: the node is restarted, and comes up with node-dns:\n" + h.machineConfig(role, nil),
-		"oc wait machineconfigpool/" + role + " --for=condition=Updated --timeout=2h; the way back is oc delete machineconfig 99-" + role + "-node-dns",
+		"add node-dns to the node's image, or install its package on the node; it changes nothing until it is enabled",
+		"oc apply -f - with the following text; the node restarts with node-dns:\n" + h.machineConfig(role, nil),
+		"oc wait machineconfigpool/" + role + " --for=condition=Updated --timeout=2h; to undo: oc delete machineconfig 99-" + role + "-node-dns",
 	}
 }
 
@@ -222,7 +222,7 @@ func (p *part) release(h Host, path, setting string) {
 	case setsOnly(file, setting):
 		p.after = append(p.after, releaseStep(path, setting))
 	case file.Exists:
-		p.notes = append(p.notes, path+" has more in it than "+setting+" and stays: NetworkManager leaves /etc/resolv.conf to whom it says")
+		p.notes = append(p.notes, path+" contains more than "+setting+" and stays: NetworkManager does not write /etc/resolv.conf")
 	}
 }
 

@@ -57,7 +57,7 @@ func (k *Kubelet) lookAt(root string, p procfs.Process) {
 	k.Now = told.ResolvConf
 	switch {
 	case flags.ResolvConf != nil:
-		k.Refused = "its command line has " + searchlist.FlagResolvConf + ", which wins over files: change it there"
+		k.Refused = "its command line has " + searchlist.FlagResolvConf + ", which overrides files: change it there"
 	case files.DropIns != "":
 		k.Path = filepath.Join(files.DropIns, kubeletDropIn)
 	case files.Config != "":
@@ -71,7 +71,7 @@ var nodeResolvConf = hostdns.NewPaths("").NodeResolvConf
 
 var (
 	kubeletGives = "the kubelet gives pods " + nodeResolvConf // text in the What of its step
-	stillRead    = "a kubelet that was started since the migration still reads " + nodeResolvConf + ", so that file stays: restart the kubelet before you remove it"
+	stillRead    = "a kubelet that was started after the migration still reads " + nodeResolvConf + ", so that file is kept: restart the kubelet before you remove it"
 )
 
 // keptLine marks a node resolv.conf that an undo left in place. Because the hook did not write this
@@ -124,7 +124,7 @@ func kubeletResolv() origin {
 			}
 			return part{
 				after: []Step{writeStep(h.Kubelet.Path, text, kubeletGives)},
-				notes: []string{"the kubelet reads its resolvConf when it is started again, and pods get it when they are: restart it when that suits you"},
+				notes: []string{"the kubelet reads its resolvConf when it restarts, and pods get it when they restart: restart the kubelet at a suitable time"},
 			}
 		},
 	}
@@ -157,9 +157,9 @@ func (k Kubelet) edited() (string, error) {
 	said, err := nodeconfig.ResolvConfs([]byte(text))
 	switch {
 	case err != nil:
-		return "", byHand("it is JSON, has several documents, or has the setting in another form: " + strings.Join(strings.Fields(err.Error()), " "))
+		return "", byHand("it is JSON, has several documents, or has the setting in an unsupported form: " + strings.Join(strings.Fields(err.Error()), " "))
 	case !slices.Equal(said, []string{nodeResolvConf}):
-		return "", byHand("it has several values, or has the setting in another form")
+		return "", byHand("it has several values, or has the setting in an unsupported form")
 	}
 	return text, nil
 }
@@ -216,16 +216,16 @@ func k3s() origin {
 			for _, path := range k3sResolvConfs {
 				if f := h.Files[path]; f.Exists {
 					all = append(all, Finding{
-						Origin: "k3s", What: "a resolv.conf for pods that k3s or RKE2 made up (" + path + ")",
-						Evidence: []string{"it names " + strings.Join(nameservers(f.Data), " ") + ", whatever this site's nameservers are"},
+						Origin: "k3s", What: "a resolv.conf for pods that k3s or RKE2 generated (" + path + ")",
+						Evidence: []string{"it names " + strings.Join(nameservers(f.Data), " ") + ", regardless of this site's nameservers"},
 					})
 				}
 			}
 			return all
 		},
 		steps: func(Host) part {
-			return part{notes: []string{"pods with dnsPolicy Default, CoreDNS among them, keep those nameservers until k3s is started again behind node-dns, " +
-				"which finds this node's address in /etc/resolv.conf then: systemctl restart k3s (k3s-agent, rke2-server, rke2-agent)"}}
+			return part{notes: []string{"pods with dnsPolicy Default, including CoreDNS, keep those nameservers until k3s restarts after node-dns " +
+				"and finds this node's address in /etc/resolv.conf: systemctl restart k3s (k3s-agent, rke2-server, rke2-agent)"}}
 		},
 	}
 }

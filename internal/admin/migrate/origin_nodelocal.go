@@ -98,7 +98,7 @@ func findNodelocal(h Host) []Finding {
 	if len(addrs) == 0 && pod == "" {
 		return nil
 	}
-	f := Finding{Origin: "nodelocaldns", What: "NodeLocal DNSCache, what it left behind"}
+	f := Finding{Origin: "nodelocaldns", What: "leftovers of NodeLocal DNSCache"}
 	if h.nodelocalRuns() {
 		f.What = "NodeLocal DNSCache (a DaemonSet of the cluster)"
 	}
@@ -107,7 +107,7 @@ func findNodelocal(h Host) []Finding {
 	for _, addr := range addrs {
 		rules := ""
 		if n := len(h.rulesOf(addr)); n > 0 {
-			rules = fmt.Sprintf(", which %d rules of iptables are for", n)
+			rules = fmt.Sprintf(", with %d iptables rules", n)
 		}
 		f.say(true, "the link %s has %v%s", h.linkOf(addr), addr, rules)
 	}
@@ -161,22 +161,22 @@ func leaveNodelocal(h Host) part {
 	node := h.State.Net.NodeIP()
 	p := part{
 		told:    h.nodelocalHolders(),
-		refused: []string{"NodeLocal DNSCache is the cluster's: what is taken from its link here its pod puts back, and pods have no nameserver until then"},
+		refused: []string{"NodeLocal DNSCache belongs to the cluster: its pod restores everything that is removed from its link, and pods have no nameserver until then"},
 	}
 	yaml := fmt.Sprintf("listen: [%v]", node)
 	if !h.knowsCluster() {
 		yaml += ", and clusterDNS: [" + cmp.Or(words(services), kubeDNS) + "], or a kubeconfig"
 	}
 	if !h.Units[daemonUnit].IsActive() {
-		p.owner = append(p.owner, fmt.Sprintf("on this node, in /etc/node-dns/node-dns.yaml: %s. Then systemctl enable --now node-dns: it answers at %v, beside the cache", yaml, node))
+		p.owner = append(p.owner, fmt.Sprintf("on this node, in /etc/node-dns/node-dns.yaml: %s. Then systemctl enable --now node-dns: it answers on %v in addition to the cache", yaml, node))
 	}
 	if given := h.given(own); len(given) > 0 {
 		p.owner = append(
 			p.owner,
-			fmt.Sprintf("on this node, for the kubelet: clusterDNS: [%v] in place of %s%s, and systemctl restart kubelet. "+
-				"kubeadm keeps one value for all nodes: there it is --cluster-dns of each (KUBELET_EXTRA_ARGS), or a patch", node, words(given), h.saidIn("clusterDNS")),
+			fmt.Sprintf("on this node, for the kubelet: clusterDNS: [%v] instead of %s%s, then systemctl restart kubelet. "+
+				"kubeadm keeps one value for all nodes: with kubeadm use --cluster-dns on each node (KUBELET_EXTRA_ARGS), or a patch", node, words(given), h.saidIn("clusterDNS")),
 			"kubectl drain "+h.nodeName()+" --ignore-daemonsets --delete-emptydir-data && kubectl uncordon "+h.nodeName()+
-				": the pods that are there still have "+words(given)+", and ask the cache until they are new",
+				": existing pods still have "+words(given)+" and ask the cache until they are recreated",
 		)
 	}
 	p.owner = append(
@@ -184,10 +184,10 @@ func leaveNodelocal(h Host) part {
 		"kubectl label node "+h.nodeName()+" node-dns=serves, and once for the cluster: "+
 			`kubectl -n kube-system patch daemonset node-local-dns --patch '{"spec":{"template":{"spec":{"affinity":{"nodeAffinity":`+
 			`{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"node-dns","operator":"DoesNotExist"}]}]}}}}}}}'`+
-			": its pod leaves this node, and takes link, addresses and rules along",
+			": its pod leaves this node and removes the link, addresses and rules",
 	)
 	if given := h.given(services); len(given) > 0 {
-		p.notes = append(p.notes, fmt.Sprintf("pods ask the Service at %s then, as without the cache; for them to ask node-dns give the kubelet clusterDNS: [%v]%s", words(given), node, h.saidIn("clusterDNS")))
+		p.notes = append(p.notes, fmt.Sprintf("pods then ask the Service at %s, as without the cache; to make them ask node-dns, set the kubelet's clusterDNS: [%v]%s", words(given), node, h.saidIn("clusterDNS")))
 	}
 	return p
 }
@@ -200,11 +200,11 @@ func takeNodelocal(h Host) part {
 	given := h.given(own)
 	var p part
 	for _, addr := range services {
-		p.before = append(p.before, dropStep(h.linkOf(addr), addr, h.rulesOf(addr), "nobody answers there, and it is the cluster DNS's Service, which kube-proxy has again then"))
+		p.before = append(p.before, dropStep(h.linkOf(addr), addr, h.rulesOf(addr), "no program answers there, and kube-proxy then handles this address of the cluster DNS Service again"))
 	}
 	for _, addr := range own {
 		if !slices.Contains(given, addr) {
-			p.before = append(p.before, dropStep(h.linkOf(addr), addr, h.rulesOf(addr), "nobody answers there, and no pod is given it"))
+			p.before = append(p.before, dropStep(h.linkOf(addr), addr, h.rulesOf(addr), "no program answers there, and no pod gets this address"))
 		}
 	}
 	for _, step := range p.before {
@@ -214,11 +214,11 @@ func takeNodelocal(h Host) part {
 		return p
 	}
 	node := h.State.Net.NodeIP()
-	p.notes = append(p.notes, fmt.Sprintf("the link %s is there until the next boot: before that say listen: [%v, %s] in /etc/node-dns/node-dns.yaml, "+
-		"and then give the kubelet clusterDNS: [%v]%s", h.linkOf(given[0]), node, words(given), node, h.saidIn("clusterDNS")))
+	p.notes = append(p.notes, fmt.Sprintf("the link %s exists until the next boot: before that, set listen: [%v, %s] in /etc/node-dns/node-dns.yaml, "+
+		"and then the kubelet's clusterDNS: [%v]%s", h.linkOf(given[0]), node, words(given), node, h.saidIn("clusterDNS")))
 	if len(h.given(services)) == 0 && !h.knowsCluster() {
 		p.refused = append(p.refused, fmt.Sprintf("node-dns would not know the cluster's names: the kubelet names no other nameserver than %s. "+
-			"In /etc/node-dns/node-dns.yaml say clusterDNS: [%s], or give it a kubeconfig (%s)", words(given), cmp.Or(words(services), kubeDNS), ourKubeconfig))
+			"Set clusterDNS: [%s] in /etc/node-dns/node-dns.yaml, or provide a kubeconfig (%s)", words(given), cmp.Or(words(services), kubeDNS), ourKubeconfig))
 	}
 	return p
 }

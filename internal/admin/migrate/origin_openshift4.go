@@ -54,7 +54,7 @@ func openshift4() origin {
 }
 
 // ownedByMachineConfig is the reason not to change anything on a node.
-const ownedByMachineConfig = "this node's files are its machine config's: to change them here makes the node degraded, and the next update puts them back"
+const ownedByMachineConfig = "this node's files are managed by its machine config: changing them here degrades the node, and the next update reverts them"
 
 // globalDNS returns the NetworkManager file that sets nameservers for all domains
 // ([global-dns-domain-*]), or "".
@@ -90,10 +90,10 @@ func findOpenshift4(h Host) []Finding {
 	unit := h.Units[prependerPath]
 	f.say(unit.Load == "loaded", "%s is %s, %s: it writes /etc/resolv.conf after NetworkManager", prependerPath, unit.Active, unit.File)
 	f.say(h.Files[prependerHook].Exists, "%s is NetworkManager's hook", prependerHook)
-	f.say(h.Files[prependerEnv].Exists, "%s has what the hook saw last", prependerEnv)
-	f.say(strings.Contains(resolvconf.Parse(h.State.ResolvConf.Data).Owner(), "KNI resolv prepender"), "/etc/resolv.conf is its: %s", strings.Join(nameservers(h.State.ResolvConf.Data), " "))
-	f.say(h.Files[prependerDropIn].Exists, "%s has systemd-resolved ask this node", prependerDropIn)
-	f.say(global != "", "%s sets nameservers for all domains ([global-dns-domain-*]); it may stay: node-dns is never its own upstream", global)
+	f.say(h.Files[prependerEnv].Exists, "%s holds the last input of the hook", prependerEnv)
+	f.say(strings.Contains(resolvconf.Parse(h.State.ResolvConf.Data).Owner(), "KNI resolv prepender"), "it wrote /etc/resolv.conf: %s", strings.Join(nameservers(h.State.ResolvConf.Data), " "))
+	f.say(h.Files[prependerDropIn].Exists, "%s makes systemd-resolved ask this node", prependerDropIn)
+	f.say(global != "", "%s sets nameservers for all domains ([global-dns-domain-*]); it can stay: node-dns never uses itself as an upstream", global)
 	f.say(h.Files[corednsPod].Exists, "%s is a static pod", corednsPod)
 	f.Evidence = append(f.Evidence, heldLines(h.corednsHolders())...)
 	answers, _ := parseCorefile(h.Files[corednsFile].Data)
@@ -104,8 +104,8 @@ func findOpenshift4(h Host) []Finding {
 		}
 		f.say(true, "it answers %s with %v (%s)", name, a.Addr, corednsFile)
 	}
-	f.say(h.Files[kubeletWaits].Exists, "%s does not start before %s is there (%s)", kubeletUnit, prependerReady, kubeletWaits)
-	f.say(h.Files[machineConfigNow].Exists, "the machine-config daemon looks after this node (%s)", machineConfigNow)
+	f.say(h.Files[kubeletWaits].Exists, "%s does not start before %s exists (%s)", kubeletUnit, prependerReady, kubeletWaits)
+	f.say(h.Files[machineConfigNow].Exists, "the machine-config daemon manages this node (%s)", machineConfigNow)
 	return []Finding{f}
 }
 
@@ -117,25 +117,25 @@ func openshift4Owner(h Host) []string {
 		role = "master"
 	}
 	owner := []string{
-		"bring node-dns into the nodes' image, or install its package on them; it changes nothing as long as it is not enabled",
+		"add node-dns to the nodes' image, or install its package on them; it changes nothing until it is enabled",
 	}
 	answers, hosts := parseCorefile(h.Files[corednsFile].Data)
 	if h.Files[corednsPod].Exists && len(answers) == 0 {
-		owner = append(owner, "CoreDNS answers the cluster's api, api-int and *.apps, which "+corednsFile+" does not show here: add them to the file below for /etc/dnsmasq.d (host-record=, address=)")
+		owner = append(owner, "CoreDNS answers the cluster's api, api-int and *.apps, but "+corednsFile+" does not show them here: add them to the file below for /etc/dnsmasq.d (host-record=, address=)")
 	}
 	if hosts {
-		owner = append(owner, "CoreDNS answers the nodes' names too, from the hosts block of "+corednsFile+": see that the site's DNS knows them, or lay down a file for addn-hosts=")
+		owner = append(owner, "CoreDNS also answers the nodes' names, from the hosts block of "+corednsFile+": make sure that the site's DNS knows them, or add a file for addn-hosts=")
 	}
 	return append(owner,
-		"oc apply -f - with what follows: each node is drained, restarted, and comes up with node-dns:\n"+h.machineConfig(role, answers),
-		"oc wait machineconfigpool/"+role+" --for=condition=Updated --timeout=2h; the way back is oc delete machineconfig 99-"+role+"-node-dns",
+		"oc apply -f - with the following text; each node is drained and restarts with node-dns:\n"+h.machineConfig(role, answers),
+		"oc wait machineconfigpool/"+role+" --for=condition=Updated --timeout=2h; to undo: oc delete machineconfig 99-"+role+"-node-dns",
 	)
 }
 
 // localAnswers returns CoreDNS's own records in dnsmasq syntax.
 func localAnswers(answers []corefileAnswer) string {
 	var b strings.Builder
-	b.WriteString("# What CoreDNS on the node answered: the cluster's own names.\n")
+	b.WriteString("# The cluster's own names, which CoreDNS on the node answered.\n")
 	for _, a := range answers {
 		if a.Wild { // address= also matches the name itself, which no client asks for
 			fmt.Fprintf(&b, "address=/%s/%v\n", a.Name, a.Addr)
@@ -232,7 +232,7 @@ func (h Host) machineConfig(role string, answers []corefileAnswer) string {
 		file(singleNodeConf, 0o644, "# NetworkManager writes /etc/resolv.conf while node-dns does not run\n")
 	}
 	if h.Files[kubeletWaits].Exists {
-		file("/etc/tmpfiles.d/node-dns-kubelet.conf", 0o644, "# The kubelet waits for it: "+kubeletWaits+"\nf "+prependerReady+"\n")
+		file("/etc/tmpfiles.d/node-dns-kubelet.conf", 0o644, "# The kubelet waits for this file: "+kubeletWaits+"\nf "+prependerReady+"\n")
 	}
 	if h.Files[prependerDropIn].Exists {
 		file(prependerDropIn, 0o644, "")

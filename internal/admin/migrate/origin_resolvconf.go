@@ -34,12 +34,12 @@ func resolvconfs() origin {
 			case writesResolvConf(h):
 				f, told := Finding{Origin: "resolvconf", What: "openresolv, which writes /etc/resolv.conf"}, fedBy(h)
 				f.say(true, `/etc/resolv.conf says "%s": %s`, openresolvMark, strings.Join(nameservers(h.State.ResolvConf.Data), " "))
-				f.say(len(told) > 0, "it was told of nameservers by %s", strings.Join(told, ", "))
+				f.say(len(told) > 0, "it got nameservers from %s", strings.Join(told, ", "))
 				return []Finding{f}
 			case isResolvconfLink(h.State.ResolvConf.Link):
 				return []Finding{{
-					Origin: "resolvconf", What: "resolvconf, to whose file /etc/resolv.conf is a link",
-					Evidence: []string{"/etc/resolv.conf leads to " + h.State.ResolvConf.Link + ": " + strings.Join(nameservers(h.State.ResolvConf.Data), " ")},
+					Origin: "resolvconf", What: "resolvconf; /etc/resolv.conf is a link to its file",
+					Evidence: []string{"/etc/resolv.conf links to " + h.State.ResolvConf.Link + ": " + strings.Join(nameservers(h.State.ResolvConf.Data), " ")},
 				}}
 			}
 			return nil
@@ -48,16 +48,16 @@ func resolvconfs() origin {
 			var p part
 			if writesResolvConf(h) {
 				p.before = []Step{
-					writeStep(resolvconfFile, string(h.State.ResolvConf.Data), "what /etc/resolv.conf says now"),
+					writeStep(resolvconfFile, string(h.State.ResolvConf.Data), "the current content of /etc/resolv.conf"),
 					writeStep(openresolvConf, redirected(string(h.Files[openresolvConf].Data)), "openresolv writes "+resolvconfFile+" from now on (resolv_conf=)"),
-					linkStep("/etc/resolv.conf", resolvconfFile, "it says the same, and is up to date whenever node-dns has ended"),
+					linkStep("/etc/resolv.conf", resolvconfFile, "same content, and up to date when node-dns stops"),
 				}
 			}
 			if h.State.NetworkManager == nil {
-				p.before = append(p.before, writeStep(resolvconfDropIn, resolvFile, "node-dns asks whom resolvconf has been told of, as that changes"))
+				p.before = append(p.before, writeStep(resolvconfDropIn, resolvFile, "node-dns uses the nameservers known to resolvconf and follows changes"))
 			} else {
-				p.notes = append(p.notes, "node-dns asks whom NetworkManager names; of others that tell resolvconf of nameservers (a VPN) it hears nothing: "+
-					"upstreams and routes in /etc/node-dns/node-dns.yaml can name these")
+				p.notes = append(p.notes, "node-dns uses NetworkManager's nameservers; it does not see those that other programs, such as a VPN, report to resolvconf: "+
+					"add them to upstreams or routes in /etc/node-dns/node-dns.yaml")
 			}
 			return p
 		},
@@ -84,7 +84,7 @@ func takeFromOpenresolv(root string, saved []Saved) {
 	}
 }
 
-const resolvFile = `# Whom resolvconf(8) has been told of are the upstream nameservers: see node-dns migrate.
+const resolvFile = `# The upstream nameservers are those known to resolvconf(8): see node-dns migrate.
 resolv-file=` + resolvconfFile + "\n"
 
 // writesResolvConf reports whether openresolv maintains /etc/resolv.conf as its own file.
@@ -136,7 +136,7 @@ func redirected(text string) string {
 		text += "\n"
 	}
 	return text + `
-# /etc/resolv.conf is a link to this, which node-dns displaces while it answers: see node-dns migrate.
+# /etc/resolv.conf links to this file; node-dns replaces the link while it answers: see node-dns migrate.
 resolv_conf=` + resolvconfFile + "\n"
 }
 
@@ -172,17 +172,17 @@ func systemdResolved() origin {
 			f := Finding{Origin: "systemd-resolved", What: "systemd-resolved with its stub listener (" + resolvedUnit + ")"}
 			f.say(true, "%s is %s, %s", resolvedUnit, unit.Active, unit.File)
 			f.say(stub, "/etc/resolv.conf is a link to %s", link)
-			f.say(nssResolve(h), "%s has this host's programs ask it directly (resolve in hosts)", nsswitch)
+			f.say(nssResolve(h), "%s makes this host's programs ask it directly (resolve in hosts)", nsswitch)
 			return []Finding{f}
 		},
 		steps: func(h Host) part {
 			if h.Plan.Via == nodeconfig.ResolvConfResolved {
-				return part{notes: []string{"systemd-resolved goes on at 127.0.0.53, and asks node-dns (resolvConf in /etc/node-dns/node-dns.yaml); it is restarted for that, on the way back too, and answers nobody for some 0.2 s"}}
+				return part{notes: []string{"systemd-resolved continues on 127.0.0.53 and asks node-dns (resolvConf in /etc/node-dns/node-dns.yaml); it restarts for that, also on undo, and does not answer for about 0.2 s"}}
 			}
-			p := part{notes: []string{"systemd-resolved goes on at 127.0.0.53, and has nothing to give up"}}
+			p := part{notes: []string{"systemd-resolved continues on 127.0.0.53 unchanged"}}
 			if nssResolve(h) {
-				p.notes = append(p.notes, "this host's programs ask systemd-resolved, and not what /etc/resolv.conf names: "+
-					"resolvConf: resolved in /etc/node-dns/node-dns.yaml has it ask node-dns; pods ask node-dns either way")
+				p.notes = append(p.notes, "this host's programs ask systemd-resolved instead of the nameservers in /etc/resolv.conf: "+
+					"resolvConf: resolved in /etc/node-dns/node-dns.yaml makes it ask node-dns; pods ask node-dns in either case")
 			}
 			return p
 		},

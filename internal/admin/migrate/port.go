@@ -60,7 +60,7 @@ func (a Applier) takePort(ctx context.Context, s Step) error {
 		return err
 	}
 	a.moment("pointed")
-	_ = await(ctx, "what is in flight", quietPatience, func() (bool, error) { return isQuiet(s.Unit) }) // the queries have timed out by then
+	_ = await(ctx, "queries in progress to end", quietPatience, func() (bool, error) { return isQuiet(s.Unit) }) // the queries have timed out by then
 	release, err := holdTCP(ctx, s.At)
 	if err != nil {
 		return err
@@ -115,7 +115,7 @@ func (a Applier) givePort(ctx context.Context, j *Journal, s Step) error {
 	a.moment("started again")
 	err = errors.Join(err, a.restoreAll(resolv))
 	if isRunning(ctx) {
-		err = errors.Join(err, a.setTerms(ctx, dnsserver.Gone), await(ctx, "node-dns to let go of port 53", bindPatience, func() (bool, error) {
+		err = errors.Join(err, a.setTerms(ctx, dnsserver.Gone), await(ctx, "node-dns to release port 53", bindPatience, func() (bool, error) {
 			held, err := holders("/proc")
 			return err == nil && !slices.ContainsFunc(held, func(h Holder) bool { return h.Unit == daemonUnit && h.Addr.Port() == portDNS }), err
 		}))
@@ -130,14 +130,14 @@ func (a Applier) startAgain(ctx context.Context, s Step) error {
 	defer release()
 	a.moment("held again")
 	if isRunning(ctx) {
-		err = errors.Join(err, a.setTerms(ctx, dnsserver.Yielding, s.At...), await(ctx, "node-dns to let go of TCP", connectionPatience, func() (bool, error) {
+		err = errors.Join(err, a.setTerms(ctx, dnsserver.Yielding, s.At...), await(ctx, "node-dns to release TCP", connectionPatience, func() (bool, error) {
 			listens, err := listensTCP(daemonUnit, s.At)
 			return !listens, err
 		}))
 	}
 	a.moment("yielding")
 	err = errors.Join(err, systemctl(ctx, "start", s.Unit))
-	return errors.Join(err, await(ctx, s.Unit+" to have port 53", startPatience, func() (bool, error) { return holdsAll(s.Unit, s.At), nil }))
+	return errors.Join(err, await(ctx, s.Unit+" to listen on port 53", startPatience, func() (bool, error) { return holdsAll(s.Unit, s.At), nil }))
 }
 
 // split separates resolv.conf from the other saved paths. The configuration of node-dns is in
@@ -227,7 +227,7 @@ func awaitListeners(ctx context.Context, at []netip.AddrPort, ok func(control.Li
 			i := slices.IndexFunc(status.Listeners, func(l control.Listener) bool { return l.Address == want.String() })
 			switch {
 			case i < 0:
-				return false, fmt.Errorf("it does not want to listen on %v", want)
+				return false, fmt.Errorf("it is not configured to listen on %v", want)
 			case !ok(status.Listeners[i]):
 				return false, fmt.Errorf("%v: %s", want, status.Listeners[i].Error)
 			}

@@ -148,9 +148,9 @@ func restoreRules(ctx context.Context, rules []Rule) error {
 
 // dropStep removes an address from a link together with the rules for it.
 func dropStep(link string, addr netip.Addr, rules []Rule, why string) Step {
-	what := fmt.Sprintf("take %v from the link %s", addr, link)
+	what := fmt.Sprintf("remove %v from the link %s", addr, link)
 	if len(rules) > 0 {
-		what += fmt.Sprintf(", with its %d rules of iptables", len(rules))
+		what += fmt.Sprintf(", with its %d iptables rules", len(rules))
 	}
 	return Step{Kind: DropAddress, Link: link, Addr: addr, Rules: rules, What: what + ": " + why}
 }

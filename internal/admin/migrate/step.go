@@ -66,7 +66,7 @@ func (h Host) startStep() Step {
 	unit := h.Units[daemonUnit]
 	return Step{
 		Kind: Start, Unit: daemonUnit, WasEnabled: unit.File == "enabled", WasActive: unit.IsActive(),
-		What: fmt.Sprintf("enable and start %s, which is to listen on %s and asks %s, and wait until its upstreams answer",
+		What: fmt.Sprintf("enable and start %s, which will listen on %s and ask %s, and wait until its upstreams answer",
 			daemonUnit, addrWords(h.listen()), h.upstreams()),
 		Touches: []string{
 			"/etc/resolv.conf", "/etc/dnsmasq.d", "/etc/dnsmasq.d/origin-upstream-dns.conf", "/etc/origin", "/etc/origin/node", "/etc/origin/node/resolv.conf",
@@ -79,7 +79,7 @@ func (h Host) startStep() Step {
 func (h Host) upstreams() string {
 	servers, from := h.upstreamServers(), ourConfig
 	if len(servers) == 0 {
-		return "what node-config.yaml names"
+		return "the servers in node-config.yaml"
 	}
 	if len(h.State.Config.Upstreams) == 0 {
 		from = strings.TrimSpace(string(h.Plan.Selection.Origin) + " " + h.Plan.Selection.Detail)
@@ -98,9 +98,9 @@ func takeStep(h Host, unit string) Step {
 			at = append(at, a)
 		}
 	}
-	what := fmt.Sprintf("stop %s, which holds no address that node-dns listens on", unit)
+	what := fmt.Sprintf("stop %s, which uses no address that node-dns listens on", unit)
 	if len(at) > 0 {
-		what = fmt.Sprintf("hand port 53 of %s over from %s to node-dns, and stop %s when what it was asked is answered", addrWords(at), unit, unit)
+		what = fmt.Sprintf("move port 53 of %s from %s to node-dns, and stop %s after it has answered its pending queries", addrWords(at), unit, unit)
 	}
 	return Step{Kind: TakePort, Unit: unit, At: at, WasActive: true, What: what}
 }
@@ -114,9 +114,9 @@ func addrWords(at []netip.AddrPort) string {
 }
 
 func maskStep(h Host, unit string) Step {
-	what := fmt.Sprintf("disable and mask %s: origin-node.service, say, would start it with itself", unit)
+	what := fmt.Sprintf("disable and mask %s, which origin-node.service, for example, would start", unit)
 	if !maskable(unit, h.Units[unit]) {
-		what = fmt.Sprintf("disable %s: its file is in /etc, so that it cannot be masked, and whatever wants it starts it again", unit)
+		what = fmt.Sprintf("disable %s: its file is in /etc, so it cannot be masked, and units that want it start it again", unit)
 	}
 	return Step{
 		Kind: Mask, Unit: unit, WasEnabled: h.Units[unit].File == "enabled", WasActive: h.Units[unit].IsActive(),
@@ -132,23 +132,23 @@ func maskable(name string, unit Unit) bool {
 func releaseStep(path, setting string) Step {
 	return Step{
 		Kind: Release, Path: path, Touches: []string{path},
-		What: fmt.Sprintf("move %s (%s) aside and have NetworkManager read its configuration: it leaves /etc/resolv.conf to node-dns while that runs, and writes it when that has ended", path, setting),
+		What: fmt.Sprintf("move %s (%s) aside and make NetworkManager reload its configuration: it does not write /etc/resolv.conf while node-dns runs, and writes it after node-dns stops", path, setting),
 	}
 }
 
 func (h Host) pointStep() Step {
-	what := "have /etc/resolv.conf name this node, and origin-dns-dispatcher keep it so"
+	what := "make /etc/resolv.conf name this node; origin-dns-dispatcher maintains it"
 	switch h.Plan.Via {
 	case nodeconfig.ResolvConfResolved:
-		what = "have systemd-resolved ask this node, and origin-dns-dispatcher keep it so"
+		what = "make systemd-resolved ask this node; origin-dns-dispatcher maintains that"
 	case nodeconfig.ResolvConfNone:
-		what = "leave /etc/resolv.conf as it is (" + hostdns.LeftToAdmin + "), and have origin-dns-dispatcher heed NetworkManager"
+		what = "leave /etc/resolv.conf unchanged (" + hostdns.LeftToAdmin + "), and make origin-dns-dispatcher follow NetworkManager"
 	}
 	return Step{Kind: Point, What: what}
 }
 
 func (h Host) checkStep() Step {
-	return Step{Kind: Check, What: "check that node-dns answers, for this node's pods and by /etc/resolv.conf, what was answered before; if not, go all the way back"}
+	return Step{Kind: Check, What: "check that node-dns answers what was answered before, for this node's pods and through /etc/resolv.conf; if not, undo all steps"}
 }
 
 // wantsLink returns the link that enables a unit, and unitLink the one that masks it

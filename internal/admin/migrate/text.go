@@ -21,7 +21,7 @@ func (p Plan) WriteText(w io.Writer) error {
 	case len(p.Findings) > 0:
 		b.WriteString("This node runs\n")
 	case len(p.Refused) == 0:
-		b.WriteString("Nothing to migrate from was found.\n")
+		b.WriteString("Found no DNS setup to migrate from.\n")
 	}
 	for _, f := range p.Findings {
 		fmt.Fprintf(&b, "  %s: %s\n", f.Origin, f.What)
@@ -30,11 +30,11 @@ func (p Plan) WriteText(w io.Writer) error {
 		}
 	}
 	if len(p.Findings) > 0 && len(p.Steps)+len(p.Owner)+len(p.Refused) == 0 {
-		b.WriteString("node-dns serves it already: there is nothing to do.\n")
+		b.WriteString("node-dns already serves this node; there is nothing to do.\n")
 	}
 	for i, line := range p.Owner {
 		if i == 0 {
-			b.WriteString("\nFirst, by whoever may change the cluster, in this order:\n")
+			b.WriteString("\nFirst, a cluster administrator does this, in this order:\n")
 		}
 		fmt.Fprintf(&b, "%3d. %s\n", i+1, termtext.Lines(strings.TrimRight(line, "\n"), "     "))
 	}
@@ -48,10 +48,10 @@ func (p Plan) WriteText(w io.Writer) error {
 		fmt.Fprintf(&b, "%3d. %s\n", i+1, termtext.Escape(step.What))
 	}
 	if len(p.Steps) > 0 && len(p.Refused) == 0 {
-		b.WriteString("\nEach step is written to " + JournalFile + " before it is done; node-dns migrate --undo goes all the way back.\n")
+		b.WriteString("\nEach step is written to " + JournalFile + " before it is done; node-dns migrate --undo undoes all steps.\n")
 	}
 	if len(p.Refused) > 0 {
-		b.WriteString("\nIt would not begin:\n")
+		b.WriteString("\nIt cannot start:\n")
 	}
 	for _, why := range p.Refused {
 		fmt.Fprintf(&b, "  ! %s\n", why)
@@ -75,11 +75,11 @@ func (j Journal) WriteText(w io.Writer) error {
 	var b bytes.Buffer
 	switch j.Phase {
 	case Applied:
-		fmt.Fprintf(&b, "This node was migrated on %s; node-dns migrate --undo goes back.\n", j.Began.Format("2006-01-02 15:04 MST"))
+		fmt.Fprintf(&b, "This node was migrated on %s; node-dns migrate --undo reverts it.\n", j.Began.Format("2006-01-02 15:04 MST"))
 	case Undoing:
-		fmt.Fprintf(&b, "Going back from a migration of %s did not come to its end: node-dns migrate --undo does.\n", j.Began.Format("2006-01-02 15:04 MST"))
+		fmt.Fprintf(&b, "The undo of the migration of %s is unfinished; node-dns migrate --undo continues it.\n", j.Began.Format("2006-01-02 15:04 MST"))
 	default:
-		fmt.Fprintf(&b, "A migration of %s came to its step %d of %d: node-dns migrate --apply continues it, --undo goes back.\n",
+		fmt.Fprintf(&b, "The migration of %s stopped at step %d of %d; node-dns migrate --apply continues it, --undo reverts it.\n",
 			j.Began.Format("2006-01-02 15:04 MST"), j.Done+1, len(j.Steps))
 		for i, step := range j.Steps {
 			mark := " "

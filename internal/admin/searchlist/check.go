@@ -42,15 +42,15 @@ type Checks struct {
 func (c Checks) Pod(k Kubelet, conf Conf) []Fault {
 	if k.NoFile && slices.Equal(conf.Search, []string{"."}) && len(conf.Nameservers) == 1 && conf.Nameservers[0].IsLoopback() { // the kubelet wrote it itself
 		return []Fault{{
-			What: `the kubelet's resolvConf is "": a pod that takes the node's nameservers has none`,
-			Fix:  "give the kubelet a file (" + c.Setting + "), or the pod another dnsPolicy",
+			What: `the kubelet's resolvConf is "", so a pod that uses the node's nameservers has none`,
+			Fix:  "point the kubelet at a file (" + c.Setting + "), or use another dnsPolicy for the pod",
 		}}
 	}
 	faults := c.Host(k)
 	for _, addr := range conf.Nameservers {
 		if addr.IsLoopback() {
-			faults = append(faults, fault("set the kubelet's clusterDNS to an address of this node that pods reach",
-				"a pod is given %s, which is the pod itself: nobody answers there", addr))
+			faults = append(faults, fault("set the kubelet's clusterDNS to an address of this node that pods can reach",
+				"pods get the nameserver %s, which is the pod itself; nothing answers there", addr))
 		}
 	}
 	return slices.Concat(faults, common(conf), limits(k.Limits, conf))
@@ -64,16 +64,16 @@ func (c Checks) Host(k Kubelet) []Fault {
 	case c.HostFile == "":
 		return nil
 	case c.Missing && c.HostFile == c.Hooks:
-		return []Fault{{What: "the kubelet's resolvConf " + c.HostFile + " does not exist: no pod can be started", Fix: "origin-dns-dispatcher apply writes it"}}
+		return []Fault{{What: "the kubelet's resolvConf " + c.HostFile + " does not exist, so no pod can start", Fix: `run "origin-dns-dispatcher apply" to create it`}}
 	case c.Missing:
-		return []Fault{{What: "the kubelet's resolvConf " + c.HostFile + " does not exist: no pod can be started", Fix: fix}}
+		return []Fault{{What: "the kubelet's resolvConf " + c.HostFile + " does not exist, so no pod can start", Fix: fix}}
 	case c.Unread != "":
 		return []Fault{{
-			fmt.Sprintf("the kubelet's resolvConf %s cannot be read here (%s): where the kubelet cannot either, no pod starts", c.HostFile, c.Unread),
-			"see whether root can read it; else " + fix, true,
+			fmt.Sprintf("the kubelet's resolvConf %s cannot be read here (%s); if the kubelet cannot read it either, no pod starts", c.HostFile, c.Unread),
+			"check whether root can read it; if not, " + fix, true,
 		}}
 	case len(k.Host.Nameservers) == 0:
-		return []Fault{{fmt.Sprintf("the kubelet's resolvConf %s names no nameserver: a pod with dnsPolicy Default asks itself", c.HostFile), fix, true}}
+		return []Fault{{fmt.Sprintf("the kubelet's resolvConf %s names no nameserver, so a pod with dnsPolicy Default queries itself", c.HostFile), fix, true}}
 	}
 	return c.hostNames(k, fix)
 }
@@ -82,7 +82,7 @@ func (c Checks) Host(k Kubelet) []Fault {
 func (c Checks) hostFix() string {
 	better, whose := c.Originals, "the original nameservers"
 	if c.NamesNode {
-		whose = "this node, as a pod can ask none of the upstreams"
+		whose = "this node, because pods can query none of the upstreams"
 	}
 	if c.Uplinks != "" {
 		better, whose = c.Uplinks, "systemd-resolved's own"
@@ -90,11 +90,11 @@ func (c Checks) hostFix() string {
 	fix := "point it at a file with the nameservers that the network gave this node"
 	switch {
 	case better == "" && c.Hooks != "" && c.Hooks != c.HostFile && c.Writes:
-		fix = "point it at " + c.Hooks + ", to which origin-dns-dispatcher apply writes the original nameservers"
+		fix = "point it at " + c.Hooks + `, to which "origin-dns-dispatcher apply" writes the original nameservers`
 	case better != "" && better != c.HostFile:
 		fix = fmt.Sprintf("point it at %s, which has %s", better, whose)
 	}
-	return fix + ": " + c.Setting + "; then restart the kubelet, and the pods"
+	return fix + ": " + c.Setting + "; then restart the kubelet and the pods"
 }
 
 // hostNames returns the faults of the nameservers in the kubelet's resolvConf.
@@ -110,16 +110,16 @@ func (c Checks) hostNames(k Kubelet, fix string) (faults []Fault) {
 	}
 	if len(own) > 0 {
 		which := "this node (" + words(own) + ")"
-		what := fmt.Sprintf("the kubelet's resolvConf %s names %s where the original nameservers belong: a pod with dnsPolicy Default, as the "+
-			"cluster's DNS servers are, has nobody else to ask", c.HostFile, which)
+		what := fmt.Sprintf("the kubelet's resolvConf %s names %s instead of the original nameservers: pods with dnsPolicy Default, such as "+
+			"the cluster's DNS servers, have no other nameserver", c.HostFile, which)
 		if slices.ContainsFunc(own, func(addr netip.Addr) bool { return slices.Contains(k.DNS, addr) }) {
-			what += ", and where a pod has these beside clusterDNS the node is there twice"
+			what += ", and pods that also use clusterDNS list this node twice"
 		}
 		faults = append(faults, Fault{What: what, Fix: fix})
 	}
 	if len(loopback) > 0 {
 		faults = append(faults, fault(fix,
-			"the kubelet's resolvConf %s names %s, which in a pod with dnsPolicy Default is the pod itself: nobody answers there", c.HostFile, words(loopback)))
+			"the kubelet's resolvConf %s names %s, which in a pod with dnsPolicy Default is the pod itself; nothing answers there", c.HostFile, words(loopback)))
 	}
 	return faults
 }
@@ -142,15 +142,15 @@ func (c Checks) Node(conf Conf) []Fault {
 	here := slices.ContainsFunc(conf.Nameservers, c.Answers)
 	for _, addr := range conf.Nameservers {
 		if c.IsNode(addr) && !addr.IsLoopback() && !c.Answers(addr) {
-			faults = append(faults, fault("node-dns status says where it does, and why", "%s is this node, and node-dns does not listen there", addr))
+			faults = append(faults, fault(`run "node-dns status" to see where it listens, and why`, "%s is this node, but node-dns does not listen there", addr))
 		}
 	}
 	if !here && len(conf.Nameservers) > 0 {
-		faults = append(faults, fault("origin-dns-dispatcher plan says why /etc/resolv.conf does not name this node",
-			"a process on this node does not ask node-dns, but %s: what is shown is what node-dns would say", words(conf.Nameservers)))
+		faults = append(faults, fault(`run "origin-dns-dispatcher plan" to see why /etc/resolv.conf does not name this node`,
+			"processes on this node query %s instead of node-dns; the output shows what node-dns would answer", words(conf.Nameservers)))
 	}
 	if len(conf.Nameservers) == 0 {
-		faults = append(faults, fault("origin-dns-dispatcher plan says what it should name", "it names no nameserver: C libraries ask 127.0.0.1 then"))
+		faults = append(faults, fault(`run "origin-dns-dispatcher plan" to see what it should name`, "it names no nameserver, so C libraries query 127.0.0.1"))
 	}
 	return append(faults, common(conf)...)
 }
@@ -160,21 +160,21 @@ func common(conf Conf) (faults []Fault) {
 	seen := map[netip.Addr]bool{}
 	for _, addr := range conf.Nameservers {
 		if seen[addr] {
-			faults = append(faults, fault("name it once", "%s is named twice: musl asks it everything twice, and glibc asks it again when it was silent", addr))
+			faults = append(faults, fault("list it once", "%s is listed twice: musl sends it every query twice, and glibc retries it after a timeout", addr))
 		}
 		seen[addr] = true
 	}
 	if n := len(conf.Nameservers); n > maxServers {
-		faults = append(faults, fault("take out those that are not needed",
-			"%d nameservers: libraries ask the first %d alone, and never %s", n, maxServers, words(conf.Nameservers[maxServers:])))
+		faults = append(faults, fault("remove those that are not needed",
+			"%d nameservers: C libraries use only the first %d, never %s", n, maxServers, words(conf.Nameservers[maxServers:])))
 	}
 	if slices.Contains(conf.Search, ".") {
-		faults = append(faults, fault("take it out: systemd-resolved writes it for an empty list",
-			"the search list has the root (.): musl (Alpine) asks for a name with two dots at its end by it, and finds nothing"))
+		faults = append(faults, fault("remove it; systemd-resolved writes it for an empty list",
+			"the search list contains the root (.): musl (Alpine) then queries a name that ends in two dots, which never exists"))
 	}
 	if line := len("search " + strings.Join(conf.Search, " ")); line > muslLine {
 		faults = append(faults, fault("shorten the list",
-			"the search line has %d characters: musl (Alpine) reads no line of more than %d, and has no search list at all", line, muslLine))
+			"the search line has %d characters: musl (Alpine) ignores lines longer than %d and then has no search list", line, muslLine))
 	}
 	return faults
 }
@@ -183,7 +183,7 @@ func common(conf Conf) (faults []Fault) {
 func limits(l Limits, conf Conf) (faults []Fault) {
 	if kept := len(l.Cut(conf).Search); kept < len(conf.Search) {
 		faults = append(faults, fault("shorten the search list of the kubelet's resolvConf",
-			"%d search domains of %d characters: the kubelet hands on %d of at most %d and %d characters, and drops %s",
+			"%d search domains with %d characters: the kubelet passes on %d (limits: %d domains, %d characters) and drops %s",
 			len(conf.Search), len(strings.Join(conf.Search, " ")), kept, l.Domains, l.Chars, strings.Join(conf.Search[kept:], " ")))
 	}
 	return faults
