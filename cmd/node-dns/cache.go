@@ -130,7 +130,7 @@ Exit code 0: done; 3: node-dns is not running; 4: permission denied.`,
 		},
 	}
 	cmd.Flags().StringVar(&part.Zone, "zone", "", "this `name` and all below it")
-	cmd.Flags().BoolVar(&part.Negative, "negative", false, "what does not exist (NXDOMAIN, NODATA), and what failed a moment ago")
+	cmd.Flags().BoolVar(&part.Negative, "negative", false, "negative answers (NXDOMAIN, NODATA) and recent failures")
 	cmd.Flags().BoolVar(&part.All, "all", false, "everything")
 	addOutputFlag(cmd, &output)
 	return cmd

@@ -155,7 +155,7 @@ func TestFromClusterUnkept(t *testing.T) {
 				c.Log = slog.New(slog.NewTextHandler(&log, nil))
 			})
 			r.await("a problem", func() bool {
-				return strings.Contains(strings.Join(r.status().Problems, "\n"), "no Kubernetes API is watched")
+				return strings.Contains(strings.Join(r.status().Problems, "\n"), "requires a Kubernetes API")
 			})
 			if !strings.Contains(log.String(), "what the cluster configures of its DNS is not known before the API answers") {
 				t.Errorf("got the log\n%s", log.String())

@@ -31,9 +31,9 @@ func because(err error) error {
 	case errors.Is(err, nameserver.ErrZone):
 		return reason("a zone id that cannot be used")
 	case errors.Is(err, nameserver.ErrPort):
-		return reason("a port that is not 1 to 65535")
+		return reason("a port outside 1 to 65535")
 	case errors.Is(err, nameserver.ErrName):
-		return reason("an authentication name that is no host name")
+		return reason("an authentication name that is not a host name")
 	case errors.Is(err, dnsname.ErrTooLong):
 		return reason("longer than 255 octets")
 	case errors.Is(err, dnsname.ErrLabel):
