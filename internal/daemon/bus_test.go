@@ -302,7 +302,7 @@ func TestBusOptOut(t *testing.T) {
 		}
 		if step.value == "node-dns" { // the object exists under each bus name
 			err := p.conn.Object(dbusapi.ManagerName, "/uk/org/thekelleys/dnsmasq").Call("x.y.SetDomainServers", 0, []string{"192.0.2.99"}).Err
-			if err == nil || !strings.Contains(err.Error(), "dbus in node-dns.yaml lets nobody set anything") {
+			if err == nil || !strings.Contains(err.Error(), "dbus in node-dns.yaml does not allow changes") {
 				t.Errorf("%v", err)
 			}
 		}

@@ -108,7 +108,7 @@ func TestHandoverRefused(t *testing.T) {
 			w.chmod("/etc/node-dns/token", 0o644)
 		}, ""},
 		{"no resolver", func(w *tree) { w.put("/etc/node-dns/node-dns.yaml", "kubeconfig: none\n") }, ""},
-		{"a kubeconfig of somebody's", func(w *tree) { w.chmod("/etc/node-dns/kubeconfig", 0o666) }, "can be written by others than root"},
+		{"a kubeconfig of somebody's", func(w *tree) { w.chmod("/etc/node-dns/kubeconfig", 0o666) }, "can be written by users other than root"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newCredentials(t)

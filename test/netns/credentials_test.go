@@ -95,7 +95,7 @@ func (n credentialsNode) awaitSynced(token string) {
 		address, _ := n.l.Try("dig", "+short", "+time=1", "+tries=1", "@"+nodeIP, "web.shop.svc.cluster.local")
 		return err == nil && status.Cluster.Resolver != nil && status.Cluster.Resolver.Phase == "synced" &&
 			strings.Contains(n.l.ReadFile(handedOver), "token: "+token+"\n") && address == "172.30.0.7\n" &&
-			strings.Contains(strings.Join(status.Notes, "\n"), "the API is asked with what origin-dns-dispatcher handed over ("+handedOver+")") &&
+			strings.Contains(strings.Join(status.Notes, "\n"), "node-dns uses the copy that origin-dns-dispatcher made ("+handedOver+")") &&
 			!slices.ContainsFunc(status.Problems, func(p string) bool { return strings.Contains(p, "kubeconfig") || strings.Contains(p, "API") })
 	})
 	info, err := os.Stat(handedOver)

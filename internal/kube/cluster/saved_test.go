@@ -130,7 +130,7 @@ func TestSavedAge(t *testing.T) {
 		if w.snapshot() != nil {
 			t.Error("a snapshot over the age limit is served")
 		}
-		w.hasSaid("msg=\"the state of the cluster from before is not used\" ", " error=\"older than snapshotMaxAge: 1h0m0s\"\n")
+		w.hasSaid("msg=\"ignoring the saved cluster state\" ", " error=\"older than snapshotMaxAge: 1h0m0s\"\n")
 	})
 }
 

@@ -393,7 +393,7 @@ func TestLeaks(t *testing.T) {
 			"Corefile:5: . => 8.8.8.8", `Corefile:2! zone "a..b": expected a domain name`,
 		}},
 		{"an import at top level", []Object{coredns("import /etc/coredns/extra/*.conf\n" + rootBlock)}, []string{
-			`Corefile:1! import of "/etc/coredns/extra/*.conf": it is no snippet, and no key of the ConfigMap coredns-custom`,
+			`Corefile:1! import of "/etc/coredns/extra/*.conf": no such snippet, and no such key in the ConfigMap coredns-custom`,
 			"Corefile:4! Corefile:3 also forwards example", unread("3"),
 		}},
 		{"an import from the environment at top level", []Object{coredns("import {$X}\n. {\nforward . 8.8.8.8\n}\n")}, []string{
@@ -607,7 +607,7 @@ func TestCorefile(t *testing.T) {
 		{"unknown imports", []Object{coredns("\n. {\nimport\nimport none\nimport {$X}\nimport custom/[\nforward . 10.0.0.1\n}\n")}, []string{
 			"Corefile:7: . => 10.0.0.1",
 			"Corefile:3! import without a name; expected a snippet or a file",
-			`Corefile:4! import of "none": it is no snippet, and no key of the ConfigMap coredns-custom`,
+			`Corefile:4! import of "none": no such snippet, and no such key in the ConfigMap coredns-custom`,
 			`Corefile:5! import of "{$X}": the environment of CoreDNS is not known`,
 			`Corefile:6! import of "custom/[": not a valid file name pattern`,
 		}},

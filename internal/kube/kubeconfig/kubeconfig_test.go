@@ -82,11 +82,11 @@ func TestFlatten(t *testing.T) {
 		{name: "no context", text: "clusters: []\n", err: "no current-context"},
 		{name: "another's context", text: strings.Replace(aKubeconfig("", ""), "current-context: node", "current-context: none", 1), err: `not one context "none"`},
 		{name: "two of a name", text: strings.Replace(aKubeconfig("", ""), "name: admin", "name: node", 1), err: `not one user "node"`},
-		{name: "no YAML", text: "\t- secret", err: "it is no kubeconfig"},
-		{name: "another shape", text: "users: secret\n", err: "it is no kubeconfig"},
+		{name: "no YAML", text: "\t- secret", err: "it is not a kubeconfig"},
+		{name: "another shape", text: "users: secret\n", err: "it is not a kubeconfig"},
 		{name: "nothing", text: "", err: "no current-context"},
 		{name: "too large", text: strings.Repeat("#", MaxSize+1), err: "larger than 1 MiB"},
-		{name: "an alias bomb", text: "a: &a [x,x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]\nusers: [*d,*d,*d,*d,*d,*d,*d,*d,*d,*d]\n", err: "it is no kubeconfig"},
+		{name: "an alias bomb", text: "a: &a [x,x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]\nusers: [*d,*d,*d,*d,*d,*d,*d,*d,*d,*d]\n", err: "it is not a kubeconfig"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var read []string
