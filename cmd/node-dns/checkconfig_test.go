@@ -60,7 +60,7 @@ func TestCheckConfigForOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(paths.Facts, string(config.Facts.Bytes()), 0o644)
-	check(paths.NodeConfig+": ok", paths.Facts+": what the cluster's file says")
+	check(paths.NodeConfig+": ok", paths.Facts+": the settings of the cluster's file")
 
 	write(paths.NodeConfig, "dnsDomain: other.test\n", 0o600)
 	check("has changed since origin-dns-dispatcher read it: origin-dns-dispatcher apply, as root, reads it")

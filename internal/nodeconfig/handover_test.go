@@ -78,7 +78,7 @@ func TestHandover(t *testing.T) {
 
 	write(t, kubeconfig, kubeconfigOf("exec: {command: x}"))
 	handOver(t, paths, kubeconfig)
-	if k := find(); k.Use != paths.Handover || k.Wanted != "" || !strings.Contains(k.Problem, "does not hand it over: credentials come from a plugin") {
+	if k := find(); k.Use != paths.Handover || k.Wanted != "" || !strings.Contains(k.Problem, "does not hand it over: node-dns does not run credential plugins") {
 		t.Errorf("a plugin: %+v", k)
 	}
 

@@ -123,7 +123,7 @@ func TestCredentialsForRootAlone(t *testing.T) {
 	n.writeKubeconfig("exec: {apiVersion: client.authentication.k8s.io/v1, command: /bin/true}")
 	n.l.Await("the plugin to be refused", func() bool {
 		status, err := control.FetchStatus(t.Context(), control.SocketPath("/"))
-		return err == nil && strings.Contains(strings.Join(status.Problems, "\n"), "origin-dns-dispatcher does not hand it over: credentials come from a plugin")
+		return err == nil && strings.Contains(strings.Join(status.Problems, "\n"), "origin-dns-dispatcher does not hand it over: node-dns does not run credential plugins")
 	})
 	if out, _ := n.l.Try("dig", "+short", "@"+nodeIP, "web.shop.svc.cluster.local"); out != "172.30.0.7\n" {
 		t.Errorf("known names are no longer answered: %s", out)

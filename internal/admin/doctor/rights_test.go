@@ -33,8 +33,8 @@ func TestRootRunsNobodysProgram(t *testing.T) {
 		level Level  // level of doctor's finding
 	}{
 		{name: "root's files", user: "tokenFile: token", level: OK},
-		{name: "a plugin in root's kubeconfig", user: exec, want: "rights not checked: credentials come from a plugin", level: Warn},
-		{name: "an old plugin", user: "auth-provider: {name: oidc}", want: "rights not checked: credentials come from a plugin", level: Warn},
+		{name: "a plugin in root's kubeconfig", user: exec, want: "rights not checked: node-dns does not run credential plugins", level: Warn},
+		{name: "an old plugin", user: "auth-provider: {name: oidc}", want: "rights not checked: node-dns does not run credential plugins", level: Warn},
 		{name: "a plugin in another's kubeconfig", user: exec, spoil: func(path func(string) string) error {
 			return os.Chown(path("kubeconfig"), nobody, nobody)
 		}, want: "kubeconfig is not owned by root", level: Warn},

@@ -199,7 +199,7 @@ func TestSavedUnusable(t *testing.T) {
 		{"an octet is wrong", func(d []byte) []byte { d[len(d)/2] ^= 1; return d }, "damaged"},
 		{"the end is missing", func(d []byte) []byte { return d[:len(d)-5] }, "damaged"},
 		{"empty", func([]byte) []byte { return nil }, "damaged"},
-		{"of another version", func(d []byte) []byte { return bytes.Replace(d, []byte("state "), []byte("state 9"), 1) }, "another version"},
+		{"of another version", func(d []byte) []byte { return bytes.Replace(d, []byte("state "), []byte("state 9"), 1) }, "another format version"},
 		{"of another cluster", func(d []byte) []byte {
 			body := d[len(savedMagic)+sha256.Size:]
 			body[0] ^= 1 // the cluster hash comes first

@@ -49,7 +49,7 @@ func TestWay(t *testing.T) {
 		{name: "no base64", cluster: server + ", certificate-authority-data: '!'", refused: "certificate-authority-data: expected base64"},
 		{name: "no base64 of the user's", cluster: server, user: "client-certificate-data: '!'", refused: "client-certificate-data: expected base64"},
 		{name: "no base64 of the key", cluster: server, user: "client-key-data: '!'", refused: "client-key-data: expected base64"},
-		{name: "a certificate without a key", cluster: server, user: "client-certificate-data: " + data, refused: "no client-key"},
+		{name: "a certificate without a key", cluster: server, user: "client-certificate-data: " + data, refused: "client-key is missing"},
 		{name: "groups of nobody", cluster: server, user: "as-groups: [a]", refused: "no as"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
