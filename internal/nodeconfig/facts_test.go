@@ -231,7 +231,7 @@ func TestLoadFacts(t *testing.T) {
 				corp(t)
 				closeFile(t)
 			},
-			wanted: "NodeConfig was not there", err: unknown,
+			wanted: "NodeConfig did not exist", err: unknown,
 		},
 		{
 			name: "node-config is gone since",
@@ -241,7 +241,7 @@ func TestLoadFacts(t *testing.T) {
 				write(t.T, at(t, "Bootstrap"), "dnsDomain: boot.test")
 				chmod(t.T, at(t, "Bootstrap"), closed)
 			},
-			wanted: "NodeConfig is gone", err: "the cluster domain is not known: reading node-config: ",
+			wanted: "NodeConfig no longer exists", err: "the cluster domain is not known: reading node-config: ",
 		},
 		{
 			name:   "gone since, and nothing is left",
