@@ -40,9 +40,8 @@ func newCacheDumpCommand() *cobra.Command {
 class, type, data. A comment follows: the server that sent the record, its age,
 and its question if that differs; whether it is stale, and thus used only while
 no server answers; whether it is for queries with the DO or CD bit; and whether
-the server validated it (AD). Answers without
-records (NXDOMAIN, NODATA) and recent failures (SERVFAIL) are comments as a
-whole.
+the server validated it (AD). Answers without records (NXDOMAIN, NODATA) and
+recent failures (SERVFAIL) are comments as a whole.
 
 Queries are answered meanwhile, so changes during the output may be missing.
 
