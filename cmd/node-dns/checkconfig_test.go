@@ -60,7 +60,7 @@ func TestCheckConfigForOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(paths.Facts, string(config.Facts.Bytes()), 0o644)
-	check(paths.NodeConfig+": ok", paths.Facts+": the settings of the cluster's file")
+	check(paths.NodeConfig+": ok", paths.Facts+": what the cluster's file says")
 
 	write(paths.NodeConfig, "dnsDomain: other.test\n", 0o600)
 	check("has changed since origin-dns-dispatcher read it: origin-dns-dispatcher apply, as root, reads it")
@@ -82,7 +82,7 @@ func TestCheckConfigDnsmasq(t *testing.T) {
 		{"dhcp-range=192.0.2.0,static\n", false, path + ":1: dhcp-range is not followed: node-dns has no DHCP: the package dnsmasq serves it"},
 		{"enable-tftp\n", false, path + ":1: enable-tftp is not followed: node-dns has no TFTP: the package dnsmasq serves it"},
 		{"enable-ra\n", false, path + ":1: enable-ra is not followed: node-dns has no router advertisements: use the package dnsmasq, with port=0, or radvd"},
-		{"no-negcache\n", false, "no-negcache (" + path + ":1) has the upstreams asked again for each name that does not exist"},
+		{"no-negcache\n", false, "no-negcache (" + path + ":1) makes node-dns query the upstreams every time for names that do not exist"},
 		{"server=192.0.2.1\n  no-resolve\n", true, path + `:2:3: expected an option of dnsmasq (the nearest is no-resolv), got "no-resolve"`},
 	}
 	for _, row := range rows {
