@@ -55,7 +55,7 @@ func TestParseFlags(t *testing.T) {
 	for _, test := range []struct{ name, flags, want string }{
 		{"an unknown peer", "-peers=bind", `-peers: unknown name "bind"; expected one of echo, `},
 		{"an unknown workload", "-workloads=hit", `-workloads: unknown name "hit"; expected one of hits, `},
-		{"nothing to measure", "-rounds=0", "-rounds, -tries, -seconds and -seed are 1 or more"},
+		{"nothing to measure", "-rounds=0", "-rounds, -tries, -seconds and -seed must be at least 1"},
 		{"more than flags", "hits", "-rounds, -tries, -seconds and -seed must be at least 1, and there are no other arguments"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
