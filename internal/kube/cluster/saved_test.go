@@ -78,7 +78,7 @@ func TestRestartWithoutServer(t *testing.T) {
 		if s.Phase != Connecting || s.FromDisk.IsZero() || s.Counts.Services == 0 {
 			t.Errorf("%+v", s)
 		}
-		w.hasSaid("msg=\"serving the state ", " condition=cluster-snapshot\n")
+		w.hasSaid("msg=\"serving the saved cluster state", " condition=cluster-snapshot\n")
 		w.hasSaid("msg=cluster phase=connecting ", " condition=cluster-away\n")
 		// The server returns, restored from an old backup.
 		w.server.Restore(kubetest.New().Backup())
@@ -221,7 +221,7 @@ func TestSavedUnusable(t *testing.T) {
 				w.start()
 				time.Sleep(time.Minute)
 				synctest.Wait()
-				if w.snapshot() != nil || strings.Count(w.log.String(), "is not used") != 1 || !strings.Contains(w.log.String(), row.want) {
+				if w.snapshot() != nil || strings.Count(w.log.String(), "ignoring the saved cluster state") != 1 || !strings.Contains(w.log.String(), row.want) {
 					t.Errorf("log\n%s", w.log)
 				}
 				network.SetDown(false)

@@ -119,15 +119,15 @@ func Parse(data []byte) (c Config, err error) {
 	}
 	var context namedContext
 	if !pick(f.Contexts, func(c namedContext) string { return c.Name }, f.CurrentContext, &context) {
-		return c, Refuse("expected one context %q, as in current-context", f.CurrentContext)
+		return c, Refuse("expected exactly one context %q, as in current-context", f.CurrentContext)
 	}
 	var cluster namedCluster
 	if !pick(f.Clusters, func(c namedCluster) string { return c.Name }, context.Context.Cluster, &cluster) {
-		return c, Refuse("expected one cluster %q, as in the current context", context.Context.Cluster)
+		return c, Refuse("expected exactly one cluster %q, as in the current context", context.Context.Cluster)
 	}
 	var user namedUser
 	if name := context.Context.User; name != "" && !pick(f.Users, func(u namedUser) string { return u.Name }, name, &user) {
-		return c, Refuse("expected one user %q, as in the current context", name)
+		return c, Refuse("expected exactly one user %q, as in the current context", name)
 	}
 	return Config{cluster.Cluster, user.User}, nil
 }
