@@ -86,7 +86,7 @@ func getDebian(ctx context.Context, programs string) error {
 		return nil
 	}
 	if os.Geteuid() != 0 {
-		return fmt.Errorf("getting them takes root")
+		return fmt.Errorf("installing them requires root")
 	}
 	if _, err := exec.LookPath("mmdebstrap"); err != nil {
 		for _, argv := range [][]string{{"apt-get", "update", "-qq"}, {"apt-get", "install", "-y", "-qq", "--no-install-recommends", "mmdebstrap"}} {

@@ -53,10 +53,10 @@ func TestDocumentHasWorkloads(t *testing.T) {
 
 func TestParseFlags(t *testing.T) {
 	for _, test := range []struct{ name, flags, want string }{
-		{"an unknown peer", "-peers=bind", `-peers: "bind": there are echo, `},
-		{"an unknown workload", "-workloads=hit", `-workloads: "hit": there are hits, `},
-		{"nothing to measure", "-rounds=0", "-rounds, -tries, -seconds and -seed are 1 or more"},
-		{"more than flags", "hits", "-rounds, -tries, -seconds and -seed are 1 or more, and there are no other arguments"},
+		{"an unknown peer", "-peers=bind", `-peers: unknown name "bind"; expected one of echo, `},
+		{"an unknown workload", "-workloads=hit", `-workloads: unknown name "hit"; expected one of hits, `},
+		{"nothing to measure", "-rounds=0", "-rounds, -tries, -seconds and -seed must be at least 1"},
+		{"more than flags", "hits", "-rounds, -tries, -seconds and -seed must be at least 1, and there are no other arguments"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if _, err := parseFlags(strings.Fields(test.flags)); err == nil || !strings.HasPrefix(err.Error(), test.want) {

@@ -42,7 +42,7 @@ func chooseRows(pattern string) (rows []faultplan.Row, err error) {
 		}
 	}
 	if len(rows) == 0 {
-		return nil, fmt.Errorf("%q is part of no row's name", pattern)
+		return nil, fmt.Errorf("no row matches %q", pattern)
 	}
 	return rows, nil
 }

@@ -48,7 +48,7 @@ func pin() ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nil, fmt.Errorf("starting anew on two CPUs: %w", syscall.Exec(self, os.Args, os.Environ()))
+	return nil, fmt.Errorf("re-executing on two CPUs: %w", syscall.Exec(self, os.Args, os.Environ()))
 }
 
 // thisMachine describes this machine. Values that cannot be read stay empty.

@@ -101,7 +101,7 @@ func parseFlags(args []string) (o options, err error) {
 		}
 	}
 	if o.settings.Rounds < 1 || o.settings.Tries < 1 || o.settings.Seconds < 1 || o.settings.Seed < 1 || flags.NArg() > 0 {
-		return o, fmt.Errorf("-rounds, -tries, -seconds and -seed are 1 or more, and there are no other arguments")
+		return o, fmt.Errorf("-rounds, -tries, -seconds and -seed must be at least 1, and there are no other arguments")
 	}
 	for _, path := range []*string{&o.programs, &o.profiles} { // programs have a different working directory
 		if *path != "" {

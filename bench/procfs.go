@@ -28,7 +28,7 @@ func parseStat(text string) (procStat, error) {
 	}
 	fields := strings.Fields(text[end+1:]) // from the third field on, the state
 	if len(fields) < 15 {
-		return procStat{}, fmt.Errorf("parsing a process's stat: %d fields behind the name", len(fields))
+		return procStat{}, fmt.Errorf("parsing a process's stat: %d fields after the name", len(fields))
 	}
 	var numbers [5]int64
 	// ppid, utime, stime, cutime, cstime, numbered as in the manual.
@@ -68,7 +68,7 @@ func parseBusy(text string, cpus []int) (time.Duration, error) {
 		}
 	}
 	if seen != len(cpus) {
-		return 0, fmt.Errorf("parsing /proc/stat: %d of the %d CPUs are in it", seen, len(cpus))
+		return 0, fmt.Errorf("parsing /proc/stat: found %d of %d CPUs", seen, len(cpus))
 	}
 	return time.Duration(busy) * tick, nil
 }

@@ -18,7 +18,7 @@ func TestParseStat(t *testing.T) {
 		{"usual", "4242 (unbound) " + statTail, `{unbound 17 4s 500ms} <nil>`},
 		{"blanks and parentheses in the name", "4242 (a) (b c) " + statTail, `{a) (b c 17 4s 500ms} <nil>`},
 		{"no name", "4242 unbound " + statTail, `{ 0 0s 0s} parsing a process's stat: no name in "4242 unbound ` + statTail + `"`},
-		{"cut short", "4242 (unbound) S 17", `{ 0 0s 0s} parsing a process's stat: 2 fields behind the name`},
+		{"cut short", "4242 (unbound) S 17", `{ 0 0s 0s} parsing a process's stat: 2 fields after the name`},
 		{"no number", "4242 (unbound) " + strings.Replace(statTail, "150", "x", 1), `{ 0 0s 0s} parsing a process's stat: strconv.ParseInt: parsing "x": invalid syntax`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -60,7 +60,7 @@ func TestParseBusy(t *testing.T) {
 		{"idle, waiting and guests are not counted, stolen time is", []int{0}, "1.66s <nil>"},
 		{"two of them", []int{0, 1}, "6.26s <nil>"},
 		{"1 is not 10", []int{10}, "540ms <nil>"},
-		{"one that is not there", []int{0, 2}, "0s parsing /proc/stat: 1 of the 2 CPUs are in it"},
+		{"one that is not there", []int{0, 2}, "0s parsing /proc/stat: found 1 of 2 CPUs"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			busy, err := parseBusy(procStatText, test.cpus)

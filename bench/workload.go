@@ -175,7 +175,7 @@ func choose[T any](rows []T, name func(T) string, names string) ([]T, error) {
 	}
 	for _, n := range wanted {
 		if !slices.Contains(known, n) {
-			return nil, fmt.Errorf("%q: there are %s", n, strings.Join(known, ", "))
+			return nil, fmt.Errorf("unknown name %q; expected one of %s", n, strings.Join(known, ", "))
 		}
 	}
 	return chosen, nil

@@ -54,7 +54,7 @@ func TestChoose(t *testing.T) {
 	for _, test := range []struct{ name, names, want string }{
 		{"all", "all", "echo node-dns node-dns-forwarding node-dns-one-address unbound dnsdist pdns-recursor bind9 knot-resolver dnsmasq coredns node-cache <nil>"},
 		{"in the order of the table", "unbound,echo", "echo unbound <nil>"},
-		{"unknown", "unbound,named", ` "named": there are echo, node-dns, node-dns-forwarding, node-dns-one-address, unbound, dnsdist, pdns-recursor, bind9, knot-resolver, dnsmasq, coredns, node-cache`},
+		{"unknown", "unbound,named", ` unknown name "named"; expected one of echo, node-dns, node-dns-forwarding, node-dns-one-address, unbound, dnsdist, pdns-recursor, bind9, knot-resolver, dnsmasq, coredns, node-cache`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			chosen, err := choosePeers(test.names)

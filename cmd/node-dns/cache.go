@@ -35,18 +35,17 @@ func newCacheDumpCommand() *cobra.Command {
 	var part control.CachePart
 	cmd := &cobra.Command{
 		Use:   "dump [NAME | --zone ZONE]",
-		Short: "Show cached answers, one record in a line",
-		Long: `Show cached answers, one record in a line as in a zone file: name, seconds
-left, class, type, data. The comment behind it says which server sent it, how
-old it is, and for which question if that is another; whether it is stale,
-which is used only while no server answers; whether it is for queries with the
-bits DO or CD, and whether the server has validated it: AD. Answers without
-records (NXDOMAIN, NODATA) and recent failures (SERVFAIL) are comments as a
-whole.
+		Short: "Show cached answers, one record per line",
+		Long: `Show cached answers, one record per line as in a zone file: name, seconds left,
+class, type, data. A comment follows: the server that sent the record, its age,
+and its question if that differs; whether it is stale, and thus used only while
+no server answers; whether it is for queries with the DO or CD bit; and whether
+the server validated it (AD). Answers without records (NXDOMAIN, NODATA) and
+recent failures (SERVFAIL) are comments as a whole.
 
-Queries are answered meanwhile: what changes during the output may be missing.
+Queries are answered meanwhile, so changes during the output may be missing.
 
-Exit code 0: all was shown; 3: node-dns is not running; 4: permission denied.`,
+Exit code 0: done; 3: node-dns is not running; 4: permission denied.`,
 		Example: `  node-dns cache dump
   node-dns cache dump www.example.com
   node-dns cache dump --zone corp.example.com -o json`,
@@ -61,7 +60,7 @@ Exit code 0: all was shown; 3: node-dns is not running; 4: permission denied.`,
 			return dumpCache(cmd, part, output)
 		},
 	}
-	cmd.Flags().StringVar(&part.Zone, "zone", "", "this `name` and all below it")
+	cmd.Flags().StringVar(&part.Zone, "zone", "", "this `name` and all names below it")
 	addOutputFlag(cmd, &output)
 	return cmd
 }
@@ -70,7 +69,7 @@ Exit code 0: all was shown; 3: node-dns is not running; 4: permission denied.`,
 func setName(part *control.CachePart, args []string) error {
 	if len(args) > 0 {
 		if part.Name = args[0]; part.Name == "" {
-			return usageError{errors.New(`"" is no name; the root is "."`)}
+			return usageError{errors.New(`"" is not a name; the root is "."`)}
 		}
 	}
 	for _, name := range []*string{&part.Name, &part.Zone} {
@@ -109,8 +108,8 @@ func newCacheFlushCommand() *cobra.Command {
 		Short: "Remove a name, a zone or everything from the cache",
 		Long: `Remove a name, a zone, negative answers or everything from the cache.
 
-Later queries get no older answer. A response that is on its way goes to the
-clients that wait for it, and is not cached.
+Later queries get no older answer. A response in flight still goes to the
+clients that wait for it, but is not cached.
 
 Exit code 0: done; 3: node-dns is not running; 4: permission denied.`,
 		Example: `  node-dns cache flush www.example.com
@@ -129,8 +128,8 @@ Exit code 0: done; 3: node-dns is not running; 4: permission denied.`,
 			})
 		},
 	}
-	cmd.Flags().StringVar(&part.Zone, "zone", "", "this `name` and all below it")
-	cmd.Flags().BoolVar(&part.Negative, "negative", false, "what does not exist (NXDOMAIN, NODATA), and what failed a moment ago")
+	cmd.Flags().StringVar(&part.Zone, "zone", "", "this `name` and all names below it")
+	cmd.Flags().BoolVar(&part.Negative, "negative", false, "negative answers (NXDOMAIN, NODATA) and recent failures")
 	cmd.Flags().BoolVar(&part.All, "all", false, "everything")
 	addOutputFlag(cmd, &output)
 	return cmd
@@ -140,8 +139,8 @@ func newCacheStatsCommand() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "stats",
-		Short: "Show how full the cache is, and how often it had the answer",
-		Long: `Show how full the cache is, with what, and how often it had the answer.
+		Short: "Show cache size and hit rate",
+		Long: `Show the size and content of the cache, and its hit rate.
 
 Exit code 0: done; 3: node-dns is not running.`,
 		Example: `  node-dns cache stats`,

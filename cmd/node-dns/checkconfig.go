@@ -16,23 +16,23 @@ func newCheckConfigCommand() *cobra.Command {
 	var quiet bool
 	cmd := &cobra.Command{
 		Use:   "check-config",
-		Short: "Check the configuration files, and name every fault",
-		Long: `Check the configuration files as serve reads them, and name every fault as
+		Short: "Check the configuration files and list all errors",
+		Long: `Check the configuration files as serve reads them, and list all errors as
 FILE:LINE:COLUMN.
 
 dnsmasq's files are included; known options that node-dns does not follow are
-named with the reason. For valid files it shows what they set, and what another
-file overrides; for all of them, where node-dns would listen on this node, and
-which nameservers it would not ask because they are this node.
+listed with the reason. For valid files it shows their settings, and those that
+another file overrides. It also shows the addresses where node-dns would listen
+on this node, and nameservers that it would ignore because they are this node.
 
-If the Kubernetes API is watched, it is asked which rights are missing;
+If node-dns watches the Kubernetes API, missing rights are also listed;
 contrib/cluster-role.yaml grants them.
 
-With --quiet it reads the files only, does not check rights, and prints nothing
-but faults. The unit runs it so before each start, for the journal and for
+With --quiet it only reads the files, does not check rights, and prints only
+errors. The unit runs it this way before each start, for the journal and for
 systemctl status.
 
-Exit code 0: no faults and no missing rights; 1: at least one, and it is
+Exit code 0: no errors and no missing rights; 1: at least one, and it is
 printed. An API server that does not answer does not change the exit code.`,
 		Example: `  node-dns check-config
   node-dns check-config --config /tmp/node-dns.yaml
@@ -61,7 +61,7 @@ printed. An API server that does not answer does not change the exit code.`,
 		},
 	}
 	cmd.Flags().StringVar(&configFile, "config", "", "read this `file` instead of /etc/node-dns/node-dns.yaml")
-	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "read the files, ask nobody, and show nothing but faults")
+	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "only read the files, and print only errors")
 	addOutputFlag(cmd, &output)
 	return cmd
 }

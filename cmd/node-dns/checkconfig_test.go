@@ -79,10 +79,10 @@ func TestCheckConfigDnsmasq(t *testing.T) {
 		want  string
 	}{
 		{"server=192.0.2.1\nno-poll\n", false, path + ": ok\n"},
-		{"dhcp-range=192.0.2.0,static\n", false, path + ":1: dhcp-range is known, not followed: node-dns has no DHCP: the package dnsmasq serves it"},
-		{"enable-tftp\n", false, path + ":1: enable-tftp is known, not followed: node-dns has no TFTP: the package dnsmasq serves it"},
-		{"enable-ra\n", false, path + ":1: enable-ra is known, not followed: node-dns has no router advertisements: use the package dnsmasq, with port=0, or radvd"},
-		{"no-negcache\n", false, "no-negcache (" + path + ":1) has the upstreams asked again for each name that does not exist"},
+		{"dhcp-range=192.0.2.0,static\n", false, path + ":1: dhcp-range is not followed: node-dns has no DHCP: the package dnsmasq serves it"},
+		{"enable-tftp\n", false, path + ":1: enable-tftp is not followed: node-dns has no TFTP: the package dnsmasq serves it"},
+		{"enable-ra\n", false, path + ":1: enable-ra is not followed: node-dns has no router advertisements: use the package dnsmasq, with port=0, or radvd"},
+		{"no-negcache\n", false, "no-negcache (" + path + ":1) makes node-dns query the upstreams every time for names that do not exist"},
 		{"server=192.0.2.1\n  no-resolve\n", true, path + `:2:3: expected an option of dnsmasq (the nearest is no-resolv), got "no-resolve"`},
 	}
 	for _, row := range rows {

@@ -13,7 +13,7 @@ func newDemoCommand() *cobra.Command {
 	var serve bool
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Play the whole story on loopback: no root, no cluster",
+		Short: "Run a demo on loopback, without root or a cluster",
 		Example: `  node-dns demo
   node-dns demo --serve`,
 		Args: noArguments,
@@ -24,6 +24,6 @@ func newDemoCommand() *cobra.Command {
 			return demo.Run(ctx, demo.Config{Out: cmd.OutOrStdout(), Version: version, Serve: serve})
 		},
 	}
-	cmd.Flags().BoolVar(&serve, "serve", false, "keep the daemon running after the story, to be asked with dig")
+	cmd.Flags().BoolVar(&serve, "serve", false, "keep the daemon running after the demo, for queries with dig")
 	return cmd
 }

@@ -31,7 +31,7 @@ func (p *patience) Type() string   { return "duration" }
 func (p *patience) Set(text string) error {
 	d, ok := parseDuration(text)
 	if !ok || d < 0 {
-		return errors.New("expected seconds or a duration, such as 30 or 1m30s; 0 waits for ever")
+		return errors.New("expected seconds or a duration, such as 30 or 1m30s; 0 waits forever")
 	}
 	*p = patience(d)
 	return nil

@@ -16,23 +16,22 @@ func newExplainCommand() *cobra.Command {
 	var slow bool
 	cmd := &cobra.Command{
 		Use:   "explain NAME",
-		Short: "Show every query that a lookup sends, and who answers it",
-		Long: `Show every query that a lookup sends, and who answers it: the names that the
-search list makes, in order, and how many queries that is.
+		Short: "Show every query that a lookup sends, and which server answers",
+		Long: `Show every query that a lookup sends, and which server answers: the names from
+the search list, in order, and the number of queries.
 
-It is the lookup of a process on this node; with --namespace that of a pod
-there, with the resolv.conf that the kubelet makes; with --pod that of one pod,
-whose dnsPolicy and dnsConfig come from the Kubernetes API. It also shows what
-dig would ask, how musl differs from glibc, the resolv.conf, and what is wrong
-with it.
+The lookup is that of a process on this node. With --namespace it is that of a
+pod there, with the resolv.conf that the kubelet writes. With --pod it is that
+of one pod, whose dnsPolicy and dnsConfig come from the Kubernetes API. The
+output also shows the queries of dig, the differences between musl and glibc,
+and the resolv.conf with its problems.
 
 With --slow it shows instead when the name was slow in the last ten minutes, for
-whom, and where the time went. A name without a dot at its end stands for those
-that search lists make of it too.
+which clients, and where the time went. A name without a final dot also stands
+for the names that search lists make of it.
 
-Exit code 0: the name is found, and no problem; 1: it is not found, or there is
-a problem, and it is shown; 3: node-dns is not running; 4: permission denied
-(--pod).`,
+Exit code 0: the name is found, and there is no problem; 1: it is not found, or
+a problem is shown; 3: node-dns is not running; 4: permission denied (--pod).`,
 		Example: `  node-dns explain google.com --namespace shop
   node-dns explain db --pod shop/web-0`,
 		Args: oneName,
@@ -46,7 +45,7 @@ a problem, and it is shown; 3: node-dns is not running; 4: permission denied
 			}
 			if slow {
 				if namespace != "" || pod != "" {
-					return usageError{errors.New("--slow is about all clients: it goes with neither --namespace nor --pod")}
+					return usageError{errors.New("--slow covers all clients and cannot be combined with --namespace or --pod")}
 				}
 				return showFetched(cmd, output, func(ctx context.Context, path string) (control.SlowNames, error) {
 					return control.FetchSlowNames(ctx, path, name)

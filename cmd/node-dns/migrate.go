@@ -29,21 +29,21 @@ func newMigrateCommand() *cobra.Command {
 	var m migration
 	cmd := &cobra.Command{
 		Use:   "migrate",
-		Short: "Move this node from its present DNS setup to node-dns, and back",
-		Long: `Move this node from its present DNS setup to node-dns, and back.
+		Short: "Migrate this node's DNS to node-dns, and back",
+		Long: `Migrate this node's DNS to node-dns, and back.
 
 Without a flag it shows what it found and what --apply would do, and changes
-nothing. --apply does that in an order in which names resolve at every moment.
-Each step is written to ` + migrate.JournalFile + ` first. If a step
-fails, or names do not resolve at the end, it goes back by itself. --undo goes
-all the way back, also after a crash.
+nothing. --apply orders the steps so that names resolve at every moment. Each
+step is written to ` + migrate.JournalFile + ` first. If a step
+fails, or names do not resolve at the end, it undoes all steps. --undo undoes
+the migration, also after a crash.
 
 With --kubelet it also sets the kubelet's resolvConf to
 /etc/origin/node/resolv.conf, in the file that the kubelet reads. It does not
 restart the kubelet.
 
-Exit code 0: done, or there is nothing to do, or the plan is shown; 1: it
-cannot be done, and the reason is shown; 4: permission denied.`,
+Exit code 0: done, nothing to do, or the plan is shown; 1: not possible, and
+the reason is shown; 4: permission denied.`,
 		Example: `  node-dns migrate
   node-dns migrate --apply
   node-dns migrate --undo`,
@@ -51,12 +51,12 @@ cannot be done, and the reason is shown; 4: permission denied.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return m.run(cmd) },
 	}
 	flags := cmd.Flags()
-	flags.BoolVar(&m.dryRun, "dry-run", false, "say what would be done (the default)")
-	flags.BoolVar(&m.apply, "apply", false, "do it")
-	flags.BoolVar(&m.kubelet, "kubelet", false, "also point the kubelet's resolvConf at the nameservers that pods can ask")
-	flags.BoolVar(&m.undo, "undo", false, "go all the way back")
+	flags.BoolVar(&m.dryRun, "dry-run", false, "show what would be done (the default)")
+	flags.BoolVar(&m.apply, "apply", false, "migrate this node")
+	flags.BoolVar(&m.kubelet, "kubelet", false, "also point the kubelet's resolvConf at nameservers that pods can reach")
+	flags.BoolVar(&m.undo, "undo", false, "undo the migration")
 	addOutputFlag(cmd, &m.output)
-	flags.Lookup("output").Usage += "; what would be done, or how far it is"
+	flags.Lookup("output").Usage += "; the plan, or the progress"
 	return cmd
 }
 
@@ -66,15 +66,15 @@ func (m migration) run(cmd *cobra.Command) error {
 	case err != nil:
 		return err
 	case m.undo && m.kubelet:
-		return usageError{errors.New("--undo undoes --kubelet too: leave --kubelet out")}
+		return usageError{errors.New("--undo also undoes --kubelet; omit --kubelet")}
 	case m.apply && m.undo, m.dryRun && (m.apply || m.undo):
-		return usageError{errors.New("--dry-run, --apply and --undo: one of them")}
+		return usageError{errors.New("--dry-run, --apply and --undo cannot be combined")}
 	case !m.apply && !m.undo:
 		return m.show(cmd.Context(), cmd.OutOrStdout(), root)
 	case root != "/":
-		return usageError{errors.New("--root: what is below it can be looked at, and not migrated")}
+		return usageError{errors.New("--root: a directory tree can be inspected, but not migrated")}
 	case os.Geteuid() != 0:
-		return fmt.Errorf("only root may migrate a node; without a flag it says what it would do: %w", os.ErrPermission)
+		return fmt.Errorf("only root can migrate a node; without a flag, migrate shows what it would do: %w", os.ErrPermission)
 	}
 	// A closed terminal or Ctrl-C must not leave a node half-migrated: see Applier.Continue.
 	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
@@ -106,7 +106,7 @@ func (m migration) run(cmd *cobra.Command) error {
 func (m migration) show(ctx context.Context, out io.Writer, root string) error {
 	journal, err := migrate.ReadJournal(root)
 	if errors.Is(err, os.ErrPermission) {
-		return fmt.Errorf("this node was migrated, or is being migrated; how far that is only root may read: %w", err)
+		return fmt.Errorf("this node was or is being migrated; only root can read the progress: %w", err)
 	}
 	if err != nil {
 		return err
@@ -192,7 +192,7 @@ func undo(ctx context.Context, out io.Writer, applier migrate.Applier, journal *
 	}
 	// Once begun, the undo must complete: a half-restored node is worse than either end.
 	err := applier.Undo(context.WithoutCancel(ctx), journal)
-	return done(out, err, "all is as it was before the migration.")
+	return done(out, err, "everything is as it was before the migration.")
 }
 
 // served is the success message of --apply.

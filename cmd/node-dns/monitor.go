@@ -33,9 +33,9 @@ Who answered is hit (the cache), stale (the cache, expired), cluster, local, an
 upstream's address, refused, or failed. Queries of node-dns query and explain
 have the client "control".
 
-The filters are applied in the daemon. It never waits for a monitor: queries
-that do not fit are counted, and the count is shown. Changes are what the
-journal has, and pass every filter. Up to four monitors run at a time.
+The daemon applies the filters. It never waits for a slow monitor: it counts the
+queries that it skips, and the count is shown. Changes are the entries of the
+journal, and pass every filter. Up to four monitors run at a time.
 
 Exit code 0: interrupted, or --count queries were shown; 1: too many monitors;
 2: a filter is invalid; 3: node-dns is not running, or ended; 4: permission
@@ -71,7 +71,7 @@ denied.`,
 	flags.StringVar(&filter.Name, "name", "", "only queries for this name and those below it; * stands for any characters")
 	flags.StringVar(&filter.Type, "type", "", "only queries of this type, such as AAAA")
 	flags.StringVar(&filter.Rcode, "rcode", "", "only queries with this response code, such as NXDOMAIN")
-	flags.IntVar(&count, "count", 0, "end after this many queries (0: never)")
+	flags.IntVar(&count, "count", 0, "stop after this many queries (0: never)")
 	return cmd
 }
 

@@ -24,8 +24,8 @@ func newQueryCommand() *cobra.Command {
 	var flags queryFlags
 	cmd := &cobra.Command{
 		Use:   "query NAME... [TYPE] [CLASS] [@SERVER]",
-		Short: "Look up names as clients do, and show who answered",
-		Long: `Look up names as clients do, and show who answered.
+		Short: "Look up names as clients do, and show which server answered",
+		Long: `Look up names as clients do, and show which server answered.
 
 The words may stand in any order. Without TYPE, node-dns asks for A and AAAA, as
 programs do. A bare address is looked up in reverse. The search list is this
@@ -36,7 +36,7 @@ is shown with the server that denied it.
 With @SERVER (an address) this command asks that nameserver itself, so that you
 can compare the answers. Then there is no search list without --namespace.
 
-With --as, the answer is the one that this client gets: with its access rules
+With --as, the answer is the one that this client gets, with its access rules
 (allowFrom), its limits, and its search list walked on the node (autopath). A
 pod, given by its name or address, has the search list of its dnsPolicy and
 dnsConfig. --as and --fresh are for root and the group node-dns-admin.
@@ -80,15 +80,15 @@ SERVFAIL, no response); 3: node-dns is not running; 4: permission denied (--as,
 	set := cmd.Flags()
 	set.StringVarP(&namespace, "namespace", "n", "", "the search list of this namespace's pods")
 	set.StringVarP(&flags.reverse, "reverse", "x", "", "the name of this address")
-	set.StringVarP(&flags.qtype, "type", "t", "", "the type of records, such as AAAA; every other word is a name then")
+	set.StringVarP(&flags.qtype, "type", "t", "", "the record type, such as AAAA; every other word is then a name")
 	set.BoolVar(&flags.tcp, "tcp", false, "ask @SERVER over TCP")
 	set.BoolVar(&flags.tls, "tls", false, "ask @SERVER over TLS, on port 853; ADDRESS#NAME has the name of its certificate")
-	set.BoolVar(&flags.how.DNSSEC, "dnssec", false, "ask for the signatures too (the DO bit)")
-	set.BoolVar(&flags.how.CD, "cd", false, "ask for what fails validation too (the CD bit)")
-	set.BoolVar(&flags.how.Fresh, "fresh", false, "ask the nameservers, whatever is remembered, and remember nothing of it")
-	set.StringVar(&flags.how.As, "as", "", "answer as this client is answered: its address, or NAMESPACE/NAME of a pod on this node")
+	set.BoolVar(&flags.how.DNSSEC, "dnssec", false, "also request signatures (the DO bit)")
+	set.BoolVar(&flags.how.CD, "cd", false, "also accept answers that fail validation (the CD bit)")
+	set.BoolVar(&flags.how.Fresh, "fresh", false, "ask the nameservers instead of the cache, and cache nothing")
+	set.StringVar(&flags.how.As, "as", "", "show the answer that this client gets: its address, or NAMESPACE/NAME of a pod on this node")
 	set.BoolVar(&flags.how.Trace, "trace", false, "show each step to the answer, and where the time went")
-	set.BoolVar(&short, "short", false, "the data alone")
+	set.BoolVar(&short, "short", false, "print only the data")
 	return cmd
 }
 

@@ -133,16 +133,16 @@ func readServer(words []string, flags queryFlags) (*control.Direct, error) {
 	case len(words) > 1:
 		return nil, fmt.Errorf("%s: expected one server, not %d", strings.Join(words, " "), len(words))
 	case flags.tcp && flags.tls:
-		return nil, fmt.Errorf("--tcp --tls: expected one of them")
+		return nil, fmt.Errorf("--tcp and --tls cannot be combined")
 	case len(words) == 1 && flags.how.As != "":
-		return nil, fmt.Errorf("--as: expected no @SERVER; the daemon knows its clients")
+		return nil, fmt.Errorf("--as cannot be used with @SERVER; only the daemon knows its clients")
 	case len(words) == 1 && flags.how.Fresh:
-		return nil, fmt.Errorf("--fresh: expected no @SERVER; the daemon has the cache")
+		return nil, fmt.Errorf("--fresh cannot be used with @SERVER; only the daemon has the cache")
 	case len(words) == 1:
 	case flags.tcp:
-		return nil, fmt.Errorf("--tcp: expected a @SERVER; the daemon is asked over its control socket")
+		return nil, fmt.Errorf("--tcp requires @SERVER; the daemon is queried over its control socket")
 	case flags.tls:
-		return nil, fmt.Errorf("--tls: expected a @SERVER; the daemon is asked over its control socket")
+		return nil, fmt.Errorf("--tls requires @SERVER; the daemon is queried over its control socket")
 	default:
 		return nil, nil
 	}
@@ -155,7 +155,7 @@ func readServer(words []string, flags queryFlags) (*control.Direct, error) {
 		return nil, fmt.Errorf("%s: expected an address, such as @192.0.2.53, @[2001:db8::53]:53 or @dns+tls://192.0.2.53#dns.example", words[0])
 	}
 	if flags.tls && !server.TLS {
-		return nil, fmt.Errorf("%s: expected no other protocol with --tls", words[0])
+		return nil, fmt.Errorf("%s: --tls cannot be combined with another protocol", words[0])
 	}
 	return &control.Direct{Server: server, TCP: flags.tcp}, nil
 }

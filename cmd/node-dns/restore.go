@@ -30,13 +30,13 @@ func newRestoreCommand() *cobra.Command {
 		Long: `Restore the original resolv.conf, and remove node-dns's settings from
 NetworkManager and systemd-resolved.
 
-/etc/resolv.conf becomes what it was before node-dns: the link that it was; or
-NetworkManager's present list, if NetworkManager wrote it; or the kept
-original. A stop of node-dns does this by itself: the command is for a node on
-which that did not happen. While node-dns runs it would point /etc/resolv.conf
-at the node again within a second, so nothing is changed then without --force.
+/etc/resolv.conf becomes what it was before node-dns: a link, NetworkManager's
+current list if NetworkManager wrote it, or the kept original. A stop of
+node-dns does this by itself; this command is for a node where that failed.
+While node-dns runs it would point /etc/resolv.conf at the node again within a
+second, so the command then changes nothing without --force.
 
-Exit code 0: restored, or with --dry-run can be; 1: not restored, and the
+Exit code 0: restored, or with --dry-run possible; 1: not restored, and the
 reason is shown; 4: permission denied.`,
 		Example: `  node-dns restore --dry-run
   node-dns restore`,
@@ -45,8 +45,8 @@ reason is shown; 4: permission denied.`,
 	}
 	flags := cmd.Flags()
 	flags.BoolVar(&r.dryRun, "dry-run", false, "show what would be done, and change nothing")
-	flags.BoolVar(&r.ifOurs, "if-ours", false, "do and say nothing where /etc/resolv.conf is not node-dns's")
-	flags.BoolVar(&r.force, "force", false, "also while node-dns runs, which undoes it")
+	flags.BoolVar(&r.ifOurs, "if-ours", false, "do nothing, silently, if /etc/resolv.conf is not node-dns's")
+	flags.BoolVar(&r.force, "force", false, "also while node-dns runs, although it undoes the restore")
 	return cmd
 }
 
@@ -66,13 +66,13 @@ func (r restoration) run(cmd *cobra.Command) error {
 		return r.show(ctx, cmd.OutOrStdout(), runner)
 	}
 	if _, err := control.FetchStatus(ctx, control.SocketPath(root)); !errors.Is(err, control.ErrNotRunning) && !r.force {
-		return errors.New("node-dns runs, and would point /etc/resolv.conf at this node again: systemctl stop node-dns brings the original back by itself; " +
-			"--force does it all the same")
+		return errors.New("node-dns is running and would point /etc/resolv.conf at this node again; \"systemctl stop node-dns\" restores the original by itself; " +
+			"--force restores it anyway")
 	}
 	unix.Umask(0o022) // like the hook, because other users must be able to access what is created here
 	plan, result, err := runner.Restore(ctx, r.ifOurs)
 	if errors.Is(err, unix.EACCES) {
-		return fmt.Errorf("it takes root to restore /etc/resolv.conf: %w", err)
+		return fmt.Errorf("restoring /etc/resolv.conf requires root: %w", err)
 	}
 	if err := errors.Join(err, plan.WriteResult(cmd.OutOrStdout(), result)); err != nil {
 		return err

@@ -36,7 +36,7 @@ func TestRestoreForOthers(t *testing.T) {
 		cmd.SetOut(&out)
 		err = cmd.ExecuteContext(t.Context())
 	})
-	if err == nil || !strings.Contains(err.Error(), "permission denied") || !strings.Contains(err.Error(), "it takes root") {
+	if err == nil || !strings.Contains(err.Error(), "permission denied") || !strings.Contains(err.Error(), "requires root") {
 		t.Errorf("%v\n%s", err, &out)
 	}
 	if got, err := os.ReadFile(paths.ResolvConf); err != nil || string(got) != text {

@@ -23,11 +23,11 @@ func newServeCommand() *cobra.Command {
 		Long: `Run the daemon: answer cluster names and forward the rest.
 
 Without flags it listens where node-config.yaml and node-dns.yaml say (the node
-IP, port 53) and asks the upstream nameservers that origin-dns-dispatcher
-captured. SIGHUP reads the configuration again, SIGTERM ends it after the
-queries under way.
+IP, port 53) and queries the upstream nameservers that origin-dns-dispatcher
+captured. SIGHUP reloads the configuration. SIGTERM ends it after the pending
+queries.
 
-Exit code 0: it was told to end; 1: it cannot run, and the reason is shown; 4:
+Exit code 0: stopped by a signal; 1: it cannot run, and the reason is shown; 4:
 permission denied.`,
 		Example: `  node-dns serve
   node-dns --root /tmp/tree serve --listen 127.0.0.1:10053 --upstream 10.0.0.2`,

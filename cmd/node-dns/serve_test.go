@@ -158,7 +158,7 @@ func TestFewFiles(t *testing.T) {
 	}
 	clients.Wait()
 	status := p.status()
-	if notes := strings.Join(status.Notes, "\n"); !strings.Contains(notes, "16 queries may wait for upstreams, not dnsForwardMax 10000: the process may open 100 files") {
+	if notes := strings.Join(status.Notes, "\n"); !strings.Contains(notes, "only 16 queries may wait for upstreams instead of dnsForwardMax 10000, because the process may open only 100 files") {
 		t.Errorf("notes %q", notes)
 	}
 	if shed.Load() == 0 || status.Queries.Shed != uint64(shed.Load()) {

@@ -14,13 +14,13 @@ func newServersCommand() *cobra.Command {
 	var history bool
 	cmd := &cobra.Command{
 		Use:   "servers",
-		Short: "Show which servers are asked for which names, and who set them",
-		Long: `Show which servers are asked for which names, who configured them, and what
-lost.
+		Short: "Show which servers answer which names, and where they are configured",
+		Long: `Show which servers answer which names, where they are configured, and which
+sources lost.
 
 If several sources name servers for one domain, the strongest wins: D-Bus, the
 command line, the cluster's files, node-dns.yaml, dnsmasq's files,
-node-config.yaml, NetworkManager, a resolv.conf, and what was good before.
+node-config.yaml, NetworkManager, a resolv.conf, and the last good servers.
 
 With --history it shows the last 32 changes of servers: when, what triggered
 them, and the servers before and after. A restart keeps them.
@@ -43,7 +43,7 @@ node-dns is not running. With --watch 0, when it is interrupted.`,
 		},
 	}
 	addWatchFlag(cmd, &every)
-	cmd.Flags().BoolVar(&history, "history", false, "when other servers came to be asked")
+	cmd.Flags().BoolVar(&history, "history", false, "show the last changes of servers")
 	addOutputFlag(cmd, &output)
 	return cmd
 }

@@ -53,7 +53,7 @@ not running. With --watch 0, when it is interrupted.`,
 					return err
 				}
 			case cmd.Flags().Changed("wait-duration"):
-				return usageError{errors.New("--wait-duration is for --wait")}
+				return usageError{errors.New("--wait-duration requires --wait")}
 			}
 			return showView(cmd, output, every, func(ctx context.Context, path string) (page, []string, error) {
 				status, err := control.FetchStatus(ctx, path)
@@ -68,7 +68,7 @@ not running. With --watch 0, when it is interrupted.`,
 	addOutputFlag(cmd, &output)
 	cmd.Flags().BoolVar(&brief, "brief", false, "print one line, for probes")
 	cmd.Flags().BoolVar(&await, "wait", false, "wait until it is ready, then show it")
-	cmd.Flags().Var(&limit, "wait-duration", "how long --wait waits at most, in seconds or as 1m30s; 0: for ever")
+	cmd.Flags().Var(&limit, "wait-duration", "maximum time of --wait, in seconds or as 1m30s; 0: forever")
 	return cmd
 }
 

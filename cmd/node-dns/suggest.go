@@ -29,7 +29,7 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	case cmd.HasSubCommands():
 		return usageError{unknownCommand(cmd, args[0])}
 	}
-	return usageError{fmt.Errorf("%s takes no argument, and got %q", wordsOf(cmd), args[0])}
+	return usageError{fmt.Errorf("%s takes no arguments, got %q", wordsOf(cmd), args[0])}
 }
 
 // unknownCommand returns an error that suggests a similar command, including one further down: for

@@ -32,6 +32,6 @@ not running within the time.`,
 		},
 	}
 	cmd.Flags().StringVar(&what, "for", "ready", "the `condition` to wait for: ready")
-	cmd.Flags().Var(&timeout, "timeout", "how long at most, in seconds or as 1m30s; 0: for ever")
+	cmd.Flags().Var(&timeout, "timeout", "maximum time, in seconds or as 1m30s; 0: forever")
 	return cmd
 }

@@ -42,7 +42,7 @@ func (i *interval) Set(text string) error {
 
 // addWatchFlag adds --watch, whose interval may follow as a separate argument.
 func addWatchFlag(cmd *cobra.Command, every *interval) {
-	cmd.Flags().Var(every, "watch", "repeat until interrupted, every so many seconds")
+	cmd.Flags().Var(every, "watch", "repeat at this interval until interrupted")
 	cmd.Flags().Lookup("watch").NoOptDefVal = usualInterval.String()
 	cmd.Args = usageArgs(func(cmd *cobra.Command, args []string) error {
 		if len(args) == 1 && cmd.Flags().Changed("watch") && every.Set(args[0]) == nil {

@@ -29,7 +29,7 @@ func TestAPIByName(t *testing.T) {
 		{name: "upstream", host: "api.corp.example", asked: "api.corp.example."},
 		{name: "an alias", host: "alias.corp.example", asked: "alias.corp.example."},
 		{name: "by the search list", host: "api", resolvConf: "search corp.example\n", asked: "api.corp.example."},
-		{name: "of the cluster's", host: "api.svc.cluster.local", problem: "it is a name of the cluster's, and not in /etc/hosts"},
+		{name: "of the cluster's", host: "api.svc.cluster.local", problem: "it is a cluster name that is not in /etc/hosts"},
 		{name: "of nobody's", host: "none.corp.example", asked: "none.corp.example.", problem: "looking up none.corp.example: NXDOMAIN"},
 	} {
 		t.Run(row.name, func(t *testing.T) {

@@ -93,7 +93,7 @@ func (d *Daemon) setOverBus(ctx context.Context, state dbusapi.State) error {
 	case d.busChanges <- change:
 		return <-change.done
 	case <-ctx.Done():
-		return errors.New("node-dns is busy looking at the host")
+		return errors.New("node-dns is busy inspecting the host; try again")
 	}
 }
 
@@ -103,7 +103,7 @@ func (f *follower) takeOverBus(state dbusapi.State) error {
 	served := f.policy()
 	running := served.Config
 	if running.DBus != nodeconfig.DBusDnsmasq {
-		return errors.New("dbus in node-dns.yaml lets nobody set anything")
+		return errors.New("dbus in node-dns.yaml does not allow changes")
 	}
 	f.log.Info("setting upstream servers from DBus", "servers", journal.Few(ruleWords(state.Rules), " "), "by", state.RulesBy.String(),
 		"options", journal.Few(state.Options.Words(), " "), journal.BusSet.Attr())
@@ -128,7 +128,7 @@ func (f *follower) keepBus(state dbusapi.State) {
 func (d *Daemon) loadBus() {
 	state, err := dbusapi.Load(d.paths.bus)
 	if err != nil {
-		d.log.Warn("what was set over D-Bus is lost", "error", err)
+		d.log.Warn("cannot restore the settings made over D-Bus", "error", err)
 	}
 	d.busState.Store(&state)
 }

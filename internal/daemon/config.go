@@ -123,7 +123,7 @@ func (d *Daemon) recursive(config nodeconfig.Config) (servers []nameserver.Serve
 	default:
 		return servers, ""
 	}
-	return nil, fmt.Sprintf("%s is left out: %s", config.Where("dnsRecursiveResolvConf"), why)
+	return nil, fmt.Sprintf("ignoring %s: %s", config.Where("dnsRecursiveResolvConf"), why)
 }
 
 // nextDnsmasq is next for dnsmasq's files: the running configuration stays if the files have

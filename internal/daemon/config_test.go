@@ -248,7 +248,7 @@ func TestWantedWhereNothingIsSeen(t *testing.T) {
 // TestRecursive: an unreadable file of nameservers was silently treated as empty.
 func TestRecursive(t *testing.T) {
 	const list = "nameserver 192.0.2.7\nnameserver 0.0.0.0\nnameserver 2001:db8::7\n"
-	const key = "dnsRecursiveResolvConf /etc/origin/node/node-config.yaml:1 is left out: "
+	const key = "ignoring dnsRecursiveResolvConf /etc/origin/node/node-config.yaml:1: "
 	tests := []struct {
 		name    string
 		path    string

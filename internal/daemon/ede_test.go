@@ -43,11 +43,11 @@ func TestExtendedErrors(t *testing.T) {
 		{name: "no upstream is known", ask: []string{"www.example."}, code: dns.ExtendedErrorCodeNoReachableAuthority, says: "no upstream nameserver is known"},
 		{name: "the upstreams are silent", config: site, ask: []string{"www.example."}, faults: dnstest.Faults{Drop: true}, code: dns.ExtendedErrorCodeNoReachableAuthority, says: "no response from SITE (timed out)"},
 		{name: "the upstreams are out of reach", config: site, closed: true, ask: []string{"www.example."}, code: dns.ExtendedErrorCodeNetworkError, says: "no response from SITE (connection refused)"},
-		{name: "it failed a moment ago", config: site, closed: true, ask: []string{"www.example.", "www.example."}, code: dns.ExtendedErrorCodeCachedError, first: dns.ExtendedErrorCodeNetworkError},
+		{name: "it failed recently", config: site, closed: true, ask: []string{"www.example.", "www.example."}, code: dns.ExtendedErrorCodeCachedError, first: dns.ExtendedErrorCodeNetworkError},
 		{name: "a stale answer", config: site, closed: true, ask: []string{"brief.example.", "sleep", "brief.example."}, code: dns.ExtendedErrorCodeStaleAnswer},
 		{name: "a stale NXDOMAIN", config: site, closed: true, ask: []string{"gone.example.", "sleep", "gone.example."}, code: dns.ExtendedErrorCodeStaleNXDOMAINAnswer},
 		{name: "bogus-nxdomain", config: site, files: "bogus-nxdomain=192.0.2.66\n", ask: []string{"bogus.example."}, code: dns.ExtendedErrorCodeBlocked},
-		{name: "ignore-address", config: site, files: "ignore-address=192.0.2.66\n", ask: []string{"bogus.example."}, code: dns.ExtendedErrorCodeNoReachableAuthority, says: "no response from SITE (its address is to be ignored (ignore-address))"}, // which doctor reads
+		{name: "ignore-address", config: site, files: "ignore-address=192.0.2.66\n", ask: []string{"bogus.example."}, code: dns.ExtendedErrorCodeNoReachableAuthority, says: "no response from SITE (the response has an ignored address (ignore-address))"}, // which doctor reads
 		{name: "filter-A", config: site, files: "filter-A\n", ask: []string{"www.example."}, code: dns.ExtendedErrorCodeFiltered},
 		{name: "a zone transfer", config: site, ask: []string{"example."}, qtype: dns.TypeAXFR, code: dns.ExtendedErrorCodeNotSupported},
 		{name: "a type that there is not", config: site, ask: []string{"example."}, qtype: dns.TypeNXNAME, code: dns.ExtendedErrorCodeInvalidQueryType},
@@ -66,7 +66,7 @@ func TestExtendedErrors(t *testing.T) {
 			}
 			var m *dns.Msg
 			for i, name := range test.ask {
-				first, wait := len(test.ask) == 1 || test.name == "it failed a moment ago", name == "sleep"
+				first, wait := len(test.ask) == 1 || test.name == "it failed recently", name == "sleep"
 				if test.closed && (wait || i == 0 && first) {
 					upstream.Close()
 				}

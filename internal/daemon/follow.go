@@ -71,12 +71,12 @@ func (f *follower) reconcile(ctx context.Context, reason string) time.Duration {
 	case hostdns.AskedNow:
 		f.request.Owed = f.request.Owed || seen.State.Paths.HaveHistory(wanted)
 		f.view.Metrics.Requests.Add(reason)
-		f.log.Info("asked for the host's files to be written", "reason", reason, "files", f.request.Want)
+		f.log.Info("requested a write of the host's files", "reason", reason, "files", f.request.Want)
 	case hostdns.AskedDone:
 		if seen.Plan.RewriteLoop {
 			break // reported as a problem, with its own log line
 		}
-		f.log.Info("the host's files are what they should be", "reason", reason)
+		f.log.Info("the host's files are up to date", "reason", reason)
 	}
 	f.setProblems(seen, next)
 	if wait == 0 || later > 0 && later < wait {

@@ -14,7 +14,7 @@ import (
 func (d *Daemon) loadFromCluster() {
 	kept, err := cluster.LoadSettings(d.paths.fromCluster)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		d.log.Warn("what the cluster configures of its DNS is not known before the API answers", "file", d.paths.fromCluster, "error", err)
+		d.log.Warn("cannot load the saved settings of the cluster's DNS; waiting for the API", "file", d.paths.fromCluster, "error", err)
 	}
 	d.ownDNS.Store(&policy.FromCluster{Settings: kept})
 }
@@ -57,7 +57,7 @@ func (d *Daemon) keepFromCluster(ctx context.Context) error {
 		}
 		err := d.ownDNS.Load().Save(d.paths.fromCluster)
 		if err != nil {
-			d.log.Warn("what the cluster configures of its DNS is not kept for the next start", "error", err)
+			d.log.Warn("cannot save the settings of the cluster's DNS for the next start", "error", err)
 		}
 	}
 }
@@ -66,6 +66,6 @@ func (d *Daemon) keepFromCluster(ctx context.Context) error {
 func (d *Daemon) forgetFromCluster() {
 	d.ownDNS.Store(new(policy.FromCluster))
 	if err := os.Remove(d.paths.fromCluster); err != nil && !errors.Is(err, os.ErrNotExist) {
-		d.log.Warn("what the cluster configures of its DNS is still kept", "error", err)
+		d.log.Warn("cannot remove the saved settings of the cluster's DNS", "error", err)
 	}
 }

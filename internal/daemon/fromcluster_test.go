@@ -155,9 +155,9 @@ func TestFromClusterUnkept(t *testing.T) {
 				c.Log = slog.New(slog.NewTextHandler(&log, nil))
 			})
 			r.await("a problem", func() bool {
-				return strings.Contains(strings.Join(r.status().Problems, "\n"), "no Kubernetes API is watched")
+				return strings.Contains(strings.Join(r.status().Problems, "\n"), "requires a Kubernetes API")
 			})
-			if !strings.Contains(log.String(), "what the cluster configures of its DNS is not known before the API answers") {
+			if !strings.Contains(log.String(), "cannot load the saved settings of the cluster's DNS; waiting for the API") {
 				t.Errorf("got the log\n%s", log.String())
 			}
 		})
@@ -191,7 +191,7 @@ func TestFromClusterSyntax(t *testing.T) {
 			r.await("it is followed", func() bool { return strings.Contains(r.routes(), "corp.test.=198.51.100.1") })
 			api.Apply(row.bad)
 			hasProblem := func() bool {
-				return strings.Contains(strings.Join(r.status().Problems, "\n"), ": what it said before stays")
+				return strings.Contains(strings.Join(r.status().Problems, "\n"), "; its previous settings stay in use")
 			}
 			r.await("the fault is a problem", hasProblem)
 			if !strings.Contains(r.routes(), "corp.test.=198.51.100.1") {

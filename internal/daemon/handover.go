@@ -59,11 +59,11 @@ func (d *Daemon) inherit(files []*os.File) inherited {
 				from.sockets++
 				continue
 			}
-			err = errors.Join(errors.New("of no use"), store.Remove(file.Name()))
+			err = errors.Join(errors.New("unusable"), store.Remove(file.Name()))
 		}
 		file.Close()
 		if err != nil {
-			d.log.Warn("not taking over what the service manager held", "name", file.Name(), "error", err, journal.HandoverFailed.Attr())
+			d.log.Warn("cannot use what the service manager kept", "name", file.Name(), "error", err, journal.HandoverFailed.Attr())
 		}
 	}
 	return from
@@ -79,7 +79,7 @@ func (d *Daemon) takeOverFrom(from inherited) {
 		return !slices.ContainsFunc(d.policy().Apexes, e.Within) && !d.resolver.IsStale(e)
 	})
 	if err != nil {
-		d.log.Warn("not taking over the cache", "error", err, journal.HandoverFailed.Attr())
+		d.log.Warn("cannot restore the cache", "error", err, journal.HandoverFailed.Attr())
 		return
 	}
 	d.log.Info("took over the cache", "entries", n)
@@ -93,7 +93,7 @@ func (d *Daemon) handsOver(ctx context.Context) bool {
 	}
 	keeps, err := d.sockets.store.Keeps()
 	if err != nil {
-		d.log.Warn("not handing over", "error", err, journal.HandoverFailed.Attr())
+		d.log.Warn("cannot hand over", "error", err, journal.HandoverFailed.Attr())
 	}
 	return keeps && !d.isStopped(ctx)
 }
@@ -122,7 +122,7 @@ func (d *Daemon) isStopped(ctx context.Context) bool {
 		return err
 	})
 	if err != nil {
-		d.log.Debug("not asked why we stop", "error", err)
+		d.log.Debug("cannot ask systemd for the reason of the stop", "error", err)
 	}
 	return job == dbusconn.Stop
 }
@@ -134,7 +134,7 @@ func (d *Daemon) isStopped(ctx context.Context) bool {
 func (d *Daemon) handOver(ctx context.Context) error {
 	err := d.server.DrainTCP(ctx)
 	if failed := d.leaveCache(); failed != nil {
-		d.log.Warn("the cache is not handed over", "error", failed, journal.HandoverFailed.Attr())
+		d.log.Warn("cannot hand over the cache", "error", failed, journal.HandoverFailed.Attr())
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
 	defer cancel()
@@ -150,7 +150,7 @@ func (d *Daemon) leaveCache() error {
 	}
 	fd, err := unix.MemfdCreate("node-dns cache", unix.MFD_CLOEXEC)
 	if err != nil {
-		return fmt.Errorf("making memory: %w", err)
+		return fmt.Errorf("creating a memory file: %w", err)
 	}
 	file := os.NewFile(uintptr(fd), cacheName)
 	defer file.Close()

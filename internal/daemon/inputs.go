@@ -52,7 +52,7 @@ func (f *follower) newPolicy(seen *view.Host, config nodeconfig.Config, files dn
 		problems = append(problems, problem)
 	}
 	if path := f.goneKubeconfig(); path != "" && path == f.credentials(config, kubeconfig).Use {
-		problems = append(problems, "the kubeconfig "+path+" is gone: the Kubernetes API is watched with what was read from it")
+		problems = append(problems, "the kubeconfig "+path+" is gone; node-dns watches the Kubernetes API with its last content")
 	}
 	hostname, _ := os.Hostname() // "" if the host has no name
 	var ownDNS *policy.FromCluster
@@ -117,7 +117,7 @@ func (f *follower) wantedBus(config nodeconfig.Config) dbusapi.State {
 	if config.DBus == nodeconfig.DBusDnsmasq || state.Same(dbusapi.State{}) {
 		return state
 	}
-	f.log.Info("forgot what was set over D-Bus", "dbus", string(config.DBus), "servers", journal.Few(ruleWords(state.Rules), " "))
+	f.log.Info("dropped the settings made over D-Bus", "dbus", string(config.DBus), "servers", journal.Few(ruleWords(state.Rules), " "))
 	f.keepBus(dbusapi.State{})
 	return dbusapi.State{}
 }

@@ -24,7 +24,7 @@ func (d *Daemon) logListeners(before, after []control.Listener) {
 		d.log.Info("listening", "addresses", journal.Few(change.opened, " "), journal.Listening.Attr())
 	}
 	if len(change.closed) > 0 {
-		d.log.Info("not listening any more", "addresses", journal.Few(change.closed, " "))
+		d.log.Info("stopped listening", "addresses", journal.Few(change.closed, " "))
 	}
 	if len(change.spared) > 0 {
 		d.log.Info("another program has an address that node-dns would serve too", "addresses", journal.Few(change.spared, " "))
@@ -59,10 +59,10 @@ func (d *Daemon) logLoops(before, after map[nameserver.Server]struct{}) {
 		return words
 	}
 	if came := without(after, before); len(came) > 0 {
-		d.log.Warn("upstreams send our queries back and are left out", "servers", journal.Few(came, " "), journal.UpstreamLoop.Attr())
+		d.log.Warn("ignoring upstreams that send our queries back", "servers", journal.Few(came, " "), journal.UpstreamLoop.Attr())
 	}
 	if went := without(before, after); len(went) > 0 {
-		d.log.Info("upstreams do not send our queries back any more", "servers", journal.Few(went, " "))
+		d.log.Info("upstreams no longer send our queries back", "servers", journal.Few(went, " "))
 	}
 }
 
@@ -82,13 +82,13 @@ func (d *Daemon) logProblems(before, after []string, fault error) {
 	came, went := without(after, before), without(before, after)
 	for _, problem := range came[:min(len(came), journal.MaxFew)] {
 		if fault != nil && problem == fault.Error() {
-			d.log.Error("configuration has faults: the running one stays", "error", problem, journal.ConfigFault.Attr())
+			d.log.Error("the new configuration is invalid; keeping the running one", "error", problem, journal.ConfigFault.Attr())
 			continue
 		}
 		d.log.Warn("problem", "problem", problem, journal.Problem.Attr())
 	}
 	if more := len(came) - journal.MaxFew; more > 0 {
-		d.log.Warn("more problems: node-dns status shows them", "count", more)
+		d.log.Warn("more problems; node-dns status shows them", "count", more)
 	}
 	for _, problem := range went[:min(len(went), journal.MaxFew)] {
 		d.log.Info("problem solved", "problem", problem, journal.ProblemSolved.Attr())
@@ -135,7 +135,7 @@ func (f *follower) setProblems(seen *view.Host, s *policy.Policy) {
 	now := slices.Concat(s.Problems, seen.Problems())
 	inVain := f.request.Problem()
 	if inVain != "" && seen.Plan.OverwrittenBy != "" {
-		inVain = "/etc/resolv.conf is written over by " + seen.Plan.OverwrittenBy // the request was processed
+		inVain = "/etc/resolv.conf is overwritten by " + seen.Plan.OverwrittenBy // the request was processed
 	}
 	for _, problem := range []string{inVain, f.unready, f.unkept} {
 		if problem != "" {
@@ -159,7 +159,7 @@ func (f *follower) announce() {
 	f.unready = ""
 	err := errors.Join(os.MkdirAll(f.paths.run, 0o755), os.WriteFile(f.paths.ready, nil, 0o644))
 	if err != nil {
-		f.unready = fmt.Sprintf("the ready file cannot be written: %v", err)
+		f.unready = fmt.Sprintf("cannot write the ready file: %v", err)
 	}
 }
 
@@ -184,6 +184,6 @@ func (d *Daemon) showStacks() {
 	}
 	stacks := make([]byte, most)
 	if _, err := d.config.Stacks.Write(stacks[:runtime.Stack(stacks, true)]); err != nil {
-		d.log.Warn("the stacks cannot be written", "error", err)
+		d.log.Warn("cannot write the stacks", "error", err)
 	}
 }

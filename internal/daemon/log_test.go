@@ -61,11 +61,11 @@ func TestLogListeners(t *testing.T) {
 			"level=WARN msg=\"cannot listen\" addresses=b error=\"no such address\" condition=listen-failed\n",
 		},
 		{"it recovers", []control.Listener{good("a"), good("b")}, "level=INFO msg=listening addresses=b condition=listening\n"},
-		{"one goes", []control.Listener{good("b")}, "level=INFO msg=\"not listening any more\" addresses=a\n"},
+		{"one goes", []control.Listener{good("b")}, "level=INFO msg=\"stopped listening\" addresses=a\n"},
 		{
 			"two fail for one reason",
 			[]control.Listener{bad("b", "x"), bad("c", "x")},
-			"level=INFO msg=\"not listening any more\" addresses=b\nlevel=WARN msg=\"cannot listen\" addresses=\"b c\" error=x condition=listen-failed\n",
+			"level=INFO msg=\"stopped listening\" addresses=b\nlevel=WARN msg=\"cannot listen\" addresses=\"b c\" error=x condition=listen-failed\n",
 		},
 		{
 			"many come", pods,
@@ -98,10 +98,10 @@ func TestLogProblems(t *testing.T) {
 	}{
 		{[]string{"odd"}, "level=WARN msg=problem problem=odd condition=problem\n"},
 		{[]string{"odd"}, ""},
-		{[]string{"odd", "a.yaml:1: bad"}, "level=ERROR msg=\"configuration has faults: the running one stays\" error=\"a.yaml:1: bad\" condition=config-fault\n"},
+		{[]string{"odd", "a.yaml:1: bad"}, "level=ERROR msg=\"the new configuration is invalid; keeping the running one\" error=\"a.yaml:1: bad\" condition=config-fault\n"},
 		{[]string{"odd"}, "level=INFO msg=\"problem solved\" problem=\"a.yaml:1: bad\" condition=problem-solved\n"},
 		{nil, "level=INFO msg=\"problem solved\" problem=odd condition=problem-solved\n"},
-		{many, strings.Repeat("level=WARN msg=problem problem=\"no. _\" condition=problem\n", 6) + "level=WARN msg=\"more problems: node-dns status shows them\" count=2\n"},
+		{many, strings.Repeat("level=WARN msg=problem problem=\"no. _\" condition=problem\n", 6) + "level=WARN msg=\"more problems; node-dns status shows them\" count=2\n"},
 	}
 	var before []string
 	for _, step := range steps {
@@ -129,7 +129,7 @@ func TestLogHandover(t *testing.T) {
 		c.Log = slog.New(slog.NewTextHandler(log, nil))
 		c.Inherited = []*os.File{file}
 	})
-	if !strings.Contains(log.String(), "name="+os.DevNull+" error=\"of no use\\nno service manager\" condition=handover-failed\n") {
+	if !strings.Contains(log.String(), "name="+os.DevNull+" error=\"unusable\\nno service manager\" condition=handover-failed\n") {
 		t.Errorf("the log:\n%s", log)
 	}
 }
@@ -145,8 +145,8 @@ func TestLogLoops(t *testing.T) {
 	d, text := logged()
 	d.logLoops(nil, set("10.0.0.3", "10.0.0.2"))
 	d.logLoops(set("10.0.0.3", "10.0.0.2"), set("10.0.0.3"))
-	want := "level=WARN msg=\"upstreams send our queries back and are left out\" servers=\"10.0.0.2 10.0.0.3\" condition=upstream-loop\n" +
-		"level=INFO msg=\"upstreams do not send our queries back any more\" servers=10.0.0.2\n"
+	want := "level=WARN msg=\"ignoring upstreams that send our queries back\" servers=\"10.0.0.2 10.0.0.3\" condition=upstream-loop\n" +
+		"level=INFO msg=\"upstreams no longer send our queries back\" servers=10.0.0.2\n"
 	if diff := cmp.Diff(want, text.String()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}

@@ -40,7 +40,7 @@ func (f *follower) fitMemory() {
 	if err != nil {
 		if f.memoryWhy != err.Error() {
 			f.memoryWhy = err.Error()
-			f.log.Warn("how much memory we may take is not known", "error", err)
+			f.log.Warn("cannot determine the memory limit", "error", err)
 		}
 		return
 	}
@@ -125,9 +125,9 @@ func (d *Daemon) fitCache(c *cache.Cache, limit, live int64) {
 	switch {
 	case removed > 0 && !d.memory.short:
 		d.memory.short = true
-		d.log.Warn("memory is short: the cache shrinks", "octets", room, "forgotten", removed, "limit", limit, "live", live)
+		d.log.Warn("memory is short; the cache shrinks", "octets", room, "forgotten", removed, "limit", limit, "live", live)
 	case d.memory.short && room >= int64(stats.MaxBytes):
 		d.memory.short = false
-		d.log.Info("the cache has its room again", "octets", stats.MaxBytes)
+		d.log.Info("the cache has its full size again", "octets", stats.MaxBytes)
 	}
 }

@@ -133,7 +133,7 @@ func TestFitCache(t *testing.T) {
 		t.Errorf("afterwards the cache has %d entries, want %d", got.Entries, all.Entries)
 	}
 	text := log.String()
-	if strings.Count(text, "memory is short") != 1 || strings.Count(text, "has its room again") != 1 || strings.Count(text, "\n") != 2 {
+	if strings.Count(text, "memory is short") != 1 || strings.Count(text, "has its full size again") != 1 || strings.Count(text, "\n") != 2 {
 		t.Errorf("got the log\n%s", text)
 	}
 }

@@ -13,7 +13,7 @@ import (
 func openFiles() (int, error) {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-		return 0, fmt.Errorf("asking how many files may be open: %w", err)
+		return 0, fmt.Errorf("reading the limit of open files: %w", err)
 	}
 	return int(min(limit.Cur, math.MaxInt32)), nil
 }

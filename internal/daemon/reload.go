@@ -29,11 +29,11 @@ func (f *follower) reloadNow(ctx context.Context, by string) error {
 	}
 	if err := seen.ConfigErr; err != nil {
 		f.view.Metrics.Config.Look(err)
-		return fmt.Errorf("reloading: the running configuration stays: %w", err)
+		return fmt.Errorf("reloading failed; keeping the running configuration: %w", err)
 	}
 	files, err := seen.Dnsmasq, seen.DnsmasqErr
 	if err != nil {
-		files, err = f.policy().Dnsmasq, fmt.Errorf("reloading dnsmasq's files: what they said before stays: %w", err)
+		files, err = f.policy().Dnsmasq, fmt.Errorf("reloading dnsmasq's files failed; keeping their previous settings: %w", err)
 	}
 	next := f.newPolicy(seen, seen.Config, files, f.usualKubeconfig())
 	f.takeOver(next, by)

@@ -110,7 +110,7 @@ func New(config Config) (*Daemon, error) {
 	d.loadFromCluster()
 	d.view.History.Path = d.paths.history
 	if err := d.view.History.Load(); err != nil {
-		d.log.Warn("the history of servers begins anew", "error", err)
+		d.log.Warn("cannot load the history of servers; starting a new one", "error", err)
 	}
 	d.bus = d.newBus()
 	d.config.Looker.Paths = d.paths.host
@@ -134,17 +134,17 @@ func (f *follower) start(ctx context.Context) error {
 	}
 	seen, err := f.lookAtHost(ctx)
 	if err != nil {
-		return fmt.Errorf("looking at the host: %w", err)
+		return fmt.Errorf("inspecting the host: %w", err)
 	}
 	if err := seen.ConfigErr; err != nil {
 		// A node without DNS is worse than one that serves the valid part of its configuration. A
 		// node that sends the cluster's names to the site's nameservers is worse still: see
 		// policy.New.
-		f.log.Error("configuration has faults: serving what the rest of it says", "error", err, journal.ConfigFault.Attr())
+		f.log.Error("the configuration is partly invalid; using the valid part", "error", err, journal.ConfigFault.Attr())
 		f.view.Problems.Store(&[]string{err.Error()}) // already logged
 	}
 	if err := seen.DnsmasqErr; err != nil {
-		f.log.Error("dnsmasq's files have faults: serving what the rest of them says", "error", err, journal.ConfigFault.Attr())
+		f.log.Error("dnsmasq's files are partly invalid; using the valid part", "error", err, journal.ConfigFault.Attr())
 		known := append(slices.Clone(*f.view.Problems.Load()), err.Error())
 		f.view.Problems.Store(&known)
 	}

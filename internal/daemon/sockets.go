@@ -115,7 +115,7 @@ func (s *sockets) Take(proto dnsserver.Proto, addr netip.AddrPort, index int) *o
 	if file := s.units[key]; file != nil {
 		again, err := duplicate(file)
 		if err != nil {
-			s.log.Warn("a socket unit's socket is of no use", "unit", file.Name(), "error", err)
+			s.log.Warn("cannot use the socket of a socket unit", "unit", file.Name(), "error", err)
 			return nil
 		}
 		return again
@@ -151,7 +151,7 @@ func (s *sockets) Keep(proto dnsserver.Proto, addr netip.AddrPort, index, fd int
 		return
 	}
 	if err := s.store.Put(key.name(), fd); err != nil {
-		s.log.Warn("a socket will not outlive this process", "address", addr, "proto", string(proto), "error", err, journal.HandoverFailed.Attr())
+		s.log.Warn("a socket will close when this process ends", "address", addr, "proto", string(proto), "error", err, journal.HandoverFailed.Attr())
 		s.lost[key] = true
 		return
 	}
@@ -190,7 +190,7 @@ func (s *sockets) letGo(now time.Time) time.Duration {
 		return s.until.Sub(now)
 	}
 	for key, file := range s.inherited {
-		s.log.Info("not listening any more", "addresses", key.addr, "proto", string(key.proto))
+		s.log.Info("stopped listening", "addresses", key.addr, "proto", string(key.proto))
 		file.Close()
 		delete(s.inherited, key)
 		s.dropLocked(key)
@@ -212,5 +212,5 @@ func (s *sockets) note() string {
 	if len(s.lost) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d listening sockets will not outlive this process: systemd holds %d (FileDescriptorStoreMax=)", len(s.lost), len(s.stored))
+	return fmt.Sprintf("%d listening sockets will close when this process ends; systemd holds %d (FileDescriptorStoreMax=)", len(s.lost), len(s.stored))
 }

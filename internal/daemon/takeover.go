@@ -53,22 +53,22 @@ func (f *follower) logChange(c *change) {
 	old, next := c.old, c.next
 	f.setLevel(next)
 	if !reflect.DeepEqual(old.Config, next.Config) {
-		f.log.Info("configuration taken over", journal.ConfigTaken.Attr())
+		f.log.Info("new configuration in effect", journal.ConfigTaken.Attr())
 		f.view.Metrics.Config.Take(time.Now())
 	}
 	if was, is := old.Config, next.Config; was.ClusterDomain != is.ClusterDomain {
 		f.log.Info("cluster domain", "domain", is.ClusterDomain.String(), "before", was.ClusterDomain.String(), "source", next.ClusterSource)
 	}
 	if old.API != (policy.API{}) && next.API == (policy.API{}) {
-		f.log.Info("the Kubernetes API is not watched any more", "kubeconfig", old.API.Kubeconfig)
+		f.log.Info("stopped watching the Kubernetes API", "kubeconfig", old.API.Kubeconfig)
 	}
 	if !reflect.DeepEqual(old.Dnsmasq, next.Dnsmasq) {
-		f.log.Info("dnsmasq's files taken over", "files", journal.Few(next.Dnsmasq.Files, " "), journal.ConfigTaken.Attr())
+		f.log.Info("new dnsmasq files in effect", "files", journal.Few(next.Dnsmasq.Files, " "), journal.ConfigTaken.Attr())
 	}
 	if c.rerouted {
 		f.logRoutes(old.Routes, next.Routes)
 		f.view.NoteRoutes(c.by, next.Routes)
-		f.log.Info("flushed what came from other upstreams", "entries", c.forgotten)
+		f.log.Info("flushed cached answers of former upstreams", "entries", c.forgotten)
 	}
 	f.logNotes(old.Notes, next.Notes)
 }
@@ -131,7 +131,7 @@ func cause(reason string, last *hint, before, now *view.Host) string {
 		if last != nil && time.Since(last.at) < hintLasts {
 			return last.reason
 		}
-		return "a look at the host: " + reason
+		return "check of the host: " + reason
 	}
 	return reason
 }

@@ -50,7 +50,7 @@ func (d *Daemon) watchFiles(ctx context.Context) error {
 		files := d.watchedFiles()
 		if err := watchDirectories(watcher, files); err != nil && err.Error() != said {
 			said = err.Error()
-			d.log.Warn("not watching all files: their changes are seen when the host is looked at next", "error", err)
+			d.log.Warn("cannot watch all files; their changes are detected at the next periodic check", "error", err)
 		}
 		select {
 		case <-ctx.Done():

@@ -51,7 +51,7 @@ func readAlias(l *loader, option, text string) {
 	for i, text := range texts {
 		addr, err := netip.ParseAddr(text)
 		if err != nil || !addr.Is4() || len(parts) > 3 {
-			l.fault(option, "IPv4 addresses: OLD,NEW, FIRST-LAST,NEW, and with a third one as mask", nodeconfig.Quote(shown(text)))
+			l.fault(option, "IPv4 addresses as OLD,NEW or FIRST-LAST,NEW, with an optional third one as mask", nodeconfig.Quote(shown(text)))
 			return
 		}
 		addrs[i] = addr

@@ -11,11 +11,11 @@ const fleeting = 5
 func (c Config) Costs() []string {
 	var costs []string
 	if n := c.Number("max-cache-ttl"); n > 0 && n < fleeting {
-		costs = append(costs, fmt.Sprintf("max-cache-ttl=%d (%s) has the upstreams asked for each name again after %d s: without it their TTLs count",
+		costs = append(costs, fmt.Sprintf("max-cache-ttl=%d (%s) makes node-dns query the upstreams for each name again after %d s; without it, the upstreams' TTLs apply",
 			n, c.Sources["max-cache-ttl"], n))
 	}
 	if c.Has("no-negcache") {
-		costs = append(costs, fmt.Sprintf("no-negcache (%s) has the upstreams asked again for each name that does not exist: without it their SOA records say for how long",
+		costs = append(costs, fmt.Sprintf("no-negcache (%s) makes node-dns query the upstreams every time for names that do not exist; without it, the TTLs of their SOA records apply",
 			c.Sources["no-negcache"]))
 	}
 	return costs

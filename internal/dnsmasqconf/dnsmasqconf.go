@@ -145,7 +145,7 @@ type Aside struct {
 
 // String returns one line for an admin.
 func (a Aside) String() string {
-	return fmt.Sprintf("%s: %s is known, not followed: %s", a.Place, a.Option, a.Why)
+	return fmt.Sprintf("%s: %s is not followed: %s", a.Place, a.Option, a.Why)
 }
 
 // Has reports whether an option without an argument is set.

@@ -31,7 +31,7 @@ func (l *loader) text(name string, data []byte) {
 func (l *loader) line(raw string) {
 	if len(raw) > maxLine {
 		l.at.column = column(raw, maxLine)
-		l.fault("", fmt.Sprintf("a line of at most %d bytes, as dnsmasq breaks longer ones in two", maxLine), "a longer one")
+		l.fault("", fmt.Sprintf("a line of at most %d bytes, because dnsmasq splits longer ones", maxLine), "a longer one")
 		return
 	}
 	begin := len(raw) - len(strings.TrimLeft(raw, blanks))

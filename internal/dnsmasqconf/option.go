@@ -46,7 +46,7 @@ func (l *loader) option(name, text string, has bool, begin position) {
 		return
 	case known.once && l.once[name]:
 		l.at = begin
-		l.fault(name, "it once, as dnsmasq has it", "it a second time")
+		l.fault(name, "the option only once, as in dnsmasq", "a duplicate")
 		return
 	}
 	l.once[name] = true

@@ -32,7 +32,7 @@ func (l *loader) checkPorts() {
 	case high-low+1 < fewestSources:
 		place := l.config.Sources[option]
 		l.at = position{place.File, place.Line, 1}
-		l.fault(option, fmt.Sprintf("at least %d source ports, as responses are easy to forge behind fewer", fewestSources), fmt.Sprintf("%d to %d", low, high))
+		l.fault(option, fmt.Sprintf("at least %d source ports, because fewer make responses easy to forge", fewestSources), fmt.Sprintf("%d to %d", low, high))
 	default:
 		l.config.Ports = Ports{uint16(low), uint16(high)}
 	}

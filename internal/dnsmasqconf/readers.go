@@ -105,7 +105,7 @@ func readStale(l *loader, name, text string) {
 // readListenPort parses port=. Admins set 0 if dnsmasq serves DHCP next to node-dns.
 func readListenPort(l *loader, name, text string) {
 	if readPort(l, name, text); l.config.Number(name) == 0 {
-		l.setAside(name, "0 turns off dnsmasq's own DNS, beside which node-dns serves")
+		l.setAside(name, "0 disables dnsmasq's own DNS, next to which node-dns serves")
 	}
 }
 
@@ -121,7 +121,7 @@ func readPacketMax(l *loader, name, text string) {
 	l.number(name, text)
 	n := l.config.Number(name)
 	if n > largestUDP {
-		l.setAside(name, fmt.Sprintf("more than %d octets over UDP are fragments: it counts as %d, and TCP takes the rest", largestUDP, largestUDP))
+		l.setAside(name, fmt.Sprintf("UDP messages above %d octets are fragmented; node-dns uses %d, and TCP for larger answers", largestUDP, largestUDP))
 	}
 	if n != Unset {
 		l.config.Numbers[name] = min(max(n, smallestUDP), largestUDP)
@@ -189,9 +189,9 @@ func readDomain(l *loader, name, text string) {
 	parts := list(text)
 	switch {
 	case len(parts) > 1:
-		l.setAside(name, "a domain for a network of its own is for DHCP's names")
+		l.setAside(name, "a domain for one network applies only to DHCP names")
 	case parts[0] == "#":
-		l.setAside(name, "the domain is not taken from resolv.conf: write its name")
+		l.setAside(name, "the domain is not read from resolv.conf; write its name")
 	case parts[0] != "":
 		if domain, ok := l.domain(name, parts[0]); ok {
 			l.config.Domain = domain
@@ -220,7 +220,7 @@ func (l *loader) parsed(option, text string, parse func(string) (dnsname.Name, e
 // without dots. An empty argument has no effect: scripts with an empty list write it.
 func readServer(l *loader, name, text string) {
 	if text == "" {
-		l.setAside(name, "it names no server")
+		l.setAside(name, "the option names no server")
 		return
 	}
 	domains, server, ok := l.split(name, text)
@@ -255,7 +255,7 @@ func (l *loader) addRules(name, server string, domains []string) {
 			if bad := (invalid{}); errors.As(err, &bad) {
 				got = fmt.Sprintf("%s (%v)", nodeconfig.Quote(bad.text), bad.why)
 			}
-			l.fault(name, "a server, as IP, IP#port or /domain/IP", got)
+			l.fault(name, "a server such as IP, IP#port or /domain/IP", got)
 			return
 		}
 		for _, rule := range rules {
@@ -298,7 +298,7 @@ func readAddress(l *loader, name, text string) {
 	}
 	if value == "" {
 		if domains == nil {
-			l.setAside(name, "it names no domain")
+			l.setAside(name, "the option names no domain")
 			return
 		}
 		l.addRules(name, "", domains)

@@ -63,7 +63,7 @@ func readHost(l *loader, option, text string) {
 	case len(host.Names) == 0:
 		l.fault(option, "a name and an address", nodeconfig.Quote(shown(text)))
 	case len(host.Addrs) == 0:
-		l.setAside(option, "it has no address")
+		l.setAside(option, "the option has no address")
 	default:
 		l.hosts = append(l.hosts, host)
 	}
@@ -120,7 +120,7 @@ func (l *loader) checkAliases() {
 		}
 		place := l.config.Sources["cname"]
 		l.at = position{place.File, place.Line, 1}
-		l.fault("cname", "an alias that leads to a name", c.Alias.Relative()+", which leads back to itself")
+		l.fault("cname", "an alias without a loop", c.Alias.Relative()+", which leads back to itself")
 	}
 	l.config.CNAMEs = kept
 }
@@ -191,7 +191,7 @@ func readPTR(l *loader, option, text string) {
 		return
 	}
 	if field(parts, 1) == "" {
-		l.setAside(option, "it has no target")
+		l.setAside(option, "the option has no target")
 		return
 	}
 	if target, ok := l.name(option, parts[1]); ok {

@@ -159,7 +159,7 @@ func parseDomain(text string) (dnsname.Name, error) {
 		return dnsname.Root(), nil
 	}
 	if strings.Contains(text, "*") {
-		return dnsname.Name{}, errors.New("a wildcard; a domain has all names below it anyway")
+		return dnsname.Name{}, errors.New("a wildcard; a domain includes all names below it anyway")
 	}
 	ascii, err := idna.Lookup.ToASCII(text)
 	if err != nil || isASCII(text) {

@@ -21,8 +21,8 @@ var stock = []string{
 // notOfStock is why two lines of a stock file are ignored. Together they cache nothing for more
 // than 1 s, and NXDOMAIN not at all, so that every name from a search list goes upstream again and
 // again. They were meant for the cluster's names, which dnsmasq forwarded like all others.
-const notOfStock = "openshift-ansible put it into each node's file for the sake of the cluster's names, which are never remembered for long here; " +
-	"with any other line or number in it the file is yours, and obeyed"
+const notOfStock = "openshift-ansible sets it on every node for the cluster's names, which node-dns caches only briefly; " +
+	"it has an effect as soon as the file has any other line or number"
 
 // isStock reports whether a file is openshift-ansible's own without an admin's changes.
 func isStock(name string, data []byte) bool {

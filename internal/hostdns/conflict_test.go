@@ -53,24 +53,24 @@ func TestConflicts(t *testing.T) {
 		{name: "on an interface that is not asked", host: host(withNetworkManager(dnsConfig("eth0", sys, ""), byHand("eth1", "192.0.2.53", "10.9.0.1")))},
 		{
 			name: "node-dns.yaml", host: host(withAdmin("192.0.2.53", ""), withNetworkManager(dnsConfig("eth0", sys, ""))),
-			want: []string{yaml + "NetworkManager eth0 (System eth0): not asked: " + sys},
+			want: []string{yaml + "NetworkManager eth0 (System eth0); not used: " + sys},
 		},
 		{name: "node-dns.yaml, which says the same", host: host(withAdmin(sys, ""), withNetworkManager(dnsConfig("eth0", sys, "")))},
 		{
 			name: "node-config.yaml", host: host(withAdmin("", "192.0.2.53"), withNetworkManager(dnsConfig("eth0", sys, ""))),
-			want: []string{"dnsNameservers /etc/origin/node/node-config.yaml:7 wins over NetworkManager eth0 (System eth0): not asked: " + sys},
+			want: []string{"dnsNameservers /etc/origin/node/node-config.yaml:7 wins over NetworkManager eth0 (System eth0); not used: " + sys},
 		},
 		{name: "node-config.yaml, which names this node: it gives way", host: host(withAdmin("", nodeIP), withNetworkManager(dnsConfig("eth0", sys, "")))},
 		{
 			name: "a resolv.conf by hand", host: host(withAdmin("192.0.2.53", ""), withResolvConf(file("nameserver 10.0.0.9\n"))),
-			want: []string{yaml + "/etc/resolv.conf: not asked: 10.0.0.9"},
+			want: []string{yaml + "/etc/resolv.conf; not used: 10.0.0.9"},
 		},
 		{name: "last-good is nobody's word", host: host(withAdmin("192.0.2.53", ""), withCaptured(sys))},
 		{
 			name: "all of it", host: host(withAdmin("198.51.100.1", "198.51.100.2"), withNetworkManager(byHand("eth0", "192.0.2.53", "10.0.0.2"))),
 			want: []string{
 				first + "10.0.0.2" + last + "ipv4.ignore-auto-dns yes to ignore the latter",
-				yaml + "NetworkManager eth0 (System eth0): not asked: 192.0.2.53 10.0.0.2",
+				yaml + "NetworkManager eth0 (System eth0); not used: 192.0.2.53 10.0.0.2",
 			},
 		},
 		{name: "a faulty configuration is not gone by", host: host(withAdmin("192.0.2.53", ""), withConfigFault(errors.New("x")), withNetworkManager(dnsConfig("eth0", sys, "")))},

@@ -99,7 +99,7 @@ func TestHandoverRefused(t *testing.T) {
 		{"a plugin", func(w *tree) {
 			w.put("/etc/node-dns/kubeconfig", strings.Replace(kubeconfigText, "tokenFile: token", "exec: {command: x}", 1))
 			w.chmod("/etc/node-dns/kubeconfig", 0o600)
-		}, "from a plugin"},
+		}, "credential plugins"},
 		{"no group", func(w *tree) { w.put("/etc/group", "root:x:0:\n") }, "no user node-dns with a group of that name"},
 		{"a group that is root's", func(w *tree) { w.put("/etc/group", "node-dns:x:0:\n") }, "no user node-dns with a group of that name"},
 		{"no user, and nobody may read it", func(w *tree) { w.remove("/etc/passwd") }, "no user node-dns with a group of that name"},
@@ -108,7 +108,7 @@ func TestHandoverRefused(t *testing.T) {
 			w.chmod("/etc/node-dns/token", 0o644)
 		}, ""},
 		{"no resolver", func(w *tree) { w.put("/etc/node-dns/node-dns.yaml", "kubeconfig: none\n") }, ""},
-		{"a kubeconfig of somebody's", func(w *tree) { w.chmod("/etc/node-dns/kubeconfig", 0o666) }, "can be written by others than root"},
+		{"a kubeconfig of somebody's", func(w *tree) { w.chmod("/etc/node-dns/kubeconfig", 0o666) }, "can be written by users other than root"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newCredentials(t)

@@ -38,7 +38,7 @@ func ReadCredentials(paths Paths, path string) (Credentials, error) {
 	}
 	c := Credentials{Server: k.Cluster.Server}
 	if err := k.Inline(path, read); err != nil {
-		return c, fmt.Errorf("reading what %s names: %w", path, err)
+		return c, fmt.Errorf("reading the files that %s names: %w", path, err)
 	}
 	if k.User.ClientCertificateData == "" {
 		return c, nil

@@ -127,8 +127,8 @@ func (f *Facts) put(c *Config, root string) error {
 func (c *Config) loadFacts(paths Paths, denied error) error {
 	facts, err := readFacts(paths)
 	if err != nil {
-		c.FactsWanted = fmt.Sprintf("what the cluster's file says is not known: %v", err)
-		return fmt.Errorf("the cluster domain is not known: %w, and origin-dns-dispatcher has not said what stands there (%v): "+
+		c.FactsWanted = fmt.Sprintf("the settings of the cluster's file are unknown: %v", err)
+		return fmt.Errorf("the cluster domain is not known: %w, and there are no usable facts from origin-dns-dispatcher (%v): "+
 			`run "origin-dns-dispatcher apply" as root, or set clusterDomain in %s`, denied, err, paths.NodeDNS)
 	}
 	c.Facts, c.FactsFile, c.FactsWanted = facts, paths.Facts, facts.changed(paths)
@@ -159,15 +159,15 @@ func (f *Facts) checkFile(paths Paths) error {
 		is := hostPath(paths.Root, file.name) == f.File
 		switch {
 		case err == nil && !is:
-			return fmt.Errorf("%s was not there when it looked", file.name)
+			return fmt.Errorf("%s did not exist when origin-dns-dispatcher read the files", file.name)
 		case errors.Is(err, fs.ErrNotExist) && is:
-			return fmt.Errorf("%s is gone since it looked", file.name)
+			return fmt.Errorf("%s no longer exists", file.name)
 		case is:
 			return nil // may also be in a closed directory
 		}
 	}
 	if f.File != "" {
-		return fmt.Errorf("it has read %s, which is no cluster's file here", f.File)
+		return fmt.Errorf("the facts are about %s, which is not this host's cluster file", f.File)
 	}
 	return nil
 }

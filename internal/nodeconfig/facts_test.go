@@ -231,7 +231,7 @@ func TestLoadFacts(t *testing.T) {
 				corp(t)
 				closeFile(t)
 			},
-			wanted: "NodeConfig was not there", err: unknown,
+			wanted: "NodeConfig did not exist", err: unknown,
 		},
 		{
 			name: "node-config is gone since",
@@ -241,7 +241,7 @@ func TestLoadFacts(t *testing.T) {
 				write(t.T, at(t, "Bootstrap"), "dnsDomain: boot.test")
 				chmod(t.T, at(t, "Bootstrap"), closed)
 			},
-			wanted: "NodeConfig is gone", err: "the cluster domain is not known: reading node-config: ",
+			wanted: "NodeConfig no longer exists", err: "the cluster domain is not known: reading node-config: ",
 		},
 		{
 			name:   "gone since, and nothing is left",
@@ -296,7 +296,7 @@ func TestLoadFacts(t *testing.T) {
 				write(t.T, at(t, "Kubelet"), "")
 				chmod(t.T, filepath.Dir(at(t, "Kubelet")), closed)
 			},
-			wanted: "which is no cluster's file here", err: "the cluster domain is not known: reading kubelet configuration: ",
+			wanted: "which is not this host's cluster file", err: "the cluster domain is not known: reading kubelet configuration: ",
 		},
 		{
 			name: "a fault in the domain is handed over too, without what stands there",
@@ -306,7 +306,7 @@ func TestLoadFacts(t *testing.T) {
 				closeDir(t)
 			},
 			files: []string{"NodeConfig"}, facts: true,
-			err: "NodeConfig:2:12: dnsDomain: expected a domain name, as cluster.local, got something else, which node-dns check-config shows to root",
+			err: "NodeConfig:2:12: dnsDomain: expected a domain name such as cluster.local, got something else, which node-dns check-config shows to root",
 		},
 	}
 	for _, test := range tests {

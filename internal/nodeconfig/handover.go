@@ -156,7 +156,7 @@ func (h Handover) Bytes() []byte {
 func ParseHandover(data []byte) (Handover, error) {
 	var h Handover
 	if len(data) > 8*maxFile || !bytes.HasPrefix(data, []byte(handoverTitle)) {
-		return h, errors.New("it is not what origin-dns-dispatcher writes")
+		return h, errors.New("not a file written by origin-dns-dispatcher")
 	}
 	rest := data[len(handoverTitle):]
 	for {
@@ -164,7 +164,7 @@ func ParseHandover(data []byte) (Handover, error) {
 		if text, ok := bytes.CutPrefix(line, []byte(handoverRefused)); ok {
 			var err error
 			if h.Refused, err = strconv.Unquote(string(text)); err != nil || h.Refused == "" {
-				return Handover{}, errors.New("it does not say why it is refused")
+				return Handover{}, errors.New("the reason for the refusal is missing")
 			}
 			return h, nil
 		}
@@ -179,7 +179,7 @@ func ParseHandover(data []byte) (Handover, error) {
 		h.Sources, rest = append(h.Sources, source), after
 	}
 	if h.Text = rest; len(h.Sources) == 0 || len(rest) == 0 {
-		return Handover{}, errors.New("it is cut off")
+		return Handover{}, errors.New("the file is truncated")
 	}
 	return h, nil
 }
@@ -225,7 +225,7 @@ func FindKubeconfig(paths Paths, original string) Kubeconfig {
 		k.Problem = fmt.Sprintf("%s may not be read here, and origin-dns-dispatcher does not hand it over: %s", closed, h.Refused)
 	default:
 		k.Wanted = h.changed(paths)
-		k.Note = fmt.Sprintf("%s may not be read here: the API is asked with what origin-dns-dispatcher handed over (%s)", closed, hostPath(paths.Root, paths.Handover))
+		k.Note = fmt.Sprintf("%s may not be read here; node-dns uses the copy that origin-dns-dispatcher made (%s)", closed, hostPath(paths.Root, paths.Handover))
 	}
 	return k
 }

@@ -78,7 +78,7 @@ func TestHandover(t *testing.T) {
 
 	write(t, kubeconfig, kubeconfigOf("exec: {command: x}"))
 	handOver(t, paths, kubeconfig)
-	if k := find(); k.Use != paths.Handover || k.Wanted != "" || !strings.Contains(k.Problem, "does not hand it over: credentials come from a plugin") {
+	if k := find(); k.Use != paths.Handover || k.Wanted != "" || !strings.Contains(k.Problem, "does not hand it over: node-dns does not run credential plugins") {
 		t.Errorf("a plugin: %+v", k)
 	}
 
@@ -116,15 +116,15 @@ func TestHandoverTrust(t *testing.T) {
 		{"a link to what is root's", func(t *testing.T, paths Paths, _, token string) {
 			must(t, os.Rename(token, paths.Root+"/etc/real"), os.Symlink("../real", token))
 		}, ""},
-		{"a kubeconfig that the daemon may write", func(t *testing.T, _ Paths, kubeconfig, _ string) { must(t, os.Chown(kubeconfig, 65534, 65534)) }, "/etc/k/config is not root's"},
-		{"that its group may write", func(t *testing.T, _ Paths, kubeconfig, _ string) { must(t, os.Chmod(kubeconfig, 0o660)) }, "/etc/k/config can be written by others than root"},
-		{"a directory that others may write", func(t *testing.T, paths Paths, _, _ string) { must(t, os.Chmod(paths.Root+"/etc/k", 0o1777)) }, "/etc/k can be written by others than root"},
+		{"a kubeconfig that the daemon may write", func(t *testing.T, _ Paths, kubeconfig, _ string) { must(t, os.Chown(kubeconfig, 65534, 65534)) }, "/etc/k/config is not owned by root"},
+		{"that its group may write", func(t *testing.T, _ Paths, kubeconfig, _ string) { must(t, os.Chmod(kubeconfig, 0o660)) }, "/etc/k/config can be written by users other than root"},
+		{"a directory that others may write", func(t *testing.T, paths Paths, _, _ string) { must(t, os.Chmod(paths.Root+"/etc/k", 0o1777)) }, "/etc/k can be written by users other than root"},
 		{"a token by way of somebody's directory", func(t *testing.T, paths Paths, _, token string) {
 			must(t, os.Mkdir(paths.Root+"/his", 0o755), os.Rename(token, paths.Root+"/his/token"), os.Symlink("../../his/token", token), os.Chown(paths.Root+"/his", 65534, 65534))
-		}, "/his is not root's"},
+		}, "/his is not owned by root"},
 		{"a link of somebody's", func(t *testing.T, paths Paths, _, token string) {
 			must(t, os.Rename(token, paths.Root+"/etc/real"), os.Symlink("../real", token), os.Lchown(token, 65534, 65534))
-		}, "/etc/k/token is not root's"},
+		}, "/etc/k/token is not owned by root"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			paths, kubeconfig, token := handoverTree(t)

@@ -27,7 +27,7 @@ var DefaultMetrics = Metrics{
 }
 
 var (
-	asMetricsAddress = syntax[netip.AddrPort]{`IP:PORT, as 127.0.0.1:9453, or "none"`, parseMetricsAddress}
+	asMetricsAddress = syntax[netip.AddrPort]{`IP:PORT such as 127.0.0.1:9453, or "none"`, parseMetricsAddress}
 	asNamespace      = syntax[Namespace]{"nodedns or coredns", parseWord(NamespaceNodeDNS, NamespaceCoreDNS)}
 )
 

@@ -37,7 +37,7 @@ func TestText(t *testing.T) {
 		{"merge of itself", "x: &b\n  <<: *b\n  dnsDomain: a.example\n<<: *b\n", "a.example."},
 		{"merge of a text", "<<: text\n", `f:1:5: <<: expected a mapping to merge in, got "text"`},
 		{"a list for a key", "? [a]\n: b\ndnsDomain: a.example\n", "a.example."},
-		{"alias of a circle", "x: &x [*x]\ndnsDomain: *x\n", "f:2:12: dnsDomain: expected a domain name, as cluster.local, got a list"},
+		{"alias of a circle", "x: &x [*x]\ndnsDomain: *x\n", "f:2:12: dnsDomain: expected a domain name such as cluster.local, got a list"},
 		{"unknown keys twice are not ours to judge", "x: 1\nx: 2\n", "cluster.local."},
 		{"a text", "hello\n", `f:1:1: expected a mapping of keys to values, got "hello"`},
 		{"column counts characters", "{x: 'äöü', dnsIP: 'ä'}\n", `f:1:19: dnsIP: expected an IP address, got "ä"`},

@@ -121,7 +121,7 @@ func (p *placer) placePods() {
 		case addr.IsUnspecified():
 			addr = p.node
 		case addr.IsLoopback():
-			p.problem("pods are given the nameserver %v, which is loopback: they cannot reach it", addr)
+			p.problem("pods get the nameserver %v, a loopback address that they cannot reach", addr)
 		}
 		if p.isReachable(addr) || addr.IsValid() && addr == p.node {
 			local = append(local, addr)
@@ -201,7 +201,7 @@ func (p *placer) placeClusterDNS() {
 	}
 	for _, server := range servers {
 		if p.isOurs(server.Addr) {
-			p.problem("cluster DNS server %v is node-dns itself: left out, queries would go in a circle", server)
+			p.problem("cluster DNS server %v is node-dns itself; ignoring it, because queries would loop", server)
 		} else if !slices.Contains(p.result.ClusterDNS, server) {
 			p.result.ClusterDNS = append(p.result.ClusterDNS, server)
 		}

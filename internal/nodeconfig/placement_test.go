@@ -111,7 +111,7 @@ func TestPlace(t *testing.T) {
 			nodeConfig: "{dnsIP: 127.0.0.1}",
 			listen:     "10.0.0.5:53",
 			nameserver: "10.0.0.5",
-			problems:   []string{"the nameserver 127.0.0.1, which is loopback"},
+			problems:   []string{"the nameserver 127.0.0.1, a loopback address"},
 		},
 		{
 			name:       "the admin's clusterDNS wins",

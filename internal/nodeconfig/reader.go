@@ -49,7 +49,7 @@ func readKeys[T any](r *reader, v value, keys []key[T], out *T) {
 		entry, ok := entries[k.name]
 		delete(entries, k.name)
 		if entry.repeated {
-			r.faults.add(entry.key.Line, entry.key.Column, entry.path, "each key once", "it a second time")
+			r.faults.add(entry.key.Line, entry.key.Column, entry.path, "each key once", "a duplicate")
 		}
 		if !ok || isNull(entry.node) || !r.strict && isEmpty(entry.node) {
 			if ok && r.blank != nil {

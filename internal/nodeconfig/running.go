@@ -26,7 +26,7 @@ const (
 )
 
 // ErrElsewhere is the error for a path that is another file for the kubelet.
-var ErrElsewhere = errors.New("the kubelet sees other files there than we do (another mount namespace, or root directory): not read")
+var ErrElsewhere = errors.New("the kubelet has other files at this path (another mount namespace or root directory); not read")
 
 // KubeletFiles are the configuration files on a running kubelet's command line. The paths are
 // absolute paths of the host.

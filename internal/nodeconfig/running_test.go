@@ -52,7 +52,7 @@ func TestKubeletFiles(t *testing.T) {
 		{"a link to the directory is not followed", "/etc/link", map[string]string{config: base, dir + "/10.conf": "]"}, fromBase, nil},
 		{"but with a slash", "/etc/link/", map[string]string{config: base, dir + "/10.conf": kubeletKind + "clusterDNS: [10.0.0.7]\n"}, "dns=[10.0.0.7]@10.conf:3 domain=corp.test@kubelet.yaml:4 conf=/etc/kubernetes/run/x.conf@kubelet.yaml:5", nil},
 		{"too many", dir, manyDropIns(dir, maxDropIns+1), "?dns ?domain ?conf", []string{config + ": no such file", dir + ": more than 256 files"}},
-		{"another file to the kubelet", "/elsewhere", map[string]string{config: base}, "?dns ?domain ?conf", []string{"/elsewhere: the kubelet sees other files"}},
+		{"another file to the kubelet", "/elsewhere", map[string]string{config: base}, "?dns ?domain ?conf", []string{"/elsewhere: the kubelet has other files"}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			root := t.TempDir()

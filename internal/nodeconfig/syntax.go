@@ -31,9 +31,9 @@ func because(err error) error {
 	case errors.Is(err, nameserver.ErrZone):
 		return reason("a zone id that cannot be used")
 	case errors.Is(err, nameserver.ErrPort):
-		return reason("a port that is not 1 to 65535")
+		return reason("a port outside 1 to 65535")
 	case errors.Is(err, nameserver.ErrName):
-		return reason("an authentication name that is no host name")
+		return reason("an authentication name that is not a host name")
 	case errors.Is(err, dnsname.ErrTooLong):
 		return reason("longer than 255 octets")
 	case errors.Is(err, dnsname.ErrLabel):
@@ -46,13 +46,13 @@ func because(err error) error {
 var (
 	asIP         = syntax[netip.Addr]{"an IP address", parseIP}
 	asNodeIP     = syntax[netip.Addr]{"an IP address of the node", parseNodeIP}
-	asIPPort     = syntax[nameserver.Server]{"IP:PORT, as 10.0.0.2:53", parseIPPort}
-	asServer     = syntax[nameserver.Server]{"a nameserver, as 10.0.0.2, 10.0.0.2:5353 or dns+tls://9.9.9.9#dns.quad9.net", parseServer}
+	asIPPort     = syntax[nameserver.Server]{"IP:PORT such as 10.0.0.2:53", parseIPPort}
+	asServer     = syntax[nameserver.Server]{"a nameserver such as 10.0.0.2, 10.0.0.2:5353 or dns+tls://9.9.9.9#dns.quad9.net", parseServer}
 	asIPOrIPPort = syntax[nameserver.Server]{"IP or IP:PORT", parseIPOrIPPort}
-	asBind       = syntax[netip.AddrPort]{"IP:PORT, as 127.0.0.1:53", parseBind}
+	asBind       = syntax[netip.AddrPort]{"IP:PORT such as 127.0.0.1:53", parseBind}
 	asListen     = syntax[Listen]{`"auto", "all", IP or IP:PORT`, parseListen}
-	asPrefix     = syntax[netip.Prefix]{"a network, as 172.30.0.0/16", parsePrefix}
-	asDomain     = syntax[dnsname.Name]{"a domain name, as cluster.local", parseDomain}
+	asPrefix     = syntax[netip.Prefix]{"a network such as 172.30.0.0/16", parsePrefix}
+	asDomain     = syntax[dnsname.Name]{"a domain name such as cluster.local", parseDomain}
 	asPath       = syntax[string]{"the path of a file", parsePath}
 	asLevel      = syntax[slog.Level]{"debug, info, warn or error", parseLevel}
 )
@@ -158,7 +158,7 @@ func parsePrefix(text string) (netip.Prefix, error) {
 	case prefix.Addr().Is4In6():
 		return netip.Prefix{}, reason("an IPv4-mapped address")
 	case prefix.Bits() == 0:
-		return netip.Prefix{}, reason("every address there is")
+		return netip.Prefix{}, reason("every address")
 	}
 	return prefix.Masked(), nil
 }

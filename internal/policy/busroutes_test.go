@@ -60,21 +60,21 @@ func TestBusRoutes(t *testing.T) {
 			config: openshift,
 			routes: ".=10.0.0.2",
 			notes: []string{
-				"127.0.0.1 for in-addr.arpa. (" + by + ") is this node: it is left out, and its names are answered as without it",
-				"127.0.0.1 for cluster.local. (" + by + ") is this node: it is left out, and its names are answered as without it",
+				"ignoring 127.0.0.1 for in-addr.arpa. (" + by + "): it is this node, so the entry has no effect",
+				"ignoring 127.0.0.1 for cluster.local. (" + by + "): it is this node, so the entry has no effect",
 			},
 		},
 		{
 			name:   "the same where another program has that address",
 			set:    []string{"/in-addr.arpa/127.0.0.1", "/cluster.local/127.0.0.1"},
 			routes: "in-addr.arpa.=127.0.0.1 cluster.local.=127.0.0.1 .=10.0.0.2", overrides: "cluster.local.",
-			notes: []string{"the cluster's names in cluster.local. are not answered as the cluster's: " + by},
+			notes: []string{by + " overrides the cluster's names in cluster.local."},
 		},
 		{
 			name:   "one of two is this node",
 			set:    []string{"/corp.example/192.0.2.10", "/corp.example/192.0.2.98"},
 			routes: "corp.example.=192.0.2.98 .=10.0.0.2",
-			notes:  []string{"192.0.2.10 for corp.example. (" + by + ") is this node: it is left out, and its names are answered as without it"},
+			notes:  []string{"ignoring 192.0.2.10 for corp.example. (" + by + "): it is this node, so the entry has no effect"},
 		},
 		{
 			name:    "one that loops",
@@ -119,21 +119,21 @@ func TestBusRoutes(t *testing.T) {
 			config: "dnsIP: 172.30.0.10\n",
 			routes: "cluster.local.=192.0.2.98 30.172.in-addr.arpa.=172.30.0.10 .=10.0.0.2", overridden: "cluster.local.=172.30.0.10",
 			overrides: "cluster.local.",
-			notes:     []string{"the cluster's names in cluster.local. are not answered as the cluster's: " + by},
+			notes:     []string{by + " overrides the cluster's names in cluster.local."},
 		},
 		{
 			name:   "a domain within the cluster's",
 			set:    []string{"/ext.cluster.local/192.0.2.98"},
 			config: "dnsIP: 172.30.0.10\n",
 			routes: "ext.cluster.local.=192.0.2.98 cluster.local.=172.30.0.10 30.172.in-addr.arpa.=172.30.0.10 .=10.0.0.2", overrides: "ext.cluster.local.",
-			notes: []string{"the cluster's names in ext.cluster.local. are not answered as the cluster's: " + by},
+			notes: []string{by + " overrides the cluster's names in ext.cluster.local."},
 		},
 		{
 			name:   "the cluster's domain locally only is what the built-in resolver does",
 			set:    []string{"/cluster.local/"},
 			config: openshift,
 			routes: ".=10.0.0.2",
-			notes:  []string{"/cluster.local/ (" + by + ") is answered by the built-in cluster resolver: that is what is known here"},
+			notes:  []string{"/cluster.local/ (" + by + ") is answered locally by the built-in cluster resolver"},
 		},
 		{
 			name:   "and nothing where there is none",
@@ -141,7 +141,7 @@ func TestBusRoutes(t *testing.T) {
 			config: "dnsIP: 172.30.0.10\n",
 			routes: "cluster.local.#local 30.172.in-addr.arpa.=172.30.0.10 .=10.0.0.2", overridden: "cluster.local.=172.30.0.10",
 			overrides: "cluster.local.",
-			notes:     []string{"the cluster's names in cluster.local. are not answered as the cluster's: " + by},
+			notes:     []string{by + " overrides the cluster's names in cluster.local."},
 		},
 	}
 	for _, tt := range tests {

@@ -46,8 +46,8 @@ func (p *Policy) busClaims(in Inputs) []nameserver.Claim {
 		c.GivesWay = route.Domain.IsRoot()
 		switch {
 		case route.Kind == dnsmasqconf.Local && p.IsOfCluster(route.Domain) && p.API != (API{}):
-			c.Barred = "the built-in cluster resolver answers it: that is what is known here"
-			p.note("/%s/ (%s) is answered by the built-in cluster resolver: that is what is known here", route.Domain.Relative(), c)
+			c.Barred = "the built-in cluster resolver answers it locally"
+			p.note("/%s/ (%s) is answered locally by the built-in cluster resolver", route.Domain.Relative(), c)
 		case route.Kind == dnsmasqconf.Standard && route.Domain.IsRoot():
 			continue // no effect
 		}
@@ -82,8 +82,8 @@ func (p *Policy) capturedClaims(in Inputs) []nameserver.Claim {
 		c := nameserver.Claim{Source: in.From, Detail: cmp.Or(route.Source, in.Origin), Domain: route.Domain, Servers: route.Servers}
 		if p.IsOfCluster(route.Domain) {
 			// DHCP and VPNs must not redirect the cluster's names.
-			c.Barred = "it lies in the cluster's zone"
-			p.Problems = append(p.Problems, fmt.Sprintf("the route for %s (%s) lies in the cluster's zone: it is left out", route.Domain, c))
+			c.Barred = "it is in the cluster's zone"
+			p.Problems = append(p.Problems, fmt.Sprintf("ignoring the route for %s (%s): it is in the cluster's zone", route.Domain, c))
 		}
 		claims = append(claims, c)
 	}
@@ -145,7 +145,7 @@ func (p *Policy) settle(claims []nameserver.Claim) {
 		if p.IsOfCluster(c.Domain) && (c.Source == nameserver.DBus || c.Source == nameserver.Dnsmasq) {
 			p.Overrides = append(p.Overrides, c.Domain)
 			if c.Source == nameserver.DBus {
-				p.note("the cluster's names in %s are not answered as the cluster's: %s", c.Domain, c)
+				p.note("%s overrides the cluster's names in %s", c, c.Domain)
 			}
 		}
 	}
@@ -165,13 +165,13 @@ func (p *Policy) report(c nameserver.Claim) {
 		switch {
 		case r.Why == nameserver.ComesBack:
 			p.Candidates = append(p.Candidates, r.Server)
-			p.Problems = append(p.Problems, fmt.Sprintf("%s (%s) sends our queries back to us: it is left out", r.Server, c))
+			p.Problems = append(p.Problems, fmt.Sprintf("ignoring %s (%s): it sends our queries back to us", r.Server, c))
 		case r.Why != thisNode:
-			p.Problems = append(p.Problems, fmt.Sprintf("%s (%s): %s: it is left out", r.Server, c, r.Why))
+			p.Problems = append(p.Problems, fmt.Sprintf("ignoring %s (%s): %s", r.Server, c, r.Why))
 		case c.Source == nameserver.DBus, c.Source == nameserver.Dnsmasq:
-			p.note("%s for %s (%s) is this node: it is left out, and its names are answered as without it", r.Server, c.Domain, c)
+			p.note("ignoring %s for %s (%s): it is this node, so the entry has no effect", r.Server, c.Domain, c)
 		default:
-			p.Problems = append(p.Problems, fmt.Sprintf("%s (%s) is this node: it would loop, and is left out", r.Server, c))
+			p.Problems = append(p.Problems, fmt.Sprintf("ignoring %s (%s): it is this node and would loop", r.Server, c))
 		}
 	}
 }

@@ -22,7 +22,7 @@ func (p *Policy) addFiles(in Inputs) {
 		aside = append(aside, fmt.Sprintf("%s (%s)", a.Option, a.Place))
 	}
 	if len(aside) > 0 {
-		p.note("dnsmasq's options that are known, not followed: %s; node-dns check-config says why", journal.Few(aside, ", "))
+		p.note("dnsmasq options that node-dns does not follow: %s; node-dns check-config shows the reasons", journal.Few(aside, ", "))
 	}
 }
 
@@ -37,7 +37,7 @@ func (p *Policy) fileClaims(in Inputs) []nameserver.Claim {
 			plain = append(plain, server.Rule)
 		case hasCluster && p.IsOfCluster(server.Domain):
 			barred = append(barred, server.Rule)
-			p.note("%s (%s) lies in the cluster's zone, which others answer for: it is left out", server.Rule, server.Place)
+			p.note("ignoring %s (%s): it is in the cluster's zone, which another source answers", server.Rule, server.Place)
 		default:
 			rules = append(rules, server.Rule)
 		}
@@ -59,7 +59,7 @@ func (p *Policy) fileClaims(in Inputs) []nameserver.Claim {
 	}
 	add(rules, func(*nameserver.Claim) {})
 	add(plain, func(c *nameserver.Claim) { c.Plain = true })
-	add(barred, func(c *nameserver.Claim) { c.Barred = "it lies in the cluster's zone, which others answer for" })
+	add(barred, func(c *nameserver.Claim) { c.Barred = "it is in the cluster's zone, which another source answers" })
 	return claims
 }
 

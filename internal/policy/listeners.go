@@ -30,7 +30,7 @@ func (p *Policy) addListeners(in Inputs, place nodeconfig.Placement) {
 	}
 	p.ForwardMax = p.Settings.forwardMax
 	if room := roomToForward(in.MaxFiles, len(p.Listen)); room < p.ForwardMax {
-		p.note("%d queries may wait for upstreams, not dnsForwardMax %d: the process may open %d files "+
+		p.note("only %d queries may wait for upstreams instead of dnsForwardMax %d, because the process may open only %d files "+
 			"(LimitNOFILE= of systemd.exec(5), ulimit -n)", room, p.ForwardMax, in.MaxFiles)
 		p.ForwardMax = room
 	}
@@ -47,11 +47,11 @@ func (p *Policy) addFileListeners(in Inputs) {
 		return
 	}
 	if isSet(in.Config, "listen") {
-		p.note("listen in node-dns.yaml wins over port, listen-address and interface of dnsmasq's files")
+		p.note("listen in node-dns.yaml overrides port, listen-address and interface in dnsmasq's files")
 		return
 	}
 	if port = cmp.Or(port, nameserver.Port); port != nameserver.Port {
-		p.note("port=%d (%s) has node-dns listen there: /etc/resolv.conf, which cannot name a port, names the site's nameservers", port, files.Sources["port"])
+		p.note("port=%d (%s) makes node-dns listen on that port; /etc/resolv.conf cannot name a port, so it names the site's nameservers", port, files.Sources["port"])
 		p.Listen = onPort(p.Listen, port)
 	}
 	for _, bound := range files.Bound(in.Net.Addrs) {
@@ -75,7 +75,7 @@ func (p *Policy) addListener(at netip.AddrPort, source string) {
 	switch {
 	case slices.Contains(p.Listen, at):
 	case at.Addr().IsLoopback():
-		p.note("%s (%s) is not listened on: listen in node-dns.yaml says so where that is meant", at.Addr(), source)
+		p.note("node-dns does not listen on %s (%s); to listen there, set listen in node-dns.yaml", at.Addr(), source)
 	default:
 		p.Listen = append(p.Listen, at)
 	}

@@ -32,7 +32,7 @@ func (p *Policy) addLocal(in Inputs) {
 	p.Local = p.Known.data
 	for _, apex := range p.Apexes {
 		if p.Local.Knows(apex) {
-			p.note("dnsmasq's files, or hosts of the cluster's DNS, have names in the cluster's zone %s: these are answered as they say", apex)
+			p.note("dnsmasq's files, or hosts of the cluster's DNS, override names in the cluster's zone %s", apex)
 		}
 	}
 }

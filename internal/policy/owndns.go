@@ -48,11 +48,11 @@ func (p *Policy) addOwn(in Inputs) {
 		p.Problems = append(p.Problems, fmt.Sprintf("%s: %v", where, err))
 	}
 	if p.API == (API{}) {
-		p.Problems = append(p.Problems, where+": no Kubernetes API is watched (see kubeconfig)")
+		p.Problems = append(p.Problems, where+": requires a Kubernetes API (see kubeconfig)")
 	}
 	for i, u := range p.Own.Unfollowed {
 		if i == maxUnfollowed {
-			p.note("%d more parts of what the cluster configures of its DNS are not followed", len(p.Own.Unfollowed)-i)
+			p.note("%d more settings of the cluster's DNS are not followed", len(p.Own.Unfollowed)-i)
 			break
 		}
 		p.note("%s is not followed: %s", u.Where, u.Text)

@@ -69,14 +69,14 @@ func TestNew(t *testing.T) {
 			listen:   "192.0.2.10:53",
 			routes:   ".=10.0.0.2,10.0.0.3",
 			sources:  []string{"NetworkManager eth0"},
-			problems: []string{"192.0.2.10 (dnsNameservers /etc/origin/node/node-config.yaml:1) is this node: it would loop, and is left out"},
+			problems: []string{"ignoring 192.0.2.10 (dnsNameservers /etc/origin/node/node-config.yaml:1): it is this node and would loop"},
 		},
 		{
 			name:    "an admin's that are this node do not: others may see the queries then",
 			nodeDNS: "upstreams: [192.0.2.10]\n",
 			listen:  "192.0.2.10:53",
 			problems: []string{
-				"192.0.2.10 (upstreams /etc/node-dns/node-dns.yaml:1) is this node: it would loop, and is left out",
+				"ignoring 192.0.2.10 (upstreams /etc/node-dns/node-dns.yaml:1): it is this node and would loop",
 				"no upstream nameserver is known: only cluster names are answered",
 			},
 		},
@@ -122,7 +122,7 @@ func TestNew(t *testing.T) {
 			listen:   "192.0.2.10:53",
 			routes:   ".=192.0.2.53",
 			sources:  []string{"upstreams /etc/node-dns/node-dns.yaml:1"},
-			problems: []string{"192.0.2.10 (upstreams /etc/node-dns/node-dns.yaml:1) is this node: it would loop, and is left out"},
+			problems: []string{"ignoring 192.0.2.10 (upstreams /etc/node-dns/node-dns.yaml:1): it is this node and would loop"},
 		},
 		{
 			name:     "an upstream that sends our queries back is left out",
@@ -130,7 +130,7 @@ func TestNew(t *testing.T) {
 			listen:   "192.0.2.10:53",
 			routes:   ".=10.0.0.3",
 			sources:  []string{"NetworkManager eth0"},
-			problems: []string{"10.0.0.2 (NetworkManager eth0) sends our queries back to us: it is left out"},
+			problems: []string{"ignoring 10.0.0.2 (NetworkManager eth0): it sends our queries back to us"},
 		},
 		{
 			name:    "a domain route whose only server loops stays, and fails: its names must not leak",
@@ -141,7 +141,7 @@ func TestNew(t *testing.T) {
 			listen:   "192.0.2.10:53",
 			routes:   "corp.example.= .=10.0.0.2,10.0.0.3",
 			sources:  []string{"routes /etc/node-dns/node-dns.yaml:1", "NetworkManager eth0"},
-			problems: []string{"198.51.100.1 (routes /etc/node-dns/node-dns.yaml:1) sends our queries back to us: it is left out"},
+			problems: []string{"ignoring 198.51.100.1 (routes /etc/node-dns/node-dns.yaml:1): it sends our queries back to us"},
 		},
 		{
 			name: "dnsmasq's files are stronger than NetworkManager and weaker than node-dns.yaml",

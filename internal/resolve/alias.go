@@ -17,7 +17,7 @@ import (
 const maxAliases = 8
 
 // errManyAliases is the error for an alias chain that exceeds maxAliases.
-var errManyAliases = &dnsserver.ExtendedError{Code: dns.ExtendedErrorCodeOther, Text: "its aliases lead from one nameserver's names to another's too often"}
+var errManyAliases = &dnsserver.ExtendedError{Code: dns.ExtendedErrorCodeOther, Text: "too many CNAMEs between the names of different nameservers"}
 
 // aliasesSoFar is the context key of the number of times that aliases led to another server's
 // names.

@@ -33,7 +33,7 @@ func (r *Resolver) HostAddrs(ctx context.Context, hosts, host string) (addrs []n
 		return addrs, err
 	}
 	s := r.Policy()
-	err = errors.New("it is a name of the cluster's, and not in /etc/hosts")
+	err = errors.New("it is a cluster name that is not in /etc/hosts")
 	names := slices.DeleteFunc(searched(name, strings.HasSuffix(host, "."), s.Search.Host), s.IsOfCluster)
 	for _, name := range names {
 		if addrs, err = r.Addrs(ctx, name); len(addrs) > 0 {

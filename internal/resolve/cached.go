@@ -39,9 +39,9 @@ func (r *Resolver) missed(ctx context.Context, q *dnsserver.Query) (*dns.Msg, er
 // notRemembered returns the reason, for a trace, why the cache does not answer.
 func notRemembered(q *dnsserver.Query) string {
 	if q.SkipsCache() {
-		return "the cache is passed by"
+		return "the cache is skipped"
 	}
-	return "the cache has nothing, or nothing that still counts"
+	return "the cache has no valid entry"
 }
 
 // clusterLimit is the maximum time to cache an answer for a cluster name. A Service that appears or

@@ -98,7 +98,7 @@ func (r *Resolver) Addrs(ctx context.Context, name dnsname.Name) (addrs []netip.
 		}
 	}
 	if len(addrs) == 0 && err == nil {
-		err = errors.New("it has no address")
+		err = errors.New("the name has no address")
 	}
 	return addrs, err
 }

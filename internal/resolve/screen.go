@@ -15,7 +15,7 @@ import (
 )
 
 // errIgnored is the error for a response with an address of ignore-address.
-var errIgnored = errors.New("its address is to be ignored (ignore-address)")
+var errIgnored = errors.New("the response has an ignored address (ignore-address)")
 
 // screen drops records that the upstream is not responsible for, and follows an alias that leads
 // to such names. Then it applies dnsmasq's alias, bogus-nxdomain and stop-dns-rebind. The cache

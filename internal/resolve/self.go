@@ -28,7 +28,7 @@ func (r *Resolver) chaos(s *state, q *dnsserver.Query) *dns.Msg {
 	question := q.Msg.Question[0]
 	if !s.Net.IsLocal(q.Client.Addr()) {
 		m := reply(q, dns.RcodeRefused)
-		explain(m, dns.ExtendedErrorCodeProhibited, "for this host alone")
+		explain(m, dns.ExtendedErrorCodeProhibited, "only for this host")
 		return m
 	}
 	if question.Qtype != dns.TypeTXT && question.Qtype != dns.TypeANY {

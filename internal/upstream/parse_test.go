@@ -50,7 +50,7 @@ func TestParseDnsmasqConf(t *testing.T) {
 				`line 5: expected server=/domain/address, got "/10.0.0.2"`,
 				`line 6: expected an address, or address#port, got "10.0.0.2@eth0": not an IP address`,
 				`line 7: expected an address, or address#port, got "10.0.0.2:53": not an IP address`,
-				`line 8: parsing nameserver "10.0.0.2#x": port that is not 1 to 65535`,
+				`line 8: parsing nameserver "10.0.0.2#x": port outside 1 to 65535`,
 				`line 9: expected an address, or address#port, got "dns+tls://1.1.1.1": not an IP address`,
 				`line 10: expected server=, got "Server=10.0.0.2"`,
 				`line 11: expected an address, or address#port, got "10.0.0.2 10.0.0.3": not an IP address`,

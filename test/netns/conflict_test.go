@@ -34,7 +34,7 @@ func TestStaticBesideDHCP(t *testing.T) {
 
 	n.l.WriteFile("/etc/node-dns/node-dns.yaml", "upstreams: ["+ns1+"]\n")
 	const won = "upstreams /etc/node-dns/node-dns.yaml:1 wins over NetworkManager eth0 (eth0)"
-	n.l.Await("the daemon to report it", func() bool { return slices.Contains(n.notes(), won+": not asked: "+ns2+" "+ns1) })
+	n.l.Await("the daemon to report it", func() bool { return slices.Contains(n.notes(), won+"; not used: "+ns2+" "+ns1) })
 	servers := n.l.Run(lab.Binary(t, "node-dns"), "servers")
 	if !strings.Contains(servers, "  upstreams /etc/node-dns/node-dns.yaml:1\nlost: . "+ns2+" "+ns1+": "+won+"\n") {
 		t.Errorf("got the servers\n%s", servers)

@@ -112,7 +112,7 @@ func (g *guest) checkAfterCut() {
 	if out := g.Run("journalctl -b -o cat -u node-dns | grep -i 'snapshot' | grep -iE 'damaged|error|ignored' || true"); out != "" {
 		g.t.Errorf("the snapshot did not survive:\n%s", out)
 	}
-	const served, refused = "serving the state of the cluster from before", "the state of the cluster from before is not used"
+	const served, refused = "serving the saved cluster state", "ignoring the saved cluster state"
 	if out := g.Run("journalctl -b -o cat -u node-dns | grep -e '" + served + "' -e '" + refused + "' || true"); !strings.Contains(out, served) || strings.Contains(out, refused) {
 		g.t.Errorf("the snapshot did not survive:\n%s", out)
 	}

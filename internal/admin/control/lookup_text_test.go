@@ -31,11 +31,11 @@ func TestLookupTexts(t *testing.T) {
 		}},
 		"failed-before": {Name: "www.example.", Steps: []Step{of("www.example.", func(a *Answer) {
 			a.Rcode, a.By.Cached = "SERVFAIL", true
-			a.Errors = []ExtendedError{{13, "Cached Error", "failed a moment ago"}, {6, "DNSSEC Bogus", ""}}
+			a.Errors = []ExtendedError{{13, "Cached Error", "failed recently"}, {6, "DNSSEC Bogus", ""}}
 		})}},
 		"as-a-pod": {Name: "www.example.", Steps: []Step{of("www.example.", func(a *Answer) {
 			a.Rcode, a.By, a.Client = "REFUSED", By{Who: "itself"}, &Client{Address: "10.128.0.7", Pod: "shop/web-0", Refused: true}
-			a.Errors = []ExtendedError{{18, "Prohibited", "this network may not ask here"}}
+			a.Errors = []ExtendedError{{18, "Prohibited", "queries from this network are not allowed"}}
 		})}},
 		"traced": {Name: "www.example.", Steps: []Step{of("www.example.", func(a *Answer) {
 			a.Took = 260 * time.Millisecond

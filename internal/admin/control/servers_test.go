@@ -33,7 +33,7 @@ func contested() Status {
 		},
 		{
 			Domain: "svc.cluster.local.", Servers: []string{"192.0.2.61"}, Source: "dnsmasq /etc/dnsmasq.d/lab.conf:2", Rank: "dnsmasq",
-			Why: "it lies in the cluster's zone, which others answer for",
+			Why: "it is in the cluster's zone, which another source answers",
 		},
 		{
 			Domain: ".", Servers: []string{"10.0.0.2", "10.0.0.3"}, Source: "NetworkManager eth0 (System eth0)", Rank: "NetworkManager",

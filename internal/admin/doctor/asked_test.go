@@ -319,7 +319,7 @@ var askedRows = []checkRow{
 	{"names", "one of shell syntax is SERVFAIL, and a nameserver has it", asked(Name{Name: "$(reboot).evil.example.", Type: "A", Answer: answered("SERVFAIL"), Direct: []Direct{direct("NOERROR")}}), Fail, "node-dns cache flush '$(reboot).evil.example.'; if it fails again, node-dns monitor --name '$(reboot).evil.example.' shows why"},
 	{"names", "one has an address of ignore-address", func(s *Snapshot) {
 		ignored := answered("SERVFAIL")
-		ignored.Errors = []control.ExtendedError{{Code: 22, Name: "No Reachable Authority", Text: "no response from 192.0.2.53:53 (its address is to be ignored (ignore-address))"}}
+		ignored.Errors = []control.ExtendedError{{Code: 22, Name: "No Reachable Authority", Text: "no response from 192.0.2.53:53 (the response has an ignored address (ignore-address))"}}
 		asked(Name{Answer: ignored, Direct: []Direct{direct("NOERROR")}})(s)
 	}, Warn, "remove ignore-address from dnsmasq's files"},
 	// Each node that asked for a domain whose own nameservers fail was reported as broken.

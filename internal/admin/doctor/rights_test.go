@@ -33,23 +33,23 @@ func TestRootRunsNobodysProgram(t *testing.T) {
 		level Level  // level of doctor's finding
 	}{
 		{name: "root's files", user: "tokenFile: token", level: OK},
-		{name: "a plugin in root's kubeconfig", user: exec, want: "rights not checked: credentials come from a plugin", level: Warn},
-		{name: "an old plugin", user: "auth-provider: {name: oidc}", want: "rights not checked: credentials come from a plugin", level: Warn},
+		{name: "a plugin in root's kubeconfig", user: exec, want: "rights not checked: node-dns does not run credential plugins", level: Warn},
+		{name: "an old plugin", user: "auth-provider: {name: oidc}", want: "rights not checked: node-dns does not run credential plugins", level: Warn},
 		{name: "a plugin in another's kubeconfig", user: exec, spoil: func(path func(string) string) error {
 			return os.Chown(path("kubeconfig"), nobody, nobody)
-		}, want: "kubeconfig is not root's", level: Warn},
+		}, want: "kubeconfig is not owned by root", level: Warn},
 		{name: "a plugin in one that a group may write", user: exec, spoil: func(path func(string) string) error {
 			return os.Chmod(path("kubeconfig"), 0o664)
-		}, want: "kubeconfig can be written by others than root", level: Warn},
+		}, want: "kubeconfig can be written by users other than root", level: Warn},
 		{name: "another's kubeconfig that names root's token", user: "tokenFile: token", spoil: func(path func(string) string) error {
 			return os.Chown(path("kubeconfig"), nobody, nobody)
-		}, want: "kubeconfig is not root's", level: Warn},
+		}, want: "kubeconfig is not owned by root", level: Warn},
 		{name: "another's link to root's token", user: "tokenFile: link", spoil: func(path func(string) string) error {
 			return os.Lchown(path("link"), nobody, nobody)
-		}, want: "link is not root's", level: Warn},
+		}, want: "link is not owned by root", level: Warn},
 		{name: "in another's directory", user: "tokenFile: token", spoil: func(path func(string) string) error {
 			return os.Chown(path("."), nobody, nobody)
-		}, want: "etc/node-dns is not root's", level: Warn},
+		}, want: "etc/node-dns is not owned by root", level: Warn},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			var asked atomic.Int32

@@ -48,10 +48,10 @@ func TestEveryClaim(t *testing.T) {
 			routes: "a.example.=192.0.2.98 cluster.local.=172.30.0.10 corp.example.=192.0.2.54 b.example.=192.0.2.61 .=192.0.2.52",
 			lost: []string{
 				"corp.example. 192.0.2.61: routes /etc/node-dns/node-dns.yaml:4 wins over dnsmasq /etc/dnsmasq.conf:2",
-				"// : none of its servers can be asked",
-				"svc.cluster.local. 192.0.2.62: it lies in the cluster's zone, which others answer for",
+				"// : none of its servers is usable",
+				"svc.cluster.local. 192.0.2.62: it is in the cluster's zone, which another source answers",
 				"b.example. 10.8.0.1: dnsmasq /etc/dnsmasq.conf:2 wins over NetworkManager tun0 (corpvpn)",
-				"x.cluster.local. 10.8.0.1: it lies in the cluster's zone",
+				"x.cluster.local. 10.8.0.1: it is in the cluster's zone",
 				". 192.0.2.53: the command line wins over upstreams /etc/node-dns/node-dns.yaml:3",
 				". 192.0.2.60: the command line wins over dnsmasq /etc/dnsmasq.conf:1",
 				". 192.0.2.55: the command line wins over dnsNameservers /etc/origin/node/node-config.yaml:1",
@@ -61,7 +61,7 @@ func TestEveryClaim(t *testing.T) {
 			refused: []string{
 				"// 192.0.2.10 from dnsmasq /etc/dnsmasq.conf:4: this node: would loop", ". 192.0.2.10 from NetworkManager eth0: this node: would loop",
 			},
-			notes: []string{"192.0.2.10 for . (dnsmasq /etc/dnsmasq.conf:4) is this node: it is left out, and its names are answered as without it"},
+			notes: []string{"ignoring 192.0.2.10 for . (dnsmasq /etc/dnsmasq.conf:4): it is this node, so the entry has no effect"},
 		},
 		{
 			name: "dnsmasq's files beside what NetworkManager says: the conflict is said",
@@ -70,7 +70,7 @@ func TestEveryClaim(t *testing.T) {
 			},
 			routes: ".=192.0.2.60",
 			lost:   []string{". 10.0.0.2: dnsmasq /etc/dnsmasq.conf:1 wins over NetworkManager eth0"},
-			notes:  []string{"dnsmasq /etc/dnsmasq.conf:1 wins over NetworkManager eth0: not asked: 10.0.0.2"},
+			notes:  []string{"dnsmasq /etc/dnsmasq.conf:1 wins over NetworkManager eth0; not used: 10.0.0.2"},
 		},
 		{
 			name: "which is none where nobody says it any more",
@@ -91,8 +91,8 @@ func TestEveryClaim(t *testing.T) {
 				". 192.0.2.60 from dnsmasq /etc/dnsmasq.conf:1: it sends our queries back to us", ". 192.0.2.10 from dnsmasq /etc/dnsmasq.conf:1: this node: would loop",
 			},
 			notes: []string{
-				"192.0.2.10 for . (dnsmasq /etc/dnsmasq.conf:1) is this node: it is left out, and its names are answered as without it",
-				"dnsmasq /etc/dnsmasq.conf:1 wins over NetworkManager eth0: not asked: 10.0.0.2",
+				"ignoring 192.0.2.10 for . (dnsmasq /etc/dnsmasq.conf:1): it is this node, so the entry has no effect",
+				"dnsmasq /etc/dnsmasq.conf:1 wins over NetworkManager eth0; not used: 10.0.0.2",
 			},
 		},
 	}

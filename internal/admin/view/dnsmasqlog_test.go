@@ -53,7 +53,7 @@ func TestLogLines(t *testing.T) {
 		{row: "no answer, of which dnsmasq says (EDE: network error)", name: "www.example.", qtype: dns.TypeA, rcode: dns.RcodeServerFailure, seen: dnsserver.Seen{Outcome: dnsserver.ByNobody, Why: "no response from 10.0.0.2 (timed out)"}},
 		{row: "a failure of before", name: "www.example.", qtype: dns.TypeA, rcode: dns.RcodeServerFailure, seen: dnsserver.Seen{Outcome: dnsserver.ByFailure, Why: dnsserver.FailedBefore}},
 		{row: "a failure of before, on the wire", name: "www.example.", qtype: dns.TypeA, rcode: dns.RcodeServerFailure, seen: dnsserver.Seen{Outcome: dnsserver.ByWire}},
-		{row: "refused", name: "www.example.", qtype: dns.TypeA, rcode: dns.RcodeRefused, seen: dnsserver.Seen{Outcome: dnsserver.ByServer, Why: "this network may not ask here"}},
+		{row: "refused", name: "www.example.", qtype: dns.TypeA, rcode: dns.RcodeRefused, seen: dnsserver.Seen{Outcome: dnsserver.ByServer, Why: "queries from this network are not allowed"}},
 		{row: "the root", name: ".", qtype: dns.TypeNS, records: []string{". 5 NS a.root-servers.net."}, seen: dnsserver.Seen{Outcome: dnsserver.ByMemory}},
 		{row: "a name of odd octets, which dnsmasq calls <name unprintable>", name: `a\010b\027\200.example.`, qtype: dns.TypeA, rcode: dns.RcodeNameError, seen: dnsserver.Seen{Outcome: dnsserver.ByUpstream, Server: upstream}},
 		{row: "more than is of use", name: "many.example.", qtype: dns.TypeA, records: many, seen: dnsserver.Seen{Outcome: dnsserver.ByMemory}},

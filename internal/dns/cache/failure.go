@@ -23,7 +23,7 @@ var errRemembered = &dnsserver.ExtendedError{Code: dns.ExtendedErrorCodeCachedEr
 
 // errUnusable is the error for a response that cannot be packed. It is stored as a failure, so that
 // the next query is a cache hit.
-var errUnusable = &dnsserver.ExtendedError{Code: dns.ExtendedErrorCodeOther, Text: "the nameserver's response cannot be sent on"}
+var errUnusable = &dnsserver.ExtendedError{Code: dns.ExtendedErrorCodeOther, Text: "the nameserver's response cannot be passed on"}
 
 // hasFailed reports whether the question itself failed: the next handler got SERVFAIL, or no server
 // answered. A client that gave up, or too many queries in flight, says nothing about the question.

@@ -79,13 +79,13 @@ type denial int
 func (d denial) explanation() (code uint16, text string) {
 	switch d {
 	case stranger:
-		return dns.ExtendedErrorCodeProhibited, "this network may not ask here"
+		return dns.ExtendedErrorCodeProhibited, "queries from this network are not allowed"
 	case hasty:
-		return dns.ExtendedErrorCodeOther, "too many queries a second"
+		return dns.ExtendedErrorCodeOther, "too many queries per second"
 	case crowding:
-		return dns.ExtendedErrorCodeOther, "too many queries of yours wait for an answer"
+		return dns.ExtendedErrorCodeOther, "too many pending queries from this client"
 	case costly:
-		return dns.ExtendedErrorCodeOther, "the answers to your queries are too large for so many"
+		return dns.ExtendedErrorCodeOther, "too many large answers for this client"
 	}
 	return dns.ExtendedErrorCodeOther, ""
 }

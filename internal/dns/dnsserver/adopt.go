@@ -29,7 +29,7 @@ type Sockets interface {
 func Identify(file *os.File) (Proto, netip.AddrPort, error) {
 	c, err := file.SyscallConn()
 	if err != nil {
-		return "", netip.AddrPort{}, fmt.Errorf("looking at a socket: %w", err)
+		return "", netip.AddrPort{}, fmt.Errorf("inspecting a socket: %w", err)
 	}
 	var kind, listens int
 	var at unix.Sockaddr
@@ -47,7 +47,7 @@ func Identify(file *os.File) (Proto, netip.AddrPort, error) {
 		err = failed
 	}
 	if err != nil {
-		return "", netip.AddrPort{}, fmt.Errorf("looking at a socket: %w", err)
+		return "", netip.AddrPort{}, fmt.Errorf("inspecting a socket: %w", err)
 	}
 	addr, ok := addrPortOf(at)
 	switch {
@@ -56,7 +56,7 @@ func Identify(file *os.File) (Proto, netip.AddrPort, error) {
 	case ok && kind == unix.SOCK_STREAM && listens == 1:
 		return TCP, addr, nil
 	}
-	return "", netip.AddrPort{}, fmt.Errorf("%s is no socket that queries come in at", file.Name())
+	return "", netip.AddrPort{}, fmt.Errorf("%s is neither a UDP socket nor a listening TCP socket", file.Name())
 }
 
 func addrPortOf(at unix.Sockaddr) (netip.AddrPort, bool) {

@@ -128,7 +128,7 @@ func (a *Alive) judge(ctx context.Context, p *ping) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("our own listener %s %s does not answer: %w", l.Proto, l.Addr, why)
+	return fmt.Errorf("listener %s %s does not answer the watchdog: %w", l.Proto, l.Addr, why)
 }
 
 func (l Listener) isSame(other Listener) bool { return l.Addr == other.Addr && l.Proto == other.Proto }

@@ -21,7 +21,7 @@ import (
 // until the TCP bind failed.
 const portTries = 10
 
-var errUnspecified = errors.New("each address needs a socket of its own, to answer from")
+var errUnspecified = errors.New("unspecified addresses (0.0.0.0, ::) are not supported; list each address")
 
 // bindBoth returns the UDP and TCP bindings for an address. It reuses bindings from have that are
 // bound and creates the others.
@@ -111,7 +111,7 @@ func (s *Server) inherit(b *binding, index int, use func(*os.File) error) {
 	}
 	defer file.Close()
 	if err := use(file); err != nil {
-		s.cfg.Log.Warn("an inherited socket is of no use", "address", b.actual, "proto", string(b.proto), "error", err)
+		s.cfg.Log.Warn("cannot use an inherited socket", "address", b.actual, "proto", string(b.proto), "error", err)
 	}
 }
 
@@ -284,7 +284,7 @@ func reasonOf(err error) error {
 		err = op.Err
 	}
 	if errors.Is(err, unix.EACCES) {
-		return fmt.Errorf("%w (a port below 1024 takes root or CAP_NET_BIND_SERVICE)", err)
+		return fmt.Errorf("%w (ports below 1024 need root or CAP_NET_BIND_SERVICE)", err)
 	}
 	return err
 }

@@ -17,7 +17,7 @@ func TestReasons(t *testing.T) {
 		{&net.OpError{Op: "listen", Net: "udp4", Err: os.NewSyscallError("bind", unix.EADDRINUSE)}, "bind: address already in use"},
 		{
 			&net.OpError{Op: "listen", Net: "udp4", Err: os.NewSyscallError("bind", unix.EACCES)},
-			"bind: permission denied (a port below 1024 takes root or CAP_NET_BIND_SERVICE)",
+			"bind: permission denied (ports below 1024 need root or CAP_NET_BIND_SERVICE)",
 		},
 		{errors.New("odd"), "odd"},
 	}

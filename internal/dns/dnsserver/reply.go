@@ -86,7 +86,7 @@ func (r *responder) ask(x exchange, q *Query) (out *dns.Msg, outcome *atomic.Uin
 }
 
 // errShed is the error for clients when Config.MaxInFlight is reached.
-var errShed = &ExtendedError{Code: dns.ExtendedErrorCodeOther, Text: "too many queries wait for an answer"}
+var errShed = &ExtendedError{Code: dns.ExtendedErrorCodeOther, Text: "too many pending queries"}
 
 // errInternal is the error for clients after a panic. RFC 8914 has no code for that.
 var errInternal = &ExtendedError{Code: dns.ExtendedErrorCodeOther, Text: "internal error"}

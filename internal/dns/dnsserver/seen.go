@@ -49,7 +49,7 @@ const (
 )
 
 // FailedBefore is the explanation of a cached failure, for clients and in Seen.Why.
-const FailedBefore = "failed a moment ago"
+const FailedBefore = "failed recently"
 
 // tell reports a query that the server itself answered.
 func (w *watching) tell(x exchange, response []byte, outcome Outcome, why string) {

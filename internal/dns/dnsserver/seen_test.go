@@ -79,7 +79,7 @@ func TestSeen(t *testing.T) {
 		"panic.":      {Outcome: ByNobody, Why: "internal error", Answered: true},
 		"silent.":     {Outcome: ByHandler},
 		"axfr.":       {Outcome: ByServer, Answered: true},
-		"stranger.":   {Outcome: ByServer, Why: "this network may not ask here", Answered: true},
+		"stranger.":   {Outcome: ByServer, Why: "queries from this network are not allowed", Answered: true},
 	}
 	for _, proto := range []string{"udp", "tcp"} {
 		t.Run(proto, func(t *testing.T) {

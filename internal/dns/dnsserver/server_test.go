@@ -304,7 +304,7 @@ func TestShed(t *testing.T) {
 			r := c.exchange(third)
 			if r.Id != third.Id || r.Rcode != dns.RcodeServerFailure || r.IsEdns0() == nil {
 				t.Errorf("third query: got %v, want SERVFAIL with an OPT record", r)
-			} else if why := explanationOf(r); why == nil || why.InfoCode != dns.ExtendedErrorCodeOther || why.ExtraText != "too many queries wait for an answer" {
+			} else if why := explanationOf(r); why == nil || why.InfoCode != dns.ExtendedErrorCodeOther || why.ExtraText != "too many pending queries" {
 				t.Errorf("third query: %v", why)
 			}
 			close(release)

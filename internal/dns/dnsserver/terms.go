@@ -76,7 +76,7 @@ func WriteTerms(path string, terms Terms, at ...netip.AddrPort) error {
 		_, err = w.Write(path, []byte(text+"\n"), 0o644)
 	}
 	if err != nil {
-		return fmt.Errorf("telling node-dns how to listen: %w", err)
+		return fmt.Errorf("writing the listen terms: %w", err)
 	}
 	return nil
 }

@@ -15,8 +15,8 @@ import (
 // Reasons why a question has no response.
 var (
 	ErrTimeout     = errors.New("timed out")
-	ErrClosed      = errors.New("forwarding after the end")
-	ErrStrays      = errors.New("too many messages that are no response")
+	ErrClosed      = errors.New("forwarder is closed")
+	ErrStrays      = errors.New("too many unrelated messages")
 	ErrStreamEnded = errors.New("connection ended")
 	errStreamFull  = errors.New("too many questions on one connection")
 )

@@ -66,7 +66,7 @@ const (
 func readAtATime(processors int) int { return max(1, min(mostRead, processors/2)) }
 
 // errIgnored means that a message is not the response to the query.
-var errIgnored = errors.New("another message")
+var errIgnored = errors.New("not the response to the query")
 
 // receiveTCP reads the next message and returns it if it is the response to the query.
 func (d *Dialer) receiveTCP(ctx context.Context, conn net.Conn, query []byte, spent *Spending) (*dns.Msg, error) {

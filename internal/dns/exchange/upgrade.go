@@ -110,7 +110,7 @@ func (u *Upgrade) settle(s *Stream, err error) (news string) {
 		return u.restLocked(err)
 	}
 	u.stream = s
-	return u.newsLocked("upstream is asked over TLS")
+	return u.newsLocked("upstream is queried over TLS")
 }
 
 // rest suspends attempts for a while and returns the text to log.
@@ -126,7 +126,7 @@ func (u *Upgrade) restLocked(err error) (news string) {
 		return ""
 	}
 	u.nextDial = time.Now().Add(u.dialer.Rest)
-	return u.newsLocked("upstream is asked in the clear")
+	return u.newsLocked("upstream is queried unencrypted")
 }
 
 // newsLocked returns the text, or "" if the log already says it.

@@ -35,7 +35,7 @@ func TestUpgradeRests(t *testing.T) {
 			u := d.Opportunistic(nameserver.Server{Addr: s.Addr()}, s.Addr())
 			t.Cleanup(u.Close)
 			u.Prepare()
-			await(t, "it is found out", func() bool { return strings.Contains(log.String(), "upstream is asked in the clear") })
+			await(t, "it is found out", func() bool { return strings.Contains(log.String(), "upstream is queried unencrypted") })
 			until := u.next()
 			if time.Until(until) < restAfterFailure/2 {
 				t.Errorf("the next attempt is at %v", until)

@@ -70,7 +70,7 @@ func (f *Forward) wait(ctx context.Context, asked exchange.Question, d departure
 	case errors.Is(err, exchange.ErrClosed):
 		return nil, nil, err
 	case err != nil:
-		return nil, nil, f.failed(extended(dns.ExtendedErrorCodeOther, "no socket to ask from: "+exchange.Reason(err), asked, ErrShed))
+		return nil, nil, f.failed(extended(dns.ExtendedErrorCodeOther, "no socket for an upstream query: "+exchange.Reason(err), asked, ErrShed))
 	}
 	g := &guest{client: q.Client.Addr(), done: make(chan struct{})}
 	switch err := n.board(d, seat{guest: g, from: d.route.asker(q)}); {
@@ -234,7 +234,7 @@ func (n *lane) seat(d departure, who seat) (first *try, out eviction, hasMail bo
 		}
 		n.f.counts.joined.Add(1)
 		if d.trace != nil {
-			d.trace.Note("another client's question is under way already, and its answer is waited for")
+			d.trace.Note("waits for the answer to the same question of another client")
 		}
 		n.seatLocked(fl, who, d.now)
 		return nil, out, false, nil

@@ -19,7 +19,7 @@ import (
 )
 
 // outOfSockets matches a line of the log. Failures at the same time share one line.
-var outOfSockets = regexp.MustCompile(`msg="no socket to ask a nameserver from" error="too many open files" times=[0-9]+ condition=out-of-sockets`)
+var outOfSockets = regexp.MustCompile(`msg="no socket for an upstream query" error="too many open files" times=[0-9]+ condition=out-of-sockets`)
 
 // TestNoDescriptors runs in a separate process with few file descriptors. Questions without a
 // socket are shed and counted, and no server is blamed. Everything works again once the earlier
@@ -51,7 +51,7 @@ func TestNoDescriptors(t *testing.T) {
 			switch {
 			case err == nil:
 				answered.Add(1)
-			case errors.Is(err, ErrShed) && strings.Contains(err.Error(), "no socket to ask from: too many open files"):
+			case errors.Is(err, ErrShed) && strings.Contains(err.Error(), "no socket for an upstream query: too many open files"):
 				shed.Add(1)
 			default:
 				t.Errorf("n%d: %v", i, err)

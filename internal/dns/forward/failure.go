@@ -14,7 +14,7 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/journal"
 )
 
-var errNotOneQuestion = errors.New("forwarding a query that has not one question")
+var errNotOneQuestion = errors.New("forwarding a query without exactly one question")
 
 // Errors of a failed query. An error from ServeDNS matches one of them, or the error of the
 // client's context.
@@ -37,7 +37,7 @@ func (r *round) result(q exchange.Question) (*dns.Msg, *server, error) {
 	}
 	isRemote := func(o outcome) bool { return !exchange.IsLocal(o.err) }
 	if len(r.misses) > 0 && !slices.ContainsFunc(r.misses, isRemote) {
-		return nil, nil, extended(dns.ExtendedErrorCodeOther, "no socket to ask from: "+r.misses[0].reason(), q, ErrShed)
+		return nil, nil, extended(dns.ExtendedErrorCodeOther, "no socket for an upstream query: "+r.misses[0].reason(), q, ErrShed)
 	}
 	code, text := explain(r.misses)
 	return nil, nil, extended(code, text, q, ErrNoResponse)
@@ -155,7 +155,7 @@ func comeback(q *dnsserver.Query) *dns.Msg {
 	m := new(dns.Msg).SetRcode(q.Msg, dns.RcodeRefused)
 	m.Extra = []dns.RR{&dns.OPT{
 		Hdr:    dns.RR_Header{Name: ".", Rrtype: dns.TypeOPT},
-		Option: []dns.EDNS0{&dns.EDNS0_EDE{InfoCode: dns.ExtendedErrorCodeOther, ExtraText: "forwarding loop: you are being asked this"}},
+		Option: []dns.EDNS0{&dns.EDNS0_EDE{InfoCode: dns.ExtendedErrorCodeOther, ExtraText: "forwarding loop: this query is already in progress here"}},
 	}}
 	return m
 }

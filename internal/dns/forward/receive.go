@@ -250,6 +250,6 @@ func (n *lane) lost(t *try, err error) {
 // logs the 1st, 2nd, 4th, 8th and so on: when descriptors run short, every client query may be one.
 func (f *Forward) starved(err error) {
 	if n := f.counts.starved.Add(1); n&(n-1) == 0 {
-		f.config.Log.Error("no socket to ask a nameserver from", "error", exchange.Reason(err), "times", n, journal.OutOfSockets.Attr())
+		f.config.Log.Error("no socket for an upstream query", "error", exchange.Reason(err), "times", n, journal.OutOfSockets.Attr())
 	}
 }

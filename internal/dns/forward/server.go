@@ -134,10 +134,10 @@ func (s *server) tell(c health.Change) {
 // log.
 func (s *server) tellSize(size uint16) {
 	if size == 0 {
-		s.log.Info("upstream is asked for large responses over UDP again")
+		s.log.Info("upstream delivers large UDP responses again")
 		return
 	}
-	s.log.Warn("upstream's large responses are lost over UDP", "askingFor", size)
+	s.log.Warn("upstream loses large UDP responses", "askingFor", size)
 }
 
 // timedOut records a try without a response in time. The response may still arrive.

@@ -177,7 +177,7 @@ func TestUsableSizeIsRemembered(t *testing.T) {
 			t.Errorf("asked %v", largeQueries(servers...)[before:])
 		}
 	}
-	const lost = "upstream's large responses are lost over UDP"
+	const lost = "upstream loses large UDP responses"
 	if got := text.String(); strings.Count(got, lost) != 1 || !strings.Contains(got, "askingFor=512") {
 		t.Errorf("the log says\n%s", got)
 	}
@@ -187,7 +187,7 @@ func TestUsableSizeIsRemembered(t *testing.T) {
 		_, _ = f.ServeDNS(context.Background(), clientQuery("large.example.", dns.TypeTXT))
 		return stateOf(f, r.Servers[0]).UDPSize == 0
 	})
-	if got := text.String(); !strings.Contains(got, "upstream is asked for large responses over UDP again") {
+	if got := text.String(); !strings.Contains(got, "upstream delivers large UDP responses again") {
 		t.Errorf("the log says\n%s", got)
 	}
 }

@@ -48,7 +48,7 @@ func (fl *flight) noteTry(t *try) {
 	for _, way := range []struct {
 		is   bool
 		word string
-	}{{t.again, "again"}, {t.noEDNS, "without EDNS"}, {t.isBeside, "beside UDP"}, {t.isProbe, "to see whether it is back"}} {
+	}{{t.again, "again"}, {t.noEDNS, "without EDNS"}, {t.isBeside, "beside UDP"}, {t.isProbe, "to check whether it is back"}} {
 		if way.is {
 			words[len(words)-1] += ","
 			words = append(words, way.word)
@@ -69,12 +69,12 @@ func (fl *flight) noteOutcome(o outcome) {
 	if fl.trace == nil {
 		return
 	}
-	text := "wants to be asked otherwise"
+	text := "needs a different query"
 	switch {
 	case o.isUnreadable:
-		text = "sent what cannot be read"
+		text = "sent an unreadable response"
 	case o.isSpoilt:
-		text = "sent what is no response"
+		text = "sent an invalid response"
 	case o.err != nil || o.msg != nil:
 		text = "fails: " + o.reason()
 	}

@@ -23,13 +23,13 @@ func TestTrace(t *testing.T) {
 			"asks ONE over UDP", "ONE fails: REFUSED", "asks TWO over UDP", "TWO answers NOERROR",
 		}},
 		{name: "it truncates", faults: dnstest.Faults{Truncate: true}, want: []string{
-			"asks ONE over UDP", "ONE wants to be asked otherwise", "asks ONE over TCP", "ONE answers NOERROR",
+			"asks ONE over UDP", "ONE needs a different query", "asks ONE over TCP", "ONE answers NOERROR",
 		}},
 		{name: "it knows no EDNS", faults: dnstest.Faults{Rcode: dns.RcodeFormatError}, want: []string{
-			"asks ONE over UDP", "ONE wants to be asked otherwise", "asks ONE over UDP, without EDNS", "ONE fails: FORMERR", "asks TWO over UDP", "TWO answers NOERROR",
+			"asks ONE over UDP", "ONE needs a different query", "asks ONE over UDP, without EDNS", "ONE fails: FORMERR", "asks TWO over UDP", "TWO answers NOERROR",
 		}},
 		{name: "it answers another question", faults: dnstest.Faults{WrongQuestion: true}, want: []string{
-			"asks ONE over UDP", "ONE sent what is no response", "asks TWO over UDP", "TWO answers NOERROR",
+			"asks ONE over UDP", "ONE sent an invalid response", "asks TWO over UDP", "TWO answers NOERROR",
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -167,7 +167,7 @@ func TestUpgradeToNothing(t *testing.T) {
 				c.Log = logger(text)
 			}), func(d *exchange.Dialer) { d.Timeout, d.Pause = 500*time.Millisecond, time.Nanosecond }, plain(u.open))
 			u.mustAsk(t)
-			await(t, "it is found out", func() bool { return strings.Contains(text.String(), "upstream is asked in the clear") })
+			await(t, "it is found out", func() bool { return strings.Contains(text.String(), "upstream is queried unencrypted") })
 			for range 20 {
 				u.mustAsk(t)
 			}

@@ -21,9 +21,9 @@ const maxText = 400
 // Errors from Parse match one of these.
 var (
 	ErrAddress = errors.New("not an IP address")
-	ErrZone    = errors.New("zone id that is no interface name")
-	ErrPort    = errors.New("port that is not 1 to 65535")
-	ErrName    = errors.New("authentication name that is no host name")
+	ErrZone    = errors.New("zone id that is not an interface name")
+	ErrPort    = errors.New("port outside 1 to 65535")
+	ErrName    = errors.New("authentication name that is not a host name")
 )
 
 // Parse parses a nameserver in any of the forms that files and tools use, without surrounding

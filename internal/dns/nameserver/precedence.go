@@ -174,7 +174,7 @@ func (l Loss) Sentence() string {
 	if len(l.Servers) == 0 {
 		return l.Why
 	}
-	return l.Why + ": not asked: " + Join(l.Servers)
+	return l.Why + "; not used: " + Join(l.Servers)
 }
 
 // IsConflict reports whether an admin's static servers for all names have won over others that the
@@ -195,7 +195,7 @@ func (l Loss) why() string {
 	case l.Barred != "":
 		return l.Barred
 	case l.GaveWay:
-		return "none of its servers can be asked"
+		return "none of its servers is usable"
 	}
 	return l.By.String() + " wins over " + l.Claim.String()
 }

@@ -164,7 +164,7 @@ func TestSettle(t *testing.T) {
 		{
 			name:   "or gives way, to the next one that has any",
 			claims: []string{"node-config.yaml c:1: gives-way !10.0.0.1", "NetworkManager eth0: gives-way !10.0.0.3", "last-good eth0: gives-way 10.0.0.4"},
-			routes: ".=10.0.0.4", lost: []string{"none of its servers can be asked", "none of its servers can be asked"},
+			routes: ".=10.0.0.4", lost: []string{"none of its servers is usable", "none of its servers is usable"},
 		},
 		{
 			name:   "who would give way has lost like others where he is not the strongest",

@@ -9,9 +9,9 @@ import (
 // Errors in Interface and Source, besides those of Parse.
 var (
 	ErrInterface  = errors.New("not the name of a network interface")
-	ErrSource     = errors.New("source address of another family")
-	ErrSourcePort = errors.New("fixed source port, which makes responses easy to forge")
-	ErrViaTLS     = errors.New("interface or source address of a server that is asked over TLS")
+	ErrSource     = errors.New("source address has another address family")
+	ErrSourcePort = errors.New("a fixed source port makes responses easy to forge")
+	ErrViaTLS     = errors.New("interface and source address are not supported with TLS")
 )
 
 // ParseDnsmasq parses a server in the syntax of server= in dnsmasq 2.90, after the domains:

@@ -21,7 +21,7 @@ import (
 // Reasons why a message is rejected.
 var (
 	ErrMalformed = errors.New("malformed message")
-	ErrCostly    = errors.New("message with names far longer than itself")
+	ErrCostly    = errors.New("names are far longer than the message")
 )
 
 // Limits for one message.

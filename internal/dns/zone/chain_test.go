@@ -29,10 +29,10 @@ func TestChains(t *testing.T) {
 		want  string // of the error; "" if none
 	}{
 		{"as long as may be", 16, "web", ""},
-		{"longer", 17, "web", "more than 16 ExternalName services, one leading to the next"},
-		{"a circle", 16, "E1", "ExternalName services that name each other"},
-		{"one that names itself", 1, "e1", "ExternalName services that name each other"},
-		{"a circle behind others", 5, "e3", "ExternalName services that name each other"},
+		{"longer", 17, "web", "chain of more than 16 ExternalName services"},
+		{"a circle", 16, "E1", "ExternalName services form a loop"},
+		{"one that names itself", 1, "e1", "ExternalName services form a loop"},
+		{"a circle behind others", 5, "e3", "ExternalName services form a loop"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			resolver := resolverOf(t, chain(row.links, row.last), func(c *zone.Config) { c.TTL = 5 })

@@ -75,19 +75,19 @@ const maxChain = 16
 // errSomePods is the error for the name of a Pod while not all Pods are known.
 var errSomePods = &dnsserver.ExtendedError{
 	Code: dns.ExtendedErrorCodeNotReady,
-	Text: "not all pods are known, and with pods: verified only those that exist have names",
+	Text: "not all pods are known yet, and pods: verified answers only for existing ones",
 }
 
 // errNoImports is the error for names in Config.ClusterSet while the ServiceImports are unknown.
 var errNoImports = &dnsserver.ExtendedError{
 	Code: dns.ExtendedErrorCodeNotReady,
-	Text: "the ServiceImports of the Kubernetes API are not known",
+	Text: "the ServiceImports of the Kubernetes API have not been read yet",
 }
 
 // Errors of CNAME chains without an end.
 var (
-	errCircle = &dnsserver.ExtendedError{Code: dns.ExtendedErrorCodeOther, Text: "ExternalName services that name each other"}
-	errLong   = &dnsserver.ExtendedError{Code: dns.ExtendedErrorCodeOther, Text: fmt.Sprintf("more than %d ExternalName services, one leading to the next", maxChain)}
+	errCircle = &dnsserver.ExtendedError{Code: dns.ExtendedErrorCodeOther, Text: "ExternalName services form a loop"}
+	errLong   = &dnsserver.ExtendedError{Code: dns.ExtendedErrorCodeOther, Text: fmt.Sprintf("chain of more than %d ExternalName services", maxChain)}
 )
 
 // chase completes m, which ends with a CNAME record, with the records of its target. The AA bit

@@ -142,14 +142,14 @@ func isAnswer(code int) bool {
 func readStatus(response *http.Response, right Right) error {
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxErrorBody))
 	if err != nil {
-		return fmt.Errorf("reading the answer %s: %w", response.Status, err)
+		return fmt.Errorf("reading the response %s: %w", response.Status, err)
 	}
 	e := &statusError{
 		Status: kubewire.ParseStatus(response.StatusCode, response.Header.Get("Content-Type"), body),
 		right:  right,
 	}
 	if to, err := response.Location(); err == nil && response.StatusCode/100 == 3 {
-		e.Message = fmt.Sprintf("redirects are not followed, and this one leads to %q", to.Scheme+"://"+to.Host)
+		e.Message = fmt.Sprintf("redirects are not followed; this one leads to %q", to.Scheme+"://"+to.Host)
 	}
 	return e.withRetryAfter(response.Header.Get("Retry-After"))
 }

@@ -204,7 +204,7 @@ current-context: c
 	w.await("only the objects of the other server", func(s *zone.Snapshot) bool {
 		return hasService("alpha", "moved")(s) && !hasService("alpha", "web")(s)
 	})
-	if !strings.Contains(w.log.String(), "leads to another API server") {
+	if !strings.Contains(w.log.String(), "has another API server") {
 		t.Error("the log does not report the other API server")
 	}
 }

@@ -29,9 +29,9 @@ func LoadSettings(path string) (Settings, error) {
 	case err != nil:
 		return Settings{}, err
 	case !info.Mode().IsRegular():
-		return Settings{}, fmt.Errorf("%s: it is no file: %w", path, fs.ErrInvalid)
+		return Settings{}, fmt.Errorf("%s is not a regular file: %w", path, fs.ErrInvalid)
 	case info.Size() > maxKeptSettings:
-		return Settings{}, fmt.Errorf("%s: %d bytes: expected %d at most", path, info.Size(), maxKeptSettings)
+		return Settings{}, fmt.Errorf("%s has %d bytes; the limit is %d", path, info.Size(), maxKeptSettings)
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -54,7 +54,7 @@ func (s Settings) Save(path string) error {
 		return fmt.Errorf("writing the settings of the cluster's DNS: %w", err)
 	}
 	if data.Len() > maxKeptSettings {
-		return fmt.Errorf("%s: %d bytes: expected %d at most", path, data.Len(), maxKeptSettings)
+		return fmt.Errorf("%s has %d bytes; the limit is %d", path, data.Len(), maxKeptSettings)
 	}
 	_, err := atomicfile.Writer{}.Write(path, data.Bytes(), 0o600)
 	return err
@@ -72,7 +72,7 @@ func (s Settings) KeepGood(before []clusterdns.Object) Settings {
 		fault := fmt.Errorf("%s: %s", bad.Where, bad.Text)
 		if i := slices.IndexFunc(before, is); i >= 0 {
 			s.Objects[slices.IndexFunc(s.Objects, is)] = before[i]
-			fault = fmt.Errorf("%w: what it said before stays", fault)
+			fault = fmt.Errorf("%w; its previous settings stay in use", fault)
 		}
 		s.Failed = append(s.Failed, fault)
 	}

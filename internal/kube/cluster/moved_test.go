@@ -22,7 +22,7 @@ func TestSavedOfTheClusterBefore(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if !strings.Contains(w.log.String(), "leads to another API server") {
+		if !strings.Contains(w.log.String(), "has another API server") {
 			t.Fatalf("log\n%s", w.log)
 		}
 		w.stop()

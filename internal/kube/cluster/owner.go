@@ -142,7 +142,7 @@ func (o *owner) meet(c *connection) {
 	case o.cluster != c.cluster:
 		// Another cluster, or the same one with another address or CA: the known state is served
 		// until the lists of the new server have replaced it.
-		o.w.log.Warn("the kubeconfig leads to another API server, or has another CA: reading all anew",
+		o.w.log.Warn("the kubeconfig has another API server or another CA; reading everything again",
 			"server", c.api.server.String())
 		o.store.restart()
 	}
@@ -162,7 +162,7 @@ func (o *owner) apply(r report) {
 	case watching, broken:
 		o.judge()
 	case rewound:
-		o.w.log.Warn("the API server's state is older than what it has told before: reading all anew",
+		o.w.log.Warn("the API server's state is older than before; reading everything again",
 			"kind", r.source.kind.String(), "version", r.version)
 	}
 	if o.whole && o.store.dirty || !o.whole && o.store.synced() {
@@ -173,7 +173,7 @@ func (o *owner) apply(r report) {
 // logLost logs changes that a watch did not report.
 func (o *owner) logLost(s source) {
 	if p := o.store.progress[s.kind]; p != nil && p.lost > 0 {
-		o.w.log.Warn("a watch had lost changes", "kind", s.kind.String(), "objects", p.lost)
+		o.w.log.Warn("a watch lost changes", "kind", s.kind.String(), "objects", p.lost)
 		p.lost = 0
 	}
 }
@@ -188,7 +188,7 @@ func (o *owner) logDropped(s source) {
 	o.lastDrop = fmt.Sprintf("%v %q: %v", s.kind, p.drops.last.Namespace+"/"+p.drops.last.Name, p.drops.why)
 	if now := time.Now(); now.Sub(o.saidDrop) >= time.Minute {
 		o.saidDrop = now
-		o.w.log.Warn("objects of the cluster are dropped: some of its names are not answered", "kind", s.kind.String(), "objects", p.drops.count,
+		o.w.log.Warn("dropped objects of the cluster; some of its names are not answered", "kind", s.kind.String(), "objects", p.drops.count,
 			"last", o.lastDrop)
 		p.drops = drops{}
 	}

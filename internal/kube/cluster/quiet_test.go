@@ -103,7 +103,7 @@ func TestLostChanges(t *testing.T) {
 		if s := w.snapshot(); !hasService("alpha", "lost")(s) || hasService("alpha", "web")(s) {
 			t.Error("the lost change was not corrected")
 		}
-		if s := w.watcher.State(); s.Lost != 2 || !strings.Contains(w.log.String(), "a watch had lost changes\" kind=Service objects=2") {
+		if s := w.watcher.State(); s.Lost != 2 || !strings.Contains(w.log.String(), "a watch lost changes\" kind=Service objects=2") {
 			t.Errorf("%+v\n%s", s, w.log)
 		}
 	})

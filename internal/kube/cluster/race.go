@@ -48,7 +48,7 @@ func (r *racer) Dial(ctx context.Context, network, address string) (net.Conn, er
 		return nil, fmt.Errorf("looking up %s: %w", host, err)
 	}
 	if len(addrs) == 0 {
-		return nil, fmt.Errorf("looking up %s: it has no address", host)
+		return nil, fmt.Errorf("looking up %s: no addresses", host)
 	}
 	r.mu.Lock()
 	addrs = inOrder(addrs, r.good, r.bad)

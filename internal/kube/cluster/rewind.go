@@ -15,7 +15,7 @@ import (
 const checkSpread = 10 * time.Second
 
 // errRewound ends a watch of a server that has no state after the watch's position.
-var errRewound = errors.New("the API server has an older state than before: it was restored from a backup")
+var errRewound = errors.New("the API server's state is older than before; it was restored from a backup")
 
 // checkBeside checks the server's version in parallel to a watch from r.state.position, and ends
 // the watch with errRewound if the server is older. A watch alone does not detect that: the server

@@ -13,8 +13,8 @@ const maxOctets = 128 << 20
 
 // Reasons to drop an object that is not too big by itself.
 var (
-	errManyObjects = errors.New("there are as many of its kind as may be")
-	errNoRoom      = errors.New("all objects together take as much memory as they may")
+	errManyObjects = errors.New("the limit of objects of this kind is reached")
+	errNoRoom      = errors.New("the memory limit for all objects is reached")
 )
 
 // drops records dropped objects.

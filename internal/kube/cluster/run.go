@@ -20,10 +20,10 @@ const (
 )
 
 // errShapeChanged ends a session: the server has added or removed an API.
-var errShapeChanged = errors.New("the API server has other APIs than before")
+var errShapeChanged = errors.New("the APIs of the API server have changed")
 
 // errFilesChanged ends a session: the credentials have changed.
-var errFilesChanged = errors.New("the kubeconfig, or a file that it names, has changed")
+var errFilesChanged = errors.New("the kubeconfig or a file that it names has changed")
 
 // Run watches until ctx ends and then returns nil. A missing file or server is not an error,
 // because it may appear later. Run fails only on a panic; the caller may then start another

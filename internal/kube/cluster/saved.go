@@ -36,9 +36,9 @@ const savedMagic = "node-dns cluster state 4\n"
 
 // Reasons why a saved state is not used.
 var (
-	errDamaged = errors.New("damaged, or of another version")
-	errForeign = errors.New("of another cluster")
-	errPartial = errors.New("without the names of pods that are to be known now")
+	errDamaged = errors.New("damaged or of another format version")
+	errForeign = errors.New("from another cluster")
+	errPartial = errors.New("without the names of pods, which the configuration now needs")
 	errOld     = errors.New("older than snapshotMaxAge")
 	errFuture  = errors.New("from the future")
 )
@@ -135,10 +135,10 @@ func (w *Watcher) writeSaves(saves <-chan []byte) error {
 		switch {
 		case err != nil && said != err.Error():
 			said = err.Error()
-			w.log.Warn("the state of the cluster cannot be kept for the next start", "error", err)
+			w.log.Warn("the cluster's state cannot be kept for the next start", "error", err)
 		case err == nil && said != "":
 			said = ""
-			w.log.Info("the state of the cluster is kept for the next start again")
+			w.log.Info("the cluster's state is kept for the next start again")
 		}
 	}
 	return nil
@@ -178,13 +178,13 @@ func (o *owner) load(cluster [sha256.Size]byte) {
 	}
 	if err != nil {
 		o.store = newStore(o.w.config.Features)
-		o.w.log.Warn("the state of the cluster from before is not used", "file", path, "error", err)
+		o.w.log.Warn("ignoring the saved cluster state", "file", path, "error", err)
 		return
 	}
 	o.fromDisk = from.at
 	o.shape = from.shape
 	o.give()
-	o.w.log.Info("serving the state of the cluster from before", "file", path,
+	o.w.log.Info("serving the saved cluster state", "file", path,
 		"age", time.Since(from.at).Round(time.Second), "services", o.store.builder.Snapshot(from.at).Counts().Services,
 		journal.ClusterSnapshot.Attr())
 }
@@ -238,7 +238,7 @@ func (s *store) restore(data []byte, cluster [sha256.Size]byte) (*saved, error) 
 		s.restoreImported(r.slice())
 	}
 	if r.failed || len(r.rest) > 0 {
-		return nil, fmt.Errorf("%w: its checksum is right and its content is not", errDamaged)
+		return nil, fmt.Errorf("%w: the checksum matches, but the content is invalid", errDamaged)
 	}
 	return from, nil
 }

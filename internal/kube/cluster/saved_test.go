@@ -78,7 +78,7 @@ func TestRestartWithoutServer(t *testing.T) {
 		if s.Phase != Connecting || s.FromDisk.IsZero() || s.Counts.Services == 0 {
 			t.Errorf("%+v", s)
 		}
-		w.hasSaid("msg=\"serving the state ", " condition=cluster-snapshot\n")
+		w.hasSaid("msg=\"serving the saved cluster state", " condition=cluster-snapshot\n")
 		w.hasSaid("msg=cluster phase=connecting ", " condition=cluster-away\n")
 		// The server returns, restored from an old backup.
 		w.server.Restore(kubetest.New().Backup())
@@ -130,7 +130,7 @@ func TestSavedAge(t *testing.T) {
 		if w.snapshot() != nil {
 			t.Error("a snapshot over the age limit is served")
 		}
-		w.hasSaid("msg=\"the state of the cluster from before is not used\" ", " error=\"older than snapshotMaxAge: 1h0m0s\"\n")
+		w.hasSaid("msg=\"ignoring the saved cluster state\" ", " error=\"older than snapshotMaxAge: 1h0m0s\"\n")
 	})
 }
 
@@ -199,7 +199,7 @@ func TestSavedUnusable(t *testing.T) {
 		{"an octet is wrong", func(d []byte) []byte { d[len(d)/2] ^= 1; return d }, "damaged"},
 		{"the end is missing", func(d []byte) []byte { return d[:len(d)-5] }, "damaged"},
 		{"empty", func([]byte) []byte { return nil }, "damaged"},
-		{"of another version", func(d []byte) []byte { return bytes.Replace(d, []byte("state "), []byte("state 9"), 1) }, "another version"},
+		{"of another version", func(d []byte) []byte { return bytes.Replace(d, []byte("state "), []byte("state 9"), 1) }, "another format version"},
 		{"of another cluster", func(d []byte) []byte {
 			body := d[len(savedMagic)+sha256.Size:]
 			body[0] ^= 1 // the cluster hash comes first
@@ -221,7 +221,7 @@ func TestSavedUnusable(t *testing.T) {
 				w.start()
 				time.Sleep(time.Minute)
 				synctest.Wait()
-				if w.snapshot() != nil || strings.Count(w.log.String(), "is not used") != 1 || !strings.Contains(w.log.String(), row.want) {
+				if w.snapshot() != nil || strings.Count(w.log.String(), "ignoring the saved cluster state") != 1 || !strings.Contains(w.log.String(), row.want) {
 					t.Errorf("log\n%s", w.log)
 				}
 				network.SetDown(false)

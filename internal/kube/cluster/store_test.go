@@ -311,7 +311,7 @@ func TestDropIsSaid(t *testing.T) {
 	if got := o.assess(time.Now()); got.LastDrop != want || got.Dropped != 3 {
 		t.Errorf("got Dropped %d, LastDrop %q", got.Dropped, got.LastDrop)
 	}
-	if strings.Count(log.String(), "objects of the cluster are dropped") != 1 {
+	if strings.Count(log.String(), "dropped objects of the cluster") != 1 {
 		t.Errorf("got the log\n%s", &log)
 	}
 }

@@ -42,7 +42,7 @@ func newWay(config kubeconfig.Config, dial func(ctx context.Context, network, ad
 	}
 	user := config.User
 	if user.As == "" && (user.AsUID != "" || len(user.AsGroups)+len(user.AsUserExtra) > 0) {
-		return way{}, errors.New("it has as-uid, as-groups or as-user-extra, and no as")
+		return way{}, errors.New("as-uid, as-groups and as-user-extra require as")
 	}
 	w.transport.Impersonate = transport.ImpersonationConfig{UserName: user.As, UID: user.AsUID, Groups: user.AsGroups, Extra: user.AsUserExtra}
 	if server.Scheme == "http" {
@@ -64,7 +64,7 @@ func (w *way) addCredentials(user kubeconfig.User) (err error) {
 		return err
 	}
 	if len(t.TLS.CertData) > 0 && len(t.TLS.KeyData) == 0 {
-		return errors.New("it has a client-certificate, and no client-key")
+		return errors.New("client-certificate is set, but client-key is missing")
 	}
 	t.Username, t.Password, t.BearerToken = user.Username, user.Password, user.Token
 	return nil
@@ -75,7 +75,7 @@ func (w *way) addCredentials(user kubeconfig.User) (err error) {
 func serverURL(text string) (*url.URL, error) {
 	server, err := url.Parse(text)
 	if err != nil || server.Host == "" || server.Scheme != "http" && server.Scheme != "https" {
-		return nil, fmt.Errorf("its server is %q: expected https://HOST:PORT", text)
+		return nil, fmt.Errorf("server %q: expected https://HOST:PORT", text)
 	}
 	return &url.URL{Scheme: server.Scheme, Host: server.Host, Path: server.Path}, nil
 }

@@ -42,15 +42,15 @@ func TestWay(t *testing.T) {
 		{name: "through a proxy", cluster: server + ", proxy-url: 'socks5://10.0.0.9:1080', disable-compression: true", user: "token: t"},
 		{name: "no user's settings", cluster: server},
 
-		{name: "no server", cluster: "tls-server-name: x", refused: "its server is \"\": expected https://HOST:PORT"},
+		{name: "no server", cluster: "tls-server-name: x", refused: "server \"\": expected https://HOST:PORT"},
 		{name: "a server without a scheme", cluster: "server: '10.0.0.1:6443'", refused: "expected https://", clientGo: true},
 		{name: "a server that is none", cluster: "server: 'ftp://10.0.0.1'", refused: "expected https://", clientGo: true},
 		{name: "a proxy that is none", cluster: server + ", proxy-url: 'ftp://user:secret@x'", refused: "proxy-url: expected"},
 		{name: "no base64", cluster: server + ", certificate-authority-data: '!'", refused: "certificate-authority-data: expected base64"},
 		{name: "no base64 of the user's", cluster: server, user: "client-certificate-data: '!'", refused: "client-certificate-data: expected base64"},
 		{name: "no base64 of the key", cluster: server, user: "client-key-data: '!'", refused: "client-key-data: expected base64"},
-		{name: "a certificate without a key", cluster: server, user: "client-certificate-data: " + data, refused: "no client-key"},
-		{name: "groups of nobody", cluster: server, user: "as-groups: [a]", refused: "no as"},
+		{name: "a certificate without a key", cluster: server, user: "client-certificate-data: " + data, refused: "client-key is missing"},
+		{name: "groups of nobody", cluster: server, user: "as-groups: [a]", refused: "require as"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			text := kubeconfigWith(row.cluster, row.user)

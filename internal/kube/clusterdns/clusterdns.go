@@ -208,7 +208,7 @@ func (r *reader) reportMalformed(o Object, where, format string, args ...any) {
 // add adds a route. The first route for a domain wins.
 func (r *reader) add(route Route) {
 	if r.isCluster(route.Domain) {
-		r.report(route.Where, "%s lies in the cluster's zone", route.Domain.Relative())
+		r.report(route.Where, "%s is in the cluster's zone", route.Domain.Relative())
 		return
 	}
 	if first, ok := r.index[route.Domain]; ok {

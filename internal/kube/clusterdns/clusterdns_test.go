@@ -220,7 +220,7 @@ func TestDistributions(t *testing.T) {
 			"dns.operator/default servers[1]: test.example. => 10.0.0.1 10.0.0.2:5353",
 			"dns.operator/default upstreamResolvers: . => 1.2.3.4 2001:db8::1",
 			`dns.operator/default servers[0]! node-dns verifies the servers with this node's certificate authorities, not with caBundle "mycacert"`,
-			"dns.operator/default servers[0]! svc.cluster.local lies in the cluster's zone",
+			"dns.operator/default servers[0]! svc.cluster.local is in the cluster's zone",
 		}},
 	})
 }
@@ -323,7 +323,7 @@ func TestForward(t *testing.T) {
 			"Corefile:5: corp.example. => 10.0.0.2", "Corefile:2! Corefile:4 serves a.corp.example",
 		}},
 		{"in the cluster's zone", []Object{coredns("cluster.local {\nkubernetes\nforward svc.cluster.local 10.0.0.1\n}\n. {\nforward . 10.0.0.2\n}\n")}, []string{
-			"Corefile:6: . => 10.0.0.2", "Corefile:3! svc.cluster.local lies in the cluster's zone",
+			"Corefile:6: . => 10.0.0.2", "Corefile:3! svc.cluster.local is in the cluster's zone",
 		}},
 		// The root's servers must not get names that CoreDNS sends to other ones.
 		{"names would leak", []Object{coredns(". {\nforward . 8.8.8.8\n}\ncorp.example {\nforward . ns.corp.example\n}\n")}, []string{
@@ -393,7 +393,7 @@ func TestLeaks(t *testing.T) {
 			"Corefile:5: . => 8.8.8.8", `Corefile:2! zone "a..b": expected a domain name`,
 		}},
 		{"an import at top level", []Object{coredns("import /etc/coredns/extra/*.conf\n" + rootBlock)}, []string{
-			`Corefile:1! import of "/etc/coredns/extra/*.conf": it is no snippet, and no key of the ConfigMap coredns-custom`,
+			`Corefile:1! import of "/etc/coredns/extra/*.conf": no such snippet, and no such key in the ConfigMap coredns-custom`,
 			"Corefile:4! Corefile:3 also forwards example", unread("3"),
 		}},
 		{"an import from the environment at top level", []Object{coredns("import {$X}\n. {\nforward . 8.8.8.8\n}\n")}, []string{
@@ -567,7 +567,7 @@ func TestHosts(t *testing.T) {
 			`Corefile:2! hosts file "/etc/hosts.corp": its contents are not known here`,
 		}},
 		{"in the cluster's zone", []Object{blockOf("cluster.local", "hosts {", "10.0.0.1 a.cluster.local", "}")}, []string{
-			"Corefile:3: 10.0.0.1 [a.cluster.local.] no_reverse", "Corefile:2! cluster.local lies in the cluster's zone",
+			"Corefile:3: 10.0.0.1 [a.cluster.local.] no_reverse", "Corefile:2! cluster.local is in the cluster's zone",
 		}},
 		{"served by another block", []Object{coredns(". {\nhosts {\n10.0.0.1 a.corp.example\nfallthrough\n}\n}\ncorp.example {\nforward . 10.0.0.2\n}\n")}, []string{
 			"Corefile:8: corp.example. => 10.0.0.2", "Corefile:3! Corefile:7 serves a.corp.example",
@@ -607,7 +607,7 @@ func TestCorefile(t *testing.T) {
 		{"unknown imports", []Object{coredns("\n. {\nimport\nimport none\nimport {$X}\nimport custom/[\nforward . 10.0.0.1\n}\n")}, []string{
 			"Corefile:7: . => 10.0.0.1",
 			"Corefile:3! import without a name; expected a snippet or a file",
-			`Corefile:4! import of "none": it is no snippet, and no key of the ConfigMap coredns-custom`,
+			`Corefile:4! import of "none": no such snippet, and no such key in the ConfigMap coredns-custom`,
 			`Corefile:5! import of "{$X}": the environment of CoreDNS is not known`,
 			`Corefile:6! import of "custom/[": not a valid file name pattern`,
 		}},

@@ -27,7 +27,7 @@ func check(t *testing.T, s Settings, objects []Object) {
 			t.Errorf("route %v", r)
 		}
 		if slices.ContainsFunc(clusterZones, r.Domain.Within) {
-			t.Errorf("%s lies in the cluster's zone", r.Domain)
+			t.Errorf("%s is in the cluster's zone", r.Domain)
 		}
 		for _, server := range r.Servers {
 			if again, err := nameserver.Parse(server.String()); err != nil || again != server {

@@ -54,7 +54,7 @@ func (p *parser) importFiles(at token, pattern string) {
 	// that may be empty.
 	isOptional := strings.ContainsAny(base, "*?[") && path.Base(path.Dir(pattern)) == "custom"
 	if len(keys) == 0 && !isOptional {
-		p.failImport(at, "import of %s: it is no snippet, and no key of the ConfigMap %s", quote(pattern), customObject)
+		p.failImport(at, "import of %s: no such snippet, and no such key in the ConfigMap %s", quote(pattern), customObject)
 	}
 	for _, key := range slices.Backward(keys) {
 		if !p.countImport(at) {

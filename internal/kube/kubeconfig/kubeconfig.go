@@ -84,7 +84,7 @@ var (
 	// ErrRefused matches the errors of a kubeconfig that is never used, so retries are pointless.
 	ErrRefused = errors.New("refused")
 	// ErrPlugin is the ErrRefused of credentials that a plugin would fetch.
-	ErrPlugin = errors.New("credentials come from a plugin (exec, auth-provider), which node-dns does not run: give it a token or a certificate of its own")
+	ErrPlugin = errors.New("node-dns does not run credential plugins (exec, auth-provider); use a token or a client certificate")
 )
 
 // refusal matches ErrRefused without having its text.
@@ -104,7 +104,7 @@ func Refuse(format string, args ...any) error { return refusal{fmt.Errorf(format
 func Parse(data []byte) (c Config, err error) {
 	defer func() {
 		if p := recover(); p != nil { // yaml.v3 is archived, and its parser still panics on unexpected events
-			c, err = Config{}, Refuse("it is no kubeconfig")
+			c, err = Config{}, Refuse("it is not a kubeconfig")
 		}
 	}()
 	if len(data) > MaxSize {
@@ -112,22 +112,22 @@ func Parse(data []byte) (c Config, err error) {
 	}
 	var f file
 	if err := yaml.Unmarshal(data, &f); err != nil {
-		return c, Refuse("it is no kubeconfig")
+		return c, Refuse("it is not a kubeconfig")
 	}
 	if f.CurrentContext == "" {
 		return c, Refuse("it has no current-context")
 	}
 	var context namedContext
 	if !pick(f.Contexts, func(c namedContext) string { return c.Name }, f.CurrentContext, &context) {
-		return c, Refuse("it has not one context %q, its current-context", f.CurrentContext)
+		return c, Refuse("expected exactly one context %q, as in current-context", f.CurrentContext)
 	}
 	var cluster namedCluster
 	if !pick(f.Clusters, func(c namedCluster) string { return c.Name }, context.Context.Cluster, &cluster) {
-		return c, Refuse("it has not one cluster %q, which its current context names", context.Context.Cluster)
+		return c, Refuse("expected exactly one cluster %q, as in the current context", context.Context.Cluster)
 	}
 	var user namedUser
 	if name := context.Context.User; name != "" && !pick(f.Users, func(u namedUser) string { return u.Name }, name, &user) {
-		return c, Refuse("it has not one user %q, whom its current context names", name)
+		return c, Refuse("expected exactly one user %q, as in the current context", name)
 	}
 	return Config{cluster.Cluster, user.User}, nil
 }

@@ -30,7 +30,7 @@ func expect(values *json.Decoder, want json.Token) error {
 	case err != nil:
 		return malformed(err)
 	case got != want:
-		return fmt.Errorf("%w: %v where %v should be", ErrMalformed, got, want)
+		return fmt.Errorf("%w: got %v, expected %v", ErrMalformed, got, want)
 	}
 	return nil
 }

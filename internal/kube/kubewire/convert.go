@@ -21,7 +21,7 @@ func (d *Decoder) convert(from *objectJSON) (Object, error) {
 		version:   version,
 	}
 	if err == nil && len(m.name) == 0 {
-		err = fmt.Errorf("%w: it has no name", ErrMalformed)
+		err = fmt.Errorf("%w: missing name", ErrMalformed)
 	}
 	d.begin()
 	var value any

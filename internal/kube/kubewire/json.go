@@ -108,7 +108,7 @@ func (d *Decoder) listJSON(body io.Reader, each func(Object) error) (meta listMe
 		case "kind":
 			var kind string
 			if err = values.Decode(&kind); err == nil && kind != d.kind.String()+"List" {
-				err = fmt.Errorf("%w: it is a %.100q", ErrMalformed, kind)
+				err = fmt.Errorf("%w: unexpected kind %.100q", ErrMalformed, kind)
 			}
 		default:
 			var ignored json.RawMessage
@@ -141,7 +141,7 @@ func (d *Decoder) itemsJSON(values *json.Decoder, bound *bounded, each func(Obje
 		return err
 	}
 	if start != json.Delim('[') {
-		return fmt.Errorf("%w: items are no list", ErrMalformed)
+		return fmt.Errorf("%w: items is not a list", ErrMalformed)
 	}
 	for values.More() {
 		bound.left = maxObject

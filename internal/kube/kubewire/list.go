@@ -25,7 +25,7 @@ func NewDecoder(kind Kind) *Decoder {
 func (d *Decoder) List(body io.Reader, format Format, each func(Object) error) (version uint64, err error) {
 	meta, err := d.list(body, format, each)
 	if err == nil && meta.more {
-		err = fmt.Errorf("%w: it is a part of the list, and the whole was asked for", ErrMalformed)
+		err = fmt.Errorf("%w: the list is incomplete", ErrMalformed)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("reading a list of %v: %w", d.kind, err)
@@ -50,7 +50,7 @@ func (d *Decoder) list(body io.Reader, format Format, each func(Object) error) (
 		meta, err = d.listProtobuf(body, each)
 	}
 	if err == nil && meta.version == 0 {
-		err = fmt.Errorf("%w: it has no resourceVersion", ErrMalformed)
+		err = fmt.Errorf("%w: missing resourceVersion", ErrMalformed)
 	}
 	return meta, err
 }
@@ -75,7 +75,7 @@ func (d *Decoder) listProtobuf(body io.Reader, each func(Object) error) (meta li
 		return meta, err
 	}
 	if string(start) != magic {
-		return meta, fmt.Errorf("%w: it does not begin as Kubernetes protobuf does", ErrMalformed)
+		return meta, fmt.Errorf("%w: not in Kubernetes protobuf format", ErrMalformed)
 	}
 	for {
 		num, wire, err := s.field()
@@ -110,7 +110,7 @@ func (d *Decoder) checkKind(s *stream) error {
 	f := fields{rest: typeMeta}
 	for f.next() {
 		if f.isBytes(2) && string(f.bytes) != d.kind.String()+"List" {
-			return fmt.Errorf("%w: it is a %.100q", ErrMalformed, f.bytes)
+			return fmt.Errorf("%w: unexpected kind %.100q", ErrMalformed, f.bytes)
 		}
 	}
 	return f.err

@@ -57,7 +57,7 @@ func (d *Decoder) object(message []byte) (Object, error) {
 	case err != nil:
 		return Object{}, fmt.Errorf("reading a %v: %w", d.kind, err)
 	case object.Key.Name == "":
-		return Object{}, fmt.Errorf("reading a %v: %w: it has no name", d.kind, ErrMalformed)
+		return Object{}, fmt.Errorf("reading a %v: %w: missing name", d.kind, ErrMalformed)
 	}
 	return object, nil
 }
@@ -77,7 +77,7 @@ func (d *Decoder) parse(message []byte) (Object, error) {
 		m, err := d.metaAlone(message)
 		return m.object(d, Node{Zone: string(m.zone)}), err
 	case ServiceImports, ConfigMaps, DNSes:
-		return Object{}, fmt.Errorf("%w: it is in protobuf", ErrMalformed)
+		return Object{}, fmt.Errorf("%w: unexpected protobuf", ErrMalformed)
 	default:
 		m, err := d.metaAlone(message)
 		return m.object(d, Namespace{}), err

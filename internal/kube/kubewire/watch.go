@@ -115,7 +115,7 @@ func (d *Decoder) newEvent(eventType string, message []byte) (event Event, err e
 // unwrap returns the message in a runtime.Unknown.
 func unwrap(data []byte) (raw []byte, err error) {
 	if len(data) < len(magic) || string(data[:len(magic)]) != magic {
-		return nil, fmt.Errorf("%w: it does not begin as Kubernetes protobuf does", ErrMalformed)
+		return nil, fmt.Errorf("%w: not in Kubernetes protobuf format", ErrMalformed)
 	}
 	f := fields{rest: data[len(magic):]}
 	for f.next() {

@@ -58,5 +58,5 @@ func (w Writer) Remove(path string) (changed bool, err error) {
 // Sweep removes the temporary file that a killed run left for path, if there is one. Write, Symlink
 // and Remove do so for their own paths.
 func (w Writer) Sweep(path string) error {
-	return wrap("sweeping beside", path, w.removeLeftover(tempName(path)))
+	return wrap("removing the temporary file of", path, w.removeLeftover(tempName(path)))
 }

@@ -30,12 +30,12 @@ type Manager struct{ conn *dbus.Conn }
 func DialManager(ctx context.Context, socket string) (*Manager, error) {
 	conn, err := Dial(ctx, Config{Address: "unix:path=" + dbus.EscapeBusAddressValue(socket), Peer: true, Limit: maxRead})
 	if err != nil {
-		return nil, fmt.Errorf("asking systemd: %w", err)
+		return nil, fmt.Errorf("connecting to systemd: %w", err)
 	}
 	m := &Manager{conn}
 	if err := m.wake(ctx); err != nil {
 		m.Close()
-		return nil, fmt.Errorf("asking systemd: %w", err)
+		return nil, fmt.Errorf("connecting to systemd: %w", err)
 	}
 	return m, nil
 }
@@ -45,7 +45,7 @@ func DialManager(ctx context.Context, socket string) (*Manager, error) {
 func ManagerOnBus(ctx context.Context) (*Manager, error) {
 	conn, err := Dial(ctx, Config{Limit: maxRead})
 	if err != nil {
-		return nil, fmt.Errorf("asking systemd: %w", err)
+		return nil, fmt.Errorf("connecting to systemd: %w", err)
 	}
 	return &Manager{conn}, nil
 }

@@ -74,7 +74,7 @@ func TestRenderedPage(t *testing.T) {
 // TestRenderedCatalog: journalctl -x explains what the code says; @FIELD@ is the entry's own (systemd.io/CATALOG).
 func TestRenderedCatalog(t *testing.T) {
 	var all strings.Builder
-	all.WriteString("# What journalctl -x says of the entries of node-dns and origin-dns-dispatcher.\n" +
+	all.WriteString("# Explanations that journalctl -x shows for entries of node-dns and origin-dns-dispatcher.\n" +
 		"# Written by `go test ./internal/sys/journal -run Rendered -update`.\n")
 	field := regexp.MustCompile(`NODE_DNS_[A-Z_]+`)
 	for _, c := range inOrder() {

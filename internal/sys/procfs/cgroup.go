@@ -155,7 +155,7 @@ func readLimit(path string) (int64, error) {
 func eachLine(path string, do func(line string)) error {
 	file, err := os.Open(path)
 	if err != nil {
-		return fmt.Errorf("reading which control groups there are: %w", err)
+		return fmt.Errorf("reading the control groups: %w", err)
 	}
 	defer file.Close()
 	lines := bufio.NewScanner(file)

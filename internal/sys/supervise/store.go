@@ -54,7 +54,7 @@ func (s Store) Remove(name string) error { return s.send("FDSTOREREMOVE=1\nFDNAM
 func (s Store) Keeps() (bool, error) {
 	var pipe [2]int
 	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
-		return false, fmt.Errorf("making a pipe: %w", err)
+		return false, fmt.Errorf("creating a pipe: %w", err)
 	}
 	defer unix.Close(pipe[0])
 	const name = "probe"
@@ -79,7 +79,7 @@ func (s Store) Keeps() (bool, error) {
 func (s Store) barrier() error {
 	var pipe [2]int
 	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
-		return fmt.Errorf("making a pipe: %w", err)
+		return fmt.Errorf("creating a pipe: %w", err)
 	}
 	defer unix.Close(pipe[0])
 	err := s.send("BARRIER=1", pipe[1])
@@ -89,7 +89,7 @@ func (s Store) barrier() error {
 	}
 	heeded, err := hangsUp(pipe[0], storeTimeout)
 	if err == nil && !heeded {
-		err = fmt.Errorf("the service manager has not answered within %v", storeTimeout)
+		err = fmt.Errorf("no answer from the service manager within %v", storeTimeout)
 	}
 	return err
 }
@@ -111,7 +111,7 @@ func (s Store) send(state string, fds ...int) error {
 	}
 	socket, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return fmt.Errorf("telling the service manager: %w", err)
+		return fmt.Errorf("notifying the service manager: %w", err)
 	}
 	defer unix.Close(socket)
 	timeout := unix.NsecToTimeval(storeTimeout.Nanoseconds())
@@ -124,7 +124,7 @@ func (s Store) send(state string, fds ...int) error {
 		err = unix.Sendmsg(socket, []byte(state), rights, &unix.SockaddrUnix{Name: s.socket}, unix.MSG_NOSIGNAL)
 	}
 	if err != nil {
-		return fmt.Errorf("telling the service manager: %w", err)
+		return fmt.Errorf("notifying the service manager: %w", err)
 	}
 	return nil
 }

@@ -99,7 +99,7 @@ func TestSilentManager(t *testing.T) {
 	}
 	defer socket.Close()
 	t.Setenv("NOTIFY_SOCKET", path)
-	if _, err := OpenStore().Keeps(); err == nil || !strings.Contains(err.Error(), "has not answered within 1s") {
+	if _, err := OpenStore().Keeps(); err == nil || !strings.Contains(err.Error(), "no answer from the service manager within 1s") {
 		t.Errorf("got %v", err)
 	}
 }

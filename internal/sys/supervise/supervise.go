@@ -56,7 +56,7 @@ type Config struct {
 }
 
 // errStopped ends the group after a signal. Run does not return it.
-var errStopped = errors.New("told to stop")
+var errStopped = errors.New("stopped by a signal")
 
 // Run starts the tasks, reports readiness to the service manager, and returns when all tasks have
 // ended: nil if ctx ended or a signal came, otherwise the first failure. Sockets must be bound
@@ -125,7 +125,7 @@ func (r *runner) run(ctx context.Context, task Task) error {
 			return nil // the service was asked to end
 		}
 		if err == nil {
-			err = errors.New("ended before its time")
+			err = errors.New("ended unexpectedly")
 		}
 		err = fmt.Errorf("%s: %w", task.Name, err)
 		if !task.Restart {
@@ -135,7 +135,7 @@ func (r *runner) run(ctx context.Context, task Task) error {
 		wait := pause.next(ran)
 		if ran >= healthy || said != err.Error() { // log state changes, not every attempt
 			said = err.Error()
-			r.Log.Error("task failed, and is tried again", "task", task.Name, "error", err, "again_in", wait, journal.TaskFailed.Attr())
+			r.Log.Error("task failed; restarting it", "task", task.Name, "error", err, "again_in", wait, journal.TaskFailed.Attr())
 		}
 		if !Sleep(ctx, wait) {
 			return nil

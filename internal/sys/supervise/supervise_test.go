@@ -65,7 +65,7 @@ func TestRunEnds(t *testing.T) {
 		{"when a task ends before its time", []Task{
 			{Name: "a", Run: untilEnd},
 			{Name: "b", Run: func(context.Context) error { return nil }},
-		}, "b: ended before its time"},
+		}, "b: ended unexpectedly"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

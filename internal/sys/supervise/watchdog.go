@@ -51,7 +51,7 @@ func (r *runner) check(ctx context.Context, limit time.Duration, said string) st
 	case ctx.Err() != nil:
 		return said
 	case err != nil && err.Error() != said:
-		r.Log.Error("the watchdog's check failed: the service manager ends us if that lasts",
+		r.Log.Error("the watchdog check failed; the service manager restarts node-dns if it keeps failing",
 			"error", err, "limit", r.Watchdog, journal.Hangs.Attr())
 		if first && !isShown {
 			r.Hangs()
@@ -62,7 +62,7 @@ func (r *runner) check(ctx context.Context, limit time.Duration, said string) st
 	}
 	r.notify(daemon.SdNotifyWatchdog)
 	if said != "" {
-		r.Log.Info("the watchdog's check succeeds again")
+		r.Log.Info("the watchdog check succeeds again")
 	}
 	return ""
 }

@@ -57,7 +57,7 @@ func (c *Case) Judge(got *dns.Msg) string {
 	case !deviates:
 		return diff
 	case diff == "":
-		return "listed as a deviation, and is none"
+		return "listed as a deviation, but is not one"
 	case Gist(got) != ours.answer:
 		return fmt.Sprintf("got %s, want %s, because %s", Gist(got), ours.answer, ours.why)
 	}

@@ -136,7 +136,7 @@ func CostlyInTurn(name string, qtype uint16, kinds ...string) func(query []byte)
 	all := Costly(name, qtype)
 	for _, kind := range kinds {
 		if all[kind] == nil {
-			panic("no costly response is called " + kind)
+			panic("unknown kind of costly response: " + kind)
 		}
 	}
 	var n atomic.Int64

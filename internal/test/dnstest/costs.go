@@ -28,10 +28,10 @@ func CheckCosts(t testing.TB, name string, handle func(message []byte) (read, re
 				octets, read, rest = min(octets, int(after.TotalAlloc-before.TotalAlloc)), min(read, r), min(rest, d)
 			}
 			if octets > 16*len(message) {
-				t.Errorf("%s: %d octets took %d, %.1f each", what, len(message), octets, float64(octets)/float64(len(message)))
+				t.Errorf("%s: a message of %d octets took %d octets of memory, %.1f each", what, len(message), octets, float64(octets)/float64(len(message)))
 			}
 			if rest > 12*read {
-				t.Errorf("%s: read in %v, and the rest took %v", what, read, rest)
+				t.Errorf("%s: parsing took %v, the rest %v", what, read, rest)
 			}
 		}
 	}

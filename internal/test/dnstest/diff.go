@@ -29,7 +29,7 @@ func Diff(want string, got *dns.Msg) string {
 		return err.Error()
 	}
 	if got == nil {
-		return "-a response\n+none\n"
+		return "-a response\n+no response\n"
 	}
 	var out strings.Builder
 	differ(&out, "rcode", rcodeText(w.rcode), rcodeText(got.Rcode))

@@ -117,7 +117,7 @@ func TestDiffOfTextThatCannotBeRead(t *testing.T) {
 		"section and more": ";; ANSWER SECTION",
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := dnstest.Diff("\n"+want, new(dns.Msg)); !strings.HasPrefix(diff, "reading what is wanted: line 2: ") {
+			if diff := dnstest.Diff("\n"+want, new(dns.Msg)); !strings.HasPrefix(diff, "parsing the wanted response: line 2: ") {
 				t.Errorf("got %q", diff)
 			}
 		})

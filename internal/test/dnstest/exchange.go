@@ -47,7 +47,7 @@ func exchange(t TB, network string, server netip.AddrPort, name string, qtype ui
 	case err != nil:
 		t.Fatalf("asking %s for %s %s over %s: %v", server, name, dns.Type(qtype), network, err)
 	case !response.Response || response.Id != query.Id || len(response.Question) != 1 || response.Question[0] != asked:
-		t.Fatalf("asking %s for %s %s over %s: no response to that query:\n%s", server, name, dns.Type(qtype), network, response)
+		t.Fatalf("asking %s for %s %s over %s: the response does not match the query:\n%s", server, name, dns.Type(qtype), network, response)
 	}
 	return response
 }

@@ -73,7 +73,7 @@ func (h *holding) swallow(addr netip.AddrPort) error {
 		}
 		h.crowd = append(h.crowd, conn)
 	}
-	return errors.New("connections are taken without end")
+	return errors.New("the listen queue does not fill up")
 }
 
 // zoneID returns the index of an interface given by name or index, or 0.

@@ -61,7 +61,7 @@ func parseWanted(text string) (*wanted, error) {
 			w.sections[section] = append(w.sections[section], rr)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("reading what is wanted: line %d: %w", i+1, err)
+			return nil, fmt.Errorf("parsing the wanted response: line %d: %w", i+1, err)
 		}
 	}
 	return w, nil
@@ -121,7 +121,7 @@ func rcodeOf(text string) (int, bool) {
 func parseWantedRR(line string) (wantedRR, error) {
 	fields := strings.Fields(line)
 	if len(fields) < 4 || line[0] == '$' { // NewRR supports $INCLUDE and $GENERATE
-		return wantedRR{}, fmt.Errorf("%q is no record with owner, TTL, type and data", line)
+		return wantedRR{}, fmt.Errorf("%q is not a record with owner, TTL, type and data", line)
 	}
 	anyTTL := fields[1] == "*"
 	if anyTTL {

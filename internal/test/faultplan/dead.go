@@ -92,9 +92,9 @@ func (r *returned) take(a dnstest.Answer) {
 func wantFailures(o Outcome) string {
 	switch {
 	case o.Failed < o.Asked || o.Unexplained > 0:
-		return "not all were told that, and why, there is no answer"
+		return "not all clients got an error with a reason"
 	case o.Fact(recovery) == 0 || o.Fact(unanswered) > 0:
-		return "a second after A is back not all are answered"
+		return "not all are answered a second after A is back"
 	}
 	return ""
 }
@@ -121,7 +121,7 @@ func wantStale(o Outcome) string {
 		return fault
 	}
 	if o.Stale < o.Asked || o.LongestTTL > staleTTL {
-		return fmt.Sprintf("%d do not say that they are stale; the longest TTL is %d s", o.Asked-o.Stale, o.LongestTTL)
+		return fmt.Sprintf("%d are not marked as stale; the longest TTL is %d s", o.Asked-o.Stale, o.LongestTTL)
 	}
 	return ""
 }

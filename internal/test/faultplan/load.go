@@ -111,7 +111,7 @@ func (s *stage) besideUnanswered(asks []dnstest.Ask, isUnanswered func(name stri
 
 func wantSilentTold(o Outcome) string {
 	if o.Fact(untold) > 0 {
-		return "who asked for silent names was not told that there is no answer"
+		return "clients of silent names did not get an error"
 	}
 	return allRight(o)
 }
@@ -184,7 +184,7 @@ func wantUnharmed(o Outcome) string {
 	case o.Fact(memoryMB) > harmless:
 		return fmt.Sprintf("%.0f MB were resident", o.Fact(memoryMB))
 	case o.Asked == 0 || float64(o.Right) < 0.999*float64(o.Asked):
-		return fmt.Sprintf("%d of %d were answered rightly", o.Right, o.Asked)
+		return fmt.Sprintf("%d of %d answers were right", o.Right, o.Asked)
 	case o.P99 > max(2*o.Fact(p99Calm), milliseconds(quick)):
 		return fmt.Sprintf("the 99th percentile was %.1f ms, and %.1f ms before", o.P99, o.Fact(p99Calm))
 	}
@@ -323,7 +323,7 @@ func idle(s *stage) error {
 func roomFor(wanted, each int) (int, error) {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-		return 0, fmt.Errorf("asking how many descriptors there may be: %w", err)
+		return 0, fmt.Errorf("reading the limit of descriptors: %w", err)
 	}
 	return min(wanted, int(min(limit.Cur, 1<<20))/each), nil
 }

@@ -85,7 +85,7 @@ func (o Outcome) String() string {
 // may be busy.
 func allRight(o Outcome) string {
 	if o.Asked == 0 || o.Right+o.Late < o.Asked {
-		return "not all were answered rightly"
+		return "not all answers were right"
 	}
 	return ""
 }

@@ -115,7 +115,7 @@ func loop(s *stage) error {
 
 func wantRefused(o Outcome) string {
 	if o.Asked == 0 || o.Failed < o.Asked || o.Fact(ended) > 0 || o.Fact(memoryMB) > mostMB {
-		return "not all were refused, by a program that lives"
+		return "not all were refused, or the program ended"
 	}
 	return ""
 }
@@ -143,7 +143,7 @@ func stray(f dnstest.Faults) func(*stage) error {
 
 func wantNoStray(o Outcome) string {
 	if o.Fact(strays) > 0 {
-		return "what came unasked was remembered"
+		return "an unsolicited record was cached"
 	}
 	return allRight(o)
 }

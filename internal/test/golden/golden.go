@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
 // Check fails the test unless the file at path, usually below testdata, equals got byte by byte.
 // With -update it writes the file and makes its directory.

@@ -26,7 +26,7 @@ const (
 func (c *Container) makeCgroup() error {
 	var have unix.Statfs_t
 	if err := unix.Statfs(cgroupRoot, &have); err != nil {
-		return fmt.Errorf("looking at %s: %w", cgroupRoot, err)
+		return fmt.Errorf("inspecting %s: %w", cgroupRoot, err)
 	}
 	if have.Type != unix.CGROUP2_SUPER_MAGIC {
 		if err := unix.Mount(source, cgroupRoot, "cgroup2", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {

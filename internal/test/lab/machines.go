@@ -139,7 +139,7 @@ func joinLogs(dir string, names []string) error {
 	for _, name := range names {
 		data, err := os.ReadFile(logOf(dir, name))
 		if err != nil {
-			return fmt.Errorf("reading what %s has looked at: %w", name, err)
+			return fmt.Errorf("reading the accesses of %s: %w", name, err)
 		}
 		fmt.Fprintf(all, "chdir %s\n", here)
 		all.Write(bytes.TrimPrefix(data, []byte(logHeader)))

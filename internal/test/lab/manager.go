@@ -82,7 +82,7 @@ func (m *Manager) Start() {
 		file.Close()
 	}
 	if !Poll(20*time.Second, m.isReady) {
-		m.t.Fatalf("waited in vain for %v to be ready", m.argv)
+		m.t.Fatalf("timed out waiting for %v to be ready", m.argv)
 	}
 }
 

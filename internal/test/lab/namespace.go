@@ -45,7 +45,7 @@ func (n *Namespace) argv(argv []string) []string {
 }
 
 // errEnded is the error for a function that did not return.
-var errEnded = errors.New("what was called in a namespace has ended its goroutine")
+var errEnded = errors.New("the function called in a namespace ended its goroutine")
 
 // Inside calls f in the namespace. Sockets that f opens stay there, even if others use them later.
 // It returns an error if f could not be called or did not return: f must not fail the test

@@ -33,7 +33,7 @@ func resetNetwork() error {
 	// Duplicate address detection takes a second, and is pointless on these links.
 	for _, which := range []string{"all", "default"} {
 		if err := os.WriteFile("/proc/sys/net/ipv6/conf/"+which+"/accept_dad", []byte("0"), 0); err != nil {
-			return fmt.Errorf("turning duplicate address detection off: %w", err)
+			return fmt.Errorf("disabling duplicate address detection: %w", err)
 		}
 	}
 	return nil

@@ -27,7 +27,7 @@ func (l *Lab) Try(argv ...string) (string, error) {
 func (l *Lab) Await(what string, ok func() bool) {
 	l.t.Helper()
 	if !Poll(time.Minute, ok) {
-		l.t.Fatalf("waited in vain for %s", what)
+		l.t.Fatalf("timed out waiting for %s", what)
 	}
 }
 

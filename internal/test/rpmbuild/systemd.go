@@ -122,7 +122,7 @@ func systemdTemplate(t testing.TB, name string) string {
 	return placeholder.ReplaceAllStringFunc(string(data), func(found string) string {
 		path, ok := systemdPaths[strings.Trim(found, "{}")]
 		if !ok {
-			t.Fatalf("%s of systemd has a placeholder that nothing is known of: %s", name, found)
+			t.Fatalf("%s of systemd has an unknown placeholder: %s", name, found)
 		}
 		return path
 	})
