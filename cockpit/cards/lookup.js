@@ -137,8 +137,9 @@ export function lookupCard({ lookup, isRunning }) {
   const [level, said] = outcome(best);
   const [who, why] = answeredBy(best.by);
   return [
-    notice(level === 'none' ? 'warn' : level, `${last.name} ${said}`, h('p', null, `From ${who}${why ? ` (${why})` : ''}, in ${milliseconds(best.tookNanoseconds)}`,
-      fromWhere(best) && `, ${fromWhere(best)}`, '.'), (best.extendedErrors ?? []).map((error) => h('p', null, extended(error)))),
+    notice(level === 'none' ? 'warn' : level, `${last.name} ${said}`,
+      h('p', null, `${[`From ${who}${why ? ` (${why})` : ''}, in ${milliseconds(best.tookNanoseconds)}`, fromWhere(best)].filter(Boolean).join(', ')}.`),
+      (best.extendedErrors ?? []).map((error) => h('p', null, extended(error)))),
     records.length > 0 && table('Records', ['Record', 'TTL', 'Type', 'Data'], records.map((r) => [r.name, r.ttl, r.type, h('strong', null, r.data)])),
     (lookup.steps.length > 1 || level !== 'ok') && folded('tried', `${lookup.steps.length} names tried`, tried(lookup)),
     traceOf(lookup),

@@ -7,7 +7,7 @@ import { folded, label, lines, nothing, quiet, table } from './parts.js';
 // rowsOf are the domains and their servers: the upstream nameservers first, then the other routes, then domains without a server.
 export function rowsOf(status) {
   const rows = [];
-  for (const route of [...status.routes].sort((a, b) => (b.domain === '.') - (a.domain === '.'))) {
+  for (const route of [...(status.routes ?? [])].sort((a, b) => (b.domain === '.') - (a.domain === '.'))) {
     const common = { domain: route.domain, source: sourceOf(route, status.cluster) };
     if (route.local) {
       rows.push({ ...common, server: 'none', level: 'none', state: 'no such names' });
@@ -26,7 +26,7 @@ function zonesOf({ cluster, routes }) {
   if (!cluster?.domain) {
     return [];
   }
-  const hasRoute = (domain) => routes.some((route) => route.domain === domain);
+  const hasRoute = (domain) => (routes ?? []).some((route) => route.domain === domain);
   return [cluster.domain, ...(cluster.reverseZones ?? [])].flatMap((domain) => {
     if (cluster.resolver) {
       const isGood = cluster.resolver.phase === 'synced';

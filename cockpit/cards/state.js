@@ -24,7 +24,7 @@ export function verdict({ status, failure, unit, report }) {
   if (!status.ready) {
     return { level: 'fail', title: 'DNS does not work: node-dns is not ready', reasons: reasons.length > 0 ? reasons : ['It is starting.'] };
   }
-  const upstreams = status.routes.find((route) => route.domain === '.')?.servers ?? [];
+  const upstreams = upstreamsOf(status);
   if (upstreams.length > 0 && upstreams.every((server) => server.state === 'down')) {
     return { level: 'fail', title: 'No upstream nameserver answers', reasons };
   }
@@ -62,7 +62,7 @@ function away(failure, unit) {
 export function reasonsOf(status) {
   const reasons = [];
   const told = new Set(); // the problem that stands for a server
-  for (const route of status.routes) {
+  for (const route of status.routes ?? []) {
     for (const server of route.servers ?? []) {
       if (server.state === 'down') {
         const what = route.domain === '.' ? `Upstream nameserver ${server.address}` : `${server.address}, for ${route.domain},`;
@@ -71,7 +71,7 @@ export function reasonsOf(status) {
       }
     }
   }
-  reasons.push(...status.problems.filter((problem) => !told.has(problem)));
+  reasons.push(...(status.problems ?? []).filter((problem) => !told.has(problem)));
   const minute = status.lastMinute;
   if (minute && minute.responses >= someAnswers && minute.servfail / minute.responses >= manyFailed) {
     reasons.push(`${minute.servfail} of ${minute.responses} answers in the last minute were SERVFAIL.`);
@@ -93,7 +93,7 @@ export function stateCard(known) {
 
 // summary is one sentence for a node that is well.
 export function summary(status) {
-  const upstreams = status.routes.find((route) => route.domain === '.')?.servers ?? [];
+  const upstreams = upstreamsOf(status);
   const up = upstreams.filter((server) => server.state === 'up').length;
   const parts = [`${up} of ${plural(upstreams.length, 'upstream nameserver')} answered recently`];
   const resolver = status.cluster?.resolver;
@@ -103,6 +103,10 @@ export function summary(status) {
     parts.push(`cluster names from ${status.cluster.servers.join(', ')}`);
   }
   return `${parts.join('; ')}.`;
+}
+
+function upstreamsOf({ routes }) {
+  return (routes ?? []).find((route) => route.domain === '.')?.servers ?? [];
 }
 
 // isRunning reports whether there is a daemon to restart; else there is one to start.

@@ -15,24 +15,17 @@ function flatten(children) {
     .map((child) => (typeof child === 'object' ? child : printable(child)));
 }
 
-// text is all text of a tree, with a blank between its parts.
-export function text(node) {
-  if (typeof node === 'string') {
-    return node;
-  }
-  return (Array.isArray(node) ? node : node.children).map(text).join(' ').replace(/\s+/g, ' ').trim();
+// text is all text of a tree, or of a list of them, with a blank between its parts.
+export function text(...nodes) {
+  return flatten(nodes).map((node) => (typeof node === 'string' ? node : text(node.children))).join(' ').replace(/\s+/g, ' ').trim();
 }
 
-// find returns the nodes of a tree that have this tag or class.
-export function find(node, wanted) {
-  if (typeof node === 'string') {
-    return [];
-  }
-  if (Array.isArray(node)) {
-    return node.flatMap((child) => find(child, wanted));
-  }
-  const isWanted = node.tag === wanted || (node.properties.class ?? '').split(' ').includes(wanted);
-  return (isWanted ? [node] : []).concat(node.children.flatMap((child) => find(child, wanted)));
+// find returns the nodes of a tree, or of a list of them, that have this tag or class.
+export function find(nodes, wanted) {
+  return flatten([nodes]).filter((node) => typeof node !== 'string').flatMap((node) => {
+    const isWanted = node.tag === wanted || (node.properties.class ?? '').split(' ').includes(wanted);
+    return [...(isWanted ? [node] : []), ...find(node.children, wanted)];
+  });
 }
 
 // render makes the children of an element those of the tree. It changes only what differs: focus, selected text and opened

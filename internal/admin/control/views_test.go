@@ -1,6 +1,7 @@
 package control
 
 import (
+	"encoding/json"
 	"io"
 	"strings"
 	"testing"
@@ -65,8 +66,21 @@ func TestViews(t *testing.T) {
 				t.Errorf("%q", text.String())
 			}
 			golden.Check(t, "testdata/views/"+name+".txt", text.String())
+			if strings.HasPrefix(name, "history") {
+				checkJSON(t, "testdata/views/"+name+".json", view)
+			}
 		})
 	}
+}
+
+// checkJSON compares a value's JSON with a golden file, which the tests of the Cockpit page (test/cockpit) read too.
+func checkJSON(t *testing.T, path string, value any) {
+	t.Helper()
+	text, err := json.MarshalIndent(value, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden.Check(t, path, string(text)+"\n")
 }
 
 // TestLastMinuteText: the row says how long it is of, and what half of the clients and nearly all of them waited for.
