@@ -1,5 +1,6 @@
 # make             both programs into bin/
 # make install     what `make` built, and all that belongs to it, below DESTDIR
+# make install-cockpit  the page for Cockpit alone, which needs no build
 # make rpm         the RPM for ARCH and the source RPM into dist/; rpm-all: the RPMs for every architecture
 # make test        every test lane; as root on Debian or RHEL it installs the packages the lanes need, and says so
 # make test-kube   the lane with a Kubernetes API: the first time it builds etcd and kube-apiserver, which takes minutes
@@ -30,7 +31,7 @@ BUILDMODE ?= default
 ARCHES    = x86_64 aarch64 ppc64le s390x
 export CGO_ENABLED ?= 1
 
-.PHONY: build install rpm rpm-all test test-arch test-kube test-trixie test-vm bench bench-quick bench-faults bench-micro bench-kube dashboard-png demo lint fuzz soak clean
+.PHONY: build install install-cockpit rpm rpm-all test test-arch test-kube test-trixie test-vm bench bench-quick bench-faults bench-micro bench-kube dashboard-png demo lint fuzz soak clean
 
 # The completions come from the program, built for this machine where bin/ is for another.
 build:
@@ -67,6 +68,13 @@ install:
 	$(PUT) 0644 bin/node-dns.bash $(DESTDIR)$(DATADIR)/bash-completion/completions/node-dns
 	$(PUT) 0644 bin/node-dns.zsh $(DESTDIR)$(DATADIR)/zsh/site-functions/_node-dns
 	$(PUT) 0644 bin/node-dns.fish $(DESTDIR)$(DATADIR)/fish/vendor_completions.d/node-dns.fish
+	$(MAKE) --no-print-directory install-cockpit
+
+# The page for Cockpit, which is a package of its own.
+install-cockpit:
+	for file in cockpit/manifest.json cockpit/*.html cockpit/*.css cockpit/*.js cockpit/*/*.js; do \
+		$(PUT) 0644 $$file $(DESTDIR)$(DATADIR)/cockpit/node-dns/$${file#cockpit/} || exit; done
+	$(PUT) 0644 cockpit/org.node_dns.cockpit.metainfo.xml $(DESTDIR)$(DATADIR)/metainfo/org.node_dns.cockpit.metainfo.xml
 
 rpm:
 	./packaging/rpm/build $(ARCH)

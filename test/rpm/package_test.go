@@ -44,7 +44,7 @@ const fileFormat = `[%{FILEMODES:perms} %{FILEUSERNAME} %{FILEGROUPNAME} %{FILEF
 // TestFiles: what is installed where, whose it is, and which files an upgrade leaves to the admin.
 func TestFiles(t *testing.T) {
 	p := rpmbuild.Build(t, 1, rpmbuild.Systemd)
-	for name, file := range map[string]string{"node-dns": p.Main, "node-dns-selinux": p.SELinux} {
+	for name, file := range map[string]string{"node-dns": p.Main, "node-dns-selinux": p.SELinux, "cockpit-node-dns": p.Cockpit} {
 		// Which pages there are in docs, and which examples in contrib, is no matter of the package.
 		got := regexp.MustCompile(`(?m)^.*/(docs|contrib)/.*\n`).ReplaceAllString(query(t, file, "--queryformat", fileFormat), "")
 		golden.Check(t, filepath.Join("testdata", name+".files"), got)
@@ -55,7 +55,7 @@ func TestFiles(t *testing.T) {
 // run time (TestImage of test/nspawn), and rpm makes none of it.
 func TestPlaces(t *testing.T) {
 	p := rpmbuild.Build(t, 1, rpmbuild.Systemd)
-	for _, file := range []string{p.Main, p.SELinux} {
+	for _, file := range []string{p.Main, p.SELinux, p.Cockpit} {
 		for line := range strings.Lines(query(t, file, "--queryformat", fileFormat)) {
 			before, rest, _ := strings.Cut(line, "|")
 			path, _, _ := strings.Cut(rest, "|")
@@ -127,5 +127,5 @@ func TestModules(t *testing.T) {
 // TestLint: rpmlint finds nothing but what packaging/rpm/rpmlint.toml names with the reason.
 func TestLint(t *testing.T) {
 	p := rpmbuild.Build(t, 1, rpmbuild.Systemd)
-	output(t, "rpmlint", "--strict", "--config", rpmbuild.Root(t)+"/packaging/rpm/rpmlint.toml", p.Main, p.SELinux, p.Source)
+	output(t, "rpmlint", "--strict", "--config", rpmbuild.Root(t)+"/packaging/rpm/rpmlint.toml", p.Main, p.SELinux, p.Cockpit, p.Source)
 }

@@ -69,7 +69,7 @@ const (
 
 // Packages are the files of one build, by path.
 type Packages struct {
-	Main, SELinux, Source string
+	Main, SELinux, Cockpit, Source string
 }
 
 // Fetch loads what Build and SystemdPackage need from elsewhere: the modules that are in the package and not in the tests' programs, and
@@ -120,6 +120,7 @@ func Build(t testing.TB, release int, macros Macros) Packages {
 	return Packages{
 		Main:    only(t, filepath.Join(dir, "node-dns-"+name+".*[^c].rpm")),
 		SELinux: only(t, filepath.Join(dir, "node-dns-selinux-"+name+".noarch.rpm")),
+		Cockpit: only(t, filepath.Join(dir, "cockpit-node-dns-"+name+".noarch.rpm")),
 		Source:  only(t, filepath.Join(dir, "node-dns-"+name+".src.rpm")),
 	}
 }
