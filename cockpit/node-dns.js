@@ -19,6 +19,7 @@ const program = '/usr/sbin/node-dns';
 const unit = 'node-dns.service';
 const everySeconds = 3; // the daemon is asked for its status, while the page is visible
 const restAfterFailure = 5000; // milliseconds until a program that ended is started again
+const saidFor = 15000; // milliseconds that the page shows what came of a button
 
 const $ = (id) => document.getElementById(id);
 
@@ -144,16 +145,21 @@ async function loadHistory() {
   draw();
 }
 
+// check runs doctor. While it runs, another call makes it run once more: what it has looked at may have changed.
 async function check() {
   if (known.doctor.isRunning) {
+    known.doctor.isOld = true;
     return;
   }
-  known.doctor.isRunning = true;
-  known.doctor.at ??= Date.now();
+  known.doctor = { ...known.doctor, isRunning: true, isOld: false, at: known.doctor.at ?? Date.now() };
   draw();
   const report = await run([program, 'doctor', '--output=json'], 'try');
+  const { isOld } = known.doctor;
   known.doctor = { report, isRunning: false, at: Date.now() };
   draw();
+  if (isOld) {
+    check();
+  }
 }
 
 // watch follows what changes by itself, while the page can be seen.
@@ -178,10 +184,16 @@ function watch() {
   });
 }
 
-// say shows what came of a button, until the next one.
+// say shows for a while what came of a button.
 function say(tree) {
   known.said = tree;
   draw();
+  setTimeout(() => {
+    if (known.said === tree) { // else another button was pressed since
+      known.said = undefined;
+      draw();
+    }
+  }, saidFor);
 }
 
 async function manage(verb, done) {

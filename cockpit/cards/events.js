@@ -28,8 +28,15 @@ export function eventOf(entry) {
     at: Number(entry.__REALTIME_TIMESTAMP ?? 0) / 1000,
     level: priority > 4 ? normal(what) : unusual,
     what,
-    details: [message],
+    details: [detailsOf(message)],
   };
+}
+
+// detailsOf is a line of the log (level=WARN msg="upstream down" server=10.0.0.3 condition=upstream-down) without what the page shows
+// beside it. A line of another form stays as it is.
+function detailsOf(message) {
+  const [, rest] = message.match(/^level=\w+ msg=(?:"(?:[^"\\]|\\.)*"|\S*) ?(.*)$/s) ?? [message, message];
+  return rest.replace(/ ?condition=[\w-]+$/, '');
 }
 
 function normal(condition) {

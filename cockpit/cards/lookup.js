@@ -79,6 +79,11 @@ function outcome(answer) {
   return [level, resultOf(answer) === 'refused' ? `refused (${answer.rcode})` : text];
 }
 
+// outcomeWord is the response code, or NODATA (RFC 9499 section 5).
+function outcomeWord(answer) {
+  return resultOf(answer) === 'nodata' ? 'NODATA' : answer.rcode || 'no answer';
+}
+
 // answeredBy says in words who answered, and why it was asked.
 export function answeredBy(by) {
   const over = by.transport ? ` over ${by.transport}` : '';
@@ -150,7 +155,11 @@ function tried({ steps }) {
   return table('Names tried', ['Name', 'Result', 'Answered by', 'Time'], steps.map((step) => {
     const answer = bestAnswer(step);
     const [who, why] = answeredBy(answer.by);
-    return [h('strong', null, step.name), label(...outcome(answer)), lines(who, why && quiet(why), quiet(fromWhere(answer))), milliseconds(answer.tookNanoseconds)];
+    const [level] = words[resultOf(answer)];
+    return [
+      h('strong', null, step.name), lines(label(level, outcomeWord(answer)), answer.failure && quiet(answer.failure)),
+      lines(who, why && quiet(why), quiet(fromWhere(answer))), milliseconds(answer.tookNanoseconds),
+    ];
   }));
 }
 

@@ -218,11 +218,23 @@ func (n *node) checkGuest(b *browser) {
 func (n *node) checkShell(b *browser) {
 	n.t.Helper()
 	b.open(n.startCockpit("root", "9092") + "/node-dns")
-	n.Await("the page in the shell's frame", func() bool {
-		var text string
-		b.eval(`[...document.querySelectorAll("iframe")].map((frame) => frame.contentDocument?.getElementById("state")?.innerText ?? "").join()`, &text)
-		return strings.Contains(text, "DNS works")
-	})
+	inFrame := func(id string) (text string) {
+		b.eval(fmt.Sprintf(`[...document.querySelectorAll("iframe")].map((frame) => frame.contentDocument?.getElementById(%q)?.innerText ?? "").join()`, id), &text)
+		return text
+	}
+	n.Await("the page in the shell's frame", func() bool { return strings.Contains(inFrame("state"), "DNS works") })
 	b.awaitText("host-apps", "DNS")
+	if *shots == "" {
+		return
+	}
+	// docs/cockpit.png: one nameserver is down, and the check has found it.
+	n.second.Down()
+	n.Await("the outage to be shown", func() bool {
+		_, _ = n.lan.Try("dig", "+tries=1", "+time=1", "@"+nodeIP, "www.site.example")
+		n.Run("node-dns", "cache", "flush", "--all")
+		return strings.Contains(inFrame("state"), ns2)
+	})
+	b.eval(`document.querySelector("iframe[name*=node-dns]").contentDocument.getElementById("check").click()`, nil)
+	n.Await("the check", func() bool { return strings.Contains(inFrame("doctor"), "upstream "+ns2) })
 	b.picture("shell")
 }

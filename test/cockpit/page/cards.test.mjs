@@ -125,6 +125,8 @@ test('events: the journal and the changes of servers, the latest first', () => {
   const entries = [entry(0, 4, 'upstream-down', 'upstream down'), entry(1, 6, 'upstream-up', 'upstream up'), entry(2, 3, 'died', [0x61, 0xff])];
   assert.deepEqual(entries.map((e) => eventOf(e).level), ['warn', 'ok', 'fail']);
   assert.deepEqual(eventOf(entries[2]).details, ['a\ufffd']);
+  const line = 'level=WARN msg="upstream \\"x\\" down" server=10.0.0.3 error="i/o timeout" condition=upstream-down';
+  assert.deepEqual(eventOf(entry(0, 4, 'upstream-down', line)).details, ['server=10.0.0.3 error="i/o timeout"']);
   const words = text(eventsCard({ entries, history: control('views/history') }));
   for (const part of ['origin-dns-dispatcher: eth0 dhcp4-change', 'upstream: 10.0.0.2:53 10.0.0.3:53 → 10.0.0.2:53, set by NetworkManager eth0', 'home.: none → no such names', 'corp.example.: 10.0.0.2:53 → none', 'and 3 more domains']) {
     assert.ok(words.includes(part), `${part} in ${words}`);
