@@ -28,7 +28,8 @@ const known = {
   status: undefined, // the last Status; with failure, the last one before it
   failure: undefined, // an Error, while there is no status
   unit: undefined, // systemd's properties of the unit, while there is a failure
-  doctor: { report: undefined, isRunning: false, at: undefined },
+  level: undefined, // of the status, whatever doctor finds
+  doctor: { report: undefined, isRunning: false, isOld: false, isWanted: false, at: undefined },
   lookup: { lookup: undefined, isRunning: false },
   queries: { events: [], isRunning: false, error: undefined },
   events: { entries: [], history: undefined, error: undefined },
@@ -54,7 +55,7 @@ function draw() {
 
 function drawNow() {
   const { status } = known;
-  const about = { ...known, report: known.doctor.report };
+  const about = { ...known, report: known.doctor.isOld ? undefined : known.doctor.report };
   render($('state'), stateCard(about));
   $('state').dataset.level = verdict(about).level;
   $('restart').hidden = !isRunning(known);
@@ -111,7 +112,6 @@ function stop(name) {
 }
 
 function onStatus(value) {
-  const wasLevel = $('state').dataset.level;
   if (value.kind === 'Status') {
     const changed = known.status?.routesChanged?.time !== value.routesChanged?.time || !known.status;
     Object.assign(known, { status: value, failure: undefined, unit: undefined });
@@ -123,7 +123,9 @@ function onStatus(value) {
     loadUnit();
   }
   const { level } = verdict(known);
-  if (known.doctor.at === undefined || (level !== wasLevel && level === 'fail')) {
+  if (level !== known.level) { // what doctor found before may be fixed, or have other causes
+    known.level = level;
+    known.doctor.isOld = true;
     check();
   }
   draw();
@@ -147,17 +149,17 @@ async function loadHistory() {
 
 // check runs doctor. While it runs, another call makes it run once more: what it has looked at may have changed.
 async function check() {
-  if (known.doctor.isRunning) {
-    known.doctor.isOld = true;
+  const isRunning = known.doctor.isRunning;
+  Object.assign(known.doctor, { isRunning: true, isWanted: isRunning });
+  draw();
+  if (isRunning) {
     return;
   }
-  known.doctor = { ...known.doctor, isRunning: true, isOld: false, at: known.doctor.at ?? Date.now() };
-  draw();
   const report = await run([program, 'doctor', '--output=json'], 'try');
-  const { isOld } = known.doctor;
-  known.doctor = { report, isRunning: false, at: Date.now() };
+  const { isWanted, isOld } = known.doctor;
+  known.doctor = { report, isRunning: false, isOld: isWanted && isOld, isWanted: false, at: Date.now() };
   draw();
-  if (isOld) {
+  if (isWanted) {
     check();
   }
 }
