@@ -13,11 +13,14 @@ export function sorted(report) {
 export function headline(report) {
   const { failures, warnings, fine } = sorted(report);
   if (failures.length + warnings.length === 0) {
-    return { level: 'ok', words: `No problems: ${plural(fine.length, 'check')} passed` };
+    return { level: 'ok', words: 'No problems' };
   }
   const words = [failures.length > 0 && plural(failures.length, 'problem'), warnings.length > 0 && plural(warnings.length, 'warning')];
   return { level: failures.length > 0 ? 'fail' : 'warn', words: words.filter(Boolean).join(', ') };
 }
+
+// Problems are all open, and so many warnings. Names resolve in spite of these.
+const openWarnings = 2;
 
 // doctorCard takes the last report, whether another is on its way, and when the last one came.
 export function doctorCard({ report, isRunning, at }) {
@@ -29,12 +32,17 @@ export function doctorCard({ report, isRunning, at }) {
   }
   const { failures, warnings, fine } = sorted(report);
   const { level, words } = headline(report);
+  const more = warnings.length - openWarnings;
   return [
     h('p', { class: 'nd-gap' }, label(level, words), ' ', quiet(isRunning ? 'checking again …' : `checked at ${time(at)}`)),
-    h('ul', { class: 'nd-findings' }, [...failures, ...warnings].map(finding)),
-    fine.length > 0 && folded('passed', 'Show the checks that passed',
-      h('ul', { class: 'nd-findings' }, fine.map(finding))),
+    list([...failures, ...warnings.slice(0, openWarnings)]),
+    more > 0 && folded('warnings', plural(more, 'more warning'), list(warnings.slice(openWarnings))),
+    fine.length > 0 && folded('passed', plural(fine.length, 'passed check'), list(fine)),
   ];
+}
+
+function list(findings) {
+  return h('ul', { class: 'nd-findings' }, findings.map(finding));
 }
 
 function finding({ level, what, details, fix }) {

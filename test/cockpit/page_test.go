@@ -217,6 +217,7 @@ func (n *node) checkGuest(b *browser) {
 // checkShell: Cockpit's shell has the page in its menu, and shows it in a frame.
 func (n *node) checkShell(b *browser) {
 	n.t.Helper()
+	b.resize(1280, 1160, "light")
 	b.open(n.startCockpit("root", "9092") + "/node-dns")
 	inFrame := func(id string) (text string) {
 		b.eval(fmt.Sprintf(`[...document.querySelectorAll("iframe")].map((frame) => frame.contentDocument?.getElementById(%q)?.innerText ?? "").join()`, id), &text)
@@ -234,7 +235,14 @@ func (n *node) checkShell(b *browser) {
 		n.Run("node-dns", "cache", "flush", "--all")
 		return strings.Contains(inFrame("state"), ns2)
 	})
-	b.eval(`document.querySelector("iframe[name*=node-dns]").contentDocument.getElementById("check").click()`, nil)
-	n.Await("the check", func() bool { return strings.Contains(inFrame("doctor"), "upstream "+ns2) })
+	b.eval(`{
+		const page = document.querySelector("iframe[name*=node-dns]").contentDocument;
+		page.getElementById("lookup-name").value = "shop.site.example";
+		page.getElementById("lookup-form").requestSubmit();
+	}`, nil)
+	n.Await("the check and the lookup", func() bool {
+		doctor := inFrame("doctor")
+		return strings.Contains(doctor, "upstream "+ns2) && strings.Contains(doctor, "checked at") && strings.Contains(inFrame("lookup"), "found")
+	})
 	b.picture("shell")
 }

@@ -82,6 +82,9 @@ test('doctor: problems first, each with its fix', () => {
   assert.equal(items.length, report.findings.length);
   assert.match(text(items[0]), /^Problem: node-dns does not run: it is stopped .*Fix: systemctl start node-dns$/);
   assert.equal(find(card, 'nd-fix').length, 5);
+  const warned = { findings: [...report.findings, ...report.findings.filter((f) => f.level === 'warn')] };
+  assert.match(text(doctorCard({ report: warned, at: 0 })), /3 problems, 4 warnings.*2 more warnings.*18 passed checks/);
+  assert.equal(headline({ findings: report.findings.filter((f) => f.level === 'ok') }).words, 'No problems');
   assert.doesNotMatch(text(card), hostile);
   assert.ok(text(card).includes('dns\\x1b[2Jmasq'));
   assert.match(text(doctorCard({ report: { kind: 'Error', error: 'it is broken' } })), /it is broken/);
