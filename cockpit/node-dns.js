@@ -38,6 +38,8 @@ const known = {
 
 const permission = cockpit.permission({ admin: true });
 const isAdmin = () => permission.allowed !== false;
+// mayChange: the daemon gives members of the group node-dns-admin the rights of root, and hides nothing from them.
+const mayChange = () => isAdmin() || (isRunning(known) && !(known.status.hidden?.length > 0));
 const stops = new Map(); // by name, the functions that stop the programs that run
 
 let isDrawing = false;
@@ -60,12 +62,12 @@ function drawNow() {
   $('state').dataset.level = verdict(about).level;
   $('restart').hidden = !isRunning(known);
   $('start').hidden = known.failure?.exitCode !== 3 || known.unit?.ActiveState === 'activating';
-  $('access').hidden = isAdmin();
+  $('access').hidden = mayChange();
   for (const button of [$('start'), $('restart')]) {
     button.disabled = !isAdmin();
   }
   for (const button of document.querySelectorAll('[data-needs=admin]')) {
-    button.disabled = !isAdmin() || !isRunning(known);
+    button.disabled = !mayChange() || !isRunning(known);
   }
   render($('said'), known.said);
   render($('doctor'), doctorCard(known.doctor));
@@ -230,13 +232,13 @@ async function flush(event) {
   const part = $('flush-part').value;
   const name = $('flush-name').value.trim();
   const options = { name: ['--', name], zone: [`--zone=${name}`], negative: ['--negative'], all: ['--all'] }[part];
-  const result = await run([program, 'cache', 'flush', '--output=json', ...options], 'require');
+  const result = await run([program, 'cache', 'flush', '--output=json', ...options], 'try');
   say(result.kind === 'Error' ? failure(result) : notice('ok', `${plural(result.entries, 'answer')} removed from the cache`));
 }
 
 async function logQueries() {
   const word = known.status?.watched?.logQueries ? 'off' : 'on';
-  const result = await run([program, 'log-queries', word, '--output=json'], 'require');
+  const result = await run([program, 'log-queries', word, '--output=json'], 'try');
   if (result.kind === 'Error') {
     say(failure(result));
     return;
@@ -259,7 +261,7 @@ function watchQueries(event) {
   }
   known.queries = { events: [], isRunning: true, error: undefined };
   const options = { name: $('queries-name').value.trim(), rcode: $('queries-rcode').value };
-  stops.set('queries', follow([program, ...monitorArguments(options)], 'require', (value) => {
+  stops.set('queries', follow([program, ...monitorArguments(options)], 'try', (value) => {
     known.queries.events = [value, ...known.queries.events].slice(0, 2 * mostQueries);
     draw();
   }, (error) => {
@@ -291,7 +293,10 @@ function begin() {
   $('log-queries').addEventListener('click', logQueries);
   $('queries-form').addEventListener('submit', watchQueries);
   cockpit.addEventListener('visibilitychange', watch);
-  permission.addEventListener('changed', watch); // a program of an administrator sees more
+  permission.addEventListener('changed', () => { // programs of an administrator see more
+    watch();
+    check();
+  });
   drawNow();
   watch();
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -292,6 +293,37 @@ func (b *browser) resize(width, height int, style string) {
 	b.t.Helper()
 	b.must("Emulation.setDeviceMetricsOverride", args{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}, nil)
 	b.must("Emulation.setEmulatedMedia", args{"features": []args{{"name": "prefers-color-scheme", "value": style}}}, nil)
+}
+
+// unnamed are the roles of what a user can operate and a screen reader has no name for.
+func (b *browser) unnamed() (roles []string) {
+	b.t.Helper()
+	type value struct {
+		Value any `json:"value"`
+	}
+	var tree struct {
+		Nodes []struct {
+			Ignored    bool `json:"ignored"`
+			Role, Name value
+		} `json:"nodes"`
+	}
+	b.must("Accessibility.getFullAXTree", nil, &tree)
+	named := 0
+	for _, node := range tree.Nodes {
+		role, _ := node.Role.Value.(string)
+		if node.Ignored || !slices.Contains([]string{"button", "textbox", "combobox", "region", "table", "DisclosureTriangle"}, role) {
+			continue
+		}
+		if node.Name.Value == nil || node.Name.Value == "" {
+			roles = append(roles, role)
+		} else {
+			named++
+		}
+	}
+	if named < 20 {
+		b.t.Errorf("%d things have a name: the tree is not what it should be", named)
+	}
+	return roles
 }
 
 // picture writes the whole page as name.png, where -cockpit.shots says so.

@@ -4,7 +4,10 @@ package cockpit
 
 import (
 	"flag"
+	"io/fs"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 
 	"github.com/node-dns/node-dns/internal/test/lab"
@@ -23,8 +26,26 @@ func TestMain(m *testing.M) {
 // TestFunctions runs the tests of the page's functions, which decide what to show from the JSON of the Go tests' golden files.
 func TestFunctions(t *testing.T) {
 	lab.NeedPrograms(t, "node")
+	readInputs(t, "cockpit", "test/cockpit/page", "internal/admin/control/testdata", "internal/admin/doctor/testdata", "packaging/journal", "docs/reference")
 	out, err := exec.Command("node", "--test", "--test-reporter=spec", "page/").CombinedOutput()
 	if err != nil {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// readInputs opens the files of these directories, so that `go test` runs the test again when one has changed.
+func readInputs(t *testing.T, dirs ...string) {
+	t.Helper()
+	for _, dir := range dirs {
+		err := filepath.WalkDir(filepath.Join(root, dir), func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			_, err = os.ReadFile(path)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 }

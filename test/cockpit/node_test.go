@@ -38,6 +38,7 @@ type node struct {
 	lan *lab.Namespace
 
 	first, second *dnstest.Server // at ns1 and ns2
+	asked         int             // names of askWhile
 }
 
 // newNode boots a node where node-dns serves.
@@ -110,6 +111,7 @@ func (n *node) install() {
 	n.CopyFile("/usr/share/dbus-1/system.d/node-dns.conf", filepath.Join(root, "packaging/dbus/node-dns.conf"), 0o644)
 	n.CopyFile("/usr/lib/sysusers.d/node-dns.conf", filepath.Join(root, "packaging/node-dns.sysusers"), 0o644)
 	n.l.Run("systemd-sysusers", "--root="+n.Path("/"), n.Path("/usr/lib/sysusers.d/node-dns.conf"))
+	readInputs(n.t, "cockpit")
 	n.l.Run("make", "-C", root, "install-cockpit", "DESTDIR="+n.Path(""))
 }
 
