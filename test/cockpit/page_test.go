@@ -227,7 +227,7 @@ func (n *node) checkGuest(b *browser) {
 // checkShell: Cockpit's shell has the page in its menu, and shows it in a frame.
 func (n *node) checkShell(b *browser) {
 	n.t.Helper()
-	b.resize(1280, 1160, "light")
+	b.resize(1280, 1104, "light")
 	b.open(n.startCockpit("root", "9092") + "/node-dns")
 	inFrame := func(id string) (text string) {
 		b.eval(fmt.Sprintf(`[...document.querySelectorAll("iframe")].map((frame) => frame.contentDocument?.getElementById(%q)?.innerText ?? "").join()`, id), &text)
