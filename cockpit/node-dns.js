@@ -217,7 +217,7 @@ function lookUp(event) {
   const question = { name: $('lookup-name').value.trim(), type: $('lookup-type').value, namespace: $('lookup-namespace').value.trim() };
   known.lookup = { lookup: undefined, isRunning: true };
   draw();
-  // As the user who is logged in: anybody on the node may look names up.
+  // As the user who is logged in: every user of the node may look names up.
   const asked = known.lookup;
   run([program, ...lookupArguments(question)]).then((lookup) => {
     if (known.lookup === asked) { // else another name was asked for since

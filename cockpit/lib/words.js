@@ -1,7 +1,7 @@
 // Words and numbers as the page shows them. All functions are pure.
 
 // printable makes the characters visible that a browser hides, or that change the direction of text. A name or an error may
-// come from anybody on the network.
+// come from anyone on the network.
 export function printable(text) {
   return String(text).replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Co}\p{Cn}]/gu, (c) => {
     const code = c.codePointAt(0);
