@@ -1,5 +1,6 @@
 # make               build both programs into bin/
 # make install       install what `make` built, and all other files of the package, below DESTDIR
+# make install-cockpit  install only the Cockpit page, which needs no build
 # make rpm           build the RPM for ARCH and the source RPM into dist/
 # make rpm-all       build the RPMs for every architecture
 # make test          run every test lane; as root on Debian or RHEL it installs the missing packages, and reports it
@@ -36,7 +37,7 @@ BUILDMODE ?= default
 ARCHES    = x86_64 aarch64 ppc64le s390x
 export CGO_ENABLED ?= 1
 
-.PHONY: build install rpm rpm-all test test-arch test-kube test-trixie test-vm bench bench-quick bench-faults bench-micro bench-kube dashboard-png demo check lint fuzz soak clean
+.PHONY: build install install-cockpit rpm rpm-all test test-arch test-kube test-trixie test-vm bench bench-quick bench-faults bench-micro bench-kube dashboard-png demo check lint fuzz soak clean
 
 # The program prints its completions. bin/native/ has it for this machine, as bin/ may be for another.
 build:
@@ -73,6 +74,13 @@ install:
 	$(PUT) 0644 bin/node-dns.bash $(DESTDIR)$(DATADIR)/bash-completion/completions/node-dns
 	$(PUT) 0644 bin/node-dns.zsh $(DESTDIR)$(DATADIR)/zsh/site-functions/_node-dns
 	$(PUT) 0644 bin/node-dns.fish $(DESTDIR)$(DATADIR)/fish/vendor_completions.d/node-dns.fish
+	$(MAKE) --no-print-directory install-cockpit
+
+# The page for Cockpit, which is a package of its own.
+install-cockpit:
+	for file in cockpit/manifest.json cockpit/*.html cockpit/*.css cockpit/*.js cockpit/*/*.js; do \
+		$(PUT) 0644 $$file $(DESTDIR)$(DATADIR)/cockpit/node-dns/$${file#cockpit/} || exit; done
+	$(PUT) 0644 cockpit/org.node_dns.cockpit.metainfo.xml $(DESTDIR)$(DATADIR)/metainfo/org.node_dns.cockpit.metainfo.xml
 
 rpm:
 	./packaging/rpm/build $(ARCH)

@@ -46,7 +46,7 @@ const fileFormat = `[%{FILEMODES:perms} %{FILEUSERNAME} %{FILEGROUPNAME} %{FILEF
 // TestFiles: the installed files, their owners, and which of them an upgrade leaves to the admin.
 func TestFiles(t *testing.T) {
 	p := rpmbuild.Build(t, 1, rpmbuild.Systemd)
-	for name, file := range map[string]string{"node-dns": p.Main, "node-dns-selinux": p.SELinux} {
+	for name, file := range map[string]string{"node-dns": p.Main, "node-dns-selinux": p.SELinux, "cockpit-node-dns": p.Cockpit} {
 		// The pages in docs and the examples in contrib may change without a new expected result.
 		got := regexp.MustCompile(`(?m)^.*/(docs|contrib)/.*\n`).ReplaceAllString(query(t, file, "--queryformat", fileFormat), "")
 		golden.Check(t, filepath.Join("testdata", name+".files"), got)
@@ -58,7 +58,7 @@ func TestFiles(t *testing.T) {
 // creates none of them.
 func TestPlaces(t *testing.T) {
 	p := rpmbuild.Build(t, 1, rpmbuild.Systemd)
-	for _, file := range []string{p.Main, p.SELinux} {
+	for _, file := range []string{p.Main, p.SELinux, p.Cockpit} {
 		for line := range strings.Lines(query(t, file, "--queryformat", fileFormat)) {
 			before, rest, _ := strings.Cut(line, "|")
 			path, _, _ := strings.Cut(rest, "|")
@@ -132,5 +132,5 @@ func TestModules(t *testing.T) {
 // TestLint: rpmlint reports only what packaging/rpm/rpmlint.toml lists with a reason.
 func TestLint(t *testing.T) {
 	p := rpmbuild.Build(t, 1, rpmbuild.Systemd)
-	output(t, "rpmlint", "--strict", "--config", rpmbuild.Root(t)+"/packaging/rpm/rpmlint.toml", p.Main, p.SELinux, p.Source)
+	output(t, "rpmlint", "--strict", "--config", rpmbuild.Root(t)+"/packaging/rpm/rpmlint.toml", p.Main, p.SELinux, p.Cockpit, p.Source)
 }

@@ -50,6 +50,7 @@ func TestClusterText(t *testing.T) {
 				t.Fatal(err)
 			}
 			golden.Check(t, "testdata/cluster/"+test.name+".txt", text.String())
+			checkJSON(t, "testdata/cluster/"+test.name+".json", s)
 		})
 	}
 }

@@ -51,6 +51,13 @@ func TestLookupTexts(t *testing.T) {
 			}),
 			of("b.", func(a *Answer) { a.Rcode, a.Failure, a.By.Who = "", hostile, "server" }),
 		}},
+		"found": {Name: "www", Found: true, Steps: []Step{
+			of("www.cluster.local.", func(a *Answer) { a.By = By{Who: "cluster"} }),
+			of("www.example.", func(a *Answer) {
+				a.Rcode, a.By.Cached, a.By.Age = "NOERROR", true, 65*time.Second
+				a.Answer = []Record{{"www.example.", 300, "IN", "CNAME", "web.example."}, {"web.example.", 60, "IN", "A", "192.0.2.80"}}
+			}),
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var text strings.Builder
@@ -61,6 +68,7 @@ func TestLookupTexts(t *testing.T) {
 				t.Errorf("%q", text.String())
 			}
 			golden.Check(t, "testdata/lookup/"+name+".txt", text.String())
+			checkJSON(t, "testdata/lookup/"+name+".json", l)
 		})
 	}
 }

@@ -3,6 +3,7 @@ package control
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -174,7 +175,7 @@ func TestMonitorOfAnotherTime(t *testing.T) {
 func TestMonitorText(t *testing.T) {
 	at := time.Date(2026, 11, 22, 14, 3, 11, 204e6, time.Local)
 	took, none := int64(50_000), int64(9_800_000)
-	var out bytes.Buffer
+	var out, asJSON bytes.Buffer // the tests of the Cockpit page (test/cockpit) read the JSON too
 	for _, event := range []MonitorEvent{
 		{Kind: KindQuery, Client: "10.128.0.14", Type: "A", Name: "web.shop.svc.cluster.local.", Rcode: "NOERROR", By: "hit", Took: &took},
 		{Kind: KindQuery, Client: "10.128.0.14", Type: "AAAA", Name: "api.example.com.", Rcode: "NOERROR", By: "upstream", Server: "10.0.0.2", Took: &none},
@@ -191,6 +192,11 @@ func TestMonitorText(t *testing.T) {
 		if err := event.WriteText(&out); err != nil {
 			t.Fatal(err)
 		}
+		event.Time = noon
+		if err := json.NewEncoder(&asJSON).Encode(event); err != nil {
+			t.Fatal(err)
+		}
 	}
 	golden.Check(t, filepath.Join("testdata", "monitor.txt"), out.String())
+	golden.Check(t, filepath.Join("testdata", "monitor.json"), asJSON.String())
 }

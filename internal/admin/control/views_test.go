@@ -1,6 +1,7 @@
 package control
 
 import (
+	"encoding/json"
 	"io"
 	"strings"
 	"testing"
@@ -65,8 +66,22 @@ func TestViews(t *testing.T) {
 				t.Errorf("got %q", text.String())
 			}
 			golden.Check(t, "testdata/views/"+name+".txt", text.String())
+			if strings.HasPrefix(name, "history") {
+				checkJSON(t, "testdata/views/"+name+".json", view)
+			}
 		})
 	}
+}
+
+// checkJSON compares the JSON of a value with a golden file. The tests of the Cockpit page
+// (test/cockpit) read the same files.
+func checkJSON(t *testing.T, path string, value any) {
+	t.Helper()
+	text, err := json.MarshalIndent(value, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden.Check(t, path, string(text)+"\n")
 }
 
 // TestLastMinuteText checks the length of the period and the percentiles in the row.

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -596,4 +597,10 @@ func TestText(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden.Check(t, "testdata/text.txt", out.String())
+	report.Version = "1.0.0"
+	text, err := json.MarshalIndent(report, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden.Check(t, "testdata/report.json", string(text)+"\n") // which the tests of the Cockpit page (test/cockpit) read too
 }

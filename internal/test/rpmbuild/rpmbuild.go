@@ -72,7 +72,7 @@ const (
 
 // Packages are the paths of the packages of one build.
 type Packages struct {
-	Main, SELinux, Source string
+	Main, SELinux, Cockpit, Source string
 }
 
 // Fetch downloads what Build and SystemdPackage need: Go modules that the package needs but the
@@ -125,6 +125,7 @@ func Build(t testing.TB, release int, macros Macros) Packages {
 	return Packages{
 		Main:    only(t, filepath.Join(dir, "node-dns-"+name+".*[^c].rpm")),
 		SELinux: only(t, filepath.Join(dir, "node-dns-selinux-"+name+".noarch.rpm")),
+		Cockpit: only(t, filepath.Join(dir, "cockpit-node-dns-"+name+".noarch.rpm")),
 		Source:  only(t, filepath.Join(dir, "node-dns-"+name+".src.rpm")),
 	}
 }

@@ -1,0 +1,56 @@
+// What `node-dns doctor` finds, and how to fix it.
+
+import { h } from '../lib/dom.js';
+import { plural, time } from '../lib/words.js';
+import { failure, folded, icon, label, quiet } from './parts.js';
+
+// sorted has the findings by level, each level in doctor's order: causes come first.
+export function sorted(report) {
+  const of = (level) => (report.findings ?? []).filter((finding) => finding.level === level);
+  return { failures: of('fail'), warnings: of('warn'), fine: of('ok') };
+}
+
+export function headline(report) {
+  const { failures, warnings, fine } = sorted(report);
+  if (failures.length + warnings.length === 0) {
+    return { level: 'ok', words: 'No problems' };
+  }
+  const words = [failures.length > 0 && plural(failures.length, 'problem'), warnings.length > 0 && plural(warnings.length, 'warning')];
+  return { level: failures.length > 0 ? 'fail' : 'warn', words: words.filter(Boolean).join(', ') };
+}
+
+// Problems are all open, and so many warnings. Names resolve in spite of these.
+const openWarnings = 2;
+
+// doctorCard takes the last report, whether another is on its way, and when the last one came.
+export function doctorCard({ report, isRunning, at }) {
+  if (report?.kind === 'Error') {
+    return failure(report);
+  }
+  if (!report) {
+    return h('p', null, quiet(isRunning ? 'Checking: asking names, nameservers and systemd …' : 'Not checked yet.'));
+  }
+  const { failures, warnings, fine } = sorted(report);
+  const { level, words } = headline(report);
+  const more = warnings.length - openWarnings;
+  return [
+    h('p', { class: 'nd-gap' }, label(level, words), ' ', quiet(isRunning ? 'checking again …' : `checked at ${time(at)}`)),
+    list([...failures, ...warnings.slice(0, openWarnings)]),
+    more > 0 && folded('warnings', plural(more, 'more warning'), list(warnings.slice(openWarnings))),
+    fine.length > 0 && folded('passed', plural(fine.length, 'passed check'), list(fine)),
+  ];
+}
+
+function list(findings) {
+  return h('ul', { class: 'nd-findings' }, findings.map(finding));
+}
+
+function finding({ level, what, details, fix }) {
+  const word = { fail: 'Problem: ', warn: 'Warning: ' }[level];
+  return h('li', { class: 'nd-finding' },
+    icon(level),
+    h('div', { class: 'nd-finding-words' },
+      h('div', null, word && h('span', { class: 'nd-unseen' }, word), what),
+      (details ?? []).length > 0 && h('ul', { class: 'nd-details' }, details.map((line) => h('li', null, line))),
+      fix && h('div', { class: 'nd-fix' }, h('strong', null, 'Fix: '), fix)));
+}

@@ -1,0 +1,65 @@
+// Words and numbers as the page shows them. All functions are pure.
+
+// printable makes the characters visible that a browser hides, or that change the direction of text. A name or an error may
+// come from anyone on the network.
+export function printable(text) {
+  return String(text).replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Co}\p{Cn}]/gu, (c) => {
+    const code = c.codePointAt(0);
+    if (code === 0x0a) {
+      return '\n';
+    }
+    return code < 0x100 ? `\\x${hex(code, 2)}` : `\\u${hex(code, 4)}`;
+  });
+}
+
+function hex(code, digits) {
+  return code.toString(16).padStart(digits, '0');
+}
+
+// milliseconds takes nanoseconds. It has two digits after the point below 10 ms, as the command line has.
+export function milliseconds(nanoseconds) {
+  const ms = nanoseconds / 1e6;
+  return ms < 9.995 ? `${ms.toFixed(2)} ms` : `${ms.toFixed(0)} ms`;
+}
+
+// age is the time between two dates, in its two largest units. If the clock went backwards, it is 0 s.
+export function age(from, to) {
+  return duration((new Date(to) - new Date(from)) / 1000);
+}
+
+// duration takes seconds.
+export function duration(given) {
+  const seconds = Math.max(0, Math.floor(given));
+  const units = [['d', 86400], ['h', 3600], ['m', 60]];
+  for (const [i, [name, size]] of units.entries()) {
+    if (seconds >= size) {
+      const [next, nextSize] = units[i + 1] ?? ['s', 1];
+      return `${Math.floor(seconds / size)}${name} ${Math.floor((seconds % size) / nextSize)}${next}`;
+    }
+  }
+  return `${seconds}s`;
+}
+
+export function plural(count, one, many = `${one}s`) {
+  return `${number(count)} ${count === 1 ? one : many}`;
+}
+
+// number groups the digits of large numbers: 120 400.
+export function number(value) {
+  return String(value).replace(/\B(?=(\d{3})+(?!\d))/g, '\u202f');
+}
+
+// percent is a share in words; '–' without a whole.
+export function percent(part, whole) {
+  return whole > 0 ? `${(100 * part / whole).toFixed(1)} %` : '–';
+}
+
+// time is the time of day, with the date if that is not today.
+export function time(date, now = new Date()) {
+  const at = new Date(date);
+  const clock = [at.getHours(), at.getMinutes(), at.getSeconds()].map((n) => String(n).padStart(2, '0')).join(':');
+  if (at.toDateString() === now.toDateString()) {
+    return clock;
+  }
+  return `${at.getFullYear()}-${String(at.getMonth() + 1).padStart(2, '0')}-${String(at.getDate()).padStart(2, '0')} ${clock}`;
+}

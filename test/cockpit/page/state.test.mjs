@@ -1,0 +1,63 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { text } from '../../../cockpit/lib/dom.js';
+import { isRunning, stateCard, verdict } from '../../../cockpit/cards/state.js';
+import { control, file, golden } from './read.mjs';
+
+// notRunning is what the page of commands says that a command prints while there is no daemon, with its exit code.
+function notRunning() {
+  const sample = JSON.parse(file('docs/reference/commands.md').match(/^\{"apiVersion".*"kind":"Error".*\}$/m)[0]);
+  assert.deepEqual(Object.keys(sample), ['apiVersion', 'kind', 'error', 'hint', 'exitCode']);
+  return { ...sample, error: 'node-dns is not running', hint: '', exitCode: 3 };
+}
+
+const report = golden('internal/admin/doctor/testdata/report.json');
+
+test('state: what the first line says', () => {
+  const down = control('upstream-down');
+  const allDown = structuredClone(down);
+  Object.assign(allDown.routes[2].servers[0], { state: 'down', error: 'i/o timeout' });
+  const failing = structuredClone(control('all-well'));
+  failing.lastMinute = { overNanoseconds: 60e9, queries: 100, responses: 100, servfail: 40 };
+  for (const [name, known, level, title] of [
+    ['nothing known', {}, 'none', 'Asking node-dns …'],
+    ['well', { status: control('all-well') }, 'ok', 'DNS works'],
+    ['synced', { status: control('cluster/synced') }, 'ok', 'DNS works'],
+    ['one upstream down', { status: down }, 'warn', 'DNS works, with problems'],
+    ['all upstreams down', { status: allDown }, 'fail', 'No upstream nameserver answers'],
+    ['many SERVFAIL', { status: failing }, 'warn', 'DNS works, with problems'],
+    ['not ready', { status: control('not-ready') }, 'fail', 'DNS does not work: node-dns is not ready'],
+    ['busy', { status: control('busy') }, 'warn', 'DNS works, with problems'],
+    ['doctor finds more', { status: control('all-well'), report }, 'warn', 'DNS answers, and the check found 3 problems'],
+    ['stopped', { failure: notRunning(), unit: { ActiveState: 'inactive', UnitFileState: 'enabled' } }, 'fail', 'node-dns is stopped'],
+    ['starting', { failure: notRunning(), unit: { ActiveState: 'activating' } }, 'none', 'node-dns is starting'],
+    ['failed', { failure: notRunning(), unit: { ActiveState: 'failed', Result: 'exit-code' } }, 'fail', 'node-dns has failed'],
+    ['hangs', { failure: { ...notRunning(), exitCode: 1 } }, 'fail', 'node-dns does not answer'],
+    ['denied', { failure: { ...notRunning(), exitCode: 4 } }, 'none', 'This user may not ask node-dns'],
+    ['not installed', { failure: { error: 'no such file', problem: 'not-found' } }, 'fail', 'node-dns is not installed'],
+  ]) {
+    const got = verdict(known);
+    assert.deepEqual([got.level, got.title], [level, title], name);
+    assert.match(text(stateCard(known)), new RegExp(title), name);
+    assert.ok(level !== 'fail' && level !== 'warn' || name === 'stopped' || got.reasons.length > 0, `${name}: a reason`);
+  }
+});
+
+test('state: a server that is down is one reason, and the worst comes first', () => {
+  assert.deepEqual(verdict({ status: control('upstream-down') }).reasons, ['Upstream nameserver 10.0.0.3 is down: i/o timeout']);
+  assert.deepEqual(verdict({ status: control('busy') }).reasons, [
+    'dns+tls://172.16.0.53#vpn.example, for corp.example., is down: i/o timeout', '172.16.0.53 is down',
+  ]);
+});
+
+test('state: why node-dns is stopped', () => {
+  const { reasons } = verdict({ failure: notRunning(), unit: { ActiveState: 'failed', Result: 'exit-code' }, report });
+  const other = report.findings.find((f) => f.level === 'fail' && f.check !== 'daemon');
+  assert.ok(other && reasons.includes(other.what), `${reasons}`);
+});
+
+test('state: only a daemon that answers can be restarted', () => {
+  assert.equal(isRunning({ status: control('all-well') }), true);
+  assert.equal(isRunning({ status: control('all-well'), failure: notRunning() }), false);
+  assert.equal(isRunning({}), false);
+});
