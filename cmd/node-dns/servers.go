@@ -14,7 +14,7 @@ func newServersCommand() *cobra.Command {
 	var history bool
 	cmd := &cobra.Command{
 		Use:   "servers",
-		Short: "Show which servers answer which names, and where they are configured",
+		Short: "Show which servers answer which names, and their sources",
 		Long: `Show which servers answer which names, where they are configured, and which
 sources lost.
 
