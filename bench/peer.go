@@ -42,7 +42,7 @@ type values struct {
 	Upstreams    []int  // ports of the upstream nameservers
 	Zone         string // names below it are forwarded to ZoneUpstream; "" if there is no such zone
 	ZoneUpstream int
-	CacheOctets  int // CacheSize in octets
+	CacheOctets  int // CacheSize in bytes
 }
 
 var peers = []peer{

@@ -73,7 +73,7 @@ func parseBusy(text string, cpus []int) (time.Duration, error) {
 	return time.Duration(busy) * tick, nil
 }
 
-// parseStatus returns a size from /proc/PID/status (VmRSS, VmHWM) in octets.
+// parseStatus returns a size from /proc/PID/status (VmRSS, VmHWM) in bytes.
 func parseStatus(text, key string) (int64, error) {
 	for line := range strings.Lines(text) {
 		value, found := strings.CutPrefix(line, key+":")

@@ -38,7 +38,7 @@ type Machine struct {
 	CPU    string `json:"cpu"`
 	Cores  int    `json:"cores"`  // total number
 	Used   []int  `json:"used"`   // CPUs shared by servers, client and upstream nameserver
-	Memory int64  `json:"memory"` // octets
+	Memory int64  `json:"memory"` // bytes
 	Kernel string `json:"kernel"`
 	System string `json:"system"`
 }

@@ -243,7 +243,7 @@ func logged(ts *testscript.TestScript, neg bool, args []string) {
 type running struct {
 	process *os.Process
 	said    *lab.Text // its log
-	read    int       // octets of the log already checked
+	read    int       // bytes of the log already checked
 }
 
 type daemonKey struct{}

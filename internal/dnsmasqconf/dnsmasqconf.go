@@ -112,7 +112,7 @@ type CNAME struct {
 // A Text is a TXT record.
 type Text struct {
 	Name  dnsname.Name
-	Texts []string // at least one, each with at most 255 octets
+	Texts []string // at least one, each with at most 255 bytes
 	Place Place
 }
 

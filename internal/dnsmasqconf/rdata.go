@@ -20,11 +20,11 @@ type Record struct {
 	Place Place
 }
 
-// newRR parses the octets of a record. Octets that are invalid for the type would make a response
+// newRR parses the bytes of a record. Bytes that are invalid for the type would make a response
 // that no client can parse.
 func newRR(rrtype uint16, data []byte) (dns.RR, error) {
 	if len(data) == 0 {
-		// Package dns takes a known type without octets for a deletion in an update (RFC 2136).
+		// Package dns takes a known type without bytes for a deletion in an update (RFC 2136).
 		return &dns.RFC3597{Hdr: dns.RR_Header{Name: ".", Rrtype: rrtype, Class: dns.ClassINET}}, nil
 	}
 	header := dns.RR_Header{Name: ".", Rrtype: rrtype, Class: dns.ClassINET, Rdlength: uint16(len(data))}
@@ -35,7 +35,7 @@ func newRR(rrtype uint16, data []byte) (dns.RR, error) {
 	return rr, err
 }
 
-// readRR parses dns-rr=NAME,TYPE[,OCTETS]: the type as a number, the octets in hexadecimal,
+// readRR parses dns-rr=NAME,TYPE[,OCTETS]: the type as a number, the bytes in hexadecimal,
 // optionally separated by colons, hyphens or blanks.
 func readRR(l *loader, option, text string) {
 	parts := list(text)
@@ -69,7 +69,7 @@ func (l *loader) addRecord(option string, name dnsname.Name, rrtype uint16, data
 	l.config.Records = append(l.config.Records, Record{name, rr, l.place()})
 }
 
-// octets parses like dnsmasq's parse_hex: in each run of digits two form an octet, and the last may
+// octets parses like dnsmasq's parse_hex: in each run of digits two form a byte, and the last may
 // be a single digit.
 func octets(text string) (data []byte, err error) {
 	for _, run := range strings.FieldsFunc(text, func(r rune) bool { return r == ':' || r == '-' || r == ' ' }) {

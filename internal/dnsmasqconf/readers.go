@@ -109,7 +109,7 @@ func readListenPort(l *loader, name, text string) {
 	}
 }
 
-// Limits of edns-packet-max, in octets. Every client accepts the lower one (RFC 1035 section
+// Limits of edns-packet-max, in bytes. Every client accepts the lower one (RFC 1035 section
 // 4.2.1). Sizes up to the upper one were used before 2020, but lead to fragments, which firewalls
 // drop and attackers can forge (RFC 9715).
 const (

@@ -28,7 +28,7 @@ func (s *State) lookForDeaf() {
 }
 
 // listens reports whether a socket receives UDP packets at a loopback address; it returns true if
-// that cannot be determined. It sends one octet, which a nameserver drops. On loopback the kernel
+// that cannot be determined. It sends one byte, which a nameserver drops. On loopback the kernel
 // reports a missing socket before write(2) returns (udp(7), ECONNREFUSED). Reading /proc/net/udp
 // instead would need the kernel's byte order, which an emulated program does not share.
 func listens(at netip.AddrPort) bool {

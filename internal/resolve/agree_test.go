@@ -88,7 +88,7 @@ func configuration(random *rand.Rand, few int) (nodeDNS, dnsmasq string) {
 }
 
 // TestFastAgrees sends the questions of the tests, under random configurations, through the fast
-// path and through the handler list alone: over sockets, octet by octet, first with an empty cache
+// path and through the handler list alone: over sockets, byte by byte, first with an empty cache
 // and then from the cache; and to Fast as pods send them. It found that the fast path treated
 // wildcards as names that no handler knows, that it did not report why a failure was cached, and
 // that without a cache a SOA record kept a TTL above its minimum.

@@ -96,7 +96,7 @@ func candidates(name string, search []dnsname.Name) []string {
 }
 
 // maxName is the maximum length of a name as text, including the final dot. RFC 1035 section 3.1
-// allows 255 octets, and the text lacks the root and the length of the first label.
+// allows 255 bytes, and the text lacks the root and the length of the first label.
 const maxName = 254
 
 // step is the result for one name of the walk.

@@ -105,7 +105,7 @@ func newWalker(next dnsserver.Handler, search searchFunc) *walker {
 func ask(t *testing.T, a *walker, name, qtype string, client netip.Addr) (*dns.Msg, error) {
 	t.Helper()
 	m := new(dns.Msg).SetQuestion(name, dns.StringToType[qtype])
-	parsed, _ := dnsname.Parse(name) // the zero Name for odd octets, as in dnsserver
+	parsed, _ := dnsname.Parse(name) // the zero Name for odd bytes, as in dnsserver
 	return a.serve(t.Context(), &dnsserver.Query{Msg: m, Name: parsed, Client: netip.AddrPortFrom(client, 4000), Proto: dnsserver.UDP}, a.next, a.search)
 }
 
@@ -273,7 +273,7 @@ func TestStats(t *testing.T) {
 
 // TestLongNames: a name that is too long below a search domain is skipped, as libc does.
 func TestLongNames(t *testing.T) {
-	long := strings.Repeat("a23456789.", 21) + "b2345." // 216 octets of text
+	long := strings.Repeat("a23456789.", 21) + "b2345." // 216 bytes of text
 	search := "s.svc.cluster.local " + strings.Repeat("long.", 9) + "example.com example.org"
 	w := &world{t: t, records: []string{long + "example.org. A 192.0.2.1"}}
 	m, err := ask(t, newWalker(w, searchOf(search)), long+"s.svc.cluster.local.", "A", pod)

@@ -62,7 +62,7 @@ func TestWhoAnswers(t *testing.T) {
 		{"reverse zone", "1.0.30.172.in-addr.arpa.", cluster, "30.172.in-addr.arpa."},
 		{"reverse apex", "30.172.in-addr.arpa.", cluster, "30.172.in-addr.arpa."},
 		{"IPv6 reverse zone", "1.0.0.0.0.8.b.d.1.0.0.2.ip6.arpa.", cluster, "0.8.b.d.1.0.0.2.ip6.arpa."},
-		// dnsname.Parse rejects such octets, so the query has no Name. It used to go to the
+		// dnsname.Parse rejects such bytes, so the query has no Name. It used to go to the
 		// upstream servers.
 		{"blank in a label", `a\032b.default.svc.cluster.local.`, cluster, "cluster.local."},
 		{"slash in a label of a reverse zone", "0/25.0.30.172.in-addr.arpa.", cluster, "30.172.in-addr.arpa."},

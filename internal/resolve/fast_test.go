@@ -270,7 +270,7 @@ func bazaarQueries(t testing.TB) [][]byte {
 		`a\.b.shop.svc.cluster.local.`, `\000\255\009.svc.CLUSTER.local.`, "xcluster.local.", "www.example.com.", "version.bind.", "a.localhost.",
 		"9.0.30.172.in-addr.arpa.", "1.3.130.10.in-addr.arpa.", "10.2.0.192.in-addr.arpa.", "30.172.in-addr.arpa.", "0.30.172.in-addr.arpa.", "1.1.2.0.192.in-addr.arpa.",
 		"0.1.0.0" + strings.Repeat(".0", 20) + ".0.1.0.0.0.0.d.f.ip6.arpa.",
-		strings.Repeat("a.", 117) + "svc.cluster.local.", // the longest name: 255 octets on the wire
+		strings.Repeat("a.", 117) + "svc.cluster.local.", // the longest name: 255 bytes on the wire
 		strings.Repeat(strings.Repeat("x", 63)+".", 3) + strings.Repeat("y", 43) + ".svc.cluster.local.",
 	}
 	for _, service := range []string{"web", "dual", "site", "here", "db", "wide", "agent", "nowhere"} {
@@ -343,7 +343,7 @@ func (w bothWays) dial(t testing.TB, network string) conns {
 	return conns{t, dial(w.wire), dial(w.parsed)}
 }
 
-// same queries both servers and checks that the responses are equal octet by octet. Compression
+// same queries both servers and checks that the responses are equal byte by byte. Compression
 // pointers may differ, because the resolver and package dns do not always choose the same target.
 // Cookies may differ, because each server has its own secret.
 func (c conns) same(t *testing.T, query []byte) {
@@ -440,7 +440,7 @@ func TestServerAsksOnTheWire(t *testing.T) {
 	}
 }
 
-// FuzzSameOnTheWire checks the same for arbitrary octets.
+// FuzzSameOnTheWire checks the same for arbitrary bytes.
 func FuzzSameOnTheWire(f *testing.F) {
 	for i, query := range bazaarQueries(f) {
 		if i%7 == 0 {

@@ -40,7 +40,7 @@ const siteConf = `server:
 %s`
 
 // world is the data of a closed site's nameserver: its own names without the root's keys. The long
-// name's answer has about 950 octets.
+// name's answer has about 950 bytes.
 func world(addr string, more ...string) string {
 	text := strings.Repeat("x", 220)
 	lines := slices.Concat([]string{

@@ -41,7 +41,7 @@ const (
 const (
 	// maxServers is MAXNS of both libraries. They do not query further nameservers.
 	maxServers = 3
-	// maxName is the longest name as text with its final dot: 255 octets on the wire, RFC 1035
+	// maxName is the longest name as text with its final dot: 255 bytes on the wire, RFC 1035
 	// section 3.1.
 	maxName = 254
 	// muslLine is the longest line that musl reads, without its end. It skips a longer one entirely

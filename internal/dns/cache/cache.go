@@ -229,7 +229,7 @@ func (c *Cache) hit(e *entry) {
 type Entry struct {
 	// Name is the qname. It is zero if the qname is no valid dnsname.Name.
 	Name dnsname.Name
-	// QName is the qname in lower case and in presentation format, whatever its octets.
+	// QName is the qname in lower case and in presentation format, whatever its bytes.
 	QName string
 	Type  uint16
 	Rcode int

@@ -19,7 +19,7 @@ import (
 var ErrDamaged = errors.New("damaged cache entries")
 
 // Dump serializes the cache for Restore of another Cache of the same program version. It writes the
-// newest entries of each shard first, and at most limit octets in total.
+// newest entries of each shard first, and at most limit bytes in total.
 func (c *Cache) Dump(limit int) []byte {
 	if c.store == nil {
 		return nil

@@ -91,11 +91,11 @@ func hasEmpty(m *dns.Msg) bool {
 	return false
 }
 
-// perEntry is the memory of an entry besides its octets: an allocation of 96 octets and two
+// perEntry is the memory of an entry besides its bytes: an allocation of 96 bytes and two
 // pointers to it in the store.
 const perEntry = 96 + 16
 
-// bytes returns the memory of the entry. Allocations are multiples of at least 16 octets.
+// bytes returns the memory of the entry. Allocations are multiples of at least 16 bytes.
 func (e *entry) bytes() int { return perEntry + (len(e.wire)+15)&^15 }
 
 // isDenial reports whether the response has no answer.

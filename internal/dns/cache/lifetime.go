@@ -204,7 +204,7 @@ func zoneOf(m *dns.Msg, qname string) *dns.SOA {
 	return nil
 }
 
-// isWithin looks at each octet of name at most once: a response may have thousands of aliases to
+// isWithin looks at each byte of name at most once: a response may have thousands of aliases to
 // short names, and a zone with a long name.
 func isWithin(name, zone string) bool {
 	at := len(name) - len(zone)

@@ -100,8 +100,8 @@ func TestRemember(t *testing.T) {
 }
 
 // TestNamesEnd: the common suffix of names begins at a label, after an unescaped dot, in any letter
-// case. Both functions compare octet by octet, without memory for the labels: an owner of 125
-// labels took 500 octets for each octet of its records.
+// case. Both functions compare byte by byte, without memory for the labels: an owner of 125
+// labels took 500 bytes for each byte of its records.
 func TestNamesEnd(t *testing.T) {
 	for _, test := range []struct {
 		name, zone string

@@ -10,7 +10,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnswire"
 )
 
-// Bits of the third and fourth octets of a header: RFC 1035 section 4.1.1, RFC 4035 sections 3.1.6
+// Bits of the third and fourth bytes of a header: RFC 1035 section 4.1.1, RFC 4035 sections 3.1.6
 // and 3.2.2.
 const (
 	bitQR     = 1 << 7

@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// Limits of RFC 1035 section 2.3.4. The total excludes the octet of the root label, so it is the
+// Limits of RFC 1035 section 2.3.4. The total excludes the byte of the root label, so it is the
 // length of the text with its final dot.
 const (
 	maxLabel = 63

@@ -74,7 +74,7 @@ func TestReverseZones(t *testing.T) {
 	}
 }
 
-// addrOf returns an address made from the first 16 octets, or else from the first four, padded with
+// addrOf returns an address made from the first 16 bytes, or else from the first four, padded with
 // zeros.
 func addrOf(octets []byte) netip.Addr {
 	if len(octets) >= 16 {

@@ -42,7 +42,7 @@ func accept(wire []byte) (v verdict, rcode int) {
 }
 
 // errorReply returns the response to a message that is refused unparsed. It has the ID and opcode
-// of the message, the question octet by octet if it can be found, and an OPT record if the message
+// of the message, the question byte by byte if it can be found, and an OPT record if the message
 // has one. Without the OPT record the client would conclude that the server does not support EDNS,
 // not that it found a fault (RFC 6891 section 7). The response is no longer than the message.
 func errorReply(wire []byte, rcode int) []byte {

@@ -14,7 +14,7 @@ import (
 const (
 	// batchSize is the maximum number of datagrams that one system call receives or sends.
 	batchSize = 32
-	// shortQuery is the space for a query in a batch and in a PendingQuery, in octets. A name and
+	// shortQuery is the space for a query in a batch and in a PendingQuery, in bytes. A name and
 	// an OPT record with a cookie take 300.
 	shortQuery = 512
 	// restSize is the space for the part of a datagram beyond shortQuery.
@@ -35,7 +35,7 @@ type batch struct {
 	iovs     [batchSize][2]unix.Iovec
 	clients  [batchSize]unix.RawSockaddrInet6 // large enough for IPv4 too
 	queries  [batchSize][shortQuery]byte
-	// rest has restSize octets for each message. It is outside Go's heap, which would count 2 MB
+	// rest has restSize bytes for each message. It is outside Go's heap, which would count 2 MB
 	// for each socket: the kernel allocates a page only when a long query arrives. It is nil if the
 	// machine has no memory for it; long queries are then truncated.
 	rest []byte

@@ -16,7 +16,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/zone"
 )
 
-// BenchmarkAnswer measures a query from the received octets to the response octets, in a cluster
+// BenchmarkAnswer measures a query from the received bytes to the response bytes, in a cluster
 // with 10,000 services: parsed by the Handler, on the fast path, and from the cache.
 func BenchmarkAnswer(b *testing.B) {
 	remembered := remembering()

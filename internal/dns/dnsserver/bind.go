@@ -255,7 +255,7 @@ func (s *Server) keep(b *binding, index int, raw controller) error {
 }
 
 // receiveBuffer is the receive buffer size. The buffer holds queries that arrive while the process
-// is being replaced or the receiving goroutine waits for a CPU. The kernel counts 768 octets or
+// is being replaced or the receiving goroutine waits for a CPU. The kernel counts 768 bytes or
 // more for a short query, and doubles the requested size.
 const receiveBuffer = 4 << 20
 

@@ -36,7 +36,7 @@ type Config struct {
 	// are still free, so one client alone gets at most half, two get a third each, and the next
 	// client always finds a slot. Every client may hold a few in any case. 0 means MaxInFlight.
 	Shared int
-	// UDPSize is the maximum size of a UDP response in octets, regardless of the size that a client
+	// UDPSize is the maximum size of a UDP response in bytes, regardless of the size that a client
 	// offers (edns-packet-max in dnsmasq). 0 means 1232; values below 512 mean 512.
 	UDPSize int
 	// Timeout is the maximum time for a Handler; its context ends then. 0 means 5 s, the default

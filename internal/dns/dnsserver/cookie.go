@@ -8,7 +8,7 @@ import (
 	"github.com/miekg/dns"
 )
 
-// cookieSize is the size of our COOKIE option in octets: code, length, client cookie and server
+// cookieSize is the size of our COOKIE option in bytes: code, length, client cookie and server
 // cookie.
 const cookieSize = 4 + clientCookieSize + serverCookieSize
 

@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// clientCookieSize is the size of a client cookie in octets (RFC 7873 section 4).
+	// clientCookieSize is the size of a client cookie in bytes (RFC 7873 section 4).
 	clientCookieSize = 8
-	// serverCookieSize is the size of a server cookie in octets (RFC 9018 section 4).
+	// serverCookieSize is the size of a server cookie in bytes (RFC 9018 section 4).
 	serverCookieSize = 16
 
 	maxServerCookie = 32 // maximum size of other servers' cookies
@@ -46,7 +46,7 @@ func isCookieSize(size int) bool {
 	return size == clientCookieSize || clientCookieSize+8 <= size && size <= clientCookieSize+maxServerCookie
 }
 
-// Append appends the server cookie for a client, which is serverCookieSize octets long. client is
+// Append appends the server cookie for a client, which is serverCookieSize bytes long. client is
 // the client cookie.
 func (s cookieSecret) Append(dst, client []byte, from netip.Addr, now time.Time) []byte {
 	return s.append(dst, client, from, uint32(now.Unix()))

@@ -33,7 +33,7 @@ type Query struct {
 	// class IN or CH, and at most one OPT record, of version 0 and without options. CH must not be
 	// forwarded. Handlers may keep Msg after the response.
 	Msg *dns.Msg
-	// Name is the qname. It is zero if the qname has octets that dnsname.Parse rejects;
+	// Name is the qname. It is zero if the qname has bytes that dnsname.Parse rejects;
 	// Msg.Question[0].Name always has it.
 	Name dnsname.Name
 	// Client is the address that the response goes to, Local the address that the query arrived at.

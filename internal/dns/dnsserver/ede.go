@@ -12,7 +12,7 @@ import (
 // (RFC 8914).
 type ExtendedError struct {
 	Code uint16 // INFO-CODE, RFC 8914 section 4; package dns defines constants
-	Text string // EXTRA-TEXT for humans; may be empty; at most 128 octets are sent
+	Text string // EXTRA-TEXT for humans; may be empty; at most 128 bytes are sent
 	Err  error  // the cause, for our own log; may be nil
 	// First is the original failure if this one comes from the cache. The client gets both. It is
 	// nil if unknown.
@@ -38,7 +38,7 @@ func (e *ExtendedError) Error() string {
 func (e *ExtendedError) Unwrap() error { return e.Err }
 
 // maxExtraText is the maximum length of EXTRA-TEXT. It keeps a response with the longest name, an
-// OPT record, one Extended DNS Error and FailedBefore below the 512 octets that every client
+// OPT record, one Extended DNS Error and FailedBefore below the 512 bytes that every client
 // accepts.
 const maxExtraText = 128
 
@@ -47,7 +47,7 @@ func (e *ExtendedError) Option() *dns.EDNS0_EDE {
 	return &dns.EDNS0_EDE{InfoCode: e.Code, ExtraText: cutText(e.Text)}
 }
 
-// cutText returns s as valid UTF-8 (RFC 8914 section 2) of at most maxExtraText octets. It cuts
+// cutText returns s as valid UTF-8 (RFC 8914 section 2) of at most maxExtraText bytes. It cuts
 // longer text after a whole word and appends an ellipsis.
 func cutText(s string) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")

@@ -7,10 +7,10 @@ import (
 )
 
 const (
-	// optFixed is the size of an OPT record without options in octets, including the root name (RFC
+	// optFixed is the size of an OPT record without options in bytes, including the root name (RFC
 	// 6891 section 6.1.2).
 	optFixed = 11
-	// optDO is the DO bit in the eighth octet of an OPT record (RFC 4035 section 3.2.1, RFC 6891
+	// optDO is the DO bit in the eighth byte of an OPT record (RFC 4035 section 3.2.1, RFC 6891
 	// section 6.1.3).
 	optDO = 1 << 7
 )
@@ -19,9 +19,9 @@ const (
 // message are 0 if the field is absent.
 type extension struct {
 	fixed  int  // offset of the type
-	size   int  // response size that the client offers, in octets
+	size   int  // response size that the client offers, in bytes
 	cookie int  // offset of the data of the first COOKIE option
-	shown  int  // octets of that data: client cookie and, if sent, server cookie
+	shown  int  // bytes of that data: client cookie and, if sent, server cookie
 	do     bool // the DO bit
 	isLast bool // no record is before or after the OPT record, or there are none
 }
@@ -107,7 +107,7 @@ func (e *extension) readOptions(wire []byte, at int) bool {
 	return true
 }
 
-// isSubnet reports whether a client subnet option is well-formed: as many octets as the prefix
+// isSubnet reports whether a client subnet option is well-formed: as many bytes as the prefix
 // needs, trailing bits 0, and scope 0, because the scope is for responses (RFC 7871 sections 6 and
 // 7.1). The subnet is not used.
 func isSubnet(data []byte) bool {

@@ -16,7 +16,7 @@ func (q *Query) Onward(name string) *Query {
 	if opt := q.Msg.IsEdns0(); opt != nil {
 		m.SetEdns0(opt.UDPSize(), opt.Do())
 	}
-	parsed, _ := dnsname.Parse(name) // the zero Name for other octets, as for a query from a client
+	parsed, _ := dnsname.Parse(name) // the zero Name for other bytes, as for a query from a client
 	return &Query{Msg: m, Name: parsed, Client: q.Client, Local: q.Local, Proto: q.Proto, Inquiry: q.Inquiry}
 }
 

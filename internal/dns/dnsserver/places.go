@@ -62,7 +62,7 @@ func (r *responder) enterBeyond(client netip.Addr) {
 }
 
 const (
-	// spendRate is the number of octets per second that upstream nameservers may send for one
+	// spendRate is the number of bytes per second that upstream nameservers may send for one
 	// client. It is also the burst size.
 	spendRate = 256 << 10
 	// spendFree is the part of each message that is not charged. Nearly all messages are no larger.

@@ -32,7 +32,7 @@ func parseQuery(wire []byte, client, local netip.AddrPort, proto Proto) (q *Quer
 		return q, e, rcode
 	}
 	if name, err := dnsname.Parse(m.Question[0].Name); err == nil {
-		q.Name = name // a qname with other octets is answered too (RFC 2181 section 11)
+		q.Name = name // a qname with other bytes is answered too (RFC 2181 section 11)
 	}
 	return q, e, dns.RcodeSuccess
 }
@@ -66,7 +66,7 @@ func (q *Query) limit(largest int) int {
 }
 
 // responseLimit returns the maximum size of a response to a query with the given EDNS size, which
-// is 0 without EDNS. Without EDNS, or with a size below 512, it is 512 octets (RFC 1035 section
+// is 0 without EDNS. Without EDNS, or with a size below 512, it is 512 bytes (RFC 1035 section
 // 4.2.1, RFC 6891 section 6.2.3). Over UDP it never exceeds largest.
 func responseLimit(proto Proto, size, largest int) int {
 	if proto == TCP {
@@ -75,7 +75,7 @@ func responseLimit(proto Proto, size, largest int) int {
 	return min(max(size, dns.MinMsgSize), largest)
 }
 
-// Domain returns the name that the query is routed by. This is the qname or, if that has octets
+// Domain returns the name that the query is routed by. This is the qname or, if that has bytes
 // that no Name has (RFC 2181 section 11 allows any), its nearest ancestor that is a valid Name. So
 // such a name below the cluster domain does not leak to the default servers.
 func (q *Query) Domain() dnsname.Name {

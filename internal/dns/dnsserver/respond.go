@@ -115,7 +115,7 @@ func newOPT(options ...dns.EDNS0) *dns.OPT {
 	return opt
 }
 
-// pack renders a message from complete into buf or a larger buffer, in at most limit octets. To
+// pack renders a message from complete into buf or a larger buffer, in at most limit bytes. To
 // fit, it first drops the additional records, which a client can do without (RFC 2181 section 9),
 // and then the records that do not fit, and sets TC. truncated reports that pack set TC because of
 // the limit.
@@ -137,7 +137,7 @@ func pack(out *dns.Msg, limit int, buf []byte) (wire []byte, truncated bool, err
 	}
 	room, question := limit-(len(wire)-last), questionEnd(wire)
 	if room < question {
-		// The Extended DNS Errors leave no room. What remains fits into 512 octets.
+		// The Extended DNS Errors leave no room. What remains fits into 512 bytes.
 		opt.Option = nil
 		out.Answer, out.Ns, out.Extra, out.Truncated = nil, nil, []dns.RR{opt}, true
 		wire, err = records.AppendPack(buf[:0], out)

@@ -16,7 +16,7 @@ type responder struct {
 	cfg      Config
 	places   atomic.Int64 // maximum number of queries handled at once
 	shared   atomic.Int64 // Config.Shared
-	largest  atomic.Int64 // maximum size of a UDP response in octets
+	largest  atomic.Int64 // maximum size of a UDP response in bytes
 	cookies  cookieSecret
 	clock    func() time.Time // clock for cookies
 	counters counters
@@ -25,7 +25,7 @@ type responder struct {
 
 	access   atomic.Pointer[Access]   // nil allows every client
 	shares   *Shares                  // slots per client
-	spending *Limiter                 // octets from upstream nameservers per client
+	spending *Limiter                 // bytes from upstream nameservers per client
 	errors   *Limiter                 // error responses per network
 	limited  atomic.Uint64            // number of error responses over that limit
 	watch    atomic.Pointer[watching] // nil disables watching

@@ -65,7 +65,7 @@ func answerOf(records ...string) *dns.Msg {
 	return m
 }
 
-// addresses returns n records that take 16 octets each in a packed message.
+// addresses returns n records that take 16 bytes each in a packed message.
 func addresses(n int) []string {
 	var records []string
 	for i := range n {

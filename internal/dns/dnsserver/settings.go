@@ -42,7 +42,7 @@ func (s *Server) SetWatch(w Watch, hits int) {
 	s.watch.Store(&watching{w, hits})
 }
 
-// Charge charges a client for an upstream message of that many octets, and so for the time to parse
+// Charge charges a client for an upstream message of that many bytes, and so for the time to parse
 // it. A client that has used up its share gets only answers from the cache and the cluster zone for
 // a while. This host has no limit.
 func (s *Server) Charge(client netip.Addr, octets int) {

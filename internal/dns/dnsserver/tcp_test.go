@@ -114,7 +114,7 @@ func TestTCPLateReader(t *testing.T) {
 	asking.Go(func() {
 		for i := range queries {
 			m := query("www.example.com.", dns.TypeA)
-			m.Id = uint16(i%2<<8 | i>>1) // the first octet of an odd ID: from the cache
+			m.Id = uint16(i%2<<8 | i>>1) // the first byte of an odd ID: from the cache
 			c.conn.Write(frame(t, m))
 		}
 	})

@@ -32,7 +32,7 @@ func (f *frames) keep(left []byte) {
 	f.rest = append(f.rest[:0], left...)
 }
 
-// nextMessage returns the first message without its length prefix, and the octets after it. ok is
+// nextMessage returns the first message without its length prefix, and the bytes after it. ok is
 // false if the message is incomplete.
 func nextMessage(octets []byte) (message, left []byte, ok bool) {
 	if len(octets) < prefixSize {

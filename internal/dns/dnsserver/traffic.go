@@ -55,7 +55,7 @@ var kinds = [dns.TypeHTTPS + 1]uint8{
 // all of the counting.
 const withDO = 1 << 7
 
-// sample holds what is counted for one query. size is the size of the query in octets, and response
+// sample holds what is counted for one query. size is the size of the query in bytes, and response
 // that of its response; 0 means no response.
 type sample struct {
 	kind, rcode    uint8

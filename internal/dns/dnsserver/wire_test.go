@@ -44,7 +44,7 @@ func FuzzWireQuery(f *testing.F) {
 	})
 }
 
-// cookieRoom returns the number of octets that a cookie takes in the response.
+// cookieRoom returns the number of bytes that a cookie takes in the response.
 func cookieRoom(e extension) int {
 	if e.cookie > 0 {
 		return cookieSize

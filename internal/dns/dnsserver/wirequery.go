@@ -14,7 +14,7 @@ import (
 // of version 0 with well-formed options.
 type WireQuery struct {
 	Msg           []byte         // must not be modified or kept
-	Limit         int            // maximum size of the response in octets, RFC 6891 section 6.2.5
+	Limit         int            // maximum size of the response in bytes, RFC 6891 section 6.2.5
 	Client, Local netip.AddrPort // where the response goes and where the query arrived
 	Proto         Proto
 	Arrived       time.Time // zero means now
@@ -27,10 +27,10 @@ type WireQuery struct {
 	cookie uint16 // offset of the client cookie in Msg; 0 if none
 }
 
-// Name returns the octets of the qname. It is not compressed.
+// Name returns the bytes of the qname. It is not compressed.
 func (q WireQuery) Name() []byte { return q.Msg[headerSize : q.End-4] }
 
-// Question returns the octets of the question: name, type and class.
+// Question returns the bytes of the question: name, type and class.
 func (q WireQuery) Question() []byte { return q.Msg[headerSize:q.End] }
 
 // AppendKey appends the question with its name in lower case, which is the same for all equal
@@ -46,7 +46,7 @@ func (q WireQuery) Type() uint16 { return count(q.Msg, q.End-4) }
 // ok false, nothing was appended, and the Handler answers.
 //
 // The response is sent unchanged, so it must be complete, as if the Handler had answered: the ID,
-// RD and CD of the query, its question octet by octet, RA, an OPT record at the end if the query
+// RD and CD of the query, its question byte by byte, RA, an OPT record at the end if the query
 // has one, and TC only if the answer does not fit Limit. A WireFunc may set Mark of the query but
 // must not keep the query or change anything else in it. It is called from many goroutines at once,
 // over UDP from the receiving one, so it must not block.

@@ -4,7 +4,7 @@ import "encoding/binary"
 
 // A Cut describes the part of a message that is sent.
 type Cut struct {
-	End       int       // size in octets
+	End       int       // size in bytes
 	Counts    [3]uint16 // records of the answer, authority and additional sections
 	Truncated bool      // the client must query again for the rest
 }
@@ -23,9 +23,9 @@ func (c Cut) SetHeader(message []byte, withOPT bool) {
 	}
 }
 
-const bitTC = 1 << 1 // of the third octet
+const bitTC = 1 << 1 // of the third byte
 
-// Fit returns the part of a response that fits in limit octets. It first drops the additional
+// Fit returns the part of a response that fits in limit bytes. It first drops the additional
 // records, which a client can do without (RFC 2181 section 9), and then keeps as many records as
 // fit. The response has one question, which ends at end, and no OPT record.
 func Fit(response []byte, end, limit int) Cut {

@@ -11,11 +11,11 @@ import "encoding/binary"
 // Limits of RFC 1035 sections 2.3.4 and 4.1.
 const (
 	HeaderSize  = 12
-	MaxName     = 255             // octets of a name, including the root label
+	MaxName     = 255             // bytes of a name, including the root label
 	MaxQuestion = MaxName + 2 + 2 // with type and class
 )
 
-// AppendLower appends octets with the letters A to Z in lower case. Label lengths are never such
+// AppendLower appends bytes with the letters A to Z in lower case. Label lengths are never such
 // letters.
 func AppendLower(dst, name []byte) []byte {
 	at := len(dst)
@@ -31,7 +31,7 @@ func AppendLower(dst, name []byte) []byte {
 	return dst
 }
 
-// lower8 converts eight octets at a time. The highest bit of each octet is the intermediate result.
+// lower8 converts eight bytes at a time. The highest bit of each byte is the intermediate result.
 func lower8(v uint64) uint64 {
 	const each = 0x0101010101010101
 	low := v & (0x7f * each)
@@ -65,7 +65,7 @@ func AppendText(dst, name []byte) (text []byte, ok bool) {
 	return dst, true
 }
 
-// hostLetter maps the octets that a dnsname.Name may have in a label to lower case, and all others
+// hostLetter maps the bytes that a dnsname.Name may have in a label to lower case, and all others
 // to 0.
 var hostLetter = func() (table [256]byte) {
 	for _, c := range []byte("abcdefghijklmnopqrstuvwxyz0123456789-_") {

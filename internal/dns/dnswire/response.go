@@ -137,7 +137,7 @@ type reader struct {
 type name struct {
 	octets [MaxName]byte
 	size   int
-	own    int // octets that are not shared with the question
+	own    int // bytes that are not shared with the question
 }
 
 func (n *name) text() []byte { return n.octets[:n.size] }

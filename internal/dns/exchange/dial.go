@@ -85,13 +85,13 @@ func MayBind(to nameserver.Server) error {
 }
 
 // UDP configures questions over UDP. With the zero value, the kernel picks the ports, and responses
-// have at most 1232 octets.
+// have at most 1232 bytes.
 type UDP struct {
 	// Low and High are the first and last source port, for firewalls that block all others
 	// (min-port and max-port in dnsmasq). A small range makes responses easier to forge
 	// (CVE-2008-1447). If High is 0, the kernel picks the port.
 	Low, High uint16
-	// Size is the maximum response size in octets that queries ask for (edns-packet-max in
+	// Size is the maximum response size in bytes that queries ask for (edns-packet-max in
 	// dnsmasq). 0 means 1232.
 	Size uint16
 	// Cookies enables DNS Cookies (RFC 7873) for servers that support them.

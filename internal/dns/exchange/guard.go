@@ -11,7 +11,7 @@ import (
 // Protection against forged responses in addition to port and ID: the case of the question's
 // letters, and cookies.
 
-// Sizes in octets: DNS Cookies (RFC 7873 section 4), and the code and length of an EDNS option (RFC
+// Sizes in bytes: DNS Cookies (RFC 7873 section 4), and the code and length of an EDNS option (RFC
 // 6891 section 6.1.2).
 const (
 	ClientCookie     = 8

@@ -3,7 +3,7 @@ package exchange
 import "testing"
 
 // TestIDs: 2^20 IDs of each source are evenly distributed, over all values and over the values of
-// each octet, and successive IDs are independent. A correct source fails once in a million runs.
+// each byte, and successive IDs are independent. A correct source fails once in a million runs.
 func TestIDs(t *testing.T) {
 	const draws = 1 << 20
 	pool := new(IDs)

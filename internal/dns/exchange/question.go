@@ -38,7 +38,7 @@ const (
 	Padded           // with EDNS, for TLS
 )
 
-// Sizes of message parts in octets (RFC 1035 section 4.1, RFC 6891 section 6.1.2).
+// Sizes of message parts in bytes (RFC 1035 section 4.1, RFC 6891 section 6.1.2).
 const (
 	headerSize   = 12
 	MaxNameSize  = 255
@@ -46,7 +46,7 @@ const (
 	paddingBlock = 128 // RFC 8467 section 4.1, for queries
 )
 
-// Bits of the third and fourth octets of the header (RFC 1035 section 4.1.1, RFC 4035 section 3.2),
+// Bits of the third and fourth bytes of the header (RFC 1035 section 4.1.1, RFC 4035 section 3.2),
 // and of the OPT record's TTL (RFC 3225).
 const (
 	bitQR = 1 << 7
@@ -73,7 +73,7 @@ const MaxKey = 1 + MaxNameSize + 4
 
 // AppendKey appends the key of a query. The query has one question, followed by nothing or an OPT
 // record. AppendKey does not allocate. ok is false if the Handler must answer the query, because
-// its name has octets that host names cannot have or because it does not ask for recursion.
+// its name has bytes that host names cannot have or because it does not ask for recursion.
 func AppendKey(dst Key, query []byte) (k Key, ok bool) {
 	if query[2]&bitRD == 0 {
 		return dst, false
@@ -143,13 +143,13 @@ func (k Key) Question() Question {
 // WantsDNSSEC reports whether the question has the DO bit.
 func (k Key) WantsDNSSEC() bool { return k[0]&keyDO != 0 }
 
-// isPlain reports whether an octet needs no escape in presentation format and is not an upper-case
+// isPlain reports whether a byte needs no escape in presentation format and is not an upper-case
 // letter.
 func isPlain(c byte) bool {
 	return 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '-' || c == '_'
 }
 
-// AppendName appends the qname of a key in presentation format. All its octets must be plain.
+// AppendName appends the qname of a key in presentation format. All its bytes must be plain.
 func (k Key) AppendName(dst []byte) []byte {
 	for name := k[1 : len(k)-4]; name[0] != 0; name = name[1+name[0]:] {
 		dst = append(append(dst, name[1:][:name[0]]...), '.')
@@ -160,7 +160,7 @@ func (k Key) AppendName(dst []byte) []byte {
 	return dst
 }
 
-// AppendQuery appends the query for a key, for UDP responses of at most size octets. It always sets
+// AppendQuery appends the query for a key, for UDP responses of at most size bytes. It always sets
 // AD, which asks for the AD bit in the response (RFC 6840 section 5.7), because clients that want
 // it share the response with those that do not.
 func AppendQuery(dst []byte, id uint16, k Key, as Form, size uint16) []byte {
@@ -217,7 +217,7 @@ func setID(msg []byte, id uint16) { binary.BigEndian.PutUint16(msg, id) }
 // IDs returns message IDs from the kernel's random generator. It reads many at a time.
 type IDs struct {
 	random [512]byte
-	left   int // octets
+	left   int // bytes
 }
 
 // Next returns a new ID.

@@ -25,7 +25,7 @@ var (
 const opcodeBits = 0x0f << 3
 
 // Decode returns the response in msg if it is the response to the query sent. Otherwise it returns
-// an error with the reason. It compares the octets of the question, not a hash of them
+// an error with the reason. It compares the bytes of the question, not a hash of them
 // (CVE-2020-25685, DNSpooq), and ignores case (RFC 4343).
 //
 // A truncated response may end anywhere (RFC 2181 section 9). Its sections are then empty and only
@@ -104,7 +104,7 @@ func sameQuestion(sent, msg []byte) bool {
 	return string(sent[name:end]) == string(msg[name:end])
 }
 
-// lower returns an octet in lower case. It does not change label lengths: they are at most 63,
+// lower returns a byte in lower case. It does not change label lengths: they are at most 63,
 // below 'A'.
 func lower(c byte) byte {
 	if 'A' <= c && c <= 'Z' {

@@ -16,7 +16,7 @@ import (
 // a socket (RFC 7858 section 3.4), and servers close connections when they like.
 const idleTimeout = 30 * time.Second
 
-// maxOutbox is the maximum number of unsent octets on a connection, for servers that do not read.
+// maxOutbox is the maximum number of unsent bytes on a connection, for servers that do not read.
 const maxOutbox = 1 << 20
 
 // maxPending is the maximum number of questions on one connection, so that a few random draws find

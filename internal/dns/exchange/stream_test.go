@@ -33,7 +33,7 @@ func TestTLSIdle(t *testing.T) {
 }
 
 // TestGarbageIsNoSignOfLife: messages that answer no question do not keep a connection open. An
-// opportunistic server that sent 100 octets every 50 ms but no answer caused two of three questions
+// opportunistic server that sent 100 bytes every 50 ms but no answer caused two of three questions
 // to fail.
 func TestGarbageIsNoSignOfLife(t *testing.T) {
 	ours, theirs := net.Pipe()

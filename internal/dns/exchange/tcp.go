@@ -16,7 +16,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
-// errTooLong cannot happen for a question: 65535 octets are 256 names.
+// errTooLong cannot happen for a question: 65535 bytes are 256 names.
 var errTooLong = errors.New("message longer than 65535 octets")
 
 // AskTCP sends a query over a new connection. It calls connected once the connection is open.
@@ -55,8 +55,8 @@ func endWith(ctx context.Context, conn net.Conn) (stop func() bool) {
 
 // Limits for long messages. Each may have 64 KiB, and parsing takes sixteen times as much memory.
 const (
-	longMessage  = 4 << 10         // octets
-	longTime     = 2 * time.Second // to receive a long message beyond its first longMessage octets
+	longMessage  = 4 << 10         // bytes
+	longTime     = 2 * time.Second // to receive a long message beyond its first longMessage bytes
 	mostReceived = 128             // received at the same time, perhaps slowly
 	mostRead     = 8               // parsed at the same time, if there are enough CPUs
 )
@@ -101,7 +101,7 @@ func (d *Dialer) receiveTCP(ctx context.Context, conn net.Conn, query []byte, sp
 	return msg, nil
 }
 
-// readRest reads the rest of a long message with size octets in total. Its timeout keeps a slow
+// readRest reads the rest of a long message with size bytes in total. Its timeout keeps a slow
 // server from holding a slot for long.
 func readRest(conn net.Conn, begin []byte, size int) (whole []byte, err error) {
 	if err := conn.SetReadDeadline(time.Now().Add(longTime)); err != nil {
@@ -140,11 +140,11 @@ func readMessage(r io.Reader) ([]byte, error) {
 	return msg, nil
 }
 
-// Spending counts the octets received over TCP and TLS for a question. Datagrams are limited by
+// Spending counts the bytes received over TCP and TLS for a question. Datagrams are limited by
 // their size and not counted. It may be used concurrently. A nil Spending counts nothing.
 type Spending struct{ octets atomic.Int64 }
 
-// Total returns the sum so far, in octets.
+// Total returns the sum so far, in bytes.
 func (s *Spending) Total() int { return int(s.octets.Load()) }
 
 func (s *Spending) add(octets int) {

@@ -44,7 +44,7 @@ func (r *round) result(q exchange.Question) (*dns.Msg, *server, error) {
 }
 
 // extended builds the error for the client and for the log. Its text omits the question: the client
-// knows it, and dnsserver cuts the text at 128 octets.
+// knows it, and dnsserver cuts the text at 128 bytes.
 func extended(code uint16, text string, q exchange.Question, cause error) error {
 	return &dnsserver.ExtendedError{Code: code, Text: text, Err: fmt.Errorf("forwarding %s: %w", q, cause)}
 }

@@ -119,7 +119,7 @@ type Config struct {
 	// or a question with several waiters has no answer. It is called from any goroutine, each time,
 	// and must not block. nil disables it.
 	Suspect func()
-	// Spent is called with the size in octets of each message received over TCP or TLS for a
+	// Spent is called with the size in bytes of each message received over TCP or TLS for a
 	// client's question. It is called concurrently. nil disables it.
 	Spent func(client netip.Addr, octets int)
 	// Lanes is the number of goroutines that receive responses, and the number of threads that they
@@ -140,7 +140,7 @@ type Reply struct {
 	// Final; its OPT record, if any, has only Extended DNS Errors. nil if the response was not
 	// parsed.
 	Msg  *dns.Msg
-	Wire dnswire.Response // set if Msg is nil; the receiver may use its octets until it returns
+	Wire dnswire.Response // set if Msg is nil; the receiver may use its bytes until it returns
 	From nameserver.Handle
 	At   time.Time // time of arrival
 	Tag  uint64    // the tag of the first query with this question; 0 if it came through the Handler

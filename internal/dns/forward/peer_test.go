@@ -14,14 +14,14 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
-// Octets of the parts of a message.
+// Bytes of the parts of a message.
 const (
 	sizeOfHeader = 12
 	sizeOfOPT    = 11
 	paddedTo     = 128 // RFC 8467 section 4.1
 )
 
-// A peer is a nameserver whose responses are octets that the test chooses.
+// A peer is a nameserver whose responses are bytes that the test chooses.
 type peer struct {
 	address nameserver.Server
 	answer  func(query []byte, overTCP bool) (responses [][]byte)

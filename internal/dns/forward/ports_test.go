@@ -175,7 +175,7 @@ func TestUDPSize(t *testing.T) {
 	}{{0, true}, {512, true}, {4096, false}}
 	for _, row := range rows {
 		t.Run(fmt.Sprint(row.size), func(t *testing.T) {
-			server := dnstest.NewServer(t, texts("big.example.", 14)) // 3600 octets
+			server := dnstest.NewServer(t, texts("big.example.", 14)) // 3600 bytes
 			f := newForward(t, func(c *Config) { patient(c); c.UDP = exchange.UDP{Size: row.size} }, plain(server))
 			m, _, err := askFor(t, f, "big.example.", dns.TypeTXT)
 			if err != nil || len(m.Answer) != 14 {
@@ -198,7 +198,7 @@ func TestUDPSize(t *testing.T) {
 	}
 }
 
-// texts returns n records of 250 octets each.
+// texts returns n records of 250 bytes each.
 func texts(name string, n int) string {
 	var b strings.Builder
 	for i := range n {

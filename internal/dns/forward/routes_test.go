@@ -41,7 +41,7 @@ func TestMatchIsTheLongestSuffix(t *testing.T) {
 		{"notcluster.local.", "."},
 		{"1.0.30.172.in-addr.arpa.", "30.172.in-addr.arpa."},
 		{"1.0.130.172.in-addr.arpa.", "."},
-		// Octets that no Name can have must not route a cluster name to the default servers.
+		// Bytes that no Name can have must not route a cluster name to the default servers.
 		{`a\000b.cluster.local.`, "cluster.local."},
 		{`a\.cluster.local.`, "."},
 		{`x.a\032b.svc.cluster.local.`, "svc.cluster.local."},

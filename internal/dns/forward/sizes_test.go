@@ -15,8 +15,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// startLossy starts n nameservers that serve a name with a response of about 1000 octets, and that
-// lose UDP responses of more than 600 octets.
+// startLossy starts n nameservers that serve a name with a response of about 1000 bytes, and that
+// lose UDP responses of more than 600 bytes.
 func startLossy(t *testing.T, n int) (servers []*dnstest.Server, r Route) {
 	t.Helper()
 	for range n {
@@ -31,7 +31,7 @@ func startLossy(t *testing.T, n int) (servers []*dnstest.Server, r Route) {
 func isLarge(m *dns.Msg) bool { return m != nil && len(m.Answer) == 4 }
 
 // largeQueries returns the queries for the large name that servers got: "1232" requested that many
-// octets over UDP, "plain" had no EDNS.
+// bytes over UDP, "plain" had no EDNS.
 func largeQueries(servers ...*dnstest.Server) (all []string) {
 	for _, s := range servers {
 		for _, q := range s.Received() {

@@ -25,7 +25,7 @@ type sizes struct {
 	next  time.Time     // time when a loss counts again, or larger responses are requested
 }
 
-// usable returns the largest response to request, in octets; 0 means no limit.
+// usable returns the largest response to request, in bytes; 0 means no limit.
 func (s *sizes) usable() uint16 {
 	switch {
 	case s.lost < lostToShrink:

@@ -15,7 +15,7 @@ const (
 )
 
 // maxText is the maximum length that Parse accepts. The longest valid text is a URI with an IPv6
-// address, a zone id, a port and a name of 253 octets.
+// address, a zone id, a port and a name of 253 bytes.
 const maxText = 400
 
 // Errors from Parse match one of these.

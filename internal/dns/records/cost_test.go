@@ -16,7 +16,7 @@ import (
 // longName is the longest name that leaves space for labels below it.
 const longName = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.b.example."
 
-// share is the maximum number of octets allocated per octet of a message.
+// share is the maximum number of bytes allocated per byte of a message.
 const share = 16
 
 // allocated returns the heap memory that f allocates.
@@ -49,7 +49,7 @@ func TestCost(t *testing.T) {
 
 // TestManyOwners: messages of maximum size that are not attacks are parsed. Each reference to an
 // owner with escapes is charged: 4,060 records that shared an owner of 1,000 characters took 757 ns
-// per octet to cache.
+// per byte to cache.
 func TestManyOwners(t *testing.T) {
 	octets := strings.Repeat(strings.Repeat(`\001`, 62)+".", 4)
 	for _, test := range []struct {
@@ -83,7 +83,7 @@ func TestManyOwners(t *testing.T) {
 
 // TestPackToTheEnd: a message may extend to TCP's limit. Package dns requires space for the
 // complete owner of the last record before it writes a pointer instead, so messages that ended up
-// to 64 octets before the limit were rejected and the client got SERVFAIL.
+// to 64 bytes before the limit were rejected and the client got SERVFAIL.
 func TestPackToTheEnd(t *testing.T) {
 	owner := strings.Repeat("a", 63) + ".example."
 	for size, want := range map[int]error{65_400: nil, 65_528: nil, 65_535: nil, 65_536: records.ErrTooLong, 65_600: records.ErrTooLong, 66_000: records.ErrTooLong} {

@@ -15,7 +15,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnswire"
 )
 
-// ErrTooLong means that a message has more octets than TCP can carry.
+// ErrTooLong means that a message has more bytes than TCP can carry.
 var ErrTooLong = errors.New("message longer than 65535 octets")
 
 // maxScratch leaves space for a label after the longest message, because PackDomainName requires it
@@ -176,7 +176,7 @@ func (p *packer) octets(words ...uint16) error {
 	return nil
 }
 
-// address packs an address of one family. A nil address has no octets, as in an update (RFC 2136
+// address packs an address of one family. A nil address has no bytes, as in an update (RFC 2136
 // section 2.4).
 func (p *packer) address(ip net.IP) error {
 	if p.at+len(ip) > len(p.buf) {
@@ -198,7 +198,7 @@ func (p *packer) hex(text string) error {
 	return nil
 }
 
-// isEscaped reports whether a TXT string differs from its octets.
+// isEscaped reports whether a TXT string differs from its bytes.
 func isEscaped(text string) bool { return strings.ContainsRune(text, '\\') || len(text) > 255 }
 
 func (p *packer) texts(texts []string) error {

@@ -10,15 +10,15 @@ import (
 type form uint8
 
 const (
-	opaque form = iota // RDATA as octets
+	opaque form = iota // RDATA as bytes
 	typed              // the specific type of package dns
 )
 
 // layout describes the fields of RDATA. Each letter or digit stands for a field:
 //
-//	1-8  that many octets         *  octets to the end, possibly none
+//	1-8  that many bytes          *  bytes to the end, possibly none
 //	n    a name                   N  names to the end
-//	s    a length octet and that many octets
+//	s    a length byte and that many bytes
 //	S    such strings to the end  p  parameters of SVCB to the end
 //	b    the types of NSEC        a  prefixes of APL to the end
 //	h    HIP's identity and key   g  IPSECKEY's gateway, r AMTRELAY's relay
@@ -153,8 +153,8 @@ func plainName(data []byte, at int) int {
 	return -1
 }
 
-// counted returns the offset of the end of a field that begins after skip octets with its own size
-// in the given number of octets, or -1.
+// counted returns the offset of the end of a field that begins after skip bytes with its own size
+// in the given number of bytes, or -1.
 func counted(data []byte, at, skip, octets int) int {
 	size := 0
 	for i := range octets {
@@ -243,7 +243,7 @@ func identity(data []byte, at int) int {
 }
 
 // gateway returns the offset of the end of the gateway of an IPSECKEY (RFC 4025 section 2.3) or
-// AMTRELAY record (RFC 8777 section 4.2), or -1. It is preceded by the given number of octets, of
+// AMTRELAY record (RFC 8777 section 4.2), or -1. It is preceded by the given number of bytes, of
 // which the second has its kind.
 func gateway(data []byte, at, octets int, kinds byte) int {
 	if at+octets > len(data) {

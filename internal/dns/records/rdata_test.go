@@ -33,7 +33,7 @@ var wholeRecords = []string{
 
 const sha384 = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 
-// message returns a response with these octets as the RDATA of its answer.
+// message returns a response with these bytes as the RDATA of its answer.
 func message(rrtype uint16, rdata []byte) []byte {
 	m := []byte{0, 1, 0x81, 0x80, 0, 1, 0, 1, 0, 0, 0, 0}
 	m = append(m, "\x03www\x07example\x00\x00\x01\x00\x01"...)

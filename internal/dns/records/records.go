@@ -1,5 +1,5 @@
 // Package records parses messages from the network into records, with memory limited by their size:
-// no received octet takes more than about sixteen octets here, whatever the records contain. It
+// no received byte takes more than about sixteen bytes here, whatever the records contain. It
 // also drops records that were not requested.
 //
 // It is separate from dnswire, which does not use package dns. The forwarder uses it for messages
@@ -26,16 +26,16 @@ var (
 
 // Limits for one message.
 const (
-	nameShare   = 4       // characters of names per octet of the message, ...
+	nameShare   = 4       // characters of names per byte of the message, ...
 	leastNames  = 8 << 10 // ... and the minimum for a small message
 	fewItems    = 2       // strings or parameters of a record that is returned as its own type, ...
-	leastItem   = 8       // ... or their average size in octets
+	leastItem   = 8       // ... or their average size in bytes
 	maxOptions  = 64      // in an OPT record
 	maxPointers = 126     // for one name: as many as it may have labels (RFC 1035 section 3.1)
 )
 
 // Unpack parses a message with one question. Its records are complete: none lacks a field or has
-// extra octets after its last one.
+// extra bytes after its last one.
 //
 // Types that no code here inspects, and records with many tiny parts, are returned as dns.RFC3597.
 // A name that many records share is one string. Names in RDATA may be compressed only in the types
@@ -200,7 +200,7 @@ func (r *reader) pay(at int) (end int, err error) {
 	}
 }
 
-// written is the number of characters that package dns uses for an octet of a label.
+// written is the number of characters that package dns uses for a byte of a label.
 var written = func() (table [256]uint8) {
 	for i := range table {
 		switch {

@@ -41,7 +41,7 @@ func ServiceHints(rr dns.RR) (hints []netip.Addr) {
 	return hints
 }
 
-// service returns the target of an SVCB or HTTPS record and the parameters in the first octets of
+// service returns the target of an SVCB or HTTPS record and the parameters in the first bytes of
 // its RDATA. target is "" for other records.
 func service(rr dns.RR, octets int) (target string, params []byte) {
 	raw, ok := rr.(*dns.RFC3597)

@@ -15,7 +15,7 @@ const (
 
 // addrIndex maps addresses to their possible owners. It is a multimap: several Services may share
 // an endpoint, and one Service may have it in two slices while they are rewritten. It stores hashes
-// instead of addresses, so an endpoint takes eight octets and no pointer. Hashes collide, so the
+// instead of addresses, so an endpoint takes eight bytes and no pointer. Hashes collide, so the
 // caller compares the address of what it finds. Like a table, it is immutable.
 type addrIndex struct {
 	// shards hold sorted references: 32 bits of the address's hash, followed by the owner's number.

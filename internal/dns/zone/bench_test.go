@@ -131,7 +131,7 @@ var benchmarks = []struct {
 	{"not the cluster's", "www.example.com.", dns.TypeA, zone.Kubernetes, 1232},
 }
 
-// BenchmarkAppendResponse measures a query from the received octets to the octets to send.
+// BenchmarkAppendResponse measures a query from the received bytes to the bytes to send.
 // BenchmarkHit in package cache measures the same for a cached response.
 func BenchmarkAppendResponse(b *testing.B) {
 	resolvers := map[zone.Profile]*zone.Resolver{}

@@ -12,7 +12,7 @@ type asking struct {
 	flags uint16 // RD and CD
 	edns  bool   // the query has an OPT record
 	do    bool   // the OPT record has the DO bit
-	limit int    // maximum size of the response in octets
+	limit int    // maximum size of the response in bytes
 }
 
 // Sizes and bits of RFC 1035 section 4.1, RFC 4035 section 3.2.2 and RFC 6891 section 6.1.
@@ -91,7 +91,7 @@ func (m *message) begin(id uint16) {
 func (m *message) u16(v uint16) { m.out = binary.BigEndian.AppendUint16(m.out, v) }
 func (m *message) u32(v uint32) { m.out = binary.BigEndian.AppendUint32(m.out, v) }
 
-// at returns the offset of the next octet in the message.
+// at returns the offset of the next byte in the message.
 func (m *message) at() int { return len(m.out) - m.start }
 
 // count sets a count in the header.

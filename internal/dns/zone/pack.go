@@ -72,7 +72,7 @@ func (s *slice) size() int {
 	return s.count
 }
 
-// Flags in the first octet of a packed endpoint.
+// Flags in the first byte of a packed endpoint.
 const (
 	isReady = 1 << iota
 	is6

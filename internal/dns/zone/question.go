@@ -18,7 +18,7 @@ const (
 type question struct {
 	// The name in wire format with the root label and its original case; owned by the caller.
 	asked []byte
-	// The same in lower case (length octets are below 'A'); for a query in wire format, followed by
+	// The same in lower case (length bytes are below 'A'); for a query in wire format, followed by
 	// type and class.
 	lower  [maxQuestion]byte
 	labels [maxLabels + 1]uint8 // offset of each label; the root label is last

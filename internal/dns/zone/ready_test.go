@@ -76,7 +76,7 @@ func readyNames() (all []string) {
 		strings.Repeat(strings.Repeat("x", 63)+".", 3)+strings.Repeat("y", 43)+".svc.cluster.local.")
 }
 
-// TestReady: each ready response equals the composed one octet by octet, for each client and each
+// TestReady: each ready response equals the composed one byte by byte, for each client and each
 // rotation. Every short response to a repeated question is ready.
 func TestReady(t *testing.T) {
 	types := []uint16{

@@ -87,11 +87,11 @@ func (r *Resolver) Apexes() []dnsname.Name {
 	return apexes
 }
 
-// AppendResponse answers a query in wire format. It appends the response, at most limit octets, to
+// AppendResponse answers a query in wire format. It appends the response, at most limit bytes, to
 // dst and returns the result. If ok is false, dst is unchanged and the caller uses ServeDNS: for
 // names outside the cluster, for answers that continue elsewhere, before the first Snapshot, and
 // for messages other than one question of class IN with or without an OPT record. It does not
-// change the query. It allocates nothing if dst has room for limit octets and one more record.
+// change the query. It allocates nothing if dst has room for limit bytes and one more record.
 func (r *Resolver) AppendResponse(dst, query []byte, limit int) (response []byte, ok bool) {
 	now := r.now.Load()
 	if now == nil || len(query) < headerSize || limit < dns.MinMsgSize {

@@ -10,7 +10,7 @@ const tableShards = 256
 type table[V any] struct{ shards [tableShards]map[string]V }
 
 // shardOf returns the hash of a key, folded to the number of shards: 64-bit FNV-1a, but over eight
-// octets at a time.
+// bytes at a time.
 func shardOf[S string | []byte](key S) uint8 {
 	const offset, prime = 14695981039346656037, 1099511628211
 	hash, rest := uint64(offset), key

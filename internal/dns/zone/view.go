@@ -62,7 +62,7 @@ func (v *view) without(name string) []*slice {
 // isReady reports whether the endpoint may be in answers.
 func (v *view) isReady(c *cursor) bool { return c.Ready || v.svc.PublishNotReady }
 
-// appendLabel appends a label in wire format. The label has at most 63 octets.
+// appendLabel appends a label in wire format. The label has at most 63 bytes.
 func appendLabel[S string | []byte](name []byte, label S) []byte {
 	return append(append(name, byte(len(label))), label...)
 }

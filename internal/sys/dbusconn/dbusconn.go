@@ -157,7 +157,7 @@ const writeTimeout = 5 * time.Second
 // limit is 128 MiB per message. It also ends when the bus does not accept what is written.
 type boundedSocket struct {
 	net.Conn
-	// Godbus reads octet by octet (5.2.4), which took 440 system calls in a run of the hook.
+	// Godbus reads byte by byte (5.2.4), which took 440 system calls in a run of the hook.
 	buffer *bufio.Reader
 	left   int64
 }

@@ -19,7 +19,7 @@ const (
 	delayBuckets  = 20
 )
 
-// sizeBounds are the upper bounds of the size buckets in octets.
+// sizeBounds are the upper bounds of the size buckets in bytes.
 var sizeBounds = [...]int{0, 100, 200, 300, 400, 511, 1023, 2047, 4095, 8291, 16000, 32000, 48000, 64000}
 
 // Durations is a histogram of durations. The zero value is empty. It needs a lock if shared.
@@ -88,7 +88,7 @@ func (h *Delays) Buckets() (count uint64, sum float64, upTo map[float64]uint64) 
 	return count, h.sum.Seconds(), upTo
 }
 
-// Sizes is a histogram of sizes in octets. The zero value is empty. It needs a lock if shared.
+// Sizes is a histogram of sizes in bytes. The zero value is empty. It needs a lock if shared.
 type Sizes struct {
 	counts [len(sizeBounds) + 1]uint64
 	sum    uint64

@@ -16,7 +16,7 @@ import (
 // pages, whose size differs.
 const noLimit = 1 << 60
 
-// MemoryLimit returns the smallest memory limit in octets of this process's control groups:
+// MemoryLimit returns the smallest memory limit in bytes of this process's control groups:
 // memory.max and memory.high in v2, memory.limit_in_bytes in v1. It returns 0 if there is no limit.
 // root is the directory that contains /proc and the mounts; "" means /. MemoryLimit fails if /proc
 // cannot be read. It does not see groups above the root of a cgroup namespace.

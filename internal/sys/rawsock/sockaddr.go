@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The port in a socket address is two octets in network byte order (ip(7), ipv6(7)), whatever the
-// byte order of the machine. Only this file accesses that field: code that swaps the octets itself
+// The port in a socket address is two bytes in network byte order (ip(7), ipv6(7)), whatever the
+// byte order of the machine. Only this file accesses that field: code that swaps the bytes itself
 // works on little-endian machines and fails on s390x.
 
-// SetAddr writes a to name, as sockaddr_in or sockaddr_in6, and returns its size in octets. It
+// SetAddr writes a to name, as sockaddr_in or sockaddr_in6, and returns its size in bytes. It
 // clears the rest of name only for sockaddr_in6. A zone is used only if it is an interface index,
 // as returned by AddrPort.
 func SetAddr(name *unix.RawSockaddrInet6, a netip.AddrPort) (size uint32) {

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestOctets: socket addresses have the octets that ip(7) and ipv6(7) describe. Only the family and
+// TestOctets: socket addresses have the bytes that ip(7) and ipv6(7) describe. Only the family and
 // the scope ID are in host byte order.
 func TestOctets(t *testing.T) {
 	family := func(n uint16) []byte { return binary.NativeEndian.AppendUint16(nil, n) }

@@ -37,7 +37,7 @@ const storeTimeout = time.Second
 func (s Store) Exists() bool { return s.socket != "" }
 
 // Put stores a file in addition to others with the same name. Storing the same file again has no
-// effect (systemd since 220). A name has at most 255 octets and no colon or control character.
+// effect (systemd since 220). A name has at most 255 bytes and no colon or control character.
 func (s Store) Put(name string, fd int) error {
 	// FDPOLL=0 (ignored before systemd 246) keeps a socket that has an error, and a pipe without a
 	// reader.

@@ -12,7 +12,7 @@ import (
 
 // CheckCosts calls handle with each message of Costly, for name and for name in upper case. handle
 // parses the message and processes the result. It returns the time for each of the two steps; rest
-// is 0 if the message is rejected. Both together may use 16 octets of memory per octet of the
+// is 0 if the message is rejected. Both together may use 16 bytes of memory per byte of the
 // message. Processing may take 12 times as long as parsing, whose time is bounded elsewhere.
 func CheckCosts(t testing.TB, name string, handle func(message []byte) (read, rest time.Duration)) {
 	t.Helper()

@@ -13,10 +13,10 @@ const patience = 10 * time.Second
 // An Option changes the query of Exchange. Any function of this type will do.
 type Option func(query *dns.Msg)
 
-// EDNS adds an OPT record that allows size octets over UDP.
+// EDNS adds an OPT record that allows size bytes over UDP.
 func EDNS(size uint16) Option { return func(query *dns.Msg) { query.SetEdns0(size, false) } }
 
-// DO adds an OPT record with the DO bit that allows 1232 octets.
+// DO adds an OPT record with the DO bit that allows 1232 bytes.
 func DO() Option { return func(query *dns.Msg) { query.SetEdns0(payload, true) } }
 
 // Exchange sends a query with RD to server over UDP and returns the response. It fails the test if

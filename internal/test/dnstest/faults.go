@@ -39,10 +39,10 @@ type Faults struct {
 
 	Truncate bool // TC and empty sections over UDP, everything over TCP
 	Garbage  bool // the header of a response to this query, followed by invalid data
-	Empty    bool // a message of zero octets
+	Empty    bool // a message of zero bytes
 	CutUDP   bool // only the first half of the datagram, without TC
 
-	// MaxUDP is the size in octets of the largest response that passes over UDP, as on a path that
+	// MaxUDP is the size in bytes of the largest response that passes over UDP, as on a path that
 	// loses fragments or filters by size. 0 means no limit.
 	MaxUDP int
 

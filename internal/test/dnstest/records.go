@@ -52,7 +52,7 @@ func parseRRs(text string) ([]dns.RR, error) {
 	return rrs, nil
 }
 
-// asReceived returns a record as a client parses it. A zone file has several forms of an octet,
+// asReceived returns a record as a client parses it. A zone file has several forms of a byte,
 // such as "\032" and "\ ", but a parsed message has only one. So names and data can be compared as
 // text.
 func asReceived(rr dns.RR) (dns.RR, error) {

@@ -232,7 +232,7 @@ mixed.example.com. 300 CNAME www.example.com.`)
 
 func TestLargeResponses(t *testing.T) {
 	var records strings.Builder
-	for i := range 60 { // 16 octets each
+	for i := range 60 { // 16 bytes each
 		fmt.Fprintf(&records, "www.example.com. A 192.0.2.%d\n", i)
 	}
 	server := dnstest.NewServer(t, records.String())

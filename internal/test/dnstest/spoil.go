@@ -86,8 +86,8 @@ func (o order) forge(bad *dns.Msg) {
 	}
 }
 
-// otherName returns a name of the same length that differs in its first octet, so that only a
-// comparison of the octets finds it.
+// otherName returns a name of the same length that differs in its first byte, so that only a
+// comparison of the bytes finds it.
 func otherName(name string) string {
 	switch name[0] {
 	case '.', '\\', '*':

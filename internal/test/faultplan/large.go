@@ -8,7 +8,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// largeText is the upstream answer for each name, of more than 800 octets.
+// largeText is the upstream answer for each name, of more than 800 bytes.
 var largeText = strings.TrimSpace(strings.Repeat(`"`+strings.Repeat("x", 200)+`" `, 4))
 
 // lossy is a path that loses large responses over UDP, as firewalls do that drop fragments or

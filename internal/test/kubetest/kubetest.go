@@ -175,7 +175,7 @@ func (s *Server) Requests() []Request {
 	return slices.Clone(s.requests)
 }
 
-// Sent returns the number of octets of lists and watches sent, below TLS and HTTP.
+// Sent returns the number of bytes of lists and watches sent, below TLS and HTTP.
 func (s *Server) Sent() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

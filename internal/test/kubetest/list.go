@@ -66,7 +66,7 @@ func (s *Server) writeList(w http.ResponseWriter, r *http.Request, contentType s
 	_ = packed.Close()
 }
 
-// counter counts the octets sent.
+// counter counts the bytes sent.
 type counter struct {
 	w      io.Writer
 	server *Server
