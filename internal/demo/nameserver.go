@@ -71,5 +71,5 @@ func (n *nameserver) answer(w dns.ResponseWriter, query *dns.Msg) {
 			response.Answer = append(response.Answer, rr)
 		}
 	}
-	_ = w.WriteMsg(response) // without a response, the daemon asks the other nameserver
+	_ = w.WriteMsg(response) // without a response, the daemon queries the other nameserver
 }

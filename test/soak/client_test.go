@@ -18,7 +18,7 @@ import (
 type kind int
 
 const (
-	hit     kind = iota // one of a hundred names that are asked repeatedly
+	hit     kind = iota // one of a hundred names that are queried repeatedly
 	miss                // a new name
 	cluster             // a Service's name
 	pattern             // a Pod's name, by its address

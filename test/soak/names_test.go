@@ -20,7 +20,7 @@ import (
 
 var names = flag.Uint64("soak.names", 100_000, "how many names that nobody has asked for pass in TestUniqueNames")
 
-// TestUniqueNames proves that names which are asked repeatedly stay in the cache while a million
+// TestUniqueNames proves that names which are queried repeatedly stay in the cache while a million
 // unique names pass, and that memory is bounded.
 func TestUniqueNames(t *testing.T) {
 	r := newNames(t, "", "")
@@ -39,7 +39,7 @@ func TestUniqueNames(t *testing.T) {
 
 // TestMemoryLimit proves that, in a control group of 64 MiB that is too small for a cache of a
 // million names, the process survives, shrinks the cache, logs that once, and keeps the names that
-// are asked repeatedly.
+// are queried repeatedly.
 func TestMemoryLimit(t *testing.T) {
 	const limit, names = 64 << 20, 200_000
 	group := newGroup(t, limit)
@@ -78,7 +78,7 @@ func newNames(t *testing.T, shell, more string) *namesRig {
 	return r
 }
 
-// pass asks for count unique names and returns the number of questions for hot names.
+// pass queries count unique names and returns the number of questions for hot names.
 func (r *namesRig) pass(count uint64) (hot int) {
 	tally := newTally()
 	tally.begin("unique names", false)

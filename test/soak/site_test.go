@@ -45,7 +45,7 @@ type site struct {
 	t    *testing.T
 	at   netip.AddrPort
 	mood atomic.Int32
-	hot  atomic.Int64 // number of questions for names below hot.example, which are asked repeatedly
+	hot  atomic.Int64 // number of questions for names below hot.example, which are queried repeatedly
 
 	mu   sync.Mutex // guards the fields below
 	conn *net.UDPConn

@@ -30,7 +30,7 @@ type API struct {
 	CacheDump  func(ctx context.Context, part CachePart, send func(CacheEntry) error) error
 	CacheFlush func(context.Context, CachePart) (CacheFlushed, error)
 	CacheStats func(context.Context) CacheStats
-	// RecentNames returns a few of the names that clients recently asked for.
+	// RecentNames returns a few of the names that clients recently queried.
 	RecentNames func(context.Context) RecentNames
 
 	Complete func(context.Context, CompleteQuestion) (Completions, error)

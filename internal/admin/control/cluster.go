@@ -76,8 +76,8 @@ func (s Status) clusterText() string {
 	return text + from(c.Source)
 }
 
-// text describes where cluster names are answered from. forwarded names the servers that are asked
-// while the resolver has no data or stale data. It is empty if there are none.
+// text describes where cluster names are answered from. forwarded names the servers that are
+// queried while the resolver has no data or stale data. It is empty if there are none.
 func (r *Resolver) text(now time.Time, forwarded string) string {
 	var text string
 	counts := number(r.Services, "service", "services") + ", " + number(r.Endpoints, "endpoint", "endpoints") + ", " +

@@ -35,8 +35,8 @@ const (
 // errOtherQuestion reports a response that no working server sends.
 var errOtherQuestion = errors.New("the response does not match the question")
 
-// Query asks the server. If the server does not answer, Query returns no error, and Answer.Failure
-// holds the reason.
+// Query queries the server. If the server does not answer, Query returns no error, and
+// Answer.Failure holds the reason.
 func (d Direct) Query(ctx context.Context, question Question) (Answer, error) {
 	m, err := question.Message()
 	if err != nil {

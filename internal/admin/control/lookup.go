@@ -32,7 +32,7 @@ type LookupQuestion struct {
 	Types  []string // A and AAAA if empty, as programs ask
 	How    Question // template for each query, without Name and Type; a class other than IN disables the search list
 	Search SearchQuestion
-	Direct *Direct // asks the server instead of the daemon; the search list is then used only with Search.Namespace
+	Direct *Direct // queries the server instead of the daemon; the search list is then used only with Search.Namespace
 }
 
 // asksDaemon reports whether the lookup needs a daemon.

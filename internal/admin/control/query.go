@@ -76,14 +76,14 @@ type ExtendedError struct {
 // By says who answered.
 type By struct {
 	// Who is cluster, upstream, local data, localhost, itself, rule or nobody; or server if a
-	// server was asked directly.
+	// server was queried directly.
 	Who    string        `json:"who"`
 	Server string        `json:"server,omitempty"` // nameserver that sent the answer; empty for our own answers
 	Target string        `json:"target,omitempty"` // server that was asked for the target of one of our aliases
 	State  string        `json:"state,omitempty"`  // of Server: up, down, unknown
 	RTT    time.Duration `json:"rttNanoseconds,omitempty"`
 	// Transport is the transport used for Server if dnsOverTLS is opportunistic or the server was
-	// asked directly. It is empty for cached answers.
+	// queried directly. It is empty for cached answers.
 	Transport string        `json:"transport,omitempty"`
 	Domain    string        `json:"domain,omitempty"` // domain of the matching route
 	Source    string        `json:"source,omitempty"` // source of that route's configuration

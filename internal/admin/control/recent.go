@@ -4,7 +4,7 @@ import "context"
 
 const recentNamesPath = "/v1/recent-names"
 
-// RecentNames are a few of the names that clients recently asked for and that nameservers answered
+// RecentNames are a few of the names that clients recently queried and that nameservers answered
 // or failed to answer, latest first. Names that the node answers itself are not included.
 type RecentNames struct {
 	APIVersion string       `json:"apiVersion"`

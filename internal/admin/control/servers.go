@@ -14,7 +14,7 @@ import (
 )
 
 // ServerList shows which servers answer for which names, which settings were overridden, and which
-// servers are never asked.
+// servers are never queried.
 type ServerList struct {
 	APIVersion string        `json:"apiVersion"`
 	Kind       string        `json:"kind"`
@@ -136,7 +136,7 @@ func (l ServerList) table() [][]string {
 	return rows
 }
 
-// transportColumn is the column that is shown only if a server may be asked over different
+// transportColumn is the column that is shown only if a server may be queried over different
 // transports.
 const transportColumn = 3
 

@@ -75,7 +75,7 @@ type Listener struct {
 // IsFailed reports whether the daemon should listen here but does not.
 func (l Listener) IsFailed() bool { return l.Error != "" && !l.Spare }
 
-// Clients are the clients that may ask, in addition to this host.
+// Clients are the clients that may send queries, in addition to this host.
 type Clients struct {
 	AllowFrom []string `json:"allowFrom"`           // as in the configuration
 	Networks  []string `json:"networks"`            // resulting networks; empty if everyone may ask, or only this host
@@ -102,7 +102,7 @@ type Loss struct {
 	Why     string   `json:"why"`
 }
 
-// Refused is a nameserver that must not be asked.
+// Refused is a nameserver that must not be queried.
 type Refused struct {
 	Domain string `json:"domain,omitempty"` // empty if unknown
 	Server string `json:"server"`           // server, or the text that is not a valid server
@@ -204,8 +204,8 @@ type Limits struct {
 	// CrowderPod is its namespace and name, if known.
 	Crowder    string `json:"crowder,omitempty"`
 	CrowderPod string `json:"crowderPod,omitempty"`
-	// Stranger is a client that is not allowed to ask. StrangerPod is its namespace and name, if
-	// known.
+	// Stranger is a client that is not allowed to send queries. StrangerPod is its namespace and
+	// name, if known.
 	Stranger    string `json:"stranger,omitempty"`
 	StrangerPod string `json:"strangerPod,omitempty"`
 }

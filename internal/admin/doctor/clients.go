@@ -12,8 +12,8 @@ import (
 
 const nodeDNSYAML = "/etc/node-dns/node-dns.yaml"
 
-// checkClients checks whether pods may ask and can reach this node. It uses their networks, the
-// clients refused in the last minute, and queries from within pods.
+// checkClients checks whether pods may send queries and can reach this node. It uses their
+// networks, the clients refused in the last minute, and queries from within pods.
 func checkClients(s Snapshot) []Finding {
 	if s.Status == nil {
 		return nil
@@ -47,8 +47,8 @@ func podPath(p PodProbe) string {
 	return fmt.Sprintf("allow port 53 from %s to %s in this node's firewall (nft list ruleset) and in network policies", p.Client, p.Server.Addr())
 }
 
-// refusedClients returns one failure for all clients that should be allowed to ask but are refused,
-// and a warning for other refused clients.
+// refusedClients returns one failure for all clients that should be allowed to send queries but are
+// refused, and a warning for other refused clients.
 func (s Snapshot) refusedClients() []Finding {
 	var networks []netip.Prefix
 	var details []string

@@ -38,7 +38,7 @@ type gathering struct {
 	given         string     // name that the admin asks about; empty if there is none
 	mu            sync.Mutex // guards fields that several parts write
 	s             Snapshot
-	asked         map[string]int // number of names for which each nameserver was asked directly
+	asked         map[string]int // number of names for which each nameserver was queried directly
 }
 
 // Gather inspects everything below root and changes nothing. A root other than "/" is a directory

@@ -28,7 +28,7 @@ const (
 	// from users other than root.
 	askedAtOnce = 3
 	// Limits on the number of names: one per route, recent ones of each kind, and names for which
-	// each nameserver is asked directly.
+	// each nameserver is queried directly.
 	maxRouteNames  = 8
 	maxRecentNames = 3
 	maxDirectNames = 4
@@ -38,7 +38,7 @@ const (
 const failedRecently = "failed recently"
 
 // names asks the daemon for names over its control socket, so that the queries do not count as a
-// client's. At the same time, it asks the nameservers of each name directly.
+// client's. At the same time, it queries the nameservers of each name directly.
 func (g *gathering) names(ctx context.Context) {
 	if g.s.Status == nil {
 		return
@@ -90,7 +90,7 @@ func (g *gathering) chooseNames(ctx context.Context) []Name {
 	if err != nil && !errors.Is(err, os.ErrPermission) && !errors.Is(err, control.ErrUnknown) {
 		g.unseen("recently used names: %v", err)
 	}
-	for i := range maxRecentNames { // alternate between the lists, because each nameserver is asked only for the first names
+	for i := range maxRecentNames { // alternate between the lists, because each nameserver is queried only for the first names
 		for _, list := range []struct {
 			names []control.RecentName
 			why   string
@@ -134,7 +134,8 @@ func routeOf(status control.Status, name string) string {
 	return longest
 }
 
-// serversFor returns the nameservers for n, except those that were already asked for enough names.
+// serversFor returns the nameservers for n, except those that were already queried for enough
+// names.
 func (g *gathering) serversFor(n *Name) []nameserver.Server {
 	var servers []nameserver.Server
 	for _, route := range g.s.Status.Routes {
@@ -161,7 +162,7 @@ func (g *gathering) mayAsk(server string) bool {
 	return g.asked[server] <= maxDirectNames && len(g.asked) <= maxProbed
 }
 
-// askDirectly asks all servers in all ways concurrently. After SERVFAIL it asks again without
+// askDirectly queries all servers in all ways concurrently. After SERVFAIL it asks again without
 // validation.
 func (n *Name) askDirectly(ctx context.Context, servers []nameserver.Server) {
 	question := dns.Question{Name: n.Name, Qtype: dns.StringToType[n.Type], Qclass: dns.ClassINET}

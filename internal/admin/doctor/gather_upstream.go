@@ -22,10 +22,10 @@ import (
 )
 
 const (
-	// maxProbed limits the number of servers that are asked, because a configuration may name
+	// maxProbed limits the number of servers that are queried, because a configuration may name
 	// thousands.
 	maxProbed = 32
-	// probedAtOnce limits the number of sockets, with four per server. All servers are asked at
+	// probedAtOnce limits the number of sockets, with four per server. All servers are queried at
 	// once, because a dead one takes four seconds.
 	probedAtOnce = maxProbed
 	// bufferSize is the EDNS buffer size (RFC 9715 and DNS flag day 2020).
@@ -149,7 +149,7 @@ func certifiedNames(c *x509.Certificate) []string {
 	return names
 }
 
-// patient asks twice over UDP, because a datagram may be lost.
+// patient sends two queries over UDP, because a datagram may be lost.
 func patient(ctx context.Context, server nameserver.Server, q dns.Question, buffer uint16, signed bool) Answer {
 	answer := exchange(ctx, server, "udp", q, buffer, signed)
 	if errors.Is(answer.Err, errSilent) {

@@ -174,7 +174,7 @@ func checkResolved(s Snapshot) []Finding {
 	return nil
 }
 
-// leadsToStub reports whether libc asks systemd-resolved.
+// leadsToStub reports whether libc queries systemd-resolved.
 func leadsToStub(link string, text []byte) bool {
 	if strings.Contains(link, "/run/systemd/resolve/") && !strings.HasSuffix(link, "/resolve/resolv.conf") {
 		return true

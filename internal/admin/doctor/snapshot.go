@@ -37,7 +37,7 @@ type Snapshot struct {
 	Writers     []Finding    // other programs that write resolv.conf
 	Kubelet     Kubelet
 	Upstreams   []Probe
-	Names       []Name // names for which the daemon and the nameservers were asked
+	Names       []Name // names for which the daemon and the nameservers were queried
 	Pods        []PodProbe
 	API         API
 	Clock       Clock
@@ -121,7 +121,7 @@ type Kubelet struct {
 type Name struct {
 	Name, Type string
 	Why        string // why doctor asks for it, such as "recently used"
-	Given      bool   // whether the admin asked for it
+	Given      bool   // whether the admin queried it
 	Cluster    bool   // whether it must exist if cluster names resolve
 	Route      string // domain of its route; empty if there is none
 	Answer     control.Answer
@@ -129,7 +129,7 @@ type Name struct {
 	Direct     []Direct
 }
 
-// Direct holds the answers of one nameserver for a name, asked in several ways. The answers to
+// Direct holds the answers of one nameserver for a name, queried in several ways. The answers to
 // queries that were not sent are zero.
 type Direct struct {
 	Server string
@@ -149,7 +149,7 @@ type PodProbe struct {
 	UDP, TCP  Answer
 }
 
-// Probe holds the answers of one upstream nameserver that was asked directly.
+// Probe holds the answers of one upstream nameserver that was queried directly.
 type Probe struct {
 	Server  string   // as in the status
 	Domains []string // domains for which it is asked, "." for all other names; at least one

@@ -61,7 +61,7 @@ func (p Probe) replaceable(all []Probe) bool {
 	})
 }
 
-// answers reports whether the nameserver can be asked at all.
+// answers reports whether the nameserver can be queried at all.
 func (p Probe) answers() bool {
 	if p.TLS {
 		return p.TCP.Err == nil
@@ -110,7 +110,7 @@ func (s Snapshot) isBogus(p Probe) bool {
 func (d Direct) isBogus() bool { return d.best().Rcode == "SERVFAIL" && isAnswer(d.CD.result()) }
 
 // isFailing reports whether the nameserver answers SERVFAIL for its own domain and for each name
-// for which it was asked directly. Names that fail everywhere say nothing about it.
+// for which it was queried directly. Names that fail everywhere say nothing about it.
 func (s Snapshot) isFailing(p Probe) bool {
 	all, own := s.directs(p.Server), p.EDNS
 	if p.TLS {
@@ -127,7 +127,7 @@ func (s Snapshot) isFailing(p Probe) bool {
 	return len(all) > 0
 }
 
-// namesOf returns the names for which the nameserver was asked directly.
+// namesOf returns the names for which the nameserver was queried directly.
 func (s Snapshot) namesOf(p Probe) []string {
 	return slices.Sorted(maps.Keys(s.directs(p.Server)))
 }
@@ -172,7 +172,7 @@ func (s Snapshot) lostAnswer(p Probe) (name string, size int) {
 	return name, size
 }
 
-// checkLoop reports the result of the daemon's own probe, which asks each upstream for an
+// checkLoop reports the result of the daemon's own probe, which queries each upstream for an
 // unguessable name and waits for that query to come back.
 func checkLoop(s Snapshot) []Finding {
 	if s.Status == nil {

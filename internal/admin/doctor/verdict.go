@@ -201,7 +201,7 @@ func (s Snapshot) silent(p Probe, others bool) verdict {
 	return v
 }
 
-// port returns the port on which the nameserver is asked.
+// port returns the port on which the nameserver is queried.
 func (p Probe) port() uint16 {
 	if server, err := nameserver.Parse(p.Server); err == nil {
 		return server.Addr.Port()

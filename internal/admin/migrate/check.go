@@ -58,7 +58,7 @@ func samples() []dns.Question {
 	return all
 }
 
-// askBefore asks the current nameservers at the addresses to be taken over, and returns the
+// askBefore queries the current nameservers at the addresses to be taken over, and returns the
 // questions that they answered.
 func askBefore(ctx context.Context, p Plan) []Answer {
 	var all []Answer
@@ -239,7 +239,7 @@ type Rehearsal struct {
 	Upstreams  error  // reason why no upstream nameserver answers
 }
 
-// Rehearse asks the upstream nameservers that node-dns would use. kubeconfig and apiErr are the
+// Rehearse queries the upstream nameservers that node-dns would use. kubeconfig and apiErr are the
 // result of a request to the Kubernetes API.
 func (h Host) Rehearse(ctx context.Context, kubeconfig string, apiErr error) Rehearsal {
 	r := Rehearsal{Kubeconfig: kubeconfig, APIErr: apiErr}
@@ -274,7 +274,7 @@ func (h Host) obstacles() []string {
 	return why
 }
 
-// askServers returns an error if no nameserver answers. A server that is not asked in plain text
+// askServers returns an error if no nameserver answers. A server that is not queried in plain text
 // counts as one that answers.
 func askServers(ctx context.Context, servers []nameserver.Server) error {
 	var errs []error

@@ -140,7 +140,7 @@ func TestKilledAtEachMoment(t *testing.T) {
 	plan := NewPlan(host, Find(host))
 	plan.Steps = slices.Insert(plan.Steps, 1, writeStep(resolvconfFile, "nameserver 192.0.2.53\n", ""), writeStep(openresolvConf, "other\n", ""), linkStep(libcFile, resolvconfFile, ""))
 	for i := range plan.Steps {
-		plan.Steps[i].At = nil // no nameserver is asked
+		plan.Steps[i].At = nil // no nameserver is queried
 	}
 	apply := func(a Applier) error { return a.Apply(ctx, plan) }
 	journalOf := func(a Applier) *Journal {

@@ -100,7 +100,7 @@ func TestUndoForKubelet(t *testing.T) {
 				host := node(hook, dnsmasqAt("10.0.0.7"), func(h *Host) { h.Kubelet = Kubelet{Wanted: true, Path: kubeletFile, File: file(was)} })
 				plan := NewPlan(host, Find(host))
 				for i := range plan.Steps {
-					plan.Steps[i].At = nil // no nameserver is asked
+					plan.Steps[i].At = nil // no nameserver is queried
 				}
 				dying := a
 				dying.Step = func(name string) {

@@ -189,7 +189,7 @@ func systemdResolved() origin {
 	}
 }
 
-// nssResolve reports whether libc asks systemd-resolved without resolv.conf (nss-resolve(8)).
+// nssResolve reports whether libc queries systemd-resolved without resolv.conf (nss-resolve(8)).
 func nssResolve(h Host) bool {
 	for line := range strings.Lines(string(h.Files[nsswitch].Data)) {
 		line, _, _ = strings.Cut(line, "#")

@@ -18,7 +18,7 @@ type asker struct {
 	namespace   string             // pods of this namespace get a search list walk; empty for no walk
 	pod         string             // NAMESPACE/NAME; empty if the client is not a known pod
 	isClient    bool               // whether the question names a client other than the admin
-	refusal     *dnsserver.Refusal // nil if the client may ask
+	refusal     *dnsserver.Refusal // nil if the client may send queries
 }
 
 // askerOf returns this host, whose questions are never refused, or the client that the question

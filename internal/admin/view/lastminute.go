@@ -108,7 +108,7 @@ func (s Counted) quantile(now Counted, responses, percent uint64) (bound time.Du
 }
 
 // limited returns the number of queries not served because of a limit, without those of clients
-// that are not allowed to ask.
+// that are not allowed to send queries.
 func limited(l control.Limits) uint64 {
 	return l.Hasty + l.Crowding + l.Costly + l.Full + l.Upstream
 }

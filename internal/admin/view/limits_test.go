@@ -77,7 +77,7 @@ func TestMet(t *testing.T) {
 	}
 }
 
-// TestLimitsInLog proves that queries of a client that is not allowed to ask are logged in one line
+// TestLimitsInLog proves that queries of a client without access are logged in one line
 // with its address.
 func TestLimitsInLog(t *testing.T) {
 	text := new(lab.Text)

@@ -69,8 +69,8 @@ func TestFailingServers(t *testing.T) {
 	}
 }
 
-// TestLimitsOfMinute proves that clients that are not allowed to ask are counted separately from
-// other limits.
+// TestLimitsOfMinute proves that clients that are not allowed to send queries are counted
+// separately from other limits.
 func TestLimitsOfMinute(t *testing.T) {
 	began := time.Now()
 	m := LastMinute{samples: []Counted{{at: began, Refused: 1, Limits: control.Limits{Strangers: 1, Hasty: 1}}}}

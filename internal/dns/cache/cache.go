@@ -1,10 +1,10 @@
 // Package cache stores positive and negative responses for as long as their TTLs allow (RFC 1035
 // section 7.4, RFC 2308).
 //
-// It is separate from forward because it knows no servers and no sockets: it asks the next handler
-// and decides which responses other clients may get. A response is stored whole and only for its
-// own question, never split by owner name. The cache never trusts what a response says about other
-// names (MaginotDNS, 2023), and NXDOMAIN of a name never hides a name below it.
+// It is separate from forward because it knows no servers and no sockets: it queries the next
+// handler and decides which responses other clients may get. A response is stored whole and only
+// for its own question, never split by owner name. The cache never trusts what a response says
+// about other names (MaginotDNS, 2023), and NXDOMAIN of a name never hides a name below it.
 package cache
 
 import (
@@ -62,14 +62,14 @@ type Config struct {
 	// argument as Limit and is called concurrently. nil, or a nil channel, means that nothing is
 	// known.
 	Dark func(dnsname.Name) <-chan struct{}
-	// MayProbe reports whether, while a name is dark, the next handler may be asked for it without
-	// a waiting client. nil always allows it.
+	// MayProbe reports whether, while a name is dark, the next handler may be queried for it
+	// without a waiting client. nil always allows it.
 	MayProbe func(dnsname.Name) bool
 	// Prefetch refreshes a response that is used in the last tenth of its lifetime and was used
 	// before. It skips names with a Limit.
 	Prefetch bool
-	// Go runs a function concurrently. It is used to ask the next handler when no client waits, or
-	// not for long. nil starts a goroutine that is never waited for.
+	// Go runs a function concurrently. It is used to query the next handler when no client waits,
+	// or not for long. nil starts a goroutine that is never waited for.
 	Go func(func())
 	// Limit returns an additional limit on MaxTTL and MaxNegativeTTL for one qname. 0 means no
 	// limit; a negative value means that the response is not stored. It gets the zero Name for a
@@ -121,7 +121,7 @@ func New(c Config) *Cache {
 	return cache
 }
 
-// ServeDNS answers q from the cache and sets q.Cached, or asks the next handler. The caller owns
+// ServeDNS answers q from the cache and sets q.Cached, or queries the next handler. The caller owns
 // the response. TTLs count down in whole seconds and never reach 0. The TTLs of a new response have
 // the same limits, so that clients see no jump. ServeDNS passes on the upstream's AD bit; dnsserver
 // decides which clients see it (RFC 6840 section 5.8).
@@ -157,7 +157,7 @@ func (c *Cache) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, err
 	return c.fetch(ctx, q, k)
 }
 
-// fetch asks the next handler and stores its response.
+// fetch queries the next handler and stores its response.
 func (c *Cache) fetch(ctx context.Context, q *dnsserver.Query, k key) (*dns.Msg, error) {
 	epoch := c.store.epoch.Load()
 	m, err := c.ask(ctx, q)
@@ -182,7 +182,7 @@ func (c *Cache) fetch(ctx context.Context, q *dnsserver.Query, k key) (*dns.Msg,
 	return m, nil
 }
 
-// ask asks the next handler and returns its response as later clients get it from the cache: not
+// ask queries the next handler and returns its response as later clients get it from the cache: not
 // authoritative (see entry.response) and with names in the letter case of the question. Otherwise
 // the names are not compressed to pointers to the question, and a short answer to a long name is
 // truncated.

@@ -116,8 +116,8 @@ func TestTTLsCountDownAndEnd(t *testing.T) {
 	})
 }
 
-// TestNoHitAcrossDOAndCD: each client gets what its own flags ask for, whichever client asked first
-// (CVE-2024-0874: CoreDNS gave a response for CD to clients without it).
+// TestNoHitAcrossDOAndCD: each client gets what its own flags ask for, whichever client queried
+// first (CVE-2024-0874: CoreDNS gave a response for CD to clients without it).
 func TestNoHitAcrossDOAndCD(t *testing.T) {
 	all := []flags{{}, {do: true}, {cd: true}, {do: true, cd: true}}
 	for _, first := range all {
@@ -286,7 +286,7 @@ func TestNoResponsePasses(t *testing.T) {
 }
 
 // TestNegativeIsForItsQuestionOnly: NXDOMAIN of a name hides neither its other types nor names
-// below it (CVE-2026-44687, unbound; and a Service that was asked for too early).
+// below it (CVE-2026-44687, unbound; and a Service that was queried too early).
 func TestNegativeIsForItsQuestionOnly(t *testing.T) {
 	u := &upstream{t: t, rcode: dns.RcodeNameError, records: map[string]string{
 		"local. A": "authority\n . 60 IN SOA a. b. 1 2 3 4 60",

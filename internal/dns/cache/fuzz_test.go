@@ -8,10 +8,10 @@ import (
 	"github.com/miekg/dns"
 )
 
-// FuzzHit asks for a response with random TTLs, waits a random time, and asks again, parsed and in
-// wire format. Both must agree. The TTL of a hit is above 0 and at most the original minus the
-// elapsed time. The response never outlives its smallest TTL. Changes that the client made to the
-// earlier response are not visible.
+// FuzzHit looks up a response with random TTLs, waits a random time, and looks it up again, parsed
+// and in wire format. Both must agree. The TTL of a hit is above 0 and at most the original minus
+// the elapsed time. The response never outlives its smallest TTL. Changes that the client made to
+// the earlier response are not visible.
 func FuzzHit(f *testing.F) {
 	f.Add(uint32(60), uint32(30), uint32(300), uint16(59000), uint16(1000), false)
 	f.Add(uint32(1), uint32(1), uint32(1), uint16(999), uint16(1), true)

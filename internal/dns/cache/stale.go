@@ -137,7 +137,7 @@ func (c *Cache) fetchSoon(ctx context.Context, q *dnsserver.Query, e *entry, dar
 	return nil
 }
 
-// refresh asks for a response again, unless that is already happening or has just failed. If it
+// refresh fetches a response again, unless that is already happening or has just failed. If it
 // fails, the old response stays. At most one refresh per entry runs, and only a few while no server
 // is known to be alive; the next handler has its own limit.
 func (c *Cache) refresh(q *dnsserver.Query, e *entry) {

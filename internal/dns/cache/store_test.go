@@ -59,7 +59,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestHotNamesSurviveAScan: names in use stay while 300,000 others are asked for once. In that test
+// TestHotNamesSurviveAScan: names in use stay while 300,000 others are queried once. In that test
 // dnsmasq had 0.6 % hits, CoreDNS and unbound 5 %.
 func TestHotNamesSurviveAScan(t *testing.T) {
 	c := New(Config{Next: addresses(3600), Size: 10_000})
@@ -242,7 +242,7 @@ func TestMoreChains(t *testing.T) {
 }
 
 // TestFoundWhileChainsGrow: an existing entry is found at any moment. When it was missed, the
-// question was asked again, and clients saw its TTLs start over.
+// question was sent again, and clients saw its TTLs start over.
 func TestFoundWhileChainsGrow(t *testing.T) {
 	const old = 500
 	c := New(Config{Next: addresses(60), Size: 20_000, MaxBytes: 64 << 20})

@@ -121,7 +121,7 @@ func TestWireHeader(t *testing.T) {
 }
 
 // TestLetterCase: each client gets its own letter case, in the question and in names with the same
-// suffix, whichever client asked first and whatever case the upstream uses.
+// suffix, whichever client queried first and whatever case the upstream uses.
 func TestLetterCase(t *testing.T) {
 	u := &upstream{t: t, records: map[string]string{"www.example. A": `
 		Www.EXAMPLE.  300 IN CNAME cdN.eXample.

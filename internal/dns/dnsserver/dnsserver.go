@@ -42,7 +42,7 @@ type Query struct {
 	// Inquiry holds the options of an administrator's query; nil for a client's query. It is set
 	// before the Handler sees the query, and copied to the queries that this one leads to.
 	Inquiry *Inquiry
-	// Tried is the result of asking the upstream nameservers before the Handler; nil if none was
+	// Tried is the result of querying the upstream nameservers before the Handler; nil if none was
 	// asked.
 	Tried *UpstreamResult
 	// AnsweredBy is the upstream nameserver that the answer came from, set by the code that asked
@@ -92,8 +92,8 @@ var _ Handler = HandlerFunc(nil)
 // ServeDNS calls f.
 func (f HandlerFunc) ServeDNS(ctx context.Context, q *Query) (*dns.Msg, error) { return f(ctx, q) }
 
-// UpstreamResult is the result of asking the upstream nameservers before the Handler is called. It
-// has a Msg that needs more processing than PendingQuery.Send does, or an Err. With neither, the
+// UpstreamResult is the result of querying the upstream nameservers before the Handler is called.
+// It has a Msg that needs more processing than PendingQuery.Send does, or an Err. With neither, the
 // answer is still outstanding after some time.
 type UpstreamResult struct {
 	Server nameserver.Server // nameserver that sent Msg

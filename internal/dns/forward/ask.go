@@ -15,10 +15,10 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/exchange"
 )
 
-// ServeDNS asks the servers of the query's route and returns the first final response. The response
-// carries the client's question; from its OPT record only the Extended DNS Errors remain. ServeDNS
-// sets q.AnsweredBy. It passes on the upstream's AD bit; dnsserver decides which clients see it
-// (RFC 6840 section 5.8).
+// ServeDNS queries the servers of the query's route and returns the first final response. The
+// response carries the client's question; from its OPT record only the Extended DNS Errors remain.
+// ServeDNS sets q.AnsweredBy. It passes on the upstream's AD bit; dnsserver decides which clients
+// see it (RFC 6840 section 5.8).
 //
 // If every server refuses or fails with a response, ServeDNS returns the last such response. If no
 // server responds, the error is a *dnsserver.ExtendedError with RFC 8914 code 22 or 23. It names

@@ -11,7 +11,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// BenchmarkMiss asks a nameserver on loopback for a new name each time. The result includes the
+// BenchmarkMiss queries a nameserver on loopback for a new name each time. The result includes the
 // time of that nameserver, which runs in the same process. BenchmarkHit in package cache measures a
 // cache hit.
 func BenchmarkMiss(b *testing.B) {

@@ -50,7 +50,7 @@ func TestInterfaceThatDoesNotExist(t *testing.T) {
 	}
 }
 
-// TestLocalRoute: names of a local route do not exist, and no server is asked.
+// TestLocalRoute: names of a local route do not exist, and no server is queried.
 func TestLocalRoute(t *testing.T) {
 	servers, addresses := startServers(t, 1)
 	f := newForward(t, func(c *Config) {

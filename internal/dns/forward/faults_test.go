@@ -18,7 +18,7 @@ import (
 // TestFirstServerMisbehaves: the first of two nameservers misbehaves, in every way seen in the
 // wild. The client still gets the right answer, from the expected server.
 func TestFirstServerMisbehaves(t *testing.T) {
-	const a, b, either = "a", "b", "" // either: an invalid response makes us ask the other server at once
+	const a, b, either = "a", "b", "" // either: an invalid response makes us query the other server at once
 	rows := []struct {
 		name    string
 		faults  dnstest.Faults
@@ -82,7 +82,7 @@ func TestFirstServerMisbehaves(t *testing.T) {
 }
 
 // TestClosedPortIsNotWaitedFor: if the port is closed, the kernel reports it at once, and the next
-// server is asked long before the try times out.
+// server is queried long before the try times out.
 func TestClosedPortIsNotWaitedFor(t *testing.T) {
 	servers, addresses := startServers(t, 2)
 	servers[0].Down()
@@ -107,7 +107,7 @@ func TestTruncatedAndTCPRefused(t *testing.T) {
 	}
 }
 
-// TestLateResponseIsTaken: a response that arrives after the next server was asked is still
+// TestLateResponseIsTaken: a response that arrives after the next server was queried is still
 // accepted.
 func TestLateResponseIsTaken(t *testing.T) {
 	servers, addresses := startServers(t, 2)

@@ -13,7 +13,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/exchange"
 )
 
-// A flight is a question in progress and all its waiters. Identical questions are asked once: N
+// A flight is a question in progress and all its waiters. Identical questions are sent once: N
 // copies would give an attacker who forges responses N times the chance (CVE-2020-25686 DNSpooq,
 // CVE-2023-30464 CoreDNS).
 //

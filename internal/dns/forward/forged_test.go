@@ -24,7 +24,7 @@ var (
 var forgeries = []struct {
 	name  string
 	forge func(right []byte, i int) []byte
-	// isUnreadable: the ID and question are right, so the question is also asked over TCP.
+	// isUnreadable: the ID and question are right, so the question is also sent over TCP.
 	isUnreadable bool
 }{
 	{"another ID", func(m []byte, i int) []byte {

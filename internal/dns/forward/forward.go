@@ -1,5 +1,5 @@
-// Package forward asks the upstream nameservers. It picks the route of a query by the longest
-// matching suffix and asks the servers of the route until one gives a trustworthy response.
+// Package forward queries the upstream nameservers. It picks the route of a query by the longest
+// matching suffix and queries the servers of the route until one gives a trustworthy response.
 //
 // It is separate from cache because it remembers servers, never responses. It is separate from
 // upstream because that package decides which servers a node uses. Package health keeps the state
@@ -70,10 +70,10 @@ type Route struct {
 	// Plain limits the route to names of one label, whatever the Domain (dnsmasq's server=//IP). A
 	// route for such a name itself takes precedence.
 	Plain bool
-	// Servers are asked in this order. Without servers, queries for the domain fail; they never
+	// Servers are queried in this order. Without servers, queries for the domain fail; they never
 	// fall back to a shorter route.
 	Servers []nameserver.Server
-	// Local marks names that are never asked upstream. Other parts answer the known ones before a
+	// Local marks names that are never queried upstream. Other parts answer the known ones before a
 	// query gets here, so all other names do not exist (dnsmasq's local=/domain/).
 	Local bool
 	// Source is the origin of the route, for Status. Free text.
@@ -89,8 +89,8 @@ type Config struct {
 	// nothing upstream; dnsserver limits them. 0 means 10000.
 	MaxInFlight int
 	// Hedge and TryTimeout are the shortest and the longest wait for one server before the next one
-	// is asked as well. The actual wait follows the server's past response times. 0 means 10 ms and
-	// 250 ms.
+	// is queried as well. The actual wait follows the server's past response times. 0 means 10 ms
+	// and 250 ms.
 	Hedge, TryTimeout time.Duration
 	// Silence is the maximum duration of a question while no server of its route answers any
 	// question and no server is known to be alive. If all were down before, it is a third of that.
@@ -106,7 +106,7 @@ type Config struct {
 	// TLSAddr returns the TLS address of a plain server, or false if it has none. nil means port
 	// 853 for servers at port 53 that are not on loopback.
 	TLSAddr func(nameserver.Server) (netip.AddrPort, bool)
-	// Ignore returns an error for a response that does not count; then another server is asked
+	// Ignore returns an error for a response that does not count; then another server is queried
 	// (dnsmasq's ignore-address). It is called concurrently and must not change the response. nil
 	// accepts all responses.
 	Ignore func(*dns.Msg) error
@@ -167,7 +167,7 @@ type Forward struct {
 	most    int         // number of lanes
 	closed  atomic.Bool // no more lanes are created
 
-	all     atomic.Bool // ask all servers at once
+	all     atomic.Bool // query all servers at once
 	udp     atomic.Pointer[exchange.UDP]
 	table   atomic.Pointer[table]
 	setting sync.Mutex // held while the table is replaced; guards the fields below
@@ -181,7 +181,7 @@ type Forward struct {
 	darkening sync.Mutex // held while the darkness of a route is updated
 	hedges    hedges
 	flights   flights
-	// lastResorts has one element for each question that is asked over TCP only because UDP was
+	// lastResorts has one element for each question that is sent over TCP only because UDP was
 	// silent.
 	lastResorts chan struct{}
 	work        sync.WaitGroup // lanes and connections

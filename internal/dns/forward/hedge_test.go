@@ -159,7 +159,7 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// TestAskedOnce: an identical question from lane clients and Handler clients is asked once,
+// TestAskedOnce: an identical question from lane clients and Handler clients is sent once,
 // whichever comes first.
 func TestAskedOnce(t *testing.T) {
 	for _, laneFirst := range []bool{false, true} {
@@ -208,7 +208,7 @@ func TestAskedOnce(t *testing.T) {
 	}
 }
 
-// TestFailureIsNotShared: a question that failed is asked again for the next client.
+// TestFailureIsNotShared: a question that failed is sent again for the next client.
 func TestFailureIsNotShared(t *testing.T) {
 	servers, addresses := startServers(t, 1)
 	s := newLaneServer(t, func(c *Config) { c.Silence = 300 * time.Millisecond }, addresses...)

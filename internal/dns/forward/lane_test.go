@@ -141,7 +141,7 @@ func TestLane(t *testing.T) {
 }
 
 // TestLaneLikeHandler: whatever a server does, the client gets the same result with lanes and
-// without, and no server is asked more often.
+// without, and no server is queried more often.
 func TestLaneLikeHandler(t *testing.T) {
 	for name, faults := range map[string]dnstest.Faults{
 		"silence":              {Drop: true},
@@ -185,7 +185,7 @@ func TestLaneLikeHandler(t *testing.T) {
 	}
 }
 
-// asked returns how often a server was asked for www.example.; checks ask for the root.
+// asked returns how often a server was queried for www.example.; checks ask for the root.
 func asked(s *dnstest.Server) (n int) {
 	for _, seen := range s.Received() {
 		if seen.Msg.Question[0].Name == "www.example." {
@@ -229,7 +229,7 @@ func TestLanePorts(t *testing.T) {
 	}
 }
 
-// TestLaneJoins: identical questions are asked once.
+// TestLaneJoins: identical questions are sent once.
 func TestLaneJoins(t *testing.T) {
 	servers, addresses := startServers(t, 1)
 	servers[0].SetFaults(dnstest.Faults{Delay: 100 * time.Millisecond})

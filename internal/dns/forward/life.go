@@ -243,7 +243,7 @@ func (n *lane) wasSilent(s *server, after time.Duration) {
 	s.timedOut(after)
 }
 
-// check asks a silent server for the root NS records, which every nameserver either knows or
+// check queries a silent server for the root NS records, which every nameserver either knows or
 // refuses. So slow names alone do not mark a server as down. It asks over UDP and TCP at the same
 // time, and over UDP for a small response, because large ones may get lost. A server that accepts
 // the TCP connection gets more time: servers that took 2 s for every name were marked as dead, and

@@ -69,7 +69,7 @@ func askFor(t testing.TB, f *Forward, name string, qtype uint16, change ...func(
 	return m, q.AnsweredBy, err
 }
 
-// mustAnswer asks for the address of www.example. and fails the test unless it gets the right one.
+// mustAnswer queries the address of www.example. and fails the test unless it gets the right one.
 func mustAnswer(t testing.TB, f *Forward) nameserver.Server {
 	t.Helper()
 	m, from, err := askFor(t, f, "www.example.", dns.TypeA)

@@ -49,7 +49,7 @@ func TestMixedCase(t *testing.T) {
 			if len(forms) < 290 {
 				t.Errorf("got %d different forms of the name", len(forms))
 			}
-			// With lanes, the right response right behind may arrive before the question is asked
+			// With lanes, the right response right behind may arrive before the question is sent
 			// over TCP.
 			if got := s.f.Stats(); got.Doubted != 300 || got.OverTCP == 0 || got.OverTCP > 300 {
 				t.Errorf("%+v", got)
@@ -59,7 +59,7 @@ func TestMixedCase(t *testing.T) {
 }
 
 // TestManyDoubts: of many doubtful responses to one query, three are read, and they count once
-// against the server. The server is still asked in mixed case.
+// against the server. The server is still queried in mixed case.
 func TestManyDoubts(t *testing.T) {
 	p := newPeer(t, func(query []byte, overTCP bool) (responses [][]byte) {
 		if overTCP {
@@ -84,7 +84,7 @@ func TestManyDoubts(t *testing.T) {
 }
 
 // TestMixedCaseManners: whatever a server does with the letter case, every question is answered. A
-// server that does not copy the case is asked in lower case once that is known.
+// server that does not copy the case is queried in lower case once that is known.
 func TestMixedCaseManners(t *testing.T) {
 	rows := []struct {
 		name    string

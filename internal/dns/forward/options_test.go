@@ -13,7 +13,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// TestIgnore: after an ignored response the next server is asked, and a better response is still
+// TestIgnore: after an ignored response the next server is queried, and a better response is still
 // awaited.
 func TestIgnore(t *testing.T) {
 	servers, addresses := startServers(t, 2)

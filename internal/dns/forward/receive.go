@@ -57,8 +57,8 @@ func (n *lane) receive(t *try) {
 }
 
 // strayed handles a message that is not a valid response. The valid one may still arrive, but
-// another server is asked at once. The same server is not asked again over UDP: that would give an
-// attacker two ports to hit.
+// another server is queried at once. The same server is not queried again over UDP: that would give
+// an attacker two ports to hit.
 func (n *lane) strayed(t *try, isUnreadable bool) {
 	fl := t.fl
 	t.strays++
@@ -157,7 +157,7 @@ func (n *lane) heard(t *try, m *dns.Msg, octets int, isStream bool) {
 	}
 }
 
-// wantsOtherwise reports whether the same server must be asked again in another way, and returns
+// wantsOtherwise reports whether the same server must be queried again in another way, and returns
 // that attempt.
 func (n *lane) wantsOtherwise(t *try, m *dns.Msg, isStream bool) (again attempt, isRedo bool) {
 	again = t.attempt

@@ -29,7 +29,8 @@ type attempt struct {
 	isMoved bool
 	// inTheClear: the opportunistic TLS connection failed.
 	inTheClear bool
-	// isProbe: a demoted server is asked in addition to the round, to see whether it has recovered.
+	// isProbe: a demoted server is queried in addition to the round, to see whether it has
+	// recovered.
 	isProbe bool
 	// isBeside: the attempt besideOf got an unreadable response and continues over UDP meanwhile.
 	isBeside bool
@@ -47,7 +48,7 @@ type outcome struct {
 	isSpoilt bool // an invalid response arrived; the attempt continues, and the next one begins
 	// isUnreadable: the invalid response cannot be parsed. TCP may deliver it intact.
 	isUnreadable bool
-	isRedo       bool // ask the same server again, as the attempt says; set by a lane, which does not do it itself
+	isRedo       bool // query the same server again, as the attempt says; set by a lane, which does not do it itself
 }
 
 // maxTries is the maximum number of attempts for one question, and of messages sent for it,
@@ -58,12 +59,12 @@ const maxTries = 4
 // A round chooses the next server for one question, and the client's response if no response was
 // final. It has no sockets and no clock: its caller reports what happens.
 //
-// It asks each server in turn: the next one when the previous one fails or stays silent for its
+// It queries each server in turn: the next one when the previous one fails or stays silent for its
 // wait time. It still accepts a late response from a silent server. After all servers it starts
 // over, until the question has had maxTries. The last try uses TCP, which gets through where UDP is
 // lost.
 //
-// A server that is asked again, and the third server after a silent one, are asked for a small
+// A server that is queried again, and the third server after a silent one, are asked for a small
 // response. A larger one may be lost because of its size; a truncated one shows that TCP gives the
 // answer. One try is reserved for that.
 type round struct {
@@ -170,8 +171,8 @@ func (r *round) isBeforeLastResort() bool {
 	return r.started == maxTries-1 && r.limit == maxTries && r.again() && r.refusal.msg == nil
 }
 
-// slower returns the servers that were asked before attempt n, which gave the answer, and that have
-// not answered.
+// slower returns the servers that were queried before attempt n, which gave the answer, and that
+// have not answered.
 func (r *round) slower(n int) (all []*server) {
 	if n >= len(r.waited) {
 		return nil
@@ -207,7 +208,7 @@ func (r *round) ended(o outcome) {
 	r.misses = append(r.misses, o)
 }
 
-// redo asks the same server again in the way that it requires.
+// redo queries the same server again in the way that it requires.
 func (r *round) redo(o outcome) {
 	r.leave(o.n)
 	if o.n == r.current.n {
@@ -219,13 +220,13 @@ func (r *round) redo(o outcome) {
 }
 
 // timedOut records that the time of the current attempt is over. If another server has already
-// refused, this one only delayed the refusal, so it is not asked again.
+// refused, this one only delayed the refusal, so it is not queried again.
 func (r *round) timedOut() {
 	r.late = true
 	r.goOn()
 }
 
-// goOn makes the round ask the next server while the current one stays open.
+// goOn makes the round query the next server while the current one stays open.
 func (r *round) goOn() {
 	r.fresh = false
 	r.misses = append(r.misses, outcome{attempt: r.current, err: exchange.ErrTimeout})
@@ -234,7 +235,7 @@ func (r *round) goOn() {
 	}
 }
 
-// besides also asks a server over TCP after an unreadable response over UDP, if the limit allows
+// besides also queries a server over TCP after an unreadable response over UDP, if the limit allows
 // another try. The right response may still arrive over UDP.
 func (r *round) besides(o outcome) bool {
 	limit := min(r.limit+1, maxTries)

@@ -263,7 +263,7 @@ func TestInTurn(t *testing.T) {
 	}
 }
 
-// TestRedoIsNoTurn: when all servers are down and each is asked once, a retry in another way must
+// TestRedoIsNoTurn: when all servers are down and each is queried once, a retry in another way must
 // not use up another server's turn. After a truncated response and without TCP, the question failed
 // although the other server had recovered, because it was not asked.
 func TestRedoIsNoTurn(t *testing.T) {

@@ -72,7 +72,7 @@ func (f *Forward) IsElsewhere(from, to dnsname.Name) bool {
 
 // Dark returns a channel that is closed once all servers for a name are known to be silent. An
 // answer may still arrive, but not soon. When a server answers again, Dark returns a new channel.
-// It returns nil if no server is asked for the name.
+// It returns nil if no server is queried for the name.
 func (f *Forward) Dark(name dnsname.Name) <-chan struct{} {
 	r := f.table.Load().match(name)
 	if r == nil || r.Local {

@@ -114,7 +114,7 @@ func TestServersKeepTheirHealth(t *testing.T) {
 	}
 }
 
-// TestSameRoutesAgain: setting equal routes changes nothing; a question in flight is still asked
+// TestSameRoutesAgain: setting equal routes changes nothing; a question in flight is still sent
 // once.
 func TestSameRoutesAgain(t *testing.T) {
 	servers, addresses := startServers(t, 1)

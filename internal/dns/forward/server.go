@@ -22,7 +22,7 @@ type server struct {
 	f       *Forward
 	log     *slog.Logger                     // with the server's name as an attribute
 	tls     *exchange.Channel                // nil for a plain server
-	upgrade atomic.Pointer[exchange.Upgrade] // nil if the server is only asked in the clear
+	upgrade atomic.Pointer[exchange.Upgrade] // nil if the server is only queried in the clear
 
 	*health.Account
 
@@ -219,7 +219,7 @@ func inTurn(servers []*server) (order, behind []*server) {
 // does not help.
 const resendAfter = 100 * time.Millisecond
 
-// waitFor returns how long to wait for a server before another one is asked as well, or the same
+// waitFor returns how long to wait for a server before another one is queried as well, or the same
 // one again. n is the number of earlier attempts.
 func (f *Forward) waitFor(s *server, again bool, n int) time.Duration {
 	return f.bounded(s.Wait(), again, n)

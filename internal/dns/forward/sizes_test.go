@@ -103,7 +103,7 @@ func TestLargeResponsesLost(t *testing.T) {
 }
 
 // TestLargeResponsesLostAtFirst: a server whose first answers were lost because of their size is
-// still asked with EDNS. Three answers without EDNS over TCP were taken for a rejection of EDNS,
+// still queried with EDNS. Three answers without EDNS over TCP were taken for a rejection of EDNS,
 // and DNSSEC signatures were missing for 15 minutes.
 func TestLargeResponsesLostAtFirst(t *testing.T) {
 	servers, r := startLossy(t, 1)

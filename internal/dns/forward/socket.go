@@ -31,7 +31,7 @@ type socket struct {
 }
 
 // receiveSize fits any datagram that crosses Ethernet unfragmented. A larger one exceeds the
-// requested size; the question is asked again over TCP.
+// requested size; the question is sent again over TCP.
 const receiveSize = 2048
 
 // maxIdle is the maximum number of idle sockets per family that a lane keeps.

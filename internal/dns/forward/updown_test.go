@@ -19,8 +19,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// TestDownAndUp: a server goes down, is asked last but never given up, is found to be back, and is
-// first again. Each change is one line in the log.
+// TestDownAndUp: a server goes down, is queried last but never given up, is found to be back, and
+// is first again. Each change is one line in the log.
 func TestDownAndUp(t *testing.T) {
 	servers, addresses := startServers(t, 2)
 	log := new(lab.Text)

@@ -141,8 +141,8 @@ func nothingThere(t *testing.T, serve func(net.Conn)) (at netip.AddrPort, accept
 	return listener.Addr().(*net.TCPAddr).AddrPort(), accepted
 }
 
-// TestUpgradeToNothing: a server without DNS over TLS is asked in the clear, each question at once.
-// TLS is not tried again for a while.
+// TestUpgradeToNothing: a server without DNS over TLS is queried in the clear, each question at
+// once. TLS is not tried again for a while.
 func TestUpgradeToNothing(t *testing.T) {
 	mute := dnstest.NewTLSServer(t, world)
 	mute.SetFaults(dnstest.Faults{Drop: true})

@@ -171,7 +171,7 @@ func (a *Account) KeepsUp(took, least, most time.Duration) bool {
 	return a.health.keepsUp(took, least, most)
 }
 
-// Rank returns the rank of the server. Servers with a lower rank are asked first, whatever their
+// Rank returns the rank of the server. Servers with a lower rank are queried first, whatever their
 // configured order.
 func (a *Account) Rank() int {
 	a.mu.Lock()
@@ -186,7 +186,7 @@ func (a *Account) Standing(now time.Time) (rank int, wait time.Duration, mayProb
 	return a.health.rank(), a.health.wait(), a.health.mayProbe(now)
 }
 
-// Wait returns how long to wait for the server before another one is asked as well.
+// Wait returns how long to wait for the server before another one is queried as well.
 func (a *Account) Wait() time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -254,7 +254,7 @@ func (a *Account) EndProbe() {
 	a.health.probing = false
 }
 
-// AskedAnyway records that the server is asked although it is late, because no server is better.
+// AskedAnyway records that the server is queried although it is late, because no server is better.
 func (a *Account) AskedAnyway(now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -16,7 +16,7 @@ const maxDoubts = 3
 
 // A cookie and mixed letter case make a response harder to forge. A failed check does not prove a
 // forgery: some servers write the question in lower case, and some forwarders support cookies only
-// when their own upstream does (c-ares issues 1081 and 1271). So the question is asked again over
+// when their own upstream does (c-ares issues 1081 and 1271). So the question is sent again over
 // TCP, which an off-path attacker cannot forge. The response over TCP is trusted, and shows whether
 // the server is one of these.
 
@@ -73,8 +73,8 @@ func (a *Account) RefusedCookie(now time.Time) {
 }
 
 // doubted records a doubtful response. If such responses continue and no response over TCP explains
-// them, the server is asked without cookies and in lower case: an attacker who can forge so many in
-// a row would have guessed as many ports and IDs.
+// them, the server is queried without cookies and in lower case: an attacker who can forge so many
+// in a row would have guessed as many ports and IDs.
 func (h *health) doubted(now time.Time) {
 	if h.doubts++; h.doubts < maxDoubts {
 		return

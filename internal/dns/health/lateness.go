@@ -30,7 +30,7 @@ const down = 3
 func (l lateness) missed() lateness { return l + (alwaysLate-l)/4 }
 func (l lateness) met() lateness    { return l - (l+7)/8 }
 
-// rank returns the rank of the server. Servers with a lower rank are asked first, whatever their
+// rank returns the rank of the server. Servers with a lower rank are queried first, whatever their
 // configured order.
 func (h *health) rank() int {
 	switch {
@@ -55,7 +55,7 @@ func (h *health) late(now time.Time) {
 // unmeasured is the wait for a server that has not responded yet.
 const unmeasured = 25 * time.Millisecond
 
-// wait returns how long to wait for the server before the next one is asked as well: longer than
+// wait returns how long to wait for the server before the next one is queried as well: longer than
 // nearly all its responses take.
 func (h *health) wait() time.Duration {
 	if h.rtt == 0 {

@@ -11,7 +11,7 @@ import (
 // A State is the state of a server.
 type State string
 
-// The states of a server. Down only means that other servers are asked first. A down server is
+// The states of a server. Down only means that other servers are queried first. A down server is
 // still tried; in coredns issue 2427 it was given up.
 const (
 	Unknown State = "unknown" // neither a response nor enough failures yet

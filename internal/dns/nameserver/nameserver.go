@@ -26,7 +26,7 @@ const (
 type Server struct {
 	// Addr is the address and port. A link-local address has its zone id.
 	Addr netip.AddrPort
-	// TLS means DNS over TLS (RFC 7858). Such a server is never asked without TLS, and never
+	// TLS means DNS over TLS (RFC 7858). Such a server is never queried without TLS, and never
 	// written where only an IP address is allowed.
 	TLS bool
 	// Name is the authentication domain name (RFC 8310 section 2) that the server's certificate
@@ -58,7 +58,7 @@ func FromAddr(addr netip.Addr) Server {
 // IsZero reports whether s is the zero Server.
 func (s Server) IsZero() bool { return s == Server{} }
 
-// Plain reports whether s is asked over UDP and TCP without TLS. It is false for the zero Server.
+// Plain reports whether s is queried over UDP and TCP without TLS. It is false for the zero Server.
 func (s Server) Plain() bool { return s.Addr.IsValid() && !s.TLS }
 
 // String returns the canonical form, which Parse accepts: "10.0.0.2", "10.0.0.2:5353",

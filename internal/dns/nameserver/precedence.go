@@ -62,8 +62,8 @@ type Kind int
 
 const (
 	Ask      Kind = iota // ask the Servers
-	Local                // never ask a server: names that are unknown here do not exist
-	Standard             // ask the servers for all names, even if a shorter domain has its own
+	Local                // never query a server: names that are unknown here do not exist
+	Standard             // query the servers for all names, even if a shorter domain has its own
 )
 
 // A Claim is what one source says about one domain.
@@ -79,7 +79,7 @@ type Claim struct {
 	Kind  Kind
 	// Servers are the usable servers, in order, for Kind Ask.
 	Servers []Server
-	// Refused are further servers of the claim that must not be asked.
+	// Refused are further servers of the claim that must not be queried.
 	Refused []Refused
 	// GivesWay means that a claim of Kind Ask without Servers leaves the domain to the next claim.
 	// Other claims without servers still win, and their names fail: they must not leak to servers
@@ -90,7 +90,7 @@ type Claim struct {
 	Barred string
 }
 
-// Refused is a server that must not be asked.
+// Refused is a server that must not be queried.
 type Refused struct {
 	Server Server
 	Why    string
@@ -169,7 +169,7 @@ func Settle(claims []Claim) (routes []Route, losses []Loss) {
 	return routes, losses
 }
 
-// Sentence returns the reason for people, with the servers that are not asked because of it.
+// Sentence returns the reason for people, with the servers that are not queried because of it.
 func (l Loss) Sentence() string {
 	if len(l.Servers) == 0 {
 		return l.Why

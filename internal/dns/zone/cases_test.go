@@ -58,7 +58,7 @@ var worlds = map[string]world{
 	"unit-zonal": {with(coreDNS, func(c *zone.Config) { c.Zonal = true }), false},
 }
 
-// TestPeerCases asks a server all questions of the peers, over UDP, over TCP and in wire format.
+// TestPeerCases sends a server all questions of the peers, over UDP, over TCP and in wire format.
 func TestPeerCases(t *testing.T) {
 	servers := map[string]served{}
 	passed, all := map[string]int{}, map[string]int{}

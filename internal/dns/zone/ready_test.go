@@ -256,7 +256,7 @@ func TestReadyOfItsSnapshot(t *testing.T) {
 	}
 }
 
-// TestReadyIsBounded: any number of names that are asked for repeatedly take no more than the
+// TestReadyIsBounded: any number of names that are queried repeatedly take no more than the
 // documented memory.
 func TestReadyIsBounded(t *testing.T) {
 	resolver := bigResolver(t, zone.Config{TTL: -1, NegativeTTL: -1})

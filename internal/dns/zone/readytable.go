@@ -47,7 +47,7 @@ func (t *readyTable) find(hash uint64, question []byte) *ready {
 	return nil
 }
 
-// consider stores the response of a lookup, answered with these bytes, if its question was asked
+// consider stores the response of a lookup, answered with these bytes, if its question was seen
 // before.
 func (t *readyTable) consider(l *lookup, hash uint64, answer []byte) {
 	if len(answer) > maxReady+optSize || answer[2]&(bitTC>>8) != 0 {

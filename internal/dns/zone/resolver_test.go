@@ -310,8 +310,8 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// TestLargeAnswers asks for a thousand endpoints. UDP gives as many as fit, with TC; TCP gives all.
-// More SRV records fit because their targets are compressed then.
+// TestLargeAnswers queries a name with a thousand endpoints. UDP gives as many as fit, with TC; TCP
+// gives all. More SRV records fit because their targets are compressed then.
 func TestLargeAnswers(t *testing.T) {
 	b := new(zone.Builder)
 	wideService(b, 1000, true)

@@ -125,7 +125,7 @@ func portOf(t testing.TB, word string) zone.Port {
 var newest = time.Unix(1_700_000_000, 0)
 
 // resolverOf returns a Resolver for those objects. By default records are not rotated, names
-// outside the cluster must not be asked for, and TTLs are those of the profile.
+// outside the cluster must not be queried, and TTLs are those of the profile.
 func resolverOf(t testing.TB, lines string, change func(*zone.Config)) *zone.Resolver {
 	t.Helper()
 	config := zone.Config{

@@ -16,10 +16,10 @@ import (
 	"github.com/miekg/dns"
 )
 
-// A Load asks a nameserver at a steady rate, whatever the results. Like glibc within its timeout of
-// 5 s (resolv.conf(5)), it sends each question once, and again over TCP if the answer is truncated.
-// It retries once over a new connection if a connection is reset before the answer, as glibc's
-// send_vc does.
+// A Load queries a nameserver at a steady rate, whatever the results. Like glibc within its timeout
+// of 5 s (resolv.conf(5)), it sends each question once, and again over TCP if the answer is
+// truncated. It retries once over a new connection if a connection is reset before the answer, as
+// glibc's send_vc does.
 type Load struct {
 	Server netip.AddrPort
 	Rate   int // questions per second

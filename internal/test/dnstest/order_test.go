@@ -110,7 +110,7 @@ func TestWrongIDsDiffer(t *testing.T) {
 	}
 }
 
-// TestDelayHoldsUpNothing asks for a slow name and then for another over the same connection. The
+// TestDelayHoldsUpNothing queries a slow name and then another one over the same connection. The
 // other answer arrives, and Close does not wait for the slow one.
 func TestDelayHoldsUpNothing(t *testing.T) {
 	server := dnstest.NewServer(t, world)

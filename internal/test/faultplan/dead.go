@@ -126,7 +126,7 @@ func wantStale(o Outcome) string {
 	return ""
 }
 
-// known asks for n names in turn.
+// known queries n names in turn.
 func known(prefix string, n int) (asks []dnstest.Ask) {
 	for i := range n {
 		asks = append(asks, dnstest.Ask{Name: fmt.Sprintf("%s%d.example.", prefix, i), Type: dns.TypeA, Want: address})

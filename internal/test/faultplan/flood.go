@@ -18,11 +18,11 @@ const (
 const (
 	floodSize    = 2250 // concurrent open questions: as many as 500 per second leave open
 	floodMemory  = 96   // MB of resident memory that the program may use
-	floodOwnGood = 99.0 // % of the good names of the client that also asks for silent ones
+	floodOwnGood = 99.0 // % of the good names of the client that also queries silent ones
 	floodOthers  = 99.9 // % of the names of another client
 )
 
-// floods are the rows in which one client asks for names that no server answers.
+// floods are the rows in which one client queries names that no server answers.
 func floods() []Row {
 	return []Row{{
 		Name:    "2,250 open questions of one client for names that no server answers",
@@ -31,7 +31,7 @@ func floods() []Row {
 	}}
 }
 
-// flood plays one client that asks for silent and good names, and another client that asks only for
+// flood plays one client that queries silent and good names, and another client that queries only
 // good names.
 func flood(s *stage) error {
 	for n := range floodSize {

@@ -15,7 +15,7 @@ var largeText = strings.TrimSpace(strings.Repeat(`"`+strings.Repeat("x", 200)+`"
 // filter by size.
 var lossy = dnstest.Faults{MaxUDP: 600}
 
-// large asks for new names with large answers.
+// large queries new names with large answers.
 func large() []dnstest.Ask {
 	return []dnstest.Ask{{Name: "large%d.example.", Type: dns.TypeTXT, Want: largeText}}
 }
@@ -39,7 +39,7 @@ func largeLost() []Row {
 	}
 }
 
-// loseLarge plays the loss of large answers while clients ask for them.
+// loseLarge plays the loss of large answers while clients query them.
 func loseLarge(set func(a, b *dnstest.Server, f dnstest.Faults)) func(*stage) error {
 	return func(s *stage) error {
 		return s.throughAsking(large(),

@@ -84,7 +84,7 @@ func silentSame(s *stage) error {
 	return s.beside()
 }
 
-// beside asks for four answered names per unanswered name.
+// beside queries four answered names per unanswered name.
 func (s *stage) beside() error {
 	asks := []dnstest.Ask{{Name: "n%d." + silentZone, Type: dns.TypeA, Want: address}}
 	for range 4 {
@@ -93,7 +93,7 @@ func (s *stage) beside() error {
 	return s.besideUnanswered(asks, func(name string) bool { return strings.HasSuffix(name, silentZone) })
 }
 
-// besideUnanswered asks for a mix of names with and without an answer.
+// besideUnanswered queries a mix of names with and without an answer.
 func (s *stage) besideUnanswered(asks []dnstest.Ask, isUnanswered func(name string) bool) error {
 	silent := new(tally)
 	each := func(a dnstest.Answer) {
@@ -116,7 +116,7 @@ func wantSilentTold(o Outcome) string {
 	return allRight(o)
 }
 
-// hostile plays a client that asks for names whose nameserver answers over TCP with responses that
+// hostile plays a client that queries names whose nameserver answers over TCP with responses that
 // are far more expensive to parse than their size suggests (CVE-2026-82399 is CoreDNS's case of
 // it). Like all clients of the rows, it asks from loopback. node-dns treats it as its own host, to
 // which the limit per client does not apply. So this row is about the limits for all clients;
@@ -152,7 +152,7 @@ func hostile(s *stage) error {
 	return err
 }
 
-// attack asks for 100 names per second until ctx ends, without reading answers. It returns the
+// attack queries 100 names per second until ctx ends, without reading answers. It returns the
 // number of queries.
 func attack(ctx context.Context, conn net.Conn) (n int) {
 	ticker := time.NewTicker(10 * time.Millisecond)
@@ -215,7 +215,7 @@ func slow(s *stage) error {
 	return s.ask(s.once(clients, distinct("slow"), crowd(clients)), s.main, func() {})
 }
 
-// unique plays many names that are asked for once, more than fit the cache between two questions
+// unique plays many names that are queried once, more than fit the cache between two questions
 // for the same popular name.
 func unique(s *stage) error {
 	const each = 30

@@ -62,7 +62,7 @@ func wire() []Row {
 	return rows
 }
 
-// sourcePorts asks for 4,000 names and checks the source ports and IDs of their queries.
+// sourcePorts queries 4,000 names and checks the source ports and IDs of their queries.
 func sourcePorts(s *stage) error {
 	const n = 4000
 	if err := s.ask(dnstest.Load{Rate: fast, Count: n, Window: window, Asks: distinct("port")}, s.main, func() {}); err != nil {
@@ -124,7 +124,7 @@ func wantRefused(o Outcome) string {
 // it.
 const strayName = "bank.test."
 
-// stray asks for names whose answers contain records of another name, and then for that name.
+// stray queries names whose answers contain records of another name, and then that name.
 func stray(f dnstest.Faults) func(*stage) error {
 	return func(s *stage) error {
 		s.up[0].SetFaults(f)
