@@ -26,7 +26,7 @@ func processes() (processTable, error) {
 		}
 		text, err := os.ReadFile("/proc/" + e.Name() + "/stat")
 		if err != nil {
-			continue // it ended meanwhile
+			continue // it has ended
 		}
 		stat, err := parseStat(string(text))
 		if err != nil {

@@ -20,7 +20,7 @@ type bench struct {
 
 const (
 	warmup    = 1.0 // seconds of warm-up before a server's first slice
-	leadIn    = 0.2 // seconds of load before each slice, because the server was idle meanwhile
+	leadIn    = 0.2 // seconds of load before each slice, because the server has been idle
 	onceLimit = 60  // timeout in seconds for a pass of unique names
 )
 

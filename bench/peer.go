@@ -24,7 +24,7 @@ type peer struct {
 	version    []string // arguments to print the version; nil: known from the tree or Go module
 	copies     int      // processes that share the port, for a server without threads; 0: one
 	only       []string // workloads in which it takes part; nil: all
-	oneAddress bool     // listens on one address, whatever the workload
+	oneAddress bool     // listens on one address, regardless of the workload
 }
 
 // values are the variables of the templates.

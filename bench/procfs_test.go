@@ -30,7 +30,7 @@ func TestParseStat(t *testing.T) {
 	}
 }
 
-// FuzzParseStat: the CPU time is found whatever the name of the process is.
+// FuzzParseStat: the CPU time is found whatever the process name is.
 func FuzzParseStat(f *testing.F) {
 	for _, name := range []string{"unbound", "a) (b c", "", "\n", "(sd-pam)"} {
 		f.Add(name)

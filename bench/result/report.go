@@ -85,7 +85,7 @@ type Run struct {
 	Peer     string  `json:"peer"`
 	Round    int     `json:"round"`           // from 1; comparisons are within a round
 	Tries    int     `json:"tries"`           // number of tries needed
-	Foreign  float64 `json:"foreign"`         // cores that other programs used meanwhile
+	Foreign  float64 `json:"foreign"`         // cores that other programs used in that time
 	Error    string  `json:"error,omitempty"` // why there is no measurement
 
 	Sent     int64   `json:"sent"`

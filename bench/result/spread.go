@@ -15,7 +15,7 @@ const confidence = 0.95
 
 // spreadOf drops as many values from either end as the confidence allows. The true median is below
 // the k-th smallest of n values with the probability that fewer than k of n fair coins show heads,
-// whatever the distribution of the values.
+// regardless of the distribution of the values.
 func spreadOf(values []float64) Spread {
 	sorted := slices.Sorted(slices.Values(values))
 	n := len(sorted)

@@ -83,7 +83,7 @@ func holdsAnswer(out string) bool {
 var guestAskers = []string{"status", "status --brief", "servers", "servers --history", "query www.example", "explain www.example", "cache stats", "wait", "version"}
 
 // TestOtherUser: a user who is neither root nor an admin sees what a client of the node can learn,
-// and is told who may do the rest.
+// and the message says who may do the rest.
 func TestOtherUser(t *testing.T) {
 	if os.Getuid() != 0 {
 		lab.Skip(t, "becomes another user, which takes root")
@@ -123,7 +123,7 @@ func TestOtherUser(t *testing.T) {
 	}
 }
 
-// TestNoPermission: a user without permission learns at once who has it. The error does not claim
+// TestNoPermission: the error tells a user without permission who has it. The error does not claim
 // that the daemon is not running.
 func TestNoPermission(t *testing.T) {
 	site := dnstest.NewServer(t, siteRecords)

@@ -19,7 +19,7 @@ import (
 const manyNames = 100_000
 
 // TestHugeCache: a dump of 100,000 responses uses no more memory than an empty one, and queries are
-// answered meanwhile.
+// answered during the dump.
 func TestHugeCache(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes ten seconds")

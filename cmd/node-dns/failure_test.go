@@ -16,8 +16,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// insideWords are terms of Go, HTTP and sockets that tell an administrator nothing. `status` with a
-// hung daemon used to print `Get "http://node-dns/v1/status": read unix
+// insideWords are terms of Go, HTTP and sockets that mean nothing to an administrator. `status`
+// with a hung daemon used to print `Get "http://node-dns/v1/status": read unix
 // @->/run/node-dns/control.sock.new: read: connection reset by peer`.
 var insideWords = []string{
 	"strconv", "time: missing", "time: invalid", "parsing ", "ParseAddr", "http", "Get \"", "Post \"", "unix @", "dial", "read unix", "json:", "EOF", "context ", "deadline", "invalid character",

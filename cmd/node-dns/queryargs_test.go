@@ -103,8 +103,8 @@ func TestReadQuestions(t *testing.T) {
 	}
 }
 
-// FuzzReadQuestions: whatever the arguments, the names are in ASCII and fit in a message, and the
-// types exist.
+// FuzzReadQuestions: regardless of the arguments, the names are in ASCII and fit in a message, and
+// the types exist.
 func FuzzReadQuestions(f *testing.F) {
 	for _, words := range []string{"www.example A @192.0.2.53", "exämple.com 例。jp MX", "192.0.2.80 ::1 fe80::1%eth0", "A CH BOGUS a..b", "a\\032b\xff", "@dns+tls://192.0.2.53#x"} {
 		f.Add(words, "", "", false)

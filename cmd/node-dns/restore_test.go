@@ -11,8 +11,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// TestRestoreForOthers: without write permission, the error says who has it, and nothing is
-// changed.
+// TestRestoreForOthers: without write permission, the error says who has it and nothing changes.
 func TestRestoreForOthers(t *testing.T) {
 	if os.Geteuid() != 0 {
 		lab.Skip(t, "only root can become another user")

@@ -193,8 +193,8 @@ func TestSoftLimit(t *testing.T) {
 	p.end()
 }
 
-// TestWithoutRights: a user who may neither serve the host nor query its daemon learns what is
-// possible.
+// TestWithoutRights: a user who may neither serve the host nor query its daemon gets an error that
+// says what they can do instead.
 func TestWithoutRights(t *testing.T) {
 	if os.Geteuid() != 0 {
 		lab.Skip(t, "becomes another user, which requires root")

@@ -341,7 +341,7 @@ func (hostilePage) WriteText(w io.Writer) error {
 }
 
 // TestOwnColours: a page on a terminal, and one drawn by --watch, contain our own colors and cursor
-// movements, and none from untrusted text.
+// movements, but none from untrusted text.
 func TestOwnColours(t *testing.T) {
 	var page, drawn bytes.Buffer
 	err := showOn(termtext.NewWriter(&page), hostilePage{}, "text", nil, looks{isColoured: true})

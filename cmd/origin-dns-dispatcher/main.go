@@ -34,8 +34,8 @@ const (
 )
 
 func main() {
-	// The daemon must be able to enter the directories that are created here, whatever the umask of
-	// root's shell. Files get an explicit mode.
+	// The daemon must be able to enter the directories that are created here, regardless of the
+	// umask of root's shell. Files get an explicit mode.
 	unix.Umask(0o022)
 	// A run mostly waits. With a second processor Go's idle threads search for work, which costs a
 	// quarter of the processor time.

@@ -32,7 +32,7 @@ type aftermath string
 
 const (
 	restoreNow aftermath = "restore" // it stopped permanently
-	leaveAlone aftermath = "leave"   // it restarts at once, and its sockets stay open meanwhile
+	leaveAlone aftermath = "leave"   // it restarts at once, and its sockets stay open
 	// giveChance: systemd starts it again, which may fail. A parallel run waits a moment for it.
 	giveChance aftermath = "wait"
 )

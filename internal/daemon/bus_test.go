@@ -175,7 +175,7 @@ func TestOpenShiftSDN(t *testing.T) {
 	check()
 
 	openshift.conn.Close()
-	r.restart() // now nobody sets anything
+	r.restart() // from here on, no client sets anything
 	r.synced()
 	check()
 	for _, q := range site.Received() {

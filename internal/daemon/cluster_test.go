@@ -314,7 +314,7 @@ func TestForwardsUntilTheAPIHasBeenRead(t *testing.T) {
 	}
 }
 
-// TestKubeconfigNone: with "kubeconfig: none" the cluster's names are left to its servers.
+// TestKubeconfigNone: with "kubeconfig: none" the cluster's names are forwarded to its servers.
 func TestKubeconfigNone(t *testing.T) {
 	api := kubetest.NewServer(t)
 	api.Apply(shop)

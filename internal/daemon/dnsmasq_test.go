@@ -162,7 +162,8 @@ other. 300 IN SOA a.example. a.example. 1 2 3 4 5
 `
 )
 
-// The reasons why we differ from dnsmasq. Each stands in docs/appendix/dnsmasq.md, and has a row that shows it.
+// The reasons why we differ from dnsmasq. Each is listed in docs/appendix/dnsmasq.md, and has a row
+// that shows it.
 const (
 	allOrNothing = "an invalid list changes nothing"
 	noServers    = "a name without a server is SERVFAIL"

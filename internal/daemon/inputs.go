@@ -33,7 +33,7 @@ func outdone(now upstream.Selection) []nameserver.Claim {
 }
 
 // newPolicy collects the inputs and builds the Policy. kubeconfig is used if the configuration
-// names none. It is empty if there is none.
+// names none. It may be empty.
 func (f *follower) newPolicy(seen *view.Host, config nodeconfig.Config, files dnsmasqconf.Config, kubeconfig string) *policy.Policy {
 	captured := hostdns.Captured(seen.State.Upstreams, seen.State.Record)
 	if captured.Set.IsEmpty() {

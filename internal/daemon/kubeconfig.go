@@ -17,7 +17,7 @@ func (d *Daemon) usualKubeconfig() string {
 }
 
 // keptKubeconfig is usualKubeconfig, but also returns a missing file if the API is watched with it.
-// Such a file is waited for like a configured one, and names are answered meanwhile.
+// The daemon waits for such a file, as for a configured one, and answers names in the meantime.
 func (d *Daemon) keptKubeconfig() string {
 	if d.policy().API.Original == d.paths.kubeconfig {
 		return d.paths.kubeconfig

@@ -75,7 +75,7 @@ example. 300 IN SOA a.example. a.example. 1 2 3 4 60
 `
 )
 
-// The reasons why answers differ. Each stands in docs/appendix/dnsmasq.md.
+// The reasons why answers differ. Each is listed in docs/appendix/dnsmasq.md.
 const (
 	serverFails    = "a name without a server is SERVFAIL"
 	cappedAtOnce   = "max-cache-ttl and min-cache-ttl apply from the first answer"
@@ -545,7 +545,8 @@ func portsAsked(conf string, upstreams []*dnstest.Server, question string) strin
 	return ", nobody asked"
 }
 
-// TestFileRows: each option that is followed has a row, and the differences that the rows show are those of docs/appendix/dnsmasq.md.
+// TestFileRows: each option that is followed has a row, and the differences that the rows show are
+// those of docs/appendix/dnsmasq.md.
 func TestFileRows(t *testing.T) {
 	elsewhere := []string{"listen-address", "interface", "port", "log-queries"} // not visible in answers
 	set := map[string]bool{}

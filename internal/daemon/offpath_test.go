@@ -139,8 +139,8 @@ func TestBirthday(t *testing.T) {
 	}
 	clients.Wait()
 	// The first client causes one query. A nameserver that takes half a second is retried a few
-	// times, whatever the number of clients, and as often once more on a machine so slow that no
-	// client waits any more.
+	// times, regardless of the number of clients, and as often once more on a machine so slow that
+	// no client waits any more.
 	if n := site.QueriesFor("www.example.com.", dns.TypeA); n > 8 {
 		t.Errorf("%d queries caused %d upstream queries", sockets*each, n)
 	}

@@ -49,15 +49,15 @@ type Applier struct {
 // Result is the outcome of applying a Plan.
 type Result struct {
 	ResolvConf Verdict
-	AnsweredBy string   // what the local nameserver calls itself; "" if it gives no name or was not asked
-	Silence    error    // why the local nameserver did not answer; nil if it did or was not asked
+	AnsweredBy string   // what the local nameserver calls itself; "" if it gives no name or was not queried
+	Silence    error    // why the local nameserver did not answer; nil if it did or was not queried
 	Written    []string // the changed paths, in order
 }
 
 // Undo reverts what an Apply changed, last change first.
 type Undo func() error
 
-// Apply carries out the plan in a fixed order. It captures the upstreams, then asks whether the
+// Apply carries out the plan in a fixed order. It captures the upstreams, then checks whether the
 // local nameserver answers. It points resolv.conf at this node only if that nameserver answers and
 // the whole capture succeeded. Going back to the original nameservers does not depend on the
 // capture. Undo is never nil, even with an error.

@@ -32,7 +32,7 @@ func captureSteps(s State, selection upstream.Selection) []Step {
 // not stay there.
 const tlsOnly = "# nameservers over TLS only: see /var/lib/node-dns/upstreams.json\n"
 
-// upstreamStep leaves a file with the same meaning alone, whatever its comments and line ends:
+// upstreamStep leaves a file with the same meaning alone, regardless of its comments and line ends:
 // dnsmasq and an admin may share it. It writes nothing if /etc/dnsmasq.d does not exist, as on a
 // node without dnsmasq. The record is complete.
 func upstreamStep(s State, set upstream.Set) (Step, bool) {

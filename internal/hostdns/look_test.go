@@ -154,8 +154,8 @@ func TestLookAsksAgain(t *testing.T) {
 }
 
 // TestSlowNetworkManager: on a virtual machine that was 10 times slower, one missed deadline was
-// reported as a problem in 5 of 10 runs, although the next look succeeded. NetworkManager's last
-// answer stays in use meanwhile.
+// reported as a problem in 5 of 10 runs, although the next look succeeded. Until then,
+// NetworkManager's last answer stays in use.
 func TestSlowNetworkManager(t *testing.T) {
 	const gone, answers, hangs = "gone", "answers", "hangs"
 	const text = "asking NetworkManager: context deadline exceeded"

@@ -283,7 +283,7 @@ func (p Plan) decisive(steps []Step, verdict Verdict) string {
 }
 
 // Complete reports whether the applied plan leaves resolv.conf as it should be: nothing holds it
-// back, and the local nameserver answers if it was asked (silence is nil). A restore that finds
+// back, and the local nameserver answers if it was queried (silence is nil). A restore that finds
 // nothing of ours is complete.
 func (p Plan) Complete(silence error) bool {
 	return silence == nil && (p.Hold == "" || p.Hold == notOurs || p.Hold == LeftToAdmin)

@@ -163,7 +163,7 @@ func removeIn(ctx context.Context, above int, name string) error {
 	}
 }
 
-// some returns the names of some files in a directory. It returns none if the directory is empty.
+// some returns the names of some files in a directory, or nil if it is empty.
 func some(dir *os.File) ([]string, error) {
 	const atOnce = 1000
 	if _, err := dir.Seek(0, io.SeekStart); err != nil {

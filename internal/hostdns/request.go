@@ -13,8 +13,8 @@ import (
 )
 
 // TakeRequest removes the daemon's request before its run reads anything, so that the path unit
-// starts another run for a request made meanwhile. It also removes a directory in its place, which
-// would otherwise start runs forever. It renames a directory that is not empty: a compromised
+// starts another run for a request made during this one. It also removes a directory in its place,
+// which would otherwise start runs forever. It renames a directory that is not empty: a compromised
 // daemon may have put more into it than a run has time to remove.
 func (r Runner) TakeRequest() error {
 	path := r.Looker.Paths.Request

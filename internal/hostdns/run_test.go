@@ -134,7 +134,7 @@ func TestRunNeedsLock(t *testing.T) {
 	wantSame(t, "a run without the lock wrote", before, w.files())
 }
 
-// TestRunLetsGoOfLock: the next run does not wait, whatever the result of the previous one.
+// TestRunLetsGoOfLock: the next run does not wait, regardless of the result of the previous one.
 func TestRunLetsGoOfLock(t *testing.T) {
 	w := newTree(t, map[string]string{etcResolvConf: generated})
 	w.apply()

@@ -154,7 +154,7 @@ type planJSON struct {
 	Source     string           `json:"source"`
 	Change     Change           `json:"change"`
 	Nameserver string           `json:"nameserver,omitempty"`
-	Answers    bool             `json:"answers"` // also false if it was not asked
+	Answers    bool             `json:"answers"` // also false if it was not queried
 	ResolvConf string           `json:"resolvConf"`
 	Besides    string           `json:"besides,omitempty"`
 	Refused    []string         `json:"refused"`

@@ -23,8 +23,8 @@ func sources(t *testing.T, s State) string {
 }
 
 // TestWhoSetIt: with a VPN's nameserver as the only upstream, the record said "eth0 (System eth0)",
-// and so did each route, whatever its source. "Who set this server?" was the most common question
-// about the program that node-dns replaces.
+// and so did each route, regardless of its source. "Who set this server?" was the most common
+// question about the program that node-dns replaces.
 func TestWhoSetIt(t *testing.T) {
 	eth0, vpn := dnsConfig("eth0", sys, "example.com"), vpnConfig("tun0", "172.16.0.53", "~corp.example")
 	all := vpnConfig("tun0", "10.7.0.2", "")

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxTries bounds the reads of a dump whose tables changed meanwhile.
+// maxTries bounds how often a dump is repeated because its tables changed while it was read.
 const maxTries = 5
 
 // maxOnLink bounds the stored on-link networks. There may be one per pod, and a node has some

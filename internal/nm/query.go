@@ -10,8 +10,8 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 )
 
-// Snapshot reads NetworkManager's state in four round trips, whatever the number of interfaces.
-// Each ends with ctx.
+// Snapshot reads NetworkManager's state in four round trips, regardless of the number of
+// interfaces. Each ends with ctx.
 //
 // Errors match ErrNotRunning, ErrNoBus, ErrAnswer or ctx.Err(). With an error the Snapshot is zero,
 // because a part of the nameservers would look like all of them.

@@ -34,8 +34,7 @@ type Snapshot struct {
 
 // A DNSConfig is the DNS configuration of one interface (for IPv4 or IPv6), or a global one.
 type DNSConfig struct {
-	// Interface is the IP interface. It is "" with Global, and if the interface disappeared
-	// meanwhile.
+	// Interface is the IP interface. It is "" with Global, and if the interface has disappeared.
 	Interface string
 	// Global means a [global-dns-domain-…] section of NetworkManager.conf, which overrides the
 	// connections' settings.

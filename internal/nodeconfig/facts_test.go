@@ -18,7 +18,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// loadUnprivileged calls Load as a user who may not read the files that the test closed.
+// loadUnprivileged calls Load as a user without permission to read the files that the test closed.
 func loadUnprivileged(t *testing.T, root string) (c Config, err error) {
 	t.Helper()
 	lab.AsNobody(func() { c, err = Load(DefaultPaths(root)) })
@@ -353,7 +353,7 @@ func named(root, text string) string {
 	return text
 }
 
-// overwrite changes a file in place, whatever its mode.
+// overwrite changes a file in place, regardless of its mode.
 func overwrite(t *testing.T, path, text string) {
 	t.Helper()
 	info, err := os.Stat(path)

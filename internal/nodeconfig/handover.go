@@ -67,7 +67,7 @@ func KubeconfigFiles(path string) []string {
 func ReadHandover(paths Paths, path string) (Handover, error) {
 	var h Handover
 	read := func(path string) ([]byte, error) {
-		// Stamp first: a file that is replaced meanwhile then has another stamp.
+		// Stamp first: if the file is replaced while it is read, the stamp differs.
 		h.Sources = append(h.Sources, HandoverSource{hostPath(paths.Root, path), stampAt(path)})
 		return readTrusted(paths, path)
 	}

@@ -10,7 +10,7 @@ import (
 
 // Placement is the place of node-dns on a host: its addresses and the cluster's servers.
 type Placement struct {
-	// Listen are the addresses to listen on, UDP and TCP, each once, in configuration order.
+	// Listen are the listen addresses for UDP and TCP, without duplicates, in configuration order.
 	Listen []netip.AddrPort
 
 	// All adds port 53 of every local address except loopback, including addresses that appear
@@ -18,8 +18,8 @@ type Placement struct {
 	All bool
 
 	// Spare are those of Listen that another program may hold, because no pod is given them now:
-	// Host.Asked, and addresses that only dnsBindAddress asks for, where OpenShift 3's node process
-	// or SDN pod has its own nameserver.
+	// Host.Asked, and addresses that only dnsBindAddress names, where OpenShift 3's node process or
+	// SDN pod has its own nameserver.
 	Spare []netip.AddrPort
 
 	// Nameserver is the address for /etc/resolv.conf. It is the zero Addr if the host has no

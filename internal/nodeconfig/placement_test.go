@@ -293,7 +293,7 @@ func checkProblems(t *testing.T, want, got []string) {
 }
 
 // TestPlaceSpare: SkyDNS once kept a node from ever becoming ready, because it held the address in
-// dnsBindAddress. An address that another setting also asks for is not spare. The host is that of
+// dnsBindAddress. An address that another setting also names is not spare. The host is that of
 // TestPlace.
 func TestPlaceSpare(t *testing.T) {
 	for _, tt := range []struct{ name, nodeConfig, nodeDNS, want string }{

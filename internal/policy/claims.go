@@ -97,11 +97,11 @@ func (p *Policy) capturedClaims(in Inputs) []nameserver.Claim {
 }
 
 // refuse removes servers that must not be queried from a claim: addresses where node-dns listens,
-// whatever the source, and servers that send our queries back. dnsmasq ignores its own addresses
-// ("ignoring nameserver - local interface"), and software that configures dnsmasq relies on that:
-// OpenShift's SDN names 127.0.0.1 for cluster.local and in-addr.arpa, where its own nameserver was.
-// Here that nameserver is node-dns, which answers the cluster's names anyway. For other names, the
-// domain then has no servers of its own.
+// regardless of the source, and servers that send our queries back. dnsmasq ignores its own
+// addresses ("ignoring nameserver - local interface"), and software that configures dnsmasq relies
+// on that: OpenShift's SDN names 127.0.0.1 for cluster.local and in-addr.arpa, where its own
+// nameserver was. Here that nameserver is node-dns, which answers the cluster's names anyway. For
+// other names, the domain then has no servers of its own.
 func (p *Policy) refuse(c *nameserver.Claim) {
 	if c.Kind != nameserver.Ask {
 		return

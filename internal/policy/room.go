@@ -13,7 +13,7 @@ const (
 	filesAside = 64
 	// maxTCP bounds the clients' connections if the file limit allows that many.
 	maxTCP = 1000
-	// leastRoom is the minimum of connections and queries, whatever the file limit.
+	// leastRoom is the minimum of connections and queries, regardless of the file limit.
 	leastRoom = 16
 	// mostListeners bounds the listen addresses, because the watchdog queries each of them.
 	mostListeners      = 1024

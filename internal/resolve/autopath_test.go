@@ -105,7 +105,7 @@ func newWalker(next dnsserver.Handler, search searchFunc) *walker {
 func ask(t *testing.T, a *walker, name, qtype string, client netip.Addr) (*dns.Msg, error) {
 	t.Helper()
 	m := new(dns.Msg).SetQuestion(name, dns.StringToType[qtype])
-	parsed, _ := dnsname.Parse(name) // the zero Name for odd bytes, as in dnsserver
+	parsed, _ := dnsname.Parse(name) // the zero Name for bytes that no Name has, as in dnsserver
 	return a.serve(t.Context(), &dnsserver.Query{Msg: m, Name: parsed, Client: netip.AddrPortFrom(client, 4000), Proto: dnsserver.UDP}, a.next, a.search)
 }
 

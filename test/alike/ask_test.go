@@ -23,7 +23,7 @@ const (
 
 var names = [them]string{"node-dns", "dnsmasq", "unbound"}
 
-// answer is the response to a query. msg is nil if there was none or it is not readable.
+// answer is the response to a query. msg is nil if there was none or it cannot be parsed.
 type answer struct {
 	wire           []byte
 	msg            *dns.Msg

@@ -18,7 +18,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// browser is a headless Chromium with one page, driven by the Chrome DevTools Protocol over pipes: JSON texts that end with a NUL.
+// browser is a headless Chromium with one page, driven by the Chrome DevTools Protocol over pipes:
+// JSON texts that end with a NUL.
 type browser struct {
 	t       testing.TB
 	to      *os.File
@@ -57,7 +58,7 @@ func startBrowser(t testing.TB, in *lab.Namespace) *browser {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The flags after --no-sandbox, which root needs, keep Chromium from asking the Internet.
+	// root needs --no-sandbox. The flags after it keep Chromium from connecting to the Internet.
 	cmd := exec.Command("ip", "netns", "exec", in.Name, "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic",
 		"--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
 		"--disable-breakpad", "--remote-debugging-pipe", "--user-data-dir="+lab.ShortDir(t), "about:blank")
@@ -102,7 +103,7 @@ func startBrowser(t testing.TB, in *lab.Namespace) *browser {
 
 type args map[string]any
 
-// read hands replies to those who wait, until Chromium ends.
+// read passes replies to the waiting calls until Chromium ends.
 func (b *browser) read(from *os.File) {
 	in := bufio.NewReader(from)
 	for {
@@ -131,7 +132,8 @@ func (b *browser) read(from *os.File) {
 	b.waiting = nil
 }
 
-// complaintOf is an event that a page without defects does not cause; "": it is none.
+// complaintOf returns the text of an event that a page without defects does not cause, or "" for
+// any other event.
 func complaintOf(r reply) string {
 	var event struct {
 		Type  string `json:"type"`
@@ -156,7 +158,8 @@ func complaintOf(r reply) string {
 	return ""
 }
 
-// call sends a command and decodes its result into what result points to; nil: the result does not matter.
+// call sends a command and decodes its result into what result points to; nil: the result does not
+// matter.
 func (b *browser) call(method string, params args, result any) error {
 	b.mu.Lock()
 	if b.waiting == nil {
@@ -204,7 +207,8 @@ func (b *browser) must(method string, params args, result any) {
 	}
 }
 
-// eval evaluates an expression of JavaScript in the page, and decodes its value into what value points to; nil: it does not matter.
+// eval evaluates an expression of JavaScript in the page, and decodes its value into what value
+// points to; nil: it does not matter.
 func (b *browser) eval(expression string, value any) {
 	b.t.Helper()
 	var got struct {
@@ -282,7 +286,7 @@ func (b *browser) click(selector string) {
 	}
 }
 
-// enter types into a field, in place of what is in it. A select takes the value.
+// enter types into a field and replaces its content. A select takes the value.
 func (b *browser) enter(id, value string) {
 	b.t.Helper()
 	b.eval(fmt.Sprintf(`{ const field = document.getElementById(%q); field.value = %q; field.dispatchEvent(new Event("change", { bubbles: true })); }`, id, value), nil)

@@ -139,7 +139,7 @@ func (n *node) checkOutage(b *browser) {
 	b.awaitText("events", "upstream up")
 }
 
-// askUntil asks the node for names that do not exist until the page's state has these parts.
+// askUntil queries the node for names that do not exist until the page's state has these parts.
 func (n *node) askUntil(b *browser, parts ...string) {
 	n.t.Helper()
 	n.askWhile(fmt.Sprintf("the state to be %q", parts), func() bool {
@@ -148,7 +148,8 @@ func (n *node) askUntil(b *browser, parts ...string) {
 	})
 }
 
-// askWhile asks the node for new names until ok: most questions go to the faster nameserver.
+// askWhile queries the node for new names until ok returns true. Most questions go to the faster
+// nameserver.
 func (n *node) askWhile(what string, ok func() bool) {
 	n.t.Helper()
 	n.Await(what, func() bool {
@@ -169,7 +170,7 @@ func (n *node) checkLayout(b *browser) {
 	for _, width := range []int{360, 768, 1280} {
 		for _, style := range []string{"light", "dark"} {
 			b.resize(width, 900, style)
-			n.Await("the page to be "+style, func() (isDone bool) { // the browser tells the page with its next frame
+			n.Await("the page to be "+style, func() (isDone bool) { // the browser notifies the page with its next frame
 				b.eval(fmt.Sprintf(`document.documentElement.classList.contains("pf-v5-theme-dark") === %v`, style == "dark"), &isDone)
 				return isDone
 			})
@@ -208,7 +209,8 @@ func (n *node) checkRestart(b *browser) {
 	b.awaitText("state", "DNS works")
 }
 
-// checkGuest: a user without administrative access sees whether DNS works, looks names up, and changes nothing.
+// checkGuest: a user without administrative access sees whether DNS works, looks names up, and
+// changes nothing.
 func (n *node) checkGuest(b *browser) {
 	n.t.Helper()
 	b.open(n.startCockpit("daemon", "9091") + page)
@@ -226,7 +228,8 @@ func (n *node) checkGuest(b *browser) {
 	b.checkComplaints()
 }
 
-// checkShell: Cockpit's shell has the page in its menu, and shows it in a frame. While another page is shown, no program runs.
+// checkShell: Cockpit's shell has the page in its menu, and shows it in a frame. While another page
+// is shown, no program runs.
 func (n *node) checkShell(b *browser) {
 	n.t.Helper()
 	b.resize(1280, 1104, "light")
@@ -247,7 +250,8 @@ func (n *node) checkShell(b *browser) {
 	n.Await("the programs of the page to start again", n.hasPrograms)
 }
 
-// paintDocument makes the picture for docs/cockpit.png: one nameserver is down, and the check has found it.
+// paintDocument makes the picture for docs/cockpit.png: one nameserver is down, and the check has
+// found it.
 func (n *node) paintDocument(b *browser, inFrame func(id string) string) {
 	n.t.Helper()
 	n.second.Down()

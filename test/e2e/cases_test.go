@@ -30,8 +30,8 @@ const (
 	skyDNSKnows = `podCIDRs: [172.30.1.0/24, 1.1.1.0/24, "fd00:1::/64"]`
 )
 
-// fromSlices are answers that SkyDNS, and so the table of deviations, takes from Endpoints, of
-// which hl-dual has none. This API has EndpointSlices, including those of hl-dual.
+// fromSlices are answers that SkyDNS, and so the table of deviations, takes from Endpoints. hl-dual
+// has no Endpoints, but this API has EndpointSlices for it.
 var fromSlices = map[string]string{
 	"answer-table-skydns-3.11/109": "NOERROR A 172.30.6.1 A 172.30.6.3",
 	"answer-table-skydns-3.11/111": "NOERROR AAAA fd00:1::61",

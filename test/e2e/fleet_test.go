@@ -110,7 +110,7 @@ type fleet struct {
 	want   int
 }
 
-// asked is one request.
+// asked is one recorded request.
 type asked struct {
 	at       time.Time
 	node     string

@@ -87,8 +87,8 @@ func TestHeadlessFlaps(t *testing.T) {
 	measured.latencies("endpoints of a headless service changed again and again, from the request to the right answer", took)
 }
 
-// TestBigServiceFlaps changes a service with 1,000 endpoints in ten slices and meanwhile queries
-// another name, which must not be delayed.
+// TestBigServiceFlaps changes a service with 1,000 endpoints in ten slices while it queries another
+// name, which must not be delayed.
 func TestBigServiceFlaps(t *testing.T) {
 	n, c := liveNode(t, "big")
 	const slices, perSlice = 10, 100

@@ -183,8 +183,9 @@ spec: {nodeName: node-7, containers: []}
 status: {phase: Running, podIPs: [{ip: 10.128.0.41}]}
 `
 
-// BenchmarkAutopath measures what docs/howto/autopath.md shows: one process of a pod looks google.com up, again and again, or far
-// names that nobody has asked for yet, of a nameserver 10 ms away.
+// BenchmarkAutopath measures what docs/howto/autopath.md shows: one process of a pod looks up
+// google.com repeatedly, or distinct external names that no client has queried before, from a
+// nameserver 10 ms away.
 func BenchmarkAutopath(b *testing.B) {
 	for _, lib := range libraries {
 		for _, far := range []bool{false, true} {

@@ -45,7 +45,7 @@ const dup6 = "fd77::dd"
 // dropped, and the others stay as they are.
 func TestListenAll(t *testing.T) {
 	m := newListenAll(t)
-	m.l.Run("ip", "addr", "add", "10.1.1.1/32", "dev", "lo") // lo is excluded, whatever its addresses
+	m.l.Run("ip", "addr", "add", "10.1.1.1/32", "dev", "lo") // lo is excluded, regardless of its addresses
 	linkLocal := m.linkLocal("eth0")
 	m.listens("at the start", nodeIP, linkLocal)
 	m.refuses("127.0.0.1")

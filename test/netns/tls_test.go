@@ -8,7 +8,7 @@ import (
 )
 
 // TestOpportunisticTLS: the nameserver from DHCP, a dnsmasq, is queried over TLS at the same
-// address while an unbound is running there, and in the clear afterwards. The daemon has the
+// address while an unbound is running there, and unencrypted afterwards. The daemon has the
 // privileges that it has on a node.
 func TestOpportunisticTLS(t *testing.T) {
 	lab.Need(t, "unbound", "openssl")

@@ -19,7 +19,8 @@ node_dns_unsigned=true
 node_dns_config={"cacheSize": 5000}
 `
 
-// newAnsibleNode is one of OpenShift 3 with a repository that has the package, and the playbook, where docs/howto/many-nodes.md has it run.
+// newAnsibleNode is one of OpenShift 3 with a repository that has the package, and the playbook,
+// where docs/howto/many-nodes.md has it run.
 func newAnsibleNode(t *testing.T) *oldNode {
 	t.Helper()
 	o := newOldNode(t, dnsmasqWith{base: openshiftBase, hook: true})
@@ -47,8 +48,9 @@ func (o *oldNode) play(command, changed, failed string) string {
 	return out
 }
 
-// TestAnsible: the playbook of contrib, as docs/howto/many-nodes.md has it run, brings a node of OpenShift 3 to node-dns, changes nothing with --check or
-// when it is run again, leaves a faulty configuration where it was, opens the zones of firewalld that it is told, and goes back.
+// TestAnsible: the playbook of contrib, run as in docs/howto/many-nodes.md, migrates an OpenShift 3
+// node to node-dns. It changes nothing with --check or when it is run again, does not install a
+// faulty configuration, opens the given firewalld zones, and migrates back.
 func TestAnsible(t *testing.T) {
 	o := newAnsibleNode(t)
 	said := commands(blocksOf(t, manyNodesPage)["Ansible"])

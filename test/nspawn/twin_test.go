@@ -131,7 +131,7 @@ func (n *node) resolving() string {
 }
 
 // resolvingThrough returns the host's search list and options and, if asks is set, the nameserver
-// that its queries reach.
+// that receives its queries.
 func (n *node) resolvingThrough(asks bool) string {
 	file := resolvconf.Parse([]byte(first(n.Try("cat", resolvConf))))
 	search := file.Search()

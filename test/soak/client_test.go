@@ -109,8 +109,8 @@ type part struct {
 	clients int
 	share   float64 // share of the total rate
 	// window is the maximum number of pending questions per client. The sum is lower than what a
-	// socket buffer holds with the kernel's default net.core.rmem_max. A busy machine is therefore
-	// asked less instead of losing more.
+	// socket buffer holds with the kernel's default net.core.rmem_max. A busy machine therefore
+	// gets fewer queries instead of losing more.
 	window int
 	plan   []kind // repeated in turn
 }

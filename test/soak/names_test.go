@@ -20,8 +20,8 @@ import (
 
 var names = flag.Uint64("soak.names", 100_000, "how many names that nobody has asked for pass in TestUniqueNames")
 
-// TestUniqueNames proves that names which are queried repeatedly stay in the cache while a million
-// unique names pass, and that memory is bounded.
+// TestUniqueNames proves that frequently queried names stay in the cache while a million unique
+// names pass, and that memory is bounded.
 func TestUniqueNames(t *testing.T) {
 	r := newNames(t, "", "")
 	asked := r.pass(*names)

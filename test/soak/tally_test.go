@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// tally counts the outcomes of questions by the fault that was active when they were asked.
+// tally counts the outcomes of questions by the fault that was active when they were sent.
 type tally struct {
 	mu     sync.Mutex // guards the fields below
 	now    string

@@ -63,7 +63,7 @@ type verb struct {
 	answer  http.Handler // nil if the daemon does not support it
 }
 
-// verbs returns all requests. Those that change something or reveal what other clients ask are for
+// verbs returns all requests. Those that change something or reveal other clients' queries are for
 // admins.
 func (api API) verbs() []verb {
 	return []verb{
@@ -82,7 +82,7 @@ func (api API) verbs() []verb {
 	}
 }
 
-// status wraps Status. For guests it removes clients and the names they ask for.
+// status wraps Status. For guests it removes clients and the names they query.
 func (api API) status() func(context.Context) Status {
 	if api.Status == nil {
 		return nil

@@ -76,7 +76,7 @@ func (s Status) clusterText() string {
 	return text + from(c.Source)
 }
 
-// text describes where cluster names are answered from. forwarded names the servers that are
+// text describes the source of answers for cluster names. forwarded names the servers that are
 // queried while the resolver has no data or stale data. It is empty if there are none.
 func (r *Resolver) text(now time.Time, forwarded string) string {
 	var text string

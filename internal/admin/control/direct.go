@@ -19,7 +19,7 @@ import (
 // Direct queries one nameserver from this process, without the daemon, so that its answer can be
 // compared with the daemon's.
 type Direct struct {
-	Server nameserver.Server // asked over TLS if the server has TLS set
+	Server nameserver.Server // queried over TLS if the server has TLS set
 	TCP    bool              // skips UDP
 	// RootCAs verify the certificates of TLS servers. nil means the system's.
 	RootCAs *x509.CertPool

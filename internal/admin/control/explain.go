@@ -15,10 +15,10 @@ type Explanation struct {
 	Name       string      `json:"name"` // as given
 	Found      bool        `json:"found"`
 	Search     Search      `json:"search"`
-	Steps      []Step      `json:"steps"`     // one per name that any of the libraries asks for
+	Steps      []Step      `json:"steps"`     // one per name that any of the libraries queries
 	Libraries  []Behaviour `json:"libraries"` // glibc first
 	Whole      string      `json:"wholeName"` // the name that was found, or else the given name, with a dot at the end
-	// Dig is the only name that dig asks for.
+	// Dig is the only name that dig queries.
 	Dig string `json:"dig"`
 	// Walked is the answer to the first name if the node walks the pod's search list, and nil if it
 	// does not.
@@ -41,7 +41,7 @@ type Behaviour struct {
 	Unwalked int `json:"queriesWithoutAutopath"`
 }
 
-// FetchExplanation asks the daemon that listens on path for all names that a C library may ask for.
+// FetchExplanation asks the daemon that listens on path about all names that a C library may query.
 func FetchExplanation(ctx context.Context, path, name string, question SearchQuestion) (Explanation, error) {
 	e := Explanation{APIVersion: APIVersion, Kind: "Explanation", Name: name, Dig: wholeName(name), Steps: []Step{}, Libraries: []Behaviour{}, Problems: []string{}}
 	var err error
@@ -122,7 +122,7 @@ func total(conf searchlist.Conf, lib searchlist.Library, names []string, ask fun
 	return n, atLeast
 }
 
-// step returns the step of a name. Every name that a library asks for has one.
+// step returns the step of a name. Every name that a library queries has one.
 func (e Explanation) step(name string) Step {
 	if i := e.index(name); i >= 0 {
 		return e.Steps[i]

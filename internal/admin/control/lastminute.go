@@ -16,7 +16,7 @@ type LastMinute struct {
 	NXDomain  uint64        `json:"nxdomain"`
 	ServFail  uint64        `json:"servfail"`
 	Refused   uint64        `json:"refused"`   // REFUSED for any reason
-	Strangers uint64        `json:"strangers"` // queries of clients that are not allowed to ask
+	Strangers uint64        `json:"strangers"` // queries of clients without access
 	Limited   uint64        `json:"limited"`   // queries that were refused or failed at another limit
 	// Servers are those that left questions unanswered. One question may take several tries.
 	Servers []ServerMinute `json:"servers,omitempty"`

@@ -46,7 +46,7 @@ type Answer struct {
 
 // TraceStep is one step on the way to an answer.
 type TraceStep struct {
-	At   time.Duration `json:"atNanoseconds"` // since the question was asked
+	At   time.Duration `json:"atNanoseconds"` // since the question was sent
 	What string        `json:"what"`
 }
 
@@ -73,7 +73,7 @@ type ExtendedError struct {
 	Text string `json:"text,omitempty"`
 }
 
-// By says who answered.
+// By describes what answered.
 type By struct {
 	// Who is cluster, upstream, local data, localhost, itself, rule or nobody; or server if a
 	// server was queried directly.

@@ -25,7 +25,7 @@ type SearchQuestion struct {
 // KubeletTold is the configuration of the running kubelet, from its command line and the files
 // named there, as the client of this socket sees it. The daemon cannot see other processes or all
 // files. Each Source field says where a value is set. If it is empty, the value is unknown and the
-// daemon uses what it knows. "default" means that the value is not set and the kubelet uses its
+// daemon uses its own knowledge. "default" means that the value is not set and the kubelet uses its
 // default.
 type KubeletTold struct {
 	PID              int          `json:"pid"`

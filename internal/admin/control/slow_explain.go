@@ -18,7 +18,7 @@ type SlowNames struct {
 	APIVersion string     `json:"apiVersion"`
 	Kind       string     `json:"kind"`
 	Now        time.Time  `json:"now"`
-	Name       string     `json:"name,omitempty"` // name that was asked for; empty for all names
+	Name       string     `json:"name,omitempty"` // queried name; empty for all names
 	Names      []SlowName `json:"names"`          // slowest first
 	Routes     []Route    `json:"routes"`
 }

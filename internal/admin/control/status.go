@@ -18,7 +18,7 @@ type Status struct {
 	Cluster    Cluster    `json:"cluster"`
 	Routes     []Route    `json:"routes"`               // the servers of the root route are the upstreams
 	Overridden []Loss     `json:"overridden,omitempty"` // routes that other sources configure without effect
-	Refused    []Refused  `json:"refused,omitempty"`    // nameservers that are configured but must not be asked
+	Refused    []Refused  `json:"refused,omitempty"`    // nameservers that are configured but must not be queried
 	Bus        *Bus       `json:"dbus,omitempty"`       // nil if the configuration disables D-Bus
 	ResolvConf ResolvConf `json:"resolvConf"`
 	Cache      Cache      `json:"cache"`
@@ -78,14 +78,14 @@ func (l Listener) IsFailed() bool { return l.Error != "" && !l.Spare }
 // Clients are the clients that may send queries, in addition to this host.
 type Clients struct {
 	AllowFrom []string `json:"allowFrom"`           // as in the configuration
-	Networks  []string `json:"networks"`            // resulting networks; empty if everyone may ask, or only this host
+	Networks  []string `json:"networks"`            // resulting networks; empty if all clients have access, or only this host
 	RateLimit int      `json:"rateLimit,omitempty"` // queries per second per client; 0 means no limit
 }
 
 // Route is one domain and the servers that answer for it.
 type Route struct {
 	Domain  string   `json:"domain"`
-	Local   bool     `json:"local,omitempty"` // no server is asked, and unknown names do not exist
+	Local   bool     `json:"local,omitempty"` // no server is queried, and unknown names do not exist
 	Source  string   `json:"source"`
 	Rank    string   `json:"rank,omitempty"` // name of the source in the table of precedence
 	Servers []Server `json:"servers"`
@@ -160,7 +160,7 @@ type ResolvConf struct {
 	Nameservers []string `json:"nameservers"`
 	Search      []string `json:"search"`
 	Original    string   `json:"original,omitempty"` // backup of the replaced file; empty if there is none
-	DropIn      string   `json:"dropIn,omitempty"`   // file that makes systemd-resolved ask this node; empty if there is none
+	DropIn      string   `json:"dropIn,omitempty"`   // file that makes systemd-resolved query this node; empty if there is none
 	Pending     []string `json:"pending"`            // files that differ from their intended content
 	Hold        string   `json:"hold,omitempty"`     // reason why resolv.conf is not changed; if the file is ours, only its nameserver is kept up to date
 }
@@ -189,12 +189,12 @@ type Queries struct {
 // Limits counts, since the start, how often a limit prevented a query or a connection from being
 // served.
 type Limits struct {
-	Strangers     uint64 `json:"strangers"`     // REFUSED: the client is not allowed to ask
+	Strangers     uint64 `json:"strangers"`     // REFUSED: the client has no access
 	Hasty         uint64 `json:"hasty"`         // REFUSED: clientRateLimit
 	Crowding      uint64 `json:"crowding"`      // SERVFAIL: the client has too many queries waiting for an answer
 	Costly        uint64 `json:"costly"`        // SERVFAIL: the client used up its share of upstream traffic
 	Full          uint64 `json:"full"`          // SERVFAIL: too many queries of all clients wait for an answer
-	Upstream      uint64 `json:"upstream"`      // SERVFAIL: dnsForwardMax reached, or no free socket to ask from
+	Upstream      uint64 `json:"upstream"`      // SERVFAIL: dnsForwardMax reached, or no free socket for the query
 	Silenced      uint64 `json:"silenced"`      // refusals over UDP above the limit for one network; most were not sent
 	TCPRefused    uint64 `json:"tcpRefused"`    // connections that were closed at once
 	TCPIdle       uint64 `json:"tcpIdle"`       // idle connections closed to make room

@@ -39,7 +39,7 @@ func (a Answer) longestWait() (what string, longest time.Duration) {
 	return what, longest
 }
 
-// tracer records the steps of a question that this process asks. A nil tracer records nothing.
+// tracer records the steps of a question that this process sends. A nil tracer records nothing.
 type tracer struct {
 	began time.Time
 	steps []TraceStep

@@ -322,7 +322,7 @@ var askedRows = []checkRow{
 		ignored.Errors = []control.ExtendedError{{Code: 22, Name: "No Reachable Authority", Text: "no response from 192.0.2.53:53 (the response has an ignored address (ignore-address))"}}
 		asked(Name{Answer: ignored, Direct: []Direct{direct("NOERROR")}})(s)
 	}, Warn, "remove ignore-address from dnsmasq's files"},
-	// Each node that asked for a domain whose own nameservers fail was reported as broken.
+	// Each node that queried a domain whose own nameservers fail was reported as broken.
 	{"names", "one failed recently, and fails everywhere", func(s *Snapshot) {
 		asked(Name{Why: "failed recently", Answer: answered("SERVFAIL"), Direct: []Direct{direct("SERVFAIL")}})(s)
 		asked(Name{Name: "good.example.", Type: "A", Answer: answered("NOERROR"), Direct: []Direct{direct("NOERROR")}})(s)

@@ -180,7 +180,7 @@ type Rights struct {
 }
 
 // CheckRights asks the API server which rights a daemon below root lacks. It returns an error if
-// the server cannot be asked. Root uses only the credentials that nodeconfig.RootsKubeconfig
+// the server cannot be reached. Root uses only the credentials that nodeconfig.RootsKubeconfig
 // permits.
 func CheckRights(ctx context.Context, root string, config nodeconfig.Config) (Rights, error) {
 	paths := nodeconfig.DefaultPaths(root)

@@ -34,7 +34,7 @@ const (
 	maxDirectNames = 4
 )
 
-// failedRecently is the reason to ask for a name for which a client got SERVFAIL.
+// failedRecently is the reason for querying a name for which a client got SERVFAIL.
 const failedRecently = "failed recently"
 
 // names asks the daemon for names over its control socket, so that the queries do not count as a
@@ -66,7 +66,7 @@ func (g *gathering) names(ctx context.Context) {
 	})
 }
 
-// chooseNames returns the names to ask for, without duplicates.
+// chooseNames returns the names to query, without duplicates.
 func (g *gathering) chooseNames(ctx context.Context) []Name {
 	status := g.s.Status
 	var all []Name

@@ -32,7 +32,8 @@ const (
 	bufferSize = 1232
 )
 
-// upstreams asks each of the daemon's servers or, if the daemon does not run, those it would use.
+// upstreams queries each of the daemon's servers or, if the daemon does not run, those it would
+// use.
 func (g *gathering) upstreams(ctx context.Context) {
 	probes := g.servers()
 	if len(probes) > maxProbed {

@@ -70,7 +70,7 @@ func older(have, oldest string) bool {
 	return false
 }
 
-// checkAddress checks whether this node has the address at which it is asked for names.
+// checkAddress checks whether this node has the address that clients query.
 func checkAddress(s Snapshot) []Finding {
 	state := s.Host.State
 	if state.NetErr != nil {

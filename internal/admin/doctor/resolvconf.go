@@ -187,8 +187,8 @@ func leadsToStub(link string, text []byte) bool {
 	return false
 }
 
-// checkNSSwitch checks the hosts: line of nsswitch.conf(5), which makes libc ask nameservers.
-// Without the line, glibc asks them.
+// checkNSSwitch checks the hosts: line of nsswitch.conf(5), which makes libc query nameservers.
+// Without the line, glibc queries them.
 func checkNSSwitch(s Snapshot) []Finding {
 	const path = "/etc/nsswitch.conf"
 	if s.NSSwitch.Err != nil {

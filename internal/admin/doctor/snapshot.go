@@ -21,7 +21,7 @@ type Snapshot struct {
 
 	Status    *control.Status // status of the daemon; if nil, StatusErr holds the reason
 	StatusErr error
-	Units     map[string]migrate.Unit // nil if systemd does not run or was not asked
+	Units     map[string]migrate.Unit // nil if systemd does not run or was not queried
 	Log       []string                // the daemon's last lines in the journal; set if it does not run
 	Migration *migrate.Journal        // nil if there is none or it is not readable
 
@@ -120,8 +120,8 @@ type Kubelet struct {
 // daemon and its nameservers.
 type Name struct {
 	Name, Type string
-	Why        string // why doctor asks for it, such as "recently used"
-	Given      bool   // whether the admin queried it
+	Why        string // why doctor queries it, such as "recently used"
+	Given      bool   // whether the admin asked about it
 	Cluster    bool   // whether it must exist if cluster names resolve
 	Route      string // domain of its route; empty if there is none
 	Answer     control.Answer
@@ -138,13 +138,13 @@ type Direct struct {
 	Small  Answer // with EDNS buffer size 512
 	Large  Answer // with EDNS buffer size 4096 and the DO bit
 	TCP    Answer // with the DO bit
-	CD     Answer // over UDP with the CD bit, which disables DNSSEC validation; asked only after SERVFAIL
+	CD     Answer // over UDP with the CD bit, which disables DNSSEC validation; sent only after SERVFAIL
 }
 
 // PodProbe is one query to this node from within a pod's network namespace.
 type PodProbe struct {
 	Namespace string     // file of the network namespace
-	Client    netip.Addr // the pod's address; zero if it could not ask
+	Client    netip.Addr // the pod's address; zero if it could not send queries
 	Server    netip.AddrPort
 	UDP, TCP  Answer
 }
@@ -152,14 +152,14 @@ type PodProbe struct {
 // Probe holds the answers of one upstream nameserver that was queried directly.
 type Probe struct {
 	Server  string   // as in the status
-	Domains []string // domains for which it is asked, "." for all other names; at least one
+	Domains []string // domains for which it is queried, "." for all other names; at least one
 	Source  string   // where it is configured, such as "NetworkManager eth0 (eth0)"; empty if unknown
-	TLS     bool     // if set, only TCP is asked
+	TLS     bool     // if set, only TCP is used
 	UDP     Answer   // without EDNS
 	EDNS    Answer   // over UDP with EDNS buffer size 1232
 	TCP     Answer
 	Proven  string // other name for which its certificate is valid according to a CA of this node; empty if there is none
-	Large   Answer // over UDP, for an answer of more than 512 bytes; zero if not asked
+	Large   Answer // over UDP, for an answer of more than 512 bytes; zero if not queried
 }
 
 // Answer is the result of one query.
@@ -177,7 +177,7 @@ type Answer struct {
 // API describes access to the Kubernetes API from here.
 type API struct {
 	Rights
-	Err    error // reason why it could not be asked
+	Err    error // reason why it could not be queried
 	Server string
 	// NotBefore and NotAfter are from the client certificate. They are zero if there is none, as
 	// with a token, or if it is not readable.

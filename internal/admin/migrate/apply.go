@@ -236,8 +236,8 @@ func (a Applier) start(ctx context.Context, s Step) error {
 	return awaitPrepared(ctx)
 }
 
-// lookupTime is how long a process may take, on a busy node, from reading resolv.conf until it asks
-// the nameserver.
+// lookupTime is how long a process on a busy node may take from reading resolv.conf to querying the
+// nameserver.
 const lookupTime = time.Second
 
 // unpoint restores resolv.conf while node-dns still answers processes that have just read the old
@@ -297,8 +297,8 @@ func (a Applier) release(ctx context.Context, s Step) error {
 	return hostdns.TellNetworkManager(ctx)
 }
 
-// await calls ok periodically until it returns true. After limit, it returns an error that says
-// what was waited for.
+// await calls ok periodically until it returns true. After limit, it returns an error that names
+// the condition.
 func await(ctx context.Context, what string, limit time.Duration, ok func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

@@ -213,7 +213,7 @@ func unprepared(status control.Status) string {
 }
 
 // askUpstreams returns an error if none of node-dns's upstream nameservers answers. node-dns itself
-// asks them only once it listens.
+// queries them only once it listens.
 func askUpstreams(ctx context.Context, status control.Status) error {
 	var servers []nameserver.Server
 	for _, route := range status.Routes {

@@ -12,8 +12,8 @@ import (
 	"github.com/node-dns/node-dns/internal/hostdns"
 )
 
-// Host is everything about a node that shows who serves its DNS, as one value. Survey fills it, and
-// tests write it by hand.
+// Host is everything about a node that shows what serves its DNS, as one value. Survey fills it,
+// and tests write it by hand.
 type Host struct {
 	State hostdns.State // what node-dns's own hook sees
 	Plan  hostdns.Plan  // what the hook would do: hostdns.NewPlan(State)

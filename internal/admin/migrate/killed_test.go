@@ -217,7 +217,7 @@ func TestKilledAtEachMoment(t *testing.T) {
 	}
 }
 
-// anew returns tree with the times of another tree.
+// anew returns tree with the file times of another tree.
 func anew(tree, times map[string]Saved) map[string]Saved {
 	all := map[string]Saved{}
 	for path, s := range tree {

@@ -137,7 +137,7 @@ func localAnswers(answers []corefileAnswer) string {
 	var b strings.Builder
 	b.WriteString("# The cluster's own names, which CoreDNS on the node answered.\n")
 	for _, a := range answers {
-		if a.Wild { // address= also matches the name itself, which no client asks for
+		if a.Wild { // address= also matches the name itself, which no client queries
 			fmt.Fprintf(&b, "address=/%s/%v\n", a.Name, a.Addr)
 		} else {
 			fmt.Fprintf(&b, "host-record=%s,%v\n", a.Name, a.Addr)

@@ -76,7 +76,7 @@ func TestParseUnits(t *testing.T) {
 	}
 }
 
-// TestHoldRules checks what is held, and that the rules expire even if the process dies.
+// TestHoldRules checks what the rules hold, and that they expire even if the process dies.
 func TestHoldRules(t *testing.T) {
 	got := holdRules([]netip.AddrPort{netip.MustParseAddrPort("10.0.0.7:53"), netip.MustParseAddrPort("[2001:db8::7]:53")})
 	for _, want := range []string{

@@ -41,7 +41,7 @@ func TestEveryClaim(t *testing.T) {
 		routes  string
 		lost    []string
 		refused []string
-		notes   []string // notes about who won
+		notes   []string // notes about which source won
 	}{
 		{
 			name:   "all",

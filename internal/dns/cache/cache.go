@@ -51,14 +51,14 @@ type Config struct {
 	// NegativeTTL is how long a negative response without a SOA record is stored (dnsmasq's
 	// neg-ttl). 0 means not at all.
 	NegativeTTL time.Duration
-	// Stale is how long after its TTLs a response may still be given out if the next handler has
+	// Stale is how long after its TTLs a response may still be served if the next handler has
 	// none (RFC 8767). 0 disables it. Names with a Limit have no stale responses.
 	Stale time.Duration
-	// StaleAtOnce gives out a stale response without waiting for the next handler, which is still
+	// StaleAtOnce serves a stale response without waiting for the next handler, which is still
 	// asked (dnsmasq's use-stale-cache).
 	StaleAtOnce bool
 	// Dark returns a channel that is closed once the next handler is known to have no working
-	// server for a name. Then, too, a stale response is given out at once. It gets the same
+	// server for a name. In that case a stale response is served at once as well. It gets the same
 	// argument as Limit and is called concurrently. nil, or a nil channel, means that nothing is
 	// known.
 	Dark func(dnsname.Name) <-chan struct{}
@@ -229,7 +229,7 @@ func (c *Cache) hit(e *entry) {
 type Entry struct {
 	// Name is the qname. It is zero if the qname is no valid dnsname.Name.
 	Name dnsname.Name
-	// QName is the qname in lower case and in presentation format, whatever its bytes.
+	// QName is the qname in lower case and in presentation format, regardless of its bytes.
 	QName string
 	Type  uint16
 	Rcode int

@@ -103,7 +103,7 @@ func (e *entry) isDenial() bool { return e.wire[6]|e.wire[7] == 0 }
 
 func (e *entry) key() key { return key{e.wire[dnswire.HeaderSize:e.end], e.flags} }
 
-// age returns the age of the entry in whole seconds, and whether it may still be given out. If the
+// age returns the age of the entry in whole seconds, and whether it may still be served. If the
 // clock went backwards, the age is 0.
 func (e *entry) age(now time.Duration) (seconds uint32, live bool) {
 	age := max(0, now-e.stored)

@@ -37,7 +37,7 @@ func hasFailed(m *dns.Msg, err error) bool {
 }
 
 // rememberFailure stores a failure for a moment, so that not every query for a failing name goes
-// upstream. It never replaces a response that may be given out as stale. Names with a limit, those
+// upstream. It never replaces a response that may be served as stale. Names with a limit, those
 // of the cluster, may appear at any time, so their failures are not stored.
 func (c *Cache) rememberFailure(q *dnsserver.Query, k key, said *dns.Msg, err error, epoch uint64) {
 	if !q.Msg.RecursionDesired || c.limits.limit(q.Name) != 0 {

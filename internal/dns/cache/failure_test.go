@@ -14,9 +14,9 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
-// TestFirstCause: a client that asks again a moment later also gets the first cause of a failure
-// and its server, parsed and in wire format. The second client used to get only "failed a moment
-// ago", and that client was the admin who investigated.
+// TestFirstCause: a client that repeats its query a moment later also gets the first cause of a
+// failure and its server, parsed and in wire format. The second client used to get only "failed a
+// moment ago", and that was usually the investigating admin.
 func TestFirstCause(t *testing.T) {
 	longest := strings.TrimSuffix(strings.Repeat(strings.Repeat("a", 61)+".", 4), ".") + ".abc."
 	for _, test := range []struct {

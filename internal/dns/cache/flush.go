@@ -21,8 +21,8 @@ func (c *Cache) Flush(match func(Remembered) bool) int {
 
 // flush removes the entries that match and returns their number. A concurrent put may just be
 // storing a response of the previous epoch: it is in its chain when we get the lock of that chain.
-// If the number of chains grows meanwhile, entries move only to chains that were visited or are
-// still to come.
+// If the number of chains grows at the same time, entries move only to chains that were visited or
+// are still to come.
 func (s *store) flush(match func(*entry) bool) (removed int) {
 	s.epoch.Add(1)
 	var found []*entry

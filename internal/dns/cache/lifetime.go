@@ -31,9 +31,9 @@ func newLimits(c Config) limits {
 	return l
 }
 
-// remember returns how long m may be given to clients that ask what q asks, in whole seconds; 0
-// means not at all. It is the minimum of the TTLs and the limits. It reduces the TTLs of a response
-// that may be stored to the limit, in place.
+// remember returns how long m may be served for q's question, in whole seconds; 0 means not at all.
+// It is the minimum of the TTLs and the limits. It reduces the TTLs of a response that may be
+// stored to the limit, in place.
 func (l limits) remember(q *dnsserver.Query, m *dns.Msg) time.Duration {
 	seconds, soa := ttl(m, q.Msg.Question[0])
 	t := l.ttlBounds(q.Name, said{seconds: seconds, isNegative: soa != nil, isBare: soa == nil && l.isBare(m, q.Msg.Question[0])})

@@ -60,7 +60,7 @@ func newOutage(t *testing.T) *outage {
 	return &outage{upstream: upstream{t: t, records: map[string]string{"www.example. A": "www.example. 10 IN A 192.0.2.1"}}}
 }
 
-// told returns what a client gets, and how long it took.
+// told returns a client's response and the time it took.
 func told(t *testing.T, c *Cache, q *dnsserver.Query) string {
 	t.Helper()
 	begun := time.Now()
@@ -80,7 +80,7 @@ func told(t *testing.T, c *Cache, q *dnsserver.Query) string {
 	return text + " after " + took
 }
 
-// TestOutage: an expired response is refreshed first. It is given out if no server answers, or not
+// TestOutage: an expired response is refreshed first. It is served if no server answers, or not
 // in time: at once if the outage is known.
 func TestOutage(t *testing.T) {
 	www := func() *dnsserver.Query { return query("www.example.", dns.TypeA, flags{}) }
@@ -126,7 +126,7 @@ func TestOutage(t *testing.T) {
 	}
 }
 
-// TestStaleNXDOMAIN: a stale NXDOMAIN is given out, too.
+// TestStaleNXDOMAIN: a stale NXDOMAIN is served too.
 func TestStaleNXDOMAIN(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutage(t)
@@ -143,8 +143,8 @@ func TestStaleNXDOMAIN(t *testing.T) {
 	})
 }
 
-// TestOutageIsBounded: during a known outage, refreshes run as MayProbe allows, whatever the names,
-// and at most one per name at a time. The first answer reaches the client.
+// TestOutageIsBounded: during a known outage, refreshes run as MayProbe allows, regardless of the
+// names, and at most one per name at a time. The first answer reaches the client.
 func TestOutageIsBounded(t *testing.T) {
 	for _, row := range []struct {
 		name  string

@@ -66,7 +66,7 @@ func (h *shard) victimLocked(now, stale time.Duration) *entry {
 }
 
 // turnLocked moves the hand to the next response to evict. The shard must have a response. Marks
-// may be set again meanwhile, so it goes round at most twice.
+// may be set again during the walk, so it goes round at most twice.
 func (h *shard) turnLocked(now, stale time.Duration) *entry {
 	e := h.hand
 	for range 2 * h.responses.n {

@@ -55,7 +55,7 @@ func isKnown(dark <-chan struct{}) bool {
 	}
 }
 
-// mayBeStale reports whether an expired entry may still be given out.
+// mayBeStale reports whether an expired entry may still be served.
 func (c *Cache) mayBeStale(q *dnsserver.Query, e *entry, now time.Duration) bool {
 	return c.stale.life > 0 && e.isUsable(now, c.stale.life) && c.limits.limit(q.Name) == 0
 }
@@ -75,7 +75,7 @@ func (c *Cache) serveStale(ctx context.Context, q *dnsserver.Query, e *entry) (*
 		}
 		isDark = true
 	}
-	ttl := uint32(0) // as in dnsmasq: the client asks again and gets the new response
+	ttl := uint32(0) // as in dnsmasq: the client repeats the query and gets the new response
 	if isDark {
 		ttl = staleTTL
 	}
@@ -202,7 +202,7 @@ func (e *entry) claim(now time.Duration) bool {
 // ticks converts to units of 67 ms; 32 bits hold nine years.
 func ticks(now time.Duration) uint32 { return uint32(now >> 26) }
 
-// isUsable reports whether the entry may be given out, either live or stale. A failure is never
+// isUsable reports whether the entry may be served, either live or stale. A failure is never
 // stale.
 func (e *entry) isUsable(now, stale time.Duration) bool {
 	if e.isFailure() {

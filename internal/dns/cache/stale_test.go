@@ -15,7 +15,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 )
 
-// TestStale: an expired response is given out with TTLs of 0 and an Extended DNS Error, and
+// TestStale: an expired response is served with TTLs of 0 and an Extended DNS Error, and
 // refreshed once for any number of clients. The new response replaces it; a failure does not. In
 // the end it is too old.
 func TestStale(t *testing.T) {
@@ -109,7 +109,7 @@ func TestNeverStale(t *testing.T) {
 	}
 }
 
-// TestStaleIsHandedOver: the next process gets the responses that may still be given out.
+// TestStaleIsHandedOver: the next process gets the responses that may still be served.
 func TestStaleIsHandedOver(t *testing.T) {
 	now := time.Now()
 	clock := func() time.Time { return now }

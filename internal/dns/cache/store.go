@@ -150,7 +150,7 @@ func (s *store) putLocked(h *shard, e *entry, epoch uint64) {
 		return
 	}
 	if old := s.chains.Load().find(e.key(), e.hash); old != nil { // nothing moves while the shard is locked
-		// Asked again after it expired: the name is in use.
+		// Queried again after it expired: the name is in use.
 		e.visited.Store(old.visited.Load())
 		s.removeLocked(h, old)
 	}

@@ -241,8 +241,8 @@ func TestMoreChains(t *testing.T) {
 	}
 }
 
-// TestFoundWhileChainsGrow: an existing entry is found at any moment. When it was missed, the
-// question was sent again, and clients saw its TTLs start over.
+// TestFoundWhileChainsGrow: an existing entry is found at any moment. When a lookup missed it, the
+// question went upstream again, and clients saw its TTLs start over.
 func TestFoundWhileChainsGrow(t *testing.T) {
 	const old = 500
 	c := New(Config{Next: addresses(60), Size: 20_000, MaxBytes: 64 << 20})
@@ -320,7 +320,7 @@ func TestGrowSaysSo(t *testing.T) {
 }
 
 // TestFlushWhileChainsGrow: no entry of an earlier epoch stays, even if the number of chains grows
-// meanwhile.
+// during the flush.
 func TestFlushWhileChainsGrow(t *testing.T) {
 	c := New(Config{Next: addresses(60), Size: 20_000, MaxBytes: 64 << 20})
 	for i := range 1000 {

@@ -19,10 +19,10 @@ type Remembered struct {
 	entry *entry
 }
 
-// Walk calls visit with each response that may be given out, in no particular order, until visit
-// returns false. It holds no lock meanwhile and reads only a few entries ahead, so it may miss
-// entries that are added, removed or replaced during the walk. visit may take its time and may call
-// the Cache.
+// Walk calls visit with each response that may be served, in no particular order, until visit
+// returns false. It holds no lock while visit runs and reads only a few entries ahead, so it may
+// miss entries that are added, removed or replaced during the walk. visit may take its time and may
+// call the Cache.
 func (c *Cache) Walk(visit func(Remembered) bool) {
 	if c.store == nil {
 		return
@@ -56,7 +56,7 @@ func (c *Cache) walk(visit func(Remembered) bool, wanted func(e *entry, now time
 	}
 }
 
-// mayBeGiven reports whether the entry may be given out: live or, if its name has no limit, stale.
+// mayBeGiven reports whether the entry may be served: live or, if its name has no limit, stale.
 func (c *Cache) mayBeGiven(e *entry, now time.Duration) bool {
 	if e.isUsable(now, 0) {
 		return true

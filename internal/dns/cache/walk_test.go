@@ -38,7 +38,7 @@ func walked(c *Cache) (lines []string) {
 	return lines
 }
 
-// TestWalk: responses that may be given out are shown once each, with the TTLs that a client would
+// TestWalk: responses that may be served are shown once each, with the TTLs that a client would
 // get. Expired ones are shown only if they may be stale.
 func TestWalk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -41,8 +41,8 @@ func queryOf(t testing.TB, k key) *dnsserver.Query {
 	return query(name, k.qtype(), flags{do: k.flags&keyDO != 0, cd: k.flags&keyCD != 0})
 }
 
-// sameBothWays asks in wire format and parsed, and requires that both give the same answer from the
-// cache. It returns that answer.
+// sameBothWays looks up a query in wire format and parsed, requires the same answer from the cache
+// both times, and returns it.
 func sameBothWays(t testing.TB, c *Cache, q *dnsserver.Query) *dns.Msg {
 	t.Helper()
 	response, ok := c.AppendResponse([]byte("before"), onWire(t, q), 0)
@@ -221,8 +221,8 @@ func TestTypesThatAreLetters(t *testing.T) {
 }
 
 // TestUnusable: a response that can be parsed but not packed is cached as a failure, whatever its
-// TTL. Before, each query asked for it again: 20 per second, each 64 KiB from upstream, brought
-// down the node's DNS.
+// TTL. Before, each query fetched it again: 20 per second, each 64 KiB from upstream, brought down
+// the node's DNS.
 func TestUnusable(t *testing.T) {
 	for _, ttl := range []uint32{0, 60} {
 		u := &upstream{t: t, change: func(m *dns.Msg) {

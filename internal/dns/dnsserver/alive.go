@@ -41,7 +41,7 @@ func (s *Server) Alive(handler Handler) *Alive {
 
 // Check pings half of the server's sockets, aliveRound at most. It fails if one of them hangs, that
 // is, neither answers nor receives what clients send. Sockets that are not bound yet, sockets that
-// were closed meanwhile, and addresses that the host does not have at present are not failures.
+// have been closed, and addresses that the host does not currently have are not failures.
 func (a *Alive) Check(ctx context.Context) error {
 	var pings []*ping
 	var from []netip.AddrPort

@@ -43,7 +43,7 @@ type batch struct {
 	start    time.Time // creation; reading only the monotonic clock is cheaper than time.Now
 	arrived  time.Time // time of the last receive
 	received int       // number of messages
-	room     int       // number of messages to ask for
+	room     int       // number of messages to request
 	single   int       // number of consecutive receives of one message
 }
 
@@ -104,12 +104,12 @@ func (b *batch) receive(fd uintptr, wait bool) (int, error) {
 	return b.received, nil
 }
 
-// probe is the number of consecutive single-message receives after which the next receive asks for
+// probe is the number of consecutive single-message receives after which the next receive requests
 // more.
 const probe = 8
 
-// makeRoom chooses the number of messages to ask for next. If messages arrive one by one, it asks
-// for one: the kernel prepares each further message before it finds that none is waiting.
+// makeRoom chooses the number of messages to request next. If messages arrive one by one, it
+// requests one: the kernel prepares each further message before it finds that none is waiting.
 func (b *batch) makeRoom() {
 	switch {
 	case b.room == 1:

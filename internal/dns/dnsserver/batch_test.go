@@ -104,7 +104,7 @@ func TestBatch(t *testing.T) {
 	}
 }
 
-// TestRoom: if queries arrive one by one, the batch asks for one message, except for an occasional
+// TestRoom: if queries arrive one by one, the batch requests one message, except for an occasional
 // probe for more.
 func TestRoom(t *testing.T) {
 	p := newPair(t, "127.0.0.1")

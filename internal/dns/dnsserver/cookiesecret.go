@@ -20,7 +20,7 @@ const (
 	hashAt          = 8
 
 	cookieLife  = time.Hour       // RFC 9018 section 4.3
-	cookieAhead = 5 * time.Minute // likewise: the clocks of other servers at this address may be ahead
+	cookieAhead = 5 * time.Minute // also: the clocks of other servers at this address may be ahead
 )
 
 // cookieSecret creates and validates server cookies. A client that returns its cookie has received

@@ -45,7 +45,7 @@ type Query struct {
 	// Tried is the result of querying the upstream nameservers before the Handler; nil if none was
 	// asked.
 	Tried *UpstreamResult
-	// AnsweredBy is the upstream nameserver that the answer came from, set by the code that asked
+	// AnsweredBy is the upstream nameserver that the answer came from, set by the code that queried
 	// it. It is zero if no upstream answered.
 	AnsweredBy nameserver.Server
 	// Origin is the source of an answer that is not from an upstream nameserver; "" if unknown.
@@ -57,7 +57,7 @@ type Query struct {
 
 	cookie *dns.EDNS0_COOKIE // for the response; nil if there is none
 	failed error             // why there is no answer; nil if there is one
-	faulty bool              // Direct rejected the query without asking the Handler
+	faulty bool              // Direct rejected the query without calling the Handler
 }
 
 // Origin is a source of answers other than the upstream nameservers.

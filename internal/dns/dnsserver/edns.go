@@ -23,7 +23,7 @@ type extension struct {
 	cookie int  // offset of the data of the first COOKIE option
 	shown  int  // bytes of that data: client cookie and, if sent, server cookie
 	do     bool // the DO bit
-	isLast bool // no record is before or after the OPT record, or there are none
+	isLast bool // the OPT record, if any, is the only additional record
 }
 
 // readExtension reads the additional section, which begins at offset at. The rcode is the fault:

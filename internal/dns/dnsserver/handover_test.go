@@ -423,7 +423,7 @@ func TestTriedPortIsNotKept(t *testing.T) {
 	}
 }
 
-// TestIdentify: Identify rejects files that are not DNS sockets, whatever their names.
+// TestIdentify: Identify rejects files that are not DNS sockets, regardless of their names.
 func TestIdentify(t *testing.T) {
 	listener, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {

@@ -122,8 +122,8 @@ func aRecord(kind byte, i int, name string) dns.RR {
 	return &dns.RFC3597{Hdr: head(name, 65280), Rdata: "c00c"}
 }
 
-// FuzzTruncate: a hit is the same on the fast path and when parsed, whatever the records and the
-// space. One byte of each section stands for one record. Excluded are records that compress
+// FuzzTruncate: a hit is the same on the fast path and when parsed, regardless of the records and
+// the space. One byte of each section stands for one record. Excluded are records that compress
 // differently when they are packed again: names that must not be compressed, with capital letters
 // where the query has them too.
 func FuzzTruncate(f *testing.F) {

@@ -231,7 +231,7 @@ func (c *tcpConn) received(wire []byte) bool {
 	return true
 }
 
-// asked counts a query that is answered later.
+// asked counts a query whose answer comes later.
 func (c *tcpConn) asked() {
 	c.asking.Add(1)
 	c.mu.Lock()

@@ -180,7 +180,8 @@ func (u *udpSocket) refuse(x exchange, response []byte, query sample, why denial
 }
 
 // waitToEnter waits for a slot as long as the receiver's patience lasts. If the socket is stopped
-// meanwhile, the query enters without a slot: it has been read, so no other process can answer it.
+// while it waits, the query enters without a slot: it has been read, so no other process can answer
+// it.
 func (u *udpSocket) waitToEnter(client netip.Addr) bool {
 	u.counts.move(&u.tally)
 	_ = u.file.Control(u.flush) // send the finished responses first

@@ -1,5 +1,5 @@
-// Package exchange handles one query to a nameserver and its response. It writes the query, tells
-// the response from other messages, and carries both over TCP and TLS.
+// Package exchange handles one query to a nameserver and its response. It writes the query,
+// distinguishes the response from other messages, and carries both over TCP and TLS.
 //
 // Package forward chooses the server, answers the clients, and carries queries over UDP in its
 // lanes. Package exchange knows nothing of routes, other servers or waiting clients.

@@ -31,7 +31,7 @@ func newTestDialer(t *testing.T, s *dnstest.Server, log io.Writer) *Dialer {
 	})
 }
 
-// ask sends a question for the address of www.example.
+// ask queries the address of www.example.
 func ask(c *Channel) (*dns.Msg, error) {
 	query, err := Question{Name: "www.example.", Type: dns.TypeA, Class: dns.ClassINET, RD: true}.wire(Padded, DefaultUDPSize)
 	if err != nil {

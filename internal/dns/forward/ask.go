@@ -203,7 +203,7 @@ type seat struct {
 	from     *server // the upstream server that sent this query, if the flight is asking it; nil for any other client
 }
 
-// patience is the time after which the Handler may give out a stale answer.
+// patience is the time after which the Handler may serve a stale answer.
 const patience = 400 * time.Millisecond
 
 // board adds a waiter to the flight for the same question, or begins a flight and sends its first

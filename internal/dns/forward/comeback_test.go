@@ -12,9 +12,9 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// TestComeback: a server that keeps asking us what we ask it, without answering, is refused. A
-// server with an address of this host is not refused, because other clients here share that
-// address. Both are reported.
+// TestComeback: a server that keeps sending us the question that we sent it, without answering, is
+// refused. A server with an address of this host is not refused, because other clients here share
+// that address. Both are reported.
 func TestComeback(t *testing.T) {
 	rows := []struct {
 		name    string

@@ -62,8 +62,8 @@ func costlyRead(message []byte) (read, dropped time.Duration) {
 }
 
 // TestCost: parsing a response and dropping unwanted records takes memory in proportion to its
-// size, whatever it contains. Dropping takes not much longer than parsing, whose time is bounded:
-// 4,000 records that shared an owner of 1,000 characters took 60 times as long.
+// size, regardless of its content. Dropping takes not much longer than parsing, whose time is
+// bounded: 4,000 records that shared an owner of 1,000 characters took 60 times as long.
 func TestCost(t *testing.T) {
 	if testing.Short() {
 		t.Skip("hundreds of messages of 64 KiB")

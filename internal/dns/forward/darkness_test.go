@@ -125,7 +125,7 @@ func TestBackMeanwhile(t *testing.T) {
 	}
 }
 
-// TestMayProbe: while a route is dark, one name every half second may be asked without a waiter.
+// TestMayProbe: while a route is dark, one name every half second may be queried without a waiter.
 // Otherwise all names may.
 func TestMayProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -119,18 +119,18 @@ func internal(fl *flight) error {
 	return extended(dns.ExtendedErrorCodeOther, text+" ("+errInternal.Error()+")", fl.key.Question(), errInternal)
 }
 
-// maxComebacks is the number of consecutive questions that a server may ask us while we ask it the
-// same, without answering any of ours. A server may also be a client that asks for a name at the
-// same time as others, but then it answers.
+// maxComebacks is the number of consecutive questions that a server may send us while the same
+// question from us is pending there, without answering any of ours. A server may also be a client
+// that queries a name at the same time as others, but then it answers.
 const maxComebacks = 8
 
-// errComeback is the error for a question whose own server asks it back.
+// errComeback is the error for a question that its own server sends back to us.
 var errComeback = errors.New("the question came back")
 
-// cameBack handles a query from a server that is being asked the same question. It reports whether
-// to refuse the query: otherwise the server would wait for itself. A server on this host shares its
-// address with other clients here, so it only raises a suspicion. counted belongs to the question,
-// which counts only once.
+// cameBack handles a query from a server to which we have sent the same question. It reports
+// whether to refuse the query: otherwise the server would wait for itself. A server on this host
+// shares its address with other clients here, so it only raises a suspicion. counted belongs to the
+// question, which counts only once.
 func (f *Forward) cameBack(s *server, counted *bool) (isRefused bool) {
 	f.counts.comebacks.Add(1)
 	n := s.CameBack(*counted)

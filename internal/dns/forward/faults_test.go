@@ -68,7 +68,7 @@ func TestFirstServerMisbehaves(t *testing.T) {
 			if from := mustAnswer(t, f); row.from != either && from != want {
 				t.Errorf("answered by %v, want %v", from, want)
 			}
-			// On a slow machine b may answer before a's response arrives. A new Forward asks a
+			// On a slow machine b may answer before a's response arrives. A new Forward queries a
 			// first again.
 			for again := 0; row.ignored && f.Stats().Ignored == 0 && again < 20; again++ {
 				f = newForward(t, change, addresses...)

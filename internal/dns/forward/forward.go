@@ -101,7 +101,7 @@ type Config struct {
 	// RootCAs verify DNS over TLS servers. nil means the system's CAs.
 	RootCAs *x509.CertPool
 	// Opportunistic enables TLS without authentication to plain servers that support it. No
-	// question waits for the connection: meanwhile it goes in the clear.
+	// question waits for the connection: until it exists, questions go unencrypted.
 	Opportunistic bool
 	// TLSAddr returns the TLS address of a plain server, or false if it has none. nil means port
 	// 853 for servers at port 53 that are not on loopback.
@@ -115,9 +115,9 @@ type Config struct {
 	// IsOwn reports whether an address belongs to this host. It is called concurrently. nil means
 	// that none does.
 	IsOwn func(netip.Addr) bool
-	// Suspect is called when questions seem to come back: the server being asked asks us the same,
-	// or a question with several waiters has no answer. It is called from any goroutine, each time,
-	// and must not block. nil disables it.
+	// Suspect is called when questions seem to come back: a server sends us the question that we
+	// sent it, or a question with several waiters has no answer. It is called from any goroutine,
+	// each time, and must not block. nil disables it.
 	Suspect func()
 	// Spent is called with the size in bytes of each message received over TCP or TLS for a
 	// client's question. It is called concurrently. nil disables it.

@@ -150,7 +150,7 @@ func (n *lane) dismiss(fl *flight, waiting []*dnsserver.PendingQuery, guests []*
 }
 
 // charge reports the traffic that a client's question caused. Each waiter is charged in full, as if
-// it had asked alone.
+// it were the only one.
 func (f *Forward) charge(client netip.Addr, s *exchange.Spending) {
 	if octets := s.Total(); octets > 0 {
 		f.config.Spent(client, octets)

@@ -22,7 +22,7 @@ import (
 
 func serverOf(f *Forward, s nameserver.Server) *server { return f.table.Load().servers[s] }
 
-// TestNoGoroutine: a waiting question needs no goroutine, unless it has a stale answer to give out.
+// TestNoGoroutine: a waiting question needs no goroutine, unless it has a stale answer to serve.
 func TestNoGoroutine(t *testing.T) {
 	servers, addresses := startServers(t, 2)
 	for _, s := range servers {
@@ -225,8 +225,8 @@ func TestTwoAnswersAtOnce(t *testing.T) {
 	}
 }
 
-// TestAllAtOnce: with all servers asked at once, two answers to one question arrive together while
-// the third server is silent.
+// TestAllAtOnce: with all servers queried at once, two answers to one question arrive together
+// while the third server is silent.
 func TestAllAtOnce(t *testing.T) {
 	answers := func(query []byte, _ bool) [][]byte { return [][]byte{answerTo(query, trueAddr)} }
 	one, other := newPeer(t, answers), newPeer(t, answers)

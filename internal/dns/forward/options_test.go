@@ -35,7 +35,7 @@ func TestIgnore(t *testing.T) {
 	}
 }
 
-// TestSetAll: if the first server is slow, the second one, asked at the same time, answers.
+// TestSetAll: if the first server is slow, the second one, queried at the same time, answers.
 func TestSetAll(t *testing.T) {
 	servers, addresses := startServers(t, 2)
 	servers[0].SetFaults(dnstest.Faults{Delay: 2 * time.Second})

@@ -32,7 +32,8 @@ type attempt struct {
 	// isProbe: a demoted server is queried in addition to the round, to see whether it has
 	// recovered.
 	isProbe bool
-	// isBeside: the attempt besideOf got an unreadable response and continues over UDP meanwhile.
+	// isBeside: this attempt runs next to attempt besideOf, which got an unreadable response and
+	// continues over UDP.
 	isBeside bool
 	besideOf int
 }
@@ -134,7 +135,7 @@ func checksOf(s *server) []attempt {
 	return []attempt{{to: s, isSmall: true}, {to: s, tcp: true}}
 }
 
-// resume starts the round with s as its first attempt, because s was already asked.
+// resume starts the round with s as its first attempt, because s was already queried.
 func (r *round) resume(s *server) {
 	r.queue = slices.DeleteFunc(r.queue, func(a attempt) bool { return a.to == s })
 	r.queue = slices.Insert(r.queue, 0, attempt{to: s})
@@ -163,7 +164,7 @@ func (r *round) leave(attempt int) {
 	r.open = slices.DeleteFunc(r.open, func(n int) bool { return n == attempt })
 }
 
-// again reports whether the next server in the queue has been asked before.
+// again reports whether the next server in the queue has been queried before.
 func (r *round) again() bool { return len(r.queue) == 0 || r.queue[0].again }
 
 // isBeforeLastResort reports whether the next attempt is the last resort over TCP.

@@ -38,7 +38,7 @@ func TestRound(t *testing.T) {
 		name    string
 		servers int
 		events  string
-		starts  string // servers in the order in which they were asked
+		starts  string // servers in the order in which they were queried
 		over    bool
 		result  string // server of the response to pass on, or the text
 	}{
@@ -265,7 +265,7 @@ func TestInTurn(t *testing.T) {
 
 // TestRedoIsNoTurn: when all servers are down and each is queried once, a retry in another way must
 // not use up another server's turn. After a truncated response and without TCP, the question failed
-// although the other server had recovered, because it was not asked.
+// although the other server had recovered, because it was not queried.
 func TestRedoIsNoTurn(t *testing.T) {
 	servers := testServers(t, 2)
 	r := newRound(servers)

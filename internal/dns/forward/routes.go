@@ -16,8 +16,8 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
-// A table is one immutable snapshot of the routes. Queries that began with it end with it, even if
-// SetRoutes is called meanwhile.
+// A table is one immutable snapshot of the routes. A query that began with it also ends with it,
+// even if SetRoutes is called in between.
 type table struct {
 	byDomain map[dnsname.Name]*route
 	byText   map[string]*route // the same routes, by the domain in presentation format
@@ -85,8 +85,8 @@ func (f *Forward) Dark(name dnsname.Name) <-chan struct{} {
 // shows whether a server is back.
 const betweenDark = time.Second / 2
 
-// MayProbe reports whether a name may be asked upstream without a waiter. While no server answers,
-// one name every half second may.
+// MayProbe reports whether a name may be queried upstream without a waiter. While no server
+// answers, one name every half second may.
 func (f *Forward) MayProbe(name dnsname.Name) bool {
 	r := f.table.Load().match(name)
 	if r == nil || !r.dark.is() {
@@ -140,7 +140,7 @@ func (t *table) like(r *route) *route {
 	return t.byDomain[r.Domain]
 }
 
-// choose returns the first server to ask, the wait for its answer, and whether a probe of another
+// choose returns the first server to query, the wait for its answer, and whether a probe of another
 // server is due.
 func (r *route) choose(now time.Time) (first *server, wait time.Duration, hasProbe bool) {
 	best, probes, isFirstProbe := math.MaxInt, 0, false

@@ -22,7 +22,7 @@ type server struct {
 	f       *Forward
 	log     *slog.Logger                     // with the server's name as an attribute
 	tls     *exchange.Channel                // nil for a plain server
-	upgrade atomic.Pointer[exchange.Upgrade] // nil if the server is only queried in the clear
+	upgrade atomic.Pointer[exchange.Upgrade] // nil if the server is only queried unencrypted
 
 	*health.Account
 
@@ -30,7 +30,7 @@ type server struct {
 }
 
 // upgraded returns the server's opportunistic TLS connection. The connection is nil if the question
-// must go in the clear.
+// must go unencrypted.
 func (s *server) upgraded() (*exchange.Upgrade, *exchange.Stream) {
 	u := s.upgrade.Load()
 	if u == nil {
@@ -189,8 +189,8 @@ func (s *server) form(silentSince time.Time, needsEDNS bool, most uint16, now ti
 	}
 }
 
-// inTurn returns the servers in the order to ask them: as configured, but sorted by rank. behind
-// lists the servers that were moved back. If nothing changes, order is the argument itself.
+// inTurn returns the servers in query order: as configured, but sorted by rank. behind lists the
+// servers that were moved back. If nothing changes, order is the argument itself.
 func inTurn(servers []*server) (order, behind []*server) {
 	type ranked struct {
 		*server
@@ -215,7 +215,7 @@ func inTurn(servers []*server) (order, behind []*server) {
 }
 
 // resendAfter is the minimum time before the same server gets a question again; it grows with each
-// attempt. An answer that is so late is lost, or the server itself waits for others; asking twice
+// attempt. An answer that is so late is lost, or the server itself waits for others; a second query
 // does not help.
 const resendAfter = 100 * time.Millisecond
 

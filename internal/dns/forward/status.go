@@ -92,7 +92,7 @@ type Stats struct {
 	Ignored     uint64 `json:"ignored"`     // invalid responses: forged, foreign or malformed
 	OverTCP     uint64 `json:"overTCP"`     // truncated responses retried over TCP
 	WithoutEDNS uint64 `json:"withoutEDNS"` // questions retried without EDNS
-	Comebacks   uint64 `json:"comebacks"`   // questions that their own server asked us back
+	Comebacks   uint64 `json:"comebacks"`   // questions that their own server sent back to us
 	Doubted     uint64 `json:"doubted"`     // responses with a wrong cookie or letter case, retried over TCP
 	Moved       uint64 `json:"moved"`       // questions moved to TCP after many invalid responses: a sign of spoofing
 	Handshakes  uint64 `json:"handshakes"`  // TLS connections

@@ -69,7 +69,7 @@ func TestTLSByAddress(t *testing.T) {
 }
 
 // TestTLSIsNeverDowngraded: a server that fails authentication is not asked, neither over TLS nor
-// in the clear.
+// unencrypted.
 func TestTLSIsNeverDowngraded(t *testing.T) {
 	secure, other, open := dnstest.NewTLSServer(t, world), dnstest.NewTLSServer(t, world), dnstest.NewServer(t, world)
 	rows := []struct {

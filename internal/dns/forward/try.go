@@ -34,7 +34,7 @@ type try struct {
 
 	// Owned by the watcher.
 	strays      int  // messages that were not a valid response
-	isSpoilt    bool // the round was told of the first stray
+	isSpoilt    bool // the first stray was reported to the round
 	isUnread    bool // a malformed response has arrived
 	isDoubted   bool // a response failed the cookie or case check
 	isJudged    bool // counted in the server's lateness

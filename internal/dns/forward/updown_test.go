@@ -43,7 +43,7 @@ func TestDownAndUp(t *testing.T) {
 	if err := servers[0].Up(); err != nil {
 		t.Fatal(err)
 	}
-	// Meanwhile every question goes to the other server without delay.
+	// Until then every question goes to the other server without delay.
 	await(t, "a probe finds it", func() bool {
 		mustAnswer(t, f)
 		return stateOf(f, addresses[0]).State == health.Up
@@ -155,7 +155,7 @@ func TestSlowFromTheStart(t *testing.T) {
 	var clients sync.WaitGroup
 	for i := range 20 {
 		clients.Go(func() {
-			time.Sleep(time.Duration(i) * 30 * time.Millisecond) // some ask while it counts as down
+			time.Sleep(time.Duration(i) * 30 * time.Millisecond) // some query while it counts as down
 			if _, _, err := askFor(t, f, "www.example.", dns.TypeTXT+uint16(i)); err != nil {
 				t.Error(err)
 			}

@@ -24,7 +24,7 @@ const wwwAnswer = "NOERROR www.example.\t300\tIN\tA\t192.0.2.80"
 // upgradable is a server that also speaks TLS at another address, with a laneServer that asks it.
 type upgradable struct {
 	*laneServer
-	open, secure *dnstest.Server // the same server, in the clear and over TLS
+	open, secure *dnstest.Server // the same server, unencrypted and over TLS
 }
 
 func newUpgradable(t *testing.T, change ...func(*Config)) upgradable {
@@ -75,7 +75,7 @@ func (u upgradable) secured(t *testing.T) {
 	await(t, "the connection", func() bool { return u.transport() == Opportunistic })
 }
 
-// TestUpgrade: the first question goes in the clear. Once the connection exists, all questions use
+// TestUpgrade: the first question goes unencrypted. Once the connection exists, all questions use
 // it, with padding and without checking the server's name.
 func TestUpgrade(t *testing.T) {
 	u := newUpgradable(t, patient)
@@ -106,7 +106,7 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// TestUpgradeWhole: a truncated UDP response is not requested over TCP in the clear.
+// TestUpgradeWhole: a truncated UDP response is not requested over TCP unencrypted.
 func TestUpgradeWhole(t *testing.T) {
 	u := newUpgradable(t, patient)
 	u.secured(t)
@@ -141,7 +141,7 @@ func nothingThere(t *testing.T, serve func(net.Conn)) (at netip.AddrPort, accept
 	return listener.Addr().(*net.TCPAddr).AddrPort(), accepted
 }
 
-// TestUpgradeToNothing: a server without DNS over TLS is queried in the clear, each question at
+// TestUpgradeToNothing: a server without DNS over TLS is queried unencrypted, each question at
 // once. TLS is not tried again for a while.
 func TestUpgradeToNothing(t *testing.T) {
 	mute := dnstest.NewTLSServer(t, world)
@@ -181,7 +181,7 @@ func TestUpgradeToNothing(t *testing.T) {
 	}
 }
 
-// TestUpgradeIsNotWaitedFor: while a handshake hangs, questions are answered in the clear, and no
+// TestUpgradeIsNotWaitedFor: while a handshake hangs, questions are answered unencrypted, and no
 // second handshake begins.
 func TestUpgradeIsNotWaitedFor(t *testing.T) {
 	release := make(chan struct{})
@@ -237,7 +237,7 @@ func TestUpgradeIsReplaced(t *testing.T) {
 }
 
 // TestUpgradeDies: when the server closes or ignores a connection with many questions, no question
-// is lost. They are answered in the clear from then on.
+// is lost. They are answered unencrypted from then on.
 func TestUpgradeDies(t *testing.T) {
 	rows := []struct {
 		name string
@@ -282,7 +282,7 @@ func TestUpgradeDies(t *testing.T) {
 }
 
 // TestUpgradeIdle: an idle connection that the server closes is not a failure. The next question
-// goes in the clear and begins a new connection, which resumes the session.
+// goes unencrypted and begins a new connection, which resumes the session.
 func TestUpgradeIdle(t *testing.T) {
 	u := newEager(t)
 	u.secured(t)

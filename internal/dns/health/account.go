@@ -138,8 +138,9 @@ func (a *Account) Retried() {
 	a.health.retries++
 }
 
-// CameBack counts a question that the server asks us while we ask it the same, unless isCounted. It
-// returns the number of such questions since the server last answered one of ours.
+// CameBack counts a question that the server sends us while the same question from us is pending
+// there, unless isCounted. It returns the number of such questions since the server last answered
+// one of ours.
 func (a *Account) CameBack(isCounted bool) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -127,7 +127,7 @@ func (c *cookie) heard(sent, got []byte) (isForeign bool) {
 	if len(got) < exchange.LeastWithServers || len(got) > exchange.MostWithServers || !bytes.Equal(got[:exchange.ClientCookie], sent[:exchange.ClientCookie]) {
 		return len(sent) > exchange.ClientCookie
 	}
-	// Ignore the response to an older cookie: another was drawn meanwhile.
+	// Ignore the response to an older cookie: a newer one has been drawn since.
 	if bytes.Equal(got[:exchange.ClientCookie], c.octets[:exchange.ClientCookie]) {
 		c.size, c.silent = copy(c.octets[:], got), 0
 	}

@@ -52,7 +52,7 @@ type health struct {
 	isQuiet       bool // it was silent to a check for longer than usual, and no response since
 
 	told     State     // last state in the log
-	untold   int       // state changes since told
+	untold   int       // state changes since the last log line
 	tellFull time.Time // time when tellBurst changes may be logged at once again
 
 	knowsEDNS bool // it sent an OPT record
@@ -64,7 +64,7 @@ type health struct {
 	lowerTill time.Time // end of the time in which queries are in lower case
 	doubts    int       // consecutive responses that may be forged
 
-	comebacks int // questions that it asked us while we asked it the same, since it last answered one of ours
+	comebacks int // questions that it sent us while ours was the same, since it last answered one of ours
 }
 
 // succeeded records a response that took rtt.

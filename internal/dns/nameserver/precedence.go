@@ -61,7 +61,7 @@ func (s Source) String() string {
 type Kind int
 
 const (
-	Ask      Kind = iota // ask the Servers
+	Ask      Kind = iota // query the Servers
 	Local                // never query a server: names that are unknown here do not exist
 	Standard             // query the servers for all names, even if a shorter domain has its own
 )
@@ -179,7 +179,7 @@ func (l Loss) Sentence() string {
 
 // IsConflict reports whether an admin's static servers for all names have won over others that the
 // host was given. The admin may have forgotten them, and wonder why the servers from DHCP are not
-// asked.
+// used.
 func (l Loss) IsConflict() bool {
 	if l.By == nil || l.Barred != "" || l.GaveWay || rootLast(l.Claim) == 0 {
 		return false

@@ -52,7 +52,7 @@ func parseClaim(t testing.TB, text string) Claim {
 	return c
 }
 
-// show formats what is done with a domain: "/a/=10.0.0.1,10.0.0.2".
+// show formats the decision about a domain: "/a/=10.0.0.1,10.0.0.2".
 func show(c Claim) string {
 	domain := "/" + c.Domain.Relative() + "/"
 	switch {

@@ -28,8 +28,8 @@ func allocated(f func()) int {
 	return int(after.TotalAlloc - before.TotalAlloc)
 }
 
-// TestCost: parsing a message allocates no more memory than its size allows, whatever it contains,
-// or rejects it first.
+// TestCost: parsing a message allocates no more memory than its size allows, regardless of its
+// content, or rejects it first.
 func TestCost(t *testing.T) {
 	if testing.Short() {
 		t.Skip("hundreds of messages of 64 KiB")

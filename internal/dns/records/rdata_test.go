@@ -60,7 +60,7 @@ func octetsOf(t testing.TB, text string) (rrtype uint16, rdata []byte) {
 }
 
 // TestWholeRDATA: a record with every field is parsed, and stays the same when packed or shown. A
-// record that ends before a field is rejected, whatever its type.
+// record that ends before a field is rejected, regardless of its type.
 func TestWholeRDATA(t *testing.T) {
 	left := maps.Clone(layouts)
 	delete(left, dns.TypeTSIG) // they have no text form

@@ -182,7 +182,8 @@ func (a *answer) find(r record) int {
 	return -1
 }
 
-// same returns the identity of a record. A host with a name is a single host, whatever its address.
+// same returns the identity of a record. A host with a name is a single host, regardless of its
+// address.
 func (r *record) same() target {
 	t := target{label: r.label, cluster: r.cluster(), port: r.port}
 	if r.form != named {

@@ -114,7 +114,8 @@ func serveWorld(t *testing.T, w world, fixture string) served {
 	return served{resolver, serve(t, z)}
 }
 
-// ask asks over UDP, over TCP and in wire format, and requires the same answer from all.
+// ask sends a question over UDP, over TCP and in wire format, and requires the same answer each
+// time.
 func (s served) ask(t *testing.T, name string, qtype uint16) *dns.Msg {
 	t.Helper()
 	udp := dnstest.Exchange(t, s.addr, name, qtype, dnstest.EDNS(1232))

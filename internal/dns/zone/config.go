@@ -133,8 +133,8 @@ func newSettings(cfg Config) *settings {
 	return s
 }
 
-// nothing returns a Snapshot without objects. It has imports, so that their names are not asked
-// elsewhere before the API has been read.
+// nothing returns a Snapshot without objects. It has imports, so that their names are not forwarded
+// before the API has been read.
 func nothing() *Snapshot {
 	b := new(Builder)
 	b.SetImports(true)

@@ -102,7 +102,7 @@ func (d *deviationTable) text() string {
 	return text.String()
 }
 
-// askedIn maps suites to the peers that were asked.
+// askedIn maps suites to the peers that were queried.
 var askedIn = map[string]string{
 	"answer-table-coredns-1.15": "CoreDNS 1.15", "answer-table-skydns-3.11": "OpenShift 3.11", "coredns-plugin-kubernetes": "CoreDNS's tests",
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/miekg/dns"
 )
 
-// asking is what a response copies from its query, apart from the question.
+// asking is the part of a query, apart from the question, that its response copies.
 type asking struct {
 	id    uint16
 	flags uint16 // RD and CD

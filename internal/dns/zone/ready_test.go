@@ -34,7 +34,7 @@ func ready(resolver *zone.Resolver, dst []byte, q dnsserver.WireQuery) ([]byte, 
 	return resolver.AppendReady(dst, &q, q.AppendKey(nil))
 }
 
-// clients ask the same question in all ways that affect the response.
+// clients send the same question in all ways that affect the response.
 var clients = []struct {
 	name   string
 	limit  int
@@ -170,7 +170,7 @@ func manyEndpoints(n int) string {
 	return lines
 }
 
-// checkReady asks as every client and returns how often the response was ready.
+// checkReady sends the question as each client and returns how often the response was ready.
 func checkReady(t *testing.T, resolver *zone.Resolver, query *dns.Msg, first *int) (kept int) {
 	t.Helper()
 	plain := wire(t, query, dns.MaxMsgSize)
@@ -213,7 +213,7 @@ func checkReady(t *testing.T, resolver *zone.Resolver, query *dns.Msg, first *in
 }
 
 // TestReadyOfItsSnapshot: as soon as there is a new Snapshot, no client gets an answer from the old
-// one, however many ask at that time.
+// one, however many queries arrive at that time.
 func TestReadyOfItsSnapshot(t *testing.T) {
 	resolver := resolverOf(t, "service shop/web 10.0.0.0", nil)
 	var published atomic.Uint32

@@ -19,9 +19,9 @@ const (
 	maxSlots = 1 << 14
 )
 
-// A readyTable holds responses to questions that were asked twice, so that a single query leaves
-// only a tag. Each response has two possible slots. The table is read and written without a lock; a
-// lost response is composed again.
+// A readyTable holds responses to questions that were seen twice; a single query leaves only a tag.
+// Each response has two possible slots. The table is read and written without a lock; a lost
+// response is composed again.
 type readyTable struct {
 	slots []atomic.Pointer[ready] // a power of two
 	tags  []atomic.Uint32         // per pair of slots: tag of the last question that is in neither

@@ -70,8 +70,8 @@ func TestPointersAreBounded(t *testing.T) {
 	}
 }
 
-// TestPointersAreSorted: names of the same rank are sorted by name, whatever the order of their
-// Services.
+// TestPointersAreSorted: names of the same rank are sorted by name, regardless of the order of
+// their Services.
 func TestPointersAreSorted(t *testing.T) {
 	var b Builder
 	for _, name := range []string{"gone", "c", "a", "b"} {

@@ -77,7 +77,7 @@ func networks(c *zone.Config) {
 	c.PodCIDRs = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/12"), netip.MustParsePrefix("10.64.0.1/32")}
 }
 
-// TestRules asks questions that the peers' cases do not cover.
+// TestRules sends questions that the peers' cases do not cover.
 func TestRules(t *testing.T) {
 	tests := []struct {
 		name   string

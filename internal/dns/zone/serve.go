@@ -20,8 +20,8 @@ func (r *Resolver) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, 
 	return r.serve(ctx, q, question.Name, nil)
 }
 
-// serve answers q as if it had asked for name. chain has the owners of the CNAME records that led
-// to name.
+// serve answers q as if its qname were name. chain has the owners of the CNAME records that led to
+// name.
 func (r *Resolver) serve(ctx context.Context, q *dnsserver.Query, name string, chain []string) (*dns.Msg, error) {
 	l := r.lookups.Get().(*lookup)
 	defer r.lookups.Put(l)

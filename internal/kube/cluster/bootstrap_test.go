@@ -78,7 +78,7 @@ func TestAilingServer(t *testing.T) {
 		{
 			"no right to watch", func(s *kubetest.Server) { s.Deny("watch", "namespaces") },
 			func(s *kubetest.Server) { s.Grant("watch", "namespaces") },
-			Synced, "no right to watch namespaces", 1, // what was just listed still holds
+			Synced, "no right to watch namespaces", 1, // the list that was just read is still valid
 		},
 		{"unknown to it", func(s *kubetest.Server) { s.SetToken("secret") }, func(s *kubetest.Server) { s.SetToken("") }, Forbidden, "401", 0},
 		{"busy", func(s *kubetest.Server) { s.SetFaults(kubetest.Faults{Status: 429, RetryAfter: 3, Plain: true}) }, nil, Connecting, "429 Too Many Requests", 0},

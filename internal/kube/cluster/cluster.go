@@ -21,7 +21,7 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/journal"
 )
 
-// Features select what is watched besides Services, namespaces and endpoints.
+// Features select objects to watch besides Services, namespaces and endpoints.
 type Features struct {
 	NodePods bool // the Pods of this node, for autopath
 	AllPods  bool // every Pod, for `pods verified`

@@ -437,7 +437,7 @@ func TestLeaks(t *testing.T) {
 	})
 }
 
-// TestMalformed: a setting that is merely not followed does not make its object malformed.
+// TestMalformed: an unsupported setting does not make its object malformed.
 func TestMalformed(t *testing.T) {
 	custom := func(data ...string) []Object {
 		return []Object{coredns(". {\nimport custom/*.override\nforward . 8.8.8.8\n}\nimport custom/*.server\n"), object("coredns-custom", data...)}

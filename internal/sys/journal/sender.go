@@ -29,8 +29,8 @@ type sender struct {
 	torn bool         // the last line on stderr is incomplete
 }
 
-// atOnce are flags for a send that never blocks, whatever the mode of the descriptor, which other
-// processes share, and that raises no SIGPIPE.
+// atOnce are flags for a send that never blocks, regardless of the mode of the descriptor, which
+// other processes share, and that raises no SIGPIPE.
 const atOnce = unix.MSG_DONTWAIT | unix.MSG_NOSIGNAL
 
 // sendLocked sends the entry that fill makes of the text in s.line.

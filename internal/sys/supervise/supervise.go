@@ -1,5 +1,5 @@
 // Package supervise runs the parts of a daemon together. It starts them, restarts those that may
-// fail, and ends all of them if one that must not fail does, or if the process is asked to stop.
+// fail, and ends all of them if one that must not fail does, or if the process is told to stop.
 //
 // It is the interface to the service manager: it receives signals and sends sd_notify(3) states. It
 // does not know what the parts do.
@@ -122,7 +122,7 @@ func (r *runner) run(ctx context.Context, task Task) error {
 		began := time.Now()
 		err := r.guard(ctx, task)
 		if ctx.Err() != nil {
-			return nil // the service was asked to end
+			return nil // the service is stopping
 		}
 		if err == nil {
 			err = errors.New("ended unexpectedly")

@@ -139,7 +139,7 @@ func (s *Server) releaseLocked() {
 }
 
 // Up binds the address again after Down; it does nothing if the server is up. Records, faults and
-// counts stay. If another program has taken the port meanwhile, Up waits 2 s for it.
+// counts stay. If another program has taken the port, Up waits up to 2 s for it.
 func (s *Server) Up() error {
 	const patience, pause = 2 * time.Second, 5 * time.Millisecond
 	deadline := time.Now().Add(patience)

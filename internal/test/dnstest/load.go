@@ -16,8 +16,8 @@ import (
 	"github.com/miekg/dns"
 )
 
-// A Load queries a nameserver at a steady rate, whatever the results. Like glibc within its timeout
-// of 5 s (resolv.conf(5)), it sends each question once, and again over TCP if the answer is
+// A Load queries a nameserver at a steady rate, regardless of the results. Like glibc within its
+// timeout of 5 s (resolv.conf(5)), it sends each question once, and again over TCP if the answer is
 // truncated. It retries once over a new connection if a connection is reset before the answer, as
 // glibc's send_vc does.
 type Load struct {
@@ -27,7 +27,7 @@ type Load struct {
 	// Window is the maximum number of UDP questions without an answer. At the limit, the Load
 	// pauses until an answer arrives or 5 s have passed. 0 means no limit.
 	Window int
-	Asks   []Ask // asked in turn; repeated ones are asked more often
+	Asks   []Ask // sent in turn; repeated ones are sent more often
 	// Sockets is the number of sockets for UDP questions, with 65,536 IDs each. 0 means 8.
 	Sockets int
 	// Patience is how long a question waits for its answer. 0 means 5 s, as in a stub resolver. Use
@@ -65,8 +65,8 @@ const (
 	MixedService = "172.30.0.9"
 )
 
-// Mixed returns what clients of a node ask: popular names, unique names, names of the cluster, a
-// few names of a slow nameserver, and a few over TCP.
+// Mixed returns the queries of a node's clients: popular names, unique names, names of the cluster,
+// a few names of a slow nameserver, and a few over TCP.
 func Mixed() []Ask {
 	var asks []Ask
 	for i := range 100 {
@@ -133,7 +133,7 @@ type Loading struct {
 	latencies []time.Duration
 }
 
-// Start begins to ask questions.
+// Start begins to send questions.
 func (l Load) Start() (*Loading, error) {
 	l.Patience = cmp.Or(l.Patience, stubPatience)
 	running := &Loading{load: l, stop: make(chan struct{})}
@@ -172,7 +172,7 @@ func (r *Loading) Stop() Tally {
 	return r.Wait()
 }
 
-// Wait waits until Count questions have been asked, then does the same as Stop.
+// Wait waits until Count questions have been sent, then does the same as Stop.
 func (r *Loading) Wait() Tally {
 	r.sending.Wait()
 	deadline := time.Now().Add(r.load.Patience)
@@ -197,7 +197,7 @@ func (r *Loading) Wait() Tally {
 	return r.tally
 }
 
-// send asks each question at its time, and late ones at once.
+// send sends each question at its time, and late ones at once.
 func (r *Loading) send() {
 	start, pace := time.Now(), time.Second/time.Duration(r.load.Rate)
 	for n := 0; r.load.Count == 0 || n < r.load.Count; n++ {
@@ -238,7 +238,7 @@ func (r *Loading) Unanswered() int {
 	return n
 }
 
-// awaitWindow returns when another question may be asked.
+// awaitWindow returns when another question may be sent.
 func (r *Loading) awaitWindow() {
 	const pause = 200 * time.Microsecond
 	if r.load.Window == 0 {
@@ -366,7 +366,8 @@ func (r *Loading) startTCP(q asked) {
 	})
 }
 
-// askOverTCP asks over its own connection, and once more if that is closed before the answer.
+// askOverTCP sends the question over its own connection, and once more if that is closed before the
+// answer.
 func (r *Loading) askOverTCP(q asked) {
 	wire, err := q.exchange(r.load)
 	if err != nil && !isTimeout(err) {

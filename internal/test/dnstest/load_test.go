@@ -45,7 +45,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// TestLoadCounts: the Load asks exactly Count questions, reports the result of each, and retries
+// TestLoadCounts: the Load sends exactly Count questions, reports the result of each, and retries
 // truncated ones over TCP.
 func TestLoadCounts(t *testing.T) {
 	server := NewServer(t, "*. 60 IN A 192.0.2.1\n")

@@ -51,7 +51,7 @@ func TestDownAndUp(t *testing.T) {
 	}
 }
 
-// TestDownHoldsThePort: a free port became the ephemeral port of the client that asked it, which
+// TestDownHoldsThePort: a free port became the ephemeral port of the client that queried it, which
 // then talked to itself instead of being refused. Its closed connection then kept Up from binding
 // the port for a minute.
 func TestDownHoldsThePort(t *testing.T) {
@@ -224,8 +224,8 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// TestManyClients asks, sets faults and reads counts concurrently, for the race detector, and then
-// checks the counts.
+// TestManyClients sends queries, sets faults and reads counts concurrently, for the race detector,
+// and then checks the counts.
 func TestManyClients(t *testing.T) {
 	const clients, each = 20, 50
 	server := dnstest.NewServer(t, world)

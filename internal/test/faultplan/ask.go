@@ -9,7 +9,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// rate is the default number of questions per second that the clients of a row ask.
+// rate is the default number of questions per second from the clients of a row.
 const rate = 200
 
 // Rate and window for large numbers of questions: limited by the window if answers are slower.
@@ -18,7 +18,7 @@ const (
 	window = 100
 )
 
-// distinct asks for a new name each time.
+// distinct queries a new name each time.
 func distinct(prefix string) []dnstest.Ask {
 	return []dnstest.Ask{{Name: prefix + "%d.example.", Type: dns.TypeA, Want: address}}
 }
@@ -31,8 +31,8 @@ func crowd(n int) (clients []netip.Addr) {
 	return clients
 }
 
-// ask asks at a steady rate, from the four clients of a small node, while during runs. The answers
-// go into the tally unless Each is set.
+// ask sends queries at a steady rate, from the four clients of a small node, while during runs. The
+// answers go into the tally unless Each is set.
 func (s *stage) ask(l dnstest.Load, into *tally, during func()) error {
 	l.Server = s.program.At
 	if l.Each == nil {
@@ -61,7 +61,7 @@ func (s *stage) ask(l dnstest.Load, into *tally, during func()) error {
 	return nil
 }
 
-// once asks count questions at once, each from its own socket if there are enough clients.
+// once sends count questions at once, each from its own socket if there are enough clients.
 func (s *stage) once(count int, asks []dnstest.Ask, clients []netip.Addr) dnstest.Load {
 	const allAtOnce = 20_000
 	return dnstest.Load{Rate: allAtOnce, Count: count, Asks: asks, Clients: clients, Sockets: len(clients)}

@@ -47,7 +47,7 @@ func loseLarge(set func(a, b *dnstest.Server, f dnstest.Faults)) func(*stage) er
 	}
 }
 
-// loseLargeWithoutTCP plays a path on which only small answers arrive, and none over TCP.
+// loseLargeWithoutTCP plays a path that passes only small answers, and no TCP.
 func loseLargeWithoutTCP(s *stage) error {
 	s.faults(lossy)
 	for _, server := range s.up {

@@ -118,7 +118,7 @@ func wantSilentTold(o Outcome) string {
 
 // hostile plays a client that queries names whose nameserver answers over TCP with responses that
 // are far more expensive to parse than their size suggests (CVE-2026-82399 is CoreDNS's case of
-// it). Like all clients of the rows, it asks from loopback. node-dns treats it as its own host, to
+// it). Like all clients of the rows, it is on loopback. node-dns treats it as its own host, to
 // which the limit per client does not apply. So this row is about the limits for all clients;
 // dnsserver's TestCostly is about the limit per client.
 func hostile(s *stage) error {

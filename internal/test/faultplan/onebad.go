@@ -43,15 +43,15 @@ func oneBad() []Row {
 	)
 }
 
-// bad plays a fault of A that comes and goes while clients ask.
+// bad plays an intermittent fault of A while clients send queries.
 func bad(f dnstest.Faults) func(*stage) error {
 	return func(s *stage) error {
 		return s.through(func(a, _ *dnstest.Server) { a.SetFaults(f) }, func(a, _ *dnstest.Server) { a.SetFaults(dnstest.Faults{}) })
 	}
 }
 
-// through makes a fault come and go while clients ask. A is the upstream nameserver that the
-// program has preferred so far: dnsmasq and unbound prefer the first one that answered.
+// through makes a fault come and go while clients send queries. A is the upstream nameserver that
+// the program has preferred so far: dnsmasq and unbound prefer the first one that answered.
 func (s *stage) through(comes, goes func(a, b *dnstest.Server)) error {
 	return s.throughAsking(distinct("n"), comes, goes)
 }

@@ -143,8 +143,8 @@ func (t *tally) rightLocked(a dnstest.Answer) {
 // isFailure reports whether a message means that there is no answer.
 func isFailure(m *dns.Msg) bool { return m.Rcode != dns.RcodeSuccess && m.Rcode != dns.RcodeNameError }
 
-// hasEDE reports whether there is an extended error (RFC 8914) with one of the codes, or with any
-// if there are none.
+// hasEDE reports whether there is an extended error (RFC 8914) with one of the given codes, or any
+// extended error if no codes are given.
 func hasEDE(opt *dns.OPT, codes ...uint16) bool {
 	return slices.ContainsFunc(opt.Option, func(o dns.EDNS0) bool {
 		ede, ok := o.(*dns.EDNS0_EDE)

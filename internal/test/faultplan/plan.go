@@ -1,5 +1,5 @@
-// Package faultplan describes what can go wrong around a nameserver: the fault, the questions
-// meanwhile, and the expected result.
+// Package faultplan describes what can go wrong around a nameserver: the fault, the questions sent
+// during it, and the expected result.
 //
 // It is separate from dnstest, which simulates one nameserver: here are the rows of a matrix, with
 // all the upstream nameservers that each needs. It is separate from its two users: test/faults
@@ -19,7 +19,7 @@ import (
 type Row struct {
 	Name    string // as docs/appendix/faults.md calls it
 	Promise string // what node-dns does, in a phrase
-	// Told says that the program is told something while it runs, which not every one can be.
+	// Told means that the program is reconfigured while it runs, which not every program supports.
 	Told bool
 	// Timed means that the row measures times, so that it must run alone.
 	Timed bool
@@ -39,7 +39,7 @@ const (
 	address   = "192.0.2.80"
 )
 
-// maxUpstream is the maximum number of queries for one question, with each of two servers asked
+// maxUpstream is the maximum number of queries for one question, with each of two servers queried
 // twice. checks is the maximum number of additional checks of silent servers.
 const (
 	maxUpstream = 4

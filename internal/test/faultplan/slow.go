@@ -53,7 +53,7 @@ func wantPatience(o Outcome) string {
 	return ""
 }
 
-// slowBesideSilent plays one slow upstream nameserver, and names that none answers.
+// slowBesideSilent plays one slow upstream nameserver, and names that no server answers.
 func slowBesideSilent(which int) func(*stage) error {
 	return func(s *stage) error {
 		s.up[which].SetFaults(dnstest.Faults{Delay: 2 * patience})

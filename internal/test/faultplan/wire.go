@@ -100,7 +100,7 @@ func wantEntropy(o Outcome) string {
 	return allRight(o)
 }
 
-// loop asks a program that is its own upstream nameserver.
+// loop queries a program that is its own upstream nameserver.
 func loop(s *stage) error {
 	const queries = 101
 	before := s.program.CPU()
@@ -120,8 +120,7 @@ func wantRefused(o Outcome) string {
 	return ""
 }
 
-// strayName is a name that no client has asked for when an upstream nameserver sends a record of
-// it.
+// strayName is a name that no client has queried when an upstream nameserver sends a record of it.
 const strayName = "bank.test."
 
 // stray queries names whose answers contain records of another name, and then that name.

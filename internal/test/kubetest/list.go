@@ -35,7 +35,7 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, t target, f Faults
 	}
 	s.mu.Unlock()
 	meta := metav1.ListMeta{ResourceVersion: strconv.FormatUint(version, 10)}
-	// A list from the watch cache is always complete, whatever its limit.
+	// A list from the watch cache is always complete, regardless of its limit.
 	if t.limit > 0 && len(items) > t.limit && !t.versioned {
 		items, meta.Continue = items[:t.limit], "more"
 	}

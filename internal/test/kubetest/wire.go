@@ -63,7 +63,7 @@ var ErrDown = errors.New("connection refused")
 // NewWire returns a working network, on which the server listens.
 func NewWire() *Wire { return &Wire{accepted: make(chan net.Conn), closed: make(chan struct{})} }
 
-// Dial connects to the server, whatever the address.
+// Dial connects to the server, regardless of the address.
 func (n *Wire) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -20,8 +20,8 @@ func (c *Container) mount() error {
 			return fmt.Errorf("making its layers: %w", err)
 		}
 	}
-	// This shows only the host's root itself: an overlay hides what is mounted below, especially
-	// the Lab's own layers.
+	// This shows only the host's root file system: the overlay hides everything mounted below it,
+	// especially the Lab's own layers.
 	if err := unix.Mount(source, merged, "overlay", 0, "lowerdir="+lower+",upperdir="+upper+",workdir="+work); err != nil {
 		return fmt.Errorf("mounting its root: %w", err)
 	}

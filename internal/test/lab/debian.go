@@ -8,9 +8,10 @@ import (
 	"strings"
 )
 
-// Debian returns the directory of a Debian root file system: a suite such as "bookworm", these packages, and no recommended
-// packages. The first call for a suite, packages and version builds it, which downloads up to 300 MB, and passes it to prepare
-// (nil: nothing to prepare). version identifies what prepare does.
+// Debian returns the directory of a Debian root file system: a suite such as "bookworm", these
+// packages, and no recommended packages. The first call for a suite, packages and version builds
+// it, which downloads up to 300 MB, and passes it to prepare (nil: nothing to prepare). version
+// identifies what prepare does.
 func Debian(suite string, packages []string, version string, prepare func(tree string) error) (string, error) {
 	list := strings.Join(packages, ",")
 	dir, err := Cached(fmt.Sprintf("root %s %s %s", suite, list, version), func(dir string) error {
@@ -32,8 +33,8 @@ func Debian(suite string, packages []string, version string, prepare func(tree s
 const (
 	// rootEnv names the root file system that containers are made of. "/" is this host's own.
 	rootEnv = "NODEDNS_ROOT"
-	// suiteEnv names the Debian suite of a root that Root builds. Empty: bookworm, which has systemd 252 and NetworkManager 1.42,
-	// the series of RHEL 9.
+	// suiteEnv names the Debian suite of a root that Root builds. Empty: bookworm, which has
+	// systemd 252 and NetworkManager 1.42, the series of RHEL 9.
 	suiteEnv = "NODEDNS_SUITE"
 )
 
@@ -43,8 +44,8 @@ var rootPackages = []string{
 	"nftables", "iptables", "firewalld", "netbase", "rpm", "dnf", "createrepo-c", "ansible-core", "ca-certificates",
 }
 
-// Root makes Main build a Debian root for containers, unless NODEDNS_ROOT names another tree. What is installed on this host,
-// and how, then makes no difference to the tests.
+// Root makes Main build a Debian root for containers, unless NODEDNS_ROOT names another tree. The
+// tests then do not depend on what is installed on this host.
 func Root() Option {
 	return Before(func() error {
 		if os.Getenv(rootEnv) != "" {

@@ -89,7 +89,7 @@ func newProcess(c Command) (*Process, error) {
 		p.cmd.Env = []string{"PATH=" + Path}
 	}
 	if raceEnabled {
-		// Programs of BuildRace should end at once when told to.
+		// Programs from BuildRace should end at once when they get a signal.
 		p.cmd.Env = append(p.cmd.Env, "GORACE=atexit_sleep_ms=0")
 	}
 	if c.User != 0 {

@@ -1,5 +1,5 @@
 // Package manpage parses our documentation, so that tests can compare it with the programs and run
-// its examples. The man pages are in mdoc(7), whose macros tell the meaning of a word.
+// its examples. The man pages are in mdoc(7), whose macros mark the meaning of a word.
 package manpage
 
 import (
