@@ -40,7 +40,8 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// TestVersionOfCommit shows what scripts/version prints before the tag, at it, behind it, and without git.
+// TestVersionOfCommit shows what scripts/version prints before the tag, at it, after it, and
+// without git.
 func TestVersionOfCommit(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.CopyFS(filepath.Join(dir, "scripts"), os.DirFS("scripts")); err != nil {
@@ -73,7 +74,8 @@ func TestVersionOfCommit(t *testing.T) {
 	check(`1\.2\.3~rc1\.1\.g[0-9a-f]+`)
 }
 
-// TestReleaseNotes: scripts/release-notes prints a version's section of CHANGELOG.md, and fails for an unknown version.
+// TestReleaseNotes: scripts/release-notes prints a version's section of CHANGELOG.md, and fails for
+// an unknown version.
 func TestReleaseNotes(t *testing.T) {
 	version := release(t)
 	notes := output(t, ".", "./scripts/release-notes", "v"+version)

@@ -78,8 +78,8 @@ func (r FaultRow) cell(peer string) string {
 	return absent
 }
 
-// cell has the share of correct answers, the outcome of the others, times, upstream queries per
-// question, and the metrics of the row.
+// cell returns the table cell: the share of correct answers, the outcome of the others, times,
+// upstream queries per question, and the metrics of the row.
 func (r FaultRun) cell() string {
 	if r.Error != "" {
 		return r.Error

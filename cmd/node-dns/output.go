@@ -113,7 +113,7 @@ const (
 	plain = "\x1b[0m"
 )
 
-// colour makes the problems in a text red.
+// colour prints the problems in text in red.
 func colour(text string) string {
 	words := strings.NewReplacer("DOWN", red+"DOWN"+plain, "FAILS", red+"FAILS"+plain, "NOT ready", red+"NOT ready"+plain, "[FAIL]", red+"[FAIL]"+plain)
 	var out strings.Builder

@@ -273,7 +273,7 @@ func watched(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// masks alternate between texts and their replacements.
+// masks alternate between strings and their replacements.
 type masks []string
 
 type masksKey struct{}

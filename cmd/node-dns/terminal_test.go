@@ -210,7 +210,7 @@ func ofCluster(t *testing.T, root string, api http.Handler) [][]string {
 	return commands
 }
 
-// serveHostile returns the @SERVER argument for a nameserver with hostile names and texts.
+// serveHostile returns the @SERVER argument for a nameserver with hostile names and TXT records.
 func serveHostile(t *testing.T) string {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")

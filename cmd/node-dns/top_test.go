@@ -52,7 +52,7 @@ func (term *tmux) press(keys ...string) {
 	term.run(append([]string{"send-keys"}, keys...)...)
 }
 
-// await returns the screen once it contains all of these texts.
+// await returns the screen once it contains all of these strings.
 func (term *tmux) await(texts ...string) (screen string) {
 	term.t.Helper()
 	if !lab.Poll(20*time.Second, func() bool {

@@ -101,8 +101,8 @@ func (h *hang) check(t *testing.T, l *lab.Lab) {
 
 // TestHungCapture: systemd runs the capture in ExecStartPre=, and the watchdog ends it. The stamp
 // shows that systemd can run the program. On an overloaded node the stamp came too late: the
-// capture took the whole time of the run, and the node kept its own nameservers until the next
-// start of node-dns.
+// capture used up the time of the run, and the node kept its own nameservers until the next start
+// of node-dns.
 func TestHungCapture(t *testing.T) {
 	lab.Need(t, "strace")
 	l := lab.New(t)

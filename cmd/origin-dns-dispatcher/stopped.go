@@ -27,7 +27,7 @@ const (
 	failedStartPause = time.Second
 )
 
-// aftermath says what to do with resolv.conf after node-dns has ended.
+// aftermath is the action for resolv.conf after node-dns has ended.
 type aftermath string
 
 const (

@@ -10,8 +10,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// TestNothingSteersTheTerminal: texts of NetworkManager, DHCP, files and the command line are
-// escaped on stdout and stderr of each verb, and start no line that looks like our own.
+// TestNothingSteersTheTerminal: text from NetworkManager, DHCP, files and the command line is
+// escaped on stdout and stderr of each verb, and starts no line that looks like our own.
 func TestNothingSteersTheTerminal(t *testing.T) {
 	const forged = "origin-dns-dispatcher: all is well"
 	const hostile = "x\x1b]0;pwn\x07\u009b2J\u202e\x9b\r\n" + forged

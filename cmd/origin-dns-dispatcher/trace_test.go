@@ -84,7 +84,7 @@ func (s *scene) strace(l *lab.Lab, options ...string) (trace string, err error) 
 }
 
 // TestSteps parses a trace of strace 6.1, with a call that another thread interrupts, and a query
-// whose random ID starts with the byte of a slash, which was once taken for a path.
+// whose random ID starts with the byte of a slash, which was once mistaken for a path.
 func TestSteps(t *testing.T) {
 	const trace = `17 openat(AT_FDCWD</>, "/etc/a", O_RDONLY|O_CLOEXEC) = 3</etc/a>
 17 openat(AT_FDCWD</>, "/etc/.a.tmp", O_WRONLY|O_CREAT|O_EXCL|O_CLOEXEC, 0600) = 5</etc/.a.tmp>

@@ -598,7 +598,8 @@ func TestMetricsOfBuild(t *testing.T) {
 	}
 }
 
-// TestMetricsOfHookAsked: one of the hook's writes is the requested one, whenever it is seen.
+// TestMetricsOfHookAsked: of the hook's writes, one is the one that the daemon requested, no matter
+// when the daemon sees it.
 func TestMetricsOfHookAsked(t *testing.T) {
 	d := &follower{Daemon: &Daemon{view: &view.View{Metrics: view.NewMetricsState()}}}
 	d.request.Owed = true

@@ -21,7 +21,7 @@ import (
 // default).
 const lookAgain = 30 * time.Second
 
-// watchNetworkManager hints when NetworkManager's DNS configuration changes, also if it raises no
+// watchNetworkManager hints when NetworkManager's DNS configuration changes, even if it raises no
 // event for that: a renewal with 1.42, or `nmcli general reload dns-rc`.
 func (d *Daemon) watchNetworkManager(ctx context.Context) error {
 	return nm.Watch(ctx, d.log, func(reason string) {

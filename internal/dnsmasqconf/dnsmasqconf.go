@@ -1,5 +1,5 @@
-// Package dnsmasqconf parses dnsmasq's configuration by the rules of dnsmasq 2.90, and the texts of
-// its server= option, which also come over D-Bus.
+// Package dnsmasqconf parses dnsmasq's configuration by the rules of dnsmasq 2.90, and the values
+// of its server= option, which also come over D-Bus.
 //
 // It is separate from nodeconfig, which handles the cluster's files and our own, and from the
 // daemon, which decides what is effective. It sends no queries and opens no sockets. Config.Aside

@@ -36,7 +36,7 @@ func tree(t testing.TB, files map[string]string) string {
 	return root
 }
 
-// load loads a text as dnsmasq.conf.
+// load loads a string as dnsmasq.conf.
 func load(t testing.TB, text string) (Config, error) {
 	t.Helper()
 	return Load(DefaultPaths(tree(t, map[string]string{"etc/dnsmasq.conf": text})))
@@ -48,7 +48,8 @@ const (
 	differencesPage = "../../docs/appendix/dnsmasq.md"
 )
 
-// The reasons why a line is invalid in one program only. Each is listed in docs/appendix/dnsmasq.md.
+// The reasons why a line is invalid in one program only. Each is listed in
+// docs/appendix/dnsmasq.md.
 const (
 	hostName   = "a server must be an address"
 	noPort     = "port 0 and source ports are rejected"

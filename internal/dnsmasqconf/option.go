@@ -78,7 +78,7 @@ func (l *loader) setAside(name, why string) {
 // maxMinCacheTTL is dnsmasq's limit of min-cache-ttl, in seconds.
 const maxMinCacheTTL = 3600
 
-// number parses a number like atoi(3), except that invalid texts are faults.
+// number parses a number like atoi(3), except that an invalid number is a fault.
 func (l *loader) number(name, text string) {
 	n, err := strconv.ParseUint(shown(text), 10, 63)
 	if err != nil && !errors.Is(err, strconv.ErrRange) {

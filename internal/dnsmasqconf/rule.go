@@ -17,8 +17,8 @@ const (
 	Standard             // by the servers for all names, although a shorter domain has other ones
 )
 
-// A Rule is the meaning of a server= option, or of a text of SetDomainServers, for one of its
-// domains.
+// A Rule is the meaning of a server= option, or of a string passed to SetDomainServers, for one of
+// its domains.
 type Rule struct {
 	Domain dnsname.Name // including all names below it; the root means all names
 	// Plain limits the rule to names without dots, as with server=//IP in a file. Domain is then

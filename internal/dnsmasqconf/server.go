@@ -44,9 +44,9 @@ var (
 	broadcast    = netip.AddrFrom4([4]byte{255, 255, 255, 255})
 )
 
-// ParseRules parses texts in the syntax of dnsmasq's server= option: "10.0.0.1#5353",
+// ParseRules parses strings in the syntax of dnsmasq's server= option: "10.0.0.1#5353",
 // "/a.example/b.example/10.0.0.1", "/a.example/" and "/a.example/#". An error names the first
-// invalid text.
+// invalid one.
 func ParseRules(texts []string) ([]Rule, error) {
 	var rules []Rule
 	for _, text := range texts {
@@ -178,7 +178,7 @@ func isASCII(text string) bool {
 	return strings.IndexFunc(text, func(r rune) bool { return r > '~' }) < 0
 }
 
-// Printable returns a text that is safe for a log and a reply.
+// Printable returns a string that is safe for a log and a reply.
 func Printable(text string) string {
 	const longest = 100
 	if len(text) > longest {

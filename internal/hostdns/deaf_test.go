@@ -33,7 +33,7 @@ func TestListens(t *testing.T) {
 }
 
 // TestDeafLoopback: resolv.conf names 127.0.0.1, where nothing listens, and another server. The
-// dead address became an upstream. A nameserver that only restarts stays one.
+// dead address became an upstream. A nameserver that is only restarting stays an upstream.
 func TestDeafLoopback(t *testing.T) {
 	conn, err := net.ListenPacket("udp", "127.0.0.77:53")
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/atomicfile"
 )
 
-// maxFile bounds how much of one file is read, in bytes. A larger file is no resolv.conf.
+// maxFile bounds how much of one file is read, in bytes. A larger file is not a resolv.conf.
 const maxFile = 1 << 20
 
 // File is a file as it was found. The zero File does not exist.

@@ -154,7 +154,7 @@ func TestLookAsksAgain(t *testing.T) {
 }
 
 // TestSlowNetworkManager: on a virtual machine that was 10 times slower, one missed deadline was
-// reported as a problem in 5 of 10 runs, although the next look succeeded. Until then,
+// reported as a problem in 5 of 10 runs, although the next look succeeded. Until the next look,
 // NetworkManager's last answer stays in use.
 func TestSlowNetworkManager(t *testing.T) {
 	const gone, answers, hangs = "gone", "answers", "hangs"

@@ -67,8 +67,8 @@ func capturedSteps(s State) []Step {
 	return steps
 }
 
-// sortedLines returns the sorted lines of a text: a file that was edited line by line may have
-// another order than a new one.
+// sortedLines returns the sorted lines of a text, because a file that was edited line by line may
+// have a different order than a new one.
 func sortedLines(text []byte) []string { return slices.Sorted(strings.Lines(string(text))) }
 
 // dnsmasqReads reports whether /etc/dnsmasq.conf names the directory of the upstream file, as on

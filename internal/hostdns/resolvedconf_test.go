@@ -128,7 +128,7 @@ func TestDropIn(t *testing.T) {
 	}
 }
 
-// FuzzParseDropIn: what is parsed from any file renders to a file with the same meaning.
+// FuzzParseDropIn: any parsed file renders to a file with the same meaning.
 func FuzzParseDropIn(f *testing.F) {
 	f.Add(DropInWatermark + "\n[Resolve]\nDNS=\nDNS=192.0.2.10\nDomains=\nDomains=cluster.local ~.\n")
 	f.Add("[Resolve]\nDNS=fe80::1%eth0 \\\n\nDomains=a\\\n[Resolve]\n=\n")

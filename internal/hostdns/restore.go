@@ -214,7 +214,7 @@ func usable(refused func(nameserver.Server) string, text []byte) bool {
 	return false
 }
 
-// rebuilt returns the present resolv.conf without our changes. It serves if no original was saved,
+// rebuilt returns the present resolv.conf without our changes. It is used if no original was saved,
 // as on nodes where the script ran before node-dns.
 func rebuilt(s State, upstreams []nameserver.Server) []byte {
 	file := unmarked(s, resolvconf.Parse(s.ResolvConf.Data))

@@ -57,7 +57,7 @@ func sameFile(a, b File) bool {
 	return a.Exists == b.Exists && a.Link == b.Link && string(a.Data) == string(b.Data) && a.Mode == b.Mode
 }
 
-// testTwice: a second restore finds nothing to do, also with ifOurs.
+// testTwice: a second restore finds nothing to do, even with ifOurs.
 func (r restoreRow) testTwice(t *testing.T, next State) {
 	t.Helper()
 	if r.want == "" && r.hold != "" {

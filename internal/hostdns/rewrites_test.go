@@ -270,7 +270,7 @@ func TestDamagedHistory(t *testing.T) {
 	}
 }
 
-// FuzzRewrites: what is parsed is rendered with the same content, and no history holds a file for
+// FuzzRewrites: a parsed history renders to the same content, and no history holds a file back for
 // longer than the longest truce.
 func FuzzRewrites(f *testing.F) {
 	w := newWorld()

@@ -163,9 +163,9 @@ func TestDeafNetworkManager(t *testing.T) {
 	}
 }
 
-// TestDeafAtRestore: if NetworkManager missed that the snippet is gone, it still follows it. The
-// next run of any kind notifies it, and resolv.conf gets its present list. On a virtual machine
-// under load, every later stop restored its first list.
+// TestDeafAtRestore: if NetworkManager did not notice that the snippet was removed, it still
+// follows it. The next run of any kind notifies it, and resolv.conf gets its current list. On a
+// virtual machine under load, every later stop restored NetworkManager's first list.
 func TestDeafAtRestore(t *testing.T) {
 	for _, row := range []struct {
 		name string

@@ -117,7 +117,7 @@ func withCaptured(list string) option {
 	}
 }
 
-// hostText is the content of a host's node resolv.conf: that of withCaptured, after all other
+// hostText is the content of a host's node resolv.conf. withCaptured uses it, after all other
 // options.
 func hostText(s State) []byte {
 	file := resolvconf.Parse(s.NodeResolvConf.Data)

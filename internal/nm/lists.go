@@ -138,7 +138,7 @@ func quoted(word string) string {
 	return strconv.QuoteToASCII(word)
 }
 
-// printable makes a free text safe for logs and files: it replaces unprintable characters by U+FFFD
+// printable makes free text safe for logs and files: it replaces unprintable characters by U+FFFD
 // and cuts the text at limit.
 func printable(text string, limit int) string {
 	return strings.Map(func(r rune) rune {

@@ -48,7 +48,7 @@ func (c *Client) answerProfiles(ctx context.Context, calls []*dbus.Call, devices
 	return nil
 }
 
-// staticServers returns a profile's nameservers: from dns-data, which has texts (1.42), else from
+// staticServers returns a profile's nameservers: from dns-data, which has strings (1.42), else from
 // dns, which has addresses in wire byte order.
 func staticServers(settings map[string]map[string]dbus.Variant, iface string) []nameserver.Server {
 	l := lists{zone: iface}

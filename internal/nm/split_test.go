@@ -11,7 +11,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
-// config builds a DNSConfig from texts in NetworkManager's syntax.
+// config builds a DNSConfig from strings in NetworkManager's syntax.
 func config(iface string, priority int, servers, domains string) DNSConfig {
 	l := lists{zone: iface}
 	l.addServers(words(servers))

@@ -32,7 +32,7 @@ func parseAllowFrom(text string) (AllowFrom, error) {
 	return AllowFrom{Networks: []netip.Prefix{p}}, nil
 }
 
-// readAllowFrom reads one text, or a list of texts that are combined. An empty list allows only
+// readAllowFrom reads one string, or a list of strings that are combined. An empty list allows only
 // this host. A faulty value counts as a missing key, so that pods keep their DNS.
 func readAllowFrom(r *reader, v value) AllowFrom {
 	parts, ok := []value{v}, true

@@ -12,7 +12,7 @@ import (
 // maxFaults bounds the faults reported for one file.
 const maxFaults = 100
 
-// A Fault is one mistake in a configuration file. Its texts have one line each and no control
+// A Fault is one mistake in a configuration file. Its strings have one line each and no control
 // characters, whatever the file contains.
 type Fault struct {
 	File   string

@@ -140,8 +140,8 @@ type Config struct {
 	// faulty are missing.
 	Sources map[string]Source
 
-	// ClusterSources has the places of the cluster's file only. Keys of the same names in
-	// node-dns.yaml replace them in Sources, although some have another meaning (clusterDNS,
+	// ClusterSources holds the places of keys in the cluster's file only. In Sources, keys of the
+	// same name in node-dns.yaml replace them, although some have a different meaning (clusterDNS,
 	// resolvConf).
 	ClusterSources map[string]Source `json:"-"`
 

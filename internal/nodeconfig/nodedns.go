@@ -112,7 +112,7 @@ var nodeDNSKeys = append([]key[Config]{
 	}},
 }, resolverKeys...)
 
-// readListen reads one text, or a list of texts that are combined.
+// readListen reads one string, or a list of strings that are combined.
 func readListen(r *reader, v value, c *Config) {
 	parts := []value{v}
 	if v.node.Kind != yaml.ScalarNode {

@@ -10,7 +10,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
-// syntax is a parser for a text, and the expectation that a fault reports if it fails.
+// syntax is a parser for a string, and the expectation that a fault reports if it fails.
 type syntax[T any] struct {
 	expected string
 	parse    func(string) (T, error)
@@ -42,7 +42,7 @@ func because(err error) error {
 	return errSyntax
 }
 
-// Syntaxes of the texts in the files.
+// Syntaxes of the strings in the files.
 var (
 	asIP         = syntax[netip.Addr]{"an IP address", parseIP}
 	asNodeIP     = syntax[netip.Addr]{"an IP address of the node", parseNodeIP}

@@ -88,10 +88,10 @@ const (
 	leastBits6 = 16
 )
 
-// localNetworks returns the local networks: those that this host reaches without a router, as with
-// dnsmasq's local-service and BIND's localnets, and the cluster's. With a bridge, or with a route
-// for each pod, they include the pods. Behind an overlay they may not. So all private networks are
-// local if the configuration does not name the pods' networks.
+// localNetworks returns the local networks: the cluster's, and those that this host reaches without
+// a router, like dnsmasq's local-service and BIND's localnets. With a bridge, or with a route for
+// each pod, they include the pods, but with an overlay network they may not. So if the
+// configuration does not name the pods' networks, all private networks are local.
 func localNetworks(config nodeconfig.Config, net netstate.State) []netip.Prefix {
 	near := slices.Concat(linkLocal, config.PodCIDRs, config.ServiceCIDRs)
 	if len(config.PodCIDRs) == 0 {

@@ -13,7 +13,7 @@ import (
 )
 
 // addListeners decides where node-dns listens, who may query there, and how many queries may wait
-// for upstreams besides these sockets.
+// for upstreams given the sockets that this takes.
 func (p *Policy) addListeners(in Inputs, place nodeconfig.Placement) {
 	p.Listen, p.Spare, p.NodeIP = wantedListeners(in.Listen, place, in.Net.Addrs), place.Spare, place.Nameserver
 	p.addFileListeners(in)

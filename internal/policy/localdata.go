@@ -47,7 +47,7 @@ func (p *Policy) pinned(than nameserver.Source) (domains []dnsname.Name) {
 	return domains
 }
 
-// NameOf returns the host's name, or the zero Name if it is no valid DNS name.
+// NameOf returns the host's name, or the zero Name if it is not a valid DNS name.
 func NameOf(hostname string) dnsname.Name {
 	name, err := dnsname.Parse(hostname)
 	if err != nil || name.IsRoot() {

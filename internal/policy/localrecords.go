@@ -148,7 +148,7 @@ func (d *LocalRecords) addMX(all []dnsmasqconf.MX, host dnsname.Name) {
 	}
 }
 
-// escaped returns texts in miekg/dns's form for records: with a backslash before backslashes and
+// escaped returns strings in miekg/dns's form for records: with a backslash before backslashes and
 // quotes, and with \DDD for unprintable bytes.
 func escaped(texts []string) []string {
 	out := make([]string, len(texts))

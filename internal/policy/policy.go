@@ -63,7 +63,7 @@ type Policy struct {
 	Settings Settings
 	Options  dnsmasqconf.Options
 	Net      netstate.State
-	Hostname dnsname.Name // zero if the host's name is no valid DNS name
+	Hostname dnsname.Name // zero if the host's name is not a valid DNS name
 	Metrics  nodeconfig.Metrics
 	Search   *SearchLists // for pods
 

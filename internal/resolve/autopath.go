@@ -95,8 +95,8 @@ func candidates(name string, search []dnsname.Name) []string {
 	return append(list, name)
 }
 
-// maxName is the maximum length of a name as text, including the final dot. RFC 1035 section 3.1
-// allows 255 bytes, and the text lacks the root and the length of the first label.
+// maxName is the maximum length of a name as a string, including the final dot. RFC 1035 section
+// 3.1 allows 255 bytes, and the string lacks the root and the length of the first label.
 const maxName = 254
 
 // step is the result for one name of the walk.

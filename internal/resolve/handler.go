@@ -117,8 +117,8 @@ type Config struct {
 	// IsProbe reports whether a name is one of our own loop probes, and records that it came back.
 	// It is called concurrently.
 	IsProbe func(dnsname.Name) bool
-	// Numbers returns the texts of one of dnsmasq's CHAOS names, in lower case. ok is false if it
-	// has no such name. It is called concurrently.
+	// Numbers returns the TXT strings of one of dnsmasq's CHAOS names, in lower case. ok is false
+	// if it has no such name. It is called concurrently.
 	Numbers func(name string) (texts []string, ok bool)
 	// NoSearch returns the reason why pods' search lists are not walked, or "" if they are. It is
 	// called concurrently.

@@ -51,8 +51,8 @@ func (s *state) near(local netip.Addr) netip.Prefix {
 	return netip.Prefix{}
 }
 
-// routedLabels returns the number of labels of the domain that has its own source of answers for a
-// name: a route or the cluster.
+// routedLabels returns the number of labels of the most specific domain above a name that has its
+// own source of answers: a route or the cluster.
 func (r *Resolver) routedLabels(s *state, name dnsname.Name) int {
 	longest := 0
 	if route, ok := r.forward.Match(name); ok && !route.Plain {

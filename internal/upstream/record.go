@@ -46,7 +46,7 @@ func (r Record) Bytes() []byte {
 	r.Version = recordVersion
 	r.Set, r.Pointed = r.Set.Normalize(), newest(r.Pointed)
 	for _, text := range []*string{&r.Detail, &r.Event, &r.Lacking} {
-		// json would change invalid UTF-8 again after it was read back.
+		// json replaces invalid UTF-8, so the record would differ after it is read back.
 		*text = strings.ToValidUTF8(*text, "\ufffd")
 	}
 	for i, route := range r.Routes {

@@ -49,7 +49,7 @@ type Candidate struct {
 	// Detail is for people: a file, an interface, a connection, or "".
 	Detail string
 	Set    Set
-	// Invalid are the texts in place of a nameserver that are invalid.
+	// Invalid are the strings that are not a valid nameserver.
 	Invalid []string
 }
 
@@ -75,14 +75,14 @@ type Selection struct {
 	// Refused are the refused servers of the winner and of the candidates before it.
 	Refused []Refused
 	// Lost are the candidates after the winner whose usable default servers differ, without their
-	// routes and invalid texts.
+	// routes and invalid strings.
 	Lost []Candidate
 }
 
 const maxRefused = 64
 
 // Select chooses the nameservers to forward to: those of the first candidate that has a usable
-// default server. Refused lists the unusable ones and the invalid texts. refuse returns why a
+// default server. Refused lists the unusable ones and the invalid strings. refuse returns why a
 // server of this origin must not be used (for example, because it is this node), or "". nil refuses
 // nothing. Unspecified, multicast and broadcast addresses and port 0 are always refused.
 //

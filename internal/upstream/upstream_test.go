@@ -104,7 +104,7 @@ func TestEqual(t *testing.T) {
 	}
 }
 
-// hostile are texts that a DHCP server, a VPN or a damaged file may contain.
+// hostile are strings that a DHCP server, a VPN or a damaged file may contain.
 var hostile = map[string]string{
 	"line feed":        "10.0.0.2\nserver=8.8.8.8",
 	"carriage return":  "10.0.0.2\rserver=8.8.8.8",

@@ -19,7 +19,7 @@ import (
 )
 
 // browser is a headless Chromium with one page, driven by the Chrome DevTools Protocol over pipes:
-// JSON texts that end with a NUL.
+// JSON messages that end with a NUL.
 type browser struct {
 	t       testing.TB
 	to      *os.File

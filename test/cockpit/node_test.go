@@ -84,7 +84,7 @@ func (n *node) startNameserver(addr string) (server *dnstest.Server) {
 	return server
 }
 
-// bringUp gives the LAN nameservers back that were down.
+// bringUp restarts the LAN nameservers that were down.
 func (n *node) bringUp(servers ...*dnstest.Server) {
 	n.t.Helper()
 	for _, server := range servers {

@@ -189,7 +189,7 @@ func (n *node) checkLayout(b *browser) {
 	}
 }
 
-// checkRestart restarts node-dns, stops it behind the page's back, and starts it again.
+// checkRestart restarts node-dns, stops it outside the page, and starts it again.
 func (n *node) checkRestart(b *browser) {
 	n.t.Helper()
 	pid := func() string { return n.Run("systemctl", "show", "--property=MainPID", "--value", "node-dns.service") }

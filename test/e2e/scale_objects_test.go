@@ -51,7 +51,7 @@ spec:
 }
 
 // scaleSlice returns a slice as endpointslice-controller writes it. Either all of its endpoints are
-// ready or none.
+// ready or none are.
 func scaleSlice(t testing.TB, i int, ready bool) *kube.Object {
 	headless := ""
 	if i%scaleHeadless == 0 {

@@ -74,8 +74,8 @@ func (n *node) trample() { n.l.WriteFile(resolvConf, "nameserver 192.0.2.1\n") }
 
 const trampled = "nameserver " + nodeIP + "\nsearch example.com\n"
 
-// displaced overwrites resolv.conf with displace and waits until the daemon had it restored, which
-// is when another file has our line.
+// displaced overwrites resolv.conf with displace and waits until a new file with our line replaces
+// it, because the daemon had it restored.
 func (n *node) displaced(displace func()) {
 	n.t.Helper()
 	before, err := os.Stat(resolvConf)

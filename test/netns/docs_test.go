@@ -34,7 +34,8 @@ var typed = []string{
 	"docs/reference/limits.md",
 }
 
-// withSystemd is why these tests do not run what they could not: there is no systemd, and no journal, in their machines.
+// withSystemd is the reason for skipping commands that these tests cannot run: their machines have
+// no systemd and no journal.
 const withSystemd = "test/nspawn runs it"
 
 // elsewhere lists the commands in the documents that these tests do not run as written, and why.

@@ -14,7 +14,7 @@ import (
 type origin struct {
 	name   string
 	set    func(n *node)
-	says   []string      // expected texts of the dry run
+	says   []string      // expected strings in the dry run
 	serves func(n *node) // checks that pods get answers; nil means by ns1
 	// stub: resolv.conf stays systemd-resolved's, which queries node-dns. It does not answer while
 	// it restarts for that.

@@ -105,7 +105,7 @@ type Loss struct {
 // Refused is a nameserver that must not be queried.
 type Refused struct {
 	Domain string `json:"domain,omitempty"` // empty if unknown
-	Server string `json:"server"`           // server, or the text that is not a valid server
+	Server string `json:"server"`           // server, or the string that is not a valid server
 	Source string `json:"source"`
 	Why    string `json:"why"`
 }

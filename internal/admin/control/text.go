@@ -329,7 +329,7 @@ func (p *page) line(format string, args ...any) {
 	}
 }
 
-// row prints a name and a text, whose continuation lines are aligned with its first line.
+// row prints a name and text, and aligns the continuation lines of the text with its first line.
 func (p *page) row(name, text string) {
 	for i, line := range strings.Split(text, "\n") {
 		if i > 0 {
@@ -339,7 +339,7 @@ func (p *page) row(name, text string) {
 	}
 }
 
-// mark prints a text after a mark and indents its continuation lines. The text may be untrusted.
+// mark prints text after a mark and indents its continuation lines. The text may be untrusted.
 func (p *page) mark(mark, text string) {
 	for line := range strings.SplitSeq(mark+termtext.Lines(text, "    "), "\n") {
 		p.folded(line, 4)

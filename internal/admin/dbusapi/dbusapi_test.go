@@ -351,8 +351,8 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
-// TestOtherPolicy proves that a user that another policy lets reach the name, such as dnsmasq's for
-// its own user, can change nothing.
+// TestOtherPolicy proves that a user who may reach the name through another policy, such as
+// dnsmasq's for its own user, cannot change anything.
 func TestOtherPolicy(t *testing.T) {
 	if os.Geteuid() != 0 {
 		lab.Skip(t, "needs root, to call as another user")

@@ -135,7 +135,7 @@ type ServerCounters struct {
 	RTT                                time.Duration // smoothed
 }
 
-// since returns the difference to an earlier value. A counter that was reset, for example because
+// since returns the difference from an earlier value. A counter that was reset, for example because
 // the cache was replaced, counts from zero.
 func (c Counters) since(zero Counters) Counters {
 	after := func(now, then uint64) uint64 {

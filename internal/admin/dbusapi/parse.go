@@ -19,7 +19,8 @@ func refuse(format string, args ...any) error {
 // errNoArguments is libdbus's error for a call without arguments, which dnsmasq passes on.
 var errNoArguments = refuse("Failed to initialize dbus message iter")
 
-// parseDomainServers parses the argument of SetDomainServers: texts as in dnsmasq's server= option.
+// parseDomainServers parses the argument of SetDomainServers: strings as in dnsmasq's server=
+// option.
 func parseDomainServers(body []any) ([]dnsmasqconf.Rule, error) {
 	if len(body) == 0 {
 		return nil, errNoArguments

@@ -165,7 +165,7 @@ func checkConfiguration(s Snapshot) []Finding {
 	return orFine(found, "configuration: no files, all settings have their defaults")
 }
 
-// oneLine returns the texts with their line breaks replaced by "; ".
+// oneLine returns the strings with their line breaks replaced by "; ".
 func oneLine(texts []string) []string {
 	var all []string
 	for _, text := range texts {

@@ -18,7 +18,7 @@ import (
 // are reported together.
 type verdict struct {
 	level     Level
-	what, fix string // texts that follow the name
+	what, fix string // strings that follow the name
 	odd       string // details, one per line
 }
 

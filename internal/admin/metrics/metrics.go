@@ -55,7 +55,7 @@ type TroubledClient struct {
 	Slow, Failed float64
 }
 
-// APIRequest is a kind of request to the Kubernetes API. The API server cannot make these texts
+// APIRequest is a kind of request to the Kubernetes API. The API server cannot make these strings
 // longer.
 type APIRequest struct{ Code, Method, Host string }
 

@@ -204,8 +204,8 @@ var upstreamRows = []row{
 	gauge("upstream_rtt_seconds", "Smoothed response time of a nameserver.", []string{"to"}, each(func(u forward.ServerStatus) (float64, bool) { return u.RTT.Seconds(), u.RTT > 0 })),
 }
 
-// each reads a row with one value per nameserver that has it. before holds the values of the labels
-// before "to".
+// each returns the reader of a row with one value per nameserver that has one. before holds the
+// values of the labels before "to".
 func each(of func(forward.ServerStatus) (v float64, ok bool), before ...string) func(*Sample, puts) {
 	return func(s *Sample, put puts) {
 		for _, u := range servers(s) {

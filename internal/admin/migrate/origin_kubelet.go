@@ -21,8 +21,8 @@ const (
 	kubeletDropIn  = "99-node-dns.conf" // the last drop-in wins
 )
 
-// Kubelet is where the kubelet's resolvConf is to be set, on request of an admin. With the zero
-// Kubelet it stays unchanged.
+// Kubelet is where to set the kubelet's resolvConf if an admin requests it. With the zero Kubelet
+// it stays unchanged.
 type Kubelet struct {
 	Wanted bool
 	Path   string       // path of the file; if empty, Refused holds the reason

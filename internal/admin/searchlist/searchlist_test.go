@@ -200,7 +200,7 @@ func TestChecks(t *testing.T) {
 		checks Checks
 		host   string // the kubelet's file; "" checks the node's own
 		conf   string
-		want   []string // texts that occur once each in the faults
+		want   []string // strings that occur once each in the faults
 	}{
 		{"a pod in order", checks, "nameserver 192.0.2.53", podConf, nil},
 		{

@@ -9,7 +9,7 @@ import (
 	"github.com/node-dns/node-dns/internal/admin/control"
 )
 
-// Style is the appearance of a text.
+// Style is the appearance of text.
 type Style int
 
 const (
@@ -20,7 +20,7 @@ const (
 	Bad
 )
 
-// Span is a text in one style.
+// Span is a piece of text in one style.
 type Span struct {
 	Text  string
 	Style Style
@@ -246,7 +246,7 @@ func widthsOf(columns []column, width int) []int {
 	return widths
 }
 
-// aligned formats a row. A text that is too long is shortened in the middle, because both ends of a
+// aligned formats a row. Text that is too long is shortened in the middle, because both ends of a
 // name distinguish it.
 func aligned(texts []string, columns []column, widths []int) string {
 	var out strings.Builder

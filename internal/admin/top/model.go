@@ -80,7 +80,7 @@ func (m *Model) clear() {
 	m.lost, m.ticks = 0, 0
 }
 
-// Take handles an event. It escapes the texts in the event, which are untrusted.
+// Take handles an event. It escapes the strings in the event, which are untrusted.
 func (m *Model) Take(e control.MonitorEvent) {
 	m.unconnected = ""
 	if m.isPaused {

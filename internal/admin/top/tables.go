@@ -38,7 +38,7 @@ type sortKey struct {
 	text   string
 }
 
-// cell is a text with its sort key.
+// cell is a string with its sort key.
 type cell struct {
 	text string
 	key  sortKey

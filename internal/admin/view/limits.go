@@ -110,7 +110,7 @@ type met struct {
 	pod    string
 }
 
-// seen returns a client and its pod as texts, which are empty if there is none or if it is unknown.
+// seen returns a client and its pod as strings, which are empty if there is none or it is unknown.
 // now is the pod that currently has the address.
 func (m *met) seen(client netip.Addr, now string) (address, pod string) {
 	if !client.IsValid() {

@@ -62,8 +62,8 @@ type shownMetrics struct {
 	said  string        // last logged error
 }
 
-// follow serves what is wanted. It binds a new address before it closes the old listener. ok is
-// false if the address could not be bound.
+// follow applies the wanted settings. It binds a new address before it closes the old listener. ok
+// is false if the address could not be bound.
 func (s *shownMetrics) follow(ctx context.Context, want nodeconfig.Metrics) (ok bool) {
 	switch {
 	case want == s.have:

@@ -10,8 +10,8 @@ import (
 	"github.com/node-dns/node-dns/internal/admin/control"
 )
 
-// TestLastMinute proves that the result is the difference to a minute ago and that no more samples
-// than needed are kept.
+// TestLastMinute proves that the result is the difference from a minute ago and that no more
+// samples than needed are kept.
 func TestLastMinute(t *testing.T) {
 	var m LastMinute
 	began := time.Now()

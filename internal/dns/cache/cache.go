@@ -73,7 +73,7 @@ type Config struct {
 	Go func(func())
 	// Limit returns an additional limit on MaxTTL and MaxNegativeTTL for one qname. 0 means no
 	// limit; a negative value means that the response is not stored. It gets the zero Name for a
-	// qname that is no valid dnsname.Name, and is called concurrently. nil means no limits.
+	// qname that is not a valid dnsname.Name, and is called concurrently. nil means no limits.
 	Limit func(dnsname.Name) time.Duration
 	// Now returns the current time. The times must have a monotonic reading if the wall clock may
 	// jump. nil means time.Now.
@@ -227,7 +227,7 @@ func (c *Cache) hit(e *entry) {
 
 // An Entry describes one stored response.
 type Entry struct {
-	// Name is the qname. It is zero if the qname is no valid dnsname.Name.
+	// Name is the qname. It is zero if the qname is not a valid dnsname.Name.
 	Name dnsname.Name
 	// QName is the qname in lower case and in presentation format, regardless of its bytes.
 	QName string
@@ -241,7 +241,7 @@ type Entry struct {
 	Age, TTL time.Duration
 }
 
-// Within reports whether the qname is zone or below it, even if it is no valid dnsname.Name.
+// Within reports whether the qname is zone or below it, even if it is not a valid dnsname.Name.
 func (e Entry) Within(zone dnsname.Name) bool {
 	if !e.Name.IsZero() {
 		return e.Name.Within(zone)

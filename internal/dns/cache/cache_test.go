@@ -364,7 +364,7 @@ func TestQuestionIsTheClients(t *testing.T) {
 	}
 }
 
-// TestOddNames: names that are no valid dnsname.Name are cached, too, and belong to their zone.
+// TestOddNames: names that are not valid dnsname.Names are cached, too, and belong to their zone.
 func TestOddNames(t *testing.T) {
 	const odd = `a\000b.corp.example.`
 	u := &upstream{t: t, records: map[string]string{odd + " A": odd + " 60 IN A 192.0.2.1"}}

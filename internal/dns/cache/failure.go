@@ -64,7 +64,7 @@ func (c *Cache) rememberFailure(q *dnsserver.Query, k key, said *dns.Msg, err er
 const causeHeader = 4 + 2
 
 // firstCause returns the Extended DNS Error with the cause of a failure as an option in wire
-// format, or nothing if no cause is known. The code Cached Error of a server is not a cause.
+// format, or nothing if no cause is known. A server's Cached Error code does not count as a cause.
 func firstCause(said *dns.Msg, err error) []byte {
 	var why *dnsserver.ExtendedError
 	if !errors.As(err, &why) && said != nil {

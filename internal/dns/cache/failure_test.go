@@ -102,7 +102,7 @@ func TestFirstCause(t *testing.T) {
 	}
 }
 
-// causes formats the codes of Extended DNS Errors, and the texts of all but the first.
+// causes formats the codes of Extended DNS Errors, and the EXTRA-TEXT of all but the first.
 func causes(options []dns.EDNS0) string {
 	var texts []string
 	for i, option := range options {

@@ -80,7 +80,7 @@ func (c *Cache) KeepWire(q dnsserver.WireQuery, r dnswire.Response, server names
 	return Response{e}
 }
 
-// dnsName returns the qname, or zero if it is no valid dnsname.Name.
+// dnsName returns the qname, or zero if it is not a valid dnsname.Name.
 func (k key) dnsName() dnsname.Name {
 	var room [dnswire.MaxName]byte
 	if text, ok := dnswire.AppendText(room[:0], k.question[:len(k.question)-4]); ok {

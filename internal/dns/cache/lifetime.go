@@ -81,7 +81,7 @@ func (l limits) rememberWire(name func() dnsname.Name, r dnswire.Response) time.
 	return t.lifetime
 }
 
-// said is what a response says about its lifetime.
+// said is the lifetime information in a response.
 type said struct {
 	seconds            uint32 // 0 if it must not be stored
 	isNegative, isBare bool
@@ -211,7 +211,7 @@ func isWithin(name, zone string) bool {
 	return zone == "." || at >= 0 && strings.EqualFold(name[at:], zone) && beginsLabel(name, at)
 }
 
-// eachTTL changes every TTL in m, except for the OPT record, whose field is no TTL (RFC 6891
+// eachTTL changes every TTL in m, except for the OPT record, whose field is not a TTL (RFC 6891
 // section 6.1.3).
 func eachTTL(m *dns.Msg, change func(uint32) uint32) {
 	for _, section := range [...][]dns.RR{m.Answer, m.Ns, m.Extra} {

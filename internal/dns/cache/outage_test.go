@@ -219,7 +219,7 @@ func TestOutageBecomesKnown(t *testing.T) {
 	})
 }
 
-// TestFailures: a failed question is cached for 1 s to 5 s, also in wire format, and for no longer
+// TestFailures: a failed question is cached for 1 s to 5 s, in wire format too, and for no longer
 // than 1 s if no server answered. An answer ends that.
 func TestFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

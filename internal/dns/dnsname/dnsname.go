@@ -20,7 +20,7 @@ const (
 	maxText  = 254
 )
 
-// Reasons why a text is not a Name. Errors from Parse match one of them.
+// Reasons why a string is not a Name. Errors from Parse match one of them.
 var (
 	ErrEmpty     = errors.New("empty name")
 	ErrTooLong   = errors.New("name longer than 255 octets")
@@ -62,11 +62,11 @@ func Parse(s string) (Name, error) {
 	return Name{text: strings.ToLower(s)}, nil
 }
 
-// Canonical returns the Name for a text that is known to be in the form of String. It does not
-// validate; the caller must ensure that the text is valid.
+// Canonical returns the Name for a string that is known to be in the form that String returns. It
+// does not validate; the caller must ensure that the string is valid.
 func Canonical(text string) Name { return Name{text: text} }
 
-// MustParse is like Parse but panics if the text is not a valid name.
+// MustParse is like Parse but panics if the string is not a valid name.
 func MustParse(s string) Name {
 	name, err := Parse(s)
 	if err != nil {

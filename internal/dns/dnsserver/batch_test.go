@@ -119,7 +119,7 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// TestSizes: a datagram is received complete, over IPv4 and IPv6, also after a longer or shorter
+// TestSizes: a datagram is received complete, over IPv4 and IPv6, even after a longer or shorter
 // one.
 func TestSizes(t *testing.T) {
 	for _, host := range []string{"127.0.0.1", "::1"} {

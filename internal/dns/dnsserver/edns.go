@@ -28,7 +28,7 @@ type extension struct {
 
 // readExtension reads the additional section, which begins at offset at. The rcode is the fault:
 // RFC 6891 sections 6.1.1 (at most one OPT record, owned by the root) and 6.1.3 (version). Other
-// records are skipped, so that an OPT record behind them is found.
+// records are skipped, so that an OPT record after them is found.
 func readExtension(wire []byte, at int) (e extension, rcode int) {
 	n := int(count(wire, 10))
 	e.isLast = n == 0 && at == len(wire)

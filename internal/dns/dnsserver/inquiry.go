@@ -32,7 +32,7 @@ func (q *Query) Trace() *Trace {
 // four servers, takes fewer.
 const maxSteps = 256
 
-// Trace records the steps to an answer. Its methods may be called concurrently, also after the
+// Trace records the steps to an answer. Its methods may be called concurrently, even after the
 // answer.
 type Trace struct {
 	began   time.Time

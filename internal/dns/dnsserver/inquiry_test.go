@@ -35,7 +35,7 @@ func TestTraceEnter(t *testing.T) {
 	}
 }
 
-// TestTraceIsBounded: steps beyond the limit are counted, also when added concurrently.
+// TestTraceIsBounded: steps beyond the limit are counted, even when added concurrently.
 func TestTraceIsBounded(t *testing.T) {
 	trace := NewTrace()
 	var all sync.WaitGroup

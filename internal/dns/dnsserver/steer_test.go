@@ -92,7 +92,7 @@ func checkSteered(t *testing.T, s *Server, sockets int) {
 	}
 }
 
-// TestSteer: queries are steered by the CPU on which they arrive, also after a hand-over to the
+// TestSteer: queries are steered by the CPU on which they arrive, even after a hand-over to the
 // same number of sockets, to more, or to fewer.
 func TestSteer(t *testing.T) {
 	held := newHolder(t)

@@ -237,9 +237,9 @@ func (rd *reader) checkData(rr record) bool {
 }
 
 // name reads the name at offset at, which must not be the question's, and returns the offset of its
-// end. ok is false if it is invalid, or if it shares more labels with the question than it has by a
-// pointer to the question. Such labels have the case that the upstream server chose, while those in
-// the question have the client's.
+// end. ok is false if it is invalid, or if it repeats labels of the question instead of pointing to
+// them. Repeated labels have the case that the upstream server chose, while those in the question
+// have the client's.
 func (rd *reader) name(at int, n *name) (end int, ok bool) {
 	m, highest := rd.message, at
 	n.size = 0

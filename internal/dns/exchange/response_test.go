@@ -152,8 +152,8 @@ func TestTTLWithTheHighestBit(t *testing.T) {
 }
 
 // FuzzDecode passes a server's bytes to Decode and to everything that inspects the result. Nothing
-// panics. An accepted message has the right ID and question, by miekg/dns's reading of the same
-// bytes, and can be repacked and read again.
+// panics. If miekg/dns parses the same bytes, an accepted message has the right ID and question,
+// and it can be packed and parsed again.
 func FuzzDecode(f *testing.F) {
 	sent, good := sentQuery(f, WithEDNS)
 	wire, err := good.Pack()

@@ -76,7 +76,7 @@ func TestComeback(t *testing.T) {
 	}
 }
 
-// TestNoComeback: a server that is also a client, but answers, is no loop.
+// TestNoComeback: a server that is also a client, but answers, is not a loop.
 func TestNoComeback(t *testing.T) {
 	for road, lanes := range map[string]int{"lanes": 1, "Handler": 0} {
 		t.Run(road, func(t *testing.T) {

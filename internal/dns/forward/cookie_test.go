@@ -206,8 +206,7 @@ func TestCookieForged(t *testing.T) {
 					t.Fatal(got)
 				}
 			}
-			// With lanes, the right response right behind may arrive before the question is sent
-			// over TCP.
+			// With lanes, the right response may arrive before the question is sent over TCP.
 			if got := s.f.Stats(); got.Doubted != questions-1 || got.OverTCP == 0 || got.OverTCP > questions-1 {
 				t.Errorf("%+v", got)
 			}

@@ -258,8 +258,8 @@ func TestOldestGivesWay(t *testing.T) {
 	}
 }
 
-// TestRefusalWaits: a refusal is not final while the first server, usually fast, is late by no more
-// than the time of a try.
+// TestRefusalWaits: a refusal from the second server is not final while the first one, which is
+// usually fast, may still answer within its try timeout.
 func TestRefusalWaits(t *testing.T) {
 	servers, addresses := startServers(t, 2)
 	f := newForward(t, func(c *Config) { patient(c); c.Hedge = 20 * time.Millisecond }, addresses...)

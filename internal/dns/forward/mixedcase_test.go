@@ -49,8 +49,7 @@ func TestMixedCase(t *testing.T) {
 			if len(forms) < 290 {
 				t.Errorf("got %d different forms of the name", len(forms))
 			}
-			// With lanes, the right response right behind may arrive before the question is sent
-			// over TCP.
+			// With lanes, the right response may arrive before the question is sent over TCP.
 			if got := s.f.Stats(); got.Doubted != 300 || got.OverTCP == 0 || got.OverTCP > 300 {
 				t.Errorf("%+v", got)
 			}

@@ -21,7 +21,7 @@ type outages struct {
 
 // tellOutages logs the routes whose servers are now all down, and those that have a server again.
 // It runs when the log reports a server and when the routes change, so a flapping server causes no
-// more lines here than there. A route whose servers are all in an unknown state is no outage.
+// more lines here than there. A route whose servers are all in an unknown state is not an outage.
 func (f *Forward) tellOutages() {
 	f.outages.mu.Lock()
 	defer f.outages.mu.Unlock()

@@ -211,7 +211,7 @@ func TestNoLog(t *testing.T) {
 }
 
 // TestOutage: when all servers of some routes go down, one log line names all these routes. The
-// first answer gives one line, too.
+// first answer then logs one more line.
 func TestOutage(t *testing.T) {
 	addresses := []nameserver.Server{nameserver.MustParse("192.0.2.1"), nameserver.MustParse("192.0.2.2")}
 	log := new(lab.Text)

@@ -11,7 +11,7 @@ import (
 )
 
 // maxDoubts is the number of doubtful responses in a row, without an answer over TCP, after which
-// they are taken for normal behavior of the server.
+// they count as normal behavior of the server.
 const maxDoubts = 3
 
 // A cookie and mixed letter case make a response harder to forge. A failed check does not prove a

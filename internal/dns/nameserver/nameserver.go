@@ -68,7 +68,7 @@ func (s Server) Plain() bool { return s.Addr.IsValid() && !s.TLS }
 // "10.0.0.2:5353@eth1@192.0.2.1".
 func (s Server) String() string { return s.address() + s.via() }
 
-// Join returns the texts of the servers, separated by blanks.
+// Join returns the servers as strings, separated by blanks.
 func Join(servers []Server) string {
 	words := make([]string, len(servers))
 	for i, server := range servers {

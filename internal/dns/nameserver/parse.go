@@ -48,7 +48,7 @@ func Parse(text string) (Server, error) {
 	return server, nil
 }
 
-// MustParse is Parse for a text that is known to be valid. It panics if it is not.
+// MustParse is Parse for a string that is known to be valid. It panics if it is not.
 func MustParse(text string) Server {
 	server, err := Parse(text)
 	if err != nil {
@@ -130,7 +130,7 @@ func parseHost(text string, defaultPort uint16) (netip.AddrPort, error) {
 func ParseAddr(text string) (netip.Addr, error) {
 	addr, err := netip.ParseAddr(text)
 	if err != nil {
-		// Not wrapped: netip quotes the text a second time without adding anything.
+		// Not wrapped: netip quotes the string a second time without adding anything.
 		return netip.Addr{}, ErrAddress
 	}
 	return canonicalAddr(addr)

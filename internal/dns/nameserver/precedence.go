@@ -30,7 +30,7 @@ const (
 type Row struct {
 	Source Source
 	Name   string // for people and for JSON
-	Says   string // what it may set, and with which settings
+	Says   string // what the source may set, and with which settings
 }
 
 // Table lists every source in order of precedence.

@@ -86,7 +86,7 @@ func isAddr(text string) bool {
 	return err == nil
 }
 
-// via returns the text that parseVia accepts, with its "@".
+// via returns the string that parseVia accepts, with its "@".
 func (s Server) via() string {
 	text := ""
 	if s.Interface != "" {

@@ -153,8 +153,8 @@ func plainName(data []byte, at int) int {
 	return -1
 }
 
-// counted returns the offset of the end of a field that begins after skip bytes with its own size
-// in the given number of bytes, or -1.
+// counted returns the end offset of a field that begins, after skip bytes, with its size in the
+// given number of bytes. It returns -1 if the size is missing.
 func counted(data []byte, at, skip, octets int) int {
 	size := 0
 	for i := range octets {

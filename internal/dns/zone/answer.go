@@ -91,7 +91,7 @@ func (a *answer) drop() {
 // nxdomain sets the answer for a name that does not exist.
 func (a *answer) nxdomain() { a.rcode = dns.RcodeNameError }
 
-// family returns the type of the address record of addr, or 0 if it is no address.
+// family returns the type of the address record of addr, or 0 if it is not an address.
 func family(addr netip.Addr) uint16 {
 	switch {
 	case addr.Is4():

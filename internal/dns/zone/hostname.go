@@ -25,7 +25,7 @@ func appendDashed(text []byte, addr netip.Addr) []byte {
 	return text
 }
 
-// undash is the inverse of appendDashed. It returns the zero Addr if label is no address. It
+// undash is the inverse of appendDashed. It returns the zero Addr if label is not an address. It
 // accepts any form of IPv6 address.
 func undash(label []byte) netip.Addr {
 	if addr, ok := undash4(label); ok {

@@ -85,7 +85,7 @@ type Pod struct {
 	OwnSearch bool
 }
 
-// equal reports whether both Services are equal; nil is no Service.
+// equal reports whether both Services are equal; nil means no Service.
 func (s *Service) equal(other *Service) bool {
 	if s == nil || other == nil {
 		return s == other

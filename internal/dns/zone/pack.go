@@ -40,7 +40,7 @@ func (s *slice) unpack(service Key, out *Slice) {
 	}
 }
 
-// equal reports whether both are equal; a nil before is no slice.
+// equal reports whether both are equal; a nil before means no slice.
 func (s *slice) equal(before *slice) bool {
 	return before != nil && s.data == before.data && s.cluster == before.cluster && slices.Equal(s.ports, before.ports)
 }
@@ -83,7 +83,7 @@ const (
 
 // appendEndpoint packs e: flags, address, then hostname, pod and zone if flagged, each with its
 // length. zone is that of the previous endpoint. It drops what the API would reject, such as a
-// hostname that is no label.
+// hostname that is not a label.
 func appendEndpoint(data []byte, e Endpoint, zone string) []byte {
 	flags := len(data)
 	data = append(data, 0)

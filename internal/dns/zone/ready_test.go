@@ -61,7 +61,7 @@ func mixed(name string) string {
 	return out.String()
 }
 
-// readyNames returns all kinds of names in the cluster of most rows, and one with too many
+// readyNames returns names of every kind in the cluster that most rows use, and one with too many
 // endpoints to be stored.
 func readyNames() (all []string) {
 	for _, service := range []string{"web", "idle", "db", "peers", "pair", "multi", "mail", "alias", "dangling", "literal", "literal6", "wide", "nothing"} {

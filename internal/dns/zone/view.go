@@ -69,7 +69,7 @@ func appendLabel[S string | []byte](name []byte, label S) []byte {
 
 const maxLabel = 63
 
-// isLabel reports whether the text can be one label of a name.
+// isLabel reports whether the string can be a label of a name.
 func isLabel(text string) bool {
 	return text != "" && len(text) <= maxLabel && strings.IndexByte(text, '.') < 0
 }

@@ -92,7 +92,7 @@ const (
 	importsVersion = "v1alpha1"
 )
 
-// isAllPods reports whether the source is every Pod, not only those of this node.
+// isAllPods reports whether the source covers every Pod, not only those of this node.
 func (s source) isAllPods() bool { return s.kind == kubewire.Pods && s.fields == running }
 
 // path returns the URL path of the source's objects.

@@ -85,7 +85,7 @@ type Host struct {
 	Where     string
 }
 
-// Unfollowed is a setting that node-dns does not follow. Both texts are for people.
+// Unfollowed is a setting that node-dns does not support. Both strings are for display.
 type Unfollowed struct {
 	Where string // the object, the key and the line: "ConfigMap kube-system/coredns Corefile:12"
 	Text  string // the reason
@@ -144,8 +144,8 @@ func compareObjects(a, b Object) int {
 	if c := cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name)); c != 0 {
 		return c
 	}
-	// Only a damaged file has two objects of one name. Their contents decide, so that the result
-	// stays the same.
+	// Two objects have the same name only in a damaged file. Sorting by content keeps the result
+	// deterministic.
 	keys := slices.Sorted(maps.Keys(a.Data))
 	if c := slices.Compare(keys, slices.Sorted(maps.Keys(b.Data))); c != 0 {
 		return c
@@ -267,7 +267,7 @@ func (r *reader) finish() {
 
 func compareNames(a, b dnsname.Name) int { return cmp.Compare(a.String(), b.String()) }
 
-// quote quotes a text from outside, cut to maxShown characters.
+// quote quotes untrusted text, cut to maxShown characters.
 func quote(text string) string {
 	characters := 0
 	for i := range text {

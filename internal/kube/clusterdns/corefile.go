@@ -27,7 +27,7 @@ type block struct {
 	directives []directive
 }
 
-// A frame is a text being read: the Corefile, or one that it imports.
+// A frame is a file being read: the Corefile, or one that it imports.
 type frame struct {
 	name   string
 	tokens []token
@@ -58,8 +58,8 @@ func (p *parser) fail(t token, format string, args ...any) {
 	p.keepUnknown(t.where())
 }
 
-// failImport reports a text that cannot be imported. Outside of a server block, the text might
-// contain server blocks.
+// failImport reports text that cannot be imported. Outside of a server block, it might contain
+// server blocks.
 func (p *parser) failImport(at token, format string, args ...any) {
 	p.report(at.where(), format, args...)
 	if !p.inBlock {
@@ -225,7 +225,7 @@ func (p *parser) define(name token, body []token) {
 	p.snippets[name.text] = body
 }
 
-// readDirective reads a plugin. It returns false if the text is malformed, which it reports.
+// readDirective reads a plugin. If the text is malformed, it reports that and returns false.
 func (p *parser) readDirective() (directive, bool) {
 	name, _ := p.peek()
 	p.skip()
@@ -283,7 +283,7 @@ func (p *parser) readDirective() (directive, bool) {
 	}
 }
 
-// skipLine skips the rest of a line. A text that ends there stays on the stack, for push.
+// skipLine skips the rest of a line. A frame that ends there stays on the stack, for push.
 func (p *parser) skipLine() {
 	for !p.stopped && len(p.frames) > 0 {
 		top := p.frames[len(p.frames)-1]

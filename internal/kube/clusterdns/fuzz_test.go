@@ -103,7 +103,8 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// TestBounds: texts of the maximum size that the API accepts, each expensive in another way.
+// TestBounds: Corefiles of the maximum size that the API accepts, each expensive in a different
+// way.
 func TestBounds(t *testing.T) {
 	lines := func(format string) string {
 		if !strings.Contains(format, "%") {

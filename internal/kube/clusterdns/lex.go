@@ -23,7 +23,7 @@ func (t token) where() string { return fmt.Sprintf("%s:%d", t.file, t.line) }
 // hasEnv reports whether CoreDNS replaces a part of the word by an environment variable of its Pod.
 func (t token) hasEnv() bool { return strings.Contains(t.text, "{$") || strings.Contains(t.text, "{%") }
 
-// lex splits a text into words. It uses only caddyfile's lexer: its parser opens files and reads
+// lex splits text into words. It uses only caddyfile's lexer: its parser opens files and reads
 // environment variables.
 func lex(file, text string) []token {
 	var tokens []token

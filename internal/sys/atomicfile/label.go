@@ -41,7 +41,7 @@ func meaningless(have string, err error) bool {
 
 // Label returns the SELinux label of the file or link at path, or "" if it has none.
 func Label(path string) (string, error) {
-	// A context is limited to one page by the kernel's own interface.
+	// The kernel interface limits a context to one page.
 	buf := make([]byte, 4096)
 	n, err := unix.Lgetxattr(path, labelName, buf)
 	if errors.Is(err, unix.ENODATA) || errors.Is(err, unix.ENOENT) || unsupported(err) {

@@ -162,8 +162,8 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestKillOnBindMount: writing in place is not atomic. Each step must leave a text whose lines are
-// all old or all new.
+// TestKillOnBindMount: writing in place is not atomic. After each step, every line must be
+// completely old or completely new.
 func TestKillOnBindMount(t *testing.T) {
 	if !isolated(t) {
 		return

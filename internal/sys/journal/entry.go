@@ -88,7 +88,7 @@ func fieldName(key string) string {
 	return string(name)
 }
 
-// shorten truncates a text to limit bytes, between characters if it is UTF-8.
+// shorten truncates text to limit bytes, between characters if it is UTF-8.
 func shorten(text string, limit int) string {
 	if len(text) <= limit {
 		return text

@@ -71,7 +71,8 @@ func TestRenderedPage(t *testing.T) {
 	golden.Check(t, messages, messagesIntro+table.String())
 }
 
-// TestRenderedCatalog: journalctl -x explains what the code says; @FIELD@ is the entry's own (systemd.io/CATALOG).
+// TestRenderedCatalog: journalctl -x explains what the code says; @FIELD@ is the entry's own
+// (systemd.io/CATALOG).
 func TestRenderedCatalog(t *testing.T) {
 	var all strings.Builder
 	all.WriteString("# Explanations that journalctl -x shows for entries of node-dns and origin-dns-dispatcher.\n" +
@@ -176,7 +177,7 @@ func roff(text string) string {
 	return all.String()
 }
 
-// wrap breaks a text into lines of at most 78 bytes.
+// wrap breaks text into lines of at most 78 bytes.
 func wrap(text string) string {
 	var all strings.Builder
 	length := 0

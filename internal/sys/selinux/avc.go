@@ -25,7 +25,7 @@ type Denial struct {
 	Permissive  bool     // logged but allowed
 }
 
-// denied begins the text of an AVC record. The kernel writes two spaces after it, and tools that
+// denied is the beginning of an AVC record. The kernel writes two spaces after it, and tools that
 // pass records on write one.
 const denied = "denied"
 
@@ -110,7 +110,7 @@ func nextField(text string) (key, value, rest string) {
 	return key, value, text[end:]
 }
 
-// untrusted decodes a text that a process chose. It is quoted, or in hexadecimal if it contains a
+// untrusted decodes a string that a process chose. It is quoted, or in hexadecimal if it contains a
 // quote, a space or a control character (audit_log_untrustedstring in the kernel).
 func untrusted(value string) string {
 	if inner, ok := strings.CutPrefix(value, `"`); ok {

@@ -139,7 +139,7 @@ func readContext(root, process string) string {
 }
 
 // TypeOf returns the type of a context, the third of its four parts: the domain of a process, or
-// the relevant part of a file's label. It returns "" for a text that is not a context.
+// the relevant part of a file's label. It returns "" for a string that is not a context.
 func TypeOf(context string) string {
 	parts := strings.SplitN(strings.TrimRight(context, "\x00"), ":", 4)
 	if len(parts) < 3 {

@@ -314,7 +314,7 @@ func TestSecondSignal(t *testing.T) {
 	}
 }
 
-// TestReportAndForget: SIGUSR1 and SIGUSR2 call their functions, also if they came before Run, and
+// TestReportAndForget: SIGUSR1 and SIGUSR2 call their functions, even if they came before Run, and
 // do not end the process.
 func TestReportAndForget(t *testing.T) {
 	done := make(chan string, 2)
@@ -339,7 +339,7 @@ func TestReportAndForget(t *testing.T) {
 	}
 }
 
-// TestRealSignal: the process's own SIGTERM ends the tasks, and SIGHUP reloads, also if it came
+// TestRealSignal: the process's own SIGTERM ends the tasks, and SIGHUP reloads, even if it came
 // before Run. Signals used to be caught only by Run, so a SIGHUP during the daemon's first
 // inspection of its host (0.7 s if NetworkManager hangs) killed it.
 func TestRealSignal(t *testing.T) {

@@ -79,7 +79,8 @@ func TestWatchdog(t *testing.T) {
 	}
 }
 
-// TestNoWatchdog: no checks run if the service manager has no watchdog or means another process.
+// TestNoWatchdog: no checks run if the service manager has no watchdog, or if the watchdog is for
+// another process.
 func TestNoWatchdog(t *testing.T) {
 	for _, test := range []struct {
 		name, usec, pid string

@@ -74,7 +74,7 @@ func Escape(text string) string {
 	return out.String()
 }
 
-// Lines escapes a text that may have several lines, and indents every line after the first, so that
+// Lines escapes text that may have several lines, and indents every line after the first, so that
 // none looks like a separate row. It keeps tabs.
 func Lines(text, indent string) string {
 	lines := strings.Split(text, "\n")

@@ -1,6 +1,6 @@
 package conformance
 
-// Why we deviate from a peer. docs/appendix/deviations.md shows these texts.
+// Why we deviate from a peer. docs/appendix/deviations.md shows these strings.
 const (
 	nonTerminal = "the name exists because names below it exist (RFC 8020): NODATA. After NXDOMAIN a cache may drop every name below it"
 	hasTXT      = "the name has a TXT record, so it exists: NODATA"
@@ -25,7 +25,8 @@ type deviation struct {
 	answer string // in the form of Gist
 }
 
-// deviations are the cases in which we answer otherwise than the peer, all of them on purpose. docs/appendix/deviations.md lists them.
+// deviations are the cases in which we answer otherwise than the peer, all of them on purpose.
+// docs/appendix/deviations.md lists them.
 var deviations = map[string]deviation{
 	"answer-table-coredns-1.15/015": {hasTXT, `NOERROR`},
 	"answer-table-coredns-1.15/019": {anyIsHINFO, `NOERROR HINFO "RFC8482" ""`},

@@ -112,7 +112,7 @@ func (c *Container) booted(notify *net.UnixConn) bool {
 // rtmin is SIGRTMIN as in libc, the base of systemd's signals (systemd(1), SIGNALS).
 const rtmin = syscall.Signal(34)
 
-// PowerOff shuts the machine down in order and returns when it is off. Its disk is kept.
+// PowerOff shuts the machine down cleanly and returns when it is off. Its disk is kept.
 func (c *Container) PowerOff() {
 	c.l.t.Helper()
 	if err := syscall.Kill(c.leader, rtmin+4); err != nil {

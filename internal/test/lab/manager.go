@@ -38,8 +38,8 @@ type Manager struct {
 	settled chan struct{} // closed when all earlier messages were processed
 }
 
-// heldFile is not an os.File, because os.File.Fd makes a socket blocking, also for the program that
-// shares it.
+// heldFile is not an os.File, because os.File.Fd makes a socket blocking, including for the program
+// that shares it.
 type heldFile struct {
 	name string
 	fd   int

@@ -288,7 +288,7 @@ func (m *Machine) Await(what, script string) {
 // IsOn reports whether the machine runs and its agent is connected.
 func (m *Machine) IsOn() bool { return m.agent != nil }
 
-// PowerOff shuts the machine down in order and returns when it is off. Its disk is kept.
+// PowerOff shuts the machine down cleanly and returns when it is off. Its disk is kept.
 func (m *Machine) PowerOff() {
 	m.t.Helper()
 	m.Run("systemctl poweroff --no-block")

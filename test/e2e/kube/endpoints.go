@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// endpoints are the endpoints of Services, by NAMESPACE/NAME: sorted texts of address, hostname and
-// readiness. A Service without endpoints has an entry if the controllers write a slice for it.
+// endpoints are the endpoints of Services, by NAMESPACE/NAME: sorted strings of address, hostname
+// and readiness. A Service without endpoints has an entry if the controllers write a slice for it.
 type endpoints map[string][]string
 
 // AwaitEndpoints waits until LackingEndpoints finds no difference, because the controllers write
@@ -38,8 +38,8 @@ func (c *Cluster) AwaitEndpoints(ctx context.Context, objects ...*Object) error 
 }
 
 // LackingEndpoints compares the EndpointSlices with those that the controllers derive from objects,
-// for Services with a selector and for Endpoints. It returns a text for each Service with other
-// endpoints.
+// for Services with a selector and for Endpoints. It returns a message for each Service whose
+// endpoints differ.
 func (c *Cluster) LackingEndpoints(ctx context.Context, objects ...*Object) ([]string, error) {
 	want, err := impliedEndpoints(objects)
 	if err != nil {
