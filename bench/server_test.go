@@ -70,7 +70,7 @@ func gist(m *dns.Msg) string {
 	return code
 }
 
-// TestEcho: each query comes back as its own answer, over TCP also if it arrives in pieces.
+// TestEcho: each query comes back as its own answer, over TCP even if it arrives in pieces.
 func TestEcho(t *testing.T) {
 	s := compiled(t, result.Limit)
 	query := new(dns.Msg).SetQuestion("www.example.com.", dns.TypeA)

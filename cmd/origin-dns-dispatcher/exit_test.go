@@ -8,8 +8,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// TestExitCodes: a verb exits 0 if resolv.conf is, or with plan would be, as it should be.
-// NetworkManager's form always exits 0.
+// TestExitCodes: a verb exits 0 if resolv.conf is correct, or would be correct with plan. The form
+// that NetworkManager calls always exits 0.
 func TestExitCodes(t *testing.T) {
 	ready := map[string]beforeFile{resolvConf: {Content: generated}}
 	pointing := map[string]beforeFile{resolvConf: {Content: ours}, originalFile: {Content: generated}}

@@ -15,7 +15,7 @@ const (
 	daemonUnit = "node-dns.service"
 	applyUnit  = "node-dns-apply.service"
 	// systemdTimeout bounds the first question to systemd. It usually answers within a millisecond,
-	// but on a busy node 300 ms were not always enough, and a restart was taken for a stop.
+	// but on a busy node 300 ms were not always enough, and a restart was mistaken for a stop.
 	// node-dns does not start again before this program has ended.
 	systemdTimeout = 800 * time.Millisecond
 	// restoreReserve is the part of verbTimeout that a second question must leave for the restore.

@@ -182,8 +182,8 @@ func (d *Daemon) hint(reason string) {
 	}
 }
 
-// tell wakes the task that receives from a channel with room for one. It never blocks: one pending
-// message stands for all later ones.
+// tell wakes the task that receives from a channel with a buffer of one. It never blocks: one
+// pending message stands for all later ones.
 func tell(task chan struct{}) {
 	select {
 	case task <- struct{}{}:

@@ -169,7 +169,7 @@ func kubeDNS(values string) string {
 	return "apiVersion: v1\nkind: ConfigMap\nmetadata: {namespace: kube-system, name: kube-dns}\ndata: {" + values + "}\n"
 }
 
-// TestFromClusterSyntax: an object with a syntax error keeps its last good version, also over a
+// TestFromClusterSyntax: an object with a syntax error keeps its last good version, even across a
 // restart without the API. After a missing brace, names of stub domains went to the site's
 // nameservers.
 func TestFromClusterSyntax(t *testing.T) {

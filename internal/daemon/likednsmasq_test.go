@@ -415,7 +415,7 @@ func TestFilesLikeDnsmasq(t *testing.T) {
 }
 
 // answers returns the answers of dnsmasq and node-dns to the row's questions. isSlow reports that a
-// question took so long that another answer may be off by a second.
+// question took so long that a TTL may differ by a second.
 func (row fileRow) answers(t *testing.T, upstreams []*dnstest.Server) (want, got []string, isSlow bool) {
 	t.Helper()
 	r := start(t, row.files())

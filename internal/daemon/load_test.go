@@ -133,8 +133,8 @@ func TestLoad(t *testing.T) {
 		changes[0].Load(), changes[1].Load(), changes[2].Load(), changes[3].Load())
 }
 
-// loadAt sends n queries from a number on, one after the other on one socket. If all is set, a
-// missing answer is an error.
+// loadAt sends n queries, numbered from a given one, one after the other on one socket. If all is
+// set, a missing answer is an error.
 func loadAt(t *testing.T, network, at string, from, n int, all bool, answered *atomic.Int32) {
 	client := dns.Client{Net: network, Timeout: 20 * time.Second, UDPSize: dns.MaxMsgSize}
 	if !all {

@@ -153,7 +153,7 @@ func TestLogLoops(t *testing.T) {
 }
 
 // TestRoutesAreBounded: a configuration with thousands of servers used to be compared and logged as
-// one text.
+// one string.
 func TestRoutesAreBounded(t *testing.T) {
 	var texts []string
 	for i := range 64 {

@@ -81,7 +81,7 @@ type loader struct {
 	faults []*nodeconfig.Fault
 	errs   []error
 	at     position
-	stock  bool   // the present file is openshift-ansible's own
+	stock  bool   // the current file is openshift-ansible's own
 	hosts  []Host // from host-record
 }
 

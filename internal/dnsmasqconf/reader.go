@@ -37,7 +37,7 @@ func (r *Reader) Load() (Config, error) {
 // of seconds.
 const tick = 2 * time.Second
 
-// stampsOf returns a string that identifies the present state of the files and directories. It is
+// stampsOf returns a string that identifies the current state of the files and directories. It is
 // "" if one has just changed and may change again in the same clock tick.
 func (r *Reader) stampsOf(now time.Time) string {
 	var all strings.Builder

@@ -117,8 +117,8 @@ func (r Rule) forDomains(domains []string) ([]Rule, error) {
 	return rules, nil
 }
 
-// unusable returns why an address is not a server's, or nil. For dnsmasq 0.0.0.0 means "no server".
-// It would send queries to ::, and reach itself.
+// unusable returns why an address cannot be a server's, or nil. For dnsmasq 0.0.0.0 means "no
+// server". It would send queries to ::, and reach itself.
 func unusable(addr netip.Addr) error {
 	switch {
 	case addr == netip.IPv6Unspecified():

@@ -18,7 +18,7 @@ type Handover struct {
 
 // lookAtHandover reads the credentials if the daemon may not. This needs root and a valid
 // configuration. Otherwise, or if a file cannot be read this time, Handover stays nil, which keeps
-// the present copy.
+// the current copy.
 func (s *State) lookAtHandover(paths nodeconfig.Paths) {
 	if os.Geteuid() != 0 || s.ConfigErr != nil || s.Config.FactsFile != "" {
 		return
@@ -32,7 +32,7 @@ func (s *State) lookAtHandover(paths nodeconfig.Paths) {
 	s.Handover = handover
 }
 
-// readHandover returns nil if the present copy is to stay.
+// readHandover returns nil if the current copy is to stay.
 func readHandover(root string, paths nodeconfig.Paths, config nodeconfig.Config) (*Handover, error) {
 	kubeconfig := config.KubeconfigFile(paths.Kubeconfig)
 	if kubeconfig == "" {

@@ -53,8 +53,8 @@ func hostile() map[string]string {
 	}
 }
 
-// channels are the ways by which foreign text reaches the plan. A row also runs with an empty text
-// for comparison.
+// channels are the ways in which untrusted text reaches the plan. Each row also runs with empty
+// text for comparison.
 var channels = map[string]func(w *tree, text string) nm.Event{
 	"event": func(w *tree, text string) nm.Event {
 		w.put(etcResolvConf, generated)

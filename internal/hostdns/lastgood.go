@@ -11,7 +11,7 @@ import (
 type Capture struct {
 	Set    upstream.Set
 	Origin upstream.Origin // upstream.LastGood if no record gives it
-	From   string          // the source, for people: "NetworkManager eth0 (System eth0)"
+	From   string          // the source, for display: "NetworkManager eth0 (System eth0)"
 	// Warnings are the lines of the upstream file that are ignored. The next run that writes the
 	// file drops them.
 	Warnings []string

@@ -261,8 +261,8 @@ func checkAnswering(t *testing.T, s State, p Plan) {
 }
 
 // followed returns the state after the next run, if that changes only the node resolv.conf or the
-// record: a restored original may have another search list and other options than ours had. An
-// admin's file whose place our file has taken also no longer lacks servers.
+// record: a restored original may have a different search list and different options. An admin's
+// file whose place our file has taken also no longer lacks servers.
 func followed(s State, answers bool) State {
 	steps := NewPlan(s).Steps(answers)
 	if !s.isOurs() && len(steps) == 1 && (steps[0].Path == s.Paths.NodeResolvConf || s.IsLacking() && steps[0].Path == s.Paths.Record) {

@@ -8,7 +8,7 @@ import (
 	"github.com/node-dns/node-dns/internal/resolvconf"
 )
 
-// pointHere returns the steps that save the present resolv.conf and make it name only this node.
+// pointHere returns the steps that save the current resolv.conf and make it name only this node.
 func pointHere(s State, nameserver netip.Addr) []Step {
 	text := localResolvConf(s, nameserver)
 	step, ok := writeStep(s.Paths.ResolvConf, s.ResolvConf, text)
@@ -35,7 +35,8 @@ func keepHere(s State, nameserver netip.Addr) []Step {
 	return nil
 }
 
-// resolvedComment marks the comment of systemd-resolved's own resolv.conf, which says "Do not edit".
+// resolvedComment marks the comment of systemd-resolved's own resolv.conf, which says "Do not
+// edit".
 const resolvedComment = "managed by man:systemd-resolved(8)"
 
 // localResolvConf returns the resolv.conf of a node whose local nameserver answers. It keeps every
@@ -52,7 +53,7 @@ func localResolvConf(s State, nameserver netip.Addr) []byte {
 	return file.Bytes()
 }
 
-// base is the file that ours is derived from: the present one, or the saved original if the present
+// base is the file that ours is derived from: the current one, or the saved original if the present
 // one was emptied.
 func (s *State) base() File {
 	if s.isEmptied() {
@@ -129,7 +130,7 @@ func (s *State) edited() (File, bool) {
 	return f, usable(refused, f.Data)
 }
 
-// editedOriginal returns the saved original with the search list and options of the present file,
+// editedOriginal returns the saved original with the search list and options of the current file,
 // if they differ. It applies only to an admin's file: NetworkManager, or the program that made a
 // link, sets its own search list. It does not apply if the host itself searched the cluster domain,
 // because that entry cannot be told from ours.

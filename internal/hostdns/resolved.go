@@ -15,8 +15,8 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/dbusconn"
 )
 
-// via is how the host is pointed at this node: resolvConf of node-dns.yaml, with auto resolved. If
-// the configuration is invalid, the present way stays.
+// via is how the host is pointed at this node: the value of resolvConf in node-dns.yaml, with auto
+// replaced by its meaning here. If the configuration is invalid, the current way stays.
 func (s State) via() nodeconfig.ResolvConf {
 	via := cmp.Or(s.Config.ResolvConf, nodeconfig.ResolvConfFile)
 	switch {

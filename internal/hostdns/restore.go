@@ -108,8 +108,8 @@ func (s State) hasOriginal() bool {
 	return s.Original.Exists && (s.Original.Err == nil || s.Original.Link != "")
 }
 
-// assumed returns the kernel's answer about this node. If there is none, it takes the addresses in
-// our resolv.conf for this node's, so that they are never restored as nameservers.
+// assumed returns the kernel's answer about this node. If there is none, it treats the addresses in
+// our resolv.conf as this node's, so that they are never restored as nameservers.
 func assumed(s State) netstate.State {
 	if s.NetErr == nil || !s.pointsHere() {
 		return s.Net
@@ -122,8 +122,8 @@ func assumed(s State) netstate.State {
 }
 
 // originalStep gives resolv.conf the content that it would have without node-dns. In order of
-// preference: the link that it was; NetworkManager's present list, if NetworkManager wrote the
-// original; the saved original, if it has a usable nameserver; else, if the present file is ours,
+// preference: the link that it was; NetworkManager's current list, if NetworkManager wrote the
+// original; the saved original, if it has a usable nameserver; else, if the current file is ours,
 // that file without our line and the cluster domain, and with the upstreams. A node must not end up
 // without a nameserver because its original had none. If no nameserver is known at all, the file
 // stays.
@@ -151,7 +151,7 @@ func originalStep(s State) (Step, bool) {
 }
 
 // resolvedKeepsOurSearch reports whether the link leads to a file of systemd-resolved's that
-// searches more than NetworkManager's list. systemd-resolved took our file for an admin's
+// searches more than NetworkManager's list. systemd-resolved treated our file as an admin's
 // configuration and kept its search list. A restart clears that.
 func (s State) resolvedKeepsOurSearch() bool {
 	if !resolvedStub(s.Original) {
@@ -214,7 +214,7 @@ func usable(refused func(nameserver.Server) string, text []byte) bool {
 	return false
 }
 
-// rebuilt returns the present resolv.conf without our changes. It is used if no original was saved,
+// rebuilt returns the current resolv.conf without our changes. It is used if no original was saved,
 // as on nodes where the script ran before node-dns.
 func rebuilt(s State, upstreams []nameserver.Server) []byte {
 	file := unmarked(s, resolvconf.Parse(s.ResolvConf.Data))

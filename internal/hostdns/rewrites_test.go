@@ -153,7 +153,7 @@ func TestFightOverCrashes(t *testing.T) {
 }
 
 // TestFightWithTwo: two programs that write alternately count like one, although each write has
-// other content.
+// different content.
 func TestFightWithTwo(t *testing.T) {
 	w := newWorld()
 	w.run()

@@ -156,7 +156,7 @@ func TestStory(t *testing.T) {
 	w := newTree(t, map[string]string{etcResolvConf: empty})
 	w.snapshot = &nm.Snapshot{Mode: "default", RcManager: "symlink"}
 	lan, vpn := dnsConfig("eth0", sys, "example.com"), vpnConfig("tun0", "172.16.0.53", "~corp.example")
-	// says sets NetworkManager's present configuration. NetworkManager always writes its own file,
+	// says sets NetworkManager's current configuration. NetworkManager always writes its own file,
 	// and /etc/resolv.conf when that changes.
 	says := func(file string, configs ...nm.DNSConfig) {
 		w.put("/run/NetworkManager/resolv.conf", file)

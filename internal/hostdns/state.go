@@ -45,7 +45,7 @@ type State struct {
 	Record             File
 	Facts              File
 	Kubeconfig         File      // read if Handover is not nil
-	Handover           *Handover // nil if it is unknown what the daemon may read; the present copy stays
+	Handover           *Handover // nil if it is unknown what the daemon may read; the current copy stays
 	Rewrites           File
 
 	Deaf []netip.AddrPort // configured loopback nameservers where nothing listens
@@ -101,7 +101,7 @@ func (s State) networkManagerWritesSearch() bool {
 	case resolvedStub(s.ResolvConf) || resolvedStub(s.Original):
 		// NetworkManager passes its list on to systemd-resolved. It also does so with dns=default,
 		// which is its mode after a restart while our file replaces the link. The file behind the
-		// link may search more: systemd-resolved takes ours for an admin's configuration and keeps
+		// link may search more: systemd-resolved treats ours as an admin's configuration and keeps
 		// its search list.
 		return true
 	case s.NetworkManager.Mode == "systemd-resolved":
@@ -125,7 +125,7 @@ func (s *State) leadsToResolvconf() bool {
 	return strings.HasSuffix(s.link(), "/run/resolvconf/resolv.conf") || strings.HasSuffix(s.link(), "/resolvconf/run/resolv.conf")
 }
 
-// link is resolv.conf's target, also from before ours replaced it, or "" if it is not a link.
+// link is the target of resolv.conf, or of the link that ours replaced, or "" if it is not a link.
 func (s *State) link() string {
 	if s.ResolvConf.Link == s.Original.Link {
 		return s.Original.Link // the same in either case; keepsOriginal may call link

@@ -118,8 +118,8 @@ func readConfFile(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(file, maxConfFile))
 }
 
-// read applies the settings of one file. The last of two equal keys counts. "dns+=" is another key,
-// because neither setting is a list (seen with `NetworkManager --print-config` of 1.42.4).
+// read applies the settings of one file. The last of two equal keys counts. "dns+=" is a different
+// key, because neither setting is a list (seen with `NetworkManager --print-config` of 1.42.4).
 func (c *Conf) read(path string, data []byte) {
 	values := keyFile(data)
 	if path != mainConf && isNo(values[keyOf{".config", "enable"}].value) {

@@ -25,7 +25,7 @@ func (r *Route) add(c DNSConfig, servers []nameserver.Server) {
 	}
 }
 
-// Source returns the name of the configuration for people: "eth0 (System eth0)".
+// Source returns the name of the configuration for display: "eth0 (System eth0)".
 func (c DNSConfig) Source() string {
 	switch {
 	case c.Global:

@@ -135,7 +135,7 @@ func (c *Config) loadFacts(paths Paths, denied error) error {
 	return facts.put(c, paths.Root)
 }
 
-// readFacts reads the facts file. It fails if the facts are about another file than the current
+// readFacts reads the facts file. It fails if the facts are about a file other than the current
 // one.
 func readFacts(paths Paths) (*Facts, error) {
 	data, _, err := readFile(paths.Facts)

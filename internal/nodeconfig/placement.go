@@ -154,7 +154,7 @@ func (p *placer) placeExplicit() {
 }
 
 // placeBind expands an unspecified dnsBindAddress. A socket bound to it would take the port from
-// every other address, and its answers could have another source address than the query's
+// every other address, and its answers could leave from an address other than the query's
 // destination.
 func (p *placer) placeBind() {
 	bind, before := p.DNSBindAddress, len(p.result.Listen)

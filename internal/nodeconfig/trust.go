@@ -17,7 +17,7 @@ import (
 const maxLinks = 40
 
 // trusted resolves path if only root can change where it leads: every directory and link on the way
-// and the file at its end belong to root and are not writable for others. If another user could
+// and the file at its end belong to root and are not writable by others. If another user could
 // change the path, root might read any file for that user, such as /etc/shadow through a symlink.
 // base is trusted without a check: "/", or the root directory in use.
 func trusted(base, path string) (string, error) {

@@ -134,7 +134,7 @@ func (r *reader) number(v value, least, most int) (int, bool) {
 	return n, true
 }
 
-// boolean parses true or false, and like yaml.v3 for YAML 1.1 also an unquoted yes, no, on or off.
+// boolean parses true or false and, like yaml.v3 for YAML 1.1, an unquoted yes, no, on or off.
 func (r *reader) boolean(v value) (bool, bool) {
 	var b bool
 	if v.node.Kind != yaml.ScalarNode || v.node.Decode(&b) != nil {

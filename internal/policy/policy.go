@@ -30,7 +30,7 @@ type Inputs struct {
 	Record      []byte // the upstream record, with the addresses that pods were given earlier
 	Captured    upstream.Set
 	From        nameserver.Source  // the source of Captured
-	Origin      string             // the same, for people
+	Origin      string             // the same, for display
 	Outdone     []nameserver.Claim // the host's other sources; those not weaker than From do not count yet
 	Looping     map[nameserver.Server]struct{}
 	Recursive   []nameserver.Server // the servers in dnsRecursiveResolvConf, unless that is our own file
@@ -51,7 +51,7 @@ type Inputs struct {
 // Bus is the state set over D-Bus. The zero Bus means that nothing was set.
 type Bus struct {
 	Rules   []dnsmasqconf.Rule
-	RulesBy string // the caller, for people
+	RulesBy string // the caller, for display
 	Options dnsmasqconf.Options
 }
 
@@ -77,7 +77,7 @@ type Policy struct {
 	Credentials   nodeconfig.Kubeconfig // the source of API.Kubeconfig
 	Apexes        []dnsname.Name        // the cluster domain and its reverse zones
 	ClusterDNS    []nameserver.Server
-	ClusterSource string               // the key that gave the cluster domain, for people
+	ClusterSource string               // the key that gave the cluster domain, for display
 	Own           *clusterdns.Settings // the cluster's own DNS; nil if fromCluster is off
 
 	Routes     []forward.Route    // highest precedence first; the root's is last

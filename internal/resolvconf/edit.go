@@ -11,7 +11,7 @@ import (
 
 // SetNameservers replaces the nameservers. It removes all old nameserver lines, including invalid
 // ones. The new lines go to the place of the first old one, else to the end. An address is always
-// alone on its line: kubelet took a comment after it for more nameservers, and wrote "nameserver #"
+// alone on its line: kubelet parsed a comment after it as more nameservers and wrote "nameserver #"
 // into pods (openshift-ansible issue 1950). If the file already names exactly these, no byte
 // changes. The zero Addr, and addresses with a zone ID that nameserver.ParseAddr refuses, are left
 // out.

@@ -32,7 +32,7 @@ func TestSetNameservers(t *testing.T) {
 		{"others stay", " nameserver 8.8.8.8\n#nameserver 9.9.9.9\nnameserverX 1\n", one, " nameserver 8.8.8.8\n#nameserver 9.9.9.9\nnameserverX 1\nnameserver 10.0.0.9\n"},
 		{"order", "nameserver 10.0.0.2\nnameserver 10.0.0.3\n", addrs("10.0.0.3", "10.0.0.2"), "nameserver 10.0.0.3\nnameserver 10.0.0.2\n"},
 		{"the same in other bytes stays", "nameserver\t2001:DB8::1 \nx\nnameserver 10.0.0.9\n", addrs("2001:db8::1", "10.0.0.9"), "nameserver\t2001:DB8::1 \nx\nnameserver 10.0.0.9\n"},
-		// Kubelet took the words of the comment for nameservers (openshift-ansible #1950).
+		// The kubelet parsed the words of the comment as nameservers (openshift-ansible #1950).
 		{"a comment after the address goes", "nameserver 10.0.0.9 # updated by\n", one, "nameserver 10.0.0.9\n"},
 		{"an invalid one beside goes", "nameserver 10.0.0.9\nnameserver x\n", one, "nameserver 10.0.0.9\n"},
 		{"none", "a\nnameserver 10.0.0.2\nb\n", nil, "a\nb\n"},

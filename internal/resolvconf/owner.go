@@ -38,7 +38,7 @@ func isComment(line string) bool {
 }
 
 // printable replaces characters that could break a line or control a terminal: Unicode control
-// characters, and the separators that some readers take for line ends.
+// characters, and the separators that some readers treat as line ends.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {

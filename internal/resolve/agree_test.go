@@ -91,7 +91,7 @@ func configuration(random *rand.Rand, few int) (nodeDNS, dnsmasq string) {
 // path and through the handler list alone: over sockets, byte by byte, first with an empty cache
 // and then from the cache; and to Fast as pods send them. It found that the fast path treated
 // wildcards as names that no handler knows, that it did not report why a failure was cached, and
-// that without a cache a SOA record kept a TTL above its minimum.
+// that without a cache an SOA record kept a TTL above its minimum.
 func TestFastAgrees(t *testing.T) {
 	site, other := dnstest.NewServer(t, siteAndCluster), dnstest.NewServer(t, strings.ReplaceAll(siteAndCluster, "192.0.2.8", "192.0.2.7"))
 	addresses := strings.NewReplacer("SITE", site.Addr().String(), "OTHER", other.Addr().String(), "THIRD", strings.Replace(other.Addr().String(), ":", "#", 1))

@@ -24,7 +24,7 @@ type Record struct {
 	Set
 	Origin Origin `json:"origin"`
 	Detail string `json:"detail,omitempty"`
-	// Event is the event behind the run, for people: "eth0 dhcp4-change".
+	// Event is the event behind the run, for display: "eth0 dhcp4-change".
 	Event string `json:"event,omitempty"`
 	// Time is when the set was chosen, or zero if unknown.
 	Time time.Time `json:"time,omitzero"`

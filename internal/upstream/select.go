@@ -46,7 +46,7 @@ func (c Candidate) Claim() nameserver.Claim {
 // A Candidate is the set that one origin names.
 type Candidate struct {
 	Origin Origin
-	// Detail is for people: a file, an interface, a connection, or "".
+	// Detail is for display: a file, an interface, a connection, or "".
 	Detail string
 	Set    Set
 	// Invalid are the strings that are not a valid nameserver.
@@ -64,7 +64,7 @@ type Refused struct {
 	Reason string
 }
 
-// From returns the source of the offer, for people: "NetworkManager eth0 (System eth0)".
+// From returns the source of the offer, for display: "NetworkManager eth0 (System eth0)".
 func (r Refused) From() string { return strings.TrimSpace(string(r.Origin) + " " + r.Detail) }
 
 // A Selection is the outcome of Select.

@@ -22,7 +22,7 @@ import (
 type Route struct {
 	Domain  dnsname.Name        `json:"domain"`
 	Servers []nameserver.Server `json:"servers"`
-	// Source is the source of the servers, for people: "NetworkManager tun0 (corp)". It is "" if
+	// Source is the source of the servers, for display: "NetworkManager tun0 (corp)". It is "" if
 	// unknown: files in dnsmasq's format and older records have none. Sets that differ only in
 	// their sources are equal.
 	Source string `json:"source,omitempty"`

@@ -11,7 +11,7 @@ import (
 // page is the path of the page itself, as in the frame of Cockpit's shell.
 const page = "/cockpit/@localhost/node-dns/index.html"
 
-// TestPage goes through all that an admin can do on the page of one node, in one browser.
+// TestPage goes through everything that an admin can do on the page of one node, in one browser.
 func TestPage(t *testing.T) {
 	n := newNode(t)
 	b := startBrowser(t, n.lan)

@@ -13,7 +13,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// program is node-dns as shipped. A race detector would add to the memory use that is measured
+// program is node-dns as shipped. The race detector would increase the memory use that is measured
 // here.
 var program string
 

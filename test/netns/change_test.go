@@ -191,7 +191,7 @@ func TestSplitDomain(t *testing.T) {
 	n.l.Await("the first nameserver to answer again", func() bool { return ask(nodeIP, "who.corp.test.") == ns1 })
 }
 
-// TestRestore: restore gives back the file that NetworkManager wrote, permanently.
+// TestRestore: restore permanently restores the file that NetworkManager wrote.
 func TestRestore(t *testing.T) {
 	n := newNode(t)
 	n.connect("eth0")

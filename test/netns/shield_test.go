@@ -142,7 +142,7 @@ func TestNoCircle(t *testing.T) {
 	}
 }
 
-// TestSnippetRemoved: a removed snippet is written again, and NetworkManager is told.
+// TestSnippetRemoved: a removed snippet is written again, and NetworkManager is notified.
 func TestSnippetRemoved(t *testing.T) {
 	n := newNode(t, usualRcManager())
 	n.connect("eth0")

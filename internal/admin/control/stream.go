@@ -19,7 +19,7 @@ const (
 	streamBuffer = 32 << 10
 )
 
-// stream answers a question of type Q with any number of values, one JSON text per line. send
+// stream answers a question of type Q with any number of values, one JSON value per line. send
 // returns an error if the client has disconnected. flush sends the buffered values. If answer
 // returns an error after the first send, the stream is cut so that the client notices that it is
 // incomplete. stream returns nil if answer is nil.

@@ -33,7 +33,7 @@ func newNode(t *testing.T) (*lab.Lab, Nameserver) {
 	}
 }
 
-// firewalldRows are changes to firewalld's configuration with the expected finding. An empty text
+// firewalldRows are changes to firewalld's configuration with the expected finding. An empty string
 // means no finding.
 var firewalldRows = []struct {
 	name, change string // firewall-cmd arguments, one command per line

@@ -18,10 +18,10 @@ const (
 	defaultResolvConf = "/etc/resolv.conf"
 )
 
-// Told are the pod DNS settings of a running kubelet, from its command line and from the files that
-// this names. A By field is the place of the setting, such as "--cluster-dns of the kubelet, pid
-// 812" or "clusterDNS /etc/kubelet.yaml:4". ByDefault means that it is set nowhere. "" means that
-// the place is unknown, and other knowledge about the kubelet counts.
+// Told are the pod DNS settings of a running kubelet, from its command line and the files named
+// there. A By field is the place of the setting, such as "--cluster-dns of the kubelet, pid 812" or
+// "clusterDNS /etc/kubelet.yaml:4". ByDefault means that it is set nowhere. "" means that the place
+// is unknown, and other knowledge about the kubelet counts.
 type Told struct {
 	DNS    []netip.Addr
 	DNSBy  string

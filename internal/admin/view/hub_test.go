@@ -146,8 +146,8 @@ func NewFilterMust(t *testing.T, client, name, qtype, rcode string) Filter {
 	return f
 }
 
-// TestNobodyIsWaitedFor proves that a watcher that does not read only costs a count, and that
-// another watcher sees everything.
+// TestNobodyIsWaitedFor proves that a watcher that does not read delays no one: its lost events are
+// counted, and another watcher sees everything.
 func TestNobodyIsWaitedFor(t *testing.T) {
 	var hub Hub
 	var watched []Attention

@@ -54,8 +54,8 @@ func limitCounters(l control.Limits) []uint64 {
 	return []uint64{l.Strangers, l.Hasty, l.Crowding, l.Costly, l.Full, l.Upstream, l.TCPRefused, l.NoDescriptors}
 }
 
-// WatchLimits logs the begin and the end of periods in which queries are not served because of a
-// limit. One line per query would be too much.
+// WatchLimits logs the beginning and the end of periods in which queries are not served because of
+// a limit. One line per query would be too much.
 func (v *View) WatchLimits(ctx context.Context) error {
 	spells := make([]spell, len(limitWords))
 	ticker := time.NewTicker(limitsEvery)

@@ -16,7 +16,7 @@ import (
 )
 
 // TestRecentNames proves that failures are shown for minutes after the cache stopped serving them,
-// that names which the node answers itself are not shown, and that each list has the latest names.
+// that names that the node answers itself are not shown, and that each list has the latest names.
 func TestRecentNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := nameserver.MustParse("192.0.2.53")

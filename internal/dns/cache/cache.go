@@ -48,7 +48,7 @@ type Config struct {
 	MaxNegativeTTL time.Duration
 	// MinTTL raises shorter TTLs of positive responses (dnsmasq's min-cache-ttl). 0 disables it.
 	MinTTL time.Duration
-	// NegativeTTL is how long a negative response without a SOA record is stored (dnsmasq's
+	// NegativeTTL is how long a negative response without an SOA record is stored (dnsmasq's
 	// neg-ttl). 0 means not at all.
 	NegativeTTL time.Duration
 	// Stale is how long after its TTLs a response may still be served if the next handler has

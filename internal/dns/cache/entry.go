@@ -81,7 +81,7 @@ func isHopByHop(rr dns.RR) bool {
 
 // hasEmpty reports whether a record has no data, or was not parsed from a message. Package dns
 // accepts records without data, as in a dynamic update, but may write them with zero fields that it
-// then cannot parse, such as a SOA record without names.
+// then cannot parse, such as an SOA record without names.
 func hasEmpty(m *dns.Msg) bool {
 	for _, section := range [...][]dns.RR{m.Answer, m.Ns, m.Extra} {
 		if slices.ContainsFunc(section, func(rr dns.RR) bool { return rr.Header().Rdlength == 0 }) {

@@ -80,8 +80,8 @@ func told(t *testing.T, c *Cache, q *dnsserver.Query) string {
 	return text + " after " + took
 }
 
-// TestOutage: an expired response is refreshed first. It is served if no server answers, or not
-// in time: at once if the outage is known.
+// TestOutage: an expired response is refreshed first. It is served if no server answers in time, or
+// at once if the outage is known.
 func TestOutage(t *testing.T) {
 	www := func() *dnsserver.Query { return query("www.example.", dns.TypeA, flags{}) }
 	for _, row := range []struct {

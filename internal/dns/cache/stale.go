@@ -106,8 +106,8 @@ func staleResponse(q *dnsserver.Query, e *entry, ttl uint32) *dns.Msg {
 	return m
 }
 
-// fetchSoon is fetch, but returns nil if there is no answer, not in time, or no server is known to
-// be alive. A late answer is still stored.
+// fetchSoon is fetch, but returns nil if no answer arrives in time or no server is known to be
+// alive. A late answer is still stored.
 func (c *Cache) fetchSoon(ctx context.Context, q *dnsserver.Query, e *entry, dark <-chan struct{}) *dns.Msg {
 	type answer struct {
 		m    *dns.Msg
@@ -120,7 +120,7 @@ func (c *Cache) fetchSoon(ctx context.Context, q *dnsserver.Query, e *entry, dar
 		defer cancel()
 		m, err := c.fetch(ctx, again, e.key())
 		if hasFailed(m, err) || err != nil || m != nil && m.Rcode != dns.RcodeSuccess && m.Rcode != dns.RcodeNameError {
-			m = nil // RFC 8767 section 4: this is no answer, so stale data is better
+			m = nil // RFC 8767 section 4: this is not an answer, so stale data is better
 		}
 		answers <- answer{m, again}
 	})

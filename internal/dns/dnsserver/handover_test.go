@@ -400,7 +400,7 @@ func TestSocketsAreDropped(t *testing.T) {
 }
 
 // TestTriedPortIsNotKept: if a port is free only for TCP, none of its sockets is kept. Here one
-// port in 14 is taken for UDP. CI ran into ports that other programs used.
+// port in 14 is in use for UDP. CI ran into ports that other programs used.
 func TestTriedPortIsNotKept(t *testing.T) {
 	for range 2000 {
 		taken, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})

@@ -97,7 +97,7 @@ func TestTCPPipelineEnds(t *testing.T) {
 }
 
 // TestTCPLateReader: a client that reads only after all buffers are full still gets every response
-// complete, from the cache and otherwise.
+// complete, cached or not.
 func TestTCPLateReader(t *testing.T) {
 	const queries = 400
 	long := fixed(addresses(4000)...) // 64 KB

@@ -152,8 +152,8 @@ func TestTTLWithTheHighestBit(t *testing.T) {
 }
 
 // FuzzDecode passes a server's bytes to Decode and to everything that inspects the result. Nothing
-// panics. If miekg/dns parses the same bytes, an accepted message has the right ID and question,
-// and it can be packed and parsed again.
+// panics. An accepted message has the right ID and question. If miekg/dns can pack it, the result
+// can be parsed again and has the same question.
 func FuzzDecode(f *testing.F) {
 	sent, good := sentQuery(f, WithEDNS)
 	wire, err := good.Pack()

@@ -294,7 +294,7 @@ func TestStrayRecordsAreDropped(t *testing.T) {
 }
 
 // TestLargeResponses: a response larger than our buffer is fetched over TCP, and the cut datagram
-// is not taken for the whole response.
+// is not mistaken for the whole response.
 func TestLargeResponses(t *testing.T) {
 	var zone strings.Builder
 	for i := range 900 {

@@ -350,7 +350,7 @@ func FuzzKey(f *testing.F) {
 	})
 }
 
-// TestLaneUnsent: if no query can be sent, so that no response comes, no socket leaks.
+// TestLaneUnsent: no socket leaks if no query can be sent and therefore no response arrives.
 func TestLaneUnsent(t *testing.T) {
 	held, err := net.ListenUDP("udp4", &net.UDPAddr{})
 	if err != nil {

@@ -103,8 +103,8 @@ func TestLargeResponsesLost(t *testing.T) {
 }
 
 // TestLargeResponsesLostAtFirst: a server whose first answers were lost because of their size is
-// still queried with EDNS. Three answers without EDNS over TCP were taken for a rejection of EDNS,
-// and DNSSEC signatures were missing for 15 minutes.
+// still queried with EDNS. Three answers without EDNS over TCP were mistaken for a rejection of
+// EDNS, and DNSSEC signatures were missing for 15 minutes.
 func TestLargeResponsesLostAtFirst(t *testing.T) {
 	servers, r := startLossy(t, 1)
 	f := newForward(t, func(c *Config) { c.Silence, c.Deadline = 20*time.Second, 30*time.Second }, r.Servers...)

@@ -198,7 +198,7 @@ func (n *lane) drop(t *try) {
 	}
 }
 
-// drain discards datagrams that arrived after the response, so that they are never taken for the
+// drain discards datagrams that arrived after the response, so that they are never mistaken for the
 // response to another question. It reports whether the socket is empty.
 func (n *lane) drain(fd int) bool {
 	var buffer [1]byte

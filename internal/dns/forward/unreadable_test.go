@@ -11,8 +11,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// TestUnreadable: an unreadable response does not count as silence. A name whose only server sent
-// nothing else over UDP took until its deadline, 4 s, for each such name.
+// TestUnreadable: an unreadable response does not count as silence. Each name whose only server
+// sent nothing else over UDP took until its deadline, 4 s.
 func TestUnreadable(t *testing.T) {
 	for _, row := range []struct {
 		name   string

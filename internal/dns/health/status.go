@@ -19,7 +19,7 @@ const (
 	Down    State = "down"    // failed failuresToDown times in a row, including the check
 )
 
-// A Status is the state of a server, for people.
+// A Status is the state of a server, for display.
 type Status struct {
 	State     State
 	Since     time.Time     // when the state began

@@ -30,7 +30,7 @@ func TestParse(t *testing.T) {
 		{name: "zone id of a VLAN", in: "fe80::1%br-ex.100", text: "fe80::1%br-ex.100", dnsmasq: "fe80::1%br-ex.100"},
 		{name: "zone id and port", in: "fe80::1%eth0#5353", text: "[fe80::1%eth0]:5353", dnsmasq: "fe80::1%eth0#5353"},
 		{name: "zone id in brackets", in: "[fe80::1%eth0]:5353", text: "[fe80::1%eth0]:5353", dnsmasq: "fe80::1%eth0#5353"},
-		// Our own address with a zone id must not be taken for another server.
+		// Our own address with a zone id must not be mistaken for another server.
 		{name: "zone id on a global address", in: "2001:db8::1%eth0", text: "2001:db8::1", dnsmasq: "2001:db8::1"},
 		{name: "zone id on an IPv4-mapped link-local address", in: "::ffff:169.254.1.1%eth0", text: "169.254.1.1", dnsmasq: "169.254.1.1"},
 		{name: "TLS", in: "dns+tls://1.1.1.1", text: "dns+tls://1.1.1.1"},

@@ -29,7 +29,7 @@ const (
 // A Row is one row of the table of sources.
 type Row struct {
 	Source Source
-	Name   string // for people and for JSON
+	Name   string // for display and for JSON
 	Says   string // what the source may set, and with which settings
 }
 
@@ -69,8 +69,8 @@ const (
 // A Claim is what one source says about one domain.
 type Claim struct {
 	Source Source
-	// Detail is the exact place for people: a file and line, a connection and interface, or a D-Bus
-	// sender. It may be empty.
+	// Detail is the exact place for display: a file and line, a connection and interface, or a
+	// D-Bus sender. It may be empty.
 	Detail string
 	Domain dnsname.Name // with all names below it; the root means all names
 	// Plain limits the claim to names without dots (dnsmasq's server=//IP); Domain is then the
@@ -169,7 +169,8 @@ func Settle(claims []Claim) (routes []Route, losses []Loss) {
 	return routes, losses
 }
 
-// Sentence returns the reason for people, with the servers that are not queried because of it.
+// Sentence returns the reason as a sentence for display, with the servers that are not queried
+// because of it.
 func (l Loss) Sentence() string {
 	if len(l.Servers) == 0 {
 		return l.Why

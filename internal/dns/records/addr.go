@@ -8,7 +8,6 @@ import (
 
 // Addr returns the address in an A or AAAA record, and false for other records. An IPv4-mapped
 // address is returned as IPv4.
-// address is returned as IPv4.
 func Addr(rr dns.RR) (netip.Addr, bool) {
 	var octets []byte
 	switch rr := rr.(type) {

@@ -25,7 +25,7 @@ type answer struct {
 	rcode   int
 	ttl     uint32
 	zoneAt  int      // index of the label in the question where the zone begins
-	records []record // answer section; if empty, the authority section has a SOA record
+	records []record // answer section; if empty, the authority section has an SOA record
 	extra   []record // addresses of the hosts in records
 	view    *view    // the Service of the SRV records, in the subdomain sub
 	sub     string
@@ -137,7 +137,7 @@ func (a *answer) addExtra(i int, addr netip.Addr) {
 	}
 }
 
-// addSRV adds a SRV record, unless an equal one exists, and returns its index.
+// addSRV adds an SRV record, unless an equal one exists, and returns its index.
 func (a *answer) addSRV(r record) int {
 	a.shares++
 	n := len(a.records)

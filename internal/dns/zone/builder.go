@@ -352,5 +352,5 @@ func (m member) has(addr netip.Addr) bool {
 	return m.Pod != nil && slices.ContainsFunc(m.Addrs, func(other netip.Addr) bool { return other.As16() == addr.As16() })
 }
 
-// podKey returns the Pod's name for people, NAMESPACE/NAME.
+// podKey returns the Pod's name for display, NAMESPACE/NAME.
 func podKey(pod Key) string { return pod.Namespace + "/" + pod.Name }

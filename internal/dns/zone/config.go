@@ -79,7 +79,7 @@ type Config struct {
 // ClusterSet is the domain that KEP-1645 defines for Config.ClusterSet.
 const ClusterSet = "clusterset.local"
 
-// soaTimes are the fields of a SOA record between its serial number and its negative TTL, in
+// soaTimes are the fields of an SOA record between its serial number and its negative TTL, in
 // seconds.
 type soaTimes struct{ refresh, retry, expire uint32 }
 

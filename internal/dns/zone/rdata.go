@@ -47,8 +47,8 @@ func (m *message) writeAddr(r *record) {
 	m.out = append(m.out, octets[:]...)
 }
 
-// writeSRV writes the data of a SRV record. Its target must not be compressed (RFC 2782), but later
-// names may point to it.
+// writeSRV writes the data of an SRV record. Its target must not be compressed (RFC 2782), but
+// later names may point to it.
 func (m *message) writeSRV(i int) {
 	r := &m.records[i]
 	m.u16(m.cfg.priority)
@@ -104,7 +104,7 @@ func (m *message) writeDomain() {
 	m.out = append(m.out, m.cfg.domains[0].wire...)
 }
 
-// writeSOA writes the data of a SOA record.
+// writeSOA writes the data of an SOA record.
 func (m *message) writeSOA() {
 	zone := pointerBits | uint16(m.zonePointer())
 	m.out = append(m.out, "\x02ns\x03dns"...)

@@ -49,7 +49,7 @@ type Config struct {
 	// Publish gets each new state of the cluster, starting with the first complete one or the one
 	// in SnapshotFile. One goroutine calls it and waits for it.
 	Publish func(snapshot *zone.Snapshot)
-	// Unready gets the reason why there is no state yet, in words for people. It is called after
+	// Unready gets the reason why there is no state yet, for display. It is called after
 	// SnapshotFile turned out to have no usable state, and each time the reason changes. Nil
 	// disables it.
 	Unready func(reason error)

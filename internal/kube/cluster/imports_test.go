@@ -226,7 +226,7 @@ func TestBrokenImports(t *testing.T) {
 	}
 }
 
-// TestImportsFailForLong: imports that cannot be watched for long are no longer answered, also
+// TestImportsFailForLong: imports that cannot be watched for long are no longer answered, even
 // after a restart.
 func TestImportsFailForLong(t *testing.T) {
 	fakeTime(t, func(t *testing.T) {

@@ -72,7 +72,7 @@ func (p *parser) countImport(at token) bool {
 	return !p.stopped
 }
 
-// push makes f the next text to read.
+// push makes f the next frame to read.
 func (p *parser) push(at token, f frame) {
 	isOpen := func(other frame) bool { return other.name == f.name && other.next > 0 }
 	switch {

@@ -10,7 +10,7 @@ import (
 type Status struct {
 	Code       int
 	Reason     string        // one word, such as Forbidden or Expired
-	Message    string        // text for people
+	Message    string        // text for display
 	RetryAfter time.Duration // 0 if the server gives none
 	// TooLargeVersion means that the requested version is in the server's future.
 	TooLargeVersion bool

@@ -62,8 +62,8 @@ func triggered(text string) *discoveryv1.EndpointSlice {
 	}}
 }
 
-// TestTriggeredElsewhere: no other kind has a trigger time, nor has a slice without a Service or a
-// deleted one.
+// TestTriggeredElsewhere: no other kind has a trigger time, and neither does a deleted slice or one
+// without a Service.
 func TestTriggeredElsewhere(t *testing.T) {
 	const text = "2026-11-22T09:37:03Z"
 	s := kubetest.New()

@@ -46,8 +46,8 @@ func (e entry) add(name, value string, limit int) entry {
 	return append(e, '\n')
 }
 
-// addAttr appends an attribute of a group: as NODE_DNS_KEY, in a group as NODE_DNS_GROUP_KEY, and a
-// condition as MESSAGE_ID.
+// addAttr appends an attribute: as NODE_DNS_KEY, as NODE_DNS_GROUP_KEY if it is in a group, or as
+// MESSAGE_ID if it is a condition.
 func (e entry) addAttr(group string, attr slog.Attr) entry {
 	if c, ok := attr.Value.Any().(Condition); ok {
 		return e.add("MESSAGE_ID", c.Explain().ID, maxValue).add(prefix+"CONDITION", c.String(), maxValue)

@@ -101,7 +101,7 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// TestDiffOfTextThatCannotBeRead: a mistake in the wanted text is never taken for an empty one.
+// TestDiffOfTextThatCannotBeRead: a mistake in the wanted text is never mistaken for an empty one.
 func TestDiffOfTextThatCannotBeRead(t *testing.T) {
 	for name, want := range map[string]string{
 		"no TTL":           "www.example.com. A 192.0.2.1",

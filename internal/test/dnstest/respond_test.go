@@ -10,7 +10,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// site is a zone with a SOA record, and records outside any zone.
+// site is a zone with an SOA record, and records outside any zone.
 const site = `
 	$TTL 600
 	example.com.            IN SOA ns hostmaster 7 3600 600 86400 30
