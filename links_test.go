@@ -30,7 +30,7 @@ var (
 	noAnchor = regexp.MustCompile("[^a-z0-9_ -]")
 )
 
-// prose is a document without its blocks of code.
+// prose is a document without its code blocks.
 func prose(text string) string {
 	var all strings.Builder
 	for i, part := range strings.Split(text, "```") {
@@ -52,7 +52,8 @@ func anchors(text string) (all []string) {
 	return all
 }
 
-// TestLinks: each link from one file of the project to another leads to a file and a heading that exist.
+// TestLinks: each link from one file of the project to another leads to a file and a heading that
+// exist.
 func TestLinks(t *testing.T) {
 	seen := 0
 	for _, path := range markdown(t) {
@@ -121,7 +122,8 @@ func TestNamedPages(t *testing.T) {
 	}
 }
 
-// TestContributing: the make targets, the directories and the scripts that CONTRIBUTING.md names exist.
+// TestContributing: the make targets, the directories and the scripts that CONTRIBUTING.md names
+// exist.
 func TestContributing(t *testing.T) {
 	text, makefile := readText(t, "CONTRIBUTING.md"), "\n"+readText(t, "Makefile")
 	seen := 0

@@ -93,7 +93,7 @@ func TestReleaseNotes(t *testing.T) {
 	}
 }
 
-// output is what a command prints in a directory, without the last newline.
+// output returns the output of a command run in a directory, without the final newline.
 func output(t *testing.T, dir, name string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command(name, args...)

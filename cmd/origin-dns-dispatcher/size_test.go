@@ -22,7 +22,7 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// BenchmarkStart measures a complete run for an event that does not matter.
+// BenchmarkStart measures a complete run for an irrelevant event.
 func BenchmarkStart(b *testing.B) {
 	program := lab.Binary(b, "origin-dns-dispatcher")
 	for b.Loop() {

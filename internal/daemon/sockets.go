@@ -205,7 +205,7 @@ func (s *sockets) all() bool {
 	return s.store.Exists() && len(s.lost) == 0
 }
 
-// note returns a note for the admin, or "" if all is well.
+// note returns a note for the admin, or "" if there is no problem.
 func (s *sockets) note() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -77,8 +77,8 @@ func NewPaths(root string) Paths {
 	}
 }
 
-// inUse reports whether node-dns runs or is restarting: systemd keeps its runtime directory over a
-// restart and removes it at a stop (RuntimeDirectoryPreserve=restart). Without a unit there is no
+// inUse reports whether node-dns runs or is restarting: systemd keeps its runtime directory across
+// a restart and removes it at a stop (RuntimeDirectoryPreserve=restart). Without a unit there is no
 // such sign. Whoever installed the hook by hand wants it to run.
 func (p Paths) inUse() bool {
 	return mayExist(filepath.Dir(p.Request)) || !p.hasUnit()

@@ -16,7 +16,7 @@ type Change string
 
 const (
 	Same    Change = "same"    // the same servers in the same order
-	Order   Change = "order"   // the same servers in another order
+	Order   Change = "order"   // the same servers in a different order
 	Changed Change = "changed" // other servers
 	None    Change = "none"    // no upstream is known; the captured ones stay
 )

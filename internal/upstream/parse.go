@@ -151,7 +151,7 @@ func parseDnsmasqServer(text string) (nameserver.Server, error) {
 	return nameserver.Parse(text)
 }
 
-// maxQuoted bounds how much of a foreign text is quoted, in bytes.
+// maxQuoted bounds how much untrusted text is quoted, in bytes.
 const maxQuoted = 64
 
 func cut(text string) string {

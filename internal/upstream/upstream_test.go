@@ -138,7 +138,7 @@ var hostile = map[string]string{
 	"dnsmasq's domain": "/evil.example/8.8.8.8",
 }
 
-// TestHostileTextIsNeverWritten: however a hostile text gets into a Set, the rendered files contain
+// TestHostileTextIsNeverWritten: however hostile text gets into a Set, the rendered files contain
 // only the good server.
 func TestHostileTextIsNeverWritten(t *testing.T) {
 	good := servers("192.0.2.1")[0]

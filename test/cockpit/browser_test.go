@@ -25,13 +25,13 @@ type browser struct {
 	to      *os.File
 	session string // of the page
 
-	mu         sync.Mutex // guards what follows
-	last       int        // the number of the last command
+	mu         sync.Mutex // guards the fields below
+	last       int        // number of the last command
 	waiting    map[int]chan reply
-	complaints []string // errors of the page's console, and what its Content-Security-Policy refused
+	complaints []string // errors in the page's console, and violations of its Content-Security-Policy
 }
 
-// reply is what Chromium sends: the result of a command, or an event.
+// reply is a message from Chromium: the result of a command, or an event.
 type reply struct {
 	ID     int             `json:"id"`
 	Method string          `json:"method"`
@@ -80,7 +80,7 @@ func startBrowser(t testing.TB, in *lab.Namespace) *browser {
 			text, _ := os.ReadFile(log.Name())
 			t.Logf("---- chromium\n%s", text)
 		}
-		_ = b.call("Browser.close", nil, nil) // fails where it has ended
+		_ = b.call("Browser.close", nil, nil) // fails if it has ended
 		cmd.Process.Kill()
 		cmd.Wait()
 		<-done
@@ -151,15 +151,15 @@ func complaintOf(r reply) string {
 	case r.Method == "Runtime.exceptionThrown",
 		r.Method == "Runtime.consoleAPICalled" && (event.Type == "error" || event.Type == "warning" || event.Type == "assert"),
 		r.Method == "Log.entryAdded" && (event.Entry.Level == "error" || event.Entry.Level == "warning"),
-		// cockpit.js itself has an unload handler, which Chromium calls deprecated.
+		// cockpit.js itself has an unload handler, which Chromium reports as deprecated.
 		r.Method == "Audits.issueAdded" && event.Issue.Code != "DeprecationIssue":
 		return r.Method + " " + string(r.Params)
 	}
 	return ""
 }
 
-// call sends a command and decodes its result into what result points to; nil: the result does not
-// matter.
+// call sends a command and decodes its result into the value that result points to; nil discards
+// it.
 func (b *browser) call(method string, params args, result any) error {
 	b.mu.Lock()
 	if b.waiting == nil {
@@ -207,8 +207,8 @@ func (b *browser) must(method string, params args, result any) {
 	}
 }
 
-// eval evaluates an expression of JavaScript in the page, and decodes its value into what value
-// points to; nil: it does not matter.
+// eval evaluates a JavaScript expression in the page and decodes the result into what value points
+// to; nil discards it.
 func (b *browser) eval(expression string, value any) {
 	b.t.Helper()
 	var got struct {
@@ -228,14 +228,14 @@ func (b *browser) eval(expression string, value any) {
 	}
 }
 
-// text is what the element with this id shows; "" if there is none.
+// text returns the text of the element with this id, or "" if there is none.
 func (b *browser) text(id string) (text string) {
 	b.t.Helper()
 	b.eval(fmt.Sprintf(`document.getElementById(%q)?.innerText ?? ""`, id), &text)
 	return text
 }
 
-// awaitText waits until an element shows all these parts.
+// awaitText waits until the text of an element contains all these parts.
 func (b *browser) awaitText(id string, parts ...string) {
 	b.t.Helper()
 	var last string
@@ -268,7 +268,7 @@ func (b *browser) open(url string) {
 	}
 }
 
-// click clicks on the first element that a selector stands for, as soon as a user could.
+// click clicks on the first element that matches a selector, as soon as a user could.
 func (b *browser) click(selector string) {
 	b.t.Helper()
 	if !lab.Poll(time.Minute, func() (isDone bool) {
@@ -292,14 +292,14 @@ func (b *browser) enter(id, value string) {
 	b.eval(fmt.Sprintf(`{ const field = document.getElementById(%q); field.value = %q; field.dispatchEvent(new Event("change", { bubbles: true })); }`, id, value), nil)
 }
 
-// resize gives the page a width, and a style: light or dark.
+// resize sets the page's width, and its style: light or dark.
 func (b *browser) resize(width, height int, style string) {
 	b.t.Helper()
 	b.must("Emulation.setDeviceMetricsOverride", args{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}, nil)
 	b.must("Emulation.setEmulatedMedia", args{"features": []args{{"name": "prefers-color-scheme", "value": style}}}, nil)
 }
 
-// unnamed are the roles of what a user can operate and a screen reader has no name for.
+// unnamed returns the roles of controls that have no name for a screen reader.
 func (b *browser) unnamed() (roles []string) {
 	b.t.Helper()
 	type value struct {
@@ -330,7 +330,7 @@ func (b *browser) unnamed() (roles []string) {
 	return roles
 }
 
-// picture writes the whole page as name.png, where -cockpit.shots says so.
+// picture writes a screenshot of the whole page to name.png in the directory of -cockpit.shots.
 func (b *browser) picture(name string) {
 	b.t.Helper()
 	if *shots == "" {
@@ -349,7 +349,7 @@ func (b *browser) picture(name string) {
 	}
 }
 
-// checkComplaints fails the test if the page had an error since it was called last.
+// checkComplaints fails the test if the page had an error since the last call.
 func (b *browser) checkComplaints() {
 	b.t.Helper()
 	b.mu.Lock()

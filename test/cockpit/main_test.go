@@ -1,5 +1,6 @@
-// Package cockpit tests the page for Cockpit (cockpit/ of this repository): its functions with Node.js, and the whole page in Chromium,
-// with the real cockpit-ws and cockpit-bridge on a booted machine where node-dns runs.
+// Package cockpit tests the Cockpit page in cockpit/: its functions with Node.js, and the whole
+// page in Chromium, with the real cockpit-ws and cockpit-bridge on a booted machine that runs
+// node-dns.
 package cockpit
 
 import (
@@ -13,17 +14,18 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// shots is where TestPage writes pictures of the page; "": nowhere.
+// shots is the directory for TestPage's screenshots; "" disables them.
 var shots = flag.String("cockpit.shots", "", "write pictures of the page into this `directory`")
 
-// root is the module's, from here.
+// root is the module's root, relative to this package.
 const root = "../.."
 
 func TestMain(m *testing.M) {
 	lab.Main(m, lab.Build("./cmd/node-dns", "./cmd/origin-dns-dispatcher"))
 }
 
-// TestFunctions runs the tests of the page's functions, which decide what to show from the JSON of the Go tests' golden files.
+// TestFunctions runs the tests of the page's functions, which turn JSON into the displayed content.
+// The JSON is that of the Go tests' golden files.
 func TestFunctions(t *testing.T) {
 	lab.NeedPrograms(t, "node")
 	readInputs(t, "cockpit", "test/cockpit/page", "internal/admin/control/testdata", "internal/admin/doctor/testdata", "packaging/journal", "docs/reference")
@@ -33,7 +35,8 @@ func TestFunctions(t *testing.T) {
 	}
 }
 
-// readInputs opens the files of these directories, so that `go test` runs the test again when one has changed.
+// readInputs opens the files of these directories, so that `go test` runs the test again when one
+// has changed.
 func readInputs(t *testing.T, dirs ...string) {
 	t.Helper()
 	for _, dir := range dirs {

@@ -11,7 +11,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// The addresses of the LAN.
+// Addresses on the LAN.
 const (
 	router = "10.77.0.1"
 	nodeIP = "10.77.0.100" // the only one that DHCP offers
@@ -19,7 +19,7 @@ const (
 	ns2    = "10.77.0.54"
 )
 
-// records are what both nameservers know. Some of them try to be markup, or to steer a terminal.
+// records are the records of both nameservers. Some contain markup or terminal control characters.
 const records = `
 www.site.example. 300 A 192.0.2.80
 shop.site.example. 300 CNAME www.site.example.
@@ -68,7 +68,7 @@ func newNode(t *testing.T) *node {
 	return n
 }
 
-// startNameserver starts a nameserver in the LAN.
+// startNameserver starts a nameserver on the LAN.
 func (n *node) startNameserver(addr string) (server *dnstest.Server) {
 	n.t.Helper()
 	var err error
@@ -95,7 +95,7 @@ func (n *node) bringUp(servers ...*dnstest.Server) {
 	}
 }
 
-// install puts the product into the machine, which is off, as its packages do.
+// install installs the product in the machine, which is off, as its packages do.
 func (n *node) install() {
 	n.t.Helper()
 	const program = "/usr/libexec/node-dns/origin-dns-dispatcher"

@@ -33,7 +33,7 @@ func TestPage(t *testing.T) {
 	n.checkShell(b)
 }
 
-// checkClosed: a page that is closed leaves no program behind.
+// checkClosed: closing the page ends its programs.
 func (n *node) checkClosed(b *browser) {
 	n.t.Helper()
 	if !n.hasPrograms() {
@@ -43,13 +43,13 @@ func (n *node) checkClosed(b *browser) {
 	n.Await("the programs of the page to end", func() bool { return !n.hasPrograms() })
 }
 
-// hasPrograms reports whether programs of a page run that is visible.
+// hasPrograms reports whether programs of a visible page are running.
 func (n *node) hasPrograms() bool {
 	_, err := n.Try("pgrep", "-f", "node-dns status|journalctl.*MESSAGE_ID")
 	return err == nil
 }
 
-// checkLookups looks names up, good and hostile ones.
+// checkLookups looks up names, both normal and hostile ones.
 func (n *node) checkLookups(b *browser) {
 	n.t.Helper()
 	look := func(name, qtype string, parts ...string) {
@@ -65,7 +65,7 @@ func (n *node) checkLookups(b *browser) {
 	look("missing.site.example.", "A", "missing.site.example. does not exist (NXDOMAIN)")
 	b.picture("lookup")
 
-	// What others wrote is text.
+	// Untrusted data is shown as text, not markup.
 	look("evil.site.example.", "TXT", `"<img src=x onerror=alert(1)>"`, `\027[2J`)
 	look(hostileName+".", "A", hostileName+". found", "192.0.2.66")
 	look("<img src=x onerror=alert(1)>", "A", `expected a name`, "<img src=x onerror=alert(1)>")
@@ -80,7 +80,7 @@ func (n *node) checkLookups(b *browser) {
 	}
 }
 
-// checkQueries watches queries, and turns the query log on and off.
+// checkQueries watches queries and turns the query log on and off.
 func (n *node) checkQueries(b *browser) {
 	n.t.Helper()
 	b.enter("queries-name", "site.example")
@@ -106,7 +106,7 @@ func (n *node) checkQueries(b *browser) {
 	}
 }
 
-// checkCache flushes a name, and then everything.
+// checkCache flushes one name, and then the whole cache.
 func (n *node) checkCache(b *browser) {
 	n.t.Helper()
 	b.enter("flush-name", "www.site.example")
@@ -122,7 +122,7 @@ func (n *node) checkCache(b *browser) {
 	})
 }
 
-// checkOutage takes one nameserver away, then both, and gives them back.
+// checkOutage stops one nameserver, then both, and restarts them.
 func (n *node) checkOutage(b *browser) {
 	n.t.Helper()
 	n.second.Down()
@@ -163,7 +163,7 @@ func (n *node) askWhile(what string, ok func() bool) {
 	})
 }
 
-// checkLayout looks at the page on a phone and on a desktop, light and dark.
+// checkLayout checks the page at phone and desktop widths, light and dark.
 func (n *node) checkLayout(b *browser) {
 	n.t.Helper()
 	b.eval("document.querySelectorAll('details').forEach((d) => { d.open = true; })", nil)
@@ -209,8 +209,8 @@ func (n *node) checkRestart(b *browser) {
 	b.awaitText("state", "DNS works")
 }
 
-// checkGuest: a user without administrative access sees whether DNS works, looks names up, and
-// changes nothing.
+// checkGuest: a user without administrative access sees whether DNS works and can look up names,
+// but can change nothing.
 func (n *node) checkGuest(b *browser) {
 	n.t.Helper()
 	b.open(n.startCockpit("daemon", "9091") + page)
@@ -228,8 +228,8 @@ func (n *node) checkGuest(b *browser) {
 	b.checkComplaints()
 }
 
-// checkShell: Cockpit's shell has the page in its menu, and shows it in a frame. While another page
-// is shown, no program runs.
+// checkShell: Cockpit's shell lists the page in its menu and shows it in a frame. While another
+// page is shown, no program runs.
 func (n *node) checkShell(b *browser) {
 	n.t.Helper()
 	b.resize(1280, 1104, "light")
@@ -250,8 +250,7 @@ func (n *node) checkShell(b *browser) {
 	n.Await("the programs of the page to start again", n.hasPrograms)
 }
 
-// paintDocument makes the picture for docs/cockpit.png: one nameserver is down, and the check has
-// found it.
+// paintDocument creates docs/cockpit.png: one nameserver is down, and the check has found it.
 func (n *node) paintDocument(b *browser, inFrame func(id string) string) {
 	n.t.Helper()
 	n.second.Down()

@@ -19,7 +19,7 @@ func configMap(t *testing.T, name, key, text string) *kube.Object {
 
 // TestFromCluster: a node with its own certificate and the rights that our roles file grants all
 // nodes follows the configuration of CoreDNS, kube-dns and OpenShift's operator, including changes,
-// and over a restart without the API.
+// and across a restart without the API.
 func TestFromCluster(t *testing.T) {
 	t.Parallel() // mostly waits
 	c := newKube(t, kube.Config{})

@@ -22,7 +22,7 @@ const (
 	dbusPage        = "docs/reference/dbus.md"
 )
 
-// typed are the documents whose commands TestTroubleshooting types on a node where all is well.
+// typed are the documents whose commands TestTroubleshooting runs on a healthy node.
 var typed = []string{
 	readme, firstNode, troubleshooting, kubeletPage, autopathPage, clusterCost,
 	"docs/howto/coexistence.md",

@@ -58,7 +58,7 @@ func TestFight(t *testing.T) {
 }
 
 // TestApplyByHand: during a truce `origin-dns-dispatcher apply` also used to refuse when an admin
-// ran it, without a hint about a remedy.
+// ran it, and did not say how to fix that.
 func TestApplyByHand(t *testing.T) {
 	n := newNode(t, usualRcManager())
 	n.connect("eth0")

@@ -192,8 +192,8 @@ func (m *listenAll) refuses(addr string) {
 // socketsEach is the number of sockets per address: one for TCP, and for UDP one per CPU, up to 4.
 func socketsEach() int { return 1 + min(runtime.GOMAXPROCS(0), 4) }
 
-// bound returns the addresses of the kernel's sockets at port 53, over UDP and TCP. Those with
-// another number of sockets than expected are marked.
+// bound returns the addresses of the kernel's sockets at port 53, over UDP and TCP. Those with an
+// unexpected number of sockets are marked.
 func (m *listenAll) bound() []string {
 	m.t.Helper()
 	count := map[string]int{}

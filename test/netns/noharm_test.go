@@ -146,8 +146,8 @@ func (n *node) awaitAnswerOf(upstream string) {
 }
 
 // TestSearchAfterOverwrite: one overwrite, by a VPN's script or cloud-init, used to replace the
-// search list permanently. It stayed over reconnections and restarts, while the nameservers were
-// NetworkManager's again after three seconds.
+// search list permanently. It persisted across reconnections and restarts, while the nameservers
+// were NetworkManager's again after three seconds.
 func TestSearchAfterOverwrite(t *testing.T) {
 	n := newNode(t, usualRcManager())
 	n.connect("eth0")

@@ -47,8 +47,8 @@ func goEnvironment(t *testing.T) []string {
 // varies matches what differs between demos.
 var varies = regexp.MustCompile(`running \d+s|node \S+|:\d{4,5}|\d+(\.\d\d)?ms`)
 
-// checkScreen: the screen that the first tutorial begins with is the demo's, but for what varies, and for the notes on the machine that it
-// runs on.
+// checkScreen: the output at the beginning of the first tutorial is the demo's, except for varying
+// parts and notes about the machine.
 func checkScreen(t *testing.T, printed string) {
 	t.Helper()
 	screen := ""

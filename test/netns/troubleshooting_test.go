@@ -9,7 +9,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// TestTroubleshooting types what the guides say on a node where all is well: each of their commands must be one that works.
+// TestTroubleshooting runs the commands of the guides on a healthy node. Each of them must work.
 func TestTroubleshooting(t *testing.T) {
 	n := newNode(t)
 	n.connect("eth0")
@@ -33,11 +33,11 @@ func TestTroubleshooting(t *testing.T) {
 	}
 	var commands [][]string
 	for _, document := range typed {
-		if document != readme && document != troubleshooting { // test/nspawn types the README's
+		if document != readme && document != troubleshooting { // test/nspawn runs the README's
 			commands = append(commands, blocks(t, document)...)
 		}
 	}
-	for _, b := range append(commands, blocks(t, troubleshooting)...) { // which ends with the way back
+	for _, b := range append(commands, blocks(t, troubleshooting)...) { // which ends with the removal
 		if slices.Contains(b, "node-dns restore") {
 			n.daemon.Stop()
 		}

@@ -19,8 +19,8 @@ node_dns_unsigned=true
 node_dns_config={"cacheSize": 5000}
 `
 
-// newAnsibleNode is one of OpenShift 3 with a repository that has the package, and the playbook,
-// where docs/howto/many-nodes.md has it run.
+// newAnsibleNode returns an OpenShift 3 node with a repository that has the package, and with the
+// playbook in the directory where docs/howto/many-nodes.md runs it.
 func newAnsibleNode(t *testing.T) *oldNode {
 	t.Helper()
 	o := newOldNode(t, dnsmasqWith{base: openshiftBase, hook: true})

@@ -171,7 +171,7 @@ type breakage struct {
 	check string   // the check with the only failure, or with the warning if names still resolve
 	level doctor.Level
 	mild  bool   // it may also be a warning: the daemon may find a way around it
-	page  string // a part of what doctor says, as docs/reference/doctor.md has it
+	page  string // part of doctor's message, as in docs/reference/doctor.md
 	says  []string
 	fix   string              // part of the advice; sh(1) runs it on the node
 	apply func(b *brokenNode) // replaces running fix if that concerns another machine or a file
@@ -273,7 +273,7 @@ func (b *brokenNode) podAsks(question string) {
 	}
 }
 
-// TestBrokenUpstreams breaks the upstream nameservers and the way to them.
+// TestBrokenUpstreams breaks the upstream nameservers and the path to them.
 func TestBrokenUpstreams(t *testing.T) {
 	playAll(t, []breakage{
 		{

@@ -167,7 +167,7 @@ func TestImage(t *testing.T) {
 	n := newImageNode(t)
 	own := n.Path("")
 	base, first := n.baseImage("base"), n.image("first", "bootc", 1, rpmbuild.Systemd)
-	// The second image was built elsewhere, where the user has another ID.
+	// The second image was built elsewhere, where the user has a different ID.
 	second := n.image("second", "bootc", 2, rpmbuild.Fallback, "useradd --system --no-create-home earlier")
 
 	installed := n.deploy(first, nil)

@@ -13,7 +13,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/rpmbuild"
 )
 
-// migrationPages are the documents about the way from what a node runs to node-dns.
+// migrationPages are the documents about migrating a node to node-dns.
 const (
 	migrationPage  = "docs/howto/migration.md"
 	openshift3Page = "docs/tutorial/openshift3.md"
@@ -23,7 +23,7 @@ const (
 	everyNode      = "Every node" // the section of migrationPage with the commands that are the same for all
 )
 
-// blocksOf are the blocks of a page, by the titles of its sections.
+// blocksOf returns the command blocks of a page by section title.
 func blocksOf(t *testing.T, page string) map[string][]manpage.Block {
 	t.Helper()
 	sections := map[string][]manpage.Block{}
@@ -41,7 +41,8 @@ func commands(blocks []manpage.Block) (all []string) {
 	return all
 }
 
-// way are the commands of the page for every origin. TestMigrate and the tests of the other origins type them, the first one without
+// way are the commands of the page for every origin. TestMigrate and the tests of the other origins
+// type them, the first one without
 // --dry-run, which is the default.
 var way = []string{"node-dns migrate --dry-run", "node-dns migrate --apply", "node-dns migrate --undo"}
 
@@ -60,7 +61,8 @@ var byTheCluster = []string{
 	"oc delete machineconfig 98-worker-node-dns-config 98-worker-node-dns-image",
 }
 
-// TestMigrationPage: the pages have the commands that a test types, and show what node-dns says of such a node.
+// TestMigrationPage: the pages contain the commands that a test runs, and show node-dns's output
+// for such a node.
 func TestMigrationPage(t *testing.T) {
 	for _, row := range []struct {
 		page     string

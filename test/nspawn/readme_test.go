@@ -13,7 +13,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/rpmbuild"
 )
 
-// home is where the README's commands run on the node.
+// home is the working directory of the README's commands on the node.
 const home = "/root/node-dns"
 
 // TestReadme runs the README's commands as root: it builds the package in a copy of the tree, and
@@ -54,11 +54,11 @@ func TestReadme(t *testing.T) {
 	}
 }
 
-// TestFirstNode: the tutorial's commands are the README's, or others that tests type.
+// TestFirstNode: the tutorial's commands are the README's, or others that tests run.
 func TestFirstNode(t *testing.T) {
 	known := []string{
-		"systemctl disable --now node-dns",                                     // the README has it in a sentence
-		"node-dns status", "node-dns doctor", "node-dns query www.example.com", // test/netns types these, or says why not
+		"systemctl disable --now node-dns",                                     // in a sentence of the README
+		"node-dns status", "node-dns doctor", "node-dns query www.example.com", // test/netns runs these, or says why not
 	}
 	for _, block := range manpage.Commands(t, filepath.Join(repository, "README.md")) {
 		known = append(known, block...)
@@ -72,7 +72,7 @@ func TestFirstNode(t *testing.T) {
 	}
 }
 
-// build types a block where the sources are, which is not on the node, and carries dist/ to it.
+// build runs a block in the source tree, which is not on the node, and copies dist/ to the node.
 func (n *node) build(block []string) {
 	n.t.Helper()
 	tree := filepath.Join(n.t.TempDir(), "tree")
@@ -123,7 +123,7 @@ func (n *node) typeIn(block []string) {
 	}
 }
 
-// checkEvent: NetworkManager's next event alone brings the next nameserver.
+// checkEvent: NetworkManager's next event alone applies the next nameserver.
 func (n *node) checkEvent() {
 	n.t.Helper()
 	for _, ns := range []string{ns2, ns1} {

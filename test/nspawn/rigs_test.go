@@ -63,7 +63,7 @@ func (n *node) checkRedirected() {
 	n.awaitNamed()
 }
 
-// setOpenresolvAlone makes another program than NetworkManager bring the link up and call
+// setOpenresolvAlone makes a program other than NetworkManager bring the link up and call
 // openresolv.
 func (n *node) setOpenresolvAlone() {
 	n.t.Helper()

@@ -38,8 +38,8 @@ func TestUniqueNames(t *testing.T) {
 }
 
 // TestMemoryLimit proves that, in a control group of 64 MiB that is too small for a cache of a
-// million names, the process survives, shrinks the cache, logs that once, and keeps the names that
-// are queried repeatedly.
+// million names, the process survives, shrinks the cache, logs that once, and keeps frequently
+// queried names.
 func TestMemoryLimit(t *testing.T) {
 	const limit, names = 64 << 20, 200_000
 	group := newGroup(t, limit)
@@ -78,7 +78,7 @@ func newNames(t *testing.T, shell, more string) *namesRig {
 	return r
 }
 
-// pass queries count unique names and returns the number of questions for hot names.
+// pass sends queries for count unique names and returns the number of questions for hot names.
 func (r *namesRig) pass(count uint64) (hot int) {
 	tally := newTally()
 	tally.begin("unique names", false)

@@ -16,7 +16,7 @@ const modes = `/etc/resolv.conf 644
 `
 
 // TestHardened tests a host without IPv6 where users do not see other users' processes, shared
-// memory is not executable, and root's umask makes new files unreadable for others.
+// memory is not executable, and root's umask makes new files unreadable by others.
 func TestHardened(t *testing.T) {
 	if testing.Short() {
 		t.Skip("only the full lane runs it")

@@ -257,8 +257,8 @@ current-context: x
 	g.Await("the credentials to be taken back", "[ ! -e /var/lib/node-dns/kubeconfig ]")
 }
 
-// socketUnit lets systemd hold port 53 and start the daemon at the first query. Such a socket has
-// another label than the daemon's own sockets.
+// socketUnit lets systemd hold port 53 and start the daemon at the first query. The label of such a
+// socket differs from that of the daemon's own sockets.
 func (g *guest) socketUnit() {
 	g.t.Helper()
 	const unit = "node-dns@" + nodeIP + ".socket"

@@ -215,7 +215,7 @@ func TestTLSCloseWhileConnecting(t *testing.T) {
 }
 
 // TestTLSResumedAsAnother: a resumed session is checked against the current name and CAs. A server
-// that keeps its ticket key but has another name is not asked.
+// that keeps its ticket key but has another name is not queried.
 func TestTLSResumedAsAnother(t *testing.T) {
 	s := dnstest.NewTLSServer(t, world)
 	f := newForward(t, trusting(s), overTLS(s))

@@ -43,7 +43,7 @@ const (
 	maxUnfollowed = 200
 	maxServers    = 15      // of a route; CoreDNS and OpenShift reject more
 	maxValue      = 1 << 20 // bytes of a value of a ConfigMap, and of a spec; the API's limit for a ConfigMap
-	maxShown      = 100     // characters of a foreign text in a message
+	maxShown      = 100     // characters of untrusted text in a message
 )
 
 // Object is an API object with the fields that are read here.

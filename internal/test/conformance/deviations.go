@@ -25,7 +25,7 @@ type deviation struct {
 	answer string // in the form of Gist
 }
 
-// deviations are the cases in which we answer otherwise than the peer, all of them on purpose.
+// deviations are the cases in which our answer intentionally differs from the peer's.
 // docs/appendix/deviations.md lists them.
 var deviations = map[string]deviation{
 	"answer-table-coredns-1.15/015": {hasTXT, `NOERROR`},

@@ -7,7 +7,7 @@ import (
 	"github.com/miekg/dns"
 )
 
-// FuzzDiff: a response made from a wanted text does not differ from it.
+// FuzzDiff: a response made from wanted text does not differ from it.
 func FuzzDiff(f *testing.F) {
 	f.Add("www.example.com. 60 IN A 192.0.2.1\n;; AUTHORITY\n. * IN SOA . . 1 2 3 4 5")
 	f.Add(";; NXDOMAIN\n;; flags aa tc\n;; ordered\n*.example. * TXT \"a\tb\" \"*\"\n*.example. 1 TXT \"a\"")

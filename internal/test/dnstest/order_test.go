@@ -85,7 +85,7 @@ func TestDelay(t *testing.T) {
 	}
 }
 
-// TestWrongIDsDiffer: each guess has another ID, as with a real attacker.
+// TestWrongIDsDiffer: each guess has a different ID, as with a real attacker.
 func TestWrongIDsDiffer(t *testing.T) {
 	const copies = 200
 	server := dnstest.NewServer(t, world)

@@ -67,7 +67,7 @@ func newObject(kind string) Object {
 	case "EndpointSlice":
 		return new(discoveryv1.EndpointSlice)
 	case "Endpoints":
-		//lint:ignore SA1019 it is what old clusters have
+		//lint:ignore SA1019 old clusters have it
 		return new(corev1.Endpoints)
 	case "Namespace":
 		return new(corev1.Namespace)
@@ -91,7 +91,7 @@ func resourceOf(o Object) (r resource, kind, group string) {
 		return "services", "Service", "v1"
 	case *discoveryv1.EndpointSlice:
 		return "endpointslices", "EndpointSlice", "discovery.k8s.io/v1"
-	//lint:ignore SA1019 it is what old clusters have
+	//lint:ignore SA1019 old clusters have it
 	case *corev1.Endpoints:
 		return "endpoints", "Endpoints", "v1"
 	case *corev1.Namespace:

@@ -15,9 +15,9 @@ type Deployment struct {
 	Usr, Etc, Var string
 }
 
-// Deploy makes the machine, which must be off, boot d from now on. From its own root it only uses
-// the other directories, also read-only. ConditionNeedsUpdate= works as on such systems
-// (systemd.unit(5)).
+// Deploy makes the machine, which must be off, boot d from now on. It uses only the other
+// directories of its own root, and mounts them read-only too. ConditionNeedsUpdate= works as on
+// such systems (systemd.unit(5)).
 func (c *Container) Deploy(d Deployment) { c.deployed = &d }
 
 // options returns the options of systemd-nspawn for the deployment.

@@ -44,7 +44,7 @@ func (l *Lab) Addr(link string, prefixes ...string) {
 }
 
 // Route adds an IPv4 route in the syntax of ip-route(8), or an IPv6 one with a leading "-6". The
-// family is always passed on, because `ip` takes "default via inet6 …" for an IPv6 route.
+// family is always passed on, because `ip` treats "default via inet6 …" as an IPv6 route.
 func (l *Lab) Route(words string) {
 	l.t.Helper()
 	family, f := "-4", strings.Fields(words)

@@ -43,7 +43,7 @@ func layOutAsBefore(tree string) error {
 	)
 }
 
-// replace replaces each text in a file, which must exist, with the one after it.
+// replace replaces each string in a file, which must occur there, with the one after it.
 func replace(file string, pairs ...string) error {
 	data, err := os.ReadFile(file)
 	if err != nil {
