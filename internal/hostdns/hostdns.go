@@ -1,7 +1,7 @@
 // Package hostdns decides what this host's DNS files must contain, and writes them.
 //
 // A Looker reads everything that matters (NetworkManager, the kernel's routes, the node's
-// configuration and the present files) into one State. NewPlan turns a State into a Plan and has no
+// configuration and the current files) into one State. NewPlan turns a State into a Plan and has no
 // side effects. An Applier carries out a Plan and returns its undo. This package does not answer
 // queries. It only checks whether the local nameserver answers, because /etc/resolv.conf points at
 // this node only while it does.

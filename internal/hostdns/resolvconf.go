@@ -53,7 +53,7 @@ func localResolvConf(s State, nameserver netip.Addr) []byte {
 	return file.Bytes()
 }
 
-// base is the file that ours is derived from: the current one, or the saved original if the present
+// base is the file that ours is derived from: the current one, or the saved original if the current
 // one was emptied.
 func (s *State) base() File {
 	if s.isEmptied() {

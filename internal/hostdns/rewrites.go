@@ -119,7 +119,7 @@ func (f fight) again(now time.Time) fight {
 // past is the history in a State, with what one more run needs to continue it.
 type past struct {
 	rewrites rewritesText
-	said     string // present fingerprint of NetworkManager's own list
+	said     string // current fingerprint of NetworkManager's own list
 	now      time.Time
 }
 

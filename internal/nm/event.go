@@ -1,5 +1,5 @@
 // Package nm reads NetworkManager's state: the Event of a dispatcher script, the Snapshot of its
-// present state over D-Bus, and a Watch for changes without an event.
+// current state over D-Bus, and a Watch for changes without an event.
 //
 // It is separate from netstate because NetworkManager and the kernel may differ, and each is right
 // about its own data. NetworkManager knows the nameservers and domains of an interface. The kernel

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Errors in Interface and Source, besides those of Parse.
+// Errors in Interface and Source, in addition to those of Parse.
 var (
 	ErrInterface  = errors.New("not the name of a network interface")
 	ErrSource     = errors.New("source address has another address family")

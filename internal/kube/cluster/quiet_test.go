@@ -88,7 +88,7 @@ func TestQuiet(t *testing.T) {
 	})
 }
 
-// TestLostChanges: a comparing list finds the changes that a watch lost, corrects and reports them.
+// TestLostChanges: a comparing list finds, corrects and reports the changes that a watch lost.
 func TestLostChanges(t *testing.T) {
 	fakeTime(t, func(t *testing.T) {
 		w, _ := newKnownWorld(t)
