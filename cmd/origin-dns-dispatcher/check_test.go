@@ -94,7 +94,7 @@ func (b behaviour) checkFile(t *testing.T, path, want string, old, new tree) {
 
 // nameserversOf returns the node resolv.conf without the search list and the options. The cases
 // were recorded when it had only nameservers, with which a pod could not resolve the site's short
-// names. TestPlan covers its present content.
+// names. TestPlan covers its current content.
 func nameserversOf(text string) string {
 	var kept strings.Builder
 	for line := range strings.Lines(text) {

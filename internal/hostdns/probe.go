@@ -38,7 +38,6 @@ func silence(nameserver netip.AddrPort, err error) error {
 // Probe retries for 0.8 s, because an answer may be lost, or late while the node boots. If nothing
 // listens, the kernel reports that at once. Only a patient probe retries then: the daemon may be
 // restarting.
-// once, and only a patient probe goes on then: the daemon may be restarting.
 func Probe(ctx context.Context, nameserver netip.AddrPort, patient bool) (by string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, probeLimit)
 	defer cancel()

@@ -113,7 +113,7 @@ func ownEnd(asked []byte) int {
 
 // limitOf returns the maximum size of a response, in bytes: the size in the query, at least 512 and
 // at most 1232 (RFC 6891 section 6.2.5, RFC 9715). For a message without a question it is the size
-// of the message, or of a header with an OPT record and a cookie, so that nobody can amplify
+// of the message, or of a header with an OPT record and a cookie, so that no client can amplify
 // traffic.
 func limitOf(asked []byte, network string) int {
 	m := new(dns.Msg)

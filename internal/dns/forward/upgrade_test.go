@@ -106,7 +106,7 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// TestUpgradeWhole: a truncated UDP response is not requested over TCP unencrypted.
+// TestUpgradeWhole: a truncated UDP response is not retried over unencrypted TCP.
 func TestUpgradeWhole(t *testing.T) {
 	u := newUpgradable(t, patient)
 	u.secured(t)

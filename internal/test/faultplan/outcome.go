@@ -42,7 +42,7 @@ type Outcome struct {
 	Examples []string      `json:"examples,omitempty"` // the first ones that were not right
 }
 
-// A Fact is a further number that a row measures.
+// A Fact is an additional number that a row measures.
 type Fact struct {
 	Name  string  `json:"name"` // with the unit after a comma
 	Value float64 `json:"value"`
