@@ -76,7 +76,7 @@ func TestParseStatus(t *testing.T) {
 	for _, test := range []struct{ name, key, want string }{
 		{"resident", "VmRSS", "10485760 <nil>"},
 		{"peak", "VmHWM", "20971520 <nil>"},
-		{"not there, as with a process that has ended", "VmSwap", "0 parsing a process's status: no VmSwap"},
+		{"missing, because the process has ended", "VmSwap", "0 parsing a process's status: no VmSwap"},
 		{"no number", "VmLib", `0 parsing VmLib: strconv.ParseInt: parsing "much": invalid syntax`},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -21,7 +21,7 @@ func TestUpstream(t *testing.T) {
 	s := compiled(t, "upstream")
 	for _, test := range []struct{ name, ask, want string }{
 		{"any name", "u0000001.m.example.com. A", "NOERROR A 192.0.2.80"},
-		{"letters as they were asked", "WWW.Example.com. AAAA", "NOERROR AAAA 2001:db8::50"},
+		{"letter case of the query", "WWW.Example.com. AAAA", "NOERROR AAAA 2001:db8::50"},
 		{"another type", "www.example.com. MX", "NOERROR, SOA of www.example.com."},
 		{"the root", ". NS", "NOERROR, SOA of ."},
 		{"a service", "svc-9999.ns-99.svc.cluster.local. A", "NOERROR A 192.0.2.80"},
@@ -126,7 +126,7 @@ func TestDial(t *testing.T) {
 		codes     []string
 		latencies bool
 	}{
-		{"as fast as it is answered", echo.port, "0", []string{"NOERROR"}, false},
+		{"as fast as answers arrive", echo.port, "0", []string{"NOERROR"}, false},
 		{"at a rate", echo.port, "200", []string{"NOERROR"}, true},
 		{"two codes", upstream.port, "200", []string{"NOERROR", "NXDOMAIN"}, true},
 		{"closed without an answer", closing, "200", nil, false},

@@ -63,7 +63,7 @@ func TestRatio(t *testing.T) {
 		{"above", Ratio{1.2, Spread{1.1, 1.3}}, "1.20×"},
 		{"below", Ratio{0.8, Spread{0.7, 0.99}}, "0.80×"},
 		{"cannot be told", Ratio{1.04, Spread{0.98, 1.1}}, "1.04×≈"},
-		{"the echo beside itself", Ratio{1, Spread{1, 1}}, "1.00×"},
+		{"the echo server compared with itself", Ratio{1, Spread{1, 1}}, "1.00×"},
 		{"no spread", Ratio{1, Spread{}}, "1.00×"},
 		{"not measured", Ratio{}, "-"},
 	} {

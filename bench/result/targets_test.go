@@ -36,7 +36,7 @@ func TestTargets(t *testing.T) {
 			[]result.Run{run("hits", "coredns", 1, 14.1), run("hits", "node-dns", 1, 5)},
 		},
 		{
-			"not so many times", "hits", "CPU 2.8 × better than CoreDNS's", "no, 40 % above",
+			"fewer times better", "hits", "CPU 2.8 × better than CoreDNS's", "no, 40 % above",
 			[]result.Run{run("hits", "coredns", 1, 10), run("hits", "node-dns", 1, 5)},
 		},
 		{
@@ -84,7 +84,7 @@ func TestTargets(t *testing.T) {
 			[]result.Run{run("misses", "node-dns", 1, 9), losing(run("misses", "node-dns", 2, 9))},
 		},
 		{
-			"a run that failed is no measurement", "misses", "nothing lost", "not measured",
+			"a failed run is not a measurement", "misses", "nothing lost", "not measured",
 			[]result.Run{{Workload: "misses", Peer: "node-dns", Round: 1, Error: "it ended"}},
 		},
 		{

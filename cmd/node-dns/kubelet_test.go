@@ -29,11 +29,11 @@ func TestKubeletToldKeepsSecrets(t *testing.T) {
 			return errors.Join(os.Chown(file, nobody+1, nobody+1), os.Chmod(file, 0o644))
 		}, true},
 		{"another's, closed", func(_, file string) error { return os.Chown(file, nobody+1, nobody+1) }, false},
-		{"root's in a directory of another's", func(dir, _ string) error { return os.Chown(dir, nobody+1, nobody+1) }, false},
+		{"root's file in another user's directory", func(dir, _ string) error { return os.Chown(dir, nobody+1, nobody+1) }, false},
 		{"another's link to root's", func(dir, file string) error {
 			return errors.Join(os.Rename(file, filepath.Join(dir, "real")), os.Symlink("real", file), os.Lchown(file, nobody+1, nobody+1))
 		}, false},
-		{"a file of another kind, open to all", func(_, file string) error {
+		{"another kind of file, world-readable", func(_, file string) error {
 			return errors.Join(os.WriteFile(file, []byte("root:$6$secret:20228::\n"), 0o600), os.Chmod(file, 0o644))
 		}, false},
 	} {

@@ -78,7 +78,7 @@ var outside = []struct {
 			json.NewEncoder(w).Encode(map[string]string{"error": hostile})
 		}))
 	}},
-	{"a nameserver that is asked directly", func(t *testing.T, root string) [][]string {
+	{"a nameserver queried directly", func(t *testing.T, root string) [][]string {
 		at := serveHostile(t)
 		return [][]string{
 			{"query", "www.example", "TXT", at},

@@ -32,7 +32,7 @@ func TestExitCodes(t *testing.T) {
 		},
 		{
 			// resolv.conf goes back to the original, but libc does not query this node.
-			name: "nobody answers any more", files: pointing, alone: true,
+			name: "no nameserver answers any more", files: pointing, alone: true,
 			runs: map[string]int{"apply": 1, "plan": 1, "restore": 0, "restore --if-ours": 0, "restore --dry-run": 0, "eth0 up": 0, "apply --capture-only": 0, "stopped": 0},
 		},
 		{

@@ -78,7 +78,7 @@ func TestAgreed(t *testing.T) {
 			{domain: "b.test", wanted: "it has changed", serves: "", again: true},
 			{domain: "b.test", wanted: "it has changed", serves: "b.test"},
 		}},
-		{"not known, and then one that has faults elsewhere", "", []look{
+		{"unknown, and then a file with unrelated faults", "", []look{
 			{domain: "b.test", faulty: true, serves: "", again: true},
 			{domain: "b.test", faulty: true, serves: "b.test"},
 		}},

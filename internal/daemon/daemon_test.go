@@ -216,7 +216,7 @@ func TestClusterNames(t *testing.T) {
 		code   uint16 // RFC 8914
 	}{
 		{"go to the cluster DNS server", known, dns.RcodeSuccess, "172.30.44.7", 0},
-		{"are SERVFAIL while none is known, and never asked upstream", "", dns.RcodeServerFailure, "", dns.ExtendedErrorCodeNotReady},
+		{"are SERVFAIL while unknown, and never sent upstream", "", dns.RcodeServerFailure, "", dns.ExtendedErrorCodeNotReady},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -284,7 +284,7 @@ func TestLikeDnsmasq(t *testing.T) {
 		{name: "localise-queries without a boolean", method: "SetLocaliseQueriesOption", args: []any{"x"}},
 		{name: "no such method", method: "NoSuch"},
 		{name: "no such method, with arguments", method: "NoSuch", args: []any{"x", uint32(1)}},
-		{name: "no such method of another interface", method: "com.example.NoSuch"},
+		{name: "unknown method of another interface", method: "com.example.NoSuch"},
 		{name: "another interface", method: "uk.org.thekelleys.SetDomainServers", args: texts(B)},
 		{name: "yet another", method: "com.example.SetDomainServers", args: texts(A)},
 		{name: "properties", method: "org.freedesktop.DBus.Properties.GetAll", args: []any{dbusapi.DnsmasqName}},

@@ -21,10 +21,10 @@ func TestSteady(t *testing.T) {
 		want        string
 	}{
 		{"the kernel's word", netstate.State{}, policytest.Node(), "192.0.2.10"},
-		{"a look that failed stands for nothing", policytest.Node(), netstate.State{}, "192.0.2.10"},
+		{"a failed look is ignored", policytest.Node(), netstate.State{}, "192.0.2.10"},
 		{"the default route went, the address stays: so does the listener", policytest.Node(), without, "192.0.2.10"},
-		{"the only address was the node's, and another one comes", sole, both, "192.0.2.10"},
-		{"the address went too", policytest.Node(), gone, "invalid IP"},
+		{"the only address was the node's, and another one appears", sole, both, "192.0.2.10"},
+		{"the address disappeared too", policytest.Node(), gone, "invalid IP"},
 	}
 	for _, test := range tests {
 		if got := steady(test.before, test.now).NodeIP().String(); got != test.want {

@@ -15,10 +15,10 @@ func TestRevision(t *testing.T) {
 		v    Versions
 		want string
 	}{
-		"commit":      {Versions{Commit: "abc"}, "abc"},
-		"changes":     {Versions{Commit: "abc", Modified: true}, "abc-dirty"},
-		"not known":   {Versions{}, ""},
-		"of what not": {Versions{Modified: true}, ""},
+		"commit":         {Versions{Commit: "abc"}, "abc"},
+		"changes":        {Versions{Commit: "abc", Modified: true}, "abc-dirty"},
+		"not known":      {Versions{}, ""},
+		"unknown suffix": {Versions{Modified: true}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := test.v.Revision(); got != test.want {

@@ -25,7 +25,7 @@ func TestAskDirectly(t *testing.T) {
 		{"has a long answer", "long.test.", "TXT", dnstest.Faults{}, "UDP, DO, 4096 DO, TCP: NOERROR; 512: truncated"},
 		{"does not know it", "nowhere.test.", "A", dnstest.Faults{}, "UDP, DO, 512, 4096 DO, TCP: NXDOMAIN"},
 		{"has another type", "www.test.", "AAAA", dnstest.Faults{}, "UDP, DO, 512, 4096 DO, TCP: NODATA"},
-		{"fails, without validation too", "www.test.", "A", dnstest.Faults{Rcode: dns.RcodeServerFailure}, "UDP, DO, 512, 4096 DO, TCP, CD: SERVFAIL"},
+		{"fails even without validation", "www.test.", "A", dnstest.Faults{Rcode: dns.RcodeServerFailure}, "UDP, DO, 512, 4096 DO, TCP, CD: SERVFAIL"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			server := dnstest.NewServer(t, long)

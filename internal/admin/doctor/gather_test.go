@@ -169,7 +169,7 @@ func TestKubeletFlags(t *testing.T) {
 		{"another file", "--resolv-conf=/run/flag.conf", Kubelet{Configured: true, Path: "/run/flag.conf", Source: "--resolv-conf of the kubelet, pid 812", SetBy: "--resolv-conf on the kubelet's command line"}},
 		{"no file", "--resolv-conf=", Kubelet{Configured: true, Source: "--resolv-conf of the kubelet, pid 812", SetBy: "--resolv-conf on the kubelet's command line"}},
 		{"a file of its own", "--config=/etc/k.yaml", Kubelet{Configured: true, Path: "/etc/own.conf", Source: "resolvConf /etc/k.yaml:2", SetBy: "resolvConf in /etc/k.yaml"}},
-		{"a file, and a drop-in that takes out", "--config=/etc/k.yaml\x00--config-dir=/etc/k.d", Kubelet{Configured: true, Path: "/etc/resolv.conf", SetBy: "resolvConf in /etc/k.yaml"}},
+		{"a file, and a drop-in that removes a key", "--config=/etc/k.yaml\x00--config-dir=/etc/k.d", Kubelet{Configured: true, Path: "/etc/resolv.conf", SetBy: "resolvConf in /etc/k.yaml"}},
 		{"a flag before a file", "--config\x00/etc/k.yaml\x00--resolv-conf=/run/flag.conf", Kubelet{Configured: true, Path: "/run/flag.conf", Source: "--resolv-conf of the kubelet, pid 812", SetBy: "--resolv-conf on the kubelet's command line"}},
 		{
 			"a faulty file", "--config=/etc/bad.yaml",

@@ -74,7 +74,7 @@ func TestLinks(t *testing.T) {
 		{"a bridge of podCIDRs", server("br7 10.128.0.1/24").pods("10.128.0.0/14"), "br7 10.128.0.0/24 10.128.0.2 pods"},
 		{"a bridge of both families", server("br7 10.128.0.1/24", "br7 fd77::1/64").pods("10.128.0.0/14", "fd77::/48"), "br7 10.128.0.0/24 10.128.0.2 pods, br7 fd77::/64 fd77::2 pods"},
 		{"a bridge that is down", down, ""},
-		{"another bridge beside that of podCIDRs", server("br7 10.128.0.1/24", "br8 172.17.0.1/16").pods("10.128.0.0/14"), "br7 10.128.0.0/24 10.128.0.2 pods"},
+		{"another bridge in addition to that of podCIDRs", server("br7 10.128.0.1/24", "br8 172.17.0.1/16").pods("10.128.0.0/14"), "br7 10.128.0.0/24 10.128.0.2 pods"},
 		{"podCIDRs on no interface", server("br8 172.17.0.1/16").pods("10.128.0.0/14"), ""},
 		{"pods in the site's network", server().pods("10.0.0.0/16"), "eth0 10.0.0.0/24 10.0.0.1 pods"},
 		{"the site's network around podCIDRs", server("br7 10.128.0.1/24").pods("10.0.0.128/25", "10.128.0.0/14"), "br7 10.128.0.0/24 10.128.0.2 pods"},

@@ -47,7 +47,7 @@ var realRows = []struct {
 	{name: "accepts the pods' network", want: "aadd", nft: "ip saddr 10.128.0.0/14 accept"},
 	{name: "accepts a set of networks", want: "aaaa", nft: "ip saddr { 10.0.0.0/8, 192.168.0.0/16 } accept\nip6 saddr { fc00::/7 } accept"},
 	{name: "accepts networks around it", want: "dddd", nft: "ip saddr { 10.0.0.0/9, 10.132.0.0/14, 192.168.0.0/16 } accept"},
-	{name: "accepts what is not from a network", want: "ddaa", nft: "ip saddr != 10.0.0.0/8 accept\nip6 saddr != 2001:db8::/32 accept"},
+	{name: "accepts packets that are not from a network", want: "ddaa", nft: "ip saddr != 10.0.0.0/8 accept\nip6 saddr != 2001:db8::/32 accept"},
 	{name: "accepts the node's address", want: "addd", nft: "ip daddr 10.128.0.1 udp dport 53 accept"},
 	{name: "accepts what is for this host", want: "aaaa", nft: "fib daddr type local accept"},
 	{name: "accepts a family", want: "ddaa", nft: "meta nfproto ipv6 accept"},
@@ -72,7 +72,7 @@ var realRows = []struct {
 		}`,
 	},
 	{
-		name: "goes to a chain that decides nothing", want: "aaaa", file: `table inet filter {
+		name: "jumps to a chain that decides nothing", want: "aaaa", file: `table inet filter {
 			chain nothing { counter; }
 			chain input { type filter hook input priority 0; policy accept; goto nothing; drop; }
 		}`,
@@ -137,17 +137,17 @@ var realRows = []struct {
 		},
 	},
 	{
-		name: "iptables that accepts what is for this host", want: "aaaa", iptables: []string{
+		name: "iptables that accepts packets for this host", want: "aaaa", iptables: []string{
 			"-P INPUT DROP", "-A INPUT -m addrtype --dst-type LOCAL -m comment --comment x -j ACCEPT",
 		},
 	},
-	{name: "iptables that accepts what is not for this host", want: "ddaa", iptables: []string{"-P INPUT DROP", "-A INPUT -m addrtype ! --dst-type LOCAL -j ACCEPT"}},
+	{name: "iptables that accepts packets not for this host", want: "ddaa", iptables: []string{"-P INPUT DROP", "-A INPUT -m addrtype ! --dst-type LOCAL -j ACCEPT"}},
 	{name: "iptables that accepts SYN", want: "daaa", iptables: []string{"-P INPUT DROP", "-A INPUT -p tcp --syn -j ACCEPT", "-A INPUT -p udp --sport 53 -m udp --dport 54 -j ACCEPT"}},
 	{name: "iptables that accepts an option", want: "d?aa", iptables: []string{"-P INPUT DROP", "-A INPUT -p tcp --tcp-option 8 -j ACCEPT"}},
 	{name: "iptables that accepts by length", want: "??aa", iptables: []string{"-P INPUT DROP", "-A INPUT -m length --length 1000: -j ACCEPT"}},
 	{name: "iptables that marks", want: "??aa", iptables: []string{"-A INPUT -j MARK --set-mark 1", "-A INPUT -m mark --mark 1 -j ACCEPT", "-A INPUT -j DROP"}},
 	{name: "iptables that drops a mark", want: "aaaa", iptables: []string{"-A INPUT -m mark --mark 0x8000/0x8000 -j DROP", "-A INPUT -j LOG"}},
-	{name: "iptables that asks a program", want: "??aa", iptables: []string{"-A INPUT -j NFQUEUE", "-A INPUT -j ACCEPT"}},
+	{name: "iptables that queues to a program", want: "??aa", iptables: []string{"-A INPUT -j NFQUEUE", "-A INPUT -j ACCEPT"}},
 }
 
 // TestReality proves for each ruleset that Decide agrees with what the kernel does with packets

@@ -27,7 +27,7 @@ func TestRetry(t *testing.T) {
 			<-ctx.Done()
 			return late
 		}, servfail},
-		{"so is the only one", func(ctx context.Context, _ int) error { <-ctx.Done(); return late }, late},
+		{"the only one is down too", func(ctx context.Context, _ int) error { <-ctx.Done(); return late }, late},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

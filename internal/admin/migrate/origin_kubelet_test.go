@@ -81,7 +81,7 @@ func TestUndoForKubelet(t *testing.T) {
 	}{
 		{name: "it was not there", after: kept},
 		{name: "it was there", before: "nameserver 192.0.2.1\n", after: keptLine + "\nnameserver 192.0.2.1\n"},
-		{name: "before the kubelet was told", killed: "after start"},
+		{name: "before the kubelet was configured", killed: "after start"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			for moment, more := 0, true; more; moment++ {

@@ -31,7 +31,7 @@ func TestNames(t *testing.T) {
 		{"the last ndots counts", "search a\noptions ndots:1 ndots:3", "x.y", "x.y.a. x.y.", "same"},
 		{"no list", "nameserver 10.0.0.5", "web", "web.", "same"},
 		{"the last search line counts", "search a\nsearch b", "web", "web.b. web.", "same"},
-		{"a domain twice is asked twice", "search a a", "web", "web.a. web.a. web.", "same"},
+		{"a duplicate domain is queried twice", "search a a", "web", "web.a. web.a. web.", "same"},
 		{"the root in the list", "search a . b\noptions ndots:2", "x.y", "x.y.a. x.y. x.y.b.", "x.y.a."},
 		{"dots at a domain's end", "search a.", "web", "web.a. web.", "same"},
 		{"no-tld-query", "search a\noptions no-tld-query", "web", "web.a.", "web.a. web."},
@@ -123,13 +123,13 @@ func TestQueries(t *testing.T) {
 		n       int
 		atLeast bool
 	}{
-		{"glibc asks one nameserver", two, GLibc, []Result{Found, Found}, 2, false},
-		{"musl asks all", two, Musl, []Result{Found, Found}, 4, false},
-		{"of which it knows three", four, Musl, []Result{Absent}, 3, false},
-		{"glibc asks all of those that fail, twice", two, GLibc, []Result{Failed, Failed}, 8, false},
-		{"or as often as attempts says", four, GLibc, []Result{Failed}, 9, false},
+		{"glibc queries one nameserver", two, GLibc, []Result{Found, Found}, 2, false},
+		{"musl queries all", two, Musl, []Result{Found, Found}, 4, false},
+		{"but at most three", four, Musl, []Result{Absent}, 3, false},
+		{"glibc queries each failing one twice", two, GLibc, []Result{Failed, Failed}, 8, false},
+		{"or as often as the attempts option", four, GLibc, []Result{Failed}, 9, false},
 		{"one type alone fails", two, GLibc, []Result{Found, Failed}, 2, true},
-		{"musl asks again until its time is over", two, Musl, []Result{Failed, Failed}, 4, true},
+		{"musl retries until its timeout", two, Musl, []Result{Failed, Failed}, 4, true},
 		{"without a nameserver it is this host", Conf{}, Musl, []Result{Absent, Absent}, 2, false},
 	} {
 		if n, atLeast := test.conf.Queries(test.lib, test.results); n != test.n || atLeast != test.atLeast {
@@ -155,7 +155,7 @@ func TestKubelet(t *testing.T) {
 		{"on the host's network it is Default", Pod{Namespace: "shop", Policy: ClusterFirst, HostNetwork: true}, "192.0.2.53 192.0.2.53 | corp.example cluster.local | rotate"},
 		{"but ClusterFirstWithHostNet is not", Pod{Namespace: "shop", Policy: ClusterFirstWithHostNet, HostNetwork: true}, "10.0.0.5 | shop.svc.cluster.local svc.cluster.local cluster.local corp.example | ndots:5"},
 		{"Default", Pod{Namespace: "shop", Policy: Default}, "192.0.2.53 192.0.2.53 | corp.example cluster.local | rotate"},
-		{"None has what dnsConfig says", Pod{Namespace: "shop", Policy: None, Own: own}, "192.0.2.9 | own svc.cluster.local | ndots:2 edns0"},
+		{"None uses only dnsConfig", Pod{Namespace: "shop", Policy: None, Own: own}, "192.0.2.9 | own svc.cluster.local | ndots:2 edns0"},
 		{"dnsConfig is added", Pod{Namespace: "shop", Own: own}, "10.0.0.5 192.0.2.9 | shop.svc.cluster.local svc.cluster.local cluster.local corp.example own | ndots:2 edns0"},
 		{"and to the host's", Pod{Policy: Default, Own: own}, "192.0.2.53 192.0.2.9 | corp.example cluster.local own svc.cluster.local | rotate ndots:2 edns0"},
 	} {
@@ -221,14 +221,14 @@ func TestChecks(t *testing.T) {
 		{"loopback in a pod", checks, "nameserver 192.0.2.53", "nameserver 127.0.0.1", []string{"pods get the nameserver 127.0.0.1"}},
 		{"too many domains", checks, "nameserver 192.0.2.53", "nameserver 10.0.0.5\nsearch a b c d e f g h", []string{"drops g h"}},
 		{"a node in order", checks, "", "nameserver 10.0.0.5\nsearch a", nil},
-		{"a node that asks others", checks, "", "nameserver 192.0.2.53", []string{"processes on this node query 192.0.2.53 instead of node-dns"}},
+		{"a node that queries other servers", checks, "", "nameserver 192.0.2.53", []string{"processes on this node query 192.0.2.53 instead of node-dns"}},
 		{"the root in the list", checks, "", "nameserver 10.0.0.5\nsearch .", []string{"search list contains the root"}},
 		{"nobody", checks, "", "search a", []string{"C libraries query 127.0.0.1"}},
 		{"twice", checks, "", "nameserver 10.0.0.5\nnameserver 10.0.0.5", []string{"10.0.0.5 is listed twice"}},
 		{"too many", checks, "", "nameserver 10.0.0.5\nnameserver 192.0.2.1\nnameserver 192.0.2.2\nnameserver 192.0.2.3", []string{"never 192.0.2.3"}},
 		{"musl's line", checks, "", "nameserver 10.0.0.5\nsearch " + strings.Repeat("a", 248), []string{"255 characters: musl"}},
 		{
-			"this node, where nobody listens", with(func(c *Checks) { c.Answers = func(netip.Addr) bool { return false } }), "", "nameserver 10.0.0.5",
+			"this node, where nothing listens", with(func(c *Checks) { c.Answers = func(netip.Addr) bool { return false } }), "", "nameserver 10.0.0.5",
 			[]string{"10.0.0.5 is this node, but node-dns does not listen there", "instead of node-dns"},
 		},
 	} {

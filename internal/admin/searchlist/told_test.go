@@ -43,7 +43,7 @@ func TestToldBy(t *testing.T) {
 			all,
 			Told{all.DNS, "clusterDNS /etc/k.yaml:3", "flag.test", "--cluster-domain of the kubelet, pid 7", "", "--resolv-conf of the kubelet, pid 7", "--resolv-conf on the kubelet's command line"},
 		},
-		{"files that say nothing", Flags{}, nodeconfig.KubeletFiles{DropIns: "/etc/k.d"}, &nodeconfig.KubeletSays{}, Told{nil, "default", "", "default", "/etc/resolv.conf", "default", "resolvConf in /etc/k.d/*.conf"}},
+		{"files without the settings", Flags{}, nodeconfig.KubeletFiles{DropIns: "/etc/k.d"}, &nodeconfig.KubeletSays{}, Told{nil, "default", "", "default", "/etc/resolv.conf", "default", "resolvConf in /etc/k.d/*.conf"}},
 		{
 			"a file that cannot be read, and a flag",
 			Flags{Domain: &flagDomain},
@@ -102,7 +102,7 @@ func TestResolvConfSetting(t *testing.T) {
 		{"a file", false, "resolvConf in /etc/k.yaml", "resolvConf in /etc/k.yaml"},
 		{"OpenShift 3", true, "", "kubeletArguments: {resolv-conf: [FILE]} in /etc/origin/node/node-config.yaml"},
 		{"its flags are made of that file", true, byCommandLine, "kubeletArguments: {resolv-conf: [FILE]} in /etc/origin/node/node-config.yaml"},
-		{"its old file beside another kubelet", true, "resolvConf in /etc/k.yaml", "resolvConf in /etc/k.yaml"},
+		{"its old file and another kubelet", true, "resolvConf in /etc/k.yaml", "resolvConf in /etc/k.yaml"},
 	} {
 		if got := ResolvConfSetting(row.isOpenShift, row.told); got != row.want {
 			t.Errorf("%s: got %s", row.name, got)

@@ -73,7 +73,7 @@ func TestEveryClaim(t *testing.T) {
 			notes:  []string{"dnsmasq /etc/dnsmasq.conf:1 wins over NetworkManager eth0; not used: 10.0.0.2"},
 		},
 		{
-			name: "which is none where nobody says it any more",
+			name: "no source once no source names it",
 			change: func(in *policy.Inputs) {
 				*in = policy.Inputs{Config: policytest.Config(t, "", ""), Net: in.Net, From: nameserver.LastGood, Origin: "NetworkManager eth0", Captured: upstream.Set{Servers: policytest.Servers("10.0.0.2")}, Dnsmasq: policytest.Dnsmasq(t, "server=192.0.2.60\n")}
 			},
@@ -81,7 +81,7 @@ func TestEveryClaim(t *testing.T) {
 			lost:   []string{". 10.0.0.2: dnsmasq /etc/dnsmasq.conf:1 wins over last-good NetworkManager eth0"},
 		},
 		{
-			name: "a server of dnsmasq's that loops keeps the names",
+			name: "a looping server from dnsmasq keeps the names",
 			change: func(in *policy.Inputs) {
 				*in = policy.Inputs{Config: policytest.Config(t, "", ""), Net: in.Net, From: in.From, Origin: in.Origin, Captured: upstream.Set{Servers: policytest.Servers("10.0.0.2")}, Dnsmasq: policytest.Dnsmasq(t, "server=192.0.2.60\nserver=192.0.2.10\n")}
 				in.Looping = map[nameserver.Server]struct{}{policytest.Servers("192.0.2.60")[0]: {}}

@@ -33,7 +33,7 @@ func TestHear(t *testing.T) {
 		{"another file", &control.KubeletTold{DNS: []netip.Addr{addr}, DNSSource: "clusterDNS /etc/k.yaml:7"}, ours, "10.0.0.6", false, []string{"its nameservers are set by clusterDNS /etc/k.yaml:7"}},
 		{"no file of ours", &control.KubeletTold{DNS: []netip.Addr{addr}, DNSSource: "clusterDNS /etc/k.yaml:7"}, "", "10.0.0.6", false, []string{"its nameservers are set by clusterDNS /etc/k.yaml:7"}},
 		{"said nowhere", &control.KubeletTold{DNSSource: "default", DomainSource: "default"}, ours, "", true, []string{"the kubelet has no clusterDNS", "the kubelet has no clusterDomain"}},
-		{"closed to who asks, and not to us", &control.KubeletTold{Problems: []control.KubeletProblem{{Text: ours + ": permission denied", Denied: ours}}}, ours, "10.0.0.5", false, nil},
+		{"unreadable for the client, but not for us", &control.KubeletTold{Problems: []control.KubeletProblem{{Text: ours + ": permission denied", Denied: ours}}}, ours, "10.0.0.5", false, nil},
 		{"closed", &control.KubeletTold{PID: 7, Problems: []control.KubeletProblem{{Text: "/etc/k.yaml: permission denied", Denied: "/etc/k.yaml"}}}, ours, "10.0.0.5", false, []string{"the configuration of the kubelet (pid 7) is only partly known: /etc/k.yaml: permission denied"}},
 		{"more problems than an asker has", &control.KubeletTold{Problems: make([]control.KubeletProblem, 9)}, ours, "10.0.0.5", false, []string{partly, partly, partly, partly}},
 	} {

@@ -118,7 +118,7 @@ func TestRestoreWhole(t *testing.T) {
 		{"lasts longer than its records", message(same), 301 * time.Second, 0},
 		{"no question", message(func(m *dns.Msg) { m.Question = nil }), 300 * time.Second, 0},
 		{"two questions", message(func(m *dns.Msg) { m.Question = append(m.Question, m.Question[0]) }), 300 * time.Second, 0},
-		{"a question in capitals, which nobody finds", message(func(m *dns.Msg) { m.Question[0].Name = "A.example." }), 300 * time.Second, 0},
+		{"a question in capitals, which no lookup finds", message(func(m *dns.Msg) { m.Question[0].Name = "A.example." }), 300 * time.Second, 0},
 		{"another class", message(func(m *dns.Msg) { m.Question[0].Qclass = dns.ClassCHAOS }), 300 * time.Second, 0},
 		{"another client's ID", message(func(m *dns.Msg) { m.Id = 1 }), 300 * time.Second, 0},
 		{"a query", message(func(m *dns.Msg) { m.Response = false }), 300 * time.Second, 0},

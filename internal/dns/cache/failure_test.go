@@ -25,11 +25,11 @@ func TestFirstCause(t *testing.T) {
 		err     error
 		want    string
 	}{
-		{name: "nothing says it", want: "13"},
+		{name: "no cause", want: "13"},
 		{name: "a nameserver", options: []dns.EDNS0{&dns.EDNS0_EDE{InfoCode: 6, ExtraText: "no DNSKEY"}}, want: `13, 6 "no DNSKEY"`},
 		{name: "a nameserver, without words", options: []dns.EDNS0{&dns.EDNS0_EDE{InfoCode: 9}}, want: `13, 9 ""`},
-		{name: "a nameserver that remembers it", options: []dns.EDNS0{&dns.EDNS0_EDE{InfoCode: 13}, &dns.EDNS0_EDE{InfoCode: 6}}, want: `13, 6 ""`},
-		{name: "a nameserver that says no more", options: []dns.EDNS0{&dns.EDNS0_EDE{InfoCode: 13}}, want: "13"},
+		{name: "a nameserver that has cached it", options: []dns.EDNS0{&dns.EDNS0_EDE{InfoCode: 13}, &dns.EDNS0_EDE{InfoCode: 6}}, want: `13, 6 ""`},
+		{name: "a nameserver without a cause", options: []dns.EDNS0{&dns.EDNS0_EDE{InfoCode: 13}}, want: "13"},
 		{name: "another option", options: []dns.EDNS0{&dns.EDNS0_PADDING{Padding: make([]byte, 8)}}, want: "13"},
 		{name: "the forwarder", err: fmt.Errorf("asking: %w", errNobody), want: `13, 22 "no response"`},
 		{

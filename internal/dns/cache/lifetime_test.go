@@ -44,7 +44,7 @@ func TestRemember(t *testing.T) {
 		{name: "NegativeTTL", config: Config{NegativeTTL: 9 * time.Second}, rcode: dns.RcodeNameError, want: 9 * time.Second},
 		{name: "NegativeTTL for NODATA", config: Config{NegativeTTL: 9 * time.Second}, want: 9 * time.Second},
 		{name: "NegativeTTL is not for one with a SOA", config: Config{NegativeTTL: 9 * time.Second}, rcode: dns.RcodeNameError, records: "authority\n " + soa, want: 300 * time.Second, maxTTL: 300},
-		{name: "NegativeTTL where none are remembered", config: Config{NegativeTTL: 9 * time.Second, MaxNegativeTTL: -1}, rcode: dns.RcodeNameError, want: 0},
+		{name: "NegativeTTL with negative caching off", config: Config{NegativeTTL: 9 * time.Second, MaxNegativeTTL: -1}, rcode: dns.RcodeNameError, want: 0},
 		{name: "NegativeTTL is not for failures", config: Config{NegativeTTL: 9 * time.Second}, rcode: dns.RcodeServerFailure, want: 0},
 		{name: "NXDOMAIN: the SOA's minimum", rcode: dns.RcodeNameError, records: "authority\n " + soa, want: 300 * time.Second, maxTTL: 300},
 		{

@@ -92,14 +92,14 @@ func TestOutage(t *testing.T) {
 		asked int // including background queries
 	}{
 		{"all is well", func(o *outage) {}, nil, "NOERROR 192.0.2.1 for 10 s after 0s", 1},
-		{"an answer that takes a moment", func(o *outage) { o.slow = 400 * time.Millisecond }, nil, "NOERROR 192.0.2.1 for 10 s after 400ms", 1},
-		{"one that takes long", func(o *outage) { o.slow = time.Second }, nil, "NOERROR 192.0.2.1 for 30 s EDE 3 after 500ms", 1},
+		{"an answer after a moment", func(o *outage) { o.slow = 400 * time.Millisecond }, nil, "NOERROR 192.0.2.1 for 10 s after 400ms", 1},
+		{"an answer after a long time", func(o *outage) { o.slow = time.Second }, nil, "NOERROR 192.0.2.1 for 30 s EDE 3 after 500ms", 1},
 		{"nobody there", func(o *outage) { o.isDown = true }, nil, "NOERROR 192.0.2.1 for 30 s EDE 3 after 500ms", 1},
 		{"which is known", (*outage).known, nil, "NOERROR 192.0.2.1 for 30 s EDE 3 after 0s", 1},
 		{"SERVFAIL", func(o *outage) { o.fails = dns.RcodeServerFailure }, nil, "NOERROR 192.0.2.1 for 30 s EDE 3 after 0s", 1},
 		{"REFUSED", func(o *outage) { o.fails = dns.RcodeRefused }, nil, "NOERROR 192.0.2.1 for 30 s EDE 3 after 0s", 1},
 		{"a name that is gone", func(o *outage) { o.fails = dns.RcodeNameError }, nil, "NXDOMAIN after 0s", 1},
-		{"a lane was told that nobody is there", func(o *outage) { o.isDown = true }, func(q *dnsserver.Query) { q.Tried = &dnsserver.UpstreamResult{Err: errNobody} }, "NOERROR 192.0.2.1 for 30 s EDE 3 after 0s", 1},
+		{"a lane knows that no server answers", func(o *outage) { o.isDown = true }, func(q *dnsserver.Query) { q.Tried = &dnsserver.UpstreamResult{Err: errNobody} }, "NOERROR 192.0.2.1 for 30 s EDE 3 after 0s", 1},
 		{"a lane has waited", func(o *outage) { o.isDown = true }, func(q *dnsserver.Query) { q.Tried = &dnsserver.UpstreamResult{} }, "NOERROR 192.0.2.1 for 30 s EDE 3 after 0s", 1},
 	} {
 		t.Run(row.name, func(t *testing.T) {

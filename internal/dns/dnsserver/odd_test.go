@@ -205,7 +205,7 @@ func TestEDNSFlags(t *testing.T) {
 		options    string
 	}{
 		{"no EDNS", func(*dns.Msg) {}, false, false, false, "no OPT"},
-		{"AD asks for AD", func(m *dns.Msg) { m.AuthenticatedData = true }, false, false, true, "no OPT"},
+		{"AD requests AD", func(m *dns.Msg) { m.AuthenticatedData = true }, false, false, true, "no OPT"},
 		{"DO and CD (docd)", func(m *dns.Msg) { m.SetEdns0(1232, true); m.CheckingDisabled = true }, true, true, true, "15"},
 		{"EDNS without DO", edns(1232, &dns.EDNS0_NSID{Code: dns.EDNS0NSID}), false, false, false, "15"},
 	}

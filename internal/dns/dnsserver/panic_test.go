@@ -32,10 +32,10 @@ func TestPanicAnywhere(t *testing.T) {
 	}{
 		{"the Handler", handler(func(*Query) (*dns.Msg, error) { panic("here") }), told, told},
 		{"its message", handler(func(*Query) (*dns.Msg, error) { return &dns.Msg{Answer: []dns.RR{(*dns.A)(nil)}}, nil }), told, told},
-		{"Wire, which the Handler stands in for", func(s *Server) {
+		{"Wire, in place of which the Handler answers", func(s *Server) {
 			s.cfg.Wire = func([]byte, *WireQuery) ([]byte, bool) { panic("here") }
 		}, "NOERROR", "NOERROR"},
-		{"Miss, which the Handler stands in for", func(s *Server) { s.cfg.Miss = func(*PendingQuery) bool { panic("here") } }, "NOERROR", "NOERROR"},
+		{"Miss, in place of which the Handler answers", func(s *Server) { s.cfg.Miss = func(*PendingQuery) bool { panic("here") } }, "NOERROR", "NOERROR"},
 		{"the goroutine that receives", func(s *Server) {
 			tripped := false // used by one goroutine only
 			s.pending.New = func() any {

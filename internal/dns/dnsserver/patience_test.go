@@ -17,7 +17,7 @@ func TestPatience(t *testing.T) {
 		left, spend time.Duration
 	}{
 		{"a backlog", 0, backlog, 1500 * ms},
-		{"goes on beyond a second", 1500 * ms, 500 * ms, 450 * ms},
+		{"continues beyond a second", 1500 * ms, 500 * ms, 450 * ms},
 		{"within the same second", 1950 * ms, 50 * ms, 60 * ms},
 		{"nothing is left", 2010 * ms, -10 * ms, 0},
 		{"a burst", 2500 * ms, burst, 200 * ms},

@@ -264,7 +264,7 @@ func TestTermsFile(t *testing.T) {
 		{"of the future", func() error { return os.Chtimes(path, time.Time{}, time.Now().Add(time.Hour)) }, Alone, nil},
 		{"unknown", func() error { return os.WriteFile(path, []byte("sharing\n"), 0o644) }, Alone, nil},
 		{"at two addresses", func() error { return WriteTerms(path, Taking, loopback("127.0.0.1"), loopback("::1")) }, Taking, []netip.AddrPort{loopback("127.0.0.1"), loopback("::1")}},
-		{"at what is no address", func() error { return os.WriteFile(path, []byte("taking 127.0.0.1\n"), 0o644) }, Alone, nil},
+		{"at an invalid address", func() error { return os.WriteFile(path, []byte("taking 127.0.0.1\n"), 0o644) }, Alone, nil},
 		{"gone", func() error { return WriteTerms(path, Gone) }, Gone, nil},
 		{"removed", func() error { return WriteTerms(path, Alone) }, Alone, nil},
 	} {

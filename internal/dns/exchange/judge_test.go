@@ -16,7 +16,7 @@ func TestJudge(t *testing.T) {
 	}{
 		{name: "NOERROR", rcode: dns.RcodeSuccess, edns: true, want: Final},
 		{name: "NXDOMAIN", rcode: dns.RcodeNameError, want: Final},
-		{name: "YXDOMAIN, of a DNAME that leads too far", rcode: dns.RcodeYXDomain, want: Final},
+		{name: "YXDOMAIN, from a DNAME whose result is too long", rcode: dns.RcodeYXDomain, want: Final},
 		{name: "SERVFAIL", rcode: dns.RcodeServerFailure, edns: true, want: NextBest},
 		{name: "REFUSED", rcode: dns.RcodeRefused, edns: true, want: NextBest},
 		{name: "FORMERR with EDNS", rcode: dns.RcodeFormatError, edns: true, want: NoEDNS},
@@ -24,7 +24,7 @@ func TestJudge(t *testing.T) {
 		{name: "NOTIMP with EDNS", rcode: dns.RcodeNotImplemented, edns: true, want: NoEDNS},
 		{name: "NOTIMP without", rcode: dns.RcodeNotImplemented, want: NextBest},
 		{name: "BADVERS", rcode: dns.RcodeBadVers, edns: true, want: NoEDNS},
-		{name: "BADCOOKIE, which we sent none of", rcode: dns.RcodeBadCookie, edns: true, want: NextBest},
+		{name: "BADCOOKIE, although we sent no cookie", rcode: dns.RcodeBadCookie, edns: true, want: NextBest},
 		{name: "truncated", tc: true, edns: true, want: OverTCP},
 		{name: "truncated over TCP", tc: true, stream: true, want: NextBest},
 		{name: "truncated FORMERR", rcode: dns.RcodeFormatError, tc: true, edns: true, want: NoEDNS},

@@ -68,7 +68,7 @@ func TestDecode(t *testing.T) {
 		{name: "a query", change: func(m *dns.Msg) { m.Response = false }, want: errNoReply},
 		{name: "a NOTIFY", change: func(m *dns.Msg) { m.Opcode = dns.OpcodeNotify }, want: errNoReply},
 		{name: "another name", change: func(m *dns.Msg) { m.Question[0].Name = "xww.example." }, want: errQuestion},
-		{name: "another name of another length", change: func(m *dns.Msg) { m.Question[0].Name = "w.example." }, want: errQuestion},
+		{name: "another name with a different length", change: func(m *dns.Msg) { m.Question[0].Name = "w.example." }, want: errQuestion},
 		{name: "another type", change: func(m *dns.Msg) { m.Question[0].Qtype = dns.TypeAAAA }, want: errQuestion},
 		{name: "another class", change: func(m *dns.Msg) { m.Question[0].Qclass = dns.ClassCHAOS }, want: errQuestion},
 		{name: "no question", change: func(m *dns.Msg) { m.Question = nil }, want: errQuestion},

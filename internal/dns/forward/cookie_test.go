@@ -59,10 +59,10 @@ var cookieManners = []struct {
 	{"a server that changes its own", func(query, cookie []byte, _ bool, n int) [][]byte {
 		return speak(query, cookie, []string{serverCookie, nextCookie}[n%2])
 	}, 20, 20, 19, 0, 0, 0},
-	{"a server that knows none", func(query, cookie []byte, _ bool, _ int) [][]byte {
+	{"a server without cookie support", func(query, cookie []byte, _ bool, _ int) [][]byte {
 		return [][]byte{withOPT(answerTo(query, trueAddr), 0, nil)}
 	}, 20, 1, 0, 0, 0, 0},
-	{"a server that knows no EDNS", func(query, cookie []byte, _ bool, _ int) [][]byte {
+	{"a server without EDNS support", func(query, cookie []byte, _ bool, _ int) [][]byte {
 		return [][]byte{answerTo(query, trueAddr)}
 	}, 20, 1, 0, 0, 0, 0},
 	{"a server that demands its own", func(query, cookie []byte, overTCP bool, _ int) [][]byte {
@@ -71,13 +71,13 @@ var cookieManners = []struct {
 		}
 		return speak(query, cookie, serverCookie)
 	}, 20, 21, 20, 0, 0, 0},
-	{"a server that is never content", func(query, cookie []byte, overTCP bool, _ int) [][]byte {
+	{"a server that always returns BADCOOKIE", func(query, cookie []byte, overTCP bool, _ int) [][]byte {
 		if !overTCP && len(cookie) > 0 {
 			return [][]byte{withOPT(refusal(query, 0), dns.RcodeBadCookie, cookieOption(cookie[:exchange.ClientCookie], serverCookie))}
 		}
 		return speak(query, cookie, serverCookie)
 	}, 20, 40, 39, 0, 20, 0},
-	{"a server that has the option for an error", func(query, cookie []byte, _ bool, _ int) [][]byte {
+	{"a server that rejects the option as an error", func(query, cookie []byte, _ bool, _ int) [][]byte {
 		if len(cookie) > 0 {
 			return [][]byte{refusal(query, dns.RcodeFormatError)}
 		}
@@ -104,7 +104,7 @@ var cookieManners = []struct {
 		}
 		return speak(query, cookie, serverCookie)
 	}, 4, 4, 3, 1, 1, 0}, // over TCP it has one again
-	{"a server that has forgotten how, without TCP", func(query, cookie []byte, overTCP bool, n int) [][]byte {
+	{"a server that stops supporting cookies, without TCP", func(query, cookie []byte, overTCP bool, n int) [][]byte {
 		switch {
 		case overTCP:
 			return nil

@@ -25,8 +25,8 @@ func TestPanics(t *testing.T) {
 	}{
 		"a try's goroutine":                        {ignore: true, want: internal},
 		"a lane's watcher, then a try's goroutine": {lanes: 2, faults: dnstest.Faults{Rcode: dns.RcodeRefused}, ignore: true, want: internal},
-		"who gets a lane's reply":                  {lanes: 2, answer: true, want: answer},
-		"who hears of a server's state":            {faults: dnstest.Faults{Drop: true}, change: true, want: "SERVFAIL "},
+		"the receiver of a lane's reply":           {lanes: 2, answer: true, want: answer},
+		"the listener to server states":            {faults: dnstest.Faults{Drop: true}, change: true, want: "SERVFAIL "},
 		"likewise, in a lane":                      {lanes: 2, faults: dnstest.Faults{Drop: true}, change: true, want: "SERVFAIL "},
 	} {
 		t.Run(name, func(t *testing.T) {

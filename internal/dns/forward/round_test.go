@@ -59,13 +59,13 @@ func TestRound(t *testing.T) {
 		{"no more than four", 12, "1! 2! 3! 4!", "1 2 3 4", true, "4"},
 		{"refused, then silent: the refusal, and no second question", 2, "1! 2?", "1 2", true, "1"},
 		{"silent, then refused: its second question is not asked for more", 2, "1? 2!", "1 2 1s", false, ""},
-		{"silent, then failed while another is asked", 2, "1? 1x", "1 2", false, ""},
+		{"silent, then failed while another is queried", 2, "1? 1x", "1 2", false, ""},
 		{"unreadable: asked over TCP as well", 1, "1%", "1 1t", false, ""},
 		{"unreadable over TCP as well", 1, "1% 1U", "1 1t", true, "no response from 192.0.2.1 (SERVFAIL)"},
 		{"unreadable, and TCP is refused: once more over UDP", 1, "1% 1X", "1 1t 1s", false, ""},
 		{"unreadable late: the one that is asked has its time", 2, "1? 1%", "1 2", false, ""},
-		{"unreadable late, and refused meanwhile", 2, "1? 1% 2!", "1 2 1t", false, ""},
-		{"unreadable when no more may be asked", 4, "1? 2? 3! 1%", "1 2 3s 4", false, ""},
+		{"unreadable late, after a refusal", 2, "1? 1% 2!", "1 2 1t", false, ""},
+		{"unreadable after the last allowed try", 4, "1? 2? 3! 1%", "1 2 3s 4", false, ""},
 		{"silent, then all failed", 2, "1? 1x 2x 1x", "1 2 1s", true, "no response from 192.0.2.1 (connection refused), 192.0.2.2 (connection refused)"},
 	}
 	atOnce := []string{"all at once: the last refuses first", "all at once: all refuse", "all at once: one refuses, the others are late"}
@@ -194,7 +194,7 @@ func TestExplain(t *testing.T) {
 			dns.ExtendedErrorCodeNoReachableAuthority, "no response from 192.0.2.1 (connection closed)",
 		},
 		{
-			"responses that nobody can use",
+			"unusable responses",
 			[]outcome{
 				{attempt: attempt{to: s[0]}, msg: &dns.Msg{MsgHdr: dns.MsgHdr{Truncated: true}}},
 				{attempt: attempt{to: s[1]}, msg: &dns.Msg{MsgHdr: dns.MsgHdr{Rcode: dns.RcodeBadCookie}}},

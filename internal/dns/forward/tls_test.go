@@ -81,7 +81,7 @@ func TestTLSIsNeverDowngraded(t *testing.T) {
 	}{
 		{"another name", secure, "resolver.example", secure.CertPool(), "certificate refused"},
 		{"an authority that nobody knows", secure, dnstest.TLSName, other.CertPool(), "certificate refused"},
-		{"the address, from an authority that nobody knows", secure, "", other.CertPool(), "certificate refused"},
+		{"the address, from an unknown CA", secure, "", other.CertPool(), "certificate refused"},
 		{"no TLS there", open, dnstest.TLSName, secure.CertPool(), ""},
 	}
 	for _, row := range rows {

@@ -26,7 +26,7 @@ func TestSizes(t *testing.T) {
 		{"fragments are lost, and 1232 octets pass", "1500- 1400- 3000-", 1232, 1232, 1232},
 		{"1232 octets are too much too", "1500- 1400- 3000- 900-", 512, 512, 512},
 		{"remembered for 15 minutes", "1100- 1100- 1100- 14m59s", 512, 512, 512},
-		{"then one question at a time asks for more", "1100- 1100- 1100- 15m", 4096, 512, 512},
+		{"then one question at a time requests more", "1100- 1100- 1100- 15m", 4096, 512, 512},
 		{"which is lost", "1100- 1100- 1100- 15m 1100-", 512, 512, 512},
 		{"which arrives", "1100- 1100- 1100- 15m 1100", 4096, 4096, 0},
 		{"a server that ignores the size shows that it was no limit", "1100- 1100- 1100- 1200", 4096, 4096, 0},
