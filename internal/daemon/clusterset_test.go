@@ -32,7 +32,7 @@ func TestClusterSet(t *testing.T) {
 	}{
 		{"an API with ServiceImports", true, false, "", ofAPI, false},
 		{"an API without", false, false, "", ofSite, true},
-		{"beside the cluster's own nameservers", true, false, "clusterDNS: [10.255.255.1]\n", ofAPI, false},
+		{"with the cluster's own nameservers", true, false, "clusterDNS: [10.255.255.1]\n", ofAPI, false},
 		{"an API that is away", true, true, "", ";; SERVFAIL", false},
 		{"the API is down, with the cluster's own nameservers", true, true, "clusterDNS: [10.255.255.1]\n", ";; SERVFAIL", false},
 		{"a cluster domain below it, with its own nameservers", false, true, "clusterDomain: svc.clusterset.local\nclusterDNS: [\"ROUTE\"]\n", name + " 5 A 192.0.2.67", false},

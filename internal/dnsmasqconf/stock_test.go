@@ -25,7 +25,7 @@ func TestStock(t *testing.T) {
 		{"with a line more", stockName, v37 + "server=192.0.2.1\n", "1 true -1 costs max-cache-ttl=1 costs no-negcache"},
 		{"with another number", stockName, strings.Replace(v37, "ttl=1", "ttl=2", 1), "2 true -1 costs max-cache-ttl=2 costs no-negcache"},
 		{"with another size", stockName, strings.Replace(v37, "5000", "6000", 1), "1 true -1 costs max-cache-ttl=1 costs no-negcache"},
-		{"without a line that all have", stockName, strings.Replace(v37, "domain-needed\n", "", 1), "1 true -1 costs max-cache-ttl=1 costs no-negcache"},
+		{"without a line that every release has", stockName, strings.Replace(v37, "domain-needed\n", "", 1), "1 true -1 costs max-cache-ttl=1 costs no-negcache"},
 		{"a cap that costs nothing", "mine.conf", "max-cache-ttl=60\n", "60 false -1"},
 	}
 	for _, row := range rows {

@@ -48,14 +48,14 @@ func TestConflicts(t *testing.T) {
 			name: "added to both families'", host: host(withNetworkManager(byHand("eth0", "192.0.2.53", "10.0.0.2"), dnsConfig("eth0", "2001:db8::53", ""))),
 			want: []string{first + "10.0.0.2 2001:db8::53" + last + "ipv4.ignore-auto-dns yes and ipv6.ignore-auto-dns yes to ignore the latter"},
 		},
-		{name: "what is added is this node, as it was with dnsmasq", host: host(withNetworkManager(byHand("eth0", nodeIP, sys)))},
+		{name: "the added server is this node, as with dnsmasq", host: host(withNetworkManager(byHand("eth0", nodeIP, sys)))},
 		{name: "DHCP names this node alone", host: host(withNetworkManager(byHand("eth0", "192.0.2.53", nodeIP)))},
-		{name: "on an interface that is not asked", host: host(withNetworkManager(dnsConfig("eth0", sys, ""), byHand("eth1", "192.0.2.53", "10.9.0.1")))},
+		{name: "on an interface that is not queried", host: host(withNetworkManager(dnsConfig("eth0", sys, ""), byHand("eth1", "192.0.2.53", "10.9.0.1")))},
 		{
 			name: "node-dns.yaml", host: host(withAdmin("192.0.2.53", ""), withNetworkManager(dnsConfig("eth0", sys, ""))),
 			want: []string{yaml + "NetworkManager eth0 (System eth0); not used: " + sys},
 		},
-		{name: "node-dns.yaml, which says the same", host: host(withAdmin(sys, ""), withNetworkManager(dnsConfig("eth0", sys, "")))},
+		{name: "node-dns.yaml with the same servers", host: host(withAdmin(sys, ""), withNetworkManager(dnsConfig("eth0", sys, "")))},
 		{
 			name: "node-config.yaml", host: host(withAdmin("", "192.0.2.53"), withNetworkManager(dnsConfig("eth0", sys, ""))),
 			want: []string{"dnsNameservers /etc/origin/node/node-config.yaml:7 wins over NetworkManager eth0 (System eth0); not used: " + sys},
@@ -65,7 +65,7 @@ func TestConflicts(t *testing.T) {
 			name: "a resolv.conf by hand", host: host(withAdmin("192.0.2.53", ""), withResolvConf(file("nameserver 10.0.0.9\n"))),
 			want: []string{yaml + "/etc/resolv.conf; not used: 10.0.0.9"},
 		},
-		{name: "last-good is nobody's word", host: host(withAdmin("192.0.2.53", ""), withCaptured(sys))},
+		{name: "last-good is no source's claim", host: host(withAdmin("192.0.2.53", ""), withCaptured(sys))},
 		{
 			name: "all of it", host: host(withAdmin("198.51.100.1", "198.51.100.2"), withNetworkManager(byHand("eth0", "192.0.2.53", "10.0.0.2"))),
 			want: []string{
@@ -73,7 +73,7 @@ func TestConflicts(t *testing.T) {
 				yaml + "NetworkManager eth0 (System eth0); not used: 192.0.2.53 10.0.0.2",
 			},
 		},
-		{name: "a faulty configuration is not gone by", host: host(withAdmin("192.0.2.53", ""), withConfigFault(errors.New("x")), withNetworkManager(dnsConfig("eth0", sys, "")))},
+		{name: "a faulty configuration is not used", host: host(withAdmin("192.0.2.53", ""), withConfigFault(errors.New("x")), withNetworkManager(dnsConfig("eth0", sys, "")))},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

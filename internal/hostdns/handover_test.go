@@ -102,13 +102,13 @@ func TestHandoverRefused(t *testing.T) {
 		}, "credential plugins"},
 		{"no group", func(w *tree) { w.put("/etc/group", "root:x:0:\n") }, "no user node-dns with a group of that name"},
 		{"a group that is root's", func(w *tree) { w.put("/etc/group", "node-dns:x:0:\n") }, "no user node-dns with a group of that name"},
-		{"no user, and nobody may read it", func(w *tree) { w.remove("/etc/passwd") }, "no user node-dns with a group of that name"},
+		{"no user, and no user may read it", func(w *tree) { w.remove("/etc/passwd") }, "no user node-dns with a group of that name"},
 		{"no user, and everybody may", func(w *tree) {
 			w.remove("/etc/passwd")
 			w.chmod("/etc/node-dns/token", 0o644)
 		}, ""},
 		{"no resolver", func(w *tree) { w.put("/etc/node-dns/node-dns.yaml", "kubeconfig: none\n") }, ""},
-		{"a kubeconfig of somebody's", func(w *tree) { w.chmod("/etc/node-dns/kubeconfig", 0o666) }, "can be written by users other than root"},
+		{"a kubeconfig of another user", func(w *tree) { w.chmod("/etc/node-dns/kubeconfig", 0o666) }, "can be written by users other than root"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newCredentials(t)

@@ -22,7 +22,7 @@ func TestLacking(t *testing.T) {
 		{"none: ignore-auto-dns", []option{withNetworkManager()}, "NetworkManager names no nameserver"},
 		{"all invalid", []option{withNetworkManager(nm.DNSConfig{Interface: "eth0", Invalid: []string{`"x"`}})}, `NetworkManager names "x": not a nameserver's address`},
 		{"the network offers some", []option{withNetworkManager(dnsConfig("eth0", "10.0.0.8", ""))}, ""},
-		{"without NetworkManager last-good is what there is", nil, ""},
+		{"without NetworkManager last-good is normal", nil, ""},
 		{"not connected yet", []option{withNetworkManager(), withoutDefaultRoute()}, ""},
 		{"an admin's servers are asked", []option{withNetworkManager(), withAdmin("198.51.100.1", "")}, ""},
 	}
@@ -76,7 +76,7 @@ func TestLackingFile(t *testing.T) {
 		{"a typo, NetworkManager has no nameserver", withNetworkManager(), "nameserver 10.0.0.\n", `/etc/resolv.conf names "10.0.0."` + no},
 		{"a multicast address and a typo", none, "nameserver 224.0.0.251\nnameserver x\n", `/etc/resolv.conf names "x"` + no + "; /etc/resolv.conf names 224.0.0.251: multicast address"},
 		{"nothing listens there", func(s *State) { none(s); withDeaf("127.0.0.1:53")(s) }, "nameserver 127.0.0.1\n", "/etc/resolv.conf names 127.0.0.1: nothing listens there"},
-		{"a typo beside a server", none, "nameserver 10.0.0.\nnameserver 10.0.0.8\n", ""},
+		{"a typo next to a valid server", none, "nameserver 10.0.0.\nnameserver 10.0.0.8\n", ""},
 		{"no nameserver", none, "search example.com\n", ""},
 		{"a copy of ours", none, "nameserver " + nodeIP + "\n", ""},
 		{"systemd-resolved's stub", none, stubText, ""},

@@ -100,7 +100,7 @@ func TestPurge(t *testing.T) {
 		{name: "a kubelet that names another file", files: map[string]string{
 			"/etc/kubernetes/kubelet.conf": "resolvConf: /etc/resolv.conf\n", "/proc/812/comm": "kubelet\n", "/proc/812/cmdline": "kubelet\x00--config=/etc/kubernetes/kubelet.conf\x00",
 		}},
-		{name: "a process that is no kubelet", files: map[string]string{"/proc/812/comm": "vi\n", "/proc/812/cmdline": "vi\x00/etc/origin/node/resolv.conf\x00"}},
+		{name: "a process that is not a kubelet", files: map[string]string{"/proc/812/comm": "vi\n", "/proc/812/cmdline": "vi\x00/etc/origin/node/resolv.conf\x00"}},
 		// The upstream file holds a comment in this case, but was compared with an empty file.
 		{name: "nameservers over TLS only", servers: "dns+tls://9.9.9.9#dns.quad9.net"},
 		// The hook edits lines in place.

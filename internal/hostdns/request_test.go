@@ -16,7 +16,7 @@ func TestTakeRequest(t *testing.T) {
 		name string
 		lay  func(w *tree)
 	}{
-		{"there is none, nor its directory", func(*tree) {}},
+		{"neither the request nor its directory exists", func(*tree) {}},
 		{"there is none", func(w *tree) { w.mkdir("/run/node-dns") }},
 		{"a file", func(w *tree) { w.put(request, "please\n") }},
 		{"a directory with something in it", func(w *tree) { w.put(request+"/a/b", "") }},

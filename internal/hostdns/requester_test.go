@@ -22,7 +22,7 @@ func TestRequester(t *testing.T) {
 	}{
 		{"nothing to write", 0, nil, false, NothingNew, 0},
 		{"a file is wrong", 0, resolvConf, true, AskedNow, time.Second},
-		{"still wrong, too soon", 300 * time.Millisecond, resolvConf, false, NothingNew, 700 * time.Millisecond},
+		{"still wrong, but too soon", 300 * time.Millisecond, resolvConf, false, NothingNew, 700 * time.Millisecond},
 		// Each repetition was logged, once a minute forever.
 		{"still wrong after a second", time.Second, resolvConf, true, NothingNew, 2 * time.Second},
 		{"another file is wrong too: at once", 3 * time.Second, both, true, AskedNow, time.Second},

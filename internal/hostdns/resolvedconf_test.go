@@ -49,7 +49,7 @@ func TestReadResolvedConf(t *testing.T) {
 		},
 		{name: "the vendor's main file", files: map[string]string{"/usr/lib/systemd/resolved.conf": "[Resolve]\nDNS=10.0.0.2\n"}, servers: "10.0.0.2"},
 		{
-			name:    "every form of a server, and what is none",
+			name:    "every form of a server, and invalid ones",
 			files:   map[string]string{main: "[Resolve]\nDNS=10.0.0.1#dns.example [2001:db8::1]:5353%eth0#x 10.0.0.2:5353 fe80::1%eth0 2001:db8::2 dns.example [fe80::2]:54%eth1\n"},
 			servers: "10.0.0.1 [2001:db8::1]:5353 10.0.0.2:5353 fe80::1%eth0 2001:db8::2 [fe80::2%eth1]:54",
 		},

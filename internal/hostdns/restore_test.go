@@ -99,10 +99,10 @@ func TestRestoreForgets(t *testing.T) {
 		name, behind, domains string
 		want                  program
 	}{
-		{"what our file searched before", "nameserver 127.0.0.53\nsearch old.example new.example\n", "new.example", systemdResolved},
-		{"what NetworkManager searches", "nameserver 127.0.0.53\nsearch new.example\n", "new.example", nobody},
+		{"our file's earlier search list", "nameserver 127.0.0.53\nsearch old.example new.example\n", "new.example", systemdResolved},
+		{"NetworkManager's search list", "nameserver 127.0.0.53\nsearch new.example\n", "new.example", nobody},
 		{"nothing", "nameserver 127.0.0.53\nsearch .\n", "new.example", nobody},
-		{"what NetworkManager does not tell", "nameserver 127.0.0.53\nsearch old.example\n", "", nobody},
+		{"NetworkManager's list is unknown", "nameserver 127.0.0.53\nsearch old.example\n", "", nobody},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			s := host(withResolvConf(file(oursText)), withOriginal(link(target, row.behind)), withNetworkManager(dnsConfig("eth0", "10.0.1.1", row.domains)), withMode("systemd-resolved", "unmanaged"))
@@ -168,7 +168,7 @@ func originalRows() []restoreRow {
 			options: []option{ours, captured, withOriginal(file(generated)), withNetworkManagerConf(file(fresh))}, want: fresh,
 		},
 		{
-			name:    "NetworkManager's file, but the original was somebody else's",
+			name:    "NetworkManager's file, but the original was another program's",
 			options: []option{ours, captured, withOriginal(file(manual)), withNetworkManagerConf(file(fresh))}, want: manual,
 		},
 		{
@@ -185,7 +185,7 @@ func originalRows() []restoreRow {
 		},
 		{
 			// Nothing better is known.
-			name: "no nameserver in the original, none captured", options: []option{ours, withOriginal(file("search x.example\n"))},
+			name: "no nameserver in the original, and none captured", options: []option{ours, withOriginal(file("search x.example\n"))},
 			want: "search x.example\n",
 		},
 		{
@@ -249,7 +249,7 @@ func notOursRows() []restoreRow {
 			name: "saved, but of no use", options: []option{withResolvConf(file(admins)), captured, withOriginal(file("# empty\n"))}, want: "", hold: "it is not ours",
 		},
 		{
-			name:    "a link, and what is saved is of no use",
+			name:    "a link, and the saved file is unusable",
 			options: []option{withResolvConf(link("/etc/resolv.site", admins)), captured, withOriginal(file("# empty\n"))}, want: "-> /etc/resolv.site", hold: "it is not ours",
 		},
 		{
@@ -270,9 +270,9 @@ func TestRestoreLeavesTheScripts(t *testing.T) {
 		want                Verdict
 	}{
 		{name: "dnsmasq is back", text: scripts, version: "dnsmasq-2.90", ifOurs: true, want: Held},
-		{name: "it is asked for all the same", text: scripts, version: "dnsmasq-2.90", want: Restored},
+		{name: "it is queried all the same", text: scripts, version: "dnsmasq-2.90", want: Restored},
 		{name: "node-dns answers", text: scripts, version: "node-dns 1.0", ifOurs: true, want: Restored},
-		{name: "who answers does not say", text: scripts, ifOurs: true, want: Restored},
+		{name: "the nameserver does not identify itself", text: scripts, ifOurs: true, want: Restored},
 		{name: "nobody answers", text: scripts, version: "dnsmasq-2.90", silent: true, ifOurs: true, want: Restored},
 		{name: "ours", text: oursText, version: "dnsmasq-2.90", ifOurs: true, want: Restored},
 	} {

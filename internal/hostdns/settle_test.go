@@ -192,7 +192,7 @@ func TestEditedInPlace(t *testing.T) {
 		}, true, strings.NewReplacer("nameserver 10.0.0.2", edit+"\nnameserver 10.0.0.9", "admin.example", "new.example").Replace(manual)},
 		{"one more", func(text string) string { return text + edit + "\n" }, false, manual},
 		{"none", func(text string) string { return strings.Replace(text, "nameserver "+nodeIP, "", 1) }, false, manual},
-		{"one that is none", func(text string) string { return strings.Replace(text, nodeIP, "0.0.0.0", 1) }, false, manual},
+		{"an invalid one", func(text string) string { return strings.Replace(text, nodeIP, "0.0.0.0", 1) }, false, manual},
 		{"this node's other address", func(text string) string { return strings.Replace(text, nodeIP, "10.99.0.1", 1) }, false, manual},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -220,8 +220,8 @@ func TestEditedInPlace(t *testing.T) {
 		})
 	}
 	for name, end := range map[string]func(w *tree){
-		"and nobody answers": func(w *tree) { w.silent = true; w.apply() },
-		"and a stop":         func(w *tree) { w.restore(true) },
+		"and nothing answers": func(w *tree) { w.silent = true; w.apply() },
+		"and a stop":          func(w *tree) { w.restore(true) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newTree(t, map[string]string{etcResolvConf: manual})

@@ -43,10 +43,10 @@ func TestShield(t *testing.T) {
 		{name: "it has not heard yet", options: with(withResolvConf(file(oursText)), withSnippet()), answers: "write and tell", silent: "remove and tell", restore: "remove and tell"},
 		// On a virtual machine under load, restores used an old saved original, and no run notified
 		// NetworkManager again.
-		{name: "it has not heard that ours is gone", options: with(withResolvConf(file(generated)), withMode("default", "unmanaged")), answers: "write and tell", silent: "remove and tell", restore: "remove and tell"},
+		{name: "it has not noticed that ours is gone", options: with(withResolvConf(file(generated)), withMode("default", "unmanaged")), answers: "write and tell", silent: "remove and tell", restore: "remove and tell"},
 		{name: "an admin's rc-manager=unmanaged", options: with(withResolvConf(file(generated)), says("", "unmanaged"), withMode("default", "unmanaged"))},
-		{name: "unmanaged, and what it reads is not known", options: []option{running, withResolvConf(file(generated)), withMode("default", "unmanaged")}},
-		{name: "the snippet is somebody's", options: with(func(s *State) { s.Snippet = file("[main]\n") }), answers: "write and tell", silent: "remove and tell", restore: "remove and tell"},
+		{name: "unmanaged, and its files are unknown", options: []option{running, withResolvConf(file(generated)), withMode("default", "unmanaged")}},
+		{name: "the snippet is another program's", options: with(func(s *State) { s.Snippet = file("[main]\n") }), answers: "write and tell", silent: "remove and tell", restore: "remove and tell"},
 		{name: "it does not run", options: []option{withResolvConf(file(generated)), withConf(nm.Conf{})}},
 		{name: "it does not run any more", options: []option{withResolvConf(file(oursText)), withCaptured(sys), withSnippet()}, silent: "remove and tell", restore: "remove and tell"},
 		{name: "what it reads is not known", options: []option{running, withResolvConf(file(generated))}},
@@ -63,7 +63,7 @@ func TestShield(t *testing.T) {
 		{name: "a file in the place of NetworkManager's, with openresolv", options: with(withMode("default", "resolvconf"), withResolvConf(file("nameserver 192.0.2.9\n")), withOriginal(file(generated))), answers: "write and tell"},
 		{name: "openresolv writes behind another link", options: with(withMode("default", "resolvconf"), withResolvConf(link("/data/resolv.conf", generated))), answers: "write and tell"},
 		{name: "openresolv writes resolv.conf", options: with(withMode("default", "resolvconf")), answers: "write and tell"},
-		{name: "nobody can write", options: with(withMode("default", "immutable"))},
+		{name: "no program can write", options: with(withMode("default", "immutable"))},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := host(test.options...)

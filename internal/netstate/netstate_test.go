@@ -74,10 +74,10 @@ func TestNodeIPWithoutRoute(t *testing.T) {
 		// The order of the two decided whether the node had DNS after a boot.
 		{"one and a bridge of containers", State{Addrs: append(up("10.0.0.5"), Addr{Addr: ip("172.17.0.1"), Interface: "docker0", Up: true}, Addr{Addr: ip("10.88.0.1"), Interface: "podman0", Up: true})}, "10.0.0.5"},
 		{"two and an IPv6 one", State{Addrs: up("10.0.0.5", "10.0.1.5", "2001:db8::5")}, "invalid IP"},
-		{"none but link-local ones", State{Addrs: up()}, "invalid IP"},
+		{"only link-local ones", State{Addrs: up()}, "invalid IP"},
 		{"down", State{Addrs: []Addr{lo, {Addr: ip("10.0.0.5"), Interface: "eth0"}}}, "invalid IP"},
 		{"tentative", State{Addrs: []Addr{{Addr: ip("2001:db8::5"), Interface: "eth0", Up: true, Tentative: true}}}, "invalid IP"},
-		{"a default route goes before", State{Addrs: up("10.0.0.5"), Default6: &DefaultRoute{Source: ip("2001:db8::5")}}, "2001:db8::5"},
+		{"a default route takes precedence", State{Addrs: up("10.0.0.5"), Default6: &DefaultRoute{Source: ip("2001:db8::5")}}, "2001:db8::5"},
 	}
 	for _, tt := range tests {
 		if got := tt.state.NodeIP().String(); got != tt.want {

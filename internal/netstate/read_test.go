@@ -43,7 +43,7 @@ func TestRead(t *testing.T) {
 			l.Addr("tun0", "192.168.122.50/32")
 			l.Route("default dev tun0 scope link")
 		}, "tun0 - 192.168.122.50", "-"},
-		{"device only, nobody at the other end", func(l *lab.Lab) {
+		{"device only, no peer", func(l *lab.Lab) {
 			l.Run("ip", "tuntap", "add", "tun1", "mode", "tun")
 			l.Run("ip", "link", "set", "tun1", "up")
 			l.Addr("tun1", "192.168.122.50/32")

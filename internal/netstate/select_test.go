@@ -68,10 +68,10 @@ func TestChooseRoute(t *testing.T) {
 		{"no gateway", nil, []route{inMain(0, hop{index: tun0})}, "dev tun0"},
 		{"multipath: the first next hop", nil, []route{inMain(0, via(eth1, "10.9.0.1"), via(eth0, "192.168.122.1"))}, "10.9.0.1"},
 		{"multipath: the first that lives", nil, []route{inMain(0, dead, via(eth1, "10.9.0.1"))}, "10.9.0.1"},
-		{"dead is no route", nil, []route{inMain(0, dead)}, ""},
-		{"interface down is no route", nil, []route{inMain(0, via(down, "10.0.0.1"))}, ""},
-		{"interface gone since is no route", nil, []route{inMain(0, via(99, "10.0.0.1"))}, ""},
-		{"loopback is no way out", nil, []route{inMain(0, hop{index: lo})}, ""},
+		{"a dead route does not count", nil, []route{inMain(0, dead)}, ""},
+		{"a route of a down interface does not count", nil, []route{inMain(0, via(down, "10.0.0.1"))}, ""},
+		{"a route of a removed interface does not count", nil, []route{inMain(0, via(99, "10.0.0.1"))}, ""},
+		{"a loopback route does not count", nil, []route{inMain(0, hop{index: lo})}, ""},
 		{"no carrier: the next one", nil, []route{inMain(100, noCarrier), inMain(200, via(eth1, "10.9.0.1"))}, "10.9.0.1"},
 		{"no carrier anywhere: still the node's route", nil, []route{inMain(100, noCarrier)}, "192.168.122.1"},
 		{
@@ -113,7 +113,7 @@ func TestChooseRoute(t *testing.T) {
 			"192.168.122.1",
 		},
 		{
-			"unconditional unreachable hides what follows",
+			"unconditional unreachable hides later rules",
 			[]rule{{action: unix.FR_ACT_UNREACHABLE}, to(32766, 254)},
 			[]route{inMain(0, via(eth0, "192.168.122.1"))},
 			"",
@@ -199,7 +199,7 @@ func TestSourceFor(t *testing.T) {
 			"", "192.168.122.50",
 		},
 		{
-			"the kernel's choice is no address of ours", inet,
+			"the kernel's choice is not an address of ours", inet,
 			chosen{hop: via(eth0, "192.168.122.1")},
 			[]address{on(eth0, "192.168.122.50")},
 			"192.0.2.7", "192.168.122.50",

@@ -98,11 +98,11 @@ func TestSnapshot(t *testing.T) {
 		},
 		want: func(s *Snapshot) { s.Primary = "" },
 	}, {
-		name:   "connection that goes away meanwhile",
+		name:   "connection that disappears during the read",
 		change: func(h host) { delete(h, active) },
 		want:   noDevices,
 	}, {
-		name:   "device that goes away meanwhile",
+		name:   "device that disappears during the read",
 		change: func(h host) { delete(h[device], gonm.DeviceInterface) },
 		want:   noDevices,
 	}, {
@@ -193,7 +193,7 @@ func TestSnapshot(t *testing.T) {
 			s.Configs[1].Static = s.Configs[1].Nameservers
 		},
 	}, {
-		name: "a profile whose nameservers are not in force, or of other types",
+		name: "a profile whose nameservers are inactive or have other types",
 		change: func(h host) {
 			h.setProfile(device, propertiesOf("dns-data", []string{"192.0.2.1", "junk"}), propertiesOf("dns-data", "fe80::53", "dns", "x"))
 		},

@@ -69,7 +69,7 @@ func confTests() []struct {
 			want: manager("file", main), decision: "rc-manager=file in " + main,
 		},
 		{
-			name: "the last of a key, in a group that stands twice", files: files(main, "[main]\nrc-manager=a\n[device]\nrc-manager=b\n[main]\nrc-manager=c\n"),
+			name: "the last value of a key, in a group that occurs twice", files: files(main, "[main]\nrc-manager=a\n[device]\nrc-manager=b\n[main]\nrc-manager=c\n"),
 			want: manager("c", main), decision: "rc-manager=c in " + main,
 		},
 		{
@@ -99,7 +99,7 @@ func confTests() []struct {
 		},
 		{name: "hidden by ours", files: files(ourSnippet, "[main]\nrc-manager=unmanaged\n", lib+"90-node-dns.conf", "[main]\nrc-manager=file\n")},
 		{
-			name: "what no line may hold", files: files(main, "[main]\nrc-manager=a\x1b[2Jb\n"),
+			name: "invalid content of a line", files: files(main, "[main]\nrc-manager=a\x1b[2Jb\n"),
 			want: manager("a\ufffd[2Jb", main), decision: "rc-manager=a\ufffd[2Jb in " + main,
 		},
 	}

@@ -136,7 +136,7 @@ func TestParseEvent(t *testing.T) {
 		want: `"eth0" vpn-up connection=corp nameservers=10.0.0.2 domains=example.test` +
 			` vpn=tun0 vpn-nameservers=10.8.0.1 fe80::8%tun0 vpn-domains=corp.test`,
 	}, {
-		name: "of a variable that stands twice the first counts",
+		name: "the first of duplicate variables counts",
 		argv: "eth0|up",
 		env:  []string{"IP4_NAMESERVERS=10.0.0.2", "IP4_NAMESERVERS=10.0.0.3"},
 		want: `"eth0" up nameservers=10.0.0.2`,
@@ -151,7 +151,7 @@ func TestParseEvent(t *testing.T) {
 		env:  []string{"IP6_NAMESERVERS=fe80::1 fe80::1%eth1"},
 		want: `"" up nameservers=fe80::1%eth1 invalid="fe80::1"`,
 	}, {
-		name: "what is no variable",
+		name: "an invalid variable",
 		argv: "eth0|up",
 		env:  []string{"", "=", "IP4_NAMESERVERS", "IP6_NAMESERVERS="},
 		want: `"eth0" up`,

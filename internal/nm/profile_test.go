@@ -56,17 +56,17 @@ func TestStaticFirst(t *testing.T) {
 			defaults: "2001:db8::53 10.0.0.2 fd77::1", mixed: []string{"eth0 (System eth0): 2001:db8::53 before 10.0.0.2 fd77::1"},
 		},
 		{
-			name:    "a priority says otherwise",
+			name:    "a priority overrides that",
 			configs: []DNSConfig{static("eth0", 50, "", "10.0.0.2"), static("eth0", 100, "2001:db8::53", "2001:db8::53")}, onRoute: "eth0",
 			defaults: "10.0.0.2 2001:db8::53", mixed: []string{"eth0 (System eth0): 2001:db8::53 before 10.0.0.2"},
 		},
 		{
-			name:    "another interface's come after the better one's, by hand or not",
+			name:    "servers of another interface come after those of the better one, static or not",
 			configs: []DNSConfig{static("eth0", 100, "", "10.0.0.2"), static("eth1", 100, "192.0.2.53", "192.0.2.53")}, onRoute: "eth0 eth1",
 			defaults: "10.0.0.2 192.0.2.53",
 		},
 		{
-			name:    "where there is no default route nobody is asked, and nothing is told",
+			name:    "without a default route no server is queried or reported",
 			configs: []DNSConfig{static("eth0", 100, "", "10.0.0.2"), static("eth1", 100, "192.0.2.53", "192.0.2.53 10.9.0.1")}, onRoute: "eth0",
 			defaults: "10.0.0.2",
 		},

@@ -62,7 +62,7 @@ func TestUpstreams(t *testing.T) {
 		onRoute:  "eth0",
 		defaults: "10.0.0.2 fd77::53",
 	}, {
-		name:     "DNS over TLS stays so",
+		name:     "DNS over TLS is preserved",
 		configs:  []DNSConfig{config("eth0", 100, "dns+tls://10.0.0.2#dns.example.test 10.0.0.2", "")},
 		onRoute:  "eth0",
 		defaults: "dns+tls://10.0.0.2#dns.example.test 10.0.0.2",
@@ -76,7 +76,7 @@ func TestUpstreams(t *testing.T) {
 		defaults: "10.0.0.2",
 		routes:   "storage.test=10.9.0.1@eth1; 9.10.in-addr.arpa=10.9.0.1@eth1",
 	}, {
-		name:     "second interface without default route and without domains is not asked",
+		name:     "second interface without default route and without domains is not queried",
 		configs:  []DNSConfig{config("eth0", 100, "10.0.0.2", ""), config("eth1", 100, "10.9.0.1", "")},
 		onRoute:  "eth0",
 		defaults: "10.0.0.2",
@@ -144,7 +144,7 @@ func TestUpstreams(t *testing.T) {
 		defaults: "10.0.0.2",
 		routes:   "corp.test=10.8.0.1@tun0; storage.test=10.9.0.1@eth1",
 	}, {
-		name: "negative priority without domains asks for everything",
+		name: "negative priority without domains claims everything",
 		configs: []DNSConfig{
 			config("eth1", -1, "10.9.0.1", ""),
 			config("eth0", 100, "10.0.0.2", "example.test"),
@@ -313,12 +313,12 @@ func TestSources(t *testing.T) {
 		defaults, routes string
 	}{
 		{
-			"a VPN's route beside the LAN's defaults",
+			"a VPN's route in addition to the LAN's defaults",
 			[]DNSConfig{named(vpn("tun0", 50, "10.8.0.1", "~corp.test"), "corpvpn"), eth0},
 			"eth0 (System eth0)", "corp.test=tun0 (corpvpn)",
 		},
 		{
-			"a VPN that takes all names",
+			"a VPN that claims all names",
 			[]DNSConfig{named(vpn("tun0", -50, "10.7.0.2", "~."), "corpvpn"), eth0},
 			"tun0 (corpvpn)", "",
 		},

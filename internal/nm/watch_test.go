@@ -308,7 +308,7 @@ func TestMeaning(t *testing.T) {
 		{"changed", propertiesChanged(":1.7", gonm.DnsManagerObjectPath), ":1.7", ReasonDNSChanged, ":1.7"},
 		{"changed elsewhere", propertiesChanged(":1.7", base), ":1.7", "", ":1.7"},
 		{"changed by a stranger", propertiesChanged(":1.9", gonm.DnsManagerObjectPath), ":1.7", "", ":1.7"},
-		{"changed by nobody", propertiesChanged("", gonm.DnsManagerObjectPath), "", "", ""},
+		{"not changed", propertiesChanged("", gonm.DnsManagerObjectPath), "", "", ""},
 		{"something else", &dbus.Signal{Sender: bus, Name: "org.freedesktop.DBus.NameAcquired"}, ":1.7", "", ":1.7"},
 	}
 	for _, tt := range tests {

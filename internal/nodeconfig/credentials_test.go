@@ -55,7 +55,7 @@ func TestReadCredentials(t *testing.T) {
 		{"beside", "client-certificate: client.pem", true, ""},
 		{"a plugin", "exec: {command: aws}", false, ""},
 		{"a file that is not there", "client-certificate: none.pem", false, "none.pem: no such file"},
-		{"a file that is none", "client-certificate: key.pem", false, "expected a certificate in PEM"},
+		{"an invalid file", "client-certificate: key.pem", false, "expected a certificate in PEM"},
 		{"no base64", "client-certificate-data: '!'", false, "reading the client certificate of "},
 		{"no PEM", "client-certificate-data: AAAA", false, "reading the client certificate of "},
 	} {

@@ -156,7 +156,7 @@ func TestLoadFacts(t *testing.T) {
 			domain: "corp.test.", files: []string{"NodeConfig"}, facts: true,
 		},
 		{
-			name:   "nobody has handed it over",
+			name:   "not handed over",
 			make:   func(t tree) { corp(t); closeFile(t) },
 			wanted: "no such file", err: unknown,
 		},
@@ -234,7 +234,7 @@ func TestLoadFacts(t *testing.T) {
 			wanted: "NodeConfig did not exist", err: unknown,
 		},
 		{
-			name: "node-config is gone since",
+			name: "node-config has been removed",
 			make: func(t tree) {
 				handed(t)
 				os.Remove(at(t, "NodeConfig"))
@@ -244,7 +244,7 @@ func TestLoadFacts(t *testing.T) {
 			wanted: "NodeConfig no longer exists", err: "the cluster domain is not known: reading node-config: ",
 		},
 		{
-			name:   "gone since, and nothing is left",
+			name:   "removed, and nothing is left",
 			make:   func(t tree) { handed(t); os.Remove(at(t, "NodeConfig")) },
 			domain: "cluster.local.",
 		},
@@ -254,12 +254,12 @@ func TestLoadFacts(t *testing.T) {
 			domain: "corp.test.", files: []string{"NodeConfig"}, facts: true,
 		},
 		{
-			name:   "a closed directory, and nobody has looked into it",
+			name:   "a closed directory that was not inspected",
 			make:   func(t tree) { corp(t); closeDir(t) },
 			wanted: "no such file", err: unknown,
 		},
 		{
-			name: "a closed directory, in which there is none",
+			name: "a closed directory without the file",
 			make: func(t tree) {
 				write(t.T, filepath.Dir(at(t, "Kubelet"))+"/pki", "")
 				hand(t.T, t.root)
@@ -299,7 +299,7 @@ func TestLoadFacts(t *testing.T) {
 			wanted: "which is not this host's cluster file", err: "the cluster domain is not known: reading kubelet configuration: ",
 		},
 		{
-			name: "a fault in the domain is handed over too, without what stands there",
+			name: "a fault in the domain is handed over too, without the text",
 			make: func(t tree) {
 				write(t.T, at(t, "NodeConfig"), "dnsIP: 172.30.0.10\ndnsDomain: Geheim!\n")
 				hand(t.T, t.root)

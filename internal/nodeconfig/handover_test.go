@@ -113,16 +113,16 @@ func TestHandoverTrust(t *testing.T) {
 		want  string // part of the refusal; empty if handed over
 	}{
 		{"root's alone", func(*testing.T, Paths, string, string) {}, ""},
-		{"a link to what is root's", func(t *testing.T, paths Paths, _, token string) {
+		{"a link to a file of root", func(t *testing.T, paths Paths, _, token string) {
 			must(t, os.Rename(token, paths.Root+"/etc/real"), os.Symlink("../real", token))
 		}, ""},
 		{"a kubeconfig that the daemon may write", func(t *testing.T, _ Paths, kubeconfig, _ string) { must(t, os.Chown(kubeconfig, 65534, 65534)) }, "/etc/k/config is not owned by root"},
 		{"that its group may write", func(t *testing.T, _ Paths, kubeconfig, _ string) { must(t, os.Chmod(kubeconfig, 0o660)) }, "/etc/k/config can be written by users other than root"},
 		{"a directory that others may write", func(t *testing.T, paths Paths, _, _ string) { must(t, os.Chmod(paths.Root+"/etc/k", 0o1777)) }, "/etc/k can be written by users other than root"},
-		{"a token by way of somebody's directory", func(t *testing.T, paths Paths, _, token string) {
+		{"a token through another user's directory", func(t *testing.T, paths Paths, _, token string) {
 			must(t, os.Mkdir(paths.Root+"/his", 0o755), os.Rename(token, paths.Root+"/his/token"), os.Symlink("../../his/token", token), os.Chown(paths.Root+"/his", 65534, 65534))
 		}, "/his is not owned by root"},
-		{"a link of somebody's", func(t *testing.T, paths Paths, _, token string) {
+		{"a link of another user", func(t *testing.T, paths Paths, _, token string) {
 			must(t, os.Rename(token, paths.Root+"/etc/real"), os.Symlink("../real", token), os.Lchown(token, 65534, 65534))
 		}, "/etc/k/token is not owned by root"},
 	} {

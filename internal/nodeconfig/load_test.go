@@ -24,7 +24,7 @@ func TestLoad(t *testing.T) {
 	}{
 		{name: "none", domain: "cluster.local."},
 		{
-			name:   "node-config goes before the others",
+			name:   "node-config takes precedence",
 			files:  map[string]string{nodeConfig: "dnsDomain: a.example", bootstrap: "dnsDomain: b.example", kubelet: "clusterDomain: c.example"},
 			read:   []string{nodeConfig},
 			domain: "a.example.",
@@ -60,7 +60,7 @@ func TestLoad(t *testing.T) {
 			domain: "d.example.",
 		},
 		{
-			name:   "faults of all files, and what is good",
+			name:   "faults of all files, and the valid values",
 			files:  map[string]string{nodeConfig: "dnsDomain: a.example\ndnsIP: x\nnodeIP: y", nodeDNS: "cacheSize: z"},
 			read:   []string{nodeConfig, nodeDNS},
 			domain: "a.example.",
@@ -124,13 +124,13 @@ func TestLoad(t *testing.T) {
 			faults: []string{"NodeDNS:1:16"},
 		},
 		{
-			name:   "ours with a fault, and nobody else's",
+			name:   "only ours, with a fault",
 			files:  map[string]string{nodeDNS: "cacheSize: 5\nclusterDomain: d..example"},
 			read:   []string{nodeDNS},
 			faults: []string{"NodeDNS:2:16"},
 		},
 		{
-			name:   "ours with a key that is misspelt, and nobody else's",
+			name:   "only ours, with a misspelled key",
 			files:  map[string]string{nodeDNS: "clusterdomain: d.example"},
 			read:   []string{nodeDNS},
 			faults: []string{"NodeDNS:1:1"},

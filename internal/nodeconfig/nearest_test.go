@@ -9,7 +9,7 @@ func TestLikely(t *testing.T) {
 		{"one letter too many", "querry", "query"},
 		{"the case does not count", "nxdomain", "NXDOMAIN"},
 		{"the beginning", "log", "log-queries"},
-		{"the beginning, where another name takes fewer edits than the rest", "--typ", "--type"},
+		{"a prefix, although another name needs fewer edits", "--typ", "--type"},
 		{"a beginning that is too short", "lo", ""},
 		{"one fault of two letters", "mz", "MX"},
 		{"one letter", "x", ""},

@@ -53,7 +53,7 @@ func TestPlace(t *testing.T) {
 			nameserver: "fd00::5",
 		},
 		{
-			name:       "nodeIP goes before the routes",
+			name:       "nodeIP takes precedence over the routes",
 			nodeConfig: "{dnsIP: 0.0.0.0, nodeIP: 192.168.7.5}",
 			listen:     "192.168.7.5:53",
 			nameserver: "192.168.7.5",
@@ -300,7 +300,7 @@ func TestPlaceSpare(t *testing.T) {
 		{"OpenShift 3.11", "{dnsIP: 0.0.0.0, dnsBindAddress: 127.0.0.1:53}", "", "127.0.0.1:53"},
 		{"no dnsBindAddress", "{dnsIP: 0.0.0.0}", "", ""},
 		{"listen names it too", "{dnsBindAddress: 127.0.0.1:53}", "{listen: 127.0.0.1}", ""},
-		{"what pods are given", "{dnsIP: 0.0.0.0, dnsBindAddress: 0.0.0.0:53}", "", "127.0.0.1:53"},
+		{"an address given to pods", "{dnsIP: 0.0.0.0, dnsBindAddress: 0.0.0.0:53}", "", "127.0.0.1:53"},
 		{"another port", "{dnsIP: 0.0.0.0, dnsBindAddress: 0.0.0.0:8053}", "", "127.0.0.1:8053 10.0.0.5:8053"},
 		{"listen all has it", "{dnsBindAddress: 192.168.7.5:53}", "{listen: all}", ""},
 		{"resolv.conf names it", "{dnsIP: 0.0.0.0, dnsBindAddress: 10.0.0.5:53}", "{listen: 10.0.0.5:5300}", ""},
@@ -327,7 +327,7 @@ func TestPlaceSpare(t *testing.T) {
 func TestPlaceAsked(t *testing.T) {
 	for _, tt := range []struct{ name, config, want, spare string }{
 		{"auto", "", "10.0.0.5:53 192.168.7.5:53", "192.168.7.5:53"},
-		{"auto beside an address", "{listen: [auto, 192.168.7.5]}", "10.0.0.5:53 192.168.7.5:53", ""},
+		{"auto and an address", "{listen: [auto, 192.168.7.5]}", "10.0.0.5:53 192.168.7.5:53", ""},
 		{"listen names the addresses", "{listen: 10.0.0.5}", "10.0.0.5:53", ""},
 	} {
 		root := t.TempDir()
@@ -377,7 +377,7 @@ func TestReverseZones(t *testing.T) {
 		{"two servers of one network", "", "", "10.96.0.10 10.96.0.11", "96.10.in-addr.arpa."},
 		{"dual stack", "", "", "10.96.0.10 fd02::a", "96.10.in-addr.arpa. 0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.2.0.d.f.ip6.arpa."},
 		{"no server is known", "", "", "", ""},
-		{"a server on this host is no service", "", "", "127.0.0.1:5353 169.254.20.10 fe80::1%eth0", ""},
+		{"a server on this host is not a service", "", "", "127.0.0.1:5353 169.254.20.10 fe80::1%eth0", ""},
 		{"networks are given", "", "{serviceCIDRs: [172.30.0.0/16], podCIDRs: [10.128.0.0/15]}", "10.0.9.1", "30.172.in-addr.arpa. 128.10.in-addr.arpa. 129.10.in-addr.arpa."},
 		// A node group with proxyArguments.cluster-cidr must keep the service zone that it had with
 		// OpenShift 3.

@@ -50,7 +50,7 @@ func TestBusRoutes(t *testing.T) {
 			overridden: "corp.example.=192.0.2.54 .=192.0.2.52 .=192.0.2.53 .=192.0.2.55 .=10.0.0.2",
 		},
 		{
-			name:   "a domain beside the captured ones",
+			name:   "a domain in addition to the captured ones",
 			set:    []string{"/corp.example/192.0.2.98#5353@eth1"},
 			routes: "corp.example.=192.0.2.98:5353@eth1 .=10.0.0.2",
 		},
@@ -95,7 +95,7 @@ func TestBusRoutes(t *testing.T) {
 			routes: ".#local", overridden: ".=10.0.0.2",
 		},
 		{
-			name:   "the standard servers, of which there are none",
+			name:   "the standard servers, but none exist",
 			set:    []string{"/corp.example/#"},
 			change: func(in *Inputs) { in.Captured = upstream.Set{} },
 			routes: "corp.example.=",
@@ -129,14 +129,14 @@ func TestBusRoutes(t *testing.T) {
 			notes: []string{by + " overrides the cluster's names in ext.cluster.local."},
 		},
 		{
-			name:   "the cluster's domain locally only is what the built-in resolver does",
+			name:   "the cluster's domain as local only is the built-in resolver's behavior",
 			set:    []string{"/cluster.local/"},
 			config: openshift,
 			routes: ".=10.0.0.2",
 			notes:  []string{"/cluster.local/ (" + by + ") is answered locally by the built-in cluster resolver"},
 		},
 		{
-			name:   "and nothing where there is none",
+			name:   "and nothing without it",
 			set:    []string{"/cluster.local/"},
 			config: "dnsIP: 172.30.0.10\n",
 			routes: "cluster.local.#local 30.172.in-addr.arpa.=172.30.0.10 .=10.0.0.2", overridden: "cluster.local.=172.30.0.10",

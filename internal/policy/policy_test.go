@@ -104,7 +104,7 @@ func TestNew(t *testing.T) {
 			},
 		},
 		{
-			name:    "split DNS of a VPN stands beside the admin's routes, whose word wins",
+			name:    "split DNS of a VPN applies together with the admin's routes, which win",
 			nodeDNS: "routes:\n  - {domain: corp.example, servers: [198.51.100.1]}\n",
 			change: func(in *Inputs) {
 				in.Captured.Routes = []upstream.Route{
@@ -117,7 +117,7 @@ func TestNew(t *testing.T) {
 			sources: []string{"routes /etc/node-dns/node-dns.yaml:1", "NetworkManager eth0", "NetworkManager eth0"},
 		},
 		{
-			name:     "our own address is never an upstream, whoever names it",
+			name:     "our own address is never an upstream, from any source",
 			nodeDNS:  "upstreams: [192.0.2.10, 192.0.2.53]\n",
 			listen:   "192.0.2.10:53",
 			routes:   ".=192.0.2.53",
@@ -157,7 +157,7 @@ func TestNew(t *testing.T) {
 			},
 		},
 		{
-			name:    "and the cluster's names are not theirs where somebody answers for these",
+			name:    "and they do not get the cluster's names if those have their own servers",
 			nodeDNS: "clusterDNS: [172.30.0.10]\nserviceCIDRs: []\nupstreams: [192.0.2.53]\n",
 			change: func(in *Inputs) {
 				in.Dnsmasq = policytest.Dnsmasq(t, "server=/svc.cluster.local/192.0.2.61\nserver=192.0.2.60\n")

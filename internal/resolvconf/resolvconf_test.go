@@ -134,7 +134,7 @@ func TestSearchReaders(t *testing.T) {
 	}{
 		{"once", "search a.example b.example.\n", []string{"a.example", "b.example."}, []string{"a.example", "b.example"}},
 		{"the last line counts", "search a\nsearch b\n", []string{"b"}, []string{"b"}},
-		{"a domain line is none of the kubelet's", "search a\ndomain b c\n", []string{"b"}, []string{"a"}},
+		{"the kubelet ignores a domain line", "search a\ndomain b c\n", []string{"b"}, []string{"a"}},
 		{"repetitions and the root", "search a . A a\n", []string{"a", ".", "A", "a"}, []string{"a"}},
 		{"an empty line empties the kubelet's", "search a\nsearch\n", []string{"a"}, nil},
 		{"nothing", "nameserver 192.0.2.1\n", nil, nil},

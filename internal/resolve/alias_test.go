@@ -79,10 +79,10 @@ func TestAliasElsewhere(t *testing.T) {
 			name: "into the cluster, over another alias", ask: "long.example.com.",
 			want: "long.example.com. CNAME api.example.com., api.example.com. CNAME web.shop.svc.cluster.local., web.shop.svc.cluster.local. A 172.30.0.9",
 		},
-		{name: "what is not in the cluster", ask: "gone.example.com.", want: "gone.example.com. CNAME gone.shop.svc.cluster.local.", rcode: dns.RcodeNameError},
+		{name: "a name outside the cluster", ask: "gone.example.com.", want: "gone.example.com. CNAME gone.shop.svc.cluster.local.", rcode: dns.RcodeNameError},
 		{name: "into the domain of a route", ask: "intra.example.com.", want: "intra.example.com. CNAME host.corp.example., host.corp.example. A 192.0.2.90", asked: "host.corp.example."},
 		{name: "by DNAME", ask: "host.tree.example.com.", want: "tree.example.com. DNAME corp.example., host.tree.example.com. CNAME host.corp.example., host.corp.example. A 192.0.2.90"},
-		{name: "asked for the alias alone", ask: "intra.example.com.", qtype: dns.TypeCNAME, want: "intra.example.com. CNAME host.corp.example."},
+		{name: "query for the alias only", ask: "intra.example.com.", qtype: dns.TypeCNAME, want: "intra.example.com. CNAME host.corp.example."},
 		// A domain's own servers know about private names in public zones.
 		{name: "out of the domain of a route", ask: "site.corp.example.", want: "site.corp.example. CNAME private.example.com., private.example.com. A 10.1.2.3"},
 		{name: "into the domain of a route to the same server", ask: "same.example.com.", want: "same.example.com. CNAME www.same.example., www.same.example. A 192.0.2.81"},

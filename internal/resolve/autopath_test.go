@@ -148,12 +148,12 @@ func TestAutopath(t *testing.T) {
 		},
 		{
 			// getaddrinfo queries both families and stops if either has an address.
-			name: "the other family decides too", ask: "web.pay.shop.svc.cluster.local. AAAA",
+			name: "the other family counts too", ask: "web.pay.shop.svc.cluster.local. AAAA",
 			records: []string{"web.pay.svc.cluster.local. A 172.30.0.9", "web.pay. AAAA 2001:db8::1"}, asked: 3,
 			want: "web.pay.shop.svc.cluster.local. 5 CNAME web.pay.svc.cluster.local.",
 		},
 		{
-			name: "of the own name too", ask: "web.shop.svc.cluster.local. AAAA",
+			name: "even for the name itself", ask: "web.shop.svc.cluster.local. AAAA",
 			records: []string{"web.shop.svc.cluster.local. A 172.30.0.9", "web.svc.cluster.local. AAAA 2001:db8::1"}, asked: 1,
 			want: "",
 		},

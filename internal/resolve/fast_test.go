@@ -176,11 +176,11 @@ func TestServeWire(t *testing.T) {
 		// uses the node's network.
 		{name: "an endpoint's address outside of the cluster's networks", ask: "10.2.0.192.in-addr.arpa.", qtype: dns.TypePTR},
 
-		{name: "a pod of this node asks for a service", client: pod, ask: web, wire: true},
+		{name: "a pod of this node queries a service", client: pod, ask: web, wire: true},
 		{name: "for an address of the other family", client: pod, ask: web, qtype: dns.TypeAAAA, wire: true},
-		{name: "for what the search list leads on from", client: pod, ask: "www.example.com.shop.svc.cluster.local."},
+		{name: "for a name from which the search list continues", client: pod, ask: "www.example.com.shop.svc.cluster.local."},
 		{name: "the same, IPv4-mapped", client: "::ffff:" + pod, ask: "www.example.com.shop.svc.cluster.local."},
-		{name: "for what has no address, from which nothing leads on", client: pod, ask: "shop.svc.cluster.local.", wire: true},
+		{name: "for a name without an address, where the search ends", client: pod, ask: "shop.svc.cluster.local.", wire: true},
 		{name: "where autopath is off", config: "autopath: false\n", client: pod, ask: "www.example.com.shop.svc.cluster.local.", wire: true},
 
 		{name: "a pod at clusterListen", client: other, local: "192.0.2.10:8053", ask: web, wire: true},
@@ -192,7 +192,7 @@ func TestServeWire(t *testing.T) {
 		{name: "the cluster domain is the probes'", config: "clusterDomain: loop.node-dns\n", ask: "web.shop.svc.loop.node-dns."},
 		{name: "another cluster domain", config: "clusterDomain: prod.internal\n", ask: "web.shop.svc.prod.internal.", wire: true},
 		{name: "and the usual one", config: "clusterDomain: prod.internal\n", ask: web},
-		{name: "nobody reads the API", config: "kubeconfig: none\n", ask: web},
+		{name: "the API is not watched", config: "kubeconfig: none\n", ask: web},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -105,8 +105,8 @@ func TestHitsOnTheWire(t *testing.T) {
 		{name: "octets that no host name has, in it", config: ownDNS, ask: `a\000b.svc.cluster.local.`},
 		{name: "before the API has been read", config: bothDNS, ask: "old.shop.svc.cluster.local.", wire: true},
 		{name: "while its state is an earlier run's", config: bothDNS, snapshot: bazaar().Stale(), ask: "old.shop.svc.cluster.local.", wire: true},
-		{name: "then for a pod whose search leads on", config: bothDNS, snapshot: bazaar().Stale(), client: pod, ask: "nowhere.shop.svc.cluster.local."},
-		{name: "when the API knows better", config: bothDNS, snapshot: bazaar(), ask: "site.shop.svc.cluster.local."},
+		{name: "then for a pod whose search continues", config: bothDNS, snapshot: bazaar().Stale(), client: pod, ask: "nowhere.shop.svc.cluster.local."},
+		{name: "if the API has newer data", config: bothDNS, snapshot: bazaar(), ask: "site.shop.svc.cluster.local."},
 		{name: "an address outside of the cluster's networks", config: bothDNS, snapshot: bazaar(), ask: "7.0.31.172.in-addr.arpa.", qtype: dns.TypePTR, wire: true},
 	}
 	site := dnstest.NewServer(t, siteAndCluster)

@@ -26,12 +26,12 @@ func TestLocal(t *testing.T) {
 		firstValue string // of the first answer
 	}{
 		{name: "a name with a dot is handed on", qname: "www.example.com.", qtype: dns.TypeA, handedOn: true},
-		{name: "a plain name is not asked upstream", qname: "printer.", qtype: dns.TypeA, rcode: dns.RcodeNameError},
+		{name: "a plain name is not sent upstream", qname: "printer.", qtype: dns.TypeA, rcode: dns.RcodeNameError},
 		{name: "one that local data has is handed on", qname: "host.", qtype: dns.TypeA, handedOn: true},
 		{name: "nor its IPv6 address, in any case of letters", qname: "Printer.", qtype: dns.TypeAAAA, rcode: dns.RcodeNameError},
-		{name: "the servers of a top-level domain may be asked for, as with dnsmasq", qname: "com.", qtype: dns.TypeNS, handedOn: true},
+		{name: "the servers of a top-level domain may be queried, as with dnsmasq", qname: "com.", qtype: dns.TypeNS, handedOn: true},
 		{name: "the root's as well", qname: ".", qtype: dns.TypeNS, handedOn: true},
-		{name: "a plain name that has a route of its own is handed on", qname: "corp.", qtype: dns.TypeA, handedOn: true},
+		{name: "a plain name with its own route is forwarded", qname: "corp.", qtype: dns.TypeA, handedOn: true},
 		{name: "domainNeeded: false hands plain names on", qname: "printer.", qtype: dns.TypeA, config: "domainNeeded: false\n", handedOn: true},
 		{name: "localhost is here", qname: "localhost.", qtype: dns.TypeA, firstValue: "127.0.0.1"},
 		{name: "and below it too", qname: "a.LocalHost.", qtype: dns.TypeAAAA, firstValue: "::1"},

@@ -39,7 +39,7 @@ func TestLoopsAreFound(t *testing.T) {
 	}{
 		{"one of two sends our queries back", true, true},
 		{"and still does", true, false},
-		{"it was mended", false, true},
+		{"it was fixed", false, true},
 	}
 	for _, step := range steps {
 		loop[all[1]] = step.loops

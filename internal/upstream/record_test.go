@@ -72,7 +72,7 @@ func TestPointedAt(t *testing.T) {
 		{"none", "", "10.0.0.2", "10.0.0.5 10.0.0.6"},
 		{"DHCP gave an old one to a nameserver", "10.0.0.7", "10.0.0.6 10.0.0.2", "10.0.0.7 10.0.0.5"},
 		{"a nameserver with a zone", "10.0.0.5", "fe80::5%eth0 10.0.0.6", "10.0.0.5"},
-		{"at another port there is somebody else", "10.0.0.5", "10.0.0.6:5353 dns+tls://10.0.0.5", "10.0.0.5 10.0.0.6"},
+		{"another program at another port", "10.0.0.5", "10.0.0.6:5353 dns+tls://10.0.0.5", "10.0.0.5 10.0.0.6"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -40,7 +40,7 @@ func TestSelect(t *testing.T) {
 			},
 		},
 		{
-			name: "what says the same, and what has none that may be asked, has not lost",
+			name: "equal candidates, and those without usable servers, have not lost",
 			candidates: []Candidate{
 				{Origin: NetworkManager, Set: set("10.0.0.3 10.0.0.2")},
 				{Origin: ResolvConf, Set: set("192.168.122.7 192.168.122.50")},
@@ -70,7 +70,7 @@ func TestSelect(t *testing.T) {
 			},
 		},
 		{
-			name: "an address is refused of one origin and taken of another",
+			name: "an address is refused from one origin and accepted from another",
 			candidates: []Candidate{
 				{Origin: ResolvConf, Set: set("192.168.122.7")},
 				{Origin: LastGood, Set: set("192.168.122.7 10.0.0.2")},
@@ -80,7 +80,7 @@ func TestSelect(t *testing.T) {
 		},
 		{
 			// IP4_NAMESERVERS contains garbage.
-			name: "invalid texts are told",
+			name: "invalid strings are reported",
 			candidates: []Candidate{
 				{Origin: Event, Invalid: []string{"garbage", "*", "garbage"}},
 				{Origin: LastGood, Set: set("10.0.0.2")},
@@ -89,7 +89,7 @@ func TestSelect(t *testing.T) {
 			refused: []string{"event garbage: not a nameserver's address", "event *: not a nameserver's address"},
 		},
 		{
-			name: "addresses of nobody",
+			name: "addresses of no host",
 			candidates: []Candidate{{Origin: ResolvConf, Set: Set{Servers: append(
 				servers("0.0.0.0 :: 224.0.0.251 ff02::fb%eth0 255.255.255.255 dns+tls://0.0.0.0"),
 				nameserver.Server{Addr: netip.MustParseAddrPort("10.0.0.2:0")},
@@ -109,7 +109,7 @@ func TestSelect(t *testing.T) {
 			},
 		},
 		{
-			name: "routes of one without servers are kept",
+			name: "routes of a candidate without servers are kept",
 			candidates: []Candidate{
 				{Origin: NetworkManager, Set: set("", "vpn.example: 10.8.0.1")},
 				{Origin: LastGood, Set: set("10.0.0.2", "old.example: 10.8.0.9")},
@@ -131,7 +131,7 @@ func TestSelect(t *testing.T) {
 			},
 		},
 		{
-			name: "a winner without routes brings none from those behind it",
+			name: "a winner without routes gets none from later candidates",
 			candidates: []Candidate{
 				{Origin: NetworkManager, Set: set("10.0.0.2")},
 				{Origin: LastGood, Set: set("10.0.0.9", "old.example: 10.8.0.9")},

@@ -144,7 +144,7 @@ func TestMissingRights(t *testing.T) {
 	}{
 		{"a node before the manifest is applied", kube.Node(), []string{"list endpointslices.discovery.k8s.io", "list namespaces"}, manifest},
 		{
-			"somebody without any right", kube.Nobody(),
+			"a user without rights", kube.Nobody(),
 			[]string{"list endpointslices.discovery.k8s.io", "list namespaces", "list pods", "list services"},
 			kube.Bindings(kube.Nobody(), manifest),
 		},

@@ -288,7 +288,7 @@ func TestExplainKubelet(t *testing.T) {
 func TestAdviceLosesNoName(t *testing.T) {
 	for _, test := range []struct{ name, upstreams string }{
 		{"plain upstreams", "nameserver 192.0.2.53\n"},
-		{"none that a pod can ask", "nameserver fe80::1%bridge0\n"},
+		{"none that a pod can query", "nameserver fe80::1%bridge0\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			n := bootPodNode(t, podCluster, podSite, "")

@@ -51,7 +51,7 @@ func TestHostileDHCP(t *testing.T) {
 		{"variable in a root path", optionRootPath, "x\nIP4_NAMESERVERS=192.0.2.66\n"},
 		{"variable in a private option", optionPrivate, "x\nIP4_NAMESERVERS=192.0.2.66\n"},
 		{"variable in a proxy's address", optionProxy, "x\nIP4_NAMESERVERS=192.0.2.66\n"},
-		{"addresses that are none", optionNameservers, "\x00\x00\x00\x00\x7f\x00\x00\x01\xe0\x00\x00\x01\xff\xff\xff\xff\x0a\x4d\x00\x35"},
+		{"invalid addresses", optionNameservers, "\x00\x00\x00\x00\x7f\x00\x00\x01\xe0\x00\x00\x01\xff\xff\xff\xff\x0a\x4d\x00\x35"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			n := newNode(t, byRawDHCP(row.option, row.value))

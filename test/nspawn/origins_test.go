@@ -29,7 +29,7 @@ func origins() []origin {
 			says: []string{"systemd-resolved: ", "/etc/resolv.conf is a link to ../run/systemd/resolve/stub-resolv.conf", "continues on 127.0.0.53 unchanged"},
 		},
 		{
-			name: "systemd-resolved that is to ask node-dns", set: func(n *node) {
+			name: "systemd-resolved that will query node-dns", set: func(n *node) {
 				n.setResolved()
 				n.WriteFile(nodeDNSFile, "resolvConf: resolved\n", 0o644)
 			},

@@ -49,7 +49,7 @@ var realRows = []struct {
 	{name: "accepts networks around it", want: "dddd", nft: "ip saddr { 10.0.0.0/9, 10.132.0.0/14, 192.168.0.0/16 } accept"},
 	{name: "accepts packets that are not from a network", want: "ddaa", nft: "ip saddr != 10.0.0.0/8 accept\nip6 saddr != 2001:db8::/32 accept"},
 	{name: "accepts the node's address", want: "addd", nft: "ip daddr 10.128.0.1 udp dport 53 accept"},
-	{name: "accepts what is for this host", want: "aaaa", nft: "fib daddr type local accept"},
+	{name: "accepts packets for this host", want: "aaaa", nft: "fib daddr type local accept"},
 	{name: "accepts a family", want: "ddaa", nft: "meta nfproto ipv6 accept"},
 	{name: "accepts interface and port together", want: "adad", nft: `iifname . udp dport { "cni0" . 53, "eth0" . 67 } accept`},
 	{name: "accepts interface and a range of ports together", want: "????", nft: `iifname . th dport { "cni0" . 50-60 } accept`},

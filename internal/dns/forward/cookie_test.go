@@ -113,7 +113,7 @@ var cookieManners = []struct {
 		}
 		return speak(query, cookie, serverCookie)
 	}, 20, 4, 3, 3, 3, 3},
-	{"a server that has forgotten how", func(query, cookie []byte, _ bool, n int) [][]byte {
+	{"a server that stops supporting cookies", func(query, cookie []byte, _ bool, n int) [][]byte {
 		if n > 0 {
 			return [][]byte{withOPT(answerTo(query, trueAddr), 0, nil)}
 		}

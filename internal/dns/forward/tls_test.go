@@ -80,7 +80,7 @@ func TestTLSIsNeverDowngraded(t *testing.T) {
 		words  string
 	}{
 		{"another name", secure, "resolver.example", secure.CertPool(), "certificate refused"},
-		{"an authority that nobody knows", secure, dnstest.TLSName, other.CertPool(), "certificate refused"},
+		{"an unknown CA", secure, dnstest.TLSName, other.CertPool(), "certificate refused"},
 		{"the address, from an unknown CA", secure, "", other.CertPool(), "certificate refused"},
 		{"no TLS there", open, dnstest.TLSName, secure.CertPool(), ""},
 	}

@@ -78,7 +78,7 @@ func TestSettle(t *testing.T) {
 		routes string
 		lost   []string
 	}{
-		{name: "nobody says anything"},
+		{name: "no source names a server"},
 		{
 			name: "D-Bus, command line", claims: []string{"command line: 10.0.0.2", "D-Bus :1.5: 10.0.0.1"},
 			routes: ".=10.0.0.1", lost: []string{"D-Bus :1.5 wins over the command line"},
@@ -143,41 +143,41 @@ func TestSettle(t *testing.T) {
 			routes: "//=10.0.0.1 .=10.0.0.2", lost: []string{"upstreams n:1 wins over dnsmasq x.conf:2"},
 		},
 		{
-			name:   "the servers for all names, whoever names these",
+			name:   "the servers for all names, from any source",
 			claims: []string{"dnsmasq x.conf:1: /a/ standard", "node-dns.yaml routes n:1: /a/ standard", "NetworkManager eth0: 10.0.0.3"},
 			routes: "/a/=10.0.0.3 .=10.0.0.3", lost: []string{"routes n:1 wins over dnsmasq x.conf:1"},
 		},
-		{name: "the servers for all names, of which there are none", claims: []string{"dnsmasq x.conf:1: /a/ standard"}, routes: "/a/="},
+		{name: "the servers for all names, but none exist", claims: []string{"dnsmasq x.conf:1: /a/ standard"}, routes: "/a/="},
 		{
-			name: "the servers for all names, which are asked of nobody", claims: []string{"dnsmasq x.conf:1: /a/ standard", "D-Bus :1.5: local"},
+			name: "the servers for all names, which are local only", claims: []string{"dnsmasq x.conf:1: /a/ standard", "D-Bus :1.5: local"},
 			routes: "/a/= .=local",
 		},
 		{
-			name: "nobody is to be asked, in the place of servers", claims: []string{"D-Bus :1.5: local", "NetworkManager eth0: 10.0.0.3"},
+			name: "local only instead of servers", claims: []string{"D-Bus :1.5: local", "NetworkManager eth0: 10.0.0.3"},
 			routes: ".=local", lost: []string{"D-Bus :1.5 wins over NetworkManager eth0"},
 		},
 		{
-			name:   "one without a server left keeps the domain",
+			name:   "a claim without usable servers keeps the domain",
 			claims: []string{"node-dns.yaml upstreams n:1: !10.0.0.1", "NetworkManager eth0: 10.0.0.3"},
 			routes: ".=", lost: []string{"upstreams n:1 wins over NetworkManager eth0"},
 		},
 		{
-			name:   "or gives way, to the next one that has any",
+			name:   "or gives way to the next claim that has some",
 			claims: []string{"node-config.yaml c:1: gives-way !10.0.0.1", "NetworkManager eth0: gives-way !10.0.0.3", "last-good eth0: gives-way 10.0.0.4"},
 			routes: ".=10.0.0.4", lost: []string{"none of its servers is usable", "none of its servers is usable"},
 		},
 		{
-			name:   "who would give way has lost like others where he is not the strongest",
+			name:   "a claim that would give way loses like any other if it is not the strongest",
 			claims: []string{"D-Bus :1.5: 10.0.0.1", "NetworkManager eth0: gives-way !10.0.0.3"},
 			routes: ".=10.0.0.1", lost: []string{"D-Bus :1.5 wins over NetworkManager eth0"},
 		},
 		{
-			name:   "one that is barred does not count, alone or not",
+			name:   "a barred claim does not count, even if it is the only one",
 			claims: []string{"dnsmasq x.conf:1: /c/ 10.0.0.1 barred", "NetworkManager eth0: /c/ 10.0.0.3", "dnsmasq x.conf:2: /d/ 10.0.0.1 barred"},
 			routes: "/c/=10.0.0.3", lost: []string{"barred", "barred"},
 		},
 		{
-			name: "of one source the first", claims: []string{"dnsmasq x.conf:1: 10.0.0.1", "dnsmasq x.conf:2: 10.0.0.2"},
+			name: "the first claim of a source wins", claims: []string{"dnsmasq x.conf:1: 10.0.0.1", "dnsmasq x.conf:2: 10.0.0.2"},
 			routes: ".=10.0.0.1", lost: []string{"dnsmasq x.conf:1 wins over dnsmasq x.conf:2"},
 		},
 	}

@@ -25,9 +25,9 @@ func TestKeepRelated(t *testing.T) {
 		{"a zone that only ends alike", []string{answer}, []string{"ample. 60 IN NS ns.example.", "w.example. 60 IN NS ns.example."}, nil, "", ""},
 		{"a zone below", []string{answer}, []string{"a.www.example. 60 IN NS ns.example."}, nil, "", ""},
 		{"the zone of an alias", []string{"www.example. 60 IN CNAME cdn.test.", "cdn.test. 60 IN A 192.0.2.1"}, []string{"Test. 60 IN NS ns.test.", "example. 60 IN NS ns.test."}, nil, "Test. example.", ""},
-		{"an address for the name that was asked for", nil, []string{"example. 60 IN SOA ns.example. root.example. 1 2 3 4 5"}, []string{"www.example. 60 IN A 192.0.2.1"}, "example.", "www.example."},
+		{"an address for the queried name", nil, []string{"example. 60 IN SOA ns.example. root.example. 1 2 3 4 5"}, []string{"www.example. 60 IN A 192.0.2.1"}, "example.", "www.example."},
 		{"a stranger's address", []string{answer}, nil, []string{"www.bank. 60 IN A 6.6.6.6"}, "", ""},
-		{"where mail goes", []string{"www.example. 60 IN MX 1 mail.example."}, nil, []string{"mail.example. 60 IN A 192.0.2.25", "mail.example.bank. 60 IN A 6.6.6.6"}, "", "mail.example."},
+		{"the mail server", []string{"www.example. 60 IN MX 1 mail.example."}, nil, []string{"mail.example. 60 IN A 192.0.2.25", "mail.example.bank. 60 IN A 6.6.6.6"}, "", "mail.example."},
 		{"where a service is", []string{"www.example. 60 IN SRV 1 2 3 a.example.", "www.example. 60 IN HTTPS 1 b.example."}, nil, []string{"a.example. 60 IN A 192.0.2.1", "b.example. 60 IN A 192.0.2.2"}, "", "a.example. b.example."},
 		{"proofs", nil, []string{
 			"example. 60 IN SOA ns.example. root.example. 1 2 3 4 5", "a.example. 60 IN NSEC z.example. A", "a.example. 60 IN RRSIG NSEC 8 2 60 20300101000000 20200101000000 1 example. AAAA",

@@ -60,12 +60,12 @@ func TestChanges(t *testing.T) {
 		{"another port of the slice", func() bool { return b.SetSlice(slice("web http:81 !10.1.0.1=b+pod")) }, true},
 		{"another Service", func() bool { return b.SetSlice(slice("api http:81 !10.1.0.1=b+pod")) }, true},
 		{"no Service any more", func() bool { return b.SetSlice(&zone.Slice{Key: key}) }, true},
-		{"and so it is gone", func() bool { return b.DeleteSlice(key) }, false},
+		{"it is removed too", func() bool { return b.DeleteSlice(key) }, false},
 
 		{"Endpoints", func() bool { return b.SetEndpoints(web, []zone.Slice{*slice("web 10.1.0.1"), *slice("web 10.1.0.2")}) }, true},
 		{"the same Endpoints", func() bool { return b.SetEndpoints(web, []zone.Slice{*slice("web 10.1.0.1"), *slice("web 10.1.0.2")}) }, false},
 		{"one subset less", func() bool { return b.SetEndpoints(web, []zone.Slice{*slice("web 10.1.0.1")}) }, true},
-		{"the second is gone", func() bool { return b.SetEndpoints(web, []zone.Slice{*slice("web 10.1.0.1")}) }, false},
+		{"the second is removed", func() bool { return b.SetEndpoints(web, []zone.Slice{*slice("web 10.1.0.1")}) }, false},
 		{"no Endpoints", func() bool { return b.DeleteEndpoints(web) }, true},
 		{"no such Endpoints", func() bool { return b.DeleteEndpoints(web) }, false},
 
@@ -73,7 +73,7 @@ func TestChanges(t *testing.T) {
 		{"the same namespace", func() bool { return b.SetNamespace("shop") }, false},
 		{"no namespace", func() bool { return b.DeleteNamespace("shop") }, true},
 		{"no such namespace", func() bool { return b.DeleteNamespace("shop") }, false},
-		{"namespace that is no label", func() bool { return b.SetNamespace("a.b") }, false},
+		{"namespace that is not a label", func() bool { return b.SetNamespace("a.b") }, false},
 
 		{"pod", func() bool { return b.SetPod(pod("10.1.0.1")) }, true},
 		{"the same pod", func() bool { return b.SetPod(pod("10.1.0.1")) }, false},

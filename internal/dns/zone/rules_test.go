@@ -94,7 +94,7 @@ func TestRules(t *testing.T) {
 		{"nameserver", nameservers, "NS.dns.cluster.local.", dns.TypeAAAA, "ns.dns.cluster.local. 5 AAAA fd00:30::2"},
 		{"nameserver TXT", nameservers, "ns.dns.cluster.local.", dns.TypeTXT, nodata},
 		{"below the nameserver", nameservers, "x.ns.dns.cluster.local.", dns.TypeA, absent},
-		{"beside the nameserver", nameservers, "x.dns.cluster.local.", dns.TypeA, absent},
+		{"next to the nameserver", nameservers, "x.dns.cluster.local.", dns.TypeA, absent},
 		{"above the nameserver", nameservers, "dns.cluster.local.", dns.TypeA, nodata},
 		{"version", nil, "dns-version.cluster.local.", dns.TypeTXT, `dns-version.cluster.local. 28800 TXT "1.1.0"`},
 		{"below the version", nil, "x.dns-version.cluster.local.", dns.TypeTXT, absent},

@@ -82,26 +82,26 @@ func TestAwaited(t *testing.T) {
 		{"a first list", relist(listing, 20, one(10, 1)), nil},
 		{"a new slice", changes(one(10, 1)), []int64{1}},
 		{"each change once", changes(one(10, 1), one(11, 2), one(12, 3)), []int64{1, 2, 3}},
-		{"a change of what was listed", slices.Concat(relist(listing, 20, one(10, 1)), changes(one(21, 2))), []int64{2}},
-		{"not what the list had already", slices.Concat(relist(listing, 20, one(10, 1)), changes(one(10, 1))), nil},
-		{"nor one by who left the time that stood there", slices.Concat(relist(listing, 20, one(10, 1)), changes(one(21, 1))), nil},
+		{"a change of a listed object", slices.Concat(relist(listing, 20, one(10, 1)), changes(one(21, 2))), []int64{2}},
+		{"not an unchanged listed object", slices.Concat(relist(listing, 20, one(10, 1)), changes(one(10, 1))), nil},
+		{"nor a change that leaves the old time", slices.Concat(relist(listing, 20, one(10, 1)), changes(one(21, 1))), nil},
 		{"nor a second one with it", changes(one(10, 1), one(11, 1)), []int64{1}},
-		{"nor one that says no time", changes(one(10, 0)), nil},
+		{"nor a change without a time", changes(one(10, 0)), nil},
 		{"nor when the time comes back after that", changes(one(10, 1), one(11, 0), one(12, 1)), []int64{1}},
-		{"nor what changes nothing for DNS", changes(one(11, 1), again), []int64{1}},
+		{"nor a change that does not affect DNS", changes(one(11, 1), again), []int64{1}},
 		{"the next change after one that changed nothing", changes(one(11, 1), again, one(13, 3)), []int64{1, 3}},
-		{"times of one second are told apart", changes(one(10, 1), func() kubewire.Object {
+		{"times within the same second are distinguished", changes(one(10, 1), func() kubewire.Object {
 			o := one(11, 1)
 			o.Triggered = o.Triggered.Add(time.Nanosecond)
 			return o
 		}()), []int64{1, 1}},
-		{"not what is listed anew", slices.Concat(relist(listing, 20, one(10, 1)), relist(listing, 30, one(21, 2))), nil},
-		{"nor told of after that", slices.Concat(relist(listing, 30, one(21, 2)), changes(one(31, 2))), nil},
-		{"nor what a comparing list finds", slices.Concat(
+		{"not a change found by a relist", slices.Concat(relist(listing, 20, one(10, 1)), relist(listing, 30, one(21, 2))), nil},
+		{"nor when the watch reports it after that", slices.Concat(relist(listing, 30, one(21, 2)), changes(one(31, 2))), nil},
+		{"nor a change found by a comparing list", slices.Concat(
 			relist(listing, 20, one(10, 1)), []report{tell(reached, 40)}, relist(comparing, 40, one(35, 2)),
 		), nil},
-		{"nor that a slice goes", slices.Concat(changes(one(10, 1)), []report{tell(deleted, 0, one(11, 2))}), []int64{1}},
-		{"a slice that comes again", slices.Concat(changes(one(10, 1)), []report{tell(deleted, 0, one(11, 1))}, changes(one(12, 3))), []int64{1, 3}},
+		{"nor the deletion of a slice", slices.Concat(changes(one(10, 1)), []report{tell(deleted, 0, one(11, 2))}), []int64{1}},
+		{"a slice that is created again", slices.Concat(changes(one(10, 1)), []report{tell(deleted, 0, one(11, 1))}, changes(one(12, 3))), []int64{1, 3}},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {

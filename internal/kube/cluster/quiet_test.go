@@ -168,7 +168,7 @@ func TestSilentStream(t *testing.T) {
 	}{
 		{"nothing is answered", kubetest.Faults{Hang: true}, "the API server does not answer"},
 		{"a proxy without a server", kubetest.Faults{Status: 502, Plain: true}, "502 Bad Gateway"},
-		{"a gateway whose server does not answer", kubetest.Faults{Status: 504, Plain: true}, "504 Gateway Timeout"},
+		{"a gateway whose server does not respond", kubetest.Faults{Status: 504, Plain: true}, "504 Gateway Timeout"},
 		{"nothing happens", kubetest.Faults{}, ""},
 		{"the server is busy", kubetest.Faults{Status: 429}, ""},
 	} {

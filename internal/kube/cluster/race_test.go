@@ -23,14 +23,14 @@ func TestInOrder(t *testing.T) {
 		want  []string
 	}{
 		{"as the nameserver orders them", []string{four2, four1}, "", nil, []string{four2, four1}},
-		{"the families in turn", []string{six1, six2, four1, four2}, "", nil, []string{six1, four1, six2, four2}},
+		{"alternating families", []string{six1, six2, four1, four2}, "", nil, []string{six1, four1, six2, four2}},
 		{"the first family of the answer first", []string{four1, four2, six1}, "", nil, []string{four1, six1, four2}},
-		{"what answered last comes first", []string{four1, four2, four3}, four3, nil, []string{four3, four1, four2}},
-		{"what did not answer comes last", []string{four1, four2, four3}, "", []string{four1}, []string{four2, four3, four1}},
-		{"what answered before, and no longer does", []string{four1, four2}, four1, []string{four1}, []string{four2, four1}},
+		{"the address that answered last comes first", []string{four1, four2, four3}, four3, nil, []string{four3, four1, four2}},
+		{"an address that did not answer comes last", []string{four1, four2, four3}, "", []string{four1}, []string{four2, four3, four1}},
+		{"an address that no longer answers", []string{four1, four2}, four1, []string{four1}, []string{four2, four1}},
 		{"all are bad", []string{four1, four2}, "", []string{four1, four2}, []string{four1, four2}},
 		{"an address twice, and mapped", []string{four1, "::ffff:" + four1, four2, four2}, "", nil, []string{four1, four2}},
-		{"what answered is no longer an address of the host", []string{four1}, four2, nil, []string{four1}},
+		{"the address that answered no longer belongs to the host", []string{four1}, four2, nil, []string{four1}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			var good netip.Addr

@@ -65,13 +65,13 @@ func TestStore(t *testing.T) {
 		lost uint64
 	}{
 		{
-			"a list anew takes away what it does not have",
+			"a relist removes missing objects",
 			[]told{{endpoints, relist(listing, 20, one, two)}, {endpoints, relist(listing, 30, two)}},
 			map[string]string{"s2": "10.0.0.2"},
 			0,
 		},
 		{
-			"but nothing before it is complete",
+			"but only once it is complete",
 			[]told{
 				{endpoints, relist(listing, 20, one)},
 				{endpoints, []report{tell(listing, 0), tell(broken, 0)}},
@@ -81,7 +81,7 @@ func TestStore(t *testing.T) {
 			0,
 		},
 		{
-			"comparing finds what the watch has lost",
+			"comparing finds changes that the watch lost",
 			[]told{
 				{endpoints, relist(listing, 20, one)},
 				{endpoints, []report{tell(reached, 40)}},
@@ -91,7 +91,7 @@ func TestStore(t *testing.T) {
 			2,
 		},
 		{
-			"but leaves to the watch what it is still to tell",
+			"but leaves newer changes to the watch",
 			[]told{
 				{endpoints, relist(listing, 20, one, two)},
 				{endpoints, relist(comparing, 40, sliceAt("s1", "10.0.0.9", 35), sliceAt("s3", "10.0.0.3", 36))},
@@ -107,7 +107,7 @@ func TestStore(t *testing.T) {
 			0,
 		},
 		{
-			"a deletion that has not been told of when the watch is past it was lost",
+			"a deletion that the watch has passed without reporting was lost",
 			[]told{
 				{endpoints, relist(listing, 20, one, two)},
 				{endpoints, relist(comparing, 40, one)},
@@ -118,7 +118,7 @@ func TestStore(t *testing.T) {
 			1,
 		},
 		{
-			"and not before",
+			"but not earlier",
 			[]told{{endpoints, relist(listing, 20, one, two)}, {endpoints, relist(comparing, 40, one)}, {endpoints, []report{tell(reached, 39)}}},
 			map[string]string{"s1": "10.0.0.1", "s2": "10.0.0.2"},
 			0,
@@ -134,7 +134,7 @@ func TestStore(t *testing.T) {
 			0,
 		},
 		{
-			"a source that is not watched any more has nothing to say",
+			"reports of a source that is no longer watched are ignored",
 			[]told{{source{kind: kubewire.EndpointSlices, fields: "metadata.name=s1"}, relist(listing, 20, one)}},
 			map[string]string{},
 			0,

@@ -30,9 +30,9 @@ func TestTurn(t *testing.T) {
 	}{
 		{"a list, and then a watch", turn{do: list}, outcome{version: 5}, 0, turn{do: watch, position: 5}, pause{}},
 		{"a list after failures", turn{do: list, failures: 4, newest: true}, outcome{version: 5}, 0, turn{do: watch, position: 5}, pause{}},
-		{"a watch that ended in time goes on", turn{do: watch, position: 5}, outcome{version: 9}, 0, turn{do: watch, position: 9}, pause{}},
+		{"a watch that ended in time continues", turn{do: watch, position: 5}, outcome{version: 9}, 0, turn{do: watch, position: 9}, pause{}},
 		{"now and then it is compared", turn{do: watch, position: 5}, outcome{version: 9, compare: true}, 0, turn{do: compare, position: 9}, pause{}},
-		{"after comparing the watch goes on from where it was", turn{do: compare, position: 9}, outcome{version: 12}, 0, turn{do: watch, position: 9}, pause{}},
+		{"after comparing the watch continues from its position", turn{do: compare, position: 9}, outcome{version: 12}, 0, turn{do: watch, position: 9}, pause{}},
 		{"no comparing, no harm", turn{do: compare, position: 9}, outcome{err: fault}, 0, turn{do: watch, position: 9, failures: 1}, after(0, 1)},
 		{"a watch that broke is resumed", turn{do: watch, position: 5}, outcome{version: 7, err: fault}, 0, turn{do: watch, position: 7, unsure: true, failures: 1}, after(0, 1)},
 		{"a watch that shows that nothing was restored", turn{do: watch, position: 7, unsure: true}, outcome{version: 7, isSure: true}, 0, turn{do: watch, position: 7}, pause{}},

@@ -38,19 +38,19 @@ func TestWay(t *testing.T) {
 		{name: "another name, and no check", cluster: server + ", tls-server-name: api, insecure-skip-tls-verify: true", user: "token: t"},
 		{name: "in the clear: no credentials", cluster: "server: 'http://10.0.0.1:8080'", user: "token: t, as: me"},
 		{name: "a path, as of Rancher", cluster: "server: 'https://10.0.0.1/k8s/clusters/c-1?x=y#z'", user: "token: t"},
-		{name: "in the name of another", cluster: server, user: "token: t, as: me, as-uid: '7', as-groups: [a, b], as-user-extra: {k: [v]}"},
+		{name: "impersonation", cluster: server, user: "token: t, as: me, as-uid: '7', as-groups: [a, b], as-user-extra: {k: [v]}"},
 		{name: "through a proxy", cluster: server + ", proxy-url: 'socks5://10.0.0.9:1080', disable-compression: true", user: "token: t"},
 		{name: "no user's settings", cluster: server},
 
 		{name: "no server", cluster: "tls-server-name: x", refused: "server \"\": expected https://HOST:PORT"},
 		{name: "a server without a scheme", cluster: "server: '10.0.0.1:6443'", refused: "expected https://", clientGo: true},
-		{name: "a server that is none", cluster: "server: 'ftp://10.0.0.1'", refused: "expected https://", clientGo: true},
-		{name: "a proxy that is none", cluster: server + ", proxy-url: 'ftp://user:secret@x'", refused: "proxy-url: expected"},
+		{name: "an invalid server", cluster: "server: 'ftp://10.0.0.1'", refused: "expected https://", clientGo: true},
+		{name: "an invalid proxy", cluster: server + ", proxy-url: 'ftp://user:secret@x'", refused: "proxy-url: expected"},
 		{name: "no base64", cluster: server + ", certificate-authority-data: '!'", refused: "certificate-authority-data: expected base64"},
 		{name: "no base64 of the user's", cluster: server, user: "client-certificate-data: '!'", refused: "client-certificate-data: expected base64"},
 		{name: "no base64 of the key", cluster: server, user: "client-key-data: '!'", refused: "client-key-data: expected base64"},
 		{name: "a certificate without a key", cluster: server, user: "client-certificate-data: " + data, refused: "client-key is missing"},
-		{name: "groups of nobody", cluster: server, user: "as-groups: [a]", refused: "require as"},
+		{name: "groups without a user", cluster: server, user: "as-groups: [a]", refused: "require as"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			text := kubeconfigWith(row.cluster, row.user)

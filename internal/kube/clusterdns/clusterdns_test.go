@@ -267,7 +267,7 @@ func TestForward(t *testing.T) {
 			`Corefile:1! zone "a..example:53": expected a domain name`, `Corefile:1! zone "*.example": expected a domain name`,
 			`Corefile:1! zone "http://x": unknown scheme`, `Corefile:1! zone "corp.example:70000": expected a port from 1 to 65535`,
 		}},
-		{"other services beside DNS", []Object{blockOf("tls://. .:53 .:5353 https://.", "forward . 10.0.0.1")}, []string{"Corefile:2: . => 10.0.0.1"}},
+		{"other services in addition to DNS", []Object{blockOf("tls://. .:53 .:5353 https://.", "forward . 10.0.0.1")}, []string{"Corefile:2: . => 10.0.0.1"}},
 		{"other services alone", []Object{blockOf("tls://corp.example dns://a.example:5353", "forward . 10.0.0.1")}, []string{
 			`Corefile:1! zone "tls://corp.example": node-dns follows only plain DNS at port 53`,
 			`Corefile:1! zone "dns://a.example:5353": node-dns follows only plain DNS at port 53`,

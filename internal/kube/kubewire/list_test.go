@@ -323,7 +323,7 @@ func TestListThatIsNone(t *testing.T) {
 		{"another kind, JSON", get(t, s, paths[Namespaces], "application/json").Body.String(), JSON, ErrMalformed},
 		{"a part", get(t, s, paths[Services]+"?limit=1", Accept).Body.String(), Protobuf, ErrMalformed},
 		{"a part, JSON", get(t, s, paths[Services]+"?limit=1", "application/json").Body.String(), JSON, ErrMalformed},
-		{"version is no number", `{"metadata":{"resourceVersion":"x1"}}`, JSON, ErrMalformed},
+		{"version is not a number", `{"metadata":{"resourceVersion":"x1"}}`, JSON, ErrMalformed},
 		{"no name", `{"metadata":{"resourceVersion":"1"},"items":[{}]}`, JSON, ErrMalformed},
 		{"huge object", magic + huge, Protobuf, ErrTooBig},
 		{"huge object, JSON", `{"items":[{"a":"` + strings.Repeat("a", maxObject+readAhead) + `"}]}`, JSON, ErrTooBig},

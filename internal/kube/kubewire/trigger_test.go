@@ -36,8 +36,8 @@ func TestTriggered(t *testing.T) {
 		{"Go's zero time", "0001-01-01T00:00:00Z", time.Time{}},
 		{"before there were such clocks", "1969-12-31T23:59:59Z", time.Time{}},
 		{"before, by its zone", "1970-01-01T00:00:00+01:00", time.Time{}},
-		{"beyond what has nanoseconds", "2262-01-01T00:00:00Z", time.Time{}},
-		{"in no year that is written so", "9999-12-31T23:59:59-07:00", time.Time{}},
+		{"beyond the range of nanoseconds", "2262-01-01T00:00:00Z", time.Time{}},
+		{"in a year that the format cannot represent", "9999-12-31T23:59:59-07:00", time.Time{}},
 		{"control characters", "2026-11-22T09:37:03Z\n", time.Time{}},
 	}
 	for _, row := range rows {

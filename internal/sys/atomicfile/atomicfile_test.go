@@ -38,7 +38,7 @@ func TestWrite(t *testing.T) {
 		{name: "fifo, which reads as empty", before: thing{fifo: true}, changed: true},
 		{name: "directory", before: thing{dir: true}, data: "new\n", err: fs.ErrExist, after: thing{dir: true}},
 		{name: "leftover", before: file("old\n"), left: file("half"), data: "new\n", changed: true},
-		{name: "leftover beside the same content", before: file("same\n"), left: thing{file: "half", mode: 0o400}, data: "same\n"},
+		{name: "leftover next to the same content", before: file("same\n"), left: thing{file: "half", mode: 0o400}, data: "same\n"},
 		{name: "leftover that is a link", left: thing{link: "target"}, data: "new\n", changed: true},
 		{name: "leftover that is a fifo", left: thing{fifo: true}, data: "new\n", changed: true},
 	}

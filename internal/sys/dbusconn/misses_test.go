@@ -70,7 +70,7 @@ func TestRetry(t *testing.T) {
 		{"misses three, with time to spare", time.Hour, 9, nil, 3, 7 * first, "context deadline exceeded (3 tries)"},
 		{"without a bound", 0, 9, nil, 3, 7 * first, "context deadline exceeded (3 tries)"},
 		{"is gone", 3 * time.Second, 0, gone, 1, 0, "gone"},
-		{"is gone after a miss", 3 * time.Second, 1, gone, 2, first, "gone"},
+		{"gone after a miss", 3 * time.Second, 1, gone, 2, first, "gone"},
 		{"no time for another call", 2*first + reserve - 1, 9, nil, 1, first, "context deadline exceeded"},
 		{"less time than one call", 100 * time.Millisecond, 9, nil, 1, 100 * time.Millisecond, "context deadline exceeded"},
 	} {

@@ -19,7 +19,7 @@ func TestEntry(t *testing.T) {
 		want fields
 	}{
 		{
-			"what is said, as a line and as fields",
+			"the message, as a line and as fields",
 			func(log *slog.Logger) {
 				log.Warn("upstream down", "server", netip.MustParseAddr("192.0.2.1"), "error", errors.New("timed out"), "rtt", 3*time.Millisecond, "n", 2)
 			},

@@ -89,10 +89,10 @@ func TestRecords(t *testing.T) {
 		{"wildcard", "x.apps.example.com.", dns.TypeA, "x.apps.example.com. 40 IN A 192.0.2.90"},
 		{"wildcard, two labels deep", "y.x.apps.example.com.", dns.TypeA, "y.x.apps.example.com. 40 IN A 192.0.2.90"},
 		{"wildcard without such data", "x.apps.example.com.", dns.TypeTXT, negative("NOERROR", siteSOA)},
-		{"wildcard asked for by name", "*.apps.example.com.", dns.TypeA, "*.apps.example.com. 40 IN A 192.0.2.90"},
+		{"wildcard queried by name", "*.apps.example.com.", dns.TypeA, "*.apps.example.com. 40 IN A 192.0.2.90"},
 		{"a name of its own beside a wildcard", "own.apps.example.com.", dns.TypeA, negative("NOERROR", siteSOA)},
-		{"below a name of its own beside a wildcard", "x.own.apps.example.com.", dns.TypeA, negative("NXDOMAIN", siteSOA)},
-		{"below an empty non-terminal beside a wildcard", "x.deep.apps.example.com.", dns.TypeA, negative("NXDOMAIN", siteSOA)},
+		{"below an existing name next to a wildcard", "x.own.apps.example.com.", dns.TypeA, negative("NXDOMAIN", siteSOA)},
+		{"below an empty non-terminal next to a wildcard", "x.deep.apps.example.com.", dns.TypeA, negative("NXDOMAIN", siteSOA)},
 		{"zone transfer", "example.com.", dns.TypeAXFR, ";; NOTIMP"},
 	}
 	server := dnstest.NewServer(t, site)
@@ -215,7 +215,7 @@ mixed.example.com. 300 CNAME www.example.com.`)
 		{"DO, unsigned", "plain.example.com.", dns.TypeA, []dnstest.Option{dnstest.DO()}, ";; flags aa rd ra\nplain.example.com. 300 A 192.0.2.81"},
 		{"DO, unsigned alias", "mixed.example.com.", dns.TypeA, []dnstest.Option{dnstest.DO()}, ";; flags aa rd ra\n" + cname + signed},
 		{"DO, another type", "www.example.com.", dns.TypeTXT, []dnstest.Option{dnstest.DO()}, ";; flags aa rd ra\n;; AUTHORITY\n" + rootSOA},
-		{"signature asked for", "www.example.com.", dns.TypeRRSIG, nil, "www.example.com. 300" + signature},
+		{"signature requested", "www.example.com.", dns.TypeRRSIG, nil, "www.example.com. 300" + signature},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
