@@ -309,9 +309,9 @@ func TestBusOptOut(t *testing.T) {
 	}
 }
 
-// TestClusterOverBus: a server for the cluster domain overrides the cluster's own data, also on the
-// fast path. An AAAA filter applies to the cluster's names. filterwin2k does not apply to its
-// services.
+// TestClusterOverBus: a server for the cluster domain overrides the cluster's own data, including
+// on the fast path. An AAAA filter applies to the cluster's names. filterwin2k does not apply to
+// its services.
 func TestClusterOverBus(t *testing.T) {
 	api, other := kubetest.NewServer(t), dnstest.NewServer(t, "web.shop.svc.cluster.local. 30 IN A 192.0.2.66\n")
 	api.Apply(shop)

@@ -49,7 +49,7 @@ func TestShield(t *testing.T) {
 		{name: "the snippet is another program's", options: with(func(s *State) { s.Snippet = file("[main]\n") }), answers: "write and tell", silent: "remove and tell", restore: "remove and tell"},
 		{name: "it does not run", options: []option{withResolvConf(file(generated)), withConf(nm.Conf{})}},
 		{name: "it does not run any more", options: []option{withResolvConf(file(oursText)), withCaptured(sys), withSnippet()}, silent: "remove and tell", restore: "remove and tell"},
-		{name: "what it reads is not known", options: []option{running, withResolvConf(file(generated))}},
+		{name: "its files are unknown", options: []option{running, withResolvConf(file(generated))}},
 		{name: "dns=none", options: with(says("none", ""), withMode("none", "unmanaged"))},
 		{name: "dns=none since", options: with(says("none", ""), withMode("none", "unmanaged"), withSnippet()), answers: "remove and tell", silent: "remove and tell", restore: "remove and tell"},
 		{name: "rc-manager=file", options: with(says("", "file"), withMode("default", "file"))},

@@ -121,7 +121,7 @@ func TestReverse(t *testing.T) {
 		{"endpoint of a headless service", "172.30.2.3", "NOERROR PTR 172-30-2-3.hl.alpha.svc.cluster.local.", ""},
 		{"endpoint of a ClusterIP service", "172.30.1.1", "NOERROR PTR web-0.web.alpha.svc.cluster.local.", ""},
 		{"unknown ClusterIP", "10.96.99.99", "NXDOMAIN", "96.10.in-addr.arpa."},
-		{"pod of nobody", "172.30.99.99", "NXDOMAIN", "30.172.in-addr.arpa."},
+		{"unknown pod address", "172.30.99.99", "NXDOMAIN", "30.172.in-addr.arpa."},
 		{"unknown IPv6 pod address", "fd00:1::9999", "NXDOMAIN", "0.0.0.0.0.0.0.0.1.0.0.0.0.0.d.f.ip6.arpa."},
 		{"elsewhere", "192.0.2.80", "NXDOMAIN", "."},
 	}

@@ -75,7 +75,7 @@ func (v *View) podsDenied() string {
 	return ""
 }
 
-// clusterProblems returns problems with the watch that an admin should know.
+// clusterProblems returns problems with the watch that an admin should know about.
 func (v *View) clusterProblems() []string {
 	watcher := v.Watcher.Load()
 	if watcher == nil {

@@ -179,7 +179,7 @@ func triggeredSlice(name, addr string, ago time.Duration) string {
 }
 
 // TestProgrammed goes from the API server to the counter. A change that a watch reports is timed
-// when it is published, also after an outage. Objects that existed before are not timed: in the
+// when it is published, even after an outage. Objects that existed before are not timed: in the
 // first list, in a relist, or from a watch that resumes from an earlier run's state.
 func TestProgrammed(t *testing.T) {
 	fakeTime(t, func(t *testing.T) {

@@ -90,7 +90,7 @@ func TestRecords(t *testing.T) {
 		{"wildcard, two labels deep", "y.x.apps.example.com.", dns.TypeA, "y.x.apps.example.com. 40 IN A 192.0.2.90"},
 		{"wildcard without such data", "x.apps.example.com.", dns.TypeTXT, negative("NOERROR", siteSOA)},
 		{"wildcard queried by name", "*.apps.example.com.", dns.TypeA, "*.apps.example.com. 40 IN A 192.0.2.90"},
-		{"a name of its own beside a wildcard", "own.apps.example.com.", dns.TypeA, negative("NOERROR", siteSOA)},
+		{"an existing name next to a wildcard", "own.apps.example.com.", dns.TypeA, negative("NOERROR", siteSOA)},
 		{"below an existing name next to a wildcard", "x.own.apps.example.com.", dns.TypeA, negative("NXDOMAIN", siteSOA)},
 		{"below an empty non-terminal next to a wildcard", "x.deep.apps.example.com.", dns.TypeA, negative("NXDOMAIN", siteSOA)},
 		{"zone transfer", "example.com.", dns.TypeAXFR, ";; NOTIMP"},
