@@ -62,7 +62,7 @@ test('cluster: where names come from', () => {
 
 test('node and traffic', () => {
   const node = text(nodeCard(control('busy')));
-  for (const part of ['127.0.0.1:53: address already in use', '10.0.0.5:53 udp+tcp', 'everyone', 'left alone: the configuration has faults', 'permissive, unconfined_service_t', 'running for 3d 4h']) {
+  for (const part of ['127.0.0.1:53: address already in use', '10.0.0.5:53 udp+tcp', 'everyone', 'left alone: the configuration has errors', 'permissive, unconfined_service_t', 'running for 3d 4h']) {
     assert.ok(node.includes(part), `${part} in ${node}`);
   }
   assert.ok(text(nodeCard(control('dbus'))).includes('set by SetDomainServers by openshift'));
