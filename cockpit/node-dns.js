@@ -1,7 +1,8 @@
 // The page: what is known of the node, where it comes from, and what the buttons do. The cards decide how it looks.
 
 import { render } from './lib/dom.js';
-import { follow, run, runText } from './lib/daemon.js';
+import { follow, keep, run, runText } from './lib/daemon.js';
+import { expect } from './lib/documents.js';
 import { followTheme } from './lib/theme.js';
 import { plural } from './lib/words.js';
 import { doctorCard } from './cards/doctor.js';
@@ -18,7 +19,6 @@ const cockpit = window.cockpit;
 const program = '/usr/sbin/node-dns';
 const unit = 'node-dns.service';
 const everySeconds = 3; // the daemon is asked for its status, while the page is visible
-const restAfterFailure = 5000; // milliseconds until a program that ended is started again
 const saidFor = 15000; // milliseconds that the page shows what came of a button
 
 const $ = (id) => document.getElementById(id);
@@ -94,20 +94,6 @@ function drawStatus(status) {
   $('log-queries').setAttribute('aria-pressed', String(isLogged));
 }
 
-// keep follows a program under a name for as long as the page is visible.
-function keep(name, argv, onDocument, onEnd) {
-  stop(name);
-  const again = () => {
-    const timer = setTimeout(() => keep(name, argv, onDocument, onEnd), restAfterFailure);
-    stops.set(name, () => clearTimeout(timer));
-  };
-  stops.set(name, follow(argv, 'try', onDocument, (error) => {
-    again();
-    onEnd(error);
-    draw();
-  }));
-}
-
 function stop(name) {
   stops.get(name)?.();
   stops.delete(name);
@@ -144,7 +130,7 @@ async function loadUnit() {
 }
 
 async function loadHistory() {
-  const history = await run([program, 'servers', '--history', '--output=json'], 'try');
+  const history = await run([program, 'servers', '--history', '--output=json'], 'try', 'ServerHistory');
   known.events.history = history.kind === 'Error' ? known.events.history : history;
   draw();
 }
@@ -157,7 +143,7 @@ async function check() {
   if (isRunning) {
     return;
   }
-  const report = await run([program, 'doctor', '--output=json'], 'try');
+  const report = await run([program, 'doctor', '--output=json'], 'try', 'Doctor');
   const { isWanted, isOld } = known.doctor;
   known.doctor = { report, isRunning: false, isOld: isWanted && isOld, isWanted: false, at: Date.now() };
   draw();
@@ -175,17 +161,19 @@ function watch() {
     known.queries.isRunning = false;
     return;
   }
-  keep('status', [program, 'status', `--watch=${everySeconds}`, '--output=json'], onStatus, (error) => {
+  stop('status');
+  stops.set('status', keep([program, 'status', `--watch=${everySeconds}`, '--output=json'], 'try', (value) => onStatus(expect(value, 'Status')), (error) => {
     onStatus(error ?? { kind: 'Error', error: 'node-dns status has ended' });
-  });
-  known.events.entries = [];
-  keep('journal', journalArguments(), (entry) => {
-    known.events.error = undefined;
-    known.events.entries = [entry, ...known.events.entries].slice(0, mostEvents);
+  }));
+  stop('journal');
+  stops.set('journal', keep(journalArguments(), 'try', (entry, isFirst) => {
+    const older = isFirst ? [] : known.events.entries; // each run of journalctl begins with the same last entries
+    Object.assign(known.events, { entries: [entry, ...older].slice(0, mostEvents), error: undefined });
     draw();
   }, (error) => {
     known.events.error = error ?? undefined;
-  });
+    draw();
+  }));
 }
 
 // say shows for a while what came of a button.
@@ -219,7 +207,7 @@ function lookUp(event) {
   draw();
   // As the user who is logged in: every user of the node may look names up.
   const asked = known.lookup;
-  run([program, ...lookupArguments(question)]).then((lookup) => {
+  run([program, ...lookupArguments(question)], undefined, 'Lookup').then((lookup) => {
     if (known.lookup === asked) { // else another name was asked for since
       known.lookup = { lookup, isRunning: false };
       draw();
@@ -232,13 +220,13 @@ async function flush(event) {
   const part = $('flush-part').value;
   const name = $('flush-name').value.trim();
   const options = { name: ['--', name], zone: [`--zone=${name}`], negative: ['--negative'], all: ['--all'] }[part];
-  const result = await run([program, 'cache', 'flush', '--output=json', ...options], 'try');
+  const result = await run([program, 'cache', 'flush', '--output=json', ...options], 'try', 'CacheFlushed');
   say(result.kind === 'Error' ? failure(result) : notice('ok', `${plural(result.entries, 'answer')} removed from the cache`));
 }
 
 async function logQueries() {
   const word = known.status?.watched?.logQueries ? 'off' : 'on';
-  const result = await run([program, 'log-queries', word, '--output=json'], 'try');
+  const result = await run([program, 'log-queries', word, '--output=json'], 'try', 'LogQueries');
   if (result.kind === 'Error') {
     say(failure(result));
     return;

@@ -32,6 +32,21 @@ export function newReader(onDocument) {
   };
 }
 
+const apiVersion = 'node-dns/v1';
+
+// expect returns a document of node-dns if it has this kind, or is an Error. For any other value it returns an Error.
+export function expect(value, kind) {
+  if (value?.apiVersion === apiVersion && (value.kind === kind || value.kind === 'Error')) {
+    return value;
+  }
+  const got = `${value?.apiVersion ?? 'no apiVersion'}, kind ${value?.kind ?? 'unknown'}`;
+  return {
+    kind: 'Error',
+    error: `node-dns printed unexpected JSON (${got}); this page reads ${apiVersion}, kind ${kind}`,
+    hint: 'Install node-dns and cockpit-node-dns of the same version.',
+  };
+}
+
 // parse returns undefined for text that is no JSON.
 export function parse(text) {
   try {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
 import { test } from 'node:test';
-import { newReader } from '../../../cockpit/lib/documents.js';
+import { expect, newReader } from '../../../cockpit/lib/documents.js';
 import { find, h, text } from '../../../cockpit/lib/dom.js';
 import { age, duration, milliseconds, number, percent, plural, printable, time } from '../../../cockpit/lib/words.js';
 import { control, file } from './read.mjs';
@@ -16,6 +16,19 @@ test('documents: a stream in pieces of any size', () => {
       read(stream.slice(at, at + size));
     }
     assert.deepEqual(got, documents, `pieces of ${size}`);
+  }
+});
+
+test('documents: JSON of another version or kind is an error', () => {
+  const error = { apiVersion: 'node-dns/v1', kind: 'Error', error: 'busy', exitCode: 1 };
+  for (const good of [control('all-well'), error]) {
+    assert.equal(expect(good, 'Status'), good);
+  }
+  for (const bad of [{ ...control('all-well'), apiVersion: 'node-dns/v2' }, control('views/history'), {}, null, undefined, 5, 'x', []]) {
+    const { kind, error: why, hint } = expect(bad, 'Status');
+    assert.equal(kind, 'Error');
+    assert.match(why, /this page reads node-dns\/v1, kind Status$/);
+    assert.match(hint, /same version/);
   }
 });
 
