@@ -9,10 +9,10 @@ import { doctorCard } from './cards/doctor.js';
 import { eventsCard, journalArguments, mostEvents } from './cards/events.js';
 import { lookupArguments, lookupCard } from './cards/lookup.js';
 import { clusterCard, nodeCard } from './cards/node.js';
-import { failure, notice, quiet } from './cards/parts.js';
+import { failure, guarded, notice, quiet } from './cards/parts.js';
 import { monitorArguments, mostQueries, queriesCard } from './cards/queries.js';
 import { serversCard } from './cards/servers.js';
-import { isRunning, stateCard, verdict } from './cards/state.js';
+import { actionOf, stateCard, verdict } from './cards/state.js';
 import { slowCard, trafficCard } from './cards/traffic.js';
 
 const cockpit = window.cockpit;
@@ -28,7 +28,7 @@ const known = {
   status: undefined, // the last Status; with failure, the last one before it
   failure: undefined, // an Error, while there is no status
   unit: undefined, // systemd's properties of the unit, while there is a failure
-  level: undefined, // of the status, whatever doctor finds
+  level: undefined, // level of the last verdict, which is without doctor's findings
   doctor: { report: undefined, isRunning: false, isOld: false, isWanted: false, at: undefined },
   lookup: { lookup: undefined, isRunning: false },
   queries: { events: [], isRunning: false, error: undefined },
@@ -37,9 +37,10 @@ const known = {
 };
 
 const permission = cockpit.permission({ admin: true });
+const isRunning = () => Boolean(known.status) && !known.failure;
 const isAdmin = () => permission.allowed !== false;
 // mayChange: the daemon gives members of the group node-dns-admin the rights of root, and hides nothing from them.
-const mayChange = () => isAdmin() || (isRunning(known) && !(known.status.hidden?.length > 0));
+const mayChange = () => isAdmin() || (isRunning() && !(known.status.hidden?.length > 0));
 const stops = new Map(); // by name, the functions that stop the programs that run
 
 let isDrawing = false;
@@ -56,37 +57,42 @@ function draw() {
 }
 
 function drawNow() {
-  const { status } = known;
   const about = { ...known, report: known.doctor.isOld ? undefined : known.doctor.report };
-  render($('state'), stateCard(about));
+  show('state', stateCard, about);
   $('state').dataset.level = verdict(about).level;
-  $('restart').hidden = !isRunning(known);
-  $('start').hidden = known.failure?.exitCode !== 3 || known.unit?.ActiveState === 'activating';
+  const action = actionOf(known);
+  $('restart').hidden = action !== 'restart';
+  $('start').hidden = action !== 'start';
   $('access').hidden = mayChange();
   for (const button of [$('start'), $('restart')]) {
     button.disabled = !isAdmin();
   }
   for (const button of document.querySelectorAll('[data-needs=admin]')) {
-    button.disabled = !mayChange() || !isRunning(known);
+    button.disabled = !mayChange() || !isRunning();
   }
   render($('said'), known.said);
-  render($('doctor'), doctorCard(known.doctor));
+  show('doctor', doctorCard, known.doctor);
   $('check').disabled = known.doctor.isRunning;
-  render($('lookup'), lookupCard(known.lookup));
-  drawStatus(status);
-  render($('queries'), queriesCard(known.queries));
+  show('lookup', lookupCard, known.lookup);
+  drawStatus();
+  show('queries', queriesCard, known.queries);
   $('queries-watch').textContent = known.queries.isRunning ? 'Stop' : `Watch the next ${mostQueries}`;
-  render($('events'), eventsCard(known.events));
+  show('events', eventsCard, known.events);
+}
+
+function show(id, card, value) {
+  render($(id), guarded(card, value));
 }
 
 // drawStatus shows the cards that are parts of the status. The last one stays while the daemon is away, in grey.
-function drawStatus(status) {
+function drawStatus() {
+  const { status } = known;
   const isOld = Boolean(known.failure);
   for (const [id, card] of [['servers', serversCard], ['cluster', clusterCard], ['traffic', trafficCard], ['node', nodeCard]]) {
-    render($(id), status ? card(status) : quiet(known.failure ? 'Not known: node-dns gives no status.' : 'Loading …'));
+    render($(id), status ? guarded(card, status) : quiet(known.failure ? 'Not known: node-dns gives no status.' : 'Loading …'));
     $(id).classList.toggle('nd-old', isOld);
   }
-  const slow = status && slowCard(status);
+  const slow = status && guarded(slowCard, status);
   render($('slow'), slow);
   $('slow-section').hidden = !slow;
   const isLogged = Boolean(status?.watched?.logQueries);
@@ -110,8 +116,13 @@ function onStatus(value) {
     known.failure = value;
     loadUnit();
   }
+  onChange();
+}
+
+// onChange draws the page, and checks again if the level has changed: problems that doctor found may be solved, or have other causes.
+function onChange() {
   const { level } = verdict(known);
-  if (level !== known.level) { // what doctor found before may be fixed, or have other causes
+  if (level !== known.level) {
     known.level = level;
     known.doctor.isOld = true;
     check();
@@ -120,13 +131,16 @@ function onStatus(value) {
 }
 
 async function loadUnit() {
+  let properties = {};
   try {
-    const text = await runText(['systemctl', 'show', '--property=ActiveState,SubState,Result,UnitFileState', unit]);
-    known.unit = Object.fromEntries(text.trim().split('\n').map((line) => line.split(/=(.*)/s).slice(0, 2)));
-  } catch {
-    known.unit = {};
+    const text = await runText(['systemctl', 'show', '--property=LoadState,ActiveState,SubState,Result,UnitFileState', unit]);
+    properties = Object.fromEntries(text.trim().split('\n').map((line) => line.split(/=(.*)/s).slice(0, 2)));
+  } catch { // without systemd, or without the right to ask it
   }
-  draw();
+  if (known.failure) { // otherwise node-dns has answered since
+    known.unit = properties;
+    onChange();
+  }
 }
 
 async function loadHistory() {

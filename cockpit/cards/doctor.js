@@ -2,7 +2,7 @@
 
 import { h } from '../lib/dom.js';
 import { plural, time } from '../lib/words.js';
-import { failure, folded, icon, label, quiet } from './parts.js';
+import { failure, folded, icon, label, list, quiet } from './parts.js';
 
 // sorted has the findings by level, each level in doctor's order: causes come first.
 export function sorted(report) {
@@ -35,13 +35,13 @@ export function doctorCard({ report, isRunning, at }) {
   const more = warnings.length - openWarnings;
   return [
     h('p', { class: 'nd-gap' }, label(level, words), ' ', quiet(isRunning ? 'checking again …' : `checked at ${time(at)}`)),
-    list([...failures, ...warnings.slice(0, openWarnings)]),
-    more > 0 && folded('warnings', plural(more, 'more warning'), list(warnings.slice(openWarnings))),
-    fine.length > 0 && folded('passed', plural(fine.length, 'passed check'), list(fine)),
+    listOf([...failures, ...warnings.slice(0, openWarnings)]),
+    more > 0 && folded('warnings', plural(more, 'more warning'), listOf(warnings.slice(openWarnings))),
+    fine.length > 0 && folded('passed', plural(fine.length, 'passed check'), listOf(fine)),
   ];
 }
 
-function list(findings) {
+function listOf(findings) {
   return h('ul', { class: 'nd-findings' }, findings.map(finding));
 }
 
@@ -51,6 +51,6 @@ function finding({ level, what, details, fix }) {
     icon(level),
     h('div', { class: 'nd-finding-words' },
       h('div', null, word && h('span', { class: 'nd-unseen' }, word), what),
-      (details ?? []).length > 0 && h('ul', { class: 'nd-details' }, details.map((line) => h('li', null, line))),
+      (details ?? []).length > 0 && list('nd-details', details, (line) => line),
       fix && h('div', { class: 'nd-fix' }, h('strong', null, 'Fix: '), fix)));
 }

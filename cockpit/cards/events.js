@@ -73,9 +73,9 @@ export function eventsCard({ entries, history, error }) {
   const events = [...entries.map(eventOf), ...changesOf(history)].sort((a, b) => b.at - a.at).slice(0, mostEvents);
   return [
     events.length === 0 && h('p', null, quiet('No events.')),
-    events.length > 0 && table('Events', ['Time', 'Event', 'Details'], events.map((event) => [
+    events.length > 0 && table('Events', ['Time', 'Event', 'Details'], events, (event) => [
       time(event.at), label(event.level, event.what.replaceAll('-', ' ')), lines(event.details),
-    ])),
+    ]),
     error && h('p', { class: 'nd-gap' }, quiet(`The journal is not shown: ${error.error}`)),
   ];
 }

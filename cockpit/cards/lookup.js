@@ -1,7 +1,7 @@
 // A name is looked up, and the answer explained: which names of the search list were tried, which route they took, who answered.
 
 import { h } from '../lib/dom.js';
-import { duration, milliseconds } from '../lib/words.js';
+import { duration, milliseconds, plural } from '../lib/words.js';
 import { failure, folded, label, lines, notice, quiet, table } from './parts.js';
 
 // lookupArguments are those of `node-dns`. Behind -- nothing is a flag.
@@ -145,14 +145,14 @@ export function lookupCard({ lookup, isRunning }) {
     notice(level === 'none' ? 'warn' : level, `${last.name} ${said}`,
       h('p', null, `${[`From ${who}${why ? ` (${why})` : ''}, in ${milliseconds(best.tookNanoseconds)}`, fromWhere(best)].filter(Boolean).join(', ')}.`),
       (best.extendedErrors ?? []).map((error) => h('p', null, extended(error)))),
-    records.length > 0 && table('Records', ['Record', 'TTL', 'Type', 'Data'], records.map((r) => [r.name, r.ttl, r.type, h('strong', null, r.data)])),
-    (lookup.steps.length > 1 || level !== 'ok') && folded('tried', `${lookup.steps.length} names tried`, tried(lookup)),
+    records.length > 0 && table('Records', ['Record', 'TTL', 'Type', 'Data'], records, (r) => [r.name, r.ttl, r.type, h('strong', null, r.data)]),
+    (lookup.steps.length > 1 || level !== 'ok') && folded('tried', `${plural(lookup.steps.length, 'name')} tried`, tried(lookup)),
     traceOf(lookup),
   ];
 }
 
 function tried({ steps }) {
-  return table('Names tried', ['Name', 'Result', 'Answered by', 'Time'], steps.map((step) => {
+  return table('Names tried', ['Name', 'Result', 'Answered by', 'Time'], steps, (step) => {
     const answer = bestAnswer(step);
     const [who, why] = answeredBy(answer.by);
     const [level] = words[resultOf(answer)];
@@ -160,7 +160,7 @@ function tried({ steps }) {
       h('strong', null, step.name), lines(label(level, outcomeWord(answer)), answer.failure && quiet(answer.failure)),
       lines(who, why && quiet(why), quiet(fromWhere(answer))), milliseconds(answer.tookNanoseconds),
     ];
-  }));
+  });
 }
 
 function traceOf({ steps }) {

@@ -2,7 +2,7 @@
 
 import { h } from '../lib/dom.js';
 import { age, plural } from '../lib/words.js';
-import { facts, folded, label, lines, quiet } from './parts.js';
+import { facts, folded, label, lines, list, quiet } from './parts.js';
 
 export function clusterCard({ cluster, routes, now }) {
   if (!cluster?.domain) {
@@ -66,7 +66,7 @@ export function nodeCard(status) {
       selinux && ['SELinux', selinux.domain ? `${selinux.mode}, ${selinux.domain}` : selinux.mode],
       status.dbus && ['D-Bus', busOf(status.dbus)],
     ),
-    notes.length > 0 && folded('notes', `Notes (${notes.length})`, h('ul', { class: 'pf-v5-c-list' }, notes.map((note) => h('li', null, note)))),
+    notes.length > 0 && folded('notes', `Notes (${notes.length})`, list('pf-v5-c-list', notes, (note) => note)),
   ];
 }
 

@@ -1,6 +1,7 @@
 // What several cards are made of: PatternFly's components, as trees.
 
 import { h } from '../lib/dom.js';
+import { number } from '../lib/words.js';
 
 const shapes = {
   ok: 'M8 1a7 7 0 1 0 0 14A7 7 0 0 0 8 1zm3.7 5.3-4.6 4.9-3-2.8 1.1-1.2 1.9 1.8 3.5-3.8z',
@@ -24,8 +25,24 @@ export function label(level, words) {
       h('span', { class: 'pf-v5-c-label__text' }, words)));
 }
 
-// table has the columns' names in its head, and on narrow screens beside each cell. A row is a list of cells.
-export function table(caption, columns, rows) {
+// Maximum number of rows of a table, and of items of a list. A status with 100,000 routes would block the browser for seconds.
+const mostRows = 200;
+
+// list shows items; of those after the first `most`, only their number.
+export function list(className, items, show, most = mostRows) {
+  return h('ul', { class: className }, items.slice(0, most).map((item) => h('li', null, show(item))), items.length > most && h('li', null, andMore(items.length - most)));
+}
+
+function andMore(count) {
+  return quiet(`and ${number(count)} more`);
+}
+
+// table has the columns' names in its head, and on narrow screens beside each cell. cellsOf returns the cells of an item's row.
+export function table(caption, columns, items, cellsOf) {
+  return [grid(caption, columns, items.slice(0, mostRows).map(cellsOf)), items.length > mostRows && h('p', null, andMore(items.length - mostRows))];
+}
+
+function grid(caption, columns, rows) {
   return h('table', { class: 'pf-v5-c-table pf-m-compact pf-m-grid-md', role: 'table' },
     h('caption', { class: 'nd-unseen' }, caption),
     h('thead', { class: 'pf-v5-c-table__thead', role: 'rowgroup' },
@@ -76,6 +93,16 @@ export function notice(level, title, ...more) {
 // failure says why a command gave no result.
 export function failure(value) {
   return notice('fail', value.error, value.hint && value.hint.split('\n').map((line) => h('p', null, line)));
+}
+
+// guarded returns the card of a value. If the card throws, because a field is missing, it returns a notice: the other cards stay
+// usable.
+export function guarded(card, value) {
+  try {
+    return card(value);
+  } catch (error) {
+    return notice('fail', 'This part cannot be shown', `Install node-dns and cockpit-node-dns of the same version. (${error})`);
+  }
 }
 
 export function folded(key, title, ...content) {

@@ -29,14 +29,14 @@ export function queriesCard({ events, isRunning, error }) {
     error && failure(error),
     lost > 0 && notice('warn', `${plural(lost, 'query', 'queries')} not shown: they came too fast`),
     queries.length === 0 && isRunning && h('p', null, quiet('Waiting for queries …')),
-    queries.length > 0 && table('Queries', ['Time', 'Client', 'Name', 'Result', 'Answered by', 'Took'], queries.map((query) => [
+    queries.length > 0 && table('Queries', ['Time', 'Client', 'Name', 'Result', 'Answered by', 'Took'], queries, (query) => [
       time(query.time),
       lines(query.client, query.pod && quiet(query.pod)),
       [h('strong', null, query.name ?? 'unreadable'), ` ${query.type ?? ''}`],
       lines(label(levelOf(query), query.rcode || 'no response'), query.why && quiet(query.why)),
       query.server || names[query.by] || query.by,
       query.tookNanoseconds === undefined ? nothing : milliseconds(query.tookNanoseconds),
-    ])),
+    ]),
   ];
 }
 

@@ -2,18 +2,33 @@
 
 import { h } from '../lib/dom.js';
 import { plural } from '../lib/words.js';
-import { icon, quiet } from './parts.js';
+import { icon, list, quiet } from './parts.js';
 
 // The share of failed answers of the last minute, and the least number of answers, from which on it is a reason.
 const manyFailed = 0.2;
 const someAnswers = 10;
 
-// verdict takes what is known: status (a Status), failure (an Error in its place), unit (properties of systemd's), report (doctor's).
-// It returns level (ok, warn, fail, none), title, and reasons, the worst first.
-export function verdict({ status, failure, unit, report }) {
+// Maximum number of reasons on the page.
+const mostReasons = 10;
+
+// Cockpit's codes for a connection that is lost or never existed.
+const disconnections = ['disconnected', 'terminated', 'timeout', 'no-host', 'no-cockpit', 'authentication-failed', 'internal-error'];
+
+// verdict takes status (a Status), failure (an Error, set while there is no new status), unit (systemd's properties of the unit, set
+// after a failure) and report (of doctor). Each may be undefined. It returns level (ok, warn, fail, none), title, and reasons, the
+// worst first. It never throws.
+export function verdict(known) {
+  try {
+    return judge(known);
+  } catch (error) { // the status lacks a field
+    return { level: 'none', title: 'This page cannot read the status', reasons: ['Install node-dns and cockpit-node-dns of the same version.', String(error)] };
+  }
+}
+
+function judge({ status, failure, unit, report }) {
   const found = (report?.findings ?? []).filter((finding) => finding.level === 'fail');
   if (failure) {
-    const { reasons, ...rest } = away(failure, unit ?? {});
+    const { reasons, ...rest } = away(failure, unit);
     const causes = found.filter((finding) => finding.check !== 'daemon').map((finding) => finding.what);
     return { ...rest, reasons: rest.level === 'fail' ? [...causes, ...reasons] : reasons };
   }
@@ -37,31 +52,57 @@ export function verdict({ status, failure, unit, report }) {
   return { level: 'ok', title: 'DNS works', reasons: [] };
 }
 
-// away is about a daemon that gave no status.
+// away explains why there is no status.
 function away(failure, unit) {
   const reasons = [failure.error, ...(failure.hint ?? '').split('\n')].filter(Boolean);
+  const result = `systemd reports: ${unit?.Result || 'failed'}`;
+  const notInstalled = { level: 'fail', title: 'node-dns is not installed', reasons: ['Install the package node-dns of the same version as this page.'] };
   switch (true) {
-    case failure.problem === 'not-found':
-      return { level: 'fail', title: 'node-dns is not installed', reasons: ['Install the package node-dns of the same version as this page.'] };
+    case failure.problem === 'not-found' || unit?.LoadState === 'not-found':
+      return notInstalled;
+    case disconnections.includes(failure.problem):
+      return { level: 'none', title: 'Cockpit has no connection to this node', reasons };
     case failure.problem === 'access-denied' || failure.exitCode === 4:
       return { level: 'none', title: 'This user may not ask node-dns', reasons };
+    case !unit:
+      return { level: 'none', title: 'node-dns does not answer', reasons };
     case failure.exitCode !== 3:
       return { level: 'fail', title: 'node-dns does not answer', reasons };
+    case unit.LoadState === 'masked':
+      return { level: 'fail', title: 'node-dns is masked', reasons: ['systemd does not start it. Run: systemctl unmask node-dns'] };
+    case unit.SubState?.startsWith('auto-restart'):
+      return { level: 'fail', title: 'node-dns fails again and again', reasons: [`${result}. systemd starts it again.`, ...reasons] };
     case unit.ActiveState === 'activating' || unit.ActiveState === 'reloading':
       return { level: 'none', title: 'node-dns is starting', reasons: [] };
     case unit.ActiveState === 'failed':
-      return { level: 'fail', title: 'node-dns has failed', reasons: [`systemd reports: ${unit.Result || 'failed'}`, ...reasons] };
+      return { level: 'fail', title: 'node-dns has failed', reasons: [result, ...reasons] };
     case unit.ActiveState === 'active':
       return { level: 'fail', title: 'node-dns runs, and does not answer', reasons };
+    case !unit.ActiveState: // systemctl failed
+      return { level: 'fail', title: 'node-dns is not running', reasons };
   }
   const isOff = unit.UnitFileState === 'disabled';
   return { level: 'fail', title: 'node-dns is stopped', reasons: isOff ? ['It does not start at boot: the unit is disabled.'] : [] };
 }
 
-// reasonsOf are those of `node-dns status --brief`, and failed answers.
+// actionOf returns the systemctl command that may help: start or restart; undefined if neither can.
+export function actionOf({ status, failure, unit }) {
+  if (!failure) {
+    return status && 'restart';
+  }
+  if (failure.problem || failure.exitCode === 4 || !unit || unit.LoadState === 'masked' || unit.LoadState === 'not-found') {
+    return undefined;
+  }
+  if (unit.SubState?.startsWith('auto-restart')) { // a start does not wait for RestartSec
+    return 'start';
+  }
+  return { active: 'restart', inactive: 'start', failed: 'start' }[unit.ActiveState];
+}
+
+// reasonsOf returns the reasons of `node-dns status --brief`, and the share of failed answers.
 export function reasonsOf(status) {
   const reasons = [];
-  const told = new Set(); // the problem that stands for a server
+  const told = new Set(); // entries of status.problems that repeat a server's state
   for (const route of status.routes ?? []) {
     for (const server of route.servers ?? []) {
       if (server.state === 'down') {
@@ -86,7 +127,7 @@ export function stateCard(known) {
     h('div', { class: `nd-state-icon nd-${level}` }, icon(level)),
     h('div', { class: 'nd-state-words' },
       h('h2', { class: 'pf-v5-c-title pf-m-xl' }, title),
-      reasons.length > 0 && h('ul', { class: 'nd-reasons' }, reasons.map((reason) => h('li', null, reason))),
+      reasons.length > 0 && list('nd-reasons', reasons, (reason) => reason, mostReasons),
       level === 'ok' && h('p', null, quiet(summary(known.status)))),
   ];
 }
@@ -107,9 +148,4 @@ export function summary(status) {
 
 function upstreamsOf({ routes }) {
   return (routes ?? []).find((route) => route.domain === '.')?.servers ?? [];
-}
-
-// isRunning reports whether there is a daemon to restart; else there is one to start.
-export function isRunning({ status, failure }) {
-  return Boolean(status) && !failure;
 }

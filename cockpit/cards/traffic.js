@@ -58,10 +58,10 @@ export function slowCard(status) {
   if (names.length === 0) {
     return null;
   }
-  return table('Slow names', ['Name', 'Worst', 'Times', 'Answered by', 'Last', 'Client'], names.slice(0, 10).map((slow) => [
+  return table('Slow names', ['Name', 'Worst', 'Times', 'Answered by', 'Last', 'Client'], names.slice(0, 10), (slow) => [
     [h('strong', null, slow.name), ` ${slow.type}`],
     milliseconds(slow.worstNanoseconds), number(slow.count),
     lines(slow.by === 'failed' ? label('fail', slow.rcode || 'no answer') : slow.by, slow.why && quiet(slow.why)),
     `${age(slow.at, status.now)} ago`, lines(slow.client, slow.pod && quiet(slow.pod)),
-  ]));
+  ]);
 }

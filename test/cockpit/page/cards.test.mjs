@@ -6,8 +6,9 @@ import { doctorCard, headline } from '../../../cockpit/cards/doctor.js';
 import { changesOf, eventOf, eventsCard, journalArguments, mostEvents } from '../../../cockpit/cards/events.js';
 import { lastStep, lookupArguments, lookupCard } from '../../../cockpit/cards/lookup.js';
 import { clusterCard, nodeCard } from '../../../cockpit/cards/node.js';
+import { guarded } from '../../../cockpit/cards/parts.js';
 import { monitorArguments, queriesCard } from '../../../cockpit/cards/queries.js';
-import { rowsOf, serversCard } from '../../../cockpit/cards/servers.js';
+import { healthOf, rowsOf, serversCard } from '../../../cockpit/cards/servers.js';
 import { slowCard, trafficCard } from '../../../cockpit/cards/traffic.js';
 import { control, file, golden } from './read.mjs';
 
@@ -26,8 +27,8 @@ test('every card shows every screen', () => {
 });
 
 test('servers: upstream nameservers first, with who set them', () => {
-  const rows = rowsOf(control('busy'));
-  assert.deepEqual(rows.map((row) => [row.domain, row.server, row.level]), [
+  const status = control('busy');
+  assert.deepEqual(rowsOf(status).map((row) => [row.domain, row.server.address, healthOf(row, status.now).level]), [
     ['.', '10.0.0.2', 'ok'], ['.', '10.0.0.3', 'none'], ['cluster.local.', '172.30.0.10', 'ok'], ['30.172.in-addr.arpa.', '172.30.0.10', 'ok'],
     ['corp.example.', 'dns+tls://172.16.0.53#vpn.example', 'fail'],
   ]);
@@ -39,11 +40,28 @@ test('servers: upstream nameservers first, with who set them', () => {
   assert.ok(text(serversCard(control('not-ready'))).includes('No upstream nameserver is known'));
 });
 
+test('a card that lacks a field is a notice, and does not stop the page', () => {
+  for (const card of [trafficCard, nodeCard, clusterCard, serversCard]) {
+    assert.match(text(guarded(card, { cluster: { domain: 'a.', resolver: 5, reverseZones: 5 }, routes: 5 })), /This part cannot be shown.*TypeError/, card.name);
+  }
+  assert.equal(text(guarded(clusterCard, {})), 'The cluster domain is not known.');
+});
+
+test('100 000 routes: the page shows the first ones and the number of the others', () => {
+  const status = control('all-well');
+  const servers = [{ address: '10.0.0.2', state: 'down', queries: 1 }];
+  status.routes = [...status.routes, ...Array.from({ length: 100_000 }, (_, i) => ({ domain: `d${i}.example.`, source: 'dbus', servers }))];
+  status.overridden = status.routes.map(({ domain }) => ({ domain, source: 'a', why: 'b', servers: ['10.0.0.2'] }));
+  const card = serversCard(status);
+  assert.ok(find(card, 'tr').length < 300 && find(card, 'li').length < 300);
+  assert.match(text(card), /and 99 \d{3} more.*and 99 \d{3} more/);
+});
+
 test('servers: domains without a server, the built-in zone, and what lost', () => {
   const dbus = text(serversCard(control('dbus')));
   assert.match(dbus, /lab\.example\. none no such names/);
   assert.match(dbus, /Set, but another source wins \(1\).*10\.0\.0\.9 10\.0\.0\.8 from NetworkManager eth0/);
-  const zones = (name) => rowsOf(control(`cluster/${name}`)).filter((row) => row.domain === 'cluster.local.').map((row) => [row.server, row.level]);
+  const zones = (name) => rowsOf(control(`cluster/${name}`)).filter((row) => row.domain === 'cluster.local.').map((row) => [row.name, row.level]);
   assert.deepEqual(zones('synced'), [['built in', 'ok']]);
   assert.deepEqual(zones('from-disk'), [['built in', 'warn']]);
   const forgotten = control('cluster/synced');
@@ -102,7 +120,7 @@ test('lookup: the answer, its route and its server', () => {
     ['failed-before', 'EDE 6 (DNSSEC Bogus)', 'from the cache'],
     ['as-a-pod', 'refused (REFUSED)', 'From node-dns itself', 'EDE 18 (Prohibited): this network may not ask here'],
     ['nobody-answers', 'no answer: timed out', '10.0.0.3 over UDP (asked directly)'],
-    ['traced', 'www.example. does not exist (NXDOMAIN)', '250 ms asks 10.0.0.2 over UDP'],
+    ['traced', 'www.example. does not exist (NXDOMAIN)', '1 name tried', '250 ms asks 10.0.0.2 over UDP'],
   ]) {
     const words = text(lookupCard({ lookup: control(`lookup/${name}`) }));
     parts.forEach((part) => assert.ok(words.includes(part), `${name}: ${part} in ${words}`));
