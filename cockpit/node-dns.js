@@ -10,7 +10,7 @@ import { eventsCard, journalArguments, mostEvents } from './cards/events.js';
 import { lookupArguments, lookupCard } from './cards/lookup.js';
 import { clusterCard, nodeCard } from './cards/node.js';
 import { failure, guarded, notice, quiet } from './cards/parts.js';
-import { monitorArguments, mostQueries, queriesCard } from './cards/queries.js';
+import { monitorArguments, mostQueries, queriesCard, withEvent } from './cards/queries.js';
 import { serversCard } from './cards/servers.js';
 import { actionOf, stateCard, verdict } from './cards/state.js';
 import { slowCard, trafficCard } from './cards/traffic.js';
@@ -31,7 +31,7 @@ const known = {
   level: undefined, // level of the last verdict, which is without doctor's findings
   doctor: { report: undefined, isRunning: false, isOld: false, isWanted: false, at: undefined },
   lookup: { lookup: undefined, isRunning: false },
-  queries: { events: [], isRunning: false, error: undefined },
+  queries: { queries: [], lost: 0, isRunning: false, error: undefined },
   events: { entries: [], history: undefined, error: undefined },
   said: undefined, // a tree: what came of the last button
 };
@@ -261,10 +261,10 @@ function watchQueries(event) {
     draw();
     return;
   }
-  known.queries = { events: [], isRunning: true, error: undefined };
+  known.queries = { queries: [], lost: 0, isRunning: true, error: undefined };
   const options = { name: $('queries-name').value.trim(), rcode: $('queries-rcode').value };
   stops.set('queries', follow([program, ...monitorArguments(options)], 'try', (value) => {
-    known.queries.events = [value, ...known.queries.events].slice(0, 2 * mostQueries);
+    Object.assign(known.queries, withEvent(known.queries, value));
     draw();
   }, (error) => {
     known.queries.isRunning = false;

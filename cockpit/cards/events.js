@@ -18,18 +18,35 @@ export function journalArguments() {
 
 const good = ['ready', 'upstream-up', 'upstreams-up', 'problem-solved', 'cluster-synced', 'limit-over'];
 
-// eventOf reads an entry of the journal. A text that is no UTF-8 is a list of octets there.
+// eventOf reads an entry of the journal.
 export function eventOf(entry) {
-  const message = Array.isArray(entry.MESSAGE) ? new TextDecoder().decode(new Uint8Array(entry.MESSAGE)) : String(entry.MESSAGE ?? '');
-  const what = entry.NODE_DNS_CONDITION ?? '';
-  const priority = Number(entry.PRIORITY ?? 6);
-  const unusual = priority === 4 ? 'warn' : 'fail';
+  const what = fieldOf(entry.NODE_DNS_CONDITION);
   return {
-    at: Number(entry.__REALTIME_TIMESTAMP ?? 0) / 1000,
-    level: priority > 4 ? normal(what) : unusual,
+    at: Number(entry.__REALTIME_TIMESTAMP) / 1000 || 0,
+    level: levelOf(Number(fieldOf(entry.PRIORITY) || 6), what),
     what,
-    details: [detailsOf(message)],
+    details: [detailsOf(fieldOf(entry.MESSAGE))],
   };
+}
+
+// fieldOf returns the text of a field. In JSON, journalctl(1) writes a text that is not UTF-8 as a list of octets, a field that occurs
+// several times as a list of its values, of which the first one counts, and a text above 4096 octets as null.
+function fieldOf(value) {
+  if (Array.isArray(value)) {
+    return typeof value[0] === 'number' ? new TextDecoder().decode(new Uint8Array(value)) : fieldOf(value[0]);
+  }
+  return typeof value === 'string' || typeof value === 'number' ? String(value) : '';
+}
+
+// levelOf takes a priority of syslog(3).
+function levelOf(priority, condition) {
+  if (priority === 4) {
+    return 'warn';
+  }
+  if (priority < 4) {
+    return 'fail';
+  }
+  return good.includes(condition) ? 'ok' : 'none';
 }
 
 // detailsOf is a line of the log (level=WARN msg="upstream down" server=10.0.0.3 condition=upstream-down) without what the page shows
@@ -39,14 +56,10 @@ function detailsOf(message) {
   return rest.replace(/ ?condition=[\w-]+$/, '');
 }
 
-function normal(condition) {
-  return good.includes(condition) ? 'ok' : 'none';
-}
-
 // changesOf reads `node-dns servers --history`.
 export function changesOf(history) {
   return (history?.changes ?? []).map((change) => ({
-    at: Date.parse(change.time),
+    at: Date.parse(change.time) || 0,
     level: 'none',
     what: 'servers-changed',
     details: [change.by, ...differences(change)],

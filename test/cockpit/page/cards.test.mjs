@@ -7,7 +7,7 @@ import { changesOf, eventOf, eventsCard, journalArguments, mostEvents } from '..
 import { lastStep, lookupArguments, lookupCard } from '../../../cockpit/cards/lookup.js';
 import { clusterCard, nodeCard } from '../../../cockpit/cards/node.js';
 import { guarded } from '../../../cockpit/cards/parts.js';
-import { monitorArguments, queriesCard } from '../../../cockpit/cards/queries.js';
+import { monitorArguments, queriesCard, withEvent } from '../../../cockpit/cards/queries.js';
 import { healthOf, rowsOf, serversCard } from '../../../cockpit/cards/servers.js';
 import { slowCard, trafficCard } from '../../../cockpit/cards/traffic.js';
 import { control, file, golden } from './read.mjs';
@@ -132,11 +132,16 @@ test('lookup: the answer, its route and its server', () => {
 
 test('queries: as they were answered', () => {
   const events = file('internal/admin/control/testdata/monitor.json').trim().split('\n').map((line) => JSON.parse(line));
-  const words = text(queriesCard({ events, isRunning: true }));
+  const none = { queries: [], lost: 0 };
+  const words = text(queriesCard({ ...events.reduce(withEvent, none), isRunning: true }));
   for (const part of ['1 235 808 queries not shown', 'web.shop.svc.cluster.local. A NOERROR cache 0.05 ms', 'api.example.com. AAAA NOERROR 10.0.0.2 9.80 ms', '\\x1b[2J10.0.0.2', 'shop/web-7d9f4b5c6-x2x4z', 'unreadable no response refused']) {
     assert.ok(words.includes(part), `${part} in ${words}`);
   }
   assert.doesNotMatch(words, hostile);
+  const flood = [...events, ...Array.from({ length: 1000 }, () => ({ kind: 'Change', change: 'x' }))].reduce(withEvent, none);
+  assert.deepEqual(flood, events.reduce(withEvent, none), 'changes displace no query');
+  const lost = Array.from({ length: 1000 }, () => [{ kind: 'Query', name: 'a.' }, { kind: 'Lost', queries: 2 }]).flat().reduce(withEvent, none);
+  assert.deepEqual([lost.queries.length, lost.lost], [100, 2000]);
   assert.deepEqual(monitorArguments({ name: '-x', rcode: 'SERVFAIL' }), ['monitor', '--output=json', '--count=100', '--name=-x', '--rcode=SERVFAIL']);
 });
 
@@ -158,6 +163,21 @@ test('events: the journal and the changes of servers, the latest first', () => {
   }
   assert.doesNotMatch(text(eventsCard({ entries: [], history: control('views/history-hostile') })), hostile);
   assert.match(text(eventsCard({ entries: [], error: { error: 'denied' } })), /The journal is not shown: denied/);
+});
+
+test('events: fields that are missing, repeated, or no text', () => {
+  for (const [entry, what, details] of [
+    [{}, '', ''],
+    [{ MESSAGE: null, NODE_DNS_CONDITION: null, PRIORITY: 'x', __REALTIME_TIMESTAMP: 'x' }, '', ''],
+    [{ MESSAGE: ['first', 'second'], NODE_DNS_CONDITION: ['died', 'ready'] }, 'died', 'first'],
+    [{ MESSAGE: [[0x61, 0x1b], 'second'], NODE_DNS_CONDITION: [0x64, 0x69, 0x65, 0x64] }, 'died', 'a\u001b'],
+    [{ MESSAGE: 5, NODE_DNS_CONDITION: {} }, '', '5'],
+    [5, '', ''],
+  ]) {
+    const event = eventOf(entry);
+    assert.deepEqual([event.what, event.details], [what, [details]], JSON.stringify(entry));
+    assert.doesNotMatch(text(eventsCard({ entries: [entry] })), /NaN|undefined|\[object/);
+  }
 });
 
 test('events: the page asks for every condition of the catalog', () => {
