@@ -3,6 +3,7 @@
 import { render } from './lib/dom.js';
 import { follow, keep, run, runText } from './lib/daemon.js';
 import { expect } from './lib/documents.js';
+import { spaced } from './lib/spaced.js';
 import { followTheme } from './lib/theme.js';
 import { plural } from './lib/words.js';
 import { doctorCard } from './cards/doctor.js';
@@ -19,6 +20,7 @@ const cockpit = window.cockpit;
 const program = '/usr/sbin/node-dns';
 const unit = 'node-dns.service';
 const everySeconds = 3; // the daemon is asked for its status, while the page is visible
+const checkEvery = 15000; // milliseconds between checks that changes of the level start: an upstream may go up and down all the time
 const saidFor = 15000; // milliseconds that the page shows what came of a button
 
 const $ = (id) => document.getElementById(id);
@@ -125,7 +127,7 @@ function onChange() {
   if (level !== known.level) {
     known.level = level;
     known.doctor.isOld = true;
-    check();
+    checkAfterChange();
   }
   draw();
 }
@@ -149,12 +151,12 @@ async function loadHistory() {
   draw();
 }
 
-// check runs doctor. While it runs, another call makes it run once more: what it has looked at may have changed.
+// check runs doctor. A call while doctor runs makes it run once more, because what it looked at may have changed.
 async function check() {
-  const isRunning = known.doctor.isRunning;
-  Object.assign(known.doctor, { isRunning: true, isWanted: isRunning });
+  const wasRunning = known.doctor.isRunning;
+  Object.assign(known.doctor, { isRunning: true, isWanted: wasRunning });
   draw();
-  if (isRunning) {
+  if (wasRunning) {
     return;
   }
   const report = await run([program, 'doctor', '--output=json'], 'try', 'Doctor');
@@ -165,6 +167,8 @@ async function check() {
     check();
   }
 }
+
+const checkAfterChange = spaced(check, checkEvery);
 
 // watch follows what changes by itself, while the page can be seen.
 function watch() {

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
-import { test } from 'node:test';
+import { mock, test } from 'node:test';
 import { expect, newReader } from '../../../cockpit/lib/documents.js';
 import { find, h, text } from '../../../cockpit/lib/dom.js';
+import { spaced } from '../../../cockpit/lib/spaced.js';
 import { age, duration, milliseconds, number, percent, plural, printable, time } from '../../../cockpit/lib/words.js';
 import { control, file } from './read.mjs';
 
@@ -30,6 +31,25 @@ test('documents: JSON of another version or kind is an error', () => {
     assert.match(why, /this page reads node-dns\/v1, kind Status$/);
     assert.match(hint, /same version/);
   }
+});
+
+test('spaced: a burst of calls is two calls', (t) => {
+  mock.timers.enable({ apis: ['setTimeout'] });
+  t.after(() => mock.timers.reset());
+  let calls = 0;
+  const check = spaced(() => { calls += 1; }, 15000);
+  for (let i = 0; i < 10; i += 1) {
+    check();
+  }
+  assert.equal(calls, 1);
+  mock.timers.tick(14999);
+  assert.equal(calls, 1);
+  mock.timers.tick(1);
+  assert.equal(calls, 2);
+  mock.timers.tick(60000);
+  assert.equal(calls, 2);
+  check();
+  assert.equal(calls, 3);
 });
 
 test('words', () => {
