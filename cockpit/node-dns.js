@@ -159,9 +159,10 @@ async function check() {
   if (wasRunning) {
     return;
   }
+  const { level } = known;
   const report = await run([program, 'doctor', '--output=json'], 'try', 'Doctor');
-  const { isWanted, isOld } = known.doctor;
-  known.doctor = { report, isRunning: false, isOld: isWanted && isOld, isWanted: false, at: Date.now() };
+  const { isWanted } = known.doctor;
+  known.doctor = { report, isRunning: false, isOld: level !== known.level, isWanted: false, at: Date.now() };
   draw();
   if (isWanted) {
     check();
