@@ -63,8 +63,8 @@ function drawNow() {
   show('state', stateCard, about);
   $('state').dataset.level = verdict(about).level;
   const action = actionOf(known);
-  $('restart').hidden = action !== 'restart';
-  $('start').hidden = action !== 'start';
+  hide($('restart'), action !== 'restart');
+  hide($('start'), action !== 'start');
   $('access').hidden = mayChange();
   for (const button of [$('start'), $('restart')]) {
     button.disabled = !isAdmin();
@@ -74,12 +74,19 @@ function drawNow() {
   }
   render($('said'), known.said);
   show('doctor', doctorCard, known.doctor);
-  $('check').disabled = known.doctor.isRunning;
   show('lookup', lookupCard, known.lookup);
   drawStatus();
   show('queries', queriesCard, known.queries);
   $('queries-watch').textContent = known.queries.isRunning ? 'Stop' : `Watch the next ${mostQueries}`;
   show('events', eventsCard, known.events);
+}
+
+// hide hides a button, or shows it. The keyboard's focus moves to the page before it is lost.
+function hide(button, isHidden) {
+  if (isHidden && document.activeElement === button) {
+    document.querySelector('main').focus();
+  }
+  button.hidden = isHidden;
 }
 
 function show(id, card, value) {
@@ -99,7 +106,6 @@ function drawStatus() {
   $('slow-section').hidden = !slow;
   const isLogged = Boolean(status?.watched?.logQueries);
   $('log-queries').textContent = `Turn query log ${isLogged ? 'off' : 'on'}`;
-  $('log-queries').setAttribute('aria-pressed', String(isLogged));
 }
 
 function stop(name) {

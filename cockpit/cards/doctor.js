@@ -2,7 +2,7 @@
 
 import { h } from '../lib/dom.js';
 import { plural, time } from '../lib/words.js';
-import { failure, folded, icon, label, list, quiet } from './parts.js';
+import { failure, folded, icon, label, list, live, quiet } from './parts.js';
 
 // sorted has the findings by level, each level in doctor's order: causes come first.
 export function sorted(report) {
@@ -25,16 +25,16 @@ const openWarnings = 2;
 // doctorCard takes the last report, whether another is on its way, and when the last one came.
 export function doctorCard({ report, isRunning, at }) {
   if (report?.kind === 'Error') {
-    return failure(report);
+    return live(failure(report));
   }
   if (!report) {
-    return h('p', null, quiet(isRunning ? 'Checking: asking names, nameservers and systemd …' : 'Not checked yet.'));
+    return live(quiet(isRunning ? 'Checking: asking names, nameservers and systemd …' : 'Not checked yet.'));
   }
   const { failures, warnings, fine } = sorted(report);
   const { level, words } = headline(report);
   const more = warnings.length - openWarnings;
   return [
-    h('p', { class: 'nd-gap' }, label(level, words), ' ', quiet(isRunning ? 'checking again …' : `checked at ${time(at)}`)),
+    live(label(level, words), ' ', quiet(isRunning ? 'checking again …' : `checked at ${time(at)}`)),
     listOf([...failures, ...warnings.slice(0, openWarnings)]),
     more > 0 && folded('warnings', plural(more, 'more warning'), listOf(warnings.slice(openWarnings))),
     fine.length > 0 && folded('passed', plural(fine.length, 'passed check'), listOf(fine)),

@@ -2,7 +2,7 @@
 
 import { h } from '../lib/dom.js';
 import { duration, milliseconds, plural } from '../lib/words.js';
-import { failure, folded, label, lines, notice, quiet, table } from './parts.js';
+import { failure, folded, label, lines, live, notice, quiet, table } from './parts.js';
 
 // lookupArguments are those of `node-dns`. Behind -- nothing is a flag.
 export function lookupArguments({ name, type, namespace }) {
@@ -125,26 +125,26 @@ function extended(error) {
 // lookupCard takes the lookup, or an Error, or nothing while there is none.
 export function lookupCard({ lookup, isRunning }) {
   if (isRunning) {
-    return h('p', null, quiet('Looking it up …'));
+    return live(quiet('Looking it up …'));
   }
   if (!lookup) {
-    return null;
+    return live();
   }
   if (lookup.kind === 'Error') {
-    return failure(lookup);
+    return live(failure(lookup));
   }
   const last = lastStep(lookup);
   if (!last?.answers.length) {
-    return notice('fail', 'There is no name to ask for: none is short enough with a domain of the search list.');
+    return live(notice('fail', 'There is no name to ask for: none is short enough with a domain of the search list.'));
   }
   const best = bestAnswer(last);
   const records = recordsOf(last);
   const [level, said] = outcome(best);
   const [who, why] = answeredBy(best.by);
   return [
-    notice(level === 'none' ? 'warn' : level, `${last.name} ${said}`,
+    live(notice(level === 'none' ? 'warn' : level, `${last.name} ${said}`,
       h('p', null, `${[`From ${who}${why ? ` (${why})` : ''}, in ${milliseconds(best.tookNanoseconds)}`, fromWhere(best)].filter(Boolean).join(', ')}.`),
-      (best.extendedErrors ?? []).map((error) => h('p', null, extended(error)))),
+      (best.extendedErrors ?? []).map((error) => h('p', null, extended(error))))),
     records.length > 0 && table('Records', ['Record', 'TTL', 'Type', 'Data'], records, (r) => [r.name, r.ttl, r.type, h('strong', null, r.data)]),
     (lookup.steps.length > 1 || level !== 'ok') && folded('tried', `${plural(lookup.steps.length, 'name')} tried`, tried(lookup)),
     traceOf(lookup),

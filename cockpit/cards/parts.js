@@ -90,7 +90,13 @@ export function notice(level, title, ...more) {
     more.length > 0 && h('div', { class: 'pf-v5-c-alert__description' }, more));
 }
 
-// failure says why a command gave no result.
+// live holds what a screen reader reads when it changes. It must be in the document before, so a card has it from the start. What
+// changes with each status does not belong there.
+export function live(...content) {
+  return h('div', { role: 'status' }, content);
+}
+
+// failure explains why a command gave no result.
 export function failure(value) {
   return notice('fail', value.error, value.hint && value.hint.split('\n').map((line) => h('p', null, line)));
 }

@@ -1,8 +1,8 @@
 // Whether DNS of this node works, and why not.
 
 import { h } from '../lib/dom.js';
-import { plural } from '../lib/words.js';
-import { icon, list, quiet } from './parts.js';
+import { plural, time } from '../lib/words.js';
+import { icon, list, live, quiet } from './parts.js';
 
 // The share of failed answers of the last minute, and the least number of answers, from which on it is a reason.
 const manyFailed = 0.2;
@@ -126,9 +126,10 @@ export function stateCard(known) {
   return [
     h('div', { class: `nd-state-icon nd-${level}` }, icon(level)),
     h('div', { class: 'nd-state-words' },
-      h('h2', { class: 'pf-v5-c-title pf-m-xl' }, title),
+      live(h('h2', { class: 'pf-v5-c-title pf-m-xl' }, title)),
       reasons.length > 0 && list('nd-reasons', reasons, (reason) => reason, mostReasons),
-      level === 'ok' && h('p', null, quiet(summary(known.status)))),
+      level === 'ok' && h('p', null, quiet(summary(known.status))),
+      known.failure && known.status && h('p', null, quiet(`Grey parts of the page are as of ${time(known.status.now)}.`))),
   ];
 }
 
