@@ -1,10 +1,10 @@
 // The page as a tree of plain values, which render writes into the document. Cards are pure functions that return such trees, so
-// that tests need no browser. Text only ever becomes text nodes: no markup is parsed.
+// tests need no browser. Text only becomes text nodes: no markup is parsed.
 
 import { printable } from './words.js';
 
-// h makes a node. Properties are attributes; null, undefined and false leave one out, true makes it empty. Functions named on… are
-// event listeners, and bind once, when the element is made. Children may be nested lists; null, undefined and false are left out.
+// h makes a node. Properties are attributes: undefined and false omit one, true sets an empty one. Children may be nested lists; null,
+// undefined and false are omitted.
 export function h(tag, properties, ...children) {
   return { tag, properties: properties ?? {}, children: flatten(children) };
 }
@@ -15,21 +15,8 @@ function flatten(children) {
     .map((child) => (typeof child === 'object' ? child : printable(child)));
 }
 
-// text is all text of a tree, or of a list of them, with a blank between its parts.
-export function text(...nodes) {
-  return flatten(nodes).map((node) => (typeof node === 'string' ? node : text(node.children))).join(' ').replace(/\s+/g, ' ').trim();
-}
-
-// find returns the nodes of a tree, or of a list of them, that have this tag or class.
-export function find(nodes, wanted) {
-  return flatten([nodes]).filter((node) => typeof node !== 'string').flatMap((node) => {
-    const isWanted = node.tag === wanted || (node.properties.class ?? '').split(' ').includes(wanted);
-    return [...(isWanted ? [node] : []), ...find(node.children, wanted)];
-  });
-}
-
-// render makes the children of an element those of the tree. It changes only what differs: focus, selected text and opened
-// details stay.
+// render replaces the children of an element by the tree. It changes only what differs, so focus, selected text and open details
+// stay.
 export function render(parent, ...children) {
   const wanted = flatten(children);
   wanted.forEach((child, i) => {
@@ -55,17 +42,13 @@ function create(node, parent) {
   const isSVG = node.tag === 'svg' || parent.namespaceURI === svg;
   const element = isSVG ? page.createElementNS(svg, node.tag) : page.createElement(node.tag);
   for (const [name, value] of Object.entries(node.properties)) {
-    if (typeof value === 'function') {
-      element.addEventListener(name.slice(2), value);
-    } else {
-      setAttribute(element, name, value);
-    }
+    setAttribute(element, name, value);
   }
   render(element, node.children);
   return element;
 }
 
-// patch turns an element of the document into that of the tree; false: it is of another kind.
+// patch changes a node of the document into that of the tree. It returns false if they are of different kinds.
 function patch(have, node) {
   if (typeof node === 'string') {
     if (have.nodeType !== 3) {
@@ -85,16 +68,14 @@ function patch(have, node) {
     }
   }
   for (const [name, value] of Object.entries(node.properties)) {
-    if (typeof value !== 'function') {
-      setAttribute(have, name, value);
-    }
+    setAttribute(have, name, value);
   }
   render(have, node.children);
   return true;
 }
 
 function setAttribute(element, name, value) {
-  if (value === null || value === undefined || value === false) {
+  if (value === undefined || value === false) {
     element.removeAttribute(name);
     return;
   }

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { find, text } from '../../../cockpit/lib/dom.js';
 import { conditions } from '../../../cockpit/cards/conditions.js';
 import { doctorCard, headline } from '../../../cockpit/cards/doctor.js';
 import { changesOf, eventOf, eventsCard, journalArguments, mostEvents } from '../../../cockpit/cards/events.js';
@@ -12,6 +11,7 @@ import { healthOf, rowsOf, serversCard } from '../../../cockpit/cards/servers.js
 import { stateCard } from '../../../cockpit/cards/state.js';
 import { slowCard, trafficCard } from '../../../cockpit/cards/traffic.js';
 import { control, file, golden } from './read.mjs';
+import { find, text } from './tree.mjs';
 
 const screens = ['all-well', 'busy', 'dbus', 'large-lost', 'not-ready', 'upstream-down'];
 const clusters = ['autopath-off', 'from-disk', 'no-kubeconfig', 'synced', 'syncing-forwarded'];

@@ -2,10 +2,11 @@ import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
 import { mock, test } from 'node:test';
 import { expect, newReader } from '../../../cockpit/lib/documents.js';
-import { find, h, text } from '../../../cockpit/lib/dom.js';
+import { h } from '../../../cockpit/lib/dom.js';
 import { spaced } from '../../../cockpit/lib/spaced.js';
 import { age, duration, milliseconds, number, percent, plural, printable, time } from '../../../cockpit/lib/words.js';
 import { control, file } from './read.mjs';
+import { find, text } from './tree.mjs';
 
 test('documents: a stream in pieces of any size', () => {
   const documents = [control('busy'), { kind: 'Error', error: 'a\nb}{', exitCode: 3 }, control('all-well')];

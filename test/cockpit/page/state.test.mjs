@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { text } from '../../../cockpit/lib/dom.js';
 import { actionOf, stateCard, verdict } from '../../../cockpit/cards/state.js';
 import { control, file, golden } from './read.mjs';
+import { text } from './tree.mjs';
 
 // notRunning is what the page of commands says that a command prints while there is no daemon, with its exit code.
 function notRunning() {
