@@ -6,13 +6,20 @@ import { printable } from './words.js';
 // h makes a node. Properties are attributes: undefined and false omit one, true sets an empty one. Children may be nested lists; null,
 // undefined and false are omitted.
 export function h(tag, properties, ...children) {
-  return { tag, properties: properties ?? {}, children: flatten(children) };
+  return new TreeNode(tag, properties ?? {}, flatten(children));
+}
+
+// A TreeNode is a class so that an object of parsed JSON never counts as one.
+class TreeNode {
+  constructor(tag, properties, children) {
+    Object.assign(this, { tag, properties, children });
+  }
 }
 
 function flatten(children) {
   return children.flat(Infinity)
     .filter((child) => child !== null && child !== undefined && child !== false)
-    .map((child) => (typeof child === 'object' ? child : printable(child)));
+    .map((child) => (child instanceof TreeNode ? child : printable(child)));
 }
 
 // render replaces the children of an element by the tree. It changes only what differs, so focus, selected text and open details
