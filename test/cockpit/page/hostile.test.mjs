@@ -18,19 +18,19 @@ import { text } from './tree.mjs';
 const forged = { tag: 'iframe', properties: { src: 'https://attacker.example/' }, children: [] };
 const hostileText = '<img src=x onerror=alert(1)>\u001b[2J\u202e\u0000\ud800';
 
-// variantsOf returns copies of a JSON value, each with one field replaced or removed, or one element of a list.
+// variantsOf returns copies of a JSON value, each with one field replaced or removed, or the first element of a list.
 function variantsOf(value) {
   if (value === null || typeof value !== 'object') {
     return [];
   }
-  return Object.keys(value).flatMap((key) => {
+  return Object.keys(Array.isArray(value) ? value.slice(0, 1) : value).flatMap((key) => {
     const having = (field) => {
       const copy = Array.isArray(value) ? [...value] : { ...value };
       copy[key] = field;
       return copy;
     };
     const { [key]: _, ...without } = value;
-    return [without, ...[null, forged, [], [forged], 5, -1, true, '', hostileText].map(having), ...variantsOf(value[key]).map(having)];
+    return [without, ...[null, forged, [forged], 5, hostileText].map(having), ...variantsOf(value[key]).map(having)];
   });
 }
 
@@ -43,7 +43,7 @@ test('no value of a document stops the page, or becomes markup', () => {
   const monitor = file('internal/admin/control/testdata/monitor.json').trim().split('\n').map((line) => JSON.parse(line));
   const journal = { __REALTIME_TIMESTAMP: '1795357800000000', PRIORITY: '4', NODE_DNS_CONDITION: 'upstream-down', MESSAGE: 'level=WARN msg=x' };
   for (const [name, document, ...cards] of [
-    ...['busy', 'dbus', 'upstream-down', 'cluster/synced', 'cluster/from-disk'].map((status) => [
+    ...['busy', 'dbus', 'cluster/synced'].map((status) => [
       status, control(status), serversCard, clusterCard, trafficCard, nodeCard, slowCard, (s) => stateCard({ status: s }), (s) => [verdict({ status: s }).title]]),
     ['doctor', golden('internal/admin/doctor/testdata/report.json'), (report) => doctorCard({ report, at: 0 }), (report) => stateCard({ status: control('all-well'), report })],
     ['lookup', control('lookup/found'), (lookup) => lookupCard({ lookup })],
