@@ -1,4 +1,4 @@
-// The page: what is known of the node, where it comes from, and what the buttons do. The cards decide how it looks.
+// The page: it collects the node's data, and handles the buttons. The cards decide how the data looks.
 
 import { render } from './lib/dom.js';
 import { follow, keep, run, runText } from './lib/daemon.js';
@@ -19,35 +19,36 @@ import { slowCard, trafficCard } from './cards/traffic.js';
 const cockpit = window.cockpit;
 const program = '/usr/sbin/node-dns';
 const unit = 'node-dns.service';
-const everySeconds = 3; // the daemon is asked for its status, while the page is visible
-const checkEvery = 15000; // milliseconds between checks that changes of the level start: an upstream may go up and down all the time
-const saidFor = 15000; // milliseconds that the page shows what came of a button
+const statusInterval = 3; // seconds between updates of the status while the page is visible
+const checkInterval = 15000; // minimum milliseconds between checks after changes of the level, because an upstream may flap
+const messageTime = 15000; // milliseconds that the page shows the result of a button
 
 const $ = (id) => document.getElementById(id);
 
-// known is all that the page shows.
+// known is the data that the page shows.
 const known = {
-  status: undefined, // the last Status; with failure, the last one before it
-  failure: undefined, // an Error, while there is no status
-  unit: undefined, // systemd's properties of the unit, while there is a failure
-  level: undefined, // level of the last verdict, which is without doctor's findings
+  status: undefined, // last Status; it stays after a failure
+  failure: undefined, // an Error if the daemon gave no status
+  unit: undefined, // systemd's properties of the unit; set after a failure
+  level: undefined, // level of the last verdict, without doctor's findings
   doctor: { report: undefined, isRunning: false, isOld: false, isWanted: false, at: undefined },
   lookup: { lookup: undefined, isRunning: false },
   queries: { queries: [], lost: 0, isRunning: false, error: undefined },
   events: { entries: [], history: undefined, error: undefined },
-  said: undefined, // a tree: what came of the last button
+  message: undefined, // tree with the result of the last button
 };
 
 const permission = cockpit.permission({ admin: true });
 const isRunning = () => Boolean(known.status) && !known.failure;
 const isAdmin = () => permission.allowed !== false;
-// mayChange: the daemon gives members of the group node-dns-admin the rights of root, and hides nothing from them.
+// mayChange reports whether the daemon accepts changes. It gives members of the group node-dns-admin the rights of root, and hides
+// nothing from them.
 const mayChange = () => isAdmin() || (isRunning() && !(known.status.hidden?.length > 0));
-const stops = new Map(); // by name, the functions that stop the programs that run
+const stops = new Map(); // functions that stop the running programs, by name
 
 let isDrawing = false;
 
-// draw shows what is known, once for all that came since the last frame.
+// draw updates the page with the next frame, once for all changes until then.
 function draw() {
   if (!isDrawing) {
     isDrawing = true;
@@ -72,7 +73,7 @@ function drawNow() {
   for (const button of document.querySelectorAll('[data-needs=admin]')) {
     button.disabled = !mayChange() || !isRunning();
   }
-  render($('said'), known.said);
+  render($('message'), known.message);
   show('doctor', doctorCard, known.doctor);
   show('lookup', lookupCard, known.lookup);
   drawStatus();
@@ -81,7 +82,7 @@ function drawNow() {
   show('events', eventsCard, known.events);
 }
 
-// hide hides a button, or shows it. The keyboard's focus moves to the page before it is lost.
+// hide hides or shows a button. If a button with the keyboard focus is hidden, the focus moves to the page.
 function hide(button, isHidden) {
   if (isHidden && document.activeElement === button) {
     document.querySelector('main').focus();
@@ -93,7 +94,7 @@ function show(id, card, value) {
   render($(id), guarded(card, value));
 }
 
-// drawStatus shows the cards that are parts of the status. The last one stays while the daemon is away, in grey.
+// drawStatus updates the cards that show parts of the status. While the daemon is away, they show the last status in grey.
 function drawStatus() {
   const { status } = known;
   const isOld = Boolean(known.failure);
@@ -127,7 +128,7 @@ function onStatus(value) {
   onChange();
 }
 
-// onChange draws the page, and checks again if the level has changed: problems that doctor found may be solved, or have other causes.
+// onChange updates the page. It runs doctor if the level has changed, because its findings may be solved or have other causes.
 function onChange() {
   const { level } = verdict(known);
   if (level !== known.level) {
@@ -175,9 +176,9 @@ async function check() {
   }
 }
 
-const checkAfterChange = spaced(check, checkEvery);
+const checkAfterChange = spaced(check, checkInterval);
 
-// watch follows what changes by itself, while the page can be seen.
+// watch follows the status and the journal while the page is visible.
 function watch() {
   if (cockpit.hidden) {
     for (const name of [...stops.keys()]) {
@@ -187,7 +188,7 @@ function watch() {
     return;
   }
   stop('status');
-  stops.set('status', keep([program, 'status', `--watch=${everySeconds}`, '--output=json'], 'try', (value) => onStatus(expect(value, 'Status')), (error) => {
+  stops.set('status', keep([program, 'status', `--watch=${statusInterval}`, '--output=json'], 'try', (value) => onStatus(expect(value, 'Status')), (error) => {
     onStatus(error ?? { kind: 'Error', error: 'node-dns status has ended' });
   }));
   stop('journal');
@@ -201,16 +202,16 @@ function watch() {
   }));
 }
 
-// say shows for a while what came of a button.
+// say shows the result of a button for a while.
 function say(tree) {
-  known.said = tree;
+  known.message = tree;
   draw();
   setTimeout(() => {
-    if (known.said === tree) { // else another button was pressed since
-      known.said = undefined;
+    if (known.message === tree) { // otherwise another button was pressed
+      known.message = undefined;
       draw();
     }
-  }, saidFor);
+  }, messageTime);
 }
 
 async function manage(verb, done) {
@@ -230,10 +231,10 @@ function lookUp(event) {
   const question = { name: $('lookup-name').value.trim(), type: $('lookup-type').value, namespace: $('lookup-namespace').value.trim() };
   known.lookup = { lookup: undefined, isRunning: true };
   draw();
-  // As the user who is logged in: every user of the node may look names up.
   const asked = known.lookup;
+  // Without administrative access: every user of the node may look names up.
   run([program, ...lookupArguments(question)], undefined, 'Lookup').then((lookup) => {
-    if (known.lookup === asked) { // else another name was asked for since
+    if (known.lookup === asked) { // otherwise the user looked up another name
       known.lookup = { lookup, isRunning: false };
       draw();
     }

@@ -1,10 +1,10 @@
-// What `node-dns doctor` finds, and how to fix it.
+// Findings of `node-dns doctor`, with their fixes.
 
 import { h } from '../lib/dom.js';
 import { plural, time } from '../lib/words.js';
 import { failure, folded, icon, label, list, live, quiet } from './parts.js';
 
-// sorted has the findings by level, each level in doctor's order: causes come first.
+// sorted groups the findings by level. Inside a level it keeps doctor's order: causes come first.
 export function sorted(report) {
   const of = (level) => (report.findings ?? []).filter((finding) => finding.level === level);
   return { failures: of('fail'), warnings: of('warn'), fine: of('ok') };
@@ -19,10 +19,10 @@ export function headline(report) {
   return { level: failures.length > 0 ? 'fail' : 'warn', words: words.filter(Boolean).join(', ') };
 }
 
-// Problems are all open, and so many warnings. Names resolve in spite of these.
+// Maximum number of warnings outside the fold. Names resolve despite warnings, so problems are never folded.
 const openWarnings = 2;
 
-// doctorCard takes the last report, whether another is on its way, and when the last one came.
+// doctorCard takes the last report, whether doctor is running, and the time of the report.
 export function doctorCard({ report, isRunning, at }) {
   if (report?.kind === 'Error') {
     return live(failure(report));

@@ -1,4 +1,4 @@
-// What changed recently: entries of the journal with a MESSAGE_ID of node-dns, and changes of servers.
+// Recent events: journal entries with a MESSAGE_ID of node-dns, and changes of servers.
 
 import { h } from '../lib/dom.js';
 import { time } from '../lib/words.js';
@@ -7,7 +7,7 @@ import { conditions } from './conditions.js';
 
 export const mostEvents = 30;
 
-// journalArguments are those of journalctl(1): what the units log of the conditions, and what comes. A line of a query has no condition.
+// journalArguments returns the command that prints the last events and follows new ones. Lines of the query log have no MESSAGE_ID.
 export function journalArguments() {
   const units = ['node-dns.service', 'node-dns-apply.service', 'NetworkManager-dispatcher.service'];
   return [
@@ -29,8 +29,8 @@ export function eventOf(entry) {
   };
 }
 
-// fieldOf returns the text of a field. In JSON, journalctl(1) writes a text that is not UTF-8 as a list of octets, a field that occurs
-// several times as a list of its values, of which the first one counts, and a text above 4096 octets as null.
+// fieldOf returns the text of a field. In JSON, journalctl(1) writes text that is not UTF-8 as a list of octets, a field that occurs
+// several times as a list of its values (the first one wins), and a text above 4096 octets as null.
 function fieldOf(value) {
   if (Array.isArray(value)) {
     return typeof value[0] === 'number' ? new TextDecoder().decode(new Uint8Array(value)) : fieldOf(value[0]);
@@ -38,7 +38,7 @@ function fieldOf(value) {
   return typeof value === 'string' || typeof value === 'number' ? String(value) : '';
 }
 
-// levelOf takes a priority of syslog(3).
+// levelOf takes a priority as in syslog(3).
 function levelOf(priority, condition) {
   if (priority === 4) {
     return 'warn';
@@ -49,14 +49,14 @@ function levelOf(priority, condition) {
   return good.includes(condition) ? 'ok' : 'none';
 }
 
-// detailsOf is a line of the log (level=WARN msg="upstream down" server=10.0.0.3 condition=upstream-down) without what the page shows
-// beside it. A line of another form stays as it is.
+// detailsOf returns a log line (level=WARN msg="upstream down" server=10.0.0.3 condition=upstream-down) without level, msg and
+// condition, which the page shows in other columns. Lines of another format are unchanged.
 function detailsOf(message) {
   const [, rest] = message.match(/^level=\w+ msg=(?:"(?:[^"\\]|\\.)*"|\S*) ?(.*)$/s) ?? [message, message];
   return rest.replace(/ ?condition=[\w-]+$/, '');
 }
 
-// changesOf reads `node-dns servers --history`.
+// changesOf converts the output of `node-dns servers --history`.
 export function changesOf(history) {
   return (history?.changes ?? []).map((change) => ({
     at: Date.parse(change.time) || 0,
@@ -81,7 +81,7 @@ function target(route) {
   return route.local ? 'no such names' : (route.servers ?? []).join(' ') || 'none';
 }
 
-// eventsCard shows both, the latest first.
+// eventsCard shows journal entries and changes of servers, the latest first.
 export function eventsCard({ entries, history, error }) {
   const events = [...entries.map(eventOf), ...changesOf(history)].sort((a, b) => b.at - a.at).slice(0, mostEvents);
   return [

@@ -1,10 +1,10 @@
-// A name is looked up, and the answer explained: which names of the search list were tried, which route they took, who answered.
+// The result of a lookup: the answer, the names of the search list that were tried, their routes, and their servers.
 
 import { h } from '../lib/dom.js';
 import { duration, milliseconds, plural } from '../lib/words.js';
 import { failure, folded, label, lines, live, notice, quiet, table } from './parts.js';
 
-// lookupArguments are those of `node-dns`. Behind -- nothing is a flag.
+// lookupArguments returns the arguments of node-dns. After --, a name that begins with "-" is not a flag.
 export function lookupArguments({ name, type, namespace }) {
   const options = ['query', '--output=json', '--trace'];
   if (type) {
@@ -16,7 +16,7 @@ export function lookupArguments({ name, type, namespace }) {
   return [...options, '--', name];
 }
 
-// resultOf is what a C library sees in an answer.
+// resultOf returns the answer as a C library interprets it.
 export function resultOf(answer) {
   switch (answer.rcode) {
     case 'NXDOMAIN':
@@ -32,7 +32,8 @@ export function resultOf(answer) {
 
 const order = ['found', 'nodata', 'failed', 'refused'];
 
-// lastStep is the step that the search ends with: that with an answer; else one whose name exists, or that failed; else the last.
+// lastStep returns the step that the search ends with: the one with an answer, else one whose name exists or whose query failed, else
+// the last one.
 export function lastStep(lookup) {
   const steps = lookup.steps ?? [];
   for (const result of order) {
@@ -44,7 +45,7 @@ export function lastStep(lookup) {
   return steps.at(-1);
 }
 
-// bestAnswer says most of a step.
+// bestAnswer returns the most informative answer of a step.
 function bestAnswer({ answers }) {
   for (const result of ['found', 'failed', 'refused', 'nodata']) {
     const answer = answers.find((a) => resultOf(a) === result);
@@ -79,12 +80,12 @@ function outcome(answer) {
   return [level, resultOf(answer) === 'refused' ? `refused (${answer.rcode})` : text];
 }
 
-// outcomeWord is the response code, or NODATA (RFC 9499 section 5).
+// outcomeWord returns the response code, or NODATA (RFC 9499 section 5).
 function outcomeWord(answer) {
   return resultOf(answer) === 'nodata' ? 'NODATA' : answer.rcode || 'no answer';
 }
 
-// answeredBy says in words who answered, and why it was asked.
+// answeredBy returns the name of the server or component that answered, and the reason why it was asked.
 export function answeredBy(by) {
   const over = by.transport ? ` over ${by.transport}` : '';
   const route = by.domain && by.domain !== '.' ? `route ${by.domain}` : 'upstream nameserver';
@@ -122,7 +123,7 @@ function extended(error) {
   return `EDE ${error.code}${error.name ? ` (${error.name})` : ''}${error.text ? `: ${error.text}` : ''}`;
 }
 
-// lookupCard takes the lookup, or an Error, or nothing while there is none.
+// lookupCard takes a Lookup, an Error, or undefined before the first lookup.
 export function lookupCard({ lookup, isRunning }) {
   if (isRunning) {
     return live(quiet('Looking it up …'));
@@ -139,10 +140,10 @@ export function lookupCard({ lookup, isRunning }) {
   }
   const best = bestAnswer(last);
   const records = recordsOf(last);
-  const [level, said] = outcome(best);
+  const [level, result] = outcome(best);
   const [who, why] = answeredBy(best.by);
   return [
-    live(notice(level === 'none' ? 'warn' : level, `${last.name} ${said}`,
+    live(notice(level === 'none' ? 'warn' : level, `${last.name} ${result}`,
       h('p', null, `${[`From ${who}${why ? ` (${why})` : ''}, in ${milliseconds(best.tookNanoseconds)}`, fromWhere(best)].filter(Boolean).join(', ')}.`),
       (best.extendedErrors ?? []).map((error) => h('p', null, extended(error))))),
     records.length > 0 && table('Records', ['Record', 'TTL', 'Type', 'Data'], records, (r) => [r.name, r.ttl, r.type, h('strong', null, r.data)]),

@@ -1,4 +1,4 @@
-// The node and the daemon: addresses, files, clients, the cluster's names.
+// The node, the daemon, and the source of cluster names.
 
 import { h } from '../lib/dom.js';
 import { age, plural } from '../lib/words.js';
@@ -27,7 +27,7 @@ export function clusterCard({ cluster, routes, now }) {
   );
 }
 
-// answered says what names of the cluster are answered from. The route is that of its domain; undefined: no other server is asked.
+// answered returns the source of the answers for cluster names. route is that of the cluster domain; undefined if there is none.
 function answered({ resolver }, route, now) {
   if (resolver?.fromDisk) {
     return label('warn', `stale, as of ${age(resolver.fromDisk, now)} ago`);

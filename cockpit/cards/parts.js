@@ -1,4 +1,4 @@
-// What several cards are made of: PatternFly's components, as trees.
+// PatternFly's components as trees, for all cards.
 
 import { h } from '../lib/dom.js';
 import { number } from '../lib/words.js';
@@ -10,7 +10,7 @@ const shapes = {
   none: 'M8 1a7 7 0 1 0 0 14A7 7 0 0 0 8 1zm0 1.6a5.4 5.4 0 1 1 0 10.8A5.4 5.4 0 0 1 8 2.6zM4.6 7.2v1.6h6.8V7.2z',
 };
 
-// icon is decoration: the words beside it say the same.
+// icon is hidden from screen readers, because the text beside it says the same.
 export function icon(level) {
   return h('svg', { class: `nd-icon nd-${level}`, viewBox: '0 0 16 16', width: '16', height: '16', 'aria-hidden': 'true' },
     h('path', { d: shapes[level] ?? shapes.none, fill: 'currentColor', 'fill-rule': 'evenodd' }));
@@ -28,7 +28,7 @@ export function label(level, words) {
 // Maximum number of rows of a table, and of items of a list. A status with 100,000 routes would block the browser for seconds.
 const mostRows = 200;
 
-// list shows items; of those after the first `most`, only their number.
+// list shows the first `most` items, and the number of the others.
 export function list(className, items, show, most = mostRows) {
   return h('ul', { class: className }, items.slice(0, most).map((item) => h('li', null, show(item))), items.length > most && h('li', null, andMore(items.length - most)));
 }
@@ -37,7 +37,8 @@ function andMore(count) {
   return quiet(`and ${number(count)} more`);
 }
 
-// table has the columns' names in its head, and on narrow screens beside each cell. cellsOf returns the cells of an item's row.
+// table shows the first items, and the number of the others. cellsOf returns the cells of an item's row. On narrow screens, the
+// column's name is beside each cell.
 export function table(caption, columns, items, cellsOf) {
   return [grid(caption, columns, items.slice(0, mostRows).map(cellsOf)), items.length > mostRows && h('p', null, andMore(items.length - mostRows))];
 }
@@ -53,26 +54,26 @@ function grid(caption, columns, rows) {
         cells.map((cell, i) => h('td', { class: cellClass(cell), role: 'cell', 'data-label': columns[i] }, cell))))));
 }
 
-// nothing stands in a cell without a value.
+// nothing is the text of a cell without a value.
 export const nothing = '–';
 
 function cellClass(cell) {
-  return cell === nothing || !isSaid(cell) ? 'pf-v5-c-table__td nd-empty' : 'pf-v5-c-table__td';
+  return cell === nothing || !hasContent(cell) ? 'pf-v5-c-table__td nd-empty' : 'pf-v5-c-table__td';
 }
 
-// facts are pairs of a name and what stands beside it. Pairs with nothing to say are left out.
+// facts shows pairs of a name and a value. Pairs without a value are omitted.
 export function facts(...pairs) {
   return h('dl', { class: 'pf-v5-c-description-list pf-m-compact pf-m-horizontal-on-sm' },
-    pairs.filter((pair) => pair && isSaid(pair[1])).map(([name, words]) => h('div', { class: 'pf-v5-c-description-list__group' },
+    pairs.filter((pair) => pair && hasContent(pair[1])).map(([name, words]) => h('div', { class: 'pf-v5-c-description-list__group' },
       h('dt', { class: 'pf-v5-c-description-list__term' }, h('span', { class: 'pf-v5-c-description-list__text' }, name)),
       h('dd', { class: 'pf-v5-c-description-list__description' }, h('div', { class: 'pf-v5-c-description-list__text' }, words)))));
 }
 
-function isSaid(words) {
-  return Array.isArray(words) ? words.some(isSaid) : words !== '' && words !== null && words !== undefined && words !== false;
+function hasContent(words) {
+  return Array.isArray(words) ? words.some(hasContent) : words !== '' && words !== null && words !== undefined && words !== false;
 }
 
-// lines are paragraphs, one each.
+// lines shows each argument on a line of its own.
 export function lines(...all) {
   return all.flat().filter(Boolean).map((line) => h('div', null, line));
 }
@@ -81,7 +82,7 @@ export function quiet(...words) {
   return h('span', { class: 'nd-quiet' }, words);
 }
 
-// notice is an alert within a card.
+// notice is an alert inside a card.
 export function notice(level, title, ...more) {
   const kind = { ok: 'pf-m-success', warn: 'pf-m-warning', fail: 'pf-m-danger', none: 'pf-m-info' }[level];
   return h('div', { class: `pf-v5-c-alert pf-m-inline ${kind}` },
@@ -90,8 +91,8 @@ export function notice(level, title, ...more) {
     more.length > 0 && h('div', { class: 'pf-v5-c-alert__description' }, more));
 }
 
-// live holds what a screen reader reads when it changes. It must be in the document before, so a card has it from the start. What
-// changes with each status does not belong there.
+// live is a region whose changes a screen reader reads aloud. It must be in the document before its text, so a card always has one.
+// Values that change with each status do not belong there.
 export function live(...content) {
   return h('div', { role: 'status' }, content);
 }
@@ -101,8 +102,7 @@ export function failure(value) {
   return notice('fail', value.error, value.hint && value.hint.split('\n').map((line) => h('p', null, line)));
 }
 
-// guarded returns the card of a value. If the card throws, because a field is missing, it returns a notice: the other cards stay
-// usable.
+// guarded returns card(value). If the card throws because a field is missing, guarded returns a notice, so that the other cards work.
 export function guarded(card, value) {
   try {
     return card(value);

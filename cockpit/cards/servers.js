@@ -1,4 +1,4 @@
-// Which servers are asked for which names, and who set them.
+// Servers, the names that they are asked for, and the source of each setting.
 
 import { h } from '../lib/dom.js';
 import { age, milliseconds, number } from '../lib/words.js';
@@ -42,7 +42,7 @@ function sourceOf(route, cluster) {
   return route.source === 'cluster' && cluster?.source ? cluster.source : route.source;
 }
 
-// healthOf returns level, state and error of a row. The status is from the time now.
+// healthOf returns level, state and error of a row. now is the time of the status.
 export function healthOf({ server, level, state }, now) {
   switch (server?.state) {
     case undefined:
@@ -55,7 +55,7 @@ export function healthOf({ server, level, state }, now) {
   return server.queries > 0 ? { level: 'warn', state: 'no answer yet' } : { level: 'none', state: 'not asked yet' };
 }
 
-// transportOf returns how the server is asked, or '' if there is only one way.
+// transportOf returns the protocol for a server, or '' if it has no choice.
 function transportOf(server) {
   if (server.udpSize > 0 && (!server.transport || server.transport === 'udp')) {
     return `UDP, TCP above ${server.udpSize} octets`;

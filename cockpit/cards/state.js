@@ -1,10 +1,10 @@
-// Whether DNS of this node works, and why not.
+// The first card: whether DNS of this node works, and why not.
 
 import { h } from '../lib/dom.js';
 import { plural, time } from '../lib/words.js';
 import { icon, list, live, quiet } from './parts.js';
 
-// The share of failed answers of the last minute, and the least number of answers, from which on it is a reason.
+// SERVFAIL in the last minute is a problem from this share of the answers, if there are enough answers.
 const manyFailed = 0.2;
 const someAnswers = 10;
 
@@ -102,17 +102,17 @@ export function actionOf({ status, failure, unit }) {
 // reasonsOf returns the reasons of `node-dns status --brief`, and the share of failed answers.
 export function reasonsOf(status) {
   const reasons = [];
-  const told = new Set(); // entries of status.problems that repeat a server's state
+  const repeated = new Set(); // entries of status.problems about servers that are in reasons
   for (const route of status.routes ?? []) {
     for (const server of route.servers ?? []) {
       if (server.state === 'down') {
         const what = route.domain === '.' ? `Upstream nameserver ${server.address}` : `${server.address}, for ${route.domain},`;
         reasons.push(`${what} is down: ${server.error || 'no response'}`);
-        told.add(`${server.address} (for ${route.domain}) is down: ${server.error ?? ''}`);
+        repeated.add(`${server.address} (for ${route.domain}) is down: ${server.error ?? ''}`);
       }
     }
   }
-  reasons.push(...(status.problems ?? []).filter((problem) => !told.has(problem)));
+  reasons.push(...(status.problems ?? []).filter((problem) => !repeated.has(problem)));
   const minute = status.lastMinute;
   if (minute && minute.responses >= someAnswers && minute.servfail / minute.responses >= manyFailed) {
     reasons.push(`${minute.servfail} of ${minute.responses} answers in the last minute were SERVFAIL.`);
@@ -120,7 +120,6 @@ export function reasonsOf(status) {
   return reasons;
 }
 
-// stateCard is the first thing on the page.
 export function stateCard(known) {
   const { level, title, reasons } = verdict(known);
   return [
@@ -133,7 +132,7 @@ export function stateCard(known) {
   ];
 }
 
-// summary is one sentence for a node that is well.
+// summary returns one sentence about a healthy node.
 export function summary(status) {
   const upstreams = upstreamsOf(status);
   const up = upstreams.filter((server) => server.state === 'up').length;

@@ -1,4 +1,4 @@
-// What goes on: the last minute, the cache, limits, and slow names.
+// Queries of the last minute, the cache, limits, and slow names.
 
 import { h } from '../lib/dom.js';
 import { age, duration, milliseconds, number, percent, plural } from '../lib/words.js';
@@ -52,7 +52,7 @@ function limitsOf(limits) {
   );
 }
 
-// slowCard is null while no name was slow, or the user may not see them.
+// slowCard returns null if no name was slow, or if the user may not see slow names.
 export function slowCard(status) {
   const names = status.slowNames ?? [];
   if (names.length === 0) {

@@ -1,7 +1,7 @@
-// A stream of JSON documents, as `node-dns status --watch -o json`, `node-dns monitor -o json` and `journalctl -o json` print it.
+// Streams of JSON documents, as printed by `node-dns status --watch -o json`, `node-dns monitor -o json` and `journalctl -o json`.
 
-// newReader returns a function that takes pieces of the stream and calls onDocument with each document that is complete. A
-// document ends with its line: "}" alone, or a line that is a document of its own. Text that is no JSON is dropped.
+// newReader returns a function that takes pieces of the stream and calls onDocument with each complete document. A document is one
+// line, or the lines from "{" to "}". Other text is dropped.
 export function newReader(onDocument) {
   let rest = '';
   let lines = [];
@@ -18,7 +18,7 @@ export function newReader(onDocument) {
     rest = parts.pop();
     for (const line of parts) {
       if (line === '{') {
-        lines = [line]; // what came before it was cut off
+        lines = [line]; // drops a document that was cut off
       } else if (line.startsWith('{')) {
         lines = [line];
         end();
@@ -47,7 +47,7 @@ export function expect(value, kind) {
   };
 }
 
-// parse returns undefined for text that is no JSON.
+// parse returns undefined if the text is not JSON.
 export function parse(text) {
   try {
     return JSON.parse(text);

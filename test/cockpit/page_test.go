@@ -102,7 +102,7 @@ func (n *node) checkQueries(b *browser) {
 			out := n.Run("node-dns", "log-queries", "-o", "json")
 			return json.Unmarshal([]byte(out), &got) == nil && got.On == state
 		})
-		b.awaitText("said", map[bool]string{true: "Query log is on", false: "Query log is off"}[state])
+		b.awaitText("message", map[bool]string{true: "Query log is on", false: "Query log is off"}[state])
 	}
 }
 
@@ -111,7 +111,7 @@ func (n *node) checkCache(b *browser) {
 	n.t.Helper()
 	b.enter("flush-name", "www.site.example")
 	b.click("#flush-form [type=submit]")
-	b.awaitText("said", "removed from the cache")
+	b.awaitText("message", "removed from the cache")
 	b.enter("flush-part", "all")
 	b.click("#flush-form [type=submit]")
 	n.Await("an empty cache", func() bool {
@@ -195,7 +195,7 @@ func (n *node) checkRestart(b *browser) {
 	before := pid()
 	b.click("#restart")
 	b.click("#ask-restart [value=restart]")
-	b.awaitText("said", "node-dns has restarted")
+	b.awaitText("message", "node-dns has restarted")
 	if pid() == before {
 		n.t.Error("node-dns has not restarted")
 	}

@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { beforeEach, mock, test } from 'node:test';
 import { control } from './read.mjs';
 
-// programs are those that the page has started, the latest last.
+// Programs that the page has started, the latest last.
 const programs = [];
 
-// The page's connection to the node, which a test plays: print writes output, end ends the program as cockpit.spawn does.
+// A fake of Cockpit: print writes output of a program, end ends it as cockpit.spawn does.
 globalThis.window = {
   cockpit: {
     spawn(argv, options) {
@@ -30,7 +30,7 @@ const denied = { apiVersion: 'node-dns/v1', kind: 'Error', error: 'permission de
 
 beforeEach(() => { programs.length = 0; });
 
-// ended runs node-dns with this output and end, and returns what the page gets.
+// ended returns the result of run for a program with this output and this failure; undefined means exit code 0.
 async function ended(output, failure) {
   const result = run(['node-dns'], 'try', 'Status');
   programs.at(-1).print(output.slice(0, 10));

@@ -1,4 +1,4 @@
-// JSON with other values than the page expects: from a node-dns of another version, or with texts that someone on the network wrote.
+// JSON with values that the page does not expect: from another version of node-dns, or with text from the network.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { doctorCard } from '../../../cockpit/cards/doctor.js';

@@ -87,7 +87,7 @@ test('sources: no markup is parsed, nothing is loaded from elsewhere, and nothin
 test('sources: every class of PatternFly has its rules in patternfly.css', () => {
   const css = file('cockpit/patternfly.css');
   const used = new Set(sources.flatMap((name) => file(`cockpit/${name}`).match(/\bpf-(v5|m)-[\w-]+/g) ?? []));
-  // Where PatternFly has no rule of its own for a part of a component.
+  // Parts of components for which PatternFly has no rule.
   const without = ['pf-v5-c-label__text', 'pf-v5-c-table__tbody', 'pf-v5-theme-dark'];
   for (const name of used) {
     assert.ok(css.includes(`.${name}`) || without.includes(name), `${name}: run scripts/cockpit-patternfly`);

@@ -1,4 +1,4 @@
-// What a card shows, without a browser.
+// Inspects trees without a browser.
 import { h } from '../../../cockpit/lib/dom.js';
 
 // text returns the text of trees, with a blank between its parts.
