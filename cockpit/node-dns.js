@@ -1,4 +1,5 @@
-// The page: it collects the node's data, and handles the buttons. The cards decide how the data looks.
+// The page: it collects the node's data, and handles the buttons. The cards decide how the data
+// looks.
 
 import { render } from './lib/dom.js';
 import { follow, keep, run, runText } from './lib/daemon.js';
@@ -41,8 +42,8 @@ const known = {
 const permission = cockpit.permission({ admin: true });
 const isRunning = () => Boolean(known.status) && !known.failure;
 const isAdmin = () => permission.allowed !== false;
-// mayChange reports whether the daemon accepts changes. It gives members of the group node-dns-admin the rights of root, and hides
-// nothing from them.
+// mayChange reports whether the daemon accepts changes. It gives members of the group
+// node-dns-admin the rights of root, and hides nothing from them.
 const mayChange = () => isAdmin() || (isRunning() && !(known.status.hidden?.length > 0));
 const stops = new Map(); // functions that stop the running programs, by name
 
@@ -82,7 +83,8 @@ function drawNow() {
   show('events', eventsCard, known.events);
 }
 
-// hide hides or shows a button. If a button with the keyboard focus is hidden, the focus moves to the page.
+// hide hides or shows a button. If a button with the keyboard focus is hidden, the focus moves to
+// the page.
 function hide(button, isHidden) {
   if (isHidden && document.activeElement === button) {
     document.querySelector('main').focus();
@@ -94,7 +96,8 @@ function show(id, card, value) {
   render($(id), guarded(card, value));
 }
 
-// drawStatus updates the cards that show parts of the status. While the daemon is away, they show the last status in grey.
+// drawStatus updates the cards that show parts of the status. While the daemon is away, they show
+// the last status in grey.
 function drawStatus() {
   const { status } = known;
   const isOld = Boolean(known.failure);
@@ -128,7 +131,8 @@ function onStatus(value) {
   onChange();
 }
 
-// onChange updates the page. It runs doctor if the level has changed, because its findings may be solved or have other causes.
+// onChange updates the page. It runs doctor if the level has changed, because its findings may be
+// solved or have other causes.
 function onChange() {
   const { level } = verdict(known);
   if (level !== known.level) {
@@ -158,7 +162,8 @@ async function loadHistory() {
   draw();
 }
 
-// check runs doctor. A call while doctor runs makes it run once more, because what it looked at may have changed.
+// check runs doctor. A call while doctor runs makes it run once more, because what it looked at may
+// have changed.
 async function check() {
   const wasRunning = known.doctor.isRunning;
   Object.assign(known.doctor, { isRunning: true, isWanted: wasRunning });

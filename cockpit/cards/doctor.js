@@ -19,7 +19,8 @@ export function headline(report) {
   return { level: failures.length > 0 ? 'fail' : 'warn', words: words.filter(Boolean).join(', ') };
 }
 
-// Maximum number of warnings outside the fold. Names resolve despite warnings, so problems are never folded.
+// Maximum number of warnings outside the fold. Names resolve despite warnings, so problems are
+// never folded.
 const openWarnings = 2;
 
 // doctorCard takes the last report, whether doctor is running, and the time of the report.

@@ -7,7 +7,8 @@ import { conditions } from './conditions.js';
 
 export const mostEvents = 30;
 
-// journalArguments returns the command that prints the last events and follows new ones. Lines of the query log have no MESSAGE_ID.
+// journalArguments returns the command that prints the last events and follows new ones. Lines of
+// the query log have no MESSAGE_ID.
 export function journalArguments() {
   const units = ['node-dns.service', 'node-dns-apply.service', 'NetworkManager-dispatcher.service'];
   return [
@@ -29,8 +30,9 @@ export function eventOf(entry) {
   };
 }
 
-// fieldOf returns the text of a field. In JSON, journalctl(1) writes text that is not UTF-8 as a list of octets, a field that occurs
-// several times as a list of its values (the first one wins), and a text above 4096 octets as null.
+// fieldOf returns the text of a field. In JSON, journalctl(1) writes text that is not UTF-8 as a
+// list of octets, a field that occurs several times as a list of its values (the first one wins),
+// and a text above 4096 octets as null.
 function fieldOf(value) {
   if (Array.isArray(value)) {
     return typeof value[0] === 'number' ? new TextDecoder().decode(new Uint8Array(value)) : fieldOf(value[0]);
@@ -49,8 +51,9 @@ function levelOf(priority, condition) {
   return good.includes(condition) ? 'ok' : 'none';
 }
 
-// detailsOf returns a log line (level=WARN msg="upstream down" server=10.0.0.3 condition=upstream-down) without level, msg and
-// condition, which the page shows in other columns. Lines of another format are unchanged.
+// detailsOf returns a log line (level=WARN msg="upstream down" server=10.0.0.3
+// condition=upstream-down) without level, msg and condition, which the page shows in other columns.
+// Lines of another format are unchanged.
 function detailsOf(message) {
   const [, rest] = message.match(/^level=\w+ msg=(?:"(?:[^"\\]|\\.)*"|\S*) ?(.*)$/s) ?? [message, message];
   return rest.replace(/ ?condition=[\w-]+$/, '');

@@ -1,10 +1,12 @@
-// The result of a lookup: the answer, the names of the search list that were tried, their routes, and their servers.
+// The result of a lookup: the answer, the names of the search list that were tried, their routes,
+// and their servers.
 
 import { h } from '../lib/dom.js';
 import { duration, milliseconds, plural } from '../lib/words.js';
 import { failure, folded, label, lines, live, notice, quiet, table } from './parts.js';
 
-// lookupArguments returns the arguments of node-dns. After --, a name that begins with "-" is not a flag.
+// lookupArguments returns the arguments of node-dns. After --, a name that begins with "-" is not a
+// flag.
 export function lookupArguments({ name, type, namespace }) {
   const options = ['query', '--output=json', '--trace'];
   if (type) {
@@ -32,8 +34,8 @@ export function resultOf(answer) {
 
 const order = ['found', 'nodata', 'failed', 'refused'];
 
-// lastStep returns the step that the search ends with: the one with an answer, else one whose name exists or whose query failed, else
-// the last one.
+// lastStep returns the step that the search ends with: the one with an answer, else one whose name
+// exists or whose query failed, else the last one.
 export function lastStep(lookup) {
   const steps = lookup.steps ?? [];
   for (const result of order) {
@@ -85,7 +87,8 @@ function outcomeWord(answer) {
   return resultOf(answer) === 'nodata' ? 'NODATA' : answer.rcode || 'no answer';
 }
 
-// answeredBy returns the name of the server or component that answered, and the reason why it was asked.
+// answeredBy returns the name of the server or component that answered, and the reason why it was
+// asked.
 export function answeredBy(by) {
   const over = by.transport ? ` over ${by.transport}` : '';
   const route = by.domain && by.domain !== '.' ? `route ${by.domain}` : 'upstream nameserver';

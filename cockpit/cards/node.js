@@ -27,7 +27,8 @@ export function clusterCard({ cluster, routes, now }) {
   );
 }
 
-// answered returns the source of the answers for cluster names. route is that of the cluster domain; undefined if there is none.
+// answered returns the source of the answers for cluster names. route is that of the cluster
+// domain; undefined if there is none.
 function answered({ resolver }, route, now) {
   if (resolver?.fromDisk) {
     return label('warn', `stale, as of ${age(resolver.fromDisk, now)} ago`);

@@ -25,7 +25,8 @@ export function label(level, words) {
       h('span', { class: 'pf-v5-c-label__text' }, words)));
 }
 
-// Maximum number of rows of a table, and of items of a list. A status with 100,000 routes would block the browser for seconds.
+// Maximum number of rows of a table, and of items of a list. A status with 100,000 routes would
+// block the browser for seconds.
 const mostRows = 200;
 
 // list shows the first `most` items, and the number of the others.
@@ -37,8 +38,8 @@ function andMore(count) {
   return quiet(`and ${number(count)} more`);
 }
 
-// table shows the first items, and the number of the others. cellsOf returns the cells of an item's row. On narrow screens, the
-// column's name is beside each cell.
+// table shows the first items, and the number of the others. cellsOf returns the cells of an item's
+// row. On narrow screens, the column's name is beside each cell.
 export function table(caption, columns, items, cellsOf) {
   return [grid(caption, columns, items.slice(0, mostRows).map(cellsOf)), items.length > mostRows && h('p', null, andMore(items.length - mostRows))];
 }
@@ -91,8 +92,8 @@ export function notice(level, title, ...more) {
     more.length > 0 && h('div', { class: 'pf-v5-c-alert__description' }, more));
 }
 
-// live is a region whose changes a screen reader reads aloud. It must be in the document before its text, so a card always has one.
-// Values that change with each status do not belong there.
+// live is a region whose changes a screen reader reads aloud. It must be in the document before its
+// text, so a card always has one. Values that change with each status do not belong there.
 export function live(...content) {
   return h('div', { role: 'status' }, content);
 }
@@ -102,7 +103,8 @@ export function failure(value) {
   return notice('fail', value.error, value.hint && value.hint.split('\n').map((line) => h('p', null, line)));
 }
 
-// guarded returns card(value). If the card throws because a field is missing, guarded returns a notice, so that the other cards work.
+// guarded returns card(value). If the card throws because a field is missing, guarded returns a
+// notice, so that the other cards work.
 export function guarded(card, value) {
   try {
     return card(value);

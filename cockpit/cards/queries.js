@@ -21,8 +21,8 @@ export function monitorArguments({ name, rcode }) {
 const levels = { failed: 'fail', refused: 'fail', stale: 'warn' };
 const names = { hit: 'cache', stale: 'cache, expired', cluster: 'cluster', local: 'local', failed: 'failed', refused: 'refused' };
 
-// withEvent adds an event of the monitor to the queries, the latest first, or to the number of lost ones. It ignores changes, which
-// pass every filter and are in the events card.
+// withEvent adds an event of the monitor to the queries, the latest first, or to the number of lost
+// ones. It ignores changes, which pass every filter and are in the events card.
 export function withEvent({ queries, lost }, event) {
   switch (event.kind) {
     case 'Query':

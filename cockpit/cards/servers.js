@@ -4,8 +4,9 @@ import { h } from '../lib/dom.js';
 import { age, milliseconds, number } from '../lib/words.js';
 import { folded, label, lines, list, nothing, quiet, table } from './parts.js';
 
-// rowsOf returns the domains with their servers: upstream nameservers first, then the other routes, then cluster domains without a
-// route. A row has domain, source, and server (a Server), or in place of the server name, level and state.
+// rowsOf returns the domains with their servers: upstream nameservers first, then the other routes,
+// then cluster domains without a route. A row has domain, source, and server (a Server), or in
+// place of the server name, level and state.
 export function rowsOf(status) {
   const rows = [];
   for (const route of [...(status.routes ?? [])].sort((a, b) => (b.domain === '.') - (a.domain === '.'))) {

@@ -4,7 +4,8 @@ import { h } from '../lib/dom.js';
 import { plural, time } from '../lib/words.js';
 import { icon, list, live, quiet } from './parts.js';
 
-// SERVFAIL in the last minute is a problem from this share of the answers, if there are enough answers.
+// SERVFAIL in the last minute is a problem from this share of the answers, if there are enough
+// answers.
 const manyFailed = 0.2;
 const someAnswers = 10;
 
@@ -14,9 +15,10 @@ const mostReasons = 10;
 // Cockpit's codes for a connection that is lost or never existed.
 const disconnections = ['disconnected', 'terminated', 'timeout', 'no-host', 'no-cockpit', 'authentication-failed', 'internal-error'];
 
-// verdict takes status (a Status), failure (an Error, set while there is no new status), unit (systemd's properties of the unit, set
-// after a failure) and report (of doctor). Each may be undefined. It returns level (ok, warn, fail, none), title, and reasons, the
-// worst first. It never throws.
+// verdict takes status (a Status), failure (an Error, set while there is no new status), unit
+// (systemd's properties of the unit, set after a failure) and report (of doctor). Each may be
+// undefined. It returns level (ok, warn, fail, none), title, and reasons, the worst first. It never
+// throws.
 export function verdict(known) {
   try {
     return judge(known);

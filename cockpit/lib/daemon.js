@@ -1,16 +1,19 @@
-// The programs that the page runs through cockpit-bridge. The page has no other connection to the node.
+// The programs that the page runs through cockpit-bridge. The page has no other connection to the
+// node.
 
 import { expect, newReader, parse } from './documents.js';
 
 const cockpit = window.cockpit;
 const environ = ['LC_ALL=C.UTF-8', 'NO_COLOR=1'];
 
-// Milliseconds until keep restarts a program that ended. They double with each run that printed nothing.
+// Milliseconds until keep restarts a program that ended. They double with each run that printed
+// nothing.
 const shortestRest = 5000;
 const longestRest = 60000;
 
-// run runs node-dns and returns the JSON document of this kind that it prints. On failure it returns a value of kind Error with error,
-// hint, exitCode, and problem, which is Cockpit's code for a program that did not run.
+// run runs node-dns and returns the JSON document of this kind that it prints. On failure it
+// returns a value of kind Error with error, hint, exitCode, and problem, which is Cockpit's code
+// for a program that did not run.
 export async function run(argv, superuser, kind) {
   let output = '';
   try {
@@ -31,8 +34,9 @@ export async function runText(argv, superuser) {
   }
 }
 
-// follow runs a program that prints JSON documents until it is stopped, and returns a function that stops it. onEnd gets a value of
-// kind Error, or null after exit code 0. After a stop, neither function is called.
+// follow runs a program that prints JSON documents until it is stopped, and returns a function that
+// stops it. onEnd gets a value of kind Error, or null after exit code 0. After a stop, neither
+// function is called.
 export function follow(argv, superuser, onDocument, onEnd) {
   let isStopped = false;
   let last;
@@ -54,7 +58,8 @@ export function follow(argv, superuser, onDocument, onEnd) {
   };
 }
 
-// keep is follow for a program that is restarted when it ends. onDocument also gets whether the document is the first one of a run.
+// keep is follow for a program that is restarted when it ends. onDocument also gets whether the
+// document is the first one of a run.
 export function keep(argv, superuser, onDocument, onEnd, rest = shortestRest) {
   let stop;
   let isFirst = true;

@@ -1,7 +1,8 @@
-// Streams of JSON documents, as printed by `node-dns status --watch -o json`, `node-dns monitor -o json` and `journalctl -o json`.
+// Streams of JSON documents, as printed by `node-dns status --watch -o json`, `node-dns monitor -o
+// json` and `journalctl -o json`.
 
-// newReader returns a function that takes pieces of the stream and calls onDocument with each complete document. A document is one
-// line, or the lines from "{" to "}". Other text is dropped.
+// newReader returns a function that takes pieces of the stream and calls onDocument with each
+// complete document. A document is one line, or the lines from "{" to "}". Other text is dropped.
 export function newReader(onDocument) {
   let rest = '';
   let lines = [];
@@ -34,7 +35,8 @@ export function newReader(onDocument) {
 
 const apiVersion = 'node-dns/v1';
 
-// expect returns a document of node-dns if it has this kind, or is an Error. For any other value it returns an Error.
+// expect returns a document of node-dns if it has this kind, or is an Error. For any other value it
+// returns an Error.
 export function expect(value, kind) {
   if (value?.apiVersion === apiVersion && (value.kind === kind || value.kind === 'Error')) {
     return value;

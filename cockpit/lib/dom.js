@@ -1,10 +1,11 @@
-// The page as a tree of plain values, which render writes into the document. Cards are pure functions that return such trees, so
-// tests need no browser. Text only becomes text nodes: no markup is parsed.
+// The page as a tree of plain values, which render writes into the document. Cards are pure
+// functions that return such trees, so tests need no browser. Text only becomes text nodes: no
+// markup is parsed.
 
 import { printable } from './words.js';
 
-// h makes a node. Properties are attributes: undefined and false omit one, true sets an empty one. Children may be nested lists; null,
-// undefined and false are omitted.
+// h makes a node. Properties are attributes: undefined and false omit one, true sets an empty one.
+// Children may be nested lists; null, undefined and false are omitted.
 export function h(tag, properties, ...children) {
   return new TreeNode(tag, properties ?? {}, flatten(children));
 }
@@ -22,8 +23,8 @@ function flatten(children) {
     .map((child) => (child instanceof TreeNode ? child : printable(child)));
 }
 
-// render replaces the children of an element by the tree. It changes only what differs, so focus, selected text and open details
-// stay.
+// render replaces the children of an element by the tree. It changes only what differs, so focus,
+// selected text and open details stay.
 export function render(parent, ...children) {
   const wanted = flatten(children);
   wanted.forEach((child, i) => {
@@ -55,7 +56,8 @@ function create(node, parent) {
   return element;
 }
 
-// patch changes a node of the document into that of the tree. It returns false if they are of different kinds.
+// patch changes a node of the document into that of the tree. It returns false if they are of
+// different kinds.
 function patch(have, node) {
   if (typeof node === 'string') {
     if (have.nodeType !== 3) {

@@ -1,5 +1,5 @@
-// spaced returns a function that calls action at most once per rest, in milliseconds: at once if it can, otherwise as soon as it can.
-// Calls in between count as one.
+// spaced returns a function that calls action at most once per rest, in milliseconds: at once if it
+// can, otherwise as soon as it can. Calls in between count as one.
 export function spaced(action, rest) {
   let isResting = false;
   let isWanted = false;

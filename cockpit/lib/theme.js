@@ -1,5 +1,5 @@
-// followTheme applies the light or dark style that the user chose in Cockpit. Its shell keeps the choice in localStorage and sends
-// changes to its pages.
+// followTheme applies the light or dark style that the user chose in Cockpit. Its shell keeps the
+// choice in localStorage and sends changes to its pages.
 
 export function followTheme() {
   const system = window.matchMedia('(prefers-color-scheme: dark)');

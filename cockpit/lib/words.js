@@ -1,7 +1,7 @@
 // Text and numbers as the page shows them. All functions are pure.
 
-// printable escapes characters that a browser hides or that change the direction of text. Names and errors may come from anyone on
-// the network.
+// printable escapes characters that a browser hides or that change the direction of text. Names and
+// errors may come from anyone on the network.
 export function printable(text) {
   return String(text).replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Co}\p{Cn}]/gu, (c) => {
     const code = c.codePointAt(0);

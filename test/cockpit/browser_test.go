@@ -18,7 +18,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// browser is a headless Chromium with one page, driven by the Chrome DevTools Protocol over pipes: JSON texts that end with a NUL.
+// browser is a headless Chromium with one page, driven by the Chrome DevTools Protocol over pipes:
+// JSON texts that end with a NUL.
 type browser struct {
 	t       testing.TB
 	to      *os.File
@@ -156,7 +157,8 @@ func complaintOf(r reply) string {
 	return ""
 }
 
-// call sends a command and decodes its result into what result points to; nil: the result does not matter.
+// call sends a command and decodes its result into what result points to; nil: the result does not
+// matter.
 func (b *browser) call(method string, params args, result any) error {
 	b.mu.Lock()
 	if b.waiting == nil {
@@ -204,7 +206,8 @@ func (b *browser) must(method string, params args, result any) {
 	}
 }
 
-// eval evaluates an expression of JavaScript in the page, and decodes its value into what value points to; nil: it does not matter.
+// eval evaluates an expression of JavaScript in the page, and decodes its value into what value
+// points to; nil: it does not matter.
 func (b *browser) eval(expression string, value any) {
 	b.t.Helper()
 	var got struct {

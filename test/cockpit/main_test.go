@@ -1,5 +1,6 @@
-// Package cockpit tests the page for Cockpit (cockpit/ of this repository): its functions with Node.js, and the whole page in Chromium,
-// with the real cockpit-ws and cockpit-bridge on a booted machine where node-dns runs.
+// Package cockpit tests the page for Cockpit (cockpit/ of this repository): its functions with
+// Node.js, and the whole page in Chromium, with the real cockpit-ws and cockpit-bridge on a booted
+// machine where node-dns runs.
 package cockpit
 
 import (
@@ -23,7 +24,8 @@ func TestMain(m *testing.M) {
 	lab.Main(m, lab.Build("./cmd/node-dns", "./cmd/origin-dns-dispatcher"))
 }
 
-// TestFunctions runs the tests of the page's functions, which decide what to show from the JSON of the Go tests' golden files.
+// TestFunctions runs the tests of the page's functions, which decide what to show from the JSON of
+// the Go tests' golden files.
 func TestFunctions(t *testing.T) {
 	lab.NeedPrograms(t, "node")
 	readInputs(t, "cockpit", "test/cockpit/page", "internal/admin/control/testdata", "internal/admin/doctor/testdata", "packaging/journal", "docs/reference")
@@ -33,7 +35,8 @@ func TestFunctions(t *testing.T) {
 	}
 }
 
-// readInputs opens the files of these directories, so that `go test` runs the test again when one has changed.
+// readInputs opens the files of these directories, so that `go test` runs the test again when one
+// has changed.
 func readInputs(t *testing.T, dirs ...string) {
 	t.Helper()
 	for _, dir := range dirs {

@@ -208,7 +208,8 @@ func (n *node) checkRestart(b *browser) {
 	b.awaitText("state", "DNS works")
 }
 
-// checkGuest: a user without administrative access sees whether DNS works, looks names up, and changes nothing.
+// checkGuest: a user without administrative access sees whether DNS works, looks names up, and
+// changes nothing.
 func (n *node) checkGuest(b *browser) {
 	n.t.Helper()
 	b.open(n.startCockpit("daemon", "9091") + page)
@@ -226,7 +227,8 @@ func (n *node) checkGuest(b *browser) {
 	b.checkComplaints()
 }
 
-// checkShell: Cockpit's shell has the page in its menu, and shows it in a frame. While another page is shown, no program runs.
+// checkShell: Cockpit's shell has the page in its menu, and shows it in a frame. While another page
+// is shown, no program runs.
 func (n *node) checkShell(b *browser) {
 	n.t.Helper()
 	b.resize(1280, 1104, "light")
@@ -247,7 +249,8 @@ func (n *node) checkShell(b *browser) {
 	n.Await("the programs of the page to start again", n.hasPrograms)
 }
 
-// paintDocument makes the picture for docs/cockpit.png: one nameserver is down, and the check has found it.
+// paintDocument makes the picture for docs/cockpit.png: one nameserver is down, and the check has
+// found it.
 func (n *node) paintDocument(b *browser, inFrame func(id string) string) {
 	n.t.Helper()
 	n.second.Down()

@@ -30,7 +30,8 @@ const denied = { apiVersion: 'node-dns/v1', kind: 'Error', error: 'permission de
 
 beforeEach(() => { programs.length = 0; });
 
-// ended returns the result of run for a program with this output and this failure; undefined means exit code 0.
+// ended returns the result of run for a program with this output and this failure; undefined means
+// exit code 0.
 async function ended(output, failure) {
   const result = run(['node-dns'], 'try', 'Status');
   programs.at(-1).print(output.slice(0, 10));

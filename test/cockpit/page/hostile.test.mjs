@@ -1,4 +1,5 @@
-// JSON with values that the page does not expect: from another version of node-dns, or with text from the network.
+// JSON with values that the page does not expect: from another version of node-dns, or with text
+// from the network.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { doctorCard } from '../../../cockpit/cards/doctor.js';
@@ -18,7 +19,8 @@ import { text } from './tree.mjs';
 const forged = { tag: 'iframe', properties: { src: 'https://attacker.example/' }, children: [] };
 const hostileText = '<img src=x onerror=alert(1)>\u001b[2J\u202e\u0000\ud800';
 
-// variantsOf returns copies of a JSON value, each with one field replaced or removed, or the first element of a list.
+// variantsOf returns copies of a JSON value, each with one field replaced or removed, or the first
+// element of a list.
 function variantsOf(value) {
   if (value === null || typeof value !== 'object') {
     return [];

@@ -4,7 +4,8 @@ import { actionOf, stateCard, verdict } from '../../../cockpit/cards/state.js';
 import { control, file, golden } from './read.mjs';
 import { text } from './tree.mjs';
 
-// notRunning returns the JSON of a command without a running daemon, as documented in docs/reference/commands.md.
+// notRunning returns the JSON of a command without a running daemon, as documented in
+// docs/reference/commands.md.
 function notRunning() {
   const sample = JSON.parse(file('docs/reference/commands.md').match(/^\{"apiVersion".*"kind":"Error".*\}$/m)[0]);
   assert.deepEqual(Object.keys(sample), ['apiVersion', 'kind', 'error', 'hint', 'exitCode']);
