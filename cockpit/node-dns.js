@@ -193,18 +193,22 @@ function watch() {
     return;
   }
   stop('status');
-  stops.set('status', keep([program, 'status', `--watch=${statusInterval}`, '--output=json'], 'try', (value) => onStatus(expect(value, 'Status')), (error) => {
+  const argv = [program, 'status', `--watch=${statusInterval}`, '--output=json'];
+  stops.set('status', keep(argv, 'try', (value) => onStatus(expect(value, 'Status')), (error) => {
     onStatus(error ?? { kind: 'Error', error: 'node-dns status has ended' });
   }));
   stop('journal');
-  stops.set('journal', keep(journalArguments(), 'try', (entry, isFirst) => {
-    const older = isFirst ? [] : known.events.entries; // each run of journalctl begins with the same last entries
-    Object.assign(known.events, { entries: [entry, ...older].slice(0, mostEvents), error: undefined });
-    draw();
-  }, (error) => {
+  stops.set('journal', keep(journalArguments(), 'try', onEntry, (error) => {
     known.events.error = error ?? undefined;
     draw();
   }));
+}
+
+// onEntry adds an entry of the journal. Each run of journalctl begins with the last entries again.
+function onEntry(entry, isFirst) {
+  const older = isFirst ? [] : known.events.entries;
+  Object.assign(known.events, { entries: [entry, ...older].slice(0, mostEvents), error: undefined });
+  draw();
 }
 
 // say shows the result of a button for a while.
@@ -265,9 +269,12 @@ async function logQueries() {
   if (known.status?.watched) {
     known.status.watched.logQueries = result.on;
   }
-  const where = `journalctl -t node-dns -f shows it, at most ${result.rate} queries a second.`;
-  say(result.on ? notice('ok', 'Query log is on until node-dns is restarted', where, result.silent && ' logLevel hides it: it must be info or debug.')
-    : notice('ok', 'Query log is off'));
+  say(result.on ? queryLogIsOn(result) : notice('ok', 'Query log is off'));
+}
+
+function queryLogIsOn({ rate, silent }) {
+  return notice('ok', 'Query log is on until node-dns is restarted', `journalctl -t node-dns -f shows it, at most ${rate} queries a second.`,
+    silent && ' logLevel hides it: it must be info or debug.');
 }
 
 function watchQueries(event) {

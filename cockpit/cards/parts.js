@@ -31,7 +31,8 @@ const mostRows = 200;
 
 // list shows the first `most` items, and the number of the others.
 export function list(className, items, show, most = mostRows) {
-  return h('ul', { class: className }, items.slice(0, most).map((item) => h('li', null, show(item))), items.length > most && h('li', null, andMore(items.length - most)));
+  const shown = items.slice(0, most).map((item) => h('li', null, show(item)));
+  return h('ul', { class: className }, shown, items.length > most && h('li', null, andMore(items.length - most)));
 }
 
 function andMore(count) {
@@ -41,7 +42,8 @@ function andMore(count) {
 // table shows the first items, and the number of the others. cellsOf returns the cells of an item's
 // row. On narrow screens, the column's name is beside each cell.
 export function table(caption, columns, items, cellsOf) {
-  return [grid(caption, columns, items.slice(0, mostRows).map(cellsOf)), items.length > mostRows && h('p', null, andMore(items.length - mostRows))];
+  const rows = items.slice(0, mostRows).map(cellsOf);
+  return [grid(caption, columns, rows), items.length > mostRows && h('p', null, andMore(items.length - mostRows))];
 }
 
 function grid(caption, columns, rows) {

@@ -23,7 +23,8 @@ export function verdict(known) {
   try {
     return judge(known);
   } catch (error) { // the status lacks a field
-    return { level: 'none', title: 'This page cannot read the status', reasons: ['Install node-dns and cockpit-node-dns of the same version.', String(error)] };
+    const reasons = ['Install node-dns and cockpit-node-dns of the same version.', String(error)];
+    return { level: 'none', title: 'This page cannot read the status', reasons };
   }
 }
 
@@ -58,12 +59,13 @@ function judge({ status, failure, unit, report }) {
 function away(failure, unit) {
   const reasons = [failure.error, ...(failure.hint ?? '').split('\n')].filter(Boolean);
   const result = `systemd reports: ${unit?.Result || 'failed'}`;
-  const notInstalled = { level: 'fail', title: 'node-dns is not installed', reasons: ['Install the package node-dns of the same version as this page.'] };
   switch (true) {
     case failure.problem === 'not-found' || unit?.LoadState === 'not-found':
-      return notInstalled;
+      return { level: 'fail', title: 'node-dns is not installed', reasons: ['Install the package node-dns of the same version as this page.'] };
     case disconnections.includes(failure.problem):
       return { level: 'none', title: 'Cockpit has no connection to this node', reasons };
+    case failure.problem === 'unexpected-json':
+      return { level: 'none', title: 'This page cannot read the status', reasons };
     case failure.problem === 'access-denied' || failure.exitCode === 4:
       return { level: 'none', title: 'This user may not ask node-dns', reasons };
     case !unit:

@@ -46,6 +46,7 @@ export function expect(value, kind) {
     kind: 'Error',
     error: `node-dns printed unexpected JSON (${got}); this page reads ${apiVersion}, kind ${kind}`,
     hint: 'Install node-dns and cockpit-node-dns of the same version.',
+    problem: 'unexpected-json',
   };
 }
 

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { actionOf, stateCard, verdict } from '../../../cockpit/cards/state.js';
+import { expect } from '../../../cockpit/lib/documents.js';
 import { control, file, golden } from './read.mjs';
 import { text } from './tree.mjs';
 
@@ -40,7 +41,8 @@ test('state: what the first line says', () => {
     ['before systemd has answered', { failure: notRunning() }, 'none', 'node-dns does not answer'],
     ['no connection', { failure: { error: 'Server has closed the connection.', problem: 'disconnected' } }, 'none', 'Cockpit has no connection to this node'],
     ['no systemd', { failure: notRunning(), unit: {} }, 'fail', 'node-dns is not running'],
-    ['another version', { status: { ready: true, routes: {} } }, 'none', 'This page cannot read the status'],
+    ['another version', { failure: expect({ apiVersion: 'node-dns/v2' }, 'Status'), unit: { ActiveState: 'active' } }, 'none', 'This page cannot read the status'],
+    ['a field is missing', { status: { ready: true, routes: {} } }, 'none', 'This page cannot read the status'],
     ['denied', { failure: { ...notRunning(), exitCode: 4 } }, 'none', 'This user may not ask node-dns'],
     ['not installed', { failure: { error: 'no such file', problem: 'not-found' } }, 'fail', 'node-dns is not installed'],
   ]) {
@@ -79,6 +81,7 @@ test('state: what the button does', () => {
     ['masked', { failure: notRunning(), unit: { ActiveState: 'inactive', LoadState: 'masked' } }, undefined],
     ['before systemd has answered', { failure: hangs }, undefined],
     ['denied', { failure: { ...notRunning(), exitCode: 4 }, unit: { ActiveState: 'active' } }, undefined],
+    ['another version', { failure: expect({}, 'Status'), unit: { ActiveState: 'active' } }, undefined],
     ['not installed', { failure: { problem: 'not-found' }, unit: { ActiveState: 'inactive' } }, undefined],
   ]) {
     assert.equal(actionOf(known), action, name);
