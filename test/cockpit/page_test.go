@@ -188,7 +188,7 @@ func (n *node) checkLayout(b *browser) {
 	}
 }
 
-// checkRestart restarts node-dns, stops it behind the page's back, and starts it again.
+// checkRestart restarts node-dns, stops and masks it outside the page, and starts it again.
 func (n *node) checkRestart(b *browser) {
 	n.t.Helper()
 	pid := func() string { return n.Run("systemctl", "show", "--property=MainPID", "--value", "node-dns.service") }
@@ -204,8 +204,21 @@ func (n *node) checkRestart(b *browser) {
 	b.awaitText("state", "node-dns is stopped")
 	b.awaitText("doctor", "node-dns does not run", "Fix: systemctl start node-dns")
 	b.picture("stopped")
+	n.Run("systemctl", "mask", "--runtime", "node-dns.service")
+	b.awaitText("state", "node-dns is masked", "systemctl unmask node-dns")
+	var isShown bool
+	if b.eval(`document.getElementById("start").checkVisibility()`, &isShown); isShown {
+		n.t.Error("a masked unit has a button that starts it")
+	}
+	n.Run("systemctl", "unmask", "--runtime", "node-dns.service")
+	b.awaitText("state", "node-dns is stopped")
+	b.eval(`document.getElementById("start").focus()`, nil)
 	b.click("#start")
 	b.awaitText("state", "DNS works")
+	var focused string
+	if b.eval("document.activeElement.tagName", &focused); focused != "MAIN" {
+		n.t.Errorf("after a start, the focus is on %s", focused)
+	}
 }
 
 // checkGuest: a user without administrative access sees whether DNS works, looks names up, and
