@@ -24,13 +24,22 @@ function flatten(children) {
 }
 
 // render replaces the children of an element by the tree. It changes only what differs, so focus,
-// selected text and open details stay.
+// selected text and open details stay. An element with data-key stays, too, when others appear or
+// disappear before it. It never moves, because it would lose the focus.
 export function render(parent, ...children) {
   const wanted = flatten(children);
   wanted.forEach((child, i) => {
+    const key = keyOf(child);
+    if (key && [...parent.childNodes].some((node, at) => at > i && keyOfElement(node) === key)) {
+      while (keyOfElement(parent.childNodes[i]) !== key) {
+        parent.childNodes[i].remove();
+      }
+    }
     const have = parent.childNodes[i];
-    if (!have) {
-      parent.append(create(child, parent));
+    const haveKey = have && keyOfElement(have);
+    const isWantedLater = haveKey && haveKey !== key && wanted.some((later, at) => at > i && keyOf(later) === haveKey);
+    if (!have || isWantedLater) {
+      parent.insertBefore(create(child, parent), have ?? null);
     } else if (!patch(have, child)) {
       have.replaceWith(create(child, parent));
     }
@@ -38,6 +47,14 @@ export function render(parent, ...children) {
   while (parent.childNodes.length > wanted.length) {
     parent.lastChild.remove();
   }
+}
+
+function keyOf(child) {
+  return child.properties?.['data-key'] ?? null;
+}
+
+function keyOfElement(node) {
+  return node.nodeType === 1 ? node.getAttribute('data-key') : null;
 }
 
 const svg = 'http://www.w3.org/2000/svg';
@@ -68,7 +85,7 @@ function patch(have, node) {
     }
     return true;
   }
-  if (have.nodeType !== 1 || have.localName !== node.tag || have.getAttribute('data-key') !== (node.properties['data-key'] ?? null)) {
+  if (have.nodeType !== 1 || have.localName !== node.tag || keyOfElement(have) !== keyOf(node)) {
     return false;
   }
   for (const { name } of [...have.attributes]) {
