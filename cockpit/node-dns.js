@@ -87,7 +87,7 @@ function drawNow() {
 // the page.
 function hide(button, isHidden) {
   if (isHidden && document.activeElement === button) {
-    document.querySelector('main').focus();
+    document.querySelector('main').focus({ preventScroll: true });
   }
   button.hidden = isHidden;
 }

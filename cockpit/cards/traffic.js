@@ -20,10 +20,10 @@ export function trafficCard(status) {
       `${number(cache.entries)} of ${number(cache.size)} entries`, quiet(`${percent(cache.hits, cache.hits + cache.misses)} of queries answered from it`),
       cache.evictions > 0 && quiet(`${number(cache.evictions)} entries dropped for lack of room`),
     ) : 'off'],
-    limits.length > 0 && ['Limits met', lines(limits)],
+    limits.length > 0 && ['Limits reached', lines(limits)],
     queries.panics > 0 && ['Defects', label('fail', plural(queries.panics, 'panic'))],
-    status.watched && ['Watched', lines(
-      status.watched.monitors > 0 && plural(status.watched.monitors, 'monitor'), status.watched.logQueries && 'query log is on',
+    status.watched && ['Watched by', lines(
+      status.watched.monitors > 0 && plural(status.watched.monitors, 'monitor'), status.watched.logQueries && 'query log',
     )],
   );
 }
