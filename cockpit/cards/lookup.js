@@ -91,6 +91,7 @@ function outcomeWord(answer) {
 // asked.
 export function answeredBy(by) {
   const over = by.transport ? ` over ${by.transport}` : '';
+  const setBy = by.source ? `, set by ${by.source}` : '';
   const route = by.domain && by.domain !== '.' ? `route ${by.domain}` : 'upstream nameserver';
   switch (by.who) {
     case 'cluster':
@@ -99,7 +100,7 @@ export function answeredBy(by) {
       }
       return ['built-in cluster resolver', by.target && `the alias’s target from ${by.target}`];
     case 'upstream':
-      return [`${by.server}${over}`, `${route}, set by ${by.source}`];
+      return [`${by.server ?? 'an upstream nameserver'}${over}`, `${route}${setBy}`];
     case 'local data':
       return ['local data', by.source];
     case 'server':
@@ -111,7 +112,7 @@ export function answeredBy(by) {
     case 'rule':
       return by.source ? [`node-dns: no server is asked for ${by.domain}`, by.source] : ['node-dns: not asked upstream'];
   }
-  return ['no server', by.domain && `${route}${by.source ? `, set by ${by.source}` : ''}`];
+  return ['no server', by.domain && `${route}${setBy}`];
 }
 
 function fromWhere(answer) {

@@ -93,7 +93,7 @@ function busOf(bus) {
     return label('warn', bus.error);
   }
   return lines(
-    (bus.names ?? []).map((name) => (name.owned ? `owns ${name.name}` : `does not own ${name.name}: ${name.why}`)),
-    bus.servers?.length > 0 && `servers ${bus.servers.join(' ')} set by ${bus.serversBy}`,
+    (bus.names ?? []).map((name) => (name.owned ? `owns ${name.name}` : `does not own ${name.name}${name.why ? `: ${name.why}` : ''}`)),
+    bus.servers?.length > 0 && `servers ${bus.servers.join(' ')}${bus.serversBy ? ` set by ${bus.serversBy}` : ''}`,
   );
 }

@@ -16,9 +16,15 @@ function hex(code, digits) {
   return code.toString(16).padStart(digits, '0');
 }
 
+// unknown stands for a number or a date that is missing.
+const unknown = '–';
+
 // milliseconds takes nanoseconds. Below 10 ms it has two decimals, as on the command line.
 export function milliseconds(nanoseconds) {
   const ms = nanoseconds / 1e6;
+  if (!Number.isFinite(ms)) {
+    return unknown;
+  }
   return ms < 9.995 ? `${ms.toFixed(2)} ms` : `${ms.toFixed(0)} ms`;
 }
 
@@ -29,6 +35,9 @@ export function age(from, to) {
 
 // duration takes seconds, and returns them in the two largest units.
 export function duration(given) {
+  if (!Number.isFinite(given)) {
+    return unknown;
+  }
   const seconds = Math.max(0, Math.floor(given));
   const units = [['d', 86400], ['h', 3600], ['m', 60]];
   for (const [i, [name, size]] of units.entries()) {
@@ -46,12 +55,11 @@ export function plural(count, one, many = `${one}s`) {
 
 // number groups the digits of large numbers: 120 400.
 export function number(value) {
-  return String(value).replace(/\B(?=(\d{3})+(?!\d))/g, '\u202f');
+  return typeof value !== 'number' ? unknown : String(value).replace(/\B(?=(\d{3})+(?!\d))/g, '\u202f');
 }
 
-// percent returns '–' if the whole is 0.
 export function percent(part, whole) {
-  return whole > 0 ? `${(100 * part / whole).toFixed(1)} %` : '–';
+  return whole > 0 ? `${(100 * part / whole).toFixed(1)} %` : unknown;
 }
 
 // time returns the time of day in the browser's time zone, with the date if that is not today.

@@ -152,6 +152,16 @@ test('lookup: the answer, its route and its server', () => {
   assert.equal(text(lookupCard({})), '');
 });
 
+test('fields that the JSON omits while they are empty', () => {
+  const status = control('dbus');
+  status.dbus.names.forEach((name) => Object.assign(name, { owned: false, why: undefined }));
+  delete status.dbus.serversBy;
+  assert.doesNotMatch(text(nodeCard(status)), /undefined/);
+  const lookup = control('lookup/traced');
+  lookup.steps[0].answers.forEach((answer) => Object.assign(answer, { by: { who: 'upstream', cached: false, stale: false } }));
+  assert.match(text(lookupCard({ lookup })), /From an upstream nameserver \(upstream nameserver\), in/);
+});
+
 test('queries: as they were answered', () => {
   const events = file('internal/admin/control/testdata/monitor.json').trim().split('\n').map((line) => JSON.parse(line));
   const none = { queries: [], lost: 0 };

@@ -62,6 +62,7 @@ test('words', () => {
   assert.deepEqual([0, 1, 1234567].map((n) => plural(n, 'query', 'queries')), ['0 queries', '1 query', '1\u202f234\u202f567 queries']);
   assert.equal(number(120400), '120\u202f400');
   assert.deepEqual([percent(914, 1000), percent(0, 0)], ['91.4 %', '–']);
+  assert.deepEqual([number(undefined), milliseconds(undefined), duration(NaN), age('x', 'y')], ['–', '–', '–', '–']);
   const now = new Date(2026, 10, 21, 15, 4, 5);
   assert.deepEqual([time(now, now), time(new Date(2026, 10, 20, 1, 2, 3), now)], ['15:04:05', '2026-11-20 01:02:03']);
 });
