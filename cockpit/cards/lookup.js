@@ -144,16 +144,28 @@ export function lookupCard({ lookup, isRunning }) {
   }
   const best = bestAnswer(last);
   const records = recordsOf(last);
-  const [level, result] = outcome(best);
-  const [who, why] = answeredBy(best.by);
+  const [level] = outcome(best);
   return [
-    live(notice(level === 'none' ? 'warn' : level, `${last.name} ${result}`,
-      h('p', null, `${[`From ${who}${why ? ` (${why})` : ''}, in ${milliseconds(best.tookNanoseconds)}`, fromWhere(best)].filter(Boolean).join(', ')}.`),
-      (best.extendedErrors ?? []).map((error) => h('p', null, extended(error))))),
+    live(answerOf(last, best)),
     records.length > 0 && table('Records', ['Record', 'TTL', 'Type', 'Data'], records, (r) => [r.name, r.ttl, r.type, h('strong', null, r.data)]),
     (lookup.steps.length > 1 || level !== 'ok') && folded('tried', `${plural(lookup.steps.length, 'name')} tried`, tried(lookup)),
     traceOf(lookup),
   ];
+}
+
+// answerOf explains the best answer of a step. Answers for other types matter if they failed.
+function answerOf(step, best) {
+  const [level, result] = outcome(best);
+  const [who, why] = answeredBy(best.by);
+  const from = `From ${who}${why ? ` (${why})` : ''}, in ${milliseconds(best.tookNanoseconds)}`;
+  const failures = level === 'ok' ? step.answers.filter((answer) => outcome(answer)[0] === 'fail') : [];
+  return notice(level === 'none' || failures.length > 0 ? 'warn' : level, `${step.name} ${result}`,
+    h('p', null, `${[from, fromWhere(best)].filter(Boolean).join(', ')}.`), errorsOf(best),
+    failures.map((answer) => [h('p', null, `${answer.type}: ${outcome(answer)[1]}`), errorsOf(answer)]));
+}
+
+function errorsOf(answer) {
+  return (answer.extendedErrors ?? []).map((error) => h('p', null, extended(error)));
 }
 
 function tried({ steps }) {

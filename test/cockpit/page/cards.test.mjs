@@ -152,6 +152,18 @@ test('lookup: the answer, its route and its server', () => {
   assert.equal(text(lookupCard({})), '');
 });
 
+test('lookup: one type has an answer, and the other one fails', () => {
+  const lookup = control('lookup/found');
+  const step = lookup.steps.at(-1);
+  const [answer] = step.answers;
+  step.answers = [answer, { ...answer, type: 'AAAA', rcode: 'SERVFAIL', answer: [], extendedErrors: [{ code: 22, name: 'No Reachable Authority' }] }];
+  const card = lookupCard({ lookup });
+  assert.match(text(card), /www\.example\. found From .* AAAA: failed \(SERVFAIL\) EDE 22 \(No Reachable Authority\)/);
+  assert.equal(find(card, 'pf-m-warning').length, 1);
+  step.answers[1] = { ...answer, type: 'AAAA', rcode: 'NOERROR', answer: [], extendedErrors: [] };
+  assert.equal(find(lookupCard({ lookup }), 'pf-m-success').length, 1, 'a name without AAAA is fine');
+});
+
 test('fields that the JSON omits while they are empty', () => {
   const status = control('dbus');
   status.dbus.names.forEach((name) => Object.assign(name, { owned: false, why: undefined }));
