@@ -14,10 +14,10 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// shots is where TestPage writes pictures of the page; "": nowhere.
+// shots is the directory for pictures of the page; "" disables them.
 var shots = flag.String("cockpit.shots", "", "write pictures of the page into this `directory`")
 
-// root is the module's, from here.
+// root is the module's directory.
 const root = "../.."
 
 func TestMain(m *testing.M) {

@@ -11,7 +11,7 @@ import (
 // page is the path of the page itself, as in the frame of Cockpit's shell.
 const page = "/cockpit/@localhost/node-dns/index.html"
 
-// TestPage goes through all that an admin can do on the page of one node, in one browser.
+// TestPage runs through the features of the page in one browser, on one node.
 func TestPage(t *testing.T) {
 	n := newNode(t)
 	b := startBrowser(t, n.lan)
@@ -33,7 +33,7 @@ func TestPage(t *testing.T) {
 	n.checkShell(b)
 }
 
-// checkClosed: a page that is closed leaves no program behind.
+// checkClosed checks that the programs of a closed page end.
 func (n *node) checkClosed(b *browser) {
 	n.t.Helper()
 	if !n.hasPrograms() {
@@ -43,13 +43,13 @@ func (n *node) checkClosed(b *browser) {
 	n.Await("the programs of the page to end", func() bool { return !n.hasPrograms() })
 }
 
-// hasPrograms reports whether programs of a page run that is visible.
+// hasPrograms reports whether programs of a visible page are running.
 func (n *node) hasPrograms() bool {
 	_, err := n.Try("pgrep", "-f", "node-dns status|journalctl.*MESSAGE_ID")
 	return err == nil
 }
 
-// checkLookups looks names up, good and hostile ones.
+// checkLookups looks up ordinary and hostile names.
 func (n *node) checkLookups(b *browser) {
 	n.t.Helper()
 	look := func(name, qtype string, parts ...string) {
@@ -65,7 +65,7 @@ func (n *node) checkLookups(b *browser) {
 	look("missing.site.example.", "A", "missing.site.example. does not exist (NXDOMAIN)")
 	b.picture("lookup")
 
-	// What others wrote is text.
+	// Hostile records and names are shown as text.
 	look("evil.site.example.", "TXT", `"<img src=x onerror=alert(1)>"`, `\027[2J`)
 	look(hostileName+".", "A", hostileName+". found", "192.0.2.66")
 	look("<img src=x onerror=alert(1)>", "A", `expected a name`, "<img src=x onerror=alert(1)>")
@@ -80,7 +80,7 @@ func (n *node) checkLookups(b *browser) {
 	}
 }
 
-// checkQueries watches queries, and turns the query log on and off.
+// checkQueries checks live queries and the query log.
 func (n *node) checkQueries(b *browser) {
 	n.t.Helper()
 	b.enter("queries-name", "site.example")
@@ -106,7 +106,7 @@ func (n *node) checkQueries(b *browser) {
 	}
 }
 
-// checkCache flushes a name, and then everything.
+// checkCache flushes a name, then everything.
 func (n *node) checkCache(b *browser) {
 	n.t.Helper()
 	b.enter("flush-name", "www.site.example")
@@ -122,7 +122,7 @@ func (n *node) checkCache(b *browser) {
 	})
 }
 
-// checkOutage takes one nameserver away, then both, and gives them back.
+// checkOutage stops one nameserver, then both, and starts them again.
 func (n *node) checkOutage(b *browser) {
 	n.t.Helper()
 	n.second.Down()
@@ -139,7 +139,7 @@ func (n *node) checkOutage(b *browser) {
 	b.awaitText("events", "upstream up")
 }
 
-// askUntil asks the node for names that do not exist until the page's state has these parts.
+// askUntil sends queries for missing names until the page's state contains these parts.
 func (n *node) askUntil(b *browser, parts ...string) {
 	n.t.Helper()
 	n.askWhile(fmt.Sprintf("the state to be %q", parts), func() bool {
@@ -148,7 +148,7 @@ func (n *node) askUntil(b *browser, parts ...string) {
 	})
 }
 
-// askWhile asks the node for new names until ok: most questions go to the faster nameserver.
+// askWhile sends queries for new names until ok. Most of them go to the faster nameserver.
 func (n *node) askWhile(what string, ok func() bool) {
 	n.t.Helper()
 	n.Await(what, func() bool {
@@ -162,14 +162,14 @@ func (n *node) askWhile(what string, ok func() bool) {
 	})
 }
 
-// checkLayout looks at the page on a phone and on a desktop, light and dark.
+// checkLayout checks the layout at three widths, light and dark.
 func (n *node) checkLayout(b *browser) {
 	n.t.Helper()
 	b.eval("document.querySelectorAll('details').forEach((d) => { d.open = true; })", nil)
 	for _, width := range []int{360, 768, 1280} {
 		for _, style := range []string{"light", "dark"} {
 			b.resize(width, 900, style)
-			n.Await("the page to be "+style, func() (isDone bool) { // the browser tells the page with its next frame
+			n.Await("the page to be "+style, func() (isDone bool) { // the page learns it with its next frame
 				b.eval(fmt.Sprintf(`document.documentElement.classList.contains("pf-v5-theme-dark") === %v`, style == "dark"), &isDone)
 				return isDone
 			})
@@ -221,8 +221,8 @@ func (n *node) checkRestart(b *browser) {
 	}
 }
 
-// checkGuest: a user without administrative access sees whether DNS works, looks names up, and
-// changes nothing.
+// checkGuest checks that a user without administrative access sees whether DNS works, looks up names,
+// and cannot change anything.
 func (n *node) checkGuest(b *browser) {
 	n.t.Helper()
 	b.open(n.startCockpit("daemon", "9091") + page)
@@ -240,8 +240,8 @@ func (n *node) checkGuest(b *browser) {
 	b.checkComplaints()
 }
 
-// checkShell: Cockpit's shell has the page in its menu, and shows it in a frame. While another page
-// is shown, no program runs.
+// checkShell checks that Cockpit's shell has the page in its menu and shows it in a frame. While the
+// shell shows another page, no program runs.
 func (n *node) checkShell(b *browser) {
 	n.t.Helper()
 	b.resize(1280, 1104, "light")
@@ -262,8 +262,8 @@ func (n *node) checkShell(b *browser) {
 	n.Await("the programs of the page to start again", n.hasPrograms)
 }
 
-// paintDocument makes the picture for docs/cockpit.png: one nameserver is down, and the check has
-// found it.
+// paintDocument makes the picture for docs/cockpit.png: one nameserver is down, and doctor reports
+// it.
 func (n *node) paintDocument(b *browser, inFrame func(id string) string) {
 	n.t.Helper()
 	n.second.Down()
