@@ -115,8 +115,8 @@ func (n *node) install() {
 	n.l.Run("make", "-C", root, "install-cockpit", "DESTDIR="+n.Path(""))
 }
 
-// startCockpit starts cockpit-ws on a port of the node, with a session of this user, and returns its
-// address.
+// startCockpit starts cockpit-ws on a port of the node, with a session of this user, and returns
+// its address.
 func (n *node) startCockpit(user, port string) string {
 	n.t.Helper()
 	program := "/usr/lib/cockpit/cockpit-ws" // Debian's

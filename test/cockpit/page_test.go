@@ -221,8 +221,8 @@ func (n *node) checkRestart(b *browser) {
 	}
 }
 
-// checkGuest checks that a user without administrative access sees whether DNS works, looks up names,
-// and cannot change anything.
+// checkGuest checks that a user without administrative access sees whether DNS works, looks up
+// names, and cannot change anything.
 func (n *node) checkGuest(b *browser) {
 	n.t.Helper()
 	b.open(n.startCockpit("daemon", "9091") + page)
@@ -240,8 +240,8 @@ func (n *node) checkGuest(b *browser) {
 	b.checkComplaints()
 }
 
-// checkShell checks that Cockpit's shell has the page in its menu and shows it in a frame. While the
-// shell shows another page, no program runs.
+// checkShell checks that Cockpit's shell has the page in its menu and shows it in a frame. While
+// the shell shows another page, no program runs.
 func (n *node) checkShell(b *browser) {
 	n.t.Helper()
 	b.resize(1280, 1104, "light")
