@@ -1,50 +1,55 @@
-// The page: what is known of the node, where it comes from, and what the buttons do. The cards decide how it looks.
+// The page: it collects the node's data, and handles the buttons. The cards decide how the data
+// looks.
 
 import { render } from './lib/dom.js';
-import { follow, run, runText } from './lib/daemon.js';
+import { follow, keep, run, runText } from './lib/daemon.js';
+import { expect } from './lib/documents.js';
+import { spaced } from './lib/spaced.js';
 import { followTheme } from './lib/theme.js';
 import { plural } from './lib/words.js';
 import { doctorCard } from './cards/doctor.js';
 import { eventsCard, journalArguments, mostEvents } from './cards/events.js';
 import { lookupArguments, lookupCard } from './cards/lookup.js';
 import { clusterCard, nodeCard } from './cards/node.js';
-import { failure, notice, quiet } from './cards/parts.js';
-import { monitorArguments, mostQueries, queriesCard } from './cards/queries.js';
+import { failure, guarded, notice, quiet } from './cards/parts.js';
+import { monitorArguments, mostQueries, queriesCard, withEvent } from './cards/queries.js';
 import { serversCard } from './cards/servers.js';
-import { isRunning, stateCard, verdict } from './cards/state.js';
+import { actionOf, stateCard, verdict } from './cards/state.js';
 import { slowCard, trafficCard } from './cards/traffic.js';
 
 const cockpit = window.cockpit;
 const program = '/usr/sbin/node-dns';
 const unit = 'node-dns.service';
-const everySeconds = 3; // the daemon is asked for its status, while the page is visible
-const restAfterFailure = 5000; // milliseconds until a program that ended is started again
-const saidFor = 15000; // milliseconds that the page shows what came of a button
+const statusInterval = 3; // seconds between updates of the status while the page is visible
+const checkInterval = 15000; // minimum milliseconds between checks after changes of the level, because an upstream may flap
+const messageTime = 15000; // milliseconds that the page shows the result of a button
 
 const $ = (id) => document.getElementById(id);
 
-// known is all that the page shows.
+// known is the data that the page shows.
 const known = {
-  status: undefined, // the last Status; with failure, the last one before it
-  failure: undefined, // an Error, while there is no status
-  unit: undefined, // systemd's properties of the unit, while there is a failure
-  level: undefined, // of the status, whatever doctor finds
+  status: undefined, // last Status; it stays after a failure
+  failure: undefined, // an Error if the daemon gave no status
+  unit: undefined, // systemd's properties of the unit; set after a failure
+  level: undefined, // level of the last verdict, without doctor's findings
   doctor: { report: undefined, isRunning: false, isOld: false, isWanted: false, at: undefined },
   lookup: { lookup: undefined, isRunning: false },
-  queries: { events: [], isRunning: false, error: undefined },
+  queries: { queries: [], lost: 0, isRunning: false, error: undefined },
   events: { entries: [], history: undefined, error: undefined },
-  said: undefined, // a tree: what came of the last button
+  message: undefined, // tree with the result of the last button
 };
 
 const permission = cockpit.permission({ admin: true });
+const isRunning = () => Boolean(known.status) && !known.failure;
 const isAdmin = () => permission.allowed !== false;
-// mayChange: the daemon gives members of the group node-dns-admin the rights of root, and hides nothing from them.
-const mayChange = () => isAdmin() || (isRunning(known) && !(known.status.hidden?.length > 0));
-const stops = new Map(); // by name, the functions that stop the programs that run
+// mayChange reports whether the daemon accepts changes. It gives members of the group
+// node-dns-admin the rights of root, and hides nothing from them.
+const mayChange = () => isAdmin() || (isRunning() && !(known.status.hidden?.length > 0));
+const stops = new Map(); // functions that stop the running programs, by name
 
 let isDrawing = false;
 
-// draw shows what is known, once for all that came since the last frame.
+// draw updates the page with the next frame, once for all changes until then.
 function draw() {
   if (!isDrawing) {
     isDrawing = true;
@@ -56,56 +61,55 @@ function draw() {
 }
 
 function drawNow() {
-  const { status } = known;
   const about = { ...known, report: known.doctor.isOld ? undefined : known.doctor.report };
-  render($('state'), stateCard(about));
+  show('state', stateCard, about);
   $('state').dataset.level = verdict(about).level;
-  $('restart').hidden = !isRunning(known);
-  $('start').hidden = known.failure?.exitCode !== 3 || known.unit?.ActiveState === 'activating';
+  const action = actionOf(known);
+  hide($('restart'), action !== 'restart');
+  hide($('start'), action !== 'start');
   $('access').hidden = mayChange();
   for (const button of [$('start'), $('restart')]) {
     button.disabled = !isAdmin();
   }
   for (const button of document.querySelectorAll('[data-needs=admin]')) {
-    button.disabled = !mayChange() || !isRunning(known);
+    button.disabled = !mayChange() || !isRunning();
   }
-  render($('said'), known.said);
-  render($('doctor'), doctorCard(known.doctor));
-  $('check').disabled = known.doctor.isRunning;
-  render($('lookup'), lookupCard(known.lookup));
-  drawStatus(status);
-  render($('queries'), queriesCard(known.queries));
+  render($('message'), known.message);
+  show('doctor', doctorCard, known.doctor);
+  show('lookup', lookupCard, known.lookup);
+  drawStatus();
+  show('queries', queriesCard, known.queries);
   $('queries-watch').textContent = known.queries.isRunning ? 'Stop' : `Watch the next ${mostQueries}`;
-  render($('events'), eventsCard(known.events));
+  show('events', eventsCard, known.events);
 }
 
-// drawStatus shows the cards that are parts of the status. The last one stays while the daemon is away, in grey.
-function drawStatus(status) {
+// hide hides or shows a button. If a button with the keyboard focus is hidden, the focus moves to
+// the page.
+function hide(button, isHidden) {
+  if (isHidden && document.activeElement === button) {
+    document.querySelector('main').focus({ preventScroll: true });
+  }
+  button.hidden = isHidden;
+}
+
+function show(id, card, value) {
+  render($(id), guarded(card, value));
+}
+
+// drawStatus updates the cards that show parts of the status. While the daemon is away, they show
+// the last status in grey.
+function drawStatus() {
+  const { status } = known;
   const isOld = Boolean(known.failure);
   for (const [id, card] of [['servers', serversCard], ['cluster', clusterCard], ['traffic', trafficCard], ['node', nodeCard]]) {
-    render($(id), status ? card(status) : quiet(known.failure ? 'Not known: node-dns gives no status.' : 'Loading …'));
+    render($(id), status ? guarded(card, status) : quiet(known.failure ? 'Unknown: node-dns gives no status.' : 'Loading …'));
     $(id).classList.toggle('nd-old', isOld);
   }
-  const slow = status && slowCard(status);
+  const slow = status && guarded(slowCard, status);
   render($('slow'), slow);
   $('slow-section').hidden = !slow;
   const isLogged = Boolean(status?.watched?.logQueries);
   $('log-queries').textContent = `Turn query log ${isLogged ? 'off' : 'on'}`;
-  $('log-queries').setAttribute('aria-pressed', String(isLogged));
-}
-
-// keep follows a program under a name for as long as the page is visible.
-function keep(name, argv, onDocument, onEnd) {
-  stop(name);
-  const again = () => {
-    const timer = setTimeout(() => keep(name, argv, onDocument, onEnd), restAfterFailure);
-    stops.set(name, () => clearTimeout(timer));
-  };
-  stops.set(name, follow(argv, 'try', onDocument, (error) => {
-    again();
-    onEnd(error);
-    draw();
-  }));
 }
 
 function stop(name) {
@@ -124,49 +128,62 @@ function onStatus(value) {
     known.failure = value;
     loadUnit();
   }
+  onChange();
+}
+
+// onChange updates the page. It runs doctor if the level has changed, because its findings may be
+// solved or have other causes.
+function onChange() {
   const { level } = verdict(known);
-  if (level !== known.level) { // what doctor found before may be fixed, or have other causes
+  if (level !== known.level) {
     known.level = level;
     known.doctor.isOld = true;
-    check();
+    checkAfterChange();
   }
   draw();
 }
 
 async function loadUnit() {
+  let properties = {};
   try {
-    const text = await runText(['systemctl', 'show', '--property=ActiveState,SubState,Result,UnitFileState', unit]);
-    known.unit = Object.fromEntries(text.trim().split('\n').map((line) => line.split(/=(.*)/s).slice(0, 2)));
-  } catch {
-    known.unit = {};
+    const text = await runText(['systemctl', 'show', '--property=LoadState,ActiveState,SubState,Result,UnitFileState', unit]);
+    properties = Object.fromEntries(text.trim().split('\n').map((line) => line.split(/=(.*)/s).slice(0, 2)));
+  } catch { // without systemd, or without the right to ask it
   }
-  draw();
+  if (known.failure) { // otherwise node-dns has answered since
+    known.unit = properties;
+    onChange();
+  }
 }
 
 async function loadHistory() {
-  const history = await run([program, 'servers', '--history', '--output=json'], 'try');
+  const history = await run([program, 'servers', '--history', '--output=json'], 'try', 'ServerHistory');
   known.events.history = history.kind === 'Error' ? known.events.history : history;
   draw();
 }
 
-// check runs doctor. While it runs, another call makes it run once more: what it has looked at may have changed.
+// check runs doctor. A call while doctor runs makes it run once more, because what it looked at may
+// have changed.
 async function check() {
-  const isRunning = known.doctor.isRunning;
-  Object.assign(known.doctor, { isRunning: true, isWanted: isRunning });
+  const wasRunning = known.doctor.isRunning;
+  Object.assign(known.doctor, { isRunning: true, isWanted: wasRunning });
   draw();
-  if (isRunning) {
+  if (wasRunning) {
     return;
   }
-  const report = await run([program, 'doctor', '--output=json'], 'try');
-  const { isWanted, isOld } = known.doctor;
-  known.doctor = { report, isRunning: false, isOld: isWanted && isOld, isWanted: false, at: Date.now() };
+  const { level } = known;
+  const report = await run([program, 'doctor', '--output=json'], 'try', 'Doctor');
+  const { isWanted } = known.doctor;
+  known.doctor = { report, isRunning: false, isOld: level !== known.level, isWanted: false, at: Date.now() };
   draw();
   if (isWanted) {
     check();
   }
 }
 
-// watch follows what changes by itself, while the page can be seen.
+const checkAfterChange = spaced(check, checkInterval);
+
+// watch follows the status and the journal while the page is visible.
 function watch() {
   if (cockpit.hidden) {
     for (const name of [...stops.keys()]) {
@@ -175,29 +192,35 @@ function watch() {
     known.queries.isRunning = false;
     return;
   }
-  keep('status', [program, 'status', `--watch=${everySeconds}`, '--output=json'], onStatus, (error) => {
+  stop('status');
+  const argv = [program, 'status', `--watch=${statusInterval}`, '--output=json'];
+  stops.set('status', keep(argv, 'try', (value) => onStatus(expect(value, 'Status')), (error) => {
     onStatus(error ?? { kind: 'Error', error: 'node-dns status has ended' });
-  });
-  known.events.entries = [];
-  keep('journal', journalArguments(), (entry) => {
-    known.events.error = undefined;
-    known.events.entries = [entry, ...known.events.entries].slice(0, mostEvents);
-    draw();
-  }, (error) => {
+  }));
+  stop('journal');
+  stops.set('journal', keep(journalArguments(), 'try', onEntry, (error) => {
     known.events.error = error ?? undefined;
-  });
+    draw();
+  }));
 }
 
-// say shows for a while what came of a button.
+// onEntry adds an entry of the journal. Each run of journalctl begins with the last entries again.
+function onEntry(entry, isFirst) {
+  const older = isFirst ? [] : known.events.entries;
+  Object.assign(known.events, { entries: [entry, ...older].slice(0, mostEvents), error: undefined });
+  draw();
+}
+
+// say shows the result of a button for a while.
 function say(tree) {
-  known.said = tree;
+  known.message = tree;
   draw();
   setTimeout(() => {
-    if (known.said === tree) { // else another button was pressed since
-      known.said = undefined;
+    if (known.message === tree) { // otherwise another button was pressed
+      known.message = undefined;
       draw();
     }
-  }, saidFor);
+  }, messageTime);
 }
 
 async function manage(verb, done) {
@@ -217,10 +240,10 @@ function lookUp(event) {
   const question = { name: $('lookup-name').value.trim(), type: $('lookup-type').value, namespace: $('lookup-namespace').value.trim() };
   known.lookup = { lookup: undefined, isRunning: true };
   draw();
-  // As the user who is logged in: every user of the node may look names up.
   const asked = known.lookup;
-  run([program, ...lookupArguments(question)]).then((lookup) => {
-    if (known.lookup === asked) { // else another name was asked for since
+  // Without administrative access: every user of the node may look names up.
+  run([program, ...lookupArguments(question)], undefined, 'Lookup').then((lookup) => {
+    if (known.lookup === asked) { // otherwise the user looked up another name
       known.lookup = { lookup, isRunning: false };
       draw();
     }
@@ -232,13 +255,13 @@ async function flush(event) {
   const part = $('flush-part').value;
   const name = $('flush-name').value.trim();
   const options = { name: ['--', name], zone: [`--zone=${name}`], negative: ['--negative'], all: ['--all'] }[part];
-  const result = await run([program, 'cache', 'flush', '--output=json', ...options], 'try');
+  const result = await run([program, 'cache', 'flush', '--output=json', ...options], 'try', 'CacheFlushed');
   say(result.kind === 'Error' ? failure(result) : notice('ok', `${plural(result.entries, 'answer')} removed from the cache`));
 }
 
 async function logQueries() {
   const word = known.status?.watched?.logQueries ? 'off' : 'on';
-  const result = await run([program, 'log-queries', word, '--output=json'], 'try');
+  const result = await run([program, 'log-queries', word, '--output=json'], 'try', 'LogQueries');
   if (result.kind === 'Error') {
     say(failure(result));
     return;
@@ -246,9 +269,12 @@ async function logQueries() {
   if (known.status?.watched) {
     known.status.watched.logQueries = result.on;
   }
-  const where = `journalctl -t node-dns -f shows it, at most ${result.rate} queries a second.`;
-  say(result.on ? notice('ok', 'Query log is on until node-dns is restarted', where, result.silent && ' logLevel hides it: it must be info or debug.')
-    : notice('ok', 'Query log is off'));
+  say(result.on ? queryLogIsOn(result) : notice('ok', 'Query log is off'));
+}
+
+function queryLogIsOn({ rate, silent }) {
+  return notice('ok', 'Query log is on until node-dns is restarted', `journalctl -t node-dns -f shows it, at most ${rate} queries a second.`,
+    silent && ' logLevel hides it: it must be info or debug.');
 }
 
 function watchQueries(event) {
@@ -259,10 +285,10 @@ function watchQueries(event) {
     draw();
     return;
   }
-  known.queries = { events: [], isRunning: true, error: undefined };
+  known.queries = { queries: [], lost: 0, isRunning: true, error: undefined };
   const options = { name: $('queries-name').value.trim(), rcode: $('queries-rcode').value };
   stops.set('queries', follow([program, ...monitorArguments(options)], 'try', (value) => {
-    known.queries.events = [value, ...known.queries.events].slice(0, 2 * mostQueries);
+    Object.assign(known.queries, withEvent(known.queries, value));
     draw();
   }, (error) => {
     known.queries.isRunning = false;

@@ -1,4 +1,4 @@
-// The conditions of packaging/journal/node-dns.catalog, by MESSAGE_ID.
+// Conditions of packaging/journal/node-dns.catalog, by MESSAGE_ID.
 
 export const conditions = {
   'f8257288e24b44fe942466b6f896605d': 'ready',

@@ -1,10 +1,10 @@
-// What `node-dns doctor` finds, and how to fix it.
+// Findings of `node-dns doctor`, with their fixes.
 
 import { h } from '../lib/dom.js';
 import { plural, time } from '../lib/words.js';
-import { failure, folded, icon, label, quiet } from './parts.js';
+import { failure, folded, icon, label, list, live, quiet } from './parts.js';
 
-// sorted has the findings by level, each level in doctor's order: causes come first.
+// sorted groups the findings by level. Inside a level it keeps doctor's order: causes come first.
 export function sorted(report) {
   const of = (level) => (report.findings ?? []).filter((finding) => finding.level === level);
   return { failures: of('fail'), warnings: of('warn'), fine: of('ok') };
@@ -19,29 +19,30 @@ export function headline(report) {
   return { level: failures.length > 0 ? 'fail' : 'warn', words: words.filter(Boolean).join(', ') };
 }
 
-// Problems are all open, and so many warnings. Names resolve in spite of these.
+// Maximum number of warnings outside the fold. Names resolve despite warnings, so problems are
+// never folded.
 const openWarnings = 2;
 
-// doctorCard takes the last report, whether another is on its way, and when the last one came.
+// doctorCard takes the last report, whether doctor is running, and the time of the report.
 export function doctorCard({ report, isRunning, at }) {
   if (report?.kind === 'Error') {
-    return failure(report);
+    return live(failure(report));
   }
   if (!report) {
-    return h('p', null, quiet(isRunning ? 'Checking: asking names, nameservers and systemd …' : 'Not checked yet.'));
+    return live(quiet(isRunning ? 'Checking: asking names, nameservers and systemd …' : 'Not checked yet.'));
   }
   const { failures, warnings, fine } = sorted(report);
   const { level, words } = headline(report);
   const more = warnings.length - openWarnings;
   return [
-    h('p', { class: 'nd-gap' }, label(level, words), ' ', quiet(isRunning ? 'checking again …' : `checked at ${time(at)}`)),
-    list([...failures, ...warnings.slice(0, openWarnings)]),
-    more > 0 && folded('warnings', plural(more, 'more warning'), list(warnings.slice(openWarnings))),
-    fine.length > 0 && folded('passed', plural(fine.length, 'passed check'), list(fine)),
+    live(label(level, words), ' ', quiet(isRunning ? 'checking again …' : `checked at ${time(at)}`)),
+    listOf([...failures, ...warnings.slice(0, openWarnings)]),
+    more > 0 && folded('warnings', plural(more, 'more warning'), listOf(warnings.slice(openWarnings))),
+    fine.length > 0 && folded('passed', plural(fine.length, 'passed check'), listOf(fine)),
   ];
 }
 
-function list(findings) {
+function listOf(findings) {
   return h('ul', { class: 'nd-findings' }, findings.map(finding));
 }
 
@@ -51,6 +52,6 @@ function finding({ level, what, details, fix }) {
     icon(level),
     h('div', { class: 'nd-finding-words' },
       h('div', null, word && h('span', { class: 'nd-unseen' }, word), what),
-      (details ?? []).length > 0 && h('ul', { class: 'nd-details' }, details.map((line) => h('li', null, line))),
+      (details ?? []).length > 0 && list('nd-details', details, (line) => line),
       fix && h('div', { class: 'nd-fix' }, h('strong', null, 'Fix: '), fix)));
 }

@@ -1,4 +1,4 @@
-// What changed recently: entries of the journal with a MESSAGE_ID of node-dns, and changes of servers.
+// Recent events: journal entries with a MESSAGE_ID of node-dns, and changes of servers.
 
 import { h } from '../lib/dom.js';
 import { time } from '../lib/words.js';
@@ -7,7 +7,8 @@ import { conditions } from './conditions.js';
 
 export const mostEvents = 30;
 
-// journalArguments are those of journalctl(1): what the units log of the conditions, and what comes. A line of a query has no condition.
+// journalArguments returns the command that prints the last events and follows new ones. Lines of
+// the query log have no MESSAGE_ID.
 export function journalArguments() {
   const units = ['node-dns.service', 'node-dns-apply.service', 'NetworkManager-dispatcher.service'];
   return [
@@ -18,35 +19,50 @@ export function journalArguments() {
 
 const good = ['ready', 'upstream-up', 'upstreams-up', 'problem-solved', 'cluster-synced', 'limit-over'];
 
-// eventOf reads an entry of the journal. A text that is no UTF-8 is a list of octets there.
+// eventOf reads an entry of the journal.
 export function eventOf(entry) {
-  const message = Array.isArray(entry.MESSAGE) ? new TextDecoder().decode(new Uint8Array(entry.MESSAGE)) : String(entry.MESSAGE ?? '');
-  const what = entry.NODE_DNS_CONDITION ?? '';
-  const priority = Number(entry.PRIORITY ?? 6);
-  const unusual = priority === 4 ? 'warn' : 'fail';
+  const what = fieldOf(entry.NODE_DNS_CONDITION);
   return {
-    at: Number(entry.__REALTIME_TIMESTAMP ?? 0) / 1000,
-    level: priority > 4 ? normal(what) : unusual,
+    at: Number(entry.__REALTIME_TIMESTAMP) / 1000 || 0,
+    level: levelOf(Number(fieldOf(entry.PRIORITY) || 6), what),
     what,
-    details: [detailsOf(message)],
+    details: [detailsOf(fieldOf(entry.MESSAGE))],
   };
 }
 
-// detailsOf is a line of the log (level=WARN msg="upstream down" server=10.0.0.3 condition=upstream-down) without what the page shows
-// beside it. A line of another form stays as it is.
+// fieldOf returns the text of a field. In JSON, journalctl(1) writes text that is not UTF-8 as a
+// list of octets, a field that occurs several times as a list of its values (the first one wins),
+// and a text above 4096 octets as null.
+function fieldOf(value) {
+  if (Array.isArray(value)) {
+    return typeof value[0] === 'number' ? new TextDecoder().decode(new Uint8Array(value)) : fieldOf(value[0]);
+  }
+  return typeof value === 'string' || typeof value === 'number' ? String(value) : '';
+}
+
+// levelOf takes a priority as in syslog(3).
+function levelOf(priority, condition) {
+  if (priority === 4) {
+    return 'warn';
+  }
+  if (priority < 4) {
+    return 'fail';
+  }
+  return good.includes(condition) ? 'ok' : 'none';
+}
+
+// detailsOf returns a log line (level=WARN msg="upstream down" server=10.0.0.3
+// condition=upstream-down) without level, msg and condition, which the page shows in other columns.
+// Lines of another format are unchanged.
 function detailsOf(message) {
   const [, rest] = message.match(/^level=\w+ msg=(?:"(?:[^"\\]|\\.)*"|\S*) ?(.*)$/s) ?? [message, message];
   return rest.replace(/ ?condition=[\w-]+$/, '');
 }
 
-function normal(condition) {
-  return good.includes(condition) ? 'ok' : 'none';
-}
-
-// changesOf reads `node-dns servers --history`.
+// changesOf converts the output of `node-dns servers --history`.
 export function changesOf(history) {
   return (history?.changes ?? []).map((change) => ({
-    at: Date.parse(change.time),
+    at: Date.parse(change.time) || 0,
     level: 'none',
     what: 'servers-changed',
     details: [change.by, ...differences(change)],
@@ -68,14 +84,14 @@ function target(route) {
   return route.local ? 'no such names' : (route.servers ?? []).join(' ') || 'none';
 }
 
-// eventsCard shows both, the latest first.
+// eventsCard shows journal entries and changes of servers, the latest first.
 export function eventsCard({ entries, history, error }) {
   const events = [...entries.map(eventOf), ...changesOf(history)].sort((a, b) => b.at - a.at).slice(0, mostEvents);
   return [
     events.length === 0 && h('p', null, quiet('No events.')),
-    events.length > 0 && table('Events', ['Time', 'Event', 'Details'], events.map((event) => [
+    events.length > 0 && table('Events', ['Time', 'Event', 'Details'], events, (event) => [
       time(event.at), label(event.level, event.what.replaceAll('-', ' ')), lines(event.details),
-    ])),
+    ]),
     error && h('p', { class: 'nd-gap' }, quiet(`The journal is not shown: ${error.error}`)),
   ];
 }

@@ -1,10 +1,12 @@
-// A name is looked up, and the answer explained: which names of the search list were tried, which route they took, who answered.
+// The result of a lookup: the answer, the names of the search list that were tried, their routes,
+// and their servers.
 
 import { h } from '../lib/dom.js';
-import { duration, milliseconds } from '../lib/words.js';
-import { failure, folded, label, lines, notice, quiet, table } from './parts.js';
+import { duration, milliseconds, plural } from '../lib/words.js';
+import { failure, folded, label, lines, live, notice, quiet, table } from './parts.js';
 
-// lookupArguments are those of `node-dns`. Behind -- nothing is a flag.
+// lookupArguments returns the arguments of node-dns. After --, a name that begins with "-" is not a
+// flag.
 export function lookupArguments({ name, type, namespace }) {
   const options = ['query', '--output=json', '--trace'];
   if (type) {
@@ -16,7 +18,7 @@ export function lookupArguments({ name, type, namespace }) {
   return [...options, '--', name];
 }
 
-// resultOf is what a C library sees in an answer.
+// resultOf returns the answer as a C library interprets it.
 export function resultOf(answer) {
   switch (answer.rcode) {
     case 'NXDOMAIN':
@@ -32,7 +34,8 @@ export function resultOf(answer) {
 
 const order = ['found', 'nodata', 'failed', 'refused'];
 
-// lastStep is the step that the search ends with: that with an answer; else one whose name exists, or that failed; else the last.
+// lastStep returns the step that the search ends with: the one with an answer, else one whose name
+// exists or whose query failed, else the last one.
 export function lastStep(lookup) {
   const steps = lookup.steps ?? [];
   for (const result of order) {
@@ -44,7 +47,7 @@ export function lastStep(lookup) {
   return steps.at(-1);
 }
 
-// bestAnswer says most of a step.
+// bestAnswer returns the most informative answer of a step.
 function bestAnswer({ answers }) {
   for (const result of ['found', 'failed', 'refused', 'nodata']) {
     const answer = answers.find((a) => resultOf(a) === result);
@@ -79,14 +82,16 @@ function outcome(answer) {
   return [level, resultOf(answer) === 'refused' ? `refused (${answer.rcode})` : text];
 }
 
-// outcomeWord is the response code, or NODATA (RFC 9499 section 5).
+// outcomeWord returns the response code, or NODATA (RFC 9499 section 5).
 function outcomeWord(answer) {
   return resultOf(answer) === 'nodata' ? 'NODATA' : answer.rcode || 'no answer';
 }
 
-// answeredBy says in words who answered, and why it was asked.
+// answeredBy returns the name of the server or component that answered, and the reason why it was
+// asked.
 export function answeredBy(by) {
   const over = by.transport ? ` over ${by.transport}` : '';
+  const setBy = by.source ? `, set by ${by.source}` : '';
   const route = by.domain && by.domain !== '.' ? `route ${by.domain}` : 'upstream nameserver';
   switch (by.who) {
     case 'cluster':
@@ -95,7 +100,7 @@ export function answeredBy(by) {
       }
       return ['built-in cluster resolver', by.target && `the alias’s target from ${by.target}`];
     case 'upstream':
-      return [`${by.server}${over}`, `${route}, set by ${by.source}`];
+      return [`${by.server ?? 'an upstream nameserver'}${over}`, `${route}${setBy}`];
     case 'local data':
       return ['local data', by.source];
     case 'server':
@@ -107,7 +112,7 @@ export function answeredBy(by) {
     case 'rule':
       return by.source ? [`node-dns: no server is asked for ${by.domain}`, by.source] : ['node-dns: not asked upstream'];
   }
-  return ['no server', by.domain && `${route}${by.source ? `, set by ${by.source}` : ''}`];
+  return ['no server', by.domain && `${route}${setBy}`];
 }
 
 function fromWhere(answer) {
@@ -122,37 +127,49 @@ function extended(error) {
   return `EDE ${error.code}${error.name ? ` (${error.name})` : ''}${error.text ? `: ${error.text}` : ''}`;
 }
 
-// lookupCard takes the lookup, or an Error, or nothing while there is none.
+// lookupCard takes a Lookup, an Error, or undefined before the first lookup.
 export function lookupCard({ lookup, isRunning }) {
   if (isRunning) {
-    return h('p', null, quiet('Looking it up …'));
+    return live(quiet('Looking it up …'));
   }
   if (!lookup) {
-    return null;
+    return live();
   }
   if (lookup.kind === 'Error') {
-    return failure(lookup);
+    return live(failure(lookup));
   }
   const last = lastStep(lookup);
   if (!last?.answers.length) {
-    return notice('fail', 'There is no name to ask for: none is short enough with a domain of the search list.');
+    return live(notice('fail', 'There is no name to ask for: none is short enough with a domain of the search list.'));
   }
   const best = bestAnswer(last);
   const records = recordsOf(last);
-  const [level, said] = outcome(best);
-  const [who, why] = answeredBy(best.by);
+  const [level] = outcome(best);
   return [
-    notice(level === 'none' ? 'warn' : level, `${last.name} ${said}`,
-      h('p', null, `${[`From ${who}${why ? ` (${why})` : ''}, in ${milliseconds(best.tookNanoseconds)}`, fromWhere(best)].filter(Boolean).join(', ')}.`),
-      (best.extendedErrors ?? []).map((error) => h('p', null, extended(error)))),
-    records.length > 0 && table('Records', ['Record', 'TTL', 'Type', 'Data'], records.map((r) => [r.name, r.ttl, r.type, h('strong', null, r.data)])),
-    (lookup.steps.length > 1 || level !== 'ok') && folded('tried', `${lookup.steps.length} names tried`, tried(lookup)),
+    live(answerOf(last, best)),
+    records.length > 0 && table('Records', ['Record', 'TTL', 'Type', 'Data'], records, (r) => [r.name, r.ttl, r.type, h('strong', null, r.data)]),
+    (lookup.steps.length > 1 || level !== 'ok') && folded('tried', `${plural(lookup.steps.length, 'name')} tried`, tried(lookup)),
     traceOf(lookup),
   ];
 }
 
+// answerOf explains the best answer of a step. Answers for other types matter if they failed.
+function answerOf(step, best) {
+  const [level, result] = outcome(best);
+  const [who, why] = answeredBy(best.by);
+  const from = `From ${who}${why ? ` (${why})` : ''}, in ${milliseconds(best.tookNanoseconds)}`;
+  const failures = level === 'ok' ? step.answers.filter((answer) => outcome(answer)[0] === 'fail') : [];
+  return notice(level === 'none' || failures.length > 0 ? 'warn' : level, `${step.name} ${result}`,
+    h('p', null, `${[from, fromWhere(best)].filter(Boolean).join(', ')}.`), errorsOf(best),
+    failures.map((answer) => [h('p', null, `${answer.type}: ${outcome(answer)[1]}`), errorsOf(answer)]));
+}
+
+function errorsOf(answer) {
+  return (answer.extendedErrors ?? []).map((error) => h('p', null, extended(error)));
+}
+
 function tried({ steps }) {
-  return table('Names tried', ['Name', 'Result', 'Answered by', 'Time'], steps.map((step) => {
+  return table('Names tried', ['Name', 'Result', 'Answered by', 'Time'], steps, (step) => {
     const answer = bestAnswer(step);
     const [who, why] = answeredBy(answer.by);
     const [level] = words[resultOf(answer)];
@@ -160,7 +177,7 @@ function tried({ steps }) {
       h('strong', null, step.name), lines(label(level, outcomeWord(answer)), answer.failure && quiet(answer.failure)),
       lines(who, why && quiet(why), quiet(fromWhere(answer))), milliseconds(answer.tookNanoseconds),
     ];
-  }));
+  });
 }
 
 function traceOf({ steps }) {

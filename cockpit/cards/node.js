@@ -1,8 +1,8 @@
-// The node and the daemon: addresses, files, clients, the cluster's names.
+// The node, the daemon, and the source of cluster names.
 
 import { h } from '../lib/dom.js';
 import { age, plural } from '../lib/words.js';
-import { facts, folded, label, lines, quiet } from './parts.js';
+import { facts, folded, label, lines, list, quiet } from './parts.js';
 
 export function clusterCard({ cluster, routes, now }) {
   if (!cluster?.domain) {
@@ -27,7 +27,8 @@ export function clusterCard({ cluster, routes, now }) {
   );
 }
 
-// answered says what names of the cluster are answered from. The route is that of its domain; undefined: no other server is asked.
+// answered returns the source of the answers for cluster names. route is that of the cluster
+// domain; undefined if there is none.
 function answered({ resolver }, route, now) {
   if (resolver?.fromDisk) {
     return label('warn', `stale, as of ${age(resolver.fromDisk, now)} ago`);
@@ -66,7 +67,7 @@ export function nodeCard(status) {
       selinux && ['SELinux', selinux.domain ? `${selinux.mode}, ${selinux.domain}` : selinux.mode],
       status.dbus && ['D-Bus', busOf(status.dbus)],
     ),
-    notes.length > 0 && folded('notes', `Notes (${notes.length})`, h('ul', { class: 'pf-v5-c-list' }, notes.map((note) => h('li', null, note)))),
+    notes.length > 0 && folded('notes', `Notes (${notes.length})`, list('pf-v5-c-list', notes, (note) => note)),
   ];
 }
 
@@ -92,7 +93,7 @@ function busOf(bus) {
     return label('warn', bus.error);
   }
   return lines(
-    (bus.names ?? []).map((name) => (name.owned ? `owns ${name.name}` : `does not own ${name.name}: ${name.why}`)),
-    bus.servers?.length > 0 && `servers ${bus.servers.join(' ')} set by ${bus.serversBy}`,
+    (bus.names ?? []).map((name) => (name.owned ? `owns ${name.name}` : `does not own ${name.name}${name.why ? `: ${name.why}` : ''}`)),
+    bus.servers?.length > 0 && `servers ${bus.servers.join(' ')}${bus.serversBy ? ` set by ${bus.serversBy}` : ''}`,
   );
 }

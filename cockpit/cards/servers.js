@@ -1,27 +1,30 @@
-// Which servers are asked for which names, and who set them.
+// Servers, the names that they are asked for, and the source of each setting.
 
 import { h } from '../lib/dom.js';
 import { age, milliseconds, number } from '../lib/words.js';
-import { folded, label, lines, nothing, quiet, table } from './parts.js';
+import { folded, label, lines, list, nothing, quiet, table } from './parts.js';
 
-// rowsOf are the domains and their servers: the upstream nameservers first, then the other routes, then domains without a server.
+// rowsOf returns the domains with their servers: upstream nameservers first, then the other routes,
+// then cluster domains without a route. A row has domain, source, and server (a Server), or in
+// place of the server name, level and state.
 export function rowsOf(status) {
   const rows = [];
   for (const route of [...(status.routes ?? [])].sort((a, b) => (b.domain === '.') - (a.domain === '.'))) {
-    const common = { domain: route.domain, source: sourceOf(route, status.cluster) };
+    const { domain } = route;
+    const source = sourceOf(route, status.cluster);
     if (route.local) {
-      rows.push({ ...common, server: 'none', level: 'none', state: 'no such names' });
+      rows.push({ domain, source, name: 'none', level: 'none', state: 'no such names' });
     } else if (!route.servers?.length) {
-      rows.push({ ...common, server: 'none', level: 'fail', state: 'names fail' });
+      rows.push({ domain, source, name: 'none', level: 'fail', state: 'names fail' });
     }
     for (const server of route.servers ?? []) {
-      rows.push({ ...common, ...health(server, status.now), server: server.address });
+      rows.push({ domain, source, server });
     }
   }
   return rows.concat(zonesOf(status));
 }
 
-// zonesOf are the cluster's domains that no server is asked for.
+// zonesOf returns rows for the cluster's domains that have no route.
 function zonesOf({ cluster, routes }) {
   if (!cluster?.domain) {
     return [];
@@ -30,9 +33,9 @@ function zonesOf({ cluster, routes }) {
   return [cluster.domain, ...(cluster.reverseZones ?? [])].flatMap((domain) => {
     if (cluster.resolver) {
       const isGood = cluster.resolver.phase === 'synced';
-      return [{ domain, server: 'built in', level: isGood ? 'ok' : 'warn', state: cluster.resolver.phase, source: cluster.source }];
+      return [{ domain, name: 'built in', level: isGood ? 'ok' : 'warn', state: cluster.resolver.phase, source: cluster.source }];
     }
-    return hasRoute(domain) ? [] : [{ domain, server: 'none', level: 'fail', state: 'names fail', source: cluster.source }];
+    return hasRoute(domain) ? [] : [{ domain, name: 'none', level: 'fail', state: 'names fail', source: cluster.source }];
   });
 }
 
@@ -40,49 +43,56 @@ function sourceOf(route, cluster) {
   return route.source === 'cluster' && cluster?.source ? cluster.source : route.source;
 }
 
-function health(server, now) {
-  const numbers = {
-    time: server.rttNanoseconds > 0 ? milliseconds(server.rttNanoseconds) : nothing,
-    queries: number(server.routeQueries),
-    failed: number(server.routeFailures),
-    over: overOf(server),
-  };
-  switch (server.state) {
+// healthOf returns level, state and error of a row. now is the time of the status.
+export function healthOf({ server, level, state }, now) {
+  switch (server?.state) {
+    case undefined:
+      return { level, state };
     case 'up':
-      return { ...numbers, level: 'ok', state: 'up' };
+      return { level: 'ok', state: 'up' };
     case 'down':
-      return { ...numbers, level: 'fail', state: `down for ${age(server.since, now)}`, error: server.error };
+      return { level: 'fail', state: `down for ${age(server.since, now)}`, error: server.error };
   }
-  return server.queries > 0 ? { ...numbers, level: 'warn', state: 'no answer yet' } : { ...numbers, level: 'none', state: 'not asked yet' };
+  return server.queries > 0 ? { level: 'warn', state: 'no answer yet' } : { level: 'none', state: 'not asked yet' };
 }
 
-// overOf is how the server is asked, if there is a choice.
-function overOf(server) {
+// transportOf returns the protocol for a server, or '' if it has no choice.
+function transportOf(server) {
   if (server.udpSize > 0 && (!server.transport || server.transport === 'udp')) {
     return `UDP, TCP above ${server.udpSize} octets`;
   }
   return server.transport ? server.transport.replace(/^(udp|tls)/, (word) => word.toUpperCase()) : '';
 }
 
+// cellsOf returns the cells of a row.
+function cellsOf(row, now) {
+  const { level, state, error } = healthOf(row, now);
+  const domain = row.domain === '.' ? [h('strong', null, 'all other names'), quiet(' (upstream)')] : h('strong', null, row.domain);
+  if (!row.server) {
+    return [domain, row.name, label(level, state), nothing, nothing, nothing, row.source];
+  }
+  const { server } = row;
+  const transport = transportOf(server);
+  return [
+    domain, lines(server.address, transport && quiet(`over ${transport}`)), lines(label(level, state), error && quiet(error)),
+    server.rttNanoseconds > 0 ? milliseconds(server.rttNanoseconds) : nothing, number(server.routeQueries), number(server.routeFailures), row.source,
+  ];
+}
+
 export function serversCard(status) {
   const rows = rowsOf(status);
   return [
     rows.some((row) => row.domain === '.') ? null : h('p', { class: 'nd-gap' }, label('fail', 'No upstream nameserver is known')),
-    rows.length > 0 && table('Servers', ['Names', 'Server', 'State', 'Time', 'Queries', 'Failed', 'Set by'], rows.map((row) => [
-      row.domain === '.' ? [h('strong', null, 'all other names'), quiet(' (upstream)')] : h('strong', null, row.domain),
-      lines(row.server, row.over && quiet(`over ${row.over}`)),
-      lines(label(row.level, row.state), row.error && quiet(row.error)),
-      row.time ?? nothing, row.queries ?? nothing, row.failed ?? nothing, row.source,
-    ])),
-    others('lost', 'Set, but another source wins', (status.overridden ?? []).map((lost) => [
+    rows.length > 0 && table('Servers', ['Names', 'Server', 'State', 'Time', 'Queries', 'Failed', 'Set by'], rows, (row) => cellsOf(row, status.now)),
+    others('lost', 'Set, but another source wins', status.overridden ?? [], (lost) => [
       h('strong', null, lost.domain), ` ${lost.local ? 'no such names' : (lost.servers ?? []).join(' ')} `, quiet(`from ${lost.source}: ${lost.why}`),
-    ])),
-    others('refused', 'Never asked', (status.refused ?? []).map((refused) => [
+    ]),
+    others('refused', 'Never asked', status.refused ?? [], (refused) => [
       h('strong', null, refused.server), ` ${refused.domain ?? ''} `, quiet(`from ${refused.source}: ${refused.why}`),
-    ])),
+    ]),
   ];
 }
 
-function others(key, title, items) {
-  return items.length > 0 && folded(key, `${title} (${items.length})`, h('ul', { class: 'pf-v5-c-list' }, items.map((item) => h('li', null, item))));
+function others(key, title, items, show) {
+  return items.length > 0 && folded(key, `${title} (${number(items.length)})`, list('pf-v5-c-list', items, show));
 }

@@ -1,19 +1,37 @@
-// Whether DNS of this node works, and why not.
+// The first card: whether DNS of this node works, and why not.
 
 import { h } from '../lib/dom.js';
-import { plural } from '../lib/words.js';
-import { icon, quiet } from './parts.js';
+import { plural, time } from '../lib/words.js';
+import { icon, list, live, quiet } from './parts.js';
 
-// The share of failed answers of the last minute, and the least number of answers, from which on it is a reason.
+// SERVFAIL in the last minute is a problem from this share of the answers, if there are enough
+// answers.
 const manyFailed = 0.2;
 const someAnswers = 10;
 
-// verdict takes what is known: status (a Status), failure (an Error in its place), unit (properties of systemd's), report (doctor's).
-// It returns level (ok, warn, fail, none), title, and reasons, the worst first.
-export function verdict({ status, failure, unit, report }) {
+// Maximum number of reasons on the page.
+const mostReasons = 10;
+
+// Cockpit's codes for a connection that is lost or never existed.
+const disconnections = ['disconnected', 'terminated', 'timeout', 'no-host', 'no-cockpit', 'authentication-failed', 'internal-error'];
+
+// verdict takes status (a Status), failure (an Error, set while there is no new status), unit
+// (systemd's properties of the unit, set after a failure) and report (of doctor). Each may be
+// undefined. It returns level (ok, warn, fail, none), title, and reasons, the worst first. It never
+// throws.
+export function verdict(known) {
+  try {
+    return judge(known);
+  } catch (error) { // the status lacks a field
+    const reasons = ['Install node-dns and cockpit-node-dns of the same version.', String(error)];
+    return { level: 'none', title: 'This page cannot read the status', reasons };
+  }
+}
+
+function judge({ status, failure, unit, report }) {
   const found = (report?.findings ?? []).filter((finding) => finding.level === 'fail');
   if (failure) {
-    const { reasons, ...rest } = away(failure, unit ?? {});
+    const { reasons, ...rest } = away(failure, unit);
     const causes = found.filter((finding) => finding.check !== 'daemon').map((finding) => finding.what);
     return { ...rest, reasons: rest.level === 'fail' ? [...causes, ...reasons] : reasons };
   }
@@ -37,41 +55,68 @@ export function verdict({ status, failure, unit, report }) {
   return { level: 'ok', title: 'DNS works', reasons: [] };
 }
 
-// away is about a daemon that gave no status.
+// away explains why there is no status.
 function away(failure, unit) {
   const reasons = [failure.error, ...(failure.hint ?? '').split('\n')].filter(Boolean);
+  const result = `systemd reports: ${unit?.Result || 'failed'}`;
   switch (true) {
-    case failure.problem === 'not-found':
+    case failure.problem === 'not-found' || unit?.LoadState === 'not-found':
       return { level: 'fail', title: 'node-dns is not installed', reasons: ['Install the package node-dns of the same version as this page.'] };
+    case disconnections.includes(failure.problem):
+      return { level: 'none', title: 'Cockpit has no connection to this node', reasons };
+    case failure.problem === 'unexpected-json':
+      return { level: 'none', title: 'This page cannot read the status', reasons };
     case failure.problem === 'access-denied' || failure.exitCode === 4:
       return { level: 'none', title: 'This user may not ask node-dns', reasons };
+    case !unit:
+      return { level: 'none', title: 'node-dns does not answer', reasons };
     case failure.exitCode !== 3:
       return { level: 'fail', title: 'node-dns does not answer', reasons };
+    case unit.LoadState === 'masked':
+      return { level: 'fail', title: 'node-dns is masked', reasons: ['systemd does not start it. Run: systemctl unmask node-dns'] };
+    case unit.SubState?.startsWith('auto-restart'):
+      return { level: 'fail', title: 'node-dns fails again and again', reasons: [`${result}. systemd starts it again.`, ...reasons] };
     case unit.ActiveState === 'activating' || unit.ActiveState === 'reloading':
       return { level: 'none', title: 'node-dns is starting', reasons: [] };
     case unit.ActiveState === 'failed':
-      return { level: 'fail', title: 'node-dns has failed', reasons: [`systemd reports: ${unit.Result || 'failed'}`, ...reasons] };
+      return { level: 'fail', title: 'node-dns has failed', reasons: [result, ...reasons] };
     case unit.ActiveState === 'active':
       return { level: 'fail', title: 'node-dns runs, and does not answer', reasons };
+    case !unit.ActiveState: // systemctl failed
+      return { level: 'fail', title: 'node-dns is not running', reasons };
   }
   const isOff = unit.UnitFileState === 'disabled';
   return { level: 'fail', title: 'node-dns is stopped', reasons: isOff ? ['It does not start at boot: the unit is disabled.'] : [] };
 }
 
-// reasonsOf are those of `node-dns status --brief`, and failed answers.
+// actionOf returns the systemctl command that may help: start or restart; undefined if neither can.
+export function actionOf({ status, failure, unit }) {
+  if (!failure) {
+    return status && 'restart';
+  }
+  if (failure.problem || failure.exitCode === 4 || !unit || unit.LoadState === 'masked' || unit.LoadState === 'not-found') {
+    return undefined;
+  }
+  if (unit.SubState?.startsWith('auto-restart')) { // a start does not wait for RestartSec
+    return 'start';
+  }
+  return { active: 'restart', inactive: 'start', failed: 'start' }[unit.ActiveState];
+}
+
+// reasonsOf returns the reasons of `node-dns status --brief`, and the share of failed answers.
 export function reasonsOf(status) {
   const reasons = [];
-  const told = new Set(); // the problem that stands for a server
+  const repeated = new Set(); // entries of status.problems about servers that are in reasons
   for (const route of status.routes ?? []) {
     for (const server of route.servers ?? []) {
       if (server.state === 'down') {
         const what = route.domain === '.' ? `Upstream nameserver ${server.address}` : `${server.address}, for ${route.domain},`;
         reasons.push(`${what} is down: ${server.error || 'no response'}`);
-        told.add(`${server.address} (for ${route.domain}) is down: ${server.error ?? ''}`);
+        repeated.add(`${server.address} (for ${route.domain}) is down: ${server.error ?? ''}`);
       }
     }
   }
-  reasons.push(...(status.problems ?? []).filter((problem) => !told.has(problem)));
+  reasons.push(...(status.problems ?? []).filter((problem) => !repeated.has(problem)));
   const minute = status.lastMinute;
   if (minute && minute.responses >= someAnswers && minute.servfail / minute.responses >= manyFailed) {
     reasons.push(`${minute.servfail} of ${minute.responses} answers in the last minute were SERVFAIL.`);
@@ -79,19 +124,19 @@ export function reasonsOf(status) {
   return reasons;
 }
 
-// stateCard is the first thing on the page.
 export function stateCard(known) {
   const { level, title, reasons } = verdict(known);
   return [
     h('div', { class: `nd-state-icon nd-${level}` }, icon(level)),
     h('div', { class: 'nd-state-words' },
-      h('h2', { class: 'pf-v5-c-title pf-m-xl' }, title),
-      reasons.length > 0 && h('ul', { class: 'nd-reasons' }, reasons.map((reason) => h('li', null, reason))),
-      level === 'ok' && h('p', null, quiet(summary(known.status)))),
+      live(h('h2', { class: 'pf-v5-c-title pf-m-xl' }, title)),
+      reasons.length > 0 && list('nd-reasons', reasons, (reason) => reason, mostReasons),
+      level === 'ok' && h('p', null, quiet(summary(known.status))),
+      known.failure && known.status && h('p', null, quiet(`Grey parts of the page are as of ${time(known.status.now)}.`))),
   ];
 }
 
-// summary is one sentence for a node that is well.
+// summary returns one sentence about a healthy node.
 export function summary(status) {
   const upstreams = upstreamsOf(status);
   const up = upstreams.filter((server) => server.state === 'up').length;
@@ -107,9 +152,4 @@ export function summary(status) {
 
 function upstreamsOf({ routes }) {
   return (routes ?? []).find((route) => route.domain === '.')?.servers ?? [];
-}
-
-// isRunning reports whether there is a daemon to restart; else there is one to start.
-export function isRunning({ status, failure }) {
-  return Boolean(status) && !failure;
 }

@@ -1,4 +1,4 @@
-// What goes on: the last minute, the cache, limits, and slow names.
+// Queries of the last minute, the cache, limits, and slow names.
 
 import { h } from '../lib/dom.js';
 import { age, duration, milliseconds, number, percent, plural } from '../lib/words.js';
@@ -20,10 +20,10 @@ export function trafficCard(status) {
       `${number(cache.entries)} of ${number(cache.size)} entries`, quiet(`${percent(cache.hits, cache.hits + cache.misses)} of queries answered from it`),
       cache.evictions > 0 && quiet(`${number(cache.evictions)} entries dropped for lack of room`),
     ) : 'off'],
-    limits.length > 0 && ['Limits met', lines(limits)],
+    limits.length > 0 && ['Limits reached', lines(limits)],
     queries.panics > 0 && ['Defects', label('fail', plural(queries.panics, 'panic'))],
-    status.watched && ['Watched', lines(
-      status.watched.monitors > 0 && plural(status.watched.monitors, 'monitor'), status.watched.logQueries && 'query log is on',
+    status.watched && ['Watched by', lines(
+      status.watched.monitors > 0 && plural(status.watched.monitors, 'monitor'), status.watched.logQueries && 'query log',
     )],
   );
 }
@@ -52,16 +52,16 @@ function limitsOf(limits) {
   );
 }
 
-// slowCard is null while no name was slow, or the user may not see them.
+// slowCard returns null if no name was slow, or if the user may not see slow names.
 export function slowCard(status) {
   const names = status.slowNames ?? [];
   if (names.length === 0) {
     return null;
   }
-  return table('Slow names', ['Name', 'Worst', 'Times', 'Answered by', 'Last', 'Client'], names.slice(0, 10).map((slow) => [
+  return table('Slow names', ['Name', 'Worst', 'Times', 'Answered by', 'Last', 'Client'], names.slice(0, 10), (slow) => [
     [h('strong', null, slow.name), ` ${slow.type}`],
     milliseconds(slow.worstNanoseconds), number(slow.count),
     lines(slow.by === 'failed' ? label('fail', slow.rcode || 'no answer') : slow.by, slow.why && quiet(slow.why)),
     `${age(slow.at, status.now)} ago`, lines(slow.client, slow.pod && quiet(slow.pod)),
-  ]));
+  ]);
 }

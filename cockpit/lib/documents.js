@@ -1,7 +1,8 @@
-// A stream of JSON documents, as `node-dns status --watch -o json`, `node-dns monitor -o json` and `journalctl -o json` print it.
+// Streams of JSON documents, as printed by `node-dns status --watch -o json`, `node-dns monitor -o
+// json` and `journalctl -o json`.
 
-// newReader returns a function that takes pieces of the stream and calls onDocument with each document that is complete. A
-// document ends with its line: "}" alone, or a line that is a document of its own. Text that is no JSON is dropped.
+// newReader returns a function that takes pieces of the stream and calls onDocument with each
+// complete document. A document is one line, or the lines from "{" to "}". Other text is dropped.
 export function newReader(onDocument) {
   let rest = '';
   let lines = [];
@@ -18,7 +19,7 @@ export function newReader(onDocument) {
     rest = parts.pop();
     for (const line of parts) {
       if (line === '{') {
-        lines = [line]; // what came before it was cut off
+        lines = [line]; // drops a document that was cut off
       } else if (line.startsWith('{')) {
         lines = [line];
         end();
@@ -32,7 +33,24 @@ export function newReader(onDocument) {
   };
 }
 
-// parse returns undefined for text that is no JSON.
+const apiVersion = 'node-dns/v1';
+
+// expect returns a document of node-dns if it has this kind, or is an Error. For any other value it
+// returns an Error.
+export function expect(value, kind) {
+  if (value?.apiVersion === apiVersion && (value.kind === kind || value.kind === 'Error')) {
+    return value;
+  }
+  const got = `${value?.apiVersion ?? 'no apiVersion'}, kind ${value?.kind ?? 'unknown'}`;
+  return {
+    kind: 'Error',
+    error: `node-dns printed unexpected JSON (${got}); this page reads ${apiVersion}, kind ${kind}`,
+    hint: 'Install node-dns and cockpit-node-dns of the same version.',
+    problem: 'unexpected-json',
+  };
+}
+
+// parse returns undefined if the text is not JSON.
 export function parse(text) {
   try {
     return JSON.parse(text);

@@ -1,41 +1,45 @@
-// The page as a tree of plain values, which render writes into the document. Cards are pure functions that return such trees, so
-// that tests need no browser. Text only ever becomes text nodes: no markup is parsed.
+// The page as a tree of plain values, which render writes into the document. Cards are pure
+// functions that return such trees, so tests need no browser. Text only becomes text nodes: no
+// markup is parsed.
 
 import { printable } from './words.js';
 
-// h makes a node. Properties are attributes; null, undefined and false leave one out, true makes it empty. Functions named on… are
-// event listeners, and bind once, when the element is made. Children may be nested lists; null, undefined and false are left out.
+// h makes a node. Properties are attributes: undefined and false omit one, true sets an empty one.
+// Children may be nested lists; null, undefined and false are omitted.
 export function h(tag, properties, ...children) {
-  return { tag, properties: properties ?? {}, children: flatten(children) };
+  return new TreeNode(tag, properties ?? {}, flatten(children));
+}
+
+// A TreeNode is a class so that an object of parsed JSON never counts as one.
+class TreeNode {
+  constructor(tag, properties, children) {
+    Object.assign(this, { tag, properties, children });
+  }
 }
 
 function flatten(children) {
   return children.flat(Infinity)
     .filter((child) => child !== null && child !== undefined && child !== false)
-    .map((child) => (typeof child === 'object' ? child : printable(child)));
+    .map((child) => (child instanceof TreeNode ? child : printable(child)));
 }
 
-// text is all text of a tree, or of a list of them, with a blank between its parts.
-export function text(...nodes) {
-  return flatten(nodes).map((node) => (typeof node === 'string' ? node : text(node.children))).join(' ').replace(/\s+/g, ' ').trim();
-}
-
-// find returns the nodes of a tree, or of a list of them, that have this tag or class.
-export function find(nodes, wanted) {
-  return flatten([nodes]).filter((node) => typeof node !== 'string').flatMap((node) => {
-    const isWanted = node.tag === wanted || (node.properties.class ?? '').split(' ').includes(wanted);
-    return [...(isWanted ? [node] : []), ...find(node.children, wanted)];
-  });
-}
-
-// render makes the children of an element those of the tree. It changes only what differs: focus, selected text and opened
-// details stay.
+// render replaces the children of an element by the tree. It changes only what differs, so focus,
+// selected text and open details stay. An element with data-key stays, too, when others appear or
+// disappear before it. It never moves, because it would lose the focus.
 export function render(parent, ...children) {
   const wanted = flatten(children);
   wanted.forEach((child, i) => {
+    const key = keyOf(child);
+    if (key && [...parent.childNodes].some((node, at) => at > i && keyOfElement(node) === key)) {
+      while (keyOfElement(parent.childNodes[i]) !== key) {
+        parent.childNodes[i].remove();
+      }
+    }
     const have = parent.childNodes[i];
-    if (!have) {
-      parent.append(create(child, parent));
+    const haveKey = have && keyOfElement(have);
+    const isWantedLater = haveKey && haveKey !== key && wanted.some((later, at) => at > i && keyOf(later) === haveKey);
+    if (!have || isWantedLater) {
+      parent.insertBefore(create(child, parent), have ?? null);
     } else if (!patch(have, child)) {
       have.replaceWith(create(child, parent));
     }
@@ -43,6 +47,14 @@ export function render(parent, ...children) {
   while (parent.childNodes.length > wanted.length) {
     parent.lastChild.remove();
   }
+}
+
+function keyOf(child) {
+  return child.properties?.['data-key'] ?? null;
+}
+
+function keyOfElement(node) {
+  return node.nodeType === 1 ? node.getAttribute('data-key') : null;
 }
 
 const svg = 'http://www.w3.org/2000/svg';
@@ -55,17 +67,14 @@ function create(node, parent) {
   const isSVG = node.tag === 'svg' || parent.namespaceURI === svg;
   const element = isSVG ? page.createElementNS(svg, node.tag) : page.createElement(node.tag);
   for (const [name, value] of Object.entries(node.properties)) {
-    if (typeof value === 'function') {
-      element.addEventListener(name.slice(2), value);
-    } else {
-      setAttribute(element, name, value);
-    }
+    setAttribute(element, name, value);
   }
   render(element, node.children);
   return element;
 }
 
-// patch turns an element of the document into that of the tree; false: it is of another kind.
+// patch changes a node of the document into that of the tree. It returns false if they are of
+// different kinds.
 function patch(have, node) {
   if (typeof node === 'string') {
     if (have.nodeType !== 3) {
@@ -76,7 +85,7 @@ function patch(have, node) {
     }
     return true;
   }
-  if (have.nodeType !== 1 || have.localName !== node.tag || have.getAttribute('data-key') !== (node.properties['data-key'] ?? null)) {
+  if (have.nodeType !== 1 || have.localName !== node.tag || keyOfElement(have) !== keyOf(node)) {
     return false;
   }
   for (const { name } of [...have.attributes]) {
@@ -85,16 +94,14 @@ function patch(have, node) {
     }
   }
   for (const [name, value] of Object.entries(node.properties)) {
-    if (typeof value !== 'function') {
-      setAttribute(have, name, value);
-    }
+    setAttribute(have, name, value);
   }
   render(have, node.children);
   return true;
 }
 
 function setAttribute(element, name, value) {
-  if (value === null || value === undefined || value === false) {
+  if (value === undefined || value === false) {
     element.removeAttribute(name);
     return;
   }

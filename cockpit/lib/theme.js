@@ -1,4 +1,5 @@
-// Cockpit's choice of a light or dark style, which its shell keeps in localStorage, and tells its pages of.
+// followTheme applies the light or dark style that the user chose in Cockpit. Its shell keeps the
+// choice in localStorage and sends changes to its pages.
 
 export function followTheme() {
   const system = window.matchMedia('(prefers-color-scheme: dark)');

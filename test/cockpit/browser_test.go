@@ -42,7 +42,7 @@ type reply struct {
 	} `json:"error"`
 }
 
-// startBrowser starts Chromium in a namespace. It ends with the test.
+// startBrowser starts Chromium in a namespace. Chromium ends with the test.
 func startBrowser(t testing.TB, in *lab.Namespace) *browser {
 	t.Helper()
 	lab.Need(t, "chromium")
@@ -58,7 +58,7 @@ func startBrowser(t testing.TB, in *lab.Namespace) *browser {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// root needs --no-sandbox. The flags after it keep Chromium from connecting to the Internet.
+	// The flags after --no-sandbox, which root needs, keep Chromium off the Internet.
 	cmd := exec.Command("ip", "netns", "exec", in.Name, "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic",
 		"--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
 		"--disable-breakpad", "--remote-debugging-pipe", "--user-data-dir="+lab.ShortDir(t), "about:blank")
@@ -80,7 +80,7 @@ func startBrowser(t testing.TB, in *lab.Namespace) *browser {
 			text, _ := os.ReadFile(log.Name())
 			t.Logf("---- chromium\n%s", text)
 		}
-		_ = b.call("Browser.close", nil, nil) // fails if it has ended
+		_ = b.call("Browser.close", nil, nil) // fails if Chromium has ended
 		cmd.Process.Kill()
 		cmd.Wait()
 		<-done
@@ -103,7 +103,7 @@ func startBrowser(t testing.TB, in *lab.Namespace) *browser {
 
 type args map[string]any
 
-// read passes replies to the waiting calls until Chromium ends.
+// read passes replies to the waiting calls, until Chromium ends.
 func (b *browser) read(from *os.File) {
 	in := bufio.NewReader(from)
 	for {
@@ -132,8 +132,7 @@ func (b *browser) read(from *os.File) {
 	b.waiting = nil
 }
 
-// complaintOf returns the text of an event that a page without defects does not cause, or "" for
-// any other event.
+// complaintOf returns an event that only a faulty page causes, or "" for other events.
 func complaintOf(r reply) string {
 	var event struct {
 		Type  string `json:"type"`
@@ -151,15 +150,14 @@ func complaintOf(r reply) string {
 	case r.Method == "Runtime.exceptionThrown",
 		r.Method == "Runtime.consoleAPICalled" && (event.Type == "error" || event.Type == "warning" || event.Type == "assert"),
 		r.Method == "Log.entryAdded" && (event.Entry.Level == "error" || event.Entry.Level == "warning"),
-		// cockpit.js itself has an unload handler, which Chromium reports as deprecated.
+		// cockpit.js has an unload handler, which Chromium reports as deprecated.
 		r.Method == "Audits.issueAdded" && event.Issue.Code != "DeprecationIssue":
 		return r.Method + " " + string(r.Params)
 	}
 	return ""
 }
 
-// call sends a command and decodes its result into the value that result points to; nil discards
-// it.
+// call sends a command and decodes its result into result; nil ignores the result.
 func (b *browser) call(method string, params args, result any) error {
 	b.mu.Lock()
 	if b.waiting == nil {
@@ -207,8 +205,8 @@ func (b *browser) must(method string, params args, result any) {
 	}
 }
 
-// eval evaluates a JavaScript expression in the page and decodes the result into what value points
-// to; nil discards it.
+// eval evaluates a JavaScript expression in the page and decodes its value into value; nil ignores
+// the value.
 func (b *browser) eval(expression string, value any) {
 	b.t.Helper()
 	var got struct {
@@ -228,7 +226,7 @@ func (b *browser) eval(expression string, value any) {
 	}
 }
 
-// text returns the text of the element with this id, or "" if there is none.
+// text returns the visible text of the element with this id, or "" if there is none.
 func (b *browser) text(id string) (text string) {
 	b.t.Helper()
 	b.eval(fmt.Sprintf(`document.getElementById(%q)?.innerText ?? ""`, id), &text)
@@ -268,7 +266,7 @@ func (b *browser) open(url string) {
 	}
 }
 
-// click clicks on the first element that matches a selector, as soon as a user could.
+// click waits until the first element of a selector is visible and enabled, and clicks on it.
 func (b *browser) click(selector string) {
 	b.t.Helper()
 	if !lab.Poll(time.Minute, func() (isDone bool) {
@@ -286,20 +284,20 @@ func (b *browser) click(selector string) {
 	}
 }
 
-// enter types into a field and replaces its content. A select takes the value.
+// enter sets the value of a field or a select.
 func (b *browser) enter(id, value string) {
 	b.t.Helper()
 	b.eval(fmt.Sprintf(`{ const field = document.getElementById(%q); field.value = %q; field.dispatchEvent(new Event("change", { bubbles: true })); }`, id, value), nil)
 }
 
-// resize sets the page's width, and its style: light or dark.
+// resize sets the size of the page and its style: light or dark.
 func (b *browser) resize(width, height int, style string) {
 	b.t.Helper()
 	b.must("Emulation.setDeviceMetricsOverride", args{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}, nil)
 	b.must("Emulation.setEmulatedMedia", args{"features": []args{{"name": "prefers-color-scheme", "value": style}}}, nil)
 }
 
-// unnamed returns the roles of controls that have no name for a screen reader.
+// unnamed returns the roles of regions, tables and controls without a name for screen readers.
 func (b *browser) unnamed() (roles []string) {
 	b.t.Helper()
 	type value struct {
@@ -330,7 +328,7 @@ func (b *browser) unnamed() (roles []string) {
 	return roles
 }
 
-// picture writes a screenshot of the whole page to name.png in the directory of -cockpit.shots.
+// picture writes the whole page to name.png in the directory of -cockpit.shots.
 func (b *browser) picture(name string) {
 	b.t.Helper()
 	if *shots == "" {

@@ -1,6 +1,6 @@
-// Package cockpit tests the Cockpit page in cockpit/: its functions with Node.js, and the whole
-// page in Chromium, with the real cockpit-ws and cockpit-bridge on a booted machine that runs
-// node-dns.
+// Package cockpit tests the page for Cockpit (cockpit/ of this repository): its functions with
+// Node.js, and the whole page in Chromium, with the real cockpit-ws and cockpit-bridge on a booted
+// machine where node-dns runs.
 package cockpit
 
 import (
@@ -14,18 +14,18 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// shots is the directory for TestPage's screenshots; "" disables them.
+// shots is the directory for pictures of the page; "" disables them.
 var shots = flag.String("cockpit.shots", "", "write pictures of the page into this `directory`")
 
-// root is the module's root, relative to this package.
+// root is the module's directory.
 const root = "../.."
 
 func TestMain(m *testing.M) {
 	lab.Main(m, lab.Build("./cmd/node-dns", "./cmd/origin-dns-dispatcher"))
 }
 
-// TestFunctions runs the tests of the page's functions, which turn JSON into the displayed content.
-// The JSON is that of the Go tests' golden files.
+// TestFunctions runs the tests of the page's functions, which decide what to show from the JSON of
+// the Go tests' golden files.
 func TestFunctions(t *testing.T) {
 	lab.NeedPrograms(t, "node")
 	readInputs(t, "cockpit", "test/cockpit/page", "internal/admin/control/testdata", "internal/admin/doctor/testdata", "packaging/journal", "docs/reference")

@@ -11,7 +11,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// Addresses on the LAN.
+// Addresses in the LAN.
 const (
 	router = "10.77.0.1"
 	nodeIP = "10.77.0.100" // the only one that DHCP offers
@@ -19,7 +19,7 @@ const (
 	ns2    = "10.77.0.54"
 )
 
-// records are the records of both nameservers. Some contain markup or terminal control characters.
+// records are the records of both nameservers. Some contain markup or terminal escapes.
 const records = `
 www.site.example. 300 A 192.0.2.80
 shop.site.example. 300 CNAME www.site.example.
@@ -27,7 +27,7 @@ evil.site.example. 300 TXT "<img src=x onerror=alert(1)>" "\027[2J\027]0;title\0
 <img/src=x/onerror=alert\(1\)>.site.example. 300 A 192.0.2.66
 `
 
-// hostileName is in records.
+// hostileName is a name of records.
 const hostileName = "<img/src=x/onerror=alert(1)>.site.example"
 
 // node is a booted machine with node-dns, the page and cockpit-ws.
@@ -41,7 +41,7 @@ type node struct {
 	asked         int             // names of askWhile
 }
 
-// newNode boots a node where node-dns serves.
+// newNode boots a node with a ready node-dns.
 func newNode(t *testing.T) *node {
 	t.Helper()
 	lab.Need(t, "NetworkManager", "dnsmasq", "dig", "make", "chromium", "cockpit-bridge")
@@ -84,7 +84,7 @@ func (n *node) startNameserver(addr string) (server *dnstest.Server) {
 	return server
 }
 
-// bringUp restarts the LAN nameservers that were down.
+// bringUp starts nameservers that were down.
 func (n *node) bringUp(servers ...*dnstest.Server) {
 	n.t.Helper()
 	for _, server := range servers {
@@ -95,7 +95,7 @@ func (n *node) bringUp(servers ...*dnstest.Server) {
 	}
 }
 
-// install installs the product in the machine, which is off, as its packages do.
+// install installs node-dns as its packages do. The machine is off.
 func (n *node) install() {
 	n.t.Helper()
 	const program = "/usr/libexec/node-dns/origin-dns-dispatcher"
@@ -115,8 +115,8 @@ func (n *node) install() {
 	n.l.Run("make", "-C", root, "install-cockpit", "DESTDIR="+n.Path(""))
 }
 
-// startCockpit starts cockpit-ws on a port of the node with a user logged in, and returns its
-// address.
+// startCockpit starts cockpit-ws on a port of the node, with a session of this user, and returns
+// its address.
 func (n *node) startCockpit(user, port string) string {
 	n.t.Helper()
 	program := "/usr/lib/cockpit/cockpit-ws" // Debian's

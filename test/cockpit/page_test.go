@@ -11,7 +11,7 @@ import (
 // page is the path of the page itself, as in the frame of Cockpit's shell.
 const page = "/cockpit/@localhost/node-dns/index.html"
 
-// TestPage goes through everything that an admin can do on the page of one node, in one browser.
+// TestPage runs through the features of the page in one browser, on one node.
 func TestPage(t *testing.T) {
 	n := newNode(t)
 	b := startBrowser(t, n.lan)
@@ -33,7 +33,7 @@ func TestPage(t *testing.T) {
 	n.checkShell(b)
 }
 
-// checkClosed: closing the page ends its programs.
+// checkClosed checks that the programs of a closed page end.
 func (n *node) checkClosed(b *browser) {
 	n.t.Helper()
 	if !n.hasPrograms() {
@@ -49,7 +49,7 @@ func (n *node) hasPrograms() bool {
 	return err == nil
 }
 
-// checkLookups looks up names, both normal and hostile ones.
+// checkLookups looks up ordinary and hostile names.
 func (n *node) checkLookups(b *browser) {
 	n.t.Helper()
 	look := func(name, qtype string, parts ...string) {
@@ -65,7 +65,7 @@ func (n *node) checkLookups(b *browser) {
 	look("missing.site.example.", "A", "missing.site.example. does not exist (NXDOMAIN)")
 	b.picture("lookup")
 
-	// Untrusted data is shown as text, not markup.
+	// Hostile records and names are shown as text.
 	look("evil.site.example.", "TXT", `"<img src=x onerror=alert(1)>"`, `\027[2J`)
 	look(hostileName+".", "A", hostileName+". found", "192.0.2.66")
 	look("<img src=x onerror=alert(1)>", "A", `expected a name`, "<img src=x onerror=alert(1)>")
@@ -80,7 +80,7 @@ func (n *node) checkLookups(b *browser) {
 	}
 }
 
-// checkQueries watches queries and turns the query log on and off.
+// checkQueries checks live queries and the query log.
 func (n *node) checkQueries(b *browser) {
 	n.t.Helper()
 	b.enter("queries-name", "site.example")
@@ -102,16 +102,16 @@ func (n *node) checkQueries(b *browser) {
 			out := n.Run("node-dns", "log-queries", "-o", "json")
 			return json.Unmarshal([]byte(out), &got) == nil && got.On == state
 		})
-		b.awaitText("said", map[bool]string{true: "Query log is on", false: "Query log is off"}[state])
+		b.awaitText("message", map[bool]string{true: "Query log is on", false: "Query log is off"}[state])
 	}
 }
 
-// checkCache flushes one name, and then the whole cache.
+// checkCache flushes a name, then everything.
 func (n *node) checkCache(b *browser) {
 	n.t.Helper()
 	b.enter("flush-name", "www.site.example")
 	b.click("#flush-form [type=submit]")
-	b.awaitText("said", "removed from the cache")
+	b.awaitText("message", "removed from the cache")
 	b.enter("flush-part", "all")
 	b.click("#flush-form [type=submit]")
 	n.Await("an empty cache", func() bool {
@@ -122,7 +122,7 @@ func (n *node) checkCache(b *browser) {
 	})
 }
 
-// checkOutage stops one nameserver, then both, and restarts them.
+// checkOutage stops one nameserver, then both, and starts them again.
 func (n *node) checkOutage(b *browser) {
 	n.t.Helper()
 	n.second.Down()
@@ -139,7 +139,7 @@ func (n *node) checkOutage(b *browser) {
 	b.awaitText("events", "upstream up")
 }
 
-// askUntil queries the node for names that do not exist until the page's state has these parts.
+// askUntil sends queries for missing names until the page's state contains these parts.
 func (n *node) askUntil(b *browser, parts ...string) {
 	n.t.Helper()
 	n.askWhile(fmt.Sprintf("the state to be %q", parts), func() bool {
@@ -148,8 +148,7 @@ func (n *node) askUntil(b *browser, parts ...string) {
 	})
 }
 
-// askWhile queries the node for new names until ok returns true. Most questions go to the faster
-// nameserver.
+// askWhile sends queries for new names until ok. Most of them go to the faster nameserver.
 func (n *node) askWhile(what string, ok func() bool) {
 	n.t.Helper()
 	n.Await(what, func() bool {
@@ -163,14 +162,14 @@ func (n *node) askWhile(what string, ok func() bool) {
 	})
 }
 
-// checkLayout checks the page at phone and desktop widths, light and dark.
+// checkLayout checks the layout at three widths, light and dark.
 func (n *node) checkLayout(b *browser) {
 	n.t.Helper()
 	b.eval("document.querySelectorAll('details').forEach((d) => { d.open = true; })", nil)
 	for _, width := range []int{360, 768, 1280} {
 		for _, style := range []string{"light", "dark"} {
 			b.resize(width, 900, style)
-			n.Await("the page to be "+style, func() (isDone bool) { // the browser notifies the page with its next frame
+			n.Await("the page to be "+style, func() (isDone bool) { // the page learns it with its next frame
 				b.eval(fmt.Sprintf(`document.documentElement.classList.contains("pf-v5-theme-dark") === %v`, style == "dark"), &isDone)
 				return isDone
 			})
@@ -189,14 +188,14 @@ func (n *node) checkLayout(b *browser) {
 	}
 }
 
-// checkRestart restarts node-dns, stops it outside the page, and starts it again.
+// checkRestart restarts node-dns, stops and masks it outside the page, and starts it again.
 func (n *node) checkRestart(b *browser) {
 	n.t.Helper()
 	pid := func() string { return n.Run("systemctl", "show", "--property=MainPID", "--value", "node-dns.service") }
 	before := pid()
 	b.click("#restart")
 	b.click("#ask-restart [value=restart]")
-	b.awaitText("said", "node-dns has restarted")
+	b.awaitText("message", "node-dns has restarted")
 	if pid() == before {
 		n.t.Error("node-dns has not restarted")
 	}
@@ -205,12 +204,25 @@ func (n *node) checkRestart(b *browser) {
 	b.awaitText("state", "node-dns is stopped")
 	b.awaitText("doctor", "node-dns does not run", "Fix: systemctl start node-dns")
 	b.picture("stopped")
+	n.Run("systemctl", "mask", "--runtime", "node-dns.service")
+	b.awaitText("state", "node-dns is masked", "systemctl unmask node-dns")
+	var isShown bool
+	if b.eval(`document.getElementById("start").checkVisibility()`, &isShown); isShown {
+		n.t.Error("a masked unit has a button that starts it")
+	}
+	n.Run("systemctl", "unmask", "--runtime", "node-dns.service")
+	b.awaitText("state", "node-dns is stopped")
+	b.eval(`document.getElementById("start").focus()`, nil)
 	b.click("#start")
 	b.awaitText("state", "DNS works")
+	var focused string
+	if b.eval("document.activeElement.tagName", &focused); focused != "MAIN" {
+		n.t.Errorf("after a start, the focus is on %s", focused)
+	}
 }
 
-// checkGuest: a user without administrative access sees whether DNS works and can look up names,
-// but can change nothing.
+// checkGuest checks that a user without administrative access sees whether DNS works, looks up
+// names, and cannot change anything.
 func (n *node) checkGuest(b *browser) {
 	n.t.Helper()
 	b.open(n.startCockpit("daemon", "9091") + page)
@@ -228,8 +240,8 @@ func (n *node) checkGuest(b *browser) {
 	b.checkComplaints()
 }
 
-// checkShell: Cockpit's shell lists the page in its menu and shows it in a frame. While another
-// page is shown, no program runs.
+// checkShell checks that Cockpit's shell has the page in its menu and shows it in a frame. While
+// the shell shows another page, no program runs.
 func (n *node) checkShell(b *browser) {
 	n.t.Helper()
 	b.resize(1280, 1104, "light")
@@ -250,7 +262,8 @@ func (n *node) checkShell(b *browser) {
 	n.Await("the programs of the page to start again", n.hasPrograms)
 }
 
-// paintDocument creates docs/cockpit.png: one nameserver is down, and the check has found it.
+// paintDocument makes the picture for docs/cockpit.png: one nameserver is down, and doctor reports
+// it.
 func (n *node) paintDocument(b *browser, inFrame func(id string) string) {
 	n.t.Helper()
 	n.second.Down()

@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
-import { test } from 'node:test';
-import { newReader } from '../../../cockpit/lib/documents.js';
-import { find, h, text } from '../../../cockpit/lib/dom.js';
+import { mock, test } from 'node:test';
+import { expect, newReader } from '../../../cockpit/lib/documents.js';
+import { h } from '../../../cockpit/lib/dom.js';
+import { spaced } from '../../../cockpit/lib/spaced.js';
 import { age, duration, milliseconds, number, percent, plural, printable, time } from '../../../cockpit/lib/words.js';
 import { control, file } from './read.mjs';
+import { find, text } from './tree.mjs';
 
 test('documents: a stream in pieces of any size', () => {
   const documents = [control('busy'), { kind: 'Error', error: 'a\nb}{', exitCode: 3 }, control('all-well')];
@@ -19,6 +21,38 @@ test('documents: a stream in pieces of any size', () => {
   }
 });
 
+test('documents: JSON of another version or kind is an error', () => {
+  const error = { apiVersion: 'node-dns/v1', kind: 'Error', error: 'busy', exitCode: 1 };
+  for (const good of [control('all-well'), error]) {
+    assert.equal(expect(good, 'Status'), good);
+  }
+  for (const bad of [{ ...control('all-well'), apiVersion: 'node-dns/v2' }, control('views/history'), {}, null, undefined, 5, 'x', []]) {
+    const { kind, error: why, hint } = expect(bad, 'Status');
+    assert.equal(kind, 'Error');
+    assert.match(why, /this page reads node-dns\/v1, kind Status$/);
+    assert.match(hint, /same version/);
+  }
+});
+
+test('spaced: a burst of calls is two calls', (t) => {
+  mock.timers.enable({ apis: ['setTimeout'] });
+  t.after(() => mock.timers.reset());
+  let calls = 0;
+  const check = spaced(() => { calls += 1; }, 15000);
+  for (let i = 0; i < 10; i += 1) {
+    check();
+  }
+  assert.equal(calls, 1);
+  mock.timers.tick(14999);
+  assert.equal(calls, 1);
+  mock.timers.tick(1);
+  assert.equal(calls, 2);
+  mock.timers.tick(60000);
+  assert.equal(calls, 2);
+  check();
+  assert.equal(calls, 3);
+});
+
 test('words', () => {
   assert.equal(printable('<b>\u001b[2J\u009b\u202e\u200b\na'), '<b>\\x1b[2J\\x9b\\u202e\\u200b\na');
   assert.equal(printable('Bücher 本'), 'Bücher 本');
@@ -28,6 +62,7 @@ test('words', () => {
   assert.deepEqual([0, 1, 1234567].map((n) => plural(n, 'query', 'queries')), ['0 queries', '1 query', '1\u202f234\u202f567 queries']);
   assert.equal(number(120400), '120\u202f400');
   assert.deepEqual([percent(914, 1000), percent(0, 0)], ['91.4 %', '–']);
+  assert.deepEqual([number(undefined), milliseconds(undefined), duration(NaN), age('x', 'y')], ['–', '–', '–', '–']);
   const now = new Date(2026, 10, 21, 15, 4, 5);
   assert.deepEqual([time(now, now), time(new Date(2026, 10, 20, 1, 2, 3), now)], ['15:04:05', '2026-11-20 01:02:03']);
 });
@@ -53,7 +88,7 @@ test('sources: no markup is parsed, nothing is loaded from elsewhere, and nothin
 test('sources: every class of PatternFly has its rules in patternfly.css', () => {
   const css = file('cockpit/patternfly.css');
   const used = new Set(sources.flatMap((name) => file(`cockpit/${name}`).match(/\bpf-(v5|m)-[\w-]+/g) ?? []));
-  // Where PatternFly has no rule of its own for a part of a component.
+  // Parts of components for which PatternFly has no rule.
   const without = ['pf-v5-c-label__text', 'pf-v5-c-table__tbody', 'pf-v5-theme-dark'];
   for (const name of used) {
     assert.ok(css.includes(`.${name}`) || without.includes(name), `${name}: run scripts/cockpit-patternfly`);

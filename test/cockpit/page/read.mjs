@@ -1,4 +1,5 @@
-// The JSON of the Go tests' golden files: if it changes, the tests of the page see it.
+// The JSON of the Go tests' golden files, so that the page is tested with the daemon's current
+// output.
 import { readFileSync } from 'node:fs';
 
 const root = new URL('../../../', import.meta.url);

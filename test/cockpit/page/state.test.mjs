@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { text } from '../../../cockpit/lib/dom.js';
-import { isRunning, stateCard, verdict } from '../../../cockpit/cards/state.js';
+import { actionOf, stateCard, verdict } from '../../../cockpit/cards/state.js';
+import { expect } from '../../../cockpit/lib/documents.js';
 import { control, file, golden } from './read.mjs';
+import { text } from './tree.mjs';
 
-// notRunning is what the page of commands says that a command prints while there is no daemon, with its exit code.
+// notRunning returns the JSON of a command without a running daemon, as documented in
+// docs/reference/commands.md.
 function notRunning() {
   const sample = JSON.parse(file('docs/reference/commands.md').match(/^\{"apiVersion".*"kind":"Error".*\}$/m)[0]);
   assert.deepEqual(Object.keys(sample), ['apiVersion', 'kind', 'error', 'hint', 'exitCode']);
@@ -32,7 +34,15 @@ test('state: what the first line says', () => {
     ['stopped', { failure: notRunning(), unit: { ActiveState: 'inactive', UnitFileState: 'enabled' } }, 'fail', 'node-dns is stopped'],
     ['starting', { failure: notRunning(), unit: { ActiveState: 'activating' } }, 'none', 'node-dns is starting'],
     ['failed', { failure: notRunning(), unit: { ActiveState: 'failed', Result: 'exit-code' } }, 'fail', 'node-dns has failed'],
-    ['hangs', { failure: { ...notRunning(), exitCode: 1 } }, 'fail', 'node-dns does not answer'],
+    ['crashes in a loop', { failure: notRunning(), unit: { ActiveState: 'activating', SubState: 'auto-restart', Result: 'core-dump' } }, 'fail', 'node-dns fails again and again'],
+    ['masked', { failure: notRunning(), unit: { ActiveState: 'inactive', LoadState: 'masked', UnitFileState: 'masked' } }, 'fail', 'node-dns is masked'],
+    ['no unit', { failure: notRunning(), unit: { ActiveState: 'inactive', LoadState: 'not-found' } }, 'fail', 'node-dns is not installed'],
+    ['hangs', { failure: { ...notRunning(), exitCode: 1 }, unit: { ActiveState: 'active' } }, 'fail', 'node-dns does not answer'],
+    ['before systemd has answered', { failure: notRunning() }, 'none', 'node-dns does not answer'],
+    ['no connection', { failure: { error: 'Server has closed the connection.', problem: 'disconnected' } }, 'none', 'Cockpit has no connection to this node'],
+    ['no systemd', { failure: notRunning(), unit: {} }, 'fail', 'node-dns is not running'],
+    ['another version', { failure: expect({ apiVersion: 'node-dns/v2' }, 'Status'), unit: { ActiveState: 'active' } }, 'none', 'This page cannot read the status'],
+    ['a field is missing', { status: { ready: true, routes: {} } }, 'none', 'This page cannot read the status'],
     ['denied', { failure: { ...notRunning(), exitCode: 4 } }, 'none', 'This user may not ask node-dns'],
     ['not installed', { failure: { error: 'no such file', problem: 'not-found' } }, 'fail', 'node-dns is not installed'],
   ]) {
@@ -56,8 +66,31 @@ test('state: why node-dns is stopped', () => {
   assert.ok(other && reasons.includes(other.what), `${reasons}`);
 });
 
-test('state: only a daemon that answers can be restarted', () => {
-  assert.equal(isRunning({ status: control('all-well') }), true);
-  assert.equal(isRunning({ status: control('all-well'), failure: notRunning() }), false);
-  assert.equal(isRunning({}), false);
+test('state: what the button does', () => {
+  const hangs = { ...notRunning(), exitCode: 1 };
+  for (const [name, known, action] of [
+    ['nothing known', {}, undefined],
+    ['running', { status: control('all-well') }, 'restart'],
+    ['stopped', { status: control('all-well'), failure: notRunning(), unit: { ActiveState: 'inactive', LoadState: 'loaded' } }, 'start'],
+    ['failed', { failure: notRunning(), unit: { ActiveState: 'failed', LoadState: 'loaded' } }, 'start'],
+    ['waits for the next start', { failure: notRunning(), unit: { ActiveState: 'activating', SubState: 'auto-restart' } }, 'start'],
+    ['starting', { failure: notRunning(), unit: { ActiveState: 'activating', SubState: 'start' } }, undefined],
+    ['stopping', { failure: notRunning(), unit: { ActiveState: 'deactivating' } }, undefined],
+    ['hangs', { failure: hangs, unit: { ActiveState: 'active' } }, 'restart'],
+    ['no socket', { failure: notRunning(), unit: { ActiveState: 'active' } }, 'restart'],
+    ['masked', { failure: notRunning(), unit: { ActiveState: 'inactive', LoadState: 'masked' } }, undefined],
+    ['before systemd has answered', { failure: hangs }, undefined],
+    ['denied', { failure: { ...notRunning(), exitCode: 4 }, unit: { ActiveState: 'active' } }, undefined],
+    ['another version', { failure: expect({}, 'Status'), unit: { ActiveState: 'active' } }, undefined],
+    ['not installed', { failure: { problem: 'not-found' }, unit: { ActiveState: 'inactive' } }, undefined],
+  ]) {
+    assert.equal(actionOf(known), action, name);
+  }
+});
+
+test('state: many reasons are cut', () => {
+  const status = control('all-well');
+  status.problems = Array.from({ length: 1000 }, (_, i) => `problem ${i}`);
+  const words = text(stateCard({ status }));
+  assert.match(words, /problem 9 and 990 more$/);
 });
