@@ -87,5 +87,5 @@ func TestDoctor(t *testing.T) {
 	n.Run("systemctl", "daemon-reload")
 	_, _ = n.Try("systemctl", "start", "node-dns.service") // it fails, or is being restarted
 	n.Await("systemd to give it up", func() bool { return n.property("node-dns.service", "ActiveState") == "failed" })
-	want("daemon", doctor.Fail, "systemd has no longer restarts it (start-limit-hit)", "systemctl reset-failed node-dns", "Start request repeated too quickly")
+	want("daemon", doctor.Fail, "systemd no longer restarts it (start-limit-hit)", "systemctl reset-failed node-dns", "Start request repeated too quickly")
 }

@@ -62,7 +62,7 @@ test('cluster: where names come from', () => {
 
 test('node and traffic', () => {
   const node = text(nodeCard(control('busy')));
-  for (const part of ['127.0.0.1:53: address already in use', '10.0.0.5:53 udp+tcp', 'everyone', 'left alone: the configuration has faults', 'permissive, unconfined_service_t', 'running for 3d 4h']) {
+  for (const part of ['127.0.0.1:53: address already in use', '10.0.0.5:53 udp+tcp', 'everyone', 'left alone: the configuration has errors', 'permissive, unconfined_service_t', 'running for 3d 4h']) {
     assert.ok(node.includes(part), `${part} in ${node}`);
   }
   assert.ok(text(nodeCard(control('dbus'))).includes('set by SetDomainServers by openshift'));
@@ -80,7 +80,7 @@ test('doctor: problems first, each with its fix', () => {
   const card = doctorCard({ report, at: Date.now() });
   const items = find(card, 'nd-finding');
   assert.equal(items.length, report.findings.length);
-  assert.match(text(items[0]), /^Problem: node-dns does not run: it is stopped .*Fix: systemctl start node-dns$/);
+  assert.match(text(items[0]), /^Problem: node-dns is not running: it is stopped .*Fix: systemctl start node-dns$/);
   assert.equal(find(card, 'nd-fix').length, 5);
   const warned = { findings: [...report.findings, ...report.findings.filter((f) => f.level === 'warn')] };
   assert.match(text(doctorCard({ report: warned, at: 0 })), /3 problems, 4 warnings.*2 more warnings.*18 passed checks/);
@@ -100,7 +100,7 @@ test('lookup: the answer, its route and its server', () => {
     ['found', 'www.example. found', 'From 10.0.0.2 (upstream nameserver, set by NetworkManager eth0), in 1.20 ms, from the cache, 1m 5s old', 'web.example. 60 A 192.0.2.80', '2 names tried', 'built-in cluster resolver'],
     ['the-first-one-fails', 'kubernetes.default.svc.cluster.local. failed (SERVFAIL)', 'From no server', 'EDE 22 (No Reachable Authority): no response from 172.30.0.10 (timed out)', '2 names tried'],
     ['failed-before', 'EDE 6 (DNSSEC Bogus)', 'from the cache'],
-    ['as-a-pod', 'refused (REFUSED)', 'From node-dns itself', 'EDE 18 (Prohibited): this network may not ask here'],
+    ['as-a-pod', 'refused (REFUSED)', 'From node-dns itself', 'EDE 18 (Prohibited): queries from this network are not allowed'],
     ['nobody-answers', 'no answer: timed out', '10.0.0.3 over UDP (asked directly)'],
     ['traced', 'www.example. does not exist (NXDOMAIN)', '250 ms asks 10.0.0.2 over UDP'],
   ]) {
