@@ -6,7 +6,7 @@ import { facts, folded, label, lines, quiet } from './parts.js';
 
 export function clusterCard({ cluster, routes, now }) {
   if (!cluster?.domain) {
-    return h('p', null, 'The cluster domain is not known.');
+    return h('p', null, 'The cluster domain is unknown.');
   }
   const resolver = cluster.resolver;
   return facts(

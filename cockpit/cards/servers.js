@@ -59,7 +59,7 @@ function health(server, now) {
 // overOf is how the server is asked, if there is a choice.
 function overOf(server) {
   if (server.udpSize > 0 && (!server.transport || server.transport === 'udp')) {
-    return `UDP, TCP above ${server.udpSize} octets`;
+    return `UDP, TCP above ${server.udpSize} bytes`;
   }
   return server.transport ? server.transport.replace(/^(udp|tls)/, (word) => word.toUpperCase()) : '';
 }

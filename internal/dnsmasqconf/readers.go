@@ -121,7 +121,7 @@ func readPacketMax(l *loader, name, text string) {
 	l.number(name, text)
 	n := l.config.Number(name)
 	if n > largestUDP {
-		l.setAside(name, fmt.Sprintf("UDP messages above %d octets are fragmented; node-dns uses %d, and TCP for larger answers", largestUDP, largestUDP))
+		l.setAside(name, fmt.Sprintf("UDP messages above %d bytes are fragmented; node-dns uses %d, and TCP for larger answers", largestUDP, largestUDP))
 	}
 	if n != Unset {
 		l.config.Numbers[name] = min(max(n, smallestUDP), largestUDP)

@@ -273,7 +273,7 @@ var hostRows = []row{
 	counter("nm_events_total", "NetworkManager changes on D-Bus that may affect DNS, by kind. Events that run the hook are not counted.", []string{"action"}, counts(func(s *Sample) map[string]uint64 { return s.Events })),
 
 	gauge("config_last_reload_success_timestamp_seconds", "Time of the last successful load of the configuration files.", nil, number(func(s *Sample) float64 { return float64(s.Config.Taken.UnixMilli()) / 1000 })),
-	gauge("config_last_reload_successful", "Whether the current configuration files are in use: 1, or 0 if they have a fault.", nil, truth(func(s *Sample) bool { return s.Config.Good })),
+	gauge("config_last_reload_successful", "Whether the current configuration files are in use: 1, or 0 if they have an error.", nil, truth(func(s *Sample) bool { return s.Config.Good })),
 	counter("reload_failed_total", "Loads of the configuration files that failed.", nil, number(func(s *Sample) uint64 { return s.Config.Failed })),
 
 	counter("search_nxdomain_total", "Queries for nonexistent names below the cluster's domain. Most come from search lists.", nil, number(func(s *Sample) uint64 { return s.SearchNXDomain })),

@@ -110,7 +110,7 @@ func found(s control.Status) []string {
 	}
 	problems = append(problems, s.DownServers()...)
 	if len(s.ResolvConf.Pending) > 0 {
-		problems = append(problems, "the host's files are not what they should be: origin-dns-dispatcher plan shows why")
+		problems = append(problems, "the host's files are not up to date: origin-dns-dispatcher plan shows why")
 	}
 	return problems
 }

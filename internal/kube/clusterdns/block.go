@@ -204,7 +204,7 @@ func (c *corefile) within(b *server, domain dnsname.Name, where string) (common 
 // is "" for plain DNS at port 53. wrong is the reason if the zone is invalid.
 func parseZone(t token) (zone dnsname.Name, port, wrong string) {
 	if t.hasEnv() {
-		return dnsname.Name{}, "", "the environment of CoreDNS is not known"
+		return dnsname.Name{}, "", "the environment of CoreDNS is unknown"
 	}
 	scheme, text, hasScheme := strings.Cut(t.text, "://")
 	if !hasScheme {

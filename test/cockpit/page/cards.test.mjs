@@ -35,7 +35,7 @@ test('servers: upstream nameservers first, with who set them', () => {
   for (const part of ['NetworkManager eth0 (System eth0)', 'dnsIP in /etc/origin/node/node-config.yaml:3', 'down for 2m 5s i/o timeout', 'over TLS (opportunistic)', '1.20 ms', '31 000']) {
     assert.ok(words.includes(part), `${part} in ${words}`);
   }
-  assert.ok(text(serversCard(control('large-lost'))).includes('over UDP, TCP above 512 octets'));
+  assert.ok(text(serversCard(control('large-lost'))).includes('over UDP, TCP above 512 bytes'));
   assert.ok(text(serversCard(control('not-ready'))).includes('No upstream nameserver is known'));
 });
 
