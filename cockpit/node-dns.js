@@ -83,7 +83,7 @@ function drawNow() {
 function drawStatus(status) {
   const isOld = Boolean(known.failure);
   for (const [id, card] of [['servers', serversCard], ['cluster', clusterCard], ['traffic', trafficCard], ['node', nodeCard]]) {
-    render($(id), status ? card(status) : quiet(known.failure ? 'Not known: node-dns gives no status.' : 'Loading …'));
+    render($(id), status ? card(status) : quiet(known.failure ? 'Unknown: node-dns reports no status.' : 'Loading …'));
     $(id).classList.toggle('nd-old', isOld);
   }
   const slow = status && slowCard(status);

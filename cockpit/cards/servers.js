@@ -77,7 +77,7 @@ export function serversCard(status) {
     others('lost', 'Set, but another source wins', (status.overridden ?? []).map((lost) => [
       h('strong', null, lost.domain), ` ${lost.local ? 'no such names' : (lost.servers ?? []).join(' ')} `, quiet(`from ${lost.source}: ${lost.why}`),
     ])),
-    others('refused', 'Never asked', (status.refused ?? []).map((refused) => [
+    others('refused', 'Ignored as upstreams', (status.refused ?? []).map((refused) => [
       h('strong', null, refused.server), ` ${refused.domain ?? ''} `, quiet(`from ${refused.source}: ${refused.why}`),
     ])),
   ];

@@ -18,7 +18,7 @@ export function verdict({ status, failure, unit, report }) {
     return { ...rest, reasons: rest.level === 'fail' ? [...causes, ...reasons] : reasons };
   }
   if (!status) {
-    return { level: 'none', title: 'Asking node-dns …', reasons: [] };
+    return { level: 'none', title: 'Querying node-dns …', reasons: [] };
   }
   const reasons = reasonsOf(status);
   if (!status.ready) {
@@ -44,7 +44,7 @@ function away(failure, unit) {
     case failure.problem === 'not-found':
       return { level: 'fail', title: 'node-dns is not installed', reasons: ['Install the package node-dns of the same version as this page.'] };
     case failure.problem === 'access-denied' || failure.exitCode === 4:
-      return { level: 'none', title: 'This user may not ask node-dns', reasons };
+      return { level: 'none', title: 'This user may not query node-dns', reasons };
     case failure.exitCode !== 3:
       return { level: 'fail', title: 'node-dns does not answer', reasons };
     case unit.ActiveState === 'activating' || unit.ActiveState === 'reloading':
@@ -52,7 +52,7 @@ function away(failure, unit) {
     case unit.ActiveState === 'failed':
       return { level: 'fail', title: 'node-dns has failed', reasons: [`systemd reports: ${unit.Result || 'failed'}`, ...reasons] };
     case unit.ActiveState === 'active':
-      return { level: 'fail', title: 'node-dns runs, and does not answer', reasons };
+      return { level: 'fail', title: 'node-dns runs but does not answer', reasons };
   }
   const isOff = unit.UnitFileState === 'disabled';
   return { level: 'fail', title: 'node-dns is stopped', reasons: isOff ? ['It does not start at boot: the unit is disabled.'] : [] };

@@ -69,7 +69,7 @@ func busy() Status {
 		By: "failed", Why: "no response from 172.16.0.53 (timed out)", Client: "10.128.0.7", Pod: "shop/web-0",
 	}
 	s.SlowNames = []SlowName{slow, {Name: "far.example.", Type: "AAAA", Count: 1, Worst: 180 * time.Millisecond, Took: 180 * time.Millisecond, At: noon.Add(-time.Minute), Rcode: "NOERROR", By: "10.0.0.2", Client: "192.0.2.9"}, slow, slow, slow}
-	s.Problems, s.Notes = []string{"172.16.0.53 is down"}, []string{"refused as an upstream: 10.0.0.5"}
+	s.Problems, s.Notes = []string{"172.16.0.53 is down"}, []string{"ignored as an upstream: 10.0.0.5"}
 	return s
 }
 
@@ -116,7 +116,7 @@ func screens() map[string]Status {
 			s.Routes = append(s.Routes, Route{Domain: "corp.example.", Source: "NetworkManager tun0 (Work)", Servers: []Server{
 				up("172.16.0.53", 31*time.Millisecond), up("172.16.1.53", 9994*time.Microsecond),
 			}}, Route{Domain: "lab.example.", Servers: nil})
-			s.Notes = []string{"refused as an upstream: 10.0.0.5 from NetworkManager (this node: would loop)"}
+			s.Notes = []string{"ignored as an upstream: 10.0.0.5 from NetworkManager (this node: would loop)"}
 		}),
 		"evicted": with(func(s *Status) {
 			s.Cache = Cache{Entries: 10000, Size: 10000, Hits: 1, Misses: 2, Insertions: 10017, Evictions: 17}

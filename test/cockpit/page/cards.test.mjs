@@ -67,7 +67,7 @@ test('node and traffic', () => {
   }
   assert.ok(text(nodeCard(control('dbus'))).includes('set by SetDomainServers by openshift'));
   const traffic = text(trafficCard(control('busy')));
-  for (const part of ['91.4 % of queries answered from it', '6 refused: the network may not ask', 'most from 10.128.0.7 (shop/web-0)', '5 panics']) {
+  for (const part of ['91.4 % of queries answered from it', '6 refused: client network not allowed', 'client above its share: 10.128.0.7 (shop/web-0)', '5 panics']) {
     assert.ok(traffic.includes(part), `${part} in ${traffic}`);
   }
   assert.match(text(slowCard(control('busy'))), /db\.corp\.example\. A 4000 ms 12 SERVFAIL no response from 172\.16\.0\.53/);

@@ -20,7 +20,7 @@ test('state: what the first line says', () => {
   const failing = structuredClone(control('all-well'));
   failing.lastMinute = { overNanoseconds: 60e9, queries: 100, responses: 100, servfail: 40 };
   for (const [name, known, level, title] of [
-    ['nothing known', {}, 'none', 'Asking node-dns …'],
+    ['nothing known', {}, 'none', 'Querying node-dns …'],
     ['well', { status: control('all-well') }, 'ok', 'DNS works'],
     ['synced', { status: control('cluster/synced') }, 'ok', 'DNS works'],
     ['one upstream down', { status: down }, 'warn', 'DNS works, with problems'],
@@ -33,7 +33,7 @@ test('state: what the first line says', () => {
     ['starting', { failure: notRunning(), unit: { ActiveState: 'activating' } }, 'none', 'node-dns is starting'],
     ['failed', { failure: notRunning(), unit: { ActiveState: 'failed', Result: 'exit-code' } }, 'fail', 'node-dns has failed'],
     ['hangs', { failure: { ...notRunning(), exitCode: 1 } }, 'fail', 'node-dns does not answer'],
-    ['denied', { failure: { ...notRunning(), exitCode: 4 } }, 'none', 'This user may not ask node-dns'],
+    ['denied', { failure: { ...notRunning(), exitCode: 4 } }, 'none', 'This user may not query node-dns'],
     ['not installed', { failure: { error: 'no such file', problem: 'not-found' } }, 'fail', 'node-dns is not installed'],
   ]) {
     const got = verdict(known);
