@@ -29,7 +29,7 @@ func newMonitorCommand() *cobra.Command {
 the node's pods are watched), type and name, response code, who answered, and
 how long it took.
 
-Who answered is hit (the cache), stale (the cache, expired), cluster, local, an
+The source is hit (the cache), stale (the cache, expired), cluster, local, an
 upstream's address, refused, or failed. Queries of node-dns query and explain
 have the client "control".
 

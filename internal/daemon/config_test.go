@@ -266,7 +266,7 @@ func TestRecursive(t *testing.T) {
 		},
 		{name: "an admin's", path: "/etc/dns/up.conf", make: text(list), servers: "192.0.2.7,2001:db8::7"},
 		{name: "missing", path: "/etc/dns/up.conf", problem: key + "FILE does not exist"},
-		{name: "without a nameserver", path: "/etc/dns/up.conf", make: text("# none\n"), problem: key + "FILE names no nameserver"},
+		{name: "without a nameserver", path: "/etc/dns/up.conf", make: text("# none\n"), problem: key + "FILE lists no nameserver"},
 		{
 			name: "a FIFO", path: "/etc/dns/up.conf", make: func(path string) error { return unix.Mkfifo(path, 0o644) },
 			problem: key + "opening FILE: expected a regular file, got a FIFO",

@@ -27,7 +27,7 @@ func (d *Daemon) logListeners(before, after []control.Listener) {
 		d.log.Info("stopped listening", "addresses", journal.Few(change.closed, " "))
 	}
 	if len(change.spared) > 0 {
-		d.log.Info("another program has an address that node-dns would serve too", "addresses", journal.Few(change.spared, " "))
+		d.log.Info("another program uses an address that is also configured for node-dns", "addresses", journal.Few(change.spared, " "))
 	}
 	for _, reason := range slices.Sorted(maps.Keys(change.failed)) {
 		d.log.Warn("cannot listen", "addresses", journal.Few(change.failed[reason], " "), "error", reason, journal.ListenFailed.Attr())

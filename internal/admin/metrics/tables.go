@@ -317,7 +317,7 @@ var clusterRows = []row{
 				put.hist(&s.Programming.ClusterIP, "cluster_ip")
 			}
 		})),
-	counter("kubernetes_dns_programming_untimed_total", "Such changes that were not timed: in the future (future), over an hour ago or before the daemon watched (past), or too many at once (many).",
+	counter("kubernetes_dns_programming_untimed_total", "Changes without a recorded time: in the future (future), over an hour ago or before the daemon watched (past), or too many at once (many).",
 		[]string{"reason"}, ofResolver(func(_ *control.Resolver, s *Sample, put puts) {
 			put.value(float64(s.Programming.Future), "future")
 			put.value(float64(s.Programming.Past), "past")

@@ -157,7 +157,7 @@ func (c *corefile) follow(b *server) {
 	for _, d := range b.directives {
 		switch {
 		case d.name.text == "hosts" && hasHosts:
-			c.report(d.name.where(), `plugin "hosts" occurs twice in a server block; the first one counts`)
+			c.report(d.name.where(), `plugin "hosts" occurs twice in a server block; the first one is used`)
 		case d.name.text == "hosts":
 			hasHosts = true
 			c.readHosts(b, d)

@@ -581,7 +581,7 @@ func TestHosts(t *testing.T) {
 			"Corefile:6! ttl: expected a number from 0 to 65535", "Corefile:7! ttl: expected a number from 0 to 65535",
 			`Corefile:3! "10.0.0.300": expected an IP address with names`, `Corefile:4! "10.0.0.1": expected names after the address`,
 			`Corefile:5! "a/b": expected a host name`, `Corefile:5! "*.c": expected a host name`, `Corefile:8! "{$NAME}": expected a host name`,
-			`Corefile:11! plugin "hosts" occurs twice in a server block; the first one counts`,
+			`Corefile:11! plugin "hosts" occurs twice in a server block; the first one is used`,
 		}},
 	})
 }
@@ -598,7 +598,7 @@ func TestCorefile(t *testing.T) {
 			"Corefile:10: . => 10.0.0.1", `Corefile:6! "(a)" imports itself`,
 		}},
 		{"snippet twice", []Object{coredns("(a) {\nforward . 10.0.0.1\n}\n(a) {\n}\n. {\nimport a\n}\n")}, []string{
-			"Corefile:2: . => 10.0.0.1", `Corefile:4! snippet "(a)" is defined twice; the first one counts`,
+			"Corefile:2: . => 10.0.0.1", `Corefile:4! snippet "(a)" is defined twice; the first one is used`,
 		}},
 		{"malformed snippets", []Object{coredns("(a)\n. {\nforward . 10.0.0.1\n}\n(b) {\nlog\n")}, []string{
 			`Corefile:1! snippet without "{"`, `Corefile:5! snippet without its closing "}"`,
