@@ -26,8 +26,8 @@ func newMonitorCommand() *cobra.Command {
 		Use:   "monitor",
 		Short: "Show queries and changes as they happen",
 		Long: `Show queries and changes as they happen: time, client (with its pod, where
-the node's pods are watched), type and name, response code, who answered, and
-how long it took.
+the node's pods are watched), type and name, response code, source of the
+answer, and how long it took.
 
 The source is hit (the cache), stale (the cache, expired), cluster, local, an
 upstream's address, refused, or failed. Queries of node-dns query and explain

@@ -125,7 +125,7 @@ func internal(fl *flight) error {
 const maxComebacks = 8
 
 // errComeback is the error for a question whose own server asks it back.
-var errComeback = errors.New("the question came back")
+var errComeback = errors.New("the query came back")
 
 // cameBack handles a query from a server that is being asked the same question. It reports whether
 // to refuse the query: otherwise the server would wait for itself. A server on this host shares its

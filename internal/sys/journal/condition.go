@@ -114,7 +114,7 @@ var conditions = map[Condition]Explanation{
 	UpstreamDown: {
 		Name: "upstream-down", ID: "ec3277a7a9dc401784209e62302049cd",
 		When: "The upstream nameserver NODE_DNS_SERVER failed three times in a row: NODE_DNS_ERROR. It is queried last until it answers again.",
-		Do:   "Query it from this node: dig . NS with its address. The usual cause is a firewall, or the nameserver itself.",
+		Do:   "Query it from this node: dig @ADDRESS . NS. The usual cause is a firewall, or the nameserver itself.",
 	},
 	UpstreamUp: {
 		Name: "upstream-up", ID: "4fd2ec95bf0b48ea93d2d1d5faabead9",
