@@ -173,7 +173,7 @@ var upstreamRows = []row{
 	counter("forward_joined_total", "Queries that shared the response to an identical one in flight.", nil, number(func(s *Sample) uint64 { return s.Forward.Joined })),
 	counter("forward_comebacks_total", "Queries that a nameserver sent back to node-dns: a loop.", nil, number(func(s *Sample) uint64 { return s.Forward.Comebacks })),
 	counter("forward_moved_total", "Queries repeated over TCP after three invalid responses over UDP, which may be a spoofing attempt.", nil, number(func(s *Sample) uint64 { return s.Forward.Moved })),
-	counter("forward_ignored_total", "Messages that are no response to a query of node-dns: forged, foreign or malformed.", nil, number(func(s *Sample) uint64 { return s.Forward.Ignored })),
+	counter("forward_ignored_total", "Messages that are not responses to a query of node-dns: forged, foreign or malformed.", nil, number(func(s *Sample) uint64 { return s.Forward.Ignored })),
 
 	gauge("upstream_up", "Whether a nameserver responds: 1, or 0 if it is down or has only failed. Nameservers without queries so far are not shown.",
 		[]string{"to", "source"}, func(s *Sample, put puts) {

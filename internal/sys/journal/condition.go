@@ -220,7 +220,7 @@ var conditions = map[Condition]Explanation{
 	TaskFailed: {
 		Name: "task-failed", ID: "44f3f1628cdd4e70b85a4ee72034f41f",
 		When: "A task failed and is restarted: NODE_DNS_ERROR. Its data is not updated meanwhile. Queries are answered.",
-		Do:   "Fix the cause in the error.",
+		Do:   "Fix the cause that the error names.",
 	},
 	Hangs: {
 		Name: "hangs", ID: "e2df5bd0973549509719ead4ab565172",
@@ -260,7 +260,7 @@ var conditions = map[Condition]Explanation{
 	HookFailed: {
 		Name: "hook-failed", ID: "0c48bb8e82f6462999dd9cef37b400b1",
 		When: "A run of origin-dns-dispatcher failed at least in part: NODE_DNS_ERROR. Every file has either its old or its new content.",
-		Do:   "Fix the cause in the error, and run origin-dns-dispatcher apply.",
+		Do:   "Fix the cause that the error names, then run origin-dns-dispatcher apply.",
 	},
 	HookHung: {
 		Name: "hook-hung", ID: "1585405dd9284cdbacccb56eeebac82a",
