@@ -151,7 +151,7 @@ var conditions = map[Condition]Explanation{
 	Problem: {
 		Name: "problem", ID: "d1840814c0a147748b801fe3270be887",
 		When: "There is a problem that an admin should look at: NODE_DNS_PROBLEM. While it lasts node-dns status shows it, after \"!\".",
-		Do:   "Follow the text. The page on troubleshooting explains each problem.",
+		Do:   "Follow the advice in the text. The troubleshooting page explains each problem.",
 	},
 	ProblemSolved: {
 		Name: "problem-solved", ID: "1598377b71f346768fa903d377c69d8b",
@@ -169,7 +169,7 @@ var conditions = map[Condition]Explanation{
 	ClusterStale: {
 		Name: "cluster-stale", ID: "174f963d75d3444781c8d8e0725a8546",
 		When: "The Kubernetes API could not be watched for a minute or longer. Cluster names are answered from the last known state.",
-		Do:   "As for cluster-away. Pods that have moved since then are answered with their old addresses.",
+		Do:   "See cluster-away. Pods that have moved since then are answered with their old addresses.",
 	},
 	ClusterForbidden: {
 		Name: "cluster-forbidden", ID: "cdcfb58d8ce144b697f7d319921b1302",
