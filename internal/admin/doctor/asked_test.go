@@ -286,7 +286,7 @@ var askedRows = []checkRow{
 		old := answered("NXDOMAIN")
 		old.By = control.By{Cached: true, Age: 2 * time.Second}
 		asked(Name{Answer: old, Direct: []Direct{direct("NOERROR")}})(s)
-	}, Fail, "www.example. A is NXDOMAIN from the cache (age 2s), but exists|node-dns cache flush www.example."},
+	}, Fail, "www.example. A is NXDOMAIN in the cache (age 2s), but every nameserver for it has the name|node-dns cache flush www.example."},
 	// A client chooses these names. The printed command ran "reboot" when an admin pasted it.
 	{"cache", "has an old NXDOMAIN of a name with shell syntax", func(s *Snapshot) {
 		old := answered("NXDOMAIN")
