@@ -122,7 +122,7 @@ func (d *Daemon) isStopped(ctx context.Context) bool {
 		return err
 	})
 	if err != nil {
-		d.log.Debug("cannot ask systemd for the reason of the stop", "error", err)
+		d.log.Debug("cannot ask systemd for the reason for the stop", "error", err)
 	}
 	return job == dbusconn.Stop
 }
