@@ -102,7 +102,7 @@ function drawStatus() {
   const { status } = known;
   const isOld = Boolean(known.failure);
   for (const [id, card] of [['servers', serversCard], ['cluster', clusterCard], ['traffic', trafficCard], ['node', nodeCard]]) {
-    render($(id), status ? guarded(card, status) : quiet(known.failure ? 'Unknown: node-dns gives no status.' : 'Loading …'));
+    render($(id), status ? guarded(card, status) : quiet(known.failure ? 'Unknown: node-dns reports no status.' : 'Loading …'));
     $(id).classList.toggle('nd-old', isOld);
   }
   const slow = status && guarded(slowCard, status);

@@ -12,8 +12,8 @@ func parseListen(texts []string) ([]netip.AddrPort, error) {
 	var addrs []netip.AddrPort
 	for _, text := range texts {
 		if isEveryAddress(text) {
-			return nil, fmt.Errorf("--listen %s: every address is `listen: all` in node-dns.yaml (port 53 of all but loopback); "+
-				"here it is one ADDR:PORT, such as 127.0.0.1:10053", text)
+			return nil, fmt.Errorf("--listen %s: expected one ADDR:PORT, such as 127.0.0.1:10053; "+
+				"to listen on every address except loopback, set `listen: all` in node-dns.yaml", text)
 		}
 		addr, err := netip.ParseAddrPort(text)
 		if err != nil || !isOneHost(addr.Addr()) {

@@ -108,7 +108,7 @@ func newCacheFlushCommand() *cobra.Command {
 		Short: "Remove a name, a zone or everything from the cache",
 		Long: `Remove a name, a zone, negative answers or everything from the cache.
 
-Later queries get no older answer. A response in flight still goes to the
+No later query gets an older answer. A response in flight still goes to the
 clients that wait for it, but is not cached.
 
 Exit code 0: done; 3: node-dns is not running; 4: permission denied.`,

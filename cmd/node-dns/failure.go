@@ -69,8 +69,8 @@ func hint(cmd *cobra.Command, err error, code int) string {
 	case code == exitUsage:
 		return fmt.Sprintf("see %q", cmd.CommandPath()+" --help")
 	case code == exitDenied && cmd.Name() == "serve":
-		return "on a node it runs as a service: systemctl start node-dns\n" +
-			"elsewhere it needs no rights: node-dns --root DIR serve --listen 127.0.0.1:10053 --upstream IP"
+		return "on a node, run it as a service: systemctl start node-dns\n" +
+			"elsewhere, run it without root: node-dns --root DIR serve --listen 127.0.0.1:10053 --upstream IP"
 	case code == exitDenied && os.Geteuid() != 0:
 		return "try it with sudo"
 	case code == exitNotRunning && isOfHost(cmd):

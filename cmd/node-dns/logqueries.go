@@ -18,8 +18,8 @@ argument, show whether it is on. With extra, each line begins with a number,
 which the lines of one query share, and the client, as with dnsmasq's
 log-queries=extra.
 
-A restart ends it; log-queries in dnsmasq's files stays. At most 100 queries a
-second are logged, and the others are counted.
+A restart turns it off, unless log-queries is set in dnsmasq's files. At most
+100 queries a second are logged, and the others are counted.
 
 Exit code 0: done; 3: node-dns is not running; 4: permission denied.`,
 		Example: `  node-dns log-queries

@@ -26,10 +26,10 @@ func newMonitorCommand() *cobra.Command {
 		Use:   "monitor",
 		Short: "Show queries and changes as they happen",
 		Long: `Show queries and changes as they happen: time, client (with its pod, where
-the node's pods are watched), type and name, response code, who answered, and
-how long it took.
+the node's pods are watched), type and name, response code, source of the
+answer, and how long it took.
 
-Who answered is hit (the cache), stale (the cache, expired), cluster, local, an
+The source is hit (the cache), stale (the cache, expired), cluster, local, an
 upstream's address, refused, or failed. Queries of node-dns query and explain
 have the client "control".
 
@@ -65,9 +65,9 @@ denied.`,
 	}
 	addOutputFlag(cmd, &output)
 	flags := cmd.Flags()
-	flags.StringVar(&filter.Client, "client", "", "only queries of this address or network")
-	flags.StringVarP(&namespace, "namespace", "n", "", "only queries of the pods of this namespace")
-	flags.StringVar(&pod, "pod", "", "only queries of this pod: NAMESPACE/NAME, or NAME with --namespace")
+	flags.StringVar(&filter.Client, "client", "", "only queries from this address or network")
+	flags.StringVarP(&namespace, "namespace", "n", "", "only queries from the pods of this namespace")
+	flags.StringVar(&pod, "pod", "", "only queries from this pod: NAMESPACE/NAME, or NAME with --namespace")
 	flags.StringVar(&filter.Name, "name", "", "only queries for this name and those below it; * stands for any characters")
 	flags.StringVar(&filter.Type, "type", "", "only queries of this type, such as AAAA")
 	flags.StringVar(&filter.Rcode, "rcode", "", "only queries with this response code, such as NXDOMAIN")

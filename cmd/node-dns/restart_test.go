@@ -495,7 +495,7 @@ func TestHeirlooms(t *testing.T) {
 	s.ask("www.example.")
 	log := strings.Join(strings.Split(s.Output(), "\n")[before:], "\n")
 	for name, want := range map[string]int{"cache": 1, "queries-in-flight": 0, "something": 1} {
-		if got := strings.Count(log, `msg="cannot use what the service manager kept" name=`+name); got != want {
+		if got := strings.Count(log, `msg="cannot use a file that the service manager kept" name=`+name); got != want {
 			t.Errorf("%s: %d lines in the log, want %d", name, got, want)
 		}
 	}

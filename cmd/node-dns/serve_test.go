@@ -211,7 +211,7 @@ func TestWithoutRights(t *testing.T) {
 		t.Fatal(err)
 	}
 	for command, want := range map[string]string{
-		"serve":  "/run: permission denied\n  on a node it runs as a service: systemctl start node-dns\n",
+		"serve":  "/run: permission denied\n  on a node, run it as a service: systemctl start node-dns\n",
 		"status": "closed/run/node-dns/control.sock is not accessible to this user\n  try it with sudo\n",
 
 		"query www.example":   "closed/run/node-dns/control.sock is not accessible to this user\n  try it with sudo\n",

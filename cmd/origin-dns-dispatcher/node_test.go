@@ -60,7 +60,7 @@ func (r run) attr(key string) string {
 // and 1 for a verb if resolv.conf is not as it should be.
 func (r run) exitCode() int {
 	verb := len(r.argv) == 1
-	held := r.attr("held") != "" && r.attr("held") != "it is not ours"
+	held := r.attr("held") != "" && r.attr("held") != "node-dns does not manage it"
 	if verb && (held || r.attr("silence") != "" || r.attr("error") != "") {
 		return 1
 	}

@@ -110,7 +110,7 @@ export function answeredBy(by) {
     case 'itself':
       return ['node-dns itself'];
     case 'rule':
-      return by.source ? [`node-dns: no server is asked for ${by.domain}`, by.source] : ['node-dns: not asked upstream'];
+      return by.source ? [`node-dns: ${by.domain} is not forwarded`, by.source] : ['node-dns: not forwarded'];
   }
   return ['no server', by.domain && `${route}${setBy}`];
 }
@@ -140,7 +140,7 @@ export function lookupCard({ lookup, isRunning }) {
   }
   const last = lastStep(lookup);
   if (!last?.answers.length) {
-    return live(notice('fail', 'There is no name to ask for: none is short enough with a domain of the search list.'));
+    return live(notice('fail', 'No query sent: the name is too long with every domain of the search list.'));
   }
   const best = bestAnswer(last);
   const records = recordsOf(last);

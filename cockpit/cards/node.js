@@ -6,7 +6,7 @@ import { facts, folded, label, lines, list, quiet } from './parts.js';
 
 export function clusterCard({ cluster, routes, now }) {
   if (!cluster?.domain) {
-    return h('p', null, 'The cluster domain is not known.');
+    return h('p', null, 'The cluster domain is unknown.');
   }
   const resolver = cluster.resolver;
   return facts(
@@ -53,15 +53,15 @@ export function nodeCard(status) {
     facts(
       ['Node', node.ip ? `${node.name} (${node.ip})` : node.name],
       ['Version', `${status.version}, running for ${age(status.started, status.now)}`],
-      ['Listening', lines((listeners ?? []).map(listener), !(listeners?.length > 0) && label('fail', 'nowhere'))],
-      ['Clients', lines(clientsOf(clients), clients?.rateLimit > 0 && quiet(`${clients.rateLimit} queries a second each`))],
+      ['Listening', lines((listeners ?? []).map(listener), !(listeners?.length > 0) && label('fail', 'none'))],
+      ['Clients', lines(clientsOf(clients), clients?.rateLimit > 0 && quiet(`${clients.rateLimit} queries per second each`))],
       [file.path, lines(
-        file.ours ? 'written by node-dns' : `not written by node-dns${file.owner ? ` (${file.owner})` : ''}`,
+        file.ours ? 'managed by node-dns' : `not managed by node-dns${file.owner ? ` (${file.owner})` : ''}`,
         `nameserver ${(file.nameservers ?? []).join(' ') || 'none'}`, `search ${(file.search ?? []).join(' ') || 'none'}`,
         file.hold && label('warn', `left alone: ${file.hold}`),
         pending.length > 0 && label('warn', `to be written: ${pending.join(' ')}`),
-        file.original && quiet(`the original is kept in ${file.original}`),
-        file.dropIn && quiet(`systemd-resolved asks this node: ${file.dropIn}`),
+        file.original && quiet(`original kept in ${file.original}`),
+        file.dropIn && quiet(`systemd-resolved forwards to this node: ${file.dropIn}`),
       )],
       metrics?.address && ['Metrics', metrics.error ? label('fail', `${metrics.address}: ${metrics.error}`) : metrics.address],
       selinux && ['SELinux', selinux.domain ? `${selinux.mode}, ${selinux.domain}` : selinux.mode],
@@ -73,7 +73,7 @@ export function nodeCard(status) {
 
 function listener(at) {
   if (at.spare) {
-    return `${at.address} is left to another program`;
+    return `${at.address} is used by another program`;
   }
   if (at.error) {
     return label('fail', `${at.address}: ${at.error}`);
@@ -85,7 +85,7 @@ function clientsOf(clients) {
   if (clients?.allowFrom?.includes('all')) {
     return 'everyone';
   }
-  return clients?.networks?.length > 0 ? clients.networks.join(', ') : 'this host alone';
+  return clients?.networks?.length > 0 ? clients.networks.join(', ') : 'only this host';
 }
 
 function busOf(bus) {

@@ -59,7 +59,7 @@ export function healthOf({ server, level, state }, now) {
 // transportOf returns the protocol for a server, or '' if it has no choice.
 function transportOf(server) {
   if (server.udpSize > 0 && (!server.transport || server.transport === 'udp')) {
-    return `UDP, TCP above ${server.udpSize} octets`;
+    return `UDP, TCP above ${server.udpSize} bytes`;
   }
   return server.transport ? server.transport.replace(/^(udp|tls)/, (word) => word.toUpperCase()) : '';
 }
@@ -87,7 +87,7 @@ export function serversCard(status) {
     others('lost', 'Set, but another source wins', status.overridden ?? [], (lost) => [
       h('strong', null, lost.domain), ` ${lost.local ? 'no such names' : (lost.servers ?? []).join(' ')} `, quiet(`from ${lost.source}: ${lost.why}`),
     ]),
-    others('refused', 'Never asked', status.refused ?? [], (refused) => [
+    others('refused', 'Ignored as upstreams', status.refused ?? [], (refused) => [
       h('strong', null, refused.server), ` ${refused.domain ?? ''} `, quiet(`from ${refused.source}: ${refused.why}`),
     ]),
   ];

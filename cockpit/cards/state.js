@@ -36,7 +36,7 @@ function judge({ status, failure, unit, report }) {
     return { ...rest, reasons: rest.level === 'fail' ? [...causes, ...reasons] : reasons };
   }
   if (!status) {
-    return { level: 'none', title: 'Asking node-dns …', reasons: [] };
+    return { level: 'none', title: 'Querying node-dns …', reasons: [] };
   }
   const reasons = reasonsOf(status);
   if (!status.ready) {
@@ -67,7 +67,7 @@ function away(failure, unit) {
     case failure.problem === 'unexpected-json':
       return { level: 'none', title: 'This page cannot read the status', reasons };
     case failure.problem === 'access-denied' || failure.exitCode === 4:
-      return { level: 'none', title: 'This user may not ask node-dns', reasons };
+      return { level: 'none', title: 'This user may not query node-dns', reasons };
     case !unit:
       return { level: 'none', title: 'node-dns does not answer', reasons };
     case failure.exitCode !== 3:
@@ -81,7 +81,7 @@ function away(failure, unit) {
     case unit.ActiveState === 'failed':
       return { level: 'fail', title: 'node-dns has failed', reasons: [result, ...reasons] };
     case unit.ActiveState === 'active':
-      return { level: 'fail', title: 'node-dns runs, and does not answer', reasons };
+      return { level: 'fail', title: 'node-dns runs but does not answer', reasons };
     case !unit.ActiveState: // systemctl failed
       return { level: 'fail', title: 'node-dns is not running', reasons };
   }

@@ -18,7 +18,7 @@ export function trafficCard(status) {
     ['Since the start', `${number(queries.udp)} over UDP, ${number(queries.tcp)} over TCP`],
     ['Cache', cache.size > 0 ? lines(
       `${number(cache.entries)} of ${number(cache.size)} entries`, quiet(`${percent(cache.hits, cache.hits + cache.misses)} of queries answered from it`),
-      cache.evictions > 0 && quiet(`${number(cache.evictions)} entries dropped for lack of room`),
+      cache.evictions > 0 && quiet(`${number(cache.evictions)} entries evicted`),
     ) : 'off'],
     limits.length > 0 && ['Limits reached', lines(limits)],
     queries.panics > 0 && ['Defects', label('fail', plural(queries.panics, 'panic'))],
@@ -34,11 +34,11 @@ function bound(nanoseconds) {
 
 function limitsOf(limits) {
   const words = [
-    [limits.strangers, 'refused: the network may not ask'],
+    [limits.strangers, 'refused: client network not allowed'],
     [limits.hasty, 'refused: clientRateLimit'],
-    [limits.crowding, 'failed: the client’s share of waiting queries'],
-    [limits.costly, 'failed: the client’s share of upstream traffic'],
-    [limits.full, 'failed: too many queries wait'],
+    [limits.crowding, 'failed: too many pending queries of one client'],
+    [limits.costly, 'failed: too much upstream traffic for one client'],
+    [limits.full, 'failed: too many pending queries'],
     [limits.upstream, 'failed: dnsForwardMax, or no socket'],
     [limits.silenced, 'refusals over UDP above their limit'],
     [limits.tcpRefused, 'connections refused'],
@@ -47,8 +47,8 @@ function limitsOf(limits) {
   ].filter(([count]) => count > 0).map(([count, what]) => `${number(count)} ${what}`);
   const client = (address, pod) => (pod ? `${address} (${pod})` : address);
   return words.concat(
-    limits.crowder ? quiet(`most from ${client(limits.crowder, limits.crowderPod)}`) : [],
-    limits.stranger ? quiet(`may not ask: ${client(limits.stranger, limits.strangerPod)}`) : [],
+    limits.crowder ? quiet(`client above its share: ${client(limits.crowder, limits.crowderPod)}`) : [],
+    limits.stranger ? quiet(`client not allowed: ${client(limits.stranger, limits.strangerPod)}`) : [],
   );
 }
 

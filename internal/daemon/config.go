@@ -119,7 +119,7 @@ func (d *Daemon) recursive(config nodeconfig.Config) (servers []nameserver.Serve
 	case !file.Exists:
 		why = path + " does not exist"
 	case len(servers) == 0:
-		why = path + " names no nameserver"
+		why = path + " lists no nameserver"
 	default:
 		return servers, ""
 	}

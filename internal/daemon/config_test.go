@@ -121,7 +121,7 @@ func TestServesNothingUnknown(t *testing.T) {
 	if len(got.Listen)+len(got.Routes)+len(got.Apexes)+len(got.Candidates) > 0 {
 		t.Errorf("serves %+v", got)
 	}
-	if len(got.Problems) != 1 || !strings.Contains(got.Problems[0], "the cluster domain is not known") {
+	if len(got.Problems) != 1 || !strings.Contains(got.Problems[0], "the cluster domain is unknown") {
 		t.Errorf("problems %q", got.Problems)
 	}
 }
@@ -140,7 +140,7 @@ func TestUnknownDomain(t *testing.T) {
 	if status.Ready || len(status.Listeners) > 0 || status.Cluster.Domain != "" {
 		t.Errorf("status %+v", status)
 	}
-	for _, want := range []string{"listening nowhere while the cluster domain is not known", "node-config.yaml:1:12: dnsDomain"} {
+	for _, want := range []string{"not listening while the cluster domain is unknown", "node-config.yaml:1:12: dnsDomain"} {
 		if !strings.Contains(strings.Join(status.Problems, "\n"), want) {
 			t.Errorf("problems %q, want %q", status.Problems, want)
 		}
@@ -266,7 +266,7 @@ func TestRecursive(t *testing.T) {
 		},
 		{name: "an admin's", path: "/etc/dns/up.conf", make: text(list), servers: "192.0.2.7,2001:db8::7"},
 		{name: "missing", path: "/etc/dns/up.conf", problem: key + "FILE does not exist"},
-		{name: "without a nameserver", path: "/etc/dns/up.conf", make: text("# none\n"), problem: key + "FILE names no nameserver"},
+		{name: "without a nameserver", path: "/etc/dns/up.conf", make: text("# none\n"), problem: key + "FILE lists no nameserver"},
 		{
 			name: "a FIFO", path: "/etc/dns/up.conf", make: func(path string) error { return unix.Mkfifo(path, 0o644) },
 			problem: key + "opening FILE: expected a regular file, got a FIFO",

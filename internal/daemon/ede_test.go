@@ -51,7 +51,7 @@ func TestExtendedErrors(t *testing.T) {
 		{name: "filter-A", config: site, files: "filter-A\n", ask: []string{"www.example."}, code: dns.ExtendedErrorCodeFiltered},
 		{name: "a zone transfer", config: site, ask: []string{"example."}, qtype: dns.TypeAXFR, code: dns.ExtendedErrorCodeNotSupported},
 		{name: "a type that there is not", config: site, ask: []string{"example."}, qtype: dns.TypeNXNAME, code: dns.ExtendedErrorCodeInvalidQueryType},
-		{name: "dnsForwardMax", config: site + "dnsForwardMax: 1\n", ask: []string{"later www.example.", "more.example."}, faults: dnstest.Faults{Drop: true}, code: dns.ExtendedErrorCodeOther, says: "already 1 questions in flight"},
+		{name: "dnsForwardMax", config: site + "dnsForwardMax: 1\n", ask: []string{"later www.example.", "more.example."}, faults: dnstest.Faults{Drop: true}, code: dns.ExtendedErrorCodeOther, says: "already 1 queries in flight"},
 	} {
 		codes[fmt.Sprint(test.code)] = true
 		t.Run(test.name, func(t *testing.T) {

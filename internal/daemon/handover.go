@@ -63,7 +63,7 @@ func (d *Daemon) inherit(files []*os.File) inherited {
 		}
 		file.Close()
 		if err != nil {
-			d.log.Warn("cannot use what the service manager kept", "name", file.Name(), "error", err, journal.HandoverFailed.Attr())
+			d.log.Warn("cannot use a file that the service manager kept", "name", file.Name(), "error", err, journal.HandoverFailed.Attr())
 		}
 	}
 	return from
@@ -93,7 +93,7 @@ func (d *Daemon) handsOver(ctx context.Context) bool {
 	}
 	keeps, err := d.sockets.store.Keeps()
 	if err != nil {
-		d.log.Warn("cannot hand over", "error", err, journal.HandoverFailed.Attr())
+		d.log.Warn("cannot hand over to the next process", "error", err, journal.HandoverFailed.Attr())
 	}
 	return keeps && !d.isStopped(ctx)
 }
@@ -122,7 +122,7 @@ func (d *Daemon) isStopped(ctx context.Context) bool {
 		return err
 	})
 	if err != nil {
-		d.log.Debug("cannot ask systemd for the reason of the stop", "error", err)
+		d.log.Debug("cannot ask systemd for the reason for the stop", "error", err)
 	}
 	return job == dbusconn.Stop
 }

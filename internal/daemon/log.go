@@ -27,7 +27,7 @@ func (d *Daemon) logListeners(before, after []control.Listener) {
 		d.log.Info("stopped listening", "addresses", journal.Few(change.closed, " "))
 	}
 	if len(change.spared) > 0 {
-		d.log.Info("another program has an address that node-dns would serve too", "addresses", journal.Few(change.spared, " "))
+		d.log.Info("another program uses an address that is also configured for node-dns", "addresses", journal.Few(change.spared, " "))
 	}
 	for _, reason := range slices.Sorted(maps.Keys(change.failed)) {
 		d.log.Warn("cannot listen", "addresses", journal.Few(change.failed[reason], " "), "error", reason, journal.ListenFailed.Attr())
@@ -43,7 +43,7 @@ func (f *follower) logReady() {
 		f.log.Info("ready", "version", f.config.Version, "addresses", listening, journal.Ready.Attr())
 	case listening == 0 && f.saidReady != journal.NotReady:
 		f.saidReady = journal.NotReady
-		f.log.Warn("not ready: listening nowhere", "version", f.config.Version, journal.NotReady.Attr())
+		f.log.Warn("not ready: not listening", "version", f.config.Version, journal.NotReady.Attr())
 	}
 }
 
@@ -59,10 +59,10 @@ func (d *Daemon) logLoops(before, after map[nameserver.Server]struct{}) {
 		return words
 	}
 	if came := without(after, before); len(came) > 0 {
-		d.log.Warn("ignoring upstreams that send our queries back", "servers", journal.Few(came, " "), journal.UpstreamLoop.Attr())
+		d.log.Warn("ignoring upstreams that send queries back to this node", "servers", journal.Few(came, " "), journal.UpstreamLoop.Attr())
 	}
 	if went := without(before, after); len(went) > 0 {
-		d.log.Info("upstreams no longer send our queries back", "servers", journal.Few(went, " "))
+		d.log.Info("upstreams no longer send queries back to this node", "servers", journal.Few(went, " "))
 	}
 }
 

@@ -145,8 +145,8 @@ func TestLogLoops(t *testing.T) {
 	d, text := logged()
 	d.logLoops(nil, set("10.0.0.3", "10.0.0.2"))
 	d.logLoops(set("10.0.0.3", "10.0.0.2"), set("10.0.0.3"))
-	want := "level=WARN msg=\"ignoring upstreams that send our queries back\" servers=\"10.0.0.2 10.0.0.3\" condition=upstream-loop\n" +
-		"level=INFO msg=\"upstreams no longer send our queries back\" servers=10.0.0.2\n"
+	want := "level=WARN msg=\"ignoring upstreams that send queries back to this node\" servers=\"10.0.0.2 10.0.0.3\" condition=upstream-loop\n" +
+		"level=INFO msg=\"upstreams no longer send queries back to this node\" servers=10.0.0.2\n"
 	if diff := cmp.Diff(want, text.String()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}

@@ -30,7 +30,7 @@ func newRR(rrtype uint16, data []byte) (dns.RR, error) {
 	header := dns.RR_Header{Name: ".", Rrtype: rrtype, Class: dns.ClassINET, Rdlength: uint16(len(data))}
 	rr, end, err := dns.UnpackRRWithHeader(header, data, 0)
 	if err == nil && end != len(data) {
-		err = errors.New("octets after the end")
+		err = errors.New("bytes after the end")
 	}
 	return rr, err
 }
@@ -50,7 +50,7 @@ func readRR(l *loader, option, text string) {
 	}
 	data, err := octets(field(parts, 2))
 	if err != nil || len(parts) > 3 || len(data) > math.MaxUint16/2 {
-		l.fault(option, "octets in hexadecimal", nodeconfig.Quote(shown(text)))
+		l.fault(option, "bytes in hexadecimal", nodeconfig.Quote(shown(text)))
 		return
 	}
 	if rrtype == 0 || rrtype > math.MaxUint16 {
@@ -63,7 +63,7 @@ func readRR(l *loader, option, text string) {
 func (l *loader) addRecord(option string, name dnsname.Name, rrtype uint16, data []byte) {
 	rr, err := newRR(rrtype, data)
 	if err != nil {
-		l.setAside(option, "the octets are not a valid record of type "+dns.Type(rrtype).String()+", and no client could parse the answer")
+		l.setAside(option, "the bytes are not a valid record of type "+dns.Type(rrtype).String()+", and no client could parse the answer")
 		return
 	}
 	l.config.Records = append(l.config.Records, Record{name, rr, l.place()})

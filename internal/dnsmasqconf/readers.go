@@ -121,7 +121,7 @@ func readPacketMax(l *loader, name, text string) {
 	l.number(name, text)
 	n := l.config.Number(name)
 	if n > largestUDP {
-		l.setAside(name, fmt.Sprintf("UDP messages above %d octets are fragmented; node-dns uses %d, and TCP for larger answers", largestUDP, largestUDP))
+		l.setAside(name, fmt.Sprintf("UDP messages above %d bytes are fragmented; node-dns uses %d, and TCP for larger answers", largestUDP, largestUDP))
 	}
 	if n != Unset {
 		l.config.Numbers[name] = min(max(n, smallestUDP), largestUDP)
@@ -220,7 +220,7 @@ func (l *loader) parsed(option, text string, parse func(string) (dnsname.Name, e
 // without dots. An empty argument has no effect: scripts with an empty list write it.
 func readServer(l *loader, name, text string) {
 	if text == "" {
-		l.setAside(name, "the option names no server")
+		l.setAside(name, "the option has no server")
 		return
 	}
 	domains, server, ok := l.split(name, text)
@@ -298,7 +298,7 @@ func readAddress(l *loader, name, text string) {
 	}
 	if value == "" {
 		if domains == nil {
-			l.setAside(name, "the option names no domain")
+			l.setAside(name, "the option has no domain")
 			return
 		}
 		l.addRules(name, "", domains)

@@ -22,7 +22,7 @@ var stock = []string{
 // than 1 s, and NXDOMAIN not at all, so that every name from a search list goes upstream again and
 // again. They were meant for the cluster's names, which dnsmasq forwarded like all others.
 const notOfStock = "openshift-ansible sets it on every node for the cluster's names, which node-dns caches only briefly; " +
-	"it has an effect as soon as the file has any other line or number"
+	"it takes effect if any line or number of the file is changed"
 
 // isStock reports whether a file is openshift-ansible's own without an admin's changes.
 func isStock(name string, data []byte) bool {

@@ -36,7 +36,7 @@ func lacking(s State, captured upstream.Origin, before string) string {
 	if !selection.Set.IsEmpty() || isSilent && (captured == upstream.ResolvConf || captured == upstream.Resolved || captured == upstream.NetworkManagerFile) {
 		return ""
 	}
-	return cmp.Or(reasons(selection), "NetworkManager names no nameserver")
+	return cmp.Or(reasons(selection), "NetworkManager lists no nameserver")
 }
 
 func reasons(selection upstream.Selection) string {

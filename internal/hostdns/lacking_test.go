@@ -19,7 +19,7 @@ func TestLacking(t *testing.T) {
 		want    string // "" if nothing is lacking
 	}{
 		{"the own address alone", []option{withNetworkManager(dnsConfig("eth0", nodeIP, ""))}, "NetworkManager eth0 (System eth0) names " + nodeIP + ": this node: would loop"},
-		{"none: ignore-auto-dns", []option{withNetworkManager()}, "NetworkManager names no nameserver"},
+		{"none: ignore-auto-dns", []option{withNetworkManager()}, "NetworkManager lists no nameserver"},
 		{"all invalid", []option{withNetworkManager(nm.DNSConfig{Interface: "eth0", Invalid: []string{`"x"`}})}, `NetworkManager names "x": not a nameserver's address`},
 		{"the network offers some", []option{withNetworkManager(dnsConfig("eth0", "10.0.0.8", ""))}, ""},
 		{"without NetworkManager last-good is normal", nil, ""},

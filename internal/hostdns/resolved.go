@@ -93,7 +93,7 @@ func (s *State) lookAtResolvedConf() {
 func holdResolved(s State) string {
 	switch {
 	case !s.libcAsksResolved():
-		return "it does not lead to systemd-resolved, as resolvConf: resolved requires"
+		return "it does not point to systemd-resolved, but resolvConf: resolved requires that"
 	case s.DropIn.Err != nil || s.DropIn.Exists && !s.hasDropIn():
 		return s.Paths.host(s.Paths.DropIn) + " was not written by node-dns"
 	case s.ResolvedSays == nil:

@@ -245,7 +245,7 @@ func TestHoldResolved(t *testing.T) {
 		files        map[string]string
 		hold         string
 	}{
-		{"resolv.conf is another program's", "resolved", map[string]string{etcResolvConf: "nameserver 10.0.0.2\n"}, "it does not lead to systemd-resolved, as resolvConf: resolved requires"},
+		{"resolv.conf is another program's", "resolved", map[string]string{etcResolvConf: "nameserver 10.0.0.2\n"}, "it does not point to systemd-resolved, but resolvConf: resolved requires that"},
 		{"a drop-in of another program", "auto", map[string]string{dropInPath: "[Resolve]\nDNS=10.0.0.1\n"}, dropInPath + " was not written by node-dns"},
 		{"one that is read later", "auto", map[string]string{"/etc/systemd/resolved.conf.d/99.conf": "[Resolve]\nDNS=10.0.0.1\n"}, "systemd-resolved would ignore " + dropInPath + ": /etc/systemd/resolved.conf.d/99.conf is read later and sets DNS="},
 		{"all over TLS", "resolved", map[string]string{"/etc/systemd/resolved.conf": "[Resolve]\nDNSOverTLS=yes\n"}, "systemd-resolved would query this node over TLS because of DNSOverTLS=yes in /etc/systemd/resolved.conf"},

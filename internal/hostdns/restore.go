@@ -13,7 +13,7 @@ import (
 )
 
 // notOurs is Hold's text for a restore that has nothing to undo.
-const notOurs = "it is not ours"
+const notOurs = "node-dns does not manage it"
 
 // NewRestorePlan decides how to restore the original resolv.conf. With ifOurs it leaves a file
 // alone that is not ours. Without it a saved original replaces any file. It is pure, like NewPlan.

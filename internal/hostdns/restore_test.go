@@ -64,7 +64,7 @@ func (r restoreRow) testTwice(t *testing.T, next State) {
 		return
 	}
 	for _, ifOurs := range []bool{false, true} {
-		if p := NewRestorePlan(next, ifOurs); len(p.IfSilent) > 0 || p.Hold != "it is not ours" {
+		if p := NewRestorePlan(next, ifOurs); len(p.IfSilent) > 0 || p.Hold != "node-dns does not manage it" {
 			t.Errorf("restored twice (ifOurs %v): hold %q, %s", ifOurs, p.Hold, describe(p, p.IfSilent))
 		}
 	}
@@ -239,18 +239,18 @@ func notOursRows() []restoreRow {
 	const manual = "nameserver 10.0.0.53\n"
 	captured := withCaptured(sys)
 	return []restoreRow{
-		{name: "nothing saved", options: []option{withResolvConf(file(admins)), captured}, hold: "it is not ours"},
-		{name: "a stray mention is not ours", options: []option{withResolvConf(file("# 99-origin-dns.sh\n" + admins)), captured}, hold: "it is not ours"},
-		{name: "no file and nothing saved", options: []option{captured}, hold: "it is not ours"},
-		{name: "saved, if ours", options: []option{withResolvConf(file(admins)), withOriginal(file(manual))}, ifOurs: true, hold: "it is not ours"},
+		{name: "nothing saved", options: []option{withResolvConf(file(admins)), captured}, hold: "node-dns does not manage it"},
+		{name: "a stray mention is not ours", options: []option{withResolvConf(file("# 99-origin-dns.sh\n" + admins)), captured}, hold: "node-dns does not manage it"},
+		{name: "no file and nothing saved", options: []option{captured}, hold: "node-dns does not manage it"},
+		{name: "saved, if ours", options: []option{withResolvConf(file(admins)), withOriginal(file(manual))}, ifOurs: true, hold: "node-dns does not manage it"},
 		{name: "saved", options: []option{withResolvConf(file(admins)), withOriginal(file(manual))}, want: manual},
 		{
 			// The captured nameservers do not go into an admin's file.
-			name: "saved, but of no use", options: []option{withResolvConf(file(admins)), captured, withOriginal(file("# empty\n"))}, want: "", hold: "it is not ours",
+			name: "saved, but of no use", options: []option{withResolvConf(file(admins)), captured, withOriginal(file("# empty\n"))}, want: "", hold: "node-dns does not manage it",
 		},
 		{
 			name:    "a link, and the saved file is unusable",
-			options: []option{withResolvConf(link("/etc/resolv.site", admins)), captured, withOriginal(file("# empty\n"))}, want: "-> /etc/resolv.site", hold: "it is not ours",
+			options: []option{withResolvConf(link("/etc/resolv.site", admins)), captured, withOriginal(file("# empty\n"))}, want: "-> /etc/resolv.site", hold: "node-dns does not manage it",
 		},
 		{
 			name:    "a link, and NetworkManager's fresh file: a file's mode, not the link's",

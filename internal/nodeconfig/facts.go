@@ -128,7 +128,7 @@ func (c *Config) loadFacts(paths Paths, denied error) error {
 	facts, err := readFacts(paths)
 	if err != nil {
 		c.FactsWanted = fmt.Sprintf("the settings of the cluster's file are unknown: %v", err)
-		return fmt.Errorf("the cluster domain is not known: %w, and there are no usable facts from origin-dns-dispatcher (%v): "+
+		return fmt.Errorf("the cluster domain is unknown: %w, and there are no usable facts from origin-dns-dispatcher (%v): "+
 			`run "origin-dns-dispatcher apply" as root, or set clusterDomain in %s`, denied, err, paths.NodeDNS)
 	}
 	c.Facts, c.FactsFile, c.FactsWanted = facts, paths.Facts, facts.changed(paths)

@@ -118,7 +118,7 @@ func TestLoadFacts(t *testing.T) {
 		lab.Skip(t, "only root can read what is closed to all others")
 	}
 	const closed = 0
-	const unknown = "the cluster domain is not known: reading node-config: "
+	const unknown = "the cluster domain is unknown: reading node-config: "
 	type tree struct {
 		*testing.T
 		root string
@@ -241,7 +241,7 @@ func TestLoadFacts(t *testing.T) {
 				write(t.T, at(t, "Bootstrap"), "dnsDomain: boot.test")
 				chmod(t.T, at(t, "Bootstrap"), closed)
 			},
-			wanted: "NodeConfig no longer exists", err: "the cluster domain is not known: reading node-config: ",
+			wanted: "NodeConfig no longer exists", err: "the cluster domain is unknown: reading node-config: ",
 		},
 		{
 			name:   "removed, and nothing is left",
@@ -296,7 +296,7 @@ func TestLoadFacts(t *testing.T) {
 				write(t.T, at(t, "Kubelet"), "")
 				chmod(t.T, filepath.Dir(at(t, "Kubelet")), closed)
 			},
-			wanted: "which is not this host's cluster file", err: "the cluster domain is not known: reading kubelet configuration: ",
+			wanted: "which is not this host's cluster file", err: "the cluster domain is unknown: reading kubelet configuration: ",
 		},
 		{
 			name: "a fault in the domain is handed over too, without the text",

@@ -66,7 +66,7 @@ func (l *faultList) add(line, column int, key, expected, got string) {
 	}
 	f := &Fault{File: l.file, Line: max(line, 1), Column: max(column, 1), Key: key, Expected: expected, Got: got}
 	if len(l.faults) == maxFaults {
-		f.Key, f.Expected, f.Got = "", fmt.Sprintf("at most %d faults in a file", maxFaults), "more, which are not listed"
+		f.Key, f.Expected, f.Got = "", fmt.Sprintf("at most %d errors in a file", maxFaults), "more, which are not listed"
 	}
 	l.faults = append(l.faults, f)
 }

@@ -215,17 +215,17 @@ func FindKubeconfig(paths Paths, original string) Kubeconfig {
 	}
 	switch {
 	case err != nil:
-		k.Wanted = fmt.Sprintf("%s may not be read here, and origin-dns-dispatcher has not handed it over: %v", closed, err)
+		k.Wanted = fmt.Sprintf("no permission to read %s, and origin-dns-dispatcher has not copied it: %v", closed, err)
 		k.Problem = k.Wanted
 	case h.Sources[0].Path != hostPath(paths.Root, original):
-		k.Wanted = fmt.Sprintf("%s may not be read here, and origin-dns-dispatcher has handed over %s", closed, h.Sources[0].Path)
+		k.Wanted = fmt.Sprintf("no permission to read %s; origin-dns-dispatcher copied %s instead", closed, h.Sources[0].Path)
 		k.Problem = k.Wanted
 	case h.Refused != "":
 		k.Wanted = h.changed(paths)
-		k.Problem = fmt.Sprintf("%s may not be read here, and origin-dns-dispatcher does not hand it over: %s", closed, h.Refused)
+		k.Problem = fmt.Sprintf("no permission to read %s, and origin-dns-dispatcher does not copy it: %s", closed, h.Refused)
 	default:
 		k.Wanted = h.changed(paths)
-		k.Note = fmt.Sprintf("%s may not be read here; node-dns uses the copy that origin-dns-dispatcher made (%s)", closed, hostPath(paths.Root, paths.Handover))
+		k.Note = fmt.Sprintf("no permission to read %s; using the copy that origin-dns-dispatcher made (%s)", closed, hostPath(paths.Root, paths.Handover))
 	}
 	return k
 }

@@ -48,7 +48,7 @@ func TestHandover(t *testing.T) {
 	if os.Geteuid() != 0 {
 		lab.Skip(t, "needs root: nobody is refused what is his own")
 	}
-	if k := find(); k.Use != paths.Handover || !strings.Contains(k.Wanted, "has not handed it over") || k.Problem != k.Wanted {
+	if k := find(); k.Use != paths.Handover || !strings.Contains(k.Wanted, "has not copied it") || k.Problem != k.Wanted {
 		t.Errorf("before: %+v", k)
 	}
 	h := handOver(t, paths, kubeconfig)
@@ -78,7 +78,7 @@ func TestHandover(t *testing.T) {
 
 	write(t, kubeconfig, kubeconfigOf("exec: {command: x}"))
 	handOver(t, paths, kubeconfig)
-	if k := find(); k.Use != paths.Handover || k.Wanted != "" || !strings.Contains(k.Problem, "does not hand it over: node-dns does not run credential plugins") {
+	if k := find(); k.Use != paths.Handover || k.Wanted != "" || !strings.Contains(k.Problem, "does not copy it: node-dns does not run credential plugins") {
 		t.Errorf("a plugin: %+v", k)
 	}
 

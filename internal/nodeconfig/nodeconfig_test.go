@@ -82,7 +82,7 @@ func TestBombs(t *testing.T) {
 		{"too many routes", "routes: [&r {domain: a.example, servers: [10.0.0.1]}," + lines(1001, "*r,") + "]", "at most 1000 entries, got 1002"},
 		{"merges of merges", merges + "<<: *a9\n", "a known key"},
 		{"more keys than anyone has", "routes:\n- {<<: {" + lines(1, "x: 1,") + manyKeys(2000) + "}}\n", "at most 1000 keys"},
-		{"unknown keys", manyLines(5000), "at most 100 faults in a file, got more"},
+		{"unknown keys", manyLines(5000), "at most 100 errors in a file, got more"},
 		{"deep", lines(20_000, "["), "exceeded max depth"},
 		{"large", "#" + lines(maxFile, "x"), "f:1:1: expected a file of at most 1 MiB, got a larger one"},
 		{"long, with a fault at its end", lines(1<<16, "#\n") + "\tx", "f:65537:1: expected spaces"},

@@ -35,9 +35,9 @@ func because(err error) error {
 	case errors.Is(err, nameserver.ErrName):
 		return reason("an authentication name that is not a host name")
 	case errors.Is(err, dnsname.ErrTooLong):
-		return reason("longer than 255 octets")
+		return reason("longer than 255 bytes")
 	case errors.Is(err, dnsname.ErrLabel):
-		return reason("a label that is not 1 to 63 octets long")
+		return reason("a label that is not 1 to 63 bytes long")
 	}
 	return errSyntax
 }

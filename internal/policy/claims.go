@@ -165,7 +165,7 @@ func (p *Policy) report(c nameserver.Claim) {
 		switch {
 		case r.Why == nameserver.ComesBack:
 			p.Candidates = append(p.Candidates, r.Server)
-			p.Problems = append(p.Problems, fmt.Sprintf("ignoring %s (%s): it sends our queries back to us", r.Server, c))
+			p.Problems = append(p.Problems, fmt.Sprintf("ignoring %s (%s): it sends queries back to this node", r.Server, c))
 		case r.Why != thisNode:
 			p.Problems = append(p.Problems, fmt.Sprintf("ignoring %s (%s): %s", r.Server, c, r.Why))
 		case c.Source == nameserver.DBus, c.Source == nameserver.Dnsmasq:

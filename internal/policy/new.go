@@ -61,7 +61,7 @@ func (p *Policy) addAPI(in Inputs) {
 // served, the hook does not point /etc/resolv.conf here.
 func (p *Policy) unknown() *Policy {
 	p.Listen = nil
-	p.Problems = append(p.Problems, "listening nowhere while the cluster domain is not known: its names would reach the upstream nameservers")
+	p.Problems = append(p.Problems, "not listening while the cluster domain is unknown: its names would reach the upstream nameservers")
 	return p
 }
 

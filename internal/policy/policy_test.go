@@ -130,7 +130,7 @@ func TestNew(t *testing.T) {
 			listen:   "192.0.2.10:53",
 			routes:   ".=10.0.0.3",
 			sources:  []string{"NetworkManager eth0"},
-			problems: []string{"ignoring 10.0.0.2 (NetworkManager eth0): it sends our queries back to us"},
+			problems: []string{"ignoring 10.0.0.2 (NetworkManager eth0): it sends queries back to this node"},
 		},
 		{
 			name:    "a domain route whose only server loops stays, and fails: its names must not leak",
@@ -141,7 +141,7 @@ func TestNew(t *testing.T) {
 			listen:   "192.0.2.10:53",
 			routes:   "corp.example.= .=10.0.0.2,10.0.0.3",
 			sources:  []string{"routes /etc/node-dns/node-dns.yaml:1", "NetworkManager eth0"},
-			problems: []string{"ignoring 198.51.100.1 (routes /etc/node-dns/node-dns.yaml:1): it sends our queries back to us"},
+			problems: []string{"ignoring 198.51.100.1 (routes /etc/node-dns/node-dns.yaml:1): it sends queries back to this node"},
 		},
 		{
 			name: "dnsmasq's files are stronger than NetworkManager and weaker than node-dns.yaml",

@@ -202,7 +202,7 @@ func (n *node) checkRestart(b *browser) {
 	b.awaitText("state", "DNS works\n")
 	n.Run("systemctl", "stop", "node-dns.service")
 	b.awaitText("state", "node-dns is stopped")
-	b.awaitText("doctor", "node-dns does not run", "Fix: systemctl start node-dns")
+	b.awaitText("doctor", "node-dns is not running", "Fix: systemctl start node-dns")
 	b.picture("stopped")
 	n.Run("systemctl", "mask", "--runtime", "node-dns.service")
 	b.awaitText("state", "node-dns is masked", "systemctl unmask node-dns")

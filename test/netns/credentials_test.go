@@ -95,7 +95,7 @@ func (n credentialsNode) awaitSynced(token string) {
 		address, _ := n.l.Try("dig", "+short", "+time=1", "+tries=1", "@"+nodeIP, "web.shop.svc.cluster.local")
 		return err == nil && status.Cluster.Resolver != nil && status.Cluster.Resolver.Phase == "synced" &&
 			strings.Contains(n.l.ReadFile(handedOver), "token: "+token+"\n") && address == "172.30.0.7\n" &&
-			strings.Contains(strings.Join(status.Notes, "\n"), "node-dns uses the copy that origin-dns-dispatcher made ("+handedOver+")") &&
+			strings.Contains(strings.Join(status.Notes, "\n"), "using the copy that origin-dns-dispatcher made ("+handedOver+")") &&
 			!slices.ContainsFunc(status.Problems, func(p string) bool { return strings.Contains(p, "kubeconfig") || strings.Contains(p, "API") })
 	})
 	info, err := os.Stat(handedOver)
@@ -123,7 +123,7 @@ func TestCredentialsForRootAlone(t *testing.T) {
 	n.writeKubeconfig("exec: {apiVersion: client.authentication.k8s.io/v1, command: /bin/true}")
 	n.l.Await("the plugin to be refused", func() bool {
 		status, err := control.FetchStatus(t.Context(), control.SocketPath("/"))
-		return err == nil && strings.Contains(strings.Join(status.Problems, "\n"), "origin-dns-dispatcher does not hand it over: node-dns does not run credential plugins")
+		return err == nil && strings.Contains(strings.Join(status.Problems, "\n"), "origin-dns-dispatcher does not copy it: node-dns does not run credential plugins")
 	})
 	if out, _ := n.l.Try("dig", "+short", "@"+nodeIP, "web.shop.svc.cluster.local"); out != "172.30.0.7\n" {
 		t.Errorf("known names are no longer answered: %s", out)

@@ -60,7 +60,7 @@ func TestDoctor(t *testing.T) {
 	}
 	wantFinding(t, r, "daemon", doctor.OK, fmt.Sprintf("pid %d", n.daemon.PID()), "ready")
 	wantFinding(t, r, "port", doctor.OK, nodeIP+":53: only node-dns listens (udp+tcp)")
-	wantFinding(t, r, "resolv.conf", doctor.OK, "ours, nameserver "+nodeIP)
+	wantFinding(t, r, "resolv.conf", doctor.OK, "managed by node-dns, nameserver "+nodeIP)
 	wantFinding(t, r, "hook", doctor.OK, installedHook)
 	wantFinding(t, r, "upstreams", doctor.Warn, ns1, "REFUSED") // likewise
 	wantFinding(t, r, "kubelet", doctor.OK, nodeResolvConf, ns1)

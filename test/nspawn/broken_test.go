@@ -345,7 +345,7 @@ func TestBrokenUpstreams(t *testing.T) {
 				b.podAsks("www.new.example A")
 				b.restart(func(addr string) string { return world(addr, "www.new.example. 5 IN A 192.0.2.7") })
 			},
-			check: "cache", look: []string{"--name", "www.new.example"}, page: "from the cache (age ", fix: "node-dns cache flush www.new.example.",
+			check: "cache", look: []string{"--name", "www.new.example"}, page: "in the cache (age ", fix: "node-dns cache flush www.new.example.",
 		},
 	})
 }

@@ -77,7 +77,7 @@ func TestDoctor(t *testing.T) {
 
 	n.Run("systemctl", "stop", "node-dns.service")
 	want("daemon", doctor.Fail, "it is stopped and not enabled", "systemctl enable --now node-dns")
-	want("resolv.conf", doctor.OK, "not ours, nameserver "+ns1)
+	want("resolv.conf", doctor.OK, "not managed by node-dns, nameserver "+ns1)
 	n.Run("systemctl", "mask", "node-dns.service")
 	want("daemon", doctor.Fail, "node-dns.service is masked", "systemctl unmask node-dns")
 	n.Run("systemctl", "unmask", "node-dns.service")
@@ -87,5 +87,5 @@ func TestDoctor(t *testing.T) {
 	n.Run("systemctl", "daemon-reload")
 	_, _ = n.Try("systemctl", "start", "node-dns.service") // it fails, or is being restarted
 	n.Await("systemd to give it up", func() bool { return n.property("node-dns.service", "ActiveState") == "failed" })
-	want("daemon", doctor.Fail, "systemd has no longer restarts it (start-limit-hit)", "systemctl reset-failed node-dns", "Start request repeated too quickly")
+	want("daemon", doctor.Fail, "systemd no longer restarts it (start-limit-hit)", "systemctl reset-failed node-dns", "Start request repeated too quickly")
 }

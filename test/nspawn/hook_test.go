@@ -181,7 +181,7 @@ func TestCredentials(t *testing.T) {
 	n.awaitServing()
 	awaitCopy("1")
 	out, _ := n.Try("node-dns", "status") // exit code 1: the API does not answer
-	if !strings.Contains(out, "node-dns uses the copy that origin-dns-dispatcher made") {
+	if !strings.Contains(out, "using the copy that origin-dns-dispatcher made") {
 		t.Errorf("status:\n%s", out)
 	}
 	renew("2")

@@ -182,7 +182,7 @@ func TestMigrateFails(t *testing.T) {
 	// systemd reports dnsmasq as started before it answers, and migrate compares only names that it
 	// answered.
 	o.Await("dnsmasq", func() bool { return o.answeredBy() == "dnsmasq" })
-	fails("logLevel: info\n", "answers SERVFAIL to example.com. SOA, which had")
+	fails("logLevel: info\n", "answers SERVFAIL to example.com. SOA; before the migration the answer was")
 }
 
 // TestMigrateBesideSkyDNS: the node process of OpenShift 3 keeps its own nameserver on 127.0.0.1.

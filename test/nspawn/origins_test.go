@@ -150,7 +150,7 @@ func TestMigrateFrom(t *testing.T) {
 func TestMigrateLeavesToTheCluster(t *testing.T) {
 	for _, o := range []origin{
 		{name: "resolv-prepender", set: (*node).setPrepender, says: []string{
-			"on-prem-resolv-prepender.path is active, enabled", "coredns of ", "holds port 53", "it answers api-int.ocp.example.com with 192.0.2.80",
+			"on-prem-resolv-prepender.path is active, enabled", "coredns of ", "uses port 53", "it answers api-int.ocp.example.com with 192.0.2.80",
 			"kind: MachineConfig", "on-prem-resolv-prepender.path, enabled: false, mask: true",
 		}},
 		{name: "forcedns", set: (*node).setSingleNode, says: []string{

@@ -31,7 +31,7 @@ func TestClusterText(t *testing.T) {
 			r.FromDisk, r.Phase, r.Error = noon.Add(-26*time.Hour), "connecting", "connection refused"
 		}},
 		{name: "no-kubeconfig", spoil: func(r *Resolver) {
-			*r = Resolver{Phase: "no kubeconfig", Since: noon.Add(-time.Minute), Profile: "openshift", Error: "no kubeconfig at /etc/origin/node/node.kubeconfig yet", Autopath: Autopath{Why: "the API has not been read"}}
+			*r = Resolver{Phase: "no kubeconfig", Since: noon.Add(-time.Minute), Profile: "openshift", Error: "no kubeconfig at /etc/origin/node/node.kubeconfig yet", Autopath: Autopath{Why: "the Kubernetes API has not been read"}}
 		}},
 		{name: "syncing-forwarded", forward: true, spoil: func(r *Resolver) {
 			*r = Resolver{Phase: "syncing", Since: noon.Add(-time.Second), Profile: "kubernetes", Server: "https://10.0.0.9:6443", Autopath: Autopath{Why: "off in node-dns.yaml"}}

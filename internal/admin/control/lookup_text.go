@@ -171,7 +171,7 @@ func (b By) text() string {
 		if b.Source != "" {
 			return "node-dns (" + b.Domain + " is not forwarded: " + b.Source + ")"
 		}
-		return "node-dns (not asked upstream)"
+		return "node-dns (not forwarded)"
 	}
 	return ""
 }

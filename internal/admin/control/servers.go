@@ -156,7 +156,7 @@ func (s Server) state() string {
 // over describes the transport that is used for the server. It is empty if there is only one.
 func (s Server) over() string {
 	if s.UDPSize > 0 && (s.Transport == "" || s.Transport == "udp") {
-		return fmt.Sprintf("udp, tcp above %d octets", s.UDPSize)
+		return fmt.Sprintf("udp, tcp above %d bytes", s.UDPSize)
 	}
 	return s.Transport
 }

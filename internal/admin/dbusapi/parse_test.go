@@ -84,7 +84,7 @@ func TestParse(t *testing.T) {
 		{"a source port", parseDomainServers, []any{[]string{"10.0.0.1@192.0.2.1#53"}}, "!Invalid IP address '10.0.0.1@192.0.2.1#53': a fixed source port makes responses easy to forge"},
 		{"a group", parseDomainServers, []any{[]string{"224.0.0.251"}}, "!Invalid IP address '224.0.0.251': not one host's address"},
 		{"a wildcard", parseDomainServers, []any{[]string{"/*a.example/10.0.0.1"}}, "!Invalid domain '*a.example': a wildcard; a domain includes all names below it anyway"},
-		{"an empty label", parseDomainServers, []any{[]string{"/a..example/10.0.0.1"}}, "!Invalid domain 'a..example': label is not 1 to 63 octets long"},
+		{"an empty label", parseDomainServers, []any{[]string{"/a..example/10.0.0.1"}}, "!Invalid domain 'a..example': label is not 1 to 63 bytes long"},
 		{"control characters are not sent back", parseDomainServers, []any{[]string{"10.0.0.1\r\n"}}, "!Invalid IP address '10.0.0.1??': not an IP address"},
 		{"too many", parseDomainServers, []any{slices.Repeat([]string{"10.0.0.1"}, dnsmasqconf.MaxRules+1)}, "!" + dnsmasqconf.ErrTooMany.Error()},
 	}

@@ -150,7 +150,7 @@ var askedRows = []checkRow{
 	}, Fail, "is not ready|not listening on 10.0.0.7:53"},
 	{"reports", "complains", func(s *Snapshot) { s.Status.Problems = []string{"asked in vain\nfor files"} }, Fail, "asked in vain; for files"},
 	{"reports", "complains of what checks judge", func(s *Snapshot) {
-		s.Status.Problems = []string{"the host's files are not what they should be: origin-dns-dispatcher plan shows why", "the Kubernetes API is not watched (stale): x"}
+		s.Status.Problems = []string{"the host's files are not up to date: origin-dns-dispatcher plan shows why", "the Kubernetes API is not watched (stale): x"}
 	}, "", ""},
 	{"reports", "complains of faults in the configuration", func(s *Snapshot) {
 		first, second := &nodeconfig.Fault{File: "/a", Line: 1, Column: 1, Expected: "x", Got: "y"}, &nodeconfig.Fault{File: "/a", Line: 2, Column: 1, Expected: "x", Got: "y"}
@@ -164,7 +164,7 @@ var askedRows = []checkRow{
 	}, Warn, "may be caused by the problem above"},
 
 	{"files", "are as they should be", nil, "", ""},
-	{"files", "are to be written", func(s *Snapshot) { s.Status.ResolvConf.Pending = []string{"/etc/resolv.conf"} }, Fail, "not what they should be: /etc/resolv.conf"},
+	{"files", "are to be written", func(s *Snapshot) { s.Status.ResolvConf.Pending = []string{"/etc/resolv.conf"} }, Fail, "not up to date: /etc/resolv.conf"},
 	{"files", "cannot be written", func(s *Snapshot) {
 		s.Host.Fixed, s.Status.ResolvConf.Pending = true, []string{"/etc/resolv.conf"}
 	}, Warn, "may be caused by the problem above"},
@@ -286,7 +286,7 @@ var askedRows = []checkRow{
 		old := answered("NXDOMAIN")
 		old.By = control.By{Cached: true, Age: 2 * time.Second}
 		asked(Name{Answer: old, Direct: []Direct{direct("NOERROR")}})(s)
-	}, Fail, "www.example. A is NXDOMAIN from the cache (age 2s), but exists|node-dns cache flush www.example."},
+	}, Fail, "www.example. A is NXDOMAIN in the cache (age 2s), but every nameserver for it has the name|node-dns cache flush www.example."},
 	// A client chooses these names. The printed command ran "reboot" when an admin pasted it.
 	{"cache", "has an old NXDOMAIN of a name with shell syntax", func(s *Snapshot) {
 		old := answered("NXDOMAIN")

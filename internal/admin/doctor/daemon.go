@@ -77,7 +77,7 @@ func checkReports(s Snapshot) []Finding {
 
 // judgedElsewhere are the prefixes of reported problems that other checks verify themselves.
 var judgedElsewhere = []string{
-	leftAlone, "the host's files are not what they should be", "the Kubernetes API is not watched", "the Kubernetes API has not been read yet", "rights are missing",
+	leftAlone, "the host's files are not up to date", "the Kubernetes API is not watched", "the Kubernetes API has not been read yet", "rights are missing",
 }
 
 func (s Snapshot) faults() error { return errors.Join(s.Host.State.ConfigErr, s.Host.DnsmasqErr) }

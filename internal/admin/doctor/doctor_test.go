@@ -304,7 +304,7 @@ var rows = []checkRow{
 		s.OldHooks = []Program{{Path: "/usr/lib/NetworkManager/dispatcher.d/99-origin-dns.sh"}}
 	}, Warn, "not executable"},
 
-	{"resolv.conf", "is well", nil, OK, "/etc/resolv.conf: regular file, label net_conf_t, ours, nameserver 10.0.0.7, 2 search domains"},
+	{"resolv.conf", "is well", nil, OK, "/etc/resolv.conf: regular file, label net_conf_t, managed by node-dns, nameserver 10.0.0.7, 2 search domains"},
 	{"resolv.conf", "a link", func(s *Snapshot) { s.Host.State.ResolvConf.Link = "/run/x" }, OK, "link to /run/x"},
 	{"resolv.conf", "is gone", func(s *Snapshot) { s.Host.State.ResolvConf = hostdns.File{} }, Fail, "does not exist"},
 	{"resolv.conf", "leads nowhere", func(s *Snapshot) {
@@ -315,7 +315,7 @@ var rows = []checkRow{
 	{"resolv.conf", "everybody's", func(s *Snapshot) { s.ResolvConf.Mode = 0o666 }, Warn, "users other than root may write it"},
 	{"resolv.conf", "a user's", func(s *Snapshot) { s.ResolvConf.UID = 1000 }, Warn, "owned by UID 1000|chown root:root"},
 	{"resolv.conf", "of another label", func(s *Snapshot) { s.ResolvConf.Label = "system_u:object_r:etc_t:s0" }, Fail, "label etc_t, not net_conf_t|restorecon"},
-	{"resolv.conf", "without a label, where that means nothing", func(s *Snapshot) { s.ResolvConf.Label, s.SELinux = "", SELinux{} }, OK, "regular file, ours"},
+	{"resolv.conf", "without a label, where that means nothing", func(s *Snapshot) { s.ResolvConf.Label, s.SELinux = "", SELinux{} }, OK, "regular file, managed by node-dns"},
 	{"resolv.conf", "immutable", func(s *Snapshot) { s.Host.Fixed = true }, Warn, "chattr -i"},
 	{"resolv.conf", "read-only", func(s *Snapshot) { s.ResolvConf.ReadOnly = true }, Warn, "on a read-only file system"},
 	{"resolv.conf", "without a nameserver", func(s *Snapshot) { s.Host.State.ResolvConf = text("search a\n") }, Fail, "has no nameserver"},
@@ -324,7 +324,7 @@ var rows = []checkRow{
 		down(s)
 		s.Host.State.ResolvConf = mine
 	}, Fail, "names this node (10.0.0.7), but node-dns does not answer there|node-dns restore"},
-	{"resolv.conf", "is not ours, with the daemon down", down, OK, "not ours, nameserver 192.0.2.53"},
+	{"resolv.conf", "is not ours, with the daemon down", down, OK, "not managed by node-dns, nameserver 192.0.2.53"},
 	{"resolv.conf", "immutable, and to be written", func(s *Snapshot) {
 		s.Host.Fixed, s.Status.ResolvConf.Pending = true, []string{"/etc/resolv.conf"}
 	}, Fail, "node-dns cannot change it|chattr -i"},
@@ -336,7 +336,7 @@ var rows = []checkRow{
 	{"resolv.conf", "is another's", func(s *Snapshot) { s.Host.State.ResolvConf = text("nameserver 192.0.2.53\n") }, Warn, "does not name this node, but 192.0.2.53"},
 	{"resolv.conf", "is another's, as the admin wants", func(s *Snapshot) {
 		s.Host.State.ResolvConf, s.Host.State.Config.ResolvConf = text("nameserver 192.0.2.53\n"), nodeconfig.ResolvConfNone
-	}, OK, "not ours"},
+	}, OK, "not managed by node-dns"},
 
 	{"networkmanager-conf", "says nothing", nil, OK, "leaves /etc/resolv.conf"},
 	{"networkmanager-conf", "dns=none", func(s *Snapshot) {
@@ -406,7 +406,7 @@ var rows = []checkRow{
 	}, Fail, "list this node twice"},
 	{"kubelet", "takes the stub", func(s *Snapshot) { s.Kubelet.File = text("nameserver 127.0.0.53\n") }, Fail, "in a pod with dnsPolicy Default is the pod itself"},
 	{"kubelet", "takes what is not there", func(s *Snapshot) { s.Kubelet.File = hostdns.File{} }, Fail, `no pod can start|run "origin-dns-dispatcher apply" to create it`},
-	{"kubelet", "takes what names nobody", func(s *Snapshot) { s.Kubelet.File = text("search a\n") }, Warn, "names no nameserver"},
+	{"kubelet", "takes what names nobody", func(s *Snapshot) { s.Kubelet.File = text("search a\n") }, Warn, "lists no nameserver"},
 	{"kubelet", "takes what may not be read", func(s *Snapshot) { s.Kubelet.File = hostdns.File{Exists: true, Err: fs.ErrPermission} }, Warn, "cannot be read"},
 
 	{"upstreams", "are well", nil, OK, "upstream 192.0.2.53:53 answers over UDP (1ms), TCP and with EDNS 1232; a large answer arrives complete (1139 bytes)"},
@@ -415,7 +415,7 @@ var rows = []checkRow{
 		h := &s.Host.State
 		h.NetworkManager = &nm.Snapshot{State: "connected"}
 		h.Upstreams, h.Original = text("server=192.0.2.53\n"), hostdns.File{}
-	}, Warn, "the network offers no usable nameserver since |(NetworkManager names no nameserver); using the last good ones: 192.0.2.53|set upstreams: in /etc/node-dns/node-dns.yaml"},
+	}, Warn, "the network offers no usable nameserver since |(NetworkManager lists no nameserver); using the last good ones: 192.0.2.53|set upstreams: in /etc/node-dns/node-dns.yaml"},
 	{"upstreams", "are the last good ones, as the admin's file has a typo", func(s *Snapshot) {
 		s.Host.State.Record = text(`{"version": 1, "servers": ["192.0.2.53"], "origin": "/etc/resolv.conf", "lacking": "/etc/resolv.conf names x: not a nameserver's address"}`)
 	}, Warn, "/etc/resolv.conf names no usable nameserver|write an /etc/resolv.conf with a nameserver that answers, or set upstreams:"},

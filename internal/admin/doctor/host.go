@@ -95,7 +95,7 @@ func checkLook(s Snapshot) []Finding {
 	if !s.Host.Root {
 		fix = "run this as root"
 	}
-	return []Finding{warn("some checks could not be done", fix, oneLine(s.Unseen)...)}
+	return []Finding{warn("some checks could not be run", fix, oneLine(s.Unseen)...)}
 }
 
 // slack is how much earlier than the build or installation of this program the clock may be. The

@@ -18,7 +18,7 @@ func checkStale(s Snapshot) []Finding {
 	var found []Finding
 	for _, n := range s.Names {
 		if n.isStale() {
-			what := fmt.Sprintf("%s %s is %s from the cache (age %s), but exists at every nameserver for it", n.Name, n.Type, n.result(), n.Answer.By.Age.Round(time.Second))
+			what := fmt.Sprintf("%s %s is %s in the cache (age %s), but every nameserver for it has the name", n.Name, n.Type, n.result(), n.Answer.By.Age.Round(time.Second))
 			found = append(found, fail(what, "node-dns cache flush "+termtext.Quote(n.Name), n.lines()...))
 		}
 	}
@@ -91,7 +91,7 @@ func checkNames(s Snapshot) []Finding {
 	for _, level := range []Level{Fail, Warn} {
 		found = append(found, inOne(failing[level])...)
 	}
-	return orFine(found, "node-dns answers %d of %s as the nameservers do", answered, count(len(s.Names), "name"))
+	return orFine(found, "node-dns answers %d of %s like the nameservers", answered, count(len(s.Names), "name"))
 }
 
 // inOne combines findings about names that fail alike.
@@ -115,7 +115,7 @@ func (s Snapshot) judgeName(n Name) (Finding, bool) {
 	}
 	details, name := n.lines(), termtext.Quote(n.Name)
 	if by := n.Answer.By; by.Server != "" {
-		details = append(details, "node-dns has it from "+by.Server)
+		details = append(details, "node-dns got it from "+by.Server)
 	}
 	switch {
 	case n.isStale() || n.Cluster: // checkStale and checkCluster report these

@@ -115,7 +115,7 @@ func checkFiles(s Snapshot) []Finding {
 	if s.Status == nil || len(s.Status.ResolvConf.Pending) == 0 {
 		return nil
 	}
-	return []Finding{fail("the host's files are not what they should be: "+strings.Join(s.Status.ResolvConf.Pending, " "), "origin-dns-dispatcher plan shows why; origin-dns-dispatcher apply, as root, writes them")}
+	return []Finding{fail("the host's files are not up to date: "+strings.Join(s.Status.ResolvConf.Pending, " "), "origin-dns-dispatcher plan shows why; origin-dns-dispatcher apply, as root, writes them")}
 }
 
 // resolvConfWords describes a correct file.
@@ -129,9 +129,9 @@ func (s Snapshot) resolvConfWords() string {
 		words = append(words, "label "+kind)
 	}
 	file := resolvconf.Parse(state.ResolvConf.Data)
-	owner := "not ours"
+	owner := "not managed by node-dns"
 	if hostdns.IsOurs(state.ResolvConf.Data) {
-		owner = "ours"
+		owner = "managed by node-dns"
 	}
 	words = append(words, owner, "nameserver "+orNone(join(file.Nameservers())), count(len(file.Search()), "search domain"))
 	return resolvConf + ": " + strings.Join(words, ", ")

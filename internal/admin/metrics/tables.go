@@ -173,7 +173,7 @@ var upstreamRows = []row{
 	counter("forward_joined_total", "Queries that shared the response to an identical one in flight.", nil, number(func(s *Sample) uint64 { return s.Forward.Joined })),
 	counter("forward_comebacks_total", "Queries that a nameserver sent back to node-dns: a loop.", nil, number(func(s *Sample) uint64 { return s.Forward.Comebacks })),
 	counter("forward_moved_total", "Queries repeated over TCP after three invalid responses over UDP, which may be a spoofing attempt.", nil, number(func(s *Sample) uint64 { return s.Forward.Moved })),
-	counter("forward_ignored_total", "Messages that are no response to a query of node-dns: forged, foreign or malformed.", nil, number(func(s *Sample) uint64 { return s.Forward.Ignored })),
+	counter("forward_ignored_total", "Messages that are not responses to a query of node-dns: forged, foreign or malformed.", nil, number(func(s *Sample) uint64 { return s.Forward.Ignored })),
 
 	gauge("upstream_up", "Whether a nameserver responds: 1, or 0 if it is down or has only failed. Nameservers without queries so far are not shown.",
 		[]string{"to", "source"}, func(s *Sample, put puts) {
@@ -273,7 +273,7 @@ var hostRows = []row{
 	counter("nm_events_total", "NetworkManager changes on D-Bus that may affect DNS, by kind. Events that run the hook are not counted.", []string{"action"}, counts(func(s *Sample) map[string]uint64 { return s.Events })),
 
 	gauge("config_last_reload_success_timestamp_seconds", "Time of the last successful load of the configuration files.", nil, number(func(s *Sample) float64 { return float64(s.Config.Taken.UnixMilli()) / 1000 })),
-	gauge("config_last_reload_successful", "Whether the current configuration files are in use: 1, or 0 if they have a fault.", nil, truth(func(s *Sample) bool { return s.Config.Good })),
+	gauge("config_last_reload_successful", "Whether the current configuration files are in use: 1, or 0 if they have an error.", nil, truth(func(s *Sample) bool { return s.Config.Good })),
 	counter("reload_failed_total", "Loads of the configuration files that failed.", nil, number(func(s *Sample) uint64 { return s.Config.Failed })),
 
 	counter("search_nxdomain_total", "Queries for nonexistent names below the cluster's domain. Most come from search lists.", nil, number(func(s *Sample) uint64 { return s.SearchNXDomain })),
@@ -317,7 +317,7 @@ var clusterRows = []row{
 				put.hist(&s.Programming.ClusterIP, "cluster_ip")
 			}
 		})),
-	counter("kubernetes_dns_programming_untimed_total", "Such changes that were not timed: in the future (future), over an hour ago or before the daemon watched (past), or too many at once (many).",
+	counter("kubernetes_dns_programming_untimed_total", "Changes without a recorded time: in the future (future), over an hour ago or before the daemon watched (past), or too many at once (many).",
 		[]string{"reason"}, ofResolver(func(_ *control.Resolver, s *Sample, put puts) {
 			put.value(float64(s.Programming.Future), "future")
 			put.value(float64(s.Programming.Past), "past")

@@ -217,7 +217,7 @@ func takeNodelocal(h Host) part {
 	p.notes = append(p.notes, fmt.Sprintf("the link %s exists until the next boot: before that, set listen: [%v, %s] in /etc/node-dns/node-dns.yaml, "+
 		"and then the kubelet's clusterDNS: [%v]%s", h.linkOf(given[0]), node, words(given), node, h.saidIn("clusterDNS")))
 	if len(h.given(services)) == 0 && !h.knowsCluster() {
-		p.refused = append(p.refused, fmt.Sprintf("node-dns would not know the cluster's names: the kubelet names no other nameserver than %s. "+
+		p.refused = append(p.refused, fmt.Sprintf("node-dns would not know the cluster's names: the kubelet has no nameserver other than %s. "+
 			"Set clusterDNS: [%s] in /etc/node-dns/node-dns.yaml, or provide a kubeconfig (%s)", words(given), cmp.Or(words(services), kubeDNS), ourKubeconfig))
 	}
 	return p

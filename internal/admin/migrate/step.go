@@ -114,7 +114,7 @@ func addrWords(at []netip.AddrPort) string {
 }
 
 func maskStep(h Host, unit string) Step {
-	what := fmt.Sprintf("disable and mask %s, which origin-node.service, for example, would start", unit)
+	what := fmt.Sprintf("disable and mask %s, because units such as origin-node.service would start it", unit)
 	if !maskable(unit, h.Units[unit]) {
 		what = fmt.Sprintf("disable %s: its file is in /etc, so it cannot be masked, and units that want it start it again", unit)
 	}

@@ -73,7 +73,7 @@ func (c Checks) Host(k Kubelet) []Fault {
 			"check whether root can read it; if not, " + fix, true,
 		}}
 	case len(k.Host.Nameservers) == 0:
-		return []Fault{{fmt.Sprintf("the kubelet's resolvConf %s names no nameserver, so a pod with dnsPolicy Default queries itself", c.HostFile), fix, true}}
+		return []Fault{{fmt.Sprintf("the kubelet's resolvConf %s lists no nameserver, so a pod with dnsPolicy Default queries itself", c.HostFile), fix, true}}
 	}
 	return c.hostNames(k, fix)
 }
@@ -150,7 +150,7 @@ func (c Checks) Node(conf Conf) []Fault {
 			"processes on this node query %s instead of node-dns; the output shows what node-dns would answer", words(conf.Nameservers)))
 	}
 	if len(conf.Nameservers) == 0 {
-		faults = append(faults, fault(`run "origin-dns-dispatcher plan" to see what it should name`, "it names no nameserver, so C libraries query 127.0.0.1"))
+		faults = append(faults, fault(`run "origin-dns-dispatcher plan" to see what it should name`, "it lists no nameserver, so C libraries query 127.0.0.1"))
 	}
 	return append(faults, common(conf)...)
 }

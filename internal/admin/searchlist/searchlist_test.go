@@ -217,7 +217,7 @@ func TestChecks(t *testing.T) {
 		{"no file", with(func(c *Checks) { c.Missing = true }), "#", podConf, []string{"/etc/resolv.conf does not exist, so no pod can start point it at a file"}},
 		{"not yet the hook's", with(func(c *Checks) { c.Missing, c.Hooks = true, c.HostFile }), "#", podConf, []string{`no pod can start run "origin-dns-dispatcher apply" to create it`}},
 		{"a closed file", with(func(c *Checks) { c.Unread = "permission denied" }), "#", podConf, []string{"/etc/resolv.conf cannot be read here (permission denied); if the kubelet cannot read it either"}},
-		{"an empty file", checks, "#", podConf, []string{"names no nameserver"}},
+		{"an empty file", checks, "#", podConf, []string{"lists no nameserver"}},
 		{"loopback in a pod", checks, "nameserver 192.0.2.53", "nameserver 127.0.0.1", []string{"pods get the nameserver 127.0.0.1"}},
 		{"too many domains", checks, "nameserver 192.0.2.53", "nameserver 10.0.0.5\nsearch a b c d e f g h", []string{"drops g h"}},
 		{"a node in order", checks, "", "nameserver 10.0.0.5\nsearch a", nil},

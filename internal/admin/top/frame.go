@@ -308,10 +308,10 @@ func help() []Line {
 		"c              reset the counts",
 		"q, Ctrl-C      quit",
 		"",
-		"Rates are of the last ten seconds or so. Where there are many queries they are",
-		"of samples. Slow is 100 ms and more. Slow and failing names are shown for five",
+		"Rates cover about the last ten seconds. Under load they are estimated from",
+		"samples. Slow means 100 ms or more. Slow and failing names are shown for five",
 		"minutes. The totals above and the servers' numbers count all queries; p50, p99,",
-		"NXDOMAIN and SERVFAIL are of the last minute.",
+		"NXDOMAIN and SERVFAIL cover the last minute.",
 	} {
 		lines = append(lines, Line{{text, Plain}})
 	}

@@ -88,7 +88,7 @@ func TestEveryClaim(t *testing.T) {
 			},
 			lost: []string{". 10.0.0.2: dnsmasq /etc/dnsmasq.conf:1 wins over NetworkManager eth0"},
 			refused: []string{
-				". 192.0.2.60 from dnsmasq /etc/dnsmasq.conf:1: it sends our queries back to us", ". 192.0.2.10 from dnsmasq /etc/dnsmasq.conf:1: this node: would loop",
+				". 192.0.2.60 from dnsmasq /etc/dnsmasq.conf:1: it sends queries back to this node", ". 192.0.2.10 from dnsmasq /etc/dnsmasq.conf:1: this node: would loop",
 			},
 			notes: []string{
 				"ignoring 192.0.2.10 for . (dnsmasq /etc/dnsmasq.conf:1): it is this node, so the entry has no effect",

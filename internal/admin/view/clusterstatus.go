@@ -45,7 +45,7 @@ func resolverStatus(s *policy.Policy, state cluster.State) *control.Resolver {
 func (v *View) autopathStatus(s *policy.Policy) control.Autopath {
 	why := v.NoSearch(s)
 	if why == "" && v.resolver.Known() == nil {
-		why = "the API has not been read"
+		why = "the Kubernetes API has not been read"
 	}
 	stats := v.resolver.Walked()
 	return control.Autopath{On: why == "", Why: why, Answered: stats.Answered, Saved: stats.Saved}

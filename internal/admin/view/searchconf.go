@@ -43,7 +43,7 @@ func (v *View) SearchConf(ctx context.Context, question control.SearchQuestion) 
 		var err error
 		if pod, err = v.podOf(ctx, s, question); err != nil {
 			if question.As != "" {
-				err = fmt.Errorf("%w; --as ADDRESS --namespace %s takes the search list of an ordinary pod there", err, question.Namespace)
+				err = fmt.Errorf("%w; --as ADDRESS --namespace %s uses the search list of an ordinary pod there", err, question.Namespace)
 			}
 			return out, err
 		}

@@ -75,7 +75,7 @@ func (v *View) Status() control.Status {
 		status.Notes = append(status.Notes, seen.Plan.Conflicts...)
 		status.Notes = append(status.Notes, seen.Plan.Warnings...)
 		for _, r := range seen.Plan.Selection.Refused {
-			status.Notes = append(status.Notes, "refused as an upstream: "+r.Text+" from "+string(r.Origin)+" ("+r.Reason+")")
+			status.Notes = append(status.Notes, "ignored as an upstream: "+r.Text+" from "+string(r.Origin)+" ("+r.Reason+")")
 			status.Refused = append(status.Refused, control.Refused{Server: r.Text, Source: r.From(), Why: r.Reason})
 		}
 	}
@@ -110,7 +110,7 @@ func found(s control.Status) []string {
 	}
 	problems = append(problems, s.DownServers()...)
 	if len(s.ResolvConf.Pending) > 0 {
-		problems = append(problems, "the host's files are not what they should be: origin-dns-dispatcher plan shows why")
+		problems = append(problems, "the host's files are not up to date: origin-dns-dispatcher plan shows why")
 	}
 	return problems
 }

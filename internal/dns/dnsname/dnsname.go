@@ -23,8 +23,8 @@ const (
 // Reasons why a string is not a Name. Errors from Parse match one of them.
 var (
 	ErrEmpty     = errors.New("empty name")
-	ErrTooLong   = errors.New("name longer than 255 octets")
-	ErrLabel     = errors.New("label is not 1 to 63 octets long")
+	ErrTooLong   = errors.New("name longer than 255 bytes")
+	ErrLabel     = errors.New("label is not 1 to 63 bytes long")
 	ErrCharacter = errors.New("character that is not a letter, digit, '-' or '_'")
 )
 

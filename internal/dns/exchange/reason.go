@@ -18,7 +18,7 @@ var (
 	ErrClosed      = errors.New("forwarder is closed")
 	ErrStrays      = errors.New("too many unrelated messages")
 	ErrStreamEnded = errors.New("connection ended")
-	errStreamFull  = errors.New("too many questions on one connection")
+	errStreamFull  = errors.New("too many queries on one connection")
 )
 
 // IsLocal reports whether err is a problem of this host that says nothing about the server: no file

@@ -17,7 +17,7 @@ import (
 )
 
 // errTooLong cannot happen for a question: 65535 bytes are 256 names.
-var errTooLong = errors.New("message longer than 65535 octets")
+var errTooLong = errors.New("message longer than 65535 bytes")
 
 // AskTCP sends a query over a new connection. It calls connected once the connection is open.
 func (d *Dialer) AskTCP(ctx context.Context, to nameserver.Server, w *Waiter, connected func()) (*dns.Msg, error) {

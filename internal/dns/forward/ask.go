@@ -234,7 +234,7 @@ func (n *lane) seat(d departure, who seat) (first *try, out eviction, hasMail bo
 		}
 		n.f.counts.joined.Add(1)
 		if d.trace != nil {
-			d.trace.Note("waits for the answer to the same question of another client")
+			d.trace.Note("waits for the answer to the same query from another client")
 		}
 		n.seatLocked(fl, who, d.now)
 		return nil, out, false, nil

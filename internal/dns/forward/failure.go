@@ -21,10 +21,10 @@ var errNotOneQuestion = errors.New("forwarding a query without exactly one quest
 var (
 	ErrNoServers  = errors.New("no nameserver is known")
 	ErrNoResponse = errors.New("no nameserver responded")
-	ErrShed       = errors.New("too many questions in flight") // or no socket left
+	ErrShed       = errors.New("too many queries in flight") // or no socket left
 )
 
-var errFull = errors.New("no room for another question")
+var errFull = errors.New("no room for another query")
 
 // result returns the client's response or error when no response was final.
 func (r *round) result(q exchange.Question) (*dns.Msg, *server, error) {
@@ -82,7 +82,7 @@ func noServers(q exchange.Question, r *route) error {
 }
 
 func tooMany(q exchange.Question, limit int) error {
-	return extended(dns.ExtendedErrorCodeOther, fmt.Sprintf("already %d questions in flight", limit), q, ErrShed)
+	return extended(dns.ExtendedErrorCodeOther, fmt.Sprintf("already %d queries in flight", limit), q, ErrShed)
 }
 
 // gaveUp returns the error for a client whose own context ended first.
@@ -125,7 +125,7 @@ func internal(fl *flight) error {
 const maxComebacks = 8
 
 // errComeback is the error for a question that its own server sends back to us.
-var errComeback = errors.New("the question came back")
+var errComeback = errors.New("the query came back")
 
 // cameBack handles a query from a server to which we have sent the same question. It reports
 // whether to refuse the query: otherwise the server would wait for itself. A server on this host

@@ -97,7 +97,7 @@ type Refused struct {
 }
 
 // ComesBack is the Why of a nameserver that the loop probe has found.
-const ComesBack = "it sends our queries back to us"
+const ComesBack = "it sends queries back to this node"
 
 // String returns the source of the claim and its exact place.
 func (c Claim) String() string {

@@ -16,7 +16,7 @@ import (
 )
 
 // ErrTooLong means that a message has more bytes than TCP can carry.
-var ErrTooLong = errors.New("message longer than 65535 octets")
+var ErrTooLong = errors.New("message longer than 65535 bytes")
 
 // maxScratch leaves space for a label after the longest message, because PackDomainName requires it
 // before it looks for a pointer.

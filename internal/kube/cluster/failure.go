@@ -32,7 +32,7 @@ func (e *statusError) Error() string {
 	case e.Code == http.StatusForbidden:
 		return "no right to " + e.right.String()
 	case e.Code == http.StatusUnauthorized:
-		return "the API server does not accept our credentials (401)"
+		return "the API server does not accept the credentials (401)"
 	case e.Message != "":
 		return fmt.Sprintf("%d %s: %s", e.Code, http.StatusText(e.Code), e.Message)
 	}

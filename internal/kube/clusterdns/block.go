@@ -157,7 +157,7 @@ func (c *corefile) follow(b *server) {
 	for _, d := range b.directives {
 		switch {
 		case d.name.text == "hosts" && hasHosts:
-			c.report(d.name.where(), `plugin "hosts" occurs twice in a server block; the first one counts`)
+			c.report(d.name.where(), `plugin "hosts" occurs twice in a server block; the first one is used`)
 		case d.name.text == "hosts":
 			hasHosts = true
 			c.readHosts(b, d)
@@ -204,7 +204,7 @@ func (c *corefile) within(b *server, domain dnsname.Name, where string) (common 
 // is "" for plain DNS at port 53. wrong is the reason if the zone is invalid.
 func parseZone(t token) (zone dnsname.Name, port, wrong string) {
 	if t.hasEnv() {
-		return dnsname.Name{}, "", "the environment of CoreDNS is not known"
+		return dnsname.Name{}, "", "the environment of CoreDNS is unknown"
 	}
 	scheme, text, hasScheme := strings.Cut(t.text, "://")
 	if !hasScheme {

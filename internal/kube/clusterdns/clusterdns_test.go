@@ -298,7 +298,7 @@ func TestForward(t *testing.T) {
 			`Corefile:2! server "127.0.0.1": the address means something else in the Pod of CoreDNS than on a node`,
 			`Corefile:2! server "fe80::1%eth0": the address means something else in the Pod of CoreDNS than on a node`,
 			`Corefile:2! server "224.0.0.1": it is a multicast address`,
-			`Corefile:2! server "{$DNS}": the environment of CoreDNS is not known`,
+			`Corefile:2! server "{$DNS}": the environment of CoreDNS is unknown`,
 		}},
 		{"the site's servers", []Object{blockOf("corp.example", "forward . /etc/resolv.conf")}, nil},
 		{"the site's servers and others", []Object{blockOf(".", "forward . /etc/resolv.conf 10.0.0.1")}, []string{"Corefile:2! the site's servers and others together"}},
@@ -339,7 +339,7 @@ func TestForward(t *testing.T) {
 			"Corefile:2! its servers would receive names of corp.example, which Corefile:5 keeps from them",
 		}},
 		{"zone and FROM that are no names", []Object{blockOf("a.example a.example {$ZONE}", "forward x/y 10.0.0.1", "forward . 10.0.0.1 {", "except a/b", "}")}, []string{
-			`Corefile:1! zone "{$ZONE}": the environment of CoreDNS is not known`,
+			`Corefile:1! zone "{$ZONE}": the environment of CoreDNS is unknown`,
 			`Corefile:2! domain "x/y": expected a domain name or a CIDR`,
 			`Corefile:4! except "a/b": node-dns cannot keep its names from these servers, so it does not use them`,
 		}},
@@ -369,7 +369,7 @@ func TestLeaks(t *testing.T) {
 		"upstreamResolvers": {"upstreams": [{"type": "Network", "address": "9.9.9.9"}]}}`)}
 	run(t, []row{
 		{"a zone from the environment", []Object{coredns("{$ZONE}:53 {\nforward . 10.0.0.1\n}\n. {\nforward . 8.8.8.8\n}\n")}, []string{
-			`Corefile:1! zone "{$ZONE}:53": the environment of CoreDNS is not known`, unread("5"),
+			`Corefile:1! zone "{$ZONE}:53": the environment of CoreDNS is unknown`, unread("5"),
 		}},
 		{"a bad name", []Object{coredns("a..b {\nforward . 10.0.0.1\n}\na.example {\nforward . 10.0.0.1\n}\n. {\nforward . 8.8.8.8\n}\n")}, []string{
 			"Corefile:5: a.example. => 10.0.0.1", `Corefile:1! zone "a..b": expected a domain name`, unread("8"),
@@ -382,7 +382,7 @@ func TestLeaks(t *testing.T) {
 			`Corefile:1! zone "a..b:5353": expected a domain name`, `Corefile:1! zone "tls://a..b": expected a domain name`,
 		}},
 		{"a forward of an unknown domain", []Object{blockOf(".", "forward {$DOMAIN} 10.0.0.1", "forward . 8.8.8.8")}, []string{
-			`Corefile:2! domain "{$DOMAIN}": the environment of CoreDNS is not known`,
+			`Corefile:2! domain "{$DOMAIN}": the environment of CoreDNS is unknown`,
 			"Corefile:3! its servers would receive names of Corefile:2, which cannot be read",
 		}},
 		{"hosts of an unknown zone", []Object{blockOf(".", "hosts f a..b", "forward . 8.8.8.8"), object("coredns-custom", "f", "")}, []string{
@@ -397,7 +397,7 @@ func TestLeaks(t *testing.T) {
 			"Corefile:4! Corefile:3 also forwards example", unread("3"),
 		}},
 		{"an import from the environment at top level", []Object{coredns("import {$X}\n. {\nforward . 8.8.8.8\n}\n")}, []string{
-			`Corefile:1! import of "{$X}": the environment of CoreDNS is not known`, unread("3"),
+			`Corefile:1! import of "{$X}": the environment of CoreDNS is unknown`, unread("3"),
 		}},
 		{"an optional import at top level", []Object{coredns("import custom/*.server\n. {\nforward . 8.8.8.8\n}\n")}, []string{"Corefile:3: . => 8.8.8.8"}},
 		{"malformed stub domains", []Object{object("kube-dns", "stubDomains", `{"corp.example": ["10.0.0.1"]`, "upstreamNameservers", `["8.8.8.8"]`)}, []string{
@@ -418,7 +418,7 @@ func TestLeaks(t *testing.T) {
 		}},
 		{"an unknown zone of another object", []Object{coredns("{$ZONE} {\nforward . 10.0.0.1\n}\n"), corp}, []string{
 			"dns.operator/default servers[0]: corp.test. => 10.0.0.1",
-			`Corefile:1! zone "{$ZONE}": the environment of CoreDNS is not known`,
+			`Corefile:1! zone "{$ZONE}": the environment of CoreDNS is unknown`,
 			"dns.operator/default upstreamResolvers! its servers would receive names of Corefile:1, which cannot be read",
 		}},
 		{"a domain of another object", []Object{coredns("a.test {\nforward . ns.a.test\n}\n"), corp}, []string{
@@ -564,7 +564,7 @@ func TestHosts(t *testing.T) {
 		}},
 		{"unknown file", []Object{blockOf("corp.example", "hosts /etc/hosts.corp {", "10.0.0.1 a.corp.example", "}")}, []string{
 			"Corefile:3: 10.0.0.1 [a.corp.example.] no_reverse",
-			`Corefile:2! hosts file "/etc/hosts.corp": its contents are not known here`,
+			`Corefile:2! hosts file "/etc/hosts.corp": its contents are unknown`,
 		}},
 		{"in the cluster's zone", []Object{blockOf("cluster.local", "hosts {", "10.0.0.1 a.cluster.local", "}")}, []string{
 			"Corefile:3: 10.0.0.1 [a.cluster.local.] no_reverse", "Corefile:2! cluster.local is in the cluster's zone",
@@ -581,7 +581,7 @@ func TestHosts(t *testing.T) {
 			"Corefile:6! ttl: expected a number from 0 to 65535", "Corefile:7! ttl: expected a number from 0 to 65535",
 			`Corefile:3! "10.0.0.300": expected an IP address with names`, `Corefile:4! "10.0.0.1": expected names after the address`,
 			`Corefile:5! "a/b": expected a host name`, `Corefile:5! "*.c": expected a host name`, `Corefile:8! "{$NAME}": expected a host name`,
-			`Corefile:11! plugin "hosts" occurs twice in a server block; the first one counts`,
+			`Corefile:11! plugin "hosts" occurs twice in a server block; the first one is used`,
 		}},
 	})
 }
@@ -598,7 +598,7 @@ func TestCorefile(t *testing.T) {
 			"Corefile:10: . => 10.0.0.1", `Corefile:6! "(a)" imports itself`,
 		}},
 		{"snippet twice", []Object{coredns("(a) {\nforward . 10.0.0.1\n}\n(a) {\n}\n. {\nimport a\n}\n")}, []string{
-			"Corefile:2: . => 10.0.0.1", `Corefile:4! snippet "(a)" is defined twice; the first one counts`,
+			"Corefile:2: . => 10.0.0.1", `Corefile:4! snippet "(a)" is defined twice; the first one is used`,
 		}},
 		{"malformed snippets", []Object{coredns("(a)\n. {\nforward . 10.0.0.1\n}\n(b) {\nlog\n")}, []string{
 			`Corefile:1! snippet without "{"`, `Corefile:5! snippet without its closing "}"`,
@@ -608,7 +608,7 @@ func TestCorefile(t *testing.T) {
 			"Corefile:7: . => 10.0.0.1",
 			"Corefile:3! import without a name; expected a snippet or a file",
 			`Corefile:4! import of "none": no such snippet, and no such key in the ConfigMap coredns-custom`,
-			`Corefile:5! import of "{$X}": the environment of CoreDNS is not known`,
+			`Corefile:5! import of "{$X}": the environment of CoreDNS is unknown`,
 			`Corefile:6! import of "custom/[": not a valid file name pattern`,
 		}},
 		{"custom settings that nothing imports", []Object{coredns(". {\nimport custom/*.override\n}\n"), object("coredns-custom", "a.server", "x", "b.override", "log", "c", "")}, []string{

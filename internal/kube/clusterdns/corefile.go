@@ -216,7 +216,7 @@ func (p *parser) readSnippet(name token, isOpen bool) {
 // define stores a snippet.
 func (p *parser) define(name token, body []token) {
 	if _, ok := p.snippets[name.text]; ok {
-		p.report(name.where(), "snippet %s is defined twice; the first one counts", quote(name.text))
+		p.report(name.where(), "snippet %s is defined twice; the first one is used", quote(name.text))
 		return
 	}
 	if len(body) > 0 {

@@ -161,7 +161,7 @@ func isFile(t token) bool {
 // behind "%".
 func parseTo(t, tlsName token) (server nameserver.Server, wrong string) {
 	if t.hasEnv() || tlsName.hasEnv() {
-		return nameserver.Server{}, "the environment of CoreDNS is not known"
+		return nameserver.Server{}, "the environment of CoreDNS is unknown"
 	}
 	scheme, text, hasScheme := strings.Cut(t.text, "://")
 	switch {

@@ -88,7 +88,7 @@ func (c *corefile) readHostsFile(h *hosts, t token) {
 		h.entries = slices.Clip(c.files[file])
 		return
 	}
-	c.report(t.where(), "hosts file %s: its contents are not known here", quote(t.text))
+	c.report(t.where(), "hosts file %s: its contents are unknown", quote(t.text))
 	h.incomplete = true
 }
 

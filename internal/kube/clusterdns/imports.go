@@ -24,7 +24,7 @@ func (p *parser) readImport() {
 	case isSnippet:
 		p.push(at, frame{name: "(" + pattern.text + ")", tokens: body})
 	case pattern.hasEnv():
-		p.failImport(at, "import of %s: the environment of CoreDNS is not known", quote(pattern.text))
+		p.failImport(at, "import of %s: the environment of CoreDNS is unknown", quote(pattern.text))
 	default:
 		p.importFiles(at, pattern.text)
 	}

@@ -16,7 +16,7 @@ type bounded struct {
 // Read implements io.Reader.
 func (b *bounded) Read(p []byte) (int, error) {
 	if b.left <= 0 {
-		return 0, fmt.Errorf("%w: more than %d octets", ErrTooBig, maxObject)
+		return 0, fmt.Errorf("%w: more than %d bytes", ErrTooBig, maxObject)
 	}
 	n, err := b.r.Read(p[:min(len(p), b.left)])
 	b.left -= n

@@ -75,7 +75,7 @@ func (f *fields) varint() (uint64, error) {
 
 func (f *fields) take(n uint64) ([]byte, error) {
 	if n > uint64(len(f.rest)) {
-		return nil, fmt.Errorf("%w: field of %d octets in a message that has %d left", ErrMalformed, n, len(f.rest))
+		return nil, fmt.Errorf("%w: field of %d bytes in a message that has %d left", ErrMalformed, n, len(f.rest))
 	}
 	taken := f.rest[:n]
 	f.rest = f.rest[n:]

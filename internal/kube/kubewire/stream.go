@@ -68,7 +68,7 @@ func (s *stream) length() (uint64, error) {
 	case err != nil:
 		return 0, unexpected(err)
 	case n > s.left:
-		return 0, fmt.Errorf("%w: field of %d octets in a message that has %d left", ErrMalformed, n, s.left)
+		return 0, fmt.Errorf("%w: field of %d bytes in a message that has %d left", ErrMalformed, n, s.left)
 	}
 	return n, nil
 }
@@ -76,7 +76,7 @@ func (s *stream) length() (uint64, error) {
 // take reads n bytes. They are valid until the next call.
 func (s *stream) take(n, limit uint64) ([]byte, error) {
 	if n > limit {
-		return nil, fmt.Errorf("%w: %d octets, expected at most %d", ErrTooBig, n, limit)
+		return nil, fmt.Errorf("%w: %d bytes, expected at most %d", ErrTooBig, n, limit)
 	}
 	if cap(s.buf) > keepBuffer && n <= keepBuffer {
 		s.buf = nil

@@ -82,7 +82,7 @@ var conditions = map[Condition]Explanation{
 	},
 	NotReady: {
 		Name: "not-ready", ID: "fba7c6665d1e43638ef32ef4bebc1ac5",
-		When: "node-dns no longer listens anywhere: none of its addresses is left, or the cluster domain is not known.",
+		When: "node-dns no longer listens: it has no address left, or the cluster domain is unknown.",
 		Do:   "node-dns status shows the addresses and the reason.",
 	},
 	Stopping: {
@@ -99,7 +99,7 @@ var conditions = map[Condition]Explanation{
 	},
 	HandoverFailed: {
 		Name: "handover-failed", ID: "128f29a3ede24784a5495ad8f903262a",
-		When: "Something could not be handed over to the next process, or not be taken over from the previous one: NODE_DNS_ERROR. Queries may be lost in a restart.",
+		When: "node-dns could not pass its state to the next process, or take it over from the previous one: NODE_DNS_ERROR. A restart may lose queries.",
 		Do:   "Check that node-dns.service has FileDescriptorStoreMax= and NotifyAccess= as packaged.",
 	},
 	Listening: {
@@ -114,7 +114,7 @@ var conditions = map[Condition]Explanation{
 	UpstreamDown: {
 		Name: "upstream-down", ID: "ec3277a7a9dc401784209e62302049cd",
 		When: "The upstream nameserver NODE_DNS_SERVER failed three times in a row: NODE_DNS_ERROR. It is queried last until it answers again.",
-		Do:   "Query it from this node: dig . NS with its address. The usual cause is a firewall, or the nameserver itself.",
+		Do:   "Query it from this node: dig @ADDRESS . NS. The usual cause is a firewall, or the nameserver itself.",
 	},
 	UpstreamUp: {
 		Name: "upstream-up", ID: "4fd2ec95bf0b48ea93d2d1d5faabead9",
@@ -131,13 +131,13 @@ var conditions = map[Condition]Explanation{
 	},
 	UpstreamLoop: {
 		Name: "upstream-loop", ID: "df382de065df4770a7ec50fa53a5f4c0",
-		When: "These upstream nameservers send our own queries back to this node: NODE_DNS_SERVERS. They are not used, and probed again every five minutes.",
+		When: "These upstream nameservers send queries back to this node: NODE_DNS_SERVERS. node-dns does not use them, and probes them again every five minutes.",
 		Do:   "Give the node a nameserver that does not forward to it, or stop the forwarding there.",
 	},
 	ConfigFault: {
 		Name: "config-fault", ID: "509e17a3819746158f9153e42f2d6be0",
-		When: "The configuration has faults. A running node-dns keeps its configuration; a starting one uses the valid part.",
-		Do:   "node-dns check-config shows each fault with file, line and column. A corrected file applies at once.",
+		When: "The configuration has errors. A running node-dns keeps its configuration; a starting one uses the valid part.",
+		Do:   "node-dns check-config shows each error with file, line and column. A corrected file applies at once.",
 	},
 	ConfigTaken: {
 		Name: "config-taken-over", ID: "7b775aaa8abc479faa4a581c8e3dd78c",
@@ -146,12 +146,12 @@ var conditions = map[Condition]Explanation{
 	ReloadFailed: {
 		Name: "reload-failed", ID: "01d56248cef04c89bdf024194fcfe7d1",
 		When: "A reload (SIGHUP, systemctl reload) changed nothing. The running configuration stays.",
-		Do:   "node-dns check-config shows each fault with file, line and column.",
+		Do:   "node-dns check-config shows each error with file, line and column.",
 	},
 	Problem: {
 		Name: "problem", ID: "d1840814c0a147748b801fe3270be887",
 		When: "There is a problem that an admin should look at: NODE_DNS_PROBLEM. While it lasts node-dns status shows it, after \"!\".",
-		Do:   "Follow the text. The page on troubleshooting explains each problem.",
+		Do:   "Follow the advice in the text. The troubleshooting page explains each problem.",
 	},
 	ProblemSolved: {
 		Name: "problem-solved", ID: "1598377b71f346768fa903d377c69d8b",
@@ -169,7 +169,7 @@ var conditions = map[Condition]Explanation{
 	ClusterStale: {
 		Name: "cluster-stale", ID: "174f963d75d3444781c8d8e0725a8546",
 		When: "The Kubernetes API could not be watched for a minute or longer. Cluster names are answered from the last known state.",
-		Do:   "As for cluster-away. Pods that have moved since then are answered with their old addresses.",
+		Do:   "See cluster-away. Pods that have moved since then are answered with their old addresses.",
 	},
 	ClusterForbidden: {
 		Name: "cluster-forbidden", ID: "cdcfb58d8ce144b697f7d319921b1302",
@@ -219,8 +219,8 @@ var conditions = map[Condition]Explanation{
 	},
 	TaskFailed: {
 		Name: "task-failed", ID: "44f3f1628cdd4e70b85a4ee72034f41f",
-		When: "A task failed and is restarted: NODE_DNS_ERROR. What it watches is not updated meanwhile. Queries are answered.",
-		Do:   "Fix the cause in the error.",
+		When: "A task failed and is restarted: NODE_DNS_ERROR. Its data is not updated meanwhile. Queries are answered.",
+		Do:   "Fix the cause that the error names.",
 	},
 	Hangs: {
 		Name: "hangs", ID: "e2df5bd0973549509719ead4ab565172",
@@ -254,13 +254,13 @@ var conditions = map[Condition]Explanation{
 	},
 	ResolvConfFought: {
 		Name: "resolv-conf-fought", ID: "d75439d4294d40abb46b225fd93206d0",
-		When: "Another program keeps overwriting /etc/resolv.conf: NODE_DNS_OVER. node-dns restores its file up to five times a minute, then waits for five minutes, and longer each further time.",
+		When: "Another program keeps overwriting /etc/resolv.conf: NODE_DNS_OVER. node-dns restores its file up to five times a minute, then waits for five minutes or longer.",
 		Do:   "Stop the other program from writing /etc/resolv.conf, or stop node-dns.",
 	},
 	HookFailed: {
 		Name: "hook-failed", ID: "0c48bb8e82f6462999dd9cef37b400b1",
 		When: "A run of origin-dns-dispatcher failed at least in part: NODE_DNS_ERROR. Every file has either its old or its new content.",
-		Do:   "Fix the cause in the error, and run origin-dns-dispatcher apply.",
+		Do:   "Fix the cause that the error names, then run origin-dns-dispatcher apply.",
 	},
 	HookHung: {
 		Name: "hook-hung", ID: "1585405dd9284cdbacccb56eeebac82a",

@@ -22,7 +22,7 @@ test('state: what the first line says', () => {
   const failing = structuredClone(control('all-well'));
   failing.lastMinute = { overNanoseconds: 60e9, queries: 100, responses: 100, servfail: 40 };
   for (const [name, known, level, title] of [
-    ['nothing known', {}, 'none', 'Asking node-dns …'],
+    ['nothing known', {}, 'none', 'Querying node-dns …'],
     ['well', { status: control('all-well') }, 'ok', 'DNS works'],
     ['synced', { status: control('cluster/synced') }, 'ok', 'DNS works'],
     ['one upstream down', { status: down }, 'warn', 'DNS works, with problems'],
@@ -43,7 +43,7 @@ test('state: what the first line says', () => {
     ['no systemd', { failure: notRunning(), unit: {} }, 'fail', 'node-dns is not running'],
     ['another version', { failure: expect({ apiVersion: 'node-dns/v2' }, 'Status'), unit: { ActiveState: 'active' } }, 'none', 'This page cannot read the status'],
     ['a field is missing', { status: { ready: true, routes: {} } }, 'none', 'This page cannot read the status'],
-    ['denied', { failure: { ...notRunning(), exitCode: 4 } }, 'none', 'This user may not ask node-dns'],
+    ['denied', { failure: { ...notRunning(), exitCode: 4 } }, 'none', 'This user may not query node-dns'],
     ['not installed', { failure: { error: 'no such file', problem: 'not-found' } }, 'fail', 'node-dns is not installed'],
   ]) {
     const got = verdict(known);
