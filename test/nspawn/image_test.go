@@ -168,7 +168,7 @@ func TestImage(t *testing.T) {
 	own := n.Path("")
 	base, first := n.baseImage("base"), n.image("first", "bootc", 1, rpmbuild.Systemd)
 	// The second image was built elsewhere, where the user has a different ID.
-	second := n.image("second", "bootc", 2, rpmbuild.Fallback, "useradd --system --no-create-home earlier")
+	second := n.image("second", "bootc", 2, rpmbuild.Fallback, "for n in 1 2 3 4; do useradd --system --no-create-home earlier-$n; done")
 
 	installed := n.deploy(first, nil)
 	n.Deploy(installed.Deployment)

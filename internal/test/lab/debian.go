@@ -40,7 +40,7 @@ const (
 
 // rootPackages are what a node has, what the tests call in it, and what they install the RPMs with.
 var rootPackages = []string{
-	"systemd", "systemd-sysv", "dbus", "polkitd", "network-manager", "iproute2", "procps", "bind9-dnsutils", "dnsmasq-base", "unbound",
+	"systemd", "systemd-sysv", "dbus", "polkitd", "network-manager", "iproute2", "procps", "e2fsprogs", "bind9-dnsutils", "dnsmasq-base", "unbound",
 	"nftables", "iptables", "firewalld", "netbase", "rpm", "dnf", "createrepo-c", "ansible-core", "ca-certificates",
 }
 
