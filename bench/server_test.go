@@ -27,7 +27,7 @@ func TestUpstream(t *testing.T) {
 		{"a service", "svc-9999.ns-99.svc.cluster.local. A", "NOERROR A 192.0.2.80"},
 		{"a service has no such address", "svc-9999.ns-99.svc.cluster.local. AAAA", "NOERROR, SOA of cluster.local."},
 		{"a namespace", "ns-99.svc.cluster.local. A", "NOERROR, SOA of cluster.local."},
-		{"what namespaces are below", "SVC.Cluster.Local. A", "NOERROR, SOA of Cluster.Local."},
+		{"parent of the namespaces", "SVC.Cluster.Local. A", "NOERROR, SOA of Cluster.Local."},
 		{"the zone", "cluster.local. A", "NOERROR, SOA of cluster.local."},
 		{"a search in a namespace", "google.com.ns-1.svc.cluster.local. A", "NXDOMAIN, SOA of cluster.local."},
 		{"a search in all", "google.com.svc.cluster.local. A", "NXDOMAIN, SOA of cluster.local."},

@@ -38,7 +38,7 @@ func TestPlainWords(t *testing.T) {
 		{"another type", func(w http.ResponseWriter, _ *http.Request) {
 			io.WriteString(w, `{"started": "x", "time": "x", "now": "x", "entries": "x", "on": "x", "name": 7}`)
 		}, "in a form that this program"},
-		{"a number in a text's place", func(w http.ResponseWriter, _ *http.Request) {
+		{"a number instead of a string", func(w http.ResponseWriter, _ *http.Request) {
 			io.WriteString(w, `{"version": 7, "kind": 7, "on": 7, "name": 7}`)
 		}, "in a form that this program"},
 		{"an error without a reason", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }, "in a form that this program"},

@@ -88,7 +88,7 @@ var outside = []struct {
 			{"query", "www.example", "other.example", at, "-o", "yaml"},
 		}
 	}},
-	{"the words of a command line", func(_ *testing.T, root string) [][]string {
+	{"command-line arguments", func(_ *testing.T, root string) [][]string {
 		return [][]string{
 			{"--root", root, hostile},
 			{"--" + hostile},

@@ -280,7 +280,7 @@ func fileRows() []fileRow {
 		{name: "host-record and ANY", conf: "server=UP\nhost-record=h.corp,192.0.2.4,2001:db8::4", questions: []string{"h.corp ANY"}, why: smallestANY},
 		{name: "cname and ANY", conf: "server=UP\nhost-record=h.corp,192.0.2.4\ncname=al.corp,h.corp", questions: []string{"al.corp ANY"}, why: smallestANY},
 		{name: "cname of an upstream's name", conf: "server=UP\ncname=al.corp,a.example", questions: []string{"al.corp A", "al.corp TXT"}},
-		{name: "cname of an upstream's name that is remembered", conf: "server=UP\ncname=al.corp,a.example", questions: []string{"a.example A", "al.corp A"}, why: fromCache},
+		{name: "cname of an upstream's name that is cached", conf: "server=UP\ncname=al.corp,a.example", questions: []string{"a.example A", "al.corp A"}, why: fromCache},
 		{name: "cname of an address", conf: "server=UP\naddress=/a.example/192.0.2.1\ncname=al.corp,a.example", questions: []string{"al.corp A"}},
 		{name: "cname over a host-record", conf: "server=UP\nlocal=/corp/\ncname=al.corp,h.corp\nhost-record=h.corp,192.0.2.4\nhost-record=al.corp,192.0.2.5", questions: []string{"al.corp A", "al.corp AAAA"}},
 		{name: "cname with a wildcard", conf: "server=UP\ncname=*.corp,a.example", questions: []string{"al.corp A"}},
@@ -330,7 +330,7 @@ func fileRows() []fileRow {
 		{name: "strict-order", conf: "strict-order\nserver=UP\nserver=OTHER", questions: []string{"a.example TXT"}},
 		{name: "edns-packet-max below the client's size", conf: "server=UP\nedns-packet-max=512", questions: []string{"big.example TXT size=4096", "a.example A size=4096"}},
 		{name: "edns-packet-max above", conf: "server=UP\nedns-packet-max=4000", questions: []string{"big.example TXT size=4096", "big.example TXT size=2000", "big.example TXT"}},
-		{name: "edns-packet-max of nothing", conf: "server=UP\nedns-packet-max=0", questions: []string{"big.example TXT size=4096"}},
+		{name: "edns-packet-max without a value", conf: "server=UP\nedns-packet-max=0", questions: []string{"big.example TXT size=4096"}},
 		{name: "no edns-packet-max", conf: "server=UP", questions: []string{"big.example TXT size=4096"}},
 		{name: "min-port and max-port", conf: "server=UP\nmin-port=20000\nmax-port=22047", questions: []string{"a.example A", "b.example A", "a.example TXT"}, ports: true},
 		{name: "max-port alone", conf: "server=UP\nmax-port=2047", questions: []string{"a.example A", "b.example A", "a.example TXT"}, ports: true},
@@ -379,8 +379,8 @@ func fileRows() []fileRow {
 		{name: "no proxy-dnssec", conf: "server=UP", questions: []string{"signed.example A ad", "signed.example A"}, why: passesAD},
 		{name: "quotes, blanks and comments", conf: "  server = UP # first\n\taddress = \"/a.example/\"192.0.2.1\r\n#address=/b.example/192.0.2.1"},
 		{name: "what OpenShift 3 installs", conf: openshiftConf, file: "origin-dns.conf", beside: "server=UP", questions: []string{"nowhere.example A", "nowhere.example A", "short.example A"}, counted: true, why: stockCache},
-		{name: "what OpenShift 3 installs, under another name", conf: openshiftConf, beside: "server=UP", questions: []string{"nowhere.example A", "nowhere.example A"}, counted: true},
-		{name: "what OpenShift 3 installs, changed", conf: openshiftConf + "no-poll", file: "origin-dns.conf", beside: "server=UP", questions: []string{"nowhere.example A", "nowhere.example A"}, counted: true},
+		{name: "OpenShift 3's file, under another name", conf: openshiftConf, beside: "server=UP", questions: []string{"nowhere.example A", "nowhere.example A"}, counted: true},
+		{name: "OpenShift 3's file, changed", conf: openshiftConf + "no-poll", file: "origin-dns.conf", beside: "server=UP", questions: []string{"nowhere.example A", "nowhere.example A"}, counted: true},
 	}
 }
 

@@ -63,7 +63,7 @@ func TestLogListeners(t *testing.T) {
 		{"it recovers", []control.Listener{good("a"), good("b")}, "level=INFO msg=listening addresses=b condition=listening\n"},
 		{"one goes", []control.Listener{good("b")}, "level=INFO msg=\"stopped listening\" addresses=a\n"},
 		{
-			"two fail for one reason",
+			"two fail for the same reason",
 			[]control.Listener{bad("b", "x"), bad("c", "x")},
 			"level=INFO msg=\"stopped listening\" addresses=b\nlevel=WARN msg=\"cannot listen\" addresses=\"b c\" error=x condition=listen-failed\n",
 		},

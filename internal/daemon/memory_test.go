@@ -43,7 +43,7 @@ func TestRoomForCache(t *testing.T) {
 		"others take half":                   {400 * mib, 210 * mib, 10 * mib, 100 * mib},
 		"others take all":                    {400 * mib, 390 * mib, 10 * mib, 0},
 		"it has grown since":                 {400 * mib, 10 * mib, 50 * mib, 300 * mib},
-		"it has what there is":               {400 * mib, 320 * mib, 280 * mib, 260 * mib},
+		"it uses the rest":                   {400 * mib, 320 * mib, 280 * mib, 260 * mib},
 		"it has more than there is any more": {100 * mib, 320 * mib, 280 * mib, 35 * mib},
 	} {
 		if got := roomForCache(row.limit, row.live, row.cached); got != row.want {

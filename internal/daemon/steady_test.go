@@ -20,7 +20,7 @@ func TestSteady(t *testing.T) {
 		before, now netstate.State
 		want        string
 	}{
-		{"the kernel's word", netstate.State{}, policytest.Node(), "192.0.2.10"},
+		{"the kernel's state", netstate.State{}, policytest.Node(), "192.0.2.10"},
 		{"a failed look is ignored", policytest.Node(), netstate.State{}, "192.0.2.10"},
 		{"the default route went, the address stays: so does the listener", policytest.Node(), without, "192.0.2.10"},
 		{"the only address was the node's, and another one appears", sole, both, "192.0.2.10"},

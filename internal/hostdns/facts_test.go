@@ -45,7 +45,7 @@ func TestFactsPlan(t *testing.T) {
 		{name: "not known", options: []option{withConfig(func(c *nodeconfig.Config) { c.Facts = nil }), stands(corpFile)}},
 		{name: "somebody else's word", options: []option{known(corp), stands(File{}), takenFrom("")}, warning: "no permission to read " + etcNodeConfig},
 		{
-			name: "somebody else's word, that there is none", options: []option{known(nodeconfig.Facts{}), stands(File{}), takenFrom("")},
+			name: "another file's statement that there is none", options: []option{known(nodeconfig.Facts{}), stands(File{}), takenFrom("")},
 			warning: "the cluster's configuration cannot be read here; according to " + handed + " there is none",
 		},
 		{

@@ -128,7 +128,7 @@ func sourceRows() []row {
 	dropped := "/etc/resolv.conf named 10.0.4.1, but "
 	return []row{
 		{
-			name: "NetworkManager's own word goes before all", options: everything, change: Changed,
+			name: "NetworkManager's own data takes precedence", options: everything, change: Changed,
 			upstreams: "10.0.1.1", from: upstream.NetworkManager, here: nodeIP + " | cluster.local", warning: dropped + "NetworkManager does not",
 		},
 		{

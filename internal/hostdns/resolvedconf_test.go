@@ -53,7 +53,7 @@ func TestReadResolvedConf(t *testing.T) {
 			files:   map[string]string{main: "[Resolve]\nDNS=10.0.0.1#dns.example [2001:db8::1]:5353%eth0#x 10.0.0.2:5353 fe80::1%eth0 2001:db8::2 dns.example [fe80::2]:54%eth1\n"},
 			servers: "10.0.0.1 [2001:db8::1]:5353 10.0.0.2:5353 fe80::1%eth0 2001:db8::2 [fe80::2%eth1]:54",
 		},
-		{name: "a line that goes on", files: map[string]string{main: "[Resolve]\nDNS=10.0.0.1 \\\n# between\n 10.0.0.2\n"}, servers: "10.0.0.1 10.0.0.2"},
+		{name: "a continued line", files: map[string]string{main: "[Resolve]\nDNS=10.0.0.1 \\\n# between\n 10.0.0.2\n"}, servers: "10.0.0.1 10.0.0.2"},
 		{name: "another section", files: map[string]string{main: "[Network]\nDNS=10.0.0.1\n"}},
 		{name: "no .conf", files: map[string]string{etc + "20.conf.bak": "[Resolve]\nDNS=10.0.0.1\n"}},
 		{name: "over TLS", files: map[string]string{etc + "20.conf": "[Resolve]\nDNSOverTLS=yes\n"}, tls: etc + "20.conf"},

@@ -137,7 +137,7 @@ func originalRows() []restoreRow {
 		{name: "the saved file", options: []option{ours, captured, withOriginal(file(manual))}, want: manual},
 		{name: "the saved file, if ours", options: []option{ours, captured, withOriginal(file(manual))}, ifOurs: true, want: manual},
 		{
-			name: "its mode, too", options: []option{ours, withOriginal(File{Exists: true, Data: []byte(manual), Mode: 0o664})},
+			name: "its mode as well", options: []option{ours, withOriginal(File{Exists: true, Data: []byte(manual), Mode: 0o664})},
 			want: manual, mode: 0o664,
 		},
 		{

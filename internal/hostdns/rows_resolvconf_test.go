@@ -57,7 +57,7 @@ func oursRows() []row {
 		},
 		{
 			// Another tool appended a nameserver, and libc would query both.
-			name: "ours with a foreign nameserver", options: []option{withResolvConf(file(oursText + "nameserver 8.8.8.8\n")), captured},
+			name: "ours with an additional nameserver", options: []option{withResolvConf(file(oursText + "nameserver 8.8.8.8\n")), captured},
 			upstreams: sys, from: upstream.LastGood, change: Same, here: here, back: gen,
 		},
 		{

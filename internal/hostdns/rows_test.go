@@ -164,7 +164,7 @@ func routeRows() []row {
 			upstreams: sys + " corp.example.=172.16.0.53", from: upstream.NetworkManager, change: Same, back: gen,
 		},
 		{
-			name: "a VPN goes", options: []option{withNetworkManager(eth0), ours, withRecord(upstream.NetworkManager, "", both)},
+			name: "a VPN ends", options: []option{withNetworkManager(eth0), ours, withRecord(upstream.NetworkManager, "", both)},
 			upstreams: sys, from: upstream.NetworkManager, change: Changed, back: gen,
 		},
 		{

@@ -84,7 +84,7 @@ func TestChooseRoute(t *testing.T) {
 		{"a table that no rule reaches", nil, []route{inTable(200, 0, via(eth1, "10.9.0.1"))}, ""},
 		{"table default, after main", nil, []route{inTable(unix.RT_TABLE_DEFAULT, 0, via(eth1, "10.9.0.1"))}, "10.9.0.1"},
 		{
-			"a table before main wins whatever its metric",
+			"a table before main wins regardless of its metric",
 			[]rule{to(100, 200), to(32766, 254)},
 			[]route{inMain(0, via(eth0, "192.168.122.1")), inTable(200, 900, via(eth1, "10.9.0.1"))},
 			"10.9.0.1",

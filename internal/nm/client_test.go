@@ -182,7 +182,7 @@ func TestSnapshot(t *testing.T) {
 			s.Configs[1].Static = s.Configs[1].Nameservers
 		},
 	}, {
-		name: "and an earlier version their octets",
+		name: "and an earlier version as bytes",
 		change: func(h host) {
 			addr := netip.MustParseAddr("10.77.0.54").As4()
 			v6 := netip.MustParseAddr("fe80::53").As16()
@@ -239,11 +239,11 @@ func TestSnapshotOfWrongTypes(t *testing.T) {
 	}{
 		{"text", "10.0.0.2", `Configuration has type "s"`},
 		{"list of texts", []string{"10.0.0.2"}, `Configuration has type "as"`},
-		{"nameservers as a text", []entry{entry(propertiesOf("nameservers", "10.0.0.2"))}, `nameservers has type "s"`},
+		{"nameservers as a string", []entry{entry(propertiesOf("nameservers", "10.0.0.2"))}, `nameservers has type "s"`},
 		{"nameservers as numbers", []entry{entry(propertiesOf("nameservers", []uint32{1}))}, `nameservers has type "au"`},
-		{"priority as a text", []entry{entry(propertiesOf("priority", "100"))}, `priority has type "s"`},
+		{"priority as a string", []entry{entry(propertiesOf("priority", "100"))}, `priority has type "s"`},
 		{"interface as a number", []entry{entry(propertiesOf("interface", uint32(2)))}, `interface has type "u"`},
-		{"domains as a text", []entry{entry(propertiesOf("domains", "a.test"))}, `domains has type "s"`},
+		{"domains as a string", []entry{entry(propertiesOf("domains", "a.test"))}, `domains has type "s"`},
 		{"vpn as a number", []entry{entry(propertiesOf("vpn", int32(1)))}, `vpn has type "i"`},
 		{"65 configurations", slices.Repeat([]entry{{}}, 65), "65 DNS configurations"},
 		{"9 MiB", strings.Repeat("x", 9<<20), "too long"},

@@ -113,7 +113,7 @@ func TestParseEvent(t *testing.T) {
 		env:  []string{"DEVICE_IFACE=ttyUSB0", "DEVICE_IP_IFACE=wwan0", "IP6_NAMESERVERS=fe80::1"},
 		want: `"ttyUSB0" up ip-interface=wwan0 nameservers=fe80::1%wwan0`,
 	}, {
-		name: "IPv4 before IPv6, whatever the order of the variables",
+		name: "IPv4 before IPv6, in any order of the variables",
 		argv: "eth0|dhcp6-change",
 		env: []string{
 			"IP6_DOMAINS=v6.test", "IP6_NAMESERVERS=fd77::53 ::ffff:10.0.0.9",

@@ -181,7 +181,7 @@ func TestUpstreams(t *testing.T) {
 		defaults: "10.0.0.2",
 		routes:   "corp.test=10.9.0.1 10.7.0.1@eth1",
 	}, {
-		name: "both families of one interface whatever their priorities",
+		name: "both families of one interface regardless of their priorities",
 		configs: []DNSConfig{
 			vpn("tun0", 50, "10.8.0.1", "corp.test"),
 			config("eth0", 100, "10.0.0.2", ""),
@@ -191,7 +191,7 @@ func TestUpstreams(t *testing.T) {
 		defaults: "10.0.0.2",
 		routes:   "corp.test=10.8.0.1 fd08::1@tun0",
 	}, {
-		name: "sub-domain on another interface whatever its priority",
+		name: "sub-domain on another interface regardless of its priority",
 		configs: []DNSConfig{
 			vpn("tun0", 50, "10.8.0.1", "corp.test"),
 			config("eth1", 100, "10.9.0.1", "lab.corp.test"),
@@ -262,7 +262,7 @@ func TestUpstreams(t *testing.T) {
 		onRoute:  "eth0",
 		defaults: "10.9.0.1",
 	}, {
-		name:     "configuration of nothing but refused nameservers",
+		name:     "configuration with only refused nameservers",
 		configs:  []DNSConfig{config("eth0", -1, "", "example.test"), config("eth1", 100, "10.9.0.1", "")},
 		onRoute:  "eth0",
 		defaults: "10.9.0.1",
@@ -373,7 +373,7 @@ func TestSearchList(t *testing.T) {
 	}{
 		{name: "nothing known"},
 		{
-			name:    "in order, each once, whatever its case",
+			name:    "in order, without duplicates, ignoring case",
 			configs: []DNSConfig{config("eth0", 100, "", "b.test a.test"), config("eth0", 100, "", "B.Test c.test.")},
 			want:    "b.test a.test c.test",
 		},

@@ -20,7 +20,7 @@ func TestAddList(t *testing.T) {
 		{"as shipped", string(shipped), true},
 		{"comments alone", "# listen: auto\n", true},
 		{"no newline at the end", "cacheSize: 5000", true},
-		{"a text in lines at the end", "routes:\n- domain: |\n    a.example\n", true},
+		{"a multi-line string at the end", "routes:\n- domain: |\n    a.example\n", true},
 		{"a tab", "cacheSize:\t5000\n", true},
 		{"the key is there", "listen: auto\n", false},
 		{"the key is there, in quotes", "\"listen\": auto\n", false},

@@ -151,7 +151,7 @@ func TestLoadFacts(t *testing.T) {
 			domain: "new.test.", files: []string{"NodeConfig"},
 		},
 		{
-			name:   "as it was handed over",
+			name:   "unchanged since the handover",
 			make:   handed,
 			domain: "corp.test.", files: []string{"NodeConfig"}, facts: true,
 		},
@@ -161,17 +161,17 @@ func TestLoadFacts(t *testing.T) {
 			wanted: "no such file", err: unknown,
 		},
 		{
-			name:   "the admin's word is enough",
+			name:   "the admin's setting is enough",
 			make:   func(t tree) { corp(t); closeFile(t); write(t.T, at(t, "NodeDNS"), "clusterDomain: corp.test") },
 			domain: "corp.test.", files: []string{"NodeDNS"}, wanted: "no such file",
 		},
 		{
-			name:  "the admin's word is on something else",
+			name:  "the admin sets something else",
 			make:  func(t tree) { corp(t); closeFile(t); write(t.T, at(t, "NodeDNS"), "cacheSize: 5") },
 			files: []string{"NodeDNS"}, wanted: "no such file", err: unknown,
 		},
 		{
-			name:   "the admin's word wins",
+			name:   "the admin's setting wins",
 			make:   func(t tree) { handed(t); write(t.T, at(t, "NodeDNS"), "clusterDomain: d.test") },
 			domain: "d.test.", files: []string{"NodeConfig", "NodeDNS"}, facts: true,
 		},

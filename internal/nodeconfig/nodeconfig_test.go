@@ -35,7 +35,7 @@ func TestText(t *testing.T) {
 		{"merge of several: the first wins", "x: [&a {dnsDomain: a.example}, &b {dnsDomain: b.example}]\n<<: [*a, *b]\n", "a.example."},
 		{"own key before a merged one", "x: &b {dnsDomain: b.example}\n<<: *b\ndnsDomain: a.example\n", "a.example."},
 		{"merge of itself", "x: &b\n  <<: *b\n  dnsDomain: a.example\n<<: *b\n", "a.example."},
-		{"merge of a text", "<<: text\n", `f:1:5: <<: expected a mapping to merge in, got "text"`},
+		{"merge of a string", "<<: text\n", `f:1:5: <<: expected a mapping to merge in, got "text"`},
 		{"a list for a key", "? [a]\n: b\ndnsDomain: a.example\n", "a.example."},
 		{"alias of a circle", "x: &x [*x]\ndnsDomain: *x\n", "f:2:12: dnsDomain: expected a domain name such as cluster.local, got a list"},
 		{"unknown keys twice are not ours to judge", "x: 1\nx: 2\n", "cluster.local."},

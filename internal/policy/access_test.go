@@ -48,7 +48,7 @@ func TestAccess(t *testing.T) {
 		{"the pods' networks are known: a pod", "podCIDRs: [10.128.0.0/14]\n", "192.0.2.10:53", "10.131.3.4", false},
 		{"the pods' networks are known: a service", "podCIDRs: [10.128.0.0/14]\nserviceCIDRs: [172.30.0.0/16]\n", "192.0.2.10:53", "172.30.0.9", false},
 		{"the pods' networks are known: another private one", "podCIDRs: [10.128.0.0/14]\n", "192.0.2.10:53", "10.1.0.1", true},
-		{"this host, without a word", "", "127.0.0.53:53", "127.0.0.1", false},
+		{"this host, without a setting", "", "127.0.0.53:53", "127.0.0.1", false},
 		{"this host, with any setting", "allowFrom: [203.0.113.0/24]\n", "192.0.2.10:53", "192.0.2.10", false},
 		{"a list: who is in it", "allowFrom: [203.0.113.0/24, 198.51.100.7]\n", "192.0.2.10:53", "198.51.100.7", false},
 		{"a list: who is near, and not in it", "allowFrom: [203.0.113.0/24]\n", "192.0.2.10:53", "192.0.2.77", true},

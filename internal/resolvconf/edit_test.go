@@ -68,7 +68,7 @@ func TestSetSearch(t *testing.T) {
 		{"empty domain after", "search x\ndomain\n", two, line + "domain\n"},
 		{"domain only", "domain corp.example\nnameserver 10.0.0.2\n", two, "domain corp.example\nnameserver 10.0.0.2\n" + line},
 		{"the same in other bytes stays", "search\tcluster.local.  A.Example\n", two, "search\tcluster.local.  A.Example\n"},
-		{"other case is another text", "search cluster.local a.example\n", two, line},
+		{"different case is different text", "search cluster.local a.example\n", two, line},
 		{"final dots and root", "", []string{"cluster.local.", ".", "A.Example"}, line},
 		{"none", "a\nsearch x\nsearch y\n", nil, "a\n"},
 		{"the keyword alone", "a\nsearch\n", nil, "a\n"},

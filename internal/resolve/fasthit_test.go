@@ -102,7 +102,7 @@ func TestHitsOnTheWire(t *testing.T) {
 		{name: "max-ttl is not about it", config: ownDNS, dnsmasq: "max-ttl=1\n", ask: "old.shop.svc.cluster.local.", wire: true},
 		{name: "nor is filterwin2k", config: ownDNS, dnsmasq: "filterwin2k\n", ask: "_x._udp.shop.svc.cluster.local.", qtype: dns.TypeSRV, wire: true},
 		{name: "a name in it that dnsmasq's files have", config: ownDNS, dnsmasq: "host-record=old.shop.svc.cluster.local,192.0.2.99\n", ask: "old.shop.svc.cluster.local."},
-		{name: "octets that no host name has, in it", config: ownDNS, ask: `a\000b.svc.cluster.local.`},
+		{name: "bytes that no host name has, in a cluster name", config: ownDNS, ask: `a\000b.svc.cluster.local.`},
 		{name: "before the API has been read", config: bothDNS, ask: "old.shop.svc.cluster.local.", wire: true},
 		{name: "while its state is an earlier run's", config: bothDNS, snapshot: bazaar().Stale(), ask: "old.shop.svc.cluster.local.", wire: true},
 		{name: "then for a pod whose search continues", config: bothDNS, snapshot: bazaar().Stale(), client: pod, ask: "nowhere.shop.svc.cluster.local."},

@@ -37,7 +37,7 @@ func TestLocal(t *testing.T) {
 		{name: "and below it too", qname: "a.LocalHost.", qtype: dns.TypeAAAA, firstValue: "::1"},
 		{name: "localhost has no mail", qname: "localhost.", qtype: dns.TypeMX},
 		{name: "notlocalhost is another name", qname: "notlocalhost.example.", qtype: dns.TypeA, handedOn: true},
-		{name: "our own loop probe goes no further", qname: "probe.loop.node-dns.", qtype: dns.TypeTXT, rcode: dns.RcodeNameError},
+		{name: "our own loop probe is not forwarded", qname: "probe.loop.node-dns.", qtype: dns.TypeTXT, rcode: dns.RcodeNameError},
 		{name: "the way back from the loopback address", qname: "1.0.0.127.in-addr.arpa.", qtype: dns.TypePTR, firstValue: "localhost."},
 		{name: "it has no address", qname: "1.0.0.127.in-addr.arpa.", qtype: dns.TypeA},
 		{name: "and of IPv6", qname: zoneOfLoopback6, qtype: dns.TypePTR, firstValue: "localhost."},

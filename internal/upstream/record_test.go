@@ -41,7 +41,7 @@ func TestRecord(t *testing.T) {
 			Record{Pointed: addrs("10.0.0.1 10.0.0.2 10.0.0.3 10.0.0.4 10.0.0.5 10.0.0.6 10.0.0.7 10.0.0.8 10.0.0.9 10.0.0.10")},
 			Record{Version: 1, Pointed: addrs("10.0.0.1 10.0.0.2 10.0.0.3 10.0.0.4 10.0.0.5 10.0.0.6 10.0.0.7 10.0.0.8")},
 		},
-		{"text of any bytes", Record{Event: "\xff\n</script>"}, Record{Version: 1, Event: "\ufffd\n</script>"}},
+		{"arbitrary bytes", Record{Event: "\xff\n</script>"}, Record{Version: 1, Event: "\ufffd\n</script>"}},
 		{"a year that RFC 3339 has not", Record{Event: "e", Time: when.AddDate(9000, 0, 0)}, Record{Version: 1, Event: "e"}},
 	}
 	for _, tt := range tests {

@@ -153,7 +153,7 @@ func TestCrashLoop(t *testing.T) {
 			func(n *node) { n.Run("mv", program+".good", program) },
 		},
 		{
-			"a program that is not there",
+			"a missing program",
 			func(n *node) { n.Run("mv", program, program+".good") },
 			func(n *node) { n.Run("mv", program+".good", program) },
 		},

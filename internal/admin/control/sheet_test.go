@@ -38,9 +38,9 @@ func TestFolded(t *testing.T) {
 		{"short", "a b", 2, "a b\n"},
 		{"at a gap", strings.Repeat("abcd ", 9), 2, strings.TrimSpace(strings.Repeat("abcd ", 8)) + "\n  abcd \n"},
 		{"in its column", "name        " + strings.Repeat("x", 20) + "   " + strings.Repeat("y", 20), 12, "name        " + strings.Repeat("x", 20) + "\n            " + strings.Repeat("y", 20) + "\n"},
-		{"a word that fits nowhere", "a " + strings.Repeat("x", 50) + " b", 2, "a " + strings.Repeat("x", 50) + "\n  b\n"},
+		{"a word wider than the sheet", "a " + strings.Repeat("x", 50) + " b", 2, "a " + strings.Repeat("x", 50) + "\n  b\n"},
 		{"one word", strings.Repeat("x", 50), 2, strings.Repeat("x", 50) + "\n"},
-		{"letters of several octets", strings.Repeat("ü", 20) + " " + strings.Repeat("ü", 20), 2, strings.Repeat("ü", 20) + "\n  " + strings.Repeat("ü", 20) + "\n"},
+		{"multi-byte letters", strings.Repeat("ü", 20) + " " + strings.Repeat("ü", 20), 2, strings.Repeat("ü", 20) + "\n  " + strings.Repeat("ü", 20) + "\n"},
 	} {
 		var out strings.Builder
 		p := newPage(Sheet{&out, 40})

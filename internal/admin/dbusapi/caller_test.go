@@ -148,7 +148,7 @@ func TestSignals(t *testing.T) {
 	}{
 		{"for dnsmasq's name", DnsmasqName, dnsmasqPath, "SetDomainServers", true},
 		{"for our unique name", ownerOf(t, conn, DnsmasqName), dnsmasqPath, "SetDomainServers", true},
-		{"for all who listen", "", dnsmasqPath, "SetDomainServers", false},
+		{"for all listeners", "", dnsmasqPath, "SetDomainServers", false},
 		{"for another", conn.Names()[0], dnsmasqPath, "SetDomainServers", false},
 		{"of another path", DnsmasqName, "/else", "SetDomainServers", false},
 		{"of an unknown member", DnsmasqName, dnsmasqPath, "SetDomainServer", false},

@@ -79,7 +79,7 @@ func TestUndoForKubelet(t *testing.T) {
 		killed string // moment at which the migration is killed; empty for never
 		after  string
 	}{
-		{name: "it was not there", after: kept},
+		{name: "it did not exist", after: kept},
 		{name: "it was there", before: "nameserver 192.0.2.1\n", after: keptLine + "\nnameserver 192.0.2.1\n"},
 		{name: "before the kubelet was configured", killed: "after start"},
 	} {

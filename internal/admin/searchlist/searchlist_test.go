@@ -78,7 +78,7 @@ func TestWalk(t *testing.T) {
 		{"musl ends where a name has no address", "pay", answers{"pay.svc.cluster.local.": both(NoData), "pay.example.com.": both(Found)}, "1 2 3 4", "1 2", [2]int{8, 4}},
 		{"and at a failure", "down", answers{"down.svc.cluster.local.": both(Failed), "down.": both(Found)}, "1 2 3 4 5", "1 2", [2]int{12, -4}},
 		{"glibc leaves the list at another rcode", "odd", answers{"odd.svc.cluster.local.": both(Refused)}, "1 2 5", "1 2", [2]int{8, -4}},
-		{"a name denied for one type alone", "half", answers{"half.shop.svc.cluster.local.": {Absent, Found}}, "1", "1 2 3 4 5", [2]int{2, 10}},
+		{"a name denied for one type only", "half", answers{"half.shop.svc.cluster.local.": {Absent, Found}}, "1", "1 2 3 4 5", [2]int{2, 10}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := conf(podConf)

@@ -25,7 +25,7 @@ func TestAnsweredHere(t *testing.T) {
 		want      uint64
 	}{
 		{name: "nothing"},
-		{name: "one of three was asked", served: dnsserver.Stats{Answered: 3}, stored: cache.Stats{Hits: 2, Misses: 1}, forwarded: forward.Stats{Asked: 1}, want: 2},
+		{name: "one of three was queried", served: dnsserver.Stats{Answered: 3}, stored: cache.Stats{Hits: 2, Misses: 1}, forwarded: forward.Stats{Asked: 1}, want: 2},
 		{name: "and one joined it", served: dnsserver.Stats{Answered: 4}, stored: cache.Stats{Hits: 2, Misses: 2}, forwarded: forward.Stats{Asked: 1, Joined: 1}, want: 2},
 		{name: "the cluster's names are in no cache", served: dnsserver.Stats{Answered: 9, Failed: 1}, stored: cache.Stats{Hits: 2, Misses: 1}, forwarded: forward.Stats{Asked: 1}, want: 9},
 		{name: "a prefetch", served: dnsserver.Stats{Answered: 10}, stored: cache.Stats{Hits: 2, Misses: 1, Prefetched: 2}, forwarded: forward.Stats{Asked: 3}, want: 9},

@@ -115,7 +115,7 @@ func TestOddQueries(t *testing.T) {
 		{"a pointer", withName("\xc0\x0c"), "", ""},
 		{"an escape sequence", withName("\x05a\x1b[2J\x00"), `a\027[2J.`, "A"},
 		{"a line break", withName("\x03a\nb\x00"), `a\010b.`, "A"},
-		{"octets beyond ASCII", withName("\x03\x9b\xff \x00"), `\155\255\ .`, "A"},
+		{"bytes beyond ASCII", withName("\x03\x9b\xff \x00"), `\155\255\ .`, "A"},
 		{"a dot in a label", withName("\x03a.b\x00"), `a\.b.`, "A"},
 		{"the root", withName("\x00"), ".", "A"},
 	} {

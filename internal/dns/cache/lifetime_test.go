@@ -43,7 +43,7 @@ func TestRemember(t *testing.T) {
 		{name: "MinTTL is not for negative ones", config: Config{MinTTL: 900 * time.Second}, rcode: dns.RcodeNameError, records: "authority\n " + soa, want: 300 * time.Second, maxTTL: 300},
 		{name: "NegativeTTL", config: Config{NegativeTTL: 9 * time.Second}, rcode: dns.RcodeNameError, want: 9 * time.Second},
 		{name: "NegativeTTL for NODATA", config: Config{NegativeTTL: 9 * time.Second}, want: 9 * time.Second},
-		{name: "NegativeTTL is not for one with a SOA", config: Config{NegativeTTL: 9 * time.Second}, rcode: dns.RcodeNameError, records: "authority\n " + soa, want: 300 * time.Second, maxTTL: 300},
+		{name: "NegativeTTL does not apply with an SOA", config: Config{NegativeTTL: 9 * time.Second}, rcode: dns.RcodeNameError, records: "authority\n " + soa, want: 300 * time.Second, maxTTL: 300},
 		{name: "NegativeTTL with negative caching off", config: Config{NegativeTTL: 9 * time.Second, MaxNegativeTTL: -1}, rcode: dns.RcodeNameError, want: 0},
 		{name: "NegativeTTL is not for failures", config: Config{NegativeTTL: 9 * time.Second}, rcode: dns.RcodeServerFailure, want: 0},
 		{name: "NXDOMAIN: the SOA's minimum", rcode: dns.RcodeNameError, records: "authority\n " + soa, want: 300 * time.Second, maxTTL: 300},
@@ -75,7 +75,7 @@ func TestRemember(t *testing.T) {
 		},
 		{name: "Limit of other names", config: Config{Limit: limit}, records: "a.example. 30 IN A 192.0.2.1", want: 30 * time.Second, maxTTL: 30},
 		// A response that is not stored is not changed: the client gets the upstream's TTL.
-		{name: "not remembered, not changed", config: Config{Limit: func(dnsname.Name) time.Duration { return -1 }}, records: "a.example. 999999 IN A 192.0.2.1", want: 0, maxTTL: 999999},
+		{name: "not cached, not changed", config: Config{Limit: func(dnsname.Name) time.Duration { return -1 }}, records: "a.example. 999999 IN A 192.0.2.1", want: 0, maxTTL: 999999},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {

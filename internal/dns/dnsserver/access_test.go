@@ -154,7 +154,7 @@ func TestRefusalsAreLimited(t *testing.T) {
 		want   int // of 1000 a second for 3 seconds
 	}{
 		{"a stranger", "198.51.100.1", UDP, 100 + 2*100 + 270},
-		{"over TCP his address is his own", "198.51.100.1", TCP, 3000},
+		{"over TCP the address is genuine", "198.51.100.1", TCP, 3000},
 		{"this host's own address cannot be another's", "192.0.2.10", UDP, 3000},
 	}
 	responses := map[string]func(s *Server, x exchange) []byte{

@@ -23,7 +23,7 @@ type extension struct {
 	cookie int  // offset of the data of the first COOKIE option
 	shown  int  // bytes of that data: client cookie and, if sent, server cookie
 	do     bool // the DO bit
-	isLast bool // the OPT record, if any, is the only additional record
+	isLast bool // there is no additional record except the OPT record, if any, and nothing after it
 }
 
 // readExtension reads the additional section, which begins at offset at. The rcode is the fault:

@@ -328,12 +328,12 @@ func TestTCPPatience(t *testing.T) {
 		want   time.Duration
 	}{
 		{"says nothing", func(*testing.T, rawClient) {}, 2 * time.Second},
-		{"one octet of the length", func(_ *testing.T, c rawClient) { c.Write([]byte{0}) }, 2 * time.Second},
+		{"one byte of the length", func(_ *testing.T, c rawClient) { c.Write([]byte{0}) }, 2 * time.Second},
 		{"half a query, late", func(t *testing.T, c rawClient) {
 			time.Sleep(1500 * time.Millisecond)
 			c.Write(frame(t, www)[:10])
 		}, 3500 * time.Millisecond},
-		{"an octet a second", func(t *testing.T, c rawClient) {
+		{"one byte per second", func(t *testing.T, c rawClient) {
 			for _, b := range frame(t, www) {
 				c.Write([]byte{b})
 				time.Sleep(time.Second)

@@ -80,7 +80,7 @@ func TestDecode(t *testing.T) {
 		{name: "answer cut", wire: func(w []byte) []byte { return w[:40] }, want: records.ErrMalformed},
 		// miekg/dns parses this as a response without records, which would be NODATA.
 		{name: "answer promised and missing", wire: func(w []byte) []byte { return w[:29] }, want: records.ErrMalformed},
-		{name: "octets behind the end", wire: func(w []byte) []byte { return append(w, make([]byte, 20)...) }},
+		{name: "bytes after the end", wire: func(w []byte) []byte { return append(w, make([]byte, 20)...) }},
 		{name: "zeros", wire: func(w []byte) []byte { return make([]byte, 200) }, want: errID},
 		{
 			name: "owner that points at itself, RFC 9267", want: records.ErrMalformed,

@@ -43,7 +43,7 @@ func TestFirstServerMisbehaves(t *testing.T) {
 		{name: "wrong name, then right", faults: dnstest.Faults{WrongQuestion: true, ThenOK: true}, from: either, ignored: true},
 		{name: "no question, then right", faults: dnstest.Faults{NoQuestion: true, ThenOK: true}, from: either, ignored: true},
 		{name: "garbage, then right (TuDoor)", faults: dnstest.Faults{Garbage: true, ThenOK: true}, from: either, ignored: true},
-		{name: "zero octets, then right", faults: dnstest.Faults{Empty: true, ThenOK: true}, from: either, ignored: true},
+		{name: "zero bytes, then right", faults: dnstest.Faults{Empty: true, ThenOK: true}, from: either, ignored: true},
 		{name: "wrong source, then right", faults: dnstest.Faults{WrongSource: true, ThenOK: true}, from: a},
 		{name: "truncated", faults: dnstest.Faults{Truncate: true}, from: a},
 		{name: "truncated, TCP closed after the query", faults: dnstest.Faults{Truncate: true, CloseTCP: true}, from: b},

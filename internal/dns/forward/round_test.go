@@ -202,7 +202,7 @@ func TestExplain(t *testing.T) {
 			dns.ExtendedErrorCodeNoReachableAuthority, "no response from 192.0.2.1 (truncated), 192.0.2.2 (BADCOOKIE)",
 		},
 		{
-			"words from the network",
+			"text from the network",
 			[]outcome{{attempt: attempt{to: s[0]}, err: errors.New("bad\nname \xff" + strings.Repeat("x", 500))}},
 			dns.ExtendedErrorCodeNoReachableAuthority, "no response from 192.0.2.1 (bad?name ?" + strings.Repeat("x", 106) + " ...)",
 		},

@@ -196,7 +196,7 @@ func TestSavedUnusable(t *testing.T) {
 		spoil func(data []byte) []byte
 		want  string
 	}{
-		{"an octet is wrong", func(d []byte) []byte { d[len(d)/2] ^= 1; return d }, "damaged"},
+		{"a byte is wrong", func(d []byte) []byte { d[len(d)/2] ^= 1; return d }, "damaged"},
 		{"the end is missing", func(d []byte) []byte { return d[:len(d)-5] }, "damaged"},
 		{"empty", func([]byte) []byte { return nil }, "damaged"},
 		{"of another version", func(d []byte) []byte { return bytes.Replace(d, []byte("state "), []byte("state 9"), 1) }, "another format version"},

@@ -313,7 +313,7 @@ func TestForward(t *testing.T) {
 		{"unknown option", []Object{blockOf(".", "forward . 10.0.0.1 {", "magic", "}")}, []string{
 			`Corefile:3! unknown option "magic", so node-dns does not use these servers`,
 		}},
-		{"two routes for one domain", []Object{blockOf(".", "forward corp.example 10.0.0.1", "forward corp.example 10.0.0.2")}, []string{
+		{"two routes for the same domain", []Object{blockOf(".", "forward corp.example 10.0.0.1", "forward corp.example 10.0.0.2")}, []string{
 			"Corefile:2: corp.example. => 10.0.0.1", "Corefile:3! Corefile:2 also forwards corp.example",
 		}},
 		{"two root blocks", []Object{coredns(".:53 {\nforward . 10.0.0.1\n}\n. {\nforward . 10.0.0.2\n}\n")}, []string{
@@ -631,7 +631,7 @@ func TestCorefile(t *testing.T) {
 			`Corefile:3! "forward": unexpected "x"; expected the end of the line`,
 			"Corefile:4! its servers would receive names of Corefile:3, which cannot be read",
 		}},
-		{"long texts are cut", []Object{blockOf(".", strings.Repeat("ä", 200))}, []string{`Corefile:2! unknown plugin "` + strings.Repeat("ä", 100) + `"…`}},
+		{"long strings are cut", []Object{blockOf(".", strings.Repeat("ä", 200))}, []string{`Corefile:2! unknown plugin "` + strings.Repeat("ä", 100) + `"…`}},
 	})
 }
 

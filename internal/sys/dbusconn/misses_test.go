@@ -25,7 +25,7 @@ func TestMisses(t *testing.T) {
 		{"one miss after an answer", []error{nil, missed}, "", true, 2 * time.Second},
 		{"two", []error{nil, missed, missed}, "", true, 4 * time.Second},
 		{"three", []error{nil, missed, missed, missed}, text + late, false, time.Second},
-		{"a fourth changes no word", []error{nil, missed, missed, missed, missed}, text + late, false, time.Second},
+		{"a fourth does not change the text", []error{nil, missed, missed, missed, missed}, text + late, false, time.Second},
 		{"three, and no answer before", []error{missed, missed, missed}, text + "; no answer so far", false, time.Second},
 		{"an answer ends the row", []error{missed, missed, nil, missed, missed}, "", true, 4 * time.Second},
 		{"and so does a refusal", []error{missed, missed, gone, missed}, "", true, 2 * time.Second},

@@ -176,7 +176,7 @@ func TestHostIsRoots(t *testing.T) {
 		{name: "systemd in a container", uids: root, groups: "0::/machine.slice/libpod-1.scope/system.slice/kubelet.service\n"},
 		{name: "a container below a service", uids: root, groups: "0::/system.slice/app.service/kubelet\n"},
 		{name: "no group", uids: root, groups: "0::/\n"},
-		{name: "no word of groups", uids: root},
+		{name: "no group information", uids: root},
 		{name: "a host without systemd", uids: root, groups: "0::/\n", noSystemd: true, want: true},
 		{name: "su on a host without systemd", uids: "65534\t0\t0\t0", groups: "0::/\n", noSystemd: true},
 	} {

@@ -24,7 +24,7 @@ func TestOctets(t *testing.T) {
 		want          []byte
 	}{
 		{"IPv4, the port of DNS", "192.0.2.58:53", slices.Concat(family(unix.AF_INET), []byte{0, 53, 192, 0, 2, 58}, make([]byte, 8))},
-		{"IPv4, two octets that differ", "127.0.0.1:4660", slices.Concat(family(unix.AF_INET), []byte{0x12, 0x34, 127, 0, 0, 1}, make([]byte, 8))},
+		{"IPv4, two different bytes", "127.0.0.1:4660", slices.Concat(family(unix.AF_INET), []byte{0x12, 0x34, 127, 0, 0, 1}, make([]byte, 8))},
 		{"IPv6, the port of DNS", "[::1]:53", slices.Concat(family(unix.AF_INET6), []byte{0, 53, 0, 0, 0, 0}, loopback6, scope(0))},
 		{"IPv6 with a zone", "[fe80::1%70000]:53", slices.Concat(family(unix.AF_INET6), []byte{0, 53, 0, 0, 0, 0}, linkLocal, scope(70000))},
 	} {
