@@ -67,7 +67,7 @@ func (d *Daemon) clusterConfig(wanted policy.API) cluster.Config {
 		Lookup: d.addrsOfAPI, Settings: d.takeFromCluster, KnownSettings: d.knownSettings(),
 	}
 	if err := os.MkdirAll(filepath.Dir(d.paths.snapshot), 0o755); err != nil {
-		d.log.Warn("the cluster's state cannot be kept for the next start", "error", err)
+		d.log.Warn("cannot save the cluster state for the next start", "error", err)
 	} else {
 		config.SnapshotFile, config.SnapshotMaxAge = d.paths.snapshot, d.policy().Config.Resolver.SnapshotMaxAge
 	}

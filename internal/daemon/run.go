@@ -110,7 +110,7 @@ func New(config Config) (*Daemon, error) {
 	d.loadFromCluster()
 	d.view.History.Path = d.paths.history
 	if err := d.view.History.Load(); err != nil {
-		d.log.Warn("cannot load the history of servers; starting a new one", "error", err)
+		d.log.Warn("cannot load the server history; starting a new one", "error", err)
 	}
 	d.bus = d.newBus()
 	d.config.Looker.Paths = d.paths.host

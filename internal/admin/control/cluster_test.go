@@ -25,7 +25,7 @@ func TestClusterText(t *testing.T) {
 	}{
 		{name: "synced", spoil: func(*Resolver) {}},
 		{name: "autopath-off", spoil: func(r *Resolver) {
-			r.Autopath = Autopath{Why: "the right to list pods is missing"}
+			r.Autopath = Autopath{Why: "the Kubernetes API denies the right to list pods"}
 		}},
 		{name: "from-disk", spoil: func(r *Resolver) {
 			r.FromDisk, r.Phase, r.Error = noon.Add(-26*time.Hour), "connecting", "connection refused"
@@ -34,7 +34,7 @@ func TestClusterText(t *testing.T) {
 			*r = Resolver{Phase: "no kubeconfig", Since: noon.Add(-time.Minute), Profile: "openshift", Error: "no kubeconfig at /etc/origin/node/node.kubeconfig yet", Autopath: Autopath{Why: "the Kubernetes API has not been read"}}
 		}},
 		{name: "syncing-forwarded", forward: true, spoil: func(r *Resolver) {
-			*r = Resolver{Phase: "syncing", Since: noon.Add(-time.Second), Profile: "kubernetes", Server: "https://10.0.0.9:6443", Autopath: Autopath{Why: "off in node-dns.yaml"}}
+			*r = Resolver{Phase: "syncing", Since: noon.Add(-time.Second), Profile: "kubernetes", Server: "https://10.0.0.9:6443", Autopath: Autopath{Why: "disabled by autopath in node-dns.yaml"}}
 		}},
 	}
 	for _, test := range tests {

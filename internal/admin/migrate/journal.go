@@ -96,7 +96,7 @@ func Lock(ctx context.Context, path string) (unlock func(), err error) {
 	defer cancel()
 	release, err := hostdns.Lock(ctx, path)
 	if err != nil {
-		return nil, fmt.Errorf("another migration is under way: %w", err)
+		return nil, fmt.Errorf("another migration is in progress: %w", err)
 	}
 	return func() {
 		os.Remove(path) // a process that waits for it fails soon

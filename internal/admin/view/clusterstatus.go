@@ -70,7 +70,7 @@ func (v *View) podsDenied() string {
 	missing := watcher.State().Missing
 	mayNot := func(right cluster.Right) bool { return right.Resource == "pods" }
 	if i := slices.IndexFunc(missing, mayNot); i >= 0 {
-		return "the API server denies the right to " + missing[i].String()
+		return "the Kubernetes API denies the right to " + missing[i].String()
 	}
 	return ""
 }

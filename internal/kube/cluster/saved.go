@@ -135,10 +135,10 @@ func (w *Watcher) writeSaves(saves <-chan []byte) error {
 		switch {
 		case err != nil && said != err.Error():
 			said = err.Error()
-			w.log.Warn("the cluster's state cannot be kept for the next start", "error", err)
+			w.log.Warn("cannot save the cluster state for the next start", "error", err)
 		case err == nil && said != "":
 			said = ""
-			w.log.Info("the cluster's state is kept for the next start again")
+			w.log.Info("saving the cluster state for the next start again")
 		}
 	}
 	return nil

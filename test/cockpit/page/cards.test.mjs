@@ -94,7 +94,7 @@ test('servers: domains without a server, the built-in zone, and what lost', () =
 test('cluster: where names come from', () => {
   for (const [name, part] of [
     ['cluster/synced', 'from the Kubernetes API'], ['cluster/from-disk', 'stale, as of 1d 2h ago'], ['cluster/no-kubeconfig', 'the Kubernetes API has not been read'],
-    ['cluster/autopath-off', 'autopath is off: the right to list pods is missing'], ['all-well', 'by 172.30.0.10'],
+    ['cluster/autopath-off', 'autopath is off: the Kubernetes API denies the right to list pods'], ['all-well', 'by 172.30.0.10'],
   ]) {
     assert.ok(text(clusterCard(control(name))).includes(part), `${name}: ${text(clusterCard(control(name)))}`);
   }
