@@ -14,8 +14,8 @@ import { clusterCard, nodeCard } from './cards/node.js';
 import { failure, guarded, notice, quiet } from './cards/parts.js';
 import { monitorArguments, mostQueries, queriesCard, withEvent } from './cards/queries.js';
 import { serversCard } from './cards/servers.js';
-import { actionOf, stateCard, verdict } from './cards/state.js';
-import { slowCard, trafficCard } from './cards/traffic.js';
+import { actionOf, stateCard, unitArguments, unitOf, verdict } from './cards/state.js';
+import { flushArguments, slowCard, trafficCard } from './cards/traffic.js';
 
 const cockpit = window.cockpit;
 const program = '/usr/sbin/node-dns';
@@ -146,8 +146,7 @@ function onChange() {
 async function loadUnit() {
   let properties = {};
   try {
-    const text = await runText(['systemctl', 'show', '--property=LoadState,ActiveState,SubState,Result,UnitFileState', unit]);
-    properties = Object.fromEntries(text.trim().split('\n').map((line) => line.split(/=(.*)/s).slice(0, 2)));
+    properties = unitOf(await runText(['systemctl', ...unitArguments, unit]));
   } catch { // without systemd, or without the right to ask it
   }
   if (known.failure) { // otherwise node-dns has answered since
@@ -252,10 +251,8 @@ function lookUp(event) {
 
 async function flush(event) {
   event.preventDefault();
-  const part = $('flush-part').value;
-  const name = $('flush-name').value.trim();
-  const options = { name: ['--', name], zone: [`--zone=${name}`], negative: ['--negative'], all: ['--all'] }[part];
-  const result = await run([program, 'cache', 'flush', '--output=json', ...options], 'try', 'CacheFlushed');
+  const argv = flushArguments({ part: $('flush-part').value, name: $('flush-name').value.trim() });
+  const result = await run([program, ...argv], 'try', 'CacheFlushed');
   say(result.kind === 'Error' ? failure(result) : notice('ok', `${plural(result.entries, 'answer')} removed from the cache`));
 }
 

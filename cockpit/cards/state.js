@@ -89,6 +89,14 @@ function away(failure, unit) {
   return { level: 'fail', title: 'node-dns is stopped', reasons: isOff ? ['It does not start at boot: the unit is disabled.'] : [] };
 }
 
+// unitArguments are those of systemctl(1) before the unit's name.
+export const unitArguments = ['show', '--property=LoadState,ActiveState,SubState,Result,UnitFileState'];
+
+// unitOf parses the output of systemctl for unitArguments.
+export function unitOf(output) {
+  return Object.fromEntries(output.trim().split('\n').map((line) => line.split(/=(.*)/s).slice(0, 2)));
+}
+
 // actionOf returns the systemctl command that may help: start or restart; undefined if neither can.
 export function actionOf({ status, failure, unit }) {
   if (!failure) {

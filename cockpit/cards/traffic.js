@@ -28,6 +28,13 @@ export function trafficCard(status) {
   );
 }
 
+// flushArguments returns the arguments of node-dns. part is name, zone, negative or all; the name
+// counts for the first two. After --, a name that begins with "-" is not a flag.
+export function flushArguments({ part, name }) {
+  const options = { name: ['--', name], zone: [`--zone=${name}`], negative: ['--negative'], all: ['--all'] }[part];
+  return ['cache', 'flush', '--output=json', ...options];
+}
+
 function bound(nanoseconds) {
   return nanoseconds > 0 ? milliseconds(nanoseconds) : 'more than 8 s';
 }

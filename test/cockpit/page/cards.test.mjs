@@ -9,7 +9,7 @@ import { guarded } from '../../../cockpit/cards/parts.js';
 import { monitorArguments, queriesCard, withEvent } from '../../../cockpit/cards/queries.js';
 import { healthOf, rowsOf, serversCard } from '../../../cockpit/cards/servers.js';
 import { stateCard } from '../../../cockpit/cards/state.js';
-import { slowCard, trafficCard } from '../../../cockpit/cards/traffic.js';
+import { flushArguments, slowCard, trafficCard } from '../../../cockpit/cards/traffic.js';
 import { control, file, golden } from './read.mjs';
 import { find, text } from './tree.mjs';
 
@@ -162,6 +162,16 @@ test('lookup: one type has an answer, and the other one fails', () => {
   assert.equal(find(card, 'pf-m-warning').length, 1);
   step.answers[1] = { ...answer, type: 'AAAA', rcode: 'NOERROR', answer: [], extendedErrors: [] };
   assert.equal(find(lookupCard({ lookup }), 'pf-m-success').length, 1, 'a name without AAAA is fine');
+});
+
+test('flush: no name is a flag, and an empty one flushes nothing', () => {
+  const flush = ['cache', 'flush', '--output=json'];
+  for (const [part, name, ...options] of [
+    ['name', '--all', '--', '--all'], ['name', '', '--', ''], ['zone', '--all', '--zone=--all'], ['zone', '', '--zone='],
+    ['negative', 'x', '--negative'], ['all', '', '--all'],
+  ]) {
+    assert.deepEqual(flushArguments({ part, name }), [...flush, ...options]);
+  }
 });
 
 test('fields that the JSON omits while they are empty', () => {

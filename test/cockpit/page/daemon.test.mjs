@@ -1,31 +1,12 @@
 import assert from 'node:assert/strict';
 import { beforeEach, mock, test } from 'node:test';
+import { newCockpit, settle } from './fakes.mjs';
 import { control } from './read.mjs';
 
-// Programs that the page has started, the latest last.
-const programs = [];
-
-// A fake of Cockpit: print writes output of a program, end ends it as cockpit.spawn does.
-globalThis.window = {
-  cockpit: {
-    spawn(argv, options) {
-      const program = { argv, options, isClosed: false };
-      const promise = new Promise((resolve, reject) => {
-        program.end = (failure) => (failure ? reject(failure) : resolve(''));
-      });
-      promise.stream = (read) => {
-        program.print = read;
-        return promise;
-      };
-      promise.close = () => { program.isClosed = true; };
-      programs.push(program);
-      return promise;
-    },
-  },
-};
+const { cockpit, programs } = newCockpit();
+globalThis.window = { cockpit };
 const { follow, keep, run } = await import('../../../cockpit/lib/daemon.js');
 
-const settle = () => new Promise((resolve) => { setImmediate(resolve); });
 const denied = { apiVersion: 'node-dns/v1', kind: 'Error', error: 'permission denied', hint: 'try it with sudo', exitCode: 4 };
 
 beforeEach(() => { programs.length = 0; });

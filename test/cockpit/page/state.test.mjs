@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { actionOf, stateCard, verdict } from '../../../cockpit/cards/state.js';
+import { actionOf, stateCard, unitOf, verdict } from '../../../cockpit/cards/state.js';
 import { expect } from '../../../cockpit/lib/documents.js';
 import { control, file, golden } from './read.mjs';
 import { text } from './tree.mjs';
@@ -64,6 +64,13 @@ test('state: why node-dns is stopped', () => {
   const { reasons } = verdict({ failure: notRunning(), unit: { ActiveState: 'failed', Result: 'exit-code' }, report });
   const other = report.findings.find((f) => f.level === 'fail' && f.check !== 'daemon');
   assert.ok(other && reasons.includes(other.what), `${reasons}`);
+});
+
+test('state: the output of systemctl', () => {
+  assert.deepEqual(unitOf('LoadState=loaded\nActiveState=failed\nResult=exit=code\nUnitFileState=\n'), {
+    LoadState: 'loaded', ActiveState: 'failed', Result: 'exit=code', UnitFileState: '',
+  });
+  assert.equal(verdict({ failure: notRunning(), unit: unitOf('') }).title, 'node-dns is not running');
 });
 
 test('state: what the button does', () => {
