@@ -45,7 +45,7 @@ test('a card that lacks a field is a notice, and does not stop the page', () => 
   for (const card of [trafficCard, nodeCard, clusterCard, serversCard]) {
     assert.match(text(guarded(card, { cluster: { domain: 'a.', resolver: 5, reverseZones: 5 }, routes: 5 })), /This part cannot be shown.*TypeError/, card.name);
   }
-  assert.equal(text(guarded(clusterCard, {})), 'The cluster domain is not known.');
+  assert.equal(text(guarded(clusterCard, {})), 'The cluster domain is unknown.');
 });
 
 test('a screen reader reads what a user waits for, and no numbers that change all the time', () => {

@@ -47,7 +47,7 @@ const status = { ...control('all-well'), apiVersion: 'node-dns/v1', kind: 'Statu
 const failure = { apiVersion: 'node-dns/v1', kind: 'Error', error: 'node-dns does not answer', exitCode: 1 };
 
 test('page: from the first status to a restart of a daemon that hangs', async () => {
-  assert.match($('state').textContent, /Asking node-dns/);
+  assert.match($('state').textContent, /Querying node-dns/);
   print('status', status);
   assert.match($('state').textContent, /DNS works/);
   assert.deepEqual([$('restart').hidden, $('start').hidden], [false, true]);
