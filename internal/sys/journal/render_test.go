@@ -121,7 +121,7 @@ func TestDocuments(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, list, _ := strings.Cut(string(guide), "node-dns(8) lists them all")
+	_, list, _ := strings.Cut(string(guide), " Alert on ")
 	list, _, _ = strings.Cut(list, "\n\n")
 	names := regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(list, -1)
 	if len(names) < 5 {
