@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -44,9 +45,9 @@ var rootPackages = []string{
 	"nftables", "iptables", "firewalld", "netbase", "rpm", "dnf", "createrepo-c", "ansible-core", "ca-certificates",
 }
 
-// Root makes Main build a Debian root for containers, unless NODEDNS_ROOT names another tree. The
+// Root makes Main build a Debian root for containers, with further packages, unless NODEDNS_ROOT names another tree. The
 // tests then do not depend on what is installed on this host.
-func Root() Option {
+func Root(further ...string) Option {
 	return Before(func() error {
 		if os.Getenv(rootEnv) != "" {
 			return nil
@@ -55,7 +56,7 @@ func Root() Option {
 		if suite == "" {
 			suite = "bookworm"
 		}
-		tree, err := Debian(suite, rootPackages, "", nil)
+		tree, err := Debian(suite, slices.Concat(rootPackages, further), "", nil)
 		if err != nil {
 			return fmt.Errorf("building the containers' root: %w", err)
 		}
