@@ -21,8 +21,7 @@ var shots = flag.String("cockpit.shots", "", "write pictures of the page into th
 const root = "../.."
 
 func TestMain(m *testing.M) {
-	lab.Main(m, lab.Build("./cmd/node-dns", "./cmd/origin-dns-dispatcher"),
-		lab.Root("cockpit-ws", "cockpit-bridge", "cockpit-system"))
+	lab.Main(m, lab.Build("./cmd/node-dns", "./cmd/origin-dns-dispatcher"), lab.Root())
 }
 
 // TestFunctions runs the tests of the page's functions, which decide what to show from the JSON of

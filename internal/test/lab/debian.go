@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 )
 
@@ -41,13 +40,14 @@ const (
 
 // rootPackages are what a node has, what the tests call in it, and what they install the RPMs with.
 var rootPackages = []string{
-	"systemd", "systemd-sysv", "dbus", "polkitd", "network-manager", "iproute2", "procps", "e2fsprogs", "bind9-dnsutils", "dnsmasq-base", "unbound",
-	"nftables", "iptables", "firewalld", "netbase", "rpm", "dnf", "createrepo-c", "ansible-core", "ca-certificates",
+	"systemd", "systemd-sysv", "dbus", "polkitd", "network-manager", "iproute2", "procps", "e2fsprogs", "bind9-dnsutils",
+	"dnsmasq-base", "unbound", "nftables", "iptables", "firewalld", "netbase", "cockpit-ws", "cockpit-bridge", "cockpit-system",
+	"rpm", "dnf", "createrepo-c", "ansible-core", "ca-certificates",
 }
 
-// Root makes Main build a Debian root for containers, with further packages, unless NODEDNS_ROOT names another tree. The
+// Root makes Main build a Debian root for containers, unless NODEDNS_ROOT names another tree. The
 // tests then do not depend on what is installed on this host.
-func Root(further ...string) Option {
+func Root() Option {
 	return Before(func() error {
 		if os.Getenv(rootEnv) != "" {
 			return nil
@@ -56,7 +56,7 @@ func Root(further ...string) Option {
 		if suite == "" {
 			suite = "bookworm"
 		}
-		tree, err := Debian(suite, slices.Concat(rootPackages, further), "", nil)
+		tree, err := Debian(suite, rootPackages, "", nil)
 		if err != nil {
 			return fmt.Errorf("building the containers' root: %w", err)
 		}
