@@ -18,14 +18,7 @@ const (
 	queryTimeout  = 2 * time.Minute
 )
 
-func newQueryCommand() *cobra.Command {
-	var output, namespace string
-	var short bool
-	var flags queryFlags
-	cmd := &cobra.Command{
-		Use:   "query NAME... [TYPE] [CLASS] [@SERVER]",
-		Short: "Look up names as clients do, and show which server answered",
-		Long: `Look up names as clients do, and show which server answered.
+const queryHelp = `Look up names as clients do, and show which server answered.
 
 The words may stand in any order. Without TYPE, node-dns asks for A and AAAA, as
 programs do. A bare address is looked up in reverse. The search list is this
@@ -43,7 +36,16 @@ dnsConfig. --as and --fresh are for root and the group node-dns-admin.
 
 Exit code 0: every name has an answer; 1: a name has none (NXDOMAIN, NODATA,
 SERVFAIL, no response); 3: node-dns is not running; 4: permission denied (--as,
---fresh).`,
+--fresh).`
+
+func newQueryCommand() *cobra.Command {
+	var output, namespace string
+	var short bool
+	var flags queryFlags
+	cmd := &cobra.Command{
+		Use:   "query NAME... [TYPE] [CLASS] [@SERVER]",
+		Short: "Look up names as clients do, and show which server answered",
+		Long:  queryHelp,
 		Example: `  node-dns query web.shop -n shop
   node-dns query --short kubernetes.default.svc.cluster.local
   node-dns query 172.30.0.1
