@@ -181,7 +181,7 @@ var askedRows = []checkRow{
 		fails(unix.EPERM)(s)
 		s.Host.Filter.Rules = &firewall.Ruleset{Outputs: []firewall.Chain{{Family: firewall.Inet, Table: "own", Name: "out"}, {Family: firewall.IPv4, Table: "filter", Name: "OUTPUT"}}}
 	}, Fail, "nft 'insert rule inet own out meta l4proto { tcp, udp } th dport 53 accept' && iptables -I OUTPUT -p udp --dport 53 -j ACCEPT && iptables -I OUTPUT -p tcp --dport 53 -j ACCEPT; then remove the drop rule"},
-	{"upstreams", "has nobody who listens", fails(unix.ECONNREFUSED), Fail, "no nameserver listens there|start the nameserver at 192.0.2.53; or configure another one in upstreams /etc/node-dns/node-dns.yaml:1"},
+	{"upstreams", "host without a nameserver", fails(unix.ECONNREFUSED), Fail, "no nameserver listens there|start the nameserver at 192.0.2.53; or configure another one in upstreams /etc/node-dns/node-dns.yaml:1"},
 	// The kernel of that host limits how often it reports this over UDP (icmp_ratelimit).
 	{"upstreams", "has nobody who listens, which TCP alone shows", func(s *Snapshot) {
 		fails(errSilent)(s)
@@ -315,7 +315,7 @@ var askedRows = []checkRow{
 	{"names", "none", nil, "", ""},
 	{"names", "are answered", asked(Name{Answer: answered("NOERROR"), Direct: []Direct{direct("NOERROR")}}), OK, "node-dns answers 1 of 1 name"},
 	{"names", "the daemon does not answer", asked(Name{Err: errors.New("gone")}), Fail, "www.example. A (recently used): gone"},
-	{"names", "one is SERVFAIL, and a nameserver has it", asked(Name{Answer: answered("SERVFAIL"), Direct: []Direct{direct("NOERROR")}}), Fail, "although a nameserver answers it|node-dns cache flush www.example.|192.0.2.53:53 UDP, DO, 512, 4096 DO, TCP: NOERROR"},
+	{"names", "SERVFAIL although a nameserver answers", asked(Name{Answer: answered("SERVFAIL"), Direct: []Direct{direct("NOERROR")}}), Fail, "although a nameserver answers it|node-dns cache flush www.example.|192.0.2.53:53 UDP, DO, 512, 4096 DO, TCP: NOERROR"},
 	{"names", "one of shell syntax is SERVFAIL, and a nameserver has it", asked(Name{Name: "$(reboot).evil.example.", Type: "A", Answer: answered("SERVFAIL"), Direct: []Direct{direct("NOERROR")}}), Fail, "node-dns cache flush '$(reboot).evil.example.'; if it fails again, node-dns monitor --name '$(reboot).evil.example.' shows why"},
 	{"names", "one has an address of ignore-address", func(s *Snapshot) {
 		ignored := answered("SERVFAIL")

@@ -263,7 +263,7 @@ var rows = []checkRow{
 		s.Host.Holders = s.Host.Holders[:1]
 		s.Status.Listeners[0].TCP, s.Status.Listeners[0].Error = false, "address already in use"
 	}, Fail, "does not listen on 10.0.0.7:53 (tcp): address already in use"},
-	{"port", "is somebody's whom only root sees", func(s *Snapshot) { heldBy(0, "", "", "udp")(s); s.Host.Root = false }, Warn, "that only root can identify"},
+	{"port", "used by a process that only root sees", func(s *Snapshot) { heldBy(0, "", "", "udp")(s); s.Host.Root = false }, Warn, "that only root can identify"},
 	{"port", "is a socket unit's", heldBy(0, "", "", "udp", "tcp"), Warn, "systemd for a socket unit|systemctl list-sockets"},
 	{"port", "of another is no matter", func(s *Snapshot) {
 		s.Host.Holders = append(s.Host.Holders, holder("udp", "127.0.0.53", 8, "systemd-resolve", resolvedUnit))
@@ -406,7 +406,7 @@ var rows = []checkRow{
 	}, Fail, "list this node twice"},
 	{"kubelet", "takes the stub", func(s *Snapshot) { s.Kubelet.File = text("nameserver 127.0.0.53\n") }, Fail, "in a pod with dnsPolicy Default is the pod itself"},
 	{"kubelet", "takes what is not there", func(s *Snapshot) { s.Kubelet.File = hostdns.File{} }, Fail, `no pod can start|run "origin-dns-dispatcher apply" to create it`},
-	{"kubelet", "takes what names nobody", func(s *Snapshot) { s.Kubelet.File = text("search a\n") }, Warn, "lists no nameserver"},
+	{"kubelet", "file without a nameserver", func(s *Snapshot) { s.Kubelet.File = text("search a\n") }, Warn, "lists no nameserver"},
 	{"kubelet", "takes what may not be read", func(s *Snapshot) { s.Kubelet.File = hostdns.File{Exists: true, Err: fs.ErrPermission} }, Warn, "cannot be read"},
 
 	{"upstreams", "are well", nil, OK, "upstream 192.0.2.53:53 answers over UDP (1ms), TCP and with EDNS 1232; a large answer arrives complete (1139 bytes)"},
@@ -484,7 +484,7 @@ var rows = []checkRow{
 	{"clock", "is right", nil, OK, "synchronized"},
 	{"clock", "is not known", func(s *Snapshot) { s.Clock = Clock{} }, OK, "the clock shows 2026"},
 	{"clock", "is from before the program", func(s *Snapshot) { s.Now = time.Unix(0, 0) }, Fail, "the clock shows 1970-01-01T00:00:00Z, but this program was built later"},
-	{"clock", "nobody sets it", func(s *Snapshot) { s.Clock.Unsynced = true; delete(s.Units, "chronyd.service") }, Warn, "no known time service runs"},
+	{"clock", "no time service", func(s *Snapshot) { s.Clock.Unsynced = true; delete(s.Units, "chronyd.service") }, Warn, "no known time service runs"},
 	{"clock", "somebody tries to set it", func(s *Snapshot) { s.Clock.Unsynced = true }, Warn, "though chronyd.service runs"},
 
 	{"group", "has no members", groups("node-dns:x:990:", "node-dns-admin:x:989:alice"), "", ""},
