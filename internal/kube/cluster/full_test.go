@@ -42,7 +42,7 @@ func TestSnapshotWithoutRoom(t *testing.T) {
 	if text, err := os.ReadFile(path); err != nil || string(text) != "first" {
 		t.Errorf("the file has %d bytes, %v", len(text), err)
 	}
-	if said := strings.Count(log.String(), "cannot be kept"); said != 1 {
+	if said := strings.Count(log.String(), "cannot save the cluster state"); said != 1 {
 		t.Errorf("logged %d times:\n%s", said, &log)
 	}
 	log.Reset()
@@ -50,7 +50,7 @@ func TestSnapshotWithoutRoom(t *testing.T) {
 	if text, err := os.ReadFile(path); err != nil || string(text) != "third" {
 		t.Errorf("afterwards the file has %q, %v", text, err)
 	}
-	if lines := strings.Count(log.String(), "\n"); lines != 2 || !strings.Contains(log.String(), "kept for the next start again") {
+	if lines := strings.Count(log.String(), "\n"); lines != 2 || !strings.Contains(log.String(), "saving the cluster state for the next start again") {
 		t.Errorf("got the log\n%s", &log)
 	}
 }
