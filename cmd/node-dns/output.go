@@ -15,7 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 	"gopkg.in/yaml.v3"
 
-	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/sys/termtext"
 )
 
@@ -85,10 +84,10 @@ func showOn(w io.Writer, p page, output string, problems []string, l looks) erro
 
 func writeText(w io.Writer, p page, l looks) error {
 	if !l.isColoured {
-		return p.WriteText(control.Sheet{Writer: w, Columns: l.columns})
+		return p.WriteText(termtext.Sheet{Writer: w, Columns: l.columns})
 	}
 	var text strings.Builder
-	if err := p.WriteText(control.Sheet{Writer: termtext.NewWriter(&text), Columns: l.columns}); err != nil {
+	if err := p.WriteText(termtext.Sheet{Writer: termtext.NewWriter(&text), Columns: l.columns}); err != nil {
 		return err
 	}
 	_, err := io.WriteString(termtext.Raw(w), colour(text.String()))

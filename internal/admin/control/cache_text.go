@@ -62,7 +62,7 @@ func (f CacheFlushed) WriteText(w io.Writer) error {
 
 // WriteText prints the statistics as a page of text.
 func (s CacheStats) WriteText(w io.Writer) error {
-	p := &page{w: w}
+	p := newPage(w)
 	if s.Size == 0 {
 		p.row("Entries", "none: the cache is disabled")
 		return p.err

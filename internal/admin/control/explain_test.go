@@ -93,6 +93,10 @@ func TestExplanations(t *testing.T) {
 			if got := text.String(); strings.ContainsAny(got, "\x1b\r\x07") {
 				t.Errorf("got unescaped text %q", got)
 			}
+			folded := narrow(t, e.WriteText)
+			if test.name == "fails" {
+				golden.Check(t, "testdata/explain/fails-60.txt", folded)
+			}
 			golden.Check(t, "testdata/explain/"+test.name+".txt", text.String()+"problems: "+strings.ReplaceAll(strings.Join(e.Problems, "; "), "\r", "")+"\n")
 		})
 	}

@@ -53,7 +53,7 @@ func FetchServerHistory(ctx context.Context, path string) (ServerHistory, error)
 // WriteText prints each change with its domains.
 func (h ServerHistory) WriteText(w io.Writer) error {
 	h = termtext.All(h)
-	p := &page{w: w}
+	p := newPage(w)
 	if len(h.Changes) == h.Kept {
 		p.line("the last %d changes:", h.Kept)
 	}
@@ -67,7 +67,7 @@ func (h ServerHistory) WriteText(w io.Writer) error {
 			if d.Source != "" {
 				text += "   from " + d.Source
 			}
-			p.line("%s", text)
+			p.folded(text, 6)
 		}
 		if change.More > 0 {
 			p.line("    and %d more domains", change.More)

@@ -15,10 +15,10 @@ import (
 // not be the last.
 func (l Lookup) WriteText(w io.Writer) error {
 	l = termtext.All(l)
-	p := &page{w: w}
+	p := newPage(w)
 	step, found := l.found()
 	if len(step.Answers) == 0 {
-		p.line(";; no query sent: the name is too long with every domain of the search list")
+		p.comment("no query sent: the name is too long with every domain of the search list")
 		return p.err
 	}
 	for _, r := range step.records() {
@@ -26,14 +26,14 @@ func (l Lookup) WriteText(w io.Writer) error {
 	}
 	switch n := len(l.Steps); {
 	case n == 1:
-		p.line(";; %s", step.provenance(found))
+		p.comment("%s", step.provenance(found))
 	case found:
-		p.line(";; %s; %d names tried", step.provenance(found), n)
+		p.comment("%s; %d names tried", step.provenance(found), n)
 	default:
 		for _, step := range l.Steps {
-			p.line(";; %s", step.provenance(found))
+			p.comment("%s", step.provenance(found))
 		}
-		p.line(";; %s was not found; %d names tried", l.Name, n)
+		p.comment("%s was not found; %d names tried", l.Name, n)
 	}
 	for _, step := range l.Steps {
 		step.writeTrace(p)
@@ -50,6 +50,11 @@ func (l Lookup) WriteShort(w io.Writer) error {
 		p.line("%s", r.Data)
 	}
 	return p.err
+}
+
+// comment writes a line of a zone file that is a comment, also where it is folded.
+func (p *page) comment(format string, args ...any) {
+	p.hanging(";; "+fmt.Sprintf(format, args...), ";;   ")
 }
 
 // records returns the records of all answers without duplicates. An alias is in the answer for each

@@ -68,6 +68,9 @@ func TestLookupTexts(t *testing.T) {
 				t.Errorf("%q", text.String())
 			}
 			golden.Check(t, "testdata/lookup/"+name+".txt", text.String())
+			if folded := narrow(t, l.WriteText); name == "the-first-one-fails" || name == "traced" {
+				golden.Check(t, "testdata/lookup/"+name+"-60.txt", folded)
+			}
 			checkJSON(t, "testdata/lookup/"+name+".json", l)
 		})
 	}

@@ -1,10 +1,13 @@
 package control
 
 import (
+	"io"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
+	"github.com/node-dns/node-dns/internal/sys/termtext"
 	"github.com/node-dns/node-dns/internal/test/golden"
 )
 
@@ -12,10 +15,10 @@ func TestSheet(t *testing.T) {
 	for name, columns := range map[string]int{"80": 80, "50": 50} {
 		var status, servers strings.Builder
 		s := busy()
-		if err := s.WriteText(Sheet{&status, columns}); err != nil {
+		if err := s.WriteText(termtext.Sheet{Writer: &status, Columns: columns}); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.ServerList().WriteText(Sheet{&servers, columns}); err != nil {
+		if err := s.ServerList().WriteText(termtext.Sheet{Writer: &servers, Columns: columns}); err != nil {
 			t.Fatal(err)
 		}
 		golden.Check(t, "testdata/sheet-status-"+name+".txt", status.String())
@@ -43,10 +46,28 @@ func TestFolded(t *testing.T) {
 		{"multi-byte letters", strings.Repeat("ü", 20) + " " + strings.Repeat("ü", 20), 2, strings.Repeat("ü", 20) + "\n  " + strings.Repeat("ü", 20) + "\n"},
 	} {
 		var out strings.Builder
-		p := newPage(Sheet{&out, 40})
+		p := newPage(termtext.Sheet{Writer: &out, Columns: 40})
 		p.folded(test.line, test.indent)
 		if p.err != nil || out.String() != test.want {
 			t.Errorf("%s: got error %v and\n%q, want\n%q", test.name, p.err, out.String(), test.want)
 		}
 	}
+}
+
+// narrow returns a page as a terminal of 60 columns shows it. It fails if folding changed any word.
+func narrow(t *testing.T, write func(io.Writer) error) string {
+	t.Helper()
+	var wide, folded strings.Builder
+	for w, columns := range map[*strings.Builder]int{&wide: 0, &folded: 60} {
+		if err := write(termtext.Sheet{Writer: w, Columns: columns}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	words := func(text string) []string {
+		return slices.DeleteFunc(strings.Fields(text), func(word string) bool { return word == ";;" })
+	}
+	if got, want := words(folded.String()), words(wide.String()); !slices.Equal(got, want) && !strings.Contains(wide.String(), "ANSWERED BY") { // a table changes its form
+		t.Errorf("got the words %q, want %q", got, want)
+	}
+	return folded.String()
 }

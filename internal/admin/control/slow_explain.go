@@ -46,15 +46,15 @@ func (s SlowNames) of(name string) SlowNames {
 // WriteText prints when each name was slow and where the time went.
 func (s SlowNames) WriteText(w io.Writer) error {
 	s = termtext.All(s)
-	p := &page{w: w}
+	p := newPage(w)
 	if len(s.Names) == 0 {
 		p.line("%s was not slow in the last ten minutes", s.Name)
 	}
 	for _, n := range s.Names {
-		p.line("%s %s was slow %s in the last ten minutes; the worst took %s", n.Name, n.Type, number(n.Count, "time", "times"), milliseconds(n.Worst))
-		p.line("  last %s ago for %s: %s, %s", age(s.Now.Sub(n.At)), client(n.Client, n.Pod), milliseconds(n.Took), orDash(n.Rcode))
+		p.folded(fmt.Sprintf("%s %s was slow %s in the last ten minutes; the worst took %s", n.Name, n.Type, number(n.Count, "time", "times"), milliseconds(n.Worst)), 2)
+		p.folded(fmt.Sprintf("  last %s ago for %s: %s, %s", age(s.Now.Sub(n.At)), client(n.Client, n.Pod), milliseconds(n.Took), orDash(n.Rcode)), 4)
 		for _, line := range s.where(n) {
-			p.line("  %s", line)
+			p.folded("  "+line, 4)
 		}
 	}
 	return p.err

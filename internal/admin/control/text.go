@@ -323,11 +323,21 @@ type page struct {
 	err     error
 }
 
+// newPage begins a page on w.
+func newPage(w io.Writer) *page { return &page{w: w, columns: termtext.Columns(w)} }
+
 func (p *page) line(format string, args ...any) {
 	if p.err == nil {
 		_, p.err = fmt.Fprintf(p.w, format+"\n", args...)
 	}
 }
+
+// folded writes a line and breaks it if it is too wide. Continuation lines are indented by indent
+// columns.
+func (p *page) folded(line string, indent int) { p.hanging(line, strings.Repeat(" ", indent)) }
+
+// hanging is folded with continuation lines that begin with hang.
+func (p *page) hanging(line, hang string) { p.line("%s", termtext.Fold(line, hang, p.columns)) }
 
 // row prints a name and text, and aligns the continuation lines of the text with its first line.
 func (p *page) row(name, text string) {

@@ -12,12 +12,12 @@ func (s Step) writeTrace(p *page) {
 		if len(a.Trace) == 0 {
 			continue
 		}
-		p.line(";; steps to %s %s, in %s:", a.Name, a.Type, milliseconds(a.Took))
+		p.comment("steps to %s %s, in %s:", a.Name, a.Type, milliseconds(a.Took))
 		for _, step := range a.Trace {
-			p.line(";; %10s  %s", milliseconds(step.At), step.What)
+			p.hanging(fmt.Sprintf(";; %10s  %s", milliseconds(step.At), step.What), ";;             ")
 		}
 		if what, wait := a.longestWait(); wait >= worthTelling {
-			p.line(";; most of the time: %s of %s, after %q", milliseconds(wait), milliseconds(a.Took), what)
+			p.comment("most of the time: %s of %s, after %q", milliseconds(wait), milliseconds(a.Took), what)
 		}
 	}
 }

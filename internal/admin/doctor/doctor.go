@@ -136,14 +136,16 @@ func orFine(found []Finding, format string, args ...any) []Finding {
 	return fine(format, args...)
 }
 
-// WriteText prints the report as text. The last line has the counts.
+// WriteText prints the report as text. The last line has the counts. On a narrow terminal all but
+// the fixes is folded: their commands can be copied from a line that the terminal itself breaks.
 func (r Report) WriteText(w io.Writer) error {
 	r = termtext.All(r) // each detail stays on one line
+	columns := termtext.Columns(w)
 	var out strings.Builder
 	for _, f := range r.Findings {
-		fmt.Fprintf(&out, "%-7s%s\n", f.Level.word(), f.What)
+		fmt.Fprintln(&out, termtext.Fold(fmt.Sprintf("%-7s%s", f.Level.word(), f.What), "       ", columns))
 		for _, line := range f.Details {
-			fmt.Fprintf(&out, "         %s\n", line)
+			fmt.Fprintln(&out, termtext.Fold("         "+line, "           ", columns))
 		}
 		if f.Fix != "" {
 			fmt.Fprintf(&out, "       -> %s\n", f.Fix)

@@ -27,6 +27,7 @@ import (
 	"github.com/node-dns/node-dns/internal/nm"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 	"github.com/node-dns/node-dns/internal/sys/selinux"
+	"github.com/node-dns/node-dns/internal/sys/termtext"
 	"github.com/node-dns/node-dns/internal/test/golden"
 )
 
@@ -597,6 +598,11 @@ func TestText(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden.Check(t, "testdata/text.txt", out.String())
+	var narrow strings.Builder
+	if err := report.WriteText(termtext.Sheet{Writer: &narrow, Columns: 60}); err != nil {
+		t.Fatal(err)
+	}
+	golden.Check(t, "testdata/text-60.txt", narrow.String())
 	report.Version = "1.0.0"
 	text, err := json.MarshalIndent(report, "", "  ")
 	if err != nil {
