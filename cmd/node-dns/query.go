@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -26,8 +29,9 @@ node's (/etc/resolv.conf), or with --namespace that of its pods; a dot at the
 end of NAME means no search list. If nothing is found, every name that was tried
 is shown with the server that denied it.
 
-With @SERVER (an address) this command asks that nameserver itself, so that you
-can compare the answers. Then there is no search list without --namespace.
+With @SERVER, an address or a host name, this command asks that nameserver
+itself, so that you can compare the answers. Then there is no search list
+without --namespace.
 
 With --as, the answer is the one that this client gets, with its access rules
 (allowFrom), its limits, and its search list walked on the node (autopath). A
@@ -58,6 +62,7 @@ func newQueryCommand() *cobra.Command {
 			if err := checkOutput(output); err != nil {
 				return err
 			}
+			flags.lookup = func(host string) (netip.Addr, error) { return addressOf(cmd.Context(), host) }
 			questions, err := readQuestions(args, flags)
 			if err != nil {
 				return usageError{err}
@@ -92,6 +97,21 @@ func newQueryCommand() *cobra.Command {
 	set.BoolVar(&flags.how.Trace, "trace", false, "show each step to the answer, and where the time went")
 	set.BoolVar(&short, "short", false, "print only the data")
 	return cmd
+}
+
+// addressOf returns an address of a host, as other programs on this node find it.
+func addressOf(ctx context.Context, host string) (netip.Addr, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
+	defer cancel()
+	addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	var missing *net.DNSError
+	switch {
+	case errors.As(err, &missing) && missing.IsNotFound:
+		return netip.Addr{}, errors.New("the host name does not exist or has no address")
+	case err != nil:
+		return netip.Addr{}, errors.New("the address of the host name was not found: no nameserver of /etc/resolv.conf answered")
+	}
+	return addrs[0].Unmap(), nil
 }
 
 // runQuery looks the names up one after the other and prints each result as it arrives.

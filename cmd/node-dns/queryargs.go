@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -28,6 +30,7 @@ type queryFlags struct {
 	qtype    string // "" means that an argument may be the type
 	tcp, tls bool
 	how      control.Question
+	lookup   func(host string) (netip.Addr, error) // finds the address of @SERVER
 }
 
 // readQuestions parses arguments as dig does, and returns one question per name. A type or class is
@@ -151,13 +154,48 @@ func readServer(words []string, flags queryFlags) (*control.Direct, error) {
 		text = "dns+tls://" + text
 	}
 	server, err := nameserver.Parse(text)
+	if host, rest, ok := cutHost(text); ok && errors.Is(err, nameserver.ErrAddress) {
+		addr, lost := flags.lookup(host)
+		if lost != nil {
+			return nil, fmt.Errorf("%s: %w", words[0], lost)
+		}
+		server, err = nameserver.Parse(rest(addr))
+	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: expected an address, such as @192.0.2.53, @[2001:db8::53]:53 or @dns+tls://192.0.2.53#dns.example", words[0])
+		return nil, fmt.Errorf("%s: expected an address or a host name, such as @192.0.2.53, @[2001:db8::53]:53, @ns.example or @dns+tls://192.0.2.53#dns.example", words[0])
 	}
 	if flags.tls && !server.TLS {
 		return nil, fmt.Errorf("%s: --tls cannot be combined with another protocol", words[0])
 	}
 	return &control.Direct{Server: server, TCP: flags.tcp}, nil
+}
+
+// cutHost finds the host name in a nameserver. with returns the nameserver with the host's address.
+// TLS then verifies the host name.
+func cutHost(text string) (host string, with func(netip.Addr) string, ok bool) {
+	scheme, rest, hasScheme := strings.Cut(text, "://")
+	if !hasScheme {
+		rest = text
+	}
+	host, port, hasPort := strings.Cut(rest, ":")
+	host, err := toASCII(host)
+	top := host[strings.LastIndex(strings.TrimSuffix(host, "."), ".")+1:]
+	if err != nil || strings.ContainsAny(host, "#[]/") || strings.Trim(top, "0123456789.") == "" { // RFC 3696 section 2
+		return "", nil, false
+	}
+	return host, func(addr netip.Addr) string {
+		text := addr.String()
+		if hasPort {
+			text = net.JoinHostPort(text, port)
+		}
+		switch {
+		case !hasScheme:
+			return text
+		case strings.EqualFold(scheme, "dns+tls"):
+			text += "#" + host
+		}
+		return scheme + "://" + text
+	}, true
 }
 
 // isType reports whether a word is a record type.

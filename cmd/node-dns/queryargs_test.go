@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -32,6 +34,17 @@ func TestToASCII(t *testing.T) {
 	if got, err := toASCII("a b.example"); err == nil {
 		t.Errorf("blank: got %q", got)
 	}
+}
+
+// twoHosts is a resolver that knows two hosts.
+func twoHosts(host string) (netip.Addr, error) {
+	switch host {
+	case "ns.example":
+		return netip.MustParseAddr("192.0.2.53"), nil
+	case "ns6.example":
+		return netip.MustParseAddr("2001:db8::53"), nil
+	}
+	return netip.Addr{}, errors.New("it does not exist")
 }
 
 // TestReadQuestions has a row for each way to write a question and for each mistake.
@@ -75,7 +88,14 @@ func TestReadQuestions(t *testing.T) {
 		{name: "TCP and TLS", words: "a @192.0.2.53", flags: queryFlags{tcp: true, tls: true}, want: "--tcp and --tls cannot be combined"},
 		{name: "a server and a client", words: "a @192.0.2.53", flags: queryFlags{how: control.Question{As: "10.0.0.1"}}, want: "--as cannot be used with @SERVER"},
 		{name: "two servers", words: "a @192.0.2.53 @192.0.2.54", want: "expected one server, not 2"},
-		{name: "a server by name", words: "a @ns.example", want: "@ns.example: expected an address"},
+		{name: "a server by name", words: "a @ns.example", want: "a 192.0.2.53 tcp=false"},
+		{name: "a server by name and port", words: "a @ns.example:5353", flags: queryFlags{tcp: true}, want: "a 192.0.2.53:5353 tcp=true"},
+		{name: "a server by name with IPv6", words: "a @ns6.example:5353", want: "a [2001:db8::53]:5353 tcp=false"},
+		{name: "a server by name over TLS", words: "a @ns.example", flags: queryFlags{tls: true}, want: "a dns+tls://192.0.2.53#ns.example tcp=false"},
+		{name: "a server by name that does not exist", words: "a @missing.example", want: "@missing.example: it does not exist"},
+		{name: "a server by name with an invalid port", words: "a @ns.example:x", want: "@ns.example:x: expected an address"},
+		{name: "a server that is no address", words: "a @192.0.2.256", want: "@192.0.2.256: expected an address"},
+		{name: "a server that is no name", words: "a @ns..example", want: "@ns..example: expected an address"},
 		{name: "a server that is empty", words: "a @", want: "@: expected an address"},
 		{name: "--tcp of the daemon", words: "a", flags: queryFlags{tcp: true}, want: "--tcp requires @SERVER"},
 		{name: "--tls of the daemon", words: "a", flags: queryFlags{tls: true}, want: "--tls requires @SERVER"},
@@ -88,6 +108,7 @@ func TestReadQuestions(t *testing.T) {
 		{name: "too many names", words: strings.Repeat("x ", maxQueryNames+1), want: "17 names: expected at most 16"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			test.flags.lookup = twoHosts
 			questions, err := readQuestions(strings.Fields(test.words), test.flags)
 			var got []string
 			for _, q := range questions {
@@ -106,12 +127,12 @@ func TestReadQuestions(t *testing.T) {
 // FuzzReadQuestions: regardless of the arguments, the names are in ASCII and fit in a message, and
 // the types exist.
 func FuzzReadQuestions(f *testing.F) {
-	for _, words := range []string{"www.example A @192.0.2.53", "exämple.com 例。jp MX", "192.0.2.80 ::1 fe80::1%eth0", "A CH BOGUS a..b", "a\\032b\xff", "@dns+tls://192.0.2.53#x"} {
+	for _, words := range []string{"www.example A @192.0.2.53", "exämple.com 例。jp MX", "192.0.2.80 ::1 fe80::1%eth0", "A CH BOGUS a..b", "a\\032b\xff", "@dns+tls://192.0.2.53#x", "a @dns+tls://ns6.example:1"} {
 		f.Add(words, "", "", false)
 		f.Add(words, "192.0.2.1", "TXT", true)
 	}
 	f.Fuzz(func(t *testing.T, words, reverse, qtype string, tls bool) {
-		questions, err := readQuestions(strings.Split(words, " "), queryFlags{reverse: reverse, qtype: qtype, tls: tls})
+		questions, err := readQuestions(strings.Split(words, " "), queryFlags{reverse: reverse, qtype: qtype, tls: tls, lookup: twoHosts})
 		if err == nil && (len(questions) == 0 || len(questions) > maxQueryNames+1) {
 			t.Fatalf("%d questions", len(questions))
 		}
