@@ -62,3 +62,9 @@ require (
 	sigs.k8s.io/randfill v1.0.0 // indirect
 	sigs.k8s.io/structured-merge-diff/v6 v6.4.2 // indirect
 )
+
+// make bench builds trees there, with a mounted /proc.
+ignore (
+	./bin
+	./dist
+)
