@@ -71,7 +71,7 @@ func TestWhoAnswers(t *testing.T) {
 		{"unusual bytes elsewhere", `a\032b.example.com.`, cluster, ""},
 		{"above the apex", "local.", cluster, ""},
 		{"next to the apex", "other.local.", cluster, ""},
-		{"apex is the end of the label", "xcluster.local.", cluster, ""},
+		{"label that ends with the apex", "xcluster.local.", cluster, ""},
 		{"apex in the middle", "cluster.local.example.com.", cluster, ""},
 		{"another reverse zone", "1.0.31.172.in-addr.arpa.", cluster, ""},
 		{"above the reverse zone", "172.in-addr.arpa.", cluster, ""},
@@ -79,10 +79,10 @@ func TestWhoAnswers(t *testing.T) {
 		{"root", ".", cluster, ""},
 		{"no apexes", "kubernetes.default.svc.cluster.local.", nil, ""},
 		{"root is the apex", "www.example.com.", domains("."), "."},
-		{"root is the apex and the name", ".", domains("."), "."},
-		{"one apex within another", "a.sub.cluster.local.", nested, "sub.cluster.local."},
-		{"one apex within another, the other order", "a.sub.cluster.local.", domains("cluster.local", "sub.cluster.local"), "sub.cluster.local."},
-		{"the outer one", "a.other.local.", nested, "other.local."},
+		{"root is the apex and the query name", ".", domains("."), "."},
+		{"nested apexes", "a.sub.cluster.local.", nested, "sub.cluster.local."},
+		{"nested apexes, reverse order", "a.sub.cluster.local.", domains("cluster.local", "sub.cluster.local"), "sub.cluster.local."},
+		{"outer apex", "a.other.local.", nested, "other.local."},
 	}
 	r := still(t, "", nil)
 	for _, test := range tests {
