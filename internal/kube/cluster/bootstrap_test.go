@@ -71,20 +71,20 @@ func TestAilingServer(t *testing.T) {
 		rights int
 	}{
 		{
-			"no right", func(s *kubetest.Server) { s.Deny("list", "endpointslices") },
+			"no permission to list", func(s *kubetest.Server) { s.Deny("list", "endpointslices") },
 			func(s *kubetest.Server) { s.Grant("list", "endpointslices") },
 			Forbidden, "no right to list endpointslices.discovery.k8s.io", 1,
 		},
 		{
-			"no right to watch", func(s *kubetest.Server) { s.Deny("watch", "namespaces") },
+			"no permission to watch", func(s *kubetest.Server) { s.Deny("watch", "namespaces") },
 			func(s *kubetest.Server) { s.Grant("watch", "namespaces") },
 			Synced, "no right to watch namespaces", 1, // the list that was just read is still valid
 		},
-		{"unknown to it", func(s *kubetest.Server) { s.SetToken("secret") }, func(s *kubetest.Server) { s.SetToken("") }, Forbidden, "401", 0},
+		{"unauthorized", func(s *kubetest.Server) { s.SetToken("secret") }, func(s *kubetest.Server) { s.SetToken("") }, Forbidden, "401", 0},
 		{"busy", func(s *kubetest.Server) { s.SetFaults(kubetest.Faults{Status: 429, RetryAfter: 3, Plain: true}) }, nil, Connecting, "429 Too Many Requests", 0},
 		{"failing", func(s *kubetest.Server) { s.SetFaults(kubetest.Faults{Status: 500}) }, nil, Connecting, "500 Internal Server Error", 0},
 		{"silent", func(s *kubetest.Server) { s.SetFaults(kubetest.Faults{Hang: true}) }, nil, Connecting, errStalled.Error(), 0},
-		{"cutting lists off", func(s *kubetest.Server) { s.SetFaults(kubetest.Faults{CutList: true, Lists: true}) }, nil, Connecting, "unexpected EOF", 0},
+		{"truncated lists", func(s *kubetest.Server) { s.SetFaults(kubetest.Faults{CutList: true, Lists: true}) }, nil, Connecting, "unexpected EOF", 0},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {

@@ -166,10 +166,10 @@ func TestSilentStream(t *testing.T) {
 		faults kubetest.Faults
 		want   string // part of the error; "": none
 	}{
-		{"nothing is answered", kubetest.Faults{Hang: true}, "the API server does not answer"},
+		{"no response", kubetest.Faults{Hang: true}, "the API server does not answer"},
 		{"a proxy without a server", kubetest.Faults{Status: 502, Plain: true}, "502 Bad Gateway"},
-		{"a gateway whose server does not respond", kubetest.Faults{Status: 504, Plain: true}, "504 Gateway Timeout"},
-		{"nothing happens", kubetest.Faults{}, ""},
+		{"gateway timeout", kubetest.Faults{Status: 504, Plain: true}, "504 Gateway Timeout"},
+		{"quiet server", kubetest.Faults{}, ""},
 		{"the server is busy", kubetest.Faults{Status: 429}, ""},
 	} {
 		t.Run(row.name, func(t *testing.T) {

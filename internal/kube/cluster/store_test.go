@@ -71,7 +71,7 @@ func TestStore(t *testing.T) {
 			0,
 		},
 		{
-			"but only once it is complete",
+			"broken relist removes nothing",
 			[]told{
 				{endpoints, relist(listing, 20, one)},
 				{endpoints, []report{tell(listing, 0), tell(broken, 0)}},
@@ -81,7 +81,7 @@ func TestStore(t *testing.T) {
 			0,
 		},
 		{
-			"comparing finds changes that the watch lost",
+			"comparison finds changes that the watch lost",
 			[]told{
 				{endpoints, relist(listing, 20, one)},
 				{endpoints, []report{tell(reached, 40)}},
@@ -91,7 +91,7 @@ func TestStore(t *testing.T) {
 			2,
 		},
 		{
-			"but leaves newer changes to the watch",
+			"changes that the watch reports later are not lost",
 			[]told{
 				{endpoints, relist(listing, 20, one, two)},
 				{endpoints, relist(comparing, 40, sliceAt("s1", "10.0.0.9", 35), sliceAt("s3", "10.0.0.3", 36))},
@@ -107,7 +107,7 @@ func TestStore(t *testing.T) {
 			0,
 		},
 		{
-			"a deletion that the watch has passed without reporting was lost",
+			"watch misses a deletion",
 			[]told{
 				{endpoints, relist(listing, 20, one, two)},
 				{endpoints, relist(comparing, 40, one)},
@@ -118,13 +118,13 @@ func TestStore(t *testing.T) {
 			1,
 		},
 		{
-			"but not earlier",
+			"watch has not reached a deletion",
 			[]told{{endpoints, relist(listing, 20, one, two)}, {endpoints, relist(comparing, 40, one)}, {endpoints, []report{tell(reached, 39)}}},
 			map[string]string{"s1": "10.0.0.1", "s2": "10.0.0.2"},
 			0,
 		},
 		{
-			"after a restore lower versions are newer",
+			"lower versions after a restore",
 			[]told{
 				{endpoints, relist(listing, 20, sliceAt("s1", "10.0.0.9", 19))},
 				{endpoints, []report{tell(rewound, 5)}},
@@ -134,7 +134,7 @@ func TestStore(t *testing.T) {
 			0,
 		},
 		{
-			"reports of a source that is no longer watched are ignored",
+			"source that is no longer watched",
 			[]told{{source{kind: kubewire.EndpointSlices, fields: "metadata.name=s1"}, relist(listing, 20, one)}},
 			map[string]string{},
 			0,
