@@ -18,7 +18,7 @@ func TestParseDnsmasqConf(t *testing.T) {
 		errs       []string // each line of the error
 	}{
 		{name: "empty"},
-		{name: "the script's", text: "server=10.0.0.2\nserver=10.0.0.3\n", want: set("10.0.0.2 10.0.0.3")},
+		{name: "dispatcher script", text: "server=10.0.0.2\nserver=10.0.0.3\n", want: set("10.0.0.2 10.0.0.3")},
 		{name: "no final newline", text: "server=10.0.0.2\nserver=10.0.0.3", want: set("10.0.0.2 10.0.0.3")},
 		{name: "CRLF", text: "server=10.0.0.2\r\n\r\nserver=10.0.0.3\r\n", want: set("10.0.0.2 10.0.0.3")},
 		{name: "comments and blanks", text: "# mine\n\n \t\n  server = 10.0.0.2  # first\nserver=10.0.0.3#5353\t#second\n", want: set("10.0.0.2 10.0.0.3:5353")},
@@ -38,7 +38,7 @@ func TestParseDnsmasqConf(t *testing.T) {
 			},
 		},
 		{
-			name: "forms that are refused", text: strings.Join([]string{
+			name: "refused forms", text: strings.Join([]string{
 				"server", "server=", "server=/a.example/", "server=//10.0.0.2", "server=/10.0.0.2", "server=10.0.0.2@eth0",
 				"server=10.0.0.2:53", "server=10.0.0.2#x", "server=dns+tls://1.1.1.1", "Server=10.0.0.2", "server=10.0.0.2 10.0.0.3", "address=/a.example/10.0.0.2",
 			}, "\n"),
