@@ -112,17 +112,17 @@ func TestHandoverTrust(t *testing.T) {
 		spoil func(t *testing.T, paths Paths, kubeconfig, token string)
 		want  string // part of the refusal; empty if handed over
 	}{
-		{"root's alone", func(*testing.T, Paths, string, string) {}, ""},
-		{"a link to a file of root", func(t *testing.T, paths Paths, _, token string) {
+		{"only root may write", func(*testing.T, Paths, string, string) {}, ""},
+		{"symlink to a file of root", func(t *testing.T, paths Paths, _, token string) {
 			must(t, os.Rename(token, paths.Root+"/etc/real"), os.Symlink("../real", token))
 		}, ""},
 		{"a kubeconfig that the daemon may write", func(t *testing.T, _ Paths, kubeconfig, _ string) { must(t, os.Chown(kubeconfig, 65534, 65534)) }, "/etc/k/config is not owned by root"},
-		{"that its group may write", func(t *testing.T, _ Paths, kubeconfig, _ string) { must(t, os.Chmod(kubeconfig, 0o660)) }, "/etc/k/config can be written by users other than root"},
+		{"kubeconfig that the group may write", func(t *testing.T, _ Paths, kubeconfig, _ string) { must(t, os.Chmod(kubeconfig, 0o660)) }, "/etc/k/config can be written by users other than root"},
 		{"a directory that others may write", func(t *testing.T, paths Paths, _, _ string) { must(t, os.Chmod(paths.Root+"/etc/k", 0o1777)) }, "/etc/k can be written by users other than root"},
-		{"a token through another user's directory", func(t *testing.T, paths Paths, _, token string) {
+		{"token below a directory of another user", func(t *testing.T, paths Paths, _, token string) {
 			must(t, os.Mkdir(paths.Root+"/his", 0o755), os.Rename(token, paths.Root+"/his/token"), os.Symlink("../../his/token", token), os.Chown(paths.Root+"/his", 65534, 65534))
 		}, "/his is not owned by root"},
-		{"a link of another user", func(t *testing.T, paths Paths, _, token string) {
+		{"symlink of another user", func(t *testing.T, paths Paths, _, token string) {
 			must(t, os.Rename(token, paths.Root+"/etc/real"), os.Symlink("../real", token), os.Lchown(token, 65534, 65534))
 		}, "/etc/k/token is not owned by root"},
 	} {
@@ -135,7 +135,7 @@ func TestHandoverTrust(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a circle", func(t *testing.T) {
+	t.Run("symlink loop", func(t *testing.T) {
 		paths, kubeconfig, token := handoverTree(t)
 		must(t, os.Remove(token), os.Symlink("token", token))
 		if _, err := ReadHandover(paths, kubeconfig); err == nil || !strings.Contains(err.Error(), "too many levels of symbolic links") {
