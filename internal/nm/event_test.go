@@ -99,7 +99,7 @@ func TestParseEvent(t *testing.T) {
 		argv: "none|hostname",
 		want: `"" hostname`,
 	}, {
-		name: "no interface, another way",
+		name: "no interface, other form",
 		argv: "|connectivity-change",
 		want: `"" connectivity-change`,
 	}, {
@@ -126,7 +126,7 @@ func TestParseEvent(t *testing.T) {
 		env:  []string{"IP4_NAMESERVERS=dns+tls://1.1.1.1#one.test dns+udp://10.0.0.2 dns+tls://10.0.0.3#a/b"},
 		want: `"eth0" up nameservers=dns+tls://1.1.1.1#one.test 10.0.0.2 invalid="dns+tls://10.0.0.3#a/b"`,
 	}, {
-		name: "a VPN's lists are kept apart",
+		name: "VPN lists are separate",
 		argv: "tun0|vpn-up",
 		env: []string{
 			"DEVICE_IFACE=eth0", "DEVICE_IP_IFACE=eth0", "VPN_IP_IFACE=tun0", "CONNECTION_ID=corp",
@@ -141,7 +141,7 @@ func TestParseEvent(t *testing.T) {
 		env:  []string{"IP4_NAMESERVERS=10.0.0.2", "IP4_NAMESERVERS=10.0.0.3"},
 		want: `"eth0" up nameservers=10.0.0.2`,
 	}, {
-		name: "neither wildcard nor routing-only domains are for a search list",
+		name: "wildcard and routing-only domains are not searched",
 		argv: "eth0|up",
 		env:  []string{"IP4_DOMAINS=~corp.test ~. . a.test"},
 		want: `"eth0" up domains=a.test`,
@@ -250,7 +250,7 @@ func TestEventBounds(t *testing.T) {
 		{"100 nameservers", strings.Join(many, " "), 64, 0, true, true},
 		{"100 refused words", strings.Repeat("x ", 100) + "10.0.1.0", 1, 64, true, true},
 		{"64 KiB exactly", strings.Repeat(" ", maxValue-8) + "10.0.1.0", 1, 0, false, true},
-		{"a nameserver across the bound is dropped", long, 0, 64, true, false},
+		{"nameserver across the limit is dropped", long, 0, 64, true, false},
 		{"one word of more than 64 KiB", strings.Repeat("1", maxValue+1), 0, 0, true, false},
 	}
 	for _, tt := range tests {

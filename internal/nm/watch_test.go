@@ -307,7 +307,7 @@ func TestMeaning(t *testing.T) {
 		{"wrong types", ownerChanged(bus, name, uint32(1), []string{}), ":1.7", "", ":1.7"},
 		{"changed", propertiesChanged(":1.7", gonm.DnsManagerObjectPath), ":1.7", ReasonDNSChanged, ":1.7"},
 		{"changed elsewhere", propertiesChanged(":1.7", base), ":1.7", "", ":1.7"},
-		{"changed by a stranger", propertiesChanged(":1.9", gonm.DnsManagerObjectPath), ":1.7", "", ":1.7"},
+		{"changed by another sender", propertiesChanged(":1.9", gonm.DnsManagerObjectPath), ":1.7", "", ":1.7"},
 		{"not changed", propertiesChanged("", gonm.DnsManagerObjectPath), "", "", ""},
 		{"something else", &dbus.Signal{Sender: bus, Name: "org.freedesktop.DBus.NameAcquired"}, ":1.7", "", ":1.7"},
 	}
