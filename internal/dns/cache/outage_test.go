@@ -91,16 +91,16 @@ func TestOutage(t *testing.T) {
 		want  string
 		asked int // including background queries
 	}{
-		{"all is well", func(o *outage) {}, nil, "NOERROR 192.0.2.1 for 10 s after 0s", 1},
-		{"an answer after a moment", func(o *outage) { o.slow = 400 * time.Millisecond }, nil, "NOERROR 192.0.2.1 for 10 s after 400ms", 1},
-		{"an answer after a long time", func(o *outage) { o.slow = time.Second }, nil, "NOERROR 192.0.2.1 for 30 s EDE 3 after 500ms", 1},
-		{"nobody there", func(o *outage) { o.isDown = true }, nil, "NOERROR 192.0.2.1 for 30 s EDE 3 after 500ms", 1},
-		{"which is known", (*outage).known, nil, "NOERROR 192.0.2.1 for 30 s EDE 3 after 0s", 1},
+		{"no fault", func(o *outage) {}, nil, "NOERROR 192.0.2.1 for 10 s after 0s", 1},
+		{"answer after 400 ms", func(o *outage) { o.slow = 400 * time.Millisecond }, nil, "NOERROR 192.0.2.1 for 10 s after 400ms", 1},
+		{"answer after 1 s", func(o *outage) { o.slow = time.Second }, nil, "NOERROR 192.0.2.1 for 30 s EDE 3 after 500ms", 1},
+		{"no response", func(o *outage) { o.isDown = true }, nil, "NOERROR 192.0.2.1 for 30 s EDE 3 after 500ms", 1},
+		{"known to be down", (*outage).known, nil, "NOERROR 192.0.2.1 for 30 s EDE 3 after 0s", 1},
 		{"SERVFAIL", func(o *outage) { o.fails = dns.RcodeServerFailure }, nil, "NOERROR 192.0.2.1 for 30 s EDE 3 after 0s", 1},
 		{"REFUSED", func(o *outage) { o.fails = dns.RcodeRefused }, nil, "NOERROR 192.0.2.1 for 30 s EDE 3 after 0s", 1},
-		{"a name that is gone", func(o *outage) { o.fails = dns.RcodeNameError }, nil, "NXDOMAIN after 0s", 1},
-		{"a lane knows that no server answers", func(o *outage) { o.isDown = true }, func(q *dnsserver.Query) { q.Tried = &dnsserver.UpstreamResult{Err: errNobody} }, "NOERROR 192.0.2.1 for 30 s EDE 3 after 0s", 1},
-		{"a lane has waited", func(o *outage) { o.isDown = true }, func(q *dnsserver.Query) { q.Tried = &dnsserver.UpstreamResult{} }, "NOERROR 192.0.2.1 for 30 s EDE 3 after 0s", 1},
+		{"NXDOMAIN", func(o *outage) { o.fails = dns.RcodeNameError }, nil, "NXDOMAIN after 0s", 1},
+		{"lane knows that no server responds", func(o *outage) { o.isDown = true }, func(q *dnsserver.Query) { q.Tried = &dnsserver.UpstreamResult{Err: errNobody} }, "NOERROR 192.0.2.1 for 30 s EDE 3 after 0s", 1},
+		{"lane has waited", func(o *outage) { o.isDown = true }, func(q *dnsserver.Query) { q.Tried = &dnsserver.UpstreamResult{} }, "NOERROR 192.0.2.1 for 30 s EDE 3 after 0s", 1},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -333,11 +333,11 @@ func TestFailuresNotRemembered(t *testing.T) {
 		limit time.Duration
 		noRD  bool
 	}{
-		"too many in flight":       {err: shed},
-		"a client that left":       {err: left},
-		"a name of the cluster":    {err: errNobody, limit: 5 * time.Second},
-		"a query without RD":       {err: errNobody, noRD: true},
-		"an error of another kind": {err: errors.New("no")},
+		"too many queries in flight": {err: shed},
+		"client gave up":             {err: left},
+		"cluster name":               {err: errNobody, limit: 5 * time.Second},
+		"a query without RD":         {err: errNobody, noRD: true},
+		"other error":                {err: errors.New("no")},
 	} {
 		asked := 0
 		c := New(Config{Size: 10, Limit: func(dnsname.Name) time.Duration { return row.limit }, Next: dnsserver.HandlerFunc(func(context.Context, *dnsserver.Query) (*dns.Msg, error) {
@@ -367,11 +367,11 @@ func TestPrefetch(t *testing.T) {
 		end    string // what the client gets 3 s after the end of the first response
 	}{
 		{"in use", Config{Prefetch: true}, []int{1, 5, 9, 9, 9}, false, 2, "NOERROR 192.0.2.1 for 7 s after 0s"},
-		{"in use, on the last tenth alone", Config{Prefetch: true}, []int{9}, false, 1, "NOERROR 192.0.2.1 for 10 s after 0s"},
+		{"in use, last tenth only", Config{Prefetch: true}, []int{9}, false, 1, "NOERROR 192.0.2.1 for 10 s after 0s"},
 		{"in use before", Config{Prefetch: true}, []int{1, 8}, false, 1, "NOERROR 192.0.2.1 for 10 s after 0s"},
-		{"turned off", Config{}, []int{1, 5, 9, 9}, false, 1, "NOERROR 192.0.2.1 for 10 s after 0s"},
-		{"of the cluster", Config{Prefetch: true, Limit: limited}, []int{1, 5, 9, 9}, false, 1, "NOERROR 192.0.2.1 for 10 s after 0s"},
-		{"nobody there", Config{Prefetch: true}, []int{1, 5, 9, 9, 9, 9}, true, 2, ""},
+		{"prefetch off", Config{}, []int{1, 5, 9, 9}, false, 1, "NOERROR 192.0.2.1 for 10 s after 0s"},
+		{"cluster name", Config{Prefetch: true, Limit: limited}, []int{1, 5, 9, 9}, false, 1, "NOERROR 192.0.2.1 for 10 s after 0s"},
+		{"no response", Config{Prefetch: true}, []int{1, 5, 9, 9, 9, 9}, true, 2, ""},
 	} {
 		for _, byWire := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, wire %v", row.name, byWire), func(t *testing.T) {

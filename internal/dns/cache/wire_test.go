@@ -90,7 +90,7 @@ func TestWireHeader(t *testing.T) {
 		{"without RD", func(m *dns.Msg) { m.RecursionDesired = false }, "qr ra"},
 		{"AD for a client that requests it", func(m *dns.Msg) { m.AuthenticatedData = true }, "qr rd ra ad"},
 		{"AD for a client that sets DO", func(m *dns.Msg) { m.SetEdns0(1232, true) }, "qr rd ra ad do"},
-		{"not for EDNS alone", func(m *dns.Msg) { m.SetEdns0(1232, false) }, "qr rd ra opt"},
+		{"no AD for EDNS alone", func(m *dns.Msg) { m.SetEdns0(1232, false) }, "qr rd ra opt"},
 		{"CD", func(m *dns.Msg) { m.CheckingDisabled = true }, "qr rd ra cd"},
 		{"TC, RA and Z of a query are ignored", func(m *dns.Msg) { m.Truncated, m.RecursionAvailable, m.Zero = true, true, true }, "qr rd ra"},
 	}
