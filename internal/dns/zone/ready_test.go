@@ -42,9 +42,9 @@ var clients = []struct {
 	inCase bool // the name has the letter case of the stored response
 }{
 	{"over TCP", dns.MaxMsgSize, func(*dns.Msg) {}, true},
-	{"the smallest size", dns.MinMsgSize, func(m *dns.Msg) { m.RecursionDesired = false }, true},
+	{"smallest size", dns.MinMsgSize, func(m *dns.Msg) { m.RecursionDesired = false }, true},
 	{"EDNS", 1232, func(m *dns.Msg) { m.SetEdns0(1232, false); m.CheckingDisabled = true }, true},
-	{"DO, and little room", 600, func(m *dns.Msg) { m.SetEdns0(600, true) }, true},
+	{"DO and a small limit", 600, func(m *dns.Msg) { m.SetEdns0(600, true) }, true},
 	{"an option", 700, func(m *dns.Msg) {
 		m.SetEdns0(4096, false)
 		m.IsEdns0().Option = []dns.EDNS0{&dns.EDNS0_COOKIE{Code: dns.EDNS0COOKIE, Cookie: "0102030405060708"}}

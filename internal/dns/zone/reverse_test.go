@@ -130,12 +130,12 @@ func TestIsPod(t *testing.T) {
 		name, namespace, pod string
 		want                 bool
 	}{
-		{"that one", "n", "p", true},
-		{"of its namespace", "n", "", true},
-		{"of that name", "", "p", true},
-		{"any", "", "", true},
-		{"another", "n", "q", false},
-		{"of another namespace", "m", "p", false},
+		{"same Pod", "n", "p", true},
+		{"same namespace", "n", "", true},
+		{"same name", "", "p", true},
+		{"any Pod", "", "", true},
+		{"another name", "n", "q", false},
+		{"another namespace", "m", "p", false},
 	} {
 		if got := s.IsPod(at, test.namespace, test.pod); got != test.want {
 			t.Errorf("%s: %t", test.name, got)
