@@ -85,14 +85,14 @@ func TestAlive(t *testing.T) {
 		{name: "UDP that is never read", first: udp(s.notRead, 7), want: "udp " + s.notRead.String()},
 		{name: "TCP that is never accepted", first: tcp(s.notAccepted), want: "tcp " + s.notAccepted.String()},
 		{name: "TCP whose connections are closed at once", first: tcp(s.closes)},
-		{name: "a port that is closed, and should not be", first: tcp(s.free), want: "tcp " + s.free.String()},
-		{name: "one that is not bound", first: Listener{Addr: s.notRead, Proto: UDP, Err: "address already in use"}},
-		{name: "one that is closed during the check", first: udp(s.notRead, 0), then: []Listener{}},
-		{name: "an address that this host does not have", first: udp(netip.MustParseAddrPort("192.0.2.1:53"), 0)},
-		{name: "over TCP", first: tcp(netip.MustParseAddrPort("[2001:db8::1]:53"))},
-		{name: "one where other queries are received", first: udp(s.notRead, 7), then: []Listener{udp(s.notRead, 8)}},
-		{name: "one where nothing is received", first: udp(s.notRead, 7), then: []Listener{udp(s.notRead, 7)}, want: "udp"},
-		{name: "other queries are received, but none is answered", first: udp(s.notRead, 7), then: []Listener{udp(s.notRead, 100)}, handler: fails, want: "stuck"},
+		{name: "TCP port that is closed", first: tcp(s.free), want: "tcp " + s.free.String()},
+		{name: "listener that is not bound", first: Listener{Addr: s.notRead, Proto: UDP, Err: "address already in use"}},
+		{name: "listener closed during the check", first: udp(s.notRead, 0), then: []Listener{}},
+		{name: "UDP at an address of another host", first: udp(netip.MustParseAddrPort("192.0.2.1:53"), 0)},
+		{name: "TCP at an address of another host", first: tcp(netip.MustParseAddrPort("[2001:db8::1]:53"))},
+		{name: "receives other queries", first: udp(s.notRead, 7), then: []Listener{udp(s.notRead, 8)}},
+		{name: "receives nothing", first: udp(s.notRead, 7), then: []Listener{udp(s.notRead, 7)}, want: "udp"},
+		{name: "receives other queries, answers none", first: udp(s.notRead, 7), then: []Listener{udp(s.notRead, 100)}, handler: fails, want: "stuck"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

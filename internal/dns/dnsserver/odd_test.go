@@ -83,7 +83,7 @@ func oddQueries(t testing.TB) []oddQuery {
 		{"question cut in the class (cut-q)", raw(plain, www[:len(www)-1]), dns.RcodeFormatError},
 		{"question without type (cut-q)", raw(plain, www[:len(www)-4]), dns.RcodeFormatError},
 		{"additional section cut", raw(header("0100", withOPT), www, opt("00000000", "0000")[:6]), dns.RcodeFormatError},
-		{"junk behind it (trail)", raw(plain, www, bytes.Repeat([]byte{0xff}, 20)), handled},
+		{"trailing junk (trail)", raw(plain, www, bytes.Repeat([]byte{0xff}, 20)), handled},
 		{"60000 octets (jumbo)", raw(plain, www, bytes.Repeat([]byte{0xff}, 60000)), handled},
 		{"octets that no host name has (binlabel)", raw(plain, unhex("04 002eff20 03 636f6d 00 0001 0001")), handled},
 		{"the root", raw(plain, unhex("00 0002 0001")), handled},
@@ -110,12 +110,12 @@ func oddQueries(t testing.TB) []oddQuery {
 		{"OPT record not of the root", raw(header("0100", withOPT), www, unhex("01 61 00 0029 04d0 00000000 0000")), dns.RcodeFormatError},
 		{"cookie and padding", raw(header("0100", withOPT), www, opt("00000000", "0017 000a 0008 0102030405060708 000c 0003 000000 0003 0000")), handled},
 		{"empty cookie", raw(header("0100", withOPT), www, opt("00000000", "0004 000a 0000")), dns.RcodeFormatError},
-		{"counted, but missing", raw(header("0100", withOPT), www), dns.RcodeFormatError},
-		{"option cut in its head", raw(header("0100", withOPT), www, opt("00000000", "0003 000a00")), dns.RcodeFormatError},
+		{"OPT counted but missing", raw(header("0100", withOPT), www), dns.RcodeFormatError},
+		{"option with a cut header", raw(header("0100", withOPT), www, opt("00000000", "0003 000a00")), dns.RcodeFormatError},
 		{"option longer than the record", raw(header("0100", withOPT), www, opt("00000000", "0004 000a 0001")), dns.RcodeFormatError},
 		{"record longer than the message", raw(header("0100", withOPT), www, opt("00000000", "0005 000a 0000")), dns.RcodeFormatError},
 		{"keepalive of one octet", raw(header("0100", withOPT), www, opt("00000000", "0005 000b 0001 00")), handled},
-		{"an address record for an OPT record", raw(header("0100", withOPT), www, unhex("00 0001 0001 00000000 0004 00000000")), handled},
+		{"A record instead of an OPT record", raw(header("0100", withOPT), www, unhex("00 0001 0001 00000000 0004 00000000")), handled},
 	}
 }
 

@@ -257,11 +257,11 @@ func TestTermsFile(t *testing.T) {
 		at   []netip.AddrPort
 	}{
 		{"none", func() error { return nil }, Alone, nil},
-		{"a word", func() error { return WriteTerms(path, Taking) }, Taking, nil},
-		{"another", func() error { return WriteTerms(path, Yielding) }, Yielding, nil},
-		{"too old", func() error { return os.Chtimes(path, time.Time{}, time.Now().Add(-TermsHold)) }, Alone, nil},
-		{"the same again", func() error { return WriteTerms(path, Yielding) }, Yielding, nil},
-		{"of the future", func() error { return os.Chtimes(path, time.Time{}, time.Now().Add(time.Hour)) }, Alone, nil},
+		{"taking", func() error { return WriteTerms(path, Taking) }, Taking, nil},
+		{"yielding", func() error { return WriteTerms(path, Yielding) }, Yielding, nil},
+		{"expired", func() error { return os.Chtimes(path, time.Time{}, time.Now().Add(-TermsHold)) }, Alone, nil},
+		{"yielding, rewritten", func() error { return WriteTerms(path, Yielding) }, Yielding, nil},
+		{"modified in the future", func() error { return os.Chtimes(path, time.Time{}, time.Now().Add(time.Hour)) }, Alone, nil},
 		{"unknown", func() error { return os.WriteFile(path, []byte("sharing\n"), 0o644) }, Alone, nil},
 		{"at two addresses", func() error { return WriteTerms(path, Taking, loopback("127.0.0.1"), loopback("::1")) }, Taking, []netip.AddrPort{loopback("127.0.0.1"), loopback("::1")}},
 		{"at an invalid address", func() error { return os.WriteFile(path, []byte("taking 127.0.0.1\n"), 0o644) }, Alone, nil},
