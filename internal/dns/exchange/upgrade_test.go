@@ -26,7 +26,7 @@ func TestUpgradeRests(t *testing.T) {
 	closed := dnstest.NewTLSServer(t, world)
 	closed.Down()
 	for name, s := range map[string]*dnstest.Server{
-		"the port is closed": closed, "no TLS there": dnstest.NewServer(t, world), "it answers nothing": mute, "it hangs up": hangingUp,
+		"closed port": closed, "no TLS": dnstest.NewServer(t, world), "no response": mute, "closes the connection": hangingUp,
 	} {
 		t.Run(name, func(t *testing.T) {
 			log := new(lab.Text)
