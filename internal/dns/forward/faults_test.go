@@ -49,7 +49,7 @@ func TestFirstServerMisbehaves(t *testing.T) {
 		{name: "truncated, TCP closed after the query", faults: dnstest.Faults{Truncate: true, CloseTCP: true}, from: b},
 		{name: "truncated, TCP reset in the message", faults: dnstest.Faults{Truncate: true, ResetTCP: true}, from: b},
 		{name: "FORMERR to EDNS", faults: dnstest.Faults{FormErrOnEDNS: true}, from: a},
-		{name: "FORMERR to EDNS, a bare header", faults: dnstest.Faults{FormErrOnEDNS: true, NoQuestion: true}, from: a},
+		{name: "FORMERR to EDNS, header only", faults: dnstest.Faults{FormErrOnEDNS: true, NoQuestion: true}, from: a},
 		{name: "NOTIMP to EDNS", faults: dnstest.Faults{NotImpOnEDNS: true}, from: a},
 		{name: "BADVERS to EDNS", faults: dnstest.Faults{BadVersOnEDNS: true}, from: a},
 		{name: "BADCOOKIE", faults: dnstest.Faults{Rcode: dns.RcodeBadCookie}, from: b},
@@ -223,8 +223,8 @@ func TestEDNSIsRememberedPerServer(t *testing.T) {
 		fails  bool
 	}{
 		{"behaves", dnstest.Faults{}, 3, 3, 0, false},
-		{"FORMERR: at once", dnstest.Faults{FormErrOnEDNS: true}, 3, 1, 3, false},
-		{"silent: after three times", dnstest.Faults{DropOnEDNS: true}, 5, 3, 5, false},
+		{"FORMERR to EDNS", dnstest.Faults{FormErrOnEDNS: true}, 3, 1, 3, false},
+		{"silent to EDNS", dnstest.Faults{DropOnEDNS: true}, 5, 3, 5, false},
 		// The second try has no EDNS, unless the check of the silent server has already shown that
 		// the server accepts it.
 		{"one packet lost", dnstest.Faults{Drop: true, First: 1}, 3, 3, 1, false},

@@ -153,7 +153,7 @@ func TestLaneLikeHandler(t *testing.T) {
 		"no question":          {NoQuestion: true, ThenOK: true},
 		"wrong source":         {WrongSource: true, ThenOK: true},
 		"garbage":              {Garbage: true, ThenOK: true},
-		"garbage alone":        {Garbage: true},
+		"only garbage":         {Garbage: true},
 		"truncated":            {Truncate: true},
 		"FORMERR to EDNS":      {FormErrOnEDNS: true},
 		"bare NOTIMP to EDNS":  {NotImpOnEDNS: true, NoQuestion: true},

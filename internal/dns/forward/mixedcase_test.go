@@ -92,9 +92,9 @@ func TestMixedCaseManners(t *testing.T) {
 		mixed   int // queries over UDP, for 20 questions
 		lost    int // answered SERVFAIL
 	}{
-		{"copied", func(query []byte, _ bool) [][]byte { return [][]byte{answerTo(query, trueAddr)} }, 0, 20, 0},
+		{"case copied", func(query []byte, _ bool) [][]byte { return [][]byte{answerTo(query, trueAddr)} }, 0, 20, 0},
 		{"in lower case", func(query []byte, _ bool) [][]byte { return [][]byte{inLower(answerTo(query, trueAddr))} }, 1, 1, 0},
-		{"in lower case over UDP alone", func(query []byte, overTCP bool) [][]byte {
+		{"in lower case over UDP only", func(query []byte, overTCP bool) [][]byte {
 			if overTCP {
 				return [][]byte{answerTo(query, trueAddr)}
 			}

@@ -28,12 +28,12 @@ func TestNumbersAddUp(t *testing.T) {
 		name   string
 		server nameserver.Server
 	}{
-		{"another name in its certificate", nameserver.Server{Addr: secure.Addr(), TLS: true, Name: "resolver.example"}},
+		{"another name in the certificate", nameserver.Server{Addr: secure.Addr(), TLS: true, Name: "resolver.example"}},
 		{"silent", nameserver.Server{Addr: silent.Addr()}},
-		{"silent to TLS", nameserver.Server{Addr: silent.Addr(), TLS: true}},
-		{"gone", nameserver.Server{Addr: gone}},
+		{"silent, TLS", nameserver.Server{Addr: silent.Addr(), TLS: true}},
+		{"closed port", nameserver.Server{Addr: gone}},
 		{"closes the connection late", nameserver.Server{Addr: late, TLS: true}},
-		{"gone, over TLS", nameserver.Server{Addr: gone, TLS: true}},
+		{"closed port, TLS", nameserver.Server{Addr: gone, TLS: true}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			f := newForward(t, func(c *Config) {

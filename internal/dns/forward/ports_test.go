@@ -36,7 +36,7 @@ func TestPorts(t *testing.T) {
 	}{
 		{"IPv4", four[0], addresses[0]},
 		{"IPv6", six, plain(six)},
-		{"from an address, by an interface", four[0], bound},
+		{"source address and interface", four[0], bound},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {

@@ -81,8 +81,8 @@ func TestTLSIsNeverDowngraded(t *testing.T) {
 	}{
 		{"another name", secure, "resolver.example", secure.CertPool(), "certificate refused"},
 		{"an unknown CA", secure, dnstest.TLSName, other.CertPool(), "certificate refused"},
-		{"the address, from an unknown CA", secure, "", other.CertPool(), "certificate refused"},
-		{"no TLS there", open, dnstest.TLSName, secure.CertPool(), ""},
+		{"address in the certificate, unknown CA", secure, "", other.CertPool(), "certificate refused"},
+		{"no TLS", open, dnstest.TLSName, secure.CertPool(), ""},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {

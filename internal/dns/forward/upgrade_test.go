@@ -155,10 +155,10 @@ func TestUpgradeToNothing(t *testing.T) {
 		at    netip.AddrPort
 		words string
 	}{
-		{"the port is closed", closed.Addr(), "connection refused"},
-		{"no TLS there", dnstest.NewServer(t, world).Addr(), ""},
-		{"it answers nothing", mute.Addr(), "timed out"},
-		{"it hangs up", hangingUp.Addr(), "connection closed"},
+		{"closed port", closed.Addr(), "connection refused"},
+		{"no TLS", dnstest.NewServer(t, world).Addr(), ""},
+		{"no response", mute.Addr(), "timed out"},
+		{"closes the connection", hangingUp.Addr(), "connection closed"},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
@@ -211,7 +211,7 @@ func TestUpgradeIsReplaced(t *testing.T) {
 		name  string
 		asked int
 		rests bool
-	}{{"it was of use", 3, false}, {"it never was", 0, true}} {
+	}{{"connection answered before", 3, false}, {"connection never answered", 0, true}} {
 		t.Run(row.name, func(t *testing.T) {
 			u := newEager(t)
 			u.secured(t)
@@ -243,10 +243,10 @@ func TestUpgradeDies(t *testing.T) {
 		name string
 		die  func(secure *dnstest.Server)
 	}{
-		{"it ends", (*dnstest.Server).Down},
-		{"it falls silent", func(s *dnstest.Server) { s.SetFaults(dnstest.Faults{Drop: true}) }},
-		{"it hangs up at each question", func(s *dnstest.Server) { s.SetFaults(dnstest.Faults{CloseTCP: true}) }},
-		{"it resets in the middle of each answer", func(s *dnstest.Server) { s.SetFaults(dnstest.Faults{ResetTCP: true}) }},
+		{"server down", (*dnstest.Server).Down},
+		{"server goes silent", func(s *dnstest.Server) { s.SetFaults(dnstest.Faults{Drop: true}) }},
+		{"closes at each query", func(s *dnstest.Server) { s.SetFaults(dnstest.Faults{CloseTCP: true}) }},
+		{"resets during each response", func(s *dnstest.Server) { s.SetFaults(dnstest.Faults{ResetTCP: true}) }},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
@@ -309,9 +309,9 @@ func TestUpgradeEndsWithTheSetting(t *testing.T) {
 		end  func(u upgradable)
 		want Transport
 	}{
-		{"the setting", func(u upgradable) { u.f.SetOpportunistic(false) }, ""},
-		{"the route", func(u upgradable) { u.f.SetRoutes(nil) }, ""},
-		{"all", func(u upgradable) { u.f.Close() }, InTheClear},
+		{"SetOpportunistic", func(u upgradable) { u.f.SetOpportunistic(false) }, ""},
+		{"SetRoutes", func(u upgradable) { u.f.SetRoutes(nil) }, ""},
+		{"Close", func(u upgradable) { u.f.Close() }, InTheClear},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
@@ -325,7 +325,7 @@ func TestUpgradeEndsWithTheSetting(t *testing.T) {
 			}
 		})
 	}
-	t.Run("and begins with it", func(t *testing.T) {
+	t.Run("off at the start", func(t *testing.T) {
 		u := newUpgradable(t, patient, func(c *Config) { c.Opportunistic = false })
 		u.mustAsk(t)
 		if got := u.transport(); got != "" {
