@@ -271,7 +271,7 @@ func TestErrorsPassAndAreNotRemembered(t *testing.T) {
 		t.Errorf("got %v, %v", m, err)
 	}
 	if s := c.Stats(); s.Entries != 0 || s.Misses != 1 {
-		t.Errorf("stats %+v", s)
+		t.Errorf("got stats %+v", s)
 	}
 }
 

@@ -104,7 +104,7 @@ func FuzzKeepWire(f *testing.F) {
 			t.Fatalf("a simple response is invalid: %v: %x", err, wire)
 		}
 		if m.Truncated || len(m.Answer)+len(m.Ns) != int(wire[7])+int(wire[9])+256*(int(wire[6])+int(wire[8])) {
-			t.Fatalf("not the whole message: %x", wire)
+			t.Fatalf("message has trailing octets: %x", wire)
 		}
 		config := Config{Size: 10, MinTTL: time.Duration(least) * time.Second, NegativeTTL: time.Duration(bare) * time.Second}
 		now := time.Now()

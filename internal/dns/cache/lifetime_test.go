@@ -124,7 +124,7 @@ func TestNamesEnd(t *testing.T) {
 	} {
 		t.Run(test.name+" "+test.zone, func(t *testing.T) {
 			if got := isWithin(test.name, test.zone); got != test.isWithin {
-				t.Errorf("within: %v", got)
+				t.Errorf("isWithin: got %v", got)
 			}
 			if got := withSuffix(test.name, test.zone); got != test.inCase {
 				t.Errorf("written as %s, want %s", got, test.inCase)

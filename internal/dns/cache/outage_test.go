@@ -119,7 +119,7 @@ func TestOutage(t *testing.T) {
 				time.Sleep(2 * time.Second)
 				synctest.Wait()
 				if o.asked != 1+row.asked {
-					t.Errorf("asked %d times", o.asked)
+					t.Errorf("got %d upstream queries", o.asked)
 				}
 			})
 		})
@@ -190,7 +190,7 @@ func TestOutageIsBounded(t *testing.T) {
 				time.Sleep(3 * time.Second)
 				synctest.Wait()
 				if got := ask(0); got != "NOERROR 192.0.2.1 for 10 s after 0s" {
-					t.Errorf("afterwards: %s", got)
+					t.Errorf("after the outage: got %s", got)
 				}
 			})
 		})
@@ -237,24 +237,24 @@ func TestFailures(t *testing.T) {
 		}
 		o.fails = dns.RcodeServerFailure
 		if n := asked(22 * time.Second); n != 6 { // at 0, 1, 3, 7, 12, 17 s
-			t.Errorf("SERVFAIL was asked for %d times in 22 s", n)
+			t.Errorf("got %d upstream queries during 22 s of SERVFAIL, want 6", n)
 		}
 		told(t, c, q)
 		response, ok := c.AppendResponse(nil, onWire(t, q), 0)
 		m := new(dns.Msg)
 		if err := m.Unpack(response); !ok || err != nil || m.Rcode != dns.RcodeServerFailure || m.IsEdns0() == nil ||
 			m.IsEdns0().Option[0].(*dns.EDNS0_EDE).InfoCode != dns.ExtendedErrorCodeCachedError {
-			t.Errorf("on the wire: %v, %v", m, err)
+			t.Errorf("in wire format: got %v, error %v", m, err)
 		}
 		time.Sleep(time.Minute)
 		o.fails, o.isDown = 0, true
 		if n := asked(10 * time.Second); n != 4 { // each takes 1.5 s and is cached for 1 s
-			t.Errorf("a silent server was asked %d times in 10 s", n)
+			t.Errorf("got %d queries to a silent server in 10 s, want 4", n)
 		}
 		o.isDown = false
 		time.Sleep(time.Second)
 		if got := told(t, c, q); got != "NOERROR 192.0.2.1 for 10 s after 0s" {
-			t.Errorf("afterwards: %s", got)
+			t.Errorf("after the outage: got %s", got)
 		}
 	})
 }
@@ -287,7 +287,7 @@ func TestFailuresTakeNoRoom(t *testing.T) {
 				time.Sleep(pause)
 			}
 			if s, left := c.Stats(), known(); left < size-share || s.Entries != size || s.Denials > share {
-				t.Errorf("with a failure every %s: %d responses are left, %d entries, of them %d failures", pause, left, s.Entries, s.Denials)
+				t.Errorf("with a failure every %s: %d responses remain, %d entries, %d of them failures", pause, left, s.Entries, s.Denials)
 			}
 		}
 		o.fails = 0
@@ -318,7 +318,7 @@ func TestFailuresGiveRoom(t *testing.T) {
 			ask(t, c, query(fmt.Sprintf("n%d.example.", i), dns.TypeA, flags{}))
 		}
 		if s := c.Stats(); s.Entries != size || s.Denials > size/failureShare {
-			t.Errorf("%d entries, of them %d failures", s.Entries, s.Denials)
+			t.Errorf("got %d entries, %d of them failures", s.Entries, s.Denials)
 		}
 	})
 }
@@ -348,7 +348,7 @@ func TestFailuresNotRemembered(t *testing.T) {
 			_, _ = c.ServeDNS(t.Context(), query("www.example.", dns.TypeA, flags{noRD: row.noRD}))
 		}
 		if asked != 2 {
-			t.Errorf("%s: asked %d times", name, asked)
+			t.Errorf("%s: got %d upstream queries", name, asked)
 		}
 	}
 }
@@ -402,7 +402,7 @@ func TestPrefetch(t *testing.T) {
 						t.Errorf("asked %d times, want %d", o.asked, row.asked)
 					}
 					if s := c.Stats(); s.Prefetched != uint64(row.asked-1) {
-						t.Errorf("counted %+v", s)
+						t.Errorf("got stats %+v", s)
 					}
 					if row.end != "" {
 						if got := told(t, c, www()); got != row.end {
@@ -442,7 +442,7 @@ func TestStaleMakesRoom(t *testing.T) {
 		}
 		o.isDown = true
 		if got := hot(); got != "NOERROR 192.0.2.1 for 30 s EDE 3 after 500ms" {
-			t.Errorf("the entry in use: %s", got)
+			t.Errorf("entry in use: got %s", got)
 		}
 		time.Sleep(5 * time.Second)
 	})

@@ -70,7 +70,7 @@ func TestStale(t *testing.T) {
 		time.Sleep(time.Minute)
 		check("in the end", "nobody there", 5)
 		if s := c.Stats(); s.Stale != 4 || s.Hits != 1 || s.Misses != 2 {
-			t.Errorf("counted %+v", s)
+			t.Errorf("got stats %+v", s)
 		}
 	})
 }

@@ -109,7 +109,7 @@ func TestStrangers(t *testing.T) {
 		}
 	}
 	if got := s.Stats(); got.Strangers != uint64(2*len(tests)) || got.Answered+got.Refused != 0 {
-		t.Errorf("counted %+v", got)
+		t.Errorf("got stats %+v", got)
 	}
 }
 
@@ -182,7 +182,7 @@ func TestRefusalsAreLimited(t *testing.T) {
 						t.Errorf("sent %d of 3000, want %d", sent, tt.want)
 					}
 					if silenced := int(s.Stats().Silenced); tt.want < 3000 && silenced != 2700 || tt.want == 3000 && silenced != 0 {
-						t.Errorf("%d counted as over the limit", silenced)
+						t.Errorf("got %d queries counted as over the limit", silenced)
 					}
 				})
 			})
@@ -243,7 +243,7 @@ func TestParsedRefusalsAreLimited(t *testing.T) {
 			s.serve(x, nil)
 		}
 		if s.Stats().Silenced == before {
-			t.Errorf("%s: none of 2000 was over the limit", name)
+			t.Errorf("%s: got 0 of 2000 queries over the limit", name)
 		}
 	}
 }
@@ -373,11 +373,11 @@ func TestCrowding(t *testing.T) {
 			good := from(t, "127.0.0.4", proto, addr)
 			for range 50 {
 				if r := good.exchange(query("good.test.", dns.TypeA)); r.Rcode != dns.RcodeSuccess {
-					t.Fatalf("another client: %v", r)
+					t.Fatalf("another client: got %v", r)
 				}
 			}
 			if got := s.Stats(); int64(got.Crowding) != 2*asked-before || got.Shed != 0 {
-				t.Errorf("counted %+v", got)
+				t.Errorf("got stats %+v", got)
 			}
 		})
 	}
@@ -410,7 +410,7 @@ func TestSlowUpstreamColdClients(t *testing.T) {
 	}
 	all.Wait()
 	if got := s.Stats(); got.Answered != 200 {
-		t.Errorf("counted %+v", got)
+		t.Errorf("got stats %+v", got)
 	}
 }
 

@@ -127,14 +127,14 @@ func TestAliveAsksAllInTurn(t *testing.T) {
 	for range 3 {
 		round := a.round()
 		if len(round) != aliveRound {
-			t.Errorf("a round has %d listeners", len(round))
+			t.Errorf("got %d listeners in a round", len(round))
 		}
 		for _, l := range round {
 			times[l.Addr.Port()]++
 		}
 	}
 	if len(times) != len(all) {
-		t.Errorf("after three rounds %d of %d were checked", len(times), len(all))
+		t.Errorf("got %d of %d listeners checked in three rounds", len(times), len(all))
 	}
 	all = all[:2] // fewer listeners than the next index
 	if first, second := a.round(), a.round(); len(first) != 1 || len(second) != 1 || first[0] == second[0] {
@@ -149,7 +149,7 @@ func TestAliveAsksAllInTurn(t *testing.T) {
 	a.silent = nil
 	all = nil
 	if round := a.round(); len(round) != 0 {
-		t.Errorf("without listeners, %d were checked", len(round))
+		t.Errorf("without listeners: got %d checks, want 0", len(round))
 	}
 }
 
@@ -187,23 +187,23 @@ func TestPingsAreNobodysTraffic(t *testing.T) {
 		}
 	}
 	if got := server.Stats(); got != (Stats{}) {
-		t.Errorf("counted: %+v", got)
+		t.Errorf("got stats %+v", got)
 	}
 	for _, one := range server.Traffic() {
 		if one.Types != [len(TypeNames)]uint64{} || one.Rcodes != [len(RcodeNames)]uint64{} {
-			t.Errorf("counted: %+v", one)
+			t.Errorf("got traffic %+v", one)
 		}
 	}
 	for _, l := range server.Listeners() {
 		if l.Taken != 0 {
-			t.Errorf("%s %s has Taken %d", l.Proto, l.Addr, l.Taken)
+			t.Errorf("%s %s: got Taken %d, want 0", l.Proto, l.Addr, l.Taken)
 		}
 	}
 	if told.Load() > 0 {
-		t.Errorf("the Watch was called %d times", told.Load())
+		t.Errorf("got %d calls of Watch, want 0", told.Load())
 	}
 	if int(asked.Load()) < rounds*len(addrs) {
-		t.Errorf("the Handler was called %d times in %d rounds", asked.Load(), rounds)
+		t.Errorf("got %d calls of the Handler in %d rounds", asked.Load(), rounds)
 	}
 	conn, err := net.Dial("udp", server.Listeners()[0].Addr.String())
 	if err != nil {

@@ -133,7 +133,7 @@ func TestLimiterSpares(t *testing.T) {
 			}
 		}
 		if spared < tries-1 { // both cells are in use once in 440 tries
-			t.Errorf("spared %d times in %d", spared, tries)
+			t.Errorf("client allowed in %d of %d tries", spared, tries)
 		}
 	})
 }
@@ -146,7 +146,7 @@ func TestCharge(t *testing.T) {
 		one, other := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
 		l.Charge(one, 1000)
 		if l.Over(one) {
-			t.Error("Over at exactly the limit")
+			t.Error("got Over true at exactly the limit")
 		}
 		l.Charge(one, 500)
 		if !l.Over(one) || l.Over(other) {
@@ -154,11 +154,11 @@ func TestCharge(t *testing.T) {
 		}
 		time.Sleep(499 * time.Millisecond)
 		if !l.Over(one) {
-			t.Error("no longer Over too early")
+			t.Error("got Over false before the time has passed")
 		}
 		time.Sleep(time.Millisecond)
 		if l.Over(one) {
-			t.Error("Over after the time has passed")
+			t.Error("got Over true after the time has passed")
 		}
 	})
 }
@@ -168,15 +168,15 @@ func TestShares(t *testing.T) {
 	one, other := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
 	for i := range 5 {
 		if got, want := s.Take(one, 3), i < 3; got != want {
-			t.Errorf("take %d of 3: %v", i+1, got)
+			t.Errorf("Take %d of 3: got %v", i+1, got)
 		}
 	}
 	if !s.Take(other, 1) {
-		t.Error("another client got nothing")
+		t.Error("Take of another client: got false")
 	}
 	s.Give(one)
 	if !s.Take(one, 3) || s.Take(one, 3) {
-		t.Error("a returned share can be taken only once")
+		t.Error("after Give, want exactly one successful Take")
 	}
 }
 
@@ -191,7 +191,7 @@ func BenchmarkContains(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				if !n.Contains(a) {
-					b.Fatal("not in it")
+					b.Fatal("address not in the set")
 				}
 			}
 		})

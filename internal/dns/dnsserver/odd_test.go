@@ -173,7 +173,7 @@ func checkResponse(t *testing.T, asked, wire []byte, m *dns.Msg) {
 		return // the answer is to the query that followed
 	}
 	if !bytes.Equal(asked[:2], wire[:2]) || !m.Response || m.Zero || !m.RecursionAvailable {
-		t.Errorf("header: %v", m.MsgHdr)
+		t.Errorf("got header %v", m.MsgHdr)
 	}
 	if got, want := wire[2]&0x79, asked[2]&0x79; got != want { // opcode and RD
 		t.Errorf("opcode and RD: got %x, want %x", got, want)
@@ -183,7 +183,7 @@ func checkResponse(t *testing.T, asked, wire []byte, m *dns.Msg) {
 	}
 	isOther := func(o dns.EDNS0) bool { return o.Option() != dns.EDNS0COOKIE }
 	if opt := m.IsEdns0(); opt != nil && (opt.Version() != 0 || slices.ContainsFunc(opt.Option, isOther) || opt.UDPSize() != udpSize || opt.Hdr.Ttl&0x7fff != 0) {
-		t.Errorf("OPT record: %v", opt)
+		t.Errorf("got OPT record %v", opt)
 	}
 }
 
@@ -243,6 +243,6 @@ func TestPortZero(t *testing.T) {
 	defer u.close()
 	u.received(0, packed(t, query("www.example.com.", dns.TypeA)), netip.MustParseAddrPort("127.0.0.1:0"))
 	if got := s.Stats(); got.Dropped != 1 || got.WriteErrors != 0 {
-		t.Errorf("counted %+v", got)
+		t.Errorf("got stats %+v", got)
 	}
 }

@@ -37,11 +37,11 @@ func TestSampler(t *testing.T) {
 					now = now.Add(time.Duration(test.batch) * time.Second / time.Duration(test.rate))
 				}
 				if second == 0 && test.perSecond > 0 && picks > 5*test.perSecond {
-					t.Errorf("%d picks in the first second: the burst was not detected", picks)
+					t.Errorf("got %d picks in the first second: burst not detected", picks)
 				}
 			}
 			if picks < test.least || picks > test.most {
-				t.Errorf("%d picks", picks)
+				t.Errorf("got %d picks", picks)
 			}
 			if off := float64(stood)/float64(test.rate) - 1; off > test.deviates || off < -test.deviates {
 				t.Errorf("the picks represent %d of %d hits", stood, test.rate)

@@ -53,7 +53,7 @@ func TestSize(t *testing.T) {
 				t.Errorf("%d octets of %d used", len(wire), tt.largest)
 			}
 			if (m.IsEdns0() != nil) != (asked.IsEdns0() != nil) {
-				t.Errorf("OPT record: %v", m.IsEdns0())
+				t.Errorf("got OPT record %v", m.IsEdns0())
 			}
 			if got := s.Stats().Truncated; (got == 1) != tt.tc {
 				t.Errorf("counted %d truncated", got)

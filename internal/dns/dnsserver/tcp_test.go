@@ -196,7 +196,7 @@ func TestTCPLimits(t *testing.T) {
 			}
 			got := s.Stats()
 			if (got.TCPEvicted == 1) == tt.wantFirst || (got.TCPRejected == 1) == tt.wantLast {
-				t.Errorf("counted %+v", got)
+				t.Errorf("got stats %+v", got)
 			}
 		})
 	}
@@ -434,7 +434,7 @@ func TestTCPSlowReader(t *testing.T) {
 		}
 	}
 	if got := s.Stats(); got.TCPOpen != 2 {
-		t.Errorf("counted %+v", got)
+		t.Errorf("got stats %+v", got)
 	}
 	slow.conn.Close()
 }

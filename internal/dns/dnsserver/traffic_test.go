@@ -212,6 +212,6 @@ func TestCountingAllocates(t *testing.T) {
 		count.sent(now, samples)
 		count.add(time.Millisecond, samples[0])
 	}); n != 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("got %v allocations, want 0", n)
 	}
 }

@@ -38,7 +38,7 @@ func TestUpgradeRests(t *testing.T) {
 			await(t, "it is found out", func() bool { return strings.Contains(log.String(), "upstream is queried unencrypted") })
 			until := u.next()
 			if time.Until(until) < restAfterFailure/2 {
-				t.Errorf("the next attempt is at %v", until)
+				t.Errorf("got next attempt at %v", until)
 			}
 			for range 20 {
 				u.Prepare()

@@ -208,7 +208,7 @@ func TestCookieForged(t *testing.T) {
 			}
 			// With lanes, the right response may arrive before the question is sent over TCP.
 			if got := s.f.Stats(); got.Doubted != questions-1 || got.OverTCP == 0 || got.OverTCP > questions-1 {
-				t.Errorf("%+v", got)
+				t.Errorf("got stats %+v", got)
 			}
 		})
 	}

@@ -88,10 +88,10 @@ func TestClosedPortIsNotWaitedFor(t *testing.T) {
 	servers[0].Down()
 	f := newForward(t, patient, addresses...)
 	if from := mustAnswer(t, f); from != addresses[1] {
-		t.Errorf("answered by %v", from)
+		t.Errorf("got an answer from %v", from)
 	}
 	if s := stateOf(f, addresses[0]); s.Failures != 1 || s.LastError != "connection refused" || s.State != health.Unknown {
-		t.Errorf("status %+v", s)
+		t.Errorf("got status %+v", s)
 	}
 }
 
@@ -103,7 +103,7 @@ func TestTruncatedAndTCPRefused(t *testing.T) {
 	servers[0].RefuseTCP()
 	f := newForward(t, patient, addresses...)
 	if from := mustAnswer(t, f); from != addresses[1] {
-		t.Errorf("answered by %v", from)
+		t.Errorf("got an answer from %v", from)
 	}
 }
 
@@ -115,10 +115,10 @@ func TestLateResponseIsTaken(t *testing.T) {
 	servers[1].SetFaults(dnstest.Faults{Drop: true})
 	f := newForward(t, func(c *Config) { c.Deadline = 20 * time.Second }, addresses...)
 	if from := mustAnswer(t, f); from != addresses[0] {
-		t.Errorf("answered by %v", from)
+		t.Errorf("got an answer from %v", from)
 	}
 	if servers[1].Queries() == 0 {
-		t.Error("the second server was not asked")
+		t.Error("the second server got no query")
 	}
 }
 
@@ -128,7 +128,7 @@ func TestSilentAtFirst(t *testing.T) {
 	servers[0].SetFaultsFor("www.example.", dnstest.Faults{Drop: true, First: 2})
 	mustAnswer(t, newForward(t, nil, addresses...))
 	if n := servers[0].QueriesFor("www.example.", dns.TypeA); n != 3 {
-		t.Errorf("asked %d times", n)
+		t.Errorf("got %d upstream queries", n)
 	}
 }
 
@@ -186,7 +186,7 @@ func TestWhenNobodyResponds(t *testing.T) {
 			_, from, err := askFor(t, f, "www.example.", dns.TypeA)
 			var extended *dnsserver.ExtendedError
 			if !errors.As(err, &extended) || extended.Code != row.code || !errors.Is(err, ErrNoResponse) || !from.IsZero() {
-				t.Fatalf("error %v, answered by %v", err, from)
+				t.Fatalf("got error %v, answer from %v", err, from)
 			}
 			want := fmt.Sprintf("no response from %v (%s), %v (%s)", addresses[0], row.words, addresses[1], row.words)
 			if extended.Text != want {

@@ -85,7 +85,7 @@ func TestNumbersOfRoutes(t *testing.T) {
 		}
 	}
 	if asked["."] != 4 || failed["."] != 0 || asked["corp.example."] < 3 || failed["corp.example."] == 0 || failed["corp.example."] > asked["corp.example."]-2 {
-		t.Errorf("asked %v, failed %v", asked, failed)
+		t.Errorf("got queries %v, failures %v", asked, failed)
 	}
 	if sum := asked["."] + asked["corp.example."]; sum > all {
 		t.Errorf("the routes count %d queries, the server only %d", sum, all)

@@ -90,7 +90,7 @@ func TestRound(t *testing.T) {
 				t.Errorf("asked %q, want %q", starts, row.starts)
 			}
 			if r.over() != row.over {
-				t.Fatalf("over: %v", r.over())
+				t.Fatalf("over: got %v", r.over())
 			}
 			if row.over {
 				if got := resultOf(t, r); got != row.result {

@@ -253,7 +253,7 @@ func holds(t testing.TB, claims []Claim) {
 		}
 		won := slices.IndexFunc(routes, func(r Route) bool { return r.domain() == c.domain() })
 		if won < 0 || routes[won].Source > c.Source || slices.ContainsFunc(routes[won+1:], func(r Route) bool { return r.domain() == c.domain() }) {
-			t.Fatalf("%s of %s: %v", show(c), c, routes)
+			t.Fatalf("%s of %s: got routes %v", show(c), c, routes)
 		}
 	}
 }

@@ -128,16 +128,16 @@ func TestClusterSetReverseElsewhere(t *testing.T) {
 		}
 	}
 	if m, err := reverse("9.0.128.10.in-addr.arpa."); err != nil || len(m.Answer) != 1 {
-		t.Errorf("an address of ours: %v, %v", m, err)
+		t.Errorf("cluster address: got %v, error %v", m, err)
 	}
 	resolver.Set(cluster(t, lines).Snapshot(newest).Unimported())
 	var code *dnsserver.ExtendedError
 	if m, err := reverse("9.0.128.10.in-addr.arpa."); !errors.As(err, &code) {
-		t.Errorf("while the ServiceImports are unknown: %v, %v", m, err)
+		t.Errorf("with unknown ServiceImports: got %v, error %v", m, err)
 	}
 	clear(asked)
 	if _, err := reverse("7.7.168.192.in-addr.arpa."); err != nil || len(asked) != 1 {
-		t.Errorf("the same outside the networks: %v", err)
+		t.Errorf("address outside the networks: error %v", err)
 	}
 }
 
@@ -154,7 +154,7 @@ func TestClusterSetPointersAreBounded(t *testing.T) {
 	q := query(t, "1.0.42.10.in-addr.arpa.")
 	q.Msg.Question[0].Qtype = dns.TypePTR
 	if m, err := resolver.ServeDNS(t.Context(), q); err != nil || len(m.Answer) == 0 || len(m.Answer) > 256 {
-		t.Errorf("%d names, %v", len(m.Answer), err)
+		t.Errorf("got %d names, error %v", len(m.Answer), err)
 	}
 }
 
@@ -205,14 +205,14 @@ func TestUnknownImports(t *testing.T) {
 	denied := resolverOf(t, imports, withClusterSet)
 	denied.Set(cluster(t, imports).Snapshot(newest).Unimported())
 	if m, err := denied.ServeDNS(t.Context(), query(t, name)); !errors.As(err, &code) || code.Code != dns.ExtendedErrorCodeNotReady {
-		t.Errorf("without permission: %v, %v", m, err)
+		t.Errorf("without permission: got %v, error %v", m, err)
 	}
 	if m, err := denied.ServeDNS(t.Context(), query(t, "svc1.testns.svc.cluster.local")); err != nil || len(m.Answer) != 1 {
-		t.Errorf("a name of the cluster: %v, %v", m, err)
+		t.Errorf("cluster name: got %v, error %v", m, err)
 	}
 	early := resolverOf(t, "", withClusterSet)
 	early.Set(nil)
 	if m, err := early.ServeDNS(t.Context(), query(t, name)); !errors.As(err, &code) || code.Code != dns.ExtendedErrorCodeNotReady {
-		t.Errorf("before the first Snapshot: %v, %v", m, err)
+		t.Errorf("before the first Snapshot: got %v, error %v", m, err)
 	}
 }

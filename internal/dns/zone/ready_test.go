@@ -270,7 +270,7 @@ func TestReadyIsBounded(t *testing.T) {
 		return resolver
 	})
 	if kept > 12 {
-		t.Errorf("%.1f MiB", kept)
+		t.Errorf("got %.1f MiB", kept)
 	}
 }
 
@@ -282,7 +282,7 @@ func TestStaleIsNotReady(t *testing.T) {
 	q := wire(t, new(dns.Msg).SetQuestion("web.shop.svc.cluster.local.", dns.TypeA), 512)
 	for range 3 {
 		if _, ok := resolver.AppendResponse(nil, q.Msg, q.Limit); !ok {
-			t.Fatal("not answered")
+			t.Fatal("got no answer")
 		}
 	}
 	if _, ok := ready(resolver, nil, q); ok {
@@ -304,7 +304,7 @@ func TestAppendReadyAllocates(t *testing.T) {
 			asked++
 		}
 		if n := testing.AllocsPerRun(100, func() { resolver.AppendReady(buf, &q, key) }); n != 0 {
-			t.Errorf("%s: %v allocations", bench.name, n)
+			t.Errorf("%s: got %v allocations, want 0", bench.name, n)
 		}
 	}
 	if asked < 7 {

@@ -60,7 +60,7 @@ func TestPointersAreBounded(t *testing.T) {
 			}
 		}
 		if got := pointersTo(t, &b, addr); len(got) != row.want {
-			t.Errorf("%+v: %d names", row, len(got))
+			t.Errorf("%+v: got %d names", row, len(got))
 		}
 		// The name of a Service is not hidden by endpoints with its ClusterIP.
 		b.SetService(&Service{Key: Key{"n", "web"}, ClusterIPs: []netip.Addr{netip.MustParseAddr(addr)}})
@@ -84,7 +84,7 @@ func TestPointersAreSorted(t *testing.T) {
 	}
 	want := []string{"h.a.n.svc.cluster.local.", "h.b.n.svc.cluster.local.", "h.c.n.svc.cluster.local."}
 	if got := pointersTo(t, &b, "10.1.2.3"); !slices.Equal(got, want) {
-		t.Errorf("%v", got)
+		t.Errorf("got %v, want %v", got, want)
 	}
 }
 
@@ -142,6 +142,6 @@ func TestIsPod(t *testing.T) {
 		}
 	}
 	if n := testing.AllocsPerRun(100, func() { s.IsPod(at, "n", "p") }); n > 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("got %v allocations, want 0", n)
 	}
 }
