@@ -114,7 +114,7 @@ func TestAwaited(t *testing.T) {
 			var got []int64
 			for _, a := range s.awaited {
 				if a.service != (zone.Key{Namespace: "n", Name: "a"}) {
-					t.Errorf("change of %v", a.service)
+					t.Errorf("got a change of %v", a.service)
 				}
 				got = append(got, a.at.Unix()-at(0).Unix())
 			}
@@ -135,14 +135,14 @@ func TestAwaitedBound(t *testing.T) {
 		s.apply(report{source: endpoints, step: changed, object: o})
 	}
 	if len(s.awaited) != maxAwaited || s.tooMany != 7 {
-		t.Errorf("%d waiting, %d over the limit", len(s.awaited), s.tooMany)
+		t.Errorf("got %d waiting changes, %d over the limit", len(s.awaited), s.tooMany)
 	}
 }
 
 // TestEntrySize: up to a million objects of each kind have an entry.
 func TestEntrySize(t *testing.T) {
 	if size := reflect.TypeFor[entry]().Size(); size != 12 {
-		t.Errorf("an entry has %d bytes", size)
+		t.Errorf("got an entry size of %d bytes, want 12", size)
 	}
 }
 
@@ -203,37 +203,37 @@ func TestProgrammed(t *testing.T) {
 		w.server.Apply(triggeredSlice("db-t", "172.30.9.2", 7*time.Second))
 		settled("a change", timed(7*time.Second))
 		w.server.Apply(strings.Replace(triggeredSlice("db-t", "172.30.9.3", 0), "last-change", "other", 1))
-		settled("a change that says no time")
+		settled("a change without a time")
 		w.server.Apply(strings.Replace(triggeredSlice("db-o", "172.30.9.3", 0), "service-name: db", "service-name: hl", 1))
 		settled("a change of a Service without a selector")
 		w.server.Apply(triggeredSlice("db-t", "172.30.9.4", 0) + "---" + triggeredSlice("db-u", "172.30.9.5", 30*time.Second))
-		settled("two in one state", timed(0), timed(30*time.Second))
+		settled("two changes in one state", timed(0), timed(30*time.Second))
 		w.server.Apply(triggeredSlice("db-t", "172.30.9.6", -time.Second))
-		settled("from a clock ahead of ours", Programmed{Outcome: Future, Headless: true, Slices: 1})
+		settled("a change in the future", Programmed{Outcome: Future, Headless: true, Slices: 1})
 		w.server.Apply(triggeredSlice("db-t", "172.30.9.7", 24*time.Hour))
-		settled("from long ago", Programmed{Outcome: Past, Headless: true, Slices: 1})
+		settled("an old change", Programmed{Outcome: Past, Headless: true, Slices: 1})
 
 		network.SetDown(true)
 		w.server.Apply(triggeredSlice("db-t", "172.30.9.8", 0))
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		if told := log.take(); told != nil {
-			t.Errorf("while the API server was away: %+v", told)
+			t.Errorf("API server down: got %+v, want nothing", told)
 		}
 		network.SetDown(false)
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		if told := log.take(); len(told) != 1 || told[0].Outcome != Timed || told[0].Took < 2*time.Minute {
-			t.Errorf("a change during an outage: %+v", told)
+			t.Errorf("change during an outage: got %+v", told)
 		}
 
 		network.SetDown(true)
 		w.server.Apply(triggeredSlice("db-t", "172.30.9.9", 0))
 		w.server.Compact()
 		network.SetDown(false)
-		settled("a list anew")
+		settled("a relist")
 		if got := endpointsOf(w.snapshot(), "alpha", "db"); got != 2 {
-			t.Errorf("%d endpoints after it", got)
+			t.Errorf("got %d endpoints after the relist, want 2", got)
 		}
 
 		w.stop()

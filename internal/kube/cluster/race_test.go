@@ -195,7 +195,7 @@ func TestDeadMaster(t *testing.T) {
 	}
 	w.config.Lookup = func(_ context.Context, host string) ([]netip.Addr, error) {
 		if host != "example.com" {
-			t.Errorf("looked up %s", host)
+			t.Errorf("got a lookup of %s", host)
 		}
 		return addresses([]string{"127.0.0.9", "127.0.0.1"}), nil
 	}

@@ -46,7 +46,7 @@ func TestRestart(t *testing.T) {
 				}
 			}
 			if s := w.watcher.State(); s.Phase != Synced || !s.FromDisk.IsZero() || s.Lost > 0 {
-				t.Errorf("%+v", s)
+				t.Errorf("got state %+v", s)
 			}
 			after := dump(w.snapshot())
 			for line := range before {
@@ -73,10 +73,10 @@ func TestRestartWithoutServer(t *testing.T) {
 		synctest.Wait()
 		s := w.watcher.State()
 		if got := w.snapshot(); got == nil || !got.IsStale() || !hasService("alpha", "web")(got) {
-			t.Fatalf("%+v", s)
+			t.Fatalf("got state %+v", s)
 		}
 		if s.Phase != Connecting || s.FromDisk.IsZero() || s.Counts.Services == 0 {
-			t.Errorf("%+v", s)
+			t.Errorf("got state %+v", s)
 		}
 		w.hasSaid("msg=\"serving the saved cluster state", " condition=cluster-snapshot\n")
 		w.hasSaid("msg=cluster phase=connecting ", " condition=cluster-away\n")
@@ -87,10 +87,10 @@ func TestRestartWithoutServer(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if got := w.snapshot(); got.IsStale() || hasService("alpha", "web")(got) || !hasService("alpha", "new")(got) {
-			t.Errorf("%+v", w.watcher.State())
+			t.Errorf("got state %+v", w.watcher.State())
 		}
 		if s := w.watcher.State(); s.Rewinds == 0 || s.Phase != Synced {
-			t.Errorf("%+v", s)
+			t.Errorf("got state %+v", s)
 		}
 	})
 }
@@ -222,7 +222,7 @@ func TestSavedUnusable(t *testing.T) {
 				time.Sleep(time.Minute)
 				synctest.Wait()
 				if w.snapshot() != nil || strings.Count(w.log.String(), "ignoring the saved cluster state") != 1 || !strings.Contains(w.log.String(), row.want) {
-					t.Errorf("log\n%s", w.log)
+					t.Errorf("got log\n%s", w.log)
 				}
 				network.SetDown(false)
 				time.Sleep(time.Minute)

@@ -271,7 +271,7 @@ func TestListInPieces(t *testing.T) {
 		}
 		whole, err := read(strings.NewReader(body))
 		if err != nil || whole < 10 {
-			t.Fatalf("%d Services, %v", whole, err)
+			t.Fatalf("got %d Services, error %v", whole, err)
 		}
 		if n, err := read(iotest.OneByteReader(strings.NewReader(body))); n != whole || err != nil {
 			t.Errorf("byte by byte: %d Services of %d, %v", n, whole, err)
