@@ -450,7 +450,7 @@ func TestPage(t *testing.T) {
 		t.Errorf("not followed: -words +%s\n%s", page, diff)
 	}
 	if diff := cmp.Diff(met, names("## Options that describe what node-dns always does")); diff != "" {
-		t.Errorf("so anyway: -words +%s\n%s", page, diff)
+		t.Errorf("always applied: -words +%s\n%s", page, diff)
 	}
 }
 

@@ -195,7 +195,7 @@ func FuzzKeyFile(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		values := keyFile(append(bytes.Clone(data), "\n[main]\nrc-manager=last\n"...))
 		if got := values[keyOf{"main", "rc-manager"}].value; got != "last" {
-			t.Errorf("rc-manager=%q", got)
+			t.Errorf("got rc-manager %q", got)
 		}
 		for key, value := range values {
 			if strings.ContainsAny(key.group+key.key+value.value, "\n") {

@@ -110,7 +110,7 @@ func FuzzDecodeConfig(f *testing.F) {
 			t.Fatal(err)
 		}
 		if len(c.Nameservers)+len(c.Invalid) != 1 || c.Priority != int(priority) {
-			t.Errorf("%+v", c)
+			t.Errorf("got %+v", c)
 		}
 		for _, s := range c.Nameservers {
 			if again, err := nameserver.Parse(s.String()); err != nil || again != s {

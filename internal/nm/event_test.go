@@ -263,10 +263,10 @@ func TestEventBounds(t *testing.T) {
 				t.Errorf("got %d nameservers, %d refused, truncated %t", len(e.Nameservers), len(e.Invalid), e.Truncated)
 			}
 			if tt.wantsFirstOK && e.Nameservers[0].String() != many[0] {
-				t.Errorf("first nameserver %v", e.Nameservers[0])
+				t.Errorf("got first nameserver %v", e.Nameservers[0])
 			}
 			if len(e.VPN.Nameservers) != 1 {
-				t.Errorf("the device's list used up the VPN's limit: %v", e.VPN)
+				t.Errorf("the device list counts against the VPN limit: %v", e.VPN)
 			}
 		})
 	}
@@ -277,14 +277,14 @@ func TestEventConnection(t *testing.T) {
 		"CONNECTION_ID=Wired connection 1", "CONNECTION_UUID=2a92500f-48c5-4bc5-b85d-74a2d3477883",
 	})
 	if err != nil || event.ConnectionID != "Wired connection 1" || event.ConnectionUUID != "2a92500f-48c5-4bc5-b85d-74a2d3477883" {
-		t.Errorf("%v, %+v", err, event)
+		t.Errorf("got error %v, event %+v", err, event)
 	}
 }
 
 func TestParseEventArguments(t *testing.T) {
 	for _, argv := range [][]string{nil, {"eth0"}, {"eth0", "up", "more"}} {
 		if _, err := ParseEvent(argv, nil); !errors.Is(err, ErrArguments) {
-			t.Errorf("arguments %q: %v", argv, err)
+			t.Errorf("arguments %q: got error %v", argv, err)
 		}
 	}
 }
@@ -293,14 +293,14 @@ func TestMatters(t *testing.T) {
 	matters := "up down reapply dhcp4-change dhcp6-change dns-change vpn-up vpn-down connectivity-change hostname"
 	for action := range strings.FieldsSeq(matters) {
 		if !(Event{Action: action}).Matters() {
-			t.Errorf("%q does not matter", action)
+			t.Errorf("%q: got Matters false", action)
 		}
 	}
 	for _, action := range []string{
 		"", "pre-up", "pre-down", "vpn-pre-up", "vpn-pre-down", "device-add", "device-delete", "method-change", "UP", "up ",
 	} {
 		if (Event{Action: action}).Matters() {
-			t.Errorf("%q matters", action)
+			t.Errorf("%q: got Matters true", action)
 		}
 	}
 }
@@ -347,7 +347,7 @@ func FuzzParseEvent(f *testing.F) {
 			len(e.Nameservers), len(e.VPN.Nameservers), len(e.Domains), len(e.Invalid), len(e.InvalidDomains),
 		} {
 			if list > maxList {
-				t.Errorf("got a list of %d", list)
+				t.Errorf("got a list of %d entries", list)
 			}
 		}
 	})

@@ -109,7 +109,7 @@ func TestWatch(t *testing.T) {
 		startTestService(t, simpleHost())
 		w.want(ReasonStarted)
 		if log := w.log.String(); !strings.Contains(log, "running=false") {
-			t.Errorf("log:\n%s", log)
+			t.Errorf("got log:\n%s", log)
 		}
 	})
 	t.Run("the bus restarts", func(t *testing.T) {
@@ -171,7 +171,7 @@ func TestWatchOfSlowBus(t *testing.T) {
 			}
 			defer conn.Close()
 			if log := w.log.String(); strings.Contains(log, "not watching") != (row.logged != "") || !strings.Contains(log, row.logged) {
-				t.Errorf("log:\n%s", log)
+				t.Errorf("got log:\n%s", log)
 			}
 		})
 	}

@@ -436,7 +436,7 @@ func TestParseFacts(t *testing.T) {
 				t.Errorf("got %q, want %q", text, test.want)
 			}
 			if err != nil && asJSON(t, facts) != asJSON(t, Facts{}) {
-				t.Errorf("accepted in part: %+v", facts)
+				t.Errorf("got partial facts %+v", facts)
 			}
 		})
 	}

@@ -22,7 +22,7 @@ func TestLikely(t *testing.T) {
 		}
 	}
 	if got := Likely("status", nil); got != "" {
-		t.Errorf("without names it is %q", got)
+		t.Errorf("without names: got %q", got)
 	}
 }
 

@@ -82,7 +82,7 @@ func TestKubeletFiles(t *testing.T) {
 		})
 	}
 	if says := (KubeletFiles{WorkDir: "/"}).Load(); says != nil {
-		t.Errorf("without files: %+v", says)
+		t.Errorf("without files: got %+v", says)
 	}
 }
 

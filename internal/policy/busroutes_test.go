@@ -188,7 +188,7 @@ func TestBusRoutes(t *testing.T) {
 			for _, route := range s.Routes {
 				for _, server := range route.Servers {
 					if server.Addr == netip.MustParseAddrPort("192.0.2.10:53") {
-						t.Errorf("queries for %s go to ourselves", route.Domain)
+						t.Errorf("queries for %s go to this node", route.Domain)
 					}
 				}
 			}

@@ -73,12 +73,12 @@ func TestReplyUnderAnotherPolicy(t *testing.T) {
 		t.Cleanup(r.Close)
 		q := asWireQuery(t, wireQuery(t, "web.example.com.", dns.TypeA), "10.128.0.42", "192.0.2.10:53")
 		if _, ok := r.Fast(nil, &q); ok || q.Mark == 0 {
-			t.Fatalf("answered %v, mark %d", ok, q.Mark)
+			t.Fatalf("fast path answered %v, mark %d", ok, q.Mark)
 		}
 		r.Apply(policyOf(t, "kubeconfig: none\n"+row.nodeDNS, row.dnsmasq))
 		reply := forward.Reply{Query: q, Msg: new(dns.Msg).SetReply(m), From: unique.Make(nameserver.Server{}), Tag: r.Cache().Epoch()}
 		if _, kept := r.keep(r.state.Load(), reply); kept != row.kept {
-			t.Errorf("%s: kept %v", row.name, kept)
+			t.Errorf("%s: got kept %v", row.name, kept)
 		}
 	}
 }

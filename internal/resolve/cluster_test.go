@@ -175,7 +175,7 @@ func TestApplyLeavesQueriesUnderWay(t *testing.T) {
 	var group sync.WaitGroup
 	group.Go(func() {
 		if got := said("a.cluster.local."); got != "cluster cluster.local." {
-			t.Errorf("the query in flight: %s", got)
+			t.Errorf("query in flight: got %s", got)
 		}
 	})
 	<-began
@@ -242,7 +242,7 @@ func TestBecomesTheClusters(t *testing.T) {
 	t.Cleanup(r.Close)
 	ask := func() (*dns.Msg, error) { return r.ServeDNS(t.Context(), clientQuery("a.other.local.", "192.0.2.10")) }
 	if m, err := ask(); err != nil || len(m.Answer) != 1 {
-		t.Fatalf("before: %v, %v", m, err)
+		t.Fatalf("before Apply: got %v, error %v", m, err)
 	}
 	r.Apply(policyOf(t, upstreams+"clusterDomain: other.local\n", ""))
 	if m, err := ask(); err == nil {
@@ -252,6 +252,6 @@ func TestBecomesTheClusters(t *testing.T) {
 		t.Errorf("the forwarder answered %v", m)
 	}
 	if n := site.QueriesFor("a.other.local.", dns.TypeA); n != 1 {
-		t.Errorf("queried %d times", n)
+		t.Errorf("got %d queries, want 1", n)
 	}
 }

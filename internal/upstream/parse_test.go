@@ -91,7 +91,7 @@ func TestParseDnsmasqConfBoundsErrors(t *testing.T) {
 	}
 	lines := strings.Split(err.Error(), "\n")
 	if last := lines[len(lines)-1]; len(lines) != 21 || last != "line 21: too many errors; later ones are not reported" {
-		t.Errorf("%d lines, the last %q", len(lines), last)
+		t.Errorf("got %d lines, last line %q", len(lines), last)
 	}
 }
 
@@ -115,10 +115,10 @@ line 770: more than 512 nameservers for routes: ignoring 59488, from /a.example/
 		return []int{len(s.Servers), len(s.Routes), len(s.Routes[0].Servers), len(s.Routes[1].Servers)}
 	}
 	if diff := cmp.Diff(wantCounts, counts(got)); diff != "" || got.Servers[MaxServers-1].String() != "10.1.0.63" {
-		t.Errorf("%s, the last %v", diff, got.Servers[MaxServers-1])
+		t.Errorf("%s, last server %v", diff, got.Servers[MaxServers-1])
 	}
 	if again, err := ParseDnsmasqConf(got.DnsmasqConf()); err != nil || !again.Equal(got) {
-		t.Errorf("written and read again: %v", err)
+		t.Errorf("round trip: error %v", err)
 	}
 
 	tooMany := got.Normalize()
@@ -129,7 +129,7 @@ line 770: more than 512 nameservers for routes: ignoring 59488, from /a.example/
 	}
 	record, err := ParseRecord(Record{Set: tooMany}.Bytes())
 	if err != nil || !record.Set.Equal(got) {
-		t.Errorf("%v: the record has %v", err, counts(record.Set))
+		t.Errorf("got error %v, record counts %v", err, counts(record.Set))
 	}
 }
 

@@ -185,7 +185,7 @@ func TestSelectBounds(t *testing.T) {
 		t.Errorf("got %d servers, %d routes, %d refused", len(got.Set.Servers), len(got.Set.Routes), len(got.Refused))
 	}
 	if reason := got.Refused[0].Reason; reason != "more than 64 nameservers" {
-		t.Errorf("refused because of %q", reason)
+		t.Errorf("got refusal reason %q", reason)
 	}
 	if want := many.Servers[:MaxServers]; !cmp.Equal(got.Set.Servers, want, asText) {
 		t.Errorf("got %v, want the first ones", got.Set.Servers)

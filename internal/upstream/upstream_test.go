@@ -63,7 +63,7 @@ func TestNormalize(t *testing.T) {
 				t.Error(diff)
 			}
 			if again := got.Normalize(); !cmp.Equal(again, got, asText) {
-				t.Errorf("the second time it is %v", again)
+				t.Errorf("normalized again: got %v", again)
 			}
 			if !tt.in.Equal(got) || got.IsEmpty() != (len(got.Servers)+len(got.Routes) == 0) {
 				t.Error("the normalized set is not equal")
