@@ -337,20 +337,20 @@ func TestFiles(t *testing.T) {
 		want  string
 	}{
 		{"none", map[string]string{}, ""},
-		{"the directory alone", map[string]string{"etc/dnsmasq.d/b.conf": "", "etc/dnsmasq.d/a.conf": ""}, "dnsmasq.d/a.conf dnsmasq.d/b.conf"},
-		{"what others leave", map[string]string{
+		{"directory alone", map[string]string{"etc/dnsmasq.d/b.conf": "", "etc/dnsmasq.d/a.conf": ""}, "dnsmasq.d/a.conf dnsmasq.d/b.conf"},
+		{"backup files are skipped", map[string]string{
 			"etc/dnsmasq.d/a": "", "etc/dnsmasq.d/.b": "", "etc/dnsmasq.d/c~": "", "etc/dnsmasq.d/#d#": "", "etc/dnsmasq.d/e.rpmsave": "", "etc/dnsmasq.d/sub/f": "",
 		}, "dnsmasq.d/a"},
 		{"RHEL's", map[string]string{
 			"etc/dnsmasq.conf": "conf-dir=/etc/dnsmasq.d,.rpmnew,.rpmsave,.rpmorig\n", "etc/dnsmasq.d/a.conf": "", "etc/dnsmasq.d/b.rpmnew": "", "etc/dnsmasq.d/origin-upstream-dns.conf": "server=10.0.0.1\n",
 		}, "dnsmasq.conf dnsmasq.d/a.conf"},
 		{
-			"a suffix",
+			"included suffix",
 			map[string]string{"etc/dnsmasq.conf": "conf-dir=/etc/dnsmasq.d/, *.conf\n", "etc/dnsmasq.d/B.conf": "", "etc/dnsmasq.d/a.conf": "", "etc/dnsmasq.d/b.txt": "", "etc/dnsmasq.d/10.conf": ""},
 			"dnsmasq.conf dnsmasq.d/10.conf dnsmasq.d/B.conf dnsmasq.d/a.conf",
 		},
-		{"any suffix", map[string]string{"etc/dnsmasq.conf": "conf-dir=/etc/dnsmasq.d,*\n", "etc/dnsmasq.d/b.txt": ""}, "dnsmasq.conf dnsmasq.d/b.txt"},
-		{"a circle", map[string]string{"etc/dnsmasq.conf": "conf-file=/etc/x.conf\n", "etc/x.conf": "conf-file=/etc/dnsmasq.conf\nconf-file=/etc/x.conf\n"}, "dnsmasq.conf x.conf"},
+		{"all suffixes", map[string]string{"etc/dnsmasq.conf": "conf-dir=/etc/dnsmasq.d,*\n", "etc/dnsmasq.d/b.txt": ""}, "dnsmasq.conf dnsmasq.d/b.txt"},
+		{"include loop", map[string]string{"etc/dnsmasq.conf": "conf-file=/etc/x.conf\n", "etc/x.conf": "conf-file=/etc/dnsmasq.conf\nconf-file=/etc/x.conf\n"}, "dnsmasq.conf x.conf"},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
@@ -450,7 +450,7 @@ func TestPage(t *testing.T) {
 		t.Errorf("not followed: -words +%s\n%s", page, diff)
 	}
 	if diff := cmp.Diff(met, names("## Options that describe what node-dns always does")); diff != "" {
-		t.Errorf("so anyway: -words +%s\n%s", page, diff)
+		t.Errorf("always applied: -words +%s\n%s", page, diff)
 	}
 }
 

@@ -8,9 +8,9 @@ import (
 func TestRoutes(t *testing.T) {
 	tests := []struct{ name, rules, want string }{
 		{"by domain", "10.0.0.1 /a.example/10.0.0.2 10.0.0.3 /a.example/10.0.0.2 /a.example/10.0.0.4", ". [10.0.0.1 10.0.0.3]; a.example. [10.0.0.2 10.0.0.4]"},
-		{"servers over nothing", "/a.example/ /a.example/10.0.0.2 /a.example/", "a.example. [10.0.0.2]"},
-		{"nothing", "/a.example/ /a.example/", "a.example. local"},
-		{"standard over servers", "/a.example/10.0.0.2 /a.example/# /a.example/10.0.0.3 /a.example/", "a.example. standard"},
+		{"servers win over local", "/a.example/ /a.example/10.0.0.2 /a.example/", "a.example. [10.0.0.2]"},
+		{"local", "/a.example/ /a.example/", "a.example. local"},
+		{"standard wins over servers", "/a.example/10.0.0.2 /a.example/# /a.example/10.0.0.3 /a.example/", "a.example. standard"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -21,12 +21,12 @@ func TestStock(t *testing.T) {
 		{"3.4", stockName, v34, "-1 false -1 no-negcache:3 max-cache-ttl:4"},
 		{"3.7", stockName, v37, "-1 false -1 no-negcache:3 max-cache-ttl:4"},
 		{"3.11", stockName, v311, "-1 false 1 max-cache-ttl:4"},
-		{"of another name", "mine.conf", v37, "1 true -1 costs max-cache-ttl=1 costs no-negcache"},
-		{"with a line more", stockName, v37 + "server=192.0.2.1\n", "1 true -1 costs max-cache-ttl=1 costs no-negcache"},
-		{"with another number", stockName, strings.Replace(v37, "ttl=1", "ttl=2", 1), "2 true -1 costs max-cache-ttl=2 costs no-negcache"},
-		{"with another size", stockName, strings.Replace(v37, "5000", "6000", 1), "1 true -1 costs max-cache-ttl=1 costs no-negcache"},
-		{"without a line that every release has", stockName, strings.Replace(v37, "domain-needed\n", "", 1), "1 true -1 costs max-cache-ttl=1 costs no-negcache"},
-		{"a cap that costs nothing", "mine.conf", "max-cache-ttl=60\n", "60 false -1"},
+		{"other file name", "mine.conf", v37, "1 true -1 costs max-cache-ttl=1 costs no-negcache"},
+		{"extra line", stockName, v37 + "server=192.0.2.1\n", "1 true -1 costs max-cache-ttl=1 costs no-negcache"},
+		{"other max-cache-ttl", stockName, strings.Replace(v37, "ttl=1", "ttl=2", 1), "2 true -1 costs max-cache-ttl=2 costs no-negcache"},
+		{"other cache-size", stockName, strings.Replace(v37, "5000", "6000", 1), "1 true -1 costs max-cache-ttl=1 costs no-negcache"},
+		{"missing line", stockName, strings.Replace(v37, "domain-needed\n", "", 1), "1 true -1 costs max-cache-ttl=1 costs no-negcache"},
+		{"max-cache-ttl without cost", "mine.conf", "max-cache-ttl=60\n", "60 false -1"},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {

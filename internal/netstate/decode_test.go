@@ -98,7 +98,7 @@ func TestIsDefault(t *testing.T) {
 		{"/0", routeHeader(inet, 0, 0), true},
 		{"VPN half-default /1", routeHeader(inet, 1, 0), false},
 		{"source-specific", change(2, 64), false},
-		{"for one type of service", change(3, 0x10), false},
+		{"type of service", change(3, 0x10), false},
 		{"blackhole", change(7, unix.RTN_BLACKHOLE), false},
 		{"unreachable", change(7, unix.RTN_UNREACHABLE), false},
 		{"TPROXY's local 0.0.0.0/0", change(7, unix.RTN_LOCAL), false},
@@ -124,13 +124,13 @@ func TestOnLink(t *testing.T) {
 		name, want string
 		msg        []byte
 	}{
-		{"a pod's", "10.1.2.3/32 dev 7", message(header(inet, 32, main, link, unix.RTN_UNICAST, 0), attr(unix.RTA_OIF, u32(7)), pod)},
-		{"an interface's", "10.1.0.0/16", message(header(inet, 16, main, link, unix.RTN_UNICAST, 0), pod)},
-		{"of another table", "10.1.2.3/32", message(header(inet, 32, unix.RT_TABLE_UNSPEC, link, unix.RTN_UNICAST, 0), pod, attr(unix.RTA_TABLE, u32(1000)))},
+		{"pod route", "10.1.2.3/32 dev 7", message(header(inet, 32, main, link, unix.RTN_UNICAST, 0), attr(unix.RTA_OIF, u32(7)), pod)},
+		{"interface route", "10.1.0.0/16", message(header(inet, 16, main, link, unix.RTN_UNICAST, 0), pod)},
+		{"another table", "10.1.2.3/32", message(header(inet, 32, unix.RT_TABLE_UNSPEC, link, unix.RTN_UNICAST, 0), pod, attr(unix.RTA_TABLE, u32(1000)))},
 		{"IPv6, without a scope", "2001:db8::/64", message(header(inet6, 64, main, 0, unix.RTN_UNICAST, 0), attr(unix.RTA_DST, ip("2001:db8::7").AsSlice()))},
-		{"behind a router", "", message(header(inet, 32, main, 0, unix.RTN_UNICAST, 0), pod, attr(unix.RTA_GATEWAY, ip("10.0.0.1").AsSlice()))},
-		{"IPv6, behind a router", "", message(header(inet6, 64, main, 0, unix.RTN_UNICAST, 0), attr(unix.RTA_DST, ip("2001:db8::7").AsSlice()), attr(unix.RTA_GATEWAY, ip("fe80::1").AsSlice()))},
-		{"behind one of several routers", "", message(header(inet6, 64, main, 0, unix.RTN_UNICAST, 0), attr(unix.RTA_DST, ip("2001:db8::7").AsSlice()), attr(unix.RTA_MULTIPATH, nil))},
+		{"route with a gateway", "", message(header(inet, 32, main, 0, unix.RTN_UNICAST, 0), pod, attr(unix.RTA_GATEWAY, ip("10.0.0.1").AsSlice()))},
+		{"IPv6 route with a gateway", "", message(header(inet6, 64, main, 0, unix.RTN_UNICAST, 0), attr(unix.RTA_DST, ip("2001:db8::7").AsSlice()), attr(unix.RTA_GATEWAY, ip("fe80::1").AsSlice()))},
+		{"multipath route with gateways", "", message(header(inet6, 64, main, 0, unix.RTN_UNICAST, 0), attr(unix.RTA_DST, ip("2001:db8::7").AsSlice()), attr(unix.RTA_MULTIPATH, nil))},
 		{"everywhere", "", message(header(inet, 0, main, link, unix.RTN_UNICAST, 0), pod)},
 		{"this host's address", "", message(header(inet, 32, unix.RT_TABLE_LOCAL, link, unix.RTN_UNICAST, 0), pod)},
 		{"nowhere", "", message(header(inet, 32, main, link, unix.RTN_BLACKHOLE, 0), pod)},

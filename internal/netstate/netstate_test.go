@@ -72,9 +72,9 @@ func TestNodeIPWithoutRoute(t *testing.T) {
 		{"one IPv6 address", State{Addrs: up("2001:db8::5")}, "2001:db8::5"},
 		{"two", State{Addrs: up("10.0.0.5", "10.0.1.5")}, "invalid IP"},
 		// The order of the two decided whether the node had DNS after a boot.
-		{"one and a bridge of containers", State{Addrs: append(up("10.0.0.5"), Addr{Addr: ip("172.17.0.1"), Interface: "docker0", Up: true}, Addr{Addr: ip("10.88.0.1"), Interface: "podman0", Up: true})}, "10.0.0.5"},
-		{"two and an IPv6 one", State{Addrs: up("10.0.0.5", "10.0.1.5", "2001:db8::5")}, "invalid IP"},
-		{"only link-local ones", State{Addrs: up()}, "invalid IP"},
+		{"one address and a container bridge", State{Addrs: append(up("10.0.0.5"), Addr{Addr: ip("172.17.0.1"), Interface: "docker0", Up: true}, Addr{Addr: ip("10.88.0.1"), Interface: "podman0", Up: true})}, "10.0.0.5"},
+		{"two IPv4 addresses and one IPv6 address", State{Addrs: up("10.0.0.5", "10.0.1.5", "2001:db8::5")}, "invalid IP"},
+		{"only link-local addresses", State{Addrs: up()}, "invalid IP"},
 		{"down", State{Addrs: []Addr{lo, {Addr: ip("10.0.0.5"), Interface: "eth0"}}}, "invalid IP"},
 		{"tentative", State{Addrs: []Addr{{Addr: ip("2001:db8::5"), Interface: "eth0", Up: true, Tentative: true}}}, "invalid IP"},
 		{"a default route takes precedence", State{Addrs: up("10.0.0.5"), Default6: &DefaultRoute{Source: ip("2001:db8::5")}}, "2001:db8::5"},

@@ -91,7 +91,7 @@ func TestRead(t *testing.T) {
 			l.Route("local default dev lo table 100")
 			l.Route("default via 192.168.122.1 dev eth0 metric 10")
 		}, "eth0 192.168.122.1 192.168.122.50", "-"},
-		{"policy routing: a mark's table is not the node's, an unconditional one is", func(l *lab.Lab) {
+		{"policy routing: table of an unconditional rule, not of a mark", func(l *lab.Lab) {
 			l.Addr("eth0", "192.168.122.50/24")
 			l.Addr("eth1", "10.9.0.5/24")
 			l.Route("default via 192.168.122.1 dev eth0")
@@ -110,7 +110,7 @@ func TestRead(t *testing.T) {
 			l.Route("default via 10.9.0.1 dev eth1 table 1000 metric 900")
 			l.Run("ip", "rule", "add", "table", "1000", "pref", "100")
 		}, "eth1 10.9.0.1 10.9.0.5", "-"},
-		{"policy routing: what the node itself sends", func(l *lab.Lab) {
+		{"policy routing: rule for local traffic", func(l *lab.Lab) {
 			l.Addr("eth0", "192.168.122.50/24")
 			l.Addr("eth1", "10.9.0.5/24")
 			l.Route("default via 192.168.122.1 dev eth0")
@@ -122,7 +122,7 @@ func TestRead(t *testing.T) {
 			l.Run("ip", "nexthop", "add", "id", "1", "via", "192.168.122.1", "dev", "eth0")
 			l.Route("default nhid 1")
 		}, "eth0 192.168.122.1 192.168.122.50", "-"},
-		{"IPv6-only, link-local gateway, as a router advertisement makes it", func(l *lab.Lab) {
+		{"IPv6-only, link-local gateway (router advertisement)", func(l *lab.Lab) {
 			l.Addr("eth0", "2001:db8:1::50/64")
 			l.Route("-6 default via fe80::1 dev eth0 proto ra metric 1024 pref medium")
 		}, "-", "eth0 fe80::1%eth0 2001:db8:1::50"},
@@ -132,7 +132,7 @@ func TestRead(t *testing.T) {
 			l.Route("-6 default via fe80::1 dev eth0 metric 1024")
 			l.Run("ip", "-6", "route", "append", "default", "via", "fe80::2", "dev", "eth1", "metric", "1024")
 		}, "-", "eth0 fe80::1%eth0 2001:db8:1::50"},
-		{"global unicast before unique local, as RFC 6724 has it", func(l *lab.Lab) {
+		{"global unicast before unique local (RFC 6724)", func(l *lab.Lab) {
 			l.Addr("eth0", "2001:db8:1::50/64", "fd00:1::50/64")
 			l.Route("-6 default via fe80::1 dev eth0")
 		}, "-", "eth0 fe80::1%eth0 2001:db8:1::50"},

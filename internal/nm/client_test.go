@@ -115,7 +115,7 @@ func TestSnapshot(t *testing.T) {
 			s.Devices[0].Addresses, s.Devices[0].Gateway4, s.Devices[0].Gateway6 = nil, netip.Addr{}, netip.Addr{}
 		},
 	}, {
-		name: "device on its way down",
+		name: "device that is deactivating",
 		change: func(h host) {
 			h.set(device, gonm.DeviceInterface, gonm.DevicePropertyState, uint32(gonm.NmDeviceStateDeactivating))
 		},
@@ -131,7 +131,7 @@ func TestSnapshot(t *testing.T) {
 		},
 		want: func(s *Snapshot) { s.Devices[0].Interface = "ttyUSB0" },
 	}, {
-		name: "names that no file may hold",
+		name: "unsafe names",
 		change: func(h host) {
 			h.set(active, gonm.ActiveConnectionInterface, gonm.ActiveConnectionPropertyId, "a\nb\x1b[2J")
 			h.set(base, gonm.NetworkManagerInterface, gonm.NetworkManagerPropertyVersion, strings.Repeat("1", 300))
@@ -141,7 +141,7 @@ func TestSnapshot(t *testing.T) {
 			s.Configs[0].Connection, s.Configs[1].Connection = "a�b�[2J", "a�b�[2J"
 		},
 	}, {
-		name: "facts of other types are not known",
+		name: "values of other types",
 		change: func(h host) {
 			h.set(base, gonm.NetworkManagerInterface, gonm.NetworkManagerPropertyVersion, int32(1))
 			h.set(base, gonm.NetworkManagerInterface, gonm.NetworkManagerPropertyState, uint32(999))
@@ -150,7 +150,7 @@ func TestSnapshot(t *testing.T) {
 		},
 		want: func(s *Snapshot) { noDevices(s); s.Version, s.Mode, s.State = "", "", "unknown" },
 	}, {
-		name: "no DNS configuration, as after the loss of the carrier",
+		name: "no DNS configuration, as after carrier loss",
 		change: func(h host) {
 			h.set(gonm.DnsManagerObjectPath, gonm.DnsManagerInterface, gonm.DnsManagerPropertyConfiguration, []entry{})
 		},
@@ -173,7 +173,7 @@ func TestSnapshot(t *testing.T) {
 		},
 		want: func(s *Snapshot) { s.Configs[1].Domains = []Domain{{Name: dnsname.Root(), RoutingOnly: true}} },
 	}, {
-		name: "nameservers that the profile sets come first (1.42 has their texts)",
+		name: "profile nameservers come first (1.42: strings)",
 		change: func(h host) {
 			h.setProfile(device, propertiesOf("dns-data", []string{"10.77.0.54"}, "dns", []uint32{1}), propertiesOf("dns-data", []string{"fe80::53"}))
 		},
@@ -182,7 +182,7 @@ func TestSnapshot(t *testing.T) {
 			s.Configs[1].Static = s.Configs[1].Nameservers
 		},
 	}, {
-		name: "and an earlier version as bytes",
+		name: "profile nameservers come first (earlier: bytes)",
 		change: func(h host) {
 			addr := netip.MustParseAddr("10.77.0.54").As4()
 			v6 := netip.MustParseAddr("fe80::53").As16()
@@ -193,12 +193,12 @@ func TestSnapshot(t *testing.T) {
 			s.Configs[1].Static = s.Configs[1].Nameservers
 		},
 	}, {
-		name: "a profile whose nameservers are inactive or have other types",
+		name: "profile with inactive nameservers or other types",
 		change: func(h host) {
 			h.setProfile(device, propertiesOf("dns-data", []string{"192.0.2.1", "junk"}), propertiesOf("dns-data", "fe80::53", "dns", "x"))
 		},
 	}, {
-		name: "VPN: its device is the one beneath, and the tunnel is a device of its own",
+		name: "VPN with its own tunnel device",
 		change: func(h host) {
 			h.set(base, gonm.NetworkManagerInterface, gonm.NetworkManagerPropertyPrimaryConnection, base+"/ActiveConnection/9")
 			h.set(base, gonm.NetworkManagerInterface, gonm.NetworkManagerPropertyActiveConnections,
@@ -349,7 +349,7 @@ func TestNotRunning(t *testing.T) {
 			t.Error("the call started NetworkManager")
 		}
 	})
-	t.Run("left without an answer", func(t *testing.T) {
+	t.Run("gone before the first answer", func(t *testing.T) {
 		startBus(t)
 		s := startTestService(t, simpleHost())
 		s.setOnGetAll(func(dbus.ObjectPath) { s.stop() })
@@ -357,7 +357,7 @@ func TestNotRunning(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
-	t.Run("left after the first answers", func(t *testing.T) {
+	t.Run("gone after the first answers", func(t *testing.T) {
 		startBus(t)
 		s := startTestService(t, simpleHost())
 		s.setOnGetAll(func(path dbus.ObjectPath) {
@@ -369,7 +369,7 @@ func TestNotRunning(t *testing.T) {
 			t.Errorf("got %+v, %v", got, err)
 		}
 	})
-	t.Run("here again", func(t *testing.T) {
+	t.Run("back again", func(t *testing.T) {
 		startBus(t)
 		startTestService(t, simpleHost()).stop()
 		c := dial(t)
@@ -390,13 +390,13 @@ func TestNoBus(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
-	t.Run("nobody listens", func(t *testing.T) {
+	t.Run("no listener", func(t *testing.T) {
 		startBus(t).Kill()
 		if _, err := Dial(t.Context()); !errors.Is(err, ErrNoBus) {
 			t.Errorf("got %v", err)
 		}
 	})
-	t.Run("goes away under a call", func(t *testing.T) {
+	t.Run("bus closes during a call", func(t *testing.T) {
 		bus := startBus(t)
 		c := dial(t)
 		startTestService(t, simpleHost()).setOnGetAll(func(dbus.ObjectPath) { bus.Process().Kill() })
@@ -404,7 +404,7 @@ func TestNoBus(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
-	t.Run("closed by us", func(t *testing.T) {
+	t.Run("closed locally", func(t *testing.T) {
 		startBus(t)
 		c := dial(t)
 		if err := errors.Join(c.Close(), c.Close()); err != nil {

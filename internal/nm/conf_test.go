@@ -40,19 +40,19 @@ func confTests() []struct {
 		want     Conf
 		decision string
 	}{
-		{name: "nothing"},
-		{name: "nothing said", files: files(main, "[main]\nplugins=keyfile\n#rc-manager=file\n[logging]\ndns=none\n", etc+"a.conf", "")},
+		{name: "no files"},
+		{name: "no relevant keys", files: files(main, "[main]\nplugins=keyfile\n#rc-manager=file\n[logging]\ndns=none\n", etc+"a.conf", "")},
 		{
-			name: "openshift-ansible's", files: files(etc+"99-origin.conf", "[main]\ndns=none\n"),
+			name: "openshift-ansible", files: files(etc+"99-origin.conf", "[main]\ndns=none\n"),
 			want: dns("none", etc+"99-origin.conf"), decision: "dns=none in " + etc + "99-origin.conf",
 		},
-		{name: "dns=default is what is done anyway", files: files(main, "[main]\ndns=default\n"), want: dns("default", main)},
+		{name: "dns=default", files: files(main, "[main]\ndns=default\n"), want: dns("default", main)},
 		{
-			name: "a directory in its order", files: files(etc+"20.conf", "[main]\nrc-manager=file\n", etc+"10.conf", "[main]\nrc-manager=symlink\n"),
+			name: "files of a directory in order", files: files(etc+"20.conf", "[main]\nrc-manager=file\n", etc+"10.conf", "[main]\nrc-manager=symlink\n"),
 			want: manager("file", etc+"20.conf"), decision: "rc-manager=file in " + etc + "20.conf",
 		},
 		{
-			name:  "the directories in theirs",
+			name:  "directories in order",
 			files: files(lib+"z.conf", "[main]\nrc-manager=a\n", run+"z2.conf", "[main]\nrc-manager=b\n", main, "[main]\nrc-manager=c\n", etc+"a.conf", "[main]\nrc-manager=d\n"),
 			want:  manager("d", etc+"a.conf"), decision: "rc-manager=d in " + etc + "a.conf",
 		},
@@ -62,21 +62,21 @@ func confTests() []struct {
 			want:  manager("c", main), decision: "rc-manager=c in " + main,
 		},
 		{
-			name: "a name that is hidden", files: files(lib+"a.conf", "[main]\nrc-manager=file\n", etc+"a.conf", ""),
+			name: "hidden file", files: files(lib+"a.conf", "[main]\nrc-manager=file\n", etc+"a.conf", ""),
 		},
 		{
-			name: "blanks around", files: files(main, " [main] \n  rc-manager \t=  file \r\n"),
+			name: "surrounding blanks", files: files(main, " [main] \n  rc-manager \t=  file \r\n"),
 			want: manager("file", main), decision: "rc-manager=file in " + main,
 		},
 		{
-			name: "the last value of a key, in a group that occurs twice", files: files(main, "[main]\nrc-manager=a\n[device]\nrc-manager=b\n[main]\nrc-manager=c\n"),
+			name: "last value wins, duplicate group", files: files(main, "[main]\nrc-manager=a\n[device]\nrc-manager=b\n[main]\nrc-manager=c\n"),
 			want: manager("c", main), decision: "rc-manager=c in " + main,
 		},
 		{
 			// This file is read last and overrides our snippet.
-			name: "an empty one", files: files(main, "[main]\nrc-manager=\n"), want: manager("", main), decision: "rc-manager= in " + main,
+			name: "empty value", files: files(main, "[main]\nrc-manager=\n"), want: manager("", main), decision: "rc-manager= in " + main,
 		},
-		{name: "lists are added to with +=, and this is none", files: files(main, "[main]\ndns+=none\nrc-manager-=file\n")},
+		{name: "+= and -= on a key that is not a list", files: files(main, "[main]\ndns+=none\nrc-manager-=file\n")},
 		{name: "another group", files: files(main, "[ main ]\ndns=none\n[Main]\ndns=none\n")},
 		{name: "switched off", files: files(etc+"a.conf", "[main]\nrc-manager=file\n[.config]\nenable=False\n")},
 		{
@@ -84,20 +84,20 @@ func confTests() []struct {
 			want: manager("file", etc+"a.conf"), decision: "rc-manager=file in " + etc + "a.conf",
 		},
 		{
-			name: "on a condition that is met", files: files(etc+"a.conf", "[.config]\nenable=nm-version-min:1.0\n[main]\nrc-manager=file\n"),
+			name: "enabled by a condition", files: files(etc+"a.conf", "[.config]\nenable=nm-version-min:1.0\n[main]\nrc-manager=file\n"),
 			want: manager("file", etc+"a.conf"), decision: "rc-manager=file in " + etc + "a.conf",
 		},
 		{
-			name: "NetworkManager.conf cannot be", files: files(main, "[.config]\nenable=false\n[main]\nrc-manager=file\n"),
+			name: "NetworkManager.conf cannot be switched off", files: files(main, "[.config]\nenable=false\n[main]\nrc-manager=file\n"),
 			want: manager("file", main), decision: "rc-manager=file in " + main,
 		},
-		{name: "not a snippet's name", files: files(etc+"a.conf.rpmsave", "[main]\nrc-manager=file\n", etc+"b.CONF", "[main]\nrc-manager=file\n")},
-		{name: "ours", files: files(ourSnippet, "[main]\nrc-manager=unmanaged\n")},
+		{name: "invalid snippet name", files: files(etc+"a.conf.rpmsave", "[main]\nrc-manager=file\n", etc+"b.CONF", "[main]\nrc-manager=file\n")},
+		{name: "node-dns snippet", files: files(ourSnippet, "[main]\nrc-manager=unmanaged\n")},
 		{
-			name: "in place of ours", files: files(ourSnippet, "[main]\nrc-manager=unmanaged\n", etc+"90-node-dns.conf", ""),
+			name: "node-dns snippet replaced", files: files(ourSnippet, "[main]\nrc-manager=unmanaged\n", etc+"90-node-dns.conf", ""),
 			want: Conf{Shadow: etc + "90-node-dns.conf"}, decision: etc + "90-node-dns.conf",
 		},
-		{name: "hidden by ours", files: files(ourSnippet, "[main]\nrc-manager=unmanaged\n", lib+"90-node-dns.conf", "[main]\nrc-manager=file\n")},
+		{name: "file hidden by the node-dns snippet", files: files(ourSnippet, "[main]\nrc-manager=unmanaged\n", lib+"90-node-dns.conf", "[main]\nrc-manager=file\n")},
 		{
 			name: "invalid content of a line", files: files(main, "[main]\nrc-manager=a\x1b[2Jb\n"),
 			want: manager("a\ufffd[2Jb", main), decision: "rc-manager=a\ufffd[2Jb in " + main,
@@ -195,7 +195,7 @@ func FuzzKeyFile(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		values := keyFile(append(bytes.Clone(data), "\n[main]\nrc-manager=last\n"...))
 		if got := values[keyOf{"main", "rc-manager"}].value; got != "last" {
-			t.Errorf("rc-manager=%q", got)
+			t.Errorf("got rc-manager %q", got)
 		}
 		for key, value := range values {
 			if strings.ContainsAny(key.group+key.key+value.value, "\n") {

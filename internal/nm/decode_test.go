@@ -41,11 +41,11 @@ func TestDecodeConfig(t *testing.T) {
 		entry: propertiesOf("nameservers", []string{"10.6.0.1"}, "domains", []string{"corp.test"}, "priority", int32(100)),
 		want:  globalRoute,
 	}, {
-		name:  "interface that went away is not global",
+		name:  "missing interface is not global",
 		entry: propertiesOf("nameservers", []string{"10.0.0.2", "fe80::1"}, "priority", int32(100), "vpn", false),
 		want:  withInvalid(config("", 100, "10.0.0.2", ""), `"fe80::1"`),
 	}, {
-		name: "hostile texts",
+		name: "unsafe strings",
 		entry: propertiesOf("nameservers", []string{"10.0.0.2\nnameserver 6.6.6.6", "$(id)", "", "10.0.0.2"},
 			"domains", []string{"a b", "*.", "x\ny", "a.test"}, "interface", "eth0", "vpn", false),
 		want: withInvalid(config("eth0", 0, "10.0.0.2", "* a.test"), `"10.0.0.2\nnameserver 6.6.6.6"`, `"$(id)"`, `""`),
@@ -78,12 +78,12 @@ func TestAsError(t *testing.T) {
 		want error
 	}{
 		{"none", t.Context(), nil, nil},
-		{"none, and too late", cancelled, nil, nil},
-		{"context's end before all", cancelled, io.EOF, context.Canceled},
-		{"bus went away", t.Context(), io.EOF, ErrNoBus},
-		{"closed by us", t.Context(), dbus.ErrClosed, ErrNoBus},
-		{"bus has no starter", t.Context(), remote("org.freedesktop.DBus.Error.ServiceUnknown"), ErrNotRunning},
-		{"bus was not to start it", t.Context(), remote("org.freedesktop.DBus.Error.NameHasNoOwner"), ErrNotRunning},
+		{"no error, cancelled", cancelled, nil, nil},
+		{"cancelled context wins over EOF", cancelled, io.EOF, context.Canceled},
+		{"bus closed", t.Context(), io.EOF, ErrNoBus},
+		{"closed locally", t.Context(), dbus.ErrClosed, ErrNoBus},
+		{"service is not activatable", t.Context(), remote("org.freedesktop.DBus.Error.ServiceUnknown"), ErrNotRunning},
+		{"service has no owner", t.Context(), remote("org.freedesktop.DBus.Error.NameHasNoOwner"), ErrNotRunning},
 		{"left", t.Context(), remote("org.freedesktop.DBus.Error.NoReply"), ErrNotRunning},
 		{"refused", t.Context(), remote("org.freedesktop.DBus.Error.AccessDenied"), ErrAnswer},
 	}
@@ -110,7 +110,7 @@ func FuzzDecodeConfig(f *testing.F) {
 			t.Fatal(err)
 		}
 		if len(c.Nameservers)+len(c.Invalid) != 1 || c.Priority != int(priority) {
-			t.Errorf("%+v", c)
+			t.Errorf("got %+v", c)
 		}
 		for _, s := range c.Nameservers {
 			if again, err := nameserver.Parse(s.String()); err != nil || again != s {

@@ -99,7 +99,7 @@ func TestParseEvent(t *testing.T) {
 		argv: "none|hostname",
 		want: `"" hostname`,
 	}, {
-		name: "no interface, another way",
+		name: "no interface, other form",
 		argv: "|connectivity-change",
 		want: `"" connectivity-change`,
 	}, {
@@ -126,7 +126,7 @@ func TestParseEvent(t *testing.T) {
 		env:  []string{"IP4_NAMESERVERS=dns+tls://1.1.1.1#one.test dns+udp://10.0.0.2 dns+tls://10.0.0.3#a/b"},
 		want: `"eth0" up nameservers=dns+tls://1.1.1.1#one.test 10.0.0.2 invalid="dns+tls://10.0.0.3#a/b"`,
 	}, {
-		name: "a VPN's lists are kept apart",
+		name: "VPN lists are separate",
 		argv: "tun0|vpn-up",
 		env: []string{
 			"DEVICE_IFACE=eth0", "DEVICE_IP_IFACE=eth0", "VPN_IP_IFACE=tun0", "CONNECTION_ID=corp",
@@ -141,7 +141,7 @@ func TestParseEvent(t *testing.T) {
 		env:  []string{"IP4_NAMESERVERS=10.0.0.2", "IP4_NAMESERVERS=10.0.0.3"},
 		want: `"eth0" up nameservers=10.0.0.2`,
 	}, {
-		name: "neither wildcard nor routing-only domains are for a search list",
+		name: "wildcard and routing-only domains are not searched",
 		argv: "eth0|up",
 		env:  []string{"IP4_DOMAINS=~corp.test ~. . a.test"},
 		want: `"eth0" up domains=a.test`,
@@ -250,7 +250,7 @@ func TestEventBounds(t *testing.T) {
 		{"100 nameservers", strings.Join(many, " "), 64, 0, true, true},
 		{"100 refused words", strings.Repeat("x ", 100) + "10.0.1.0", 1, 64, true, true},
 		{"64 KiB exactly", strings.Repeat(" ", maxValue-8) + "10.0.1.0", 1, 0, false, true},
-		{"a nameserver across the bound is dropped", long, 0, 64, true, false},
+		{"nameserver across the limit is dropped", long, 0, 64, true, false},
 		{"one word of more than 64 KiB", strings.Repeat("1", maxValue+1), 0, 0, true, false},
 	}
 	for _, tt := range tests {
@@ -263,10 +263,10 @@ func TestEventBounds(t *testing.T) {
 				t.Errorf("got %d nameservers, %d refused, truncated %t", len(e.Nameservers), len(e.Invalid), e.Truncated)
 			}
 			if tt.wantsFirstOK && e.Nameservers[0].String() != many[0] {
-				t.Errorf("first nameserver %v", e.Nameservers[0])
+				t.Errorf("got first nameserver %v", e.Nameservers[0])
 			}
 			if len(e.VPN.Nameservers) != 1 {
-				t.Errorf("the device's list used up the VPN's limit: %v", e.VPN)
+				t.Errorf("the device list counts against the VPN limit: %v", e.VPN)
 			}
 		})
 	}
@@ -277,14 +277,14 @@ func TestEventConnection(t *testing.T) {
 		"CONNECTION_ID=Wired connection 1", "CONNECTION_UUID=2a92500f-48c5-4bc5-b85d-74a2d3477883",
 	})
 	if err != nil || event.ConnectionID != "Wired connection 1" || event.ConnectionUUID != "2a92500f-48c5-4bc5-b85d-74a2d3477883" {
-		t.Errorf("%v, %+v", err, event)
+		t.Errorf("got error %v, event %+v", err, event)
 	}
 }
 
 func TestParseEventArguments(t *testing.T) {
 	for _, argv := range [][]string{nil, {"eth0"}, {"eth0", "up", "more"}} {
 		if _, err := ParseEvent(argv, nil); !errors.Is(err, ErrArguments) {
-			t.Errorf("arguments %q: %v", argv, err)
+			t.Errorf("arguments %q: got error %v", argv, err)
 		}
 	}
 }
@@ -293,14 +293,14 @@ func TestMatters(t *testing.T) {
 	matters := "up down reapply dhcp4-change dhcp6-change dns-change vpn-up vpn-down connectivity-change hostname"
 	for action := range strings.FieldsSeq(matters) {
 		if !(Event{Action: action}).Matters() {
-			t.Errorf("%q does not matter", action)
+			t.Errorf("%q: got Matters false", action)
 		}
 	}
 	for _, action := range []string{
 		"", "pre-up", "pre-down", "vpn-pre-up", "vpn-pre-down", "device-add", "device-delete", "method-change", "UP", "up ",
 	} {
 		if (Event{Action: action}).Matters() {
-			t.Errorf("%q matters", action)
+			t.Errorf("%q: got Matters true", action)
 		}
 	}
 }
@@ -347,7 +347,7 @@ func FuzzParseEvent(f *testing.F) {
 			len(e.Nameservers), len(e.VPN.Nameservers), len(e.Domains), len(e.Invalid), len(e.InvalidDomains),
 		} {
 			if list > maxList {
-				t.Errorf("got a list of %d", list)
+				t.Errorf("got a list of %d entries", list)
 			}
 		}
 	})

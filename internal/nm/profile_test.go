@@ -34,34 +34,34 @@ func TestStaticFirst(t *testing.T) {
 		mixed    []string
 	}{
 		{name: "all from DHCP", configs: []DNSConfig{static("eth0", 100, "", "10.0.0.2 10.0.0.3")}, onRoute: "eth0", defaults: "10.0.0.2 10.0.0.3"},
-		{name: "all by hand", configs: []DNSConfig{static("eth0", 100, "10.0.0.2 10.0.0.3", "10.0.0.2 10.0.0.3")}, onRoute: "eth0", defaults: "10.0.0.2 10.0.0.3"},
+		{name: "all static", configs: []DNSConfig{static("eth0", 100, "10.0.0.2 10.0.0.3", "10.0.0.2 10.0.0.3")}, onRoute: "eth0", defaults: "10.0.0.2 10.0.0.3"},
 		{
-			name:    "one added to DHCP's, wherever NetworkManager puts it",
+			name:    "one static server added to DHCP",
 			configs: []DNSConfig{static("eth0", 100, "192.0.2.53", "10.0.0.2 192.0.2.53 10.0.0.3")}, onRoute: "eth0",
 			defaults: "192.0.2.53 10.0.0.2 10.0.0.3", mixed: []string{"eth0 (System eth0): 192.0.2.53 before 10.0.0.2 10.0.0.3"},
 		},
 		{
-			name:    "one that DHCP offers too",
+			name:    "static server that DHCP offers too",
 			configs: []DNSConfig{static("eth0", 100, "10.0.0.3", "10.0.0.3 10.0.0.2")}, onRoute: "eth0",
 			defaults: "10.0.0.3 10.0.0.2", mixed: []string{"eth0 (System eth0): 10.0.0.3 before 10.0.0.2"},
 		},
 		{
-			name:    "IPv4 by hand, IPv6 from the router",
+			name:    "static IPv4, IPv6 from the router",
 			configs: []DNSConfig{static("eth0", 100, "192.0.2.53", "192.0.2.53"), static("eth0", 100, "", "fd77::1")}, onRoute: "eth0",
 			defaults: "192.0.2.53 fd77::1", mixed: []string{"eth0 (System eth0): 192.0.2.53 before fd77::1"},
 		},
 		{
-			name:    "IPv6 by hand, IPv4 from DHCP",
+			name:    "static IPv6, IPv4 from DHCP",
 			configs: []DNSConfig{static("eth0", 100, "", "10.0.0.2"), static("eth0", 100, "2001:db8::53", "2001:db8::53 fd77::1")}, onRoute: "eth0",
 			defaults: "2001:db8::53 10.0.0.2 fd77::1", mixed: []string{"eth0 (System eth0): 2001:db8::53 before 10.0.0.2 fd77::1"},
 		},
 		{
-			name:    "a priority overrides that",
+			name:    "priority wins over static",
 			configs: []DNSConfig{static("eth0", 50, "", "10.0.0.2"), static("eth0", 100, "2001:db8::53", "2001:db8::53")}, onRoute: "eth0",
 			defaults: "10.0.0.2 2001:db8::53", mixed: []string{"eth0 (System eth0): 2001:db8::53 before 10.0.0.2"},
 		},
 		{
-			name:    "servers of another interface come after those of the better one, static or not",
+			name:    "better interface first, even before static servers",
 			configs: []DNSConfig{static("eth0", 100, "", "10.0.0.2"), static("eth1", 100, "192.0.2.53", "192.0.2.53")}, onRoute: "eth0 eth1",
 			defaults: "10.0.0.2 192.0.2.53",
 		},

@@ -42,7 +42,7 @@ func TestUpstreams(t *testing.T) {
 		defaults string
 		routes   string // "domain=servers@interface", joined by "; "
 	}{{
-		name: "nothing known",
+		name: "no configurations",
 	}, {
 		name:     "one interface",
 		configs:  []DNSConfig{config("eth0", 100, "10.0.0.3 10.0.0.2", "example.test")},
@@ -117,7 +117,7 @@ func TestUpstreams(t *testing.T) {
 		onRoute:  "eth0",
 		defaults: "10.9.0.1 10.0.0.2",
 	}, {
-		name: "negative priority of a full tunnel shadows everything else",
+		name: "negative priority of a full tunnel hides everything else",
 		configs: []DNSConfig{
 			vpn("tun0", -50, "10.8.0.1", "~. corp.test"),
 			config("eth0", 100, "10.0.0.2", "example.test"),
@@ -126,7 +126,7 @@ func TestUpstreams(t *testing.T) {
 		onRoute:  "eth0",
 		defaults: "10.8.0.1",
 	}, {
-		name: "of two negative priorities the lower counts",
+		name: "lower of two negative priorities wins",
 		configs: []DNSConfig{
 			config("eth1", -20, "10.9.0.1", "~."),
 			config("eth0", -10, "10.0.0.2", ""),
@@ -161,7 +161,7 @@ func TestUpstreams(t *testing.T) {
 		onRoute:  "eth0",
 		defaults: "10.0.0.2",
 	}, {
-		name: "same domain twice: the better priority has it",
+		name: "same domain twice: the better priority wins",
 		configs: []DNSConfig{
 			config("eth1", 50, "10.9.0.1", "~corp.test"),
 			config("eth2", 60, "10.7.0.1", "corp.test"),
@@ -171,7 +171,7 @@ func TestUpstreams(t *testing.T) {
 		defaults: "10.0.0.2",
 		routes:   "corp.test=10.9.0.1@eth1",
 	}, {
-		name: "same domain twice: both with equal priority",
+		name: "same domain twice: equal priority uses both",
 		configs: []DNSConfig{
 			config("eth1", 100, "10.9.0.1", "~corp.test"),
 			config("eth2", 100, "10.7.0.1", "corp.test"),
@@ -201,7 +201,7 @@ func TestUpstreams(t *testing.T) {
 		defaults: "10.0.0.2",
 		routes:   "corp.test=10.8.0.1@tun0; lab.corp.test=10.9.0.1@eth1",
 	}, {
-		name: "the node's own domain beneath the VPN's stays with the node",
+		name: "LAN domain below a VPN domain stays on the LAN",
 		configs: []DNSConfig{
 			vpn("tun0", 50, "10.8.0.1", "~corp.test"),
 			config("eth0", 100, "10.0.0.2", "node.corp.test other.test"),
@@ -210,13 +210,13 @@ func TestUpstreams(t *testing.T) {
 		defaults: "10.0.0.2",
 		routes:   "corp.test=10.8.0.1@tun0; node.corp.test=10.0.0.2@eth0",
 	}, {
-		name:     "a search domain beneath the same interface's route needs none",
+		name:     "search domain below a route of the same interface",
 		configs:  []DNSConfig{config("eth0", 100, "10.0.0.2", "~corp.test node.corp.test")},
 		onRoute:  "eth0",
 		defaults: "10.0.0.2",
 		routes:   "corp.test=10.0.0.2@eth0",
 	}, {
-		name: "the node's own domain is the VPN's too: the better priority has it",
+		name: "same domain on LAN and VPN: the better priority wins",
 		configs: []DNSConfig{
 			vpn("tun0", 50, "10.8.0.1", "~corp.test"),
 			config("eth0", 100, "10.0.0.2", "corp.test"),
@@ -234,7 +234,7 @@ func TestUpstreams(t *testing.T) {
 		defaults: "10.0.0.2 fd77::53",
 		routes:   "b.test=fd77::53@eth1",
 	}, {
-		name: "no default route: those that are not for some domains only",
+		name: "no default route: interfaces without routing domains",
 		configs: []DNSConfig{
 			vpn("tun0", 50, "10.8.0.1", "corp.test"),
 			config("eth0", 100, "10.0.0.2", "example.test"),
@@ -244,7 +244,7 @@ func TestUpstreams(t *testing.T) {
 		defaults: "10.0.0.2 10.7.0.1",
 		routes:   "corp.test=10.8.0.1@tun0; storage.test=10.9.0.1@eth1",
 	}, {
-		name: "no default route: rather one for some domains than none",
+		name: "no default route: interface with routing domains as a fallback",
 		configs: []DNSConfig{
 			vpn("tun0", 50, "10.8.0.1", ""),
 			config("eth1", 100, "10.9.0.1", "~storage.test"),
@@ -252,7 +252,7 @@ func TestUpstreams(t *testing.T) {
 		defaults: "10.9.0.1",
 		routes:   "storage.test=10.9.0.1@eth1",
 	}, {
-		name:     "no default route: rather a VPN than none",
+		name:     "no default route: VPN as a fallback",
 		configs:  []DNSConfig{vpn("tun0", 50, "10.8.0.1", "~corp.test")},
 		defaults: "10.8.0.1",
 		routes:   "corp.test=10.8.0.1@tun0",
@@ -313,7 +313,7 @@ func TestSources(t *testing.T) {
 		defaults, routes string
 	}{
 		{
-			"a VPN's route in addition to the LAN's defaults",
+			"VPN route in addition to LAN defaults",
 			[]DNSConfig{named(vpn("tun0", 50, "10.8.0.1", "~corp.test"), "corpvpn"), eth0},
 			"eth0 (System eth0)", "corp.test=tun0 (corpvpn)",
 		},
@@ -371,14 +371,14 @@ func TestSearchList(t *testing.T) {
 		configs []DNSConfig
 		want    string
 	}{
-		{name: "nothing known"},
+		{name: "no configurations"},
 		{
 			name:    "in order, without duplicates, ignoring case",
 			configs: []DNSConfig{config("eth0", 100, "", "b.test a.test"), config("eth0", 100, "", "B.Test c.test.")},
 			want:    "b.test a.test c.test",
 		},
 		{
-			name:    "routing-only ones are not searched",
+			name:    "routing-only domains are not searched",
 			configs: []DNSConfig{config("tun0", 50, "", "~. ~corp.test a.test ."), config("eth0", 100, "", "corp.test")},
 			want:    "a.test corp.test",
 		},

@@ -109,7 +109,7 @@ func TestWatch(t *testing.T) {
 		startTestService(t, simpleHost())
 		w.want(ReasonStarted)
 		if log := w.log.String(); !strings.Contains(log, "running=false") {
-			t.Errorf("log:\n%s", log)
+			t.Errorf("got log:\n%s", log)
 		}
 	})
 	t.Run("the bus restarts", func(t *testing.T) {
@@ -171,7 +171,7 @@ func TestWatchOfSlowBus(t *testing.T) {
 			}
 			defer conn.Close()
 			if log := w.log.String(); strings.Contains(log, "not watching") != (row.logged != "") || !strings.Contains(log, row.logged) {
-				t.Errorf("log:\n%s", log)
+				t.Errorf("got log:\n%s", log)
 			}
 		})
 	}
@@ -307,7 +307,7 @@ func TestMeaning(t *testing.T) {
 		{"wrong types", ownerChanged(bus, name, uint32(1), []string{}), ":1.7", "", ":1.7"},
 		{"changed", propertiesChanged(":1.7", gonm.DnsManagerObjectPath), ":1.7", ReasonDNSChanged, ":1.7"},
 		{"changed elsewhere", propertiesChanged(":1.7", base), ":1.7", "", ":1.7"},
-		{"changed by a stranger", propertiesChanged(":1.9", gonm.DnsManagerObjectPath), ":1.7", "", ":1.7"},
+		{"changed by another sender", propertiesChanged(":1.9", gonm.DnsManagerObjectPath), ":1.7", "", ":1.7"},
 		{"not changed", propertiesChanged("", gonm.DnsManagerObjectPath), "", "", ""},
 		{"something else", &dbus.Signal{Sender: bus, Name: "org.freedesktop.DBus.NameAcquired"}, ":1.7", "", ":1.7"},
 	}

@@ -78,17 +78,17 @@ func checkError(t *testing.T, err error) {
 	}
 	faults := Faults(err)
 	if len(faults) == 0 || len(faults) > maxFaults+1 {
-		t.Errorf("%d faults in %v", len(faults), err)
+		t.Errorf("got %d faults in %v", len(faults), err)
 	}
 	if lines := strings.Count(err.Error(), "\n") + 1; lines != len(faults) {
-		t.Errorf("%d lines for %d faults: %v", lines, len(faults), err)
+		t.Errorf("got %d lines for %d faults: %v", lines, len(faults), err)
 	}
 	for _, f := range faults {
 		if f.File == "" || f.Line < 1 || f.Column < 1 || f.Expected == "" || f.Got == "" {
 			t.Errorf("incomplete fault %#v", f)
 		}
 		if strings.ContainsFunc(f.Error(), unicode.IsControl) || len(f.Error()) > 1000 {
-			t.Errorf("unfit for a log line: %q", f.Error())
+			t.Errorf("error with control characters or more than 1000 bytes: %q", f.Error())
 		}
 	}
 }

@@ -50,14 +50,14 @@ func TestReadCredentials(t *testing.T) {
 		want       bool // whether there is a certificate
 		fault      string
 	}{
-		{"a token", "token: secret", false, ""},
+		{"token", "token: secret", false, ""},
 		{"within", "client-certificate-data: " + base64.StdEncoding.EncodeToString([]byte(text)), true, ""},
 		{"beside", "client-certificate: client.pem", true, ""},
-		{"a plugin", "exec: {command: aws}", false, ""},
-		{"a file that is not there", "client-certificate: none.pem", false, "none.pem: no such file"},
-		{"an invalid file", "client-certificate: key.pem", false, "expected a certificate in PEM"},
-		{"no base64", "client-certificate-data: '!'", false, "reading the client certificate of "},
-		{"no PEM", "client-certificate-data: AAAA", false, "reading the client certificate of "},
+		{"exec plugin", "exec: {command: aws}", false, ""},
+		{"missing certificate file", "client-certificate: none.pem", false, "none.pem: no such file"},
+		{"key instead of a certificate", "client-certificate: key.pem", false, "expected a certificate in PEM"},
+		{"not base64", "client-certificate-data: '!'", false, "reading the client certificate of "},
+		{"not PEM", "client-certificate-data: AAAA", false, "reading the client certificate of "},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			dir := t.TempDir()

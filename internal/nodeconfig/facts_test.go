@@ -142,7 +142,7 @@ func TestLoadFacts(t *testing.T) {
 		err    string   // part of the error
 	}{
 		{
-			name: "readable: the facts file has no say",
+			name: "readable file: facts are ignored",
 			make: func(t tree) {
 				handed(t)
 				os.Remove(at(t, "NodeConfig"))
@@ -161,32 +161,32 @@ func TestLoadFacts(t *testing.T) {
 			wanted: "no such file", err: unknown,
 		},
 		{
-			name:   "the admin's setting is enough",
+			name:   "clusterDomain in node-dns.yaml, no facts",
 			make:   func(t tree) { corp(t); closeFile(t); write(t.T, at(t, "NodeDNS"), "clusterDomain: corp.test") },
 			domain: "corp.test.", files: []string{"NodeDNS"}, wanted: "no such file",
 		},
 		{
-			name:  "the admin sets something else",
+			name:  "other setting in node-dns.yaml, no facts",
 			make:  func(t tree) { corp(t); closeFile(t); write(t.T, at(t, "NodeDNS"), "cacheSize: 5") },
 			files: []string{"NodeDNS"}, wanted: "no such file", err: unknown,
 		},
 		{
-			name:   "the admin's setting wins",
+			name:   "clusterDomain in node-dns.yaml wins",
 			make:   func(t tree) { handed(t); write(t.T, at(t, "NodeDNS"), "clusterDomain: d.test") },
 			domain: "d.test.", files: []string{"NodeConfig", "NodeDNS"}, facts: true,
 		},
 		{
-			name:   "the facts are damaged",
+			name:   "damaged facts",
 			make:   func(t tree) { handed(t); os.Truncate(at(t, "Facts"), 100) },
 			wanted: "reading the facts file", err: unknown,
 		},
 		{
-			name:   "the facts may not be read either",
+			name:   "unreadable facts",
 			make:   func(t tree) { handed(t); chmod(t.T, at(t, "Facts"), closed) },
 			wanted: "permission denied", err: unknown,
 		},
 		{
-			name:   "a FIFO in the place of the facts",
+			name:   "FIFO instead of the facts file",
 			make:   func(t tree) { corp(t); closeFile(t); mkfifo(t.T, at(t, "Facts")) },
 			wanted: "got a FIFO", err: unknown,
 		},
@@ -196,7 +196,7 @@ func TestLoadFacts(t *testing.T) {
 			domain: "corp.test.", files: []string{"NodeConfig"}, facts: true, wanted: "has changed",
 		},
 		{
-			name: "other content of the same size and time, as cp -p leaves it",
+			name: "other content with the same size and time (cp -p)",
 			make: func(t tree) {
 				handed(t)
 				info, err := os.Stat(at(t, "NodeConfig"))
@@ -212,7 +212,7 @@ func TestLoadFacts(t *testing.T) {
 			domain: "corp.test.", files: []string{"NodeConfig"}, facts: true, wanted: "has changed",
 		},
 		{
-			name: "another file in its place",
+			name: "replaced file",
 			make: func(t tree) {
 				handed(t)
 				write(t.T, at(t, "NodeConfig")+".new", "dnsDomain: corp.test\ndnsIP: 172.30.0.10\n")
@@ -224,7 +224,7 @@ func TestLoadFacts(t *testing.T) {
 			domain: "corp.test.", files: []string{"NodeConfig"}, facts: true, wanted: "has changed",
 		},
 		{
-			name: "the sync pod has delivered node-config since",
+			name: "node-config created after the handover",
 			make: func(t tree) {
 				write(t.T, at(t, "Bootstrap"), "dnsDomain: boot.test")
 				hand(t.T, t.root)
@@ -234,7 +234,7 @@ func TestLoadFacts(t *testing.T) {
 			wanted: "NodeConfig did not exist", err: unknown,
 		},
 		{
-			name: "node-config has been removed",
+			name: "node-config removed, bootstrap config left",
 			make: func(t tree) {
 				handed(t)
 				os.Remove(at(t, "NodeConfig"))
@@ -244,22 +244,22 @@ func TestLoadFacts(t *testing.T) {
 			wanted: "NodeConfig no longer exists", err: "the cluster domain is unknown: reading node-config: ",
 		},
 		{
-			name:   "removed, and nothing is left",
+			name:   "node-config removed, no other file",
 			make:   func(t tree) { handed(t); os.Remove(at(t, "NodeConfig")) },
 			domain: "cluster.local.",
 		},
 		{
-			name:   "a closed directory: nothing can be seen, and the facts are trusted",
+			name:   "closed directory: facts are trusted",
 			make:   func(t tree) { handed(t); overwrite(t.T, at(t, "NodeConfig"), "dnsDomain: other.test\n"); closeDir(t) },
 			domain: "corp.test.", files: []string{"NodeConfig"}, facts: true,
 		},
 		{
-			name:   "a closed directory that was not inspected",
+			name:   "closed directory without facts",
 			make:   func(t tree) { corp(t); closeDir(t) },
 			wanted: "no such file", err: unknown,
 		},
 		{
-			name: "a closed directory without the file",
+			name: "closed directory without the config file",
 			make: func(t tree) {
 				write(t.T, filepath.Dir(at(t, "Kubelet"))+"/pki", "")
 				hand(t.T, t.root)
@@ -268,7 +268,7 @@ func TestLoadFacts(t *testing.T) {
 			domain: "cluster.local.", facts: true,
 		},
 		{
-			name: "a kubelet's file behind a closed directory of OpenShift",
+			name: "kubelet file, closed OpenShift directory",
 			make: func(t tree) {
 				write(t.T, at(t, "Kubelet"), "clusterDomain: kube.test")
 				write(t.T, filepath.Dir(at(t, "NodeConfig"))+"/resolv.conf", "")
@@ -278,7 +278,7 @@ func TestLoadFacts(t *testing.T) {
 			domain: "kube.test.", files: []string{"Kubelet"}, facts: true,
 		},
 		{
-			name: "the kubelet's own directory is closed",
+			name: "closed kubelet directory",
 			make: func(t tree) {
 				write(t.T, at(t, "Kubelet"), "clusterDomain: kube.test")
 				hand(t.T, t.root)
@@ -287,7 +287,7 @@ func TestLoadFacts(t *testing.T) {
 			domain: "kube.test.", files: []string{"Kubelet"}, facts: true,
 		},
 		{
-			name: "facts about a file that is looked for nowhere",
+			name: "facts about an unknown path",
 			make: func(t tree) {
 				corp(t)
 				closeFile(t)
@@ -299,7 +299,7 @@ func TestLoadFacts(t *testing.T) {
 			wanted: "which is not this host's cluster file", err: "the cluster domain is unknown: reading kubelet configuration: ",
 		},
 		{
-			name: "a fault in the domain is handed over too, without the text",
+			name: "domain error is handed over without the text",
 			make: func(t tree) {
 				write(t.T, at(t, "NodeConfig"), "dnsIP: 172.30.0.10\ndnsDomain: Geheim!\n")
 				hand(t.T, t.root)
@@ -400,7 +400,7 @@ func TestParseFacts(t *testing.T) {
 		want       string // part of the error; empty if valid
 	}{
 		{"good", good(""), ""},
-		{"of a later release, of the same version", good(`, "more": 1`), ""},
+		{"unknown field of a later release", good(`, "more": 1`), ""},
 		{"empty", "", "unexpected end"},
 		{"cut", good("")[:30], "unexpected end"},
 		{"another version", `{"version": 2}`, "version 2, expected 1"},
@@ -409,20 +409,20 @@ func TestParseFacts(t *testing.T) {
 		{"a wildcard", `{"version": 1, "clusterDomain": "*.test."}`, "clusterDomain: expected a domain name"},
 		{"a line break in a domain", `{"version": 1, "clusterDomain": "a\nb."}`, "reading the facts file"},
 		{"a zone id", good(`, "dnsIPs": ["fe80::1%eth0"]`), "dnsIPs: expected an IP address"},
-		{"an address in another form", good(`, "dnsIPs": ["::ffff:10.0.0.1"]`), "dnsIPs: expected an IP address"},
-		{"no address", good(`, "dnsIPs": [""]`), "dnsIPs: expected an IP address"},
-		{"an unspecified node", good(`, "nodeIP": "0.0.0.0"`), "nodeIP: expected an IP address of the node"},
-		{"a group to listen on", good(`, "dnsBindAddress": "224.0.0.1:53"`), "dnsBindAddress: expected IP:PORT"},
-		{"an unspecified server", good(`, "dnsNameservers": ["0.0.0.0"]`), "dnsNameservers: expected a nameserver"},
-		{"every address there is", good(`, "podCIDRs": ["0.0.0.0/0"]`), "podCIDRs: expected a network"},
+		{"IPv4-mapped address", good(`, "dnsIPs": ["::ffff:10.0.0.1"]`), "dnsIPs: expected an IP address"},
+		{"empty address", good(`, "dnsIPs": [""]`), "dnsIPs: expected an IP address"},
+		{"unspecified node IP", good(`, "nodeIP": "0.0.0.0"`), "nodeIP: expected an IP address of the node"},
+		{"multicast bind address", good(`, "dnsBindAddress": "224.0.0.1:53"`), "dnsBindAddress: expected IP:PORT"},
+		{"unspecified nameserver", good(`, "dnsNameservers": ["0.0.0.0"]`), "dnsNameservers: expected a nameserver"},
+		{"network of all addresses", good(`, "podCIDRs": ["0.0.0.0/0"]`), "podCIDRs: expected a network"},
 		{"host bits", good(`, "podCIDRs": ["10.1.2.3/16"]`), "podCIDRs: expected a network"},
 		{"a relative path", good(`, "masterKubeConfig": "x"`), "a path: expected an absolute one"},
-		{"a path that climbs", good(`, "masterKubeConfig": "/a/../b"`), "a path: expected an absolute one"},
+		{"path with ..", good(`, "masterKubeConfig": "/a/../b"`), "a path: expected an absolute one"},
 		{"a line break in a path", good(`, "kubeletResolvConf": "/a\nb"`), "a path: expected the path of a file"},
 		{"line 0", good(`, "lines": {"dnsIP": 0}`), "lines: expected a line"},
 		{"a line break in a key", good(`, "lines": {"dns\nIP": 1}`), "lines: expected one short line"},
-		{"a fault nowhere", good(`, "faults": [{"line": 1, "expected": "x"}]`), "faults: expected a line and a column"},
-		{"a long fault", good(`, "faults": [{"line": 1, "column": 1, "expected": "` + strings.Repeat("x", 1000) + `"}]`), "faults: expected one short line"},
+		{"error without a position", good(`, "faults": [{"line": 1, "expected": "x"}]`), "faults: expected a line and a column"},
+		{"error text too long", good(`, "faults": [{"line": 1, "column": 1, "expected": "` + strings.Repeat("x", 1000) + `"}]`), "faults: expected one short line"},
 		{"long", good(strings.Repeat(" ", maxFile)), "longer than"},
 	}
 	for _, test := range tests {
@@ -436,7 +436,7 @@ func TestParseFacts(t *testing.T) {
 				t.Errorf("got %q, want %q", text, test.want)
 			}
 			if err != nil && asJSON(t, facts) != asJSON(t, Facts{}) {
-				t.Errorf("accepted in part: %+v", facts)
+				t.Errorf("got partial facts %+v", facts)
 			}
 		})
 	}

@@ -49,17 +49,17 @@ func TestHandover(t *testing.T) {
 		lab.Skip(t, "needs root: nobody is refused what is his own")
 	}
 	if k := find(); k.Use != paths.Handover || !strings.Contains(k.Wanted, "has not copied it") || k.Problem != k.Wanted {
-		t.Errorf("before: %+v", k)
+		t.Errorf("before the handover: got %+v", k)
 	}
 	h := handOver(t, paths, kubeconfig)
 	if read, err := ParseHandover(h.Bytes()); err != nil || cmp.Diff(h, read) != "" {
-		t.Errorf("read back %v:\n%s", err, cmp.Diff(h, read))
+		t.Errorf("round trip: error %v:\n%s", err, cmp.Diff(h, read))
 	}
 	if !strings.Contains(string(h.Text), "token: first\n") || len(h.Sources) != 2 || h.Sources[1].Path != "/etc/k/token" {
-		t.Errorf("sources %+v, text\n%s", h.Sources, h.Text)
+		t.Errorf("got sources %+v, text\n%s", h.Sources, h.Text)
 	}
 	if k := find(); k.Use != paths.Handover || k.Wanted != "" || k.Problem != "" || !strings.Contains(k.Note, "/var/lib/node-dns/kubeconfig") {
-		t.Errorf("handed over: %+v", k)
+		t.Errorf("after the handover: got %+v", k)
 	}
 
 	write(t, token+".new", "second\n")
@@ -70,19 +70,19 @@ func TestHandover(t *testing.T) {
 		t.Fatal(err)
 	}
 	if k := find(); k.Use != paths.Handover || !strings.Contains(k.Wanted, token+" has changed") {
-		t.Errorf("another token: %+v", k)
+		t.Errorf("token changed: got %+v", k)
 	}
 	if h := handOver(t, paths, kubeconfig); !strings.Contains(string(h.Text), "token: second\n") {
-		t.Errorf("text\n%s", h.Text)
+		t.Errorf("got text\n%s", h.Text)
 	}
 
 	write(t, kubeconfig, kubeconfigOf("exec: {command: x}"))
 	handOver(t, paths, kubeconfig)
 	if k := find(); k.Use != paths.Handover || k.Wanted != "" || !strings.Contains(k.Problem, "does not copy it: node-dns does not run credential plugins") {
-		t.Errorf("a plugin: %+v", k)
+		t.Errorf("exec plugin: got %+v", k)
 	}
 
-	for name, text := range map[string]string{"of another": strings.Replace(string(h.Bytes()), "/etc/k/config", "/etc/other", 1), "cut off": handoverTitle, "somebody's": "users: []\n"} {
+	for name, text := range map[string]string{"another kubeconfig": strings.Replace(string(h.Bytes()), "/etc/k/config", "/etc/other", 1), "truncated": handoverTitle, "not a handover file": "users: []\n"} {
 		write(t, paths.Handover, text)
 		if k := find(); k.Use != paths.Handover || k.Wanted == "" || k.Note != "" {
 			t.Errorf("%s: %+v", name, k)
@@ -94,10 +94,10 @@ func TestHandover(t *testing.T) {
 		}
 	}
 	if k := find(); k != (Kubeconfig{Original: kubeconfig, Use: kubeconfig}) {
-		t.Errorf("readable again: %+v", k)
+		t.Errorf("readable kubeconfig: got %+v", k)
 	}
 	if k := FindKubeconfig(paths, ""); k != (Kubeconfig{}) {
-		t.Errorf("none: %+v", k)
+		t.Errorf("no kubeconfig: got %+v", k)
 	}
 }
 
@@ -112,17 +112,17 @@ func TestHandoverTrust(t *testing.T) {
 		spoil func(t *testing.T, paths Paths, kubeconfig, token string)
 		want  string // part of the refusal; empty if handed over
 	}{
-		{"root's alone", func(*testing.T, Paths, string, string) {}, ""},
-		{"a link to a file of root", func(t *testing.T, paths Paths, _, token string) {
+		{"only root may write", func(*testing.T, Paths, string, string) {}, ""},
+		{"symlink to a file of root", func(t *testing.T, paths Paths, _, token string) {
 			must(t, os.Rename(token, paths.Root+"/etc/real"), os.Symlink("../real", token))
 		}, ""},
 		{"a kubeconfig that the daemon may write", func(t *testing.T, _ Paths, kubeconfig, _ string) { must(t, os.Chown(kubeconfig, 65534, 65534)) }, "/etc/k/config is not owned by root"},
-		{"that its group may write", func(t *testing.T, _ Paths, kubeconfig, _ string) { must(t, os.Chmod(kubeconfig, 0o660)) }, "/etc/k/config can be written by users other than root"},
+		{"kubeconfig that the group may write", func(t *testing.T, _ Paths, kubeconfig, _ string) { must(t, os.Chmod(kubeconfig, 0o660)) }, "/etc/k/config can be written by users other than root"},
 		{"a directory that others may write", func(t *testing.T, paths Paths, _, _ string) { must(t, os.Chmod(paths.Root+"/etc/k", 0o1777)) }, "/etc/k can be written by users other than root"},
-		{"a token through another user's directory", func(t *testing.T, paths Paths, _, token string) {
+		{"token below a directory of another user", func(t *testing.T, paths Paths, _, token string) {
 			must(t, os.Mkdir(paths.Root+"/his", 0o755), os.Rename(token, paths.Root+"/his/token"), os.Symlink("../../his/token", token), os.Chown(paths.Root+"/his", 65534, 65534))
 		}, "/his is not owned by root"},
-		{"a link of another user", func(t *testing.T, paths Paths, _, token string) {
+		{"symlink of another user", func(t *testing.T, paths Paths, _, token string) {
 			must(t, os.Rename(token, paths.Root+"/etc/real"), os.Symlink("../real", token), os.Lchown(token, 65534, 65534))
 		}, "/etc/k/token is not owned by root"},
 	} {
@@ -135,7 +135,7 @@ func TestHandoverTrust(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a circle", func(t *testing.T) {
+	t.Run("symlink loop", func(t *testing.T) {
 		paths, kubeconfig, token := handoverTree(t)
 		must(t, os.Remove(token), os.Symlink("token", token))
 		if _, err := ReadHandover(paths, kubeconfig); err == nil || !strings.Contains(err.Error(), "too many levels of symbolic links") {

@@ -31,8 +31,8 @@ func TestLoadKinds(t *testing.T) {
 		{"FIFO", func(path string) error { return unix.Mkfifo(path, 0o644) }, "expected a regular file, got a FIFO"},
 		{"directory", func(path string) error { return os.Mkdir(path, 0o755) }, "expected a regular file, got a directory"},
 		{"socket", socket, "expected a regular file, got a socket"},
-		{"device without an end", func(path string) error { return os.Symlink("/dev/zero", path) }, "expected a regular file, got a device"},
-		{"larger than any", func(path string) error { return os.WriteFile(path, make([]byte, 8*maxFile), 0o644) }, "expected a file of at most 1 MiB"},
+		{"endless device", func(path string) error { return os.Symlink("/dev/zero", path) }, "expected a regular file, got a device"},
+		{"too large", func(path string) error { return os.WriteFile(path, make([]byte, 8*maxFile), 0o644) }, "expected a file of at most 1 MiB"},
 	}
 	for _, test := range tests {
 		for _, file := range []string{"NodeConfig", "Bootstrap", "Kubelet", "NodeDNS"} {

@@ -6,15 +6,15 @@ func TestLikely(t *testing.T) {
 	names := []string{"--tcp", "--type-of", "--type", "status", "servers", "query", "log-queries", "wait", "MX", "NXDOMAIN", "AAAA"}
 	for _, test := range []struct{ name, text, want string }{
 		{"two letters swapped", "stauts", "status"},
-		{"one letter too many", "querry", "query"},
-		{"the case does not count", "nxdomain", "NXDOMAIN"},
-		{"the beginning", "log", "log-queries"},
-		{"a prefix, although another name needs fewer edits", "--typ", "--type"},
-		{"a beginning that is too short", "lo", ""},
-		{"one fault of two letters", "mz", "MX"},
+		{"extra letter", "querry", "query"},
+		{"other letter case", "nxdomain", "NXDOMAIN"},
+		{"prefix", "log", "log-queries"},
+		{"prefix wins over a name with fewer edits", "--typ", "--type"},
+		{"prefix that is too short", "lo", ""},
+		{"one wrong letter of two", "mz", "MX"},
 		{"one letter", "x", ""},
-		{"too many faults", "stop", ""},
-		{"nothing like it", "xyzzy", ""},
+		{"too many edits", "stop", ""},
+		{"no similar name", "xyzzy", ""},
 		{"empty", "", ""},
 	} {
 		if got := Likely(test.text, names); got != test.want {
@@ -22,7 +22,7 @@ func TestLikely(t *testing.T) {
 		}
 	}
 	if got := Likely("status", nil); got != "" {
-		t.Errorf("without names it is %q", got)
+		t.Errorf("without names: got %q", got)
 	}
 }
 

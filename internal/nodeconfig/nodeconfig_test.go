@@ -36,18 +36,18 @@ func TestText(t *testing.T) {
 		{"own key before a merged one", "x: &b {dnsDomain: b.example}\n<<: *b\ndnsDomain: a.example\n", "a.example."},
 		{"merge of itself", "x: &b\n  <<: *b\n  dnsDomain: a.example\n<<: *b\n", "a.example."},
 		{"merge of a string", "<<: text\n", `f:1:5: <<: expected a mapping to merge in, got "text"`},
-		{"a list for a key", "? [a]\n: b\ndnsDomain: a.example\n", "a.example."},
-		{"alias of a circle", "x: &x [*x]\ndnsDomain: *x\n", "f:2:12: dnsDomain: expected a domain name such as cluster.local, got a list"},
-		{"unknown keys twice are not ours to judge", "x: 1\nx: 2\n", "cluster.local."},
-		{"a text", "hello\n", `f:1:1: expected a mapping of keys to values, got "hello"`},
+		{"list as a key", "? [a]\n: b\ndnsDomain: a.example\n", "a.example."},
+		{"alias cycle", "x: &x [*x]\ndnsDomain: *x\n", "f:2:12: dnsDomain: expected a domain name such as cluster.local, got a list"},
+		{"duplicate unknown keys", "x: 1\nx: 2\n", "cluster.local."},
+		{"scalar document", "hello\n", `f:1:1: expected a mapping of keys to values, got "hello"`},
 		{"column counts characters", "{x: 'äöü', dnsIP: 'ä'}\n", `f:1:19: dnsIP: expected an IP address, got "ä"`},
 		{"Latin-1", "x: 1\ny: \xe4\n", "f:2:4: expected text in UTF-8, got the byte 0xe4"},
 		{"UTF-16", "\xff\xfed\x00", "f:1:1: expected text in UTF-8, got the byte 0xff"},
 		{"NUL", "dnsDomain: a.example\nx: \x00\n", `f:2:4: expected valid YAML, got "control characters are not allowed"`},
-		{"byte order mark before a fault", "\ufeff\tx: 1\n", "f:1:1: expected spaces to indent with, got a tab"},
+		{"byte order mark before an error", "\ufeff\tx: 1\n", "f:1:1: expected spaces to indent with, got a tab"},
 		{"unknown directive", "%YAML 9.9\n---\nx: 1\n", `f:1:9: expected valid YAML, got "found incompatible YAML document"`},
 		{"apiVersion as a number", "apiVersion: 1\n", "f:1:13: apiVersion: expected v1, got the number 1"},
-		{"long text is cut", "dnsIP: " + strings.Repeat("x", 5000), `f:1:8: dnsIP: expected an IP address, got "` + strings.Repeat("x", maxQuoted) + `"…`},
+		{"long text is truncated", "dnsIP: " + strings.Repeat("x", 5000), `f:1:8: dnsIP: expected an IP address, got "` + strings.Repeat("x", maxQuoted) + `"…`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -81,11 +81,11 @@ func TestBombs(t *testing.T) {
 		{"routes of one large route", "routes:\n- &r {domain: a.example, servers: [" + lines(65, "10.0.0.1,") + "]}\n" + lines(999, "- *r\n"), "at most 64 entries"},
 		{"too many routes", "routes: [&r {domain: a.example, servers: [10.0.0.1]}," + lines(1001, "*r,") + "]", "at most 1000 entries, got 1002"},
 		{"merges of merges", merges + "<<: *a9\n", "a known key"},
-		{"more keys than anyone has", "routes:\n- {<<: {" + lines(1, "x: 1,") + manyKeys(2000) + "}}\n", "at most 1000 keys"},
+		{"too many keys", "routes:\n- {<<: {" + lines(1, "x: 1,") + manyKeys(2000) + "}}\n", "at most 1000 keys"},
 		{"unknown keys", manyLines(5000), "at most 100 errors in a file, got more"},
 		{"deep", lines(20_000, "["), "exceeded max depth"},
 		{"large", "#" + lines(maxFile, "x"), "f:1:1: expected a file of at most 1 MiB, got a larger one"},
-		{"long, with a fault at its end", lines(1<<16, "#\n") + "\tx", "f:65537:1: expected spaces"},
+		{"error at the end of a long file", lines(1<<16, "#\n") + "\tx", "f:65537:1: expected spaces"},
 	}
 	_, err := ParseNodeConfig("f", strings.NewReader("x: &x '"+lines(500_000, "1,")+"'\nkubeletArguments: {cluster-dns: ["+lines(60, "*x,")+"]}\n"))
 	if got := Faults(err); len(got) != maxServers+1 || got[0].Got != "more" {

@@ -29,7 +29,7 @@ func TestPlace(t *testing.T) {
 		problems   []string // a part of each
 	}{
 		{
-			name:       "nothing is said",
+			name:       "no settings",
 			listen:     "10.0.0.5:53",
 			nameserver: "10.0.0.5",
 		},
@@ -87,7 +87,7 @@ func TestPlace(t *testing.T) {
 			clusterDNS: "10.96.0.10 fd02::a",
 		},
 		{
-			name:       "pods are given both addresses of the node: both answer",
+			name:       "pods get both addresses of the node",
 			kubelet:    `{clusterDNS: [10.0.0.5, "fd00::5"]}`,
 			listen:     "10.0.0.5:53 [fd00::5]:53",
 			nameserver: "10.0.0.5",
@@ -107,14 +107,14 @@ func TestPlace(t *testing.T) {
 			clusterDNS: "10.96.0.10",
 		},
 		{
-			name:       "dnsIP loopback: pods are lost, the node is not",
+			name:       "dnsIP loopback: pods fail, the node works",
 			nodeConfig: "{dnsIP: 127.0.0.1}",
 			listen:     "10.0.0.5:53",
 			nameserver: "10.0.0.5",
 			problems:   []string{"the nameserver 127.0.0.1, a loopback address"},
 		},
 		{
-			name:       "the admin's clusterDNS wins",
+			name:       "clusterDNS of node-dns.yaml wins",
 			kubelet:    "{clusterDNS: [10.96.0.10]}",
 			nodeDNS:    "{clusterDNS: [10.0.9.1:5353, 10.0.9.2]}",
 			listen:     "10.0.0.5:53",
@@ -122,7 +122,7 @@ func TestPlace(t *testing.T) {
 			clusterDNS: "10.0.9.1:5353 10.0.9.2",
 		},
 		{
-			name:       "clusterDNS that is ourselves",
+			name:       "clusterDNS is this node",
 			nodeDNS:    "{clusterDNS: [10.0.0.5, 10.0.9.2]}",
 			listen:     "10.0.0.5:53",
 			nameserver: "10.0.0.5",
@@ -183,20 +183,20 @@ func TestPlace(t *testing.T) {
 			nameserver: "192.168.7.5",
 		},
 		{
-			name:       "listen on loopback and another port: neither is fit for resolv.conf",
+			name:       "listen on loopback and another port, unusable in resolv.conf",
 			nodeDNS:    "{listen: [127.0.0.1:10053, 192.168.7.5:5353, 127.0.0.2]}",
 			listen:     "127.0.0.1:10053 192.168.7.5:5353 127.0.0.2:53",
 			nameserver: "10.0.0.5",
 		},
 		{
-			name:       "listen on the address of another host: resolv.conf never names it",
+			name:       "listen on the address of another host, unusable in resolv.conf",
 			nodeDNS:    "{listen: [10.9.9.9, 192.168.7.5]}",
 			listen:     "10.9.9.9:53 192.168.7.5:53",
 			nameserver: "192.168.7.5",
 			problems:   []string{"listen 10.9.9.9 is not an address of this host"},
 		},
 		{
-			name:       "listen auto and more",
+			name:       "listen auto and an address",
 			nodeDNS:    "{listen: [192.168.7.5, auto, 10.0.0.5:53]}",
 			listen:     "10.0.0.5:53 192.168.7.5:53",
 			nameserver: "10.0.0.5",
@@ -212,7 +212,7 @@ func TestPlace(t *testing.T) {
 			problems:   []string{"cluster DNS server 192.168.7.5 is node-dns itself"},
 		},
 		{
-			name:       "listen all, and a port of its own",
+			name:       "listen all, and another port",
 			nodeDNS:    "{listen: [all, 127.0.0.1:5353]}",
 			listen:     "127.0.0.1:5353",
 			all:        true,
@@ -233,7 +233,7 @@ func TestPlace(t *testing.T) {
 			nameserver: "192.168.7.5",
 		},
 		{
-			name:     "the route's address is loopback",
+			name:     "default route with a loopback address",
 			node:     "127.0.0.1",
 			problems: []string{"no address that /etc/resolv.conf can name"},
 		},
@@ -299,11 +299,11 @@ func TestPlaceSpare(t *testing.T) {
 	for _, tt := range []struct{ name, nodeConfig, nodeDNS, want string }{
 		{"OpenShift 3.11", "{dnsIP: 0.0.0.0, dnsBindAddress: 127.0.0.1:53}", "", "127.0.0.1:53"},
 		{"no dnsBindAddress", "{dnsIP: 0.0.0.0}", "", ""},
-		{"listen names it too", "{dnsBindAddress: 127.0.0.1:53}", "{listen: 127.0.0.1}", ""},
+		{"listen has the same address", "{dnsBindAddress: 127.0.0.1:53}", "{listen: 127.0.0.1}", ""},
 		{"an address given to pods", "{dnsIP: 0.0.0.0, dnsBindAddress: 0.0.0.0:53}", "", "127.0.0.1:53"},
 		{"another port", "{dnsIP: 0.0.0.0, dnsBindAddress: 0.0.0.0:8053}", "", "127.0.0.1:8053 10.0.0.5:8053"},
-		{"listen all has it", "{dnsBindAddress: 192.168.7.5:53}", "{listen: all}", ""},
-		{"resolv.conf names it", "{dnsIP: 0.0.0.0, dnsBindAddress: 10.0.0.5:53}", "{listen: 10.0.0.5:5300}", ""},
+		{"listen all covers it", "{dnsBindAddress: 192.168.7.5:53}", "{listen: all}", ""},
+		{"address of resolv.conf", "{dnsIP: 0.0.0.0, dnsBindAddress: 10.0.0.5:53}", "{listen: 10.0.0.5:5300}", ""},
 	} {
 		root := t.TempDir()
 		write(t, pathOf(root, "NodeConfig"), tt.nodeConfig)
@@ -328,7 +328,7 @@ func TestPlaceAsked(t *testing.T) {
 	for _, tt := range []struct{ name, config, want, spare string }{
 		{"auto", "", "10.0.0.5:53 192.168.7.5:53", "192.168.7.5:53"},
 		{"auto and an address", "{listen: [auto, 192.168.7.5]}", "10.0.0.5:53 192.168.7.5:53", ""},
-		{"listen names the addresses", "{listen: 10.0.0.5}", "10.0.0.5:53", ""},
+		{"listen has addresses", "{listen: 10.0.0.5}", "10.0.0.5:53", ""},
 	} {
 		root := t.TempDir()
 		write(t, pathOf(root, "NodeDNS"), tt.config)
@@ -374,16 +374,16 @@ func TestReverseZones(t *testing.T) {
 		name, nodeConfig, nodeDNS, servers, want string
 	}{
 		{"OpenShift 3", "", "", "172.30.0.1", "30.172.in-addr.arpa."},
-		{"two servers of one network", "", "", "10.96.0.10 10.96.0.11", "96.10.in-addr.arpa."},
+		{"two servers in one network", "", "", "10.96.0.10 10.96.0.11", "96.10.in-addr.arpa."},
 		{"dual stack", "", "", "10.96.0.10 fd02::a", "96.10.in-addr.arpa. 0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.2.0.d.f.ip6.arpa."},
-		{"no server is known", "", "", "", ""},
-		{"a server on this host is not a service", "", "", "127.0.0.1:5353 169.254.20.10 fe80::1%eth0", ""},
-		{"networks are given", "", "{serviceCIDRs: [172.30.0.0/16], podCIDRs: [10.128.0.0/15]}", "10.0.9.1", "30.172.in-addr.arpa. 128.10.in-addr.arpa. 129.10.in-addr.arpa."},
+		{"no server", "", "", "", ""},
+		{"server on this host", "", "", "127.0.0.1:5353 169.254.20.10 fe80::1%eth0", ""},
+		{"configured networks", "", "{serviceCIDRs: [172.30.0.0/16], podCIDRs: [10.128.0.0/15]}", "10.0.9.1", "30.172.in-addr.arpa. 128.10.in-addr.arpa. 129.10.in-addr.arpa."},
 		// A node group with proxyArguments.cluster-cidr must keep the service zone that it had with
 		// OpenShift 3.
 		{"pods from node-config", "{proxyArguments: {cluster-cidr: [10.128.0.0/16]}}", "", "172.30.0.1", "30.172.in-addr.arpa. 128.10.in-addr.arpa."},
-		{"the admin's pods win", "{proxyArguments: {cluster-cidr: [10.128.0.0/16]}}", "{podCIDRs: [10.1.0.0/16], serviceCIDRs: []}", "172.30.0.1", "1.10.in-addr.arpa."},
-		{"networks that overlap", "", "{serviceCIDRs: [10.0.0.0/16], podCIDRs: [10.0.0.0/16]}", "", "0.10.in-addr.arpa."},
+		{"podCIDRs of node-dns.yaml win", "{proxyArguments: {cluster-cidr: [10.128.0.0/16]}}", "{podCIDRs: [10.1.0.0/16], serviceCIDRs: []}", "172.30.0.1", "1.10.in-addr.arpa."},
+		{"overlapping networks", "", "{serviceCIDRs: [10.0.0.0/16], podCIDRs: [10.0.0.0/16]}", "", "0.10.in-addr.arpa."},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

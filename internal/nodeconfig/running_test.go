@@ -25,34 +25,34 @@ func TestKubeletFiles(t *testing.T) {
 		problems []string // beginnings of the problems
 	}{
 		{"one file, with a path relative to it", "", map[string]string{config: base}, fromBase, nil},
-		{"nothing of ours in it", "", map[string]string{config: kubeletKind}, "", nil},
+		{"no keys that node-dns reads", "", map[string]string{config: kubeletKind}, "", nil},
 		{"no resolvConf", "", map[string]string{config: kubeletKind + "resolvConf: \"\"\n"}, "conf=@kubelet.yaml:3", nil},
 		{
-			"drop-ins by their names, and those below", dir, map[string]string{
+			"drop-ins in name order, with subdirectories", dir, map[string]string{
 				config: base, dir + "/20.conf": kubeletKind + "clusterDNS: [10.0.0.7]\n", dir + "/10.conf": kubeletKind + "clusterDNS: [10.0.0.6]\nclusterDomain: a.test\n",
 				dir + "/15/x.conf": kubeletKind + "clusterDomain: b.test\n",
 			}, "dns=[10.0.0.7]@20.conf:3 domain=b.test@x.conf:3 conf=/etc/kubernetes/run/x.conf@kubelet.yaml:5", nil,
 		},
 		{"not named .conf", dir, map[string]string{config: base, dir + "/10.yaml": kubeletKind + "clusterDNS: [10.0.0.6]\n", dir + "/.conf.bak": "}"}, fromBase, nil},
-		{"a list replaces a list, also an empty one", dir, map[string]string{config: base, dir + "/10.conf": kubeletKind + "clusterDNS: []\nresolvConf: \"\"\nclusterDomain: \"\"\n"}, "dns=[]@10.conf:3 domain=@10.conf:5 conf=@10.conf:4", nil},
+		{"list replaces a list, even if empty", dir, map[string]string{config: base, dir + "/10.conf": kubeletKind + "clusterDNS: []\nresolvConf: \"\"\nclusterDomain: \"\"\n"}, "dns=[]@10.conf:3 domain=@10.conf:5 conf=@10.conf:4", nil},
 		{"null removes a key", dir, map[string]string{config: base, dir + "/10.conf": kubeletKind + "clusterDNS: null\nresolvConf: ~\n"}, "domain=corp.test@kubelet.yaml:4", nil},
-		{"a drop-in's path is of the working directory", dir, map[string]string{config: base, dir + "/10.conf": kubeletKind + "resolvConf: y.conf\n"}, "dns=[10.0.0.5]@kubelet.yaml:3 domain=corp.test@kubelet.yaml:4 conf=/work/y.conf@10.conf:3", nil},
+		{"drop-in path relative to the working directory", dir, map[string]string{config: base, dir + "/10.conf": kubeletKind + "resolvConf: y.conf\n"}, "dns=[10.0.0.5]@kubelet.yaml:3 domain=corp.test@kubelet.yaml:4 conf=/work/y.conf@10.conf:3", nil},
 		{"a missing file", "", nil, "?dns ?domain ?conf", []string{config + ": no such file"}},
 		{"a missing directory", dir, map[string]string{config: base}, "?dns ?domain ?conf", []string{dir + ": no such file"}},
 		{
-			"a faulty value, the others stay", "",
+			"invalid value, other values stay", "",
 			map[string]string{config: strings.Replace(base, "10.0.0.5", "dns.test", 1)},
 			"?dns domain=corp.test@kubelet.yaml:4 conf=/etc/kubernetes/run/x.conf@kubelet.yaml:5",
 			[]string{config + ":3:14: clusterDNS[0]: expected an IP address, got \"dns.test\""},
 		},
-		{"no YAML", "", map[string]string{config: base + "}"}, "?dns ?domain ?conf", []string{config + ":6:1: "}},
+		{"not YAML", "", map[string]string{config: base + "}"}, "?dns ?domain ?conf", []string{config + ":6:1: "}},
 		{"too large", "", map[string]string{config: strings.Repeat("#", maxFile+1)}, "?dns ?domain ?conf", []string{config + ":1:1: expected a file of at most 1 MiB"}},
-		{"of another kind", "", map[string]string{config: "kind: NodeConfig\nclusterDNS: [10.0.0.9]\n"}, "?dns ?domain ?conf", []string{config + ":1:7: kind: expected KubeletConfiguration"}},
-		{"a faulty drop-in, and a later one that sets the key", dir, map[string]string{config: base, dir + "/10.conf": "]", dir + "/20.conf": kubeletKind + "clusterDNS: [10.0.0.7]\n"}, "dns=[10.0.0.7]@20.conf:3 ?domain ?conf", []string{dir + "/10.conf:1:1: "}},
-		{"a link to the directory is not followed", "/etc/link", map[string]string{config: base, dir + "/10.conf": "]"}, fromBase, nil},
-		{"but with a slash", "/etc/link/", map[string]string{config: base, dir + "/10.conf": kubeletKind + "clusterDNS: [10.0.0.7]\n"}, "dns=[10.0.0.7]@10.conf:3 domain=corp.test@kubelet.yaml:4 conf=/etc/kubernetes/run/x.conf@kubelet.yaml:5", nil},
+		{"wrong kind", "", map[string]string{config: "kind: NodeConfig\nclusterDNS: [10.0.0.9]\n"}, "?dns ?domain ?conf", []string{config + ":1:7: kind: expected KubeletConfiguration"}},
+		{"invalid drop-in, later drop-in sets the key", dir, map[string]string{config: base, dir + "/10.conf": "]", dir + "/20.conf": kubeletKind + "clusterDNS: [10.0.0.7]\n"}, "dns=[10.0.0.7]@20.conf:3 ?domain ?conf", []string{dir + "/10.conf:1:1: "}},
+		{"symlink to the directory is not followed", "/etc/link", map[string]string{config: base, dir + "/10.conf": "]"}, fromBase, nil},
+		{"symlink with a trailing slash is followed", "/etc/link/", map[string]string{config: base, dir + "/10.conf": kubeletKind + "clusterDNS: [10.0.0.7]\n"}, "dns=[10.0.0.7]@10.conf:3 domain=corp.test@kubelet.yaml:4 conf=/etc/kubernetes/run/x.conf@kubelet.yaml:5", nil},
 		{"too many", dir, manyDropIns(dir, maxDropIns+1), "?dns ?domain ?conf", []string{config + ": no such file", dir + ": more than 256 files"}},
-		{"another file to the kubelet", "/elsewhere", map[string]string{config: base}, "?dns ?domain ?conf", []string{"/elsewhere: the kubelet has other files"}},
+		{"file that the kubelet replaced", "/elsewhere", map[string]string{config: base}, "?dns ?domain ?conf", []string{"/elsewhere: the kubelet has other files"}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			root := t.TempDir()
@@ -82,7 +82,7 @@ func TestKubeletFiles(t *testing.T) {
 		})
 	}
 	if says := (KubeletFiles{WorkDir: "/"}).Load(); says != nil {
-		t.Errorf("without files: %+v", says)
+		t.Errorf("without files: got %+v", says)
 	}
 }
 

@@ -42,24 +42,24 @@ func TestSettings(t *testing.T) {
 		files map[string]string
 		want  string
 	}{
-		{"nothing", nil, ""},
+		{"no files", nil, ""},
 		{
-			"OpenShift's",
+			"node-config.yaml",
 			map[string]string{origin: "kind: NodeConfig\ndnsIP: 0.0.0.0\ndnsDomain: corp.test\nkubeletArguments:\n  node-ip: [10.0.0.5]\n"},
 			"node-config.yaml:2 dnsIP=0.0.0.0 -> node IP\nnode-config.yaml:3 dnsDomain=corp.test\nnode-config.yaml:5 kubeletArguments.node-ip=10.0.0.5\n",
 		},
 		{
-			"ours wins",
+			"node-dns.yaml wins",
 			map[string]string{origin: "dnsDomain: corp.test\nnodeIP: 10.0.0.5\n", ours: "nodeIP: 10.0.0.6\nclusterDomain: mine.test\nlisten: [all, 127.0.0.1:5353]\n"},
 			"node-config.yaml:1 dnsDomain by clusterDomain node-dns.yaml:2\nnode-dns.yaml:1 nodeIP=10.0.0.6\nnode-dns.yaml:2 clusterDomain=mine.test\nnode-dns.yaml:3 listen=all 127.0.0.1:5353\n",
 		},
 		{
-			"one name for two matters",
+			"kubelet configuration",
 			map[string]string{kubelet: "kind: KubeletConfiguration\nclusterDNS: [10.96.0.10]\nresolvConf: /run/x\n"},
 			"config.yaml:2 clusterDNS=10.96.0.10\nconfig.yaml:3 resolvConf=/run/x\n",
 		},
 		{
-			"one name in both files",
+			"same keys in both files",
 			map[string]string{
 				kubelet: "kind: KubeletConfiguration\nclusterDNS: [10.96.0.10]\nresolvConf: /run/x\n",
 				ours:    "clusterDNS: [10.96.0.11]\nresolvConf: none\n",
@@ -67,7 +67,7 @@ func TestSettings(t *testing.T) {
 			"config.yaml:2 clusterDNS=10.96.0.10\nconfig.yaml:3 resolvConf=/run/x\nnode-dns.yaml:1 clusterDNS=10.96.0.11\nnode-dns.yaml:2 resolvConf=none\n",
 		},
 		{
-			"one name, and ours",
+			"same key, and node-dns.yaml",
 			map[string]string{ours: "clusterDNS: [10.96.0.11]\nresolvConf: none\nkubeconfig: none\nclusterTTL: 7\nnamespaces: [a, b]\nroutes:\n- {domain: x.test, servers: [192.0.2.1]}\nallowFrom: [local, 192.0.2.0/24]\n"},
 			"node-dns.yaml:1 clusterDNS=10.96.0.11\nnode-dns.yaml:2 resolvConf=none\nnode-dns.yaml:3 kubeconfig=none\nnode-dns.yaml:4 clusterTTL=7\nnode-dns.yaml:5 namespaces=a b\n" +
 				"node-dns.yaml:6 routes=x.test via 192.0.2.1\nnode-dns.yaml:8 allowFrom=local 192.0.2.0/24\n",

@@ -41,7 +41,7 @@ func TestBusRoutes(t *testing.T) {
 		notes      []string
 	}{
 		{
-			name:       "over all other sources",
+			name:       "D-Bus wins over all other sources",
 			set:        []string{"192.0.2.99", "/corp.example/192.0.2.98"},
 			nodeDNS:    "upstreams: [192.0.2.53]\nroutes: [{domain: corp.example, servers: [192.0.2.54]}]\n",
 			config:     "dnsNameservers: [\"192.0.2.55:53\"]\n",
@@ -50,12 +50,12 @@ func TestBusRoutes(t *testing.T) {
 			overridden: "corp.example.=192.0.2.54 .=192.0.2.52 .=192.0.2.53 .=192.0.2.55 .=10.0.0.2",
 		},
 		{
-			name:   "a domain in addition to the captured ones",
+			name:   "domain in addition to captured upstreams",
 			set:    []string{"/corp.example/192.0.2.98#5353@eth1"},
 			routes: "corp.example.=192.0.2.98:5353@eth1 .=10.0.0.2",
 		},
 		{
-			name:   "OpenShift's SDN, whose nameserver we are",
+			name:   "OpenShift SDN entries that point to this node",
 			set:    []string{"/in-addr.arpa/127.0.0.1", "/cluster.local/127.0.0.1"},
 			config: openshift,
 			routes: ".=10.0.0.2",
@@ -65,19 +65,19 @@ func TestBusRoutes(t *testing.T) {
 			},
 		},
 		{
-			name:   "the same where another program has that address",
+			name:   "same address, used by another program",
 			set:    []string{"/in-addr.arpa/127.0.0.1", "/cluster.local/127.0.0.1"},
 			routes: "in-addr.arpa.=127.0.0.1 cluster.local.=127.0.0.1 .=10.0.0.2", overrides: "cluster.local.",
 			notes: []string{by + " overrides the cluster's names in cluster.local."},
 		},
 		{
-			name:   "one of two is this node",
+			name:   "one of two servers is this node",
 			set:    []string{"/corp.example/192.0.2.10", "/corp.example/192.0.2.98"},
 			routes: "corp.example.=192.0.2.98 .=10.0.0.2",
 			notes:  []string{"ignoring 192.0.2.10 for corp.example. (" + by + "): it is this node, so the entry has no effect"},
 		},
 		{
-			name:    "one that loops",
+			name:    "looping servers",
 			set:     []string{"/corp.example/192.0.2.98", "192.0.2.97"},
 			nodeDNS: "upstreams: [192.0.2.53]\n",
 			change: func(in *Inputs) {
@@ -86,35 +86,35 @@ func TestBusRoutes(t *testing.T) {
 			routes: "corp.example.= .=192.0.2.53", overridden: ".=10.0.0.2",
 		},
 		{
-			name:   "locally only, and the standard servers",
+			name:   "local domain and standard servers",
 			set:    []string{"/corp.example/", "/lab.example/192.0.2.98", "/x.lab.example/#"},
 			routes: "corp.example.#local lab.example.=192.0.2.98 x.lab.example.=10.0.0.2 .=10.0.0.2",
 		},
 		{
-			name: "nothing exists", set: []string{"//"},
+			name: "names without dots are local", set: []string{"//"},
 			routes: ".#local", overridden: ".=10.0.0.2",
 		},
 		{
-			name:   "the standard servers, but none exist",
+			name:   "standard servers without upstreams",
 			set:    []string{"/corp.example/#"},
 			change: func(in *Inputs) { in.Captured = upstream.Set{} },
 			routes: "corp.example.=",
 		},
 		{
-			name:       "the standard servers instead of a route of the admin's",
+			name:       "standard servers win over a configured route",
 			set:        []string{"/corp.example/#"},
 			nodeDNS:    "routes: [{domain: corp.example, servers: [192.0.2.54]}]\n",
 			routes:     "corp.example.=10.0.0.2 .=10.0.0.2",
 			overridden: "corp.example.=192.0.2.54",
 		},
 		{
-			name:   "a shorter domain than the cluster's takes nothing from it",
+			name:   "domain above the cluster domain",
 			set:    []string{"/local/192.0.2.98", "/in-addr.arpa/192.0.2.98"},
 			config: "dnsIP: 172.30.0.10\n",
 			routes: "local.=192.0.2.98 in-addr.arpa.=192.0.2.98 cluster.local.=172.30.0.10 30.172.in-addr.arpa.=172.30.0.10 .=10.0.0.2",
 		},
 		{
-			name:   "the cluster's domain, by name",
+			name:   "cluster domain",
 			set:    []string{"/cluster.local/192.0.2.98"},
 			config: "dnsIP: 172.30.0.10\n",
 			routes: "cluster.local.=192.0.2.98 30.172.in-addr.arpa.=172.30.0.10 .=10.0.0.2", overridden: "cluster.local.=172.30.0.10",
@@ -122,21 +122,21 @@ func TestBusRoutes(t *testing.T) {
 			notes:     []string{by + " overrides the cluster's names in cluster.local."},
 		},
 		{
-			name:   "a domain within the cluster's",
+			name:   "domain below the cluster domain",
 			set:    []string{"/ext.cluster.local/192.0.2.98"},
 			config: "dnsIP: 172.30.0.10\n",
 			routes: "ext.cluster.local.=192.0.2.98 cluster.local.=172.30.0.10 30.172.in-addr.arpa.=172.30.0.10 .=10.0.0.2", overrides: "ext.cluster.local.",
 			notes: []string{by + " overrides the cluster's names in ext.cluster.local."},
 		},
 		{
-			name:   "the cluster's domain as local only is the built-in resolver's behavior",
+			name:   "local cluster domain, built-in resolver",
 			set:    []string{"/cluster.local/"},
 			config: openshift,
 			routes: ".=10.0.0.2",
 			notes:  []string{"/cluster.local/ (" + by + ") is answered locally by the built-in cluster resolver"},
 		},
 		{
-			name:   "and nothing without it",
+			name:   "local cluster domain, no built-in resolver",
 			set:    []string{"/cluster.local/"},
 			config: "dnsIP: 172.30.0.10\n",
 			routes: "cluster.local.#local 30.172.in-addr.arpa.=172.30.0.10 .=10.0.0.2", overridden: "cluster.local.=172.30.0.10",
@@ -188,7 +188,7 @@ func TestBusRoutes(t *testing.T) {
 			for _, route := range s.Routes {
 				for _, server := range route.Servers {
 					if server.Addr == netip.MustParseAddrPort("192.0.2.10:53") {
-						t.Errorf("queries for %s go to ourselves", route.Domain)
+						t.Errorf("queries for %s go to this node", route.Domain)
 					}
 				}
 			}

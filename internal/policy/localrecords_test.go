@@ -78,7 +78,7 @@ func TestAnswer(t *testing.T) {
 	}
 	known := slices.DeleteFunc([]string{"corp", "example", "apps.example", "other", "a.b"}, func(zone string) bool { return !data.Knows(name(zone)) })
 	if got := strings.Join(known, " "); got != "corp example apps.example" {
-		t.Errorf("got the known zones %s", got)
+		t.Errorf("got known zones %s", got)
 	}
 	text := []byte("no-such-name.example.net.")
 	if n := testing.AllocsPerRun(10, func() { data.Concerns(text) }); n != 0 {

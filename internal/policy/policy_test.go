@@ -47,7 +47,7 @@ func TestNew(t *testing.T) {
 			sources: []string{"dnsIP /etc/origin/node/node-config.yaml:1", "dnsIP /etc/origin/node/node-config.yaml:1", "NetworkManager eth0"},
 		},
 		{
-			name:    "an admin's upstreams win whole over node-config.yaml's and over captured ones",
+			name:    "upstreams of node-dns.yaml replace node-config.yaml and captured ones",
 			nodeDNS: "upstreams: [192.0.2.53]\n",
 			config:  "dnsNameservers: [\"192.0.2.99:53\"]\n",
 			listen:  "192.0.2.10:53",
@@ -64,7 +64,7 @@ func TestNew(t *testing.T) {
 		{
 			// dnsRecursiveResolvConf named a copy of our resolv.conf, and the node had no
 			// upstreams.
-			name:     "dnsNameservers that are this node give way to captured ones",
+			name:     "dnsNameservers are this node: captured ones are used",
 			config:   "dnsNameservers: [\"192.0.2.10:53\"]\n",
 			listen:   "192.0.2.10:53",
 			routes:   ".=10.0.0.2,10.0.0.3",
@@ -72,7 +72,7 @@ func TestNew(t *testing.T) {
 			problems: []string{"ignoring 192.0.2.10 (dnsNameservers /etc/origin/node/node-config.yaml:1): it is this node and would loop"},
 		},
 		{
-			name:    "an admin's that are this node do not: others may see the queries then",
+			name:    "upstreams are this node: no fallback, queries must not leak",
 			nodeDNS: "upstreams: [192.0.2.10]\n",
 			listen:  "192.0.2.10:53",
 			problems: []string{
@@ -93,7 +93,7 @@ func TestNew(t *testing.T) {
 		},
 		{
 			// A list of more than 64 addresses used to be an error, and node-dns listened nowhere.
-			name:    "more addresses than there are files for",
+			name:    "more addresses than file descriptors",
 			nodeDNS: "listen: [" + strings.Join(loopbacks(100), ", ") + "]\n",
 			change:  func(in *Inputs) { in.MaxFiles = 300 },
 			listen:  strings.Join(loopbacks(44), ":53 ") + ":53",
@@ -104,7 +104,7 @@ func TestNew(t *testing.T) {
 			},
 		},
 		{
-			name:    "split DNS of a VPN applies together with the admin's routes, which win",
+			name:    "split DNS of a VPN with configured routes, which win",
 			nodeDNS: "routes:\n  - {domain: corp.example, servers: [198.51.100.1]}\n",
 			change: func(in *Inputs) {
 				in.Captured.Routes = []upstream.Route{
@@ -125,7 +125,7 @@ func TestNew(t *testing.T) {
 			problems: []string{"ignoring 192.0.2.10 (upstreams /etc/node-dns/node-dns.yaml:1): it is this node and would loop"},
 		},
 		{
-			name:     "an upstream that sends our queries back is left out",
+			name:     "looping upstream is left out",
 			change:   func(in *Inputs) { in.Looping = map[nameserver.Server]struct{}{policytest.Servers("10.0.0.2")[0]: {}} },
 			listen:   "192.0.2.10:53",
 			routes:   ".=10.0.0.3",
@@ -133,7 +133,7 @@ func TestNew(t *testing.T) {
 			problems: []string{"ignoring 10.0.0.2 (NetworkManager eth0): it sends queries back to this node"},
 		},
 		{
-			name:    "a domain route whose only server loops stays, and fails: its names must not leak",
+			name:    "domain route with only a looping server stays: names must not leak",
 			nodeDNS: "routes:\n  - {domain: corp.example, servers: [198.51.100.1]}\n",
 			change: func(in *Inputs) {
 				in.Looping = map[nameserver.Server]struct{}{policytest.Servers("198.51.100.1")[0]: {}}
@@ -144,7 +144,7 @@ func TestNew(t *testing.T) {
 			problems: []string{"ignoring 198.51.100.1 (routes /etc/node-dns/node-dns.yaml:1): it sends queries back to this node"},
 		},
 		{
-			name: "dnsmasq's files are stronger than NetworkManager and weaker than node-dns.yaml",
+			name: "dnsmasq files win over NetworkManager and lose to node-dns.yaml",
 			change: func(in *Inputs) {
 				in.Dnsmasq = policytest.Dnsmasq(t, "server=192.0.2.60\nserver=/corp.example/lab.example/192.0.2.61\nserver=//192.0.2.62\nlocal=/home/\nserver=/x.lab.example/#\n")
 			},
@@ -157,7 +157,7 @@ func TestNew(t *testing.T) {
 			},
 		},
 		{
-			name:    "and they do not get the cluster's names if those have their own servers",
+			name:    "dnsmasq servers do not get cluster names with their own servers",
 			nodeDNS: "clusterDNS: [172.30.0.10]\nserviceCIDRs: []\nupstreams: [192.0.2.53]\n",
 			change: func(in *Inputs) {
 				in.Dnsmasq = policytest.Dnsmasq(t, "server=/svc.cluster.local/192.0.2.61\nserver=192.0.2.60\n")
@@ -167,7 +167,7 @@ func TestNew(t *testing.T) {
 			sources: []string{"clusterDNS /etc/node-dns/node-dns.yaml:1", "upstreams /etc/node-dns/node-dns.yaml:3"},
 		},
 		{
-			name: "listen-address and interface add to the node's address, loopback and except-interface do not",
+			name: "dnsmasq listen-address and interface add addresses",
 			change: func(in *Inputs) {
 				in.Dnsmasq = policytest.Dnsmasq(t, "interface=lo,*\nexcept-interface=eth0\nlisten-address=127.0.0.1,192.0.2.77\n")
 			},
@@ -176,7 +176,7 @@ func TestNew(t *testing.T) {
 			sources: []string{"NetworkManager eth0"},
 		},
 		{
-			name:    "port moves them, but for OpenShift's own nameserver",
+			name:    "dnsmasq port, except for OpenShift's nameserver",
 			config:  "dnsIP: 0.0.0.0\ndnsBindAddress: 127.0.0.1:53\n",
 			change:  func(in *Inputs) { in.Dnsmasq = policytest.Dnsmasq(t, "port=5353\nlisten-address=192.0.2.77\n") },
 			listen:  "192.0.2.10:5353 127.0.0.1:53 192.0.2.77:5353",
@@ -184,14 +184,14 @@ func TestNew(t *testing.T) {
 			sources: []string{"NetworkManager eth0"},
 		},
 		{
-			name:    "port=0 is about dnsmasq, beside us",
+			name:    "dnsmasq port=0 is ignored",
 			change:  func(in *Inputs) { in.Dnsmasq = policytest.Dnsmasq(t, "port=0\ndhcp-range=192.0.2.100,static\n") },
 			listen:  "192.0.2.10:53",
 			routes:  ".=10.0.0.2,10.0.0.3",
 			sources: []string{"NetworkManager eth0"},
 		},
 		{
-			name: "the command line wins over port",
+			name: "command line wins over dnsmasq port",
 			change: func(in *Inputs) {
 				in.Dnsmasq = policytest.Dnsmasq(t, "port=5353\n")
 				in.Listen = []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:10053")}
@@ -201,7 +201,7 @@ func TestNew(t *testing.T) {
 			sources: []string{"NetworkManager eth0"},
 		},
 		{
-			name:    "listen in node-dns.yaml wins over them",
+			name:    "listen in node-dns.yaml wins over dnsmasq",
 			nodeDNS: "listen: 192.0.2.10\n",
 			change:  func(in *Inputs) { in.Dnsmasq = policytest.Dnsmasq(t, "listen-address=192.0.2.77\nport=5353\n") },
 			listen:  "192.0.2.10:53",
@@ -215,7 +215,7 @@ func TestNew(t *testing.T) {
 			problems: []string{"no upstream nameserver is known: only cluster names are answered"},
 		},
 		{
-			name:    "listen: all is every address but those of lo, and none that is still tentative",
+			name:    "listen: all, without lo and tentative addresses",
 			nodeDNS: "listen: all\n",
 			listen:  "192.0.2.10:53 10.128.0.1:53",
 			routes:  ".=10.0.0.2,10.0.0.3",

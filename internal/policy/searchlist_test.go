@@ -17,12 +17,12 @@ func TestSearchLists(t *testing.T) {
 		name, host, want string
 		openshift        bool
 	}{
-		{name: "no host's", want: cluster},
-		{name: "one of them twice", host: "cluster.local. example.com.", want: cluster + " example.com."},
-		{name: "OpenShift 3 has six", host: "a. b. c. d.", openshift: true, want: cluster + " a. b. c."},
-		{name: "Kubernetes has more", host: "a. b. c. d.", want: cluster + " a. b. c. d."},
-		{name: "OpenShift 3 has 256 characters", host: long(38) + " b.b.", openshift: true, want: cluster + " " + long(38) + " b.b."},
-		{name: "257", host: long(38) + " b.bb.", openshift: true, want: cluster + " " + long(38)},
+		{name: "no host search list", want: cluster},
+		{name: "duplicate domain", host: "cluster.local. example.com.", want: cluster + " example.com."},
+		{name: "OpenShift 3: at most 6 domains", host: "a. b. c. d.", openshift: true, want: cluster + " a. b. c."},
+		{name: "Kubernetes: more than 6 domains", host: "a. b. c. d.", want: cluster + " a. b. c. d."},
+		{name: "OpenShift 3: 256 characters", host: long(38) + " b.b.", openshift: true, want: cluster + " " + long(38) + " b.b."},
+		{name: "OpenShift 3: 257 characters", host: long(38) + " b.bb.", openshift: true, want: cluster + " " + long(38)},
 	}
 	for _, test := range tests {
 		var host []dnsname.Name

@@ -38,10 +38,10 @@ func TestApplyForgets(t *testing.T) {
 		want      string
 		asked     int // total number of queries to that server
 	}{
-		{"the same", site, "", false, 0, "192.0.2.80", 1},
-		{"the same servers under another configuration", site, "domainNeeded: false\n", false, 0, "192.0.2.80", 1},
+		{"no change", site, "", false, 0, "192.0.2.80", 1},
+		{"same servers, another configuration", site, "domainNeeded: false\n", false, 0, "192.0.2.80", 1},
 		{"another server", other, "", true, 1, "192.0.2.81", 1},
-		{"and back", site, "", true, 1, "192.0.2.80", 2},
+		{"first server again", site, "", true, 1, "192.0.2.80", 2},
 	} {
 		address() // now it is cached
 		rerouted, forgotten := r.Apply(policyOf(t, upstreams(step.server, step.more), ""))
@@ -62,23 +62,23 @@ func TestReplyUnderAnotherPolicy(t *testing.T) {
 		name, nodeDNS, dnsmasq string
 		kept                   bool
 	}{
-		{"the same", "", "", true},
-		{"local data has the name", "", "host-record=web.example.com,192.0.2.99\n", false},
-		{"the cluster has it", "clusterDomain: example.com\n", "", false},
-		{"addresses are filtered", "", "filter-A\n", false},
-		{"answers are screened", "", "stop-dns-rebind\n", false},
-		{"stale answers come first", "", "use-stale-cache\n", false},
+		{"no change", "", "", true},
+		{"host-record of the name", "", "host-record=web.example.com,192.0.2.99\n", false},
+		{"name in the cluster domain", "clusterDomain: example.com\n", "", false},
+		{"filter-A", "", "filter-A\n", false},
+		{"stop-dns-rebind", "", "stop-dns-rebind\n", false},
+		{"use-stale-cache", "", "use-stale-cache\n", false},
 	} {
 		r := New(config(0), policyOf(t, "kubeconfig: none\n", ""))
 		t.Cleanup(r.Close)
 		q := asWireQuery(t, wireQuery(t, "web.example.com.", dns.TypeA), "10.128.0.42", "192.0.2.10:53")
 		if _, ok := r.Fast(nil, &q); ok || q.Mark == 0 {
-			t.Fatalf("answered %v, mark %d", ok, q.Mark)
+			t.Fatalf("fast path answered %v, mark %d", ok, q.Mark)
 		}
 		r.Apply(policyOf(t, "kubeconfig: none\n"+row.nodeDNS, row.dnsmasq))
 		reply := forward.Reply{Query: q, Msg: new(dns.Msg).SetReply(m), From: unique.Make(nameserver.Server{}), Tag: r.Cache().Epoch()}
 		if _, kept := r.keep(r.state.Load(), reply); kept != row.kept {
-			t.Errorf("%s: kept %v", row.name, kept)
+			t.Errorf("%s: got kept %v", row.name, kept)
 		}
 	}
 }

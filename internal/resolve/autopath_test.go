@@ -121,78 +121,78 @@ func TestAutopath(t *testing.T) {
 		asked   int
 	}{
 		{
-			name: "an outside name", records: []string{"google.com. A 192.0.2.1"}, asked: 5,
+			name: "external name", records: []string{"google.com. A 192.0.2.1"}, asked: 5,
 			want: "google.com.shop.svc.cluster.local. 5 CNAME google.com.\ngoogle.com. 30 A 192.0.2.1",
 		},
 		{
-			name: "letter case is the client's", ask: "GooGle.COM.Shop.svc.cluster.LOCAL. A", records: []string{"google.com. A 192.0.2.1"}, asked: 5,
+			name: "letter case of the client", ask: "GooGle.COM.Shop.svc.cluster.LOCAL. A", records: []string{"google.com. A 192.0.2.1"}, asked: 5,
 			want: "GooGle.COM.Shop.svc.cluster.LOCAL. 5 CNAME GooGle.COM.\nGooGle.COM. 30 A 192.0.2.1",
 		},
 		{
-			name: "a service of the pod's own namespace", ask: "web.shop.svc.cluster.local. A",
+			name: "Service in the pod's namespace", ask: "web.shop.svc.cluster.local. A",
 			records: []string{"web.shop.svc.cluster.local. A 172.30.0.9", "web. A 192.0.2.1"}, asked: 1,
 			want: "web.shop.svc.cluster.local. 30 A 172.30.0.9",
 		},
 		{
-			name: "a service of another namespace", ask: "web.pay.shop.svc.cluster.local. A",
+			name: "Service in another namespace", ask: "web.pay.shop.svc.cluster.local. A",
 			records: []string{"web.pay.svc.cluster.local. A 172.30.0.9", "web.pay. A 192.0.2.1"}, asked: 2,
 			want: "web.pay.shop.svc.cluster.local. 5 CNAME web.pay.svc.cluster.local.\nweb.pay.svc.cluster.local. 30 A 172.30.0.9",
 		},
 		{
-			name: "the site's domain", ask: "printer.shop.svc.cluster.local. A", records: []string{"printer.example.com. A 192.0.2.9"}, asked: 4,
+			name: "search domain of the site", ask: "printer.shop.svc.cluster.local. A", records: []string{"printer.example.com. A 192.0.2.9"}, asked: 4,
 			want: "printer.shop.svc.cluster.local. 5 CNAME printer.example.com.\nprinter.example.com. 30 A 192.0.2.9",
 		},
 		{
-			name: "an alias's addresses count", records: []string{"google.com. CNAME www.google.com.", "google.com. A 192.0.2.1"}, asked: 5,
+			name: "CNAME with addresses", records: []string{"google.com. CNAME www.google.com.", "google.com. A 192.0.2.1"}, asked: 5,
 			want: "google.com.shop.svc.cluster.local. 5 CNAME google.com.\ngoogle.com. 30 CNAME www.google.com.\ngoogle.com. 30 A 192.0.2.1",
 		},
 		{
 			// getaddrinfo queries both families and stops if either has an address.
-			name: "the other family counts too", ask: "web.pay.shop.svc.cluster.local. AAAA",
+			name: "address of the other family only", ask: "web.pay.shop.svc.cluster.local. AAAA",
 			records: []string{"web.pay.svc.cluster.local. A 172.30.0.9", "web.pay. AAAA 2001:db8::1"}, asked: 3,
 			want: "web.pay.shop.svc.cluster.local. 5 CNAME web.pay.svc.cluster.local.",
 		},
 		{
-			name: "even for the name itself", ask: "web.shop.svc.cluster.local. AAAA",
+			name: "query name has only the other family", ask: "web.shop.svc.cluster.local. AAAA",
 			records: []string{"web.shop.svc.cluster.local. A 172.30.0.9", "web.svc.cluster.local. AAAA 2001:db8::1"}, asked: 1,
 			want: "",
 		},
 		{
 			// Servers as in RFC 4074 section 4.2. glibc uses the address of one host, musl
 			// continues to the other.
-			name: "the name is denied to AAAA alone", ask: "app.dev.shop.svc.cluster.local. AAAA",
+			name: "NXDOMAIN for AAAA only", ask: "app.dev.shop.svc.cluster.local. AAAA",
 			records: []string{"app.dev.example.com. A 192.0.2.9", "app.dev.example.com. deny AAAA", "app.dev. AAAA 2001:db8::1"}, asked: 7,
 			want: nxdomain,
 		},
 		{
 			// The namespace shop is an empty non-terminal: shop.svc.cluster.local exists but has no
 			// addresses. There musl ends its search, and glibc continues to the site's shop.
-			name: "a name without addresses", ask: "shop.shop.svc.cluster.local. A",
+			name: "name without addresses", ask: "shop.shop.svc.cluster.local. A",
 			records: []string{"shop.svc.cluster.local. TXT x", "shop.example.com. A 192.0.2.9"}, asked: 3, want: nxdomain,
 		},
 		{
 			// An ExternalName service whose target has no address: glibc and musl stop there. The
 			// walk used to return the site's alias.
-			name: "an alias without addresses", ask: "alias.shop.svc.cluster.local. A",
+			name: "CNAME without addresses", ask: "alias.shop.svc.cluster.local. A",
 			records: []string{"alias.shop.svc.cluster.local. CNAME txt.example.org.", "alias.example.com. A 192.0.2.66"}, asked: 1,
 			want: "alias.shop.svc.cluster.local. 30 CNAME txt.example.org.",
 		},
 		{
-			name: "an alias without addresses on the way", ask: "alias.pay.shop.svc.cluster.local. A",
+			name: "CNAME without addresses in a later search domain", ask: "alias.pay.shop.svc.cluster.local. A",
 			records: []string{"alias.pay.svc.cluster.local. CNAME txt.example.org.", "alias.pay.example.com. A 192.0.2.66"}, asked: 2,
 			want: "alias.pay.shop.svc.cluster.local. 5 CNAME alias.pay.svc.cluster.local.\nalias.pay.svc.cluster.local. 30 CNAME txt.example.org.",
 		},
-		{name: "nowhere", want: nxdomain, asked: 5},
+		{name: "NXDOMAIN everywhere", want: nxdomain, asked: 5},
 		{name: "another type", ask: "google.com.shop.svc.cluster.local. TXT", records: []string{"google.com. TXT x"}, want: nxdomain, asked: 1},
-		{name: "no pod of this node", client: "10.128.0.8", records: []string{"google.com. A 192.0.2.1"}, want: nxdomain, asked: 1},
+		{name: "remote pod", client: "10.128.0.8", records: []string{"google.com. A 192.0.2.1"}, want: nxdomain, asked: 1},
 		{name: "IPv4-mapped address of the pod", client: "::ffff:10.128.0.7", records: []string{"google.com. A 192.0.2.1"}, asked: 5, want: "google.com.shop.svc.cluster.local. 5 CNAME google.com.\ngoogle.com. 30 A 192.0.2.1"},
-		{name: "a list of one", search: "shop.svc.cluster.local", records: []string{"google.com. A 192.0.2.1"}, want: nxdomain, asked: 1},
-		{name: "the second domain", ask: "google.com.svc.cluster.local. A", records: []string{"google.com. A 192.0.2.1"}, want: nxdomain, asked: 1},
-		{name: "the first domain itself", ask: "shop.svc.cluster.local. A", records: []string{"google.com. A 192.0.2.1"}, want: nxdomain, asked: 1},
-		{name: "the root in the list", search: "shop.svc.cluster.local .", records: []string{"google.com. A 192.0.2.1"}, asked: 2, want: "google.com.shop.svc.cluster.local. 5 CNAME google.com.\ngoogle.com. 30 A 192.0.2.1"},
-		{name: "odd octets", ask: `a\032b.shop.svc.cluster.local. A`, want: nxdomain, asked: 1},
-		{name: "failure on the way", records: []string{"google.com.example.com. servfail", "google.com. A 192.0.2.1"}, want: nxdomain, asked: 4},
-		{name: "failure of the own name", records: []string{"google.com.shop.svc.cluster.local. servfail", "google.com. A 192.0.2.1"}, want: ";; SERVFAIL", asked: 1},
+		{name: "search list with one domain", search: "shop.svc.cluster.local", records: []string{"google.com. A 192.0.2.1"}, want: nxdomain, asked: 1},
+		{name: "query in the second search domain", ask: "google.com.svc.cluster.local. A", records: []string{"google.com. A 192.0.2.1"}, want: nxdomain, asked: 1},
+		{name: "query for the first search domain", ask: "shop.svc.cluster.local. A", records: []string{"google.com. A 192.0.2.1"}, want: nxdomain, asked: 1},
+		{name: "root in the search list", search: "shop.svc.cluster.local .", records: []string{"google.com. A 192.0.2.1"}, asked: 2, want: "google.com.shop.svc.cluster.local. 5 CNAME google.com.\ngoogle.com. 30 A 192.0.2.1"},
+		{name: "unusual octets", ask: `a\032b.shop.svc.cluster.local. A`, want: nxdomain, asked: 1},
+		{name: "SERVFAIL in a later search domain", records: []string{"google.com.example.com. servfail", "google.com. A 192.0.2.1"}, want: nxdomain, asked: 4},
+		{name: "SERVFAIL for the query name", records: []string{"google.com.shop.svc.cluster.local. servfail", "google.com. A 192.0.2.1"}, want: ";; SERVFAIL", asked: 1},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -71,7 +71,7 @@ func TestWhoAnswers(t *testing.T) {
 		{"unusual bytes elsewhere", `a\032b.example.com.`, cluster, ""},
 		{"above the apex", "local.", cluster, ""},
 		{"next to the apex", "other.local.", cluster, ""},
-		{"apex is the end of the label", "xcluster.local.", cluster, ""},
+		{"label that ends with the apex", "xcluster.local.", cluster, ""},
 		{"apex in the middle", "cluster.local.example.com.", cluster, ""},
 		{"another reverse zone", "1.0.31.172.in-addr.arpa.", cluster, ""},
 		{"above the reverse zone", "172.in-addr.arpa.", cluster, ""},
@@ -79,10 +79,10 @@ func TestWhoAnswers(t *testing.T) {
 		{"root", ".", cluster, ""},
 		{"no apexes", "kubernetes.default.svc.cluster.local.", nil, ""},
 		{"root is the apex", "www.example.com.", domains("."), "."},
-		{"root is the apex and the name", ".", domains("."), "."},
-		{"one apex within another", "a.sub.cluster.local.", nested, "sub.cluster.local."},
-		{"one apex within another, the other order", "a.sub.cluster.local.", domains("cluster.local", "sub.cluster.local"), "sub.cluster.local."},
-		{"the outer one", "a.other.local.", nested, "other.local."},
+		{"root is the apex and the query name", ".", domains("."), "."},
+		{"nested apexes", "a.sub.cluster.local.", nested, "sub.cluster.local."},
+		{"nested apexes, reverse order", "a.sub.cluster.local.", domains("cluster.local", "sub.cluster.local"), "sub.cluster.local."},
+		{"outer apex", "a.other.local.", nested, "other.local."},
 	}
 	r := still(t, "", nil)
 	for _, test := range tests {
@@ -175,7 +175,7 @@ func TestApplyLeavesQueriesUnderWay(t *testing.T) {
 	var group sync.WaitGroup
 	group.Go(func() {
 		if got := said("a.cluster.local."); got != "cluster cluster.local." {
-			t.Errorf("the query in flight: %s", got)
+			t.Errorf("query in flight: got %s", got)
 		}
 	})
 	<-began
@@ -242,7 +242,7 @@ func TestBecomesTheClusters(t *testing.T) {
 	t.Cleanup(r.Close)
 	ask := func() (*dns.Msg, error) { return r.ServeDNS(t.Context(), clientQuery("a.other.local.", "192.0.2.10")) }
 	if m, err := ask(); err != nil || len(m.Answer) != 1 {
-		t.Fatalf("before: %v, %v", m, err)
+		t.Fatalf("before Apply: got %v, error %v", m, err)
 	}
 	r.Apply(policyOf(t, upstreams+"clusterDomain: other.local\n", ""))
 	if m, err := ask(); err == nil {
@@ -252,6 +252,6 @@ func TestBecomesTheClusters(t *testing.T) {
 		t.Errorf("the forwarder answered %v", m)
 	}
 	if n := site.QueriesFor("a.other.local.", dns.TypeA); n != 1 {
-		t.Errorf("queried %d times", n)
+		t.Errorf("got %d queries, want 1", n)
 	}
 }

@@ -56,24 +56,24 @@ func TestHitsOnTheWire(t *testing.T) {
 		qtype    uint16 // 0 means A
 		wire     bool
 	}{
-		{name: "an address", ask: "web.example.com.", wire: true},
-		{name: "in whatever case", ask: "WEB.example.COM.", wire: true},
-		{name: "an alias", ask: "www.example.com.", qtype: dns.TypeAAAA, wire: true},
-		{name: "a long text", ask: "text.example.com.", qtype: dns.TypeTXT, wire: true},
-		{name: "no such name", ask: "nowhere.example.com.", wire: true},
-		{name: "no such address", ask: "mail.example.com.", wire: true},
-		{name: "no such name, for a pod of this node", snapshot: bazaar(), client: pod, ask: "nowhere.example.com.", wire: true},
-		{name: "the root", config: "domainNeeded: false\n", ask: ".", qtype: dns.TypeNS, wire: true},
-		{name: "a type that has a capital letter's number", ask: "web.example.com.", qtype: dns.TypeHTTPS, wire: true},
-		{name: "octets that no host name has", ask: `a\000b.example.com.`},
+		{name: "A", ask: "web.example.com.", wire: true},
+		{name: "A in mixed case", ask: "WEB.example.COM.", wire: true},
+		{name: "AAAA through a CNAME", ask: "www.example.com.", qtype: dns.TypeAAAA, wire: true},
+		{name: "long TXT", ask: "text.example.com.", qtype: dns.TypeTXT, wire: true},
+		{name: "NXDOMAIN", ask: "nowhere.example.com.", wire: true},
+		{name: "NODATA", ask: "mail.example.com.", wire: true},
+		{name: "NXDOMAIN for a local pod", snapshot: bazaar(), client: pod, ask: "nowhere.example.com.", wire: true},
+		{name: "NS of the root", config: "domainNeeded: false\n", ask: ".", qtype: dns.TypeNS, wire: true},
+		{name: "type number that is an ASCII capital (HTTPS)", ask: "web.example.com.", qtype: dns.TypeHTTPS, wire: true},
+		{name: "unusual octets", ask: `a\000b.example.com.`},
 
 		{name: "this host at clusterListen", config: "clusterListen: [\"192.0.2.10:8053\"]\n", client: "192.0.2.10", local: "192.0.2.10:8053", ask: "web.example.com.", wire: true},
 
 		{name: "localhost", ask: "localhost."},
 		{name: "below localhost", ask: "me.localhost."},
-		{name: "a loop probe's name", ask: "0123.loop.node-dns."},
-		{name: "a plain name", ask: "printer."},
-		{name: "a plain name without domainNeeded", config: "domainNeeded: false\n", ask: "printer.", wire: true},
+		{name: "loop probe", ask: "0123.loop.node-dns."},
+		{name: "name without a dot", ask: "printer."},
+		{name: "name without a dot, domainNeeded off", config: "domainNeeded: false\n", ask: "printer.", wire: true},
 
 		{name: "log-queries", dnsmasq: "log-queries\n", ask: "web.example.com.", wire: true},
 		{name: "filter-A", dnsmasq: "filter-A\n", ask: "web.example.com."},
@@ -85,29 +85,29 @@ func TestHitsOnTheWire(t *testing.T) {
 		{name: "bogus-priv and PTR", dnsmasq: "bogus-priv\n", ask: "80.2.0.192.in-addr.arpa.", qtype: dns.TypePTR},
 		{name: "bogus-priv and A", dnsmasq: "bogus-priv\n", ask: "web.example.com.", wire: true},
 		{name: "PTR without bogus-priv", config: "kubeconfig: none\n", ask: "80.2.0.192.in-addr.arpa.", qtype: dns.TypePTR, wire: true},
-		{name: "PTR where any address may be a pod's", ask: "80.2.0.192.in-addr.arpa.", qtype: dns.TypePTR},
+		{name: "PTR with unknown pod networks", ask: "80.2.0.192.in-addr.arpa.", qtype: dns.TypePTR},
 		{name: "max-ttl", dnsmasq: "max-ttl=7\n", ask: "www.example.com.", wire: true},
-		{name: "max-ttl and a negative answer", dnsmasq: "max-ttl=7\n", ask: "nowhere.example.com.", wire: true},
+		{name: "max-ttl and NXDOMAIN", dnsmasq: "max-ttl=7\n", ask: "nowhere.example.com.", wire: true},
 
-		{name: "a name that dnsmasq's files have", dnsmasq: "host-record=web.example.com,192.0.2.99\n", ask: "web.example.com."},
-		{name: "another type of it", dnsmasq: "host-record=web.example.com,192.0.2.99\n", ask: "web.example.com.", qtype: dns.TypeTXT},
-		{name: "one above it, which therefore exists", dnsmasq: "host-record=a.nowhere.example.com,192.0.2.99\n", ask: "nowhere.example.com."},
-		{name: "one beside it", dnsmasq: "host-record=a.example.com,192.0.2.99\n", ask: "web.example.com.", wire: true},
-		{name: "one below address=", dnsmasq: "address=/web.example.com/192.0.2.99\n", ask: "x.web.example.com."},
-		{name: "one that is not", dnsmasq: "address=/web.example.com/192.0.2.99\n", ask: "www.example.com.", wire: true},
+		{name: "host-record of the name", dnsmasq: "host-record=web.example.com,192.0.2.99\n", ask: "web.example.com."},
+		{name: "host-record of the name, another type", dnsmasq: "host-record=web.example.com,192.0.2.99\n", ask: "web.example.com.", qtype: dns.TypeTXT},
+		{name: "host-record below the name", dnsmasq: "host-record=a.nowhere.example.com,192.0.2.99\n", ask: "nowhere.example.com."},
+		{name: "host-record of a sibling", dnsmasq: "host-record=a.example.com,192.0.2.99\n", ask: "web.example.com.", wire: true},
+		{name: "name below address=", dnsmasq: "address=/web.example.com/192.0.2.99\n", ask: "x.web.example.com."},
+		{name: "name outside address=", dnsmasq: "address=/web.example.com/192.0.2.99\n", ask: "www.example.com.", wire: true},
 		{name: "address=/#/", dnsmasq: "address=/#/192.0.2.99\n", ask: "web.example.com."},
 
-		{name: "a cluster's name that its own DNS has", config: ownDNS, ask: "old.shop.svc.cluster.local.", wire: true},
-		{name: "one that is not there", config: ownDNS, ask: "nowhere.shop.svc.cluster.local.", wire: true},
-		{name: "max-ttl is not about it", config: ownDNS, dnsmasq: "max-ttl=1\n", ask: "old.shop.svc.cluster.local.", wire: true},
-		{name: "nor is filterwin2k", config: ownDNS, dnsmasq: "filterwin2k\n", ask: "_x._udp.shop.svc.cluster.local.", qtype: dns.TypeSRV, wire: true},
-		{name: "a name in it that dnsmasq's files have", config: ownDNS, dnsmasq: "host-record=old.shop.svc.cluster.local,192.0.2.99\n", ask: "old.shop.svc.cluster.local."},
-		{name: "bytes that no host name has, in a cluster name", config: ownDNS, ask: `a\000b.svc.cluster.local.`},
-		{name: "before the API has been read", config: bothDNS, ask: "old.shop.svc.cluster.local.", wire: true},
-		{name: "while its state is an earlier run's", config: bothDNS, snapshot: bazaar().Stale(), ask: "old.shop.svc.cluster.local.", wire: true},
-		{name: "then for a pod whose search continues", config: bothDNS, snapshot: bazaar().Stale(), client: pod, ask: "nowhere.shop.svc.cluster.local."},
-		{name: "if the API has newer data", config: bothDNS, snapshot: bazaar(), ask: "site.shop.svc.cluster.local."},
-		{name: "an address outside of the cluster's networks", config: bothDNS, snapshot: bazaar(), ask: "7.0.31.172.in-addr.arpa.", qtype: dns.TypePTR, wire: true},
+		{name: "cluster name from the cluster's DNS", config: ownDNS, ask: "old.shop.svc.cluster.local.", wire: true},
+		{name: "cluster name, NXDOMAIN", config: ownDNS, ask: "nowhere.shop.svc.cluster.local.", wire: true},
+		{name: "cluster name, max-ttl", config: ownDNS, dnsmasq: "max-ttl=1\n", ask: "old.shop.svc.cluster.local.", wire: true},
+		{name: "cluster name, filterwin2k", config: ownDNS, dnsmasq: "filterwin2k\n", ask: "_x._udp.shop.svc.cluster.local.", qtype: dns.TypeSRV, wire: true},
+		{name: "cluster name with a host-record", config: ownDNS, dnsmasq: "host-record=old.shop.svc.cluster.local,192.0.2.99\n", ask: "old.shop.svc.cluster.local."},
+		{name: "cluster name with unusual octets", config: ownDNS, ask: `a\000b.svc.cluster.local.`},
+		{name: "before the first snapshot", config: bothDNS, ask: "old.shop.svc.cluster.local.", wire: true},
+		{name: "stale snapshot", config: bothDNS, snapshot: bazaar().Stale(), ask: "old.shop.svc.cluster.local.", wire: true},
+		{name: "stale snapshot, pod whose search continues", config: bothDNS, snapshot: bazaar().Stale(), client: pod, ask: "nowhere.shop.svc.cluster.local."},
+		{name: "current snapshot", config: bothDNS, snapshot: bazaar(), ask: "site.shop.svc.cluster.local."},
+		{name: "address outside the cluster networks", config: bothDNS, snapshot: bazaar(), ask: "7.0.31.172.in-addr.arpa.", qtype: dns.TypePTR, wire: true},
 	}
 	site := dnstest.NewServer(t, siteAndCluster)
 	for _, test := range tests {
@@ -268,9 +268,9 @@ func TestHitsUnderAnotherConfiguration(t *testing.T) {
 	site := dnstest.NewServer(t, siteAndCluster)
 	config := "kubeconfig: none\nnodeName: node-7\nupstreams: [\"" + site.Addr().String() + "\"]\n"
 	for name, next := range map[string]policy.Inputs{
-		"dnsmasq's files have the name": {Config: policytest.Config(t, config, ""), Dnsmasq: policytest.Dnsmasq(t, "host-record=web.example.com,192.0.2.99\n")},
-		"it is the cluster's":           {Config: policytest.Config(t, config+"clusterDomain: example.com\n", "")},
-		"types are filtered":            {Config: policytest.Config(t, config, ""), Dnsmasq: policytest.Dnsmasq(t, "filter-A\n")},
+		"host-record of the name":    {Config: policytest.Config(t, config, ""), Dnsmasq: policytest.Dnsmasq(t, "host-record=web.example.com,192.0.2.99\n")},
+		"name in the cluster domain": {Config: policytest.Config(t, config+"clusterDomain: example.com\n", "")},
+		"filter-A":                   {Config: policytest.Config(t, config, ""), Dnsmasq: policytest.Dnsmasq(t, "filter-A\n")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := still(t, config, nil)

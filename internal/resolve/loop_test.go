@@ -37,9 +37,9 @@ func TestLoopsAreFound(t *testing.T) {
 		loops   bool // whether 10.0.0.3 loops
 		changed bool
 	}{
-		{"one of two sends our queries back", true, true},
-		{"and still does", true, false},
-		{"it was fixed", false, true},
+		{"one of two upstreams loops", true, true},
+		{"still loops", true, false},
+		{"no longer loops", false, true},
 	}
 	for _, step := range steps {
 		loop[all[1]] = step.loops

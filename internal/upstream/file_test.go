@@ -26,7 +26,7 @@ func TestRender(t *testing.T) {
 		"DnsmasqConf of TLS alone": set("dns+tls://1.1.1.1").DnsmasqConf(),
 	} {
 		if len(text) > 0 {
-			t.Errorf("%s is %q", name, text)
+			t.Errorf("%s: got %q", name, text)
 		}
 	}
 }

@@ -18,7 +18,7 @@ func TestParseDnsmasqConf(t *testing.T) {
 		errs       []string // each line of the error
 	}{
 		{name: "empty"},
-		{name: "the script's", text: "server=10.0.0.2\nserver=10.0.0.3\n", want: set("10.0.0.2 10.0.0.3")},
+		{name: "dispatcher script", text: "server=10.0.0.2\nserver=10.0.0.3\n", want: set("10.0.0.2 10.0.0.3")},
 		{name: "no final newline", text: "server=10.0.0.2\nserver=10.0.0.3", want: set("10.0.0.2 10.0.0.3")},
 		{name: "CRLF", text: "server=10.0.0.2\r\n\r\nserver=10.0.0.3\r\n", want: set("10.0.0.2 10.0.0.3")},
 		{name: "comments and blanks", text: "# mine\n\n \t\n  server = 10.0.0.2  # first\nserver=10.0.0.3#5353\t#second\n", want: set("10.0.0.2 10.0.0.3:5353")},
@@ -38,7 +38,7 @@ func TestParseDnsmasqConf(t *testing.T) {
 			},
 		},
 		{
-			name: "forms that are refused", text: strings.Join([]string{
+			name: "refused forms", text: strings.Join([]string{
 				"server", "server=", "server=/a.example/", "server=//10.0.0.2", "server=/10.0.0.2", "server=10.0.0.2@eth0",
 				"server=10.0.0.2:53", "server=10.0.0.2#x", "server=dns+tls://1.1.1.1", "Server=10.0.0.2", "server=10.0.0.2 10.0.0.3", "address=/a.example/10.0.0.2",
 			}, "\n"),
@@ -91,7 +91,7 @@ func TestParseDnsmasqConfBoundsErrors(t *testing.T) {
 	}
 	lines := strings.Split(err.Error(), "\n")
 	if last := lines[len(lines)-1]; len(lines) != 21 || last != "line 21: too many errors; later ones are not reported" {
-		t.Errorf("%d lines, the last %q", len(lines), last)
+		t.Errorf("got %d lines, last line %q", len(lines), last)
 	}
 }
 
@@ -115,10 +115,10 @@ line 770: more than 512 nameservers for routes: ignoring 59488, from /a.example/
 		return []int{len(s.Servers), len(s.Routes), len(s.Routes[0].Servers), len(s.Routes[1].Servers)}
 	}
 	if diff := cmp.Diff(wantCounts, counts(got)); diff != "" || got.Servers[MaxServers-1].String() != "10.1.0.63" {
-		t.Errorf("%s, the last %v", diff, got.Servers[MaxServers-1])
+		t.Errorf("%s, last server %v", diff, got.Servers[MaxServers-1])
 	}
 	if again, err := ParseDnsmasqConf(got.DnsmasqConf()); err != nil || !again.Equal(got) {
-		t.Errorf("written and read again: %v", err)
+		t.Errorf("round trip: error %v", err)
 	}
 
 	tooMany := got.Normalize()
@@ -129,7 +129,7 @@ line 770: more than 512 nameservers for routes: ignoring 59488, from /a.example/
 	}
 	record, err := ParseRecord(Record{Set: tooMany}.Bytes())
 	if err != nil || !record.Set.Equal(got) {
-		t.Errorf("%v: the record has %v", err, counts(record.Set))
+		t.Errorf("got error %v, record counts %v", err, counts(record.Set))
 	}
 }
 

@@ -42,7 +42,7 @@ func TestRecord(t *testing.T) {
 			Record{Version: 1, Pointed: addrs("10.0.0.1 10.0.0.2 10.0.0.3 10.0.0.4 10.0.0.5 10.0.0.6 10.0.0.7 10.0.0.8")},
 		},
 		{"arbitrary bytes", Record{Event: "\xff\n</script>"}, Record{Version: 1, Event: "\ufffd\n</script>"}},
-		{"a year that RFC 3339 has not", Record{Event: "e", Time: when.AddDate(9000, 0, 0)}, Record{Version: 1, Event: "e"}},
+		{"year above 9999", Record{Event: "e", Time: when.AddDate(9000, 0, 0)}, Record{Version: 1, Event: "e"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -64,15 +64,15 @@ func TestRecord(t *testing.T) {
 func TestPointedAt(t *testing.T) {
 	old := Record{Pointed: addrs("10.0.0.5 10.0.0.6")}
 	tests := []struct{ name, here, servers, want string }{
-		{"the same", "10.0.0.5", "10.0.0.2", "10.0.0.5 10.0.0.6"},
+		{"same address", "10.0.0.5", "10.0.0.2", "10.0.0.5 10.0.0.6"},
 		{"another", "10.0.0.7", "10.0.0.2", "10.0.0.7 10.0.0.5 10.0.0.6"},
-		{"the one before", "10.0.0.6", "10.0.0.2", "10.0.0.6 10.0.0.5"},
-		{"with a zone", "fe80::5%eth0", "10.0.0.2", "fe80::5 10.0.0.5 10.0.0.6"},
+		{"previous address", "10.0.0.6", "10.0.0.2", "10.0.0.6 10.0.0.5"},
+		{"address with a zone", "fe80::5%eth0", "10.0.0.2", "fe80::5 10.0.0.5 10.0.0.6"},
 		{"two", "10.0.0.7 169.254.20.10", "10.0.0.2", "10.0.0.7 169.254.20.10 10.0.0.5 10.0.0.6"},
 		{"none", "", "10.0.0.2", "10.0.0.5 10.0.0.6"},
-		{"DHCP gave an old one to a nameserver", "10.0.0.7", "10.0.0.6 10.0.0.2", "10.0.0.7 10.0.0.5"},
-		{"a nameserver with a zone", "10.0.0.5", "fe80::5%eth0 10.0.0.6", "10.0.0.5"},
-		{"another program at another port", "10.0.0.5", "10.0.0.6:5353 dns+tls://10.0.0.5", "10.0.0.5 10.0.0.6"},
+		{"old address is now a nameserver", "10.0.0.7", "10.0.0.6 10.0.0.2", "10.0.0.7 10.0.0.5"},
+		{"nameserver with a zone", "10.0.0.5", "fe80::5%eth0 10.0.0.6", "10.0.0.5"},
+		{"nameserver on this node at another port", "10.0.0.5", "10.0.0.6:5353 dns+tls://10.0.0.5", "10.0.0.5 10.0.0.6"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

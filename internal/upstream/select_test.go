@@ -27,9 +27,9 @@ func TestSelect(t *testing.T) {
 		want       Selection
 		refused    []string // "origin text: reason"
 	}{
-		{name: "nobody"},
+		{name: "no candidates"},
 		{
-			name: "the first wins",
+			name: "first candidate wins",
 			candidates: []Candidate{
 				{Origin: NetworkManager, Detail: "eth0", Set: set("10.0.0.3 10.0.0.2 10.0.0.3")},
 				{Origin: LastGood, Set: set("10.0.0.9 192.168.122.50"), Invalid: []string{"not looked at"}},
@@ -40,7 +40,7 @@ func TestSelect(t *testing.T) {
 			},
 		},
 		{
-			name: "equal candidates, and those without usable servers, have not lost",
+			name: "equal or unusable candidates are not reported as lost",
 			candidates: []Candidate{
 				{Origin: NetworkManager, Set: set("10.0.0.3 10.0.0.2")},
 				{Origin: ResolvConf, Set: set("192.168.122.7 192.168.122.50")},
@@ -49,7 +49,7 @@ func TestSelect(t *testing.T) {
 			want: Selection{Set: set("10.0.0.3 10.0.0.2"), Origin: NetworkManager},
 		},
 		{
-			name: "an empty one does not win",
+			name: "empty candidate does not win",
 			candidates: []Candidate{
 				{Origin: NetworkManager},
 				{Origin: NetworkManagerFile, Set: set("10.0.0.2")},
@@ -70,7 +70,7 @@ func TestSelect(t *testing.T) {
 			},
 		},
 		{
-			name: "an address is refused from one origin and accepted from another",
+			name: "address refused from one origin, accepted from another",
 			candidates: []Candidate{
 				{Origin: ResolvConf, Set: set("192.168.122.7")},
 				{Origin: LastGood, Set: set("192.168.122.7 10.0.0.2")},
@@ -89,7 +89,7 @@ func TestSelect(t *testing.T) {
 			refused: []string{"event garbage: not a nameserver's address", "event *: not a nameserver's address"},
 		},
 		{
-			name: "addresses of no host",
+			name: "addresses that no host can have",
 			candidates: []Candidate{{Origin: ResolvConf, Set: Set{Servers: append(
 				servers("0.0.0.0 :: 224.0.0.251 ff02::fb%eth0 255.255.255.255 dns+tls://0.0.0.0"),
 				nameserver.Server{Addr: netip.MustParseAddrPort("10.0.0.2:0")},
@@ -131,7 +131,7 @@ func TestSelect(t *testing.T) {
 			},
 		},
 		{
-			name: "a winner without routes gets none from later candidates",
+			name: "winner without routes takes none from later candidates",
 			candidates: []Candidate{
 				{Origin: NetworkManager, Set: set("10.0.0.2")},
 				{Origin: LastGood, Set: set("10.0.0.9", "old.example: 10.8.0.9")},
@@ -139,11 +139,11 @@ func TestSelect(t *testing.T) {
 			want: Selection{Set: set("10.0.0.2"), Origin: NetworkManager, Lost: []Candidate{{Origin: LastGood, Set: set("10.0.0.9")}}},
 		},
 		{
-			name:       "routes alone are no set: a good list must not give way to it",
+			name:       "routes alone do not win",
 			candidates: []Candidate{{Origin: NetworkManager, Set: set("", "vpn.example: 10.8.0.1")}},
 		},
 		{
-			name:       "a route for the root is a default",
+			name:       "route for the root",
 			candidates: []Candidate{{Origin: NetworkManager, Set: set("", ".: 10.8.0.1")}},
 			want:       Selection{Set: set("10.8.0.1"), Origin: NetworkManager},
 		},
@@ -185,7 +185,7 @@ func TestSelectBounds(t *testing.T) {
 		t.Errorf("got %d servers, %d routes, %d refused", len(got.Set.Servers), len(got.Set.Routes), len(got.Refused))
 	}
 	if reason := got.Refused[0].Reason; reason != "more than 64 nameservers" {
-		t.Errorf("refused because of %q", reason)
+		t.Errorf("got refusal reason %q", reason)
 	}
 	if want := many.Servers[:MaxServers]; !cmp.Equal(got.Set.Servers, want, asText) {
 		t.Errorf("got %v, want the first ones", got.Set.Servers)

@@ -63,7 +63,7 @@ func TestNormalize(t *testing.T) {
 				t.Error(diff)
 			}
 			if again := got.Normalize(); !cmp.Equal(again, got, asText) {
-				t.Errorf("the second time it is %v", again)
+				t.Errorf("normalized again: got %v", again)
 			}
 			if !tt.in.Equal(got) || got.IsEmpty() != (len(got.Servers)+len(got.Routes) == 0) {
 				t.Error("the normalized set is not equal")
@@ -83,8 +83,8 @@ func TestEqual(t *testing.T) {
 		{"order of routes", set("10.0.0.2 10.0.0.3", "b.example: 10.0.0.6", "a.example: 10.0.0.4 10.0.0.5"), true, true},
 		{"order of servers", set("10.0.0.3 10.0.0.2", "a.example: 10.0.0.4 10.0.0.5", "b.example: 10.0.0.6"), false, true},
 		{"order of a route's servers", set("10.0.0.2 10.0.0.3", "a.example: 10.0.0.5 10.0.0.4", "b.example: 10.0.0.6"), false, true},
-		{"one server less", set("10.0.0.2", "a.example: 10.0.0.4 10.0.0.5", "b.example: 10.0.0.6"), false, false},
-		{"one route less", set("10.0.0.2 10.0.0.3", "a.example: 10.0.0.4 10.0.0.5"), false, false},
+		{"one server fewer", set("10.0.0.2", "a.example: 10.0.0.4 10.0.0.5", "b.example: 10.0.0.6"), false, false},
+		{"one route fewer", set("10.0.0.2 10.0.0.3", "a.example: 10.0.0.4 10.0.0.5"), false, false},
 		{"another domain", set("10.0.0.2 10.0.0.3", "a.example: 10.0.0.4 10.0.0.5", "c.example: 10.0.0.6"), false, false},
 		{"another port", set("10.0.0.2 10.0.0.3:54", "a.example: 10.0.0.4 10.0.0.5", "b.example: 10.0.0.6"), false, false},
 		{"empty", Set{}, false, false},

@@ -184,14 +184,14 @@ func TestNeverRemembered(t *testing.T) {
 		{name: "YXDOMAIN", rcode: dns.RcodeYXDomain, records: good},
 		{name: "truncated", records: good, change: func(m *dns.Msg) { m.Truncated = true }},
 		{name: "TTL 0", records: "a.example. 0 IN A 192.0.2.1"},
-		{name: "one TTL of several is 0", records: good + "\n a.example. 0 IN A 192.0.2.2"},
+		{name: "one of several TTLs is 0", records: good + "\n a.example. 0 IN A 192.0.2.2"},
 		{name: "TTL with the highest bit, RFC 2181 section 8", records: "a.example. 4294967295 IN A 192.0.2.1"},
 		{name: "NXDOMAIN without SOA", rcode: dns.RcodeNameError},
 		{name: "NODATA without SOA", records: ""},
 		{name: "referral", records: "authority\n example. 60 IN NS ns.example."},
-		{name: "alias to nowhere without SOA", records: "a.example. 60 IN CNAME b.example."},
+		{name: "dangling CNAME without SOA", records: "a.example. 60 IN CNAME b.example."},
 		{
-			name: "NXDOMAIN with the SOA of a zone elsewhere", rcode: dns.RcodeNameError,
+			name: "NXDOMAIN with the SOA of another zone", rcode: dns.RcodeNameError,
 			records: "authority\n victim.test. 60 IN SOA ns.victim.test. h.victim.test. 1 2 3 4 60",
 		},
 		{
@@ -207,7 +207,7 @@ func TestNeverRemembered(t *testing.T) {
 		{name: "Limit below a second", records: good, config: Config{Limit: func(dnsname.Name) time.Duration { return time.Millisecond }}},
 		{name: "without RD", records: good, flags: flags{noRD: true}},
 		{name: "class CHAOS", records: good, class: dns.ClassCHAOS},
-		{name: "larger than all room", records: good, config: Config{MaxBytes: 100}},
+		{name: "larger than MaxBytes", records: good, config: Config{MaxBytes: 100}},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
@@ -242,7 +242,7 @@ func TestCappedThoughNotRemembered(t *testing.T) {
 		want    uint32
 	}{
 		"referral":          {Config{}, "authority\n example. 604800 IN NS ns.example.", 86400},
-		"alias to nowhere":  {Config{MaxTTL: time.Hour}, "a.example. 604800 IN CNAME b.example.", 3600},
+		"dangling CNAME":    {Config{MaxTTL: time.Hour}, "a.example. 604800 IN CNAME b.example.", 3600},
 		"one TTL is 0":      {Config{}, "a.example. 604800 IN A 192.0.2.1\n a.example. 0 IN A 192.0.2.2", 86400},
 		"below the cap":     {Config{}, "authority\n example. 60 IN NS ns.example.", 60},
 		"no negative cache": {Config{MaxNegativeTTL: -1}, "authority\n example. 604800 IN SOA ns.example. h.example. 1 2 3 4 60", 604800},
@@ -271,7 +271,7 @@ func TestErrorsPassAndAreNotRemembered(t *testing.T) {
 		t.Errorf("got %v, %v", m, err)
 	}
 	if s := c.Stats(); s.Entries != 0 || s.Misses != 1 {
-		t.Errorf("stats %+v", s)
+		t.Errorf("got stats %+v", s)
 	}
 }
 

@@ -22,13 +22,13 @@ func TestDenials(t *testing.T) {
 		ask(t, c, query("www.example.", dns.TypeAAAA, flags{}))
 	}
 	if s := c.Stats(); s.Entries != 2 || s.Denials != 1 || s.Hits != 3 || s.DenialHits != 1 || s.Misses != 2 {
-		t.Errorf("%+v", s)
+		t.Errorf("got stats %+v", s)
 	}
 	for i := range 10 {
 		ask(t, c, query(fmt.Sprintf("n%d.example.", i), dns.TypeA, flags{}))
 	}
 	if s := c.Stats(); s.Entries != 2 || s.DenialEvictions == 0 || s.Evictions-s.DenialEvictions > 1 {
-		t.Errorf("%+v", s)
+		t.Errorf("got stats %+v", s)
 	}
 	c.Flush(nil)
 	if s := c.Stats(); s.Denials != 0 {

@@ -31,18 +31,18 @@ var simpleResponses = []struct {
 	{"", "1.2.0.192.in-addr.arpa.", dns.TypePTR, 0, []string{"1.2.0.192.in-addr.arpa. 60 PTR Www.Example."}},
 	{"", "none.example.", dns.TypeA, dns.RcodeNameError, []string{";example. 60 SOA ns.example. root.example. 1 2 3 4 5"}},
 	{"", "www.example.", dns.TypeMX, 0, []string{";example. 60 SOA Ns.other. root.example. 1 2 3 4 500"}},
-	{"a zone in letters of its own", "www.example.", dns.TypeMX, 0, []string{";Example. 60 SOA Ns.other. root.example. 1 2 3 4 500"}},
+	{"SOA owner in another letter case", "www.example.", dns.TypeMX, 0, []string{";Example. 60 SOA Ns.other. root.example. 1 2 3 4 500"}},
 	{"", "www.example.", dns.TypeMX, 0, []string{"www.example. 9 CNAME www.test.", ";test. 60 SOA ns.test. root.test. 1 2 3 4 500"}},
 	{"", "www.example.", dns.TypeA, 0, nil},
 	{"", ".", dns.TypeSOA, 0, []string{". 60 TXT x", ";. 60 SOA ns. root. 1 2 3 4 500"}},
 	{"", "www.example.", dns.TypeA, 0, []string{"www.example. 0 A 192.0.2.1"}},
-	{"another's record", "www.example.", dns.TypeA, 0, []string{"www.example. 60 A 192.0.2.1", "w.example. 60 A 192.0.2.1"}},
-	{"a chain backwards", "www.example.", dns.TypeA, 0, []string{"a.test. 60 A 192.0.2.1", "www.example. 60 CNAME a.test."}},
-	{"a zone elsewhere", "www.example.", dns.TypeA, 0, []string{";test. 60 SOA ns.test. root.test. 1 2 3 4 500"}},
+	{"record of another name", "www.example.", dns.TypeA, 0, []string{"www.example. 60 A 192.0.2.1", "w.example. 60 A 192.0.2.1"}},
+	{"CNAME after its target", "www.example.", dns.TypeA, 0, []string{"a.test. 60 A 192.0.2.1", "www.example. 60 CNAME a.test."}},
+	{"SOA of another zone", "www.example.", dns.TypeA, 0, []string{";test. 60 SOA ns.test. root.test. 1 2 3 4 500"}},
 	{"a delegation", "www.example.", dns.TypeA, 0, []string{";example. 60 NS ns.example."}},
-	{"a name in the data", "www.example.", dns.TypeSRV, 0, []string{"www.example. 60 SRV 1 2 3 a.example."}},
+	{"name in the RDATA", "www.example.", dns.TypeSRV, 0, []string{"www.example. 60 SRV 1 2 3 a.example."}},
 	{"SERVFAIL", "www.example.", dns.TypeA, dns.RcodeServerFailure, nil},
-	{"the highest bit", "www.example.", dns.TypeA, 0, []string{"www.example. 2147483648 A 192.0.2.1"}},
+	{"TTL with the highest bit", "www.example.", dns.TypeA, 0, []string{"www.example. 2147483648 A 192.0.2.1"}},
 	{"another class", "www.example.", dns.TypeA, 0, []string{`www.example. 60 CH TXT "x"`}},
 }
 
@@ -104,7 +104,7 @@ func FuzzKeepWire(f *testing.F) {
 			t.Fatalf("a simple response is invalid: %v: %x", err, wire)
 		}
 		if m.Truncated || len(m.Answer)+len(m.Ns) != int(wire[7])+int(wire[9])+256*(int(wire[6])+int(wire[8])) {
-			t.Fatalf("not the whole message: %x", wire)
+			t.Fatalf("message has trailing octets: %x", wire)
 		}
 		config := Config{Size: 10, MinTTL: time.Duration(least) * time.Second, NegativeTTL: time.Duration(bare) * time.Second}
 		now := time.Now()

@@ -35,17 +35,17 @@ func TestRemember(t *testing.T) {
 			records: "a.example. 60 IN A 192.0.2.1\n authority\n example. 20 IN NS ns.example.\n additional\n ns.example. 10 IN A 192.0.2.53",
 			want:    10 * time.Second, maxTTL: 60,
 		},
-		{name: "a day at most", records: "a.example. 604800 IN A 192.0.2.1", want: 24 * time.Hour, maxTTL: 86400},
+		{name: "at most one day", records: "a.example. 604800 IN A 192.0.2.1", want: 24 * time.Hour, maxTTL: 86400},
 		{name: "MaxTTL", config: Config{MaxTTL: 90 * time.Second}, records: "a.example. 300 IN A 192.0.2.1", want: 90 * time.Second, maxTTL: 90},
 		{name: "MaxTTL in part of a second", config: Config{MaxTTL: 1900 * time.Millisecond}, records: "a.example. 300 IN A 192.0.2.1", want: time.Second, maxTTL: 1},
 		{name: "MinTTL", config: Config{MinTTL: 90 * time.Second}, records: "a.example. 5 IN A 192.0.2.1", want: 90 * time.Second, maxTTL: 90},
 		{name: "MinTTL leaves 0 alone", config: Config{MinTTL: 90 * time.Second}, records: "a.example. 0 IN A 192.0.2.1", want: 0},
-		{name: "MinTTL is not for negative ones", config: Config{MinTTL: 900 * time.Second}, rcode: dns.RcodeNameError, records: "authority\n " + soa, want: 300 * time.Second, maxTTL: 300},
+		{name: "MinTTL does not apply to negative responses", config: Config{MinTTL: 900 * time.Second}, rcode: dns.RcodeNameError, records: "authority\n " + soa, want: 300 * time.Second, maxTTL: 300},
 		{name: "NegativeTTL", config: Config{NegativeTTL: 9 * time.Second}, rcode: dns.RcodeNameError, want: 9 * time.Second},
 		{name: "NegativeTTL for NODATA", config: Config{NegativeTTL: 9 * time.Second}, want: 9 * time.Second},
 		{name: "NegativeTTL does not apply with an SOA", config: Config{NegativeTTL: 9 * time.Second}, rcode: dns.RcodeNameError, records: "authority\n " + soa, want: 300 * time.Second, maxTTL: 300},
 		{name: "NegativeTTL with negative caching off", config: Config{NegativeTTL: 9 * time.Second, MaxNegativeTTL: -1}, rcode: dns.RcodeNameError, want: 0},
-		{name: "NegativeTTL is not for failures", config: Config{NegativeTTL: 9 * time.Second}, rcode: dns.RcodeServerFailure, want: 0},
+		{name: "NegativeTTL does not apply to SERVFAIL", config: Config{NegativeTTL: 9 * time.Second}, rcode: dns.RcodeServerFailure, want: 0},
 		{name: "NXDOMAIN: the SOA's minimum", rcode: dns.RcodeNameError, records: "authority\n " + soa, want: 300 * time.Second, maxTTL: 300},
 		{
 			name: "NXDOMAIN: the SOA's TTL when smaller", rcode: dns.RcodeNameError,
@@ -55,19 +55,19 @@ func TestRemember(t *testing.T) {
 		{name: "SOA of the root", rcode: dns.RcodeNameError, records: "authority\n . 900 IN SOA a. b. 1 2 3 4 300", want: 300 * time.Second, maxTTL: 300},
 		{name: "owner of the SOA in capitals", rcode: dns.RcodeNameError, records: "authority\n EXAMPLE. 900 IN SOA a. b. 1 2 3 4 300", want: 300 * time.Second, maxTTL: 300},
 		{
-			name:    "NODATA at the end of an alias into another zone",
+			name:    "NODATA of a CNAME target in another zone",
 			records: "a.example. 200 IN CNAME b.other.test.\n authority\n other.test. 900 IN SOA a. b. 1 2 3 4 300", want: 200 * time.Second, maxTTL: 300,
 		},
 		{
-			name: "NXDOMAIN with its proof", rcode: dns.RcodeNameError,
+			name: "NXDOMAIN with NSEC proof", rcode: dns.RcodeNameError,
 			records: "authority\n " + soa + "\n example. 120 IN NSEC b.example. A RRSIG", want: 120 * time.Second, maxTTL: 300,
 		},
 		{
-			name: "an hour at most when negative", rcode: dns.RcodeNameError,
+			name: "negative response: at most one hour", rcode: dns.RcodeNameError,
 			records: "authority\n example. 90000 IN SOA ns.example. h.example. 1 2 3 4 90000", want: time.Hour, maxTTL: 3600,
 		},
 		{name: "MaxNegativeTTL", config: Config{MaxNegativeTTL: 7 * time.Second}, rcode: dns.RcodeNameError, records: "authority\n " + soa, want: 7 * time.Second, maxTTL: 7},
-		{name: "MaxTTL is not for negative ones", config: Config{MaxTTL: 7 * time.Second}, rcode: dns.RcodeNameError, records: "authority\n " + soa, want: 300 * time.Second, maxTTL: 300},
+		{name: "MaxTTL does not apply to negative responses", config: Config{MaxTTL: 7 * time.Second}, rcode: dns.RcodeNameError, records: "authority\n " + soa, want: 300 * time.Second, maxTTL: 300},
 		{name: "Limit of the name", config: Config{Limit: limit}, qname: "a.cluster.local.", records: "a.cluster.local. 30 IN A 192.0.2.1", want: 5 * time.Second, maxTTL: 5},
 		{
 			name: "Limit of the name, negative", config: Config{Limit: limit}, qname: "a.cluster.local.", rcode: dns.RcodeNameError,
@@ -75,7 +75,7 @@ func TestRemember(t *testing.T) {
 		},
 		{name: "Limit of other names", config: Config{Limit: limit}, records: "a.example. 30 IN A 192.0.2.1", want: 30 * time.Second, maxTTL: 30},
 		// A response that is not stored is not changed: the client gets the upstream's TTL.
-		{name: "not cached, not changed", config: Config{Limit: func(dnsname.Name) time.Duration { return -1 }}, records: "a.example. 999999 IN A 192.0.2.1", want: 0, maxTTL: 999999},
+		{name: "uncached response is unchanged", config: Config{Limit: func(dnsname.Name) time.Duration { return -1 }}, records: "a.example. 999999 IN A 192.0.2.1", want: 0, maxTTL: 999999},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
@@ -124,7 +124,7 @@ func TestNamesEnd(t *testing.T) {
 	} {
 		t.Run(test.name+" "+test.zone, func(t *testing.T) {
 			if got := isWithin(test.name, test.zone); got != test.isWithin {
-				t.Errorf("within: %v", got)
+				t.Errorf("isWithin: got %v", got)
 			}
 			if got := withSuffix(test.name, test.zone); got != test.inCase {
 				t.Errorf("written as %s, want %s", got, test.inCase)

@@ -91,16 +91,16 @@ func TestOutage(t *testing.T) {
 		want  string
 		asked int // including background queries
 	}{
-		{"all is well", func(o *outage) {}, nil, "NOERROR 192.0.2.1 for 10 s after 0s", 1},
-		{"an answer after a moment", func(o *outage) { o.slow = 400 * time.Millisecond }, nil, "NOERROR 192.0.2.1 for 10 s after 400ms", 1},
-		{"an answer after a long time", func(o *outage) { o.slow = time.Second }, nil, "NOERROR 192.0.2.1 for 30 s EDE 3 after 500ms", 1},
-		{"nobody there", func(o *outage) { o.isDown = true }, nil, "NOERROR 192.0.2.1 for 30 s EDE 3 after 500ms", 1},
-		{"which is known", (*outage).known, nil, "NOERROR 192.0.2.1 for 30 s EDE 3 after 0s", 1},
+		{"no fault", func(o *outage) {}, nil, "NOERROR 192.0.2.1 for 10 s after 0s", 1},
+		{"answer after 400 ms", func(o *outage) { o.slow = 400 * time.Millisecond }, nil, "NOERROR 192.0.2.1 for 10 s after 400ms", 1},
+		{"answer after 1 s", func(o *outage) { o.slow = time.Second }, nil, "NOERROR 192.0.2.1 for 30 s EDE 3 after 500ms", 1},
+		{"no response", func(o *outage) { o.isDown = true }, nil, "NOERROR 192.0.2.1 for 30 s EDE 3 after 500ms", 1},
+		{"known to be down", (*outage).known, nil, "NOERROR 192.0.2.1 for 30 s EDE 3 after 0s", 1},
 		{"SERVFAIL", func(o *outage) { o.fails = dns.RcodeServerFailure }, nil, "NOERROR 192.0.2.1 for 30 s EDE 3 after 0s", 1},
 		{"REFUSED", func(o *outage) { o.fails = dns.RcodeRefused }, nil, "NOERROR 192.0.2.1 for 30 s EDE 3 after 0s", 1},
-		{"a name that is gone", func(o *outage) { o.fails = dns.RcodeNameError }, nil, "NXDOMAIN after 0s", 1},
-		{"a lane knows that no server answers", func(o *outage) { o.isDown = true }, func(q *dnsserver.Query) { q.Tried = &dnsserver.UpstreamResult{Err: errNobody} }, "NOERROR 192.0.2.1 for 30 s EDE 3 after 0s", 1},
-		{"a lane has waited", func(o *outage) { o.isDown = true }, func(q *dnsserver.Query) { q.Tried = &dnsserver.UpstreamResult{} }, "NOERROR 192.0.2.1 for 30 s EDE 3 after 0s", 1},
+		{"NXDOMAIN", func(o *outage) { o.fails = dns.RcodeNameError }, nil, "NXDOMAIN after 0s", 1},
+		{"lane knows that no server responds", func(o *outage) { o.isDown = true }, func(q *dnsserver.Query) { q.Tried = &dnsserver.UpstreamResult{Err: errNobody} }, "NOERROR 192.0.2.1 for 30 s EDE 3 after 0s", 1},
+		{"lane has waited", func(o *outage) { o.isDown = true }, func(q *dnsserver.Query) { q.Tried = &dnsserver.UpstreamResult{} }, "NOERROR 192.0.2.1 for 30 s EDE 3 after 0s", 1},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -119,7 +119,7 @@ func TestOutage(t *testing.T) {
 				time.Sleep(2 * time.Second)
 				synctest.Wait()
 				if o.asked != 1+row.asked {
-					t.Errorf("asked %d times", o.asked)
+					t.Errorf("got %d upstream queries", o.asked)
 				}
 			})
 		})
@@ -190,7 +190,7 @@ func TestOutageIsBounded(t *testing.T) {
 				time.Sleep(3 * time.Second)
 				synctest.Wait()
 				if got := ask(0); got != "NOERROR 192.0.2.1 for 10 s after 0s" {
-					t.Errorf("afterwards: %s", got)
+					t.Errorf("after the outage: got %s", got)
 				}
 			})
 		})
@@ -237,24 +237,24 @@ func TestFailures(t *testing.T) {
 		}
 		o.fails = dns.RcodeServerFailure
 		if n := asked(22 * time.Second); n != 6 { // at 0, 1, 3, 7, 12, 17 s
-			t.Errorf("SERVFAIL was asked for %d times in 22 s", n)
+			t.Errorf("got %d upstream queries during 22 s of SERVFAIL, want 6", n)
 		}
 		told(t, c, q)
 		response, ok := c.AppendResponse(nil, onWire(t, q), 0)
 		m := new(dns.Msg)
 		if err := m.Unpack(response); !ok || err != nil || m.Rcode != dns.RcodeServerFailure || m.IsEdns0() == nil ||
 			m.IsEdns0().Option[0].(*dns.EDNS0_EDE).InfoCode != dns.ExtendedErrorCodeCachedError {
-			t.Errorf("on the wire: %v, %v", m, err)
+			t.Errorf("in wire format: got %v, error %v", m, err)
 		}
 		time.Sleep(time.Minute)
 		o.fails, o.isDown = 0, true
 		if n := asked(10 * time.Second); n != 4 { // each takes 1.5 s and is cached for 1 s
-			t.Errorf("a silent server was asked %d times in 10 s", n)
+			t.Errorf("got %d queries to a silent server in 10 s, want 4", n)
 		}
 		o.isDown = false
 		time.Sleep(time.Second)
 		if got := told(t, c, q); got != "NOERROR 192.0.2.1 for 10 s after 0s" {
-			t.Errorf("afterwards: %s", got)
+			t.Errorf("after the outage: got %s", got)
 		}
 	})
 }
@@ -287,7 +287,7 @@ func TestFailuresTakeNoRoom(t *testing.T) {
 				time.Sleep(pause)
 			}
 			if s, left := c.Stats(), known(); left < size-share || s.Entries != size || s.Denials > share {
-				t.Errorf("with a failure every %s: %d responses are left, %d entries, of them %d failures", pause, left, s.Entries, s.Denials)
+				t.Errorf("with a failure every %s: %d responses remain, %d entries, %d of them failures", pause, left, s.Entries, s.Denials)
 			}
 		}
 		o.fails = 0
@@ -318,7 +318,7 @@ func TestFailuresGiveRoom(t *testing.T) {
 			ask(t, c, query(fmt.Sprintf("n%d.example.", i), dns.TypeA, flags{}))
 		}
 		if s := c.Stats(); s.Entries != size || s.Denials > size/failureShare {
-			t.Errorf("%d entries, of them %d failures", s.Entries, s.Denials)
+			t.Errorf("got %d entries, %d of them failures", s.Entries, s.Denials)
 		}
 	})
 }
@@ -333,11 +333,11 @@ func TestFailuresNotRemembered(t *testing.T) {
 		limit time.Duration
 		noRD  bool
 	}{
-		"too many in flight":       {err: shed},
-		"a client that left":       {err: left},
-		"a name of the cluster":    {err: errNobody, limit: 5 * time.Second},
-		"a query without RD":       {err: errNobody, noRD: true},
-		"an error of another kind": {err: errors.New("no")},
+		"too many queries in flight": {err: shed},
+		"client gave up":             {err: left},
+		"cluster name":               {err: errNobody, limit: 5 * time.Second},
+		"a query without RD":         {err: errNobody, noRD: true},
+		"other error":                {err: errors.New("no")},
 	} {
 		asked := 0
 		c := New(Config{Size: 10, Limit: func(dnsname.Name) time.Duration { return row.limit }, Next: dnsserver.HandlerFunc(func(context.Context, *dnsserver.Query) (*dns.Msg, error) {
@@ -348,7 +348,7 @@ func TestFailuresNotRemembered(t *testing.T) {
 			_, _ = c.ServeDNS(t.Context(), query("www.example.", dns.TypeA, flags{noRD: row.noRD}))
 		}
 		if asked != 2 {
-			t.Errorf("%s: asked %d times", name, asked)
+			t.Errorf("%s: got %d upstream queries", name, asked)
 		}
 	}
 }
@@ -367,11 +367,11 @@ func TestPrefetch(t *testing.T) {
 		end    string // what the client gets 3 s after the end of the first response
 	}{
 		{"in use", Config{Prefetch: true}, []int{1, 5, 9, 9, 9}, false, 2, "NOERROR 192.0.2.1 for 7 s after 0s"},
-		{"in use, on the last tenth alone", Config{Prefetch: true}, []int{9}, false, 1, "NOERROR 192.0.2.1 for 10 s after 0s"},
+		{"in use, last tenth only", Config{Prefetch: true}, []int{9}, false, 1, "NOERROR 192.0.2.1 for 10 s after 0s"},
 		{"in use before", Config{Prefetch: true}, []int{1, 8}, false, 1, "NOERROR 192.0.2.1 for 10 s after 0s"},
-		{"turned off", Config{}, []int{1, 5, 9, 9}, false, 1, "NOERROR 192.0.2.1 for 10 s after 0s"},
-		{"of the cluster", Config{Prefetch: true, Limit: limited}, []int{1, 5, 9, 9}, false, 1, "NOERROR 192.0.2.1 for 10 s after 0s"},
-		{"nobody there", Config{Prefetch: true}, []int{1, 5, 9, 9, 9, 9}, true, 2, ""},
+		{"prefetch off", Config{}, []int{1, 5, 9, 9}, false, 1, "NOERROR 192.0.2.1 for 10 s after 0s"},
+		{"cluster name", Config{Prefetch: true, Limit: limited}, []int{1, 5, 9, 9}, false, 1, "NOERROR 192.0.2.1 for 10 s after 0s"},
+		{"no response", Config{Prefetch: true}, []int{1, 5, 9, 9, 9, 9}, true, 2, ""},
 	} {
 		for _, byWire := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, wire %v", row.name, byWire), func(t *testing.T) {
@@ -402,7 +402,7 @@ func TestPrefetch(t *testing.T) {
 						t.Errorf("asked %d times, want %d", o.asked, row.asked)
 					}
 					if s := c.Stats(); s.Prefetched != uint64(row.asked-1) {
-						t.Errorf("counted %+v", s)
+						t.Errorf("got stats %+v", s)
 					}
 					if row.end != "" {
 						if got := told(t, c, www()); got != row.end {
@@ -442,7 +442,7 @@ func TestStaleMakesRoom(t *testing.T) {
 		}
 		o.isDown = true
 		if got := hot(); got != "NOERROR 192.0.2.1 for 30 s EDE 3 after 500ms" {
-			t.Errorf("the entry in use: %s", got)
+			t.Errorf("entry in use: got %s", got)
 		}
 		time.Sleep(5 * time.Second)
 	})

@@ -26,15 +26,15 @@ func TestUnsealCache(t *testing.T) {
 	}{
 		{"at once", sealed, written, 0, nil},
 		{"after a second", sealed, written + time.Second, time.Second, nil},
-		{"too late", sealed, written + maxAway + 1, -1, nil},
-		{"before it was written", sealed, written - 1, -1, nil},
+		{"too old", sealed, written + maxAway + 1, -1, nil},
+		{"clock before the write time", sealed, written - 1, -1, nil},
 		{"another version", change(len(sealMark) - 2), written, -1, errVersion},
 		{"another checksum", change(len(sealMark)), written, -1, errDamaged},
 		{"another time", change(len(sealed) - 5), written, -1, errDamaged},
 		{"another octet", change(len(sealed) - 1), written, -1, errDamaged},
 		{"cut", sealed[:len(sealed)-1], written, -1, errDamaged},
-		{"cut in its head", sealed[:len(sealMark)+3], written, -1, errDamaged},
-		{"of something else", append([]byte("another mark    \n"), sealed...), written, -1, errDamaged},
+		{"cut in the header", sealed[:len(sealMark)+3], written, -1, errDamaged},
+		{"other content before it", append([]byte("another mark    \n"), sealed...), written, -1, errDamaged},
 		{"empty", nil, written, -1, errDamaged},
 	} {
 		dump, away, err := Unseal(test.data, test.now)

@@ -70,7 +70,7 @@ func TestStale(t *testing.T) {
 		time.Sleep(time.Minute)
 		check("in the end", "nobody there", 5)
 		if s := c.Stats(); s.Stale != 4 || s.Hits != 1 || s.Misses != 2 {
-			t.Errorf("counted %+v", s)
+			t.Errorf("got stats %+v", s)
 		}
 	})
 }
@@ -88,7 +88,7 @@ func TestNeverStale(t *testing.T) {
 	}{
 		{"not configured", Config{}, flags{}, false, 2},
 		{"configured", Config{Stale: time.Minute, StaleAtOnce: true}, flags{}, true, 2},
-		{"a limit", Config{Stale: time.Minute, Limit: limit}, flags{}, false, 2},
+		{"name with a limit", Config{Stale: time.Minute, Limit: limit}, flags{}, false, 2},
 		{"without RD", Config{Stale: time.Minute}, flags{noRD: true}, true, 1},
 	}
 	for _, row := range rows {

@@ -53,7 +53,7 @@ func TestBounds(t *testing.T) {
 				t.Errorf("at the end: %+v", s)
 			}
 			if n := c.Flush(nil); n != s.Entries || c.Stats().Bytes != 0 || c.Stats().Entries != 0 {
-				t.Errorf("%d flushed, left %+v", n, c.Stats())
+				t.Errorf("flushed %d entries, got stats %+v", n, c.Stats())
 			}
 		})
 	}
@@ -81,7 +81,7 @@ func TestHotNamesSurviveAScan(t *testing.T) {
 		}
 	}
 	if hits*100 < asked*99 {
-		t.Errorf("%d hits of %d", hits, asked)
+		t.Errorf("got %d hits in %d queries, want at least 99%%", hits, asked)
 	}
 }
 
@@ -124,7 +124,7 @@ func TestFlush(t *testing.T) {
 		return e.Within(corp)
 	})
 	if n != 100 || c.Stats().Entries != 100 {
-		t.Errorf("%d flushed, left %+v", n, c.Stats())
+		t.Errorf("flushed %d entries, got stats %+v", n, c.Stats())
 	}
 	q := query("n1.other.example.", dns.TypeA, flags{})
 	if ask(t, c, q); !q.Cached {
@@ -216,7 +216,7 @@ func TestMoreChains(t *testing.T) {
 	readers.Wait()
 	before := c.Stats().Entries
 	if n := c.Flush(nil); n != before || c.Stats().Entries != 0 {
-		t.Fatalf("%d flushed, left %+v", n, c.Stats())
+		t.Fatalf("flushed %d entries, got stats %+v", n, c.Stats())
 	}
 	for i := range size {
 		ask(t, c, query(name(i), dns.TypeA, flags{}))
@@ -237,7 +237,7 @@ func TestMoreChains(t *testing.T) {
 		t.Errorf("found %d entries of %+v", found, s)
 	}
 	if n := c.Flush(nil); n != found {
-		t.Errorf("%d flushed of %d", n, found)
+		t.Errorf("flushed %d entries, want %d", n, found)
 	}
 }
 
@@ -298,7 +298,7 @@ func TestGrowSaysSo(t *testing.T) {
 	for began := time.Now(); s.grows.Load() == 0; time.Sleep(time.Millisecond) {
 		if time.Since(began) > time.Minute {
 			shard.mu.Unlock()
-			t.Fatal("chains grow unannounced")
+			t.Fatal("grow did not set grows before it moved entries")
 		}
 	}
 	chain.Store(nil) // the entry is being moved

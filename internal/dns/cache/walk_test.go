@@ -185,7 +185,7 @@ func TestFlushStays(t *testing.T) {
 		c.Flush(nil)
 		c.Walk(func(r Remembered) bool {
 			if a := r.Msg().Answer[0].(*dns.A).A[3]; a != i {
-				t.Errorf("after flush %d got an answer from before, of version %d", i, a)
+				t.Errorf("after flush %d: got an old answer, version %d", i, a)
 				return false
 			}
 			return true

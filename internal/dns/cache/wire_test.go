@@ -90,7 +90,7 @@ func TestWireHeader(t *testing.T) {
 		{"without RD", func(m *dns.Msg) { m.RecursionDesired = false }, "qr ra"},
 		{"AD for a client that requests it", func(m *dns.Msg) { m.AuthenticatedData = true }, "qr rd ra ad"},
 		{"AD for a client that sets DO", func(m *dns.Msg) { m.SetEdns0(1232, true) }, "qr rd ra ad do"},
-		{"not for EDNS alone", func(m *dns.Msg) { m.SetEdns0(1232, false) }, "qr rd ra opt"},
+		{"no AD for EDNS alone", func(m *dns.Msg) { m.SetEdns0(1232, false) }, "qr rd ra opt"},
 		{"CD", func(m *dns.Msg) { m.CheckingDisabled = true }, "qr rd ra cd"},
 		{"TC, RA and Z of a query are ignored", func(m *dns.Msg) { m.Truncated, m.RecursionAvailable, m.Zero = true, true, true }, "qr rd ra"},
 	}
@@ -213,7 +213,7 @@ func TestTypesThatAreLetters(t *testing.T) {
 	c := New(Config{Next: u, Size: 10})
 	ask(t, c, query("a.example.", dns.TypeHTTPS, flags{}))
 	if _, ok := c.AppendResponse(nil, onWire(t, query("a.example.", dns.TypeHTTPS, flags{})), 0); !ok {
-		t.Error("HTTPS is not answered")
+		t.Error("got no answer for HTTPS")
 	}
 	if _, ok := c.AppendResponse(nil, onWire(t, query("a.example.", dns.TypeHTTPS+'a'-'A', flags{})), 0); ok {
 		t.Error("type 97 is answered from the entry for HTTPS")
@@ -295,7 +295,7 @@ func TestHitsWhileOthersChange(t *testing.T) {
 				q := onWire(t, query(fmt.Sprintf("n%d.example.", i%100), dns.TypeA, flags{}))
 				response, ok := c.AppendResponse(buf[:0], q, 0)
 				if ok && (!bytes.HasPrefix(response[dnswire.HeaderSize:], q.Question()) || !dnswire.IsWhole(response, q.End)) {
-					t.Errorf("%x to %x", response, q.Msg)
+					t.Errorf("got response %x to query %x", response, q.Msg)
 					return
 				}
 			}

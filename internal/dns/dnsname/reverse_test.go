@@ -22,7 +22,7 @@ func TestReverse(t *testing.T) {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 			if again, err := Parse(got.String()); err != nil || again != got {
-				t.Errorf("does not parse back: %v", err)
+				t.Errorf("round trip: %v", err)
 			}
 		})
 	}

@@ -55,7 +55,7 @@ func TestStrangers(t *testing.T) {
 	}{
 		{"without EDNS", packed(t, query("www.example.com.", dns.TypeA)), nothing, nothing},
 		{"with EDNS", packed(t, query("www.example.com.", dns.TypeA, edns(4096))), opt, text},
-		{"with a cookie, as dig", packed(t, query("www.example.com.", dns.TypeA, edns(1232, cookie))), code, text},
+		{"with a cookie, like dig", packed(t, query("www.example.com.", dns.TypeA, edns(1232, cookie))), code, text},
 		{"with padding", packed(t, query("www.example.com.", dns.TypeANY, edns(1232, padding))), text, text},
 		{"the longest name", packed(t, query(longest, dns.TypeTXT, edns(4096))), opt, text},
 		{"NOTIFY", packed(t, query("example.com.", dns.TypeSOA, func(m *dns.Msg) { m.Opcode = dns.OpcodeNotify })), nothing, nothing},
@@ -109,7 +109,7 @@ func TestStrangers(t *testing.T) {
 		}
 	}
 	if got := s.Stats(); got.Strangers != uint64(2*len(tests)) || got.Answered+got.Refused != 0 {
-		t.Errorf("counted %+v", got)
+		t.Errorf("got stats %+v", got)
 	}
 }
 
@@ -153,9 +153,9 @@ func TestRefusalsAreLimited(t *testing.T) {
 		proto  Proto
 		want   int // of 1000 a second for 3 seconds
 	}{
-		{"a stranger", "198.51.100.1", UDP, 100 + 2*100 + 270},
-		{"over TCP the address is genuine", "198.51.100.1", TCP, 3000},
-		{"this host's own address cannot be another's", "192.0.2.10", UDP, 3000},
+		{"unknown client over UDP", "198.51.100.1", UDP, 100 + 2*100 + 270},
+		{"unknown client over TCP", "198.51.100.1", TCP, 3000},
+		{"this host over UDP", "192.0.2.10", UDP, 3000},
 	}
 	responses := map[string]func(s *Server, x exchange) []byte{
 		"stranger": func(s *Server, x exchange) []byte { return s.deny(x, stranger) },
@@ -182,7 +182,7 @@ func TestRefusalsAreLimited(t *testing.T) {
 						t.Errorf("sent %d of 3000, want %d", sent, tt.want)
 					}
 					if silenced := int(s.Stats().Silenced); tt.want < 3000 && silenced != 2700 || tt.want == 3000 && silenced != 0 {
-						t.Errorf("%d counted as over the limit", silenced)
+						t.Errorf("got %d queries counted as over the limit", silenced)
 					}
 				})
 			})
@@ -200,9 +200,9 @@ func TestKnownClientIsRefused(t *testing.T) {
 		after       time.Duration
 		silenced    bool
 	}{
-		{"his own", own, 0, false},
-		{"an old one", own, 2 * time.Hour, true},
-		{"another's", other, 0, true},
+		{"cookie of the client", own, 0, false},
+		{"expired cookie", own, 2 * time.Hour, true},
+		{"cookie of another client", other, 0, true},
 		{"none", "", 0, true},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -243,7 +243,7 @@ func TestParsedRefusalsAreLimited(t *testing.T) {
 			s.serve(x, nil)
 		}
 		if s.Stats().Silenced == before {
-			t.Errorf("%s: none of 2000 was over the limit", name)
+			t.Errorf("%s: got 0 of 2000 queries over the limit", name)
 		}
 	}
 }
@@ -373,11 +373,11 @@ func TestCrowding(t *testing.T) {
 			good := from(t, "127.0.0.4", proto, addr)
 			for range 50 {
 				if r := good.exchange(query("good.test.", dns.TypeA)); r.Rcode != dns.RcodeSuccess {
-					t.Fatalf("another client: %v", r)
+					t.Fatalf("another client: got %v", r)
 				}
 			}
 			if got := s.Stats(); int64(got.Crowding) != 2*asked-before || got.Shed != 0 {
-				t.Errorf("counted %+v", got)
+				t.Errorf("got stats %+v", got)
 			}
 		})
 	}
@@ -410,7 +410,7 @@ func TestSlowUpstreamColdClients(t *testing.T) {
 	}
 	all.Wait()
 	if got := s.Stats(); got.Answered != 200 {
-		t.Errorf("counted %+v", got)
+		t.Errorf("got stats %+v", got)
 	}
 }
 

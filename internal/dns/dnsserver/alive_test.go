@@ -85,14 +85,14 @@ func TestAlive(t *testing.T) {
 		{name: "UDP that is never read", first: udp(s.notRead, 7), want: "udp " + s.notRead.String()},
 		{name: "TCP that is never accepted", first: tcp(s.notAccepted), want: "tcp " + s.notAccepted.String()},
 		{name: "TCP whose connections are closed at once", first: tcp(s.closes)},
-		{name: "a port that is closed, and should not be", first: tcp(s.free), want: "tcp " + s.free.String()},
-		{name: "one that is not bound", first: Listener{Addr: s.notRead, Proto: UDP, Err: "address already in use"}},
-		{name: "one that is closed during the check", first: udp(s.notRead, 0), then: []Listener{}},
-		{name: "an address that this host does not have", first: udp(netip.MustParseAddrPort("192.0.2.1:53"), 0)},
-		{name: "over TCP", first: tcp(netip.MustParseAddrPort("[2001:db8::1]:53"))},
-		{name: "one where other queries are received", first: udp(s.notRead, 7), then: []Listener{udp(s.notRead, 8)}},
-		{name: "one where nothing is received", first: udp(s.notRead, 7), then: []Listener{udp(s.notRead, 7)}, want: "udp"},
-		{name: "other queries are received, but none is answered", first: udp(s.notRead, 7), then: []Listener{udp(s.notRead, 100)}, handler: fails, want: "stuck"},
+		{name: "TCP port that is closed", first: tcp(s.free), want: "tcp " + s.free.String()},
+		{name: "listener that is not bound", first: Listener{Addr: s.notRead, Proto: UDP, Err: "address already in use"}},
+		{name: "listener closed during the check", first: udp(s.notRead, 0), then: []Listener{}},
+		{name: "UDP at an address of another host", first: udp(netip.MustParseAddrPort("192.0.2.1:53"), 0)},
+		{name: "TCP at an address of another host", first: tcp(netip.MustParseAddrPort("[2001:db8::1]:53"))},
+		{name: "receives other queries", first: udp(s.notRead, 7), then: []Listener{udp(s.notRead, 8)}},
+		{name: "receives nothing", first: udp(s.notRead, 7), then: []Listener{udp(s.notRead, 7)}, want: "udp"},
+		{name: "receives other queries, answers none", first: udp(s.notRead, 7), then: []Listener{udp(s.notRead, 100)}, handler: fails, want: "stuck"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -127,14 +127,14 @@ func TestAliveAsksAllInTurn(t *testing.T) {
 	for range 3 {
 		round := a.round()
 		if len(round) != aliveRound {
-			t.Errorf("a round has %d listeners", len(round))
+			t.Errorf("got %d listeners in a round", len(round))
 		}
 		for _, l := range round {
 			times[l.Addr.Port()]++
 		}
 	}
 	if len(times) != len(all) {
-		t.Errorf("after three rounds %d of %d were checked", len(times), len(all))
+		t.Errorf("got %d of %d listeners checked in three rounds", len(times), len(all))
 	}
 	all = all[:2] // fewer listeners than the next index
 	if first, second := a.round(), a.round(); len(first) != 1 || len(second) != 1 || first[0] == second[0] {
@@ -149,7 +149,7 @@ func TestAliveAsksAllInTurn(t *testing.T) {
 	a.silent = nil
 	all = nil
 	if round := a.round(); len(round) != 0 {
-		t.Errorf("without listeners, %d were checked", len(round))
+		t.Errorf("without listeners: got %d checks, want 0", len(round))
 	}
 }
 
@@ -187,23 +187,23 @@ func TestPingsAreNobodysTraffic(t *testing.T) {
 		}
 	}
 	if got := server.Stats(); got != (Stats{}) {
-		t.Errorf("counted: %+v", got)
+		t.Errorf("got stats %+v", got)
 	}
 	for _, one := range server.Traffic() {
 		if one.Types != [len(TypeNames)]uint64{} || one.Rcodes != [len(RcodeNames)]uint64{} {
-			t.Errorf("counted: %+v", one)
+			t.Errorf("got traffic %+v", one)
 		}
 	}
 	for _, l := range server.Listeners() {
 		if l.Taken != 0 {
-			t.Errorf("%s %s has Taken %d", l.Proto, l.Addr, l.Taken)
+			t.Errorf("%s %s: got Taken %d, want 0", l.Proto, l.Addr, l.Taken)
 		}
 	}
 	if told.Load() > 0 {
-		t.Errorf("the Watch was called %d times", told.Load())
+		t.Errorf("got %d calls of Watch, want 0", told.Load())
 	}
 	if int(asked.Load()) < rounds*len(addrs) {
-		t.Errorf("the Handler was called %d times in %d rounds", asked.Load(), rounds)
+		t.Errorf("got %d calls of the Handler in %d rounds", asked.Load(), rounds)
 	}
 	conn, err := net.Dial("udp", server.Listeners()[0].Addr.String())
 	if err != nil {

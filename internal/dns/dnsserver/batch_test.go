@@ -175,6 +175,6 @@ func TestBatchAllocates(t *testing.T) {
 		p.receiveWaiting()
 		p.batch.query(0)
 	}); n != 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("got %v allocations, want 0", n)
 	}
 }

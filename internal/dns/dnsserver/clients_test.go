@@ -26,19 +26,19 @@ func TestNetworks(t *testing.T) {
 		prefixes []netip.Prefix
 		in, out  string
 	}{
-		{"the first of a network", some, "10.128.0.0", "10.127.255.255"},
-		{"the last of a network", some, "10.131.255.255", "10.132.0.0"},
-		{"within two", some, "10.130.1.1", "11.130.1.1"},
-		{"side by side", some, "192.0.3.0", "192.0.4.0"},
+		{"first address of a network", some, "10.128.0.0", "10.127.255.255"},
+		{"last address of a network", some, "10.131.255.255", "10.132.0.0"},
+		{"address in nested networks", some, "10.130.1.1", "11.130.1.1"},
+		{"adjacent networks", some, "192.0.3.0", "192.0.4.0"},
 		{"one address", some, "198.51.100.7", "198.51.100.8"},
 		{"mapped", some, "::ffff:192.0.2.1", "::ffff:192.0.1.255"},
-		{"a mapped prefix", some, "203.0.113.255", "203.0.114.0"},
+		{"IPv4-mapped prefix", some, "203.0.113.255", "203.0.114.0"},
 		{"IPv6", some, "2001:db8:ffff:ffff:ffff:ffff:ffff:ffff", "2001:dba::1"},
 		{"one IPv6 address", some, "2001:db9::1", "2001:db9::2"},
-		{"half of a link", some, "2001:dba::8000:0:0:1", "2001:dba::7fff:0:0:1"},
-		{"a zone", some, "fe80::1%eth0", "fec0::1%eth0"},
-		{"everything of one family", prefixes("0.0.0.0/0"), "255.255.255.255", "::1"},
-		{"everything of the other", prefixes("::/0"), "ffff::1", "0.0.0.0"},
+		{"half of an IPv6 link", some, "2001:dba::8000:0:0:1", "2001:dba::7fff:0:0:1"},
+		{"zone ID", some, "fe80::1%eth0", "fec0::1%eth0"},
+		{"all of IPv4", prefixes("0.0.0.0/0"), "255.255.255.255", "::1"},
+		{"all of IPv6", prefixes("::/0"), "ffff::1", "0.0.0.0"},
 		{"nothing", nil, "", "192.0.2.1"},
 	}
 	for _, test := range tests {
@@ -133,7 +133,7 @@ func TestLimiterSpares(t *testing.T) {
 			}
 		}
 		if spared < tries-1 { // both cells are in use once in 440 tries
-			t.Errorf("spared %d times in %d", spared, tries)
+			t.Errorf("client allowed in %d of %d tries", spared, tries)
 		}
 	})
 }
@@ -146,7 +146,7 @@ func TestCharge(t *testing.T) {
 		one, other := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
 		l.Charge(one, 1000)
 		if l.Over(one) {
-			t.Error("Over at exactly the limit")
+			t.Error("got Over true at exactly the limit")
 		}
 		l.Charge(one, 500)
 		if !l.Over(one) || l.Over(other) {
@@ -154,11 +154,11 @@ func TestCharge(t *testing.T) {
 		}
 		time.Sleep(499 * time.Millisecond)
 		if !l.Over(one) {
-			t.Error("no longer Over too early")
+			t.Error("got Over false before the time has passed")
 		}
 		time.Sleep(time.Millisecond)
 		if l.Over(one) {
-			t.Error("Over after the time has passed")
+			t.Error("got Over true after the time has passed")
 		}
 	})
 }
@@ -168,15 +168,15 @@ func TestShares(t *testing.T) {
 	one, other := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
 	for i := range 5 {
 		if got, want := s.Take(one, 3), i < 3; got != want {
-			t.Errorf("take %d of 3: %v", i+1, got)
+			t.Errorf("Take %d of 3: got %v", i+1, got)
 		}
 	}
 	if !s.Take(other, 1) {
-		t.Error("another client got nothing")
+		t.Error("Take of another client: got false")
 	}
 	s.Give(one)
 	if !s.Take(one, 3) || s.Take(one, 3) {
-		t.Error("a returned share can be taken only once")
+		t.Error("after Give, want exactly one successful Take")
 	}
 }
 
@@ -191,7 +191,7 @@ func BenchmarkContains(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				if !n.Contains(a) {
-					b.Fatal("not in it")
+					b.Fatal("address not in the set")
 				}
 			}
 		})

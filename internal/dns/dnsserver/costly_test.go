@@ -30,7 +30,7 @@ func TestCostly(t *testing.T) {
 				t.Errorf("the other client got %v", r)
 			}
 			if stats := s.Stats(); stats.Costly != 1 || stats.Crowder.String() != "127.0.0.2" {
-				t.Errorf("Costly is %d, Crowder is %v", stats.Costly, stats.Crowder)
+				t.Errorf("got Costly %d, Crowder %v", stats.Costly, stats.Crowder)
 			}
 		})
 	}

@@ -89,11 +89,11 @@ func TestRefusalOf(t *testing.T) {
 		want   string // rcode, EDE code and OnlyOfMisses; "" if it would be answered
 	}{
 		{name: "a client", client: client},
-		{name: "one without access", client: netip.MustParseAddrPort("203.0.113.7:0"), want: "REFUSED 18 false"},
-		{name: "one above its rate limit", client: client, before: func(s *Server) { s.access.Load().limiter.Charge(client.Addr(), 10) }, want: "REFUSED 0 false"},
-		{name: "the host, at the same rate", client: host, before: func(s *Server) { s.access.Load().limiter.Charge(host.Addr(), 10) }},
-		{name: "one that has had large answers", client: client, before: func(s *Server) { s.spending.Charge(client.Addr(), 2*spendRate) }, want: "SERVFAIL 0 true"},
-		{name: "one with many pending queries", client: client, before: func(s *Server) {
+		{name: "client without access", client: netip.MustParseAddrPort("203.0.113.7:0"), want: "REFUSED 18 false"},
+		{name: "client above its rate limit", client: client, before: func(s *Server) { s.access.Load().limiter.Charge(client.Addr(), 10) }, want: "REFUSED 0 false"},
+		{name: "this host at the same rate", client: host, before: func(s *Server) { s.access.Load().limiter.Charge(host.Addr(), 10) }},
+		{name: "client after large answers", client: client, before: func(s *Server) { s.spending.Charge(client.Addr(), 2*spendRate) }, want: "SERVFAIL 0 true"},
+		{name: "client with many pending queries", client: client, before: func(s *Server) {
 			s.SetMaxInFlight(1, 1)
 			for range fewPlaces {
 				s.enterBeyond(client.Addr())

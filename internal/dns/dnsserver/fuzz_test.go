@@ -69,7 +69,7 @@ func checkWire(t *testing.T, wire, response []byte, tcp bool) {
 		t.Fatalf("not well-formed: %v: %x", err, response)
 	}
 	if binary.BigEndian.Uint16(response) != binary.BigEndian.Uint16(wire) || !m.Response || m.Zero || (response[2]^wire[2])&0x79 != 0 {
-		t.Errorf("header: %v", m.MsgHdr)
+		t.Errorf("got header %v", m.MsgHdr)
 	}
 	end := headerSize
 	if len(m.Question) > 0 {

@@ -166,7 +166,7 @@ func testHandOver(t *testing.T, want netip.AddrPort) {
 		}
 	}
 	if got := second.Stats(); got.Answered != 2 {
-		t.Errorf("counted %+v", got)
+		t.Errorf("got stats %+v", got)
 	}
 }
 
@@ -197,10 +197,10 @@ func TestLeaveWaits(t *testing.T) {
 	}
 	close(release)
 	if r := c.receive(); address(r) != "192.0.2.1" {
-		t.Errorf("answered %v", r)
+		t.Errorf("got answer %v", r)
 	}
 	if open := <-left; open != 0 {
-		t.Errorf("%d queries are open", open)
+		t.Errorf("got %d open queries, want 0", open)
 	}
 }
 
@@ -235,7 +235,7 @@ func TestLeavesAtOnce(t *testing.T) {
 	}
 	for _, c := range clients {
 		if r := c.receive(); r.Rcode != dns.RcodeServerFailure {
-			t.Errorf("%v", r)
+			t.Errorf("got %v, want SERVFAIL", r)
 		}
 	}
 }
@@ -270,7 +270,7 @@ func TestKilled(t *testing.T) {
 	var read atomic.Int64
 	second := New(Config{Sockets: sockets, Handler: HandlerFunc(func(_ context.Context, q *Query) (*dns.Msg, error) {
 		if q.Name.Relative() == "lost.example" {
-			t.Error("the next server has the query that the killed one had read")
+			t.Error("the next server got a query that the killed one had read")
 		}
 		read.Add(1)
 		return answerOf(q.Name.String() + " 60 A 192.0.2.2"), nil
@@ -280,7 +280,7 @@ func TestKilled(t *testing.T) {
 	}
 	for _, c := range waiting {
 		if r := c.receive(); r.Question[0].Name != "www.example." || address(r) != "192.0.2.2" {
-			t.Errorf("answered %v", r)
+			t.Errorf("got answer %v", r)
 		}
 	}
 	if err := second.Shutdown(t.Context()); err != nil {
@@ -332,7 +332,7 @@ func TestLastCall(t *testing.T) {
 		c.send(packed(t, query("www.example.", dns.TypeA)))
 		clients.Go(func() {
 			if r := c.receive(); address(r) != "192.0.2.1" {
-				t.Errorf("%v", r)
+				t.Errorf("got %v", r)
 			}
 		})
 	}
@@ -348,7 +348,7 @@ func TestLastCall(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := silent.conn.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-		t.Errorf("an unused connection ended with %v", err)
+		t.Errorf("unused connection: got error %v", err)
 	}
 	first.Leave(t.Context(), nil)
 	second := New(Config{Handler: handler, Sockets: sockets})
@@ -371,7 +371,7 @@ func waitUntilRefused(t *testing.T, s *Server) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); len(s.Listeners()) > 1; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatal("TCP is still listened on")
+			t.Fatal("the TCP listener is still open")
 		}
 	}
 	time.Sleep(10 * time.Millisecond) // let the accepting goroutine wake up

@@ -65,6 +65,6 @@ func TestBusyStops(t *testing.T) {
 		t.Error(err)
 	}
 	if got := s.Stats(); got.Answered == 0 || got.Answered != got.UDPQueries {
-		t.Errorf("counted %+v", got)
+		t.Errorf("got stats %+v", got)
 	}
 }

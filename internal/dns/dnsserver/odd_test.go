@@ -83,7 +83,7 @@ func oddQueries(t testing.TB) []oddQuery {
 		{"question cut in the class (cut-q)", raw(plain, www[:len(www)-1]), dns.RcodeFormatError},
 		{"question without type (cut-q)", raw(plain, www[:len(www)-4]), dns.RcodeFormatError},
 		{"additional section cut", raw(header("0100", withOPT), www, opt("00000000", "0000")[:6]), dns.RcodeFormatError},
-		{"junk behind it (trail)", raw(plain, www, bytes.Repeat([]byte{0xff}, 20)), handled},
+		{"trailing junk (trail)", raw(plain, www, bytes.Repeat([]byte{0xff}, 20)), handled},
 		{"60000 octets (jumbo)", raw(plain, www, bytes.Repeat([]byte{0xff}, 60000)), handled},
 		{"octets that no host name has (binlabel)", raw(plain, unhex("04 002eff20 03 636f6d 00 0001 0001")), handled},
 		{"the root", raw(plain, unhex("00 0002 0001")), handled},
@@ -110,12 +110,12 @@ func oddQueries(t testing.TB) []oddQuery {
 		{"OPT record not of the root", raw(header("0100", withOPT), www, unhex("01 61 00 0029 04d0 00000000 0000")), dns.RcodeFormatError},
 		{"cookie and padding", raw(header("0100", withOPT), www, opt("00000000", "0017 000a 0008 0102030405060708 000c 0003 000000 0003 0000")), handled},
 		{"empty cookie", raw(header("0100", withOPT), www, opt("00000000", "0004 000a 0000")), dns.RcodeFormatError},
-		{"counted, but missing", raw(header("0100", withOPT), www), dns.RcodeFormatError},
-		{"option cut in its head", raw(header("0100", withOPT), www, opt("00000000", "0003 000a00")), dns.RcodeFormatError},
+		{"OPT counted but missing", raw(header("0100", withOPT), www), dns.RcodeFormatError},
+		{"option with a cut header", raw(header("0100", withOPT), www, opt("00000000", "0003 000a00")), dns.RcodeFormatError},
 		{"option longer than the record", raw(header("0100", withOPT), www, opt("00000000", "0004 000a 0001")), dns.RcodeFormatError},
 		{"record longer than the message", raw(header("0100", withOPT), www, opt("00000000", "0005 000a 0000")), dns.RcodeFormatError},
 		{"keepalive of one octet", raw(header("0100", withOPT), www, opt("00000000", "0005 000b 0001 00")), handled},
-		{"an address record for an OPT record", raw(header("0100", withOPT), www, unhex("00 0001 0001 00000000 0004 00000000")), handled},
+		{"A record instead of an OPT record", raw(header("0100", withOPT), www, unhex("00 0001 0001 00000000 0004 00000000")), handled},
 	}
 }
 
@@ -173,7 +173,7 @@ func checkResponse(t *testing.T, asked, wire []byte, m *dns.Msg) {
 		return // the answer is to the query that followed
 	}
 	if !bytes.Equal(asked[:2], wire[:2]) || !m.Response || m.Zero || !m.RecursionAvailable {
-		t.Errorf("header: %v", m.MsgHdr)
+		t.Errorf("got header %v", m.MsgHdr)
 	}
 	if got, want := wire[2]&0x79, asked[2]&0x79; got != want { // opcode and RD
 		t.Errorf("opcode and RD: got %x, want %x", got, want)
@@ -183,7 +183,7 @@ func checkResponse(t *testing.T, asked, wire []byte, m *dns.Msg) {
 	}
 	isOther := func(o dns.EDNS0) bool { return o.Option() != dns.EDNS0COOKIE }
 	if opt := m.IsEdns0(); opt != nil && (opt.Version() != 0 || slices.ContainsFunc(opt.Option, isOther) || opt.UDPSize() != udpSize || opt.Hdr.Ttl&0x7fff != 0) {
-		t.Errorf("OPT record: %v", opt)
+		t.Errorf("got OPT record %v", opt)
 	}
 }
 
@@ -243,6 +243,6 @@ func TestPortZero(t *testing.T) {
 	defer u.close()
 	u.received(0, packed(t, query("www.example.com.", dns.TypeA)), netip.MustParseAddrPort("127.0.0.1:0"))
 	if got := s.Stats(); got.Dropped != 1 || got.WriteErrors != 0 {
-		t.Errorf("counted %+v", got)
+		t.Errorf("got stats %+v", got)
 	}
 }

@@ -30,13 +30,13 @@ func TestPanicAnywhere(t *testing.T) {
 		udp   string
 		tcp   string
 	}{
-		{"the Handler", handler(func(*Query) (*dns.Msg, error) { panic("here") }), told, told},
+		{"Handler", handler(func(*Query) (*dns.Msg, error) { panic("here") }), told, told},
 		{"its message", handler(func(*Query) (*dns.Msg, error) { return &dns.Msg{Answer: []dns.RR{(*dns.A)(nil)}}, nil }), told, told},
-		{"Wire, in place of which the Handler answers", func(s *Server) {
+		{"Wire, the Handler answers instead", func(s *Server) {
 			s.cfg.Wire = func([]byte, *WireQuery) ([]byte, bool) { panic("here") }
 		}, "NOERROR", "NOERROR"},
-		{"Miss, in place of which the Handler answers", func(s *Server) { s.cfg.Miss = func(*PendingQuery) bool { panic("here") } }, "NOERROR", "NOERROR"},
-		{"the goroutine that receives", func(s *Server) {
+		{"Miss, the Handler answers instead", func(s *Server) { s.cfg.Miss = func(*PendingQuery) bool { panic("here") } }, "NOERROR", "NOERROR"},
+		{"receiving goroutine", func(s *Server) {
 			tripped := false // used by one goroutine only
 			s.pending.New = func() any {
 				if tripped {

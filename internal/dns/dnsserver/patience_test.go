@@ -19,11 +19,11 @@ func TestPatience(t *testing.T) {
 		{"a backlog", 0, backlog, 1500 * ms},
 		{"continues beyond a second", 1500 * ms, 500 * ms, 450 * ms},
 		{"within the same second", 1950 * ms, 50 * ms, 60 * ms},
-		{"nothing is left", 2010 * ms, -10 * ms, 0},
+		{"no time left", 2010 * ms, -10 * ms, 0},
 		{"a burst", 2500 * ms, burst, 200 * ms},
-		{"once in a second", 3400 * ms, 0, 0},
-		{"and in each", 3500 * ms, burst, 0},
-		{"no more than that", time.Hour, burst, 0},
+		{"second burst in one second", 3400 * ms, 0, 0},
+		{"burst in the next second", 3500 * ms, burst, 0},
+		{"burst after an hour", time.Hour, burst, 0},
 	} {
 		if got := p.at(began.Add(step.after)); got != step.left {
 			t.Errorf("%s: got %v, want %v", step.name, got, step.left)

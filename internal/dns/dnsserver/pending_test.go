@@ -49,6 +49,6 @@ func TestLaterAfterPanic(t *testing.T) {
 		t.Error(err)
 	}
 	if stats := server.Stats(); stats.Panics != 1 || stats.InFlight != 0 {
-		t.Errorf("%+v", stats)
+		t.Errorf("got stats %+v", stats)
 	}
 }

@@ -235,6 +235,6 @@ func TestRememberedAllocates(t *testing.T) {
 	}
 	buf, all := make([]byte, 4096), true
 	if n := testing.AllocsPerRun(100, func() { all = all && s.OnWire(query, buf) != nil }); n != 0 || !all {
-		t.Errorf("%v allocations, answered %v", n, all)
+		t.Errorf("got %v allocations, answered %v", n, all)
 	}
 }

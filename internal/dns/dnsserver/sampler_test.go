@@ -16,10 +16,10 @@ func TestSampler(t *testing.T) {
 		deviates       float64
 		batch, seconds int
 	}{
-		{name: "all are wanted", perSecond: 0, rate: 50_000, least: 50_000, most: 50_000, batch: 10, seconds: 3},
-		{name: "as few as may be", perSecond: 250, rate: 200, least: 200, most: 200, batch: 1, seconds: 3},
-		{name: "many", perSecond: 250, rate: 100_000, least: 150, most: 300, deviates: 0.02, batch: 32, seconds: 5},
-		{name: "many, one by one", perSecond: 250, rate: 100_000, least: 150, most: 300, deviates: 0.02, batch: 1, seconds: 5},
+		{name: "no limit", perSecond: 0, rate: 50_000, least: 50_000, most: 50_000, batch: 10, seconds: 3},
+		{name: "rate below the limit", perSecond: 250, rate: 200, least: 200, most: 200, batch: 1, seconds: 3},
+		{name: "rate above the limit", perSecond: 250, rate: 100_000, least: 150, most: 300, deviates: 0.02, batch: 32, seconds: 5},
+		{name: "rate above the limit, one at a time", perSecond: 250, rate: 100_000, least: 150, most: 300, deviates: 0.02, batch: 1, seconds: 5},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var s sampler
@@ -37,11 +37,11 @@ func TestSampler(t *testing.T) {
 					now = now.Add(time.Duration(test.batch) * time.Second / time.Duration(test.rate))
 				}
 				if second == 0 && test.perSecond > 0 && picks > 5*test.perSecond {
-					t.Errorf("%d picks in the first second: the burst was not detected", picks)
+					t.Errorf("got %d picks in the first second: burst not detected", picks)
 				}
 			}
 			if picks < test.least || picks > test.most {
-				t.Errorf("%d picks", picks)
+				t.Errorf("got %d picks", picks)
 			}
 			if off := float64(stood)/float64(test.rate) - 1; off > test.deviates || off < -test.deviates {
 				t.Errorf("the picks represent %d of %d hits", stood, test.rate)

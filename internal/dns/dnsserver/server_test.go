@@ -187,7 +187,7 @@ func TestAnswer(t *testing.T) {
 				c := dial(t, proto, addr) // a connected UDP socket receives only from the server's address
 				m := c.exchange(query("WWW.example.com.", dns.TypeA, func(m *dns.Msg) { m.Id = 4711 }))
 				if m.Id != 4711 || !m.Response || !m.RecursionAvailable || !m.RecursionDesired || m.Rcode != dns.RcodeSuccess {
-					t.Errorf("header: %v", m.MsgHdr)
+					t.Errorf("got header %v", m.MsgHdr)
 				}
 				if m.Question[0].Name != "WWW.example.com." {
 					t.Errorf("question: got %q, want the client's own case", m.Question[0].Name)
@@ -321,7 +321,7 @@ func TestShed(t *testing.T) {
 				t.Errorf("afterwards: got %v", r)
 			}
 			if got := s.Stats(); got.Shed != 1 || got.Answered != 3 {
-				t.Errorf("counted %+v", got)
+				t.Errorf("got stats %+v", got)
 			}
 		})
 	}

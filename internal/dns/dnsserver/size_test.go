@@ -26,14 +26,14 @@ func TestSize(t *testing.T) {
 		{"EDNS size 600", UDP, 100, edns(600), 600, true, 0},
 		{"EDNS size 1232, fits (edns1232)", UDP, 60, edns(1232), 1232, false, 0},
 		{"EDNS size 1232", UDP, 100, edns(1232), 1232, true, 0},
-		{"EDNS size 4096 is not taken up", UDP, 100, edns(4096), 1232, true, 0},
+		{"EDNS size 4096 is limited to 1232", UDP, 100, edns(4096), 1232, true, 0},
 		{"4096 allowed", UDP, 100, edns(4096), 4096, false, 4096},
 		{"4096 allowed, no EDNS", UDP, 100, func(*dns.Msg) {}, 512, true, 4096},
 		{"4096 allowed, more", UDP, 400, edns(4096), 4096, true, 4096},
 		{"512 allowed", UDP, 100, edns(4096), 512, true, 512},
 		{"100 allowed", UDP, 100, edns(4096), 512, true, 100},
 		{"TCP whole (tcp-big)", TCP, 900, func(*dns.Msg) {}, 65535, false, 0},
-		{"TCP, more than a message holds", TCP, 5000, func(*dns.Msg) {}, 65535, true, 0},
+		{"TCP, more than 65535 octets", TCP, 5000, func(*dns.Msg) {}, 65535, true, 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -53,7 +53,7 @@ func TestSize(t *testing.T) {
 				t.Errorf("%d octets of %d used", len(wire), tt.largest)
 			}
 			if (m.IsEdns0() != nil) != (asked.IsEdns0() != nil) {
-				t.Errorf("OPT record: %v", m.IsEdns0())
+				t.Errorf("got OPT record %v", m.IsEdns0())
 			}
 			if got := s.Stats().Truncated; (got == 1) != tt.tc {
 				t.Errorf("counted %d truncated", got)

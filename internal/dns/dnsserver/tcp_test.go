@@ -151,11 +151,11 @@ func TestTCPLimits(t *testing.T) {
 		wantFirst bool // the first connection is kept
 		wantLast  bool
 	}{
-		{"room for all", Config{MaxTCP: 3, MaxTCPPerClient: 3}, false, true, true},
-		{"total: the longest idle goes", Config{MaxTCP: 2, MaxTCPPerClient: 3}, false, false, true},
-		{"of a client: the longest idle goes", Config{MaxTCP: 3, MaxTCPPerClient: 2}, false, false, true},
-		{"total, all busy: the new one goes", Config{MaxTCP: 2, MaxTCPPerClient: 3}, true, true, false},
-		{"of a client, all busy: the new one goes", Config{MaxTCP: 3, MaxTCPPerClient: 2}, true, true, false},
+		{"below the limits", Config{MaxTCP: 3, MaxTCPPerClient: 3}, false, true, true},
+		{"total limit: longest idle connection is closed", Config{MaxTCP: 2, MaxTCPPerClient: 3}, false, false, true},
+		{"client limit: longest idle connection is closed", Config{MaxTCP: 3, MaxTCPPerClient: 2}, false, false, true},
+		{"total limit, all busy: new connection is closed", Config{MaxTCP: 2, MaxTCPPerClient: 3}, true, true, false},
+		{"client limit, all busy: new connection is closed", Config{MaxTCP: 3, MaxTCPPerClient: 2}, true, true, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -196,7 +196,7 @@ func TestTCPLimits(t *testing.T) {
 			}
 			got := s.Stats()
 			if (got.TCPEvicted == 1) == tt.wantFirst || (got.TCPRejected == 1) == tt.wantLast {
-				t.Errorf("counted %+v", got)
+				t.Errorf("got stats %+v", got)
 			}
 		})
 	}
@@ -327,9 +327,9 @@ func TestTCPPatience(t *testing.T) {
 		client func(t *testing.T, c rawClient)
 		want   time.Duration
 	}{
-		{"says nothing", func(*testing.T, rawClient) {}, 2 * time.Second},
+		{"sends nothing", func(*testing.T, rawClient) {}, 2 * time.Second},
 		{"one byte of the length", func(_ *testing.T, c rawClient) { c.Write([]byte{0}) }, 2 * time.Second},
-		{"half a query, late", func(t *testing.T, c rawClient) {
+		{"half a query, delayed", func(t *testing.T, c rawClient) {
 			time.Sleep(1500 * time.Millisecond)
 			c.Write(frame(t, www)[:10])
 		}, 3500 * time.Millisecond},
@@ -355,7 +355,7 @@ func TestTCPPatience(t *testing.T) {
 			c.Write(frame(t, query("slow.test.", dns.TypeA)))
 			io.ReadFull(c, make([]byte, len(frame(t, query("slow.test.", dns.TypeA)))))
 		}, 4*time.Second + 5*time.Second},
-		{"does not read the responses", func(t *testing.T, c rawClient) {
+		{"does not read responses", func(t *testing.T, c rawClient) {
 			for range 16 {
 				c.Write(frame(t, query("long.test.", dns.TypeA)))
 			}
@@ -364,7 +364,7 @@ func TestTCPPatience(t *testing.T) {
 			time.Sleep(time.Second)
 			unix.Shutdown(c.fd, unix.SHUT_WR)
 		}, time.Second},
-		{"speaks HTTP", func(_ *testing.T, c rawClient) { io.Copy(c, strings.NewReader("GET / HTTP/1.1\r\n\r\n")) }, 2 * time.Second},
+		{"sends HTTP", func(_ *testing.T, c rawClient) { io.Copy(c, strings.NewReader("GET / HTTP/1.1\r\n\r\n")) }, 2 * time.Second},
 		{"empty messages", func(_ *testing.T, c rawClient) { c.Write(make([]byte, 2)) }, 0},
 		{"not DNS", func(_ *testing.T, c rawClient) { c.Write(append([]byte{0, 5}, bytes.Repeat([]byte{1}, 5)...)) }, 0},
 	}
@@ -434,7 +434,7 @@ func TestTCPSlowReader(t *testing.T) {
 		}
 	}
 	if got := s.Stats(); got.TCPOpen != 2 {
-		t.Errorf("counted %+v", got)
+		t.Errorf("got stats %+v", got)
 	}
 	slow.conn.Close()
 }

@@ -34,7 +34,7 @@ func TestTenThousandIdle(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	if got := s.Stats(); got.TCPEvicted != uint64(idle-1000) || got.TCPRejected != 0 {
-		t.Errorf("counted %+v", got)
+		t.Errorf("got stats %+v", got)
 	}
 	for i := range 10 {
 		for _, proto := range []Proto{TCP, UDP} {
@@ -87,7 +87,7 @@ func TestSlowReadersGo(t *testing.T) {
 		}
 	}
 	if got := s.Stats(); got.TCPEvicted != room || got.TCPRejected != 0 {
-		t.Errorf("counted %+v", got)
+		t.Errorf("got stats %+v", got)
 	}
 }
 
@@ -176,7 +176,7 @@ func TestNoDescriptorForConnections(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	if got := s.Stats(); got.TCPStarved != ours || got.TCPOpen != 1 {
-		t.Errorf("counted %+v", got)
+		t.Errorf("got stats %+v", got)
 	}
 	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &before); err != nil {
 		t.Fatal(err)

@@ -93,10 +93,10 @@ func TestTaking(t *testing.T) {
 	s := New(Config{Handler: fixed("www.example.com. 60 A 192.0.2.1")})
 	defer s.Shutdown(context.Background())
 	if err := onTerms(t, s, Alone, at); !errors.Is(err, unix.EADDRINUSE) || rcode(t, at) != dns.RcodeRefused {
-		t.Fatalf("with Alone: %v", err)
+		t.Fatalf("terms Alone: got error %v", err)
 	}
 	if err := onTerms(t, s, Taking, at); err != nil || rcode(t, at) != dns.RcodeSuccess {
-		t.Fatalf("with Taking: %v", err)
+		t.Fatalf("terms Taking: got error %v", err)
 	}
 	if o.taken.Load() != 1 {
 		t.Errorf("the other program has %d queries, want only the first", o.taken.Load())
@@ -105,7 +105,7 @@ func TestTaking(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := newOther(t, at.String()); !errors.Is(err, unix.EADDRINUSE) {
-		t.Errorf("a taken address can be taken again: %v", err)
+		t.Errorf("bind of a taken address: got error %v, want EADDRINUSE", err)
 	}
 }
 
@@ -123,13 +123,13 @@ func TestTakingPerAddress(t *testing.T) {
 	defer s.Shutdown(context.Background())
 	s.SetTerms(Taking, mine)
 	if err := s.Listen([]netip.AddrPort{mine, others}); !errors.Is(err, unix.EADDRINUSE) {
-		t.Errorf("both: %v", err)
+		t.Errorf("listen on both: got error %v, want EADDRINUSE", err)
 	}
 	if got := rcode(t, mine); got != dns.RcodeSuccess {
-		t.Errorf("the address to be taken answers %s", dns.RcodeToString[got])
+		t.Errorf("taken address: got %s", dns.RcodeToString[got])
 	}
 	if got := rcode(t, others); got != dns.RcodeRefused {
-		t.Errorf("the address to be left alone answers %s, want the other program's answer", dns.RcodeToString[got])
+		t.Errorf("other address: got %s, want the other program's answer", dns.RcodeToString[got])
 	}
 	for _, l := range s.Listeners() {
 		if l.Addr == others && l.Proto == UDP && !l.InUse {
@@ -142,10 +142,10 @@ func TestTakingPerAddress(t *testing.T) {
 	kept := freePort(t)
 	keeps.SetTerms(Yielding, mine)
 	if err := keeps.Listen([]netip.AddrPort{kept}); err != nil || len(keeps.Listeners()) != 2 {
-		t.Errorf("an address that stays: %v, %+v", err, keeps.Listeners())
+		t.Errorf("kept address: got error %v, listeners %+v", err, keeps.Listeners())
 	}
 	if _, err := newOther(t, kept.String()); !errors.Is(err, unix.EADDRINUSE) {
-		t.Errorf("an address that stays can be taken: %v", err)
+		t.Errorf("bind of the kept address: got error %v, want EADDRINUSE", err)
 	}
 }
 
@@ -159,7 +159,7 @@ func TestYielding(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := onTerms(t, s, Yielding, at); err != nil || rcode(t, at) != dns.RcodeSuccess || len(s.Listeners()) != 1 {
-		t.Fatalf("with Yielding: %v, %+v", err, s.Listeners())
+		t.Fatalf("terms Yielding: got error %v, listeners %+v", err, s.Listeners())
 	}
 	listener, err := net.Listen("tcp", at.String())
 	if err != nil {
@@ -170,7 +170,7 @@ func TestYielding(t *testing.T) {
 		t.Fatalf("the program that bound UDP does not get its queries: %v", err)
 	}
 	if err := onTerms(t, s, Alone, at); err != nil || len(s.Listeners()) != 2 {
-		t.Errorf("back to Alone: %v, %+v", err, s.Listeners())
+		t.Errorf("terms Alone again: got error %v, listeners %+v", err, s.Listeners())
 	}
 }
 
@@ -214,14 +214,14 @@ func TestGone(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	if err := onTerms(t, s, Gone, at); err != nil || len(s.Listeners()) != 0 {
-		t.Fatalf("with Gone: %v, %+v", err, s.Listeners())
+		t.Fatalf("terms Gone: got error %v, listeners %+v", err, s.Listeners())
 	}
 	<-sent
 	for deadline := time.Now().Add(10 * time.Second); here.Load()+o.taken.Load() < queries && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
 	if sum := here.Load() + o.taken.Load(); sum != queries || o.taken.Load() == 0 {
-		t.Errorf("of %d queries, %d arrived here and %d at the other program", queries, here.Load(), o.taken.Load())
+		t.Errorf("sent %d queries, got %d here and %d at the other program", queries, here.Load(), o.taken.Load())
 	}
 }
 
@@ -237,7 +237,7 @@ func TestTurnAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := rcode(t, at); got != dns.RcodeSuccess {
-		t.Fatalf("before turnAway: %s", dns.RcodeToString[got])
+		t.Fatalf("before turnAway: got %s", dns.RcodeToString[got])
 	}
 	for _, u := range udpOf(s.bindings) {
 		u.turnAway()
@@ -257,11 +257,11 @@ func TestTermsFile(t *testing.T) {
 		at   []netip.AddrPort
 	}{
 		{"none", func() error { return nil }, Alone, nil},
-		{"a word", func() error { return WriteTerms(path, Taking) }, Taking, nil},
-		{"another", func() error { return WriteTerms(path, Yielding) }, Yielding, nil},
-		{"too old", func() error { return os.Chtimes(path, time.Time{}, time.Now().Add(-TermsHold)) }, Alone, nil},
-		{"the same again", func() error { return WriteTerms(path, Yielding) }, Yielding, nil},
-		{"of the future", func() error { return os.Chtimes(path, time.Time{}, time.Now().Add(time.Hour)) }, Alone, nil},
+		{"taking", func() error { return WriteTerms(path, Taking) }, Taking, nil},
+		{"yielding", func() error { return WriteTerms(path, Yielding) }, Yielding, nil},
+		{"expired", func() error { return os.Chtimes(path, time.Time{}, time.Now().Add(-TermsHold)) }, Alone, nil},
+		{"yielding, rewritten", func() error { return WriteTerms(path, Yielding) }, Yielding, nil},
+		{"modified in the future", func() error { return os.Chtimes(path, time.Time{}, time.Now().Add(time.Hour)) }, Alone, nil},
 		{"unknown", func() error { return os.WriteFile(path, []byte("sharing\n"), 0o644) }, Alone, nil},
 		{"at two addresses", func() error { return WriteTerms(path, Taking, loopback("127.0.0.1"), loopback("::1")) }, Taking, []netip.AddrPort{loopback("127.0.0.1"), loopback("::1")}},
 		{"at an invalid address", func() error { return os.WriteFile(path, []byte("taking 127.0.0.1\n"), 0o644) }, Alone, nil},

@@ -99,23 +99,23 @@ func TestTraffic(t *testing.T) {
 		udp   string
 		tcp   string // "" if the same as udp
 	}{
-		{"the Handler", query("yes.", dns.TypeA), "A 1, NOERROR 1, in 1 out 1 took 1", ""},
+		{"Handler", query("yes.", dns.TypeA), "A 1, NOERROR 1, in 1 out 1 took 1", ""},
 		{"with EDNS", query("yes.", dns.TypeAAAA, edns(1232)), "AAAA 1, NOERROR 1, in 1 out 1 took 1", ""},
-		{"with the DO bit", query("yes.", dns.TypeAAAA, edns(1232), do), "AAAA 1, DO 1, NOERROR 1, in 1 out 1 took 1", ""},
-		{"with it on the wire", query("wire.", dns.TypeA, edns(1232), do), "A 1, DO 1, NOERROR 1, in 1 out 1 took 1", ""},
-		{"with it later", query("later.", dns.TypeA, edns(1232), do), "A 1, DO 1, REFUSED 1, in 1 out 1 took 1", "A 1, DO 1, NOERROR 1, in 1 out 1 took 1"},
-		{"with it refused unread", query("yes.", dns.TypeA, edns(1232), do, func(m *dns.Msg) { m.Opcode = dns.OpcodeNotify }), "A 1, NOTIMP 1, in 1 out 1 took 1", ""},
+		{"Handler with DO", query("yes.", dns.TypeAAAA, edns(1232), do), "AAAA 1, DO 1, NOERROR 1, in 1 out 1 took 1", ""},
+		{"Wire with DO", query("wire.", dns.TypeA, edns(1232), do), "A 1, DO 1, NOERROR 1, in 1 out 1 took 1", ""},
+		{"Miss with DO", query("later.", dns.TypeA, edns(1232), do), "A 1, DO 1, REFUSED 1, in 1 out 1 took 1", "A 1, DO 1, NOERROR 1, in 1 out 1 took 1"},
+		{"NOTIFY with DO", query("yes.", dns.TypeA, edns(1232), do, func(m *dns.Msg) { m.Opcode = dns.OpcodeNotify }), "A 1, NOTIMP 1, in 1 out 1 took 1", ""},
 		{"no such name", query("no.", dns.TypeSRV), "SRV 1, NXDOMAIN 1, in 1 out 1 took 1", ""},
 		{"a failure", query("broken.", dns.TypeHTTPS), "HTTPS 1, SERVFAIL 1, in 1 out 1 took 1", ""},
 		{"a panic", query("panic.", dns.TypeMX), "MX 1, SERVFAIL 1, in 1 out 1 took 1", ""},
 		{"silence", query("silent.", dns.TypeTXT), "TXT 1, in 1 out 0 took 0", ""},
-		{"on the wire", query("wire.", dns.TypeSVCB), "SVCB 1, NOERROR 1, in 1 out 1 took 1", ""},
+		{"Wire", query("wire.", dns.TypeSVCB), "SVCB 1, NOERROR 1, in 1 out 1 took 1", ""},
 		{"later", query("later.", dns.TypePTR), "PTR 1, REFUSED 1, in 1 out 1 took 1", "PTR 1, NOERROR 1, in 1 out 1 took 1"},
-		{"a type of no interest", query("yes.", 65280), "other 1, NOERROR 1, in 1 out 1 took 1", ""},
+		{"uncounted type", query("yes.", 65280), "other 1, NOERROR 1, in 1 out 1 took 1", ""},
 		{"a transfer", query("yes.", dns.TypeAXFR), "other 1, REFUSED 1, in 1 out 1 took 1", ""},
 		{"two questions", query("yes.", dns.TypeA, func(m *dns.Msg) { m.Question = append(m.Question, m.Question[0]) }), "other 1, FORMERR 1, in 1 out 1 took 1", ""},
 		{"another opcode", query("yes.", dns.TypeSOA, func(m *dns.Msg) { m.Opcode = dns.OpcodeNotify }), "SOA 1, NOTIMP 1, in 1 out 1 took 1", ""},
-		{"another version of EDNS", query("yes.", dns.TypeNS, edns(1232), func(m *dns.Msg) { m.IsEdns0().SetVersion(1) }), "NS 1, BADVERS 1, in 1 out 1 took 1", ""},
+		{"EDNS version 1", query("yes.", dns.TypeNS, edns(1232), func(m *dns.Msg) { m.IsEdns0().SetVersion(1) }), "NS 1, BADVERS 1, in 1 out 1 took 1", ""},
 		{"a response", query("yes.", dns.TypeA, func(m *dns.Msg) { m.Response = true }), "in 0 out 0 took 0", ""},
 	}
 	for _, test := range tests {
@@ -212,6 +212,6 @@ func TestCountingAllocates(t *testing.T) {
 		count.sent(now, samples)
 		count.add(time.Millisecond, samples[0])
 	}); n != 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("got %v allocations, want 0", n)
 	}
 }

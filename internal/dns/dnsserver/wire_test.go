@@ -218,9 +218,9 @@ func TestWireAllocates(t *testing.T) {
 	receive() // buffers are allocated on first use
 	receive()
 	if n := testing.AllocsPerRun(100, receive); n != 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("got %v allocations, want 0", n)
 	}
 	if got := s.Stats(); got.WriteErrors != 0 || got.Answered != got.UDPQueries || got.Answered < 300 {
-		t.Errorf("counted %+v", got)
+		t.Errorf("got stats %+v", got)
 	}
 }

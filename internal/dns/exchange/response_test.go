@@ -61,7 +61,7 @@ func TestDecode(t *testing.T) {
 		wire   func([]byte) []byte
 		want   error
 	}{
-		{name: "the response"},
+		{name: "valid response"},
 		{name: "name in another case", change: func(m *dns.Msg) { m.Question[0].Name = "wWw.EXAMPLE." }},
 		{name: "NXDOMAIN", change: func(m *dns.Msg) { m.Rcode, m.Answer = dns.RcodeNameError, nil }},
 		{name: "ID of another query", change: func(m *dns.Msg) { m.Id++ }, want: errID},
@@ -79,11 +79,11 @@ func TestDecode(t *testing.T) {
 		{name: "question cut", wire: func(w []byte) []byte { return w[:20] }, want: errQuestion},
 		{name: "answer cut", wire: func(w []byte) []byte { return w[:40] }, want: records.ErrMalformed},
 		// miekg/dns parses this as a response without records, which would be NODATA.
-		{name: "answer promised and missing", wire: func(w []byte) []byte { return w[:29] }, want: records.ErrMalformed},
+		{name: "answer counted but missing", wire: func(w []byte) []byte { return w[:29] }, want: records.ErrMalformed},
 		{name: "bytes after the end", wire: func(w []byte) []byte { return append(w, make([]byte, 20)...) }},
 		{name: "zeros", wire: func(w []byte) []byte { return make([]byte, 200) }, want: errID},
 		{
-			name: "owner that points at itself, RFC 9267", want: records.ErrMalformed,
+			name: "owner that points to itself (RFC 9267)", want: records.ErrMalformed,
 			wire: func(w []byte) []byte { w[29], w[30] = 0xc0, 29; return w },
 		},
 		// miekg/dns repacked these for the client in an unreadable form, with RDATA that ends
@@ -91,10 +91,10 @@ func TestDecode(t *testing.T) {
 		{name: "SOA without RDATA", change: withoutRecords, wire: appendEmpty(dns.TypeSOA), want: records.ErrMalformed},
 		{name: "TSIG without RDATA", change: withoutRecords, wire: appendEmpty(dns.TypeTSIG), want: records.ErrMalformed},
 		{name: "A without RDATA", change: withoutRecords, wire: appendEmpty(dns.TypeA), want: records.ErrMalformed},
-		{name: "a type that may be empty", change: withoutRecords, wire: appendEmpty(dns.TypeNULL)},
+		{name: "type with optional RDATA", change: withoutRecords, wire: appendEmpty(dns.TypeNULL)},
 		{name: "an unknown type", change: withoutRecords, wire: appendEmpty(65280)},
-		{name: "truncated and cut anywhere", change: func(m *dns.Msg) { m.Truncated = true }, wire: func(w []byte) []byte { return w[:40] }},
-		{name: "truncated, of another question", change: func(m *dns.Msg) { m.Truncated = true; m.Question[0].Qtype = dns.TypeMX }, want: errQuestion},
+		{name: "truncated and cut", change: func(m *dns.Msg) { m.Truncated = true }, wire: func(w []byte) []byte { return w[:40] }},
+		{name: "truncated, another question", change: func(m *dns.Msg) { m.Truncated = true; m.Question[0].Qtype = dns.TypeMX }, want: errQuestion},
 		{name: "header alone, FORMERR", change: headerOnly(dns.RcodeFormatError)},
 		{name: "header alone, NOTIMP", change: headerOnly(dns.RcodeNotImplemented)},
 		{name: "header alone, NOERROR", change: headerOnly(dns.RcodeSuccess), want: errQuestion},

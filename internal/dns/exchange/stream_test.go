@@ -49,7 +49,7 @@ func TestGarbageIsNoSignOfLife(t *testing.T) {
 		}
 	}
 	if s.WasHeard(begun) {
-		t.Error("WasHeard is true")
+		t.Error("got WasHeard true")
 	}
 	s.fail(ErrClosed)
 	<-done

@@ -26,7 +26,7 @@ func TestUpgradeRests(t *testing.T) {
 	closed := dnstest.NewTLSServer(t, world)
 	closed.Down()
 	for name, s := range map[string]*dnstest.Server{
-		"the port is closed": closed, "no TLS there": dnstest.NewServer(t, world), "it answers nothing": mute, "it hangs up": hangingUp,
+		"closed port": closed, "no TLS": dnstest.NewServer(t, world), "no response": mute, "closes the connection": hangingUp,
 	} {
 		t.Run(name, func(t *testing.T) {
 			log := new(lab.Text)
@@ -38,7 +38,7 @@ func TestUpgradeRests(t *testing.T) {
 			await(t, "it is found out", func() bool { return strings.Contains(log.String(), "upstream is queried unencrypted") })
 			until := u.next()
 			if time.Until(until) < restAfterFailure/2 {
-				t.Errorf("the next attempt is at %v", until)
+				t.Errorf("got next attempt at %v", until)
 			}
 			for range 20 {
 				u.Prepare()

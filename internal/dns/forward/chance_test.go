@@ -70,7 +70,7 @@ func drawChances(t *testing.T, lanes int) (c chances) {
 func chancesOf(t *testing.T, server *dnstest.Server) (c chances) {
 	received := server.Received()
 	if len(received) != drawnQueries {
-		t.Fatalf("%d queries", len(received))
+		t.Fatalf("got %d queries", len(received))
 	}
 	ports, ids := map[uint16]int{}, map[uint16]int{}
 	for i, q := range received {

@@ -66,10 +66,10 @@ func TestComeback(t *testing.T) {
 					t.Errorf("got %d comebacks and %d suspicions", n, suspicions.Load())
 				}
 				if n := refused.Load(); (n > 0) != row.refused {
-					t.Errorf("%d refused", n)
+					t.Errorf("got %d refused queries", n)
 				}
 				if n := len(p.seen()); n > 6*questions {
-					t.Errorf("%d questions were sent %d times", questions, n)
+					t.Errorf("sent %d questions in %d queries", questions, n)
 				}
 			})
 		}
@@ -95,7 +95,7 @@ func TestNoComeback(t *testing.T) {
 				clients.Wait()
 			}
 			if n := suspicions.Load(); n != 0 {
-				t.Errorf("%d suspicions", n)
+				t.Errorf("got %d suspicions, want 0", n)
 			}
 		})
 	}

@@ -53,37 +53,37 @@ var cookieManners = []struct {
 	overTCP     uint64
 	lost        int // questions
 }{
-	{"a server that speaks them", func(query, cookie []byte, _ bool, _ int) [][]byte {
+	{"server with cookie support", func(query, cookie []byte, _ bool, _ int) [][]byte {
 		return speak(query, cookie, serverCookie)
 	}, 20, 20, 19, 0, 0, 0},
-	{"a server that changes its own", func(query, cookie []byte, _ bool, n int) [][]byte {
+	{"server that changes its cookie", func(query, cookie []byte, _ bool, n int) [][]byte {
 		return speak(query, cookie, []string{serverCookie, nextCookie}[n%2])
 	}, 20, 20, 19, 0, 0, 0},
-	{"a server without cookie support", func(query, cookie []byte, _ bool, _ int) [][]byte {
+	{"server without cookie support", func(query, cookie []byte, _ bool, _ int) [][]byte {
 		return [][]byte{withOPT(answerTo(query, trueAddr), 0, nil)}
 	}, 20, 1, 0, 0, 0, 0},
-	{"a server without EDNS support", func(query, cookie []byte, _ bool, _ int) [][]byte {
+	{"server without EDNS support", func(query, cookie []byte, _ bool, _ int) [][]byte {
 		return [][]byte{answerTo(query, trueAddr)}
 	}, 20, 1, 0, 0, 0, 0},
-	{"a server that demands its own", func(query, cookie []byte, overTCP bool, _ int) [][]byte {
+	{"server that requires its cookie", func(query, cookie []byte, overTCP bool, _ int) [][]byte {
 		if !overTCP && !bytes.HasSuffix(cookie, []byte(serverCookie)) {
 			return [][]byte{withOPT(refusal(query, 0), dns.RcodeBadCookie, cookieOption(cookie, serverCookie))}
 		}
 		return speak(query, cookie, serverCookie)
 	}, 20, 21, 20, 0, 0, 0},
-	{"a server that always returns BADCOOKIE", func(query, cookie []byte, overTCP bool, _ int) [][]byte {
+	{"server that always returns BADCOOKIE", func(query, cookie []byte, overTCP bool, _ int) [][]byte {
 		if !overTCP && len(cookie) > 0 {
 			return [][]byte{withOPT(refusal(query, 0), dns.RcodeBadCookie, cookieOption(cookie[:exchange.ClientCookie], serverCookie))}
 		}
 		return speak(query, cookie, serverCookie)
 	}, 20, 40, 39, 0, 20, 0},
-	{"a server that rejects the option as an error", func(query, cookie []byte, _ bool, _ int) [][]byte {
+	{"server that returns FORMERR to the option", func(query, cookie []byte, _ bool, _ int) [][]byte {
 		if len(cookie) > 0 {
 			return [][]byte{refusal(query, dns.RcodeFormatError)}
 		}
 		return [][]byte{withOPT(answerTo(query, trueAddr), 0, nil)}
 	}, 20, 1, 0, 0, 0, 0},
-	{"a server that has the option for another version", func(query, cookie []byte, _ bool, _ int) [][]byte {
+	{"server that returns BADVERS to the option", func(query, cookie []byte, _ bool, _ int) [][]byte {
 		if len(cookie) > 0 {
 			return [][]byte{withOPT(refusal(query, 0), dns.RcodeBadVers, nil)}
 		}
@@ -95,16 +95,16 @@ var cookieManners = []struct {
 		}
 		return [][]byte{withOPT(answerTo(query, trueAddr), 0, nil)}
 	}, 20, 1, 0, 0, 0, 0},
-	{"a forwarder that gives out another client's (FRITZ!Box)", func(query, cookie []byte, _ bool, _ int) [][]byte {
+	{"forwarder that returns another client's cookie (FRITZ!Box)", func(query, cookie []byte, _ bool, _ int) [][]byte {
 		return [][]byte{withOPT(answerTo(query, trueAddr), 0, cookieOption([]byte("another!"), serverCookie))}
 	}, 20, 1, 0, 0, 0, 0},
-	{"a forwarder whose memory has none (Envoy issue 42836)", func(query, cookie []byte, _ bool, n int) [][]byte {
+	{"forwarder with cached responses without cookie (Envoy issue 42836)", func(query, cookie []byte, _ bool, n int) [][]byte {
 		if n%4 == 3 {
 			return [][]byte{withOPT(answerTo(query, trueAddr), 0, nil)}
 		}
 		return speak(query, cookie, serverCookie)
 	}, 4, 4, 3, 1, 1, 0}, // over TCP it has one again
-	{"a server that stops supporting cookies, without TCP", func(query, cookie []byte, overTCP bool, n int) [][]byte {
+	{"server that stops supporting cookies, without TCP", func(query, cookie []byte, overTCP bool, n int) [][]byte {
 		switch {
 		case overTCP:
 			return nil
@@ -113,7 +113,7 @@ var cookieManners = []struct {
 		}
 		return speak(query, cookie, serverCookie)
 	}, 20, 4, 3, 3, 3, 3},
-	{"a server that stops supporting cookies", func(query, cookie []byte, _ bool, n int) [][]byte {
+	{"server that stops supporting cookies", func(query, cookie []byte, _ bool, n int) [][]byte {
 		if n > 0 {
 			return [][]byte{withOPT(answerTo(query, trueAddr), 0, nil)}
 		}
@@ -208,7 +208,7 @@ func TestCookieForged(t *testing.T) {
 			}
 			// With lanes, the right response may arrive before the question is sent over TCP.
 			if got := s.f.Stats(); got.Doubted != questions-1 || got.OverTCP == 0 || got.OverTCP > questions-1 {
-				t.Errorf("%+v", got)
+				t.Errorf("got stats %+v", got)
 			}
 		})
 	}

@@ -37,10 +37,10 @@ func TestCostlyResponse(t *testing.T) {
 		t.Errorf("the client was charged %d octets, want %d", got, want)
 	}
 	if n := f.Stats().OverTCP; n != 1 {
-		t.Errorf("asked %d times over TCP", n)
+		t.Errorf("got %d queries over TCP", n)
 	}
 	if mustAnswer(t, f) != addresses[0] {
-		t.Error("the server is no longer asked")
+		t.Error("the server gets no more queries")
 	}
 }
 

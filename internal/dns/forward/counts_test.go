@@ -27,7 +27,7 @@ func TestCounts(t *testing.T) {
 	ask("refused.example.")
 	state, stats := stateOf(f, addresses[0]), f.Stats()
 	if state.Queries != 3 || state.NXDomain != 1 || state.Refusals != 1 || state.Retries != 0 || state.Failures != 0 {
-		t.Errorf("server: %+v", state)
+		t.Errorf("got server state %+v", state)
 	}
 	for i, name := range health.RcodeNames {
 		want := map[string]uint64{"NOERROR": 1, "NXDOMAIN": 1, "REFUSED": 1}[name]
@@ -36,7 +36,7 @@ func TestCounts(t *testing.T) {
 		}
 	}
 	if stats.Asked != 3 || stats.Unanswered != 0 {
-		t.Errorf("%+v", stats)
+		t.Errorf("got stats %+v", stats)
 	}
 	if n := changes.Load(); n != 1 {
 		t.Errorf("the state changed %d times, want once, to up", n)

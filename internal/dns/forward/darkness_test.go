@@ -50,7 +50,7 @@ func TestDark(t *testing.T) {
 			}
 			s.exchange(t, "silent.example.", dns.TypeA)
 			if got := isKnown(other); got != row.want {
-				t.Fatalf("known: %v", got)
+				t.Fatalf("route known to be dark: got %v", got)
 			}
 			if !row.want {
 				return
@@ -87,7 +87,7 @@ func TestDarkLetsGo(t *testing.T) {
 		}),
 	})
 	f = newForward(t, func(c *Config) {
-		c.Lanes, c.Answered = 1, func(Reply) { t.Error("an answer") }
+		c.Lanes, c.Answered = 1, func(Reply) { t.Error("got an answer") }
 		c.Silence, c.Deadline = time.Hour, time.Hour
 	}, addresses...)
 	if err := server.Listen([]netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:0")}); err != nil {
@@ -98,7 +98,7 @@ func TestDarkLetsGo(t *testing.T) {
 		t.Errorf("the client got %s", dns.RcodeToString[m.Rcode])
 	}
 	if n := f.Stats().Comebacks; n != 0 {
-		t.Errorf("%d questions came back", n)
+		t.Errorf("got %d comebacks, want 0", n)
 	}
 }
 
@@ -141,19 +141,19 @@ func TestMayProbe(t *testing.T) {
 			return n
 		}
 		if n := asked(); n != 1000 {
-			t.Errorf("%d of 1000 allowed while servers answer, want all", n)
+			t.Errorf("got %d of 1000 probes allowed while servers answer, want all", n)
 		}
 		dark := &f.table.Load().match(dnsname.Root()).dark
 		dark.become(true)
 		if n := asked(); n != 20 {
-			t.Errorf("%d allowed in 10 s", n)
+			t.Errorf("got %d probes allowed in 10 s, want 20", n)
 		}
 		if !f.MayProbe(dnsname.MustParse("www.corp.example")) {
-			t.Error("denied for a route that is not dark")
+			t.Error("probe denied for a route that is not dark")
 		}
 		dark.become(false)
 		if n := asked(); n != 1000 {
-			t.Errorf("%d of 1000 allowed afterwards", n)
+			t.Errorf("got %d of 1000 probes allowed after the outage", n)
 		}
 	})
 }

@@ -63,7 +63,7 @@ func TestNoDescriptors(t *testing.T) {
 		return s.InFlight > 0 && s.InFlight < 2*free && int(shed.Load())+s.InFlight == 4*free && s.Starved > 0 && int32(s.Shed) == shed.Load()
 	})
 	if text := log.String(); !outOfSockets.MatchString(text) || strings.Count(text, "\n") > 10 {
-		t.Errorf("log:\n%s", text)
+		t.Errorf("got log:\n%s", text)
 	}
 	g.open()
 	clients.Wait()

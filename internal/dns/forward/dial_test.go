@@ -29,7 +29,7 @@ func TestSourceAndInterface(t *testing.T) {
 		mustAnswer(t, newForward(t, patient, to))
 		for _, q := range servers[0].Received() {
 			if q.Client.Addr() != to.Source {
-				t.Errorf("asked from %v over %s", q.Client, q.Network)
+				t.Errorf("got a query from %v over %s", q.Client, q.Network)
 			}
 		}
 	}
@@ -46,7 +46,7 @@ func TestInterfaceThatDoesNotExist(t *testing.T) {
 	}
 	_, _, err := askFor(t, newForward(t, nil, to), "www.example.", dns.TypeA)
 	if !errors.Is(err, ErrNoResponse) || !strings.Contains(err.Error(), "no such device") {
-		t.Errorf("%v", err)
+		t.Errorf("got error %v", err)
 	}
 }
 

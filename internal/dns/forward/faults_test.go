@@ -49,7 +49,7 @@ func TestFirstServerMisbehaves(t *testing.T) {
 		{name: "truncated, TCP closed after the query", faults: dnstest.Faults{Truncate: true, CloseTCP: true}, from: b},
 		{name: "truncated, TCP reset in the message", faults: dnstest.Faults{Truncate: true, ResetTCP: true}, from: b},
 		{name: "FORMERR to EDNS", faults: dnstest.Faults{FormErrOnEDNS: true}, from: a},
-		{name: "FORMERR to EDNS, a bare header", faults: dnstest.Faults{FormErrOnEDNS: true, NoQuestion: true}, from: a},
+		{name: "FORMERR to EDNS, header only", faults: dnstest.Faults{FormErrOnEDNS: true, NoQuestion: true}, from: a},
 		{name: "NOTIMP to EDNS", faults: dnstest.Faults{NotImpOnEDNS: true}, from: a},
 		{name: "BADVERS to EDNS", faults: dnstest.Faults{BadVersOnEDNS: true}, from: a},
 		{name: "BADCOOKIE", faults: dnstest.Faults{Rcode: dns.RcodeBadCookie}, from: b},
@@ -88,10 +88,10 @@ func TestClosedPortIsNotWaitedFor(t *testing.T) {
 	servers[0].Down()
 	f := newForward(t, patient, addresses...)
 	if from := mustAnswer(t, f); from != addresses[1] {
-		t.Errorf("answered by %v", from)
+		t.Errorf("got an answer from %v", from)
 	}
 	if s := stateOf(f, addresses[0]); s.Failures != 1 || s.LastError != "connection refused" || s.State != health.Unknown {
-		t.Errorf("status %+v", s)
+		t.Errorf("got status %+v", s)
 	}
 }
 
@@ -103,7 +103,7 @@ func TestTruncatedAndTCPRefused(t *testing.T) {
 	servers[0].RefuseTCP()
 	f := newForward(t, patient, addresses...)
 	if from := mustAnswer(t, f); from != addresses[1] {
-		t.Errorf("answered by %v", from)
+		t.Errorf("got an answer from %v", from)
 	}
 }
 
@@ -115,10 +115,10 @@ func TestLateResponseIsTaken(t *testing.T) {
 	servers[1].SetFaults(dnstest.Faults{Drop: true})
 	f := newForward(t, func(c *Config) { c.Deadline = 20 * time.Second }, addresses...)
 	if from := mustAnswer(t, f); from != addresses[0] {
-		t.Errorf("answered by %v", from)
+		t.Errorf("got an answer from %v", from)
 	}
 	if servers[1].Queries() == 0 {
-		t.Error("the second server was not asked")
+		t.Error("the second server got no query")
 	}
 }
 
@@ -128,7 +128,7 @@ func TestSilentAtFirst(t *testing.T) {
 	servers[0].SetFaultsFor("www.example.", dnstest.Faults{Drop: true, First: 2})
 	mustAnswer(t, newForward(t, nil, addresses...))
 	if n := servers[0].QueriesFor("www.example.", dns.TypeA); n != 3 {
-		t.Errorf("asked %d times", n)
+		t.Errorf("got %d upstream queries", n)
 	}
 }
 
@@ -186,7 +186,7 @@ func TestWhenNobodyResponds(t *testing.T) {
 			_, from, err := askFor(t, f, "www.example.", dns.TypeA)
 			var extended *dnsserver.ExtendedError
 			if !errors.As(err, &extended) || extended.Code != row.code || !errors.Is(err, ErrNoResponse) || !from.IsZero() {
-				t.Fatalf("error %v, answered by %v", err, from)
+				t.Fatalf("got error %v, answer from %v", err, from)
 			}
 			want := fmt.Sprintf("no response from %v (%s), %v (%s)", addresses[0], row.words, addresses[1], row.words)
 			if extended.Text != want {
@@ -223,8 +223,8 @@ func TestEDNSIsRememberedPerServer(t *testing.T) {
 		fails  bool
 	}{
 		{"behaves", dnstest.Faults{}, 3, 3, 0, false},
-		{"FORMERR: at once", dnstest.Faults{FormErrOnEDNS: true}, 3, 1, 3, false},
-		{"silent: after three times", dnstest.Faults{DropOnEDNS: true}, 5, 3, 5, false},
+		{"FORMERR to EDNS", dnstest.Faults{FormErrOnEDNS: true}, 3, 1, 3, false},
+		{"silent to EDNS", dnstest.Faults{DropOnEDNS: true}, 5, 3, 5, false},
 		// The second try has no EDNS, unless the check of the silent server has already shown that
 		// the server accepts it.
 		{"one packet lost", dnstest.Faults{Drop: true, First: 1}, 3, 3, 1, false},

@@ -101,7 +101,7 @@ func TestIdenticalQuestionsAreAskedOnce(t *testing.T) {
 		t.Errorf("%d questions upstream", n)
 	}
 	if s := f.Stats(); s.InFlight != 0 {
-		t.Errorf("stats %+v", s)
+		t.Errorf("got stats %+v", s)
 	}
 }
 
@@ -128,7 +128,7 @@ func TestDifferentQuestionsAreNotJoined(t *testing.T) {
 	g.open()
 	clients.Wait()
 	if n := f.Stats().Joined; n != 0 {
-		t.Errorf("%d joined", n)
+		t.Errorf("got %d joined queries, want 0", n)
 	}
 }
 
@@ -156,10 +156,10 @@ func TestShedAtTheBound(t *testing.T) {
 	g.open()
 	clients.Wait()
 	if s := f.Stats(); s.Shed != 1 || s.InFlight != 0 {
-		t.Errorf("stats %+v", s)
+		t.Errorf("got stats %+v", s)
 	}
 	if _, _, err := askFor(t, f, "n2.example.", dns.TypeA); err != nil {
-		t.Errorf("afterwards: %v", err)
+		t.Errorf("after the load: %v", err)
 	}
 }
 
@@ -206,16 +206,16 @@ func TestNoRouteTakesAllTheRoom(t *testing.T) {
 	}
 	await(t, "three in flight", func() bool { return f.Stats().InFlight == 3 })
 	if _, _, err := askFor(t, f, "n3.example.", dns.TypeA); !errors.Is(err, ErrShed) {
-		t.Errorf("a fourth for the same route: %v", err)
+		t.Errorf("fourth query of a route: got error %v, want ErrShed", err)
 	}
 	if _, from, err := askFor(t, f, "web.cluster.local.", dns.TypeA); err != nil || from != plain(cluster) {
-		t.Errorf("a name of the cluster: from %v, %v", from, err)
+		t.Errorf("cluster name: got an answer from %v, error %v", from, err)
 	}
 	g.open()
 	clients.Wait()
 	for i := range 8 { // all places are free again
 		if _, _, err := askFor(t, f, fmt.Sprintf("m%d.example.", i), dns.TypeA); err != nil {
-			t.Errorf("afterwards: %v", err)
+			t.Errorf("after the load: %v", err)
 		}
 	}
 }
@@ -242,12 +242,12 @@ func TestClientsThatLeave(t *testing.T) {
 	leave1()
 	first.Wait()
 	if n := f.Stats().InFlight; n != 1 {
-		t.Errorf("%d in flight while one client waits", n)
+		t.Errorf("got %d queries in flight while one client waits, want 1", n)
 	}
 	leave2()
 	second.Wait()
 	if n := f.Stats().InFlight; n != 0 {
-		t.Errorf("%d in flight after all clients left", n)
+		t.Errorf("got %d queries in flight after all clients left, want 0", n)
 	}
 	if s := stateOf(f, g.address); s.Failures != 0 || s.State != health.Unknown {
 		t.Errorf("clients that left were counted against the server: %+v", s)
@@ -272,13 +272,13 @@ func TestSetRoutesWhileInFlight(t *testing.T) {
 	}
 	clients.Go(func() {
 		if from := mustAnswer(t, f); from != g.address {
-			t.Errorf("in flight: answered by %v", from)
+			t.Errorf("query in flight: got an answer from %v", from)
 		}
 	})
 	await(t, "all in flight", func() bool { return f.Stats().InFlight == many+1 })
 	f.SetRoutes([]Route{{Servers: []nameserver.Server{plain(fresh)}}})
 	if from := mustAnswer(t, f); from != plain(fresh) {
-		t.Errorf("afterwards: answered by %v", from)
+		t.Errorf("new query: got an answer from %v", from)
 	}
 	g.open()
 	clients.Wait()
@@ -290,7 +290,7 @@ func TestCloseFailsWhatIsInFlight(t *testing.T) {
 	var client sync.WaitGroup
 	client.Go(func() {
 		if _, _, err := askFor(t, f, "www.example.", dns.TypeA); !errors.Is(err, ErrNoResponse) {
-			t.Errorf("in flight: %v", err)
+			t.Errorf("query in flight: got error %v", err)
 		}
 	})
 	await(t, "in flight", func() bool { return g.asked.Load() == 1 })
@@ -298,7 +298,7 @@ func TestCloseFailsWhatIsInFlight(t *testing.T) {
 	client.Wait()
 	f.Close()
 	if _, _, err := askFor(t, f, "www.example.", dns.TypeA); !errors.Is(err, exchange.ErrClosed) {
-		t.Errorf("afterwards: %v", err)
+		t.Errorf("query after Close: got error %v", err)
 	}
 }
 

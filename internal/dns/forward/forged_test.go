@@ -33,8 +33,8 @@ var forgeries = []struct {
 		return m
 	}, false},
 	{"another name", func(m []byte, i int) []byte { m[sizeOfHeader+1] ^= byte(1 + i%30); return m }, false},
-	{"a name below", func(m []byte, _ int) []byte { return grow(m, []byte{1, 'x'}) }, false},
-	{"the name above", func(m []byte, _ int) []byte {
+	{"subdomain", func(m []byte, _ int) []byte { return grow(m, []byte{1, 'x'}) }, false},
+	{"parent domain", func(m []byte, _ int) []byte {
 		first := sizeOfHeader + 1 + int(m[sizeOfHeader])
 		return append(bytes.Clone(m[:sizeOfHeader]), m[first:]...)
 	}, false},
@@ -53,8 +53,8 @@ var forgeries = []struct {
 	{"a query", func(m []byte, _ int) []byte { m[2] &^= 0x80; return m }, false},
 	{"another opcode", func(m []byte, i int) []byte { m[2] |= byte(1+i%15) << 3; return m }, false},
 	{"cut", func(m []byte, i int) []byte { return m[:i%(len(m)-1)] }, true},
-	{"more records than there are", func(m []byte, i int) []byte { m[7] += byte(1 + i%200); return m }, true},
-	{"a name that points to itself", func(m []byte, _ int) []byte { m[exchange.QuestionEnd(m)+1] = byte(exchange.QuestionEnd(m)); return m }, true},
+	{"record count too high", func(m []byte, i int) []byte { m[7] += byte(1 + i%200); return m }, true},
+	{"name that points to itself", func(m []byte, _ int) []byte { m[exchange.QuestionEnd(m)+1] = byte(exchange.QuestionEnd(m)); return m }, true},
 }
 
 // grow inserts a label before the qname.

@@ -33,7 +33,7 @@ func TestHedgesAreBounded(t *testing.T) {
 		n++
 	}
 	if n != 100 {
-		t.Errorf("%d at once", n)
+		t.Errorf("got %d hedges at once, want 100", n)
 	}
 	n = 0
 	for asked := range uint64(10_000) {
@@ -43,7 +43,7 @@ func TestHedgesAreBounded(t *testing.T) {
 		}
 	}
 	if n < 390 || n > 400 {
-		t.Errorf("%d of 10000", n)
+		t.Errorf("got %d hedges in 10000 queries", n)
 	}
 }
 
@@ -97,7 +97,7 @@ func TestMessages(t *testing.T) {
 				got := s.exchange(t, "www.example.", dns.TypeA)
 				n := questions(servers[0]) + questions(servers[1])
 				if n > maxTries || n == 0 {
-					t.Errorf("%s: asked %d times", got, n)
+					t.Errorf("%s: got %d upstream queries", got, n)
 				}
 				if isAnswered := got != "SERVFAIL" && got != "FORMERR"; isAnswered != (faults.FormErrOnEDNS || faults.DropOnEDNS) {
 					t.Errorf("the client got %s", got)
@@ -149,13 +149,13 @@ func TestSilence(t *testing.T) {
 		s.SetFaultsFor("slow.example.", dnstest.Faults{Delay: 600 * time.Millisecond})
 	}
 	if _, _, err := askFor(t, f, "slow.example.", dns.TypeA); err != nil { // the check was answered
-		t.Errorf("a slow name: %v", err)
+		t.Errorf("slow name: got error %v", err)
 	}
 	for _, s := range servers {
 		s.SetFaults(dnstest.Faults{Drop: true})
 	}
 	if _, _, err := askFor(t, f, "www.example.", dns.TypeA); !errors.Is(err, ErrNoResponse) {
-		t.Errorf("silence: %v", err)
+		t.Errorf("silent servers: got error %v, want ErrNoResponse", err)
 	}
 }
 
@@ -199,10 +199,10 @@ func TestAskedOnce(t *testing.T) {
 			g.open()
 			clients.Wait()
 			if n := g.asked.Load(); n != 1 {
-				t.Errorf("asked %d times", n)
+				t.Errorf("got %d upstream queries", n)
 			}
 			if n := s.f.flights.n.Load(); n != 0 {
-				t.Errorf("%d in flight after the end", n)
+				t.Errorf("got %d queries in flight after the end, want 0", n)
 			}
 		})
 	}
@@ -224,7 +224,7 @@ func TestFailureIsNotShared(t *testing.T) {
 	clients.Wait()
 	servers[0].SetFaults(dnstest.Faults{})
 	if got := s.exchange(t, "www.example.", dns.TypeA); got != "NOERROR www.example.\t300\tIN\tA\t192.0.2.80" {
-		t.Errorf("afterwards: %s", got)
+		t.Errorf("after the fault: got %s", got)
 	}
 }
 
@@ -251,10 +251,10 @@ func TestOldestGivesWay(t *testing.T) {
 		return err == nil && isTrue(m)
 	})
 	if err := <-first; !errors.Is(err, ErrShed) {
-		t.Errorf("the oldest: %v", err)
+		t.Errorf("oldest query: got error %v, want ErrShed", err)
 	}
 	if n := f.flights.n.Load(); n != 1 {
-		t.Errorf("%d in flight", n)
+		t.Errorf("got %d queries in flight, want 1", n)
 	}
 }
 
@@ -266,7 +266,7 @@ func TestRefusalWaits(t *testing.T) {
 	servers[1].SetFaults(dnstest.Faults{Rcode: dns.RcodeServerFailure})
 	for range 20 {
 		if from := mustAnswer(t, f); from != addresses[0] {
-			t.Fatalf("answered by %v", from)
+			t.Fatalf("got an answer from %v", from)
 		}
 	}
 	servers[0].SetFaults(dnstest.Faults{Delay: 700 * time.Millisecond})

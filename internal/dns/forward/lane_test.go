@@ -133,10 +133,10 @@ func TestLane(t *testing.T) {
 	// The sender may count after the answer has arrived.
 	await(t, "all are counted", func() bool { return stateOf(s.f, addresses[0]).Queries == 5 })
 	if status := stateOf(s.f, addresses[0]); status.State != health.Up || status.NXDomain != 1 {
-		t.Errorf("the server is %+v", status)
+		t.Errorf("got server status %+v", status)
 	}
 	if n := servers[1].Queries(); n != 0 {
-		t.Errorf("the second server was asked %d times", n)
+		t.Errorf("got %d queries to the second server", n)
 	}
 }
 
@@ -153,7 +153,7 @@ func TestLaneLikeHandler(t *testing.T) {
 		"no question":          {NoQuestion: true, ThenOK: true},
 		"wrong source":         {WrongSource: true, ThenOK: true},
 		"garbage":              {Garbage: true, ThenOK: true},
-		"garbage alone":        {Garbage: true},
+		"only garbage":         {Garbage: true},
 		"truncated":            {Truncate: true},
 		"FORMERR to EDNS":      {FormErrOnEDNS: true},
 		"bare NOTIMP to EDNS":  {NotImpOnEDNS: true, NoQuestion: true},
@@ -248,7 +248,7 @@ func TestLaneJoins(t *testing.T) {
 	}
 	clients.Wait()
 	if n := servers[0].Queries(); n >= 20 {
-		t.Errorf("20 clients caused %d queries", n)
+		t.Errorf("got %d queries from 20 clients", n)
 	}
 	if joined := s.f.Stats().Joined; joined == 0 {
 		t.Error("no query joined")

@@ -179,7 +179,7 @@ func TestFalseProbe(t *testing.T) {
 	isSilent.Store(true)
 	makeLate(serverOf(f, late.address), time.Time{})
 	if from := mustAnswer(t, f); from != second.address {
-		t.Errorf("answered by %v", from)
+		t.Errorf("got an answer from %v", from)
 	}
 }
 

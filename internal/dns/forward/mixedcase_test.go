@@ -51,7 +51,7 @@ func TestMixedCase(t *testing.T) {
 			}
 			// With lanes, the right response may arrive before the question is sent over TCP.
 			if got := s.f.Stats(); got.Doubted != 300 || got.OverTCP == 0 || got.OverTCP > 300 {
-				t.Errorf("%+v", got)
+				t.Errorf("got stats %+v", got)
 			}
 		})
 	}
@@ -78,7 +78,7 @@ func TestManyDoubts(t *testing.T) {
 		}
 	}
 	if got := s.f.Stats(); got.Doubted > questions*maxStrays || got.OverTCP != questions {
-		t.Errorf("%+v", got)
+		t.Errorf("got stats %+v", got)
 	}
 }
 
@@ -92,9 +92,9 @@ func TestMixedCaseManners(t *testing.T) {
 		mixed   int // queries over UDP, for 20 questions
 		lost    int // answered SERVFAIL
 	}{
-		{"copied", func(query []byte, _ bool) [][]byte { return [][]byte{answerTo(query, trueAddr)} }, 0, 20, 0},
+		{"case copied", func(query []byte, _ bool) [][]byte { return [][]byte{answerTo(query, trueAddr)} }, 0, 20, 0},
 		{"in lower case", func(query []byte, _ bool) [][]byte { return [][]byte{inLower(answerTo(query, trueAddr))} }, 1, 1, 0},
-		{"in lower case over UDP alone", func(query []byte, overTCP bool) [][]byte {
+		{"in lower case over UDP only", func(query []byte, overTCP bool) [][]byte {
 			if overTCP {
 				return [][]byte{answerTo(query, trueAddr)}
 			}
@@ -153,7 +153,7 @@ func TestGuardOff(t *testing.T) {
 		s.exchange(t, longName, dns.TypeA)
 		for _, q := range p.seen() {
 			if name := nameIn(t, q.wire); name != longName || len(optionsIn(q.wire)) > 0 {
-				t.Errorf("asked for %s with options %x", name, optionsIn(q.wire))
+				t.Errorf("got a query for %s with options %x", name, optionsIn(q.wire))
 			}
 		}
 	}

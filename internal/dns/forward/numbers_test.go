@@ -28,12 +28,12 @@ func TestNumbersAddUp(t *testing.T) {
 		name   string
 		server nameserver.Server
 	}{
-		{"another name in its certificate", nameserver.Server{Addr: secure.Addr(), TLS: true, Name: "resolver.example"}},
+		{"another name in the certificate", nameserver.Server{Addr: secure.Addr(), TLS: true, Name: "resolver.example"}},
 		{"silent", nameserver.Server{Addr: silent.Addr()}},
-		{"silent to TLS", nameserver.Server{Addr: silent.Addr(), TLS: true}},
-		{"gone", nameserver.Server{Addr: gone}},
+		{"silent, TLS", nameserver.Server{Addr: silent.Addr(), TLS: true}},
+		{"closed port", nameserver.Server{Addr: gone}},
 		{"closes the connection late", nameserver.Server{Addr: late, TLS: true}},
-		{"gone, over TLS", nameserver.Server{Addr: gone, TLS: true}},
+		{"closed port, TLS", nameserver.Server{Addr: gone, TLS: true}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			f := newForward(t, func(c *Config) {
@@ -85,7 +85,7 @@ func TestNumbersOfRoutes(t *testing.T) {
 		}
 	}
 	if asked["."] != 4 || failed["."] != 0 || asked["corp.example."] < 3 || failed["corp.example."] == 0 || failed["corp.example."] > asked["corp.example."]-2 {
-		t.Errorf("asked %v, failed %v", asked, failed)
+		t.Errorf("got queries %v, failures %v", asked, failed)
 	}
 	if sum := asked["."] + asked["corp.example."]; sum > all {
 		t.Errorf("the routes count %d queries, the server only %d", sum, all)

@@ -28,10 +28,10 @@ func TestIgnore(t *testing.T) {
 		}
 	}, addresses...)
 	if from := mustAnswer(t, f); from != addresses[1] {
-		t.Errorf("%v answered", from)
+		t.Errorf("got an answer from %v", from)
 	}
 	if servers[0].Queries() == 0 {
-		t.Error("the first was not asked")
+		t.Error("the first server got no query")
 	}
 }
 
@@ -42,7 +42,7 @@ func TestSetAll(t *testing.T) {
 	f := newForward(t, patient, addresses...)
 	f.SetAll(true)
 	if from := mustAnswer(t, f); from != addresses[1] {
-		t.Errorf("%v answered", from)
+		t.Errorf("got an answer from %v", from)
 	}
 }
 
@@ -58,7 +58,7 @@ func TestPlainRoute(t *testing.T) {
 	})
 	for name, want := range map[string]string{"plain": "192.0.2.2", "a.plain": "192.0.2.1", "own": "192.0.2.3", "a.own": "192.0.2.3", ".": "192.0.2.1"} {
 		if route, ok := f.Match(dnsname.MustParse(name)); !ok || !slices.Equal(route.Servers, server(want)) {
-			t.Errorf("%s goes to %v", name, route.Servers)
+			t.Errorf("%s: got servers %v", name, route.Servers)
 		}
 	}
 }

@@ -23,11 +23,11 @@ func TestPanics(t *testing.T) {
 		change bool // Config.Changed does
 		want   string
 	}{
-		"a try's goroutine":                        {ignore: true, want: internal},
-		"a lane's watcher, then a try's goroutine": {lanes: 2, faults: dnstest.Faults{Rcode: dns.RcodeRefused}, ignore: true, want: internal},
-		"the receiver of a lane's reply":           {lanes: 2, answer: true, want: answer},
-		"the listener to server states":            {faults: dnstest.Faults{Drop: true}, change: true, want: "SERVFAIL "},
-		"likewise, in a lane":                      {lanes: 2, faults: dnstest.Faults{Drop: true}, change: true, want: "SERVFAIL "},
+		"goroutine of a try":                    {ignore: true, want: internal},
+		"lane watcher, then goroutine of a try": {lanes: 2, faults: dnstest.Faults{Rcode: dns.RcodeRefused}, ignore: true, want: internal},
+		"receiver of a lane reply":              {lanes: 2, answer: true, want: answer},
+		"server state callback":                 {faults: dnstest.Faults{Drop: true}, change: true, want: "SERVFAIL "},
+		"server state callback in a lane":       {lanes: 2, faults: dnstest.Faults{Drop: true}, change: true, want: "SERVFAIL "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

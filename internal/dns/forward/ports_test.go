@@ -36,7 +36,7 @@ func TestPorts(t *testing.T) {
 	}{
 		{"IPv4", four[0], addresses[0]},
 		{"IPv6", six, plain(six)},
-		{"from an address, by an interface", four[0], bound},
+		{"source address and interface", four[0], bound},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
@@ -55,11 +55,11 @@ func TestPorts(t *testing.T) {
 			for _, q := range row.server.Received()[before:] {
 				ports[q.Client.Port()] = true
 				if q.Client.Port() < 20000 || q.Client.Port() > 22047 || row.to.Source.IsValid() && q.Client.Addr() != row.to.Source {
-					t.Errorf("asked from %v", q.Client)
+					t.Errorf("got a query from %v", q.Client)
 				}
 			}
 			if len(ports) < 40 { // expected are 49.4 of 50
-				t.Errorf("only %d ports", len(ports))
+				t.Errorf("got only %d ports", len(ports))
 			}
 		})
 	}
@@ -87,7 +87,7 @@ func TestPortsHeld(t *testing.T) {
 	other := hold(low + 1)
 	_, _, err := askFor(t, f, "www.example.", dns.TypeA)
 	if !errors.Is(err, ErrShed) || !strings.Contains(err.Error(), exchange.ErrNoPort.Error()) {
-		t.Errorf("with no port free: %v", err)
+		t.Errorf("no free port: got error %v", err)
 	}
 	if s := stateOf(f, addresses[0]); s.State == health.Down {
 		t.Errorf("a lack of ports was blamed on the server: %+v", s)
@@ -192,7 +192,7 @@ func TestUDPSize(t *testing.T) {
 				}
 			}
 			if over := len(server.Received()) == 2; over != row.overTCP {
-				t.Errorf("asked over TCP: %v", over)
+				t.Errorf("got queries over TCP: %v", over)
 			}
 		})
 	}

@@ -54,7 +54,7 @@ func TestWire(t *testing.T) {
 		{"options", clientQuery("a.example.", dns.TypeA, withOptions), exchange.WithEDNS, exchange.Question{Name: "a.example.", Type: dns.TypeA, Class: dns.ClassINET, DO: false, CD: false, RD: true}, true},
 		{"without EDNS", clientQuery("a.example.", dns.TypeA, withDO), exchange.WithoutEDNS, exchange.Question{Name: "a.example.", Type: dns.TypeA, Class: dns.ClassINET, DO: true, CD: false, RD: true}, false},
 		{"padded", clientQuery("a.example.", dns.TypeA), exchange.Padded, exchange.Question{Name: "a.example.", Type: dns.TypeA, Class: dns.ClassINET, DO: false, CD: false, RD: true}, true},
-		{"any octets", clientQuery(odd, 666), exchange.WithEDNS, exchange.Question{Name: odd, Type: 666, Class: dns.ClassINET, DO: false, CD: false, RD: true}, true},
+		{"unusual octets", clientQuery(odd, 666), exchange.WithEDNS, exchange.Question{Name: odd, Type: 666, Class: dns.ClassINET, DO: false, CD: false, RD: true}, true},
 		{"root", clientQuery(".", dns.TypeNS), exchange.WithEDNS, exchange.Question{Name: ".", Type: dns.TypeNS, Class: dns.ClassINET, DO: false, CD: false, RD: true}, true},
 	}
 	for _, row := range rows {

@@ -42,28 +42,28 @@ func TestRound(t *testing.T) {
 		over    bool
 		result  string // server of the response to pass on, or the text
 	}{
-		{"nothing happened yet", 2, "", "1", false, ""},
+		{"start", 2, "", "1", false, ""},
 		{"the first refuses", 2, "1!", "1 2", false, ""},
-		{"all refuse: the last one's word", 2, "1! 2!", "1 2", true, "2"},
+		{"all refuse: last response", 2, "1! 2!", "1 2", true, "2"},
 		{"the first fails", 2, "1x", "1 2", false, ""},
 		{"all fail", 2, "1x 2x", "1 2", true, "no response from 192.0.2.1 (connection refused), 192.0.2.2 (connection refused)"},
-		{"one is silent: asked again, four times in all, at last over TCP", 1, "1? 1? 1? 1?", "1 1s 1s 1t", false, ""},
-		{"two are silent: twice each, at last over TCP", 2, "1? 2? 1? 2?", "1 2 1s 2t", false, ""},
-		{"five are silent: four of them once each", 5, "1? 2? 3? 4?", "1 2 3s 4", false, ""},
-		{"three are silent: the third for a small response, the last over TCP", 3, "1? 2? 3? 1?", "1 2 3s 1t", false, ""},
+		{"one is silent: four tries, the last over TCP", 1, "1? 1? 1? 1?", "1 1s 1s 1t", false, ""},
+		{"two are silent: two tries each, the last over TCP", 2, "1? 2? 1? 2?", "1 2 1s 2t", false, ""},
+		{"five are silent: one try for four of them", 5, "1? 2? 3? 4?", "1 2 3s 4", false, ""},
+		{"three are silent: small response from the third, last try over TCP", 3, "1? 2? 3? 1?", "1 2 3s 1t", false, ""},
 		{"one loses large responses", 1, "1? 1T", "1 1s 1t", false, ""},
 		{"one loses large responses, and TCP is refused", 1, "1? 1T 1X 1x", "1 1s 1t", true, "no response from 192.0.2.1 (connection refused)"},
 		{"two lose large responses", 2, "1? 2? 1T", "1 2 1s 1t", false, ""},
 		{"five lose large responses", 5, "1? 2? 3T", "1 2 3s 3t", false, ""},
-		{"two refuse: the third is no worse than they were", 4, "1! 2! 3?", "1 2 3 4", false, ""},
-		{"no more than four", 12, "1! 2! 3! 4!", "1 2 3 4", true, "4"},
-		{"refused, then silent: the refusal, and no second question", 2, "1! 2?", "1 2", true, "1"},
-		{"silent, then refused: its second question is not asked for more", 2, "1? 2!", "1 2 1s", false, ""},
-		{"silent, then failed while another is queried", 2, "1? 1x", "1 2", false, ""},
-		{"unreadable: asked over TCP as well", 1, "1%", "1 1t", false, ""},
-		{"unreadable over TCP as well", 1, "1% 1U", "1 1t", true, "no response from 192.0.2.1 (SERVFAIL)"},
-		{"unreadable, and TCP is refused: once more over UDP", 1, "1% 1X", "1 1t 1s", false, ""},
-		{"unreadable late: the one that is asked has its time", 2, "1? 1%", "1 2", false, ""},
+		{"two refuse, the third is silent", 4, "1! 2! 3?", "1 2 3 4", false, ""},
+		{"at most four tries", 12, "1! 2! 3! 4!", "1 2 3 4", true, "4"},
+		{"refused, then silent: returns the refusal", 2, "1! 2?", "1 2", true, "1"},
+		{"silent, then refused: second try for a small response", 2, "1? 2!", "1 2 1s", false, ""},
+		{"silent, then failed during another query", 2, "1? 1x", "1 2", false, ""},
+		{"unreadable: retry over TCP", 1, "1%", "1 1t", false, ""},
+		{"unreadable over UDP and TCP", 1, "1% 1U", "1 1t", true, "no response from 192.0.2.1 (SERVFAIL)"},
+		{"unreadable, TCP refused: retry over UDP", 1, "1% 1X", "1 1t 1s", false, ""},
+		{"unreadable late: no retry during another query", 2, "1? 1%", "1 2", false, ""},
 		{"unreadable late, after a refusal", 2, "1? 1% 2!", "1 2 1t", false, ""},
 		{"unreadable after the last allowed try", 4, "1? 2? 3! 1%", "1 2 3s 4", false, ""},
 		{"silent, then all failed", 2, "1? 1x 2x 1x", "1 2 1s", true, "no response from 192.0.2.1 (connection refused), 192.0.2.2 (connection refused)"},
@@ -90,7 +90,7 @@ func TestRound(t *testing.T) {
 				t.Errorf("asked %q, want %q", starts, row.starts)
 			}
 			if r.over() != row.over {
-				t.Fatalf("over: %v", r.over())
+				t.Fatalf("over: got %v", r.over())
 			}
 			if row.over {
 				if got := resultOf(t, r); got != row.result {
@@ -179,17 +179,17 @@ func TestExplain(t *testing.T) {
 		text   string
 	}{
 		{
-			"the network's fault",
+			"network errors",
 			[]outcome{{attempt: attempt{to: s[0]}, err: refused}, {attempt: attempt{to: s[1]}, err: syscall.EHOSTUNREACH}},
 			dns.ExtendedErrorCodeNetworkError, "no response from 192.0.2.1 (connection refused), 192.0.2.2 (no route to host)",
 		},
 		{
-			"one was silent",
+			"one silent server",
 			[]outcome{{attempt: attempt{to: s[0]}, err: refused}, {attempt: attempt{to: s[1]}, err: exchange.ErrTimeout}},
 			dns.ExtendedErrorCodeNoReachableAuthority, "no response from 192.0.2.1 (connection refused), 192.0.2.2 (timed out)",
 		},
 		{
-			"asked twice",
+			"two errors of one server",
 			[]outcome{{attempt: attempt{to: s[0]}, err: exchange.ErrTimeout}, {attempt: attempt{to: s[0]}, err: io.EOF}},
 			dns.ExtendedErrorCodeNoReachableAuthority, "no response from 192.0.2.1 (connection closed)",
 		},

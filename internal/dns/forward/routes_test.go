@@ -60,7 +60,7 @@ func TestMatchDoesNotAllocate(t *testing.T) {
 	defer f.Close()
 	table, name := f.table.Load(), dnsname.MustParse("a.b.c.d.example.com")
 	if n := testing.AllocsPerRun(100, func() { table.match(name) }); n != 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("got %v allocations, want 0", n)
 	}
 }
 
@@ -102,11 +102,11 @@ func TestServersKeepTheirHealth(t *testing.T) {
 	f.SetRoutes([]Route{testRoute("corp.example", "192.0.2.1"), testRoute(".", "192.0.2.3", "192.0.2.1")})
 	got := f.Status()
 	if len(got) != 2 || got[0].Domain != dnsname.MustParse("corp.example") || got[0].Source != "test of corp.example" {
-		t.Fatalf("status %+v", got)
+		t.Fatalf("got status %+v", got)
 	}
 	for _, s := range []ServerStatus{got[0].Servers[0], got[1].Servers[1]} {
 		if s.State != health.Down || s.Failures != 3 || s.LastError != "connection refused" || s.Since.IsZero() {
-			t.Errorf("status %+v", s)
+			t.Errorf("got status %+v", s)
 		}
 	}
 	if s := got[1].Servers[0]; s.State != health.Unknown || s.Server != nameserver.MustParse("192.0.2.3") {
@@ -128,7 +128,7 @@ func TestSameRoutesAgain(t *testing.T) {
 	}
 	clients.Wait()
 	if n := servers[0].Queries(); n != 1 {
-		t.Errorf("asked %d times", n)
+		t.Errorf("got %d upstream queries", n)
 	}
 	f.SetRoutes([]Route{{Servers: addresses, Source: "another"}})
 	if got := f.Status()[0].Source; got != "another" {

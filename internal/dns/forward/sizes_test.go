@@ -89,7 +89,7 @@ func TestLargeResponsesLost(t *testing.T) {
 				}
 			}
 			if len(all) > maxTries || small == 0 || overTCP != 1 {
-				t.Errorf("asked %v", all)
+				t.Errorf("got queries %v", all)
 			}
 			for _, s := range servers {
 				for _, q := range s.Received() {
@@ -116,7 +116,7 @@ func TestLargeResponsesLostAtFirst(t *testing.T) {
 	mustAnswer(t, f)
 	for _, q := range servers[0].Received() {
 		if q.Msg.Question[0].Name == "www.example." && q.Msg.IsEdns0() == nil {
-			t.Errorf("asked without EDNS: %v", q.Msg)
+			t.Errorf("got a query without EDNS: %v", q.Msg)
 		}
 	}
 }
@@ -147,10 +147,10 @@ func TestLargeResponsesLostAndTCPRefused(t *testing.T) {
 		}
 	}
 	if all := largeQueries(servers...); len(all) > 4*maxTries {
-		t.Errorf("asked %v", all)
+		t.Errorf("got queries %v", all)
 	}
 	if s := stateOf(f, r.Servers[0]); s.UDPSize != 0 {
-		t.Errorf("%d octets are usable", s.UDPSize)
+		t.Errorf("got UDP size %d, want 0", s.UDPSize)
 	}
 	mustAnswer(t, f)
 }
@@ -174,12 +174,12 @@ func TestUsableSizeIsRemembered(t *testing.T) {
 	})
 	for _, q := range largeQueries(servers...)[before:] {
 		if q == "1232" {
-			t.Errorf("asked %v", largeQueries(servers...)[before:])
+			t.Errorf("got queries %v", largeQueries(servers...)[before:])
 		}
 	}
 	const lost = "upstream loses large UDP responses"
 	if got := text.String(); strings.Count(got, lost) != 1 || !strings.Contains(got, "askingFor=512") {
-		t.Errorf("the log says\n%s", got)
+		t.Errorf("got log\n%s", got)
 	}
 
 	servers[0].SetFaults(dnstest.Faults{Raw: wholeOverUDP})
@@ -188,7 +188,7 @@ func TestUsableSizeIsRemembered(t *testing.T) {
 		return stateOf(f, r.Servers[0]).UDPSize == 0
 	})
 	if got := text.String(); !strings.Contains(got, "upstream delivers large UDP responses again") {
-		t.Errorf("the log says\n%s", got)
+		t.Errorf("got log\n%s", got)
 	}
 }
 

@@ -51,14 +51,14 @@ func TestTLSOneConnectionForAll(t *testing.T) {
 	clients.Wait()
 	mustAnswer(t, f)
 	if n := connections(s); n != 1 {
-		t.Errorf("%d connections", n)
+		t.Errorf("got %d connections", n)
 	}
 	for _, q := range s.Received() {
 		if q.Network != "tls" {
-			t.Fatalf("a query over %s", q.Network)
+			t.Fatalf("got a query over %s", q.Network)
 		}
 		if wire, err := q.Msg.Pack(); err != nil || len(wire)%paddedTo != 0 {
-			t.Fatalf("a query of %d octets, %v", len(wire), err)
+			t.Fatalf("got a query of %d octets, error %v", len(wire), err)
 		}
 	}
 }
@@ -81,8 +81,8 @@ func TestTLSIsNeverDowngraded(t *testing.T) {
 	}{
 		{"another name", secure, "resolver.example", secure.CertPool(), "certificate refused"},
 		{"an unknown CA", secure, dnstest.TLSName, other.CertPool(), "certificate refused"},
-		{"the address, from an unknown CA", secure, "", other.CertPool(), "certificate refused"},
-		{"no TLS there", open, dnstest.TLSName, secure.CertPool(), ""},
+		{"address in the certificate, unknown CA", secure, "", other.CertPool(), "certificate refused"},
+		{"no TLS", open, dnstest.TLSName, secure.CertPool(), ""},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
@@ -100,7 +100,7 @@ func TestTLSIsNeverDowngraded(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 			if n := row.server.Queries(); n != 0 {
-				t.Errorf("%d queries reached it", n)
+				t.Errorf("got %d queries, want 0", n)
 			}
 		})
 	}
@@ -120,7 +120,7 @@ func TestTLSOutOfOrder(t *testing.T) {
 	await(t, "the slow one is in flight", func() bool { return s.QueriesFor("slow.example.", dns.TypeA) == 1 })
 	mustAnswer(t, f)
 	if n := connections(s); n != 1 {
-		t.Errorf("%d connections", n)
+		t.Errorf("got %d connections", n)
 	}
 	f.Close()
 	client.Wait()
@@ -136,7 +136,7 @@ func TestTLSConnectionClosedByTheServer(t *testing.T) {
 		s.CloseConnections()
 	}
 	if got := stateOf(f, overTLS(s)); got.Failures != 0 || got.State != health.Up {
-		t.Errorf("status %+v", got)
+		t.Errorf("got status %+v", got)
 	}
 }
 
@@ -176,7 +176,7 @@ func TestTLSSilentConnectionIsReplaced(t *testing.T) {
 	await(t, "the next question to share a connection with the one before", shares)
 	for _, q := range s.Received()[before:] {
 		if q.Client == dead {
-			t.Error("the dead connection is used again")
+			t.Error("a closed connection was used again")
 		}
 	}
 }

@@ -18,17 +18,17 @@ func TestTrace(t *testing.T) {
 		faults dnstest.Faults // of the first of two servers
 		want   []string
 	}{
-		{name: "it answers", want: []string{"asks ONE over UDP", "ONE answers NOERROR"}},
-		{name: "it refuses", faults: dnstest.Faults{Rcode: dns.RcodeRefused}, want: []string{
+		{name: "answers", want: []string{"asks ONE over UDP", "ONE answers NOERROR"}},
+		{name: "REFUSED", faults: dnstest.Faults{Rcode: dns.RcodeRefused}, want: []string{
 			"asks ONE over UDP", "ONE fails: REFUSED", "asks TWO over UDP", "TWO answers NOERROR",
 		}},
-		{name: "it truncates", faults: dnstest.Faults{Truncate: true}, want: []string{
+		{name: "truncates", faults: dnstest.Faults{Truncate: true}, want: []string{
 			"asks ONE over UDP", "ONE needs a different query", "asks ONE over TCP", "ONE answers NOERROR",
 		}},
-		{name: "it knows no EDNS", faults: dnstest.Faults{Rcode: dns.RcodeFormatError}, want: []string{
+		{name: "no EDNS support", faults: dnstest.Faults{Rcode: dns.RcodeFormatError}, want: []string{
 			"asks ONE over UDP", "ONE needs a different query", "asks ONE over UDP, without EDNS", "ONE fails: FORMERR", "asks TWO over UDP", "TWO answers NOERROR",
 		}},
-		{name: "it answers another question", faults: dnstest.Faults{WrongQuestion: true}, want: []string{
+		{name: "answers another question", faults: dnstest.Faults{WrongQuestion: true}, want: []string{
 			"asks ONE over UDP", "ONE sent an invalid response", "asks TWO over UDP", "TWO answers NOERROR",
 		}},
 	} {

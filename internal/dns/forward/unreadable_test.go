@@ -19,8 +19,8 @@ func TestUnreadable(t *testing.T) {
 		faults dnstest.Faults
 		want   string
 	}{
-		{"over UDP, where it is cut", dnstest.Faults{CutUDP: true}, "NOERROR www.example.\t300\tIN\tA\t192.0.2.80"},
-		{"over UDP and TCP", dnstest.Faults{Raw: unreadable}, "SERVFAIL"},
+		{"cut over UDP", dnstest.Faults{CutUDP: true}, "NOERROR www.example.\t300\tIN\tA\t192.0.2.80"},
+		{"unreadable over UDP and TCP", dnstest.Faults{Raw: unreadable}, "SERVFAIL"},
 	} {
 		for name, lanes := range map[string]int{"lanes": 1, "Handler": 0} {
 			t.Run(row.name+"/"+name, func(t *testing.T) {

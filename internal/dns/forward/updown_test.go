@@ -26,7 +26,7 @@ func TestDownAndUp(t *testing.T) {
 	log := new(lab.Text)
 	f := newForward(t, func(c *Config) { patient(c); c.Log = logger(log) }, addresses...)
 	if from := mustAnswer(t, f); from != addresses[0] {
-		t.Fatalf("answered by %v", from)
+		t.Fatalf("got an answer from %v", from)
 	}
 	servers[0].Down()
 	for range 3 {
@@ -34,11 +34,11 @@ func TestDownAndUp(t *testing.T) {
 	}
 	s := stateOf(f, addresses[0])
 	if s.State != health.Down || s.LastError != "connection refused" || s.Failures != 3 || s.RTT <= 0 {
-		t.Errorf("status %+v", s)
+		t.Errorf("got status %+v", s)
 	}
 	queries := s.Queries
 	if mustAnswer(t, f); stateOf(f, addresses[0]).Queries != queries {
-		t.Error("asked first while it is down")
+		t.Error("the server that is down was queried first")
 	}
 	if err := servers[0].Up(); err != nil {
 		t.Fatal(err)
@@ -49,7 +49,7 @@ func TestDownAndUp(t *testing.T) {
 		return stateOf(f, addresses[0]).State == health.Up
 	})
 	if from := mustAnswer(t, f); from != addresses[0] {
-		t.Errorf("afterwards: answered by %v", from)
+		t.Errorf("after the probe: got an answer from %v", from)
 	}
 	want := "level=WARN msg=\"upstream down\" server=" + addresses[0].String() + " error=\"connection refused\" condition=upstream-down\n" +
 		"level=INFO msg=\"upstream up\" server=" + addresses[0].String() + " condition=upstream-up\n"
@@ -77,7 +77,7 @@ func TestProbesHoldNobodyUp(t *testing.T) {
 	failures := stateOf(f, addresses[0]).Failures
 	for range 100 {
 		if from := mustAnswer(t, f); from != addresses[1] {
-			t.Fatalf("answered by %v", from)
+			t.Fatalf("got an answer from %v", from)
 		}
 	}
 	await(t, "the probe's failure", func() bool { return stateOf(f, addresses[0]).Failures > failures })
@@ -118,14 +118,14 @@ func TestAllDownIsNotForEver(t *testing.T) {
 	}
 	for _, address := range addresses {
 		if s := stateOf(f, address); s.State != health.Down {
-			t.Fatalf("status %+v", s)
+			t.Fatalf("got status %+v", s)
 		}
 	}
 	if err := servers[1].Up(); err != nil {
 		t.Fatal(err)
 	}
 	if from := mustAnswer(t, f); from != addresses[1] {
-		t.Errorf("answered by %v", from)
+		t.Errorf("got an answer from %v", from)
 	}
 }
 
@@ -176,7 +176,7 @@ func TestFailureResponsesAreNotFailures(t *testing.T) {
 		}
 	}
 	if s := stateOf(f, addresses[0]); s.State != health.Up || s.Failures != 0 {
-		t.Errorf("status %+v", s)
+		t.Errorf("got status %+v", s)
 	}
 }
 
@@ -189,11 +189,11 @@ func TestLocalFaultsAreNotTheServers(t *testing.T) {
 		s.failed(syscall.EADDRNOTAVAIL)
 	}
 	if got := s.status(); got.State != health.Unknown || got.Failures != 0 {
-		t.Errorf("status %+v", got)
+		t.Errorf("got status %+v", got)
 	}
 	s.log = slog.New(slog.DiscardHandler)
 	if s.failed(syscall.ENETUNREACH); s.status().LastError != "network is unreachable" {
-		t.Errorf("status %+v", s.status())
+		t.Errorf("got status %+v", s.status())
 	}
 }
 

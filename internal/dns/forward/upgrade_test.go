@@ -64,7 +64,7 @@ func (u upgradable) upgrade() *exchange.Upgrade {
 func (u upgradable) mustAsk(t *testing.T) {
 	t.Helper()
 	if got := u.exchange(t, "www.example.", dns.TypeA); got != wwwAnswer {
-		t.Errorf("answered %q", got)
+		t.Errorf("got answer %q", got)
 	}
 }
 
@@ -85,24 +85,24 @@ func TestUpgrade(t *testing.T) {
 	for i := range 100 {
 		clients.Go(func() {
 			if got := u.exchange(t, fmt.Sprintf("n%d.example.", i), dns.TypeA, dnstest.EDNS(1232)); got != "NXDOMAIN" {
-				t.Errorf("answered %q", got)
+				t.Errorf("got answer %q", got)
 			}
 		})
 	}
 	clients.Wait()
 	if n := u.open.Queries(); n != inTheClear || n == 0 {
-		t.Errorf("%d questions went in the clear, %d of them before the connection existed", n, inTheClear)
+		t.Errorf("got %d unencrypted queries, %d of them before the connection existed", n, inTheClear)
 	}
 	if n := connections(u.secure); n != 1 {
-		t.Errorf("%d connections", n)
+		t.Errorf("got %d connections", n)
 	}
 	for _, q := range u.secure.Received() {
 		if wire, err := q.Msg.Pack(); err != nil || len(wire)%paddedTo != 0 {
-			t.Fatalf("a query of %d octets, %v", len(wire), err)
+			t.Fatalf("got a query of %d octets, error %v", len(wire), err)
 		}
 	}
 	if got := stateOf(u.f, plain(u.open)); got.State != health.Up || got.Failures != 0 {
-		t.Errorf("status %+v", got)
+		t.Errorf("got status %+v", got)
 	}
 }
 
@@ -114,7 +114,7 @@ func TestUpgradeWhole(t *testing.T) {
 	u.secure.SetFaults(dnstest.Faults{Truncate: true})
 	u.mustAsk(t)
 	if n := u.f.Stats().OverTCP; n != 0 {
-		t.Errorf("%d questions over TCP", n)
+		t.Errorf("got %d queries over TCP, want 0", n)
 	}
 }
 
@@ -155,10 +155,10 @@ func TestUpgradeToNothing(t *testing.T) {
 		at    netip.AddrPort
 		words string
 	}{
-		{"the port is closed", closed.Addr(), "connection refused"},
-		{"no TLS there", dnstest.NewServer(t, world).Addr(), ""},
-		{"it answers nothing", mute.Addr(), "timed out"},
-		{"it hangs up", hangingUp.Addr(), "connection closed"},
+		{"closed port", closed.Addr(), "connection refused"},
+		{"no TLS", dnstest.NewServer(t, world).Addr(), ""},
+		{"no response", mute.Addr(), "timed out"},
+		{"closes the connection", hangingUp.Addr(), "connection closed"},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
@@ -172,10 +172,10 @@ func TestUpgradeToNothing(t *testing.T) {
 				u.mustAsk(t)
 			}
 			if got := stateOf(u.f, plain(u.open)); got.State != health.Up || got.Failures != 0 || got.Transport != InTheClear {
-				t.Errorf("status %+v", got)
+				t.Errorf("got status %+v", got)
 			}
 			if lines := strings.Count(text.String(), "\n"); lines != 1 || !strings.Contains(text.String(), row.words) {
-				t.Errorf("the log says\n%s", text.String())
+				t.Errorf("got log\n%s", text.String())
 			}
 		})
 	}
@@ -195,7 +195,7 @@ func TestUpgradeIsNotWaitedFor(t *testing.T) {
 		u.mustAsk(t)
 	}
 	if n := accepted.Load(); n != 1 {
-		t.Errorf("%d connections", n)
+		t.Errorf("got %d connections", n)
 	}
 	begun := time.Now()
 	u.f.Close()
@@ -211,7 +211,7 @@ func TestUpgradeIsReplaced(t *testing.T) {
 		name  string
 		asked int
 		rests bool
-	}{{"it was of use", 3, false}, {"it never was", 0, true}} {
+	}{{"connection answered before", 3, false}, {"connection never answered", 0, true}} {
 		t.Run(row.name, func(t *testing.T) {
 			u := newEager(t)
 			u.secured(t)
@@ -220,7 +220,7 @@ func TestUpgradeIsReplaced(t *testing.T) {
 			}
 			u.upgrade().Lost(u.upgrade().Current(), exchange.ErrTimeout)
 			if got := u.transport(); got != InTheClear {
-				t.Errorf("asked over %q", got)
+				t.Errorf("got transport %q", got)
 			}
 			if !row.rests {
 				u.secured(t)
@@ -230,7 +230,7 @@ func TestUpgradeIsReplaced(t *testing.T) {
 				u.mustAsk(t)
 			}
 			if n := u.f.Stats().Handshakes; n != 1 {
-				t.Errorf("%d connections", n)
+				t.Errorf("got %d connections", n)
 			}
 		})
 	}
@@ -243,10 +243,10 @@ func TestUpgradeDies(t *testing.T) {
 		name string
 		die  func(secure *dnstest.Server)
 	}{
-		{"it ends", (*dnstest.Server).Down},
-		{"it falls silent", func(s *dnstest.Server) { s.SetFaults(dnstest.Faults{Drop: true}) }},
-		{"it hangs up at each question", func(s *dnstest.Server) { s.SetFaults(dnstest.Faults{CloseTCP: true}) }},
-		{"it resets in the middle of each answer", func(s *dnstest.Server) { s.SetFaults(dnstest.Faults{ResetTCP: true}) }},
+		{"server down", (*dnstest.Server).Down},
+		{"server goes silent", func(s *dnstest.Server) { s.SetFaults(dnstest.Faults{Drop: true}) }},
+		{"closes at each query", func(s *dnstest.Server) { s.SetFaults(dnstest.Faults{CloseTCP: true}) }},
+		{"resets during each response", func(s *dnstest.Server) { s.SetFaults(dnstest.Faults{ResetTCP: true}) }},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
@@ -275,7 +275,7 @@ func TestUpgradeDies(t *testing.T) {
 			stop.Store(true)
 			clients.Wait()
 			if got := stateOf(u.f, plain(u.open)); got.State != health.Up {
-				t.Errorf("status %+v", got)
+				t.Errorf("got status %+v", got)
 			}
 		})
 	}
@@ -297,7 +297,7 @@ func TestUpgradeIdle(t *testing.T) {
 		t.Errorf("%d of %d connections resumed", got.Resumed, got.Handshakes)
 	}
 	if got := stateOf(u.f, plain(u.open)); got.State != health.Up || got.Failures != 0 {
-		t.Errorf("status %+v", got)
+		t.Errorf("got status %+v", got)
 	}
 }
 
@@ -309,9 +309,9 @@ func TestUpgradeEndsWithTheSetting(t *testing.T) {
 		end  func(u upgradable)
 		want Transport
 	}{
-		{"the setting", func(u upgradable) { u.f.SetOpportunistic(false) }, ""},
-		{"the route", func(u upgradable) { u.f.SetRoutes(nil) }, ""},
-		{"all", func(u upgradable) { u.f.Close() }, InTheClear},
+		{"SetOpportunistic", func(u upgradable) { u.f.SetOpportunistic(false) }, ""},
+		{"SetRoutes", func(u upgradable) { u.f.SetRoutes(nil) }, ""},
+		{"Close", func(u upgradable) { u.f.Close() }, InTheClear},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
@@ -321,15 +321,15 @@ func TestUpgradeEndsWithTheSetting(t *testing.T) {
 			row.end(u)
 			await(t, "the connection ends", conn.Ended)
 			if got := u.transport(); got != row.want {
-				t.Errorf("over %q", got)
+				t.Errorf("got transport %q", got)
 			}
 		})
 	}
-	t.Run("and begins with it", func(t *testing.T) {
+	t.Run("off at the start", func(t *testing.T) {
 		u := newUpgradable(t, patient, func(c *Config) { c.Opportunistic = false })
 		u.mustAsk(t)
 		if got := u.transport(); got != "" {
-			t.Errorf("over %q", got)
+			t.Errorf("got transport %q", got)
 		}
 		u.f.SetOpportunistic(true)
 		u.secured(t)
@@ -350,10 +350,10 @@ func TestUpgradeIsNoStrictTLS(t *testing.T) {
 	other.Name = "resolver.example"
 	f := newForward(t, opportunistic(s.Addr(), trusting(s)), other)
 	if m, _, err := askFor(t, f, "www.example.", dns.TypeA); err == nil {
-		t.Errorf("answered %v", m)
+		t.Errorf("got answer %v", m)
 	}
 	if got := stateOf(f, other); got.Transport != "" || s.Queries() != 0 {
-		t.Errorf("asked %d times, over %q", s.Queries(), got.Transport)
+		t.Errorf("got %d queries and transport %q", s.Queries(), got.Transport)
 	}
 }
 
@@ -366,7 +366,7 @@ func TestUpgradeFrom(t *testing.T) {
 	mustAnswer(t, f)
 	await(t, "the connection", func() bool { return secure.Queries() > 0 })
 	if from := secure.Received()[0].Client.Addr(); from != server.Source {
-		t.Errorf("from %v", from)
+		t.Errorf("got source %v", from)
 	}
 }
 
@@ -380,7 +380,7 @@ func TestTLSAddress(t *testing.T) {
 			got = addr.String()
 		}
 		if got != want {
-			t.Errorf("%s: %q", text, got)
+			t.Errorf("%s: got %q", text, got)
 		}
 	}
 }

@@ -17,10 +17,10 @@ func TestCookieLife(t *testing.T) {
 	var a, b cookie
 	first, other := bytes.Clone(a.option(now)), bytes.Clone(b.option(now))
 	if len(first) != exchange.ClientCookie || bytes.Equal(first, other) {
-		t.Fatalf("%x and %x", first, other)
+		t.Fatalf("got cookies %x and %x", first, other)
 	}
 	if again := a.option(now.Add(time.Second)); len(again) != 0 {
-		t.Errorf("tried again at once: %x", again)
+		t.Errorf("cookie sent again at once: %x", again)
 	}
 	whole := append(bytes.Clone(first), serverCookie...)
 	if a.heard(first, whole) || !bytes.Equal(a.option(now.Add(time.Hour)), whole) {
@@ -28,7 +28,7 @@ func TestCookieLife(t *testing.T) {
 	}
 	next := bytes.Clone(a.option(now.Add(cookieLife)))
 	if len(next) != exchange.ClientCookie || bytes.Equal(next, first) {
-		t.Errorf("after a day %x", next)
+		t.Errorf("after a day: got cookie %x", next)
 	}
 	if a.heard(whole, whole); a.size != exchange.ClientCookie {
 		t.Error("a late response brought back the old cookie")
@@ -38,11 +38,11 @@ func TestCookieLife(t *testing.T) {
 		h.failed("gone", false, now)
 	}
 	if h.state != Down || len(h.cookie.option(now)) != 0 || len(h.cookie.option(now.Add(cookieAgain))) != exchange.ClientCookie {
-		t.Errorf("after it was down: %+v", h.cookie)
+		t.Errorf("after the server was down: got %+v", h.cookie)
 	}
 	for _, got := range [][]byte{nil, first, append(bytes.Clone(first), make([]byte, 33)...), append(bytes.Clone(first), "short"...)} {
 		if !a.heard(whole, got) {
-			t.Errorf("%x is accepted as the server's cookie", got)
+			t.Errorf("accepted %x as a server cookie", got)
 		}
 	}
 }
@@ -62,9 +62,9 @@ func TestGuardAllocates(t *testing.T) {
 		query := a.Guard(exchange.AppendQuery(room, pool.Next(), key, exchange.WithEDNS, 1232), udp, true, pool.Next, time.Unix(0, 0))
 		response = append(response[:0], query...)
 		if a.Doubts(query, exchange.HasCase(query, response), exchange.CookieSent(query), false, time.Unix(0, 0)) {
-			t.Fatalf("doubts %x", query)
+			t.Fatalf("got a doubt about %x", query)
 		}
 	}); n != 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("got %v allocations, want 0", n)
 	}
 }

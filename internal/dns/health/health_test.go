@@ -26,10 +26,10 @@ func TestHealth(t *testing.T) {
 		{"down, then a response", []string{fail, fail, fail, fail, ok}, Up, 0},
 		{"down again", []string{fail, fail, fail, ok, fail, fail, fail}, Down, 3},
 		// Silent names alone marked a server as down, and their late answers as up again.
-		{"silent to names alone", []string{ok, silent, silent, silent, silent}, Up, 4},
-		{"silent even to the check", []string{ok, silent, check, silent, silent}, Down, 3},
-		{"silent to a check before it answered", []string{silent, check, ok, silent, silent, silent}, Up, 3},
-		{"the network reports it as gone", []string{ok, silent, fail, fail}, Down, 3},
+		{"silent to queries only", []string{ok, silent, silent, silent, silent}, Up, 4},
+		{"silent to the check too", []string{ok, silent, check, silent, silent}, Down, 3},
+		{"silent to a check before its first response", []string{silent, check, ok, silent, silent, silent}, Up, 3},
+		{"network error after silence", []string{ok, silent, fail, fail}, Down, 3},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {

@@ -16,21 +16,21 @@ func TestSizes(t *testing.T) {
 		first, then  uint16
 		usable       uint16
 	}{
-		{"nothing is known", "", 4096, 4096, 0},
+		{"no events", "", 4096, 4096, 0},
 		{"two losses may be lost packets", "1100- 1100-", 4096, 4096, 0},
 		{"three losses", "1100- 1100- 1100-", 512, 512, 512},
 		{"losses of one outage count once", "1100- 1100= 1100= 1100=", 4096, 4096, 0},
 		{"small responses are not lost because of their size", "512- 512- 512-", 4096, 4096, 0},
-		{"a response as large arrives in between", "1100- 1100- 1100 1100-", 4096, 4096, 0},
-		{"a smaller response proves nothing", "1100- 900 1100- 900 1100-", 512, 512, 512},
-		{"fragments are lost, and 1232 octets pass", "1500- 1400- 3000-", 1232, 1232, 1232},
-		{"1232 octets are too much too", "1500- 1400- 3000- 900-", 512, 512, 512},
+		{"large response between the losses", "1100- 1100- 1100 1100-", 4096, 4096, 0},
+		{"small responses between the losses", "1100- 900 1100- 900 1100-", 512, 512, 512},
+		{"lost fragments, 1232 octets arrive", "1500- 1400- 3000-", 1232, 1232, 1232},
+		{"lost fragments, 1232 octets are lost", "1500- 1400- 3000- 900-", 512, 512, 512},
 		{"remembered for 15 minutes", "1100- 1100- 1100- 14m59s", 512, 512, 512},
-		{"then one question at a time requests more", "1100- 1100- 1100- 15m", 4096, 512, 512},
-		{"which is lost", "1100- 1100- 1100- 15m 1100-", 512, 512, 512},
-		{"which arrives", "1100- 1100- 1100- 15m 1100", 4096, 4096, 0},
-		{"a server that ignores the size shows that it was no limit", "1100- 1100- 1100- 1200", 4096, 4096, 0},
-		{"another server may answer after an outage", "1100- 1100- 1100- down", 4096, 4096, 0},
+		{"one query at a time requests more after 15 minutes", "1100- 1100- 1100- 15m", 4096, 512, 512},
+		{"the larger response is lost", "1100- 1100- 1100- 15m 1100-", 512, 512, 512},
+		{"the larger response arrives", "1100- 1100- 1100- 15m 1100", 4096, 4096, 0},
+		{"server sends more than the limit", "1100- 1100- 1100- 1200", 4096, 4096, 0},
+		{"outage resets the limit", "1100- 1100- 1100- down", 4096, 4096, 0},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			now := time.Unix(1000, 0)

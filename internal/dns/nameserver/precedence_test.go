@@ -128,32 +128,32 @@ func TestSettle(t *testing.T) {
 			routes: ".=10.0.0.1", lost: []string{"NetworkManager eth0 wins over last-good eth1"},
 		},
 		{
-			name:   "D-Bus has one domain, node-dns.yaml all names, dnsmasq another domain",
+			name:   "one domain each for D-Bus and dnsmasq, all names for node-dns.yaml",
 			claims: []string{"D-Bus :1.5: /a/ 10.0.0.1", "node-dns.yaml upstreams n:2: 10.0.0.2", "dnsmasq x.conf:3: /b/ 10.0.0.3"},
 			routes: "/a/=10.0.0.1 /b/=10.0.0.3 .=10.0.0.2",
 		},
 		{
-			name:   "a stronger source has a shorter domain: the longer one is still the weaker's",
+			name:   "stronger source with a shorter domain",
 			claims: []string{"D-Bus :1.5: /a/ 10.0.0.1", "NetworkManager tun0: /b.a/ 10.0.0.2", "NetworkManager eth0: 10.0.0.3"},
 			routes: "/a/=10.0.0.1 /b.a/=10.0.0.2 .=10.0.0.3",
 		},
 		{
-			name:   "names without dots are a domain of their own",
+			name:   "names without dots",
 			claims: []string{"dnsmasq x.conf:1: // 10.0.0.1", "node-dns.yaml upstreams n:1: 10.0.0.2", "dnsmasq x.conf:2: 10.0.0.3"},
 			routes: "//=10.0.0.1 .=10.0.0.2", lost: []string{"upstreams n:1 wins over dnsmasq x.conf:2"},
 		},
 		{
-			name:   "the servers for all names, from any source",
+			name:   "standard servers, from any source",
 			claims: []string{"dnsmasq x.conf:1: /a/ standard", "node-dns.yaml routes n:1: /a/ standard", "NetworkManager eth0: 10.0.0.3"},
 			routes: "/a/=10.0.0.3 .=10.0.0.3", lost: []string{"routes n:1 wins over dnsmasq x.conf:1"},
 		},
-		{name: "the servers for all names, but none exist", claims: []string{"dnsmasq x.conf:1: /a/ standard"}, routes: "/a/="},
+		{name: "standard servers, without servers for all names", claims: []string{"dnsmasq x.conf:1: /a/ standard"}, routes: "/a/="},
 		{
-			name: "the servers for all names, which are local only", claims: []string{"dnsmasq x.conf:1: /a/ standard", "D-Bus :1.5: local"},
+			name: "standard servers, all names are local", claims: []string{"dnsmasq x.conf:1: /a/ standard", "D-Bus :1.5: local"},
 			routes: "/a/= .=local",
 		},
 		{
-			name: "local only instead of servers", claims: []string{"D-Bus :1.5: local", "NetworkManager eth0: 10.0.0.3"},
+			name: "all names are local", claims: []string{"D-Bus :1.5: local", "NetworkManager eth0: 10.0.0.3"},
 			routes: ".=local", lost: []string{"D-Bus :1.5 wins over NetworkManager eth0"},
 		},
 		{
@@ -162,17 +162,17 @@ func TestSettle(t *testing.T) {
 			routes: ".=", lost: []string{"upstreams n:1 wins over NetworkManager eth0"},
 		},
 		{
-			name:   "or gives way to the next claim that has some",
+			name:   "claim without usable servers gives way",
 			claims: []string{"node-config.yaml c:1: gives-way !10.0.0.1", "NetworkManager eth0: gives-way !10.0.0.3", "last-good eth0: gives-way 10.0.0.4"},
 			routes: ".=10.0.0.4", lost: []string{"none of its servers is usable", "none of its servers is usable"},
 		},
 		{
-			name:   "a claim that would give way loses like any other if it is not the strongest",
+			name:   "weaker claim without usable servers loses",
 			claims: []string{"D-Bus :1.5: 10.0.0.1", "NetworkManager eth0: gives-way !10.0.0.3"},
 			routes: ".=10.0.0.1", lost: []string{"D-Bus :1.5 wins over NetworkManager eth0"},
 		},
 		{
-			name:   "a barred claim does not count, even if it is the only one",
+			name:   "barred claim is ignored",
 			claims: []string{"dnsmasq x.conf:1: /c/ 10.0.0.1 barred", "NetworkManager eth0: /c/ 10.0.0.3", "dnsmasq x.conf:2: /d/ 10.0.0.1 barred"},
 			routes: "/c/=10.0.0.3", lost: []string{"barred", "barred"},
 		},
@@ -253,7 +253,7 @@ func holds(t testing.TB, claims []Claim) {
 		}
 		won := slices.IndexFunc(routes, func(r Route) bool { return r.domain() == c.domain() })
 		if won < 0 || routes[won].Source > c.Source || slices.ContainsFunc(routes[won+1:], func(r Route) bool { return r.domain() == c.domain() }) {
-			t.Fatalf("%s of %s: %v", show(c), c, routes)
+			t.Fatalf("%s of %s: got routes %v", show(c), c, routes)
 		}
 	}
 }

@@ -15,20 +15,20 @@ func TestKeepChain(t *testing.T) {
 		answer []string
 		drop   []int // indices into answer
 	}{
-		{name: "the answer", answer: []string{"www.example. 60 IN A 192.0.2.1", "www.example. 60 IN A 192.0.2.2"}},
+		{name: "plain answer", answer: []string{"www.example. 60 IN A 192.0.2.1", "www.example. 60 IN A 192.0.2.2"}},
 		{name: "owner in capitals", answer: []string{"WWW.example. 60 IN A 192.0.2.1"}},
 		{name: "a stray record", answer: []string{"www.example. 60 IN A 192.0.2.1", "bank.test. 60 IN A 6.6.6.6"}, drop: []int{1}},
 		{name: "only stray records", answer: []string{"bank.test. 60 IN A 6.6.6.6"}, drop: []int{0}},
 		{
-			name:   "an alias, a signature, and a stray one between them",
+			name:   "CNAME, RRSIG and a stray record",
 			answer: []string{"www.example. 60 IN CNAME a.test.", "bank.test. 60 IN A 6.6.6.6", "A.test. 60 IN CNAME b.test.", "b.test. 60 IN A 192.0.2.1", "b.test. 60 IN RRSIG A 13 2 60 20300101000000 20200101000000 1 test. c2ln"},
 			drop:   []int{1},
 		},
-		{name: "aliases in any order", answer: []string{"b.test. 60 IN A 192.0.2.1", "a.test. 60 IN CNAME b.test.", "www.example. 60 IN CNAME a.test."}},
+		{name: "CNAMEs in any order", answer: []string{"b.test. 60 IN A 192.0.2.1", "a.test. 60 IN CNAME b.test.", "www.example. 60 IN CNAME a.test."}},
 		{name: "an alias loop", answer: []string{"www.example. 60 IN CNAME a.test.", "a.test. 60 IN CNAME www.example."}},
 		{name: "a second alias of the same name", answer: []string{"www.example. 60 IN CNAME a.test.", "www.example. 60 IN CNAME bank.test.", "bank.test. 60 IN A 6.6.6.6", "a.test. 60 IN A 192.0.2.1"}, drop: []int{2}},
 		{
-			name:   "DNAME with the alias made of it",
+			name:   "DNAME with its synthesized CNAME",
 			answer: []string{"example. 60 IN DNAME test.", "www.example. 60 IN CNAME www.test.", "www.test. 60 IN A 192.0.2.1"},
 		},
 		{name: "DNAME elsewhere", answer: []string{"bank.test. 60 IN DNAME evil.test.", "www.example. 60 IN A 192.0.2.1"}, drop: []int{0}},

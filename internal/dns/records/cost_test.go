@@ -59,9 +59,9 @@ func TestManyOwners(t *testing.T) {
 	}{
 		{"addresses", longName, 4000, nil},
 		{"addresses of many upper-case labels", strings.Repeat("A.", 126), 4000, nil},
-		{"pointers to a service of DNS-SD", `Living\ Room._http._tcp.example.`, 1500, nil},
-		{"a few records of an owner of control characters", octets, 6, nil},
-		{"addresses of an owner of control characters", octets, 4000, records.ErrCostly},
+		{"pointers to a DNS-SD service", `Living\ Room._http._tcp.example.`, 1500, nil},
+		{"few records, owner with control characters", octets, 6, nil},
+		{"many addresses, owner with control characters", octets, 4000, records.ErrCostly},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			m := new(dns.Msg).SetQuestion(test.owner, dns.TypeA)

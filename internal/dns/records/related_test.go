@@ -15,20 +15,20 @@ func TestKeepRelated(t *testing.T) {
 		wantAuthority, wantAdditional string // owner names
 	}{
 		{
-			"the zone's nameservers, and theirs",
+			"nameservers of the zone, with addresses",
 			[]string{answer},
 			[]string{"example. 60 IN NS ns.example.", "example. 60 IN NS NS.other."},
 			[]string{"ns.example. 60 IN A 192.0.2.53", "ns.Other. 60 IN AAAA 2001:db8::53", "ns.example. 60 IN RRSIG A 8 2 60 20300101000000 20200101000000 1 example. AAAA"},
 			"example. example.", "ns.example. ns.Other. ns.example.",
 		},
 		{"nameservers of another zone", []string{answer}, []string{"bank. 60 IN NS ns.bank.", "com. 60 IN NS ns.bank."}, []string{"ns.bank. 60 IN A 6.6.6.6"}, "", ""},
-		{"a zone that only ends alike", []string{answer}, []string{"ample. 60 IN NS ns.example.", "w.example. 60 IN NS ns.example."}, nil, "", ""},
-		{"a zone below", []string{answer}, []string{"a.www.example. 60 IN NS ns.example."}, nil, "", ""},
-		{"the zone of an alias", []string{"www.example. 60 IN CNAME cdn.test.", "cdn.test. 60 IN A 192.0.2.1"}, []string{"Test. 60 IN NS ns.test.", "example. 60 IN NS ns.test."}, nil, "Test. example.", ""},
+		{"zone with a similar suffix", []string{answer}, []string{"ample. 60 IN NS ns.example.", "w.example. 60 IN NS ns.example."}, nil, "", ""},
+		{"child zone", []string{answer}, []string{"a.www.example. 60 IN NS ns.example."}, nil, "", ""},
+		{"zone of a CNAME target", []string{"www.example. 60 IN CNAME cdn.test.", "cdn.test. 60 IN A 192.0.2.1"}, []string{"Test. 60 IN NS ns.test.", "example. 60 IN NS ns.test."}, nil, "Test. example.", ""},
 		{"an address for the queried name", nil, []string{"example. 60 IN SOA ns.example. root.example. 1 2 3 4 5"}, []string{"www.example. 60 IN A 192.0.2.1"}, "example.", "www.example."},
-		{"a stranger's address", []string{answer}, nil, []string{"www.bank. 60 IN A 6.6.6.6"}, "", ""},
-		{"the mail server", []string{"www.example. 60 IN MX 1 mail.example."}, nil, []string{"mail.example. 60 IN A 192.0.2.25", "mail.example.bank. 60 IN A 6.6.6.6"}, "", "mail.example."},
-		{"where a service is", []string{"www.example. 60 IN SRV 1 2 3 a.example.", "www.example. 60 IN HTTPS 1 b.example."}, nil, []string{"a.example. 60 IN A 192.0.2.1", "b.example. 60 IN A 192.0.2.2"}, "", "a.example. b.example."},
+		{"unrelated address", []string{answer}, nil, []string{"www.bank. 60 IN A 6.6.6.6"}, "", ""},
+		{"address of a mail server", []string{"www.example. 60 IN MX 1 mail.example."}, nil, []string{"mail.example. 60 IN A 192.0.2.25", "mail.example.bank. 60 IN A 6.6.6.6"}, "", "mail.example."},
+		{"address of a service target", []string{"www.example. 60 IN SRV 1 2 3 a.example.", "www.example. 60 IN HTTPS 1 b.example."}, nil, []string{"a.example. 60 IN A 192.0.2.1", "b.example. 60 IN A 192.0.2.2"}, "", "a.example. b.example."},
 		{"proofs", nil, []string{
 			"example. 60 IN SOA ns.example. root.example. 1 2 3 4 5", "a.example. 60 IN NSEC z.example. A", "a.example. 60 IN RRSIG NSEC 8 2 60 20300101000000 20200101000000 1 example. AAAA",
 			"0p9mhaveqvm6t7vbl5lop2u3t2rp3tom.example. 60 IN NSEC3 1 1 12 aabbccdd 2t7b4g4vsa5smi47k61mv5bv1a22bojr A", "example. 60 IN DS 1 8 2 00",
@@ -63,9 +63,9 @@ func TestDropBeside(t *testing.T) {
 		wantAuthority, wantAdditional string // owner names
 	}{
 		{"nothing", nil, nil, "", ""},
-		{"its own", []string{"example. 60 IN NS ns.example."}, []string{"ns.example. 60 IN A 192.0.2.53"}, "example.", "ns.example."},
-		{"another's address", []string{"example. 60 IN NS ns.bank."}, []string{"ns.bank. 60 IN A 6.6.6.6", "ns.Bank. 60 IN RRSIG A" + signature}, "example.", ""},
-		{"another's nameservers", []string{"bank. 60 IN NS ns.example.", "bank. 60 IN DS 1 8 2 00"}, []string{"ns.example. 60 IN A 192.0.2.53"}, "", "ns.example."},
+		{"in-zone nameserver", []string{"example. 60 IN NS ns.example."}, []string{"ns.example. 60 IN A 192.0.2.53"}, "example.", "ns.example."},
+		{"address from another zone", []string{"example. 60 IN NS ns.bank."}, []string{"ns.bank. 60 IN A 6.6.6.6", "ns.Bank. 60 IN RRSIG A" + signature}, "example.", ""},
+		{"nameservers of another zone", []string{"bank. 60 IN NS ns.example.", "bank. 60 IN DS 1 8 2 00"}, []string{"ns.example. 60 IN A 192.0.2.53"}, "", "ns.example."},
 		{"a negative answer", []string{"bank. 60 IN SOA ns.bank. root.bank. 1 2 3 4 5", "a.bank. 60 IN NSEC z.bank. A", "a.bank. 60 IN RRSIG NSEC" + signature}, nil, "bank. a.bank. a.bank.", ""},
 	}
 	for _, row := range rows {

@@ -26,10 +26,10 @@ func TestKeepAsked(t *testing.T) {
 		{"DO", dns.TypeA, true, []string{"a.example. 60 IN A 192.0.2.1", rrsig}, []string{nsec, proof}, 2, 4},
 		{"no DO", dns.TypeA, false, []string{"a.example. 60 IN A 192.0.2.1", rrsig}, []string{nsec, proof}, 1, 1},
 		{"no DO, negative", dns.TypeTXT, false, nil, []string{soa, nsec, nsec3, proof}, 0, 1},
-		{"no DO, the queried type", dns.TypeRRSIG, false, []string{rrsig, proof}, nil, 2, 2},
+		{"no DO, RRSIG queried", dns.TypeRRSIG, false, []string{rrsig, proof}, nil, 2, 2},
 		{"no DO, NSEC queried", dns.TypeNSEC, false, []string{nsec, proof}, nil, 1, 1},
 		{"no DO, ANY", dns.TypeANY, false, []string{"a.example. 60 IN A 192.0.2.1", rrsig, nsec, proof}, nil, 4, 4},
-		{"no DO, other types of DNSSEC", dns.TypeDS, false, []string{"a.example. 60 IN DS 1 13 2 00FF"}, nil, 1, 1},
+		{"no DO, DS queried", dns.TypeDS, false, []string{"a.example. 60 IN DS 1 13 2 00FF"}, nil, 1, 1},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

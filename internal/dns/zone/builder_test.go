@@ -40,14 +40,14 @@ func TestChanges(t *testing.T) {
 	}{
 		{"no such Service", func() bool { return b.DeleteService(web) }, false},
 		{"new Service", func() bool { return b.SetService(service("service shop/web 10.0.0.1 http:80")) }, true},
-		{"the same", func() bool { return b.SetService(service("service shop/web 10.0.0.1 http:80")) }, false},
+		{"same Service", func() bool { return b.SetService(service("service shop/web 10.0.0.1 http:80")) }, false},
 		{"another address", func() bool { return b.SetService(service("service shop/web 10.0.0.2 http:80")) }, true},
 		{"another port", func() bool { return b.SetService(service("service shop/web 10.0.0.2 http:81")) }, true},
 		{"another kind", func() bool { return b.SetService(service("headless shop/web")) }, true},
 		{"publishes", func() bool { return b.SetService(service("headless shop/web publish")) }, true},
 		{"external", func() bool { return b.SetService(service("external shop/web a.example")) }, true},
-		{"external elsewhere", func() bool { return b.SetService(service("external shop/web b.example")) }, true},
-		{"no label", func() bool { return b.SetService(&zone.Service{Key: zone.Key{Namespace: "shop", Name: long}}) }, false},
+		{"another external name", func() bool { return b.SetService(service("external shop/web b.example")) }, true},
+		{"invalid label", func() bool { return b.SetService(&zone.Service{Key: zone.Key{Namespace: "shop", Name: long}}) }, false},
 		{"an invalid label is ignored", func() bool { return b.DeleteService(zone.Key{Namespace: "", Name: "web"}) }, false},
 
 		{"no such slice", func() bool { return b.DeleteSlice(key) }, false},
@@ -59,19 +59,19 @@ func TestChanges(t *testing.T) {
 		{"a pod", func() bool { return b.SetSlice(slice("web http:80 !10.1.0.1=b+pod")) }, true},
 		{"another port of the slice", func() bool { return b.SetSlice(slice("web http:81 !10.1.0.1=b+pod")) }, true},
 		{"another Service", func() bool { return b.SetSlice(slice("api http:81 !10.1.0.1=b+pod")) }, true},
-		{"no Service any more", func() bool { return b.SetSlice(&zone.Slice{Key: key}) }, true},
-		{"it is removed too", func() bool { return b.DeleteSlice(key) }, false},
+		{"slice without a Service", func() bool { return b.SetSlice(&zone.Slice{Key: key}) }, true},
+		{"slice was removed with it", func() bool { return b.DeleteSlice(key) }, false},
 
 		{"Endpoints", func() bool { return b.SetEndpoints(web, []zone.Slice{*slice("web 10.1.0.1"), *slice("web 10.1.0.2")}) }, true},
 		{"the same Endpoints", func() bool { return b.SetEndpoints(web, []zone.Slice{*slice("web 10.1.0.1"), *slice("web 10.1.0.2")}) }, false},
-		{"one subset less", func() bool { return b.SetEndpoints(web, []zone.Slice{*slice("web 10.1.0.1")}) }, true},
+		{"one subset fewer", func() bool { return b.SetEndpoints(web, []zone.Slice{*slice("web 10.1.0.1")}) }, true},
 		{"the second is removed", func() bool { return b.SetEndpoints(web, []zone.Slice{*slice("web 10.1.0.1")}) }, false},
-		{"no Endpoints", func() bool { return b.DeleteEndpoints(web) }, true},
+		{"delete the Endpoints", func() bool { return b.DeleteEndpoints(web) }, true},
 		{"no such Endpoints", func() bool { return b.DeleteEndpoints(web) }, false},
 
 		{"namespace", func() bool { return b.SetNamespace("shop") }, true},
 		{"the same namespace", func() bool { return b.SetNamespace("shop") }, false},
-		{"no namespace", func() bool { return b.DeleteNamespace("shop") }, true},
+		{"delete the namespace", func() bool { return b.DeleteNamespace("shop") }, true},
 		{"no such namespace", func() bool { return b.DeleteNamespace("shop") }, false},
 		{"namespace that is not a label", func() bool { return b.SetNamespace("a.b") }, false},
 
@@ -83,10 +83,10 @@ func TestChanges(t *testing.T) {
 			own.OwnSearch = true
 			return b.SetPod(own)
 		}, true},
-		{"pod with the kubelet's", func() bool { return b.SetPod(pod("10.1.0.1", "fd00::1")) }, true},
-		{"no pod", func() bool { return b.DeletePod(web) }, true},
+		{"pod with the kubelet's search list", func() bool { return b.SetPod(pod("10.1.0.1", "fd00::1")) }, true},
+		{"delete the pod", func() bool { return b.DeletePod(web) }, true},
 		{"no such pod", func() bool { return b.DeletePod(web) }, false},
-		{"no Service at the end", func() bool { return b.DeleteService(web) }, true},
+		{"delete the Service", func() bool { return b.DeleteService(web) }, true},
 	} {
 		before := b.Snapshot(newest)
 		if got := step.do(); got != step.want {

@@ -28,11 +28,11 @@ func TestChains(t *testing.T) {
 		last  string
 		want  string // of the error; "" if none
 	}{
-		{"as long as may be", 16, "web", ""},
-		{"longer", 17, "web", "chain of more than 16 ExternalName services"},
-		{"a circle", 16, "E1", "ExternalName services form a loop"},
-		{"one that names itself", 1, "e1", "ExternalName services form a loop"},
-		{"a circle behind others", 5, "e3", "ExternalName services form a loop"},
+		{"longest allowed chain", 16, "web", ""},
+		{"too long", 17, "web", "chain of more than 16 ExternalName services"},
+		{"loop", 16, "E1", "ExternalName services form a loop"},
+		{"loop of one", 1, "e1", "ExternalName services form a loop"},
+		{"loop after other aliases", 5, "e3", "ExternalName services form a loop"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			resolver := resolverOf(t, chain(row.links, row.last), func(c *zone.Config) { c.TTL = 5 })

@@ -42,38 +42,38 @@ func TestClusterSet(t *testing.T) {
 	const soa = "\n;; AUTHORITY\nclusterset.local. 5 SOA ns.dns.clusterset.local. hostmaster.clusterset.local. 1700000000 7200 1800 86400 5"
 	rows := []struct{ story, name, qtype, want string }{
 		{"a ClusterSetIP", "svc1.testns.svc.clusterset.local.", "A", "svc1.testns.svc.clusterset.local. 5 A 10.0.0.1"},
-		{"the Service of that name is another", "svc1.testns.svc.cluster.local.", "A", "svc1.testns.svc.cluster.local. 5 A 10.9.0.1"},
+		{"cluster name of the same Service", "svc1.testns.svc.cluster.local.", "A", "svc1.testns.svc.cluster.local. 5 A 10.9.0.1"},
 		{
-			"its port", "_http._tcp.svc1.testns.svc.clusterset.local.", "SRV",
+			"SRV of a port", "_http._tcp.svc1.testns.svc.clusterset.local.", "SRV",
 			"_http._tcp.svc1.testns.svc.clusterset.local. 5 SRV 0 100 80 svc1.testns.svc.clusterset.local.\n;; ADDITIONAL\nsvc1.testns.svc.clusterset.local. 5 A 10.0.0.1",
 		},
-		{"its endpoint", "ep1a.cluster1.svc1.testns.svc.clusterset.local.", "A", "ep1a.cluster1.svc1.testns.svc.clusterset.local. 5 A 172.0.0.1"},
-		{"in no other cluster", "ep1a.cluster2.svc1.testns.svc.clusterset.local.", "A", ";; NXDOMAIN" + soa},
+		{"endpoint", "ep1a.cluster1.svc1.testns.svc.clusterset.local.", "A", "ep1a.cluster1.svc1.testns.svc.clusterset.local. 5 A 172.0.0.1"},
+		{"endpoint in another cluster", "ep1a.cluster2.svc1.testns.svc.clusterset.local.", "A", ";; NXDOMAIN" + soa},
 		{"an endpoint without its cluster", "ep1a.svc1.testns.svc.clusterset.local.", "A", ";; NXDOMAIN" + soa},
 		{"both families", "svc-dual-stack.testns.svc.clusterset.local.", "AAAA", "svc-dual-stack.testns.svc.clusterset.local. 5 AAAA 10::2"},
 		{
-			"a headless one", "hdls1.testns.svc.clusterset.local.", "A",
+			"headless service", "hdls1.testns.svc.clusterset.local.", "A",
 			"hdls1.testns.svc.clusterset.local. 5 A 172.0.0.2\nhdls1.testns.svc.clusterset.local. 5 A 172.0.0.3\nhdls1.testns.svc.clusterset.local. 5 A 172.0.0.4",
 		},
 		{
-			"a hostname that two clusters have", "_http._tcp.hdls1.testns.svc.clusterset.local.", "SRV",
+			"SRV, same hostname in two clusters", "_http._tcp.hdls1.testns.svc.clusterset.local.", "SRV",
 			"_http._tcp.hdls1.testns.svc.clusterset.local. 5 SRV 0 25 80 172-0-0-2.cluster1.hdls1.testns.svc.clusterset.local.\n" +
 				"_http._tcp.hdls1.testns.svc.clusterset.local. 5 SRV 0 25 80 db.cluster1.hdls1.testns.svc.clusterset.local.\n" +
 				"_http._tcp.hdls1.testns.svc.clusterset.local. 5 SRV 0 25 80 db.cluster2.hdls1.testns.svc.clusterset.local.\n;; ADDITIONAL\n" +
 				"172-0-0-2.cluster1.hdls1.testns.svc.clusterset.local. 5 A 172.0.0.2\n" +
 				"db.cluster1.hdls1.testns.svc.clusterset.local. 5 A 172.0.0.4\ndb.cluster2.hdls1.testns.svc.clusterset.local. 5 A 172.0.0.3",
 		},
-		{"a cluster alone, above its hosts (RFC 8020)", "cluster2.hdls1.testns.svc.clusterset.local.", "A", soa[1:]},
-		{"the one in a cluster", "db.cluster2.hdls1.testns.svc.clusterset.local.", "A", "db.cluster2.hdls1.testns.svc.clusterset.local. 5 A 172.0.0.3"},
-		{"no endpoint anywhere", "no-endpoints.testns.svc.clusterset.local.", "A", ";; NXDOMAIN" + soa},
+		{"cluster above its hosts (RFC 8020)", "cluster2.hdls1.testns.svc.clusterset.local.", "A", soa[1:]},
+		{"host in one cluster", "db.cluster2.hdls1.testns.svc.clusterset.local.", "A", "db.cluster2.hdls1.testns.svc.clusterset.local. 5 A 172.0.0.3"},
+		{"no endpoints", "no-endpoints.testns.svc.clusterset.local.", "A", ";; NXDOMAIN" + soa},
 		{"not imported", "web.testns.svc.clusterset.local.", "A", ";; NXDOMAIN" + soa},
 		{"a namespace", "testns.svc.clusterset.local.", "A", soa[1:]},
 		{"no pods", "1-2-3-4.testns.pod.clusterset.local.", "A", ";; NXDOMAIN" + soa},
 		{"the apex", "clusterset.local.", "NS", "clusterset.local. 5 NS ns.dns.clusterset.local."},
 		{"the reverse of a ClusterSetIP", "1.0.0.10.in-addr.arpa.", "PTR", "1.0.0.10.in-addr.arpa. 5 PTR svc1.testns.svc.clusterset.local."},
 		{"the reverse of an endpoint", "3.0.0.172.in-addr.arpa.", "PTR", "3.0.0.172.in-addr.arpa. 5 PTR db.cluster2.hdls1.testns.svc.clusterset.local."},
-		{"the cluster's own name first", "8.0.0.10.in-addr.arpa.", "PTR", "8.0.0.10.in-addr.arpa. 5 PTR both.testns.svc.cluster.local."},
-		{"the cluster's own reverse names", "1.0.1.10.in-addr.arpa.", "PTR", "1.0.1.10.in-addr.arpa. 5 PTR 10-1-0-1.svc1.testns.svc.cluster.local."},
+		{"PTR of the cluster name first", "8.0.0.10.in-addr.arpa.", "PTR", "8.0.0.10.in-addr.arpa. 5 PTR both.testns.svc.cluster.local."},
+		{"PTR of a cluster endpoint", "1.0.1.10.in-addr.arpa.", "PTR", "1.0.1.10.in-addr.arpa. 5 PTR 10-1-0-1.svc1.testns.svc.cluster.local."},
 	}
 	for _, row := range rows {
 		t.Run(row.story, func(t *testing.T) {
@@ -128,16 +128,16 @@ func TestClusterSetReverseElsewhere(t *testing.T) {
 		}
 	}
 	if m, err := reverse("9.0.128.10.in-addr.arpa."); err != nil || len(m.Answer) != 1 {
-		t.Errorf("an address of ours: %v, %v", m, err)
+		t.Errorf("cluster address: got %v, error %v", m, err)
 	}
 	resolver.Set(cluster(t, lines).Snapshot(newest).Unimported())
 	var code *dnsserver.ExtendedError
 	if m, err := reverse("9.0.128.10.in-addr.arpa."); !errors.As(err, &code) {
-		t.Errorf("while the ServiceImports are unknown: %v, %v", m, err)
+		t.Errorf("with unknown ServiceImports: got %v, error %v", m, err)
 	}
 	clear(asked)
 	if _, err := reverse("7.7.168.192.in-addr.arpa."); err != nil || len(asked) != 1 {
-		t.Errorf("the same outside the networks: %v", err)
+		t.Errorf("address outside the networks: error %v", err)
 	}
 }
 
@@ -154,7 +154,7 @@ func TestClusterSetPointersAreBounded(t *testing.T) {
 	q := query(t, "1.0.42.10.in-addr.arpa.")
 	q.Msg.Question[0].Qtype = dns.TypePTR
 	if m, err := resolver.ServeDNS(t.Context(), q); err != nil || len(m.Answer) == 0 || len(m.Answer) > 256 {
-		t.Errorf("%d names, %v", len(m.Answer), err)
+		t.Errorf("got %d names, error %v", len(m.Answer), err)
 	}
 }
 
@@ -205,14 +205,14 @@ func TestUnknownImports(t *testing.T) {
 	denied := resolverOf(t, imports, withClusterSet)
 	denied.Set(cluster(t, imports).Snapshot(newest).Unimported())
 	if m, err := denied.ServeDNS(t.Context(), query(t, name)); !errors.As(err, &code) || code.Code != dns.ExtendedErrorCodeNotReady {
-		t.Errorf("without permission: %v, %v", m, err)
+		t.Errorf("without permission: got %v, error %v", m, err)
 	}
 	if m, err := denied.ServeDNS(t.Context(), query(t, "svc1.testns.svc.cluster.local")); err != nil || len(m.Answer) != 1 {
-		t.Errorf("a name of the cluster: %v, %v", m, err)
+		t.Errorf("cluster name: got %v, error %v", m, err)
 	}
 	early := resolverOf(t, "", withClusterSet)
 	early.Set(nil)
 	if m, err := early.ServeDNS(t.Context(), query(t, name)); !errors.As(err, &code) || code.Code != dns.ExtendedErrorCodeNotReady {
-		t.Errorf("before the first Snapshot: %v, %v", m, err)
+		t.Errorf("before the first Snapshot: got %v, error %v", m, err)
 	}
 }

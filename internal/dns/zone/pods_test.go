@@ -19,9 +19,9 @@ func TestSomePods(t *testing.T) {
 		ask    string
 		want   string
 	}{
-		{"one that is not known", verified, "10-9-9-9.shop.pod.cluster.local.", failed},
-		{"one that was known", verified, "10-2-0-1.shop.pod.cluster.local.", failed},
-		{"OpenShift's", func(c *zone.Config) { openShift(c); verified(c) }, "10-9-9-9.shop.pod.cluster.local.", failed},
+		{"unknown Pod", verified, "10-9-9-9.shop.pod.cluster.local.", failed},
+		{"previously known Pod", verified, "10-2-0-1.shop.pod.cluster.local.", failed},
+		{"unknown Pod, OpenShift", func(c *zone.Config) { openShift(c); verified(c) }, "10-9-9-9.shop.pod.cluster.local.", failed},
 		{"no address", verified, "10-9-9.shop.pod.cluster.local.", absent},
 		{"no namespace", verified, "10-9-9-9.nowhere.pod.cluster.local.", absent},
 		{"the namespace", verified, "shop.pod.cluster.local.", nodata},

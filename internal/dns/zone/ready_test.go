@@ -42,9 +42,9 @@ var clients = []struct {
 	inCase bool // the name has the letter case of the stored response
 }{
 	{"over TCP", dns.MaxMsgSize, func(*dns.Msg) {}, true},
-	{"the smallest size", dns.MinMsgSize, func(m *dns.Msg) { m.RecursionDesired = false }, true},
+	{"smallest size", dns.MinMsgSize, func(m *dns.Msg) { m.RecursionDesired = false }, true},
 	{"EDNS", 1232, func(m *dns.Msg) { m.SetEdns0(1232, false); m.CheckingDisabled = true }, true},
-	{"DO, and little room", 600, func(m *dns.Msg) { m.SetEdns0(600, true) }, true},
+	{"DO and a small limit", 600, func(m *dns.Msg) { m.SetEdns0(600, true) }, true},
 	{"an option", 700, func(m *dns.Msg) {
 		m.SetEdns0(4096, false)
 		m.IsEdns0().Option = []dns.EDNS0{&dns.EDNS0_COOKIE{Code: dns.EDNS0COOKIE, Cookie: "0102030405060708"}}
@@ -270,7 +270,7 @@ func TestReadyIsBounded(t *testing.T) {
 		return resolver
 	})
 	if kept > 12 {
-		t.Errorf("%.1f MiB", kept)
+		t.Errorf("got %.1f MiB", kept)
 	}
 }
 
@@ -282,7 +282,7 @@ func TestStaleIsNotReady(t *testing.T) {
 	q := wire(t, new(dns.Msg).SetQuestion("web.shop.svc.cluster.local.", dns.TypeA), 512)
 	for range 3 {
 		if _, ok := resolver.AppendResponse(nil, q.Msg, q.Limit); !ok {
-			t.Fatal("not answered")
+			t.Fatal("got no answer")
 		}
 	}
 	if _, ok := ready(resolver, nil, q); ok {
@@ -304,7 +304,7 @@ func TestAppendReadyAllocates(t *testing.T) {
 			asked++
 		}
 		if n := testing.AllocsPerRun(100, func() { resolver.AppendReady(buf, &q, key) }); n != 0 {
-			t.Errorf("%s: %v allocations", bench.name, n)
+			t.Errorf("%s: got %v allocations, want 0", bench.name, n)
 		}
 	}
 	if asked < 7 {

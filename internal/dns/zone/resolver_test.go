@@ -96,7 +96,7 @@ func TestTargetsElsewhere(t *testing.T) {
 	}{
 		{"addresses", answererFunc(fromNext), ";; flags aa rd ra\nmail.shop.svc.cluster.local. 5 CNAME mx.example.com.\nmx.example.com. 5 A " + fromNext},
 		{"dead upstreams", func(context.Context, *dnsserver.Query) (*dns.Msg, error) { return nil, dead }, ";; SERVFAIL\n;; ede 22\n;; flags rd ra"},
-		{"too much", func(context.Context, *dnsserver.Query) (*dns.Msg, error) {
+		{"truncated", func(context.Context, *dnsserver.Query) (*dns.Msg, error) {
 			return &dns.Msg{MsgHdr: dns.MsgHdr{Truncated: true}}, nil
 		}, ";; flags aa tc rd ra\nmail.shop.svc.cluster.local. 5 CNAME mx.example.com."},
 		{"REFUSED", func(context.Context, *dnsserver.Query) (*dns.Msg, error) {
@@ -445,7 +445,7 @@ func TestAppendResponseLeaves(t *testing.T) {
 		"name cut short":               good[:20],
 		"OPT missing":                  good[:end],
 		"OPT cut short":                good[:len(good)-1],
-		"something behind the OPT":     append(slices.Clone(good), 0),
+		"octet after the OPT":          append(slices.Clone(good), 0),
 		"response":                     change(2, 0x80),
 		"NOTIFY":                       change(2, 4<<3),
 		"TC":                           change(2, 2),
@@ -462,10 +462,10 @@ func TestAppendResponseLeaves(t *testing.T) {
 		"long label":                   change(12, 64),
 		"EDNS version 1":               change(end+6, 1),
 		"OPT of another name":          change(end, 1),
-		"another record than OPT":      change(end+1, 0, 1),
+		"record that is not OPT":       change(end+1, 0, 1),
 		"CNAME":                        packedQuery(t, "alias.shop.svc.cluster.local.", dns.TypeA),
 		"another domain":               packedQuery(t, "www.example.com.", dns.TypeA),
-		"address of no network":        packedQuery(t, "1.2.0.192.in-addr.arpa.", dns.TypePTR),
+		"address outside the networks": packedQuery(t, "1.2.0.192.in-addr.arpa.", dns.TypePTR),
 		"cluster domain in the middle": packedQuery(t, "x.cluster.local.example.", dns.TypeA),
 	} {
 		got, ok := resolver.AppendResponse([]byte("before"), query, 1232)
@@ -516,7 +516,7 @@ func TestAppendResponseAllocates(t *testing.T) {
 		packed := packedQuery(t, bench.ask, bench.qtype)
 		buf := make([]byte, 0, dns.MaxMsgSize+dns.MinMsgSize)
 		if n := testing.AllocsPerRun(100, func() { resolvers[bench.profile].AppendResponse(buf, packed, bench.limit) }); n >= 1 {
-			t.Errorf("%s: %v allocations", bench.name, n)
+			t.Errorf("%s: got %v allocations, want 0", bench.name, n)
 		}
 	}
 }

@@ -60,7 +60,7 @@ func TestPointersAreBounded(t *testing.T) {
 			}
 		}
 		if got := pointersTo(t, &b, addr); len(got) != row.want {
-			t.Errorf("%+v: %d names", row, len(got))
+			t.Errorf("%+v: got %d names", row, len(got))
 		}
 		// The name of a Service is not hidden by endpoints with its ClusterIP.
 		b.SetService(&Service{Key: Key{"n", "web"}, ClusterIPs: []netip.Addr{netip.MustParseAddr(addr)}})
@@ -84,7 +84,7 @@ func TestPointersAreSorted(t *testing.T) {
 	}
 	want := []string{"h.a.n.svc.cluster.local.", "h.b.n.svc.cluster.local.", "h.c.n.svc.cluster.local."}
 	if got := pointersTo(t, &b, "10.1.2.3"); !slices.Equal(got, want) {
-		t.Errorf("%v", got)
+		t.Errorf("got %v, want %v", got, want)
 	}
 }
 
@@ -130,18 +130,18 @@ func TestIsPod(t *testing.T) {
 		name, namespace, pod string
 		want                 bool
 	}{
-		{"that one", "n", "p", true},
-		{"of its namespace", "n", "", true},
-		{"of that name", "", "p", true},
-		{"any", "", "", true},
-		{"another", "n", "q", false},
-		{"of another namespace", "m", "p", false},
+		{"same Pod", "n", "p", true},
+		{"same namespace", "n", "", true},
+		{"same name", "", "p", true},
+		{"any Pod", "", "", true},
+		{"another name", "n", "q", false},
+		{"another namespace", "m", "p", false},
 	} {
 		if got := s.IsPod(at, test.namespace, test.pod); got != test.want {
 			t.Errorf("%s: %t", test.name, got)
 		}
 	}
 	if n := testing.AllocsPerRun(100, func() { s.IsPod(at, "n", "p") }); n > 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("got %v allocations, want 0", n)
 	}
 }

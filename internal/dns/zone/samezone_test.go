@@ -25,12 +25,12 @@ func TestSameZoneFirst(t *testing.T) {
 		change                    func(*zone.Config)
 		want                      [2]string // last octets of the addresses, by rotation
 	}{
-		{"this node's zone first", inZones, "zonal", "A", same, [2]string{"2 4 3 1", "4 2 3 1"}},
-		{"not asked for", inZones, "zonal", "A", nil, [2]string{"1 2 3 4", "2 3 4 1"}},
-		{"the zone is not known", strings.Replace(inZones, "zone     b", "", 1), "zonal", "A", same, [2]string{"1 2 3 4", "2 3 4 1"}},
-		{"none in the zone", strings.Replace(inZones, "zone     b", "zone c", 1), "zonal", "A", same, [2]string{"1 2 3 4", "2 3 4 1"}},
-		{"an address twice", inZones + "\nslice shop/zonal-2 zonal http:80 10.9.0.2@b", "zonal", "A", same, [2]string{"2 4 3 1", "4 2 3 1"}},
-		{"not of a ClusterIP service", inZones, "zonal-ip", "A", same, [2]string{"77 78", "78 77"}},
+		{"same zone first", inZones, "zonal", "A", same, [2]string{"2 4 3 1", "4 2 3 1"}},
+		{"not configured", inZones, "zonal", "A", nil, [2]string{"1 2 3 4", "2 3 4 1"}},
+		{"unknown zone", strings.Replace(inZones, "zone     b", "", 1), "zonal", "A", same, [2]string{"1 2 3 4", "2 3 4 1"}},
+		{"no endpoint in the zone", strings.Replace(inZones, "zone     b", "zone c", 1), "zonal", "A", same, [2]string{"1 2 3 4", "2 3 4 1"}},
+		{"duplicate address", inZones + "\nslice shop/zonal-2 zonal http:80 10.9.0.2@b", "zonal", "A", same, [2]string{"2 4 3 1", "4 2 3 1"}},
+		{"ClusterIP service", inZones, "zonal-ip", "A", same, [2]string{"77 78", "78 77"}},
 	}
 	for _, row := range rows {
 		t.Run(row.story, func(t *testing.T) {

@@ -171,7 +171,7 @@ func measure(b *testing.B, w *world, slices string) {
 	b.Logf("first sync: peak %s, settled %s, heap %d KiB, CPU %v, %d KiB received, after %v, %+v",
 		first.Peak, first.RSS, first.Heap>>10, first.CPU, (w.server.Sent()-sent)>>10, first.First, first.State.Counts)
 	if n := first.State.Counts; n.Services != bigServices {
-		b.Fatalf("%+v", n)
+		b.Fatalf("got counts %+v", n)
 	}
 
 	w.server.Compact()

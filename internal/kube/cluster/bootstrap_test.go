@@ -71,20 +71,20 @@ func TestAilingServer(t *testing.T) {
 		rights int
 	}{
 		{
-			"no right", func(s *kubetest.Server) { s.Deny("list", "endpointslices") },
+			"no permission to list", func(s *kubetest.Server) { s.Deny("list", "endpointslices") },
 			func(s *kubetest.Server) { s.Grant("list", "endpointslices") },
 			Forbidden, "no right to list endpointslices.discovery.k8s.io", 1,
 		},
 		{
-			"no right to watch", func(s *kubetest.Server) { s.Deny("watch", "namespaces") },
+			"no permission to watch", func(s *kubetest.Server) { s.Deny("watch", "namespaces") },
 			func(s *kubetest.Server) { s.Grant("watch", "namespaces") },
 			Synced, "no right to watch namespaces", 1, // the list that was just read is still valid
 		},
-		{"unknown to it", func(s *kubetest.Server) { s.SetToken("secret") }, func(s *kubetest.Server) { s.SetToken("") }, Forbidden, "401", 0},
+		{"unauthorized", func(s *kubetest.Server) { s.SetToken("secret") }, func(s *kubetest.Server) { s.SetToken("") }, Forbidden, "401", 0},
 		{"busy", func(s *kubetest.Server) { s.SetFaults(kubetest.Faults{Status: 429, RetryAfter: 3, Plain: true}) }, nil, Connecting, "429 Too Many Requests", 0},
 		{"failing", func(s *kubetest.Server) { s.SetFaults(kubetest.Faults{Status: 500}) }, nil, Connecting, "500 Internal Server Error", 0},
 		{"silent", func(s *kubetest.Server) { s.SetFaults(kubetest.Faults{Hang: true}) }, nil, Connecting, errStalled.Error(), 0},
-		{"cutting lists off", func(s *kubetest.Server) { s.SetFaults(kubetest.Faults{CutList: true, Lists: true}) }, nil, Connecting, "unexpected EOF", 0},
+		{"truncated lists", func(s *kubetest.Server) { s.SetFaults(kubetest.Faults{CutList: true, Lists: true}) }, nil, Connecting, "unexpected EOF", 0},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
@@ -97,7 +97,7 @@ func TestAilingServer(t *testing.T) {
 				synctest.Wait()
 				s := w.watcher.State()
 				if s.Phase != row.phase && !(row.phase == Synced && s.Phase == Stale) || !strings.Contains(s.LastError, row.reason) || len(s.Missing) != row.rights {
-					t.Errorf("%+v", s)
+					t.Errorf("got state %+v", s)
 				}
 				if row.phase == Forbidden {
 					w.hasSaid("msg=cluster phase=forbidden ", " condition=cluster-forbidden\n")
@@ -110,7 +110,7 @@ func TestAilingServer(t *testing.T) {
 				time.Sleep(3 * time.Minute)
 				synctest.Wait()
 				if s := w.watcher.State(); s.Phase != Synced || s.LastError != "" || w.snapshot().IsStale() {
-					t.Errorf("after the recovery: %+v", s)
+					t.Errorf("after recovery: got state %+v", s)
 				}
 			})
 		})
@@ -126,7 +126,7 @@ func TestRetryAfter(t *testing.T) {
 		time.Sleep(19 * time.Second)
 		synctest.Wait()
 		if n := len(w.server.Requests()); n != 1 {
-			t.Errorf("%d requests in 19 s", n)
+			t.Errorf("got %d requests in 19 s, want 1", n)
 		}
 	})
 }
@@ -143,12 +143,12 @@ func TestServerAway(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		synctest.Wait()
 		if s := w.watcher.State(); s.Phase != Synced || w.snapshot().IsStale() {
-			t.Errorf("after half a minute: %+v", s)
+			t.Errorf("after 30 s: got state %+v", s)
 		}
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		if s := w.watcher.State(); s.Phase != Stale || !w.snapshot().IsStale() || !hasService("alpha", "web")(w.snapshot()) {
-			t.Errorf("after an hour: %+v", s)
+			t.Errorf("after one hour: got state %+v", s)
 		}
 		w.hasSaid("msg=cluster phase=synced ", " condition=cluster-synced\n")
 		w.hasSaid("msg=cluster phase=stale ", " condition=cluster-stale\n")
@@ -157,7 +157,7 @@ func TestServerAway(t *testing.T) {
 		time.Sleep(maxBackoff + time.Second)
 		synctest.Wait()
 		if s := w.watcher.State(); s.Phase != Synced || w.snapshot().IsStale() || hasService("alpha", "web")(w.snapshot()) {
-			t.Errorf("after its return: %+v", s)
+			t.Errorf("after the server is back: got state %+v", s)
 		}
 	})
 }
@@ -195,7 +195,7 @@ current-context: c
 	token = "second"
 	kubeconfig()
 	if s := w.awaitPhase(Synced); s.Counts.Services == 0 {
-		t.Errorf("%+v", s)
+		t.Errorf("got state %+v", s)
 	}
 	// The server moves. The same CA signs for the other address.
 	other.SetToken("second")

@@ -20,14 +20,14 @@ func TestPlain(t *testing.T) {
 		err  error
 		want string
 	}{
-		{"no URL", &url.Error{Op: "Get", URL: "https://127.0.0.1:6443/api", Err: io.ErrUnexpectedEOF}, "unexpected EOF"},
-		{"no port of ours", &url.Error{Err: &net.OpError{Op: "read", Net: "tcp", Source: from, Addr: to, Err: reset}}, "connection reset by peer"},
-		{"nor in the midst of an answer", &net.OpError{Op: "write", Net: "tcp", Source: from, Addr: to, Err: reset}, "connection reset by peer"},
+		{"without the URL", &url.Error{Op: "Get", URL: "https://127.0.0.1:6443/api", Err: io.ErrUnexpectedEOF}, "unexpected EOF"},
+		{"without the local port", &url.Error{Err: &net.OpError{Op: "read", Net: "tcp", Source: from, Addr: to, Err: reset}}, "connection reset by peer"},
+		{"without the local port, write error", &net.OpError{Op: "write", Net: "tcp", Source: from, Addr: to, Err: reset}, "connection reset by peer"},
 		{
-			"the server's", &url.Error{Err: &net.OpError{Op: "dial", Net: "tcp", Addr: to, Err: syscall.ECONNREFUSED}},
+			"with the server's port", &url.Error{Err: &net.OpError{Op: "dial", Net: "tcp", Addr: to, Err: syscall.ECONNREFUSED}},
 			"dial tcp 127.0.0.1:6443: connection refused",
 		},
-		{"no port of a look-up", &url.Error{Err: &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{
+		{"lookup without ports", &url.Error{Err: &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{
 			Err: "read udp 127.0.0.1:40001->127.0.0.1:53: i/o timeout", Name: "api.example", Server: "127.0.0.1:53", IsTimeout: true,
 		}}}, "looking up api.example: i/o timeout"},
 		{"no such host", &url.Error{Err: &net.DNSError{Err: "no such host", Name: "api.example"}}, "looking up api.example: no such host"},

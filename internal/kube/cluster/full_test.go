@@ -40,17 +40,17 @@ func TestSnapshotWithoutRoom(t *testing.T) {
 	large := bytes.Repeat([]byte("x"), 2*room)
 	write([]byte("first"), large, large, large)
 	if text, err := os.ReadFile(path); err != nil || string(text) != "first" {
-		t.Errorf("the file has %d bytes, %v", len(text), err)
+		t.Errorf("got a file of %d bytes, error %v", len(text), err)
 	}
 	if said := strings.Count(log.String(), "cannot save the cluster state"); said != 1 {
-		t.Errorf("logged %d times:\n%s", said, &log)
+		t.Errorf("got %d log lines, want 1:\n%s", said, &log)
 	}
 	log.Reset()
 	write(large, []byte("second"), []byte("third"))
 	if text, err := os.ReadFile(path); err != nil || string(text) != "third" {
-		t.Errorf("afterwards the file has %q, %v", text, err)
+		t.Errorf("after the limit is lifted: got file %q, error %v", text, err)
 	}
 	if lines := strings.Count(log.String(), "\n"); lines != 2 || !strings.Contains(log.String(), "saving the cluster state for the next start again") {
-		t.Errorf("got the log\n%s", &log)
+		t.Errorf("got log\n%s", &log)
 	}
 }

@@ -104,7 +104,7 @@ func TestImports(t *testing.T) {
 		asked := len(w.server.Requests())
 		w.server.SetImports(true)
 		time.Sleep(90 * time.Minute)
-		wants("an hour and a half after the API has come", "10.42.0.1", "10.43.0.1")
+		wants("90 minutes after the API appears", "10.42.0.1", "10.43.0.1")
 		services := 0
 		for _, r := range w.server.Requests()[asked:] {
 			if strings.HasSuffix(r.Path, "/services") && isWholeList(r) {
@@ -112,7 +112,7 @@ func TestImports(t *testing.T) {
 			}
 		}
 		if services > 0 {
-			t.Errorf("all Services were listed %d times", services)
+			t.Errorf("got %d lists of all Services, want 0", services)
 		}
 
 		w.stop()
@@ -132,19 +132,19 @@ func TestImports(t *testing.T) {
 		w.server.Deny("watch", "serviceimports")
 		w.server.CloseWatches()
 		time.Sleep(time.Minute)
-		wants("without the right", unknown, unknown)
+		wants("without permission", unknown, unknown)
 		if s := w.watcher.State(); len(s.Missing) == 0 || s.Missing[0].Resource != "serviceimports" {
-			t.Errorf("the missing right is not reported: %+v", s)
+			t.Errorf("missing permission is not reported: got state %+v", s)
 		}
 		w.server.Grant("list", "serviceimports")
 		w.server.Grant("watch", "serviceimports")
 		time.Sleep(time.Minute)
-		wants("with it again", "NXDOMAIN", "NXDOMAIN")
+		wants("with permission again", "NXDOMAIN", "NXDOMAIN")
 
 		w.server.SetImports(false)
 		w.server.CloseWatches()
 		time.Sleep(time.Minute)
-		wants("the API is gone", elsewhere, elsewhere)
+		wants("API removed", elsewhere, elsewhere)
 		if w.snapshot().Imports() != nil {
 			t.Error("clusterset names are still answered")
 		}

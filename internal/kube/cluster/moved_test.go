@@ -23,7 +23,7 @@ func TestSavedOfTheClusterBefore(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if !strings.Contains(w.log.String(), "has another API server") {
-			t.Fatalf("log\n%s", w.log)
+			t.Fatalf("got log\n%s", w.log)
 		}
 		w.stop()
 		w.start()
@@ -47,7 +47,7 @@ func TestSavedWithoutPodNames(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if w.snapshot() != nil || !strings.Contains(w.log.String(), errPartial.Error()) {
-			t.Errorf("log\n%s", w.log)
+			t.Errorf("got log\n%s", w.log)
 		}
 		network.SetDown(false)
 		time.Sleep(time.Minute)

@@ -58,7 +58,7 @@ func TestFetchPodDNS(t *testing.T) {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	if plain, err := fetch("plain"); err != nil || len(plain.Config.Nameservers) > 0 || plain.HostNetwork {
-		t.Errorf("%v, %v", plain, err)
+		t.Errorf("plain Pod: got %v, error %v", plain, err)
 	}
 	for _, name := range []string{"elsewhere", "nowhere"} {
 		if _, err := fetch(name); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "the node n1 has no pod shop/"+name) {
@@ -67,7 +67,7 @@ func TestFetchPodDNS(t *testing.T) {
 	}
 	w.server.Deny("list", "pods")
 	if _, err := fetch("own"); err == nil || !strings.Contains(err.Error(), "list pods in namespace shop") {
-		t.Errorf("without the right: %v", err)
+		t.Errorf("without permission: got error %v", err)
 	}
 	w.server.Close()
 	if _, err := fetch("own"); err == nil {
@@ -75,6 +75,6 @@ func TestFetchPodDNS(t *testing.T) {
 	}
 	w.config.Kubeconfig += ".none"
 	if _, err := fetch("own"); err == nil || !strings.Contains(err.Error(), "reading the kubeconfig") {
-		t.Errorf("without a kubeconfig: %v", err)
+		t.Errorf("without a kubeconfig: got error %v", err)
 	}
 }

@@ -16,12 +16,12 @@ func TestHasAllPods(t *testing.T) {
 		denied        bool // whether Pods were forbidden before the restart
 		want          bool
 	}{
-		{"all", all, all, true, false, true},
-		{"a node's", node, node, true, false, false},
-		{"all, from disk", all, all, false, false, true},
-		{"from disk, where a node's were", node, all, false, false, false},
-		{"and then all", node, all, true, false, true},
-		{"from disk, where the right had been taken away", all, all, false, true, false},
+		{"all Pods", all, all, true, false, true},
+		{"Pods of the node", node, node, true, false, false},
+		{"all Pods, from disk", all, all, false, false, true},
+		{"Pods of the node on disk, now all", node, all, false, false, false},
+		{"Pods of the node before, now all", node, all, true, false, true},
+		{"all Pods on disk, forbidden before", all, all, false, true, false},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {

@@ -29,19 +29,19 @@ func TestProgrammedOutcome(t *testing.T) {
 		want  Programmed
 		none  bool
 	}{
-		{"a headless Service", headless, time.Second, time.Hour, Programmed{Headless: true, Took: time.Second, Slices: 1}, false},
+		{"headless Service", headless, time.Second, time.Hour, Programmed{Headless: true, Took: time.Second, Slices: 1}, false},
 		{"another", &zone.Service{HasSelector: true}, time.Second, time.Hour, Programmed{Took: time.Second, Slices: 1}, false},
-		{"in no time", headless, 0, time.Hour, Programmed{Headless: true, Slices: 1}, false},
-		{"the longest", headless, time.Hour, 2 * time.Hour, Programmed{Headless: true, Took: time.Hour, Slices: 1}, false},
-		{"longer: a clock in another zone", headless, time.Hour + 1, 2 * time.Hour, Programmed{Outcome: Past, Headless: true, Slices: 1}, false},
-		{"the age of the Service", headless, 20000 * time.Hour, 30000 * time.Hour, Programmed{Outcome: Past, Headless: true, Slices: 1}, false},
-		{"before we were there", headless, time.Minute + 1, time.Minute, Programmed{Outcome: Past, Headless: true, Slices: 1}, false},
-		{"since we are there", headless, time.Minute, time.Minute, Programmed{Headless: true, Took: time.Minute, Slices: 1}, false},
-		{"a clock that is behind ours, or ours behind it", headless, -1, time.Hour, Programmed{Outcome: Future, Headless: true, Slices: 1}, false},
+		{"zero duration", headless, 0, time.Hour, Programmed{Headless: true, Slices: 1}, false},
+		{"maximum duration", headless, time.Hour, 2 * time.Hour, Programmed{Headless: true, Took: time.Hour, Slices: 1}, false},
+		{"above the maximum (clock in another time zone)", headless, time.Hour + 1, 2 * time.Hour, Programmed{Outcome: Past, Headless: true, Slices: 1}, false},
+		{"age of the Service", headless, 20000 * time.Hour, 30000 * time.Hour, Programmed{Outcome: Past, Headless: true, Slices: 1}, false},
+		{"before the daemon started", headless, time.Minute + 1, time.Minute, Programmed{Outcome: Past, Headless: true, Slices: 1}, false},
+		{"since the daemon started", headless, time.Minute, time.Minute, Programmed{Headless: true, Took: time.Minute, Slices: 1}, false},
+		{"clock skew", headless, -1, time.Hour, Programmed{Outcome: Future, Headless: true, Slices: 1}, false},
 		{"far ahead", headless, -200 * 365 * 24 * time.Hour, time.Hour, Programmed{Outcome: Future, Headless: true, Slices: 1}, false},
-		{"as far back as a Duration reaches", headless, 1<<63 - 1, time.Hour, Programmed{Outcome: Past, Headless: true, Slices: 1}, false},
+		{"largest Duration", headless, 1<<63 - 1, time.Hour, Programmed{Outcome: Past, Headless: true, Slices: 1}, false},
 		{"without a selector", &zone.Service{Kind: zone.Headless}, time.Second, time.Hour, Programmed{}, true},
-		{"an alias", &zone.Service{Kind: zone.ExternalName, HasSelector: true}, time.Second, time.Hour, Programmed{}, true},
+		{"ExternalName", &zone.Service{Kind: zone.ExternalName, HasSelector: true}, time.Second, time.Hour, Programmed{}, true},
 		{"no Service", nil, time.Second, time.Hour, Programmed{}, true},
 	}
 	for _, row := range rows {
@@ -79,29 +79,29 @@ func TestAwaited(t *testing.T) {
 		told []report
 		want []int64
 	}{
-		{"a first list", relist(listing, 20, one(10, 1)), nil},
+		{"first list", relist(listing, 20, one(10, 1)), nil},
 		{"a new slice", changes(one(10, 1)), []int64{1}},
-		{"each change once", changes(one(10, 1), one(11, 2), one(12, 3)), []int64{1, 2, 3}},
-		{"a change of a listed object", slices.Concat(relist(listing, 20, one(10, 1)), changes(one(21, 2))), []int64{2}},
-		{"not an unchanged listed object", slices.Concat(relist(listing, 20, one(10, 1)), changes(one(10, 1))), nil},
-		{"nor a change that leaves the old time", slices.Concat(relist(listing, 20, one(10, 1)), changes(one(21, 1))), nil},
-		{"nor a second one with it", changes(one(10, 1), one(11, 1)), []int64{1}},
-		{"nor a change without a time", changes(one(10, 0)), nil},
-		{"nor when the time comes back after that", changes(one(10, 1), one(11, 0), one(12, 1)), []int64{1}},
-		{"nor a change that does not affect DNS", changes(one(11, 1), again), []int64{1}},
-		{"the next change after one that changed nothing", changes(one(11, 1), again, one(13, 3)), []int64{1, 3}},
-		{"times within the same second are distinguished", changes(one(10, 1), func() kubewire.Object {
+		{"every change is reported once", changes(one(10, 1), one(11, 2), one(12, 3)), []int64{1, 2, 3}},
+		{"change of a listed object", slices.Concat(relist(listing, 20, one(10, 1)), changes(one(21, 2))), []int64{2}},
+		{"unchanged listed object", slices.Concat(relist(listing, 20, one(10, 1)), changes(one(10, 1))), nil},
+		{"change with the same time as the list", slices.Concat(relist(listing, 20, one(10, 1)), changes(one(21, 1))), nil},
+		{"second change with the same time", changes(one(10, 1), one(11, 1)), []int64{1}},
+		{"change without a time", changes(one(10, 0)), nil},
+		{"time reappears after a change without one", changes(one(10, 1), one(11, 0), one(12, 1)), []int64{1}},
+		{"change that does not affect DNS", changes(one(11, 1), again), []int64{1}},
+		{"change after one that does not affect DNS", changes(one(11, 1), again, one(13, 3)), []int64{1, 3}},
+		{"two times within one second", changes(one(10, 1), func() kubewire.Object {
 			o := one(11, 1)
 			o.Triggered = o.Triggered.Add(time.Nanosecond)
 			return o
 		}()), []int64{1, 1}},
-		{"not a change found by a relist", slices.Concat(relist(listing, 20, one(10, 1)), relist(listing, 30, one(21, 2))), nil},
-		{"nor when the watch reports it after that", slices.Concat(relist(listing, 30, one(21, 2)), changes(one(31, 2))), nil},
-		{"nor a change found by a comparing list", slices.Concat(
+		{"change found by a relist", slices.Concat(relist(listing, 20, one(10, 1)), relist(listing, 30, one(21, 2))), nil},
+		{"watch repeats a change found by a relist", slices.Concat(relist(listing, 30, one(21, 2)), changes(one(31, 2))), nil},
+		{"change found by a comparison", slices.Concat(
 			relist(listing, 20, one(10, 1)), []report{tell(reached, 40)}, relist(comparing, 40, one(35, 2)),
 		), nil},
-		{"nor the deletion of a slice", slices.Concat(changes(one(10, 1)), []report{tell(deleted, 0, one(11, 2))}), []int64{1}},
-		{"a slice that is created again", slices.Concat(changes(one(10, 1)), []report{tell(deleted, 0, one(11, 1))}, changes(one(12, 3))), []int64{1, 3}},
+		{"deleted slice", slices.Concat(changes(one(10, 1)), []report{tell(deleted, 0, one(11, 2))}), []int64{1}},
+		{"slice created again", slices.Concat(changes(one(10, 1)), []report{tell(deleted, 0, one(11, 1))}, changes(one(12, 3))), []int64{1, 3}},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
@@ -114,7 +114,7 @@ func TestAwaited(t *testing.T) {
 			var got []int64
 			for _, a := range s.awaited {
 				if a.service != (zone.Key{Namespace: "n", Name: "a"}) {
-					t.Errorf("change of %v", a.service)
+					t.Errorf("got a change of %v", a.service)
 				}
 				got = append(got, a.at.Unix()-at(0).Unix())
 			}
@@ -135,14 +135,14 @@ func TestAwaitedBound(t *testing.T) {
 		s.apply(report{source: endpoints, step: changed, object: o})
 	}
 	if len(s.awaited) != maxAwaited || s.tooMany != 7 {
-		t.Errorf("%d waiting, %d over the limit", len(s.awaited), s.tooMany)
+		t.Errorf("got %d waiting changes, %d over the limit", len(s.awaited), s.tooMany)
 	}
 }
 
 // TestEntrySize: up to a million objects of each kind have an entry.
 func TestEntrySize(t *testing.T) {
 	if size := reflect.TypeFor[entry]().Size(); size != 12 {
-		t.Errorf("an entry has %d bytes", size)
+		t.Errorf("got an entry size of %d bytes, want 12", size)
 	}
 }
 
@@ -203,37 +203,37 @@ func TestProgrammed(t *testing.T) {
 		w.server.Apply(triggeredSlice("db-t", "172.30.9.2", 7*time.Second))
 		settled("a change", timed(7*time.Second))
 		w.server.Apply(strings.Replace(triggeredSlice("db-t", "172.30.9.3", 0), "last-change", "other", 1))
-		settled("a change that says no time")
+		settled("a change without a time")
 		w.server.Apply(strings.Replace(triggeredSlice("db-o", "172.30.9.3", 0), "service-name: db", "service-name: hl", 1))
 		settled("a change of a Service without a selector")
 		w.server.Apply(triggeredSlice("db-t", "172.30.9.4", 0) + "---" + triggeredSlice("db-u", "172.30.9.5", 30*time.Second))
-		settled("two in one state", timed(0), timed(30*time.Second))
+		settled("two changes in one state", timed(0), timed(30*time.Second))
 		w.server.Apply(triggeredSlice("db-t", "172.30.9.6", -time.Second))
-		settled("from a clock ahead of ours", Programmed{Outcome: Future, Headless: true, Slices: 1})
+		settled("a change in the future", Programmed{Outcome: Future, Headless: true, Slices: 1})
 		w.server.Apply(triggeredSlice("db-t", "172.30.9.7", 24*time.Hour))
-		settled("from long ago", Programmed{Outcome: Past, Headless: true, Slices: 1})
+		settled("an old change", Programmed{Outcome: Past, Headless: true, Slices: 1})
 
 		network.SetDown(true)
 		w.server.Apply(triggeredSlice("db-t", "172.30.9.8", 0))
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		if told := log.take(); told != nil {
-			t.Errorf("while the API server was away: %+v", told)
+			t.Errorf("API server down: got %+v, want nothing", told)
 		}
 		network.SetDown(false)
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		if told := log.take(); len(told) != 1 || told[0].Outcome != Timed || told[0].Took < 2*time.Minute {
-			t.Errorf("a change during an outage: %+v", told)
+			t.Errorf("change during an outage: got %+v", told)
 		}
 
 		network.SetDown(true)
 		w.server.Apply(triggeredSlice("db-t", "172.30.9.9", 0))
 		w.server.Compact()
 		network.SetDown(false)
-		settled("a list anew")
+		settled("a relist")
 		if got := endpointsOf(w.snapshot(), "alpha", "db"); got != 2 {
-			t.Errorf("%d endpoints after it", got)
+			t.Errorf("got %d endpoints after the relist, want 2", got)
 		}
 
 		w.stop()

@@ -59,7 +59,7 @@ func TestBookmarks(t *testing.T) {
 				t.Errorf("bookmarks %v: %d lists, %d watches", bookmarks, lists, watches)
 			}
 			if s := w.watcher.State(); s.Phase != Synced || s.Lost+s.Rewinds > 0 {
-				t.Errorf("%+v", s)
+				t.Errorf("got state %+v", s)
 			}
 		})
 	}
@@ -80,10 +80,10 @@ func TestQuiet(t *testing.T) {
 		synctest.Wait()
 		const sources = 3
 		if lists, watches := requestsSince(w.server, asked); lists < 20*sources || lists > 24*sources || watches > 24*9*sources {
-			t.Errorf("%d lists, %d watches in a day", lists, watches)
+			t.Errorf("got %d lists and %d watches in a day", lists, watches)
 		}
 		if s := w.watcher.State(); s.Lost > 0 || s.Rewinds > 0 || w.times() != published {
-			t.Errorf("%+v, published %d times", s, w.times()-published)
+			t.Errorf("got state %+v, published %d times", s, w.times()-published)
 		}
 	})
 }
@@ -166,10 +166,10 @@ func TestSilentStream(t *testing.T) {
 		faults kubetest.Faults
 		want   string // part of the error; "": none
 	}{
-		{"nothing is answered", kubetest.Faults{Hang: true}, "the API server does not answer"},
+		{"no response", kubetest.Faults{Hang: true}, "the API server does not answer"},
 		{"a proxy without a server", kubetest.Faults{Status: 502, Plain: true}, "502 Bad Gateway"},
-		{"a gateway whose server does not respond", kubetest.Faults{Status: 504, Plain: true}, "504 Gateway Timeout"},
-		{"nothing happens", kubetest.Faults{}, ""},
+		{"gateway timeout", kubetest.Faults{Status: 504, Plain: true}, "504 Gateway Timeout"},
+		{"quiet server", kubetest.Faults{}, ""},
 		{"the server is busy", kubetest.Faults{Status: 429}, ""},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -189,19 +189,19 @@ func TestSilentStream(t *testing.T) {
 				s := w.watcher.State()
 				if row.want == "" {
 					if lists, watches := requestsSince(w.server, asked); s.Phase != Synced || s.LastError != "" || lists+watches > 0 {
-						t.Errorf("%+v, %d lists, %d watches", s, lists, watches)
+						t.Errorf("got state %+v, %d lists, %d watches", s, lists, watches)
 					}
 					if n := len(w.server.Requests()) - asked; n > 3 {
 						t.Errorf("%d health checks in a minute", n)
 					}
 				} else if !strings.Contains(s.LastError, row.want) {
-					t.Errorf("after a minute %+v", s)
+					t.Errorf("after one minute: got state %+v", s)
 				}
 				w.server.SetFaults(kubetest.Faults{})
 				w.server.CloseWatches() // also those that hang
 				time.Sleep(3 * time.Minute)
 				if s := w.watcher.State(); s.Phase != Synced {
-					t.Errorf("later %+v", s)
+					t.Errorf("after the fault: got state %+v", s)
 				}
 			})
 		})

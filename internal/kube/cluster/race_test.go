@@ -22,15 +22,15 @@ func TestInOrder(t *testing.T) {
 		bad   []string
 		want  []string
 	}{
-		{"as the nameserver orders them", []string{four2, four1}, "", nil, []string{four2, four1}},
+		{"order of the nameserver", []string{four2, four1}, "", nil, []string{four2, four1}},
 		{"alternating families", []string{six1, six2, four1, four2}, "", nil, []string{six1, four1, six2, four2}},
-		{"the first family of the answer first", []string{four1, four2, six1}, "", nil, []string{four1, six1, four2}},
-		{"the address that answered last comes first", []string{four1, four2, four3}, four3, nil, []string{four3, four1, four2}},
-		{"an address that did not answer comes last", []string{four1, four2, four3}, "", []string{four1}, []string{four2, four3, four1}},
-		{"an address that no longer answers", []string{four1, four2}, four1, []string{four1}, []string{four2, four1}},
-		{"all are bad", []string{four1, four2}, "", []string{four1, four2}, []string{four1, four2}},
-		{"an address twice, and mapped", []string{four1, "::ffff:" + four1, four2, four2}, "", nil, []string{four1, four2}},
-		{"the address that answered no longer belongs to the host", []string{four1}, four2, nil, []string{four1}},
+		{"first family of the answer", []string{four1, four2, six1}, "", nil, []string{four1, six1, four2}},
+		{"address that answered last", []string{four1, four2, four3}, four3, nil, []string{four3, four1, four2}},
+		{"address that did not answer", []string{four1, four2, four3}, "", []string{four1}, []string{four2, four3, four1}},
+		{"last address no longer answers", []string{four1, four2}, four1, []string{four1}, []string{four2, four1}},
+		{"no address answers", []string{four1, four2}, "", []string{four1, four2}, []string{four1, four2}},
+		{"duplicate and IPv4-mapped address", []string{four1, "::ffff:" + four1, four2, four2}, "", nil, []string{four1, four2}},
+		{"last address no longer belongs to the host", []string{four1}, four2, nil, []string{four1}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			var good netip.Addr
@@ -99,9 +99,9 @@ func TestRace(t *testing.T) {
 		{"one", hosts{"10.0.0.1": "up"}, []string{"10.0.0.1"}, 10 * time.Millisecond, "10.0.0.1", nil},
 		{"the first two of three are silent", hosts{"10.0.0.1": "silent", "10.0.0.2": "silent", "10.0.0.3": "up"}, []string{"10.0.0.1", "10.0.0.2", "10.0.0.3"}, 600 * time.Millisecond, "10.0.0.3", nil},
 		{"the first refuses", hosts{"10.0.0.1": "refused", "10.0.0.2": "up"}, []string{"10.0.0.1", "10.0.0.2"}, 10 * time.Millisecond, "10.0.0.2", nil},
-		{"IPv6 leads nowhere", hosts{"fd00::1": "silent", "fd00::2": "silent", "10.0.0.1": "up"}, []string{"fd00::1", "fd00::2", "10.0.0.1"}, 300 * time.Millisecond, "10.0.0.1", nil},
-		{"a slow one that began earlier", hosts{"10.0.0.1": "300ms", "10.0.0.2": "silent"}, []string{"10.0.0.1", "10.0.0.2"}, 350 * time.Millisecond, "10.0.0.1", nil},
-		{"two that connect", hosts{"10.0.0.1": "260ms", "10.0.0.2": "20ms"}, []string{"10.0.0.1", "10.0.0.2"}, 300 * time.Millisecond, "10.0.0.1", nil},
+		{"IPv6 is unreachable", hosts{"fd00::1": "silent", "fd00::2": "silent", "10.0.0.1": "up"}, []string{"fd00::1", "fd00::2", "10.0.0.1"}, 300 * time.Millisecond, "10.0.0.1", nil},
+		{"slow first address", hosts{"10.0.0.1": "300ms", "10.0.0.2": "silent"}, []string{"10.0.0.1", "10.0.0.2"}, 350 * time.Millisecond, "10.0.0.1", nil},
+		{"two addresses connect", hosts{"10.0.0.1": "260ms", "10.0.0.2": "20ms"}, []string{"10.0.0.1", "10.0.0.2"}, 300 * time.Millisecond, "10.0.0.1", nil},
 		{"all refuse", hosts{"10.0.0.1": "refused", "10.0.0.2": "refused"}, []string{"10.0.0.1", "10.0.0.2"}, 10 * time.Millisecond, "", []string{"10.0.0.1: connection refused", "10.0.0.2: connection refused"}},
 		{"all are silent", hosts{"10.0.0.1": "silent", "10.0.0.2": "silent"}, []string{"10.0.0.1", "10.0.0.2"}, 6 * time.Second, "", []string{"10.0.0.1", "deadline"}},
 		{"no address", nil, nil, time.Millisecond, "", []string{"api.example", "no address"}},
@@ -195,7 +195,7 @@ func TestDeadMaster(t *testing.T) {
 	}
 	w.config.Lookup = func(_ context.Context, host string) ([]netip.Addr, error) {
 		if host != "example.com" {
-			t.Errorf("looked up %s", host)
+			t.Errorf("got a lookup of %s", host)
 		}
 		return addresses([]string{"127.0.0.9", "127.0.0.1"}), nil
 	}

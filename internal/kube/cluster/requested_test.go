@@ -21,7 +21,7 @@ func TestRequested(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			if r.Host != "192.0.2.6" || r.Method != http.MethodGet {
-				t.Errorf("%+v", r)
+				t.Errorf("got request %+v", r)
 			}
 			codes[r.Code]++
 		}
@@ -38,7 +38,7 @@ func TestRequested(t *testing.T) {
 		synctest.Wait()
 		// The API has no ServiceImports: it is queried twice in the first minute and answers 404.
 		if got, asked := take(), len(w.server.Requests()); len(got) != 2 || got[http.StatusOK] != asked-2 || got[http.StatusNotFound] != 2 || asked < 8 {
-			t.Errorf("%v of %d requests", got, asked)
+			t.Errorf("got codes %v of %d requests", got, asked)
 		}
 
 		w.server.SetFaults(kubetest.Faults{Status: http.StatusTooManyRequests})
@@ -46,14 +46,14 @@ func TestRequested(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if got := take(); len(got) != 1 || got[http.StatusTooManyRequests] == 0 {
-			t.Errorf("while the server refuses: %v", got)
+			t.Errorf("server refuses: got codes %v", got)
 		}
 
 		network.SetDown(true)
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if got := take(); len(got) != 1 || got[0] == 0 {
-			t.Errorf("while the server is down: %v", got)
+			t.Errorf("server down: got codes %v", got)
 		}
 
 		network.SetDown(false)
@@ -62,7 +62,7 @@ func TestRequested(t *testing.T) {
 		w.stop()
 		synctest.Wait()
 		if got := take(); len(got) != 0 {
-			t.Errorf("while the server is silent and the Watcher stops: %v", got)
+			t.Errorf("silent server, Watcher stopped: got codes %v", got)
 		}
 	})
 }

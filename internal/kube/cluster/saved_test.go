@@ -46,7 +46,7 @@ func TestRestart(t *testing.T) {
 				}
 			}
 			if s := w.watcher.State(); s.Phase != Synced || !s.FromDisk.IsZero() || s.Lost > 0 {
-				t.Errorf("%+v", s)
+				t.Errorf("got state %+v", s)
 			}
 			after := dump(w.snapshot())
 			for line := range before {
@@ -73,10 +73,10 @@ func TestRestartWithoutServer(t *testing.T) {
 		synctest.Wait()
 		s := w.watcher.State()
 		if got := w.snapshot(); got == nil || !got.IsStale() || !hasService("alpha", "web")(got) {
-			t.Fatalf("%+v", s)
+			t.Fatalf("got state %+v", s)
 		}
 		if s.Phase != Connecting || s.FromDisk.IsZero() || s.Counts.Services == 0 {
-			t.Errorf("%+v", s)
+			t.Errorf("got state %+v", s)
 		}
 		w.hasSaid("msg=\"serving the saved cluster state", " condition=cluster-snapshot\n")
 		w.hasSaid("msg=cluster phase=connecting ", " condition=cluster-away\n")
@@ -87,10 +87,10 @@ func TestRestartWithoutServer(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if got := w.snapshot(); got.IsStale() || hasService("alpha", "web")(got) || !hasService("alpha", "new")(got) {
-			t.Errorf("%+v", w.watcher.State())
+			t.Errorf("got state %+v", w.watcher.State())
 		}
 		if s := w.watcher.State(); s.Rewinds == 0 || s.Phase != Synced {
-			t.Errorf("%+v", s)
+			t.Errorf("got state %+v", s)
 		}
 	})
 }
@@ -105,11 +105,11 @@ func TestSavedAge(t *testing.T) {
 		ahead  time.Duration // of the clock at the time of the save
 		says   string        // empty if the state is served
 	}{
-		{name: "as old as may be", passes: time.Hour, max: time.Hour},
-		{name: "older", passes: time.Hour + time.Second, max: time.Hour, says: "older than snapshotMaxAge: 1h0m1s"},
-		{name: "without a bound", passes: 1000 * time.Hour},
-		{name: "a little ahead", ahead: mostAhead, max: time.Hour},
-		{name: "from the future", ahead: mostAhead + time.Minute, max: time.Hour, says: "from the future by 24h1m0s"},
+		{name: "at the age limit", passes: time.Hour, max: time.Hour},
+		{name: "above the age limit", passes: time.Hour + time.Second, max: time.Hour, says: "older than snapshotMaxAge: 1h0m1s"},
+		{name: "no age limit", passes: 1000 * time.Hour},
+		{name: "slightly in the future", ahead: mostAhead, max: time.Hour},
+		{name: "far in the future", ahead: mostAhead + time.Minute, max: time.Hour, says: "from the future by 24h1m0s"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			err := Config{SnapshotMaxAge: row.max}.checkAge(row.passes - row.ahead)
@@ -196,11 +196,11 @@ func TestSavedUnusable(t *testing.T) {
 		spoil func(data []byte) []byte
 		want  string
 	}{
-		{"a byte is wrong", func(d []byte) []byte { d[len(d)/2] ^= 1; return d }, "damaged"},
-		{"the end is missing", func(d []byte) []byte { return d[:len(d)-5] }, "damaged"},
+		{"corrupted byte", func(d []byte) []byte { d[len(d)/2] ^= 1; return d }, "damaged"},
+		{"truncated", func(d []byte) []byte { return d[:len(d)-5] }, "damaged"},
 		{"empty", func([]byte) []byte { return nil }, "damaged"},
-		{"of another version", func(d []byte) []byte { return bytes.Replace(d, []byte("state "), []byte("state 9"), 1) }, "another format version"},
-		{"of another cluster", func(d []byte) []byte {
+		{"another version", func(d []byte) []byte { return bytes.Replace(d, []byte("state "), []byte("state 9"), 1) }, "another format version"},
+		{"another cluster", func(d []byte) []byte {
 			body := d[len(savedMagic)+sha256.Size:]
 			body[0] ^= 1 // the cluster hash comes first
 			sum := sha256.Sum256(body)
@@ -222,7 +222,7 @@ func TestSavedUnusable(t *testing.T) {
 				time.Sleep(time.Minute)
 				synctest.Wait()
 				if w.snapshot() != nil || strings.Count(w.log.String(), "ignoring the saved cluster state") != 1 || !strings.Contains(w.log.String(), row.want) {
-					t.Errorf("log\n%s", w.log)
+					t.Errorf("got log\n%s", w.log)
 				}
 				network.SetDown(false)
 				time.Sleep(time.Minute)

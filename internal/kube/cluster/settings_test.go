@@ -79,7 +79,7 @@ func TestSettings(t *testing.T) {
 		time.Sleep(time.Minute)
 		wants("at the start", "coredns=one")
 		if lists, _ := ofSettings(w.server.Requests()); lists != 4 { // all but the operator's
-			t.Errorf("%d lists at the start", lists)
+			t.Errorf("got %d lists at the start, want 4", lists)
 		}
 		w.server.Apply(corefile("two"))
 		time.Sleep(time.Second)
@@ -103,7 +103,7 @@ func TestSettings(t *testing.T) {
 		time.Sleep(time.Second)
 		wants("after another kubeconfig", `coredns=three default={"servers":[{"name":"x"}]}`)
 		if lists, others := ofSettings(w.server.Requests()[asked:]); lists > 0 || others == 0 {
-			t.Errorf("after another kubeconfig: %d lists, %d other requests", lists, others)
+			t.Errorf("after a kubeconfig change: got %d lists, %d other requests", lists, others)
 		}
 
 		w.server.SetFaults(kubetest.Faults{Status: 404})
@@ -111,7 +111,7 @@ func TestSettings(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
 		if got := latest.text(); !strings.HasPrefix(got, `coredns=three default={"servers":[{"name":"x"}]} ConfigMap coredns: 404 Not Found`) {
-			t.Errorf("behind a proxy that answers 404: %q", got)
+			t.Errorf("proxy that returns 404: got %q", got)
 		}
 		w.server.SetFaults(kubetest.Faults{})
 		time.Sleep(10 * time.Minute)
@@ -127,12 +127,12 @@ func TestSettings(t *testing.T) {
 		}
 		wants("without the right", denied)
 		if w.watcher.State().Phase != Synced {
-			t.Errorf("without the right: %+v", w.watcher.State())
+			t.Errorf("without permission: got state %+v", w.watcher.State())
 		}
 		asked = len(w.server.Requests())
 		time.Sleep(time.Hour)
 		if lists, others := ofSettings(w.server.Requests()[asked:]); lists+others > 4*24+16 {
-			t.Errorf("in an hour without the right %d requests", lists+others)
+			t.Errorf("got %d requests in an hour without permission", lists+others)
 		}
 		w.server.Delete("ConfigMap", "kube-system", "coredns")
 		w.server.Grant("list", "configmaps")
@@ -149,7 +149,7 @@ func TestSettings(t *testing.T) {
 		w.start()
 		time.Sleep(time.Hour)
 		if latest.times != before {
-			t.Errorf("while the server is away: %q", latest.text())
+			t.Errorf("server down: got %q", latest.text())
 		}
 		w.server.Apply(corefile("five"))
 		network.SetDown(false)
@@ -168,7 +168,7 @@ func TestSettings(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		wants("another cluster", `coredns=five default={"servers":[{"name":"x"}]}`)
 		if latest.latest.Cluster == "another" || latest.latest.Cluster == "" {
-			t.Errorf("the cluster is %q", latest.latest.Cluster)
+			t.Errorf("got cluster %q", latest.latest.Cluster)
 		}
 	})
 }
@@ -194,10 +194,10 @@ func TestSettingsRights(t *testing.T) {
 	const maps = "watch configmaps/coredns in namespace kube-system, watch configmaps/coredns-custom in namespace kube-system, " +
 		"watch configmaps/kube-dns in namespace kube-system, watch configmaps/rke2-coredns-rke2-coredns in namespace kube-system"
 	if got := rights(); got != maps {
-		t.Errorf("on Kubernetes %q", got)
+		t.Errorf("on Kubernetes: got %q", got)
 	}
 	w.server.SetOpenShift()
 	if got := rights(); got != maps+", list dnses.operator.openshift.io/default" {
-		t.Errorf("on OpenShift %q", got)
+		t.Errorf("on OpenShift: got %q", got)
 	}
 }

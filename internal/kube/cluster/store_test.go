@@ -71,7 +71,7 @@ func TestStore(t *testing.T) {
 			0,
 		},
 		{
-			"but only once it is complete",
+			"broken relist removes nothing",
 			[]told{
 				{endpoints, relist(listing, 20, one)},
 				{endpoints, []report{tell(listing, 0), tell(broken, 0)}},
@@ -81,7 +81,7 @@ func TestStore(t *testing.T) {
 			0,
 		},
 		{
-			"comparing finds changes that the watch lost",
+			"comparison finds changes that the watch lost",
 			[]told{
 				{endpoints, relist(listing, 20, one)},
 				{endpoints, []report{tell(reached, 40)}},
@@ -91,7 +91,7 @@ func TestStore(t *testing.T) {
 			2,
 		},
 		{
-			"but leaves newer changes to the watch",
+			"changes that the watch reports later are not lost",
 			[]told{
 				{endpoints, relist(listing, 20, one, two)},
 				{endpoints, relist(comparing, 40, sliceAt("s1", "10.0.0.9", 35), sliceAt("s3", "10.0.0.3", 36))},
@@ -107,7 +107,7 @@ func TestStore(t *testing.T) {
 			0,
 		},
 		{
-			"a deletion that the watch has passed without reporting was lost",
+			"watch misses a deletion",
 			[]told{
 				{endpoints, relist(listing, 20, one, two)},
 				{endpoints, relist(comparing, 40, one)},
@@ -118,13 +118,13 @@ func TestStore(t *testing.T) {
 			1,
 		},
 		{
-			"but not earlier",
+			"watch has not reached a deletion",
 			[]told{{endpoints, relist(listing, 20, one, two)}, {endpoints, relist(comparing, 40, one)}, {endpoints, []report{tell(reached, 39)}}},
 			map[string]string{"s1": "10.0.0.1", "s2": "10.0.0.2"},
 			0,
 		},
 		{
-			"after a restore lower versions are newer",
+			"lower versions after a restore",
 			[]told{
 				{endpoints, relist(listing, 20, sliceAt("s1", "10.0.0.9", 19))},
 				{endpoints, []report{tell(rewound, 5)}},
@@ -134,7 +134,7 @@ func TestStore(t *testing.T) {
 			0,
 		},
 		{
-			"reports of a source that is no longer watched are ignored",
+			"source that is no longer watched",
 			[]told{{source{kind: kubewire.EndpointSlices, fields: "metadata.name=s1"}, relist(listing, 20, one)}},
 			map[string]string{},
 			0,
@@ -172,11 +172,11 @@ func TestAssign(t *testing.T) {
 		s.apply(r)
 	}
 	if len(addrsOf(s)) != 1 || !s.synced() {
-		t.Fatalf("%v", addrsOf(s))
+		t.Fatalf("got addresses %v", addrsOf(s))
 	}
 	s.assign([]source{endpoints})
 	if len(addrsOf(s)) != 0 || s.synced() {
-		t.Errorf("the API has EndpointSlices now, but %v of Endpoints are left", addrsOf(s))
+		t.Errorf("the API has EndpointSlices, but %v of Endpoints remain", addrsOf(s))
 	}
 	for _, r := range relist(listing, 20, sliceAt("s1", "10.0.0.1", 10), sliceAt("s2", "10.0.0.2", 10)) {
 		r.source = endpoints
@@ -186,7 +186,7 @@ func TestAssign(t *testing.T) {
 	another.fields = "metadata.name=s1"
 	s.assign([]source{another})
 	if len(addrsOf(s)) != 2 || s.progress[kubewire.EndpointSlices].position != 0 || !s.synced() {
-		t.Errorf("another selector: %v", addrsOf(s))
+		t.Errorf("another selector: got addresses %v", addrsOf(s))
 	}
 	for _, r := range relist(listing, 30, sliceAt("s1", "10.0.0.1", 10)) {
 		r.source = another
@@ -208,7 +208,7 @@ func TestDroppedOnce(t *testing.T) {
 		s.apply(r)
 	}
 	if s.counts.dropped != 1 || s.counts.lost != 0 {
-		t.Errorf("%+v", s.counts)
+		t.Errorf("got counts %+v", s.counts)
 	}
 }
 
@@ -229,7 +229,7 @@ func TestPodNames(t *testing.T) {
 				}
 			}
 			if s.builder.Snapshot(time.Now()).Counts().Slices != 1 {
-				t.Errorf("%v: not known", kind)
+				t.Errorf("%v: unknown", kind)
 			}
 		}
 	}
@@ -245,7 +245,7 @@ func TestStoreIsBounded(t *testing.T) {
 		s.apply(report{source: services, step: changed, object: kubewire.Object{Key: key, Value: &zone.Service{Key: key}}})
 	}
 	if s.counts.dropped != 1 || s.builder.Snapshot(time.Now()).Counts().Services != 1 {
-		t.Errorf("%+v", s.counts)
+		t.Errorf("got counts %+v", s.counts)
 	}
 }
 
@@ -293,7 +293,7 @@ func TestStoreIsBoundedInOctets(t *testing.T) {
 		s.apply(report{source: slices, step: deleted, object: kubewire.Object{Key: zone.Key{Namespace: "n", Name: name}}})
 	}
 	if s.room != 100_000 {
-		t.Errorf("%d bytes are free in the end", s.room)
+		t.Errorf("got %d free bytes at the end", s.room)
 	}
 }
 

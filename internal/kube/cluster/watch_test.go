@@ -26,7 +26,7 @@ func TestWatch(t *testing.T) {
 	w.await("the first state", func(s *zone.Snapshot) bool { return !s.IsStale() })
 	s := w.snapshot()
 	if got := s.Counts(); got.Services != len(w.server.Objects("Service")) || got.Namespaces != len(w.server.Objects("Namespace")) {
-		t.Errorf("%+v", got)
+		t.Errorf("got counts %+v", got)
 	}
 	for name, want := range map[string]int{
 		"hl":       4, // written by endpointslice-controller, with the headless label
@@ -65,14 +65,14 @@ endpoints: [{addresses: [172.30.9.1]}]
 
 	state := w.awaitPhase(Synced)
 	if state.LastError != "" || !strings.HasPrefix(state.Server, "https://127.0.0.1:") || state.Lost != 0 {
-		t.Errorf("%+v", state)
+		t.Errorf("got state %+v", state)
 	}
 	for _, r := range w.server.Requests() {
 		switch {
 		case r.Agent != "node-dns/test":
 			t.Errorf("User-Agent %q", r.Agent)
 		case strings.HasSuffix(r.Path, "s") && !r.Watch && r.Version == "":
-			t.Errorf("a list asks etcd: %+v", r)
+			t.Errorf("list request reads from etcd: %+v", r)
 		}
 	}
 }
@@ -92,7 +92,7 @@ subsets: [{addresses: [{ip: 1.1.1.7}]}]
 	w.await("another endpoint", func(s *zone.Snapshot) bool { return endpointsOf(s, "e2e-dns", "clusterip") == 1 })
 	for slice := range w.snapshot().Slices() {
 		if slice.Service == "clusterip" && slice.Endpoints[0].Addr.String() != "1.1.1.7" {
-			t.Errorf("%v", slice)
+			t.Errorf("got slice %v", slice)
 		}
 	}
 }

@@ -275,7 +275,7 @@ func TestForward(t *testing.T) {
 		{"TLS", []Object{blockOf(".", "forward . tls://9.9.9.9 tls://[2620:fe::fe]:8853 {", "tls_servername dns.quad9.net", "}")}, []string{
 			"Corefile:2: . => dns+tls://9.9.9.9#dns.quad9.net dns+tls://[2620:fe::fe]:8853#dns.quad9.net",
 		}},
-		{"TLS with names of their own", []Object{blockOf(".", "forward . tls://9.9.9.9%dns.quad9.net tls://1.1.1.1%cloudflare-dns.com:853")}, []string{
+		{"TLS with a name per server", []Object{blockOf(".", "forward . tls://9.9.9.9%dns.quad9.net tls://1.1.1.1%cloudflare-dns.com:853")}, []string{
 			"Corefile:2: . => dns+tls://9.9.9.9#dns.quad9.net dns+tls://1.1.1.1#cloudflare-dns.com",
 		}},
 		// CoreDNS verifies the address then, as nameserver.Server does.
@@ -300,13 +300,13 @@ func TestForward(t *testing.T) {
 			`Corefile:2! server "224.0.0.1": it is a multicast address`,
 			`Corefile:2! server "{$DNS}": the environment of CoreDNS is unknown`,
 		}},
-		{"the site's servers", []Object{blockOf("corp.example", "forward . /etc/resolv.conf")}, nil},
-		{"the site's servers and others", []Object{blockOf(".", "forward . /etc/resolv.conf 10.0.0.1")}, []string{"Corefile:2! the site's servers and others together"}},
+		{"resolv.conf as the server", []Object{blockOf("corp.example", "forward . /etc/resolv.conf")}, nil},
+		{"resolv.conf and other servers", []Object{blockOf(".", "forward . /etc/resolv.conf 10.0.0.1")}, []string{"Corefile:2! the site's servers and others together"}},
 		{"except", []Object{blockOf(".", "forward . 10.0.0.1 {", "except a.example b.example", "}")}, []string{
 			`Corefile:3! except "a.example": node-dns cannot keep its names from these servers, so it does not use them`,
 		}},
 		{"except of the cluster", []Object{blockOf(".", "forward . 10.0.0.1 {", "except svc.cluster.local", "}")}, []string{"Corefile:2: . => 10.0.0.1"}},
-		{"except lets a later forward work", []Object{blockOf(".", "forward . 10.0.0.1 {", "except corp.example", "}", "forward corp.example 10.0.0.2")}, []string{
+		{"except enables a later forward", []Object{blockOf(".", "forward . 10.0.0.1 {", "except corp.example", "}", "forward corp.example 10.0.0.2")}, []string{
 			"Corefile:5: corp.example. => 10.0.0.2",
 			`Corefile:3! except "corp.example": node-dns cannot keep its names from these servers, so it does not use them`,
 		}},
@@ -335,10 +335,10 @@ func TestForward(t *testing.T) {
 			`Corefile:6! node-dns has no equivalent of plugin "file"`,
 			"Corefile:2! its servers would receive names of corp.example, which Corefile:5 keeps from them",
 		}},
-		{"names would leak from the site's servers", []Object{coredns(". {\nforward . 8.8.8.8\n}\ncorp.example {\nforward . /etc/resolv.conf\n}\n")}, []string{
+		{"names would leak with resolv.conf as the server", []Object{coredns(". {\nforward . 8.8.8.8\n}\ncorp.example {\nforward . /etc/resolv.conf\n}\n")}, []string{
 			"Corefile:2! its servers would receive names of corp.example, which Corefile:5 keeps from them",
 		}},
-		{"zone and FROM that are no names", []Object{blockOf("a.example a.example {$ZONE}", "forward x/y 10.0.0.1", "forward . 10.0.0.1 {", "except a/b", "}")}, []string{
+		{"invalid zone and FROM", []Object{blockOf("a.example a.example {$ZONE}", "forward x/y 10.0.0.1", "forward . 10.0.0.1 {", "except a/b", "}")}, []string{
 			`Corefile:1! zone "{$ZONE}": the environment of CoreDNS is unknown`,
 			`Corefile:2! domain "x/y": expected a domain name or a CIDR`,
 			`Corefile:4! except "a/b": node-dns cannot keep its names from these servers, so it does not use them`,
@@ -445,9 +445,9 @@ func TestMalformed(t *testing.T) {
 	rows := []row{
 		{"no objects", nil, nil},
 		{"kubeadm", []Object{coredns(kubeadm)}, nil},
-		{"merely not followed", []Object{coredns("{$X}, a..b {\nforward . ns.example\nforward x/y\nmagic {\n}\nhosts none a..b\nimport none\n}\nimport extra\n(a) {\n}\n(a) {\n}\n")}, nil},
-		{"merely not followed by kube-dns", []Object{object("kube-dns", "stubDomains", `{"a..b": ["1.1.1.1"], "c": ["ns.example"]}`)}, nil},
-		{"merely not followed by the operator", []Object{operator(`{"servers": [{"zones": ["a..b"]}], "upstreamResolvers": {"upstreams": [{"type": "New"}]}}`)}, nil},
+		{"unsupported, not malformed", []Object{coredns("{$X}, a..b {\nforward . ns.example\nforward x/y\nmagic {\n}\nhosts none a..b\nimport none\n}\nimport extra\n(a) {\n}\n(a) {\n}\n")}, nil},
+		{"unsupported, not malformed: kube-dns", []Object{object("kube-dns", "stubDomains", `{"a..b": ["1.1.1.1"], "c": ["ns.example"]}`)}, nil},
+		{"unsupported, not malformed: operator", []Object{operator(`{"servers": [{"zones": ["a..b"]}], "upstreamResolvers": {"upstreams": [{"type": "New"}]}}`)}, nil},
 		{"stub domains", []Object{object("kube-dns", "stubDomains", `{`, "upstreamNameservers", `{}`)}, []string{
 			`kube-system/kube-dns: kube-dns stubDomains! expected a JSON object of domains with lists of servers: "unexpected end of JSON input"`,
 		}},
@@ -475,7 +475,7 @@ func TestMalformed(t *testing.T) {
 		{"plugin without braces around it", []Object{coredns(".\nlog {\n")}, []string{`kube-system/coredns: Corefile:2! "log": its block has no closing "}"`}},
 		{"closing brace", []Object{coredns(". {\n}\n}\n")}, []string{`kube-system/coredns: Corefile:3! unexpected "}"; expected a server block`}},
 		{"closing brace on a line", []Object{coredns(". {\nlog }\n")}, []string{`kube-system/coredns: Corefile:2! "log": unexpected "}"; expected the end of the line`}},
-		{"closing brace of no block", []Object{coredns(".\nlog\n}\n")}, []string{`kube-system/coredns: Corefile:3! unexpected "}"; expected a plugin`}},
+		{"closing brace without a block", []Object{coredns(".\nlog\n}\n")}, []string{`kube-system/coredns: Corefile:3! unexpected "}"; expected a plugin`}},
 		{"snippet", []Object{coredns("(a) {\n")}, []string{`kube-system/coredns: Corefile:1! snippet without its closing "}"`}},
 		{"snippet without a body", []Object{coredns("(a)\n")}, []string{`kube-system/coredns: Corefile:1! snippet without "{"`}},
 		{"length", []Object{coredns(strings.Repeat("#", maxValue+1))}, []string{"kube-system/coredns: Corefile! it is longer than 1048576 bytes"}},
@@ -494,7 +494,7 @@ func TestMalformed(t *testing.T) {
 			`kube-system/coredns-custom: coredns-custom a.server:1! unexpected "}"; expected a plugin`,
 		}},
 		{"a key that nothing imports", custom("a.txt", "}", "b.server", "a.example {\n}\n"), nil},
-		{"a Corefile that is not read", []Object{coredns(kubeadm), object("coredns-old", "Corefile", "}"), object("kube-dns", "stubDomains", "[")}, nil},
+		{"ignored Corefile", []Object{coredns(kubeadm), object("coredns-old", "Corefile", "}"), object("kube-dns", "stubDomains", "[")}, nil},
 	}
 	for _, tt := range rows {
 		t.Run(tt.name, func(t *testing.T) {
@@ -554,7 +554,7 @@ func TestHosts(t *testing.T) {
 		{"forward is reached", []Object{blockOf("corp.example", "forward . 10.0.0.9", "hosts {", "10.0.0.1 a.corp.example", "fallthrough corp.example", "}")}, []string{
 			"Corefile:2: corp.example. => 10.0.0.9", "Corefile:4: 10.0.0.1 [a.corp.example.] no_reverse",
 		}},
-		{"zones of its own", []Object{coredns(". {\nhosts /etc/coredns/custom/x corp.example {\n10.0.0.1 a.corp.example a.example\n}\nforward . 8.8.8.8\n}\n"), object("coredns-custom", "x", "10.0.0.3 c.corp.example")}, []string{
+		{"hosts with zones", []Object{coredns(". {\nhosts /etc/coredns/custom/x corp.example {\n10.0.0.1 a.corp.example a.example\n}\nforward . 8.8.8.8\n}\n"), object("coredns-custom", "x", "10.0.0.3 c.corp.example")}, []string{
 			"Corefile:2: corp.example. => local", "Corefile:5: . => 8.8.8.8",
 			"coredns-custom x:1: 10.0.0.3 [c.corp.example.]", "Corefile:3: 10.0.0.1 [a.corp.example.]",
 		}},
@@ -626,12 +626,12 @@ func TestCorefile(t *testing.T) {
 		{"no zone", []Object{coredns("{\nforward . 10.0.0.1\n}\n}\na.example {\nforward . 10.0.0.1\n}\n")}, []string{
 			"Corefile:6: a.example. => 10.0.0.1", "Corefile:1! server block without a zone", `Corefile:4! unexpected "}"; expected a server block`,
 		}},
-		{"all on one line", []Object{coredns(". { forward . 10.0.0.1 }\n")}, []string{`Corefile:1! "forward": unexpected "}"; expected the end of the line`}},
-		{"behind the block of a plugin", []Object{blockOf(".", "forward . 10.0.0.1 {", "} x", "forward . 10.0.0.2")}, []string{
+		{"block on one line", []Object{coredns(". { forward . 10.0.0.1 }\n")}, []string{`Corefile:1! "forward": unexpected "}"; expected the end of the line`}},
+		{"text after the block of a plugin", []Object{blockOf(".", "forward . 10.0.0.1 {", "} x", "forward . 10.0.0.2")}, []string{
 			`Corefile:3! "forward": unexpected "x"; expected the end of the line`,
 			"Corefile:4! its servers would receive names of Corefile:3, which cannot be read",
 		}},
-		{"long strings are cut", []Object{blockOf(".", strings.Repeat("ä", 200))}, []string{`Corefile:2! unknown plugin "` + strings.Repeat("ä", 100) + `"…`}},
+		{"long strings are truncated", []Object{blockOf(".", strings.Repeat("ä", 200))}, []string{`Corefile:2! unknown plugin "` + strings.Repeat("ä", 100) + `"…`}},
 	})
 }
 
@@ -651,8 +651,8 @@ func TestOtherObjects(t *testing.T) {
 			"kube-dns upstreamNameservers! its servers would receive names of corp.example, which kube-dns stubDomains keeps from them",
 		}},
 		{"operator without settings", []Object{operator(`{}`), {Kind: "DNS", Name: "x"}}, nil},
-		{"operator with the site's servers", []Object{operator(`{"upstreamResolvers": {"upstreams": [{"type": "SystemResolvConf", "port": 53}]}}`)}, nil},
-		{"operator with the site's servers and others", []Object{operator(`{"upstreamResolvers": {"upstreams": [{"type": "SystemResolvConf"}, {"type": "Network", "address": "1.1.1.1"}]}}`)}, []string{
+		{"operator with SystemResolvConf", []Object{operator(`{"upstreamResolvers": {"upstreams": [{"type": "SystemResolvConf", "port": 53}]}}`)}, nil},
+		{"operator with SystemResolvConf and other servers", []Object{operator(`{"upstreamResolvers": {"upstreams": [{"type": "SystemResolvConf"}, {"type": "Network", "address": "1.1.1.1"}]}}`)}, []string{
 			"dns.operator/default upstreamResolvers! the site's servers and others together",
 		}},
 		{"operator, malformed", []Object{operator(`{"servers": [{"zones": 1}, {"zones": ["a.example", "", "x/y"], "forwardPlugin": {"upstreams": []}},
@@ -671,10 +671,10 @@ func TestOtherObjects(t *testing.T) {
 		{"two objects", []Object{object("kube-dns", "upstreamNameservers", `["8.8.8.8"]`), blockOf(".", "forward . 9.9.9.9")}, []string{
 			"Corefile:2: . => 9.9.9.9", "kube-dns upstreamNameservers! the cluster has CoreDNS, which does not read this ConfigMap",
 		}},
-		{"a left-over of kube-dns with both settings", []Object{blockOf(".", "forward . 9.9.9.9"), object("kube-dns", "stubDomains", `{"corp.example":["1.1.1.1"],"":[]}`, "upstreamNameservers", "[")}, []string{
+		{"kube-dns ConfigMap beside CoreDNS, both settings", []Object{blockOf(".", "forward . 9.9.9.9"), object("kube-dns", "stubDomains", `{"corp.example":["1.1.1.1"],"":[]}`, "upstreamNameservers", "[")}, []string{
 			"Corefile:2: . => 9.9.9.9", "kube-dns stubDomains! the cluster has CoreDNS, which does not read this ConfigMap",
 		}},
-		{"a left-over of kube-dns without settings", []Object{blockOf(".", "forward . 9.9.9.9"), object("kube-dns", "stubDomains", ""), object("kube-proxy", "config.conf", "x")}, []string{
+		{"kube-dns ConfigMap beside CoreDNS, no settings", []Object{blockOf(".", "forward . 9.9.9.9"), object("kube-dns", "stubDomains", ""), object("kube-proxy", "config.conf", "x")}, []string{
 			"Corefile:2: . => 9.9.9.9",
 		}},
 		{"several Corefiles", []Object{

@@ -138,7 +138,7 @@ func TestBounds(t *testing.T) {
 		{name: "fallthrough", object: coredns(". {\nhosts x " + strings.Repeat("a.b ", 1000) + "{\nfallthrough " + lines("x% ") + "\n}\n}\n")},
 		{name: "hosts files", object: object("coredns", "Corefile", lines("a% {\nhosts f\n}\n"), "f", lines("1.1.1.1 a%\n"))},
 		{
-			name: "snippets that double",
+			name: "snippets that double in size",
 			object: coredns("(a0) {\nlog\n}\n" + func() (text string) {
 				for i := range 19 {
 					text += fmt.Sprintf("(a%d) {\nimport a%d\nimport a%d\n}\n", i+1, i, i)

@@ -271,7 +271,7 @@ func TestListInPieces(t *testing.T) {
 		}
 		whole, err := read(strings.NewReader(body))
 		if err != nil || whole < 10 {
-			t.Fatalf("%d Services, %v", whole, err)
+			t.Fatalf("got %d Services, error %v", whole, err)
 		}
 		if n, err := read(iotest.OneByteReader(strings.NewReader(body))); n != whole || err != nil {
 			t.Errorf("byte by byte: %d Services of %d, %v", n, whole, err)
@@ -313,16 +313,16 @@ func TestListThatIsNone(t *testing.T) {
 		want       error
 	}{
 		{"nothing", "", Protobuf, io.ErrUnexpectedEOF},
-		{"nothing, JSON", "", JSON, io.ErrUnexpectedEOF},
+		{"empty, JSON", "", JSON, io.ErrUnexpectedEOF},
 		{"HTML", "<html>a proxy's page</html>", Protobuf, ErrMalformed},
 		{"HTML, JSON", "<html>", JSON, ErrMalformed},
-		{"no list", magic, Protobuf, ErrMalformed},
-		{"no list, JSON", "{}", JSON, ErrMalformed},
+		{"not a list", magic, Protobuf, ErrMalformed},
+		{"not a list, JSON", "{}", JSON, ErrMalformed},
 		{"items are an object", `{"items":{}}`, JSON, ErrMalformed},
 		{"another kind", get(t, s, paths[Namespaces], Accept).Body.String(), Protobuf, ErrMalformed},
 		{"another kind, JSON", get(t, s, paths[Namespaces], "application/json").Body.String(), JSON, ErrMalformed},
-		{"a part", get(t, s, paths[Services]+"?limit=1", Accept).Body.String(), Protobuf, ErrMalformed},
-		{"a part, JSON", get(t, s, paths[Services]+"?limit=1", "application/json").Body.String(), JSON, ErrMalformed},
+		{"page of a list", get(t, s, paths[Services]+"?limit=1", Accept).Body.String(), Protobuf, ErrMalformed},
+		{"page of a list, JSON", get(t, s, paths[Services]+"?limit=1", "application/json").Body.String(), JSON, ErrMalformed},
 		{"version is not a number", `{"metadata":{"resourceVersion":"x1"}}`, JSON, ErrMalformed},
 		{"no name", `{"metadata":{"resourceVersion":"1"},"items":[{}]}`, JSON, ErrMalformed},
 		{"huge object", magic + huge, Protobuf, ErrTooBig},

@@ -23,21 +23,21 @@ func TestTriggered(t *testing.T) {
 		text string
 		want time.Time
 	}{
-		{"as controllers write it", "2026-11-22T09:37:03Z", time.Date(2026, 11, 22, 9, 37, 3, 0, time.UTC)},
-		{"to the nanosecond", "2026-11-22T09:37:03.123456789Z", time.Date(2026, 11, 22, 9, 37, 3, 123456789, time.UTC)},
-		{"with another zone", "2026-11-22T09:37:03.5+05:30", time.Date(2026, 11, 22, 4, 7, 3, 5e8, time.UTC)},
-		{"the longest", "2026-11-22T09:37:03.123456789+05:30", time.Date(2026, 11, 22, 4, 7, 3, 123456789, time.UTC)},
-		{"longer than any", "2026-11-22T09:37:03." + strings.Repeat("1", 1000) + "Z", time.Time{}},
+		{"format of the controllers", "2026-11-22T09:37:03Z", time.Date(2026, 11, 22, 9, 37, 3, 0, time.UTC)},
+		{"nanoseconds", "2026-11-22T09:37:03.123456789Z", time.Date(2026, 11, 22, 9, 37, 3, 123456789, time.UTC)},
+		{"time zone", "2026-11-22T09:37:03.5+05:30", time.Date(2026, 11, 22, 4, 7, 3, 5e8, time.UTC)},
+		{"longest valid value", "2026-11-22T09:37:03.123456789+05:30", time.Date(2026, 11, 22, 4, 7, 3, 123456789, time.UTC)},
+		{"too long", "2026-11-22T09:37:03." + strings.Repeat("1", 1000) + "Z", time.Time{}},
 		{"empty", "", time.Time{}},
-		{"no time", "yesterday", time.Time{}},
+		{"not a time", "yesterday", time.Time{}},
 		{"no zone", "2026-11-22T09:37:03", time.Time{}},
-		{"no such day", "2026-02-30T09:37:03Z", time.Time{}},
+		{"invalid date", "2026-02-30T09:37:03Z", time.Time{}},
 		{"seconds", "1700000000", time.Time{}},
 		{"Go's zero time", "0001-01-01T00:00:00Z", time.Time{}},
-		{"before there were such clocks", "1969-12-31T23:59:59Z", time.Time{}},
-		{"before, by its zone", "1970-01-01T00:00:00+01:00", time.Time{}},
+		{"before 1970", "1969-12-31T23:59:59Z", time.Time{}},
+		{"before 1970 because of the time zone", "1970-01-01T00:00:00+01:00", time.Time{}},
 		{"beyond the range of nanoseconds", "2262-01-01T00:00:00Z", time.Time{}},
-		{"in a year that the format cannot represent", "9999-12-31T23:59:59-07:00", time.Time{}},
+		{"year above 9999 in UTC", "9999-12-31T23:59:59-07:00", time.Time{}},
 		{"control characters", "2026-11-22T09:37:03Z\n", time.Time{}},
 	}
 	for _, row := range rows {
