@@ -100,7 +100,7 @@ func TestFactsHandedOver(t *testing.T) {
 	}
 	w := newTree(t, map[string]string{etcResolvConf: generated, etcNodeConfig: "dnsDomain: corp.test\n"})
 	w.chmod(etcNodeConfig, 0o600)
-	before := w.lookAsNobody()
+	before := w.lookUnprivileged()
 	if !before.Config.ClusterDomain.IsZero() || before.ConfigErr == nil || before.Config.FactsWanted == "" {
 		t.Errorf("before: got cluster domain %v, facts wanted %q, error %v", before.Config.ClusterDomain, before.Config.FactsWanted, before.ConfigErr)
 	}
@@ -110,7 +110,7 @@ func TestFactsHandedOver(t *testing.T) {
 	for _, domain := range []string{"corp.test", "other.test"} {
 		w.put(etcNodeConfig, "dnsDomain: "+domain+"\n")
 		w.apply()
-		s := w.lookAsNobody()
+		s := w.lookUnprivileged()
 		if got := s.Config.ClusterDomain.Relative(); got != domain || s.ConfigErr != nil || s.Config.FactsWanted != "" {
 			t.Errorf("%s: got %s, facts wanted %q, error %v", domain, got, s.Config.FactsWanted, s.ConfigErr)
 		}
@@ -124,8 +124,8 @@ func TestFactsHandedOver(t *testing.T) {
 	}
 }
 
-// lookAsNobody looks at the tree without root's rights, as the daemon does.
-func (w *tree) lookAsNobody() (s State) {
+// lookUnprivileged looks at the tree without root's rights, as the daemon does.
+func (w *tree) lookUnprivileged() (s State) {
 	lab.AsNobody(func() { s = w.runner().Looker.Look(context.Background(), nm.Event{}) })
 	return s
 }

@@ -100,9 +100,9 @@ func TestRestoreForgets(t *testing.T) {
 		want                  program
 	}{
 		{"our file's earlier search list", "nameserver 127.0.0.53\nsearch old.example new.example\n", "new.example", systemdResolved},
-		{"NetworkManager's search list", "nameserver 127.0.0.53\nsearch new.example\n", "new.example", nobody},
-		{"nothing", "nameserver 127.0.0.53\nsearch .\n", "new.example", nobody},
-		{"NetworkManager's list is unknown", "nameserver 127.0.0.53\nsearch old.example\n", "", nobody},
+		{"NetworkManager's search list", "nameserver 127.0.0.53\nsearch new.example\n", "new.example", noProgram},
+		{"nothing", "nameserver 127.0.0.53\nsearch .\n", "new.example", noProgram},
+		{"NetworkManager's list is unknown", "nameserver 127.0.0.53\nsearch old.example\n", "", noProgram},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			s := host(withResolvConf(file(oursText)), withOriginal(link(target, row.behind)), withNetworkManager(dnsConfig("eth0", "10.0.1.1", row.domains)), withMode("systemd-resolved", "unmanaged"))

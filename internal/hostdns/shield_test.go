@@ -93,7 +93,7 @@ func besideResolvConf(s State, steps []Step) string {
 		if step.Action == WriteFile && string(step.Data) != Snippet {
 			text = "wrong"
 		}
-		if step.Tell != nobody {
+		if step.Tell != noProgram {
 			text += " and tell"
 		}
 		if pointed {
