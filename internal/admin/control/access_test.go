@@ -279,7 +279,7 @@ func TestWhoAsks(t *testing.T) {
 // their slots when they are closed.
 func TestGuestsLeaveRoom(t *testing.T) {
 	path, listener := listenForAll(t)
-	e := &entrance{Listener: listener, adminGroup: isAdmins, guests: map[int]int{}}
+	e := &callerListener{Listener: listener, adminGroup: isAdmins, guests: map[int]int{}}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
