@@ -95,12 +95,12 @@ func TestConcerning(t *testing.T) {
 		{"without serial numbers", []selinux.Denial{at(noExecute, time.Minute, 0), at(noExecute, time.Minute, 0)}, 2},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			if got := concerning(row.all, start); len(got) != row.want {
+			if got := relevantDenials(row.all, start); len(got) != row.want {
 				t.Errorf("got %+v", got)
 			}
 		})
 	}
-	mixed := concerning([]selinux.Denial{at(noExecute, time.Hour, 9), at(noExecute, time.Minute, 8)}, start)
+	mixed := relevantDenials([]selinux.Denial{at(noExecute, time.Hour, 9), at(noExecute, time.Minute, 8)}, start)
 	if len(mixed) != 2 || mixed[0].Serial != 8 {
 		t.Errorf("got %+v, want the oldest first", mixed)
 	}

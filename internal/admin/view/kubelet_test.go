@@ -39,7 +39,7 @@ func TestHear(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			k := kubelet{Kubelet: searchlist.Kubelet{DNS: []netip.Addr{netip.MustParseAddr("10.0.0.5")}}}
-			k.hear(row.told, row.ours)
+			k.applyRunning(row.told, row.ours)
 			if got := strings.Trim(fmt.Sprint(k.DNS), "[]"); got != row.dns || k.noDNS != row.noDNS {
 				t.Errorf("got nameservers %s, none: %t", got, k.noDNS)
 			}
