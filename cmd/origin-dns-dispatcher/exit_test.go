@@ -44,7 +44,7 @@ func TestExitCodes(t *testing.T) {
 			runs: map[string]int{"apply": 1, "plan": 1, "restore": 0, "eth0 up": 0},
 		},
 		{
-			name: "nothing is known", files: map[string]beforeFile{resolvConf: {Content: ours}},
+			name: "no upstream known", files: map[string]beforeFile{resolvConf: {Content: ours}},
 			runs: map[string]int{"apply": 1, "plan": 1, "restore": 1, "restore --dry-run": 1, "eth0 up": 0, "apply --capture-only": 0, "stopped": 1},
 		},
 		{

@@ -35,17 +35,17 @@ func TestFactsPlan(t *testing.T) {
 		warning string // part of the first warning; "" if there is none
 	}{
 		{name: "the same", options: []option{known(corp), stands(corpFile)}},
-		{name: "never yet", options: []option{known(corp), stands(File{})}, writes: true},
+		{name: "not written yet", options: []option{known(corp), stands(File{})}, writes: true},
 		{name: "another domain", options: []option{known(corp), stands(file(string(facts("old.test").Bytes())))}, writes: true},
 		{name: "damaged", options: []option{known(corp), stands(file("{"))}, writes: true},
-		{name: "for root alone", options: []option{known(corp), stands(File{Exists: true, Data: corpFile.Data, Mode: 0o600})}, writes: true},
+		{name: "readable only by root", options: []option{known(corp), stands(File{Exists: true, Data: corpFile.Data, Mode: 0o600})}, writes: true},
 		{name: "a link", options: []option{known(corp), stands(link("/elsewhere", string(corpFile.Data)))}, writes: true},
 		{name: "no cluster's file exists", options: []option{known(nodeconfig.Facts{ClusterDomain: dnsname.MustParse("cluster.local")}), stands(File{})}, writes: true},
 		{name: "without upstreams", options: []option{known(corp), stands(File{}), withoutDefaultRoute(), withResolvConf(File{})}, writes: true},
-		{name: "not known", options: []option{withConfig(func(c *nodeconfig.Config) { c.Facts = nil }), stands(corpFile)}},
-		{name: "somebody else's word", options: []option{known(corp), stands(File{}), takenFrom("")}, warning: "no permission to read " + etcNodeConfig},
+		{name: "unknown facts", options: []option{withConfig(func(c *nodeconfig.Config) { c.Facts = nil }), stands(corpFile)}},
+		{name: "facts from an unknown source", options: []option{known(corp), stands(File{}), takenFrom("")}, warning: "no permission to read " + etcNodeConfig},
 		{
-			name: "another file's statement that there is none", options: []option{known(nodeconfig.Facts{}), stands(File{}), takenFrom("")},
+			name: "another file reports no configuration", options: []option{known(nodeconfig.Facts{}), stands(File{}), takenFrom("")},
 			warning: "the cluster's configuration cannot be read here; according to " + handed + " there is none",
 		},
 		{

@@ -270,10 +270,10 @@ func TestRestoreLeavesTheScripts(t *testing.T) {
 		want                Verdict
 	}{
 		{name: "dnsmasq is back", text: scripts, version: "dnsmasq-2.90", ifOurs: true, want: Held},
-		{name: "it is queried all the same", text: scripts, version: "dnsmasq-2.90", want: Restored},
+		{name: "dnsmasq is back, unconditional restore", text: scripts, version: "dnsmasq-2.90", want: Restored},
 		{name: "node-dns answers", text: scripts, version: "node-dns 1.0", ifOurs: true, want: Restored},
 		{name: "the nameserver does not identify itself", text: scripts, ifOurs: true, want: Restored},
-		{name: "nobody answers", text: scripts, version: "dnsmasq-2.90", silent: true, ifOurs: true, want: Restored},
+		{name: "no answer", text: scripts, version: "dnsmasq-2.90", silent: true, ifOurs: true, want: Restored},
 		{name: "ours", text: oursText, version: "dnsmasq-2.90", ifOurs: true, want: Restored},
 	} {
 		t.Run(test.name, func(t *testing.T) {

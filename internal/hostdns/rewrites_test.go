@@ -217,7 +217,7 @@ func TestHookWrites(t *testing.T) {
 		{"each time", []string{acme, acme, acme}, 10 * time.Second, 3},
 		{"within one second", []string{acme, acme, acme}, 0, 3},
 		{"by another program in between", []string{acme, "nameserver 192.0.2.77\n"}, time.Second, 2},
-		{"NetworkManager has news, to which ours is the same", []string{news}, time.Second, 1},
+		{"NetworkManager's new list gives the same file", []string{news}, time.Second, 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld()

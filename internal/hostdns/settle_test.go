@@ -60,7 +60,7 @@ func TestNetworkManagerHasNothingToWrite(t *testing.T) {
 // TestOriginalIsNotForgotten: the saved original stays until it is certain that the host has it
 // back.
 func TestOriginalIsNotForgotten(t *testing.T) {
-	t.Run("NetworkManager has not heard", func(t *testing.T) {
+	t.Run("NetworkManager was not notified", func(t *testing.T) {
 		w := newUnmanaged(t)
 		w.deaf = errors.New("context deadline exceeded")
 		if _, r, err := w.runner().Restore(t.Context(), true); !errors.Is(err, w.deaf) || r.ResolvConf != Restored || w.read(varOriginal) != manual {
@@ -73,7 +73,7 @@ func TestOriginalIsNotForgotten(t *testing.T) {
 		w.restore(true)
 		w.wantGivenBack("the next run")
 	})
-	t.Run("somebody writes it at once", func(t *testing.T) {
+	t.Run("another program overwrites it at once", func(t *testing.T) {
 		w := newUnmanaged(t)
 		runner := w.runner()
 		runner.Applier.Writer.Step = func(step string) {
@@ -187,10 +187,10 @@ func TestEditedInPlace(t *testing.T) {
 		original string // the saved original
 	}{
 		{"another nameserver", func(text string) string { return strings.Replace(text, "nameserver "+nodeIP, edit, 1) }, true, strings.Replace(manual, "nameserver 10.0.0.2", edit, 1)},
-		{"two, and a search list", func(text string) string {
+		{"two nameservers and a search list", func(text string) string {
 			return strings.NewReplacer("nameserver "+nodeIP, edit+"\nnameserver 10.0.0.9", "admin.example", "new.example").Replace(text)
 		}, true, strings.NewReplacer("nameserver 10.0.0.2", edit+"\nnameserver 10.0.0.9", "admin.example", "new.example").Replace(manual)},
-		{"one more", func(text string) string { return text + edit + "\n" }, false, manual},
+		{"an additional nameserver", func(text string) string { return text + edit + "\n" }, false, manual},
 		{"none", func(text string) string { return strings.Replace(text, "nameserver "+nodeIP, "", 1) }, false, manual},
 		{"an invalid one", func(text string) string { return strings.Replace(text, nodeIP, "0.0.0.0", 1) }, false, manual},
 		{"this node's other address", func(text string) string { return strings.Replace(text, nodeIP, "10.99.0.1", 1) }, false, manual},
@@ -220,8 +220,8 @@ func TestEditedInPlace(t *testing.T) {
 		})
 	}
 	for name, end := range map[string]func(w *tree){
-		"and nothing answers": func(w *tree) { w.silent = true; w.apply() },
-		"and a stop":          func(w *tree) { w.restore(true) },
+		"then nothing answers": func(w *tree) { w.silent = true; w.apply() },
+		"then node-dns stops":  func(w *tree) { w.restore(true) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newTree(t, map[string]string{etcResolvConf: manual})
