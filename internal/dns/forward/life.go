@@ -11,9 +11,9 @@ import (
 // server, and the caller sends the first query. After that, everything runs on the watcher of the
 // lane, in receive.go, this file and land.go:
 //
-//	answer -------------------------------------> answered -> finish: waiters get it, the cache keeps it
+//	answer -------------------------------------> answered -> finish: waiters and cache get it
 //	silence, refusal, error, other transport ---> next -> proceed: the round names the next try
-//	no try left, no server there, or too late --> fail -> finish: waiters get a refusal or an error
+//	no try left, no server there, or too late --> fail -> finish: waiters get a refusal or error
 //
 // Tries that are open when a flight ends stay open for a while. A late answer updates the health
 // of its server, and the cache if the flight failed.
