@@ -110,7 +110,7 @@ func TestLoad(t *testing.T) {
 		{"a connection each, at a rate", load{file: "f", port: 53, clients: 20, seconds: 0.2, short: true, rate: 2000}, "dial f 53 100 2000 0.2"},
 		{"at full speed", load{file: "f", port: 53, clients: 20, seconds: 4}, "dnsperf -s 127.0.0.1 -p 53 -d f -c 20 -T 2 -q 200 -t 2 -l 4"},
 		{"at a rate, over TCP", load{file: "f", port: 53, clients: 18, seconds: 1.5, rate: 10_000, tcp: true}, "dnsperf -s 127.0.0.1 -p 53 -d f -c 18 -T 2 -q 500 -t 2 -l 1.5 -Q 10000 -v -m tcp"},
-		{"each once, gently", load{file: "f", port: 53, clients: 20, limit: 60, gently: true}, "dnsperf -s 127.0.0.1 -p 53 -d f -c 20 -T 2 -q 20 -t 2 -n 1 -l 60"},
+		{"each query once, at low load", load{file: "f", port: 53, clients: 20, limit: 60, gently: true}, "dnsperf -s 127.0.0.1 -p 53 -d f -c 20 -T 2 -q 20 -t 2 -n 1 -l 60"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if test.load.addresses == nil {

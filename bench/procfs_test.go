@@ -57,10 +57,10 @@ func TestParseBusy(t *testing.T) {
 		cpus []int
 		want string
 	}{
-		{"idle, waiting and guests are not counted, stolen time is", []int{0}, "1.66s <nil>"},
-		{"two of them", []int{0, 1}, "6.26s <nil>"},
-		{"1 is not 10", []int{10}, "540ms <nil>"},
-		{"one that is not there", []int{0, 2}, "0s parsing /proc/stat: found 1 of 2 CPUs"},
+		{"counts steal time, not idle, iowait or guest", []int{0}, "1.66s <nil>"},
+		{"two CPUs", []int{0, 1}, "6.26s <nil>"},
+		{"CPU 10 is not CPU 1", []int{10}, "540ms <nil>"},
+		{"a missing CPU", []int{0, 2}, "0s parsing /proc/stat: found 1 of 2 CPUs"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			busy, err := parseBusy(procStatText, test.cpus)

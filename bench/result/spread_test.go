@@ -15,9 +15,9 @@ func TestSpread(t *testing.T) {
 	}{
 		{"no values", nil, "-"},
 		{"five are too few", []float64{1, 2, 3, 4, 5}, "-"},
-		{"six: from the least to the greatest", []float64{6, 5, 4, 3, 2, 1}, "1.00–6.00"},
-		{"eight: still all", []float64{1, 2, 3, 4, 5, 6, 7, 8}, "1.00–8.00"},
-		{"nine: one outlier at either end does not count", []float64{500, 2, 3, 4, 5, 6, 7, 8, 0.1}, "2.00–8.00"},
+		{"six: minimum to maximum", []float64{6, 5, 4, 3, 2, 1}, "1.00–6.00"},
+		{"eight: minimum to maximum", []float64{1, 2, 3, 4, 5, 6, 7, 8}, "1.00–8.00"},
+		{"nine: without one outlier at either end", []float64{500, 2, 3, 4, 5, 6, 7, 8, 0.1}, "2.00–8.00"},
 		{"twenty", []float64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20}, "6.00–15.0"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -62,7 +62,7 @@ func TestRatio(t *testing.T) {
 	}{
 		{"above", Ratio{1.2, Spread{1.1, 1.3}}, "1.20×"},
 		{"below", Ratio{0.8, Spread{0.7, 0.99}}, "0.80×"},
-		{"cannot be told", Ratio{1.04, Spread{0.98, 1.1}}, "1.04×≈"},
+		{"not significant", Ratio{1.04, Spread{0.98, 1.1}}, "1.04×≈"},
 		{"the echo server compared with itself", Ratio{1, Spread{1, 1}}, "1.00×"},
 		{"no spread", Ratio{1, Spread{}}, "1.00×"},
 		{"not measured", Ratio{}, "-"},

@@ -21,7 +21,7 @@ func TestSafeWords(t *testing.T) {
 		{"a server with IPv6", "@[fd00::2]:53", true},
 		{"a server over TLS", "@dns+tls://10.0.0.2#dns.example", true},
 		{"a command", "$(id).example", false},
-		{"a command of old", "`id`.example", false},
+		{"a command in backquotes", "`id`.example", false},
 		{"a variable", "$HOME.example", false},
 		{"a flag", "-rf.example", false},
 		{"a second command", "a;id", false},
@@ -29,8 +29,8 @@ func TestSafeWords(t *testing.T) {
 		{"an escape", `a\032b`, false},
 		{"a pattern", "*.example", false},
 		{"a space", "a b", false},
-		{"a line", "a\nb", false},
-		{"another script", "ä.example", false},
+		{"a line break", "a\nb", false},
+		{"a non-ASCII letter", "ä.example", false},
 		{"empty", "", false},
 	} {
 		if got := len(safeWords([]string{test.word})) == 1; got != test.isSafe {

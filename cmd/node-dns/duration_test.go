@@ -13,13 +13,13 @@ func TestDuration(t *testing.T) {
 	}{
 		{"seconds", "5", 5 * time.Second, true},
 		{"a part of a second", "0.25", 250 * time.Millisecond, true},
-		{"as Go writes it", "1m30s", 90 * time.Second, true},
+		{"Go duration", "1m30s", 90 * time.Second, true},
 		{"none", "0", 0, true},
-		{"below zero", "-1", 0, false},
-		{"below zero, with a unit", "-1s", 0, false},
+		{"negative", "-1", 0, false},
+		{"negative with a unit", "-1s", 0, false},
 		{"no number", "nan", 0, false},
-		{"for ever", "inf", 0, false},
-		{"more than there is", "1e300", 0, false},
+		{"infinite", "inf", 0, false},
+		{"out of range", "1e300", 0, false},
 		{"a word", "soon", 0, false},
 		{"empty", "", 0, false},
 	} {

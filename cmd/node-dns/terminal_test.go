@@ -142,14 +142,14 @@ var outside = []struct {
 			"proc/7/comm":                                "kubelet\n",
 			"proc/7/status":                              "Name:\tkubelet\nUid:\t0\t0\t0\t0\n",
 		} {
-			layFile(t, root, path, text)
+			writeFile(t, root, path, text)
 		}
 		return append(looking(),
 			[]string{"restore", "--force"}, []string{"serve", "--listen", "127.0.0.1:0"})
 	}},
 	{"a kubeconfig", func(t *testing.T, root string) [][]string {
-		layFile(t, root, "etc/node-dns/node-dns.yaml", "kubeconfig: /etc/node-dns/kubeconfig\n")
-		layFile(t, root, "etc/node-dns/kubeconfig", strings.ReplaceAll("apiVersion: v1\nkind: Config\nclusters: [{name: X, cluster: {server: X, proxy-url: X}}]\n"+
+		writeFile(t, root, "etc/node-dns/node-dns.yaml", "kubeconfig: /etc/node-dns/kubeconfig\n")
+		writeFile(t, root, "etc/node-dns/kubeconfig", strings.ReplaceAll("apiVersion: v1\nkind: Config\nclusters: [{name: X, cluster: {server: X, proxy-url: X}}]\n"+
 			"users: [{name: X, user: {username: X, as: X}}]\ncontexts: [{name: X, context: {cluster: X, user: X}}]\ncurrent-context: X\n", "X", strconv.Quote(hostile)))
 		return append(looking(), []string{"serve", "--listen", "127.0.0.1:0"})
 	}},
@@ -199,8 +199,8 @@ func ofCluster(t *testing.T, root string, api http.Handler) [][]string {
 	t.Cleanup(server.Close)
 	real := kubetest.NewServer(t)
 	text := strings.ReplaceAll(string(real.Kubeconfig()), real.URL(), server.URL)
-	layFile(t, root, "etc/node-dns/kubeconfig", text)
-	layFile(t, root, "etc/node-dns/node-dns.yaml", "kubeconfig: /etc/node-dns/kubeconfig\nclusterDomain: cluster.local\n")
+	writeFile(t, root, "etc/node-dns/kubeconfig", text)
+	writeFile(t, root, "etc/node-dns/node-dns.yaml", "kubeconfig: /etc/node-dns/kubeconfig\nclusterDomain: cluster.local\n")
 	commands := [][]string{{"daemon"}, {"query", "web.shop.svc.cluster.local."}}
 	for _, form := range []string{"text", "json", "yaml"} {
 		for _, words := range []string{"status", "servers", "explain --pod b/c web.", "doctor", "check-config"} {
@@ -231,7 +231,7 @@ func serveHostile(t *testing.T) string {
 	return "@" + conn.LocalAddr().String()
 }
 
-func layFile(t *testing.T, root, path, text string) {
+func writeFile(t *testing.T, root, path, text string) {
 	t.Helper()
 	path = filepath.Join(root, path)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

@@ -89,8 +89,8 @@ spec: {nodeName: node-7, containers: []}
 status: {phase: Running, podIPs: [{ip: 127.0.0.7}]}
 `)
 	root = lab.ShortDir(t)
-	layFile(t, root, "etc/node-dns/kubeconfig", string(api.Kubeconfig()))
-	layFile(t, root, "etc/node-dns/node-dns.yaml", "nodeName: node-7\nclusterDomain: cluster.local\nupstreams: [\""+site.Addr().String()+"\"]\nroutes: [{domain: dead.example, servers: [\""+dead.Addr().String()+"\"]}]\n")
+	writeFile(t, root, "etc/node-dns/kubeconfig", string(api.Kubeconfig()))
+	writeFile(t, root, "etc/node-dns/node-dns.yaml", "nodeName: node-7\nclusterDomain: cluster.local\nupstreams: [\""+site.Addr().String()+"\"]\nroutes: [{domain: dead.example, servers: [\""+dead.Addr().String()+"\"]}]\n")
 	p := &process{t: t, root: root}
 	p.another(new(lab.Text), nil, "serve", "--listen", "127.0.0.1:0")
 	var server netip.AddrPort

@@ -44,7 +44,7 @@ func TestExitCodes(t *testing.T) {
 			runs: map[string]int{"apply": 1, "plan": 1, "restore": 0, "eth0 up": 0},
 		},
 		{
-			name: "nothing is known", files: map[string]beforeFile{resolvConf: {Content: ours}},
+			name: "no upstream known", files: map[string]beforeFile{resolvConf: {Content: ours}},
 			runs: map[string]int{"apply": 1, "plan": 1, "restore": 1, "restore --dry-run": 1, "eth0 up": 0, "apply --capture-only": 0, "stopped": 1},
 		},
 		{
@@ -58,7 +58,7 @@ func TestExitCodes(t *testing.T) {
 			s := &scene{Files: test.files, Alone: test.alone}
 			s.stage(t, l)
 			for words, want := range test.runs {
-				s.lay(t, l)
+				s.setUp(t, l)
 				cmd := exec.Command(s.program, strings.Fields(words)...)
 				cmd.Dir, cmd.Env = "/", s.environ()
 				out, _ := cmd.CombinedOutput() // only the exit code matters
@@ -76,7 +76,7 @@ func TestBlockedExitCode(t *testing.T) {
 	l := lab.New(t)
 	s := &scene{Bind: true, Files: map[string]beforeFile{upstreamsFile: {Content: "server=10.0.0.2\n"}}}
 	s.stage(t, l)
-	s.lay(t, l)
+	s.setUp(t, l)
 	l.Run("mount", "-o", "remount,bind,ro", resolvConf)
 	for _, test := range []struct {
 		words string

@@ -56,7 +56,7 @@ type rehearsal struct {
 
 func (s *scene) rehearse(t *testing.T, l *lab.Lab) rehearsal {
 	t.Helper()
-	s.lay(t, l)
+	s.setUp(t, l)
 	r := rehearsal{before: contents(t)}
 	trace, err := s.strace(l, "-e", "trace="+writing)
 	if err != nil {
@@ -106,7 +106,7 @@ func (s *scene) disturb(t *testing.T, l *lab.Lab, at step, fault string, met fun
 	var trace string
 	var err error
 	for range 30 {
-		s.lay(t, l)
+		s.setUp(t, l)
 		trace, err = s.strace(l, "-P", at.Path, "-e", "trace="+at.Call, "-e", fmt.Sprintf("inject=%s:%s:when=%d", at.Call, fault, at.N))
 		if met(trace, err) {
 			return

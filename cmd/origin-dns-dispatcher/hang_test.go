@@ -24,7 +24,7 @@ func TestHangs(t *testing.T) {
 	l := lab.New(t)
 	s := &scene{Files: map[string]beforeFile{resolvConf: {Content: generated}}}
 	s.stage(t, l)
-	s.lay(t, l)
+	s.setUp(t, l)
 	const config = "/etc/node-dns/node-dns.yaml"
 	var hung []*hang
 	for _, test := range []struct{ call, path, while string }{
@@ -108,7 +108,7 @@ func TestHungCapture(t *testing.T) {
 	l := lab.New(t)
 	s := &scene{Files: map[string]beforeFile{resolvConf: {Content: generated}}}
 	s.stage(t, l)
-	s.lay(t, l)
+	s.setUp(t, l)
 	root := t.TempDir()
 	l.WriteFile(root+resolvConf, generated)
 	l.WriteFile(root+"/run/node-dns/ready", "") // systemd creates the directory
@@ -128,7 +128,7 @@ func TestHangsAtTheLog(t *testing.T) {
 	l := lab.New(t)
 	s := &scene{Files: map[string]beforeFile{resolvConf: {Content: generated}}}
 	s.stage(t, l)
-	s.lay(t, l)
+	s.setUp(t, l)
 	cmd := exec.Command(s.program, "apply")
 	cmd.Dir, cmd.Env, cmd.Stderr = "/", s.environ(), fullPipe(t)
 	if err := cmd.Start(); err != nil {

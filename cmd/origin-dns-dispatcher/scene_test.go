@@ -58,7 +58,7 @@ func (s *scene) stage(t *testing.T, l *lab.Lab) {
 }
 
 // lay restores the files as they were before the run.
-func (s *scene) lay(t *testing.T, l *lab.Lab) {
+func (s *scene) setUp(t *testing.T, l *lab.Lab) {
 	t.Helper()
 	for _, path := range append(leftovers(t), written...) {
 		if s.Bind && path == resolvConf {

@@ -44,7 +44,7 @@ func TestNothingSteersTheTerminal(t *testing.T) {
 		{[]string{"eth0", hostile}, hostile},
 		{[]string{"eth0", "up"}, "up"},
 	} {
-		s.lay(t, l)
+		s.setUp(t, l)
 		cmd := exec.Command(s.program, test.words...)
 		cmd.Dir, cmd.Env = "/", s.environ()
 		if test.env != "" {

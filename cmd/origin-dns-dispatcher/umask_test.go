@@ -15,7 +15,7 @@ func TestUmask(t *testing.T) {
 	l := lab.New(t)
 	s := scenes()[0]
 	s.stage(t, l)
-	s.lay(t, l)
+	s.setUp(t, l)
 	cmd := exec.Command("sh", "-c", `umask 077; exec "$0" apply`, s.program)
 	cmd.Dir, cmd.Env = "/", s.environ()
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -25,12 +25,12 @@ func TestAPIByName(t *testing.T) {
 		problem                       string // empty if the API server is reached
 	}{
 		{name: "in /etc/hosts", host: "API.corp.example", hosts: "127.0.0.1 other api.corp.example # the API\n"},
-		{name: "in /etc/hosts, of the cluster's", host: "api.svc.cluster.local", hosts: "127.0.0.1 api.svc.cluster.local\n"},
+		{name: "cluster name in /etc/hosts", host: "api.svc.cluster.local", hosts: "127.0.0.1 api.svc.cluster.local\n"},
 		{name: "upstream", host: "api.corp.example", asked: "api.corp.example."},
-		{name: "an alias", host: "alias.corp.example", asked: "alias.corp.example."},
-		{name: "by the search list", host: "api", resolvConf: "search corp.example\n", asked: "api.corp.example."},
-		{name: "of the cluster's", host: "api.svc.cluster.local", problem: "it is a cluster name that is not in /etc/hosts"},
-		{name: "of nobody's", host: "none.corp.example", asked: "none.corp.example.", problem: "looking up none.corp.example: NXDOMAIN"},
+		{name: "alias", host: "alias.corp.example", asked: "alias.corp.example."},
+		{name: "found by the search list", host: "api", resolvConf: "search corp.example\n", asked: "api.corp.example."},
+		{name: "cluster name not in /etc/hosts", host: "api.svc.cluster.local", problem: "it is a cluster name that is not in /etc/hosts"},
+		{name: "NXDOMAIN upstream", host: "none.corp.example", asked: "none.corp.example.", problem: "looking up none.corp.example: NXDOMAIN"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()

@@ -52,7 +52,7 @@ func TestAgreed(t *testing.T) {
 			{domain: "b.test", serves: "a.test", again: true},
 			{domain: "b.test", serves: "b.test"},
 		}},
-		{"there and back", "a.test", []look{
+		{"changes and reverts", "a.test", []look{
 			{domain: "b.test", serves: "a.test", again: true},
 			{domain: "a.test", serves: "a.test"},
 			{domain: "b.test", serves: "a.test", again: true},
@@ -62,23 +62,23 @@ func TestAgreed(t *testing.T) {
 			{domain: "b.test", faulty: true, serves: "a.test"},
 			{domain: "", faulty: true, serves: "a.test"},
 		}},
-		{"the facts are of a file that has changed since", "a.test", []look{
+		{"outdated facts change nothing", "a.test", []look{
 			{domain: "b.test", wanted: "it has changed", serves: "a.test"},
 			{domain: "b.test", wanted: "it has changed", serves: "a.test"},
 			{domain: "b.test", serves: "a.test", again: true},
 			{domain: "b.test", serves: "b.test"},
 		}},
-		{"not known, and then it is", "", []look{
+		{"unknown, then known", "", []look{
 			{domain: "", faulty: true, wanted: "no facts", serves: "", again: true},
 			{domain: "", faulty: true, wanted: "no facts", serves: ""},
 			{domain: "b.test", serves: "", again: true},
 			{domain: "b.test", serves: "b.test"},
 		}},
-		{"not known, and then old facts: better than nothing", "", []look{
+		{"unknown, then outdated facts are used", "", []look{
 			{domain: "b.test", wanted: "it has changed", serves: "", again: true},
 			{domain: "b.test", wanted: "it has changed", serves: "b.test"},
 		}},
-		{"unknown, and then a file with unrelated faults", "", []look{
+		{"unknown, then a file with unrelated faults", "", []look{
 			{domain: "b.test", faulty: true, serves: "", again: true},
 			{domain: "b.test", faulty: true, serves: "b.test"},
 		}},
@@ -229,13 +229,13 @@ func TestWantedWhereNothingIsSeen(t *testing.T) {
 		err  error
 		want []string
 	}{
-		{"we do not answer yet", elsewhere, denied, nil},
-		{"we begin to", here, denied, []string{d.paths.host.ResolvConf}},
+		{"node-dns does not answer yet", elsewhere, denied, nil},
+		{"node-dns starts to answer", here, denied, []string{d.paths.host.ResolvConf}},
 		{"the hook has looked", here, denied, nil},
 		{"another address", elsewhere, denied, nil},
-		{"it is back", here, denied, []string{d.paths.host.ResolvConf}},
-		{"away", elsewhere, nil, nil},
-		{"back, where it can be read", here, nil, nil},
+		{"the address is back", here, denied, []string{d.paths.host.ResolvConf}},
+		{"the address is gone again", elsewhere, nil, nil},
+		{"back, and readable", here, nil, nil},
 	} {
 		seen := &view.Host{State: hostdns.State{Paths: d.paths.host, ResolvConf: hostdns.File{Exists: true, Err: step.err}}}
 		seen.Plan.Nameserver = step.at
@@ -257,14 +257,14 @@ func TestRecursive(t *testing.T) {
 		problem string // FILE stands for the path
 	}{
 		{name: "none"},
-		{name: "our own, which lists the captured ones", path: "/etc/origin/node/resolv.conf", make: text("nameserver 192.0.2.7\n")},
-		{name: "the host's, which is ours or will be", path: "/etc/resolv.conf", make: text("nameserver 192.0.2.7\n")},
+		{name: "node-dns's list of captured servers", path: "/etc/origin/node/resolv.conf", make: text("nameserver 192.0.2.7\n")},
+		{name: "the host's resolv.conf", path: "/etc/resolv.conf", make: text("nameserver 192.0.2.7\n")},
 		{
 			// It only names this node.
-			name: "a copy of the host's when that is ours", path: "/etc/dns/up.conf",
+			name: "a copy of our resolv.conf", path: "/etc/dns/up.conf",
 			make: text(hostdns.Watermark + "\nnameserver 192.0.2.10\n"),
 		},
-		{name: "an admin's", path: "/etc/dns/up.conf", make: text(list), servers: "192.0.2.7,2001:db8::7"},
+		{name: "an admin's file", path: "/etc/dns/up.conf", make: text(list), servers: "192.0.2.7,2001:db8::7"},
 		{name: "missing", path: "/etc/dns/up.conf", problem: key + "FILE does not exist"},
 		{name: "without a nameserver", path: "/etc/dns/up.conf", make: text("# none\n"), problem: key + "FILE lists no nameserver"},
 		{
@@ -272,7 +272,7 @@ func TestRecursive(t *testing.T) {
 			problem: key + "opening FILE: expected a regular file, got a FIFO",
 		},
 		{
-			name: "for root alone", path: "/etc/dns/up.conf", make: func(path string) error { return errors.Join(text(list)(path), os.Chmod(path, 0)) },
+			name: "readable only by root", path: "/etc/dns/up.conf", make: func(path string) error { return errors.Join(text(list)(path), os.Chmod(path, 0)) },
 			problem: key + "open FILE: permission denied",
 		},
 	}

@@ -23,8 +23,8 @@ func sourceOfCapture(captured hostdns.Capture, now upstream.Selection) nameserve
 	return max(captured.Origin.Source(), now.Origin.Source())
 }
 
-// outdone returns the claims of the host's other sources of servers.
-func outdone(now upstream.Selection) []nameserver.Claim {
+// lostClaims returns the claims of the host's other sources of servers.
+func lostClaims(now upstream.Selection) []nameserver.Claim {
 	var claims []nameserver.Claim
 	for _, candidate := range now.Lost {
 		claims = append(claims, candidate.Claim())
@@ -79,7 +79,7 @@ func (f *follower) newPolicy(seen *view.Host, config nodeconfig.Config, files dn
 		Captured:    captured.Set,
 		From:        sourceOfCapture(captured, seen.Plan.Selection),
 		Origin:      captured.From,
-		Outdone:     outdone(seen.Plan.Selection),
+		Outdone:     lostClaims(seen.Plan.Selection),
 		Looping:     f.loops.Looping(),
 		MaxFiles:    f.config.Files,
 		Recursive:   recursive,

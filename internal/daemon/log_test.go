@@ -54,21 +54,21 @@ func TestLogListeners(t *testing.T) {
 			[]control.Listener{good("a"), bad("b", "in use")},
 			"level=INFO msg=listening addresses=a condition=listening\nlevel=WARN msg=\"cannot listen\" addresses=b error=\"in use\" condition=listen-failed\n",
 		},
-		{"tried again in vain: said once", []control.Listener{good("a"), bad("b", "in use")}, ""},
+		{"a repeated failure is logged once", []control.Listener{good("a"), bad("b", "in use")}, ""},
 		{
 			"for another reason",
 			[]control.Listener{good("a"), bad("b", "no such address")},
 			"level=WARN msg=\"cannot listen\" addresses=b error=\"no such address\" condition=listen-failed\n",
 		},
-		{"it recovers", []control.Listener{good("a"), good("b")}, "level=INFO msg=listening addresses=b condition=listening\n"},
-		{"one goes", []control.Listener{good("b")}, "level=INFO msg=\"stopped listening\" addresses=a\n"},
+		{"the failed one recovers", []control.Listener{good("a"), good("b")}, "level=INFO msg=listening addresses=b condition=listening\n"},
+		{"one is removed", []control.Listener{good("b")}, "level=INFO msg=\"stopped listening\" addresses=a\n"},
 		{
 			"two fail for the same reason",
 			[]control.Listener{bad("b", "x"), bad("c", "x")},
 			"level=INFO msg=\"stopped listening\" addresses=b\nlevel=WARN msg=\"cannot listen\" addresses=\"b c\" error=x condition=listen-failed\n",
 		},
 		{
-			"many come", pods,
+			"many are added", pods,
 			"level=INFO msg=listening addresses=\"10.128.0.0:53 10.128.0.1:53 10.128.0.2:53 10.128.0.3:53 10.128.0.4:53 10.128.0.5:53 and 3 more\" condition=listening\n",
 		},
 	}

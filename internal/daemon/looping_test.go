@@ -184,7 +184,7 @@ func TestLoopBesideAnother(t *testing.T) {
 
 // TestLoopOfTwo: two nodes that query each other, and a node and a dnsmasq that query each other.
 func TestLoopOfTwo(t *testing.T) {
-	t.Run("two of us", func(t *testing.T) {
+	t.Run("two node-dns", func(t *testing.T) {
 		site := dnstest.NewServer(t, siteRecords)
 		a := start(t, map[string]string{upstreamPath: upstreamFile(site)})
 		b := start(t, map[string]string{upstreamPath: "server=" + strings.ReplaceAll(a.address().String(), ":", "#") + "\n"})

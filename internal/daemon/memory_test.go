@@ -24,12 +24,12 @@ const mib = 1 << 20
 
 func TestLimitOfGo(t *testing.T) {
 	for name, row := range map[string]struct{ group, own, want int64 }{
-		"nobody limits":            {0, math.MaxInt64, math.MaxInt64},
-		"GOMEMLIMIT alone":         {0, 100 * mib, 100 * mib},
-		"the unit's":               {500 * mib, math.MaxInt64, 400 * mib},
-		"GOMEMLIMIT is less":       {500 * mib, 300 * mib, 300 * mib},
-		"a small one keeps 32 MiB": {96 * mib, math.MaxInt64, 64 * mib},
-		"a tiny one keeps half":    {20 * mib, math.MaxInt64, 10 * mib},
+		"no limit":                        {0, math.MaxInt64, math.MaxInt64},
+		"GOMEMLIMIT alone":                {0, 100 * mib, 100 * mib},
+		"limit of the unit":               {500 * mib, math.MaxInt64, 400 * mib},
+		"GOMEMLIMIT is lower":             {500 * mib, 300 * mib, 300 * mib},
+		"a small limit keeps 32 MiB free": {96 * mib, math.MaxInt64, 64 * mib},
+		"a tiny limit keeps half free":    {20 * mib, math.MaxInt64, 10 * mib},
 	} {
 		if got := limitOfGo(row.group, row.own); got != row.want {
 			t.Errorf("%s: %d, expected %d", name, got, row.want)
@@ -39,12 +39,12 @@ func TestLimitOfGo(t *testing.T) {
 
 func TestRoomForCache(t *testing.T) {
 	for name, row := range map[string]struct{ limit, live, cached, want int64 }{
-		"nothing else":                       {400 * mib, 10 * mib, 10 * mib, 300 * mib},
-		"others take half":                   {400 * mib, 210 * mib, 10 * mib, 100 * mib},
-		"others take all":                    {400 * mib, 390 * mib, 10 * mib, 0},
-		"it has grown since":                 {400 * mib, 10 * mib, 50 * mib, 300 * mib},
-		"it uses the rest":                   {400 * mib, 320 * mib, 280 * mib, 260 * mib},
-		"it has more than there is any more": {100 * mib, 320 * mib, 280 * mib, 35 * mib},
+		"no other memory in use":            {400 * mib, 10 * mib, 10 * mib, 300 * mib},
+		"other memory takes half":           {400 * mib, 210 * mib, 10 * mib, 100 * mib},
+		"other memory takes all":            {400 * mib, 390 * mib, 10 * mib, 0},
+		"the cache has grown":               {400 * mib, 10 * mib, 50 * mib, 300 * mib},
+		"the cache uses the rest":           {400 * mib, 320 * mib, 280 * mib, 260 * mib},
+		"the cache exceeds a lowered limit": {100 * mib, 320 * mib, 280 * mib, 35 * mib},
 	} {
 		if got := roomForCache(row.limit, row.live, row.cached); got != row.want {
 			t.Errorf("%s: %d, expected %d", name, got, row.want)

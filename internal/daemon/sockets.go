@@ -178,9 +178,9 @@ func (s *sockets) dropLocked(key socketKey) {
 	}
 }
 
-// letGo closes inherited sockets that were unused for too long. It returns how long the others
-// wait, or zero if there are none.
-func (s *sockets) letGo(now time.Time) time.Duration {
+// closeUnused closes inherited sockets that were unused for too long. It returns how long the
+// others wait, or zero if there are none.
+func (s *sockets) closeUnused(now time.Time) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.inherited) == 0 {

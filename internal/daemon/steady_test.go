@@ -20,11 +20,11 @@ func TestSteady(t *testing.T) {
 		before, now netstate.State
 		want        string
 	}{
-		{"the kernel's state", netstate.State{}, policytest.Node(), "192.0.2.10"},
-		{"a failed look is ignored", policytest.Node(), netstate.State{}, "192.0.2.10"},
-		{"the default route went, the address stays: so does the listener", policytest.Node(), without, "192.0.2.10"},
-		{"the only address was the node's, and another one appears", sole, both, "192.0.2.10"},
-		{"the address disappeared too", policytest.Node(), gone, "invalid IP"},
+		{"first read of the kernel's state", netstate.State{}, policytest.Node(), "192.0.2.10"},
+		{"a failed read is ignored", policytest.Node(), netstate.State{}, "192.0.2.10"},
+		{"default route removed, address kept", policytest.Node(), without, "192.0.2.10"},
+		{"a second address appears", sole, both, "192.0.2.10"},
+		{"default route and address removed", policytest.Node(), gone, "invalid IP"},
 	}
 	for _, test := range tests {
 		if got := steady(test.before, test.now).NodeIP().String(); got != test.want {

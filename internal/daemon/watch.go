@@ -57,7 +57,7 @@ func (d *Daemon) watchFiles(ctx context.Context) error {
 			return nil
 		case <-again.C: // directories that exist now
 		case event := <-watcher.Events:
-			if name := filepath.Clean(event.Name); (slices.Contains(files, name) || d.isDnsmasqDir(filepath.Dir(name))) && event.Op != fsnotify.Chmod && !d.isFoughtOver(name) {
+			if name := filepath.Clean(event.Name); (slices.Contains(files, name) || d.isDnsmasqDir(filepath.Dir(name))) && event.Op != fsnotify.Chmod && !d.isInConflict(name) {
 				d.hint("file: " + event.Name)
 			}
 		case err := <-watcher.Errors:
@@ -85,9 +85,9 @@ func (d *Daemon) isDnsmasqDir(dir string) bool {
 	return seen != nil && slices.Contains(seen.Dnsmasq.Dirs, dir)
 }
 
-// isFoughtOver reports whether a file is left to another program that keeps rewriting it. It is
+// isInConflict reports whether a file is left to another program that keeps rewriting it. It is
 // then only checked periodically.
-func (d *Daemon) isFoughtOver(name string) bool {
+func (d *Daemon) isInConflict(name string) bool {
 	seen := d.view.Host.Load()
 	return name == d.paths.host.ResolvConf && seen != nil && seen.Plan.RewriteLoop
 }

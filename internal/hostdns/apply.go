@@ -216,7 +216,7 @@ func (a Applier) all(ctx context.Context, steps []Step, path string) (done chang
 // notification.
 func (a Applier) step(ctx context.Context, step Step) (changed bool, err error) {
 	changed, err = a.change(ctx, step)
-	if step.Tell != nobody && (err == nil || step.Tell == networkManager) {
+	if step.Tell != noProgram && (err == nil || step.Tell == networkManager) {
 		err = errors.Join(err, a.tell(ctx, step.Tell))
 	}
 	if step.Renew && err == nil {
@@ -227,7 +227,7 @@ func (a Applier) step(ctx context.Context, step Step) (changed bool, err error) 
 		}
 		err = renew(ctx)
 	}
-	return changed || step.isRetold(), err
+	return changed || step.isNotifyOnly(), err
 }
 
 func (a Applier) change(ctx context.Context, step Step) (bool, error) {

@@ -65,9 +65,9 @@ func TestConflicts(t *testing.T) {
 			name: "a resolv.conf by hand", host: host(withAdmin("192.0.2.53", ""), withResolvConf(file("nameserver 10.0.0.9\n"))),
 			want: []string{yaml + "/etc/resolv.conf; not used: 10.0.0.9"},
 		},
-		{name: "last-good is no source's claim", host: host(withAdmin("192.0.2.53", ""), withCaptured(sys))},
+		{name: "last-good is not a claim", host: host(withAdmin("192.0.2.53", ""), withCaptured(sys))},
 		{
-			name: "all of it", host: host(withAdmin("198.51.100.1", "198.51.100.2"), withNetworkManager(byHand("eth0", "192.0.2.53", "10.0.0.2"))),
+			name: "all conflicts at once", host: host(withAdmin("198.51.100.1", "198.51.100.2"), withNetworkManager(byHand("eth0", "192.0.2.53", "10.0.0.2"))),
 			want: []string{
 				first + "10.0.0.2" + last + "ipv4.ignore-auto-dns yes to ignore the latter",
 				yaml + "NetworkManager eth0 (System eth0); not used: 192.0.2.53 10.0.0.2",

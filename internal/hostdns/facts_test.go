@@ -35,17 +35,17 @@ func TestFactsPlan(t *testing.T) {
 		warning string // part of the first warning; "" if there is none
 	}{
 		{name: "the same", options: []option{known(corp), stands(corpFile)}},
-		{name: "never yet", options: []option{known(corp), stands(File{})}, writes: true},
+		{name: "not written yet", options: []option{known(corp), stands(File{})}, writes: true},
 		{name: "another domain", options: []option{known(corp), stands(file(string(facts("old.test").Bytes())))}, writes: true},
 		{name: "damaged", options: []option{known(corp), stands(file("{"))}, writes: true},
-		{name: "for root alone", options: []option{known(corp), stands(File{Exists: true, Data: corpFile.Data, Mode: 0o600})}, writes: true},
+		{name: "readable only by root", options: []option{known(corp), stands(File{Exists: true, Data: corpFile.Data, Mode: 0o600})}, writes: true},
 		{name: "a link", options: []option{known(corp), stands(link("/elsewhere", string(corpFile.Data)))}, writes: true},
 		{name: "no cluster's file exists", options: []option{known(nodeconfig.Facts{ClusterDomain: dnsname.MustParse("cluster.local")}), stands(File{})}, writes: true},
 		{name: "without upstreams", options: []option{known(corp), stands(File{}), withoutDefaultRoute(), withResolvConf(File{})}, writes: true},
-		{name: "not known", options: []option{withConfig(func(c *nodeconfig.Config) { c.Facts = nil }), stands(corpFile)}},
-		{name: "somebody else's word", options: []option{known(corp), stands(File{}), takenFrom("")}, warning: "no permission to read " + etcNodeConfig},
+		{name: "unknown facts", options: []option{withConfig(func(c *nodeconfig.Config) { c.Facts = nil }), stands(corpFile)}},
+		{name: "facts from an unknown source", options: []option{known(corp), stands(File{}), takenFrom("")}, warning: "no permission to read " + etcNodeConfig},
 		{
-			name: "another file's statement that there is none", options: []option{known(nodeconfig.Facts{}), stands(File{}), takenFrom("")},
+			name: "another file reports no configuration", options: []option{known(nodeconfig.Facts{}), stands(File{}), takenFrom("")},
 			warning: "the cluster's configuration cannot be read here; according to " + handed + " there is none",
 		},
 		{
@@ -100,7 +100,7 @@ func TestFactsHandedOver(t *testing.T) {
 	}
 	w := newTree(t, map[string]string{etcResolvConf: generated, etcNodeConfig: "dnsDomain: corp.test\n"})
 	w.chmod(etcNodeConfig, 0o600)
-	before := w.lookAsNobody()
+	before := w.lookUnprivileged()
 	if !before.Config.ClusterDomain.IsZero() || before.ConfigErr == nil || before.Config.FactsWanted == "" {
 		t.Errorf("before: got cluster domain %v, facts wanted %q, error %v", before.Config.ClusterDomain, before.Config.FactsWanted, before.ConfigErr)
 	}
@@ -110,7 +110,7 @@ func TestFactsHandedOver(t *testing.T) {
 	for _, domain := range []string{"corp.test", "other.test"} {
 		w.put(etcNodeConfig, "dnsDomain: "+domain+"\n")
 		w.apply()
-		s := w.lookAsNobody()
+		s := w.lookUnprivileged()
 		if got := s.Config.ClusterDomain.Relative(); got != domain || s.ConfigErr != nil || s.Config.FactsWanted != "" {
 			t.Errorf("%s: got %s, facts wanted %q, error %v", domain, got, s.Config.FactsWanted, s.ConfigErr)
 		}
@@ -124,8 +124,8 @@ func TestFactsHandedOver(t *testing.T) {
 	}
 }
 
-// lookAsNobody looks at the tree without root's rights, as the daemon does.
-func (w *tree) lookAsNobody() (s State) {
+// lookUnprivileged looks at the tree without root's rights, as the daemon does.
+func (w *tree) lookUnprivileged() (s State) {
 	lab.AsNobody(func() { s = w.runner().Looker.Look(context.Background(), nm.Event{}) })
 	return s
 }

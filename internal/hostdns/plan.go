@@ -34,7 +34,7 @@ const (
 type program string
 
 const (
-	nobody          program = ""
+	noProgram       program = ""
 	networkManager  program = "NetworkManager"
 	systemdResolved program = "systemd-resolved"
 )
@@ -120,7 +120,7 @@ func NewPlan(s State) Plan {
 	place := s.Placement()
 	p.Problems = append(p.Problems, place.Problems...)
 	p.Hold = hold(s, p, place.Nameserver)
-	p.TakeFromNM, p.GiveToNM, p.OtherWriter = shieldSteps(s), unshieldSteps(s), besides(s)
+	p.TakeFromNM, p.GiveToNM, p.OtherWriter = shieldSteps(s), unshieldSteps(s), otherWriter(s)
 	if p.Via != nodeconfig.ResolvConfFile {
 		p.TakeFromNM, p.OtherWriter = p.GiveToNM, "" // /etc/resolv.conf is not ours to keep
 	}
@@ -142,7 +142,7 @@ func NewPlan(s State) Plan {
 		p.IfAnswering = append(pointHere(s, place.Nameserver), unaskSteps(s)...)
 		p.Warnings = append(p.Warnings, warnings(s, p)...)
 	}
-	p.heed(s)
+	p.removeConflicts(s)
 	return p
 }
 

@@ -99,10 +99,10 @@ func TestProbe(t *testing.T) {
 		{name: "dnsmasq", by: "dnsmasq-2.90", asked: 1, answer: version("dnsmasq-2.90")},
 		{name: "TXT with several strings", by: "node-dns 1.0", asked: 1, answer: version("node-dns", " 1.0")},
 		{name: "no text", asked: 1, answer: version("")},
-		{name: "line breaks, colours, other alphabets", by: "a[2Jb", asked: 1, answer: version(" a\n\x1b[2Jb\x00\xff\u00e9 ")},
+		{name: "line breaks, colors, non-ASCII text", by: "a[2Jb", asked: 1, answer: version(" a\n\x1b[2Jb\x00\xff\u00e9 ")},
 		{name: "a long text", by: strings.Repeat("x", 64), asked: 1, answer: version(strings.Repeat("x", 200))},
 		{name: "a record of another type", asked: 1, answer: func(q []byte, _ int) [][]byte { return [][]byte{answerA(q)} }},
-		{name: "an answer that is cut", asked: 1, answer: func(q []byte, _ int) [][]byte { r := answerTXT(q, "x"); return [][]byte{r[:len(r)-1]} }},
+		{name: "a truncated answer", asked: 1, answer: func(q []byte, _ int) [][]byte { r := answerTXT(q, "x"); return [][]byte{r[:len(r)-1]} }},
 		{name: "silence", asked: 1, fails: "i/o timeout", answer: func([]byte, int) [][]byte { return nil }},
 		{name: "another ID", asked: 1, fails: "i/o timeout", answer: func(q []byte, _ int) [][]byte { return [][]byte{otherID(respond(q, 0))} }},
 		{name: "the query sent back", asked: 1, fails: "i/o timeout", answer: func(q []byte, _ int) [][]byte { return [][]byte{q} }},
@@ -112,7 +112,7 @@ func TestProbe(t *testing.T) {
 			answer: func(q []byte, _ int) [][]byte { r := respond(q, 0); return [][]byte{otherID(r), {1}, r} },
 		},
 		{
-			name: "patience outlasts two lost answers", patient: true, asked: 3,
+			name: "retried after two lost answers", patient: true, asked: 3,
 			answer: func(q []byte, number int) [][]byte {
 				if number < 3 {
 					return nil
@@ -131,7 +131,7 @@ func TestProbe(t *testing.T) {
 				return [][]byte{respond(q, 0)}
 			},
 		},
-		{name: "patience ends", patient: true, asked: 2, fails: "i/o timeout", answer: func([]byte, int) [][]byte { return nil }},
+		{name: "no answer until the timeout", patient: true, asked: 2, fails: "i/o timeout", answer: func([]byte, int) [][]byte { return nil }},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

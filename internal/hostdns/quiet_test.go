@@ -17,10 +17,10 @@ func TestEvent(t *testing.T) {
 		files map[string]string
 		want  string // resolv.conf; "" if nothing is changed
 	}{
-		{name: "installed and not in use", files: map[string]string{unit: "", "/etc/resolv.conf": generated}},
-		{name: "and no resolv.conf", files: map[string]string{unit: ""}},
-		{name: "and the script is", files: map[string]string{unit: "", "/etc/resolv.conf": script, "/etc/dnsmasq.d/origin-upstream-dns.conf": "server=10.0.0.2\n"}},
-		{name: "and a unit of the admin's", files: map[string]string{"/etc/systemd/system/node-dns.service": "", "/etc/resolv.conf": generated}},
+		{name: "installed, not in use", files: map[string]string{unit: "", "/etc/resolv.conf": generated}},
+		{name: "not in use, no resolv.conf", files: map[string]string{unit: ""}},
+		{name: "not in use, the script is in use", files: map[string]string{unit: "", "/etc/resolv.conf": script, "/etc/dnsmasq.d/origin-upstream-dns.conf": "server=10.0.0.2\n"}},
+		{name: "not in use, an admin's unit", files: map[string]string{"/etc/systemd/system/node-dns.service": "", "/etc/resolv.conf": generated}},
 		{
 			name: "left behind", want: generated,
 			files: map[string]string{

@@ -33,7 +33,7 @@ func newRecord(s State, selection upstream.Selection) (record upstream.Record, c
 		Set: selection.Set, Origin: selection.Origin, Detail: selection.Detail,
 		Event: strings.TrimSpace(s.Event.Interface + " " + s.Event.Action), Time: s.now(),
 	}
-	isKept := err == nil && old.Set.Equal(selection.Set) && !isNews(old, selection)
+	isKept := err == nil && old.Set.Equal(selection.Set) && !hasNewSource(old, selection)
 	if isKept {
 		record = old
 	}
@@ -49,8 +49,8 @@ func newRecord(s State, selection upstream.Selection) (record upstream.Record, c
 	return record, !isKept || !slices.Equal(old.Pointed, record.Pointed) || old.Lacking != record.Lacking
 }
 
-// isNews reports whether a selection of the same servers says more about their source.
-func isNews(old upstream.Record, selection upstream.Selection) bool {
+// hasNewSource reports whether a selection of the same servers says more about their source.
+func hasNewSource(old upstream.Record, selection upstream.Selection) bool {
 	was, is := strength(old.Origin), strength(selection.Origin)
 	if is != was || selection.Origin == upstream.LastGood {
 		return is < was

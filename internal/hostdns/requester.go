@@ -15,8 +15,8 @@ import (
 const (
 	requestAgain    = time.Second
 	requestAgainMax = time.Minute
-	// requestVain is the number of unsuccessful requests after which the failure is reported.
-	requestVain = 3
+	// failuresToReport is the number of unsuccessful requests after which the failure is reported.
+	failuresToReport = 3
 )
 
 // Requester asks the privileged process to update the host's files: it writes the request file that
@@ -82,7 +82,7 @@ func (r *Requester) Problem() string {
 	switch {
 	case r.failure != nil:
 		return r.failure.Error()
-	case r.times <= requestVain:
+	case r.times <= failuresToReport:
 		return ""
 	}
 	return r.Want + " was requested several times but not written; check \"systemctl status node-dns-apply.path\" and " +

@@ -22,13 +22,13 @@ func TestRequester(t *testing.T) {
 	}{
 		{"nothing to write", 0, nil, false, NothingNew, 0},
 		{"a file is wrong", 0, resolvConf, true, AskedNow, time.Second},
-		{"still wrong, but too soon", 300 * time.Millisecond, resolvConf, false, NothingNew, 700 * time.Millisecond},
+		{"still wrong, within the wait", 300 * time.Millisecond, resolvConf, false, NothingNew, 700 * time.Millisecond},
 		// Each repetition was logged, once a minute forever.
 		{"still wrong after a second", time.Second, resolvConf, true, NothingNew, 2 * time.Second},
-		{"another file is wrong too: at once", 3 * time.Second, both, true, AskedNow, time.Second},
-		{"all is well again", 4 * time.Second, nil, false, AskedDone, 0},
-		{"and still is", 5 * time.Second, nil, false, NothingNew, 0},
-		{"wrong again: at once", 5 * time.Second, both, true, AskedNow, time.Second},
+		{"a second wrong file is requested at once", 3 * time.Second, both, true, AskedNow, time.Second},
+		{"all files are right", 4 * time.Second, nil, false, AskedDone, 0},
+		{"still right", 5 * time.Second, nil, false, NothingNew, 0},
+		{"wrong again", 5 * time.Second, both, true, AskedNow, time.Second},
 		{"mended", 6 * time.Second, nil, false, AskedDone, 0},
 		{"wrong once more", 6 * time.Second, resolvConf, true, AskedNow, time.Second},
 	}
@@ -80,7 +80,7 @@ func TestAskedInVain(t *testing.T) {
 		{"asked once", wrong, ""},
 		{"twice", wrong, ""},
 		{"three times", wrong, ""},
-		{"and nothing came of it", wrong, `/etc/resolv.conf was requested several times but not written; check "systemctl status node-dns-apply.path"`},
+		{"four times", wrong, `/etc/resolv.conf was requested several times but not written; check "systemctl status node-dns-apply.path"`},
 		{"mended", nil, ""},
 	}
 	for _, step := range steps {

@@ -215,21 +215,21 @@ func askedDomains(s State) []string {
 	return domains
 }
 
-// isRetold reports whether a step changes nothing and only notifies systemd-resolved again.
-func (s Step) isRetold() bool {
+// isNotifyOnly reports whether a step changes nothing and only notifies systemd-resolved again.
+func (s Step) isNotifyOnly() bool {
 	return s.Tell == systemdResolved && s.Action == WriteFile && s.Before.is(s.Data)
 }
 
-// heedResolved is heed for the drop-in. It pauses if another program keeps removing the drop-in, or
-// if systemd-resolved does not follow it: each notification loses queries.
-func (p *Plan) heedResolved() {
+// removeResolvedConflict is removeConflicts for the drop-in. It pauses if another program keeps
+// removing the drop-in, or if systemd-resolved does not follow it: each notification loses queries.
+func (p *Plan) removeResolvedConflict() {
 	path := p.Paths.host(p.Paths.DropIn)
 	i := slices.IndexFunc(p.IfAnswering, func(step Step) bool { return step.Path == p.Paths.DropIn })
 	f := p.past.rewrites.Files[path]
-	if i < 0 || !p.IfAnswering[i].isRetold() && !f.isOver(p.IfAnswering[i].Before) {
+	if i < 0 || !p.IfAnswering[i].isNotifyOnly() && !f.isOver(p.IfAnswering[i].Before) {
 		return
 	}
-	if f.isTruce(p.past.now) {
+	if f.isBackingOff(p.past.now) {
 		why := path + " keeps being removed or has no effect; next try after " + untilText(f)
 		p.RewriteLoop, p.Hold, p.IfAnswering = true, cmp.Or(p.Hold, why), nil
 	}

@@ -229,7 +229,7 @@ func TestResolvedNotHeeded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if w.resolved != 1+fightRewrites {
+	if w.resolved != 1+conflictRewrites {
 		t.Errorf("got %d notifications", w.resolved)
 	}
 	if p, _ := r.Show(t.Context()); !p.RewriteLoop || !strings.HasPrefix(p.Hold, dropInPath+" keeps being removed or has no effect; next try after ") {

@@ -134,7 +134,7 @@ func originalStep(s State) (Step, bool) {
 		}
 		step := Step{Path: s.Paths.ResolvConf, Action: MakeLink, Target: s.Original.Link, Before: s.ResolvConf}
 		// NetworkManager writes through the link, and wrote into our file while that replaced it.
-		step.Renew = s.NetworkManager != nil && s.NetworkManager.RcManager == "file" && s.leadsElsewhere()
+		step.Renew = s.NetworkManager != nil && s.NetworkManager.RcManager == "file" && s.isForeignLink()
 		if s.resolvedKeepsOurSearch() {
 			step.Tell = systemdResolved
 		}

@@ -100,9 +100,9 @@ func TestRestoreForgets(t *testing.T) {
 		want                  program
 	}{
 		{"our file's earlier search list", "nameserver 127.0.0.53\nsearch old.example new.example\n", "new.example", systemdResolved},
-		{"NetworkManager's search list", "nameserver 127.0.0.53\nsearch new.example\n", "new.example", nobody},
-		{"nothing", "nameserver 127.0.0.53\nsearch .\n", "new.example", nobody},
-		{"NetworkManager's list is unknown", "nameserver 127.0.0.53\nsearch old.example\n", "", nobody},
+		{"NetworkManager's search list", "nameserver 127.0.0.53\nsearch new.example\n", "new.example", noProgram},
+		{"nothing", "nameserver 127.0.0.53\nsearch .\n", "new.example", noProgram},
+		{"NetworkManager's list is unknown", "nameserver 127.0.0.53\nsearch old.example\n", "", noProgram},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			s := host(withResolvConf(file(oursText)), withOriginal(link(target, row.behind)), withNetworkManager(dnsConfig("eth0", "10.0.1.1", row.domains)), withMode("systemd-resolved", "unmanaged"))
@@ -270,10 +270,10 @@ func TestRestoreLeavesTheScripts(t *testing.T) {
 		want                Verdict
 	}{
 		{name: "dnsmasq is back", text: scripts, version: "dnsmasq-2.90", ifOurs: true, want: Held},
-		{name: "it is queried all the same", text: scripts, version: "dnsmasq-2.90", want: Restored},
+		{name: "dnsmasq is back, unconditional restore", text: scripts, version: "dnsmasq-2.90", want: Restored},
 		{name: "node-dns answers", text: scripts, version: "node-dns 1.0", ifOurs: true, want: Restored},
 		{name: "the nameserver does not identify itself", text: scripts, ifOurs: true, want: Restored},
-		{name: "nobody answers", text: scripts, version: "dnsmasq-2.90", silent: true, ifOurs: true, want: Restored},
+		{name: "no answer", text: scripts, version: "dnsmasq-2.90", silent: true, ifOurs: true, want: Restored},
 		{name: "ours", text: oursText, version: "dnsmasq-2.90", ifOurs: true, want: Restored},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -15,13 +15,13 @@ import (
 )
 
 // Two programs that each restore a file after the other wrote it would never stop. After
-// fightRewrites rewrites of another program's content within fightWindow, node-dns leaves the file
-// alone for truce. Then it tries once. Each failed try doubles the truce.
+// conflictRewrites rewrites of another program's content within conflictWindow, node-dns leaves the
+// file alone for firstBackoff. Then it tries once. Each failed try doubles the backoff.
 const (
-	fightRewrites = 5
-	fightWindow   = time.Minute
-	truce         = 5 * time.Minute
-	truceMax      = time.Hour
+	conflictRewrites = 5
+	conflictWindow   = time.Minute
+	firstBackoff     = 5 * time.Minute
+	maxBackoff       = time.Hour
 )
 
 const rewritesVersion = 1
@@ -29,12 +29,12 @@ const rewritesVersion = 1
 // rewrites is the history since boot of what we wrote, by path of the host: how other programs
 // changed our files and how often we restored them. It does not contain files that were given back,
 // or that another program wrote before our first write: the first write is not a conflict.
-type rewrites map[string]fight
+type rewrites map[string]fileHistory
 
-// fight is the history of one file.
-type fight struct {
+// fileHistory is the history of one file.
+type fileHistory struct {
 	Wrote string      `json:"wrote"`          // fingerprint of our last content
-	Over  []time.Time `json:"over,omitempty"` // when we overwrote another program's content, within fightWindow of the last time
+	Over  []time.Time `json:"over,omitempty"` // when we overwrote another program's content, within conflictWindow of the last time
 	By    string      `json:"by,omitempty"`   // that program, as the file said; "" if it did not
 	// Truce is how long the file is left alone, and Until is when that ends. 0 means that we
 	// restore the file.
@@ -91,23 +91,23 @@ func (s Step) put() File {
 }
 
 // isOver reports whether another program has overwritten our content.
-func (f fight) isOver(now File) bool { return f.Wrote != "" && f.Wrote != fingerprint(now) }
+func (f fileHistory) isOver(now File) bool { return f.Wrote != "" && f.Wrote != fingerprint(now) }
 
-// isTruce reports whether the file is left alone now. A clock that was set back must not extend
-// that forever.
-func (f fight) isTruce(now time.Time) bool {
-	return now.Before(f.Until) && f.Until.Sub(now) <= truceMax
+// isBackingOff reports whether the file is left alone now. A clock that was set back must not
+// extend that forever.
+func (f fileHistory) isBackingOff(now time.Time) bool {
+	return now.Before(f.Until) && f.Until.Sub(now) <= maxBackoff
 }
 
 // again returns the history after one more rewrite.
-func (f fight) again(now time.Time) fight {
-	f.Over = slices.DeleteFunc(slices.Clone(f.Over), func(t time.Time) bool { return t.After(now) || now.Sub(t) >= fightWindow })
+func (f fileHistory) again(now time.Time) fileHistory {
+	f.Over = slices.DeleteFunc(slices.Clone(f.Over), func(t time.Time) bool { return t.After(now) || now.Sub(t) >= conflictWindow })
 	f.Over = append(f.Over, now)
 	switch {
-	case f.Truce > 0 && now.Sub(f.Until) < f.Truce: // the try after the truce did not last
-		f.Truce = min(2*f.Truce, truceMax)
-	case len(f.Over) >= fightRewrites:
-		f.Truce = truce
+	case f.Truce > 0 && now.Sub(f.Until) < f.Truce: // the try after the backoff did not last
+		f.Truce = min(2*f.Truce, maxBackoff)
+	case len(f.Over) >= conflictRewrites:
+		f.Truce = firstBackoff
 	default:
 		f.Truce, f.Until = 0, time.Time{}
 		return f
@@ -149,7 +149,7 @@ func (s State) HookWrites(earlier State) (n int) {
 
 // since returns how often a file was written since an earlier history of it. Two writes may have
 // the same second.
-func (f fight) since(earlier fight) (n int) {
+func (f fileHistory) since(earlier fileHistory) (n int) {
 	known := slices.Clone(earlier.Over)
 	for _, t := range f.Over {
 		if i := slices.IndexFunc(known, t.Equal); i >= 0 {
@@ -164,23 +164,24 @@ func (f fight) since(earlier fight) (n int) {
 	return n
 }
 
-// fought returns the reason why the file at path, a path of the host, is left alone now, or "".
-func (p past) fought(path string, now File) string {
+// backoffReason returns the reason why the file at path, a path of the host, is left alone now, or
+// "".
+func (p past) backoffReason(path string, now File) string {
 	f := p.rewrites.Files[path]
-	if !f.isOver(now) || !f.isTruce(p.now) {
+	if !f.isOver(now) || !f.isBackingOff(p.now) {
 		return ""
 	}
 	return claimed(f.By) + " keeps overwriting it; next try after " + untilText(f) + `, or now with "origin-dns-dispatcher apply"`
 }
 
-// endTruces restarts the count for files that are left alone, and returns a warning for each.
-func (s *State) endTruces() (warnings []string) {
+// endBackoffs restarts the count for files that are left alone, and returns a warning for each.
+func (s *State) endBackoffs() (warnings []string) {
 	h, now := parseRewrites(s.Rewrites.Data), s.now()
 	for path, f := range h.Files {
-		if f.isTruce(now) {
+		if f.isBackingOff(now) {
 			warnings = append(warnings, path+": not waiting until "+untilText(f)+", because apply was run by hand; "+
 				claimed(f.By)+" kept overwriting it")
-			h.Files[path] = fight{Wrote: f.Wrote}
+			h.Files[path] = fileHistory{Wrote: f.Wrote}
 		}
 	}
 	if len(warnings) > 0 {
@@ -190,7 +191,7 @@ func (s *State) endTruces() (warnings []string) {
 	return warnings
 }
 
-func untilText(f fight) string { return f.Until.UTC().Format("15:04:05 MST") }
+func untilText(f fileHistory) string { return f.Until.UTC().Format("15:04:05 MST") }
 
 // claimed is the program that wrote a file, as the file says.
 func claimed(by string) string {
@@ -217,7 +218,7 @@ func (p past) after(paths Paths, done []Step, given bool) []byte {
 		// NetworkManager is not in conflict with us when it writes a new list.
 		news := byNetworkManager(step.Before.Data) && p.said != h.Said
 		switch {
-		case step.isRetold():
+		case step.isNotifyOnly():
 			f = f.again(p.now)
 			f.By = string(step.Tell)
 		case f.isOver(step.Before) && !news:
@@ -238,20 +239,20 @@ func (p past) after(paths Paths, done []Step, given bool) []byte {
 	return h.bytes()
 }
 
-// heed removes from a plan the steps that would continue a conflict.
-func (p *Plan) heed(s State) {
+// removeConflicts removes from a plan the steps that would continue a conflict.
+func (p *Plan) removeConflicts(s State) {
 	p.Capture = slices.DeleteFunc(p.Capture, func(step Step) bool {
-		why := p.past.fought(p.Paths.host(step.Path), step.Before)
+		why := p.past.backoffReason(p.Paths.host(step.Path), step.Before)
 		if why != "" {
 			p.Warnings = append(p.Warnings, p.Paths.host(step.Path)+" is left alone: "+why)
 		}
 		return why != ""
 	})
 	p.TakeFromNM = slices.DeleteFunc(p.TakeFromNM, func(step Step) bool {
-		return p.past.fought(p.Paths.host(step.Path), step.Before) != ""
+		return p.past.backoffReason(p.Paths.host(step.Path), step.Before) != ""
 	})
 	if p.Via == nodeconfig.ResolvConfResolved {
-		p.heedResolved()
+		p.removeResolvedConflict()
 		return
 	}
 	path := p.Paths.host(p.Paths.ResolvConf)
@@ -262,7 +263,7 @@ func (p *Plan) heed(s State) {
 	if IsOurs(p.found.Data) && !s.isOurs() {
 		p.OverwrittenBy = "an edit of its lines"
 	}
-	if why := p.past.fought(path, s.ResolvConf); why != "" {
+	if why := p.past.backoffReason(path, s.ResolvConf); why != "" {
 		p.RewriteLoop, p.Hold, p.IfAnswering = true, cmp.Or(p.Hold, why), nil
 	}
 }

@@ -23,7 +23,7 @@ type Runner struct {
 	Applier Applier
 	Log     *slog.Logger // nil disables logging
 	Ending  bool         // node-dns still answers but is about to stop, so do not warn about it
-	ByHand  bool         // a person runs Apply: end every truce with a program that overwrites our files
+	ByHand  bool         // a person runs Apply: stop backing off from programs that overwrite our files
 }
 
 // Apply makes the host's files match its State. The event is only a hint, and goes into the log.
@@ -98,13 +98,13 @@ func (r Runner) runLocked(ctx context.Context, event nm.Event, decide func(State
 	}
 	var ended []string
 	if r.ByHand {
-		ended = state.endTruces()
+		ended = state.endBackoffs()
 	}
 	plan := decide(state)
 	result, _, err := r.Applier.Apply(ctx, plan)
 	removed, purgeErr := r.purge(ctx, plan, result)
 	result.Written, err = append(result.Written, removed...), errors.Join(err, purgeErr)
-	plan.Warnings = slices.Concat(plan.Warnings, ended, plan.lacks(), stranger(plan, result.AnsweredBy), r.stillRunning(ctx, plan))
+	plan.Warnings = slices.Concat(plan.Warnings, ended, plan.lacks(), foreignResponder(plan, result.AnsweredBy), r.stillRunning(ctx, plan))
 	r.log(event, plan, result, err)
 	return plan, result, err
 }
@@ -219,7 +219,7 @@ func refusedList(p Plan) string {
 func (r Runner) Show(ctx context.Context) (Plan, error) {
 	p := NewPlan(r.Looker.Look(ctx, nm.Event{}))
 	by, silence := r.Applier.ask(ctx, p)
-	p.Warnings = slices.Concat(p.Warnings, p.lacks(), stranger(p, by))
+	p.Warnings = slices.Concat(p.Warnings, p.lacks(), foreignResponder(p, by))
 	return p, silence
 }
 
@@ -243,9 +243,9 @@ func (p Plan) lacks() []string {
 	return []string{p.Lacking}
 }
 
-// stranger warns if another program answers in node-dns's place. It is only a warning: after a
-// rollback that is dnsmasq.
-func stranger(p Plan, by string) []string {
+// foreignResponder warns if another program answers in node-dns's place. It is only a warning:
+// after a rollback that is dnsmasq.
+func foreignResponder(p Plan, by string) []string {
 	if by == "" || isNodeDNS(by) {
 		return nil
 	}

@@ -61,14 +61,14 @@ func hostSearch(s State) []string {
 		own = hostDomains(s, behind.Search())
 	}
 	theirs, known := networkManagerSearch(s)
-	if len(own) == 0 && !s.goesByAdminsFile() || known && s.networkManagerWritesSearch() {
+	if len(own) == 0 && !s.usesAdminsFile() || known && s.networkManagerWritesSearch() {
 		return hostDomains(s, theirs)
 	}
 	return own
 }
 
-// goesByAdminsFile reports whether dns=none is set and the admin's resolv.conf names a nameserver.
-func (s State) goesByAdminsFile() bool {
+// usesAdminsFile reports whether dns=none is set and the admin's resolv.conf names a nameserver.
+func (s State) usesAdminsFile() bool {
 	file := s.ResolvConf
 	switch {
 	case !s.leavesFile():

@@ -80,16 +80,16 @@ func candidates(s State) []upstream.Candidate {
 func wholeOriginal(s State, known Capture) []upstream.Candidate {
 	original := fromResolvConf(upstream.ResolvConf, s.Original.Data)
 	captured := choose(s, known.candidate()).Set.Servers
-	besides := choose(s, original).Set.Servers
+	remaining := choose(s, original).Set.Servers
 	for _, server := range captured {
-		i := slices.Index(besides, server)
+		i := slices.Index(remaining, server)
 		if i < 0 {
 			return nil
 		}
-		besides = slices.Delete(besides, i, i+1)
+		remaining = slices.Delete(remaining, i, i+1)
 	}
 	isRemote := func(server nameserver.Server) bool { return !server.Addr.Addr().IsLoopback() }
-	if known.Origin != upstream.ResolvConf || len(captured) == 0 || len(besides) == 0 || slices.ContainsFunc(besides, isRemote) {
+	if known.Origin != upstream.ResolvConf || len(captured) == 0 || len(remaining) == 0 || slices.ContainsFunc(remaining, isRemote) {
 		return nil
 	}
 	original.Set.Routes = known.Set.Routes

@@ -114,8 +114,8 @@ func (a Applier) tell(ctx context.Context, whom program) error {
 	return tell(ctx)
 }
 
-// besides names another program that writes resolv.conf by an admin's decision, or returns "".
-func besides(s State) string {
+// otherWriter names another program that writes resolv.conf by an admin's decision, or returns "".
+func otherWriter(s State) string {
 	if s.NetworkManager == nil || s.NetworkManagerSays == nil || !s.networkManagerWrites() || s.NetworkManagerSays.Decision() == "" {
 		return ""
 	}

@@ -39,19 +39,19 @@ func TestShield(t *testing.T) {
 		restore string
 	}{
 		{name: "first activation", options: with(), answers: "write and tell"},
-		{name: "all is as it should be", options: with(withResolvConf(file(oursText)), withSnippet(), withMode("default", "unmanaged")), silent: "remove and tell", restore: "remove and tell"},
-		{name: "it has not heard yet", options: with(withResolvConf(file(oursText)), withSnippet()), answers: "write and tell", silent: "remove and tell", restore: "remove and tell"},
+		{name: "up to date", options: with(withResolvConf(file(oursText)), withSnippet(), withMode("default", "unmanaged")), silent: "remove and tell", restore: "remove and tell"},
+		{name: "NetworkManager has not reloaded yet", options: with(withResolvConf(file(oursText)), withSnippet()), answers: "write and tell", silent: "remove and tell", restore: "remove and tell"},
 		// On a virtual machine under load, restores used an old saved original, and no run notified
 		// NetworkManager again.
-		{name: "it has not noticed that ours is gone", options: with(withResolvConf(file(generated)), withMode("default", "unmanaged")), answers: "write and tell", silent: "remove and tell", restore: "remove and tell"},
+		{name: "NetworkManager does not know that our file is gone", options: with(withResolvConf(file(generated)), withMode("default", "unmanaged")), answers: "write and tell", silent: "remove and tell", restore: "remove and tell"},
 		{name: "an admin's rc-manager=unmanaged", options: with(withResolvConf(file(generated)), says("", "unmanaged"), withMode("default", "unmanaged"))},
-		{name: "unmanaged, and its files are unknown", options: []option{running, withResolvConf(file(generated)), withMode("default", "unmanaged")}},
+		{name: "rc-manager=unmanaged, NetworkManager's files are unknown", options: []option{running, withResolvConf(file(generated)), withMode("default", "unmanaged")}},
 		{name: "the snippet is another program's", options: with(func(s *State) { s.Snippet = file("[main]\n") }), answers: "write and tell", silent: "remove and tell", restore: "remove and tell"},
-		{name: "it does not run", options: []option{withResolvConf(file(generated)), withConf(nm.Conf{})}},
-		{name: "it does not run any more", options: []option{withResolvConf(file(oursText)), withCaptured(sys), withSnippet()}, silent: "remove and tell", restore: "remove and tell"},
-		{name: "its files are unknown", options: []option{running, withResolvConf(file(generated))}},
+		{name: "NetworkManager is not running", options: []option{withResolvConf(file(generated)), withConf(nm.Conf{})}},
+		{name: "NetworkManager has stopped", options: []option{withResolvConf(file(oursText)), withCaptured(sys), withSnippet()}, silent: "remove and tell", restore: "remove and tell"},
+		{name: "NetworkManager's files are unknown", options: []option{running, withResolvConf(file(generated))}},
 		{name: "dns=none", options: with(says("none", ""), withMode("none", "unmanaged"))},
-		{name: "dns=none since", options: with(says("none", ""), withMode("none", "unmanaged"), withSnippet()), answers: "remove and tell", silent: "remove and tell", restore: "remove and tell"},
+		{name: "dns=none was set later", options: with(says("none", ""), withMode("none", "unmanaged"), withSnippet()), answers: "remove and tell", silent: "remove and tell", restore: "remove and tell"},
 		{name: "rc-manager=file", options: with(says("", "file"), withMode("default", "file"))},
 		{name: "dns=dnsmasq", options: with(says("dnsmasq", ""), withMode("dnsmasq", "symlink")), answers: "write and tell"},
 		{name: "dns=default", options: with(says("default", "")), answers: "write and tell"},
@@ -93,7 +93,7 @@ func besideResolvConf(s State, steps []Step) string {
 		if step.Action == WriteFile && string(step.Data) != Snippet {
 			text = "wrong"
 		}
-		if step.Tell != nobody {
+		if step.Tell != noProgram {
 			text += " and tell"
 		}
 		if pointed {

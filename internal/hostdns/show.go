@@ -102,7 +102,7 @@ func (p Plan) describe(step Step) string {
 	if step.Renew {
 		return p.describeChange(step) + "make NetworkManager rewrite " + p.Paths.host(step.Path) + "\n"
 	}
-	if step.Tell == nobody {
+	if step.Tell == noProgram {
 		return p.describeChange(step)
 	}
 	tell := "make " + string(step.Tell) + " reload its configuration\n"

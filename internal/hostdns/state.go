@@ -106,15 +106,15 @@ func (s State) networkManagerWritesSearch() bool {
 		return true
 	case s.NetworkManager.Mode == "systemd-resolved":
 		return false
-	case s.leadsElsewhere() && s.NetworkManager.RcManager != "file": // rc-manager=symlink, the default, does not write through such a link
+	case s.isForeignLink() && s.NetworkManager.RcManager != "file": // rc-manager=symlink, the default, does not write through such a link
 		return false
 	}
 	return s.networkManagerWrites() || s.isShielded() && s.NetworkManager.RcManager == "unmanaged"
 }
 
-// leadsElsewhere reports whether resolv.conf is, or was before ours replaced it, a link to a file
+// isForeignLink reports whether resolv.conf is, or was before ours replaced it, a link to a file
 // that is not NetworkManager's.
-func (s *State) leadsElsewhere() bool {
+func (s *State) isForeignLink() bool {
 	link := s.link()
 	return link != "" && !strings.Contains(link, "run/NetworkManager/")
 }

@@ -170,12 +170,12 @@ func (s *KubeletSays) read(f KubeletFiles, file, dir string) {
 	}
 	c.KubeletResolvConf = hostPath(root, c.KubeletResolvConf)
 	for _, key := range kubeletKeys {
-		s.lay(r, c, key.name)
+		s.mergeKey(r, c, key.name)
 	}
 }
 
-// lay merges one key of a file, read into c, over the earlier files.
-func (s *KubeletSays) lay(r *reader, c Config, key string) {
+// mergeKey merges one key of a file, read into c, over the earlier files.
+func (s *KubeletSays) mergeKey(r *reader, c Config, key string) {
 	source, isSaid := c.Sources[key]
 	blank, isBlank := r.blank[key]
 	isLost := slices.Contains(r.lost, "") || slices.Contains(r.lost, key)

@@ -18,7 +18,7 @@ type clusterNames struct {
 	of       string     // kubeconfig of the watched cluster
 	snapshot *zone.Snapshot
 	reason   error         // why there is no snapshot; nil if not reported
-	heard    chan struct{} // closed at the first report; nil if there was one or none will come
+	reported chan struct{} // closed at the first report; nil if there was one or none will come
 }
 
 // replace makes r the resolver, with what is known about the cluster; nil disables it. Another
@@ -28,10 +28,10 @@ func (c *clusterNames) replace(r *zone.Resolver, kubeconfig string, begin func()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.of != kubeconfig {
-		c.hearLocked() // queries that wait for the old cluster continue with the new one
+		c.signalReportedLocked() // queries that wait for the old cluster continue with the new one
 		c.of, c.snapshot, c.reason = kubeconfig, nil, nil
 		if kubeconfig != "" {
-			c.heard = make(chan struct{})
+			c.reported = make(chan struct{})
 		}
 	}
 	if r != nil && c.snapshot != nil {
@@ -56,19 +56,19 @@ func (c *clusterNames) publish(kubeconfig string, s *zone.Snapshot) {
 	if r := c.resolver.Load(); r != nil {
 		r.Set(s)
 	}
-	c.hearLocked()
+	c.signalReportedLocked()
 }
 
-func (c *clusterNames) hearLocked() {
-	if c.heard != nil {
-		close(c.heard)
-		c.heard = nil
+func (c *clusterNames) signalReportedLocked() {
+	if c.reported != nil {
+		close(c.reported)
+		c.reported = nil
 	}
 }
 
-// firstWord is the maximum time that a query waits for the snapshot of an earlier run. Reading it
-// takes 0.1 s for 10,000 services.
-const firstWord = time.Second
+// maxSnapshotWait is the maximum time that a query waits for the snapshot of an earlier run.
+// Reading it takes 0.1 s for 10,000 services.
+const maxSnapshotWait = time.Second
 
 // await waits until a snapshot, or the reason why there is none, is known.
 func (c *clusterNames) await(ctx context.Context) {
@@ -76,15 +76,15 @@ func (c *clusterNames) await(ctx context.Context) {
 		return
 	}
 	c.mu.Lock()
-	heard := c.heard
+	reported := c.reported
 	c.mu.Unlock()
-	if heard == nil {
+	if reported == nil {
 		return
 	}
-	timer := time.NewTimer(firstWord)
+	timer := time.NewTimer(maxSnapshotWait)
 	defer timer.Stop()
 	select {
-	case <-heard:
+	case <-reported:
 	case <-ctx.Done():
 	case <-timer.C:
 	}
@@ -100,7 +100,7 @@ func (c *clusterNames) unready(kubeconfig string, reason error) {
 	if r := c.resolver.Load(); r != nil {
 		r.Unready(reason)
 	}
-	c.hearLocked()
+	c.signalReportedLocked()
 }
 
 // known returns the snapshot for answers, or nil if nothing is known about the cluster.

@@ -191,8 +191,8 @@ func TestSearchLists(t *testing.T) {
 		program := lib.program(t)
 		for _, test := range []struct{ name, conf, ask string }{
 			{"ndots is 1", "search example.com", "google.com"},
-			{"ndots is 1, and there are fewer dots", "search example.com", "printer"},
-			{"as many dots, and it is not there", "search example.com example.org\noptions ndots:2", "x.y.z"},
+			{"ndots is 1, name without a dot", "search example.com", "printer"},
+			{"ndots dots, name does not exist", "search example.com example.org\noptions ndots:2", "x.y.z"},
 			{"ndots is 0", "search example.com\noptions ndots:0", "printer"},
 			{"ndots is 15 at most", "search example.com\noptions ndots:99", strings.Repeat("a.", 15) + "a"},
 			{"no list", "#", "printer"},
@@ -203,7 +203,7 @@ func TestSearchLists(t *testing.T) {
 			{"no-tld-query", "search example.org\noptions no-tld-query", "printer"},
 			{"a domain that makes it too long", "search " + strings.Join([]string{long, long, long, long}, ".") + " example.com\noptions ndots:5", "printer.a.b"},
 			{"a line as long as musl reads", "search " + strings.Repeat("x.example.org ", 16) + "0123456.example.com 56\noptions ndots:5", "printer"},
-			{"one more", "search " + strings.Repeat("x.example.org ", 16) + "0123456.example.com 567\noptions ndots:5", "printer"},
+			{"one character longer than musl reads", "search " + strings.Repeat("x.example.org ", 16) + "0123456.example.com 567\noptions ndots:5", "printer"},
 			{"a nameserver twice", "nameserver " + bridgeIP + "\nsearch example.org\noptions ndots:5", "google.com"},
 			{"another rcode", "search example.org example.com example.net\noptions ndots:5", "no.example.org"},
 			{"no-aaaa", "search example.org\noptions no-aaaa", "google.com"},

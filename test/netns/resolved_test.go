@@ -61,9 +61,9 @@ func TestSystemdResolved(t *testing.T) {
 		want    []string
 	}{
 		{"other nameservers", []string{ns2, ns1}, []string{ns2, ns1}},
-		{"our own, which it read in our resolv.conf, and one that stays", []string{nodeIP, ns2}, []string{ns2}},
+		{"this node, read from our resolv.conf, and one other", []string{nodeIP, ns2}, []string{ns2}},
 		{"none while the link is down", nil, []string{ns2}},
-		{"nothing but our own", []string{nodeIP}, []string{ns2}},
+		{"only this node", []string{nodeIP}, []string{ns2}},
 		{"the link is up again", []string{ns1}, []string{ns1}},
 	} {
 		uplinks(n.l, step.uplinks...)

@@ -77,9 +77,9 @@ const (
 	maxGuestsOfUser = 4
 )
 
-// entrance accepts connections and identifies their callers. It closes a connection whose caller it
-// cannot identify, and a guest's connection above a limit.
-type entrance struct {
+// callerListener accepts connections and identifies their callers. It closes a connection whose
+// caller it cannot identify, and a guest's connection above a limit.
+type callerListener struct {
 	net.Listener
 	adminGroup func() (int, bool)
 
@@ -89,7 +89,7 @@ type entrance struct {
 }
 
 // Accept implements net.Listener.
-func (e *entrance) Accept() (net.Conn, error) {
+func (e *callerListener) Accept() (net.Conn, error) {
 	for {
 		conn, err := e.Listener.Accept()
 		if err != nil {
@@ -105,7 +105,7 @@ func (e *entrance) Accept() (net.Conn, error) {
 			conn.Close()
 			continue
 		}
-		v := &visit{Conn: conn, entrance: e, caller: caller{user: p.UID, level: levelOf(p, e.adminGroup)}}
+		v := &callerConn{Conn: conn, listener: e, caller: caller{user: p.UID, level: levelOf(p, e.adminGroup)}}
 		if v.caller.level == anyone && !e.enter(p.UID) {
 			conn.Close()
 			continue
@@ -114,7 +114,7 @@ func (e *entrance) Accept() (net.Conn, error) {
 	}
 }
 
-func (e *entrance) enter(user int) bool {
+func (e *callerListener) enter(user int) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.total >= maxGuests || e.guests[user] >= maxGuestsOfUser {
@@ -125,7 +125,7 @@ func (e *entrance) enter(user int) bool {
 	return true
 }
 
-func (e *entrance) leave(user int) {
+func (e *callerListener) leave(user int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.total--
@@ -134,24 +134,24 @@ func (e *entrance) leave(user int) {
 	}
 }
 
-// visit is the connection of an identified caller.
-type visit struct {
+// callerConn is the connection of an identified caller.
+type callerConn struct {
 	net.Conn
-	entrance *entrance
+	listener *callerListener
 	caller   caller
 	left     sync.Once
 }
 
 // Close implements net.Conn.
-func (v *visit) Close() error {
+func (v *callerConn) Close() error {
 	if v.caller.level == anyone {
-		v.left.Do(func() { v.entrance.leave(v.caller.user) })
+		v.left.Do(func() { v.listener.leave(v.caller.user) })
 	}
 	return v.Conn.Close()
 }
 
 // RemoteAddr returns the caller. net/http passes it on even if the connection is wrapped.
-func (v *visit) RemoteAddr() net.Addr { return v.caller }
+func (v *callerConn) RemoteAddr() net.Addr { return v.caller }
 
 // caller identifies the client of a connection. The zero caller has level anyone.
 type caller struct {

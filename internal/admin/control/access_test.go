@@ -40,7 +40,7 @@ func TestLevelOf(t *testing.T) {
 		{"root", peer{UID: 0, Groups: []int{0}}, none, admin},
 		{"the daemon's user", peer{UID: os.Geteuid(), Groups: []int{1}}, none, admin},
 		{"a member", peer{UID: 1234, Groups: []int{100, admins}}, isAdmins, admin},
-		{"one whose own group it is", peer{UID: 1234, Groups: []int{admins}}, isAdmins, admin},
+		{"a member by primary group", peer{UID: 1234, Groups: []int{admins}}, isAdmins, admin},
 		{"a user", peer{UID: 1234, Groups: []int{100}}, isAdmins, anyone},
 		{"a user without the group on the system", peer{UID: 1234, Groups: []int{100}}, none, anyone},
 		{"a user in root's group", peer{UID: 1234, Groups: []int{0}}, none, anyone},
@@ -252,7 +252,7 @@ func TestWhoAsks(t *testing.T) {
 		{"root", 0, []uint32{0}, true},
 		{"a member", 1234, []uint32{100, admins}, true},
 		{"a member of many groups", 1234, append(slices.Clone(many), admins), true},
-		{"one whose own group it is", 1234, []uint32{admins}, true},
+		{"a member by primary group", 1234, []uint32{admins}, true},
 		{"a user", 1234, []uint32{100}, false},
 		{"a user of many groups", 1234, many, false},
 		{"nobody", 65534, []uint32{65534}, false},
@@ -279,7 +279,7 @@ func TestWhoAsks(t *testing.T) {
 // their slots when they are closed.
 func TestGuestsLeaveRoom(t *testing.T) {
 	path, listener := listenForAll(t)
-	e := &entrance{Listener: listener, adminGroup: isAdmins, guests: map[int]int{}}
+	e := &callerListener{Listener: listener, adminGroup: isAdmins, guests: map[int]int{}}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

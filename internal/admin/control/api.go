@@ -139,7 +139,7 @@ func (api API) handler() http.Handler {
 			mux.Handle(v.pattern, guarded(v.level, v.answer))
 		}
 	}
-	return Guard(new(turnstile).handler(mux), api.Panicked)
+	return Guard(new(guestLimiter).handler(mux), api.Panicked)
 }
 
 // Guard limits a panic in next to its connection and passes the value to panicked, which may be

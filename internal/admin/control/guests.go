@@ -21,16 +21,16 @@ var hiddenFromGuests = []string{"names and clients of queries", "cached answers"
 
 func isGuest(ctx context.Context) bool { return mayAsk(ctx, admin) != nil }
 
-// turnstile lets requests pass one at a time. The connection limits also limit the number of
+// guestLimiter lets requests pass one at a time. The connection limits also limit the number of
 // waiting requests.
-type turnstile struct {
+type guestLimiter struct {
 	mu   sync.Mutex
 	next time.Time // earliest time at which a new request may pass
 }
 
 // wait returns nil when it is the request's turn, or an error if ctx ends first. A canceled request
 // returns its turn, so next is at most one guestPause per waiting request ahead of now.
-func (t *turnstile) wait(ctx context.Context) error {
+func (t *guestLimiter) wait(ctx context.Context) error {
 	now := time.Now()
 	t.mu.Lock()
 	if earliest := now.Add(-guestBurst * guestPause); t.next.Before(earliest) {
@@ -53,7 +53,7 @@ func (t *turnstile) wait(ctx context.Context) error {
 }
 
 // handler makes guests wait for their turn, even for requests that are then refused.
-func (t *turnstile) handler(next http.Handler) http.Handler {
+func (t *guestLimiter) handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if isGuest(r.Context()) {
 			if err := t.wait(r.Context()); err != nil {

@@ -20,8 +20,8 @@ func TestUnready(t *testing.T) {
 		{"no cluster domain", func(s *Status) { s.Listeners, s.Cluster.Domain = nil, "" }, []string{"not listening because the cluster domain is unknown"}},
 		{"a port that is taken", func(s *Status) { s.Listeners[1].Error = "in use" }, []string{"not listening on 127.0.0.1:53: in use"}},
 		{"a port that is taken where another program may have it", func(s *Status) { s.Listeners[1].Error, s.Listeners[1].Spare = "in use", true }, nil},
-		{"nothing else", func(s *Status) { s.Listeners = []Listener{{Address: "127.0.0.1:53", Error: "in use", Spare: true}} }, []string{nowhere}},
-		{"nobody to ask", func(s *Status) { s.Routes = s.Routes[:2] }, []string{nobody}},
+		{"only a spare listener", func(s *Status) { s.Listeners = []Listener{{Address: "127.0.0.1:53", Error: "in use", Spare: true}} }, []string{nowhere}},
+		{"no upstream", func(s *Status) { s.Routes = s.Routes[:2] }, []string{nobody}},
 		{"both", func(s *Status) { s.Listeners, s.Routes = nil, nil }, []string{nowhere, nobody}},
 	} {
 		s := well()

@@ -75,7 +75,7 @@ func (l *link) run(ctx context.Context, calls <-chan *dbus.Message, signals <-ch
 			if !ok {
 				return errBusGone
 			}
-			l.heed(signal)
+			l.updateNames(signal)
 		case <-again.C:
 			if err := l.requestMissing(ctx); err != nil {
 				return err
@@ -146,9 +146,9 @@ func (l *link) owner(ctx context.Context, name string) string {
 	return l.caller(ctx, unique).who()
 }
 
-// heed updates which names are ours. The bus also sends NameAcquired for names that it granted in
-// its reply.
-func (l *link) heed(signal *dbus.Signal) {
+// updateNames updates which names are ours. The bus also sends NameAcquired for names that it
+// granted in its reply.
+func (l *link) updateNames(signal *dbus.Signal) {
 	if signal.Sender != busName || len(signal.Body) != 1 {
 		return
 	}

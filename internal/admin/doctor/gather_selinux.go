@@ -137,12 +137,12 @@ func (g *gathering) denials(ctx context.Context) {
 			}
 		}
 	}
-	g.s.SELinux.Denials = concerning(found, start)
+	g.s.SELinux.Denials = relevantDenials(found, start)
 }
 
-// concerning returns the denials since start that concern us, oldest first. It counts a denial once
-// if both the audit log and the journal have it.
-func concerning(all []selinux.Denial, start time.Time) []selinux.Denial {
+// relevantDenials returns the denials since start that concern us, oldest first. It counts a denial
+// once if both the audit log and the journal have it.
+func relevantDenials(all []selinux.Denial, start time.Time) []selinux.Denial {
 	var found []selinux.Denial
 	for _, d := range all {
 		isKnown := func(other selinux.Denial) bool { return d.Serial != 0 && d.Serial == other.Serial && d.IsSame(other) }

@@ -82,8 +82,8 @@ func TestConcerning(t *testing.T) {
 	}{
 		{"none", nil, 0},
 		{"another program's", []selinux.Denial{of(`avc:  denied  { read } for  pid=1 comm="sshd" name="shadow"` + contexts)}, 0},
-		{"systemd's of its own", []selinux.Denial{of("avc:  denied  { audit_control } for  pid=1 comm=\"systemd\" capability=30  scontext=u:r:init_t:s0 tcontext=u:r:init_t:s0 tclass=capability permissive=0")}, 0},
-		{"nm-dispatcher's, whose name systemd shortens as the hook's", []selinux.Denial{of(`avc:  denied  { read } for  pid=1 comm="(spatcher)" name="other"` + contexts)}, 0},
+		{"systemd's own", []selinux.Denial{of("avc:  denied  { audit_control } for  pid=1 comm=\"systemd\" capability=30  scontext=u:r:init_t:s0 tcontext=u:r:init_t:s0 tclass=capability permissive=0")}, 0},
+		{"nm-dispatcher's, with the hook's shortened name", []selinux.Denial{of(`avc:  denied  { read } for  pid=1 comm="(spatcher)" name="other"` + contexts)}, 0},
 		{"our domain's", []selinux.Denial{noTransition}, 1},
 		{"our program's, without its domain", []selinux.Denial{of(`avc:  denied  { rename } for  pid=1 comm="node-dns" name="control.sock.new" scontext=u:r:init_t:s0 tcontext=u:object_r:var_run_t:s0 tclass=sock_file permissive=0`)}, 1},
 		{"the hook's, with 15 characters", []selinux.Denial{of(`avc:  denied  { write } for  pid=1 comm="origin-dns-disp" name="resolv.conf"` + contexts)}, 1},
@@ -95,12 +95,12 @@ func TestConcerning(t *testing.T) {
 		{"without serial numbers", []selinux.Denial{at(noExecute, time.Minute, 0), at(noExecute, time.Minute, 0)}, 2},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			if got := concerning(row.all, start); len(got) != row.want {
+			if got := relevantDenials(row.all, start); len(got) != row.want {
 				t.Errorf("got %+v", got)
 			}
 		})
 	}
-	mixed := concerning([]selinux.Denial{at(noExecute, time.Hour, 9), at(noExecute, time.Minute, 8)}, start)
+	mixed := relevantDenials([]selinux.Denial{at(noExecute, time.Hour, 9), at(noExecute, time.Minute, 8)}, start)
 	if len(mixed) != 2 || mixed[0].Serial != 8 {
 		t.Errorf("got %+v, want the oldest first", mixed)
 	}

@@ -35,19 +35,19 @@ func TestRootRunsNobodysProgram(t *testing.T) {
 		{name: "root's files", user: "tokenFile: token", level: OK},
 		{name: "a plugin in root's kubeconfig", user: exec, want: "rights not checked: node-dns does not run credential plugins", level: Warn},
 		{name: "an old plugin", user: "auth-provider: {name: oidc}", want: "rights not checked: node-dns does not run credential plugins", level: Warn},
-		{name: "a plugin in another's kubeconfig", user: exec, spoil: func(path func(string) string) error {
+		{name: "a plugin in another user's kubeconfig", user: exec, spoil: func(path func(string) string) error {
 			return os.Chown(path("kubeconfig"), nobody, nobody)
 		}, want: "kubeconfig is not owned by root", level: Warn},
-		{name: "a plugin in one that a group may write", user: exec, spoil: func(path func(string) string) error {
+		{name: "a plugin in a group-writable kubeconfig", user: exec, spoil: func(path func(string) string) error {
 			return os.Chmod(path("kubeconfig"), 0o664)
 		}, want: "kubeconfig can be written by users other than root", level: Warn},
-		{name: "another's kubeconfig that names root's token", user: "tokenFile: token", spoil: func(path func(string) string) error {
+		{name: "another user's kubeconfig names root's token", user: "tokenFile: token", spoil: func(path func(string) string) error {
 			return os.Chown(path("kubeconfig"), nobody, nobody)
 		}, want: "kubeconfig is not owned by root", level: Warn},
-		{name: "another's link to root's token", user: "tokenFile: link", spoil: func(path func(string) string) error {
+		{name: "another user's link to root's token", user: "tokenFile: link", spoil: func(path func(string) string) error {
 			return os.Lchown(path("link"), nobody, nobody)
 		}, want: "link is not owned by root", level: Warn},
-		{name: "in another's directory", user: "tokenFile: token", spoil: func(path func(string) string) error {
+		{name: "in another user's directory", user: "tokenFile: token", spoil: func(path func(string) string) error {
 			return os.Chown(path("."), nobody, nobody)
 		}, want: "etc/node-dns is not owned by root", level: Warn},
 	} {

@@ -17,7 +17,7 @@ import (
 func checkUpstreams(s Snapshot) []Finding {
 	switch {
 	case len(s.Upstreams) > 0:
-	case len(s.comesBack()) > 0: // checkLoop reports why there is none
+	case len(s.loopingServers()) > 0: // checkLoop reports why there is none
 		return nil
 	default:
 		return []Finding{fail("no upstream nameserver is known: names outside the cluster do not resolve",
@@ -178,7 +178,7 @@ func checkLoop(s Snapshot) []Finding {
 	if s.Status == nil {
 		return nil
 	}
-	if back := s.comesBack(); len(back) > 0 {
+	if back := s.loopingServers(); len(back) > 0 {
 		return []Finding{fail(strings.Join(back, ", ")+": queries sent there come back to this node, so it is ignored", "that nameserver forwards to this node: make it forward to the site's nameservers, or remove it from its source (see node-dns servers)")}
 	}
 	asked := map[string]bool{}
@@ -190,8 +190,9 @@ func checkLoop(s Snapshot) []Finding {
 	return fine("loop probe: no query came back from %s", count(len(asked), "server"))
 }
 
-// comesBack returns the nameservers that are ignored because they send queries back to this node.
-func (s Snapshot) comesBack() []string {
+// loopingServers returns the nameservers that are ignored because they send queries back to this
+// node.
+func (s Snapshot) loopingServers() []string {
 	if s.Status == nil {
 		return nil
 	}

@@ -225,7 +225,7 @@ func systemctl(ctx context.Context, argv ...string) error {
 // start runs node-dns now and at every boot. It gets only those addresses of port 53 that are free,
 // and resolv.conf stays unchanged.
 func (a Applier) start(ctx context.Context, s Step) error {
-	if err := unheed(ctx); err != nil {
+	if err := stopHook(ctx); err != nil {
 		return err
 	}
 	a.moment("unheeded")
@@ -247,7 +247,7 @@ func (a Applier) unpoint(ctx context.Context, j *Journal) error {
 		return nil
 	}
 	resolv, _ := j.split()
-	err := errors.Join(unheed(ctx), a.restoreAll(resolv))
+	err := errors.Join(stopHook(ctx), a.restoreAll(resolv))
 	a.moment("pointed elsewhere")
 	time.Sleep(lookupTime)
 	return err

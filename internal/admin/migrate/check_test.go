@@ -17,9 +17,9 @@ func TestRetry(t *testing.T) {
 		try  func(ctx context.Context, n int) error
 		want error
 	}{
-		{"right at once", func(context.Context, int) error { return nil }, nil},
-		{"right at last", func(_ context.Context, n int) error { return map[bool]error{n < 3: servfail}[true] }, nil},
-		{"wrong all the time", func(context.Context, int) error { return servfail }, servfail},
+		{"succeeds at once", func(context.Context, int) error { return nil }, nil},
+		{"succeeds after retries", func(_ context.Context, n int) error { return map[bool]error{n < 3: servfail}[true] }, nil},
+		{"always fails", func(context.Context, int) error { return servfail }, servfail},
 		{"the last try is cut short", func(ctx context.Context, n int) error {
 			if n == 1 {
 				return servfail

@@ -91,8 +91,8 @@ func until(n int, a Applier, run func(Applier) error) (moment string, was bool, 
 	return moment, false, run(a)
 }
 
-// layOut creates the files of an OpenShift 3 node.
-func layOut(t *testing.T, root string) {
+// writeTree creates the files of an OpenShift 3 node.
+func writeTree(t *testing.T, root string) {
 	t.Helper()
 	for path, text := range map[string]string{
 		oldHook: "#!/bin/sh\n", oldSnippet: "[main]\ndns=none\n", openresolvConf: "resolv_conf=/etc/resolv.conf\n",
@@ -159,7 +159,7 @@ func TestKilledAtEachMoment(t *testing.T) {
 	}
 	fresh := func() (Applier, map[string]Saved) {
 		a := Applier{root: t.TempDir(), other: onPaper{}}
-		layOut(t, a.root)
+		writeTree(t, a.root)
 		return a, treeOf(t, a.root)
 	}
 	is := func(a Applier, want map[string]Saved, when string) {

@@ -119,7 +119,7 @@ func NewPlan(h Host, found []Finding) Plan {
 		all.before, h.State.Config.Listen = append(all.before, step), listen
 		all.port = h.retaken(all.port)
 	}
-	p.Refused = append(p.Refused, h.strangers(all.port)...)
+	p.Refused = append(p.Refused, h.foreignHolders(all.port)...)
 	p.Notes = slices.Concat(p.Notes, h.notes(all.port), h.filtered())
 	if first := slices.Concat(all.before, all.port, all.after); len(p.Owner) == 0 && !(len(first) == 0 && h.serves()) {
 		p.Steps = slices.Concat(all.before, []Step{h.startStep()}, all.port, []Step{h.pointStep()}, all.after, []Step{h.checkStep()})
@@ -171,10 +171,10 @@ func (h Host) unfit() []string {
 	return append(why, h.obstacles()...)
 }
 
-// strangers returns the programs at addresses for node-dns that no step removes. A program at a
-// loopback address is only noted, because OpenShift's node process has its own nameserver at such
+// foreignHolders returns the programs at addresses for node-dns that no step removes. A program at
+// a loopback address is only noted, because OpenShift's node process has its own nameserver at such
 // an address.
-func (h Host) strangers(port []Step) []string {
+func (h Host) foreignHolders(port []Step) []string {
 	var why []string
 	for _, at := range h.listen() {
 		for _, holder := range h.Holders {

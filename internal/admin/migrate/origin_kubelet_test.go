@@ -86,7 +86,7 @@ func TestUndoForKubelet(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			for moment, more := 0, true; more; moment++ {
 				a := Applier{root: t.TempDir(), other: onPaper{}}
-				layOut(t, a.root)
+				writeTree(t, a.root)
 				told := ""
 				a.Tell = func(sentence string) { told = sentence }
 				if err := a.rewrite(kubeletFile, was); err != nil {

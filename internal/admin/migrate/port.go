@@ -93,8 +93,8 @@ func (a Applier) point(ctx context.Context) error {
 	})
 }
 
-// unheed keeps the hook from pointing resolv.conf to this node again.
-func unheed(ctx context.Context) error {
+// stopHook keeps the hook from pointing resolv.conf to this node again.
+func stopHook(ctx context.Context) error {
 	return errors.Join(systemctl(ctx, "stop", applyPath, applyUnit), systemctl(ctx, "mask", "--runtime", applyPath))
 }
 
@@ -102,7 +102,7 @@ func unheed(ctx context.Context) error {
 // after an unfinished takePort.
 func (a Applier) givePort(ctx context.Context, j *Journal, s Step) error {
 	s.At = stillLocal(s.At)
-	err := errors.Join(dropHold(ctx), unheed(ctx))
+	err := errors.Join(dropHold(ctx), stopHook(ctx))
 	resolv, others := j.split()
 	err = errors.Join(err, a.restoreAll(others))
 	if !asksItself(resolv) { // a dnsmasq that reads its upstreams from resolv.conf must find them when it starts

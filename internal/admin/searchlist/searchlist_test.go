@@ -23,9 +23,9 @@ func TestNames(t *testing.T) {
 			"google.com.shop.svc.cluster.local. google.com.svc.cluster.local. google.com.cluster.local. google.com.example.com. google.com.", "same",
 		},
 		{"a dot at the end", podConf, "google.com.", "google.com.", "same"},
-		{"as many dots: glibc asks for it first, musl alone", "search a b\noptions ndots:2", "x.y.z", "x.y.z. x.y.z.a. x.y.z.b.", "x.y.z."},
+		{"ndots dots: glibc tries it first, musl tries nothing else", "search a b\noptions ndots:2", "x.y.z", "x.y.z. x.y.z.a. x.y.z.b.", "x.y.z."},
 		{"ndots is 1", "search a", "web", "web.a. web.", "same"},
-		{"ndots is 1, and has it", "search a", "web.shop", "web.shop. web.shop.a.", "web.shop."},
+		{"ndots is 1, name with a dot", "search a", "web.shop", "web.shop. web.shop.a.", "web.shop."},
 		{"ndots 0", "search a\noptions ndots:0", "web", "web. web.a.", "web."},
 		{"ndots is 15 at most", "search a\noptions ndots:99", strings.Repeat("a.", 15) + "a", strings.Repeat("a.", 16) + " " + strings.Repeat("a.", 16) + "a.", strings.Repeat("a.", 16)},
 		{"the last ndots counts", "search a\noptions ndots:1 ndots:3", "x.y", "x.y.a. x.y.", "same"},
@@ -76,7 +76,7 @@ func TestWalk(t *testing.T) {
 		{"IPv6 alone", "web", answers{"web.shop.svc.cluster.local.": {NoData, Found}}, "1", "1", [2]int{2, 2}},
 		{"nowhere", "nowhere", nil, "1 2 3 4 5", "1 2 3 4 5", [2]int{10, 10}},
 		{"musl ends where a name has no address", "pay", answers{"pay.svc.cluster.local.": both(NoData), "pay.example.com.": both(Found)}, "1 2 3 4", "1 2", [2]int{8, 4}},
-		{"and at a failure", "down", answers{"down.svc.cluster.local.": both(Failed), "down.": both(Found)}, "1 2 3 4 5", "1 2", [2]int{12, -4}},
+		{"musl ends at a failure", "down", answers{"down.svc.cluster.local.": both(Failed), "down.": both(Found)}, "1 2 3 4 5", "1 2", [2]int{12, -4}},
 		{"glibc leaves the list at another rcode", "odd", answers{"odd.svc.cluster.local.": both(Refused)}, "1 2 5", "1 2", [2]int{8, -4}},
 		{"a name denied for one type only", "half", answers{"half.shop.svc.cluster.local.": {Absent, Found}}, "1", "1 2 3 4 5", [2]int{2, 10}},
 	} {
@@ -125,12 +125,12 @@ func TestQueries(t *testing.T) {
 	}{
 		{"glibc queries one nameserver", two, GLibc, []Result{Found, Found}, 2, false},
 		{"musl queries all", two, Musl, []Result{Found, Found}, 4, false},
-		{"but at most three", four, Musl, []Result{Absent}, 3, false},
-		{"glibc queries each failing one twice", two, GLibc, []Result{Failed, Failed}, 8, false},
-		{"or as often as the attempts option", four, GLibc, []Result{Failed}, 9, false},
-		{"one type alone fails", two, GLibc, []Result{Found, Failed}, 2, true},
+		{"musl queries at most three", four, Musl, []Result{Absent}, 3, false},
+		{"glibc retries each failing nameserver once", two, GLibc, []Result{Failed, Failed}, 8, false},
+		{"glibc follows the attempts option", four, GLibc, []Result{Failed}, 9, false},
+		{"only one type fails", two, GLibc, []Result{Found, Failed}, 2, true},
 		{"musl retries until its timeout", two, Musl, []Result{Failed, Failed}, 4, true},
-		{"without a nameserver it is this host", Conf{}, Musl, []Result{Absent, Absent}, 2, false},
+		{"no nameserver: this host is queried", Conf{}, Musl, []Result{Absent, Absent}, 2, false},
 	} {
 		if n, atLeast := test.conf.Queries(test.lib, test.results); n != test.n || atLeast != test.atLeast {
 			t.Errorf("%s: got %d, %v, want %d, %v", test.name, n, atLeast, test.n, test.atLeast)
@@ -152,12 +152,12 @@ func TestKubelet(t *testing.T) {
 		want string // nameservers | search | options
 	}{
 		{"ClusterFirst", Pod{Namespace: "shop"}, "10.0.0.5 | shop.svc.cluster.local svc.cluster.local cluster.local corp.example | ndots:5"},
-		{"on the host's network it is Default", Pod{Namespace: "shop", Policy: ClusterFirst, HostNetwork: true}, "192.0.2.53 192.0.2.53 | corp.example cluster.local | rotate"},
-		{"but ClusterFirstWithHostNet is not", Pod{Namespace: "shop", Policy: ClusterFirstWithHostNet, HostNetwork: true}, "10.0.0.5 | shop.svc.cluster.local svc.cluster.local cluster.local corp.example | ndots:5"},
+		{"ClusterFirst with hostNetwork is like Default", Pod{Namespace: "shop", Policy: ClusterFirst, HostNetwork: true}, "192.0.2.53 192.0.2.53 | corp.example cluster.local | rotate"},
+		{"ClusterFirstWithHostNet with hostNetwork", Pod{Namespace: "shop", Policy: ClusterFirstWithHostNet, HostNetwork: true}, "10.0.0.5 | shop.svc.cluster.local svc.cluster.local cluster.local corp.example | ndots:5"},
 		{"Default", Pod{Namespace: "shop", Policy: Default}, "192.0.2.53 192.0.2.53 | corp.example cluster.local | rotate"},
 		{"None uses only dnsConfig", Pod{Namespace: "shop", Policy: None, Own: own}, "192.0.2.9 | own svc.cluster.local | ndots:2 edns0"},
-		{"dnsConfig is added", Pod{Namespace: "shop", Own: own}, "10.0.0.5 192.0.2.9 | shop.svc.cluster.local svc.cluster.local cluster.local corp.example own | ndots:2 edns0"},
-		{"and to the host's", Pod{Policy: Default, Own: own}, "192.0.2.53 192.0.2.9 | corp.example cluster.local own svc.cluster.local | rotate ndots:2 edns0"},
+		{"dnsConfig is added to ClusterFirst", Pod{Namespace: "shop", Own: own}, "10.0.0.5 192.0.2.9 | shop.svc.cluster.local svc.cluster.local cluster.local corp.example own | ndots:2 edns0"},
+		{"dnsConfig is added to Default", Pod{Policy: Default, Own: own}, "192.0.2.53 192.0.2.9 | corp.example cluster.local own svc.cluster.local | rotate ndots:2 edns0"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := k.Conf(test.pod)
@@ -202,31 +202,31 @@ func TestChecks(t *testing.T) {
 		conf   string
 		want   []string // strings that occur once each in the faults
 	}{
-		{"a pod in order", checks, "nameserver 192.0.2.53", podConf, nil},
+		{"a correct pod", checks, "nameserver 192.0.2.53", podConf, nil},
 		{
 			"the node where the original belongs", with(func(c *Checks) { c.Originals = "/etc/origin/node/resolv.conf" }), "nameserver 10.0.0.5", podConf,
 			[]string{"list this node twice point it at /etc/origin/node/resolv.conf"},
 		},
-		{"which the hook has not captured", checks, "nameserver 10.0.0.5", podConf, []string{"point it at a file with"}},
-		{"but writes", with(func(c *Checks) { c.Hooks, c.Writes = "/etc/hooks.conf", true }), "nameserver 10.0.0.5", podConf, []string{"point it at /etc/hooks.conf, to which"}},
-		{"but found none for", with(func(c *Checks) { c.Hooks = "/etc/hooks.conf" }), "nameserver 10.0.0.5", podConf, []string{"point it at a file with"}},
+		{"the hook has captured nothing", checks, "nameserver 10.0.0.5", podConf, []string{"point it at a file with"}},
+		{"the hook writes a file", with(func(c *Checks) { c.Hooks, c.Writes = "/etc/hooks.conf", true }), "nameserver 10.0.0.5", podConf, []string{"point it at /etc/hooks.conf, to which"}},
+		{"the hook found no servers for its file", with(func(c *Checks) { c.Hooks = "/etc/hooks.conf" }), "nameserver 10.0.0.5", podConf, []string{"point it at a file with"}},
 		{
 			"systemd-resolved's stub", with(func(c *Checks) { c.Uplinks = "/run/systemd/resolve/resolv.conf" }), "nameserver 127.0.0.53", podConf,
 			[]string{"names 127.0.0.53, which in a pod with dnsPolicy Default is the pod itself; nothing answers there point it at /run/systemd/resolve/resolv.conf"},
 		},
 		{"no file", with(func(c *Checks) { c.Missing = true }), "#", podConf, []string{"/etc/resolv.conf does not exist, so no pod can start point it at a file"}},
-		{"not yet the hook's", with(func(c *Checks) { c.Missing, c.Hooks = true, c.HostFile }), "#", podConf, []string{`no pod can start run "origin-dns-dispatcher apply" to create it`}},
-		{"a closed file", with(func(c *Checks) { c.Unread = "permission denied" }), "#", podConf, []string{"/etc/resolv.conf cannot be read here (permission denied); if the kubelet cannot read it either"}},
+		{"the hook's file does not exist yet", with(func(c *Checks) { c.Missing, c.Hooks = true, c.HostFile }), "#", podConf, []string{`no pod can start run "origin-dns-dispatcher apply" to create it`}},
+		{"an unreadable file", with(func(c *Checks) { c.Unread = "permission denied" }), "#", podConf, []string{"/etc/resolv.conf cannot be read here (permission denied); if the kubelet cannot read it either"}},
 		{"an empty file", checks, "#", podConf, []string{"lists no nameserver"}},
 		{"loopback in a pod", checks, "nameserver 192.0.2.53", "nameserver 127.0.0.1", []string{"pods get the nameserver 127.0.0.1"}},
 		{"too many domains", checks, "nameserver 192.0.2.53", "nameserver 10.0.0.5\nsearch a b c d e f g h", []string{"drops g h"}},
-		{"a node in order", checks, "", "nameserver 10.0.0.5\nsearch a", nil},
+		{"a correct node", checks, "", "nameserver 10.0.0.5\nsearch a", nil},
 		{"a node that queries other servers", checks, "", "nameserver 192.0.2.53", []string{"processes on this node query 192.0.2.53 instead of node-dns"}},
 		{"the root in the list", checks, "", "nameserver 10.0.0.5\nsearch .", []string{"search list contains the root"}},
-		{"nobody", checks, "", "search a", []string{"C libraries query 127.0.0.1"}},
+		{"no nameserver", checks, "", "search a", []string{"C libraries query 127.0.0.1"}},
 		{"twice", checks, "", "nameserver 10.0.0.5\nnameserver 10.0.0.5", []string{"10.0.0.5 is listed twice"}},
 		{"too many", checks, "", "nameserver 10.0.0.5\nnameserver 192.0.2.1\nnameserver 192.0.2.2\nnameserver 192.0.2.3", []string{"never 192.0.2.3"}},
-		{"musl's line", checks, "", "nameserver 10.0.0.5\nsearch " + strings.Repeat("a", 248), []string{"255 characters: musl"}},
+		{"a line too long for musl", checks, "", "nameserver 10.0.0.5\nsearch " + strings.Repeat("a", 248), []string{"255 characters: musl"}},
 		{
 			"this node, where nothing listens", with(func(c *Checks) { c.Answers = func(netip.Addr) bool { return false } }), "", "nameserver 10.0.0.5",
 			[]string{"10.0.0.5 is this node, but node-dns does not listen there", "instead of node-dns"},

@@ -72,11 +72,11 @@ func TestFilesOf(t *testing.T) {
 		{"with =", "--config=/etc/k.yaml --config-dir=/etc/k.d", "/etc/k.yaml", "/etc/k.d"},
 		{"two words", "--config /etc/k.yaml --config_dir /etc/k.d", "/etc/k.yaml", "/etc/k.d"},
 		{"the last one", "--config=/a --config=/b", "/b", ""},
-		{"taken back", "--config=/a --config=", "", ""},
+		{"reset by an empty value", "--config=/a --config=", "", ""},
 		{"relative", "--config=k.yaml --config-dir=../k.d", "/var/lib/kubelet/k.yaml", "/var/lib/k.d"},
 		{"a slash at the end", "--config-dir=/etc/k.d/", "", "/etc/k.d/"},
 		{"one dash", "-config=/a", "", ""},
-		{"behind the flags", "-- --config=/a", "", ""},
+		{"after the flags", "-- --config=/a", "", ""},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			p := procfs.Named(root, "kubelet")[0]
@@ -101,8 +101,8 @@ func TestResolvConfSetting(t *testing.T) {
 		{"a flag", false, byCommandLine, byCommandLine},
 		{"a file", false, "resolvConf in /etc/k.yaml", "resolvConf in /etc/k.yaml"},
 		{"OpenShift 3", true, "", "kubeletArguments: {resolv-conf: [FILE]} in /etc/origin/node/node-config.yaml"},
-		{"its flags are made of that file", true, byCommandLine, "kubeletArguments: {resolv-conf: [FILE]} in /etc/origin/node/node-config.yaml"},
-		{"its old file and another kubelet", true, "resolvConf in /etc/k.yaml", "resolvConf in /etc/k.yaml"},
+		{"OpenShift 3 with flags", true, byCommandLine, "kubeletArguments: {resolv-conf: [FILE]} in /etc/origin/node/node-config.yaml"},
+		{"OpenShift 3 with another kubelet's file", true, "resolvConf in /etc/k.yaml", "resolvConf in /etc/k.yaml"},
 	} {
 		if got := ResolvConfSetting(row.isOpenShift, row.told); got != row.want {
 			t.Errorf("%s: got %s", row.name, got)

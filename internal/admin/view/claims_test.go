@@ -64,7 +64,7 @@ func TestEveryClaim(t *testing.T) {
 			notes: []string{"ignoring 192.0.2.10 for . (dnsmasq /etc/dnsmasq.conf:4): it is this node, so the entry has no effect"},
 		},
 		{
-			name: "dnsmasq's files beside what NetworkManager says: the conflict is said",
+			name: "dnsmasq's files conflict with NetworkManager",
 			change: func(in *policy.Inputs) {
 				*in = policy.Inputs{Config: policytest.Config(t, "", ""), Net: in.Net, From: in.From, Origin: in.Origin, Captured: upstream.Set{Servers: policytest.Servers("10.0.0.2")}, Dnsmasq: policytest.Dnsmasq(t, "server=192.0.2.60\n")}
 			},
@@ -73,7 +73,7 @@ func TestEveryClaim(t *testing.T) {
 			notes:  []string{"dnsmasq /etc/dnsmasq.conf:1 wins over NetworkManager eth0; not used: 10.0.0.2"},
 		},
 		{
-			name: "no source once no source names it",
+			name: "servers that no source names any more",
 			change: func(in *policy.Inputs) {
 				*in = policy.Inputs{Config: policytest.Config(t, "", ""), Net: in.Net, From: nameserver.LastGood, Origin: "NetworkManager eth0", Captured: upstream.Set{Servers: policytest.Servers("10.0.0.2")}, Dnsmasq: policytest.Dnsmasq(t, "server=192.0.2.60\n")}
 			},

@@ -26,11 +26,11 @@ func TestAnsweredHere(t *testing.T) {
 	}{
 		{name: "nothing"},
 		{name: "one of three was queried", served: dnsserver.Stats{Answered: 3}, stored: cache.Stats{Hits: 2, Misses: 1}, forwarded: forward.Stats{Asked: 1}, want: 2},
-		{name: "and one joined it", served: dnsserver.Stats{Answered: 4}, stored: cache.Stats{Hits: 2, Misses: 2}, forwarded: forward.Stats{Asked: 1, Joined: 1}, want: 2},
-		{name: "the cluster's names are in no cache", served: dnsserver.Stats{Answered: 9, Failed: 1}, stored: cache.Stats{Hits: 2, Misses: 1}, forwarded: forward.Stats{Asked: 1}, want: 9},
+		{name: "another query joined it", served: dnsserver.Stats{Answered: 4}, stored: cache.Stats{Hits: 2, Misses: 2}, forwarded: forward.Stats{Asked: 1, Joined: 1}, want: 2},
+		{name: "cluster names bypass the cache", served: dnsserver.Stats{Answered: 9, Failed: 1}, stored: cache.Stats{Hits: 2, Misses: 1}, forwarded: forward.Stats{Asked: 1}, want: 9},
 		{name: "a prefetch", served: dnsserver.Stats{Answered: 10}, stored: cache.Stats{Hits: 2, Misses: 1, Prefetched: 2}, forwarded: forward.Stats{Asked: 3}, want: 9},
 		{name: "an admin's questions", served: dnsserver.Stats{Answered: 3}, stored: cache.Stats{Hits: 2, Misses: 21}, forwarded: forward.Stats{Asked: 21}, want: 2},
-		{name: "stale answers, and the questions behind them", served: dnsserver.Stats{Answered: 5}, stored: cache.Stats{Stale: 4, Misses: 1}, forwarded: forward.Stats{Asked: 5}, want: 4},
+		{name: "stale answers and their refreshes", served: dnsserver.Stats{Answered: 5}, stored: cache.Stats{Stale: 4, Misses: 1}, forwarded: forward.Stats{Asked: 5}, want: 4},
 	} {
 		if got := answeredHere(row.served, row.stored, row.forwarded); got != row.want {
 			t.Errorf("%s: got %d, want %d", row.name, got, row.want)

@@ -60,9 +60,10 @@ func (k *kubelet) setHost(conf searchlist.Conf) {
 	}
 }
 
-// hear applies the settings of the running kubelet, which override our files. told may be nil if
-// they are unknown. ours is the cluster's file that we have read; settings from it need no note.
-func (k *kubelet) hear(told *control.KubeletTold, ours string) {
+// applyRunning applies the settings of the running kubelet, which override our files. told may be
+// nil if they are unknown. ours is the cluster's file that we have read; settings from it need no
+// note.
+func (k *kubelet) applyRunning(told *control.KubeletTold, ours string) {
 	if told == nil {
 		return
 	}

@@ -64,12 +64,12 @@ func TestMet(t *testing.T) {
 		now    string // pod that has the address now
 		want   string
 	}{
-		{"nobody", netip.Addr{}, "", " "},
+		{"no client", netip.Addr{}, "", " "},
 		{"a pod", one, "shop/web", "10.128.0.7 shop/web"},
-		{"that is gone", one, "", "10.128.0.7 shop/web"},
-		{"whose address is another's", one, "shop/db", "10.128.0.7 shop/db"},
+		{"the pod is gone", one, "", "10.128.0.7 shop/web"},
+		{"another pod has the address", one, "shop/db", "10.128.0.7 shop/db"},
 		{"another client", other, "", "10.128.0.8 "},
-		{"the first one again", one, "", "10.128.0.7 "},
+		{"the first client again", one, "", "10.128.0.7 "},
 	} {
 		if address, pod := m.seen(step.client, step.now); address+" "+pod != step.want {
 			t.Errorf("%s: got %q %q", step.name, address, pod)

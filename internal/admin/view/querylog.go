@@ -101,7 +101,7 @@ func (v *View) LogQueries(ctx context.Context) error {
 			watcher, events = nil, nil
 		}
 		if next != mode || next.on && source != setBy {
-			v.sayLogQueries(next, cmp.Or(source, "dnsmasq's files"))
+			v.reportLogQueries(next, cmp.Or(source, "dnsmasq's files"))
 		}
 		mode, setBy = next, source
 		select {
@@ -117,7 +117,7 @@ func (v *View) LogQueries(ctx context.Context) error {
 	}
 }
 
-func (v *View) sayLogQueries(mode logMode, source string) {
+func (v *View) reportLogQueries(mode logMode, source string) {
 	attrs := []any{"on", mode.on, "source", source}
 	if mode.extra {
 		attrs = append(attrs, "extra", true)

@@ -122,7 +122,7 @@ func (v *View) addNodeConf(s *policy.Policy, out *control.Search) {
 // addPodConf adds the settings that the kubelet gives to a pod.
 func (v *View) addPodConf(s *policy.Policy, out *control.Search, pod searchlist.Pod, told *control.KubeletTold) {
 	k := v.kubeletByFiles(s)
-	k.hear(told, clusterFile(s))
+	k.applyRunning(told, clusterFile(s))
 	if len(k.DNS) == 0 && !k.noDNS && s.NodeIP.IsValid() {
 		k.DNS = []netip.Addr{s.NodeIP}
 		out.Notes = append(out.Notes, "the kubelet's clusterDNS is set neither in a file nor by a flag; this node is assumed")

@@ -31,7 +31,7 @@ func TestFirstCause(t *testing.T) {
 		{name: "EDE of a cached failure", options: []dns.EDNS0{&dns.EDNS0_EDE{InfoCode: 13}, &dns.EDNS0_EDE{InfoCode: 6}}, want: `13, 6 ""`},
 		{name: "EDE 13 only", options: []dns.EDNS0{&dns.EDNS0_EDE{InfoCode: 13}}, want: "13"},
 		{name: "another option", options: []dns.EDNS0{&dns.EDNS0_PADDING{Padding: make([]byte, 8)}}, want: "13"},
-		{name: "error of the forwarder", err: fmt.Errorf("asking: %w", errNobody), want: `13, 22 "no response"`},
+		{name: "error of the forwarder", err: fmt.Errorf("asking: %w", errNoResponse), want: `13, 22 "no response"`},
 		{
 			name: "text that is too long and not UTF-8", options: []dns.EDNS0{&dns.EDNS0_EDE{InfoCode: 6, ExtraText: strings.Repeat("\xff\x1b", 100)}},
 			want: `13, 6 "` + strings.Repeat("\ufffd\x1b", 31) + ` ..."`,

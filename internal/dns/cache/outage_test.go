@@ -15,8 +15,8 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 )
 
-// errNobody is the forwarder's error when no server answers.
-var errNobody = &dnsserver.ExtendedError{Code: dns.ExtendedErrorCodeNoReachableAuthority, Text: "no response"}
+// errNoResponse is the forwarder's error when no server answers.
+var errNoResponse = &dnsserver.ExtendedError{Code: dns.ExtendedErrorCodeNoReachableAuthority, Text: "no response"}
 
 // outage is an upstream that can go down.
 type outage struct {
@@ -31,7 +31,7 @@ func (o *outage) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, er
 	if o.isDown {
 		o.asked++
 		time.Sleep(1500 * time.Millisecond)
-		return nil, errNobody
+		return nil, errNoResponse
 	}
 	time.Sleep(o.slow)
 	m, err := o.upstream.ServeDNS(ctx, q)
@@ -99,7 +99,7 @@ func TestOutage(t *testing.T) {
 		{"SERVFAIL", func(o *outage) { o.fails = dns.RcodeServerFailure }, nil, "NOERROR 192.0.2.1 for 30 s EDE 3 after 0s", 1},
 		{"REFUSED", func(o *outage) { o.fails = dns.RcodeRefused }, nil, "NOERROR 192.0.2.1 for 30 s EDE 3 after 0s", 1},
 		{"NXDOMAIN", func(o *outage) { o.fails = dns.RcodeNameError }, nil, "NXDOMAIN after 0s", 1},
-		{"lane knows that no server responds", func(o *outage) { o.isDown = true }, func(q *dnsserver.Query) { q.Tried = &dnsserver.UpstreamResult{Err: errNobody} }, "NOERROR 192.0.2.1 for 30 s EDE 3 after 0s", 1},
+		{"lane knows that no server responds", func(o *outage) { o.isDown = true }, func(q *dnsserver.Query) { q.Tried = &dnsserver.UpstreamResult{Err: errNoResponse} }, "NOERROR 192.0.2.1 for 30 s EDE 3 after 0s", 1},
 		{"lane has waited", func(o *outage) { o.isDown = true }, func(q *dnsserver.Query) { q.Tried = &dnsserver.UpstreamResult{} }, "NOERROR 192.0.2.1 for 30 s EDE 3 after 0s", 1},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -335,8 +335,8 @@ func TestFailuresNotRemembered(t *testing.T) {
 	}{
 		"too many queries in flight": {err: shed},
 		"client gave up":             {err: left},
-		"cluster name":               {err: errNobody, limit: 5 * time.Second},
-		"a query without RD":         {err: errNobody, noRD: true},
+		"cluster name":               {err: errNoResponse, limit: 5 * time.Second},
+		"a query without RD":         {err: errNoResponse, noRD: true},
 		"other error":                {err: errors.New("no")},
 	} {
 		asked := 0

@@ -107,7 +107,7 @@ func await(ctx context.Context, pings []*ping) []*ping {
 		time.Sleep(min(pause, max(0, time.Until(end))))
 		for _, p := range pings {
 			if p.state == waiting {
-				p.hear()
+				p.readAnswer()
 			}
 		}
 	}

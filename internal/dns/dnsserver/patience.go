@@ -12,20 +12,20 @@ const (
 	backlog = 2 * time.Second
 )
 
-// patience is the time budget of a receiver for waiting for slots.
-type patience struct {
+// waitBudget is the time budget of a receiver for waiting for slots.
+type waitBudget struct {
 	left  time.Duration
 	since time.Time // start of the current second
 }
 
-func newPatience(now time.Time) patience { return patience{backlog, now} }
+func newWaitBudget(now time.Time) waitBudget { return waitBudget{backlog, now} }
 
 // at returns the remaining budget. Each second refills it to at least burst.
-func (p *patience) at(now time.Time) time.Duration {
+func (p *waitBudget) at(now time.Time) time.Duration {
 	if now.Sub(p.since) >= time.Second {
 		p.left, p.since = max(p.left, burst), now
 	}
 	return p.left
 }
 
-func (p *patience) spend(d time.Duration) { p.left -= d }
+func (p *waitBudget) spend(d time.Duration) { p.left -= d }

@@ -10,7 +10,7 @@ import (
 func TestPatience(t *testing.T) {
 	const ms = time.Millisecond
 	began := time.Now()
-	p := newPatience(began)
+	p := newWaitBudget(began)
 	for _, step := range []struct {
 		name        string
 		after       time.Duration // since the start

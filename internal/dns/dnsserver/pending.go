@@ -96,7 +96,7 @@ func (l *PendingQuery) ended() {
 // tell reports a query that was answered without the Handler to the watchers.
 func (l *PendingQuery) tell(response []byte, from nameserver.Handle) {
 	s := l.u.s
-	if took := l.x.took(); s.isTold(took, response) {
+	if took := l.x.took(); s.isObserved(took, response) {
 		seen := Seen{Query: l.x.wire, Response: response, Client: l.x.client, Proto: l.x.proto, Took: took, Outcome: ByUpstream, Server: from.Value()}
 		s.late(seen)
 	}

@@ -120,9 +120,9 @@ func (p *ping) send(now time.Time, every time.Duration) {
 	}
 }
 
-// hear checks for an answer. Over TCP, any data or the end of the connection, as when there are too
-// many, shows that the socket accepts connections.
-func (p *ping) hear() {
+// readAnswer checks for an answer. Over TCP, any data or the end of the connection, as when there
+// are too many, shows that the socket accepts connections.
+func (p *ping) readAnswer() {
 	var in [headerSize + prefixSize]byte
 	n, _, err := unix.Recvfrom(p.fd, in[:], 0)
 	if err != nil {

@@ -116,7 +116,7 @@ func (r *responder) render(q *Query, out *dns.Msg, buf []byte) ([]byte, error) {
 // tell reports a parsed query to the watchers.
 func (r *responder) tell(x exchange, q *Query, response []byte, outcome Outcome) {
 	took := x.took()
-	if !r.isTold(took, response) {
+	if !r.isObserved(took, response) {
 		return
 	}
 	if outcome == ByHandler {

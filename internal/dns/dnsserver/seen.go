@@ -88,8 +88,8 @@ func (r *responder) late(seen Seen) {
 	}
 }
 
-// isTold reports whether any watcher needs such a query, before a Seen is made for it.
-func (r *responder) isTold(took time.Duration, response []byte) bool {
+// isObserved reports whether any watcher needs such a query, before a Seen is made for it.
+func (r *responder) isObserved(took time.Duration, response []byte) bool {
 	return r.watch.Load() != nil || r.cfg.Trouble != nil && (took >= SlowAfter || (&Seen{Response: response}).IsFailed())
 }
 

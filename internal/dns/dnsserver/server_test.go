@@ -29,8 +29,8 @@ var anyPort = netip.MustParseAddrPort("127.0.0.1:0")
 // s, and the test hung.
 func start(t *testing.T, cfg Config) (*Server, netip.AddrPort) {
 	t.Helper()
-	for _, patience := range []*time.Duration{&cfg.FirstQuery, &cfg.Idle, &cfg.Write, &cfg.Timeout} {
-		number(patience, time.Hour)
+	for _, timeout := range []*time.Duration{&cfg.FirstQuery, &cfg.Idle, &cfg.Write, &cfg.Timeout} {
+		number(timeout, time.Hour)
 	}
 	s := New(cfg)
 	if err := s.Listen([]netip.AddrPort{anyPort}); err != nil {

@@ -29,7 +29,7 @@ func (s *Server) settle(next, gone []*binding) {
 		return
 	}
 	for _, u := range udpOf(gone) {
-		u.turnAway()
+		u.stopReceiving()
 	}
 }
 
@@ -62,10 +62,10 @@ func reuseBeforeBind(_, _ string, c syscall.RawConn) error {
 // microseconds.
 const emptyPatience = 200 * time.Millisecond
 
-// turnAway makes the kernel deliver new queries to the other program, and returns when all earlier
-// ones have been read. It connects the socket to itself: a connected UDP socket receives only from
-// its peer.
-func (u *udpSocket) turnAway() {
+// stopReceiving makes the kernel deliver new queries to the other program, and returns when all
+// earlier ones have been read. It connects the socket to itself: a connected UDP socket receives
+// only from its peer.
+func (u *udpSocket) stopReceiving() {
 	connected := false
 	_ = u.file.Control(func(fd uintptr) {
 		self, err := unix.Getsockname(int(fd))

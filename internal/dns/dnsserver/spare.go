@@ -37,8 +37,8 @@ func (s *spare) release() {
 	}
 }
 
-// turnAway closes the connections that wait at a listening socket and returns their number.
-func (s *spare) turnAway(listening int) (n int) {
+// closePending closes the connections that wait at a listening socket and returns their number.
+func (s *spare) closePending(listening int) (n int) {
 	const most = 100
 	s.mu.Lock()
 	defer s.mu.Unlock()

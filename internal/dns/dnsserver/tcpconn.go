@@ -67,7 +67,7 @@ func (c *tcpConn) proceed() bool {
 	if c.resume() {
 		c.take()
 	}
-	return c.goOn()
+	return c.rearm()
 }
 
 // resume sends pending responses and reports whether more may be read.
@@ -90,8 +90,8 @@ func (c *tcpConn) mayReadLocked() bool {
 	return c.isReading && !c.isBroken && !c.isPaused && len(c.unsent) == 0
 }
 
-// goOn registers the next event with epoll. It returns false if there is none.
-func (c *tcpConn) goOn() bool {
+// rearm registers the next event with epoll. It returns false if there is none.
+func (c *tcpConn) rearm() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.isBroken || !c.isReading && c.isSettledLocked() {

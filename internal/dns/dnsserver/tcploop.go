@@ -108,12 +108,12 @@ func (l *tcpLoop) turn() {
 	l.bell.Mute()
 	defer l.bell.Unmute()
 	for l.pace.IsBusy() && l.t.stopping.Load() == l.isDraining && !l.t.leaving.Load() {
-		l.take(l.patience())
+		l.take(l.waitTime())
 	}
 }
 
-// patience returns how long the loop may block in the kernel.
-func (l *tcpLoop) patience() time.Duration {
+// waitTime returns how long the loop may block in the kernel.
+func (l *tcpLoop) waitTime() time.Duration {
 	if l.next.IsZero() {
 		return rawsock.Timeout
 	}
@@ -169,7 +169,7 @@ func (l *tcpLoop) take(wait time.Duration) {
 		case c != nil && event.Events&(unix.EPOLLHUP|unix.EPOLLERR) != 0:
 			l.close(c) // the client is gone
 		case c != nil:
-			l.attend(c)
+			l.handleEvents(c)
 		case int(event.Fd) == l.t.fd:
 			isCalled = true
 		}
@@ -178,7 +178,7 @@ func (l *tcpLoop) take(wait time.Duration) {
 		l.accept()
 	}
 	if !l.next.IsZero() && !l.now.Before(l.next) {
-		l.lookAfterAll()
+		l.checkDeadlines()
 	}
 	l.pace.Add(int(n), l.now)
 }
@@ -195,7 +195,7 @@ func (l *tcpLoop) accept() {
 		case 0:
 			l.accepted(int(fd), rawsock.AddrPort(&name))
 		case unix.EMFILE, unix.ENFILE:
-			l.s.counters.tcpStarved.Add(uint64(l.s.spare.turnAway(l.t.fd)))
+			l.s.counters.tcpStarved.Add(uint64(l.s.spare.closePending(l.t.fd)))
 			_ = l.listen(unix.EPOLL_CTL_DEL)
 			l.by(l.now.Add(deafPause))
 			return
@@ -212,7 +212,7 @@ func (l *tcpLoop) accepted(fd int, client netip.AddrPort) {
 		return
 	}
 	l.conns[fd] = c
-	l.attend(c)
+	l.handleEvents(c)
 	if !c.isOwn { // the watchdog closes its own connections
 		l.soon(c)
 	}
@@ -239,8 +239,8 @@ func (l *tcpLoop) newConn(fd int, client netip.AddrPort) *tcpConn {
 	return c
 }
 
-// attend handles everything that is possible for a connection now.
-func (l *tcpLoop) attend(c *tcpConn) {
+// handleEvents handles everything that is possible for a connection now.
+func (l *tcpLoop) handleEvents(c *tcpConn) {
 	defer func() {
 		if p := recover(); p != nil {
 			l.s.panicked(exchange{client: c.client}, p)
@@ -255,7 +255,7 @@ func (l *tcpLoop) attend(c *tcpConn) {
 
 // close closes a connection. A query that is still being answered keeps its memory alive.
 func (l *tcpLoop) close(c *tcpConn) {
-	fd, owed := c.shut()
+	fd, owed := c.detach()
 	if fd < 0 {
 		return
 	}
@@ -284,8 +284,8 @@ func (l *tcpLoop) by(due time.Time) {
 	}
 }
 
-// lookAfterAll expires connections that have reached their deadline.
-func (l *tcpLoop) lookAfterAll() {
+// checkDeadlines expires connections that have reached their deadline.
+func (l *tcpLoop) checkDeadlines() {
 	l.next = time.Time{}
 	if !l.isListening && !l.isDraining {
 		_ = l.listen(unix.EPOLL_CTL_ADD) // it was registered before
@@ -293,7 +293,7 @@ func (l *tcpLoop) lookAfterAll() {
 	for _, c := range l.conns {
 		if due, ok := c.deadline(l.now); ok && !l.now.Before(due) {
 			c.expire(l.now)
-			l.attend(c)
+			l.handleEvents(c)
 		}
 		l.soon(c)
 	}

@@ -81,9 +81,9 @@ func (c *tcpConn) evict() {
 	}
 }
 
-// shut invalidates the descriptor and returns it, or -1 if it was shut before. owed is the number
-// of queries that are still being answered.
-func (c *tcpConn) shut() (fd, owed int) {
+// detach invalidates the descriptor and returns it, or -1 if it was detached before. owed is the
+// number of queries that are still being answered.
+func (c *tcpConn) detach() (fd, owed int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	fd, c.fd = c.fd, -1

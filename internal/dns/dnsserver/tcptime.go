@@ -38,11 +38,11 @@ func (c *tcpConn) deadline(now time.Time) (due time.Time, ok bool) {
 	case c.pending > 0:
 		return now.Add(cfg.Write / 4), true // the client may not accept the response
 	}
-	patience := cfg.Idle
+	timeout := cfg.Idle
 	if !c.hasAsked {
-		patience = cfg.FirstQuery
+		timeout = cfg.FirstQuery
 	}
-	return c.s.made.Add(time.Duration(c.active.Load()) + patience), true
+	return c.s.made.Add(time.Duration(c.active.Load()) + timeout), true
 }
 
 // expire ends a connection that has reached its deadline.

@@ -225,7 +225,7 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// TestTurnAway: after turnAway a socket receives nothing more, even while it is open.
+// TestTurnAway: after stopReceiving a socket receives nothing more, even while it is open.
 func TestTurnAway(t *testing.T) {
 	at := freePort(t)
 	s := New(Config{Handler: fixed("www.example.com. 60 A 192.0.2.1")})
@@ -237,13 +237,13 @@ func TestTurnAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := rcode(t, at); got != dns.RcodeSuccess {
-		t.Fatalf("before turnAway: got %s", dns.RcodeToString[got])
+		t.Fatalf("before stopReceiving: got %s", dns.RcodeToString[got])
 	}
 	for _, u := range udpOf(s.bindings) {
-		u.turnAway()
+		u.stopReceiving()
 	}
 	if got := rcode(t, at); got != dns.RcodeRefused {
-		t.Errorf("after turnAway: %s, want the other program's answer", dns.RcodeToString[got])
+		t.Errorf("after stopReceiving: %s, want the other program's answer", dns.RcodeToString[got])
 	}
 }
 

@@ -26,20 +26,20 @@ type udpSocket struct {
 	active    sync.WaitGroup // queries in flight
 
 	// Used only by the receiver's goroutine.
-	in       batch
-	out      outbox
-	counts   counts
-	patience patience // waiting time for slots
-	query    WireQuery
-	watch    *watching // Watch of the current batch; nil disables it
-	picks    sampler   // sampling of its hits
+	in         batch
+	out        outbox
+	counts     counts
+	waitBudget waitBudget // waiting time for slots
+	query      WireQuery
+	watch      *watching // Watch of the current batch; nil disables it
+	picks      sampler   // sampling of its hits
 
 	tally tally
 	late  tally // for queries answered after the receiver has moved on
 }
 
 func (s *Server) newUDPSocket(file *udpFile, local netip.AddrPort) *udpSocket {
-	u := &udpSocket{s: s, file: file, local: local, patience: newPatience(time.Now())}
+	u := &udpSocket{s: s, file: file, local: local, waitBudget: newWaitBudget(time.Now())}
 	u.in.init()
 	u.tally.traffic, u.late.traffic = newTraffic(UDP, local.Addr()), newTraffic(UDP, local.Addr())
 	s.addTally(&u.tally)
@@ -179,15 +179,15 @@ func (u *udpSocket) refuse(x exchange, response []byte, query sample, why denial
 	}
 }
 
-// waitToEnter waits for a slot as long as the receiver's patience lasts. If the socket is stopped
+// waitToEnter waits for a slot within the receiver's wait budget. If the socket is stopped
 // while it waits, the query enters without a slot: it has been read, so no other process can answer
 // it.
 func (u *udpSocket) waitToEnter(client netip.Addr) bool {
 	u.counts.move(&u.tally)
 	_ = u.file.Control(u.flush) // send the finished responses first
 	began := time.Now()
-	entered := u.s.waitToEnter(client, u.patience.at(began), &u.stopping)
-	u.patience.spend(time.Since(began))
+	entered := u.s.waitToEnter(client, u.waitBudget.at(began), &u.stopping)
+	u.waitBudget.spend(time.Since(began))
 	return entered
 }
 

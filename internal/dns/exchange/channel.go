@@ -141,7 +141,7 @@ func (c *Channel) dialed(conn net.Conn, err error) {
 		_ = conn.Close() // no query was sent on it
 		err = ErrClosed
 	default:
-		c.dialer.shook(conn.(*tls.Conn))
+		c.dialer.countHandshake(conn.(*tls.Conn))
 		s = newStream(conn, c.dialer.Timeout, c.retired, &c.dialer.Ignored)
 		if !c.retired {
 			c.stream = s

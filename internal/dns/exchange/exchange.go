@@ -52,8 +52,8 @@ func NewDialer(c DialerConfig) *Dialer {
 	}
 }
 
-// shook counts a TLS connection.
-func (d *Dialer) shook(conn *tls.Conn) {
+// countHandshake counts a TLS connection.
+func (d *Dialer) countHandshake(conn *tls.Conn) {
 	d.Handshakes.Add(1)
 	if conn.ConnectionState().DidResume {
 		d.Resumed.Add(1)

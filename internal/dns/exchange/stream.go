@@ -306,8 +306,8 @@ func (s *Stream) ping(ctx context.Context) error {
 	return err
 }
 
-// wasOfUse reports whether there were answers besides the one to the first ping.
-func (s *Stream) wasOfUse() bool {
+// wasUseful reports whether there were answers besides the one to the first ping.
+func (s *Stream) wasUseful() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.answers > 1

@@ -80,7 +80,7 @@ func (u *Upgrade) connect(ctx context.Context) (*Stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	u.dialer.shook(conn.(*tls.Conn))
+	u.dialer.countHandshake(conn.(*tls.Conn))
 	s := newStream(conn, u.dialer.Timeout, false, &u.dialer.Ignored)
 	u.dialer.Work.Go(func() {
 		defer u.dialer.Recovered(s.fail)
@@ -170,7 +170,7 @@ func (u *Upgrade) currentLocked() *Stream {
 // client's question.
 func (u *Upgrade) Lost(s *Stream, err error) {
 	s.fail(err)
-	if !s.wasOfUse() {
+	if !s.wasUseful() {
 		u.tell(u.rest(err), err)
 	}
 }

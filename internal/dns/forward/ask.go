@@ -33,8 +33,8 @@ func (f *Forward) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, e
 	case tried.Msg != nil:
 		q.AnsweredBy = tried.Server
 		return ofClient(q, tried.Msg.Copy()), nil
-	case errors.Is(tried.Err, errComeback):
-		return comeback(q), nil
+	case errors.Is(tried.Err, errLoop):
+		return loopResponse(q), nil
 	case tried.Err != nil:
 		return nil, f.failed(tried.Err)
 	}
@@ -48,9 +48,9 @@ func (f *Forward) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, e
 		return nil, noServers(asked, r)
 	}
 	noteRoute(q.Trace(), r)
-	m, from, err := f.wait(ctx, asked, departure{table: t, route: r, now: time.Now(), trace: q.Trace()}, q)
-	if errors.Is(err, errComeback) {
-		return comeback(q), nil
+	m, from, err := f.wait(ctx, asked, flightParams{table: t, route: r, now: time.Now(), trace: q.Trace()}, q)
+	if errors.Is(err, errLoop) {
+		return loopResponse(q), nil
 	}
 	if err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func (f *Forward) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, e
 }
 
 // wait waits for the response to a question.
-func (f *Forward) wait(ctx context.Context, asked exchange.Question, d departure, q *dnsserver.Query) (*dns.Msg, *server, error) {
+func (f *Forward) wait(ctx context.Context, asked exchange.Question, d flightParams, q *dnsserver.Query) (*dns.Msg, *server, error) {
 	var err error
 	if d.key, err = asked.AppendKey(nil); err != nil {
 		return nil, nil, fmt.Errorf("asking for %s: %w", asked, err)
@@ -72,8 +72,8 @@ func (f *Forward) wait(ctx context.Context, asked exchange.Question, d departure
 	case err != nil:
 		return nil, nil, f.failed(extended(dns.ExtendedErrorCodeOther, "no socket for an upstream query: "+exchange.Reason(err), asked, ErrShed))
 	}
-	g := &guest{client: q.Client.Addr(), done: make(chan struct{})}
-	switch err := n.board(d, seat{guest: g, from: d.route.asker(q)}); {
+	g := &caller{client: q.Client.Addr(), done: make(chan struct{})}
+	switch err := n.join(d, waiter{caller: g, from: d.route.asker(q)}); {
 	case errors.Is(err, errFull):
 		return nil, nil, f.failed(tooMany(asked, int(min(f.flights.share(d.route), f.flights.n.Load()))))
 	case err != nil:
@@ -83,7 +83,7 @@ func (f *Forward) wait(ctx context.Context, asked exchange.Question, d departure
 	case <-g.done:
 	case <-ctx.Done():
 		n.leave(g)
-		return nil, nil, gaveUp(asked, d.route, ctx.Err())
+		return nil, nil, canceled(asked, d.route, ctx.Err())
 	}
 	if g.err != nil {
 		return nil, nil, f.failed(g.err)
@@ -149,9 +149,9 @@ func (f *Forward) Ask(l *dnsserver.PendingQuery, tag uint64, hasStale bool) bool
 	if err != nil {
 		return false
 	}
-	switch err := n.board(departure{key: k, table: t, route: r, tag: tag, now: time.Now()}, seat{later: l, hasStale: hasStale, from: r.at(l.Client())}); {
-	case errors.Is(err, errComeback):
-		l.Handle(&dnsserver.UpstreamResult{Server: r.servers[0].Server, Err: errComeback})
+	switch err := n.join(flightParams{key: k, table: t, route: r, tag: tag, now: time.Now()}, waiter{later: l, hasStale: hasStale, from: r.at(l.Client())}); {
+	case errors.Is(err, errLoop):
+		l.Handle(&dnsserver.UpstreamResult{Server: r.servers[0].Server, Err: errLoop})
 	case err != nil:
 		return false
 	}
@@ -195,21 +195,21 @@ func (f *Forward) open() (*[]*lane, error) {
 	return &lanes, nil
 }
 
-// A seat describes one waiter of a flight: a PendingQuery or a guest.
-type seat struct {
+// A waiter is one waiter of a flight: a PendingQuery or a caller.
+type waiter struct {
 	later    *dnsserver.PendingQuery
 	hasStale bool
-	guest    *guest
+	caller   *caller
 	from     *server // the upstream server that sent this query, if the flight is asking it; nil for any other client
 }
 
 // patience is the time after which the Handler may serve a stale answer.
 const patience = 400 * time.Millisecond
 
-// board adds a waiter to the flight for the same question, or begins a flight and sends its first
+// join adds a waiter to the flight for the same question, or begins a flight and sends its first
 // query.
-func (n *lane) board(d departure, who seat) error {
-	first, out, hasMail, err := n.seat(d, who)
+func (n *lane) join(d flightParams, who waiter) error {
+	first, out, hasMail, err := n.register(d, who)
 	if hasMail {
 		n.wake()
 	}
@@ -221,22 +221,22 @@ func (n *lane) board(d departure, who seat) error {
 	return err
 }
 
-// seat is the part of board that needs the lock and makes no system call.
-func (n *lane) seat(d departure, who seat) (first *try, out eviction, hasMail bool, err error) {
+// register is the part of join that needs the lock and makes no system call.
+func (n *lane) register(d flightParams, who waiter) (first *try, out eviction, hasMail bool, err error) {
 	hash := n.hash(d.key)
 	n.mu.Lock()
 	defer n.mu.Unlock() // even on a panic, or other callers would block forever
 	before := len(n.mail)
 	defer func() { hasMail = len(n.mail) > before }()
 	if fl := n.findLocked(hash, d); fl != nil {
-		if who.from != nil && n.f.cameBack(who.from, &fl.hasComeBack) {
-			return nil, out, false, errComeback
+		if who.from != nil && n.f.handleLoop(who.from, &fl.isLoopCounted) {
+			return nil, out, false, errLoop
 		}
 		n.f.counts.joined.Add(1)
 		if d.trace != nil {
 			d.trace.Note("waits for the answer to the same query from another client")
 		}
-		n.seatLocked(fl, who, d.now)
+		n.addWaiterLocked(fl, who, d.now)
 		return nil, out, false, nil
 	}
 	if n.closed {
@@ -251,7 +251,7 @@ func (n *lane) seat(d departure, who seat) (first *try, out eviction, hasMail bo
 	fl := n.newFlightLocked(d, hash)
 	fl.isRaw = who.later != nil
 	n.enterLocked(fl)
-	n.seatLocked(fl, who, d.now)
+	n.addWaiterLocked(fl, who, d.now)
 	n.f.counts.asked.Add(1)
 	if first = n.prepareLocked(fl); first != nil {
 		n.senders.Add(1)
@@ -259,11 +259,11 @@ func (n *lane) seat(d departure, who seat) (first *try, out eviction, hasMail bo
 	return first, out, false, nil
 }
 
-func (n *lane) seatLocked(fl *flight, who seat, now time.Time) {
+func (n *lane) addWaiterLocked(fl *flight, who waiter, now time.Time) {
 	fl.joined++
-	if who.guest != nil {
-		who.guest.fl = fl
-		fl.guests = append(fl.guests, who.guest)
+	if who.caller != nil {
+		who.caller.fl = fl
+		fl.callers = append(fl.callers, who.caller)
 		return
 	}
 	fl.waiting = append(fl.waiting, who.later)
@@ -304,7 +304,7 @@ const evictable = 250 * time.Millisecond
 // An eviction holds the waiters of an evicted question.
 type eviction struct {
 	waiting []*dnsserver.PendingQuery
-	guests  []*guest
+	callers []*caller
 	err     error
 }
 
@@ -320,8 +320,8 @@ func (n *lane) makeRoomLocked(r *route, now time.Time) (out eviction, ok bool) {
 		return out, false
 	}
 	n.leaveLocked(fl)
-	out = eviction{fl.waiting, fl.guests, tooMany(fl.key.Question(), n.f.flights.count())}
-	fl.waiting, fl.guests = nil, nil
+	out = eviction{fl.waiting, fl.callers, tooMany(fl.key.Question(), n.f.flights.count())}
+	fl.waiting, fl.callers = nil, nil
 	n.postLocked(mail{fl: fl.hold(), isLeft: true})
 	n.f.flights.n.Add(1)
 	r.flying.Add(1)
@@ -329,26 +329,26 @@ func (n *lane) makeRoomLocked(r *route, now time.Time) (out eviction, ok bool) {
 }
 
 func (e eviction) tell() {
-	for _, g := range e.guests {
+	for _, g := range e.callers {
 		g.err = e.err
 		close(g.done)
 	}
 	handle(e.waiting, &dnsserver.UpstreamResult{Err: e.err})
 }
 
-// leave removes a guest that gave up. When the last guest leaves, the flight ends, unless a
+// leave removes a caller that gave up. When the last caller leaves, the flight ends, unless a
 // PendingQuery began it.
-func (n *lane) leave(g *guest) {
+func (n *lane) leave(g *caller) {
 	defer n.wake()
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	fl := g.fl
-	i := slices.Index(fl.guests, g)
+	i := slices.Index(fl.callers, g)
 	if i < 0 {
-		return // the flight has landed, and may serve another question now
+		return // the flight has ended, and may serve another question now
 	}
-	fl.guests = slices.Delete(fl.guests, i, i+1)
-	if fl.isAsked && !fl.isRaw && len(fl.guests) == 0 { // a PendingQuery's question goes on: its answer is cached
+	fl.callers = slices.Delete(fl.callers, i, i+1)
+	if fl.isAsked && !fl.isRaw && len(fl.callers) == 0 { // a PendingQuery's question goes on: its answer is cached
 		n.leaveLocked(fl)
 		n.postLocked(mail{fl: fl.hold(), isLeft: true})
 	}

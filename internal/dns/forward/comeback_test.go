@@ -85,7 +85,7 @@ func TestNoComeback(t *testing.T) {
 			s := newLaneServer(t, func(c *Config) { patient(c); c.Lanes, c.Suspect = lanes, func() { suspicions.Add(1) } }, addresses...)
 			for i := range 30 {
 				var clients sync.WaitGroup
-				for range maxComebacks / 2 { // from the server's own address
+				for range maxLoopQueries / 2 { // from the server's own address
 					clients.Go(func() {
 						if got := s.exchange(t, fmt.Sprintf("n%d.example.", i), dns.TypeA); got != "NXDOMAIN" {
 							t.Error(got)

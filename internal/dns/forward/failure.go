@@ -85,8 +85,8 @@ func tooMany(q exchange.Question, limit int) error {
 	return extended(dns.ExtendedErrorCodeOther, fmt.Sprintf("already %d queries in flight", limit), q, ErrShed)
 }
 
-// gaveUp returns the error for a client whose own context ended first.
-func gaveUp(q exchange.Question, r *route, cause error) error {
+// canceled returns the error for a client whose own context ended first.
+func canceled(q exchange.Question, r *route, cause error) error {
 	names := make([]string, 0, maxTries)
 	for _, s := range r.servers[:min(len(r.servers), maxTries)] {
 		names = append(names, s.Server.String())
@@ -119,39 +119,39 @@ func internal(fl *flight) error {
 	return extended(dns.ExtendedErrorCodeOther, text+" ("+errInternal.Error()+")", fl.key.Question(), errInternal)
 }
 
-// maxComebacks is the number of consecutive questions that a server may send us while the same
+// maxLoopQueries is the number of consecutive questions that a server may send us while the same
 // question from us is pending there, without answering any of ours. A server may also be a client
 // that queries a name at the same time as others, but then it answers.
-const maxComebacks = 8
+const maxLoopQueries = 8
 
-// errComeback is the error for a question that its own server sends back to us.
-var errComeback = errors.New("the query came back")
+// errLoop is the error for a question that its own server sends back to us.
+var errLoop = errors.New("the query came back")
 
-// cameBack handles a query from a server to which we have sent the same question. It reports
+// handleLoop handles a query from a server to which we have sent the same question. It reports
 // whether to refuse the query: otherwise the server would wait for itself. A server on this host
 // shares its address with other clients here, so it only raises a suspicion. counted belongs to the
 // question, which counts only once.
-func (f *Forward) cameBack(s *server, counted *bool) (isRefused bool) {
+func (f *Forward) handleLoop(s *server, counted *bool) (isRefused bool) {
 	f.counts.comebacks.Add(1)
 	n := s.CameBack(*counted)
 	*counted = true
-	if n < maxComebacks {
+	if n < maxLoopQueries {
 		return false
 	}
 	f.config.Suspect()
 	return !f.config.IsOwn(s.Addr.Addr())
 }
 
-// mayHaveComeBack handles a question without an answer that had n waiters. One waiter may be the
+// suspectLoop handles a question without an answer that had n waiters. One waiter may be the
 // server itself: if a question comes back through other servers, this is the only sign.
-func (f *Forward) mayHaveComeBack(n int) {
+func (f *Forward) suspectLoop(n int) {
 	if n > 1 {
 		f.config.Suspect()
 	}
 }
 
-// comeback returns the response to a question that came back.
-func comeback(q *dnsserver.Query) *dns.Msg {
+// loopResponse returns the response to a question that came back.
+func loopResponse(q *dnsserver.Query) *dns.Msg {
 	m := new(dns.Msg).SetRcode(q.Msg, dns.RcodeRefused)
 	m.Extra = []dns.RR{&dns.OPT{
 		Hdr:    dns.RR_Header{Name: ".", Rrtype: dns.TypeOPT},

@@ -36,41 +36,41 @@ type flight struct {
 	refs  atomic.Int32 // held by the lane until the end, by each try, and by mail
 
 	// Guarded by lane.mu.
-	isAsked     bool // in the lane's table, and counted in flights
-	waiting     []*dnsserver.PendingQuery
-	guests      []*guest
-	joined      int // number of waiters so far
-	hasComeBack bool
-	hasStale    bool // the Handler may have a stale answer for those in waiting
-	releaseAt   time.Time
-	twin        *flight // the next in the same chain
-	links       [2]link
-	due         time.Time // time of the watcher's next look
-	place       int       // index in the timers, from 1; 0 means no timer
+	isAsked       bool // in the lane's table, and counted in flights
+	waiting       []*dnsserver.PendingQuery
+	callers       []*caller
+	joined        int // number of waiters so far
+	isLoopCounted bool
+	hasStale      bool // the Handler may have a stale answer for those in waiting
+	releaseAt     time.Time
+	twin          *flight // the next in the same chain
+	links         [2]link
+	due           time.Time // time of the watcher's next look
+	place         int       // index in the timers, from 1; 0 means no timer
 
 	// Owned by the watcher once the flight has begun.
-	tries     []*try  // open tries
-	first     *server // server of the try that began with the flight, or nil
-	round     *round  // nil while only the first try has begun
-	turnAt    time.Time
-	silentAt  time.Time
-	isHurried bool // the current attempt got a second wait because the hedge budget was empty
-	hedgedAt  int  // last attempt, from 1, that a hedge overtook; 0 means no hedge
-	hasLanded bool
-	hasFailed bool // it landed without a final response
-	octets    int  // size of the response that it landed with
-	isLeft    bool // all waiters left early; no try stays open
-	isCleared bool // all tries are closed
+	tries         []*try  // open tries
+	first         *server // server of the try that began with the flight, or nil
+	round         *round  // nil while only the first try has begun
+	turnAt        time.Time
+	silentAt      time.Time
+	hasSecondWait bool // the current attempt got a second wait because the hedge budget was empty
+	hedgedAt      int  // last attempt, from 1, that a hedge overtook; 0 means no hedge
+	isFinished    bool
+	hasFailed     bool // it ended without a final response
+	octets        int  // size of the response that it ended with
+	isLeft        bool // all waiters left early; no try stays open
+	isCleared     bool // all tries are closed
 }
 
-// A guest is a goroutine that waits for a flight in ServeDNS.
-type guest struct {
+// A caller is a goroutine that waits for a flight in ServeDNS.
+type caller struct {
 	client netip.Addr
 	fl     *flight // guarded by lane.mu
 	done   chan struct{}
 
 	// Constant once done is closed.
-	msg  *dns.Msg // the guest's own copy
+	msg  *dns.Msg // the caller's own copy
 	from *server
 	err  error
 }
@@ -113,8 +113,8 @@ func (all *flights) share(r *route) int64 {
 
 func (all *flights) count() int { return int(all.n.Load()) }
 
-// A departure holds the parameters of a new flight.
-type departure struct {
+// flightParams holds the parameters of a new flight.
+type flightParams struct {
 	key   exchange.Key
 	table *table
 	route *route
@@ -124,7 +124,7 @@ type departure struct {
 }
 
 // newFlightLocked returns a flight without waiters.
-func (n *lane) newFlightLocked(d departure, hash uint64) *flight {
+func (n *lane) newFlightLocked(d flightParams, hash uint64) *flight {
 	var fl *flight
 	if last := len(n.spare) - 1; last >= 0 {
 		fl = n.spare[last]
@@ -139,14 +139,14 @@ func (n *lane) newFlightLocked(d departure, hash uint64) *flight {
 	return fl
 }
 
-// hold prevents the reuse of a flight until letGo.
+// hold prevents the reuse of a flight until releaseFlight.
 func (fl *flight) hold() *flight {
 	fl.refs.Add(1)
 	return fl
 }
 
-// letGo releases one hold. After the last one, the flight can be reused.
-func (n *lane) letGo(fl *flight) {
+// releaseFlight releases one hold. After the last one, the flight can be reused.
+func (n *lane) releaseFlight(fl *flight) {
 	if fl.refs.Add(-1) == 0 {
 		n.mu.Lock()
 		defer n.mu.Unlock()
@@ -195,7 +195,7 @@ func handle(waiting []*dnsserver.PendingQuery, tried *dnsserver.UpstreamResult) 
 
 func (n *lane) hash(key []byte) uint64 { return maphash.Bytes(n.seed, key) }
 
-func (n *lane) findLocked(hash uint64, d departure) *flight {
+func (n *lane) findLocked(hash uint64, d flightParams) *flight {
 	fl := n.asked[hash%chains]
 	for fl != nil && (fl.hash != hash || fl.table != d.table || string(fl.key) != string(d.key)) {
 		fl = fl.twin

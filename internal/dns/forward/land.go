@@ -12,8 +12,8 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/exchange"
 )
 
-// A landing is the result of a flight: a response, parsed or not, or an error.
-type landing struct {
+// flightResult is the result of a flight: a response, parsed or not, or an error.
+type flightResult struct {
 	wire dnswire.Response // without msg
 	sent []byte           // the query that wire answers
 	msg  *dns.Msg
@@ -24,12 +24,12 @@ type landing struct {
 }
 
 // answered handles a final response. It ends the flight if it is still in progress.
-func (n *lane) answered(t *try, l landing) {
+func (n *lane) answered(t *try, l flightResult) {
 	fl := t.fl
 	l.from, l.sent = t.to, t.query
 	fl.noteAnswer(t, l)
 	took := n.now.Sub(t.begun)
-	if fl.hasLanded {
+	if fl.isFinished {
 		n.answeredLate(t, took, l)
 		return
 	}
@@ -50,12 +50,12 @@ func (n *lane) answered(t *try, l landing) {
 	}
 	n.close(t)
 	fl.octets = l.octets
-	n.land(fl, l)
+	n.finish(fl, l)
 }
 
-// answeredLate handles a final response that arrives after the landing. If the flight failed, the
-// cache gets the response.
-func (n *lane) answeredLate(t *try, took time.Duration, l landing) {
+// answeredLate handles a final response that arrives after the flight has ended. If the flight
+// failed, the cache gets the response.
+func (n *lane) answeredLate(t *try, took time.Duration, l flightResult) {
 	if t.isProbe && !t.isJudged && !t.to.KeepsUp(took, n.f.config.Hedge, n.f.config.TryTimeout) {
 		t.to.Late(time.Now())
 	}
@@ -76,17 +76,17 @@ func (n *lane) fail(fl *flight) {
 	if fl.round == nil {
 		n.openRound(fl)
 	}
-	var l landing
+	var l flightResult
 	l.msg, l.from, l.err = fl.round.result(fl.key.Question())
-	n.land(fl, l)
+	n.finish(fl, l)
 }
 
-// land ends a flight: no more waiters join, and the waiters get the result.
-func (n *lane) land(fl *flight, l landing) {
-	if fl.hasLanded {
+// finish ends a flight: no more waiters join, and the waiters get the result.
+func (n *lane) finish(fl *flight, l flightResult) {
+	if fl.isFinished {
 		return
 	}
-	fl.hasLanded = true
+	fl.isFinished = true
 	isAll := len(fl.tries) == 0 // nothing stays open
 	n.mu.Lock()
 	if fl.isAsked {
@@ -95,14 +95,14 @@ func (n *lane) land(fl *flight, l landing) {
 	if isAll {
 		n.timers.remove(fl)
 	}
-	waiting, guests := fl.waiting, fl.guests
-	fl.guests = nil
+	waiting, callers := fl.waiting, fl.callers
+	fl.callers = nil
 	fl.hasStale = false
 	n.mu.Unlock()
 	if fl.check != nil {
 		n.checked(fl, l.err)
 	}
-	n.dismiss(fl, waiting, guests, l)
+	n.notifyWaiters(fl, waiting, callers, l)
 	if isAll {
 		n.cleared(fl)
 	} else {
@@ -121,22 +121,22 @@ func (n *lane) checked(fl *flight, err error) {
 	}
 }
 
-// dismiss charges the waiters for the upstream traffic and gives them the result.
-func (n *lane) dismiss(fl *flight, waiting []*dnsserver.PendingQuery, guests []*guest, l landing) {
+// notifyWaiters charges the waiters for the upstream traffic and gives them the result.
+func (n *lane) notifyWaiters(fl *flight, waiting []*dnsserver.PendingQuery, callers []*caller, l flightResult) {
 	for _, w := range waiting {
 		n.f.charge(w.Client(), &fl.spent)
 	}
-	for _, g := range guests {
+	for _, g := range callers {
 		n.f.charge(g.client, &fl.spent)
 	}
 	if l.err != nil {
-		n.f.mayHaveComeBack(fl.joined)
+		n.f.suspectLoop(fl.joined)
 	}
-	if len(guests) > 0 {
+	if len(callers) > 0 {
 		if l.err == nil && l.msg == nil {
 			l.msg, l.err = l.parsed()
 		}
-		for _, g := range guests {
+		for _, g := range callers {
 			g.from, g.err = l.from, l.err
 			if l.err == nil {
 				g.msg = l.msg.Copy()
@@ -157,7 +157,7 @@ func (f *Forward) charge(client netip.Addr, s *exchange.Spending) {
 	}
 }
 
-func (l landing) parsed() (*dns.Msg, error) {
+func (l flightResult) parsed() (*dns.Msg, error) {
 	wire := slices.Clone(l.wire.Message)
 	wire[10], wire[11] = 0, 0 // the OPT record is removed, and the additional section has nothing else
 	return exchange.Decode(l.sent, wire)
@@ -165,7 +165,7 @@ func (l landing) parsed() (*dns.Msg, error) {
 
 // tell passes a final response to the waiting queries and the cache. Any other result goes to the
 // Handler.
-func (n *lane) tell(fl *flight, l landing, waiting []*dnsserver.PendingQuery) {
+func (n *lane) tell(fl *flight, l flightResult, waiting []*dnsserver.PendingQuery) {
 	if l.err == nil && (l.msg == nil || l.msg.IsEdns0() == nil && exchange.Judge(l.msg, false, true) == exchange.Final) {
 		n.f.deliver(Reply{
 			Msg: l.msg, Wire: l.wire, From: l.from.handle, At: n.now, Tag: fl.tag, Waiting: waiting, Out: &n.out,
@@ -192,10 +192,10 @@ func (f *Forward) deliver(r Reply) {
 	f.config.Answered(r)
 }
 
-// clear closes the tries of a landed flight whose linger time is over. After the last one it
+// clear closes the tries of an ended flight whose linger time is over. After the last one it
 // releases the flight.
 func (n *lane) clear(fl *flight) {
-	if !fl.hasLanded {
+	if !fl.isFinished {
 		return
 	}
 	var due time.Time
@@ -242,16 +242,16 @@ func (n *lane) expire(t *try) {
 	}
 }
 
-// cleared releases a landed flight without open tries.
+// cleared releases an ended flight without open tries.
 func (n *lane) cleared(fl *flight) {
 	if !fl.isCleared {
 		fl.isCleared = true
-		n.letGo(fl)
+		n.releaseFlight(fl)
 	}
 }
 
-// lingerUntil returns the time until which a try stays open after the landing. A probe stays as
-// long as an attempt.
+// lingerUntil returns the time until which a try stays open after its flight has ended. A probe
+// stays as long as an attempt.
 func (n *lane) lingerUntil(t *try) time.Time {
 	switch {
 	case n.closing.Load() || t.stop != nil || t.fl.isLeft:

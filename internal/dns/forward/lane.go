@@ -31,8 +31,8 @@ type lane struct {
 	out       dnsserver.ResponseBatch
 	pace      rawsock.Pace
 	now       time.Time // time of the current event
-	mails     []mail
-	lingering int // open tries of landed flights
+	mailBatch []mail
+	lingering int // open tries of ended flights
 
 	mu       sync.Mutex      // guards the fields below
 	asked    [chains]*flight // by hash of the key, linked by twin

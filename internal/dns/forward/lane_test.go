@@ -162,7 +162,7 @@ func TestLaneLikeHandler(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			told := func(lanes int) (text string, first, second int) {
+			replyWith := func(lanes int) (text string, first, second int) {
 				servers, addresses := startServers(t, 2)
 				servers[0].SetFaults(faults)
 				s := newLaneServer(t, func(c *Config) {
@@ -174,8 +174,8 @@ func TestLaneLikeHandler(t *testing.T) {
 				text = s.exchange(t, "www.example.", dns.TypeA)
 				return text, asked(servers[0]), asked(servers[1])
 			}
-			want, wantFirst, wantSecond := told(0)
-			got, first, second := told(2)
+			want, wantFirst, wantSecond := replyWith(0)
+			got, first, second := replyWith(2)
 			// If the right response follows an invalid one, the second server may or may not be
 			// asked.
 			if got != want || first > wantFirst || second > max(wantSecond, 1) {

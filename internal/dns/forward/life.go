@@ -7,21 +7,21 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/exchange"
 )
 
-// The life of a question. It boards (ask.go): prepareLocked chooses the first server, and the
-// caller sends the first query. After that, everything runs on the watcher of the lane, in
-// receive.go, this file and land.go:
+// The life of a question. It joins or begins a flight (ask.go): prepareLocked chooses the first
+// server, and the caller sends the first query. After that, everything runs on the watcher of the
+// lane, in receive.go, this file and land.go:
 //
-//	answer -------------------------------------> answered -> land: waiters get it, the cache keeps it
+//	answer -------------------------------------> answered -> finish: waiters and cache get it
 //	silence, refusal, error, other transport ---> next -> proceed: the round names the next try
-//	no try left, no server there, or too late --> fail -> land: waiters get a refusal or an error
+//	no try left, no server there, or too late --> fail -> finish: waiters get a refusal or error
 //
-// Tries that are open when a flight lands stay open for a while. A late answer updates the health
+// Tries that are open when a flight ends stay open for a while. A late answer updates the health
 // of its server, and the cache if the flight failed.
 
-// boarded starts the tries of a flight besides its first query: all servers at once, or probes of
-// demoted servers.
-func (n *lane) boarded(fl *flight) {
-	if fl.first == nil && !fl.hasLanded {
+// startTries starts the tries of a flight besides its first query: all servers at once, or probes
+// of demoted servers.
+func (n *lane) startTries(fl *flight) {
+	if fl.first == nil && !fl.isFinished {
 		n.openRound(fl)
 		n.proceed(fl)
 	}
@@ -33,7 +33,7 @@ func (n *lane) boarded(fl *flight) {
 			n.try(fl, attempt{to: s, isProbe: true})
 		}
 	}
-	if fl.hasLanded { // the first server was fast
+	if fl.isFinished { // the first server was fast
 		n.clear(fl)
 	}
 }
@@ -44,11 +44,11 @@ func (n *lane) next(fl *flight, o outcome) {
 	n.openRound(fl)
 	r := fl.round
 	switch {
-	case o.isUnreadable && r.besides(o):
+	case o.isUnreadable && r.retryOverTCP(o):
 	case o.isUnreadable:
-	case o.isSpoilt:
+	case o.isInvalid:
 		if o.n == r.current.n && r.fresh && !r.again() {
-			r.goOn()
+			r.advance()
 		}
 	case o.isRedo:
 		r.redo(o)
@@ -65,7 +65,7 @@ func (n *lane) proceed(fl *flight) {
 		if !ok {
 			break
 		}
-		fl.isHurried = false
+		fl.hasSecondWait = false
 		wait := n.f.waitFor(a.to, fl.round.again(), a.n)
 		switch {
 		case fl.round.isBeforeLastResort():
@@ -131,7 +131,7 @@ func (n *lane) schedule(fl *flight) {
 
 // ring handles a flight whose timer has fired.
 func (n *lane) ring(fl *flight) {
-	if fl.hasLanded {
+	if fl.isFinished {
 		n.clear(fl)
 		return
 	}
@@ -197,12 +197,12 @@ func (n *lane) timeIsUp(fl *flight) {
 	}
 	s := r.current.to
 	switch wasHeard := s.WasHeard(fl.begun); {
-	case wasHeard && !fl.isHurried && !n.f.hedges.may(n.f.counts.asked.Load()):
-		fl.isHurried = true
+	case wasHeard && !fl.hasSecondWait && !n.f.hedges.may(n.f.counts.asked.Load()):
+		fl.hasSecondWait = true
 		fl.turnAt = n.now.Add(n.f.config.TryTimeout)
 		n.schedule(fl)
 		return
-	case wasHeard && !fl.isHurried:
+	case wasHeard && !fl.hasSecondWait:
 		fl.hedgedAt = r.current.n + 1
 	}
 	fl.noteSilence(s)
@@ -259,7 +259,7 @@ func (n *lane) check(s *server) {
 		return
 	}
 	n.mu.Lock()
-	fl := n.newFlightLocked(departure{key: k, now: time.Now()}, 0)
+	fl := n.newFlightLocked(flightParams{key: k, now: time.Now()}, 0)
 	fl.check = s
 	n.mu.Unlock()
 	n.openRound(fl)

@@ -122,8 +122,8 @@ func TestCloseWhileTLSIsUsed(t *testing.T) {
 	clients.Wait()
 }
 
-// falsely returns three invalid responses to a query.
-func falsely(query []byte) (responses [][]byte) {
+// invalidResponses returns three invalid responses to a query.
+func invalidResponses(query []byte) (responses [][]byte) {
 	for range maxStrays {
 		m := answerTo(query, forgedAddr)
 		binary.BigEndian.PutUint16(m, 1+uint16(m[0])<<8|uint16(m[1]))
@@ -137,7 +137,7 @@ func falsely(query []byte) (responses [][]byte) {
 func TestFalseChecks(t *testing.T) {
 	p := newPeer(t, func(query []byte, overTCP bool) [][]byte {
 		if nameIn(t, query) == "." && !overTCP {
-			return falsely(query)
+			return invalidResponses(query)
 		}
 		return nil
 	})
@@ -165,7 +165,7 @@ func makeLate(s *server, next time.Time) {
 // TestFalseProbe: invalid responses to a probe do not affect the question that it accompanies.
 func TestFalseProbe(t *testing.T) {
 	var isSilent atomic.Bool
-	late := newPeer(t, func(query []byte, _ bool) [][]byte { return falsely(query) })
+	late := newPeer(t, func(query []byte, _ bool) [][]byte { return invalidResponses(query) })
 	first := newPeer(t, func(query []byte, _ bool) [][]byte {
 		if isSilent.Load() {
 			return nil

@@ -53,7 +53,7 @@ func TestPanics(t *testing.T) {
 				c.Answered = func(r Reply) { trip(row.answer); s.answered(r) }
 			}, addresses...)
 			for i := range 8 {
-				got := strings.Replace(told(t, s), addresses[0].String(), "SERVER", 1)
+				got := strings.Replace(resultText(t, s), addresses[0].String(), "SERVER", 1)
 				if !strings.HasPrefix(got, row.want) {
 					t.Errorf("question %d: %s, expected %s", i, got, row.want)
 				}
@@ -67,14 +67,14 @@ func TestPanics(t *testing.T) {
 			}
 			broken.Store(false)
 			servers[0].SetFaults(dnstest.Faults{})
-			await(t, "an answer afterwards", func() bool { return told(t, s) == answer })
+			await(t, "an answer afterwards", func() bool { return resultText(t, s) == answer })
 			await(t, "nothing in flight", func() bool { return s.f.flights.n.Load() == 0 })
 		})
 	}
 }
 
-// told returns the client's result for www.example.: rcode, addresses and the error text.
-func told(t *testing.T, s *laneServer) string {
+// resultText returns the client's result for www.example.: rcode, addresses and the error text.
+func resultText(t *testing.T, s *laneServer) string {
 	t.Helper()
 	m := dnstest.Exchange(t, s.addr, "www.example.", dns.TypeA, dnstest.EDNS(1232))
 	text := dns.RcodeToString[m.Rcode]

@@ -37,13 +37,13 @@ func (n *lane) receive(t *try) {
 		if size >= max(receiveSize, int(n.f.udp.Load().Size)+1) {
 			exchange.SetTruncated(buffer) // more than we asked for
 		}
-		if r, ok := exchange.Simple(t.query, buffer[:size]); ok && t.isUsual() {
+		if r, ok := exchange.Simple(t.query, buffer[:size]); ok && t.canSkipParsing() {
 			if t.isGuarded && t.to.Doubts(t.query, exchange.HasCase(t.query, buffer), r.Cookie, t.isDoubted, time.Now()) {
 				n.doubted(t)
 				continue
 			}
 			t.to.follow(t.to.Answered(max(0, n.now.Sub(t.begun)), exchange.Rcode(r.Message), size, r.HasOPT, n.now))
-			n.answered(t, landing{wire: r, octets: size})
+			n.answered(t, flightResult{wire: r, octets: size})
 			continue
 		}
 		m, err := exchange.Decode(t.query, buffer[:size])
@@ -63,7 +63,7 @@ func (n *lane) strayed(t *try, isUnreadable bool) {
 	fl := t.fl
 	t.strays++
 	switch {
-	case t.strays >= maxStrays && fl.hasLanded:
+	case t.strays >= maxStrays && fl.isFinished:
 		n.close(t)
 		n.clear(fl)
 	case t.strays >= maxStrays && t.isProbe:
@@ -72,7 +72,7 @@ func (n *lane) strayed(t *try, isUnreadable bool) {
 	case t.strays >= maxStrays && fl.check != nil:
 		n.close(t)
 		n.next(fl, outcome{attempt: t.attempt, err: exchange.ErrStrays})
-	case fl.hasLanded || t.isProbe || fl.check != nil:
+	case fl.isFinished || t.isProbe || fl.check != nil:
 	case t.strays >= maxStrays:
 		n.close(t)
 		n.f.counts.moved.Add(1)
@@ -85,10 +85,10 @@ func (n *lane) strayed(t *try, isUnreadable bool) {
 		n.next(fl, outcome{attempt: again, isRedo: true})
 	case isUnreadable && !t.isUnread:
 		t.isUnread = true
-		n.next(fl, outcome{attempt: t.attempt, isSpoilt: true, isUnreadable: true})
-	case !isUnreadable && !t.isSpoilt && len(fl.route.servers) > 1:
-		t.isSpoilt = true
-		n.next(fl, outcome{attempt: t.attempt, isSpoilt: true})
+		n.next(fl, outcome{attempt: t.attempt, isInvalid: true, isUnreadable: true})
+	case !isUnreadable && !t.isStrayReported && len(fl.route.servers) > 1:
+		t.isStrayReported = true
+		n.next(fl, outcome{attempt: t.attempt, isInvalid: true})
 	}
 }
 
@@ -110,12 +110,12 @@ func (n *lane) heard(t *try, m *dns.Msg, octets int, isStream bool) {
 	default:
 		s.follow(s.Succeeded(n.now.Sub(t.begun), m.Rcode, octets, time.Now()))
 	}
-	if fl.check != nil && !fl.hasLanded { // any response ends a check
+	if fl.check != nil && !fl.isFinished { // any response ends a check
 		n.close(t)
-		n.land(fl, landing{})
+		n.finish(fl, flightResult{})
 		return
 	}
-	if again, isRedo := n.wantsOtherwise(t, m, isStream); isRedo && !fl.hasLanded {
+	if again, isRedo := n.wantsOtherwise(t, m, isStream); isRedo && !fl.isFinished {
 		n.close(t)
 		if t.isProbe {
 			s.Late(time.Now())
@@ -140,8 +140,8 @@ func (n *lane) heard(t *try, m *dns.Msg, octets int, isStream bool) {
 	switch {
 	case isFinal && err == nil:
 		keepAsked(m, fl.key.Question())
-		n.answered(t, landing{msg: m, octets: octets})
-	case fl.hasLanded:
+		n.answered(t, flightResult{msg: m, octets: octets})
+	case fl.isFinished:
 		n.close(t)
 		n.clear(fl)
 	case t.isProbe:
@@ -181,7 +181,7 @@ func (n *lane) wantsOtherwise(t *try, m *dns.Msg, isStream bool) (again attempt,
 func (n *lane) doubted(t *try) {
 	n.f.counts.doubted.Add(1)
 	t.strays++
-	isFirst := !t.isDoubted && !t.fl.hasLanded && !t.isProbe
+	isFirst := !t.isDoubted && !t.fl.isFinished && !t.isProbe
 	t.isDoubted = true
 	if t.strays >= maxStrays {
 		n.close(t)
@@ -198,7 +198,7 @@ func (n *lane) doubted(t *try) {
 func (n *lane) failed(t *try, err error) {
 	fl, s := t.fl, t.to
 	switch {
-	case fl.hasLanded:
+	case fl.isFinished:
 		n.close(t)
 		n.clear(fl)
 		return

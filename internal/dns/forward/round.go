@@ -32,10 +32,10 @@ type attempt struct {
 	// isProbe: a demoted server is queried in addition to the round, to see whether it has
 	// recovered.
 	isProbe bool
-	// isBeside: this attempt runs next to attempt besideOf, which got an unreadable response and
-	// continues over UDP.
-	isBeside bool
-	besideOf int
+	// isParallel: this attempt runs next to attempt parallelTo, which got an unreadable response
+	// and continues over UDP.
+	isParallel bool
+	parallelTo int
 }
 
 // isLastResort reports whether the attempt uses TCP only because UDP was silent.
@@ -44,9 +44,9 @@ func (a attempt) isLastResort() bool { return a.tcp && a.again && !a.isSmall }
 // An outcome is the result of an attempt: a response, an error, or a sign that it continues.
 type outcome struct {
 	attempt
-	msg      *dns.Msg
-	err      error
-	isSpoilt bool // an invalid response arrived; the attempt continues, and the next one begins
+	msg       *dns.Msg
+	err       error
+	isInvalid bool // an invalid response arrived; the attempt continues, and the next one begins
 	// isUnreadable: the invalid response cannot be parsed. TCP may deliver it intact.
 	isUnreadable bool
 	isRedo       bool // query the same server again, as the attempt says; set by a lane, which does not do it itself
@@ -190,9 +190,9 @@ func (r *round) slower(n int) (all []*server) {
 func (r *round) ended(o outcome) {
 	r.leave(o.n)
 	switch {
-	case o.isBeside && o.err == nil: // over TCP it gave nothing better
-		r.leave(o.besideOf)
-	case (o.isBeside || o.isMoved) && r.refusal.msg == nil:
+	case o.isParallel && o.err == nil: // over TCP it gave nothing better
+		r.leave(o.parallelTo)
+	case (o.isParallel || o.isMoved) && r.refusal.msg == nil:
 		// The unreadable response may have been damaged on the way.
 		r.queue = append(r.queue, attempt{to: o.to, again: true})
 	}
@@ -224,11 +224,11 @@ func (r *round) redo(o outcome) {
 // refused, this one only delayed the refusal, so it is not queried again.
 func (r *round) timedOut() {
 	r.late = true
-	r.goOn()
+	r.advance()
 }
 
-// goOn makes the round query the next server while the current one stays open.
-func (r *round) goOn() {
+// advance makes the round query the next server while the current one stays open.
+func (r *round) advance() {
 	r.fresh = false
 	r.misses = append(r.misses, outcome{attempt: r.current, err: exchange.ErrTimeout})
 	if r.refusal.msg == nil {
@@ -236,15 +236,15 @@ func (r *round) goOn() {
 	}
 }
 
-// besides also queries a server over TCP after an unreadable response over UDP, if the limit allows
-// another try. The right response may still arrive over UDP.
-func (r *round) besides(o outcome) bool {
+// retryOverTCP also queries a server over TCP after an unreadable response over UDP, if the limit
+// allows another try. The right response may still arrive over UDP.
+func (r *round) retryOverTCP(o outcome) bool {
 	limit := min(r.limit+1, maxTries)
 	if r.started >= limit {
 		return false
 	}
 	r.limit = limit
-	r.queue = slices.Insert(r.queue, 0, attempt{to: o.to, tcp: true, isBeside: true, besideOf: o.n})
+	r.queue = slices.Insert(r.queue, 0, attempt{to: o.to, tcp: true, isParallel: true, parallelTo: o.n})
 	if o.n == r.current.n {
 		r.fresh = false
 	}

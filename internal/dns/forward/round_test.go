@@ -127,7 +127,7 @@ func playRound(t *testing.T, r *round, events string) (starts string) {
 			continue
 		}
 		if what == "%" {
-			r.besides(outcome{attempt: open[name][0]})
+			r.retryOverTCP(outcome{attempt: open[name][0]})
 			start()
 			continue
 		}

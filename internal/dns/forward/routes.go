@@ -200,7 +200,7 @@ func (f *Forward) SetRoutes(routes []Route) {
 	}
 	for _, r := range t.order {
 		r.alone, r.lines = len(t.order) == 1, make([]line, f.most)
-		r.goOnCounting(old.like(r))
+		r.keepTallies(old.like(r))
 	}
 	f.table.Store(t)
 	for address, s := range old.servers {

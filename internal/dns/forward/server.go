@@ -261,26 +261,26 @@ type hedges struct {
 
 const (
 	hedgeCost = 25
-	mostSpent = 100 * hedgeCost
+	maxSpent  = 100 * hedgeCost
 )
 
 // may reports whether the budget allows a hedge.
 func (h *hedges) may(asked uint64) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.earn(asked)
-	return h.spent+hedgeCost <= mostSpent
+	h.refill(asked)
+	return h.spent+hedgeCost <= maxSpent
 }
 
 // waste charges the budget for a wasted hedge.
 func (h *hedges) waste(asked uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.earn(asked)
+	h.refill(asked)
 	h.spent += hedgeCost
 }
 
-func (h *hedges) earn(asked uint64) {
-	h.spent = max(0, h.spent-int(min(asked-h.asked, mostSpent)))
+func (h *hedges) refill(asked uint64) {
+	h.spent = max(0, h.spent-int(min(asked-h.asked, maxSpent)))
 	h.asked = asked
 }

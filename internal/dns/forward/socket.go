@@ -174,7 +174,7 @@ func (n *lane) drop(t *try) {
 		return
 	}
 	if t.socket.slot < 0 {
-		n.letGo(t.fl)
+		n.releaseFlight(t.fl)
 		return
 	}
 	isReusable := t.socket.fd >= 0 && !t.socket.isBound && !t.socket.isFaulty && disconnect(t.socket.fd) == nil && n.drain(t.socket.fd)

@@ -153,9 +153,9 @@ func (r *route) tally(s *server) *tally {
 	return nil
 }
 
-// goOnCounting gives each server its tally from before, the same route in an earlier table (or
+// keepTallies gives each server its tally from before, the same route in an earlier table (or
 // nil), or a new one.
-func (r *route) goOnCounting(before *route) {
+func (r *route) keepTallies(before *route) {
 	for _, s := range r.servers {
 		c := before.tally(s)
 		if c == nil {

@@ -199,7 +199,7 @@ func TestTLSForgeriesAreIgnored(t *testing.T) {
 // TestTLSCloseWhileConnecting: Close ends a handshake that no question waits for.
 func TestTLSCloseWhileConnecting(t *testing.T) {
 	release := make(chan struct{})
-	at, accepted := nothingThere(t, func(net.Conn) { <-release }) // never sends anything
+	at, accepted := listenWithoutTLS(t, func(net.Conn) { <-release }) // never sends anything
 	t.Cleanup(func() { close(release) })
 	silent := nameserver.Server{Addr: at, TLS: true}
 	f := newForward(t, patient, silent)

@@ -21,17 +21,17 @@ func noteRoute(t *dnsserver.Trace, r *route) {
 	t.Note("the route " + r.Domain.String() + " leads to " + strings.Join(servers, ", "))
 }
 
-// note adds a step to the trace of a flight that has not landed. The trace belongs to the query
+// note adds a step to the trace of a flight that has not ended. The trace belongs to the query
 // that began the flight. A query that joins it later sees no steps.
 func (fl *flight) note(words ...string) {
-	if fl.trace != nil && !fl.hasLanded {
+	if fl.trace != nil && !fl.isFinished {
 		fl.trace.Note(strings.Join(words, " "))
 	}
 }
 
 // noteTry notes a query that is about to be sent.
 func (fl *flight) noteTry(t *try) {
-	if fl.trace == nil || fl.hasLanded {
+	if fl.trace == nil || fl.isFinished {
 		return
 	}
 	words := []string{"asks", t.to.Server.String(), "over"}
@@ -48,7 +48,7 @@ func (fl *flight) noteTry(t *try) {
 	for _, way := range []struct {
 		is   bool
 		word string
-	}{{t.again, "again"}, {t.noEDNS, "without EDNS"}, {t.isBeside, "beside UDP"}, {t.isProbe, "to check whether it is back"}} {
+	}{{t.again, "again"}, {t.noEDNS, "without EDNS"}, {t.isParallel, "beside UDP"}, {t.isProbe, "to check whether it is back"}} {
 		if way.is {
 			words[len(words)-1] += ","
 			words = append(words, way.word)
@@ -73,7 +73,7 @@ func (fl *flight) noteOutcome(o outcome) {
 	switch {
 	case o.isUnreadable:
 		text = "sent an unreadable response"
-	case o.isSpoilt:
+	case o.isInvalid:
 		text = "sent an invalid response"
 	case o.err != nil || o.msg != nil:
 		text = "fails: " + o.reason()
@@ -81,7 +81,7 @@ func (fl *flight) noteOutcome(o outcome) {
 	fl.note(o.to.Server.String(), text)
 }
 
-func (fl *flight) noteAnswer(t *try, l landing) {
+func (fl *flight) noteAnswer(t *try, l flightResult) {
 	if fl.trace == nil {
 		return
 	}

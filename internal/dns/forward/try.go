@@ -33,19 +33,19 @@ type try struct {
 	holds atomic.Int32 // by the sender, by the watcher until it closes the try, and by mail
 
 	// Owned by the watcher.
-	strays      int  // messages that were not a valid response
-	isSpoilt    bool // the first stray was reported to the round
-	isUnread    bool // a malformed response has arrived
-	isDoubted   bool // a response failed the cookie or case check
-	isJudged    bool // counted in the server's lateness
-	isOverdue   bool // counted as a failure of its server
-	isLingering bool
-	isClosed    bool
+	strays          int  // messages that were not a valid response
+	isStrayReported bool // the first stray was reported to the round
+	isUnread        bool // a malformed response has arrived
+	isDoubted       bool // a response failed the cookie or case check
+	isJudged        bool // counted in the server's lateness
+	isOverdue       bool // counted as a failure of its server
+	isLingering     bool
+	isClosed        bool
 }
 
-// isUsual reports whether a response may skip the parsed path because it reveals nothing about EDNS
-// or cookies.
-func (t *try) isUsual() bool { return t.fl.check == nil && !t.again && !t.noEDNS }
+// canSkipParsing reports whether a response may skip the parsed path because it reveals nothing
+// about EDNS or cookies.
+func (t *try) canSkipParsing() bool { return t.fl.check == nil && !t.again && !t.noEDNS }
 
 // newTryLocked creates a try and writes its query; send sends it. conn is the opportunistic TLS
 // connection to use, or nil.

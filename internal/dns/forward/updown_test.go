@@ -222,7 +222,7 @@ func TestOutage(t *testing.T) {
 	routes = append(routes, Route{Domain: dnsname.MustParse("none.example")})
 	f := New(Config{Routes: routes, Log: logger(log)})
 	t.Cleanup(f.Close)
-	told := func() (lines []string) {
+	outageLines := func() (lines []string) {
 		for line := range strings.Lines(log.String()) {
 			if !strings.Contains(line, "server=") {
 				lines = append(lines, line)
@@ -239,26 +239,26 @@ func TestOutage(t *testing.T) {
 	first, second := table.servers[addresses[0]], table.servers[addresses[1]]
 	second.follow(second.Succeeded(time.Millisecond, dns.RcodeSuccess, 0, time.Now()))
 	down(first)
-	if got := told(); len(got) > 0 {
+	if got := outageLines(); len(got) > 0 {
 		t.Errorf("one of two is down: %q", got)
 	}
 	down(second)
 	want := []string{"level=ERROR msg=\"all upstreams down\" domains=\". r0.example. r1.example. r2.example. r3.example. r4.example. and 2 more\" condition=upstreams-down\n"}
-	if diff := cmp.Diff(want, told()); diff != "" {
+	if diff := cmp.Diff(want, outageLines()); diff != "" {
 		t.Errorf("all are down (-want +got):\n%s", diff)
 	}
 	f.SetRoutes([]Route{{Servers: addresses}, {Domain: dnsname.MustParse("new.example"), Servers: addresses[:1]}})
 	want = append(want, "level=ERROR msg=\"all upstreams down\" domains=new.example. condition=upstreams-down\n")
-	if diff := cmp.Diff(want, told()); diff != "" {
+	if diff := cmp.Diff(want, outageLines()); diff != "" {
 		t.Errorf("a new route with a server that is already down (-want +got):\n%s", diff)
 	}
 	second.follow(second.Succeeded(time.Millisecond, dns.RcodeSuccess, 0, time.Now()))
 	want = append(want, "level=INFO msg=\"upstreams answer again\" domains=. condition=upstreams-up\n")
-	if diff := cmp.Diff(want, told()); diff != "" {
+	if diff := cmp.Diff(want, outageLines()); diff != "" {
 		t.Errorf("one is up (-want +got):\n%s", diff)
 	}
 	f.SetRoutes([]Route{{Domain: dnsname.MustParse("new.example"), Servers: []nameserver.Server{nameserver.MustParse("192.0.2.3")}}})
-	if diff := cmp.Diff(want, told()); diff != "" {
+	if diff := cmp.Diff(want, outageLines()); diff != "" {
 		t.Errorf("another server in unknown state (-want +got):\n%s", diff)
 	}
 }

@@ -118,8 +118,8 @@ func TestUpgradeWhole(t *testing.T) {
 	}
 }
 
-// nothingThere listens in place of port 853 of a server that has no DNS over TLS there.
-func nothingThere(t *testing.T, serve func(net.Conn)) (at netip.AddrPort, accepted *atomic.Int32) {
+// listenWithoutTLS listens in place of port 853 of a server that has no DNS over TLS there.
+func listenWithoutTLS(t *testing.T, serve func(net.Conn)) (at netip.AddrPort, accepted *atomic.Int32) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -185,7 +185,7 @@ func TestUpgradeToNothing(t *testing.T) {
 // second handshake begins.
 func TestUpgradeIsNotWaitedFor(t *testing.T) {
 	release := make(chan struct{})
-	at, accepted := nothingThere(t, func(net.Conn) { <-release })
+	at, accepted := listenWithoutTLS(t, func(net.Conn) { <-release })
 	t.Cleanup(func() { close(release) })
 	u := upgradable{open: dnstest.NewServer(t, world)}
 	u.laneServer = newTunedServer(t, opportunistic(at, patient), eager, plain(u.open))

@@ -173,26 +173,26 @@ func (n *lane) receiveAll(tries []*try) (rest []*try) {
 func (n *lane) broken(t *try) {
 	defer n.f.recovered(func(error) {})
 	fl := t.fl
-	if fl == nil || fl.hasLanded {
+	if fl == nil || fl.isFinished {
 		return
 	}
 	fl.hasFailed = true
-	n.land(fl, landing{err: internal(fl)})
+	n.finish(fl, flightResult{err: internal(fl)})
 }
 
 // takeMail handles mail until the mailbox is empty.
 func (n *lane) takeMail() {
 	for {
 		n.mu.Lock()
-		n.mails, n.mail = n.mail, n.mails[:0]
+		n.mailBatch, n.mail = n.mail, n.mailBatch[:0]
 		n.mu.Unlock()
-		if len(n.mails) == 0 {
+		if len(n.mailBatch) == 0 {
 			return
 		}
 		n.now = time.Now()
-		for i := range n.mails {
-			n.take(n.mails[i])
-			n.mails[i] = mail{}
+		for i := range n.mailBatch {
+			n.take(n.mailBatch[i])
+			n.mailBatch[i] = mail{}
 		}
 	}
 }
@@ -201,7 +201,7 @@ func (n *lane) takeMail() {
 func (n *lane) take(m mail) {
 	defer func() {
 		if m.fl != nil {
-			n.letGo(m.fl)
+			n.releaseFlight(m.fl)
 		}
 		if m.t != nil {
 			n.drop(m.t)
@@ -218,7 +218,7 @@ func (n *lane) take(m mail) {
 	case m.fl != nil && m.isLeft:
 		n.left(m.fl)
 	case m.fl != nil:
-		n.boarded(m.fl)
+		n.startTries(m.fl)
 	case m.t.isClosed:
 	case m.err != nil:
 		n.failed(m.t, m.err)
@@ -229,7 +229,7 @@ func (n *lane) take(m mail) {
 
 // left ends a flight whose waiters have all left, and closes its tries.
 func (n *lane) left(fl *flight) {
-	fl.isLeft, fl.hasLanded = true, true
+	fl.isLeft, fl.isFinished = true, true
 	n.clear(fl)
 }
 
@@ -250,22 +250,22 @@ func (n *lane) ringAll() {
 	n.now = time.Now()
 	for fl := n.nextDue(); fl != nil; fl = n.nextDue() {
 		n.ringOne(fl)
-		n.letGo(fl)
+		n.releaseFlight(fl)
 	}
 }
 
 func (n *lane) ringOne(fl *flight) {
 	defer n.f.recovered(func(err error) {
-		if !fl.hasLanded {
+		if !fl.isFinished {
 			fl.hasFailed = true
-			n.land(fl, landing{err: internal(fl)})
+			n.finish(fl, flightResult{err: internal(fl)})
 		}
 	})
 	n.ring(fl)
 }
 
-// nextDue returns a flight whose timer has fired, or nil. The caller must call letGo: it may have
-// the last hold.
+// nextDue returns a flight whose timer has fired, or nil. The caller must call releaseFlight: it
+// may have the last hold.
 func (n *lane) nextDue() *flight {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -294,7 +294,7 @@ func (n *lane) end() {
 	n.now = time.Now()
 	for _, fl := range all {
 		n.endOne(fl)
-		n.letGo(fl)
+		n.releaseFlight(fl)
 	}
 	n.takeMail()
 	n.out.Flush()
@@ -312,7 +312,7 @@ func (n *lane) end() {
 
 func (n *lane) endOne(fl *flight) {
 	defer n.f.recovered(func(error) {})
-	if fl.hasLanded {
+	if fl.isFinished {
 		n.clear(fl)
 	} else {
 		n.fail(fl)

@@ -51,8 +51,8 @@ type health struct {
 	silentToCheck bool // to the last check, and no response since
 	isQuiet       bool // it was silent to a check for longer than usual, and no response since
 
-	told     State     // last state in the log
-	untold   int       // state changes since the last log line
+	logged   State     // last state in the log
+	unlogged int       // state changes since the last log line
 	tellFull time.Time // time when tellBurst changes may be logged at once again
 
 	knowsEDNS bool // it sent an OPT record
@@ -118,7 +118,7 @@ func (h *health) heard(rcode int, isFinal bool) {
 func (h *health) become(state State, now time.Time) {
 	if h.state != state {
 		h.state, h.since = state, now
-		h.untold++
+		h.unlogged++
 	}
 }
 
@@ -141,18 +141,18 @@ func (h *health) startCheck(now time.Time) bool {
 // changes that led to it. A flapping server is logged once a minute, with its next response or
 // failure.
 func (h *health) tell(now time.Time) (state State, changes int) {
-	if h.told == "" && h.state == Up {
-		h.told, h.untold = Up, 0 // the first response is not worth logging
+	if h.logged == "" && h.state == Up {
+		h.logged, h.unlogged = Up, 0 // the first response is not worth logging
 	}
-	if h.state == h.told || h.state == Unknown || h.tellFull.Sub(now) > (tellBurst-1)*tellEvery {
+	if h.state == h.logged || h.state == Unknown || h.tellFull.Sub(now) > (tellBurst-1)*tellEvery {
 		return "", 0
 	}
 	if h.tellFull.Before(now) {
 		h.tellFull = now
 	}
 	h.tellFull = h.tellFull.Add(tellEvery)
-	changes = h.untold
-	h.told, h.untold = h.state, 0
+	changes = h.unlogged
+	h.logged, h.unlogged = h.state, 0
 	return h.state, changes
 }
 

@@ -62,7 +62,7 @@ func TestHealth(t *testing.T) {
 func TestTelling(t *testing.T) {
 	start := time.Unix(1000, 0)
 	h := health{state: Unknown, since: start}
-	var told []string
+	var logged []string
 	for second := range 150 {
 		now := start.Add(time.Duration(second) * time.Second)
 		if second%2 == 1 {
@@ -73,12 +73,12 @@ func TestTelling(t *testing.T) {
 			h.succeeded(time.Millisecond, now)
 		}
 		if state, changes := h.tell(now); state != "" {
-			told = append(told, fmt.Sprintf("%d %s %d", second, state, changes))
+			logged = append(logged, fmt.Sprintf("%d %s %d", second, state, changes))
 		}
 	}
 	want := []string{"1 down 1", "2 up 1", "3 down 1", "4 up 1", "61 down 57", "122 up 61"}
-	if !slices.Equal(told, want) {
-		t.Errorf("told %q, want %q", told, want)
+	if !slices.Equal(logged, want) {
+		t.Errorf("told %q, want %q", logged, want)
 	}
 }
 

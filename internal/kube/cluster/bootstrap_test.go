@@ -100,7 +100,7 @@ func TestAilingServer(t *testing.T) {
 					t.Errorf("got state %+v", s)
 				}
 				if row.phase == Forbidden {
-					w.hasSaid("msg=cluster phase=forbidden ", " condition=cluster-forbidden\n")
+					w.wantLogged("msg=cluster phase=forbidden ", " condition=cluster-forbidden\n")
 				}
 				if row.heal == nil {
 					w.server.SetFaults(kubetest.Faults{})
@@ -150,8 +150,8 @@ func TestServerAway(t *testing.T) {
 		if s := w.watcher.State(); s.Phase != Stale || !w.snapshot().IsStale() || !hasService("alpha", "web")(w.snapshot()) {
 			t.Errorf("after one hour: got state %+v", s)
 		}
-		w.hasSaid("msg=cluster phase=synced ", " condition=cluster-synced\n")
-		w.hasSaid("msg=cluster phase=stale ", " condition=cluster-stale\n")
+		w.wantLogged("msg=cluster phase=synced ", " condition=cluster-synced\n")
+		w.wantLogged("msg=cluster phase=stale ", " condition=cluster-stale\n")
 		w.server.Delete("Service", "alpha", "web")
 		network.SetDown(false)
 		time.Sleep(maxBackoff + time.Second)

@@ -92,7 +92,7 @@ func (o *owner) run(ctx context.Context) error {
 		case r := <-o.reports:
 			o.apply(r)
 		case n := <-o.news:
-			o.hear(n)
+			o.handleNews(n)
 		case <-due:
 			o.publishing = nil
 			o.publish()
@@ -103,7 +103,7 @@ func (o *owner) run(ctx context.Context) error {
 	}
 }
 
-func (o *owner) hear(n news) {
+func (o *owner) handleNews(n news) {
 	if n.err == nil && n.shape == unknownShape && o.heard.phase == Connecting {
 		n.err = o.heard.err // a retry: only the error of the last attempt is known
 	}

@@ -39,7 +39,7 @@ func (p *pulse) take(ctx context.Context, a *api) error {
 	if !p.asked.IsZero() && time.Since(p.asked) < pulseEvery/2 {
 		return p.err
 	}
-	err := a.beat(ctx)
+	err := a.requestHealth(ctx)
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -47,11 +47,11 @@ func (p *pulse) take(ctx context.Context, a *api) error {
 	return err
 }
 
-// beat requests the server's health, on a connection that no watch uses. Anonymous users may do
-// that, and API priority and fairness never queues it. The accepted status codes come only from an
-// API server: a gateway without one answers 502 to 504, and one that does not know the path answers
-// 404.
-func (a *api) beat(ctx context.Context) error {
+// requestHealth requests the server's health, on a connection that no watch uses. Anonymous users
+// may do that, and API priority and fairness never queues it. The accepted status codes come only
+// from an API server: a gateway without one answers 502 to 504, and one that does not know the path
+// answers 404.
+func (a *api) requestHealth(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, pulsePatience, errStalled)
 	defer cancel()
 	response, err := a.do(ctx, http.MethodGet, "healthz", nil, nil, "application/json")

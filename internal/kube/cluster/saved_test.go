@@ -78,8 +78,8 @@ func TestRestartWithoutServer(t *testing.T) {
 		if s.Phase != Connecting || s.FromDisk.IsZero() || s.Counts.Services == 0 {
 			t.Errorf("got state %+v", s)
 		}
-		w.hasSaid("msg=\"serving the saved cluster state", " condition=cluster-snapshot\n")
-		w.hasSaid("msg=cluster phase=connecting ", " condition=cluster-away\n")
+		w.wantLogged("msg=\"serving the saved cluster state", " condition=cluster-snapshot\n")
+		w.wantLogged("msg=cluster phase=connecting ", " condition=cluster-away\n")
 		// The server returns, restored from an old backup.
 		w.server.Restore(kubetest.New().Backup())
 		w.server.Apply(`{apiVersion: v1, kind: Service, metadata: {name: new, namespace: alpha}, spec: {clusterIP: 10.96.0.99}}`)
@@ -130,7 +130,7 @@ func TestSavedAge(t *testing.T) {
 		if w.snapshot() != nil {
 			t.Error("a snapshot over the age limit is served")
 		}
-		w.hasSaid("msg=\"ignoring the saved cluster state\" ", " error=\"older than snapshotMaxAge: 1h0m0s\"\n")
+		w.wantLogged("msg=\"ignoring the saved cluster state\" ", " error=\"older than snapshotMaxAge: 1h0m0s\"\n")
 	})
 }
 

@@ -108,8 +108,8 @@ func (w *world) snapshot() *zone.Snapshot {
 	return w.latest
 }
 
-// hasSaid fails the test unless the log has a line that contains part and ends with end.
-func (w *world) hasSaid(part, end string) {
+// wantLogged fails the test unless the log has a line that contains part and ends with end.
+func (w *world) wantLogged(part, end string) {
 	w.t.Helper()
 	for line := range strings.Lines(w.log.String()) {
 		if strings.Contains(line, part) && strings.HasSuffix(line, end) {

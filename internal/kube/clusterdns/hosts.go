@@ -12,21 +12,21 @@ import (
 
 // Limits of the hosts plugins of a Corefile.
 const (
-	maxHostTTL   = 65535 // as in CoreDNS
-	maxHostWords = 200_000
-	maxFalls     = 256 // zones of fallthrough
-	maxAddresses = 100 // of a name
+	maxHostTTL          = 65535 // as in CoreDNS
+	maxHostWords        = 200_000
+	maxFallthroughZones = 256 // zones of fallthrough
+	maxAddresses        = 100 // of a name
 )
 
 // hosts has the settings of a hosts plugin.
 type hosts struct {
-	zones      []dnsname.Name // the names that it answers for
-	entries    [][]token
-	ttl        int
-	noReverse  bool
-	fallsAll   bool           // a name without an entry goes to the next plugin
-	falls      []dnsname.Name // likewise for names of these zones
-	incomplete bool           // some entries cannot be read
+	zones            []dnsname.Name // the names that it answers for
+	entries          [][]token
+	ttl              int
+	noReverse        bool
+	fallsThroughAll  bool           // a name without an entry goes to the next plugin
+	fallthroughZones []dnsname.Name // likewise for names of these zones
+	incomplete       bool           // some entries cannot be read
 }
 
 // readHosts reads hosts [FILE [ZONES...]] { ADDRESS NAMES...; OPTIONS }.
@@ -60,7 +60,7 @@ func (c *corefile) readHosts(b *server, d directive) {
 	for _, line := range d.lines {
 		c.readHostsLine(&h, line)
 	}
-	if isUnknown && !h.fallsAll {
+	if isUnknown && !h.fallsThroughAll {
 		c.keepUnknown(where)
 	}
 	c.addHosts(b, &h)
@@ -135,10 +135,10 @@ func (c *corefile) readHostsLine(h *hosts, line []token) {
 		h.noReverse = true
 	case "reload":
 	case "fallthrough":
-		h.fallsAll = h.fallsAll || len(line) == 1
+		h.fallsThroughAll = h.fallsThroughAll || len(line) == 1
 		for _, t := range line[1:] {
 			zone, _, wrong := parseZone(t)
-			if wrong == "" && len(h.falls) == maxFalls {
+			if wrong == "" && len(h.fallthroughZones) == maxFallthroughZones {
 				wrong = "there are too many zones"
 			}
 			if wrong != "" {
@@ -146,7 +146,7 @@ func (c *corefile) readHostsLine(h *hosts, line []token) {
 				h.incomplete = true
 				continue
 			}
-			h.falls = append(h.falls, zone)
+			h.fallthroughZones = append(h.fallthroughZones, zone)
 		}
 	default:
 		h.entries = append(h.entries, line)
@@ -227,10 +227,10 @@ func isBelow(name dnsname.Name, zones map[dnsname.Name]bool) bool {
 
 // closeZone adds a Local route if names of the zone exist only if the plugin has them.
 func (c *corefile) closeZone(b *server, h *hosts, zone dnsname.Name, where string) {
-	if h.fallsAll || slices.ContainsFunc(h.falls, zone.Within) {
+	if h.fallsThroughAll || slices.ContainsFunc(h.fallthroughZones, zone.Within) {
 		return
 	}
-	isPartial := slices.ContainsFunc(h.falls, func(fall dnsname.Name) bool { return fall.Within(zone) })
+	isPartial := slices.ContainsFunc(h.fallthroughZones, func(fall dnsname.Name) bool { return fall.Within(zone) })
 	switch {
 	case zone.IsRoot():
 		c.report(where, "without fallthrough, no other name exists in CoreDNS; node-dns still resolves other names")

@@ -71,8 +71,8 @@ func (r *runner) stops(ctx context.Context) error {
 	}
 }
 
-// heeds handles the signals that do not end the process, one after the other.
-func (r *runner) heeds(ctx context.Context) error {
+// handleSignals handles the signals that do not end the process, one after the other.
+func (r *runner) handleSignals(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():

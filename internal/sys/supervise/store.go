@@ -87,8 +87,8 @@ func (s Store) barrier() error {
 	if err != nil {
 		return err
 	}
-	heeded, err := hangsUp(pipe[0], storeTimeout)
-	if err == nil && !heeded {
+	processed, err := hangsUp(pipe[0], storeTimeout)
+	if err == nil && !processed {
 		err = fmt.Errorf("no answer from the service manager within %v", storeTimeout)
 	}
 	return err

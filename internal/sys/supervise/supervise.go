@@ -69,7 +69,7 @@ func Run(ctx context.Context, c Config) error {
 		group.Go(func() error { return r.run(ctx, task) })
 	}
 	group.Go(func() error { return r.stops(ctx) })
-	group.Go(func() error { return r.heeds(ctx) })
+	group.Go(func() error { return r.handleSignals(ctx) })
 	group.Go(func() error { return r.watches(ctx) })
 	r.notify(daemon.SdNotifyReady)
 	err := group.Wait()

@@ -58,11 +58,11 @@ func TestRunEnds(t *testing.T) {
 		tasks []Task
 		want  string // text of the error; "" for nil
 	}{
-		{"when a task fails, with its name", []Task{
+		{"a task fails", []Task{
 			{Name: "a", Run: untilEnd},
 			{Name: "b", Run: func(context.Context) error { return errBroken }},
 		}, "b: broken"},
-		{"when a task ends before its time", []Task{
+		{"a task ends early", []Task{
 			{Name: "a", Run: untilEnd},
 			{Name: "b", Run: func(context.Context) error { return nil }},
 		}, "b: ended unexpectedly"},

@@ -29,10 +29,10 @@ func TestWatchdog(t *testing.T) {
 		want   []time.Duration               // times of the notifications
 		logged int                           // lines
 	}{
-		{"all is well", slices.Repeat([]func(context.Context) error{lives}, 4), []time.Duration{0, 1, 2, 3}, 0},
+		{"all succeed", slices.Repeat([]func(context.Context) error{lives}, 4), []time.Duration{0, 1, 2, 3}, 0},
 		{"one fails", []func(context.Context) error{lives, fails, lives, lives}, []time.Duration{0, 2, 3}, 2},
 		{"one does not end in time", []func(context.Context) error{lives, hangs, lives, lives}, []time.Duration{0, 2, 3}, 2},
-		{"all fail from then on", []func(context.Context) error{lives, fails, fails, fails}, []time.Duration{0}, 1},
+		{"all later ones fail", []func(context.Context) error{lives, fails, fails, fails}, []time.Duration{0}, 1},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

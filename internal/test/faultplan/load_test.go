@@ -12,10 +12,10 @@ func TestUnharmed(t *testing.T) {
 		fault       string
 	}{
 		{name: "as before", right: 1000, p99: 2, before: 2, resident: 25},
-		{name: "slower, and quick all the same", right: 1000, p99: 40, before: 1, resident: 25},
-		{name: "slow as it was before", right: 1000, p99: 550, before: 300, resident: 25},
+		{name: "slower, still fast", right: 1000, p99: 40, before: 1, resident: 25},
+		{name: "as slow as before", right: 1000, p99: 550, before: 300, resident: 25},
 		{name: "slow", right: 1000, p99: 600, before: 2, resident: 25, fault: "the 99th percentile was 600.0 ms, and 2.0 ms before"},
-		{name: "twice as slow as it was", right: 1000, p99: 601, before: 300, resident: 25, fault: "the 99th percentile was 601.0 ms, and 300.0 ms before"},
+		{name: "twice as slow as before", right: 1000, p99: 601, before: 300, resident: 25, fault: "the 99th percentile was 601.0 ms, and 300.0 ms before"},
 		{name: "one of a thousand failed", right: 999, p99: 2, before: 2, resident: 25},
 		{name: "two of a thousand failed", right: 998, p99: 2, before: 2, resident: 25, fault: "998 of 1000 answers were right"},
 		{name: "large", right: 1000, p99: 2, before: 2, resident: 65, fault: "65 MB were resident"},

@@ -27,9 +27,9 @@ func TestCheck(t *testing.T) {
 		{name: "missing", got: "a\n", want: "no such file"},
 		{name: "written", got: "a\n", update: true},
 		{name: "the same", got: "a\n"},
-		{name: "another", got: "a\nb", want: "a.txt (-want +got"},
-		{name: "written over", got: "a\nb", update: true},
-		{name: "and the same again", got: "a\nb"},
+		{name: "different", got: "a\nb", want: "a.txt (-want +got"},
+		{name: "updated", got: "a\nb", update: true},
+		{name: "the same after the update", got: "a\nb"},
 	} {
 		r := &recorder{TB: t}
 		*update = step.update

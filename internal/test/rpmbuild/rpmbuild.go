@@ -28,8 +28,8 @@ const (
 // itself NetworkManager's dispatcher script.
 const OldLayout = 0
 
-// layOutAsBefore undoes the move of the program to /usr/libexec.
-func layOutAsBefore(tree string) error {
+// restoreOldLayout undoes the move of the program to /usr/libexec.
+func restoreOldLayout(tree string) error {
 	const (
 		program = "$(DESTDIR)$(LIBEXECDIR)/node-dns/origin-dns-dispatcher"
 		entry   = "$(DESTDIR)$(LIBDIR)/NetworkManager/dispatcher.d/99-origin-dns"
@@ -136,7 +136,7 @@ func changedTree(to, root string, release int) error {
 		return err
 	}
 	if release == OldLayout {
-		return layOutAsBefore(to)
+		return restoreOldLayout(to)
 	}
 	for _, file := range []string{"packaging/node-dns.yaml", "packaging/node-dns.sysconfig"} {
 		f, err := os.OpenFile(filepath.Join(to, file), os.O_APPEND|os.O_WRONLY, 0)

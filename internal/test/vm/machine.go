@@ -117,7 +117,7 @@ func (m *Machine) Boot() {
 	}
 	m.start()
 	m.connect()
-	m.greet()
+	m.awaitBoot()
 }
 
 // bootTimeout is the timeout of a boot, which takes 40 to 60 s on two idle cores.
@@ -214,8 +214,8 @@ func (m *Machine) dial(name string) net.Conn {
 	return conn
 }
 
-// greet waits until the agent reports that it is ready.
-func (m *Machine) greet() {
+// awaitBoot waits until the agent reports that it is ready.
+func (m *Machine) awaitBoot() {
 	m.t.Helper()
 	m.agent.SetReadDeadline(time.Now().Add(bootTimeout))
 	for {
