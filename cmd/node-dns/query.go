@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"strings"
 	"time"
@@ -29,9 +28,9 @@ node's (/etc/resolv.conf), or with --namespace that of its pods; a dot at the
 end of NAME means no search list. If nothing is found, every name that was tried
 is shown with the server that denied it.
 
-With @SERVER, an address or a host name, this command asks that nameserver
-itself, so that you can compare the answers. Then there is no search list
-without --namespace.
+With @SERVER, an address or a host name that node-dns finds, this command asks
+that nameserver itself, so that you can compare the answers. Then there is no
+search list without --namespace.
 
 With --as, the answer is the one that this client gets, with its access rules
 (allowFrom), its limits, and its search list walked on the node (autopath). A
@@ -62,9 +61,12 @@ func newQueryCommand() *cobra.Command {
 			if err := checkOutput(output); err != nil {
 				return err
 			}
-			flags.lookup = func(host string) (netip.Addr, error) { return addressOf(cmd.Context(), host) }
+			flags.lookup = func(host string) (netip.Addr, error) { return addressOf(cmd, host) }
 			questions, err := readQuestions(args, flags)
-			if err != nil {
+			switch {
+			case errors.As(err, new(hostError)):
+				return err
+			case err != nil:
 				return usageError{err}
 			}
 			within, _, isPod := strings.Cut(flags.how.As, "/")
@@ -99,20 +101,23 @@ func newQueryCommand() *cobra.Command {
 	return cmd
 }
 
-// addressOf returns an address of a host, as other programs on this node find it.
-func addressOf(ctx context.Context, host string) (netip.Addr, error) {
-	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
-	defer cancel()
-	addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
-	var missing *net.DNSError
-	switch {
-	case errors.As(err, &missing) && missing.IsNotFound:
-		return netip.Addr{}, errors.New("the host name does not exist or has no address")
-	case err != nil:
-		return netip.Addr{}, errors.New("the address of the host name was not found: no nameserver of /etc/resolv.conf answered")
+// addressOf returns an address of a nameserver with that host name, through node-dns.
+func addressOf(cmd *cobra.Command, host string) (netip.Addr, error) {
+	lookup, err := fetchLookup(cmd.Context(), cmd, control.LookupQuestion{Name: host})
+	addrs := lookup.Addrs()
+	if err == nil && len(addrs) == 0 {
+		err = errors.New("node-dns finds no address for it")
 	}
-	return addrs[0].Unmap(), nil
+	if err != nil {
+		return netip.Addr{}, hostError{err}
+	}
+	return addrs[0], nil
 }
+
+// hostError means that @SERVER is written correctly, but its host name has no address.
+type hostError struct{ error }
+
+func (e hostError) Unwrap() error { return e.error }
 
 // runQuery looks the names up one after the other and prints each result as it arrives.
 func runQuery(cmd *cobra.Command, questions []control.LookupQuestion, output string, short bool) error {

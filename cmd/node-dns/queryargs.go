@@ -154,12 +154,14 @@ func readServer(words []string, flags queryFlags) (*control.Direct, error) {
 		text = "dns+tls://" + text
 	}
 	server, err := nameserver.Parse(text)
-	if host, rest, ok := cutHost(text); ok && errors.Is(err, nameserver.ErrAddress) {
-		addr, lost := flags.lookup(host)
-		if lost != nil {
-			return nil, fmt.Errorf("%s: %w", words[0], lost)
+	if host, with, ok := cutHost(text); ok && errors.Is(err, nameserver.ErrAddress) {
+		if _, err = nameserver.Parse(with(netip.IPv6Loopback())); err == nil { // the rest is valid
+			addr, lost := flags.lookup(host)
+			if lost != nil {
+				return nil, fmt.Errorf("%s: %w", words[0], lost)
+			}
+			server, err = nameserver.Parse(with(addr))
 		}
-		server, err = nameserver.Parse(rest(addr))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: expected an address or a host name, such as @192.0.2.53, @[2001:db8::53]:53, @ns.example or @dns+tls://192.0.2.53#dns.example", words[0])

@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -145,6 +146,17 @@ func (l Lookup) found() (step Step, ok bool) {
 		return Step{}, false
 	}
 	return l.Steps[len(l.Steps)-1], false
+}
+
+// Addrs returns the addresses of the name: nil if it has none.
+func (l Lookup) Addrs() (addrs []netip.Addr) {
+	step, _ := l.found()
+	for _, r := range step.records() {
+		if addr, err := netip.ParseAddr(r.Data); err == nil && (r.Type == "A" || r.Type == "AAAA") {
+			addrs = append(addrs, addr)
+		}
+	}
+	return addrs
 }
 
 // best returns the most informative answer of a step.
