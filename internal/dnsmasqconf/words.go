@@ -146,7 +146,7 @@ var words = map[string]word{
 	"log-queries":               {argument: either},
 	"max-cache-ttl":             {argument: valued, once: true},
 	"max-port":                  {argument: valued, once: true},
-	"max-tcp-connections":       {argument: valued, once: true, aside: "the limit is the number of open files"},
+	"max-tcp-connections":       {argument: valued, once: true, aside: "node-dns accepts 1,000, or a quarter of the files that it may open"},
 	"max-ttl":                   {argument: valued, once: true},
 	"min-cache-ttl":             {argument: valued, once: true},
 	"min-port":                  {argument: valued, once: true},
