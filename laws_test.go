@@ -45,17 +45,17 @@ func TestUnsafe(t *testing.T) {
 	}
 }
 
-// guessable are the packages whose random numbers are worthless to an attacker: the order of
+// predictable are the packages whose random numbers are worthless to an attacker: the order of
 // addresses, the time of the next check, the clients that a test server ignores, and the order of a
 // benchmark's slices.
-var guessable = []string{"internal/dns/cache", "internal/kube/cluster", "internal/test/dnstest", "internal/dns/zone", "bench"}
+var predictable = []string{"internal/dns/cache", "internal/kube/cluster", "internal/test/dnstest", "internal/dns/zone", "bench"}
 
 // TestRandomNumbers: message IDs, ports and the case of letters come from the kernel's generator
 // (CVE-2019-19794: miekg/dns took IDs from math/rand).
 func TestRandomNumbers(t *testing.T) {
 	for _, pkg := range sources(t) {
 		for _, path := range pkg.imports {
-			if (path == "math/rand" || path == "math/rand/v2") && !slices.Contains(guessable, pkg.dir) {
+			if (path == "math/rand" || path == "math/rand/v2") && !slices.Contains(predictable, pkg.dir) {
 				t.Errorf("%s imports %s", pkg.dir, path)
 			}
 		}
