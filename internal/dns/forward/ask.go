@@ -195,7 +195,7 @@ func (f *Forward) open() (*[]*lane, error) {
 	return &lanes, nil
 }
 
-// A waiter is one waiter of a flight: a PendingQuery or a caller.
+// A waiter wants the answer of a flight: a PendingQuery or a caller.
 type waiter struct {
 	later    *dnsserver.PendingQuery
 	hasStale bool
