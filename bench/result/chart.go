@@ -14,7 +14,7 @@ const (
 	barHeight   = 15
 	barStep     = 20
 	labelWidth  = 150
-	valueWidth  = 160
+	valueWidth  = 180
 	headHeight  = 44
 	panelHead   = 24
 	barsWidth   = chartWidth - labelWidth - valueWidth
@@ -30,15 +30,25 @@ const style = `text{font:12px system-ui,sans-serif;fill:#6e7781}.head{font-weigh
 	`.peer{fill:#8c959f}.limit{fill:#bf8700}.ours{fill:#2da44e}.end{text-anchor:end}` +
 	`@media(prefers-color-scheme:dark){text{fill:#9198a1}.peer{fill:#656c76}}`
 
+// inSummary are the workloads of Summary.
+var inSummary = []string{"hits", "misses", "pods", "tcp-short"}
+
+// Summary is Chart with the few workloads that matter most on a node.
+func Summary(r Report) string {
+	return chart(r, func(w Workload) bool { return slices.Contains(inSummary, w.Name) })
+}
+
 // Chart draws the cost of an answer for each peer as an SVG image. Each workload that is not
 // TableOnly has a panel with a bar per peer, the cheapest first.
-func Chart(r Report) string {
+func Chart(r Report) string { return chart(r, func(w Workload) bool { return !w.TableOnly }) }
+
+func chart(r Report, isShown func(Workload) bool) string {
 	var body strings.Builder
 	y := headHeight
 	rows := Summarize(r)
 	for _, w := range r.Workloads {
 		panel := panelOf(rows, w.Name)
-		if len(panel) == 0 || w.TableOnly {
+		if len(panel) == 0 || !isShown(w) {
 			continue
 		}
 		fmt.Fprintf(&body, `<text class="panel" x="0" y="%d">%s</text>`+"\n", y, escape(w.Name+": "+w.Title))

@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// Save writes the report to a directory in three formats: bench.json, bench.txt and bench.svg.
+// Save writes the report to a directory as bench.json, bench.txt, bench.svg and summary.svg.
 func Save(dir string, r Report) error {
 	var text strings.Builder
 	if err := Write(&text, r); err != nil {
 		return err
 	}
-	return save(dir, "bench.json", r, map[string]string{"bench.txt": text.String(), "bench.svg": Chart(r)})
+	return save(dir, "bench.json", r, map[string]string{"bench.txt": text.String(), "bench.svg": Chart(r), "summary.svg": Summary(r)})
 }
 
 // SaveFaults writes the report to a directory in two formats: faults.json and faults.md.

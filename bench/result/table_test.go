@@ -100,6 +100,7 @@ func TestTable(t *testing.T) {
 func TestChart(t *testing.T) {
 	chart := result.Chart(report())
 	golden.Check(t, "testdata/chart.svg", chart)
+	golden.Check(t, "testdata/summary.svg", result.Summary(report()))
 	for decoder := xml.NewDecoder(strings.NewReader(chart)); ; {
 		if _, err := decoder.Token(); errors.Is(err, io.EOF) {
 			break
