@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -32,11 +33,17 @@ var builds = map[string][]string{
 	"node-cache": {"go", "build", "-C", "bench/node-cache", "-ldflags=-s -w", "-o", "PROGRAMS/", "k8s.io/dns/cmd/node-cache"},
 }
 
-// prepare builds the programs of this tree and gets the missing peers. It returns the peers that it
-// could not get, with the reason. An error means that one of our own programs failed to build.
-func prepare(ctx context.Context, programs string, wanted []peer) (missing []result.Missing, err error) {
+// prepare builds the programs of this tree, and node-dns of the revision before if that is not "",
+// and gets the missing peers. It returns the peers that it could not get, with the reason. An error
+// means that one of our own programs failed to build.
+func prepare(ctx context.Context, programs, before string, wanted []peer) (missing []result.Missing, err error) {
 	if err := buildTree(ctx, programs); err != nil {
 		return nil, err
+	}
+	if before != "" {
+		if err := buildBefore(ctx, programs, before); err != nil {
+			return nil, fmt.Errorf("building node-dns of %s: %w", before, err)
+		}
 	}
 	needs := func(o origin) bool {
 		return slices.ContainsFunc(wanted, func(p peer) bool { return p.program.origin == o })
@@ -69,6 +76,23 @@ func buildTree(ctx context.Context, programs string) error {
 		}
 	}
 	return nil
+}
+
+// buildBefore builds node-dns of an earlier revision in a worktree of its own.
+func buildBefore(ctx context.Context, programs, before string) (err error) {
+	dir, err := os.MkdirTemp("", "node-dns-before-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	tree := filepath.Join(dir, "tree")
+	if err := run(ctx, "git", "worktree", "add", "--quiet", "--detach", tree, before); err != nil {
+		return err
+	}
+	defer func() {
+		err = errors.Join(err, run(context.WithoutCancel(ctx), "git", "worktree", "remove", "--force", tree))
+	}()
+	return run(ctx, "go", "build", "-C", tree, "-trimpath", "-ldflags=-X main.version="+before, "-o", filepath.Join(programs, "node-dns-before"), "./cmd/node-dns")
 }
 
 // compiler returns the command that compiles a C program with its shared sources.

@@ -3,8 +3,10 @@ package main
 import (
 	"fmt"
 	"os"
-	"slices"
+	"os/exec"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -49,6 +51,27 @@ func TestDocumentHasWorkloads(t *testing.T) {
 	chosen, err := chooseWorkloads(strings.Join(said, ","))
 	if err != nil || len(chosen) != len(workloads) {
 		t.Errorf("the document has %q: %v", said, err)
+	}
+}
+
+// TestBefore: an earlier revision is one more peer.
+func TestBefore(t *testing.T) {
+	o, err := parseFlags([]string{"-before=HEAD~1", "-peers=echo,node-dns"})
+	if err != nil || len(o.peers) != 3 || o.peers[2].name != "node-dns-before" {
+		t.Fatalf("got %v, %v", o.peers, err)
+	}
+	dir := t.TempDir()
+	if err := buildBefore(t.Context(), dir, "no-such-revision"); err == nil {
+		t.Error("built a revision that does not exist")
+	}
+	if head := exec.Command("git", "rev-parse", "--verify", "HEAD"); head.Run() != nil {
+		t.Skip("not a git checkout")
+	}
+	if err := buildBefore(t.Context(), dir, "HEAD"); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(filepath.Join(dir, "node-dns-before"), "--version").Output(); err != nil || !strings.Contains(string(out), "HEAD") {
+		t.Errorf("got %q, %v", out, err)
 	}
 }
 

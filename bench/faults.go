@@ -53,7 +53,7 @@ func (o options) measureFaults(ctx context.Context) (report result.FaultReport, 
 	if err != nil {
 		return report, err
 	}
-	if report.Missing, err = prepare(ctx, o.programs, faultPeers); err != nil {
+	if report.Missing, err = prepare(ctx, o.programs, "", faultPeers); err != nil {
 		return report, err
 	}
 	at, err := newPlace(o.programs)

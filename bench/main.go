@@ -64,6 +64,7 @@ func (o options) run(ctx context.Context) (err error) {
 type options struct {
 	workloads []workload
 	peers     []peer
+	before    string          // revision of the peer node-dns-before; "" for none
 	rows      []faultplan.Row // fault matrix rows to run instead of the benchmark; nil to run the benchmark
 	settings  result.Settings
 	programs  string // directory
@@ -77,6 +78,7 @@ func parseFlags(args []string) (o options, err error) {
 	workloads := flags.String("workloads", "all", "measure these, separated by commas")
 	peers := flags.String("peers", "all", "measure these, separated by commas")
 	rows := flags.String("faults", "", "play the rows of the fault matrix whose names match this regular expression, and measure nothing else")
+	flags.StringVar(&o.before, "before", "", "also measure node-dns of this git revision, as node-dns-before (default: none)")
 	flags.IntVar(&o.settings.Rounds, "rounds", 9, "slices of each peer under each workload; fewer than 6 have no spread")
 	flags.Float64Var(&o.settings.Seconds, "seconds", 1, "length of a slice")
 	flags.IntVar(&o.settings.Tries, "tries", 3, "of a slice that other programs disturbed")
@@ -94,6 +96,9 @@ func parseFlags(args []string) (o options, err error) {
 	}
 	if o.peers, err = choosePeers(*peers); err != nil {
 		return o, fmt.Errorf("-peers: %w", err)
+	}
+	if o.before != "" {
+		o.peers = append(o.peers, oursBefore)
 	}
 	if *rows != "" {
 		if o.rows, err = chooseRows(*rows); err != nil {
@@ -119,7 +124,7 @@ func (o options) measure(ctx context.Context) (report result.Report, err error) 
 	if err != nil {
 		return report, err
 	}
-	missing, err := prepare(ctx, o.programs, o.peers)
+	missing, err := prepare(ctx, o.programs, o.before, o.peers)
 	if err != nil {
 		return report, err
 	}

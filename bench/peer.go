@@ -87,6 +87,12 @@ var peers = []peer{
 	},
 }
 
+// oursBefore is node-dns of an earlier revision, with the configuration of today's.
+var oursBefore = peer{
+	name: result.Ours + "-before", program: ofTree("node-dns-before"), config: "node-dns.yaml", version: []string{"--version"},
+	argv: []string{"serve", "--root={{.Dir}}", "--config={{.Config}}"},
+}
+
 // choosePeers returns the named peers, separated by commas; "all" means every one.
 func choosePeers(names string) ([]peer, error) {
 	return choose(peers, func(p peer) string { return p.name }, names)
