@@ -123,7 +123,9 @@ func TestMigrateDnsmasq(t *testing.T) {
 // and reports failures.
 func (o *oldNode) asking(addr, name, want string) (stop func()) {
 	o.t.Helper()
-	ask := "dig +short +tries=2 +timeout=1 @" + addr + " " + name
+	// Further tries, because a busy machine's sockets overflow. dig reports a lost one on a line of
+	// its own.
+	ask := "dig +short +tries=5 +timeout=1 @" + addr + " " + name + " | tail -n 1"
 	o.Await(name+" at "+addr, func() bool {
 		out, _ := o.Try("sh", "-c", ask)
 		return strings.TrimSpace(out) == want
