@@ -133,7 +133,7 @@ func TestContributing(t *testing.T) {
 			t.Errorf("the Makefile has no target %s", match[1])
 		}
 	}
-	for _, match := range regexp.MustCompile("\\./(scripts|test|cmd)/[a-z-]+").FindAllString(text, -1) {
+	for _, match := range regexp.MustCompile(`\./(scripts|test|cmd)/[a-z-]+`).FindAllString(text, -1) {
 		seen++
 		if _, err := os.Stat(match); err != nil {
 			t.Error(err)

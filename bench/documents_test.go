@@ -175,8 +175,12 @@ func TestWhyPage(t *testing.T) {
 	var table strings.Builder
 	table.WriteString("| | cached names | new names | `pods` | MB after 10,000 names |\n|---|---|---|---|---|\n")
 	for _, peer := range []struct{ name, shown string }{
-		{"node-dns", "node-dns"}, {"node-cache", "NodeLocal DNSCache"}, {"coredns", "CoreDNS"},
-		{"dnsmasq", "dnsmasq"}, {"unbound", "unbound"}, {"dnsdist", "dnsdist"},
+		{"node-dns", "node-dns"},
+		{"node-cache", "NodeLocal DNSCache"},
+		{"coredns", "CoreDNS"},
+		{"dnsmasq", "dnsmasq"},
+		{"unbound", "unbound"},
+		{"dnsdist", "dnsdist"},
 	} {
 		fmt.Fprintf(&table, "| %s |", peer.shown)
 		for _, workload := range []string{"hits", "misses", "pods"} {
