@@ -13,7 +13,7 @@ import (
 // BenchmarkHook measures the CPU time and the page faults of one run of the hook for an event that changes nothing,
 // while NetworkManager and node-dns run. NetworkManager runs the hook for each event of each
 // interface. "hook" includes the shell of the installed script, "program" is the program alone,
-// and "default" is the program with Go's own number of processors, as it was once run.
+// and "default" is the program without the script's GOMAXPROCS.
 func BenchmarkHook(b *testing.B) {
 	n := newNode(b)
 	n.connect("eth0")

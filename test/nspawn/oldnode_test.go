@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -53,9 +52,10 @@ func newOldNode(t *testing.T, with dnsmasqWith) *oldNode {
 		t.Fatal(err)
 	}
 	n.WriteFile(unitFiles+"dnsmasq.service", lab.DnsmasqService, 0o644)
-	// dnsmasq starts a process for each TCP query. On a busy machine it could not keep up, and its
-	// socket overflowed for 10 s.
-	n.WriteFile(unitFiles+"dnsmasq.service.d/nice.conf", "[Service]\nNice=-15\n", 0o644)
+	// dnsmasq starts a process for each TCP query. On a busy machine it waited for the CPU, its socket
+	// overflowed, and queries were lost that no migration had lost. Nice= has no effect, because the
+	// kernel groups processes by session (sched(7), autogroup).
+	n.WriteFile(unitFiles+"dnsmasq.service.d/first.conf", "[Service]\nCPUSchedulingPolicy=rr\n", 0o644)
 	n.WriteFile("/etc/dnsmasq.conf", "conf-dir=/etc/dnsmasq.d\n", 0o644)
 	n.WriteFile(oldBasePath, with.base, 0o644)
 	n.Enable("dnsmasq.service", "NetworkManager-dispatcher.service")
@@ -140,42 +140,19 @@ func (o *oldNode) during(rate int, happens func()) {
 		o.t.Fatal(err)
 	}
 	o.Run("systemd-run", "--quiet", "--unit=libc.service", "--description=libc", "sh", "-c", libcLoop)
-	overflowed := o.overflowed()
 	time.Sleep(500 * time.Millisecond)
 	happens()
 	time.Sleep(500 * time.Millisecond)
 	o.Run("systemctl", "stop", "libc.service")
 	tally := loading.Stop()
 	log := o.Journal("--unit=libc.service", "--output=cat", "--since=-1min")
-	overflowed = o.overflowed() - overflowed
-	o.t.Logf("%d a second: %v; %d through libc; %d dropped by full sockets of the node", rate, tally, strings.Count(log, "resolved"), overflowed)
-	if tally.Lost > overflowed || tally.Wrong > 0 {
+	o.t.Logf("%d a second: %v; %d through libc", rate, tally, strings.Count(log, "resolved"))
+	if tally.Lost > 0 || tally.Wrong > 0 {
 		o.t.Errorf("got %d lost queries and %d wrong answers", tally.Lost, tally.Wrong)
 	}
 	if strings.Contains(log, "FAILED") || !strings.Contains(log, "resolved") {
 		o.t.Errorf("some lookups through resolv.conf failed:\n%s", log)
 	}
-}
-
-// overflowed returns how many datagrams the node has dropped because the socket of a program was
-// full (proc_net_snmp(5)). On a busy machine dnsmasq does not run for seconds, and its socket holds
-// 277 queries.
-func (o *oldNode) overflowed() int {
-	o.t.Helper()
-	var rows [][]string
-	for line := range strings.Lines(o.Run("cat", "/proc/net/snmp")) {
-		if fields := strings.Fields(line); len(fields) > 0 && fields[0] == "Udp:" {
-			rows = append(rows, fields)
-		}
-	}
-	if len(rows) != 2 || len(rows[0]) != len(rows[1]) || !slices.Contains(rows[0], "RcvbufErrors") {
-		o.t.Fatalf("/proc/net/snmp has no RcvbufErrors: %q", rows)
-	}
-	n, err := strconv.Atoi(rows[1][slices.Index(rows[0], "RcvbufErrors")])
-	if err != nil {
-		o.t.Fatal(err)
-	}
-	return n
 }
 
 // libcLoop resolves uncached names of the cluster and of the site through resolv.conf.
