@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// BenchmarkHook measures the CPU time and the page faults of one run of the hook for an event that changes nothing,
-// while NetworkManager and node-dns run. NetworkManager runs the hook for each event of each
-// interface. "hook" includes the shell of the installed script, "program" is the program alone,
-// and "default" is the program without the script's GOMAXPROCS.
+// BenchmarkHook measures the CPU time and the page faults of one run of the hook for an event that
+// changes nothing, while NetworkManager and node-dns run. NetworkManager runs the hook for each
+// event of each interface. "hook" includes the shell of the installed script, "program" is the
+// program alone, and "default" is the program without the script's GOMAXPROCS.
 func BenchmarkHook(b *testing.B) {
 	n := newNode(b)
 	n.connect("eth0")

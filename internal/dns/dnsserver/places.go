@@ -40,9 +40,9 @@ func (r *responder) enter(client netip.Addr) place {
 
 // waitToEnter is enter for a query that found no free slot and may wait for one. If over becomes
 // true during the wait, the query enters beyond MaxInFlight. A nil over never does.
-func (r *responder) waitToEnter(client netip.Addr, waitBudget time.Duration, over *atomic.Bool) bool {
+func (r *responder) waitToEnter(client netip.Addr, atMost time.Duration, over *atomic.Bool) bool {
 	const pause = time.Millisecond
-	for deadline := time.Now().Add(waitBudget); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(atMost); time.Now().Before(deadline); {
 		if over != nil && over.Load() {
 			r.enterBeyond(client)
 			return true

@@ -11,7 +11,7 @@
 //	watch.go    the event loop that owns the flight; lane.go has its mailbox and timers
 //	receive.go  what arrives for a query: an answer, a refusal or an error
 //	life.go     what the flight does next; round.go chooses the server and the transport
-//	land.go     how it ends: waiters and cache get the result; late answers
+//	finish.go   how it ends: waiters and cache get the result; late answers
 //	try.go      one query to one server; socket.go carries it over UDP
 //
 // server.go describes a server and routes.go the servers of each domain. outage.go tracks domains

@@ -9,7 +9,7 @@ import (
 
 // The life of a question. It joins or begins a flight (ask.go): prepareLocked chooses the first
 // server, and the caller sends the first query. After that, everything runs on the watcher of the
-// lane, in receive.go, this file and land.go:
+// lane, in receive.go, this file and finish.go:
 //
 //	answer -------------------------------------> answered -> finish: waiters and cache get it
 //	silence, refusal, error, other transport ---> next -> proceed: the round names the next try

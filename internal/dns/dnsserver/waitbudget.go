@@ -21,11 +21,11 @@ type waitBudget struct {
 func newWaitBudget(now time.Time) waitBudget { return waitBudget{backlog, now} }
 
 // at returns the remaining budget. Each second refills it to at least burst.
-func (p *waitBudget) at(now time.Time) time.Duration {
-	if now.Sub(p.since) >= time.Second {
-		p.left, p.since = max(p.left, burst), now
+func (b *waitBudget) at(now time.Time) time.Duration {
+	if now.Sub(b.since) >= time.Second {
+		b.left, b.since = max(b.left, burst), now
 	}
-	return p.left
+	return b.left
 }
 
-func (p *waitBudget) spend(d time.Duration) { p.left -= d }
+func (b *waitBudget) spend(d time.Duration) { b.left -= d }
