@@ -54,24 +54,36 @@ func TestDocumentHasWorkloads(t *testing.T) {
 	}
 }
 
-// TestBefore: an earlier revision is one more peer.
+// TestBefore: an earlier revision is one more peer, built from that revision and not from the tree.
 func TestBefore(t *testing.T) {
 	o, err := parseFlags([]string{"-before=HEAD~1", "-peers=echo,node-dns"})
 	if err != nil || len(o.peers) != 3 || o.peers[2].name != "node-dns-before" {
 		t.Fatalf("got %v, %v", o.peers, err)
 	}
+	t.Chdir(t.TempDir())
+	program := func(says string) string {
+		return "mkdir -p cmd/node-dns && printf 'package main\nvar version string\nfunc main() { println(\"" + says + "\", version) }\n' >cmd/node-dns/main.go"
+	}
+	for _, command := range []string{
+		"git init -q . && printf 'module m\n' >go.mod", program("before"), "git add -A",
+		"git -c user.name=n -c user.email=n@example.com commit -qm m", program("after"),
+	} {
+		if out, err := exec.Command("sh", "-c", command).CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", command, err, out)
+		}
+	}
 	dir := t.TempDir()
 	if err := buildBefore(t.Context(), dir, "no-such-revision"); err == nil {
 		t.Error("built a revision that does not exist")
 	}
-	if head := exec.Command("git", "rev-parse", "--verify", "HEAD"); head.Run() != nil {
-		t.Skip("not a git checkout")
-	}
 	if err := buildBefore(t.Context(), dir, "HEAD"); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command(filepath.Join(dir, "node-dns-before"), "--version").Output(); err != nil || !strings.Contains(string(out), "HEAD") {
+	if out, err := exec.Command(filepath.Join(dir, "node-dns-before")).CombinedOutput(); err != nil || string(out) != "before HEAD\n" {
 		t.Errorf("got %q, %v", out, err)
+	}
+	if out, err := exec.Command("git", "worktree", "list").Output(); err != nil || strings.Count(string(out), "\n") != 1 {
+		t.Errorf("got the worktrees\n%s, %v", out, err)
 	}
 }
 

@@ -54,7 +54,7 @@ func TestFolded(t *testing.T) {
 	}
 }
 
-// narrow returns a page as a terminal of 60 columns shows it. It fails if folding changed any word.
+// narrow returns a page as a terminal of 60 columns shows it. It fails if folding loses a word.
 func narrow(t *testing.T, write func(io.Writer) error) string {
 	t.Helper()
 	var wide, folded strings.Builder
@@ -63,11 +63,23 @@ func narrow(t *testing.T, write func(io.Writer) error) string {
 			t.Fatal(err)
 		}
 	}
+	// A table that is too wide has no header and no empty cells.
 	words := func(text string) []string {
-		return slices.DeleteFunc(strings.Fields(text), func(word string) bool { return word == ";;" })
+		return slices.DeleteFunc(strings.Fields(text), func(word string) bool { return word == ";;" || word == "-" })
 	}
-	if got, want := words(folded.String()), words(wide.String()); !slices.Equal(got, want) && !strings.Contains(wide.String(), "ANSWERED BY") { // a table changes its form
-		t.Errorf("got the words %q, want %q", got, want)
+	left := words(folded.String())
+	for line := range strings.Lines(wide.String()) {
+		if strings.HasPrefix(line, "#  NAME") {
+			continue
+		}
+		for _, word := range words(line) {
+			i := slices.Index(left, word)
+			if i < 0 {
+				t.Errorf("folding lost %q:\n%s", word, folded.String())
+				continue
+			}
+			left = slices.Delete(left, i, i+1)
+		}
 	}
 	return folded.String()
 }
