@@ -169,9 +169,9 @@ func TestRoutesAreBounded(t *testing.T) {
 	if !forward.SameRoutes(many.Routes, many.Routes) || forward.SameRoutes(many.Routes, other.Routes) || forward.SameRoutes(many.Routes, many.Routes[1:]) {
 		t.Error("routes are not compared by value")
 	}
-	nobody := []forward.Route{{Domain: dnsname.MustParse("example")}} // SERVFAIL there; NXDOMAIN with Local
+	noServers := []forward.Route{{Domain: dnsname.MustParse("example")}} // SERVFAIL there; NXDOMAIN with Local
 	local := []forward.Route{{Domain: dnsname.MustParse("example"), Local: true}}
-	if forward.SameRoutes(nobody, local) || !forward.SameRoutes(local, local) {
+	if forward.SameRoutes(noServers, local) || !forward.SameRoutes(local, local) {
 		t.Error("a local domain compares equal to a domain without servers")
 	}
 	d, text := logged()

@@ -138,12 +138,12 @@ func TestLoopWhileRunning(t *testing.T) {
 // daemon is configured to listen there. Both are detected, and the upstream is left out.
 func TestLoopComesLater(t *testing.T) {
 	t.Run("probe", func(t *testing.T) {
-		nobody, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+		closed, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		there := newRelay(t, nobody.LocalAddr().(*net.UDPAddr).AddrPort())
-		nobody.Close()
+		there := newRelay(t, closed.LocalAddr().(*net.UDPAddr).AddrPort())
+		closed.Close()
 		r := start(t, map[string]string{upstreamPath: "server=" + strings.ReplaceAll(there.addr.String(), ":", "#") + "\n"})
 		at := r.address()
 		there.to.Store(&at)

@@ -179,7 +179,7 @@ func (s *sockets) dropLocked(key socketKey) {
 }
 
 // closeUnused closes inherited sockets that were unused for too long. It returns how long the
-// others wait, or zero if there are none.
+// others wait, or zero if no socket is left.
 func (s *sockets) closeUnused(now time.Time) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()

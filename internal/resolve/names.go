@@ -18,7 +18,7 @@ type clusterNames struct {
 	of       string     // kubeconfig of the watched cluster
 	snapshot *zone.Snapshot
 	reason   error         // why there is no snapshot; nil if not reported
-	reported chan struct{} // closed at the first report; nil if there was one or none will come
+	reported chan struct{} // closed at the first report; nil after it, or if no report will come
 }
 
 // replace makes r the resolver, with what is known about the cluster; nil disables it. Another

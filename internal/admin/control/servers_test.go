@@ -71,9 +71,9 @@ func TestServerListText(t *testing.T) {
 	builtIn := well()
 	builtIn.Routes, builtIn.Cluster.Resolver = builtIn.Routes[2:], synced()
 	screens["built-in"] = builtIn
-	nobody := well()
-	nobody.Routes = nil
-	screens["nobody"] = nobody
+	noRoutes := well()
+	noRoutes.Routes = nil
+	screens["nobody"] = noRoutes
 	screens["opportunistic"], screens["large-lost"] = opportunistic(), lossy()
 	for name, status := range screens {
 		t.Run(name, func(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 func checkUpstreams(s Snapshot) []Finding {
 	switch {
 	case len(s.Upstreams) > 0:
-	case len(s.loopingServers()) > 0: // checkLoop reports why there is none
+	case len(s.loopingServers()) > 0: // checkLoop reports them
 		return nil
 	default:
 		return []Finding{fail("no upstream nameserver is known: names outside the cluster do not resolve",

@@ -90,7 +90,7 @@ func (c *tcpConn) mayReadLocked() bool {
 	return c.isReading && !c.isBroken && !c.isPaused && len(c.unsent) == 0
 }
 
-// rearm registers the next event with epoll. It returns false if there is none.
+// rearm registers the next event with epoll. It returns false if the connection waits for no event.
 func (c *tcpConn) rearm() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -91,14 +91,14 @@ func rest(m *dns.Msg) string {
 
 // fuzzed returns Resolvers over all kinds of objects.
 func fuzzed(f *testing.F) []*zone.Resolver {
-	nobody := dnsserver.HandlerFunc(func(context.Context, *dnsserver.Query) (*dns.Msg, error) { return new(dns.Msg), nil })
+	empty := dnsserver.HandlerFunc(func(context.Context, *dnsserver.Query) (*dns.Msg, error) { return new(dns.Msg), nil })
 	var all []*zone.Resolver
 	for _, change := range []func(*zone.Config){nil, openShift, nameservers, zonal, verified} {
 		all = append(all, resolverOf(f, shop, func(c *zone.Config) {
 			if change != nil {
 				change(c)
 			}
-			c.Next = nobody
+			c.Next = empty
 		}))
 	}
 	return all
