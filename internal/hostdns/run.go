@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/node-dns/node-dns/internal/dns/identity"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/nm"
 	"github.com/node-dns/node-dns/internal/resolvconf"
@@ -71,7 +72,7 @@ func (r Runner) isScripts(ctx context.Context, text []byte) bool {
 	}
 	for _, addr := range file.Nameservers() {
 		by, err := r.Applier.probe(ctx, netip.AddrPortFrom(addr, nameserver.Port), false)
-		return err == nil && by != "" && !isNodeDNS(by)
+		return err == nil && by != "" && !identity.IsNodeDNS(by)
 	}
 	return false
 }
@@ -134,7 +135,7 @@ func (r Runner) log(event nm.Event, p Plan, result Result, err error) {
 	if p.Nameserver.IsValid() {
 		add("nameserver", p.Nameserver.Addr().String())
 	}
-	if !isNodeDNS(result.AnsweredBy) {
+	if !identity.IsNodeDNS(result.AnsweredBy) {
 		add("answered_by", result.AnsweredBy)
 	}
 	add("written", strings.Join(result.Written, " "))
@@ -246,7 +247,7 @@ func (p Plan) lacks() []string {
 // foreignResponder warns if another program answers in node-dns's place. It is only a warning:
 // after a rollback that is dnsmasq.
 func foreignResponder(p Plan, by string) []string {
-	if by == "" || isNodeDNS(by) {
+	if by == "" || identity.IsNodeDNS(by) {
 		return nil
 	}
 	return []string{fmt.Sprintf("%s answers on %v, not node-dns", by, p.Nameserver)}
@@ -258,7 +259,7 @@ func (r Runner) stillRunning(ctx context.Context, p Plan) []string {
 	if r.Ending || !p.Stopped.IsValid() || p.Hold != "" {
 		return nil
 	}
-	if by, err := r.Applier.probe(ctx, p.Stopped, false); err != nil || !isNodeDNS(by) {
+	if by, err := r.Applier.probe(ctx, p.Stopped, false); err != nil || !identity.IsNodeDNS(by) {
 		return nil
 	}
 	return []string{`node-dns is running and will point /etc/resolv.conf here again; run "systemctl stop node-dns" first`}
