@@ -21,7 +21,9 @@ const module = "github.com/node-dns/node-dns/"
 var owners = map[string][]string{
 	"github.com/godbus/dbus/v5":            {"internal/sys/dbusconn", "internal/nm", "internal/admin/dbusapi", "internal/admin/firewall"},
 	"github.com/Wifx/gonetworkmanager/v3":  {"internal/nm"},
-	"github.com/vishvananda/netlink":       {"internal/netstate", "internal/admin/firewall", "internal/test/lab"},
+	"github.com/google/nftables":           {"internal/intercept/helper"},
+	"github.com/mdlayher/netlink":          {"internal/intercept/helper"},
+	"github.com/vishvananda/netlink":       {"internal/netstate", "internal/intercept/helper", "internal/admin/firewall", "internal/test/lab"},
 	"gopkg.in/yaml.v3":                     {"internal/nodeconfig", "internal/kube/kubeconfig", "cmd/node-dns"},
 	"github.com/prometheus":                {"internal/admin/metrics"},
 	"github.com/spf13/cobra":               {"cmd/node-dns"},

@@ -60,7 +60,7 @@ func (d *Daemon) watchAPI(ctx context.Context, wanted policy.API) error {
 func (d *Daemon) clusterConfig(wanted policy.API) cluster.Config {
 	config := cluster.Config{
 		Kubeconfig: wanted.Kubeconfig, Features: wanted.Features, NodeName: wanted.Node, Version: d.config.Version,
-		Publish:    func(s *zone.Snapshot) { d.resolver.Publish(wanted.Kubeconfig, s) },
+		Publish:    func(s *zone.Snapshot) { d.publish(wanted.Kubeconfig, s) },
 		Unready:    func(reason error) { d.resolver.Unready(wanted.Kubeconfig, reason) },
 		Programmed: d.view.Metrics.Programming.Add, Requested: d.view.Metrics.Requested.Add,
 		Log: d.log, Panics: &d.panics,
@@ -72,6 +72,15 @@ func (d *Daemon) clusterConfig(wanted policy.API) cluster.Config {
 		config.SnapshotFile, config.SnapshotMaxAge = d.paths.snapshot, d.policy().Config.Resolver.SnapshotMaxAge
 	}
 	return config
+}
+
+// publish answers from s. The first snapshot allows interception, which the follower requests.
+func (d *Daemon) publish(kubeconfig string, s *zone.Snapshot) {
+	isFirst := d.resolver.Known() == nil
+	d.resolver.Publish(kubeconfig, s)
+	if isFirst && len(d.policy().Intercept) > 0 {
+		d.hint("the cluster is known")
+	}
 }
 
 // addrsOfAPI implements cluster.Config.Lookup.

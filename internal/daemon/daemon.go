@@ -22,6 +22,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/hostdns"
+	"github.com/node-dns/node-dns/internal/intercept"
 	"github.com/node-dns/node-dns/internal/policy"
 	"github.com/node-dns/node-dns/internal/resolve"
 	"github.com/node-dns/node-dns/internal/sys/journal"
@@ -110,8 +111,10 @@ type paths struct {
 	ready string // exists while the daemon answers
 	bus   string // saves settings made over D-Bus for the next start
 	// history saves the history of upstream servers for the next start.
-	history string
-	terms   string // how to listen while port 53 changes hands (dnsserver.TermsFile)
+	history     string
+	intercept   string // requests interception from the helper
+	intercepted string // the helper's state
+	terms       string // how to listen while port 53 changes hands (dnsserver.TermsFile)
 	// kubeconfig is used if the configuration names none. snapshot keeps the state of the cluster,
 	// in a directory of the daemon's own, because /var/lib/node-dns belongs to the privileged half.
 	kubeconfig, snapshot string
@@ -122,12 +125,14 @@ type paths struct {
 func newPaths(c Config) paths {
 	run := filepath.Join("/", c.Root, "/run/node-dns")
 	return paths{
-		host:    hostdns.NewPaths(c.Root),
-		run:     run,
-		ready:   filepath.Join(run, "ready"),
-		bus:     filepath.Join(run, "dbus.json"),
-		history: filepath.Join(run, "servers.json"),
-		terms:   filepath.Join("/", c.Root, dnsserver.TermsFile),
+		host:        hostdns.NewPaths(c.Root),
+		run:         run,
+		ready:       filepath.Join(run, "ready"),
+		bus:         filepath.Join(run, "dbus.json"),
+		history:     filepath.Join(run, "servers.json"),
+		intercept:   intercept.RequestFile(c.Root),
+		intercepted: intercept.StateFile(c.Root),
+		terms:       filepath.Join("/", c.Root, dnsserver.TermsFile),
 
 		kubeconfig:  filepath.Join("/", c.Root, "/etc/node-dns/kubeconfig"),
 		fromCluster: filepath.Join("/", c.Root, "/var/cache/node-dns/from-cluster.json"),

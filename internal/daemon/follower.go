@@ -25,6 +25,7 @@ type follower struct {
 	answers     bool              // whether the daemon answered, at the last look, at the address for resolv.conf
 	wayBackTill time.Time         // end of asking for the way-back stamp; zero if it has not been missing
 	unready     string            // why the ready file could not be written; empty if it was
+	unasked     string            // why interception could not be requested; empty if it was, or is not wanted
 	unkept      string            // why settings made over D-Bus are not saved; empty if they are
 	memoryWhy   string            // logged reason why the memory limit is unknown; empty if it is known
 	saidReady   journal.Condition // Ready or NotReady, as last logged; 0 before the first log line

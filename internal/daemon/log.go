@@ -137,7 +137,7 @@ func (f *follower) setProblems(seen *view.Host, s *policy.Policy) {
 	if inVain != "" && seen.Plan.OverwrittenBy != "" {
 		inVain = "/etc/resolv.conf is overwritten by " + seen.Plan.OverwrittenBy // the request was processed
 	}
-	for _, problem := range []string{inVain, f.unready, f.unkept} {
+	for _, problem := range []string{inVain, f.unready, f.unasked, f.unkept} {
 		if problem != "" {
 			now = append(now, problem)
 		}

@@ -227,6 +227,7 @@ func (d *Daemon) stop(ctx context.Context) error {
 	if d.handsOver(ctx) {
 		return d.handOver(ctx)
 	}
+	d.releaseInterception(ctx)
 	var err error
 	if d.server != nil {
 		err = d.server.Shutdown(ctx)

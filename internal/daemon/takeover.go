@@ -76,6 +76,7 @@ func (f *follower) logChange(c *change) {
 func (f *follower) takeListeners(c *change) {
 	c.failed = f.listen(c.next)
 	f.announce()
+	f.requestInterception(c.next)
 }
 
 func (f *follower) tellTasks(c *change) {

@@ -81,7 +81,7 @@ func Place(config nodeconfig.Config, net netstate.State, record []byte) nodeconf
 }
 
 func place(config nodeconfig.Config, net netstate.State, earlier []netip.Addr) nodeconfig.Placement {
-	return config.Place(nodeconfig.Host{IsLocal: net.IsLocal, NodeIP: net.NodeIP(), Asked: slices.Concat(earlier, net.ContainerBridges())})
+	return config.Place(nodeconfig.Host{IsLocal: net.IsLocal, IsService: net.IsService, NodeIP: net.NodeIP(), Asked: slices.Concat(earlier, net.ContainerBridges())})
 }
 
 // Placement returns where the daemon listens on this host, and what resolv.conf must contain.

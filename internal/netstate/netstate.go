@@ -106,6 +106,23 @@ func (s State) IsLocal(a netip.Addr) bool {
 	return false
 }
 
+// IsService reports whether a is local only so that this node can answer for a Service: it is on the
+// link of kube-proxy's IPVS mode, of NodeLocal DNSCache or of node-dns-intercept, or it is one of
+// asked and on lo, where the kernel has no dummy links. Such an address is not the node's own.
+func (s State) IsService(a netip.Addr, asked []netip.Addr) bool {
+	found := false
+	for _, have := range s.Addrs {
+		if have.Addr != a {
+			continue
+		}
+		if !slices.Contains(serviceLinks, have.Interface) && (have.Interface != "lo" || !slices.Contains(asked, a)) {
+			return false
+		}
+		found = true
+	}
+	return found
+}
+
 // ContainerBridges returns the addresses of interfaces such as docker0 and cni0, on which a
 // container runtime or SDN reaches this node. Containers may use such an address as their
 // nameserver, because dnsmasq listened there.
@@ -133,11 +150,14 @@ func (s State) DefaultInterface() string {
 // containerBridges are interfaces on which containers reach this node.
 var containerBridges = []string{"docker0", "cni0", "cbr0", "lbr0", "tun0", "ovn-k8s-mp0"}
 
+// serviceLinks hold addresses of Services.
+var serviceLinks = []string{"kube-ipvs0", "nodelocaldns", "node-dns"}
+
 // isContainerLink reports whether an interface is only for containers or virtual machines. The
 // names used by cluster networks, podman and libvirt have a number or another suffix after these
 // prefixes.
 func isContainerLink(name string) bool {
-	return slices.Contains(containerBridges, name) || slices.ContainsFunc([]string{"podman", "virbr", "flannel", "cilium_", "kube-", "nodelocaldns"}, func(prefix string) bool {
+	return slices.Contains(containerBridges, name) || slices.ContainsFunc([]string{"podman", "virbr", "flannel", "cilium_", "kube-", "nodelocaldns", "node-dns"}, func(prefix string) bool {
 		return strings.HasPrefix(name, prefix)
 	})
 }

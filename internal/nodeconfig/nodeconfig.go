@@ -75,6 +75,9 @@ type Config struct {
 	// Listen selects the listen addresses.
 	Listen Listen
 
+	// Intercept selects the addresses whose queries come to this node while it answers.
+	Intercept Intercept
+
 	// AllowFrom selects the clients that may query.
 	AllowFrom AllowFrom
 

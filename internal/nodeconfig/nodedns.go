@@ -79,6 +79,7 @@ var nodeDNSKeys = append([]key[Config]{
 		c.ClientRateLimit, _ = r.number(v, 0, maxClientRate)
 	}},
 	{name: "nodeIP", read: readNodeIP},
+	{name: "intercept", read: readIntercept},
 	{name: "resolvConf", read: func(r *reader, v value, c *Config) {
 		c.ResolvConf, _ = one(r, v, asResolvConf)
 	}},

@@ -17,8 +17,12 @@ type Placement struct {
 	// later.
 	All bool
 
-	// Spare are those of Listen that another program may hold, because no pod is given them now:
-	// Host.Asked, and addresses that only dnsBindAddress names, where OpenShift 3's node process or
+	// Intercept are the addresses whose queries are to come here while node-dns answers: those that
+	// the key intercept names and that are not this node's own.
+	Intercept []netip.Addr
+
+	// Spare are those of Listen that another program may hold: those of Intercept, which need
+	// node-dns-intercept; Host.Asked, because no pod is given them now; and addresses that only dnsBindAddress names, where OpenShift 3's node process or
 	// SDN pod has its own nameserver.
 	Spare []netip.AddrPort
 
@@ -39,6 +43,9 @@ type Placement struct {
 type Host struct {
 	// IsLocal reports whether an address is one of the host's, including all of loopback.
 	IsLocal func(netip.Addr) bool
+	// IsService reports whether an address is local only to answer for a Service. asked are the
+	// addresses that the configuration wants to be such. Nil means that there are none.
+	IsService func(addr netip.Addr, asked []netip.Addr) bool
 	// NodeIP is the host's address on its default route. It is the zero Addr if there is none.
 	NodeIP netip.Addr
 	// Asked are more addresses that clients may query: those that pods were given earlier, and
@@ -55,15 +62,18 @@ type Host struct {
 //   - Listen "auto" is every local address in DNSIPs, because pods are given all of them, or
 //     Nameserver if there is none, at port 53. It includes Host.Asked: a pod keeps its nameserver
 //     address for life, and the default route may move meanwhile. DNSBindAddress is always added.
+//   - Intercept is what Config.Intercept names, without addresses that the host has anyway. Listen
+//     includes those that are local by now. They are never Nameserver.
 //   - ClusterDNS is Config.ClusterDNS, or else those of DNSIPs that are not local. Listen addresses
 //     are left out, because queries to them would come back.
 func (c Config) Place(host Host) Placement {
-	p := placer{Config: c, isLocal: host.IsLocal}
+	p := newPlacer(c, host)
 	p.node = p.nodeIP(host.NodeIP)
 	p.placePods()
 	p.placeExplicit()
 	p.placeBind()
 	p.placeAsked(host.Asked)
+	p.placeIntercept(host)
 	p.placeClusterDNS()
 	if !p.result.Nameserver.IsValid() {
 		p.problem("this host has no address that /etc/resolv.conf can name: no default route, and no local address in dnsIP, clusterDNS or nodeIP")
@@ -74,9 +84,18 @@ func (c Config) Place(host Host) Placement {
 // placer computes one Placement.
 type placer struct {
 	Config
-	isLocal func(netip.Addr) bool
-	node    netip.Addr // node IP; the zero Addr if there is none
+	isLocal func(netip.Addr) bool // without addresses of Services
+	node    netip.Addr            // node IP; the zero Addr if there is none
 	result  Placement
+}
+
+func newPlacer(c Config, host Host) placer {
+	p := placer{Config: c, isLocal: host.IsLocal}
+	if host.IsService != nil {
+		asked := c.interceptable()
+		p.isLocal = func(addr netip.Addr) bool { return host.IsLocal(addr) && !host.IsService(addr, asked) }
+	}
+	return p
 }
 
 func (p *placer) problem(format string, args ...any) {
@@ -190,6 +209,24 @@ func (p *placer) placeAsked(asked []netip.Addr) {
 	}
 }
 
+// placeIntercept listens on the addresses to intercept once they are local. An address that only
+// the helper's link has comes and goes with the helper.
+func (p *placer) placeIntercept(host Host) {
+	for _, addr := range p.interceptable() {
+		if p.isLocal(addr) {
+			continue // queries arrive anyway
+		}
+		p.result.Intercept = append(p.result.Intercept, addr)
+		at := netip.AddrPortFrom(addr, nameserver.Port)
+		if host.IsLocal(addr) && !slices.Contains(p.result.Listen, at) {
+			p.listen(addr, nameserver.Port)
+			p.result.Spare = append(p.result.Spare, at)
+		}
+	}
+}
+
+// placeClusterDNS leaves out an intercepted address without a problem: the cluster zone is then
+// answered from the API.
 func (p *placer) placeClusterDNS() {
 	servers := p.ClusterDNS
 	if len(servers) == 0 {
@@ -200,6 +237,9 @@ func (p *placer) placeClusterDNS() {
 		}
 	}
 	for _, server := range servers {
+		if slices.Contains(p.result.Listen, server.Addr) && slices.Contains(p.result.Intercept, server.Addr.Addr()) {
+			continue
+		}
 		if p.isOurs(server.Addr) {
 			p.problem("cluster DNS server %v is node-dns itself; ignoring it, because queries would loop", server)
 		} else if !slices.Contains(p.result.ClusterDNS, server) {

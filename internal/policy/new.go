@@ -44,6 +44,10 @@ func New(in Inputs) *Policy {
 // addAPI decides how the Kubernetes API is watched, and reports the source of the credentials.
 func (p *Policy) addAPI(in Inputs) {
 	p.API, p.Credentials = NewAPI(in.Config, in.Kubeconfig, in.Hostname), in.Credentials
+	if len(p.Intercept) > 0 && p.API == (API{}) {
+		p.Problems = append(p.Problems, in.Config.Where("intercept")+": requires a Kubernetes API (see kubeconfig), because the cluster's DNS pods cannot be asked at an intercepted address")
+		p.Intercept = nil
+	}
 	if p.API == (API{}) || p.Credentials.Original != p.API.Original {
 		return
 	}

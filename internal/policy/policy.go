@@ -70,6 +70,7 @@ type Policy struct {
 	Listen     []netip.AddrPort
 	Spare      []netip.AddrPort // the part of Listen that may belong to another program
 	NodeIP     netip.Addr
+	Intercept  []netip.Addr // addresses whose queries are to come here while the cluster zone is answered
 	Access     Access
 	ForwardMax int // limit of the queries that wait for upstreams
 

@@ -15,20 +15,22 @@ type Status struct {
 	Listeners  []Listener `json:"listeners"`
 	Metrics    Metrics    `json:"metrics"`
 	Clients    Clients    `json:"clients"`
-	Cluster    Cluster    `json:"cluster"`
-	Routes     []Route    `json:"routes"`               // the servers of the root route are the upstreams
-	Overridden []Loss     `json:"overridden,omitempty"` // routes that other sources configure without effect
-	Refused    []Refused  `json:"refused,omitempty"`    // nameservers that are configured but must not be queried
-	Bus        *Bus       `json:"dbus,omitempty"`       // nil if the configuration disables D-Bus
-	ResolvConf ResolvConf `json:"resolvConf"`
-	Cache      Cache      `json:"cache"`
-	Queries    Queries    `json:"queries"`
-	Watched    Watched    `json:"watched"`
-	Process    Process    `json:"process"`
-	SELinux    *SELinux   `json:"selinux,omitempty"` // nil if SELinux is disabled
-	Problems   []string   `json:"problems"`          // what an admin should fix; empty if there is nothing
-	Notes      []string   `json:"notes"`             // what an admin should know
-	Hidden     []string   `json:"hidden,omitempty"`  // what this caller may not see
+	// Interception is nil if the configuration does not ask for it.
+	Interception *Interception `json:"interception,omitempty"`
+	Cluster      Cluster       `json:"cluster"`
+	Routes       []Route       `json:"routes"`               // the servers of the root route are the upstreams
+	Overridden   []Loss        `json:"overridden,omitempty"` // routes that other sources configure without effect
+	Refused      []Refused     `json:"refused,omitempty"`    // nameservers that are configured but must not be queried
+	Bus          *Bus          `json:"dbus,omitempty"`       // nil if the configuration disables D-Bus
+	ResolvConf   ResolvConf    `json:"resolvConf"`
+	Cache        Cache         `json:"cache"`
+	Queries      Queries       `json:"queries"`
+	Watched      Watched       `json:"watched"`
+	Process      Process       `json:"process"`
+	SELinux      *SELinux      `json:"selinux,omitempty"` // nil if SELinux is disabled
+	Problems     []string      `json:"problems"`          // what an admin should fix; empty if there is nothing
+	Notes        []string      `json:"notes"`             // what an admin should know
+	Hidden       []string      `json:"hidden,omitempty"`  // what this caller may not see
 
 	LastMinute *LastMinute `json:"lastMinute,omitempty"` // nil in the first ten seconds
 	SlowNames  []SlowName  `json:"slowNames,omitempty"`  // of the last ten minutes, slowest first; for admins only

@@ -19,6 +19,9 @@ func (s Status) WriteText(w io.Writer) error {
 	p.folded(fmt.Sprintf("node-dns %s: running %s, %s%s", s.Version, age(s.Now.Sub(s.Started)), s.readiness(), s.Node.text()), 4)
 	p.row("Listening", s.listening())
 	p.row("Clients", s.Clients.text())
+	if s.Interception != nil {
+		p.row("Interception", s.Interception.text(s.Now))
+	}
 	p.row("Cluster", s.clusterText())
 	for _, route := range s.Routes {
 		if slices.Contains(s.Cluster.zones(), route.Domain) {

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/node-dns/node-dns/internal/admin/control"
@@ -26,32 +27,33 @@ func clientsOf(a policy.Access) control.Clients {
 func (v *View) Status() control.Status {
 	s := v.policy()
 	status := control.Status{
-		APIVersion: control.APIVersion,
-		Kind:       "Status",
-		Version:    v.config.Version,
-		PID:        os.Getpid(),
-		Started:    v.started,
-		Now:        time.Now(),
-		Node:       v.nodeStatus(s),
-		Listeners:  ListenerStatus(v.server.Listeners(), s.Spare),
-		Metrics:    *v.Metrics.state.Load(),
-		Clients:    clientsOf(s.Access),
-		Cluster:    v.clusterStatus(s),
-		Routes:     routeStatus(s, v.resolver.Forward().Status()),
-		Overridden: lossStatus(s),
-		Refused:    refusedStatus(s),
-		Changed:    v.lastChange(),
-		LastMinute: v.lastMinute(time.Now()),
-		Bus:        v.config.Bus(s),
-		ResolvConf: v.resolvConfStatus(),
-		Cache:      v.cacheStatus(),
-		Queries:    v.queryStatus(),
-		SlowNames:  v.troubles.slowNames(time.Now(), shownNames, v.podAt),
-		Watched:    v.watchedStatus(),
-		Process:    v.processStatus(),
-		SELinux:    v.selinuxStatus(),
-		Problems:   append([]string{}, *v.Problems.Load()...),
-		Notes:      append([]string{}, s.Notes...),
+		APIVersion:   control.APIVersion,
+		Kind:         "Status",
+		Version:      v.config.Version,
+		PID:          os.Getpid(),
+		Started:      v.started,
+		Now:          time.Now(),
+		Node:         v.nodeStatus(s),
+		Listeners:    ListenerStatus(v.server.Listeners(), s.Spare),
+		Metrics:      *v.Metrics.state.Load(),
+		Clients:      clientsOf(s.Access),
+		Interception: v.interceptionStatus(s),
+		Cluster:      v.clusterStatus(s),
+		Routes:       routeStatus(s, v.resolver.Forward().Status()),
+		Overridden:   lossStatus(s),
+		Refused:      refusedStatus(s),
+		Changed:      v.lastChange(),
+		LastMinute:   v.lastMinute(time.Now()),
+		Bus:          v.config.Bus(s),
+		ResolvConf:   v.resolvConfStatus(),
+		Cache:        v.cacheStatus(),
+		Queries:      v.queryStatus(),
+		SlowNames:    v.troubles.slowNames(time.Now(), shownNames, v.podAt),
+		Watched:      v.watchedStatus(),
+		Process:      v.processStatus(),
+		SELinux:      v.selinuxStatus(),
+		Problems:     append([]string{}, *v.Problems.Load()...),
+		Notes:        append([]string{}, s.Notes...),
 	}
 	status.Problems = append(status.Problems, found(status)...)
 	status.Problems = append(status.Problems, v.clusterProblems()...)
@@ -105,12 +107,27 @@ func found(s control.Status) []string {
 			problems = append(problems, "not listening on "+l.Address+": "+l.Error)
 		}
 	}
+	problems = append(problems, notIntercepted(s.Interception)...)
 	if s.Metrics.Error != "" {
 		problems = append(problems, "metrics are not served at "+s.Metrics.Address+": "+s.Metrics.Error)
 	}
 	problems = append(problems, s.DownServers()...)
 	if len(s.ResolvConf.Pending) > 0 {
 		problems = append(problems, "the host's files are not up to date: origin-dns-dispatcher plan shows why")
+	}
+	return problems
+}
+
+func notIntercepted(i *control.Interception) []string {
+	switch {
+	case i == nil:
+		return nil
+	case i.Why != "":
+		return []string{"pods' queries to " + strings.Join(i.Wanted, ", ") + " do not come to this node: " + i.Why}
+	}
+	var problems []string
+	for _, a := range i.Off() {
+		problems = append(problems, "pods' queries to "+a.Address+" do not come to this node: "+a.Why)
 	}
 	return problems
 }

@@ -1,0 +1,52 @@
+package control
+
+import (
+	"strings"
+	"time"
+)
+
+// Interception says which pods' queries come to this node although they are sent to other
+// addresses.
+type Interception struct {
+	Wanted    []string      `json:"wanted"` // addresses of the key intercept that this host does not have itself
+	Addresses []Intercepted `json:"addresses"`
+	// Owned reports whether the kernel removes the rules if the helper is killed. Without it, the
+	// helper's unit does.
+	Owned bool   `json:"owned"`
+	Why   string `json:"why,omitempty"` // why nothing is intercepted; empty if that depends on the address
+}
+
+// Intercepted is one address.
+type Intercepted struct {
+	Address string    `json:"address"`
+	On      bool      `json:"on"`
+	Mode    string    `json:"mode,omitempty"` // a value of intercept.Mode
+	Since   time.Time `json:"since,omitzero"` // when On changed last
+	Why     string    `json:"why,omitempty"`  // why On is false
+}
+
+// Off returns the wanted addresses that are not intercepted, each with the reason.
+func (i *Interception) Off() []Intercepted {
+	var off []Intercepted
+	for _, a := range i.Addresses {
+		if !a.On {
+			off = append(off, a)
+		}
+	}
+	return off
+}
+
+func (i *Interception) text(now time.Time) string {
+	if i.Why != "" {
+		return strings.Join(i.Wanted, ", ") + " NOT intercepted: " + i.Why
+	}
+	var words []string
+	for _, a := range i.Addresses {
+		if a.On {
+			words = append(words, a.Address+" intercepted for "+age(now.Sub(a.Since)))
+		} else {
+			words = append(words, a.Address+" NOT intercepted: "+a.Why)
+		}
+	}
+	return strings.Join(words, "\n")
+}

@@ -1,0 +1,43 @@
+package view
+
+import (
+	"slices"
+
+	"github.com/node-dns/node-dns/internal/admin/control"
+	"github.com/node-dns/node-dns/internal/intercept"
+	"github.com/node-dns/node-dns/internal/policy"
+)
+
+// interceptionStatus combines what the Policy wants with what the helper last wrote. It returns nil
+// if nothing is wanted.
+func (v *View) interceptionStatus(p *policy.Policy) *control.Interception {
+	if len(p.Intercept) == 0 {
+		return nil
+	}
+	i := &control.Interception{Wanted: []string{}, Addresses: []control.Intercepted{}}
+	for _, addr := range p.Intercept {
+		i.Wanted = append(i.Wanted, addr.String())
+	}
+	state, err := intercept.ReadState(intercept.StateFile(v.config.Root))
+	switch {
+	case v.resolver.Known() == nil:
+		i.Why = "the cluster's names are not known yet"
+		return i
+	case err != nil:
+		i.Why = err.Error()
+		return i
+	case state == nil:
+		i.Why = "node-dns-intercept.service does not run"
+		return i
+	}
+	i.Owned = state.Owned
+	for _, addr := range p.Intercept {
+		a := control.Intercepted{Address: addr.String(), Why: "node-dns-intercept.service has not tried it yet"}
+		if j := slices.IndexFunc(state.Addresses, func(a intercept.Address) bool { return a.Address == addr }); j >= 0 {
+			have := state.Addresses[j]
+			a.On, a.Mode, a.Since, a.Why = have.On, string(have.Mode), have.Since, have.Why
+		}
+		i.Addresses = append(i.Addresses, a)
+	}
+	return i
+}

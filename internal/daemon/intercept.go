@@ -1,0 +1,58 @@
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/node-dns/node-dns/internal/intercept"
+	"github.com/node-dns/node-dns/internal/policy"
+	"github.com/node-dns/node-dns/internal/sys/supervise"
+)
+
+const (
+	// releaseTimeout bounds the wait until the helper has removed its rules at a stop. It looks ten
+	// times a second.
+	releaseTimeout = 500 * time.Millisecond
+	releasePoll    = 10 * time.Millisecond
+)
+
+// requestInterception tells the helper which addresses to intercept: none before the cluster's
+// names can be answered, because pods reach the cluster's DNS pods until then.
+func (f *follower) requestInterception(p *policy.Policy) {
+	f.unasked = ""
+	if len(p.Intercept) == 0 || len(f.view.Listening()) == 0 || f.resolver.Known() == nil {
+		f.withdrawInterception()
+		return
+	}
+	want := p.InterceptRequest().Format()
+	if have, err := os.ReadFile(f.paths.intercept); err == nil && bytes.Equal(have, want) {
+		return
+	}
+	if err := os.WriteFile(f.paths.intercept, want, 0o644); err != nil {
+		f.unasked = fmt.Sprintf("cannot request the interception of pods' queries: %v", err)
+	}
+}
+
+func (d *Daemon) withdrawInterception() {
+	if err := os.Remove(d.paths.intercept); err != nil && !errors.Is(err, os.ErrNotExist) {
+		d.log.Warn("cannot withdraw the request for interception", "error", err)
+	}
+}
+
+// releaseInterception withdraws the request and waits until no query comes here because of it. Then
+// the cluster's DNS pods answer, and this process may stop.
+func (d *Daemon) releaseInterception(ctx context.Context) {
+	d.withdrawInterception()
+	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
+	defer cancel()
+	for {
+		state, err := intercept.ReadState(d.paths.intercepted)
+		if err == nil && !state.IsOn() || !supervise.Sleep(ctx, releasePoll) {
+			return
+		}
+	}
+}

@@ -1,0 +1,296 @@
+// Package helper is node-dns-intercept: it brings pods' queries to node-dns while that answers.
+//
+// It holds an nf_tables table that the kernel removes when this process ends, however it ends. Ten
+// times a second it asks node-dns at each address, and it removes the rules of an address when no
+// answer comes. Without the rules, the queries go to the cluster's DNS pods as if node-dns were not
+// installed.
+package helper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/node-dns/node-dns/internal/dns/identity"
+	"github.com/node-dns/node-dns/internal/intercept"
+	"github.com/node-dns/node-dns/internal/sys/atomicfile"
+)
+
+// After the last answer, an address loses its rules within interval + probeTimeout, plus the
+// milliseconds of a busy node.
+const (
+	interval     = 100 * time.Millisecond
+	probeTimeout = 150 * time.Millisecond
+)
+
+const (
+	// lookAgain is the interval between looks at the links of the addresses while all is well. A
+	// missing address fails the next probe, which causes a look after at most lookSoon.
+	lookAgain = 10 * time.Second
+	lookSoon  = time.Second
+	// linger is how long addresses stay local after their rules are gone. A stopping daemon still
+	// answers from them. It is longer than the daemon's drainTimeout.
+	linger = 6 * time.Second
+)
+
+// Config configures the helper.
+type Config struct {
+	Root string // prefix of the files' paths; "" means /
+	Log  *slog.Logger
+}
+
+// helper is the state of the loop. One goroutine uses it.
+type helper struct {
+	Config
+	table   *table
+	dialer  net.Dialer
+	request intercept.Request
+	ways    []way // of the addresses in request, in the same order
+	looked  time.Time
+	state   intercept.State
+	fault   string   // the logged reason why the request cannot be read; "" if it can
+	rules   []served // in the kernel
+	added   []netip.Addr
+}
+
+// Run intercepts until the daemon withdraws its request, or ctx ends. Only one process of a network
+// namespace can run it at a time. It needs CAP_NET_ADMIN.
+func Run(ctx context.Context, config Config) error {
+	t, err := openTable()
+	if err != nil {
+		return err
+	}
+	h := &helper{Config: config, table: t, dialer: net.Dialer{Control: markProbe}}
+	h.state = intercept.State{PID: os.Getpid(), Owned: t.owned, Addresses: []intercept.Address{}}
+	if !t.owned {
+		h.Log.Warn("this kernel does not remove the rules when the helper is killed; the unit removes them (Linux 5.12 does)")
+	}
+	err = h.loop(ctx)
+	return errors.Join(err, h.end(context.WithoutCancel(ctx)))
+}
+
+// Clean removes what a killed helper left behind. Run does the same at its end.
+func Clean() error {
+	t, err := openTable() // removes what an earlier one left
+	if err != nil {
+		return err
+	}
+	return errors.Join(t.close(), removeLink())
+}
+
+func markProbe(_, _ string, c syscall.RawConn) error {
+	var failed error
+	err := c.Control(func(fd uintptr) { failed = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_MARK, probeMark) })
+	return errors.Join(err, failed)
+}
+
+// loop returns when the request has been gone for linger, or when ctx ends.
+func (h *helper) loop(ctx context.Context) error {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	wanted := time.Now()
+	for {
+		if h.follow(); len(h.request.Addrs) > 0 {
+			wanted = time.Now()
+		} else if time.Since(wanted) > linger || len(h.added) == 0 {
+			return nil
+		}
+		if err := h.step(ctx); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// follow reads the request. A request that cannot be read counts as none.
+func (h *helper) follow() {
+	request, err := intercept.ReadRequest(intercept.RequestFile(h.Root))
+	fault := ""
+	if err != nil {
+		fault = err.Error()
+	}
+	if fault != h.fault && fault != "" {
+		h.Log.Error("cannot follow node-dns", "error", err)
+	}
+	if h.fault = fault; slices.Equal(request.Addrs, h.request.Addrs) && slices.Equal(request.Nodes, h.request.Nodes) {
+		return
+	}
+	h.request, h.looked = request, time.Time{}
+}
+
+// step looks at the host, probes each address, and makes the rules follow the answers.
+func (h *helper) step(ctx context.Context) error {
+	if err := h.look(); err != nil {
+		h.Log.Error("cannot make the addresses local", "error", err)
+	}
+	why := h.probe(ctx)
+	if ctx.Err() != nil {
+		return nil
+	}
+	var rules []served
+	for i, w := range h.ways {
+		if why[i] == "" {
+			rules = append(rules, w.served)
+		}
+	}
+	if !slices.Equal(rules, h.rules) {
+		if err := h.table.set(rules); err != nil {
+			return err
+		}
+		h.rules = rules
+	}
+	return h.report(why)
+}
+
+// look decides the way of each address, and makes addresses local. While all addresses answer, it
+// does so rarely.
+func (h *helper) look() error {
+	wait := lookAgain
+	if len(h.rules) < len(h.ways) {
+		wait = lookSoon
+	}
+	if time.Since(h.looked) < wait {
+		return nil
+	}
+	h.looked = time.Now()
+	at, err := places(h.request.Addrs)
+	if err != nil {
+		return err
+	}
+	h.ways = nil
+	var errs []error
+	for _, addr := range h.request.Addrs {
+		w := wayFor(addr, at[addr], h.request)
+		if w.add {
+			if err := addAddress(addr); err != nil {
+				errs = append(errs, err)
+			}
+		}
+		if w.mode == intercept.Local && w.why == "" && !slices.Contains(h.added, addr) {
+			h.added = append(h.added, addr)
+		}
+		h.ways = append(h.ways, w)
+	}
+	return errors.Join(append(errs, h.drop())...)
+}
+
+// drop removes addresses that are no longer requested, while others are. The last ones stay until
+// the helper ends.
+func (h *helper) drop() error {
+	if len(h.request.Addrs) == 0 {
+		return nil
+	}
+	var errs []error
+	h.added = slices.DeleteFunc(h.added, func(addr netip.Addr) bool {
+		if slices.Contains(h.request.Addrs, addr) {
+			return false
+		}
+		errs = append(errs, removeAddress(addr))
+		return true
+	})
+	return errors.Join(errs...)
+}
+
+// probe asks node-dns at all addresses at the same time. It returns, for each of the ways, why the
+// address must not be intercepted, or "".
+func (h *helper) probe(ctx context.Context) []string {
+	why := make([]string, len(h.ways))
+	deadline := time.Now().Add(probeTimeout)
+	var asked sync.WaitGroup
+	for i, w := range h.ways {
+		if why[i] = w.why; w.why != "" {
+			continue
+		}
+		asked.Go(func() {
+			by, err := identity.Ask(ctx, &h.dialer, netip.AddrPortFrom(w.probe, port), deadline)
+			why[i] = silence(w.probe, by, err)
+		})
+	}
+	asked.Wait()
+	return why
+}
+
+// report writes the state file and the log when something has changed.
+func (h *helper) report(why []string) error {
+	now := time.Now()
+	next := make([]intercept.Address, len(h.ways))
+	for i, w := range h.ways {
+		next[i] = intercept.Address{Address: w.addr, On: why[i] == "", Mode: w.mode, Since: now, Why: why[i]}
+		if j := slices.IndexFunc(h.state.Addresses, func(a intercept.Address) bool { return a.Address == w.addr }); j >= 0 {
+			if before := h.state.Addresses[j]; before.On == next[i].On {
+				next[i].Since = before.Since
+			}
+		}
+	}
+	if slices.Equal(next, h.state.Addresses) {
+		return nil
+	}
+	h.logChange(h.state.Addresses, next)
+	h.state.Addresses = next
+	return h.write()
+}
+
+// logChange logs which addresses are intercepted from now on, and which no longer, with the reason.
+func (h *helper) logChange(before, after []intercept.Address) {
+	was := func(addr netip.Addr) bool {
+		return slices.ContainsFunc(before, func(a intercept.Address) bool { return a.Address == addr && a.On })
+	}
+	for _, a := range after {
+		switch {
+		case a.On && !was(a.Address):
+			h.Log.Info("intercepting pods' queries", "address", a.Address, "mode", string(a.Mode))
+		case !a.On && was(a.Address):
+			h.Log.Warn("no longer intercepting pods' queries", "address", a.Address, "reason", a.Why)
+		}
+	}
+	for _, a := range before {
+		if a.On && !slices.ContainsFunc(after, func(b intercept.Address) bool { return b.Address == a.Address }) {
+			h.Log.Info("no longer intercepting pods' queries", "address", a.Address, "reason", "node-dns withdrew its request")
+		}
+	}
+}
+
+func (h *helper) write() error {
+	data, err := h.state.Marshal()
+	if err != nil {
+		return err
+	}
+	if _, err := new(atomicfile.Writer).Write(intercept.StateFile(h.Root), data, 0o644); err != nil {
+		return fmt.Errorf("writing the state: %w", err)
+	}
+	return nil
+}
+
+// end removes the rules at once. If node-dns may still answer queries that it has received, the
+// addresses stay for linger.
+func (h *helper) end(ctx context.Context) error {
+	intercepted := len(h.rules) > 0
+	err := h.table.close()
+	h.ways = nil
+	err = errors.Join(err, h.report(nil))
+	if intercepted {
+		time.Sleep(linger)
+	}
+	for _, addr := range h.added {
+		err = errors.Join(err, removeAddress(addr))
+	}
+	err = errors.Join(err, removeLink())
+	if failed := os.Remove(intercept.StateFile(h.Root)); failed != nil && !errors.Is(failed, os.ErrNotExist) {
+		err = errors.Join(err, fmt.Errorf("removing the state: %w", failed))
+	}
+	return err
+}

@@ -1,0 +1,269 @@
+package helper
+
+import (
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/intercept"
+	"github.com/node-dns/node-dns/internal/test/golden"
+	"github.com/node-dns/node-dns/internal/test/lab"
+)
+
+func TestMain(m *testing.M) { lab.Main(m, lab.Build("./cmd/node-dns-intercept")) }
+
+const cluster4, cluster6 = "10.96.0.10", "fd00::a"
+
+// TestRules shows the kernel's view of the rules, in both modes and families.
+func TestRules(t *testing.T) {
+	lab.New(t)
+	lab.Need(t, "nft")
+	table, err := openTable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer table.close()
+	if !table.owned {
+		t.Error("the kernel does not own the table")
+	}
+	addr := netip.MustParseAddr
+	for _, test := range []struct {
+		name string
+		list []served
+	}{
+		{"none", nil},
+		{"local", []served{{addr(cluster4), intercept.Local, netip.Addr{}}, {addr(cluster6), intercept.Local, netip.Addr{}}}},
+		{"translated", []served{{addr(cluster4), intercept.Translated, addr("10.0.0.5")}, {addr(cluster6), intercept.Translated, addr("fd01::5")}}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if err := table.set(test.list); err != nil {
+				t.Fatal(err)
+			}
+			golden.Check(t, filepath.Join("testdata", test.name+".nft"), ruleset(t))
+		})
+	}
+}
+
+// ruleset returns the table as nft prints it, without the name of the owner's program.
+func ruleset(t *testing.T) string {
+	t.Helper()
+	out, err := exec.Command("nft", "list", "table", "inet", tableName).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	first, rest, _ := strings.Cut(string(out), "\n")
+	first, _, _ = strings.Cut(first, " # ")
+	return first + "\n" + rest
+}
+
+// world is a host with a nameserver at an address, and the helper.
+type world struct {
+	t      *testing.T
+	lab    *lab.Lab
+	root   string
+	silent atomic.Bool
+	name   atomic.Pointer[string] // what the nameserver calls itself
+	helper *lab.Process
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{t: t, lab: lab.New(t), root: t.TempDir()}
+	w.call("node-dns 0.9.0")
+	for _, dir := range []string{filepath.Dir(intercept.RequestFile(w.root)), filepath.Dir(intercept.StateFile(w.root))} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return w
+}
+
+func (w *world) call(name string) { w.name.Store(&name) }
+
+// request writes the request file for these addresses, or removes it if there are none.
+func (w *world) request(addrs ...string) {
+	w.t.Helper()
+	path := intercept.RequestFile(w.root)
+	if len(addrs) == 0 {
+		if err := os.Remove(path); err != nil {
+			w.t.Fatal(err)
+		}
+		return
+	}
+	var r intercept.Request
+	for _, addr := range addrs {
+		r.Addrs = append(r.Addrs, netip.MustParseAddr(addr))
+	}
+	if err := os.WriteFile(path, r.Format(), 0o644); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) start() {
+	w.t.Helper()
+	w.helper = w.lab.Start(lab.Command{Argv: []string{lab.Binary(w.t, "node-dns-intercept"), "run", "--root", w.root}})
+}
+
+// serve starts the nameserver as soon as the helper has made the address local.
+func (w *world) serve(addr string) {
+	w.t.Helper()
+	var conn net.PacketConn
+	w.await(addr+" is local", func() bool {
+		var err error
+		conn, err = net.ListenPacket("udp", net.JoinHostPort(addr, "53"))
+		return err == nil
+	})
+	server := &dns.Server{PacketConn: conn, Handler: dns.HandlerFunc(func(rw dns.ResponseWriter, q *dns.Msg) {
+		if w.silent.Load() {
+			return
+		}
+		m := new(dns.Msg).SetReply(q)
+		m.Answer = []dns.RR{&dns.TXT{Hdr: dns.RR_Header{Name: q.Question[0].Name, Rrtype: dns.TypeTXT, Class: dns.ClassCHAOS}, Txt: []string{*w.name.Load()}}}
+		rw.WriteMsg(m) // the helper may be gone
+	})}
+	started := make(chan struct{})
+	server.NotifyStartedFunc = func() { close(started) }
+	done := make(chan struct{})
+	go func() { defer close(done); server.ActivateAndServe() }()
+	<-started
+	w.t.Cleanup(func() { server.Shutdown(); <-done })
+}
+
+func (w *world) await(what string, ok func() bool) {
+	w.t.Helper()
+	for end := time.Now().Add(30 * time.Second); !ok(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			w.t.Fatalf("%s: not within 30 s; the helper says:\n%s", what, w.helper.Output())
+		}
+	}
+}
+
+func (w *world) awaitEnd(p *lab.Process) {
+	w.t.Helper()
+	w.await("the helper ends", func() bool { return !p.Running() })
+}
+
+// awaitState waits until the address is in this state; why is a part of the reason.
+func (w *world) awaitState(addr string, on bool, why string) {
+	w.t.Helper()
+	w.await(addr+" is in the wanted state", func() bool {
+		s, err := intercept.ReadState(intercept.StateFile(w.root))
+		if err != nil || s == nil {
+			return false
+		}
+		for _, a := range s.Addresses {
+			if a.Address.String() == addr {
+				return a.On == on && strings.Contains(a.Why, why)
+			}
+		}
+		return false
+	})
+	if has := strings.Contains(ruleset(w.t), addr); has != on {
+		w.t.Errorf("the state of %s is on=%v, but the rules are\n%s", addr, on, ruleset(w.t))
+	}
+}
+
+func hasTable(t *testing.T) bool {
+	t.Helper()
+	out, err := exec.Command("nft", "list", "tables").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return strings.Contains(string(out), "inet "+tableName)
+}
+
+// TestFollowsNodeDNS: the rules are there exactly while node-dns itself answers at the address.
+func TestFollowsNodeDNS(t *testing.T) {
+	w := newWorld(t)
+	w.request(cluster4, cluster6)
+	w.start()
+	w.serve(cluster4)
+	w.awaitState(cluster4, true, "")
+	w.awaitState(cluster6, false, "does not listen on fd00::a")
+	w.serve(cluster6)
+	w.awaitState(cluster6, true, "")
+
+	w.silent.Store(true)
+	w.awaitState(cluster4, false, "does not answer")
+	w.silent.Store(false)
+	w.awaitState(cluster4, true, "")
+
+	w.call("CoreDNS-1.12.1")
+	w.awaitState(cluster4, false, "another nameserver answers at 10.96.0.10: CoreDNS-1.12.1")
+	w.call("node-dns 0.9.0")
+	w.awaitState(cluster4, true, "")
+
+	if out, err := exec.Command("ip", "address", "del", cluster4+"/32", "dev", linkOf(t, cluster4)).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	w.await("the removed address is back", func() bool { return linkOf(t, cluster4) != "" })
+	w.awaitState(cluster4, true, "")
+
+	w.request(cluster6)
+	w.await("an address that is not requested any more is not local", func() bool { return linkOf(t, cluster4) == "" })
+	w.awaitState(cluster6, true, "")
+	w.request()
+	w.awaitEnd(w.helper)
+	if hasTable(t) || linkOf(t, cluster6) != "" {
+		t.Errorf("the helper left behind: table %v, address on %q", hasTable(t), linkOf(t, cluster6))
+	}
+	if _, err := os.Stat(intercept.StateFile(w.root)); !os.IsNotExist(err) {
+		t.Errorf("the state file is left: %v", err)
+	}
+}
+
+func linkOf(t *testing.T, addr string) string {
+	t.Helper()
+	at, err := places([]netip.Addr{netip.MustParseAddr(addr)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return at[netip.MustParseAddr(addr)].link
+}
+
+// TestKilled: however the helper ends, the kernel removes the rules. The next helper continues.
+func TestKilled(t *testing.T) {
+	w := newWorld(t)
+	w.request(cluster4)
+	w.start()
+	w.serve(cluster4)
+	w.awaitState(cluster4, true, "")
+	if out, err := exec.Command("nft", "flush", "ruleset").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if !strings.Contains(ruleset(t), cluster4) {
+		t.Error("another program's nft flush ruleset removed the rules")
+	}
+	second := w.lab.Start(lab.Command{Argv: []string{lab.Binary(t, "node-dns-intercept"), "run", "--root", w.root}})
+	w.awaitEnd(second)
+	if !strings.Contains(second.Output(), "already runs") {
+		t.Errorf("a second helper: %s", second.Output())
+	}
+	w.helper.Kill()
+	w.await("the table of a killed helper is gone", func() bool { return !hasTable(t) })
+	w.start()
+	w.await("the next helper intercepts", func() bool { return hasTable(t) && strings.Contains(ruleset(t), cluster4) })
+}
+
+// TestBadRequest: a request that cannot be read counts as none, and says why.
+func TestBadRequest(t *testing.T) {
+	w := newWorld(t)
+	w.request(cluster4)
+	w.start()
+	w.serve(cluster4)
+	w.awaitState(cluster4, true, "")
+	if err := os.WriteFile(intercept.RequestFile(w.root), []byte("intercept 127.0.0.1\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	w.awaitEnd(w.helper)
+	if !strings.Contains(w.helper.Output(), "127.0.0.1 is not a unicast address for pods") {
+		t.Errorf("the helper does not say what is wrong:\n%s", w.helper.Output())
+	}
+}

@@ -1,0 +1,129 @@
+package helper
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// linkName is the dummy link that holds the intercepted addresses. Package netstate knows the name,
+// too: these addresses are not the node's own.
+const linkName = "node-dns"
+
+// Links whose addresses are not the host's own.
+const (
+	loopback = "lo"
+	ipvs     = "kube-ipvs0" // of kube-proxy in mode ipvs
+)
+
+// place is where an address is on this host.
+type place struct {
+	link string // "" if the address is not local
+}
+
+// isOurs reports whether the helper has put the address there, or may do so.
+func (p place) isOurs() bool { return p.link == "" || p.link == linkName || p.link == loopback }
+
+// places returns where these addresses are.
+func places(addrs []netip.Addr) (map[netip.Addr]place, error) {
+	links, err := netlink.LinkList()
+	if err != nil {
+		return nil, fmt.Errorf("listing the links: %w", err)
+	}
+	names := map[int]string{}
+	for _, link := range links {
+		names[link.Attrs().Index] = link.Attrs().Name
+	}
+	have, err := netlink.AddrList(nil, netlink.FAMILY_ALL)
+	if err != nil {
+		return nil, fmt.Errorf("listing the addresses: %w", err)
+	}
+	found := map[netip.Addr]place{}
+	for _, addr := range addrs {
+		found[addr] = place{}
+	}
+	for _, a := range have {
+		addr, ok := netip.AddrFromSlice(a.IP)
+		if !ok {
+			continue
+		}
+		addr = addr.Unmap()
+		// A link of the host's own wins over one of ours: the address was there before, or moved.
+		if before, wanted := found[addr]; wanted && (before.isOurs() || before.link == ipvs) {
+			found[addr] = place{link: names[a.LinkIndex]}
+		}
+	}
+	return found, nil
+}
+
+// addAddress makes an address local. Where the kernel has no dummy links, lo gets it.
+func addAddress(addr netip.Addr) error {
+	link, err := ensureLink()
+	if err != nil {
+		return err
+	}
+	a := &netlink.Addr{IPNet: &net.IPNet{IP: addr.AsSlice(), Mask: net.CIDRMask(addr.BitLen(), addr.BitLen())}, Flags: unix.IFA_F_NODAD}
+	if err := netlink.AddrReplace(link, a); err != nil {
+		return fmt.Errorf("adding %s to %s: %w", addr, link.Attrs().Name, err)
+	}
+	return nil
+}
+
+// ensureLink returns the link for the addresses. It creates the dummy link if it is missing.
+func ensureLink() (netlink.Link, error) {
+	link, err := netlink.LinkByName(linkName)
+	var missing netlink.LinkNotFoundError
+	if errors.As(err, &missing) {
+		err = netlink.LinkAdd(&netlink.Dummy{LinkAttrs: netlink.LinkAttrs{Name: linkName}})
+		if errors.Is(err, unix.EOPNOTSUPP) {
+			link, err = netlink.LinkByName(loopback)
+			if err != nil {
+				return nil, fmt.Errorf("looking for %s: %w", loopback, err)
+			}
+			return link, nil
+		}
+		if err == nil {
+			link, err = netlink.LinkByName(linkName)
+		}
+	}
+	if err == nil && link.Attrs().Flags&net.FlagUp == 0 {
+		err = netlink.LinkSetUp(link)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("creating the link %s: %w", linkName, err)
+	}
+	return link, nil
+}
+
+// removeAddress removes an address from the link for it. It is no error if it is gone.
+func removeAddress(addr netip.Addr) error {
+	link, err := ensureLink()
+	if err != nil {
+		return err
+	}
+	err = netlink.AddrDel(link, &netlink.Addr{IPNet: &net.IPNet{IP: addr.AsSlice(), Mask: net.CIDRMask(addr.BitLen(), addr.BitLen())}})
+	if err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) {
+		return fmt.Errorf("removing %s from %s: %w", addr, link.Attrs().Name, err)
+	}
+	return nil
+}
+
+// removeLink removes the dummy link with all its addresses, if there is one.
+func removeLink() error {
+	link, err := netlink.LinkByName(linkName)
+	var missing netlink.LinkNotFoundError
+	if errors.As(err, &missing) {
+		return nil
+	}
+	if err == nil {
+		err = netlink.LinkDel(link)
+	}
+	if err != nil {
+		return fmt.Errorf("removing the link %s: %w", linkName, err)
+	}
+	return nil
+}

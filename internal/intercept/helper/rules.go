@@ -1,0 +1,121 @@
+package helper
+
+import (
+	"net/netip"
+
+	"github.com/google/nftables"
+	"github.com/google/nftables/binaryutil"
+	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
+
+	"github.com/node-dns/node-dns/internal/intercept"
+)
+
+// probeMark marks the helper's own queries (SO_MARK). Connection tracking skips them, so that
+// kube-proxy does not send them to the cluster's DNS pods before the rules are in place. It is
+// "ndns" in ASCII.
+const probeMark = 0x6e646e73
+
+const port = 53
+
+// chain is a base chain of the table.
+type chain struct {
+	name     string
+	kind     nftables.ChainType
+	hook     *nftables.ChainHook
+	priority nftables.ChainPriority
+}
+
+// The chains, in the order of creation. Those for translation come immediately before the chains of
+// kube-proxy, and exist only while an address is translated, because old kernels lack nat in tables
+// of family inet (Linux 5.2).
+var (
+	rawIn  = chain{"raw-prerouting", nftables.ChainTypeFilter, nftables.ChainHookPrerouting, *nftables.ChainPriorityRaw}
+	rawOut = chain{"raw-output", nftables.ChainTypeFilter, nftables.ChainHookOutput, *nftables.ChainPriorityRaw}
+	natIn  = chain{"nat-prerouting", nftables.ChainTypeNAT, nftables.ChainHookPrerouting, *nftables.ChainPriorityNATDest - 1}
+	natOut = chain{"nat-output", nftables.ChainTypeNAT, nftables.ChainHookOutput, *nftables.ChainPriorityNATDest - 1}
+)
+
+// A rule is one rule of a chain.
+type rule struct {
+	chain chain
+	exprs []expr.Any
+}
+
+// served is an address whose queries come to node-dns.
+type served struct {
+	addr netip.Addr
+	mode intercept.Mode
+	node netip.Addr // the target of a translation
+}
+
+// rulesFor returns the rules that intercept these addresses, and the one for the helper's own
+// queries.
+func rulesFor(list []served) []rule {
+	rules := []rule{{rawOut, []expr.Any{
+		&expr.Meta{Key: expr.MetaKeyMARK, Register: 1},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binaryutil.NativeEndian.PutUint32(probeMark)},
+		&expr.Notrack{},
+	}}}
+	for _, s := range list {
+		for _, proto := range []byte{unix.IPPROTO_UDP, unix.IPPROTO_TCP} {
+			if s.mode == intercept.Translated {
+				to := translation(s.node)
+				rules = append(rules,
+					rule{natIn, append(match(s.addr, destination, proto), to...)},
+					rule{natOut, append(match(s.addr, destination, proto), to...)})
+				continue
+			}
+			// Each packet of a query and of its response passes one of these, in the namespace of the
+			// host: a tracked response would become a connection that kube-proxy's rules no longer see.
+			for _, c := range []chain{rawIn, rawOut} {
+				rules = append(rules,
+					rule{c, append(match(s.addr, destination, proto), &expr.Notrack{})},
+					rule{c, append(match(s.addr, source, proto), &expr.Notrack{})})
+			}
+		}
+	}
+	return rules
+}
+
+// side selects the source or the destination of a packet.
+type side int
+
+const (
+	source side = iota
+	destination
+)
+
+// match returns the expressions that match packets with this address and port 53 on one side.
+func match(addr netip.Addr, on side, proto byte) []expr.Any {
+	family, offset := byte(unix.NFPROTO_IPV4), uint32(12) // RFC 791 section 3.1
+	if addr.Is6() {
+		family, offset = unix.NFPROTO_IPV6, 8 // RFC 8200 section 3
+	}
+	if on == destination {
+		offset += uint32(addr.BitLen() / 8)
+	}
+	return []expr.Any{
+		&expr.Meta{Key: expr.MetaKeyNFPROTO, Register: 1},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{family}},
+		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: offset, Len: uint32(addr.BitLen() / 8)},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: addr.AsSlice()},
+		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{proto}},
+		// The ports come first in UDP's and TCP's headers: source, destination.
+		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: 2 * uint32(on), Len: 2},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binaryutil.BigEndian.PutUint16(port)},
+	}
+}
+
+// translation returns the expressions that change the destination to port 53 of node.
+func translation(node netip.Addr) []expr.Any {
+	family := uint32(unix.NFPROTO_IPV4)
+	if node.Is6() {
+		family = unix.NFPROTO_IPV6
+	}
+	return []expr.Any{
+		&expr.Immediate{Register: 1, Data: node.AsSlice()},
+		&expr.NAT{Type: expr.NATTypeDestNAT, Family: family, RegAddrMin: 1},
+	}
+}

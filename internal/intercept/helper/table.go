@@ -1,0 +1,147 @@
+package helper
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/google/nftables"
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// tableName is the name of the table, of family inet.
+const tableName = "node-dns"
+
+// ownerFlag makes the kernel remove a table when the socket that created it closes, and protects
+// the table from other programs (NFT_TABLE_F_OWNER, since Linux 5.12).
+const ownerFlag = 0x2
+
+// table is the nf_tables table with the rules. It belongs to one goroutine.
+type table struct {
+	conn   *nftables.Conn
+	raw    *netlink.Conn // the socket of conn
+	table  *nftables.Table
+	chains map[string]*nftables.Chain
+	owned  bool // the kernel removes the table with the socket
+}
+
+// openTable creates the table, with the rule for the helper's own queries only. It replaces a table
+// that a helper left behind on a kernel without ownerFlag. It fails if another helper runs.
+func openTable() (*table, error) {
+	t := &table{table: &nftables.Table{Name: tableName, Family: nftables.TableFamilyINet}, chains: map[string]*nftables.Chain{}}
+	conn, err := nftables.New(nftables.AsLasting(), nftables.WithSockOptions(func(c *netlink.Conn) error {
+		t.raw = c
+		return nil
+	}))
+	if err != nil {
+		return nil, fmt.Errorf("opening nf_tables: %w", err)
+	}
+	t.conn = conn
+	if err := t.create(); err != nil {
+		return nil, errors.Join(err, conn.CloseLasting())
+	}
+	if err := t.set(nil); err != nil {
+		return nil, errors.Join(err, t.close())
+	}
+	return t, nil
+}
+
+func (t *table) create() error {
+	if err := removeTable(t.conn); err != nil {
+		return err
+	}
+	err := t.createOwned()
+	if err == nil {
+		t.owned = true
+		return nil
+	}
+	if !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.EOPNOTSUPP) {
+		return fmt.Errorf("creating the table inet %s: %w", tableName, err)
+	}
+	t.conn.AddTable(t.table)
+	if err := t.conn.Flush(); err != nil {
+		return fmt.Errorf("creating the table inet %s: %w", tableName, err)
+	}
+	return nil
+}
+
+// createOwned sends the batch itself, because the library sends no flags with a new table (v0.3.0).
+func (t *table) createOwned() error {
+	attributes := netlink.NewAttributeEncoder()
+	attributes.String(unix.NFTA_TABLE_NAME, tableName)
+	attributes.ByteOrder = binary.BigEndian
+	attributes.Uint32(unix.NFTA_TABLE_FLAGS, ownerFlag)
+	data, err := attributes.Encode()
+	if err != nil {
+		return err
+	}
+	const subsystem = unix.NFNL_SUBSYS_NFTABLES
+	// struct nfgenmsg: family, version, resource (linux/netfilter/nfnetlink.h)
+	header := func(family byte, resource byte) []byte { return []byte{family, unix.NFNETLINK_V0, 0, resource} }
+	_, err = t.raw.SendMessages([]netlink.Message{
+		{Header: netlink.Header{Type: unix.NFNL_MSG_BATCH_BEGIN, Flags: netlink.Request}, Data: header(unix.AF_UNSPEC, subsystem)},
+		{
+			Header: netlink.Header{Type: subsystem<<8 | unix.NFT_MSG_NEWTABLE, Flags: netlink.Request | netlink.Acknowledge | netlink.Create | netlink.Excl},
+			Data:   append(header(unix.NFPROTO_INET, 0), data...),
+		},
+		{Header: netlink.Header{Type: unix.NFNL_MSG_BATCH_END, Flags: netlink.Request}, Data: header(unix.AF_UNSPEC, subsystem)},
+	})
+	if err != nil {
+		return err
+	}
+	_, err = t.raw.Receive()
+	return err
+}
+
+// set replaces all rules in one transaction.
+func (t *table) set(list []served) error {
+	t.conn.FlushTable(t.table)
+	for _, r := range rulesFor(list) {
+		t.conn.AddRule(&nftables.Rule{Table: t.table, Chain: t.chain(r.chain), Exprs: r.exprs})
+	}
+	if err := t.conn.Flush(); err != nil {
+		return fmt.Errorf("changing the rules of table inet %s: %w", tableName, err)
+	}
+	return nil
+}
+
+// chain returns a chain of the table. It adds a missing one to the transaction.
+func (t *table) chain(c chain) *nftables.Chain {
+	have := t.chains[c.name]
+	if have == nil {
+		have = t.conn.AddChain(&nftables.Chain{Name: c.name, Table: t.table, Type: c.kind, Hooknum: c.hook, Priority: &c.priority})
+		t.chains[c.name] = have
+	}
+	return have
+}
+
+// close removes the table.
+func (t *table) close() error {
+	t.conn.DelTable(t.table)
+	err := t.conn.Flush()
+	return errors.Join(err, t.conn.CloseLasting())
+}
+
+// removeTable removes the table of a helper that has ended. There is one only on kernels without
+// ownerFlag.
+func removeTable(conn *nftables.Conn) error {
+	tables, err := conn.ListTablesOfFamily(nftables.TableFamilyINet)
+	if err != nil {
+		return fmt.Errorf("listing the nf_tables tables: %w", err)
+	}
+	for _, have := range tables {
+		if have.Name != tableName {
+			continue
+		}
+		conn.DelTable(have)
+		err := conn.Flush()
+		if errors.Is(err, unix.EPERM) {
+			return fmt.Errorf("the table inet %s belongs to a process: node-dns-intercept already runs", tableName)
+		}
+		if err != nil {
+			return fmt.Errorf("removing the table inet %s: %w", tableName, err)
+		}
+	}
+	return nil
+}

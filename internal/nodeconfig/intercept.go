@@ -1,0 +1,79 @@
+package nodeconfig
+
+import (
+	"net/netip"
+	"slices"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
+	"github.com/node-dns/node-dns/internal/intercept"
+)
+
+// Intercept selects the addresses at which pods reach this node without a change to their
+// configuration. The zero Intercept means none.
+type Intercept struct {
+	ClusterDNS bool         // the addresses of the cluster's DNS Service
+	Addrs      []netip.Addr // these addresses
+}
+
+const interceptWords = `"none", "clusterDNS" or an IP address`
+
+// asIntercept reads one word of intercept.
+var asIntercept = syntax[Intercept]{interceptWords, parseIntercept}
+
+func parseIntercept(text string) (Intercept, error) {
+	switch text {
+	case "none":
+		return Intercept{}, nil
+	case "clusterDNS":
+		return Intercept{ClusterDNS: true}, nil
+	}
+	addr, err := parseIP(text)
+	if err != nil {
+		return Intercept{}, err
+	}
+	if err := intercept.Check(addr); err != nil {
+		return Intercept{}, reason(err.Error())
+	}
+	return Intercept{Addrs: []netip.Addr{addr}}, nil
+}
+
+// readIntercept reads one string, or a list of strings that are combined.
+func readIntercept(r *reader, v value, c *Config) {
+	parts := []value{v}
+	if v.node.Kind != yaml.ScalarNode {
+		var ok bool
+		if parts, ok = r.list(v, intercept.MaxAddrs, interceptWords+", or a list of these"); !ok {
+			return
+		}
+	}
+	var all Intercept
+	for _, part := range parts {
+		one, _ := one(r, part, asIntercept)
+		all.ClusterDNS = all.ClusterDNS || one.ClusterDNS
+		all.Addrs = append(all.Addrs, one.Addrs...)
+	}
+	c.Intercept = all
+}
+
+// interceptable returns the addresses that intercept names, without duplicates. The cluster's DNS
+// Service is where the kubelet sends pods, or what clusterDNS names at port 53.
+func (c Config) interceptable() []netip.Addr {
+	addrs := slices.Clone(c.Intercept.Addrs)
+	if c.Intercept.ClusterDNS {
+		addrs = append(addrs, c.DNSIPs...)
+		for _, server := range c.ClusterDNS {
+			if server.Addr.Port() == nameserver.Port && !server.TLS {
+				addrs = append(addrs, server.Addr.Addr())
+			}
+		}
+	}
+	var list []netip.Addr
+	for _, addr := range addrs {
+		if addr = addr.Unmap(); intercept.Check(addr) == nil && !slices.Contains(list, addr) && len(list) < intercept.MaxAddrs {
+			list = append(list, addr)
+		}
+	}
+	return list
+}
