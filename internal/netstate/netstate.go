@@ -107,8 +107,8 @@ func (s State) IsLocal(a netip.Addr) bool {
 }
 
 // IsService reports whether a is local only so that this node can answer for a Service: it is on the
-// link of kube-proxy's IPVS mode, of NodeLocal DNSCache or of node-dns-intercept, or it is one of
-// asked and on lo, where the kernel has no dummy links. Such an address is not the node's own.
+// link of kube-proxy's IPVS mode or of node-dns-intercept, or it is one of asked and on lo, which
+// the helper uses where the kernel has no dummy links. Such an address is not the node's own.
 func (s State) IsService(a netip.Addr, asked []netip.Addr) bool {
 	found := false
 	for _, have := range s.Addrs {
@@ -151,7 +151,7 @@ func (s State) DefaultInterface() string {
 var containerBridges = []string{"docker0", "cni0", "cbr0", "lbr0", "tun0", "ovn-k8s-mp0"}
 
 // serviceLinks hold addresses of Services.
-var serviceLinks = []string{"kube-ipvs0", "nodelocaldns", "node-dns"}
+var serviceLinks = []string{"kube-ipvs0", "node-dns"}
 
 // isContainerLink reports whether an interface is only for containers or virtual machines. The
 // names used by cluster networks, podman and libvirt have a number or another suffix after these

@@ -57,6 +57,21 @@ func readIntercept(r *reader, v value, c *Config) {
 	c.Intercept = all
 }
 
+// String returns the setting as in the file.
+func (i Intercept) String() string {
+	var words []string
+	if i.ClusterDNS {
+		words = append(words, "clusterDNS")
+	}
+	for _, addr := range i.Addrs {
+		words = append(words, addr.String())
+	}
+	if len(words) == 0 {
+		return "none"
+	}
+	return listText(words)
+}
+
 // interceptable returns the addresses that intercept names, without duplicates. The cluster's DNS
 // Service is where the kubelet sends pods, or what clusterDNS names at port 53.
 func (c Config) interceptable() []netip.Addr {

@@ -107,6 +107,7 @@ func (c Config) effects() []effect {
 		{texts(c.PodCIDRs), []string{"podCIDRs", "proxyArguments.cluster-cidr"}, anybody},
 		{texts(c.ServiceCIDRs), []string{"serviceCIDRs"}, anybody},
 		{c.Listen.String(), []string{"listen"}, anybody},
+		{c.Intercept.String(), []string{"intercept"}, anybody},
 		{nameserver.Join(c.Upstreams), []string{"upstreams"}, anybody},
 		{routesText(c.Routes), []string{"routes"}, anybody},
 		{c.AllowFrom.String(), []string{"allowFrom"}, anybody},

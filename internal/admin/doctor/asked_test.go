@@ -121,6 +121,18 @@ func pods(prefix string) func(*Snapshot) {
 	}
 }
 
+// intercepting sets the interception of 10.96.0.10, or of these addresses.
+func intercepting(addrs ...control.Intercepted) func(*Snapshot) {
+	return func(s *Snapshot) {
+		i := &control.Interception{Wanted: []string{"10.96.0.10"}, Addresses: addrs, Owned: true}
+		if len(addrs) > 0 {
+			i.Wanted = []string{addrs[0].Address}
+		}
+		s.Status.Interception = i
+		s.Status.Cluster.Resolver = &control.Resolver{}
+	}
+}
+
 func lastMinute(l control.LastMinute, stranger, pod string) func(*Snapshot) {
 	return func(s *Snapshot) {
 		s.Status.LastMinute = &l
@@ -254,6 +266,23 @@ var askedRows = []checkRow{
 		api(errors.New("the server does not accept"))(s)
 		s.API.NotAfter = epoch.Add(-time.Hour)
 	}, Fail, "expired at 2026-03-01T11:00:00Z"},
+
+	{"interception", "is off", nil, "", ""},
+	{"interception", "works", intercepting(control.Intercepted{Address: "10.96.0.10", On: true}), OK, "pods' queries to 10.96.0.10 come to this node"},
+	{"interception", "the helper does not run", func(s *Snapshot) {
+		intercepting()(s)
+		s.Status.Interception.Why = "node-dns-intercept.service does not run"
+	}, Warn, "do not come to this node: node-dns-intercept.service does not run|systemctl restart node-dns-intercept.service"},
+	{"interception", "Cilium's socket load balancer is faster", func(s *Snapshot) {
+		intercepting(control.Intercepted{Address: "10.96.0.10", Why: "another nameserver answers at 10.96.0.10: CoreDNS-1.12.1"})(s)
+		s.Host.State.Net.Addrs = append(s.Host.State.Net.Addrs, netstate.Addr{Addr: netip.MustParseAddr("10.1.2.7"), Interface: "cilium_host", Bits: 32, Up: true})
+	}, Warn, "another nameserver answers at 10.96.0.10: CoreDNS-1.12.1|Cilium replaces kube-proxy here"},
+	{"interception", "NodeLocal DNSCache has the address", intercepting(control.Intercepted{Address: "169.254.20.10", Why: "the link nodelocaldns of this host has it"}), Warn, "node-dns migrate prints"},
+	{"interception", "of the host's own address", intercepting(control.Intercepted{Address: "10.0.0.5", Why: "the link eth0 of this host has it"}), Warn, "remove the address from intercept"},
+	{"interception", "on an old kernel", func(s *Snapshot) {
+		intercepting(control.Intercepted{Address: "10.96.0.10", On: true})(s)
+		s.Status.Interception.Owned = false
+	}, Warn, "if node-dns-intercept is killed|Linux 5.12"},
 
 	{"clients", "no pods are known", nil, "", ""},
 	{"clients", "allowFrom leaves out pods", pods("10.128.0.1/24"), Fail, "allowFrom (default) does not include 10.128.0.0/24|pods on cni0 have addresses in 10.128.0.0/24|allowFrom: [192.0.2.0/24, 10.128.0.0/24]"},

@@ -80,6 +80,7 @@ func checks() []check {
 		{name: "loop", judge: checkLoop},
 		{name: "cluster", judge: checkCluster},
 		{name: "clients", judge: checkClients},
+		{name: "interception", judge: checkInterception},
 		{name: "cache", judge: checkStale},
 		{name: "clock", judge: checkClock},
 		{name: "group", judge: checkGroup},

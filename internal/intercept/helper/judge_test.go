@@ -27,7 +27,8 @@ func TestWayFor(t *testing.T) {
 		{"served by IPVS", cluster4, "kube-ipvs0", both, way{served: served{cluster4, intercept.Translated, node4}, probe: node4}},
 		{"served by IPVS, of IPv6", cluster6, "kube-ipvs0", both, way{served: served{cluster6, intercept.Translated, node6}, probe: node6}},
 		{
-			"served by IPVS, on a node without that family", cluster6, "kube-ipvs0", intercept.Request{Nodes: []netip.Addr{node4}},
+			"served by IPVS, on a node without that family", cluster6, "kube-ipvs0",
+			intercept.Request{Nodes: []netip.Addr{node4}},
 			way{served: served{cluster6, intercept.Translated, netip.Addr{}}, why: "IPVS serves it, and node-dns answers at no other address of its family"},
 		},
 		{"of this host", cluster4, "eth0", both, way{served: served{cluster4, intercept.Local, netip.Addr{}}, probe: cluster4, why: "the link eth0 of this host has it"}},
