@@ -60,6 +60,7 @@ PUT         = install -D -p -m
 install:
 	$(PUT) 0755 bin/node-dns $(DESTDIR)$(SBINDIR)/node-dns
 	$(PUT) 0755 bin/origin-dns-dispatcher $(DESTDIR)$(LIBEXECDIR)/node-dns/origin-dns-dispatcher
+	$(PUT) 0755 bin/node-dns-intercept $(DESTDIR)$(LIBEXECDIR)/node-dns/node-dns-intercept
 	ln -sf ../libexec/node-dns/origin-dns-dispatcher $(DESTDIR)$(SBINDIR)/origin-dns-dispatcher
 	$(PUT) 0755 packaging/networkmanager/99-origin-dns $(DESTDIR)$(LIBDIR)/NetworkManager/dispatcher.d/99-origin-dns
 	for unit in systemd/*.*; do $(PUT) 0644 $$unit $(DESTDIR)$(LIBDIR)/systemd/system/$${unit##*/} || exit; done

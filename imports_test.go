@@ -29,7 +29,7 @@ var owners = map[string][]string{
 	"github.com/spf13/cobra":               {"cmd/node-dns"},
 	"github.com/spf13/pflag":               {"cmd/node-dns"},
 	"github.com/gdamore/tcell/v2":          {"internal/admin/top"},
-	"github.com/coreos/go-systemd/v22":     {"internal/sys/supervise", "internal/sys/journal"},
+	"github.com/coreos/go-systemd/v22":     {"internal/sys/supervise", "internal/sys/journal", "internal/intercept/helper"},
 	"github.com/coredns/caddy":             {"internal/kube/clusterdns"},
 	"k8s.io":                               {"internal/kube/cluster", "internal/test/kubetest"},
 	"sigs.k8s.io":                          {"internal/test/kubetest"},

@@ -22,7 +22,7 @@ import (
 
 const usage = `Usage:
   node-dns-intercept run [--root DIR]    intercept the queries that node-dns requests, until it withdraws the request
-  node-dns-intercept clean               remove the rules and the link of a helper that was killed
+  node-dns-intercept clean [--root DIR]  remove what a killed helper left: its rules, on kernels before 5.12, and its link
 systemd runs both: see node-dns-intercept.service. They need CAP_NET_ADMIN.
 Exit codes: 0 done, 1 failed, and the output says why, 2 usage error.
 `
@@ -47,7 +47,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return exitUsage
 	}
 	if verb == "clean" {
-		err = helper.Clean()
+		err = helper.Clean(root)
 	} else {
 		ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM, unix.SIGINT)
 		defer stop()
@@ -67,9 +67,8 @@ func parse(args []string) (verb, root string, err error) {
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	switch args[0] {
-	case "run":
+	case "run", "clean":
 		flags.StringVar(&root, "root", "/", "")
-	case "clean":
 	case "help", "-h", "--help":
 		return "", "", flag.ErrHelp
 	default:
@@ -81,10 +80,8 @@ func parse(args []string) (verb, root string, err error) {
 	if flags.NArg() > 0 {
 		return "", "", fmt.Errorf("%s takes no argument %q", args[0], flags.Arg(0))
 	}
-	if root != "" {
-		if root, err = filepath.Abs(root); err != nil {
-			return "", "", err
-		}
+	if root, err = filepath.Abs(root); err != nil {
+		return "", "", err
 	}
 	return args[0], root, nil
 }

@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/node-dns/node-dns/internal/intercept"
 	"github.com/node-dns/node-dns/internal/policy"
+	"github.com/node-dns/node-dns/internal/sys/atomicfile"
 	"github.com/node-dns/node-dns/internal/sys/supervise"
 )
 
@@ -28,11 +28,8 @@ func (f *follower) requestInterception(p *policy.Policy) {
 		f.withdrawInterception()
 		return
 	}
-	want := p.InterceptRequest().Format()
-	if have, err := os.ReadFile(f.paths.intercept); err == nil && bytes.Equal(have, want) {
-		return
-	}
-	if err := os.WriteFile(f.paths.intercept, want, 0o644); err != nil {
+	want := p.InterceptRequest().Format() // Write leaves a file with this content as it is
+	if _, err := new(atomicfile.Writer).Write(f.paths.intercept, want, 0o644); err != nil {
 		f.unasked = fmt.Sprintf("cannot request the interception of pods' queries: %v", err)
 	}
 }

@@ -19,7 +19,7 @@ func TestMain(m *testing.M) {
 	if moment := os.Getenv(dieEnv); moment != "" {
 		migrateAndDie(moment)
 	}
-	lab.Main(m, lab.Machines(2), lab.Build("./cmd/node-dns", "./cmd/origin-dns-dispatcher"), lab.Before(rpmbuild.Fetch), lab.Root(),
+	lab.Main(m, lab.Machines(2), lab.Build("./cmd/node-dns", "./cmd/origin-dns-dispatcher", "./cmd/node-dns-intercept"), lab.Before(rpmbuild.Fetch), lab.Root(),
 		lab.Packages("systemd-resolved", "openresolv", "resolvconf", "cloud-init", "iptables", "dnsmasq-base"))
 }
 

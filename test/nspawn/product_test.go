@@ -17,7 +17,7 @@ const unitFiles = "/usr/lib/systemd/system/"
 const hookFile = "/usr/lib/NetworkManager/dispatcher.d/99-origin-dns"
 
 // units are the product's units.
-var units = []string{"node-dns.service", "node-dns-apply.service", "node-dns-apply.path", "node-dns@.socket"}
+var units = []string{"node-dns.service", "node-dns-apply.service", "node-dns-apply.path", "node-dns-intercept.path", "node-dns-intercept.service", "node-dns@.socket"}
 
 // install copies the product into a machine that is off, like a package: nothing is enabled.
 func install(n *node) {
@@ -25,6 +25,7 @@ func install(n *node) {
 	const program = "/usr/libexec/node-dns/origin-dns-dispatcher"
 	n.CopyFile("/usr/sbin/node-dns", lab.Binary(n.t, "node-dns"), 0o755)
 	n.CopyFile(program, lab.Binary(n.t, "origin-dns-dispatcher"), 0o755)
+	n.CopyFile("/usr/libexec/node-dns/node-dns-intercept", lab.Binary(n.t, "node-dns-intercept"), 0o755)
 	n.CopyFile(hookFile, filepath.Join(repository, "packaging/networkmanager/99-origin-dns"), 0o755)
 	if err := os.Symlink(program, n.Path("/usr/sbin/origin-dns-dispatcher")); err != nil {
 		n.t.Fatal(err)

@@ -19,6 +19,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/coreos/go-systemd/v22/daemon"
 	"golang.org/x/sys/unix"
 
 	"github.com/node-dns/node-dns/internal/dns/identity"
@@ -38,9 +39,11 @@ const (
 	// missing address fails the next probe, which causes a look after at most lookSoon.
 	lookAgain = 10 * time.Second
 	lookSoon  = time.Second
-	// linger is how long addresses stay local after their rules are gone. A stopping daemon still
-	// answers from them. It is longer than the daemon's drainTimeout.
+	// linger is how long addresses stay local after the daemon has withdrawn its request. A stopping
+	// daemon still answers from them. It is longer than the daemon's drainTimeout.
 	linger = 6 * time.Second
+	// notifyEvery is well below WatchdogSec= of node-dns-intercept.service.
+	notifyEvery = 250 * time.Millisecond
 )
 
 // Config configures the helper.
@@ -52,15 +55,16 @@ type Config struct {
 // helper is the state of the loop. One goroutine uses it.
 type helper struct {
 	Config
-	table   *table
-	dialer  net.Dialer
-	request intercept.Request
-	ways    []way // of the addresses in request, in the same order
-	looked  time.Time
-	state   intercept.State
-	fault   string   // the logged reason why the request cannot be read; "" if it can
-	rules   []served // in the kernel
-	added   []netip.Addr
+	table    *table
+	dialer   net.Dialer
+	request  intercept.Request
+	ways     []way // of the addresses in request, in the same order
+	looked   time.Time
+	notified time.Time // the last notification of systemd's watchdog
+	state    intercept.State
+	fault    string   // the logged reason why the request cannot be read; "" if it can
+	rules    []served // in the kernel
+	added    []netip.Addr
 }
 
 // Run intercepts until the daemon withdraws its request, or ctx ends. Only one process of a network
@@ -71,21 +75,29 @@ func Run(ctx context.Context, config Config) error {
 		return err
 	}
 	h := &helper{Config: config, table: t, dialer: net.Dialer{Control: markProbe}}
+	if _, err := daemon.SdNotify(false, daemon.SdNotifyReady); err != nil {
+		h.Log.Warn("cannot notify systemd", "error", err)
+	}
 	h.state = intercept.State{PID: os.Getpid(), Owned: t.owned, Addresses: []intercept.Address{}}
 	if !t.owned {
 		h.Log.Warn("this kernel does not remove the rules when the helper is killed; the unit removes them (Linux 5.12 does)")
 	}
 	err = h.loop(ctx)
-	return errors.Join(err, h.end(context.WithoutCancel(ctx)))
+	return errors.Join(err, h.end())
 }
 
-// Clean removes what a killed helper left behind. Run does the same at its end.
-func Clean() error {
+// Clean removes the rules of a helper that was killed, for kernels that do not do it themselves. If
+// the daemon does not request interception any more, it also removes the link with the addresses.
+func Clean(root string) error {
 	t, err := openTable() // removes what an earlier one left
 	if err != nil {
 		return err
 	}
-	return errors.Join(t.close(), removeLink())
+	err = t.close()
+	if request, failed := intercept.ReadRequest(intercept.RequestFile(root)); failed == nil && len(request.Addrs) > 0 {
+		return err
+	}
+	return errors.Join(err, removeLink())
 }
 
 func markProbe(_, _ string, c syscall.RawConn) error {
@@ -108,12 +120,22 @@ func (h *helper) loop(ctx context.Context) error {
 		if err := h.step(ctx); err != nil {
 			return err
 		}
+		h.notify()
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
 		}
 	}
+}
+
+// notify tells systemd's watchdog that the helper works, some times a second.
+func (h *helper) notify() {
+	if time.Since(h.notified) < notifyEvery {
+		return
+	}
+	h.notified = time.Now()
+	_, _ = daemon.SdNotify(false, daemon.SdNotifyWatchdog) // if it fails, systemd acts
 }
 
 // follow reads the request. A request that cannot be read counts as none.
@@ -275,20 +297,18 @@ func (h *helper) write() error {
 	return nil
 }
 
-// end removes the rules at once. If node-dns may still answer queries that it has received, the
-// addresses stay for linger.
-func (h *helper) end(ctx context.Context) error {
-	intercepted := len(h.rules) > 0
+// end removes the rules. The addresses stay while the daemon requests interception: it may still
+// answer from them, and without the rules they do no harm.
+func (h *helper) end() error {
 	err := h.table.close()
 	h.ways = nil
 	err = errors.Join(err, h.report(nil))
-	if intercepted {
-		time.Sleep(linger)
+	if len(h.request.Addrs) == 0 {
+		for _, addr := range h.added {
+			err = errors.Join(err, removeAddress(addr))
+		}
+		err = errors.Join(err, removeLink())
 	}
-	for _, addr := range h.added {
-		err = errors.Join(err, removeAddress(addr))
-	}
-	err = errors.Join(err, removeLink())
 	if failed := os.Remove(intercept.StateFile(h.Root)); failed != nil && !errors.Is(failed, os.ErrNotExist) {
 		err = errors.Join(err, fmt.Errorf("removing the state: %w", failed))
 	}
