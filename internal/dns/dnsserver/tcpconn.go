@@ -197,8 +197,14 @@ func (c *tcpConn) received(wire []byte) bool {
 		c.write(append(binary.BigEndian.AppendUint16(nil, uint16(len(response))), response...), l.now)
 		return false // a ping is the only message
 	}
-	l.direct.tcpQueries.Add(1)
 	v, rcode := accept(wire)
+	if v == parse {
+		if response := c.s.comesBack.Load().answerOwn(wire); response != nil {
+			c.write(append(binary.BigEndian.AppendUint16(nil, uint16(len(response))), response...), l.now)
+			return true
+		}
+	}
+	l.direct.tcpQueries.Add(1)
 	if v == drop {
 		l.direct.dropped.Add(1)
 		return len(wire) >= headerSize

@@ -33,6 +33,7 @@ type udpSocket struct {
 	query      WireQuery
 	watch      *watching // Watch of the current batch; nil disables it
 	picks      sampler   // sampling of its hits
+	comesBack  *IsOwn    // IsOwn of the current batch; nil disables it
 
 	tally tally
 	late  tally // for queries answered after the receiver has moved on
@@ -72,6 +73,7 @@ func (u *udpSocket) receiveBatch(fd uintptr, wait bool) (n int, now time.Time) {
 		if u.watch = u.s.watch.Load(); u.watch != nil {
 			u.picks.begin(u.in.arrived, u.watch.hits)
 		}
+		u.comesBack = u.s.comesBack.Load()
 		for next := 0; next < n; {
 			next = u.receivedFrom(next, n)
 		}
@@ -113,6 +115,12 @@ func (u *udpSocket) received(i int, wire []byte, client netip.AddrPort) {
 	if v == refuse && isPing(wire) && u.s.own.has(client) {
 		u.send(u.s.answerPing(exchange{wire: wire, client: client, local: u.local, proto: UDP}), client)
 		return
+	}
+	if u.comesBack != nil && v == parse {
+		if response := u.comesBack.answerOwn(wire); response != nil {
+			u.send(response, client)
+			return
+		}
 	}
 	u.counts.received++
 	if v == drop || client.Port() == 0 { // source port 0 is forged
