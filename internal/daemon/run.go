@@ -193,6 +193,7 @@ func (d *Daemon) build(p *policy.Policy) {
 		Sockets:     d.sockets,
 		Miss:        d.resolver.Miss,
 		Trouble:     d.view.Trouble,
+		Failed:      d.view.Failed,
 		UDPSockets:  d.config.Receivers,
 		Threads:     d.config.Receivers,
 	})

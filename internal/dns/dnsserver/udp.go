@@ -160,6 +160,9 @@ func (u *udpSocket) accepted(i int, x *exchange) {
 		if u.watch != nil {
 			u.watch.hit(x, response, &u.picks)
 		}
+		if isFailure(response) {
+			u.s.failedAt(x, response, ByWire, "")
+		}
 		return
 	}
 	switch u.s.enter(x.client.Addr()) {
@@ -181,10 +184,7 @@ func (u *udpSocket) accepted(i int, x *exchange) {
 // refuse sends the server's own response to a query unless it is nil.
 func (u *udpSocket) refuse(x exchange, response []byte, query sample, why denial) {
 	u.say(response, x.client, query)
-	if u.watch != nil {
-		_, text := why.explanation()
-		u.watch.tell(x, response, ByServer, text)
-	}
+	u.s.denied(u.watch, x, response, why)
 }
 
 // waitToEnter waits for a slot within the receiver's wait budget. If the socket is stopped
