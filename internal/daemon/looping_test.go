@@ -16,6 +16,8 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/node-dns/node-dns/internal/admin/view"
+	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/netstate"
 	"github.com/node-dns/node-dns/internal/policy"
@@ -166,6 +168,39 @@ func TestLoopComesLater(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestProbesAreNotCounted: a loop probe that comes back appears in no counter of queries, responses,
+// durations or cache hits, and no watcher sees it: neither node-dns monitor nor log-queries.
+func TestProbesAreNotCounted(t *testing.T) {
+	closed, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := newRelay(t, closed.LocalAddr().(*net.UDPAddr).AddrPort())
+	closed.Close()
+	r := start(t, map[string]string{upstreamPath: "server=" + strings.ReplaceAll(there.addr.String(), ":", "#") + "\n"})
+	watcher, err := r.daemon.view.Hub.Watch(view.WatchConfig{Rate: 1000}) // like log-queries
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watcher.Close()
+	at := r.address()
+	there.to.Store(&at)
+	tell(r.daemon.rerouted)
+	r.await("the upstream is left out", func() bool { return len(r.servers()) == 0 })
+	if served := r.daemon.server.Stats(); served != (dnsserver.Stats{}) {
+		t.Errorf("queries: %+v", served)
+	}
+	if sample := view.NewSample(time.Now(), r.daemon.server.Traffic()); sample.Queries+sample.Responses+sample.NXDomain > 0 {
+		t.Errorf("traffic: %+v", sample)
+	}
+	if stats := r.daemon.resolver.Cache().Stats(); stats.Hits+stats.Misses > 0 {
+		t.Errorf("cache: %+v", stats)
+	}
+	if len(watcher.Events) > 0 {
+		t.Errorf("watchers got %d queries", len(watcher.Events))
+	}
 }
 
 // TestLoopBesideAnother: while one upstream sends our queries back, the other one answers all of

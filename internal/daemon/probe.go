@@ -31,11 +31,7 @@ func (d *Daemon) watchLoops(ctx context.Context) error { return (&prober{Daemon:
 func (p *prober) watch(ctx context.Context) error {
 	for {
 		before := p.loops.Looping()
-		changed, err := p.loops.Probe(ctx, p.probed())
-		if err != nil {
-			return err
-		}
-		if changed {
+		if p.loops.Probe(ctx, p.probed()) {
 			p.logLoops(before, p.loops.Looping())
 			p.hint("loop probe")
 		}

@@ -174,7 +174,7 @@ func (f *follower) start(ctx context.Context) error {
 func (d *Daemon) build(p *policy.Policy) {
 	d.resolver = resolve.New(resolve.Config{
 		Version: d.config.Version, Log: d.log, Panics: &d.panics,
-		IsProbe: d.loops.IsProbe, Numbers: d.view.BindNumbers, NoSearch: d.view.NoSearch,
+		Numbers: d.view.BindNumbers, NoSearch: d.view.NoSearch,
 		Forward: forward.Config{
 			Log: d.log, Changed: d.busChanged, Suspect: d.suspect, Spent: d.charge,
 			Lanes: d.config.Receivers, TLSAddr: d.config.TLSAddr,
@@ -193,9 +193,11 @@ func (d *Daemon) build(p *policy.Policy) {
 		Sockets:     d.sockets,
 		Miss:        d.resolver.Miss,
 		Trouble:     d.view.Trouble,
+		Failed:      d.view.Failed,
 		UDPSockets:  d.config.Receivers,
 		Threads:     d.config.Receivers,
 	})
+	d.loops.Expect = d.server.SetOwn
 	d.view.Show(d.resolver, d.server)
 }
 

@@ -98,7 +98,6 @@ func config(lanes int) Config {
 	return Config{
 		Version: "1.0", Log: slog.New(slog.DiscardHandler), Panics: new(journal.Panics),
 		Forward:  forward.Config{Lanes: lanes},
-		IsProbe:  func(name dnsname.Name) bool { return name.String() == "probe.loop.node-dns." },
 		Numbers:  func(name string) ([]string, bool) { return []string{"77"}, name == "cachesize.bind." },
 		NoSearch: func(p *policy.Policy) string { return map[bool]string{false: "off"}[p.API.Features.NodePods] },
 		Rotate:   func(int) int { return 0 },
@@ -189,7 +188,7 @@ func TestServeWire(t *testing.T) {
 		{name: "stale snapshot", snapshot: bazaar().Stale(), ask: web},
 		{name: "cluster domain without a dot", config: "clusterDomain: local\n", ask: "local."},
 		{name: "cluster domain below localhost", config: "clusterDomain: k8s.localhost\n", ask: "web.shop.svc.k8s.localhost."},
-		{name: "cluster domain of the loop probes", config: "clusterDomain: loop.node-dns\n", ask: "web.shop.svc.loop.node-dns."},
+		{name: "cluster domain of the loop probes", config: "clusterDomain: loop.node-dns\n", ask: "web.shop.svc.loop.node-dns.", wire: true},
 		{name: "another cluster domain", config: "clusterDomain: prod.internal\n", ask: "web.shop.svc.prod.internal.", wire: true},
 		{name: "cluster.local with another cluster domain", config: "clusterDomain: prod.internal\n", ask: web},
 		{name: "no kubeconfig", config: "kubeconfig: none\n", ask: web},

@@ -71,7 +71,7 @@ func TestHitsOnTheWire(t *testing.T) {
 
 		{name: "localhost", ask: "localhost."},
 		{name: "below localhost", ask: "me.localhost."},
-		{name: "loop probe", ask: "0123.loop.node-dns."},
+		{name: "name like that of a loop probe", ask: "0123.loop.node-dns.", wire: true},
 		{name: "name without a dot", ask: "printer."},
 		{name: "name without a dot, domainNeeded off", config: "domainNeeded: false\n", ask: "printer.", wire: true},
 

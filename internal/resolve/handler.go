@@ -38,8 +38,8 @@ type handler struct {
 // Positions in order at which the list is entered other than at the top.
 const (
 	selfAt   = 1  // for names that CNAME records or search lists lead to
-	anyAt    = 12 // for cluster names that the cluster's own nameservers answer
-	screenAt = 14 // for names that are not in the cache
+	anyAt    = 11 // for cluster names that the cluster's own nameservers answer
+	screenAt = 13 // for names that are not in the cache
 )
 
 // rest is the list from one handler on, under one state. It is a dnsserver.Handler.
@@ -105,8 +105,8 @@ type walk struct {
 	roomForName     [dnswire.MaxName]byte
 }
 
-// Config configures a Resolver together with its Policy. Log, Panics, IsProbe, Numbers and NoSearch
-// are required.
+// Config configures a Resolver together with its Policy. Log, Panics, Numbers and NoSearch are
+// required.
 type Config struct {
 	Version string // for version.bind
 	Log     *slog.Logger
@@ -114,9 +114,6 @@ type Config struct {
 	// Forward configures the forwarder. The Resolver sets the fields that depend on the Policy, and
 	// Answered, Ignore and IsOwn.
 	Forward forward.Config
-	// IsProbe reports whether a name is one of our own loop probes, and records that it came back.
-	// It is called concurrently.
-	IsProbe func(dnsname.Name) bool
 	// Numbers returns the TXT strings of one of dnsmasq's CHAOS names, in lower case. ok is false
 	// if it has no such name. It is called concurrently.
 	Numbers func(name string) (texts []string, ok bool)

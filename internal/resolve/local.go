@@ -15,22 +15,6 @@ import (
 // version.
 const localTTL = 3600
 
-// ProbeZone is the suffix of loop probe names.
-const ProbeZone = ".loop.node-dns."
-
-// serveProbe answers our own loop probes when they come back.
-func serveProbe(ctx context.Context, _ *state, q *dnsserver.Query, next rest) (*dns.Msg, error) {
-	if !next.r.config.IsProbe(q.Name) {
-		return next.answer(ctx, q)
-	}
-	q.Origin = dnsserver.OriginSelf
-	return reply(q, dns.RcodeNameError), nil
-}
-
-func stopAtProbe(_ *Resolver, _ *state, w *walk) verdict {
-	return stopIf(bytes.HasSuffix(w.name, []byte(ProbeZone)))
-}
-
 // serveLocalhost answers localhost and names below it (RFC 6761 section 6.3).
 func serveLocalhost(ctx context.Context, _ *state, q *dnsserver.Query, next rest) (*dns.Msg, error) {
 	if !isLocalhost([]byte(q.Name.String())) {

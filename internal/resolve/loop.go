@@ -1,19 +1,20 @@
 package resolve
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"maps"
 	"net"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/miekg/dns"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/node-dns/node-dns/internal/dns/dnsname"
+	"github.com/node-dns/node-dns/internal/dns/dnsserver"
+	"github.com/node-dns/node-dns/internal/dns/dnswire"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
@@ -25,19 +26,22 @@ const (
 	loopProbes = 8
 )
 
+// ProbeZone is the suffix of loop probe names.
+const ProbeZone = ".loop.node-dns."
+
 // Loops finds upstreams that send our own queries back to us, such as a router or another node's
 // dnsmasq that forwards here. Its address alone does not reveal that. Each upstream is queried for
 // a name that cannot be guessed (128 random bits; CoreDNS's predictable name was CVE-2026-26018).
 // If that query comes in, the upstream loops. It is then not used, and probed again later. The
 // daemon keeps running.
 type Loops struct {
-	pending atomic.Int32 // probes in flight; 0 saves all other queries the lock
+	mu     sync.Mutex                     // guards the fields below
+	probes map[string]nameserver.Server   // in flight, by name
+	back   map[nameserver.Server]struct{} // servers whose probe came back in this round
+	Found  map[nameserver.Server]struct{} // servers whose probe came back in the last complete round
 
-	mu     sync.Mutex                         // guards the fields below
-	probes map[dnsname.Name]nameserver.Server // in flight
-	back   map[nameserver.Server]struct{}     // servers whose probe came back in this round
-	Found  map[nameserver.Server]struct{}     // servers whose probe came back in the last complete round
-
+	// Expect makes the listeners call the function for each query until Expect is called with nil.
+	Expect func(dnsserver.IsOwn)
 	// Dial connects over UDP, as the forwarder does.
 	Dial func(ctx context.Context, server nameserver.Server) (net.Conn, error)
 	// ask sends one probe and returns when the wait for it is over. nil means over UDP. Tests
@@ -45,14 +49,19 @@ type Loops struct {
 	ask func(ctx context.Context, server nameserver.Server, name string)
 }
 
-// IsProbe reports whether a query is one of our own probes, and records that it came back.
-func (l *Loops) IsProbe(name dnsname.Name) bool {
-	if l.pending.Load() == 0 {
+var _ dnsserver.IsOwn = (*Loops)(nil).isProbe
+
+// isProbe reports whether a query name, in any case, is that of a probe in flight, and records that
+// it came back.
+func (l *Loops) isProbe(name []byte) bool {
+	var room [dnswire.MaxName]byte
+	text, ok := dnswire.AppendText(room[:0], name)
+	if !ok || !bytes.HasSuffix(text, []byte(ProbeZone)) { // saves all other queries the lock
 		return false
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	server, ok := l.probes[name]
+	server, ok := l.probes[string(text)]
 	if ok {
 		l.back[server] = struct{}{}
 	}
@@ -67,42 +76,38 @@ func (l *Loops) Looping() map[nameserver.Server]struct{} {
 }
 
 // Probe queries each server once and reports whether the set of looping servers has changed.
-func (l *Loops) Probe(ctx context.Context, servers []nameserver.Server) (changed bool, err error) {
+func (l *Loops) Probe(ctx context.Context, servers []nameserver.Server) (changed bool) {
 	before := l.Looping()
-	names := map[dnsname.Name]nameserver.Server{}
+	names := map[string]nameserver.Server{}
 	for _, server := range servers {
-		name, err := probeName()
-		if err != nil {
-			return false, err
-		}
-		names[name] = server
+		names[probeName()] = server
 	}
 	l.begin(names)
 	var sending errgroup.Group
 	sending.SetLimit(loopProbes)
 	for name, server := range names {
 		sending.Go(func() error {
-			l.send(ctx, server, name.String())
+			l.send(ctx, server, name)
 			return nil
 		})
 	}
 	_ = sending.Wait() // probes return no errors
 	l.end()
-	return !maps.Equal(before, l.Looping()), nil
+	return !maps.Equal(before, l.Looping())
 }
 
-func (l *Loops) begin(names map[dnsname.Name]nameserver.Server) {
+func (l *Loops) begin(names map[string]nameserver.Server) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.probes, l.back = names, map[nameserver.Server]struct{}{}
-	l.pending.Store(int32(len(names)))
+	l.Expect(l.isProbe)
 }
 
 func (l *Loops) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.Expect(nil)
 	l.probes, l.Found = nil, l.back
-	l.pending.Store(0)
 }
 
 // send sends one probe and waits for the response, or as long as a probe may take to come back.
@@ -125,10 +130,8 @@ func (l *Loops) send(ctx context.Context, server nameserver.Server, name string)
 
 // probeName returns a random name below a top-level domain that does not exist. Resolvers do not
 // answer it by themselves as they do test. and invalid. (RFC 6761; unbound's default zones).
-func probeName() (dnsname.Name, error) {
+func probeName() string {
 	var random [16]byte
-	if _, err := rand.Read(random[:]); err != nil {
-		return dnsname.Name{}, err
-	}
-	return dnsname.Parse(hex.EncodeToString(random[:]) + ProbeZone)
+	_, _ = rand.Read(random[:]) // never fails; it crashes the program instead (Go 1.24)
+	return hex.EncodeToString(random[:]) + ProbeZone
 }

@@ -5,7 +5,6 @@ package resolve
 var order = [...]handler{
 	{name: "search lists of pods", handle: walkSearchList, goesOn: leadsOn},
 	{name: "self", handle: serveSelf},
-	{name: "loop probes", handle: serveProbe, fast: stopAtProbe},
 	{name: "localhost", handle: serveLocalhost, fast: stopAtLocalhost},
 	{name: "domain-needed", handle: refusePlain, fast: stopAtPlain},
 	{name: "special domains", handle: serveSpecial, fast: stopAtSpecial},

@@ -69,12 +69,11 @@ func remembered(lookUp func() (int, bool)) func() (int, bool) {
 	}
 }
 
-// Limits on open connections: in total, of all guests (callers who are not admins), and of each
-// guest's user. Guests can never use up the connections of an admin.
+// maxClients limits the open connections, those that wait for a slot included. Guests leave at least
+// adminRoom of them for admins. Package policy keeps files for them (filesAside).
 const (
-	maxClients      = 16
-	maxGuests       = 8
-	maxGuestsOfUser = 4
+	adminRoom  = 8
+	maxClients = adminRoom + maxGuests + maxWaiting
 )
 
 // callerListener accepts connections and identifies their callers. It closes a connection whose
@@ -82,10 +81,7 @@ const (
 type callerListener struct {
 	net.Listener
 	adminGroup func() (int, bool)
-
-	mu     sync.Mutex  // guards the fields below
-	guests map[int]int // open connections by UID
-	total  int         // sum over guests
+	guests     *guestSlots
 }
 
 // Accept implements net.Listener.
@@ -105,47 +101,38 @@ func (e *callerListener) Accept() (net.Conn, error) {
 			conn.Close()
 			continue
 		}
-		v := &callerConn{Conn: conn, listener: e, caller: caller{user: p.UID, level: levelOf(p, e.adminGroup)}}
-		if v.caller.level == anyone && !e.enter(p.UID) {
-			conn.Close()
-			continue
+		v := &callerConn{Conn: conn, guests: e.guests, caller: caller{user: p.UID, level: levelOf(p, e.adminGroup)}}
+		if v.caller.level == anyone {
+			if v.slot = e.guests.enter(p.UID); v.slot == nil {
+				conn.Close()
+				continue
+			}
 		}
 		return v, nil
-	}
-}
-
-func (e *callerListener) enter(user int) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.total >= maxGuests || e.guests[user] >= maxGuestsOfUser {
-		return false
-	}
-	e.total++
-	e.guests[user]++
-	return true
-}
-
-func (e *callerListener) leave(user int) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.total--
-	if e.guests[user]--; e.guests[user] == 0 {
-		delete(e.guests, user)
 	}
 }
 
 // callerConn is the connection of an identified caller.
 type callerConn struct {
 	net.Conn
-	listener *callerListener
-	caller   caller
-	left     sync.Once
+	caller caller
+	guests *guestSlots
+	slot   *guestSlot // nil for an admin
+	left   sync.Once
+}
+
+// Read implements net.Conn. It first waits for the connection's slot.
+func (v *callerConn) Read(p []byte) (int, error) {
+	if err := v.slot.wait(); err != nil {
+		return 0, err
+	}
+	return v.Conn.Read(p)
 }
 
 // Close implements net.Conn.
 func (v *callerConn) Close() error {
-	if v.caller.level == anyone {
-		v.left.Do(func() { v.listener.leave(v.caller.user) })
+	if v.slot != nil {
+		v.left.Do(func() { v.guests.leave(v.slot) })
 	}
 	return v.Conn.Close()
 }

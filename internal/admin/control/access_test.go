@@ -276,10 +276,10 @@ func TestWhoAsks(t *testing.T) {
 }
 
 // TestGuestsLeaveRoom proves that idle connections block neither root nor other users, and free
-// their slots when they are closed.
+// their slots when they are closed. Connections without a slot are closed after guestPatience.
 func TestGuestsLeaveRoom(t *testing.T) {
 	path, listener := listenForAll(t)
-	e := &callerListener{Listener: listener, adminGroup: isAdmins, guests: map[int]int{}}
+	e := &callerListener{Listener: listener, adminGroup: isAdmins, guests: newGuestSlots(20 * time.Millisecond)}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -290,6 +290,9 @@ func TestGuestsLeaveRoom(t *testing.T) {
 			}
 			go func() { // until the client disconnects
 				defer conn.Close()
+				if n, err := conn.Read(make([]byte, 1)); n != 1 || err != nil {
+					return
+				}
 				conn.Write([]byte("x"))
 				io.Copy(io.Discard, conn)
 			}()
@@ -301,6 +304,7 @@ func TestGuestsLeaveRoom(t *testing.T) {
 	}()
 	enter := func(uid int) (net.Conn, bool) {
 		conn := asker(t, path, uid, uint32(uid))
+		conn.Write([]byte("x"))
 		n, _ := conn.Read(make([]byte, 1)) // EOF if the connection was closed
 		return conn, n == 1
 	}
@@ -326,10 +330,10 @@ func TestGuestsLeaveRoom(t *testing.T) {
 		conn.Close()
 	}
 	if !lab.Poll(20*time.Second, func() bool {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		return e.total == 0 && len(e.guests) == 0
+		e.guests.mu.Lock()
+		defer e.guests.mu.Unlock()
+		return e.guests.total == 0 && len(e.guests.open) == 0 && len(e.guests.waiting) == 0
 	}) {
-		t.Errorf("slots are not freed: %v", e.guests)
+		t.Errorf("slots are not freed: %v", e.guests.open)
 	}
 }

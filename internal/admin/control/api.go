@@ -93,6 +93,11 @@ func (api API) status() func(context.Context) Status {
 		if isGuest(ctx) {
 			s.Hidden = hiddenFromGuests
 			s.SlowNames = nil
+			if s.LastMinute != nil {
+				shown := *s.LastMinute // guests share the answer
+				shown.Clients, shown.Reasons = nil, nil
+				s.LastMinute = &shown
+			}
 			l := &s.Queries.Limits
 			l.Crowder, l.CrowderPod, l.Stranger, l.StrangerPod = "", "", "", ""
 		}

@@ -63,7 +63,7 @@ func noAnswer(err error) error {
 		return fmt.Errorf("%w in a form that this program understands: %s", ErrNoAnswer, otherVersion)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, unix.ECONNRESET), errors.Is(err, unix.EPIPE):
 		return fmt.Errorf("%w: it closed the connection because it stopped or because too many commands run at once. Try again; a user who is neither root "+
-			"nor in the group %s gets %d connections, and query uses 2 of them", ErrNoAnswer, AdminGroup, maxGuestsOfUser)
+			"nor in the group %s gets %d connections at once, %d more wait up to %v, and query uses 2", ErrNoAnswer, AdminGroup, maxGuestsOfUser, maxWaitingOfUser, guestPatience)
 	}
 	for next := errors.Unwrap(err); next != nil; next = errors.Unwrap(err) {
 		err = next // the outer errors only add addresses and system calls

@@ -87,7 +87,7 @@ func Serve(ctx context.Context, listener net.Listener, api API) error {
 }
 
 func serveWith(ctx context.Context, listener net.Listener, api API, adminGroup func() (int, bool)) error {
-	listener = netutil.LimitListener(&callerListener{Listener: listener, adminGroup: remembered(adminGroup), guests: map[int]int{}}, maxClients)
+	listener = netutil.LimitListener(&callerListener{Listener: listener, adminGroup: remembered(adminGroup), guests: newGuestSlots(guestPatience)}, maxClients)
 	server := &http.Server{
 		Handler:        api.handler(),
 		ReadTimeout:    2 * time.Second, // also for a connection that sends no request

@@ -20,6 +20,38 @@ type LastMinute struct {
 	Limited   uint64        `json:"limited"`   // queries that were refused or failed at another limit
 	// Servers are those that left questions unanswered. One question may take several tries.
 	Servers []ServerMinute `json:"servers,omitempty"`
+	// Recorded is the number of SERVFAIL and REFUSED responses that Routes, Clients and Reasons
+	// count. These are all of them, but at most 200 a second and none to Strangers. Each list has
+	// at most five elements, most failures first.
+	Recorded uint64         `json:"recorded"`
+	Routes   []RouteMinute  `json:"routes,omitempty"`
+	Clients  []ClientMinute `json:"clients,omitempty"` // for admins only
+	Reasons  []ReasonMinute `json:"reasons,omitempty"` // for admins only
+}
+
+// RouteMinute is what happened in the last minute to the names of one route, or of one of the
+// cluster's zones. Only routes with failures are listed.
+type RouteMinute struct {
+	Domain     string `json:"domain"`
+	Queries    uint64 `json:"queries"`    // queries sent to the servers of the route
+	Unanswered uint64 `json:"unanswered"` // of these, the ones without an answer
+	ServFail   uint64 `json:"servfail"`   // responses to clients
+	Refused    uint64 `json:"refused"`
+}
+
+// ClientMinute is a client with failed responses in the last minute.
+type ClientMinute struct {
+	Client   string `json:"client"`        // address
+	Pod      string `json:"pod,omitempty"` // NAMESPACE/NAME; empty if unknown or if the client is not a pod with its own address
+	ServFail uint64 `json:"servfail"`
+	Refused  uint64 `json:"refused"`
+}
+
+// ReasonMinute is a reason for failed responses in the last minute.
+type ReasonMinute struct {
+	Reason   string `json:"reason"`
+	ServFail uint64 `json:"servfail"`
+	Refused  uint64 `json:"refused"`
 }
 
 // ServerMinute is what one nameserver did in the last minute.

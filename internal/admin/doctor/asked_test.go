@@ -133,6 +133,17 @@ func intercepting(addrs ...control.Intercepted) func(*Snapshot) {
 	}
 }
 
+// failingMinute returns a minute in which one route and one client have nearly all failures.
+func failingMinute(servFail uint64) control.LastMinute {
+	return control.LastMinute{
+		Responses: 200, ServFail: servFail, Recorded: 41,
+		Servers: []control.ServerMinute{{Address: "10.0.0.5", Queries: 80, Failures: 80}},
+		Routes:  []control.RouteMinute{{Domain: "corp.example.", Queries: 80, Unanswered: 80, ServFail: 40}, {Domain: ".", Queries: 90, ServFail: 1}},
+		Clients: []control.ClientMinute{{Client: "10.128.0.9", Pod: "shop/web-0", ServFail: 38}, {Client: "10.128.0.10", ServFail: 3}},
+		Reasons: []control.ReasonMinute{{Reason: "failed recently", ServFail: 30}, {Reason: "no response: 10.0.0.5", ServFail: 10}},
+	}
+}
+
 func lastMinute(l control.LastMinute, stranger, pod string) func(*Snapshot) {
 	return func(s *Snapshot) {
 		s.Status.LastMinute = &l
@@ -376,6 +387,23 @@ var askedRows = []checkRow{
 	{"recent", "has many failures", lastMinute(control.LastMinute{
 		Responses: 100, ServFail: 20, Limited: 3, Servers: []control.ServerMinute{{Address: upstreamAddr, Queries: 60, Failures: 40, Refusals: 2}},
 	}, "", ""), Warn, "20 SERVFAIL|192.0.2.53:53: 60 queries, 40 without a response, 2 SERVFAIL|3 queries hit a limit"},
+	{"recent", "has failures of one route and one client", func(s *Snapshot) {
+		lastMinute(failingMinute(41), "", "")(s)
+		s.Status.Routes = append(s.Status.Routes, control.Route{Domain: "corp.example.", Servers: []control.Server{{Address: "10.0.0.5"}, {Address: "10.0.0.6"}}})
+	}, Warn, "clients got 41 SERVFAIL and 0 REFUSED in 200 responses in the last minute: 40 on route corp.example. (10.0.0.5 does not answer); 38 to 10.128.0.9, pod shop/web-0|" +
+		"route corp.example.: clients got 40 SERVFAIL, 0 REFUSED; 80 of 80 queries to its servers had no answer|client 10.128.0.9, pod shop/web-0: 38 SERVFAIL, 0 REFUSED|" +
+		`reason "failed recently": 30 SERVFAIL, 0 REFUSED|node-dns monitor --rcode SERVFAIL --client 10.128.0.9 shows which names`},
+	{"recent", "has more failures than are recorded", lastMinute(failingMinute(150), "", ""), Warn, "150 SERVFAIL and 0 REFUSED in 200 responses in the last minute: of 41 recorded, 40 on route corp.example.; 38 to 10.128.0.9"},
+	{"recent", "has failures of many routes and clients", func(s *Snapshot) {
+		l := failingMinute(41)
+		l.Routes[0].ServFail, l.Clients[0].ServFail = 20, 20
+		lastMinute(l, "", "")(s)
+	}, Warn, "clients got 41 SERVFAIL and 0 REFUSED in 200 responses in the last minute|node-dns monitor --rcode SERVFAIL shows"},
+	{"recent", "has failures, and clients are hidden", func(s *Snapshot) {
+		l := failingMinute(41)
+		l.Clients, l.Reasons = nil, nil
+		lastMinute(l, "", "")(s)
+	}, Warn, "in the last minute: 40 on route corp.example.|node-dns monitor --rcode SERVFAIL shows"},
 	{"recent", "has refusals that clients are told of", lastMinute(control.LastMinute{Responses: 100, Refused: 20, Strangers: 20}, "", ""), OK, "20 REFUSED"},
 }
 

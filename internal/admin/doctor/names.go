@@ -175,31 +175,3 @@ func records(a control.Answer) []string {
 	}
 	return all
 }
-
-const (
-	// manyFailures is the share of failures in the last minute's responses that is reported, and
-	// fewFailures their minimum number.
-	manyFailures = 0.05
-	fewFailures  = 5
-)
-
-// checkRecent reports failures among the responses of the last minute.
-func checkRecent(s Snapshot) []Finding {
-	if s.Status == nil || s.Status.LastMinute == nil {
-		return nil
-	}
-	l := *s.Status.LastMinute
-	var details []string
-	for _, server := range l.Servers {
-		details = append(details, fmt.Sprintf("%s: %d queries, %d without a response, %d SERVFAIL, REFUSED or similar", server.Address, server.Queries, server.Failures, server.Refusals))
-	}
-	if l.Limited > 0 {
-		details = append(details, fmt.Sprintf("%d queries hit a limit: node-dns status shows which", l.Limited))
-	}
-	failures := l.ServFail + l.Refused - min(l.Refused, l.Strangers)
-	if failures >= fewFailures && float64(failures) >= manyFailures*float64(l.Responses) {
-		what := fmt.Sprintf("clients got %d SERVFAIL and %d REFUSED in %d responses in the last minute", l.ServFail, l.Refused, l.Responses)
-		return []Finding{warn(what, "node-dns monitor --rcode SERVFAIL shows which names, and node-dns doctor --name NAME checks one", details...)}
-	}
-	return []Finding{{Level: OK, What: fmt.Sprintf("clients got %d SERVFAIL and %d REFUSED in %d responses in the last minute", l.ServFail, l.Refused, l.Responses)}}
-}

@@ -2,12 +2,15 @@ package view
 
 import (
 	"context"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
+	"github.com/node-dns/node-dns/internal/dns/forward"
+	"github.com/node-dns/node-dns/internal/policy"
 	"github.com/node-dns/node-dns/internal/sys/supervise"
 )
 
@@ -35,6 +38,8 @@ type Counted struct {
 	UpTo               map[time.Duration]uint64 // number of responses within each bound
 	Limits             control.Limits
 	Servers            []control.ServerMinute // all servers, counted since the start
+	Routes             []control.RouteMinute  // all routes, counted since the start
+	failed             failedSums             // since the sample before
 }
 
 func NewSample(at time.Time, all []dnsserver.Traffic) Counted {
@@ -80,17 +85,20 @@ func (m *LastMinute) since(now Counted) *control.LastMinute {
 	if len(m.samples) == 0 || now.at.Sub(m.samples[0].at) < sampleEvery {
 		return nil
 	}
-	first := m.samples[0]
-	for _, s := range m.samples {
+	first, failures := m.samples[0], failedSums{}
+	for _, s := range m.samples[1:] {
+		failures.add(s.failed)
 		if now.at.Sub(s.at) >= aMinute {
-			first = s
+			first, failures = s, failedSums{}
 		}
 	}
+	failures.add(now.failed)
 	l := &control.LastMinute{
 		Over: now.at.Sub(first.at), Queries: now.Queries - first.Queries, Responses: now.Responses - first.Responses,
 		NXDomain: now.NXDomain - first.NXDomain, ServFail: now.ServFail - first.ServFail, Refused: now.Refused - first.Refused,
 		Strangers: now.Limits.Strangers - first.Limits.Strangers, Limited: limited(now.Limits) - limited(first.Limits),
-		Servers: failing(first.Servers, now.Servers),
+		Servers: failing(first.Servers, now.Servers), Recorded: failures.recorded,
+		Routes: failures.routeMinutes(first.Routes, now.Routes), Clients: failures.clientMinutes(), Reasons: failures.reasonMinutes(),
 	}
 	l.P50, l.P99 = first.quantile(now, l.Responses, 50), first.quantile(now, l.Responses, 99)
 	return l
@@ -137,6 +145,9 @@ func (v *View) sample(at time.Time) Counted {
 	s := NewSample(at, v.server.Traffic())
 	s.Limits = v.queryStatus().Limits
 	for _, route := range v.resolver.Forward().Status() {
+		if route.Source != policy.Guard {
+			s.Routes = append(s.Routes, routeCounters(route))
+		}
 		for _, server := range route.Servers {
 			one := control.ServerMinute{Address: server.Server.String(), Queries: server.Queries, Failures: server.Failures, Refusals: server.Refusals}
 			if !slices.ContainsFunc(s.Servers, func(have control.ServerMinute) bool { return have.Address == one.Address }) {
@@ -147,16 +158,40 @@ func (v *View) sample(at time.Time) Counted {
 	return s
 }
 
+// routeCounters sums up the counters of a route's servers.
+func routeCounters(route forward.RouteStatus) control.RouteMinute {
+	r := control.RouteMinute{Domain: routeWord(route.Domain, route.Plain)}
+	for _, server := range route.Servers {
+		r.Queries, r.Unanswered = r.Queries+server.Asked, r.Unanswered+server.Failed
+	}
+	return r
+}
+
 // WatchMinute reads the counters periodically.
 func (v *View) WatchMinute(ctx context.Context) error {
 	for {
-		v.minute.add(v.sample(time.Now()))
+		s := v.sample(time.Now())
+		s.failed = v.failures.take()
+		v.minute.add(s)
 		if !supervise.Sleep(ctx, sampleEvery) {
 			return nil
 		}
 	}
 }
 
-func (v *View) lastMinute(now time.Time) *control.LastMinute {
-	return v.minute.since(v.sample(now))
+// LastMinute returns what happened in the minute before now, or nil if too little time has passed
+// since the start.
+func (v *View) LastMinute(now time.Time) *control.LastMinute {
+	s := v.sample(now)
+	s.failed = v.failures.read()
+	l := v.minute.since(s)
+	if l == nil {
+		return nil
+	}
+	for i := range l.Clients {
+		if addr, err := netip.ParseAddr(l.Clients[i].Client); err == nil {
+			l.Clients[i].Pod = v.podAt(addr)
+		}
+	}
+	return l
 }

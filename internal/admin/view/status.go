@@ -43,7 +43,7 @@ func (v *View) Status() control.Status {
 		Overridden:   lossStatus(s),
 		Refused:      refusedStatus(s),
 		Changed:      v.lastChange(),
-		LastMinute:   v.lastMinute(time.Now()),
+		LastMinute:   v.LastMinute(time.Now()),
 		Bus:          v.config.Bus(s),
 		ResolvConf:   v.resolvConfStatus(),
 		Cache:        v.cacheStatus(),

@@ -56,13 +56,14 @@ type View struct {
 
 	crowder, stranger met // from dnsserver.Stats
 	troubles          *troubles
+	failures          *failures
 }
 
 // New returns a View of a daemon that starts now.
 func New(c Config) *View {
 	v := &View{
 		config: c, started: time.Now(), paths: hostdns.NewPaths(c.Root),
-		selinux: selinux.Find(c.Root), context: selinux.OwnContext(c.Root), Metrics: NewMetricsState(), troubles: newTroubles(),
+		selinux: selinux.Find(c.Root), context: selinux.OwnContext(c.Root), Metrics: NewMetricsState(), troubles: newTroubles(), failures: newFailures(),
 	}
 	v.Plain, v.Log = c.Log, slog.New(v.Hub.Tee(c.Log.Handler()))
 	v.Hub.Watched = v.watchQueries

@@ -16,7 +16,10 @@ type Config struct {
 	// Trouble is called for queries that took SlowAfter or longer or that failed, except those
 	// answered by Wire or by the server itself. Like any Watch, it must not block. nil disables it.
 	Trouble Watch
-	Access  *Access // nil allows every client and disables the limit on error responses
+	// Failed is called for each SERVFAIL and REFUSED response, except those to clients that may not
+	// send queries. Like any Watch, it must not block. nil disables it.
+	Failed Watch
+	Access *Access // nil allows every client and disables the limit on error responses
 
 	Sockets Sockets // sockets that outlive the server; nil: it opens and closes all itself
 

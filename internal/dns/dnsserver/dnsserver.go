@@ -68,7 +68,7 @@ const (
 	OriginCluster   Origin = "cluster"    // the built-in cluster resolver, from the Kubernetes API
 	OriginLocalData Origin = "local data" // hosts files and records from dnsmasq files
 	OriginLocalhost Origin = "localhost"  // RFC 6761 section 6.3
-	OriginSelf      Origin = "itself"     // class CHAOS, our own loop probes, queries never forwarded
+	OriginSelf      Origin = "itself"     // class CHAOS, queries never forwarded
 	OriginRule      Origin = "rule"       // names and types not sent upstream, e.g. with domainNeeded
 )
 

@@ -30,6 +30,8 @@ type responder struct {
 	limited  atomic.Uint64            // number of error responses over that limit
 	watch    atomic.Pointer[watching] // nil disables watching
 
+	comesBack atomic.Pointer[IsOwn] // nil while none of our own queries is in flight
+
 	// queries is the parent of every query's context.
 	queries context.Context
 	cancel  context.CancelFunc

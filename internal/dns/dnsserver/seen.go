@@ -77,8 +77,33 @@ func (s *Seen) IsFailed() bool {
 	return rcode != dns.RcodeSuccess && rcode != dns.RcodeNameError
 }
 
-// late reports a query that was not answered on the fast path to the Watch, and to Config.Trouble
-// if it was slow or failed.
+// isFailure reports whether a response is SERVFAIL or REFUSED.
+func isFailure(response []byte) bool {
+	if len(response) < headerSize {
+		return false
+	}
+	rcode := response[3] & 0xf
+	return rcode == dns.RcodeServerFailure || rcode == dns.RcodeRefused
+}
+
+// failedAt reports a failure that the fast path or the server itself answered to Config.Failed.
+func (r *responder) failedAt(x *exchange, response []byte, outcome Outcome, why string) {
+	if r.cfg.Failed != nil && isFailure(response) {
+		r.cfg.Failed(Seen{Query: x.wire, Response: response, Client: x.client, Proto: x.proto, Took: x.took(), Outcome: outcome, Why: why})
+	}
+}
+
+// denied reports a query that the server itself answered to the Watch and to Config.Failed.
+func (r *responder) denied(w *watching, x exchange, response []byte, why denial) {
+	_, text := why.explanation()
+	w.tell(x, response, ByServer, text)
+	if why != stranger {
+		r.failedAt(&x, response, ByServer, text)
+	}
+}
+
+// late reports a query that was not answered on the fast path to the Watch, to Config.Trouble if it
+// was slow or failed, and to Config.Failed.
 func (r *responder) late(seen Seen) {
 	if w := r.watch.Load(); w != nil {
 		w.tells(seen)
@@ -86,11 +111,15 @@ func (r *responder) late(seen Seen) {
 	if r.cfg.Trouble != nil && seen.Outcome != ByServer && (seen.Took >= SlowAfter || seen.IsFailed()) {
 		r.cfg.Trouble(seen)
 	}
+	if r.cfg.Failed != nil && isFailure(seen.Response) {
+		r.cfg.Failed(seen)
+	}
 }
 
 // isObserved reports whether any watcher needs such a query, before a Seen is made for it.
 func (r *responder) isObserved(took time.Duration, response []byte) bool {
-	return r.watch.Load() != nil || r.cfg.Trouble != nil && (took >= SlowAfter || (&Seen{Response: response}).IsFailed())
+	return r.watch.Load() != nil || r.cfg.Trouble != nil && (took >= SlowAfter || (&Seen{Response: response}).IsFailed()) ||
+		r.cfg.Failed != nil && isFailure(response)
 }
 
 // seen completes what the server knows of a query with what the Handler left in it.

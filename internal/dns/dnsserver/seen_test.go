@@ -148,8 +148,10 @@ func TestSeen(t *testing.T) {
 
 // TestTrouble: Trouble is called for slow and failed queries, whether or not a Watch is set, and
 // for no others: not for hits, and not for queries that the server refuses.
+//
+// Failed is called for SERVFAIL and REFUSED on every path, and not for slow answers.
 func TestTrouble(t *testing.T) {
-	told := make(chan Seen, 100)
+	told, failed := make(chan Seen, 100), make(chan Seen, 100)
 	_, at := start(t, Config{
 		Handler: HandlerFunc(func(_ context.Context, q *Query) (*dns.Msg, error) {
 			switch q.Msg.Question[0].Name {
@@ -186,6 +188,10 @@ func TestTrouble(t *testing.T) {
 			seen.Query = append([]byte(nil), seen.Query...)
 			told <- seen
 		},
+		Failed: func(seen Seen) {
+			seen.Query = append([]byte(nil), seen.Query...)
+			failed <- seen
+		},
 	})
 	for _, name := range []string{"wire.", "absent.", "quick.", "axfr.", "slow.", "failed.", "later."} {
 		m := new(dns.Msg).SetQuestion(name, dns.TypeA)
@@ -196,14 +202,17 @@ func TestTrouble(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	got := map[string]Outcome{}
-	for len(told) > 0 {
-		seen := <-told
+	nameOf := func(seen Seen) string {
 		var m dns.Msg
 		if err := m.Unpack(seen.Query); err != nil {
 			t.Fatal(err)
 		}
-		switch name := m.Question[0].Name; {
+		return m.Question[0].Name
+	}
+	got := map[string]Outcome{}
+	for len(told) > 0 {
+		seen := <-told
+		switch name := nameOf(seen); {
 		case name != "quick." && name != "absent.":
 			got[name] = seen.Outcome
 		case seen.Took < SlowAfter: // a busy machine may make them slow
@@ -212,5 +221,49 @@ func TestTrouble(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]Outcome{"slow.": ByHandler, "failed.": ByNobody, "later.": ByUpstream}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+	got = map[string]Outcome{}
+	for len(failed) > 0 {
+		seen := <-failed
+		got[nameOf(seen)] = seen.Outcome
+	}
+	want := map[string]Outcome{"wire.": ByWire, "axfr.": ByServer, "failed.": ByNobody, "later.": ByUpstream}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("failures (-want +got):\n%s", diff)
+	}
+}
+
+// TestFailedOfLimits: Failed is called over both transports for a client that exceeds its rate, with
+// the reason, and not for a client that may not send queries.
+func TestFailedOfLimits(t *testing.T) {
+	for name, row := range map[string]struct {
+		access Access
+		want   []string
+	}{
+		"rate":      {Access{Host: NewNetworks(nil), Rate: 1}, []string{"too many queries per second", "too many queries per second"}},
+		"no access": {Access{Clients: NewNetworks(nil), Host: NewNetworks(nil)}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			failed := make(chan Seen, 100)
+			server, at := start(t, Config{
+				Handler: fixed("a. 60 IN A 192.0.2.1"), Access: &row.access, Failed: func(seen Seen) { failed <- seen },
+			})
+			denied := func() uint64 { return server.Stats().Hasty + server.Stats().Strangers }
+			for _, network := range []string{"udp", "tcp"} {
+				for before := denied(); denied() == before; {
+					client := dns.Client{Net: network, Timeout: 10 * time.Second}
+					if _, _, err := client.Exchange(new(dns.Msg).SetQuestion("a.", dns.TypeA), at.String()); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			var why []string
+			for len(failed) > 0 {
+				why = append(why, (<-failed).Why)
+			}
+			if diff := cmp.Diff(row.want, why); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
 	}
 }

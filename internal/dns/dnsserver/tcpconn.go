@@ -197,8 +197,14 @@ func (c *tcpConn) received(wire []byte) bool {
 		c.write(append(binary.BigEndian.AppendUint16(nil, uint16(len(response))), response...), l.now)
 		return false // a ping is the only message
 	}
-	l.direct.tcpQueries.Add(1)
 	v, rcode := accept(wire)
+	if v == parse {
+		if response := c.s.comesBack.Load().answerOwn(wire); response != nil {
+			c.write(append(binary.BigEndian.AppendUint16(nil, uint16(len(response))), response...), l.now)
+			return true
+		}
+	}
+	l.direct.tcpQueries.Add(1)
 	if v == drop {
 		l.direct.dropped.Add(1)
 		return len(wire) >= headerSize
@@ -222,6 +228,9 @@ func (c *tcpConn) received(wire []byte) bool {
 			l.picks.begin(l.now, w.hits)
 			w.hit(&x, response[start+prefixSize:], &l.picks)
 		}
+		if isFailure(response[start+prefixSize:]) {
+			c.s.failedAt(&x, response[start+prefixSize:], ByWire, "")
+		}
 		c.gathered(response, start, query)
 		return true
 	}
@@ -244,8 +253,7 @@ func (c *tcpConn) asked() {
 func (c *tcpConn) refuse(x exchange, response []byte, why denial) {
 	start := len(c.l.out)
 	c.gathered(append(append(c.l.out, 0, 0), response...), start, newSample(x.wire))
-	_, text := why.explanation()
-	c.s.watch.Load().tell(x, response, ByServer, text)
+	c.s.denied(c.s.watch.Load(), x, response, why)
 }
 
 // gathered takes over the output buffer after a response was appended. The response, preceded by
@@ -312,8 +320,7 @@ func (c *tcpConn) ask(x exchange, buf []byte) []byte {
 		fallthrough
 	case enough:
 		response := c.s.crowd(x, why)
-		_, text := why.explanation()
-		c.s.watch.Load().tell(x, response, ByServer, text)
+		c.s.denied(c.s.watch.Load(), x, response, why)
 		return response
 	case full:
 		if !c.s.waitToEnter(client, burst, nil) {

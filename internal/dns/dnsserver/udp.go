@@ -33,6 +33,7 @@ type udpSocket struct {
 	query      WireQuery
 	watch      *watching // Watch of the current batch; nil disables it
 	picks      sampler   // sampling of its hits
+	comesBack  *IsOwn    // IsOwn of the current batch; nil disables it
 
 	tally tally
 	late  tally // for queries answered after the receiver has moved on
@@ -72,6 +73,7 @@ func (u *udpSocket) receiveBatch(fd uintptr, wait bool) (n int, now time.Time) {
 		if u.watch = u.s.watch.Load(); u.watch != nil {
 			u.picks.begin(u.in.arrived, u.watch.hits)
 		}
+		u.comesBack = u.s.comesBack.Load()
 		for next := 0; next < n; {
 			next = u.receivedFrom(next, n)
 		}
@@ -114,6 +116,12 @@ func (u *udpSocket) received(i int, wire []byte, client netip.AddrPort) {
 		u.send(u.s.answerPing(exchange{wire: wire, client: client, local: u.local, proto: UDP}), client)
 		return
 	}
+	if u.comesBack != nil && v == parse {
+		if response := u.comesBack.answerOwn(wire); response != nil {
+			u.send(response, client)
+			return
+		}
+	}
 	u.counts.received++
 	if v == drop || client.Port() == 0 { // source port 0 is forged
 		u.tally.dropped.Add(1)
@@ -152,6 +160,9 @@ func (u *udpSocket) accepted(i int, x *exchange) {
 		if u.watch != nil {
 			u.watch.hit(x, response, &u.picks)
 		}
+		if isFailure(response) {
+			u.s.failedAt(x, response, ByWire, "")
+		}
 		return
 	}
 	switch u.s.enter(x.client.Addr()) {
@@ -173,10 +184,7 @@ func (u *udpSocket) accepted(i int, x *exchange) {
 // refuse sends the server's own response to a query unless it is nil.
 func (u *udpSocket) refuse(x exchange, response []byte, query sample, why denial) {
 	u.say(response, x.client, query)
-	if u.watch != nil {
-		_, text := why.explanation()
-		u.watch.tell(x, response, ByServer, text)
-	}
+	u.s.denied(u.watch, x, response, why)
 }
 
 // waitToEnter waits for a slot within the receiver's wait budget. If the socket is stopped
