@@ -1,0 +1,122 @@
+package nspawn
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/node-dns/node-dns/internal/admin/doctor"
+)
+
+const (
+	serviceDNS = "10.96.0.10"    // the address of the cluster's DNS Service
+	podDNS     = "10.77.0.80"    // the cluster's DNS pod
+	byNodeDNS  = "172.30.0.80\n" // web.shop.svc, by node-dns
+	byPodDNS   = "192.0.2.99\n"  // the same name, by the cluster's DNS pod
+)
+
+// serveService makes the cluster's DNS pod answer at the Service's address, with the rules of
+// kube-proxy.
+func (n *node) serveService() {
+	n.t.Helper()
+	n.lan.Run("ip", "addr", "add", podDNS+"/24", "dev", "lan0")
+	n.lan.Run("ip", "route", "add", podIP+"/32", "via", nodeIP)
+	n.lan.Start("dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--user=root", "--pid-file", "--log-facility=-", "--no-resolv", "--no-hosts",
+		"--bind-interfaces", "--listen-address="+podDNS, "--address=/"+clusterName+".cluster.local/"+strings.TrimSpace(byPodDNS))
+	n.Run("sysctl", "-w", "net.ipv4.ip_forward=1")
+	n.Run("nft", `table ip kube-proxy {
+		chain services { type nat hook prerouting priority dstnat; ip daddr `+serviceDNS+` meta l4proto { tcp, udp } th dport 53 dnat to `+podDNS+`; }
+		chain local { type nat hook output priority -100; ip daddr `+serviceDNS+` meta l4proto { tcp, udp } th dport 53 dnat to `+podDNS+`; }
+	}`)
+}
+
+// podAsks returns what a pod gets for web.shop.svc at the Service's address.
+func (n *node) podAsks(flags ...string) string {
+	out, _ := n.pods.Try(append([]string{"dig", "+short", "+tries=1", "+timeout=2", "@" + serviceDNS, clusterName + ".cluster.local"}, flags...)...)
+	return out
+}
+
+func (n *node) awaitAnswerer(want string) {
+	n.t.Helper()
+	n.Await("pods to get "+want, func() bool { return n.podAsks() == want && n.podAsks("+tcp") == want })
+}
+
+// TestIntercept: pods ask the cluster's DNS Service, and node-dns answers while it can. Whatever
+// happens to it or to the helper, the cluster's DNS pods answer otherwise.
+func TestIntercept(t *testing.T) {
+	n := newServingNode(t)
+	n.startAPI()
+	n.serveService()
+	n.awaitAnswerer(byPodDNS)
+	n.WriteFile(nodeDNSFile, "intercept: ["+serviceDNS+"]\n", 0o644)
+	n.WriteFile("/etc/node-dns/kubeconfig", kubeconfig, 0o644)
+	n.Run("systemctl", "reload", "node-dns")
+	n.awaitAnswerer(byNodeDNS)
+	if level, said := n.doctor("interception"); level != doctor.OK || !strings.Contains(said, "pods' queries to "+serviceDNS+" come to this node") {
+		t.Errorf("doctor says %s %s", level, said)
+	}
+	if status := n.status(); !strings.Contains(status, serviceDNS+" intercepted for") {
+		t.Errorf("got the status\n%s", status)
+	}
+	n.podsAnswered("the daemon is restarted", func() { n.Run("systemctl", "restart", "node-dns") })
+	n.awaitAnswerer(byNodeDNS)
+
+	n.Run("systemctl", "kill", "-s", "KILL", "node-dns-intercept")
+	n.Await("systemd to restart the helper", func() bool { return n.property("node-dns-intercept.service", "NRestarts") != "0" })
+	n.awaitAnswerer(byNodeDNS)
+	n.Run("systemctl", "kill", "-s", "STOP", "node-dns")
+	n.awaitAnswerer(byPodDNS)
+	n.Run("systemctl", "kill", "-s", "CONT", "node-dns")
+	n.awaitAnswerer(byNodeDNS)
+	// The watchdog kills a helper that hangs, and the kernel removes its rules.
+	n.Run("systemctl", "kill", "-s", "STOP", "node-dns-intercept")
+	n.Await("systemd to replace the helper that hangs", func() bool { return n.property("node-dns-intercept.service", "NRestarts") == "2" })
+	n.awaitAnswerer(byNodeDNS)
+
+	n.podsAnswered("the daemon is stopped and started", func() {
+		n.Run("systemctl", "stop", "node-dns")
+		n.awaitAnswerer(byPodDNS)
+		n.Run("systemctl", "start", "node-dns")
+		n.awaitAnswerer(byNodeDNS)
+	})
+	n.podsAnswered("the key is removed", func() {
+		n.WriteFile(nodeDNSFile, "intercept: none\n", 0o644)
+		n.awaitAnswerer(byPodDNS)
+	})
+	n.Await("the helper to end", func() bool { return n.property("node-dns-intercept.service", "ActiveState") == "inactive" })
+	if got := n.property("node-dns-intercept.service", "Result"); got != "success" {
+		t.Errorf("the helper ended with %s", got)
+	}
+	if got := n.Run("nft", "list", "tables"); strings.Contains(got, "node-dns") {
+		t.Errorf("a table is left:\n%s", got)
+	}
+	if got := n.Run("ip", "-o", "address", "show", "to", serviceDNS); got != "" {
+		t.Errorf("the address is left:\n%s", got)
+	}
+}
+
+// podsAnswered makes a pod ask repeatedly while happens runs. Each query must get an answer.
+func (n *node) podsAnswered(what string, happens func()) {
+	n.t.Helper()
+	done, lost := make(chan bool), make(chan []string)
+	go func() {
+		var failed []string
+		asked := 0
+		for running := true; running; asked++ {
+			if out := n.podAsks(); out != byNodeDNS && out != byPodDNS {
+				failed = append(failed, out)
+			}
+			select {
+			case <-done:
+				running = false
+			default:
+			}
+		}
+		n.t.Logf("%s: %d queries", what, asked)
+		lost <- failed
+	}()
+	happens()
+	close(done)
+	if failed := <-lost; len(failed) > 0 {
+		n.t.Errorf("%s: %d lost queries:\n%s", what, len(failed), strings.Join(failed, "\n"))
+	}
+}
