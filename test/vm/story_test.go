@@ -35,6 +35,7 @@ var steps = []step{
 	{name: "dns-rc", do: func(g *guest) { g.Run("nmcli general reload dns-rc") }},
 	{name: "D-Bus", do: (*guest).setDomainServers},
 	{name: "kubeconfig", do: (*guest).handOver},
+	{name: "interception", do: (*guest).interception},
 	{name: "reload", do: func(g *guest) { g.Run("systemctl reload node-dns") }},
 	{name: "restart", do: func(g *guest) { g.Run("systemctl restart node-dns") }},
 	{name: "SIGKILL", do: func(g *guest) { g.kill(1) }},
@@ -148,6 +149,7 @@ const labels = `/etc/node-dns node_dns_conf_t
 /run/node-dns/ready node_dns_runtime_t
 /run/node-dns/way-back node_dns_runtime_t
 /run/origin-dns-dispatcher.lock node_dns_runtime_t
+/usr/libexec/node-dns/node-dns-intercept node_dns_intercept_exec_t
 /usr/libexec/node-dns/origin-dns-dispatcher node_dns_hook_exec_t
 /usr/sbin/node-dns bin_t
 /var/cache/node-dns node_dns_cache_t
