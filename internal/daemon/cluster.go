@@ -78,7 +78,7 @@ func (d *Daemon) clusterConfig(wanted policy.API) cluster.Config {
 func (d *Daemon) publish(kubeconfig string, s *zone.Snapshot) {
 	isFirst := d.resolver.Known() == nil
 	d.resolver.Publish(kubeconfig, s)
-	if isFirst && len(d.policy().Intercept) > 0 {
+	if isFirst && !d.policy().Config.Intercept.IsNone() {
 		d.hint("the cluster is known")
 	}
 }

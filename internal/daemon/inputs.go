@@ -75,6 +75,7 @@ func (f *follower) newPolicy(seen *view.Host, config nodeconfig.Config, files dn
 		Root:        f.config.Root,
 		Config:      config,
 		Net:         f.lastNet,
+		DNSService:  f.dnsService(),
 		Record:      seen.State.Record.Data,
 		Captured:    captured.Set,
 		From:        sourceOfCapture(captured, seen.Plan.Selection),

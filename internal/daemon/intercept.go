@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"time"
 
@@ -32,6 +33,15 @@ func (f *follower) requestInterception(p *policy.Policy) {
 	if _, err := new(atomicfile.Writer).Write(f.paths.intercept, want, 0o644); err != nil {
 		f.unasked = fmt.Sprintf("cannot request the interception of pods' queries: %v", err)
 	}
+}
+
+// dnsService returns the addresses of the cluster's DNS Service, or none before the cluster is
+// known.
+func (d *Daemon) dnsService() []netip.Addr {
+	if d.resolver == nil {
+		return nil
+	}
+	return policy.DNSService(d.resolver.Known())
 }
 
 func (d *Daemon) withdrawInterception() {

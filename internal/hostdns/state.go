@@ -75,19 +75,23 @@ func (s State) isOurs() bool { return s.ResolvConf.Exists && IsOurs(s.ResolvConf
 
 // Place returns where config puts node-dns on a host with these addresses. record is the upstream
 // record: its earlier addresses stay in use while they are local. nil means that there are none.
-func Place(config nodeconfig.Config, net netstate.State, record []byte) nodeconfig.Placement {
+// dnsService are the addresses of the cluster's DNS Service, as far as the caller knows them.
+func Place(config nodeconfig.Config, net netstate.State, record []byte, dnsService ...netip.Addr) nodeconfig.Placement {
 	earlier, _ := upstream.ParseRecord(record) // empty when it cannot be read
-	return place(config, net, earlier.Pointed)
+	return place(config, net, earlier.Pointed, dnsService)
 }
 
-func place(config nodeconfig.Config, net netstate.State, earlier []netip.Addr) nodeconfig.Placement {
-	return config.Place(nodeconfig.Host{IsLocal: net.IsLocal, IsService: net.IsService, NodeIP: net.NodeIP(), Asked: slices.Concat(earlier, net.ContainerBridges())})
+func place(config nodeconfig.Config, net netstate.State, earlier, dnsService []netip.Addr) nodeconfig.Placement {
+	return config.Place(nodeconfig.Host{
+		IsLocal: net.IsLocal, IsService: net.IsService, NodeIP: net.NodeIP(),
+		Asked: slices.Concat(earlier, net.ContainerBridges()), DNSService: dnsService,
+	})
 }
 
 // Placement returns where the daemon listens on this host, and what resolv.conf must contain.
 func (s State) Placement() nodeconfig.Placement {
 	earlier, _ := s.record() // empty when it cannot be read
-	return place(s.Config, s.Net, earlier.Pointed)
+	return place(s.Config, s.Net, earlier.Pointed, nil)
 }
 
 // networkManagerWritesSearch reports whether NetworkManager decides resolv.conf's search list: it

@@ -72,12 +72,16 @@ func (i Intercept) String() string {
 	return listText(words)
 }
 
+// IsNone reports whether nothing is to be intercepted.
+func (i Intercept) IsNone() bool { return !i.ClusterDNS && len(i.Addrs) == 0 }
+
 // interceptable returns the addresses that intercept names, without duplicates. The cluster's DNS
-// Service is where the kubelet sends pods, or what clusterDNS names at port 53.
-func (c Config) interceptable() []netip.Addr {
+// Service has the addresses that the API says, those that the kubelet gives to pods, and those that
+// clusterDNS names at port 53.
+func (c Config) interceptable(dnsService []netip.Addr) []netip.Addr {
 	addrs := slices.Clone(c.Intercept.Addrs)
 	if c.Intercept.ClusterDNS {
-		addrs = append(addrs, c.DNSIPs...)
+		addrs = slices.Concat(addrs, dnsService, c.DNSIPs)
 		for _, server := range c.ClusterDNS {
 			if server.Addr.Port() == nameserver.Port && !server.TLS {
 				addrs = append(addrs, server.Addr.Addr())

@@ -40,19 +40,22 @@ func TestIntercept(t *testing.T) {
 func TestPlaceIntercept(t *testing.T) {
 	for _, test := range []struct {
 		name, nodeDNS string
+		api           string // the Service's addresses in the API
 		service       string // addresses that the helper or IPVS has made local
 		want          string // intercepted, then where node-dns listens, for resolv.conf, and the servers of the cluster
 	}{
-		{"off", "", "", "none | 10.0.0.5:53 | 10.0.0.5 | 10.96.0.10 fd02::a"},
+		{"off", "", "", "", "none | 10.0.0.5:53 | 10.0.0.5 | 10.96.0.10 fd02::a"},
 		// resolv.conf named the address of the Service, which IPVS had made local.
-		{"off, with IPVS", "", "10.96.0.10 fd02::a", "none | 10.0.0.5:53 | 10.0.0.5 | 10.96.0.10 fd02::a"},
-		{"not local yet", "{intercept: clusterDNS}", "", "10.96.0.10 fd02::a | 10.0.0.5:53 | 10.0.0.5 | 10.96.0.10 fd02::a"},
-		{"one is local", "{intercept: clusterDNS}", "10.96.0.10", "10.96.0.10 fd02::a | 10.0.0.5:53 10.96.0.10:53 | 10.0.0.5 | fd02::a"},
-		{"both are local", "{intercept: clusterDNS}", "10.96.0.10 fd02::a", "10.96.0.10 fd02::a | 10.0.0.5:53 10.96.0.10:53 [fd02::a]:53 | 10.0.0.5 | "},
-		{"one more address", "{intercept: [169.254.20.10]}", "169.254.20.10", "169.254.20.10 | 10.0.0.5:53 169.254.20.10:53 | 10.0.0.5 | 10.96.0.10 fd02::a"},
-		{"an address of the host", "{intercept: [10.0.0.5]}", "", "none | 10.0.0.5:53 | 10.0.0.5 | 10.96.0.10 fd02::a"},
-		{"clusterDNS of node-dns.yaml", "{intercept: clusterDNS, clusterDNS: [10.97.0.10, 10.97.0.11:5353]}", "10.97.0.10", "10.96.0.10 fd02::a 10.97.0.10 | 10.0.0.5:53 10.97.0.10:53 | 10.0.0.5 | 10.97.0.11:5353"},
-		{"explicit listen", "{intercept: clusterDNS, listen: 10.0.0.5}", "10.96.0.10", "10.96.0.10 fd02::a | 10.0.0.5:53 10.96.0.10:53 | 10.0.0.5 | fd02::a"},
+		{"off, with IPVS", "", "", "10.96.0.10 fd02::a", "none | 10.0.0.5:53 | 10.0.0.5 | 10.96.0.10 fd02::a"},
+		{"not local yet", "{intercept: clusterDNS}", "", "", "10.96.0.10 fd02::a | 10.0.0.5:53 | 10.0.0.5 | 10.96.0.10 fd02::a"},
+		{"one is local", "{intercept: clusterDNS}", "", "10.96.0.10", "10.96.0.10 fd02::a | 10.0.0.5:53 10.96.0.10:53 | 10.0.0.5 | fd02::a"},
+		{"both are local", "{intercept: clusterDNS}", "", "10.96.0.10 fd02::a", "10.96.0.10 fd02::a | 10.0.0.5:53 10.96.0.10:53 [fd02::a]:53 | 10.0.0.5 | "},
+		{"one more address", "{intercept: [169.254.20.10]}", "", "169.254.20.10", "169.254.20.10 | 10.0.0.5:53 169.254.20.10:53 | 10.0.0.5 | 10.96.0.10 fd02::a"},
+		{"an address of the host", "{intercept: [10.0.0.5]}", "", "", "none | 10.0.0.5:53 | 10.0.0.5 | 10.96.0.10 fd02::a"},
+		{"clusterDNS of node-dns.yaml", "{intercept: clusterDNS, clusterDNS: [10.97.0.10, 10.97.0.11:5353]}", "", "10.97.0.10", "10.96.0.10 fd02::a 10.97.0.10 | 10.0.0.5:53 10.97.0.10:53 | 10.0.0.5 | 10.97.0.11:5353"},
+		{"explicit listen", "{intercept: clusterDNS, listen: 10.0.0.5}", "", "10.96.0.10", "10.96.0.10 fd02::a | 10.0.0.5:53 10.96.0.10:53 | 10.0.0.5 | fd02::a"},
+		{"the API knows another address", "{intercept: clusterDNS}", "10.98.0.10", "10.98.0.10", "10.98.0.10 10.96.0.10 fd02::a | 10.0.0.5:53 10.98.0.10:53 | 10.0.0.5 | 10.96.0.10 fd02::a"},
+		{"off, and the API knows an address", "", "10.98.0.10", "", "none | 10.0.0.5:53 | 10.0.0.5 | 10.96.0.10 fd02::a"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			root := t.TempDir()
@@ -65,9 +68,13 @@ func TestPlaceIntercept(t *testing.T) {
 			isService := func(a netip.Addr, _ []netip.Addr) bool {
 				return slices.Contains(strings.Fields(test.service), a.String())
 			}
+			var api []netip.Addr
+			for word := range strings.FieldsSeq(test.api) {
+				api = append(api, netip.MustParseAddr(word))
+			}
 			place := c.Place(Host{
 				IsLocal:   func(a netip.Addr) bool { return a.IsLoopback() || a.String() == "10.0.0.5" || isService(a, nil) },
-				IsService: isService, NodeIP: netip.MustParseAddr("10.0.0.5"),
+				IsService: isService, NodeIP: netip.MustParseAddr("10.0.0.5"), DNSService: api,
 			})
 			var servers []string
 			for _, s := range place.ClusterDNS {

@@ -51,6 +51,8 @@ type Host struct {
 	// Asked are more addresses that clients may query: those that pods were given earlier, and
 	// those of container bridges. Addresses that are not local are ignored.
 	Asked []netip.Addr
+	// DNSService are the addresses of the cluster's DNS Service, from the API. Empty if unknown.
+	DNSService []netip.Addr
 }
 
 // Place returns the placement of a Config on a host.
@@ -92,7 +94,7 @@ type placer struct {
 func newPlacer(c Config, host Host) placer {
 	p := placer{Config: c, isLocal: host.IsLocal}
 	if host.IsService != nil {
-		asked := c.interceptable()
+		asked := c.interceptable(host.DNSService)
 		p.isLocal = func(addr netip.Addr) bool { return host.IsLocal(addr) && !host.IsService(addr, asked) }
 	}
 	return p
@@ -212,7 +214,7 @@ func (p *placer) placeAsked(asked []netip.Addr) {
 // placeIntercept listens on the addresses to intercept once they are local. An address that only
 // the helper's link has comes and goes with the helper.
 func (p *placer) placeIntercept(host Host) {
-	for _, addr := range p.interceptable() {
+	for _, addr := range p.interceptable(host.DNSService) {
 		if p.isLocal(addr) {
 			continue // queries arrive anyway
 		}

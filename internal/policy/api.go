@@ -7,9 +7,7 @@ import (
 
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/dns/forward"
-	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/dns/zone"
-	"github.com/node-dns/node-dns/internal/intercept"
 	"github.com/node-dns/node-dns/internal/kube/cluster"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
@@ -41,18 +39,6 @@ func NewAPI(config nodeconfig.Config, kubeconfig, hostname string) API {
 		AllPods:  r.PodNames == nodeconfig.PodsVerified,
 		PodNames: r.EndpointPodNames,
 	}}
-}
-
-// InterceptRequest returns what the helper must do while the daemon answers cluster names.
-func (p *Policy) InterceptRequest() intercept.Request {
-	r := intercept.Request{Addrs: p.Intercept}
-	for _, at := range p.Listen {
-		addr := at.Addr()
-		if at.Port() == nameserver.Port && intercept.Check(addr) == nil && !slices.Contains(p.Intercept, addr) && r.Node(addr) == (netip.Addr{}) {
-			r.Nodes = append(r.Nodes, addr)
-		}
-	}
-	return r
 }
 
 // Zone returns the configuration for answering cluster names. Its Next is not set.

@@ -16,7 +16,6 @@ import (
 // for upstreams given the sockets that this takes.
 func (p *Policy) addListeners(in Inputs, place nodeconfig.Placement) {
 	p.Listen, p.Spare, p.NodeIP = wantedListeners(in.Listen, place, in.Net.Addrs), place.Spare, place.Nameserver
-	p.Intercept = place.Intercept
 	p.addFileListeners(in)
 	config := in.Config
 	if len(in.Listen) > 0 {

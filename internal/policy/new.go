@@ -10,7 +10,7 @@ import (
 
 // New decides what to serve. It is pure.
 func New(in Inputs) *Policy {
-	place := hostdns.Place(in.Config, in.Net, in.Record)
+	place := hostdns.Place(in.Config, in.Net, in.Record, in.DNSService...)
 	p := &Policy{
 		Config:   in.Config,
 		Dnsmasq:  in.Dnsmasq,
@@ -24,6 +24,7 @@ func New(in Inputs) *Policy {
 	}
 	p.addListeners(in, place)
 	p.addAPI(in)
+	p.addIntercept(in.Config, place)
 	if in.Config.ClusterDomain.IsZero() {
 		return p.unknown()
 	}
@@ -44,10 +45,6 @@ func New(in Inputs) *Policy {
 // addAPI decides how the Kubernetes API is watched, and reports the source of the credentials.
 func (p *Policy) addAPI(in Inputs) {
 	p.API, p.Credentials = NewAPI(in.Config, in.Kubeconfig, in.Hostname), in.Credentials
-	if len(p.Intercept) > 0 && p.API == (API{}) {
-		p.Problems = append(p.Problems, in.Config.Where("intercept")+": requires a Kubernetes API (see kubeconfig), because the cluster's DNS pods cannot be asked at an intercepted address")
-		p.Intercept = nil
-	}
 	if p.API == (API{}) || p.Credentials.Original != p.API.Original {
 		return
 	}

@@ -1,0 +1,57 @@
+package policy
+
+import (
+	"net/netip"
+	"slices"
+
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
+	"github.com/node-dns/node-dns/internal/dns/zone"
+	"github.com/node-dns/node-dns/internal/intercept"
+	"github.com/node-dns/node-dns/internal/nodeconfig"
+)
+
+// addIntercept decides which addresses to intercept. Without the API, cluster names would have to be
+// forwarded to an intercepted address.
+func (p *Policy) addIntercept(config nodeconfig.Config, place nodeconfig.Placement) {
+	switch {
+	case config.Intercept.IsNone():
+	case p.API == (API{}):
+		p.Problems = append(p.Problems, config.Where("intercept")+": requires a Kubernetes API (see kubeconfig)")
+	default:
+		p.Intercept = place.Intercept
+	}
+}
+
+// InterceptRequest returns what the helper must do while the daemon answers cluster names.
+func (p *Policy) InterceptRequest() intercept.Request {
+	r := intercept.Request{Addrs: p.Intercept}
+	for _, at := range p.Listen {
+		addr := at.Addr()
+		if at.Port() == nameserver.Port && intercept.Check(addr) == nil && !slices.Contains(p.Intercept, addr) && r.Node(addr) == (netip.Addr{}) {
+			r.Nodes = append(r.Nodes, addr)
+		}
+	}
+	return r
+}
+
+// dnsServices are the names of the cluster's DNS Service: of kubeadm and most distributions, RKE2,
+// and OpenShift 4.
+var dnsServices = []zone.Key{
+	{Namespace: "kube-system", Name: "kube-dns"},
+	{Namespace: "kube-system", Name: "rke2-coredns-rke2-coredns"},
+	{Namespace: "openshift-dns", Name: "dns-default"},
+}
+
+// DNSService returns the addresses of the cluster's DNS Service. It returns none if s is nil or has
+// no such Service.
+func DNSService(s *zone.Snapshot) []netip.Addr {
+	if s == nil {
+		return nil
+	}
+	for _, key := range dnsServices {
+		if service := s.Service(key); service != nil {
+			return service.ClusterIPs
+		}
+	}
+	return nil
+}
