@@ -28,6 +28,12 @@ func newMeter(t testing.TB, target string) *meter {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return meterAt(t, l, target)
+}
+
+// meterAt is newMeter with a listener, which may be in another network namespace than target.
+func meterAt(t testing.TB, l net.Listener, target string) *meter {
+	t.Helper()
 	m := &meter{listener: l, target: target}
 	t.Cleanup(func() {
 		l.Close()

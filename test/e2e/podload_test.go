@@ -1,0 +1,184 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+// podLoad queries a nameserver from a pod at a steady rate. Each query has its own socket, like
+// those of glibc, its own timeout, and no retry, so every lost packet counts.
+type podLoad struct {
+	// stop ends the queries, waits for the last answers, and returns the result. Later calls return
+	// the same.
+	stop func() (podLoadResult, error)
+
+	server  netip.AddrPort
+	stopped chan struct{} // closed by stop
+	sending chan error    // receives the sender's result
+	waiting sync.WaitGroup
+
+	mu     sync.Mutex // guards the fields below
+	result podLoadResult
+	last   time.Time // time of the last answer, or of the start
+}
+
+// podLoadResult is the result of a podLoad.
+type podLoadResult struct {
+	sent     int
+	answered map[netip.Addr]int // by the address in the answer
+	lost     []lostQuery
+	gap      time.Duration // longest time between two answers
+	slowest  time.Duration // of the answers
+	behind   time.Duration // maximum delay of a query against the schedule
+}
+
+// lostQuery is a query without an answer.
+type lostQuery struct {
+	at  time.Duration // since the start of the load
+	why string
+}
+
+// podLoadTimeout is the default timeout of a query in resolv.conf(5).
+const podLoadTimeout = 5 * time.Second
+
+// startLoad starts to send queries from the namespace, until stop or the end of the test.
+func (n *netns) startLoad(server netip.AddrPort, perSecond int) *podLoad {
+	l := &podLoad{
+		server:  server,
+		stopped: make(chan struct{}),
+		sending: make(chan error, 1),
+		last:    time.Now(),
+		result:  podLoadResult{answered: map[netip.Addr]int{}},
+	}
+	l.stop = sync.OnceValues(l.end)
+	n.t.Cleanup(func() { l.stop() })
+	go func() { l.sending <- n.tryInside(func() error { return l.send(perSecond) }) }()
+	return l
+}
+
+func (l *podLoad) end() (podLoadResult, error) {
+	close(l.stopped)
+	err := <-l.sending
+	l.waiting.Wait()
+	return l.result, err
+}
+
+// answeredBy returns the number of answers with the address so far.
+func (l *podLoad) answeredBy(addr netip.Addr) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.result.answered[addr]
+}
+
+// send sends each query at its time, and late ones at once.
+func (l *podLoad) send(perSecond int) error {
+	start, pace := time.Now(), time.Second/time.Duration(perSecond)
+	for i := 0; ; i++ {
+		due := start.Add(time.Duration(i) * pace)
+		select {
+		case <-l.stopped:
+			return nil
+		case <-time.After(time.Until(due)):
+		}
+		late := time.Since(due)
+		conn, err := net.DialUDP("udp4", nil, net.UDPAddrFromAddrPort(l.server))
+		if err != nil {
+			return fmt.Errorf("opening a socket for query %d: %w", i, err)
+		}
+		query := new(dns.Msg).SetQuestion(fmt.Sprintf("q%d.load.test.", i), dns.TypeA)
+		wire, err := query.Pack()
+		if err != nil {
+			return err
+		}
+		at := time.Now()
+		l.mu.Lock()
+		l.result.sent++
+		l.result.behind = max(l.result.behind, late)
+		l.mu.Unlock()
+		if _, err := conn.Write(wire); err != nil {
+			l.lose(at.Sub(start), err)
+			conn.Close()
+			continue
+		}
+		l.waiting.Go(func() {
+			defer conn.Close()
+			if addr, err := receive(conn, query, at.Add(podLoadTimeout)); err != nil {
+				l.lose(at.Sub(start), err)
+			} else {
+				l.answer(addr, at)
+			}
+		})
+	}
+}
+
+// receive waits for the answer to a query and returns its address.
+func receive(conn *net.UDPConn, query *dns.Msg, deadline time.Time) (netip.Addr, error) {
+	if err := conn.SetReadDeadline(deadline); err != nil {
+		return netip.Addr{}, err
+	}
+	buffer := make([]byte, udpSize)
+	for {
+		n, err := conn.Read(buffer)
+		if err != nil {
+			return netip.Addr{}, err
+		}
+		m := new(dns.Msg)
+		if m.Unpack(buffer[:n]) == nil && m.Response && m.Id == query.Id && slices.Equal(m.Question, query.Question) {
+			return firstAddr(m)
+		}
+	}
+}
+
+func (l *podLoad) answer(addr netip.Addr, sent time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	l.result.answered[addr]++
+	l.result.slowest = max(l.result.slowest, now.Sub(sent))
+	l.result.gap = max(l.result.gap, now.Sub(l.last))
+	l.last = now
+}
+
+func (l *podLoad) lose(at time.Duration, err error) {
+	why := err.Error()
+	var timeout net.Error
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		why = "refused by ICMP"
+	case errors.As(err, &timeout) && timeout.Timeout():
+		why = fmt.Sprintf("no answer for %v", podLoadTimeout)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.result.lost = append(l.result.lost, lostQuery{at, why})
+}
+
+// String returns everything in one line, with the first lost queries.
+func (r podLoadResult) String() string {
+	var answered []string
+	for addr, n := range r.answered {
+		answered = append(answered, fmt.Sprintf("%d answered by %s", n, addr))
+	}
+	slices.Sort(answered)
+	text := fmt.Sprintf("%d sent, %s, %d lost, longest gap %v, slowest answer %v", r.sent, strings.Join(answered, ", "),
+		len(r.lost), r.gap.Round(time.Microsecond), r.slowest.Round(time.Microsecond))
+	if r.behind > behindNoted {
+		text += fmt.Sprintf("; the load was up to %v behind its schedule", r.behind.Round(time.Millisecond))
+	}
+	for _, q := range r.lost[:min(len(r.lost), 10)] {
+		text += fmt.Sprintf("; query lost %v after the start: %s", q.at.Round(time.Millisecond), q.why)
+	}
+	return text
+}
+
+// behindNoted is the delay above which String mentions it.
+const behindNoted = 20 * time.Millisecond
