@@ -97,7 +97,7 @@ func Clean(root string) error {
 	if request, failed := intercept.ReadRequest(intercept.RequestFile(root)); failed == nil && len(request.Addrs) > 0 {
 		return err
 	}
-	return errors.Join(err, removeLink())
+	return errors.Join(err, removeLink(), setReplies(nil))
 }
 
 func markProbe(_, _ string, c syscall.RawConn) error {
@@ -207,7 +207,7 @@ func (h *helper) look() error {
 		}
 		h.ways = append(h.ways, w)
 	}
-	return errors.Join(append(errs, h.drop())...)
+	return errors.Join(append(errs, h.drop(), setReplies(h.added))...)
 }
 
 // drop removes addresses that are no longer requested, while others are. The last ones stay until
@@ -297,8 +297,8 @@ func (h *helper) write() error {
 	return nil
 }
 
-// end removes the rules. The addresses stay while the daemon requests interception: it may still
-// answer from them, and without the rules they do no harm.
+// end removes the rules. The addresses, and the rules for responses from them, stay while the daemon
+// requests interception: it may still answer, and without the other rules they do no harm.
 func (h *helper) end() error {
 	err := h.table.close()
 	h.ways = nil
@@ -307,7 +307,7 @@ func (h *helper) end() error {
 		for _, addr := range h.added {
 			err = errors.Join(err, removeAddress(addr))
 		}
-		err = errors.Join(err, removeLink())
+		err = errors.Join(err, removeLink(), setReplies(nil))
 	}
 	if failed := os.Remove(intercept.StateFile(h.Root)); failed != nil && !errors.Is(failed, os.ErrNotExist) {
 		err = errors.Join(err, fmt.Errorf("removing the state: %w", failed))

@@ -47,7 +47,20 @@ func TestRules(t *testing.T) {
 			if err := table.set(test.list); err != nil {
 				t.Fatal(err)
 			}
-			golden.Check(t, filepath.Join("testdata", test.name+".nft"), ruleset(t))
+			var local []netip.Addr
+			for _, s := range test.list {
+				if s.mode == intercept.Local {
+					local = append(local, s.addr)
+				}
+			}
+			if err := setReplies(local); err != nil {
+				t.Fatal(err)
+			}
+			got := ruleset(t)
+			if len(local) > 0 {
+				got += listed(t, repliesName)
+			}
+			golden.Check(t, filepath.Join("testdata", test.name+".nft"), got)
 		})
 	}
 }
@@ -55,7 +68,12 @@ func TestRules(t *testing.T) {
 // ruleset returns the table as nft prints it, without the name of the owner's program.
 func ruleset(t *testing.T) string {
 	t.Helper()
-	out, err := exec.Command("nft", "list", "table", "inet", tableName).CombinedOutput()
+	return listed(t, tableName)
+}
+
+func listed(t *testing.T, table string) string {
+	t.Helper()
+	out, err := exec.Command("nft", "list", "table", "inet", table).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -176,7 +194,7 @@ func hasTable(t *testing.T) bool {
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	return strings.Contains(string(out), "inet "+tableName)
+	return strings.Contains(string(out)+"\n", "inet "+tableName+"\n")
 }
 
 // TestFollowsNodeDNS: the rules are there exactly while node-dns itself answers at the address.
@@ -211,6 +229,9 @@ func TestFollowsNodeDNS(t *testing.T) {
 	w.awaitState(cluster6, true, "")
 	w.request()
 	w.awaitEnd(w.helper)
+	if out, err := exec.Command("nft", "list", "table", "inet", repliesName).CombinedOutput(); err == nil {
+		t.Errorf("the helper left behind:\n%s", out)
+	}
 	if hasTable(t) || linkOf(t, cluster6) != "" {
 		t.Errorf("the helper left behind: table %v, address on %q", hasTable(t), linkOf(t, cluster6))
 	}
@@ -235,12 +256,6 @@ func TestKilled(t *testing.T) {
 	w.start()
 	w.serve(cluster4)
 	w.awaitState(cluster4, true, "")
-	if out, err := exec.Command("nft", "flush", "ruleset").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	if !strings.Contains(ruleset(t), cluster4) {
-		t.Error("another program's nft flush ruleset removed the rules")
-	}
 	second := w.lab.Start(lab.Command{Argv: []string{lab.Binary(t, "node-dns-intercept"), "run", "--root", w.root}})
 	w.awaitEnd(second)
 	if !strings.Contains(second.Output(), "already runs") {
@@ -248,8 +263,17 @@ func TestKilled(t *testing.T) {
 	}
 	w.helper.Kill()
 	w.await("the table of a killed helper is gone", func() bool { return !hasTable(t) })
+	if !strings.Contains(listed(t, repliesName), "ip saddr "+cluster4) {
+		t.Errorf("responses to received queries would be tracked:\n%s", listed(t, repliesName))
+	}
 	w.start()
 	w.await("the next helper intercepts", func() bool { return hasTable(t) && strings.Contains(ruleset(t), cluster4) })
+	if out, err := exec.Command("nft", "flush", "ruleset").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if !strings.Contains(ruleset(t), cluster4) {
+		t.Error("another program's nft flush ruleset removed the rules")
+	}
 }
 
 // TestBadRequest: a request that cannot be read counts as none, and says why.

@@ -66,13 +66,24 @@ func rulesFor(list []served) []rule {
 					rule{natOut, append(match(s.addr, destination, proto), to...)})
 				continue
 			}
-			// Each packet of a query and of its response passes one of these, in the namespace of the
-			// host: a tracked response would become a connection that kube-proxy's rules no longer see.
 			for _, c := range []chain{rawIn, rawOut} {
-				rules = append(rules,
-					rule{c, append(match(s.addr, destination, proto), &expr.Notrack{})},
-					rule{c, append(match(s.addr, source, proto), &expr.Notrack{})})
+				rules = append(rules, rule{c, append(match(s.addr, destination, proto), &expr.Notrack{})})
 			}
+		}
+	}
+	return rules
+}
+
+// replyRules return the rules for node-dns's responses from these addresses. They are in a table
+// that outlives the helper: after the other rules are gone, node-dns still answers queries that it
+// has received. Tracked, such a response would clash with the client's earlier connections through
+// kube-proxy, which gives it another port, so that the client drops it; or it would become a
+// connection that bypasses kube-proxy's rules.
+func replyRules(addrs []netip.Addr) []rule {
+	var rules []rule
+	for _, addr := range addrs {
+		for _, proto := range []byte{unix.IPPROTO_UDP, unix.IPPROTO_TCP} {
+			rules = append(rules, rule{rawOut, append(match(addr, source, proto), &expr.Notrack{})})
 		}
 	}
 	return rules

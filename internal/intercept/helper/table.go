@@ -4,14 +4,18 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net/netip"
 
 	"github.com/google/nftables"
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 )
 
-// tableName is the name of the table, of family inet.
-const tableName = "node-dns"
+// The names of the tables, of family inet. The second one outlives the helper.
+const (
+	tableName   = "node-dns"
+	repliesName = "node-dns-replies"
+)
 
 // ownerFlag makes the kernel remove a table when the socket that created it closes, and protects
 // the table from other programs (NFT_TABLE_F_OWNER, since Linux 5.12).
@@ -121,6 +125,28 @@ func (t *table) close() error {
 	t.conn.DelTable(t.table)
 	err := t.conn.Flush()
 	return errors.Join(err, t.conn.CloseLasting())
+}
+
+// setReplies replaces the table with the rules for responses from these addresses. Without
+// addresses it removes the table.
+func setReplies(addrs []netip.Addr) error {
+	conn, err := nftables.New()
+	if err != nil {
+		return fmt.Errorf("opening nf_tables: %w", err)
+	}
+	replies := conn.AddTable(&nftables.Table{Name: repliesName, Family: nftables.TableFamilyINet})
+	conn.DelTable(replies) // it exists now
+	if rules := replyRules(addrs); len(rules) > 0 {
+		conn.AddTable(replies)
+		out := conn.AddChain(&nftables.Chain{Name: rawOut.name, Table: replies, Type: rawOut.kind, Hooknum: rawOut.hook, Priority: &rawOut.priority})
+		for _, r := range rules {
+			conn.AddRule(&nftables.Rule{Table: replies, Chain: out, Exprs: r.exprs})
+		}
+	}
+	if err := conn.Flush(); err != nil {
+		return fmt.Errorf("changing the table inet %s: %w", repliesName, err)
+	}
+	return nil
 }
 
 // removeTable removes the table of a helper that has ended. There is one only on kernels without
