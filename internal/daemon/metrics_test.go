@@ -140,11 +140,11 @@ func TestMetricsDocument(t *testing.T) {
 	}
 	var table strings.Builder
 	row := func(prefix string, f family) {
-		labels := "none"
+		labels := ""
 		if len(f.labels) > 0 {
-			labels = "`" + strings.Join(f.labels, "`, `") + "`"
+			labels = "{" + strings.Join(f.labels, ",") + "}"
 		}
-		fmt.Fprintf(&table, "| `%s_%s` | %s | %s | %s |\n", prefix, f.name, f.kind, labels, f.help)
+		fmt.Fprintf(&table, "| `%s_%s%s` | %s | %s |\n", prefix, f.name, labels, f.kind, f.help)
 	}
 	for _, f := range scrapes["nodedns"] {
 		row("nodedns", f)
@@ -160,7 +160,7 @@ func TestMetricsDocument(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const head = "| metric | type | labels | what |\n|---|---|---|---|\n"
+	const head = "| metric | type | meaning |\n|---|---|---|\n"
 	before, rest, ok := strings.Cut(string(page), head)
 	_, after, found := strings.Cut(rest, "\n## ")
 	if !ok || !found {

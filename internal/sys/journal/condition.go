@@ -141,17 +141,17 @@ var conditions = map[Condition]Explanation{
 	},
 	ConfigTaken: {
 		Name: "config-taken-over", ID: "7b775aaa8abc479faa4a581c8e3dd78c",
-		When: "A change of the configuration is in use: of node-dns.yaml, or of the cluster's files.",
+		When: "A change of node-dns.yaml or of the cluster's files is in use.",
 	},
 	ReloadFailed: {
 		Name: "reload-failed", ID: "01d56248cef04c89bdf024194fcfe7d1",
-		When: "A reload (SIGHUP, systemctl reload) changed nothing. The running configuration stays.",
+		When: "A reload (SIGHUP, systemctl reload) failed. The running configuration stays.",
 		Do:   "node-dns check-config shows each error with file, line and column.",
 	},
 	Problem: {
 		Name: "problem", ID: "d1840814c0a147748b801fe3270be887",
-		When: "There is a problem that an admin should look at: NODE_DNS_PROBLEM. While it lasts node-dns status shows it, after \"!\".",
-		Do:   "Follow the advice in the text. The troubleshooting page explains each problem.",
+		When: "node-dns has found a problem: NODE_DNS_PROBLEM. While it lasts, node-dns status shows it after \"!\".",
+		Do:   "Follow the advice in the text, or see the troubleshooting page.",
 	},
 	ProblemSolved: {
 		Name: "problem-solved", ID: "1598377b71f346768fa903d377c69d8b",
@@ -163,13 +163,13 @@ var conditions = map[Condition]Explanation{
 	},
 	ClusterAway: {
 		Name: "cluster-away", ID: "ff4c2f5c04114238b6d168b96c096bf6",
-		When: "The Kubernetes API is not reachable (NODE_DNS_PHASE): NODE_DNS_ERROR. The last known state is served.",
+		When: "node-dns cannot reach the Kubernetes API (NODE_DNS_PHASE): NODE_DNS_ERROR. It answers from the last known state.",
 		Do:   "Check that the API server runs and that this node reaches it. The kubeconfig is read again when it changes.",
 	},
 	ClusterStale: {
 		Name: "cluster-stale", ID: "174f963d75d3444781c8d8e0725a8546",
-		When: "The Kubernetes API could not be watched for a minute or longer. Cluster names are answered from the last known state.",
-		Do:   "See cluster-away. Pods that have moved since then are answered with their old addresses.",
+		When: "node-dns could not watch the Kubernetes API for a minute or longer. It answers cluster names from the last known state.",
+		Do:   "See cluster-away. Pods that have moved since then have their old addresses.",
 	},
 	ClusterForbidden: {
 		Name: "cluster-forbidden", ID: "cdcfb58d8ce144b697f7d319921b1302",
@@ -182,7 +182,7 @@ var conditions = map[Condition]Explanation{
 	},
 	BusSet: {
 		Name: "bus-set", ID: "13ad225c48ae4feeb82909408a662b2a",
-		When: "A program has set nameservers or options over D-Bus, as with dnsmasq: NODE_DNS_BY. They win over all other sources: NODE_DNS_SERVERS.",
+		When: "A program has set nameservers or options over D-Bus: NODE_DNS_BY. They win over all other sources: NODE_DNS_SERVERS.",
 	},
 	BusName: {
 		Name: "bus-name", ID: "fd4233521af64a36b92ec319a2a7121f",
@@ -195,7 +195,7 @@ var conditions = map[Condition]Explanation{
 	},
 	OutOfSockets: {
 		Name: "out-of-sockets", ID: "75f81aca85a842ec8ad2c1540faa051e",
-		When: "There was no socket to query an upstream nameserver: the process has reached its limit of open files.",
+		When: "node-dns had no socket to query an upstream nameserver: the process has reached its limit of open files.",
 		Do:   "Raise LimitNOFILE= of node-dns.service, or lower dnsForwardMax. A silent upstream nameserver is the usual cause.",
 	},
 	LimitMet: {
@@ -219,7 +219,7 @@ var conditions = map[Condition]Explanation{
 	},
 	TaskFailed: {
 		Name: "task-failed", ID: "44f3f1628cdd4e70b85a4ee72034f41f",
-		When: "A task failed and is restarted: NODE_DNS_ERROR. Its data is not updated meanwhile. Queries are answered.",
+		When: "A task failed and is restarted: NODE_DNS_ERROR. Queries are still answered, but its data is not updated.",
 		Do:   "Fix the cause that the error names.",
 	},
 	Hangs: {
