@@ -62,8 +62,8 @@ func TestRenderedPage(t *testing.T) {
 	var list strings.Builder
 	for _, c := range inOrder() {
 		is := c.Explain()
-		item := wrap(fmt.Sprintf("- `%s` (`%s`): %s %s", is.Name, is.ID, is.When, is.Do))
-		list.WriteString(strings.ReplaceAll(strings.TrimSpace(item), "\n", "\n  ") + "\n")
+		item := golden.Wrap(fmt.Sprintf("- `%s` (`%s`): %s %s", is.Name, is.ID, is.When, is.Do), 98)
+		list.WriteString(strings.ReplaceAll(item, "\n", "\n  ") + "\n")
 	}
 	golden.Check(t, messages, messagesIntro+list.String())
 }
@@ -175,20 +175,4 @@ func roff(text string) string {
 }
 
 // wrap breaks text into lines of at most 78 bytes.
-func wrap(text string) string {
-	var all strings.Builder
-	length := 0
-	for _, word := range strings.Fields(text) {
-		switch {
-		case length > 0 && length+1+len(word) > 78:
-			all.WriteString("\n")
-			length = 0
-		case length > 0:
-			all.WriteString(" ")
-			length++
-		}
-		all.WriteString(word)
-		length += len(word)
-	}
-	return all.String() + "\n"
-}
+func wrap(text string) string { return golden.Wrap(text, 78) + "\n" }
