@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestFuzzTable: the targets of `fuzz quick` exist and have seed inputs. go does not report a
-// missing target.
+// TestFuzzTable: the targets of `fuzz quick` exist and have seed inputs. `go test` does not
+// report a missing target.
 func TestFuzzTable(t *testing.T) {
 	script, err := os.ReadFile("scripts/fuzz")
 	if err != nil {

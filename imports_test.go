@@ -52,21 +52,21 @@ type source struct {
 	imports []string
 }
 
-// architecture is the page whose first table orders the product's packages from top to bottom. Its
-// second table lists the packages for tests and measurements.
+// architecture is the page whose first list orders the product's packages from top to bottom. Its
+// second list has the packages for tests and measurements.
 const architecture = "docs/explanation/architecture.md"
 
-// TestImportsGoDownward: a package imports only packages from lower rows, so lower packages do not
-// know higher ones.
+// TestImportsGoDownward: a package imports only packages further down the list, so lower packages
+// do not know higher ones.
 func TestImportsGoDownward(t *testing.T) {
-	product, support := packageTables(t)
+	product, support := packageLists(t)
 	for _, pkg := range sources(t) {
 		here := slices.Index(product, pkg.dir)
 		switch {
 		case isForTests(pkg.dir) && (slices.Contains(support, pkg.dir) || !strings.HasPrefix(pkg.dir, "internal/") && pkg.dir != "bench"):
 			continue // it may import anything
 		case here < 0:
-			t.Errorf("%s is in no table of %s: add a row with a description", pkg.dir, architecture)
+			t.Errorf("%s is in no list of %s: add it with a description", pkg.dir, architecture)
 			continue
 		}
 		for _, path := range pkg.imports {
@@ -82,7 +82,7 @@ func TestImportsGoDownward(t *testing.T) {
 	}
 	for _, dir := range slices.Concat(product, support) {
 		if files, err := filepath.Glob(filepath.Join(dir, "*.go")); err != nil || len(files) == 0 {
-			t.Errorf("%s has a row for %s, which is not a package: %v", architecture, dir, err)
+			t.Errorf("%s lists %s, which is not a package: %v", architecture, dir, err)
 		}
 	}
 }
@@ -94,8 +94,8 @@ func isForTests(dir string) bool {
 	return dir == "." || first == "test" || first == "bench" || strings.HasPrefix(dir, "internal/test/")
 }
 
-// packageTables returns the packages of the two tables, in order.
-func packageTables(t *testing.T) (product, support []string) {
+// packageLists returns the packages of the two lists, in order.
+func packageLists(t *testing.T) (product, support []string) {
 	t.Helper()
 	page, err := os.ReadFile(architecture)
 	if err != nil {
@@ -103,18 +103,18 @@ func packageTables(t *testing.T) (product, support []string) {
 	}
 	first, second, ok := strings.Cut(string(page), "\nFor tests and measurements:\n")
 	if !ok {
-		t.Fatalf("%s has no second table", architecture)
+		t.Fatalf("%s has no second list", architecture)
 	}
-	row := regexp.MustCompile("(?m)^\\| `([a-z0-9/-]+)` \\| .+ \\|$")
+	item := regexp.MustCompile("(?m)^- `([a-z0-9/-]+)`: .+$")
 	list := func(text string) (dirs []string) {
-		for _, match := range row.FindAllStringSubmatch(text, -1) {
+		for _, match := range item.FindAllStringSubmatch(text, -1) {
 			dirs = append(dirs, match[1])
 		}
 		return dirs
 	}
 	product, support = list(first), list(second)
 	if len(product) < 10 || len(support) < 5 {
-		t.Fatalf("got only %d and %d packages in the tables of %s", len(product), len(support), architecture)
+		t.Fatalf("got only %d and %d packages in the lists of %s", len(product), len(support), architecture)
 	}
 	return product, support
 }

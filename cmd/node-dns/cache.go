@@ -39,7 +39,7 @@ func newCacheDumpCommand() *cobra.Command {
 		Long: `Show cached answers, one record per line as in a zone file: name, seconds left,
 class, type, data. A comment follows: the server that sent the record, its age,
 and its question if that differs; whether it is stale, and thus used only while
-no server answers; whether it is for queries with the DO or CD bit; and whether
+no server answers; whether it answers queries with the DO or CD bit; and whether
 the server validated it (AD). Answers without records (NXDOMAIN, NODATA) and
 recent failures (SERVFAIL) are comments as a whole.
 

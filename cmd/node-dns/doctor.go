@@ -13,13 +13,14 @@ func newDoctorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check this node's DNS and suggest fixes",
-		Long: `Check this node's DNS and suggest fixes. Nothing is changed, whether node-dns runs or not.
+		Long: `Check this node's DNS and suggest fixes. It changes nothing, and also works
+while node-dns is stopped.
 
 It asks the daemon, systemd, NetworkManager, the kernel and the Kubernetes API,
 and reads the files that matter. It looks up names through node-dns and directly
 at the nameservers, and compares the answers; nameservers that do not answer
 take some seconds. With SELinux it checks domains, labels and denials. Root sees
-more than other users, and also asks from within pods.
+more than other users, and also queries from within pods.
 
 Exit code 0: only [ok] and [warn]; 1: at least one [FAIL].`,
 		Args: noArguments,
@@ -46,6 +47,6 @@ Exit code 0: only [ok] and [warn]; 1: at least one [FAIL].`,
 		},
 	}
 	addOutputFlag(cmd, &output)
-	cmd.Flags().StringVar(&name, "name", "", "also ask node-dns and its nameservers for this `name`")
+	cmd.Flags().StringVar(&name, "name", "", "also look up this `name` at node-dns and its nameservers")
 	return cmd
 }

@@ -13,7 +13,7 @@ func newLogQueriesCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "log-queries [on | extra | off]",
 		Short: "Turn query logging on or off",
-		Long: `Turn query logging to the journal on or off, in dnsmasq's words. Without an
+		Long: `Turn query logging to the journal, in dnsmasq's format, on or off. Without an
 argument, show whether it is on. With extra, each line begins with a number,
 which the lines of one query share, and the client, as with dnsmasq's
 log-queries=extra.

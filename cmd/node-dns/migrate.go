@@ -33,10 +33,10 @@ func newMigrateCommand() *cobra.Command {
 		Long: `Migrate this node's DNS to node-dns, and back.
 
 Without a flag it shows what it found and what --apply would do, and changes
-nothing. --apply orders the steps so that names resolve at every moment. Each
-step is written to ` + migrate.JournalFile + ` first. If a step
-fails, or names do not resolve at the end, it undoes all steps. --undo undoes
-the migration, also after a crash.
+nothing. --apply keeps names resolving at every step. Each step is written to
+` + migrate.JournalFile + ` first. If a step fails, or names do
+not resolve at the end, it undoes all steps. --undo undoes the migration, also
+after a crash.
 
 With --kubelet it also sets the kubelet's resolvConf to
 /etc/origin/node/resolv.conf, in the file that the kubelet reads. It does not

@@ -22,18 +22,18 @@ const (
 
 const queryHelp = `Look up names as clients do, and show which server answered.
 
-The words may stand in any order. Without TYPE, node-dns asks for A and AAAA, as
-programs do. A bare address is looked up in reverse. The search list is this
+The words may stand in any order. Without TYPE, node-dns looks up A and AAAA,
+as programs do. A bare address is looked up in reverse. The search list is this
 node's (/etc/resolv.conf), or with --namespace that of its pods; a dot at the
 end of NAME means no search list. If nothing is found, every name that was tried
 is shown with the server that denied it.
 
-With @SERVER, an address or a host name that node-dns finds, this command asks
-that nameserver itself, so that you can compare the answers. Then there is no
+With @SERVER, an address or a host name, this command queries that nameserver
+directly, so that you can compare the answers. Then there is no
 search list without --namespace.
 
-With --as, the answer is the one that this client gets, with its access rules
-(allowFrom), its limits, and its search list walked on the node (autopath). A
+--as shows the answer that this client gets, with its access rules (allowFrom),
+its limits, and autopath. A
 pod, given by its name or address, has the search list of its dnsPolicy and
 dnsConfig. --as and --fresh are for root and the group node-dns-admin.
 
@@ -90,11 +90,11 @@ func newQueryCommand() *cobra.Command {
 	set.StringVarP(&namespace, "namespace", "n", "", "the search list of this namespace's pods")
 	set.StringVarP(&flags.reverse, "reverse", "x", "", "the name of this address")
 	set.StringVarP(&flags.qtype, "type", "t", "", "the record type, such as AAAA; every other word is then a name")
-	set.BoolVar(&flags.tcp, "tcp", false, "ask @SERVER over TCP")
-	set.BoolVar(&flags.tls, "tls", false, "ask @SERVER over TLS, on port 853; ADDRESS#NAME has the name of its certificate")
+	set.BoolVar(&flags.tcp, "tcp", false, "query @SERVER over TCP")
+	set.BoolVar(&flags.tls, "tls", false, "query @SERVER over TLS, on port 853; ADDRESS#NAME has the name of its certificate")
 	set.BoolVar(&flags.how.DNSSEC, "dnssec", false, "also request signatures (the DO bit)")
 	set.BoolVar(&flags.how.CD, "cd", false, "also accept answers that fail validation (the CD bit)")
-	set.BoolVar(&flags.how.Fresh, "fresh", false, "ask the nameservers instead of the cache, and cache nothing")
+	set.BoolVar(&flags.how.Fresh, "fresh", false, "query the nameservers instead of the cache, and cache nothing")
 	set.StringVar(&flags.how.As, "as", "", "show the answer that this client gets: its address, or NAMESPACE/NAME of a pod on this node")
 	set.BoolVar(&flags.how.Trace, "trace", false, "show each step to the answer, and where the time went")
 	set.BoolVar(&short, "short", false, "print only the data")

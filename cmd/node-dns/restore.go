@@ -31,8 +31,8 @@ func newRestoreCommand() *cobra.Command {
 NetworkManager and systemd-resolved.
 
 /etc/resolv.conf becomes what it was before node-dns: a link, NetworkManager's
-current list if NetworkManager wrote it, or the kept original. A stop of
-node-dns does this by itself; this command is for a node where that failed.
+current list if NetworkManager wrote it, or the kept original. Stopping
+node-dns does the same; use this command if that failed.
 While node-dns runs it would point /etc/resolv.conf at the node again within a
 second, so the command then changes nothing without --force.
 

@@ -58,7 +58,7 @@ permission denied.`,
 	flags := cmd.Flags()
 	flags.StringVar(&configFile, "config", "", "read this `file` instead of /etc/node-dns/node-dns.yaml")
 	flags.StringArrayVar(&listen, "listen", nil, "listen on `ADDR:PORT` instead of the configured addresses (repeatable)")
-	flags.StringArrayVar(&upstreams, "upstream", nil, "ask this `server` instead of the captured upstreams: IP, IP:PORT or dns+tls://IP#NAME (repeatable)")
+	flags.StringArrayVar(&upstreams, "upstream", nil, "query this `server` instead of the captured upstreams: IP, IP:PORT or dns+tls://IP#NAME (repeatable)")
 	return cmd
 }
 

@@ -30,7 +30,7 @@ func newStatusCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show whether node-dns works: listeners, upstreams, problems",
-		Long: `Show whether node-dns works: what it listens on, which servers it asks, who
+		Long: `Show whether node-dns works: what it listens on, which servers it queries, what
 manages resolv.conf, and each problem.
 
 With --brief it is one line, for probes: "ready", "degraded: upstream

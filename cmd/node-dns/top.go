@@ -20,8 +20,8 @@ func newTopCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "top",
 		Short: "Show names, clients and servers live",
-		Long: `Show live in a terminal: the names that are asked for, the clients and pods that
-ask, who answers and how fast, the upstreams with their round-trip times and
+		Long: `Show live in a terminal: the most queried names, the clients and their pods,
+who answers and how fast, the upstreams with their round-trip times and
 failures, the cache, and slow and failing names.
 
 The keys 1 to 6 and Tab choose a view, s and r sort it, / filters by a text, p

@@ -17,7 +17,7 @@ func newVersionCommand() *cobra.Command {
 		Short: "Show the versions of this program and of the running daemon",
 		Long: `Show the versions of this program and of the running daemon.
 
-Exit code 0: they are the same, or no daemon can be asked; 1: they differ.`,
+Exit code 0: they are the same, or no daemon answers; 1: they differ.`,
 		Example: `  node-dns version
   node-dns version -o json`,
 		Args: noArguments,

@@ -16,8 +16,8 @@ func newWaitCommand() *cobra.Command {
 		Long: `Wait until the daemon is ready, for units that need DNS:
 ExecStartPre=/usr/sbin/node-dns wait
 
-Ready means that every address is bound and that there is an upstream
-nameserver to ask, as in node-dns status.
+Ready means that every address is bound and an upstream nameserver is known, as
+in node-dns status.
 
 Exit code 0: ready; 1: not ready within the time, and the reason is shown; 3:
 not running within the time.`,

@@ -138,13 +138,20 @@ func TestMetricsDocument(t *testing.T) {
 			}
 		}
 	}
-	var table strings.Builder
+	var list strings.Builder
 	row := func(prefix string, f family) {
-		labels := "none"
+		labels, kind := "", ""
 		if len(f.labels) > 0 {
-			labels = "`" + strings.Join(f.labels, "`, `") + "`"
+			labels = "{" + strings.Join(f.labels, ",") + "}"
 		}
-		fmt.Fprintf(&table, "| `%s_%s` | %s | %s | %s |\n", prefix, f.name, f.kind, labels, f.help)
+		switch {
+		case f.kind == "histogram":
+			kind = " (histogram)"
+		case (f.kind == "counter") != strings.HasSuffix(f.name, "_total"):
+			t.Errorf("%s is a %s: the page says that exactly the counters end in _total", f.name, f.kind)
+		}
+		item := golden.Wrap(fmt.Sprintf("- `%s_%s%s`%s: %s", prefix, f.name, labels, kind, f.help), 98)
+		list.WriteString(strings.ReplaceAll(item, "\n", "\n  ") + "\n")
 	}
 	for _, f := range scrapes["nodedns"] {
 		row("nodedns", f)
@@ -160,13 +167,13 @@ func TestMetricsDocument(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const head = "| metric | type | labels | what |\n|---|---|---|---|\n"
+	const head = "unless it is a histogram.\n\n"
 	before, rest, ok := strings.Cut(string(page), head)
 	_, after, found := strings.Cut(rest, "\n## ")
 	if !ok || !found {
-		t.Fatal("no table in " + path)
+		t.Fatal("no list in " + path)
 	}
-	golden.Check(t, path, before+head+table.String()+"\n## "+after)
+	golden.Check(t, path, before+head+list.String()+"\n## "+after)
 }
 
 // TestProgrammingMetric: a change of a headless Service is counted under CoreDNS's name, label and

@@ -240,7 +240,7 @@ func (d *Daemon) stop(ctx context.Context) error {
 	return err
 }
 
-// charge accounts the bytes that upstreams sent for a query to its client.
+// charge counts the bytes that upstreams sent for a query against its client's limit.
 func (d *Daemon) charge(client netip.Addr, octets int) { d.server.Charge(client, octets) }
 
 // serveWatchdog answers a query of the watchdog.

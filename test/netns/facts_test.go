@@ -53,7 +53,7 @@ func (n closedNode) domain() string {
 	return status.Cluster.Domain
 }
 
-// awaitDomain waits until all of the node uses this cluster domain, and checks that its names never
+// awaitDomain waits until the whole node uses this cluster domain, and checks that its names never
 // reach the site's nameserver.
 func (n closedNode) awaitDomain(domain string) {
 	n.t.Helper()

@@ -14,7 +14,7 @@ import (
 
 // trafficRows are the metrics of queries and responses.
 var trafficRows = []row{
-	counter("dns_requests_total", "Queries that were answered or deliberately not answered, by transport, address family (1: IPv4, 2: IPv6) and type.",
+	counter("dns_requests_total", "Queries, except dropped ones, by transport, address family (1: IPv4, 2: IPv6) and type.",
 		and(whole, "proto", "family", "type"), func(s *Sample, put puts) {
 			for _, t := range s.Traffic {
 				for i, name := range dnsserver.TypeNames {
@@ -81,7 +81,7 @@ var serverRows = []row{
 	counter("dns_write_errors_total", "Responses that could not be sent.", nil, number(func(s *Sample) uint64 { return s.Server.WriteErrors })),
 	gauge("dns_in_flight", "Queries being answered now.", nil, number(func(s *Sample) int64 { return s.Server.InFlight })),
 	gauge("dns_tcp_connections", "Open TCP connections of clients.", nil, number(func(s *Sample) int64 { return s.Server.TCPOpen })),
-	counter("limited_total", "Queries or connections that were rejected because of a limit, by limit; node-dns status describes each.",
+	counter("limited_total", "Queries or connections rejected by a limit; node-dns status describes each limit.",
 		[]string{"limit"}, func(s *Sample, put puts) {
 			l := s.Status.Queries.Limits
 			for _, limit := range []struct {
@@ -102,7 +102,7 @@ var serverRows = []row{
 				put.value(float64(limit.count), limit.name)
 			}
 		}),
-	gauge("client_troubles", "Answers of about the last ten minutes that were slow (100 ms or more) or failed, for the ten clients with the most; pod is NAMESPACE/NAME if known. Sampled above 100 a second.",
+	gauge("client_troubles", "Slow (100 ms or more) or failed answers of about the last ten minutes, for the ten clients with the most; pod is NAMESPACE/NAME. Sampled above 100 a second.",
 		[]string{"client", "pod", "what"}, func(s *Sample, put puts) {
 			for _, c := range s.Troubled {
 				put.value(c.Slow, c.Client, c.Pod, "slow")
@@ -120,30 +120,30 @@ var serverRows = []row{
 var cached = []string{"server", "zones", "view"}
 
 var cacheRows = []row{
-	gauge("cache_entries", "Cached responses with an answer (success) or without (denial).",
+	gauge("cache_entries", "Cached responses: success, or denial (NXDOMAIN, NODATA).",
 		[]string{"server", "type", "zones", "view"}, func(s *Sample, put puts) {
 			put.value(float64(s.Cache.Entries-s.Cache.Denials), server, "success", zone, view)
 			put.value(float64(s.Cache.Denials), server, "denial", zone, view)
 		}),
 	gauge("cache_size", "Maximum number of cached responses.", nil, number(func(s *Sample) int { return s.Cache.Size })),
 	gauge("cache_bytes", "Memory of the cached responses.", nil, number(func(s *Sample) int { return s.Cache.Bytes })),
-	counter("cache_hits_total", "Cache hits with an answer (success) or without (denial).",
+	counter("cache_hits_total", "Cache hits: success or denial.",
 		[]string{"server", "type", "zones", "view"}, func(s *Sample, put puts) {
 			put.value(float64(s.Cache.Hits-s.Cache.DenialHits), server, "success", zone, view)
 			put.value(float64(s.Cache.DenialHits), server, "denial", zone, view)
 		}),
-	counter("cache_misses_total", "Cache misses, which were sent to upstream nameservers.", cached,
+	counter("cache_misses_total", "Cache misses, sent to upstream nameservers.", cached,
 		number(func(s *Sample) uint64 { return s.Cache.Misses }, server, zone, view)),
 	counter("cache_requests_total", "Cache lookups.", cached,
 		number(func(s *Sample) uint64 { return s.Cache.Hits + s.Cache.Misses + s.Cache.Stale }, server, zone, view)),
-	counter("cache_evictions_total", "Cached responses that were removed early for lack of space, with an answer (success) or without (denial).",
+	counter("cache_evictions_total", "Cached responses removed early for lack of space: success or denial.",
 		[]string{"server", "type", "zones", "view"}, func(s *Sample, put puts) {
 			put.value(float64(s.Cache.Evictions-s.Cache.DenialEvictions), server, "success", zone, view)
 			put.value(float64(s.Cache.DenialEvictions), server, "denial", zone, view)
 		}),
-	counter("cache_served_stale_total", "Queries that got an expired answer because no upstream nameserver answered (RFC 8767).", cached,
+	counter("cache_served_stale_total", "Queries that got an expired answer because no nameserver answered (RFC 8767).", cached,
 		number(func(s *Sample) uint64 { return s.Cache.Stale }, server, zone, view)),
-	counter("cache_prefetch_total", "Cached responses that were refreshed before they expired.", cached,
+	counter("cache_prefetch_total", "Cached responses refreshed before they expired.", cached,
 		number(func(s *Sample) uint64 { return s.Cache.Prefetched }, server, zone, view)),
 	counter("cache_insertions_total", "Responses added to the cache.", nil, number(func(s *Sample) uint64 { return s.Cache.Insertions })),
 }
@@ -168,14 +168,14 @@ var upstreamRows = []row{
 	counter("proxy_healthcheck_failures_total", "Attempts to which a nameserver did not respond. They determine whether it is up.",
 		[]string{"proxy_name", "to"}, each(failures, proxy)),
 	counter("forward_healthcheck_broken_total", "Queries that failed because no nameserver responded.", nil, number(func(s *Sample) uint64 { return s.Forward.Unanswered })),
-	counter("forward_max_concurrent_rejects_total", "Queries that failed because dnsForwardMax queries were waiting for nameservers, or this host had no socket.", nil, number(func(s *Sample) uint64 { return s.Forward.Shed })),
+	counter("forward_max_concurrent_rejects_total", "Queries that failed because dnsForwardMax others waited for nameservers, or this host had no socket.", nil, number(func(s *Sample) uint64 { return s.Forward.Shed })),
 	gauge("forward_in_flight", "Queries that wait for nameservers now.", nil, number(func(s *Sample) int { return s.Forward.InFlight })),
 	counter("forward_joined_total", "Queries that shared the response to an identical one in flight.", nil, number(func(s *Sample) uint64 { return s.Forward.Joined })),
 	counter("forward_comebacks_total", "Queries that a nameserver sent back to node-dns: a loop.", nil, number(func(s *Sample) uint64 { return s.Forward.Comebacks })),
 	counter("forward_moved_total", "Queries repeated over TCP after three invalid responses over UDP, which may be a spoofing attempt.", nil, number(func(s *Sample) uint64 { return s.Forward.Moved })),
 	counter("forward_ignored_total", "Messages that are not responses to a query of node-dns: forged, foreign or malformed.", nil, number(func(s *Sample) uint64 { return s.Forward.Ignored })),
 
-	gauge("upstream_up", "Whether a nameserver responds: 1, or 0 if it is down or has only failed. Nameservers without queries so far are not shown.",
+	gauge("upstream_up", "Whether a nameserver responds: 1, or 0 if it is down or has only failed. Not shown before its first query.",
 		[]string{"to", "source"}, func(s *Sample, put puts) {
 			type pair struct{ to, source string }
 			seen := map[pair]bool{}
@@ -190,16 +190,16 @@ var upstreamRows = []row{
 				}
 			}
 		}),
-	gauge("upstream_tls", "Whether a nameserver without dns+tls:// is queried over TLS now (1) or in plaintext (0). Shown if dnsOverTLS is opportunistic.",
+	gauge("upstream_tls", "Whether dnsOverTLS: opportunistic queries a nameserver over TLS now (1) or in plaintext (0).",
 		[]string{"to"}, each(func(u forward.ServerStatus) (float64, bool) {
 			return one(u.Transport == forward.Opportunistic), u.Transport != ""
 		})),
-	gauge("upstream_udp_limited", "Whether a nameserver is asked for small UDP responses only, because large ones were lost: 1 or 0. Large responses use TCP.",
+	gauge("upstream_udp_limited", "Whether a nameserver gets queries for small UDP responses only, because large ones were lost: 1 or 0.",
 		[]string{"to"}, each(func(u forward.ServerStatus) (float64, bool) { return one(u.UDPSize > 0), true })),
 	gauge("upstream_info", "Which nameserver serves which domain, the source that named it, and its interface, if set.",
 		[]string{"to", "domain", "source", "interface"}, infos),
 	counter("upstream_requests_total", "Queries sent to a nameserver.", []string{"to"}, each(queries)),
-	counter("upstream_retries_total", "Queries that were repeated because a nameserver did not respond.", []string{"to"},
+	counter("upstream_retries_total", "Queries repeated because a nameserver did not respond.", []string{"to"},
 		each(func(u forward.ServerStatus) (float64, bool) { return float64(u.Retries), true })),
 	gauge("upstream_rtt_seconds", "Smoothed response time of a nameserver.", []string{"to"}, each(func(u forward.ServerStatus) (float64, bool) { return u.RTT.Seconds(), u.RTT > 0 })),
 }
@@ -261,7 +261,7 @@ var hostRows = []row{
 	gauge("build_info", "Always 1. The labels describe the running program.", []string{"version", "revision", "goversion"}, func(s *Sample, put puts) {
 		put.value(1, s.Status.Version, s.Revision, runtime.Version())
 	}),
-	gauge("ready", "Whether every address is bound and an upstream is known: 1 or 0, as in /ready and node-dns status.", nil, truth(func(s *Sample) bool { return s.Status.Ready })),
+	gauge("ready", "Whether every address is bound and an upstream is known: 1 or 0.", nil, truth(func(s *Sample) bool { return s.Status.Ready })),
 	gauge("problems", "Number of problems that node-dns status shows.", nil, number(func(s *Sample) int { return len(s.Status.Problems) })),
 	gauge("memory_limit_bytes", "Memory limit of the process from its control group; 0: no limit.", nil, number(func(s *Sample) int64 { return s.Status.Process.MemoryLimit })),
 
@@ -269,7 +269,7 @@ var hostRows = []row{
 		truth(func(s *Sample) bool { return s.Status.ResolvConf.Ours || s.Status.ResolvConf.DropIn != "" })),
 	gauge("resolvconf_wanted", "Whether resolvconf_ours should be 1: 0 if node-dns.yaml or another program decides who writes the file.", nil,
 		truth(func(s *Sample) bool { return s.Status.ResolvConf.Hold == "" || s.Status.ResolvConf.Ours })),
-	counter("resolvconf_rewrites_total", "Requests to rewrite the host's files, by trigger; hook: NetworkManager's hook wrote /etc/resolv.conf without a request.", []string{"reason"}, counts(func(s *Sample) map[string]uint64 { return s.Requests })),
+	counter("resolvconf_rewrites_total", "Requests to rewrite the host's files, by trigger; hook: the hook wrote /etc/resolv.conf without a request.", []string{"reason"}, counts(func(s *Sample) map[string]uint64 { return s.Requests })),
 	counter("nm_events_total", "NetworkManager changes on D-Bus that may affect DNS, by kind. Events that run the hook are not counted.", []string{"action"}, counts(func(s *Sample) map[string]uint64 { return s.Events })),
 
 	gauge("config_last_reload_success_timestamp_seconds", "Time of the last successful load of the configuration files.", nil, number(func(s *Sample) float64 { return float64(s.Config.Taken.UnixMilli()) / 1000 })),
@@ -304,11 +304,11 @@ var clusterRows = []row{
 	})),
 	counter("cluster_events_total", "Changes received from the Kubernetes API.", nil,
 		watched(func(r *control.Resolver) float64 { return float64(r.Events) })),
-	counter("cluster_lists_total", "Completed lists of the Kubernetes API. A watch follows each, and resumes after an outage without another list.", nil,
+	counter("cluster_lists_total", "Completed lists of the Kubernetes API. A watch resumes after an outage without another list.", nil,
 		watched(func(r *control.Resolver) float64 { return float64(r.Lists) })),
 	counter("cluster_lost_total", "Changes that a watch missed, found by comparison with a list.", nil,
 		watched(func(r *control.Resolver) float64 { return float64(r.Lost) })),
-	counter("cluster_limited_total", "Changes that were dropped because of a limit on the number of objects.",
+	counter("cluster_limited_total", "Changes dropped because of a limit on the number of objects.",
 		[]string{"limit"}, watched(func(r *control.Resolver) float64 { return float64(r.Dropped) }, "objects")),
 	spread("kubernetes_dns_programming_duration_seconds", "Time from a change of a Service or one of its Pods, according to the EndpointSlice, until names were answered with it.",
 		[]string{"service_kind"}, ofResolver(func(_ *control.Resolver, s *Sample, put puts) {
@@ -329,7 +329,7 @@ var clusterRows = []row{
 				put.value(float64(n), request.Code, request.Method, request.Host)
 			}
 		})),
-	counter("autopath_answered_total", "Queries that were answered with a later name of the pod's search list.", nil,
+	counter("autopath_answered_total", "Queries answered with a later name of the pod's search list.", nil,
 		watched(func(r *control.Resolver) float64 { return float64(r.Autopath.Answered) })),
 	counter("autopath_saved_total", "Queries that autopath saved pods from sending.", nil,
 		watched(func(r *control.Resolver) float64 { return float64(r.Autopath.Saved) })),
@@ -352,7 +352,7 @@ func watched(of func(*control.Resolver) float64, labels ...string) func(*Sample,
 // coreDNSRows are metrics that CoreDNS no longer has, or has in its plugins, but that its
 // dashboards use: dotdc's k8s-system-coredns (15762 at Grafana) and povilasv's coredns-mixin.
 var coreDNSRows = []row{
-	counter("forward_requests_total", "Queries sent to a nameserver; upstream_requests_total is the same.", []string{"to"}, each(queries)),
+	counter("forward_requests_total", "The same as upstream_requests_total.", []string{"to"}, each(queries)),
 	counter("forward_responses_total", "Responses of a nameserver by response code.", []string{"to", "rcode"}, func(s *Sample, put puts) {
 		for _, u := range servers(s) {
 			for i, rcode := range health.RcodeNames {
@@ -361,15 +361,15 @@ var coreDNSRows = []row{
 			}
 		}
 	}),
-	spread("forward_request_duration_seconds", "Response time of a nameserver; proxy_request_duration_seconds is the same.", []string{"to", "rcode"}, func(s *Sample, put puts) {
+	spread("forward_request_duration_seconds", "The same as proxy_request_duration_seconds.", []string{"to", "rcode"}, func(s *Sample, put puts) {
 		for _, u := range servers(s) {
 			for i, rcode := range health.RcodeNames {
 				put.hist(&u.Durations[i], u.Server.String(), rcode)
 			}
 		}
 	}),
-	counter("forward_healthcheck_failures_total", "Attempts to which a nameserver did not respond; proxy_healthcheck_failures_total is the same.", []string{"to"}, each(failures)),
-	counter("autopath_success_total", "Queries that were answered with a later name of the pod's search list; autopath_answered_total is the same.", []string{"server"},
+	counter("forward_healthcheck_failures_total", "The same as proxy_healthcheck_failures_total.", []string{"to"}, each(failures)),
+	counter("autopath_success_total", "The same as autopath_answered_total.", []string{"server"},
 		watched(func(r *control.Resolver) float64 { return float64(r.Autopath.Answered) }, server)),
 	gauge("plugin_enabled", "CoreDNS plugins with an active counterpart.", and(whole, "name"), func(s *Sample, put puts) {
 		put.value(1, server, zone, view, "forward")

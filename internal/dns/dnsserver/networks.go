@@ -96,7 +96,7 @@ func (n *Networks) Contains(a netip.Addr) bool {
 	return contains6(n.v6, number6(a))
 }
 
-// contains4 and contains6 differ only in the comparison. It is not a function parameter because
+// contains4 and contains6 differ only in the comparison, which is not a function parameter because
 // they run for each query.
 func contains4(spans []span[uint32], a uint32) bool {
 	low, high := 0, len(spans) // the first span that ends at or after a is in [low, high]

@@ -163,8 +163,8 @@ func (u *Upgrade) currentLocked() *Stream {
 	return u.stream
 }
 
-// Lost is called when a connection ended under a question, or must end because it is silent. It
-// fails all questions that wait there. A connection that answered clients is replaced at the next
+// Lost is called when a connection ended while questions waited on it, or must end because it is
+// silent. It fails all of them. A connection that answered clients is replaced at the next
 // question, because a server may close it at any time (RFC 7766 section 6.2.4) and a path may
 // pause. If the server no longer answers, the ping of the new connection detects that without a
 // client's question.

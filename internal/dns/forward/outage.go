@@ -111,7 +111,8 @@ type darkness struct {
 
 func (d *darkness) is() bool { return d.now.Load().is }
 
-// become sets the darkness, and reports whether it changed. The caller holds Forward.darkening.
+// become sets whether all servers are silent, and reports whether that changed. The caller holds
+// Forward.darkening.
 func (d *darkness) become(is bool) (isNew bool) {
 	switch before := d.now.Load(); {
 	case before.is == is:

@@ -52,7 +52,7 @@ func largeQueries(servers ...*dnstest.Server) (all []string) {
 }
 
 // TestLargeResponsesLost: a path that loses large UDP responses costs time but no answer. A
-// question took a second, until its last try, and failed with four servers.
+// query took a second, until its last try, and failed with four servers.
 func TestLargeResponsesLost(t *testing.T) {
 	isSmall := func(s string) bool { return s == "512" || s == "plain" }
 	signed := func(s string) bool { return s == "512" }

@@ -87,19 +87,19 @@ var conditions = map[Condition]Explanation{
 	},
 	Stopping: {
 		Name: "stopping", ID: "a512949a650c4b52ba5f81562cf34a7a",
-		When: "node-dns is stopping. It accepts no new queries and finishes those in progress.",
+		When: "node-dns is stopping, and finishes queries in progress.",
 	},
 	HandedOver: {
 		Name: "handed-over", ID: "e535ffdd00da433d9c3d8b42829b1f3c",
-		When: "node-dns is restarting and has left its sockets with systemd. Queries wait there for the next process.",
+		When: "node-dns is restarting. Queries wait in its sockets, which systemd holds, for the next process.",
 	},
 	TookOver: {
 		Name: "took-over", ID: "1cc9c451c4e74bd398e77ad9c567be93",
-		When: "node-dns has taken over the sockets of the previous process, and answers the queries that waited there.",
+		When: "node-dns has taken over the previous process's sockets, and answers the queries that waited there.",
 	},
 	HandoverFailed: {
 		Name: "handover-failed", ID: "128f29a3ede24784a5495ad8f903262a",
-		When: "node-dns could not pass its state to the next process, or take it over from the previous one: NODE_DNS_ERROR. A restart may lose queries.",
+		When: "node-dns could not pass on or take over the state of a process: NODE_DNS_ERROR. A restart may lose queries.",
 		Do:   "Check that node-dns.service has FileDescriptorStoreMax= and NotifyAccess= as packaged.",
 	},
 	Listening: {
@@ -114,7 +114,7 @@ var conditions = map[Condition]Explanation{
 	UpstreamDown: {
 		Name: "upstream-down", ID: "ec3277a7a9dc401784209e62302049cd",
 		When: "The upstream nameserver NODE_DNS_SERVER failed three times in a row: NODE_DNS_ERROR. It is queried last until it answers again.",
-		Do:   "Query it from this node: dig @ADDRESS . NS. The usual cause is a firewall, or the nameserver itself.",
+		Do:   "Query it from this node: dig @ADDRESS . NS. Check firewalls and the nameserver itself.",
 	},
 	UpstreamUp: {
 		Name: "upstream-up", ID: "4fd2ec95bf0b48ea93d2d1d5faabead9",
@@ -123,7 +123,7 @@ var conditions = map[Condition]Explanation{
 	UpstreamsDown: {
 		Name: "upstreams-down", ID: "2aab54eb89a742b9a8150fed9760ab96",
 		When: "All upstream nameservers of these domains are down (\".\" is all domains without their own): NODE_DNS_DOMAINS. Only cached names of these domains are answered.",
-		Do:   "Check the node's network first: its link, its default route, its firewall. node-dns status shows each nameserver and its last error.",
+		Do:   "Check the node's link, default route and firewall. node-dns status shows each nameserver's last error.",
 	},
 	UpstreamsUp: {
 		Name: "upstreams-up", ID: "032bc966b54a44539a40cb21cfeac199",
@@ -131,27 +131,27 @@ var conditions = map[Condition]Explanation{
 	},
 	UpstreamLoop: {
 		Name: "upstream-loop", ID: "df382de065df4770a7ec50fa53a5f4c0",
-		When: "These upstream nameservers send queries back to this node: NODE_DNS_SERVERS. node-dns does not use them, and probes them again every five minutes.",
+		When: "These upstream nameservers send queries back to this node: NODE_DNS_SERVERS. node-dns does not use them, and probes them every five minutes.",
 		Do:   "Give the node a nameserver that does not forward to it, or stop the forwarding there.",
 	},
 	ConfigFault: {
 		Name: "config-fault", ID: "509e17a3819746158f9153e42f2d6be0",
 		When: "The configuration has errors. A running node-dns keeps its configuration; a starting one uses the valid part.",
-		Do:   "node-dns check-config shows each error with file, line and column. A corrected file applies at once.",
+		Do:   "node-dns check-config shows each error with file, line and column.",
 	},
 	ConfigTaken: {
 		Name: "config-taken-over", ID: "7b775aaa8abc479faa4a581c8e3dd78c",
-		When: "A change of the configuration is in use: of node-dns.yaml, or of the cluster's files.",
+		When: "A change of node-dns.yaml or of the cluster's files is in use.",
 	},
 	ReloadFailed: {
 		Name: "reload-failed", ID: "01d56248cef04c89bdf024194fcfe7d1",
-		When: "A reload (SIGHUP, systemctl reload) changed nothing. The running configuration stays.",
+		When: "A reload (SIGHUP, systemctl reload) failed. The running configuration stays.",
 		Do:   "node-dns check-config shows each error with file, line and column.",
 	},
 	Problem: {
 		Name: "problem", ID: "d1840814c0a147748b801fe3270be887",
-		When: "There is a problem that an admin should look at: NODE_DNS_PROBLEM. While it lasts node-dns status shows it, after \"!\".",
-		Do:   "Follow the advice in the text. The troubleshooting page explains each problem.",
+		When: "node-dns has found a problem: NODE_DNS_PROBLEM. While it lasts, node-dns status shows it after \"!\".",
+		Do:   "Follow the advice in the text, or see the troubleshooting page.",
 	},
 	ProblemSolved: {
 		Name: "problem-solved", ID: "1598377b71f346768fa903d377c69d8b",
@@ -159,30 +159,30 @@ var conditions = map[Condition]Explanation{
 	},
 	ClusterSynced: {
 		Name: "cluster-synced", ID: "ed73c5c2a68d43618747780b135f4528",
-		When: "The cluster's Services and EndpointSlices are known and watched. Cluster names are answered from the current state of the Kubernetes API.",
+		When: "Cluster names are answered from the current state of the Kubernetes API.",
 	},
 	ClusterAway: {
 		Name: "cluster-away", ID: "ff4c2f5c04114238b6d168b96c096bf6",
-		When: "The Kubernetes API is not reachable (NODE_DNS_PHASE): NODE_DNS_ERROR. The last known state is served.",
-		Do:   "Check that the API server runs and that this node reaches it. The kubeconfig is read again when it changes.",
+		When: "node-dns cannot reach the Kubernetes API (NODE_DNS_PHASE): NODE_DNS_ERROR. It answers from the last known state.",
+		Do:   "Check that the API server runs and that this node reaches it.",
 	},
 	ClusterStale: {
 		Name: "cluster-stale", ID: "174f963d75d3444781c8d8e0725a8546",
-		When: "The Kubernetes API could not be watched for a minute or longer. Cluster names are answered from the last known state.",
-		Do:   "See cluster-away. Pods that have moved since then are answered with their old addresses.",
+		When: "node-dns could not watch the Kubernetes API for a minute or longer. It answers cluster names from the last known state.",
+		Do:   "See cluster-away. Pods that have moved since then have their old addresses.",
 	},
 	ClusterForbidden: {
 		Name: "cluster-forbidden", ID: "cdcfb58d8ce144b697f7d319921b1302",
-		When: "The Kubernetes API does not let node-dns read what it needs: the credentials are rejected, or rights are missing.",
+		When: "The Kubernetes API rejects node-dns's credentials, or rights are missing.",
 		Do:   "node-dns status shows the missing rights; contrib/cluster-role.yaml has all of them.",
 	},
 	ClusterSnapshot: {
 		Name: "cluster-snapshot", ID: "0dbd736cfeaf49139390177a2c176f07",
-		When: "node-dns has started and serves cluster names from a saved state of this age: NODE_DNS_AGE. The Kubernetes API replaces it as soon as it answers.",
+		When: "node-dns has started and serves cluster names from a saved state of this age: NODE_DNS_AGE.",
 	},
 	BusSet: {
 		Name: "bus-set", ID: "13ad225c48ae4feeb82909408a662b2a",
-		When: "A program has set nameservers or options over D-Bus, as with dnsmasq: NODE_DNS_BY. They win over all other sources: NODE_DNS_SERVERS.",
+		When: "A program has set nameservers or options over D-Bus: NODE_DNS_BY. They win over all other sources: NODE_DNS_SERVERS.",
 	},
 	BusName: {
 		Name: "bus-name", ID: "fd4233521af64a36b92ec319a2a7121f",
@@ -190,18 +190,18 @@ var conditions = map[Condition]Explanation{
 	},
 	BusAway: {
 		Name: "bus-away", ID: "fd24b43d74b14f5f90e2583a7665c9a6",
-		When: "node-dns is not on the system bus, or does not own one of its names there, and retries. D-Bus clients cannot set nameservers or read its state. Names are still resolved.",
-		Do:   "If another program owns the name, it is usually a dnsmasq that still runs. If the bus refuses it, /usr/share/dbus-1/system.d/node-dns.conf is missing.",
+		When: "node-dns is not on the system bus, or does not own one of its names there, and retries. D-Bus clients cannot set nameservers or read its state.",
+		Do:   "Usually a dnsmasq still runs and owns the name. If the bus refuses it, /usr/share/dbus-1/system.d/node-dns.conf is missing.",
 	},
 	OutOfSockets: {
 		Name: "out-of-sockets", ID: "75f81aca85a842ec8ad2c1540faa051e",
-		When: "There was no socket to query an upstream nameserver: the process has reached its limit of open files.",
+		When: "node-dns had no socket to query an upstream nameserver: the process has reached its limit of open files.",
 		Do:   "Raise LimitNOFILE= of node-dns.service, or lower dnsForwardMax. A silent upstream nameserver is the usual cause.",
 	},
 	LimitMet: {
 		Name: "limit-met", ID: "7b5eadd849c14eedb34572c887c76db3",
 		When: "Queries or connections are rejected because of a limit: NODE_DNS_LIMIT, NODE_DNS_COUNT of them so far. If the limit is about clients that may not query, NODE_DNS_CLIENT is one of them.",
-		Do:   "node-dns status counts them. The usual cause is a client that sends too many queries: node-dns monitor shows the clients and their queries. The limits are keys of node-dns.yaml.",
+		Do:   "node-dns status counts them. The usual cause is a client that sends too many queries: see node-dns monitor. The limits are keys of node-dns.yaml.",
 	},
 	LimitOver: {
 		Name: "limit-over", ID: "a04be1883c7347f585eb6580a50374cb",
@@ -209,17 +209,17 @@ var conditions = map[Condition]Explanation{
 	},
 	QueryPanic: {
 		Name: "query-panic", ID: "aed2744f66d742afa80b6afd2712fbfe",
-		When: "The program panicked while it answered a query. That query got SERVFAIL, and no other was affected.",
+		When: "The program panicked while it answered a query, which got SERVFAIL. No other was affected.",
 		Do:   "Report it with the query and the stack, which journalctl -o verbose shows.",
 	},
 	TaskPanic: {
 		Name: "task-panic", ID: "6f859a4c751c4baeb79ff90b184f5ee1",
-		When: "The program panicked in a task, which is restarted: NODE_DNS_TASK. Queries are answered meanwhile.",
+		When: "The program panicked in a task, which is restarted: NODE_DNS_TASK. Queries are still answered.",
 		Do:   "Report it with the stack, which journalctl -o verbose shows.",
 	},
 	TaskFailed: {
 		Name: "task-failed", ID: "44f3f1628cdd4e70b85a4ee72034f41f",
-		When: "A task failed and is restarted: NODE_DNS_ERROR. Its data is not updated meanwhile. Queries are answered.",
+		When: "A task failed and is restarted: NODE_DNS_ERROR. Queries are still answered, but its data is not updated.",
 		Do:   "Fix the cause that the error names.",
 	},
 	Hangs: {
@@ -235,7 +235,7 @@ var conditions = map[Condition]Explanation{
 	ResolvConfRestored: {
 		Name: "resolv-conf-restored", ID: "fefa9e3bcfb74f9ba2d3faee42c23230",
 		When: "/etc/resolv.conf has the original nameservers again: node-dns does not answer, or a restore was requested.",
-		Do:   "If node-dns should run: systemctl status node-dns. The file is pointed at this node again as soon as node-dns answers.",
+		Do:   "If node-dns should run, see systemctl status node-dns.",
 	},
 	ResolvConfHeld: {
 		Name: "resolv-conf-held", ID: "b26af4ef3faa4684a9f9e3b5ddf6d74d",
@@ -244,8 +244,8 @@ var conditions = map[Condition]Explanation{
 	},
 	ResolvConfWaiting: {
 		Name: "resolv-conf-waiting", ID: "81f9abc3a5274fbe8760f15d0d0eeecc",
-		When: "/etc/resolv.conf will be pointed at this node as soon as node-dns answers. It does not answer yet: NODE_DNS_SILENCE.",
-		Do:   "Nothing while node-dns starts. Otherwise: systemctl status node-dns.",
+		When: "/etc/resolv.conf will name this node as soon as node-dns answers. It does not answer yet: NODE_DNS_SILENCE.",
+		Do:   "Nothing while node-dns starts. Otherwise see systemctl status node-dns.",
 	},
 	ResolvConfBlocked: {
 		Name: "resolv-conf-blocked", ID: "602828033ff244668c3c33565e9d4988",
@@ -270,7 +270,7 @@ var conditions = map[Condition]Explanation{
 	Died: {
 		Name: "died", ID: "94dac707ea114fc4b29898f1c66968e5",
 		When: "node-dns has ended unexpectedly (NODE_DNS_RESULT). systemd restarts it. If it does not answer within about a second, /etc/resolv.conf gets its original nameservers back.",
-		Do:   "Look at systemctl status node-dns and the last journal entries: a watchdog result means that it hung, a signal that it was killed, an exit code that something was missing.",
+		Do:   "See systemctl status node-dns and the last journal entries. The result watchdog means that it hung, a signal that it was killed, an exit code that something was missing.",
 	},
 }
 

@@ -21,15 +21,15 @@ const (
 	messages    = "../../../docs/reference/messages.md"
 )
 
-// messagesIntro is the text above the table of messages.
+// messagesIntro is the text above the list of messages.
 const messagesIntro = "# Messages with a MESSAGE_ID\n" +
 	"\n" +
 	"<!-- Written by `go test ./internal/sys/journal -run Rendered -update`. -->\n" +
 	"\n" +
-	"Log entries of node-dns and origin-dns-dispatcher that report a change of the node's DNS have a\n" +
-	"`MESSAGE_ID`, which never changes, and the name of the condition in the field `NODE_DNS_CONDITION`.\n" +
-	"Use either to search or to alert, as in `journalctl MESSAGE_ID=...`. `journalctl -x` prints the\n" +
-	"explanation below with each entry. Words such as NODE_DNS_ERROR are fields of the entry.\n" +
+	"Log entries of node-dns and origin-dns-dispatcher that report a change of the node's DNS have two\n" +
+	"fields to search or alert by: `NODE_DNS_CONDITION`, and a `MESSAGE_ID` that never changes, as in\n" +
+	"`journalctl MESSAGE_ID=...`. `journalctl -x` prints the explanation with each entry. Words such as\n" +
+	"NODE_DNS_ERROR are fields of the entry.\n" +
 	"\n"
 
 // TestRenderedManPage: the table of the man page is what the code says.
@@ -59,16 +59,13 @@ func TestRenderedManPage(t *testing.T) {
 
 // TestRenderedPage checks that the reference page has every condition.
 func TestRenderedPage(t *testing.T) {
-	cell := func(text string) string {
-		return strings.TrimRight(" "+strings.ReplaceAll(text, "|", `\|`), " ") + " |"
-	}
-	var table strings.Builder
-	table.WriteString("| condition | MESSAGE_ID | meaning | what to do |\n|---|---|---|---|\n")
+	var list strings.Builder
 	for _, c := range inOrder() {
 		is := c.Explain()
-		fmt.Fprintf(&table, "|%s%s%s%s\n", cell("`"+is.Name+"`"), cell("`"+is.ID+"`"), cell(is.When), cell(is.Do))
+		item := golden.Wrap(fmt.Sprintf("- `%s` (`%s`): %s %s", is.Name, is.ID, is.When, is.Do), 98)
+		list.WriteString(strings.ReplaceAll(item, "\n", "\n  ") + "\n")
 	}
-	golden.Check(t, messages, messagesIntro+table.String())
+	golden.Check(t, messages, messagesIntro+list.String())
 }
 
 // TestRenderedCatalog: journalctl -x explains what the code says; @FIELD@ is the entry's own
@@ -178,20 +175,4 @@ func roff(text string) string {
 }
 
 // wrap breaks text into lines of at most 78 bytes.
-func wrap(text string) string {
-	var all strings.Builder
-	length := 0
-	for _, word := range strings.Fields(text) {
-		switch {
-		case length > 0 && length+1+len(word) > 78:
-			all.WriteString("\n")
-			length = 0
-		case length > 0:
-			all.WriteString(" ")
-			length++
-		}
-		all.WriteString(word)
-		length += len(word)
-	}
-	return all.String() + "\n"
-}
+func wrap(text string) string { return golden.Wrap(text, 78) + "\n" }

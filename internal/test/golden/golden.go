@@ -6,6 +6,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -36,3 +37,22 @@ func Check(t testing.TB, path, got string) {
 
 // Updating reports whether -update is set, for tests that store golden files elsewhere.
 func Updating() bool { return *update }
+
+// Wrap breaks text at spaces into lines of at most width bytes. A longer word has its own line.
+func Wrap(text string, width int) string {
+	var all strings.Builder
+	length := 0
+	for _, word := range strings.Fields(text) {
+		switch {
+		case length > 0 && length+1+len(word) > width:
+			all.WriteString("\n")
+			length = 0
+		case length > 0:
+			all.WriteString(" ")
+			length++
+		}
+		all.WriteString(word)
+		length += len(word)
+	}
+	return all.String()
+}

@@ -46,3 +46,13 @@ func TestCheck(t *testing.T) {
 		}
 	}
 }
+
+func TestWrap(t *testing.T) {
+	const text, want = " a bc\nd eeeee f ", "a bc\nd\neeeee\nf"
+	if got := Wrap(text, 4); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := Wrap(" ", 4); got != "" {
+		t.Errorf("got %q for a text without words", got)
+	}
+}
