@@ -169,13 +169,37 @@ func (h *helper) step(ctx context.Context) error {
 			rules = append(rules, w.served)
 		}
 	}
-	if !slices.Equal(rules, h.rules) {
-		if err := h.table.set(rules); err != nil {
-			return err
-		}
-		h.rules = rules
+	return h.change(rules, why)
+}
+
+// change makes the rules and the state file follow. The file never says that an address is off while
+// its rules are there: the daemon closes its sockets then. A daemon that withdraws its request
+// between the probe and the new rules finds the address on in the file, or is noticed here.
+func (h *helper) change(rules []served, why []string) error {
+	kept := slices.DeleteFunc(slices.Clone(h.rules), func(s served) bool { return !slices.Contains(rules, s) })
+	if err := h.set(kept); err != nil {
+		return err
 	}
-	return h.report(why)
+	if err := h.report(why); err != nil {
+		return err
+	}
+	if len(kept) < len(rules) {
+		if h.follow(); h.looked.IsZero() {
+			return nil // another request, which the next step follows
+		}
+	}
+	return h.set(rules)
+}
+
+func (h *helper) set(rules []served) error {
+	if slices.Equal(rules, h.rules) {
+		return nil
+	}
+	if err := h.table.set(rules); err != nil {
+		return err
+	}
+	h.rules = rules
+	return nil
 }
 
 // look decides the way of each address, and makes addresses local. While all addresses answer, it
