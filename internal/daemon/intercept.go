@@ -16,8 +16,8 @@ import (
 
 const (
 	// releaseTimeout bounds the wait until the helper has removed its rules at a stop. It looks ten
-	// times a second.
-	releaseTimeout = 500 * time.Millisecond
+	// times a second, and systemd kills it if it hangs for a second.
+	releaseTimeout = 2 * time.Second
 	releasePoll    = 10 * time.Millisecond
 )
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
+	"github.com/node-dns/node-dns/internal/intercept"
 	"github.com/node-dns/node-dns/internal/policy"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 	"github.com/node-dns/node-dns/internal/test/kubetest"
@@ -43,8 +44,12 @@ func TestReloadTakesOverEveryKey(t *testing.T) {
 		"clusterDNS":    {"[172.30.0.10]", func(r *running) bool { return slices.Equal(r.status().Cluster.Servers, []string{"172.30.0.10"}) }},
 		"serviceCIDRs":  {"[172.20.0.0/16]", func(r *running) bool { return slices.Contains(r.status().Cluster.ReverseZones, "20.172.in-addr.arpa.") }},
 		"podCIDRs":      {"[10.120.0.0/16]", func(r *running) bool { return slices.Contains(r.status().Cluster.ReverseZones, "120.10.in-addr.arpa.") }},
-		"nodeIP":        {"10.128.0.1", func(r *running) bool { return r.status().Node.IP == "10.128.0.1" }},
-		"cacheSize":     {"7", func(r *running) bool { return r.status().Cache.Size == 7 }},
+		"intercept": {"[10.96.0.10]", func(r *running) bool {
+			data, _ := os.ReadFile(intercept.RequestFile(r.root)) // empty before the request
+			return strings.Contains(string(data), "intercept 10.96.0.10\n")
+		}},
+		"nodeIP":    {"10.128.0.1", func(r *running) bool { return r.status().Node.IP == "10.128.0.1" }},
+		"cacheSize": {"7", func(r *running) bool { return r.status().Cache.Size == 7 }},
 		"dnsForwardMax": {"1", func(r *running) bool {
 			site := dnstest.NewServer(r.t, siteRecords) // for two concurrent queries
 			site.SetFaults(dnstest.Faults{Delay: 500 * time.Millisecond})
