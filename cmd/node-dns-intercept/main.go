@@ -21,7 +21,9 @@ import (
 )
 
 const usage = `Usage:
-  node-dns-intercept run [--root DIR]    intercept the queries that node-dns requests, until it withdraws the request
+  node-dns-intercept run [--root DIR] [--stay]
+                                         intercept the queries that node-dns requests, until it withdraws the request;
+                                         with --stay, then wait for the next request, as a container must
   node-dns-intercept clean [--root DIR]  remove what a killed helper left: its rules, on kernels before 5.12, and its link
 systemd runs both: see node-dns-intercept.service. They need CAP_NET_ADMIN.
 Exit codes: 0 done, 1 failed, and the output says why, 2 usage error.
@@ -36,7 +38,7 @@ const (
 func main() { os.Exit(run(os.Args[1:], termtext.NewWriter(os.Stdout), termtext.NewWriter(os.Stderr))) }
 
 func run(args []string, stdout, stderr io.Writer) int {
-	verb, root, err := parse(args)
+	verb, config, err := parse(args)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		fmt.Fprint(stdout, usage)
@@ -47,11 +49,12 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return exitUsage
 	}
 	if verb == "clean" {
-		err = helper.Clean(root)
+		err = helper.Clean(config.Root)
 	} else {
 		ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM, unix.SIGINT)
 		defer stop()
-		err = helper.Run(ctx, helper.Config{Root: root, Log: journal.NewLogger(stderr, "node-dns-intercept", slog.LevelInfo)})
+		config.Log = journal.NewLogger(stderr, "node-dns-intercept", slog.LevelInfo)
+		err = helper.Run(ctx, config)
 	}
 	if err != nil {
 		termtext.WriteError(stderr, "node-dns-intercept", err)
@@ -60,28 +63,30 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return exitOK
 }
 
-func parse(args []string) (verb, root string, err error) {
+func parse(args []string) (verb string, config helper.Config, err error) {
 	if len(args) == 0 {
-		return "", "", errors.New("expected run or clean")
+		return "", config, errors.New("expected run or clean")
 	}
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
+	flags.StringVar(&config.Root, "root", "/", "")
 	switch args[0] {
-	case "run", "clean":
-		flags.StringVar(&root, "root", "/", "")
+	case "run":
+		flags.BoolVar(&config.Stay, "stay", false, "")
+	case "clean":
 	case "help", "-h", "--help":
-		return "", "", flag.ErrHelp
+		return "", config, flag.ErrHelp
 	default:
-		return "", "", fmt.Errorf("expected run or clean, got %q", args[0])
+		return "", config, fmt.Errorf("expected run or clean, got %q", args[0])
 	}
 	if err := flags.Parse(args[1:]); err != nil {
-		return "", "", err
+		return "", config, err
 	}
 	if flags.NArg() > 0 {
-		return "", "", fmt.Errorf("%s takes no argument %q", args[0], flags.Arg(0))
+		return "", config, fmt.Errorf("%s takes no argument %q", args[0], flags.Arg(0))
 	}
-	if root, err = filepath.Abs(root); err != nil {
-		return "", "", err
+	if config.Root, err = filepath.Abs(config.Root); err != nil {
+		return "", config, err
 	}
-	return args[0], root, nil
+	return args[0], config, nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"log/slog"
+	"net"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -45,6 +46,7 @@ permission denied.`,
 				Root: root, ConfigFile: configFile, Version: version, Revision: ownVersion().Revision(), Level: new(slog.LevelVar), Signals: signals, Inherited: supervise.Inherit(),
 				Receivers: makeRoom(), SetMemoryLimit: debug.SetMemoryLimit, SetGCPercent: ownGCPercent(), Invocation: os.Getenv("INVOCATION_ID"),
 			}
+			config.APIServer, config.NodeName = apiOfPod(os.Getenv), os.Getenv("NODE_NAME")
 			config.Log, config.Stacks = journal.NewLogger(cmd.ErrOrStderr(), "node-dns", config.Level), cmd.ErrOrStderr()
 			if config.Listen, err = parseListen(listen); err != nil {
 				return usageError{err}
@@ -60,6 +62,16 @@ permission denied.`,
 	flags.StringArrayVar(&listen, "listen", nil, "listen on `ADDR:PORT` instead of the configured addresses (repeatable)")
 	flags.StringArrayVar(&upstreams, "upstream", nil, "query this `server` instead of the captured upstreams: IP, IP:PORT or dns+tls://IP#NAME (repeatable)")
 	return cmd
+}
+
+// apiOfPod returns the address of the Kubernetes API for a pod, or "" outside of one. The kubelet
+// sets these variables in every container.
+func apiOfPod(getenv func(string) string) string {
+	host, port := getenv("KUBERNETES_SERVICE_HOST"), getenv("KUBERNETES_SERVICE_PORT_HTTPS")
+	if host == "" || port == "" {
+		return ""
+	}
+	return net.JoinHostPort(host, port)
 }
 
 // ownGCPercent returns the function that the daemon uses to tune Go's garbage collector, or nil if

@@ -64,6 +64,12 @@ type Config struct {
 	Stacks io.Writer
 	// SetGCPercent is debug.SetGCPercent. If nil, the daemon does not tune garbage collection.
 	SetGCPercent func(int) int
+	// APIServer is the address of the Kubernetes API for the pod that this process runs in, as
+	// HOST:PORT. Empty outside of a pod.
+	APIServer string
+	// NodeName is the node's name in the API, for a pod. If empty, the configuration or the host
+	// name decides.
+	NodeName string
 	// Invocation is systemd's ID of this start of the unit (systemd.exec(5), INVOCATION_ID). It is
 	// empty if the daemon was started by hand.
 	Invocation string
@@ -118,6 +124,7 @@ type paths struct {
 	// kubeconfig is used if the configuration names none. snapshot keeps the state of the cluster,
 	// in a directory of the daemon's own, because /var/lib/node-dns belongs to the privileged half.
 	kubeconfig, snapshot string
+	podKubeconfig        string // of the ServiceAccount; empty outside of a pod
 	// fromCluster keeps the configuration of the cluster's own DNS, in the same directory.
 	fromCluster string
 }

@@ -69,6 +69,7 @@ func (f *follower) newPolicy(seen *view.Host, config nodeconfig.Config, files dn
 		Kubeconfig:  kubeconfig,
 		Credentials: f.credentials(config, kubeconfig),
 		Hostname:    hostname,
+		NodeName:    f.config.NodeName,
 		HostSearch:  f.hostSearch(config),
 		Listen:      f.config.Listen,
 		Upstreams:   f.config.Upstreams,

@@ -7,11 +7,11 @@ import (
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
 
-// usualKubeconfig returns the default kubeconfig, used if the configuration names none, or "" if it
-// does not exist.
+// usualKubeconfig returns the default kubeconfig, used if the configuration names none: the default
+// file, or that of the pod's ServiceAccount, or "" if there is neither.
 func (d *Daemon) usualKubeconfig() string {
 	if _, err := os.Stat(d.paths.kubeconfig); errors.Is(err, os.ErrNotExist) {
-		return ""
+		return d.paths.podKubeconfig
 	}
 	return d.paths.kubeconfig
 }

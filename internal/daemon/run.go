@@ -106,6 +106,9 @@ func New(config Config) (*Daemon, error) {
 		d.memory.own = config.SetMemoryLimit(-1)
 	}
 	d.sockets = newSockets(supervise.OpenStore(), d.log)
+	if err := d.useServiceAccount(); err != nil {
+		return nil, err
+	}
 	d.loadBus()
 	d.loadFromCluster()
 	d.view.History.Path = d.paths.history

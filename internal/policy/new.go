@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
@@ -44,7 +45,7 @@ func New(in Inputs) *Policy {
 
 // addAPI decides how the Kubernetes API is watched, and reports the source of the credentials.
 func (p *Policy) addAPI(in Inputs) {
-	p.API, p.Credentials = NewAPI(in.Config, in.Kubeconfig, in.Hostname), in.Credentials
+	p.API, p.Credentials = NewAPI(in.Config, in.Kubeconfig, cmp.Or(in.NodeName, in.Hostname)), in.Credentials
 	if p.API == (API{}) || p.Credentials.Original != p.API.Original {
 		return
 	}

@@ -45,6 +45,7 @@ type Inputs struct {
 
 	Kubeconfig  string // the default file; "" if it does not exist
 	Credentials nodeconfig.Kubeconfig
+	NodeName    string         // in the API, unless the configuration names it; empty means Hostname
 	Hostname    string         // of this host
 	HostSearch  []dnsname.Name // the search list of the kubelet's resolv.conf
 }

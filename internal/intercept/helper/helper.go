@@ -49,6 +49,7 @@ const (
 // Config configures the helper.
 type Config struct {
 	Root string // prefix of the files' paths; "" means /
+	Stay bool   // without a request, wait for the next one
 	Log  *slog.Logger
 }
 
@@ -67,7 +68,7 @@ type helper struct {
 	added    []netip.Addr
 }
 
-// Run intercepts until the daemon withdraws its request, or ctx ends. Only one process of a network
+// Run intercepts until ctx ends or, unless Stay is set, the daemon withdraws its request. Only one process of a network
 // namespace can run it at a time. It needs CAP_NET_ADMIN.
 func Run(ctx context.Context, config Config) error {
 	t, err := openTable()
@@ -115,7 +116,12 @@ func (h *helper) loop(ctx context.Context) error {
 		if h.follow(); len(h.request.Addrs) > 0 {
 			wanted = time.Now()
 		} else if time.Since(wanted) > linger || len(h.added) == 0 {
-			return nil
+			if !h.Stay {
+				return nil
+			}
+			if err := h.release(); err != nil {
+				return err
+			}
 		}
 		if err := h.step(ctx); err != nil {
 			return err
@@ -321,6 +327,19 @@ func (h *helper) write() error {
 	return nil
 }
 
+// release removes the addresses, and the rules for responses from them.
+func (h *helper) release() error {
+	if len(h.added) == 0 {
+		return nil
+	}
+	var err error
+	for _, addr := range h.added {
+		err = errors.Join(err, removeAddress(addr))
+	}
+	h.added = nil
+	return errors.Join(err, removeLink(), setReplies(nil))
+}
+
 // end removes the rules. The addresses, and the rules for responses from them, stay while the daemon
 // requests interception: it may still answer, and without the other rules they do no harm.
 func (h *helper) end() error {
@@ -328,10 +347,7 @@ func (h *helper) end() error {
 	h.ways = nil
 	err = errors.Join(err, h.report(nil))
 	if len(h.request.Addrs) == 0 {
-		for _, addr := range h.added {
-			err = errors.Join(err, removeAddress(addr))
-		}
-		err = errors.Join(err, removeLink(), setReplies(nil))
+		err = errors.Join(err, h.release())
 	}
 	if failed := os.Remove(intercept.StateFile(h.Root)); failed != nil && !errors.Is(failed, os.ErrNotExist) {
 		err = errors.Join(err, fmt.Errorf("removing the state: %w", failed))
