@@ -289,6 +289,7 @@ var askedRows = []checkRow{
 		s.Host.State.Net.Addrs = append(s.Host.State.Net.Addrs, netstate.Addr{Addr: netip.MustParseAddr("10.1.2.7"), Interface: "cilium_host", Bits: 32, Up: true})
 	}, Warn, "another nameserver answers at 10.96.0.10: CoreDNS-1.12.1|Cilium replaces kube-proxy here"},
 	{"interception", "NodeLocal DNSCache has the address", intercepting(control.Intercepted{Address: "169.254.20.10", Why: "the link nodelocaldns of this host has it"}), Warn, "node-dns migrate prints"},
+	{"interception", "a firewall drops the queries", intercepting(control.Intercepted{Address: "10.96.0.10", Why: "a packet filter of this host drops queries of pods"}), Warn, "drops queries of pods|let pods query this host (see the check input-filter"},
 	{"interception", "of the host's own address", intercepting(control.Intercepted{Address: "10.0.0.5", Why: "the link eth0 of this host has it"}), Warn, "remove the address from intercept"},
 	{"interception", "on an old kernel", func(s *Snapshot) {
 		intercepting(control.Intercepted{Address: "10.96.0.10", On: true})(s)

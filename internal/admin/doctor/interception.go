@@ -33,6 +33,8 @@ func (s Snapshot) interceptionFix(why string) string {
 		// Cilium translates the address of a Service in the socket, before any rule sees a packet.
 		return "Cilium replaces kube-proxy here, so that the queries cannot be intercepted: remove intercept from " + nodeDNSYAML +
 			", and give pods the address of this node (clusterDNS of the kubelet)"
+	case strings.Contains(why, "packet filter"):
+		return "let pods query this host (see the check input-filter, and nft list ruleset), then systemctl restart node-dns-intercept.service"
 	case strings.Contains(why, "nodelocaldns"):
 		return "NodeLocal DNSCache serves the address: node-dns migrate prints how it leaves this node"
 	case strings.Contains(why, "of this host has it"):

@@ -63,7 +63,8 @@ type helper struct {
 	looked   time.Time
 	notified time.Time // the last notification of systemd's watchdog
 	state    intercept.State
-	fault    string   // the logged reason why the request cannot be read; "" if it can
+	fault    string // the logged reason why the request cannot be read; "" if it can
+	filters  filterWatch
 	rules    []served // in the kernel
 	added    []netip.Addr
 }
@@ -157,7 +158,7 @@ func (h *helper) follow() {
 	if h.fault = fault; slices.Equal(request.Addrs, h.request.Addrs) && slices.Equal(request.Nodes, h.request.Nodes) {
 		return
 	}
-	h.request, h.looked = request, time.Time{}
+	h.request, h.looked, h.filters = request, time.Time{}, filterWatch{}
 }
 
 // step looks at the host, probes each address, and makes the rules follow the answers.
@@ -169,6 +170,9 @@ func (h *helper) step(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return nil
 	}
+	if err := h.watchFilters(why); err != nil {
+		return err
+	}
 	var rules []served
 	for i, w := range h.ways {
 		if why[i] == "" {
@@ -176,6 +180,22 @@ func (h *helper) step(ctx context.Context) error {
 		}
 	}
 	return h.change(rules, why)
+}
+
+// watchFilters sets the reason of the addresses whose queries a packet filter drops.
+func (h *helper) watchFilters(why []string) error {
+	p, err := h.table.passage()
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	h.filters.see(now, p)
+	for i, w := range h.ways {
+		if w.mode == intercept.Local && why[i] == "" && h.filters.blocks(now) {
+			why[i] = filtered
+		}
+	}
+	return nil
 }
 
 // change makes the rules and the state file follow. The file never says that an address is off while

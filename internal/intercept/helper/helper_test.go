@@ -293,3 +293,29 @@ func TestBadRequest(t *testing.T) {
 		t.Errorf("the helper does not say what is wrong:\n%s", w.helper.Output())
 	}
 }
+
+// TestPacketFilter: a packet filter that drops queries for this host let them pass to the cluster's
+// DNS pods. So they go there again.
+func TestPacketFilter(t *testing.T) {
+	w := newWorld(t)
+	lab.Need(t, "dig")
+	pod := w.lab.Namespace("pod")
+	w.lab.Veth("pod0", pod, "eth0")
+	w.lab.Addr("pod0", "10.128.0.1/24")
+	pod.Run("ip", "address", "add", "10.128.0.2/24", "dev", "eth0")
+	pod.Run("ip", "route", "add", "default", "via", "10.128.0.1")
+	w.request(cluster4)
+	w.start()
+	w.serve(cluster4)
+	w.awaitState(cluster4, true, "")
+	const queries = `for i in $(seq 40); do dig +tries=1 +timeout=1 @` + cluster4 + ` version.bind TXT CH & done; wait`
+	if out, err := pod.Try("sh", "-c", queries); err != nil || strings.Count(out, "node-dns 0.9.0") != 40 {
+		t.Fatalf("without a filter: %v\n%s", err, out)
+	}
+	w.awaitState(cluster4, true, "")
+	if out, err := exec.Command("nft", `table inet site { chain in { type filter hook input priority 0; iifname "pod0" drop; }; }`).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	pod.Try("sh", "-c", queries) // lost
+	w.awaitState(cluster4, false, filtered)
+}

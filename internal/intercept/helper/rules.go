@@ -1,6 +1,7 @@
 package helper
 
 import (
+	"math"
 	"net/netip"
 
 	"github.com/google/nftables"
@@ -32,8 +33,10 @@ type chain struct {
 var (
 	rawIn  = chain{"raw-prerouting", nftables.ChainTypeFilter, nftables.ChainHookPrerouting, *nftables.ChainPriorityRaw}
 	rawOut = chain{"raw-output", nftables.ChainTypeFilter, nftables.ChainHookOutput, *nftables.ChainPriorityRaw}
-	natIn  = chain{"nat-prerouting", nftables.ChainTypeNAT, nftables.ChainHookPrerouting, *nftables.ChainPriorityNATDest - 1}
-	natOut = chain{"nat-output", nftables.ChainTypeNAT, nftables.ChainHookOutput, *nftables.ChainPriorityNATDest - 1}
+	// accepted comes after all other chains for packets to this host.
+	accepted = chain{"accepted", nftables.ChainTypeFilter, nftables.ChainHookInput, math.MaxInt32}
+	natIn    = chain{"nat-prerouting", nftables.ChainTypeNAT, nftables.ChainHookPrerouting, *nftables.ChainPriorityNATDest - 1}
+	natOut   = chain{"nat-output", nftables.ChainTypeNAT, nftables.ChainHookOutput, *nftables.ChainPriorityNATDest - 1}
 )
 
 // A rule is one rule of a chain.
@@ -66,9 +69,10 @@ func rulesFor(list []served) []rule {
 					rule{natOut, append(match(s.addr, destination, proto), to...)})
 				continue
 			}
-			for _, c := range []chain{rawIn, rawOut} {
-				rules = append(rules, rule{c, append(match(s.addr, destination, proto), &expr.Notrack{})})
-			}
+			rules = append(rules,
+				rule{rawIn, append(match(s.addr, destination, proto), &expr.Counter{}, &expr.Notrack{})},
+				rule{rawOut, append(match(s.addr, destination, proto), &expr.Notrack{})},
+				rule{accepted, append(match(s.addr, destination, proto), &expr.Counter{})})
 		}
 	}
 	return rules
