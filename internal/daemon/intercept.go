@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/node-dns/node-dns/internal/intercept"
@@ -54,11 +55,28 @@ func (d *Daemon) withdrawInterception() {
 // the cluster's DNS pods answer, and this process may stop.
 func (d *Daemon) releaseInterception(ctx context.Context) {
 	d.withdrawInterception()
+	d.awaitReleased(ctx, func(netip.Addr) bool { return true })
+}
+
+// dropInterception requests the interception that c.next wants, if that is less than before, and
+// waits until no query comes to addresses that are about to close.
+func (f *follower) dropInterception(c *change) {
+	dropped := func(addr netip.Addr) bool {
+		return slices.Contains(c.old.Intercept, addr) && !slices.Contains(c.next.Intercept, addr)
+	}
+	if slices.ContainsFunc(c.old.Intercept, dropped) {
+		f.requestInterception(c.next)
+		f.awaitReleased(context.Background(), dropped)
+	}
+}
+
+// awaitReleased waits until the helper intercepts none of these addresses.
+func (d *Daemon) awaitReleased(ctx context.Context, is func(addr netip.Addr) bool) {
 	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
 	defer cancel()
 	for {
 		state, err := intercept.ReadState(d.paths.intercepted)
-		if err == nil && !state.IsOn() || !supervise.Sleep(ctx, releasePoll) {
+		if err == nil && !state.Intercepts(is) || !supervise.Sleep(ctx, releasePoll) {
 			return
 		}
 	}

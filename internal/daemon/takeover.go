@@ -28,11 +28,12 @@ type change struct {
 func (f *follower) takeOver(next *policy.Policy, by string) time.Duration {
 	c := &change{old: f.policy(), next: next, by: by}
 	for _, step := range [...]func(*change){
-		f.takeAnswers,   // first: the other steps use the Policy in force
-		f.takeBounds,    // before an address is open to clients
-		f.logChange,     // before the log lists the addresses opened for it
-		f.takeListeners, // after the bounds
-		f.tellTasks,     // last: the tasks act on all of the above
+		f.takeAnswers,      // first: the other steps use the Policy in force
+		f.takeBounds,       // before an address is open to clients
+		f.logChange,        // before the log lists the addresses opened for it
+		f.dropInterception, // before listeners close
+		f.takeListeners,    // after the bounds
+		f.tellTasks,        // last: the tasks act on all of the above
 	} {
 		step(c)
 	}

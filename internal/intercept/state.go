@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -80,14 +81,7 @@ func ReadState(path string) (*State, error) {
 	return s, nil
 }
 
-// IsOn reports whether any address is intercepted.
-func (s *State) IsOn() bool {
-	if s != nil {
-		for _, a := range s.Addresses {
-			if a.On {
-				return true
-			}
-		}
-	}
-	return false
+// Intercepts reports whether any of these addresses is intercepted. It is false for a nil State.
+func (s *State) Intercepts(is func(addr netip.Addr) bool) bool {
+	return s != nil && slices.ContainsFunc(s.Addresses, func(a Address) bool { return a.On && is(a.Address) })
 }

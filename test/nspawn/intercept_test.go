@@ -97,26 +97,8 @@ func TestIntercept(t *testing.T) {
 // podsAnswered makes a pod ask repeatedly while happens runs. Each query must get an answer.
 func (n *node) podsAnswered(what string, happens func()) {
 	n.t.Helper()
-	done, lost := make(chan bool), make(chan []string)
-	go func() {
-		var failed []string
-		asked := 0
-		for running := true; running; asked++ {
-			if out := n.podAsks(); out != byNodeDNS && out != byPodDNS {
-				failed = append(failed, out)
-			}
-			select {
-			case <-done:
-				running = false
-			default:
-			}
-		}
-		n.t.Logf("%s: %d queries", what, asked)
-		lost <- failed
-	}()
-	happens()
-	close(done)
-	if failed := <-lost; len(failed) > 0 {
-		n.t.Errorf("%s: %d lost queries:\n%s", what, len(failed), strings.Join(failed, "\n"))
-	}
+	n.whileAnswered("queries while "+what, func() (out string, answered bool) {
+		out = n.podAsks()
+		return out, out == byNodeDNS || out == byPodDNS
+	}, happens)
 }

@@ -287,13 +287,21 @@ func (n *node) whileAsking(happens func()) {
 // answer.
 func (n *node) whilePodAsks(addr string, happens func()) {
 	n.t.Helper()
+	n.whileAnswered("queries to "+addr, func() (out string, answered bool) {
+		out, err := n.pods.Try("dig", "+short", "+tries=1", "+timeout=2", "@"+addr, "who.test", "TXT")
+		return out, err == nil && strings.Contains(out, ns1)
+	}, happens)
+}
+
+// whileAnswered calls ask repeatedly while happens runs. Each query must get an answer.
+func (n *node) whileAnswered(what string, ask func() (out string, answered bool), happens func()) {
+	n.t.Helper()
 	done, lost := make(chan bool), make(chan []string)
 	go func() {
 		var failed []string
 		asked := 0
 		for running := true; running; asked++ {
-			out, err := n.pods.Try("dig", "+short", "+tries=1", "+timeout=2", "@"+addr, "who.test", "TXT")
-			if err != nil || !strings.Contains(out, ns1) {
+			if out, answered := ask(); !answered {
 				failed = append(failed, out)
 			}
 			select {
@@ -302,13 +310,13 @@ func (n *node) whilePodAsks(addr string, happens func()) {
 			default:
 			}
 		}
-		n.t.Logf("%d queries to %s", asked, addr)
+		n.t.Logf("%s: %d", what, asked)
 		lost <- failed
 	}()
 	happens()
 	close(done)
 	if failed := <-lost; len(failed) > 0 {
-		n.t.Errorf("got %d lost queries to %s:\n%s", len(failed), addr, strings.Join(slices.Compact(failed), "\n"))
+		n.t.Errorf("%s: %d were lost:\n%s", what, len(failed), strings.Join(slices.Compact(failed), "\n"))
 	}
 }
 

@@ -66,7 +66,7 @@ type helper struct {
 	fault    string // the logged reason why the request cannot be read; "" if it can
 	filters  filterWatch
 	rules    []served // in the kernel
-	added    []netip.Addr
+	held     []held
 }
 
 // Run intercepts until ctx ends or, unless Stay is set, the daemon withdraws its request. Only one process of a network
@@ -108,24 +108,17 @@ func markProbe(_, _ string, c syscall.RawConn) error {
 	return errors.Join(err, failed)
 }
 
-// loop returns when the request has been gone for linger, or when ctx ends.
+// loop returns when no address is requested or held any more, or when ctx ends.
 func (h *helper) loop(ctx context.Context) error {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
-	wanted := time.Now()
 	for {
-		if h.follow(); len(h.request.Addrs) > 0 {
-			wanted = time.Now()
-		} else if time.Since(wanted) > linger || len(h.added) == 0 {
-			if !h.Stay {
-				return nil
-			}
-			if err := h.release(); err != nil {
-				return err
-			}
-		}
+		h.follow()
 		if err := h.step(ctx); err != nil {
 			return err
+		}
+		if !h.Stay && len(h.request.Addrs) == 0 && len(h.held) == 0 {
+			return nil
 		}
 		h.notify()
 		select {
@@ -231,14 +224,14 @@ func (h *helper) set(rules []served) error {
 // look decides the way of each address, and makes addresses local. While all addresses answer, it
 // does so rarely.
 func (h *helper) look() error {
-	wait := lookAgain
-	if len(h.rules) < len(h.ways) {
+	now, wait := time.Now(), lookAgain
+	if len(h.rules) < len(h.ways) || len(h.held) > len(h.ways) {
 		wait = lookSoon
 	}
-	if time.Since(h.looked) < wait {
+	if now.Sub(h.looked) < wait {
 		return nil
 	}
-	h.looked = time.Now()
+	h.looked = now
 	at, err := places(h.request.Addrs)
 	if err != nil {
 		return err
@@ -248,33 +241,50 @@ func (h *helper) look() error {
 	for _, addr := range h.request.Addrs {
 		w := wayFor(addr, at[addr], h.request)
 		if w.add {
-			if err := addAddress(addr); err != nil {
-				errs = append(errs, err)
-			}
+			errs = append(errs, addAddress(addr))
 		}
-		if w.mode == intercept.Local && w.why == "" && !slices.Contains(h.added, addr) {
-			h.added = append(h.added, addr)
+		if w.mode == intercept.Local && w.why == "" {
+			h.hold(addr, now)
 		}
 		h.ways = append(h.ways, w)
 	}
-	return errors.Join(append(errs, h.drop(), setReplies(h.added))...)
+	return errors.Join(append(errs, h.drop(now.Add(-linger)))...)
 }
 
-// drop removes addresses that are no longer requested, while others are. The last ones stay until
-// the helper ends.
-func (h *helper) drop() error {
-	if len(h.request.Addrs) == 0 {
-		return nil
+// held is an address that the helper has made local.
+type held struct {
+	addr   netip.Addr
+	wanted time.Time // when it was requested last
+}
+
+func (h *helper) hold(addr netip.Addr, now time.Time) {
+	if i := slices.IndexFunc(h.held, func(have held) bool { return have.addr == addr }); i >= 0 {
+		h.held[i].wanted = now
+		return
 	}
+	h.held = append(h.held, held{addr, now})
+}
+
+// drop removes addresses that were not requested since a time. The others keep the rules for
+// responses from them.
+func (h *helper) drop(since time.Time) error {
 	var errs []error
-	h.added = slices.DeleteFunc(h.added, func(addr netip.Addr) bool {
-		if slices.Contains(h.request.Addrs, addr) {
+	had := len(h.held)
+	h.held = slices.DeleteFunc(h.held, func(have held) bool {
+		if have.wanted.After(since) {
 			return false
 		}
-		errs = append(errs, removeAddress(addr))
+		errs = append(errs, removeAddress(have.addr))
 		return true
 	})
-	return errors.Join(errs...)
+	var addrs []netip.Addr
+	for _, have := range h.held {
+		addrs = append(addrs, have.addr)
+	}
+	if had > 0 && len(addrs) == 0 {
+		errs = append(errs, removeLink())
+	}
+	return errors.Join(append(errs, setReplies(addrs))...)
 }
 
 // probe asks node-dns at all addresses at the same time. It returns, for each of the ways, why the
@@ -347,19 +357,6 @@ func (h *helper) write() error {
 	return nil
 }
 
-// release removes the addresses, and the rules for responses from them.
-func (h *helper) release() error {
-	if len(h.added) == 0 {
-		return nil
-	}
-	var err error
-	for _, addr := range h.added {
-		err = errors.Join(err, removeAddress(addr))
-	}
-	h.added = nil
-	return errors.Join(err, removeLink(), setReplies(nil))
-}
-
 // end removes the rules. The addresses, and the rules for responses from them, stay while the daemon
 // requests interception: it may still answer, and without the other rules they do no harm.
 func (h *helper) end() error {
@@ -367,7 +364,7 @@ func (h *helper) end() error {
 	h.ways = nil
 	err = errors.Join(err, h.report(nil))
 	if len(h.request.Addrs) == 0 {
-		err = errors.Join(err, h.release())
+		err = errors.Join(err, h.drop(time.Now()))
 	}
 	if failed := os.Remove(intercept.StateFile(h.Root)); failed != nil && !errors.Is(failed, os.ErrNotExist) {
 		err = errors.Join(err, fmt.Errorf("removing the state: %w", failed))
