@@ -38,7 +38,7 @@ func (g *guest) interception() {
 	g.checkIntercepted()
 	g.Run("ip link delete kube-ipvs0")
 
-	g.Run("mv /root/node-dns.yaml /etc/node-dns/node-dns.yaml; restorecon /etc/node-dns/node-dns.yaml; rm /etc/node-dns/kubeconfig; systemctl reload node-dns")
+	g.Run("cp /root/node-dns.yaml /etc/node-dns/node-dns.yaml; rm /etc/node-dns/kubeconfig; systemctl reload node-dns")
 	g.Await("the helper to end", "[ $(systemctl show -p ActiveState --value node-dns-intercept) = inactive ] && ! ip link show node-dns")
 	g.lan.Run("ip", "route", "del", serviceDNS+"/32")
 }
