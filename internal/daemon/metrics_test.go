@@ -229,7 +229,7 @@ func busyDaemon(t *testing.T, namespace string, changes ...func(*Config)) (r *ru
 	address = freeAddress(t)
 	r = start(t, map[string]string{
 		upstreamPath: upstreamFile(site), kubeconfigPath: string(api.Kubeconfig()),
-		"/etc/node-dns/node-dns.yaml": fmt.Sprintf("dnsOverTLS: opportunistic\nmetrics: {address: '%s', namespace: %s}\n", address, namespace),
+		"/etc/node-dns/node-dns.yaml": fmt.Sprintf("dnsOverTLS: opportunistic\nintercept: [10.96.0.10]\nmetrics: {address: '%s', namespace: %s}\n", address, namespace),
 	}, append(changes, func(c *Config) {
 		c.TLSAddr = func(nameserver.Server) (netip.AddrPort, bool) { return site.Addr(), true } // an address without TLS
 	})...)

@@ -272,6 +272,14 @@ var hostRows = []row{
 	counter("resolvconf_rewrites_total", "Requests to rewrite the host's files, by trigger; hook: the hook wrote /etc/resolv.conf without a request.", []string{"reason"}, counts(func(s *Sample) map[string]uint64 { return s.Requests })),
 	counter("nm_events_total", "NetworkManager changes on D-Bus that may affect DNS, by kind. Events that run the hook are not counted.", []string{"action"}, counts(func(s *Sample) map[string]uint64 { return s.Events })),
 
+	gauge("intercepted", "Whether queries for an address of the key intercept come to this node: 1 or 0.", []string{"address"}, func(s *Sample, put puts) {
+		if i := s.Status.Interception; i != nil {
+			for _, addr := range i.Wanted {
+				put.value(one(slices.ContainsFunc(i.Addresses, func(a control.Intercepted) bool { return a.Address == addr && a.On })), addr)
+			}
+		}
+	}),
+
 	gauge("config_last_reload_success_timestamp_seconds", "Time of the last successful load of the configuration files.", nil, number(func(s *Sample) float64 { return float64(s.Config.Taken.UnixMilli()) / 1000 })),
 	gauge("config_last_reload_successful", "Whether the current configuration files are in use: 1, or 0 if they have an error.", nil, truth(func(s *Sample) bool { return s.Config.Good })),
 	counter("reload_failed_total", "Loads of the configuration files that failed.", nil, number(func(s *Sample) uint64 { return s.Config.Failed })),
