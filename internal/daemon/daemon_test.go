@@ -64,9 +64,10 @@ func launch(t *testing.T, files map[string]string, changes ...func(*Config)) *ru
 	var ctx context.Context
 	ctx, r.stop = context.WithCancel(t.Context())
 	config := Config{
-		Receivers: receivers,
-		Root:      r.root,
-		Listen:    []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:0")},
+		Receivers:    receivers,
+		Root:         r.root,
+		Listen:       []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:0")},
+		LookInterval: 5 * time.Millisecond, // each status in a test waits for a look
 		Looker: hostdns.Looker{
 			Net:            func(context.Context) (netstate.State, error) { return policytest.Node(), nil },
 			NetworkManager: func(context.Context) (nm.Snapshot, error) { return nm.Snapshot{}, nm.ErrNotRunning },

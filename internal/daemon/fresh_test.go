@@ -44,7 +44,7 @@ func TestLooksAreBounded(t *testing.T) {
 						begun = append(begun, time.Now())
 						mu.Unlock()
 						time.Sleep(10 * time.Millisecond)
-						next = time.Now().Add(betweenLooks)
+						next = time.Now().Add(defaultLookInterval)
 					})
 				case <-ctx.Done():
 					return
@@ -68,7 +68,7 @@ func TestLooksAreBounded(t *testing.T) {
 			})
 		}
 		clients.Wait()
-		if most := int(time.Since(start)/betweenLooks) + 1; len(begun) > most || len(begun) < 20 {
+		if most := int(time.Since(start)/defaultLookInterval) + 1; len(begun) > most || len(begun) < 20 {
 			t.Errorf("%d looks in %v", len(begun), time.Since(start))
 		}
 		cancel()
