@@ -14,6 +14,7 @@ import (
 
 // TestStatusIsFresh: a status right after a change used to show the old state until the next hint.
 func TestStatusIsFresh(t *testing.T) {
+	t.Parallel()
 	upstreams := []*dnstest.Server{dnstest.NewServer(t, siteRecords), dnstest.NewServer(t, siteRecords)}
 	r := start(t, map[string]string{upstreamPath: upstreamFile(upstreams[1])})
 	for i := range 6 {
