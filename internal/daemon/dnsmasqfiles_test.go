@@ -30,9 +30,10 @@ func TestDnsmasqFilesWhileRunning(t *testing.T) {
 	if s := r.daemon.policy(); r.status().Cache.Size != 7 || s.ForwardMax != 9 {
 		t.Errorf("cache of %d, %d forwarded", r.status().Cache.Size, s.ForwardMax)
 	}
-	if text := log.String(); !strings.Contains(text, `msg="query[A] a.test from 127.0.0.1"`) || !strings.Contains(text, `msg="config a.test is 192.0.2.1"`) {
-		t.Errorf("the query is not logged\n%s", text)
-	}
+	r.await("the query is logged", func() bool { // after the answer
+		text := log.String()
+		return strings.Contains(text, `msg="query[A] a.test from 127.0.0.1"`) && strings.Contains(text, `msg="config a.test is 192.0.2.1"`)
+	})
 	problem := func() bool {
 		return slices.ContainsFunc(r.status().Problems, func(p string) bool { return strings.Contains(p, path+":") && strings.Contains(p, "no-such") })
 	}
