@@ -8,9 +8,9 @@ import (
 	"github.com/miekg/dns"
 )
 
-// write creates or replaces a file, and creates its directories. It does nothing if text is empty. It
-// replaces the file at once: the looks of these tests are so close that two of them can agree on a
-// file that is still being written.
+// write creates or replaces a file, and creates its directories. It does nothing if text is empty.
+// It replaces the file at once: the looks of these tests are so close that two of them can agree on
+// a file that is still being written.
 func write(t testing.TB, path, text string) {
 	t.Helper()
 	if text == "" {
