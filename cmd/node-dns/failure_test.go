@@ -27,6 +27,7 @@ var insideWords = []string{
 // TestPlainWords: a daemon that answers incorrectly, or not at all, is described in an
 // administrator's terms with the next step.
 func TestPlainWords(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name   string
 		answer http.HandlerFunc

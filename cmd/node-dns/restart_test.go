@@ -279,16 +279,20 @@ func TestStopAndStart(t *testing.T) {
 	}
 }
 
-// TestKills: if the daemon is killed twenty times, no query is answered wrongly, and only those are
-// lost that it had already read.
+// TestKills: if the daemon is killed twenty times, with -short five times, no query is answered
+// wrongly, and only those are lost that it had already read.
 func TestKills(t *testing.T) {
+	times := 20
+	if testing.Short() {
+		times = 5
+	}
 	s := newService(t, 100, 100*time.Millisecond)
 	if err := s.End(syscall.SIGTERM); err != nil { // it saves its snapshot of the cluster
 		t.Errorf("ended with %v", err)
 	}
 	s.Start()
 	s.load(300, func() {
-		for range 20 {
+		for range times {
 			s.kill()
 			time.Sleep(100 * time.Millisecond) // RestartSec= of node-dns.service
 			s.Start()
@@ -471,6 +475,7 @@ func (s *service) hold(name string, at netip.AddrPort) {
 // TestHeirlooms: inherited files that are damaged, unknown or no longer needed are closed, each
 // with one log line. The query log of earlier versions is closed without one.
 func TestHeirlooms(t *testing.T) {
+	t.Parallel()
 	s := newService(t, 100, 0)
 	if err := s.End(syscall.SIGTERM); err != nil {
 		t.Errorf("ended with %v", err)

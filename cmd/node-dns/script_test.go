@@ -43,6 +43,7 @@ import (
 //	masked                 the last program's output with varying parts masked, for `cmp stdout`;
 //	                       addresses of nameservers become NAME:53 (-update writes the output)
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	testscript.Run(t, testscript.Params{
 		Dir:           "testdata/script",
 		UpdateScripts: golden.Updating(),

@@ -106,6 +106,7 @@ func (p *process) end() {
 // TestEarlySIGHUP: a SIGHUP used to kill the daemon during its first inspection of the host, which
 // takes 0.7 s if the bus hangs.
 func TestEarlySIGHUP(t *testing.T) {
+	t.Parallel()
 	bus, err := net.Listen("unix", filepath.Join(t.TempDir(), "bus"))
 	if err != nil {
 		t.Fatal(err)

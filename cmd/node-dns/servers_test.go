@@ -46,6 +46,7 @@ var times = regexp.MustCompile(`\d+\.\d\dms|\d+ms`)
 // which source won, which lost to which, and which is rejected, in three output formats of one
 // value.
 func TestServers(t *testing.T) {
+	t.Parallel()
 	const records = "*.example. 300 IN A 192.0.2.80\nexample. 300 IN SOA a. b. 1 2 3 4 5\n"
 	admin, lab, site := dnstest.NewServer(t, records), dnstest.NewServer(t, records), dnstest.NewServer(t, records)
 	p := start(t, `mkdir -p $ROOT/etc/node-dns $ROOT/etc/dnsmasq.d &&

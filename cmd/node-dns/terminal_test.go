@@ -291,6 +291,7 @@ func fill(v reflect.Value) {
 // every output format, including errors (an API server's message used to be unescaped), and begins
 // no line that looks like one of ours.
 func TestNothingSteersTheTerminal(t *testing.T) {
+	t.Parallel()
 	for _, way := range outside {
 		t.Run(way.name, func(t *testing.T) {
 			t.Parallel()

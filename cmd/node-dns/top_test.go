@@ -113,6 +113,7 @@ status: {phase: Running, podIPs: [{ip: 127.0.0.7}]}
 
 // TestTop checks the screen of a real terminal, small and large.
 func TestTop(t *testing.T) {
+	t.Parallel()
 	for _, size := range []string{"80x24", "200x50"} {
 		t.Run(size, func(t *testing.T) {
 			t.Parallel()

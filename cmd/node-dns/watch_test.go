@@ -31,6 +31,7 @@ func (p *process) another(said *lab.Text, env []string, args ...string) *exec.Cm
 // TestWatch: outputs follow each other, through a restart of the daemon, until SIGINT ends watch
 // successfully.
 func TestWatch(t *testing.T) {
+	t.Parallel()
 	site := dnstest.NewServer(t, siteRecords)
 	p := start(t, "exec node-dns --root $ROOT serve --listen 127.0.0.1:0 --upstream $SITE", "SITE="+site.Addr().String())
 	p.await("it is ready", func() bool { return p.has("/run/node-dns/ready") })
@@ -104,6 +105,7 @@ func terminal(t *testing.T, lines uint16) (master, end *os.File) {
 // TestColours: on a terminal problems are red unless NO_COLOR is set, and --watch overwrites its
 // previous output with no more lines than fit.
 func TestColours(t *testing.T) {
+	t.Parallel()
 	p := start(t, "exec node-dns --root $ROOT serve --listen 127.0.0.1:0 --upstream 127.0.0.1:1")
 	p.await("it is ready", func() bool { return p.has("/run/node-dns/ready") })
 	master, end := terminal(t, 6)

@@ -12,6 +12,7 @@ import (
 // TestANY: no ANY query is forwarded, for any name. The answer is a minimal record, or one RRset of
 // local data, over UDP and TCP.
 func TestANY(t *testing.T) {
+	t.Parallel()
 	site, cluster := dnstest.NewServer(t, siteRecords), dnstest.NewServer(t, siteRecords)
 	r := start(t, map[string]string{
 		upstreamPath:                  upstreamFile(site),

@@ -15,6 +15,7 @@ import (
 // TestAPIByName: the API server's host name is looked up without the system's resolver. That
 // resolver is the daemon itself, which waits for the API.
 func TestAPIByName(t *testing.T) {
+	t.Parallel()
 	const records = `
 		api.corp.example. 300 IN A 127.0.0.1
 		alias.corp.example. 300 IN CNAME api.corp.example.

@@ -113,6 +113,7 @@ func (r *running) synced() {
 // are answered from the watched objects. No query causes a request to the site's nameservers or to
 // the API.
 func TestAnswersFromTheAPI(t *testing.T) {
+	t.Parallel()
 	api, site := kubetest.NewServer(t), dnstest.NewServer(t, siteRecords+"web.shop.svc.cluster.local. 30 IN A 192.0.2.66\n")
 	api.Apply(shop)
 	r := start(t, map[string]string{kubeconfigPath: string(api.Kubeconfig()), upstreamPath: upstreamFile(site)})
@@ -173,6 +174,7 @@ func without(m *dns.Msg) *dns.Msg {
 // TestBootstrap: the kubeconfig of a node appears later, and at the next start its API server is
 // down.
 func TestBootstrap(t *testing.T) {
+	t.Parallel()
 	api := kubetest.NewServer(t)
 	api.Apply(shop)
 	path := "/etc/origin/node/node.kubeconfig"
@@ -213,6 +215,7 @@ func TestBootstrap(t *testing.T) {
 // clients do not, nor does a pod with its own search list. The same holds while only the state of
 // an earlier run is known.
 func TestAutopath(t *testing.T) {
+	t.Parallel()
 	api, site := kubetest.NewServer(t), dnstest.NewServer(t, siteRecords)
 	api.Apply(shop)
 	files := map[string]string{
@@ -243,6 +246,7 @@ func TestAutopath(t *testing.T) {
 
 // TestAutopathWithoutTheRight: no search list is followed for pods that are no longer watched.
 func TestAutopathWithoutTheRight(t *testing.T) {
+	t.Parallel()
 	api, site := kubetest.NewServer(t), dnstest.NewServer(t, siteRecords)
 	api.Apply(shop)
 	r := start(t, map[string]string{
@@ -298,6 +302,7 @@ func clientQuery(name, client string) *dnsserver.Query {
 // TestForwardsUntilTheAPIHasBeenRead: the cluster's DNS servers are queried while they are known
 // and the API is not.
 func TestForwardsUntilTheAPIHasBeenRead(t *testing.T) {
+	t.Parallel()
 	api := kubetest.NewServer(t)
 	api.Apply(shop)
 	coredns := dnstest.NewServer(t, "web.shop.svc.cluster.local. 30 IN A 192.0.2.66\n")
@@ -316,6 +321,7 @@ func TestForwardsUntilTheAPIHasBeenRead(t *testing.T) {
 
 // TestKubeconfigNone: with "kubeconfig: none" the cluster's names are forwarded to its servers.
 func TestKubeconfigNone(t *testing.T) {
+	t.Parallel()
 	api := kubetest.NewServer(t)
 	api.Apply(shop)
 	r := start(t, map[string]string{kubeconfigPath: string(api.Kubeconfig()), "/etc/node-dns/node-dns.yaml": "kubeconfig: none\n"})
@@ -340,6 +346,7 @@ func (r *running) end() {
 // TestStaleBesideDeadServers: the cluster's DNS servers went down together with its API. Each name
 // took 4 s, and a search list took longer than clients wait, although the answers were known.
 func TestStaleBesideDeadServers(t *testing.T) {
+	t.Parallel()
 	api := kubetest.NewServer(t)
 	api.Apply(shop)
 	coredns := dnstest.NewServer(t, "web.shop.svc.cluster.local. 30 IN A 192.0.2.66\n")
@@ -366,6 +373,7 @@ func TestStaleBesideDeadServers(t *testing.T) {
 
 // TestClusterNamesStay: while the cluster is unknown, its names are not sent upstream.
 func TestClusterNamesStay(t *testing.T) {
+	t.Parallel()
 	site := dnstest.NewServer(t, siteRecords)
 	r := start(t, map[string]string{upstreamPath: upstreamFile(site), "/etc/node-dns/node-dns.yaml": "kubeconfig: none\n"})
 	if m, err := r.daemon.resolver.ServeDNS(t.Context(), clientQuery("web.shop.svc.cluster.local.", "10.128.0.41")); err == nil {
@@ -379,6 +387,7 @@ func TestClusterNamesStay(t *testing.T) {
 // TestVerifiedPods: the list of Pods counts as unknown without the right to it, and right after a
 // reload that needs it. An admin sees the missing right.
 func TestVerifiedPods(t *testing.T) {
+	t.Parallel()
 	api, site := kubetest.NewServer(t), dnstest.NewServer(t, siteRecords)
 	api.Apply(shop)
 	api.Deny("list", "pods")
@@ -414,6 +423,7 @@ func TestVerifiedPods(t *testing.T) {
 // TestKubeconfigVanishes: the default kubeconfig is waited for, like a configured one. All names
 // used to be dropped at once, without a log line. Only a reload may do that.
 func TestKubeconfigVanishes(t *testing.T) {
+	t.Parallel()
 	for name, config := range map[string]string{"usual": "", "configured": "kubeconfig: " + filepath.Base(kubeconfigPath) + "\n"} {
 		t.Run(name, func(t *testing.T) {
 			api := kubetest.NewServer(t)
@@ -451,6 +461,7 @@ func TestKubeconfigVanishes(t *testing.T) {
 // nameservers. A query in flight during a reload that removed clusterDNS used to reach them,
 // between the change of the routes and that of the zone.
 func TestClusterNamesStayHere(t *testing.T) {
+	t.Parallel()
 	site := dnstest.NewServer(t, siteRecords+"web.shop.svc.cluster.local. 30 IN A 192.0.2.66\n")
 	r := start(t, map[string]string{upstreamPath: upstreamFile(site), "/etc/node-dns/node-dns.yaml": "serviceCIDRs: [172.30.0.0/16]\n"})
 	for _, name := range []string{"web.shop.svc.cluster.local.", "cluster.local.", "9.0.30.172.in-addr.arpa."} {

@@ -22,6 +22,7 @@ spec: {type: ClusterSetIP, ips: [10.42.0.1], ports: [{name: http, port: 80, prot
 // the API has no ServiceImports or if a route exists for them. Until the API has been read they are
 // SERVFAIL.
 func TestClusterSet(t *testing.T) {
+	t.Parallel()
 	const name = "web.shop.svc.clusterset.local."
 	const ofSite, ofRoute, ofAPI = name + " 30 A 192.0.2.66", name + " 30 A 192.0.2.67", name + " 5 A 10.42.0.1"
 	rows := []struct {

@@ -129,6 +129,7 @@ func TestServesNothingUnknown(t *testing.T) {
 // TestUnknownDomain: a node with an unreadable cluster domain does not resolve and reports why.
 // Once the domain is known, it resolves.
 func TestUnknownDomain(t *testing.T) {
+	t.Parallel()
 	site := dnstest.NewServer(t, siteRecords)
 	const nodeConfig = "/etc/origin/node/node-config.yaml"
 	log := new(lab.Text)
@@ -247,6 +248,7 @@ func TestWantedWhereNothingIsSeen(t *testing.T) {
 
 // TestRecursive: an unreadable file of nameservers was silently treated as empty.
 func TestRecursive(t *testing.T) {
+	t.Parallel()
 	const list = "nameserver 192.0.2.7\nnameserver 0.0.0.0\nnameserver 2001:db8::7\n"
 	const key = "ignoring dnsRecursiveResolvConf /etc/origin/node/node-config.yaml:1: "
 	tests := []struct {

@@ -39,6 +39,9 @@ type Config struct {
 	Revision   string         // see control.Versions; shown in metrics; empty if unknown
 	Log        *slog.Logger   // nil disables logging
 	Looker     hostdns.Looker // inspects the host; New sets its Paths from Root
+	// LookInterval is the shortest time between the end of a look at the host and the next look that
+	// a hint or a request for the status causes. 0 means 100 ms.
+	LookInterval time.Duration
 	// Level is the logger's level, set from the configuration's logLevel. If nil, logLevel has no
 	// effect.
 	Level *slog.LevelVar

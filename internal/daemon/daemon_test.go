@@ -25,6 +25,7 @@ import (
 
 func TestMain(m *testing.M) {
 	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 2*receivers) // like cmd/node-dns
+	lab.Overlap(6)
 	goleak.VerifyTestMain(m)
 }
 
@@ -64,9 +65,10 @@ func launch(t *testing.T, files map[string]string, changes ...func(*Config)) *ru
 	var ctx context.Context
 	ctx, r.stop = context.WithCancel(t.Context())
 	config := Config{
-		Receivers: receivers,
-		Root:      r.root,
-		Listen:    []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:0")},
+		Receivers:    receivers,
+		Root:         r.root,
+		Listen:       []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:0")},
+		LookInterval: 5 * time.Millisecond, // each status in a test waits for a look
 		Looker: hostdns.Looker{
 			Net:            func(context.Context) (netstate.State, error) { return policytest.Node(), nil },
 			NetworkManager: func(context.Context) (nm.Snapshot, error) { return nm.Snapshot{}, nm.ErrNotRunning },
@@ -142,6 +144,7 @@ func upstreamFile(servers ...*dnstest.Server) string {
 const upstreamPath = "/etc/dnsmasq.d/origin-upstream-dns.conf"
 
 func TestForwardsAndRemembers(t *testing.T) {
+	t.Parallel()
 	site := dnstest.NewServer(t, siteRecords)
 	r := start(t, map[string]string{upstreamPath: upstreamFile(site)})
 	for range 3 {
@@ -166,6 +169,7 @@ func TestForwardsAndRemembers(t *testing.T) {
 // TestTakesOverUpstreams: new upstreams are used without a restart, and cached answers from the old
 // ones are dropped.
 func TestTakesOverUpstreams(t *testing.T) {
+	t.Parallel()
 	old, next := dnstest.NewServer(t, siteRecords), dnstest.NewServer(t, "www.example.com. 300 IN A 192.0.2.81\n")
 	r := start(t, map[string]string{upstreamPath: upstreamFile(old)})
 	if m := dnstest.Exchange(t, r.address(), "www.example.com.", dns.TypeA); firstValue(m) != "192.0.2.80" {
@@ -183,6 +187,7 @@ func TestTakesOverUpstreams(t *testing.T) {
 // TestEmptiedUpstreamFile is the script's bug B4: an emptied list must not stop all resolution (law
 // 2).
 func TestEmptiedUpstreamFile(t *testing.T) {
+	t.Parallel()
 	site := dnstest.NewServer(t, siteRecords)
 	record := `{"version": 1, "servers": ["` + site.Addr().String() + `"], "origin": "NetworkManager"}`
 	r := start(t, map[string]string{upstreamPath: upstreamFile(site), "/var/lib/node-dns/upstreams.json": record})
@@ -205,6 +210,7 @@ func (r *running) daemonLooks() {
 }
 
 func TestClusterNames(t *testing.T) {
+	t.Parallel()
 	cluster := dnstest.NewServer(t, "web.shop.svc.cluster.local. 30 IN A 172.30.44.7\n7.44.30.172.in-addr.arpa. 30 IN PTR web.shop.svc.cluster.local.\n")
 	site := dnstest.NewServer(t, "web.shop.svc.cluster.local. 30 IN A 192.0.2.66\n")
 	known := "clusterDNS: [\"" + cluster.Addr().String() + "\"]\nserviceCIDRs: [172.30.0.0/16]\n"
@@ -245,6 +251,7 @@ func extendedError(m *dns.Msg) uint16 {
 
 // TestReload is law 8: a faulty file keeps the running configuration, a good one takes effect.
 func TestReload(t *testing.T) {
+	t.Parallel()
 	first, second := dnstest.NewServer(t, siteRecords), dnstest.NewServer(t, siteRecords)
 	upstreams := func(s *dnstest.Server) string { return "upstreams: [\"" + s.Addr().String() + "\"]\n" }
 	r := start(t, map[string]string{"/etc/node-dns/node-dns.yaml": upstreams(first)})

@@ -17,6 +17,7 @@ import (
 // effect. A file that is faulty at the start is used without its faulty lines. The notes list
 // options that are not followed.
 func TestDnsmasqFilesWhileRunning(t *testing.T) {
+	t.Parallel()
 	const path = "/etc/dnsmasq.d/site.conf"
 	log := new(lab.Text)
 	r := start(t, map[string]string{path: "address=/a.test/192.0.2.1\nno-such=1\nquery-port=2048\ncache-size=7\ndns-forward-max=9\nlog-queries\n"}, func(c *Config) {
@@ -29,9 +30,10 @@ func TestDnsmasqFilesWhileRunning(t *testing.T) {
 	if s := r.daemon.policy(); r.status().Cache.Size != 7 || s.ForwardMax != 9 {
 		t.Errorf("cache of %d, %d forwarded", r.status().Cache.Size, s.ForwardMax)
 	}
-	if text := log.String(); !strings.Contains(text, `msg="query[A] a.test from 127.0.0.1"`) || !strings.Contains(text, `msg="config a.test is 192.0.2.1"`) {
-		t.Errorf("the query is not logged\n%s", text)
-	}
+	r.await("the query is logged", func() bool { // after the answer
+		text := log.String()
+		return strings.Contains(text, `msg="query[A] a.test from 127.0.0.1"`) && strings.Contains(text, `msg="config a.test is 192.0.2.1"`)
+	})
 	problem := func() bool {
 		return slices.ContainsFunc(r.status().Problems, func(p string) bool { return strings.Contains(p, path+":") && strings.Contains(p, "no-such") })
 	}
@@ -69,6 +71,7 @@ func TestDnsmasqFilesWhileRunning(t *testing.T) {
 // TestUDPOptionsWhileRunning: setting and removing edns-packet-max and max-port takes effect
 // without a restart.
 func TestUDPOptionsWhileRunning(t *testing.T) {
+	t.Parallel()
 	const path = "/etc/dnsmasq.d/site.conf"
 	site := dnstest.NewServer(t, bigRecords())
 	conf := "server=" + strings.Replace(site.Addr().String(), ":", "#", 1) + "\ncache-size=0\n"
@@ -94,6 +97,7 @@ func TestUDPOptionsWhileRunning(t *testing.T) {
 // TestLocalDataInTheCluster: local data that an admin sets for a cluster name wins and is reported.
 // Local data for a domain above does not apply.
 func TestLocalDataInTheCluster(t *testing.T) {
+	t.Parallel()
 	rows := []struct {
 		conf     string
 		inWay    bool // whether it overrides the fast path, which a note reports
@@ -122,6 +126,7 @@ func TestLocalDataInTheCluster(t *testing.T) {
 // TestHandoverIsNotReadTwice: the captured servers come from NetworkManager, not from dnsmasq's
 // files.
 func TestHandoverIsNotReadTwice(t *testing.T) {
+	t.Parallel()
 	site := dnstest.NewServer(t, fileRecords)
 	r := start(t, map[string]string{upstreamPath: upstreamFile(site), "/etc/dnsmasq.conf": "conf-dir=/etc/dnsmasq.d\nno-resolv\n"})
 	r.await("the captured server", func() bool { return slices.Equal(r.servers(), []string{site.Addr().String()}) })

@@ -19,6 +19,7 @@ import (
 // TestExtendedErrors: each condition that prevents an answer or changes it has the Extended DNS
 // Error code that the man page documents, and no other.
 func TestExtendedErrors(t *testing.T) {
+	t.Parallel()
 	const records = `
 		example. 1 IN SOA ns.example. hostmaster.example. 1 2 3 4 1
 		www.example. 300 IN A 192.0.2.80
@@ -131,6 +132,7 @@ func explanationOf(m *dns.Msg) (code int, text string) {
 
 // TestChaosNames: the values of CHAOS class names, for clients on this host.
 func TestChaosNames(t *testing.T) {
+	t.Parallel()
 	upstream := dnstest.NewServer(t, siteRecords)
 	r := start(t, map[string]string{"/etc/node-dns/node-dns.yaml": fmt.Sprintf("cacheSize: 77\nupstreams: [\"%[1]s\"]\nroutes: [{domain: corp.example, servers: [\"%[1]s\"]}]\n", upstream.Addr())}, func(c *Config) { c.Version = "1.2" })
 	for range 3 {

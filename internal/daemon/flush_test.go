@@ -17,6 +17,7 @@ import (
 // TestFlushInFlight: a client that asks after a flush neither gets nor caches the response to a
 // query sent before it, over UDP and TCP.
 func TestFlushInFlight(t *testing.T) {
+	t.Parallel()
 	for name, exchange := range map[string]func(dnstest.TB, netip.AddrPort, string, uint16, ...dnstest.Option) *dns.Msg{
 		"UDP": dnstest.Exchange, "TCP": dnstest.ExchangeTCP,
 	} {
@@ -74,6 +75,7 @@ func TestFlushOrders(t *testing.T) {
 
 // TestDumpIsAMasterFile: parsing the printed dump gives the cached records, whatever they contain.
 func TestDumpIsAMasterFile(t *testing.T) {
+	t.Parallel()
 	const records = `a.example.com. 300 IN TXT "\027[2J;\"\\" "  two  spaces" "\255"
 \027\;\"\(\009x.example.com. 300 IN CNAME \@\.\\.example.com.
 b.example.com. 300 IN HINFO "a b" ";"
@@ -120,6 +122,7 @@ i.example.com. 300 IN NULL \# 2 1b5b
 
 // TestDumpStops: the dump ends when the client disconnects.
 func TestDumpStops(t *testing.T) {
+	t.Parallel()
 	site := dnstest.NewServer(t, siteRecords+"*.example.com. 300 IN A 192.0.2.1\n")
 	r := start(t, map[string]string{upstreamPath: upstreamFile(site)})
 	for _, name := range []string{"a.example.com.", "b.example.com.", "c.example.com."} {

@@ -18,7 +18,7 @@ func (f *follower) follow(ctx context.Context) error {
 		if wait := f.reconcile(ctx, reason); wait > 0 {
 			again.Reset(wait)
 		}
-		f.next = time.Now().Add(betweenLooks)
+		f.next = time.Now().Add(f.config.LookInterval)
 	}
 	for {
 		select {

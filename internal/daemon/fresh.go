@@ -11,9 +11,9 @@ const (
 	// freshTimeout bounds the time that the status waits for a look. NetworkManager may hang for
 	// 0.7 s, and the work before the look takes time too.
 	freshTimeout = 2 * time.Second
-	// betweenLooks limits the looks caused by clients that request the status all the time, and by
-	// hosts whose addresses flap.
-	betweenLooks = 100 * time.Millisecond
+	// defaultLookInterval limits the looks caused by clients that request the status all the time,
+	// and by hosts whose addresses flap.
+	defaultLookInterval = 100 * time.Millisecond
 )
 
 // fresh limits the rate of looks and keeps the status current: a request waits for a look that

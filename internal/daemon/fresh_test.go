@@ -14,6 +14,7 @@ import (
 
 // TestStatusIsFresh: a status right after a change used to show the old state until the next hint.
 func TestStatusIsFresh(t *testing.T) {
+	t.Parallel()
 	upstreams := []*dnstest.Server{dnstest.NewServer(t, siteRecords), dnstest.NewServer(t, siteRecords)}
 	r := start(t, map[string]string{upstreamPath: upstreamFile(upstreams[1])})
 	for i := range 6 {
@@ -44,7 +45,7 @@ func TestLooksAreBounded(t *testing.T) {
 						begun = append(begun, time.Now())
 						mu.Unlock()
 						time.Sleep(10 * time.Millisecond)
-						next = time.Now().Add(betweenLooks)
+						next = time.Now().Add(defaultLookInterval)
 					})
 				case <-ctx.Done():
 					return
@@ -68,7 +69,7 @@ func TestLooksAreBounded(t *testing.T) {
 			})
 		}
 		clients.Wait()
-		if most := int(time.Since(start)/betweenLooks) + 1; len(begun) > most || len(begun) < 20 {
+		if most := int(time.Since(start)/defaultLookInterval) + 1; len(begun) > most || len(begun) < 20 {
 			t.Errorf("%d looks in %v", len(begun), time.Since(start))
 		}
 		cancel()

@@ -27,6 +27,7 @@ func coredns(corefile string) string {
 // but not over this node's own files or in the cluster's zone. It follows changes in the API,
 // survives a restart without the API, and is dropped when the option is turned off.
 func TestFromCluster(t *testing.T) {
+	t.Parallel()
 	api := kubetest.NewServer(t)
 	api.Apply(shop)
 	site := dnstest.NewServer(t, siteRecords)
@@ -138,6 +139,7 @@ none.test:53 {
 // TestFromClusterUnkept: a damaged file is ignored and logged. fromCluster without an API is
 // reported as a problem.
 func TestFromClusterUnkept(t *testing.T) {
+	t.Parallel()
 	for name, make := range map[string]func(path string) error{
 		"damaged": func(path string) error { return os.WriteFile(path, []byte("[{"), 0o600) },
 		"no file": func(path string) error { return os.Symlink("/dev/zero", path) },
@@ -173,6 +175,7 @@ func kubeDNS(values string) string {
 // restart without the API. After a missing brace, names of stub domains went to the site's
 // nameservers.
 func TestFromClusterSyntax(t *testing.T) {
+	t.Parallel()
 	for name, row := range map[string]struct{ good, bad, fixed string }{
 		"Corefile": {
 			coredns("corp.test:53 {\n    forward . 198.51.100.1\n}"), coredns("corp.test:53 {\n    forward . 198.51.100.2"), coredns("corp.test:53 {\n    forward . 198.51.100.3\n}"),
@@ -213,6 +216,7 @@ func TestFromClusterSyntax(t *testing.T) {
 // TestFromClusterAPIName: if the API server has a host name and all nameservers in a ConfigMap are
 // dead, the daemon still finds the API and reads the corrected ConfigMap.
 func TestFromClusterAPIName(t *testing.T) {
+	t.Parallel()
 	api, site := kubetest.NewServer(t), dnstest.NewServer(t, siteRecords+"api.corp.example. 1 IN A 127.0.0.1\n")
 	api.Apply(shop)
 	api.Apply(kubeDNS(`upstreamNameservers: '["192.0.2.250"]'`))
@@ -233,6 +237,7 @@ func TestFromClusterAPIName(t *testing.T) {
 // name in a hosts block has only those addresses. The fast path gives the same answers as the slow
 // path.
 func TestFromClusterHosts(t *testing.T) {
+	t.Parallel()
 	api, site := kubetest.NewServer(t), dnstest.NewServer(t, siteRecords+"printer.test. 30 IN AAAA 2001:db8::bad\n")
 	api.Apply(shop)
 	api.Apply(exported)
@@ -273,6 +278,7 @@ func TestFromClusterHosts(t *testing.T) {
 // TestFromClusterCured: a problem ends with its cause, even if a new watch started in between.
 // Objects in the file that are not watched are ignored.
 func TestFromClusterCured(t *testing.T) {
+	t.Parallel()
 	api, site := kubetest.NewServer(t), dnstest.NewServer(t, siteRecords)
 	api.Apply(shop)
 	api.Apply(coredns("corp.test:53 {\n    forward . 198.51.100.1\n}"))

@@ -16,6 +16,7 @@ import (
 // TestServerHistory: the history names the cause of each kind of server change, and survives a
 // restart.
 func TestServerHistory(t *testing.T) {
+	t.Parallel()
 	a, b, c := dnstest.NewServer(t, siteRecords), dnstest.NewServer(t, siteRecords), dnstest.NewServer(t, siteRecords)
 	files := map[string]string{upstreamPath: upstreamFile(a)}
 	r := start(t, files)

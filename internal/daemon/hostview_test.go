@@ -82,6 +82,7 @@ func TestConfigFileOfTheHook(t *testing.T) {
 
 // TestSlowNetworkManager: a single NetworkManager timeout used to be a problem in the status.
 func TestSlowNetworkManager(t *testing.T) {
+	t.Parallel()
 	var asked, hangs atomic.Int32 // hangs: number of queries that time out
 	r := start(t, map[string]string{}, func(c *Config) {
 		c.Looker.NetworkManager = func(context.Context) (nm.Snapshot, error) {

@@ -119,12 +119,7 @@ func askWhole(t *testing.T, at netip.AddrPort, question string) string {
 			}
 			m.SetEdns0(uint16(size), false)
 			client.UDPSize = uint16(size)
-		case "after":
-			pause, err := time.ParseDuration(value)
-			if err != nil {
-				t.Fatal(err)
-			}
-			time.Sleep(pause)
+		case "after": // the row waits before both are asked
 		default:
 			t.Fatalf("%s: unknown option %s", question, option)
 		}
@@ -168,12 +163,26 @@ func wholeWords(response *dns.Msg) (words []string) {
 }
 
 // startFiles starts dnsmasq with a configuration and with hosts as /etc/hosts. Settings of the test
-// itself are on the command line.
+// itself are on the command line. If another test takes the port first, dnsmasq ends and is started
+// at another one.
 func startFiles(t *testing.T, root, conf string) netip.AddrPort {
 	t.Helper()
 	path := filepath.Join(root, "theirs.conf")
 	write(t, path, strings.ReplaceAll(conf, "ROOT", root)+"\n")
-	at := netip.MustParseAddrPort(freeAddress(t))
+	for range 5 {
+		if at, ok := tryFiles(t, root, path, conf); ok {
+			return at
+		}
+	}
+	log, _ := os.ReadFile(filepath.Join(root, "theirs.log"))
+	t.Fatalf("dnsmasq does not answer\n%s", log)
+	return netip.AddrPort{}
+}
+
+// tryFiles starts dnsmasq. It returns false if dnsmasq ends before it answers.
+func tryFiles(t *testing.T, root, path, conf string) (at netip.AddrPort, ok bool) {
+	t.Helper()
+	at = dnstest.FreePort(t)
 	args := []string{
 		"--keep-in-foreground", "--conf-file=" + path, fmt.Sprintf("--port=%d", at.Port()), "--listen-address=127.0.0.1",
 		"--bind-interfaces", "--no-resolv", "--log-facility=" + filepath.Join(root, "theirs.log"), "--user=", "--pid-file=",
@@ -183,19 +192,27 @@ func startFiles(t *testing.T, root, conf string) netip.AddrPort {
 	}
 	cmd := exec.Command("dnsmasq", args...)
 	lab.StartBeside(t, cmd)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = cmd.Wait() // killed, or failed to bind
+	}()
 	t.Cleanup(func() {
 		cmd.Process.Kill()
-		cmd.Wait()
+		<-ended
 	})
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		if !strings.HasSuffix(askWhole(t, at, "version.bind TXT ch"), "no response") {
-			return at
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		select {
+		case <-ended:
+			return at, false
+		default:
 		}
-		if time.Now().After(deadline) {
-			log, _ := os.ReadFile(filepath.Join(root, "theirs.log"))
-			t.Fatalf("dnsmasq does not answer\n%s", log)
+		if !strings.HasSuffix(askWhole(t, at, "version.bind TXT ch"), "no response") {
+			return at, true
 		}
 	}
+	t.Fatal("dnsmasq runs and does not answer")
+	return at, false
 }
 
 // hostsOfRows is the content of /etc/hosts.
@@ -387,16 +404,16 @@ func fileRows() []fileRow {
 // TestFilesLikeDnsmasq gives the same files to dnsmasq 2.90 and to node-dns and compares their
 // answers. A row with different answers must give a reason, and a row with a reason must differ.
 func TestFilesLikeDnsmasq(t *testing.T) {
+	t.Parallel()
 	lab.NeedPrograms(t, "dnsmasq")
-	first, second, bare := dnstest.NewServer(t, fileRecords+bigRecords()), dnstest.NewServer(t, otherRecords), dnstest.NewServer(t, "")
-	bare.SetFaults(dnstest.Faults{NoSOA: true})
-	upstreams := []*dnstest.Server{first, second, bare}
-	var words []string
-	for i, word := range []string{"UP", "OTHER", "BARE"} {
-		words = append(words, word, strings.Replace(upstreams[i].Addr().String(), ":", "#", 1))
-	}
 	for _, row := range fileRows() {
 		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			upstreams := startUpstreams(t)
+			var words []string
+			for i, word := range []string{"UP", "OTHER", "BARE"} {
+				words = append(words, word, strings.Replace(upstreams[i].Addr().String(), ":", "#", 1))
+			}
 			here := strings.NewReplacer(words...)
 			row.conf, row.beside = here.Replace(row.conf), here.Replace(row.beside)
 			for attempt := 1; ; attempt++ {
@@ -412,6 +429,14 @@ func TestFilesLikeDnsmasq(t *testing.T) {
 			}
 		})
 	}
+}
+
+// startUpstreams returns the nameservers UP, OTHER and BARE of a row. Rows count their queries.
+func startUpstreams(t *testing.T) []*dnstest.Server {
+	t.Helper()
+	bare := dnstest.NewServer(t, "")
+	bare.SetFaults(dnstest.Faults{NoSOA: true})
+	return []*dnstest.Server{dnstest.NewServer(t, fileRecords+bigRecords()), dnstest.NewServer(t, otherRecords), bare}
 }
 
 // answers returns the answers of dnsmasq and node-dns to the row's questions. isSlow reports that a
@@ -433,13 +458,19 @@ func (row fileRow) answers(t *testing.T, upstreams []*dnstest.Server) (want, got
 		if row.counted {
 			answer += fmt.Sprintf(", asked %d times", timesAsked(upstreams, question)-before)
 		}
-		_, after, _ := strings.Cut(question, " after=")
-		pause, _ := time.ParseDuration(after) // 0 if there is none
-		isSlow = isSlow || time.Since(begun) > pause+200*time.Millisecond
+		isSlow = isSlow || time.Since(begun) > 200*time.Millisecond
 		return answer
 	}
+	ours := r.address()
 	for i, question := range questions {
-		their, our := ask(theirs, question), ask(r.address(), question)
+		if _, after, found := strings.Cut(question, " after="); found {
+			pause, err := time.ParseDuration(after)
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(pause) // until a TTL has expired in both
+		}
+		their, our := ask(theirs, question), ask(ours, question)
 		if slices.ContainsFunc(questions[:i], func(q string) bool { return strings.HasPrefix(question, q) || strings.HasPrefix(q, question) }) {
 			their, our = remembered(their), remembered(our)
 		}

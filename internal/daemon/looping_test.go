@@ -101,6 +101,7 @@ func (r *running) askAll(at netip.AddrPort, prefix string, n int) map[int]int {
 // detected by the queries that come back, and left out. 101 queries go around a few times each, and
 // later ones not at all.
 func TestLoopWhileRunning(t *testing.T) {
+	t.Parallel()
 	site := dnstest.NewServer(t, siteRecords)
 	there := newRelay(t, site.Addr())
 	r := start(t, map[string]string{upstreamPath: "server=" + strings.ReplaceAll(there.addr.String(), ":", "#") + "\n"})
@@ -139,6 +140,7 @@ func TestLoopWhileRunning(t *testing.T) {
 // program listened. A second later it leads to this daemon: a published port is redirected, or the
 // daemon is configured to listen there. Both are detected, and the upstream is left out.
 func TestLoopComesLater(t *testing.T) {
+	t.Parallel()
 	t.Run("probe", func(t *testing.T) {
 		closed, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 		if err != nil {
@@ -206,6 +208,7 @@ func TestProbesAreNotCounted(t *testing.T) {
 // TestLoopBesideAnother: while one upstream sends our queries back, the other one answers all of
 // them.
 func TestLoopBesideAnother(t *testing.T) {
+	t.Parallel()
 	site, other := dnstest.NewServer(t, siteRecords), dnstest.NewServer(t, siteRecords)
 	there := newRelay(t, site.Addr())
 	r := start(t, map[string]string{upstreamPath: "server=" + strings.ReplaceAll(there.addr.String(), ":", "#") + "\n" + upstreamFile(other)})
@@ -219,6 +222,7 @@ func TestLoopBesideAnother(t *testing.T) {
 
 // TestLoopOfTwo: two nodes that query each other, and a node and a dnsmasq that query each other.
 func TestLoopOfTwo(t *testing.T) {
+	t.Parallel()
 	t.Run("two node-dns", func(t *testing.T) {
 		site := dnstest.NewServer(t, siteRecords)
 		a := start(t, map[string]string{upstreamPath: upstreamFile(site)})

@@ -18,6 +18,7 @@ import (
 // TestStrayNames: a response's records for other names are not cached. Later queries for those
 // names go upstream and get the true answer (MaginotDNS, 2023).
 func TestStrayNames(t *testing.T) {
+	t.Parallel()
 	const forged = " 300 IN A " + dnstest.ForgedA
 	rows := map[string]dnstest.Faults{
 		"answer":     {ExtraRR: "mail.example.com." + forged},
@@ -50,6 +51,7 @@ func TestStrayNames(t *testing.T) {
 // coalesced queries (CVE-2025-5994), and its cookie and padding are hop-by-hop (RFC 6891 section
 // 6.1.1).
 func TestClientsOptions(t *testing.T) {
+	t.Parallel()
 	site := dnstest.NewServer(t, siteRecords)
 	r := start(t, map[string]string{upstreamPath: upstreamFile(site)})
 	options := []dns.EDNS0{

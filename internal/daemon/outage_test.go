@@ -33,6 +33,7 @@ func saidIn(m *dns.Msg) string {
 // TestAllUpstreamsDead: by default cached answers are served beyond their TTL, and other queries
 // get an error with the reason. When an upstream is back, the next query uses it.
 func TestAllUpstreamsDead(t *testing.T) {
+	t.Parallel()
 	const records = `
 		brief.example. 1 IN A 192.0.2.81
 		example. 1 IN SOA ns.example. hostmaster.example. 1 2 3 4 1
@@ -98,6 +99,7 @@ func TestAllUpstreamsDead(t *testing.T) {
 // TestNegativeAnswersHideNothing: a cached negative answer for a parent, or for the name itself,
 // does not hide a Service that exists now (CVE-2026-44687, coredns issue 2434).
 func TestNegativeAnswersHideNothing(t *testing.T) {
+	t.Parallel()
 	site := dnstest.NewServer(t, "local. 3600 IN SOA ns.local. hostmaster.local. 1 2 3 4 3600\n")
 	corp := dnstest.NewServer(t, "x.corp.example. 300 IN A 192.0.2.7\n")
 	api := kubetest.NewServer(t)

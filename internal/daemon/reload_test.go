@@ -27,6 +27,7 @@ import (
 // dnsForwardMax used to take effect only after a restart. A new key fails the test until it has a
 // row.
 func TestReloadTakesOverEveryKey(t *testing.T) {
+	t.Parallel()
 	address, metricsAddress := freeAddress(t), freeAddress(t)
 	rows := map[string]struct {
 		value string

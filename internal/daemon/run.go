@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -85,6 +86,7 @@ func New(config Config) (*Daemon, error) {
 		busChanges: make(chan busChange),
 		fresh:      fresh{asked: make(chan chan struct{})},
 	}
+	d.config.LookInterval = cmp.Or(config.LookInterval, defaultLookInterval)
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
 	}

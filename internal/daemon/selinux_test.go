@@ -12,6 +12,7 @@ import (
 // TestSELinuxStatus: the mode is the current one, the domain that of the start. On a host without
 // SELinux, the AppArmor context is not shown.
 func TestSELinuxStatus(t *testing.T) {
+	t.Parallel()
 	const mounts, enforce, context = "/proc/self/mounts", "/sys/fs/selinux/enforce", "/proc/self/attr/current"
 	r := start(t, map[string]string{
 		mounts: "selinuxfs /sys/fs/selinux selinuxfs rw 0 0\n", enforce: "1", context: "system_u:system_r:node_dns_t:s0\x00",

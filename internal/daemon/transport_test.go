@@ -32,6 +32,7 @@ func (r *running) asksOverTLS() bool {
 // TestOpportunistic: upstreams are queried over TLS when possible, and the status shows that, until
 // the configuration changes.
 func TestOpportunistic(t *testing.T) {
+	t.Parallel()
 	const config = "/etc/node-dns/node-dns.yaml"
 	site, secure := dnstest.NewServer(t, siteRecords), dnstest.NewTLSServer(t, siteRecords)
 	files := map[string]string{upstreamPath: upstreamFile(site), config: "dnsOverTLS: opportunistic\n"}

@@ -18,6 +18,7 @@ import (
 // TestTroubles: the status lists slow names, and the metrics count clients with failures. Neither
 // includes normal answers.
 func TestTroubles(t *testing.T) {
+	t.Parallel()
 	site := dnstest.NewServer(t, siteRecords)
 	site.SetFaultsFor("slow.example.com.", dnstest.Faults{Delay: 2 * dnsserver.SlowAfter})
 	site.SetFaultsFor("bad.example.com.", dnstest.Faults{Rcode: dns.RcodeServerFailure})

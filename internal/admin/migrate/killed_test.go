@@ -3,6 +3,7 @@ package migrate
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -135,6 +136,7 @@ func treeOf(t *testing.T, root string) map[string]Saved {
 // the original state, and a killed migration can be continued. TestMigrateKilled does the same with
 // units and sockets.
 func TestKilledAtEachMoment(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	host := node(hook, dnsmasqAt("10.0.0.7"), dnsNoneFile("[main]\ndns=none\n"))
 	plan := NewPlan(host, Find(host))
@@ -143,7 +145,8 @@ func TestKilledAtEachMoment(t *testing.T) {
 		plan.Steps[i].At = nil // no nameserver is queried
 	}
 	apply := func(a Applier) error { return a.Apply(ctx, plan) }
-	journalOf := func(a Applier) *Journal {
+	journalOf := func(t *testing.T, a Applier) *Journal {
+		t.Helper()
 		j, err := ReadJournal(a.root)
 		if err != nil {
 			t.Fatal(err)
@@ -151,24 +154,30 @@ func TestKilledAtEachMoment(t *testing.T) {
 		return j
 	}
 	undo := func(a Applier) error {
-		j := journalOf(a)
+		j, err := ReadJournal(a.root)
+		if err != nil {
+			return err
+		}
 		if j == nil {
 			return nil // the migration had finished
 		}
 		return a.Undo(ctx, j)
 	}
-	fresh := func() (Applier, map[string]Saved) {
+	fresh := func(t *testing.T) (Applier, map[string]Saved) {
+		t.Helper()
 		a := Applier{root: t.TempDir(), other: onPaper{}}
 		writeTree(t, a.root)
 		return a, treeOf(t, a.root)
 	}
-	is := func(a Applier, want map[string]Saved, when string) {
+	is := func(t *testing.T, a Applier, want map[string]Saved, when string) {
 		t.Helper()
 		if d := cmp.Diff(want, treeOf(t, a.root)); d != "" {
 			t.Fatalf("%s (-expected +got):\n%s", when, d)
 		}
 	}
-	a, before := fresh()
+	a, before := fresh(t)
+	moments := 0
+	a.Step = func(string) { moments++ }
 	if err := apply(a); err != nil {
 		t.Fatal(err)
 	}
@@ -177,43 +186,41 @@ func TestKilledAtEachMoment(t *testing.T) {
 		t.Fatal("the migration changed nothing")
 	}
 
-	moments := 0
-	for there := 0; ; there++ {
-		a, before := fresh()
-		moment, was, err := until(there, a, apply)
-		if err != nil {
-			t.Fatalf("%s: %v", moment, err)
-		}
-		if !was {
-			break
-		}
-		moments++
-		if err := a.Continue(ctx, journalOf(a)); err != nil {
-			t.Fatalf("killed %s, and continued: %v", moment, err)
-		}
-		is(a, anew(migrated, treeOf(t, a.root)), "killed "+moment+", and continued")
-		if err := undo(a); err != nil {
-			t.Fatalf("killed %s, continued, and back: %v", moment, err)
-		}
-		is(a, before, "killed "+moment+", continued, and back")
-		for back, more := there%3, true; more; back += 3 { // each moment of the migration with a third of the undo's moments
-			a, before := fresh()
-			if _, _, err := until(there, a, apply); err != nil {
-				t.Fatal(err)
-			}
-			var again string
-			again, more, err = until(back, a, undo)
-			if err := errors.Join(err, undo(a)); err != nil {
-				t.Fatalf("killed %s, and on the way back %s: %v", moment, again, err)
-			}
-			is(a, before, "killed "+moment+", and on the way back "+again)
-			if journalOf(a) != nil {
-				t.Fatal("the journal still exists")
-			}
-		}
-	}
 	if moments < 20 {
 		t.Errorf("got only %d moments", moments)
+	}
+	for there := range moments {
+		t.Run(fmt.Sprint(there), func(t *testing.T) {
+			t.Parallel()
+			a, before := fresh(t)
+			moment, was, err := until(there, a, apply)
+			if err != nil || !was {
+				t.Fatalf("%s: killed %v, %v", moment, was, err)
+			}
+			if err := a.Continue(ctx, journalOf(t, a)); err != nil {
+				t.Fatalf("killed %s, and continued: %v", moment, err)
+			}
+			is(t, a, anew(migrated, treeOf(t, a.root)), "killed "+moment+", and continued")
+			if err := undo(a); err != nil {
+				t.Fatalf("killed %s, continued, and back: %v", moment, err)
+			}
+			is(t, a, before, "killed "+moment+", continued, and back")
+			for back, more := there%3, true; more; back += 3 { // each moment of the migration with a third of the undo's moments
+				a, before := fresh(t)
+				if _, _, err := until(there, a, apply); err != nil {
+					t.Fatal(err)
+				}
+				var again string
+				again, more, err = until(back, a, undo)
+				if err := errors.Join(err, undo(a)); err != nil {
+					t.Fatalf("killed %s, and on the way back %s: %v", moment, again, err)
+				}
+				is(t, a, before, "killed "+moment+", and on the way back "+again)
+				if journalOf(t, a) != nil {
+					t.Fatal("the journal still exists")
+				}
+			}
+		})
 	}
 }
 

@@ -71,6 +71,7 @@ func TestKubeletEdited(t *testing.T) {
 // until it restarts. The undo removed the file, and the kubelet could not start pods. The file must
 // be kept even if the migration is killed at any moment.
 func TestUndoForKubelet(t *testing.T) {
+	t.Parallel()
 	const was, read = "kind: KubeletConfiguration\n", "of step start\n"
 	kept := keptLine + "\n" + read
 	for _, test := range []struct {
@@ -84,6 +85,7 @@ func TestUndoForKubelet(t *testing.T) {
 		{name: "before the kubelet was configured", killed: "after start"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			for moment, more := 0, true; more; moment++ {
 				a := Applier{root: t.TempDir(), other: onPaper{}}
 				writeTree(t, a.root)

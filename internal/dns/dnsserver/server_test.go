@@ -287,6 +287,7 @@ func TestHandlerOutcomes(t *testing.T) {
 
 // TestShed: at MaxInFlight a query is refused at once. The next one is served when a slot is free.
 func TestShed(t *testing.T) {
+	t.Parallel()
 	for _, proto := range []Proto{UDP, TCP} {
 		t.Run(string(proto), func(t *testing.T) {
 			entered, release := make(chan struct{}), make(chan struct{})

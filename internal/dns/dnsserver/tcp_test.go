@@ -99,6 +99,7 @@ func TestTCPPipelineEnds(t *testing.T) {
 // TestTCPLateReader: a client that reads only after all buffers are full still gets every response
 // complete, cached or not.
 func TestTCPLateReader(t *testing.T) {
+	t.Parallel()
 	const queries = 400
 	long := fixed(addresses(4000)...) // 64 KB
 	s, addr := start(t, Config{Handler: long, Wire: func(dst []byte, q *WireQuery) ([]byte, bool) {
@@ -400,6 +401,7 @@ func TestTCPPatience(t *testing.T) {
 // TestTCPSlowReader: a client that does not read holds no slots that others need. A row of
 // TestTCPPatience covers its disconnection.
 func TestTCPSlowReader(t *testing.T) {
+	t.Parallel()
 	const places = 2
 	s, addr := start(t, Config{
 		MaxInFlight: places, MaxPipelined: places, Write: time.Minute,

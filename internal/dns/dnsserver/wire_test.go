@@ -131,6 +131,7 @@ func wired(seen chan<- WireQuery) WireFunc {
 }
 
 func TestWire(t *testing.T) {
+	t.Parallel()
 	for _, proto := range []Proto{UDP, TCP} {
 		t.Run(string(proto), func(t *testing.T) {
 			seen := make(chan WireQuery, 1)

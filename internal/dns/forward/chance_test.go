@@ -24,6 +24,7 @@ const (
 // alone, one round in 5 misses a bound, so all 8 rounds fail once in 400,000 runs. A source with
 // half as many values never meets the bounds.
 func TestChance(t *testing.T) {
+	t.Parallel()
 	for name, lanes := range map[string]int{"lanes": 2, "Handler": 0} {
 		t.Run(name, func(t *testing.T) {
 			var said string

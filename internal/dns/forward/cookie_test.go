@@ -133,6 +133,7 @@ func speak(query, cookie []byte, own string) [][]byte {
 // lanes and without. The exception is a server that answers differently over UDP and not at all
 // over TCP.
 func TestCookies(t *testing.T) {
+	t.Parallel()
 	for _, row := range cookieManners {
 		for road, lanes := range map[string]int{"lanes": 1, "Handler": 0} {
 			t.Run(row.name+"/"+road, func(t *testing.T) {

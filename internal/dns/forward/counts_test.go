@@ -17,6 +17,7 @@ func TestCounts(t *testing.T) {
 	var changes atomic.Int32
 	f := newForward(t, func(c *Config) {
 		c.Hedge, c.Silence = 200*time.Millisecond, 600*time.Millisecond // tolerates a busy machine
+		c.Deadline = time.Second
 		c.Changed = func() { changes.Add(1) }
 	}, addresses...)
 	ask := func(name string) { _, _, _ = askFor(t, f, name, dns.TypeA) }

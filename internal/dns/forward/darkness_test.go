@@ -29,6 +29,7 @@ func isKnown(dark <-chan struct{}) bool {
 // TestDark: one unanswered question marks the route as dark for all its names, before any server
 // counts as down. The first answer ends that.
 func TestDark(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct {
 		name   string
 		faults []dnstest.Faults // of each server
@@ -42,7 +43,11 @@ func TestDark(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			servers, addresses := startServers(t, len(row.faults))
-			s := newLaneServer(t, nil, addresses...)
+			s := newLaneServer(t, func(c *Config) {
+				if row.want {
+					c.Silence = 500 * time.Millisecond // no question is answered; each takes this long
+				}
+			}, addresses...)
 			other := s.f.Dark(dnsname.MustParse("other.example"))
 			s.exchange(t, "www.example.", dns.TypeA)
 			for i, faults := range row.faults {
@@ -105,6 +110,7 @@ func TestDarkLetsGo(t *testing.T) {
 // TestBackMeanwhile: a question to a server that is down is retried, and answered if the server is
 // back.
 func TestBackMeanwhile(t *testing.T) {
+	t.Parallel()
 	servers, addresses := startServers(t, 1)
 	servers[0].SetFaults(dnstest.Faults{Drop: true})
 	f := newForward(t, func(c *Config) { c.Silence = time.Second }, addresses...)

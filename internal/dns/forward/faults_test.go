@@ -18,6 +18,7 @@ import (
 // TestFirstServerMisbehaves: the first of two nameservers misbehaves, in every way seen in the
 // wild. The client still gets the right answer, from the expected server.
 func TestFirstServerMisbehaves(t *testing.T) {
+	t.Parallel()
 	const a, b, either = "a", "b", "" // either: an invalid response makes us query the other server at once
 	rows := []struct {
 		name    string
@@ -149,6 +150,7 @@ func TestWhenAllFailWithAResponse(t *testing.T) {
 // TestOneRefusesOneIsSilent: a refusal is passed on when the other server is silent, without
 // waiting for the deadline.
 func TestOneRefusesOneIsSilent(t *testing.T) {
+	t.Parallel()
 	for _, silent := range []int{0, 1} {
 		t.Run(fmt.Sprintf("server %d is silent", silent), func(t *testing.T) {
 			t.Parallel()
@@ -214,6 +216,7 @@ func TestNoServers(t *testing.T) {
 // TestEDNSIsRememberedPerServer: a server that rejected EDNS is not asked with it for long. A
 // server that only lost a packet still is.
 func TestEDNSIsRememberedPerServer(t *testing.T) {
+	t.Parallel()
 	rows := []struct {
 		name   string
 		faults dnstest.Faults

@@ -70,6 +70,7 @@ const forgedCopies = 100
 // question moves to TCP and the socket is closed, so an attacker who knows the port and tries one
 // ID after the other has three guesses. Two of 2,000,000 such guesses over 40 questions succeeded.
 func TestForged(t *testing.T) {
+	t.Parallel()
 	const questions = 100
 	for _, row := range forgeries {
 		for _, copies := range []int{maxStrays - 1, forgedCopies} {

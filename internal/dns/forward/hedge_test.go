@@ -74,6 +74,7 @@ func TestWait(t *testing.T) {
 
 // TestMessages: whatever two servers do, a client's question causes at most four upstream messages.
 func TestMessages(t *testing.T) {
+	t.Parallel()
 	for name, faults := range map[string]dnstest.Faults{
 		"silence":                 {Drop: true},
 		"SERVFAIL":                {Rcode: dns.RcodeServerFailure},
@@ -111,6 +112,7 @@ func TestMessages(t *testing.T) {
 // that server gets few of them, and each question causes at most 1.05 upstream messages. Probes run
 // by the clock, so a run of more than ten seconds may have a few more.
 func TestOneSilentServer(t *testing.T) {
+	t.Parallel()
 	for name, faults := range map[string]dnstest.Faults{
 		"silence":        {Drop: true},
 		"two seconds":    {Delay: 2 * time.Second},
@@ -120,7 +122,6 @@ func TestOneSilentServer(t *testing.T) {
 		"wrong question": {WrongQuestion: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			servers, addresses := startServers(t, 2)
 			servers[0].SetFaults(faults)
 			s := newLaneServer(t, nil, addresses...)
@@ -210,6 +211,7 @@ func TestAskedOnce(t *testing.T) {
 
 // TestFailureIsNotShared: a question that failed is sent again for the next client.
 func TestFailureIsNotShared(t *testing.T) {
+	t.Parallel()
 	servers, addresses := startServers(t, 1)
 	s := newLaneServer(t, func(c *Config) { c.Silence = 300 * time.Millisecond }, addresses...)
 	servers[0].SetFaults(dnstest.Faults{Drop: true})
@@ -261,6 +263,7 @@ func TestOldestGivesWay(t *testing.T) {
 // TestRefusalWaits: a refusal from the second server is not final while the first one, which is
 // usually fast, may still answer within its try timeout.
 func TestRefusalWaits(t *testing.T) {
+	t.Parallel()
 	servers, addresses := startServers(t, 2)
 	f := newForward(t, func(c *Config) { patient(c); c.Hedge = 20 * time.Millisecond }, addresses...)
 	servers[1].SetFaults(dnstest.Faults{Rcode: dns.RcodeServerFailure})

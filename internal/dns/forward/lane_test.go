@@ -143,6 +143,7 @@ func TestLane(t *testing.T) {
 // TestLaneLikeHandler: whatever a server does, the client gets the same result with lanes and
 // without, and no server is queried more often.
 func TestLaneLikeHandler(t *testing.T) {
+	t.Parallel()
 	for name, faults := range map[string]dnstest.Faults{
 		"silence":              {Drop: true},
 		"one silence":          {Drop: true, First: 1},
@@ -278,6 +279,7 @@ func TestLaneShed(t *testing.T) {
 
 // TestLaneBusy: many questions, some of them lost, all end while the watcher waits in the kernel.
 func TestLaneBusy(t *testing.T) {
+	t.Parallel()
 	servers, addresses := startServers(t, 1)
 	servers[0].SetFaults(dnstest.Faults{Loss: 0.02})
 	s := newLaneServer(t, nil, addresses...)

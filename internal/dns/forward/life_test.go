@@ -57,6 +57,7 @@ func TestNoGoroutine(t *testing.T) {
 // TestLateAnswerIsHeard: an answer that arrives after its question failed marks the server as up
 // and is cached.
 func TestLateAnswerIsHeard(t *testing.T) {
+	t.Parallel()
 	servers, addresses := startServers(t, 1)
 	s := newLaneServer(t, func(c *Config) { c.Silence = 300 * time.Millisecond }, addresses...)
 	s.noStale.Store(true)
@@ -75,6 +76,7 @@ func TestLateAnswerIsHeard(t *testing.T) {
 // TestSlowWithoutTCP: a server that is always slow is not dead, even if it refuses TCP: the refusal
 // shows that the host is alive.
 func TestSlowWithoutTCP(t *testing.T) {
+	t.Parallel()
 	servers, addresses := startServers(t, 1)
 	servers[0].SetFaults(dnstest.Faults{Delay: 1200 * time.Millisecond})
 	servers[0].RefuseTCP()
@@ -186,6 +188,7 @@ func TestFalseProbe(t *testing.T) {
 // TestTwoAnswersAtOnce: the watcher finds the answers of a probe and of its question at the same
 // time, and handling the first closes the other. No socket may be given to two questions.
 func TestTwoAnswersAtOnce(t *testing.T) {
+	t.Parallel()
 	servers, addresses := startServers(t, 2)
 	s := newLaneServer(t, func(c *Config) { c.Lanes = 1 }, addresses...)
 	s.exchange(t, "first.example.", dns.TypeA)

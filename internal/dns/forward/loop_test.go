@@ -16,6 +16,7 @@ import (
 // refused. A server with an address of this host is not refused, because other clients here share
 // that address. Both are reported.
 func TestComeback(t *testing.T) {
+	t.Parallel()
 	rows := []struct {
 		name    string
 		isOwn   func(netip.Addr) bool

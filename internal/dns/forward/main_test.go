@@ -14,7 +14,10 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	lab.Overlap(8)
+	goleak.VerifyTestMain(m)
+}
 
 const world = `
 	www.example.   300 IN A 192.0.2.80

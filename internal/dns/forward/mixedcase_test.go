@@ -85,6 +85,7 @@ func TestManyDoubts(t *testing.T) {
 // TestMixedCaseManners: whatever a server does with the letter case, every question is answered. A
 // server that does not copy the case is queried in lower case once that is known.
 func TestMixedCaseManners(t *testing.T) {
+	t.Parallel()
 	rows := []struct {
 		name    string
 		answer  func(query []byte, overTCP bool) [][]byte

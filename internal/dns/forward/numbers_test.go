@@ -18,6 +18,7 @@ import (
 // TestNumbersAddUp: a server never has more failures than queries. For a server with the wrong
 // certificate, status said "21 of 19 failed".
 func TestNumbersAddUp(t *testing.T) {
+	t.Parallel()
 	secure, closed := dnstest.NewTLSServer(t, world), dnstest.NewServer(t, world)
 	silent := dnstest.NewServer(t, world)
 	silent.SetFaults(dnstest.Faults{Drop: true})

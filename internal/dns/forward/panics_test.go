@@ -14,6 +14,7 @@ import (
 // TestPanics: a panic anywhere on the way to an answer and back costs at most that answer, and is
 // counted and logged. The next questions are answered by the same lanes and flights.
 func TestPanics(t *testing.T) {
+	t.Parallel()
 	const internal, answer = "SERVFAIL no response from SERVER (internal error)", "NOERROR 192.0.2.80"
 	for name, row := range map[string]struct {
 		faults dnstest.Faults

@@ -54,6 +54,7 @@ func largeQueries(servers ...*dnstest.Server) (all []string) {
 // TestLargeResponsesLost: a path that loses large UDP responses costs time but no answer. A
 // query took a second, until its last try, and failed with four servers.
 func TestLargeResponsesLost(t *testing.T) {
+	t.Parallel()
 	isSmall := func(s string) bool { return s == "512" || s == "plain" }
 	signed := func(s string) bool { return s == "512" }
 	for _, row := range []struct {
@@ -136,6 +137,7 @@ func TestLargeResponsesLostByOne(t *testing.T) {
 // TestLargeResponsesLostAndTCPRefused: if TCP is closed as well, there is no answer. The client
 // gets the reason, and nothing is remembered that would make later queries worse.
 func TestLargeResponsesLostAndTCPRefused(t *testing.T) {
+	t.Parallel()
 	servers, r := startLossy(t, 1)
 	servers[0].RefuseTCP()
 	f := newForward(t, func(c *Config) { c.Deadline = 500 * time.Millisecond }, r.Servers...)
@@ -158,6 +160,7 @@ func TestLargeResponsesLostAndTCPRefused(t *testing.T) {
 // TestUsableSizeIsRemembered: a server that loses large responses is asked for small ones, and over
 // TCP at once, until a large one arrives.
 func TestUsableSizeIsRemembered(t *testing.T) {
+	t.Parallel()
 	servers, r := startLossy(t, 1)
 	var text lab.Text
 	f := newForward(t, func(c *Config) { c.Deadline, c.Log = time.Second, logger(&text) }, r.Servers...)

@@ -159,11 +159,13 @@ func TestTLSDownAndUp(t *testing.T) {
 func TestTLSSilentConnectionIsReplaced(t *testing.T) {
 	s := dnstest.NewTLSServer(t, world)
 	s.SetFaults(dnstest.Faults{Drop: true})
-	f := newForward(t, trusting(s), overTLS(s))
-	await(t, "a question to be asked over a new connection", func() bool {
-		askFor(t, f, "www.example.", dns.TypeA) // may be given up before
-		return connections(s) > 1
-	})
+	f := newForward(t, func(c *Config) {
+		trusting(s)(c)
+		c.Hedge, c.TryTimeout = 50*time.Millisecond, 50*time.Millisecond
+	}, overTLS(s))
+	var client sync.WaitGroup
+	client.Go(func() { _, _, _ = askFor(t, f, "silent.example.", dns.TypeA) }) // may end only with Close
+	await(t, "the question to be asked over a new connection", func() bool { return connections(s) > 1 })
 	dead, before := s.Received()[0].Client, len(s.Received())
 	s.SetFaults(dnstest.Faults{})
 	// If the time of a try is too short for this machine, a working connection is sometimes
@@ -179,6 +181,8 @@ func TestTLSSilentConnectionIsReplaced(t *testing.T) {
 			t.Error("a closed connection was used again")
 		}
 	}
+	f.Close()
+	client.Wait()
 }
 
 func TestTLSForgeriesAreIgnored(t *testing.T) {

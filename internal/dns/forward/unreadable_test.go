@@ -14,6 +14,7 @@ import (
 // TestUnreadable: an unreadable response does not count as silence. Each name whose only server
 // sent nothing else over UDP took until its deadline, 4 s.
 func TestUnreadable(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct {
 		name   string
 		faults dnstest.Faults

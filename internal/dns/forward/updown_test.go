@@ -22,6 +22,7 @@ import (
 // TestDownAndUp: a server goes down, is queried last but never given up, is found to be back, and
 // is first again. Each change is one line in the log.
 func TestDownAndUp(t *testing.T) {
+	t.Parallel()
 	servers, addresses := startServers(t, 2)
 	log := new(lab.Text)
 	f := newForward(t, func(c *Config) { patient(c); c.Log = logger(log) }, addresses...)
@@ -63,8 +64,9 @@ func TestDownAndUp(t *testing.T) {
 // TestProbesHoldNobodyUp: a silent server that is down gets one probe per backoff interval, and no
 // client waits for it.
 func TestProbesHoldNobodyUp(t *testing.T) {
+	t.Parallel()
 	servers, addresses := startServers(t, 2)
-	f := newForward(t, func(c *Config) { c.TryTimeout = 20 * time.Millisecond }, addresses...)
+	f := newForward(t, func(c *Config) { c.TryTimeout, c.Deadline = 20*time.Millisecond, time.Second }, addresses...)
 	servers[0].SetFaults(dnstest.Faults{Drop: true})
 	for stateOf(f, addresses[0]).State != health.Down {
 		mustAnswer(t, f)
@@ -132,6 +134,7 @@ func TestAllDownIsNotForEver(t *testing.T) {
 // TestComesBackSlow: a server that was down returns, but is slower than the wait for servers that
 // are down. One of the questions waits longer.
 func TestComesBackSlow(t *testing.T) {
+	t.Parallel()
 	servers, addresses := startServers(t, 1)
 	servers[0].SetFaults(dnstest.Faults{Drop: true})
 	f := newForward(t, func(c *Config) { c.Silence = 900 * time.Millisecond }, addresses...)
@@ -149,6 +152,7 @@ func TestComesBackSlow(t *testing.T) {
 // TestSlowFromTheStart: a server that is slow from the start does not answer its check in time and
 // looks dead. All questions still wait for it.
 func TestSlowFromTheStart(t *testing.T) {
+	t.Parallel()
 	servers, addresses := startServers(t, 1)
 	servers[0].SetFaults(dnstest.Faults{Delay: 1800 * time.Millisecond})
 	f := newForward(t, func(c *Config) { c.Silence, c.Deadline = 3*time.Second, 8*time.Second }, addresses...)

@@ -144,6 +144,7 @@ func listenWithoutTLS(t *testing.T, serve func(net.Conn)) (at netip.AddrPort, ac
 // TestUpgradeToNothing: a server without DNS over TLS is queried unencrypted, each question at
 // once. TLS is not tried again for a while.
 func TestUpgradeToNothing(t *testing.T) {
+	t.Parallel()
 	mute := dnstest.NewTLSServer(t, world)
 	mute.SetFaults(dnstest.Faults{Drop: true})
 	hangingUp := dnstest.NewTLSServer(t, world)

@@ -93,7 +93,7 @@ func TestKeptByDecoder(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			decoder := NewDecoder(row.kind)
 			before := heap()
-			for i := range 100 {
+			for i := range 25 {
 				body := `{"metadata":{"resourceVersion":"9"},"items":[` + name + row.update(i) + `]}`
 				if _, err := decoder.List(strings.NewReader(body), JSON, func(Object) error { return nil }); err != nil {
 					t.Fatal(err)

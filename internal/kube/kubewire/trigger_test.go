@@ -65,6 +65,7 @@ func triggered(text string) *discoveryv1.EndpointSlice {
 // TestTriggeredElsewhere: no other kind has a trigger time, and neither does a deleted slice or one
 // without a Service.
 func TestTriggeredElsewhere(t *testing.T) {
+	t.Parallel()
 	const text = "2026-11-22T09:37:03Z"
 	s := kubetest.New()
 	meta := triggered(text).ObjectMeta

@@ -36,6 +36,7 @@ func watchBody(t testing.TB, accept string) []byte {
 func frames(t testing.TB) []byte { return watchBody(t, Accept) }
 
 func TestWatch(t *testing.T) {
+	t.Parallel()
 	for format, accept := range map[Format]string{Protobuf: Accept, JSON: "application/json"} {
 		events := NewDecoder(Services).Watch(iotest.OneByteReader(bytes.NewReader(watchBody(t, accept))), format)
 		want := []struct {
@@ -60,6 +61,7 @@ func TestWatch(t *testing.T) {
 
 // TestWatchCutOff: a watch that ends within an event fails.
 func TestWatchCutOff(t *testing.T) {
+	t.Parallel()
 	for format, accept := range map[Format]string{Protobuf: Accept, JSON: "application/json"} {
 		body := watchBody(t, accept)
 		for cut := range len(body) - 1 {
