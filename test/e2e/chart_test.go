@@ -198,7 +198,7 @@ func checkPod(t *testing.T, pod corev1.Pod) {
 	const systemNodeCritical = 2000001000
 	want := summary{
 		true, corev1.DNSDefault, "system-node-critical", systemNodeCritical, 20, corev1.SeccompProfileTypeRuntimeDefault,
-		[]rights{{"node-dns", "", 65532, true, []corev1.Capability{"NET_BIND_SERVICE"}, []corev1.Capability{"ALL"}, []int32{9453}}},
+		[]rights{{"node-dns", "", 65532, false, []corev1.Capability{"NET_BIND_SERVICE"}, []corev1.Capability{"ALL"}, []int32{9453}}},
 		[]rights{{"intercept", "Always", 0, false, []corev1.Capability{"NET_ADMIN"}, []corev1.Capability{"ALL"}, nil}},
 	}
 	got := summary{
