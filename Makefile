@@ -3,6 +3,7 @@
 # make install-cockpit  install only the Cockpit page, which needs no build
 # make rpm           build the RPM for ARCH and the source RPM into dist/
 # make rpm-all       build the RPMs for every architecture
+# make manifests     write the objects of charts/node-dns with its default values to dist/manifests/node-dns.yaml
 # make test          run every test lane; as root on Debian or RHEL it installs the missing packages, and reports it
 # make test-kube     run the lane with a Kubernetes API; the first run builds etcd and kube-apiserver, which takes minutes
 # make test-vm       run the VM lane: whole emulated machines with SELinux enforcing, under Debian's policy and those
@@ -37,7 +38,7 @@ BUILDMODE ?= default
 ARCHES    = x86_64 aarch64 ppc64le s390x
 export CGO_ENABLED ?= 1
 
-.PHONY: build install install-cockpit rpm rpm-all test test-arch test-kube test-trixie test-vm bench bench-quick bench-faults bench-micro bench-kube dashboard-png demo check lint fuzz soak clean
+.PHONY: build install install-cockpit rpm rpm-all manifests test test-arch test-kube test-trixie test-vm bench bench-quick bench-faults bench-micro bench-kube dashboard-png demo check lint fuzz soak clean
 
 # The program prints its completions. bin/native/ has it for this machine, as bin/ may be for another.
 build:
@@ -89,6 +90,12 @@ rpm:
 rpm-all:
 	./packaging/rpm/build $(ARCHES)
 
+MANIFESTS ?= dist/manifests/node-dns.yaml
+
+manifests:
+	mkdir -p $(dir $(MANIFESTS))
+	cd test/chart && CGO_ENABLED=0 $(GO) run . ../../charts/node-dns >$(abspath $(MANIFESTS))
+
 # vet with -race: the tests then use the same compiled packages.
 test:
 	./scripts/test-packages
@@ -96,6 +103,7 @@ test:
 	./scripts/test-lanes
 	$(GO) test -timeout 10m ./internal/kube/cluster # its tests with fake time skip with -race: the race detector crashes on them
 	$(GO) test -run '^(TestServeWireAllocates|TestAppendResponseAllocates)$$' ./internal/resolve ./internal/dns/zone # the race detector makes these allocate
+	./scripts/test-chart
 	./scripts/test-arch
 	./scripts/test-machines
 
@@ -146,6 +154,7 @@ lint:
 	$(GO) vet ./...
 	$(GO) tool -modfile=tools.mod staticcheck ./...
 	cd test/e2e && CGO_ENABLED=0 $(GO) tool -modfile=../../tools.mod staticcheck ./...
+	cd test/chart && CGO_ENABLED=0 $(GO) tool -modfile=../../tools.mod staticcheck ./...
 	$(GO) tool -modfile=tools.mod actionlint
 
 soak:

@@ -100,7 +100,7 @@ func TestIndex(t *testing.T) {
 func TestNamedPages(t *testing.T) {
 	named := regexp.MustCompile(`\bdocs/[a-z0-9/-]+\.md\b`)
 	seen := 0
-	for _, dir := range []string{"cmd", "internal", "test", "bench", "contrib", "packaging", "scripts", "systemd", "man", "Makefile"} {
+	for _, dir := range []string{"cmd", "internal", "test", "bench", "charts", "contrib", "packaging", "scripts", "systemd", "man", "Makefile"} {
 		err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 			if err != nil || d.IsDir() || strings.Contains(path, "testdata") {
 				return err

@@ -19,7 +19,8 @@ func release(t *testing.T) string {
 	return version
 }
 
-// TestVersion: the programs, the RPM and CHANGELOG.md have the version of the file VERSION.
+// TestVersion: the programs, the RPM, the chart and CHANGELOG.md have the version of the file
+// VERSION.
 func TestVersion(t *testing.T) {
 	version := release(t)
 	if found := regexp.MustCompile(`(?m)^## \[(\d[^]]*)\]`).FindStringSubmatch(readText(t, "CHANGELOG.md")); found == nil || found[1] != version {
@@ -37,6 +38,12 @@ func TestVersion(t *testing.T) {
 	}
 	if spec := readText(t, "packaging/rpm/node-dns.spec"); !strings.Contains(spec, "-X main.version=%{version}-%{release} ") {
 		t.Error("the RPM's programs do not have its version")
+	}
+	// Neither SemVer nor an image's tag allows "~".
+	for _, key := range []string{"version", "appVersion"} {
+		if line := "\n" + key + ": " + strings.ReplaceAll(version, "~", "-") + "\n"; !strings.Contains(readText(t, "charts/node-dns/Chart.yaml"), line) {
+			t.Errorf("charts/node-dns/Chart.yaml does not have the line %q", line)
+		}
 	}
 }
 

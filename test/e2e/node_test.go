@@ -30,6 +30,7 @@ type node struct {
 	addr    netip.AddrPort // listen address
 	process *lab.Process
 	args    []string
+	env     []string // besides the usual variables
 }
 
 // newNode creates a node's root. Nothing is started yet.
@@ -117,7 +118,7 @@ func (n *node) start() {
 	var err error
 	n.process, err = lab.Beside(lab.Command{
 		Argv: append([]string{n.program()}, n.args...),
-		Env:  []string{"PATH=" + lab.Path, "GORACE=atexit_sleep_ms=0"},
+		Env:  append([]string{"PATH=" + lab.Path, "GORACE=atexit_sleep_ms=0"}, n.env...),
 	})
 	if err != nil {
 		n.t.Fatal(err)

@@ -18,13 +18,14 @@ const (
 	kubeletPage     = "docs/howto/kubelet.md"
 	autopathPage    = "docs/howto/autopath.md"
 	clusterPage     = "docs/howto/cluster.md"
+	helmPage        = "docs/howto/helm.md"
 	clusterCost     = "docs/explanation/cluster-resolver.md"
 	dbusPage        = "docs/reference/dbus.md"
 )
 
 // typed are the documents whose commands TestTroubleshooting runs on a healthy node.
 var typed = []string{
-	readme, firstNode, troubleshooting, kubeletPage, autopathPage, clusterCost,
+	readme, firstNode, troubleshooting, kubeletPage, autopathPage, clusterCost, helmPage,
 	"docs/howto/coexistence.md",
 	"docs/howto/dns-over-tls.md",
 	"docs/howto/inspect.md",
@@ -37,6 +38,9 @@ var typed = []string{
 // withSystemd is the reason for skipping commands that these tests cannot run: their machines have
 // no systemd and no journal.
 const withSystemd = "test/nspawn runs it"
+
+// withHelm is likewise for commands of Helm and for a cluster with a kubelet.
+const withHelm = "there is no helm; test/chart renders the objects, and test/e2e applies them"
 
 // elsewhere lists the commands in the documents that these tests do not run as written, and why.
 var elsewhere = map[string]string{
@@ -68,6 +72,12 @@ var elsewhere = map[string]string{
 	"journalctl NODE_DNS_CONDITION=resolv-conf-restored -o verbose":                              withSystemd,
 	"node-dns wait --for=ready --timeout=60s":                                                    withSystemd,
 	"node-dns migrate --apply":                                                                   withSystemd,
+
+	"make manifests": "test/chart runs it",
+	"helm install node-dns charts/node-dns -n kube-system":                   withHelm,
+	"helm upgrade node-dns charts/node-dns -n kube-system -f my-values.yaml": withHelm,
+	"helm uninstall node-dns -n kube-system":                                 withHelm,
+	"kubectl -n kube-system exec ds/node-dns -c node-dns -- node-dns status": "there is no kubelet; the command itself runs here",
 
 	"kubectl apply -f contrib/cluster-role.yaml":                                                                                "there is no kubectl; the tests with a real API apply the file",
 	"kubectl -n kube-system create serviceaccount node-dns":                                                                     "there is no kubectl",

@@ -33,7 +33,8 @@ const advertised = "192.0.2.10"
 
 // Config configures a Cluster.
 type Config struct {
-	Programs string // directory of etcd, kube-apiserver and kube-controller-manager
+	Programs    string   // directory of etcd, kube-apiserver and kube-controller-manager
+	Controllers []string // for StartControllers, besides its own
 }
 
 // Cluster is a running control plane. Its methods are safe for concurrent use, except those that

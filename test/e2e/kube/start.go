@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -99,18 +100,19 @@ func (c *Cluster) StartAPI(ctx context.Context) error {
 }
 
 // StartControllers starts the controllers that write Endpoints and EndpointSlices and empty deleted
-// namespaces. It returns when kube-controller-manager is ready, which may be before the controllers
+// namespaces, and those of the Config. It returns when kube-controller-manager is ready, which may be before the controllers
 // have written anything: see AwaitEndpoints. It does nothing if they are running.
 func (c *Cluster) StartControllers(ctx context.Context) error {
 	if c.controllers != nil {
 		return nil
 	}
+	names := append([]string{"endpoints-controller", "endpointslice-controller", "endpointslice-mirroring-controller", "namespace-controller"}, c.config.Controllers...)
 	var err error
 	c.controllers, err = lab.Beside(lab.Command{Argv: []string{
 		c.program("kube-controller-manager"),
 		"--kubeconfig=" + c.path("admin.kubeconfig"),
 		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", c.ports.controllers),
-		"--controllers=endpoints-controller,endpointslice-controller,endpointslice-mirroring-controller,namespace-controller",
+		"--controllers=" + strings.Join(names, ","),
 		"--leader-elect=false",
 		"--endpointslice-updates-batch-period=0s", "--endpoint-updates-batch-period=0s",
 	}})

@@ -79,12 +79,15 @@ func (c *Cluster) WriteCertificate(dir string, u User) error {
 	return replace(filepath.Join(dir, certificateFile), p.certificate)
 }
 
-// tokenFile is the token file of WriteTokenKubeconfig.
-const tokenFile = "token"
+// Files of WriteServiceAccount, as in a pod.
+const (
+	tokenFile     = "token"
+	authorityFile = "ca.crt"
+)
 
-// WriteTokenKubeconfig writes a token of a ServiceAccount to dir, and a kubeconfig that names the
-// token file. The account must exist.
-func (c *Cluster) WriteTokenKubeconfig(ctx context.Context, dir, namespace, account string) error {
+// WriteServiceAccount writes to dir what the kubelet mounts in a pod of a ServiceAccount. The
+// account must exist.
+func (c *Cluster) WriteServiceAccount(ctx context.Context, dir, namespace, account string) error {
 	accounts := c.dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: "serviceaccounts"}).Namespace(namespace)
 	request := &Object{Object: map[string]any{
 		"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "metadata": map[string]any{"name": account},
@@ -99,6 +102,15 @@ func (c *Cluster) WriteTokenKubeconfig(ctx context.Context, dir, namespace, acco
 		return err
 	}
 	if err := replace(filepath.Join(dir, tokenFile), []byte(token)); err != nil {
+		return err
+	}
+	return replace(filepath.Join(dir, authorityFile), c.authority.pem)
+}
+
+// WriteTokenKubeconfig writes the files of WriteServiceAccount to dir, and a kubeconfig that names
+// the token file.
+func (c *Cluster) WriteTokenKubeconfig(ctx context.Context, dir, namespace, account string) error {
+	if err := c.WriteServiceAccount(ctx, dir, namespace, account); err != nil {
 		return err
 	}
 	kubeconfig, err := c.kubeconfig(api.AuthInfo{TokenFile: tokenFile})

@@ -1,0 +1,359 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"io"
+	"log"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	securityv1 "github.com/openshift/api/security/v1"
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+	"helm.sh/helm/v3/pkg/lint"
+	"helm.sh/helm/v3/pkg/lint/support"
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	repository = "../.."
+	chartDir   = repository + "/charts/node-dns"
+	rules      = repository + "/contrib/prometheus/rules.yaml"
+	dashboard  = repository + "/contrib/grafana/node-dns.json"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+func TestMain(m *testing.M) {
+	log.SetOutput(io.Discard) // Helm logs each symbolic link of the chart
+	os.Exit(m.Run())
+}
+
+// variants are the sets of values that the golden files show: testdata/NAME.values.yaml, or the
+// default values.
+var variants = []string{"default", "all", "without"}
+
+func readFile(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func parse(t *testing.T, text string) map[string]any {
+	t.Helper()
+	var m map[string]any
+	if err := yaml.UnmarshalStrict([]byte(text), &m); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	return m
+}
+
+func valuesOf(t *testing.T, variant string) map[string]any {
+	t.Helper()
+	if variant == "default" {
+		return nil
+	}
+	return parse(t, readFile(t, "testdata/"+variant+".values.yaml"))
+}
+
+func rendered(t *testing.T, values map[string]any) output {
+	t.Helper()
+	out, err := render(chartDir, manifestsRelease, values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// documents returns the objects as text, by kind and name.
+func documents(t *testing.T, objects string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, text := range strings.Split(objects, "---\n")[1:] {
+		o := parse(t, text)
+		key := o["kind"].(string) + "/" + o["metadata"].(map[string]any)["name"].(string)
+		if all[key] != "" {
+			t.Errorf("%s occurs twice", key)
+		}
+		all[key] = text
+	}
+	return all
+}
+
+// TestLint: Helm's linter has no warning.
+func TestLint(t *testing.T) {
+	for _, variant := range variants {
+		t.Run(variant, func(t *testing.T) {
+			found := lint.AllWithKubeVersion(chartDir, valuesOf(t, variant), manifestsRelease.Namespace, nil)
+			if len(found.Messages) == 0 {
+				t.Error("the linter did not even recommend an icon") // it has always done
+			}
+			for _, m := range found.Messages {
+				if m.Severity > support.InfoSev {
+					t.Error(m)
+				}
+			}
+		})
+	}
+}
+
+// TestGolden: the objects are those of the golden files, which other tests apply to an API server.
+func TestGolden(t *testing.T) {
+	for _, variant := range variants {
+		t.Run(variant, func(t *testing.T) {
+			got, path := abridge(rendered(t, valuesOf(t, variant)).objects), "testdata/"+variant+".yaml"
+			if *update {
+				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if d := cmp.Diff(readFile(t, path), got); d != "" {
+				t.Errorf("-%s +got (run go test -update):\n%s", path, d)
+			}
+		})
+	}
+}
+
+// abridge leaves out the long files that TestFiles compares.
+func abridge(objects string) string {
+	all := strings.Split(objects, "\n---\n")
+	for i, text := range all {
+		for mark, long := range map[string]string{"\ndata:\n": "  node-dns.json: |\n", "\nspec:\n": "\nkind: PrometheusRule\n"} {
+			if before, _, ok := strings.Cut(text, mark); ok && strings.Contains(text, long) {
+				all[i] = before + mark + "  {} # see TestFiles"
+			}
+		}
+	}
+	return strings.TrimSuffix(strings.Join(all, "\n---\n"), "\n") + "\n"
+}
+
+// TestAllValues: testdata/all.values.yaml sets every value that values.schema.json describes, and
+// values.yaml has a default for it.
+func TestAllValues(t *testing.T) {
+	schema := parse(t, readFile(t, chartDir+"/values.schema.json"))
+	defaults, all := parse(t, readFile(t, chartDir+"/values.yaml")), valuesOf(t, "all")
+	seen := 0
+	var walk func(path []string, schema, defaults, all map[string]any)
+	walk = func(path []string, schema, defaults, all map[string]any) {
+		for name, property := range schema["properties"].(map[string]any) {
+			property, path := property.(map[string]any), append(slices.Clone(path), name)
+			if property["description"] == nil {
+				t.Errorf("%s has no description", strings.Join(path, "."))
+			}
+			if slices.Equal(path, []string{"global"}) {
+				continue
+			}
+			seen++
+			d, hasDefault := defaults[name]
+			v, isSet := all[name]
+			if !hasDefault || !isSet || reflect.DeepEqual(d, v) {
+				t.Errorf("%s: got the default %v and the value %v", strings.Join(path, "."), d, v)
+			}
+			// Values such as affinity are Kubernetes's own: their default is empty.
+			if below, ok := d.(map[string]any); ok && property["properties"] != nil && len(below) > 0 && name != "config" && name != "resources" {
+				walk(path, property, below, v.(map[string]any))
+			}
+		}
+	}
+	walk(nil, schema, defaults, all)
+	if seen < 30 {
+		t.Errorf("only %d values were compared", seen)
+	}
+}
+
+// TestSchema: Helm refuses wrong values, and says which.
+func TestSchema(t *testing.T) {
+	for _, test := range []struct {
+		name, values string
+		want         string // part of the error; "" if the values are right
+	}{
+		{"a key of node-dns.yaml that the chart does not know", "config: {cacheSize: 5}", ""},
+		{"values of a parent chart", "global: {a: b}", ""},
+		{"a key that does not exist", "imagee: {}", "additional properties 'imagee' not allowed"},
+		{"a key that does not exist, below", "image: {name: x}", "at '/image': additional properties 'name' not allowed"},
+		{"a setting of node-dns.yaml at the top", "intercept: clusterDNS", "at '/intercept': got string, want object"},
+		{"config is text", "config: 'intercept: none'", "at '/config': got string, want object"},
+		{"a pull policy that does not exist", "image: {pullPolicy: Sometimes}", "at '/image/pullPolicy': value must be one of"},
+		{"a tag with a digest", "image: {tag: '1@sha256:0'}", "at '/image/tag'"},
+		{"a port that is too large", "metrics: {port: 65536}", "at '/metrics/port': maximum: got 65,536, want 65,535"},
+		{"one node's address", "metrics: {address: 192.0.2.1}", "at '/metrics/address': value must be one of"},
+		{"the address of metrics in node-dns.yaml", "config: {metrics: {address: '0.0.0.0:9453'}}", "set metrics.address and metrics.port instead of config.metrics.address"},
+		{"a ServiceMonitor for loopback", "serviceMonitor: {enabled: true}", "set metrics.address to 0.0.0.0"},
+		{"a ServiceMonitor", "{serviceMonitor: {enabled: true}, metrics: {address: 0.0.0.0}}", ""},
+		{"an update of no node at a time", "maxUnavailable: 0%", "at '/maxUnavailable'"},
+		{"an update of more than all nodes", "maxUnavailable: 101%", "at '/maxUnavailable'"},
+		{"a toleration that does not exist", "tolerations: [{operator: Exist}]", "at '/tolerations/0/operator'"},
+		{"a selector with a number", "nodeSelector: {a: 1}", "at '/nodeSelector/a': got number, want string"},
+		{"resources without requests and limits", "resources: {memory: 1Gi}", "at '/resources': additional properties 'memory' not allowed"},
+		{"a secret without a name", "imagePullSecrets: [{}]", "at '/imagePullSecrets/0': missing property 'name'"},
+		{"a switch as text", "openshift: {scc: 'yes'}", "at '/openshift/scc': got string, want boolean"},
+		{"an interval without a unit", "serviceMonitor: {interval: '30'}", "at '/serviceMonitor/interval'"},
+		{"a name in upper case", "fullnameOverride: DNS", "at '/fullnameOverride'"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := render(chartDir, manifestsRelease, parse(t, test.values))
+			switch {
+			case test.want == "" && err != nil:
+				t.Error(err)
+			case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)):
+				t.Errorf("got %v, want an error with %s", err, test.want)
+			}
+		})
+	}
+}
+
+// TestConfigNeedsNoRestart: another setting changes the ConfigMap, and not the pods.
+func TestConfigNeedsNoRestart(t *testing.T) {
+	before := documents(t, rendered(t, nil).objects)
+	after := documents(t, rendered(t, parse(t, "config: {cacheSize: 20000, upstreams: [192.0.2.53]}")).objects)
+	var changed []string
+	for key := range before {
+		if before[key] != after[key] {
+			changed = append(changed, key)
+		}
+	}
+	if len(before) != len(after) || !slices.Equal(changed, []string{"ConfigMap/node-dns"}) {
+		t.Errorf("changed: %q", changed)
+	}
+}
+
+// TestInterceptContainer: there is a helper if, and only if, node-dns.yaml requests interception.
+func TestInterceptContainer(t *testing.T) {
+	for _, test := range []struct {
+		config string
+		want   bool
+	}{
+		{"{intercept: clusterDNS}", true},
+		{"{intercept: 169.254.20.10}", true},
+		{"{intercept: [none, clusterDNS]}", true},
+		{"{intercept: none}", false},
+		{"{intercept: [none]}", false},
+		{"{intercept: null}", false},
+	} {
+		t.Run(test.config, func(t *testing.T) {
+			set := documents(t, rendered(t, parse(t, "config: "+test.config)).objects)["DaemonSet/node-dns"]
+			for _, part := range []string{"node-dns-intercept", "NET_ADMIN", "initContainers"} {
+				if strings.Contains(set, part) != test.want {
+					t.Errorf("%s: got %v, want %v", part, !test.want, test.want)
+				}
+			}
+		})
+	}
+}
+
+// TestFiles: the alerts and the dashboard are those of contrib.
+func TestFiles(t *testing.T) {
+	for _, test := range []struct{ namespace, prefix string }{{"nodedns", "nodedns_"}, {"coredns", "coredns_"}} {
+		t.Run(test.namespace, func(t *testing.T) {
+			all := documents(t, rendered(t, parse(t, "{prometheusRule: {enabled: true}, dashboard: {enabled: true}, config: {metrics: {namespace: "+test.namespace+"}}}")).objects)
+			named := func(path string) string { return strings.ReplaceAll(readFile(t, path), "nodedns_", test.prefix) }
+			rule := parse(t, all["PrometheusRule/node-dns"])
+			if d := cmp.Diff(parse(t, named(rules)), rule["spec"]); d != "" {
+				t.Errorf("alerts: -contrib +chart:\n%s", d)
+			}
+			data := parse(t, all["ConfigMap/node-dns-dashboard"])["data"].(map[string]any)
+			if got, _ := data["node-dns.json"].(string); got != strings.TrimSpace(named(dashboard))+"\n" || !json.Valid([]byte(got)) {
+				t.Errorf("the dashboard is not that of contrib: %d bytes", len(got))
+			}
+		})
+	}
+}
+
+// TestKindsOfOperators: the objects that no API server of ours knows have the fields of their Go
+// types.
+func TestKindsOfOperators(t *testing.T) {
+	all := documents(t, rendered(t, valuesOf(t, "all")).objects)
+	for key, object := range map[string]any{
+		"ServiceMonitor/dns-agent":                         new(monitoringv1.ServiceMonitor),
+		"PrometheusRule/dns-agent":                         new(monitoringv1.PrometheusRule),
+		"SecurityContextConstraints/kube-system-dns-agent": new(securityv1.SecurityContextConstraints),
+	} {
+		if all[key] == "" {
+			t.Errorf("no %s", key)
+			continue
+		}
+		if err := yaml.UnmarshalStrict([]byte(all[key]), object); err != nil {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
+}
+
+// TestConstraints: the SecurityContextConstraints admit what the DaemonSet asks for, and no more.
+func TestConstraints(t *testing.T) {
+	values := parse(t, "openshift: {scc: true}")
+	all := documents(t, rendered(t, values).objects)
+	var scc securityv1.SecurityContextConstraints
+	if err := yaml.UnmarshalStrict([]byte(all["SecurityContextConstraints/kube-system-node-dns"]), &scc); err != nil {
+		t.Fatal(err)
+	}
+	set := all["DaemonSet/node-dns"]
+	capabilities := []string{}
+	for _, c := range scc.AllowedCapabilities {
+		capabilities = append(capabilities, string(c))
+	}
+	asked := []string{}
+	for _, line := range strings.Split(set, "\n") {
+		if list, ok := strings.CutPrefix(strings.TrimSpace(line), "add: ["); ok {
+			asked = append(asked, strings.TrimSuffix(list, "]"))
+		}
+	}
+	if d := cmp.Diff(asked, capabilities); d != "" {
+		t.Errorf("capabilities: -DaemonSet +constraints:\n%s", d)
+	}
+	for _, v := range scc.Volumes {
+		if !strings.Contains(set, "  "+string(v)+":") {
+			t.Errorf("the DaemonSet has no volume of the kind %s", v)
+		}
+	}
+	if d := cmp.Diff([]string{"system:serviceaccount:kube-system:node-dns"}, scc.Users); d != "" {
+		t.Errorf("users:\n%s", d)
+	}
+}
+
+// TestNotes: the notes name the release's objects.
+func TestNotes(t *testing.T) {
+	notes := rendered(t, parse(t, "fullnameOverride: dns-agent")).notes
+	if want := "kubectl -n kube-system exec ds/dns-agent -c node-dns -- node-dns status\n"; !strings.HasSuffix(notes, want) {
+		t.Errorf("got %q", notes)
+	}
+}
+
+// TestMakeManifests: make manifests writes the objects with default values.
+func TestMakeManifests(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "dir/node-dns.yaml")
+	var out bytes.Buffer
+	make := exec.Command("make", "-C", repository, "manifests", "MANIFESTS="+path)
+	make.Stdout, make.Stderr = &out, &out
+	if err := make.Run(); err != nil {
+		t.Fatalf("%v\n%s", err, &out)
+	}
+	if d := cmp.Diff(readFile(t, "testdata/default.yaml"), readFile(t, path)); d != "" {
+		t.Errorf("-golden +make:\n%s", d)
+	}
+}
+
+// TestUsage: the program takes one directory, which must have a chart.
+func TestUsage(t *testing.T) {
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{nil, usage},
+		{[]string{"a", "b"}, usage},
+		{[]string{"testdata"}, "loading testdata: Chart.yaml file is missing"},
+	} {
+		if err := run(test.args); err == nil || err.Error() != test.want {
+			t.Errorf("%q: got %v, want %s", test.args, err, test.want)
+		}
+	}
+}
