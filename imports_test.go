@@ -34,7 +34,6 @@ var owners = map[string][]string{
 	"k8s.io":                               {"internal/kube/cluster", "internal/test/kubetest"},
 	"sigs.k8s.io":                          {"internal/test/kubetest"},
 	"github.com/fsnotify/fsnotify":         {"internal/daemon"},
-	"golang.org/x/net/dns/dnsmessage":      {"internal/dns/identity"},
 	"github.com/rogpeppe/go-internal/diff": {"internal/hostdns"},
 }
 
