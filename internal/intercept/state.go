@@ -35,7 +35,7 @@ type Address struct {
 	Address netip.Addr `json:"address"`
 	On      bool       `json:"on"`             // whether the rules are in the kernel
 	Mode    Mode       `json:"mode,omitempty"` // empty if nothing was tried
-	Since   time.Time  `json:"since"`          // when On changed last
+	Since   time.Time  `json:"since"`          // when On or Mode changed last
 	Why     string     `json:"why,omitempty"`  // why On is false; empty if it is true
 }
 
@@ -47,8 +47,11 @@ const (
 	// rules do not translate them.
 	Local Mode = "local"
 	// Translated: the queries are translated to the node's address, because IPVS takes every packet
-	// to the address once it is local.
+	// to the address once it is local, or because NodeLocal DNSCache may return.
 	Translated Mode = "translated"
+	// Standby is Translated while NodeLocal DNSCache has the address: its rules exempt the queries
+	// from translation, so that it answers until it removes them.
+	Standby Mode = "standby"
 )
 
 // Marshal returns the content of the state file.
