@@ -91,6 +91,17 @@ func origins() []origin {
 			says:   []string{"leftovers of NodeLocal DNSCache", "remove " + cacheService + " from the link nodelocaldns, with its 12 iptables rules", "listen on " + cacheAddr},
 			serves: (*node).checkTakenOver,
 		},
+		{
+			name: "NodeLocal DNSCache, left, with an API", set: func(n *node) {
+				n.setNodelocal()
+				n.startAPI()
+				n.WriteFile("/etc/node-dns/kubeconfig", kubeconfig, 0o644)
+				n.Run("systemctl", "kill", "--signal=KILL", nodelocalUnit)
+				n.Await("the cache to end", func() bool { return n.property(nodelocalUnit, "ActiveState") != "active" })
+			},
+			says:   []string{"remove " + cacheAddr + " from the link nodelocaldns, with its 12 iptables rules", "intercept: [clusterDNS, " + cacheAddr + "]"},
+			serves: (*node).checkTakenOver,
+		},
 	}
 }
 
@@ -211,6 +222,57 @@ func TestNodelocalByItsOwner(t *testing.T) {
 	})
 	if screen := n.Run("node-dns", "migrate"); screen != "Found no DNS setup to migrate from.\n" {
 		t.Errorf("afterwards the dry run prints\n%s", screen)
+	}
+}
+
+// TestNodelocalIntercepted follows the printed steps for a cluster with NodeLocal DNSCache where the
+// node has a kubeconfig. Pods keep the cache's address. They get an answer to each query while
+// node-dns comes, the cache leaves and returns, and node-dns goes.
+func TestNodelocalIntercepted(t *testing.T) {
+	n := newLeasedNode(t)
+	n.setNodelocal()
+	n.startAPI()
+	n.WriteFile("/etc/node-dns/kubeconfig", kubeconfig, 0o644)
+	before, links := n.etc(), n.links()
+	answers := func(when string, isOurs bool) {
+		t.Helper()
+		for _, addr := range []string{cacheAddr, cacheService} {
+			for _, flag := range []string{"+notcp", "+tcp"} {
+				if out := n.pods.Run("dig", flag, "+short", "+tries=1", "+timeout=2", "@"+addr, "version.bind", "TXT", "CH"); strings.Contains(out, "node-dns") != isOurs {
+					t.Errorf("%s, %s with %s is answered by %s", when, addr, flag, out)
+				}
+			}
+		}
+	}
+	const command = "kubectl label node"
+	n.whilePodAsks(cacheAddr, func() {
+		if screen := n.Run("node-dns", "migrate", "--apply"); !strings.Contains(screen, command) {
+			t.Errorf("--apply prints no command for the cluster:\n%s", screen)
+		}
+		n.awaitPointed()
+		answers("after --apply", false)
+		if screen := n.Run("node-dns", "migrate"); !strings.Contains(screen, command) {
+			t.Errorf("after --apply, migrate prints no command for the cluster:\n%s", screen)
+		}
+		if status := n.status(); !strings.Contains(status, cacheAddr+" answered by NodeLocal DNSCache until it leaves this node") {
+			t.Errorf("got the status\n%s", status)
+		}
+		n.Run("systemctl", "stop", nodelocalUnit)
+		answers("without the cache", true)
+		n.Await("the interception", func() bool { return strings.Contains(n.status(), cacheAddr+" intercepted for") })
+		answers("on node-dns's own link", true)
+		if screen := n.Run("node-dns", "migrate"); strings.Contains(screen, command) {
+			t.Errorf("a completed step is printed again:\n%s", screen)
+		}
+		n.Run("systemctl", "start", nodelocalUnit)
+		answers("after the cache's return", false)
+		n.Run("node-dns", "migrate", "--undo")
+		answers("after --undo", false)
+	})
+	n.checkEtcAs(before)
+	n.Await("the helper to end", func() bool { return n.property("node-dns-intercept.service", "ActiveState") == "inactive" })
+	if d := cmp.Diff(links, n.links()); d != "" {
+		t.Errorf("links and rules (-before +after):\n%s", d)
 	}
 }
 

@@ -3,6 +3,7 @@ package migrate
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -58,6 +59,21 @@ func addrs(link string, texts ...string) func(*Host) {
 		for _, text := range texts {
 			h.State.Net.Addrs = append(h.State.Net.Addrs, netstate.Addr{Addr: netip.MustParseAddr(text), Interface: link, Up: true})
 		}
+	}
+}
+
+// wanted requests interception, as --intercept does.
+func wanted(h *Host) { h.Intercept = true }
+
+// intercepts sets intercept in node-dns.yaml.
+func intercepts(words string) func(*Host) {
+	return func(h *Host) {
+		config, err := nodeconfig.ParseNodeDNS(ourConfig, strings.NewReader("intercept: ["+words+"]\n"))
+		if err != nil {
+			panic(err) // the tests' own text
+		}
+		h.State.Config.Intercept = config.Intercept
+		h.Files[ourConfig] = file("intercept: [" + words + "]\n")
 	}
 }
 
@@ -156,7 +172,24 @@ func TestDryRunOfOthers(t *testing.T) {
 			func(h *Host) { h.Holders = nil })},
 		{"dnsmasq-of-the-machine-config", node(dnsmasqAt("10.0.0.7"), with(machineConfigNow, "{}"))},
 		{"global-dns-of-an-admin", node(with("/etc/NetworkManager/conf.d/dns.conf", "[global-dns-domain-*]\nservers=192.0.2.53\n"))},
-		{"nodelocaldns", node(link, nodeCache, rules, kubelet("169.254.20.10"))},
+		{"nodelocaldns", node(link, nodeCache, rules, kubelet("169.254.20.10"), with(ourKubeconfig, ""))},
+		{"nodelocaldns-without-api", node(link, nodeCache, rules, kubelet("169.254.20.10"))},
+		{"nodelocaldns-and-ipvs", node(addrs("nodelocaldns", "169.254.20.10"), addrs(ipvsLink, "10.96.0.10"), held("crio-2.scope", "node-cache", 53, "169.254.20.10"), kubelet("169.254.20.10"), with(ourKubeconfig, ""))},
+		{"nodelocaldns-and-braces", node(link, nodeCache, kubelet("169.254.20.10"), with(ourKubeconfig, ""), with(ourConfig, "{cacheSize: 5000}\n"))},
+		{"nodelocaldns-and-intercept", node(link, nodeCache, kubelet("10.96.0.10"), with(ourKubeconfig, ""), intercepts("clusterDNS"))},
+		{"nodelocaldns-intercepted", node(link, nodeCache, kubelet("169.254.20.10"), with(ourKubeconfig, ""), intercepts("clusterDNS"), unit(daemonUnit, "active", "enabled"))},
+		{"nodelocaldns-and-a-silent-api", node(link, nodeCache, kubelet("169.254.20.10"), with(ourKubeconfig, ""), func(h *Host) {
+			h.Rehearsal = Rehearsal{Kubeconfig: ourKubeconfig, APIErr: errors.New("i/o timeout")}
+		})},
+		{"nodelocaldns-left-and-api", node(link, rules, kubelet("169.254.20.10"), with(ourKubeconfig, ""))},
+		{"intercept", node(kubelet("10.96.0.10"), wanted, with(ourKubeconfig, ""), with(ourConfig, "cacheSize: 5000\n"))},
+		{"intercept-without-api", node(kubelet("10.96.0.10"), wanted)},
+		{"intercept-without-rights", node(kubelet("10.96.0.10"), wanted, with(ourKubeconfig, ""), func(h *Host) { h.Rehearsal.Missing = []string{"list services", "watch services"} })},
+		{"intercept-beside-cilium", node(kubelet("10.96.0.10"), wanted, with(ourKubeconfig, ""), addrs("cilium_host", "10.1.2.7"))},
+		{"intercept-beside-cilium-and-kube-proxy", node(kubelet("10.96.0.10"), wanted, with(ourKubeconfig, ""), addrs("cilium_host", "10.1.2.7"), func(h *Host) { h.KubeProxy = "kube-proxy (process 7)" })},
+		{"intercept-of-the-node", node(kubelet("10.0.0.7"), wanted, with(ourKubeconfig, ""))},
+		{"intercept-and-dnsmasq", node(dnsmasqAt("10.0.0.7", "192.168.5.2"), addrs("eth1", "192.168.5.2"), kubelet("10.96.0.10"), wanted, with(ourKubeconfig, ""))},
+		{"intercept-serves", node(kubelet("10.96.0.10"), wanted, with(ourKubeconfig, ""), intercepts("clusterDNS"), unit(daemonUnit, "active", "enabled"))},
 		{"nodelocaldns-transparent", node(link, nodeCache, rules, kubelet("10.96.0.10"), with(ourKubeconfig, ""))},
 		{"nodelocaldns-restarting", node(link, kubelet("169.254.20.10"), with("/var/log/pods/kube-system_node-local-dns-x7k2p_0b1c", ""))},
 		{"nodelocaldns-left", node(link, rules, kubelet("169.254.20.10", "10.96.0.10"))},
