@@ -85,6 +85,6 @@ func ReadState(path string) (*State, error) {
 }
 
 // Intercepts reports whether any of these addresses is intercepted. It is false for a nil State.
-func (s *State) Intercepts(is func(addr netip.Addr) bool) bool {
-	return s != nil && slices.ContainsFunc(s.Addresses, func(a Address) bool { return a.On && is(a.Address) })
+func (s *State) Intercepts(is func(a Address) bool) bool {
+	return s != nil && slices.ContainsFunc(s.Addresses, func(a Address) bool { return a.On && is(a) })
 }

@@ -78,6 +78,15 @@ func TestIntercept(t *testing.T) {
 		n.Run("systemctl", "start", "node-dns")
 		n.awaitAnswerer(byNodeDNS)
 	})
+	n.podsAnswered("the address of NodeLocal DNSCache is added and removed", func() {
+		for _, step := range []struct{ addrs, mode string }{{serviceDNS + ", " + cacheAddr, "translated"}, {serviceDNS, "local"}} {
+			n.WriteFile(nodeDNSFile, "intercept: ["+step.addrs+"]\n", 0o644)
+			n.Await("the mode "+step.mode, func() bool {
+				return strings.Contains(n.ReadFile("/run/node-dns-intercept/state.json"), `"address":"`+serviceDNS+`","on":true,"mode":"`+step.mode+`"`)
+			})
+			n.awaitAnswerer(byNodeDNS)
+		}
+	})
 	n.podsAnswered("the key is removed", func() {
 		n.WriteFile(nodeDNSFile, "intercept: none\n", 0o644)
 		n.awaitAnswerer(byPodDNS)

@@ -172,7 +172,7 @@ case $1 in
 up)
 	ip link add nodelocaldns type dummy 2>/dev/null || ip link add nodelocaldns type bridge
 	for ip in ` + cacheAddr + ` ` + cacheService + `; do ip address add $ip/32 dev nodelocaldns; done
-	ip link set nodelocaldns up ;;
+	ip link set nodelocaldns address 02:00:00:00:00:35 up ;;
 bound)
 	while ! test -s /run/nodelocal.pid; do sleep 0.01; done
 	rules -I ;;

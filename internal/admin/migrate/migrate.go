@@ -125,7 +125,12 @@ func NewPlan(h Host, found []Finding) Plan {
 		all.port = h.retaken(all.port)
 	}
 	p.Refused = append(p.Refused, h.foreignHolders(all.port)...)
-	p.Notes = slices.Concat(p.Notes, h.notes(all.port), h.filtered())
+	p.Notes = slices.Concat(p.Notes, h.notes(all.port))
+	if h.State.Config.Intercept.IsNone() {
+		p.Notes = append(p.Notes, h.filtered()...)
+	} else { // pods are answered now, and their queries would be dropped
+		p.Refused = append(p.Refused, h.filtered()...)
+	}
 	if first := slices.Concat(all.before, all.port, all.after); len(p.Owner) == 0 && !(len(first) == 0 && h.serves()) {
 		p.Steps = slices.Concat(all.before, []Step{h.startStep()}, all.port, []Step{h.pointStep()}, all.after, []Step{h.checkStep()})
 	}

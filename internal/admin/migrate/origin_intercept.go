@@ -17,6 +17,8 @@ import (
 
 const (
 	ourKubeconfig = "/etc/node-dns/kubeconfig"
+	interceptUnit = "node-dns-intercept.service"
+	interceptLink = "node-dns"   // of node-dns-intercept
 	ipvsLink      = "kube-ipvs0" // of kube-proxy in mode ipvs
 )
 
@@ -115,7 +117,9 @@ func (h Host) lookAtKubeProxy(ctx context.Context) string {
 // intercepting returns the host with the interception that the plan adds to node-dns.yaml.
 func (h Host) intercepting(found []Finding) Host {
 	add := nodeconfig.Intercept{ClusterDNS: true}
-	switch is := func(name string) bool { return slices.ContainsFunc(found, func(f Finding) bool { return f.Origin == name }) }; {
+	switch is := func(name string) bool {
+		return slices.ContainsFunc(found, func(f Finding) bool { return f.Origin == name })
+	}; {
 	case !h.State.Config.Intercept.IsNone():
 		return h
 	case is("nodelocaldns") && len(h.notInterceptable()) == 0:

@@ -44,12 +44,12 @@ func nodelocal() origin {
 	}
 }
 
-// nodelocalAddrs returns its addresses on this node.
+// nodelocalAddrs returns its addresses on this node, its own ones first.
 func (h Host) nodelocalAddrs() []netip.Addr {
 	links := []string{nodelocalLink}
 	for _, holder := range h.Holders {
 		for _, a := range h.State.Net.Addrs {
-			if holder.Name == nodelocalProgram && holder.Addr.Port() == portDNS && holder.Addr.Addr() == a.Addr && a.Interface != "lo" {
+			if holder.Name == nodelocalProgram && holder.Addr.Port() == portDNS && holder.Addr.Addr() == a.Addr && a.Interface != "lo" && a.Interface != interceptLink {
 				links = append(links, a.Interface)
 			}
 		}
@@ -61,17 +61,30 @@ func (h Host) nodelocalAddrs() []netip.Addr {
 			all = append(all, a.Addr)
 		}
 	}
-	return all
+	own, services := h.split(all)
+	return append(own, services...)
 }
 
-// linkOf returns the link that has an address.
-func (h Host) linkOf(addr netip.Addr) string {
+// linkOf returns the link that has an address: the cache's, if node-dns-intercept also has it.
+func (h Host) linkOf(addr netip.Addr) (link string) {
 	for _, a := range h.State.Net.Addrs {
-		if a.Addr == addr {
-			return a.Interface
+		if a.Addr == addr && (link == "" || a.Interface == nodelocalLink) {
+			link = a.Interface
 		}
 	}
-	return ""
+	return link
+}
+
+// lastRulesFirst sorts steps so that the undo, which runs backwards, restores the first rules of a
+// chain first. iptables(8) refuses a position beyond the end of the chain.
+func lastRulesFirst(steps []Step) {
+	position := func(s Step) int {
+		if len(s.Rules) == 0 {
+			return 0
+		}
+		return s.Rules[0].Number
+	}
+	slices.SortStableFunc(steps, func(a, b Step) int { return position(b) - position(a) })
 }
 
 // nodelocalHolders returns the sockets of its program.
@@ -254,6 +267,7 @@ func takeNodelocal(h Host) part {
 		for _, addr := range addrs {
 			p.before = append(p.before, dropStep(h.linkOf(addr), addr, h.rulesOf(addr), "no program answers there, and node-dns then intercepts queries to it"))
 		}
+		lastRulesFirst(p.before)
 		p.gone, p.before, p.refused = addrs, append(p.before, steps...), refused
 		return p
 	}
@@ -265,6 +279,7 @@ func takeNodelocal(h Host) part {
 			p.before = append(p.before, dropStep(h.linkOf(addr), addr, h.rulesOf(addr), "no program answers there, and no pod gets this address"))
 		}
 	}
+	lastRulesFirst(p.before)
 	for _, step := range p.before {
 		p.gone = append(p.gone, step.Addr)
 	}

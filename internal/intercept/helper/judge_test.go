@@ -29,7 +29,8 @@ func TestWayFor(t *testing.T) {
 		{"served by IPVS", cluster4, place{link: "kube-ipvs0"}, both, way{served: served{cluster4, intercept.Translated, node4}, probe: node4}},
 		{"served by IPVS, of IPv6", cluster6, place{link: "kube-ipvs0"}, both, way{served: served{cluster6, intercept.Translated, node6}, probe: node6}},
 		{
-			"served by IPVS, on a node without that family", cluster6, place{link: "kube-ipvs0"},
+			"served by IPVS, on a node without that family", cluster6,
+			place{link: "kube-ipvs0"},
 			intercept.Request{Nodes: []netip.Addr{node4}},
 			way{served: served{cluster6, intercept.Translated, netip.Addr{}}, why: "IPVS serves it, and node-dns answers at no other address of its family"},
 		},
@@ -38,7 +39,8 @@ func TestWayFor(t *testing.T) {
 		{"of NodeLocal DNSCache", cluster4, place{link: "nodelocaldns"}, both, way{served: served{cluster4, intercept.Translated, node4}, probe: node4, hold: true, add: true, standby: true}},
 		{"of NodeLocal DNSCache and on our link", cluster6, place{"nodelocaldns", true}, both, way{served: served{cluster6, intercept.Translated, node6}, probe: node6, hold: true, standby: true}},
 		{
-			"of NodeLocal DNSCache, on a node without that family", cluster6, place{link: "nodelocaldns"},
+			"of NodeLocal DNSCache, on a node without that family", cluster6,
+			place{link: "nodelocaldns"},
 			intercept.Request{Nodes: []netip.Addr{node4}},
 			way{served: served{cluster6, intercept.Translated, netip.Addr{}}, why: "the link nodelocaldns of this host has it, and node-dns answers at no other address of its family"},
 		},

@@ -56,7 +56,7 @@ func (c *nodeCache) awaitMode(want intercept.Mode) {
 	c.t.Helper()
 	c.await("the mode "+string(want), func() bool {
 		s, err := intercept.ReadState(intercept.StateFile(c.root))
-		return err == nil && s != nil && len(s.Addresses) == 1 && s.Addresses[0].On && s.Addresses[0].Mode == want
+		return err == nil && s != nil && len(s.Addresses) == 1 && s.Addresses[0].On && s.Addresses[0].Mode == want && strings.Contains(ruleset(c.t), "dnat")
 	})
 }
 
