@@ -56,15 +56,16 @@ func places(addrs []netip.Addr) (map[netip.Addr]place, error) {
 			continue
 		}
 		addr = addr.Unmap()
-		// A link of the host's own wins over one of ours: the address was there before, or moved.
+		// A link of the host's own wins over that of IPVS, and both win over ours: the address was
+		// there before, or moved.
 		at, wanted := found[addr]
 		if !wanted {
 			continue
 		}
-		name := names[a.LinkIndex]
-		at.ours = at.ours || name == linkName || name == loopback
-		if at.isOurs() || at.link == ipvs {
-			at.link = name
+		other := place{link: names[a.LinkIndex]}
+		at.ours = at.ours || other.isOurs()
+		if at.isOurs() || at.link == ipvs && !other.isOurs() {
+			at.link = other.link
 		}
 		found[addr] = at
 	}

@@ -36,6 +36,23 @@ func (c *nodeCache) addRules() {
 	command(c.t, "nft", "table ip nodelocal { chain out { type filter hook output priority raw; ip daddr "+cacheAddr+" udp dport 53 notrack; ip saddr "+cacheAddr+" udp sport 53 notrack; }; }")
 }
 
+// TestPlaces: in any order of the links, the host's own wins over IPVS, and IPVS over ours.
+func TestPlaces(t *testing.T) {
+	lab.New(t)
+	addr := netip.MustParseAddr(cluster4)
+	for _, row := range []struct {
+		link string
+		want place
+	}{{ipvs, place{ipvs, false}}, {linkName, place{ipvs, true}}, {"host0", place{"host0", true}}, {"host1", place{"host0", true}}} {
+		command(t, "ip", "link", "add", row.link, "type", "bridge")
+		command(t, "ip", "address", "add", cluster4+"/32", "dev", row.link)
+		at, err := places([]netip.Addr{addr})
+		if err != nil || at[addr] != row.want {
+			t.Errorf("with %s, got %+v, want %+v: %v", row.link, at[addr], row.want, err)
+		}
+	}
+}
+
 func command(t *testing.T, argv ...string) {
 	t.Helper()
 	if out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
