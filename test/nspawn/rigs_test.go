@@ -211,6 +211,10 @@ func (n *node) setNodelocal() {
 		out, err := n.pods.Try("dig", "+short", "+tries=1", "+timeout=1", "@"+cacheAddr, "who.test", "TXT")
 		return err == nil && strings.Contains(out, ns1)
 	})
+	n.Await("the link to keep its state", func() bool {
+		out := n.Run("ip", "-details", "-oneline", "link", "show", "nodelocaldns")
+		return !strings.Contains(out, " bridge ") || strings.Contains(out, "state DOWN") // a bridge without ports, after a moment
+	})
 }
 
 // copyProgram copies the machine's dnsmasq to another name, which then appears in the list of
