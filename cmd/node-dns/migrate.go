@@ -21,7 +21,7 @@ import (
 // migration holds the flags of the command.
 type migration struct {
 	dryRun, apply, undo bool
-	kubelet             bool
+	kubelet, intercept  bool
 	output              string
 }
 
@@ -42,6 +42,11 @@ With --kubelet it also sets the kubelet's resolvConf to
 /etc/origin/node/resolv.conf, in the file that the kubelet reads. It does not
 restart the kubelet.
 
+With --intercept it also sets intercept: clusterDNS in
+/etc/node-dns/node-dns.yaml: this node's pods keep their configuration, and
+their queries to the cluster's DNS Service come to node-dns. That requires a
+kubeconfig for the Kubernetes API.
+
 Exit code 0: done, nothing to do, or the plan is shown; 1: not possible, and
 the reason is shown; 4: permission denied.`,
 		Example: `  node-dns migrate
@@ -54,6 +59,7 @@ the reason is shown; 4: permission denied.`,
 	flags.BoolVar(&m.dryRun, "dry-run", false, "show what would be done (the default)")
 	flags.BoolVar(&m.apply, "apply", false, "migrate this node")
 	flags.BoolVar(&m.kubelet, "kubelet", false, "also point the kubelet's resolvConf at nameservers that pods can reach")
+	flags.BoolVar(&m.intercept, "intercept", false, "also intercept pods' queries to the cluster's DNS Service")
 	flags.BoolVar(&m.undo, "undo", false, "undo the migration")
 	addOutputFlag(cmd, &m.output)
 	flags.Lookup("output").Usage += "; the plan, or the progress"
@@ -67,6 +73,8 @@ func (m migration) run(cmd *cobra.Command) error {
 		return err
 	case m.undo && m.kubelet:
 		return usageError{errors.New("--undo also undoes --kubelet; omit --kubelet")}
+	case m.undo && m.intercept:
+		return usageError{errors.New("--undo also undoes --intercept; omit --intercept")}
 	case m.apply && m.undo, m.dryRun && (m.apply || m.undo):
 		return usageError{errors.New("--dry-run, --apply and --undo cannot be combined")}
 	case !m.apply && !m.undo:
@@ -112,7 +120,7 @@ func (m migration) show(ctx context.Context, out io.Writer, root string) error {
 		return err
 	}
 	if journal != nil {
-		return m.write(out, journal.WriteText, journal.Document())
+		return m.showJournal(ctx, out, root, journal)
 	}
 	plan, err := m.plan(ctx, root)
 	if err != nil {
@@ -125,6 +133,20 @@ func (m migration) show(ctx context.Context, out io.Writer, root string) error {
 		return errShown
 	}
 	return nil
+}
+
+// showJournal prints a migration and, after its last step, what a cluster administrator still has to
+// do.
+func (m migration) showJournal(ctx context.Context, out io.Writer, root string, journal *migrate.Journal) error {
+	err := m.write(out, journal.WriteText, journal.Document())
+	if err != nil || journal.Phase != migrate.Applied || m.output == "json" || m.output == "yaml" {
+		return err
+	}
+	plan, err := m.plan(ctx, root)
+	if err != nil {
+		return err
+	}
+	return plan.WriteThen(out)
 }
 
 // write prints in the output format.
@@ -146,13 +168,14 @@ func (m migration) plan(ctx context.Context, root string) (migrate.Plan, error) 
 	if m.kubelet {
 		host.Kubelet = host.LookAtKubelet(root)
 	}
+	host.Intercept = m.intercept
 	found := migrate.Find(host)
 	if root == "/" && len(found) > 0 && host.Root {
 		rights, err := doctor.CheckRights(ctx, root, host.State.Config)
 		if errors.Is(err, kubeconfig.ErrRefused) { // root may not use it, but the daemon may
 			err = nil
 		}
-		host.Rehearsal = host.Rehearse(ctx, rights.Kubeconfig, err)
+		host.Rehearsal = host.Rehearse(ctx, rights.Kubeconfig, rights.Missing, err)
 	}
 	return migrate.NewPlan(host, found), nil
 }
@@ -169,15 +192,17 @@ func (m migration) applyPlan(ctx context.Context, out io.Writer, applier migrate
 			}
 			return errShown
 		}
-		err = applier.Apply(ctx, plan)
-		return done(out, err, served)
+		if err := done(out, applier.Apply(ctx, plan), served); err != nil {
+			return err
+		}
+		return plan.WriteThen(out)
 	}
 	switch journal.Phase {
 	case migrate.Applying:
 		err := applier.Continue(ctx, journal)
 		return done(out, err, served)
 	case migrate.Applied:
-		return journal.WriteText(out)
+		return m.showJournal(ctx, out, "/", journal)
 	}
 	if err := journal.WriteText(out); err != nil {
 		return err
@@ -189,6 +214,11 @@ func undo(ctx context.Context, out io.Writer, applier migrate.Applier, journal *
 	if journal == nil {
 		_, err := fmt.Fprintln(out, "There is nothing to undo.")
 		return err
+	}
+	if host, err := migrate.Survey(ctx, "/"); err == nil { // the undo does not depend on it
+		if note := host.BeforeUndo(); note != "" {
+			fmt.Fprintln(out, "note: "+termtext.Escape(note))
+		}
 	}
 	// Once begun, the undo must complete: a half-restored node is worse than either end.
 	err := applier.Undo(context.WithoutCancel(ctx), journal)

@@ -55,23 +55,27 @@ func (d *Daemon) withdrawInterception() {
 // the cluster's DNS pods answer, and this process may stop.
 func (d *Daemon) releaseInterception(ctx context.Context) {
 	d.withdrawInterception()
-	d.awaitReleased(ctx, func(netip.Addr) bool { return true })
+	d.awaitReleased(ctx, func(intercept.Address) bool { return true })
 }
 
-// dropInterception requests the interception that c.next wants, if that is less than before, and
-// waits until no query comes to addresses that are about to close.
+// dropInterception requests the interception that c.next wants, if that is less than before or
+// translates addresses from now on, and waits until no query comes to addresses that are about to
+// close.
 func (f *follower) dropInterception(c *change) {
-	dropped := func(addr netip.Addr) bool {
-		return slices.Contains(c.old.Intercept, addr) && !slices.Contains(c.next.Intercept, addr)
+	translates := intercept.Translates(c.next.Intercept) && !intercept.Translates(c.old.Intercept)
+	closes := func(addr netip.Addr) bool {
+		return slices.Contains(c.old.Intercept, addr) && (translates || !slices.Contains(c.next.Intercept, addr))
 	}
-	if slices.ContainsFunc(c.old.Intercept, dropped) {
+	if slices.ContainsFunc(c.old.Intercept, closes) {
 		f.requestInterception(c.next)
-		f.awaitReleased(context.Background(), dropped)
+		f.awaitReleased(context.Background(), func(a intercept.Address) bool {
+			return closes(a.Address) && (a.Mode == intercept.Local || !slices.Contains(c.next.Intercept, a.Address))
+		})
 	}
 }
 
 // awaitReleased waits until the helper intercepts none of these addresses.
-func (d *Daemon) awaitReleased(ctx context.Context, is func(addr netip.Addr) bool) {
+func (d *Daemon) awaitReleased(ctx context.Context, is func(a intercept.Address) bool) {
 	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
 	defer cancel()
 	for {

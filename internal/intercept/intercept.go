@@ -103,6 +103,13 @@ func Check(addr netip.Addr) error {
 	return nil
 }
 
+// Translates reports whether these addresses are translated to the node's instead of being served
+// themselves: one is link-local, as that of NodeLocal DNSCache. Its pod can then return to the node,
+// or restart there: no other program is bound to its addresses.
+func Translates(addrs []netip.Addr) bool {
+	return slices.ContainsFunc(addrs, func(addr netip.Addr) bool { return addr.Is4() && addr.IsLinkLocalUnicast() })
+}
+
 // Node returns the address of Nodes that has the family of addr, or the zero Addr.
 func (r Request) Node(addr netip.Addr) netip.Addr {
 	for _, node := range r.Nodes {

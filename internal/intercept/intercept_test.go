@@ -127,7 +127,7 @@ func TestReadRequest(t *testing.T) {
 }
 
 func TestState(t *testing.T) {
-	all := func(netip.Addr) bool { return true }
+	all := func(Address) bool { return true }
 	path := filepath.Join(t.TempDir(), "state.json")
 	if s, err := ReadState(path); s != nil || err != nil || s.Intercepts(all) {
 		t.Errorf("without a file: got %v, %v", s, err)
@@ -144,7 +144,7 @@ func TestState(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := ReadState(path)
-	if err != nil || !reflect.DeepEqual(*got, want) || !got.Intercepts(all) || got.Intercepts(func(a netip.Addr) bool { return a.Is6() }) {
+	if err != nil || !reflect.DeepEqual(*got, want) || !got.Intercepts(all) || got.Intercepts(func(a Address) bool { return a.Address.Is6() }) {
 		t.Errorf("got %v, %v, want %v", got, err, want)
 	}
 	if err := os.WriteFile(path, data[:20], 0o644); err != nil {

@@ -35,7 +35,7 @@ type Address struct {
 	Address netip.Addr `json:"address"`
 	On      bool       `json:"on"`             // whether the rules are in the kernel
 	Mode    Mode       `json:"mode,omitempty"` // empty if nothing was tried
-	Since   time.Time  `json:"since"`          // when On changed last
+	Since   time.Time  `json:"since"`          // when On or Mode changed last
 	Why     string     `json:"why,omitempty"`  // why On is false; empty if it is true
 }
 
@@ -47,8 +47,11 @@ const (
 	// rules do not translate them.
 	Local Mode = "local"
 	// Translated: the queries are translated to the node's address, because IPVS takes every packet
-	// to the address once it is local.
+	// to the address once it is local, or because NodeLocal DNSCache may return.
 	Translated Mode = "translated"
+	// Standby is Translated while NodeLocal DNSCache has the address: its rules exempt the queries
+	// from translation, so that it answers until it removes them.
+	Standby Mode = "standby"
 )
 
 // Marshal returns the content of the state file.
@@ -82,6 +85,6 @@ func ReadState(path string) (*State, error) {
 }
 
 // Intercepts reports whether any of these addresses is intercepted. It is false for a nil State.
-func (s *State) Intercepts(is func(addr netip.Addr) bool) bool {
-	return s != nil && slices.ContainsFunc(s.Addresses, func(a Address) bool { return a.On && is(a.Address) })
+func (s *State) Intercepts(is func(a Address) bool) bool {
+	return s != nil && slices.ContainsFunc(s.Addresses, func(a Address) bool { return a.On && is(a) })
 }

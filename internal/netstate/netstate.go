@@ -107,15 +107,16 @@ func (s State) IsLocal(a netip.Addr) bool {
 }
 
 // IsService reports whether a is local only so that this node can answer for a Service: it is on the
-// link of kube-proxy's IPVS mode or of node-dns-intercept, or it is one of asked and on lo, which
-// the helper uses where the kernel has no dummy links. Such an address is not the node's own.
+// link of kube-proxy's IPVS mode or of node-dns-intercept, or it is one of asked and on the link of
+// NodeLocal DNSCache or on lo, which the helper uses where the kernel has no dummy links. Such an
+// address is not the node's own.
 func (s State) IsService(a netip.Addr, asked []netip.Addr) bool {
 	found := false
 	for _, have := range s.Addrs {
 		if have.Addr != a {
 			continue
 		}
-		if !slices.Contains(serviceLinks, have.Interface) && (have.Interface != "lo" || !slices.Contains(asked, a)) {
+		if !slices.Contains(serviceLinks, have.Interface) && (!slices.Contains(askedLinks, have.Interface) || !slices.Contains(asked, a)) {
 			return false
 		}
 		found = true
@@ -152,6 +153,9 @@ var containerBridges = []string{"docker0", "cni0", "cbr0", "lbr0", "tun0", "ovn-
 
 // serviceLinks hold addresses of Services.
 var serviceLinks = []string{"kube-ipvs0", "node-dns"}
+
+// askedLinks hold addresses that are not the node's own only if the configuration says so.
+var askedLinks = []string{"lo", "nodelocaldns"}
 
 // isContainerLink reports whether an interface is only for containers or virtual machines. The
 // names used by cluster networks, podman and libvirt have a number or another suffix after these

@@ -2,6 +2,7 @@ package netstate
 
 import (
 	"net/netip"
+	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -91,4 +92,38 @@ func leaks(t *testing.T) {
 	t.Helper()
 	ignore := goleak.IgnoreCurrent()
 	t.Cleanup(func() { goleak.VerifyNone(t, ignore) })
+}
+
+// TestIsService: an address is the node's own unless each link that has it is for Services.
+func TestIsService(t *testing.T) {
+	addr := netip.MustParseAddr("169.254.20.10")
+	for _, test := range []struct {
+		name, links string
+		asked, want bool
+	}{
+		{"not local", "", true, false},
+		{"of the host", "eth0", true, false},
+		{"IPVS", "kube-ipvs0", false, true},
+		{"of the helper", "node-dns", false, true},
+		{"of NodeLocal DNSCache", "nodelocaldns", false, false},
+		{"of NodeLocal DNSCache, to be intercepted", "nodelocaldns", true, true},
+		{"of NodeLocal DNSCache and the helper", "nodelocaldns node-dns", true, true},
+		{"on lo", "lo", false, false},
+		{"on lo, to be intercepted", "lo", true, true},
+		{"of the host and the helper", "node-dns eth0", true, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var s State
+			for link := range strings.FieldsSeq(test.links) {
+				s.Addrs = append(s.Addrs, Addr{Addr: addr, Interface: link})
+			}
+			var asked []netip.Addr
+			if test.asked {
+				asked = []netip.Addr{addr}
+			}
+			if got := s.IsService(addr, asked); got != test.want {
+				t.Errorf("got %v, want %v", got, test.want)
+			}
+		})
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
+	"github.com/node-dns/node-dns/internal/intercept"
 )
 
 // Placement is the place of node-dns on a host: its addresses and the cluster's servers.
@@ -65,7 +66,7 @@ type Host struct {
 //     Nameserver if there is none, at port 53. It includes Host.Asked: a pod keeps its nameserver
 //     address for life, and the default route may move meanwhile. DNSBindAddress is always added.
 //   - Intercept is what Config.Intercept names, without addresses that the host has anyway. Listen
-//     includes those that are local by now. They are never Nameserver.
+//     includes those that are local by now, unless they are translated. They are never Nameserver.
 //   - ClusterDNS is Config.ClusterDNS, or else those of DNSIPs that are not local. Listen addresses
 //     are left out, because queries to them would come back.
 func (c Config) Place(host Host) Placement {
@@ -88,6 +89,7 @@ type placer struct {
 	Config
 	isLocal func(netip.Addr) bool // without addresses of Services
 	node    netip.Addr            // node IP; the zero Addr if there is none
+	served  []netip.AddrPort      // port 53 of the addresses of result.Intercept that are local
 	result  Placement
 }
 
@@ -214,13 +216,18 @@ func (p *placer) placeAsked(asked []netip.Addr) {
 // placeIntercept listens on the addresses to intercept once they are local. An address that only
 // the helper's link has comes and goes with the helper.
 func (p *placer) placeIntercept(host Host) {
-	for _, addr := range p.interceptable(host.DNSService) {
+	wanted := p.interceptable(host.DNSService)
+	for _, addr := range wanted {
 		if p.isLocal(addr) {
 			continue // queries arrive anyway
 		}
 		p.result.Intercept = append(p.result.Intercept, addr)
 		at := netip.AddrPortFrom(addr, nameserver.Port)
-		if host.IsLocal(addr) && !slices.Contains(p.result.Listen, at) {
+		if !host.IsLocal(addr) {
+			continue
+		}
+		p.served = append(p.served, at)
+		if !intercept.Translates(wanted) && !slices.Contains(p.result.Listen, at) {
 			p.listen(addr, nameserver.Port)
 			p.result.Spare = append(p.result.Spare, at)
 		}
@@ -239,7 +246,7 @@ func (p *placer) placeClusterDNS() {
 		}
 	}
 	for _, server := range servers {
-		if slices.Contains(p.result.Listen, server.Addr) && slices.Contains(p.result.Intercept, server.Addr.Addr()) {
+		if slices.Contains(p.served, server.Addr) {
 			continue
 		}
 		if p.isOurs(server.Addr) {

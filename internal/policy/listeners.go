@@ -90,7 +90,7 @@ func Listeners(config nodeconfig.Config, files dnsmasqconf.Config, net netstate.
 
 // wantedListeners returns the addresses of the command line, else those of the placement. `listen:
 // all` adds every local address except those of lo, like dnsmasq's bind-dynamic with
-// except-interface=lo.
+// except-interface=lo. The placement alone decides about intercepted addresses.
 func wantedListeners(flags []netip.AddrPort, place nodeconfig.Placement, addrs []netstate.Addr) []netip.AddrPort {
 	if len(flags) > 0 {
 		return flags
@@ -101,7 +101,7 @@ func wantedListeners(flags []netip.AddrPort, place nodeconfig.Placement, addrs [
 	}
 	for _, addr := range addrs {
 		at := netip.AddrPortFrom(addr.Addr, 53)
-		if addr.Interface != "lo" && addr.Up && !addr.Tentative && !slices.Contains(listen, at) {
+		if addr.Interface != "lo" && addr.Up && !addr.Tentative && !slices.Contains(listen, at) && !slices.Contains(place.Intercept, addr.Addr) {
 			listen = append(listen, at)
 		}
 	}

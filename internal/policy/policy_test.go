@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
+	"github.com/node-dns/node-dns/internal/netstate"
 	"github.com/node-dns/node-dns/internal/test/policytest"
 	"github.com/node-dns/node-dns/internal/upstream"
 )
@@ -217,6 +219,16 @@ func TestNew(t *testing.T) {
 		{
 			name:    "listen: all, without lo and tentative addresses",
 			nodeDNS: "listen: all\n",
+			listen:  "192.0.2.10:53 10.128.0.1:53",
+			routes:  ".=10.0.0.2,10.0.0.3",
+			sources: []string{"NetworkManager eth0"},
+		},
+		{
+			name:    "listen: all, without addresses of NodeLocal DNSCache that are translated",
+			nodeDNS: "listen: all\nintercept: [169.254.20.10]\nkubeconfig: /k\n",
+			change: func(in *Inputs) {
+				in.Net.Addrs = append(slices.Clone(in.Net.Addrs), netstate.Addr{Addr: netip.MustParseAddr("169.254.20.10"), Interface: "nodelocaldns", Up: true})
+			},
 			listen:  "192.0.2.10:53 10.128.0.1:53",
 			routes:  ".=10.0.0.2,10.0.0.3",
 			sources: []string{"NetworkManager eth0"},

@@ -78,6 +78,15 @@ func TestIntercept(t *testing.T) {
 		n.Run("systemctl", "start", "node-dns")
 		n.awaitAnswerer(byNodeDNS)
 	})
+	n.podsAnswered("the address of NodeLocal DNSCache is added and removed", func() {
+		for _, step := range []struct{ addrs, mode string }{{serviceDNS + ", " + cacheAddr, "translated"}, {serviceDNS, "local"}} {
+			n.WriteFile(nodeDNSFile, "intercept: ["+step.addrs+"]\n", 0o644)
+			n.Await("the mode "+step.mode, func() bool {
+				return strings.Contains(n.ReadFile("/run/node-dns-intercept/state.json"), `"address":"`+serviceDNS+`","on":true,"mode":"`+step.mode+`"`)
+			})
+			n.awaitAnswerer(byNodeDNS)
+		}
+	})
 	n.podsAnswered("the key is removed", func() {
 		n.WriteFile(nodeDNSFile, "intercept: none\n", 0o644)
 		n.awaitAnswerer(byPodDNS)
@@ -92,6 +101,31 @@ func TestIntercept(t *testing.T) {
 	if got := n.Run("ip", "-o", "address", "show", "to", serviceDNS); got != "" {
 		t.Errorf("the address is left:\n%s", got)
 	}
+}
+
+// TestMigrateIntercept: on a node whose pods ask the cluster's DNS Service, --intercept makes their
+// queries come to node-dns, and --undo reverts that. No query is lost.
+func TestMigrateIntercept(t *testing.T) {
+	n := newLeasedNode(t)
+	n.startAPI()
+	n.serveService()
+	n.WriteFile(kubeletConfig, "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nclusterDomain: cluster.local\nclusterDNS:\n- "+serviceDNS+"\n", 0o644)
+	n.awaitAnswerer(byPodDNS)
+	if screen := n.Run("node-dns", "migrate"); screen != "Found no DNS setup to migrate from.\n" {
+		t.Errorf("without --intercept:\n%s", screen)
+	}
+	if screen, err := n.Try("node-dns", "migrate", "--intercept", "--apply"); err == nil || !strings.Contains(screen, "interception requires a Kubernetes API") {
+		t.Errorf("without a kubeconfig: %v\n%s", err, screen)
+	}
+	n.WriteFile("/etc/node-dns/kubeconfig", kubeconfig, 0o644)
+	before := n.etc()
+	n.podsAnswered("the migration and its undo", func() {
+		n.Run("node-dns", "migrate", "--intercept", "--apply")
+		n.awaitAnswerer(byNodeDNS)
+		n.Run("node-dns", "migrate", "--undo")
+		n.awaitAnswerer(byPodDNS)
+	})
+	n.checkEtcAs(before)
 }
 
 // podsAnswered makes a pod ask repeatedly while happens runs. Each query must get an answer.

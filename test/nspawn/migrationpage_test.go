@@ -70,7 +70,7 @@ func TestMigrationPage(t *testing.T) {
 	}{
 		{openshift3Page, commands(blocksOf(t, migrationPage)[everyNode]), "openshift3"},
 		{openshift4Page, byTheCluster, ""},
-		{nodelocalPage, []string{"node-dns migrate"}, "nodelocaldns"},
+		{nodelocalPage, []string{"node-dns migrate", "node-dns migrate --apply"}, "nodelocaldns"},
 	} {
 		var blocks []manpage.Block
 		for _, s := range manpage.Sections(t, filepath.Join(repository, row.page)) {

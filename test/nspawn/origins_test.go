@@ -91,6 +91,17 @@ func origins() []origin {
 			says:   []string{"leftovers of NodeLocal DNSCache", "remove " + cacheService + " from the link nodelocaldns, with its 12 iptables rules", "listen on " + cacheAddr},
 			serves: (*node).checkTakenOver,
 		},
+		{
+			name: "NodeLocal DNSCache, left, with an API", set: func(n *node) {
+				n.setNodelocal()
+				n.startAPI()
+				n.WriteFile("/etc/node-dns/kubeconfig", kubeconfig, 0o644)
+				n.Run("systemctl", "kill", "--signal=KILL", nodelocalUnit)
+				n.Await("the cache to end", func() bool { return n.property(nodelocalUnit, "ActiveState") != "active" })
+			},
+			says:   []string{"remove " + cacheAddr + " from the link nodelocaldns, with its 12 iptables rules", "intercept: [clusterDNS, " + cacheAddr + "]"},
+			serves: (*node).checkTakenOver,
+		},
 	}
 }
 
@@ -214,6 +225,61 @@ func TestNodelocalByItsOwner(t *testing.T) {
 	}
 }
 
+// TestNodelocalIntercepted follows the printed steps for a cluster with NodeLocal DNSCache where the
+// node has a kubeconfig. Pods keep the cache's address. They get an answer to each query while
+// node-dns comes, the cache leaves and returns, and node-dns goes.
+func TestNodelocalIntercepted(t *testing.T) {
+	n := newLeasedNode(t)
+	n.setNodelocal()
+	n.startAPI()
+	n.WriteFile("/etc/node-dns/kubeconfig", kubeconfig, 0o644)
+	// Without the state and the IPv6 address of a new bridge, which change in its first second.
+	links := func() string {
+		return n.Run("sh", "-c", `ip -4 -oneline address show | sed 's/^[0-9]*: //; s/ *valid_lft.*//'; iptables-save | sed '/^[#:]/d'`)
+	}
+	before, had := n.etc(), links()
+	answers := func(when string, isOurs bool) {
+		t.Helper()
+		for _, addr := range []string{cacheAddr, cacheService} {
+			for _, flag := range []string{"+notcp", "+tcp"} {
+				// Only node-dns knows this name.
+				if out := n.pods.Run("dig", flag, "+short", "+tries=1", "+timeout=2", "@"+addr, clusterName+".cluster.local"); (out == byNodeDNS) != isOurs {
+					t.Errorf("%s, %s with %s answers %q", when, addr, flag, out)
+				}
+			}
+		}
+	}
+	const command = "kubectl label node"
+	n.whilePodAsks(cacheAddr, func() {
+		if screen := n.Run("node-dns", "migrate", "--apply"); !strings.Contains(screen, command) {
+			t.Errorf("--apply prints no command for the cluster:\n%s", screen)
+		}
+		n.awaitPointed()
+		answers("after --apply", false)
+		if screen := n.Run("node-dns", "migrate"); !strings.Contains(screen, command) {
+			t.Errorf("after --apply, migrate prints no command for the cluster:\n%s", screen)
+		}
+		if status := n.status(); !strings.Contains(status, cacheAddr+" answered by NodeLocal DNSCache until it leaves this node") {
+			t.Errorf("got the status\n%s", status)
+		}
+		n.Run("systemctl", "stop", nodelocalUnit)
+		answers("without the cache", true)
+		n.Await("the interception", func() bool { return strings.Contains(n.status(), cacheAddr+" intercepted for") })
+		answers("on node-dns's own link", true)
+		if screen := n.Run("node-dns", "migrate"); strings.Contains(screen, command) {
+			t.Errorf("a completed step is printed again:\n%s", screen)
+		}
+		n.Run("systemctl", "start", nodelocalUnit)
+		answers("after the cache's return", false)
+		n.Run("node-dns", "migrate", "--undo")
+		answers("after --undo", false)
+	})
+	n.checkEtcAs(before)
+	if d := cmp.Diff(had, links()); d != "" {
+		t.Errorf("links and rules (-before +after):\n%s", d)
+	}
+}
+
 // etc returns the files of the admin, and of the programs that maintain resolv.conf.
 func (n *node) etc() map[string]string {
 	n.t.Helper()
@@ -233,10 +299,16 @@ func (n *node) checkEtcAs(before map[string]string) {
 	}
 }
 
-// links returns addresses and, with iptables, rules, without values that change by themselves.
+// links returns addresses and, with iptables, rules, without values that change by themselves. The
+// order of a link's addresses has no meaning.
 func (n *node) links() string {
 	n.t.Helper()
-	out := n.Run("ip", "-brief", "address", "show")
+	var out string
+	for line := range strings.Lines(n.Run("ip", "-brief", "address", "show")) {
+		fields := strings.Fields(line)
+		slices.Sort(fields[min(2, len(fields)):])
+		out += strings.Join(fields, " ") + "\n"
+	}
 	if _, err := os.Stat(n.Path("/usr/sbin/iptables-save")); err == nil {
 		out += n.Run("sh", "-c", "iptables-save | sed '/^[#:]/d'")
 	}

@@ -150,9 +150,10 @@ const (
 	kubeletConfig = "/var/lib/kubelet/config.yaml"
 )
 
-// nodelocalScript sets up what node-cache (kubernetes/dns) does. The setup is removed when the
-// process ends normally, but not when it is killed. The link is a bridge if the kernel has no dummy
-// links. The rule that forwards the Service's queries replaces kube-proxy.
+// nodelocalScript sets up what node-cache (kubernetes/dns) does, in its order: the link, then its
+// sockets, then the rules. Before it ends normally, but not when it is killed, it removes the link and
+// then the rules. The link is a bridge if the kernel has no dummy links. The rule that forwards the
+// Service's queries replaces kube-proxy.
 const nodelocalScript = `#!/bin/sh
 rules() {
 	for ip in ` + cacheAddr + ` ` + cacheService + `; do
@@ -171,20 +172,24 @@ case $1 in
 up)
 	ip link add nodelocaldns type dummy 2>/dev/null || ip link add nodelocaldns type bridge
 	for ip in ` + cacheAddr + ` ` + cacheService + `; do ip address add $ip/32 dev nodelocaldns; done
-	ip link set nodelocaldns up
+	ip link set nodelocaldns address 02:00:00:00:00:35 up ;;
+bound)
+	while ! test -s /run/nodelocal.pid; do sleep 0.01; done
 	rules -I ;;
 down)
-	rules -D
-	ip link del nodelocaldns ;;
+	ip link del nodelocaldns
+	rules -D ;;
 esac
 `
 
 // nodelocalPod: a killed pod runs no ExecStop of systemd, so this unit has none either.
 const nodelocalPod = `[Service]
+ExecStartPre=/bin/rm -f /run/nodelocal.pid
 ExecStartPre=/usr/local/bin/nodelocal-net up
-ExecStart=/usr/local/bin/node-cache --keep-in-foreground --conf-file=/dev/null --user=root --pid-file= --bind-interfaces --except-interface=lo \
+ExecStart=/usr/local/bin/node-cache --keep-in-foreground --conf-file=/dev/null --user=root --pid-file=/run/nodelocal.pid --bind-interfaces --except-interface=lo \
 	--listen-address=` + cacheAddr + ` --listen-address=` + cacheService + ` --no-resolv --server=` + ns1 + `
-ExecStop=/bin/sh -c 'kill $MAINPID; while kill -0 $MAINPID 2>/dev/null; do sleep 0.01; done; exec /usr/local/bin/nodelocal-net down'
+ExecStartPost=/usr/local/bin/nodelocal-net bound
+ExecStop=/usr/local/bin/nodelocal-net down
 `
 
 // setNodelocal makes the node part of a cluster with NodeLocal DNSCache. A dnsmasq with that name
@@ -205,6 +210,10 @@ func (n *node) setNodelocal() {
 	n.Await("the cache to answer", func() bool {
 		out, err := n.pods.Try("dig", "+short", "+tries=1", "+timeout=1", "@"+cacheAddr, "who.test", "TXT")
 		return err == nil && strings.Contains(out, ns1)
+	})
+	n.Await("the link to keep its state", func() bool {
+		out := n.Run("ip", "-details", "-oneline", "link", "show", "nodelocaldns")
+		return !strings.Contains(out, " bridge ") || strings.Contains(out, "state DOWN") // a bridge without ports, after a moment
 	})
 }
 

@@ -3,6 +3,8 @@ package control
 import (
 	"strings"
 	"time"
+
+	"github.com/node-dns/node-dns/internal/intercept"
 )
 
 // Interception says which pods' queries come to this node although they are sent to other
@@ -21,9 +23,13 @@ type Intercepted struct {
 	Address string    `json:"address"`
 	On      bool      `json:"on"`
 	Mode    string    `json:"mode,omitempty"` // a value of intercept.Mode
-	Since   time.Time `json:"since,omitzero"` // when On changed last
+	Since   time.Time `json:"since,omitzero"` // when On or Mode changed last
 	Why     string    `json:"why,omitempty"`  // why On is false
 }
+
+// IsStandby reports whether NodeLocal DNSCache has the address. Queries to it come here when it
+// leaves this node.
+func (a Intercepted) IsStandby() bool { return a.On && a.Mode == string(intercept.Standby) }
 
 // Off returns the wanted addresses that are not intercepted, each with the reason.
 func (i *Interception) Off() []Intercepted {
@@ -42,9 +48,12 @@ func (i *Interception) text(now time.Time) string {
 	}
 	var words []string
 	for _, a := range i.Addresses {
-		if a.On {
+		switch {
+		case a.IsStandby():
+			words = append(words, a.Address+" answered by NodeLocal DNSCache until it leaves this node")
+		case a.On:
 			words = append(words, a.Address+" intercepted for "+age(now.Sub(a.Since)))
-		} else {
+		default:
 			words = append(words, a.Address+" NOT intercepted: "+a.Why)
 		}
 	}

@@ -288,7 +288,14 @@ var askedRows = []checkRow{
 		intercepting(control.Intercepted{Address: "10.96.0.10", Why: "another nameserver answers at 10.96.0.10: CoreDNS-1.12.1"})(s)
 		s.Host.State.Net.Addrs = append(s.Host.State.Net.Addrs, netstate.Addr{Addr: netip.MustParseAddr("10.1.2.7"), Interface: "cilium_host", Bits: 32, Up: true})
 	}, Warn, "another nameserver answers at 10.96.0.10: CoreDNS-1.12.1|Cilium replaces kube-proxy here"},
-	{"interception", "NodeLocal DNSCache has the address", intercepting(control.Intercepted{Address: "169.254.20.10", Why: "the link nodelocaldns of this host has it"}), Warn, "node-dns migrate prints"},
+	{"interception", "NodeLocal DNSCache has the address", func(s *Snapshot) {
+		intercepting(control.Intercepted{Address: "169.254.20.10", On: true, Mode: "standby"})(s)
+		s.Host.Holders = append(s.Host.Holders, migrate.Holder{Addr: netip.MustParseAddrPort("169.254.20.10:53"), Name: "node-cache"})
+	}, Warn, "NodeLocal DNSCache answers pods' queries to 169.254.20.10 until it leaves this node|node-dns migrate prints"},
+	{"interception", "NodeLocal DNSCache was killed", func(s *Snapshot) {
+		intercepting(control.Intercepted{Address: "169.254.20.10", On: true, Mode: "standby"})(s)
+		s.Host.Root = true
+	}, Warn, "no program answers at 169.254.20.10, which the link nodelocaldns has|node-dns migrate --apply"},
 	{"interception", "a firewall drops the queries", intercepting(control.Intercepted{Address: "10.96.0.10", Why: "a packet filter of this host drops queries of pods"}), Warn, "drops queries of pods|let pods query this host (see the check input-filter"},
 	{"interception", "of the host's own address", intercepting(control.Intercepted{Address: "10.0.0.5", Why: "the link eth0 of this host has it"}), Warn, "remove the address from intercept"},
 	{"interception", "on an old kernel", func(s *Snapshot) {

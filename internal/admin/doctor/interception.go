@@ -1,7 +1,12 @@
 package doctor
 
 import (
+	"net/netip"
+	"slices"
 	"strings"
+
+	"github.com/node-dns/node-dns/internal/admin/migrate"
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
 // checkInterception checks that pods' queries come here, if the configuration wants that. A query
@@ -15,6 +20,11 @@ func checkInterception(s Snapshot) []Finding {
 		return []Finding{warn("pods' queries to "+strings.Join(i.Wanted, ", ")+" do not come to this node: "+i.Why, s.interceptionFix(""))}
 	}
 	var found []Finding
+	for _, a := range i.Addresses {
+		if a.IsStandby() {
+			found = append(found, s.standby(a.Address))
+		}
+	}
 	for _, a := range i.Off() {
 		found = append(found, warn("pods' queries to "+a.Address+" do not come to this node: "+a.Why, s.interceptionFix(a.Why)))
 	}
@@ -35,14 +45,23 @@ func (s Snapshot) interceptionFix(why string) string {
 			", and give pods the address of this node (clusterDNS of the kubelet)"
 	case strings.Contains(why, "packet filter"):
 		return "let pods query this host (see the check input-filter, and nft list ruleset), then systemctl restart node-dns-intercept.service"
-	case strings.Contains(why, "nodelocaldns"):
-		return "NodeLocal DNSCache serves the address: node-dns migrate prints how it leaves this node"
 	case strings.Contains(why, "of this host has it"):
 		return "remove the address from intercept in " + nodeDNSYAML + ": queries to it arrive without interception"
 	case cluster.Resolver == nil, cluster.Resolver.Error != "":
 		return "node-dns needs the Kubernetes API first: see the check cluster"
 	}
 	return "systemctl restart node-dns-intercept.service, then journalctl -u node-dns-intercept"
+}
+
+// standby returns the Finding for an address that the link of NodeLocal DNSCache has.
+func (s Snapshot) standby(addr string) Finding {
+	at, _ := netip.ParseAddr(addr) // it is one of netip's own
+	answers := func(h migrate.Holder) bool { return h.Covers(netip.AddrPortFrom(at, nameserver.Port)) }
+	if s.Host.Root && !slices.ContainsFunc(s.Host.Holders, answers) {
+		return warn("no program answers at "+addr+", which the link nodelocaldns has: NodeLocal DNSCache ended without removing it",
+			"node-dns migrate --undo, then node-dns migrate --apply, removes the link's addresses, unless the kubelet starts the cache again")
+	}
+	return warn("NodeLocal DNSCache answers pods' queries to "+addr+" until it leaves this node", "node-dns migrate prints how")
 }
 
 func (s Snapshot) hasCilium() bool {

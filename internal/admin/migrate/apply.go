@@ -256,7 +256,8 @@ func (a Applier) unpoint(ctx context.Context, j *Journal) error {
 func (a Applier) unstart(ctx context.Context, j *Journal, s Step) error {
 	var errs []error
 	if !s.WasActive {
-		errs = append(errs, systemctl(ctx, "stop", s.Unit, applyPath, applyUnit))
+		// The helper keeps its addresses for some seconds, which the daemon does not need any more.
+		errs = append(errs, systemctl(ctx, "stop", s.Unit, applyPath, applyUnit), systemctl(ctx, "stop", interceptUnit))
 	}
 	if !s.WasEnabled {
 		errs = append(errs, systemctl(ctx, "--no-reload", "disable", s.Unit))

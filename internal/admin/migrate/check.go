@@ -104,6 +104,9 @@ func (a Applier) check(ctx context.Context, j *Journal) error {
 	if err != nil {
 		return err
 	}
+	if err := awaitIntercepted(ctx); err != nil {
+		return err
+	}
 	limited, cancel := context.WithTimeout(ctx, checkPatience)
 	defer cancel()
 	return retry(limited, func() error { return checkAll(limited, status, j.Before) })
@@ -234,15 +237,16 @@ func askUpstreams(ctx context.Context, status control.Status) error {
 // Rehearsal holds the results of checks before the first step. Each of these problems once made
 // --apply undo everything after 15 s.
 type Rehearsal struct {
-	Kubeconfig string // kubeconfig that node-dns would use; empty if it would not use the Kubernetes API
-	APIErr     error  // error of a request to the Kubernetes API
-	Upstreams  error  // reason why no upstream nameserver answers
+	Kubeconfig string   // kubeconfig that node-dns would use; empty if it would not use the Kubernetes API
+	APIErr     error    // error of a request to the Kubernetes API
+	Missing    []string // rights that the API denies
+	Upstreams  error    // reason why no upstream nameserver answers
 }
 
-// Rehearse queries the upstream nameservers that node-dns would use. kubeconfig and apiErr are the
-// result of a request to the Kubernetes API.
-func (h Host) Rehearse(ctx context.Context, kubeconfig string, apiErr error) Rehearsal {
-	r := Rehearsal{Kubeconfig: kubeconfig, APIErr: apiErr}
+// Rehearse queries the upstream nameservers that node-dns would use. kubeconfig, missing and apiErr
+// are the result of a request to the Kubernetes API.
+func (h Host) Rehearse(ctx context.Context, kubeconfig string, missing []string, apiErr error) Rehearsal {
+	r := Rehearsal{Kubeconfig: kubeconfig, APIErr: apiErr, Missing: missing}
 	if servers := h.upstreamServers(); len(servers) > 0 { // otherwise Plan.Hold reports it
 		r.Upstreams = askServers(ctx, servers)
 	}
@@ -258,15 +262,19 @@ func (h Host) upstreamServers() []nameserver.Server {
 }
 
 // obstacles returns the reasons why a migration would fail. The cluster's own nameservers are
-// enough without the API.
+// enough without the API, except for interception.
 func (h Host) obstacles() []string {
 	var why []string
-	if r := h.Rehearsal; r.APIErr != nil && len(h.State.Placement().ClusterDNS) == 0 {
+	if r := h.Rehearsal; r.APIErr != nil && (len(h.State.Placement().ClusterDNS) == 0 || !h.State.Config.Intercept.IsNone()) {
 		reason := r.Kubeconfig + ": " + oneLine(r.APIErr)
 		if errors.Is(r.APIErr, fs.ErrNotExist) {
 			reason = r.Kubeconfig + " does not exist"
 		}
-		why = append(why, "node-dns could not answer the cluster's names: "+reason+": set kubeconfig: or clusterDNS: in /etc/node-dns/node-dns.yaml")
+		fix := "set kubeconfig: or clusterDNS: in /etc/node-dns/node-dns.yaml"
+		if !h.State.Config.Intercept.IsNone() {
+			fix = "set kubeconfig: in /etc/node-dns/node-dns.yaml"
+		}
+		why = append(why, "node-dns could not answer the cluster's names: "+reason+": "+fix)
 	}
 	if err := h.Rehearsal.Upstreams; err != nil {
 		why = append(why, oneLine(err))

@@ -10,6 +10,7 @@ import (
 	"github.com/node-dns/node-dns/internal/admin/firewall"
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/hostdns"
+	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
 
 // Host is everything about a node that shows what serves its DNS, as one value. Survey fills it,
@@ -28,9 +29,13 @@ type Host struct {
 	HasNFT    bool                    // whether nft(8) is installed
 	Filter    firewall.State          // filters for packets to this host
 	Kubelet   Kubelet                 // zero if it must not be changed
+	Intercept bool                    // whether an admin requests interception
+	KubeProxy string                  // a trace of kube-proxy, if another network may have replaced it; empty if there is none
 	Rehearsal Rehearsal               // zero if nothing was tried
 	Fixed     bool                    // whether /etc/resolv.conf is immutable (chattr(1), +i)
 	Root      bool                    // whether we are root or inspect another root; otherwise Holders have no names
+
+	adds nodeconfig.Intercept // what the plan adds to node-dns.yaml
 }
 
 // Unit is the state of a systemd unit (systemctl show).

@@ -48,6 +48,8 @@ type Plan struct {
 	Owner []string `json:"owner,omitempty"`
 	Notes []string `json:"notes,omitempty"` // what an admin should know about the plan
 	Steps []Step   `json:"steps,omitempty"`
+	// Then lists what a cluster administrator does after the steps.
+	Then []string `json:"then,omitempty"`
 }
 
 // origin is one kind of DNS setup that a node may have.
@@ -70,6 +72,7 @@ type part struct {
 	notes   []string
 
 	owner     []string            // Plan.Owner
+	then      []string            // Plan.Then
 	told      []Holder            // holders that refused already mentions
 	gone      []netip.Addr        // addresses that its steps remove from the node
 	upstreams []nameserver.Server // servers that its steps configure for node-dns
@@ -77,7 +80,7 @@ type part struct {
 
 // origins returns all known origins in the order of the output.
 func origins() []origin {
-	return []origin{openshift3(), plainDnsmasq(), openshift4(), singleNode(), nodelocal(), systemdResolved(), resolvconfs(), cloudInit(), k3s(), kubeletResolv()}
+	return []origin{openshift3(), plainDnsmasq(), openshift4(), singleNode(), nodelocal(), interception(), systemdResolved(), resolvconfs(), cloudInit(), k3s(), kubeletResolv()}
 }
 
 // Find returns the tools that serve this node's DNS. It is pure.
@@ -100,6 +103,7 @@ func NewPlan(h Host, found []Finding) Plan {
 	if len(found) == 0 {
 		return p
 	}
+	h = h.intercepting(found)
 	p.Refused = h.unfit()
 	var all part
 	for _, o := range origins() {
@@ -110,6 +114,7 @@ func NewPlan(h Host, found []Finding) Plan {
 		all.before, all.port, all.after = append(all.before, its.before...), append(all.port, its.port...), append(all.after, its.after...)
 		all.told, all.gone, all.upstreams = append(all.told, its.told...), append(all.gone, its.gone...), append(all.upstreams, its.upstreams...)
 		p.Refused, p.Notes, p.Owner = append(p.Refused, its.refused...), append(p.Notes, its.notes...), append(p.Owner, its.owner...)
+		p.Then = append(p.Then, its.then...)
 	}
 	if h.Files[machineConfigNow].Exists && len(p.Owner) == 0 && slices.ContainsFunc(slices.Concat(all.before, all.port, all.after), Step.changesFiles) {
 		p.Refused = append(p.Refused, ownedByMachineConfig)
@@ -120,7 +125,12 @@ func NewPlan(h Host, found []Finding) Plan {
 		all.port = h.retaken(all.port)
 	}
 	p.Refused = append(p.Refused, h.foreignHolders(all.port)...)
-	p.Notes = slices.Concat(p.Notes, h.notes(all.port), h.filtered())
+	p.Notes = slices.Concat(p.Notes, h.notes(all.port))
+	if h.State.Config.Intercept.IsNone() {
+		p.Notes = append(p.Notes, h.filtered()...)
+	} else { // pods are answered now, and their queries would be dropped
+		p.Refused = append(p.Refused, h.filtered()...)
+	}
 	if first := slices.Concat(all.before, all.port, all.after); len(p.Owner) == 0 && !(len(first) == 0 && h.serves()) {
 		p.Steps = slices.Concat(all.before, []Step{h.startStep()}, all.port, []Step{h.pointStep()}, all.after, []Step{h.checkStep()})
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/node-dns/node-dns/internal/intercept"
 	"github.com/node-dns/node-dns/internal/sys/termtext"
 )
 
@@ -16,9 +17,11 @@ const (
 	nodelocalLink    = "nodelocaldns" // -interfacename
 	nodelocalProgram = "node-cache"
 	nodelocalPods    = "/var/log/pods/*_node-local-dns-*" // the kubelet keeps it while the pod belongs to this node
-	ourKubeconfig    = "/etc/node-dns/kubeconfig"
 	kubeDNS          = "the address of the kube-dns Service"
 )
+
+// nodelocalAddr is the cache's own address in its documentation.
+var nodelocalAddr = netip.AddrFrom4([4]byte{169, 254, 20, 10})
 
 // nodelocal is NodeLocal DNSCache. While its pod runs on the node, the pod owns the link and the
 // rules. If they are removed, the pod restores them within a minute, and pods have no nameserver
@@ -27,23 +30,26 @@ const (
 func nodelocal() origin {
 	return origin{
 		name:  "nodelocaldns",
-		files: []string{nodelocalPods, ourKubeconfig},
+		files: []string{nodelocalPods},
 		find:  findNodelocal,
 		steps: func(h Host) part {
-			if h.nodelocalRuns() {
+			switch {
+			case h.nodelocalRuns() && h.State.Config.Intercept.IsNone():
 				return leaveNodelocal(h)
+			case h.nodelocalRuns():
+				return outliveNodelocal(h)
 			}
 			return takeNodelocal(h)
 		},
 	}
 }
 
-// nodelocalAddrs returns its addresses on this node.
+// nodelocalAddrs returns its addresses on this node, its own ones first.
 func (h Host) nodelocalAddrs() []netip.Addr {
 	links := []string{nodelocalLink}
 	for _, holder := range h.Holders {
 		for _, a := range h.State.Net.Addrs {
-			if holder.Name == nodelocalProgram && holder.Addr.Port() == portDNS && holder.Addr.Addr() == a.Addr && a.Interface != "lo" {
+			if holder.Name == nodelocalProgram && holder.Addr.Port() == portDNS && holder.Addr.Addr() == a.Addr && a.Interface != "lo" && a.Interface != interceptLink {
 				links = append(links, a.Interface)
 			}
 		}
@@ -55,17 +61,30 @@ func (h Host) nodelocalAddrs() []netip.Addr {
 			all = append(all, a.Addr)
 		}
 	}
-	return all
+	own, services := h.split(all)
+	return append(own, services...)
 }
 
-// linkOf returns the link that has an address.
-func (h Host) linkOf(addr netip.Addr) string {
+// linkOf returns the link that has an address: the cache's, if node-dns-intercept also has it.
+func (h Host) linkOf(addr netip.Addr) (link string) {
 	for _, a := range h.State.Net.Addrs {
-		if a.Addr == addr {
-			return a.Interface
+		if a.Addr == addr && (link == "" || a.Interface == nodelocalLink) {
+			link = a.Interface
 		}
 	}
-	return ""
+	return link
+}
+
+// lastRulesFirst sorts steps so that the undo, which runs backwards, restores the first rules of a
+// chain first. iptables(8) refuses a position beyond the end of the chain.
+func lastRulesFirst(steps []Step) {
+	position := func(s Step) int {
+		if len(s.Rules) == 0 {
+			return 0
+		}
+		return s.Rules[0].Number
+	}
+	slices.SortStableFunc(steps, func(a, b Step) int { return position(b) - position(a) })
 }
 
 // nodelocalHolders returns the sockets of its program.
@@ -154,8 +173,54 @@ func (h Host) split(addrs []netip.Addr) (own, services []netip.Addr) {
 	return own, services
 }
 
-// leaveNodelocal returns the steps if the cluster runs it: first node-dns in addition, then the
-// pods, and the DaemonSet last.
+// cacheAddrs returns the cache's own addresses, which pods keep for life.
+func (h Host) cacheAddrs() []netip.Addr {
+	own, _ := h.split(h.nodelocalAddrs())
+	if len(own) == 0 {
+		return []netip.Addr{nodelocalAddr}
+	}
+	return own
+}
+
+// removeNodelocal is the command for a cluster administrator that removes it from this node.
+func (h Host) removeNodelocal() string {
+	return "kubectl label node " + h.nodeName() + " node-dns=serves, and once for the cluster: " +
+		`kubectl -n kube-system patch daemonset node-local-dns --patch '{"spec":{"template":{"spec":{"affinity":{"nodeAffinity":` +
+		`{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"node-dns","operator":"DoesNotExist"}]}]}}}}}}}'`
+}
+
+// BeforeUndo returns what an admin should know before node-dns stops intercepting the cache's
+// addresses, or "".
+func (h Host) BeforeUndo() string {
+	intercepted := h.State.Placement().Intercept
+	if !intercept.Translates(intercepted) || h.nodelocalRuns() {
+		return ""
+	}
+	return fmt.Sprintf("without NodeLocal DNSCache on this node, pods get no answers at its address (%s) until it is back: kubectl label node %s node-dns-", words(intercepted), h.nodeName())
+}
+
+// outliveNodelocal returns the steps if the cluster runs it and node-dns intercepts pods' queries.
+// The cache answers until its pod removes its rules, and node-dns from then on.
+func outliveNodelocal(h Host) part {
+	p := part{told: h.nodelocalHolders()}
+	p.before, p.refused = h.interceptStep()
+	if h.adds.IsNone() { // an admin has set it
+		p.refused = h.notInterceptable()
+		intercepted := h.State.Placement().Intercept
+		for _, addr := range h.cacheAddrs() {
+			if !slices.Contains(intercepted, addr) {
+				p.refused = append(p.refused, fmt.Sprintf("add %v, which pods keep asking, to intercept in %s", addr, ourConfig))
+			}
+		}
+	}
+	if len(p.refused) == 0 {
+		p.then = []string{h.removeNodelocal() + ": its pod leaves this node, and node-dns answers at its addresses from then on. Pods and the kubelet keep their configuration"}
+	}
+	return p
+}
+
+// leaveNodelocal returns the steps if the cluster runs it and pods' queries cannot be intercepted:
+// first node-dns in addition, then the pods, and the DaemonSet last.
 func leaveNodelocal(h Host) part {
 	own, services := h.split(h.nodelocalAddrs())
 	node := h.State.Net.NodeIP()
@@ -165,7 +230,7 @@ func leaveNodelocal(h Host) part {
 	}
 	yaml := fmt.Sprintf("listen: [%v]", node)
 	if !h.knowsCluster() {
-		yaml += ", and clusterDNS: [" + cmp.Or(words(services), kubeDNS) + "], or a kubeconfig"
+		yaml += ", and clusterDNS: [" + cmp.Or(words(services), kubeDNS) + "]"
 	}
 	if !h.Units[daemonUnit].IsActive() {
 		p.owner = append(p.owner, fmt.Sprintf("on this node, in /etc/node-dns/node-dns.yaml: %s. Then systemctl enable --now node-dns: it answers on %v in addition to the cache", yaml, node))
@@ -179,13 +244,10 @@ func leaveNodelocal(h Host) part {
 				": existing pods still have "+words(given)+" and ask the cache until they are recreated",
 		)
 	}
-	p.owner = append(
-		p.owner,
-		"kubectl label node "+h.nodeName()+" node-dns=serves, and once for the cluster: "+
-			`kubectl -n kube-system patch daemonset node-local-dns --patch '{"spec":{"template":{"spec":{"affinity":{"nodeAffinity":`+
-			`{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"node-dns","operator":"DoesNotExist"}]}]}}}}}}}'`+
-			": its pod leaves this node and removes the link, addresses and rules",
-	)
+	p.owner = append(p.owner, h.removeNodelocal()+": its pod leaves this node and removes the link, addresses and rules")
+	for _, why := range h.notInterceptable() {
+		p.notes = append(p.notes, "pods and the kubelet could keep their configuration, but "+why)
+	}
 	if given := h.given(services); len(given) > 0 {
 		p.notes = append(p.notes, fmt.Sprintf("pods then ask the Service at %s, as without the cache; to make them ask node-dns, set the kubelet's clusterDNS: [%v]%s", words(given), node, h.saidIn("clusterDNS")))
 	}
@@ -193,12 +255,22 @@ func leaveNodelocal(h Host) part {
 }
 
 // takeNodelocal takes over leftovers. The address of a Service goes back to the Service. At the
-// cache's own address node-dns answers if the kubelet gives it to pods; otherwise it is removed.
+// cache's own address node-dns answers if the kubelet gives it to pods; otherwise it is removed. With
+// interception, all addresses are removed and then intercepted.
 func takeNodelocal(h Host) part {
 	addrs := h.nodelocalAddrs()
 	own, services := h.split(addrs)
 	given := h.given(own)
 	var p part
+	if !h.State.Config.Intercept.IsNone() {
+		steps, refused := h.interceptStep()
+		for _, addr := range addrs {
+			p.before = append(p.before, dropStep(h.linkOf(addr), addr, h.rulesOf(addr), "no program answers there, and node-dns then intercepts queries to it"))
+		}
+		lastRulesFirst(p.before)
+		p.gone, p.before, p.refused = addrs, append(p.before, steps...), refused
+		return p
+	}
 	for _, addr := range services {
 		p.before = append(p.before, dropStep(h.linkOf(addr), addr, h.rulesOf(addr), "no program answers there, and kube-proxy then handles this address of the cluster DNS Service again"))
 	}
@@ -207,6 +279,7 @@ func takeNodelocal(h Host) part {
 			p.before = append(p.before, dropStep(h.linkOf(addr), addr, h.rulesOf(addr), "no program answers there, and no pod gets this address"))
 		}
 	}
+	lastRulesFirst(p.before)
 	for _, step := range p.before {
 		p.gone = append(p.gone, step.Addr)
 	}
@@ -226,8 +299,7 @@ func takeNodelocal(h Host) part {
 // knowsCluster reports whether node-dns has a source for cluster names other than the addresses
 // that the kubelet gives to pods.
 func (h Host) knowsCluster() bool {
-	c := h.State.Config
-	return len(c.ClusterDNS) > 0 || !c.Resolver.Off && (c.Resolver.Kubeconfig != "" || c.MasterKubeConfig != "" || h.Files[ourKubeconfig].Exists)
+	return len(h.State.Config.ClusterDNS) > 0 || h.watchesAPI()
 }
 
 // nodeName returns the node's name in the API, quoted for a shell, or NODE if it is unknown.

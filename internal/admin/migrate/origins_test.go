@@ -3,6 +3,7 @@ package migrate
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -16,6 +17,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"gopkg.in/yaml.v3"
 
+	"github.com/node-dns/node-dns/internal/admin/control"
+	"github.com/node-dns/node-dns/internal/admin/firewall"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/hostdns"
@@ -58,6 +61,28 @@ func addrs(link string, texts ...string) func(*Host) {
 		for _, text := range texts {
 			h.State.Net.Addrs = append(h.State.Net.Addrs, netstate.Addr{Addr: netip.MustParseAddr(text), Interface: link, Up: true})
 		}
+	}
+}
+
+// firewalld drops DNS from pods.
+func firewalld(h *Host) {
+	h.State.Config.PodCIDRs = []netip.Prefix{netip.MustParsePrefix("10.128.0.0/14")}
+	h.State.Net.Addrs[len(h.State.Net.Addrs)-1].Bits = 23
+	h.Filter = firewall.State{Firewalld: &firewall.Firewalld{Default: "public", Zones: []firewall.Zone{{Name: "public"}}}}
+}
+
+// wanted requests interception, as --intercept does.
+func wanted(h *Host) { h.Intercept = true }
+
+// intercepts sets intercept in node-dns.yaml.
+func intercepts(words string) func(*Host) {
+	return func(h *Host) {
+		config, err := nodeconfig.ParseNodeDNS(ourConfig, strings.NewReader("intercept: ["+words+"]\n"))
+		if err != nil {
+			panic(err) // the tests' own text
+		}
+		h.State.Config.Intercept = config.Intercept
+		h.Files[ourConfig] = file("intercept: [" + words + "]\n")
 	}
 }
 
@@ -156,7 +181,25 @@ func TestDryRunOfOthers(t *testing.T) {
 			func(h *Host) { h.Holders = nil })},
 		{"dnsmasq-of-the-machine-config", node(dnsmasqAt("10.0.0.7"), with(machineConfigNow, "{}"))},
 		{"global-dns-of-an-admin", node(with("/etc/NetworkManager/conf.d/dns.conf", "[global-dns-domain-*]\nservers=192.0.2.53\n"))},
-		{"nodelocaldns", node(link, nodeCache, rules, kubelet("169.254.20.10"))},
+		{"nodelocaldns", node(link, nodeCache, rules, kubelet("169.254.20.10"), with(ourKubeconfig, ""))},
+		{"nodelocaldns-without-api", node(link, nodeCache, rules, kubelet("169.254.20.10"))},
+		{"nodelocaldns-and-ipvs", node(addrs("nodelocaldns", "169.254.20.10"), addrs(ipvsLink, "10.96.0.10"), held("crio-2.scope", "node-cache", 53, "169.254.20.10"), kubelet("169.254.20.10"), with(ourKubeconfig, ""))},
+		{"nodelocaldns-and-braces", node(link, nodeCache, kubelet("169.254.20.10"), with(ourKubeconfig, ""), with(ourConfig, "{cacheSize: 5000}\n"))},
+		{"nodelocaldns-and-intercept", node(link, nodeCache, kubelet("10.96.0.10"), with(ourKubeconfig, ""), intercepts("clusterDNS"))},
+		{"nodelocaldns-intercepted", node(link, nodeCache, kubelet("169.254.20.10"), with(ourKubeconfig, ""), intercepts("clusterDNS"), unit(daemonUnit, "active", "enabled"))},
+		{"nodelocaldns-and-a-silent-api", node(link, nodeCache, kubelet("169.254.20.10"), with(ourKubeconfig, ""), func(h *Host) {
+			h.Rehearsal = Rehearsal{Kubeconfig: ourKubeconfig, APIErr: errors.New("i/o timeout")}
+		})},
+		{"nodelocaldns-left-and-api", node(link, rules, kubelet("169.254.20.10"), with(ourKubeconfig, ""))},
+		{"intercept", node(kubelet("10.96.0.10"), wanted, with(ourKubeconfig, ""), with(ourConfig, "cacheSize: 5000\n"))},
+		{"intercept-without-api", node(kubelet("10.96.0.10"), wanted)},
+		{"intercept-without-rights", node(kubelet("10.96.0.10"), wanted, with(ourKubeconfig, ""), func(h *Host) { h.Rehearsal.Missing = []string{"list services", "watch services"} })},
+		{"intercept-beside-cilium", node(kubelet("10.96.0.10"), wanted, with(ourKubeconfig, ""), addrs("cilium_host", "10.1.2.7"))},
+		{"intercept-beside-cilium-and-kube-proxy", node(kubelet("10.96.0.10"), wanted, with(ourKubeconfig, ""), addrs("cilium_host", "10.1.2.7"), func(h *Host) { h.KubeProxy = "kube-proxy (process 7)" })},
+		{"intercept-of-the-node", node(kubelet("10.0.0.7"), wanted, with(ourKubeconfig, ""))},
+		{"intercept-and-dnsmasq", node(dnsmasqAt("10.0.0.7", "192.168.5.2"), addrs("eth1", "192.168.5.2"), kubelet("10.96.0.10"), wanted, with(ourKubeconfig, ""))},
+		{"intercept-and-firewalld", node(kubelet("10.96.0.10"), wanted, with(ourKubeconfig, ""), addrs("cni0", "10.128.0.1"), firewalld)},
+		{"intercept-serves", node(kubelet("10.96.0.10"), wanted, with(ourKubeconfig, ""), intercepts("clusterDNS"), unit(daemonUnit, "active", "enabled"))},
 		{"nodelocaldns-transparent", node(link, nodeCache, rules, kubelet("10.96.0.10"), with(ourKubeconfig, ""))},
 		{"nodelocaldns-restarting", node(link, kubelet("169.254.20.10"), with("/var/log/pods/kube-system_node-local-dns-x7k2p_0b1c", ""))},
 		{"nodelocaldns-left", node(link, rules, kubelet("169.254.20.10", "10.96.0.10"))},
@@ -339,5 +382,74 @@ func TestDocument(t *testing.T) {
 		if got, err := json.Marshal(document); err != nil || string(got) != want {
 			t.Errorf("got %s (%v), want %s", got, err, want)
 		}
+	}
+}
+
+// TestLastRulesFirst: undone backwards, the drops restore rule 1 of a chain before rule 2. The undo
+// of leftovers failed, because iptables refused rule 2 of an empty chain.
+func TestLastRulesFirst(t *testing.T) {
+	rules := parseRules("iptables", "*raw\n-A PREROUTING -d 10.96.0.10/32 -j NOTRACK\n-A PREROUTING -d 169.254.20.10/32 -j NOTRACK\n")
+	h := node(addrs("nodelocaldns", "169.254.20.10", "10.96.0.10"), kubelet("10.0.0.7"), func(h *Host) { h.Rules = rules })
+	for _, options := range []func(*Host){func(*Host) {}, with(ourKubeconfig, "")} {
+		options(&h)
+		var dropped []string
+		for _, s := range NewPlan(h, Find(h)).Steps {
+			if s.Kind == DropAddress {
+				dropped = append(dropped, s.Addr.String())
+			}
+		}
+		if d := cmp.Diff([]string{"169.254.20.10", "10.96.0.10"}, dropped); d != "" {
+			t.Errorf("dropped addresses (-want +got):\n%s", d)
+		}
+	}
+}
+
+// TestNotIntercepted: the check at the end of a migration accepts an address that NodeLocal DNSCache
+// still serves.
+func TestNotIntercepted(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		i    *control.Interception
+		want string
+	}{
+		{"not wanted", nil, ""},
+		{"works", &control.Interception{Addresses: []control.Intercepted{{Address: "10.96.0.10", On: true}, {Address: "169.254.20.10", On: true, Mode: "standby"}}}, ""},
+		{"no helper", &control.Interception{Why: "node-dns-intercept.service does not run"}, "node-dns-intercept.service does not run"},
+		{
+			"one fails", &control.Interception{Addresses: []control.Intercepted{{Address: "10.96.0.10", On: true}, {Address: "169.254.20.10", Why: "the link eth0 of this host has it"}}},
+			"169.254.20.10: the link eth0 of this host has it",
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := ""
+			if err := notIntercepted(test.i); err != nil {
+				got = err.Error()
+			}
+			if got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+// TestBeforeUndo: --undo says so if pods depend on node-dns because NodeLocal DNSCache is gone.
+func TestBeforeUndo(t *testing.T) {
+	api := with(ourKubeconfig, "")
+	for _, test := range []struct {
+		name string
+		host Host
+		want bool
+	}{
+		{"the cache is gone", node(api, intercepts("clusterDNS, 169.254.20.10"), kubelet("169.254.20.10")), true},
+		{"the cache is back", node(api, intercepts("clusterDNS, 169.254.20.10"), kubelet("169.254.20.10"), addrs(nodelocalLink, "169.254.20.10"), held("crio-2.scope", nodelocalProgram, 53, "169.254.20.10")), false},
+		{"without the cache's address", node(api, intercepts("clusterDNS"), kubelet("10.96.0.10")), false},
+		{"without interception", node(api, kubelet("169.254.20.10")), false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := test.host.BeforeUndo()
+			if (got != "") != test.want || test.want && !strings.Contains(got, "kubectl label node NODE node-dns-") {
+				t.Errorf("got %q", got)
+			}
+		})
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/node-dns/node-dns/internal/admin/firewall"
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/netstate"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
@@ -92,11 +91,7 @@ func TestDryRun(t *testing.T) {
 	}{
 		{"nothing", node()},
 		{"openshift3", node(hook, dnsmasqAt("10.0.0.7", "10.128.0.1"), addrs("tun0", "10.128.0.1"), dnsNoneFile("[main]\ndns=none\n"))},
-		{"openshift3-and-firewalld", node(hook, dnsmasqAt("10.0.0.7"), addrs("cni0", "10.128.0.1"), func(h *Host) {
-			h.State.Config.PodCIDRs = []netip.Prefix{netip.MustParsePrefix("10.128.0.0/14")}
-			h.State.Net.Addrs[len(h.State.Net.Addrs)-1].Bits = 23
-			h.Filter = firewall.State{Firewalld: &firewall.Firewalld{Default: "public", Zones: []firewall.Zone{{Name: "public"}}}}
-		})},
+		{"openshift3-and-firewalld", node(hook, dnsmasqAt("10.0.0.7"), addrs("cni0", "10.128.0.1"), firewalld)},
 		{"openshift3-hook-alone", node(hook)},
 		{"openshift3-snippet-with-more", node(hook, dnsmasqAt("10.0.0.7"), dnsNoneFile("[main]\ndns=none\nplugins=ifcfg-rh\n"))},
 		{"openshift3-without-nft", node(hook, dnsmasqAt("10.0.0.7"), func(h *Host) { h.HasNFT = false })},

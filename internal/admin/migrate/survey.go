@@ -60,6 +60,7 @@ func Survey(ctx context.Context, root string) (Host, error) {
 	if len(h.nodelocalAddrs()) > 0 {
 		h.Rules, ruleErr = readRules(ctx)
 	}
+	h.KubeProxy = h.lookAtKubeProxy(ctx)
 	h.Filter = <-filter
 	return h, errors.Join(err, unitErr, ruleErr)
 }

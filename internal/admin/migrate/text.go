@@ -50,6 +50,9 @@ func (p Plan) WriteText(w io.Writer) error {
 	if len(p.Steps) > 0 && len(p.Refused) == 0 {
 		b.WriteString("\nEach step is written to " + JournalFile + " before it is done; node-dns migrate --undo undoes all steps.\n")
 	}
+	if len(p.Refused) == 0 {
+		writeThen(&b, p.Then)
+	}
 	if len(p.Refused) > 0 {
 		b.WriteString("\nIt cannot start:\n")
 	}
@@ -58,6 +61,23 @@ func (p Plan) WriteText(w io.Writer) error {
 	}
 	_, err := b.WriteTo(w)
 	return err
+}
+
+// WriteThen prints what remains to be done after the steps.
+func (p Plan) WriteThen(w io.Writer) error {
+	var b bytes.Buffer
+	writeThen(&b, p.Then)
+	_, err := b.WriteTo(w)
+	return err
+}
+
+func writeThen(b *bytes.Buffer, then []string) {
+	for i, line := range then {
+		if i == 0 {
+			b.WriteString("\nThen, a cluster administrator does this:\n")
+		}
+		fmt.Fprintf(b, "  %s\n", termtext.Lines(line, "     "))
+	}
 }
 
 // Document returns the value for JSON output.

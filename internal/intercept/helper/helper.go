@@ -36,7 +36,8 @@ const (
 
 const (
 	// lookAgain is the interval between looks at the links of the addresses while all is well. A
-	// missing address fails the next probe, which causes a look after at most lookSoon.
+	// missing address that node-dns serves fails the next probe, which causes a look after at most
+	// lookSoon.
 	lookAgain = 10 * time.Second
 	lookSoon  = time.Second
 	// linger is how long addresses stay local after the daemon has withdrawn its request. A stopping
@@ -225,7 +226,7 @@ func (h *helper) set(rules []served) error {
 // does so rarely.
 func (h *helper) look() error {
 	now, wait := time.Now(), lookAgain
-	if len(h.rules) < len(h.ways) || len(h.held) > len(h.ways) {
+	if len(h.rules) < len(h.ways) || len(h.held) > len(h.ways) || slices.ContainsFunc(h.ways, func(w way) bool { return w.standby }) {
 		wait = lookSoon
 	}
 	if now.Sub(h.looked) < wait {
@@ -243,7 +244,7 @@ func (h *helper) look() error {
 		if w.add {
 			errs = append(errs, addAddress(addr))
 		}
-		if w.mode == intercept.Local && w.why == "" {
+		if w.hold {
 			h.hold(addr, now)
 		}
 		h.ways = append(h.ways, w)
@@ -312,8 +313,11 @@ func (h *helper) report(why []string) error {
 	next := make([]intercept.Address, len(h.ways))
 	for i, w := range h.ways {
 		next[i] = intercept.Address{Address: w.addr, On: why[i] == "", Mode: w.mode, Since: now, Why: why[i]}
+		if w.standby {
+			next[i].Mode = intercept.Standby
+		}
 		if j := slices.IndexFunc(h.state.Addresses, func(a intercept.Address) bool { return a.Address == w.addr }); j >= 0 {
-			if before := h.state.Addresses[j]; before.On == next[i].On {
+			if before := h.state.Addresses[j]; before.On == next[i].On && before.Mode == next[i].Mode {
 				next[i].Since = before.Since
 			}
 		}
@@ -328,14 +332,18 @@ func (h *helper) report(why []string) error {
 
 // logChange logs which addresses are intercepted from now on, and which no longer, with the reason.
 func (h *helper) logChange(before, after []intercept.Address) {
-	was := func(addr netip.Addr) bool {
-		return slices.ContainsFunc(before, func(a intercept.Address) bool { return a.Address == addr && a.On })
+	was := func(addr netip.Addr) intercept.Address {
+		i := slices.IndexFunc(before, func(a intercept.Address) bool { return a.Address == addr && a.On })
+		if i < 0 {
+			return intercept.Address{}
+		}
+		return before[i]
 	}
 	for _, a := range after {
-		switch {
-		case a.On && !was(a.Address):
+		switch old := was(a.Address); {
+		case a.On && (!old.On || old.Mode != a.Mode):
 			h.Log.Info("intercepting pods' queries", "address", a.Address, "mode", string(a.Mode))
-		case !a.On && was(a.Address):
+		case !a.On && old.On:
 			h.Log.Warn("no longer intercepting pods' queries", "address", a.Address, "reason", a.Why)
 		}
 	}

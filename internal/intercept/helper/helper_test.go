@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -109,6 +110,12 @@ func (w *world) call(name string) { w.name.Store(&name) }
 // request writes the request file for these addresses, or removes it if there are none.
 func (w *world) request(addrs ...string) {
 	w.t.Helper()
+	w.requestAt("", addrs...)
+}
+
+// requestAt is request for a host where node-dns also answers at node, if that is not "".
+func (w *world) requestAt(node string, addrs ...string) {
+	w.t.Helper()
 	path := intercept.RequestFile(w.root)
 	if len(addrs) == 0 {
 		if err := os.Remove(path); err != nil {
@@ -117,6 +124,9 @@ func (w *world) request(addrs ...string) {
 		return
 	}
 	var r intercept.Request
+	if node != "" {
+		r.Nodes = []netip.Addr{netip.MustParseAddr(node)}
+	}
 	for _, addr := range addrs {
 		r.Addrs = append(r.Addrs, netip.MustParseAddr(addr))
 	}
@@ -133,6 +143,12 @@ func (w *world) start(flags ...string) {
 // serve starts the nameserver as soon as the helper has made the address local.
 func (w *world) serve(addr string) {
 	w.t.Helper()
+	w.serveAs(addr, func() string { return *w.name.Load() })
+}
+
+// serveAs is serve for a nameserver with another name. end ends it.
+func (w *world) serveAs(addr string, name func() string) (end func()) {
+	w.t.Helper()
 	var conn net.PacketConn
 	w.await(addr+" is local", func() bool {
 		var err error
@@ -144,7 +160,7 @@ func (w *world) serve(addr string) {
 			return
 		}
 		m := new(dns.Msg).SetReply(q)
-		m.Answer = []dns.RR{&dns.TXT{Hdr: dns.RR_Header{Name: q.Question[0].Name, Rrtype: dns.TypeTXT, Class: dns.ClassCHAOS}, Txt: []string{*w.name.Load()}}}
+		m.Answer = []dns.RR{&dns.TXT{Hdr: dns.RR_Header{Name: q.Question[0].Name, Rrtype: dns.TypeTXT, Class: dns.ClassCHAOS}, Txt: []string{name()}}}
 		rw.WriteMsg(m) // the helper may be gone
 	})}
 	started := make(chan struct{})
@@ -152,7 +168,9 @@ func (w *world) serve(addr string) {
 	done := make(chan struct{})
 	go func() { defer close(done); server.ActivateAndServe() }()
 	<-started
-	w.t.Cleanup(func() { server.Shutdown(); <-done })
+	end = sync.OnceFunc(func() { server.Shutdown(); <-done })
+	w.t.Cleanup(end)
+	return end
 }
 
 func (w *world) await(what string, ok func() bool) {

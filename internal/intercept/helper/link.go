@@ -18,11 +18,15 @@ const linkName = "node-dns"
 const (
 	loopback = "lo"
 	ipvs     = "kube-ipvs0" // of kube-proxy in mode ipvs
+	// nodelocal is the link of NodeLocal DNSCache, which has its addresses while its pod is on this
+	// node.
+	nodelocal = "nodelocaldns"
 )
 
 // place is where an address is on this host.
 type place struct {
-	link string // "" if the address is not local
+	link string // "" if the address is not local; another link than ours, if there is one
+	ours bool   // our link has it, too
 }
 
 // isOurs reports whether the helper has put the address there, or may do so.
@@ -52,10 +56,18 @@ func places(addrs []netip.Addr) (map[netip.Addr]place, error) {
 			continue
 		}
 		addr = addr.Unmap()
-		// A link of the host's own wins over one of ours: the address was there before, or moved.
-		if before, wanted := found[addr]; wanted && (before.isOurs() || before.link == ipvs) {
-			found[addr] = place{link: names[a.LinkIndex]}
+		// A link of the host's own wins over that of IPVS, and both win over ours: the address was
+		// there before, or moved.
+		at, wanted := found[addr]
+		if !wanted {
+			continue
 		}
+		other := place{link: names[a.LinkIndex]}
+		at.ours = at.ours || other.isOurs()
+		if at.isOurs() || at.link == ipvs && !other.isOurs() {
+			at.link = other.link
+		}
+		found[addr] = at
 	}
 	return found, nil
 }

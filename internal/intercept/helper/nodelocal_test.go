@@ -1,0 +1,111 @@
+package helper
+
+import (
+	"net"
+	"net/netip"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/node-dns/node-dns/internal/dns/identity"
+	"github.com/node-dns/node-dns/internal/intercept"
+	"github.com/node-dns/node-dns/internal/test/lab"
+)
+
+const cacheAddr, nodeAddr = "169.254.20.10", "10.0.0.5"
+
+// nodeCache plays the pod of NodeLocal DNSCache, step by step as kubernetes/dns does.
+type nodeCache struct {
+	*world
+	end func()
+}
+
+func (c *nodeCache) start() {
+	c.t.Helper()
+	if exec.Command("ip", "link", "add", nodelocal, "type", "dummy").Run() != nil { // no dummy links in this kernel
+		command(c.t, "ip", "link", "add", nodelocal, "type", "bridge")
+	}
+	command(c.t, "ip", "link", "set", nodelocal, "up")
+	command(c.t, "ip", "address", "add", cacheAddr+"/32", "dev", nodelocal)
+	c.end = c.serveAs(cacheAddr, func() string { return "CoreDNS-1.11.3" })
+}
+
+func (c *nodeCache) addRules() {
+	c.t.Helper()
+	command(c.t, "nft", "table ip nodelocal { chain out { type filter hook output priority raw; ip daddr "+cacheAddr+" udp dport 53 notrack; ip saddr "+cacheAddr+" udp sport 53 notrack; }; }")
+}
+
+// TestPlaces: in any order of the links, the host's own wins over IPVS, and IPVS over ours.
+func TestPlaces(t *testing.T) {
+	lab.New(t)
+	addr := netip.MustParseAddr(cluster4)
+	for _, row := range []struct {
+		link string
+		want place
+	}{{ipvs, place{ipvs, false}}, {linkName, place{ipvs, true}}, {"host0", place{"host0", true}}, {"host1", place{"host0", true}}} {
+		command(t, "ip", "link", "add", row.link, "type", "bridge")
+		command(t, "ip", "address", "add", cluster4+"/32", "dev", row.link)
+		at, err := places([]netip.Addr{addr})
+		if err != nil || at[addr] != row.want {
+			t.Errorf("with %s, got %+v, want %+v: %v", row.link, at[addr], row.want, err)
+		}
+	}
+}
+
+func command(t *testing.T, argv ...string) {
+	t.Helper()
+	if out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v: %s", strings.Join(argv, " "), err, out)
+	}
+}
+
+// answersAs checks the name of the nameserver that a client of this host reaches at cacheAddr.
+func (c *nodeCache) answersAs(when, want string) {
+	c.t.Helper()
+	by, err := identity.Ask(c.t.Context(), new(net.Dialer), netip.MustParseAddrPort(cacheAddr+":53"), time.Now().Add(10*time.Second))
+	if err != nil || by != want {
+		c.t.Errorf("%s, %q answers, want %q: %v", when, by, want, err)
+	}
+}
+
+func (c *nodeCache) awaitMode(want intercept.Mode) {
+	c.t.Helper()
+	c.await("the mode "+string(want), func() bool {
+		s, err := intercept.ReadState(intercept.StateFile(c.root))
+		return err == nil && s != nil && len(s.Addresses) == 1 && s.Addresses[0].On && s.Addresses[0].Mode == want && strings.Contains(ruleset(c.t), "dnat")
+	})
+}
+
+// TestNodeLocal: the cache answers while its rules are there, and node-dns from then on. At no
+// moment does nothing answer. The cache can return.
+func TestNodeLocal(t *testing.T) {
+	c := &nodeCache{world: newWorld(t)}
+	lab.Need(t, "nft")
+	command(t, "ip", "address", "add", nodeAddr+"/32", "dev", "lo")
+	c.serveAs(nodeAddr, func() string { return *c.name.Load() })
+	c.start()
+	c.addRules()
+	c.requestAt(nodeAddr, cacheAddr)
+	c.world.start()
+	for _, round := range []string{"at first", "after its return"} {
+		c.awaitMode(intercept.Standby)
+		c.answersAs(round+", with the cache", "CoreDNS-1.11.3")
+		command(t, "ip", "link", "del", nodelocal)
+		c.answersAs(round+", without the link", "CoreDNS-1.11.3")
+		command(t, "nft", "delete", "table", "ip", "nodelocal")
+		c.answersAs(round+", without the rules", "node-dns 0.9.0")
+		c.end()
+		c.answersAs(round+", without the cache", "node-dns 0.9.0")
+		c.awaitMode(intercept.Translated)
+		c.start()
+		c.answersAs(round+", with a cache that has no rules yet", "node-dns 0.9.0")
+		c.addRules()
+	}
+	c.request()
+	c.awaitEnd(c.helper)
+	if got := linkOf(t, cacheAddr); got != nodelocal {
+		t.Errorf("at the end, the cache's address is on %q", got)
+	}
+	c.answersAs("without the helper", "CoreDNS-1.11.3")
+}
