@@ -39,7 +39,7 @@ func restoreOldLayout(tree string) error {
 			"\t$(PUT) 0755 packaging/networkmanager/99-origin-dns "+entry+"\n", "",
 			"bin/origin-dns-dispatcher "+program, "bin/origin-dns-dispatcher "+entry,
 			"ln -sf ../libexec/node-dns/origin-dns-dispatcher", "ln -sf ../lib/NetworkManager/dispatcher.d/99-origin-dns"),
-		replace(filepath.Join(tree, "packaging/rpm/node-dns.spec"), "%{_libexecdir}/node-dns\n", ""),
+		replace(filepath.Join(tree, "packaging/rpm/node-dns.spec"), "%{_libexecdir}/node-dns\n", "%{_libexecdir}/node-dns/node-dns-intercept\n"),
 	)
 }
 
