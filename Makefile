@@ -3,6 +3,7 @@
 # make install-cockpit  install only the Cockpit page, which needs no build
 # make rpm           build the RPM for ARCH and the source RPM into dist/
 # make rpm-all       build the RPMs for every architecture
+# make image         build the OCI image for every architecture into dist/
 # make manifests     write the objects of charts/node-dns with its default values to dist/manifests/node-dns.yaml
 # make test          run every test lane; as root on Debian or RHEL it installs the missing packages, and reports it
 # make test-kube     run the lane with a Kubernetes API; the first run builds etcd and kube-apiserver, which takes minutes
@@ -33,20 +34,25 @@ FUZZTIME ?= 20s
 SOAK     ?= 10m
 RATE     ?= 20000
 VERSION  ?= $(shell ./scripts/version)
-LDFLAGS   = -s -w -X main.version=$(VERSION)
+LDFLAGS   = -s -w -X main.version=$(VERSION)$(if $(REVISION), -X main.revision=$(REVISION))
 BUILDMODE ?= default
 ARCHES    = x86_64 aarch64 ppc64le s390x
+COMPILE   = $(GO) build -trimpath -buildmode=$(BUILDMODE) -ldflags '$(LDFLAGS)'
 export CGO_ENABLED ?= 1
 
-.PHONY: build install install-cockpit rpm rpm-all manifests test test-arch test-kube test-trixie test-vm bench bench-quick bench-faults bench-micro bench-kube dashboard-png demo check lint fuzz soak clean
+.PHONY: build programs install install-cockpit rpm rpm-all image manifests test test-arch test-kube test-trixie test-vm bench bench-quick bench-faults bench-micro bench-kube dashboard-png demo check lint fuzz soak clean
 
 # The program prints its completions. bin/native/ has it for this machine, as bin/ may be for another.
 build:
-	CGO_ENABLED=0 $(GO) build -trimpath -buildmode=$(BUILDMODE) -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
-	CGO_ENABLED=0 GOARCH= $(GO) build -trimpath -buildmode=$(BUILDMODE) -ldflags '$(LDFLAGS)' -o bin/native/ ./cmd/node-dns
+	CGO_ENABLED=0 $(COMPILE) -o bin/ ./cmd/...
+	CGO_ENABLED=0 GOARCH= $(COMPILE) -o bin/native/ ./cmd/node-dns
 	bin/native/node-dns completion bash >bin/node-dns.bash
 	bin/native/node-dns completion zsh >bin/node-dns.zsh
 	bin/native/node-dns completion fish >bin/node-dns.fish
+
+# The programs of the image, in BIN.
+programs:
+	CGO_ENABLED=0 $(COMPILE) -o $(BIN)/ ./cmd/node-dns ./cmd/node-dns-intercept
 
 # Directories as on RHEL. The spec passes its macros if they differ. The hook is a separate script that
 # runs the program in LIBEXECDIR: RHEL's SELinux policy lets systemd execute nothing below
@@ -89,6 +95,9 @@ rpm:
 
 rpm-all:
 	./packaging/rpm/build $(ARCHES)
+
+image:
+	./packaging/image/build $(ARCHES)
 
 MANIFESTS ?= dist/manifests/node-dns.yaml
 
@@ -155,6 +164,7 @@ lint:
 	$(GO) tool -modfile=tools.mod staticcheck ./...
 	cd test/e2e && CGO_ENABLED=0 $(GO) tool -modfile=../../tools.mod staticcheck ./...
 	cd test/chart && CGO_ENABLED=0 $(GO) tool -modfile=../../tools.mod staticcheck ./...
+	cd packaging && $(GO) vet ./... && CGO_ENABLED=0 $(GO) tool -modfile=../tools.mod staticcheck ./...
 	$(GO) tool -modfile=tools.mod actionlint
 
 soak:

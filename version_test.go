@@ -19,8 +19,8 @@ func release(t *testing.T) string {
 	return version
 }
 
-// TestVersion: the programs, the RPM, the chart and CHANGELOG.md have the version of the file
-// VERSION.
+// TestVersion: the programs, the RPM, the image, the chart and CHANGELOG.md have the version of the
+// file VERSION.
 func TestVersion(t *testing.T) {
 	version := release(t)
 	if found := regexp.MustCompile(`(?m)^## \[(\d[^]]*)\]`).FindStringSubmatch(readText(t, "CHANGELOG.md")); found == nil || found[1] != version {
@@ -33,8 +33,13 @@ func TestVersion(t *testing.T) {
 	if build := output(t, ".", "make", "--no-print-directory", "--dry-run", "build"); !strings.Contains(build, "-X main.version="+printed+"'") {
 		t.Errorf("make build does not set main.version to %s:\n%s", printed, build)
 	}
-	if build := readText(t, "packaging/rpm/build"); !strings.Contains(build, `"${VERSION:=$(./scripts/version)}"`) {
-		t.Error("packaging/rpm/build does not take the version of scripts/version")
+	if source := readText(t, "packaging/source"); !strings.Contains(source, `"${VERSION:=$(./scripts/version)}"`) {
+		t.Error("packaging/source does not take the version of scripts/version")
+	}
+	for _, build := range []string{"packaging/rpm/build", "packaging/image/build"} {
+		if !strings.Contains(readText(t, build), "\n. ./packaging/source\n") {
+			t.Errorf("%s does not source packaging/source", build)
+		}
 	}
 	if spec := readText(t, "packaging/rpm/node-dns.spec"); !strings.Contains(spec, "-X main.version=%{version}-%{release} ") {
 		t.Error("the RPM's programs do not have its version")

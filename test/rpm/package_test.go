@@ -17,6 +17,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/golden"
 	"github.com/node-dns/node-dns/internal/test/lab"
 	"github.com/node-dns/node-dns/internal/test/rpmbuild"
+	"github.com/node-dns/node-dns/internal/test/sbomtest"
 )
 
 // output returns a program's output; the program must exit 0.
@@ -127,6 +128,17 @@ func TestModules(t *testing.T) {
 	if d := cmp.Diff(slices.Compact(want), got); d != "" {
 		t.Errorf("bundled modules (-of the programs +of the package):\n%s", d)
 	}
+}
+
+// TestSBOM: the bill of materials beside the package has its programs and their modules, and the
+// licenses of the modules are those of the package.
+func TestSBOM(t *testing.T) {
+	p := rpmbuild.Build(t, 1, rpmbuild.Systemd)
+	programs := map[string]string{}
+	for i, path := range extract(t, p.Main) {
+		programs[installed[i]] = path
+	}
+	sbomtest.Check(t, strings.TrimSuffix(p.Main, ".rpm")+".spdx.json", strings.TrimSpace(query(t, p.Main, "--queryformat", "%{LICENSE}")), programs)
 }
 
 // TestLint: rpmlint reports only what packaging/rpm/rpmlint.toml lists with a reason.

@@ -13,7 +13,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/rpmbuild"
 )
 
-var installed = []string{"usr/sbin/node-dns", "usr/libexec/node-dns/origin-dns-dispatcher"}
+var installed = []string{"usr/sbin/node-dns", "usr/libexec/node-dns/origin-dns-dispatcher", "usr/libexec/node-dns/node-dns-intercept"}
 
 // extract unpacks a package and returns the paths of its programs.
 func extract(t testing.TB, file string) []string {

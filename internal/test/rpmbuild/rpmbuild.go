@@ -39,7 +39,7 @@ func restoreOldLayout(tree string) error {
 			"\t$(PUT) 0755 packaging/networkmanager/99-origin-dns "+entry+"\n", "",
 			"bin/origin-dns-dispatcher "+program, "bin/origin-dns-dispatcher "+entry,
 			"ln -sf ../libexec/node-dns/origin-dns-dispatcher", "ln -sf ../lib/NetworkManager/dispatcher.d/99-origin-dns"),
-		replace(filepath.Join(tree, "packaging/rpm/node-dns.spec"), "%{_libexecdir}/node-dns\n", ""),
+		replace(filepath.Join(tree, "packaging/rpm/node-dns.spec"), "%{_libexecdir}/node-dns\n", "%{_libexecdir}/node-dns/node-dns-intercept\n"),
 	)
 }
 
@@ -76,8 +76,8 @@ type Packages struct {
 }
 
 // Fetch downloads what Build and SystemdPackage need: Go modules that the package needs but the
-// tests' programs do not, and systemd's sources. Without it they need network access; see
-// lab.Before.
+// tests' programs do not, those of the programs in packaging, and systemd's sources. Without it they
+// need network access; see lab.Before. The tests are two directories below the module's root.
 func Fetch() error {
 	if _, err := fetchSystemd(); err != nil {
 		return fmt.Errorf("loading the sources of systemd: %w", err)
@@ -86,7 +86,11 @@ func Fetch() error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(run(exec.Command("go", "mod", "vendor", "-o", dir+"/vendor")), os.RemoveAll(dir))
+	return errors.Join(
+		run(exec.Command("go", "mod", "vendor", "-o", dir+"/vendor")),
+		run(exec.Command("go", "-C", "../../packaging", "build", "-o", dir+"/", "./...")),
+		os.RemoveAll(dir),
+	)
 }
 
 // Build makes packages of the current tree with this release number. From release 2 on, their
@@ -94,13 +98,13 @@ func Fetch() error {
 // tests.
 func Build(t testing.TB, release int, macros Macros) Packages {
 	t.Helper()
-	lab.NeedPrograms(t, "rpmbuild", "go", "make")
+	lab.NeedPrograms(t, "rpmbuild", "rpm2cpio", "cpio", "go", "make")
 	text := fallbackMacros(t)
 	if macros == Systemd {
 		text += "\n" + systemdMacros(t)
 	}
 	root := Root(t)
-	key := fmt.Sprintf("node-dns %d %s %s %s", release, Revision, text, sources(t, root))
+	key := fmt.Sprintf("node-dns %d %s %s %s", release, Revision, text, Sources(t, root))
 	dir, err := lab.Cached(key, func(dir string) error {
 		file := filepath.Join(dir, "macros")
 		// A fast compression: these packages are not kept.

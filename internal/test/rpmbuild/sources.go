@@ -16,9 +16,9 @@ import (
 // notSource are directories that are not part of a package.
 var notSource = []string{".git", "bin", "dist", "testdata"}
 
-// sources returns a digest of all files of the tree except test files. Because it opens them, `go
+// Sources returns a digest of all files of the tree except test files. Because it opens them, `go
 // test` runs the test again when one has changed.
-func sources(t testing.TB, root string) string {
+func Sources(t testing.TB, root string) string {
 	t.Helper()
 	digest := sha256.New()
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
