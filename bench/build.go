@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/node-dns/node-dns/bench/machine"
 	"github.com/node-dns/node-dns/bench/result"
 )
 
@@ -67,7 +68,7 @@ func buildTree(ctx context.Context, programs string) error {
 	if err := os.MkdirAll(programs, 0o755); err != nil {
 		return err
 	}
-	if err := run(ctx, "go", "build", "-trimpath", "-ldflags=-X main.version="+revision(ctx), "-o", programs+"/", "./cmd/node-dns"); err != nil {
+	if err := run(ctx, "go", "build", "-trimpath", "-ldflags=-X main.version="+machine.Revision(ctx), "-o", programs+"/", "./cmd/node-dns"); err != nil {
 		return fmt.Errorf("building node-dns: %w", err)
 	}
 	for _, name := range []string{"echo", "upstream", "dial"} {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/node-dns/node-dns/bench/machine"
 	"github.com/node-dns/node-dns/bench/result"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 	"github.com/node-dns/node-dns/internal/test/faultplan"
@@ -61,8 +62,8 @@ func (o options) measureFaults(ctx context.Context) (report result.FaultReport, 
 		return report, err
 	}
 	defer at.remove()
-	report.Schema, report.Taken, report.Revision = result.Schema, time.Now().UTC().Round(time.Second), revision(ctx)
-	report.Machine, report.Seconds = thisMachine(cpus), o.settings.Seconds
+	report.Schema, report.Taken, report.Revision = result.Schema, time.Now().UTC().Round(time.Second), machine.Revision(ctx)
+	report.Machine, report.Seconds = machine.Read(cpus), o.settings.Seconds
 	for _, p := range faultPeers {
 		report.Peers = append(report.Peers, result.Peer{Name: p.name, Version: at.versionOf(p)})
 	}

@@ -1,20 +1,16 @@
 package main
 
 import (
-	"context"
-	"debug/buildinfo"
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"runtime"
-	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/node-dns/node-dns/bench/result"
+	"github.com/node-dns/node-dns/bench/machine"
 )
 
 // cores is the number of cores that the server, the client and the upstream nameserver share: a
@@ -51,45 +47,6 @@ func pin() ([]int, error) {
 	return nil, fmt.Errorf("re-executing on two CPUs: %w", syscall.Exec(self, os.Args, os.Environ()))
 }
 
-// thisMachine describes this machine. Values that cannot be read stay empty.
-func thisMachine(cpus []int) result.Machine {
-	m := result.Machine{Used: cpus, Kernel: firstOf("/proc/sys/kernel/osrelease", "", ""), CPU: firstOf("/proc/cpuinfo", "model name", ":")}
-	m.System = strings.Trim(firstOf("/etc/os-release", "PRETTY_NAME", "="), `"`)
-	online, _ := filepath.Glob("/sys/devices/system/cpu/cpu[0-9]*")
-	m.Cores = len(online)
-	var info unix.Sysinfo_t
-	if unix.Sysinfo(&info) == nil {
-		m.Memory = int64(info.Totalram) * int64(info.Unit)
-	}
-	return m
-}
-
-// firstOf returns the value of the first line of a file with the key.
-func firstOf(path, key, separator string) string {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return ""
-	}
-	for line := range strings.Lines(string(text)) {
-		if !strings.HasPrefix(line, key) {
-			continue
-		}
-		if _, value, found := strings.Cut(line, separator); found {
-			return strings.TrimSpace(value)
-		}
-	}
-	return ""
-}
-
-// revision returns the version of the tree that node-dns is built from.
-func revision(ctx context.Context) string {
-	text, err := exec.CommandContext(ctx, "git", "describe", "--tags", "--always", "--dirty").Output()
-	if err != nil {
-		return "dev"
-	}
-	return strings.TrimSpace(string(text))
-}
-
 // dotted matches a version as programs print it.
 var dotted = regexp.MustCompile(`\d+\.\d+\S*`)
 
@@ -101,7 +58,7 @@ func (p place) versionOf(of peer) string {
 	case err != nil:
 		return err.Error()
 	case of.program.origin == moduleOrigin:
-		return moduleVersion(command[0])
+		return machine.ModuleVersion(command[0])
 	case len(of.version) == 0:
 		return "built from this tree"
 	}
@@ -111,18 +68,4 @@ func (p place) versionOf(of peer) string {
 		return string(version)
 	}
 	return lastLine(string(text))
-}
-
-// moduleVersion returns the module of a Go program's main package.
-func moduleVersion(program string) string {
-	info, err := buildinfo.ReadFile(program)
-	if err != nil {
-		return err.Error()
-	}
-	for _, m := range append(info.Deps, &info.Main) {
-		if strings.HasPrefix(info.Path+"/", m.Path+"/") {
-			return m.Path + " " + m.Version
-		}
-	}
-	return "unknown"
 }

@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/node-dns/node-dns/bench/machine"
 	"github.com/node-dns/node-dns/bench/result"
 	"github.com/node-dns/node-dns/internal/test/faultplan"
 )
@@ -139,7 +140,7 @@ func (o options) measure(ctx context.Context) (report result.Report, err error) 
 	}
 	defer b.upstream.stop()
 	report = result.Report{
-		Schema: result.Schema, Taken: time.Now().UTC().Round(time.Second), Revision: revision(ctx), Machine: thisMachine(cpus), Settings: o.settings,
+		Schema: result.Schema, Taken: time.Now().UTC().Round(time.Second), Revision: machine.Revision(ctx), Machine: machine.Read(cpus), Settings: o.settings,
 		Missing: missing,
 	}
 	b.all(ctx, o, &report)

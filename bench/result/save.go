@@ -22,6 +22,11 @@ func SaveFaults(dir string, r FaultReport) error {
 	return save(dir, "faults.json", r, map[string]string{"faults.md": Markdown(r)})
 }
 
+// SaveOutages writes the report to a directory in two formats: intercept.json and intercept.txt.
+func SaveOutages(dir string, r OutageReport) error {
+	return save(dir, "intercept.json", r, map[string]string{"intercept.txt": Outages(r)})
+}
+
 // save writes a report as JSON and in its other formats.
 func save(dir, name string, report any, others map[string]string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -48,6 +53,12 @@ func Load(path string) (r Report, err error) {
 
 // LoadFaults reads a faults.json file.
 func LoadFaults(path string) (r FaultReport, err error) {
+	err = load(path, &r, &r.Schema)
+	return r, err
+}
+
+// LoadOutages reads an intercept.json file.
+func LoadOutages(path string) (r OutageReport, err error) {
 	err = load(path, &r, &r.Schema)
 	return r, err
 }

@@ -27,7 +27,7 @@ type interceptBed struct {
 	daemon, helper *lab.Process
 }
 
-func newInterceptBed(t *testing.T, b *proxyBed) *interceptBed {
+func newInterceptBed(t testing.TB, b *proxyBed) *interceptBed {
 	t.Helper()
 	upstream := netip.MustParseAddrPort("127.0.0.1:5354")
 	b.node.serve(upstream, "*. 300 IN A "+nodeDNSAnswer)
@@ -123,14 +123,21 @@ func TestIntercept(t *testing.T) {
 // phase runs a load while events happens, and checks how many of its queries are lost.
 func (i *interceptBed) phase(name string, mayLose int, events func(l *podLoad)) {
 	i.t.Helper()
-	load := i.client.startLoad(clusterDNS, interceptRate)
-	events(load)
-	result, err := load.stop()
-	if err != nil {
-		i.t.Fatal(err)
-	}
+	result := i.underLoad(events)
 	i.t.Logf("%s: %s", name, result)
 	if len(result.lost) > mayLose {
 		i.t.Errorf("%s: %d queries were lost, at most %d may be", name, len(result.lost), mayLose)
 	}
+}
+
+// underLoad lets the client query the Service while events happens.
+func (b *proxyBed) underLoad(events func(l *podLoad)) podLoadResult {
+	b.t.Helper()
+	load := b.client.startLoad(clusterDNS, interceptRate)
+	events(load)
+	result, err := load.stop()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return result
 }
