@@ -24,7 +24,6 @@ import (
 
 	"github.com/node-dns/node-dns/internal/dns/identity"
 	"github.com/node-dns/node-dns/internal/intercept"
-	"github.com/node-dns/node-dns/internal/sys/atomicfile"
 )
 
 // After the last answer, an address loses its rules within interval + probeTimeout, plus the
@@ -49,9 +48,9 @@ const (
 
 // Config configures the helper.
 type Config struct {
-	Root string // prefix of the files' paths; "" means /
-	Stay bool   // without a request, wait for the next one
-	Log  *slog.Logger
+	Root string       // prefix of the files' paths; "" means /
+	Stay bool         // without a request, wait for the next one
+	Log  *slog.Logger // never nil
 }
 
 // helper is the state of the loop. One goroutine uses it.
@@ -70,8 +69,8 @@ type helper struct {
 	held     []held
 }
 
-// Run intercepts until ctx ends or, unless Stay is set, the daemon withdraws its request. Only one process of a network
-// namespace can run it at a time. It needs CAP_NET_ADMIN.
+// Run intercepts until ctx ends or, unless Stay is set, the daemon withdraws its request. Only one
+// process of a network namespace can run it at a time. It needs CAP_NET_ADMIN.
 func Run(ctx context.Context, config Config) error {
 	t, err := openTable()
 	if err != nil {
@@ -222,72 +221,6 @@ func (h *helper) set(rules []served) error {
 	return nil
 }
 
-// look decides the way of each address, and makes addresses local. While all addresses answer, it
-// does so rarely.
-func (h *helper) look() error {
-	now, wait := time.Now(), lookAgain
-	if len(h.rules) < len(h.ways) || len(h.held) > len(h.ways) || slices.ContainsFunc(h.ways, func(w way) bool { return w.standby }) {
-		wait = lookSoon
-	}
-	if now.Sub(h.looked) < wait {
-		return nil
-	}
-	h.looked = now
-	at, err := places(h.request.Addrs)
-	if err != nil {
-		return err
-	}
-	h.ways = nil
-	var errs []error
-	for _, addr := range h.request.Addrs {
-		w := wayFor(addr, at[addr], h.request)
-		if w.add {
-			errs = append(errs, addAddress(addr))
-		}
-		if w.hold {
-			h.hold(addr, now)
-		}
-		h.ways = append(h.ways, w)
-	}
-	return errors.Join(append(errs, h.drop(now.Add(-linger)))...)
-}
-
-// held is an address that the helper has made local.
-type held struct {
-	addr   netip.Addr
-	wanted time.Time // when it was requested last
-}
-
-func (h *helper) hold(addr netip.Addr, now time.Time) {
-	if i := slices.IndexFunc(h.held, func(have held) bool { return have.addr == addr }); i >= 0 {
-		h.held[i].wanted = now
-		return
-	}
-	h.held = append(h.held, held{addr, now})
-}
-
-// drop removes addresses that were not requested since a time. The others keep the rules for
-// responses from them.
-func (h *helper) drop(since time.Time) error {
-	var errs []error
-	had := len(h.held)
-	h.held = slices.DeleteFunc(h.held, func(have held) bool {
-		if have.wanted.After(since) {
-			return false
-		}
-		errs = append(errs, removeAddress(have.addr))
-		return true
-	})
-	var addrs []netip.Addr
-	for _, have := range h.held {
-		addrs = append(addrs, have.addr)
-	}
-	if had > 0 && len(addrs) == 0 {
-		errs = append(errs, removeLink())
-	}
-	return errors.Join(append(errs, setReplies(addrs))...)
-}
-
 // probe asks node-dns at all addresses at the same time. It returns, for each of the ways, why the
 // address must not be intercepted, or "".
 func (h *helper) probe(ctx context.Context) []string {
@@ -305,64 +238,6 @@ func (h *helper) probe(ctx context.Context) []string {
 	}
 	asked.Wait()
 	return why
-}
-
-// report writes the state file and the log when something has changed.
-func (h *helper) report(why []string) error {
-	now := time.Now()
-	next := make([]intercept.Address, len(h.ways))
-	for i, w := range h.ways {
-		next[i] = intercept.Address{Address: w.addr, On: why[i] == "", Mode: w.mode, Since: now, Why: why[i]}
-		if w.standby {
-			next[i].Mode = intercept.Standby
-		}
-		if j := slices.IndexFunc(h.state.Addresses, func(a intercept.Address) bool { return a.Address == w.addr }); j >= 0 {
-			if before := h.state.Addresses[j]; before.On == next[i].On && before.Mode == next[i].Mode {
-				next[i].Since = before.Since
-			}
-		}
-	}
-	if slices.Equal(next, h.state.Addresses) {
-		return nil
-	}
-	h.logChange(h.state.Addresses, next)
-	h.state.Addresses = next
-	return h.write()
-}
-
-// logChange logs which addresses are intercepted from now on, and which no longer, with the reason.
-func (h *helper) logChange(before, after []intercept.Address) {
-	was := func(addr netip.Addr) intercept.Address {
-		i := slices.IndexFunc(before, func(a intercept.Address) bool { return a.Address == addr && a.On })
-		if i < 0 {
-			return intercept.Address{}
-		}
-		return before[i]
-	}
-	for _, a := range after {
-		switch old := was(a.Address); {
-		case a.On && (!old.On || old.Mode != a.Mode):
-			h.Log.Info("intercepting pods' queries", "address", a.Address, "mode", string(a.Mode))
-		case !a.On && old.On:
-			h.Log.Warn("no longer intercepting pods' queries", "address", a.Address, "reason", a.Why)
-		}
-	}
-	for _, a := range before {
-		if a.On && !slices.ContainsFunc(after, func(b intercept.Address) bool { return b.Address == a.Address }) {
-			h.Log.Info("no longer intercepting pods' queries", "address", a.Address, "reason", "node-dns withdrew its request")
-		}
-	}
-}
-
-func (h *helper) write() error {
-	data, err := h.state.Marshal()
-	if err != nil {
-		return err
-	}
-	if _, err := new(atomicfile.Writer).Write(intercept.StateFile(h.Root), data, 0o644); err != nil {
-		return fmt.Errorf("writing the state: %w", err)
-	}
-	return nil
 }
 
 // end removes the rules. The addresses, and the rules for responses from them, stay while the daemon

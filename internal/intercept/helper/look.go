@@ -1,0 +1,74 @@
+package helper
+
+import (
+	"errors"
+	"net/netip"
+	"slices"
+	"time"
+)
+
+// look decides the way of each address, and makes addresses local. While all addresses answer, it
+// does so rarely.
+func (h *helper) look() error {
+	now, wait := time.Now(), lookAgain
+	if len(h.rules) < len(h.ways) || len(h.held) > len(h.ways) || slices.ContainsFunc(h.ways, func(w way) bool { return w.standby }) {
+		wait = lookSoon
+	}
+	if now.Sub(h.looked) < wait {
+		return nil
+	}
+	h.looked = now
+	at, err := places(h.request.Addrs)
+	if err != nil {
+		return err
+	}
+	h.ways = nil
+	var errs []error
+	for _, addr := range h.request.Addrs {
+		w := wayFor(addr, at[addr], h.request)
+		if w.add {
+			errs = append(errs, addAddress(addr))
+		}
+		if w.hold {
+			h.hold(addr, now)
+		}
+		h.ways = append(h.ways, w)
+	}
+	return errors.Join(append(errs, h.drop(now.Add(-linger)))...)
+}
+
+// held is an address that the helper has made local.
+type held struct {
+	addr   netip.Addr
+	wanted time.Time // when it was requested last
+}
+
+func (h *helper) hold(addr netip.Addr, now time.Time) {
+	if i := slices.IndexFunc(h.held, func(have held) bool { return have.addr == addr }); i >= 0 {
+		h.held[i].wanted = now
+		return
+	}
+	h.held = append(h.held, held{addr, now})
+}
+
+// drop removes addresses that were not requested since a time. The others keep the rules for
+// responses from them.
+func (h *helper) drop(since time.Time) error {
+	var errs []error
+	had := len(h.held)
+	h.held = slices.DeleteFunc(h.held, func(have held) bool {
+		if have.wanted.After(since) {
+			return false
+		}
+		errs = append(errs, removeAddress(have.addr))
+		return true
+	})
+	var addrs []netip.Addr
+	for _, have := range h.held {
+		addrs = append(addrs, have.addr)
+	}
+	if had > 0 && len(addrs) == 0 {
+		errs = append(errs, removeLink())
+	}
+	return errors.Join(append(errs, setReplies(addrs))...)
+}
