@@ -28,7 +28,6 @@ spec: {clusterIP: 172.30.0.53, clusterIPs: [172.30.0.53], ports: [{port: 53, pro
 func startIntercepting(t *testing.T, site *dnstest.Server, kubeconfig string) *running {
 	return start(t, map[string]string{
 		upstreamPath: upstreamFile(site), "/etc/node-dns/node-dns.yaml": "intercept: clusterDNS\n", kubeconfigPath: kubeconfig,
-		"/run/node-dns-intercept/placeholder": "",
 	})
 }
 

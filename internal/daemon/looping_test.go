@@ -136,19 +136,26 @@ func TestLoopWhileRunning(t *testing.T) {
 	}
 }
 
+// startBeforeLoop starts a daemon whose only upstream leads to a port where nothing listens. The test
+// makes the upstream lead elsewhere.
+func startBeforeLoop(t *testing.T) (*running, *relay) {
+	t.Helper()
+	closed, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := newRelay(t, closed.LocalAddr().(*net.UDPAddr).AddrPort())
+	closed.Close()
+	return start(t, map[string]string{upstreamPath: "server=" + strings.ReplaceAll(there.addr.String(), ":", "#") + "\n"}), there
+}
+
 // TestLoopComesLater: the hook captured a local address as an upstream, where nothing or another
 // program listened. A second later it leads to this daemon: a published port is redirected, or the
 // daemon is configured to listen there. Both are detected, and the upstream is left out.
 func TestLoopComesLater(t *testing.T) {
 	t.Parallel()
 	t.Run("probe", func(t *testing.T) {
-		closed, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		there := newRelay(t, closed.LocalAddr().(*net.UDPAddr).AddrPort())
-		closed.Close()
-		r := start(t, map[string]string{upstreamPath: "server=" + strings.ReplaceAll(there.addr.String(), ":", "#") + "\n"})
+		r, there := startBeforeLoop(t)
 		at := r.address()
 		there.to.Store(&at)
 		tell(r.daemon.rerouted) // like any change of the upstreams
@@ -175,13 +182,7 @@ func TestLoopComesLater(t *testing.T) {
 // TestProbesAreNotCounted: a loop probe that comes back appears in no counter of queries, responses,
 // durations or cache hits, and no watcher sees it: neither node-dns monitor nor log-queries.
 func TestProbesAreNotCounted(t *testing.T) {
-	closed, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	there := newRelay(t, closed.LocalAddr().(*net.UDPAddr).AddrPort())
-	closed.Close()
-	r := start(t, map[string]string{upstreamPath: "server=" + strings.ReplaceAll(there.addr.String(), ":", "#") + "\n"})
+	r, there := startBeforeLoop(t)
 	watcher, err := r.daemon.view.Hub.Watch(view.WatchConfig{Rate: 1000}) // like log-queries
 	if err != nil {
 		t.Fatal(err)

@@ -120,8 +120,8 @@ func (r Request) Node(addr netip.Addr) netip.Addr {
 	return netip.Addr{}
 }
 
-// ReadRequest reads a request file. If there is none, it returns the zero Request. It does not
-// follow a link and does not wait for a FIFO, because an unprivileged user owns the directory.
+// ReadRequest reads a request file. If the file does not exist, it returns the zero Request. It does
+// not follow a link and does not wait for a FIFO, because an unprivileged user owns the directory.
 func ReadRequest(path string) (Request, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, os.ErrNotExist) {

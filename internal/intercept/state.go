@@ -63,7 +63,7 @@ func (s State) Marshal() ([]byte, error) {
 	return append(data, '\n'), nil
 }
 
-// ReadState reads a state file. It returns nil if there is none.
+// ReadState reads a state file. It returns nil if the file does not exist.
 func ReadState(path string) (*State, error) {
 	file, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {

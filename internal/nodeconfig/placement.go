@@ -45,7 +45,7 @@ type Host struct {
 	// IsLocal reports whether an address is one of the host's, including all of loopback.
 	IsLocal func(netip.Addr) bool
 	// IsService reports whether an address is local only to answer for a Service. asked are the
-	// addresses that the configuration wants to be such. Nil means that there are none.
+	// addresses that the configuration wants to be such. Nil means that no address is.
 	IsService func(addr netip.Addr, asked []netip.Addr) bool
 	// NodeIP is the host's address on its default route. It is the zero Addr if there is none.
 	NodeIP netip.Addr

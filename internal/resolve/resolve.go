@@ -134,7 +134,7 @@ func (r *Resolver) IsStale(entry cache.Entry) bool {
 // does not allocate.
 func (r *Resolver) Covers(text []byte) bool { return r.state.Load().isOfZone(text) }
 
-// ZoneOf returns the cluster's zone that contains a name, and the zero Name if there is none.
+// ZoneOf returns the cluster's zone that contains a name, or the zero Name for other names.
 func (r *Resolver) ZoneOf(name dnsname.Name) dnsname.Name { return r.state.Load().zoneOf(name) }
 
 // Publish sets the snapshot for cluster names, which belongs to the cluster of that kubeconfig.

@@ -30,7 +30,7 @@ type Host struct {
 	Filter    firewall.State          // filters for packets to this host
 	Kubelet   Kubelet                 // zero if it must not be changed
 	Intercept bool                    // whether an admin requests interception
-	KubeProxy string                  // a trace of kube-proxy, if another network may have replaced it; empty if there is none
+	KubeProxy string                  // a trace of kube-proxy, if another network may have replaced it; empty if nothing shows that it runs
 	Rehearsal Rehearsal               // zero if nothing was tried
 	Fixed     bool                    // whether /etc/resolv.conf is immutable (chattr(1), +i)
 	Root      bool                    // whether we are root or inspect another root; otherwise Holders have no names

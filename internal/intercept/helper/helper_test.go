@@ -107,7 +107,7 @@ func newWorld(t *testing.T) *world {
 
 func (w *world) call(name string) { w.name.Store(&name) }
 
-// request writes the request file for these addresses, or removes it if there are none.
+// request writes the request file for these addresses. Without an address it removes the file.
 func (w *world) request(addrs ...string) {
 	w.t.Helper()
 	w.requestAt("", addrs...)

@@ -25,7 +25,7 @@ const (
 
 // place is where an address is on this host.
 type place struct {
-	link string // "" if the address is not local; another link than ours, if there is one
+	link string // the link that has it; if ours is one of several, another. "" if the address is not local
 	ours bool   // our link has it, too
 }
 
@@ -124,7 +124,7 @@ func removeAddress(addr netip.Addr) error {
 	return nil
 }
 
-// removeLink removes the dummy link with all its addresses, if there is one.
+// removeLink removes the dummy link with all its addresses. It is no error if the link is gone.
 func removeLink() error {
 	link, err := netlink.LinkByName(linkName)
 	var missing netlink.LinkNotFoundError
