@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"math"
-	"strings"
 	"testing"
 
 	"github.com/node-dns/node-dns/bench/result"
@@ -23,16 +22,6 @@ func TestOutageResults(t *testing.T) {
 
 // TestInterceptPage checks that docs/howto/intercept.md has the medians of the last measurement.
 func TestInterceptPage(t *testing.T) {
-	const (
-		path  = "../docs/howto/intercept.md"
-		begin = "<!-- Written by `go test ./bench -run TestInterceptPage -update`. -->\n"
-		end   = "<!-- End of the table. -->\n"
-	)
-	before, rest, found := strings.Cut(read(t, path), begin)
-	_, after, closed := strings.Cut(rest, end)
-	if !found || !closed {
-		t.Fatalf("%s has no place for the table", path)
-	}
 	report, err := result.LoadOutages(outageResults)
 	if err != nil {
 		t.Fatal(err)
@@ -53,7 +42,7 @@ func TestInterceptPage(t *testing.T) {
 		}
 		table += "\n"
 	}
-	golden.Check(t, path, before+begin+"\n"+table+"\n"+end+after)
+	golden.CheckTable(t, "../docs/howto/intercept.md", "./bench -run TestInterceptPage", table)
 }
 
 // grouped rounds a value below a million, and puts a comma before its last three digits.

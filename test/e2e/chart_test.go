@@ -4,8 +4,6 @@ import (
 	"net"
 	"net/url"
 	"os"
-	"path/filepath"
-	"slices"
 	"testing"
 	"time"
 
@@ -235,17 +233,7 @@ func TestChartRights(t *testing.T) {
 		if err := c.WriteKubeconfig(dir, kube.User{Name: "system:serviceaccount:kube-system:" + test.account}); err != nil {
 			t.Fatal(err)
 		}
-		missing, err := cluster.MissingRights(t.Context(), cluster.Config{
-			Kubeconfig: filepath.Join(dir, kube.KubeconfigFile), NodeName: kube.NodeName, Features: test.features,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var got []string
-		for _, right := range missing {
-			got = append(got, right.String())
-		}
-		slices.Sort(got)
+		got := missingRights(t, dir, test.features)
 		if d := cmp.Diff(test.missing, got); d != "" {
 			t.Errorf("values %s, %+v: missing rights: -want +got:\n%s", test.variant, test.features, d)
 		}

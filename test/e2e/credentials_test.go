@@ -111,18 +111,7 @@ func TestRightsAskedFor(t *testing.T) {
 			if err := c.WriteKubeconfig(dir, test.user); err != nil {
 				t.Fatal(err)
 			}
-			missing, err := cluster.MissingRights(t.Context(), cluster.Config{
-				Kubeconfig: filepath.Join(dir, kube.KubeconfigFile),
-				NodeName:   kube.NodeName, Features: cluster.Features{NodePods: true},
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			var got []string
-			for _, right := range missing {
-				got = append(got, right.String())
-			}
-			slices.Sort(got)
+			got := missingRights(t, dir, cluster.Features{NodePods: true})
 			slices.Sort(test.missing)
 			if !slices.Equal(got, test.missing) {
 				t.Errorf("missing %q, want %q", got, test.missing)
@@ -214,4 +203,22 @@ func (n *node) says(word string) {
 func (n *node) isWell() {
 	n.t.Helper()
 	n.until("the status has no problems", func() bool { return len(n.status().Problems) == 0 })
+}
+
+// missingRights returns the rights that the kubeconfig in a directory lacks for these features,
+// sorted.
+func missingRights(t testing.TB, dir string, features cluster.Features) []string {
+	t.Helper()
+	missing, err := cluster.MissingRights(t.Context(), cluster.Config{
+		Kubeconfig: filepath.Join(dir, kube.KubeconfigFile), NodeName: kube.NodeName, Features: features,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, right := range missing {
+		got = append(got, right.String())
+	}
+	slices.Sort(got)
+	return got
 }

@@ -12,22 +12,12 @@ import (
 
 // TestPage checks that the page of promises has all rows that are played, and no others.
 func TestPage(t *testing.T) {
-	const (
-		path  = "../../docs/appendix/faults.md"
-		begin = "<!-- Written by `go test ./test/faults -run TestPage -update`. -->\n"
-		end   = "<!-- End of the table. -->\n"
-	)
-	before, rest, found := strings.Cut(read(t, path), begin)
-	_, after, closed := strings.Cut(rest, end)
-	if !found || !closed {
-		t.Fatalf("%s has no place for the table", path)
-	}
 	var table strings.Builder
 	table.WriteString("| fault | promise |\n|---|---|\n")
 	for _, row := range faultplan.Rows() {
 		fmt.Fprintf(&table, "| %s | %s |\n", row.Name, row.Promise)
 	}
-	golden.Check(t, path, before+begin+"\n"+table.String()+"\n"+end+after)
+	golden.CheckTable(t, "../../docs/appendix/faults.md", "./test/faults -run TestPage", table.String())
 }
 
 // TestMeasuredRows checks that the last measurement has all rows that are played, with their promises, and no others.

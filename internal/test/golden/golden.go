@@ -35,6 +35,23 @@ func Check(t testing.TB, path, got string) {
 	}
 }
 
+// CheckTable is Check for the table in a page, between two comments. run is the package and the flag
+// -run of the test that writes the table: the first comment names them.
+func CheckTable(t testing.TB, path, run, got string) {
+	t.Helper()
+	begin, end := "<!-- Written by `go test "+run+" -update`. -->\n", "<!-- End of the table. -->\n"
+	page, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, found := strings.Cut(string(page), begin)
+	_, after, closed := strings.Cut(rest, end)
+	if !found || !closed {
+		t.Fatalf("%s has no place for the table of %s", path, run)
+	}
+	Check(t, path, before+begin+"\n"+got+"\n"+end+after)
+}
+
 // Updating reports whether -update is set, for tests that store golden files elsewhere.
 func Updating() bool { return *update }
 
