@@ -65,20 +65,47 @@ func TestInterceptionNeedsTheCluster(t *testing.T) {
 	}
 }
 
+// helperSays writes the helper's state file.
+func (r *running) helperSays(on bool) {
+	r.t.Helper()
+	data, err := intercept.State{Addresses: []intercept.Address{{Address: netip.MustParseAddr("172.30.0.53"), On: on, Mode: intercept.Local, Since: time.Now()}}}.Marshal()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	write(r.t, intercept.StateFile(r.root), string(data))
+}
+
+// TestReloadWaitsForTheHelper: a reload that ends interception goes on to the listeners only when the
+// helper has removed its rules. Queries were lost when an intercepted address closed before.
+func TestReloadWaitsForTheHelper(t *testing.T) {
+	api := kubetest.NewServer(t)
+	api.Apply(shop + dnsService)
+	r := startIntercepting(t, dnstest.NewServer(t, siteRecords), string(api.Kubeconfig()))
+	r.await("the request", func() bool { return r.request() != "" })
+	r.helperSays(true)
+	write(t, filepath.Join(r.root, "/etc/node-dns/node-dns.yaml"), "intercept: none\n")
+	reloaded := make(chan error, 1)
+	go func() { reloaded <- r.daemon.reload(t.Context()) }()
+	r.await("the request to be withdrawn", func() bool { return r.request() == "" })
+	select {
+	case err := <-reloaded:
+		t.Errorf("the reload ended while the rules are there: %v", err)
+		return
+	case <-time.After(50 * time.Millisecond): // a reload that does not wait takes a few
+	}
+	r.helperSays(false)
+	if err := <-reloaded; err != nil {
+		t.Error(err)
+	}
+}
+
 // TestStopWaitsForTheHelper: a stopping daemon answers until the helper has removed its rules.
 func TestStopWaitsForTheHelper(t *testing.T) {
 	api := kubetest.NewServer(t)
 	api.Apply(shop + dnsService)
 	r := startIntercepting(t, dnstest.NewServer(t, siteRecords), string(api.Kubeconfig()))
 	r.await("the request", func() bool { return r.request() != "" })
-	helperSays := func(on bool) {
-		data, err := intercept.State{Addresses: []intercept.Address{{Address: netip.MustParseAddr("172.30.0.53"), On: on, Since: time.Now()}}}.Marshal()
-		if err != nil {
-			t.Fatal(err)
-		}
-		write(t, intercept.StateFile(r.root), string(data))
-	}
-	helperSays(true)
+	r.helperSays(true)
 	if i := r.status().Interception; i == nil || len(i.Addresses) != 1 || !i.Addresses[0].On {
 		t.Errorf("the status says %+v", i)
 	}
@@ -88,6 +115,6 @@ func TestStopWaitsForTheHelper(t *testing.T) {
 	if got := r.rcode(address, "www.example.com."); got != dns.RcodeSuccess {
 		t.Errorf("while the rules are there, got %s", dns.RcodeToString[got])
 	}
-	helperSays(false)
+	r.helperSays(false)
 	r.end()
 }
