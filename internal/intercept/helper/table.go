@@ -149,6 +149,9 @@ func setReplies(addrs []netip.Addr) error {
 	return nil
 }
 
+// errBusy means that another helper intercepts.
+var errBusy = errors.New("the table inet " + tableName + " belongs to a process: node-dns-intercept already runs")
+
 // removeTable removes the table of a helper that has ended. There is one only on kernels without
 // ownerFlag.
 func removeTable(conn *nftables.Conn) error {
@@ -163,7 +166,7 @@ func removeTable(conn *nftables.Conn) error {
 		conn.DelTable(have)
 		err := conn.Flush()
 		if errors.Is(err, unix.EPERM) {
-			return fmt.Errorf("the table inet %s belongs to a process: node-dns-intercept already runs", tableName)
+			return errBusy
 		}
 		if err != nil {
 			return fmt.Errorf("removing the table inet %s: %w", tableName, err)
