@@ -28,8 +28,11 @@ func (m Metrics) IsOpen() bool {
 }
 
 // Unready returns the reasons why the daemon is not ready: an address is not bound, or there is no
-// upstream server. It is empty if the daemon is ready.
+// upstream server. It is empty if the daemon is ready, or if another one serves the node.
 func (s Status) Unready() []string {
+	if s.LeftTo != "" {
+		return nil
+	}
 	var reasons []string
 	switch {
 	case slices.ContainsFunc(s.Listeners, func(l Listener) bool { return !l.Spare }):

@@ -13,8 +13,11 @@ type Status struct {
 	Ready      bool       `json:"ready"`
 	Node       Node       `json:"node"`
 	Listeners  []Listener `json:"listeners"`
-	Metrics    Metrics    `json:"metrics"`
-	Clients    Clients    `json:"clients"`
+	// LeftTo is the node-dns of the RPM, or of another pod, that serves this node. This one, in a
+	// pod, then listens nowhere. It is ready, because the node's DNS is: a rollout goes on.
+	LeftTo  string  `json:"leftTo,omitempty"`
+	Metrics Metrics `json:"metrics"`
+	Clients Clients `json:"clients"`
 	// Interception is nil if the configuration does not ask for it.
 	Interception *Interception `json:"interception,omitempty"`
 	Cluster      Cluster       `json:"cluster"`
