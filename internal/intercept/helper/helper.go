@@ -54,10 +54,19 @@ type Config struct {
 	Log  *slog.Logger // never nil
 }
 
+// kernel holds the rules: a table, or a test's.
+type kernel interface {
+	set(list []served) error
+	passage() (passage, error)
+	close() error
+}
+
+var _ kernel = (*table)(nil)
+
 // helper is the state of the loop. One goroutine uses it.
 type helper struct {
 	Config
-	table    *table
+	table    kernel
 	dialer   net.Dialer
 	request  intercept.Request
 	ways     []way // of the addresses in request, in the same order

@@ -72,11 +72,7 @@ func (t *table) create() error {
 
 // createOwned sends the batch itself, because the library sends no flags with a new table (v0.3.0).
 func (t *table) createOwned() error {
-	attributes := netlink.NewAttributeEncoder()
-	attributes.String(unix.NFTA_TABLE_NAME, tableName)
-	attributes.ByteOrder = binary.BigEndian
-	attributes.Uint32(unix.NFTA_TABLE_FLAGS, ownerFlag)
-	data, err := attributes.Encode()
+	data, err := ownedTable()
 	if err != nil {
 		return err
 	}
@@ -96,6 +92,15 @@ func (t *table) createOwned() error {
 	}
 	_, err = t.raw.Receive()
 	return err
+}
+
+// ownedTable returns the attributes of the table.
+func ownedTable() ([]byte, error) {
+	attributes := netlink.NewAttributeEncoder()
+	attributes.String(unix.NFTA_TABLE_NAME, tableName)
+	attributes.ByteOrder = binary.BigEndian
+	attributes.Uint32(unix.NFTA_TABLE_FLAGS, ownerFlag)
+	return attributes.Encode()
 }
 
 // set replaces all rules in one transaction.
