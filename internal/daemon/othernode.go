@@ -31,13 +31,7 @@ func (f *follower) leaveToOther(p *policy.Policy) *policy.Policy {
 	if f.server != nil {
 		bound = f.view.Listening()
 	}
-	var ask []netip.AddrPort
-	for _, at := range p.Listen {
-		// Unless it is intercepted, the cluster's DNS pods answer at an address of Intercept.
-		if !slices.Contains(bound, at) && !slices.Contains(p.Intercept, at.Addr()) {
-			ask = append(ask, at)
-		}
-	}
+	ask := mayHaveOther(p, bound)
 	answers := make([]identified, len(ask))
 	deadline := time.Now().Add(askTimeout)
 	var asked sync.WaitGroup
@@ -53,6 +47,15 @@ func (f *follower) leaveToOther(p *policy.Policy) *policy.Policy {
 		before = old.LeftTo
 	}
 	return p.LeaveTo(otherNodeDNS(before, answers))
+}
+
+// mayHaveOther returns the addresses of p at which another daemon of this host may answer. Other hosts
+// may answer at an address that is not local, such as one that moves between hosts, and the cluster's
+// DNS pods at one of Intercept. It is pure.
+func mayHaveOther(p *policy.Policy, bound []netip.AddrPort) []netip.AddrPort {
+	return slices.DeleteFunc(slices.Clone(p.Listen), func(at netip.AddrPort) bool {
+		return !p.Net.IsLocal(at.Addr()) || slices.Contains(bound, at) || slices.Contains(p.Intercept, at.Addr())
+	})
 }
 
 // identified is the answer to a question for the nameserver's name at an address.

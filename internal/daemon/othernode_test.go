@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -12,6 +13,8 @@ import (
 	"github.com/miekg/dns"
 	"golang.org/x/sys/unix"
 
+	"github.com/node-dns/node-dns/internal/netstate"
+	"github.com/node-dns/node-dns/internal/policy"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 	"github.com/node-dns/node-dns/internal/test/kubetest"
 )
@@ -42,6 +45,26 @@ func TestOtherNodeDNS(t *testing.T) {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})
+	}
+}
+
+func TestMayHaveOther(t *testing.T) {
+	at := func(texts ...string) (all []netip.AddrPort) {
+		for _, text := range texts {
+			all = append(all, netip.AddrPortFrom(netip.MustParseAddr(text), 53))
+		}
+		return all
+	}
+	p := &policy.Policy{
+		Listen:    at("127.0.0.1", "10.0.0.5", "10.0.0.6", "192.0.2.7", "172.30.0.53"),
+		Intercept: []netip.Addr{netip.MustParseAddr("172.30.0.53")},
+		Net: netstate.State{Addrs: []netstate.Addr{
+			{Interface: "eth0", Addr: netip.MustParseAddr("10.0.0.5")}, {Interface: "eth0", Addr: netip.MustParseAddr("10.0.0.6")},
+			{Interface: "node-dns", Addr: netip.MustParseAddr("172.30.0.53")},
+		}},
+	}
+	if got, want := mayHaveOther(p, at("10.0.0.6")), at("127.0.0.1", "10.0.0.5"); !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v: not those that are bound, of other hosts, or intercepted", got, want)
 	}
 }
 
