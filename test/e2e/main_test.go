@@ -81,7 +81,7 @@ func newKube(t testing.TB, config kube.Config) *kube.Cluster {
 	return c
 }
 
-// programs returns the directory of Kubernetes's programs. If they were not built, the test
+// programs returns the directory of the programs of Kubernetes and Helm. If they were not built, the test
 // is skipped, or fails if it must run.
 func programs(t testing.TB) string {
 	t.Helper()
@@ -89,7 +89,7 @@ func programs(t testing.TB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-proxy"} {
+	for _, name := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-proxy", "helm"} {
 		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
 			lab.Skip(t, "scripts/test-kube builds it: %v", err)
 		}

@@ -22,8 +22,11 @@ type Status struct {
 	Ready      bool       `json:"ready"`
 	Node       Node       `json:"node"`
 	Listeners  []Listener `json:"listeners"`
-	Metrics    Metrics    `json:"metrics"`
-	Clients    Clients    `json:"clients"`
+	// LeftTo is the node-dns of the RPM, or of another pod, that serves this node. This one, in a
+	// pod, then listens nowhere. It is ready, because the node's DNS is: a rollout goes on.
+	LeftTo  string  `json:"leftTo,omitempty"`
+	Metrics Metrics `json:"metrics"`
+	Clients Clients `json:"clients"`
 	// Interception is nil if the configuration does not ask for it.
 	Interception *Interception `json:"interception,omitempty"`
 	Cluster      Cluster       `json:"cluster"`
@@ -302,8 +305,11 @@ func (m Metrics) IsOpen() bool {
 }
 
 // Unready returns the reasons why the daemon is not ready: an address is not bound, or there is no
-// upstream server. It is empty if the daemon is ready.
+// upstream server. It is empty if the daemon is ready, or if another one serves the node.
 func (s Status) Unready() []string {
+	if s.LeftTo != "" {
+		return nil
+	}
 	var reasons []string
 	switch {
 	case slices.ContainsFunc(s.Listeners, func(l Listener) bool { return !l.Spare }):

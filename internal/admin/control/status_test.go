@@ -21,6 +21,7 @@ func TestUnready(t *testing.T) {
 		{"a port that is taken", func(s *Status) { s.Listeners[1].Error = "in use" }, []string{"not listening on 127.0.0.1:53: in use"}},
 		{"a port that is taken where another program may have it", func(s *Status) { s.Listeners[1].Error, s.Listeners[1].Spare = "in use", true }, nil},
 		{"only a spare listener", func(s *Status) { s.Listeners = []Listener{{Address: "127.0.0.1:53", Error: "in use", Spare: true}} }, []string{notListening}},
+		{"another node-dns serves the node", func(s *Status) { s.Listeners, s.Routes, s.LeftTo = nil, nil, "node-dns 0.9.0 at 10.0.0.5:53" }, nil},
 		{"no upstream", func(s *Status) { s.Routes = s.Routes[:2] }, []string{noUpstream}},
 		{"both", func(s *Status) { s.Listeners, s.Routes = nil, nil }, []string{notListening, noUpstream}},
 	} {

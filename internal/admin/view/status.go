@@ -39,6 +39,7 @@ func (v *View) Status() control.Status {
 		Now:          time.Now(),
 		Node:         v.nodeStatus(s),
 		Listeners:    ListenerStatus(v.server.Listeners(), s.Spare),
+		LeftTo:       s.LeftTo,
 		Metrics:      *v.Metrics.state.Load(),
 		Clients:      clientsOf(s.Access),
 		Interception: v.interceptionStatus(s),
@@ -103,7 +104,7 @@ func spareNote(s *policy.Policy, at netip.AddrPort) string {
 // found returns the problems that are visible in the status itself.
 func found(s control.Status) []string {
 	problems := []string{}
-	if len(s.Listeners) == 0 && s.Cluster.Domain != "" {
+	if len(s.Listeners) == 0 && s.Cluster.Domain != "" && s.LeftTo == "" {
 		problems = append(problems, "not listening because this node has no address yet")
 	}
 	for _, l := range s.Listeners {
