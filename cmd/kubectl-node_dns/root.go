@@ -235,10 +235,10 @@ func (o *options) targets(ctx context.Context, client *podexec.Client, node stri
 		return nil, fmt.Errorf("no node %q with Linux", node)
 	case len(targets) == 0 && o.selector != "":
 		return nil, fmt.Errorf("no node with Linux matches -l %s", o.selector)
-	case len(pods) == 0 && node == "":
-		return nil, fmt.Errorf("%w in %s: --namespace sets another namespace; nodes with the RPM have none (docs/howto/fleet.md)", errNoPods, o.namespace)
 	case len(targets) == 0:
 		return nil, errors.New("the cluster has no node with Linux")
+	case len(pods) == 0 && node == "":
+		return nil, fmt.Errorf("%w in %s: --namespace sets another namespace; nodes with the RPM have none (docs/howto/fleet.md)", errNoPods, o.namespace)
 	}
 	return targets, nil
 }

@@ -36,7 +36,8 @@ func TestFields(t *testing.T) {
 			[]Fact{{"server", "10.0.0.2 for corp.example. down"}, {"server", "10.0.0.3 for . up"}},
 		},
 		{
-			"doctor", doctors.Report{Kind: "Doctor", Version: "1.4.0", Findings: []doctors.Finding{
+			"doctor",
+			doctors.Report{Kind: "Doctor", Version: "1.4.0", Findings: []doctors.Finding{
 				{Level: doctors.OK, What: "fine"}, {Level: doctors.Warn, What: "late", Fix: "hurry"}, {Level: doctors.Fail, What: "broken", Fix: "repair"},
 			}},
 			[]Finding{{Level: Fail, What: "broken", Fix: "repair"}, {Level: Warn, What: "late", Fix: "hurry"}},
@@ -45,7 +46,8 @@ func TestFields(t *testing.T) {
 		{"query", control.Lookup{Kind: "Lookup", Found: true, Steps: []control.Step{{Answers: []control.Answer{found}}}}, nil, []Fact{{"answer", "A 192.0.2.1"}}},
 		{"query", control.Lookup{Kind: "Lookup", Steps: []control.Step{{Answers: []control.Answer{{Type: "AAAA", Rcode: "NOERROR"}}}}}, []Finding{{Level: Fail, What: "db was not found"}}, []Fact{{"answer", "no AAAA record"}}},
 		{
-			"explain", control.Explanation{Kind: "Explanation", Problems: []string{"db was not found"}, Libraries: []control.Behaviour{{Library: "glibc", Queries: 8}}},
+			"explain",
+			control.Explanation{Kind: "Explanation", Problems: []string{"db was not found"}, Libraries: []control.Behaviour{{Library: "glibc", Queries: 8}}},
 			[]Finding{{Level: Fail, What: "db was not found"}},
 			[]Fact{{"queries", "glibc 8"}},
 		},

@@ -25,11 +25,11 @@ var (
 	clock    = regexp.MustCompile(`^(\d{4}-\d\d-\d\dT)?\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)?$`)
 )
 
-// mask leaves out the values of a text, and the names and addresses of the node itself.
+// mask leaves out the values of a text, and the names and addresses of the node itself and its pod.
 func mask(text string, r Result) masked {
 	var m masked
 	for word := range strings.SplitSeq(text, " ") {
-		core := strings.Trim(word, "(),;:.!?")
+		core := strings.Trim(word, `"(),;:.!?`)
 		before, after, _ := strings.Cut(word, core)
 		switch {
 		case core == "":
@@ -44,10 +44,14 @@ func mask(text string, r Result) masked {
 	return m
 }
 
-// ownName replaces the node's name and addresses in a word, with or without a port.
+// ownName replaces the names of the node and its pod in a word, and its addresses, with or without a
+// port.
 func ownName(word string, r Result) string {
-	if word == r.Node {
+	switch word {
+	case r.Node:
 		return "NODE"
+	case r.Pod:
+		return "POD"
 	}
 	host, port := word, ""
 	if i := strings.LastIndexByte(word, ':'); i == strings.IndexByte(word, ':') && i > 0 || strings.HasPrefix(word, "[") && i > strings.IndexByte(word, ']') {

@@ -50,7 +50,7 @@ func TestNumber(t *testing.T) {
 }
 
 func TestMask(t *testing.T) {
-	r := Result{Node: "n1", addresses: []string{"192.0.2.1", "2001:db8::1"}}
+	r := Result{Node: "n1", Pod: "p-1", addresses: []string{"192.0.2.1", "2001:db8::1"}}
 	for text, want := range map[string]string{
 		"":                    "",
 		"10.0.0.2:53 is down": "10.0.0.2:53 is down",
@@ -60,6 +60,7 @@ func TestMask(t *testing.T) {
 		"at 2026-11-27T14:02:11Z":                        "at _",
 		"version 1.2.3 on port 53/udp":                   "version 1.2.3 on port 53/udp",
 		"two  spaces ( ) ...":                            "two  spaces ( ) ...",
+		`pods "p-1" is forbidden`:                        `pods "POD" is forbidden`,
 	} {
 		if got := strings.ReplaceAll(mask(text, r).key(), slot, "_"); got != want {
 			t.Errorf("%q: got %q, want %q", text, got, want)

@@ -13,6 +13,7 @@ import (
 	"github.com/node-dns/node-dns/internal/kube/podexec"
 	"github.com/node-dns/node-dns/internal/sys/termtext"
 	"github.com/node-dns/node-dns/internal/test/golden"
+	"github.com/node-dns/node-dns/internal/test/manpage"
 )
 
 var now = time.Date(2026, 11, 27, 15, 0, 0, 0, time.UTC)
@@ -151,6 +152,22 @@ func TestReport(t *testing.T) {
 				t.Errorf("the text has unprintable characters: %q", out)
 			}
 		})
+	}
+}
+
+// TestPage: the output in docs/howto/fleet.md is that of a row.
+func TestPage(t *testing.T) {
+	consoles := manpage.Consoles(t, "../../../docs/howto/fleet.md")
+	if len(consoles) != 1 || consoles[0].Command != "kubectl node-dns status" {
+		t.Fatalf("got %+v", consoles)
+	}
+	test := reports[2]
+	var out strings.Builder
+	if err := NewReport(test.command.Name, resultsOf(t, test.command, test.said), now).WriteText(&out, time.UTC); err != nil {
+		t.Fatal(err)
+	}
+	if consoles[0].Output != out.String() {
+		t.Errorf("the page has\n%s, want\n%s", consoles[0].Output, out.String())
 	}
 }
 

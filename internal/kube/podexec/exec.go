@@ -4,17 +4,18 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
+	"regexp"
+	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/util/httpstream"
 	"k8s.io/client-go/tools/remotecommand"
 	"k8s.io/client-go/util/exec"
+	"k8s.io/streaming/pkg/httpstream"
 )
 
 // Output is the result of a program that ended.
@@ -47,8 +48,9 @@ func (c *Client) Exec(ctx context.Context, pod string, argv []string) (Output, e
 	if err != nil {
 		return Output{}, err
 	}
+	var refusal *httpstream.UpgradeFailureError // of the WebSocket
 	executor, err := remotecommand.NewFallbackExecutor(overWebSocket, overSPDY, func(err error) bool {
-		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
+		return errors.As(err, &refusal) || httpstream.IsHTTPSProxyError(err)
 	})
 	if err != nil {
 		return Output{}, err
@@ -68,9 +70,23 @@ func (c *Client) Exec(ctx context.Context, pod string, argv []string) (Output, e
 		return output, nil
 	}
 	if err != nil {
-		return output, fmt.Errorf("running %s: %w", argv[0], denied(err))
+		return output, failure(err, refusal)
 	}
 	return output, nil
+}
+
+// request is the part of an error that has the address of a kubelet, and the names of its pod.
+var request = regexp.MustCompile(`(Get|Post) "[^"]*": `)
+
+// failure returns the error of a connection over SPDY. Its type does not say that the API server
+// denied it. That of a refused WebSocket does, but a WebSocket may need another right.
+func failure(err error, refusal *httpstream.UpgradeFailureError) error {
+	isDenied := refusal != nil && denied(refusal.Cause) != refusal.Cause
+	text := request.ReplaceAllString(err.Error(), "")
+	if isDenied && (strings.Contains(text, "forbidden") || strings.Contains(text, "Unauthorized")) {
+		return deniedError{errors.New(text)}
+	}
+	return errors.New(text) // no caller asks for its type
 }
 
 // denied adds os.ErrPermission to an error if the API server denied the request.
