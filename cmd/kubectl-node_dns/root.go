@@ -98,7 +98,7 @@ func newQueryCommand(o *options) *cobra.Command {
 		Use:     "query NAME [TYPE]",
 		Short:   "Look up a name on the nodes, and compare the answers",
 		Example: "  kubectl node-dns query www.example.com AAAA",
-		Args:    expect(1, 2, "NAME and TYPE"),
+		Args:    expect(1, 2, "NAME, and perhaps TYPE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			command := fleet.Command{Name: "query"}
 			if len(args) == 2 {
@@ -119,7 +119,7 @@ and the output is that of node-dns on its node. POD is NAMESPACE/NAME, or the
 name of a pod in the namespace of the kubeconfig's context.`,
 		Example: `  kubectl node-dns explain google.com
   kubectl node-dns explain shop/web-0 db`,
-		Args: expect(1, 2, "POD and NAME"),
+		Args: expect(1, 2, "NAME, or POD and NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			command := fleet.Command{Name: "explain", Args: []string{"--", args[len(args)-1]}}
 			if len(args) == 1 {
@@ -151,7 +151,7 @@ name of a pod in the namespace of the kubeconfig's context.`,
 func expect(least, most int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < least || len(args) > most || slices.Contains(args, "") {
-			return usageError{fmt.Errorf("%s %s: expected %s", cmd.Name(), strings.Join(args, " "), what)}
+			return usageError{fmt.Errorf("%s: expected %s", strings.TrimRight(cmd.Name()+" "+strings.Join(args, " "), " "), what)}
 		}
 		return nil
 	}
