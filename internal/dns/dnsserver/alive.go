@@ -27,9 +27,9 @@ const (
 	// aliveTries is the number of UDP pings to a socket per round. A ping is lost if the socket
 	// buffer is full.
 	aliveTries = 4
-	// A round looks for answers after firstLook, then after pauses that double up to longestLook.
-	// Waking up for each answer costs an idle node twice as much CPU.
-	firstLook, longestLook = time.Millisecond, 50 * time.Millisecond
+	// longestLook is the longest wait for an answer before pings are sent again and the deadline is
+	// checked.
+	longestLook = 50 * time.Millisecond
 )
 
 // Alive is the watchdog's health check. It must be used by one goroutine only.
@@ -105,14 +105,14 @@ func await(ctx context.Context, pings []*ping) []*ping {
 	end, _ := ctx.Deadline()
 	every := time.Until(end) / aliveTries
 	isIn := func(state pingState) func(*ping) bool { return func(p *ping) bool { return p.state == state } }
-	for pause := firstLook; slices.ContainsFunc(pings, isIn(waiting)) && ctx.Err() == nil; pause = min(2*pause, longestLook) {
+	for slices.ContainsFunc(pings, isIn(waiting)) && ctx.Err() == nil {
 		now := time.Now()
 		for _, p := range pings {
 			if p.state == waiting {
 				p.send(now, every)
 			}
 		}
-		time.Sleep(min(pause, max(0, time.Until(end))))
+		awaitAny(pings, min(longestLook, time.Until(end)))
 		for _, p := range pings {
 			if p.state == waiting {
 				p.readAnswer()
@@ -120,6 +120,21 @@ func await(ctx context.Context, pings []*ping) []*ping {
 		}
 	}
 	return slices.DeleteFunc(pings, isIn(answered))
+}
+
+// awaitAny waits until one of the waiting pings has an answer, but not longer than limit. It blocks
+// the thread. A timer, or a socket of Go's poller, would wake up other threads too: an idle node
+// spends most of its CPU time on that.
+func awaitAny(pings []*ping, limit time.Duration) {
+	var fds []unix.PollFd
+	for _, p := range pings {
+		if p.state == waiting {
+			fds = append(fds, unix.PollFd{Fd: int32(p.fd), Events: unix.POLLIN})
+		}
+	}
+	if len(fds) > 0 {
+		_, _ = unix.Poll(fds, 1+int(max(0, limit).Milliseconds())) // the caller tries again after any error
+	}
 }
 
 // judge decides whether a listener that did not answer its ping hangs.
