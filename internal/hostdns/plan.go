@@ -94,6 +94,7 @@ type Plan struct {
 // NewPlan decides what the host's files must contain. It is pure: the same State gives the same
 // Plan, and it reads and writes nothing.
 func NewPlan(s State) Plan {
+	s.parsed = s.known()
 	s.Net = assumed(s)
 	found := s
 	edit, edited := s.edited()
