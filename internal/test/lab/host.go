@@ -45,13 +45,13 @@ func OpenDir(t testing.TB) string {
 	return dir
 }
 
-// MemoryDir is t.TempDir in memory, if the host has a tmpfs: a test that replaces many files does
+// MemoryDir is ShortDir in memory, if the host has a tmpfs: a test that replaces many files does
 // not wait for the disk at each fsync(2). Programs may not be executable there (noexec).
 func MemoryDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "node-dns-")
 	if err != nil {
-		return t.TempDir()
+		return ShortDir(t)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	return dir
