@@ -78,6 +78,8 @@ func TestAnsible(t *testing.T) {
 	if out := o.play(run+` --extra-vars '{"node_dns_config": {"cacheSize": "many"}}'`, "0", "1"); !strings.Contains(out, ":2:12: cacheSize: ") {
 		t.Errorf("with an invalid configuration the output is\n%s", out)
 	}
+	o.checkTree(after)
+
 	o.Run("systemctl", "start", "firewalld.service")
 	opening := run + ` --extra-vars '{"node_dns_firewalld_zones": ["public", "trusted"]}'`
 	o.play(opening+" --check", "0", "0")
