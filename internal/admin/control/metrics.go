@@ -27,8 +27,8 @@ func (m Metrics) IsOpen() bool {
 	return err == nil && !at.Addr().Unmap().IsLoopback()
 }
 
-// Unready returns the reasons why the daemon is not ready: an address is not bound, or there is no
-// upstream server. It is empty if the daemon is ready.
+// Unready returns the reasons why the daemon is not ready: an address is not bound, there is no
+// upstream server, or an end-to-end question fails. It is empty if the daemon is ready.
 func (s Status) Unready() []string {
 	var reasons []string
 	switch {
@@ -46,5 +46,5 @@ func (s Status) Unready() []string {
 	if !slices.ContainsFunc(s.Routes, func(r Route) bool { return r.Domain == "." }) {
 		reasons = append(reasons, "no upstream nameserver is known")
 	}
-	return reasons
+	return append(reasons, s.Failing...)
 }

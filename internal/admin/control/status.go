@@ -28,6 +28,7 @@ type Status struct {
 	Watched      Watched       `json:"watched"`
 	Process      Process       `json:"process"`
 	SELinux      *SELinux      `json:"selinux,omitempty"` // nil if SELinux is disabled
+	Failing      []string      `json:"failing,omitempty"` // end-to-end questions that fail; the daemon is then not ready
 	Problems     []string      `json:"problems"`          // what an admin should fix; empty if there is nothing
 	Notes        []string      `json:"notes"`             // what an admin should know
 	Hidden       []string      `json:"hidden,omitempty"`  // what this caller may not see
