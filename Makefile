@@ -1,9 +1,10 @@
-# make               build both programs into bin/
+# make               build the programs of a node into bin/
 # make install       install what `make` built, and all other files of the package, below DESTDIR
 # make install-cockpit  install only the Cockpit page, which needs no build
 # make rpm           build the RPM for ARCH and the source RPM into dist/
 # make rpm-all       build the RPMs for every architecture
 # make image         build the OCI image for every architecture into dist/
+# make kubectl       build `kubectl node-dns` and its krew manifest into dist/, for Linux, macOS and Windows
 # make manifests     write the objects of charts/node-dns with its default values to dist/manifests/node-dns.yaml
 # make test          run every test lane; as root on Debian or RHEL it installs the missing packages, and reports it
 # make test-kube     run the lane with a Kubernetes API; the first run builds etcd and kube-apiserver, which takes minutes
@@ -37,14 +38,15 @@ VERSION  ?= $(shell ./scripts/version)
 LDFLAGS   = -s -w -X main.version=$(VERSION)$(if $(REVISION), -X main.revision=$(REVISION))
 BUILDMODE ?= default
 ARCHES    = x86_64 aarch64 ppc64le s390x
+PROGRAMS  = ./cmd/node-dns ./cmd/node-dns-intercept ./cmd/origin-dns-dispatcher
 COMPILE   = $(GO) build -trimpath -buildmode=$(BUILDMODE) -ldflags '$(LDFLAGS)'
 export CGO_ENABLED ?= 1
 
-.PHONY: build programs install install-cockpit rpm rpm-all image manifests test test-arch test-kube test-trixie test-vm bench bench-quick bench-faults bench-micro bench-kube dashboard-png demo check lint fuzz soak clean
+.PHONY: build programs install install-cockpit plugin rpm rpm-all image kubectl manifests test test-arch test-kube test-trixie test-vm bench bench-quick bench-faults bench-micro bench-kube dashboard-png demo check lint fuzz soak clean
 
 # The program prints its completions. bin/native/ has it for this machine, as bin/ may be for another.
 build:
-	CGO_ENABLED=0 $(COMPILE) -o bin/ ./cmd/...
+	CGO_ENABLED=0 $(COMPILE) -o bin/ $(PROGRAMS)
 	CGO_ENABLED=0 GOARCH= $(COMPILE) -o bin/native/ ./cmd/node-dns
 	bin/native/node-dns completion bash >bin/node-dns.bash
 	bin/native/node-dns completion zsh >bin/node-dns.zsh
@@ -53,6 +55,10 @@ build:
 # The programs of the image, in BIN.
 programs:
 	CGO_ENABLED=0 $(COMPILE) -o $(BIN)/ ./cmd/node-dns ./cmd/node-dns-intercept
+
+# The plugin of kubectl, as the file BIN.
+plugin:
+	CGO_ENABLED=0 $(COMPILE) -o $(BIN) ./cmd/kubectl-node_dns
 
 # Directories as on RHEL. The spec passes its macros if they differ. The hook is a separate script that
 # runs the program in LIBEXECDIR: RHEL's SELinux policy lets systemd execute nothing below
@@ -98,6 +104,9 @@ rpm-all:
 
 image:
 	./packaging/image/build $(ARCHES)
+
+kubectl:
+	./packaging/krew/build $(PLATFORMS)
 
 MANIFESTS ?= dist/manifests/node-dns.yaml
 

@@ -26,12 +26,12 @@ var owners = map[string][]string{
 	"github.com/vishvananda/netlink":       {"internal/netstate", "internal/intercept/helper", "internal/admin/firewall", "internal/test/lab"},
 	"gopkg.in/yaml.v3":                     {"internal/nodeconfig", "internal/kube/kubeconfig", "cmd/node-dns"},
 	"github.com/prometheus":                {"internal/admin/metrics"},
-	"github.com/spf13/cobra":               {"cmd/node-dns"},
-	"github.com/spf13/pflag":               {"cmd/node-dns"},
+	"github.com/spf13/cobra":               {"cmd/node-dns", "cmd/kubectl-node_dns"},
+	"github.com/spf13/pflag":               {"cmd/node-dns", "internal/kube/podexec"},
 	"github.com/gdamore/tcell/v2":          {"internal/admin/top"},
 	"github.com/coreos/go-systemd/v22":     {"internal/sys/supervise", "internal/sys/journal", "internal/intercept/helper"},
 	"github.com/coredns/caddy":             {"internal/kube/clusterdns"},
-	"k8s.io":                               {"internal/kube/cluster", "internal/test/kubetest"},
+	"k8s.io":                               {"internal/kube/cluster", "internal/kube/podexec", "internal/test/kubetest"},
 	"sigs.k8s.io":                          {"internal/test/kubetest"},
 	"github.com/fsnotify/fsnotify":         {"internal/daemon"},
 	"github.com/rogpeppe/go-internal/diff": {"internal/hostdns"},
@@ -104,7 +104,7 @@ func packageLists(t *testing.T) (product, support []string) {
 	if !ok {
 		t.Fatalf("%s has no second list", architecture)
 	}
-	item := regexp.MustCompile("(?m)^- `([a-z0-9/-]+)`: .+$")
+	item := regexp.MustCompile("(?m)^- `([a-z0-9/_-]+)`: .+$")
 	list := func(text string) (dirs []string) {
 		for _, match := range item.FindAllStringSubmatch(text, -1) {
 			dirs = append(dirs, match[1])

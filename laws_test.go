@@ -88,7 +88,7 @@ func TestNoResolver(t *testing.T) {
 
 // terminals are the files that may use os.Stdout and os.Stderr. All other code gets a
 // termtext.Writer, so that no text from outside reaches a terminal unescaped.
-var terminals = []string{"cmd/node-dns/main.go", "cmd/origin-dns-dispatcher/main.go", "cmd/node-dns-intercept/main.go", "internal/sys/journal/logger.go"}
+var terminals = []string{"cmd/node-dns/main.go", "cmd/origin-dns-dispatcher/main.go", "cmd/node-dns-intercept/main.go", "cmd/kubectl-node_dns/main.go", "internal/sys/journal/logger.go"}
 
 // TestOneWayToTheTerminal: all programs write to the terminal only through a writer that escapes.
 func TestOneWayToTheTerminal(t *testing.T) {

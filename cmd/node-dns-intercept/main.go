@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -25,7 +26,8 @@ const usage = `Usage:
                                          intercept the queries that node-dns requests, until it withdraws the request;
                                          with --stay, then wait for the next request, as a container must
   node-dns-intercept clean [--root DIR]  remove what a killed helper left: its rules, on kernels before 5.12, and its link
-systemd runs both: see node-dns-intercept.service. They need CAP_NET_ADMIN.
+  node-dns-intercept alive [--root DIR]  check that "run --stay" does not hang: its liveness probe
+systemd runs the first two: see node-dns-intercept.service. They need CAP_NET_ADMIN.
 Exit codes: 0 done, 1 failed, and the output says why, 2 usage error.
 `
 
@@ -48,9 +50,12 @@ func run(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprint(stderr, usage)
 		return exitUsage
 	}
-	if verb == "clean" {
+	switch verb {
+	case "clean":
 		err = helper.Clean(config.Root)
-	} else {
+	case "alive":
+		err = helper.Alive(config.Root, time.Now())
+	default:
 		ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM, unix.SIGINT)
 		defer stop()
 		config.Log = journal.NewLogger(stderr, "node-dns-intercept", slog.LevelInfo)
@@ -65,7 +70,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 
 func parse(args []string) (verb string, config helper.Config, err error) {
 	if len(args) == 0 {
-		return "", config, errors.New("expected run or clean")
+		return "", config, errors.New("expected run, clean or alive")
 	}
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
@@ -73,11 +78,11 @@ func parse(args []string) (verb string, config helper.Config, err error) {
 	switch args[0] {
 	case "run":
 		flags.BoolVar(&config.Stay, "stay", false, "")
-	case "clean":
+	case "clean", "alive":
 	case "help", "-h", "--help":
 		return "", config, flag.ErrHelp
 	default:
-		return "", config, fmt.Errorf("expected run or clean, got %q", args[0])
+		return "", config, fmt.Errorf("expected run, clean or alive, got %q", args[0])
 	}
 	if err := flags.Parse(args[1:]); err != nil {
 		return "", config, err

@@ -20,8 +20,9 @@ func TestParse(t *testing.T) {
 		{"run below a directory", "run --root /tmp/x/../y", "run", helper.Config{Root: "/tmp/y"}, ""},
 		{"run in a container", "run --stay", "run", helper.Config{Root: "/", Stay: true}, ""},
 		{"clean", "clean", "clean", helper.Config{Root: "/"}, ""},
-		{"no command", "", "", helper.Config{}, "expected run or clean"},
-		{"another command", "stop", "", helper.Config{}, `expected run or clean, got "stop"`},
+		{"liveness probe", "alive", "alive", helper.Config{Root: "/"}, ""},
+		{"no command", "", "", helper.Config{}, "expected run, clean or alive"},
+		{"another command", "stop", "", helper.Config{}, `expected run, clean or alive, got "stop"`},
 		{"an argument", "run now", "", helper.Config{}, `run takes no argument "now"`},
 		{"a flag of another command", "clean --stay", "", helper.Config{}, "flag provided but not defined: -stay"},
 	} {
@@ -47,7 +48,7 @@ func TestExitCodes(t *testing.T) {
 		code                       int
 	}{
 		{"help", "--help", usage, "", exitOK},
-		{"usage error", "stop", "", "node-dns-intercept: expected run or clean, got \"stop\"\n" + usage, exitUsage},
+		{"usage error", "stop", "", "node-dns-intercept: expected run, clean or alive, got \"stop\"\n" + usage, exitUsage},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var stdout, stderr strings.Builder
@@ -61,7 +62,7 @@ func TestExitCodes(t *testing.T) {
 // TestManPage: the man page lists every command, and every exit code.
 func TestManPage(t *testing.T) {
 	page := manpage.Read(t, "../../man/node-dns-intercept.8")
-	if got := page.Names("DESCRIPTION", "Cm", ""); !slices.Equal(got, []string{"clean", "run"}) {
+	if got := page.Names("DESCRIPTION", "Cm", ""); !slices.Equal(got, []string{"alive", "clean", "run"}) {
 		t.Errorf("got the commands %q", got)
 	}
 	if got := page.Names("EXIT STATUS", "", ""); !slices.Equal(got, []string{"0", "1", "2"}) {

@@ -16,6 +16,8 @@ import (
 var byOthers = map[string]string{
 	"node-dns explain web -n shop": "test/netns, where the node has an address",
 
+	"kubectl node-dns status": "internal/admin/fleet",
+
 	"node-dns query nosuch.example.com":               "TestGuidesQueries, where the nameservers have other addresses",
 	"node-dns query www.example.com --as 203.0.113.7": "likewise",
 	"node-dns query www.example.com. A --trace":       "likewise",

@@ -9,7 +9,6 @@ import (
 	"os"
 	"strings"
 	"unicode"
-	"unicode/utf16"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -131,7 +130,7 @@ func writeJSON(w io.Writer, value any) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(w, quiet(text, jsonRune))
+	_, err = fmt.Fprintln(w, termtext.JSON(text))
 	return err
 }
 
@@ -144,7 +143,7 @@ func writeOne(w io.Writer, value any, output string) error {
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintln(w, quiet(text, jsonRune))
+		_, err = fmt.Fprintln(w, termtext.JSON(text))
 		return err
 	case "yaml":
 		if _, err := io.WriteString(w, "---\n"); err != nil {
@@ -155,40 +154,14 @@ func writeOne(w io.Writer, value any, output string) error {
 	return nil
 }
 
-// jsonRune escapes a code point above 16 bits as a surrogate pair.
-func jsonRune(r rune) string {
-	high, low := utf16.EncodeRune(r)
-	return fmt.Sprintf(`\u%04x\u%04x`, high, low)
-}
-
-// quiet escapes characters in JSON that the standard library does not, but that could control a
-// terminal or that YAML rejects: DEL, control characters beyond ASCII, and characters that change
-// the text direction. They occur only in strings. beyond16 formats code points above 16 bits, which
-// JSON and YAML escape differently.
-func quiet(text []byte, beyond16 func(r rune) string) string {
-	var out strings.Builder
-	for _, r := range string(text) {
-		switch {
-		case r < 0x7f || unicode.IsPrint(r):
-			out.WriteRune(r)
-		case r > 0xffff:
-			out.WriteString(beyond16(r))
-		default:
-			fmt.Fprintf(&out, `\u%04x`, r)
-		}
-	}
-	return out.String()
-}
-
 // writeYAML converts the JSON of a value to YAML with its keys in the same order.
 func writeYAML(w io.Writer, value any) error {
 	text, err := json.Marshal(value)
 	if err != nil {
 		return err
 	}
-	wide := func(r rune) string { return fmt.Sprintf(`\U%08x`, r) }
 	var document yaml.Node
-	if err := yaml.Unmarshal([]byte(quiet(text, wide)), &document); err != nil { // except for wide, JSON is YAML
+	if err := yaml.Unmarshal([]byte(termtext.YAML(text)), &document); err != nil { // JSON is YAML, except for these escapes
 		return err
 	}
 	setBlockStyle(&document)
@@ -198,12 +171,12 @@ func writeYAML(w io.Writer, value any) error {
 	if err := errors.Join(encoder.Encode(&document), encoder.Close()); err != nil {
 		return err
 	}
-	_, err = io.WriteString(w, quiet(out.Bytes(), wide))
+	_, err = io.WriteString(w, termtext.YAML(out.Bytes()))
 	return err
 }
 
 // setBlockStyle removes JSON's brackets and quotes. The encoder quotes text that would otherwise be
-// read as another type. Text with characters that quiet escapes needs double quotes.
+// read as another type. Text with characters that termtext.YAML escapes needs double quotes.
 func setBlockStyle(node *yaml.Node) {
 	node.Style = 0
 	if node.Kind == yaml.ScalarNode && strings.ContainsFunc(node.Value, func(r rune) bool { return r >= 0x7f && !unicode.IsPrint(r) }) {

@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/node-dns/node-dns/internal/admin/control"
+	"github.com/node-dns/node-dns/internal/sys/termtext"
 )
 
 // A listPrinter prints a list of any length in the output format, element by element: text one
@@ -30,7 +31,7 @@ func (p *listPrinter) add(s page) error {
 		if p.n == 1 {
 			before = p.begin() + "\n    "
 		}
-		_, err = io.WriteString(p.w, before+quiet(text, jsonRune))
+		_, err = io.WriteString(p.w, before+termtext.JSON(text))
 		return err
 	case "yaml":
 		var text bytes.Buffer

@@ -38,8 +38,11 @@ func (a *agreed) next(running nodeconfig.Config, seen *view.Host) (config nodeco
 // not read, and files that are not as they should be. At the start it also asks for a refresh of
 // existing copies, because the daemon cannot see whether a file in a closed directory has changed.
 // It does the same for an unreadable /etc/resolv.conf when the daemon begins to answer: at boot
-// NetworkManager's last event may have come earlier.
+// NetworkManager's last event may have come earlier. In a pod there is no privileged half.
 func (f *follower) wanted(seen *view.Host, found nodeconfig.Kubeconfig, reason string) []string {
+	if seen.InPod {
+		return nil
+	}
 	files := seen.Pending(f.view.Listening())
 	if f.awaitsWayBack(seen, time.Now()) {
 		files = append(files, seen.State.Paths.WayBack)

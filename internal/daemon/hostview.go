@@ -19,7 +19,7 @@ func (f *follower) lookAtHost(ctx context.Context) (*view.Host, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	seen := &view.Host{State: state, Plan: hostdns.NewPlan(state), Config: state.Config, ConfigErr: state.ConfigErr}
+	seen := &view.Host{State: state, Plan: hostdns.NewPlan(state), Config: state.Config, ConfigErr: state.ConfigErr, InPod: f.isInPod()}
 	if f.config.ConfigFile != "" {
 		seen.Config, seen.ConfigErr = f.loadConfig()
 	}

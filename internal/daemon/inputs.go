@@ -63,7 +63,7 @@ func (f *follower) newPolicy(seen *view.Host, config nodeconfig.Config, files dn
 	if old := f.policy(); old != nil && old.Hostname == policy.NameOf(hostname) && reflect.DeepEqual(old.Dnsmasq, files) {
 		before = old.Known
 	}
-	return policy.New(policy.Inputs{
+	return f.leaveToOther(policy.New(policy.Inputs{
 		OwnDNS:      ownDNS,
 		Known:       before,
 		Kubeconfig:  kubeconfig,
@@ -89,7 +89,7 @@ func (f *follower) newPolicy(seen *view.Host, config nodeconfig.Config, files dn
 		Dnsmasq:     files,
 		ResolvFiles: f.resolvFiles(files),
 		Problems:    problems,
-	})
+	}))
 }
 
 // steady returns the kernel's network state, corrected so that it does not stop the node's DNS. A

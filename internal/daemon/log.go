@@ -41,9 +41,20 @@ func (f *follower) logReady() {
 	case listening > 0 && f.saidReady != journal.Ready:
 		f.saidReady = journal.Ready
 		f.log.Info("ready", "version", f.config.Version, "addresses", listening, journal.Ready.Attr())
+	case f.policy().LeftTo != "": // logLeft
 	case listening == 0 && f.saidReady != journal.NotReady:
 		f.saidReady = journal.NotReady
 		f.log.Warn("not ready: not listening", "version", f.config.Version, journal.NotReady.Attr())
+	}
+}
+
+// logLeft logs when the host is left to another node-dns, and when it no longer is.
+func (d *Daemon) logLeft(before, after string) {
+	switch {
+	case before == "" && after != "":
+		d.log.Info("leaving this node to another node-dns until that ends", "by", after)
+	case before != "" && after == "":
+		d.log.Info("the other node-dns of this node has ended", "by", before)
 	}
 }
 

@@ -2,8 +2,11 @@ package daemon
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"runtime"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/node-dns/node-dns/internal/admin/view"
 	"github.com/node-dns/node-dns/internal/dns/cache"
@@ -130,4 +133,15 @@ func (d *Daemon) fitCache(c *cache.Cache, limit, live int64) {
 		d.memory.short = false
 		d.log.Info("the cache has its full size again", "octets", stats.MaxBytes)
 	}
+}
+
+// openFiles returns how many files this process may open. Go itself raises the soft limit (1024
+// under systemd) to one below the hard limit (syscall/rlimit.go, since 1.19). The hard limit is
+// 524288 with systemd 240 and later, and 4096 before.
+func openFiles() (int, error) {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return 0, fmt.Errorf("reading the limit of open files: %w", err)
+	}
+	return int(min(limit.Cur, math.MaxInt32)), nil
 }

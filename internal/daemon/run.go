@@ -169,6 +169,7 @@ func (f *follower) start(ctx context.Context) error {
 	f.logRoutes(nil, first.Routes)
 	f.view.NoteRoutes(startReason, first.Routes)
 	f.logNotes(nil, first.Notes)
+	f.logLeft("", first.LeftTo)
 	f.view.Metrics.Config.Take(time.Now())
 	f.setProblems(seen, first)
 	f.announce()

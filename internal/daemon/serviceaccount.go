@@ -14,13 +14,16 @@ import (
 // (https://kubernetes.io/docs/tasks/run-application/access-api-from-pod/).
 const serviceAccountDir = "/var/run/secrets/kubernetes.io/serviceaccount"
 
+// isInPod reports whether the daemon runs in a pod.
+func (d *Daemon) isInPod() bool { return d.config.APIServer != "" }
+
 // useServiceAccount writes a kubeconfig for the pod that the daemon runs in, if it does: the
 // credentials of its ServiceAccount, which Kubernetes renews, at the address in the environment. It
 // is the default kubeconfig if /etc/node-dns/kubeconfig does not exist.
 func (d *Daemon) useServiceAccount() error {
 	dir := filepath.Join("/", d.config.Root, serviceAccountDir)
 	token := filepath.Join(dir, "token")
-	if d.config.APIServer == "" {
+	if !d.isInPod() {
 		return nil
 	}
 	if _, err := os.Stat(token); err != nil {

@@ -72,6 +72,7 @@ func (f *follower) logChange(c *change) {
 		f.log.Info("flushed cached answers of former upstreams", "entries", c.forgotten)
 	}
 	f.logNotes(old.Notes, next.Notes)
+	f.logLeft(old.LeftTo, next.LeftTo)
 }
 
 func (f *follower) takeListeners(c *change) {
@@ -96,14 +97,14 @@ func (f *follower) tellTasks(c *change) {
 	}
 }
 
-// waitAfter returns when to look again: for an address that is not bound yet, for unused sockets to
-// close, and for the terms under which port 53 changes hands.
+// waitAfter returns when to look again: for an address that is not bound yet, for another node-dns to
+// leave, for unused sockets to close, and for the terms under which port 53 changes hands.
 func (f *follower) waitAfter(c *change) time.Duration {
 	wait := f.sockets.closeUnused(time.Now())
 	if _, _, left := dnsserver.ReadTerms(f.paths.terms); left > 0 && (wait == 0 || wait > left) {
 		wait = left
 	}
-	if c.failed != nil && (wait == 0 || wait > listenAgain) {
+	if (c.failed != nil || c.next.LeftTo != "") && (wait == 0 || wait > listenAgain) {
 		return listenAgain
 	}
 	return wait

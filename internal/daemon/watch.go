@@ -19,7 +19,7 @@ import (
 // lookAgain is the interval between looks without a hint. No watch is perfect: a directory did not
 // exist when watching began, a bus lost a signal, or no inotify instance is left (128 per user by
 // default).
-const lookAgain = 30 * time.Second
+const lookAgain = time.Minute
 
 // watchNetworkManager hints when NetworkManager's DNS configuration changes, even if it raises no
 // event for that: a renewal with 1.42, or `nmcli general reload dns-rc`.

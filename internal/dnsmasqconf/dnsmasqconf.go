@@ -161,3 +161,46 @@ func (c Config) Number(option string) int {
 
 // IsEmpty reports whether dnsmasq is not configured here.
 func (c Config) IsEmpty() bool { return len(c.Files) == 0 }
+
+// Options are the switches that dnsmasq has in its files and over D-Bus. In the zero Options all
+// are off.
+type Options struct {
+	FilterA      bool `json:"filterA,omitempty"`      // no A records in answers
+	FilterAAAA   bool `json:"filterAAAA,omitempty"`   // no AAAA records in answers
+	FilterWin2K  bool `json:"filterWin2K,omitempty"`  // do not forward Windows' frequent queries: SOA, SRV, ANY
+	BogusPrivate bool `json:"bogusPrivate,omitempty"` // do not forward reverse lookups of private addresses
+	Localise     bool `json:"localise,omitempty"`     // of a local name's addresses, return those on the client's network
+}
+
+// Words returns dnsmasq's names of the options that are on.
+func (o Options) Words() []string {
+	words := []string{}
+	for _, option := range []struct {
+		on   bool
+		name string
+	}{{o.FilterA, "filter-A"}, {o.FilterAAAA, "filter-AAAA"}, {o.FilterWin2K, "filterwin2k"}, {o.BogusPrivate, "bogus-priv"}, {o.Localise, "localise-queries"}} {
+		if option.on {
+			words = append(words, option.name)
+		}
+	}
+	return words
+}
+
+// fleeting is the max-cache-ttl, in seconds, below which a cache is of little use: a resolver
+// queries A and AAAA, with each domain of its search list, and again after 5 s (resolv.conf(5)).
+const fleeting = 5
+
+// Costs returns warnings, one line each, about effective options whose cost an admin may not have
+// intended.
+func (c Config) Costs() []string {
+	var costs []string
+	if n := c.Number("max-cache-ttl"); n > 0 && n < fleeting {
+		costs = append(costs, fmt.Sprintf("max-cache-ttl=%d (%s) makes node-dns query the upstreams for each name again after %d s; without it, the upstreams' TTLs apply",
+			n, c.Sources["max-cache-ttl"], n))
+	}
+	if c.Has("no-negcache") {
+		costs = append(costs, fmt.Sprintf("no-negcache (%s) makes node-dns query the upstreams every time for names that do not exist; without it, the TTLs of their SOA records apply",
+			c.Sources["no-negcache"]))
+	}
+	return costs
+}

@@ -14,7 +14,7 @@ import (
 // them, then the file that the daemon and dnsmasq read, then the node resolv.conf. An empty
 // selection, as beside an admin's own upstreams, keeps the captured servers. The record still gets
 // this node's addresses.
-func captureSteps(s State, selection upstream.Selection) []Step {
+func captureSteps(s *State, selection upstream.Selection) []Step {
 	var steps []Step
 	if step, ok := recordStep(s, selection); ok {
 		steps = append(steps, step)
@@ -35,7 +35,7 @@ const tlsOnly = "# nameservers over TLS only: see /var/lib/node-dns/upstreams.js
 // upstreamStep leaves a file with the same meaning alone, regardless of its comments and line ends:
 // dnsmasq and an admin may share it. It writes nothing if /etc/dnsmasq.d does not exist, as on a
 // node without dnsmasq. The record is complete.
-func upstreamStep(s State, set upstream.Set) (Step, bool) {
+func upstreamStep(s *State, set upstream.Set) (Step, bool) {
 	if !s.HasDnsmasqDir {
 		return Step{}, false
 	}
@@ -64,7 +64,7 @@ const noneForPods = "# no upstream that a pod could ask (TLS, another port, loop
 // nodeResolvConfStep gives the file the nameservers, search list and options that the host has
 // without node-dns. With only nameservers in it, pods could not resolve the site's short names once
 // their kubelet used this file. Other lines stay.
-func nodeResolvConfStep(s State, set upstream.Set) (Step, bool) {
+func nodeResolvConfStep(s *State, set upstream.Set) (Step, bool) {
 	file, addrs := resolvconf.Parse(s.NodeResolvConf.Data), forPods(set)
 	file.RemoveLine(noneForPods)
 	if len(addrs) == 0 {
@@ -83,11 +83,11 @@ func nodeResolvConfStep(s State, set upstream.Set) (Step, bool) {
 
 // NamesNode reports whether the node resolv.conf names this node because a pod can query none of
 // the upstreams.
-func (s State) NamesNode() bool { return resolvconf.Parse(s.NodeResolvConf.Data).HasLine(noneForPods) }
+func (s *State) NamesNode() bool { return resolvconf.Parse(s.NodeResolvConf.Data).HasLine(noneForPods) }
 
 // askedForPods returns the upstreams that this node queries: an admin's from node-dns.yaml, else
 // the captured ones. If the admin's use TLS, a pod must not query the captured ones in plain text.
-func askedForPods(s State, captured upstream.Set) upstream.Set {
+func askedForPods(s *State, captured upstream.Set) upstream.Set {
 	if len(s.Config.Upstreams) == 0 {
 		return captured
 	}
@@ -113,7 +113,7 @@ func writeStep(path string, before File, data []byte) (Step, bool) {
 
 // readableSteps make node-dns's own files readable by everyone again if no other step does: the
 // daemon is not root.
-func readableSteps(s State, others []Step) []Step {
+func readableSteps(s *State, others []Step) []Step {
 	var steps []Step
 	for _, f := range []struct {
 		path string
@@ -141,7 +141,7 @@ func readable(mode fs.FileMode) fs.FileMode {
 }
 
 // now returns the time for a new record: s.Now, or the current time if that is zero.
-func (s State) now() time.Time {
+func (s *State) now() time.Time {
 	if s.Now.IsZero() {
 		return time.Now().UTC().Truncate(time.Second)
 	}

@@ -109,7 +109,7 @@ func TestNodeResolvConfOptions(t *testing.T) {
 // an upstream.
 func TestNodeNotLastGood(t *testing.T) {
 	s := host(withNodeResolvConf(file(noneForPods+"\nnameserver 192.168.122.77\n")), withResolvConf(file(oursText)))
-	if known := lastGood(s); !known.Set.IsEmpty() {
+	if known := lastGood(&s); !known.Set.IsEmpty() {
 		t.Errorf("last good: %+v", known.Set)
 	}
 }

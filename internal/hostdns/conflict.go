@@ -12,7 +12,7 @@ import (
 
 // conflicts lists where an admin's static servers conflict with other servers that this host was
 // given. The daemon reports conflicts with dnsmasq's files.
-func conflicts(s State, selection upstream.Selection) []string {
+func conflicts(s *State, selection upstream.Selection) []string {
 	var said []string
 	refused := refuse(s)
 	usable := func(servers []nameserver.Server) []nameserver.Server {

@@ -14,8 +14,8 @@ import (
 // on UDP. It sends a packet only if an address was not captured before. A nameserver at a captured
 // address may just be restarting.
 func (s *State) lookForDeaf() {
-	known := lastGood(*s).Set.Servers
-	for _, c := range candidates(*s) {
+	known := lastGood(s).Set.Servers
+	for _, c := range candidates(s) {
 		if c.Origin == upstream.LastGood {
 			continue
 		}

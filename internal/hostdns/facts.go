@@ -3,7 +3,7 @@ package hostdns
 import "fmt"
 
 // factsSteps write the cluster's configuration for the daemon if its file could be read here.
-func factsSteps(s State) []Step {
+func factsSteps(s *State) []Step {
 	if s.Config.Facts == nil || s.Config.FactsFile != "" {
 		return nil
 	}
@@ -16,7 +16,7 @@ func factsSteps(s State) []Step {
 // forgetFacts returns the step that removes the facts, because they would become stale. A restart
 // or a stop of node-dns (ifOurs) keeps them: the daemon may not know its cluster domain without
 // them.
-func forgetFacts(s State, ifOurs bool) []Step {
+func forgetFacts(s *State, ifOurs bool) []Step {
 	if ifOurs || !s.Facts.Exists || s.Facts.Err != nil {
 		return nil
 	}
@@ -24,7 +24,7 @@ func forgetFacts(s State, ifOurs bool) []Step {
 }
 
 // factsWarnings say where the cluster's configuration comes from if its file may not be read here.
-func factsWarnings(s State) []string {
+func factsWarnings(s *State) []string {
 	var w []string
 	if c := s.Config; c.FactsFile != "" && c.Facts.File == "" {
 		w = append(w, fmt.Sprintf("the cluster's configuration cannot be read here; according to %s there is none", s.Paths.host(c.FactsFile)))

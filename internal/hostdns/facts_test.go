@@ -105,7 +105,7 @@ func TestFactsHandedOver(t *testing.T) {
 		t.Errorf("before: got cluster domain %v, facts wanted %q, error %v", before.Config.ClusterDomain, before.Config.FactsWanted, before.ConfigErr)
 	}
 	if p := NewPlan(before); p.Hold == "" {
-		t.Errorf("got the search list %q", searchList(before))
+		t.Errorf("got the search list %q", searchList(&before))
 	}
 	for _, domain := range []string{"corp.test", "other.test"} {
 		w.put(etcNodeConfig, "dnsDomain: "+domain+"\n")

@@ -9,7 +9,7 @@ import (
 // ForPods returns the files that a kubelet can pass to pods: the original nameservers, which the
 // hook writes, and systemd-resolved's own file. A path is "" if the file does not exist, or if it
 // names this node although pods could query its upstreams directly.
-func (s State) ForPods() (originals, uplinks string) {
+func (s *State) ForPods() (originals, uplinks string) {
 	usual := NewPaths("")
 	if s.NamesNode() || s.namesOthers(s.NodeResolvConf) {
 		originals = usual.NodeResolvConf
@@ -26,7 +26,7 @@ func (p Plan) WritesForPods() bool {
 }
 
 // namesOthers reports whether a resolv.conf names nameservers, and none of them is this node.
-func (s State) namesOthers(f File) bool {
+func (s *State) namesOthers(f File) bool {
 	addrs := resolvconf.Parse(f.Data).Nameservers()
 	return len(addrs) > 0 && !slices.ContainsFunc(addrs, s.Net.IsLocal)
 }

@@ -72,7 +72,7 @@ func readHandover(root string, paths nodeconfig.Paths, config nodeconfig.Config)
 }
 
 // handoverSteps write the copy for the daemon's user alone, or remove it if it is no longer needed.
-func handoverSteps(s State) []Step {
+func handoverSteps(s *State) []Step {
 	switch {
 	case s.Handover == nil || s.Kubeconfig.Err != nil:
 		return nil
@@ -90,7 +90,7 @@ func handoverSteps(s State) []Step {
 }
 
 // forgetHandover removes the copy, because it would become stale.
-func forgetHandover(s State) []Step {
+func forgetHandover(s *State) []Step {
 	if !s.Kubeconfig.Exists {
 		return nil
 	}

@@ -140,7 +140,7 @@ func TestHandoverStays(t *testing.T) {
 	}
 	var s State
 	lab.AsNobody(func() { s = host(func(s *State) { s.Paths = w.paths }) })
-	if steps := handoverSteps(s); len(steps) > 0 {
+	if steps := handoverSteps(&s); len(steps) > 0 {
 		t.Errorf("a plan without root would %s", describe(NewPlan(s), steps))
 	}
 }

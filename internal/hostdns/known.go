@@ -24,7 +24,7 @@ func newKnown(upstreams, record File) *known {
 }
 
 // known parses the two files, or returns the cached result of Look.
-func (s State) known() *known {
+func (s *State) known() *known {
 	if k := s.parsed; k != nil && bytes.Equal(k.recordData, s.Record.Data) && bytes.Equal(k.upstreamsData, s.Upstreams.Data) {
 		return k
 	}
@@ -32,7 +32,7 @@ func (s State) known() *known {
 }
 
 // record returns the parsed record, or an error if it cannot be read.
-func (s State) record() (upstream.Record, error) {
+func (s *State) record() (upstream.Record, error) {
 	k := s.known()
 	return k.record, k.recordErr
 }

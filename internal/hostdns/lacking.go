@@ -19,7 +19,7 @@ const maxReasons = 3
 // yet, and with an admin's upstreams. If NetworkManager names no server, servers from an admin's
 // file are fine. captured is the source of the record's servers, which stays the same while
 // resolv.conf is ours. before is the record's present reason.
-func lacking(s State, captured upstream.Origin, before string) string {
+func lacking(s *State, captured upstream.Origin, before string) string {
 	if len(s.Config.Upstreams)+len(s.Config.DNSNameservers) > 0 {
 		return ""
 	}
@@ -50,7 +50,7 @@ func reasons(selection upstream.Selection) string {
 // lackingFile says why node-dns does not follow the admin's resolv.conf, which names only invalid
 // and refused servers, or "". Our file replaces it at once, so the reason stays until someone
 // writes a file with a usable server. A file that names this node is a copy of ours.
-func lackingFile(s State, before string) string {
+func lackingFile(s *State, before string) string {
 	if !isOfFile(before) {
 		before = ""
 	}
@@ -92,7 +92,7 @@ func lackingSentence(r upstream.Record) string {
 
 // IsLacking reports whether the record says that the network offers no usable upstream.
 // Plan.Lacking then includes since when.
-func (s State) IsLacking() bool {
+func (s *State) IsLacking() bool {
 	record, err := s.record()
 	return err == nil && record.Lacking != ""
 }

@@ -67,7 +67,7 @@ func source(r upstream.Record) string {
 // lastGood is what a run falls back to: the captured upstreams, else the node resolv.conf, which is
 // all that remains on a node where dnsmasq and its files were removed. If a record exists, node-dns
 // wrote that file, possibly with an admin's upstreams.
-func lastGood(s State) Capture {
+func lastGood(s *State) Capture {
 	k := s.known()
 	c := k.captured
 	if k.recordErr != nil && c.Set.IsEmpty() && !s.NamesNode() {

@@ -19,7 +19,7 @@ import (
 func checkLaws(t *testing.T, s State) {
 	t.Helper()
 	p := NewPlan(s)
-	s.Net = assumed(s)
+	s.Net = assumed(&s)
 	checkUpstreams(t, s, p)
 	for _, step := range slices.Concat(p.Capture, p.IfAnswering, p.IfSilent, p.TakeFromNM, p.GiveToNM, p.Forget) {
 		checkStep(t, s, step)
@@ -49,7 +49,7 @@ func checkPointing(t *testing.T, s State, p Plan) {
 			t.Errorf("%v answers, but libc would query %v", p.Nameserver, named)
 		}
 	}
-	if _, known := originalStep(s); known && IsOurs(silent.Data) {
+	if _, known := originalStep(&s); known && IsOurs(silent.Data) {
 		t.Errorf("nothing answers and an original is known, but libc is left with\n%s", silent.Data)
 	}
 	if s.ConfigErr != nil && len(p.IfAnswering) > 0 && !slices.Equal(searchLines(answering), searchLines(s.ResolvConf)) {
@@ -71,13 +71,13 @@ func searchLines(f File) []string {
 // upstream.
 func checkUpstreams(t *testing.T, s State, p Plan) {
 	t.Helper()
-	refused := refuse(s)
-	good := slices.ContainsFunc(lastGood(s).Set.Servers, func(server nameserver.Server) bool {
+	refused := refuse(&s)
+	good := slices.ContainsFunc(lastGood(&s).Set.Servers, func(server nameserver.Server) bool {
 		a := server.Addr.Addr()
 		return refused(server) == "" && !a.IsUnspecified() && !a.IsMulticast() && a != addr("255.255.255.255")
 	})
 	if good && len(p.Selection.Set.Servers) == 0 {
-		t.Errorf("%v was known, but nothing is selected", lastGood(s).Set)
+		t.Errorf("%v was known, but nothing is selected", lastGood(&s).Set)
 	}
 	all := p.Selection.Set.Servers
 	for _, route := range p.Selection.Set.Routes {
@@ -86,7 +86,7 @@ func checkUpstreams(t *testing.T, s State, p Plan) {
 	if record, err := upstream.ParseRecord(s.Record.Data); err == nil && p.Selection.Origin == upstream.ResolvConf {
 		for _, addr := range record.Pointed {
 			if slices.ContainsFunc(p.Selection.Set.Servers, func(server nameserver.Server) bool {
-				return server == nameserver.FromAddr(addr) && !slices.Contains(lastGood(s).Set.Servers, server)
+				return server == nameserver.FromAddr(addr) && !slices.Contains(lastGood(&s).Set.Servers, server)
 			}) {
 				t.Errorf("%v, which resolv.conf once named as this node, became an upstream through a file", addr)
 			}
@@ -138,9 +138,9 @@ func checkStep(t *testing.T, s State, step Step) {
 func checkNodeResolvConf(t *testing.T, s State, text string) {
 	t.Helper()
 	addrs, here := nameserverLines(t, text), s.Placement().Nameserver
-	usedByPods := selectUpstreams(s).Set
+	usedByPods := selectUpstreams(&s).Set
 	if len(s.Config.Upstreams) > 0 {
-		refused := refuse(s)
+		refused := refuse(&s)
 		usedByPods.Servers = slices.DeleteFunc(slices.Clone(s.Config.Upstreams), func(server nameserver.Server) bool { return refused(server) != "" })
 	}
 	if strings.HasPrefix(text, noneForPods+"\n") {
@@ -238,7 +238,7 @@ func checkAnswering(t *testing.T, s State, p Plan) {
 		if diff := cmp.Diff(others(string(kept.Bytes())), others(text)); diff != "" {
 			t.Errorf("other lines changed: %s", diff)
 		}
-		if !p.knowsUpstream(s) && !s.isOurs() {
+		if !p.knowsUpstream(&s) && !s.isOurs() {
 			t.Error("resolv.conf points here without an upstream")
 		}
 		if !s.isOurs() && s.ResolvConf.Exists && !next.Original.Exists {
@@ -282,8 +282,8 @@ func checkPointed(t *testing.T, s State, p Plan, next State) {
 	if here := p.Nameserver.Addr().WithZone(""); err != nil || !slices.Contains(record.Pointed, here) {
 		t.Errorf("resolv.conf names %v, but the record %v: %v", here, record.Pointed, err)
 	}
-	if before := lastGood(s); p.Selection.Set.IsEmpty() && !before.Set.Equal(lastGood(next).Set) {
-		t.Errorf("nothing is selected, but last-good changes from %v to %v", before.Set, lastGood(next).Set)
+	if before := lastGood(&s); p.Selection.Set.IsEmpty() && !before.Set.Equal(lastGood(&next).Set) {
+		t.Errorf("nothing is selected, but last-good changes from %v to %v", before.Set, lastGood(&next).Set)
 	}
 }
 

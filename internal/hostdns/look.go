@@ -56,7 +56,7 @@ func (l Looker) Look(ctx context.Context, event nm.Event) State {
 
 // OriginalTarget returns the file that the saved original points to, or "" if that is not a link.
 // The program that made the link keeps writing that file.
-func (s State) OriginalTarget() string {
+func (s *State) OriginalTarget() string {
 	if s.Original.Link == "" {
 		return ""
 	}

@@ -93,9 +93,10 @@ type Plan struct {
 
 // NewPlan decides what the host's files must contain. It is pure: the same State gives the same
 // Plan, and it reads and writes nothing.
-func NewPlan(s State) Plan {
+func NewPlan(state State) Plan {
+	s := &state
 	s.Net = assumed(s)
-	found := s
+	found := state
 	edit, edited := s.edited()
 	if edited {
 		s.ResolvConf = edit // another program's file, except for our line
@@ -127,7 +128,7 @@ func NewPlan(s State) Plan {
 	if here := askedNameserver(s, place.Nameserver); here.IsValid() {
 		p.Nameserver = netip.AddrPortFrom(here, nameserver.Port)
 	}
-	p.IfSilent = giveBack(found)
+	p.IfSilent = giveBack(&found)
 	if found.isOurs() || s.isEmptied() {
 		p.Forget = forgetSteps(s)
 	}
@@ -163,7 +164,7 @@ func (p Plan) captureOnly() Plan {
 }
 
 // hold returns the reason why resolv.conf must not point here, or "".
-func hold(s State, p Plan, here netip.Addr) string {
+func hold(s *State, p Plan, here netip.Addr) string {
 	switch {
 	case p.Via == nodeconfig.ResolvConfNone:
 		return LeftToAdmin
@@ -187,7 +188,7 @@ func hold(s State, p Plan, here netip.Addr) string {
 
 // knowsUpstream reports whether there is a captured or configured upstream, so that resolv.conf may
 // point here.
-func (p Plan) knowsUpstream(s State) bool {
+func (p Plan) knowsUpstream(s *State) bool {
 	return len(p.Selection.Set.Servers)+len(s.Config.Upstreams)+len(s.Config.DNSNameservers) > 0
 }
 
@@ -195,7 +196,7 @@ func (p Plan) knowsUpstream(s State) bool {
 // configuration and the kernel. If either is unknown, it returns the one that our resolv.conf
 // names, if that is still this node. A running daemon keeps its configuration when the file becomes
 // invalid, and its address when the default route disappears.
-func askedNameserver(s State, here netip.Addr) netip.Addr {
+func askedNameserver(s *State, here netip.Addr) netip.Addr {
 	if !s.pointsHere() || s.ConfigErr == nil && here.IsValid() {
 		return here
 	}
@@ -290,7 +291,7 @@ func (p Plan) Complete(silence error) bool {
 }
 
 // warnings tell an admin about issues that do not stop the plan.
-func warnings(s State, p Plan) []string {
+func warnings(s *State, p Plan) []string {
 	var w []string
 	if names := droppedNameservers(s, p); len(names) > 0 {
 		w = append(w, "/etc/resolv.conf named "+strings.Join(names, " ")+", but "+string(p.Selection.Origin)+
@@ -302,7 +303,7 @@ func warnings(s State, p Plan) []string {
 // droppedNameservers returns the nameservers of an admin's resolv.conf that are not captured. A
 // file that NetworkManager wrote does not count: it is just older than NetworkManager's present
 // list.
-func droppedNameservers(s State, p Plan) []string {
+func droppedNameservers(s *State, p Plan) []string {
 	if s.isOurs() || resolvedStub(s.ResolvConf) || byNetworkManager(s.ResolvConf.Data) && !IsOurs(p.found.Data) {
 		return nil
 	}

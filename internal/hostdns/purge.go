@@ -24,7 +24,7 @@ const (
 
 // withPurge adds to a restore the steps that remove every trace of node-dns. It is pure, like
 // NewPlan.
-func withPurge(p Plan, s State) Plan {
+func withPurge(p Plan, s *State) Plan {
 	p.Purge = capturedSteps(s)
 	if s.NodeResolvConf.Exists && s.KubeletNaming != "" {
 		p.Warnings = append(p.Warnings, "kept "+s.Paths.host(s.Paths.NodeResolvConf)+": "+s.KubeletNaming)
@@ -45,7 +45,7 @@ func withPurge(p Plan, s State) Plan {
 // capturedSteps remove the captured files if no other program relies on them: nothing else is in
 // their directory, no configuration names them, and their content is what we wrote according to the
 // record. The files have no header, because dnsmasq's file must match the script's byte for byte.
-func capturedSteps(s State) []Step {
+func capturedSteps(s *State) []Step {
 	record, err := s.record()
 	if err != nil {
 		return nil
@@ -58,12 +58,12 @@ func capturedSteps(s State) []Step {
 		}
 	}
 	remove(s.Paths.Upstreams, s.Upstreams, s.UpstreamsAlone, upstreamText(record.Set))
-	was := s.NodeResolvConf
 	if node := s.Paths.NodeResolvConf; s.Config.KubeletResolvConf != node && s.Config.DNSRecursiveResolvConf != node && s.KubeletNaming == "" {
-		s.NodeResolvConf.Data = nil // the content if no other program has written the file
-		captured, _ := nodeResolvConfStep(s, record.Set)
-		asked, _ := nodeResolvConfStep(s, askedForPods(s, record.Set))
-		remove(node, was, s.NodeResolvConfAlone, captured.Data, asked.Data)
+		unwritten := *s
+		unwritten.NodeResolvConf.Data = nil // the content if no other program has written the file
+		captured, _ := nodeResolvConfStep(&unwritten, record.Set)
+		asked, _ := nodeResolvConfStep(&unwritten, askedForPods(&unwritten, record.Set))
+		remove(node, s.NodeResolvConf, s.NodeResolvConfAlone, captured.Data, asked.Data)
 	}
 	return steps
 }
@@ -100,7 +100,7 @@ func (r Runner) Purge(ctx context.Context, ifOurs bool) (Plan, Result, error) {
 
 func (r Runner) purgePlan(ctx context.Context, s State, ifOurs bool) Plan {
 	s.KubeletNaming = s.Paths.kubeletNaming(s.Paths.host(s.Paths.NodeResolvConf))
-	return withPurge(r.restorePlan(ctx, s, ifOurs), s)
+	return withPurge(r.restorePlan(ctx, s, ifOurs), &s)
 }
 
 // purge carries out the purge steps of a plan, if it has any, after its restore.

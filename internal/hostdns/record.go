@@ -11,7 +11,7 @@ import (
 )
 
 // recordStep writes the record if its content changes.
-func recordStep(s State, selection upstream.Selection) (Step, bool) {
+func recordStep(s *State, selection upstream.Selection) (Step, bool) {
 	record, changed := newRecord(s, selection)
 	if !changed {
 		return Step{}, false
@@ -22,7 +22,7 @@ func recordStep(s State, selection upstream.Selection) (Step, bool) {
 // newRecord keeps the record of the same servers, including its time, which is that of their last
 // change. It also keeps their source if the new one is weaker: otherwise two alternating events
 // would rewrite the record forever. An empty selection keeps the last good servers.
-func newRecord(s State, selection upstream.Selection) (record upstream.Record, changed bool) {
+func newRecord(s *State, selection upstream.Selection) (record upstream.Record, changed bool) {
 	old, err := s.record()
 	forwarded := selection.Set.Servers
 	if selection.Set.IsEmpty() {
@@ -60,7 +60,7 @@ func hasNewSource(old upstream.Record, selection upstream.Selection) bool {
 
 // pointsAt is the address that resolv.conf will name, if any. An invalid configuration may give a
 // wrong address, so it changes only a file that is already ours.
-func (s State) pointsAt() netip.Addr {
+func (s *State) pointsAt() netip.Addr {
 	if s.ConfigErr != nil && !s.isOurs() {
 		return netip.Addr{}
 	}
@@ -69,7 +69,7 @@ func (s State) pointsAt() netip.Addr {
 
 // givenOut returns the addresses that resolv.conf and pods will use, resolv.conf's first; nil if
 // there is none. An invalid configuration may give pods a wrong address.
-func (s State) givenOut() []netip.Addr {
+func (s *State) givenOut() []netip.Addr {
 	here := s.pointsAt()
 	if !here.IsValid() {
 		return nil
@@ -101,7 +101,7 @@ func strength(origin upstream.Origin) int {
 // refuseCopies is refuse for servers that only a file names. The file may be a copy of our
 // resolv.conf from when this node had another address. NetworkManager and DHCP may assign that
 // address to a real nameserver, so servers captured from them remain valid.
-func refuseCopies(s State) func(nameserver.Server) string {
+func refuseCopies(s *State) func(nameserver.Server) string {
 	refused := refuse(s)
 	record, _ := s.record() // empty when it cannot be read
 	earlier := record.PointedAt(nil, lastGood(s).Set.Servers)

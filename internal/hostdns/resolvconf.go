@@ -9,7 +9,7 @@ import (
 )
 
 // pointHere returns the steps that save the current resolv.conf and make it name only this node.
-func pointHere(s State, nameserver netip.Addr) []Step {
+func pointHere(s *State, nameserver netip.Addr) []Step {
 	text := localResolvConf(s, nameserver)
 	step, ok := writeStep(s.Paths.ResolvConf, s.ResolvConf, text)
 	if !ok {
@@ -23,7 +23,7 @@ func pointHere(s State, nameserver netip.Addr) []Step {
 
 // keepHere makes a resolv.conf that is ours name this node alone, and changes nothing else in it.
 // Without the kernel's addresses it does nothing.
-func keepHere(s State, nameserver netip.Addr) []Step {
+func keepHere(s *State, nameserver netip.Addr) []Step {
 	if !s.isOurs() || s.NetErr != nil || !nameserver.IsValid() {
 		return nil
 	}
@@ -42,7 +42,7 @@ const resolvedComment = "managed by man:systemd-resolved(8)"
 // localResolvConf returns the resolv.conf of a node whose local nameserver answers. It keeps every
 // line of the host's file except the nameservers, the search list, and systemd-resolved's comment,
 // which would be wrong in our file. The saved original keeps that comment.
-func localResolvConf(s State, nameserver netip.Addr) []byte {
+func localResolvConf(s *State, nameserver netip.Addr) []byte {
 	file := resolvconf.Parse(s.base().Data)
 	file.RemoveComment(resolvedComment)
 	if !s.isOurs() {
@@ -66,7 +66,7 @@ func (s *State) base() File {
 // original does. NetworkManager writes such a file if none of its connections has a nameserver, for
 // example on a host whose interfaces it does not manage. The original stays valid then.
 func (s *State) isEmptied() bool {
-	refused := refuseCopies(*s)
+	refused := refuseCopies(s)
 	return s.ResolvConf.Err == nil && !s.isOurs() && s.hasOriginal() && !usable(refused, s.ResolvConf.Data) && usable(refused, s.Original.Data)
 }
 
@@ -74,7 +74,7 @@ func (s *State) isEmptied() bool {
 // replaces the saved one only if isNewer. A link is saved as a link, so that it can be restored as
 // one. A file that not everyone could read is saved as readable: the daemon reads it, and libc
 // could not use it otherwise.
-func saveStep(s State) (Step, bool) {
+func saveStep(s *State) (Step, bool) {
 	if !s.ResolvConf.Exists || s.isOurs() || s.Original.Exists && !s.isNewer() {
 		return Step{}, false
 	}
@@ -85,7 +85,7 @@ func saveStep(s State) (Step, bool) {
 }
 
 // keepsOriginal reports whether the saved original stays, whatever resolv.conf holds now.
-func (s State) keepsOriginal() bool {
+func (s *State) keepsOriginal() bool {
 	_, saves := saveStep(s)
 	return s.Original.Exists && !saves
 }
@@ -96,7 +96,7 @@ func (s State) keepsOriginal() bool {
 // the program that made the link writes its target. Nor does it replace NetworkManager's own file,
 // whose present list is known. The exception is NetworkManager with resolvconf(8): while openresolv
 // has no nameserver itself, it restores an old file of NetworkManager's.
-func (s State) isNewer() bool {
+func (s *State) isNewer() bool {
 	refused := refuseCopies(s)
 	switch {
 	case !usable(refused, s.ResolvConf.Data):
@@ -119,14 +119,14 @@ func (s *State) edited() (File, bool) {
 	if !s.isOurs() || s.ResolvConf.Link != "" || s.NetErr != nil || s.ConfigErr != nil || !history.isOver(s.ResolvConf) {
 		return File{}, false
 	}
-	refused, file := refuseCopies(*s), resolvconf.Parse(s.ResolvConf.Data)
+	refused, file := refuseCopies(s), resolvconf.Parse(s.ResolvConf.Data)
 	for _, addr := range file.Nameservers() {
 		if refused(nameserver.FromAddr(addr)) != "" {
 			return s.editedOriginal(file)
 		}
 	}
 	f := s.ResolvConf
-	f.Data = unmarked(*s, file).Bytes()
+	f.Data = unmarked(s, file).Bytes()
 	return f, usable(refused, f.Data)
 }
 
@@ -135,12 +135,12 @@ func (s *State) edited() (File, bool) {
 // link, sets its own search list. It does not apply if the host itself searched the cluster domain,
 // because that entry cannot be told from ours.
 func (s *State) editedOriginal(now *resolvconf.File) (File, bool) {
-	if !s.hasOriginal() || s.Original.Link != "" || !usable(refuseCopies(*s), s.Original.Data) || s.networkManagerWritesSearch() || s.hadClusterDomain() {
+	if !s.hasOriginal() || s.Original.Link != "" || !usable(refuseCopies(s), s.Original.Data) || s.networkManagerWritesSearch() || s.hadClusterDomain() {
 		return File{}, false
 	}
 	file := resolvconf.Parse(s.Original.Data)
-	search := hostDomains(*s, now.Search())
-	if slices.Equal(search, hostDomains(*s, file.Search())) && slices.Equal(now.Options(), file.Options()) {
+	search := hostDomains(s, now.Search())
+	if slices.Equal(search, hostDomains(s, file.Search())) && slices.Equal(now.Options(), file.Options()) {
 		return File{}, false
 	}
 	file.SetSearch(search)
@@ -151,7 +151,7 @@ func (s *State) editedOriginal(now *resolvconf.File) (File, bool) {
 }
 
 // unmarked returns file without our line and the cluster domain.
-func unmarked(s State, file *resolvconf.File) *resolvconf.File {
+func unmarked(s *State, file *resolvconf.File) *resolvconf.File {
 	file.RemoveLine(Watermark)
 	file.RemoveLine(LegacyWatermark)
 	file.SetSearch(hostDomains(s, file.Search()))

@@ -17,7 +17,7 @@ import (
 
 // via is how the host is pointed at this node: the value of resolvConf in node-dns.yaml, with auto
 // replaced by its meaning here. If the configuration is invalid, the current way stays.
-func (s State) via() nodeconfig.ResolvConf {
+func (s *State) via() nodeconfig.ResolvConf {
 	via := cmp.Or(s.Config.ResolvConf, nodeconfig.ResolvConfFile)
 	switch {
 	case s.ConfigErr != nil && s.hasDropIn():
@@ -34,15 +34,15 @@ func (s State) via() nodeconfig.ResolvConf {
 
 // libcAsksResolved reports whether resolv.conf points to systemd-resolved, or did before ours
 // replaced it.
-func (s State) libcAsksResolved() bool {
+func (s *State) libcAsksResolved() bool {
 	return resolvedStub(s.ResolvConf) || s.isOurs() && resolvedStub(s.Original)
 }
 
 // hasDropIn reports whether the drop-in exists and is ours.
-func (s State) hasDropIn() bool { return s.DropIn.Exists && isDropIn(s.DropIn.Data) }
+func (s *State) hasDropIn() bool { return s.DropIn.Exists && isDropIn(s.DropIn.Data) }
 
 // PointsResolved reports whether our drop-in tells systemd-resolved to query this node.
-func (s State) PointsResolved() bool {
+func (s *State) PointsResolved() bool {
 	d, ours := ParseDropIn(s.DropIn.Data)
 	return ours && d.Server.IsValid()
 }
@@ -61,10 +61,10 @@ func (p Paths) PointsHere() bool {
 	return file.Err != nil || IsOurs(file.Data) || p.hasDropIn()
 }
 
-func (s State) pointsHere() bool { return s.isOurs() || s.hasDropIn() }
+func (s *State) pointsHere() bool { return s.isOurs() || s.hasDropIn() }
 
 // named returns the addresses in our resolv.conf and our drop-in.
-func (s State) named() []netip.Addr {
+func (s *State) named() []netip.Addr {
 	var addrs []netip.Addr
 	if s.isOurs() {
 		addrs = resolvconf.Parse(s.ResolvConf.Data).Nameservers()
@@ -90,7 +90,7 @@ func (s *State) lookAtResolvedConf() {
 }
 
 // holdResolved returns the reason why systemd-resolved must not query this node, or "".
-func holdResolved(s State) string {
+func holdResolved(s *State) string {
 	switch {
 	case !s.libcAsksResolved():
 		return "it does not point to systemd-resolved, but resolvConf: resolved requires that"
@@ -108,7 +108,7 @@ func holdResolved(s State) string {
 
 // askHere returns the steps that make systemd-resolved query this node. They notify it again if it
 // does not do so yet: an earlier run may have ended before the notification.
-func askHere(s State, here netip.Addr) []Step {
+func askHere(s *State, here netip.Addr) []Step {
 	text := DropIn{Server: here, Domains: askedDomains(s)}.Bytes()
 	step, changes := writeStep(s.Paths.DropIn, s.DropIn, text)
 	if !changes && !s.resolvedAsks(here) {
@@ -122,7 +122,7 @@ func askHere(s State, here netip.Addr) []Step {
 }
 
 // keepAsking corrects this node's address in a drop-in that is ours, and changes nothing else.
-func keepAsking(s State, here netip.Addr) []Step {
+func keepAsking(s *State, here netip.Addr) []Step {
 	d, ours := ParseDropIn(s.DropIn.Data)
 	if !ours || !d.Server.IsValid() || !here.IsValid() || s.NetErr != nil || d.Server == here {
 		return nil
@@ -134,7 +134,7 @@ func keepAsking(s State, here netip.Addr) []Step {
 // unaskSteps make systemd-resolved stop querying this node. They empty the drop-in first and remove
 // it once systemd-resolved has reloaded. If a run ends in between, the next one sees what is left
 // to do.
-func unaskSteps(s State) []Step {
+func unaskSteps(s *State) []Step {
 	if !s.hasDropIn() {
 		return nil
 	}
@@ -146,9 +146,9 @@ func unaskSteps(s State) []Step {
 }
 
 // giveBack returns the steps after which nothing points at this node.
-func giveBack(s State) []Step { return append(giveBackFile(s), unaskSteps(s)...) }
+func giveBack(s *State) []Step { return append(giveBackFile(s), unaskSteps(s)...) }
 
-func giveBackFile(s State) []Step {
+func giveBackFile(s *State) []Step {
 	edit, edited := s.edited()
 	switch {
 	case edited:
@@ -161,7 +161,7 @@ func giveBackFile(s State) []Step {
 
 // resolvedAsks reports whether systemd-resolved queries addr. It lists its nameservers in a file,
 // which it writes when it starts, reloads its configuration, or learns of a link.
-func (s State) resolvedAsks(addr netip.Addr) bool {
+func (s *State) resolvedAsks(addr netip.Addr) bool {
 	return slices.Contains(resolvconf.Parse(s.ResolvedUplinks.Data).Nameservers(), addr)
 }
 
@@ -173,7 +173,7 @@ const maxDomains = 32
 // systemd-resolved uses the longest match. If we and a link match equally, it queries both and
 // takes the first positive answer. A link's domain stays after the link is gone. That is harmless
 // and saves a restart of systemd-resolved.
-func askedDomains(s State) []string {
+func askedDomains(s *State) []string {
 	var domains []string
 	if s.searchesCluster() {
 		domains = append(domains, s.Config.ClusterDomain.Relative())

@@ -297,13 +297,13 @@ func checkViaResolved(t *testing.T, s State) {
 	t.Helper()
 	p := NewPlan(s)
 	known := s
-	known.Net = assumed(s)
+	known.Net = assumed(&s)
 	checkUpstreams(t, known, p)
 	answering, silent := after(s, p.Steps(true)), after(s, p.Steps(false))
 	asked, _ := ParseDropIn(answering.DropIn.Data)
 	switch {
 	case p.Hold == LeftToAdmin:
-		if _, known := originalStep(s); answering.hasDropIn() || answering.isOurs() && known {
+		if _, known := originalStep(&s); answering.hasDropIn() || answering.isOurs() && known {
 			t.Errorf("resolvConf is none, but this node is named")
 		}
 	case p.Hold != "" || !p.Nameserver.IsValid() || s.NetErr != nil:

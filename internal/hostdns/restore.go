@@ -17,7 +17,8 @@ const notOurs = "node-dns does not manage it"
 
 // NewRestorePlan decides how to restore the original resolv.conf. With ifOurs it leaves a file
 // alone that is not ours. Without it a saved original replaces any file. It is pure, like NewPlan.
-func NewRestorePlan(s State, ifOurs bool) Plan {
+func NewRestorePlan(state State, ifOurs bool) Plan {
+	s := &state
 	s.Net = assumed(s)
 	p := Plan{Paths: s.Paths, Ours: s.pointsHere(), Problems: s.Problems, Capture: append(forgetFacts(s, ifOurs), forgetHandover(s)...), GiveToNM: unshieldSteps(s)}
 	p.Capture = append(p.Capture, giveBackForPods(s)...)
@@ -57,7 +58,7 @@ func NewRestorePlan(s State, ifOurs bool) Plan {
 // giveBackForPods writes the captured nameservers to the node resolv.conf if that holds an admin's
 // upstreams: it may name this node, which will not answer any more. If pods can query none of the
 // captured ones, the file stays.
-func giveBackForPods(s State) []Step {
+func giveBackForPods(s *State) []Step {
 	captured := selectUpstreams(s).Set
 	if len(s.Config.Upstreams) == 0 || !s.Record.Exists || !s.NodeResolvConf.Exists || s.NetErr != nil || len(forPods(captured)) == 0 {
 		return nil
@@ -70,14 +71,14 @@ func giveBackForPods(s State) []Step {
 
 // newLeavePlan is NewRestorePlan for a resolv.conf that belongs to another program, even if it
 // looks like ours.
-func newLeavePlan(s State) Plan {
-	p := NewRestorePlan(s, true)
+func newLeavePlan(s *State) Plan {
+	p := NewRestorePlan(*s, true)
 	p.IfSilent, p.Hold = nil, notOurs
 	return p
 }
 
 // restoreSteps restore the original nameservers in resolv.conf.
-func restoreSteps(s State) []Step {
+func restoreSteps(s *State) []Step {
 	if step, ok := originalStep(s); ok {
 		return []Step{step}
 	}
@@ -85,7 +86,7 @@ func restoreSteps(s State) []Step {
 }
 
 // forgetSteps remove the saved original, so that the next activation saves a new one.
-func forgetSteps(s State) []Step {
+func forgetSteps(s *State) []Step {
 	if !s.hasOriginal() {
 		return nil
 	}
@@ -95,7 +96,7 @@ func forgetSteps(s State) []Step {
 // isBack reports whether a run ended early, after it restored the original but before it removed
 // the saved copy.
 func (s *State) isBack() bool {
-	if s.isOurs() || !usable(refuseCopies(*s), s.ResolvConf.Data) {
+	if s.isOurs() || !usable(refuseCopies(s), s.ResolvConf.Data) {
 		return false
 	}
 	return s.ResolvConf.Link == s.Original.Link && bytes.Equal(s.ResolvConf.Data, s.Original.Data) ||
@@ -104,13 +105,13 @@ func (s *State) isBack() bool {
 
 // hasOriginal reports whether there is an original to restore. A link counts even if its target is
 // missing.
-func (s State) hasOriginal() bool {
+func (s *State) hasOriginal() bool {
 	return s.Original.Exists && (s.Original.Err == nil || s.Original.Link != "")
 }
 
 // assumed returns the kernel's answer about this node. If there is none, it treats the addresses in
 // our resolv.conf as this node's, so that they are never restored as nameservers.
-func assumed(s State) netstate.State {
+func assumed(s *State) netstate.State {
 	if s.NetErr == nil || !s.pointsHere() {
 		return s.Net
 	}
@@ -127,7 +128,7 @@ func assumed(s State) netstate.State {
 // that file without our line and the cluster domain, and with the upstreams. A node must not end up
 // without a nameserver because its original had none. If no nameserver is known at all, the file
 // stays.
-func originalStep(s State) (Step, bool) {
+func originalStep(s *State) (Step, bool) {
 	if s.Original.Link != "" {
 		if s.ResolvConf.Link == s.Original.Link {
 			return Step{}, false
@@ -153,7 +154,7 @@ func originalStep(s State) (Step, bool) {
 // resolvedKeepsOurSearch reports whether the link leads to a file of systemd-resolved's that
 // searches more than NetworkManager's list. systemd-resolved treated our file as an admin's
 // configuration and kept its search list. A restart clears that.
-func (s State) resolvedKeepsOurSearch() bool {
+func (s *State) resolvedKeepsOurSearch() bool {
 	if !resolvedStub(s.Original) {
 		return false
 	}
@@ -164,7 +165,7 @@ func (s State) resolvedKeepsOurSearch() bool {
 }
 
 // originalText selects the text for originalStep; mode 0 means the default.
-func originalText(s State) (text []byte, mode fs.FileMode, ok bool) {
+func originalText(s *State) (text []byte, mode fs.FileMode, ok bool) {
 	upstreams := inResolvConf(selectUpstreams(s).Set).Servers
 	saved := s.hasOriginal()
 	switch {
@@ -180,7 +181,7 @@ func originalText(s State) (text []byte, mode fs.FileMode, ok bool) {
 
 // fromNetworkManagerFile reports whether NetworkManager wrote the original and has a usable list
 // now.
-func fromNetworkManagerFile(s State) bool {
+func fromNetworkManagerFile(s *State) bool {
 	return byNetworkManager(s.Original.Data) && !s.leavesFileAlone() && usable(refuse(s), s.NetworkManagerConf.Data)
 }
 
@@ -197,7 +198,7 @@ func (s *State) leavesFileAlone() bool {
 }
 
 // usableBy returns usable for this host.
-func usableBy(s State) func(text []byte) bool {
+func usableBy(s *State) func(text []byte) bool {
 	refused := refuseCopies(s)
 	return func(text []byte) bool { return usable(refused, text) }
 }
@@ -216,7 +217,7 @@ func usable(refused func(nameserver.Server) string, text []byte) bool {
 
 // rebuilt returns the current resolv.conf without our changes. It is used if no original was saved,
 // as on nodes where the script ran before node-dns.
-func rebuilt(s State, upstreams []nameserver.Server) []byte {
+func rebuilt(s *State, upstreams []nameserver.Server) []byte {
 	file := unmarked(s, resolvconf.Parse(s.ResolvConf.Data))
 	var nameservers []netip.Addr
 	for _, server := range upstreams {

@@ -123,7 +123,7 @@ type past struct {
 	now      time.Time
 }
 
-func (s State) past() past {
+func (s *State) past() past {
 	return past{parseRewrites(s.Rewrites.Data), fingerprint(s.NetworkManagerConf), s.now()}
 }
 
@@ -135,7 +135,7 @@ func (p Paths) HaveHistory(files []string) bool {
 // HookWrites returns how often node-dns wrote /etc/resolv.conf or systemd-resolved's drop-in since
 // an earlier look, according to the history. The number is a lower bound: two identical writes
 // between two looks count as one if no other program wrote in between.
-func (s State) HookWrites(earlier State) (n int) {
+func (s *State) HookWrites(earlier State) (n int) {
 	was, is := parseRewrites(earlier.Rewrites.Data), parseRewrites(s.Rewrites.Data)
 	for _, path := range []string{s.Paths.ResolvConf, s.Paths.DropIn} {
 		path = s.Paths.host(path)
@@ -240,7 +240,7 @@ func (p past) after(paths Paths, done []Step, given bool) []byte {
 }
 
 // removeConflicts removes from a plan the steps that would continue a conflict.
-func (p *Plan) removeConflicts(s State) {
+func (p *Plan) removeConflicts(s *State) {
 	p.Capture = slices.DeleteFunc(p.Capture, func(step Step) bool {
 		why := p.past.backoffReason(p.Paths.host(step.Path), step.Before)
 		if why != "" {

@@ -17,7 +17,8 @@ func TestRestoreBringsBack(t *testing.T) {
 		w := newTree(t, map[string]string{etcUpstreams: "server=10.0.7.7\n"})
 		layResolvConf(d, w)
 		before := w.files()
-		if text := before[etcResolvConf]; IsOurs([]byte(text)) || !usable(refuseCopies(w.look()), w.look().ResolvConf.Data) {
+		seen := w.look()
+		if text := before[etcResolvConf]; IsOurs([]byte(text)) || !usable(refuseCopies(&seen), seen.ResolvConf.Data) {
 			continue
 		}
 		tried++

@@ -60,7 +60,7 @@ func (r Runner) Restore(ctx context.Context, ifOurs bool) (Plan, Result, error) 
 
 func (r Runner) restorePlan(ctx context.Context, s State, ifOurs bool) Plan {
 	if ifOurs && r.isScripts(ctx, s.ResolvConf.Data) {
-		return newLeavePlan(s)
+		return newLeavePlan(&s)
 	}
 	return NewRestorePlan(s, ifOurs)
 }

@@ -19,7 +19,7 @@ const (
 )
 
 // searchList returns resolv.conf's search list: the cluster domain, then the host's own domains.
-func searchList(s State) []string {
+func searchList(s *State) []string {
 	if !s.searchesCluster() {
 		return hostSearch(s)
 	}
@@ -29,12 +29,12 @@ func searchList(s State) []string {
 // searchesCluster reports whether to search the cluster domain: if a cluster is configured, or if
 // the host searched it before. Without a cluster its names fail with SERVFAIL, which libc then
 // reports for each name that does not exist.
-func (s State) searchesCluster() bool {
+func (s *State) searchesCluster() bool {
 	return s.HasCluster || s.Config.HasCluster() || s.hadClusterDomain()
 }
 
 // hadClusterDomain reports whether the host's own resolv.conf searched the cluster domain.
-func (s State) hadClusterDomain() bool {
+func (s *State) hadClusterDomain() bool {
 	before := s.ResolvConf
 	if s.isOurs() {
 		before = s.Original
@@ -55,7 +55,7 @@ func (s State) hadClusterDomain() bool {
 // without a list gets NetworkManager's, except with dns=none if the nameservers are the admin's.
 // The result must not depend on whether the file is already ours: the first and the second run must
 // agree.
-func hostSearch(s State) []string {
+func hostSearch(s *State) []string {
 	own := hostDomains(s, resolvconf.Parse(s.base().Data).Search())
 	if behind := resolvconf.Parse(s.Original.Data); s.keepsOriginal() && s.Original.Link != "" && len(behind.Nameservers()) > 0 {
 		own = hostDomains(s, behind.Search())
@@ -68,7 +68,7 @@ func hostSearch(s State) []string {
 }
 
 // usesAdminsFile reports whether dns=none is set and the admin's resolv.conf names a nameserver.
-func (s State) usesAdminsFile() bool {
+func (s *State) usesAdminsFile() bool {
 	file := s.ResolvConf
 	switch {
 	case !s.leavesFile():
@@ -84,7 +84,7 @@ func (s State) usesAdminsFile() bool {
 // hostDomains removes from a list what must not be written: the cluster domain (the default one if
 // unknown), invalid domain names, and wildcards. A wildcard never matches anything, and a shell
 // script that reads the file may expand it.
-func hostDomains(s State, list []string) []string {
+func hostDomains(s *State, list []string) []string {
 	cluster := cmp.Or(s.Config.ClusterDomain.Relative(), nodeconfig.DefaultClusterDomain)
 	return slices.DeleteFunc(list, func(domain string) bool {
 		name, err := dnsname.Parse(domain)
@@ -96,7 +96,7 @@ func hostDomains(s State, list []string) []string {
 // NetworkManager's own merge. The file's list may be empty, for example if a connection with a
 // negative dns-priority has no search domains. known is false if NetworkManager provides no list,
 // or runs without a nameserver: the list belongs to the nameservers.
-func networkManagerSearch(s State) (list []string, known bool) {
+func networkManagerSearch(s *State) (list []string, known bool) {
 	if s.networkManagerIsEmpty() {
 		return nil, false
 	}
@@ -110,7 +110,7 @@ func networkManagerSearch(s State) (list []string, known bool) {
 	return list, len(list) > 0
 }
 
-func searchWarnings(s State) []string {
+func searchWarnings(s *State) []string {
 	list := searchList(s)
 	switch {
 	case len(list) > oldSearchDomains:

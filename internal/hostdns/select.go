@@ -15,11 +15,11 @@ import (
 
 // selectUpstreams finds the original upstream nameservers. An empty source never wins over another
 // one, and this node's own addresses are refused.
-func selectUpstreams(s State) upstream.Selection {
+func selectUpstreams(s *State) upstream.Selection {
 	return choose(s, candidates(s)...)
 }
 
-func choose(s State, candidates ...upstream.Candidate) upstream.Selection {
+func choose(s *State, candidates ...upstream.Candidate) upstream.Selection {
 	refused, refusedCopies := refuse(s), refuseCopies(s)
 	return upstream.Select(candidates, func(origin upstream.Origin, server nameserver.Server) string {
 		reason := refused(server)
@@ -36,7 +36,7 @@ func choose(s State, candidates ...upstream.Candidate) upstream.Selection {
 // candidates returns the sources, most trusted first. An event is only a hint: its variables rank
 // below NetworkManager's D-Bus data, because on reapply and renewals they hold the previous
 // nameservers (seen with 1.42.4 and 1.52.1).
-func candidates(s State) []upstream.Candidate {
+func candidates(s *State) []upstream.Candidate {
 	var all []upstream.Candidate
 	known := lastGood(s)
 	good := known.candidate()
@@ -77,7 +77,7 @@ func candidates(s State) []upstream.Candidate {
 // wholeOriginal returns the saved original if it names all servers that were captured from it, plus
 // loopback addresses: a local nameserver that did not listen at the time of the capture listens
 // now.
-func wholeOriginal(s State, known Capture) []upstream.Candidate {
+func wholeOriginal(s *State, known Capture) []upstream.Candidate {
 	original := fromResolvConf(upstream.ResolvConf, s.Original.Data)
 	captured := choose(s, known.candidate()).Set.Servers
 	remaining := choose(s, original).Set.Servers
@@ -98,14 +98,14 @@ func wholeOriginal(s State, known Capture) []upstream.Candidate {
 
 // isEcho reports whether a resolv.conf names the last-good servers, as far as it can. It may be one
 // that we restored, which lacks the routes, the ports and the TLS servers of the last-good set.
-func isEcho(s State, c, good upstream.Candidate) bool {
+func isEcho(s *State, c, good upstream.Candidate) bool {
 	said := choose(s, c).Set
 	return !said.IsEmpty() && said.Equal(inResolvConf(choose(s, good).Set))
 }
 
 // leavesFile reports whether dns=none leaves resolv.conf to the admin: by NetworkManager's active
 // setting, or by its files while it does not run.
-func (s State) leavesFile() bool {
+func (s *State) leavesFile() bool {
 	if s.NetworkManager != nil {
 		return s.NetworkManager.Mode == "none"
 	}
@@ -117,7 +117,7 @@ func (s State) leavesFile() bool {
 // interface is unmanaged, its files are out of date. If resolv.conf is ours or names no nameserver,
 // the servers captured from the admin's file take its place, completed from the saved original, and
 // then that original.
-func fromAdminsFile(s State, said upstream.Candidate, known Capture) []upstream.Candidate {
+func fromAdminsFile(s *State, said upstream.Candidate, known Capture) []upstream.Candidate {
 	none := s.leavesFile()
 	if !none && len(said.Set.Servers) > 0 {
 		return nil
@@ -151,7 +151,7 @@ func fromAdminsFile(s State, said upstream.Candidate, known Capture) []upstream.
 
 // isAdmins reports whether a resolv.conf belongs to the admin. A link into NetworkManager's
 // directory does not, nor, without dns=none, a file that NetworkManager wrote.
-func (s State) isAdmins(f File) bool {
+func (s *State) isAdmins(f File) bool {
 	return f.Exists && !resolvedStub(f) && !strings.Contains(f.Link, "run/NetworkManager/") && (s.leavesFile() || !byNetworkManager(f.Data))
 }
 
@@ -159,7 +159,7 @@ func (s State) isAdmins(f File) bool {
 // systemd-resolved's stub, or was before ours replaced it, the uplinks come first, because the stub
 // follows them. If ours replaced another link, its target comes first: the program that made the
 // link (Debian's resolvconf, netconfig) keeps writing there without checking the link.
-func fromOthersFiles(s State) []upstream.Candidate {
+func fromOthersFiles(s *State) []upstream.Candidate {
 	var all []upstream.Candidate
 	if stub := resolvedStub(s.ResolvConf); stub || resolvedStub(s.Original) {
 		c := fromResolved(s)
@@ -182,7 +182,7 @@ func fromOthersFiles(s State) []upstream.Candidate {
 
 // fromResolved returns the nameservers of systemd-resolved's links, after those of its
 // configuration files. The latter are not among the uplinks while our drop-in is in place.
-func fromResolved(s State) upstream.Candidate {
+func fromResolved(s *State) upstream.Candidate {
 	c := fromResolvConf(upstream.Resolved, s.ResolvedUplinks.Data)
 	if s.ResolvedSays != nil {
 		for _, server := range slices.Backward(s.ResolvedSays.Servers) {
@@ -197,7 +197,7 @@ func fromResolved(s State) upstream.Candidate {
 // withoutEcho drops this node silently: systemd-resolved takes over the nameservers of a
 // resolv.conf that it did not write (systemd-resolved(8), "/etc/resolv.conf"), so the one in ours,
 // now or earlier.
-func withoutEcho(s State, c upstream.Candidate) upstream.Candidate {
+func withoutEcho(s *State, c upstream.Candidate) upstream.Candidate {
 	refused := refuseCopies(s)
 	c.Set.Servers = slices.DeleteFunc(c.Set.Servers, func(server nameserver.Server) bool { return refused(server) != "" })
 	return c
@@ -206,7 +206,7 @@ func withoutEcho(s State, c upstream.Candidate) upstream.Candidate {
 // eventCounts reports whether the event's nameservers may become the default upstreams. They must
 // belong to the interface of the default route: a management LAN's nameservers cannot resolve the
 // rest of the internet.
-func eventCounts(s State) bool {
+func eventCounts(s *State) bool {
 	iface := s.Event.IPInterface
 	if iface == "" {
 		iface = s.Event.Interface
@@ -214,7 +214,7 @@ func eventCounts(s State) bool {
 	return iface != "" && slices.Contains(defaultInterfaces(s), iface)
 }
 
-func defaultInterfaces(s State) []string {
+func defaultInterfaces(s *State) []string {
 	var names []string
 	if d := s.Net.Default4; d != nil {
 		names = append(names, d.Interface)
@@ -225,7 +225,7 @@ func defaultInterfaces(s State) []string {
 	return names
 }
 
-func fromNetworkManager(s State) upstream.Candidate {
+func fromNetworkManager(s *State) upstream.Candidate {
 	defaults, routes := s.NetworkManager.Upstreams(defaultInterfaces(s))
 	c := upstream.Candidate{
 		Origin: upstream.NetworkManager, Detail: strings.Join(defaults.Sources, ", "), Set: upstream.Set{Servers: defaults.Servers},
@@ -261,7 +261,7 @@ func fromResolvConf(origin upstream.Origin, text []byte) upstream.Candidate {
 // an address that the daemon binds a second later. Another local address belongs to another
 // program, such as named or a container's published port. The daemon's loop probe detects such a
 // server if it queries us.
-func refuse(s State) func(nameserver.Server) string {
+func refuse(s *State) func(nameserver.Server) string {
 	place := s.Placement()
 	listen, later := place.Listen, s.mayListen(place)
 	return func(server nameserver.Server) string {
@@ -281,7 +281,7 @@ func refuse(s State) func(nameserver.Server) string {
 // mayListen reports at which local addresses, beyond its placement, the daemon may listen later.
 // With listen: all, and while the configuration is unknown, that is every one. With listen: auto it
 // is those that resolv.conf names, and every one while the node has no address.
-func (s State) mayListen(place nodeconfig.Placement) func(netip.Addr) bool {
+func (s *State) mayListen(place nodeconfig.Placement) func(netip.Addr) bool {
 	auto := s.Config.Listen.Auto || !s.Config.Listen.All && len(s.Config.Listen.Addrs) == 0
 	return func(addr netip.Addr) bool {
 		if addr.IsLoopback() || !s.Net.IsLocal(addr) {
@@ -292,7 +292,7 @@ func (s State) mayListen(place nodeconfig.Placement) func(netip.Addr) bool {
 }
 
 // silence returns a reason if nothing listens at a loopback address, else "".
-func (s State) silence(server nameserver.Server) string {
+func (s *State) silence(server nameserver.Server) string {
 	if server.Plain() && slices.Contains(s.Deaf, server.Addr) {
 		return "nothing listens there"
 	}

@@ -22,7 +22,7 @@ rc-manager=unmanaged
 // shieldSteps stop NetworkManager from writing the resolv.conf that names this node, if it would
 // and no admin has decided who writes it. If NetworkManager does not run, or its configuration is
 // unknown, they change nothing.
-func shieldSteps(s State) []Step {
+func shieldSteps(s *State) []Step {
 	if s.NetworkManager == nil || s.NetworkManagerSays == nil {
 		return nil
 	}
@@ -46,14 +46,14 @@ func shieldSteps(s State) []Step {
 // isShielded reports whether our Snippet keeps NetworkManager from writing resolv.conf. Either the
 // file exists, or NetworkManager still follows a removed one: on a busy host a run may end between
 // the removal and the reload, or the reload may time out.
-func (s State) isShielded() bool {
+func (s *State) isShielded() bool {
 	manager, says := s.NetworkManager, s.NetworkManagerSays
 	return s.Snippet.Exists || manager != nil && manager.RcManager == "unmanaged" && manager.Mode != "none" && manager.Mode != "systemd-resolved" &&
 		says != nil && says.RcManager.File == "" // no other file says unmanaged
 }
 
 // unshieldSteps let NetworkManager write resolv.conf again, which it does at once.
-func unshieldSteps(s State) []Step {
+func unshieldSteps(s *State) []Step {
 	if !s.isShielded() {
 		return nil
 	}
@@ -64,7 +64,7 @@ func unshieldSteps(s State) []Step {
 // settings. With rc-manager=resolvconf it calls resolvconf(8). If resolv.conf is a link to
 // resolvconf's file, or was before ours replaced it, NetworkManager does not overwrite ours. Our
 // Snippet would then keep changes by a VPN or an admin out of the file behind the link.
-func (s State) networkManagerWrites() bool {
+func (s *State) networkManagerWrites() bool {
 	if s.NetworkManager.RcManager == "resolvconf" && s.leadsToResolvconf() {
 		return false
 	}
@@ -115,7 +115,7 @@ func (a Applier) tell(ctx context.Context, whom program) error {
 }
 
 // otherWriter names another program that writes resolv.conf by an admin's decision, or returns "".
-func otherWriter(s State) string {
+func otherWriter(s *State) string {
 	if s.NetworkManager == nil || s.NetworkManagerSays == nil || !s.networkManagerWrites() || s.NetworkManagerSays.Decision() == "" {
 		return ""
 	}

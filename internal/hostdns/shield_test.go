@@ -108,12 +108,12 @@ func besideResolvConf(s State, steps []Step) string {
 // writing the file.
 func TestShieldInForce(t *testing.T) {
 	s := host(withNetworkManager(dnsConfig("eth0", sys, "new.example")), withMode("default", "unmanaged"), withResolvConf(file(oursText)), says("", "unmanaged"))
-	if got := summary(string(localResolvConf(s, addr(nodeIP)))); !strings.Contains(got, "cluster.local example.com |") {
+	if got := summary(string(localResolvConf(&s, addr(nodeIP)))); !strings.Contains(got, "cluster.local example.com |") {
 		t.Errorf("by an admin's rc-manager=unmanaged: %s", got)
 	}
 	withConf(nm.Conf{})(&s)
 	withSnippet()(&s)
-	if got := summary(string(localResolvConf(s, addr(nodeIP)))); !strings.Contains(got, "cluster.local new.example |") {
+	if got := summary(string(localResolvConf(&s, addr(nodeIP)))); !strings.Contains(got, "cluster.local new.example |") {
 		t.Errorf("by our snippet: %s", got)
 	}
 }

@@ -55,7 +55,7 @@ func shown() []struct {
 		{name: "restore-and-purge", plan: func() Plan {
 			s := host(withResolvConf(file(oursText)), withOriginal(file(generated)), withCaptured(sys),
 				func(s *State) { s.UpstreamsAlone, s.NodeResolvConfAlone = true, true })
-			return withPurge(NewRestorePlan(s, true), s)
+			return withPurge(NewRestorePlan(s, true), &s)
 		}()},
 		{name: "conflicts", plan: NewPlan(host(withResolvConf(file("# \x1b[2J\r\n"+oursText)), withAdmin("198.51.100.1", ""),
 			withNetworkManager(byHand("eth0", "192.0.2.53", "10.0.0.2")), withCaptured("192.0.2.53 10.0.0.2")))},

@@ -71,7 +71,7 @@ func IsOurs(text []byte) bool {
 	return file.HasLine(Watermark) || file.HasLine(LegacyWatermark)
 }
 
-func (s State) isOurs() bool { return s.ResolvConf.Exists && IsOurs(s.ResolvConf.Data) }
+func (s *State) isOurs() bool { return s.ResolvConf.Exists && IsOurs(s.ResolvConf.Data) }
 
 // Place returns where config puts node-dns on a host with these addresses. record is the upstream
 // record: its earlier addresses stay in use while they are local. nil means that there are none.
@@ -89,7 +89,7 @@ func place(config nodeconfig.Config, net netstate.State, earlier, dnsService []n
 }
 
 // Placement returns where the daemon listens on this host, and what resolv.conf must contain.
-func (s State) Placement() nodeconfig.Placement {
+func (s *State) Placement() nodeconfig.Placement {
 	earlier, _ := s.record() // empty when it cannot be read
 	return place(s.Config, s.Net, earlier.Pointed, nil)
 }
@@ -98,7 +98,7 @@ func (s State) Placement() nodeconfig.Placement {
 // writes the file, or makes systemd-resolved write it, or would without our Snippet. The file's
 // present content does not count, because another tool may have overwritten it. dns=none and an
 // admin's rc-manager=unmanaged leave the file to the admin.
-func (s State) networkManagerWritesSearch() bool {
+func (s *State) networkManagerWritesSearch() bool {
 	switch {
 	case s.NetworkManager == nil || s.NetworkManager.Mode == "none":
 		return false

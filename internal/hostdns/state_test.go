@@ -121,7 +121,7 @@ func withCaptured(list string) option {
 // options.
 func hostText(s State) []byte {
 	file := resolvconf.Parse(s.NodeResolvConf.Data)
-	file.SetSearch(hostSearch(s))
+	file.SetSearch(hostSearch(&s))
 	file.SetOptions(resolvconf.Parse(s.ResolvConf.Data).Options())
 	return file.Bytes()
 }

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 
@@ -20,6 +21,26 @@ func (p *Policy) addIntercept(config nodeconfig.Config, place nodeconfig.Placeme
 	default:
 		p.Intercept = place.Intercept
 	}
+}
+
+// leaveUpstreams removes the addresses that a source names as upstreams from those to intercept. The
+// helper makes an address local, so this node could not reach that upstream any more. The address of
+// the cluster's DNS Service stays: as an upstream it would be a loop anyway.
+func (p *Policy) leaveUpstreams(dnsService []netip.Addr, claims []nameserver.Claim) {
+	p.Intercept = slices.DeleteFunc(slices.Clone(p.Intercept), func(addr netip.Addr) bool {
+		i := slices.IndexFunc(claims, func(c nameserver.Claim) bool { return !p.IsOfCluster(c.Domain) && namesServer(c, addr) })
+		if i < 0 || slices.Contains(dnsService, addr) {
+			return false
+		}
+		p.Problems = append(p.Problems, fmt.Sprintf("not intercepting %s: it is an upstream (%s) that this node must reach", addr, claims[i]))
+		return true
+	})
+}
+
+// namesServer reports whether a claim has a server at an address, refused or not.
+func namesServer(c nameserver.Claim, addr netip.Addr) bool {
+	return slices.ContainsFunc(c.Servers, func(s nameserver.Server) bool { return s.Addr.Addr() == addr }) ||
+		slices.ContainsFunc(c.Refused, func(r nameserver.Refused) bool { return r.Server.Addr.Addr() == addr })
 }
 
 // InterceptRequest returns what the helper must do while the daemon answers cluster names.

@@ -35,8 +35,10 @@ func New(in Inputs) *Policy {
 	p.Options = in.Bus.Options
 	p.addFiles(in)
 	p.addOwn(in)           // needs the apexes
-	p.settle(p.claims(in)) // needs the routes of the cluster's own DNS
-	p.addLocal(in)         // needs the winning routes
+	claims := p.claims(in) // needs the routes of the cluster's own DNS
+	p.leaveUpstreams(in.DNSService, claims)
+	p.settle(claims)
+	p.addLocal(in) // needs the winning routes
 	if !p.isRouted(dnsname.Root()) {
 		p.Problems = append(p.Problems, "no upstream nameserver is known: only cluster names are answered")
 	}

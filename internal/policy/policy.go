@@ -76,6 +76,10 @@ type Policy struct {
 	Access     Access
 	ForwardMax int // limit of the queries that wait for upstreams
 
+	// LeftTo is another node-dns of this host that serves it, for display. While it does, this one
+	// listens nowhere. See LeaveTo.
+	LeftTo string
+
 	API           API
 	Credentials   nodeconfig.Kubeconfig // the source of API.Kubeconfig
 	Apexes        []dnsname.Name        // the cluster domain and its reverse zones

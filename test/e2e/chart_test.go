@@ -1,8 +1,6 @@
 package e2e
 
 import (
-	"net"
-	"net/url"
 	"os"
 	"testing"
 	"time"
@@ -115,7 +113,10 @@ func TestChart(t *testing.T) {
 	if err := c.WriteServiceAccount(t.Context(), account, set.GetNamespace(), pods[0].Spec.ServiceAccountName); err != nil {
 		t.Fatal(err)
 	}
-	n.env = podEnv(t, c, pods[0])
+	var err error
+	if n.env, err = envOf(c, pods[0].Spec.Containers[0]); err != nil {
+		t.Fatal(err)
+	}
 	n.start()
 	n.answers(kubernetesName, "A", "NOERROR A 10.96.0.1")
 	n.until("autopath is on", func() bool { return n.status().Cluster.Resolver.Autopath.On }) // it needs the node's name, and the right to list pods
@@ -132,27 +133,6 @@ func TestChart(t *testing.T) {
 	if err != nil || after.GetGeneration() != before.GetGeneration() {
 		t.Errorf("a second apply changed generation %d to %d, %v", before.GetGeneration(), after.GetGeneration(), err)
 	}
-}
-
-// podEnv returns the environment that the kubelet gives the daemon's container on the Linux node.
-func podEnv(t testing.TB, c *kube.Cluster, pod corev1.Pod) []string {
-	t.Helper()
-	api, err := url.Parse(c.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	host, port, err := net.SplitHostPort(api.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
-	env := []string{"KUBERNETES_SERVICE_HOST=" + host, "KUBERNETES_SERVICE_PORT_HTTPS=" + port}
-	for _, v := range pod.Spec.Containers[0].Env {
-		if v.ValueFrom == nil || v.ValueFrom.FieldRef == nil || v.ValueFrom.FieldRef.FieldPath != "spec.nodeName" {
-			t.Fatalf("this test does not know how the kubelet sets %s", v.Name)
-		}
-		env = append(env, v.Name+"="+kube.NodeName)
-	}
-	return env
 }
 
 // checkPod checks the fields that the API server and the controller complete.

@@ -119,25 +119,3 @@ func TestIntercept(t *testing.T) {
 		})
 	})
 }
-
-// phase runs a load while events happens, and checks how many of its queries are lost.
-func (i *interceptBed) phase(name string, mayLose int, events func(l *podLoad)) {
-	i.t.Helper()
-	result := i.underLoad(events)
-	i.t.Logf("%s: %s", name, result)
-	if len(result.lost) > mayLose {
-		i.t.Errorf("%s: %d queries were lost, at most %d may be", name, len(result.lost), mayLose)
-	}
-}
-
-// underLoad lets the client query the Service while events happens.
-func (b *proxyBed) underLoad(events func(l *podLoad)) podLoadResult {
-	b.t.Helper()
-	load := b.client.startLoad(clusterDNS, interceptRate)
-	events(load)
-	result, err := load.stop()
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return result
-}

@@ -51,13 +51,13 @@ func run(m *testing.M) (status int, err error) {
 
 func isBenchmark() bool { return flag.Lookup("test.bench").Value.String() != "" }
 
-// buildNodeDNS builds the daemon and its helper, with the race detector if there is a C compiler.
+// buildNodeDNS builds the daemon, its helper and the plugin of kubectl, with the race detector if there is a C compiler.
 func buildNodeDNS(dir string) error {
 	flags, cgo := []string{"build", "-C", product, "-o", dir + "/"}, "CGO_ENABLED=0"
 	if _, err := exec.LookPath("gcc"); err == nil && !isBenchmark() {
 		flags, cgo = append(flags, "-race"), "CGO_ENABLED=1"
 	}
-	build := exec.Command("go", append(flags, "./cmd/node-dns", "./cmd/node-dns-intercept")...)
+	build := exec.Command("go", append(flags, "./cmd/node-dns", "./cmd/node-dns-intercept", "./cmd/kubectl-node_dns")...)
 	build.Env = append(os.Environ(), cgo)
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("building node-dns: %w\n%s", err, out)
@@ -81,7 +81,7 @@ func newKube(t testing.TB, config kube.Config) *kube.Cluster {
 	return c
 }
 
-// programs returns the directory of Kubernetes's programs. If they were not built, the test
+// programs returns the directory of the programs of Kubernetes and Helm. If they were not built, the test
 // is skipped, or fails if it must run.
 func programs(t testing.TB) string {
 	t.Helper()
@@ -89,7 +89,7 @@ func programs(t testing.TB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-proxy"} {
+	for _, name := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-proxy", "helm"} {
 		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
 			lab.Skip(t, "scripts/test-kube builds it: %v", err)
 		}

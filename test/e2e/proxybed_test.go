@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -84,16 +85,21 @@ func (b *proxyBed) joinAPI() {
 }
 
 // newProxyCluster starts a control plane with the node, and the Service kube-dns with its only
-// endpoint.
-func newProxyCluster(t testing.TB) *kube.Cluster {
+// endpoint. Without controllers, kube-controller-manager does not run.
+func newProxyCluster(t testing.TB, controllers ...string) *kube.Cluster {
 	t.Helper()
-	c := newKube(t, kube.Config{})
+	c := newKube(t, kube.Config{Controllers: controllers})
+	if len(controllers) > 0 {
+		if err := c.StartControllers(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
 	create(
 		t, c,
 		object(t, `
 apiVersion: v1
 kind: Node
-metadata: {name: %s}
+metadata: {name: %s, labels: {kubernetes.io/os: linux}}
 status: {addresses: [{type: InternalIP, address: %s}]}
 `, kube.NodeName, nodeAddr),
 		namespace(t, "kube-system"),
@@ -203,6 +209,42 @@ func eachProxyMode(t *testing.T, test func(t *testing.T, b *proxyBed)) {
 	if tried > 0 && supported == 0 {
 		t.Errorf("kube-proxy works in none of the modes %s", proxyModes)
 	}
+}
+
+// startAnyProxy starts kube-proxy in the first mode that the kernel supports.
+func (b *proxyBed) startAnyProxy() {
+	b.t.Helper()
+	var failed []error
+	for _, mode := range proxyModes {
+		_, err := b.startProxy(mode)
+		if err == nil {
+			return
+		}
+		failed = append(failed, err)
+	}
+	b.t.Fatalf("kube-proxy works in none of the modes %s: %v", proxyModes, errors.Join(failed...))
+}
+
+// phase runs a load while events happens, and checks how many of its queries are lost.
+func (b *proxyBed) phase(name string, mayLose int, events func(l *podLoad)) {
+	b.t.Helper()
+	result := b.underLoad(events)
+	b.t.Logf("%s: %s", name, result)
+	if len(result.lost) > mayLose {
+		b.t.Errorf("%s: %d queries were lost, at most %d may be", name, len(result.lost), mayLose)
+	}
+}
+
+// underLoad lets the client query the Service while events happens.
+func (b *proxyBed) underLoad(events func(l *podLoad)) podLoadResult {
+	b.t.Helper()
+	load := b.client.startLoad(clusterDNS, interceptRate)
+	events(load)
+	result, err := load.stop()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return result
 }
 
 // TestKubeProxy: a pod's queries to the cluster DNS Service reach kube-dns through kube-proxy, and

@@ -19,13 +19,14 @@ const (
 	autopathPage    = "docs/howto/autopath.md"
 	clusterPage     = "docs/howto/cluster.md"
 	helmPage        = "docs/howto/helm.md"
+	fleetPage       = "docs/howto/fleet.md"
 	clusterCost     = "docs/explanation/cluster-resolver.md"
 	dbusPage        = "docs/reference/dbus.md"
 )
 
 // typed are the documents whose commands TestTroubleshooting runs on a healthy node.
 var typed = []string{
-	readme, firstNode, troubleshooting, kubeletPage, autopathPage, clusterCost, helmPage,
+	readme, firstNode, troubleshooting, kubeletPage, autopathPage, clusterCost, helmPage, fleetPage,
 	"docs/howto/coexistence.md",
 	"docs/howto/dns-over-tls.md",
 	"docs/howto/inspect.md",
@@ -78,6 +79,13 @@ var elsewhere = map[string]string{
 	"helm upgrade node-dns charts/node-dns -n kube-system -f my-values.yaml": withHelm,
 	"helm uninstall node-dns -n kube-system":                                 withHelm,
 	"kubectl -n kube-system exec ds/node-dns -c node-dns -- node-dns status": "there is no kubelet; the command itself runs here",
+
+	"kubectl krew install --manifest=dist/node-dns.yaml --archive=dist/kubectl-node_dns-linux-amd64.tar.gz": "there is no krew; test/krew reads the manifest and the archive",
+	"kubectl apply -f contrib/fleet-role.yaml":                                                              "there is no kubectl; test/e2e applies the file",
+	"kubectl create clusterrolebinding alice-node-dns --clusterrole=node-dns-fleet --user=alice":            "likewise",
+	"kubectl -n kube-system create rolebinding alice-node-dns --role=node-dns-fleet --user=alice":           "likewise",
+	"kubectl debug node/NODE -it --image=busybox -- chroot /host node-dns status":                           "there is no kubelet",
+	"make kubectl": "test/krew runs it",
 
 	"kubectl apply -f contrib/cluster-role.yaml":                                                                                "there is no kubectl; the tests with a real API apply the file",
 	"kubectl -n kube-system create serviceaccount node-dns":                                                                     "there is no kubectl",

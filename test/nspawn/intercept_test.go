@@ -1,10 +1,16 @@
 package nspawn
 
 import (
+	"net/netip"
 	"strings"
+	"sync"
 	"testing"
 
+	"github.com/miekg/dns"
+
 	"github.com/node-dns/node-dns/internal/admin/doctor"
+	"github.com/node-dns/node-dns/internal/test/dnstest"
+	"github.com/node-dns/node-dns/internal/test/rpmbuild"
 )
 
 const (
@@ -100,6 +106,80 @@ func TestIntercept(t *testing.T) {
 	}
 	if got := n.Run("ip", "-o", "address", "show", "to", serviceDNS); got != "" {
 		t.Errorf("the address is left:\n%s", got)
+	}
+}
+
+// TestUpgradeIntercepted: neither an upgrade of the package, nor a downgrade, nor its removal loses a
+// query that pods send to the cluster's DNS Service. A new helper replaces the old one.
+func TestUpgradeIntercepted(t *testing.T) {
+	const rate = 2000
+	n := newPackageNode(t)
+	first, second := rpmbuild.Build(t, 1, rpmbuild.Systemd), rpmbuild.Build(t, 2, rpmbuild.Systemd)
+	one, two := rpmbuild.Put(n.Container, first.Main), rpmbuild.Put(n.Container, second.Main)
+	n.Run("rpm", "--install", one)
+	n.startAPI()
+	n.serveService()
+	n.addLoadPods(serviceDNS)
+	for _, pod := range loadPods() {
+		n.lan.Run("ip", "route", "add", pod.String()+"/32", "via", nodeIP)
+	}
+	n.WriteFile(nodeDNSFile, "intercept: ["+serviceDNS+"]\n", 0o644)
+	n.WriteFile("/etc/node-dns/kubeconfig", kubeconfig, 0o644)
+	n.Run("systemctl", "enable", "--now", "node-dns")
+	n.awaitAnswerer(byNodeDNS)
+	pids := func() [2]string {
+		return [2]string{n.property("node-dns.service", "MainPID"), n.property("node-dns-intercept.service", "MainPID")}
+	}
+	for _, step := range []struct {
+		argv []string
+		then string // who answers
+	}{
+		{[]string{"rpm", "--upgrade", two}, byNodeDNS},
+		{[]string{"rpm", "--upgrade", "--oldpackage", one}, byNodeDNS},
+		{[]string{"rpm", "--erase", "node-dns"}, byPodDNS},
+	} {
+		before := pids()
+		n.serviceAnswers(rate, func() {
+			n.Run(step.argv...)
+			n.awaitAnswerer(step.then)
+		})
+		if now := pids(); now[0] == before[0] || now[1] == before[1] {
+			t.Errorf("%v: got the processes %q, had %q", step.argv, now, before)
+		}
+	}
+}
+
+// serviceAnswers makes pods query the Service while happens runs. Each query must be answered by
+// node-dns or the cluster's DNS pod.
+func (n *node) serviceAnswers(rate int, happens func()) {
+	n.t.Helper()
+	var mu sync.Mutex
+	got := map[string]int{}
+	load := dnstest.Load{
+		Server: netip.MustParseAddrPort(serviceDNS + ":53"), Rate: rate, Clients: loadPods(), Patience: loadPatience,
+		Asks: []dnstest.Ask{{Name: clusterName + ".cluster.local.", Type: dns.TypeA, Want: strings.TrimSpace(byNodeDNS)}},
+		Each: func(a dnstest.Answer) {
+			answer := "lost"
+			if a.Msg != nil {
+				answer = dns.RcodeToString[a.Msg.Rcode]
+				if len(a.Msg.Answer) > 0 {
+					answer = strings.TrimPrefix(a.Msg.Answer[0].String(), a.Msg.Answer[0].Header().String()) + "\n"
+				}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			got[answer]++
+		},
+	}
+	loading, err := load.Start()
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	happens()
+	tally := loading.Stop()
+	n.t.Logf("%v: %v", got, tally)
+	if others := tally.Asked - got[byNodeDNS] - got[byPodDNS]; others != 0 || tally.Asked == 0 {
+		n.t.Errorf("%d of %d queries were lost, or got another answer: %v", others, tally.Asked, got)
 	}
 }
 

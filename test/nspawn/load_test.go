@@ -55,12 +55,7 @@ func makeBusy(n *node) *busy {
 	b.l.Veth("site0", b.lan, "site1")
 	b.lan.Run("ip", "link", "set", "site1", "master", "lan0")
 	b.l.Addr("site0", loadSite+"/24", loadSlow+"/24")
-	b.l.Veth("load0", b.pods, "load1")
-	b.pods.Run("ip", "link", "set", "load1", "master", "pod0")
-	for _, pod := range loadPods() {
-		b.l.Addr("load0", pod.String()+"/24")
-	}
-	b.l.Run("ip", "route", "add", nodeIP+"/32", "via", podGateway)
+	b.addLoadPods(nodeIP)
 	at := func(addr string) netip.AddrPort { return netip.AddrPortFrom(netip.MustParseAddr(addr), 53) }
 	site, err := dnstest.StartAt(at(loadSite), dnstest.MixedSite)
 	if err != nil {
@@ -84,6 +79,17 @@ func makeBusy(n *node) *busy {
 	})
 	b.awaitApplied()
 	return b
+}
+
+// addLoadPods gives the test the addresses of loadPods, and a route through the node to a server.
+func (n *node) addLoadPods(server string) {
+	n.t.Helper()
+	n.l.Veth("load0", n.pods, "load1")
+	n.pods.Run("ip", "link", "set", "load1", "master", "pod0")
+	for _, pod := range loadPods() {
+		n.l.Addr("load0", pod.String()+"/24")
+	}
+	n.l.Run("ip", "route", "add", server+"/32", "via", podGateway)
 }
 
 // signal sends a signal to the daemon and waits until it no longer runs. On a busy machine, a

@@ -32,7 +32,7 @@ func TestWatchdogIsContent(t *testing.T) {
 	pid := n.mainPID()
 	flood := n.pods.Start("sh", "-c", "for i in 1 2 3 4; do (while :; do dig +tries=1 +time=1 @"+nodeIP+" who.test TXT >/dev/null; done) & done; wait")
 	signs := func() string { return n.property("node-dns.service", "WatchdogTimestampMonotonic") }
-	for range 6 { // two watchdog intervals
+	for range 6 { // three watchdog timeouts
 		last := signs()
 		n.Await("another sign of life", func() bool { return signs() != last })
 	}

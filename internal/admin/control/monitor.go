@@ -4,7 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"strings"
 	"time"
+
+	"github.com/node-dns/node-dns/internal/sys/termtext"
 )
 
 const monitorPath = "/v1/monitor"
@@ -74,5 +78,140 @@ func Monitor(ctx context.Context, path string, filter MonitorFilter, show func(M
 	case err == nil:
 		return fmt.Errorf("%w any more", ErrNotRunning)
 	}
+	return err
+}
+
+// WriteText prints the event as one line.
+func (e MonitorEvent) WriteText(w io.Writer) error {
+	e = termtext.All(e)
+	clock := e.Time.Local().Format("15:04:05.000")
+	var err error
+	switch e.Kind {
+	case KindQuery:
+		_, err = fmt.Fprintln(w, strings.TrimRight(fmt.Sprintf("%s  %s  %-5s %s  %-8s  %-10s  %s", clock, e.asker(), orDash(e.Type), padded(orDash(e.Name)),
+			orDash(e.Rcode), e.who(), e.took()+e.reason()), " "))
+	case KindLost:
+		_, err = fmt.Fprintf(w, "%s  ... %s queries not shown\n", clock, thousands(e.Queries))
+	default:
+		_, err = fmt.Fprintln(w, strings.TrimRight(fmt.Sprintf("%s  %-15s  %s %s", clock, "(node-dns)", e.Change, e.Details), " "))
+	}
+	return err
+}
+
+// text describes who watches queries. It is empty if no one does.
+func (w Watched) text() string {
+	var words []string
+	if w.Monitors > 0 {
+		words = append(words, fmt.Sprintf("by %d node-dns monitor", w.Monitors))
+	}
+	if w.LogQueries {
+		words = append(words, "log-queries is on")
+	}
+	return strings.Join(words, "   ")
+}
+
+// nameWidth is the width of the name column. Events are printed one by one, so it is fixed at a
+// width that fits most names.
+const nameWidth = 36
+
+func padded(name string) string { return fmt.Sprintf("%-*s", nameWidth, name) }
+
+// Widths of the columns for the client's address and its pod.
+const (
+	addressWidth = 15
+	podWidth     = 28
+)
+
+// asker returns the client, with its pod if known.
+func (e MonitorEvent) asker() string {
+	if e.Pod == "" {
+		return fmt.Sprintf("%-*s", addressWidth, e.Client)
+	}
+	return fmt.Sprintf("%-*s  %-*s", addressWidth, e.Client, podWidth, e.Pod)
+}
+
+// who returns the upstream nameserver, or else the kind of source.
+func (e MonitorEvent) who() string {
+	if e.Server != "" {
+		return e.Server
+	}
+	return e.By
+}
+
+func (e MonitorEvent) took() string {
+	if e.Took == nil {
+		return "-"
+	}
+	return milliseconds(time.Duration(*e.Took))
+}
+
+func (e MonitorEvent) reason() string {
+	if e.Why == "" {
+		return ""
+	}
+	return "  " + e.Why
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+func thousands(n uint64) string {
+	text := fmt.Sprint(n)
+	for at := len(text) - 3; at > 0; at -= 3 {
+		text = text[:at] + "," + text[at:]
+	}
+	return text
+}
+
+const logQueriesPath = "/v1/log-queries"
+
+// LogQueriesQuestion turns the logging of queries on or off.
+type LogQueriesQuestion struct {
+	On    *bool `json:"on,omitempty"`    // nil leaves it unchanged
+	Extra bool  `json:"extra,omitempty"` // each line begins with the query's number and the client
+}
+
+// LogQueries says whether queries are written to the journal.
+type LogQueries struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	On         bool   `json:"on"`
+	Extra      bool   `json:"extra,omitempty"`  // each line begins with the query's number and the client
+	Source     string `json:"source,omitempty"` // who set it; empty if it was never set
+	Rate       int    `json:"rate"`             // maximum number of logged queries per second
+	Silent     bool   `json:"silent,omitempty"` // logLevel suppresses the lines
+}
+
+// AskLogQueries turns query logging of the daemon that listens on path on or off and returns the
+// new state.
+func AskLogQueries(ctx context.Context, path string, question LogQueriesQuestion) (LogQueries, error) {
+	return ask[LogQueries](ctx, path, logQueriesPath, question)
+}
+
+// WriteText prints the state in one line, with notes if necessary.
+func (l LogQueries) WriteText(w io.Writer) error {
+	l = termtext.All(l)
+	text := "log-queries is off"
+	word := "log-queries"
+	if l.Extra {
+		word += "=extra"
+	}
+	if l.On {
+		text = fmt.Sprintf(word+" is on: journalctl -t node-dns -f (at most %d queries per second)", l.Rate)
+	}
+	if l.Source != "" {
+		text += "\n  set by " + l.Source
+	}
+	if l.Source == "node-dns log-queries" {
+		text += ", until node-dns restarts or dnsmasq's files change it"
+	}
+	if l.Silent {
+		text += "\n! logLevel suppresses these lines; set it to info or debug"
+	}
+	_, err := fmt.Fprintln(w, text)
 	return err
 }

@@ -2,7 +2,15 @@ package control
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dns/dnswire"
+	"github.com/node-dns/node-dns/internal/dns/exchange"
+	"github.com/node-dns/node-dns/internal/dns/records"
 )
 
 const queryPath = "/v1/query"
@@ -96,4 +104,153 @@ type By struct {
 // Query sends a question to the daemon that listens on path.
 func Query(ctx context.Context, path string, question Question) (Answer, error) {
 	return ask[Answer](ctx, path, queryPath, question)
+}
+
+// Message returns the DNS query for the question, or an error that describes what is wrong with the
+// question.
+func (q Question) Message() (*dns.Msg, error) {
+	if _, ok := dns.IsDomainName(q.Name); !ok || q.Name == "" {
+		return nil, fmt.Errorf("%q: expected a name", q.Name)
+	}
+	qtype, class := dns.TypeA, uint16(dns.ClassINET)
+	if q.Type != "" {
+		var ok bool
+		if qtype, ok = dnswire.ParseType(q.Type); !ok {
+			return nil, fmt.Errorf("unknown record type %q", q.Type)
+		}
+	}
+	if q.Class != "" {
+		var ok bool
+		if class, ok = dns.StringToClass[strings.ToUpper(q.Class)]; !ok || class == dns.ClassNONE {
+			return nil, fmt.Errorf("unknown class %q", q.Class)
+		}
+	}
+	m := new(dns.Msg).SetQuestion(dns.Fqdn(q.Name), qtype)
+	m.Question[0].Qclass = class
+	m.AuthenticatedData = true // ask the server to report DNSSEC validation: RFC 6840 section 5.7
+	m.CheckingDisabled = q.CD
+	return m.SetEdns0(exchange.DefaultUDPSize, q.DNSSEC), nil // EDNS(0), so that the server can send extended errors
+}
+
+// NewAnswer converts a response for display. The response may be nil if none was sent. The caller
+// sets By and Took.
+func NewAnswer(question dns.Question, response *dns.Msg) Answer {
+	a := Answer{
+		APIVersion: APIVersion, Kind: "Answer",
+		Name: question.Name, Type: dnswire.TypeText(question.Qtype), Class: dns.Class(question.Qclass).String(),
+		Flags: []string{}, Answer: []Record{}, Authority: []Record{}, Errors: []ExtendedError{},
+	}
+	if response == nil {
+		return a
+	}
+	a.Rcode = dns.RcodeToString[response.Rcode]
+	if a.Rcode == "" {
+		a.Rcode = fmt.Sprintf("RCODE%d", response.Rcode)
+	}
+	a.Flags = flagsOf(response.MsgHdr)
+	a.Answer, a.Authority = recordTexts(response.Answer), recordTexts(response.Ns)
+	if opt := response.IsEdns0(); opt != nil {
+		for _, option := range opt.Option {
+			if e, ok := option.(*dns.EDNS0_EDE); ok {
+				a.Errors = append(a.Errors, ExtendedError{Code: e.InfoCode, Name: dns.ExtendedErrorCodeToString[e.InfoCode], Text: e.ExtraText})
+			}
+		}
+	}
+	return a
+}
+
+// flagsOf returns the header flags in dig's notation.
+func flagsOf(h dns.MsgHdr) []string {
+	flags := []string{}
+	for _, flag := range []struct {
+		name string
+		set  bool
+	}{
+		{"qr", h.Response},
+		{"aa", h.Authoritative},
+		{"tc", h.Truncated},
+		{"rd", h.RecursionDesired},
+		{"ra", h.RecursionAvailable},
+		{"ad", h.AuthenticatedData},
+		{"cd", h.CheckingDisabled},
+	} {
+		if flag.set {
+			flags = append(flags, flag.name)
+		}
+	}
+	return flags
+}
+
+// recordTexts splits the text form of each record into its fields. Unprintable characters are
+// escaped.
+func recordTexts(rrs []dns.RR) []Record {
+	all := []Record{}
+	for _, rr := range rrs {
+		parts := strings.SplitN(records.Readable(rr).String(), "\t", 5)
+		if len(parts) < 5 {
+			parts = append(parts, make([]string, 5-len(parts))...)
+		}
+		all = append(all, Record{Name: parts[0], TTL: rr.Header().Ttl, Class: parts[2], Type: parts[3], Data: parts[4]})
+	}
+	return all
+}
+
+// writeTrace prints the steps to each answer that has some, and the step that took most of the
+// time.
+func (s Step) writeTrace(p *page) {
+	for _, a := range s.Answers {
+		if len(a.Trace) == 0 {
+			continue
+		}
+		p.comment("steps to %s %s, in %s:", a.Name, a.Type, milliseconds(a.Took))
+		for _, step := range a.Trace {
+			p.hanging(fmt.Sprintf(";; %10s  %s", milliseconds(step.At), step.What), ";;             ")
+		}
+		if what, wait := a.longestWait(); wait >= worthTelling {
+			p.comment("most of the time: %s of %s, after %q", milliseconds(wait), milliseconds(a.Took), what)
+		}
+	}
+}
+
+// worthTelling is the minimum time for naming the longest step.
+const worthTelling = 5 * time.Millisecond
+
+// longestWait returns the step with the longest time until the next one, or until the answer.
+func (a Answer) longestWait() (what string, longest time.Duration) {
+	for i, step := range a.Trace {
+		end := a.Took
+		if i+1 < len(a.Trace) {
+			end = a.Trace[i+1].At
+		}
+		if wait := end - step.At; wait > longest {
+			what, longest = step.What, wait
+		}
+	}
+	return what, longest
+}
+
+// tracer records the steps of a question that this process sends. A nil tracer records nothing.
+type tracer struct {
+	began time.Time
+	steps []TraceStep
+}
+
+func newTracer(question Question) *tracer {
+	if !question.Trace {
+		return nil
+	}
+	return &tracer{began: time.Now()}
+}
+
+func (t *tracer) note(format string, args ...any) {
+	if t != nil {
+		t.steps = append(t.steps, TraceStep{time.Since(t.began), fmt.Sprintf(format, args...)})
+	}
+}
+
+func (t *tracer) noted() []TraceStep {
+	if t == nil {
+		return nil
+	}
+	return t.steps
 }

@@ -1,6 +1,15 @@
 package control
 
-import "time"
+import (
+	"fmt"
+	"io"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/node-dns/node-dns/internal/sys/termtext"
+)
 
 // Status is the full status of the daemon. The text output and the JSON output use this struct.
 type Status struct {
@@ -13,8 +22,11 @@ type Status struct {
 	Ready      bool       `json:"ready"`
 	Node       Node       `json:"node"`
 	Listeners  []Listener `json:"listeners"`
-	Metrics    Metrics    `json:"metrics"`
-	Clients    Clients    `json:"clients"`
+	// LeftTo is the node-dns of the RPM, or of another pod, that serves this node. This one, in a
+	// pod, then listens nowhere. It is ready, because the node's DNS is: a rollout goes on.
+	LeftTo  string  `json:"leftTo,omitempty"`
+	Metrics Metrics `json:"metrics"`
+	Clients Clients `json:"clients"`
 	// Interception is nil if the configuration does not ask for it.
 	Interception *Interception `json:"interception,omitempty"`
 	Cluster      Cluster       `json:"cluster"`
@@ -211,4 +223,109 @@ type Limits struct {
 	// name, if known.
 	Stranger    string `json:"stranger,omitempty"`
 	StrangerPod string `json:"strangerPod,omitempty"`
+}
+
+// Values of Brief.State.
+const (
+	BriefReady    = "ready"
+	BriefDegraded = "degraded"
+	BriefNotReady = "not ready"
+)
+
+// Brief is the status in one line.
+type Brief struct {
+	APIVersion string   `json:"apiVersion"`
+	Kind       string   `json:"kind"`    // StatusBrief
+	State      string   `json:"state"`   // ready, degraded, not ready
+	Reasons    []string `json:"reasons"` // empty if State is ready
+}
+
+// Brief summarizes the status: ready, or the reasons why not.
+func (s Status) Brief() Brief {
+	b := Brief{APIVersion: APIVersion, Kind: "StatusBrief", State: BriefReady, Reasons: []string{}}
+	for _, route := range s.Routes {
+		for _, server := range route.Servers {
+			switch {
+			case server.State != "down":
+			case route.Domain == ".":
+				b.Reasons = append(b.Reasons, "upstream "+server.Address+" down")
+			default:
+				b.Reasons = append(b.Reasons, server.Address+" for "+route.Domain+" down")
+			}
+		}
+	}
+	down := s.DownServers()
+	for _, problem := range s.Problems {
+		if !slices.Contains(down, problem) {
+			first, _, _ := strings.Cut(problem, "\n")
+			b.Reasons = append(b.Reasons, first)
+		}
+	}
+	switch {
+	case !s.Ready:
+		b.State = BriefNotReady
+		if len(b.Reasons) == 0 {
+			b.Reasons = append(b.Reasons, "it is starting")
+		}
+	case len(b.Reasons) > 0:
+		b.State = BriefDegraded
+	}
+	return b
+}
+
+// WriteText prints one line.
+func (b Brief) WriteText(w io.Writer) error {
+	text := b.State
+	if len(b.Reasons) > 0 {
+		text += ": " + strings.Join(b.Reasons, "; ")
+	}
+	_, err := fmt.Fprintln(w, termtext.Escape(text))
+	return err
+}
+
+// Metrics says where the daemon serves its Prometheus metrics.
+type Metrics struct {
+	Address string `json:"address"` // empty if they are disabled
+	Error   string `json:"error,omitempty"`
+}
+
+func (m Metrics) text() string {
+	switch {
+	case m.Address == "":
+		return ""
+	case m.Error != "":
+		return "metrics " + m.Address + " FAILED (" + m.Error + ")"
+	}
+	return "metrics " + m.Address
+}
+
+// IsOpen reports whether other hosts can reach the metrics.
+func (m Metrics) IsOpen() bool {
+	at, err := netip.ParseAddrPort(m.Address)
+	return err == nil && !at.Addr().Unmap().IsLoopback()
+}
+
+// Unready returns the reasons why the daemon is not ready: an address is not bound, there is no
+// upstream server, or an end-to-end question fails. It is empty if the daemon is ready.
+func (s Status) Unready() []string {
+	if s.LeftTo != "" {
+		return nil
+	}
+	var reasons []string
+	switch {
+	case slices.ContainsFunc(s.Listeners, func(l Listener) bool { return !l.Spare }):
+	case s.Cluster.Domain == "":
+		reasons = append(reasons, "not listening because the cluster domain is unknown")
+	default:
+		reasons = append(reasons, "not listening because this node has no address yet")
+	}
+	for _, l := range s.Listeners {
+		if l.IsFailed() {
+			reasons = append(reasons, "not listening on "+l.Address+": "+l.Error)
+		}
+	}
+	if !slices.ContainsFunc(s.Routes, func(r Route) bool { return r.Domain == "." }) {
+		reasons = append(reasons, "no upstream nameserver is known")
+	}
+	return append(reasons, s.Failing...)
 }

@@ -108,6 +108,9 @@ func (s Status) listening() string {
 	if len(words) == 0 {
 		words = []string{"none"}
 	}
+	if s.LeftTo != "" {
+		words = []string{"none: " + s.LeftTo + " serves this node"}
+	}
 	if metrics := s.Metrics.text(); metrics != "" {
 		words = append(words, metrics)
 	}

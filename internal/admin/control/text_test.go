@@ -134,6 +134,7 @@ func screens() map[string]Status {
 		"listening-half": with(func(s *Status) {
 			s.Listeners = []Listener{{Address: "10.0.0.5:53", UDP: true}, {Address: "10.0.0.6:53", TCP: true}, {Address: "10.0.0.7:53"}, {Address: "127.0.0.1:53", UDP: true, Error: "address already in use"}}
 		}),
+		"left-to": with(func(s *Status) { s.Listeners, s.LeftTo = nil, "node-dns 0.9.0 at 10.0.0.5:53" }),
 		"dbus": with(func(s *Status) {
 			const by = "SetDomainServers by openshift (pid 812, uid 0, origin-node.service, :1.7)"
 			s.Routes[2].Source = "D-Bus " + by

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"debug/buildinfo"
 	"errors"
 	"fmt"
 	"math/big"
@@ -291,5 +292,31 @@ func TestOpenFiles(t *testing.T) {
 		if got := openFiles(row.text); got != row.want {
 			t.Errorf("%q: got %d, want %d", row.text, got, row.want)
 		}
+	}
+}
+
+func TestCommitIn(t *testing.T) {
+	const info = "\xff Go buildinf:\x08\x02\npath\tx\nbuild\tvcs=git\n"
+	for _, row := range []struct{ name, program, commit, err string }{
+		{"a commit", "\x7fELF" + info + "build\tvcs.revision=c0ffee\nbuild\tvcs.modified=true\n", "c0ffee", ""},
+		{"no commit", "\x7fELF" + info, "", ""},
+		{"another language", "#!/bin/sh\nbuild\tvcs.revision=c0ffee\n", "", "not a Go executable"},
+		{"an empty file", "", "", "not a Go executable"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			commit, err := commitIn([]byte(row.program))
+			if commit != row.commit || err == nil && row.err != "" || err != nil && err.Error() != row.err {
+				t.Errorf("got %q, %v; want %q, %q", commit, err, row.commit, row.err)
+			}
+		})
+	}
+	path := lab.Binary(t, "origin-dns-dispatcher")
+	program, err1 := os.ReadFile(path)
+	recorded, err2 := buildinfo.ReadFile(path)
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := commitIn(program); got != commit(recorded) || err != nil {
+		t.Errorf("got %q, %v; debug/buildinfo finds %q", got, err, commit(recorded))
 	}
 }

@@ -272,10 +272,10 @@ var hostRows = []row{
 	counter("resolvconf_rewrites_total", "Requests to rewrite the host's files, by trigger; hook: the hook wrote /etc/resolv.conf without a request.", []string{"reason"}, counts(func(s *Sample) map[string]uint64 { return s.Requests })),
 	counter("nm_events_total", "NetworkManager changes on D-Bus that may affect DNS, by kind. Events that run the hook are not counted.", []string{"action"}, counts(func(s *Sample) map[string]uint64 { return s.Events })),
 
-	gauge("intercepted", "Whether queries for an address of the key intercept come to this node: 1 or 0.", []string{"address"}, func(s *Sample, put puts) {
+	gauge("intercepted", "Whether queries for an address of the key intercept come to node-dns: 1, or 0, as while NodeLocal DNSCache answers.", []string{"address"}, func(s *Sample, put puts) {
 		if i := s.Status.Interception; i != nil {
 			for _, addr := range i.Wanted {
-				put.value(one(slices.ContainsFunc(i.Addresses, func(a control.Intercepted) bool { return a.Address == addr && a.On })), addr)
+				put.value(one(slices.ContainsFunc(i.Addresses, func(a control.Intercepted) bool { return a.Address == addr && a.On && !a.IsStandby() })), addr)
 			}
 		}
 	}),

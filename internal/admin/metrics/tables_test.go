@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/node-dns/node-dns/internal/admin/control"
+	"github.com/node-dns/node-dns/internal/intercept"
 )
 
 // TestClusterRows proves that each number has its own name and that there are none if nothing is
@@ -59,5 +60,28 @@ func TestClusterRows(t *testing.T) {
 	want["kubernetes_dns_programming_duration_seconds cluster_ip"] = 2
 	if got := read(s); !maps.Equal(got, want) {
 		t.Errorf("got %v with endpoints of all services, want %v", got, want)
+	}
+}
+
+// TestIntercepted: an address that NodeLocal DNSCache has is not intercepted yet, and neither is one
+// that the helper has not tried.
+func TestIntercepted(t *testing.T) {
+	s := Sample{}
+	s.Status.Interception = &control.Interception{
+		Wanted: []string{"10.96.0.10", "169.254.20.10", "fd00::a", "fd00::b"},
+		Addresses: []control.Intercepted{
+			{Address: "10.96.0.10", On: true, Mode: string(intercept.Local)},
+			{Address: "169.254.20.10", On: true, Mode: string(intercept.Standby)},
+			{Address: "fd00::a", Mode: string(intercept.Local), Why: "node-dns does not answer"},
+		},
+	}
+	got := map[string]float64{}
+	for _, r := range hostRows {
+		if r.name == "intercepted" {
+			r.read(&s, puts{value: func(v float64, labels ...string) { got[labels[0]] = v }})
+		}
+	}
+	if want := map[string]float64{"10.96.0.10": 1, "169.254.20.10": 0, "fd00::a": 0, "fd00::b": 0}; !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/hostdns"
+	"github.com/node-dns/node-dns/internal/intercept"
 	"github.com/node-dns/node-dns/internal/netstate"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 	"github.com/node-dns/node-dns/internal/sys/procfs"
@@ -71,6 +72,9 @@ func (h Host) notInterceptable() []string {
 	}
 	if len(h.Rehearsal.Missing) > 0 {
 		why = append(why, "the Kubernetes API denies "+strings.Join(h.Rehearsal.Missing, ", ")+": kubectl apply -f contrib/cluster-role.yaml")
+	}
+	if own, _ := h.split(h.nodelocalAddrs()); len(own) > 0 && !intercept.Translates(own) {
+		why = append(why, "the cache has only IPv6 addresses ("+words(own)+"): node-dns would bind them, and the cache could not return to this node")
 	}
 	for _, r := range replacements {
 		if h.hasLink(r.link) && h.KubeProxy == "" {

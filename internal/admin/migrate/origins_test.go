@@ -184,6 +184,7 @@ func TestDryRunOfOthers(t *testing.T) {
 		{"nodelocaldns", node(link, nodeCache, rules, kubelet("169.254.20.10"), with(ourKubeconfig, ""))},
 		{"nodelocaldns-without-api", node(link, nodeCache, rules, kubelet("169.254.20.10"))},
 		{"nodelocaldns-and-ipvs", node(addrs("nodelocaldns", "169.254.20.10"), addrs(ipvsLink, "10.96.0.10"), held("crio-2.scope", "node-cache", 53, "169.254.20.10"), kubelet("169.254.20.10"), with(ourKubeconfig, ""))},
+		{"nodelocaldns-with-ipv6-only", node(addrs("nodelocaldns", "fd00::10"), held("crio-2.scope", "node-cache", 53, "fd00::10"), kubelet("fd00::10"), with(ourKubeconfig, ""))},
 		{"nodelocaldns-and-braces", node(link, nodeCache, kubelet("169.254.20.10"), with(ourKubeconfig, ""), with(ourConfig, "{cacheSize: 5000}\n"))},
 		{"nodelocaldns-and-intercept", node(link, nodeCache, kubelet("10.96.0.10"), with(ourKubeconfig, ""), intercepts("clusterDNS"))},
 		{"nodelocaldns-intercepted", node(link, nodeCache, kubelet("169.254.20.10"), with(ourKubeconfig, ""), intercepts("clusterDNS"), unit(daemonUnit, "active", "enabled"))},

@@ -20,6 +20,8 @@ type Host struct {
 
 	Dnsmasq    dnsmasqconf.Config // content of dnsmasq's files
 	DnsmasqErr error              // errors in dnsmasq's files
+
+	InPod bool // the files are those of a container: the hook does not run, and the host does not use them
 }
 
 // Problems returns what could not be inspected, and the errors in the configuration.
@@ -48,14 +50,14 @@ func (v *Host) Problems() []string {
 // inspection.
 func (v *Host) reread() *Host {
 	state := v.State.Reread()
-	return &Host{State: state, Plan: hostdns.NewPlan(state)}
+	return &Host{State: state, Plan: hostdns.NewPlan(state), InPod: v.InPod}
 }
 
 // Pending returns the host's files that differ from their intended content, given that we answer on
 // the addresses in listening. If we do not listen on the address for resolv.conf (a daemon run by
-// hand on another port), the host's files are none of our business.
+// hand on another port), or run in a pod, the host's files are none of our business.
 func (v *Host) Pending(listening []netip.AddrPort) []string {
-	if !v.IsAnswered(listening) {
+	if v.InPod || !v.IsAnswered(listening) {
 		return nil
 	}
 	var paths []string

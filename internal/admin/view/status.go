@@ -2,13 +2,17 @@ package view
 
 import (
 	"fmt"
+	"math"
 	"net/netip"
 	"os"
+	"runtime"
+	"runtime/metrics"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/node-dns/node-dns/internal/admin/control"
+	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/policy"
 	"github.com/node-dns/node-dns/internal/resolvconf"
@@ -35,6 +39,7 @@ func (v *View) Status() control.Status {
 		Now:          time.Now(),
 		Node:         v.nodeStatus(s),
 		Listeners:    ListenerStatus(v.server.Listeners(), s.Spare),
+		LeftTo:       s.LeftTo,
 		Metrics:      *v.Metrics.state.Load(),
 		Clients:      clientsOf(s.Access),
 		Interception: v.interceptionStatus(s),
@@ -100,7 +105,7 @@ func spareNote(s *policy.Policy, at netip.AddrPort) string {
 // found returns the problems that are visible in the status itself.
 func found(s control.Status) []string {
 	problems := []string{}
-	if len(s.Listeners) == 0 && s.Cluster.Domain != "" {
+	if len(s.Listeners) == 0 && s.Cluster.Domain != "" && s.LeftTo == "" {
 		problems = append(problems, "not listening because this node has no address yet")
 	}
 	for _, l := range s.Listeners {
@@ -200,4 +205,48 @@ func (v *View) queryStatus() control.Queries {
 		Panics: stats.Panics + forwarded.Panics + v.config.Panics.Count(),
 		Moved:  forwarded.Moved,
 	}
+}
+
+// LiveHeap returns the bytes in use after the last garbage collection.
+func LiveHeap() int64 {
+	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(sample)
+	return int64(min(sample[0].Value.Uint64(), math.MaxInt64))
+}
+
+func (v *View) processStatus() control.Process {
+	return control.Process{Goroutines: runtime.NumGoroutine(), Heap: LiveHeap(), MemoryLimit: v.config.MemoryLimit()}
+}
+
+// ListenerStatus combines UDP and TCP of one address. spare are the addresses that another program
+// may have.
+func ListenerStatus(listeners []dnsserver.Listener, spare []netip.AddrPort) []control.Listener {
+	all := []control.Listener{}
+	for _, l := range listeners {
+		address := l.Addr.String()
+		i := slices.IndexFunc(all, func(have control.Listener) bool { return have.Address == address })
+		if i < 0 {
+			all = append(all, control.Listener{Address: address})
+			i = len(all) - 1
+		}
+		if l.Err != "" {
+			all[i].Error = l.Err
+			all[i].Spare = l.InUse && slices.Contains(spare, l.Addr)
+			continue
+		}
+		all[i].UDP = all[i].UDP || l.Proto == dnsserver.UDP
+		all[i].TCP = all[i].TCP || l.Proto == dnsserver.TCP
+	}
+	return all
+}
+
+// Listening returns the bound addresses.
+func (v *View) Listening() []netip.AddrPort {
+	var addrs []netip.AddrPort
+	for _, l := range v.server.Listeners() {
+		if l.Err == "" && !slices.Contains(addrs, l.Addr) {
+			addrs = append(addrs, l.Addr)
+		}
+	}
+	return addrs
 }

@@ -2,6 +2,8 @@ package dnsserver
 
 import (
 	"encoding/binary"
+	"net/netip"
+	"sync/atomic"
 
 	"github.com/miekg/dns"
 )
@@ -61,4 +63,87 @@ func errorReply(wire []byte, rcode int) []byte {
 		reply = append(reply, 0, 0, byte(dns.TypeOPT), udpSize>>8, udpSize&0xff, byte(rcode>>4), 0, wire[opt-4]&optDO, 0, 0, 0)
 	}
 	return reply
+}
+
+// Limits for error responses over UDP, whose source addresses may be forged. Above errorsPerSecond
+// for one network, only one response in slip is sent, so that a genuine client still learns what is
+// wrong. This corresponds to errors-per-second and slip in BIND, where an error cannot be truncated
+// either ("Response Rate Limiting" in the BIND 9 Administrator Reference Manual).
+const (
+	errorsPerSecond = 100
+	errorBits4      = 24
+	errorBits6      = 56
+	slip            = 10
+)
+
+// mayRefuse reports whether an error response may be sent to the apparent client. It is rate
+// limited unless the client has proved its address.
+func (r *responder) mayRefuse(x exchange) bool {
+	a, client := r.access.Load(), x.client.Addr()
+	// A TCP client has proved its address.
+	if x.proto == TCP || a == nil || a.Host.Contains(client) || r.errors.Allow(client) || r.knows(x) {
+		return true
+	}
+	r.counters.silenced.Add(1)
+	return r.limited.Add(1)%slip == 0
+}
+
+// deny returns the response to a query that is denied; nil means no response.
+func (r *responder) deny(x exchange, why denial) []byte {
+	r.count(why, &r.counters.stranger, x.client.Addr())
+	if !r.mayRefuse(x) {
+		return nil
+	}
+	room := len(x.wire) // send no more than the apparent client sent
+	if x.proto == TCP {
+		room = dns.MaxMsgSize
+	}
+	return explained(x.wire, dns.RcodeRefused, room, why)
+}
+
+// refuse returns the response to a malformed query, or with NOERROR to a cookie request; nil means
+// no response.
+func (r *responder) refuse(x exchange, rcode int) []byte {
+	if !r.mayRefuse(x) {
+		return nil
+	}
+	if rcode == dns.RcodeSuccess {
+		return r.cookieReply(x)
+	}
+	return errorReply(x.wire, rcode)
+}
+
+// count counts a denial, and records the client of some of them.
+func (r *responder) count(why denial, who *atomic.Pointer[netip.Addr], client netip.Addr) {
+	if n := r.counters.denied(why).Add(1); n&(n-1) == 0 {
+		who.Store(&client)
+	}
+}
+
+// crowd returns the response to a client that exceeds its share of the slots or of upstream
+// traffic.
+func (r *responder) crowd(x exchange, why denial) []byte {
+	r.count(why, &r.counters.crowder, x.client.Addr())
+	return explained(x.wire, dns.RcodeServerFailure, int(r.largest.Load()), why)
+}
+
+// explained returns errorReply with as much of the explanation as room allows, if the query has an
+// OPT record.
+func explained(wire []byte, rcode, room int, why denial) []byte {
+	const option = 4 + 2 // RFC 8914 section 2
+	reply := errorReply(wire, rcode)
+	code, text := why.explanation()
+	size := option + len(text)
+	room -= len(reply)
+	switch {
+	case reply[11] == 0 || room < option:
+		return reply
+	case room < size:
+		size, text = option, ""
+	}
+	binary.BigEndian.PutUint16(reply[len(reply)-2:], uint16(size))
+	reply = binary.BigEndian.AppendUint16(reply, dns.EDNS0EDE)
+	reply = binary.BigEndian.AppendUint16(reply, uint16(size-4))
+	reply = binary.BigEndian.AppendUint16(reply, code)
+	return append(reply, text...)
 }

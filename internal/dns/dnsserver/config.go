@@ -2,6 +2,7 @@ package dnsserver
 
 import (
 	"log/slog"
+	"net/netip"
 	"time"
 
 	"github.com/miekg/dns"
@@ -89,4 +90,84 @@ func number[T int | time.Duration](field *T, zero T) {
 	if *field == 0 {
 		*field = zero
 	}
+}
+
+// SetMaxInFlight replaces Config.MaxInFlight and Config.Shared. Queries in flight stay, even beyond
+// the limits.
+func (s *Server) SetMaxInFlight(n, shared int) {
+	c := Config{MaxInFlight: n, Shared: shared}.withDefaults()
+	s.places.Store(int64(c.MaxInFlight))
+	s.shared.Store(int64(c.Shared))
+}
+
+// SetUDPSize replaces Config.UDPSize.
+func (s *Server) SetUDPSize(octets int) {
+	s.largest.Store(int64(Config{UDPSize: octets}.withDefaults().UDPSize))
+}
+
+// SetAccess replaces Config.Access. nil allows every client and disables the limit on error
+// responses.
+func (s *Server) SetAccess(a *Access) {
+	if a != nil && a.Rate > 0 {
+		limited := *a
+		if old := s.access.Load(); old != nil && old.Rate == a.Rate {
+			limited.limiter = old.limiter
+		} else {
+			limited.limiter = NewLimiter(a.Rate, 32, 128)
+		}
+		a = &limited
+	}
+	s.access.Store(a)
+}
+
+// SetWatch replaces the Watch. nil disables watching, which costs one load per batch. hits is the
+// approximate maximum of fast-path answers per second that each receiver reports; 0 means all.
+func (s *Server) SetWatch(w Watch, hits int) {
+	if w == nil {
+		s.watch.Store(nil)
+		return
+	}
+	s.watch.Store(&watching{w, hits})
+}
+
+// Charge charges a client for an upstream message of that many bytes, and so for the time to parse
+// it. A client that has used up its share gets only answers from the cache and the cluster zone for
+// a while. This host has no limit.
+func (s *Server) Charge(client netip.Addr, octets int) {
+	if octets > spendFree {
+		s.spending.Charge(client, octets-spendFree)
+	}
+}
+
+// SetTerms sets the terms for the next Listen. They apply to the given addresses, and the other
+// addresses are Alone. Without addresses they apply to all. Gone always applies to all.
+func (s *Server) SetTerms(terms Terms, at ...netip.AddrPort) {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	s.terms, s.termsAt = terms, at
+}
+
+// IsOwn reports whether a name, as received, is that of a query that this process has sent to
+// another nameserver and that came back. It is called from receiving goroutines, so it must not
+// block for long.
+type IsOwn func(name []byte) bool
+
+// SetOwn sets the function that recognizes our own queries. The server answers them with NXDOMAIN
+// before it looks at the client. Like pings, they are not counted, reported or limited. nil means
+// that no such query is in flight, which costs one load per batch.
+func (s *Server) SetOwn(isOwn IsOwn) {
+	if isOwn == nil {
+		s.comesBack.Store(nil)
+		return
+	}
+	s.comesBack.Store(&isOwn)
+}
+
+// answerOwn returns the response to a message that accept let through if it is one of our own
+// queries, and nil otherwise.
+func (f *IsOwn) answerOwn(wire []byte) []byte {
+	if f == nil || !(*f)(wire[headerSize:questionEnd(wire)-4]) {
+		return nil
+	}
+	return errorReply(wire, dns.RcodeNameError)
 }

@@ -1,6 +1,9 @@
 package dnsserver
 
 import (
+	"crypto/rand"
+	"encoding/binary"
+	"math/bits"
 	"net/netip"
 	"sync/atomic"
 	"time"
@@ -66,4 +69,77 @@ func raise(cell *atomic.Int64, to int64) {
 	if cell.Load() < to {
 		cell.Store(to)
 	}
+}
+
+// rowSize is the number of cells in one row. Two rows of 64-bit cells take 64 KiB.
+const (
+	rowBits = 12
+	rowSize = 1 << rowBits
+)
+
+// hasher maps each client to two cells, one in each of two rows, with a secret key, so that no
+// client can choose an address that shares both cells with another. The count of a client is the
+// smaller of the two, as in a count-min sketch (Cormode and Muthukrishnan, 2005). A client that
+// shares one cell with a busy one is therefore not affected.
+type hasher struct {
+	bits4, bits6 int // prefix lengths that identify a client
+	secret       [2]uint64
+}
+
+func newHasher(bits4, bits6 int) hasher {
+	var random [16]byte
+	rand.Read(random[:]) // never fails, see crypto/rand
+	return hasher{bits4, bits6, [2]uint64{binary.NativeEndian.Uint64(random[:]), binary.NativeEndian.Uint64(random[8:])}}
+}
+
+func (h *hasher) cells(a netip.Addr) (first, second int) {
+	n := number6(a)
+	keep := h.bits6
+	if a.Is4() || a.Is4In6() {
+		keep = h.bits4 + 96
+	}
+	if keep <= 64 {
+		n.high, n.low = n.high&^(^uint64(0)>>keep), 0
+	} else {
+		n.low &^= ^uint64(0) >> (keep - 64)
+	}
+	high, low := bits.Mul64(n.high^h.secret[0], n.low^h.secret[1])
+	high, low = bits.Mul64(high^low^h.secret[1], h.secret[0]|1)
+	mixed := high ^ low
+	return int(mixed % rowSize), int(mixed >> rowBits % rowSize)
+}
+
+// Shares counts resources per client. Its methods may be called concurrently.
+type Shares struct {
+	hasher
+	rows [2][rowSize]atomic.Int32
+}
+
+// NewShares returns a Shares that counts per single address.
+func NewShares() *Shares { return &Shares{hasher: newHasher(32, 128)} }
+
+// Take adds one for the client if it has less than limit, and reports whether it did. The caller
+// must return it with Give.
+func (s *Shares) Take(a netip.Addr, limit int) bool {
+	first, second := s.cells(a)
+	one, other := &s.rows[0][first], &s.rows[1][second]
+	if min(int(one.Add(1)), int(other.Add(1))) <= limit {
+		return true
+	}
+	one.Add(-1)
+	other.Add(-1)
+	return false
+}
+
+// Count returns the client's count. It may be too high, because clients can share a cell.
+func (s *Shares) Count(a netip.Addr) int {
+	first, second := s.cells(a)
+	return int(min(s.rows[0][first].Load(), s.rows[1][second].Load()))
+}
+
+// Give returns one.
+func (s *Shares) Give(a netip.Addr) {
+	first, second := s.cells(a)
+	s.rows[0][first].Add(-1)
+	s.rows[1][second].Add(-1)
 }

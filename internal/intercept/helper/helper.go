@@ -24,6 +24,7 @@ import (
 
 	"github.com/node-dns/node-dns/internal/dns/identity"
 	"github.com/node-dns/node-dns/internal/intercept"
+	"github.com/node-dns/node-dns/internal/sys/supervise"
 )
 
 // After the last answer, an address loses its rules within interval + probeTimeout, plus the
@@ -49,20 +50,30 @@ const (
 // Config configures the helper.
 type Config struct {
 	Root string       // prefix of the files' paths; "" means /
-	Stay bool         // without a request, wait for the next one
+	Stay bool         // without a request, wait for the next one, as a container must
 	Log  *slog.Logger // never nil
 }
+
+// kernel holds the rules: a table, or a test's.
+type kernel interface {
+	set(list []served) error
+	passage() (passage, error)
+	close() error
+}
+
+var _ kernel = (*table)(nil)
 
 // helper is the state of the loop. One goroutine uses it.
 type helper struct {
 	Config
-	table    *table
+	table    kernel
 	dialer   net.Dialer
 	request  intercept.Request
 	ways     []way // of the addresses in request, in the same order
 	looked   time.Time
 	notified time.Time // the last notification of systemd's watchdog
 	state    intercept.State
+	isBusy   bool   // another helper intercepts, and the log says so
 	fault    string // the logged reason why the request cannot be read; "" if it can
 	filters  filterWatch
 	rules    []served // in the kernel
@@ -70,13 +81,36 @@ type helper struct {
 }
 
 // Run intercepts until ctx ends or, unless Stay is set, the daemon withdraws its request. Only one
-// process of a network namespace can run it at a time. It needs CAP_NET_ADMIN.
+// process of a network namespace can intercept at a time. With Stay, another one is waited for, and
+// the table exists only while the daemon requests interception: the helper of a package on the same
+// host may need it. Run needs CAP_NET_ADMIN.
 func Run(ctx context.Context, config Config) error {
+	h := &helper{Config: config, dialer: net.Dialer{Control: markProbe}}
+	if !config.Stay {
+		return h.intercept(ctx)
+	}
+	defer os.Remove(intercept.AliveFile(config.Root))
+	for h.awaitRequest(ctx) {
+		err := h.intercept(ctx)
+		isBusy := errors.Is(err, errBusy)
+		if err != nil && !isBusy {
+			return err
+		}
+		if isBusy && !h.isBusy {
+			h.Log.Warn("waiting until another node-dns-intercept of this host ends", "error", err)
+		}
+		h.isBusy = isBusy
+	}
+	return nil
+}
+
+// intercept returns when no address is requested or held any more, or when ctx ends.
+func (h *helper) intercept(ctx context.Context) error {
 	t, err := openTable()
 	if err != nil {
 		return err
 	}
-	h := &helper{Config: config, table: t, dialer: net.Dialer{Control: markProbe}}
+	h.table = t
 	if _, err := daemon.SdNotify(false, daemon.SdNotifyReady); err != nil {
 		h.Log.Warn("cannot notify systemd", "error", err)
 	}
@@ -86,6 +120,23 @@ func Run(ctx context.Context, config Config) error {
 	}
 	err = h.loop(ctx)
 	return errors.Join(err, h.end())
+}
+
+// awaitRequest returns when the daemon requests interception, and reports false when ctx ends.
+func (h *helper) awaitRequest(ctx context.Context) bool {
+	wait := interval
+	if h.isBusy {
+		wait = lookSoon
+	}
+	for {
+		h.notify()
+		if !supervise.Sleep(ctx, wait) {
+			return false
+		}
+		if h.follow(); len(h.request.Addrs) > 0 {
+			return true
+		}
+	}
 }
 
 // Clean removes the rules of a helper that was killed, for kernels that do not do it themselves. If
@@ -117,7 +168,7 @@ func (h *helper) loop(ctx context.Context) error {
 		if err := h.step(ctx); err != nil {
 			return err
 		}
-		if !h.Stay && len(h.request.Addrs) == 0 && len(h.held) == 0 {
+		if len(h.request.Addrs) == 0 && len(h.held) == 0 {
 			return nil
 		}
 		h.notify()
@@ -129,13 +180,31 @@ func (h *helper) loop(ctx context.Context) error {
 	}
 }
 
-// notify tells systemd's watchdog that the helper works, some times a second.
+// notify tells systemd's watchdog or the kubelet that the helper works, some times a second.
 func (h *helper) notify() {
 	if time.Since(h.notified) < notifyEvery {
 		return
 	}
 	h.notified = time.Now()
 	_, _ = daemon.SdNotify(false, daemon.SdNotifyWatchdog) // if it fails, systemd acts
+	if h.Stay {
+		_ = os.WriteFile(intercept.AliveFile(h.Root), nil, 0o644) // if it fails, the kubelet acts
+	}
+}
+
+// aliveFor is the age from which the file of a helper shows that it hangs.
+const aliveFor = 5 * time.Second
+
+// Alive returns an error if the helper of a container hangs. It is its liveness probe.
+func Alive(root string, now time.Time) error {
+	info, err := os.Stat(intercept.AliveFile(root))
+	if err != nil {
+		return fmt.Errorf("node-dns-intercept run --stay does not run: %w", err)
+	}
+	if age := now.Sub(info.ModTime()); age > aliveFor {
+		return fmt.Errorf("node-dns-intercept has done nothing for %v", age.Round(time.Second))
+	}
+	return nil
 }
 
 // follow reads the request. A request that cannot be read counts as none.
@@ -244,7 +313,7 @@ func (h *helper) probe(ctx context.Context) []string {
 // requests interception: it may still answer, and without the other rules they do no harm.
 func (h *helper) end() error {
 	err := h.table.close()
-	h.ways = nil
+	h.ways, h.rules = nil, nil
 	err = errors.Join(err, h.report(nil))
 	if len(h.request.Addrs) == 0 {
 		err = errors.Join(err, h.drop(time.Now()))

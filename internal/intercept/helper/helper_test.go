@@ -1,6 +1,7 @@
 package helper
 
 import (
+	"errors"
 	"net"
 	"net/netip"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -336,4 +338,70 @@ func TestPacketFilter(t *testing.T) {
 	}
 	pod.Try("sh", "-c", queries) // lost
 	w.awaitState(cluster4, false, filtered)
+}
+
+// TestTwoHelpersOfAHost: the helper of a container waits for that of a package on the same host, and
+// does not keep it from its table while nothing is requested.
+func TestTwoHelpersOfAHost(t *testing.T) {
+	w := newWorld(t)
+	w.start("--stay")
+	container := w.helper
+	alive := func() bool {
+		_, err := w.lab.Try(lab.Binary(t, "node-dns-intercept"), "alive", "--root", w.root)
+		return err == nil
+	}
+	w.await("the container's helper is alive", alive)
+	if hasTable(t) {
+		t.Error("the container's helper has its table without a request")
+	}
+
+	own, theirs := w.root, t.TempDir()
+	w.root = theirs
+	for _, dir := range []string{filepath.Dir(intercept.RequestFile(theirs)), filepath.Dir(intercept.StateFile(theirs))} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.request(cluster4)
+	w.start()
+	packaged := w.helper
+	w.serve(cluster4)
+	w.awaitState(cluster4, true, "")
+
+	w.root, w.helper = own, container
+	w.request(cluster4)
+	w.await("the container's helper waits", func() bool {
+		return strings.Contains(container.Output(), "waiting until another node-dns-intercept of this host ends")
+	})
+	packaged.Kill()
+	w.awaitState(cluster4, true, "")
+	if n := strings.Count(container.Output(), "waiting until"); n != 1 {
+		t.Errorf("the log says %d times that it waits:\n%s", n, container.Output())
+	}
+	w.await("the container's helper is alive", alive)
+	container.Signal(syscall.SIGSTOP)
+	w.await("the liveness probe notices that the helper hangs", func() bool { return !alive() })
+}
+
+// TestAlive: a helper lives that has touched its file a short time ago.
+func TestAlive(t *testing.T) {
+	root, now := t.TempDir(), time.Now()
+	path := intercept.AliveFile(root)
+	if err := Alive(root, now); err == nil || !strings.Contains(err.Error(), "does not run") {
+		t.Errorf("without the file: %v", err)
+	}
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, nil, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		age  time.Duration
+		want string
+	}{{0, ""}, {aliveFor, ""}, {-time.Hour, ""}, {aliveFor + time.Second, "has done nothing for 6s"}} {
+		if err := os.Chtimes(path, now, now.Add(-test.age)); err != nil {
+			t.Fatal(err)
+		}
+		if err := Alive(root, now); (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+			t.Errorf("touched %v ago: got %v, want %q", test.age, err, test.want)
+		}
+	}
 }

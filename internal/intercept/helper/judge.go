@@ -37,6 +37,8 @@ func wayFor(addr netip.Addr, at place, request intercept.Request) way {
 		w.translate(request, "the link nodelocaldns of this host has it")
 	case !at.isOurs():
 		w.why = fmt.Sprintf("the link %s of this host has it", at.link)
+	case at.neighbor != "":
+		w.why = fmt.Sprintf("another host has it, on the network of the link %s", at.neighbor)
 	case intercept.Translates(request.Addrs):
 		w.hold = true
 		w.translate(request, "NodeLocal DNSCache may return")

@@ -24,8 +24,8 @@ func TestWayFor(t *testing.T) {
 		want    way
 	}{
 		{"not local", cluster4, place{}, both, way{served: served{cluster4, intercept.Local, netip.Addr{}}, probe: cluster4, hold: true, add: true}},
-		{"on our link", cluster6, place{"node-dns", true}, both, way{served: served{cluster6, intercept.Local, netip.Addr{}}, probe: cluster6, hold: true}},
-		{"on lo, without dummy links", cluster4, place{"lo", true}, both, way{served: served{cluster4, intercept.Local, netip.Addr{}}, probe: cluster4, hold: true}},
+		{"on our link", cluster6, place{link: "node-dns", ours: true}, both, way{served: served{cluster6, intercept.Local, netip.Addr{}}, probe: cluster6, hold: true}},
+		{"on lo, without dummy links", cluster4, place{link: "lo", ours: true}, both, way{served: served{cluster4, intercept.Local, netip.Addr{}}, probe: cluster4, hold: true}},
 		{"served by IPVS", cluster4, place{link: "kube-ipvs0"}, both, way{served: served{cluster4, intercept.Translated, node4}, probe: node4}},
 		{"served by IPVS, of IPv6", cluster6, place{link: "kube-ipvs0"}, both, way{served: served{cluster6, intercept.Translated, node6}, probe: node6}},
 		{
@@ -35,16 +35,18 @@ func TestWayFor(t *testing.T) {
 			way{served: served{cluster6, intercept.Translated, netip.Addr{}}, why: "IPVS serves it, and node-dns answers at no other address of its family"},
 		},
 		{"of this host", cluster4, place{link: "eth0"}, both, way{served: served{cluster4, intercept.Local, netip.Addr{}}, probe: cluster4, why: "the link eth0 of this host has it"}},
-		{"of this host and on our link", cluster4, place{"eth0", true}, both, way{served: served{cluster4, intercept.Local, netip.Addr{}}, probe: cluster4, why: "the link eth0 of this host has it"}},
+		{"of this host and on our link", cluster4, place{link: "eth0", ours: true}, both, way{served: served{cluster4, intercept.Local, netip.Addr{}}, probe: cluster4, why: "the link eth0 of this host has it"}},
+		{"of a gateway", cluster4, place{neighbor: "eth0"}, both, way{served: served{cluster4, intercept.Local, netip.Addr{}}, probe: cluster4, why: "another host has it, on the network of the link eth0"}},
+		{"of another host, and on our link", cluster4, place{link: "node-dns", ours: true, neighbor: "eth0"}, both, way{served: served{cluster4, intercept.Local, netip.Addr{}}, probe: cluster4, why: "another host has it, on the network of the link eth0"}},
 		{"of NodeLocal DNSCache", cluster4, place{link: "nodelocaldns"}, both, way{served: served{cluster4, intercept.Translated, node4}, probe: node4, hold: true, add: true, standby: true}},
-		{"of NodeLocal DNSCache and on our link", cluster6, place{"nodelocaldns", true}, both, way{served: served{cluster6, intercept.Translated, node6}, probe: node6, hold: true, standby: true}},
+		{"of NodeLocal DNSCache and on our link", cluster6, place{link: "nodelocaldns", ours: true}, both, way{served: served{cluster6, intercept.Translated, node6}, probe: node6, hold: true, standby: true}},
 		{
 			"of NodeLocal DNSCache, on a node without that family", cluster6,
 			place{link: "nodelocaldns"},
 			intercept.Request{Nodes: []netip.Addr{node4}},
 			way{served: served{cluster6, intercept.Translated, netip.Addr{}}, why: "the link nodelocaldns of this host has it, and node-dns answers at no other address of its family"},
 		},
-		{"NodeLocal DNSCache has left", cache4, place{"node-dns", true}, left, way{served: served{cache4, intercept.Translated, node4}, probe: node4, hold: true}},
+		{"NodeLocal DNSCache has left", cache4, place{link: "node-dns", ours: true}, left, way{served: served{cache4, intercept.Translated, node4}, probe: node4, hold: true}},
 		{"the Service's address, which NodeLocal DNSCache also used", cluster4, place{}, left, way{served: served{cluster4, intercept.Translated, node4}, probe: node4, hold: true, add: true}},
 		{"IPVS, and NodeLocal DNSCache has left", cluster4, place{link: "kube-ipvs0"}, left, way{served: served{cluster4, intercept.Translated, node4}, probe: node4}},
 	} {

@@ -27,6 +27,9 @@ const (
 type place struct {
 	link string // the link that has it; if ours is one of several, another. "" if the address is not local
 	ours bool   // our link has it, too
+	// neighbor is the link through which this host has reached another host with the address, such as
+	// a gateway; "" if it has not.
+	neighbor string
 }
 
 // isOurs reports whether the helper has put the address there, or may do so.
@@ -69,7 +72,26 @@ func places(addrs []netip.Addr) (map[netip.Addr]place, error) {
 		}
 		found[addr] = at
 	}
-	return found, nil
+	return found, addNeighbors(found, names)
+}
+
+// addNeighbors notes which of these addresses other hosts on the same networks have (ARP, RFC 826;
+// neighbor discovery, RFC 4861).
+func addNeighbors(found map[netip.Addr]place, names map[int]string) error {
+	const known = netlink.NUD_REACHABLE | netlink.NUD_STALE | netlink.NUD_DELAY | netlink.NUD_PROBE | netlink.NUD_PERMANENT
+	neighbors, err := netlink.NeighList(0, netlink.FAMILY_ALL)
+	if err != nil {
+		return fmt.Errorf("listing the neighbors: %w", err)
+	}
+	for _, n := range neighbors {
+		addr, _ := netip.AddrFromSlice(n.IP)
+		addr = addr.Unmap()
+		if at, wanted := found[addr]; wanted && n.State&known != 0 {
+			at.neighbor = names[n.LinkIndex]
+			found[addr] = at
+		}
+	}
+	return nil
 }
 
 // addAddress makes an address local. Where the kernel has no dummy links, lo gets it.

@@ -36,19 +36,35 @@ func (c *nodeCache) addRules() {
 	command(c.t, "nft", "table ip nodelocal { chain out { type filter hook output priority raw; ip daddr "+cacheAddr+" udp dport 53 notrack; ip saddr "+cacheAddr+" udp sport 53 notrack; }; }")
 }
 
-// TestPlaces: in any order of the links, the host's own wins over IPVS, and IPVS over ours.
+// TestPlaces: in any order of the links, the host's own wins over IPVS, and IPVS over ours. A
+// neighbor is known only after an answer from it.
 func TestPlaces(t *testing.T) {
 	lab.New(t)
 	addr := netip.MustParseAddr(cluster4)
 	for _, row := range []struct {
 		link string
 		want place
-	}{{ipvs, place{ipvs, false}}, {linkName, place{ipvs, true}}, {"host0", place{"host0", true}}, {"host1", place{"host0", true}}} {
+	}{{ipvs, place{link: ipvs}}, {linkName, place{link: ipvs, ours: true}}, {"host0", place{link: "host0", ours: true}}, {"host1", place{link: "host0", ours: true}}} {
 		command(t, "ip", "link", "add", row.link, "type", "bridge")
 		command(t, "ip", "address", "add", cluster4+"/32", "dev", row.link)
 		at, err := places([]netip.Addr{addr})
 		if err != nil || at[addr] != row.want {
 			t.Errorf("with %s, got %+v, want %+v: %v", row.link, at[addr], row.want, err)
+		}
+	}
+	for _, row := range []struct {
+		addr, state string
+		want        place
+	}{
+		{"192.0.2.1", "reachable", place{neighbor: "host0"}},
+		{"2001:db8::1", "stale", place{neighbor: "host0"}},
+		{"192.0.2.2", "failed", place{}},
+	} {
+		command(t, "ip", "neighbor", "replace", row.addr, "lladdr", "02:00:00:00:00:01", "dev", "host0", "nud", row.state)
+		addr := netip.MustParseAddr(row.addr)
+		at, err := places([]netip.Addr{addr})
+		if err != nil || at[addr] != row.want {
+			t.Errorf("with the %s neighbor %s, got %+v, want %+v: %v", row.state, row.addr, at[addr], row.want, err)
 		}
 	}
 }

@@ -72,11 +72,7 @@ func (t *table) create() error {
 
 // createOwned sends the batch itself, because the library sends no flags with a new table (v0.3.0).
 func (t *table) createOwned() error {
-	attributes := netlink.NewAttributeEncoder()
-	attributes.String(unix.NFTA_TABLE_NAME, tableName)
-	attributes.ByteOrder = binary.BigEndian
-	attributes.Uint32(unix.NFTA_TABLE_FLAGS, ownerFlag)
-	data, err := attributes.Encode()
+	data, err := ownedTable()
 	if err != nil {
 		return err
 	}
@@ -96,6 +92,15 @@ func (t *table) createOwned() error {
 	}
 	_, err = t.raw.Receive()
 	return err
+}
+
+// ownedTable returns the attributes of the table.
+func ownedTable() ([]byte, error) {
+	attributes := netlink.NewAttributeEncoder()
+	attributes.String(unix.NFTA_TABLE_NAME, tableName)
+	attributes.ByteOrder = binary.BigEndian
+	attributes.Uint32(unix.NFTA_TABLE_FLAGS, ownerFlag)
+	return attributes.Encode()
 }
 
 // set replaces all rules in one transaction.
@@ -149,6 +154,9 @@ func setReplies(addrs []netip.Addr) error {
 	return nil
 }
 
+// errBusy means that another helper intercepts.
+var errBusy = errors.New("the table inet " + tableName + " belongs to a process: node-dns-intercept already runs")
+
 // removeTable removes the table of a helper that has ended. There is one only on kernels without
 // ownerFlag.
 func removeTable(conn *nftables.Conn) error {
@@ -163,7 +171,7 @@ func removeTable(conn *nftables.Conn) error {
 		conn.DelTable(have)
 		err := conn.Flush()
 		if errors.Is(err, unix.EPERM) {
-			return fmt.Errorf("the table inet %s belongs to a process: node-dns-intercept already runs", tableName)
+			return errBusy
 		}
 		if err != nil {
 			return fmt.Errorf("removing the table inet %s: %w", tableName, err)

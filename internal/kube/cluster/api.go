@@ -10,8 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	utilnet "k8s.io/apimachinery/pkg/util/net"
-
 	"github.com/node-dns/node-dns/internal/kube/kubewire"
 )
 
@@ -29,6 +27,7 @@ type api struct {
 	client *http.Client
 	race   *racer
 	server *url.URL
+	header http.Header // credentials; do adds the others
 	agent  string
 	told   func(Request) // called after each request; nil disables it
 	pulse  *pulse
@@ -110,6 +109,7 @@ func (a *api) do(ctx context.Context, method, path string, query url.Values, bod
 	if err != nil {
 		return nil, err
 	}
+	request.Header = a.header.Clone()
 	request.Header.Set("User-Agent", a.agent)
 	request.Header.Set("Accept", accept)
 	if body != nil {
@@ -124,7 +124,7 @@ func (a *api) do(ctx context.Context, method, path string, query url.Values, bod
 		return response, err
 	}
 	if answers := isAnswer(r.Code); a.race.judge(answers) && !answers {
-		utilnet.CloseIdleConnectionsFor(a.client.Transport) // the next request goes to another address
+		a.client.CloseIdleConnections() // the next request goes to another address
 	}
 	if a.told != nil {
 		a.told(r)

@@ -10,9 +10,6 @@ import (
 	"os"
 	"slices"
 
-	utilnet "k8s.io/apimachinery/pkg/util/net"
-	"k8s.io/client-go/transport"
-
 	"github.com/node-dns/node-dns/internal/kube/kubeconfig"
 )
 
@@ -32,11 +29,8 @@ type file struct {
 	data []byte
 }
 
-// connect reads the kubeconfig and the files that it names. It sends no request. client-go's
-// transport gets the contents, not the paths. With paths it would reload the files itself, with a
-// goroutine per transport that never ends (k8s.io/client-go transport/cache.go, DialerStopCh), keep
-// the CA forever, and send an old token for a minute (transport/token_source.go). Here a changed
-// file makes a new connection.
+// connect reads the kubeconfig and the files that it names. It sends no request. A changed file
+// makes a new connection.
 func connect(c Config) (*connection, error) {
 	data := c.Contents
 	if data == nil {
@@ -71,22 +65,17 @@ func (made *connection) use(config kubeconfig.Config, c Config) error {
 	if err != nil {
 		return err
 	}
-	carrier, err := transport.New(&way.transport)
-	if err != nil {
-		return err
-	}
-	client := &http.Client{Transport: carrier, CheckRedirect: refuseRedirect}
-	made.api = &api{client: client, race: race, server: way.server, pulse: newPulse()}
+	client := &http.Client{Transport: way.transport, CheckRedirect: refuseRedirect}
+	made.api = &api{client: client, race: race, server: way.server, header: way.header, pulse: newPulse()}
 	made.api.agent, made.api.told = "node-dns/"+c.Version, c.Requested
-	made.cluster = sha256.Sum256(slices.Concat([]byte(way.server.String()), []byte{0}, way.transport.TLS.CAData))
-	made.close = func() { utilnet.CloseIdleConnectionsFor(client.Transport) }
+	made.cluster = sha256.Sum256(slices.Concat([]byte(way.server.String()), []byte{0}, way.ca))
+	made.close = client.CloseIdleConnections
 	return nil
 }
 
 // refuseRedirect returns a redirect to the caller like any other response (see readStatus).
-// client-go's transport adds the credentials to every request. Following a redirect would send them
-// to any host that it names, even over plain HTTP. The API server does not redirect any request of
-// ours.
+// Following a redirect would send credentials to another port of its host, even over plain HTTP. The
+// API server does not redirect any request of ours.
 func refuseRedirect(*http.Request, []*http.Request) error {
 	return http.ErrUseLastResponse
 }

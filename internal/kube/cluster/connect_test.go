@@ -55,8 +55,8 @@ current-context: c
 	}
 }
 
-// TestRedirectsAreRefused: client-go adds the bearer token to each request. A redirect once sent it
-// to another host, even over plain HTTP.
+// TestRedirectsAreRefused: a redirect once sent the bearer token to another host, even over plain
+// HTTP.
 func TestRedirectsAreRefused(t *testing.T) {
 	var visits atomic.Int32
 	elsewhere := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"crypto/tls"
 	"encoding/base64"
 	"net/http"
 	"net/url"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/transport"
@@ -25,7 +27,8 @@ func kubeconfigWith(cluster, user string) string {
 
 // TestWay: we interpret a kubeconfig as client-go does.
 func TestWay(t *testing.T) {
-	data := base64.StdEncoding.EncodeToString([]byte(certificateOf(t)))
+	certificate, private := pairOf(t)
+	data, key := base64.StdEncoding.EncodeToString(certificate), base64.StdEncoding.EncodeToString(private)
 	server := "server: 'https://10.0.0.1:6443'"
 	for _, row := range []struct {
 		name, cluster, user string
@@ -33,7 +36,7 @@ func TestWay(t *testing.T) {
 		clientGo            bool   // client-go accepts what we reject
 	}{
 		{name: "token", cluster: server + ", certificate-authority-data: " + data, user: "token: secret"},
-		{name: "client certificate", cluster: server, user: "client-certificate-data: " + data + ", client-key-data: " + data},
+		{name: "client certificate", cluster: server, user: "client-certificate-data: " + data + ", client-key-data: " + key},
 		{name: "password", cluster: server, user: "username: u, password: p"},
 		{name: "other server name, no verification", cluster: server + ", tls-server-name: api, insecure-skip-tls-verify: true", user: "token: t"},
 		{name: "no credentials over HTTP", cluster: "server: 'http://10.0.0.1:8080'", user: "token: t, as: me"},
@@ -41,6 +44,9 @@ func TestWay(t *testing.T) {
 		{name: "impersonation", cluster: server, user: "token: t, as: me, as-uid: '7', as-groups: [a, b], as-user-extra: {k: [v]}"},
 		{name: "proxy", cluster: server + ", proxy-url: 'socks5://10.0.0.9:1080', disable-compression: true", user: "token: t"},
 		{name: "no user settings", cluster: server},
+		{name: "headers that need an escape", cluster: server, user: "token: t, as: me, as-user-extra: {'a/b %ü': [v, w], 'X~9`': [z]}"},
+		{name: "a key without a certificate", cluster: server, user: "token: t, client-key-data: " + key},
+		{name: "a password without a name", cluster: server, user: "password: p"},
 
 		{name: "no server", cluster: "tls-server-name: x", refused: "server \"\": expected https://HOST:PORT"},
 		{name: "server without a scheme", cluster: "server: '10.0.0.1:6443'", refused: "expected https://", clientGo: true},
@@ -50,6 +56,10 @@ func TestWay(t *testing.T) {
 		{name: "certificate is not base64", cluster: server, user: "client-certificate-data: '!'", refused: "client-certificate-data: expected base64"},
 		{name: "key is not base64", cluster: server, user: "client-key-data: '!'", refused: "client-key-data: expected base64"},
 		{name: "certificate without a key", cluster: server, user: "client-certificate-data: " + data, refused: "client-key is missing"},
+		{name: "CA without a certificate", cluster: server + ", certificate-authority-data: QQ==", refused: "certificate-authority: expected certificates in PEM"},
+		{name: "a certificate that is none", cluster: server, user: "client-certificate-data: QQ==, client-key-data: QQ==", refused: "client-certificate: "},
+		{name: "CA and no verification", cluster: server + ", insecure-skip-tls-verify: true, certificate-authority-data: " + data, refused: "expected one of them"},
+		{name: "password and token", cluster: server, user: "token: t, username: u, password: p", refused: "expected one of them"},
 		{name: "groups without a user", cluster: server, user: "as-groups: [a]", refused: "require as"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -97,48 +107,104 @@ func ourWay(data []byte) (way, error) {
 	return newWay(config, nil)
 }
 
-// theirWay returns client-go's interpretation of a kubeconfig.
-func theirWay(data []byte) (way, error) {
+// clientGo is client-go's interpretation of a kubeconfig.
+type clientGo struct {
+	server    *url.URL
+	config    *transport.Config
+	transport *http.Transport
+	header    http.Header
+	tls       *tls.Config
+}
+
+func theirWay(data []byte) (way clientGo, err error) {
 	parsed, err := clientcmd.Load(data)
 	if err != nil {
-		return way{}, err
+		return way, err
 	}
 	config, err := clientcmd.NewDefaultClientConfig(*parsed, &clientcmd.ConfigOverrides{}).ClientConfig()
 	if err != nil {
-		return way{}, err
+		return way, err
 	}
 	server, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
-		return way{}, err
+		return way, err
 	}
-	t, err := config.TransportConfig()
+	way.server = &url.URL{Scheme: server.Scheme, Host: server.Host, Path: server.Path}
+	if way.config, err = config.TransportConfig(); err != nil {
+		return way, err
+	}
+	if way.config.Proxy == nil {
+		way.config.Proxy = http.ProxyFromEnvironment // otherwise client-go caches the transport
+	}
+	carrier, err := transport.New(way.config)
 	if err != nil {
-		return way{}, err
+		return way, err
 	}
-	return way{&url.URL{Scheme: server.Scheme, Host: server.Host, Path: server.Path}, *t}, nil
+	for wrapped := true; wrapped; {
+		var wrapper utilnet.RoundTripperWrapper
+		if wrapper, wrapped = carrier.(utilnet.RoundTripperWrapper); wrapped {
+			carrier = wrapper.WrappedRoundTripper()
+		}
+	}
+	way.transport = carrier.(*http.Transport)
+	if way.tls, err = transport.TLSConfigFor(way.config); err != nil {
+		return way, err
+	}
+	sender, err := transport.HTTPWrappersForConfig(way.config, roundTrip(func(r *http.Request) (*http.Response, error) {
+		way.header = r.Header
+		return &http.Response{StatusCode: http.StatusNoContent, Body: http.NoBody}, nil
+	}))
+	if err != nil {
+		return way, err
+	}
+	_, err = sender.RoundTrip(&http.Request{URL: server, Header: http.Header{}})
+	return way, err
 }
 
-func compareWays(t *testing.T, ours, theirs way) {
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func compareWays(t *testing.T, ours way, theirs clientGo) {
 	t.Helper()
-	request := &http.Request{URL: ours.server}
-	if theirs.transport.Proxy == nil {
-		theirs.transport.Proxy = http.ProxyFromEnvironment // the default of net/http
+	same := func(what string, theirs, ours any) {
+		t.Helper()
+		if diff := cmp.Diff(theirs, ours, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%s (-client-go +ours):\n%s", what, diff)
+		}
 	}
+	request := &http.Request{URL: ours.server}
 	wantProxy, _ := theirs.transport.Proxy(request)
 	gotProxy, _ := ours.transport.Proxy(request)
-	if diff := cmp.Diff(wantProxy, gotProxy); diff != "" {
-		t.Errorf("proxy (-client-go +ours):\n%s", diff)
+	same("proxy", wantProxy, gotProxy)
+	same("server", theirs.server, ours.server)
+	same("headers", theirs.header, ours.header)
+	same("CA", theirs.config.TLS.CAData, ours.ca)
+	same("compression", theirs.transport.DisableCompression, ours.transport.DisableCompression)
+	same("times and limits", limitsOf(theirs.transport), limitsOf(ours.transport))
+	same("TLS", settingsOf(t, theirs.tls), settingsOf(t, ours.transport.TLSClientConfig))
+}
+
+func limitsOf(t *http.Transport) []any {
+	return []any{t.TLSHandshakeTimeout, t.IdleConnTimeout, t.MaxIdleConnsPerHost, t.MaxIdleConns, t.MaxConnsPerHost, t.ResponseHeaderTimeout, t.ExpectContinueTimeout}
+}
+
+// settingsOf returns the comparable part of a tls.Config.
+func settingsOf(t *testing.T, c *tls.Config) []any {
+	t.Helper()
+	if c == nil {
+		c = &tls.Config{MinVersion: tls.VersionTLS12} // the default of crypto/tls for a client
 	}
-	options := []cmp.Option{
-		cmpopts.EquateEmpty(),
-		cmpopts.IgnoreFields(transport.Config{}, "Proxy", "DialHolder"),
-		cmpopts.IgnoreUnexported(transport.TLSConfig{}),
-		cmpopts.IgnoreFields(transport.TLSConfig{}, "GetCertHolder"),
+	var subjects, certificate [][]byte
+	if c.RootCAs != nil {
+		subjects = c.RootCAs.Subjects() //nolint:staticcheck // it has no system roots
 	}
-	if diff := cmp.Diff(theirs.transport, ours.transport, options...); diff != "" {
-		t.Errorf("transport (-client-go +ours):\n%s", diff)
+	if c.GetClientCertificate != nil {
+		pair, err := c.GetClientCertificate(&tls.CertificateRequestInfo{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		certificate = pair.Certificate
 	}
-	if diff := cmp.Diff(theirs.server, ours.server); diff != "" {
-		t.Errorf("server (-client-go +ours):\n%s", diff)
-	}
+	return []any{c.MinVersion, c.InsecureSkipVerify, c.ServerName, c.RootCAs == nil, subjects, len(c.Certificates), certificate}
 }

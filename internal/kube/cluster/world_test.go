@@ -170,6 +170,12 @@ func (w *world) until(what string, holds func() bool) {
 
 // certificateOf returns a self-signed certificate.
 func certificateOf(t testing.TB) []byte {
+	certificate, _ := pairOf(t)
+	return certificate
+}
+
+// pairOf returns a new certificate and its key, in PEM.
+func pairOf(t testing.TB) (certificate, private []byte) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -180,7 +186,11 @@ func certificateOf(t testing.TB) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	private, err = x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})
 }
 
 // fixtures are the objects that the tests of package zone also use.

@@ -2,6 +2,7 @@ package supervise
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/signal"
 	"strconv"
@@ -120,9 +121,13 @@ func reloading() string {
 	return daemon.SdNotifyReloading + "\nMONOTONIC_USEC=" + strconv.FormatInt(now.Nano()/1000, 10)
 }
 
+// notifySystemd is sd_notify(3). go-systemd's socket is one of Go's poller, which wakes up twice for
+// each notification.
 func notifySystemd(state string) error {
-	_, err := daemon.SdNotify(false, state)
-	return err
+	if err := OpenStore().send(state); !errors.Is(err, ErrNoStore) {
+		return err
+	}
+	return nil
 }
 
 // backoff computes the pause before a task is restarted.

@@ -9,28 +9,37 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/journal"
 )
 
-// watchdogParts is the number of notifications per watchdog timeout. Two may be missed, because
-// systemd counts from the last one and a failing check takes its time.
-const watchdogParts = 3
+// A check comes every half of the watchdog timeout (sd_watchdog_enabled(3)) and may take a third of
+// it. After one that failed, the next comes a third after its start: systemd counts from the last
+// notification, so there is time for a second one.
+const (
+	roundsPerTimeout = 2
+	limitsPerTimeout = 3
+)
 
 // watches sends watchdog notifications to the service manager while Check succeeds
 // (sd_watchdog_enabled(3)). A Check that does not return withholds the notification too, which is
 // the purpose of the watchdog.
 func (r *runner) watches(ctx context.Context) error {
-	every := r.Watchdog / watchdogParts
-	if every <= 0 {
+	every, limit := r.Watchdog/roundsPerTimeout, r.Watchdog/limitsPerTimeout
+	if limit <= 0 {
 		return nil
 	}
-	tick := time.NewTicker(every)
-	defer tick.Stop()
+	next := time.NewTimer(0)
+	defer next.Stop()
 	said := ""
 	for {
-		said = r.check(ctx, every, said)
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-tick.C:
+		case <-next.C:
 		}
+		start := time.Now()
+		pause := every
+		if said = r.check(ctx, limit, said); said != "" {
+			pause = limit
+		}
+		next.Reset(time.Until(start.Add(pause)))
 	}
 }
 

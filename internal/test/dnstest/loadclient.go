@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-
-	"golang.org/x/sys/unix"
 )
 
 // loadClient is one UDP socket of a Load.
@@ -40,16 +38,7 @@ func newLoadClient(server netip.AddrPort, from netip.Addr) (*loadClient, error) 
 	if err != nil {
 		return nil, err
 	}
-	raw, err := conn.SyscallConn()
-	if err == nil {
-		err = raw.Control(func(fd uintptr) {
-			// Without root the limit is lower.
-			if unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, loadBuffer) != nil {
-				_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, loadBuffer)
-			}
-		})
-	}
-	if err != nil {
+	if err := setReceiveBuffer(conn, loadBuffer); err != nil {
 		conn.Close()
 		return nil, err
 	}

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -66,7 +68,11 @@ func bind(addr netip.AddrPort, secure *tls.Config) (*sockets, netip.AddrPort, er
 		open.udp, err = net.ListenUDP("udp"+family, net.UDPAddrFromAddrPort(bound))
 		switch {
 		case err == nil:
-			_ = open.udp.SetReadBuffer(1 << 20) // up to net.core.rmem_max
+			if err := setReceiveBuffer(open.udp, serverBuffer); err != nil {
+				listener.Close()
+				open.udp.Close()
+				return nil, addr, err
+			}
 			return open, bound, nil
 		case addr.Port() != 0 || attempt == pairAttempts || !errors.Is(err, syscall.EADDRINUSE):
 			listener.Close()
@@ -74,6 +80,24 @@ func bind(addr netip.AddrPort, secure *tls.Config) (*sockets, netip.AddrPort, er
 		}
 		listener.Close()
 	}
+}
+
+// serverBuffer holds the queries of a second and more, while other processes keep the test's from the
+// CPU.
+const serverBuffer = 4 << 20
+
+// setReceiveBuffer sets the size of a socket's receive buffer. Without root, the kernel caps it at
+// net.core.rmem_max.
+func setReceiveBuffer(conn *net.UDPConn, size int) error {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	return raw.Control(func(fd uintptr) {
+		if unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, size) != nil {
+			_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, size)
+		}
+	})
 }
 
 // close stops reading first, so that pending datagrams are still sent before the socket closes. TCP

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 )
@@ -53,6 +54,9 @@ func (c *Cluster) connect(kubeconfig []byte) error {
 	c.dynamic, err = dynamic.NewForConfig(c.admin)
 	return err
 }
+
+// Clientset returns a typed client with all rights.
+func (c *Cluster) Clientset() (*kubernetes.Clientset, error) { return kubernetes.NewForConfig(c.admin) }
 
 // Apply creates objects with their status. It leaves existing objects as they are.
 func (c *Cluster) Apply(ctx context.Context, objects ...*Object) error {

@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"time"
@@ -10,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 )
@@ -139,4 +141,12 @@ func replace(name string, data []byte) error {
 		return err
 	}
 	return os.Rename(name+".new", name)
+}
+
+// Transport returns a transport to the API with all rights, over HTTP/1.1, so that a proxy can use it
+// for connections that change the protocol.
+func (c *Cluster) Transport() (http.RoundTripper, error) {
+	config := rest.CopyConfig(c.admin)
+	config.NextProtos = []string{"http/1.1"}
+	return rest.TransportFor(config)
 }

@@ -1,0 +1,64 @@
+package policy
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
+	"github.com/node-dns/node-dns/internal/netstate"
+	"github.com/node-dns/node-dns/internal/test/policytest"
+	"github.com/node-dns/node-dns/internal/upstream"
+)
+
+// TestInterceptUpstream: node-dns.yaml asked to intercept the site's nameserver. The helper made its
+// address local, and no name outside the cluster resolved any more.
+func TestInterceptUpstream(t *testing.T) {
+	addr := netip.MustParseAddr
+	problem := "not intercepting 10.0.0.2: it is an upstream (NetworkManager eth0) that this node must reach"
+	for _, test := range []struct {
+		name     string
+		nodeDNS  string
+		change   func(*Inputs)
+		want     []netip.Addr
+		problems []string
+	}{
+		{"another address", "intercept: [10.96.0.10]", nil, []netip.Addr{addr("10.96.0.10")}, nil},
+		{"an upstream", "intercept: [10.0.0.2, 10.96.0.10]", nil, []netip.Addr{addr("10.96.0.10")}, []string{problem}},
+		{"the nameserver of a domain", "intercept: [10.0.0.9]\nroutes: [{domain: corp.test, servers: [10.0.0.9]}]", nil, nil, []string{"not intercepting 10.0.0.9: it is an upstream (routes /etc/node-dns/node-dns.yaml:3) that this node must reach"}},
+		{"the cluster's nameserver", "intercept: clusterDNS\nclusterDNS: [10.0.0.9]", nil, []netip.Addr{addr("10.0.0.9")}, nil},
+		{
+			"an upstream that the helper has made local", "intercept: [10.0.0.2]",
+			func(in *Inputs) {
+				in.Net.Addrs = append(in.Net.Addrs, netstate.Addr{Addr: addr("10.0.0.2"), Interface: "node-dns", Up: true})
+			},
+			nil,
+			[]string{problem, "ignoring 10.0.0.2 (NetworkManager eth0): it is this node and would loop"},
+		},
+		{
+			"an upstream that the API knows as the cluster's DNS Service", "intercept: clusterDNS",
+			func(in *Inputs) { in.DNSService = []netip.Addr{addr("10.0.0.2")} },
+			[]netip.Addr{addr("10.0.0.2")},
+			nil,
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			in := Inputs{
+				Config: policytest.Config(t, "kubeconfig: /k\n"+test.nodeDNS+"\n", ""), Net: policytest.Node(),
+				Captured: upstream.Set{Servers: policytest.Servers("10.0.0.2", "10.0.0.3")}, From: nameserver.NetworkManager, Origin: "NetworkManager eth0",
+			}
+			if test.change != nil {
+				test.change(&in)
+			}
+			p := New(in)
+			if !slices.Equal(p.Intercept, test.want) {
+				t.Errorf("got %v to intercept, want %v", p.Intercept, test.want)
+			}
+			if diff := cmp.Diff(test.problems, p.Problems); diff != "" {
+				t.Errorf("problems (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,424 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	typed "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"github.com/node-dns/node-dns/test/e2e/kube"
+)
+
+// kubelet plays the kubelet of a node, and the scheduler, for pods with the node's network in one
+// namespace: it binds and runs them, with volumes, environment and probes, restarts containers that
+// fail, reports the status, and ends deleted pods. It fails if a pod needs something that it does not
+// know. One goroutine does all of this.
+type kubelet struct {
+	cluster *kube.Cluster
+	pods    typed.PodInterface
+	node    *netns
+	images  map[string]string // root file systems by the image's name
+	dir     string            // for all files of the pods
+	resolv  string            // the node's resolv.conf
+	running map[types.UID]*runningPod
+
+	mu       sync.Mutex // guards the fields below
+	started  []*container
+	restarts int // of containers
+}
+
+// runningPod is a pod with its containers, in the order of their start.
+type runningPod struct {
+	dir        string
+	mounts     map[string]string // directories of the volumes
+	containers []*runningContainer
+	reported   bool // that it runs
+	ready      bool // as last reported
+	synced     time.Time
+}
+
+type runningContainer struct {
+	*container
+	spec                corev1.Container
+	env                 []string
+	mounts              []mount
+	starts              int
+	ready               bool
+	readiness, liveness probing
+}
+
+// probing is the state of a probe.
+type probing struct {
+	next   time.Time
+	failed int32 // in a row
+}
+
+// startKubelet runs until the test ends.
+func startKubelet(t testing.TB, c *kube.Cluster, node *netns, namespace, resolvConf string, images map[string]string) *kubelet {
+	t.Helper()
+	client, err := c.Clientset()
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &kubelet{
+		cluster: c, pods: client.CoreV1().Pods(namespace), node: node, images: images,
+		dir: t.TempDir(), resolv: resolvConf, running: map[types.UID]*runningPod{},
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for ctx.Err() == nil {
+			if err := k.sync(ctx); err != nil && ctx.Err() == nil {
+				t.Errorf("kubelet: %v", err)
+				return
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-ended
+		for _, c := range k.started {
+			c.stop(0)
+			if t.Failed() {
+				t.Logf("output of the container %s:\n%s", c.id, tail(c.process.Output(), 16<<10))
+			}
+		}
+	})
+	return k
+}
+
+// sync makes the containers follow the pods.
+func (k *kubelet) sync(ctx context.Context) error {
+	list, err := k.pods.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for _, pod := range list.Items {
+		have := k.running[pod.UID]
+		switch {
+		case pod.DeletionTimestamp != nil:
+			err = k.end(ctx, pod, have)
+		case pod.Spec.NodeName == "":
+			err = k.pods.Bind(ctx, &corev1.Binding{
+				ObjectMeta: metav1.ObjectMeta{Name: pod.Name, UID: pod.UID}, Target: corev1.ObjectReference{Kind: "Node", Name: kube.NodeName},
+			}, metav1.CreateOptions{})
+		case have == nil:
+			err = k.start(ctx, pod)
+		default:
+			err = k.look(ctx, pod, have)
+		}
+		if err != nil {
+			return fmt.Errorf("pod %s: %w", pod.Name, err)
+		}
+	}
+	return nil
+}
+
+// start starts the sidecars, and then the other containers.
+func (k *kubelet) start(ctx context.Context, pod corev1.Pod) error {
+	have := &runningPod{dir: filepath.Join(k.dir, string(pod.UID)), mounts: map[string]string{}}
+	k.running[pod.UID] = have
+	for _, v := range pod.Spec.Volumes {
+		have.mounts[v.Name] = filepath.Join(have.dir, "volumes", v.Name)
+		if err := os.MkdirAll(have.mounts[v.Name], 0o755); err != nil {
+			return err
+		}
+	}
+	if err := k.fill(ctx, pod, have); err != nil {
+		return err
+	}
+	for _, spec := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		c := &runningContainer{spec: spec, mounts: []mount{{k.resolv, "/etc/resolv.conf", true}}}
+		for _, m := range spec.VolumeMounts {
+			c.mounts = append(c.mounts, mount{have.mounts[m.Name], m.MountPath, m.ReadOnly})
+		}
+		var err error
+		if c.env, err = envOf(k.cluster, spec); err != nil {
+			return err
+		}
+		have.containers = append(have.containers, c)
+		if err := k.run(have, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (k *kubelet) run(pod *runningPod, c *runningContainer) error {
+	root := k.images[c.spec.Image]
+	if root == "" {
+		return fmt.Errorf("no image %s", c.spec.Image)
+	}
+	c.starts++
+	c.ready, c.readiness, c.liveness = c.spec.ReadinessProbe == nil, probing{}, after(c.spec.LivenessProbe)
+	var err error
+	c.container, err = startContainer(k.node, pod.dir, fmt.Sprintf("%s-%d", c.spec.Name, c.starts), root, c.spec, c.env, c.mounts)
+	if err == nil {
+		k.mu.Lock()
+		k.started = append(k.started, c.container)
+		k.restarts += min(c.starts-1, 1)
+		k.mu.Unlock()
+	}
+	return err
+}
+
+// after returns the state of a probe that begins after its period.
+func after(p *corev1.Probe) probing {
+	if p == nil {
+		return probing{}
+	}
+	return probing{next: time.Now().Add(time.Duration(p.PeriodSeconds) * time.Second)}
+}
+
+// fill writes the files of the volumes. A file of a ConfigMap is replaced at once, as the kubelet's
+// AtomicWriter does.
+func (k *kubelet) fill(ctx context.Context, pod corev1.Pod, have *runningPod) error {
+	have.synced = time.Now()
+	for _, v := range pod.Spec.Volumes {
+		dir := have.mounts[v.Name]
+		switch {
+		case v.EmptyDir != nil:
+			if err := os.Chmod(dir, 0o777); err != nil {
+				return err
+			}
+		case v.ConfigMap != nil:
+			var o kube.Object
+			o.SetAPIVersion("v1")
+			o.SetKind("ConfigMap")
+			o.SetNamespace(pod.Namespace)
+			got, err := k.cluster.Client(&o).Get(ctx, v.ConfigMap.Name, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			if err := publish(dir, got.GetResourceVersion(), got.Object["data"].(map[string]any)); err != nil {
+				return err
+			}
+		case v.Projected != nil: // a token and the cluster's CA
+			if err := k.cluster.WriteServiceAccount(ctx, dir, pod.Namespace, pod.Spec.ServiceAccountName); err != nil {
+				return err
+			}
+			for _, s := range v.Projected.Sources {
+				name := ""
+				switch {
+				case s.ServiceAccountToken != nil:
+					name = s.ServiceAccountToken.Path
+				case s.ConfigMap != nil && s.ConfigMap.Name == "kube-root-ca.crt":
+					name = s.ConfigMap.Items[0].Path
+				}
+				// The containers run as different users.
+				if err := os.Chmod(filepath.Join(dir, name), 0o644); err != nil || name == "" {
+					return fmt.Errorf("projecting %+v: %w", s, err)
+				}
+			}
+		default:
+			return fmt.Errorf("this test does not know how the kubelet makes the volume %s", v.Name)
+		}
+	}
+	return nil
+}
+
+// publish replaces the files of a directory: they are links through ..data, which is renamed.
+func publish(dir, version string, files map[string]any) error {
+	data, current := filepath.Join(dir, "..data"), "..version-"+version
+	if now, err := os.Readlink(data); err == nil && now == current {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Join(dir, current), 0o755); err != nil {
+		return err
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, current, name), []byte(text.(string)), 0o644); err != nil {
+			return err
+		}
+		if err := os.Symlink(filepath.Join("..data", name), filepath.Join(dir, name)); err != nil && !errors.Is(err, os.ErrExist) {
+			return err
+		}
+	}
+	if err := os.Symlink(current, data+"_tmp"); err != nil {
+		return err
+	}
+	return os.Rename(data+"_tmp", data)
+}
+
+// envOf returns the environment that the kubelet gives a container on the Linux node.
+func envOf(c *kube.Cluster, spec corev1.Container) ([]string, error) {
+	api, err := url.Parse(c.URL())
+	if err != nil {
+		return nil, err
+	}
+	host, port, err := net.SplitHostPort(api.Host)
+	if err != nil {
+		return nil, err
+	}
+	env := []string{"KUBERNETES_SERVICE_HOST=" + host, "KUBERNETES_SERVICE_PORT_HTTPS=" + port}
+	for _, v := range spec.Env {
+		if v.ValueFrom == nil || v.ValueFrom.FieldRef == nil || v.ValueFrom.FieldRef.FieldPath != "spec.nodeName" {
+			return nil, fmt.Errorf("this test does not know how the kubelet sets %s", v.Name)
+		}
+		env = append(env, v.Name+"="+kube.NodeName)
+	}
+	return env, nil
+}
+
+// look updates the files of volumes once a second, probes the containers, restarts those that ended
+// or do not live, and reports changes.
+func (k *kubelet) look(ctx context.Context, pod corev1.Pod, have *runningPod) error {
+	if time.Since(have.synced) > time.Second {
+		if err := k.fill(ctx, pod, have); err != nil {
+			return err
+		}
+	}
+	ready := true
+	for _, c := range have.containers {
+		if c.process.Running() && k.due(ctx, c, c.spec.LivenessProbe, &c.liveness) && c.liveness.failed >= c.spec.LivenessProbe.FailureThreshold {
+			c.stop(graceOf(pod, c.spec.LivenessProbe))
+		}
+		if !c.process.Running() {
+			if err := k.run(have, c); err != nil {
+				return err
+			}
+		}
+		if k.due(ctx, c, c.spec.ReadinessProbe, &c.readiness) {
+			c.ready = c.readiness.failed < c.spec.ReadinessProbe.FailureThreshold && (c.ready || c.readiness.failed == 0)
+		}
+		ready = ready && c.ready
+	}
+	if have.reported && have.ready == ready {
+		return nil
+	}
+	have.reported, have.ready = true, ready
+	return k.report(ctx, pod, have)
+}
+
+// due runs a probe if its time has come. It reports whether it did.
+func (k *kubelet) due(ctx context.Context, c *runningContainer, p *corev1.Probe, state *probing) bool {
+	if p == nil || time.Now().Before(state.next) {
+		return false
+	}
+	state.next = time.Now().Add(time.Duration(p.PeriodSeconds) * time.Second)
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(p.TimeoutSeconds)*time.Second)
+	defer cancel()
+	if state.failed++; k.probe(ctx, c, p) == nil {
+		state.failed = 0
+	}
+	return true
+}
+
+func (k *kubelet) probe(ctx context.Context, c *runningContainer, p *corev1.Probe) error {
+	switch {
+	case p.Exec != nil:
+		return c.exec(ctx, p.Exec.Command...)
+	case p.HTTPGet == nil:
+		return fmt.Errorf("this test does not know the probe %v", p)
+	}
+	client := http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, network, addr string) (conn net.Conn, err error) {
+			err = k.node.tryInside(func() error {
+				conn, err = new(net.Dialer).DialContext(ctx, network, addr)
+				return err
+			})
+			return conn, err
+		},
+	}}
+	at := net.JoinHostPort(p.HTTPGet.Host, p.HTTPGet.Port.String())
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+at+p.HTTPGet.Path, nil)
+	if err != nil {
+		return err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	response.Body.Close()
+	if response.StatusCode >= http.StatusBadRequest {
+		return errors.New(response.Status)
+	}
+	return nil
+}
+
+// report sends the pod's status.
+func (k *kubelet) report(ctx context.Context, pod corev1.Pod, have *runningPod) error {
+	condition := func(kind corev1.PodConditionType, is bool) corev1.PodCondition {
+		status := corev1.ConditionFalse
+		if is {
+			status = corev1.ConditionTrue
+		}
+		return corev1.PodCondition{Type: kind, Status: status, LastTransitionTime: metav1.Now()}
+	}
+	pod.Status = corev1.PodStatus{
+		Phase: corev1.PodRunning, HostIP: nodeAddr, PodIP: nodeAddr, PodIPs: []corev1.PodIP{{IP: nodeAddr}},
+		Conditions: []corev1.PodCondition{
+			condition(corev1.PodScheduled, true), condition(corev1.PodInitialized, true),
+			condition(corev1.ContainersReady, have.ready), condition(corev1.PodReady, have.ready),
+		},
+	}
+	_, err := k.pods.UpdateStatus(ctx, &pod, metav1.UpdateOptions{})
+	return err
+}
+
+// end stops the containers, and then the sidecars, and removes the pod from the API.
+func (k *kubelet) end(ctx context.Context, pod corev1.Pod, have *runningPod) error {
+	delete(k.running, pod.UID)
+	if have != nil {
+		till := time.Now().Add(graceOf(pod, nil))
+		for _, c := range slices.Backward(have.containers) {
+			c.stop(time.Until(till))
+		}
+	}
+	return k.pods.Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64), Preconditions: metav1.NewUIDPreconditions(string(pod.UID))})
+}
+
+// graceOf returns the time between SIGTERM and SIGKILL; a probe may shorten it.
+func graceOf(pod corev1.Pod, p *corev1.Probe) time.Duration {
+	seconds := *pod.Spec.TerminationGracePeriodSeconds
+	if p != nil && p.TerminationGracePeriodSeconds != nil {
+		seconds = *p.TerminationGracePeriodSeconds
+	}
+	return time.Duration(seconds) * time.Second
+}
+
+// troubles returns how often containers were restarted, and the lines of their logs that report a
+// problem.
+func (k *kubelet) troubles() (restarts int, lines []string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, c := range k.started {
+		for line := range strings.Lines(c.process.Output()) {
+			if strings.Contains(line, "msg=problem ") || strings.Contains(line, "level=ERROR") {
+				lines = append(lines, c.id+": "+line)
+			}
+		}
+	}
+	return k.restarts, lines
+}
+
+// readyPods returns the images of the ready pods in the API.
+func (k *kubelet) readyPods(ctx context.Context) (images []string, all int, err error) {
+	list, err := k.pods.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, pod := range list.Items {
+		if slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue }) {
+			images = append(images, pod.Spec.Containers[0].Image)
+		}
+	}
+	return images, len(list.Items), nil
+}
