@@ -60,6 +60,11 @@ func (d *Daemon) watchAnswers(ctx context.Context) error { return (&trial{Daemon
 func (t *trial) watch(ctx context.Context) error {
 	for supervise.Sleep(ctx, t.config.TrialInterval) {
 		p := t.policy()
+		if p.LeftTo != "" { // another node-dns serves the node
+			t.cluster, t.upstreams = 0, upstreamTrial{}
+			t.view.Failing.Store(&[]string{})
+			continue
+		}
 		failing := slices.DeleteFunc([]string{t.tryCluster(ctx, p), t.tryUpstreams(ctx, p)}, func(s string) bool { return s == "" })
 		if ctx.Err() != nil {
 			return nil

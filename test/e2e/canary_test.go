@@ -129,7 +129,10 @@ func (k *kubelets) run(pod corev1.Pod) *podNode {
 		k.t.Fatal(err)
 	}
 	p.args = []string{"--root", p.root, "serve", "--listen", "127.0.0.1:0"}
-	p.env = podEnv(k.t, k.c, pod)
+	var err error
+	if p.env, err = envOf(k.c, pod.Spec.Containers[0]); err != nil {
+		k.t.Fatal(err)
+	}
 	p.start()
 	return p
 }

@@ -306,7 +306,8 @@ func (m Metrics) IsOpen() bool {
 }
 
 // Unready returns the reasons why the daemon is not ready: an address is not bound, there is no
-// upstream server, or an end-to-end question fails. It is empty if the daemon is ready.
+// upstream server, or an end-to-end question fails. It is empty if the daemon is ready, or if another
+// one serves the node.
 func (s Status) Unready() []string {
 	if s.LeftTo != "" {
 		return nil
