@@ -42,6 +42,8 @@ type Config struct {
 	// LookInterval is the shortest time between the end of a look at the host and the next look that
 	// a hint or a request for the status causes. 0 means 100 ms.
 	LookInterval time.Duration
+	// TrialInterval is the interval between end-to-end questions. 0 means trialEvery.
+	TrialInterval time.Duration
 	// Level is the logger's level, set from the configuration's logLevel. If nil, logLevel has no
 	// effect.
 	Level *slog.LevelVar

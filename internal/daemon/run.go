@@ -87,6 +87,7 @@ func New(config Config) (*Daemon, error) {
 		fresh:      fresh{asked: make(chan chan struct{})},
 	}
 	d.config.LookInterval = cmp.Or(config.LookInterval, defaultLookInterval)
+	d.config.TrialInterval = cmp.Or(config.TrialInterval, trialEvery)
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
 	}
@@ -217,6 +218,7 @@ func (d *Daemon) tasks(socket net.Listener, f *follower) []supervise.Task {
 		{Name: "metrics", Run: d.view.ServeMetrics, Restart: true},
 		{Name: "watch cluster", Run: d.watchCluster, Restart: true},
 		{Name: "keep the cluster's DNS", Run: d.keepFromCluster, Restart: true},
+		{Name: "watch answers", Run: d.watchAnswers, Restart: true},
 		{Name: "watch files", Run: d.watchFiles, Restart: true},
 		{Name: "watch limits", Run: d.view.WatchLimits, Restart: true},
 		{Name: "watch loops", Run: d.watchLoops, Restart: true},

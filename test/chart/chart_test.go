@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 
 // variants are the sets of values that the golden files show: testdata/NAME.values.yaml, or the
 // default values.
-var variants = []string{"default", "all", "without"}
+var variants = []string{"default", "all", "without", "canary"}
 
 func readFile(t *testing.T, path string) string {
 	t.Helper()
@@ -192,6 +192,7 @@ func TestSchema(t *testing.T) {
 		{"a ServiceMonitor", "{serviceMonitor: {enabled: true}, metrics: {address: 0.0.0.0}}", ""},
 		{"an update of no node at a time", "maxUnavailable: 0%", "at '/maxUnavailable'"},
 		{"an update of more than all nodes", "maxUnavailable: 101%", "at '/maxUnavailable'"},
+		{"an update strategy that does not exist", "updateStrategy: Recreate", "at '/updateStrategy': value must be one of"},
 		{"a toleration that does not exist", "tolerations: [{operator: Exist}]", "at '/tolerations/0/operator'"},
 		{"a selector with a number", "nodeSelector: {a: 1}", "at '/nodeSelector/a': got number, want string"},
 		{"resources without requests and limits", "resources: {memory: 1Gi}", "at '/resources': additional properties 'memory' not allowed"},
@@ -224,6 +225,30 @@ func TestConfigNeedsNoRestart(t *testing.T) {
 	}
 	if len(before) != len(after) || !slices.Equal(changed, []string{"ConfigMap/node-dns"}) {
 		t.Errorf("changed: %q", changed)
+	}
+}
+
+// TestConfigRolls: with rollConfig, another setting changes the pods' template, whose annotation the
+// daemon reads in place of the ConfigMap.
+func TestConfigRolls(t *testing.T) {
+	template := func(values string) (config string, volumes any) {
+		set := parse(t, documents(t, rendered(t, parse(t, values)).objects)["DaemonSet/node-dns"])
+		pod := set["spec"].(map[string]any)["template"].(map[string]any)
+		annotations, _ := pod["metadata"].(map[string]any)["annotations"].(map[string]any)
+		config, _ = annotations["node-dns/config"].(string)
+		return config, pod["spec"].(map[string]any)["volumes"].([]any)[0]
+	}
+	if config, _ := template("{rollConfig: false}"); config != "" {
+		t.Errorf("without rollConfig, the annotation is %q", config)
+	}
+	config, volume := template("{rollConfig: true, podAnnotations: {a: b}, config: {upstreams: [192.0.2.53]}}")
+	settings := parse(t, config)
+	if d := cmp.Diff([]any{"192.0.2.53"}, settings["upstreams"]); d != "" || settings["metrics"] == nil {
+		t.Errorf("the annotation is %s", config)
+	}
+	want := parse(t, "{name: config, downwardAPI: {items: [{path: node-dns.yaml, fieldRef: {fieldPath: \"metadata.annotations['node-dns/config']\"}}]}}")
+	if d := cmp.Diff(any(want), volume); d != "" {
+		t.Errorf("the volume: -want +got:\n%s", d)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -96,6 +97,48 @@ func TestFleet(t *testing.T) {
 	}
 }
 
+// TestFleetStart starts all nodes at once without a saved state, at an API server that is far too
+// small for that: the requests of client-go's reflectors take it three minutes. Nodes that it rejects
+// must return ever more seldom, or their retries are most of its work.
+func TestFleetStart(t *testing.T) {
+	klog.SetSlogLogger(slog.New(slog.DiscardHandler)) // client-go logs each failure
+	for _, client := range []struct {
+		name  string
+		start func(ctx context.Context, f *fleet, seed uint64) (end func())
+	}{{"node-dns", startWatcher}, {"client-go", startInformers}} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFleet(t)
+			f.rate = max(1, *fleetSize*6/180)
+			ctx, cancel := context.WithCancel(t.Context())
+			var ends []func()
+			defer func() {
+				cancel()
+				f.network.SetDown(true)
+				for _, end := range ends {
+					end()
+				}
+			}()
+			for i := range *fleetSize {
+				ends = append(ends, client.start(ctx, f, uint64(i)))
+			}
+			for !f.isKnown() && time.Since(f.begin) < time.Hour {
+				time.Sleep(time.Second)
+			}
+			got := f.count()
+			n := float64(*fleetSize)
+			t.Logf("%-10s all know after %v; rejected %.2f a node; answered %s", client.name, time.Since(f.begin), float64(f.rejected)/n, got)
+			if client.name != "node-dns" {
+				return
+			}
+			f.checkKnown()
+			// Without retries, the requests of node-dns take it four and a half minutes.
+			if took := time.Since(f.begin); got.lists > 1 || got.isQuorum > 0 || float64(f.rejected) > 15*n || took > 7*time.Minute {
+				t.Errorf("%d requests are rejected, and all nodes know the cluster after %v: %v", f.rejected, took, got)
+			}
+		})
+	}
+}
+
 // fleet is an API server that records its requests.
 type fleet struct {
 	t          *testing.T
@@ -108,6 +151,10 @@ type fleet struct {
 	begin  time.Time
 	latest map[uint64]int // number of known Services by node
 	want   int
+
+	rate     int       // requests a second that the server answers; 0 means no limit
+	turn     time.Time // of the next request
+	rejected int       // requests answered with 429
 }
 
 // asked is one recorded request.
@@ -174,26 +221,68 @@ endpoints: [{addresses: [10.1.0.1]}]
 
 // serve records a request and passes it to the server. The User-Agent identifies the node.
 func (f *fleet) serve(w http.ResponseWriter, r *http.Request) {
-	q := r.URL.Query()
-	a := asked{at: time.Now(), node: r.UserAgent(), resource: r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]}
-	version := q.Get("resourceVersion")
-	switch {
-	case q.Get("watch") != "":
-		a.kind = "watch"
-	case q.Get("fieldSelector") != "":
-		a.kind, a.isQuorum = "check", version == ""
-	case slices.Contains([]string{"services", "namespaces", "endpointslices"}, a.resource):
-		a.kind, a.isQuorum = "list", version == ""
-	case r.URL.Path == "/healthz": // over HTTP/1.1, as in this test's network: see pulse.go of package cluster
-		f.server.ServeHTTP(w, r)
-		return
-	default:
-		a.kind = "other"
+	if r.URL.Path != "/healthz" { // over HTTP/1.1, as in this test's network: see pulse.go of package cluster
+		if !f.admit(w, r) {
+			return
+		}
+		f.mu.Lock()
+		f.asked = append(f.asked, askedFor(r.UserAgent(), r.URL, time.Now()))
+		f.mu.Unlock()
+	}
+	f.server.ServeHTTP(w, r)
+}
+
+// queueWait is how long API priority and fairness lets a request wait: a quarter of
+// kube-apiserver's --request-timeout.
+const queueWait = 15 * time.Second
+
+// admit waits for the request's turn, as in the queues of API priority and fairness. It answers 429
+// if that takes too long.
+func (f *fleet) admit(w http.ResponseWriter, r *http.Request) bool {
+	if f.rate == 0 {
+		return true
 	}
 	f.mu.Lock()
-	f.asked = append(f.asked, a)
+	now := time.Now()
+	turn := f.turn
+	if turn.Before(now) {
+		turn = now
+	}
+	isAdmitted := turn.Sub(now) <= queueWait
+	if isAdmitted {
+		f.turn = turn.Add(time.Second / time.Duration(f.rate))
+	} else {
+		f.rejected++
+	}
 	f.mu.Unlock()
-	f.server.ServeHTTP(w, r)
+	if !isAdmitted {
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, "too many requests", http.StatusTooManyRequests)
+		return false
+	}
+	select {
+	case <-time.After(turn.Sub(now)):
+		return true
+	case <-r.Context().Done(): // the client has left
+		return false
+	}
+}
+
+// askedFor classifies a request.
+func askedFor(agent string, uri *url.URL, at time.Time) asked {
+	q, version := uri.Query(), uri.Query().Get("resourceVersion")
+	a := asked{at: at, node: agent, resource: uri.Path[strings.LastIndexByte(uri.Path, '/')+1:], kind: "other"}
+	switch isOne := q.Get("fieldSelector") == "metadata.name=kubernetes" || strings.Contains(uri.Path, "/namespaces/default/"); {
+	case q.Get("sendInitialEvents") == "true": // client-go's WatchList: a list, which goes on as a watch
+		a.kind = "list"
+	case q.Get("watch") != "":
+		a.kind = "watch"
+	case isOne:
+		a.kind, a.isQuorum = "check", version == ""
+	case slices.Contains([]string{"services", "namespaces", "endpointslices", "pods"}, a.resource):
+		a.kind, a.isQuorum = "list", version == ""
+	}
+	return a
 }
 
 // forget resets the counters.
@@ -208,6 +297,18 @@ func (f *fleet) know(node uint64, services int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.latest[node] = services
+}
+
+// isKnown reports whether each node knows every Service.
+func (f *fleet) isKnown() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for node := range uint64(*fleetSize) {
+		if f.latest[node] != f.want {
+			return false
+		}
+	}
+	return true
 }
 
 // checkKnown fails the test unless each node knows every Service.
@@ -234,6 +335,10 @@ type load struct {
 func (f *fleet) count() load {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	return loadOf(f.asked, f.begin)
+}
+
+func loadOf(all []asked, begin time.Time) load {
 	l := load{byKind: map[string]int{}, peak: map[string]int{}}
 	type second struct {
 		kind string
@@ -241,10 +346,10 @@ func (f *fleet) count() load {
 	}
 	type who struct{ node, resource string }
 	seconds, lists := map[second]int{}, map[who]int{}
-	for _, a := range f.asked {
+	for _, a := range all {
 		l.byKind[a.kind]++
 		for _, kind := range []string{a.kind, "all"} {
-			s := second{kind, a.at.Sub(f.begin).Truncate(time.Second)}
+			s := second{kind, a.at.Sub(begin).Truncate(time.Second)}
 			seconds[s]++
 			l.peak[kind] = max(l.peak[kind], seconds[s])
 		}

@@ -36,10 +36,12 @@ func run(m *testing.M) (status int, err error) {
 	}
 	defer os.RemoveAll(scratch)
 	os.Setenv(scratchEnv, scratch)
-	// For TestFleet: use plain lists, as with an API server before 1.34. client-go reads this at
-	// its first use.
-	os.Setenv("KUBE_FEATURE_WatchListClient", "false")
 	flag.Parse()
+	if !isBenchmark() {
+		// For TestFleet: use plain lists, as with an API server before 1.34. client-go reads this at
+		// its first use.
+		os.Setenv("KUBE_FEATURE_WatchListClient", "false")
+	}
 	if err := buildNodeDNS(scratch); err != nil {
 		return 0, err
 	}

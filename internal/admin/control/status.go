@@ -40,6 +40,7 @@ type Status struct {
 	Watched      Watched       `json:"watched"`
 	Process      Process       `json:"process"`
 	SELinux      *SELinux      `json:"selinux,omitempty"` // nil if SELinux is disabled
+	Failing      []string      `json:"failing,omitempty"` // end-to-end questions that fail; the daemon is then not ready
 	Problems     []string      `json:"problems"`          // what an admin should fix; empty if there is nothing
 	Notes        []string      `json:"notes"`             // what an admin should know
 	Hidden       []string      `json:"hidden,omitempty"`  // what this caller may not see
@@ -304,8 +305,9 @@ func (m Metrics) IsOpen() bool {
 	return err == nil && !at.Addr().Unmap().IsLoopback()
 }
 
-// Unready returns the reasons why the daemon is not ready: an address is not bound, or there is no
-// upstream server. It is empty if the daemon is ready, or if another one serves the node.
+// Unready returns the reasons why the daemon is not ready: an address is not bound, there is no
+// upstream server, or an end-to-end question fails. It is empty if the daemon is ready, or if another
+// one serves the node.
 func (s Status) Unready() []string {
 	if s.LeftTo != "" {
 		return nil
@@ -326,5 +328,5 @@ func (s Status) Unready() []string {
 	if !slices.ContainsFunc(s.Routes, func(r Route) bool { return r.Domain == "." }) {
 		reasons = append(reasons, "no upstream nameserver is known")
 	}
-	return reasons
+	return append(reasons, s.Failing...)
 }

@@ -57,6 +57,7 @@ func (v *View) Status() control.Status {
 		Watched:      v.watchedStatus(),
 		Process:      v.processStatus(),
 		SELinux:      v.selinuxStatus(),
+		Failing:      *v.Failing.Load(),
 		Problems:     append([]string{}, *v.Problems.Load()...),
 		Notes:        append([]string{}, s.Notes...),
 	}
@@ -116,6 +117,7 @@ func found(s control.Status) []string {
 	if s.Metrics.Error != "" {
 		problems = append(problems, "metrics are not served at "+s.Metrics.Address+": "+s.Metrics.Error)
 	}
+	problems = append(problems, s.Failing...)
 	problems = append(problems, s.DownServers()...)
 	if len(s.ResolvConf.Pending) > 0 {
 		problems = append(problems, "the host's files are not up to date: origin-dns-dispatcher plan shows why")

@@ -47,6 +47,7 @@ type View struct {
 	Watcher  atomic.Pointer[cluster.Watcher] // nil if the API is not watched
 	Host     atomic.Pointer[Host]            // nil before the first inspection
 	Problems atomic.Pointer[[]string]        // sorted and without duplicates; never nil
+	Failing  atomic.Pointer[[]string]        // end-to-end questions that fail; never nil
 
 	minute   LastMinute
 	History  history
@@ -69,6 +70,7 @@ func New(c Config) *View {
 	v.Hub.Watched = v.watchQueries
 	v.queryLog.changed = make(chan struct{}, 1)
 	v.Problems.Store(&[]string{})
+	v.Failing.Store(&[]string{})
 	return v
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
-	"sync/atomic"
 	"time"
 )
 
@@ -45,9 +44,8 @@ type owner struct {
 	met       bool
 	cluster   [sha256.Size]byte // valid if met is set
 	shape     shape
-	unsure    bool        // the server has not reported yet whether it has ServiceImports
-	importsAt time.Time   // since when the ServiceImports are not watched; zero if they are
-	resumes   atomic.Bool // there is a state to resume from
+	unsure    bool      // the server has not reported yet whether it has ServiceImports
+	importsAt time.Time // since when the ServiceImports are not watched; zero if they are
 	heard     news
 	whole     bool      // the server's state has been complete once
 	fromDisk  time.Time // when the state in the store was written to disk; zero if it is from the server

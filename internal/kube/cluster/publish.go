@@ -50,7 +50,6 @@ func (o *owner) give() {
 	}
 	o.unsaved = o.unsaved || o.store.dirty
 	o.store.dirty = false
-	o.resumes.Store(true)
 	o.w.latest.Store(snapshot)
 	o.w.config.Publish(snapshot)
 	o.published.at, o.published.took = time.Now(), time.Since(began)

@@ -15,7 +15,7 @@ import (
 const (
 	shapeSoon   = time.Minute // time until the second check of the available APIs; the server may have been starting
 	shapeEvery  = time.Hour   // average interval between checks of the available APIs
-	startSpread = time.Second // spreads the first lists of nodes that start together
+	startSpread = time.Second // spreads the first requests of nodes that start together
 )
 
 // errShapeChanged ends a session: the server has added or removed an API.
@@ -58,7 +58,7 @@ func (w *Watcher) connect(ctx context.Context, o *owner) error {
 		}
 		failures++
 		o.tell(ctx, news{phase: Connecting, err: err, connection: c})
-		w.waitOrChange(ctx, c, backoff(failures, retryAfter(err)).pick(w.config.Chance()))
+		w.waitOrChange(ctx, c, backoff(failures, err).pick(w.config.Chance()))
 	}
 	return nil
 }
@@ -76,12 +76,12 @@ func (w *Watcher) waitOrChange(ctx context.Context, c *connection, wait time.Dur
 // nil.
 func (w *Watcher) session(ctx context.Context, c *connection, o *owner) error {
 	o.tell(ctx, news{phase: Connecting, connection: c})
+	if !supervise.Sleep(ctx, time.Duration(w.config.Chance()*float64(startSpread))) {
+		return ctx.Err()
+	}
 	has, isSure, err := c.api.shape(ctx)
 	if err != nil {
 		return err
-	}
-	if !o.resumes.Load() && !supervise.Sleep(ctx, time.Duration(w.config.Chance()*float64(startSpread))) {
-		return ctx.Err()
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(w.config.guard(func() error { return followFiles(ctx, c, w.config.LookEvery) }))
@@ -145,7 +145,7 @@ func (w *Watcher) follow(ctx context.Context, c *connection, n news, o *owner) e
 				if is, isSure, failed := c.api.shape(ctx); failed == nil && isSure && is != p.shape {
 					return errShapeChanged
 				}
-				if to(report{source: a.source, step: broken, err: err}) != nil || !supervise.Sleep(ctx, backoff(6, 0).pick(w.config.Chance())) {
+				if to(report{source: a.source, step: broken, err: err}) != nil || !supervise.Sleep(ctx, backoff(6, nil).pick(w.config.Chance())) {
 					return nil
 				}
 			}

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"errors"
+	"net/http"
 	"time"
 )
 
@@ -43,6 +44,9 @@ func (p pause) pick(chance float64) time.Duration {
 const (
 	firstBackoff = time.Second
 	maxBackoff   = 30 * time.Second
+	// firstRejected and maxRejected are the same after 429 (API priority and fairness).
+	firstRejected = 5 * time.Second
+	maxRejected   = 2 * time.Minute
 	// goodWatch is how long a watch must last to prove that the server works.
 	goodWatch = 10 * time.Second
 	// relistSpread is the time per listed object over which the nodes spread their lists when all
@@ -102,15 +106,19 @@ func (t turn) afterFailure(o outcome, objects int) (turn, pause) {
 			n.do = watch
 		}
 	}
-	return n, backoff(n.failures, retryAfter(o.err))
+	return n, backoff(n.failures, o.err)
 }
 
-// backoff returns the pause after so many failures in a row: a random time up to a bound that
-// doubles. All nodes wait when the server fails, and must not return at the same time.
-func backoff(failures int, atLeast time.Duration) pause {
-	bound := maxBackoff
-	if failures < 6 {
-		bound = min(firstBackoff<<(failures-1), maxBackoff)
+// backoff returns the pause after so many failures in a row, of which err is the last: a random time
+// up to a bound that doubles. All nodes wait when the server fails, and must not return at the same
+// time. A server that answers 429 works, but has more requests than it can answer: most of the nodes
+// must stay away until it has answered the others.
+func backoff(failures int, err error) pause {
+	first, most := firstBackoff, maxBackoff
+	if hasCode(err, http.StatusTooManyRequests) {
+		first, most = firstRejected, maxRejected
 	}
+	bound := min(first<<min(failures-1, 8), most)
+	atLeast := retryAfter(err)
 	return pause{min: atLeast + bound/8, max: atLeast + bound}
 }

@@ -61,8 +61,10 @@ func TestTurn(t *testing.T) {
 		{"410 Gone in a large cluster", turn{do: watch, position: 5}, outcome{err: expired}, 1e6, turn{do: list, position: 5}, pause{max: maxSpread}},
 		{"server with an older version", turn{do: list, position: 5}, outcome{err: future}, 0, turn{do: check, position: 5, failures: 1}, after(1, 1)},
 		{"list expired while it was read", turn{do: list, position: 5}, outcome{err: expired}, 0, turn{do: list, position: 5, newest: true, failures: 1}, after(0, 1)},
-		{"Retry-After", turn{do: list}, outcome{err: busy}, 0, turn{do: list, failures: 1}, after(7, 1)},
-		{"Retry-After within bounds", turn{do: list}, outcome{err: forever}, 0, turn{do: list, failures: 1}, after(120, 1)},
+		{"Retry-After", turn{do: list}, outcome{err: busy}, 0, turn{do: list, failures: 1}, after(7, 5)},
+		{"Retry-After within bounds", turn{do: list}, outcome{err: forever}, 0, turn{do: list, failures: 1}, after(120, 5)},
+		{"rejected again", turn{do: list, failures: 3}, outcome{err: busy}, 0, turn{do: list, failures: 4}, after(7, 40)},
+		{"rejected often", turn{do: list, failures: 100}, outcome{err: busy}, 0, turn{do: list, failures: 101}, after(7, 120)},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {

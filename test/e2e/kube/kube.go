@@ -35,6 +35,7 @@ const advertised = "192.0.2.10"
 type Config struct {
 	Programs    string   // directory of etcd, kube-apiserver and kube-controller-manager
 	Controllers []string // for StartControllers, besides its own
+	Audit       bool     // whether kube-apiserver records its requests: see Cluster.Requests
 }
 
 // Cluster is a running control plane. Its methods are safe for concurrent use, except those that
@@ -76,6 +77,9 @@ func (c *Cluster) prepare() error {
 		return err
 	}
 	if err := c.writeServerFiles(); err != nil {
+		return err
+	}
+	if err := c.writeAuditPolicy(); err != nil {
 		return err
 	}
 	kubeconfig, err := c.Kubeconfig(Admin())

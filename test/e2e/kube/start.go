@@ -76,7 +76,7 @@ func (c *Cluster) StartAPI(ctx context.Context) error {
 		return nil
 	}
 	var err error
-	c.api, err = lab.Beside(lab.Command{Argv: []string{
+	c.api, err = lab.Beside(lab.Command{Argv: append([]string{
 		c.program("kube-apiserver"),
 		fmt.Sprintf("--etcd-servers=http://127.0.0.1:%d", c.ports.etcd),
 		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", c.ports.api),
@@ -88,7 +88,7 @@ func (c *Cluster) StartAPI(ctx context.Context) error {
 		"--service-account-key-file=" + c.path("server.crt"), "--service-account-signing-key-file=" + c.path("server.key"),
 		"--authorization-mode=Node,RBAC",
 		"--disable-admission-plugins=ServiceAccount", // the fixtures' pods have no service account
-	}})
+	}, c.auditFlags()...)})
 	if err != nil {
 		return err
 	}
