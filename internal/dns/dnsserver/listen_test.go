@@ -168,3 +168,30 @@ func TestShutdownDeadline(t *testing.T) {
 		t.Errorf("second Shutdown: %v", err)
 	}
 }
+
+// TestShutdownAnswersWhatIsQueued: on a busy node, queries wait in the socket when the server stops.
+// They were lost, also those of pods whose interception had already ended.
+func TestShutdownAnswersWhatIsQueued(t *testing.T) {
+	const queued = 100
+	s := New(Config{UDPSockets: 2, Handler: HandlerFunc(func(context.Context, *Query) (*dns.Msg, error) {
+		return answerOf("www.example. 60 A 192.0.2.1"), nil
+	})})
+	if err := s.Listen([]netip.AddrPort{anyPort}); err != nil {
+		t.Fatal(err)
+	}
+	c := dial(t, UDP, s.Listeners()[0].Addr)
+	if err := udpOf(s.bindings).stop(t.Context()); err != nil { // as if the receivers had no CPU time
+		t.Fatal(err)
+	}
+	for range queued {
+		c.send(packed(t, query("www.example.", dns.TypeA)))
+	}
+	if err := s.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for range queued {
+		if r := c.receive(); address(r) != "192.0.2.1" {
+			t.Fatalf("got answer %v", r)
+		}
+	}
+}

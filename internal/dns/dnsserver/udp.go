@@ -227,10 +227,33 @@ func (all udpSockets) taken() (n uint64) {
 
 func (all udpSockets) drain(ctx context.Context) error {
 	err := all.stop(ctx)
+	if err == nil {
+		for _, u := range all {
+			u.receiveLast()
+		}
+		err = all.stop(ctx)
+	}
 	for _, u := range all {
 		u.close()
 	}
 	return err
+}
+
+// mostLast bounds receiveLast: clients may still send.
+const mostLast = 4096
+
+// receiveLast receives the queries in the buffer of a stopped socket that is about to close. A busy
+// node leaves a few hundred of them there.
+func (u *udpSocket) receiveLast() {
+	_ = u.file.Control(func(fd uintptr) { // fails on a closed socket only
+		for left := mostLast; left > 0; {
+			n, _ := u.receiveBatch(fd, false)
+			if n == 0 {
+				return
+			}
+			left -= n
+		}
+	})
 }
 
 func (all udpSockets) stop(ctx context.Context) error {
