@@ -17,9 +17,9 @@ var wallClock = map[string]bool{
 
 // wallClockUsers are the allowed uses, by file and method, with the reason.
 var wallClockUsers = map[string]string{
-	"internal/dns/cache/lifetime.go Truncate":     "a time.Duration, which has no clock",
-	"internal/dns/dnsserver/cookie.go Unix": "the date of a cookie (RFC 9018 section 4.3): a client with an outdated cookie gets a new one with its answer",
-	"internal/dns/zone/builder.go Unix":           "the serial of a SOA record, which is a date for people",
+	"internal/dns/cache/lifetime.go Truncate": "a time.Duration, which has no clock",
+	"internal/dns/dnsserver/cookie.go Unix":   "the date of a cookie (RFC 9018 section 4.3): a client with an outdated cookie gets a new one with its answer",
+	"internal/dns/zone/builder.go Unix":       "the serial of a SOA record, which is a date for people",
 }
 
 // TestNoWallClock: code that answers, caches or queries does not use the wall clock. TTLs, stale
