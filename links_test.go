@@ -96,6 +96,24 @@ func TestIndex(t *testing.T) {
 	}
 }
 
+// TestWords: the hand-written pages together have at most 25,000 words, as wc -w counts them, so
+// that a reader finds a fact once. A new page replaces text elsewhere.
+func TestWords(t *testing.T) {
+	const bound = 25000
+	total, pages := 0, 0
+	for _, path := range markdown(t) {
+		isGenerated := strings.HasPrefix(path, "docs/appendix/") || path == "docs/reference/commands.md"
+		if path == "README.md" || strings.HasPrefix(path, "docs/") && !isGenerated {
+			total += len(strings.Fields(readText(t, path)))
+			pages++
+		}
+	}
+	t.Logf("%d words in %d pages", total, pages)
+	if total > bound || pages < 30 {
+		t.Errorf("README.md and docs have %d words in %d pages, without generated pages; at most %d are allowed", total, pages, bound)
+	}
+}
+
 // TestNamedPages: each page of docs that a program, a script or an example names exists.
 func TestNamedPages(t *testing.T) {
 	named := regexp.MustCompile(`\bdocs/[a-z0-9/-]+\.md\b`)

@@ -66,17 +66,23 @@ func TestHungDaemon(t *testing.T) {
 	p := start(t, "exec node-dns --root $ROOT serve --listen 127.0.0.1:0 --upstream $SITE", "SITE="+site.Addr().String())
 	p.await("it is ready", func() bool { return p.has("/run/node-dns/ready") })
 	p.signal(unix.SIGSTOP)
-	defer p.signal(unix.SIGCONT)
+	t.Cleanup(func() { p.signal(unix.SIGCONT) }) // after the parallel subtests
 	for _, args := range []string{"status", "status -o json"} {
-		got := resultOf(t, exec.Command("node-dns", append([]string{"--root", p.root}, strings.Fields(args)...)...))
-		if got.code != exitProblem || !strings.Contains(got.errors, "node-dns: node-dns does not answer before the timeout; it may hang\n") {
-			t.Errorf("%s: %+v", args, got)
+		t.Run(args, func(t *testing.T) {
+			t.Parallel()
+			got := resultOf(t, exec.Command("node-dns", append([]string{"--root", p.root}, strings.Fields(args)...)...))
+			if got.code != exitProblem || !strings.Contains(got.errors, "node-dns: node-dns does not answer before the timeout; it may hang\n") {
+				t.Errorf("%+v", got)
+			}
+			checkPlain(t, args, got)
+		})
+	}
+	t.Run("completion", func(t *testing.T) {
+		t.Parallel()
+		if got := resultOf(t, exec.Command("node-dns", "__complete", "--root", p.root, "explain", "-n", "")); got.code != exitOK || got.out != ":4\n" {
+			t.Errorf("%+v", got)
 		}
-		checkPlain(t, args, got)
-	}
-	if got := resultOf(t, exec.Command("node-dns", "__complete", "--root", p.root, "explain", "-n", "")); got.code != exitOK || got.out != ":4\n" {
-		t.Errorf("completion: %+v", got)
-	}
+	})
 }
 
 func checkPlain(t *testing.T, args string, got result) {

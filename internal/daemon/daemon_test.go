@@ -57,7 +57,7 @@ func start(t *testing.T, files map[string]string, changes ...func(*Config)) *run
 // launch is start for a daemon that may have no listener.
 func launch(t *testing.T, files map[string]string, changes ...func(*Config)) *running {
 	t.Helper()
-	r := &running{t: t, root: lab.ShortDir(t), ended: make(chan error, 1)}
+	r := &running{t: t, root: lab.MemoryDir(t), ended: make(chan error, 1)}
 	files["/etc/resolv.conf"] += "# the site's\n"
 	for path, text := range files {
 		write(t, filepath.Join(r.root, path), text)
@@ -110,12 +110,13 @@ func (r *running) address() netip.AddrPort {
 // await waits for asynchronous work of other goroutines and the kernel.
 func (r *running) await(what string, done func() bool) {
 	r.t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	begun := time.Now()
 	for !done() {
-		if time.Now().After(deadline) {
+		waited := time.Since(begun)
+		if waited > 20*time.Second {
 			r.t.Fatalf("timed out waiting until %s; status: %+v", what, r.status())
 		}
-		time.Sleep(5 * time.Millisecond)
+		time.Sleep(min(5*time.Millisecond+waited/10, 50*time.Millisecond)) // a status may cost a look at the host
 	}
 }
 

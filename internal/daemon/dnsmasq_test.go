@@ -325,6 +325,9 @@ func TestLikeDnsmasq(t *testing.T) {
 				ours.call("SetFilterA", false)
 				ours.call("SetFilterAAAA", false)
 			}
+			if row.answers == keepsPort && testing.Short() {
+				t.Skip("dnsmasq asks port 53 of this host, and the question times out")
+			}
 			var replies [2]string
 			var answers [2][]string
 			for i, p := range []*peer{theirs, ours} {

@@ -24,7 +24,9 @@ func TestDnsmasqFilesWhileRunning(t *testing.T) {
 		c.Log = slog.New(slog.NewTextHandler(log, nil))
 	})
 	answers := func(want string) func() bool {
-		return func() bool { return askWhole(t, r.address(), "a.test A") == "a.test A: NOERROR a.test. 0 IN A "+want }
+		return func() bool {
+			return dnstest.AskLine(t, r.address(), "a.test A") == "a.test A: NOERROR a.test. 0 IN A "+want
+		}
 	}
 	r.await("the line without a fault", answers("192.0.2.1"))
 	if s := r.daemon.policy(); r.status().Cache.Size != 7 || s.ForwardMax != 9 {
@@ -73,11 +75,11 @@ func TestDnsmasqFilesWhileRunning(t *testing.T) {
 func TestUDPOptionsWhileRunning(t *testing.T) {
 	t.Parallel()
 	const path = "/etc/dnsmasq.d/site.conf"
-	site := dnstest.NewServer(t, bigRecords())
+	site := dnstest.NewServer(t, dnstest.BigRecords())
 	conf := "server=" + strings.Replace(site.Addr().String(), ":", "#", 1) + "\ncache-size=0\n"
 	r := start(t, map[string]string{path: conf})
 	asked := func() (isWhole bool, port uint16) {
-		isWhole = !strings.Contains(askWhole(t, r.address(), "big.example TXT size=4096"), "tc")
+		isWhole = !strings.Contains(dnstest.AskLine(t, r.address(), "big.example TXT size=4096"), "tc")
 		for _, q := range slices.Backward(site.Received()) {
 			if q.Network == "udp" && q.Msg.Question[0].Qtype == dns.TypeTXT && q.Msg.Question[0].Name == "big.example." {
 				return isWhole, q.Client.Port()
@@ -113,7 +115,7 @@ func TestLocalDataInTheCluster(t *testing.T) {
 	cluster := dnstest.NewServer(t, "web.shop.svc.cluster.local. 5 IN A 172.30.1.1\ncluster.local. 5 IN SOA a. b. 1 2 3 4 5\n")
 	for _, row := range rows {
 		r := start(t, map[string]string{"/etc/dnsmasq.conf": row.conf, "/etc/node-dns/node-dns.yaml": "clusterDNS: [\"" + cluster.Addr().String() + "\"]\n"})
-		if got := askWhole(t, r.address(), row.question); !strings.HasSuffix(got, " "+row.want) {
+		if got := dnstest.AskLine(t, r.address(), row.question); !strings.HasSuffix(got, " "+row.want) {
 			t.Errorf("%s%s", row.conf, got)
 		}
 		said := slices.ContainsFunc(r.status().Notes, func(n string) bool { return strings.Contains(n, "cluster's zone cluster.local.") })
@@ -127,7 +129,7 @@ func TestLocalDataInTheCluster(t *testing.T) {
 // files.
 func TestHandoverIsNotReadTwice(t *testing.T) {
 	t.Parallel()
-	site := dnstest.NewServer(t, fileRecords)
+	site := dnstest.NewServer(t, siteRecords)
 	r := start(t, map[string]string{upstreamPath: upstreamFile(site), "/etc/dnsmasq.conf": "conf-dir=/etc/dnsmasq.d\nno-resolv\n"})
 	r.await("the captured server", func() bool { return slices.Equal(r.servers(), []string{site.Addr().String()}) })
 	var sources []string

@@ -245,7 +245,7 @@ func TestLoopOfTwo(t *testing.T) {
 		lab.NeedPrograms(t, "dnsmasq")
 		site := dnstest.NewServer(t, siteRecords)
 		r := start(t, map[string]string{upstreamPath: upstreamFile(site)})
-		theirs := startFiles(t, lab.ShortDir(t), "no-hosts\nserver="+strings.ReplaceAll(r.address().String(), ":", "#"))
+		theirs := lab.StartDnsmasq(t, lab.ShortDir(t), "no-hosts\nserver="+strings.ReplaceAll(r.address().String(), ":", "#"))
 		write(t, filepath.Join(r.root, upstreamPath), "server="+strings.ReplaceAll(theirs.String(), ":", "#")+"\n")
 		r.askAll(r.address(), "n", 101)
 		r.await("dnsmasq is left out", func() bool {

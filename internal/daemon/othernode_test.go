@@ -59,7 +59,8 @@ func TestMayHaveOther(t *testing.T) {
 		Listen:    at("127.0.0.1", "10.0.0.5", "10.0.0.6", "192.0.2.7", "172.30.0.53"),
 		Intercept: []netip.Addr{netip.MustParseAddr("172.30.0.53")},
 		Net: netstate.State{Addrs: []netstate.Addr{
-			{Interface: "eth0", Addr: netip.MustParseAddr("10.0.0.5")}, {Interface: "eth0", Addr: netip.MustParseAddr("10.0.0.6")},
+			{Interface: "eth0", Addr: netip.MustParseAddr("10.0.0.5")},
+			{Interface: "eth0", Addr: netip.MustParseAddr("10.0.0.6")},
 			{Interface: "node-dns", Addr: netip.MustParseAddr("172.30.0.53")},
 		}},
 	}

@@ -95,6 +95,7 @@ type Plan struct {
 // Plan, and it reads and writes nothing.
 func NewPlan(state State) Plan {
 	s := &state
+	s.parsed = s.known()
 	s.Net = assumed(s)
 	found := state
 	edit, edited := s.edited()

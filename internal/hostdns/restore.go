@@ -19,6 +19,7 @@ const notOurs = "node-dns does not manage it"
 // alone that is not ours. Without it a saved original replaces any file. It is pure, like NewPlan.
 func NewRestorePlan(state State, ifOurs bool) Plan {
 	s := &state
+	s.parsed = s.known()
 	s.Net = assumed(s)
 	p := Plan{Paths: s.Paths, Ours: s.pointsHere(), Problems: s.Problems, Capture: append(forgetFacts(s, ifOurs), forgetHandover(s)...), GiveToNM: unshieldSteps(s)}
 	p.Capture = append(p.Capture, giveBackForPods(s)...)

@@ -12,9 +12,9 @@ import (
 // Snippet keeps NetworkManager from writing /etc/resolv.conf. It is in /run, and only while
 // resolv.conf names this node. In /usr or /etc it would leave a node without DNS whenever node-dns
 // does not run.
-const Snippet = `# node-dns points /etc/resolv.conf at this node while it runs; NetworkManager is not to write that file meanwhile.
-# origin-dns-dispatcher made this, and "origin-dns-dispatcher restore" removes it. Your own dns=none or rc-manager=,
-# in NetworkManager.conf or a file of /etc/NetworkManager/conf.d, is respected instead.
+const Snippet = `# While node-dns answers, /etc/resolv.conf names this node, and this file stops NetworkManager from overwriting it.
+# origin-dns-dispatcher writes this file, and "origin-dns-dispatcher restore" removes it. If you set dns=none or
+# rc-manager= in NetworkManager.conf or in a file of /etc/NetworkManager/conf.d, your setting applies instead.
 [main]
 rc-manager=unmanaged
 `

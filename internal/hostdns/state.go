@@ -60,7 +60,7 @@ type State struct {
 
 	Problems []string // what could not be read, and why
 
-	parsed *known // cached by Look; nil makes known parse the two files
+	parsed *known // cached by Look and by plans; nil makes known parse the two files
 }
 
 // IsOurs reports whether text is an /etc/resolv.conf that node-dns or the old script wrote: it

@@ -1,5 +1,5 @@
-// Package alike compares the answers of node-dns, dnsmasq and unbound to the same queries, with the
-// same upstream nameserver.
+// Package alike compares node-dns with dnsmasq and unbound: the answers to the same queries, with
+// the same upstream nameserver, and with the same configuration files.
 package alike
 
 import (
@@ -22,6 +22,7 @@ import (
 
 func TestMain(m *testing.M) {
 	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 2*daemontest.Receivers) // as in cmd/node-dns
+	lab.Overlap(6)
 	goleak.VerifyTestMain(m)
 }
 

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	typed "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -115,9 +116,9 @@ func (k *kubelet) sync(ctx context.Context) error {
 		case pod.DeletionTimestamp != nil:
 			err = k.end(ctx, pod, have)
 		case pod.Spec.NodeName == "":
-			err = k.pods.Bind(ctx, &corev1.Binding{
+			err = unlessChanged(k.pods.Bind(ctx, &corev1.Binding{
 				ObjectMeta: metav1.ObjectMeta{Name: pod.Name, UID: pod.UID}, Target: corev1.ObjectReference{Kind: "Node", Name: kube.NodeName},
-			}, metav1.CreateOptions{})
+			}, metav1.CreateOptions{}))
 		case have == nil:
 			err = k.start(ctx, pod)
 		default:
@@ -130,17 +131,20 @@ func (k *kubelet) sync(ctx context.Context) error {
 	return nil
 }
 
+// unlessChanged returns the error of a request for a pod, or nil if the pod is another one than in the
+// last list: the next list shows what to do.
+func unlessChanged(err error) error {
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
 // start starts the sidecars, and then the other containers.
 func (k *kubelet) start(ctx context.Context, pod corev1.Pod) error {
 	have := &runningPod{dir: filepath.Join(k.dir, string(pod.UID)), mounts: map[string]string{}}
 	k.running[pod.UID] = have
-	for _, v := range pod.Spec.Volumes {
-		have.mounts[v.Name] = filepath.Join(have.dir, "volumes", v.Name)
-		if err := os.MkdirAll(have.mounts[v.Name], 0o755); err != nil {
-			return err
-		}
-	}
-	if err := k.fill(ctx, pod, have); err != nil {
+	if err := errors.Join(k.makeVolumes(ctx, pod, have), k.updateVolumes(ctx, pod, have)); err != nil {
 		return err
 	}
 	for _, spec := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
@@ -186,27 +190,19 @@ func after(p *corev1.Probe) probing {
 	return probing{next: time.Now().Add(time.Duration(p.PeriodSeconds) * time.Second)}
 }
 
-// fill writes the files of the volumes. A file of a ConfigMap is replaced at once, as the kubelet's
-// AtomicWriter does.
-func (k *kubelet) fill(ctx context.Context, pod corev1.Pod, have *runningPod) error {
-	have.synced = time.Now()
+// makeVolumes makes the directories of the volumes, and writes the files that do not change while the
+// test runs.
+func (k *kubelet) makeVolumes(ctx context.Context, pod corev1.Pod, have *runningPod) error {
 	for _, v := range pod.Spec.Volumes {
-		dir := have.mounts[v.Name]
+		dir := filepath.Join(have.dir, "volumes", v.Name)
+		have.mounts[v.Name] = dir
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
 		switch {
+		case v.ConfigMap != nil: // updateVolumes
 		case v.EmptyDir != nil:
 			if err := os.Chmod(dir, 0o777); err != nil {
-				return err
-			}
-		case v.ConfigMap != nil:
-			var o kube.Object
-			o.SetAPIVersion("v1")
-			o.SetKind("ConfigMap")
-			o.SetNamespace(pod.Namespace)
-			got, err := k.cluster.Client(&o).Get(ctx, v.ConfigMap.Name, metav1.GetOptions{})
-			if err != nil {
-				return err
-			}
-			if err := publish(dir, got.GetResourceVersion(), got.Object["data"].(map[string]any)); err != nil {
 				return err
 			}
 		case v.Projected != nil: // a token and the cluster's CA
@@ -214,16 +210,18 @@ func (k *kubelet) fill(ctx context.Context, pod corev1.Pod, have *runningPod) er
 				return err
 			}
 			for _, s := range v.Projected.Sources {
-				name := ""
+				var name string
 				switch {
 				case s.ServiceAccountToken != nil:
 					name = s.ServiceAccountToken.Path
 				case s.ConfigMap != nil && s.ConfigMap.Name == "kube-root-ca.crt":
 					name = s.ConfigMap.Items[0].Path
+				default:
+					return fmt.Errorf("this test does not know how the kubelet projects %v", s)
 				}
 				// The containers run as different users.
-				if err := os.Chmod(filepath.Join(dir, name), 0o644); err != nil || name == "" {
-					return fmt.Errorf("projecting %+v: %w", s, err)
+				if err := os.Chmod(filepath.Join(dir, name), 0o644); err != nil {
+					return err
 				}
 			}
 		default:
@@ -233,7 +231,32 @@ func (k *kubelet) fill(ctx context.Context, pod corev1.Pod, have *runningPod) er
 	return nil
 }
 
-// publish replaces the files of a directory: they are links through ..data, which is renamed.
+// updateVolumes writes the files of ConfigMaps.
+func (k *kubelet) updateVolumes(ctx context.Context, pod corev1.Pod, have *runningPod) error {
+	have.synced = time.Now()
+	for _, v := range pod.Spec.Volumes {
+		if v.ConfigMap == nil {
+			continue
+		}
+		var o kube.Object
+		o.SetAPIVersion("v1")
+		o.SetKind("ConfigMap")
+		o.SetNamespace(pod.Namespace)
+		got, err := k.cluster.Client(&o).Get(ctx, v.ConfigMap.Name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) && len(have.containers) > 0 {
+			continue // it was deleted before the pod
+		}
+		if err != nil {
+			return err
+		}
+		if err := publish(have.mounts[v.Name], got.GetResourceVersion(), got.Object["data"].(map[string]any)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// publish replaces the files of a directory, as the kubelet's AtomicWriter does: they are links through ..data, which is renamed.
 func publish(dir, version string, files map[string]any) error {
 	data, current := filepath.Join(dir, "..data"), "..version-"+version
 	if now, err := os.Readlink(data); err == nil && now == current {
@@ -280,7 +303,7 @@ func envOf(c *kube.Cluster, spec corev1.Container) ([]string, error) {
 // or do not live, and reports changes.
 func (k *kubelet) look(ctx context.Context, pod corev1.Pod, have *runningPod) error {
 	if time.Since(have.synced) > time.Second {
-		if err := k.fill(ctx, pod, have); err != nil {
+		if err := k.updateVolumes(ctx, pod, have); err != nil {
 			return err
 		}
 	}
@@ -302,7 +325,7 @@ func (k *kubelet) look(ctx context.Context, pod corev1.Pod, have *runningPod) er
 	if have.reported && have.ready == ready {
 		return nil
 	}
-	have.reported, have.ready = true, ready
+	have.ready = ready
 	return k.report(ctx, pod, have)
 }
 
@@ -370,7 +393,8 @@ func (k *kubelet) report(ctx context.Context, pod corev1.Pod, have *runningPod) 
 		},
 	}
 	_, err := k.pods.UpdateStatus(ctx, &pod, metav1.UpdateOptions{})
-	return err
+	have.reported = err == nil
+	return unlessChanged(err)
 }
 
 // end stops the containers, and then the sidecars, and removes the pod from the API.
@@ -382,7 +406,8 @@ func (k *kubelet) end(ctx context.Context, pod corev1.Pod, have *runningPod) err
 			c.stop(time.Until(till))
 		}
 	}
-	return k.pods.Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64), Preconditions: metav1.NewUIDPreconditions(string(pod.UID))})
+	gone := metav1.DeleteOptions{GracePeriodSeconds: new(int64), Preconditions: metav1.NewUIDPreconditions(string(pod.UID))}
+	return unlessChanged(k.pods.Delete(ctx, pod.Name, gone))
 }
 
 // graceOf returns the time between SIGTERM and SIGKILL; a probe may shorten it.

@@ -75,7 +75,7 @@ func (n *node) trample() { n.l.WriteFile(resolvConf, "nameserver 192.0.2.1\n") }
 const trampled = "nameserver " + nodeIP + "\nsearch example.com\n"
 
 // displaced overwrites resolv.conf with displace and waits until a new file with our line replaces
-// it, because the daemon had it restored.
+// it, because the daemon requested it.
 func (n *node) displaced(displace func()) {
 	n.t.Helper()
 	before, err := os.Stat(resolvConf)

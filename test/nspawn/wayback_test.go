@@ -90,8 +90,8 @@ func TestWayBackLater(t *testing.T) {
 	}
 }
 
-// TestKilledStarts kills node-dns at each moment of a start. The second SIGKILL hit the program
-// that writes the stamp, and resolv.conf went back to the original permanently.
+// TestKilledStarts kills node-dns at each moment of a start. A second SIGKILL once hit the
+// program that writes the stamp, and resolv.conf kept the original permanently.
 func TestKilledStarts(t *testing.T) {
 	n := newServingNode(t)
 	for delay := range 24 {

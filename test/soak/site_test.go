@@ -28,7 +28,7 @@ type mood int32
 const (
 	fine mood = iota
 	silent
-	slow      // answers after slowness
+	slow      // answers after 200 ms
 	losing    // drops one query in three
 	servfail  // without records
 	refused   // without records

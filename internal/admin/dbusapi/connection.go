@@ -32,8 +32,8 @@ func (s *Service) connection(ctx context.Context, names []string) error {
 	signals := make(chan *dbus.Signal, 16)
 	conn.Signal(signals)
 	l := &link{Service: s, conn: conn, arrivals: &q.arrivals}
-	// Subscribe before requesting the names, so that every arrival is seen before it can call. If
-	// the bus refuses, callers are identified when they call.
+	// Subscribe before requesting the names, so that every new client is known before it can call.
+	// If the bus refuses the subscription, clients are identified when they call.
 	err = conn.AddMatchSignalContext(setup, dbus.WithMatchSender(busName), dbus.WithMatchInterface(busName),
 		dbus.WithMatchMember("NameOwnerChanged"), dbus.WithMatchArg(1, ""))
 	if err != nil && !isRemote(err) {

@@ -14,7 +14,7 @@ import (
 
 // trafficRows are the metrics of queries and responses.
 var trafficRows = []row{
-	counter("dns_requests_total", "Queries, except dropped ones, by transport, address family (1: IPv4, 2: IPv6) and type.",
+	counter("dns_requests_total", "Queries, except dropped ones; family 1 is IPv4, 2 is IPv6.",
 		and(whole, "proto", "family", "type"), func(s *Sample, put puts) {
 			for _, t := range s.Traffic {
 				for i, name := range dnsserver.TypeNames {
@@ -22,7 +22,7 @@ var trafficRows = []row{
 				}
 			}
 		}),
-	counter("dns_do_requests_total", "Queries with the DO bit, which requests DNSSEC records.", whole, func(s *Sample, put puts) {
+	counter("dns_do_requests_total", "Queries with the DO bit (DNSSEC).", whole, func(s *Sample, put puts) {
 		n := uint64(0)
 		for _, t := range s.Traffic {
 			n += t.DO
@@ -38,17 +38,17 @@ var trafficRows = []row{
 			put.value(float64(n), server, zone, view, name, "")
 		}
 	}),
-	spread("dns_request_duration_seconds", "Time from receiving a query until its response was sent.", whole, func(s *Sample, put puts) {
+	spread("dns_request_duration_seconds", "Time from a query to its response.", whole, func(s *Sample, put puts) {
 		var all percpu.Durations
 		for _, t := range s.Traffic {
 			all.Merge(&t.Durations)
 		}
 		put.hist(&all, server, zone, view)
 	}),
-	spread("dns_request_size_bytes", "Size of the queries.", and(whole, "proto"), func(s *Sample, put puts) {
+	spread("dns_request_size_bytes", "Query sizes.", and(whole, "proto"), func(s *Sample, put puts) {
 		sizes(s, put, func(t *dnsserver.Traffic) *percpu.Sizes { return &t.Queries })
 	}),
-	spread("dns_response_size_bytes", "Size of the responses.", and(whole, "proto"), func(s *Sample, put puts) {
+	spread("dns_response_size_bytes", "Response sizes.", and(whole, "proto"), func(s *Sample, put puts) {
 		sizes(s, put, func(t *dnsserver.Traffic) *percpu.Sizes { return &t.Responses })
 	}),
 }
@@ -76,12 +76,12 @@ func family(t dnsserver.Traffic) string {
 
 // serverRows are the metrics of the server and its limits.
 var serverRows = []row{
-	counter("dns_dropped_total", "Messages that got no response: too short, not a query, or from port 0.", nil, number(func(s *Sample) uint64 { return s.Server.Dropped })),
-	counter("dns_truncated_total", "Responses sent with TC because the client accepts no larger ones.", nil, number(func(s *Sample) uint64 { return s.Server.Truncated })),
+	counter("dns_dropped_total", "Messages without a response: too short, not a query, or from port 0.", nil, number(func(s *Sample) uint64 { return s.Server.Dropped })),
+	counter("dns_truncated_total", "Responses with TC, because the client accepts no larger ones.", nil, number(func(s *Sample) uint64 { return s.Server.Truncated })),
 	counter("dns_write_errors_total", "Responses that could not be sent.", nil, number(func(s *Sample) uint64 { return s.Server.WriteErrors })),
 	gauge("dns_in_flight", "Queries being answered now.", nil, number(func(s *Sample) int64 { return s.Server.InFlight })),
 	gauge("dns_tcp_connections", "Open TCP connections of clients.", nil, number(func(s *Sample) int64 { return s.Server.TCPOpen })),
-	counter("limited_total", "Queries or connections rejected by a limit; node-dns status describes each limit.",
+	counter("limited_total", "Queries or connections rejected by a limit: see node-dns status.",
 		[]string{"limit"}, func(s *Sample, put puts) {
 			l := s.Status.Queries.Limits
 			for _, limit := range []struct {
@@ -102,18 +102,18 @@ var serverRows = []row{
 				put.value(float64(limit.count), limit.name)
 			}
 		}),
-	gauge("client_troubles", "Slow (100 ms or more) or failed answers of about the last ten minutes, for the ten clients with the most; pod is NAMESPACE/NAME. Sampled above 100 a second.",
+	gauge("client_troubles", "Slow (100 ms or more) or failed answers of about the last ten minutes, for the ten clients with the most. Sampled above 100 a second.",
 		[]string{"client", "pod", "what"}, func(s *Sample, put puts) {
 			for _, c := range s.Troubled {
 				put.value(c.Slow, c.Client, c.Pod, "slow")
 				put.value(c.Failed, c.Client, c.Pod, "failed")
 			}
 		}),
-	counter("panics_total", "Panics of the program. Each failed one query or one task.", nil, number(func(s *Sample) uint64 { return s.Status.Queries.Panics })),
+	counter("panics_total", "Panics. Each failed one query or task.", nil, number(func(s *Sample) uint64 { return s.Status.Queries.Panics })),
 	spread("health_request_duration_seconds", "Duration of the watchdog's check of all listeners.", nil, func(s *Sample, put puts) {
 		put.hist(&s.Health.Durations)
 	}),
-	counter("health_request_failures_total", "Watchdog checks in which a listener did not answer.", nil, number(func(s *Sample) uint64 { return s.Health.Failures })),
+	counter("health_request_failures_total", "Watchdog checks that a listener did not answer.", nil, number(func(s *Sample) uint64 { return s.Health.Failures })),
 }
 
 // cached are the labels of cache metrics. CoreDNS has one cache for each server block.
@@ -127,21 +127,21 @@ var cacheRows = []row{
 		}),
 	gauge("cache_size", "Maximum number of cached responses.", nil, number(func(s *Sample) int { return s.Cache.Size })),
 	gauge("cache_bytes", "Memory of the cached responses.", nil, number(func(s *Sample) int { return s.Cache.Bytes })),
-	counter("cache_hits_total", "Cache hits: success or denial.",
+	counter("cache_hits_total", "Cache hits.",
 		[]string{"server", "type", "zones", "view"}, func(s *Sample, put puts) {
 			put.value(float64(s.Cache.Hits-s.Cache.DenialHits), server, "success", zone, view)
 			put.value(float64(s.Cache.DenialHits), server, "denial", zone, view)
 		}),
-	counter("cache_misses_total", "Cache misses, sent to upstream nameservers.", cached,
+	counter("cache_misses_total", "Cache misses.", cached,
 		number(func(s *Sample) uint64 { return s.Cache.Misses }, server, zone, view)),
 	counter("cache_requests_total", "Cache lookups.", cached,
 		number(func(s *Sample) uint64 { return s.Cache.Hits + s.Cache.Misses + s.Cache.Stale }, server, zone, view)),
-	counter("cache_evictions_total", "Cached responses removed early for lack of space: success or denial.",
+	counter("cache_evictions_total", "Cached responses removed early for lack of space.",
 		[]string{"server", "type", "zones", "view"}, func(s *Sample, put puts) {
 			put.value(float64(s.Cache.Evictions-s.Cache.DenialEvictions), server, "success", zone, view)
 			put.value(float64(s.Cache.DenialEvictions), server, "denial", zone, view)
 		}),
-	counter("cache_served_stale_total", "Queries that got an expired answer because no nameserver answered (RFC 8767).", cached,
+	counter("cache_served_stale_total", "Expired answers, given because no nameserver answered (RFC 8767).", cached,
 		number(func(s *Sample) uint64 { return s.Cache.Stale }, server, zone, view)),
 	counter("cache_prefetch_total", "Cached responses refreshed before they expired.", cached,
 		number(func(s *Sample) uint64 { return s.Cache.Prefetched }, server, zone, view)),
@@ -157,7 +157,7 @@ const proxy = "forward"
 
 // upstreamRows are the metrics of queries to other nameservers.
 var upstreamRows = []row{
-	spread("proxy_request_duration_seconds", "Response time of a nameserver by response code: NOERROR, NXDOMAIN, SERVFAIL, REFUSED or other.",
+	spread("proxy_request_duration_seconds", "Response time of a nameserver.",
 		[]string{"proxy_name", "to", "rcode"}, func(s *Sample, put puts) {
 			for _, u := range servers(s) {
 				for i, rcode := range health.RcodeNames {
@@ -165,17 +165,17 @@ var upstreamRows = []row{
 				}
 			}
 		}),
-	counter("proxy_healthcheck_failures_total", "Attempts to which a nameserver did not respond. They determine whether it is up.",
+	counter("proxy_healthcheck_failures_total", "Attempts without a response. They determine whether a nameserver is up.",
 		[]string{"proxy_name", "to"}, each(failures, proxy)),
-	counter("forward_healthcheck_broken_total", "Queries that failed because no nameserver responded.", nil, number(func(s *Sample) uint64 { return s.Forward.Unanswered })),
-	counter("forward_max_concurrent_rejects_total", "Queries that failed because dnsForwardMax others waited for nameservers, or this host had no socket.", nil, number(func(s *Sample) uint64 { return s.Forward.Shed })),
+	counter("forward_healthcheck_broken_total", "Queries to which no nameserver responded.", nil, number(func(s *Sample) uint64 { return s.Forward.Unanswered })),
+	counter("forward_max_concurrent_rejects_total", "Queries that failed because of dnsForwardMax, or without a free socket.", nil, number(func(s *Sample) uint64 { return s.Forward.Shed })),
 	gauge("forward_in_flight", "Queries that wait for nameservers now.", nil, number(func(s *Sample) int { return s.Forward.InFlight })),
 	counter("forward_joined_total", "Queries that shared the response to an identical one in flight.", nil, number(func(s *Sample) uint64 { return s.Forward.Joined })),
-	counter("forward_comebacks_total", "Queries that a nameserver sent back to node-dns: a loop.", nil, number(func(s *Sample) uint64 { return s.Forward.Comebacks })),
-	counter("forward_moved_total", "Queries repeated over TCP after three invalid responses over UDP, which may be a spoofing attempt.", nil, number(func(s *Sample) uint64 { return s.Forward.Moved })),
-	counter("forward_ignored_total", "Messages that are not responses to a query of node-dns: forged, foreign or malformed.", nil, number(func(s *Sample) uint64 { return s.Forward.Ignored })),
+	counter("forward_comebacks_total", "Queries that a nameserver sent back: a loop.", nil, number(func(s *Sample) uint64 { return s.Forward.Comebacks })),
+	counter("forward_moved_total", "Queries repeated over TCP after three invalid responses over UDP: possibly spoofing.", nil, number(func(s *Sample) uint64 { return s.Forward.Moved })),
+	counter("forward_ignored_total", "Messages that answer no query: forged, foreign or malformed.", nil, number(func(s *Sample) uint64 { return s.Forward.Ignored })),
 
-	gauge("upstream_up", "Whether a nameserver responds: 1, or 0 if it is down or has only failed. Not shown before its first query.",
+	gauge("upstream_up", "Whether a nameserver responds; 0 if it is down or has only failed. Not shown before its first query.",
 		[]string{"to", "source"}, func(s *Sample, put puts) {
 			type pair struct{ to, source string }
 			seen := map[pair]bool{}
@@ -190,16 +190,16 @@ var upstreamRows = []row{
 				}
 			}
 		}),
-	gauge("upstream_tls", "Whether dnsOverTLS: opportunistic queries a nameserver over TLS now (1) or in plaintext (0).",
+	gauge("upstream_tls", "Whether dnsOverTLS: opportunistic uses TLS with a nameserver now.",
 		[]string{"to"}, each(func(u forward.ServerStatus) (float64, bool) {
 			return one(u.Transport == forward.Opportunistic), u.Transport != ""
 		})),
-	gauge("upstream_udp_limited", "Whether a nameserver gets queries for small UDP responses only, because large ones were lost: 1 or 0.",
+	gauge("upstream_udp_limited", "Whether node-dns requests only small UDP responses of a nameserver, because large ones were lost.",
 		[]string{"to"}, each(func(u forward.ServerStatus) (float64, bool) { return one(u.UDPSize > 0), true })),
-	gauge("upstream_info", "Which nameserver serves which domain, the source that named it, and its interface, if set.",
+	gauge("upstream_info", "A nameserver of a domain, its source, and its interface, if set.",
 		[]string{"to", "domain", "source", "interface"}, infos),
 	counter("upstream_requests_total", "Queries sent to a nameserver.", []string{"to"}, each(queries)),
-	counter("upstream_retries_total", "Queries repeated because a nameserver did not respond.", []string{"to"},
+	counter("upstream_retries_total", "Queries repeated for lack of a response.", []string{"to"},
 		each(func(u forward.ServerStatus) (float64, bool) { return float64(u.Retries), true })),
 	gauge("upstream_rtt_seconds", "Smoothed response time of a nameserver.", []string{"to"}, each(func(u forward.ServerStatus) (float64, bool) { return u.RTT.Seconds(), u.RTT > 0 })),
 }
@@ -258,21 +258,21 @@ func infos(s *Sample, put puts) {
 }
 
 var hostRows = []row{
-	gauge("build_info", "Always 1. The labels describe the running program.", []string{"version", "revision", "goversion"}, func(s *Sample, put puts) {
+	gauge("build_info", "Always 1. The labels describe the program.", []string{"version", "revision", "goversion"}, func(s *Sample, put puts) {
 		put.value(1, s.Status.Version, s.Revision, runtime.Version())
 	}),
-	gauge("ready", "Whether every address is bound, an upstream is known, and end-to-end questions are answered: 1 or 0.", nil, truth(func(s *Sample) bool { return s.Status.Ready })),
-	gauge("problems", "Number of problems that node-dns status shows.", nil, number(func(s *Sample) int { return len(s.Status.Problems) })),
-	gauge("memory_limit_bytes", "Memory limit of the process from its control group; 0: no limit.", nil, number(func(s *Sample) int64 { return s.Status.Process.MemoryLimit })),
+	gauge("ready", "Whether addresses are bound, an upstream is known and end-to-end questions are answered, or another node-dns serves the node.", nil, truth(func(s *Sample) bool { return s.Status.Ready })),
+	gauge("problems", "Problems that node-dns status shows.", nil, number(func(s *Sample) int { return len(s.Status.Problems) })),
+	gauge("memory_limit_bytes", "Memory limit of the control group; 0: none.", nil, number(func(s *Sample) int64 { return s.Status.Process.MemoryLimit })),
 
-	gauge("resolvconf_ours", "Whether node-dns pointed /etc/resolv.conf at this node, or systemd-resolved forwards to it: 1 or 0.", nil,
+	gauge("resolvconf_ours", "Whether node-dns points /etc/resolv.conf or systemd-resolved at this node.", nil,
 		truth(func(s *Sample) bool { return s.Status.ResolvConf.Ours || s.Status.ResolvConf.DropIn != "" })),
-	gauge("resolvconf_wanted", "Whether resolvconf_ours should be 1: 0 if node-dns.yaml or another program decides who writes the file.", nil,
+	gauge("resolvconf_wanted", "Whether resolvconf_ours should be 1; 0 if node-dns.yaml or another program prevents it.", nil,
 		truth(func(s *Sample) bool { return s.Status.ResolvConf.Hold == "" || s.Status.ResolvConf.Ours })),
-	counter("resolvconf_rewrites_total", "Requests to rewrite the host's files, by trigger; hook: the hook wrote /etc/resolv.conf without a request.", []string{"reason"}, counts(func(s *Sample) map[string]uint64 { return s.Requests })),
-	counter("nm_events_total", "NetworkManager changes on D-Bus that may affect DNS, by kind. Events that run the hook are not counted.", []string{"action"}, counts(func(s *Sample) map[string]uint64 { return s.Events })),
+	counter("resolvconf_rewrites_total", "Requests to rewrite the host's files, by trigger; hook: written without a request.", []string{"reason"}, counts(func(s *Sample) map[string]uint64 { return s.Requests })),
+	counter("nm_events_total", "NetworkManager changes on D-Bus that may affect DNS, except events that run the hook.", []string{"action"}, counts(func(s *Sample) map[string]uint64 { return s.Events })),
 
-	gauge("intercepted", "Whether queries for an address of the key intercept come to node-dns: 1, or 0, as while NodeLocal DNSCache answers.", []string{"address"}, func(s *Sample, put puts) {
+	gauge("intercepted", "Whether queries for an address of the key intercept come to this node; 0 while NodeLocal DNSCache answers.", []string{"address"}, func(s *Sample, put puts) {
 		if i := s.Status.Interception; i != nil {
 			for _, addr := range i.Wanted {
 				put.value(one(slices.ContainsFunc(i.Addresses, func(a control.Intercepted) bool { return a.Address == addr && a.On && !a.IsStandby() })), addr)
@@ -281,10 +281,10 @@ var hostRows = []row{
 	}),
 
 	gauge("config_last_reload_success_timestamp_seconds", "Time of the last successful load of the configuration files.", nil, number(func(s *Sample) float64 { return float64(s.Config.Taken.UnixMilli()) / 1000 })),
-	gauge("config_last_reload_successful", "Whether the current configuration files are in use: 1, or 0 if they have an error.", nil, truth(func(s *Sample) bool { return s.Config.Good })),
-	counter("reload_failed_total", "Loads of the configuration files that failed.", nil, number(func(s *Sample) uint64 { return s.Config.Failed })),
+	gauge("config_last_reload_successful", "Whether the current configuration files are in use; 0 if they have an error.", nil, truth(func(s *Sample) bool { return s.Config.Good })),
+	counter("reload_failed_total", "Failed loads of the configuration files.", nil, number(func(s *Sample) uint64 { return s.Config.Failed })),
 
-	counter("search_nxdomain_total", "Queries for nonexistent names below the cluster's domain. Most come from search lists.", nil, number(func(s *Sample) uint64 { return s.SearchNXDomain })),
+	counter("search_nxdomain_total", "Queries for nonexistent names in the cluster's domain, mostly from search lists.", nil, number(func(s *Sample) uint64 { return s.SearchNXDomain })),
 }
 
 func counts(of func(*Sample) map[string]uint64) func(*Sample, puts) {
@@ -299,7 +299,7 @@ func counts(of func(*Sample) map[string]uint64) func(*Sample, puts) {
 // clusterRows are the metrics of the cluster data and its latency. They exist only if the
 // Kubernetes API is watched.
 var clusterRows = []row{
-	gauge("cluster_synced", "Whether cluster names are answered from the current state of the Kubernetes API: 1 or 0. Not shown if it is not watched.", nil,
+	gauge("cluster_synced", "Whether cluster names are answered from the current state of the Kubernetes API. Not shown without a watch.", nil,
 		watched(func(r *control.Resolver) float64 { return one(r.FromDisk.IsZero() && r.Services+r.Namespaces > 0) })),
 	gauge("cluster_objects", "Known objects of the cluster.", []string{"kind"}, ofResolver(func(r *control.Resolver, _ *Sample, put puts) {
 		put.value(float64(r.Services), "service")
@@ -310,28 +310,28 @@ var clusterRows = []row{
 			put.value(float64(r.Imports), "import")
 		}
 	})),
-	counter("cluster_events_total", "Changes received from the Kubernetes API.", nil,
+	counter("cluster_events_total", "Changes from the Kubernetes API.", nil,
 		watched(func(r *control.Resolver) float64 { return float64(r.Events) })),
-	counter("cluster_lists_total", "Completed lists of the Kubernetes API. A watch resumes after an outage without another list.", nil,
+	counter("cluster_lists_total", "Completed lists of the Kubernetes API. After an outage, watches resume without one.", nil,
 		watched(func(r *control.Resolver) float64 { return float64(r.Lists) })),
 	counter("cluster_lost_total", "Changes that a watch missed, found by comparison with a list.", nil,
 		watched(func(r *control.Resolver) float64 { return float64(r.Lost) })),
-	counter("cluster_limited_total", "Changes dropped because of a limit on the number of objects.",
+	counter("cluster_limited_total", "Changes dropped because of too many objects.",
 		[]string{"limit"}, watched(func(r *control.Resolver) float64 { return float64(r.Dropped) }, "objects")),
-	spread("kubernetes_dns_programming_duration_seconds", "Time from a change of a Service or one of its Pods, according to the EndpointSlice, until names were answered with it.",
+	spread("kubernetes_dns_programming_duration_seconds", "Time from a change of a Service or its Pods until names were answered with it.",
 		[]string{"service_kind"}, ofResolver(func(_ *control.Resolver, s *Sample, put puts) {
 			put.hist(&s.Programming.Headless, "headless_with_selector")
 			if count, _, _ := s.Programming.ClusterIP.Buckets(); count > 0 {
 				put.hist(&s.Programming.ClusterIP, "cluster_ip")
 			}
 		})),
-	counter("kubernetes_dns_programming_untimed_total", "Changes without a recorded time: in the future (future), over an hour ago or before the daemon watched (past), or too many at once (many).",
+	counter("kubernetes_dns_programming_untimed_total", "Changes without a time: in the future, in the past (over an hour ago, or before the daemon watched), or too many at once.",
 		[]string{"reason"}, ofResolver(func(_ *control.Resolver, s *Sample, put puts) {
 			put.value(float64(s.Programming.Future), "future")
 			put.value(float64(s.Programming.Past), "past")
 			put.value(float64(s.Programming.Many), "many")
 		})),
-	counter("kubernetes_rest_client_requests_total", "Requests to the Kubernetes API by status code, or without an answer. A watch is one request, and lasts minutes.",
+	counter("kubernetes_rest_client_requests_total", "Requests to the Kubernetes API. A watch is one, and lasts minutes.",
 		[]string{"code", "method", "host"}, ofResolver(func(_ *control.Resolver, s *Sample, put puts) {
 			for request, n := range s.APIRequests {
 				put.value(float64(n), request.Code, request.Method, request.Host)
@@ -339,7 +339,7 @@ var clusterRows = []row{
 		})),
 	counter("autopath_answered_total", "Queries answered with a later name of the pod's search list.", nil,
 		watched(func(r *control.Resolver) float64 { return float64(r.Autopath.Answered) })),
-	counter("autopath_saved_total", "Queries that autopath saved pods from sending.", nil,
+	counter("autopath_saved_total", "Queries that pods did not send, thanks to autopath.", nil,
 		watched(func(r *control.Resolver) float64 { return float64(r.Autopath.Saved) })),
 }
 
@@ -360,8 +360,8 @@ func watched(of func(*control.Resolver) float64, labels ...string) func(*Sample,
 // coreDNSRows are metrics that CoreDNS no longer has, or has in its plugins, but that its
 // dashboards use: dotdc's k8s-system-coredns (15762 at Grafana) and povilasv's coredns-mixin.
 var coreDNSRows = []row{
-	counter("forward_requests_total", "The same as upstream_requests_total.", []string{"to"}, each(queries)),
-	counter("forward_responses_total", "Responses of a nameserver by response code.", []string{"to", "rcode"}, func(s *Sample, put puts) {
+	counter("forward_requests_total", "Same as upstream_requests_total.", []string{"to"}, each(queries)),
+	counter("forward_responses_total", "Responses of a nameserver.", []string{"to", "rcode"}, func(s *Sample, put puts) {
 		for _, u := range servers(s) {
 			for i, rcode := range health.RcodeNames {
 				count, _, _ := u.Durations[i].Buckets()
@@ -369,15 +369,15 @@ var coreDNSRows = []row{
 			}
 		}
 	}),
-	spread("forward_request_duration_seconds", "The same as proxy_request_duration_seconds.", []string{"to", "rcode"}, func(s *Sample, put puts) {
+	spread("forward_request_duration_seconds", "Same as proxy_request_duration_seconds.", []string{"to", "rcode"}, func(s *Sample, put puts) {
 		for _, u := range servers(s) {
 			for i, rcode := range health.RcodeNames {
 				put.hist(&u.Durations[i], u.Server.String(), rcode)
 			}
 		}
 	}),
-	counter("forward_healthcheck_failures_total", "The same as proxy_healthcheck_failures_total.", []string{"to"}, each(failures)),
-	counter("autopath_success_total", "The same as autopath_answered_total.", []string{"server"},
+	counter("forward_healthcheck_failures_total", "Same as proxy_healthcheck_failures_total.", []string{"to"}, each(failures)),
+	counter("autopath_success_total", "Same as autopath_answered_total.", []string{"server"},
 		watched(func(r *control.Resolver) float64 { return float64(r.Autopath.Answered) }, server)),
 	gauge("plugin_enabled", "CoreDNS plugins with an active counterpart.", and(whole, "name"), func(s *Sample, put puts) {
 		put.value(1, server, zone, view, "forward")

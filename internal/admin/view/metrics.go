@@ -24,7 +24,7 @@ type Metrics struct {
 	Config      configCount
 	Health      healthCount
 	Events      *wordCount // events of NetworkManager
-	Requests    *wordCount // requests for the host's files, and files that the hook writes by itself
+	Requests    *wordCount // requests to write the host's files, and writes of the hook without one
 	Programming programmingCount
 	Requested   requestCount
 }

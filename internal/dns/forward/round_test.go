@@ -263,9 +263,9 @@ func TestInTurn(t *testing.T) {
 	}
 }
 
-// TestRedoIsNoTurn: when all servers are down and each is queried once, a retry in another way must
-// not use up another server's turn. After a truncated response and without TCP, the question failed
-// although the other server had recovered, because it was not queried.
+// TestRedoIsNoTurn: when all servers are down and each is queried once, a retry over another
+// transport must not use up another server's turn. After a truncated response without TCP, the
+// question used to fail although the other server had recovered, because it was not queried.
 func TestRedoIsNoTurn(t *testing.T) {
 	servers := testServers(t, 2)
 	r := newRound(servers)

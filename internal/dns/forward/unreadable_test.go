@@ -11,8 +11,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// TestUnreadable: an unreadable response does not count as silence. Each name whose only server
-// sent nothing else over UDP took until its deadline, 4 s.
+// TestUnreadable: an unreadable response does not count as silence. A name whose only server sent
+// nothing else over UDP used to take until its deadline, 4 s.
 func TestUnreadable(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {

@@ -309,7 +309,7 @@ func (b *Builder) SetPod(p *Pod) (changed bool) {
 	return true
 }
 
-// DeletePod removes the Pod. A missing one is not a change.
+// DeletePod removes the Pod. If it is missing, nothing changes.
 func (b *Builder) DeletePod(key Key) (changed bool) {
 	before := b.pods.get(podKey(key))
 	if before.Pod == nil {

@@ -20,6 +20,7 @@ func TestBootstrap(t *testing.T) {
 		kubeconfig := readFile(t, w.config.Kubeconfig)
 		os.Remove(w.config.Kubeconfig)
 		network.SetDown(true)
+		w.config.LookEvery = 0
 		w.start()
 		phase := func(want Phase, after time.Duration, reason string) {
 			t.Helper()

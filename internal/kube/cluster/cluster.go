@@ -69,6 +69,8 @@ type Config struct {
 	// Panics counts panics of the watch, which then restarts. Nil means that they are not counted.
 	Panics *journal.Panics
 
+	// LookEvery is the interval between checks of the kubeconfig's files; 0: two seconds.
+	LookEvery time.Duration
 	// CompareEvery is the average interval between fresh lists that are compared with what the
 	// watches reported. 0 means an hour.
 	CompareEvery time.Duration
@@ -110,6 +112,9 @@ func New(config Config) *Watcher {
 	}
 	config.race = &racer{lookup: config.Lookup, dial: config.Dial}
 	w := &Watcher{config: config, log: config.Log, made: time.Now()}
+	if w.config.LookEvery == 0 {
+		w.config.LookEvery = 2 * time.Second
+	}
 	if w.config.CompareEvery == 0 {
 		w.config.CompareEvery = time.Hour
 	}

@@ -55,6 +55,7 @@ func newFakeWorld(t *testing.T) (*world, *kubetest.Wire) {
 		<-done
 	})
 	w.config.Dial = n.Dial
+	w.config.LookEvery = time.Minute // the tests simulate days, and few change the files
 	w.config.Kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
 	const kubeconfig = `
 apiVersion: v1

@@ -28,7 +28,7 @@ import (
 func TestRandomHistories(t *testing.T) {
 	histories := 20
 	if testing.Short() {
-		histories = 10
+		histories = 6
 	}
 	for seed := range uint64(histories) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

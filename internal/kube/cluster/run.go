@@ -13,10 +13,9 @@ import (
 )
 
 const (
-	lookEvery   = 2 * time.Second // interval between checks of the kubeconfig's files
-	shapeSoon   = time.Minute     // time until the second check of the available APIs; the server may have been starting
-	shapeEvery  = time.Hour       // average interval between checks of the available APIs
-	startSpread = time.Second     // spreads the first requests of nodes that start together
+	shapeSoon   = time.Minute // time until the second check of the available APIs; the server may have been starting
+	shapeEvery  = time.Hour   // average interval between checks of the available APIs
+	startSpread = time.Second // spreads the first requests of nodes that start together
 )
 
 // errShapeChanged ends a session: the server has added or removed an API.
@@ -44,7 +43,7 @@ func (w *Watcher) connect(ctx context.Context, o *owner) error {
 		c, err := connect(w.config)
 		if err != nil {
 			o.tell(ctx, news{phase: phaseOf(err, w.config.Kubeconfig), err: err})
-			supervise.Sleep(ctx, lookEvery)
+			supervise.Sleep(ctx, w.config.LookEvery)
 			continue
 		}
 		began := time.Now()
@@ -67,7 +66,7 @@ func (w *Watcher) connect(ctx context.Context, o *owner) error {
 // waitOrChange waits, but returns early if the files of c change.
 func (w *Watcher) waitOrChange(ctx context.Context, c *connection, wait time.Duration) {
 	for end := time.Now().Add(wait); time.Now().Before(end); {
-		if !supervise.Sleep(ctx, min(lookEvery, time.Until(end))) || c.changed() {
+		if !supervise.Sleep(ctx, min(w.config.LookEvery, time.Until(end))) || c.changed() {
 			return
 		}
 	}
@@ -85,7 +84,7 @@ func (w *Watcher) session(ctx context.Context, c *connection, o *owner) error {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(w.config.guard(func() error { return followFiles(ctx, c) }))
+	group.Go(w.config.guard(func() error { return followFiles(ctx, c, w.config.LookEvery) }))
 	if w.settings != nil {
 		group.Go(w.config.guard(func() error { return w.followSettings(ctx, c) }))
 	}
@@ -106,9 +105,9 @@ func (w *Watcher) followShape(ctx context.Context, c *connection, has plan) erro
 	return ctx.Err()
 }
 
-// followFiles returns when the files of c change.
-func followFiles(ctx context.Context, c *connection) error {
-	for supervise.Sleep(ctx, lookEvery) {
+// followFiles returns when the files of c change. It checks them at the interval.
+func followFiles(ctx context.Context, c *connection, every time.Duration) error {
+	for supervise.Sleep(ctx, every) {
 		if c.changed() {
 			return errFilesChanged
 		}

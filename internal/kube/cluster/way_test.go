@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/client-go/transport"
 
 	"github.com/node-dns/node-dns/internal/kube/kubeconfig"
+	"github.com/node-dns/node-dns/internal/test/kubetest"
 )
 
 // kubeconfigWith returns a kubeconfig with these settings of the cluster and the user.
@@ -207,4 +209,55 @@ func settingsOf(t *testing.T, c *tls.Config) []any {
 		certificate = pair.Certificate
 	}
 	return []any{c.MinVersion, c.InsecureSkipVerify, c.ServerName, c.RootCAs == nil, subjects, len(c.Certificates), certificate}
+}
+
+// TestPings: HTTP/2 pings find a connection that is dead. client-go issue 374: such a watch went on
+// for a quarter of an hour.
+func TestPings(t *testing.T) {
+	fakeTime(t, func(t *testing.T) {
+		certificate, private := pairOf(t)
+		pair, err := tls.X509KeyPair(certificate, private)
+		if err != nil {
+			t.Fatal(err)
+		}
+		network := kubetest.NewWire()
+		server := &http.Server{
+			TLSConfig:         &tls.Config{Certificates: []tls.Certificate{pair}},
+			ReadHeaderTimeout: time.Hour,
+			Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.WriteHeader(http.StatusOK)
+				_ = http.NewResponseController(w).Flush()
+				<-r.Context().Done() // a watch without an event
+			}),
+		}
+		done := make(chan error, 1)
+		go func() { done <- server.ServeTLS(network, "", "") }()
+		defer func() {
+			server.Close()
+			<-done
+		}()
+		way, err := newWay(kubeconfig.Config{Cluster: kubeconfig.Cluster{Server: "https://192.0.2.6", InsecureSkipTLSVerify: true}}, network.Dial)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := (&http.Client{Transport: way.transport}).Get(way.server.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		ended := make(chan time.Time, 1)
+		go func() {
+			_, _ = response.Body.Read(make([]byte, 1))
+			ended <- time.Now()
+		}()
+		time.Sleep(time.Hour)
+		if len(ended) > 0 || response.ProtoMajor != 2 {
+			t.Fatalf("a live watch over %s ended", response.Proto)
+		}
+		network.Freeze()
+		frozen := time.Now()
+		if took := (<-ended).Sub(frozen); took > pingAfter+pingTimeout {
+			t.Errorf("a dead watch ended after %v, want at most %v", took, pingAfter+pingTimeout)
+		}
+	})
 }

@@ -58,6 +58,7 @@ func newWorldOf(t testing.TB, server *kubetest.Server) *world {
 		Version:      "test",
 		Log:          slog.New(slog.NewTextHandler(w.log, nil)),
 		Chance:       func() float64 { return 0 },
+		LookEvery:    50 * time.Millisecond,
 		Publish:      w.publish,
 		Unready:      w.setUnready,
 	}

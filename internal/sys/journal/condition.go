@@ -91,15 +91,15 @@ var conditions = map[Condition]Explanation{
 	},
 	HandedOver: {
 		Name: "handed-over", ID: "e535ffdd00da433d9c3d8b42829b1f3c",
-		When: "node-dns is restarting. Queries wait in its sockets, which systemd holds, for the next process.",
+		When: "node-dns is restarting. Queries wait for the next process in sockets that systemd holds.",
 	},
 	TookOver: {
 		Name: "took-over", ID: "1cc9c451c4e74bd398e77ad9c567be93",
-		When: "node-dns has taken over the previous process's sockets, and answers the queries that waited there.",
+		When: "node-dns has taken over the previous process's sockets and their queries.",
 	},
 	HandoverFailed: {
 		Name: "handover-failed", ID: "128f29a3ede24784a5495ad8f903262a",
-		When: "node-dns could not pass on or take over the state of a process: NODE_DNS_ERROR. A restart may lose queries.",
+		When: "node-dns could not hand over or take over a process's state: NODE_DNS_ERROR. A restart may lose queries.",
 		Do:   "Check that node-dns.service has FileDescriptorStoreMax= and NotifyAccess= as packaged.",
 	},
 	Listening: {
@@ -108,7 +108,7 @@ var conditions = map[Condition]Explanation{
 	},
 	ListenFailed: {
 		Name: "listen-failed", ID: "1f71d815ef4f45d8afeed2d11efbeda3",
-		When: "node-dns cannot bind these addresses: NODE_DNS_ADDRESSES. It retries every second, and reports success.",
+		When: "node-dns cannot bind these addresses: NODE_DNS_ADDRESSES. It retries every second.",
 		Do:   "If an address is in use, ss -lunp 'sport = :53' shows the program.",
 	},
 	UpstreamDown: {
@@ -155,7 +155,7 @@ var conditions = map[Condition]Explanation{
 	},
 	ProblemSolved: {
 		Name: "problem-solved", ID: "1598377b71f346768fa903d377c69d8b",
-		When: "A problem that was logged before is solved: NODE_DNS_PROBLEM.",
+		When: "An earlier problem is solved: NODE_DNS_PROBLEM.",
 	},
 	ClusterSynced: {
 		Name: "cluster-synced", ID: "ed73c5c2a68d43618747780b135f4528",
@@ -178,7 +178,7 @@ var conditions = map[Condition]Explanation{
 	},
 	ClusterSnapshot: {
 		Name: "cluster-snapshot", ID: "0dbd736cfeaf49139390177a2c176f07",
-		When: "node-dns has started and serves cluster names from a saved state of this age: NODE_DNS_AGE.",
+		When: "node-dns has started with a saved cluster state of this age: NODE_DNS_AGE.",
 	},
 	BusSet: {
 		Name: "bus-set", ID: "13ad225c48ae4feeb82909408a662b2a",
@@ -200,7 +200,7 @@ var conditions = map[Condition]Explanation{
 	},
 	LimitMet: {
 		Name: "limit-met", ID: "7b5eadd849c14eedb34572c887c76db3",
-		When: "Queries or connections are rejected because of a limit: NODE_DNS_LIMIT, NODE_DNS_COUNT of them so far. If the limit is about clients that may not query, NODE_DNS_CLIENT is one of them.",
+		When: "The limit NODE_DNS_LIMIT rejects queries or connections, NODE_DNS_COUNT so far. For refused clients, NODE_DNS_CLIENT is one of them.",
 		Do:   "node-dns status counts them. The usual cause is a client that sends too many queries: see node-dns monitor. The limits are keys of node-dns.yaml.",
 	},
 	LimitOver: {

@@ -160,7 +160,8 @@ var smallest = map[uint16]string{
 	dns.TypeAPL: "\x00\x01\x00\x00", dns.TypeNSEC: "\x00\x00\x01\x40", dns.TypeDS: "\x00\x00\x00\x00", dns.TypeCAA: "\x00\x00",
 }
 
-// pointers are the RDATA, by type, before a name or list; for other types it comes first.
+// pointers are, by type, the bytes of RDATA before its name or list. Types without an entry begin
+// with the name.
 var pointers = map[uint16]string{
 	dns.TypeMX: "\x00\x01", dns.TypeSVCB: "\x00\x01\x00", dns.TypeHTTPS: "\x00\x01\x00", dns.TypeHIP: "\x00\x00\x00\x00", dns.TypeNSEC: "\x00",
 	dns.TypeRRSIG: strings.Repeat("\x00", 18), dns.TypeSRV: strings.Repeat("\x00", 6),
