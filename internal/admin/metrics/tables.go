@@ -261,7 +261,7 @@ var hostRows = []row{
 	gauge("build_info", "Always 1. The labels describe the program.", []string{"version", "revision", "goversion"}, func(s *Sample, put puts) {
 		put.value(1, s.Status.Version, s.Revision, runtime.Version())
 	}),
-	gauge("ready", "Whether addresses are bound, an upstream is known and end-to-end questions are answered, or another node-dns serves the node.", nil, truth(func(s *Sample) bool { return s.Status.Ready })),
+	gauge("ready", "Whether every address is bound, an upstream is known and end-to-end questions are answered, or another node-dns serves the node.", nil, truth(func(s *Sample) bool { return s.Status.Ready })),
 	gauge("problems", "Problems that node-dns status shows.", nil, number(func(s *Sample) int { return len(s.Status.Problems) })),
 	gauge("memory_limit_bytes", "Memory limit of the control group; 0: none.", nil, number(func(s *Sample) int64 { return s.Status.Process.MemoryLimit })),
 
