@@ -105,7 +105,8 @@ func (r *Resolver) isForUpstreams(s *state, q *dnsserver.WireQuery) bool {
 	if q.Mark == s.mark {
 		return true
 	}
-	w := r.begin(s, q)
+	copied := *q // only the copy escapes to the heap
+	w := r.begin(s, &copied)
 	defer r.end(w)
 	w.isMiss = true
 	return r.walk(s, w) == answered

@@ -159,7 +159,7 @@ type Reply struct {
 type Forward struct {
 	config  Config // its constant parts, with defaults filled in
 	dialer  *exchange.Dialer
-	seed    maphash.Seed // random; selects the lane
+	seed    maphash.Seed // random, so clients cannot choose the hash of a question
 	threads rawsock.Threads
 
 	opening sync.Mutex // held while the lanes are created

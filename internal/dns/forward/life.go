@@ -259,7 +259,7 @@ func (n *lane) check(s *server) {
 		return
 	}
 	n.mu.Lock()
-	fl := n.newFlightLocked(flightParams{key: k, now: time.Now()}, 0)
+	fl := n.newFlightLocked(k, 0, flightParams{now: time.Now()})
 	fl.check = s
 	n.mu.Unlock()
 	n.openRound(fl)

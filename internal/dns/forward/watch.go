@@ -1,7 +1,6 @@
 package forward
 
 import (
-	"hash/maphash"
 	"os"
 	"time"
 	"unsafe"
@@ -20,7 +19,7 @@ const wakeSlot = -1
 
 // newLane creates a lane and starts its watcher.
 func newLane(f *Forward, index int) (*lane, error) {
-	n := &lane{f: f, index: index, seed: maphash.MakeSeed(), poll: poll{buffer: make([]byte, 1<<16)}}
+	n := &lane{f: f, index: index, poll: poll{buffer: make([]byte, 1<<16)}}
 	var err error
 	if n.poll.epoll, err = rawsock.NewEpoll(); err != nil {
 		return nil, err
