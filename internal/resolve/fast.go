@@ -75,7 +75,7 @@ func (r *Resolver) answeredFor(s *state, q *dnsserver.WireQuery, response []byte
 		return response, true
 	}
 	for i := range r.order {
-		if r.order[i].goesOn != nil && r.order[i].goesOn(r, s, q.Client.Addr()) {
+		if r.order[i].continues != nil && r.order[i].continues(r, s, q.Client.Addr()) {
 			return response[:start], false
 		}
 	}

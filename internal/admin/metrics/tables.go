@@ -171,7 +171,7 @@ var upstreamRows = []row{
 	counter("forward_max_concurrent_rejects_total", "Queries that failed because dnsForwardMax others waited for nameservers, or this host had no socket.", nil, number(func(s *Sample) uint64 { return s.Forward.Shed })),
 	gauge("forward_in_flight", "Queries that wait for nameservers now.", nil, number(func(s *Sample) int { return s.Forward.InFlight })),
 	counter("forward_joined_total", "Queries that shared the response to an identical one in flight.", nil, number(func(s *Sample) uint64 { return s.Forward.Joined })),
-	counter("forward_comebacks_total", "Queries that a nameserver sent back to node-dns: a loop.", nil, number(func(s *Sample) uint64 { return s.Forward.Comebacks })),
+	counter("forward_comebacks_total", "Queries that a nameserver sent back to node-dns: a loop.", nil, number(func(s *Sample) uint64 { return s.Forward.Looped })),
 	counter("forward_moved_total", "Queries repeated over TCP after three invalid responses over UDP, which may be a spoofing attempt.", nil, number(func(s *Sample) uint64 { return s.Forward.Moved })),
 	counter("forward_ignored_total", "Messages that are not responses to a query of node-dns: forged, foreign or malformed.", nil, number(func(s *Sample) uint64 { return s.Forward.Ignored })),
 

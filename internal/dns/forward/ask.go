@@ -142,7 +142,7 @@ func (f *Forward) Ask(l *dnsserver.PendingQuery, tag uint64, hasStale bool) bool
 	}
 	t := f.table.Load()
 	r := t.matchWire(k)
-	if r == nil || r.Local || len(r.servers) == 0 || hasStale && r.dark.is() {
+	if r == nil || r.Local || len(r.servers) == 0 || hasStale && r.reach.isLost() {
 		return false
 	}
 	n, hash, err := f.laneOf(k)
@@ -170,6 +170,14 @@ func (f *Forward) laneOf(k exchange.Key) (*lane, uint64, error) {
 	}
 	hash := maphash.Bytes(f.seed, k)
 	return (*lanes)[hash/chains%uint64(len(*lanes))], hash, nil
+}
+
+// opened returns the lanes, or nil before the first question.
+func (f *Forward) opened() []*lane {
+	if lanes := f.lanes.Load(); lanes != nil {
+		return *lanes
+	}
+	return nil
 }
 
 // open creates the lanes if they do not exist yet.
@@ -320,7 +328,7 @@ func (n *lane) makeRoomLocked(r *route, now time.Time) (out eviction, ok bool) {
 		return out, false
 	}
 	n.leaveLocked(fl)
-	out = eviction{fl.waiting, fl.callers, tooMany(fl.key.Question(), n.f.flights.count())}
+	out = eviction{fl.waiting, fl.callers, tooMany(fl.key.Question(), int(n.f.flights.n.Load()))}
 	fl.waiting, fl.callers = nil, nil
 	n.postLocked(mail{fl: fl.hold(), isLeft: true})
 	n.f.flights.n.Add(1)

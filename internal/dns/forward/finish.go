@@ -46,7 +46,7 @@ func (n *lane) answered(t *try, l flightResult) {
 		}
 	}
 	if fl.hedgedAt > t.n && !t.isProbe && took < n.f.config.TryTimeout {
-		n.f.hedges.waste(n.f.counts.asked.Load())
+		n.f.hedges.Waste(n.f.counts.asked.Load())
 	}
 	n.close(t)
 	fl.octets = l.octets

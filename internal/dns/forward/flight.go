@@ -110,8 +110,6 @@ func (all *flights) share(r *route) int64 {
 	return most
 }
 
-func (all *flights) count() int { return int(all.n.Load()) }
-
 // flightParams holds the parameters of a new flight.
 type flightParams struct {
 	table *table

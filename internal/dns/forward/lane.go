@@ -57,7 +57,7 @@ type mail struct {
 	fl     *flight // needs more than its first query or, with isLeft, has lost all waiters
 	isLeft bool
 
-	dark *route // all its servers are silent
+	unreachable *route // all its servers are silent
 }
 
 // poll holds the epoll instance and the buffers of the watcher.
