@@ -160,8 +160,8 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// TestCaptureGoesOn: a file that cannot be written does not stop the others from being written.
-func TestCaptureGoesOn(t *testing.T) {
+// TestCaptureContinues: a file that cannot be written does not stop the others from being written.
+func TestCaptureContinues(t *testing.T) {
 	tests := []struct {
 		name    string
 		spoil   func(w *tree)

@@ -36,10 +36,10 @@ type fileHistory struct {
 	Wrote string      `json:"wrote"`          // fingerprint of our last content
 	Over  []time.Time `json:"over,omitempty"` // when we overwrote another program's content, within conflictWindow of the last time
 	By    string      `json:"by,omitempty"`   // that program, as the file said; "" if it did not
-	// Truce is how long the file is left alone, and Until is when that ends. 0 means that we
+	// Backoff is how long the file is left alone, and Until is when that ends. 0 means that we
 	// restore the file.
-	Truce time.Duration `json:"truce,omitempty"`
-	Until time.Time     `json:"until,omitzero"`
+	Backoff time.Duration `json:"truce,omitempty"`
+	Until   time.Time     `json:"until,omitzero"`
 }
 
 type rewritesText struct {
@@ -104,15 +104,15 @@ func (f fileHistory) again(now time.Time) fileHistory {
 	f.Over = slices.DeleteFunc(slices.Clone(f.Over), func(t time.Time) bool { return t.After(now) || now.Sub(t) >= conflictWindow })
 	f.Over = append(f.Over, now)
 	switch {
-	case f.Truce > 0 && now.Sub(f.Until) < f.Truce: // the try after the backoff did not last
-		f.Truce = min(2*f.Truce, maxBackoff)
+	case f.Backoff > 0 && now.Sub(f.Until) < f.Backoff: // the try after the backoff did not last
+		f.Backoff = min(2*f.Backoff, maxBackoff)
 	case len(f.Over) >= conflictRewrites:
-		f.Truce = firstBackoff
+		f.Backoff = firstBackoff
 	default:
-		f.Truce, f.Until = 0, time.Time{}
+		f.Backoff, f.Until = 0, time.Time{}
 		return f
 	}
-	f.Until = now.Add(f.Truce)
+	f.Until = now.Add(f.Backoff)
 	return f
 }
 

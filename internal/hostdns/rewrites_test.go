@@ -83,7 +83,7 @@ func TestFight(t *testing.T) {
 	}
 	w.ResolvConf = file(acme)
 	if w.run(); w.isOurs() {
-		t.Error("the new conflict has no truce")
+		t.Error("the new conflict has no backoff")
 	}
 }
 
@@ -290,7 +290,7 @@ func FuzzRewrites(f *testing.F) {
 		later := s
 		later.Now = s.Now.Add(maxBackoff)
 		if NewPlan(s).RewriteLoop && NewPlan(later).RewriteLoop && parseRewrites(data).Files["/etc/resolv.conf"].Until.Sub(s.Now) <= maxBackoff {
-			t.Error("held for longer than the longest truce")
+			t.Error("held for longer than the longest backoff")
 		}
 	})
 }
@@ -320,7 +320,7 @@ func TestFightOnDisk(t *testing.T) {
 		}
 		time.Sleep(firstBackoff)
 		if r := w.apply(); r.ResolvConf != Written {
-			t.Errorf("after the truce: %s", r.ResolvConf)
+			t.Errorf("after the backoff: %s", r.ResolvConf)
 		}
 		w.restore(true)
 		if _, err := os.Lstat(w.paths.Rewrites); err == nil {

@@ -244,16 +244,16 @@ func TestEditedInPlace(t *testing.T) {
 	})
 }
 
-// TestEndTruces: an apply by hand takes effect during a backoff, reports that, and restarts the
+// TestEndBackoffs: an apply by hand takes effect during a backoff, reports that, and restarts the
 // count.
-func TestEndTruces(t *testing.T) {
+func TestEndBackoffs(t *testing.T) {
 	w := newWorld()
 	for range 1 + conflictRewrites {
 		w.run()
 		w.ResolvConf = file(acme)
 	}
 	if w.run(); w.hold == "" {
-		t.Fatal("no truce")
+		t.Fatal("no backoff")
 	}
 	said := strings.Join(w.endBackoffs(), "; ")
 	p := NewPlan(w.State)
@@ -264,7 +264,7 @@ func TestEndTruces(t *testing.T) {
 	history := p.past.after(w.Paths, steps, false)
 	w.State = after(w.State, steps)
 	w.Rewrites = file(string(history))
-	if f := parseRewrites(history).Files[etcResolvConf]; len(f.Over) != 1 || f.Truce != 0 {
+	if f := parseRewrites(history).Files[etcResolvConf]; len(f.Over) != 1 || f.Backoff != 0 {
 		t.Errorf("the history was not reset: %+v", f)
 	}
 	w.ResolvConf = file(acme)
@@ -272,6 +272,6 @@ func TestEndTruces(t *testing.T) {
 		t.Errorf("hold %q", w.hold)
 	}
 	if said := w.endBackoffs(); len(said) > 0 {
-		t.Errorf("got warnings %q without a truce", said)
+		t.Errorf("got warnings %q without a backoff", said)
 	}
 }

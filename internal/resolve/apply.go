@@ -44,7 +44,7 @@ func (r *Resolver) newCache(s policy.Settings) *cache.Cache {
 		Next: dnsserver.HandlerFunc(r.missed), Size: s.CacheSize, Limit: r.cacheLimit,
 		MaxTTL: seconds(s.MaxTTL), MinTTL: seconds(s.MinTTL), NegativeTTL: seconds(s.NegativeTTL),
 		Stale: seconds(s.Stale), StaleAtOnce: s.StaleAtOnce, Prefetch: s.Prefetch,
-		Dark: r.forward.Dark, MayProbe: r.forward.MayProbe, Go: r.refresh,
+		Unreachable: r.forward.Unreachable, MayProbe: r.forward.MayProbe, Go: r.refresh,
 	}
 	if s.NoNegative {
 		c.MaxNegativeTTL = -1

@@ -1,6 +1,7 @@
 package resolve
 
 import (
+	"net"
 	"strings"
 	"testing"
 	"unique"
@@ -8,6 +9,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
+	"github.com/node-dns/node-dns/internal/dns/exchange"
 	"github.com/node-dns/node-dns/internal/dns/forward"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
@@ -80,6 +82,29 @@ func TestReplyUnderAnotherPolicy(t *testing.T) {
 		if _, kept := r.keep(r.state.Load(), reply); kept != row.kept {
 			t.Errorf("%s: got kept %v", row.name, kept)
 		}
+	}
+}
+
+// TestKeepAllocations: keeping a reply to a query that walked to the upstreams allocates only the
+// cache entry, its message and its name.
+func TestKeepAllocations(t *testing.T) {
+	r := New(config(0), policyOf(t, "kubeconfig: none\n", ""))
+	t.Cleanup(r.Close)
+	q := asWireQuery(t, wireQuery(t, "web.example.com.", dns.TypeA), "10.128.0.42", "192.0.2.10:53")
+	if _, ok := r.Fast(nil, &q); ok || q.Mark == 0 {
+		t.Fatalf("fast path answered %v, mark %d", ok, q.Mark)
+	}
+	m := new(dns.Msg).SetReply(unpacked(t, q.Msg))
+	m.Compress = true
+	m.Answer = []dns.RR{&dns.A{Hdr: dns.RR_Header{Name: "web.example.com.", Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: 300}, A: net.IPv4(192, 0, 2, 80)}}
+	packed, err := m.Pack()
+	wire, ok := exchange.Simple(q.Msg, packed)
+	if err != nil || !ok {
+		t.Fatalf("%v, readable %v", err, ok)
+	}
+	reply := forward.Reply{Query: q, Wire: wire, From: unique.Make(nameserver.Server{}), Tag: r.Cache().Epoch()}
+	if n := testing.AllocsPerRun(100, func() { r.keep(r.state.Load(), reply) }); n > 3 {
+		t.Errorf("got %v allocations, want 3", n)
 	}
 }
 

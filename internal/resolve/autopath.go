@@ -192,8 +192,8 @@ func walkSearchList(ctx context.Context, s *state, q *dnsserver.Query, next rest
 	})
 }
 
-// leadsOn reports whether the client is a pod whose search list is walked.
-func leadsOn(r *Resolver, s *state, client netip.Addr) bool { return r.namespaceOf(s, client) != "" }
+// walksList reports whether the client is a pod whose search list is walked.
+func walksList(r *Resolver, s *state, client netip.Addr) bool { return r.namespaceOf(s, client) != "" }
 
 // namespaceOf returns the namespace of a client that is a pod of this node with the usual search
 // list. It returns "" for other clients, and if search lists are not walked.

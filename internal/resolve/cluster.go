@@ -75,7 +75,7 @@ func fastCluster(r *Resolver, s *state, w *walk) verdict {
 			return stop
 		}
 	}
-	if w.name == nil || len(s.ClusterDNS) == 0 || s.zone != nil && s.zone.Snapshot() != nil && leadsOn(r, s, w.q.Client.Addr()) {
+	if w.name == nil || len(s.ClusterDNS) == 0 || s.zone != nil && s.zone.Snapshot() != nil && walksList(r, s, w.q.Client.Addr()) {
 		return stop
 	}
 	if w.response, ok = s.cache.AppendAndMark(w.response, w.q, w.question, 0, 0); ok {

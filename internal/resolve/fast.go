@@ -75,7 +75,7 @@ func (r *Resolver) answeredFor(s *state, q *dnsserver.WireQuery, response []byte
 		return response, true
 	}
 	for i := range r.order {
-		if r.order[i].goesOn != nil && r.order[i].goesOn(r, s, q.Client.Addr()) {
+		if r.order[i].continues != nil && r.order[i].continues(r, s, q.Client.Addr()) {
 			return response[:start], false
 		}
 	}
@@ -105,7 +105,8 @@ func (r *Resolver) isForUpstreams(s *state, q *dnsserver.WireQuery) bool {
 	if q.Mark == s.mark {
 		return true
 	}
-	w := r.begin(s, q)
+	copied := *q // only the copy escapes to the heap
+	w := r.begin(s, &copied)
 	defer r.end(w)
 	w.isMiss = true
 	return r.walk(s, w) == answered

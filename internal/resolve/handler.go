@@ -30,9 +30,9 @@ type handler struct {
 	// only modifies the answer of the rest of the list, and that the fast path takes care of it
 	// there.
 	fast func(r *Resolver, s *state, w *walk) verdict
-	// goesOn reports whether handle continues after an NXDOMAIN for that client. nil means that it
+	// continues reports whether handle continues after an NXDOMAIN for that client. nil means that it
 	// does not.
-	goesOn func(r *Resolver, s *state, client netip.Addr) bool
+	continues func(r *Resolver, s *state, client netip.Addr) bool
 }
 
 // Positions in order at which the list is entered other than at the top.

@@ -3,7 +3,7 @@ package resolve
 // order is the order in which handlers answer. To add a handler, write its functions in a file of
 // its own and add an entry here.
 var order = [...]handler{
-	{name: "search lists of pods", handle: walkSearchList, goesOn: leadsOn},
+	{name: "search lists of pods", handle: walkSearchList, continues: walksList},
 	{name: "self", handle: serveSelf},
 	{name: "localhost", handle: serveLocalhost, fast: stopAtLocalhost},
 	{name: "domain-needed", handle: refusePlain, fast: stopAtPlain},

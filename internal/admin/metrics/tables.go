@@ -171,7 +171,7 @@ var upstreamRows = []row{
 	counter("forward_max_concurrent_rejects_total", "Queries that failed because of dnsForwardMax, or without a free socket.", nil, number(func(s *Sample) uint64 { return s.Forward.Shed })),
 	gauge("forward_in_flight", "Queries that wait for nameservers now.", nil, number(func(s *Sample) int { return s.Forward.InFlight })),
 	counter("forward_joined_total", "Queries that shared the response to an identical one in flight.", nil, number(func(s *Sample) uint64 { return s.Forward.Joined })),
-	counter("forward_comebacks_total", "Queries that a nameserver sent back: a loop.", nil, number(func(s *Sample) uint64 { return s.Forward.Comebacks })),
+	counter("forward_comebacks_total", "Queries that a nameserver sent back: a loop.", nil, number(func(s *Sample) uint64 { return s.Forward.Looped })),
 	counter("forward_moved_total", "Queries repeated over TCP after three invalid responses over UDP: possibly spoofing.", nil, number(func(s *Sample) uint64 { return s.Forward.Moved })),
 	counter("forward_ignored_total", "Messages that answer no query: forged, foreign or malformed.", nil, number(func(s *Sample) uint64 { return s.Forward.Ignored })),
 

@@ -170,8 +170,8 @@ func (c Conf) seen(lib Library, results []Result) []Result {
 type step int
 
 const (
-	goesOn step = iota
-	skips       // skips the rest of the list and continues with the name as it is
+	continues step = iota
+	skips          // skips the rest of the list and continues with the name as it is
 	ends
 )
 
@@ -186,12 +186,12 @@ func (lib Library) after(results []Result) step {
 		case slices.Contains(results, Refused):
 			return skips
 		}
-		return goesOn
+		return continues
 	}
 	for _, result := range results {
 		switch result {
 		case Absent:
-			return goesOn
+			return continues
 		case Failed, Refused:
 			return ends
 		}

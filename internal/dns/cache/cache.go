@@ -57,12 +57,12 @@ type Config struct {
 	// StaleAtOnce serves a stale response without waiting for the next handler, which is still
 	// asked (dnsmasq's use-stale-cache).
 	StaleAtOnce bool
-	// Dark returns a channel that is closed once the next handler is known to have no working
+	// Unreachable returns a channel that is closed once the next handler is known to have no working
 	// server for a name. In that case a stale response is served at once as well. It gets the same
 	// argument as Limit and is called concurrently. nil, or a nil channel, means that nothing is
 	// known.
-	Dark func(dnsname.Name) <-chan struct{}
-	// MayProbe reports whether, while a name is dark, the next handler may be queried for it
+	Unreachable func(dnsname.Name) <-chan struct{}
+	// MayProbe reports whether, while a name is unreachable, the next handler may be queried for it
 	// without a waiting client. nil always allows it.
 	MayProbe func(dnsname.Name) bool
 	// Prefetch refreshes a response that is used in the last tenth of its lifetime and was used

@@ -21,10 +21,10 @@ var errNoResponse = &dnsserver.ExtendedError{Code: dns.ExtendedErrorCodeNoReacha
 // outage is an upstream that can go down.
 type outage struct {
 	upstream
-	isDark atomic.Bool // also read by other goroutines
-	isDown bool
-	slow   time.Duration
-	fails  int // RCODE instead of the answer; 0 means none
+	isUnreachable atomic.Bool // also read by other goroutines
+	isDown        bool
+	slow          time.Duration
+	fails         int // RCODE instead of the answer; 0 means none
 }
 
 func (o *outage) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
@@ -44,13 +44,13 @@ func (o *outage) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, er
 // known begins an outage that is known.
 func (o *outage) known() {
 	o.isDown = true
-	o.isDark.Store(true)
+	o.isUnreachable.Store(true)
 }
 
-// dark implements Config.Dark. The outage is known from the start or not at all.
-func (o *outage) dark(dnsname.Name) <-chan struct{} {
+// unreachable implements Config.Unreachable. The outage is known from the start or not at all.
+func (o *outage) unreachable(dnsname.Name) <-chan struct{} {
 	known := make(chan struct{})
-	if o.isDark.Load() {
+	if o.isUnreachable.Load() {
 		close(known)
 	}
 	return known
@@ -105,7 +105,7 @@ func TestOutage(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				o := newOutage(t)
-				c := New(Config{Next: o, Size: 10, Stale: time.Minute, Dark: o.dark})
+				c := New(Config{Next: o, Size: 10, Stale: time.Minute, Unreachable: o.unreachable})
 				told(t, c, www())
 				time.Sleep(11 * time.Second)
 				row.fault(o)
@@ -131,7 +131,7 @@ func TestStaleNXDOMAIN(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutage(t)
 		o.rcode, o.records = dns.RcodeNameError, map[string]string{"no.example. A": "authority\nexample. 10 IN SOA ns.example. h.example. 1 2 3 4 10"}
-		c := New(Config{Next: o, Size: 10, Stale: time.Minute, Dark: o.dark})
+		c := New(Config{Next: o, Size: 10, Stale: time.Minute, Unreachable: o.unreachable})
 		no := func() *dnsserver.Query { return query("no.example.", dns.TypeA, flags{}) }
 		told(t, c, no())
 		time.Sleep(11 * time.Second)
@@ -158,8 +158,8 @@ func TestOutageIsBounded(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				o := newOutage(t)
 				var next time.Time
-				c := New(Config{Next: o, Size: 100, Stale: time.Minute, Dark: o.dark, MayProbe: func(dnsname.Name) bool {
-					if o.isDark.Load() && time.Now().Before(next) {
+				c := New(Config{Next: o, Size: 100, Stale: time.Minute, Unreachable: o.unreachable, MayProbe: func(dnsname.Name) bool {
+					if o.isUnreachable.Load() && time.Now().Before(next) {
 						return false
 					}
 					next = time.Now().Add(500 * time.Millisecond)
@@ -186,7 +186,7 @@ func TestOutageIsBounded(t *testing.T) {
 					t.Errorf("asked %d times in 10 s, want %d", o.asked, row.asked)
 				}
 				o.isDown = false
-				o.isDark.Store(false)
+				o.isUnreachable.Store(false)
 				time.Sleep(3 * time.Second)
 				synctest.Wait()
 				if got := ask(0); got != "NOERROR 192.0.2.1 for 10 s after 0s" {
@@ -202,7 +202,7 @@ func TestOutageBecomesKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, known := newOutage(t), make(chan struct{})
 		c := New(Config{
-			Next: o, Size: 10, Stale: time.Minute, Dark: func(dnsname.Name) <-chan struct{} { return known },
+			Next: o, Size: 10, Stale: time.Minute, Unreachable: func(dnsname.Name) <-chan struct{} { return known },
 			MayProbe: func(dnsname.Name) bool { return false },
 		})
 		www := func() string { return told(t, c, query("www.example.", dns.TypeA, flags{})) }

@@ -28,16 +28,16 @@ const (
 
 // stale holds the settings of Config.
 type stale struct {
-	life     time.Duration
-	atOnce   bool
-	dark     func(dnsname.Name) <-chan struct{}
-	mayProbe func(dnsname.Name) bool
+	life        time.Duration
+	atOnce      bool
+	unreachable func(dnsname.Name) <-chan struct{}
+	mayProbe    func(dnsname.Name) bool
 }
 
 func newStale(c Config) stale {
-	s := stale{life: max(c.Stale, 0), atOnce: c.StaleAtOnce, dark: c.Dark, mayProbe: c.MayProbe}
-	if s.dark == nil {
-		s.dark = func(dnsname.Name) <-chan struct{} { return nil }
+	s := stale{life: max(c.Stale, 0), atOnce: c.StaleAtOnce, unreachable: c.Unreachable, mayProbe: c.MayProbe}
+	if s.unreachable == nil {
+		s.unreachable = func(dnsname.Name) <-chan struct{} { return nil }
 	}
 	if s.mayProbe == nil {
 		s.mayProbe = func(dnsname.Name) bool { return true }
@@ -45,10 +45,10 @@ func newStale(c Config) stale {
 	return s
 }
 
-// isKnown reports whether the channel from dark is closed.
-func isKnown(dark <-chan struct{}) bool {
+// isKnown reports whether the channel from unreachable is closed.
+func isKnown(unreachable <-chan struct{}) bool {
 	select {
-	case <-dark:
+	case <-unreachable:
 		return true
 	default:
 		return false
@@ -62,21 +62,21 @@ func (c *Cache) mayBeStale(q *dnsserver.Query, e *entry, now time.Duration) bool
 
 // serveStale answers q with a new response or, if that fails or takes too long, with the entry.
 func (c *Cache) serveStale(ctx context.Context, q *dnsserver.Query, e *entry) (*dns.Msg, error) {
-	dark := c.stale.dark(q.Name)
-	isDark := q.Tried != nil || isKnown(dark)
+	unreachable := c.stale.unreachable(q.Name)
+	isUnreachable := q.Tried != nil || isKnown(unreachable)
 	switch {
 	case !q.Msg.RecursionDesired: // the response would not be stored
-	case isDark, c.stale.atOnce:
+	case isUnreachable, c.stale.atOnce:
 		c.refresh(q, e)
 	default:
-		if m := c.fetchSoon(ctx, q, e, dark); m != nil {
+		if m := c.fetchSoon(ctx, q, e, unreachable); m != nil {
 			c.misses.Add(1)
 			return m, nil
 		}
-		isDark = true
+		isUnreachable = true
 	}
 	ttl := uint32(0) // as in dnsmasq: the client repeats the query and gets the new response
-	if isDark {
+	if isUnreachable {
 		ttl = staleTTL
 	}
 	m := staleResponse(q, e, ttl)
@@ -108,7 +108,7 @@ func staleResponse(q *dnsserver.Query, e *entry, ttl uint32) *dns.Msg {
 
 // fetchSoon is fetch, but returns nil if no answer arrives in time or no server is known to be
 // alive. A late answer is still stored.
-func (c *Cache) fetchSoon(ctx context.Context, q *dnsserver.Query, e *entry, dark <-chan struct{}) *dns.Msg {
+func (c *Cache) fetchSoon(ctx context.Context, q *dnsserver.Query, e *entry, unreachable <-chan struct{}) *dns.Msg {
 	type answer struct {
 		m    *dns.Msg
 		from *dnsserver.Query
@@ -131,7 +131,7 @@ func (c *Cache) fetchSoon(ctx context.Context, q *dnsserver.Query, e *entry, dar
 		q.AnsweredBy = a.from.AnsweredBy
 		return a.m
 	case <-timer.C:
-	case <-dark:
+	case <-unreachable:
 	case <-ctx.Done():
 	}
 	return nil
@@ -164,7 +164,7 @@ func (c *Cache) mayRefresh(name dnsname.Name, e *entry) bool {
 // when the next refresh runs, even of the same name.
 func (c *Cache) refreshed(name dnsname.Name, e *entry) {
 	next := c.elapsed()
-	if !isKnown(c.stale.dark(name)) {
+	if !isKnown(c.stale.unreachable(name)) {
 		next += betweenRefreshes
 	}
 	e.again.Store(ticks(next))

@@ -81,7 +81,7 @@ func (c *Channel) Begin(w *Waiter) {
 	}
 	w.on, w.ended = s, nil
 	if !w.isAgain {
-		w.ended = func(err error) (goesOn bool) { return c.again(w, err) }
+		w.ended = func(err error) (continues bool) { return c.again(w, err) }
 	}
 	c.mu.Unlock()
 	s.Begin(w)
@@ -89,7 +89,7 @@ func (c *Channel) Begin(w *Waiter) {
 
 // again resends a question once if the connection that it was sent on had been open before and has
 // ended.
-func (c *Channel) again(w *Waiter, err error) (goesOn bool) {
+func (c *Channel) again(w *Waiter, err error) (continues bool) {
 	if !errors.Is(err, ErrStreamEnded) {
 		return false
 	}

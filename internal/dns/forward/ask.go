@@ -61,11 +61,11 @@ func (f *Forward) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, e
 
 // wait waits for the response to a question.
 func (f *Forward) wait(ctx context.Context, asked exchange.Question, d flightParams, q *dnsserver.Query) (*dns.Msg, *server, error) {
-	var err error
-	if d.key, err = asked.AppendKey(nil); err != nil {
+	k, err := asked.AppendKey(nil)
+	if err != nil {
 		return nil, nil, fmt.Errorf("asking for %s: %w", asked, err)
 	}
-	n, err := f.laneOf(d.key)
+	n, hash, err := f.laneOf(k)
 	switch {
 	case errors.Is(err, exchange.ErrClosed):
 		return nil, nil, err
@@ -73,7 +73,7 @@ func (f *Forward) wait(ctx context.Context, asked exchange.Question, d flightPar
 		return nil, nil, f.failed(extended(dns.ExtendedErrorCodeOther, "no socket for an upstream query: "+exchange.Reason(err), asked, ErrShed))
 	}
 	g := &caller{client: q.Client.Addr(), done: make(chan struct{})}
-	switch err := n.join(d, waiter{caller: g, from: d.route.asker(q)}); {
+	switch err := n.join(k, hash, d, waiter{caller: g, from: d.route.asker(q)}); {
 	case errors.Is(err, errFull):
 		return nil, nil, f.failed(tooMany(asked, int(min(f.flights.share(d.route), f.flights.n.Load()))))
 	case err != nil:
@@ -142,14 +142,14 @@ func (f *Forward) Ask(l *dnsserver.PendingQuery, tag uint64, hasStale bool) bool
 	}
 	t := f.table.Load()
 	r := t.matchWire(k)
-	if r == nil || r.Local || len(r.servers) == 0 || hasStale && r.dark.is() {
+	if r == nil || r.Local || len(r.servers) == 0 || hasStale && r.reach.isLost() {
 		return false
 	}
-	n, err := f.laneOf(k)
+	n, hash, err := f.laneOf(k)
 	if err != nil {
 		return false
 	}
-	switch err := n.join(flightParams{key: k, table: t, route: r, tag: tag, now: time.Now()}, waiter{later: l, hasStale: hasStale, from: r.at(l.Client())}); {
+	switch err := n.join(k, hash, flightParams{table: t, route: r, tag: tag, now: time.Now()}, waiter{later: l, hasStale: hasStale, from: r.at(l.Client())}); {
 	case errors.Is(err, errLoop):
 		l.Handle(&dnsserver.UpstreamResult{Server: r.servers[0].Server, Err: errLoop})
 	case err != nil:
@@ -159,16 +159,25 @@ func (f *Forward) Ask(l *dnsserver.PendingQuery, tag uint64, hasStale bool) bool
 }
 
 // laneOf returns the lane of a question. Equal questions always get the same lane. A client cannot
-// choose questions that share a lane.
-func (f *Forward) laneOf(k exchange.Key) (*lane, error) {
+// choose questions that share a lane, or a chain of its table. It also returns the hash of the key.
+func (f *Forward) laneOf(k exchange.Key) (*lane, uint64, error) {
 	lanes := f.lanes.Load()
 	if lanes == nil {
 		var err error
 		if lanes, err = f.open(); err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 	}
-	return (*lanes)[maphash.Bytes(f.seed, k)%uint64(len(*lanes))], nil
+	hash := maphash.Bytes(f.seed, k)
+	return (*lanes)[hash/chains%uint64(len(*lanes))], hash, nil
+}
+
+// opened returns the lanes, or nil before the first question.
+func (f *Forward) opened() []*lane {
+	if lanes := f.lanes.Load(); lanes != nil {
+		return *lanes
+	}
+	return nil
 }
 
 // open creates the lanes if they do not exist yet.
@@ -207,9 +216,9 @@ type waiter struct {
 const patience = 400 * time.Millisecond
 
 // join adds a waiter to the flight for the same question, or begins a flight and sends its first
-// query.
-func (n *lane) join(d flightParams, who waiter) error {
-	first, out, hasMail, err := n.register(d, who)
+// query. The key is not part of d, so that a copy on the caller's stack does not escape to the heap.
+func (n *lane) join(k exchange.Key, hash uint64, d flightParams, who waiter) error {
+	first, out, hasMail, err := n.register(k, hash, d, who)
 	if hasMail {
 		n.wake()
 	}
@@ -222,13 +231,12 @@ func (n *lane) join(d flightParams, who waiter) error {
 }
 
 // register is the part of join that needs the lock and makes no system call.
-func (n *lane) register(d flightParams, who waiter) (first *try, out eviction, hasMail bool, err error) {
-	hash := n.hash(d.key)
+func (n *lane) register(k exchange.Key, hash uint64, d flightParams, who waiter) (first *try, out eviction, hasMail bool, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock() // even on a panic, or other callers would block forever
 	before := len(n.mail)
 	defer func() { hasMail = len(n.mail) > before }()
-	if fl := n.findLocked(hash, d); fl != nil {
+	if fl := n.findLocked(k, hash, d.table); fl != nil {
 		if who.from != nil && n.f.handleLoop(who.from, &fl.isLoopCounted) {
 			return nil, out, false, errLoop
 		}
@@ -248,7 +256,7 @@ func (n *lane) register(d flightParams, who waiter) (first *try, out eviction, h
 			return nil, out, false, errFull
 		}
 	}
-	fl := n.newFlightLocked(d, hash)
+	fl := n.newFlightLocked(k, hash, d)
 	fl.isRaw = who.later != nil
 	n.enterLocked(fl)
 	n.addWaiterLocked(fl, who, d.now)
@@ -320,7 +328,7 @@ func (n *lane) makeRoomLocked(r *route, now time.Time) (out eviction, ok bool) {
 		return out, false
 	}
 	n.leaveLocked(fl)
-	out = eviction{fl.waiting, fl.callers, tooMany(fl.key.Question(), n.f.flights.count())}
+	out = eviction{fl.waiting, fl.callers, tooMany(fl.key.Question(), int(n.f.flights.n.Load()))}
 	fl.waiting, fl.callers = nil, nil
 	n.postLocked(mail{fl: fl.hold(), isLeft: true})
 	n.f.flights.n.Add(1)
@@ -333,7 +341,9 @@ func (e eviction) tell() {
 		g.err = e.err
 		close(g.done)
 	}
-	handle(e.waiting, &dnsserver.UpstreamResult{Err: e.err})
+	if len(e.waiting) > 0 {
+		handle(e.waiting, &dnsserver.UpstreamResult{Err: e.err})
+	}
 }
 
 // leave removes a caller that gave up. When the last caller leaves, the flight ends, unless a

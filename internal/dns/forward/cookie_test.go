@@ -49,7 +49,7 @@ var cookieManners = []struct {
 	questions   int
 	withCookie  int    // queries over UDP with a cookie
 	withServers int    // of these, with a server cookie
-	doubted     uint64 // responses
+	mismatched  uint64 // responses
 	overTCP     uint64
 	lost        int // questions
 }{
@@ -172,9 +172,9 @@ func TestCookies(t *testing.T) {
 					}
 				}
 				got := s.f.Stats()
-				if withCookie != row.withCookie || withServers != row.withServers || got.Doubted != row.doubted || got.OverTCP != row.overTCP || lost != row.lost {
-					t.Errorf("%d queries with a cookie, %d with the server's, %d doubted, %d over TCP, %d lost; expected %d, %d, %d, %d, %d",
-						withCookie, withServers, got.Doubted, got.OverTCP, lost, row.withCookie, row.withServers, row.doubted, row.overTCP, row.lost)
+				if withCookie != row.withCookie || withServers != row.withServers || got.Mismatched != row.mismatched || got.OverTCP != row.overTCP || lost != row.lost {
+					t.Errorf("%d queries with a cookie, %d with the server's, %d mismatched, %d over TCP, %d lost; expected %d, %d, %d, %d, %d",
+						withCookie, withServers, got.Mismatched, got.OverTCP, lost, row.withCookie, row.withServers, row.mismatched, row.overTCP, row.lost)
 				}
 			})
 		}
@@ -208,7 +208,7 @@ func TestCookieForged(t *testing.T) {
 				}
 			}
 			// With lanes, the right response may arrive before the question is sent over TCP.
-			if got := s.f.Stats(); got.Doubted != questions-1 || got.OverTCP == 0 || got.OverTCP > questions-1 {
+			if got := s.f.Stats(); got.Mismatched != questions-1 || got.OverTCP == 0 || got.OverTCP > questions-1 {
 				t.Errorf("got stats %+v", got)
 			}
 		})

@@ -46,7 +46,7 @@ func (n *lane) answered(t *try, l flightResult) {
 		}
 	}
 	if fl.hedgedAt > t.n && !t.isProbe && took < n.f.config.TryTimeout {
-		n.f.hedges.waste(n.f.counts.asked.Load())
+		n.f.hedges.Waste(n.f.counts.asked.Load())
 	}
 	n.close(t)
 	fl.octets = l.octets
@@ -167,10 +167,11 @@ func (l flightResult) parsed() (*dns.Msg, error) {
 // Handler.
 func (n *lane) tell(fl *flight, l flightResult, waiting []*dnsserver.PendingQuery) {
 	if l.err == nil && (l.msg == nil || l.msg.IsEdns0() == nil && exchange.Judge(l.msg, false, true) == exchange.Final) {
-		n.f.deliver(Reply{
-			Msg: l.msg, Wire: l.wire, From: l.from.handle, At: n.now, Tag: fl.tag, Waiting: waiting, Out: &n.out,
-			Query: dnsserver.WireQuery{Msg: l.sent, End: exchange.QuestionEnd(l.sent), DO: fl.key.WantsDNSSEC()},
-		})
+		q := dnsserver.WireQuery{Msg: l.sent, End: exchange.QuestionEnd(l.sent), DO: fl.key.WantsDNSSEC()}
+		if len(waiting) > 0 {
+			q.Mark = waiting[0].Query().Mark
+		}
+		n.f.deliver(Reply{Msg: l.msg, Wire: l.wire, From: l.from.handle, At: n.now, Tag: fl.tag, Query: q, Waiting: waiting, Out: &n.out})
 		return
 	}
 	tried := &dnsserver.UpstreamResult{Msg: l.msg, Err: l.err}

@@ -1,7 +1,6 @@
 package forward
 
 import (
-	"hash/maphash"
 	"net/netip"
 	"slices"
 	"sync/atomic"
@@ -111,11 +110,8 @@ func (all *flights) share(r *route) int64 {
 	return most
 }
 
-func (all *flights) count() int { return int(all.n.Load()) }
-
 // flightParams holds the parameters of a new flight.
 type flightParams struct {
-	key   exchange.Key
 	table *table
 	route *route
 	tag   uint64
@@ -124,7 +120,7 @@ type flightParams struct {
 }
 
 // newFlightLocked returns a flight without waiters.
-func (n *lane) newFlightLocked(d flightParams, hash uint64) *flight {
+func (n *lane) newFlightLocked(k exchange.Key, hash uint64, d flightParams) *flight {
 	var fl *flight
 	if last := len(n.spare) - 1; last >= 0 {
 		fl = n.spare[last]
@@ -132,7 +128,7 @@ func (n *lane) newFlightLocked(d flightParams, hash uint64) *flight {
 	} else {
 		fl = &flight{lane: n}
 	}
-	fl.key = append(fl.key[:0], d.key...)
+	fl.key = append(fl.key[:0], k...)
 	fl.hash, fl.table, fl.route, fl.tag, fl.begun = hash, d.table, d.route, d.tag, d.now
 	fl.trace = d.trace
 	fl.refs.Store(1)
@@ -193,11 +189,9 @@ func handle(waiting []*dnsserver.PendingQuery, tried *dnsserver.UpstreamResult) 
 	}
 }
 
-func (n *lane) hash(key []byte) uint64 { return maphash.Bytes(n.seed, key) }
-
-func (n *lane) findLocked(hash uint64, d flightParams) *flight {
+func (n *lane) findLocked(k exchange.Key, hash uint64, t *table) *flight {
 	fl := n.asked[hash%chains]
-	for fl != nil && (fl.hash != hash || fl.table != d.table || string(fl.key) != string(d.key)) {
+	for fl != nil && (fl.hash != hash || fl.table != t || string(fl.key) != string(k)) {
 		fl = fl.twin
 	}
 	return fl

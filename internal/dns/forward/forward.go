@@ -15,7 +15,8 @@
 //	try.go      one query to one server; socket.go carries it over UDP
 //
 // server.go describes a server and routes.go the servers of each domain. outage.go tracks domains
-// without a working server. failure.go explains failed questions, and status.go reports the state.
+// without a working server. failure.go explains failed questions and the steps of a question, and
+// status.go reports the state.
 //
 // The package follows no referral and no CNAME itself, so one query causes a bounded number of
 // upstream messages (CVE-2020-12667, NXNSAttack).
@@ -39,6 +40,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/dns/dnswire"
 	"github.com/node-dns/node-dns/internal/dns/exchange"
+	"github.com/node-dns/node-dns/internal/dns/health"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/sys/journal"
 	"github.com/node-dns/node-dns/internal/sys/rawsock"
@@ -159,7 +161,7 @@ type Reply struct {
 type Forward struct {
 	config  Config // its constant parts, with defaults filled in
 	dialer  *exchange.Dialer
-	seed    maphash.Seed // random; selects the lane
+	seed    maphash.Seed // random, so clients cannot choose the hash of a question
 	threads rawsock.Threads
 
 	opening sync.Mutex // held while the lanes are created
@@ -176,11 +178,11 @@ type Forward struct {
 
 	opportunistic bool
 
-	outages   outages
-	began     time.Time
-	darkening sync.Mutex // held while the darkness of a route is updated
-	hedges    hedges
-	flights   flights
+	outages  outages
+	began    time.Time
+	reaching sync.Mutex // held while the reach of a route is updated
+	hedges   health.Hedges
+	flights  flights
 	// lastResorts has one element for each question that is sent over TCP only because UDP was
 	// silent.
 	lastResorts chan struct{}
@@ -192,7 +194,7 @@ type Forward struct {
 var _ dnsserver.Handler = (*Forward)(nil)
 
 type counts struct {
-	asked, unanswered, joined, shed, starved, ignored, overTCP, withoutEDNS, doubted, moved, comebacks atomic.Uint64
+	asked, unanswered, joined, shed, starved, ignored, overTCP, withoutEDNS, mismatched, moved, looped atomic.Uint64
 }
 
 // New returns a Forward. It opens no sockets before the first question. Close ends it.
@@ -281,10 +283,8 @@ func (f *Forward) Close() {
 	f.opening.Lock()
 	f.closed.Store(true)
 	f.opening.Unlock()
-	if lanes := f.lanes.Load(); lanes != nil {
-		for _, n := range *lanes {
-			n.shut()
-		}
+	for _, n := range f.opened() {
+		n.shut()
 	}
 	for _, s := range f.table.Load().servers {
 		s.close()

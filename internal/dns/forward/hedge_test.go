@@ -23,30 +23,6 @@ func questions(s *dnstest.Server) (n int) {
 	return n
 }
 
-// TestHedgesAreBounded: at most 100 questions at once go to a second server needlessly, and one in
-// 25 after that.
-func TestHedgesAreBounded(t *testing.T) {
-	var h hedges
-	n := 0
-	for h.may(0) {
-		h.waste(0)
-		n++
-	}
-	if n != 100 {
-		t.Errorf("got %d hedges at once, want 100", n)
-	}
-	n = 0
-	for asked := range uint64(10_000) {
-		if h.may(asked) {
-			h.waste(asked)
-			n++
-		}
-	}
-	if n < 390 || n > 400 {
-		t.Errorf("got %d hedges in 10000 queries", n)
-	}
-}
-
 // TestWait: the wait for a server follows its past response times, within limits.
 func TestWait(t *testing.T) {
 	f := New(Config{})
@@ -249,7 +225,7 @@ func TestOldestGivesWay(t *testing.T) {
 			_, err := f.ServeDNS(ctx, clientQuery(fmt.Sprintf("silent%d.example.", i+1), dns.TypeA))
 			first <- err
 		})
-		await(t, "it is asked", func() bool { return f.flights.count() == i+1 })
+		await(t, "it is asked", func() bool { return int(f.flights.n.Load()) == i+1 })
 	}
 	await(t, "a name that is answered", func() bool {
 		m, _, err := askFor(t, f, "www.example.", dns.TypeA)

@@ -2,7 +2,6 @@ package forward
 
 import (
 	"encoding/binary"
-	"hash/maphash"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -21,8 +20,7 @@ import (
 type lane struct {
 	f       *Forward
 	bell    *rawsock.Bell
-	index   int          // among the lanes
-	seed    maphash.Seed // random, so clients cannot choose the hash
+	index   int // among the lanes
 	closing atomic.Bool
 	senders sync.WaitGroup // of first queries; added only while the lane is locked and not closed
 
@@ -59,7 +57,7 @@ type mail struct {
 	fl     *flight // needs more than its first query or, with isLeft, has lost all waiters
 	isLeft bool
 
-	dark *route // all its servers are silent
+	unreachable *route // all its servers are silent
 }
 
 // poll holds the epoll instance and the buffers of the watcher.

@@ -49,7 +49,10 @@ func newTunedServer(t testing.TB, change func(*Config), tune func(*exchange.Dial
 	}, servers...)
 	tune(s.f.dialer)
 	server := dnsserver.New(dnsserver.Config{
-		Miss: func(l *dnsserver.PendingQuery) bool { return s.f.Ask(l, 7, !s.noStale.Load()) },
+		Miss: func(l *dnsserver.PendingQuery) bool {
+			l.Query().Mark = 8
+			return s.f.Ask(l, 7, !s.noStale.Load())
+		},
 		Handler: dnsserver.HandlerFunc(func(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
 			s.handled.Add(1)
 			return s.f.ServeDNS(ctx, q)
@@ -72,7 +75,7 @@ func (s *laneServer) answered(r Reply) {
 	for i, l := range r.Waiting {
 		r.Waiting[i] = nil
 		query, m := new(dns.Msg), parsed(r)
-		if query.Unpack(l.Query().Msg) != nil || r.Tag != 7 && r.Tag != 0 {
+		if query.Unpack(l.Query().Msg) != nil || r.Query.Mark != 8 || r.Tag != 7 && r.Tag != 0 {
 			l.Send(nil, nameserver.Handle{})
 			continue
 		}
@@ -425,7 +428,7 @@ func TestLanesCannotBeChosen(t *testing.T) {
 // laneAt returns the lane index of a question.
 func laneAt(t *testing.T, f *Forward, key []byte) int {
 	t.Helper()
-	n, err := f.laneOf(key)
+	n, _, err := f.laneOf(key)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -197,7 +197,7 @@ func (n *lane) timeIsUp(fl *flight) {
 	}
 	s := r.current.to
 	switch wasHeard := s.WasHeard(fl.begun); {
-	case wasHeard && !fl.hasSecondWait && !n.f.hedges.may(n.f.counts.asked.Load()):
+	case wasHeard && !fl.hasSecondWait && !n.f.hedges.May(n.f.counts.asked.Load()):
 		fl.hasSecondWait = true
 		fl.turnAt = n.now.Add(n.f.config.TryTimeout)
 		n.schedule(fl)
@@ -205,7 +205,7 @@ func (n *lane) timeIsUp(fl *flight) {
 	case wasHeard && !fl.hasSecondWait:
 		fl.hedgedAt = r.current.n + 1
 	}
-	fl.noteSilence(s)
+	fl.note(s.Server.String(), "has not answered yet")
 	n.overdue(s, fl)
 	r.timedOut()
 	n.proceed(fl)
@@ -259,7 +259,7 @@ func (n *lane) check(s *server) {
 		return
 	}
 	n.mu.Lock()
-	fl := n.newFlightLocked(flightParams{key: k, now: time.Now()}, 0)
+	fl := n.newFlightLocked(k, 0, flightParams{now: time.Now()})
 	fl.check = s
 	n.mu.Unlock()
 	n.openRound(fl)

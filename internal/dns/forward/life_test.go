@@ -40,7 +40,7 @@ func TestNoGoroutine(t *testing.T) {
 		t.Fatal(err)
 	}
 	clients = append(clients, loading)
-	await(t, "all are asked", func() bool { return s.f.flights.count() == questions })
+	await(t, "all are asked", func() bool { return int(s.f.flights.n.Load()) == questions })
 	await(t, "the first are asked again", func() bool { return stateOf(s.f, addresses[0]).Retries > questions/2 })
 	// Goroutines of the load generator, checks, and 64 last resorts. A busy machine briefly has
 	// more; one goroutine per question would stay.
@@ -49,7 +49,7 @@ func TestNoGoroutine(t *testing.T) {
 	for _, c := range clients {
 		c.Stop()
 	}
-	if n := s.f.flights.count(); n != 0 {
+	if n := int(s.f.flights.n.Load()); n != 0 {
 		t.Errorf("%d questions still in flight", n)
 	}
 }

@@ -12,10 +12,10 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// TestComeback: a server that keeps sending us the question that we sent it, without answering, is
+// TestLoopToServer: a server that keeps sending us the question that we sent it, without answering, is
 // refused. A server with an address of this host is not refused, because other clients here share
 // that address. Both are reported.
-func TestComeback(t *testing.T) {
+func TestLoopToServer(t *testing.T) {
 	t.Parallel()
 	rows := []struct {
 		name    string
@@ -63,8 +63,8 @@ func TestComeback(t *testing.T) {
 				}
 				clients.Wait()
 				asking.Wait()
-				if n := s.f.Stats().Comebacks; n < questions || suspicions.Load() == 0 {
-					t.Errorf("got %d comebacks and %d suspicions", n, suspicions.Load())
+				if n := s.f.Stats().Looped; n < questions || suspicions.Load() == 0 {
+					t.Errorf("got %d looped queries and %d suspicions", n, suspicions.Load())
 				}
 				if n := refused.Load(); (n > 0) != row.refused {
 					t.Errorf("got %d refused queries", n)
@@ -77,8 +77,8 @@ func TestComeback(t *testing.T) {
 	}
 }
 
-// TestNoComeback: a server that is also a client, but answers, is not a loop.
-func TestNoComeback(t *testing.T) {
+// TestNoLoopToServer: a server that is also a client, but answers, is not a loop.
+func TestNoLoopToServer(t *testing.T) {
 	for road, lanes := range map[string]int{"lanes": 1, "Handler": 0} {
 		t.Run(road, func(t *testing.T) {
 			_, addresses := startServers(t, 1)

@@ -50,16 +50,16 @@ func TestMixedCase(t *testing.T) {
 				t.Errorf("got %d different forms of the name", len(forms))
 			}
 			// With lanes, the right response may arrive before the question is sent over TCP.
-			if got := s.f.Stats(); got.Doubted != 300 || got.OverTCP == 0 || got.OverTCP > 300 {
+			if got := s.f.Stats(); got.Mismatched != 300 || got.OverTCP == 0 || got.OverTCP > 300 {
 				t.Errorf("got stats %+v", got)
 			}
 		})
 	}
 }
 
-// TestManyDoubts: of many doubtful responses to one query, three are read, and they count once
+// TestManyMismatches: of many mismatched responses to one query, three are read, and they count once
 // against the server. The server is still queried in mixed case.
-func TestManyDoubts(t *testing.T) {
+func TestManyMismatches(t *testing.T) {
 	p := newPeer(t, func(query []byte, overTCP bool) (responses [][]byte) {
 		if overTCP {
 			return [][]byte{answerTo(query, trueAddr)}
@@ -77,7 +77,7 @@ func TestManyDoubts(t *testing.T) {
 			t.Fatal(got)
 		}
 	}
-	if got := s.f.Stats(); got.Doubted > questions*maxStrays || got.OverTCP != questions {
+	if got := s.f.Stats(); got.Mismatched > questions*maxStrays || got.OverTCP != questions {
 		t.Errorf("got stats %+v", got)
 	}
 }

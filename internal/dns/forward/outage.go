@@ -15,8 +15,8 @@ import (
 // outages are the routes whose servers are all down. They are separate from server health because
 // one server down can wait until morning, and all servers down cannot.
 type outages struct {
-	mu   sync.Mutex // guards dark, and keeps log lines in order
-	dark map[dnsname.Name]struct{}
+	mu   sync.Mutex // guards down, and keeps log lines in order
+	down map[dnsname.Name]struct{}
 }
 
 // tellOutages logs the routes whose servers are now all down, and those that have a server again.
@@ -25,14 +25,14 @@ type outages struct {
 func (f *Forward) tellOutages() {
 	f.outages.mu.Lock()
 	defer f.outages.mu.Unlock()
-	before := f.outages.dark
-	f.outages.dark = map[dnsname.Name]struct{}{}
+	before := f.outages.down
+	f.outages.down = map[dnsname.Name]struct{}{}
 	var down, up []string
 	for _, r := range f.table.Load().order {
 		_, was := before[r.Domain]
 		switch isUp, isDown := r.state(); {
 		case isDown:
-			f.outages.dark[r.Domain] = struct{}{}
+			f.outages.down[r.Domain] = struct{}{}
 			if !was {
 				down = append(down, r.Domain.String())
 			}
@@ -70,14 +70,16 @@ func few(domains []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(domains[:fewDomains], " "), len(domains)-fewDomains)
 }
 
-// darken updates the darkness of each route. It runs when a server has gone or is back, and when
+// updateReach updates the reach of each route. It runs when a server has gone or is back, and when
 // the routes change.
-func (f *Forward) darken() {
-	f.darkening.Lock()
-	defer f.darkening.Unlock()
+func (f *Forward) updateReach() {
+	f.reaching.Lock()
+	defer f.reaching.Unlock()
 	for _, r := range f.table.Load().order {
-		if isDark := r.isGone(); r.dark.become(isDark) && isDark {
-			f.tellLanes(mail{dark: r})
+		if isUnreachable := r.isGone(); r.reach.set(isUnreachable) && isUnreachable {
+			for _, n := range f.opened() {
+				n.post(mail{unreachable: r})
+			}
 		}
 	}
 }
@@ -92,42 +94,33 @@ func (r *route) isGone() bool {
 	return len(r.servers) > 0
 }
 
-// tellLanes sends mail to the watchers of all lanes.
-func (f *Forward) tellLanes(m mail) {
-	if lanes := f.lanes.Load(); lanes != nil {
-		for _, n := range *lanes {
-			n.post(m)
-		}
-	}
-}
-
-// darkness records whether all servers of a route are silent. It is set after the first unanswered
+// reach records whether all servers of a route are silent. It is set after the first unanswered
 // question and its check, long before the log reports an outage. So questions for other names need
 // not find out again.
-type darkness struct {
-	now  atomic.Pointer[dark]
+type reach struct {
+	now  atomic.Pointer[reachState]
 	next atomic.Int64 // time of the next probe without a waiter, since Forward.began
 }
 
-func (d *darkness) is() bool { return d.now.Load().is }
+func (r *reach) isLost() bool { return r.now.Load().is }
 
-// become sets whether all servers are silent, and reports whether that changed. The caller holds
-// Forward.darkening.
-func (d *darkness) become(is bool) (isNew bool) {
-	switch before := d.now.Load(); {
+// set sets whether all servers are silent, and reports whether that changed. The caller holds
+// Forward.reaching.
+func (r *reach) set(is bool) (isNew bool) {
+	switch before := r.now.Load(); {
 	case before.is == is:
 		return false
 	case is:
-		d.now.Store(&dark{known: before.known, is: true})
+		r.now.Store(&reachState{known: before.known, is: true})
 		close(before.known)
 	default:
-		d.now.Store(&dark{known: make(chan struct{})})
+		r.now.Store(&reachState{known: make(chan struct{})})
 	}
 	return true
 }
 
-// A dark is one state of a darkness.
-type dark struct {
+// A reachState is one state of a reach.
+type reachState struct {
 	known chan struct{} // closed once all servers are known to be silent
 	is    bool          // known is closed
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/exchange"
 	"github.com/node-dns/node-dns/internal/dns/health"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
+	"github.com/node-dns/node-dns/internal/sys/rawsock"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
@@ -130,7 +131,7 @@ func TestPortsDenied(t *testing.T) {
 				return
 			}
 			conn.Close()
-			fd, err := openSocket(true)
+			fd, err := rawsock.OpenUDP(true)
 			if err != nil {
 				t.Error(err)
 				return
@@ -138,7 +139,7 @@ func TestPortsDenied(t *testing.T) {
 			if err := bindDrawn(fd, addresses[0].Addr.Addr(), udp); err != nil {
 				t.Errorf("in a lane: %v", err)
 			}
-			closeSocket(fd)
+			rawsock.Close(fd)
 		}
 	}()
 	<-done

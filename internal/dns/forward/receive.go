@@ -11,6 +11,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/exchange"
 	"github.com/node-dns/node-dns/internal/dns/health"
 	"github.com/node-dns/node-dns/internal/sys/journal"
+	"github.com/node-dns/node-dns/internal/sys/rawsock"
 )
 
 // maxStrays is the number of invalid responses after which a socket is closed. The question then
@@ -23,7 +24,7 @@ const maxStrays = 3
 func (n *lane) receive(t *try) {
 	for !t.isClosed {
 		buffer := n.poll.buffer
-		size, errno := receiveFrom(t.socket.fd, buffer)
+		size, errno := rawsock.Receive(t.socket.fd, buffer)
 		switch errno {
 		case 0:
 		case unix.EINTR:
@@ -38,8 +39,8 @@ func (n *lane) receive(t *try) {
 			exchange.SetTruncated(buffer) // more than we asked for
 		}
 		if r, ok := exchange.Simple(t.query, buffer[:size]); ok && t.canSkipParsing() {
-			if t.isGuarded && t.to.Doubts(t.query, exchange.HasCase(t.query, buffer), r.Cookie, t.isDoubted, time.Now()) {
-				n.doubted(t)
+			if t.isGuarded && t.to.CheckUDP(t.query, exchange.HasCase(t.query, buffer), r.Cookie, t.hasMismatch, time.Now()) {
+				n.mismatched(t)
 				continue
 			}
 			t.to.follow(t.to.Answered(max(0, n.now.Sub(t.begun)), exchange.Rcode(r.Message), size, r.HasOPT, n.now))
@@ -95,15 +96,15 @@ func (n *lane) strayed(t *try, isUnreadable bool) {
 // heard handles a parsed response of the given size.
 func (n *lane) heard(t *try, m *dns.Msg, octets int, isStream bool) {
 	fl, s, isTCP := t.fl, t.to, isStream && t.conn == nil && t.to.tls == nil
-	if t.isGuarded && !isStream && !m.Truncated && s.Doubts(t.query, exchange.ParsedHasCase(t.query, m), exchange.CookieIn(m), t.isDoubted, time.Now()) {
-		n.doubted(t)
+	if t.isGuarded && !isStream && !m.Truncated && s.CheckUDP(t.query, exchange.ParsedHasCase(t.query, m), exchange.CookieIn(m), t.hasMismatch, time.Now()) {
+		n.mismatched(t)
 		return
 	}
 	switch {
 	case isTCP:
 		s.follow(s.Heard(time.Now()))
 		if t.isGuarded {
-			s.Believes(t.query, m, time.Now())
+			s.CheckTCP(t.query, m, time.Now())
 		}
 	case isStream:
 		s.follow(s.Succeeded(n.now.Sub(t.begun), m.Rcode, 0, time.Now()))
@@ -177,12 +178,12 @@ func (n *lane) wantsOtherwise(t *try, m *dns.Msg, isStream bool) (again attempt,
 	return again, true
 }
 
-// doubted handles a response that failed the cookie or case check. The valid one may still arrive.
-func (n *lane) doubted(t *try) {
-	n.f.counts.doubted.Add(1)
+// mismatched handles a response that failed the cookie or case check. The valid one may still arrive.
+func (n *lane) mismatched(t *try) {
+	n.f.counts.mismatched.Add(1)
 	t.strays++
-	isFirst := !t.isDoubted && !t.fl.isFinished && !t.isProbe
-	t.isDoubted = true
+	isFirst := !t.hasMismatch && !t.fl.isFinished && !t.isProbe
+	t.hasMismatch = true
 	if t.strays >= maxStrays {
 		n.close(t)
 		n.clear(t.fl)

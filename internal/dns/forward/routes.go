@@ -33,7 +33,7 @@ type route struct {
 	flying  atomic.Int64 // questions in flight
 	lines   []line       // questions in flight by lane; each guarded by its lane.mu
 	alone   bool         // it is the only route
-	dark    darkness
+	reach   reach
 }
 
 func (r Route) equal(o Route) bool {
@@ -70,30 +70,30 @@ func (f *Forward) IsElsewhere(from, to dnsname.Name) bool {
 	return other.Local || !slices.Equal(r.servers, other.servers)
 }
 
-// Dark returns a channel that is closed once all servers for a name are known to be silent. An
-// answer may still arrive, but not soon. When a server answers again, Dark returns a new channel.
+// Unreachable returns a channel that is closed once all servers for a name are known to be silent. An
+// answer may still arrive, but not soon. When a server answers again, Unreachable returns a new channel.
 // It returns nil if no server is queried for the name.
-func (f *Forward) Dark(name dnsname.Name) <-chan struct{} {
+func (f *Forward) Unreachable(name dnsname.Name) <-chan struct{} {
 	r := f.table.Load().match(name)
 	if r == nil || r.Local {
 		return nil
 	}
-	return r.dark.now.Load().known
+	return r.reach.now.Load().known
 }
 
-// betweenDark is the interval between questions without a waiter while a route is dark. Any name
+// betweenProbes is the interval between questions without a waiter while a route is unreachable. Any name
 // shows whether a server is back.
-const betweenDark = time.Second / 2
+const betweenProbes = time.Second / 2
 
 // MayProbe reports whether a name may be queried upstream without a waiter. While no server
 // answers, one name every half second may.
 func (f *Forward) MayProbe(name dnsname.Name) bool {
 	r := f.table.Load().match(name)
-	if r == nil || !r.dark.is() {
+	if r == nil || !r.reach.isLost() {
 		return true
 	}
-	now, next := int64(time.Since(f.began)), r.dark.next.Load()
-	return now >= next && r.dark.next.CompareAndSwap(next, now+int64(betweenDark))
+	now, next := int64(time.Since(f.began)), r.reach.next.Load()
+	return now >= next && r.reach.next.CompareAndSwap(next, now+int64(betweenProbes))
 }
 
 // match walks up from name to the closest domain with a route. It does not allocate.
@@ -208,7 +208,7 @@ func (f *Forward) SetRoutes(routes []Route) {
 			s.retire()
 		}
 	}
-	f.darken()
+	f.updateReach()
 	f.tellOutages()
 }
 
@@ -223,7 +223,7 @@ func (t *table) route(r Route) *route {
 	}
 	if to == nil {
 		to = &route{Route: Route{Domain: r.Domain, Plain: r.Plain, Local: r.Local, Source: r.Source}}
-		to.dark.now.Store(&dark{known: make(chan struct{})})
+		to.reach.now.Store(&reachState{known: make(chan struct{})})
 		if r.Plain {
 			t.plain = to
 		} else {

@@ -123,7 +123,7 @@ func TestSameRoutesAgain(t *testing.T) {
 	var clients sync.WaitGroup
 	for i := range 10 {
 		clients.Go(func() { mustAnswer(t, f) })
-		await(t, "a question in flight", func() bool { return f.flights.count() > 0 || i > 0 })
+		await(t, "a question in flight", func() bool { return int(f.flights.n.Load()) > 0 || i > 0 })
 		f.SetRoutes([]Route{{Servers: addresses}})
 	}
 	clients.Wait()

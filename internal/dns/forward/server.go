@@ -4,7 +4,6 @@ import (
 	"log/slog"
 	"math"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -104,7 +103,7 @@ func (s *server) failedAgain(err error) {
 // follow reports and logs a state change.
 func (s *server) follow(c health.Change) {
 	if c.IsShift {
-		s.f.darken()
+		s.f.updateReach()
 	}
 	if c.IsNew {
 		s.f.config.Changed()
@@ -247,40 +246,4 @@ func (f *Forward) checkWait(s *server) time.Duration {
 // is most of the lifetime of a question to a silent server, or longer for a distant server.
 func (f *Forward) checkTime(s *server) time.Duration {
 	return max(f.config.Silence*3/4, min(2*s.Usual(), alive*f.config.Silence))
-}
-
-// hedges limits wasted hedges: questions to a second server that the first one answered soon after.
-// A hedge costs nothing if the first server was silent to all questions or had no answer, so names
-// without an answer never use up the budget of others. One question in 25 may be wasted, with
-// bursts of 100.
-type hedges struct {
-	mu    sync.Mutex // guards the fields below
-	asked uint64     // questions at the last update
-	spent int        // in units of 1/25 question
-}
-
-const (
-	hedgeCost = 25
-	maxSpent  = 100 * hedgeCost
-)
-
-// may reports whether the budget allows a hedge.
-func (h *hedges) may(asked uint64) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.refill(asked)
-	return h.spent+hedgeCost <= maxSpent
-}
-
-// waste charges the budget for a wasted hedge.
-func (h *hedges) waste(asked uint64) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.refill(asked)
-	h.spent += hedgeCost
-}
-
-func (h *hedges) refill(asked uint64) {
-	h.spent = max(0, h.spent-int(min(asked-h.asked, maxSpent)))
-	h.asked = asked
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"os"
 	"strconv"
 	"syscall"
 	"unsafe"
@@ -16,9 +15,11 @@ import (
 )
 
 // A socket is a UDP socket for one query at a time. It is connected, so that the kernel drops
-// packets from other sources (CVE-2020-25684, DNSpooq). Its port is random within
-// net.ipv4.ip_local_port_range, which adds 14 bits to the ID (RFC 5452 section 9.2). CoreDNS keeps
-// its sockets and used 8 ports for 4000 queries.
+// packets from other sources (CVE-2020-25684, DNSpooq). Without that, a miss would cost a tenth
+// less, but a port scanner could find the open ports and would only have to guess the ID (SAD DNS,
+// CVE-2020-25705; unbound's udp-connect). Its port is random within net.ipv4.ip_local_port_range,
+// which adds 14 bits to the ID (RFC 5452 section 9.2). CoreDNS keeps its sockets and used 8 ports
+// for 4000 queries.
 //
 // Reconnecting a socket gives it another random port, at a quarter of the cost of a new socket.
 // When a socket is connected to AF_UNSPEC, the kernel releases its port, unless bind(2) chose it.
@@ -67,14 +68,6 @@ func family(is4 bool) int {
 
 // sendUDP sends the query from a new port.
 func (n *lane) sendUDP(t *try) error {
-	err := n.openAndSend(t)
-	if err != nil {
-		t.socket.isFaulty = true
-	}
-	return err
-}
-
-func (n *lane) openAndSend(t *try) error {
 	addr, err := withIndex(t.to.Addr.Addr())
 	if err != nil {
 		return err
@@ -83,12 +76,12 @@ func (n *lane) openAndSend(t *try) error {
 	if t.socket.fd < 0 {
 		err = n.open(t, to)
 	} else {
-		err = connect(t.socket.fd, to)
+		err = rawsock.Connect(t.socket.fd, to)
 	}
 	if err != nil {
 		return err
 	}
-	return sendOn(t.socket.fd, t.query)
+	return rawsock.Send(t.socket.fd, t.query)
 }
 
 // withIndex replaces the zone of an address, an interface name, with the interface index.
@@ -106,7 +99,7 @@ func withIndex(addr netip.Addr) (netip.Addr, error) {
 // open creates a connected socket and adds it to epoll. It discards packets that arrived before
 // connect, which may come from any source.
 func (n *lane) open(t *try, to netip.AddrPort) error {
-	fd, err := openSocket(t.socket.is4)
+	fd, err := rawsock.OpenUDP(t.socket.is4)
 	if err != nil {
 		return err
 	}
@@ -117,7 +110,7 @@ func (n *lane) open(t *try, to netip.AddrPort) error {
 		err = bind(fd, t.to, *n.f.udp.Load())
 	}
 	if err == nil {
-		err = connect(fd, to)
+		err = rawsock.Connect(fd, to)
 	}
 	if err == nil && t.socket.isBound {
 		n.drain(fd)
@@ -157,12 +150,12 @@ func bind(fd int, s *server, udp exchange.UDP) error {
 // bindDrawn binds to an address and a random port: one of udp's ports if it has any.
 func bindDrawn(fd int, from netip.Addr, udp exchange.UDP) error {
 	if !udp.HasPorts() {
-		return callError("bind", callWithName(unix.SYS_BIND, fd, netip.AddrPortFrom(from, 0)))
+		return rawsock.CallError("bind", rawsock.Bind(fd, netip.AddrPortFrom(from, 0)))
 	}
 	for range exchange.MaxDraws {
-		errno := callWithName(unix.SYS_BIND, fd, netip.AddrPortFrom(from, udp.Draw()))
+		errno := rawsock.Bind(fd, netip.AddrPortFrom(from, udp.Draw()))
 		if !exchange.IsTaken(errno) {
-			return callError("bind", errno)
+			return rawsock.CallError("bind", errno)
 		}
 	}
 	return fmt.Errorf("%w: %w", exchange.ErrNoPort, syscall.EADDRNOTAVAIL)
@@ -177,7 +170,7 @@ func (n *lane) drop(t *try) {
 		n.releaseFlight(t.fl)
 		return
 	}
-	isReusable := t.socket.fd >= 0 && !t.socket.isBound && !t.socket.isFaulty && disconnect(t.socket.fd) == nil && n.drain(t.socket.fd)
+	isReusable := t.socket.fd >= 0 && !t.socket.isBound && !t.socket.isFaulty && rawsock.Disconnect(t.socket.fd) == nil && n.drain(t.socket.fd)
 	n.mu.Lock()
 	if fl := t.fl; fl.refs.Add(-1) == 0 {
 		n.spareLocked(fl)
@@ -194,7 +187,7 @@ func (n *lane) drop(t *try) {
 	t.fl = nil
 	n.mu.Unlock()
 	if s.fd >= 0 {
-		closeSocket(s.fd)
+		rawsock.Close(s.fd)
 	}
 }
 
@@ -203,7 +196,7 @@ func (n *lane) drop(t *try) {
 func (n *lane) drain(fd int) bool {
 	var buffer [1]byte
 	for range 64 { // more is a flood; then the caller closes the socket
-		if _, errno := receiveFrom(fd, buffer[:]); errno == unix.EAGAIN {
+		if _, errno := rawsock.Receive(fd, buffer[:]); errno == unix.EAGAIN {
 			return true
 		}
 	}
@@ -214,58 +207,5 @@ func (n *lane) drain(fd int) bool {
 func (n *lane) watchSocket(fd, slot int) error {
 	event := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET, Fd: int32(slot)} // Fd holds any value of ours
 	_, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_CTL, uintptr(n.poll.epoll), unix.EPOLL_CTL_ADD, uintptr(fd), uintptr(unsafe.Pointer(&event)), 0, 0)
-	return callError("epoll_ctl", errno)
-}
-
-func openSocket(is4 bool) (fd int, err error) {
-	domain := uintptr(unix.AF_INET6)
-	if is4 {
-		domain = unix.AF_INET
-	}
-	got, _, errno := unix.RawSyscall(unix.SYS_SOCKET, domain, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
-	if errno != 0 {
-		return -1, os.NewSyscallError("socket", errno)
-	}
-	return int(got), nil
-}
-
-// connect makes the kernel reject packets from other sources. Without it, a miss would cost a tenth
-// less, but a port scanner could find the open ports and would only have to guess the ID (SAD DNS,
-// CVE-2020-25705; unbound's udp-connect).
-func connect(fd int, to netip.AddrPort) error {
-	return callError("connect", callWithName(unix.SYS_CONNECT, fd, to))
-}
-
-// disconnect makes the kernel release the port; see udp(7).
-func disconnect(fd int) error {
-	name := unix.RawSockaddrInet4{Family: unix.AF_UNSPEC}
-	_, _, errno := unix.RawSyscall(unix.SYS_CONNECT, uintptr(fd), uintptr(unsafe.Pointer(&name)), unsafe.Sizeof(name))
-	return callError("connect", errno)
-}
-
-// callWithName calls bind(2) or connect(2).
-func callWithName(call uintptr, fd int, at netip.AddrPort) syscall.Errno {
-	var name unix.RawSockaddrInet6
-	size := rawsock.SetAddr(&name, at)
-	_, _, errno := unix.RawSyscall(call, uintptr(fd), uintptr(unsafe.Pointer(&name)), uintptr(size))
-	return errno
-}
-
-func receiveFrom(fd int, buffer []byte) (size int, errno syscall.Errno) {
-	got, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(buffer))), uintptr(len(buffer)), unix.MSG_DONTWAIT, 0, 0)
-	return int(got), errno
-}
-
-func sendOn(fd int, query []byte) error {
-	_, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(query))), uintptr(len(query)), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
-	return callError("write", errno)
-}
-
-func closeSocket(fd int) { unix.RawSyscall(unix.SYS_CLOSE, uintptr(fd), 0, 0) }
-
-func callError(call string, errno syscall.Errno) error {
-	if errno == 0 {
-		return nil
-	}
-	return os.NewSyscallError(call, errno)
+	return rawsock.CallError("epoll_ctl", errno)
 }

@@ -92,8 +92,8 @@ type Stats struct {
 	Ignored     uint64 `json:"ignored"`     // invalid responses: forged, foreign or malformed
 	OverTCP     uint64 `json:"overTCP"`     // truncated responses retried over TCP
 	WithoutEDNS uint64 `json:"withoutEDNS"` // questions retried without EDNS
-	Comebacks   uint64 `json:"comebacks"`   // questions that their own server sent back to us
-	Doubted     uint64 `json:"doubted"`     // responses with a wrong cookie or letter case, retried over TCP
+	Looped      uint64 `json:"comebacks"`   // questions that their own server sent back to us
+	Mismatched  uint64 `json:"doubted"`     // responses with a wrong cookie or letter case, retried over TCP
 	Moved       uint64 `json:"moved"`       // questions moved to TCP after many invalid responses: a sign of spoofing
 	Handshakes  uint64 `json:"handshakes"`  // TLS connections
 	Resumed     uint64 `json:"resumed"`     // of Handshakes, those that resumed an earlier session
@@ -103,7 +103,7 @@ type Stats struct {
 // Stats returns the current counters.
 func (f *Forward) Stats() Stats {
 	return Stats{
-		InFlight:    f.flights.count(),
+		InFlight:    int(f.flights.n.Load()),
 		Asked:       f.counts.asked.Load(),
 		Unanswered:  f.counts.unanswered.Load(),
 		Joined:      f.counts.joined.Load(),
@@ -112,8 +112,8 @@ func (f *Forward) Stats() Stats {
 		Ignored:     f.counts.ignored.Load() + f.dialer.Ignored.Load(),
 		OverTCP:     f.counts.overTCP.Load(),
 		WithoutEDNS: f.counts.withoutEDNS.Load(),
-		Comebacks:   f.counts.comebacks.Load(),
-		Doubted:     f.counts.doubted.Load(),
+		Looped:      f.counts.looped.Load(),
+		Mismatched:  f.counts.mismatched.Load(),
 		Moved:       f.counts.moved.Load(),
 		Handshakes:  f.dialer.Handshakes.Load(),
 		Resumed:     f.dialer.Resumed.Load(),

@@ -36,7 +36,7 @@ type try struct {
 	strays          int  // messages that were not a valid response
 	isStrayReported bool // the first stray was reported to the round
 	isUnread        bool // a malformed response has arrived
-	isDoubted       bool // a response failed the cookie or case check
+	hasMismatch     bool // a response failed the cookie or case check
 	isJudged        bool // counted in the server's lateness
 	isOverdue       bool // counted as a failure of its server
 	isLingering     bool
@@ -98,6 +98,7 @@ func (n *lane) send(t *try) {
 	switch {
 	case t.stop == nil:
 		if err := n.sendUDP(t); err != nil {
+			t.socket.isFaulty = true
 			n.post(mail{t: t, err: err})
 		}
 	case t.to.tls != nil:

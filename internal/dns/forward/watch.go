@@ -1,7 +1,6 @@
 package forward
 
 import (
-	"hash/maphash"
 	"os"
 	"time"
 	"unsafe"
@@ -20,7 +19,7 @@ const wakeSlot = -1
 
 // newLane creates a lane and starts its watcher.
 func newLane(f *Forward, index int) (*lane, error) {
-	n := &lane{f: f, index: index, seed: maphash.MakeSeed(), poll: poll{buffer: make([]byte, 1<<16)}}
+	n := &lane{f: f, index: index, poll: poll{buffer: make([]byte, 1<<16)}}
 	var err error
 	if n.poll.epoll, err = rawsock.NewEpoll(); err != nil {
 		return nil, err
@@ -213,10 +212,11 @@ func (n *lane) take(m mail) {
 		}
 	})
 	switch {
-	case m.dark != nil:
-		n.releaseDark(m.dark)
+	case m.unreachable != nil:
+		n.releaseUnreachable(m.unreachable)
 	case m.fl != nil && m.isLeft:
-		n.left(m.fl)
+		m.fl.isFinished, m.fl.isLeft = true, true
+		n.clear(m.fl)
 	case m.fl != nil:
 		n.startTries(m.fl)
 	case m.t.isClosed:
@@ -227,15 +227,9 @@ func (n *lane) take(m mail) {
 	}
 }
 
-// left ends a flight whose waiters have all left, and closes its tries.
-func (n *lane) left(fl *flight) {
-	fl.isLeft, fl.isFinished = true, true
-	n.clear(fl)
-}
-
-// releaseDark passes the waiting queries of a dark route to the Handler, which may have stale
+// releaseUnreachable passes the waiting queries of an unreachable route to the Handler, which may have stale
 // answers.
-func (n *lane) releaseDark(r *route) {
+func (n *lane) releaseUnreachable(r *route) {
 	var all []*dnsserver.PendingQuery
 	n.mu.Lock()
 	for fl := r.lines[n.index].oldest; fl != nil; fl = fl.links[inRoute].newer {
@@ -303,7 +297,7 @@ func (n *lane) end() {
 	defer n.mu.Unlock()
 	for _, idle := range n.idle {
 		for _, t := range idle {
-			closeSocket(t.socket.fd)
+			rawsock.Close(t.socket.fd)
 		}
 	}
 	n.idle = [2][]*try{}

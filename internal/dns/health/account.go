@@ -138,16 +138,16 @@ func (a *Account) Retried() {
 	a.health.retries++
 }
 
-// CameBack counts a question that the server sends us while the same question from us is pending
+// CountLoop counts a question that the server sends us while the same question from us is pending
 // there, unless isCounted. It returns the number of such questions since the server last answered
 // one of ours.
-func (a *Account) CameBack(isCounted bool) int {
+func (a *Account) CountLoop(isCounted bool) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !isCounted {
-		a.health.comebacks++
+		a.health.looped++
 	}
-	return a.health.comebacks
+	return a.health.looped
 }
 
 // Reached records that the host accepted or refused a TCP connection, and so is alive.

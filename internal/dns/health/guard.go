@@ -10,9 +10,9 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/exchange"
 )
 
-// maxDoubts is the number of doubtful responses in a row, without an answer over TCP, after which
+// maxMismatches is the number of mismatched responses in a row, without an answer over TCP, after which
 // they count as normal behavior of the server.
-const maxDoubts = 3
+const maxMismatches = 3
 
 // A cookie and mixed letter case make a response harder to forge. A failed check does not prove a
 // forgery: some servers write the question in lower case, and some forwarders support cookies only
@@ -34,29 +34,29 @@ func (a *Account) Guard(query []byte, udp *exchange.UDP, option bool, draw func(
 	return query
 }
 
-// Doubts checks the cookie and letter case of a response over UDP and reports whether it may be
-// forged. isAgain means that an earlier response to the same query was doubtful; only the first
+// CheckUDP checks the cookie and letter case of a response over UDP and reports whether it may be
+// forged. isAgain means that an earlier response to the same query was mismatched; only the first
 // counts against the server.
-func (a *Account) Doubts(sent []byte, hasCase bool, got []byte, isAgain bool, now time.Time) (isDoubtful bool) {
+func (a *Account) CheckUDP(sent []byte, hasCase bool, got []byte, isAgain bool, now time.Time) (isMismatch bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	isDoubtful = a.health.cookie.heard(exchange.CookieSent(sent), got) || !hasCase
+	isMismatch = a.health.cookie.heard(exchange.CookieSent(sent), got) || !hasCase
 	switch {
-	case !isDoubtful:
-		a.health.doubts = 0
+	case !isMismatch:
+		a.health.mismatches = 0
 	case !isAgain:
-		a.health.doubted(now)
+		a.health.mismatched(now)
 	}
-	return isDoubtful
+	return isMismatch
 }
 
-// Believes does the same checks on a response over TCP, which cannot be forged. A missing feature
+// CheckTCP does the same checks on a response over TCP, which cannot be forged. A missing feature
 // there means that the server does not support it.
-func (a *Account) Believes(sent []byte, m *dns.Msg, now time.Time) {
+func (a *Account) CheckTCP(sent []byte, m *dns.Msg, now time.Time) {
 	got, hasCase := exchange.CookieIn(m), exchange.ParsedHasCase(sent, m)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.health.doubts = 0
+	a.health.mismatches = 0
 	if a.health.cookie.heard(exchange.CookieSent(sent), got) {
 		a.health.cookie.forget(now)
 	}
@@ -72,14 +72,14 @@ func (a *Account) RefusedCookie(now time.Time) {
 	a.health.cookie.forget(now)
 }
 
-// doubted records a doubtful response. If such responses continue and no response over TCP explains
+// mismatched records a mismatched response. If such responses continue and no response over TCP explains
 // them, the server is queried without cookies and in lower case: an attacker who can forge so many
 // in a row would have guessed as many ports and IDs.
-func (h *health) doubted(now time.Time) {
-	if h.doubts++; h.doubts < maxDoubts {
+func (h *health) mismatched(now time.Time) {
+	if h.mismatches++; h.mismatches < maxMismatches {
 		return
 	}
-	h.doubts = 0
+	h.mismatches = 0
 	h.lowerTill = now.Add(plainFor)
 	h.cookie.forget(now)
 }

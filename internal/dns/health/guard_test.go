@@ -61,8 +61,8 @@ func TestGuardAllocates(t *testing.T) {
 	if n := testing.AllocsPerRun(1000, func() {
 		query := a.Guard(exchange.AppendQuery(room, pool.Next(), key, exchange.WithEDNS, 1232), udp, true, pool.Next, time.Unix(0, 0))
 		response = append(response[:0], query...)
-		if a.Doubts(query, exchange.HasCase(query, response), exchange.CookieSent(query), false, time.Unix(0, 0)) {
-			t.Fatalf("got a doubt about %x", query)
+		if a.CheckUDP(query, exchange.HasCase(query, response), exchange.CookieSent(query), false, time.Unix(0, 0)) {
+			t.Fatalf("got a mismatch for %x", query)
 		}
 	}); n != 0 {
 		t.Errorf("got %v allocations, want 0", n)

@@ -59,12 +59,12 @@ type health struct {
 	plainOnly int  // consecutive questions that it answered only without EDNS
 	plainTill time.Time
 
-	sizes     sizes
-	cookie    cookie
-	lowerTill time.Time // end of the time in which queries are in lower case
-	doubts    int       // consecutive responses that may be forged
+	sizes      sizes
+	cookie     cookie
+	lowerTill  time.Time // end of the time in which queries are in lower case
+	mismatches int       // consecutive responses that may be forged
 
-	comebacks int // questions that it sent us while ours was the same, since it last answered one of ours
+	looped int // questions that it sent us while ours was the same, since it last answered one of ours
 }
 
 // succeeded records a response that took rtt.
@@ -105,7 +105,7 @@ func (h *health) failed(reason string, silent bool, now time.Time) {
 // heard records the result of a response.
 func (h *health) heard(rcode int, isFinal bool) {
 	if isFinal {
-		h.comebacks = 0
+		h.looped = 0
 	}
 	switch {
 	case !isFinal:

@@ -17,18 +17,18 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-func isKnown(dark <-chan struct{}) bool {
+func isKnown(unreachable <-chan struct{}) bool {
 	select {
-	case <-dark:
+	case <-unreachable:
 		return true
 	default:
 		return false
 	}
 }
 
-// TestDark: one unanswered question marks the route as dark for all its names, before any server
+// TestUnreachable: one unanswered question marks the route as unreachable for all its names, before any server
 // counts as down. The first answer ends that.
-func TestDark(t *testing.T) {
+func TestUnreachable(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
 		name   string
@@ -48,14 +48,14 @@ func TestDark(t *testing.T) {
 					c.Silence = 500 * time.Millisecond // no question is answered; each takes this long
 				}
 			}, addresses...)
-			other := s.f.Dark(dnsname.MustParse("other.example"))
+			other := s.f.Unreachable(dnsname.MustParse("other.example"))
 			s.exchange(t, "www.example.", dns.TypeA)
 			for i, faults := range row.faults {
 				servers[i].SetFaults(faults)
 			}
 			s.exchange(t, "silent.example.", dns.TypeA)
 			if got := isKnown(other); got != row.want {
-				t.Fatalf("route known to be dark: got %v", got)
+				t.Fatalf("route known to be unreachable: got %v", got)
 			}
 			if !row.want {
 				return
@@ -67,16 +67,16 @@ func TestDark(t *testing.T) {
 			}
 			servers[0].SetFaults(dnstest.Faults{})
 			s.exchange(t, "back.example.", dns.TypeA)
-			if again := s.f.Dark(dnsname.MustParse("other.example")); isKnown(again) || again == other {
-				t.Error("the route is still dark after an answer")
+			if again := s.f.Unreachable(dnsname.MustParse("other.example")); isKnown(again) || again == other {
+				t.Error("the route is still unreachable after an answer")
 			}
 		})
 	}
 }
 
-// TestDarkLetsGo: once no server answers, the queries that wait in a lane go to the Handler, and
+// TestUnreachableRelease: once no server answers, the queries that wait in a lane go to the Handler, and
 // the question continues.
-func TestDarkLetsGo(t *testing.T) {
+func TestUnreachableRelease(t *testing.T) {
 	servers, addresses := startServers(t, 2)
 	for _, s := range servers {
 		s.SetFaults(dnstest.Faults{Drop: true})
@@ -85,7 +85,7 @@ func TestDarkLetsGo(t *testing.T) {
 	server := dnsserver.New(dnsserver.Config{
 		Miss: func(l *dnsserver.PendingQuery) bool { return f.Ask(l, 0, true) },
 		Handler: dnsserver.HandlerFunc(func(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
-			if !q.Tried.IsLate() || f.flights.count() == 0 {
+			if !q.Tried.IsLate() || int(f.flights.n.Load()) == 0 {
 				return nil, errors.New("the query skipped the lane, or its question has ended")
 			}
 			return new(dns.Msg).SetReply(q.Msg), nil
@@ -102,8 +102,8 @@ func TestDarkLetsGo(t *testing.T) {
 	if m := dnstest.Exchange(t, server.Listeners()[0].Addr, "www.example.", dns.TypeA); m.Rcode != dns.RcodeSuccess {
 		t.Errorf("the client got %s", dns.RcodeToString[m.Rcode])
 	}
-	if n := f.Stats().Comebacks; n != 0 {
-		t.Errorf("got %d comebacks, want 0", n)
+	if n := f.Stats().Looped; n != 0 {
+		t.Errorf("got %d looped queries, want 0", n)
 	}
 }
 
@@ -131,7 +131,7 @@ func TestBackMeanwhile(t *testing.T) {
 	}
 }
 
-// TestMayProbe: while a route is dark, one name every half second may be queried without a waiter.
+// TestMayProbe: while a route is unreachable, one name every half second may be queried without a waiter.
 // Otherwise all names may.
 func TestMayProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -149,15 +149,15 @@ func TestMayProbe(t *testing.T) {
 		if n := asked(); n != 1000 {
 			t.Errorf("got %d of 1000 probes allowed while servers answer, want all", n)
 		}
-		dark := &f.table.Load().match(dnsname.Root()).dark
-		dark.become(true)
+		state := &f.table.Load().match(dnsname.Root()).reach
+		state.set(true)
 		if n := asked(); n != 20 {
 			t.Errorf("got %d probes allowed in 10 s, want 20", n)
 		}
 		if !f.MayProbe(dnsname.MustParse("www.corp.example")) {
-			t.Error("probe denied for a route that is not dark")
+			t.Error("probe denied for a route that is not unreachable")
 		}
-		dark.become(false)
+		state.set(false)
 		if n := asked(); n != 1000 {
 			t.Errorf("got %d of 1000 probes allowed after the outage", n)
 		}
