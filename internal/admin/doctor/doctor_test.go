@@ -513,6 +513,9 @@ var rows = []checkRow{
 	{"versions", "a daemon that was replaced", func(s *Snapshot) { s.Replaced = true }, Warn, "was replaced after the daemon started"},
 	{"versions", "another hook", func(s *Snapshot) { s.Hook.Commit = "bbbb" }, Warn, "a different build (commit bbbb)"},
 	{"versions", "no hook", func(s *Snapshot) { s.Hook.Err = fs.ErrNotExist }, Warn, "/usr/sbin/origin-dns-dispatcher is not installed"},
+	{"versions", "no hook in a container", func(s *Snapshot) {
+		s.Hook.Err, s.Systemd, s.Host.State.NetworkManager = fs.ErrNotExist, "", nil
+	}, OK, "versions: node-dns"},
 	{"versions", "a hook that is none", func(s *Snapshot) { s.Hook.Err = errors.New("not a Go executable") }, Warn, "cannot be read: not a Go executable"},
 	{"versions", "RHEL 7's kernel", func(s *Snapshot) { s.Kernel = "3.10.0-1160.el7" }, Warn, "the kernel is 3.10.0-1160.el7, but node-dns requires 4.18 or later"},
 	{"versions", "RHEL 7's systemd", func(s *Snapshot) { s.Systemd = "219-78.el7" }, Warn, "systemd is 219-78.el7, but node-dns requires 239"},

@@ -24,6 +24,7 @@ func checkVersions(s Snapshot) []Finding {
 		found = append(found, warn("the daemon's program was replaced after the daemon started", "systemctl restart node-dns starts the installed version; no queries are lost"))
 	}
 	switch h := s.Hook; {
+	case errors.Is(h.Err, fs.ErrNotExist) && s.Systemd == "" && s.Host.State.NetworkManager == nil: // a container, in which nothing runs the hook
 	case errors.Is(h.Err, fs.ErrNotExist):
 		found = append(found, warn(h.Path+" is not installed, so the host's files are not written", "install the package node-dns"))
 	case h.Err != nil:
