@@ -85,7 +85,8 @@ var elsewhere = map[string]string{
 	"kubectl create clusterrolebinding alice-node-dns --clusterrole=node-dns-fleet --user=alice":            "likewise",
 	"kubectl -n kube-system create rolebinding alice-node-dns --role=node-dns-fleet --user=alice":           "likewise",
 	"kubectl debug node/NODE -it --image=busybox -- chroot /host node-dns status":                           "there is no kubelet",
-	"make kubectl": "test/krew runs it",
+	"make kubectl":     "test/krew runs it",
+	"kubectl node-dns": "test/e2e runs it",
 
 	"kubectl apply -f contrib/cluster-role.yaml":                                                                                "there is no kubectl; the tests with a real API apply the file",
 	"kubectl -n kube-system create serviceaccount node-dns":                                                                     "there is no kubectl",
@@ -131,7 +132,7 @@ func mentioned(t *testing.T, document string) []string {
 				continue
 			}
 			_, err := exec.LookPath(words[0])
-			if err == nil || words[0] == "node-dns" || words[0] == "origin-dns-dispatcher" {
+			if err == nil || slices.Contains([]string{"node-dns", "origin-dns-dispatcher", "kubectl"}, words[0]) { // kubectl: also where there is none
 				all = append(all, span[1])
 			}
 		}
