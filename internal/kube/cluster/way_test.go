@@ -199,7 +199,8 @@ func settingsOf(t *testing.T, c *tls.Config) []any {
 	}
 	var subjects, certificate [][]byte
 	if c.RootCAs != nil {
-		subjects = c.RootCAs.Subjects() //nolint:staticcheck // it has no system roots
+		//lint:ignore SA1019 these pools have no system roots
+		subjects = c.RootCAs.Subjects()
 	}
 	if c.GetClientCertificate != nil {
 		pair, err := c.GetClientCertificate(&tls.CertificateRequestInfo{})
