@@ -49,8 +49,7 @@ type apiFleet struct {
 // fleetNode is one node's client.
 type fleetNode struct {
 	services atomic.Int64 // known Services
-	seen     atomic.Pointer[string]
-	stop     func() // nil if it does not run
+	stop     func()       // nil if it does not run
 }
 
 func newAPIFleet(t testing.TB, c *kube.Cluster, client string, size int) *apiFleet {
