@@ -7,8 +7,14 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/node-dns/node-dns/internal/dns/identity"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
@@ -263,4 +269,59 @@ func (r Runner) stillRunning(ctx context.Context, p Plan) []string {
 		return nil
 	}
 	return []string{`node-dns is running and will point /etc/resolv.conf here again; run "systemctl stop node-dns" first`}
+}
+
+// Progress records what a run is doing, for a watchdog that must end it: a system call on a hung
+// file system (NFS without its server, FUSE) ignores the context. The zero Progress is ready to
+// use. A nil one discards everything. It is safe for concurrent use.
+type Progress struct {
+	doing atomic.Pointer[string]
+}
+
+// String returns what the run is doing, such as "reading /etc/resolv.conf", or "starting" before
+// its first action.
+func (p *Progress) String() string {
+	if doing := p.doing.Load(); doing != nil {
+		return *doing
+	}
+	return "starting"
+}
+
+func (p *Progress) is(format string, args ...any) {
+	if p != nil {
+		doing := fmt.Sprintf(format, args...)
+		p.doing.Store(&doing)
+	}
+}
+
+// lockPoll is the interval between attempts to take the lock: flock(2) cannot wait with a deadline.
+const lockPoll = 5 * time.Millisecond
+
+// Lock serialises runs on one host: those of NetworkManager's hook, the daemon's requests and an
+// admin. It waits until ctx ends. The kernel releases the lock when the process ends for any
+// reason.
+func Lock(ctx context.Context, path string) (unlock func(), err error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, fmt.Errorf("creating the lock's directory: %w", err)
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("opening the lock: %w", err)
+	}
+	for {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return func() { f.Close() }, nil
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+			f.Close()
+			return nil, fmt.Errorf("locking %s: %w", path, err)
+		}
+		select {
+		case <-ctx.Done():
+			f.Close()
+			return nil, fmt.Errorf("waiting for another run to end: %w", ctx.Err())
+		case <-time.After(lockPoll):
+		}
+	}
 }

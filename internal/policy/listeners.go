@@ -60,7 +60,7 @@ func (p *Policy) addFileListeners(in Inputs) {
 }
 
 // LeaveTo returns p for a host that another node-dns serves: nothing is served or intercepted, and
-// the API is not watched for it. Empty means that there is none.
+// the API is not watched for it. If other is empty, it returns p itself.
 func (p *Policy) LeaveTo(other string) *Policy {
 	if other == "" {
 		return p

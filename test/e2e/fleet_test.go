@@ -60,24 +60,10 @@ func TestFleet(t *testing.T) {
 	}
 	for _, h := range happenings {
 		t.Run(h.name, func(t *testing.T) {
-			for _, client := range []struct {
-				name  string
-				start func(ctx context.Context, f *fleet, seed uint64) (end func())
-			}{{"node-dns", startWatcher}, {"client-go", startInformers}} {
+			for _, client := range fleetClients {
 				synctest.Test(t, func(t *testing.T) {
 					f := newFleet(t)
-					ctx, cancel := context.WithCancel(t.Context())
-					var ends []func()
-					defer func() {
-						cancel()
-						f.network.SetDown(true)
-						for _, end := range ends {
-							end()
-						}
-					}()
-					for i := range *fleetSize {
-						ends = append(ends, client.start(ctx, f, uint64(i)))
-					}
+					defer f.startNodes(t.Context(), client)()
 					time.Sleep(15 * time.Minute) // each watch has ended normally once and started again
 					f.checkKnown()
 					f.forget()
@@ -97,30 +83,40 @@ func TestFleet(t *testing.T) {
 	}
 }
 
+// fleetClient is a program that follows the API on a node.
+type fleetClient struct {
+	name  string
+	start func(ctx context.Context, f *fleet, seed uint64) (end func())
+}
+
+var fleetClients = []fleetClient{{"node-dns", startWatcher}, {"client-go", startInformers}}
+
+// startNodes starts the client of each node. end stops them.
+func (f *fleet) startNodes(ctx context.Context, client fleetClient) (end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var ends []func()
+	for i := range *fleetSize {
+		ends = append(ends, client.start(ctx, f, uint64(i)))
+	}
+	return func() {
+		cancel()
+		f.network.SetDown(true)
+		for _, end := range ends {
+			end()
+		}
+	}
+}
+
 // TestFleetStart starts all nodes at once without a saved state, at an API server that is far too
 // small for that: the requests of client-go's reflectors take it three minutes. Nodes that it rejects
 // must return ever more seldom, or their retries are most of its work.
 func TestFleetStart(t *testing.T) {
 	klog.SetSlogLogger(slog.New(slog.DiscardHandler)) // client-go logs each failure
-	for _, client := range []struct {
-		name  string
-		start func(ctx context.Context, f *fleet, seed uint64) (end func())
-	}{{"node-dns", startWatcher}, {"client-go", startInformers}} {
+	for _, client := range fleetClients {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFleet(t)
 			f.rate = max(1, *fleetSize*6/180)
-			ctx, cancel := context.WithCancel(t.Context())
-			var ends []func()
-			defer func() {
-				cancel()
-				f.network.SetDown(true)
-				for _, end := range ends {
-					end()
-				}
-			}()
-			for i := range *fleetSize {
-				ends = append(ends, client.start(ctx, f, uint64(i)))
-			}
+			defer f.startNodes(t.Context(), client)()
 			for !f.isKnown() && time.Since(f.begin) < time.Hour {
 				time.Sleep(time.Second)
 			}

@@ -41,13 +41,7 @@ func fetch() error { return exec.Command("go", "-C", "../..", "mod", "download")
 // selects platforms; compiling for all takes minutes.
 func build(t *testing.T, tree, platforms string) string {
 	t.Helper()
-	dist := t.TempDir()
-	cmd := exec.Command("make", "-C", tree, "kubectl", "PLATFORMS="+platforms, "DIST="+dist, "VERSION="+version, "REVISION="+revision)
-	cmd.Env = append(os.Environ(), "SOURCE_DATE_EPOCH=1800000000")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %v\n%s", cmd.Args, err, out)
-	}
-	return dist
+	return rpmbuild.Make(t, tree, "kubectl", "PLATFORMS="+platforms, "VERSION="+version, "REVISION="+revision)
 }
 
 // plugin is the manifest as krew reads it (sigs.k8s.io/krew/pkg/index).

@@ -132,7 +132,7 @@ func mentioned(t *testing.T, document string) []string {
 				continue
 			}
 			_, err := exec.LookPath(words[0])
-			if err == nil || slices.Contains([]string{"node-dns", "origin-dns-dispatcher", "kubectl"}, words[0]) { // kubectl: also where there is none
+			if err == nil || slices.Contains([]string{"node-dns", "origin-dns-dispatcher", "kubectl"}, words[0]) { // with or without kubectl on this machine
 				all = append(all, span[1])
 			}
 		}

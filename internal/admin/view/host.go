@@ -54,8 +54,8 @@ func (v *Host) reread() *Host {
 }
 
 // Pending returns the host's files that differ from their intended content, given that we answer on
-// the addresses in listening. If we do not listen on the address for resolv.conf (a daemon run by
-// hand on another port), or run in a pod, the host's files are none of our business.
+// the addresses in listening. There are none in a pod, or if we do not listen on the address for
+// resolv.conf, as a daemon that an admin runs on another port.
 func (v *Host) Pending(listening []netip.AddrPort) []string {
 	if v.InPod || !v.IsAnswered(listening) {
 		return nil

@@ -59,7 +59,7 @@ func TestWay(t *testing.T) {
 		{name: "key is not base64", cluster: server, user: "client-key-data: '!'", refused: "client-key-data: expected base64"},
 		{name: "certificate without a key", cluster: server, user: "client-certificate-data: " + data, refused: "client-key is missing"},
 		{name: "CA without a certificate", cluster: server + ", certificate-authority-data: QQ==", refused: "certificate-authority: expected certificates in PEM"},
-		{name: "a certificate that is none", cluster: server, user: "client-certificate-data: QQ==, client-key-data: QQ==", refused: "client-certificate: "},
+		{name: "an invalid client certificate", cluster: server, user: "client-certificate-data: QQ==, client-key-data: QQ==", refused: "client-certificate: "},
 		{name: "CA and no verification", cluster: server + ", insecure-skip-tls-verify: true, certificate-authority-data: " + data, refused: "expected one of them"},
 		{name: "password and token", cluster: server, user: "token: t, username: u, password: p", refused: "expected one of them"},
 		{name: "groups without a user", cluster: server, user: "as-groups: [a]", refused: "require as"},

@@ -93,6 +93,19 @@ func Fetch() error {
 	)
 }
 
+// Make runs a target of the Makefile of a source tree, at a fixed date, and returns the directory
+// with its results. Each of the variables is a word such as VERSION=1.0.0.
+func Make(t testing.TB, tree, target string, variables ...string) (dist string) {
+	t.Helper()
+	dist = t.TempDir()
+	cmd := exec.Command("make", append([]string{"-C", tree, target, "DIST=" + dist}, variables...)...)
+	cmd.Env = append(os.Environ(), "SOURCE_DATE_EPOCH=1800000000")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %v\n%s", cmd.Args, err, out)
+	}
+	return dist
+}
+
 // Build makes packages of the current tree with this release number. From release 2 on, their
 // configuration files have an additional line. It reuses earlier builds, including those of other
 // tests.

@@ -5,6 +5,21 @@ import (
 	"time"
 )
 
+// Shop returns the objects of a small cluster: the namespace shop with the service web, which has
+// this ClusterIP.
+func Shop(clusterIP string) string {
+	return `
+apiVersion: v1
+kind: Namespace
+metadata: {name: shop}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: shop}
+spec: {clusterIP: ` + clusterIP + `, selector: {app: web}, ports: [{name: http, port: 80}]}
+`
+}
+
 // HeadlessSlice returns the manifest of an EndpointSlice with one address, as a controller writes
 // it for a headless Service after a change at the given time.
 func HeadlessSlice(namespace, service, name, addr string, changed time.Time) string {
