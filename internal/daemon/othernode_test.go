@@ -1,13 +1,11 @@
 package daemon
 
 import (
-	"bytes"
 	"log/slog"
 	"net/netip"
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/miekg/dns"
@@ -17,6 +15,7 @@ import (
 	"github.com/node-dns/node-dns/internal/policy"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 	"github.com/node-dns/node-dns/internal/test/kubetest"
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 func TestOtherNodeDNS(t *testing.T) {
@@ -69,24 +68,6 @@ func TestMayHaveOther(t *testing.T) {
 	}
 }
 
-// logBuffer is a log for a daemon's goroutines.
-type logBuffer struct {
-	mu   sync.Mutex // guards text
-	text bytes.Buffer
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *logBuffer) count(text string) int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return strings.Count(b.text.String(), text)
-}
-
 // TestLeavesTheNodeToTheRPM: in a pod, the daemon leaves a node alone that a node-dns of the host
 // serves. It neither listens, nor watches the API, nor requests interception, and says so once. It is
 // ready, so that a rollout goes on. It takes over when the other daemon has ended.
@@ -97,7 +78,7 @@ func TestLeavesTheNodeToTheRPM(t *testing.T) {
 	api.Apply(shop + dnsService)
 	rpm := start(t, map[string]string{upstreamPath: upstreamFile(site)})
 	at := rpm.address()
-	log := new(logBuffer)
+	log := new(lab.Text)
 	pod := launch(t, map[string]string{
 		upstreamPath: upstreamFile(site), "/etc/node-dns/node-dns.yaml": "intercept: clusterDNS\n", kubeconfigPath: string(api.Kubeconfig()),
 	}, func(c *Config) {
@@ -115,7 +96,7 @@ func TestLeavesTheNodeToTheRPM(t *testing.T) {
 		t.Errorf("while the RPM's daemon serves: ready %v, listeners %v, interception %v, API %v, request %q, problems %q",
 			s.Ready, s.Listeners, s.Interception, s.Cluster.Resolver, pod.request(), s.Problems)
 	}
-	if left, not := log.count("leaving this node to another node-dns"), log.count("not ready"); left != 1 || not != 0 {
+	if left, not := strings.Count(log.String(), "leaving this node to another node-dns"), strings.Count(log.String(), "not ready"); left != 1 || not != 0 {
 		t.Errorf("the log says %d times that the node is left to another node-dns, and %d times that this one is not ready", left, not)
 	}
 	rpm.end()

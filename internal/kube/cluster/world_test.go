@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/node-dns/node-dns/internal/dns/zone"
 	"github.com/node-dns/node-dns/internal/test/kubetest"
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 // world is an API server and a Watcher of it.
@@ -27,7 +27,7 @@ type world struct {
 	server  *kubetest.Server
 	config  Config
 	watcher *Watcher
-	log     *logText
+	log     *lab.Text
 	stop    func()
 
 	mu        sync.Mutex // guards what follows
@@ -50,7 +50,7 @@ func newWorld(t testing.TB) *world {
 // possible.
 func newWorldOf(t testing.TB, server *kubetest.Server) *world {
 	t.Helper()
-	w := &world{t: t, server: server, log: new(logText), stop: func() {}}
+	w := &world{t: t, server: server, log: new(lab.Text), stop: func() {}}
 	dir := t.TempDir()
 	w.config = Config{
 		Kubeconfig:   filepath.Join(dir, "kubeconfig"),
@@ -210,21 +210,4 @@ func readFile(t testing.TB, path string) string {
 		t.Fatal(err)
 	}
 	return string(data)
-}
-
-type logText struct {
-	mu   sync.Mutex // guards text
-	text bytes.Buffer
-}
-
-func (l *logText) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *logText) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }
