@@ -221,8 +221,9 @@ func (k *kubelets) failing() (n int) {
 	return n
 }
 
-// TestCanary: a configuration with which names fail stops at the first node, at a real API server and
-// its controller of DaemonSets. The other nodes keep their pods, and the way back goes on by itself.
+// TestCanary: the rollout of a configuration with which names fail stops at the first node, with a real
+// API server and DaemonSet controller. The other nodes keep their pods. After the configuration is
+// restored, the rollout continues without help.
 func TestCanary(t *testing.T) {
 	t.Parallel()
 	c := newChartCluster(t)

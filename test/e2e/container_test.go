@@ -43,7 +43,7 @@ func buildImage(t testing.TB) (root string) {
 	return root
 }
 
-// layerOf returns the only blob that is no JSON. test/image checks the layout.
+// layerOf returns the only blob that is not JSON. test/image checks the layout.
 func layerOf(t testing.TB, blobs string) string {
 	t.Helper()
 	var layers []string

@@ -108,8 +108,8 @@ func (f *fleet) startNodes(ctx context.Context, client fleetClient) (end func())
 }
 
 // TestFleetStart starts all nodes at once without a saved state, at an API server that is far too
-// small for that: the requests of client-go's reflectors take it three minutes. Nodes that it rejects
-// must return ever more seldom, or their retries are most of its work.
+// small for that: it needs three minutes for the requests of client-go's reflectors. Rejected nodes
+// must wait longer after each retry. Otherwise most of its work is to reject them.
 func TestFleetStart(t *testing.T) {
 	klog.SetSlogLogger(slog.New(slog.DiscardHandler)) // client-go logs each failure
 	for _, client := range fleetClients {

@@ -256,7 +256,8 @@ func (k *kubelet) updateVolumes(ctx context.Context, pod corev1.Pod, have *runni
 	return nil
 }
 
-// publish replaces the files of a directory, as the kubelet's AtomicWriter does: they are links through ..data, which is renamed.
+// publish replaces the files of a directory as the kubelet's AtomicWriter does: they are links through
+// ..data, which is renamed.
 func publish(dir, version string, files map[string]any) error {
 	data, current := filepath.Join(dir, "..data"), "..version-"+version
 	if now, err := os.Readlink(data); err == nil && now == current {
@@ -300,7 +301,7 @@ func envOf(c *kube.Cluster, spec corev1.Container) ([]string, error) {
 }
 
 // look updates the files of volumes once a second, probes the containers, restarts those that ended
-// or do not live, and reports changes.
+// or fail their liveness probe, and reports changes.
 func (k *kubelet) look(ctx context.Context, pod corev1.Pod, have *runningPod) error {
 	if time.Since(have.synced) > time.Second {
 		if err := k.updateVolumes(ctx, pod, have); err != nil {
@@ -329,7 +330,7 @@ func (k *kubelet) look(ctx context.Context, pod corev1.Pod, have *runningPod) er
 	return k.report(ctx, pod, have)
 }
 
-// due runs a probe if its time has come. It reports whether it did.
+// due runs a probe if its period is over. It reports whether it did.
 func (k *kubelet) due(ctx context.Context, c *runningContainer, p *corev1.Probe, state *probing) bool {
 	if p == nil || time.Now().Before(state.next) {
 		return false

@@ -383,7 +383,7 @@ func TestTwoHelpersOfAHost(t *testing.T) {
 	w.await("the liveness probe notices that the helper hangs", func() bool { return !alive() })
 }
 
-// TestAlive: a helper lives that has touched its file a short time ago.
+// TestAlive: a helper is alive if it has touched its file a short time ago.
 func TestAlive(t *testing.T) {
 	root, now := t.TempDir(), time.Now().Truncate(time.Second) // some file systems keep no fractions
 	path := intercept.AliveFile(root)
