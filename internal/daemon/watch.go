@@ -36,7 +36,8 @@ func (d *Daemon) watchKernel(ctx context.Context) error {
 }
 
 // watchFiles hints when any program changes one of the host's files. It watches their directories,
-// because files are replaced by rename.
+// because files are replaced by rename, and resolv.conf itself, because its directory does not report
+// writes through a bind mount.
 func (d *Daemon) watchFiles(ctx context.Context) error {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -48,7 +49,7 @@ func (d *Daemon) watchFiles(ctx context.Context) error {
 	said := ""
 	for {
 		files := d.watchedFiles()
-		if err := watchDirectories(watcher, files); err != nil && err.Error() != said {
+		if err := watch(watcher, d.paths.host.ResolvConf, files); err != nil && err.Error() != said {
 			said = err.Error()
 			d.log.Warn("cannot watch all files; their changes are detected at the next periodic check", "error", err)
 		}
@@ -113,20 +114,23 @@ func (d *Daemon) watchedFiles() []string {
 	return files
 }
 
-// watchDirectories adds the directories that exist and are not watched yet. Missing or unreadable
-// ones are left to the periodic looks. The error joins those of the others.
-func watchDirectories(watcher *fsnotify.Watcher, files []string) error {
+// watch adds the file, and the directories of files, that exist and are not watched yet. Missing or
+// unreadable ones are left to the periodic looks. The error joins those of the others.
+func watch(watcher *fsnotify.Watcher, file string, files []string) error {
+	wanted := []string{file}
+	for _, file := range files {
+		wanted = append(wanted, filepath.Dir(file))
+	}
 	watched := watcher.WatchList()
 	var errs []error
-	for _, file := range files {
-		dir := filepath.Dir(file)
-		if slices.Contains(watched, dir) {
+	for _, path := range wanted {
+		if slices.Contains(watched, path) {
 			continue
 		}
-		if err := watcher.Add(dir); err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, os.ErrPermission) {
-			errs = append(errs, fmt.Errorf("watching %s: %w", dir, err))
+		if err := watcher.Add(path); err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, os.ErrPermission) {
+			errs = append(errs, fmt.Errorf("watching %s: %w", path, err))
 		}
-		watched = append(watched, dir)
+		watched = append(watched, path)
 	}
 	return errors.Join(errs...)
 }

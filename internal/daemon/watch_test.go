@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 	"github.com/node-dns/node-dns/internal/policy"
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 // TestWatchFiles: a change of any file that affects what is served is a hint. The uplinks of
@@ -51,5 +53,43 @@ func TestWatchFiles(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// TestWatchMounted: a write to the file that is mounted over resolv.conf is a hint, although no
+// directory that is watched reports it. It used to be noticed at the next periodic check. A hard
+// link stands in for the mount.
+func TestWatchMounted(t *testing.T) {
+	root := t.TempDir()
+	paths := hostdns.NewPaths(root)
+	d, err := New(Config{Root: root})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mounted := filepath.Join(root, "mounted")
+	write(t, paths.ResolvConf, "nameserver 10.0.0.1\n")
+	if err := os.Link(paths.ResolvConf, mounted); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- d.watchFiles(ctx) }()
+	lab.Poll(lookAgain/2, func() bool {
+		if err := os.WriteFile(mounted, []byte("nameserver 10.0.0.2\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return len(d.hints) > 0
+	})
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	select {
+	case got := <-d.hints:
+		if want := "file: " + paths.ResolvConf; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	default:
+		t.Error("no hint")
 	}
 }
