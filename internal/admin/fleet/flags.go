@@ -1,4 +1,4 @@
-package podexec
+package fleet
 
 import (
 	"github.com/spf13/pflag"

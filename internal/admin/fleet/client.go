@@ -1,9 +1,4 @@
-// Package podexec lists a cluster's nodes and pods, and runs programs in the pods, with the
-// credentials of kubectl's user. It also builds for macOS and Windows.
-//
-// It is separate from package cluster, which watches the API with a node's credentials and keeps
-// only what DNS needs.
-package podexec
+package fleet
 
 import (
 	"context"
