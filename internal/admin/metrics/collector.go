@@ -21,7 +21,7 @@ type puts struct {
 	hist  func(h buckets, labels ...string)
 }
 
-// buckets is a histogram from internal/sys/percpu.
+// buckets is a histogram from package stats.
 type buckets interface {
 	Buckets() (count uint64, sum float64, upTo map[float64]uint64)
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/cache"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/dns/forward"
-	"github.com/node-dns/node-dns/internal/sys/percpu"
+	"github.com/node-dns/node-dns/internal/sys/stats"
 )
 
 // Sample holds all exported values from about the same moment. The parts are read one after the
@@ -69,14 +69,14 @@ type Config struct {
 // Programming measures how long changes of the cluster took until they were answered: the DNS
 // programming latency of Kubernetes.
 type Programming struct {
-	Headless           percpu.Delays // headless Services with a selector
-	ClusterIP          percpu.Delays // all others
-	Future, Past, Many uint64        // changes that were not timed because they were in the future, too old, or too many
+	Headless           stats.Delays // headless Services with a selector
+	ClusterIP          stats.Delays // all others
+	Future, Past, Many uint64       // changes that were not timed because they were in the future, too old, or too many
 }
 
 // Health describes the watchdog, which queries our own listeners like a client.
 type Health struct {
-	Durations percpu.Durations
+	Durations stats.Durations
 	Failures  uint64
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/dns/forward"
 	"github.com/node-dns/node-dns/internal/dns/health"
-	"github.com/node-dns/node-dns/internal/sys/percpu"
+	"github.com/node-dns/node-dns/internal/sys/stats"
 )
 
 // trafficRows are the metrics of queries and responses.
@@ -39,24 +39,24 @@ var trafficRows = []row{
 		}
 	}),
 	spread("dns_request_duration_seconds", "Time from a query to its response.", whole, func(s *Sample, put puts) {
-		var all percpu.Durations
+		var all stats.Durations
 		for _, t := range s.Traffic {
 			all.Merge(&t.Durations)
 		}
 		put.hist(&all, server, zone, view)
 	}),
 	spread("dns_request_size_bytes", "Query sizes.", and(whole, "proto"), func(s *Sample, put puts) {
-		sizes(s, put, func(t *dnsserver.Traffic) *percpu.Sizes { return &t.Queries })
+		sizes(s, put, func(t *dnsserver.Traffic) *stats.Sizes { return &t.Queries })
 	}),
 	spread("dns_response_size_bytes", "Response sizes.", and(whole, "proto"), func(s *Sample, put puts) {
-		sizes(s, put, func(t *dnsserver.Traffic) *percpu.Sizes { return &t.Responses })
+		sizes(s, put, func(t *dnsserver.Traffic) *stats.Sizes { return &t.Responses })
 	}),
 }
 
 // sizes puts the sizes by transport.
-func sizes(s *Sample, put puts, of func(*dnsserver.Traffic) *percpu.Sizes) {
+func sizes(s *Sample, put puts, of func(*dnsserver.Traffic) *stats.Sizes) {
 	for _, proto := range []dnsserver.Proto{dnsserver.UDP, dnsserver.TCP} {
-		var all percpu.Sizes
+		var all stats.Sizes
 		for i := range s.Traffic {
 			if t := &s.Traffic[i]; t.Proto == proto {
 				all.Merge(of(t))

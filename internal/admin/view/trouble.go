@@ -11,7 +11,7 @@ import (
 	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/admin/metrics"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
-	"github.com/node-dns/node-dns/internal/sys/sketch"
+	"github.com/node-dns/node-dns/internal/sys/stats"
 )
 
 const (
@@ -33,8 +33,8 @@ type troubles struct {
 	window perSecond
 
 	mu      sync.Mutex // guards the fields below
-	names   *sketch.Sketch[slowName]
-	clients *sketch.Sketch[troubledClient]
+	names   *stats.Sketch[slowName]
+	clients *stats.Sketch[troubledClient]
 }
 
 // slowName is a name with a type.
@@ -89,7 +89,7 @@ func (m *minutes[S]) until(t time.Time) (sums []S) {
 }
 
 func newTroubles() *troubles {
-	return &troubles{names: sketch.New[slowName](troubleKeys), clients: sketch.New[troubledClient](troubleKeys)}
+	return &troubles{names: stats.NewSketch[slowName](troubleKeys), clients: stats.NewSketch[troubledClient](troubleKeys)}
 }
 
 // Trouble is the callback of dnsserver.Config. It records a query that was slow or failed.

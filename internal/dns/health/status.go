@@ -5,7 +5,7 @@ import (
 
 	"github.com/miekg/dns"
 
-	"github.com/node-dns/node-dns/internal/sys/percpu"
+	"github.com/node-dns/node-dns/internal/sys/stats"
 )
 
 // A State is the state of a server.
@@ -55,7 +55,7 @@ func (a *Account) Status() Status {
 var RcodeNames = [...]string{"NOERROR", "NXDOMAIN", "SERVFAIL", "REFUSED", "other"}
 
 // Durations are the response times of a server over UDP and TLS, by RcodeNames.
-type Durations [len(RcodeNames)]percpu.Durations
+type Durations [len(RcodeNames)]stats.Durations
 
 func (d *Durations) add(took time.Duration, rcode int) {
 	place := len(d) - 1

@@ -1,4 +1,4 @@
-package percpu
+package stats
 
 import (
 	"math"

@@ -1,4 +1,4 @@
-package sketch
+package stats
 
 import (
 	"math/rand"
@@ -10,7 +10,7 @@ import (
 // share, and its error is within the stated bound.
 func checkSketch(t *testing.T, size int, keys []byte) {
 	t.Helper()
-	s, exact := New[struct{}](size), map[string]float64{}
+	s, exact := NewSketch[struct{}](size), map[string]float64{}
 	for _, k := range keys {
 		key := strconv.Itoa(int(k))
 		s.Add(key, 1)

@@ -1,5 +1,4 @@
-// Package sketch keeps the heaviest keys of a stream in bounded memory.
-package sketch
+package stats
 
 // Sketch keeps the keys with the largest weights, using the space-saving algorithm of Metwally,
 // Agrawal and El Abbadi ("Efficient Computation of Frequent and Top-k Elements in Data Streams",
@@ -17,8 +16,8 @@ type Entry[D any] struct {
 	Details D
 }
 
-// New returns a Sketch for at most size keys.
-func New[D any](size int) *Sketch[D] {
+// NewSketch returns a Sketch for at most size keys.
+func NewSketch[D any](size int) *Sketch[D] {
 	return &Sketch[D]{size: size, Entries: make(map[string]*Entry[D])}
 }
 
