@@ -22,7 +22,7 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 	"golang.org/x/sys/unix"
 
-	"github.com/node-dns/node-dns/internal/dns/identity"
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/intercept"
 	"github.com/node-dns/node-dns/internal/sys/supervise"
 )
@@ -301,7 +301,7 @@ func (h *helper) probe(ctx context.Context) []string {
 			continue
 		}
 		asked.Go(func() {
-			by, err := identity.Ask(ctx, &h.dialer, netip.AddrPortFrom(w.probe, port), deadline)
+			by, err := nameserver.Identify(ctx, &h.dialer, netip.AddrPortFrom(w.probe, port), deadline)
 			why[i] = silence(w.probe, by, err)
 		})
 	}

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/node-dns/node-dns/internal/dns/identity"
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/intercept"
 )
 
@@ -69,7 +69,7 @@ func silence(at netip.Addr, by string, err error) string {
 		return fmt.Sprintf("cannot query %s: %v", at, err)
 	case by == "":
 		return "another nameserver answers at " + at.String()
-	case !identity.IsNodeDNS(by):
+	case !nameserver.IsNodeDNS(by):
 		return fmt.Sprintf("another nameserver answers at %s: %s", at, by)
 	}
 	return ""

@@ -1,4 +1,4 @@
-package identity
+package nameserver
 
 import (
 	"strings"
@@ -53,7 +53,7 @@ func TestNameIn(t *testing.T) {
 		{"one string", respond(t, "node-dns 0.9.0"), "node-dns 0.9.0"},
 		{"two strings", respond(t, "dnsmasq", "-2.90"), "dnsmasq-2.90"},
 		{"an escape sequence", respond(t, "a\x1b[31mb\n"), "a[31mb"},
-		{"a long name", respond(t, long), long[:maxName]},
+		{"a long name", respond(t, long), long[:maxIdentity]},
 		{"cut off", respond(t, "node-dns")[:40], ""},
 		{"the question alone", append([]byte{0, 0, 0x80, 0, 0, 1, 0, 0, 0, 0, 0, 0}, question...), ""},
 		{"the header alone", make([]byte, headerSize), ""},
@@ -75,7 +75,7 @@ func FuzzNameIn(f *testing.F) {
 			return
 		}
 		got := nameIn(message)
-		if len(got) > maxName || strings.ContainsFunc(got, func(r rune) bool { return r < ' ' || r > '~' }) {
+		if len(got) > maxIdentity || strings.ContainsFunc(got, func(r rune) bool { return r < ' ' || r > '~' }) {
 			t.Fatalf("got %q", got)
 		}
 		if want, ok := byLibrary(message); ok && got != want {
@@ -109,5 +109,5 @@ func byLibrary(message []byte) (name string, ok bool) {
 		}
 		return r
 	}, strings.Join(txt.TXT, ""))
-	return strings.TrimSpace(text[:min(len(text), maxName)]), true
+	return strings.TrimSpace(text[:min(len(text), maxIdentity)]), true
 }

@@ -1,6 +1,4 @@
-// Package identity asks a nameserver what it calls itself: version.bind in class CHAOS (RFC 4892),
-// which node-dns, dnsmasq, unbound, BIND and CoreDNS answer without their upstreams.
-package identity
+package nameserver
 
 import (
 	"bytes"
@@ -13,15 +11,17 @@ import (
 	"time"
 )
 
-// maxName bounds, in bytes, how much of a nameserver's own name is returned.
-const maxName = 64
+// maxIdentity bounds, in bytes, how much of a nameserver's own name is returned.
+const maxIdentity = 64
 
-// Ask sends one query over UDP and waits for its response until the deadline. Any response counts,
-// because a nameserver may refuse to name itself. by is what the nameserver calls itself, in
+// Identify asks a nameserver what it calls itself: version.bind in class CHAOS (RFC 4892), which
+// node-dns, dnsmasq, unbound, BIND and CoreDNS answer without their upstreams. It sends one query
+// over UDP and waits for its response until the deadline. Any response counts, because a nameserver
+// may refuse to name itself. by is what the nameserver calls itself, in
 // printable ASCII of at most 64 bytes, or "". The error is that of the socket: one that wraps
 // os.ErrDeadlineExceeded means silence, ECONNREFUSED that nothing listens. dialer may bind the
-// socket. Ask is safe for concurrent use.
-func Ask(ctx context.Context, dialer *net.Dialer, at netip.AddrPort, deadline time.Time) (by string, err error) {
+// socket. Identify is safe for concurrent use.
+func Identify(ctx context.Context, dialer *net.Dialer, at netip.AddrPort, deadline time.Time) (by string, err error) {
 	query := newQuery()
 	conn, err := dialer.DialContext(ctx, "udp", at.String())
 	if err != nil {
@@ -103,7 +103,7 @@ func nameIn(response []byte) string {
 		}
 		data = data[end:]
 	}
-	return strings.TrimSpace(string(text[:min(len(text), maxName)]))
+	return strings.TrimSpace(string(text[:min(len(text), maxIdentity)]))
 }
 
 // afterName returns what follows the name at the beginning of data, or nothing if the name is
