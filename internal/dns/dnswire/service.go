@@ -1,18 +1,16 @@
-package records
+package dnswire
 
 import (
 	"encoding/hex"
 	"net/netip"
 
 	"github.com/miekg/dns"
-
-	"github.com/node-dns/node-dns/internal/dns/dnswire"
 )
 
 // ServiceTarget returns the target of an SVCB or HTTPS record (RFC 9460 section 2.5) that Unpack
 // parsed, or "" for other records.
 func ServiceTarget(rr dns.RR) string {
-	target, _ := service(rr, 2+dnswire.MaxName)
+	target, _ := service(rr, 2+MaxName)
 	return target
 }
 

@@ -1,9 +1,7 @@
-package records
+package dnswire
 
 import (
 	"github.com/miekg/dns"
-
-	"github.com/node-dns/node-dns/internal/dns/dnswire"
 )
 
 // form is the Go type that a record is returned as.
@@ -64,7 +62,7 @@ func compressed(fields string) layout { return layout{fields, typed, true} }
 
 // look returns the form for a record of a type whose RDATA runs from at to end, and deducts its
 // names from r.room.
-func (r *reader) look(rrtype uint16, at, end int) (form, error) {
+func (r *unpacker) look(rrtype uint16, at, end int) (form, error) {
 	rdata := r.message[:end]
 	if rrtype == dns.TypeOPT {
 		if n, end := parameters(rdata, at, false); end < 0 || n > maxOptions {
@@ -145,7 +143,7 @@ func (l layout) walk(data []byte, at int, name func(data []byte, at int) int) (i
 
 // plainName returns the offset of the end of an uncompressed name, or -1.
 func plainName(data []byte, at int) int {
-	for from := at; at < len(data) && data[at] < 0x40 && at-from < dnswire.MaxName; at += 1 + int(data[at]) {
+	for from := at; at < len(data) && data[at] < 0x40 && at-from < MaxName; at += 1 + int(data[at]) {
 		if data[at] == 0 {
 			return at + 1
 		}

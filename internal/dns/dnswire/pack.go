@@ -1,4 +1,4 @@
-package records
+package dnswire
 
 import (
 	"encoding/binary"
@@ -11,8 +11,6 @@ import (
 	"sync"
 
 	"github.com/miekg/dns"
-
-	"github.com/node-dns/node-dns/internal/dns/dnswire"
 )
 
 // ErrTooLong means that a message has more bytes than TCP can carry.
@@ -63,7 +61,7 @@ func (p *packer) message(m *dns.Msg) error {
 	if _, err := head.PackBuffer(p.buf); err != nil {
 		return fmt.Errorf("packing a header: %w", err)
 	}
-	p.at = dnswire.HeaderSize
+	p.at = HeaderSize
 	for _, q := range m.Question {
 		if err := p.name(q.Name, true); err != nil {
 			return err

@@ -1,11 +1,4 @@
-// Package records parses messages from the network into records, with memory limited by their size:
-// no received byte takes more than about sixteen bytes here, whatever the records contain. It
-// also drops records that were not requested.
-//
-// It is separate from dnswire, which does not use package dns. The forwarder uses it for messages
-// from upstream nameservers, and the cache when it reads them again, so that both are equally
-// careful.
-package records
+package dnswire
 
 import (
 	"encoding/binary"
@@ -15,8 +8,6 @@ import (
 	"strings"
 
 	"github.com/miekg/dns"
-
-	"github.com/node-dns/node-dns/internal/dns/dnswire"
 )
 
 // Reasons why a message is rejected.
@@ -35,7 +26,8 @@ const (
 	maxPointers = 126     // for one name: as many as it may have labels (RFC 1035 section 3.1)
 )
 
-// Unpack parses a message with one question. Its records are complete: none lacks a field or has
+// Unpack parses a message from the network that has one question, with memory limited by its size:
+// no received byte takes more than about sixteen bytes here, whatever the records contain. Its records are complete: none lacks a field or has
 // extra bytes after its last one.
 //
 // Types that no code here inspects, and records with many tiny parts, are returned as dns.RFC3597.
@@ -44,13 +36,13 @@ const (
 //
 // The error is ErrMalformed or ErrCostly.
 func Unpack(message []byte) (*dns.Msg, error) {
-	if len(message) < dnswire.HeaderSize || count(message, 4) != 1 {
+	if len(message) < HeaderSize || count(message, 4) != 1 {
 		return nil, ErrMalformed
 	}
-	r := reader{message: message, room: max(leastNames, nameShare*len(message)), names: make(map[int]string)}
+	r := unpacker{message: message, room: max(leastNames, nameShare*len(message)), names: make(map[int]string)}
 	m := new(dns.Msg)
-	m.MsgHdr = header(message)
-	name, at, err := r.name(dnswire.HeaderSize)
+	m.MsgHdr = headerOf(message)
+	name, at, err := r.name(HeaderSize)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +51,7 @@ func Unpack(message []byte) (*dns.Msg, error) {
 	}
 	m.Question = []dns.Question{{Name: name, Qtype: count16(message, at), Qclass: count16(message, at+2)}}
 	at += 4
-	if !areWhole(message, at) {
+	if recordsEnd(message, at) == 0 { // checked before memory is allocated for them
 		return nil, ErrMalformed
 	}
 	for i, section := range [...]*[]dns.RR{&m.Answer, &m.Ns, &m.Extra} {
@@ -82,22 +74,7 @@ func Unpack(message []byte) (*dns.Msg, error) {
 	return m, nil
 }
 
-// areWhole reports whether the message has the records that its header counts, starting at offset
-// at. It is called before memory is allocated for them.
-func areWhole(message []byte, at int) bool {
-	for n := count(message, 6) + count(message, 8) + count(message, 10); n > 0; n-- {
-		if _, at = dnswire.Find(message, at); at == 0 {
-			return false
-		}
-	}
-	return true
-}
-
-func count(message []byte, at int) int { return int(binary.BigEndian.Uint16(message[at:])) }
-
-func count16(message []byte, at int) uint16 { return binary.BigEndian.Uint16(message[at:]) }
-
-func header(message []byte) dns.MsgHdr {
+func headerOf(message []byte) dns.MsgHdr {
 	bits := count16(message, 2)
 	return dns.MsgHdr{
 		Id: count16(message, 0), Response: bits&(1<<15) != 0, Opcode: int(bits>>11) & 0xf, Authoritative: bits&(1<<10) != 0,
@@ -106,20 +83,20 @@ func header(message []byte) dns.MsgHdr {
 	}
 }
 
-// reader parses the records of one message.
-type reader struct {
+// unpacker parses the records of one message.
+type unpacker struct {
 	message []byte
 	room    int            // characters that names may still use
 	names   map[int]string // by the offset where the name begins, or where its single pointer leads
 }
 
 // record parses the record at offset at, which must be complete.
-func (r *reader) record(at int) (rr dns.RR, end int, err error) {
+func (r *unpacker) record(at int) (rr dns.RR, end int, err error) {
 	owner, _, err := r.name(at)
 	if err != nil {
 		return nil, 0, err
 	}
-	data, end := dnswire.Find(r.message, at)
+	data, end := Find(r.message, at)
 	h := dns.RR_Header{
 		Name: owner, Rrtype: count16(r.message, data-10), Class: count16(r.message, data-8),
 		Ttl: binary.BigEndian.Uint32(r.message[data-6:]), Rdlength: uint16(end - data),
@@ -140,7 +117,7 @@ func (r *reader) record(at int) (rr dns.RR, end int, err error) {
 // name parses the name at offset at. A name that is only a pointer is parsed once per target. If it
 // has escapes, it is charged each time, because package dns copies such a name, of up to 1,004
 // characters, whenever it packs it.
-func (r *reader) name(at int) (name string, end int, err error) {
+func (r *unpacker) name(at int) (name string, end int, err error) {
 	from, end := at, 0
 	if at+1 < len(r.message) && r.message[at] >= 0xc0 {
 		from, end = count(r.message, at)&0x3fff, at+2
@@ -165,7 +142,7 @@ func (r *reader) name(at int) (name string, end int, err error) {
 }
 
 // pay charges r.room for the name at offset at and returns the offset of its end.
-func (r *reader) pay(at int) (end int, err error) {
+func (r *unpacker) pay(at int) (end int, err error) {
 	size, chars, pointers := 1, 1, 0
 	for {
 		if at >= len(r.message) {
@@ -190,7 +167,7 @@ func (r *reader) pay(at int) (end int, err error) {
 			}
 			return max(end, at+1), nil
 		}
-		if size += 1 + n; size > dnswire.MaxName {
+		if size += 1 + n; size > MaxName {
 			return 0, ErrMalformed
 		}
 		for _, c := range r.message[at+1 : at+1+n] {

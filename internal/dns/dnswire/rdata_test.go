@@ -1,4 +1,4 @@
-package records
+package dnswire
 
 import (
 	"bytes"
@@ -8,8 +8,6 @@ import (
 	"testing"
 
 	"github.com/miekg/dns"
-
-	"github.com/node-dns/node-dns/internal/dns/dnswire"
 )
 
 // wholeRecords are examples of all types in layouts, with every field.
@@ -37,7 +35,7 @@ const sha384 = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff
 func message(rrtype uint16, rdata []byte) []byte {
 	m := []byte{0, 1, 0x81, 0x80, 0, 1, 0, 1, 0, 0, 0, 0}
 	m = append(m, "\x03www\x07example\x00\x00\x01\x00\x01"...)
-	m = append(m, 0xc0, dnswire.HeaderSize)
+	m = append(m, 0xc0, HeaderSize)
 	m = binary.BigEndian.AppendUint16(m, rrtype)
 	m = append(m, 0, 1, 0, 0, 0, 60)
 	m = binary.BigEndian.AppendUint16(m, uint16(len(rdata)))

@@ -1,4 +1,4 @@
-package records_test
+package dnswire_test
 
 import (
 	"errors"
@@ -9,7 +9,7 @@ import (
 
 	"github.com/miekg/dns"
 
-	"github.com/node-dns/node-dns/internal/dns/records"
+	"github.com/node-dns/node-dns/internal/dns/dnswire"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
@@ -36,7 +36,7 @@ func TestCost(t *testing.T) {
 	}
 	for what, message := range dnstest.Costly(longName, dns.TypeHIP) {
 		var err error
-		read := func() { _, err = records.Unpack(message) }
+		read := func() { _, err = dnswire.Unpack(message) }
 		got := allocated(read)
 		if got > share*len(message) { // includes the runtime's own allocations
 			got = min(allocated(read), allocated(read))
@@ -61,7 +61,7 @@ func TestManyOwners(t *testing.T) {
 		{"addresses of many upper-case labels", strings.Repeat("A.", 126), 4000, nil},
 		{"pointers to a DNS-SD service", `Living\ Room._http._tcp.example.`, 1500, nil},
 		{"few records, owner with control characters", octets, 6, nil},
-		{"many addresses, owner with control characters", octets, 4000, records.ErrCostly},
+		{"many addresses, owner with control characters", octets, 4000, dnswire.ErrCostly},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			m := new(dns.Msg).SetQuestion(test.owner, dns.TypeA)
@@ -69,11 +69,11 @@ func TestManyOwners(t *testing.T) {
 			for i := range test.records {
 				m.Answer = append(m.Answer, &dns.A{Hdr: dns.RR_Header{Name: test.owner, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: 60}, A: []byte{192, 0, byte(i >> 8), byte(i)}})
 			}
-			wire, err := records.Pack(m)
+			wire, err := dnswire.Pack(m)
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := records.Unpack(wire)
+			got, err := dnswire.Unpack(wire)
 			if !errors.Is(err, test.want) || err == nil && len(got.Answer) != test.records {
 				t.Errorf("got %v", err)
 			}
@@ -86,25 +86,25 @@ func TestManyOwners(t *testing.T) {
 // to 64 bytes before the limit were rejected and the client got SERVFAIL.
 func TestPackToTheEnd(t *testing.T) {
 	owner := strings.Repeat("a", 63) + ".example."
-	for size, want := range map[int]error{65_400: nil, 65_528: nil, 65_535: nil, 65_536: records.ErrTooLong, 65_600: records.ErrTooLong, 66_000: records.ErrTooLong} {
+	for size, want := range map[int]error{65_400: nil, 65_528: nil, 65_535: nil, 65_536: dnswire.ErrTooLong, 65_600: dnswire.ErrTooLong, 66_000: dnswire.ErrTooLong} {
 		t.Run(strconv.Itoa(size), func(t *testing.T) {
 			m := new(dns.Msg).SetQuestion(owner, dns.TypeA)
 			h := dns.RR_Header{Name: owner, Rrtype: dns.TypeNULL, Class: dns.ClassINET}
 			first := &dns.RFC3597{Hdr: h}
 			m.Answer = []dns.RR{first, &dns.RFC3597{Hdr: h, Rdata: "00"}}
-			bare, err := records.Pack(m)
+			bare, err := dnswire.Pack(m)
 			if err != nil {
 				t.Fatal(err)
 			}
 			first.Rdata = strings.Repeat("00", size-len(bare))
-			wire, err := records.Pack(m)
+			wire, err := dnswire.Pack(m)
 			if !errors.Is(err, want) {
 				t.Fatalf("packed: %v", err)
 			}
 			if err != nil {
 				return
 			}
-			if _, err := records.Unpack(wire); err != nil || len(wire) != size {
+			if _, err := dnswire.Unpack(wire); err != nil || len(wire) != size {
 				t.Errorf("unpacking %d octets: %v", len(wire), err)
 			}
 		})
@@ -117,7 +117,7 @@ func BenchmarkUnpack(b *testing.B) {
 			b.ReportAllocs()
 			b.SetBytes(int64(len(message)))
 			for b.Loop() {
-				records.Unpack(message)
+				dnswire.Unpack(message)
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(message)), "ns/octet")
 		})
@@ -140,7 +140,7 @@ func FuzzUnpack(f *testing.F) {
 		m.Answer = append(m.Answer, rr)
 	}
 	m.SetEdns0(1232, true)
-	wire, err := records.Pack(m)
+	wire, err := dnswire.Pack(m)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -149,7 +149,7 @@ func FuzzUnpack(f *testing.F) {
 	f.Fuzz(func(t *testing.T, message []byte) {
 		var m *dns.Msg
 		var err error
-		if got := allocated(func() { m, err = records.Unpack(message) }); got > share*len(message)+64<<10 {
+		if got := allocated(func() { m, err = dnswire.Unpack(message) }); got > share*len(message)+64<<10 {
 			t.Fatalf("%d octets allocated %d", len(message), got)
 		}
 		if err != nil {
@@ -162,11 +162,11 @@ func FuzzUnpack(f *testing.F) {
 		if len(m.Answer) != len(theirs.Answer) || len(m.Ns) != len(theirs.Ns) || len(m.Extra) != len(theirs.Extra) || m.MsgHdr != theirs.MsgHdr {
 			t.Fatalf("Unpack returned\n%v\npackage dns\n%v", m, theirs)
 		}
-		packed, err := records.Pack(m)
+		packed, err := dnswire.Pack(m)
 		if err != nil {
 			return // too long without the original compression
 		}
-		again, err := records.Unpack(packed)
+		again, err := dnswire.Unpack(packed)
 		if err != nil {
 			t.Fatalf("%v: %x was packed as %x", err, message, packed)
 		}
