@@ -25,7 +25,7 @@ var owners = map[string][]string{
 	"github.com/mdlayher/netlink":          {"internal/intercept/helper"},
 	"github.com/vishvananda/netlink":       {"internal/netstate", "internal/intercept/helper", "internal/admin/firewall", "internal/test/lab"},
 	"gopkg.in/yaml.v3":                     {"internal/nodeconfig", "internal/kube/kubeconfig", "cmd/node-dns"},
-	"github.com/prometheus":                {"internal/admin/metrics"},
+	"github.com/prometheus":                {"internal/admin/view"},
 	"github.com/spf13/cobra":               {"cmd/node-dns", "cmd/kubectl-node_dns"},
 	"github.com/spf13/pflag":               {"cmd/node-dns", "internal/admin/fleet"},
 	"github.com/gdamore/tcell/v2":          {"internal/admin/top"},

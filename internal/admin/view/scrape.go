@@ -1,11 +1,4 @@
-// Package metrics exports the daemon's counters to Prometheus and serves health and readiness
-// checks.
-//
-// It counts nothing itself. The other parts count while they work, and their counters are read on
-// each scrape (a const metric of prometheus/client_golang is a value with a name). It is separate
-// from control because its clients are machines that may connect over the network. It therefore
-// exports numbers, but no queried names and no paths.
-package metrics
+package view
 
 import (
 	"context"
@@ -37,12 +30,12 @@ type Sample struct {
 	Cache    cache.Stats
 	Forward  forward.Stats
 	Routes   []forward.RouteStatus
-	Config   Config
+	Config   ConfigSample
 
 	Events         map[string]uint64 // NetworkManager events on D-Bus, by a fixed set of words
 	Requests       map[string]uint64 // requests to write the host's files, by reason
 	SearchNXDomain uint64            // nonexistent names below the cluster domain, most of which come from search lists
-	Health         Health
+	Health         HealthSample
 	Troubled       []TroubledClient // limited by the part that records them
 	Programming    Programming
 	APIRequests    map[APIRequest]uint64 // requests to the Kubernetes API; limited by the part that counts
@@ -59,8 +52,8 @@ type TroubledClient struct {
 // longer.
 type APIRequest struct{ Code, Method, Host string }
 
-// Config describes when and how the configuration files took effect.
-type Config struct {
+// ConfigSample describes when and how the configuration files took effect.
+type ConfigSample struct {
 	Taken  time.Time // when a configuration last took effect
 	Good   bool      // whether the current files are in effect
 	Failed uint64    // number of times that an error prevented it
@@ -74,24 +67,24 @@ type Programming struct {
 	Future, Past, Many uint64       // changes that were not timed because they were in the future, too old, or too many
 }
 
-// Health describes the watchdog, which queries our own listeners like a client.
-type Health struct {
+// HealthSample describes the watchdog, which queries our own listeners like a client.
+type HealthSample struct {
 	Durations stats.Durations
 	Failures  uint64
 }
 
 const (
-	// maxClients limits the open connections, and maxScrapes the concurrent scrapes. Further
+	// maxScrapers limits the open connections, and maxScrapes the concurrent scrapes. Further
 	// connections wait, and further scrapes get 503.
-	maxClients = 32
-	maxScrapes = 4
-	// idle is the timeout for an idle connection. 32 idle connections must not block a scraper for
+	maxScrapers = 32
+	maxScrapes  = 4
+	// scraperIdle is the timeout for an idle connection. 32 idle connections must not block a scraper for
 	// long.
-	idle = 10 * time.Second
+	scraperIdle = 10 * time.Second
 )
 
-// Source provides the exported values.
-type Source struct {
+// MetricsSource provides the exported values.
+type MetricsSource struct {
 	Sample func() Sample
 	// Status returns the part that /ready needs. It must not inspect the host, because any process
 	// on the node may call it.
@@ -101,8 +94,8 @@ type Source struct {
 	Log      *slog.Logger // logs samples that could not be exported completely
 }
 
-// Handler serves /metrics with names in the namespace, /health and /ready, and nothing else.
-func Handler(namespace string, source Source) http.Handler {
+// MetricsHandler serves /metrics with names in the namespace, /health and /ready, and nothing else.
+func MetricsHandler(namespace string, source MetricsSource) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(newRegistry(namespace, source), promhttp.HandlerOpts{
 		ErrorLog:            complaints{source.Log},
@@ -110,19 +103,19 @@ func Handler(namespace string, source Source) http.Handler {
 		MaxRequestsInFlight: maxScrapes,
 		EnableOpenMetrics:   true,
 	}))
-	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) { say(w, http.StatusOK, "OK\n") })
+	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, "OK\n") })
 	mux.HandleFunc("GET /ready", func(w http.ResponseWriter, _ *http.Request) {
 		status := source.Status()
 		if status.Ready {
-			say(w, http.StatusOK, "OK\n")
+			reply(w, http.StatusOK, "OK\n")
 			return
 		}
-		say(w, http.StatusServiceUnavailable, strings.Join(status.Unready(), "\n")+"\n")
+		reply(w, http.StatusServiceUnavailable, strings.Join(status.Unready(), "\n")+"\n")
 	})
 	return control.Guard(mux, source.Panicked)
 }
 
-func say(w http.ResponseWriter, code int, text string) {
+func reply(w http.ResponseWriter, code int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(code)
@@ -133,20 +126,20 @@ type complaints struct{ log *slog.Logger }
 
 func (c complaints) Println(words ...any) { c.log.Error("metrics", "error", fmt.Sprint(words...)) }
 
-// Serve answers on listener until ctx ends, and closes it. Pending requests get one second to
+// serveUntil answers on listener until ctx ends, and closes it. Pending requests get one second to
 // finish.
-func Serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
+func serveUntil(ctx context.Context, listener net.Listener, handler http.Handler) error {
 	server := &http.Server{
 		Handler:           handler,
 		ReadHeaderTimeout: 2 * time.Second,
 		ReadTimeout:       2 * time.Second,
 		WriteTimeout:      10 * time.Second,
-		IdleTimeout:       idle,
+		IdleTimeout:       scraperIdle,
 		MaxHeaderBytes:    8 << 10,
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 		ErrorLog:          slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug), // errors of clients are not logged
 	}
-	if err := control.ServeUntil(ctx, netutil.LimitListener(listener, maxClients), server); err != nil {
+	if err := control.ServeUntil(ctx, netutil.LimitListener(listener, maxScrapers), server); err != nil {
 		return fmt.Errorf("serving metrics: %w", err)
 	}
 	return nil

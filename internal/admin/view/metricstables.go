@@ -1,4 +1,4 @@
-package metrics
+package view
 
 import (
 	"maps"
@@ -18,7 +18,7 @@ var trafficRows = []row{
 		and(whole, "proto", "family", "type"), func(s *Sample, put puts) {
 			for _, t := range s.Traffic {
 				for i, name := range dnsserver.TypeNames {
-					put.value(float64(t.Types[i]), server, zone, view, string(t.Proto), family(t), name)
+					put.value(float64(t.Types[i]), blockServer, blockZone, blockView, string(t.Proto), family(t), name)
 				}
 			}
 		}),
@@ -27,7 +27,7 @@ var trafficRows = []row{
 		for _, t := range s.Traffic {
 			n += t.DO
 		}
-		put.value(float64(n), server, zone, view)
+		put.value(float64(n), blockServer, blockZone, blockView)
 	}),
 	counter("dns_responses_total", "Responses by response code.", and(whole, "rcode", "plugin"), func(s *Sample, put puts) {
 		for i, name := range dnsserver.RcodeNames {
@@ -35,7 +35,7 @@ var trafficRows = []row{
 			for _, t := range s.Traffic {
 				n += t.Rcodes[i]
 			}
-			put.value(float64(n), server, zone, view, name, "")
+			put.value(float64(n), blockServer, blockZone, blockView, name, "")
 		}
 	}),
 	spread("dns_request_duration_seconds", "Time from a query to its response.", whole, func(s *Sample, put puts) {
@@ -43,7 +43,7 @@ var trafficRows = []row{
 		for _, t := range s.Traffic {
 			all.Merge(&t.Durations)
 		}
-		put.hist(&all, server, zone, view)
+		put.hist(&all, blockServer, blockZone, blockView)
 	}),
 	spread("dns_request_size_bytes", "Query sizes.", and(whole, "proto"), func(s *Sample, put puts) {
 		sizes(s, put, func(t *dnsserver.Traffic) *stats.Sizes { return &t.Queries })
@@ -62,7 +62,7 @@ func sizes(s *Sample, put puts, of func(*dnsserver.Traffic) *stats.Sizes) {
 				all.Merge(of(t))
 			}
 		}
-		put.hist(&all, server, zone, view, string(proto))
+		put.hist(&all, blockServer, blockZone, blockView, string(proto))
 	}
 }
 
@@ -122,29 +122,29 @@ var cached = []string{"server", "zones", "view"}
 var cacheRows = []row{
 	gauge("cache_entries", "Cached responses: success, or denial (NXDOMAIN, NODATA).",
 		[]string{"server", "type", "zones", "view"}, func(s *Sample, put puts) {
-			put.value(float64(s.Cache.Entries-s.Cache.Denials), server, "success", zone, view)
-			put.value(float64(s.Cache.Denials), server, "denial", zone, view)
+			put.value(float64(s.Cache.Entries-s.Cache.Denials), blockServer, "success", blockZone, blockView)
+			put.value(float64(s.Cache.Denials), blockServer, "denial", blockZone, blockView)
 		}),
 	gauge("cache_size", "Maximum number of cached responses.", nil, number(func(s *Sample) int { return s.Cache.Size })),
 	gauge("cache_bytes", "Memory of the cached responses.", nil, number(func(s *Sample) int { return s.Cache.Bytes })),
 	counter("cache_hits_total", "Cache hits.",
 		[]string{"server", "type", "zones", "view"}, func(s *Sample, put puts) {
-			put.value(float64(s.Cache.Hits-s.Cache.DenialHits), server, "success", zone, view)
-			put.value(float64(s.Cache.DenialHits), server, "denial", zone, view)
+			put.value(float64(s.Cache.Hits-s.Cache.DenialHits), blockServer, "success", blockZone, blockView)
+			put.value(float64(s.Cache.DenialHits), blockServer, "denial", blockZone, blockView)
 		}),
 	counter("cache_misses_total", "Cache misses.", cached,
-		number(func(s *Sample) uint64 { return s.Cache.Misses }, server, zone, view)),
+		number(func(s *Sample) uint64 { return s.Cache.Misses }, blockServer, blockZone, blockView)),
 	counter("cache_requests_total", "Cache lookups.", cached,
-		number(func(s *Sample) uint64 { return s.Cache.Hits + s.Cache.Misses + s.Cache.Stale }, server, zone, view)),
+		number(func(s *Sample) uint64 { return s.Cache.Hits + s.Cache.Misses + s.Cache.Stale }, blockServer, blockZone, blockView)),
 	counter("cache_evictions_total", "Cached responses removed early for lack of space.",
 		[]string{"server", "type", "zones", "view"}, func(s *Sample, put puts) {
-			put.value(float64(s.Cache.Evictions-s.Cache.DenialEvictions), server, "success", zone, view)
-			put.value(float64(s.Cache.DenialEvictions), server, "denial", zone, view)
+			put.value(float64(s.Cache.Evictions-s.Cache.DenialEvictions), blockServer, "success", blockZone, blockView)
+			put.value(float64(s.Cache.DenialEvictions), blockServer, "denial", blockZone, blockView)
 		}),
 	counter("cache_served_stale_total", "Expired answers, given because no nameserver answered (RFC 8767).", cached,
-		number(func(s *Sample) uint64 { return s.Cache.Stale }, server, zone, view)),
+		number(func(s *Sample) uint64 { return s.Cache.Stale }, blockServer, blockZone, blockView)),
 	counter("cache_prefetch_total", "Cached responses refreshed before they expired.", cached,
-		number(func(s *Sample) uint64 { return s.Cache.Prefetched }, server, zone, view)),
+		number(func(s *Sample) uint64 { return s.Cache.Prefetched }, blockServer, blockZone, blockView)),
 	counter("cache_insertions_total", "Responses added to the cache.", nil, number(func(s *Sample) uint64 { return s.Cache.Insertions })),
 }
 
@@ -166,7 +166,7 @@ var upstreamRows = []row{
 			}
 		}),
 	counter("proxy_healthcheck_failures_total", "Attempts without a response. They determine whether a nameserver is up.",
-		[]string{"proxy_name", "to"}, each(failures, proxy)),
+		[]string{"proxy_name", "to"}, each(failuresOf, proxy)),
 	counter("forward_healthcheck_broken_total", "Queries to which no nameserver responded.", nil, number(func(s *Sample) uint64 { return s.Forward.Unanswered })),
 	counter("forward_max_concurrent_rejects_total", "Queries that failed because of dnsForwardMax, or without a free socket.", nil, number(func(s *Sample) uint64 { return s.Forward.Shed })),
 	gauge("forward_in_flight", "Queries that wait for nameservers now.", nil, number(func(s *Sample) int { return s.Forward.InFlight })),
@@ -216,8 +216,8 @@ func each(of func(forward.ServerStatus) (v float64, ok bool), before ...string) 
 	}
 }
 
-func queries(u forward.ServerStatus) (float64, bool)  { return float64(u.Queries), true }
-func failures(u forward.ServerStatus) (float64, bool) { return float64(u.Failures), true }
+func queries(u forward.ServerStatus) (float64, bool)    { return float64(u.Queries), true }
+func failuresOf(u forward.ServerStatus) (float64, bool) { return float64(u.Failures), true }
 
 // servers returns the nameservers of all routes without duplicates.
 func servers(s *Sample) []forward.ServerStatus {
@@ -376,18 +376,18 @@ var coreDNSRows = []row{
 			}
 		}
 	}),
-	counter("forward_healthcheck_failures_total", "Same as proxy_healthcheck_failures_total.", []string{"to"}, each(failures)),
+	counter("forward_healthcheck_failures_total", "Same as proxy_healthcheck_failures_total.", []string{"to"}, each(failuresOf)),
 	counter("autopath_success_total", "Same as autopath_answered_total.", []string{"server"},
-		watched(func(r *control.Resolver) float64 { return float64(r.Autopath.Answered) }, server)),
+		watched(func(r *control.Resolver) float64 { return float64(r.Autopath.Answered) }, blockServer)),
 	gauge("plugin_enabled", "CoreDNS plugins with an active counterpart.", and(whole, "name"), func(s *Sample, put puts) {
-		put.value(1, server, zone, view, "forward")
+		put.value(1, blockServer, blockZone, blockView, "forward")
 		if s.Cache.Size > 0 {
-			put.value(1, server, zone, view, "cache")
+			put.value(1, blockServer, blockZone, blockView, "cache")
 		}
 		if r := s.Status.Cluster.Resolver; r != nil {
-			put.value(1, server, zone, view, "kubernetes")
+			put.value(1, blockServer, blockZone, blockView, "kubernetes")
 			if r.Autopath.On {
-				put.value(1, server, zone, view, "autopath")
+				put.value(1, blockServer, blockZone, blockView, "autopath")
 			}
 		}
 	}),

@@ -1,4 +1,4 @@
-package metrics
+package view
 
 import (
 	"context"
@@ -18,7 +18,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // serve runs a server for source on a loopback port until the test ends and returns its address.
-func serve(t *testing.T, source Source) (address string) {
+func serve(t *testing.T, source MetricsSource) (address string) {
 	t.Helper()
 	source.Log = slog.New(slog.DiscardHandler)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -27,7 +27,7 @@ func serve(t *testing.T, source Source) (address string) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- Serve(ctx, listener, Handler("nodedns", source)) }()
+	go func() { ended <- serveUntil(ctx, listener, MetricsHandler("nodedns", source)) }()
 	t.Cleanup(func() {
 		stop()
 		if err := <-ended; err != nil {
@@ -53,7 +53,7 @@ func get(t *testing.T, url string) (code int, body string, err error) {
 // client.
 func TestPanic(t *testing.T) {
 	panics := make(chan any, 2)
-	address := serve(t, Source{
+	address := serve(t, MetricsSource{
 		Sample:   func() Sample { panic("secret") },
 		Status:   func() control.Status { panic("secret") },
 		Panicked: func(value any) { panics <- value },
@@ -79,7 +79,7 @@ func TestPanic(t *testing.T) {
 // succeed.
 func TestScrapesAreBounded(t *testing.T) {
 	inside, open := make(chan bool, 2*maxScrapes), make(chan bool)
-	address := serve(t, Source{
+	address := serve(t, MetricsSource{
 		Sample: func() Sample {
 			inside <- true
 			<-open
@@ -110,8 +110,8 @@ func TestScrapesAreBounded(t *testing.T) {
 
 // TestSilentConnections proves that idle connections do not block other clients permanently.
 func TestSilentConnections(t *testing.T) {
-	address := serve(t, Source{Sample: func() Sample { return Sample{} }, Panicked: func(value any) { t.Error(value) }})
-	for range maxClients {
+	address := serve(t, MetricsSource{Sample: func() Sample { return Sample{} }, Panicked: func(value any) { t.Error(value) }})
+	for range maxScrapers {
 		conn, err := net.Dial("tcp", address)
 		if err != nil {
 			t.Fatal(err)

@@ -1,4 +1,4 @@
-package metrics
+package view
 
 import (
 	"errors"
@@ -59,9 +59,9 @@ func one(is bool) float64 {
 // Labels by which CoreDNS distinguishes its server blocks. node-dns has a single one for all
 // listeners and names.
 const (
-	server = "dns://"
-	zone   = "."
-	view   = ""
+	blockServer = "dns://"
+	blockZone   = "."
+	blockView   = ""
 )
 
 var whole = []string{"server", "zone", "view"}
@@ -84,7 +84,7 @@ const coreDNS = "coredns"
 // collector exports samples under the names of one namespace.
 type collector struct {
 	rows []described
-	Source
+	MetricsSource
 }
 
 type described struct {
@@ -96,8 +96,8 @@ var _ prometheus.Collector = (*collector)(nil)
 
 // newRegistry returns a registry with all metrics of a namespace. It is safe for concurrent use and
 // reads the source on each scrape.
-func newRegistry(namespace string, source Source) *prometheus.Registry {
-	c := &collector{Source: source}
+func newRegistry(namespace string, source MetricsSource) *prometheus.Registry {
+	c := &collector{MetricsSource: source}
 	for _, table := range tables(namespace) {
 		for _, r := range table {
 			c.rows = append(c.rows, described{r, prometheus.NewDesc(namespace+"_"+r.name, r.help, r.labels, nil)})
