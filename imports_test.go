@@ -24,7 +24,7 @@ var owners = map[string][]string{
 	"github.com/google/nftables":           {"internal/intercept/helper"},
 	"github.com/mdlayher/netlink":          {"internal/intercept/helper"},
 	"github.com/vishvananda/netlink":       {"internal/netstate", "internal/intercept/helper", "internal/admin/firewall", "internal/test/lab"},
-	"gopkg.in/yaml.v3":                     {"internal/nodeconfig", "internal/kube/kubeconfig", "cmd/node-dns"},
+	"gopkg.in/yaml.v3":                     {"internal/nodeconfig", "cmd/node-dns"},
 	"github.com/prometheus":                {"internal/admin/view"},
 	"github.com/spf13/cobra":               {"cmd/node-dns", "cmd/kubectl-node_dns"},
 	"github.com/spf13/pflag":               {"cmd/node-dns", "internal/admin/fleet"},

@@ -1,4 +1,4 @@
-package kubeconfig
+package nodeconfig
 
 import (
 	"encoding/base64"
@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// named is a file that a kubeconfig names, and the key for its inlined content.
-type named struct {
+// namedFile is a file that a kubeconfig names, and the key for its inlined content.
+type namedFile struct {
 	path    *string
 	data    *string
 	content func([]byte) (string, error)
@@ -18,11 +18,11 @@ type named struct {
 
 // named returns the files that are in effect. As in client-go, a -data key overrides its file, but
 // tokenFile overrides token.
-func (c *Config) named() []named {
-	var files []named
+func (c *KubeContext) named() []namedFile {
+	var files []namedFile
 	add := func(path, data *string, content func([]byte) (string, error)) {
 		if *path != "" && (*data == "" || data == &c.User.Token) {
-			files = append(files, named{path, data, content})
+			files = append(files, namedFile{path, data, content})
 		}
 		if *data != "" && data != &c.User.Token {
 			*path = ""
@@ -35,10 +35,10 @@ func (c *Config) named() []named {
 	return files
 }
 
-// Files returns the absolute paths of the files that a kubeconfig at path names. An invalid
+// filesOf returns the absolute paths of the files that a kubeconfig at path names. An invalid
 // kubeconfig names none.
-func Files(path string, data []byte) []string {
-	c, err := Parse(data)
+func filesOf(path string, data []byte) []string {
+	c, err := parseKubeconfig(data)
 	if err != nil {
 		return nil
 	}
@@ -60,7 +60,7 @@ func beside(kubeconfig, path string) string {
 // Inline replaces the files that c names by their contents. c is from the kubeconfig at path, and
 // read reads a file. A file with unexpected content is refused. As in client-go, an unreadable
 // token file is ignored if c also has a token.
-func (c *Config) Inline(path string, read func(path string) ([]byte, error)) error {
+func (c *KubeContext) Inline(path string, read func(path string) ([]byte, error)) error {
 	for _, file := range c.named() {
 		from := beside(path, *file.path)
 		content, err := read(from)
@@ -72,22 +72,22 @@ func (c *Config) Inline(path string, read func(path string) ([]byte, error)) err
 			return err
 		}
 		if *file.data, err = file.content(content); err != nil {
-			return Refuse("%s: %w", from, err)
+			return refuse("%s: %w", from, err)
 		}
 		*file.path = ""
 	}
 	return nil
 }
 
-// Flatten returns the current context of the kubeconfig at path, with its files inlined. Plugins
-// are refused: they are programs that run with their own privileges and environment.
-func Flatten(path string, data []byte, read func(path string) ([]byte, error)) (Config, error) {
-	c, err := Parse(data)
+// FlattenKubeconfig returns the current context of the kubeconfig at path, with its files inlined.
+// Plugins are refused: they are programs that run with their own privileges and environment.
+func FlattenKubeconfig(path string, data []byte, read func(path string) ([]byte, error)) (KubeContext, error) {
+	c, err := parseKubeconfig(data)
 	if err != nil {
 		return c, err
 	}
 	if c.User.Exec != nil || c.User.AuthProvider != nil {
-		return c, Refuse("%w", ErrPlugin)
+		return c, refuse("%w", ErrPlugin)
 	}
 	return c, c.Inline(path, read)
 }

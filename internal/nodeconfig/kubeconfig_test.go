@@ -1,4 +1,4 @@
-package kubeconfig
+package nodeconfig
 
 import (
 	"encoding/base64"
@@ -50,27 +50,27 @@ func TestFlatten(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		text string
-		want Cluster
-		user User
-		err  string // part of the error; empty if Flatten succeeds
+		want KubeCluster
+		user KubeUser
+		err  string // part of the error; empty if FlattenKubeconfig succeeds
 	}{
 		{
 			name: "kubelet", text: aKubeconfig("certificate-authority: ca.crt", "client-certificate: /pki/current.pem, client-key: /pki/current.pem"),
-			want: Cluster{CertificateAuthorityData: b64(certPEM + certPEM)},
-			user: User{ClientCertificateData: b64(certPEM), ClientKeyData: b64(keyPEM)},
+			want: KubeCluster{CertificateAuthorityData: b64(certPEM + certPEM)},
+			user: KubeUser{ClientCertificateData: b64(certPEM), ClientKeyData: b64(keyPEM)},
 		},
 		{
 			name: "token file", text: aKubeconfig("tls-server-name: api, proxy-url: http://p", "token: old, tokenFile: token"),
-			want: Cluster{TLSServerName: "api", ProxyURL: "http://p"}, user: User{Token: "se.cr-et~"},
+			want: KubeCluster{TLSServerName: "api", ProxyURL: "http://p"}, user: KubeUser{Token: "se.cr-et~"},
 		},
 		{
 			name: "missing token file, inline token", text: aKubeconfig("", "token: old, tokenFile: gone"),
-			user: User{Token: "old"},
+			user: KubeUser{Token: "old"},
 		},
 		{
 			name: "inline data before files", text: aKubeconfig("certificate-authority: gone, certificate-authority-data: QQ==, insecure-skip-tls-verify: false", "token: here, as: me, as-groups: [a, b], as-user-extra: {k: [v]}, username: u, password: p"),
-			want: Cluster{CertificateAuthorityData: "QQ=="},
-			user: User{Token: "here", As: "me", AsGroups: []string{"a", "b"}, AsUserExtra: map[string][]string{"k": {"v"}}, Username: "u", Password: "p"},
+			want: KubeCluster{CertificateAuthorityData: "QQ=="},
+			user: KubeUser{Token: "here", As: "me", AsGroups: []string{"a", "b"}, AsUserExtra: map[string][]string{"k": {"v"}}, Username: "u", Password: "p"},
 		},
 		{name: "exec plugin", text: aKubeconfig("", "exec: {command: /bin/sh, apiVersion: client.authentication.k8s.io/v1}"), err: "credential plugins"},
 		{name: "auth provider", text: aKubeconfig("", "auth-provider: {name: gcp}"), err: "credential plugins"},
@@ -85,12 +85,12 @@ func TestFlatten(t *testing.T) {
 		{name: "not YAML", text: "\t- secret", err: "it is not a kubeconfig"},
 		{name: "wrong type", text: "users: secret\n", err: "it is not a kubeconfig"},
 		{name: "empty", text: "", err: "no current-context"},
-		{name: "too large", text: strings.Repeat("#", MaxSize+1), err: "larger than 1 MiB"},
+		{name: "too large", text: strings.Repeat("#", maxKubeconfig+1), err: "larger than 1 MiB"},
 		{name: "YAML alias bomb", text: "a: &a [x,x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]\nusers: [*d,*d,*d,*d,*d,*d,*d,*d,*d,*d]\n", err: "it is not a kubeconfig"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var read []string
-			c, err := Flatten("/etc/k/config", []byte(test.text), func(path string) ([]byte, error) {
+			c, err := FlattenKubeconfig("/etc/k/config", []byte(test.text), func(path string) ([]byte, error) {
 				text, ok := files[path]
 				if read = append(read, path); !ok {
 					return nil, fs.ErrNotExist
@@ -113,11 +113,11 @@ func TestFlatten(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !slices.Equal(read, Files("/etc/k/config", []byte(test.text))) {
-				t.Errorf("Inline read %v, want %v", read, Files("/etc/k/config", []byte(test.text)))
+			if !slices.Equal(read, filesOf("/etc/k/config", []byte(test.text))) {
+				t.Errorf("Inline read %v, want %v", read, filesOf("/etc/k/config", []byte(test.text)))
 			}
 			test.want.Server = "https://10.0.0.1:6443"
-			var k file
+			var k kubeDocument
 			if err := yaml.Unmarshal(got, &k); err != nil {
 				t.Fatal(err)
 			}
@@ -145,7 +145,7 @@ func FuzzFlatten(f *testing.F) {
 		return []byte(certPEM + keyPEM), nil
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		c, err := Flatten("/k/config", data, read)
+		c, err := FlattenKubeconfig("/k/config", data, read)
 		if err != nil {
 			return
 		}
@@ -153,10 +153,10 @@ func FuzzFlatten(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if named := Files("/k/config", got); len(named) > 0 {
+		if named := filesOf("/k/config", got); len(named) > 0 {
 			t.Errorf("the result names %v:\n%s", named, got)
 		}
-		again, err := Flatten("/k/config", got, read)
+		again, err := FlattenKubeconfig("/k/config", got, read)
 		if diff := cmp.Diff(c, again); err != nil || diff != "" {
 			t.Errorf("%v\n%s\n%s", err, got, diff)
 		}

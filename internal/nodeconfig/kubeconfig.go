@@ -1,10 +1,4 @@
-// Package kubeconfig reads the cluster and the user of a kubeconfig's current context and inlines
-// the files that they name.
-//
-// It replaces client-go's tools/clientcmd, which would add the API machinery to the program
-// (3,700,000 bytes). A test checks that both read the same. Plugins (exec, auth-provider) are
-// detected but never run: see ErrPlugin.
-package kubeconfig
+package nodeconfig
 
 import (
 	"errors"
@@ -13,18 +7,22 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// MaxSize bounds a kubeconfig, in bytes.
-const MaxSize = 1 << 20
+// maxKubeconfig bounds a kubeconfig, in bytes.
+const maxKubeconfig = 1 << 20
 
-// Config is the current context of a kubeconfig: one cluster and one user.
-type Config struct {
-	Cluster Cluster
-	User    User
+// KubeContext is the current context of a kubeconfig: one cluster and one user.
+//
+// The code here replaces client-go's tools/clientcmd, which would add the API machinery to the
+// program (3,700,000 bytes). A test checks that both read the same. Plugins (exec, auth-provider)
+// are detected but never run: see ErrPlugin.
+type KubeContext struct {
+	Cluster KubeCluster
+	User    KubeUser
 }
 
-// file is the part of a kubeconfig (client-go tools/clientcmd/api/v1) that is needed to connect to
-// one API server.
-type file struct {
+// kubeDocument is the part of a kubeconfig (client-go tools/clientcmd/api/v1) that is needed to
+// connect to one API server.
+type kubeDocument struct {
 	APIVersion     string         `yaml:"apiVersion"`
 	Kind           string         `yaml:"kind"`
 	Clusters       []namedCluster `yaml:"clusters"`
@@ -34,8 +32,8 @@ type file struct {
 }
 
 type namedCluster struct {
-	Name    string  `yaml:"name"`
-	Cluster Cluster `yaml:"cluster"`
+	Name    string      `yaml:"name"`
+	Cluster KubeCluster `yaml:"cluster"`
 }
 
 type namedContext struct {
@@ -47,12 +45,12 @@ type namedContext struct {
 }
 
 type namedUser struct {
-	Name string `yaml:"name"`
-	User User   `yaml:"user"`
+	Name string   `yaml:"name"`
+	User KubeUser `yaml:"user"`
 }
 
-// Cluster is an API server and how it is authenticated. Fields that end in Data are base64.
-type Cluster struct {
+// KubeCluster is an API server and how it is authenticated. Fields that end in Data are base64.
+type KubeCluster struct {
 	Server                   string `yaml:"server"`
 	TLSServerName            string `yaml:"tls-server-name,omitempty"`
 	InsecureSkipTLSVerify    bool   `yaml:"insecure-skip-tls-verify,omitempty"`
@@ -62,8 +60,8 @@ type Cluster struct {
 	DisableCompression       bool   `yaml:"disable-compression,omitempty"`
 }
 
-// User holds the credentials of the client. Fields that end in Data are base64.
-type User struct {
+// KubeUser holds the credentials of the client. Fields that end in Data are base64.
+type KubeUser struct {
 	ClientCertificate     string              `yaml:"client-certificate,omitempty"`
 	ClientCertificateData string              `yaml:"client-certificate-data,omitempty"`
 	ClientKey             string              `yaml:"client-key,omitempty"`
@@ -96,40 +94,41 @@ func (refusal) Is(target error) bool { return target == ErrRefused }
 // Unwrap implements the interface that errors.Is expects.
 func (r refusal) Unwrap() error { return r.error }
 
-// Refuse returns an error that matches ErrRefused.
-func Refuse(format string, args ...any) error { return refusal{fmt.Errorf(format, args...)} }
+// refuse returns an error that matches ErrRefused.
+func refuse(format string, args ...any) error { return refusal{fmt.Errorf(format, args...)} }
 
-// Parse parses a kubeconfig and keeps its current context. It ignores unknown keys, like client-go.
-// Its errors match ErrRefused and quote only names, because everything else may be secret.
-func Parse(data []byte) (c Config, err error) {
+// parseKubeconfig parses a kubeconfig and keeps its current context. It ignores unknown keys, like
+// client-go. Its errors match ErrRefused and quote only names, because everything else may be
+// secret.
+func parseKubeconfig(data []byte) (c KubeContext, err error) {
 	defer func() {
 		if p := recover(); p != nil { // yaml.v3 is archived, and its parser still panics on unexpected events
-			c, err = Config{}, Refuse("it is not a kubeconfig")
+			c, err = KubeContext{}, refuse("it is not a kubeconfig")
 		}
 	}()
-	if len(data) > MaxSize {
-		return c, Refuse("it is larger than 1 MiB")
+	if len(data) > maxKubeconfig {
+		return c, refuse("it is larger than 1 MiB")
 	}
-	var f file
+	var f kubeDocument
 	if err := yaml.Unmarshal(data, &f); err != nil {
-		return c, Refuse("it is not a kubeconfig")
+		return c, refuse("it is not a kubeconfig")
 	}
 	if f.CurrentContext == "" {
-		return c, Refuse("it has no current-context")
+		return c, refuse("it has no current-context")
 	}
 	var context namedContext
 	if !pick(f.Contexts, func(c namedContext) string { return c.Name }, f.CurrentContext, &context) {
-		return c, Refuse("expected exactly one context %q, as in current-context", f.CurrentContext)
+		return c, refuse("expected exactly one context %q, as in current-context", f.CurrentContext)
 	}
 	var cluster namedCluster
 	if !pick(f.Clusters, func(c namedCluster) string { return c.Name }, context.Context.Cluster, &cluster) {
-		return c, Refuse("expected exactly one cluster %q, as in the current context", context.Context.Cluster)
+		return c, refuse("expected exactly one cluster %q, as in the current context", context.Context.Cluster)
 	}
 	var user namedUser
 	if name := context.Context.User; name != "" && !pick(f.Users, func(u namedUser) string { return u.Name }, name, &user) {
-		return c, Refuse("expected exactly one user %q, as in the current context", name)
+		return c, refuse("expected exactly one user %q, as in the current context", name)
 	}
-	return Config{cluster.Cluster, user.User}, nil
+	return KubeContext{cluster.Cluster, user.User}, nil
 }
 
 // pick sets out to the element with that name. It returns false unless there is exactly one.
@@ -145,9 +144,9 @@ func pick[T any](list []T, nameOf func(T) string, name string, out *T) bool {
 }
 
 // Text returns a kubeconfig that contains only c.
-func (c Config) Text() ([]byte, error) {
+func (c KubeContext) Text() ([]byte, error) {
 	const name = "node-dns"
-	f := file{APIVersion: "v1", Kind: "Config", CurrentContext: name}
+	f := kubeDocument{APIVersion: "v1", Kind: "Config", CurrentContext: name}
 	f.Clusters = []namedCluster{{name, c.Cluster}}
 	f.Users = []namedUser{{name, c.User}}
 	f.Contexts = []namedContext{{Name: name}}
