@@ -7,8 +7,8 @@ import (
 
 	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
+	"github.com/node-dns/node-dns/internal/dns/exchange"
 	"github.com/node-dns/node-dns/internal/dns/forward"
-	"github.com/node-dns/node-dns/internal/dns/health"
 	"github.com/node-dns/node-dns/internal/sys/stats"
 )
 
@@ -160,7 +160,7 @@ var upstreamRows = []row{
 	spread("proxy_request_duration_seconds", "Response time of a nameserver.",
 		[]string{"proxy_name", "to", "rcode"}, func(s *Sample, put puts) {
 			for _, u := range servers(s) {
-				for i, rcode := range health.RcodeNames {
+				for i, rcode := range exchange.RcodeNames {
 					put.hist(&u.Durations[i], proxy, u.Server.String(), rcode)
 				}
 			}
@@ -182,11 +182,11 @@ var upstreamRows = []row{
 			for _, route := range s.Status.Routes {
 				for _, u := range route.Servers {
 					p := pair{u.Address, route.Rank}
-					if seen[p] || u.State == string(health.Unknown) && u.Failures == 0 {
+					if seen[p] || u.State == string(exchange.Unknown) && u.Failures == 0 {
 						continue
 					}
 					seen[p] = true
-					put.value(one(u.State == string(health.Up)), p.to, p.source)
+					put.value(one(u.State == string(exchange.Up)), p.to, p.source)
 				}
 			}
 		}),
@@ -363,7 +363,7 @@ var coreDNSRows = []row{
 	counter("forward_requests_total", "Same as upstream_requests_total.", []string{"to"}, each(queries)),
 	counter("forward_responses_total", "Responses of a nameserver.", []string{"to", "rcode"}, func(s *Sample, put puts) {
 		for _, u := range servers(s) {
-			for i, rcode := range health.RcodeNames {
+			for i, rcode := range exchange.RcodeNames {
 				count, _, _ := u.Durations[i].Buckets()
 				put.value(float64(count), u.Server.String(), rcode)
 			}
@@ -371,7 +371,7 @@ var coreDNSRows = []row{
 	}),
 	spread("forward_request_duration_seconds", "Same as proxy_request_duration_seconds.", []string{"to", "rcode"}, func(s *Sample, put puts) {
 		for _, u := range servers(s) {
-			for i, rcode := range health.RcodeNames {
+			for i, rcode := range exchange.RcodeNames {
 				put.hist(&u.Durations[i], u.Server.String(), rcode)
 			}
 		}

@@ -1,11 +1,9 @@
-package health
+package exchange
 
 import (
 	"time"
 
 	"github.com/miekg/dns"
-
-	"github.com/node-dns/node-dns/internal/dns/exchange"
 )
 
 const lostToShrink = 3 // losses in a row; one or two may be ordinary packet loss
@@ -30,8 +28,8 @@ func (s *sizes) usable() uint16 {
 	switch {
 	case s.lost < lostToShrink:
 		return 0
-	case s.least > exchange.DefaultUDPSize:
-		return exchange.DefaultUDPSize
+	case s.least > DefaultUDPSize:
+		return DefaultUDPSize
 	}
 	return dns.MinMsgSize
 }

@@ -1,4 +1,4 @@
-package health
+package exchange
 
 import (
 	"bytes"
@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
-
-	"github.com/node-dns/node-dns/internal/dns/exchange"
 )
 
 // maxMismatches is the number of mismatched responses in a row, without an answer over TCP, after which
@@ -22,14 +20,14 @@ const maxMismatches = 3
 
 // Guard makes responses to one of our queries hard to forge. option means that the query may have a
 // cookie. draw returns random bits.
-func (a *Account) Guard(query []byte, udp *exchange.UDP, option bool, draw func() uint16, now time.Time) []byte {
+func (a *Account) Guard(query []byte, udp *UDP, option bool, draw func() uint16, now time.Time) []byte {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if udp.MixedCase && !now.Before(a.health.lowerTill) {
-		exchange.MixCase(query, draw)
+		mixCase(query, draw)
 	}
-	if udp.Cookies && option && exchange.MayHaveCookie(query) {
-		query = exchange.AppendCookie(query, a.health.cookie.option(now))
+	if udp.Cookies && option && mayHaveCookie(query) {
+		query = appendCookie(query, a.health.cookie.option(now))
 	}
 	return query
 }
@@ -40,7 +38,7 @@ func (a *Account) Guard(query []byte, udp *exchange.UDP, option bool, draw func(
 func (a *Account) CheckUDP(sent []byte, hasCase bool, got []byte, isAgain bool, now time.Time) (isMismatch bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	isMismatch = a.health.cookie.heard(exchange.CookieSent(sent), got) || !hasCase
+	isMismatch = a.health.cookie.heard(CookieSent(sent), got) || !hasCase
 	switch {
 	case !isMismatch:
 		a.health.mismatches = 0
@@ -53,11 +51,11 @@ func (a *Account) CheckUDP(sent []byte, hasCase bool, got []byte, isAgain bool, 
 // CheckTCP does the same checks on a response over TCP, which cannot be forged. A missing feature
 // there means that the server does not support it.
 func (a *Account) CheckTCP(sent []byte, m *dns.Msg, now time.Time) {
-	got, hasCase := exchange.CookieIn(m), exchange.ParsedHasCase(sent, m)
+	got, hasCase := CookieIn(m), ParsedHasCase(sent, m)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.health.mismatches = 0
-	if a.health.cookie.heard(exchange.CookieSent(sent), got) {
+	if a.health.cookie.heard(CookieSent(sent), got) {
 		a.health.cookie.forget(now)
 	}
 	if !hasCase {
@@ -97,7 +95,7 @@ const (
 // middlebox in front of it, rejects the option, only that question needs a second try. A response
 // without the option has the same effect.
 type cookie struct {
-	octets [exchange.MostWithServers]byte
+	octets [MostWithServers]byte
 	size   int // 0 means no cookie; ClientCookie means that it is unknown whether the server supports cookies
 	drawn  time.Time
 	next   time.Time // earliest time of the next attempt
@@ -107,13 +105,13 @@ type cookie struct {
 // option returns the cookie option for the next question, or nothing.
 func (c *cookie) option(now time.Time) []byte {
 	switch isOld := now.Sub(c.drawn) >= cookieLife; {
-	case c.size > exchange.ClientCookie && !isOld:
+	case c.size > ClientCookie && !isOld:
 		return c.octets[:c.size]
-	case c.size <= exchange.ClientCookie && now.Before(c.next):
+	case c.size <= ClientCookie && now.Before(c.next):
 		return nil
 	}
-	_, _ = rand.Read(c.octets[:exchange.ClientCookie]) // never fails since Go 1.24; it crashes the program instead
-	c.size, c.drawn, c.next = exchange.ClientCookie, now, now.Add(cookieAgain)
+	_, _ = rand.Read(c.octets[:ClientCookie]) // never fails since Go 1.24; it crashes the program instead
+	c.size, c.drawn, c.next = ClientCookie, now, now.Add(cookieAgain)
 	return c.octets[:c.size]
 }
 
@@ -121,14 +119,14 @@ func (c *cookie) option(now time.Time) []byte {
 // empty. It reports whether the response seems forged: the server supports cookies, and this is not
 // the one that we sent.
 func (c *cookie) heard(sent, got []byte) (isForeign bool) {
-	if len(sent) < exchange.ClientCookie {
+	if len(sent) < ClientCookie {
 		return false
 	}
-	if len(got) < exchange.LeastWithServers || len(got) > exchange.MostWithServers || !bytes.Equal(got[:exchange.ClientCookie], sent[:exchange.ClientCookie]) {
-		return len(sent) > exchange.ClientCookie
+	if len(got) < LeastWithServers || len(got) > MostWithServers || !bytes.Equal(got[:ClientCookie], sent[:ClientCookie]) {
+		return len(sent) > ClientCookie
 	}
 	// Ignore the response to an older cookie: a newer one has been drawn since.
-	if bytes.Equal(got[:exchange.ClientCookie], c.octets[:exchange.ClientCookie]) {
+	if bytes.Equal(got[:ClientCookie], c.octets[:ClientCookie]) {
 		c.size, c.silent = copy(c.octets[:], got), 0
 	}
 	return false

@@ -1,10 +1,8 @@
-package health
+package exchange
 
 import (
 	"sync"
 	"time"
-
-	"github.com/node-dns/node-dns/internal/dns/exchange"
 )
 
 // An Account is the health of one server. It may be used concurrently.
@@ -13,8 +11,8 @@ type Account struct {
 	health health
 }
 
-// New returns the account of an unknown server.
-func New(now time.Time) *Account {
+// NewAccount returns the account of an unknown server.
+func NewAccount(now time.Time) *Account {
 	return &Account{health: health{state: Unknown, since: now}}
 }
 
@@ -101,8 +99,8 @@ func (a *Account) FellSilent(begun, now time.Time) Change {
 	return a.update(now, func(h *health) { h.isQuiet = h.isQuiet || h.checking && h.heardAt.Before(begun) })
 }
 
-// A Response describes a parsed response and its query.
-type Response struct {
+// A Parsed describes a parsed response and its query.
+type Parsed struct {
 	Rcode   int
 	IsFinal bool
 	HasOPT  bool
@@ -113,7 +111,7 @@ type Response struct {
 }
 
 // Learn records what a response reveals about the server.
-func (a *Account) Learn(r Response, now time.Time) {
+func (a *Account) Learn(r Parsed, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	h := &a.health
@@ -126,7 +124,7 @@ func (a *Account) Learn(r Response, now time.Time) {
 	case r.IsAgain && r.IsWithoutEDNS && r.IsFinal:
 		h.silentToEDNS(now)
 	}
-	if r.IsAgain && r.IsFinal && h.cookie.size > exchange.ClientCookie {
+	if r.IsAgain && r.IsFinal && h.cookie.size > ClientCookie {
 		h.cookie.silentTo(now)
 	}
 }

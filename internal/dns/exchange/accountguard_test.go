@@ -1,11 +1,9 @@
-package health
+package exchange
 
 import (
 	"bytes"
 	"testing"
 	"time"
-
-	"github.com/node-dns/node-dns/internal/dns/exchange"
 )
 
 const serverCookie = "8octets."
@@ -16,7 +14,7 @@ func TestCookieLife(t *testing.T) {
 	now := time.Now()
 	var a, b cookie
 	first, other := bytes.Clone(a.option(now)), bytes.Clone(b.option(now))
-	if len(first) != exchange.ClientCookie || bytes.Equal(first, other) {
+	if len(first) != ClientCookie || bytes.Equal(first, other) {
 		t.Fatalf("got cookies %x and %x", first, other)
 	}
 	if again := a.option(now.Add(time.Second)); len(again) != 0 {
@@ -27,17 +25,17 @@ func TestCookieLife(t *testing.T) {
 		t.Errorf("the server's cookie is not stored: %x", a.octets)
 	}
 	next := bytes.Clone(a.option(now.Add(cookieLife)))
-	if len(next) != exchange.ClientCookie || bytes.Equal(next, first) {
+	if len(next) != ClientCookie || bytes.Equal(next, first) {
 		t.Errorf("after a day: got cookie %x", next)
 	}
-	if a.heard(whole, whole); a.size != exchange.ClientCookie {
+	if a.heard(whole, whole); a.size != ClientCookie {
 		t.Error("a late response brought back the old cookie")
 	}
 	h := health{cookie: cookie{size: 16}}
 	for range failuresToDown {
 		h.failed("gone", false, now)
 	}
-	if h.state != Down || len(h.cookie.option(now)) != 0 || len(h.cookie.option(now.Add(cookieAgain))) != exchange.ClientCookie {
+	if h.state != Down || len(h.cookie.option(now)) != 0 || len(h.cookie.option(now.Add(cookieAgain))) != ClientCookie {
 		t.Errorf("after the server was down: got %+v", h.cookie)
 	}
 	for _, got := range [][]byte{nil, first, append(bytes.Clone(first), make([]byte, 33)...), append(bytes.Clone(first), "short"...)} {
@@ -49,19 +47,19 @@ func TestCookieLife(t *testing.T) {
 
 // TestGuardAllocates: guarding a query does not allocate.
 func TestGuardAllocates(t *testing.T) {
-	a := New(time.Unix(0, 0))
-	udp := &exchange.UDP{Cookies: true, MixedCase: true}
-	key, ok := exchange.AppendKey(nil, append(make([]byte, 2), "\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x03www\x07example\x00\x00\x01\x00\x01"...))
+	a := NewAccount(time.Unix(0, 0))
+	udp := &UDP{Cookies: true, MixedCase: true}
+	key, ok := AppendKey(nil, append(make([]byte, 2), "\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x03www\x07example\x00\x00\x01\x00\x01"...))
 	if !ok {
 		t.Fatal("no key")
 	}
-	pool, room := new(exchange.IDs), make([]byte, 0, 512)
-	a.health.cookie = cookie{octets: [exchange.MostWithServers]byte{1, 2, 3}, size: exchange.MostWithServers, drawn: time.Unix(0, 0)}
+	pool, room := new(IDs), make([]byte, 0, 512)
+	a.health.cookie = cookie{octets: [MostWithServers]byte{1, 2, 3}, size: MostWithServers, drawn: time.Unix(0, 0)}
 	response := make([]byte, 12)
 	if n := testing.AllocsPerRun(1000, func() {
-		query := a.Guard(exchange.AppendQuery(room, pool.Next(), key, exchange.WithEDNS, 1232), udp, true, pool.Next, time.Unix(0, 0))
+		query := a.Guard(AppendQuery(room, pool.Next(), key, WithEDNS, 1232), udp, true, pool.Next, time.Unix(0, 0))
 		response = append(response[:0], query...)
-		if a.CheckUDP(query, exchange.HasCase(query, response), exchange.CookieSent(query), false, time.Unix(0, 0)) {
+		if a.CheckUDP(query, HasCase(query, response), CookieSent(query), false, time.Unix(0, 0)) {
 			t.Fatalf("got a mismatch for %x", query)
 		}
 	}); n != 0 {

@@ -1,4 +1,4 @@
-package health
+package exchange
 
 import (
 	"fmt"

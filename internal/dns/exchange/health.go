@@ -1,9 +1,4 @@
-// Package health keeps the state of one nameserver: whether it is alive, how long it takes, and its
-// support for EDNS, cookies and letter case.
-//
-// It sends nothing and has no clock. Package forward reports what happens and when, and asks what
-// that means for the next question.
-package health
+package exchange
 
 import (
 	"time"
@@ -25,7 +20,8 @@ const (
 	tellEvery      = time.Minute      // interval between later ones
 )
 
-// health is an Account without its lock.
+// health is an Account without its lock. It sends nothing and has no clock: its callers say what
+// happens and when, and ask what that means for the next question.
 type health struct {
 	state     State
 	since     time.Time     // when the state began
