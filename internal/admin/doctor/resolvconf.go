@@ -16,7 +16,7 @@ import (
 	"github.com/node-dns/node-dns/internal/nm"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 	"github.com/node-dns/node-dns/internal/resolvconf"
-	"github.com/node-dns/node-dns/internal/sys/selinux"
+	"github.com/node-dns/node-dns/internal/sys/procfs"
 )
 
 const (
@@ -52,7 +52,7 @@ func (s Snapshot) resolvConfFile() []Finding {
 	if f.UID != 0 && s.Host.State.ResolvConf.Link == "" {
 		found = append(found, warn(fmt.Sprintf("%s is owned by UID %d, not by root", resolvConf, f.UID), "chown root:root "+resolvConf))
 	}
-	if kind := selinux.TypeOf(f.Label); s.SELinux.Mode.IsOn() && kind != netConf {
+	if kind := procfs.TypeOf(f.Label); s.SELinux.Mode.IsOn() && kind != netConf {
 		found = append(found, fail(fmt.Sprintf("%s has the SELinux label %s, not %s: confined programs may not read it", resolvConf, orNone(kind), netConf), "restorecon -v "+resolvConf))
 	}
 	if s.Host.Fixed {
@@ -125,7 +125,7 @@ func (s Snapshot) resolvConfWords() string {
 	if state.ResolvConf.Link != "" {
 		words[0] = "link to " + state.ResolvConf.Link
 	}
-	if kind := selinux.TypeOf(s.ResolvConf.Label); kind != "" {
+	if kind := procfs.TypeOf(s.ResolvConf.Label); kind != "" {
 		words = append(words, "label "+kind)
 	}
 	file := resolvconf.Parse(state.ResolvConf.Data)

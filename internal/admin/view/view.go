@@ -19,7 +19,7 @@ import (
 	"github.com/node-dns/node-dns/internal/policy"
 	"github.com/node-dns/node-dns/internal/resolve"
 	"github.com/node-dns/node-dns/internal/sys/journal"
-	"github.com/node-dns/node-dns/internal/sys/selinux"
+	"github.com/node-dns/node-dns/internal/sys/procfs"
 )
 
 // Config holds the inputs of a View. All fields but Revision and ConfigFile are required.
@@ -42,7 +42,7 @@ type View struct {
 	Plain   *slog.Logger // does not send its records to watchers
 	started time.Time
 	paths   hostdns.Paths
-	selinux selinux.Kernel
+	selinux procfs.SELinux
 	context string // SELinux context at the start; empty if unknown
 
 	resolver *resolve.Resolver               // nil before Show
@@ -67,7 +67,7 @@ type View struct {
 func New(c Config) *View {
 	v := &View{
 		config: c, started: time.Now(), paths: hostdns.NewPaths(c.Root),
-		selinux: selinux.Find(c.Root), context: selinux.OwnContext(c.Root), Metrics: NewMetricsState(), troubles: newTroubles(), failures: newFailures(),
+		selinux: procfs.FindSELinux(c.Root), context: procfs.OwnContext(c.Root), Metrics: NewMetricsState(), troubles: newTroubles(), failures: newFailures(),
 	}
 	v.Plain, v.Log = c.Log, slog.New(v.Hub.Tee(c.Log.Handler()))
 	v.Hub.Watched = v.watchQueries

@@ -1,4 +1,4 @@
-package selinux
+package doctor
 
 import (
 	"encoding/hex"
@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// records are log records from RHEL 9's policy and other systems, and their meaning.
-var records = []struct {
+// denialRecords are log records from RHEL 9's policy and other systems, and their meaning.
+var denialRecords = []struct {
 	name, record string
 	want         Denial
 }{
@@ -74,9 +74,9 @@ var records = []struct {
 }
 
 func TestParseDenial(t *testing.T) {
-	for _, row := range records {
+	for _, row := range denialRecords {
 		t.Run(row.name, func(t *testing.T) {
-			got, ok := ParseDenial(row.record)
+			got, ok := parseDenial(row.record)
 			if diff := cmp.Diff(row.want, got); !ok || diff != "" {
 				t.Errorf("%v (-want +got):\n%s", ok, diff)
 			}
@@ -96,14 +96,14 @@ func TestNoDenial(t *testing.T) {
 		"avc:  denied  { read } for  pid=1 scontext=a:b:c:s0 tcontext=d:e:f:s0",
 		"avc:  denied",
 	} {
-		if d, ok := ParseDenial(record); ok {
+		if d, ok := parseDenial(record); ok {
 			t.Errorf("%q: %+v", record, d)
 		}
 	}
 }
 
 func TestIsSame(t *testing.T) {
-	a, _ := ParseDenial(records[0].record)
+	a, _ := parseDenial(denialRecords[0].record)
 	later := a
 	later.Time, later.Serial = a.Time.Add(time.Minute), 900
 	other := a
@@ -116,18 +116,18 @@ func TestIsSame(t *testing.T) {
 // FuzzParseDenial: a parsed denial stays the same when written in the kernel's format and parsed
 // again.
 func FuzzParseDenial(f *testing.F) {
-	for _, row := range records {
+	for _, row := range denialRecords {
 		f.Add(row.record)
 	}
 	f.Fuzz(func(t *testing.T, record string) {
-		d, ok := ParseDenial(record)
+		d, ok := parseDenial(record)
 		if !ok {
 			return
 		}
 		if d.Time.IsZero() != (d.Serial == 0) && d.Serial != 0 {
 			t.Errorf("time %v, serial %d", d.Time, d.Serial)
 		}
-		again, ok := ParseDenial(write(d))
+		again, ok := parseDenial(write(d))
 		if diff := cmp.Diff(d, again); !ok || diff != "" {
 			t.Errorf("%q: %v (-first +again):\n%s", write(d), ok, diff)
 		}

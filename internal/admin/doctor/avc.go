@@ -1,4 +1,4 @@
-package selinux
+package doctor
 
 import (
 	"encoding/hex"
@@ -29,9 +29,9 @@ type Denial struct {
 // pass records on write one.
 const denied = "denied"
 
-// ParseDenial parses one line of audit.log, or the text of an audit record in the journal, which
+// parseDenial parses one line of audit.log, or the text of an audit record in the journal, which
 // lacks time and serial number. ok is false for every other record.
-func ParseDenial(record string) (d Denial, ok bool) {
+func parseDenial(record string) (d Denial, ok bool) {
 	head, rest, found := strings.Cut(record, "avc:")
 	if !found {
 		return Denial{}, false
