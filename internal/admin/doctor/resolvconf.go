@@ -11,7 +11,6 @@ import (
 
 	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/admin/migrate"
-	"github.com/node-dns/node-dns/internal/admin/searchlist"
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/nm"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
@@ -302,8 +301,8 @@ func checkKubelet(s Snapshot) []Finding {
 		return found
 	}
 	source := cmp.Or(k.Source, "its default")
-	handed := searchlist.Of(resolvconf.Parse(k.File.Data))
-	for _, fault := range s.kubeletChecks().Host(searchlist.Kubelet{DNS: k.DNS, Host: handed}) {
+	handed := resolvconf.Parse(k.File.Data).Content()
+	for _, fault := range s.kubeletChecks().Host(resolvconf.Kubelet{DNS: k.DNS, Host: handed}) {
 		level := fail
 		if fault.Maybe {
 			level = warn
@@ -314,12 +313,12 @@ func checkKubelet(s Snapshot) []Finding {
 }
 
 // kubeletChecks returns the inputs for checking the kubelet's resolvConf.
-func (s Snapshot) kubeletChecks() searchlist.Checks {
+func (s Snapshot) kubeletChecks() resolvconf.Checks {
 	k, state, ours := s.Kubelet, s.Host.State, s.addresses()
-	c := searchlist.Checks{
+	c := resolvconf.Checks{
 		HostFile: k.Path, Missing: !k.File.Exists && k.File.Err == nil, Hooks: hostdns.NewPaths("").NodeResolvConf, Writes: s.Host.Plan.WritesForPods(),
 		NamesNode: state.NamesNode(),
-		Setting:   searchlist.ResolvConfSetting(state.Config.IsOpenShift, k.SetBy),
+		Setting:   nodeconfig.ResolvConfSetting(state.Config.IsOpenShift, k.SetBy),
 		IsNode: func(addr netip.Addr) bool { // a file of ours names this node, even if its address has changed since
 			return state.Net.IsLocal(addr) || slices.Contains(ours, addr) || hostdns.IsOurs(k.File.Data)
 		},

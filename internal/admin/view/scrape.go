@@ -78,8 +78,8 @@ const (
 	// connections wait, and further scrapes get 503.
 	maxScrapers = 32
 	maxScrapes  = 4
-	// scraperIdle is the timeout for an idle connection. 32 idle connections must not block a scraper for
-	// long.
+	// scraperIdle is the timeout for an idle connection. 32 idle connections must not block a
+	// scraper for long.
 	scraperIdle = 10 * time.Second
 )
 

@@ -27,8 +27,8 @@ const (
 )
 
 // Unpack parses a message from the network that has one question, with memory limited by its size:
-// no received byte takes more than about sixteen bytes here, whatever the records contain. Its records are complete: none lacks a field or has
-// extra bytes after its last one.
+// no received byte takes more than about sixteen bytes here, whatever the records contain. Its
+// records are complete: none lacks a field or has extra bytes after its last one.
 //
 // Types that no code here inspects, and records with many tiny parts, are returned as dns.RFC3597.
 // A name that many records share is one string. Names in RDATA may be compressed only in the types

@@ -1,9 +1,10 @@
 // Package stats counts in bounded memory: counters that many goroutines use at once, histograms of
 // durations and sizes, and the heaviest keys of a stream.
 //
-// Counters and histograms are for the query path and do not allocate. The buckets are CoreDNS's, so that its dashboards work (plugin/metrics and
-// plugin/pkg/proxy of 1.14: ExponentialBuckets(0.00025, 2, 16), and the sizes of vars.go;
-// plugin/kubernetes: ExponentialBuckets(0.001, 2, 20)).
+// Counters and histograms are for the query path and do not allocate. The buckets are CoreDNS's, so
+// that its dashboards work (plugin/metrics and plugin/pkg/proxy of 1.14:
+// ExponentialBuckets(0.00025, 2, 16), and the sizes of vars.go; plugin/kubernetes:
+// ExponentialBuckets(0.001, 2, 20)).
 package stats
 
 import (

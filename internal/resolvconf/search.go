@@ -1,21 +1,14 @@
-// Package searchlist shows what a resolv.conf does to a name: which names a C library queries, in
-// which order and how often, and which resolv.conf a kubelet gives to a pod.
-//
-// It is separate from resolvconf, which handles the text of one file, and from autopath, which
-// applies the search list on the node. It sends no queries: the caller supplies the answers.
-package searchlist
+package resolvconf
 
 import (
 	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/node-dns/node-dns/internal/resolvconf"
 )
 
-// Conf is the content of a resolv.conf.
-type Conf struct {
+// Content is the content of a resolv.conf, as a C library reads it.
+type Content struct {
 	Nameservers []netip.Addr
 	Search      []string // as written, including duplicates
 	Options     []string // "ndots:5"
@@ -24,9 +17,9 @@ type Conf struct {
 	LocalDomain string
 }
 
-// Of returns the content of a file.
-func Of(f *resolvconf.File) Conf {
-	return Conf{Nameservers: f.Nameservers(), Search: f.Written(), Options: f.Options()}
+// Content returns the content of the file.
+func (f *File) Content() Content {
+	return Content{Nameservers: f.Nameservers(), Search: f.Written(), Options: f.Options()}
 }
 
 // Library is a C library's resolver.
@@ -51,7 +44,7 @@ const (
 
 // number returns the value of an option NAME:N, at most highest, or byDefault without the option.
 // The last one counts.
-func (c Conf) number(name string, byDefault, highest int) int {
+func (c Content) number(name string, byDefault, highest int) int {
 	n := byDefault
 	for _, option := range c.Options {
 		text, ok := strings.CutPrefix(option, name+":")
@@ -67,10 +60,10 @@ func (c Conf) number(name string, byDefault, highest int) int {
 
 // Ndots is the number of dots with which a name is tried before the search list: 1 by default, at
 // most 15 (RES_MAXNDOTS).
-func (c Conf) Ndots() int { return c.number("ndots", 1, 15) }
+func (c Content) Ndots() int { return c.number("ndots", 1, 15) }
 
 // search returns the search list that a library uses.
-func (c Conf) search(lib Library) []string {
+func (c Content) search(lib Library) []string {
 	switch {
 	case lib == Musl && len("search ")+len(strings.Join(c.Search, " ")) > muslLine:
 		return nil
@@ -81,7 +74,7 @@ func (c Conf) search(lib Library) []string {
 }
 
 // servers returns how many nameservers a library uses. Without one it queries this host.
-func (c Conf) servers() int { return max(1, min(len(c.Nameservers), maxServers)) }
+func (c Content) servers() int { return max(1, min(len(c.Nameservers), maxServers)) }
 
 // Names returns the names that a library queries until one exists, with final dots. A name with a
 // final dot is complete.
@@ -90,7 +83,7 @@ func (c Conf) servers() int { return max(1, min(len(c.Nameservers), maxServers))
 // and then with the search list. A name with fewer dots is queried in the opposite order. A domain
 // that makes it too long ends the list. musl (name_from_dns_search): a name with at least ndots
 // dots is only queried as it is. A domain that makes it too long is skipped.
-func (c Conf) Names(lib Library, name string) []string {
+func (c Content) Names(lib Library, name string) []string {
 	plain := strings.TrimSuffix(name, ".")
 	whole := plain + "."
 	enough := strings.Count(plain, ".") >= c.Ndots()
@@ -140,7 +133,7 @@ const (
 
 // Walk returns the names that a library queries until it stops. ask returns A before AAAA, and
 // always the same for a name.
-func (c Conf) Walk(lib Library, name string, ask func(name string) []Result) (asked []string) {
+func (c Content) Walk(lib Library, name string, ask func(name string) []Result) (asked []string) {
 	names := c.Names(lib, name)
 	for i := 0; i < len(names); i++ {
 		asked = append(asked, names[i])
@@ -159,7 +152,7 @@ func (c Conf) Walk(lib Library, name string, ask func(name string) []Result) (as
 }
 
 // seen returns the results of the types that a library queries: no-aaaa (glibc 2.36) omits AAAA.
-func (c Conf) seen(lib Library, results []Result) []Result {
+func (c Content) seen(lib Library, results []Result) []Result {
 	if lib == GLibc && slices.Contains(c.Options, "no-aaaa") {
 		return results[:min(1, len(results))]
 	}
@@ -202,7 +195,7 @@ func (lib Library) after(results []Result) step {
 // Queries returns how many queries a library sends for one name with these results, one result per
 // address type. atLeast means that it sends more while it has time left. glibc queries one
 // nameserver after the other, musl all of them at once.
-func (c Conf) Queries(lib Library, results []Result) (n int, atLeast bool) {
+func (c Content) Queries(lib Library, results []Result) (n int, atLeast bool) {
 	results = c.seen(lib, results)
 	failed := 0
 	for _, result := range results {

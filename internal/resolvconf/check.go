@@ -1,4 +1,4 @@
-package searchlist
+package resolvconf
 
 import (
 	"fmt"
@@ -39,7 +39,7 @@ type Checks struct {
 
 // Pod returns the faults of an ordinary pod's resolv.conf, and of the file that the kubelet derives
 // it from.
-func (c Checks) Pod(k Kubelet, conf Conf) []Fault {
+func (c Checks) Pod(k Kubelet, conf Content) []Fault {
 	if k.NoFile && slices.Equal(conf.Search, []string{"."}) && len(conf.Nameservers) == 1 && conf.Nameservers[0].IsLoopback() { // the kubelet wrote it itself
 		return []Fault{{
 			What: `the kubelet's resolvConf is "", so a pod that uses the node's nameservers has none`,
@@ -124,20 +124,8 @@ func (c Checks) hostNames(k Kubelet, fix string) (faults []Fault) {
 	return faults
 }
 
-// ResolvConfSetting returns where to set a kubelet's resolvConf. told is Told.SetBy of the running
-// kubelet, or "" if unknown.
-func ResolvConfSetting(isOpenShift3 bool, told string) string {
-	switch {
-	case isOpenShift3 && (told == "" || told == byCommandLine): // its node process builds the command line
-		return "kubeletArguments: {resolv-conf: [FILE]} in /etc/origin/node/node-config.yaml"
-	case told != "":
-		return told
-	}
-	return "resolvConf in /var/lib/kubelet/config.yaml"
-}
-
 // Node returns the faults of this node's own resolv.conf.
-func (c Checks) Node(conf Conf) []Fault {
+func (c Checks) Node(conf Content) []Fault {
 	var faults []Fault
 	here := slices.ContainsFunc(conf.Nameservers, c.Answers)
 	for _, addr := range conf.Nameservers {
@@ -156,7 +144,7 @@ func (c Checks) Node(conf Conf) []Fault {
 }
 
 // common returns the faults that any resolv.conf may have.
-func common(conf Conf) (faults []Fault) {
+func common(conf Content) (faults []Fault) {
 	seen := map[netip.Addr]bool{}
 	for _, addr := range conf.Nameservers {
 		if seen[addr] {
@@ -180,7 +168,7 @@ func common(conf Conf) (faults []Fault) {
 }
 
 // limits returns the parts that a kubelet drops.
-func limits(l Limits, conf Conf) (faults []Fault) {
+func limits(l Limits, conf Content) (faults []Fault) {
 	if kept := len(l.Cut(conf).Search); kept < len(conf.Search) {
 		faults = append(faults, fault("shorten the search list of the kubelet's resolvConf",
 			"%d search domains with %d characters: the kubelet passes on %d (limits: %d domains, %d characters) and drops %s",

@@ -1,4 +1,4 @@
-package searchlist
+package nodeconfig
 
 import (
 	"fmt"
@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/node-dns/node-dns/internal/nodeconfig"
 	"github.com/node-dns/node-dns/internal/sys/procfs"
 )
 
@@ -18,11 +17,11 @@ const (
 	defaultResolvConf = "/etc/resolv.conf"
 )
 
-// Told are the pod DNS settings of a running kubelet, from its command line and the files named
-// there. A By field is the place of the setting, such as "--cluster-dns of the kubelet, pid 812" or
-// "clusterDNS /etc/kubelet.yaml:4". ByDefault means that it is set nowhere. "" means that the place
-// is unknown, and other knowledge about the kubelet counts.
-type Told struct {
+// KubeletTold are the pod DNS settings of a running kubelet, from its command line and the files
+// named there. A By field is the place of the setting, such as "--cluster-dns of the kubelet, pid
+// 812" or "clusterDNS /etc/kubelet.yaml:4". ByDefault means that it is set nowhere. "" means that
+// the place is unknown, and other knowledge about the kubelet counts.
+type KubeletTold struct {
 	DNS    []netip.Addr
 	DNSBy  string
 	Domain string // in lower case, without its final dot
@@ -33,14 +32,14 @@ type Told struct {
 	SetBy string
 }
 
-// ToldBy merges the flags, which win, with the files' settings. says is nil if the command line
-// names no file.
-func ToldBy(pid int, flags Flags, files nodeconfig.KubeletFiles, says *nodeconfig.KubeletSays) Told {
-	var t Told
+// KubeletToldBy merges the flags, which win, with the files' settings. says is nil if the command
+// line names no file.
+func KubeletToldBy(pid int, flags KubeletFlags, files KubeletFiles, says *KubeletSays) KubeletTold {
+	var t KubeletTold
 	if says != nil {
-		t.DNS, t.DNSBy = says.DNS, by(says, nodeconfig.KeyClusterDNS)
-		t.Domain, t.DomainBy = says.Domain.Relative(), by(says, nodeconfig.KeyClusterDomain)
-		t.ResolvConf, t.ResolvConfBy = says.ResolvConf, by(says, nodeconfig.KeyResolvConf)
+		t.DNS, t.DNSBy = says.DNS, keyPlace(says, KeyClusterDNS)
+		t.Domain, t.DomainBy = says.Domain.Relative(), keyPlace(says, KeyClusterDomain)
+		t.ResolvConf, t.ResolvConfBy = says.ResolvConf, keyPlace(says, KeyResolvConf)
 		if t.ResolvConfBy == ByDefault {
 			t.ResolvConf = defaultResolvConf
 		}
@@ -60,8 +59,8 @@ func ToldBy(pid int, flags Flags, files nodeconfig.KubeletFiles, says *nodeconfi
 	return t
 }
 
-// by returns the place of a key in the files.
-func by(says *nodeconfig.KubeletSays, key string) string {
+// keyPlace returns the place of a key in the files.
+func keyPlace(says *KubeletSays, key string) string {
 	source, isSaid := says.Sources[key]
 	switch {
 	case says.Unknown[key]:
@@ -73,8 +72,8 @@ func by(says *nodeconfig.KubeletSays, key string) string {
 }
 
 // settingFile returns the file that sets resolvConf, or else the one where it may be set.
-func settingFile(files nodeconfig.KubeletFiles, says *nodeconfig.KubeletSays) string {
-	if source, isSaid := says.Sources[nodeconfig.KeyResolvConf]; isSaid {
+func settingFile(files KubeletFiles, says *KubeletSays) string {
+	if source, isSaid := says.Sources[KeyResolvConf]; isSaid {
 		return source.File
 	}
 	if files.Config != "" {
@@ -92,18 +91,18 @@ const (
 	flagConfigDir  = "--config-dir"
 )
 
-// Flags are the settings for pods' resolv.conf on a kubelet's command line, which override its
-// configuration file. nil fields are not set.
-type Flags struct {
+// KubeletFlags are the settings for pods' resolv.conf on a kubelet's command line, which override
+// its configuration file. nil fields are not set.
+type KubeletFlags struct {
 	DNS        []netip.Addr
 	Domain     *string // in lower case, without its final dot
 	ResolvConf *string // absolute; "" means that pods get nothing from the node's file
 }
 
-// FlagsOf parses a kubelet's command line as the kubelet does: a list may come in parts, invalid
-// addresses are skipped, and a path is relative to its working directory.
-func FlagsOf(p procfs.Process) Flags {
-	var f Flags
+// KubeletFlagsOf parses a kubelet's command line as the kubelet does: a list may come in parts,
+// invalid addresses are skipped, and a path is relative to its working directory.
+func KubeletFlagsOf(p procfs.Process) KubeletFlags {
+	var f KubeletFlags
 	for _, list := range p.Values(flagDNS) {
 		for word := range strings.SplitSeq(list, ",") {
 			if addr, err := netip.ParseAddr(strings.TrimSpace(word)); err == nil {
@@ -122,9 +121,9 @@ func FlagsOf(p procfs.Process) Flags {
 	return f
 }
 
-// FilesOf returns the configuration files on the command line of a kubelet below root.
-func FilesOf(root string, p procfs.Process) nodeconfig.KubeletFiles {
-	files := nodeconfig.KubeletFiles{Root: root, WorkDir: p.Dir(), IsOther: p.HasOther}
+// KubeletFilesOf returns the configuration files on the command line of a kubelet below root.
+func KubeletFilesOf(root string, p procfs.Process) KubeletFiles {
+	files := KubeletFiles{Root: root, WorkDir: p.Dir(), IsOther: p.HasOther}
 	if path, ok := p.Value(FlagConfig); ok {
 		files.Config = fromDir(p, path)
 	}
@@ -149,4 +148,18 @@ func fromDir(p procfs.Process, path string) string {
 }
 
 // IsEmpty reports whether no flag is set.
-func (f Flags) IsEmpty() bool { return len(f.DNS) == 0 && f.Domain == nil && f.ResolvConf == nil }
+func (f KubeletFlags) IsEmpty() bool {
+	return len(f.DNS) == 0 && f.Domain == nil && f.ResolvConf == nil
+}
+
+// ResolvConfSetting returns where to set a kubelet's resolvConf. told is KubeletTold.SetBy of the
+// running kubelet, or "" if unknown.
+func ResolvConfSetting(isOpenShift3 bool, told string) string {
+	switch {
+	case isOpenShift3 && (told == "" || told == byCommandLine): // its node process builds the command line
+		return "kubeletArguments: {resolv-conf: [FILE]} in /etc/origin/node/node-config.yaml"
+	case told != "":
+		return told
+	}
+	return "resolvConf in /var/lib/kubelet/config.yaml"
+}

@@ -1,4 +1,4 @@
-package searchlist
+package resolvconf
 
 import (
 	"net/netip"
@@ -24,17 +24,17 @@ func LimitsOf(isOpenShift3 bool) Limits {
 type Kubelet struct {
 	DNS    []netip.Addr // clusterDNS; if empty, every pod gets the host's file
 	Domain string       // clusterDomain without its final dot, or ""
-	Host   Conf         // content of its resolvConf
+	Host   Content      // content of its resolvConf
 	NoFile bool         // its resolvConf is "": pods get nothing from the node's file
 	Limits Limits
 }
 
 // The values of a pod's dnsPolicy.
 const (
-	ClusterFirst            = "ClusterFirst"
-	ClusterFirstWithHostNet = "ClusterFirstWithHostNet"
-	Default                 = "Default" // the kubelet's own resolvConf; despite its name not the default
-	None                    = "None"
+	PolicyClusterFirst            = "ClusterFirst"
+	PolicyClusterFirstWithHostNet = "ClusterFirstWithHostNet"
+	PolicyDefault                 = "Default" // the kubelet's own resolvConf; despite its name not the default
+	PolicyNone                    = "None"
 )
 
 // Pod is the DNS part of a pod's spec.
@@ -42,26 +42,26 @@ type Pod struct {
 	Namespace   string
 	Policy      string // "" means ClusterFirst
 	HostNetwork bool
-	Own         Conf // dnsConfig
+	Own         Content // dnsConfig
 }
 
 // IsClusterFirst reports whether the pod uses the cluster's nameserver and domains first. Without
-// ClusterFirstWithHostNet this needs a pod with its own network.
+// PolicyClusterFirstWithHostNet this needs a pod with its own network.
 func (p Pod) IsClusterFirst() bool {
-	return p.Policy == ClusterFirstWithHostNet || !p.HostNetwork && (p.Policy == "" || p.Policy == ClusterFirst)
+	return p.Policy == PolicyClusterFirstWithHostNet || !p.HostNetwork && (p.Policy == "" || p.Policy == PolicyClusterFirst)
 }
 
 // Conf returns the pod's resolv.conf before the limits.
-func (k Kubelet) Conf(p Pod) Conf {
-	var c Conf
+func (k Kubelet) Conf(p Pod) Content {
+	var c Content
 	switch {
-	case p.Policy == None:
+	case p.Policy == PolicyNone:
 	case p.IsClusterFirst() && len(k.DNS) > 0:
-		c = Conf{Nameservers: k.DNS, Search: ClusterSearch(p.Namespace, k.Domain, k.Host.Search), Options: []string{"ndots:5"}}
+		c = Content{Nameservers: k.DNS, Search: ClusterSearch(p.Namespace, k.Domain, k.Host.Search), Options: []string{"ndots:5"}}
 	case k.NoFile: // the pods then have no nameserver
-		c = Conf{Nameservers: []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1})}, Search: []string{"."}}
+		c = Content{Nameservers: []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1})}, Search: []string{"."}}
 	default:
-		c = Conf{Nameservers: k.Host.Nameservers, Search: k.Host.Search, Options: k.Host.Options}
+		c = Content{Nameservers: k.Host.Nameservers, Search: k.Host.Search, Options: k.Host.Options}
 	}
 	if len(p.Own.Nameservers) > 0 { // otherwise duplicates stay
 		c.Nameservers = union(c.Nameservers, p.Own.Nameservers)
@@ -103,7 +103,7 @@ func merged(options, own []string) []string {
 }
 
 // Cut returns the part of c within the limits.
-func (l Limits) Cut(c Conf) Conf {
+func (l Limits) Cut(c Content) Content {
 	c.Nameservers = c.Nameservers[:min(len(c.Nameservers), l.Servers)]
 	chars := -1 // no blank before the first name
 	for i, domain := range c.Search {

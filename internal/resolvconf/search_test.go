@@ -1,4 +1,4 @@
-package searchlist
+package resolvconf
 
 import (
 	"net/netip"
@@ -6,14 +6,11 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/node-dns/node-dns/internal/resolvconf"
-	"github.com/node-dns/node-dns/internal/sys/procfs"
 )
 
 const podConf = "nameserver 10.0.0.5\nsearch shop.svc.cluster.local svc.cluster.local cluster.local example.com\noptions ndots:5\n"
 
-func conf(text string) Conf { return Of(resolvconf.Parse([]byte(text))) }
+func conf(text string) Content { return Parse([]byte(text)).Content() }
 
 func TestNames(t *testing.T) {
 	long := strings.Repeat("a", 60)
@@ -56,7 +53,7 @@ func TestNames(t *testing.T) {
 			}
 		})
 	}
-	if got := (Conf{LocalDomain: "corp"}).Names(GLibc, "web"); got[0] != "web.corp." {
+	if got := (Content{LocalDomain: "corp"}).Names(GLibc, "web"); got[0] != "web.corp." {
 		t.Errorf("with the host name's domain: got %v", got)
 	}
 }
@@ -117,7 +114,7 @@ func TestQueries(t *testing.T) {
 	four := conf(strings.Repeat("nameserver 10.0.0.5\n", 4) + "options attempts:3")
 	for _, test := range []struct {
 		name    string
-		conf    Conf
+		conf    Content
 		lib     Library
 		results []Result
 		n       int
@@ -130,7 +127,7 @@ func TestQueries(t *testing.T) {
 		{"glibc follows the attempts option", four, GLibc, []Result{Failed}, 9, false},
 		{"only one type fails", two, GLibc, []Result{Found, Failed}, 2, true},
 		{"musl retries until its timeout", two, Musl, []Result{Failed, Failed}, 4, true},
-		{"no nameserver: this host is queried", Conf{}, Musl, []Result{Absent, Absent}, 2, false},
+		{"no nameserver: this host is queried", Content{}, Musl, []Result{Absent, Absent}, 2, false},
 	} {
 		if n, atLeast := test.conf.Queries(test.lib, test.results); n != test.n || atLeast != test.atLeast {
 			t.Errorf("%s: got %d, %v, want %d, %v", test.name, n, atLeast, test.n, test.atLeast)
@@ -142,22 +139,22 @@ func TestKubelet(t *testing.T) {
 	addr := netip.MustParseAddr
 	k := Kubelet{
 		DNS: []netip.Addr{addr("10.0.0.5")}, Domain: "cluster.local",
-		Host:   Conf{Nameservers: []netip.Addr{addr("192.0.2.53"), addr("192.0.2.53")}, Search: []string{"corp.example", "cluster.local"}, Options: []string{"rotate"}},
+		Host:   Content{Nameservers: []netip.Addr{addr("192.0.2.53"), addr("192.0.2.53")}, Search: []string{"corp.example", "cluster.local"}, Options: []string{"rotate"}},
 		Limits: LimitsOf(false),
 	}
-	own := Conf{Nameservers: []netip.Addr{addr("192.0.2.9")}, Search: []string{"own", "svc.cluster.local"}, Options: []string{"ndots:2", "edns0"}}
+	own := Content{Nameservers: []netip.Addr{addr("192.0.2.9")}, Search: []string{"own", "svc.cluster.local"}, Options: []string{"ndots:2", "edns0"}}
 	for _, test := range []struct {
 		name string
 		pod  Pod
 		want string // nameservers | search | options
 	}{
 		{"ClusterFirst", Pod{Namespace: "shop"}, "10.0.0.5 | shop.svc.cluster.local svc.cluster.local cluster.local corp.example | ndots:5"},
-		{"ClusterFirst with hostNetwork is like Default", Pod{Namespace: "shop", Policy: ClusterFirst, HostNetwork: true}, "192.0.2.53 192.0.2.53 | corp.example cluster.local | rotate"},
-		{"ClusterFirstWithHostNet with hostNetwork", Pod{Namespace: "shop", Policy: ClusterFirstWithHostNet, HostNetwork: true}, "10.0.0.5 | shop.svc.cluster.local svc.cluster.local cluster.local corp.example | ndots:5"},
-		{"Default", Pod{Namespace: "shop", Policy: Default}, "192.0.2.53 192.0.2.53 | corp.example cluster.local | rotate"},
-		{"None uses only dnsConfig", Pod{Namespace: "shop", Policy: None, Own: own}, "192.0.2.9 | own svc.cluster.local | ndots:2 edns0"},
+		{"ClusterFirst with hostNetwork is like Default", Pod{Namespace: "shop", Policy: PolicyClusterFirst, HostNetwork: true}, "192.0.2.53 192.0.2.53 | corp.example cluster.local | rotate"},
+		{"ClusterFirstWithHostNet with hostNetwork", Pod{Namespace: "shop", Policy: PolicyClusterFirstWithHostNet, HostNetwork: true}, "10.0.0.5 | shop.svc.cluster.local svc.cluster.local cluster.local corp.example | ndots:5"},
+		{"Default", Pod{Namespace: "shop", Policy: PolicyDefault}, "192.0.2.53 192.0.2.53 | corp.example cluster.local | rotate"},
+		{"None uses only dnsConfig", Pod{Namespace: "shop", Policy: PolicyNone, Own: own}, "192.0.2.9 | own svc.cluster.local | ndots:2 edns0"},
 		{"dnsConfig is added to ClusterFirst", Pod{Namespace: "shop", Own: own}, "10.0.0.5 192.0.2.9 | shop.svc.cluster.local svc.cluster.local cluster.local corp.example own | ndots:2 edns0"},
-		{"dnsConfig is added to Default", Pod{Policy: Default, Own: own}, "192.0.2.53 192.0.2.9 | corp.example cluster.local own svc.cluster.local | rotate ndots:2 edns0"},
+		{"dnsConfig is added to Default", Pod{Policy: PolicyDefault, Own: own}, "192.0.2.53 192.0.2.9 | corp.example cluster.local own svc.cluster.local | rotate ndots:2 edns0"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := k.Conf(test.pod)
@@ -180,7 +177,7 @@ func TestLimits(t *testing.T) {
 	if cut := LimitsOf(false).Cut(c); len(cut.Search) != 7 {
 		t.Errorf("got %v", cut)
 	}
-	long := Conf{Search: []string{strings.Repeat("a", 126), strings.Repeat("b", 129), "c"}}
+	long := Content{Search: []string{strings.Repeat("a", 126), strings.Repeat("b", 129), "c"}}
 	if cut := LimitsOf(true).Cut(long); len(cut.Search) != 2 {
 		t.Errorf("with 256 characters including the blank: got %d domains", len(cut.Search))
 	}
@@ -255,40 +252,17 @@ func TestChecks(t *testing.T) {
 func TestNoFile(t *testing.T) {
 	c := Checks{Setting: "config.yaml", IsNode: netip.Addr.IsLoopback}
 	k := Kubelet{NoFile: true, Limits: LimitsOf(false)}
-	faults := c.Pod(k, k.Conf(Pod{Namespace: "shop", Policy: Default}))
+	faults := c.Pod(k, k.Conf(Pod{Namespace: "shop", Policy: PolicyDefault}))
 	if len(faults) != 1 || !strings.Contains(faults[0].What, `resolvConf is ""`) || !strings.Contains(faults[0].Fix, "config.yaml") {
 		t.Errorf("got %+v", faults)
 	}
 }
 
-func TestFlags(t *testing.T) {
-	domain, path, none := "corp.test", "/run/x.conf", ""
-	a, b := netip.MustParseAddr("10.0.0.5"), netip.MustParseAddr("2001:db8::5")
-	for _, test := range []struct {
-		name, args string
-		want       Flags
-	}{
-		{"nothing", "kubelet --config=/var/lib/kubelet/config.yaml --v=2", Flags{}},
-		{"all", "kubelet --cluster-dns=10.0.0.5 --cluster-domain Corp.test. --resolv-conf=/run/x.conf", Flags{[]netip.Addr{a}, &domain, &path}},
-		{"a list", "kubelet --cluster-dns=10.0.0.5,2001:db8::5", Flags{DNS: []netip.Addr{a, b}}},
-		{"a list in parts", "kubelet --cluster-dns 10.0.0.5 --cluster_dns 2001:db8::5", Flags{DNS: []netip.Addr{a, b}}},
-		{"no address", "kubelet --cluster-dns=dns.test,10.0.0.5", Flags{DNS: []netip.Addr{a}}},
-		{"the last domain", "kubelet --cluster-domain=a --cluster-domain=corp.test", Flags{Domain: &domain}},
-		{"a path from its working directory", "kubelet --resolv-conf=run/x.conf", Flags{ResolvConf: &path}},
-		{"no file", "kubelet --resolv-conf=", Flags{ResolvConf: &none}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			got := FlagsOf(procfs.Process{Args: strings.Fields(test.args)})
-			if diff := cmp.Diff(test.want, got, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
-			if got.IsEmpty() != (test.name == "nothing") {
-				t.Errorf("%+v: IsEmpty is %t", got, got.IsEmpty())
-			}
-		})
-	}
+// TestKubeletWithoutFile: the kubelet's resolvConf is "".
+func TestKubeletWithoutFile(t *testing.T) {
+	a := netip.MustParseAddr("10.0.0.5")
 	pod := Kubelet{DNS: []netip.Addr{a}, Domain: "corp.test", NoFile: true}
-	if got := pod.Conf(Pod{Namespace: "shop", Policy: Default}); len(got.Nameservers) != 1 || !got.Nameservers[0].IsLoopback() || got.Search[0] != "." {
+	if got := pod.Conf(Pod{Namespace: "shop", Policy: PolicyDefault}); len(got.Nameservers) != 1 || !got.Nameservers[0].IsLoopback() || got.Search[0] != "." {
 		t.Errorf("without a file and with dnsPolicy Default: got %+v", got)
 	}
 	if got := pod.Conf(Pod{Namespace: "shop"}); got.Nameservers[0] != a || len(got.Search) != 3 {
