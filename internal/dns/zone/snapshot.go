@@ -38,6 +38,9 @@ func (s *Snapshot) SomePods() *Snapshot {
 	return &some
 }
 
+// HasAllPods reports whether s does not come from SomePods.
+func (s *Snapshot) HasAllPods() bool { return !s.somePods }
+
 // Unimported returns a Snapshot with the same objects, marked as lacking the ServiceImports that
 // the API has. Names in ClusterSet are then SERVFAIL.
 func (s *Snapshot) Unimported() *Snapshot {
@@ -52,6 +55,9 @@ func (s *Snapshot) Imports() *Snapshot { return s.imports }
 
 // IsStale reports whether s comes from Stale.
 func (s *Snapshot) IsStale() bool { return s.stale }
+
+// Zone returns the topology zone of this node, or "" if unknown.
+func (s *Snapshot) Zone() string { return s.zone }
 
 // Counts returns the numbers of objects.
 func (s *Snapshot) Counts() Counts { return s.counts }
