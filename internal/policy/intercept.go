@@ -31,6 +31,12 @@ func (p *Policy) comesHere(s nameserver.Server) bool {
 	return !s.TLS && (slices.Contains(p.Listen, s.Addr) || s.Addr.Port() == nameserver.Port && slices.Contains(p.Redirected, s.Addr.Addr()))
 }
 
+// IsThisHost reports whether a client is this host. If Cilium redirects a pod's own query to the pod
+// outside of the socket, its source is link-local (169.254.42.1).
+func (p *Policy) IsThisHost(client netip.Addr) bool {
+	return p.Net.IsLocal(client) || p.Config.Intercept.Cilium && client.Unmap().IsLinkLocalUnicast()
+}
+
 // leaveUpstreams removes the addresses that a source names as upstreams from those to intercept. The
 // helper makes an address local, so this node could not reach that upstream any more. The address of
 // the cluster's DNS Service stays: as an upstream it would be a loop anyway.

@@ -94,9 +94,31 @@ func TestRedirected(t *testing.T) {
 					t.Errorf("listens on %v", at)
 				}
 			}
-			if diff := cmp.Diff(test.problems, p.Problems); diff != "" {
+			if diff := cmp.Diff(test.problems, slices.Compact(p.Problems)); diff != "" {
 				t.Errorf("problems (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestIsThisHost: only with Cilium, a link-local client is this host.
+func TestIsThisHost(t *testing.T) {
+	for _, test := range []struct {
+		nodeDNS, client string
+		want            bool
+	}{
+		{"intercept: none", "192.0.2.10", true},
+		{"intercept: none", "10.244.1.7", false},
+		{"intercept: none", "169.254.42.1", false},
+		{"intercept: cilium", "192.0.2.10", true},
+		{"intercept: cilium", "10.244.1.7", false},
+		{"intercept: cilium", "169.254.42.1", true},
+		{"intercept: cilium", "::ffff:169.254.42.1", true},
+		{"intercept: cilium", "fe80::1", true},
+	} {
+		p := New(Inputs{Config: policytest.Config(t, "kubeconfig: /k\n"+test.nodeDNS+"\n", ""), Net: policytest.Node()})
+		if got := p.IsThisHost(netip.MustParseAddr(test.client)); got != test.want {
+			t.Errorf("%s, %s: got %v", test.nodeDNS, test.client, got)
+		}
 	}
 }

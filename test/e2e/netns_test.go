@@ -1,8 +1,11 @@
 package e2e
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/http"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -129,6 +132,20 @@ func onThread(f func() error) error {
 		err = f()
 	}()
 	return <-done
+}
+
+// web returns a client that connects from the namespace, for each request again.
+func (n *netns) web() *http.Client {
+	return &http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, network, addr string) (conn net.Conn, err error) {
+			err = n.tryInside(func() error {
+				conn, err = new(net.Dialer).DialContext(ctx, network, addr)
+				return err
+			})
+			return conn, err
+		},
+	}}
 }
 
 // serve starts a nameserver in the namespace, over UDP and TCP. See dnstest.StartAt.

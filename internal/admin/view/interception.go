@@ -2,6 +2,7 @@ package view
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/intercept"
@@ -39,6 +40,9 @@ func (v *View) interceptionStatus(p *policy.Policy) *control.Interception {
 		if j := slices.IndexFunc(state.Addresses, func(a intercept.Address) bool { return a.Address == addr }); j >= 0 {
 			have := state.Addresses[j]
 			a.On, a.Mode, a.Since, a.Why = have.On, string(have.Mode), have.Since, have.Why
+		}
+		if strings.Contains(a.Why, "another nameserver answers") && p.Net.HasCilium() {
+			a.Why += ", because Cilium replaces kube-proxy"
 		}
 		i.Addresses = append(i.Addresses, a)
 	}
