@@ -68,6 +68,10 @@ func newChartBed(b *proxyBed, nets ...podNet) *chartBed {
 	if err := os.WriteFile(resolvConf, []byte("nameserver "+siteAddr+"\n"), 0o644); err != nil {
 		b.t.Fatal(err)
 	}
+	// Without it, autopath does not know the client's search list. The kubelet is for kube-system.
+	client := object(b.t, "{apiVersion: v1, kind: Pod, metadata: {name: client, namespace: default}}")
+	client.Object["status"] = kube.PodStatus(clientAddr, true)
+	create(b.t, b.cluster, client)
 	root := buildImage(b.t)
 	k := startKubelet(b.t, b.cluster, b.node, "kube-system", resolvConf, map[string]string{"test:old": root, "test:new": root}, nets...)
 	return &chartBed{b, newHelm(b.t, b.cluster), k}
@@ -94,6 +98,28 @@ func (b *chartBed) awaitPods(want ...string) {
 		return err == nil && all == len(want) && slices.Equal(images, want)
 	}) {
 		b.t.Fatalf("%d pods after %v, those with the images %q are ready; want %q", all, patience, images, want)
+	}
+}
+
+// checkNames checks what node-dns knows about the client's pod, over UDP and TCP: names of the cluster
+// come from the API, and autopath answers the first name of the pod's search list with the address of
+// the last one.
+func (b *chartBed) checkNames() {
+	b.t.Helper()
+	for name, want := range map[string]string{
+		kubernetesName: "10.96.0.1",
+		"www.example.test.default.svc.cluster.local": nodeDNSAnswer,
+	} {
+		for _, network := range []string{"udp", "tcp"} {
+			var got netip.Addr
+			var err error
+			if !lab.Poll(patience, func() bool {
+				got, err = b.client.ask(network, clusterDNS, name, podLoadTimeout)
+				return err == nil && got.String() == want
+			}) {
+				b.t.Errorf("%s over %s: got %v, %v, want %s", name, network, got, err, want)
+			}
+		}
 	}
 }
 
@@ -124,6 +150,7 @@ func TestChartInstall(t *testing.T) {
 		b.awaitAnswers(l, nodeDNSAnswer, some)
 		b.awaitPods("test:old")
 	})
+	b.checkNames()
 	b.phase("helm upgrade to another image", 0, func(l *podLoad) {
 		b.release("upgrade", upgraded)
 		b.awaitPods("test:new")

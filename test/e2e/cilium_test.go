@@ -265,6 +265,7 @@ func TestChartCilium(t *testing.T) {
 	if table := nets[0].run("nft", "list", "tables"); table != "" {
 		t.Errorf("the pod has the tables %s", table)
 	}
+	b.checkNames()
 	b.phase("helm upgrade to another image", 0, func(l *podLoad) {
 		b.release("upgrade", strings.Replace(values, "old", "new", 1))
 		b.awaitPods("test:new")

@@ -177,8 +177,8 @@ func (n *netns) ask(network string, server netip.AddrPort, name string, timeout 
 
 // firstAddr returns the address of a response's first A record.
 func firstAddr(m *dns.Msg) (netip.Addr, error) {
-	if len(m.Answer) > 0 {
-		if a, ok := m.Answer[0].(*dns.A); ok {
+	for _, record := range m.Answer {
+		if a, ok := record.(*dns.A); ok {
 			addr, _ := netip.AddrFromSlice(a.A.To4())
 			return addr, nil
 		}
