@@ -123,16 +123,31 @@ func (b *chartBed) checkNames() {
 	}
 }
 
-// checkTroubles checks that no container was restarted or has logged a problem.
-func (b *chartBed) checkTroubles() {
+// checkTroubles checks that no container ended but those that the test killed, and that none has logged
+// a problem.
+func (b *chartBed) checkTroubles(killed int) {
 	b.t.Helper()
-	if restarts, lines := b.k.troubles(); restarts > 0 || len(lines) > 0 {
-		b.t.Errorf("%d containers ended, or failed their liveness probe; their logs have %q", restarts, lines)
+	if restarts, lines := b.k.troubles(); restarts != killed || len(lines) > 0 {
+		b.t.Errorf("%d containers ended, or failed their liveness probe, and %d were killed; their logs have %q", restarts, killed, lines)
 	}
+}
+
+// killUnderLoad kills containers, and waits until they run again and node-dns answers.
+func (b *chartBed) killUnderLoad(l *podLoad, names ...string) {
+	b.t.Helper()
+	before, _ := b.k.troubles()
+	if err := b.k.kill(names...); err != nil {
+		b.t.Fatal(err)
+	}
+	if !lab.Poll(patience, func() bool { now, _ := b.k.troubles(); return now == before+len(names) }) {
+		b.t.Fatalf("%q were not started again", names)
+	}
+	b.awaitAnswers(l, nodeDNSAnswer, interceptRate/4)
 }
 
 // TestChartInstall: `helm install` moves the queries of pods to node-dns, and `helm uninstall` moves
 // them back. No query is lost in between, nor while the configuration changes or the pod is replaced.
+// If containers are killed, at most the queries are lost that come before the helper notices.
 //
 // Helm, the API server, the controllers and kube-proxy are the real ones, and crun runs the image.
 // The test plays the kubelet and the scheduler: see kubelet.
@@ -156,6 +171,9 @@ func TestChartInstall(t *testing.T) {
 		b.awaitPods("test:new")
 		b.awaitAnswers(l, nodeDNSAnswer, some)
 	})
+	b.phase("SIGKILL of the daemon", interceptRate/2, func(l *podLoad) { b.killUnderLoad(l, "node-dns") })
+	b.phase("SIGKILL of the helper", 0, func(l *podLoad) { b.killUnderLoad(l, "intercept") })
+	b.phase("SIGKILL of both", interceptRate/2, func(l *podLoad) { b.killUnderLoad(l, "intercept", "node-dns") })
 	pods := b.k.podNames()
 	b.phase("helm upgrade to another configuration", 0, func(l *podLoad) {
 		b.release("upgrade", strings.Replace(upgraded, "{listen", "{routes: [{domain: load.test, servers: ["+otherAddr+"]}], listen", 1))
@@ -169,7 +187,7 @@ func TestChartInstall(t *testing.T) {
 		b.awaitPods()
 		b.awaitAnswers(l, kubeDNSAnswer, interceptRate)
 	})
-	b.checkTroubles()
+	b.checkTroubles(4)
 	if tables := b.node.run("nft", "list", "tables"); strings.Contains(tables, "node-dns") {
 		t.Errorf("tables are left:\n%s", tables)
 	}

@@ -276,7 +276,7 @@ func TestChartCilium(t *testing.T) {
 		b.awaitPods()
 		b.awaitAnswers(l, kubeDNSAnswer, interceptRate)
 	})
-	b.checkTroubles()
+	b.checkTroubles(0)
 }
 
 // metrics returns the answer of /metrics at an address, or the error.

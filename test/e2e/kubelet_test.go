@@ -441,6 +441,22 @@ func graceOf(pod corev1.Pod, p *corev1.Probe) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
+// kill sends SIGKILL to the running containers with these names. The kubelet restarts them.
+func (k *kubelet) kill(names ...string) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, name := range names {
+		i := slices.IndexFunc(k.started, func(c *container) bool { return c.process.Running() && strings.HasPrefix(c.id, name+"-") })
+		if i < 0 {
+			return fmt.Errorf("no container %s runs", name)
+		}
+		if err := k.started[i].beside(context.Background(), "kill", k.started[i].id, "KILL"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // troubles returns how often containers were restarted, and the lines of their logs that report a
 // problem.
 func (k *kubelet) troubles() (restarts int, lines []string) {
