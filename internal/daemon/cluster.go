@@ -74,11 +74,12 @@ func (d *Daemon) clusterConfig(wanted policy.API) cluster.Config {
 	return config
 }
 
-// publish answers from s. The first snapshot allows interception, which the follower requests.
+// publish answers from s. The first snapshot allows interception, which the follower requests, and has
+// the addresses that Cilium redirects.
 func (d *Daemon) publish(kubeconfig string, s *zone.Snapshot) {
 	isFirst := d.resolver.Known() == nil
 	d.resolver.Publish(kubeconfig, s)
-	if isFirst && !d.policy().Config.Intercept.IsNone() {
+	if wanted := d.policy().Config.Intercept; isFirst && (wanted.Cilium || !wanted.IsNone()) {
 		d.hint("the cluster is known")
 	}
 }

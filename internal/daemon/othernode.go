@@ -24,7 +24,7 @@ const askTimeout = 150 * time.Millisecond
 // this node, and it works without the kubelet. An address that this daemon has bound is its own: so
 // the one that starts first stays.
 func (f *follower) leaveToOther(p *policy.Policy) *policy.Policy {
-	if !f.isInPod() {
+	if !f.isInPod() || p.Config.Intercept.Cilium { // with Cilium, the pod has a network of its own
 		return p
 	}
 	var bound []netip.AddrPort

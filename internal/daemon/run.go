@@ -88,6 +88,9 @@ func New(config Config) (*Daemon, error) {
 	}
 	d.config.LookInterval = cmp.Or(config.LookInterval, defaultLookInterval)
 	d.config.TrialInterval = cmp.Or(config.TrialInterval, trialEvery)
+	if config.AwaitRedirected == nil {
+		d.config.AwaitRedirected = func(ctx context.Context) { supervise.Sleep(ctx, redirectedDrain) }
+	}
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
 	}
@@ -232,6 +235,7 @@ func (d *Daemon) tasks(socket net.Listener, f *follower) []supervise.Task {
 // stop accepts no new queries, finishes those in flight, and releases all resources.
 func (d *Daemon) stop(ctx context.Context) error {
 	d.withdraw()
+	d.answerRedirected(ctx)
 	ctx, cancel := context.WithTimeout(ctx, drainTimeout)
 	defer cancel()
 	if d.handsOver(ctx) {

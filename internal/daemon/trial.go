@@ -43,6 +43,7 @@ type trial struct {
 	*Daemon
 	cluster   int // failures in a row
 	upstreams upstreamTrial
+	redirect  redirectTrial
 }
 
 // upstreamTrial is the state of the questions to a set of upstreams.
@@ -60,6 +61,7 @@ func (d *Daemon) watchAnswers(ctx context.Context) error { return (&trial{Daemon
 func (t *trial) watch(ctx context.Context) error {
 	for supervise.Sleep(ctx, t.config.TrialInterval) {
 		p := t.policy()
+		t.tryRedirected(ctx, p, time.Now())
 		if p.LeftTo != "" { // another node-dns serves the node
 			t.cluster, t.upstreams = 0, upstreamTrial{}
 			t.view.Failing.Store(&[]string{})

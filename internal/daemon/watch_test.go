@@ -2,6 +2,8 @@ package daemon
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -87,6 +89,49 @@ func TestWatchMounted(t *testing.T) {
 	select {
 	case got := <-d.hints:
 		if want := "file: " + paths.ResolvConf; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	default:
+		t.Error("no hint")
+	}
+}
+
+// TestWatchConfigMap: the kubelet changes the files of a ConfigMap by renaming ..data, through which
+// they are links. That used to be noticed at the next periodic check, up to a minute later.
+func TestWatchConfigMap(t *testing.T) {
+	root := t.TempDir()
+	d, err := New(Config{Root: root})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Dir(nodeconfig.DefaultPaths(root).NodeDNS)
+	version := 0
+	publish := func() {
+		version++
+		name := fmt.Sprintf("..version-%d", version)
+		write(t, filepath.Join(dir, name, "node-dns.yaml"), "cacheSize: 10\n")
+		if err := errors.Join(os.Symlink(name, filepath.Join(dir, "..data_tmp")), os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	publish()
+	if err := os.Symlink("..data/node-dns.yaml", filepath.Join(dir, "node-dns.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- d.watchFiles(ctx) }()
+	lab.Poll(lookAgain/2, func() bool {
+		publish()
+		return len(d.hints) > 0
+	})
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	select {
+	case got := <-d.hints:
+		if want := "file: " + filepath.Join(dir, "..data"); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	default:

@@ -165,3 +165,8 @@ func isContainerLink(name string) bool {
 		return strings.HasPrefix(name, prefix)
 	})
 }
+
+// HasCilium reports whether Cilium runs on this host. It may replace kube-proxy.
+func (s State) HasCilium() bool {
+	return slices.ContainsFunc(s.Addrs, func(a Addr) bool { return strings.HasPrefix(a.Interface, "cilium_") })
+}

@@ -3,6 +3,7 @@ package nodeconfig
 import (
 	"net/netip"
 	"slices"
+	"strings"
 
 	"gopkg.in/yaml.v3"
 
@@ -15,9 +16,14 @@ import (
 type Intercept struct {
 	ClusterDNS bool         // the addresses of the cluster's DNS Service
 	Addrs      []netip.Addr // these addresses
+
+	// Cilium means that node-dns runs in a pod with a network of its own, and that Cilium redirects the
+	// queries of the node's pods to it while it is ready (CiliumLocalRedirectPolicy). The others are
+	// then empty.
+	Cilium bool
 }
 
-const interceptWords = `"none", "clusterDNS" or an IP address`
+const interceptWords = `"none", "clusterDNS", "cilium" or an IP address`
 
 // asIntercept reads one word of intercept.
 var asIntercept = syntax[Intercept]{interceptWords, parseIntercept}
@@ -28,6 +34,8 @@ func parseIntercept(text string) (Intercept, error) {
 		return Intercept{}, nil
 	case "clusterDNS":
 		return Intercept{ClusterDNS: true}, nil
+	case "cilium":
+		return Intercept{Cilium: true}, nil
 	}
 	addr, err := parseIP(text)
 	if err != nil {
@@ -53,6 +61,11 @@ func readIntercept(r *reader, v value, c *Config) {
 		one, _ := one(r, part, asIntercept)
 		all.ClusterDNS = all.ClusterDNS || one.ClusterDNS
 		all.Addrs = append(all.Addrs, one.Addrs...)
+		all.Cilium = all.Cilium || one.Cilium
+	}
+	if all.Cilium && !all.IsNone() {
+		r.fault(v, `"cilium" alone`, listText(strings.Fields(all.String())))
+		return
 	}
 	c.Intercept = all
 }
@@ -66,13 +79,16 @@ func (i Intercept) String() string {
 	for _, addr := range i.Addrs {
 		words = append(words, addr.String())
 	}
+	if i.Cilium {
+		words = append(words, "cilium")
+	}
 	if len(words) == 0 {
 		return "none"
 	}
 	return listText(words)
 }
 
-// IsNone reports whether nothing is to be intercepted.
+// IsNone reports whether node-dns-intercept has nothing to intercept.
 func (i Intercept) IsNone() bool { return !i.ClusterDNS && len(i.Addrs) == 0 }
 
 // interceptable returns the addresses that intercept names, without duplicates. The cluster's DNS

@@ -115,7 +115,7 @@ func (p *Policy) refuse(c *nameserver.Claim) {
 			bind = exchange.MayBind(server)
 		}
 		switch {
-		case !server.TLS && slices.Contains(p.Listen, server.Addr):
+		case p.comesHere(server):
 			c.Refused = append(c.Refused, nameserver.Refused{Server: server, Why: thisNode})
 		case bind != nil:
 			c.Refused = append(c.Refused, nameserver.Refused{Server: server, Why: bind.Error()})

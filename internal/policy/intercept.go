@@ -11,16 +11,30 @@ import (
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
 
-// addIntercept decides which addresses to intercept. Without the API, cluster names would have to be
-// forwarded to an intercepted address.
-func (p *Policy) addIntercept(config nodeconfig.Config, place nodeconfig.Placement) {
-	switch {
-	case config.Intercept.IsNone():
+// addIntercept decides which addresses to intercept, and which are redirected to this pod. Without the
+// API, cluster names would have to be forwarded to one of these addresses.
+func (p *Policy) addIntercept(in Inputs, place nodeconfig.Placement) {
+	switch wanted := in.Config.Intercept; {
+	case wanted.IsNone() && !wanted.Cilium:
 	case p.API == (API{}):
-		p.Problems = append(p.Problems, config.Where("intercept")+": requires a Kubernetes API (see kubeconfig)")
+		p.Problems = append(p.Problems, in.Config.Where("intercept")+": requires a Kubernetes API (see kubeconfig)")
+	case wanted.Cilium:
+		p.Redirected = in.DNSService
 	default:
 		p.Intercept = place.Intercept
 	}
+}
+
+// comesHere reports whether a query to a server would come back to this process: node-dns listens
+// there, or Cilium redirects it.
+func (p *Policy) comesHere(s nameserver.Server) bool {
+	return !s.TLS && (slices.Contains(p.Listen, s.Addr) || s.Addr.Port() == nameserver.Port && slices.Contains(p.Redirected, s.Addr.Addr()))
+}
+
+// IsThisHost reports whether a client is this host. If Cilium redirects a pod's own query to the pod
+// outside of the socket, its source is link-local (169.254.42.1).
+func (p *Policy) IsThisHost(client netip.Addr) bool {
+	return p.Net.IsLocal(client) || p.Config.Intercept.Cilium && client.Unmap().IsLinkLocalUnicast()
 }
 
 // leaveUpstreams removes the addresses that a source names as upstreams from those to intercept. The

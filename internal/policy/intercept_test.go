@@ -62,3 +62,63 @@ func TestInterceptUpstream(t *testing.T) {
 		})
 	}
 }
+
+// TestRedirected: with `intercept: cilium`, a query to the cluster's DNS Service would come back to this
+// pod. Nothing is requested from the helper, and no address of the Service is bound.
+func TestRedirected(t *testing.T) {
+	service := netip.MustParseAddr("10.96.0.10")
+	for _, test := range []struct {
+		name, nodeDNS string
+		service       []netip.Addr
+		want          []netip.Addr
+		problems      []string
+	}{
+		{"the node's nameserver is another one", "kubeconfig: /k\nintercept: cilium\n", []netip.Addr{service}, []netip.Addr{service}, nil},
+		{"before the API is known", "kubeconfig: /k\nintercept: cilium\n", nil, nil, nil},
+		{"without the API", "kubeconfig: none\nintercept: cilium\n", []netip.Addr{service}, nil, []string{"intercept /etc/node-dns/node-dns.yaml:2: requires a Kubernetes API (see kubeconfig)"}},
+		{"clusterDNS names the Service", "kubeconfig: /k\nintercept: cilium\nclusterDNS: [10.96.0.10]\n", []netip.Addr{service}, []netip.Addr{service}, []string{
+			"ignoring 10.96.0.10 (clusterDNS /etc/node-dns/node-dns.yaml:3): it is this node and would loop",
+		}},
+		{"another port of the Service's address", "kubeconfig: /k\nintercept: cilium\nclusterDNS: ['10.96.0.10:5353']\n", []netip.Addr{service}, []netip.Addr{service}, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			p := New(Inputs{
+				Config: policytest.Config(t, test.nodeDNS, ""), Net: policytest.Node(), DNSService: test.service,
+				Captured: upstream.Set{Servers: policytest.Servers("10.0.0.2")}, From: nameserver.NetworkManager,
+			})
+			if !slices.Equal(p.Redirected, test.want) || len(p.Intercept) > 0 {
+				t.Errorf("got %v redirected and %v intercepted, want %v and none", p.Redirected, p.Intercept, test.want)
+			}
+			for _, at := range p.Listen {
+				if at.Addr() == service {
+					t.Errorf("listens on %v", at)
+				}
+			}
+			if diff := cmp.Diff(test.problems, slices.Compact(p.Problems)); diff != "" {
+				t.Errorf("problems (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestIsThisHost: only with Cilium, a link-local client is this host.
+func TestIsThisHost(t *testing.T) {
+	for _, test := range []struct {
+		nodeDNS, client string
+		want            bool
+	}{
+		{"intercept: none", "192.0.2.10", true},
+		{"intercept: none", "10.244.1.7", false},
+		{"intercept: none", "169.254.42.1", false},
+		{"intercept: cilium", "192.0.2.10", true},
+		{"intercept: cilium", "10.244.1.7", false},
+		{"intercept: cilium", "169.254.42.1", true},
+		{"intercept: cilium", "::ffff:169.254.42.1", true},
+		{"intercept: cilium", "fe80::1", true},
+	} {
+		p := New(Inputs{Config: policytest.Config(t, "kubeconfig: /k\n"+test.nodeDNS+"\n", ""), Net: policytest.Node()})
+		if got := p.IsThisHost(netip.MustParseAddr(test.client)); got != test.want {
+			t.Errorf("%s, %s: got %v", test.nodeDNS, test.client, got)
+		}
+	}
+}

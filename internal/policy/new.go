@@ -25,7 +25,7 @@ func New(in Inputs) *Policy {
 	}
 	p.addListeners(in, place)
 	p.addAPI(in)
-	p.addIntercept(in.Config, place)
+	p.addIntercept(in, place)
 	if in.Config.ClusterDomain.IsZero() {
 		return p.unknown()
 	}

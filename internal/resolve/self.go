@@ -26,7 +26,7 @@ func serveSelf(ctx context.Context, s *state, q *dnsserver.Query, next rest) (*d
 // clients on this host only. The dispatcher queries version.bind to check whether we answer.
 func (r *Resolver) chaos(s *state, q *dnsserver.Query) *dns.Msg {
 	question := q.Msg.Question[0]
-	if !s.Net.IsLocal(q.Client.Addr()) {
+	if !s.IsThisHost(q.Client.Addr()) {
 		m := reply(q, dns.RcodeRefused)
 		explain(m, dns.ExtendedErrorCodeProhibited, "only for this host")
 		return m

@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 
 // variants are the sets of values that the golden files show: testdata/NAME.values.yaml, or the
 // default values.
-var variants = []string{"default", "all", "without", "canary"}
+var variants = []string{"default", "all", "without", "canary", "cilium", "rke2"}
 
 func readFile(t *testing.T, path string) string {
 	t.Helper()
@@ -138,10 +138,12 @@ func abridge(objects string) string {
 }
 
 // TestAllValues: testdata/all.values.yaml sets every value that values.schema.json describes, and
-// values.yaml has a default for it.
+// values.yaml has a default for it. Those of Cilium, which exclude the helper's, are in
+// testdata/rke2.values.yaml.
 func TestAllValues(t *testing.T) {
 	schema := parse(t, readFile(t, chartDir+"/values.schema.json"))
 	defaults, all := parse(t, readFile(t, chartDir+"/values.yaml")), valuesOf(t, "all")
+	all["cilium"] = valuesOf(t, "rke2")["cilium"]
 	seen := 0
 	var walk func(path []string, schema, defaults, all map[string]any)
 	walk = func(path []string, schema, defaults, all map[string]any) {
@@ -199,6 +201,8 @@ func TestSchema(t *testing.T) {
 		{"a secret without a name", "imagePullSecrets: [{}]", "at '/imagePullSecrets/0': missing property 'name'"},
 		{"a switch as text", "openshift: {scc: 'yes'}", "at '/openshift/scc': got string, want boolean"},
 		{"an interval without a unit", "serviceMonitor: {interval: '30'}", "at '/serviceMonitor/interval'"},
+		{"the name of a port that Kubernetes refuses", "cilium: {ports: {udp: a-name-with-more-than-15}}", "at '/cilium/ports/udp'"},
+		{"another port of the DNS Service", "cilium: {ports: {metrics: metrics}}", "at '/cilium/ports': additional properties 'metrics' not allowed"},
 		{"a name in upper case", "fullnameOverride: DNS", "at '/fullnameOverride'"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -264,9 +268,10 @@ func TestInterceptContainer(t *testing.T) {
 		{"{intercept: none}", false},
 		{"{intercept: [none]}", false},
 		{"{intercept: null}", false},
+		{"{intercept: clusterDNS}, cilium: {enabled: true}", false},
 	} {
 		t.Run(test.config, func(t *testing.T) {
-			set := documents(t, rendered(t, parse(t, "config: "+test.config)).objects)["DaemonSet/node-dns"]
+			set := documents(t, rendered(t, parse(t, "{config: "+test.config+"}")).objects)["DaemonSet/node-dns"]
 			for _, part := range []string{"node-dns-intercept", "NET_ADMIN", "initContainers"} {
 				if strings.Contains(set, part) != test.want {
 					t.Errorf("%s: got %v, want %v", part, !test.want, test.want)
@@ -315,8 +320,13 @@ func TestKindsOfOperators(t *testing.T) {
 
 // TestConstraints: the SecurityContextConstraints admit what the DaemonSet asks for, and no more.
 func TestConstraints(t *testing.T) {
-	values := parse(t, "openshift: {scc: true}")
-	all := documents(t, rendered(t, values).objects)
+	for _, values := range []string{"{openshift: {scc: true}}", "{openshift: {scc: true}, config: {intercept: none}}", "{openshift: {scc: true}, cilium: {enabled: true}}"} {
+		t.Run(values, func(t *testing.T) { checkConstraints(t, documents(t, rendered(t, parse(t, values)).objects)) })
+	}
+}
+
+func checkConstraints(t *testing.T, all map[string]string) {
+	t.Helper()
 	var scc securityv1.SecurityContextConstraints
 	if err := yaml.UnmarshalStrict([]byte(all["SecurityContextConstraints/kube-system-node-dns"]), &scc); err != nil {
 		t.Fatal(err)
@@ -335,6 +345,9 @@ func TestConstraints(t *testing.T) {
 	if d := cmp.Diff(asked, capabilities); d != "" {
 		t.Errorf("capabilities: -DaemonSet +constraints:\n%s", d)
 	}
+	if isHosts := strings.Contains(set, "hostNetwork: true"); scc.AllowHostNetwork != isHosts || scc.AllowHostPorts != isHosts {
+		t.Errorf("the node's network is allowed: %v, its ports: %v, but used: %v", scc.AllowHostNetwork, scc.AllowHostPorts, isHosts)
+	}
 	for _, v := range scc.Volumes {
 		if !strings.Contains(set, "  "+string(v)+":") {
 			t.Errorf("the DaemonSet has no volume of the kind %s", v)
@@ -343,6 +356,99 @@ func TestConstraints(t *testing.T) {
 	if d := cmp.Diff([]string{"system:serviceaccount:kube-system:node-dns"}, scc.Users); d != "" {
 		t.Errorf("users:\n%s", d)
 	}
+}
+
+// TestCilium: the policy redirects the ports that the pods have by name, to pods that the DaemonSet
+// makes, in the namespace of both. The pods have a network of their own, listen on all of its
+// addresses, and are probed there.
+func TestCilium(t *testing.T) {
+	type port struct {
+		Name          string
+		Port          string // of the policy
+		ContainerPort int
+		Protocol      string
+	}
+	type object struct {
+		Metadata struct{ Namespace string }
+		Data     map[string]string
+		Spec     struct {
+			RedirectFrontend struct {
+				ServiceMatcher struct {
+					ServiceName, Namespace string
+					ToPorts                []port
+				}
+			}
+			RedirectBackend struct {
+				LocalEndpointSelector struct{ MatchLabels map[string]string }
+				ToPorts               []port
+			}
+			UpdateStrategy struct {
+				RollingUpdate struct{ MaxUnavailable, MaxSurge any }
+			}
+			Template struct {
+				Metadata struct{ Labels map[string]string }
+				Spec     struct {
+					HostNetwork    bool
+					DNSPolicy      string
+					InitContainers []any
+					Containers     []struct {
+						Ports          []port
+						ReadinessProbe struct {
+							HTTPGet struct{ Host string }
+						}
+					}
+				}
+			}
+		}
+	}
+	for variant, want := range map[string]struct{ service, udp, tcp, metrics string }{
+		"cilium": {"kube-dns", "dns", "dns-tcp", "0.0.0.0:9453"},
+		"rke2":   {"rke2-coredns-rke2-coredns", "udp-53", "tcp-53", "[::]:9453"},
+	} {
+		t.Run(variant, func(t *testing.T) {
+			all := documents(t, rendered(t, valuesOf(t, variant)).objects)
+			read := func(key string) (o object) {
+				if err := yaml.Unmarshal([]byte(all[key]), &o); err != nil || all[key] == "" {
+					t.Fatalf("%s: %v", key, err)
+				}
+				return o
+			}
+			policy, set := read("CiliumLocalRedirectPolicy/node-dns"), read("DaemonSet/node-dns")
+			ports := []port{{want.udp, "53", 0, "UDP"}, {want.tcp, "53", 0, "TCP"}}
+			matcher := policy.Spec.RedirectFrontend.ServiceMatcher
+			if matcher.ServiceName != want.service || matcher.Namespace != "kube-system" || policy.Metadata.Namespace != "kube-system" || set.Metadata.Namespace != "kube-system" {
+				t.Errorf("got the Service %s/%s, a policy in %s and pods in %s", matcher.Namespace, matcher.ServiceName, policy.Metadata.Namespace, set.Metadata.Namespace)
+			}
+			if d := cmp.Diff(ports, matcher.ToPorts) + cmp.Diff(ports, policy.Spec.RedirectBackend.ToPorts); d != "" {
+				t.Error(d)
+			}
+			if d := cmp.Diff(set.Spec.Template.Metadata.Labels, policy.Spec.RedirectBackend.LocalEndpointSelector.MatchLabels); d != "" {
+				t.Errorf("labels: -pods +policy:\n%s", d)
+			}
+			pod := set.Spec.Template.Spec
+			container := pod.Containers[0]
+			if d := cmp.Diff([]port{{want.udp, "", 53, "UDP"}, {want.tcp, "", 53, "TCP"}}, container.Ports[:2]); d != "" {
+				t.Error(d)
+			}
+			if pod.HostNetwork || pod.DNSPolicy != "Default" || len(pod.InitContainers) > 0 || len(pod.Containers) != 1 || container.ReadinessProbe.HTTPGet.Host != "" {
+				t.Errorf("got %+v", pod)
+			}
+			if r := set.Spec.UpdateStrategy.RollingUpdate; r.MaxUnavailable != 0.0 || r.MaxSurge != "10%" {
+				t.Errorf("got %+v", r)
+			}
+			config := parse(t, read("ConfigMap/node-dns").Data["node-dns.yaml"])
+			got := []any{config["intercept"], config["listen"], config["metrics"].(map[string]any)["address"]}
+			if d := cmp.Diff([]any{"cilium", "all", want.metrics}, got); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+	t.Run("listen in node-dns.yaml stays", func(t *testing.T) {
+		all := documents(t, rendered(t, parse(t, "{cilium: {enabled: true}, config: {listen: auto}}")).objects)
+		if text := all["ConfigMap/node-dns"]; !strings.Contains(text, "    listen: auto\n") {
+			t.Errorf("got %s", text)
+		}
+	})
 }
 
 // TestNotes: the notes name the release's objects.

@@ -195,7 +195,7 @@ func checkPod(t *testing.T, pod corev1.Pod) {
 // ServiceAccount has the rights that node-dns.yaml needs, and no others.
 func TestChartRights(t *testing.T) {
 	c := newKube(t, kube.Config{})
-	create(t, c, namespace(t, "kube-system"))
+	create(t, c, namespace(t, "kube-system"), ciliumCRD(t))
 	zone, settings := []string{"list nodes", "watch nodes"}, cluster.Features{AllPods: true, NodeZone: true, Settings: true}
 	for _, test := range []struct {
 		variant, account string
@@ -207,6 +207,8 @@ func TestChartRights(t *testing.T) {
 		{"default", "node-dns", cluster.Features{NodePods: true}, nil},
 		{"default", "node-dns", cluster.Features{NodePods: true, NodeZone: true}, zone},
 		{"all", "dns-agent", settings, nil},
+		{"cilium", "node-dns", cluster.Features{NodePods: true}, nil},
+		{"rke2", "node-dns", cluster.Features{NodePods: true}, nil},
 	} {
 		applyServerSide(t, c, chartObjects(t, test.variant))
 		dir := t.TempDir()

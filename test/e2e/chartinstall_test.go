@@ -18,12 +18,12 @@ const chartDir = product + "/charts/node-dns"
 
 // helm is the program helm, with all rights at the cluster.
 type helm struct {
-	t          *testing.T
+	t          testing.TB
 	kubeconfig string
 	home       string
 }
 
-func newHelm(t *testing.T, c *kube.Cluster) helm {
+func newHelm(t testing.TB, c *kube.Cluster) helm {
 	t.Helper()
 	dir := t.TempDir()
 	if err := c.WriteKubeconfig(dir, kube.Admin()); err != nil {
@@ -42,67 +42,152 @@ func (h helm) run(argv ...string) {
 	}
 }
 
+// chartBed is a proxyBed with a kubelet for the pods of the chart.
+type chartBed struct {
+	*proxyBed
+	helm helm
+	k    *kubelet
+}
+
+// Answers of the node's nameserver, and of another one that a changed configuration names.
+const (
+	siteAddr    = "192.0.2.153"
+	otherAddr   = "192.0.2.154"
+	otherAnswer = "192.0.2.2"
+)
+
+// newChartBed builds the image, which has the names test:old and test:new. nets are for pods that do
+// not have the node's network.
+func newChartBed(b *proxyBed, nets ...podNet) *chartBed {
+	b.t.Helper()
+	for addr, answer := range map[string]string{siteAddr: nodeDNSAnswer, otherAddr: otherAnswer} {
+		b.node.run("ip", "addr", "add", addr+"/32", "dev", "lo")
+		b.node.serve(netip.AddrPortFrom(netip.MustParseAddr(addr), 53), "*. 300 IN A "+answer)
+	}
+	resolvConf := filepath.Join(b.t.TempDir(), "resolv.conf")
+	if err := os.WriteFile(resolvConf, []byte("nameserver "+siteAddr+"\n"), 0o644); err != nil {
+		b.t.Fatal(err)
+	}
+	// Without it, autopath does not know the client's search list. The kubelet is for kube-system.
+	client := object(b.t, "{apiVersion: v1, kind: Pod, metadata: {name: client, namespace: default}}")
+	client.Object["status"] = kube.PodStatus(clientAddr, true)
+	create(b.t, b.cluster, client)
+	root := buildImage(b.t)
+	k := startKubelet(b.t, b.cluster, b.node, "kube-system", resolvConf, map[string]string{"test:old": root, "test:new": root}, nets...)
+	return &chartBed{b, newHelm(b.t, b.cluster), k}
+}
+
+// release runs helm install or helm upgrade with these values.
+func (b *chartBed) release(command, values string) {
+	b.t.Helper()
+	path := filepath.Join(b.t.TempDir(), "values.yaml")
+	if err := os.WriteFile(path, []byte(values), 0o644); err != nil {
+		b.t.Fatal(err)
+	}
+	b.helm.run(command, "node-dns", chartDir, "--values="+path)
+}
+
+// awaitPods waits until exactly these pods, by their images, are there and ready.
+func (b *chartBed) awaitPods(want ...string) {
+	b.t.Helper()
+	var images []string
+	all := 0
+	if !lab.Poll(patience, func() bool {
+		var err error
+		images, all, err = b.k.readyPods(b.t.Context())
+		return err == nil && all == len(want) && slices.Equal(images, want)
+	}) {
+		b.t.Fatalf("%d pods after %v, those with the images %q are ready; want %q", all, patience, images, want)
+	}
+}
+
+// checkNames checks what node-dns knows about the client's pod, over UDP and TCP: names of the cluster
+// come from the API, and autopath answers the first name of the pod's search list with the address of
+// the last one.
+func (b *chartBed) checkNames() {
+	b.t.Helper()
+	for name, want := range map[string]string{
+		kubernetesName: "10.96.0.1",
+		"www.example.test.default.svc.cluster.local": nodeDNSAnswer,
+	} {
+		for _, network := range []string{"udp", "tcp"} {
+			var got netip.Addr
+			var err error
+			if !lab.Poll(patience, func() bool {
+				got, err = b.client.ask(network, clusterDNS, name, podLoadTimeout)
+				return err == nil && got.String() == want
+			}) {
+				b.t.Errorf("%s over %s: got %v, %v, want %s", name, network, got, err, want)
+			}
+		}
+	}
+}
+
+// checkTroubles checks that no container ended but those that the test killed, and that none has logged
+// a problem.
+func (b *chartBed) checkTroubles(killed int) {
+	b.t.Helper()
+	if restarts, lines := b.k.troubles(); restarts != killed || len(lines) > 0 {
+		b.t.Errorf("%d containers ended, or failed their liveness probe, and %d were killed; their logs have %q", restarts, killed, lines)
+	}
+}
+
+// killUnderLoad kills containers, and waits until they run again and node-dns answers.
+func (b *chartBed) killUnderLoad(l *podLoad, names ...string) {
+	b.t.Helper()
+	before, _ := b.k.troubles()
+	if err := b.k.kill(names...); err != nil {
+		b.t.Fatal(err)
+	}
+	if !lab.Poll(patience, func() bool { now, _ := b.k.troubles(); return now == before+len(names) }) {
+		b.t.Fatalf("%q were not started again", names)
+	}
+	b.awaitAnswers(l, nodeDNSAnswer, interceptRate/4)
+}
+
 // TestChartInstall: `helm install` moves the queries of pods to node-dns, and `helm uninstall` moves
-// them back. No query is lost in between, nor while the pod is replaced.
+// them back. No query is lost in between, nor while the configuration changes or the pod is replaced.
+// If containers are killed, at most the queries are lost that come before the helper notices.
 //
 // Helm, the API server, the controllers and kube-proxy are the real ones, and crun runs the image.
 // The test plays the kubelet and the scheduler: see kubelet.
 func TestChartInstall(t *testing.T) {
 	const some = interceptRate / 4
 	lab.NeedPrograms(t, "crun", "unshare", "nsenter", "nft")
-	c := newProxyCluster(t, "daemonset-controller", "garbage-collector-controller")
-	b := newProxyBed(t, c)
+	b := newChartBed(newProxyBed(t, newProxyCluster(t, "daemonset-controller", "garbage-collector-controller")))
 	b.startAnyProxy()
-
-	// The node's nameserver, which the daemon forwards to.
-	upstream := netip.MustParseAddrPort("192.0.2.153:53")
-	b.node.run("ip", "addr", "add", upstream.Addr().String()+"/32", "dev", "lo")
-	b.node.serve(upstream, "*. 300 IN A "+nodeDNSAnswer)
-	resolvConf := filepath.Join(t.TempDir(), "resolv.conf")
-	values := filepath.Join(t.TempDir(), "values.yaml")
-	for name, text := range map[string]string{
-		resolvConf: "nameserver " + upstream.Addr().String() + "\n",
-		values:     fmt.Sprintf("image: {repository: test, tag: old}\nconfig: {listen: [%s], podCIDRs: [%s]}\n", nodeAddr, podNetwork),
-	} {
-		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	root := buildImage(t)
-	k := startKubelet(t, c, b.node, "kube-system", resolvConf, map[string]string{"test:old": root, "test:new": root})
-	untilPods := func(want ...string) {
-		t.Helper()
-		var images []string
-		all := 0
-		if !lab.Poll(patience, func() bool {
-			var err error
-			images, all, err = k.readyPods(t.Context())
-			return err == nil && all == len(want) && slices.Equal(images, want)
-		}) {
-			t.Fatalf("%d pods after %v, those with the images %q are ready; want %q", all, patience, images, want)
-		}
-	}
-	h := newHelm(t, c)
+	values := fmt.Sprintf("config: {listen: [%s], podCIDRs: [%s]}\nimage: {repository: test, tag: old}\n", nodeAddr, podNetwork)
+	upgraded := strings.Replace(values, "old", "new", 1)
 
 	b.phase("before", 0, func(l *podLoad) { b.awaitAnswers(l, kubeDNSAnswer, interceptRate) })
 	b.phase("helm install", 0, func(l *podLoad) {
-		h.run("install", "node-dns", chartDir, "--values="+values)
+		b.release("install", values)
 		b.awaitAnswers(l, nodeDNSAnswer, some)
-		untilPods("test:old")
+		b.awaitPods("test:old")
 	})
+	b.checkNames()
 	b.phase("helm upgrade to another image", 0, func(l *podLoad) {
-		h.run("upgrade", "node-dns", chartDir, "--values="+values, "--set=image.tag=new")
-		untilPods("test:new")
+		b.release("upgrade", upgraded)
+		b.awaitPods("test:new")
 		b.awaitAnswers(l, nodeDNSAnswer, some)
 	})
+	b.phase("SIGKILL of the daemon", interceptRate/2, func(l *podLoad) { b.killUnderLoad(l, "node-dns") })
+	b.phase("SIGKILL of the helper", 0, func(l *podLoad) { b.killUnderLoad(l, "intercept") })
+	b.phase("SIGKILL of both", interceptRate/2, func(l *podLoad) { b.killUnderLoad(l, "intercept", "node-dns") })
+	pods := b.k.podNames()
+	b.phase("helm upgrade to another configuration", 0, func(l *podLoad) {
+		b.release("upgrade", strings.Replace(upgraded, "{listen", "{routes: [{domain: load.test, servers: ["+otherAddr+"]}], listen", 1))
+		b.awaitAnswers(l, otherAnswer, some)
+	})
+	if now := b.k.podNames(); !slices.Equal(now, pods) {
+		t.Errorf("the configuration replaced the pods %q by %q", pods, now)
+	}
 	b.phase("helm uninstall", 0, func(l *podLoad) {
-		h.run("uninstall", "node-dns")
-		untilPods()
+		b.helm.run("uninstall", "node-dns")
+		b.awaitPods()
 		b.awaitAnswers(l, kubeDNSAnswer, interceptRate)
 	})
-	if restarts, lines := k.troubles(); restarts > 0 || len(lines) > 0 {
-		t.Errorf("%d containers ended, or failed their liveness probe; their logs have %q", restarts, lines)
-	}
+	b.checkTroubles(4)
 	if tables := b.node.run("nft", "list", "tables"); strings.Contains(tables, "node-dns") {
 		t.Errorf("tables are left:\n%s", tables)
 	}

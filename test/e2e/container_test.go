@@ -70,17 +70,17 @@ type mount struct {
 }
 
 // container is a running container, made by crun as containerd makes it: with the image's files,
-// the user, the capabilities and no_new_privs of its security context. It has the node's network.
-// It has no seccomp profile and no limits.
+// the user, the capabilities and no_new_privs of its security context. It has the network of a node or
+// of a pod. It has no seccomp profile and no limits.
 type container struct {
-	node    *netns
+	net     *netns
 	id      string
 	state   string // directory of crun
 	process *lab.Process
 }
 
 // startContainer starts a container with the files in root. Its bundle is in dir.
-func startContainer(node *netns, dir, id, root string, spec corev1.Container, env []string, mounts []mount) (*container, error) {
+func startContainer(net *netns, dir, id, root string, spec corev1.Container, env []string, mounts []mount) (*container, error) {
 	bundle := filepath.Join(dir, id)
 	config, err := json.Marshal(ociConfig(root, spec, env, mounts))
 	if err != nil {
@@ -92,10 +92,10 @@ func startContainer(node *netns, dir, id, root string, spec corev1.Container, en
 	if err := os.WriteFile(filepath.Join(bundle, "config.json"), config, 0o600); err != nil {
 		return nil, err
 	}
-	c := &container{node: node, id: id, state: filepath.Join(dir, "crun")}
+	c := &container{net: net, id: id, state: filepath.Join(dir, "crun")}
 	// crun requires the unified hierarchy of control groups. All processes end with unshare.
 	const script = `mount -t cgroup2 none /sys/fs/cgroup && exec "$@"`
-	c.process, err = lab.Beside(lab.Command{Argv: node.argv(append([]string{
+	c.process, err = lab.Beside(lab.Command{Argv: net.argv(append([]string{
 		"unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", script, "sh",
 	}, c.crun("run", "--bundle", bundle, id)...))})
 	return c, err
@@ -124,10 +124,13 @@ func (c *container) exec(ctx context.Context, argv ...string) error {
 	return c.beside(ctx, append([]string{"exec", c.id}, argv...)...)
 }
 
-// stop sends SIGTERM, and SIGKILL after the grace period.
-func (c *container) stop(grace time.Duration) {
+// stop sends SIGTERM, and SIGKILL after the grace period. It calls meanwhile while it waits.
+func (c *container) stop(grace time.Duration, meanwhile func()) {
 	if err := c.beside(context.Background(), "kill", c.id, "TERM"); err == nil {
-		lab.Poll(grace, func() bool { return !c.process.Running() })
+		lab.Poll(grace, func() bool {
+			meanwhile()
+			return !c.process.Running()
+		})
 	}
 	c.process.Signal(syscall.SIGKILL)
 	c.process.Stop()

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,8 +25,7 @@ import (
 	"github.com/node-dns/node-dns/test/e2e/kube"
 )
 
-// kubelet plays the kubelet of a node, and the scheduler, for pods with the node's network in one
-// namespace: it binds and runs them, with volumes, environment and probes, restarts containers that
+// kubelet plays the kubelet of a node, and the scheduler, for pods in one namespace: it binds and runs them, with volumes, environment and probes, restarts containers that
 // fail, reports the status, and ends deleted pods. It fails if a pod needs something that it does not
 // know. One goroutine does all of this.
 type kubelet struct {
@@ -36,14 +36,22 @@ type kubelet struct {
 	dir     string            // for all files of the pods
 	resolv  string            // the node's resolv.conf
 	running map[types.UID]*runningPod
+	spare   []podNet // for pods without the node's network; none has a pod
 
 	mu       sync.Mutex // guards the fields below
 	started  []*container
 	restarts int // of containers
 }
 
+// podNet is the network of a pod.
+type podNet struct {
+	*netns
+	addr string
+}
+
 // runningPod is a pod with its containers, in the order of their start.
 type runningPod struct {
+	net        podNet
 	dir        string
 	mounts     map[string]string // directories of the volumes
 	containers []*runningContainer
@@ -68,8 +76,8 @@ type probing struct {
 	failed int32 // in a row
 }
 
-// startKubelet runs until the test ends.
-func startKubelet(t testing.TB, c *kube.Cluster, node *netns, namespace, resolvConf string, images map[string]string) *kubelet {
+// startKubelet runs until the test ends. Pods without the node's network get one of nets.
+func startKubelet(t testing.TB, c *kube.Cluster, node *netns, namespace, resolvConf string, images map[string]string, nets ...podNet) *kubelet {
 	t.Helper()
 	client, err := c.Clientset()
 	if err != nil {
@@ -77,7 +85,7 @@ func startKubelet(t testing.TB, c *kube.Cluster, node *netns, namespace, resolvC
 	}
 	k := &kubelet{
 		cluster: c, pods: client.CoreV1().Pods(namespace), node: node, images: images,
-		dir: t.TempDir(), resolv: resolvConf, running: map[types.UID]*runningPod{},
+		dir: t.TempDir(), resolv: resolvConf, running: map[types.UID]*runningPod{}, spare: nets,
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -95,7 +103,7 @@ func startKubelet(t testing.TB, c *kube.Cluster, node *netns, namespace, resolvC
 		cancel()
 		<-ended
 		for _, c := range k.started {
-			c.stop(0)
+			c.stop(0, func() {})
 			if t.Failed() {
 				t.Logf("output of the container %s:\n%s", c.id, tail(c.process.Output(), 16<<10))
 			}
@@ -142,7 +150,13 @@ func unlessChanged(err error) error {
 
 // start starts the sidecars, and then the other containers.
 func (k *kubelet) start(ctx context.Context, pod corev1.Pod) error {
-	have := &runningPod{dir: filepath.Join(k.dir, string(pod.UID)), mounts: map[string]string{}}
+	have := &runningPod{dir: filepath.Join(k.dir, string(pod.UID)), mounts: map[string]string{}, net: podNet{k.node, nodeAddr}}
+	if !pod.Spec.HostNetwork {
+		if len(k.spare) == 0 {
+			return errors.New("no network is left for it")
+		}
+		have.net, k.spare = k.spare[0], k.spare[1:]
+	}
 	k.running[pod.UID] = have
 	if err := errors.Join(k.makeVolumes(ctx, pod, have), k.updateVolumes(ctx, pod, have)); err != nil {
 		return err
@@ -172,7 +186,7 @@ func (k *kubelet) run(pod *runningPod, c *runningContainer) error {
 	c.starts++
 	c.ready, c.readiness, c.liveness = c.spec.ReadinessProbe == nil, probing{}, after(c.spec.LivenessProbe)
 	var err error
-	c.container, err = startContainer(k.node, pod.dir, fmt.Sprintf("%s-%d", c.spec.Name, c.starts), root, c.spec, c.env, c.mounts)
+	c.container, err = startContainer(pod.net.netns, pod.dir, fmt.Sprintf("%s-%d", c.spec.Name, c.starts), root, c.spec, c.env, c.mounts)
 	if err == nil {
 		k.mu.Lock()
 		k.started = append(k.started, c.container)
@@ -308,17 +322,24 @@ func (k *kubelet) look(ctx context.Context, pod corev1.Pod, have *runningPod) er
 			return err
 		}
 	}
-	ready := true
 	for _, c := range have.containers {
-		if c.process.Running() && k.due(ctx, c, c.spec.LivenessProbe, &c.liveness) && c.liveness.failed >= c.spec.LivenessProbe.FailureThreshold {
-			c.stop(graceOf(pod, c.spec.LivenessProbe))
+		if c.process.Running() && k.due(ctx, have, c, c.spec.LivenessProbe, &c.liveness) && c.liveness.failed >= c.spec.LivenessProbe.FailureThreshold {
+			c.stop(graceOf(pod, c.spec.LivenessProbe), func() {})
 		}
 		if !c.process.Running() {
 			if err := k.run(have, c); err != nil {
 				return err
 			}
 		}
-		if k.due(ctx, c, c.spec.ReadinessProbe, &c.readiness) {
+	}
+	return k.lookReady(ctx, pod, have)
+}
+
+// lookReady runs the readiness probes, also of a pod that is being deleted, and reports a change.
+func (k *kubelet) lookReady(ctx context.Context, pod corev1.Pod, have *runningPod) error {
+	ready := true
+	for _, c := range have.containers {
+		if k.due(ctx, have, c, c.spec.ReadinessProbe, &c.readiness) {
 			c.ready = c.readiness.failed < c.spec.ReadinessProbe.FailureThreshold && (c.ready || c.readiness.failed == 0)
 		}
 		ready = ready && c.ready
@@ -331,42 +352,32 @@ func (k *kubelet) look(ctx context.Context, pod corev1.Pod, have *runningPod) er
 }
 
 // due runs a probe if its period is over. It reports whether it did.
-func (k *kubelet) due(ctx context.Context, c *runningContainer, p *corev1.Probe, state *probing) bool {
+func (k *kubelet) due(ctx context.Context, pod *runningPod, c *runningContainer, p *corev1.Probe, state *probing) bool {
 	if p == nil || time.Now().Before(state.next) {
 		return false
 	}
 	state.next = time.Now().Add(time.Duration(p.PeriodSeconds) * time.Second)
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(p.TimeoutSeconds)*time.Second)
 	defer cancel()
-	if state.failed++; k.probe(ctx, c, p) == nil {
+	if state.failed++; k.probe(ctx, pod, c, p) == nil {
 		state.failed = 0
 	}
 	return true
 }
 
-func (k *kubelet) probe(ctx context.Context, c *runningContainer, p *corev1.Probe) error {
+func (k *kubelet) probe(ctx context.Context, pod *runningPod, c *runningContainer, p *corev1.Probe) error {
 	switch {
 	case p.Exec != nil:
 		return c.exec(ctx, p.Exec.Command...)
 	case p.HTTPGet == nil:
 		return fmt.Errorf("this test does not know the probe %v", p)
 	}
-	client := http.Client{Transport: &http.Transport{
-		DisableKeepAlives: true,
-		DialContext: func(ctx context.Context, network, addr string) (conn net.Conn, err error) {
-			err = k.node.tryInside(func() error {
-				conn, err = new(net.Dialer).DialContext(ctx, network, addr)
-				return err
-			})
-			return conn, err
-		},
-	}}
-	at := net.JoinHostPort(p.HTTPGet.Host, p.HTTPGet.Port.String())
+	at := net.JoinHostPort(cmp.Or(p.HTTPGet.Host, pod.net.addr), p.HTTPGet.Port.String())
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+at+p.HTTPGet.Path, nil)
 	if err != nil {
 		return err
 	}
-	response, err := client.Do(request)
+	response, err := k.node.web().Do(request)
 	if err != nil {
 		return err
 	}
@@ -387,7 +398,7 @@ func (k *kubelet) report(ctx context.Context, pod corev1.Pod, have *runningPod) 
 		return corev1.PodCondition{Type: kind, Status: status, LastTransitionTime: metav1.Now()}
 	}
 	pod.Status = corev1.PodStatus{
-		Phase: corev1.PodRunning, HostIP: nodeAddr, PodIP: nodeAddr, PodIPs: []corev1.PodIP{{IP: nodeAddr}},
+		Phase: corev1.PodRunning, HostIP: nodeAddr, PodIP: have.net.addr, PodIPs: []corev1.PodIP{{IP: have.net.addr}},
 		Conditions: []corev1.PodCondition{
 			condition(corev1.PodScheduled, true), condition(corev1.PodInitialized, true),
 			condition(corev1.ContainersReady, have.ready), condition(corev1.PodReady, have.ready),
@@ -403,8 +414,18 @@ func (k *kubelet) end(ctx context.Context, pod corev1.Pod, have *runningPod) err
 	delete(k.running, pod.UID)
 	if have != nil {
 		till := time.Now().Add(graceOf(pod, nil))
+		var err error
 		for _, c := range slices.Backward(have.containers) {
-			c.stop(time.Until(till))
+			c.stop(time.Until(till), func() {
+				pod.ResourceVersion = "" // the pod is the same: it is only gone when this returns
+				err = errors.Join(err, k.lookReady(ctx, pod, have))
+			})
+		}
+		if err != nil {
+			return err
+		}
+		if have.net.netns != k.node {
+			k.spare = append(k.spare, have.net)
 		}
 	}
 	gone := metav1.DeleteOptions{GracePeriodSeconds: new(int64), Preconditions: metav1.NewUIDPreconditions(string(pod.UID))}
@@ -418,6 +439,22 @@ func graceOf(pod corev1.Pod, p *corev1.Probe) time.Duration {
 		seconds = *p.TerminationGracePeriodSeconds
 	}
 	return time.Duration(seconds) * time.Second
+}
+
+// kill sends SIGKILL to the running containers with these names. The kubelet restarts them.
+func (k *kubelet) kill(names ...string) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, name := range names {
+		i := slices.IndexFunc(k.started, func(c *container) bool { return c.process.Running() && strings.HasPrefix(c.id, name+"-") })
+		if i < 0 {
+			return fmt.Errorf("no container %s runs", name)
+		}
+		if err := k.started[i].beside(context.Background(), "kill", k.started[i].id, "KILL"); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // troubles returns how often containers were restarted, and the lines of their logs that report a
@@ -447,4 +484,16 @@ func (k *kubelet) readyPods(ctx context.Context) (images []string, all int, err 
 		}
 	}
 	return images, len(list.Items), nil
+}
+
+// podNames returns the names of the pods in the API.
+func (k *kubelet) podNames() (names []string) {
+	list, err := k.pods.List(k.node.t.Context(), metav1.ListOptions{})
+	if err != nil {
+		k.node.t.Fatal(err)
+	}
+	for _, pod := range list.Items {
+		names = append(names, pod.Name)
+	}
+	return names
 }

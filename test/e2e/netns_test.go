@@ -1,8 +1,11 @@
 package e2e
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/http"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -131,6 +134,20 @@ func onThread(f func() error) error {
 	return <-done
 }
 
+// web returns a client that connects from the namespace, for each request again.
+func (n *netns) web() *http.Client {
+	return &http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, network, addr string) (conn net.Conn, err error) {
+			err = n.tryInside(func() error {
+				conn, err = new(net.Dialer).DialContext(ctx, network, addr)
+				return err
+			})
+			return conn, err
+		},
+	}}
+}
+
 // serve starts a nameserver in the namespace, over UDP and TCP. See dnstest.StartAt.
 func (n *netns) serve(addr netip.AddrPort, records string) *dnstest.Server {
 	n.t.Helper()
@@ -160,8 +177,8 @@ func (n *netns) ask(network string, server netip.AddrPort, name string, timeout 
 
 // firstAddr returns the address of a response's first A record.
 func firstAddr(m *dns.Msg) (netip.Addr, error) {
-	if len(m.Answer) > 0 {
-		if a, ok := m.Answer[0].(*dns.A); ok {
+	for _, record := range m.Answer {
+		if a, ok := record.(*dns.A); ok {
 			addr, _ := netip.AddrFromSlice(a.A.To4())
 			return addr, nil
 		}

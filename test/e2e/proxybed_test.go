@@ -52,7 +52,7 @@ func newProxyBed(t testing.TB, c *kube.Cluster) *proxyBed {
 	b.addPod(b.client, clientAddr)
 	b.addPod(pod, kubeDNSPod)
 	b.kubeDNS = pod.serve(netip.AddrPortFrom(netip.MustParseAddr(kubeDNSPod), clusterDNS.Port()), "*. 300 IN A "+kubeDNSAnswer)
-	b.joinAPI()
+	b.joinAPI(b.node)
 	return b
 }
 
@@ -71,13 +71,13 @@ func (b *proxyBed) addPod(pod *netns, addr string) {
 	pod.run("ip", "route", "add", "default", "via", nodeAddr)
 }
 
-// joinAPI makes the cluster's URL work in the node's namespace: a proxy listens there on the same
-// loopback address.
-func (b *proxyBed) joinAPI() {
+// joinAPI makes the cluster's URL work in a namespace: a proxy listens there on the same loopback
+// address.
+func (b *proxyBed) joinAPI(n *netns) {
 	b.t.Helper()
 	api := strings.TrimPrefix(b.cluster.URL(), "https://")
 	var listener net.Listener
-	b.node.inside(func() (err error) {
+	n.inside(func() (err error) {
 		listener, err = net.Listen("tcp4", api)
 		return err
 	})

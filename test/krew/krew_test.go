@@ -16,6 +16,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -30,6 +31,8 @@ const (
 	version  = "1.2.3~rc1"
 	revision = "0123456789abcdef0123456789abcdef01234567"
 	manifest = "node-dns.yaml"
+
+	usualPlatforms = "linux/amd64 windows/amd64"
 )
 
 func TestMain(m *testing.M) { lab.Main(m, lab.Before(fetch)) }
@@ -78,7 +81,7 @@ func TestKrew(t *testing.T) {
 	rpmbuild.Sources(t, root) // go test runs this test again when a source has changed
 	platforms := os.Getenv("PLATFORMS")
 	if platforms == "" {
-		platforms = "linux/amd64 windows/amd64"
+		platforms = usualPlatforms
 	}
 	dist := build(t, root, platforms)
 
@@ -119,6 +122,38 @@ func TestKrew(t *testing.T) {
 			t.Error(diff)
 		}
 	})
+}
+
+// TestPlatforms: the plugin compiles for every platform of packaging/krew/build that TestKrew does not
+// build. With cold caches, each takes a minute of processor time.
+func TestPlatforms(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles for several platforms")
+	}
+	lab.NeedPrograms(t, "go")
+	root := rpmbuild.Root(t)
+	rpmbuild.Sources(t, root)
+	script := string(read(t, filepath.Join(root, "packaging/krew/build")))
+	_, rest, _ := strings.Cut(script, "|| set -- ")
+	line, _, _ := strings.Cut(rest, "\n")
+	compiled := 0
+	for _, platform := range strings.Fields(line) {
+		if slices.Contains(strings.Fields(usualPlatforms), platform) {
+			continue
+		}
+		compiled++
+		t.Run(platform, func(t *testing.T) {
+			system, arch, _ := strings.Cut(platform, "/")
+			vet := exec.Command("go", "vet", "./cmd/kubectl-node_dns")
+			vet.Dir, vet.Env = root, append(vet.Environ(), "CGO_ENABLED=0", "GOOS="+system, "GOARCH="+arch)
+			if out, err := vet.CombinedOutput(); err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+	if compiled < 4 {
+		t.Errorf("only %d other platforms in %q", compiled, line)
+	}
 }
 
 // checkArchive checks an archive: its checksum, its files, and the program.

@@ -14,8 +14,11 @@ type Interception struct {
 	Addresses []Intercepted `json:"addresses"`
 	// Owned reports whether the kernel removes the rules if the helper is killed. Without it, the
 	// helper's unit does.
-	Owned bool   `json:"owned"`
-	Why   string `json:"why,omitempty"` // why nothing is intercepted; empty if that depends on the address
+	Owned bool `json:"owned"`
+	// Cilium reports whether Cilium brings the queries to this pod while it is ready, instead of the
+	// helper.
+	Cilium bool   `json:"cilium,omitempty"`
+	Why    string `json:"why,omitempty"` // why nothing is intercepted; empty if that depends on the address
 }
 
 // Intercepted is one address.
@@ -51,6 +54,8 @@ func (i *Interception) text(now time.Time) string {
 		switch {
 		case a.IsStandby():
 			words = append(words, a.Address+" answered by NodeLocal DNSCache until it leaves this node")
+		case a.On && i.Cilium:
+			words = append(words, a.Address+" redirected by Cilium for "+age(now.Sub(a.Since)))
 		case a.On:
 			words = append(words, a.Address+" intercepted for "+age(now.Sub(a.Since)))
 		default:

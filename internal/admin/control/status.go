@@ -306,7 +306,7 @@ func (m Metrics) IsOpen() bool {
 }
 
 // Unready returns the reasons why the daemon is not ready: an address is not bound, there is no
-// upstream server, or an end-to-end question fails. It is empty if the daemon is ready, or if another
+// upstream server, Cilium must not redirect queries yet, or an end-to-end question fails. It is empty if the daemon is ready, or if another
 // one serves the node.
 func (s Status) Unready() []string {
 	if s.LeftTo != "" {
@@ -327,6 +327,9 @@ func (s Status) Unready() []string {
 	}
 	if !slices.ContainsFunc(s.Routes, func(r Route) bool { return r.Domain == "." }) {
 		reasons = append(reasons, "no upstream nameserver is known")
+	}
+	if i := s.Interception; i != nil && i.Cilium && i.Why != "" { // Cilium would bring queries that fail here
+		reasons = append(reasons, i.Why)
 	}
 	return append(reasons, s.Failing...)
 }

@@ -287,7 +287,15 @@ var askedRows = []checkRow{
 	{"interception", "Cilium's socket load balancer is faster", func(s *Snapshot) {
 		intercepting(control.Intercepted{Address: "10.96.0.10", Why: "another nameserver answers at 10.96.0.10: CoreDNS-1.12.1"})(s)
 		s.Host.State.Net.Addrs = append(s.Host.State.Net.Addrs, netstate.Addr{Addr: netip.MustParseAddr("10.1.2.7"), Interface: "cilium_host", Bits: 32, Up: true})
-	}, Warn, "another nameserver answers at 10.96.0.10: CoreDNS-1.12.1|Cilium replaces kube-proxy here"},
+	}, Warn, "another nameserver answers at 10.96.0.10: CoreDNS-1.12.1|Cilium replaces kube-proxy here|--set cilium.enabled=true|kind: CiliumLocalRedirectPolicy"},
+	{"interception", "Cilium does not redirect", func(s *Snapshot) {
+		intercepting(control.Intercepted{Address: "10.96.0.10", Why: "another nameserver answers at 10.96.0.10: CoreDNS-1.12.1"})(s)
+		s.Status.Interception.Cilium = true
+	}, Warn, "another nameserver answers at 10.96.0.10: CoreDNS-1.12.1|set localRedirectPolicies.enabled|kind: CiliumLocalRedirectPolicy"},
+	{"interception", "Cilium redirects", func(s *Snapshot) {
+		intercepting(control.Intercepted{Address: "10.96.0.10", On: true})(s)
+		s.Status.Interception.Cilium = true
+	}, OK, "pods' queries to 10.96.0.10 come to this node"},
 	{"interception", "NodeLocal DNSCache has the address", func(s *Snapshot) {
 		intercepting(control.Intercepted{Address: "169.254.20.10", On: true, Mode: "standby"})(s)
 		s.Host.Holders = append(s.Host.Holders, migrate.Holder{Addr: netip.MustParseAddrPort("169.254.20.10:53"), Name: "node-cache"})

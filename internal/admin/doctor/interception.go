@@ -26,7 +26,7 @@ func checkInterception(s Snapshot) []Finding {
 		}
 	}
 	for _, a := range i.Off() {
-		found = append(found, warn("pods' queries to "+a.Address+" do not come to this node: "+a.Why, s.interceptionFix(a.Why)))
+		found = append(found, warn("pods' queries to "+a.Address+" do not come to this node: "+a.Why, s.interceptionFix(a.Why), s.interceptionDetails(a.Why)...))
 	}
 	if !i.Owned {
 		found = append(found, warn("this kernel keeps the interception's rules if node-dns-intercept is killed, until systemd removes them",
@@ -39,10 +39,12 @@ func checkInterception(s Snapshot) []Finding {
 func (s Snapshot) interceptionFix(why string) string {
 	cluster := s.Status.Cluster
 	switch {
-	case s.hasCilium() && strings.Contains(why, "another nameserver answers"):
-		// Cilium translates the address of a Service in the socket, before any rule sees a packet.
+	case s.Status.Interception.Cilium && why != "":
+		return "set localRedirectPolicies.enabled (formerly localRedirectPolicy) of Cilium's chart, and check the policy: " +
+			"kubectl get ciliumlocalredirectpolicies -A"
+	case s.isTranslated(why):
 		return "Cilium replaces kube-proxy here, so that the queries cannot be intercepted: remove intercept from " + nodeDNSYAML +
-			", and give pods the address of this node (clusterDNS of the kubelet)"
+			", and install charts/node-dns with --set cilium.enabled=true (docs/howto/intercept.md), or give pods the address of this node (clusterDNS of the kubelet)"
 	case strings.Contains(why, "packet filter"):
 		return "let pods query this host (see the check input-filter, and nft list ruleset), then systemctl restart node-dns-intercept.service"
 	case strings.Contains(why, "of this host has it"):
@@ -51,6 +53,19 @@ func (s Snapshot) interceptionFix(why string) string {
 		return "node-dns needs the Kubernetes API first: see the check cluster"
 	}
 	return "systemctl restart node-dns-intercept.service, then journalctl -u node-dns-intercept"
+}
+
+// isTranslated reports whether Cilium translates the address of a Service in the socket, before any rule
+// sees a packet. why is the reason why queries to it do not come here.
+func (s Snapshot) isTranslated(why string) bool {
+	return s.Host.State.Net.HasCilium() && strings.Contains(why, "another nameserver answers")
+}
+
+func (s Snapshot) interceptionDetails(why string) []string {
+	if s.Status.Interception.Cilium || s.isTranslated(why) {
+		return policyLines()
+	}
+	return nil
 }
 
 // standby returns the Finding for an address that the link of NodeLocal DNSCache has.
@@ -64,11 +79,22 @@ func (s Snapshot) standby(addr string) Finding {
 	return warn("NodeLocal DNSCache answers pods' queries to "+addr+" until it leaves this node", "node-dns migrate prints how")
 }
 
-func (s Snapshot) hasCilium() bool {
-	for _, a := range s.Host.State.Net.Addrs {
-		if strings.HasPrefix(a.Interface, "cilium_") {
-			return true
-		}
-	}
-	return false
+// redirectPolicy is the CiliumLocalRedirectPolicy of the chart, with its default values.
+const redirectPolicy = `apiVersion: cilium.io/v2
+kind: CiliumLocalRedirectPolicy
+metadata: {name: node-dns, namespace: kube-system}
+spec:
+  redirectFrontend:
+    serviceMatcher:
+      serviceName: kube-dns
+      namespace: kube-system
+      toPorts: [{name: dns, port: "53", protocol: UDP}, {name: dns-tcp, port: "53", protocol: TCP}]
+  redirectBackend:
+    localEndpointSelector:
+      matchLabels: {app.kubernetes.io/name: node-dns, app.kubernetes.io/instance: node-dns}
+    toPorts: [{name: dns, port: "53", protocol: UDP}, {name: dns-tcp, port: "53", protocol: TCP}]`
+
+// policyLines are redirectPolicy in the details of a Finding.
+func policyLines() []string {
+	return append([]string{"the chart creates this policy:"}, strings.Split(redirectPolicy, "\n")...)
 }

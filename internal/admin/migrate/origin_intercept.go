@@ -24,8 +24,12 @@ const (
 )
 
 // replacements are networks that can replace kube-proxy and then translate the addresses of Services
-// before this host's rules see a packet, with the link that each has on every node.
-var replacements = []struct{ link, name string }{{"cilium_host", "Cilium"}, {"ovn-k8s-mp0", "OVN-Kubernetes"}}
+// before this host's rules see a packet, with the link that each has on every node, and what helps
+// besides the kubelet's clusterDNS.
+var replacements = []struct{ link, name, instead string }{
+	{"cilium_host", "Cilium", ", or install charts/node-dns with --set cilium.enabled=true"},
+	{"ovn-k8s-mp0", "OVN-Kubernetes", ""},
+}
 
 // interception makes pods' queries to the cluster's DNS Service come to node-dns if an admin requests
 // it. A node with NodeLocal DNSCache gets that anyway: see nodelocal.
@@ -79,7 +83,7 @@ func (h Host) notInterceptable() []string {
 	for _, r := range replacements {
 		if h.hasLink(r.link) && h.KubeProxy == "" {
 			why = append(why, fmt.Sprintf("%s replaces kube-proxy, so that queries to Services cannot be intercepted: there is the link %s, and no kube-proxy "+
-				"(no process, no link %s, no chain KUBE-SERVICES, no nf_tables table kube-proxy). Give pods this node's address instead (clusterDNS of the kubelet)", r.name, r.link, ipvsLink))
+				"(no process, no link %s, no chain KUBE-SERVICES, no nf_tables table kube-proxy). Give pods this node's address instead (clusterDNS of the kubelet)%s", r.name, r.link, ipvsLink, r.instead))
 		}
 	}
 	return why
@@ -93,7 +97,7 @@ func (h Host) hasLink(name string) bool {
 // network may have replaced kube-proxy. Programs that are not installed show nothing.
 func (h Host) lookAtKubeProxy(ctx context.Context) string {
 	switch {
-	case !slices.ContainsFunc(replacements, func(r struct{ link, name string }) bool { return h.hasLink(r.link) }):
+	case !slices.ContainsFunc(replacements, func(r struct{ link, name, instead string }) bool { return h.hasLink(r.link) }):
 		return ""
 	case h.hasLink(ipvsLink):
 		return "the link " + ipvsLink

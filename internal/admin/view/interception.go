@@ -2,6 +2,7 @@ package view
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/intercept"
@@ -11,6 +12,9 @@ import (
 // interceptionStatus combines what the Policy wants with what the helper last wrote. It returns nil
 // if nothing is wanted.
 func (v *View) interceptionStatus(p *policy.Policy) *control.Interception {
+	if p.Config.Intercept.Cilium {
+		return v.redirectionStatus(p)
+	}
 	if len(p.Intercept) == 0 {
 		return nil
 	}
@@ -37,7 +41,38 @@ func (v *View) interceptionStatus(p *policy.Policy) *control.Interception {
 			have := state.Addresses[j]
 			a.On, a.Mode, a.Since, a.Why = have.On, string(have.Mode), have.Since, have.Why
 		}
+		if strings.Contains(a.Why, "another nameserver answers") && p.Net.HasCilium() {
+			a.Why += ", because Cilium replaces kube-proxy"
+		}
 		i.Addresses = append(i.Addresses, a)
+	}
+	return i
+}
+
+// redirectionStatus returns what Cilium redirects. Before the first snapshot of the cluster, the
+// addresses are unknown.
+func (v *View) redirectionStatus(p *policy.Policy) *control.Interception {
+	i := &control.Interception{Cilium: true, Owned: true, Wanted: []string{}, Addresses: []control.Intercepted{}}
+	for _, addr := range p.Redirected {
+		i.Wanted = append(i.Wanted, addr.String())
+		a := control.Intercepted{Address: addr.String(), Why: "not checked yet"}
+		for _, seen := range *v.Redirected.Load() {
+			if seen.Address == a.Address {
+				a = seen
+			}
+		}
+		i.Addresses = append(i.Addresses, a)
+	}
+	switch {
+	case p.API == (policy.API{}):
+		i.Why = "there is no Kubernetes API"
+	case v.resolver.Known() == nil:
+		i.Why = "the cluster's names are not known yet"
+	}
+	if len(i.Wanted) == 0 {
+		const service = "the cluster's DNS Service"
+		i.Wanted = append(i.Wanted, service)
+		i.Addresses = append(i.Addresses, control.Intercepted{Address: service, Why: "the Kubernetes API has none with a known name"})
 	}
 	return i
 }

@@ -5,9 +5,13 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -51,6 +55,24 @@ func Identify(ctx context.Context, dialer *net.Dialer, at netip.AddrPort, deadli
 
 // IsNodeDNS reports whether a nameserver calls itself node-dns.
 func IsNodeDNS(by string) bool { return by == "node-dns" || strings.HasPrefix(by, "node-dns ") }
+
+// Elsewhere returns why the result of Identify, which waited for so long, does not show that
+// node-dns answers at an address, or "" if it does. It is pure.
+func Elsewhere(at netip.Addr, by string, err error, waited time.Duration) string {
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return fmt.Sprintf("node-dns does not answer at %s within %v", at, waited)
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return fmt.Sprintf("node-dns does not listen on %s", at)
+	case err != nil:
+		return fmt.Sprintf("cannot query %s: %v", at, err)
+	case by == "":
+		return "another nameserver answers at " + at.String()
+	case !IsNodeDNS(by):
+		return fmt.Sprintf("another nameserver answers at %s: %s", at, by)
+	}
+	return ""
+}
 
 // question is version.bind TXT in class CHAOS, after the header (RFC 1035 section 4.1.2).
 const question = "\x07version\x04bind\x00\x00\x10\x00\x03"

@@ -1,8 +1,13 @@
 package nameserver
 
 import (
+	"errors"
+	"net/netip"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
 )
@@ -110,4 +115,28 @@ func byLibrary(message []byte) (name string, ok bool) {
 		return r
 	}, strings.Join(txt.TXT, ""))
 	return strings.TrimSpace(text[:min(len(text), maxIdentity)]), true
+}
+
+// TestElsewhere: only node-dns's own name shows that node-dns answers.
+func TestElsewhere(t *testing.T) {
+	at := netip.MustParseAddr("10.96.0.10")
+	for _, test := range []struct {
+		name, by string
+		err      error
+		want     string
+	}{
+		{"node-dns answers", "node-dns 0.9.0", nil, ""},
+		{"nothing answers", "", os.ErrDeadlineExceeded, "node-dns does not answer at 10.96.0.10 within 150ms"},
+		{"nothing listens", "", syscall.ECONNREFUSED, "node-dns does not listen on 10.96.0.10"},
+		{"the network fails", "", errors.New("no route"), "cannot query 10.96.0.10: no route"},
+		// A socket load balancer, such as Cilium's, sends the query to a DNS pod before any rule sees it.
+		{"CoreDNS answers", "CoreDNS-1.12.1", nil, "another nameserver answers at 10.96.0.10: CoreDNS-1.12.1"},
+		{"a nameserver refuses to name itself", "", nil, "another nameserver answers at 10.96.0.10"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := Elsewhere(at, test.by, test.err, 150*time.Millisecond); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
 }

@@ -302,7 +302,7 @@ func (h *helper) probe(ctx context.Context) []string {
 		}
 		asked.Go(func() {
 			by, err := nameserver.Identify(ctx, &h.dialer, netip.AddrPortFrom(w.probe, port), deadline)
-			why[i] = silence(w.probe, by, err)
+			why[i] = nameserver.Elsewhere(w.probe, by, err, probeTimeout)
 		})
 	}
 	asked.Wait()

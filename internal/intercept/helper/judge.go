@@ -1,14 +1,9 @@
 package helper
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
-	"os"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/intercept"
 )
 
@@ -55,22 +50,4 @@ func (w *way) translate(request intercept.Request, because string) {
 	if w.probe = w.node; !w.node.IsValid() {
 		w.why, w.standby = because+", and node-dns answers at no other address of its family", false
 	}
-}
-
-// silence returns why an answer to a probe does not show that node-dns serves the address, or "" if
-// it does. It is pure.
-func silence(at netip.Addr, by string, err error) string {
-	switch {
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return fmt.Sprintf("node-dns does not answer at %s within %v", at, probeTimeout)
-	case errors.Is(err, unix.ECONNREFUSED):
-		return fmt.Sprintf("node-dns does not listen on %s", at)
-	case err != nil:
-		return fmt.Sprintf("cannot query %s: %v", at, err)
-	case by == "":
-		return "another nameserver answers at " + at.String()
-	case !nameserver.IsNodeDNS(by):
-		return fmt.Sprintf("another nameserver answers at %s: %s", at, by)
-	}
-	return ""
 }

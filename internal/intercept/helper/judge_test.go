@@ -1,10 +1,7 @@
 package helper
 
 import (
-	"errors"
 	"net/netip"
-	"os"
-	"syscall"
 	"testing"
 
 	"github.com/node-dns/node-dns/internal/intercept"
@@ -53,29 +50,6 @@ func TestWayFor(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			if got := wayFor(test.addr, test.at, test.request); got != test.want {
 				t.Errorf("got %+v, want %+v", got, test.want)
-			}
-		})
-	}
-}
-
-func TestSilence(t *testing.T) {
-	at := netip.MustParseAddr("10.96.0.10")
-	for _, test := range []struct {
-		name, by string
-		err      error
-		want     string
-	}{
-		{"node-dns answers", "node-dns 0.9.0", nil, ""},
-		{"nothing answers", "", os.ErrDeadlineExceeded, "node-dns does not answer at 10.96.0.10 within 150ms"},
-		{"nothing listens", "", syscall.ECONNREFUSED, "node-dns does not listen on 10.96.0.10"},
-		{"the network fails", "", errors.New("no route"), "cannot query 10.96.0.10: no route"},
-		// A socket load balancer, such as Cilium's, sends the query to a DNS pod before any rule sees it.
-		{"CoreDNS answers", "CoreDNS-1.12.1", nil, "another nameserver answers at 10.96.0.10: CoreDNS-1.12.1"},
-		{"a nameserver refuses to name itself", "", nil, "another nameserver answers at 10.96.0.10"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			if got := silence(at, test.by, test.err); got != test.want {
-				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})
 	}

@@ -167,6 +167,8 @@ func (c *Cluster) Client(object *Object) dynamic.ResourceInterface {
 		resource = "endpoints"
 	case "DNS":
 		resource = "dnses"
+	case "CiliumLocalRedirectPolicy":
+		resource = "ciliumlocalredirectpolicies"
 	}
 	client := c.dynamic.Resource(schema.GroupVersionResource{Group: kind.Group, Version: kind.Version, Resource: resource})
 	if object.GetNamespace() == "" {
