@@ -40,6 +40,7 @@ type try struct {
 	isJudged        bool // counted in the server's lateness
 	isOverdue       bool // counted as a failure of its server
 	isLingering     bool
+	isAnswered      bool // by a final response
 	isClosed        bool
 }
 
