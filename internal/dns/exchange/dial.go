@@ -132,8 +132,32 @@ func dialFrom(ctx context.Context, to nameserver.Server, udp UDP) (net.Conn, err
 	return nil, fmt.Errorf("%w: %w", ErrNoPort, syscall.EADDRNOTAVAIL)
 }
 
-// Bind binds a socket to an address and a random port: one of the range if there is one.
-func (u UDP) Bind(fd int, from netip.Addr) error {
+// Bind binds a socket to the interface and source address of a server, and to one of udp's ports.
+func Bind(fd int, to nameserver.Server, udp UDP) error {
+	if to.Interface != "" {
+		if err := unix.BindToDevice(fd, to.Interface); err != nil {
+			return fmt.Errorf("binding to %s: %w", to.Interface, err)
+		}
+	}
+	from := to.Source
+	if !from.IsValid() && !udp.HasPorts() {
+		return nil
+	}
+	if !from.IsValid() {
+		from = netip.IPv6Unspecified()
+		if to.Addr.Addr().Is4() {
+			from = netip.IPv4Unspecified()
+		}
+	}
+	from, err := rawsock.WithIndex(from)
+	if err != nil {
+		return err
+	}
+	return udp.bind(fd, from)
+}
+
+// bind binds a socket to an address and a random port: one of the range if there is one.
+func (u UDP) bind(fd int, from netip.Addr) error {
 	if !u.HasPorts() {
 		return rawsock.CallError("bind", rawsock.Bind(fd, netip.AddrPortFrom(from, 0)))
 	}

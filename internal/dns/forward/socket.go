@@ -1,11 +1,8 @@
 package forward
 
 import (
-	"fmt"
-	"net"
 	"net/netip"
 	"slices"
-	"strconv"
 	"syscall"
 	"time"
 	"unsafe"
@@ -98,7 +95,7 @@ func family(is4 bool) int {
 
 // sendUDP sends the query, from a new port or one that may be used again.
 func (n *lane) sendUDP(t *try) error {
-	addr, err := withIndex(t.to.Addr.Addr())
+	addr, err := rawsock.WithIndex(t.to.Addr.Addr())
 	if err != nil {
 		return err
 	}
@@ -134,18 +131,6 @@ func (n *lane) releasePort(s *socket) bool {
 	return rawsock.Disconnect(s.fd) == nil && n.drain(s.fd, flood)
 }
 
-// withIndex replaces the zone of an address, an interface name, with the interface index.
-func withIndex(addr netip.Addr) (netip.Addr, error) {
-	if addr.Zone() == "" {
-		return addr, nil
-	}
-	device, err := net.InterfaceByName(addr.Zone())
-	if err != nil {
-		return addr, fmt.Errorf("link of %s: %w", addr, err)
-	}
-	return addr.WithZone(strconv.Itoa(device.Index)), nil
-}
-
 // open creates a connected socket and adds it to epoll. It discards packets that arrived before
 // connect, which may come from any source.
 func (n *lane) open(t *try, to netip.AddrPort) error {
@@ -157,7 +142,7 @@ func (n *lane) open(t *try, to netip.AddrPort) error {
 	t.socket.fd = fd
 	n.mu.Unlock()
 	if t.socket.isBound {
-		err = bind(fd, t.to, *n.f.udp.Load())
+		err = exchange.Bind(fd, t.to.Server, *n.f.udp.Load())
 	}
 	if err == nil {
 		err = n.connect(t, to)
@@ -169,30 +154,6 @@ func (n *lane) open(t *try, to netip.AddrPort) error {
 		err = n.watchSocket(fd, t.socket.slot)
 	}
 	return err
-}
-
-// bind binds a socket to the interface and source address of a server, and to one of udp's ports.
-func bind(fd int, s *server, udp exchange.UDP) error {
-	if s.Interface != "" {
-		if err := unix.BindToDevice(fd, s.Interface); err != nil {
-			return fmt.Errorf("binding to %s: %w", s.Interface, err)
-		}
-	}
-	from := s.Source
-	if !from.IsValid() && !udp.HasPorts() {
-		return nil
-	}
-	if !from.IsValid() {
-		from = netip.IPv6Unspecified()
-		if s.Addr.Addr().Is4() {
-			from = netip.IPv4Unspecified()
-		}
-	}
-	from, err := withIndex(from)
-	if err != nil {
-		return err
-	}
-	return udp.Bind(fd, from)
 }
 
 // drop releases one hold. The last one keeps the socket for another query or closes it.

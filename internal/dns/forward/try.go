@@ -45,8 +45,8 @@ type try struct {
 }
 
 // canSkipParsing reports whether a response may skip the parsed path because it reveals nothing
-// about EDNS or cookies.
-func (t *try) canSkipParsing() bool { return t.fl.check == nil && !t.again && !t.noEDNS }
+// about EDNS or cookies, and Config.Ignore does not apply to a PendingQuery.
+func (t *try) canSkipParsing() bool { return t.fl.isRaw && !t.again && !t.noEDNS }
 
 // newTryLocked creates a try and writes its query; send sends it. conn is the opportunistic TLS
 // connection to use, or nil.
