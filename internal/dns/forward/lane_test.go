@@ -28,6 +28,7 @@ type laneServer struct {
 	handled atomic.Int32 // queries that reached the Handler
 	replies atomic.Int32
 	late    atomic.Int32 // replies without a waiting query
+	parsed  atomic.Int32 // replies that were parsed
 	noStale atomic.Bool  // the Handler has no stale answers
 }
 
@@ -69,6 +70,9 @@ func newTunedServer(t testing.TB, change func(*Config), tune func(*exchange.Dial
 // answered does what a cache does, without storing anything.
 func (s *laneServer) answered(r Reply) {
 	s.replies.Add(1)
+	if r.Msg != nil {
+		s.parsed.Add(1)
+	}
 	if len(r.Waiting) == 0 {
 		s.late.Add(1)
 	}

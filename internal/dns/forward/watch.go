@@ -226,6 +226,8 @@ func (n *lane) take(m mail) {
 	case m.t.isClosed:
 	case m.err != nil:
 		n.failed(m.t, m.err)
+	case m.msg == nil:
+		n.heardWire(m.t, m.wire)
 	default:
 		n.heard(m.t, m.msg, m.t.fl.spent.Total(), m.isStream)
 	}
