@@ -74,7 +74,7 @@ type Programming struct {
 	Future, Past, Many uint64        // changes that were not timed because they were in the future, too old, or too many
 }
 
-// Health describes the watchdog, which queries our own listeners like a client.
+// Health describes the watchdog, which checks whether our own listeners read and finish queries.
 type Health struct {
 	Durations percpu.Durations
 	Failures  uint64
