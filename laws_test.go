@@ -14,7 +14,7 @@ import (
 // calls for which package unix has no function without allocations. None of them uses data from the
 // network as an offset or a length. Package dnswire, which parses messages, does not import unsafe.
 var unsafeFor = map[string]string{
-	"internal/sys/rawsock":   "epoll_pwait(2), and sockaddr_in in the memory of a sockaddr_in6",
+	"internal/sys/rawsock":   "epoll_pwait(2), ppoll(2), read(2), sendto(2), timerfd_settime(2), and sockaddr_in in the memory of a sockaddr_in6",
 	"internal/sys/stats":     "the address of a variable, as a number: which processor counts where",
 	"internal/dns/dnsserver": "recvmmsg(2), sendto(2), sendmmsg(2)",
 	"internal/dns/forward":   "epoll_ctl(2), epoll_pwait(2), bind(2), connect(2), recvfrom(2), sendto(2)",

@@ -29,7 +29,7 @@ func start(dir string, argv []string) (*child, error) {
 	c := &child{cmd: exec.Command(argv[0], argv[1:]...), output: output, done: make(chan struct{})}
 	c.cmd.Dir = dir
 	c.cmd.Stdout, c.cmd.Stderr = output, output
-	c.cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/"}
+	c.cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/", "SSL_CERT_FILE=" + filepath.Join(dir, "ca.pem")}
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	started := make(chan error)
 	go func() {

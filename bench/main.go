@@ -135,6 +135,7 @@ func (o options) measure(ctx context.Context) (report result.Report, err error) 
 	}
 	defer b.place.remove()
 	defer b.api.close()
+	defer b.tls.stop()
 	if b.upstream, err = b.place.serve(peer{name: "upstream", program: ofTree("upstream"), argv: peers[0].argv}, values{Addresses: loopback(1)}, nil, "h00000.example.com"); err != nil {
 		return report, err
 	}

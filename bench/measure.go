@@ -13,6 +13,7 @@ type bench struct {
 	settings result.Settings
 	cpus     []int
 	upstream *server
+	tls      tlsUpstream
 	api      api
 	files    map[string]bool // query files already written
 	profiles string          // directory for profiles of the servers; "" disables profiling
@@ -97,6 +98,11 @@ func (b *bench) start(w workload, p peer) (s *server, err error) {
 	v := values{Upstream: b.upstream.port, CacheSize: cacheSize}
 	if w.cache > 0 {
 		v.CacheSize = w.cache
+	}
+	if w.tls {
+		if v.Upstream, v.CA, err = b.tls.start(b.place, b.upstream.port); err != nil {
+			return nil, err
+		}
 	}
 	v.Addresses = loopback(1)
 	if !p.oneAddress {

@@ -25,6 +25,7 @@ type peer struct {
 	copies     int      // processes that share the port, for a server without threads; 0: one
 	only       []string // workloads in which it takes part; nil: all
 	oneAddress bool     // listens on one address, regardless of the workload
+	tls        bool     // verifies an upstream nameserver over DNS over TLS
 }
 
 // values are the variables of the templates.
@@ -34,6 +35,9 @@ type values struct {
 	Port      int      // to listen on
 	Addresses []string // to listen on: the first ones of 127.0.0.0/8
 	Upstream  int      // port of the upstream nameserver at 127.0.0.1
+	CA        string   // certificate of an upstream over DNS over TLS, the file ca.pem in Dir; "" for UDP
+	Key       string   // its key, the file key.pem in Dir, for the upstream itself
+	TLSPort   int      // likewise, for the upstream itself
 	Threads   int
 	CacheSize int  // responses to cache
 	API       bool // there is a Kubernetes API; the file kubeconfig in Dir points to it
@@ -49,7 +53,7 @@ var peers = []peer{
 	{name: result.Limit, program: ofTree("echo"), argv: []string{"{{.Port}}", "{{.Threads}}", "{{len .Addresses}}"}},
 	{
 		name: result.Ours, program: ofTree("node-dns"), config: "node-dns.yaml", version: []string{"--version"},
-		argv: []string{"serve", "--root={{.Dir}}", "--config={{.Config}}"},
+		argv: []string{"serve", "--root={{.Dir}}", "--config={{.Config}}"}, tls: true,
 	},
 	{
 		name: result.Ours + "-forwarding", program: ofTree("node-dns"), config: "node-dns-forwarding.yaml", version: []string{"--version"},
@@ -59,10 +63,10 @@ var peers = []peer{
 		name: result.OneAddress, program: ofTree("node-dns"), config: "node-dns.yaml", version: []string{"--version"},
 		argv: []string{"serve", "--root={{.Dir}}", "--config={{.Config}}"}, only: []string{"addresses", "addresses-10k"}, oneAddress: true,
 	},
-	{name: "unbound", program: debian("unbound"), config: "unbound.conf", argv: []string{"-d", "-c", "{{.Config}}"}, version: []string{"-V"}},
+	{name: "unbound", program: debian("unbound"), config: "unbound.conf", argv: []string{"-d", "-c", "{{.Config}}"}, version: []string{"-V"}, tls: true},
 	{
 		name: "dnsdist", program: debian("dnsdist"), config: "dnsdist.conf", version: []string{"--version"},
-		argv: []string{"--supervised", "--disable-syslog", "-C", "{{.Config}}"},
+		argv: []string{"--supervised", "--disable-syslog", "-C", "{{.Config}}"}, tls: true,
 	},
 	{
 		name: "pdns-recursor", program: debian("pdns_recursor"), config: "recursor.conf", version: []string{"--version"},
@@ -90,7 +94,13 @@ var peers = []peer{
 // oursBefore is node-dns of an earlier revision, with the configuration of today's.
 var oursBefore = peer{
 	name: result.Ours + "-before", program: ofTree("node-dns-before"), config: "node-dns.yaml", version: []string{"--version"},
-	argv: []string{"serve", "--root={{.Dir}}", "--config={{.Config}}"},
+	argv: []string{"serve", "--root={{.Dir}}", "--config={{.Config}}"}, tls: true,
+}
+
+// tlsFront answers over DNS over TLS with what the upstream nameserver answers.
+var tlsFront = peer{
+	name: "upstream-tls", program: debian("dnsdist"), config: "upstream-tls.conf",
+	argv: []string{"--supervised", "--disable-syslog", "-C", "{{.Config}}"},
 }
 
 // choosePeers returns the named peers, separated by commas; "all" means every one.
@@ -99,7 +109,9 @@ func choosePeers(names string) ([]peer, error) {
 }
 
 // runs reports whether the peer takes part in a workload.
-func (p peer) runs(w workload) bool { return len(p.only) == 0 || slices.Contains(p.only, w.Name) }
+func (p peer) runs(w workload) bool {
+	return (len(p.only) == 0 || slices.Contains(p.only, w.Name)) && (p.tls || !w.tls)
+}
 
 // render returns the peer's configuration and arguments.
 func (p peer) render(v values) (config string, argv []string, err error) {

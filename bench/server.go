@@ -89,6 +89,9 @@ func (p place) settle(of peer, v values, kubeconfig []byte) (dir string, argv []
 	if kubeconfig != nil {
 		files["kubeconfig"] = string(kubeconfig)
 	}
+	if v.CA != "" {
+		files["ca.pem"], files["key.pem"] = v.CA, v.Key
+	}
 	for name, text := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			return "", nil, err

@@ -20,6 +20,7 @@ type workload struct {
 	short      bool    // one TCP connection per query
 	bad        bool    // one client in ten never reads or is gone when its answer comes
 	cluster    bool    // node-dns answers the cluster's names itself
+	tls        bool    // the upstream nameserver is queried over DNS over TLS
 	addresses  int     // of the server, each used by its share of the clients; 0: one
 	cache      int     // responses that a server may cache; 0: cacheSize
 	cores      float64 // CPU quota of the server's control group; 0: unlimited
@@ -46,6 +47,10 @@ var workloads = []workload{
 	{
 		Workload: result.Workload{Name: "misses-10k", Title: "new names, 10,000 a second"},
 		before:   unique("before", 1000), rate: 10_000,
+	},
+	{
+		Workload: result.Workload{Name: "misses-tls", Title: "new names, as fast as they are answered, from an upstream over DNS over TLS"},
+		before:   unique("before", 1000), tls: true,
 	},
 	{
 		Workload: result.Workload{Name: "pods", Title: "google.com through four search domains, A and AAAA, and 10,000 services: eight in ten are NXDOMAIN"},

@@ -91,7 +91,7 @@ func TestPeers(t *testing.T) {
 		Dir: "/dir", Config: "/dir/config", Port: 5301, Addresses: loopback(4), Upstream: 5302, Threads: 2,
 		Upstreams: []int{5302, 5303}, Zone: "zone.test", ZoneUpstream: 5304, CacheSize: 10, CacheOctets: 20,
 	}
-	for _, p := range slices.Concat(peers, faultPeers) {
+	for _, p := range slices.Concat(peers, faultPeers, []peer{tlsFront}) {
 		config, argv, err := p.render(v)
 		if err != nil {
 			t.Fatal(err)
@@ -100,6 +100,13 @@ func TestPeers(t *testing.T) {
 		all := config + strings.Join(argv, " ")
 		if !strings.Contains(all, "5301") || p.config != "" && !strings.Contains(all, "5302") || strings.Contains(all, "{{") {
 			t.Errorf("%s: %s %q", p.name, config, argv)
+		}
+		overTLS := v
+		overTLS.CA = "certificate"
+		config, _, err = p.render(overTLS)
+		isOverTLS := strings.Contains(config, "tls") && strings.Contains(config, "5302") && strings.Contains(config, "localhost")
+		if err != nil || p.tls && !isOverTLS {
+			t.Errorf("%s over TLS: %v, %s", p.name, err, config)
 		}
 	}
 	if len(unused) > 0 {

@@ -15,7 +15,7 @@ const (
 	maxTCP = 1000
 	// leastRoom is the minimum of connections and queries, regardless of the file limit.
 	leastRoom = 16
-	// mostListeners bounds the listen addresses, because the watchdog queries each of them.
+	// mostListeners bounds the listen addresses, because the watchdog checks each of them.
 	mostListeners      = 1024
 	socketsPerListener = 2 // UDP and TCP
 )

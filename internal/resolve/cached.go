@@ -2,12 +2,14 @@ package resolve
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
+	"github.com/node-dns/node-dns/internal/dns/dnswire"
 	"github.com/node-dns/node-dns/internal/sys/journal"
 )
 
@@ -51,6 +53,16 @@ const clusterLimit = 5 * time.Second
 
 func (r *Resolver) cacheLimit(name dnsname.Name) time.Duration {
 	if r.Policy().IsOfCluster(name) {
+		return clusterLimit
+	}
+	return 0
+}
+
+// cacheLimit is Resolver.cacheLimit for an unparsed query.
+func (s *state) cacheLimit(q *dnsserver.WireQuery) time.Duration {
+	var room [dnswire.MaxName]byte
+	text, ok := dnswire.AppendText(room[:0], q.Name())
+	if ok && slices.ContainsFunc(s.Apexes, func(apex dnsname.Name) bool { return apex.Covers(text) }) {
 		return clusterLimit
 	}
 	return 0

@@ -66,5 +66,5 @@ func (r *Resolver) keep(s *state, reply forward.Reply) (response cache.Response,
 	if reply.Msg != nil {
 		return s.cache.Keep(reply.Query, reply.Msg, reply.From.Value(), reply.Tag)
 	}
-	return s.cache.KeepWire(reply.Query, reply.Wire, reply.From, reply.At, reply.Tag), true
+	return s.cache.KeepWire(reply.Query, reply.Wire, s.cacheLimit(&reply.Query), reply.From, reply.At, reply.Tag), true
 }

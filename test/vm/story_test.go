@@ -303,7 +303,7 @@ func (g *guest) kill(times int) {
 	}
 }
 
-// hang checks that the watchdog ends a daemon that does not answer its own queries.
+// hang checks that the watchdog ends a hung daemon.
 func (g *guest) hang() {
 	g.t.Helper()
 	before := g.mainPID()

@@ -126,10 +126,16 @@ type callerConn struct {
 	left   sync.Once
 }
 
-// Read implements net.Conn. It first waits for the connection's slot.
+// Read implements net.Conn. It first waits for the connection's slot. That time does not count as
+// time that the caller takes to send a request.
 func (v *callerConn) Read(p []byte) (int, error) {
-	if err := v.slot.wait(); err != nil {
-		return 0, err
+	if !v.slot.isGiven() {
+		if err := v.slot.wait(); err != nil {
+			return 0, err
+		}
+		if err := v.Conn.SetReadDeadline(time.Now().Add(readTimeout)); err != nil {
+			return 0, err
+		}
 	}
 	return v.Conn.Read(p)
 }

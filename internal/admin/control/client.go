@@ -59,7 +59,7 @@ func noAnswer(err error) error {
 	case errors.Is(err, context.Canceled):
 		return fmt.Errorf("%w: %w", ErrNoAnswer, context.Canceled)
 	case errors.As(err, &timeout) && timeout.Timeout():
-		return fmt.Errorf("%w before the timeout; it may hang", ErrNoAnswer)
+		return fmt.Errorf("%w before the timeout; it may hang, or earlier commands of this user take long", ErrNoAnswer)
 	case errors.As(err, &syntax), errors.As(err, &mismatch), errors.As(err, &date):
 		return fmt.Errorf("%w in a form that this program understands: %s", ErrNoAnswer, otherVersion)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, unix.ECONNRESET), errors.Is(err, unix.EPIPE):

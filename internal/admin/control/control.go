@@ -80,6 +80,9 @@ func (s *socket) Close() error {
 	return errors.Join(err, s.Listener.Close())
 }
 
+// readTimeout is the time that a request may take to arrive, after the connection has a slot.
+const readTimeout = 2 * time.Second
+
 // Serve answers requests on listener, which must be a unix socket, until ctx ends. It then closes
 // listener and gives pending requests one second to finish.
 func Serve(ctx context.Context, listener net.Listener, api API) error {
@@ -90,7 +93,7 @@ func serveWith(ctx context.Context, listener net.Listener, api API, adminGroup f
 	listener = netutil.LimitListener(&callerListener{Listener: listener, adminGroup: remembered(adminGroup), guests: newGuestSlots(guestPatience)}, maxClients)
 	server := &http.Server{
 		Handler:        api.handler(),
-		ReadTimeout:    2 * time.Second, // also for a connection that sends no request
+		ReadTimeout:    readTimeout,
 		WriteTimeout:   10 * time.Second,
 		MaxHeaderBytes: 8 << 10,
 		BaseContext:    func(net.Listener) context.Context { return ctx },

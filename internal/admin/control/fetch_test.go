@@ -27,7 +27,7 @@ func TestStrangeAnswers(t *testing.T) {
 		}, "it closed the connection"},
 		"a broken one": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "does not answer: it closed the connection"},
 		// The message once did not explain the limit that a user with six parallel queries reaches.
-		"too many connections":    {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "Try again; a user who is neither root nor in the group node-dns-admin gets 4 connections at once, 12 more wait up to 1s, and query uses 2"},
+		"too many connections":    {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "Try again; a user who is neither root nor in the group node-dns-admin gets 4 connections at once, 12 more wait up to 30s, and query uses 2"},
 		"a later version":         {func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"pid": 7, "new": [1]}`) }, ""},
 		"only supported requests": {func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"pid": 7}`) }, ""},
 	}

@@ -100,7 +100,7 @@ const (
 	maxGuestsOfUser  = 4
 	maxWaiting       = 16
 	maxWaitingOfUser = 12
-	guestPatience    = time.Second
+	guestPatience    = 30 * time.Second // more than the queries of maxWaitingOfUser connections, if each fails after 5 s
 )
 
 // guestSlots assigns slots to the connections of guests, in the order of their arrival. The methods
@@ -179,17 +179,22 @@ func (s *guestSlots) giveLocked(slot *guestSlot) {
 	close(slot.given)
 }
 
-// wait returns nil when the connection has its slot, and an error if that takes too long or the
-// connection is closed. The slot of an admin's connection is nil.
-func (s *guestSlot) wait() error {
+// isGiven reports whether the connection has its slot. The slot of an admin's connection is nil.
+func (s *guestSlot) isGiven() bool {
 	if s == nil {
-		return nil
+		return true
 	}
 	select {
 	case <-s.given:
-		return nil
+		return true
 	default:
+		return false
 	}
+}
+
+// wait returns nil when the connection has its slot, and an error if that takes too long or the
+// connection is closed.
+func (s *guestSlot) wait() error {
 	timer := time.NewTimer(time.Until(s.until))
 	defer timer.Stop()
 	select {

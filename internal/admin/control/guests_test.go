@@ -277,6 +277,43 @@ func TestGuestSlots(t *testing.T) {
 	})
 }
 
+// TestSlowQueriesAtOnce: a connection that waits longer for its slot than a request may take to
+// arrive is served. Queries of one user that took 5 s each failed after a second.
+func TestSlowQueriesAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newGuestSlots(guestPatience)
+		const user, slow = 1001, 5 * time.Second
+		for range maxGuestsOfUser {
+			slot := s.enter(user)
+			time.AfterFunc(2*slow, func() { s.leave(slot) })
+		}
+		for _, sends := range []bool{true, false} {
+			ours, theirs := net.Pipe()
+			v := &callerConn{Conn: ours, guests: s, slot: s.enter(user)}
+			v.SetReadDeadline(time.Now().Add(readTimeout)) // by http.Server
+			if sends {
+				go theirs.Write([]byte("x"))
+			}
+			began := time.Now()
+			n, err := v.Read(make([]byte, 1))
+			if sends && (n != 1 || err != nil || time.Since(began) != 2*slow) {
+				t.Errorf("got %d bytes, %v after %v", n, err, time.Since(began))
+			}
+			if !sends && !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("without a request: %v", err)
+			}
+			v.Close()
+			theirs.Close()
+			if sends {
+				for range maxGuestsOfUser {
+					slot := s.enter(user)
+					time.AfterFunc(2*slow, func() { s.leave(slot) })
+				}
+			}
+		}
+	})
+}
+
 // TestGuestsWaitBounded proves that the waiting connections of all users together are bounded.
 func TestGuestsWaitBounded(t *testing.T) {
 	s := newGuestSlots(guestPatience)

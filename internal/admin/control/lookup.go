@@ -272,6 +272,13 @@ func (s Step) provenance(found bool) string {
 	for _, e := range a.Errors {
 		text += ", " + e.text()
 	}
+	for _, other := range s.Answers { // of the type that failed, if only one did
+		if other.outcome() != a.outcome() {
+			for _, e := range other.Errors {
+				text += ", " + other.Type + ": " + e.text()
+			}
+		}
+	}
 	return text
 }
 

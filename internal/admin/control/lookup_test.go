@@ -33,6 +33,11 @@ func TestLookupTexts(t *testing.T) {
 			a.Rcode, a.By.Cached = "SERVFAIL", true
 			a.Errors = []ExtendedError{{13, "Cached Error", "failed recently"}, {6, "DNSSEC Bogus", ""}}
 		})}},
+		// The reason was shown only if the first type failed.
+		"the-second-type-fails": {Name: "www.example.", Found: true, Steps: []Step{{Name: "www.example.", Answers: []Answer{
+			{Name: "www.example.", Type: "A", Class: "IN", Rcode: "NOERROR", By: site, Answer: []Record{{"www.example.", 60, "IN", "A", "192.0.2.80"}}},
+			{Name: "www.example.", Type: "AAAA", Class: "IN", Rcode: "SERVFAIL", By: site, Errors: []ExtendedError{{22, "No Reachable Authority", "no response from 10.0.0.2 (timed out)"}}},
+		}}}},
 		"as-a-pod": {Name: "www.example.", Steps: []Step{of("www.example.", func(a *Answer) {
 			a.Rcode, a.By, a.Client = "REFUSED", By{Who: "itself"}, &Client{Address: "10.128.0.7", Pod: "shop/web-0", Refused: true}
 			a.Errors = []ExtendedError{{18, "Prohibited", "queries from this network are not allowed"}}

@@ -141,10 +141,10 @@ type healthCount struct {
 }
 
 // Timed returns check with its duration recorded.
-func (c *healthCount) Timed(check func(context.Context) error) func(context.Context) error {
-	return func(ctx context.Context) error {
+func (c *healthCount) Timed(check func(context.Context, time.Duration) error) func(context.Context, time.Duration) error {
+	return func(ctx context.Context, limit time.Duration) error {
 		begin := time.Now()
-		err := check(ctx)
+		err := check(ctx, limit)
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.health.Durations.Add(time.Since(begin), 1)

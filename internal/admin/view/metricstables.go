@@ -113,7 +113,7 @@ var serverRows = []row{
 	spread("health_request_duration_seconds", "Duration of the watchdog's check of all listeners.", nil, func(s *Sample, put puts) {
 		put.hist(&s.Health.Durations)
 	}),
-	counter("health_request_failures_total", "Watchdog checks that a listener did not answer.", nil, number(func(s *Sample) uint64 { return s.Health.Failures })),
+	counter("health_request_failures_total", "Watchdog checks that found a hung listener.", nil, number(func(s *Sample) uint64 { return s.Health.Failures })),
 }
 
 // cached are the labels of cache metrics. CoreDNS has one cache for each server block.

@@ -67,7 +67,8 @@ type Programming struct {
 	Future, Past, Many uint64       // changes that were not timed because they were in the future, too old, or too many
 }
 
-// HealthSample describes the watchdog, which queries our own listeners like a client.
+// HealthSample describes the watchdog, which checks whether our own listeners read and finish
+// queries.
 type HealthSample struct {
 	Durations stats.Durations
 	Failures  uint64

@@ -41,6 +41,35 @@ type entry struct {
 	newer, older *entry // in the list of its shard; guarded by the shard's mu
 }
 
+// entryOf returns an entry with a copy of wire. Most messages share one allocation with their entry.
+func entryOf(wire []byte) *entry {
+	var e *entry
+	switch n := len(wire); {
+	case n <= 64:
+		both := new(struct {
+			entry
+			room [64]byte
+		})
+		e, both.wire = &both.entry, both.room[:n]
+	case n <= 112:
+		both := new(struct {
+			entry
+			room [112]byte
+		})
+		e, both.wire = &both.entry, both.room[:n]
+	case n <= 160:
+		both := new(struct {
+			entry
+			room [160]byte
+		})
+		e, both.wire = &both.entry, both.room[:n]
+	default:
+		e = &entry{wire: make([]byte, n)}
+	}
+	copy(e.wire, wire)
+	return e
+}
+
 // newEntry makes an entry of m. It does not change m, whose names inQuestionsCase has already set
 // to the case of q. It returns nil for a message that cannot be packed and parsed again; an
 // upstream nameserver may send one.
@@ -90,12 +119,12 @@ func hasEmpty(m *dns.Msg) bool {
 	return false
 }
 
-// perEntry is the memory of an entry besides its bytes: an allocation of 96 bytes and two
-// pointers to it in the store.
+// perEntry is the memory of an entry besides its bytes: 96 bytes and two pointers to it in the
+// store.
 const perEntry = 96 + 16
 
 // bytes returns the memory of the entry. Allocations are multiples of at least 16 bytes.
-func (e *entry) bytes() int { return perEntry + (len(e.wire)+15)&^15 }
+func (e *entry) bytes() int { return perEntry + (cap(e.wire)+15)&^15 }
 
 // isDenial reports whether the response has no answer.
 func (e *entry) isDenial() bool { return e.wire[6]|e.wire[7] == 0 }

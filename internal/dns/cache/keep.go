@@ -1,7 +1,6 @@
 package cache
 
 import (
-	"bytes"
 	"time"
 
 	"github.com/miekg/dns"
@@ -61,16 +60,14 @@ func (c *Cache) Keep(q dnsserver.WireQuery, m *dns.Msg, server nameserver.Server
 }
 
 // KeepWire is Keep for an unparsed response to q that arrived at the given time; the zero time
-// means now. r must have been read for the same question. KeepWire copies r, but changes its TTLs
-// in place.
-func (c *Cache) KeepWire(q dnsserver.WireQuery, r dnswire.Response, server nameserver.Handle, at time.Time, epoch uint64) (response Response) {
+// means now. r must have been read for the same question, and limit is Config.Limit for its qname.
+// KeepWire copies r, but changes its TTLs in place.
+func (c *Cache) KeepWire(q dnsserver.WireQuery, r dnswire.Response, limit time.Duration, server nameserver.Handle, at time.Time, epoch uint64) (response Response) {
 	var room room
 	k := wireKey(&q, q.AppendKey(room[:0]))
-	lifetime := c.limits.rememberWire(k.dnsName, r)
-	e := &entry{
-		wire: bytes.Clone(r.Message), end: uint16(r.End), flags: k.flags,
-		server: server, stored: c.elapsedAt(at), life: lifetime,
-	}
+	lifetime := c.limits.rememberWire(limit, r)
+	e := entryOf(r.Message)
+	e.end, e.flags, e.server, e.stored, e.life = uint16(r.End), k.flags, server, c.elapsedAt(at), lifetime
 	copy(e.wire, []byte{0, 0, bitQR, r.Message[3] & (bitRA | bitAD | maskRcode)})
 	e.wire[10], e.wire[11] = 0, 0 // the OPT record is removed
 	copy(e.wire[dnswire.HeaderSize:], k.question)
@@ -78,17 +75,6 @@ func (c *Cache) KeepWire(q dnsserver.WireQuery, r dnswire.Response, server names
 		c.store.put(e, epoch)
 	}
 	return Response{e}
-}
-
-// dnsName returns the qname, or zero if it is not a valid dnsname.Name.
-func (k key) dnsName() dnsname.Name {
-	var room [dnswire.MaxName]byte
-	if text, ok := dnswire.AppendText(room[:0], k.question[:len(k.question)-4]); ok {
-		return dnsname.Canonical(string(text))
-	}
-	text, _ := k.name()
-	name, _ := dnsname.Parse(text)
-	return name
 }
 
 // Append appends the response for the client of q, in the same way as AppendResponse.

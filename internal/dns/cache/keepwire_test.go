@@ -128,7 +128,7 @@ func FuzzKeepWire(f *testing.F) {
 			c := New(config)
 			var response Response
 			if i == 0 {
-				response = c.KeepWire(q, r, unique.Make(nameserver.Server{}), time.Time{}, c.Epoch())
+				response = c.KeepWire(q, r, time.Duration(own)*time.Second, unique.Make(nameserver.Server{}), time.Time{}, c.Epoch())
 			} else if response, ok = c.Keep(q, m, nameserver.Server{}, c.Epoch()); !ok {
 				t.Fatalf("cannot be packed: %x", wire)
 			}
@@ -177,11 +177,11 @@ func TestKeepForAnother(t *testing.T) {
 		t.Fatal("the response is not simple")
 	}
 	q := dnsserver.WireQuery{Msg: wire[:end], Limit: 512, End: end}
-	now.KeepWire(q, r, unique.Make(nameserver.Server{}), time.Time{}, before.Epoch())
+	now.KeepWire(q, r, 0, unique.Make(nameserver.Server{}), time.Time{}, before.Epoch())
 	if _, ok := now.AppendResponse(nil, q, 0); ok {
 		t.Error("a response to a query of another cache is stored")
 	}
-	now.KeepWire(q, r, unique.Make(nameserver.Server{}), time.Time{}, now.Epoch())
+	now.KeepWire(q, r, 0, unique.Make(nameserver.Server{}), time.Time{}, now.Epoch())
 	if _, ok := now.AppendResponse(nil, q, 0); !ok {
 		t.Error("a response to a later query is not stored")
 	}

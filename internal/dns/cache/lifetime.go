@@ -36,7 +36,7 @@ func newLimits(c Config) limits {
 // stored to the limit, in place.
 func (l limits) remember(q *dnsserver.Query, m *dns.Msg) time.Duration {
 	seconds, soa := ttl(m, q.Msg.Question[0])
-	t := l.ttlBounds(q.Name, said{seconds: seconds, isNegative: soa != nil, isBare: soa == nil && l.isBare(m, q.Msg.Question[0])})
+	t := l.ttlBounds(l.limit(q.Name), said{seconds: seconds, isNegative: soa != nil, isBare: soa == nil && l.isBare(m, q.Msg.Question[0])})
 	if t.least > 0 {
 		eachTTL(m, func(ttl uint32) uint32 { return max(ttl, t.least) })
 	}
@@ -51,8 +51,8 @@ func (l limits) remember(q *dnsserver.Query, m *dns.Msg) time.Duration {
 	return t.lifetime
 }
 
-// rememberWire is remember for an unparsed response; name and r belong to the same question.
-func (l limits) rememberWire(name func() dnsname.Name, r dnswire.Response) time.Duration {
+// rememberWire is remember for an unparsed response. own is Config.Limit for its qname.
+func (l limits) rememberWire(own time.Duration, r dnswire.Response) time.Duration {
 	s := said{seconds: r.TTL}
 	switch isPositive := r.Message[3]&maskRcode == dns.RcodeSuccess && r.Answers; {
 	case isPositive:
@@ -61,11 +61,7 @@ func (l limits) rememberWire(name func() dnsname.Name, r dnswire.Response) time.
 	default:
 		s.isBare, s.seconds = l.bare > 0, 0
 	}
-	var asked dnsname.Name
-	if l.byName != nil {
-		asked = name()
-	}
-	t := l.ttlBounds(asked, s)
+	t := l.ttlBounds(own, s)
 	if t.least > 0 {
 		eachWireTTL(r, func(ttl uint32) uint32 { return max(ttl, t.least) })
 	}
@@ -103,7 +99,7 @@ func (t ttlBounds) capped(ttl uint32) uint32 {
 	return min(ttl, t.highest)
 }
 
-func (l limits) ttlBounds(name dnsname.Name, s said) (t ttlBounds) {
+func (l limits) ttlBounds(own time.Duration, s said) (t ttlBounds) {
 	limit := l.positive
 	switch {
 	case s.isNegative:
@@ -114,7 +110,7 @@ func (l limits) ttlBounds(name dnsname.Name, s said) (t ttlBounds) {
 		t.least = uint32(l.least / time.Second)
 		s.seconds = max(s.seconds, t.least)
 	}
-	if own := l.limit(name); own != 0 {
+	if own != 0 {
 		limit = min(limit, own)
 	}
 	limit = limit.Truncate(time.Second)

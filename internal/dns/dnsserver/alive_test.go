@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net"
 	"net/netip"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -14,176 +13,190 @@ import (
 	"github.com/miekg/dns"
 )
 
-// listeningPorts are sockets, named after what is wrong with them. They are closed when the test
-// ends.
-type listeningPorts struct {
-	well, notRead, notAccepted, closes, free netip.AddrPort
-}
-
-func newListeningPorts(t *testing.T) listeningPorts {
-	t.Helper()
-	server := New(Config{Handler: HandlerFunc(answers)})
-	if err := server.Listen([]netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:0")}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { server.Shutdown(context.Background()) })
-	notRead, err := net.ListenPacket("udp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { notRead.Close() })
-	notAccepted, closes, free := listenTCP(t), listenTCP(t), listenTCP(t)
-	free.Close()
-	go func() {
-		for {
-			conn, err := closes.Accept()
-			if err != nil {
-				return
-			}
-			conn.Close()
-		}
-	}()
-	return listeningPorts{
-		well: server.Listeners()[0].Addr, notRead: netip.MustParseAddrPort(notRead.LocalAddr().String()),
-		notAccepted: netip.MustParseAddrPort(notAccepted.Addr().String()), closes: netip.MustParseAddrPort(closes.Addr().String()),
-		free: netip.MustParseAddrPort(free.Addr().String()),
-	}
-}
-
-func listenTCP(t *testing.T) net.Listener {
-	t.Helper()
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	return l
-}
-
-func answers(_ context.Context, q *Query) (*dns.Msg, error) {
-	return new(dns.Msg).SetRcode(q.Msg, dns.RcodeRefused), nil
-}
-
+// TestAlive: a queue hangs if it has work in every look and nothing of it is done.
 func TestAlive(t *testing.T) {
-	s := newListeningPorts(t)
+	idle, unread := udpFD(t), udpFD(t)
+	unread.send(t)
 	fails := func(context.Context, *Query) (*dns.Msg, error) { return nil, errors.New("stuck") }
-	udp := func(addr netip.AddrPort, taken uint64) Listener {
-		return Listener{Addr: addr, Proto: UDP, Taken: taken}
-	}
-	tcp := func(addr netip.AddrPort) Listener {
-		return Listener{Addr: addr, Proto: TCP}
-	}
+	const seen = 100 // taken in the first look
 	tests := []struct {
 		name    string
-		first   Listener
-		then    []Listener // listeners after the unanswered pings; nil: unchanged
+		at      unreadUDP
+		inUse   bool
+		grows   bool // taken, between the looks
+		ends    bool // the listener is closed after the first look
 		handler HandlerFunc
 		want    string // substring of the error; "" means no error
 	}{
-		{name: "UDP", first: udp(s.well, 0)},
-		{name: "TCP", first: tcp(s.well)},
-		{name: "UDP that is never read", first: udp(s.notRead, 7), want: "udp " + s.notRead.String()},
-		{name: "TCP that is never accepted", first: tcp(s.notAccepted), want: "tcp " + s.notAccepted.String()},
-		{name: "TCP whose connections are closed at once", first: tcp(s.closes)},
-		{name: "TCP port that is closed", first: tcp(s.free), want: "tcp " + s.free.String()},
-		{name: "listener that is not bound", first: Listener{Addr: s.notRead, Proto: UDP, Err: "address already in use"}},
-		{name: "listener closed during the check", first: udp(s.notRead, 0), then: []Listener{}},
-		{name: "UDP at an address of another host", first: udp(netip.MustParseAddrPort("192.0.2.1:53"), 0)},
-		{name: "TCP at an address of another host", first: tcp(netip.MustParseAddrPort("[2001:db8::1]:53"))},
-		{name: "receives other queries", first: udp(s.notRead, 7), then: []Listener{udp(s.notRead, 8)}},
-		{name: "receives nothing", first: udp(s.notRead, 7), then: []Listener{udp(s.notRead, 7)}, want: "udp"},
-		{name: "receives other queries, answers none", first: udp(s.notRead, 7), then: []Listener{udp(s.notRead, 100)}, handler: fails, want: "stuck"},
+		{name: "idle", at: idle},
+		{name: "reads what waits", at: unread, grows: true},
+		{name: "does not read what waits", at: unread, want: "listener udp 192.0.2.1:53 does not read its queries within"},
+		{name: "does not read what waits, and is closed", at: unread, ends: true},
+		{name: "handles queries", at: idle, inUse: true, grows: true},
+		{name: "does not finish a query", at: idle, inUse: true, want: "listener udp 192.0.2.1:53 does not finish a query within"},
+		{name: "the Handler fails", at: idle, handler: fails, want: "stuck"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			if test.handler == nil {
 				test.handler = answers
 			}
-			asked := 0
-			a := Alive{handler: test.handler, own: new(ownClients), listeners: func() []Listener {
-				if asked++; asked > 1 && test.then != nil {
-					return test.then
+			q := queue{of: new(int), name: "udp 192.0.2.1:53", fd: test.at.fd, inUse: test.inUse, taken: seen}
+			looks := 0
+			a := Alive{handler: test.handler, queues: func() []queue {
+				looks++
+				now := q
+				switch {
+				case looks > 1 && test.ends:
+					return nil
+				case test.grows:
+					now.taken += uint64(looks)
 				}
-				return []Listener{test.first}
+				return []queue{now, now} // two sockets of an address are reported once
 			}}
-			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-			defer cancel()
-			err := a.Check(ctx)
-			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+			limit := 30 * time.Second
+			if test.want != "" {
+				limit = 100 * time.Millisecond
+			}
+			err := a.Check(t.Context(), limit)
+			if (err == nil) != (test.want == "") || err != nil && strings.Count(err.Error(), test.want) != 1 {
 				t.Errorf("got %v, want %q", err, test.want)
 			}
 		})
 	}
 }
 
-// TestAliveAsksAllInTurn: one hanging listener among many is found within a few rounds.
-func TestAliveAsksAllInTurn(t *testing.T) {
-	var all []Listener
-	for port := range uint16(3*aliveRound - 5) {
-		all = append(all, Listener{Addr: netip.AddrPortFrom(netip.IPv6Loopback(), port), Proto: UDP})
+// unreadUDP is a socket that no goroutine reads.
+type unreadUDP struct {
+	fd   int
+	addr net.Addr
+}
+
+func udpFD(t *testing.T) unreadUDP {
+	t.Helper()
+	c, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
 	}
-	a := Alive{listeners: func() []Listener { return all }}
-	times := map[uint16]int{}
-	for range 3 {
-		round := a.round()
-		if len(round) != aliveRound {
-			t.Errorf("got %d listeners in a round", len(round))
-		}
-		for _, l := range round {
-			times[l.Addr.Port()]++
-		}
+	file, err := newUDPFile(c.(*net.UDPConn))
+	if err != nil {
+		t.Fatal(err)
 	}
-	if len(times) != len(all) {
-		t.Errorf("got %d of %d listeners checked in three rounds", len(times), len(all))
+	t.Cleanup(file.close)
+	return unreadUDP{file.fd, c.LocalAddr()}
+}
+
+func (u unreadUDP) send(t *testing.T) {
+	t.Helper()
+	c, err := net.Dial("udp4", u.addr.String())
+	if err != nil {
+		t.Fatal(err)
 	}
-	all = all[:2] // fewer listeners than the next index
-	if first, second := a.round(), a.round(); len(first) != 1 || len(second) != 1 || first[0] == second[0] {
-		t.Errorf("with two listeners, checked %v, then %v", first, second)
-	}
-	a.silent = all[:1]
-	for range 2 {
-		if round := a.round(); !slices.ContainsFunc(round, all[0].isSame) {
-			t.Errorf("a silent listener is not checked again: %v", round)
-		}
-	}
-	a.silent = nil
-	all = nil
-	if round := a.round(); len(round) != 0 {
-		t.Errorf("without listeners: got %d checks, want 0", len(round))
+	defer c.Close()
+	if _, err := c.Write([]byte("query")); err != nil {
+		t.Fatal(err)
 	}
 }
 
-// TestPingsAreNobodysTraffic: pings are not counted. An idle node once showed two queries per
-// second, which came from its own watchdog.
-func TestPingsAreNobodysTraffic(t *testing.T) {
-	var told, asked atomic.Int32
+func answers(_ context.Context, q *Query) (*dns.Msg, error) {
+	return new(dns.Msg).SetRcode(q.Msg, dns.RcodeRefused), nil
+}
+
+// TestHungListener: the check finds a hung receiver or loop, even if another one of the address
+// answers. An earlier check sent queries to the address, and so often reached the other one.
+func TestHungListener(t *testing.T) {
+	for _, row := range []struct {
+		name    string
+		proto   Proto
+		sockets int
+		more    bool // another query follows, which waits
+		want    string
+	}{
+		{"one of two receivers", UDP, 2, false, "does not finish a query"},
+		{"one of two loops", TCP, 2, false, "does not finish a query"},
+		{"the only receiver", UDP, 1, true, "does not read its queries"},
+		{"the only loop", TCP, 1, true, "does not read its queries"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			hangs, release := make(chan bool, 1), make(chan bool)
+			s, addr := start(t, Config{UDPSockets: row.sockets, Handler: fixed("www.example.com. 60 A 192.0.2.1"), Wire: func(_ []byte, q *WireQuery) ([]byte, bool) {
+				if strings.Contains(string(q.Msg), "hangs") {
+					hangs <- true
+					<-release
+				}
+				return nil, false
+			}})
+			alive := s.Alive(HandlerFunc(answers))
+			mustBeAlive := func(when string) {
+				t.Helper()
+				if err := alive.Check(t.Context(), time.Minute); err != nil {
+					t.Errorf("%s: %v", when, err)
+				}
+			}
+			mustBeAlive("idle")
+			c := dial(t, row.proto, addr)
+			c.send(packed(t, query("hangs.example.com.", dns.TypeA)))
+			<-hangs
+			if row.more {
+				more := dial(t, row.proto, addr)
+				more.send(packed(t, query("www.example.com.", dns.TypeA)))
+				defer more.receive()
+			}
+			err := alive.Check(t.Context(), 100*time.Millisecond)
+			if want := "listener " + string(row.proto) + " " + addr.String() + " " + row.want; err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("got %v, want %s", err, want)
+			}
+			close(release)
+			mustBeAlive("released")
+			c.receive()
+			mustBeAlive("answered")
+		})
+	}
+}
+
+// TestHungHandler: a Check does not return before the Handler does.
+func TestHungHandler(t *testing.T) {
+	asked, release, done := make(chan bool), make(chan bool), make(chan error, 1)
+	alive := New(Config{}).Alive(HandlerFunc(func(ctx context.Context, q *Query) (*dns.Msg, error) {
+		close(asked)
+		<-release
+		return answers(ctx, q)
+	}))
+	go func() { done <- alive.Check(t.Context(), time.Millisecond) }()
+	<-asked
+	select {
+	case err := <-done:
+		t.Errorf("returned %v", err)
+	case <-time.After(20 * time.Millisecond):
+	}
+	close(release)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAliveIsNoTraffic: checks are not counted, and reach no receiver. An idle node once showed two
+// queries per second, which came from its own watchdog.
+func TestAliveIsNoTraffic(t *testing.T) {
+	var told, asked, received atomic.Int32
 	handler := HandlerFunc(func(ctx context.Context, q *Query) (*dns.Msg, error) {
 		asked.Add(1)
 		return answers(ctx, q)
 	})
-	server := New(Config{Handler: handler, Access: &Access{Clients: NewNetworks(nil), Host: NewNetworks(nil), Rate: 1}, MaxTCPPerClient: 1})
+	server := New(Config{Handler: handler, MaxTCPPerClient: 1, Wire: func([]byte, *WireQuery) ([]byte, bool) {
+		received.Add(1)
+		return nil, false
+	}})
 	defer server.Shutdown(context.Background())
-	watch := Watch(func(Seen) { told.Add(1) })
-	server.SetWatch(watch, 0)
-	addrs := []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:0"), netip.MustParseAddrPort("[::1]:0")}
-	if err := server.Listen(addrs); err != nil {
+	server.SetWatch(func(Seen) { told.Add(1) }, 0)
+	if err := server.Listen([]netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:0"), netip.MustParseAddrPort("[::1]:0")}); err != nil {
 		t.Fatal(err)
 	}
 	alive := server.Alive(handler)
 	const rounds = 6
 	for range rounds {
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-		if err := alive.Check(ctx); err != nil {
+		if err := alive.Check(t.Context(), time.Minute); err != nil {
 			t.Fatal(err)
-		}
-		cancel()
-	}
-	await := func(what string, isSo func() bool) {
-		for !isSo() {
-			if t.Context().Err() != nil {
-				t.Fatal(what)
-			}
-			time.Sleep(time.Millisecond)
 		}
 	}
 	if got := server.Stats(); got != (Stats{}) {
@@ -194,24 +207,7 @@ func TestPingsAreNobodysTraffic(t *testing.T) {
 			t.Errorf("got traffic %+v", one)
 		}
 	}
-	for _, l := range server.Listeners() {
-		if l.Taken != 0 {
-			t.Errorf("%s %s: got Taken %d, want 0", l.Proto, l.Addr, l.Taken)
-		}
+	if told.Load() > 0 || received.Load() > 0 || asked.Load() != rounds {
+		t.Errorf("got %d calls of Watch, %d of Wire and %d of the Handler in %d rounds", told.Load(), received.Load(), asked.Load(), rounds)
 	}
-	if told.Load() > 0 {
-		t.Errorf("got %d calls of Watch, want 0", told.Load())
-	}
-	if int(asked.Load()) < rounds*len(addrs) {
-		t.Errorf("got %d calls of the Handler in %d rounds", asked.Load(), rounds)
-	}
-	conn, err := net.Dial("udp", server.Listeners()[0].Addr.String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if _, err := conn.Write(newPingMessage(UDP)); err != nil {
-		t.Fatal(err)
-	}
-	await("a client that sends what a ping is counts", func() bool { return server.Stats().UDPQueries == 1 })
 }

@@ -153,8 +153,8 @@ func (s *Server) SetTerms(terms Terms, at ...netip.AddrPort) {
 type IsOwn func(name []byte) bool
 
 // SetOwn sets the function that recognizes our own queries. The server answers them with NXDOMAIN
-// before it looks at the client. Like pings, they are not counted, reported or limited. nil means
-// that no such query is in flight, which costs one load per batch.
+// before it looks at the client. They are not counted, reported or limited. nil means that no such
+// query is in flight, which costs one load per batch.
 func (s *Server) SetOwn(isOwn IsOwn) {
 	if isOwn == nil {
 		s.comesBack.Store(nil)

@@ -19,7 +19,6 @@ type Listener struct {
 	Proto Proto
 	Err   string // why it does not listen, without the address; "" if it does
 	InUse bool   // another program uses the address (EADDRINUSE); Err is set too
-	Taken uint64 // datagrams or connections received since it was bound; shows that the listener is alive
 }
 
 // Listen serves the given addresses over UDP and TCP, and stops serving all others. It binds new
@@ -78,9 +77,6 @@ func (s *Server) Listeners() []Listener {
 		l := Listener{Addr: b.actual, Proto: b.proto}
 		if b.err != nil {
 			l.Err, l.InUse = b.err.Error(), errors.Is(b.err, unix.EADDRINUSE)
-		}
-		if b.socket != nil {
-			l.Taken = b.socket.taken()
 		}
 		listeners = append(listeners, l)
 	}

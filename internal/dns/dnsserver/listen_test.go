@@ -39,10 +39,7 @@ func TestListenMoves(t *testing.T) {
 		t.Fatal(err)
 	}
 	after := s.Listeners()
-	if before[0].Taken = after[0].Taken; after[0] != before[0] {
-		t.Errorf("the address that stays moved: %+v, then %+v", before, after)
-	}
-	if before[1].Taken++; after[1] != before[1] { // the connection that stays
+	if after[0] != before[0] || after[1] != before[1] {
 		t.Errorf("the address that stays moved: %+v, then %+v", before, after)
 	}
 	if r := stays.exchange(query("www.example.com.", dns.TypeA)); len(r.Answer) != 1 {

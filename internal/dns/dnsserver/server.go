@@ -21,7 +21,6 @@ type Server struct {
 	pending sync.Pool // *PendingQuery
 	conns   *connTable
 	spare   spare
-	own     ownClients
 	threads rawsock.Threads
 
 	changing  sync.Mutex       // held by Listen and Shutdown; guards the fields marked below
@@ -51,8 +50,8 @@ type socket interface {
 	// drain stops receiving, waits until all received queries are answered or ctx ends, and closes
 	// the socket.
 	drain(ctx context.Context) error
-	// taken returns Listener.Taken.
-	taken() uint64
+	// appendQueues appends the socket's queues, which have no name yet and whose waits is not set.
+	appendQueues(queues []queue) []queue
 }
 
 // wait waits for a group until ctx ends. If ctx ends first, its goroutine lives until the group is

@@ -53,8 +53,6 @@ func (s *Server) newTCPSocket(l *net.TCPListener, local netip.AddrPort, loops in
 	return t, nil
 }
 
-func (t *tcpSocket) taken() uint64 { return t.count.Load() }
-
 func (t *tcpSocket) drain(ctx context.Context) error {
 	t.stop()
 	err := wait(ctx, &t.active)

@@ -20,7 +20,6 @@ type tcpConn struct {
 	s      *Server
 	client netip.AddrPort
 	owner  netip.Addr // client whose share the connection counts against
-	isOwn  bool       // a connection of the watchdog
 
 	asking atomic.Int32 // queries whose response is not made yet
 	active atomic.Int64 // time of last use, in nanoseconds since the server was created
@@ -46,7 +45,7 @@ type tcpConn struct {
 // begin initializes a connection in memory that is not in use.
 func (c *tcpConn) begin(l *tcpLoop, fd int, client netip.AddrPort) {
 	*c = tcpConn{
-		l: l, s: l.s, client: client, owner: client.Addr(), isOwn: l.s.own.has(client), fd: fd, isReading: true,
+		l: l, s: l.s, client: client, owner: client.Addr(), fd: fd, isReading: true,
 		frames: frames{rest: c.frames.rest[:0]}, unsent: c.unsent[:0],
 	}
 	if a := c.s.access.Load(); a != nil && !a.Allows(l.t.local, c.owner) {
@@ -192,11 +191,6 @@ func (c *tcpConn) readNoMore(isBroken bool) {
 // Responses that are ready at once leave with the next flush.
 func (c *tcpConn) received(wire []byte) bool {
 	l := c.l
-	if c.isOwn {
-		response := c.s.answerPing(exchange{wire: wire, client: c.client, local: l.t.local, proto: TCP})
-		c.write(append(binary.BigEndian.AppendUint16(nil, uint16(len(response))), response...), l.now)
-		return false // a ping is the only message
-	}
 	v, rcode := accept(wire)
 	if v == parse {
 		if response := c.s.comesBack.Load().answerOwn(wire); response != nil {

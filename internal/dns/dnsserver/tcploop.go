@@ -2,6 +2,7 @@ package dnsserver
 
 import (
 	"net/netip"
+	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -33,6 +34,10 @@ type tcpLoop struct {
 	samples []sample // samples of their queries
 	query   WireQuery
 	picks   sampler // sampling of hits for the Watch
+
+	// For the watchdog.
+	isServing atomic.Bool   // false while the loop waits in Go's netpoller
+	turns     atomic.Uint64 // number of calls of take
 
 	direct tally
 	late   tally // for queries answered after the loop has moved on
@@ -99,7 +104,9 @@ func (l *tcpLoop) turn() {
 	if l.obey() {
 		return
 	}
+	l.isServing.Store(false)
 	_ = l.bell.Wait() // an error means that it is time to check the connections
+	l.isServing.Store(true)
 	l.take(0)
 	if !l.pace.IsBusy() || !l.s.threads.Enter() {
 		return
@@ -163,6 +170,7 @@ func (l *tcpLoop) take(wait time.Duration) {
 		n = 0
 	}
 	l.now = time.Now()
+	l.turns.Add(1)
 	isCalled := false
 	for _, event := range l.events[:n] {
 		switch c := l.conns[int(event.Fd)]; {
@@ -207,15 +215,13 @@ func (l *tcpLoop) accept() {
 
 func (l *tcpLoop) accepted(fd int, client netip.AddrPort) {
 	c := l.newConn(fd, client)
-	if !c.isOwn && !l.enter(c) {
+	if !l.enter(c) {
 		unix.Close(fd)
 		return
 	}
 	l.conns[fd] = c
 	l.handleEvents(c)
-	if !c.isOwn { // the watchdog closes its own connections
-		l.soon(c)
-	}
+	l.soon(c)
 }
 
 // enter counts a connection against the limits of the server and its client.
@@ -261,10 +267,8 @@ func (l *tcpLoop) close(c *tcpConn) {
 	}
 	delete(l.conns, fd)
 	unix.RawSyscall(unix.SYS_CLOSE, uintptr(fd), 0, 0)
-	if !c.isOwn {
-		l.s.conns.remove(c)
-		l.s.counters.tcpOpen.Add(-1)
-	}
+	l.s.conns.remove(c)
+	l.s.counters.tcpOpen.Add(-1)
 	if owed == 0 && len(l.ended) < keptConns {
 		l.ended = append(l.ended, c)
 	}

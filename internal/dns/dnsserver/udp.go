@@ -112,10 +112,6 @@ func (u *udpSocket) receivedFrom(i, n int) (next int) {
 // received handles datagram i of a batch.
 func (u *udpSocket) received(i int, wire []byte, client netip.AddrPort) {
 	v, rcode := accept(wire)
-	if v == refuse && isPing(wire) && u.s.own.has(client) {
-		u.send(u.s.answerPing(exchange{wire: wire, client: client, local: u.local, proto: UDP}), client)
-		return
-	}
 	if u.comesBack != nil && v == parse {
 		if response := u.comesBack.answerOwn(wire); response != nil {
 			u.send(response, client)
@@ -217,13 +213,6 @@ func (u *udpSocket) flush(fd uintptr) {
 type udpSockets []*udpSocket
 
 var _ socket = udpSockets(nil)
-
-func (all udpSockets) taken() (n uint64) {
-	for _, u := range all {
-		n += u.tally.udpQueries.Load()
-	}
-	return n
-}
 
 func (all udpSockets) drain(ctx context.Context) error {
 	err := all.stop(ctx)

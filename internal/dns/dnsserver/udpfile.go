@@ -59,6 +59,15 @@ func (f *udpFile) Control(use func(fd uintptr)) error {
 	return nil
 }
 
+// isInUse reports whether a Control or send has not returned.
+func (f *udpFile) isInUse() bool {
+	if f.mu.TryLock() {
+		f.mu.Unlock()
+		return false
+	}
+	return true
+}
+
 // close waits until the descriptor is no longer in use.
 func (f *udpFile) close() {
 	f.mu.Lock()

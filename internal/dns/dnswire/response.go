@@ -105,7 +105,7 @@ const (
 )
 
 // readOPT reads an OPT record whose extended rcode is 0 (RFC 6891 section 6.1.3). ok is false if it
-// has more than a cookie.
+// has more than a cookie or padding.
 func readOPT(wire []byte) (cookie []byte, ok bool) {
 	const size, optionHeader = 11, 4
 	if len(wire) < size || wire[0] != 0 || count16(wire, 1) != dns.TypeOPT || wire[5] != 0 || count(wire, 9) != len(wire)-size {
@@ -115,10 +115,16 @@ func readOPT(wire []byte) (cookie []byte, ok bool) {
 	if len(option) == 0 {
 		return nil, true
 	}
-	if len(option) < optionHeader || count16(option, 0) != dns.EDNS0COOKIE || count(option, 2) != len(option)-optionHeader {
+	if len(option) < optionHeader || count(option, 2) != len(option)-optionHeader {
 		return nil, false
 	}
-	return option[optionHeader:], true
+	switch count16(option, 0) {
+	case dns.EDNS0COOKIE:
+		return option[optionHeader:], true
+	case dns.EDNS0PADDING:
+		return nil, true
+	}
+	return nil, false
 }
 
 // responseReader reads the records of a message in order.

@@ -7,11 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
+	"github.com/node-dns/node-dns/internal/sys/rawsock"
 )
 
 // DialUDP connects to a plain DNS server from the server's configured source and interface, and
@@ -112,33 +114,71 @@ func (u UDP) HasPorts() bool { return u.High != 0 }
 // IsGuarded reports whether queries have more protection against forgery than port and ID.
 func (u *UDP) IsGuarded() bool { return u.Cookies || u.MixedCase }
 
-// MaxDraws is the maximum number of random ports to try if other sockets use them. If three
+// maxDraws is the maximum number of random ports to try if other sockets use them. If three
 // quarters of 1024 ports are in use, one question in 10,000 finds no free port.
-const MaxDraws = 32
+const maxDraws = 32
 
 // ErrNoPort means that none of the ports tried could be bound.
 var ErrNoPort = errors.New("no port between min-port and max-port is free")
 
 // dialFrom connects over UDP from a random port of the range, a new one for each question.
 func dialFrom(ctx context.Context, to nameserver.Server, udp UDP) (net.Conn, error) {
-	for range MaxDraws {
-		conn, err := dialBy(ctx, "udp", to, udp.Draw())
-		if errno := syscall.Errno(0); !errors.As(err, &errno) || !IsTaken(errno) {
+	for range maxDraws {
+		conn, err := dialBy(ctx, "udp", to, udp.draw())
+		if errno := syscall.Errno(0); !errors.As(err, &errno) || !isTaken(errno) {
 			return conn, err
 		}
 	}
 	return nil, fmt.Errorf("%w: %w", ErrNoPort, syscall.EADDRNOTAVAIL)
 }
 
-// IsTaken reports whether bind(2) failed because of the port, so that another port may work.
+// Bind binds a socket to the interface and source address of a server, and to one of udp's ports.
+func Bind(fd int, to nameserver.Server, udp UDP) error {
+	if to.Interface != "" {
+		if err := unix.BindToDevice(fd, to.Interface); err != nil {
+			return fmt.Errorf("binding to %s: %w", to.Interface, err)
+		}
+	}
+	from := to.Source
+	if !from.IsValid() && !udp.HasPorts() {
+		return nil
+	}
+	if !from.IsValid() {
+		from = netip.IPv6Unspecified()
+		if to.Addr.Addr().Is4() {
+			from = netip.IPv4Unspecified()
+		}
+	}
+	from, err := rawsock.WithIndex(from)
+	if err != nil {
+		return err
+	}
+	return udp.bind(fd, from)
+}
+
+// bind binds a socket to an address and a random port: one of the range if there is one.
+func (u UDP) bind(fd int, from netip.Addr) error {
+	if !u.HasPorts() {
+		return rawsock.CallError("bind", rawsock.Bind(fd, netip.AddrPortFrom(from, 0)))
+	}
+	for range maxDraws {
+		errno := rawsock.Bind(fd, netip.AddrPortFrom(from, u.draw()))
+		if !isTaken(errno) {
+			return rawsock.CallError("bind", errno)
+		}
+	}
+	return fmt.Errorf("%w: %w", ErrNoPort, syscall.EADDRNOTAVAIL)
+}
+
+// isTaken reports whether bind(2) failed because of the port, so that another port may work.
 // EACCES: SELinux reserves ports for other services (name_bind). RHEL 9's policy reserves 690 UDP
 // ports in 1024-32767 and 61000-65535.
-func IsTaken(errno syscall.Errno) bool {
+func isTaken(errno syscall.Errno) bool {
 	return errno == syscall.EADDRINUSE || errno == syscall.EACCES
 }
 
-// Draw picks a port with the kernel's random generator, as newID does for IDs.
-func (u UDP) Draw() uint16 {
+// draw picks a port with the kernel's random generator, as newID does for IDs.
+func (u UDP) draw() uint16 {
 	var random [4]byte
 	_, _ = rand.Read(random[:]) // never fails since Go 1.24, which crashes the program instead
 	count := uint32(u.High) - uint32(u.Low) + 1

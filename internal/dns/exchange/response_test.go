@@ -331,3 +331,19 @@ func BenchmarkCheck(b *testing.B) {
 		}
 	})
 }
+
+// TestSimplePadding: a padded response (RFC 7830) is simple.
+func TestSimplePadding(t *testing.T) {
+	sent, m := sentQuery(t, Padded)
+	m.Extra = nil
+	m.SetEdns0(1232, false)
+	m.IsEdns0().Option = []dns.EDNS0{&dns.EDNS0_PADDING{Padding: make([]byte, 100)}}
+	m.Compress = true
+	wire, err := m.Pack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, ok := Simple(sent, wire); !ok || !r.HasOPT || len(r.Cookie) > 0 || len(r.Message) > len(wire)-100 {
+		t.Errorf("got %+v, simple %v", r, ok)
+	}
+}

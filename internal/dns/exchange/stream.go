@@ -5,11 +5,14 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dns/dnswire"
 )
 
 // idleTimeout is how long a connection without questions is kept open. A handshake costs more than
@@ -46,6 +49,8 @@ type Waiter struct {
 	Query   []byte
 	Spent   *Spending
 	Deliver func(*dns.Msg, error) // called once, unless the waiter is ended first; must not block
+	// DeliverWire is called instead of Deliver for a response that Simple accepts. nil disables it.
+	DeliverWire func(dnswire.Response)
 	// ended is called when the stream ends, and reports whether the waiter moved to another stream.
 	// It may be nil.
 	ended  func(error) bool
@@ -110,6 +115,7 @@ func (s *Stream) Begin(w *Waiter) {
 	}
 	select {
 	case s.wake <- struct{}{}:
+		runtime.Gosched() // lets the writer run before the caller blocks in the kernel with its P
 	default: // already woken
 	}
 }
@@ -225,6 +231,15 @@ func (s *Stream) deliver(msg []byte) {
 	}
 	s.mu.Unlock()
 	if w == nil {
+		return
+	}
+	if r, ok := Simple(w.Query, msg); ok && w.DeliverWire != nil {
+		if s.remove(w) {
+			s.count()
+			if w.settle() {
+				w.DeliverWire(r)
+			}
+		}
 		return
 	}
 	response, err := decodeStream(w.Query, msg)

@@ -234,8 +234,8 @@ func (n *lane) join(k exchange.Key, hash uint64, d flightParams, who waiter) err
 func (n *lane) register(k exchange.Key, hash uint64, d flightParams, who waiter) (first *try, out eviction, hasMail bool, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock() // even on a panic, or other callers would block forever
-	before := len(n.mail)
-	defer func() { hasMail = len(n.mail) > before }()
+	isEmpty := len(n.mail) == 0
+	defer func() { hasMail = isEmpty && len(n.mail) > 0 }()
 	if fl := n.findLocked(k, hash, d.table); fl != nil {
 		if who.from != nil && n.f.handleLoop(who.from, &fl.isLoopCounted) {
 			return nil, out, false, errLoop
@@ -287,7 +287,7 @@ func (n *lane) addWaiterLocked(fl *flight, who waiter, now time.Time) {
 // if the watcher begins all tries.
 func (n *lane) prepareLocked(fl *flight) *try {
 	first, wait, hasProbe := fl.route.choose(fl.begun)
-	isLeftToWatcher := n.f.all.Load() || !first.isOverUDP()
+	isLeftToWatcher := n.f.all.Load() || first.tls == nil && !first.isOverUDP()
 	if isLeftToWatcher || hasProbe {
 		n.postLocked(mail{fl: fl.hold()})
 	}

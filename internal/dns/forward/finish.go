@@ -26,6 +26,7 @@ type flightResult struct {
 // answered handles a final response. It ends the flight if it is still in progress.
 func (n *lane) answered(t *try, l flightResult) {
 	fl := t.fl
+	t.isAnswered = true
 	l.from, l.sent = t.to, t.query
 	fl.noteAnswer(t, l)
 	took := n.now.Sub(t.begun)

@@ -109,7 +109,7 @@ type Config struct {
 	TLSAddr func(nameserver.Server) (netip.AddrPort, bool)
 	// Ignore returns an error for a response that does not count; then another server is queried
 	// (dnsmasq's ignore-address). It is called concurrently and must not change the response. nil
-	// accepts all responses.
+	// accepts all responses. Ask does not call it.
 	Ignore func(*dns.Msg) error
 	// UDP configures queries over UDP.
 	UDP exchange.UDP

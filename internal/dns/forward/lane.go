@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
+	"github.com/node-dns/node-dns/internal/dns/dnswire"
 	"github.com/node-dns/node-dns/internal/dns/exchange"
 	"github.com/node-dns/node-dns/internal/sys/rawsock"
 )
@@ -48,9 +49,10 @@ type lane struct {
 
 // A mail reports an event from another goroutine to the watcher.
 type mail struct {
-	// t ended with msg (over TCP or TLS) or with err.
+	// t ended with msg or wire (over TCP or TLS) or with err.
 	t        *try
 	msg      *dns.Msg
+	wire     dnswire.Response // instead of msg
 	err      error
 	isStream bool
 
@@ -73,9 +75,12 @@ type poll struct {
 // post sends mail to the watcher.
 func (n *lane) post(m mail) {
 	n.mu.Lock()
+	isFirst := len(n.mail) == 0
 	n.postLocked(m)
 	n.mu.Unlock()
-	n.wake()
+	if isFirst { // otherwise the first one's sender wakes it
+		n.wake()
+	}
 }
 
 // postLocked is post for callers that hold the lock. They must call wake after unlocking.

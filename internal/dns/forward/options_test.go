@@ -3,6 +3,7 @@ package forward
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -32,6 +33,21 @@ func TestIgnore(t *testing.T) {
 	}
 	if servers[0].Queries() == 0 {
 		t.Error("the first server got no query")
+	}
+}
+
+// TestIgnoreSimple: the simplest response is also ignored, over any transport.
+func TestIgnoreSimple(t *testing.T) {
+	p := newPeer(t, func(query []byte, _ bool) [][]byte { return [][]byte{answerTo(query, forgedAddr)} })
+	secure := dnstest.NewTLSServer(t, world)
+	for _, to := range []nameserver.Server{p.address, overTLS(secure)} {
+		f := newForward(t, func(c *Config) {
+			trusting(secure)(c)
+			c.Ignore = func(*dns.Msg) error { return errors.New("not this one") }
+		}, to)
+		if m, _, err := askFor(t, f, "www.example.", dns.TypeA); !errors.Is(err, ErrNoResponse) || !strings.Contains(err.Error(), "not this one") {
+			t.Errorf("%v: got %v, %v", to, m, err)
+		}
 	}
 }
 

@@ -135,7 +135,7 @@ func TestPortsDenied(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			if err := bindDrawn(fd, addresses[0].Addr.Addr(), udp); err != nil {
+			if err := exchange.Bind(fd, addresses[0], udp); err != nil {
 				t.Errorf("in a lane: %v", err)
 			}
 			rawsock.Close(fd)

@@ -8,6 +8,7 @@ import (
 	"github.com/miekg/dns"
 	"golang.org/x/sys/unix"
 
+	"github.com/node-dns/node-dns/internal/dns/dnswire"
 	"github.com/node-dns/node-dns/internal/dns/exchange"
 	"github.com/node-dns/node-dns/internal/sys/journal"
 	"github.com/node-dns/node-dns/internal/sys/rawsock"
@@ -155,6 +156,13 @@ func (n *lane) heard(t *try, m *dns.Msg, octets int, isStream bool) {
 		}
 		n.next(fl, o)
 	}
+}
+
+// heardWire handles a simple response over TLS.
+func (n *lane) heardWire(t *try, r dnswire.Response) {
+	copy(r.Message, t.query[:2]) // the connection's ID was another
+	t.to.follow(t.to.Answered(max(0, n.now.Sub(t.begun)), exchange.Rcode(r.Message), 0, r.HasOPT, n.now))
+	n.answered(t, flightResult{wire: r, octets: t.fl.spent.Total()})
 }
 
 // wantsOtherwise reports whether the same server must be queried again in another way, and returns

@@ -1,11 +1,10 @@
 package forward
 
 import (
-	"fmt"
-	"net"
 	"net/netip"
-	"strconv"
+	"slices"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -23,39 +22,67 @@ import (
 //
 // Reconnecting a socket gives it another random port, at a quarter of the cost of a new socket.
 // When a socket is connected to AF_UNSPEC, the kernel releases its port, unless bind(2) chose it.
+//
+// While a lane is busy, a port serves up to portUses queries to one server within portLife, one at
+// a time. Each query draws its socket among minPool idle ones of all lanes, or more. So an attacker
+// who knows all their ports guesses the next one with 8 bits; any other attacker needs 14 as before.
 type socket struct {
-	fd       int // -1 if not open
-	slot     int // index in the lane; -1 if none
-	is4      bool
-	isBound  bool // to a port, source or interface; such a socket is not reused
-	isFaulty bool
+	fd        int // -1 if not open
+	slot      int // index in the lane; -1 if none
+	is4       bool
+	isBound   bool // to a port, source or interface; such a socket is not reused
+	isFaulty  bool
+	mayRepeat bool           // the lane is busy and has enough sockets to draw from
+	to        netip.AddrPort // server of its port; invalid without a port
+	since     time.Time      // when it got its port
+	uses      int            // queries from its port
+}
+
+const (
+	portUses = 8
+	portLife = 250 * time.Millisecond
+	minPool  = 256
+)
+
+// canRepeat reports whether a query may use the socket's port again.
+func (s *socket) canRepeat(to netip.AddrPort, now time.Time) bool {
+	return s.mayRepeat && s.to == to && s.uses < portUses && now.Sub(s.since) < portLife
+}
+
+// keepsPort reports whether the port of an ended try may be used again. After an invalid response,
+// an attacker may know the port. Without an answer, a late one may still arrive.
+func (t *try) keepsPort() bool {
+	return t.socket.mayRepeat && t.socket.uses < portUses && t.isAnswered && t.strays == 0
 }
 
 // receiveSize fits any datagram that crosses Ethernet unfragmented. A larger one exceeds the
 // requested size; the question is sent again over TCP.
 const receiveSize = 2048
 
-// maxIdle is the maximum number of idle sockets per family that a lane keeps.
-const maxIdle = 1024
+// maxIdle returns the maximum number of idle sockets per family that a lane keeps.
+func (n *lane) maxIdle() int { return int(min(1024, n.f.flights.max.Load())) }
 
-// newSocketLocked returns an unused try, with an idle socket if possible.
+// newSocketLocked returns an unused try, with an idle socket drawn at random. A busy lane opens
+// sockets until it has enough to draw from.
 func (n *lane) newSocketLocked(is4, isBound bool) *try {
-	if idle := &n.idle[family(is4)]; len(*idle) > 0 && !isBound {
-		last := len(*idle) - 1
-		t := (*idle)[last]
-		(*idle)[last] = nil
+	idle := &n.idle[family(is4)]
+	isFull := len(*idle) >= max(minPool/n.f.most, minPool/4)
+	isGrowing := n.isInside && !isFull && len(n.slots)-len(n.free) < n.maxIdle()
+	if last := len(*idle) - 1; last >= 0 && !isBound && !isGrowing {
+		drawn := int(n.ids.Next()) * len(*idle) >> 16
+		t := (*idle)[drawn]
+		(*idle)[drawn], (*idle)[last] = (*idle)[last], nil
 		*idle = (*idle)[:last]
+		t.socket.mayRepeat = n.isInside && isFull
 		return t
 	}
-	t := &try{socket: socket{fd: -1, is4: is4, isBound: isBound}}
-	if last := len(n.free) - 1; last >= 0 {
-		t.socket.slot = n.free[last]
-		n.free = n.free[:last]
-		n.slots[t.socket.slot] = t
-	} else {
-		t.socket.slot = len(n.slots)
-		n.slots = append(n.slots, t)
+	t := &try{socket: socket{fd: -1, is4: is4, isBound: isBound, mayRepeat: n.isInside && !isBound}}
+	if len(n.free) == 0 {
+		n.free, n.slots = append(n.free, len(n.slots)), append(n.slots, nil)
 	}
+	last := len(n.free) - 1
+	t.socket.slot, n.free = n.free[last], n.free[:last]
+	n.slots[t.socket.slot] = t
 	return t
 }
 
@@ -66,34 +93,42 @@ func family(is4 bool) int {
 	return 0
 }
 
-// sendUDP sends the query from a new port.
+// sendUDP sends the query, from a new port or one that may be used again.
 func (n *lane) sendUDP(t *try) error {
-	addr, err := withIndex(t.to.Addr.Addr())
+	addr, err := rawsock.WithIndex(t.to.Addr.Addr())
 	if err != nil {
 		return err
 	}
 	to := netip.AddrPortFrom(addr, t.to.Addr.Port())
-	if t.socket.fd < 0 {
+	switch {
+	case t.socket.fd < 0:
 		err = n.open(t, to)
-	} else {
-		err = rawsock.Connect(t.socket.fd, to)
+	case !t.socket.canRepeat(to, t.begun) || !n.drain(t.socket.fd, 1): // nothing may wait for its query
+		err = n.connect(t, to)
 	}
 	if err != nil {
 		return err
 	}
+	t.socket.uses++
 	return rawsock.Send(t.socket.fd, t.query)
 }
 
-// withIndex replaces the zone of an address, an interface name, with the interface index.
-func withIndex(addr netip.Addr) (netip.Addr, error) {
-	if addr.Zone() == "" {
-		return addr, nil
+// connect gives the socket of a try a new port.
+func (n *lane) connect(t *try, to netip.AddrPort) error {
+	if !n.releasePort(&t.socket) {
+		return rawsock.CallError("connect", syscall.EBUSY)
 	}
-	device, err := net.InterfaceByName(addr.Zone())
-	if err != nil {
-		return addr, fmt.Errorf("link of %s: %w", addr, err)
+	t.socket.to, t.socket.since, t.socket.uses = to, t.begun, 0
+	return rawsock.Connect(t.socket.fd, to)
+}
+
+// releasePort reports false if the socket cannot be used again.
+func (n *lane) releasePort(s *socket) bool {
+	if !s.to.IsValid() {
+		return true
 	}
-	return addr.WithZone(strconv.Itoa(device.Index)), nil
+	s.to = netip.AddrPort{}
+	return rawsock.Disconnect(s.fd) == nil && n.drain(s.fd, flood)
 }
 
 // open creates a connected socket and adds it to epoll. It discards packets that arrived before
@@ -107,58 +142,18 @@ func (n *lane) open(t *try, to netip.AddrPort) error {
 	t.socket.fd = fd
 	n.mu.Unlock()
 	if t.socket.isBound {
-		err = bind(fd, t.to, *n.f.udp.Load())
+		err = exchange.Bind(fd, t.to.Server, *n.f.udp.Load())
 	}
 	if err == nil {
-		err = rawsock.Connect(fd, to)
+		err = n.connect(t, to)
 	}
 	if err == nil && t.socket.isBound {
-		n.drain(fd)
+		n.drain(fd, flood)
 	}
 	if err == nil {
 		err = n.watchSocket(fd, t.socket.slot)
 	}
 	return err
-}
-
-// bind binds a socket to the interface and source address of a server, and to one of udp's ports.
-func bind(fd int, s *server, udp exchange.UDP) error {
-	if s.Interface != "" {
-		if err := unix.BindToDevice(fd, s.Interface); err != nil {
-			return fmt.Errorf("binding to %s: %w", s.Interface, err)
-		}
-	}
-	from := s.Source
-	switch {
-	case from.IsValid() || udp.HasPorts():
-	default:
-		return nil
-	}
-	if !from.IsValid() {
-		from = netip.IPv6Unspecified()
-		if s.Addr.Addr().Is4() {
-			from = netip.IPv4Unspecified()
-		}
-	}
-	from, err := withIndex(from)
-	if err != nil {
-		return err
-	}
-	return bindDrawn(fd, from, udp)
-}
-
-// bindDrawn binds to an address and a random port: one of udp's ports if it has any.
-func bindDrawn(fd int, from netip.Addr, udp exchange.UDP) error {
-	if !udp.HasPorts() {
-		return rawsock.CallError("bind", rawsock.Bind(fd, netip.AddrPortFrom(from, 0)))
-	}
-	for range exchange.MaxDraws {
-		errno := rawsock.Bind(fd, netip.AddrPortFrom(from, udp.Draw()))
-		if !exchange.IsTaken(errno) {
-			return rawsock.CallError("bind", errno)
-		}
-	}
-	return fmt.Errorf("%w: %w", exchange.ErrNoPort, syscall.EADDRNOTAVAIL)
 }
 
 // drop releases one hold. The last one keeps the socket for another query or closes it.
@@ -170,13 +165,13 @@ func (n *lane) drop(t *try) {
 		n.releaseFlight(t.fl)
 		return
 	}
-	isReusable := t.socket.fd >= 0 && !t.socket.isBound && !t.socket.isFaulty && rawsock.Disconnect(t.socket.fd) == nil && n.drain(t.socket.fd)
+	isReusable := t.socket.fd >= 0 && !t.socket.isBound && !t.socket.isFaulty && (t.keepsPort() || n.releasePort(&t.socket))
 	n.mu.Lock()
 	if fl := t.fl; fl.refs.Add(-1) == 0 {
 		n.spareLocked(fl)
 	}
 	query, s := t.query[:0], t.socket
-	if idle := &n.idle[family(s.is4)]; isReusable && !n.closed && len(*idle) < min(maxIdle, int(n.f.flights.max.Load())) {
+	if idle := &n.idle[family(s.is4)]; isReusable && !n.closed && len(*idle) < n.maxIdle() {
 		*t = try{query: query, socket: s}
 		*idle = append(*idle, t)
 		n.mu.Unlock()
@@ -191,16 +186,34 @@ func (n *lane) drop(t *try) {
 	}
 }
 
+// flood is more datagrams than a socket holds by default (net.core.rmem_default).
+const flood = 1024
+
 // drain discards datagrams that arrived after the response, so that they are never mistaken for the
-// response to another question. It reports whether the socket is empty.
-func (n *lane) drain(fd int) bool {
+// response to another question. It reports whether there were less than most.
+func (n *lane) drain(fd, most int) bool {
 	var buffer [1]byte
-	for range 64 { // more is a flood; then the caller closes the socket
+	for range most {
 		if _, errno := rawsock.Receive(fd, buffer[:]); errno == unix.EAGAIN {
 			return true
 		}
 	}
 	return false
+}
+
+// closeIdle closes the idle sockets.
+func (n *lane) closeIdle() {
+	n.mu.Lock()
+	all := slices.Concat(n.idle[0], n.idle[1])
+	n.idle = [2][]*try{}
+	for _, t := range all {
+		n.slots[t.socket.slot] = nil
+		n.free = append(n.free, t.socket.slot)
+	}
+	n.mu.Unlock()
+	for _, t := range all {
+		rawsock.Close(t.socket.fd)
+	}
 }
 
 // watchSocket adds a socket to epoll, edge-triggered.

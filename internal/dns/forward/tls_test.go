@@ -232,3 +232,18 @@ func TestTLSResumedAsAnother(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestTLSUnparsed: simple responses over TLS are not parsed, and reach the clients of both paths.
+func TestTLSUnparsed(t *testing.T) {
+	secure := dnstest.NewTLSServer(t, world)
+	s := newLaneServer(t, trusting(secure), overTLS(secure))
+	for i := range 20 {
+		if got := s.exchange(t, fmt.Sprintf("n%d.example.", i), dns.TypeA); got != "NXDOMAIN" {
+			t.Errorf("n%d: %s", i, got)
+		}
+	}
+	if replies, parsed := s.replies.Load(), s.parsed.Load(); replies != 20 || parsed != 0 {
+		t.Errorf("got %d replies, %d of them parsed", replies, parsed)
+	}
+	mustAnswer(t, s.f)
+}

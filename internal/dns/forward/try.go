@@ -10,6 +10,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/node-dns/node-dns/internal/dns/dnswire"
 	"github.com/node-dns/node-dns/internal/dns/exchange"
 )
 
@@ -25,8 +26,9 @@ type try struct {
 	begun  time.Time
 	socket socket // for UDP
 
-	conn *exchange.Stream // the opportunistic TLS connection of the query; nil for another transport
-	stop func()           // cancels the query over TCP or TLS; nil for UDP
+	conn  *exchange.Stream // the opportunistic TLS connection of the query; nil for another transport
+	begin func()           // sends the query over TLS; nil for another transport
+	stop  func()           // cancels the query over TCP or TLS; nil for UDP
 
 	isGuarded bool // the query has a cookie or mixed case, besides port and ID
 
@@ -40,12 +42,13 @@ type try struct {
 	isJudged        bool // counted in the server's lateness
 	isOverdue       bool // counted as a failure of its server
 	isLingering     bool
+	isAnswered      bool // by a final response
 	isClosed        bool
 }
 
 // canSkipParsing reports whether a response may skip the parsed path because it reveals nothing
-// about EDNS or cookies.
-func (t *try) canSkipParsing() bool { return t.fl.check == nil && !t.again && !t.noEDNS }
+// about EDNS or cookies, and Config.Ignore does not apply to a PendingQuery.
+func (t *try) canSkipParsing() bool { return t.fl.isRaw && !t.again && !t.noEDNS }
 
 // newTryLocked creates a try and writes its query; send sends it. conn is the opportunistic TLS
 // connection to use, or nil.
@@ -82,12 +85,17 @@ func (n *lane) newTryLocked(fl *flight, a attempt, conn *exchange.Stream) *try {
 	if t.isGuarded = udp.IsGuarded() && s.tls == nil && conn == nil; t.isGuarded {
 		t.query = s.Guard(t.query, udp, !a.again, n.ids.Next, now)
 	}
+	switch {
+	case s.tls != nil:
+		n.prepareOn(t, s.tls)
+	case conn != nil:
+		n.prepareOn(t, conn)
+	}
 	fl.noteTry(t)
 	return t
 }
 
-// send sends the query of a new try. It does not block. Only the watcher may call it for TCP and
-// TLS.
+// send sends the query of a new try. It does not block. Only the watcher may call it for TCP.
 func (n *lane) send(t *try) {
 	defer n.drop(t)
 	if t.again {
@@ -101,10 +109,8 @@ func (n *lane) send(t *try) {
 			t.socket.isFaulty = true
 			n.post(mail{t: t, err: err})
 		}
-	case t.to.tls != nil:
-		n.sendOn(t, t.to.tls)
-	case t.conn != nil:
-		n.sendOn(t, t.conn)
+	case t.begin != nil:
+		t.begin()
 	default:
 		n.sendTCP(t)
 	}
@@ -119,14 +125,21 @@ type carrier interface {
 	End(*exchange.Waiter) bool
 }
 
-func (n *lane) sendOn(t *try, c carrier) {
+// prepareOn prepares a query over a connection. The query may be stopped before it begins.
+func (n *lane) prepareOn(t *try, c carrier) {
 	w := n.waiterFor(t)
+	if t.canSkipParsing() {
+		w.DeliverWire = func(r dnswire.Response) {
+			n.post(mail{t: t, wire: r, isStream: true})
+			n.drop(t)
+		}
+	}
+	t.begin = func() { c.Begin(w) }
 	t.stop = func() {
 		if c.End(w) {
 			n.drop(t)
 		}
 	}
-	c.Begin(w)
 }
 
 // waiterFor returns a waiter that mails the response to the watcher.

@@ -83,6 +83,7 @@ func (n *lane) takeAll(wait time.Duration) {
 // takeBlocked handles events in blocking polls until the lane is idle or closed.
 func (n *lane) takeBlocked() {
 	n.setInside(true)
+	defer n.closeIdle()
 	defer n.setInside(false)
 	n.bell.Mute()
 	defer n.bell.Unmute()
@@ -139,8 +140,11 @@ func (n *lane) triesOf(events []unix.EpollEvent) []*try {
 		t := n.slots[event.Fd]
 		switch {
 		case t == nil || t.socket.fd < 0:
-		case t.fl == nil || t.isClosed:
-			n.drain(t.socket.fd) // discard a late datagram
+		case t.fl == nil:
+			t.socket.uses = portUses // an attacker may know the port
+			n.drain(t.socket.fd, flood)
+		case t.isClosed:
+			n.drain(t.socket.fd, flood) // discard a late datagram
 		default:
 			t.holds.Add(1)
 			tries[i] = t
@@ -222,6 +226,8 @@ func (n *lane) take(m mail) {
 	case m.t.isClosed:
 	case m.err != nil:
 		n.failed(m.t, m.err)
+	case m.msg == nil:
+		n.heardWire(m.t, m.wire)
 	default:
 		n.heard(m.t, m.msg, m.t.fl.spent.Total(), m.isStream)
 	}
@@ -293,14 +299,7 @@ func (n *lane) end() {
 	n.takeMail()
 	n.out.Flush()
 	n.senders.Wait() // no caller opens a socket after this
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for _, idle := range n.idle {
-		for _, t := range idle {
-			rawsock.Close(t.socket.fd)
-		}
-	}
-	n.idle = [2][]*try{}
+	n.closeIdle()
 	n.poll.close()
 }
 

@@ -224,7 +224,7 @@ var conditions = map[Condition]Explanation{
 	},
 	Hangs: {
 		Name: "hangs", ID: "e2df5bd0973549509719ead4ab565172",
-		When: "node-dns does not answer its own queries: NODE_DNS_ERROR. While that lasts it does not notify systemd's watchdog, which then restarts it.",
+		When: "node-dns does not read or finish queries: NODE_DNS_ERROR. While that lasts it does not notify systemd's watchdog, which then restarts it.",
 		Do:   "Report it with the last journal entries of the process, which show where it hung.",
 	},
 

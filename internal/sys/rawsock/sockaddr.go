@@ -2,6 +2,8 @@ package rawsock
 
 import (
 	"encoding/binary"
+	"fmt"
+	"net"
 	"net/netip"
 	"strconv"
 	"unsafe"
@@ -28,6 +30,18 @@ func SetAddr(name *unix.RawSockaddrInet6, a netip.AddrPort) (size uint32) {
 		name.Scope_id = uint32(index)
 	}
 	return unix.SizeofSockaddrInet6
+}
+
+// WithIndex replaces the zone of an address, an interface name, with the interface index.
+func WithIndex(addr netip.Addr) (netip.Addr, error) {
+	if addr.Zone() == "" {
+		return addr, nil
+	}
+	device, err := net.InterfaceByName(addr.Zone())
+	if err != nil {
+		return addr, fmt.Errorf("link of %s: %w", addr, err)
+	}
+	return addr.WithZone(strconv.Itoa(device.Index)), nil
 }
 
 // AddrPort returns the address in name, which the kernel wrote. An IPv4-mapped address is returned

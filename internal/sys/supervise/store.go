@@ -8,6 +8,8 @@ import (
 
 	"github.com/coreos/go-systemd/v22/activation"
 	"golang.org/x/sys/unix"
+
+	"github.com/node-dns/node-dns/internal/sys/rawsock"
 )
 
 // Inherit returns the files that the service manager passed at startup (sd_listen_fds(3)): the
@@ -108,6 +110,9 @@ func hangsUp(fd int, patience time.Duration) (bool, error) {
 func (s Store) send(state string, fds ...int) error {
 	if !s.Exists() {
 		return ErrNoStore
+	}
+	if len(fds) == 0 && rawsock.SendUnix(s.socket, state) {
+		return nil
 	}
 	socket, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -39,9 +39,9 @@ type Config struct {
 	// Notify sends a state to the service manager. nil means sd_notify to $NOTIFY_SOCKET, if set.
 	Notify func(state string) error
 	// Check is called before each watchdog notification, with a third of the watchdog timeout as
-	// its limit. The notification is not sent if Check fails or does not return in time. nil always
-	// sends it.
-	Check func(ctx context.Context) error
+	// its limit, which ctx does not include. The notification is not sent if Check fails or does not
+	// return. nil always sends it.
+	Check func(ctx context.Context, limit time.Duration) error
 	// Hangs is called when Check fails or does not return in time for the first time in a row. It
 	// may run concurrently with everything else. It may be nil.
 	Hangs func()
@@ -80,10 +80,13 @@ func Run(ctx context.Context, c Config) error {
 }
 
 // runner is a Config with defaults for zero values.
-type runner struct{ Config }
+type runner struct {
+	Config
+	newAlarm func() (alarm, error) // rawsock.NewAlarm, except in tests
+}
 
 func newRunner(c Config) *runner {
-	r := &runner{Config: c}
+	r := &runner{Config: c, newAlarm: newAlarm}
 	if r.Log == nil {
 		r.Log = slog.New(slog.DiscardHandler)
 	}
@@ -91,7 +94,7 @@ func newRunner(c Config) *runner {
 		r.Notify = notifySystemd
 	}
 	if r.Check == nil {
-		r.Check = func(context.Context) error { return nil }
+		r.Check = func(context.Context, time.Duration) error { return nil }
 	}
 	if r.Hangs == nil {
 		r.Hangs = func() {}

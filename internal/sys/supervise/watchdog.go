@@ -2,11 +2,15 @@ package supervise
 
 import (
 	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
 
 	"github.com/node-dns/node-dns/internal/sys/journal"
+	"github.com/node-dns/node-dns/internal/sys/rawsock"
 )
 
 // A check comes every half of the watchdog timeout (sd_watchdog_enabled(3)) and may take a third of
@@ -17,61 +21,100 @@ const (
 	limitsPerTimeout = 3
 )
 
-// watches sends watchdog notifications to the service manager while Check succeeds
+// watchdog sends watchdog notifications to the service manager while Check succeeds
 // (sd_watchdog_enabled(3)). A Check that does not return withholds the notification too, which is
 // the purpose of the watchdog.
+//
+// An idle daemon does little else. So a round that finds no work uses no timer of Go's runtime and
+// no system call that its scheduler knows of: each of these wakes further threads.
+type watchdog struct {
+	*runner
+	limit time.Duration // of one check
+	next  alarm         // begins a round
+	late  alarm         // expires if a check takes longer than limit
+	said  string        // problem that the last round found; empty if none
+	shown atomic.Bool   // Hangs was called since the last round that succeeded
+}
+
+// alarm is the part of rawsock.Alarm that the watchdog uses.
+type alarm interface {
+	Set(after time.Duration)
+	Wait() bool
+	Close()
+}
+
+var _ alarm = (*rawsock.Alarm)(nil)
+
+func newAlarm() (alarm, error) { return rawsock.NewAlarm() }
+
+// watches runs the watchdog, if the service manager has one, until ctx ends.
 func (r *runner) watches(ctx context.Context) error {
-	every, limit := r.Watchdog/roundsPerTimeout, r.Watchdog/limitsPerTimeout
+	limit := r.Watchdog / limitsPerTimeout
 	if limit <= 0 {
 		return nil
 	}
-	next := time.NewTimer(0)
-	defer next.Stop()
-	said := ""
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-next.C:
+	w := &watchdog{runner: r, limit: limit}
+	for _, a := range []*alarm{&w.next, &w.late} {
+		var err error
+		if *a, err = r.newAlarm(); err != nil {
+			return fmt.Errorf("creating a timer for the watchdog: %w", err)
 		}
+		defer (*a).Close()
+		defer context.AfterFunc(ctx, (*a).Close)()
+	}
+	w.run(ctx)
+	return nil
+}
+
+func (w *watchdog) run(ctx context.Context) {
+	var late sync.WaitGroup
+	defer late.Wait()
+	defer w.late.Close()
+	late.Go(func() {
+		for w.late.Wait() {
+			w.show()
+		}
+	})
+	for ctx.Err() == nil {
 		start := time.Now()
-		pause := every
-		if said = r.check(ctx, limit, said); said != "" {
-			pause = limit
+		pause := w.Watchdog / roundsPerTimeout
+		if w.said = w.check(ctx); w.said != "" {
+			pause = w.limit
 		}
-		next.Reset(time.Until(start.Add(pause)))
+		if pause = time.Until(start.Add(pause)); pause > 0 {
+			w.next.Set(pause)
+			w.next.Wait()
+		}
 	}
 }
 
-// check runs one round and returns the problem, or "". said is the previous result. Only changes
-// are logged.
-func (r *runner) check(ctx context.Context, limit time.Duration, said string) string {
-	round, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	first := said == ""
-	late := time.AfterFunc(limit, func() {
-		if first {
-			r.Hangs()
-		}
-	})
-	err := r.Check(round)
-	isShown := !late.Stop()
+// show calls Hangs once until a check succeeds.
+func (w *watchdog) show() {
+	if w.shown.CompareAndSwap(false, true) {
+		w.Hangs()
+	}
+}
+
+// check runs one round and returns the problem, or "". Only changes are logged.
+func (w *watchdog) check(ctx context.Context) string {
+	w.shown.Store(w.said != "")
+	w.late.Set(w.limit)
+	err := w.Check(ctx, w.limit)
+	w.late.Set(0)
 	switch {
 	case ctx.Err() != nil:
-		return said
-	case err != nil && err.Error() != said:
-		r.Log.Error("the watchdog check failed; the service manager restarts node-dns if it keeps failing",
-			"error", err, "limit", r.Watchdog, journal.Hangs.Attr())
-		if first && !isShown {
-			r.Hangs()
-		}
+		return w.said
+	case err != nil && err.Error() != w.said:
+		w.Log.Error("the watchdog check failed; the service manager restarts node-dns if it keeps failing",
+			"error", err, "limit", w.Watchdog, journal.Hangs.Attr())
+		w.show()
 		return err.Error()
 	case err != nil:
-		return said
+		return w.said
 	}
-	r.notify(daemon.SdNotifyWatchdog)
-	if said != "" {
-		r.Log.Info("the watchdog check succeeds again")
+	w.notify(daemon.SdNotifyWatchdog)
+	if w.said != "" {
+		w.Log.Info("the watchdog check succeeds again")
 	}
 	return ""
 }

@@ -17,22 +17,30 @@ import (
 // TestWatchdog: notifications come every half of the timeout, and a third after a failed check began.
 func TestWatchdog(t *testing.T) {
 	const limit = 3 * time.Second
-	hangs := func(ctx context.Context) error {
-		<-ctx.Done()
-		return ctx.Err()
+	type check = func(context.Context, time.Duration) error
+	hangs := func(_ context.Context, limit time.Duration) error {
+		time.Sleep(limit)
+		return context.DeadlineExceeded
 	}
-	fails := func(context.Context) error { return errBroken }
-	lives := func(context.Context) error { return nil }
+	late := func(_ context.Context, limit time.Duration) error {
+		time.Sleep(limit + time.Millisecond)
+		return nil
+	}
+	fails := func(context.Context, time.Duration) error { return errBroken }
+	lives := func(context.Context, time.Duration) error { return nil }
 	tests := []struct {
 		name   string
-		checks []func(context.Context) error // results of the rounds
-		want   []string                      // times of the notifications
-		logged int                           // lines
+		checks []check  // results of the rounds
+		want   []string // times of the notifications
+		logged int      // lines
+		stacks int32    // calls of Hangs
 	}{
-		{"all succeed", slices.Repeat([]func(context.Context) error{lives}, 4), []string{"0s", "1.5s", "3s", "4.5s"}, 0},
-		{"one fails", []func(context.Context) error{lives, fails, lives, lives}, []string{"0s", "2.5s", "4s"}, 2},
-		{"one does not end in time", []func(context.Context) error{lives, hangs, lives, lives}, []string{"0s", "2.5s", "4s"}, 2},
-		{"all later ones fail", []func(context.Context) error{lives, fails, fails, fails}, []string{"0s"}, 1},
+		{"all succeed", slices.Repeat([]check{lives}, 4), []string{"0s", "1.5s", "3s", "4.5s"}, 0, 0},
+		{"one fails", []check{lives, fails, lives, lives}, []string{"0s", "2.5s", "4s"}, 2, 1},
+		{"one does not end in time", []check{lives, hangs, lives, lives}, []string{"0s", "2.5s", "4s"}, 2, 1},
+		{"all later ones fail", []check{lives, fails, fails, fails}, []string{"0s"}, 1, 1},
+		{"one succeeds late", []check{lives, late, lives}, []string{"0s", "2.501s", "3s"}, 0, 1},
+		{"two fail, each after a success", []check{fails, lives, fails, lives}, []string{"1s", "3.5s"}, 4, 2},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -41,7 +49,7 @@ func TestWatchdog(t *testing.T) {
 				start := time.Now()
 				var signs []string
 				var log bytes.Buffer
-				round, hangs := 0, atomic.Int32{}
+				round, stacks := 0, atomic.Int32{}
 				config := Config{
 					Log: slog.New(slog.NewTextHandler(&log, nil)), Watchdog: limit,
 					Notify: func(state string) error {
@@ -50,22 +58,24 @@ func TestWatchdog(t *testing.T) {
 						}
 						return nil
 					},
-					Hangs: func() { hangs.Add(1) },
-					Check: func(ctx context.Context) error {
+					Hangs: func() { stacks.Add(1) },
+					Check: func(ctx context.Context, limit time.Duration) error {
 						if round++; round > len(test.checks) {
 							cancel()
 							return nil
 						}
-						return test.checks[round-1](ctx)
+						return test.checks[round-1](ctx, limit)
 					},
 				}
-				if err := Run(ctx, config); err != nil {
+				r := newRunner(config)
+				r.newAlarm = func() (alarm, error) { return newGoAlarm(), nil }
+				if err := r.watches(ctx); err != nil {
 					t.Error(err)
 				}
 				if !slices.Equal(signs, test.want) {
 					t.Errorf("notifications at %v, want %v", signs, test.want)
 				}
-				if n := hangs.Load(); n != int32(min(test.logged, 1)) {
+				if n := stacks.Load(); n != test.stacks {
 					t.Errorf("Hangs was called %d times", n)
 				}
 				if failed := strings.Contains(log.String(), "condition=hangs"); failed != (test.logged > 0) {
@@ -78,6 +88,36 @@ func TestWatchdog(t *testing.T) {
 		})
 	}
 }
+
+// goAlarm is an alarm with the clock of synctest.
+type goAlarm struct {
+	timer *time.Timer
+	ends  context.Context
+	end   context.CancelFunc
+}
+
+func newGoAlarm() goAlarm {
+	a := goAlarm{timer: time.NewTimer(time.Hour)}
+	a.ends, a.end = context.WithCancel(context.Background())
+	return a
+}
+
+func (a goAlarm) Set(after time.Duration) {
+	if a.timer.Stop(); after > 0 {
+		a.timer.Reset(after)
+	}
+}
+
+func (a goAlarm) Wait() bool {
+	select {
+	case <-a.timer.C:
+		return true
+	case <-a.ends.Done():
+		return false
+	}
+}
+
+func (a goAlarm) Close() { a.end() }
 
 // TestNoWatchdog: no checks run if the service manager has no watchdog, or if the watchdog is for
 // another process.
