@@ -15,7 +15,7 @@ import (
 // network as an offset or a length. Package dnswire, which parses messages, does not import unsafe.
 var unsafeFor = map[string]string{
 	"internal/sys/rawsock":   "epoll_pwait(2), ppoll(2), read(2), sendto(2), timerfd_settime(2), and sockaddr_in in the memory of a sockaddr_in6",
-	"internal/sys/percpu":    "the address of a variable, as a number: which processor counts where",
+	"internal/sys/stats":     "the address of a variable, as a number: which processor counts where",
 	"internal/dns/dnsserver": "recvmmsg(2), sendto(2), sendmmsg(2)",
 	"internal/dns/forward":   "epoll_ctl(2), epoll_pwait(2), bind(2), connect(2), recvfrom(2), sendto(2)",
 	"internal/admin/control": "getsockopt(2) of SO_PEERGROUPS, whose value is a list",

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/node-dns/node-dns/internal/admin/fleet"
-	"github.com/node-dns/node-dns/internal/kube/podexec"
 )
 
 // displayName is how kubectl runs the program.
@@ -20,7 +19,7 @@ const displayName = "kubectl node-dns"
 
 // options are the flags of all commands.
 type options struct {
-	kube      *podexec.Flags
+	kube      *fleet.Flags
 	namespace string
 	node      string
 	all       bool
@@ -63,7 +62,7 @@ invalid command line, 3 node-dns does not run in a pod, 4 permission denied.`,
 		root.Version += " (" + revision + ")"
 	}
 	set := root.PersistentFlags()
-	o.kube = podexec.AddFlags(set)
+	o.kube = fleet.AddFlags(set)
 	set.StringVarP(&o.namespace, "namespace", "n", "kube-system", "`namespace` of node-dns's DaemonSet")
 	set.StringVar(&o.node, "node", "", "ask only this `node`, and show its own output")
 	set.BoolVar(&o.all, "all", false, "ask all nodes, which is the default")
@@ -220,7 +219,7 @@ func (o *options) run(cmd *cobra.Command, command fleet.Command, podNamespace, p
 }
 
 // targets returns the nodes to ask: one or more.
-func (o *options) targets(ctx context.Context, client *podexec.Client, node string) ([]fleet.Target, error) {
+func (o *options) targets(ctx context.Context, client *fleet.Client, node string) ([]fleet.Target, error) {
 	nodes, err := client.Nodes(ctx, o.selector, node)
 	if err != nil {
 		return nil, err
@@ -244,7 +243,7 @@ func (o *options) targets(ctx context.Context, client *podexec.Client, node stri
 }
 
 // show prints what node-dns on one node prints, and returns its exit code.
-func (o *options) show(ctx context.Context, stdout, stderr io.Writer, client *podexec.Client, target fleet.Target, command fleet.Command) error {
+func (o *options) show(ctx context.Context, stdout, stderr io.Writer, client *fleet.Client, target fleet.Target, command fleet.Command) error {
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
 	output, err := client.Exec(ctx, target.Pod, command.Text())

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/node-dns/node-dns/internal/admin/control"
-	"github.com/node-dns/node-dns/internal/admin/searchlist"
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 	"github.com/node-dns/node-dns/internal/resolvconf"
@@ -23,12 +22,12 @@ func kubeletTold(root string) *control.KubeletTold {
 	if !ok {
 		return nil
 	}
-	flags, files := searchlist.FlagsOf(p), searchlist.FilesOf(root, p)
+	flags, files := nodeconfig.KubeletFlagsOf(p), nodeconfig.KubeletFilesOf(root, p)
 	says := files.Load()
 	if says == nil && flags.IsEmpty() {
 		return nil
 	}
-	told := searchlist.ToldBy(p.PID, flags, files, says)
+	told := nodeconfig.KubeletToldBy(p.PID, flags, files, says)
 	out := &control.KubeletTold{
 		PID: p.PID, DNS: told.DNS, DNSSource: told.DNSBy, Domain: told.Domain, DomainSource: told.DomainBy,
 		ResolvConfSource: told.ResolvConfBy, ResolvConfSetting: told.SetBy,

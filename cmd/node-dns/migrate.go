@@ -14,7 +14,7 @@ import (
 	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/admin/doctor"
 	"github.com/node-dns/node-dns/internal/admin/migrate"
-	"github.com/node-dns/node-dns/internal/kube/kubeconfig"
+	"github.com/node-dns/node-dns/internal/nodeconfig"
 	"github.com/node-dns/node-dns/internal/sys/termtext"
 )
 
@@ -172,7 +172,7 @@ func (m migration) plan(ctx context.Context, root string) (migrate.Plan, error) 
 	found := migrate.Find(host)
 	if root == "/" && len(found) > 0 && host.Root {
 		rights, err := doctor.CheckRights(ctx, root, host.State.Config)
-		if errors.Is(err, kubeconfig.ErrRefused) { // root may not use it, but the daemon may
+		if errors.Is(err, nodeconfig.ErrRefused) { // root may not use it, but the daemon may
 			err = nil
 		}
 		host.Rehearsal = host.Rehearse(ctx, rights.Kubeconfig, rights.Missing, err)

@@ -13,7 +13,6 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/internal/admin/control"
-	"github.com/node-dns/node-dns/internal/admin/metrics"
 	"github.com/node-dns/node-dns/internal/admin/view"
 	"github.com/node-dns/node-dns/internal/policy"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
@@ -45,7 +44,7 @@ func BenchmarkObserved(b *testing.B) {
 	}
 	b.Run("by nobody", func(b *testing.B) { dnstest.AskMany(b, server, query) })
 	b.Run("by Prometheus", func(b *testing.B) {
-		defer scrapeOften(metrics.Handler("nodedns", metrics.Source{Sample: d.view.Sample, Status: d.view.Status, Log: d.log}))()
+		defer scrapeOften(view.MetricsHandler("nodedns", view.MetricsSource{Sample: d.view.Sample, Status: d.view.Status, Log: d.log}))()
 		dnstest.AskMany(b, server, query)
 	})
 	b.Run("by a monitor", func(b *testing.B) {

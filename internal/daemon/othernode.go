@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/node-dns/node-dns/internal/dns/identity"
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/policy"
 )
 
@@ -37,7 +37,7 @@ func (f *follower) leaveToOther(p *policy.Policy) *policy.Policy {
 	var asked sync.WaitGroup
 	for i, at := range ask {
 		asked.Go(func() {
-			by, err := identity.Ask(context.Background(), new(net.Dialer), at, deadline)
+			by, err := nameserver.Identify(context.Background(), new(net.Dialer), at, deadline)
 			answers[i] = identified{at, by, err}
 		})
 	}
@@ -70,7 +70,7 @@ type identified struct {
 func otherNodeDNS(before string, answers []identified) string {
 	stays := false
 	for _, a := range answers {
-		if a.err == nil && identity.IsNodeDNS(a.by) {
+		if a.err == nil && nameserver.IsNodeDNS(a.by) {
 			return fmt.Sprintf("%s at %v", a.by, a.at)
 		}
 		stays = stays || a.err != nil && !errors.Is(a.err, unix.ECONNREFUSED)

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/node-dns/node-dns/internal/admin/control"
-	"github.com/node-dns/node-dns/internal/dns/identity"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/policy"
 )
@@ -51,8 +50,8 @@ func (t *trial) tryRedirected(ctx context.Context, p *policy.Policy, now time.Ti
 	found := []control.Intercepted{}
 	r.addrs, r.next = p.Redirected, now.Add(redirectedEvery)
 	for _, addr := range p.Redirected {
-		by, err := identity.Ask(ctx, new(net.Dialer), netip.AddrPortFrom(addr, nameserver.Port), time.Now().Add(askTimeout))
-		a := noteRedirected(before, addr, identity.Elsewhere(addr, by, err, askTimeout), now)
+		by, err := nameserver.Identify(ctx, new(net.Dialer), netip.AddrPortFrom(addr, nameserver.Port), time.Now().Add(askTimeout))
+		a := noteRedirected(before, addr, nameserver.Elsewhere(addr, by, err, askTimeout), now)
 		if found = append(found, a); !a.On {
 			r.next = time.Time{}
 		}

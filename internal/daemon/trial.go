@@ -10,8 +10,8 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
+	"github.com/node-dns/node-dns/internal/dns/exchange"
 	"github.com/node-dns/node-dns/internal/dns/forward"
-	"github.com/node-dns/node-dns/internal/dns/health"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/dns/zone"
 	"github.com/node-dns/node-dns/internal/policy"
@@ -146,7 +146,7 @@ func (u *upstreamTrial) note(now time.Time, isAnswered bool, result, reference s
 func (t *trial) hasAnswered() bool {
 	for _, r := range t.resolver.Forward().Status() {
 		if r.Domain.IsRoot() && !r.Plain && slices.ContainsFunc(r.Servers, func(s forward.ServerStatus) bool {
-			return s.State == health.Up && s.RTT > 0 && s.Refusals == 0
+			return s.State == exchange.Up && s.RTT > 0 && s.Refusals == 0
 		}) {
 			return true
 		}

@@ -9,7 +9,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/node-dns/node-dns/internal/dns/identity"
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
 const (
@@ -34,14 +34,14 @@ func silence(nameserver netip.AddrPort, err error) error {
 // Probe retries for 0.8 s, because an answer may be lost, or late while the node boots. If nothing
 // listens, the kernel reports that at once. Only a patient probe retries then: the daemon may be
 // restarting.
-func Probe(ctx context.Context, nameserver netip.AddrPort, patient bool) (by string, err error) {
+func Probe(ctx context.Context, at netip.AddrPort, patient bool) (by string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, probeLimit)
 	defer cancel()
 	end, _ := ctx.Deadline()
 	try := probeTry
 	var reason error
 	for {
-		by, err := identity.Ask(ctx, new(net.Dialer), nameserver, time.Now().Add(try))
+		by, err := nameserver.Identify(ctx, new(net.Dialer), at, time.Now().Add(try))
 		if err == nil {
 			return by, nil
 		}
@@ -52,11 +52,11 @@ func Probe(ctx context.Context, nameserver netip.AddrPort, patient bool) (by str
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			try *= 2
 		case !patient:
-			return "", silence(nameserver, reason)
+			return "", silence(at, reason)
 		}
 		select {
 		case <-ctx.Done():
-			return "", silence(nameserver, reason)
+			return "", silence(at, reason)
 		case <-time.After(probePause):
 		}
 	}

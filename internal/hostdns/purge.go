@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/node-dns/node-dns/internal/dns/identity"
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/nm"
 )
 
@@ -112,7 +112,7 @@ func (r Runner) purge(ctx context.Context, p Plan, restored Result) (removed []s
 		return nil, errors.New("not purged: /etc/resolv.conf still names this node, or was not restored")
 	}
 	if p.Stopped.IsValid() {
-		if by, err := r.Applier.probe(ctx, p.Stopped, false); err == nil && identity.IsNodeDNS(by) {
+		if by, err := r.Applier.probe(ctx, p.Stopped, false); err == nil && nameserver.IsNodeDNS(by) {
 			return nil, errors.New(`not purged: node-dns is running; run "systemctl stop node-dns" first`)
 		}
 	}

@@ -14,13 +14,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/node-dns/node-dns/internal/dns/identity"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/nm"
 	"github.com/node-dns/node-dns/internal/resolvconf"
 	"github.com/node-dns/node-dns/internal/sys/journal"
+	"golang.org/x/sys/unix"
 )
 
 // Runner does whole runs: lock, look, plan, apply, and one log line about what was seen and
@@ -78,7 +76,7 @@ func (r Runner) isScripts(ctx context.Context, text []byte) bool {
 	}
 	for _, addr := range file.Nameservers() {
 		by, err := r.Applier.probe(ctx, netip.AddrPortFrom(addr, nameserver.Port), false)
-		return err == nil && by != "" && !identity.IsNodeDNS(by)
+		return err == nil && by != "" && !nameserver.IsNodeDNS(by)
 	}
 	return false
 }
@@ -141,7 +139,7 @@ func (r Runner) log(event nm.Event, p Plan, result Result, err error) {
 	if p.Nameserver.IsValid() {
 		add("nameserver", p.Nameserver.Addr().String())
 	}
-	if !identity.IsNodeDNS(result.AnsweredBy) {
+	if !nameserver.IsNodeDNS(result.AnsweredBy) {
 		add("answered_by", result.AnsweredBy)
 	}
 	add("written", strings.Join(result.Written, " "))
@@ -253,7 +251,7 @@ func (p Plan) lacks() []string {
 // foreignResponder warns if another program answers in node-dns's place. It is only a warning:
 // after a rollback that is dnsmasq.
 func foreignResponder(p Plan, by string) []string {
-	if by == "" || identity.IsNodeDNS(by) {
+	if by == "" || nameserver.IsNodeDNS(by) {
 		return nil
 	}
 	return []string{fmt.Sprintf("%s answers on %v, not node-dns", by, p.Nameserver)}
@@ -265,7 +263,7 @@ func (r Runner) stillRunning(ctx context.Context, p Plan) []string {
 	if r.Ending || !p.Stopped.IsValid() || p.Hold != "" {
 		return nil
 	}
-	if by, err := r.Applier.probe(ctx, p.Stopped, false); err != nil || !identity.IsNodeDNS(by) {
+	if by, err := r.Applier.probe(ctx, p.Stopped, false); err != nil || !nameserver.IsNodeDNS(by) {
 		return nil
 	}
 	return []string{`node-dns is running and will point /etc/resolv.conf here again; run "systemctl stop node-dns" first`}

@@ -41,11 +41,12 @@ func Read(ctx context.Context) (State, error) {
 }
 
 func readOnce(ctx context.Context) (State, error) {
-	c, err := dial(ctx)
+	socket, err := DialNetlink(ctx, unix.NETLINK_ROUTE, kernelTimeout)
 	if err != nil {
-		return State{}, fmt.Errorf("opening a netlink socket: %w", err)
+		return State{}, err
 	}
-	defer c.socket.Close()
+	defer socket.Close()
+	c := conn{socket}
 	f := facts{links: map[int]link{}, rules: map[family][]rule{}, routes: map[family][]route{}}
 	if err := c.readLinks(&f); err != nil {
 		return State{}, fmt.Errorf("reading links: %w", err)
@@ -64,44 +65,18 @@ func readOnce(ctx context.Context) (State, error) {
 	return f.state(c.sourceTowards), nil
 }
 
-// conn is one netlink socket for one read.
-type conn struct {
-	socket *nl.NetlinkSocket
-	handle map[int]*nl.SocketHandle
-}
-
-// dial opens the socket in the network namespace of the calling thread.
-func dial(ctx context.Context) (conn, error) {
-	s, err := nl.Subscribe(unix.NETLINK_ROUTE)
-	if err != nil {
-		return conn{}, err
-	}
-	wait := kernelTimeout
-	if deadline, ok := ctx.Deadline(); ok {
-		wait = min(wait, max(time.Until(deadline), time.Millisecond))
-	}
-	tv := unix.NsecToTimeval(wait.Nanoseconds())
-	if err := errors.Join(s.SetSendTimeout(&tv), s.SetReceiveTimeout(&tv)); err != nil {
-		s.Close()
-		return conn{}, err
-	}
-	return conn{s, map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: {Socket: s}}}, nil
-}
+// conn reads from rtnetlink(7).
+type conn struct{ Netlink }
 
 // dump reads all objects of one kind. A kernel without the family (ipv6.disable=1) has none.
 func (c conn) dump(kind int, reply uint16, header nl.NetlinkRequestData, each func(msg []byte) error) error {
 	request := nl.NewNetlinkRequest(kind, unix.NLM_F_DUMP)
-	request.Sockets = c.handle
 	request.AddData(header)
-	var bad error
-	err := request.ExecuteIter(unix.NETLINK_ROUTE, reply, func(msg []byte) bool {
-		bad = each(msg)
-		return bad == nil
-	})
+	err := c.Dump(request, reply, each)
 	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EAFNOSUPPORT) {
 		return nil
 	}
-	return errors.Join(err, bad)
+	return err
 }
 
 func (c conn) readLinks(f *facts) error {

@@ -6,8 +6,6 @@ import (
 	"encoding/pem"
 	"fmt"
 	"os"
-
-	"github.com/node-dns/node-dns/internal/kube/kubeconfig"
 )
 
 // Credentials are the parts of a kubeconfig that an admin needs to know. They contain no secrets.
@@ -32,7 +30,7 @@ func ReadCredentials(paths Paths, path string) (Credentials, error) {
 	if err != nil {
 		return Credentials{}, fmt.Errorf("reading the kubeconfig: %w", err)
 	}
-	k, err := kubeconfig.Parse(data)
+	k, err := parseKubeconfig(data)
 	if err != nil {
 		return Credentials{}, fmt.Errorf("reading %s: %w", path, err)
 	}

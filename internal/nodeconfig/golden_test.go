@@ -17,9 +17,9 @@ func parserOf(t *testing.T, path string) func(string, io.Reader) (Config, error)
 	t.Helper()
 	switch name := filepath.Base(path); {
 	case strings.HasPrefix(name, "node-config"), strings.HasPrefix(name, "bootstrap"):
-		return ParseNodeConfig
+		return parseNodeConfig
 	case strings.HasPrefix(name, "kubelet"):
-		return ParseKubelet
+		return parseKubelet
 	case strings.HasPrefix(name, "node-dns"):
 		return ParseNodeDNS
 	}
@@ -83,4 +83,14 @@ func TestBad(t *testing.T) {
 			golden.Check(t, strings.TrimSuffix(path, ".yaml")+".golden", err.Error()+"\n"+good)
 		})
 	}
+}
+
+// parseNodeConfig parses a node-config.yaml or bootstrap-node-config.yaml, like ParseNodeDNS.
+func parseNodeConfig(name string, in io.Reader) (Config, error) {
+	return parseOne(name, in, nodeConfigFormat)
+}
+
+// parseKubelet parses a KubeletConfiguration, like ParseNodeDNS.
+func parseKubelet(name string, in io.Reader) (Config, error) {
+	return parseOne(name, in, kubeletFormat)
 }

@@ -10,8 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-
-	"github.com/node-dns/node-dns/internal/kube/kubeconfig"
 )
 
 // A Handover is the kubeconfig for the daemon, made by the privileged half if the daemon may not
@@ -58,7 +56,7 @@ func KubeconfigFiles(path string) []string {
 	if err != nil {
 		return []string{path}
 	}
-	return append([]string{path}, kubeconfig.Files(path, data)...)
+	return append([]string{path}, filesOf(path, data)...)
 }
 
 // ReadHandover makes the Handover of the kubeconfig at path, with the caller's privileges. Content
@@ -75,7 +73,7 @@ func ReadHandover(paths Paths, path string) (Handover, error) {
 	if err == nil {
 		h.Text, err = flatten(path, data, read)
 	}
-	if errors.Is(err, kubeconfig.ErrRefused) {
+	if errors.Is(err, ErrRefused) {
 		h.Refused, h.Text = err.Error(), nil
 		return h, nil
 	}
@@ -88,7 +86,7 @@ func ReadHandover(paths Paths, path string) (Handover, error) {
 // RootsKubeconfig returns the kubeconfig at path as root may use it, which is what ReadHandover
 // would hand over. A kubeconfig that others can change could name any file for root to read, any
 // server to send it to, and any program to run. It returns nil for other users, who use the file
-// itself. An error that matches kubeconfig.ErrRefused is the reason why root may not use it.
+// itself. An error that matches ErrRefused is the reason why root may not use it.
 func RootsKubeconfig(paths Paths, path string) ([]byte, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
@@ -101,9 +99,9 @@ func RootsKubeconfig(paths Paths, path string) ([]byte, error) {
 	return flatten(path, data, read)
 }
 
-// flatten returns the text of kubeconfig.Flatten.
+// flatten returns the text of FlattenKubeconfig.
 func flatten(path string, data []byte, read func(path string) ([]byte, error)) ([]byte, error) {
-	c, err := kubeconfig.Flatten(path, data, read)
+	c, err := FlattenKubeconfig(path, data, read)
 	if err != nil {
 		return nil, err
 	}

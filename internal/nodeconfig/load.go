@@ -122,19 +122,9 @@ func readFile(name string) ([]byte, fs.FileInfo, error) {
 	return data, info, err
 }
 
-// ParseNodeConfig parses a node-config.yaml or bootstrap-node-config.yaml. name appears in the
+// ParseNodeDNS parses a node-dns.yaml, in which an unknown key is a fault. name appears in the
 // faults, and relative paths are relative to its directory. See Load for the error and the Config
 // returned with it.
-func ParseNodeConfig(name string, in io.Reader) (Config, error) {
-	return parseOne(name, in, nodeConfigFormat)
-}
-
-// ParseKubelet parses a KubeletConfiguration; see ParseNodeConfig.
-func ParseKubelet(name string, in io.Reader) (Config, error) {
-	return parseOne(name, in, kubeletFormat)
-}
-
-// ParseNodeDNS parses a node-dns.yaml; see ParseNodeConfig. An unknown key is a fault here.
 func ParseNodeDNS(name string, in io.Reader) (Config, error) {
 	return parseOne(name, in, nodeDNSFormat)
 }

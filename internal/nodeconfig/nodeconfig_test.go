@@ -51,7 +51,7 @@ func TestText(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			c, err := ParseNodeConfig("f", strings.NewReader(tt.text))
+			c, err := parseNodeConfig("f", strings.NewReader(tt.text))
 			got := c.ClusterDomain.String()
 			if err != nil {
 				got = err.Error()
@@ -87,7 +87,7 @@ func TestBombs(t *testing.T) {
 		{"large", "#" + lines(maxFile, "x"), "f:1:1: expected a file of at most 1 MiB, got a larger one"},
 		{"error at the end of a long file", lines(1<<16, "#\n") + "\tx", "f:65537:1: expected spaces"},
 	}
-	_, err := ParseNodeConfig("f", strings.NewReader("x: &x '"+lines(500_000, "1,")+"'\nkubeletArguments: {cluster-dns: ["+lines(60, "*x,")+"]}\n"))
+	_, err := parseNodeConfig("f", strings.NewReader("x: &x '"+lines(500_000, "1,")+"'\nkubeletArguments: {cluster-dns: ["+lines(60, "*x,")+"]}\n"))
 	if got := Faults(err); len(got) != maxServers+1 || got[0].Got != "more" {
 		t.Errorf("a flag with many values: %.200v", err)
 	}

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/node-dns/node-dns/internal/kube/kubeconfig"
 	"github.com/node-dns/node-dns/internal/sys/atomicfile"
 )
 
@@ -83,10 +82,10 @@ func AsAnybody(root, path string, read func()) error {
 func rootsAlone(path string, info fs.FileInfo) error {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok || stat.Uid != 0 && int(stat.Uid) != os.Geteuid() {
-		return kubeconfig.Refuse("%s is not owned by root", path)
+		return refuse("%s is not owned by root", path)
 	}
 	if info.Mode()&fs.ModeSymlink == 0 && info.Mode().Perm()&0o022 != 0 {
-		return kubeconfig.Refuse("%s can be written by users other than root", path)
+		return refuse("%s can be written by users other than root", path)
 	}
 	return nil
 }

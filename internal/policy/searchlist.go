@@ -3,7 +3,8 @@ package policy
 import (
 	"sync"
 
-	"github.com/node-dns/node-dns/internal/admin/searchlist"
+	"github.com/node-dns/node-dns/internal/resolvconf"
+
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
@@ -14,13 +15,13 @@ import (
 type SearchLists struct {
 	domain dnsname.Name
 	Host   []dnsname.Name
-	limits searchlist.Limits
+	limits resolvconf.Limits
 	lists  sync.Map // map of namespaces to []dnsname.Name, for namespaces with pods on this node
 }
 
 // newSearchLists returns the lists for a kubelet with the search list host in its resolv.conf.
 func newSearchLists(config nodeconfig.Config, host []dnsname.Name) *SearchLists {
-	return &SearchLists{domain: config.ClusterDomain, Host: host, limits: searchlist.LimitsOf(config.IsOpenShift)}
+	return &SearchLists{domain: config.ClusterDomain, Host: host, limits: resolvconf.LimitsOf(config.IsOpenShift)}
 }
 
 // Of returns the search list of a namespace's pods; nil for "".
@@ -41,7 +42,7 @@ func (l *SearchLists) made(namespace string) []dnsname.Name {
 	for i, name := range l.Host {
 		host[i] = name.Relative()
 	}
-	conf := l.limits.Cut(searchlist.Conf{Search: searchlist.ClusterSearch(namespace, l.domain.Relative(), host)})
+	conf := l.limits.Cut(resolvconf.Content{Search: resolvconf.ClusterSearch(namespace, l.domain.Relative(), host)})
 	var list []dnsname.Name
 	for _, domain := range conf.Search {
 		name, err := dnsname.Parse(domain)

@@ -1,5 +1,7 @@
 // Package resolvconf parses resolv.conf(5) as glibc does, and edits it. An edit keeps all lines
-// that it does not concern.
+// that it does not concern. The package also shows what a resolv.conf does to a name: which names a
+// C library queries, in which order and how often, and which resolv.conf a kubelet gives to a pod.
+// It sends no queries: the caller supplies the answers.
 //
 // It is separate from hostdns, which decides what the file must contain, and from upstream, which
 // keeps captured nameservers of every kind: a resolv.conf can only name addresses, always at port

@@ -9,7 +9,6 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/dns/dnswire"
 	"github.com/node-dns/node-dns/internal/dns/forward"
-	"github.com/node-dns/node-dns/internal/dns/records"
 )
 
 // maxAliases is the maximum number of times that the aliases of one question may lead to names of
@@ -40,8 +39,8 @@ func (r *Resolver) elsewhere(s *state, from dnsname.Name) func(name string) bool
 // could (MaginotDNS, 2023).
 func (r *Resolver) cut(s *state, q *dnsserver.Query, m *dns.Msg) (target string) {
 	isElsewhere := r.elsewhere(s, q.Domain())
-	records.DropBeside(m, isElsewhere)
-	return records.KeepUntil(m, q.Msg.Question[0].Name, isElsewhere)
+	dnswire.DropBeside(m, isElsewhere)
+	return dnswire.KeepUntil(m, q.Msg.Question[0].Name, isElsewhere)
 }
 
 // followAlias completes m, which was cut before target, with the answer that a client would get for
@@ -77,7 +76,7 @@ func (r *Resolver) mustCut(s *state, reply forward.Reply) bool {
 	}
 	if reply.Msg != nil {
 		isElsewhere := r.elsewhere(s, from)
-		return records.HasBeside(reply.Msg, isElsewhere) || records.LeadsTo(reply.Msg, from.String(), isElsewhere)
+		return dnswire.HasBeside(reply.Msg, isElsewhere) || dnswire.LeadsTo(reply.Msg, from.String(), isElsewhere)
 	}
 	for target := range reply.Wire.Targets() {
 		text, ok := dnswire.AppendText(room[:0], target)
@@ -94,7 +93,7 @@ func handleCut(reply forward.Reply) {
 	m, server := reply.Msg, reply.From.Value()
 	if m == nil {
 		reply.Wire.Message[10], reply.Wire.Message[11] = 0, 0 // the OPT record was removed
-		m, _ = records.Unpack(reply.Wire.Message)
+		m, _ = dnswire.Unpack(reply.Wire.Message)
 	}
 	for i, l := range reply.Waiting {
 		reply.Waiting[i] = nil

@@ -11,8 +11,8 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
+	"github.com/node-dns/node-dns/internal/dns/dnswire"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
-	"github.com/node-dns/node-dns/internal/dns/records"
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/policy"
 )
@@ -73,7 +73,7 @@ func resolveBeneath(ctx context.Context, s *policy.Policy, name dnsname.Name) (a
 				continue
 			}
 			for _, rr := range m.Answer {
-				if addr, ok := records.Addr(rr); ok {
+				if addr, ok := dnswire.Addr(rr); ok {
 					addrs = append(addrs, addr)
 				}
 			}

@@ -18,7 +18,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/zone"
 	"github.com/node-dns/node-dns/internal/policy"
 	"github.com/node-dns/node-dns/internal/sys/journal"
-	"github.com/node-dns/node-dns/internal/sys/percpu"
+	"github.com/node-dns/node-dns/internal/sys/stats"
 )
 
 // handler is one entry of the list. Its functions are called concurrently.
@@ -134,7 +134,7 @@ type Resolver struct {
 	names   clusterNames
 
 	autopath  autopath
-	absent    percpu.Counter // NXDOMAIN answers for cluster names
+	absent    stats.Counter // NXDOMAIN answers for cluster names
 	walks     sync.Pool
 	refreshes sync.WaitGroup // of stale answers
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/cache"
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
+	"github.com/node-dns/node-dns/internal/dns/dnswire"
 	"github.com/node-dns/node-dns/internal/dns/forward"
-	"github.com/node-dns/node-dns/internal/dns/records"
 	"github.com/node-dns/node-dns/internal/dns/zone"
 	"github.com/node-dns/node-dns/internal/policy"
 )
@@ -92,7 +92,7 @@ func (r *Resolver) Addrs(ctx context.Context, name dnsname.Name) (addrs []netip.
 			err = errors.New(dns.RcodeToString[m.Rcode])
 		}
 		for _, rr := range m.Answer {
-			if addr, ok := records.Addr(rr); ok {
+			if addr, ok := dnswire.Addr(rr); ok {
 				addrs = append(addrs, addr)
 			}
 		}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
-	"github.com/node-dns/node-dns/internal/dns/records"
+	"github.com/node-dns/node-dns/internal/dns/dnswire"
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 )
 
@@ -107,7 +107,7 @@ func within(networks []netip.Prefix, addr netip.Addr) bool {
 // address counts as IPv4.
 func anyAddress(m *dns.Msg, is func(netip.Addr) bool) bool {
 	return slices.ContainsFunc(m.Answer, func(rr dns.RR) bool {
-		addr, ok := records.Addr(rr)
+		addr, ok := dnswire.Addr(rr)
 		return ok && is(addr)
 	})
 }
@@ -116,7 +116,7 @@ func anyAddress(m *dns.Msg, is func(netip.Addr) bool) bool {
 // which browsers connect to.
 func anyHint(m *dns.Msg, is func(netip.Addr) bool) bool {
 	return slices.ContainsFunc(m.Answer, func(rr dns.RR) bool {
-		return slices.ContainsFunc(records.ServiceHints(rr), func(addr netip.Addr) bool { return is(addr.Unmap()) })
+		return slices.ContainsFunc(dnswire.ServiceHints(rr), func(addr netip.Addr) bool { return is(addr.Unmap()) })
 	})
 }
 

@@ -16,7 +16,6 @@ import (
 
 	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/admin/doctor"
-	"github.com/node-dns/node-dns/internal/admin/searchlist"
 	"github.com/node-dns/node-dns/internal/resolvconf"
 	"github.com/node-dns/node-dns/internal/sys/rawsock"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
@@ -180,7 +179,7 @@ func testExplain(t *testing.T, lib library, index int, on bool) {
 	}
 }
 
-// TestSearchLists compares the rules of internal/admin/searchlist with the libraries' behavior for
+// TestSearchLists compares the rules of internal/resolvconf with the libraries' behavior for
 // unusual files.
 func TestSearchLists(t *testing.T) {
 	long := strings.Repeat("a", 60)
@@ -211,10 +210,10 @@ func TestSearchLists(t *testing.T) {
 			t.Run(lib.name+"/"+test.name, func(t *testing.T) {
 				text := "nameserver " + bridgeIP + "\n" + test.conf + "\n"
 				n.l.WriteFile("/etc/netns/pod/resolv.conf", text)
-				conf := searchlist.Of(resolvconf.Parse([]byte(text)))
+				conf := resolvconf.Parse([]byte(text)).Content()
 				hostname, _ := os.Hostname()
 				_, conf.LocalDomain, _ = strings.Cut(hostname, ".")
-				which, queries, atLeast := searchlist.Library(lib.name), 0, false
+				which, queries, atLeast := resolvconf.Library(lib.name), 0, false
 				want := conf.Walk(which, test.ask, n.results)
 				for _, name := range want {
 					count, more := conf.Queries(which, n.results(name))
@@ -244,7 +243,7 @@ func unique(all []string) (some []string) {
 }
 
 // results returns the daemon's results for a name.
-func (n *podNode) results(name string) (all []searchlist.Result) {
+func (n *podNode) results(name string) (all []resolvconf.Result) {
 	n.t.Helper()
 	for _, qtype := range []string{"A", "AAAA"} {
 		answer, err := control.Query(n.t.Context(), control.SocketPath("/"), control.Question{Name: name, Type: qtype})

@@ -9,7 +9,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/node-dns/node-dns/internal/admin/searchlist"
+	"github.com/node-dns/node-dns/internal/resolvconf"
+
 	"github.com/node-dns/node-dns/internal/sys/termtext"
 )
 
@@ -54,7 +55,7 @@ func FetchExplanation(ctx context.Context, path, name string, question SearchQue
 		return e, err
 	}
 	s := stepper{ctx: ctx, path: path, question: LookupQuestion{Name: name}}
-	for _, lib := range []searchlist.Library{searchlist.GLibc, searchlist.Musl} {
+	for _, lib := range []resolvconf.Library{resolvconf.GLibc, resolvconf.Musl} {
 		e.Search.conf().Walk(lib, name, s.ask)
 	}
 	e.Steps = append(e.Steps, s.steps...)
@@ -64,7 +65,7 @@ func FetchExplanation(ctx context.Context, path, name string, question SearchQue
 	if s.err != nil {
 		return e, s.err
 	}
-	for _, lib := range []searchlist.Library{searchlist.GLibc, searchlist.Musl} {
+	for _, lib := range []resolvconf.Library{resolvconf.GLibc, resolvconf.Musl} {
 		e.Libraries = append(e.Libraries, e.behaviour(lib))
 	}
 	e.Found, e.Whole = e.Libraries[0].Found, e.Dig
@@ -99,10 +100,10 @@ func fetchWalked(ctx context.Context, path string, e Explanation) (*Step, error)
 }
 
 // behaviour predicts a library's queries from the answers.
-func (e Explanation) behaviour(lib searchlist.Library) Behaviour {
+func (e Explanation) behaviour(lib resolvconf.Library) Behaviour {
 	conf := e.Search.conf()
-	plain := func(name string) []searchlist.Result { return e.step(name).results() }
-	walked := func(name string) []searchlist.Result {
+	plain := func(name string) []resolvconf.Result { return e.step(name).results() }
+	walked := func(name string) []resolvconf.Result {
 		if e.Walked != nil && e.Walked.Name == name {
 			return e.Walked.results()
 		}
@@ -112,14 +113,14 @@ func (e Explanation) behaviour(lib searchlist.Library) Behaviour {
 	b.Names = conf.Walk(lib, e.Name, walked)
 	b.Queries, b.AtLeast = total(conf, lib, b.Names, walked)
 	b.Unwalked, _ = total(conf, lib, conf.Walk(lib, e.Name, plain), plain)
-	b.Whole, _ = total(conf, lib, []string{e.Dig}, func(string) []searchlist.Result { return []searchlist.Result{searchlist.Found, searchlist.Found} })
+	b.Whole, _ = total(conf, lib, []string{e.Dig}, func(string) []resolvconf.Result { return []resolvconf.Result{resolvconf.Found, resolvconf.Found} })
 	if n := len(b.Names); n > 0 {
-		b.Found = slices.Contains(walked(b.Names[n-1]), searchlist.Found)
+		b.Found = slices.Contains(walked(b.Names[n-1]), resolvconf.Found)
 	}
 	return b
 }
 
-func total(conf searchlist.Conf, lib searchlist.Library, names []string, ask func(string) []searchlist.Result) (n int, atLeast bool) {
+func total(conf resolvconf.Content, lib resolvconf.Library, names []string, ask func(string) []resolvconf.Result) (n int, atLeast bool) {
 	for _, name := range names {
 		queries, more := conf.Queries(lib, ask(name))
 		n, atLeast = n+queries, atLeast || more

@@ -9,9 +9,10 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/node-dns/node-dns/internal/resolvconf"
+
 	"golang.org/x/sync/errgroup"
 
-	"github.com/node-dns/node-dns/internal/admin/searchlist"
 	"github.com/node-dns/node-dns/internal/sys/termtext"
 )
 
@@ -64,7 +65,7 @@ func FetchLookup(ctx context.Context, path string, question LookupQuestion) (Loo
 	if class := question.How.Class; class != "" && class != "IN" {
 		s.ask(wholeName(question.Name))
 	} else {
-		l.Search.conf().Walk(searchlist.GLibc, question.Name, s.ask)
+		l.Search.conf().Walk(resolvconf.GLibc, question.Name, s.ask)
 	}
 	l.Steps = append(l.Steps, s.steps...)
 	_, l.Found = l.found()
@@ -82,12 +83,12 @@ type stepper struct {
 	err      error // first error; ends the search
 }
 
-func (s *stepper) ask(name string) []searchlist.Result {
+func (s *stepper) ask(name string) []resolvconf.Result {
 	if i := slices.IndexFunc(s.steps, func(step Step) bool { return step.Name == name }); i >= 0 {
 		return s.steps[i].results()
 	}
 	if s.err != nil {
-		return []searchlist.Result{searchlist.Refused}
+		return []resolvconf.Result{resolvconf.Refused}
 	}
 	step := Step{Name: name, Answers: make([]Answer, len(s.question.types()))}
 	group, ctx := errgroup.WithContext(s.ctx)
@@ -100,7 +101,7 @@ func (s *stepper) ask(name string) []searchlist.Result {
 		})
 	}
 	if s.err = group.Wait(); s.err != nil {
-		return []searchlist.Result{searchlist.Refused}
+		return []resolvconf.Result{resolvconf.Refused}
 	}
 	s.steps = append(s.steps, step)
 	return step.results()
@@ -113,8 +114,8 @@ func (s *stepper) query(ctx context.Context, question Question) (Answer, error) 
 	return Query(ctx, s.path, question)
 }
 
-func (s Step) results() []searchlist.Result {
-	var all []searchlist.Result
+func (s Step) results() []resolvconf.Result {
+	var all []resolvconf.Result
 	for _, answer := range s.Answers {
 		all = append(all, answer.Result())
 	}
@@ -122,27 +123,27 @@ func (s Step) results() []searchlist.Result {
 }
 
 // Result returns the answer as a C library interprets it.
-func (a Answer) Result() searchlist.Result {
+func (a Answer) Result() resolvconf.Result {
 	switch {
 	case a.Rcode == "NXDOMAIN":
-		return searchlist.Absent
+		return resolvconf.Absent
 	case a.Rcode == "NOERROR" && len(a.Answer) > 0:
-		return searchlist.Found
+		return resolvconf.Found
 	case a.Rcode == "NOERROR":
-		return searchlist.NoData
+		return resolvconf.NoData
 	case a.Rcode == "SERVFAIL", a.Rcode == "":
-		return searchlist.Failed
+		return resolvconf.Failed
 	}
-	return searchlist.Refused
+	return resolvconf.Refused
 }
 
 // found returns the step that the search ends with: the one with an answer, else one whose name
 // exists or whose query failed, else the last one.
 func (l Lookup) found() (step Step, ok bool) {
-	for _, result := range []searchlist.Result{searchlist.Found, searchlist.NoData, searchlist.Failed, searchlist.Refused} {
+	for _, result := range []resolvconf.Result{resolvconf.Found, resolvconf.NoData, resolvconf.Failed, resolvconf.Refused} {
 		for _, step := range l.Steps {
 			if slices.Contains(step.results(), result) {
-				return step, result == searchlist.Found
+				return step, result == resolvconf.Found
 			}
 		}
 	}
@@ -165,7 +166,7 @@ func (l Lookup) Addrs() (addrs []netip.Addr) {
 
 // best returns the most informative answer of a step.
 func (s Step) best() Answer {
-	for _, result := range []searchlist.Result{searchlist.Found, searchlist.Failed, searchlist.Refused, searchlist.NoData} {
+	for _, result := range []resolvconf.Result{resolvconf.Found, resolvconf.Failed, resolvconf.Refused, resolvconf.NoData} {
 		for _, answer := range s.Answers {
 			if answer.Result() == result {
 				return answer

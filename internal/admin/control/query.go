@@ -10,7 +10,6 @@ import (
 
 	"github.com/node-dns/node-dns/internal/dns/dnswire"
 	"github.com/node-dns/node-dns/internal/dns/exchange"
-	"github.com/node-dns/node-dns/internal/dns/records"
 )
 
 const queryPath = "/v1/query"
@@ -186,7 +185,7 @@ func flagsOf(h dns.MsgHdr) []string {
 func recordTexts(rrs []dns.RR) []Record {
 	all := []Record{}
 	for _, rr := range rrs {
-		parts := strings.SplitN(records.Readable(rr).String(), "\t", 5)
+		parts := strings.SplitN(dnswire.Readable(rr).String(), "\t", 5)
 		if len(parts) < 5 {
 			parts = append(parts, make([]string, 5-len(parts))...)
 		}

@@ -5,7 +5,7 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/node-dns/node-dns/internal/admin/searchlist"
+	"github.com/node-dns/node-dns/internal/resolvconf"
 )
 
 const searchPath = "/v1/search"
@@ -126,9 +126,9 @@ func FetchSearch(ctx context.Context, path string, question SearchQuestion) (Sea
 	return ask[Search](ctx, path, searchPath, question)
 }
 
-// conf converts s for package searchlist.
-func (s Search) conf() searchlist.Conf {
-	c := searchlist.Conf{Search: s.Domains, Options: s.Options, LocalDomain: s.LocalDomain}
+// conf converts s for package resolvconf.
+func (s Search) conf() resolvconf.Content {
+	c := resolvconf.Content{Search: s.Domains, Options: s.Options, LocalDomain: s.LocalDomain}
 	for _, text := range s.Nameservers {
 		if addr, err := netip.ParseAddr(text); err == nil {
 			c.Nameservers = append(c.Nameservers, addr)

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/node-dns/node-dns/internal/kube/cluster"
-	"github.com/node-dns/node-dns/internal/kube/kubeconfig"
+	"github.com/node-dns/node-dns/internal/nodeconfig"
 	"github.com/node-dns/node-dns/internal/sys/termtext"
 )
 
@@ -129,10 +129,10 @@ func (s Snapshot) apiServer() []Finding {
 		return fine("the Kubernetes API answers (%s) and grants the required rights", a.Server)
 	case a.Err == nil:
 		return []Finding{warn("the Kubernetes API denies required rights", bindRole, deniedRights(a.Missing)...)}
-	case errors.Is(a.Err, kubeconfig.ErrPlugin):
+	case errors.Is(a.Err, nodeconfig.ErrPlugin):
 		return []Finding{warn("the Kubernetes API is not used: the kubeconfig's credentials come from a plugin (exec, auth-provider), which node-dns does not run",
 			"give node-dns a kubeconfig with a token or a certificate of its own: kubeconfig: in /etc/node-dns/node-dns.yaml")}
-	case a.CertErr != nil && errors.Is(a.Err, kubeconfig.ErrRefused): // certificate reports the reason
+	case a.CertErr != nil && errors.Is(a.Err, nodeconfig.ErrRefused): // certificate reports the reason
 		return nil
 	case errors.As(a.Err, &invalid) && invalid.Reason == x509.Expired && s.Now.Before(invalid.Cert.NotBefore):
 		return []Finding{fail(fmt.Sprintf("the certificate of the Kubernetes API is not valid before %s, but this node's clock shows %s", date(invalid.Cert.NotBefore), date(s.Now)), "set the clock: systemctl status chronyd")}

@@ -26,7 +26,7 @@ import (
 	"github.com/node-dns/node-dns/internal/netstate"
 	"github.com/node-dns/node-dns/internal/nm"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
-	"github.com/node-dns/node-dns/internal/sys/selinux"
+	"github.com/node-dns/node-dns/internal/sys/procfs"
 	"github.com/node-dns/node-dns/internal/sys/termtext"
 	"github.com/node-dns/node-dns/internal/test/golden"
 )
@@ -81,7 +81,7 @@ func well(t *testing.T, changes ...func(*Snapshot)) Snapshot {
 		},
 		ResolvConf: Resolv{Kind: "regular", Mode: 0o644, Label: "system_u:object_r:net_conf_t:s0\x00"},
 		SELinux: SELinux{
-			Mode: selinux.Enforcing, Config: selinux.Config{Mode: "enforcing", Policy: "targeted"}, InKernel: true, HasModule: true, Daemon: "node_dns_t",
+			Mode: procfs.Enforcing, Config: SELinuxConfig{Mode: "enforcing", Policy: "targeted"}, InKernel: true, HasModule: true, Daemon: "node_dns_t",
 			Hooks: []HookDomain{{"NetworkManager-dispatcher.service", "NetworkManager_dispatcher_custom_t"}, {daemonUnit, "node_dns_hook_t"}},
 		},
 		Hooks:       []Program{{Path: "/usr/lib/NetworkManager/dispatcher.d/99-origin-dns", Executable: true}},

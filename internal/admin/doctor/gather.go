@@ -13,7 +13,6 @@ import (
 
 	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/admin/migrate"
-	"github.com/node-dns/node-dns/internal/admin/searchlist"
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/nm"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
@@ -199,9 +198,9 @@ func (g *gathering) kubelet(context.Context) {
 // hear reads the configuration of the running kubelet from its command line and the files named
 // there.
 func (g *gathering) hear(k *Kubelet, p procfs.Process) {
-	files := searchlist.FilesOf(g.root, p)
+	files := nodeconfig.KubeletFilesOf(g.root, p)
 	says := files.Load()
-	told := searchlist.ToldBy(p.PID, searchlist.FlagsOf(p), files, says)
+	told := nodeconfig.KubeletToldBy(p.PID, nodeconfig.KubeletFlagsOf(p), files, says)
 	if told.DNSBy != "" {
 		k.DNS = told.DNS
 	}
@@ -209,7 +208,7 @@ func (g *gathering) hear(k *Kubelet, p procfs.Process) {
 		if k.Path = told.ResolvConf; k.Path != "" {
 			k.Path = g.at(k.Path)
 		}
-		if k.Source, k.SetBy = told.ResolvConfBy, told.SetBy; k.Source == searchlist.ByDefault {
+		if k.Source, k.SetBy = told.ResolvConfBy, told.SetBy; k.Source == nodeconfig.ByDefault {
 			k.Source = ""
 		}
 	}

@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/node-dns/node-dns/internal/sys/selinux"
+	"github.com/node-dns/node-dns/internal/sys/procfs"
 )
 
 const (
@@ -43,11 +43,11 @@ func (g *gathering) selinux(ctx context.Context) {
 		return
 	}
 	s := &g.s.SELinux
-	s.Mode, s.Config, s.InKernel = selinux.Find(g.root).Mode(), selinux.ReadConfig(g.root), selinux.IsInKernel(g.root)
+	s.Mode, s.Config, s.InKernel = procfs.FindSELinux(g.root).Mode(), readSELinuxConfig(g.root), hasSELinux(g.root)
 	if !s.Mode.IsOn() {
 		return
 	}
-	s.HasModule = selinux.HasModule(g.root, s.Config.Policy, policyModule)
+	s.HasModule = hasModule(g.root, s.Config.Policy, policyModule)
 	s.Daemon = g.domainOfDaemon()
 	g.each(ctx, g.labels, g.denials, g.hookDomains)
 }
@@ -56,7 +56,7 @@ func (g *gathering) selinux(ctx context.Context) {
 // from its status. It is empty if the daemon does not run or is too old.
 func (g *gathering) domainOfDaemon() string {
 	if pid, ok := g.daemonPID(); ok {
-		return selinux.TypeOf(selinux.ContextOf(g.root, pid))
+		return procfs.TypeOf(procfs.ContextOf(g.root, pid))
 	}
 	if g.s.Status == nil || g.s.Status.SELinux == nil {
 		return ""
@@ -100,7 +100,7 @@ func parseRelabels(text string) []Mislabelled {
 	line := regexp.MustCompile(`(?m)^Would relabel (.*) from (.*) to (.*)$`)
 	var all []Mislabelled
 	for _, match := range line.FindAllStringSubmatch(text, -1) {
-		all = append(all, Mislabelled{Path: match[1], Has: orNone(selinux.TypeOf(match[2])), Wants: selinux.TypeOf(match[3])})
+		all = append(all, Mislabelled{Path: match[1], Has: orNone(procfs.TypeOf(match[2])), Wants: procfs.TypeOf(match[3])})
 	}
 	return all
 }
@@ -115,16 +115,16 @@ func (g *gathering) denials(ctx context.Context) {
 	if err != nil && !os.IsNotExist(err) {
 		g.unseen("%s: %v", what, err)
 	}
-	var found []selinux.Denial
+	var found []Denial
 	for line := range strings.Lines(text) {
-		if d, ok := selinux.ParseDenial(line); ok {
+		if d, ok := parseDenial(line); ok {
 			found = append(found, d)
 		}
 	}
 	if hasSystemd() {
 		const avc, userAVC = "_AUDIT_TYPE=1400", "_AUDIT_TYPE=1107" // linux/audit.h
 		for _, entry := range g.journal(ctx, what, []string{"MESSAGE", "_AUDIT_ID"}, since(start), "_TRANSPORT=audit", avc, userAVC) {
-			if d, ok := selinux.ParseDenial(entry["MESSAGE"]); ok {
+			if d, ok := parseDenial(entry["MESSAGE"]); ok {
 				d.Time = entry.time()
 				d.Serial, _ = strconv.ParseUint(entry["_AUDIT_ID"], 10, 64) // 0 if missing
 				found = append(found, d)
@@ -132,7 +132,7 @@ func (g *gathering) denials(ctx context.Context) {
 		}
 		const notice = "PRIORITY=5" // the priority used by audit_printk_skb in the kernel
 		for _, entry := range g.journal(ctx, what, []string{"MESSAGE"}, since(start), "_TRANSPORT=kernel", notice) {
-			if d, ok := selinux.ParseDenial(entry["MESSAGE"]); ok {
+			if d, ok := parseDenial(entry["MESSAGE"]); ok {
 				found = append(found, d)
 			}
 		}
@@ -142,15 +142,15 @@ func (g *gathering) denials(ctx context.Context) {
 
 // relevantDenials returns the denials since start that concern us, oldest first. It counts a denial
 // once if both the audit log and the journal have it.
-func relevantDenials(all []selinux.Denial, start time.Time) []selinux.Denial {
-	var found []selinux.Denial
+func relevantDenials(all []Denial, start time.Time) []Denial {
+	var found []Denial
 	for _, d := range all {
-		isKnown := func(other selinux.Denial) bool { return d.Serial != 0 && d.Serial == other.Serial && d.IsSame(other) }
+		isKnown := func(other Denial) bool { return d.Serial != 0 && d.Serial == other.Serial && d.IsSame(other) }
 		if !d.Time.Before(start) && concernsUs(d) && !slices.ContainsFunc(found, isKnown) {
 			found = append(found, d)
 		}
 	}
-	slices.SortStableFunc(found, func(a, b selinux.Denial) int { return a.Time.Compare(b.Time) })
+	slices.SortStableFunc(found, func(a, b Denial) int { return a.Time.Compare(b.Time) })
 	return found
 }
 
@@ -214,7 +214,7 @@ func (g *gathering) lastChange(paths []string) time.Time {
 func lastRuns(entries []logEntry) []HookDomain {
 	var all []HookDomain
 	for _, entry := range slices.Backward(entries) {
-		h := HookDomain{Unit: entry["_SYSTEMD_UNIT"], Domain: selinux.TypeOf(entry["_SELINUX_CONTEXT"])}
+		h := HookDomain{Unit: entry["_SYSTEMD_UNIT"], Domain: procfs.TypeOf(entry["_SELINUX_CONTEXT"])}
 		if h.Unit == "" {
 			h.Unit = entry["OBJECT_SYSTEMD_UNIT"]
 		}

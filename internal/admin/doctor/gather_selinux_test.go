@@ -11,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/node-dns/node-dns/internal/sys/dbusconn"
-	"github.com/node-dns/node-dns/internal/sys/selinux"
 )
 
 func TestParseRelabels(t *testing.T) {
@@ -69,30 +68,30 @@ func TestTail(t *testing.T) {
 
 func TestConcerning(t *testing.T) {
 	start := epoch.Add(-lately)
-	at := func(d selinux.Denial, after time.Duration, serial uint64) selinux.Denial {
+	at := func(d Denial, after time.Duration, serial uint64) Denial {
 		d.Time, d.Serial = start.Add(after), serial
 		return d
 	}
-	of := func(record string) selinux.Denial { return at(denial(record), time.Minute, 0) }
+	of := func(record string) Denial { return at(denial(record), time.Minute, 0) }
 	const contexts = " scontext=u:r:sshd_t:s0 tcontext=u:r:etc_t:s0 tclass=file permissive=0"
 	for _, row := range []struct {
 		name string
-		all  []selinux.Denial
+		all  []Denial
 		want int
 	}{
 		{"none", nil, 0},
-		{"another program's", []selinux.Denial{of(`avc:  denied  { read } for  pid=1 comm="sshd" name="shadow"` + contexts)}, 0},
-		{"systemd's own", []selinux.Denial{of("avc:  denied  { audit_control } for  pid=1 comm=\"systemd\" capability=30  scontext=u:r:init_t:s0 tcontext=u:r:init_t:s0 tclass=capability permissive=0")}, 0},
-		{"nm-dispatcher's, with the hook's shortened name", []selinux.Denial{of(`avc:  denied  { read } for  pid=1 comm="(spatcher)" name="other"` + contexts)}, 0},
-		{"our domain's", []selinux.Denial{noTransition}, 1},
-		{"our program's, without its domain", []selinux.Denial{of(`avc:  denied  { rename } for  pid=1 comm="node-dns" name="control.sock.new" scontext=u:r:init_t:s0 tcontext=u:object_r:var_run_t:s0 tclass=sock_file permissive=0`)}, 1},
-		{"the hook's, with 15 characters", []selinux.Denial{of(`avc:  denied  { write } for  pid=1 comm="origin-dns-disp" name="resolv.conf"` + contexts)}, 1},
-		{"another program's, of our file", []selinux.Denial{of(`avc:  denied  { read } for  pid=1 comm="dnsmasq" name="origin-upstream-dns.conf"` + contexts)}, 1},
-		{"before the last hour", []selinux.Denial{at(noExecute, -time.Second, 1)}, 0},
-		{"in the audit log and the journal", []selinux.Denial{at(noExecute, time.Minute, 7), at(noExecute, time.Minute+time.Millisecond, 7)}, 1},
-		{"twice", []selinux.Denial{at(noExecute, time.Minute, 7), at(noExecute, time.Minute, 8)}, 2},
-		{"two of one event", []selinux.Denial{at(noExecute, time.Minute, 7), at(noTransition, time.Minute, 7)}, 2},
-		{"without serial numbers", []selinux.Denial{at(noExecute, time.Minute, 0), at(noExecute, time.Minute, 0)}, 2},
+		{"another program's", []Denial{of(`avc:  denied  { read } for  pid=1 comm="sshd" name="shadow"` + contexts)}, 0},
+		{"systemd's own", []Denial{of("avc:  denied  { audit_control } for  pid=1 comm=\"systemd\" capability=30  scontext=u:r:init_t:s0 tcontext=u:r:init_t:s0 tclass=capability permissive=0")}, 0},
+		{"nm-dispatcher's, with the hook's shortened name", []Denial{of(`avc:  denied  { read } for  pid=1 comm="(spatcher)" name="other"` + contexts)}, 0},
+		{"our domain's", []Denial{noTransition}, 1},
+		{"our program's, without its domain", []Denial{of(`avc:  denied  { rename } for  pid=1 comm="node-dns" name="control.sock.new" scontext=u:r:init_t:s0 tcontext=u:object_r:var_run_t:s0 tclass=sock_file permissive=0`)}, 1},
+		{"the hook's, with 15 characters", []Denial{of(`avc:  denied  { write } for  pid=1 comm="origin-dns-disp" name="resolv.conf"` + contexts)}, 1},
+		{"another program's, of our file", []Denial{of(`avc:  denied  { read } for  pid=1 comm="dnsmasq" name="origin-upstream-dns.conf"` + contexts)}, 1},
+		{"before the last hour", []Denial{at(noExecute, -time.Second, 1)}, 0},
+		{"in the audit log and the journal", []Denial{at(noExecute, time.Minute, 7), at(noExecute, time.Minute+time.Millisecond, 7)}, 1},
+		{"twice", []Denial{at(noExecute, time.Minute, 7), at(noExecute, time.Minute, 8)}, 2},
+		{"two of one event", []Denial{at(noExecute, time.Minute, 7), at(noTransition, time.Minute, 7)}, 2},
+		{"without serial numbers", []Denial{at(noExecute, time.Minute, 0), at(noExecute, time.Minute, 0)}, 2},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			if got := relevantDenials(row.all, start); len(got) != row.want {
@@ -100,7 +99,7 @@ func TestConcerning(t *testing.T) {
 			}
 		})
 	}
-	mixed := relevantDenials([]selinux.Denial{at(noExecute, time.Hour, 9), at(noExecute, time.Minute, 8)}, start)
+	mixed := relevantDenials([]Denial{at(noExecute, time.Hour, 9), at(noExecute, time.Minute, 8)}, start)
 	if len(mixed) != 2 || mixed[0].Serial != 8 {
 		t.Errorf("got %+v, want the oldest first", mixed)
 	}

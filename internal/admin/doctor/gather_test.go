@@ -179,18 +179,12 @@ func TestKubeletFlags(t *testing.T) {
 		},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			root := t.TempDir()
-			for path, text := range map[string]string{
+			root := tree(t, map[string]string{
 				"/var/lib/kubelet/config.yaml": "kind: KubeletConfiguration\nclusterDNS: [192.0.2.10]\nresolvConf: /run/file.conf\n",
 				"/etc/k.yaml":                  "kind: KubeletConfiguration\nresolvConf: own.conf\n", "/etc/bad.yaml": "kind: KubeletConfiguration\nresolvConf: 7\n",
 				"/etc/k.d/10.conf": "kind: KubeletConfiguration\nresolvConf: null\n",
 				"/proc/812/comm":   "kubelet\n", "/proc/812/status": "Uid:\t0\t0\t0\t0\n", "/proc/812/cmdline": "kubelet\x00--cluster-dns=192.0.2.11\x00" + row.flags + "\x00",
-			} {
-				at := filepath.Join(root, path)
-				if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, []byte(text), 0o644)); err != nil {
-					t.Fatal(err)
-				}
-			}
+			})
 			g := &gathering{root: root}
 			var err error
 			if g.s.Host.State.Config, err = nodeconfig.Load(nodeconfig.DefaultPaths(root)); err != nil {

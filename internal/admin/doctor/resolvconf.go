@@ -11,12 +11,11 @@ import (
 
 	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/admin/migrate"
-	"github.com/node-dns/node-dns/internal/admin/searchlist"
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/nm"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 	"github.com/node-dns/node-dns/internal/resolvconf"
-	"github.com/node-dns/node-dns/internal/sys/selinux"
+	"github.com/node-dns/node-dns/internal/sys/procfs"
 )
 
 const (
@@ -52,7 +51,7 @@ func (s Snapshot) resolvConfFile() []Finding {
 	if f.UID != 0 && s.Host.State.ResolvConf.Link == "" {
 		found = append(found, warn(fmt.Sprintf("%s is owned by UID %d, not by root", resolvConf, f.UID), "chown root:root "+resolvConf))
 	}
-	if kind := selinux.TypeOf(f.Label); s.SELinux.Mode.IsOn() && kind != netConf {
+	if kind := procfs.TypeOf(f.Label); s.SELinux.Mode.IsOn() && kind != netConf {
 		found = append(found, fail(fmt.Sprintf("%s has the SELinux label %s, not %s: confined programs may not read it", resolvConf, orNone(kind), netConf), "restorecon -v "+resolvConf))
 	}
 	if s.Host.Fixed {
@@ -125,7 +124,7 @@ func (s Snapshot) resolvConfWords() string {
 	if state.ResolvConf.Link != "" {
 		words[0] = "link to " + state.ResolvConf.Link
 	}
-	if kind := selinux.TypeOf(s.ResolvConf.Label); kind != "" {
+	if kind := procfs.TypeOf(s.ResolvConf.Label); kind != "" {
 		words = append(words, "label "+kind)
 	}
 	file := resolvconf.Parse(state.ResolvConf.Data)
@@ -302,8 +301,8 @@ func checkKubelet(s Snapshot) []Finding {
 		return found
 	}
 	source := cmp.Or(k.Source, "its default")
-	handed := searchlist.Of(resolvconf.Parse(k.File.Data))
-	for _, fault := range s.kubeletChecks().Host(searchlist.Kubelet{DNS: k.DNS, Host: handed}) {
+	handed := resolvconf.Parse(k.File.Data).Content()
+	for _, fault := range s.kubeletChecks().Host(resolvconf.Kubelet{DNS: k.DNS, Host: handed}) {
 		level := fail
 		if fault.Maybe {
 			level = warn
@@ -314,12 +313,12 @@ func checkKubelet(s Snapshot) []Finding {
 }
 
 // kubeletChecks returns the inputs for checking the kubelet's resolvConf.
-func (s Snapshot) kubeletChecks() searchlist.Checks {
+func (s Snapshot) kubeletChecks() resolvconf.Checks {
 	k, state, ours := s.Kubelet, s.Host.State, s.addresses()
-	c := searchlist.Checks{
+	c := resolvconf.Checks{
 		HostFile: k.Path, Missing: !k.File.Exists && k.File.Err == nil, Hooks: hostdns.NewPaths("").NodeResolvConf, Writes: s.Host.Plan.WritesForPods(),
 		NamesNode: state.NamesNode(),
-		Setting:   searchlist.ResolvConfSetting(state.Config.IsOpenShift, k.SetBy),
+		Setting:   nodeconfig.ResolvConfSetting(state.Config.IsOpenShift, k.SetBy),
 		IsNode: func(addr netip.Addr) bool { // a file of ours names this node, even if its address has changed since
 			return state.Net.IsLocal(addr) || slices.Contains(ours, addr) || hostdns.IsOurs(k.File.Data)
 		},

@@ -5,12 +5,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/node-dns/node-dns/internal/sys/selinux"
+	"github.com/node-dns/node-dns/internal/sys/procfs"
 )
 
 // denial parses an audit record.
-func denial(record string) selinux.Denial {
-	d, ok := selinux.ParseDenial(record)
+func denial(record string) Denial {
+	d, ok := parseDenial(record)
 	if !ok {
 		panic("no denial: " + record)
 	}
@@ -45,18 +45,18 @@ var selinuxRows = []checkRow{
 	{"selinux", "is well", nil, OK, "SELinux is enforcing, policy targeted; the daemon runs as node_dns_t; the hook as NetworkManager_dispatcher_custom_t (NetworkManager-dispatcher.service), node_dns_hook_t (node-dns.service)"},
 	{"selinux", "is not on this host", func(s *Snapshot) { s.SELinux = SELinux{} }, "", ""},
 	{"selinux", "is disabled", func(s *Snapshot) {
-		s.SELinux = SELinux{Config: selinux.Config{Mode: "disabled"}, InKernel: true}
+		s.SELinux = SELinux{Config: SELinuxConfig{Mode: "disabled"}, InKernel: true}
 	}, OK, "SELinux is disabled"},
-	{"selinux", "is not in the kernel", func(s *Snapshot) { s.SELinux = SELinux{Config: selinux.Config{Mode: "enforcing"}} }, OK, "the kernel lacks it or was booted with selinux=0"},
-	{"selinux", "permissive", func(s *Snapshot) { s.SELinux.Mode = selinux.Permissive }, OK, "SELinux is permissive"},
-	{"selinux", "may not be asked for its mode", func(s *Snapshot) { s.SELinux = SELinux{Mode: selinux.On} }, OK, "SELinux is on"},
+	{"selinux", "is not in the kernel", func(s *Snapshot) { s.SELinux = SELinux{Config: SELinuxConfig{Mode: "enforcing"}} }, OK, "the kernel lacks it or was booted with selinux=0"},
+	{"selinux", "permissive", func(s *Snapshot) { s.SELinux.Mode = procfs.Permissive }, OK, "SELinux is permissive"},
+	{"selinux", "may not be asked for its mode", func(s *Snapshot) { s.SELinux = SELinux{Mode: procfs.On} }, OK, "SELinux is on"},
 	{"selinux", "without a module", func(s *Snapshot) { s.SELinux.HasModule, s.SELinux.Daemon = false, "unconfined_service_t" }, OK, "the daemon runs as unconfined_service_t"},
 	{"selinux", "the daemon was started before the module came", func(s *Snapshot) { s.SELinux.Daemon = "unconfined_service_t" }, Warn, "runs as unconfined_service_t, although the policy module node_dns is installed|systemctl restart node-dns"},
 	{"selinux", "the program has another label", func(s *Snapshot) {
 		s.SELinux.Daemon, s.SELinux.Mislabelled = "unconfined_service_t", []Mislabelled{{"/usr/sbin/node-dns", "bin_t", "node_dns_exec_t"}}
 	}, Warn, "restorecon -RFv /usr/sbin/node-dns && systemctl restart node-dns"},
 	{"selinux", "the transition is denied", func(s *Snapshot) { s.SELinux.Daemon = "init_t" }, Fail, "runs in systemd's own domain init_t|update node-dns-selinux"},
-	{"selinux", "the transition would be denied", func(s *Snapshot) { s.SELinux.Daemon, s.SELinux.Mode = "init_t", selinux.Permissive }, Warn, "systemd's own domain"},
+	{"selinux", "the transition would be denied", func(s *Snapshot) { s.SELinux.Daemon, s.SELinux.Mode = "init_t", procfs.Permissive }, Warn, "systemd's own domain"},
 	{"selinux", "the hook stays in the domain of who runs it", func(s *Snapshot) { s.SELinux.Hooks[0].Domain = "NetworkManager_dispatcher_t" }, Fail, "the hook last ran as NetworkManager_dispatcher_t in NetworkManager-dispatcher.service|restorecon -RFv|origin-dns-dispatcher apply"},
 
 	{"labels", "are right", nil, "", ""},
@@ -73,11 +73,11 @@ var selinuxRows = []checkRow{
 	{"denials", "none", nil, OK, "no visible SELinux denials for node-dns in the last hour"},
 	{"denials", "SELinux is off", func(s *Snapshot) { s.SELinux = SELinux{} }, "", ""},
 	{
-		"denials", "some", func(s *Snapshot) { s.SELinux.Denials = []selinux.Denial{noExecute, noTransition, noExecute} }, Warn,
+		"denials", "some", func(s *Snapshot) { s.SELinux.Denials = []Denial{noExecute, noTransition, noExecute} }, Warn,
 		"3 denials|(spatcher) as init_t: denied { execute } on file 99-origin-dns of type NetworkManager_dispatcher_script_t, 2 times, last at 11:59:00|(node-dns) as init_t: denied { nnp_transition } on process2 of type node_dns_t, 1 time|audit2why",
 	},
 	{"denials", "of a port, in permissive mode", func(s *Snapshot) {
-		s.SELinux.Denials = []selinux.Denial{denial("avc:  denied  { name_bind } for  pid=7 src=5353 scontext=a:b:node_dns_t:s0 tcontext=d:e:howl_port_t:s0 tclass=udp_socket permissive=1")}
+		s.SELinux.Denials = []Denial{denial("avc:  denied  { name_bind } for  pid=7 src=5353 scontext=a:b:node_dns_t:s0 tcontext=d:e:howl_port_t:s0 tclass=udp_socket permissive=1")}
 	}, Warn, "node_dns_t: would be denied in enforcing mode: { name_bind } on udp_socket port 5353 of type howl_port_t"},
 	{"denials", "of many kinds", func(s *Snapshot) {
 		for i := range 12 {

@@ -10,7 +10,7 @@ import (
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/nm"
 	"github.com/node-dns/node-dns/internal/policy"
-	"github.com/node-dns/node-dns/internal/sys/selinux"
+	"github.com/node-dns/node-dns/internal/sys/procfs"
 )
 
 // Snapshot is the state of a node as one value. Gather fills it, and tests write it by hand.
@@ -67,15 +67,15 @@ type Resolv struct {
 // SELinux is the state of SELinux with respect to node-dns. Without a loaded policy only Config and
 // InKernel are known.
 type SELinux struct {
-	Mode     selinux.Mode
-	Config   selinux.Config
+	Mode     procfs.SELinuxMode
+	Config   SELinuxConfig
 	InKernel bool // whether the kernel has SELinux and its command line does not disable it
 
-	HasModule   bool             // whether node-dns's policy module is installed; only root can see that
-	Daemon      string           // domain of the running daemon; empty if unknown
-	Hooks       []HookDomain     // domain of the hook's last run since boot, for each unit
-	Mislabelled []Mislabelled    // our files with a wrong label
-	Denials     []selinux.Denial // denials that concern us in the last hour, oldest first
+	HasModule   bool          // whether node-dns's policy module is installed; only root can see that
+	Daemon      string        // domain of the running daemon; empty if unknown
+	Hooks       []HookDomain  // domain of the hook's last run since boot, for each unit
+	Mislabelled []Mislabelled // our files with a wrong label
+	Denials     []Denial      // denials that concern us in the last hour, oldest first
 }
 
 // HookDomain is the domain of a run of the hook.

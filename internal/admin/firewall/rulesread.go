@@ -8,6 +8,8 @@ import (
 
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"github.com/node-dns/node-dns/internal/netstate"
 )
 
 const (
@@ -46,11 +48,12 @@ func ReadRuleset(ctx context.Context) (*Ruleset, error) {
 }
 
 func readOnce(ctx context.Context) (*Ruleset, error) {
-	c, err := dial(ctx)
+	socket, err := netstate.DialNetlink(ctx, unix.NETLINK_NETFILTER, kernelTimeout)
 	if err != nil {
 		return nil, err
 	}
-	defer c.socket.Close()
+	defer socket.Close()
+	c := conn{socket}
 	r := &Ruleset{rules: map[place][]rule{}, sets: map[place]set{}}
 	dormant, err := c.dormant()
 	if err != nil {
@@ -94,53 +97,27 @@ func baseChain(f Family, a attributes) (c Chain, number uint32, ok bool) {
 	}, number, true
 }
 
-// conn is the netlink socket of one read.
-type conn struct {
-	socket *nl.NetlinkSocket
-	handle map[int]*nl.SocketHandle
-}
-
-// dial opens the socket in the network namespace of the calling thread.
-func dial(ctx context.Context) (conn, error) {
-	s, err := nl.Subscribe(unix.NETLINK_NETFILTER)
-	if err != nil {
-		return conn{}, fmt.Errorf("opening a netlink socket: %w", err)
-	}
-	wait := kernelTimeout
-	if deadline, ok := ctx.Deadline(); ok {
-		wait = min(wait, max(time.Until(deadline), time.Millisecond))
-	}
-	tv := unix.NsecToTimeval(wait.Nanoseconds())
-	if err := errors.Join(s.SetSendTimeout(&tv), s.SetReceiveTimeout(&tv)); err != nil {
-		s.Close()
-		return conn{}, err
-	}
-	return conn{s, map[int]*nl.SocketHandle{unix.NETLINK_NETFILTER: {Socket: s}}}, nil
-}
+// conn reads from nfnetlink.
+type conn struct{ netstate.Netlink }
 
 // dump lists objects of one kind: all of a family, or those selected by the attributes in at.
 func (c conn) dump(ask, reply int, f Family, at []*nl.RtAttr, each func(f Family, a attributes) error) error {
 	const subsystem = unix.NFNL_SUBSYS_NFTABLES << 8
 	request := nl.NewNetlinkRequest(subsystem|ask, unix.NLM_F_DUMP)
-	request.Sockets = c.handle
 	request.AddData(&nl.Nfgenmsg{NfgenFamily: uint8(f), Version: unix.NFNETLINK_V0})
 	for _, a := range at {
 		request.AddData(a)
 	}
-	var bad error
-	err := request.ExecuteIter(unix.NETLINK_NETFILTER, uint16(subsystem|reply), func(msg []byte) bool {
+	return c.Dump(request, uint16(subsystem|reply), func(msg []byte) error {
 		if len(msg) < nl.SizeofNfgenmsg {
-			bad = errMalformed
-			return false
+			return errMalformed
 		}
 		a, err := parseAttributes(msg[nl.SizeofNfgenmsg:])
-		if err == nil {
-			err = each(Family(msg[0]), a)
+		if err != nil {
+			return err
 		}
-		bad = err
-		return bad == nil
+		return each(Family(msg[0]), a)
 	})
-	return errors.Join(err, bad)
 }
 
 func name(kind int, text string) *nl.RtAttr { return nl.NewRtAttr(kind, nl.ZeroTerminated(text)) }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/node-dns/node-dns/internal/admin/control"
 	doctors "github.com/node-dns/node-dns/internal/admin/doctor"
-	"github.com/node-dns/node-dns/internal/kube/podexec"
 )
 
 // TestFields: the fields that judge reads are those that node-dns writes.
@@ -58,7 +57,7 @@ func TestFields(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := judge(Command{Name: test.command, Args: []string{"--", "db"}}, Target{Node: "a"}, podexec.Output{Stdout: output})
+			got := judge(Command{Name: test.command, Args: []string{"--", "db"}}, Target{Node: "a"}, Output{Stdout: output})
 			if diff := cmp.Diff(test.findings, got.Findings, cmpopts.EquateEmpty()); diff != "" {
 				t.Error(diff)
 			}

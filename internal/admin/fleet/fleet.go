@@ -3,7 +3,8 @@
 //
 // It reads a node's output as text from outside: the sizes and numbers of all parts are bounded. It
 // has types of its own for that output, because the nodes run other versions, and because the types
-// of package control need Linux.
+// of package control need Linux. It runs node-dns in the nodes' pods with the credentials of
+// kubectl's user, and so shares no code with package cluster, which watches the API with a node's.
 package fleet
 
 import (
@@ -16,15 +17,13 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-
-	"github.com/node-dns/node-dns/internal/kube/podexec"
 )
 
 // Config is a question to the nodes.
 type Config struct {
 	Command  Command
 	Targets  []Target
-	Exec     func(ctx context.Context, pod string, argv []string) (podexec.Output, error)
+	Exec     func(ctx context.Context, pod string, argv []string) (Output, error)
 	Parallel int           // number of nodes that are asked at a time
 	Timeout  time.Duration // for one node
 	// Keep is the number of bytes that are kept of all nodes' whole output: 0 for text, MaxKept for
@@ -169,7 +168,7 @@ func findingOf(err error, timeout time.Duration) Finding {
 		return Finding{What: "no answer: interrupted"}
 	case errors.Is(err, os.ErrPermission):
 		return Finding{What: "no answer: " + clip(err.Error()), Fix: "ask an admin for the right to create pods/exec (docs/howto/fleet.md)"}
-	case errors.Is(err, podexec.ErrTooLarge):
+	case errors.Is(err, ErrTooLarge):
 		return Finding{What: "unexpected output: " + err.Error(), Fix: "run it on this node alone: --node NODE"}
 	}
 	return Finding{What: "no answer: " + clip(err.Error()), Fix: "see whether its kubelet answers: kubectl describe node NODE"}

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/node-dns/node-dns/internal/kube/podexec"
 )
 
 // answer has the fields of all commands' output that count here. Their names are stable.
@@ -61,7 +59,7 @@ type route struct {
 var kinds = map[string]string{"status": "Status", "doctor": "Doctor", "servers": "ServerList", "query": "Lookup", "explain": "Explanation"}
 
 // judge reads the output of a node. It is pure.
-func judge(command Command, target Target, output podexec.Output) Result {
+func judge(command Command, target Target, output Output) Result {
 	var a answer
 	err := json.Unmarshal(output.Stdout, &a)
 	if err != nil || a.Kind != kinds[command.Name] {
@@ -90,7 +88,7 @@ func judge(command Command, target Target, output podexec.Output) Result {
 }
 
 // unanswered describes an output that is not the answer of the command.
-func unanswered(a answer, output podexec.Output) Finding {
+func unanswered(a answer, output Output) Finding {
 	f := Finding{What: "unexpected output of node-dns", Fix: "run it on this node alone: --node NODE"}
 	text := bytes.TrimSpace(output.Stderr)
 	switch {
@@ -106,7 +104,7 @@ func unanswered(a answer, output podexec.Output) Finding {
 
 // unansweredCode returns the exit code for such an output. Only an error of node-dns has one of its
 // codes: a shell also exits with 2.
-func unansweredCode(a answer, output podexec.Output) int {
+func unansweredCode(a answer, output Output) int {
 	if a.Kind == "Error" && output.Code >= ExitUsage && output.Code <= ExitDenied {
 		return output.Code
 	}

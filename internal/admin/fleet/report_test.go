@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/node-dns/node-dns/internal/kube/podexec"
 	"github.com/node-dns/node-dns/internal/sys/termtext"
 	"github.com/node-dns/node-dns/internal/test/golden"
 	"github.com/node-dns/node-dns/internal/test/manpage"
@@ -76,7 +75,7 @@ var reports = []struct {
 		{nodes: []string{"c"}, err: context.Canceled},
 		{nodes: []string{"d"}, err: fmt.Errorf("pods is forbidden: %w", os.ErrPermission)},
 		{nodes: []string{"e"}, err: errors.New("error dialing backend: dial tcp 192.0.2.1:10250: connection refused")},
-		{nodes: []string{"f"}, err: podexec.ErrTooLarge},
+		{nodes: []string{"f"}, err: ErrTooLarge},
 		{nodes: []string{"g"}, output: "exec failed\n", code: 126},
 		{nodes: []string{"h"}, output: `{"kind": "Error", "error": "node-dns is not running", "hint": "systemctl start node-dns", "exitCode": 3}`, code: 3},
 		{nodes: []string{"i"}, output: `{"kind": "Doctor"}`},
@@ -113,27 +112,27 @@ var reports = []struct {
 // resultsOf returns the results of a row, sorted by node, as Run does.
 func resultsOf(t *testing.T, command Command, all []said) []Result {
 	t.Helper()
-	var nodes []podexec.Node
-	var pods []podexec.Pod
+	var nodes []Node
+	var pods []Pod
 	answers := map[string]said{}
 	for _, s := range all {
 		for _, name := range s.nodes {
-			nodes = append(nodes, podexec.Node{Name: name, Addresses: []string{fmt.Sprintf("192.0.2.%d", name[0])}})
-			pods = append(pods, podexec.Pod{Name: "pod-" + name, Node: name})
+			nodes = append(nodes, Node{Name: name, Addresses: []string{fmt.Sprintf("192.0.2.%d", name[0])}})
+			pods = append(pods, Pod{Name: "pod-" + name, Node: name})
 			answers["pod-"+name] = s
 		}
 	}
 	return Run(t.Context(), Config{
 		Command: command, Targets: Targets(nodes, pods, "kube-system"), Parallel: 3, Timeout: time.Minute, Keep: MaxKept,
-		Exec: func(_ context.Context, pod string, argv []string) (podexec.Output, error) {
+		Exec: func(_ context.Context, pod string, argv []string) (Output, error) {
 			if got, want := strings.Join(argv[:4], " "), "node-dns "+command.Name+" --output json"; got != want {
 				t.Errorf("got %s, want %s", got, want)
 			}
 			s := answers[pod]
 			if s.code == 126 {
-				return podexec.Output{Stderr: []byte(s.output), Code: s.code}, nil
+				return Output{Stderr: []byte(s.output), Code: s.code}, nil
 			}
-			return podexec.Output{Stdout: []byte(s.output), Code: s.code}, s.err
+			return Output{Stdout: []byte(s.output), Code: s.code}, s.err
 		},
 	})
 }

@@ -9,8 +9,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/node-dns/node-dns/internal/kube/podexec"
 )
 
 // TestParallel: Run asks at most Parallel nodes at a time, and as many if there are enough.
@@ -21,12 +19,12 @@ func TestParallel(t *testing.T) {
 			start := time.Now()
 			results := Run(t.Context(), Config{
 				Command: Command{Name: "status"}, Targets: targets(200), Parallel: parallel, Timeout: time.Minute,
-				Exec: func(context.Context, string, []string) (podexec.Output, error) {
+				Exec: func(context.Context, string, []string) (Output, error) {
 					total.Add(1)
 					most.Store(max(most.Load(), active.Add(1)))
 					time.Sleep(time.Second)
 					active.Add(-1)
-					return podexec.Output{Stdout: []byte(wellStatus)}, nil
+					return Output{Stdout: []byte(wellStatus)}, nil
 				},
 			})
 			rounds := (200 + parallel - 1) / parallel
@@ -53,13 +51,13 @@ func TestHang(t *testing.T) {
 		start := time.Now()
 		results := Run(t.Context(), Config{
 			Command: Command{Name: "status"}, Targets: targets(10), Parallel: 2, Timeout: 20 * time.Second,
-			Exec: func(ctx context.Context, pod string, _ []string) (podexec.Output, error) {
+			Exec: func(ctx context.Context, pod string, _ []string) (Output, error) {
 				if pod == "p000" {
 					<-ctx.Done()
-					return podexec.Output{}, ctx.Err()
+					return Output{}, ctx.Err()
 				}
 				time.Sleep(time.Second)
-				return podexec.Output{Stdout: []byte(wellStatus)}, nil
+				return Output{Stdout: []byte(wellStatus)}, nil
 			},
 		})
 		if took := time.Since(start); took != 20*time.Second {
@@ -79,13 +77,13 @@ func TestInterrupt(t *testing.T) {
 		var asked atomic.Int64
 		results := Run(ctx, Config{
 			Command: Command{Name: "status"}, Targets: targets(10), Parallel: 2, Timeout: time.Minute,
-			Exec: func(ctx context.Context, _ string, _ []string) (podexec.Output, error) {
+			Exec: func(ctx context.Context, _ string, _ []string) (Output, error) {
 				asked.Add(1)
 				select {
 				case <-ctx.Done():
-					return podexec.Output{}, ctx.Err()
+					return Output{}, ctx.Err()
 				case <-time.After(time.Second):
-					return podexec.Output{Stdout: []byte(wellStatus)}, nil
+					return Output{Stdout: []byte(wellStatus)}, nil
 				}
 			},
 		})
@@ -101,8 +99,8 @@ func TestKeep(t *testing.T) {
 	for keep, want := range map[int64]int64{0: 0, 1: 0, size: size, 5*size - 1: 4 * size, MaxKept: 10 * size} {
 		results := Run(t.Context(), Config{
 			Command: Command{Name: "status"}, Targets: targets(10), Parallel: 3, Timeout: time.Minute, Keep: keep,
-			Exec: func(context.Context, string, []string) (podexec.Output, error) {
-				return podexec.Output{Stdout: []byte(wellStatus)}, nil
+			Exec: func(context.Context, string, []string) (Output, error) {
+				return Output{Stdout: []byte(wellStatus)}, nil
 			},
 		})
 		kept := int64(0)
@@ -119,22 +117,22 @@ func TestTargets(t *testing.T) {
 	since := now.Add(-time.Hour)
 	tests := []struct {
 		name string
-		node podexec.Node
-		pods []podexec.Pod
+		node Node
+		pods []Pod
 		want Target
 	}{
-		{"a pod runs", podexec.Node{Name: "a", OS: "linux"}, []podexec.Pod{{Name: "p", Node: "a"}}, Target{Node: "a", Pod: "p"}},
-		{"the pod of another node", podexec.Node{Name: "a"}, []podexec.Pod{{Name: "p", Node: "b"}}, Target{Node: "a", Why: "not asked: no pod of node-dns in ns"}},
-		{"no pod", podexec.Node{Name: "a"}, nil, Target{Node: "a", Why: "not asked: no pod of node-dns in ns"}},
-		{"an update", podexec.Node{Name: "a"}, []podexec.Pod{{Name: "old", Node: "a", IsLeaving: true}, {Name: "new", Node: "a"}}, Target{Node: "a", Pod: "new"}},
-		{"an update begins", podexec.Node{Name: "a"}, []podexec.Pod{{Name: "old", Node: "a", IsLeaving: true}, {Name: "new", Node: "a", Why: "Pending"}}, Target{Node: "a", Pod: "old"}},
-		{"a pod that crashes", podexec.Node{Name: "a"}, []podexec.Pod{{Name: "gone", Node: "a", Why: "Succeeded", IsLeaving: true}, {Name: "p", Node: "a", Why: "CrashLoopBackOff"}}, Target{Node: "a", Pod: "p", Why: "not asked: the pod of node-dns is not running: CrashLoopBackOff"}},
-		{"the kubelet is lost", podexec.Node{Name: "a", LostSince: since}, []podexec.Pod{{Name: "p", Node: "a"}}, Target{Node: "a", Why: "not asked: the kubelet does not report to the API server", Since: since}},
-		{"Windows", podexec.Node{Name: "a", OS: "windows"}, nil, Target{}},
+		{"a pod runs", Node{Name: "a", OS: "linux"}, []Pod{{Name: "p", Node: "a"}}, Target{Node: "a", Pod: "p"}},
+		{"the pod of another node", Node{Name: "a"}, []Pod{{Name: "p", Node: "b"}}, Target{Node: "a", Why: "not asked: no pod of node-dns in ns"}},
+		{"no pod", Node{Name: "a"}, nil, Target{Node: "a", Why: "not asked: no pod of node-dns in ns"}},
+		{"an update", Node{Name: "a"}, []Pod{{Name: "old", Node: "a", IsLeaving: true}, {Name: "new", Node: "a"}}, Target{Node: "a", Pod: "new"}},
+		{"an update begins", Node{Name: "a"}, []Pod{{Name: "old", Node: "a", IsLeaving: true}, {Name: "new", Node: "a", Why: "Pending"}}, Target{Node: "a", Pod: "old"}},
+		{"a pod that crashes", Node{Name: "a"}, []Pod{{Name: "gone", Node: "a", Why: "Succeeded", IsLeaving: true}, {Name: "p", Node: "a", Why: "CrashLoopBackOff"}}, Target{Node: "a", Pod: "p", Why: "not asked: the pod of node-dns is not running: CrashLoopBackOff"}},
+		{"the kubelet is lost", Node{Name: "a", LostSince: since}, []Pod{{Name: "p", Node: "a"}}, Target{Node: "a", Why: "not asked: the kubelet does not report to the API server", Since: since}},
+		{"Windows", Node{Name: "a", OS: "windows"}, nil, Target{}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			all := Targets([]podexec.Node{test.node}, test.pods, "ns")
+			all := Targets([]Node{test.node}, test.pods, "ns")
 			if test.want.Node == "" {
 				if len(all) > 0 {
 					t.Errorf("got %+v", all)
@@ -168,7 +166,7 @@ func FuzzJudge(f *testing.F) {
 		if kinds[command] == "" {
 			return
 		}
-		r := judge(Command{Name: command, Args: []string{"--", "db"}}, Target{Node: "a", Pod: "p"}, podexec.Output{Stdout: output, Code: code})
+		r := judge(Command{Name: command, Args: []string{"--", "db"}}, Target{Node: "a", Pod: "p"}, Output{Stdout: output, Code: code})
 		size := 0
 		for _, f := range r.Findings {
 			size += len(f.What) + len(f.Fix)

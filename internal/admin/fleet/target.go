@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"github.com/node-dns/node-dns/internal/kube/podexec"
 )
 
 // PodSelector selects the pods of node-dns, and Container is the daemon's container in them, as the
@@ -27,8 +25,8 @@ type Target struct {
 
 // Targets returns a target for each node with Linux, sorted by name. It is pure. namespace is that
 // of the pods.
-func Targets(nodes []podexec.Node, pods []podexec.Pod, namespace string) []Target {
-	best := map[string]podexec.Pod{}
+func Targets(nodes []Node, pods []Pod, namespace string) []Target {
+	best := map[string]Pod{}
 	for _, pod := range pods {
 		if other, ok := best[pod.Node]; !ok || rank(pod) < rank(other) {
 			best[pod.Node] = pod
@@ -61,7 +59,7 @@ func Targets(nodes []podexec.Node, pods []podexec.Pod, namespace string) []Targe
 }
 
 // rank orders the pods of a node, the best one first. An update has two for a moment.
-func rank(p podexec.Pod) int {
+func rank(p Pod) int {
 	switch {
 	case p.Why == "" && !p.IsLeaving:
 		return 0

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/node-dns/node-dns/internal/admin/searchlist"
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 	"github.com/node-dns/node-dns/internal/resolvconf"
@@ -52,18 +51,18 @@ func (h Host) LookAtKubelet(root string) Kubelet {
 }
 
 func (k *Kubelet) lookAt(root string, p procfs.Process) {
-	flags, files := searchlist.FlagsOf(p), searchlist.FilesOf(root, p)
-	told := searchlist.ToldBy(p.PID, flags, files, files.Load())
+	flags, files := nodeconfig.KubeletFlagsOf(p), nodeconfig.KubeletFilesOf(root, p)
+	told := nodeconfig.KubeletToldBy(p.PID, flags, files, files.Load())
 	k.Now = told.ResolvConf
 	switch {
 	case flags.ResolvConf != nil:
-		k.Refused = "its command line has " + searchlist.FlagResolvConf + ", which overrides files: change it there"
+		k.Refused = "its command line has " + nodeconfig.FlagResolvConf + ", which overrides files: change it there"
 	case files.DropIns != "":
 		k.Path = filepath.Join(files.DropIns, kubeletDropIn)
 	case files.Config != "":
 		k.Path = files.Config
 	default:
-		k.Refused = "it was started without " + searchlist.FlagConfig + ": start it with " + searchlist.FlagResolvConf + "=" + nodeResolvConf
+		k.Refused = "it was started without " + nodeconfig.FlagConfig + ": start it with " + nodeconfig.FlagResolvConf + "=" + nodeResolvConf
 	}
 }
 
@@ -135,7 +134,7 @@ func kubeletResolv() origin {
 func (k Kubelet) edited() (string, error) {
 	setting := "resolvConf in " + k.Path
 	if k.Path == nodeConfigFile {
-		setting = searchlist.ResolvConfSetting(true, "")
+		setting = nodeconfig.ResolvConfSetting(true, "")
 	}
 	byHand := func(why string) error { return fmt.Errorf("%s: %s: set it by hand: %s", k.Path, why, setting) }
 	lines := strings.Split(strings.TrimRight(string(k.File.Data), "\n"), "\n")

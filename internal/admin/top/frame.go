@@ -29,15 +29,6 @@ type Span struct {
 // Line is a line of the screen, at most as wide as the screen. It contains only printable ASCII.
 type Line []Span
 
-// Text returns the line without styles.
-func (l Line) Text() string {
-	text := ""
-	for _, s := range l {
-		text += s.Text
-	}
-	return strings.TrimRight(text, " ")
-}
-
 // Minimum sizes: for several tables side by side, and for the program itself.
 const (
 	wideFrom, tallFrom = 140, 30

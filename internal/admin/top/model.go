@@ -13,7 +13,7 @@ import (
 
 	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
-	"github.com/node-dns/node-dns/internal/sys/sketch"
+	"github.com/node-dns/node-dns/internal/sys/stats"
 	"github.com/node-dns/node-dns/internal/sys/termtext"
 )
 
@@ -31,8 +31,8 @@ const (
 
 // Model is the state of the display. New creates it; the zero Model is not ready for use.
 type Model struct {
-	names, clients, answers *sketch.Sketch[tally]
-	slow, failing           *sketch.Sketch[trouble]
+	names, clients, answers *stats.Sketch[tally]
+	slow, failing           *stats.Sketch[trouble]
 
 	now         time.Time // time of the last event
 	ticked      time.Time // last time when weights faded
@@ -75,8 +75,8 @@ func New() *Model {
 
 // clear resets the counts of queries.
 func (m *Model) clear() {
-	m.names, m.clients, m.answers = sketch.New[tally](maxKeys), sketch.New[tally](maxKeys), sketch.New[tally](maxKeys)
-	m.slow, m.failing = sketch.New[trouble](maxKeys), sketch.New[trouble](maxKeys)
+	m.names, m.clients, m.answers = stats.NewSketch[tally](maxKeys), stats.NewSketch[tally](maxKeys), stats.NewSketch[tally](maxKeys)
+	m.slow, m.failing = stats.NewSketch[trouble](maxKeys), stats.NewSketch[trouble](maxKeys)
 	m.lost, m.ticks = 0, 0
 }
 
@@ -119,14 +119,14 @@ func (m *Model) tick(now time.Time) {
 		keep *= keepPerSecond
 		m.ticks++
 	}
-	for _, s := range []*sketch.Sketch[tally]{m.names, m.clients, m.answers} {
+	for _, s := range []*stats.Sketch[tally]{m.names, m.clients, m.answers} {
 		s.Fade(keep, func(t *tally) {
 			for _, count := range []*float64{&t.hits, &t.absent, &t.failed, &t.took, &t.timed} {
 				*count *= keep
 			}
 		})
 	}
-	for _, s := range []*sketch.Sketch[trouble]{m.slow, m.failing} {
+	for _, s := range []*stats.Sketch[trouble]{m.slow, m.failing} {
 		s.Drop(func(t trouble) bool { return now.Sub(t.at) > remembered })
 	}
 }
@@ -138,7 +138,7 @@ func (m *Model) query(e control.MonitorEvent) {
 	}
 	weight := float64(max(e.Queries, 1))
 	for _, count := range []struct {
-		of  *sketch.Sketch[tally]
+		of  *stats.Sketch[tally]
 		key string
 	}{{m.names, orDash(e.Name)}, {m.clients, e.Client}, {m.answers, e.By}} {
 		if count.key != "" {

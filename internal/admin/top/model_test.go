@@ -376,3 +376,12 @@ func TestForgets(t *testing.T) {
 		t.Errorf("got %d statuses", len(w.earlier))
 	}
 }
+
+// Text returns the line without styles.
+func (l Line) Text() string {
+	text := ""
+	for _, s := range l {
+		text += s.Text
+	}
+	return strings.TrimRight(text, " ")
+}

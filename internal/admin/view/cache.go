@@ -11,7 +11,6 @@ import (
 	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/dns/cache"
 	"github.com/node-dns/node-dns/internal/dns/dnswire"
-	"github.com/node-dns/node-dns/internal/dns/records"
 )
 
 // dumpStep is the number of responses after which a dump sleeps for as long as they took, because
@@ -87,7 +86,7 @@ func result(r cache.Remembered) string {
 // there, and has no text form for some records.
 func cacheRecord(rr dns.RR) control.CacheRecord {
 	h := rr.Header()
-	text := records.Readable(rr).String()
+	text := dnswire.Readable(rr).String()
 	if unknown := new(dns.RFC3597); strings.HasPrefix(text, ";") && unknown.ToRFC3597(rr) == nil {
 		text = unknown.String()
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
-	"github.com/node-dns/node-dns/internal/sys/sketch"
+	"github.com/node-dns/node-dns/internal/sys/stats"
 )
 
 const (
@@ -34,9 +34,9 @@ type failures struct {
 
 	mu       sync.Mutex // guards the fields below
 	recorded uint64
-	clients  *sketch.Sketch[failed]
-	routes   *sketch.Sketch[failed]
-	reasons  *sketch.Sketch[failed]
+	clients  *stats.Sketch[failed]
+	routes   *stats.Sketch[failed]
+	reasons  *stats.Sketch[failed]
 }
 
 // failed counts failures by response code.
@@ -58,7 +58,7 @@ func newFailures() *failures {
 
 func (f *failures) forgetLocked() {
 	f.recorded = 0
-	f.clients, f.routes, f.reasons = sketch.New[failed](failedClients), sketch.New[failed](failedRoutes), sketch.New[failed](failedReasons)
+	f.clients, f.routes, f.reasons = stats.NewSketch[failed](failedClients), stats.NewSketch[failed](failedRoutes), stats.NewSketch[failed](failedReasons)
 }
 
 // Failed is the callback of dnsserver.Config. It records a SERVFAIL or REFUSED response.
@@ -105,7 +105,7 @@ func (f *failures) add(client, route, reason string, rcode int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.recorded++
-	count := func(in *sketch.Sketch[failed], key string) {
+	count := func(in *stats.Sketch[failed], key string) {
 		switch {
 		case key == "":
 		case rcode == dns.RcodeRefused:
@@ -138,7 +138,7 @@ func (f *failures) take() failedSums {
 }
 
 func (f *failures) readLocked() failedSums {
-	counts := func(in *sketch.Sketch[failed]) map[string]failed {
+	counts := func(in *stats.Sketch[failed]) map[string]failed {
 		all := map[string]failed{}
 		for key, e := range in.Entries {
 			all[key] = e.Details

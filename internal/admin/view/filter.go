@@ -41,14 +41,14 @@ func NewFilter(client, name, qtype, rcode string) (f Filter, err error) {
 		return f, err
 	}
 	if qtype != "" {
-		n, ok := number(dns.StringToType, qtype, "TYPE", 16)
+		n, ok := codeOf(dns.StringToType, qtype, "TYPE", 16)
 		if !ok || n == 0 {
 			return f, fmt.Errorf("type %q: expected a type such as %s", qtype, likely(qtype, dns.StringToType, "AAAA or TYPE65"))
 		}
 		f.qtype = uint16(n)
 	}
 	if rcode != "" {
-		n, ok := number(dns.StringToRcode, rcode, "RCODE", 12)
+		n, ok := codeOf(dns.StringToRcode, rcode, "RCODE", 12)
 		if !ok {
 			return f, fmt.Errorf("rcode %q: expected a response code such as %s", rcode, likely(rcode, dns.StringToRcode, "NXDOMAIN"))
 		}
@@ -86,8 +86,8 @@ func pattern(name string) (string, error) {
 	return name, nil
 }
 
-// number looks word up in names, or parses it as a number with or without prefix.
-func number[N uint16 | int](names map[string]N, word, prefix string, bits int) (N, bool) {
+// codeOf looks word up in names, or parses it as a number with or without prefix.
+func codeOf[N uint16 | int](names map[string]N, word, prefix string, bits int) (N, bool) {
 	word = strings.ToUpper(word)
 	if n, ok := names[word]; ok {
 		return n, true

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/node-dns/node-dns/internal/admin/control"
-	"github.com/node-dns/node-dns/internal/admin/metrics"
 	"github.com/node-dns/node-dns/internal/kube/cluster"
 	"github.com/node-dns/node-dns/internal/nm"
 )
@@ -48,8 +47,8 @@ func NewMetricsState() *Metrics {
 }
 
 // Sample returns the values of all metrics.
-func (v *View) Sample() metrics.Sample {
-	return metrics.Sample{
+func (v *View) Sample() Sample {
+	return Sample{
 		Status:   v.Status(),
 		Revision: v.config.Revision,
 		Traffic:  v.server.Traffic(),
@@ -129,16 +128,16 @@ func (c *configCount) Look(err error) {
 	c.fault = fault
 }
 
-func (c *configCount) read() metrics.Config {
+func (c *configCount) read() ConfigSample {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return metrics.Config{Taken: c.taken, Good: c.fault == "", Failed: c.failed}
+	return ConfigSample{Taken: c.taken, Good: c.fault == "", Failed: c.failed}
 }
 
 // healthCount measures the watchdog's checks. It is safe for concurrent use.
 type healthCount struct {
 	mu     sync.Mutex // guards health
-	health metrics.Health
+	health HealthSample
 }
 
 // Timed returns check with its duration recorded.
@@ -156,7 +155,7 @@ func (c *healthCount) Timed(check func(context.Context, time.Duration) error) fu
 	}
 }
 
-func (c *healthCount) read() metrics.Health {
+func (c *healthCount) read() HealthSample {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.health
@@ -166,7 +165,7 @@ func (c *healthCount) read() metrics.Health {
 // concurrent use.
 type programmingCount struct {
 	mu    sync.Mutex // guards count
-	count metrics.Programming
+	count Programming
 }
 
 // Add is the callback cluster.Config.Programmed.
@@ -187,7 +186,7 @@ func (c *programmingCount) Add(change cluster.Programmed) {
 	}
 }
 
-func (c *programmingCount) read() metrics.Programming {
+func (c *programmingCount) read() Programming {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.count
@@ -199,20 +198,20 @@ const maxRequests = 100
 
 // requestCount counts requests to the Kubernetes API. It is safe for concurrent use.
 type requestCount struct {
-	mu    sync.Mutex                    // guards count
-	count map[metrics.APIRequest]uint64 // nil if there are no requests yet
+	mu    sync.Mutex            // guards count
+	count map[APIRequest]uint64 // nil if there are no requests yet
 }
 
 // Add is the callback cluster.Config.Requested.
 func (c *requestCount) Add(r cluster.Request) {
-	of := metrics.APIRequest{Code: codeWord(r.Code), Method: r.Method, Host: strings.ToValidUTF8(r.Host, "\uFFFD")}
+	of := APIRequest{Code: codeWord(r.Code), Method: r.Method, Host: strings.ToValidUTF8(r.Host, "\uFFFD")}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.count == nil {
-		c.count = map[metrics.APIRequest]uint64{}
+		c.count = map[APIRequest]uint64{}
 	}
 	if _, known := c.count[of]; !known && len(c.count) >= maxRequests {
-		of = metrics.APIRequest{Code: "other", Method: "other", Host: "other"}
+		of = APIRequest{Code: "other", Method: "other", Host: "other"}
 	}
 	c.count[of]++
 }
@@ -228,7 +227,7 @@ func codeWord(code int) string {
 	return strconv.Itoa(code)
 }
 
-func (c *requestCount) read() map[metrics.APIRequest]uint64 {
+func (c *requestCount) read() map[APIRequest]uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return maps.Clone(c.count)

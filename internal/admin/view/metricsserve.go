@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/node-dns/node-dns/internal/admin/control"
-	"github.com/node-dns/node-dns/internal/admin/metrics"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 	"github.com/node-dns/node-dns/internal/sys/journal"
 )
@@ -74,7 +73,7 @@ func (s *shownMetrics) follow(ctx context.Context, want nodeconfig.Metrics) (ok 
 		s.v.setMetrics(want, nil)
 		return true
 	}
-	handler := metrics.Handler(string(want.Namespace), metrics.Source{
+	handler := MetricsHandler(string(want.Namespace), MetricsSource{
 		Sample: s.v.Sample, Status: s.v.Status, Log: s.v.Log,
 		Panicked: func(value any) {
 			s.v.config.Panics.Caught(s.v.Log, "task panicked", journal.TaskPanic, value, "task", "metrics")
@@ -129,7 +128,7 @@ func (s *shownMetrics) serve(ctx context.Context, listener net.Listener) {
 	s.work.Go(func() {
 		defer close(ended)
 		named := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*s.names.Load()).ServeHTTP(w, r) })
-		if err := metrics.Serve(ctx, listener, named); err != nil {
+		if err := serveUntil(ctx, listener, named); err != nil {
 			s.v.Log.Warn("metrics", "error", err)
 		}
 	})

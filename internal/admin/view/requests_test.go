@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/node-dns/node-dns/internal/admin/metrics"
 	"github.com/node-dns/node-dns/internal/kube/cluster"
 )
 
@@ -20,10 +19,10 @@ func TestRequestCount(t *testing.T) {
 		c.Add(cluster.Request{Method: "GET", Host: "api:6443", Code: code})
 	}
 	c.Add(cluster.Request{Method: "POST", Host: "\xff", Code: 201})
-	of := func(code string) metrics.APIRequest {
-		return metrics.APIRequest{Code: code, Method: "GET", Host: "api:6443"}
+	of := func(code string) APIRequest {
+		return APIRequest{Code: code, Method: "GET", Host: "api:6443"}
 	}
-	want := map[metrics.APIRequest]uint64{
+	want := map[APIRequest]uint64{
 		of("200"): 2, of("<error>"): 1, of("503"): 1, of("other"): 4,
 		{Code: "201", Method: "POST", Host: "\uFFFD"}: 1,
 	}
@@ -35,7 +34,7 @@ func TestRequestCount(t *testing.T) {
 		c.Add(cluster.Request{Method: "GET", Host: "api:6443", Code: 200})
 	}
 	got := c.read()
-	rest := got[metrics.APIRequest{Code: "other", Method: "other", Host: "other"}]
+	rest := got[APIRequest{Code: "other", Method: "other", Host: "other"}]
 	if len(got) != maxRequests+1 || rest != 2*maxRequests+uint64(len(want)) || got[of("200")] != 2+3*maxRequests {
 		t.Errorf("got %d kinds, %d counted together, %d of the first", len(got), rest, got[of("200")])
 	}

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/node-dns/node-dns/internal/admin/control"
-	"github.com/node-dns/node-dns/internal/admin/searchlist"
 	"github.com/node-dns/node-dns/internal/dns/zone"
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/kube/cluster"
@@ -38,7 +37,7 @@ func (v *View) SearchConf(ctx context.Context, question control.SearchQuestion) 
 	if !isNamespace(question.Namespace) {
 		return out, control.MistakeError{Why: "invalid namespace " + nodeconfig.Quote(question.Namespace) + "; expected a DNS label (RFC 1123)"}
 	}
-	pod := searchlist.Pod{Namespace: question.Namespace}
+	pod := resolvconf.Pod{Namespace: question.Namespace}
 	if question.Pod != "" {
 		var err error
 		if pod, err = v.podOf(ctx, s, question); err != nil {
@@ -57,8 +56,8 @@ func (v *View) SearchConf(ctx context.Context, question control.SearchQuestion) 
 }
 
 // podOf fetches a pod's settings from the Kubernetes API.
-func (v *View) podOf(ctx context.Context, s *policy.Policy, question control.SearchQuestion) (searchlist.Pod, error) {
-	pod := searchlist.Pod{Namespace: question.Namespace}
+func (v *View) podOf(ctx context.Context, s *policy.Policy, question control.SearchQuestion) (resolvconf.Pod, error) {
+	pod := resolvconf.Pod{Namespace: question.Namespace}
 	name := question.Namespace + "/" + question.Pod
 	if !isPodName(question.Pod) {
 		return pod, control.MistakeError{Why: "invalid pod " + nodeconfig.Quote(name) + "; expected a DNS subdomain (RFC 1123) as its name"}
@@ -74,7 +73,7 @@ func (v *View) podOf(ctx context.Context, s *policy.Policy, question control.Sea
 	}
 	pod.Policy, pod.HostNetwork = said.Policy, said.HostNetwork
 	if pod.Policy == "" {
-		pod.Policy = searchlist.ClusterFirst
+		pod.Policy = resolvconf.PolicyClusterFirst
 	}
 	for _, text := range said.Config.Nameservers {
 		if addr, err := netip.ParseAddr(text); err == nil { // always valid: the API server checks it
@@ -111,7 +110,7 @@ func isNamespace(text string) bool {
 // addNodeConf adds the settings for a process on this node.
 func (v *View) addNodeConf(s *policy.Policy, out *control.Search) {
 	path := v.paths.ResolvConf
-	conf := searchlist.Of(resolvconf.Parse(hostdns.ReadFile(v.paths.Root, path).Data))
+	conf := resolvconf.Parse(hostdns.ReadFile(v.paths.Root, path).Data).Content()
 	hostname, _ := os.Hostname() // empty if the host has no name
 	_, conf.LocalDomain, _ = strings.Cut(hostname, ".")
 	out.Autopath.Why = "it applies only to pods"
@@ -120,7 +119,7 @@ func (v *View) addNodeConf(s *policy.Policy, out *control.Search) {
 }
 
 // addPodConf adds the settings that the kubelet gives to a pod.
-func (v *View) addPodConf(s *policy.Policy, out *control.Search, pod searchlist.Pod, told *control.KubeletTold) {
+func (v *View) addPodConf(s *policy.Policy, out *control.Search, pod resolvconf.Pod, told *control.KubeletTold) {
 	k := v.kubeletByFiles(s)
 	k.applyRunning(told, clusterFile(s))
 	if len(k.DNS) == 0 && !k.noDNS && s.NodeIP.IsValid() {
@@ -128,7 +127,7 @@ func (v *View) addPodConf(s *policy.Policy, out *control.Search, pod searchlist.
 		out.Notes = append(out.Notes, "the kubelet's clusterDNS is set neither in a file nor by a flag; this node is assumed")
 	}
 	conf := k.Conf(pod)
-	if pod.Policy != searchlist.None {
+	if pod.Policy != resolvconf.PolicyNone {
 		out.Host, out.DNSSource, out.DomainSource = &k.host, k.dnsSource, k.domainSource
 		out.Notes = append(out.Notes, k.notes...)
 	}
@@ -137,12 +136,12 @@ func (v *View) addPodConf(s *policy.Policy, out *control.Search, pod searchlist.
 		out.Notes = append(out.Notes, "it asks "+strings.Join(out.Nameservers, " ")+", not this node; the answers shown are from node-dns")
 	}
 	checks := checks(s, v, k.host)
-	checks.Setting = searchlist.ResolvConfSetting(s.Config.IsOpenShift, k.setBy)
+	checks.Setting = nodeconfig.ResolvConfSetting(s.Config.IsOpenShift, k.setBy)
 	checks.Missing, checks.Unread = k.missing, k.unread
 	if k.isOurs {
 		checks.IsNode = func(netip.Addr) bool { return true }
 	}
-	if pod.Policy == searchlist.None {
+	if pod.Policy == resolvconf.PolicyNone {
 		checks.HostFile = ""
 	}
 	out.Faults = append(faultsOf(checks.Pod(k.Kubelet, conf)), faultsOf(k.domainFaults(s.Config.ClusterDomain.Relative()))...)
@@ -161,7 +160,7 @@ func clusterFile(s *policy.Policy) string {
 	return s.Config.Facts.File
 }
 
-func (v *View) addConf(s *policy.Policy, out *control.Search, conf searchlist.Conf) {
+func (v *View) addConf(s *policy.Policy, out *control.Search, conf resolvconf.Content) {
 	for _, addr := range conf.Nameservers {
 		out.Nameservers = append(out.Nameservers, addr.String())
 		if s.Net.IsLocal(addr) && !addr.IsLoopback() && !slices.Contains(out.Own, addr.String()) {
@@ -183,8 +182,8 @@ func (v *View) hostPath(path string) string {
 }
 
 // checks returns the inputs for checking a resolv.conf on this node.
-func checks(s *policy.Policy, v *View, host control.HostFile) searchlist.Checks {
-	c := searchlist.Checks{
+func checks(s *policy.Policy, v *View, host control.HostFile) resolvconf.Checks {
+	c := resolvconf.Checks{
 		IsNode: s.Net.IsLocal, HostFile: host.Path, Hooks: hostdns.NewPaths("").NodeResolvConf,
 	}
 	listening := v.Listening()
@@ -196,7 +195,7 @@ func checks(s *policy.Policy, v *View, host control.HostFile) searchlist.Checks 
 	return c
 }
 
-func faultsOf(faults []searchlist.Fault) []control.Fault {
+func faultsOf(faults []resolvconf.Fault) []control.Fault {
 	all := []control.Fault{}
 	for _, f := range faults {
 		all = append(all, control.Fault{What: f.What, Fix: f.Fix})
@@ -206,7 +205,7 @@ func faultsOf(faults []searchlist.Fault) []control.Fault {
 
 // kubelet is what is known about this node's kubelet, with the sources.
 type kubelet struct {
-	searchlist.Kubelet
+	resolvconf.Kubelet
 	host                    control.HostFile // its resolvConf
 	missing                 bool             // whether host does not exist
 	unread                  string           // reason why host cannot be read; empty if it can
@@ -220,7 +219,7 @@ type kubelet struct {
 // kubeletByFiles returns the settings in the cluster's file, and the cluster domain in
 // node-dns.yaml.
 func (v *View) kubeletByFiles(s *policy.Policy) kubelet {
-	k := kubelet{Kubelet: searchlist.Kubelet{Domain: s.Config.ClusterDomain.Relative(), Limits: searchlist.LimitsOf(s.Config.IsOpenShift)}}
+	k := kubelet{Kubelet: resolvconf.Kubelet{Domain: s.Config.ClusterDomain.Relative(), Limits: resolvconf.LimitsOf(s.Config.IsOpenShift)}}
 	k.dnsSource = s.Config.WhereCluster("clusterDNS", "kubeletArguments.cluster-dns", "dnsIP")
 	k.domainSource = s.Config.Where("clusterDomain", "kubeletArguments.cluster-domain", "dnsDomain")
 	path := s.Config.KubeletResolvConf
@@ -233,7 +232,7 @@ func (v *View) kubeletByFiles(s *policy.Policy) kubelet {
 		k.unread = read.Err.Error()
 	}
 	file := resolvconf.Parse(read.Data)
-	k.setHost(searchlist.Conf{Nameservers: file.Nameservers(), Search: file.SearchLine(), Options: file.Options()})
+	k.setHost(resolvconf.Content{Nameservers: file.Nameservers(), Search: file.SearchLine(), Options: file.Options()})
 	k.isOurs = hostdns.IsOurs(read.Data)
 	for _, addr := range s.Config.DNSIPs {
 		if addr.IsUnspecified() {
@@ -245,7 +244,7 @@ func (v *View) kubeletByFiles(s *policy.Policy) kubelet {
 }
 
 // setHost sets the content of resolvConf.
-func (k *kubelet) setHost(conf searchlist.Conf) {
+func (k *kubelet) setHost(conf resolvconf.Content) {
 	k.Host = conf
 	k.host.Nameservers, k.host.Search = []string{}, append([]string{}, k.Host.Search...)
 	for _, addr := range k.Host.Nameservers {
@@ -271,7 +270,7 @@ func (k *kubelet) applyRunning(told *control.KubeletTold, ours string) {
 	if file := told.ResolvConf; file != nil {
 		k.host.Path, k.host.Source, k.setBy, k.NoFile = file.Path, told.ResolvConfSource, told.ResolvConfSetting, file.Path == ""
 		k.missing, k.unread = file.Missing, file.Unread
-		k.setHost(searchlist.Conf{Nameservers: file.Nameservers, Search: file.Search, Options: file.Options})
+		k.setHost(resolvconf.Content{Nameservers: file.Nameservers, Search: file.Search, Options: file.Options})
 		k.isOurs = file.Ours
 	}
 	for _, problem := range told.Problems[:min(len(told.Problems), control.MaxKubeletProblems)] {
@@ -285,7 +284,7 @@ func (k *kubelet) applyRunning(told *control.KubeletTold, ours string) {
 func (k *kubelet) note(ours, source, somewhere, nowhere string) {
 	_, place, _ := strings.Cut(source, " ")
 	switch {
-	case source == searchlist.ByDefault:
+	case source == nodeconfig.ByDefault:
 		k.notes = append(k.notes, nowhere)
 	case ours == "" || !strings.HasPrefix(place, ours+":"):
 		k.notes = append(k.notes, fmt.Sprintf(somewhere, source))
@@ -293,7 +292,7 @@ func (k *kubelet) note(ours, source, somewhere, nowhere string) {
 }
 
 // domainFaults returns a fault if the kubelet's cluster domain differs from ours.
-func (k *kubelet) domainFaults(ours string) []searchlist.Fault {
+func (k *kubelet) domainFaults(ours string) []resolvconf.Fault {
 	if k.Domain == "" || k.Domain == ours {
 		return nil
 	}
@@ -301,7 +300,7 @@ func (k *kubelet) domainFaults(ours string) []searchlist.Fault {
 	if ours != "" {
 		what = "answers for " + ours
 	}
-	return []searchlist.Fault{{
+	return []resolvconf.Fault{{
 		What: fmt.Sprintf("pods search for the cluster's names in %s (%s), but node-dns %s", k.Domain, k.domainSource, what),
 		Fix:  "set clusterDomain: " + k.Domain + " in /etc/node-dns/node-dns.yaml",
 	}}

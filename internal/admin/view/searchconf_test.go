@@ -6,8 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/node-dns/node-dns/internal/resolvconf"
+
 	"github.com/node-dns/node-dns/internal/admin/control"
-	"github.com/node-dns/node-dns/internal/admin/searchlist"
 )
 
 // TestHear proves that known settings of the running kubelet win, and that those from the file that
@@ -38,7 +39,7 @@ func TestHear(t *testing.T) {
 		{"more problems than a client may report", &control.KubeletTold{Problems: make([]control.KubeletProblem, 9)}, ours, "10.0.0.5", false, []string{partly, partly, partly, partly}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			k := kubelet{Kubelet: searchlist.Kubelet{DNS: []netip.Addr{netip.MustParseAddr("10.0.0.5")}}}
+			k := kubelet{Kubelet: resolvconf.Kubelet{DNS: []netip.Addr{netip.MustParseAddr("10.0.0.5")}}}
 			k.applyRunning(row.told, row.ours)
 			if got := strings.Trim(fmt.Sprint(k.DNS), "[]"); got != row.dns || k.noDNS != row.noDNS {
 				t.Errorf("got nameservers %s, none: %t", got, k.noDNS)

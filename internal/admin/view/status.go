@@ -16,7 +16,7 @@ import (
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/policy"
 	"github.com/node-dns/node-dns/internal/resolvconf"
-	"github.com/node-dns/node-dns/internal/sys/selinux"
+	"github.com/node-dns/node-dns/internal/sys/procfs"
 )
 
 func clientsOf(a policy.Access) control.Clients {
@@ -154,7 +154,7 @@ func (v *View) selinuxStatus() *control.SELinux {
 	if !mode.IsOn() {
 		return nil
 	}
-	return &control.SELinux{Mode: string(mode), Domain: selinux.TypeOf(v.context)}
+	return &control.SELinux{Mode: string(mode), Domain: procfs.TypeOf(v.context)}
 }
 
 func (v *View) resolvConfStatus() control.ResolvConf {

@@ -9,9 +9,8 @@ import (
 	"time"
 
 	"github.com/node-dns/node-dns/internal/admin/control"
-	"github.com/node-dns/node-dns/internal/admin/metrics"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
-	"github.com/node-dns/node-dns/internal/sys/sketch"
+	"github.com/node-dns/node-dns/internal/sys/stats"
 )
 
 const (
@@ -33,8 +32,8 @@ type troubles struct {
 	window perSecond
 
 	mu      sync.Mutex // guards the fields below
-	names   *sketch.Sketch[slowName]
-	clients *sketch.Sketch[troubledClient]
+	names   *stats.Sketch[slowName]
+	clients *stats.Sketch[troubledClient]
 }
 
 // slowName is a name with a type.
@@ -89,7 +88,7 @@ func (m *minutes[S]) until(t time.Time) (sums []S) {
 }
 
 func newTroubles() *troubles {
-	return &troubles{names: sketch.New[slowName](troubleKeys), clients: sketch.New[troubledClient](troubleKeys)}
+	return &troubles{names: stats.NewSketch[slowName](troubleKeys), clients: stats.NewSketch[troubledClient](troubleKeys)}
 }
 
 // Trouble is the callback of dnsserver.Config. It records a query that was slow or failed.
@@ -165,20 +164,20 @@ func (t *troubles) slowNames(now time.Time, most int, podOf func(netip.Addr) str
 }
 
 // troubledClients returns the clients with the most trouble, worst first. podOf names them.
-func (t *troubles) troubledClients(now time.Time, podOf func(netip.Addr) string) []metrics.TroubledClient {
+func (t *troubles) troubledClients(now time.Time, podOf func(netip.Addr) string) []TroubledClient {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.forgetLocked(now)
-	all := []metrics.TroubledClient{}
+	all := []TroubledClient{}
 	for client, e := range t.clients.Entries {
 		addr, _ := netip.ParseAddr(client) // the zero address has no pod
-		of := metrics.TroubledClient{Client: client, Pod: podOf(addr)}
+		of := TroubledClient{Client: client, Pod: podOf(addr)}
 		for _, minute := range e.Details.minutes.until(now) {
 			of.Slow, of.Failed = of.Slow+minute.slow, of.Failed+minute.failed
 		}
 		all = append(all, of)
 	}
-	slices.SortFunc(all, func(a, b metrics.TroubledClient) int {
+	slices.SortFunc(all, func(a, b TroubledClient) int {
 		return cmp.Or(cmp.Compare(b.Slow+b.Failed, a.Slow+a.Failed), cmp.Compare(a.Client, b.Client))
 	})
 	return all[:min(len(all), shownClients)]

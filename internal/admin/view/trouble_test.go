@@ -9,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/node-dns/node-dns/internal/admin/control"
-	"github.com/node-dns/node-dns/internal/admin/metrics"
 )
 
 func podOf(client netip.Addr) string {
@@ -49,7 +48,7 @@ func TestTroubles(t *testing.T) {
 	if diff := cmp.Diff(wantNames, record.slowNames(now, shownNames, podOf)); diff != "" {
 		t.Errorf("names (-want +got):\n%s", diff)
 	}
-	wantClients := []metrics.TroubledClient{{Client: "10.128.0.7", Pod: "shop/web", Slow: 4, Failed: 4}, {Client: "192.0.2.9", Slow: 1}}
+	wantClients := []TroubledClient{{Client: "10.128.0.7", Pod: "shop/web", Slow: 4, Failed: 4}, {Client: "192.0.2.9", Slow: 1}}
 	if diff := cmp.Diff(wantClients, record.troubledClients(now, podOf)); diff != "" {
 		t.Errorf("clients (-want +got):\n%s", diff)
 	}

@@ -1,7 +1,10 @@
 // Package view shows the state of a daemon: its status, its counters, the history of its routes,
-// and its answers to an admin's questions.
+// and its answers to an admin's questions. It exports the counters to Prometheus, with health and
+// readiness checks.
 //
-// It changes only what it shows, and the cache when an admin flushes it.
+// It changes only what it shows, and the cache when an admin flushes it. The other parts count while
+// they work, and each scrape reads their counters. Scrapers may connect over the network, so they
+// get numbers, but no queried names and no paths.
 package view
 
 import (
@@ -16,7 +19,7 @@ import (
 	"github.com/node-dns/node-dns/internal/policy"
 	"github.com/node-dns/node-dns/internal/resolve"
 	"github.com/node-dns/node-dns/internal/sys/journal"
-	"github.com/node-dns/node-dns/internal/sys/selinux"
+	"github.com/node-dns/node-dns/internal/sys/procfs"
 )
 
 // Config holds the inputs of a View. All fields but Revision and ConfigFile are required.
@@ -39,7 +42,7 @@ type View struct {
 	Plain   *slog.Logger // does not send its records to watchers
 	started time.Time
 	paths   hostdns.Paths
-	selinux selinux.Kernel
+	selinux procfs.SELinux
 	context string // SELinux context at the start; empty if unknown
 
 	resolver *resolve.Resolver               // nil before Show
@@ -66,7 +69,7 @@ type View struct {
 func New(c Config) *View {
 	v := &View{
 		config: c, started: time.Now(), paths: hostdns.NewPaths(c.Root),
-		selinux: selinux.Find(c.Root), context: selinux.OwnContext(c.Root), Metrics: NewMetricsState(), troubles: newTroubles(), failures: newFailures(),
+		selinux: procfs.FindSELinux(c.Root), context: procfs.OwnContext(c.Root), Metrics: NewMetricsState(), troubles: newTroubles(), failures: newFailures(),
 	}
 	v.Plain, v.Log = c.Log, slog.New(v.Hub.Tee(c.Log.Handler()))
 	v.Hub.Watched = v.watchQueries

@@ -17,7 +17,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
-	"github.com/node-dns/node-dns/internal/sys/percpu"
+	"github.com/node-dns/node-dns/internal/sys/stats"
 )
 
 // Defaults for zero values in a Config.
@@ -93,7 +93,7 @@ type Cache struct {
 
 	prefetches bool
 
-	hits, denials                 percpu.Counter // hits with and without an answer in the response
+	hits, denials                 stats.Counter // hits with and without an answer in the response
 	misses, staleHits, prefetched atomic.Uint64
 }
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
-	"github.com/node-dns/node-dns/internal/dns/records"
+	"github.com/node-dns/node-dns/internal/dns/dnswire"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
@@ -18,7 +18,7 @@ import (
 // step; kept is 0 if the message is rejected.
 func costlyEntry(message []byte) (read, kept time.Duration) {
 	begun := time.Now()
-	m, err := records.Unpack(message)
+	m, err := dnswire.Unpack(message)
 	read = time.Since(begun)
 	if err != nil {
 		return read, 0

@@ -14,7 +14,6 @@ import (
 
 	"github.com/node-dns/node-dns/internal/dns/dnswire"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
-	"github.com/node-dns/node-dns/internal/dns/records"
 )
 
 // ErrDamaged is the error for data that Dump did not write.
@@ -121,7 +120,7 @@ func (e *entry) readWire() bool {
 	if len(e.wire) > dns.MaxMsgSize {
 		return false
 	}
-	m, err := records.Unpack(e.wire)
+	m, err := dnswire.Unpack(e.wire)
 	if err != nil || m.Id != 0 || !m.Response || m.Truncated || m.Authoritative || len(m.Question) != 1 {
 		return false
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/dns/dnswire"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
-	"github.com/node-dns/node-dns/internal/dns/records"
 )
 
 // An entry is one stored response. Once stored, it is immutable except for its links to other
@@ -82,7 +81,7 @@ func newEntry(k key, q *dnsserver.Query, m *dns.Msg, now, life time.Duration) *e
 		Ns:       m.Ns,
 		Extra:    slices.DeleteFunc(slices.Clone(m.Extra), isHopByHop),
 	}
-	wire, err := records.Pack(&out)
+	wire, err := dnswire.Pack(&out)
 	end := dnswire.HeaderSize + len(k.question)
 	if err != nil || len(wire) < end {
 		return nil
@@ -92,7 +91,7 @@ func newEntry(k key, q *dnsserver.Query, m *dns.Msg, now, life time.Duration) *e
 		return nil
 	}
 	if hasEmpty(&out) {
-		if _, err := records.Unpack(wire); err != nil {
+		if _, err := dnswire.Unpack(wire); err != nil {
 			return nil
 		}
 	}
@@ -170,7 +169,7 @@ func (e *entry) response(q *dnsserver.Query, age uint32) *dns.Msg {
 		return nil
 	}
 	e.grow(wire, age, 0)
-	m, err := records.Unpack(wire)
+	m, err := dnswire.Unpack(wire)
 	if err != nil {
 		return nil
 	}

@@ -7,7 +7,6 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/internal/dns/dnswire"
-	"github.com/node-dns/node-dns/internal/dns/records"
 )
 
 // A Remembered is a snapshot of one stored response.
@@ -111,7 +110,7 @@ func (e *entry) answers() bool {
 func (r Remembered) Msg() *dns.Msg {
 	wire := append([]byte(nil), r.entry.message()...)
 	r.entry.grow(wire, r.seconds(), 0)
-	m, err := records.Unpack(wire)
+	m, err := dnswire.Unpack(wire)
 	if err != nil {
 		return nil
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/cache"
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
-	"github.com/node-dns/node-dns/internal/dns/records"
+	"github.com/node-dns/node-dns/internal/dns/dnswire"
 )
 
 // remembers returns a server whose cache has the response to the query, so that it also answers on
@@ -21,8 +21,8 @@ import (
 func remembers(t testing.TB, asked *dns.Msg, response *dns.Msg, age time.Duration) *dnsserver.Server {
 	t.Helper()
 	now := time.Now()
-	if wire, err := records.Pack(response); err == nil { // packed as an upstream nameserver sends it
-		if m, err := records.Unpack(wire); err == nil {
+	if wire, err := dnswire.Pack(response); err == nil { // packed as an upstream nameserver sends it
+		if m, err := dnswire.Unpack(wire); err == nil {
 			response = m
 		}
 	}
@@ -188,7 +188,7 @@ func FuzzRemembered(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, said, query []byte, age uint16) {
 		asked := new(dns.Msg)
-		response, err := records.Unpack(said)
+		response, err := dnswire.Unpack(said)
 		if asked.Unpack(query) != nil || len(asked.Question) != 1 || err != nil {
 			return
 		}

@@ -10,7 +10,6 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/internal/dns/dnswire"
-	"github.com/node-dns/node-dns/internal/dns/records"
 )
 
 // udpSize is the size at which a response fits every path without fragmentation (DNS flag day 2020,
@@ -122,8 +121,8 @@ func newOPT(options ...dns.EDNS0) *dns.OPT {
 // and then the records that do not fit, and sets TC. truncated reports that pack set TC because of
 // the limit.
 func pack(out *dns.Msg, limit int, buf []byte) (wire []byte, truncated bool, err error) {
-	wire, err = records.AppendPack(buf[:0], out)
-	if errors.Is(err, records.ErrTooLong) { // a Service with thousands of endpoints
+	wire, err = dnswire.AppendPack(buf[:0], out)
+	if errors.Is(err, dnswire.ErrTooLong) { // a Service with thousands of endpoints
 		out.Compress = true
 		wire, err = out.PackBuffer(buf)
 	}
@@ -142,7 +141,7 @@ func pack(out *dns.Msg, limit int, buf []byte) (wire []byte, truncated bool, err
 		// The Extended DNS Errors leave no room. What remains fits into 512 bytes.
 		opt.Option = nil
 		out.Answer, out.Ns, out.Extra, out.Truncated = nil, nil, []dns.RR{opt}, true
-		wire, err = records.AppendPack(buf[:0], out)
+		wire, err = dnswire.AppendPack(buf[:0], out)
 		return wire, true, err
 	}
 	cut := dnswire.Fit(wire[:last], question, room)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/miekg/dns"
 
-	"github.com/node-dns/node-dns/internal/sys/percpu"
+	"github.com/node-dns/node-dns/internal/sys/stats"
 )
 
 // Traffic counts queries and responses of one transport and address family since the server was
@@ -21,13 +21,13 @@ type Traffic struct {
 	Types   [len(TypeNames)]uint64  // queries, indexed as TypeNames
 	DO      uint64                  // IN queries with the DO bit, unless refused or dropped unread
 	Rcodes  [len(RcodeNames)]uint64 // responses, indexed as RcodeNames
-	Queries percpu.Sizes
+	Queries stats.Sizes
 	// Responses counts responses as they were sent, including failed sends (Stats.WriteErrors).
-	Responses percpu.Sizes
+	Responses stats.Sizes
 	// Durations are the times from receiving a query to sending its response. For queries answered
 	// at once they are samples: a receiver reads the clock once per eight responses or more, and
 	// all of these count as those that are sent in that system call.
-	Durations percpu.Durations
+	Durations stats.Durations
 }
 
 // TypeNames lists the query types that are counted separately, and "other" for all the rest, so

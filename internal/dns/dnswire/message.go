@@ -29,7 +29,7 @@ const bitTC = 1 << 1 // of the third byte
 // records, which a client can do without (RFC 2181 section 9), and then keeps as many records as
 // fit. The response has one question, which ends at end, and no OPT record.
 func Fit(response []byte, end, limit int) Cut {
-	counts := [3]uint16{count(response, 6), count(response, 8), count(response, 10)}
+	counts := [3]uint16{count16(response, 6), count16(response, 8), count16(response, 10)}
 	if len(response) <= limit {
 		return Cut{End: len(response), Counts: counts}
 	}
@@ -48,12 +48,14 @@ func Fit(response []byte, end, limit int) Cut {
 	return cut
 }
 
-func count(message []byte, at int) uint16 { return binary.BigEndian.Uint16(message[at:]) }
+func count(message []byte, at int) int { return int(count16(message, at)) }
+
+func count16(message []byte, at int) uint16 { return binary.BigEndian.Uint16(message[at:]) }
 
 // Record returns the offsets of the TTL and of the end of the record at offset at.
 func Record(message []byte, at int) (ttl, end int) {
 	at = NameEnd(message, at)
-	return at + 4, at + 10 + int(count(message, at+8))
+	return at + 4, at + 10 + count(message, at+8)
 }
 
 // NameEnd returns the offset of the end of the name at offset at, including its last label or a
@@ -77,15 +79,18 @@ func NameEnd(message []byte, at int) int {
 // IsWhole reports whether the records from offset at to the end of the message are complete and as
 // many as the header counts.
 func IsWhole(message []byte, at int) bool {
-	if len(message) < HeaderSize {
-		return false
-	}
-	for n := int(count(message, 6)) + int(count(message, 8)) + int(count(message, 10)); n > 0; n-- {
+	return len(message) >= HeaderSize && recordsEnd(message, at) == len(message)
+}
+
+// recordsEnd returns the end of the records that the header counts, which start at offset at, or 0
+// if one is incomplete.
+func recordsEnd(message []byte, at int) int {
+	for n := count(message, 6) + count(message, 8) + count(message, 10); n > 0; n-- {
 		if _, at = Find(message, at); at == 0 {
-			return false
+			return 0
 		}
 	}
-	return at == len(message)
+	return at
 }
 
 // Find is Record for a record that may be incomplete. It returns the offsets of the beginning and
@@ -94,7 +99,7 @@ func Find(message []byte, at int) (data, end int) {
 	if data = NameEnd(message, at) + 10; data > len(message) {
 		return 0, 0
 	}
-	if end = data + int(count(message, data-2)); end > len(message) {
+	if end = data + count(message, data-2); end > len(message) {
 		return 0, 0
 	}
 	return data, end

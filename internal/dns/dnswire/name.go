@@ -1,9 +1,11 @@
-// Package dnswire reads names and records of well-formed messages in wire format, without
-// allocation.
+// Package dnswire reads messages from the network. ReadResponse, Unpack and IsWhole take any bytes,
+// and Unpack's records can be checked for those that were requested. The functions that read a name
+// or a record in place, without allocation, take messages that were parsed or packed before.
 //
 // Packages that cache and answer messages in wire format use it without sockets, so it is separate
-// from dnsserver. A dnsname.Name is text, so it is separate from dnsname too. Package dnswire does
-// not validate: its input was parsed or packed before.
+// from dnsserver. A dnsname.Name is text, so it is separate from dnsname too. The forwarder uses
+// Unpack for messages from upstream nameservers, and the cache when it reads them again, so that
+// both are equally careful.
 package dnswire
 
 import "encoding/binary"

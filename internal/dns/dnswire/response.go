@@ -34,23 +34,23 @@ type Response struct {
 //     to earlier labels;
 //   - no upper-case letters outside the question name.
 func ReadResponse(message []byte, end int) (r Response, ok bool) {
-	if len(message) < end || len(message) > math.MaxUint16 || message[2]&(bitQR|opcodeBits|bitTC) != bitQR || count(message, 4) != 1 {
+	if len(message) < end || len(message) > math.MaxUint16 || message[2]&(bitQR|opcodeBits|bitTC) != bitQR || count16(message, 4) != 1 {
 		return r, false
 	}
 	rcode := message[3] & 0xf
 	if rcode != dns.RcodeSuccess && rcode != dns.RcodeNameError {
 		return r, false
 	}
-	answers, authority, additional := count(message, 6), count(message, 8), count(message, 10)
+	answers, authority, additional := count16(message, 6), count16(message, 8), count16(message, 10)
 	if authority > 1 || additional > 1 || answers > maxAnswers {
 		return r, false
 	}
-	rd := reader{message: message, end: end}
+	rd := responseReader{message: message, end: end}
 	if !rd.readQName() {
 		return r, false
 	}
 	r = Response{End: end, TTL: math.MaxInt32}
-	qtype, at := count(message, end-4), end
+	qtype, at := count16(message, end-4), end
 	for range answers {
 		rr, ok := rd.record(at)
 		if !ok || !rd.isOwner(rr) || !rd.checkData(rr) {
@@ -86,9 +86,9 @@ func ReadResponse(message []byte, end int) (r Response, ok bool) {
 // one.
 func (r Response) Targets() iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
-		rd := reader{message: r.Message, end: r.End}
+		rd := responseReader{message: r.Message, end: r.End}
 		at := r.End
-		for range count(r.Message, 6) {
+		for range count16(r.Message, 6) {
 			rr, ok := rd.record(at)
 			if !ok || !rd.checkData(rr) || rr.rrtype == dns.TypeCNAME && !yield(rd.alias.text()) {
 				return
@@ -108,17 +108,17 @@ const (
 // has more than a cookie or padding.
 func readOPT(wire []byte) (cookie []byte, ok bool) {
 	const size, optionHeader = 11, 4
-	if len(wire) < size || wire[0] != 0 || count(wire, 1) != dns.TypeOPT || wire[5] != 0 || int(count(wire, 9)) != len(wire)-size {
+	if len(wire) < size || wire[0] != 0 || count16(wire, 1) != dns.TypeOPT || wire[5] != 0 || count(wire, 9) != len(wire)-size {
 		return nil, false
 	}
 	option := wire[size:]
 	if len(option) == 0 {
 		return nil, true
 	}
-	if len(option) < optionHeader || int(count(option, 2)) != len(option)-optionHeader {
+	if len(option) < optionHeader || count(option, 2) != len(option)-optionHeader {
 		return nil, false
 	}
-	switch count(option, 0) {
+	switch count16(option, 0) {
 	case dns.EDNS0COOKIE:
 		return option[optionHeader:], true
 	case dns.EDNS0PADDING:
@@ -127,8 +127,8 @@ func readOPT(wire []byte) (cookie []byte, ok bool) {
 	return nil, false
 }
 
-// reader reads the records of a message in order.
-type reader struct {
+// responseReader reads the records of a message in order.
+type responseReader struct {
 	message []byte
 	end     int // of the question
 	qname   name
@@ -155,7 +155,7 @@ type record struct {
 	isQName   bool // the owner is a pointer to the question's name
 }
 
-func (rd *reader) readQName() bool {
+func (rd *responseReader) readQName() bool {
 	if rd.end < HeaderSize+5 || rd.end > HeaderSize+MaxQuestion {
 		return false
 	}
@@ -165,32 +165,32 @@ func (rd *reader) readQName() bool {
 
 // record reads the record at offset at. It checks that the data is inside the message, but not what
 // it contains.
-func (rd *reader) record(at int) (rr record, ok bool) {
+func (rd *responseReader) record(at int) (rr record, ok bool) {
 	const pointer = 0xc000 | HeaderSize
 	m := rd.message
-	if rr.isQName = at+2 <= len(m) && count(m, at) == pointer; rr.isQName {
+	if rr.isQName = at+2 <= len(m) && count16(m, at) == pointer; rr.isQName {
 		at += 2
 	} else if at, ok = rd.name(at, &rd.owner); !ok {
 		return rr, false
 	}
-	if at+10 > len(m) || count(m, at+2) != dns.ClassINET {
+	if at+10 > len(m) || count16(m, at+2) != dns.ClassINET {
 		return rr, false
 	}
-	rr.rrtype, rr.ttl = count(m, at), binary.BigEndian.Uint32(m[at+4:])
+	rr.rrtype, rr.ttl = count16(m, at), binary.BigEndian.Uint32(m[at+4:])
 	rr.data = at + 10
-	rr.end = rr.data + int(count(m, at+8))
+	rr.end = rr.data + count(m, at+8)
 	return rr, rr.end <= len(m) && rr.ttl <= math.MaxInt32
 }
 
 // current returns the name that is currently being answered.
-func (rd *reader) current() *name {
+func (rd *responseReader) current() *name {
 	if rd.isAlias {
 		return &rd.alias
 	}
 	return &rd.qname
 }
 
-func (rd *reader) isOwner(rr record) bool {
+func (rd *responseReader) isOwner(rr record) bool {
 	if rr.isQName {
 		return !rd.isAlias
 	}
@@ -198,7 +198,7 @@ func (rd *reader) isOwner(rr record) bool {
 }
 
 // isWithin reports whether the current name is in the zone that owns the record.
-func (rd *reader) isWithin(rr record) bool {
+func (rd *responseReader) isWithin(rr record) bool {
 	if rr.isQName {
 		rd.owner = rd.qname
 	}
@@ -210,7 +210,7 @@ func (rd *reader) isWithin(rr record) bool {
 }
 
 // checkData reports whether the data of a record is valid for its type.
-func (rd *reader) checkData(rr record) bool {
+func (rd *responseReader) checkData(rr record) bool {
 	size := rr.end - rr.data
 	switch rr.rrtype {
 	case dns.TypeA:
@@ -246,7 +246,7 @@ func (rd *reader) checkData(rr record) bool {
 // end. ok is false if it is invalid, or if it repeats labels of the question instead of pointing to
 // them. Repeated labels have the case that the upstream server chose, while those in the question
 // have the client's.
-func (rd *reader) name(at int, n *name) (end int, ok bool) {
+func (rd *responseReader) name(at int, n *name) (end int, ok bool) {
 	m, highest := rd.message, at
 	n.size = 0
 	for n.own = -1; ; {
@@ -272,7 +272,7 @@ func (rd *reader) name(at int, n *name) (end int, ok bool) {
 			if end == 0 {
 				end = at + 2
 			}
-			at = int(count(m, at) & 0x3fff)
+			at = count(m, at) & 0x3fff
 			if at >= highest || !rd.isLabel(at) {
 				return 0, false
 			}
@@ -289,7 +289,7 @@ func (rd *reader) name(at int, n *name) (end int, ok bool) {
 }
 
 // addLabel records the offset of a label. It returns false if there are too many.
-func (rd *reader) addLabel(at int) bool {
+func (rd *responseReader) addLabel(at int) bool {
 	if at < rd.end || rd.count > 0 && at <= int(rd.labels[rd.count-1]) {
 		return true // already recorded
 	}
@@ -303,7 +303,7 @@ func (rd *reader) addLabel(at int) bool {
 
 // isLabel reports whether a label other than the root begins at offset at. A pointer into a number,
 // such as a TTL, would lead to a different name when the number changes.
-func (rd *reader) isLabel(at int) bool {
+func (rd *responseReader) isLabel(at int) bool {
 	if at >= rd.end {
 		_, ok := slices.BinarySearch(rd.labels[:rd.count], uint16(at))
 		return ok
@@ -317,7 +317,7 @@ func (rd *reader) isLabel(at int) bool {
 }
 
 // isCompressed reports whether the labels outside the question repeat none of its labels.
-func (rd *reader) isCompressed(n *name) bool {
+func (rd *responseReader) isCompressed(n *name) bool {
 	common, qname := n.size-n.own, rd.qname.text() // with the root label
 	if common >= len(qname) {
 		return true // it ends with the entire qname

@@ -20,9 +20,9 @@ const (
 	optionHeader     = 4
 )
 
-// MixCase sets the case of each letter in the qname of our query by a random bit
+// mixCase sets the case of each letter in the qname of our query by a random bit
 // (draft-vixie-dnsext-dns0x20). draw returns random bits.
-func MixCase(query []byte, draw func() uint16) {
+func mixCase(query []byte, draw func() uint16) {
 	name := query[headerSize : QuestionEnd(query)-4]
 	var bits uint16
 	left := 0
@@ -52,13 +52,13 @@ func ParsedHasCase(sent []byte, m *dns.Msg) bool {
 	return len(m.Question) == 0 || err == nil && m.Question[0].Name == name
 }
 
-// MayHaveCookie reports whether our query ends with an OPT record without options, so that
-// AppendCookie may be called.
-func MayHaveCookie(query []byte) bool { return len(query) == QuestionEnd(query)+optSize }
+// mayHaveCookie reports whether our query ends with an OPT record without options, so that
+// appendCookie may be called.
+func mayHaveCookie(query []byte) bool { return len(query) == QuestionEnd(query)+optSize }
 
-// AppendCookie appends a cookie to a query for which MayHaveCookie is true. An empty option changes
+// appendCookie appends a cookie to a query for which mayHaveCookie is true. An empty option changes
 // nothing.
-func AppendCookie(query, option []byte) []byte {
+func appendCookie(query, option []byte) []byte {
 	if len(option) == 0 {
 		return query
 	}
@@ -68,7 +68,7 @@ func AppendCookie(query, option []byte) []byte {
 	return append(query, option...)
 }
 
-// CookieSent returns the cookie that AppendCookie added to a query, or an empty slice.
+// CookieSent returns the cookie that appendCookie added to a query, or an empty slice.
 func CookieSent(query []byte) []byte {
 	at := QuestionEnd(query) + optSize
 	if len(query) < at+optionHeader || binary.BigEndian.Uint16(query[at:]) != dns.EDNS0COOKIE {

@@ -9,7 +9,6 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/internal/dns/dnswire"
-	"github.com/node-dns/node-dns/internal/dns/records"
 )
 
 // Reasons why a message is not the response to a query. Such a message is counted and ignored, and
@@ -43,7 +42,7 @@ func Decode(sent, msg []byte) (*dns.Msg, error) {
 	if msg[2]&bitTC != 0 {
 		return &dns.Msg{MsgHdr: dns.MsgHdr{Response: true, Truncated: true, Rcode: Rcode(msg)}}, nil
 	}
-	m, err := records.Unpack(msg)
+	m, err := dnswire.Unpack(msg)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +63,7 @@ func decodeStream(sent, msg []byte) (*dns.Msg, error) {
 // IsUnreadable reports whether Decode found a malformed response to the query. Over UDP it may be
 // cut off, or forged by an attacker who knows port and ID, so the question is retried over TCP.
 func IsUnreadable(err error) bool {
-	return errors.Is(err, records.ErrMalformed) || errors.Is(err, records.ErrCostly)
+	return errors.Is(err, dnswire.ErrMalformed) || errors.Is(err, dnswire.ErrCostly)
 }
 
 // Simple returns the response in msg if it is the response to the query sent, and contains nothing

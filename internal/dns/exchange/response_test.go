@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/miekg/dns"
 
-	"github.com/node-dns/node-dns/internal/dns/records"
+	"github.com/node-dns/node-dns/internal/dns/dnswire"
 )
 
 // sentQuery returns a query as we send it, and a valid response.
@@ -42,11 +42,11 @@ func rrs(t testing.TB, texts ...string) []dns.RR {
 		}
 		all = append(all, rr)
 	}
-	wire, err := records.Pack(&dns.Msg{Question: []dns.Question{{Name: "."}}, Answer: all})
+	wire, err := dnswire.Pack(&dns.Msg{Question: []dns.Question{{Name: "."}}, Answer: all})
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := records.Unpack(wire)
+	m, err := dnswire.Unpack(wire)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,20 +77,20 @@ func TestDecode(t *testing.T) {
 		{name: "one octet", wire: func(w []byte) []byte { return w[:1] }, want: errShort},
 		{name: "header cut", wire: func(w []byte) []byte { return w[:11] }, want: errShort},
 		{name: "question cut", wire: func(w []byte) []byte { return w[:20] }, want: errQuestion},
-		{name: "answer cut", wire: func(w []byte) []byte { return w[:40] }, want: records.ErrMalformed},
+		{name: "answer cut", wire: func(w []byte) []byte { return w[:40] }, want: dnswire.ErrMalformed},
 		// miekg/dns parses this as a response without records, which would be NODATA.
-		{name: "answer counted but missing", wire: func(w []byte) []byte { return w[:29] }, want: records.ErrMalformed},
+		{name: "answer counted but missing", wire: func(w []byte) []byte { return w[:29] }, want: dnswire.ErrMalformed},
 		{name: "bytes after the end", wire: func(w []byte) []byte { return append(w, make([]byte, 20)...) }},
 		{name: "zeros", wire: func(w []byte) []byte { return make([]byte, 200) }, want: errID},
 		{
-			name: "owner that points to itself (RFC 9267)", want: records.ErrMalformed,
+			name: "owner that points to itself (RFC 9267)", want: dnswire.ErrMalformed,
 			wire: func(w []byte) []byte { w[29], w[30] = 0xc0, 29; return w },
 		},
 		// miekg/dns repacked these for the client in an unreadable form, with RDATA that ends
 		// early.
-		{name: "SOA without RDATA", change: withoutRecords, wire: appendEmpty(dns.TypeSOA), want: records.ErrMalformed},
-		{name: "TSIG without RDATA", change: withoutRecords, wire: appendEmpty(dns.TypeTSIG), want: records.ErrMalformed},
-		{name: "A without RDATA", change: withoutRecords, wire: appendEmpty(dns.TypeA), want: records.ErrMalformed},
+		{name: "SOA without RDATA", change: withoutRecords, wire: appendEmpty(dns.TypeSOA), want: dnswire.ErrMalformed},
+		{name: "TSIG without RDATA", change: withoutRecords, wire: appendEmpty(dns.TypeTSIG), want: dnswire.ErrMalformed},
+		{name: "A without RDATA", change: withoutRecords, wire: appendEmpty(dns.TypeA), want: dnswire.ErrMalformed},
 		{name: "type with optional RDATA", change: withoutRecords, wire: appendEmpty(dns.TypeNULL)},
 		{name: "an unknown type", change: withoutRecords, wire: appendEmpty(65280)},
 		{name: "truncated and cut", change: func(m *dns.Msg) { m.Truncated = true }, wire: func(w []byte) []byte { return w[:40] }},
@@ -197,20 +197,20 @@ func FuzzDecode(f *testing.F) {
 		if opt := m.IsEdns0(); opt != nil {
 			KeepErrors(m, opt)
 		}
-		records.KeepRelated(m, "www.example.")
+		dnswire.KeepRelated(m, "www.example.")
 		packed, err := m.Pack()
 		if err != nil {
 			return // miekg/dns reads what it cannot write; dnsserver then answers SERVFAIL
 		}
 		// RDATA of types that nothing here parses is left to the client.
-		if again, err := records.Unpack(packed); err != nil || len(again.Question) != 1 || again.Question[0] != got {
+		if again, err := dnswire.Unpack(packed); err != nil || len(again.Question) != 1 || again.Question[0] != got {
 			t.Fatalf("accepted %x, but it repacks as %x", wire, packed)
 		}
 	})
 }
 
 // FuzzSimple: a response that is not parsed keeps nothing that parsing would drop. Decode reads the
-// same from it, it is final, and records.KeepRelated and KeepErrors do not change it.
+// same from it, it is final, and dnswire.KeepRelated and KeepErrors do not change it.
 func FuzzSimple(f *testing.F) {
 	sent, good := sentQuery(f, WithEDNS)
 	for _, change := range []func(m *dns.Msg){
@@ -269,7 +269,7 @@ func FuzzSimple(f *testing.F) {
 			KeepErrors(m, opt)
 		}
 		before := m.Copy()
-		records.KeepRelated(m, "www.example.")
+		dnswire.KeepRelated(m, "www.example.")
 		if diff := cmp.Diff(before, m, cmpopts.EquateEmpty()); diff != "" {
 			t.Fatalf("-received +kept:\n%s\n%x", diff, wire)
 		}

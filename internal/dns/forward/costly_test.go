@@ -11,7 +11,7 @@ import (
 
 	"github.com/miekg/dns"
 
-	"github.com/node-dns/node-dns/internal/dns/records"
+	"github.com/node-dns/node-dns/internal/dns/dnswire"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
@@ -51,13 +51,13 @@ var costlyName = strings.Repeat("a.", 80) + "example."
 // the time of each step; dropped is 0 if the response is rejected.
 func costlyRead(message []byte) (read, dropped time.Duration) {
 	begun := time.Now()
-	m, err := records.Unpack(message)
+	m, err := dnswire.Unpack(message)
 	read = time.Since(begun)
 	if err != nil {
 		return read, 0
 	}
-	records.KeepAsked(m, m.Question[0].Name, dns.TypeHIP, false)
-	records.KeepUntil(m, m.Question[0].Name, func(string) bool { return true })
+	dnswire.KeepAsked(m, m.Question[0].Name, dns.TypeHIP, false)
+	dnswire.KeepUntil(m, m.Question[0].Name, func(string) bool { return true })
 	return read, time.Since(begun) - read
 }
 

@@ -7,7 +7,7 @@ import (
 
 	"github.com/miekg/dns"
 
-	"github.com/node-dns/node-dns/internal/dns/health"
+	"github.com/node-dns/node-dns/internal/dns/exchange"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
@@ -30,7 +30,7 @@ func TestCounts(t *testing.T) {
 	if state.Queries != 3 || state.NXDomain != 1 || state.Refusals != 1 || state.Retries != 0 || state.Failures != 0 {
 		t.Errorf("got server state %+v", state)
 	}
-	for i, name := range health.RcodeNames {
+	for i, name := range exchange.RcodeNames {
 		want := map[string]uint64{"NOERROR": 1, "NXDOMAIN": 1, "REFUSED": 1}[name]
 		if n, sum, _ := state.Durations[i].Buckets(); n != want || sum < 0 || n > 0 && sum == 0 {
 			t.Errorf("%d responses with %s were timed, in %v s", n, name, sum)

@@ -14,7 +14,7 @@ import (
 	"github.com/miekg/dns"
 	"golang.org/x/sys/unix"
 
-	"github.com/node-dns/node-dns/internal/dns/health"
+	"github.com/node-dns/node-dns/internal/dns/exchange"
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
@@ -75,7 +75,7 @@ func TestNoDescriptors(t *testing.T) {
 			t.Errorf("afterwards, m%d: %v", i, err)
 		}
 	}
-	if s := stateOf(f, g.address); s.State != health.Up || s.Failures != 0 {
+	if s := stateOf(f, g.address); s.State != exchange.Up || s.Failures != 0 {
 		t.Errorf("a lack of sockets was blamed on the server: %+v", s)
 	}
 }

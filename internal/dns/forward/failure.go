@@ -9,8 +9,8 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
+	"github.com/node-dns/node-dns/internal/dns/dnswire"
 	"github.com/node-dns/node-dns/internal/dns/exchange"
-	"github.com/node-dns/node-dns/internal/dns/records"
 	"github.com/node-dns/node-dns/internal/sys/journal"
 )
 
@@ -108,7 +108,7 @@ func (o outcome) reason() string {
 }
 
 // keepAsked drops records that do not belong to the question.
-func keepAsked(m *dns.Msg, q exchange.Question) { records.KeepAsked(m, q.Name, q.Type, q.DO) }
+func keepAsked(m *dns.Msg, q exchange.Question) { dnswire.KeepAsked(m, q.Name, q.Type, q.DO) }
 
 // internal returns the client's error for a question whose processing panicked.
 func internal(fl *flight) error {

@@ -10,7 +10,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
-	"github.com/node-dns/node-dns/internal/dns/health"
+	"github.com/node-dns/node-dns/internal/dns/exchange"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
@@ -91,7 +91,7 @@ func TestClosedPortIsNotWaitedFor(t *testing.T) {
 	if from := mustAnswer(t, f); from != addresses[1] {
 		t.Errorf("got an answer from %v", from)
 	}
-	if s := stateOf(f, addresses[0]); s.Failures != 1 || s.LastError != "connection refused" || s.State != health.Unknown {
+	if s := stateOf(f, addresses[0]); s.Failures != 1 || s.LastError != "connection refused" || s.State != exchange.Unknown {
 		t.Errorf("got status %+v", s)
 	}
 }

@@ -19,7 +19,6 @@ import (
 // Any goroutine may begin a flight or join one. After that, only the watcher of its lane changes
 // it; see life.go.
 type flight struct {
-	lane  *lane
 	key   exchange.Key
 	hash  uint64
 	table *table // part of the question's identity: after SetRoutes, no query gets an answer from the old servers
@@ -126,7 +125,7 @@ func (n *lane) newFlightLocked(k exchange.Key, hash uint64, d flightParams) *fli
 		fl = n.spare[last]
 		n.spare = n.spare[:last]
 	} else {
-		fl = &flight{lane: n}
+		fl = new(flight)
 	}
 	fl.key = append(fl.key[:0], k...)
 	fl.hash, fl.table, fl.route, fl.tag, fl.begun = hash, d.table, d.route, d.tag, d.now
@@ -156,7 +155,7 @@ func (n *lane) spareLocked(fl *flight) {
 	clear(fl.waiting)
 	clear(fl.tries[:cap(fl.tries)])
 	key, waiting, tries := fl.key, fl.waiting[:0], fl.tries[:0]
-	*fl = flight{lane: n}
+	*fl = flight{}
 	fl.key, fl.waiting, fl.tries = key, waiting, tries
 	if len(n.spare) < most {
 		n.spare = append(n.spare, fl)

@@ -14,7 +14,6 @@ import (
 
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/dns/exchange"
-	"github.com/node-dns/node-dns/internal/dns/health"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
@@ -249,7 +248,7 @@ func TestClientsThatLeave(t *testing.T) {
 	if n := f.Stats().InFlight; n != 0 {
 		t.Errorf("got %d queries in flight after all clients left, want 0", n)
 	}
-	if s := stateOf(f, g.address); s.Failures != 0 || s.State != health.Unknown {
+	if s := stateOf(f, g.address); s.Failures != 0 || s.State != exchange.Unknown {
 		t.Errorf("clients that left were counted against the server: %+v", s)
 	}
 }

@@ -40,7 +40,6 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/dns/dnswire"
 	"github.com/node-dns/node-dns/internal/dns/exchange"
-	"github.com/node-dns/node-dns/internal/dns/health"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/sys/journal"
 	"github.com/node-dns/node-dns/internal/sys/rawsock"
@@ -181,7 +180,7 @@ type Forward struct {
 	outages  outages
 	began    time.Time
 	reaching sync.Mutex // held while the reach of a route is updated
-	hedges   health.Hedges
+	hedges   exchange.Hedges
 	flights  flights
 	// lastResorts has one element for each question that is sent over TCP only because UDP was
 	// silent.

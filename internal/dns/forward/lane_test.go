@@ -16,7 +16,6 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/dns/exchange"
-	"github.com/node-dns/node-dns/internal/dns/health"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
@@ -139,7 +138,7 @@ func TestLane(t *testing.T) {
 	}
 	// The sender may count after the answer has arrived.
 	await(t, "all are counted", func() bool { return stateOf(s.f, addresses[0]).Queries == 5 })
-	if status := stateOf(s.f, addresses[0]); status.State != health.Up || status.NXDomain != 1 {
+	if status := stateOf(s.f, addresses[0]); status.State != exchange.Up || status.NXDomain != 1 {
 		t.Errorf("got server status %+v", status)
 	}
 	if n := servers[1].Queries(); n != 0 {

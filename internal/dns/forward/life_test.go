@@ -15,7 +15,7 @@ import (
 
 	"github.com/miekg/dns"
 
-	"github.com/node-dns/node-dns/internal/dns/health"
+	"github.com/node-dns/node-dns/internal/dns/exchange"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
@@ -64,13 +64,13 @@ func TestLateAnswerIsHeard(t *testing.T) {
 	servers[0].Vanish()
 	await(t, "the server is down", func() bool {
 		s.exchange(t, "www.example.", dns.TypeA)
-		return stateOf(s.f, addresses[0]).State == health.Down
+		return stateOf(s.f, addresses[0]).State == exchange.Down
 	})
 	servers[0].SetFaults(dnstest.Faults{Delay: time.Second}) // longer than the wait for a server that is down
 	if got := s.exchange(t, "late.example.", dns.TypeA); got != "SERVFAIL" {
 		t.Errorf("got %s", got)
 	}
-	await(t, "the late answer", func() bool { return stateOf(s.f, addresses[0]).State == health.Up && s.late.Load() > 0 })
+	await(t, "the late answer", func() bool { return stateOf(s.f, addresses[0]).State == exchange.Up && s.late.Load() > 0 })
 }
 
 // TestSlowWithoutTCP: a server that is always slow is not dead, even if it refuses TCP: the refusal

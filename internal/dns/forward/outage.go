@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
-	"github.com/node-dns/node-dns/internal/dns/health"
+	"github.com/node-dns/node-dns/internal/dns/exchange"
 	"github.com/node-dns/node-dns/internal/sys/journal"
 )
 
@@ -54,7 +54,7 @@ func (r *route) state() (isUp, isDown bool) {
 	isDown = len(r.servers) > 0
 	for _, s := range r.servers {
 		state := s.State()
-		isUp, isDown = isUp || state == health.Up, isDown && state == health.Down
+		isUp, isDown = isUp || state == exchange.Up, isDown && state == exchange.Down
 	}
 	return isUp, isDown
 }

@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/node-dns/node-dns/internal/dns/exchange"
-	"github.com/node-dns/node-dns/internal/dns/health"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/sys/rawsock"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
@@ -90,7 +89,7 @@ func TestPortsHeld(t *testing.T) {
 	if !errors.Is(err, ErrShed) || !strings.Contains(err.Error(), exchange.ErrNoPort.Error()) {
 		t.Errorf("no free port: got error %v", err)
 	}
-	if s := stateOf(f, addresses[0]); s.State == health.Down {
+	if s := stateOf(f, addresses[0]); s.State == exchange.Down {
 		t.Errorf("a lack of ports was blamed on the server: %+v", s)
 	}
 	other.Close()

@@ -13,7 +13,7 @@ import (
 
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
-	"github.com/node-dns/node-dns/internal/dns/health"
+	"github.com/node-dns/node-dns/internal/dns/exchange"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
@@ -119,7 +119,7 @@ func TestBackMeanwhile(t *testing.T) {
 	f := newForward(t, func(c *Config) { c.Silence = time.Second }, addresses...)
 	await(t, "the server is down for long", func() bool {
 		_, _, err := askFor(t, f, "www.example.", dns.TypeA)
-		return err != nil && stateOf(f, addresses[0]).State == health.Down && time.Since(stateOf(f, addresses[0]).Since) > time.Second
+		return err != nil && stateOf(f, addresses[0]).State == exchange.Down && time.Since(stateOf(f, addresses[0]).Since) > time.Second
 	})
 	before := servers[0].Queries()
 	answered := make(chan error, 1)

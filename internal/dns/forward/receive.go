@@ -10,7 +10,6 @@ import (
 
 	"github.com/node-dns/node-dns/internal/dns/dnswire"
 	"github.com/node-dns/node-dns/internal/dns/exchange"
-	"github.com/node-dns/node-dns/internal/dns/health"
 	"github.com/node-dns/node-dns/internal/sys/journal"
 	"github.com/node-dns/node-dns/internal/sys/rawsock"
 )
@@ -128,7 +127,7 @@ func (n *lane) heard(t *try, m *dns.Msg, octets int, isStream bool) {
 	}
 	opt := m.IsEdns0()
 	isFinal := exchange.Judge(m, false, true) == exchange.Final
-	s.Learn(health.Response{
+	s.Learn(exchange.Parsed{
 		Rcode: m.Rcode, IsFinal: isFinal, HasOPT: opt != nil,
 		IsAgain: t.again && !t.tcp, IsWithoutEDNS: t.as == exchange.WithoutEDNS, RefusedEDNS: t.noEDNS,
 	}, n.now)

@@ -7,7 +7,6 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/internal/dns/exchange"
-	"github.com/node-dns/node-dns/internal/dns/health"
 )
 
 // An attempt is one try with one server.
@@ -108,7 +107,7 @@ func (n *lane) openRound(fl *flight) {
 		fl.round.queue = checksOf(fl.check)
 		fl.round.limit = len(fl.round.queue)
 		silence = n.f.checkTime(fl.check)
-	case order[0].State() == health.Down:
+	case order[0].State() == exchange.Down:
 		silence /= 3
 		fl.round.limit = max(2, len(order)) // all servers are down: one query each is enough
 	}

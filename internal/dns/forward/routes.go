@@ -12,7 +12,6 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/dns/exchange"
-	"github.com/node-dns/node-dns/internal/dns/health"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
@@ -263,7 +262,7 @@ func cloneRoutes(routes []Route) []Route {
 
 func newServer(address nameserver.Server, f *Forward) *server {
 	s := &server{
-		Server: address, handle: unique.Make(address), f: f, log: f.config.Log.With("server", address.String()), Account: health.New(time.Now()),
+		Server: address, handle: unique.Make(address), f: f, log: f.config.Log.With("server", address.String()), Account: exchange.NewAccount(time.Now()),
 	}
 	if address.TLS {
 		s.tls = f.dialer.TLS(address)

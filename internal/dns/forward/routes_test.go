@@ -9,7 +9,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
-	"github.com/node-dns/node-dns/internal/dns/health"
+	"github.com/node-dns/node-dns/internal/dns/exchange"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
@@ -105,11 +105,11 @@ func TestServersKeepTheirHealth(t *testing.T) {
 		t.Fatalf("got status %+v", got)
 	}
 	for _, s := range []ServerStatus{got[0].Servers[0], got[1].Servers[1]} {
-		if s.State != health.Down || s.Failures != 3 || s.LastError != "connection refused" || s.Since.IsZero() {
+		if s.State != exchange.Down || s.Failures != 3 || s.LastError != "connection refused" || s.Since.IsZero() {
 			t.Errorf("got status %+v", s)
 		}
 	}
-	if s := got[1].Servers[0]; s.State != health.Unknown || s.Server != nameserver.MustParse("192.0.2.3") {
+	if s := got[1].Servers[0]; s.State != exchange.Unknown || s.Server != nameserver.MustParse("192.0.2.3") {
 		t.Errorf("new server %+v", s)
 	}
 }

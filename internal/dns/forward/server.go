@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/node-dns/node-dns/internal/dns/exchange"
-	"github.com/node-dns/node-dns/internal/dns/health"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/sys/journal"
 )
@@ -23,7 +22,7 @@ type server struct {
 	tls     *exchange.Channel                // nil for a plain server
 	upgrade atomic.Pointer[exchange.Upgrade] // nil if the server is only queried unencrypted
 
-	*health.Account
+	*exchange.Account
 
 	queries atomic.Uint64 // messages sent and connections opened
 }
@@ -101,7 +100,7 @@ func (s *server) failedAgain(err error) {
 }
 
 // follow reports and logs a state change.
-func (s *server) follow(c health.Change) {
+func (s *server) follow(c exchange.Change) {
 	if c.IsShift {
 		s.f.updateReach()
 	}
@@ -116,12 +115,12 @@ func (s *server) follow(c health.Change) {
 	}
 }
 
-func (s *server) tell(c health.Change) {
+func (s *server) tell(c exchange.Change) {
 	log := s.log
 	if c.Changes > 1 {
 		log = log.With("changes", c.Changes)
 	}
-	if c.Told == health.Up {
+	if c.Told == exchange.Up {
 		log.Info("upstream up", "rtt", c.RTT, journal.UpstreamUp.Attr())
 	} else {
 		log.Warn("upstream down", "error", c.Reason, "rtt", c.RTT, journal.UpstreamDown.Attr())

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
-	"github.com/node-dns/node-dns/internal/dns/health"
+	"github.com/node-dns/node-dns/internal/dns/exchange"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
@@ -21,21 +21,21 @@ type RouteStatus struct {
 // A ServerStatus is the state of a server. Asked and Failed count for one route, the rest for all
 // routes of the server.
 type ServerStatus struct {
-	Server    nameserver.Server `json:"server"`
-	State     health.State      `json:"state"`
-	Since     time.Time         `json:"since"`               // when the state began
-	RTT       time.Duration     `json:"rtt"`                 // smoothed, in nanoseconds; 0 means not measured yet
-	Queries   uint64            `json:"queries"`             // sent to it
-	Failures  uint64            `json:"failures"`            // tries without a response
-	Refusals  uint64            `json:"refusals"`            // responses such as SERVFAIL and REFUSED
-	NXDomain  uint64            `json:"nxdomain"`            // NXDOMAIN responses
-	Retries   uint64            `json:"retries"`             // questions sent again because the server was silent
-	Asked     uint64            `json:"asked"`               // queries sent for this route
-	Failed    uint64            `json:"failed"`              // of Asked, those without an answer
-	LastError string            `json:"lastError,omitempty"` // last failure; kept when the server is up again
-	Transport Transport         `json:"transport,omitempty"`
-	UDPSize   uint16            `json:"udpSize,omitempty"` // largest response to request after losses; 0 if none
-	Durations health.Durations  `json:"-"`
+	Server    nameserver.Server  `json:"server"`
+	State     exchange.State     `json:"state"`
+	Since     time.Time          `json:"since"`               // when the state began
+	RTT       time.Duration      `json:"rtt"`                 // smoothed, in nanoseconds; 0 means not measured yet
+	Queries   uint64             `json:"queries"`             // sent to it
+	Failures  uint64             `json:"failures"`            // tries without a response
+	Refusals  uint64             `json:"refusals"`            // responses such as SERVFAIL and REFUSED
+	NXDomain  uint64             `json:"nxdomain"`            // NXDOMAIN responses
+	Retries   uint64             `json:"retries"`             // questions sent again because the server was silent
+	Asked     uint64             `json:"asked"`               // queries sent for this route
+	Failed    uint64             `json:"failed"`              // of Asked, those without an answer
+	LastError string             `json:"lastError,omitempty"` // last failure; kept when the server is up again
+	Transport Transport          `json:"transport,omitempty"`
+	UDPSize   uint16             `json:"udpSize,omitempty"` // largest response to request after losses; 0 if none
+	Durations exchange.Durations `json:"-"`
 }
 
 // ForgetTimes resets the response times of all servers. Their states stay.

@@ -13,7 +13,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
-	"github.com/node-dns/node-dns/internal/dns/health"
+	"github.com/node-dns/node-dns/internal/dns/exchange"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
@@ -135,7 +135,7 @@ func TestTLSConnectionClosedByTheServer(t *testing.T) {
 		mustAnswer(t, f)
 		s.CloseConnections()
 	}
-	if got := stateOf(f, overTLS(s)); got.Failures != 0 || got.State != health.Up {
+	if got := stateOf(f, overTLS(s)); got.Failures != 0 || got.State != exchange.Up {
 		t.Errorf("got status %+v", got)
 	}
 }

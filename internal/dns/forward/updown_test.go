@@ -13,7 +13,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
-	"github.com/node-dns/node-dns/internal/dns/health"
+	"github.com/node-dns/node-dns/internal/dns/exchange"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 	"github.com/node-dns/node-dns/internal/test/lab"
@@ -34,7 +34,7 @@ func TestDownAndUp(t *testing.T) {
 		mustAnswer(t, f)
 	}
 	s := stateOf(f, addresses[0])
-	if s.State != health.Down || s.LastError != "connection refused" || s.Failures != 3 || s.RTT <= 0 {
+	if s.State != exchange.Down || s.LastError != "connection refused" || s.Failures != 3 || s.RTT <= 0 {
 		t.Errorf("got status %+v", s)
 	}
 	queries := s.Queries
@@ -47,7 +47,7 @@ func TestDownAndUp(t *testing.T) {
 	// Until then every question goes to the other server without delay.
 	await(t, "a probe finds it", func() bool {
 		mustAnswer(t, f)
-		return stateOf(f, addresses[0]).State == health.Up
+		return stateOf(f, addresses[0]).State == exchange.Up
 	})
 	if from := mustAnswer(t, f); from != addresses[0] {
 		t.Errorf("after the probe: got an answer from %v", from)
@@ -68,7 +68,7 @@ func TestProbesHoldNobodyUp(t *testing.T) {
 	servers, addresses := startServers(t, 2)
 	f := newForward(t, func(c *Config) { c.TryTimeout, c.Deadline = 20*time.Millisecond, time.Second }, addresses...)
 	servers[0].SetFaults(dnstest.Faults{Drop: true})
-	for stateOf(f, addresses[0]).State != health.Down {
+	for stateOf(f, addresses[0]).State != exchange.Down {
 		mustAnswer(t, f)
 	}
 	s := f.table.Load().servers[addresses[0]]
@@ -100,7 +100,7 @@ func TestSlowNamesAreNotAServerDown(t *testing.T) {
 		await(t, "the check", func() bool { return servers[0].QueriesFor(".", dns.TypeNS) > 0 })
 	}
 	mustAnswer(t, f)
-	if s := stateOf(f, addresses[0]); s.State != health.Up || log.String() != "" {
+	if s := stateOf(f, addresses[0]); s.State != exchange.Up || log.String() != "" {
 		t.Errorf("%+v\n%s", s, log)
 	}
 }
@@ -119,7 +119,7 @@ func TestAllDownIsNotForEver(t *testing.T) {
 		}
 	}
 	for _, address := range addresses {
-		if s := stateOf(f, address); s.State != health.Down {
+		if s := stateOf(f, address); s.State != exchange.Down {
 			t.Fatalf("got status %+v", s)
 		}
 	}
@@ -140,7 +140,7 @@ func TestComesBackSlow(t *testing.T) {
 	f := newForward(t, func(c *Config) { c.Silence = 900 * time.Millisecond }, addresses...)
 	await(t, "the server is down for long", func() bool {
 		_, _, err := askFor(t, f, "www.example.", dns.TypeA)
-		return err != nil && stateOf(f, addresses[0]).State == health.Down && time.Since(stateOf(f, addresses[0]).Since) > time.Second
+		return err != nil && stateOf(f, addresses[0]).State == exchange.Down && time.Since(stateOf(f, addresses[0]).Since) > time.Second
 	})
 	servers[0].SetFaults(dnstest.Faults{Delay: 600 * time.Millisecond}) // more than a third of Silence
 	await(t, "an answer", func() bool {
@@ -179,7 +179,7 @@ func TestFailureResponsesAreNotFailures(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if s := stateOf(f, addresses[0]); s.State != health.Up || s.Failures != 0 {
+	if s := stateOf(f, addresses[0]); s.State != exchange.Up || s.Failures != 0 {
 		t.Errorf("got status %+v", s)
 	}
 }
@@ -192,7 +192,7 @@ func TestLocalFaultsAreNotTheServers(t *testing.T) {
 		s.failed(syscall.EMFILE)
 		s.failed(syscall.EADDRNOTAVAIL)
 	}
-	if got := s.status(); got.State != health.Unknown || got.Failures != 0 {
+	if got := s.status(); got.State != exchange.Unknown || got.Failures != 0 {
 		t.Errorf("got status %+v", got)
 	}
 	s.log = slog.New(slog.DiscardHandler)

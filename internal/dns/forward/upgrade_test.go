@@ -13,7 +13,6 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/internal/dns/exchange"
-	"github.com/node-dns/node-dns/internal/dns/health"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 	"github.com/node-dns/node-dns/internal/test/lab"
@@ -101,7 +100,7 @@ func TestUpgrade(t *testing.T) {
 			t.Fatalf("got a query of %d octets, error %v", len(wire), err)
 		}
 	}
-	if got := stateOf(u.f, plain(u.open)); got.State != health.Up || got.Failures != 0 {
+	if got := stateOf(u.f, plain(u.open)); got.State != exchange.Up || got.Failures != 0 {
 		t.Errorf("got status %+v", got)
 	}
 }
@@ -172,7 +171,7 @@ func TestUpgradeToNothing(t *testing.T) {
 			for range 20 {
 				u.mustAsk(t)
 			}
-			if got := stateOf(u.f, plain(u.open)); got.State != health.Up || got.Failures != 0 || got.Transport != InTheClear {
+			if got := stateOf(u.f, plain(u.open)); got.State != exchange.Up || got.Failures != 0 || got.Transport != InTheClear {
 				t.Errorf("got status %+v", got)
 			}
 			if lines := strings.Count(text.String(), "\n"); lines != 1 || !strings.Contains(text.String(), row.words) {
@@ -275,7 +274,7 @@ func TestUpgradeDies(t *testing.T) {
 			await(t, "questions in the clear", func() bool { return u.open.Queries() > before+100 })
 			stop.Store(true)
 			clients.Wait()
-			if got := stateOf(u.f, plain(u.open)); got.State != health.Up {
+			if got := stateOf(u.f, plain(u.open)); got.State != exchange.Up {
 				t.Errorf("got status %+v", got)
 			}
 		})
@@ -297,7 +296,7 @@ func TestUpgradeIdle(t *testing.T) {
 	if got := u.f.Stats(); got.Handshakes != 4 || got.Resumed != 3 {
 		t.Errorf("%d of %d connections resumed", got.Resumed, got.Handshakes)
 	}
-	if got := stateOf(u.f, plain(u.open)); got.State != health.Up || got.Failures != 0 {
+	if got := stateOf(u.f, plain(u.open)); got.State != exchange.Up || got.Failures != 0 {
 		t.Errorf("got status %+v", got)
 	}
 }

@@ -4,8 +4,9 @@
 // configuration, and sockets.
 //
 // It is separate from upstream, which collects the nameservers of a node, and from forward, which
-// sends queries: this package does no I/O. A Server from Parse is safe to write into a file: its
-// text has no blanks, control characters or shell characters.
+// sends queries: this package sends one kind of query only, for a nameserver's own name. A Server
+// from Parse is safe to write into a file: its text has no blanks, control characters or shell
+// characters.
 package nameserver
 
 import (

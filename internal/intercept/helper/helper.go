@@ -22,7 +22,7 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 	"golang.org/x/sys/unix"
 
-	"github.com/node-dns/node-dns/internal/dns/identity"
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/intercept"
 	"github.com/node-dns/node-dns/internal/sys/supervise"
 )
@@ -301,8 +301,8 @@ func (h *helper) probe(ctx context.Context) []string {
 			continue
 		}
 		asked.Go(func() {
-			by, err := identity.Ask(ctx, &h.dialer, netip.AddrPortFrom(w.probe, port), deadline)
-			why[i] = identity.Elsewhere(w.probe, by, err, probeTimeout)
+			by, err := nameserver.Identify(ctx, &h.dialer, netip.AddrPortFrom(w.probe, port), deadline)
+			why[i] = nameserver.Elsewhere(w.probe, by, err, probeTimeout)
 		})
 	}
 	asked.Wait()

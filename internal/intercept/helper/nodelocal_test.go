@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/node-dns/node-dns/internal/dns/identity"
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/intercept"
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
@@ -79,7 +79,7 @@ func command(t *testing.T, argv ...string) {
 // answersAs checks the name of the nameserver that a client of this host reaches at cacheAddr.
 func (c *nodeCache) answersAs(when, want string) {
 	c.t.Helper()
-	by, err := identity.Ask(c.t.Context(), new(net.Dialer), netip.MustParseAddrPort(cacheAddr+":53"), time.Now().Add(10*time.Second))
+	by, err := nameserver.Identify(c.t.Context(), new(net.Dialer), netip.MustParseAddrPort(cacheAddr+":53"), time.Now().Add(10*time.Second))
 	if err != nil || by != want {
 		c.t.Errorf("%s, %q answers, want %q: %v", when, by, want, err)
 	}

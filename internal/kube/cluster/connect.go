@@ -10,7 +10,7 @@ import (
 	"os"
 	"slices"
 
-	"github.com/node-dns/node-dns/internal/kube/kubeconfig"
+	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
 
 // connection is a way to reach one API server, made from one version of the kubeconfig and the
@@ -40,7 +40,7 @@ func connect(c Config) (*connection, error) {
 		}
 	}
 	made := &connection{files: []file{{c.Kubeconfig, data}}}
-	config, err := kubeconfig.Flatten(c.Kubeconfig, data, func(path string) ([]byte, error) {
+	config, err := nodeconfig.FlattenKubeconfig(c.Kubeconfig, data, func(path string) ([]byte, error) {
 		data, err := os.ReadFile(path)
 		if err == nil {
 			made.files = append(made.files, file{path, data})
@@ -56,7 +56,7 @@ func connect(c Config) (*connection, error) {
 	return made, nil
 }
 
-func (made *connection) use(config kubeconfig.Config, c Config) error {
+func (made *connection) use(config nodeconfig.KubeContext, c Config) error {
 	race := c.race
 	if race == nil {
 		race = &racer{lookup: c.Lookup, dial: c.Dial}

@@ -14,8 +14,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/node-dns/node-dns/internal/kube/kubeconfig"
 	"github.com/node-dns/node-dns/internal/kube/kubewire"
+	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
 
 // TestFilesChange: a change of any file that the kubeconfig names is detected. A replaced token
@@ -112,7 +112,7 @@ func TestPluginsDoNotRun(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := connect(Config{Kubeconfig: path}); !errors.Is(err, kubeconfig.ErrPlugin) {
+		if _, err := connect(Config{Kubeconfig: path}); !errors.Is(err, nodeconfig.ErrPlugin) {
 			t.Errorf("%s: error %v", user, err)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/node-dns/node-dns/internal/kube/kubeconfig"
+	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
 
 // The limits of client-go's transport.
@@ -39,7 +39,7 @@ type way struct {
 }
 
 // newWay builds a way from a kubeconfig that names no files.
-func newWay(config kubeconfig.Config, dial func(ctx context.Context, network, address string) (net.Conn, error)) (way, error) {
+func newWay(config nodeconfig.KubeContext, dial func(ctx context.Context, network, address string) (net.Conn, error)) (way, error) {
 	server, err := serverURL(config.Cluster.Server)
 	if err != nil {
 		return way{}, err
@@ -76,7 +76,7 @@ func newWay(config kubeconfig.Config, dial func(ctx context.Context, network, ad
 }
 
 // impersonation returns the headers that make the API server act for another user.
-func impersonation(user kubeconfig.User) http.Header {
+func impersonation(user nodeconfig.KubeUser) http.Header {
 	header := http.Header{}
 	for key, value := range map[string]string{"Impersonate-User": user.As, "Impersonate-Uid": user.AsUID} {
 		if value != "" {
@@ -110,7 +110,7 @@ func escapeKey(key string) string {
 }
 
 // authenticate adds the password or the token.
-func (w *way) authenticate(user kubeconfig.User) error {
+func (w *way) authenticate(user nodeconfig.KubeUser) error {
 	switch {
 	case user.Username != "" && user.Token != "":
 		return errors.New("username and token are set; expected one of them")
@@ -124,7 +124,7 @@ func (w *way) authenticate(user kubeconfig.User) error {
 
 // useTLS adds the server's CA and the client certificate. TLS 1.2 is the oldest version, as in
 // client-go.
-func (w *way) useTLS(cluster kubeconfig.Cluster, user kubeconfig.User) error {
+func (w *way) useTLS(cluster nodeconfig.KubeCluster, user nodeconfig.KubeUser) error {
 	config := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: cluster.InsecureSkipTLSVerify, ServerName: cluster.TLSServerName}
 	ca, err1 := octets("certificate-authority-data", cluster.CertificateAuthorityData)
 	certificate, err2 := octets("client-certificate-data", user.ClientCertificateData)

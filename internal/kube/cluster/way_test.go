@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/transport"
 
-	"github.com/node-dns/node-dns/internal/kube/kubeconfig"
+	"github.com/node-dns/node-dns/internal/nodeconfig"
 	"github.com/node-dns/node-dns/internal/test/kubetest"
 )
 
@@ -102,7 +102,7 @@ func FuzzWay(f *testing.F) {
 }
 
 func ourWay(data []byte) (way, error) {
-	config, err := kubeconfig.Flatten("/etc/kubeconfig", data, func(string) ([]byte, error) { return nil, os.ErrNotExist })
+	config, err := nodeconfig.FlattenKubeconfig("/etc/kubeconfig", data, func(string) ([]byte, error) { return nil, os.ErrNotExist })
 	if err != nil {
 		return way{}, err
 	}
@@ -237,7 +237,7 @@ func TestPings(t *testing.T) {
 			server.Close()
 			<-done
 		}()
-		way, err := newWay(kubeconfig.Config{Cluster: kubeconfig.Cluster{Server: "https://192.0.2.6", InsecureSkipTLSVerify: true}}, network.Dial)
+		way, err := newWay(nodeconfig.KubeContext{Cluster: nodeconfig.KubeCluster{Server: "https://192.0.2.6", InsecureSkipTLSVerify: true}}, network.Dial)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,5 +1,5 @@
-// Package procfs reads /proc: the processes on this host with their command lines (proc(5)), and
-// the memory limits of this process's control groups (cgroups(7)).
+// Package procfs reads /proc: the processes on this host with their command lines (proc(5)), the
+// memory limits of this process's control groups (cgroups(7)), and SELinux's mode and contexts.
 //
 // It sees only what /proc shows to this user. If /proc hides other users' processes (hidepid=,
 // ProtectProc=), it finds none.

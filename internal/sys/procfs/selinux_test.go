@@ -1,0 +1,65 @@
+package procfs
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// tree returns a new directory with these files.
+func tree(t *testing.T, files map[string]string) string {
+	t.Helper()
+	root := t.TempDir()
+	for path, text := range files {
+		at := filepath.Join(root, path)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+func TestSELinuxMode(t *testing.T) {
+	const mounts, enforce = "/proc/self/mounts", "/sys/fs/selinux/enforce"
+	const with = "sysfs /sys sysfs rw,seclabel 0 0\nselinuxfs /sys/fs/selinux selinuxfs rw,nosuid,noexec,relatime 0 0\n"
+	for _, row := range []struct {
+		name  string
+		files map[string]string
+		want  SELinuxMode
+	}{
+		{"no /proc", nil, Off},
+		{"not mounted", map[string]string{mounts: "proc /proc proc rw 0 0\n"}, Off},
+		{"mounted from a device of that name", map[string]string{mounts: "selinuxfs /mnt tmpfs rw 0 0\nx\n", "/mnt/enforce": "1"}, Off},
+		{"enforcing", map[string]string{mounts: with, enforce: "1"}, Enforcing},
+		{"permissive", map[string]string{mounts: with, enforce: "0"}, Permissive},
+		{"may not be read", map[string]string{mounts: with}, On},
+		{"RHEL 6's place", map[string]string{mounts: "none /selinux selinuxfs rw 0 0\n", "/selinux/enforce": "1\n"}, Enforcing},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			if got := FindSELinux(tree(t, row.files)).Mode(); got != row.want {
+				t.Errorf("got %q", got)
+			}
+		})
+	}
+}
+
+func TestContexts(t *testing.T) {
+	const context = "system_u:system_r:node_dns_t:s0"
+	root := tree(t, map[string]string{"/proc/self/attr/current": context + "\x00", "/proc/42/attr/current": "unconfined\n"})
+	if own, other, gone := OwnContext(root), ContextOf(root, 42), ContextOf(root, 43); own != context || other != "unconfined" || gone != "" {
+		t.Errorf("%q, %q, %q", own, other, gone)
+	}
+	for context, want := range map[string]string{
+		context:                               "node_dns_t",
+		"system_u:object_r:net_conf_t:s0\x00": "net_conf_t",
+		"unconfined_u:unconfined_r:unconfined_t:s0-s0:c0.c1023": "unconfined_t",
+		"a:b:c":        "c", // a policy without MLS
+		"unconfined\n": "",
+		"":             "",
+	} {
+		if got := TypeOf(context); got != want {
+			t.Errorf("%q: %q", context, got)
+		}
+	}
+}
