@@ -142,7 +142,7 @@ func (w *world) networkManager(context.Context) (nm.Snapshot, error) {
 	for _, server := range w.upstreams {
 		config.Nameservers = append(config.Nameservers, upstream.Server{Addr: server.addr})
 	}
-	snapshot := nm.Snapshot{Mode: "default", RcManager: "symlink", Configs: []nm.DNSConfig{config}, Primary: "eth0"}
+	snapshot := nm.Snapshot{Mode: "default", RcManager: "symlink", Configs: []nm.DNSConfig{config}}
 	if _, err := os.Stat(hostdns.NewPaths(w.root).Snippet); err == nil {
 		snapshot.RcManager = "unmanaged"
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	gonm "github.com/Wifx/gonetworkmanager/v3"
 	"github.com/godbus/dbus/v5"
@@ -15,9 +16,11 @@ import (
 // MiB.
 const maxAnswers = 8 << 20
 
-// getAll reads all properties of an interface in one round trip (D-Bus
-// Specification, "org.freedesktop.DBus.Properties").
-const getAll = "org.freedesktop.DBus.Properties.GetAll"
+// Methods of org.freedesktop.DBus.Properties (D-Bus Specification, "Standard Interfaces").
+const (
+	getProperty = "org.freedesktop.DBus.Properties.Get"
+	getAll      = "org.freedesktop.DBus.Properties.GetAll"
+)
 
 // A Client queries NetworkManager over its own connection to the system bus. Except for Reload and
 // WriteResolvConf it only reads, which needs no privileges. Its methods may be called concurrently.
@@ -48,38 +51,86 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// A query is a GetAll in progress. The zero query has no answer.
+// A query is a call in progress. The zero query has no answer.
 type query struct {
 	done chan *dbus.Call
 }
 
-// ask starts a GetAll without waiting, so that several calls need one round trip. The call never
+// ask starts a call without waiting, so that several calls need one round trip. The call never
 // starts NetworkManager on a host where it is off.
 //
 // The request is a few hundred bytes. A socket buffers much more, so writing cannot block.
-func (c *Client) ask(ctx context.Context, path dbus.ObjectPath, iface string) query {
+func (c *Client) ask(ctx context.Context, path dbus.ObjectPath, method string, args ...any) query {
 	object := c.conn.Object(gonm.NetworkManagerInterface, path)
-	call := object.GoWithContext(ctx, getAll, dbus.FlagNoAutoStart, make(chan *dbus.Call, 1), iface)
+	call := object.GoWithContext(ctx, method, dbus.FlagNoAutoStart, make(chan *dbus.Call, 1), args...)
 	return query{done: call.Done}
 }
 
-// answer waits for the properties until the context of ask ends: a NetworkManager that was stopped
-// by SIGSTOP never answers. gonetworkmanager's own getters then wait forever (3.2.0).
-func (q query) answer(ctx context.Context) (properties, error) {
+// askProperty starts reading one property, named as in gonetworkmanager. Without an object, there
+// is no answer.
+func (c *Client) askProperty(ctx context.Context, path dbus.ObjectPath, name string) query {
+	if !isObject(path) {
+		return query{}
+	}
+	dot := strings.LastIndexByte(name, '.')
+	return c.ask(ctx, path, getProperty, name[:dot], name[dot+1:])
+}
+
+// isObject reports whether a path from NetworkManager names an object. "/" means that there is
+// none.
+func isObject(path dbus.ObjectPath) bool { return path.IsValid() && path != "/" }
+
+// answer waits for the returned values until the context of ask ends: a NetworkManager that was
+// stopped by SIGSTOP never answers. gonetworkmanager's own getters then wait forever (3.2.0).
+func (q query) answer(ctx context.Context) ([]any, error) {
 	if q.done == nil {
 		return nil, nil
 	}
 	call := <-q.done
-	if err := asError(ctx, call.Err); err != nil {
+	return call.Body, asError(ctx, call.Err)
+}
+
+// answerAll is answer for getAll.
+func (q query) answerAll(ctx context.Context) (properties, error) {
+	body, err := q.answer(ctx)
+	if err != nil {
 		return nil, err
 	}
 	// Store would copy the map, which costs a twentieth of a hook's run.
-	if len(call.Body) == 1 {
-		if p, ok := call.Body[0].(map[string]dbus.Variant); ok {
+	if len(body) == 1 {
+		if p, ok := body[0].(map[string]dbus.Variant); ok {
 			return p, nil
 		}
 	}
-	return nil, fmt.Errorf("%w: GetAll returned %d values, want a dictionary", ErrAnswer, len(call.Body))
+	return nil, fmt.Errorf("%w: GetAll returned %d values, want a dictionary", ErrAnswer, len(body))
+}
+
+// A round is a list of calls in progress, so that they need one round trip.
+type round []pending
+
+type pending struct {
+	query
+	// take gets the returned values. They are nil if NetworkManager refused the call, because the
+	// object disappeared or lacks the property.
+	take func(body []any)
+}
+
+func (r *round) add(q query, take func(body []any)) { *r = append(*r, pending{q, take}) }
+
+// wait waits for all answers, or until the context of ask ends.
+func (r round) wait(ctx context.Context) error {
+	for _, p := range r {
+		body, err := p.answer(ctx)
+		var refused dbus.Error
+		if err != nil && (errors.Is(err, ErrNotRunning) || !errors.As(err, &refused)) {
+			return err
+		}
+		if err != nil {
+			body = nil
+		}
+		p.take(body)
+	}
+	return nil
 }
 
 // The errors of a question to NetworkManager, besides those of the context. After any of them, the

@@ -55,19 +55,11 @@ func compareSnapshots(want, got Snapshot) string {
 // simpleSnapshot is the Snapshot of simpleHost.
 func simpleSnapshot() Snapshot {
 	s := Snapshot{
-		Version: "1.42.4", State: "connected", Mode: "none", RcManager: "unmanaged", Primary: "eth0",
+		Version: "1.42.4", State: "connected", Mode: "none", RcManager: "unmanaged",
 		Configs: []DNSConfig{
 			config("eth0", 100, "10.77.0.53 10.77.0.54", "example.test"),
 			config("eth0", 100, "fe80::53", ""), // with the zone that NetworkManager omits
 		},
-		Devices: []Device{{
-			Interface: "eth0", IPInterface: "eth0",
-			Addresses:      []netip.Prefix{netip.MustParsePrefix("10.77.0.140/24"), netip.MustParsePrefix("fd77::9/64")},
-			Gateway4:       netip.MustParseAddr("10.77.0.1"),
-			Gateway6:       netip.MustParseAddr("fd77::1"),
-			ConnectionID:   "Wired connection 1",
-			ConnectionUUID: "2a92500f-48c5-4bc5-b85d-74a2d3477883",
-		}},
 	}
 	for i := range s.Configs {
 		s.Configs[i].Connection = "Wired connection 1"
@@ -78,13 +70,11 @@ func simpleSnapshot() Snapshot {
 // TestSnapshot changes one detail of simpleHost per row, and of the expected Snapshot.
 func TestSnapshot(t *testing.T) {
 	const active, device = base + "/ActiveConnection/2", base + "/Devices/2"
-	noDevices := func(s *Snapshot) {
-		s.Devices, s.Primary = nil, ""
+	noDevice := func(s *Snapshot) {
 		for i := range s.Configs {
 			s.Configs[i].Connection = ""
 		}
 	}
-	inactive := func(s *Snapshot) { s.Devices = nil }
 	tests := []struct {
 		name   string
 		change func(host)
@@ -92,44 +82,25 @@ func TestSnapshot(t *testing.T) {
 	}{{
 		name: "dual stack",
 	}, {
-		name: "no primary connection is the path /",
-		change: func(h host) {
-			h.set(base, gonm.NetworkManagerInterface, gonm.NetworkManagerPropertyPrimaryConnection, dbus.ObjectPath("/"))
-		},
-		want: func(s *Snapshot) { s.Primary = "" },
-	}, {
 		name:   "connection that disappears during the read",
 		change: func(h host) { delete(h, active) },
-		want:   noDevices,
+		want:   noDevice,
 	}, {
 		name:   "device that disappears during the read",
 		change: func(h host) { delete(h[device], gonm.DeviceInterface) },
-		want:   noDevices,
+		want:   noDevice,
+	}, {
+		name: "device without an active connection",
+		change: func(h host) {
+			h.set(device, gonm.DeviceInterface, gonm.DevicePropertyActiveConnection, dbus.ObjectPath("/"))
+		},
+		want: noDevice,
 	}, {
 		name: "device without addresses",
 		change: func(h host) {
 			h.set(device, gonm.DeviceInterface, gonm.DevicePropertyIp4Config, dbus.ObjectPath("/"))
 			delete(h[base+"/IP6Config/2"], gonm.IP6ConfigInterface)
 		},
-		want: func(s *Snapshot) {
-			s.Devices[0].Addresses, s.Devices[0].Gateway4, s.Devices[0].Gateway6 = nil, netip.Addr{}, netip.Addr{}
-		},
-	}, {
-		name: "device that is deactivating",
-		change: func(h host) {
-			h.set(device, gonm.DeviceInterface, gonm.DevicePropertyState, uint32(gonm.NmDeviceStateDeactivating))
-		},
-		want: inactive,
-	}, {
-		name:   "device that is not managed",
-		change: func(h host) { h.set(device, gonm.DeviceInterface, gonm.DevicePropertyManaged, false) },
-		want:   inactive,
-	}, {
-		name: "modem",
-		change: func(h host) {
-			h.set(device, gonm.DeviceInterface, gonm.DevicePropertyInterface, "ttyUSB0")
-		},
-		want: func(s *Snapshot) { s.Devices[0].Interface = "ttyUSB0" },
 	}, {
 		name: "unsafe names",
 		change: func(h host) {
@@ -137,7 +108,7 @@ func TestSnapshot(t *testing.T) {
 			h.set(base, gonm.NetworkManagerInterface, gonm.NetworkManagerPropertyVersion, strings.Repeat("1", 300))
 		},
 		want: func(s *Snapshot) {
-			s.Version, s.Devices[0].ConnectionID = strings.Repeat("1", 255), "a�b�[2J"
+			s.Version = strings.Repeat("1", 255)
 			s.Configs[0].Connection, s.Configs[1].Connection = "a�b�[2J", "a�b�[2J"
 		},
 	}, {
@@ -145,10 +116,10 @@ func TestSnapshot(t *testing.T) {
 		change: func(h host) {
 			h.set(base, gonm.NetworkManagerInterface, gonm.NetworkManagerPropertyVersion, int32(1))
 			h.set(base, gonm.NetworkManagerInterface, gonm.NetworkManagerPropertyState, uint32(999))
-			h.set(base, gonm.NetworkManagerInterface, gonm.NetworkManagerPropertyActiveConnections, "none")
+			h.set(device, gonm.DeviceInterface, gonm.DevicePropertyActiveConnection, "none")
 			h.set(gonm.DnsManagerObjectPath, gonm.DnsManagerInterface, gonm.DnsManagerPropertyMode, []string{"x"})
 		},
-		want: func(s *Snapshot) { noDevices(s); s.Version, s.Mode, s.State = "", "", "unknown" },
+		want: func(s *Snapshot) { noDevice(s); s.Version, s.Mode, s.State = "", "", "unknown" },
 	}, {
 		name: "no DNS configuration, as after carrier loss",
 		change: func(h host) {
@@ -198,15 +169,24 @@ func TestSnapshot(t *testing.T) {
 			h.setProfile(device, propertiesOf("dns-data", []string{"192.0.2.1", "junk"}), propertiesOf("dns-data", "fe80::53", "dns", "x"))
 		},
 	}, {
-		name: "VPN with its own tunnel device",
+		name: "VPN, whose tunnel has a profile in memory",
 		change: func(h host) {
-			h.set(base, gonm.NetworkManagerInterface, gonm.NetworkManagerPropertyPrimaryConnection, base+"/ActiveConnection/9")
-			h.set(base, gonm.NetworkManagerInterface, gonm.NetworkManagerPropertyActiveConnections,
-				[]dbus.ObjectPath{base + "/ActiveConnection/9", active})
-			h[base+"/ActiveConnection/9"] = map[string]properties{gonm.ActiveConnectionInterface: propertiesOf(
-				gonm.ActiveConnectionPropertyId, "corp", gonm.ActiveConnectionPropertyVpn, true,
-				gonm.ActiveConnectionPropertyDevices, []dbus.ObjectPath{device})}
+			h.set(gonm.DnsManagerObjectPath, gonm.DnsManagerInterface, gonm.DnsManagerPropertyConfiguration, []entry{entry(propertiesOf(
+				"nameservers", []string{"10.8.0.1"}, "interface", "tun0", "priority", int32(50), "vpn", true))})
+			h[base+"/Devices/3"] = map[string]properties{gonm.DeviceInterface: deviceProperties("tun0", base+"/ActiveConnection/9", "/", "/")}
+			h[base+"/ActiveConnection/9"] = map[string]properties{gonm.ActiveConnectionInterface: propertiesOf(gonm.ActiveConnectionPropertyId, "tun0")}
 		},
+		want: func(s *Snapshot) {
+			s.Configs = []DNSConfig{vpn("tun0", 50, "10.8.0.1", "")}
+			s.Configs[0].Connection = "tun0"
+		},
+	}, {
+		name: "global configuration, which no device has",
+		change: func(h host) {
+			h.set(gonm.DnsManagerObjectPath, gonm.DnsManagerInterface, gonm.DnsManagerPropertyConfiguration, []entry{entry(propertiesOf(
+				"nameservers", []string{"10.5.0.1"}))})
+		},
+		want: func(s *Snapshot) { s.Configs = []DNSConfig{global("10.5.0.1", "")}; s.Configs[0].Priority = 0 },
 	}}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -265,31 +245,30 @@ func TestSnapshotOfWrongTypes(t *testing.T) {
 	}
 }
 
-// TestSnapshotOfManyDevices: a node has an interface for each pod. The bus refuses calls if 64 are
-// unanswered.
+// TestSnapshotOfManyDevices: every interface of a configuration is found, and no others are asked
+// about: a node has an interface for each pod. The bus refuses calls if 128 are unanswered.
 func TestSnapshotOfManyDevices(t *testing.T) {
 	startBus(t)
 	h := simpleHost()
-	var paths []dbus.ObjectPath
-	for i := range 200 {
-		one, two := dbus.ObjectPath(fmt.Sprintf("/%d1", i)), dbus.ObjectPath(fmt.Sprintf("/%d2", i))
-		paths = append(paths, base+"/ActiveConnection"+one)
-		h[paths[i]] = map[string]properties{gonm.ActiveConnectionInterface: propertiesOf(
-			gonm.ActiveConnectionPropertyDevices, []dbus.ObjectPath{base + "/Devices" + one, base + "/Devices" + two, base + "/Devices" + two})}
-		for _, id := range []dbus.ObjectPath{one, two} {
-			h[base+"/Devices"+id] = map[string]properties{gonm.DeviceInterface: deviceProperties(
-				"veth"+string(id[1:]), base+"/IP4Config/2", base+"/IP6Config/2")}
-		}
+	var configs []entry
+	for i := range maxList {
+		iface := fmt.Sprintf("eth%d", i)
+		device, active := base+dbus.ObjectPath(fmt.Sprintf("/Devices/1%d", i)), base+dbus.ObjectPath(fmt.Sprintf("/ActiveConnection/1%d", i))
+		configs = append(configs, entry(propertiesOf("nameservers", []string{"10.77.0.53"}, "interface", iface, "vpn", false)))
+		h[device] = map[string]properties{gonm.DeviceInterface: deviceProperties(iface, active, base+"/IP4Config/2", base+"/IP6Config/2")}
+		h[active] = map[string]properties{gonm.ActiveConnectionInterface: propertiesOf(gonm.ActiveConnectionPropertyId, "System "+iface)}
 	}
-	h.set(base, gonm.NetworkManagerInterface, gonm.NetworkManagerPropertyActiveConnections, paths)
-	var connections, configs atomic.Int32
+	delete(h, base+"/Devices/2")
+	h.set(gonm.DnsManagerObjectPath, gonm.DnsManagerInterface, gonm.DnsManagerPropertyConfiguration, configs)
+	h[base+"/Devices/3"] = map[string]properties{gonm.DeviceInterface: deviceProperties("veth0", base+"/ActiveConnection/3", base+"/IP4Config/2", base+"/IP6Config/2")}
+	var finds atomic.Int32
 	var atOnce sync.WaitGroup
-	atOnce.Add(maxInFlight)
-	startTestService(t, h).setOnGetAll(func(path dbus.ObjectPath) {
+	atOnce.Add(maxDevices)
+	startTestService(t, h).setOnAsk(func(path dbus.ObjectPath) {
 		switch {
-		case strings.Contains(string(path), "/ActiveConnection/"):
-			connections.Add(1)
-		case strings.Contains(string(path), "Config/") && configs.Add(1) <= maxInFlight:
+		case path == base+"/Devices/3":
+			t.Error("asked about an interface without nameservers")
+		case path == find && finds.Add(1) <= maxDevices:
 			atOnce.Done()
 			atOnce.Wait()
 		}
@@ -298,12 +277,12 @@ func TestSnapshotOfManyDevices(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(s.Devices) != 64 || connections.Load() != 64 {
-		t.Errorf("got %d devices and %d reads of active connections", len(s.Devices), connections.Load())
+	if len(s.Configs) != maxList || finds.Load() != maxList {
+		t.Errorf("got %d configurations and %d searches for a device", len(s.Configs), finds.Load())
 	}
-	for i, d := range s.Devices {
-		if want := fmt.Sprintf("veth%d%d", i/2, i%2+1); d.Interface != want || len(d.Addresses) != 2 {
-			t.Errorf("device %d is %+v, want %s", i, d, want)
+	for i, c := range s.Configs {
+		if want := fmt.Sprintf("System eth%d", i); c.Connection != want {
+			t.Errorf("configuration %d is %+v, want %s", i, c, want)
 		}
 	}
 }
@@ -313,18 +292,20 @@ func TestSnapshotOfManyDevices(t *testing.T) {
 func TestSnapshotRoundTrips(t *testing.T) {
 	startBus(t)
 	s := startTestService(t, simpleHost())
-	rounds := [][]dbus.ObjectPath{
-		{base, gonm.DnsManagerObjectPath},
-		{base + "/ActiveConnection/2"},
-		{base + "/Devices/2"},
-		{base + "/IP4Config/2", base + "/IP6Config/2"},
+	rounds := []map[dbus.ObjectPath]int{
+		{gonm.DnsManagerObjectPath: 1, base: 2},
+		{find: 1},
+		{base + "/Devices/2": 3},
+		{base + "/ActiveConnection/2": 1, base + "/IP4Config/2": 1, base + "/IP6Config/2": 1},
 	}
 	arrived := make([]sync.WaitGroup, len(rounds))
 	for i, paths := range rounds {
-		arrived[i].Add(len(paths))
+		for _, calls := range paths {
+			arrived[i].Add(calls)
+		}
 	}
-	s.setOnGetAll(func(path dbus.ObjectPath) {
-		i := slices.IndexFunc(rounds, func(paths []dbus.ObjectPath) bool { return slices.Contains(paths, path) })
+	s.setOnAsk(func(path dbus.ObjectPath) {
+		i := slices.IndexFunc(rounds, func(paths map[dbus.ObjectPath]int) bool { return paths[path] > 0 })
 		arrived[i].Done() // panics if there is an extra call
 		arrived[i].Wait()
 	})
@@ -352,7 +333,7 @@ func TestNotRunning(t *testing.T) {
 	t.Run("gone before the first answer", func(t *testing.T) {
 		startBus(t)
 		s := startTestService(t, simpleHost())
-		s.setOnGetAll(func(dbus.ObjectPath) { s.stop() })
+		s.setOnAsk(func(dbus.ObjectPath) { s.stop() })
 		if _, err := dial(t).Snapshot(t.Context()); !errors.Is(err, ErrNotRunning) {
 			t.Errorf("got %v", err)
 		}
@@ -360,7 +341,7 @@ func TestNotRunning(t *testing.T) {
 	t.Run("gone after the first answers", func(t *testing.T) {
 		startBus(t)
 		s := startTestService(t, simpleHost())
-		s.setOnGetAll(func(path dbus.ObjectPath) {
+		s.setOnAsk(func(path dbus.ObjectPath) {
 			if path == base+"/Devices/2" {
 				s.stop()
 			}
@@ -399,7 +380,7 @@ func TestNoBus(t *testing.T) {
 	t.Run("bus closes during a call", func(t *testing.T) {
 		bus := startBus(t)
 		c := dial(t)
-		startTestService(t, simpleHost()).setOnGetAll(func(dbus.ObjectPath) { bus.Process().Kill() })
+		startTestService(t, simpleHost()).setOnAsk(func(dbus.ObjectPath) { bus.Process().Kill() })
 		if _, err := c.Snapshot(t.Context()); !errors.Is(err, ErrNoBus) {
 			t.Errorf("got %v", err)
 		}
@@ -470,13 +451,13 @@ func TestStoppedNetworkManager(t *testing.T) {
 // TestHungObject: the deadline applies in each round.
 func TestHungObject(t *testing.T) {
 	for _, path := range []dbus.ObjectPath{
-		gonm.DnsManagerObjectPath, base, base + "/ActiveConnection/2", base + "/Devices/2", base + "/IP6Config/2",
+		gonm.DnsManagerObjectPath, base, find, base + "/ActiveConnection/2", base + "/Devices/2", base + "/IP6Config/2",
 	} {
 		t.Run(string(path), func(t *testing.T) {
 			startBus(t)
 			release := make(chan struct{})
 			defer close(release)
-			startTestService(t, simpleHost()).setOnGetAll(func(asked dbus.ObjectPath) {
+			startTestService(t, simpleHost()).setOnAsk(func(asked dbus.ObjectPath) {
 				if asked == path {
 					<-release
 				}

@@ -3,7 +3,6 @@ package nm
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 
@@ -34,6 +33,22 @@ func need[T any](p properties, name string) (T, error) {
 		return zero, fmt.Errorf("%w: %s has type %q", ErrAnswer, member(name), variant.Signature())
 	}
 	return value, nil
+}
+
+// first returns the first of the values that a method returned if it is a T, else the zero T.
+func first[T any](body []any) T {
+	var zero T
+	if len(body) == 0 {
+		return zero
+	}
+	value, _ := body[0].(T)
+	return value
+}
+
+// property returns the value that Properties.Get returned if it is a T, else the zero T.
+func property[T any](body []any) T {
+	value, _ := first[dbus.Variant](body).Value().(T)
+	return value
 }
 
 func member(name string) string { return name[strings.LastIndexByte(name, '.')+1:] }
@@ -85,19 +100,6 @@ func decodeConfig(entry properties) (DNSConfig, error) {
 	}
 	config.Nameservers, config.Invalid, config.Domains = lists.servers, lists.invalid, lists.domains
 	return config, nil
-}
-
-// decodeAddresses decodes AddressData and Gateway, which are the same in IP4Config and IP6Config.
-func decodeAddresses(p properties) (addresses []netip.Prefix, gateway netip.Addr) {
-	for _, data := range get[[]map[string]dbus.Variant](p, gonm.IP4ConfigPropertyAddressData) {
-		addr, err := netip.ParseAddr(get[string](data, "address"))
-		prefix := netip.PrefixFrom(addr, int(min(get[uint32](data, "prefix"), 255)))
-		if err == nil && prefix.IsValid() && len(addresses) < maxList {
-			addresses = append(addresses, prefix)
-		}
-	}
-	gateway, _ = netip.ParseAddr(get[string](p, gonm.IP4ConfigPropertyGateway))
-	return addresses, gateway
 }
 
 // hasWildcard reports whether a list of search domains contains "~.", which NetworkManager writes

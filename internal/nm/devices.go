@@ -2,105 +2,124 @@ package nm
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	gonm "github.com/Wifx/gonetworkmanager/v3"
 	"github.com/godbus/dbus/v5"
 
+	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
-// A deviceState is a Device while it is being read.
-type deviceState struct {
-	Device
-	path       dbus.ObjectPath
-	connection activeConnection
-	activated  bool // and managed
-	ip4, ip6   dbus.ObjectPath
-	// wildcard4 and wildcard6 report whether the profile has the domain "~.".
-	wildcard4, wildcard6 bool
-	static               []nameserver.Server // from the profile
-}
-
-// has reports whether a configuration belongs to the device.
-func (d *deviceState) has(c DNSConfig) bool { return c.Interface == d.IPInterface && !c.Global }
-
-func (c *Client) readDevices(ctx context.Context, devices []*deviceState) error {
-	var targets []target
-	for _, d := range devices {
-		targets = append(targets, target{d.path, gonm.DeviceInterface})
-	}
-	answers, err := c.askEach(ctx, targets)
-	if err != nil {
-		return err
-	}
-	for i, p := range answers {
-		if p != nil {
-			devices[i].decode(p)
-		}
-	}
-	return nil
-}
-
-func (d *deviceState) decode(p properties) {
-	d.Interface = printable(get[string](p, gonm.DevicePropertyInterface), maxName)
-	d.IPInterface = firstOf(printable(get[string](p, gonm.DevicePropertyIpInterface), maxName), d.Interface)
-	d.ConnectionID, d.ConnectionUUID = d.connection.id, d.connection.uuid
-	d.activated = get[bool](p, gonm.DevicePropertyManaged) &&
-		gonm.NmDeviceState(get[uint32](p, gonm.DevicePropertyState)) == gonm.NmDeviceStateActivated
-	d.ip4 = get[dbus.ObjectPath](p, gonm.DevicePropertyIp4Config)
-	d.ip6 = get[dbus.ObjectPath](p, gonm.DevicePropertyIp6Config)
-}
-
-func (c *Client) readAddresses(ctx context.Context, devices []*deviceState) error {
-	var targets []target
-	for _, d := range devices {
-		targets = append(targets, target{d.ip4, gonm.IP4ConfigInterface}, target{d.ip6, gonm.IP6ConfigInterface})
-	}
-	answers, err := c.askEach(ctx, targets)
-	if err != nil {
-		return err
-	}
-	for i, d := range devices {
-		addresses4, gateway4 := decodeAddresses(answers[2*i])
-		addresses6, gateway6 := decodeAddresses(answers[2*i+1])
-		d.Addresses = append(addresses4, addresses6...)
-		d.Gateway4, d.Gateway6 = gateway4, gateway6
-		d.wildcard4 = hasWildcard(get[[]string](answers[2*i], gonm.IP4ConfigPropertySearches))
-		d.wildcard6 = hasWildcard(get[[]string](answers[2*i+1], gonm.IP6ConfigPropertySearches))
-	}
-	return nil
-}
-
-type target struct {
-	path  dbus.ObjectPath
+// A device has the data that DnsManager lacks about an interface.
+type device struct {
 	iface string
+	// asks4 and asks6 report whether has4 and has6 matter.
+	asks4, asks6 bool
+
+	path             dbus.ObjectPath // "" if NetworkManager has no such device
+	active, ip4, ip6 dbus.ObjectPath
+	connection       string              // the active profile's name
+	has4, has6       bool                // whether the profile has the domain "~."
+	static           []nameserver.Server // from the profile
 }
 
-// maxInFlight bounds the unanswered calls: the bus rejects the connection's 129th with
-// LimitsExceeded (max_replies_per_connection, dbus-daemon 1.14).
-const maxInFlight = 64
-
-// askEach queries all targets, 64 in one round trip. The properties of a missing object ("/", or
-// one that no longer exists) are nil.
-func (c *Client) askEach(ctx context.Context, targets []target) ([]properties, error) {
-	answers := make([]properties, 0, len(targets))
-	for chunk := range slices.Chunk(targets, maxInFlight) {
-		queries := make([]query, len(chunk))
-		for i, t := range chunk {
-			if t.path.IsValid() && t.path != "/" {
-				queries[i] = c.ask(ctx, t.path, t.iface)
-			}
+// devicesOf returns the interfaces of the configurations.
+func devicesOf(configs []DNSConfig) []device {
+	var devices []device
+	for _, c := range configs {
+		if c.Interface == "" || c.Global {
+			continue
 		}
-		for _, q := range queries {
-			p, err := q.answer(ctx)
-			var gone dbus.Error
-			if err != nil && (errors.Is(err, ErrNotRunning) || !errors.As(err, &gone)) {
-				return nil, err
-			}
-			answers = append(answers, p)
+		i := slices.IndexFunc(devices, func(d device) bool { return d.iface == c.Interface })
+		if i < 0 {
+			i, devices = len(devices), append(devices, device{iface: c.Interface})
+		}
+		if len(c.Nameservers) > 0 && !c.wildcard() {
+			is4 := c.Nameservers[0].Addr.Addr().Is4()
+			devices[i].asks4, devices[i].asks6 = devices[i].asks4 || is4, devices[i].asks6 || !is4
 		}
 	}
-	return answers, nil
+	return devices
+}
+
+// maxDevices is how many devices are read at a time, with at most 4 unanswered calls each: the bus
+// rejects the connection's 129th with LimitsExceeded (max_replies_per_connection, dbus-daemon
+// 1.14).
+const maxDevices = 16
+
+// addDevices completes the configurations.
+func (c *Client) addDevices(ctx context.Context, configs []DNSConfig) error {
+	for devices := range slices.Chunk(devicesOf(configs), maxDevices) {
+		if err := c.readDevices(ctx, devices); err != nil {
+			return err
+		}
+		for _, d := range devices {
+			d.complete(configs)
+		}
+	}
+	return nil
+}
+
+// readDevices fills the devices, in three round trips. A device or a profile that disappears
+// meanwhile leaves zero values.
+func (c *Client) readDevices(ctx context.Context, devices []device) error {
+	var find, read, last round
+	for i := range devices {
+		d := &devices[i]
+		find.add(c.ask(ctx, gonm.NetworkManagerObjectPath, gonm.NetworkManagerGetDeviceByIpIface, d.iface), func(body []any) {
+			d.path = first[dbus.ObjectPath](body)
+		})
+	}
+	if err := find.wait(ctx); err != nil {
+		return err
+	}
+	for i := range devices {
+		d := &devices[i]
+		if !isObject(d.path) {
+			continue
+		}
+		read.add(c.askProperty(ctx, d.path, gonm.DevicePropertyActiveConnection), func(body []any) {
+			d.active = property[dbus.ObjectPath](body)
+		})
+		if d.asks4 {
+			read.add(c.askProperty(ctx, d.path, gonm.DevicePropertyIp4Config), func(body []any) { d.ip4 = property[dbus.ObjectPath](body) })
+		}
+		if d.asks6 {
+			read.add(c.askProperty(ctx, d.path, gonm.DevicePropertyIp6Config), func(body []any) { d.ip6 = property[dbus.ObjectPath](body) })
+		}
+		last.add(c.ask(ctx, d.path, gonm.DeviceGetAppliedConnection, uint32(0)), func(body []any) {
+			d.static = staticServers(first[map[string]map[string]dbus.Variant](body), d.iface)
+		})
+	}
+	if err := read.wait(ctx); err != nil {
+		return err
+	}
+	for i := range devices {
+		d := &devices[i]
+		last.add(c.askProperty(ctx, d.active, gonm.ActiveConnectionPropertyId), func(body []any) {
+			d.connection = printable(property[string](body), maxName)
+		})
+		last.add(c.askProperty(ctx, d.ip4, gonm.IP4ConfigPropertySearches), func(body []any) { d.has4 = hasWildcard(property[[]string](body)) })
+		last.add(c.askProperty(ctx, d.ip6, gonm.IP6ConfigPropertySearches), func(body []any) { d.has6 = hasWildcard(property[[]string](body)) })
+	}
+	return last.wait(ctx)
+}
+
+// complete adds the device's data to its configurations.
+func (d device) complete(configs []DNSConfig) {
+	for i := range configs {
+		config := &configs[i]
+		if config.Interface != d.iface || config.Global {
+			continue
+		}
+		config.Connection = d.connection
+		config.setStatic(d.static)
+		if len(config.Nameservers) == 0 || config.wildcard() {
+			continue
+		}
+		if is4 := config.Nameservers[0].Addr.Addr().Is4(); is4 && d.has4 || !is4 && d.has6 {
+			config.Domains = append(config.Domains, Domain{Name: dnsname.Root(), RoutingOnly: true})
+		}
+	}
 }

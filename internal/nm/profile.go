@@ -1,52 +1,14 @@
 package nm
 
 import (
-	"context"
 	"encoding/binary"
-	"errors"
 	"net/netip"
 	"slices"
 
-	gonm "github.com/Wifx/gonetworkmanager/v3"
 	"github.com/godbus/dbus/v5"
 
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
-
-// askProfiles starts reading the active profiles of the devices that have nameservers. Its result
-// is for answerProfiles. It does not wait for a round trip.
-func (c *Client) askProfiles(ctx context.Context, s *Snapshot, devices []*deviceState) []*dbus.Call {
-	calls := make([]*dbus.Call, len(devices))
-	for i, d := range devices {
-		if slices.ContainsFunc(s.Configs, d.has) {
-			object := c.conn.Object(gonm.NetworkManagerInterface, d.path)
-			calls[i] = object.GoWithContext(ctx, gonm.DeviceGetAppliedConnection, dbus.FlagNoAutoStart, make(chan *dbus.Call, 1), uint32(0))
-		}
-	}
-	return calls
-}
-
-// answerProfiles reads which nameservers the profiles set. It skips devices that no longer exist
-// and profiles that we may not read, because their permissions name users.
-func (c *Client) answerProfiles(ctx context.Context, calls []*dbus.Call, devices []*deviceState) error {
-	for i, call := range calls {
-		if call == nil {
-			continue
-		}
-		call = <-call.Done
-		err := asError(ctx, call.Err)
-		var settings map[string]map[string]dbus.Variant
-		var version uint64
-		var refused dbus.Error
-		switch {
-		case err == nil && call.Store(&settings, &version) == nil:
-			devices[i].static = staticServers(settings, devices[i].IPInterface)
-		case err != nil && (errors.Is(err, ErrNotRunning) || !errors.As(err, &refused)):
-			return err
-		}
-	}
-	return nil
-}
 
 // staticServers returns a profile's nameservers: from dns-data, which has strings (1.42), else from
 // dns, which has addresses in wire byte order.

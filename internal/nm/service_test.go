@@ -54,50 +54,37 @@ func simpleHost() host {
 		base: {gonm.NetworkManagerInterface: propertiesOf(
 			gonm.NetworkManagerPropertyVersion, "1.42.4",
 			gonm.NetworkManagerPropertyState, uint32(gonm.NmStateConnectedGlobal),
-			gonm.NetworkManagerPropertyPrimaryConnection, base+"/ActiveConnection/2",
-			gonm.NetworkManagerPropertyActiveConnections, []dbus.ObjectPath{base + "/ActiveConnection/2"},
 		)},
 		base + "/ActiveConnection/2": {gonm.ActiveConnectionInterface: propertiesOf(
 			gonm.ActiveConnectionPropertyId, "Wired connection 1",
-			gonm.ActiveConnectionPropertyUuid, "2a92500f-48c5-4bc5-b85d-74a2d3477883",
-			gonm.ActiveConnectionPropertyVpn, false,
-			gonm.ActiveConnectionPropertyDevices, []dbus.ObjectPath{base + "/Devices/2"},
 		)},
-		base + "/Devices/2": {gonm.DeviceInterface: deviceProperties("eth0", base+"/IP4Config/2", base+"/IP6Config/2")},
-		base + "/IP4Config/2": {gonm.IP4ConfigInterface: propertiesOf(
-			gonm.IP4ConfigPropertyAddressData, []entry{
-				entry(propertiesOf("address", "10.77.0.140", "prefix", uint32(24))),
-				entry(propertiesOf("address", "10.77.0.140", "prefix", uint32(4000))),
-			},
-			gonm.IP4ConfigPropertyGateway, "10.77.0.1",
-		)},
-		base + "/IP6Config/2": {gonm.IP6ConfigInterface: propertiesOf(
-			gonm.IP6ConfigPropertyAddressData, []entry{entry(propertiesOf("address", "fd77::9", "prefix", uint32(64)))},
-			gonm.IP6ConfigPropertyGateway, "fd77::1",
-		)},
+		base + "/Devices/2":   {gonm.DeviceInterface: deviceProperties("eth0", base+"/ActiveConnection/2", base+"/IP4Config/2", base+"/IP6Config/2")},
+		base + "/IP4Config/2": {gonm.IP4ConfigInterface: propertiesOf(gonm.IP4ConfigPropertySearches, []string{"example.test"})},
+		base + "/IP6Config/2": {gonm.IP6ConfigInterface: propertiesOf(gonm.IP6ConfigPropertySearches, []string{})},
 	}
 }
 
-func deviceProperties(iface string, ip4, ip6 dbus.ObjectPath) properties {
+func deviceProperties(iface string, active, ip4, ip6 dbus.ObjectPath) properties {
 	return propertiesOf(
-		gonm.DevicePropertyInterface, iface,
 		gonm.DevicePropertyIpInterface, iface,
-		gonm.DevicePropertyManaged, true,
-		gonm.DevicePropertyState, uint32(gonm.NmDeviceStateActivated),
+		gonm.DevicePropertyActiveConnection, active,
 		gonm.DevicePropertyIp4Config, ip4,
 		gonm.DevicePropertyIp6Config, ip6,
 	)
 }
 
-// A service owns NetworkManager's name on the bus in the environment, and answers GetAll. A test
-// may set onGetAll, which the service calls before each answer.
+// find is the path that onAsk gets for a search of a device, which any device may answer.
+const find = base + "/Devices"
+
+// A service owns NetworkManager's name on the bus in the environment, and answers questions. A test
+// may set onAsk, which the service calls before each answer.
 type service struct {
 	conn *dbus.Conn
 
 	// mu guards the fields below.
-	mu       sync.Mutex
-	host     host
-	onGetAll func(path dbus.ObjectPath)
+	mu    sync.Mutex
+	host  host
+	onAsk func(path dbus.ObjectPath)
 }
 
 func startService(h host) (*service, error) {
@@ -113,6 +100,9 @@ func startService(h host) (*service, error) {
 		if err := conn.Export(object{s, path}, path, gonm.DeviceInterface); err != nil {
 			return nil, err
 		}
+		if err := conn.Export(object{s, path}, path, gonm.NetworkManagerInterface); err != nil {
+			return nil, err
+		}
 	}
 	reply, err := conn.RequestName(gonm.NetworkManagerInterface, dbus.NameFlagDoNotQueue)
 	if err != nil || reply != dbus.RequestNameReplyPrimaryOwner {
@@ -124,10 +114,10 @@ func startService(h host) (*service, error) {
 // stop leaves the bus and so gives up the name.
 func (s *service) stop() { s.conn.Close() }
 
-func (s *service) setOnGetAll(f func(path dbus.ObjectPath)) {
+func (s *service) setOnAsk(f func(path dbus.ObjectPath)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.onGetAll = f
+	s.onAsk = f
 }
 
 func (s *service) changed() error { return emitChanged(s.conn) }
@@ -158,17 +148,46 @@ func (o object) GetAppliedConnection(uint32) (map[string]entry, uint64, *dbus.Er
 	return all, 1, nil
 }
 
-func (o object) GetAll(iface string) (entry, *dbus.Error) {
+// GetDeviceByIpIface returns the path of the device with this IP interface.
+func (o object) GetDeviceByIpIface(iface string) (dbus.ObjectPath, *dbus.Error) {
+	o.service.ask(find)
 	o.service.mu.Lock()
-	hook := o.service.onGetAll
-	p, ok := o.service.host[o.path][iface]
-	p = maps.Clone(p)
-	o.service.mu.Unlock()
-	if hook != nil {
-		hook(o.path)
+	defer o.service.mu.Unlock()
+	for path, interfaces := range o.service.host {
+		if get[string](interfaces[gonm.DeviceInterface], gonm.DevicePropertyIpInterface) == iface {
+			return path, nil
+		}
 	}
+	return "", dbus.NewError(gonm.NetworkManagerInterface+".UnknownDevice", []any{"no device found for the requested iface"})
+}
+
+func (o object) Get(iface, property string) (dbus.Variant, *dbus.Error) {
+	o.service.ask(o.path)
+	o.service.mu.Lock()
+	defer o.service.mu.Unlock()
+	value, ok := o.service.host[o.path][iface][property]
+	if !ok {
+		return value, dbus.NewError("org.freedesktop.DBus.Error.InvalidArgs", []any{"no such property"})
+	}
+	return value, nil
+}
+
+func (o object) GetAll(iface string) (entry, *dbus.Error) {
+	o.service.ask(o.path)
+	o.service.mu.Lock()
+	defer o.service.mu.Unlock()
+	p, ok := o.service.host[o.path][iface]
 	if !ok {
 		return nil, dbus.NewError("org.freedesktop.DBus.Error.UnknownInterface", []any{"no such interface"})
 	}
-	return entry(p), nil
+	return entry(maps.Clone(p)), nil
+}
+
+func (s *service) ask(path dbus.ObjectPath) {
+	s.mu.Lock()
+	hook := s.onAsk
+	s.mu.Unlock()
+	if hook != nil {
+		hook(path)
+	}
 }

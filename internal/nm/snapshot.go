@@ -1,8 +1,6 @@
 package nm
 
 import (
-	"net/netip"
-
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
@@ -24,12 +22,6 @@ type Snapshot struct {
 	// priority, VPNs come first, then the interface with the best default route. NetworkManager
 	// omits configurations without nameservers. Configs is also filled with dns=none.
 	Configs []DNSConfig
-	// Primary is the IP interface of the primary connection, or "". With a VPN it is the interface
-	// below the tunnel. For the default route, ask the kernel.
-	Primary string
-	// Devices are the managed and fully activated devices with an active connection, at most 64. A
-	// device that disappears during the read is left out.
-	Devices []Device
 }
 
 // A DNSConfig is the DNS configuration of one interface (for IPv4 or IPv6), or a global one.
@@ -58,18 +50,6 @@ type DNSConfig struct {
 	// Connection is the name of the active profile on Interface, any printable text. It is "" if
 	// unknown.
 	Connection string
-}
-
-// A Device is a network device that NetworkManager has activated.
-type Device struct {
-	// Interface is the control interface, IPInterface the one with the addresses.
-	Interface, IPInterface string
-	// Addresses have their prefix lengths. There are at most 64, IPv4 before IPv6.
-	Addresses []netip.Prefix
-	// Gateway4 and Gateway6 are the default gateways, or the zero Addr.
-	Gateway4, Gateway6 netip.Addr
-	// ConnectionID is the active profile's name, chosen by the admin.
-	ConnectionID, ConnectionUUID string
 }
 
 // SearchList returns the search list of the effective configurations: their domains in order,
