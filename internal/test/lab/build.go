@@ -59,6 +59,17 @@ func Ship(pkg string) (path string, remove func()) {
 	return filepath.Join(dir, filepath.Base(pkg)), func() { os.RemoveAll(dir) }
 }
 
+// PIE builds a program as the RPM has it: position-independent. The first build compiles all
+// packages again, which takes more than a minute of CPU.
+func PIE(tb testing.TB, pkg string) (path string) {
+	tb.Helper()
+	dir := tb.TempDir()
+	if err := goBuild(dir, "CGO_ENABLED=0", append([]string{"-buildmode=pie"}, shipped...), []string{pkg}); err != nil {
+		tb.Fatal(err)
+	}
+	return filepath.Join(dir, filepath.Base(pkg))
+}
+
 // moduleRoot returns the directory of the go.mod above the working directory, which for a test is
 // that of its package.
 func moduleRoot() (string, error) {
