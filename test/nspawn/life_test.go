@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestLife: an installation changes nothing; enable --now does; a stop restores every byte; and the
-// state survives a reboot.
+// TestLife: an installation changes nothing; enable --now does; a stop restores every byte, without
+// a warning; and the state survives a reboot.
 func TestLife(t *testing.T) {
 	n := newLeasedNode(t)
 	n.Run("systemctl", "enable", "--now", "node-dns.service")
@@ -19,9 +19,15 @@ func TestLife(t *testing.T) {
 	n.Crash() // resolv.conf still points at the node
 	n.boot()
 	n.awaitServing()
+	before := n.warnings()
 	n.Run("systemctl", "stop", "node-dns.service")
 	if got := n.ReadFile(resolvConf); got != original {
 		t.Errorf("after the stop resolv.conf is\n%s", got)
+	}
+	// The hook restores the file while the daemon still answers. It warned that a running node-dns
+	// would undo that.
+	if after := n.warnings(); len(after) > len(before) {
+		t.Errorf("the stop logs %q", after[len(before):])
 	}
 	if got := n.libc(); got != "192.0.2.1" {
 		t.Errorf("after the stop libc resolves www.up.example to %q", got)
@@ -32,6 +38,18 @@ func TestLife(t *testing.T) {
 	if got := n.ReadFile(resolvConf); got != original {
 		t.Errorf("after a shutdown resolv.conf is\n%s", got)
 	}
+}
+
+// warnings returns the unit's messages that are warnings, or that contain one.
+func (n *node) warnings() (messages []string) {
+	n.t.Helper()
+	n.Run("journalctl", "--sync")
+	for _, e := range n.entries("-b", "-u", "node-dns.service") {
+		if e.get("PRIORITY") <= "4" || e.get("NODE_DNS_WARNING") != "" {
+			messages = append(messages, e.get("MESSAGE"))
+		}
+	}
+	return messages
 }
 
 // TestRestart: a restart does not touch resolv.conf.
