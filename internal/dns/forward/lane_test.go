@@ -285,7 +285,7 @@ func TestLaneBusy(t *testing.T) {
 	t.Parallel()
 	servers, addresses := startServers(t, 1)
 	servers[0].SetFaults(dnstest.Faults{Loss: 0.02})
-	s := newLaneServer(t, nil, addresses...)
+	s := newLaneServer(t, persistent, addresses...)
 	var clients sync.WaitGroup
 	for c := range 8 {
 		clients.Go(func() {
