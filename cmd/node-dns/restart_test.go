@@ -68,6 +68,9 @@ func newService(t testing.TB, room int, slow time.Duration) *service {
 // newServiceAt is newService with a system bus.
 func newServiceAt(t testing.TB, room int, slow time.Duration, bus string) *service {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("starts daemons")
+	}
 	s := &service{
 		t: t, root: lab.ShortDir(t),
 		site: dnstest.NewServer(t, dnstest.MixedSite), slow: dnstest.NewServer(t, dnstest.MixedSlow),
@@ -150,13 +153,9 @@ func (s *service) tally(rate int, during func()) dnstest.Tally {
 
 // TestRestarts: no query is lost or answered wrongly while the daemon is restarted ten times.
 func TestRestarts(t *testing.T) {
-	times := 10
-	if testing.Short() {
-		times = 3
-	}
 	s := newService(t, 100, 150*time.Millisecond)
 	s.load(300, func() {
-		for range times {
+		for range 10 {
 			if err := s.End(syscall.SIGTERM); err != nil {
 				t.Errorf("ended with %v", err)
 			}
@@ -258,9 +257,6 @@ func systemdWith(t *testing.T, kind string) (address string) {
 func TestStopAndStart(t *testing.T) {
 	for kind, handsOver := range map[string]bool{"stop": false, "restart": true} {
 		t.Run(kind, func(t *testing.T) {
-			if testing.Short() {
-				t.Skip("a client waits for 5 s for an answer that a stop lost; TestRestarts restarts the daemon too")
-			}
 			s := newServiceAt(t, 100, 50*time.Millisecond, systemdWith(t, kind))
 			tally := s.tally(300, func() {
 				for range 3 {
@@ -289,9 +285,6 @@ func TestStopAndStart(t *testing.T) {
 // TestKills: if the daemon is killed twenty times, with -short five times, no query is answered
 // wrongly, and only those are lost that it had already read.
 func TestKills(t *testing.T) {
-	if testing.Short() {
-		t.Skip("a client waits for 5 s for an answer that a kill lost")
-	}
 	s := newService(t, 100, 100*time.Millisecond)
 	if err := s.End(syscall.SIGTERM); err != nil { // it saves its snapshot of the cluster
 		t.Errorf("ended with %v", err)

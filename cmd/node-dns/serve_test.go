@@ -39,6 +39,9 @@ func serve(t *testing.T, env ...string) *process {
 // start runs a shell script that starts node-dns with the tree $ROOT.
 func start(t *testing.T, script string, env ...string) *process {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("starts daemons")
+	}
 	root := lab.ShortDir(t)
 	p := &process{t: t, root: root}
 	p.Cmd = exec.Command("sh", "-c", script)

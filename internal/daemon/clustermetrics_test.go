@@ -9,6 +9,7 @@ import (
 // TestRequestMetric: requests to the API server, answered or not, are counted under CoreDNS's
 // metric name and labels.
 func TestRequestMetric(t *testing.T) {
+	t.Parallel()
 	api := kubetest.NewServer(t)
 	api.Apply(shop)
 	r, address := withMetrics(t, map[string]string{upstreamPath: "", kubeconfigPath: string(api.Kubeconfig())}, "")

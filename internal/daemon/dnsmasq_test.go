@@ -81,18 +81,19 @@ func (p *peer) ask(question string) string {
 func newPeer(t *testing.T, b *lab.PrivateBus, at netip.AddrPort) *peer {
 	t.Helper()
 	p := &peer{t: t, conn: connect(t, b), at: at}
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		var owned bool
-		if err := p.conn.BusObject().Call("org.freedesktop.DBus.NameHasOwner", 0, dbusapi.DnsmasqName).Store(&owned); err != nil {
-			t.Fatal(err)
-		}
-		if owned {
-			return p
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("dnsmasq's bus name has no owner")
-		}
+	if !lab.Poll(20*time.Second, p.isOwned) {
+		t.Fatal("dnsmasq's bus name has no owner")
 	}
+	return p
+}
+
+// isOwned reports whether a program has dnsmasq's bus name.
+func (p *peer) isOwned() (owned bool) {
+	p.t.Helper()
+	if err := p.conn.BusObject().Call("org.freedesktop.DBus.NameHasOwner", 0, dbusapi.DnsmasqName).Store(&owned); err != nil {
+		p.t.Fatal(err)
+	}
+	return owned
 }
 
 func connect(t *testing.T, b *lab.PrivateBus) *dbus.Conn {
@@ -111,16 +112,28 @@ func startDnsmasq(t *testing.T) *peer {
 	lab.NeedPrograms(t, "dnsmasq")
 	b := lab.NewPrivateBus(t)
 	b.Start()
-	at := netip.MustParseAddrPort(freeAddress(t))
-	cmd := exec.Command("dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--port="+fmt.Sprint(at.Port()),
-		"--listen-address=127.0.0.1", "--bind-interfaces", "--no-resolv", "--no-hosts", "--cache-size=0", "--enable-dbus", "--log-facility=-", "--user=", "--pid-file=")
-	cmd.Env = append(os.Environ(), "DBUS_SYSTEM_BUS_ADDRESS="+b.Address())
-	lab.StartBeside(t, cmd)
-	t.Cleanup(func() {
-		cmd.Process.Kill()
-		cmd.Wait()
-	})
-	return newPeer(t, b, at)
+	var said lab.Text
+	for range 5 { // another process may take the port first
+		at := dnstest.FreePort(t)
+		cmd := exec.Command("dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--port="+fmt.Sprint(at.Port()),
+			"--listen-address=127.0.0.1", "--bind-interfaces", "--no-resolv", "--no-hosts", "--cache-size=0", "--enable-dbus", "--log-facility=-", "--user=", "--pid-file=")
+		cmd.Env = append(os.Environ(), "DBUS_SYSTEM_BUS_ADDRESS="+b.Address())
+		cmd.Stderr = &said
+		lab.StartBeside(t, cmd)
+		ended := make(chan error, 1)
+		go func() { ended <- cmd.Wait() }()
+		t.Cleanup(func() {
+			cmd.Process.Kill()
+			<-ended
+		})
+		p := &peer{t: t, conn: connect(t, b), at: at}
+		lab.Poll(20*time.Second, func() bool { return p.isOwned() || len(ended) > 0 })
+		if p.isOwned() {
+			return p
+		}
+	}
+	t.Fatalf("dnsmasq's bus name has no owner; dnsmasq says\n%s", said.String())
+	return nil
 }
 
 // startOnBus starts node-dns on its own bus, without upstream servers.

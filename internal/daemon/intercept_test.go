@@ -43,6 +43,7 @@ func (r *running) request() string {
 // TestInterceptionNeedsTheCluster: pods' queries are not requested before cluster names can be
 // answered. The Service's address comes from the API.
 func TestInterceptionNeedsTheCluster(t *testing.T) {
+	t.Parallel()
 	api := kubetest.NewServer(t)
 	api.Apply(shop + dnsService)
 	site := dnstest.NewServer(t, siteRecords)
@@ -78,6 +79,7 @@ func (r *running) helperSays(on bool) {
 // TestReloadWaitsForTheHelper: a reload that ends interception goes on to the listeners only when the
 // helper has removed its rules. Queries were lost when an intercepted address closed before.
 func TestReloadWaitsForTheHelper(t *testing.T) {
+	t.Parallel()
 	api := kubetest.NewServer(t)
 	api.Apply(shop + dnsService)
 	r := startIntercepting(t, dnstest.NewServer(t, siteRecords), string(api.Kubeconfig()))
@@ -101,6 +103,7 @@ func TestReloadWaitsForTheHelper(t *testing.T) {
 
 // TestStopWaitsForTheHelper: a stopping daemon answers until the helper has removed its rules.
 func TestStopWaitsForTheHelper(t *testing.T) {
+	t.Parallel()
 	api := kubetest.NewServer(t)
 	api.Apply(shop + dnsService)
 	r := startIntercepting(t, dnstest.NewServer(t, siteRecords), string(api.Kubeconfig()))

@@ -182,6 +182,7 @@ func TestMetricsDocument(t *testing.T) {
 // buckets. Older objects are not counted. A change from a clock ahead of ours is counted
 // separately.
 func TestProgrammingMetric(t *testing.T) {
+	t.Parallel()
 	api := kubetest.NewServer(t)
 	api.Apply(shop)
 	slice := func(addr string, ago time.Duration) {
@@ -596,6 +597,7 @@ func TestMetricsOfHook(t *testing.T) {
 
 // TestMetricsOfBuild: the build metric has the version, commit and Go version, like CoreDNS's.
 func TestMetricsOfBuild(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct{ name, namespace, revision string }{
 		{"known", "nodedns", "c0ffee-dirty"},
 		{"CoreDNS's prefix", "coredns", "c0ffee"},
@@ -641,6 +643,7 @@ func TestSearchNXDomain(t *testing.T) {
 // TestMetricsOfDeadUpstream: an upstream that has never responded is shown as down, with the
 // results of its queries.
 func TestMetricsOfDeadUpstream(t *testing.T) {
+	t.Parallel()
 	dead := dnstest.NewServer(t, siteRecords)
 	dead.Vanish()
 	r, address := withMetrics(t, map[string]string{upstreamPath: upstreamFile(dead)}, "")

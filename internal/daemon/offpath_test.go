@@ -78,19 +78,20 @@ func TestClientsOptions(t *testing.T) {
 			}
 		}
 	}
-	seen := 0
-	for _, q := range site.Received() {
-		if strings.HasSuffix(q.Msg.Question[0].Name, resolve.ProbeZone) {
-			continue // our own probe
-		}
-		opt := q.Msg.IsEdns0()
-		if opt == nil || len(opt.Option) != 0 || opt.UDPSize() != 1232 {
+	received := site.Received()
+	received = slices.DeleteFunc(received, func(q dnstest.Query) bool { // our own probes
+		return strings.HasSuffix(q.Msg.Question[0].Name, resolve.ProbeZone)
+	})
+	if len(received) < 4*len(options) {
+		t.Errorf("%d queries", len(received))
+	}
+	hasRetries := len(received) > 4*len(options) // on a busy machine, with a smaller size or without EDNS
+	for _, q := range received {
+		switch opt := q.Msg.IsEdns0(); {
+		case opt == nil && hasRetries:
+		case opt == nil, len(opt.Option) != 0, opt.UDPSize() != 1232 && !hasRetries:
 			t.Errorf("the upstream got\n%v", q.Msg)
 		}
-		seen++
-	}
-	if seen < 4*len(options) {
-		t.Errorf("%d queries", seen)
 	}
 }
 

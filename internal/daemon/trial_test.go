@@ -75,6 +75,7 @@ func isTriedOften(c *Config) { c.TrialInterval = 5 * time.Millisecond }
 // TestReadyNeedsUpstreams: with upstreams that do not answer while the node's own nameserver does,
 // the daemon is not ready, until the configuration is right. A later outage does not matter.
 func TestReadyNeedsUpstreams(t *testing.T) {
+	t.Parallel()
 	site, another := dnstest.NewServer(t, resolverRecords), dnstest.NewServer(t, resolverRecords)
 	dead := freeAddress(t)
 	r, address := withMetrics(t, map[string]string{upstreamPath: upstreamFile(site)}, fmt.Sprintf("upstreams: ['%s']\n", dead), isTriedOften)
@@ -113,6 +114,7 @@ func TestReadyNeedsUpstreams(t *testing.T) {
 
 // TestReadyInAnOutage: if no nameserver answers, the daemon is ready, as before: it is not at fault.
 func TestReadyInAnOutage(t *testing.T) {
+	t.Parallel()
 	r, address := withMetrics(t, map[string]string{}, fmt.Sprintf("upstreams: ['%s']\n", freeAddress(t)), isTriedOften)
 	r.await("it has tried", func() bool { return r.status().Routes[0].Servers[0].Failures > trialFailures })
 	if code, body := r.get(address, "/ready"); code != http.StatusOK {
@@ -122,6 +124,7 @@ func TestReadyInAnOutage(t *testing.T) {
 
 // TestReadyNeedsClusterNames: a daemon that cannot answer the API's name is not ready.
 func TestReadyNeedsClusterNames(t *testing.T) {
+	t.Parallel()
 	api, site := kubetest.NewServer(t), dnstest.NewServer(t, resolverRecords)
 	apply := func(spec string) {
 		api.Apply("apiVersion: v1\nkind: Service\nmetadata: {namespace: default, name: kubernetes}\nspec: " + spec + "\n")

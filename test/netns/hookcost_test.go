@@ -15,35 +15,15 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// maxFaults is the limit of page faults of a run of the hook. It had 606, and 6.4 ms of processor
-// time, when it read all properties of all interfaces over a connection of godbus. It has 505, and
-// 4.8 ms on the same machine.
-const maxFaults = 550
-
-// TestHookCost limits what a run of the installed hook costs for an event that changes nothing. It
-// counts page faults: they cost a quarter of the processor time, grow with the memory and the code
-// that a run uses, and do not depend on how busy the machine is. BenchmarkHook measures the time.
-func TestHookCost(t *testing.T) {
-	n := newHookNode(t)
-	script := installedScript(t, installed(t, n.program))
-	least := runHook(t, script, nil)
-	for range 9 {
-		one := runHook(t, script, nil)
-		least.faults, least.spent = min(least.faults, one.faults), min(least.spent, one.spent)
-	}
-	t.Logf("a run of the hook: %d page faults, %v of processor time", least.faults, least.spent)
-	if least.faults > maxFaults {
-		t.Errorf("a run of the hook has %d page faults, want at most %d; see what it does more, and run BenchmarkHook", least.faults, maxFaults)
-	}
-}
-
 // BenchmarkHook measures the CPU time and the page faults of one run of the hook for an event that
 // changes nothing, while NetworkManager and node-dns run. NetworkManager runs the hook for each
 // event of each interface. The program is a PIE, as in the RPM. "hook" includes the shell of the
 // installed script, "program" is the program alone as the script runs it, and "default" is the
 // program without the script's settings.
 func BenchmarkHook(b *testing.B) {
-	newHookNode(b)
+	n := newNode(b)
+	n.connect("eth0")
+	n.await(right{Upstreams: []string{ns1}})
 	program := installed(b, lab.PIE(b, "./cmd/origin-dns-dispatcher"))
 	for _, bench := range []struct {
 		name, file string
@@ -61,43 +41,21 @@ func BenchmarkHook(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer unix.Prctl(unix.PR_SET_TIMERSLACK, 0, 0, 0, 0)
-			var sum cost
+			var spent time.Duration
+			var faults int64
 			for b.Loop() {
-				one := runHook(b, bench.file, bench.env)
-				sum.spent += one.spent
-				sum.faults += one.faults
+				cmd := exec.Command(bench.file, "eth0", "dhcp4-change")
+				cmd.Env = append(append(os.Environ(), "DEVICE_IP_IFACE=eth0", "NM_DISPATCHER_ACTION=dhcp4-change"), bench.env...)
+				if out, err := cmd.CombinedOutput(); err != nil {
+					b.Fatalf("%v\n%s", err, out)
+				}
+				spent += cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+				faults += cmd.ProcessState.SysUsage().(*syscall.Rusage).Minflt
 			}
-			b.ReportMetric(float64(sum.faults)/float64(b.N), "faults/op")
-			b.ReportMetric(float64(sum.spent.Microseconds())/1000/float64(b.N), "cpu-ms/op")
+			b.ReportMetric(float64(faults)/float64(b.N), "faults/op")
+			b.ReportMetric(float64(spent.Microseconds())/1000/float64(b.N), "cpu-ms/op")
 		})
 	}
-}
-
-// newHookNode returns a node on which an event changes nothing.
-func newHookNode(tb testing.TB) *node {
-	n := newNode(tb)
-	n.connect("eth0")
-	n.await(right{Upstreams: []string{ns1}})
-	return n
-}
-
-// cost is what a run costs.
-type cost struct {
-	spent  time.Duration // processor time
-	faults int64
-}
-
-// runHook runs the hook for an event, as NetworkManager does.
-func runHook(tb testing.TB, file string, env []string) cost {
-	tb.Helper()
-	cmd := exec.Command(file, "eth0", "dhcp4-change")
-	cmd.Env = append(append(os.Environ(), "DEVICE_IP_IFACE=eth0", "NM_DISPATCHER_ACTION=dhcp4-change"), env...)
-	out, err := cmd.CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "source=NetworkManager") {
-		tb.Fatalf("%v\n%s", err, out)
-	}
-	state := cmd.ProcessState
-	return cost{state.UserTime() + state.SystemTime(), state.SysUsage().(*syscall.Rusage).Minflt}
 }
 
 // installed returns the path of a copy of the program. The kernel caches a file that was copied in

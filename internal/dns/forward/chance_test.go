@@ -59,6 +59,7 @@ type chances struct {
 func drawChances(t *testing.T, lanes int) (c chances) {
 	servers, addresses := startServers(t, 1)
 	s := newLaneServer(t, func(c *Config) { patient(c); c.Lanes = lanes }, addresses...)
+	s.noStale.Store(true) // for a stale answer the Handler may ask again
 	var clients sync.WaitGroup
 	for client := range 4 {
 		clients.Go(func() {

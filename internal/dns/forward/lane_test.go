@@ -294,7 +294,11 @@ func TestLaneBusy(t *testing.T) {
 	for c := range 8 {
 		clients.Go(func() {
 			for i := range 200 {
-				if got := s.exchange(t, fmt.Sprintf("n%d-%d.example.", c, i), dns.TypeA); got != "NXDOMAIN" {
+				name, got := fmt.Sprintf("n%d-%d.example.", c, i), "SERVFAIL"
+				for tries := 0; got == "SERVFAIL" && tries < 5; tries++ { // a busy machine may need more time than a question has
+					got = s.exchange(t, name, dns.TypeA)
+				}
+				if got != "NXDOMAIN" {
 					t.Error(got)
 				}
 			}

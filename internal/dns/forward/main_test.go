@@ -58,6 +58,9 @@ func newForward(t testing.TB, change func(*Config), servers ...nameserver.Server
 	return f
 }
 
+// persistent keeps the short tries, but a question may take as long as a busy machine needs.
+func persistent(c *Config) { c.Silence, c.Deadline = 20*time.Second, 20*time.Second }
+
 func patient(c *Config) {
 	c.Hedge, c.TryTimeout, c.Deadline = 20*time.Second, 20*time.Second, 30*time.Second
 }
@@ -82,6 +85,17 @@ func mustAnswer(t testing.TB, f *Forward) nameserver.Server {
 	if !isTrue(m) {
 		t.Fatalf("answer\n%v", m)
 	}
+	return from
+}
+
+// awaitAnswer is mustAnswer for a Forward whose questions end before a busy machine has answered.
+func awaitAnswer(t testing.TB, f *Forward) (from nameserver.Server) {
+	t.Helper()
+	await(t, "the right answer", func() bool {
+		m, server, err := askFor(t, f, "www.example.", dns.TypeA)
+		from = server
+		return err == nil && isTrue(m)
+	})
 	return from
 }
 

@@ -141,20 +141,22 @@ func TestLargeResponsesLostAndTCPRefused(t *testing.T) {
 	servers, r := startLossy(t, 1)
 	servers[0].RefuseTCP()
 	f := newForward(t, func(c *Config) { c.Deadline = 500 * time.Millisecond }, r.Servers...)
+	asked := 0
 	for range 4 {
-		_, _, err := askFor(t, f, "large.example.", dns.TypeTXT, withDO)
-		var extended *dnsserver.ExtendedError
-		if want := fmt.Sprintf("no response from %v (connection refused over TCP)", r.Servers[0]); !errors.As(err, &extended) || extended.Text != want {
-			t.Fatal(err)
-		}
+		await(t, "the reason", func() bool { // a busy machine may have no time for TCP
+			asked++
+			_, _, err := askFor(t, f, "large.example.", dns.TypeTXT, withDO)
+			var extended *dnsserver.ExtendedError
+			return errors.As(err, &extended) && extended.Text == fmt.Sprintf("no response from %v (connection refused over TCP)", r.Servers[0])
+		})
 	}
-	if all := largeQueries(servers...); len(all) > 4*maxTries {
+	if all := largeQueries(servers...); len(all) > asked*maxTries {
 		t.Errorf("got queries %v", all)
 	}
 	if s := stateOf(f, r.Servers[0]); s.UDPSize != 0 {
 		t.Errorf("got UDP size %d, want 0", s.UDPSize)
 	}
-	mustAnswer(t, f)
+	awaitAnswer(t, f)
 }
 
 // TestUsableSizeIsRemembered: a server that loses large responses is asked for small ones, and over

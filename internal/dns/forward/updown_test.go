@@ -69,7 +69,7 @@ func TestProbesHoldNobodyUp(t *testing.T) {
 	f := newForward(t, func(c *Config) { c.TryTimeout, c.Deadline = 20*time.Millisecond, time.Second }, addresses...)
 	servers[0].SetFaults(dnstest.Faults{Drop: true})
 	for stateOf(f, addresses[0]).State != exchange.Down {
-		mustAnswer(t, f)
+		awaitAnswer(t, f)
 	}
 	s := f.table.Load().servers[addresses[0]]
 	s.Heard(time.Time{})
@@ -78,7 +78,7 @@ func TestProbesHoldNobodyUp(t *testing.T) {
 	}
 	failures := stateOf(f, addresses[0]).Failures
 	for range 100 {
-		if from := mustAnswer(t, f); from != addresses[1] {
+		if from := awaitAnswer(t, f); from != addresses[1] {
 			t.Fatalf("got an answer from %v", from)
 		}
 	}

@@ -20,7 +20,7 @@ func (c config) build(dir string) error {
 	if err := os.Chmod(dir, 0o755); err != nil { // for programs that a test runs as another user
 		return err
 	}
-	if !raceEnabled {
+	if !RaceEnabled {
 		return goBuild(dir, "CGO_ENABLED=0", shipped, slices.Concat(c.shipped, c.raced))
 	}
 	return errors.Join(

@@ -2,4 +2,5 @@
 
 package lab
 
-const raceEnabled = false
+// RaceEnabled reports whether the tests are built with -race.
+const RaceEnabled = false

@@ -88,7 +88,7 @@ func newProcess(c Command) (*Process, error) {
 	if p.cmd.Env = c.Env; c.Env == nil {
 		p.cmd.Env = []string{"PATH=" + Path}
 	}
-	if raceEnabled {
+	if RaceEnabled {
 		// Programs from BuildRace should end at once when they get a signal.
 		p.cmd.Env = append(p.cmd.Env, "GORACE=atexit_sleep_ms=0")
 	}

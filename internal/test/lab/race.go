@@ -2,4 +2,5 @@
 
 package lab
 
-const raceEnabled = true
+// RaceEnabled reports whether the tests are built with -race.
+const RaceEnabled = true

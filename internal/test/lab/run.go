@@ -31,15 +31,18 @@ func (l *Lab) Await(what string, ok func() bool) {
 	}
 }
 
-// Poll calls ok every few milliseconds until it returns true, and reports whether it did so within
-// the limit.
+// Poll calls ok until it returns true, and reports whether it did so within the limit. It pauses for
+// a few milliseconds, or twice as long as the call took: calls that start programs must not take the
+// CPU time of what they wait for.
 func Poll(limit time.Duration, ok func() bool) bool {
-	for deadline := time.Now().Add(limit); ; time.Sleep(3 * time.Millisecond) {
+	for deadline := time.Now().Add(limit); ; {
+		begun := time.Now()
 		if ok() {
 			return true
 		}
 		if time.Now().After(deadline) {
 			return false
 		}
+		time.Sleep(min(max(3*time.Millisecond, 2*time.Since(begun)), 200*time.Millisecond))
 	}
 }
