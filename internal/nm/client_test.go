@@ -22,7 +22,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
-
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 

@@ -3,10 +3,9 @@ package policy
 import (
 	"sync"
 
-	"github.com/node-dns/node-dns/internal/resolvconf"
-
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
+	"github.com/node-dns/node-dns/internal/resolvconf"
 )
 
 // SearchLists are the search lists that the kubelet gives to pods with dnsPolicy ClusterFirst: the

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/node-dns/node-dns/internal/resolvconf"
-
 	"github.com/node-dns/node-dns/internal/sys/termtext"
 )
 

@@ -9,10 +9,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/node-dns/node-dns/internal/resolvconf"
-
 	"golang.org/x/sync/errgroup"
 
+	"github.com/node-dns/node-dns/internal/resolvconf"
 	"github.com/node-dns/node-dns/internal/sys/termtext"
 )
 

@@ -6,9 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/node-dns/node-dns/internal/resolvconf"
-
 	"github.com/node-dns/node-dns/internal/admin/control"
+	"github.com/node-dns/node-dns/internal/resolvconf"
 )
 
 // TestHear proves that known settings of the running kubelet win, and that those from the file that
