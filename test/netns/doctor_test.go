@@ -97,6 +97,22 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
+// TestHostIsFiltered: only a query that the host itself sends over UDP shows that a filter drops it.
+func TestHostIsFiltered(t *testing.T) {
+	lab.Need(t, "nft")
+	n := newNode(t)
+	n.connect("eth0")
+	n.await(right{Upstreams: []string{ns1}})
+	n.l.Run("nft", "add table inet own; add chain inet own out { type filter hook output priority 0; }; add rule inet own out ip daddr "+nodeIP+" udp dport 53 drop")
+	wantFinding(t, n.doctor(), "clients", doctor.Fail, "this host gets no answer from "+nodeIP+":53 over UDP: ", "allow port 53 from this host to "+nodeIP)
+	n.l.Run("nft", "delete table inet own")
+	for _, f := range n.doctor().Findings {
+		if f.Check == "clients" && f.Level == doctor.Fail {
+			t.Errorf("without the filter: %+v", f)
+		}
+	}
+}
+
 // TestPortsOfOthers: SkyDNS in OpenShift's node process keeps the address that only dnsBindAddress
 // names, and node-dns still becomes ready. doctor finds node-dns at its ports other than 53.
 func TestPortsOfOthers(t *testing.T) {

@@ -155,8 +155,12 @@ func lastMinute(l control.LastMinute, stranger, pod string) func(*Snapshot) {
 func fromPod(udp, tcp Answer) func(*Snapshot) {
 	return func(s *Snapshot) {
 		s.Status.Clients = control.Clients{AllowFrom: []string{"local"}, Networks: []string{"10.0.0.0/16"}}
-		s.Pods = []PodProbe{{Namespace: "/run/netns/cni-1", Client: netip.MustParseAddr("10.128.0.5"), Server: netip.MustParseAddrPort("10.0.0.7:53"), UDP: udp, TCP: tcp}}
+		s.Pods = []Probed{{Namespace: "/run/netns/cni-1", Client: netip.MustParseAddr("10.128.0.5"), Server: netip.MustParseAddrPort("10.0.0.7:53"), UDP: udp, TCP: tcp}}
 	}
+}
+
+func fromHost(udp, tcp Answer) func(*Snapshot) {
+	return func(s *Snapshot) { s.FromHost = Probed{Server: netip.MustParseAddrPort("10.0.0.7:53"), UDP: udp, TCP: tcp} }
 }
 
 // smaller is the printed command that sets a smaller answer size.
@@ -327,6 +331,9 @@ var askedRows = []checkRow{
 	}, Fail, "allowFrom: [local, 10.128.0.0/14]"},
 	{"clients", "one was refused long ago", lastMinute(control.LastMinute{}, "10.128.0.9", "shop/web-0"), "", ""},
 	{"clients", "one may ask by now", lastMinute(control.LastMinute{Strangers: 7}, "10.0.5.9", ""), "", ""},
+	{"clients", "this host is answered", fromHost(says("NOERROR"), says("NOERROR")), "", ""},
+	{"clients", "this host gets no answer", fromHost(Answer{Err: errSilent}, Answer{Err: errSilent}), Fail, "this host gets no answer from 10.0.0.7:53: no answer within 2s|allow port 53 from this host to 10.0.0.7"},
+	{"clients", "this host gets no answer over UDP", fromHost(Answer{Err: errSilent}, says("NOERROR")), Fail, "this host gets no answer from 10.0.0.7:53 over UDP"},
 	{"clients", "pods are answered", fromPod(says("NXDOMAIN"), says("NXDOMAIN")), OK, "pods get answers over UDP and TCP (queried from 10.128.0.5)"},
 	{"clients", "pods are refused", fromPod(says("REFUSED"), says("REFUSED")), Fail, "does not include 10.128.0.5/32|refused a query (REFUSED) from 10.128.0.5, the address of a pod in /run/netns/cni-1"},
 	{"clients", "pods get no answer", fromPod(Answer{Err: errSilent}, Answer{Err: errSilent}), Fail, "pods get no answer from 10.0.0.7:53: no answer within 2s|allow port 53 from 10.128.0.5 to 10.0.0.7"},

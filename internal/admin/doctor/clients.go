@@ -12,25 +12,23 @@ import (
 
 const nodeDNSYAML = "/etc/node-dns/node-dns.yaml"
 
-// checkClients checks whether pods may send queries and can reach this node. It uses their
-// networks, the clients refused in the last minute, and queries from within pods.
+// checkClients checks whether pods may send queries, and whether they and this host can reach the
+// daemon. It uses the pods' networks, the clients refused in the last minute, and queries from
+// within pods and from this host.
 func checkClients(s Snapshot) []Finding {
 	if s.Status == nil {
 		return nil
 	}
 	found := s.refusedClients()
 	isFiltered := hasFailure(checkInputFilter(s)) // that finding explains why pods get no answer
+	if what := s.FromHost.failure(); what != "" && !isFiltered && !hasFailure(checkPort(s)) {
+		fix := fmt.Sprintf("allow port 53 from this host to %s in its firewall (nft list ruleset)", s.FromHost.Server.Addr())
+		found = append(found, fail("this host gets "+what, fix))
+	}
 	for _, p := range s.Pods {
-		switch {
-		case !p.Client.IsValid(), isFiltered:
-		case p.UDP.Err != nil && p.TCP.Err != nil:
-			found = append(found, fail(fmt.Sprintf("pods get no answer from %s: %v", p.Server, p.UDP.Err), podPath(p), "queried from "+p.Client.String()+" in "+p.Namespace))
-		case p.UDP.Err != nil || p.TCP.Err != nil:
-			how, err := "UDP", p.UDP.Err
-			if err == nil {
-				how, err = "TCP", p.TCP.Err
-			}
-			found = append(found, fail(fmt.Sprintf("pods get no answer from %s over %s: %v", p.Server, how, err), podPath(p), "queried from "+p.Client.String()+" in "+p.Namespace))
+		if what := p.failure(); what != "" && p.Client.IsValid() && !isFiltered {
+			fix := fmt.Sprintf("allow port 53 from %s to %s in this node's firewall (nft list ruleset) and in network policies", p.Client, p.Server.Addr())
+			found = append(found, fail("pods get "+what, fix, "queried from "+p.Client.String()+" in "+p.Namespace))
 		}
 	}
 	if len(found) > 0 || len(s.Pods) == 0 || isFiltered {
@@ -43,8 +41,18 @@ func checkClients(s Snapshot) []Finding {
 	return fine("pods get answers over UDP and TCP (queried from %s)", strings.Join(from, ", "))
 }
 
-func podPath(p PodProbe) string {
-	return fmt.Sprintf("allow port 53 from %s to %s in this node's firewall (nft list ruleset) and in network policies", p.Client, p.Server.Addr())
+// failure returns which answer is missing, or "".
+func (p Probed) failure() string {
+	udp, tcp := p.UDP.Err, p.TCP.Err
+	switch {
+	case udp != nil && tcp != nil:
+		return fmt.Sprintf("no answer from %s: %v", p.Server, udp)
+	case udp != nil:
+		return fmt.Sprintf("no answer from %s over UDP: %v", p.Server, udp)
+	case tcp != nil:
+		return fmt.Sprintf("no answer from %s over TCP: %v", p.Server, tcp)
+	}
+	return ""
 }
 
 // refusedClients returns one failure for all clients that should be allowed to send queries but are

@@ -8,12 +8,14 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 
 	"github.com/miekg/dns"
 	"golang.org/x/sys/unix"
 
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
+	"github.com/node-dns/node-dns/internal/resolvconf"
 )
 
 // podNamespaces are the directories where container runtimes bind the network namespaces of pods:
@@ -28,8 +30,8 @@ const (
 )
 
 // pods sends queries to this node from within the network namespaces of pods. Nothing else shows
-// how a firewall, a route or allowFrom affects pods. It requires root. These are the only queries
-// of doctor that count as a client's.
+// how a firewall, a route or allowFrom affects pods. It requires root. These queries, and that of
+// fromHost, are the only ones of doctor that count as a client's.
 func (g *gathering) pods(ctx context.Context) {
 	if !g.s.Live || !g.s.Host.Root || g.s.Status == nil {
 		return
@@ -44,11 +46,11 @@ func (g *gathering) pods(ctx context.Context) {
 		return
 	}
 	question := dns.Question{Name: "kubernetes.default.svc." + g.s.Status.Cluster.Domain, Qtype: dns.TypeA, Qclass: dns.ClassINET}
-	var probes []PodProbe
+	var probes []Probed
 	for _, dir := range podNamespaces {
 		files, _ := filepath.Glob(filepath.Join(dir, "*")) // the pattern is valid
 		for _, file := range files[:min(len(files), maxNamespaces)] {
-			probe := PodProbe{Namespace: file, Server: netip.AddrPortFrom(server, 53)}
+			probe := Probed{Namespace: file, Server: netip.AddrPortFrom(server, 53)}
 			if len(probes) < maxPods && g.isPod(&probe) {
 				probes = append(probes, probe)
 			}
@@ -58,11 +60,7 @@ func (g *gathering) pods(ctx context.Context) {
 	for i := range probes {
 		all.Go(func() {
 			p := &probes[i]
-			to := nameserver.Server{Addr: p.Server}
-			err := within(p.Namespace, func() {
-				p.UDP = exchange(ctx, to, "udp", question, bufferSize, false)
-				p.TCP = exchange(ctx, to, "tcp", question, bufferSize, false)
-			})
+			err := within(p.Namespace, func() { p.ask(ctx, question) })
 			if err != nil {
 				g.unseen("query from %s: %v", p.Namespace, err)
 				p.Client = netip.Addr{}
@@ -73,10 +71,32 @@ func (g *gathering) pods(ctx context.Context) {
 	g.s.Pods = probes
 }
 
+func (p *Probed) ask(ctx context.Context, q dns.Question) {
+	to := nameserver.Server{Addr: p.Server}
+	p.UDP = exchange(ctx, to, "udp", q, bufferSize, false)
+	p.TCP = exchange(ctx, to, "tcp", q, bufferSize, false)
+}
+
+// fromHost sends a query to this node as the host's programs do, if resolv.conf names it. The
+// daemon answers without upstreams.
+func (g *gathering) fromHost(ctx context.Context) {
+	if !g.s.Live || g.s.Status == nil {
+		return
+	}
+	wanted := g.s.wanted()
+	for _, addr := range resolvconf.Parse(g.s.Host.State.ResolvConf.Data).Nameservers() {
+		if at := netip.AddrPortFrom(addr, 53); slices.Contains(wanted, at) {
+			g.s.FromHost.Server = at
+			g.s.FromHost.ask(ctx, dns.Question{Name: "version.bind.", Qtype: dns.TypeTXT, Qclass: dns.ClassCHAOS})
+			return
+		}
+	}
+}
+
 // isPod reports whether a namespace has a route to this node, from an address that this node
 // reaches like that of a pod. It stores the address in p. Other programs, such as VPNs, have
 // namespaces too.
-func (g *gathering) isPod(p *PodProbe) bool {
+func (g *gathering) isPod(p *Probed) bool {
 	err := within(p.Namespace, func() {
 		conn, err := net.Dial("udp", p.Server.String()) // sends no packet
 		if err != nil {

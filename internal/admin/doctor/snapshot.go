@@ -38,7 +38,8 @@ type Snapshot struct {
 	Kubelet     Kubelet
 	Upstreams   []Probe
 	Names       []Name // names for which the daemon and the nameservers were queried
-	Pods        []PodProbe
+	Pods        []Probed
+	FromHost    Probed // Server is zero if resolv.conf does not name this node
 	API         API
 	Clock       Clock
 	Storage     []Storage
@@ -141,10 +142,11 @@ type Direct struct {
 	CD     Answer // over UDP with the CD bit, which disables DNSSEC validation; sent only after SERVFAIL
 }
 
-// PodProbe is one query to this node from within a pod's network namespace.
-type PodProbe struct {
-	Namespace string     // file of the network namespace
-	Client    netip.Addr // the pod's address; zero if it could not send queries
+// Probed holds the answers of this node to one query from within a pod's network namespace, or from
+// this host.
+type Probed struct {
+	Namespace string     // file of the network namespace; empty for this host
+	Client    netip.Addr // the pod's address; zero if it could not send queries, and for this host
 	Server    netip.AddrPort
 	UDP, TCP  Answer
 }
