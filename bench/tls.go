@@ -13,7 +13,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// tlsUpstream is the upstream nameserver over DNS over TLS: a front in front of it.
+// tlsUpstream serves the upstream nameserver over DNS over TLS with a front.
 type tlsUpstream struct {
 	front *server // nil before the first workload that needs it
 	port  int

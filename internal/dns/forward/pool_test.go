@@ -89,7 +89,7 @@ func (b *busyLane) eachIdle(do func(*socket)) {
 }
 
 // guess returns the chance of an attacker who knows the ports of all earlier queries, and guesses that
-// the next query has the port of the one k before. It is the largest for any k.
+// the next query has the port of the one k before, with the k that is best for the attacker.
 func guess(ports []uint16) (chance float64) {
 	for k := 1; k <= len(ports)/4; k++ {
 		hits := 0
