@@ -312,31 +312,14 @@ func (h *helper) probe(ctx context.Context) []string {
 // end removes the rules. The addresses, and the rules for responses from them, stay while the daemon
 // requests interception: it may still answer, and without the other rules they do no harm.
 func (h *helper) end() error {
-	h.ways = nil
-	err := errors.Join(h.set(nil), h.report(nil))
+	err := h.table.close()
+	h.ways, h.rules = nil, nil
+	err = errors.Join(err, h.report(nil))
 	if len(h.request.Addrs) == 0 {
-		h.awaitClosed()
 		err = errors.Join(err, h.drop(time.Now()))
 	}
-	err = errors.Join(err, h.table.close())
-	h.rules = nil
 	if failed := os.Remove(intercept.StateFile(h.Root)); failed != nil && !errors.Is(failed, os.ErrNotExist) {
 		err = errors.Join(err, fmt.Errorf("removing the state: %w", failed))
 	}
 	return err
-}
-
-// awaitClosed waits until node-dns has left the addresses, at most for linger. In a pod, both
-// programs are told to stop at the same time, and node-dns still answers what it has received.
-func (h *helper) awaitClosed() {
-	for end := time.Now().Add(linger); slices.ContainsFunc(h.held, h.isOpen) && time.Now().Before(end); {
-		h.notify()
-		time.Sleep(interval)
-	}
-}
-
-// isOpen reports whether node-dns listens at an address.
-func (h *helper) isOpen(have held) bool {
-	by, err := nameserver.Identify(context.Background(), &h.dialer, netip.AddrPortFrom(have.addr, port), time.Now().Add(probeTimeout))
-	return err == nil && nameserver.IsNodeDNS(by) || errors.Is(err, os.ErrDeadlineExceeded)
 }

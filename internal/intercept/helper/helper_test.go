@@ -16,7 +16,6 @@ import (
 
 	"github.com/miekg/dns"
 
-	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/intercept"
 	"github.com/node-dns/node-dns/internal/test/golden"
 	"github.com/node-dns/node-dns/internal/test/lab"
@@ -257,38 +256,6 @@ func TestFollowsNodeDNS(t *testing.T) {
 	}
 	if _, err := os.Stat(intercept.StateFile(w.root)); !os.IsNotExist(err) {
 		t.Errorf("the state file is left: %v", err)
-	}
-}
-
-// TestStoppedTogether: if both programs of a pod are told to stop, the address and the rules for
-// responses stay until node-dns has left it. Otherwise responses to queries that it had received
-// failed: an upgrade lost 23 of 14,045 on a busy machine.
-func TestStoppedTogether(t *testing.T) {
-	w := newWorld(t)
-	w.request(cluster4)
-	w.start("--stay")
-	end := w.serveAs(cluster4, func() string { return "node-dns 0.9.0" })
-	w.awaitState(cluster4, true, "")
-	w.request()
-	w.await("the rules are gone", func() bool { return !strings.Contains(ruleset(t), cluster4) })
-	w.helper.Signal(syscall.SIGTERM)
-	w.await("the helper removes its state", func() bool {
-		state, err := intercept.ReadState(intercept.StateFile(w.root))
-		return err == nil && (state == nil || len(state.Addresses) == 0)
-	})
-	for range 20 {
-		if by, err := nameserver.Identify(t.Context(), new(net.Dialer), netip.AddrPortFrom(netip.MustParseAddr(cluster4), port), time.Now().Add(time.Minute)); err != nil || by == "" {
-			t.Fatalf("while node-dns ends: %q, %v", by, err)
-		}
-		if linkOf(t, cluster4) == "" || !strings.Contains(listed(t, repliesName), "ip saddr "+cluster4) {
-			t.Fatal("the address or the rule for its responses is gone")
-		}
-		time.Sleep(interval / 10)
-	}
-	end()
-	w.awaitEnd(w.helper)
-	if hasTable(t) || linkOf(t, cluster4) != "" {
-		t.Errorf("the helper left behind: table %v, address on %q", hasTable(t), linkOf(t, cluster4))
 	}
 }
 
