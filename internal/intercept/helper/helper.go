@@ -40,9 +40,9 @@ const (
 	// lookSoon.
 	lookAgain = 10 * time.Second
 	lookSoon  = time.Second
-	// linger is how long addresses stay local after the daemon has withdrawn its request. A stopping
+	// lingerFor is how long addresses stay local after the daemon has withdrawn its request. A stopping
 	// daemon still answers from them. It is longer than the daemon's drainTimeout.
-	linger = 6 * time.Second
+	lingerFor = 6 * time.Second
 	// notifyEvery is well below WatchdogSec= of node-dns-intercept.service.
 	notifyEvery = 250 * time.Millisecond
 )
@@ -220,6 +220,7 @@ func (h *helper) follow() {
 	if h.fault = fault; slices.Equal(request.Addrs, h.request.Addrs) && slices.Equal(request.Nodes, h.request.Nodes) {
 		return
 	}
+	h.linger(time.Now())
 	h.request, h.looked, h.filters = request, time.Time{}, filterWatch{}
 }
 

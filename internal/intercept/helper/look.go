@@ -34,7 +34,7 @@ func (h *helper) look() error {
 		}
 		h.ways = append(h.ways, w)
 	}
-	return errors.Join(append(errs, h.drop(now.Add(-linger)))...)
+	return errors.Join(append(errs, h.drop(now.Add(-lingerFor)))...)
 }
 
 // held is an address that the helper has made local.
@@ -49,6 +49,18 @@ func (h *helper) hold(addr netip.Addr, now time.Time) {
 		return
 	}
 	h.held = append(h.held, held{addr, now})
+}
+
+// linger notes that the addresses of the request were requested until now. The last look may be
+// longer ago than lingerFor.
+func (h *helper) linger(now time.Time) {
+	for _, addr := range h.request.Addrs {
+		for i := range h.held {
+			if h.held[i].addr == addr {
+				h.held[i].wanted = now
+			}
+		}
+	}
 }
 
 // drop removes addresses that were not requested since a time. The others keep the rules for
