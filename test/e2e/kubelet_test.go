@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	typed "k8s.io/client-go/kubernetes/typed/core/v1"
 
+	"github.com/node-dns/node-dns/internal/test/lab"
 	"github.com/node-dns/node-dns/test/e2e/kube"
 )
 
@@ -450,7 +451,9 @@ func (k *kubelet) kill(names ...string) error {
 		if i < 0 {
 			return fmt.Errorf("no container %s runs", name)
 		}
-		if err := k.started[i].beside(context.Background(), "kill", k.started[i].id, "KILL"); err != nil {
+		c := k.started[i]
+		// The PID namespace ends with the container. That may end this crun before it returns.
+		if err := c.beside(context.Background(), "kill", c.id, "KILL"); err != nil && !lab.Poll(time.Second, func() bool { return !c.process.Running() }) {
 			return err
 		}
 	}
