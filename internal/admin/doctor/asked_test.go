@@ -160,7 +160,9 @@ func fromPod(udp, tcp Answer) func(*Snapshot) {
 }
 
 func fromHost(udp, tcp Answer) func(*Snapshot) {
-	return func(s *Snapshot) { s.FromHost = Probed{Server: netip.MustParseAddrPort("10.0.0.7:53"), UDP: udp, TCP: tcp} }
+	return func(s *Snapshot) {
+		s.FromHost = Probed{Server: netip.MustParseAddrPort("10.0.0.7:53"), UDP: udp, TCP: tcp}
+	}
 }
 
 // smaller is the printed command that sets a smaller answer size.
