@@ -20,26 +20,10 @@ import (
 	"github.com/node-dns/node-dns/internal/test/manpage"
 )
 
-// tree writes files below a temporary directory.
-func tree(t testing.TB, files map[string]string) string {
-	t.Helper()
-	root := t.TempDir()
-	for name, text := range files {
-		path := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return root
-}
-
 // load loads a string as dnsmasq.conf.
 func load(t testing.TB, text string) (Config, error) {
 	t.Helper()
-	return Load(DefaultPaths(tree(t, map[string]string{"etc/dnsmasq.conf": text})))
+	return Load(DefaultPaths(lab.Tree(t, map[string]string{"etc/dnsmasq.conf": text})))
 }
 
 // The pages that list the options, and the differences from dnsmasq.
@@ -261,7 +245,7 @@ func TestLinesLikeDnsmasq(t *testing.T) {
 	atLine := regexp.MustCompile(`at line (\d+)`)
 	for _, row := range rows {
 		t.Run(row.text[:min(len(row.text), 60)], func(t *testing.T) {
-			root := tree(t, map[string]string{"etc/dnsmasq.conf": row.text})
+			root := lab.Tree(t, map[string]string{"etc/dnsmasq.conf": row.text})
 			out, theirs := exec.Command("dnsmasq", "--test", "--conf-file="+filepath.Join(root, "etc/dnsmasq.conf")).CombinedOutput()
 			_, ours := Load(DefaultPaths(root))
 			if ((theirs == nil) == (ours == nil)) != (row.why == "") {
@@ -319,7 +303,7 @@ func TestKnowsAllOptions(t *testing.T) {
 
 // TestFaults: every fault in every file has its file, line and column.
 func TestFaults(t *testing.T) {
-	root := tree(t, map[string]string{
+	root := lab.Tree(t, map[string]string{
 		"etc/dnsmasq.conf": "no-resolve\n  server=10.0.0.1#x\ncache-size = many\nconf-dir=/etc/dnsmasq.d,*.conf\nconf-file=/etc/nosuch\naddress=/a\n" +
 			"txt-record=\"a\nno-resolv=1\nneg-ttl\nneg-ttl=1\nneg-ttl=2\n\x01\nbücher=1\n\tserver=/a..b/10.0.0.1\n" + strings.Repeat(" ", 1026) + "a\n",
 		"etc/dnsmasq.d/a.conf": "dhcp-rang=x\nhost-record=a\ncname=a,b\ncname=b,a\n",
@@ -354,7 +338,7 @@ func TestFiles(t *testing.T) {
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
-			root := tree(t, row.files)
+			root := lab.Tree(t, row.files)
 			config, err := Load(DefaultPaths(root))
 			if err != nil {
 				t.Fatal(err)
@@ -517,7 +501,7 @@ func FuzzText(f *testing.F) {
 // TestReader: unchanged files are not read again, and every change is detected, even within the
 // same clock tick.
 func TestReader(t *testing.T) {
-	root := tree(t, map[string]string{"etc/dnsmasq.d/a.conf": "addn-hosts=/etc/more\nserver=192.0.2.1\n"})
+	root := lab.Tree(t, map[string]string{"etc/dnsmasq.d/a.conf": "addn-hosts=/etc/more\nserver=192.0.2.1\n"})
 	r := NewReader(DefaultPaths(root))
 	look := func() string {
 		config, _ := r.Load()

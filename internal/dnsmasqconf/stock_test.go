@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 // TestStock: two lines of openshift-ansible's own file, as its releases wrote it, have no effect.
@@ -30,7 +32,7 @@ func TestStock(t *testing.T) {
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
-			config, err := Load(DefaultPaths(tree(t, map[string]string{"etc/dnsmasq.d/" + row.file: row.text})))
+			config, err := Load(DefaultPaths(lab.Tree(t, map[string]string{"etc/dnsmasq.d/" + row.file: row.text})))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -47,7 +49,7 @@ func TestStock(t *testing.T) {
 			}
 		})
 	}
-	beside := tree(t, map[string]string{"etc/dnsmasq.d/" + stockName: v37, "etc/dnsmasq.d/site.conf": "max-cache-ttl=30\nno-negcache\n"})
+	beside := lab.Tree(t, map[string]string{"etc/dnsmasq.d/" + stockName: v37, "etc/dnsmasq.d/site.conf": "max-cache-ttl=30\nno-negcache\n"})
 	config, err := Load(DefaultPaths(beside))
 	if err != nil || config.Number("max-cache-ttl") != 30 || !strings.Contains(strings.Join(config.Costs(), ""), "site.conf:2") {
 		t.Errorf("with an admin's own file: got %v, %d, %q", err, config.Number("max-cache-ttl"), config.Costs())

@@ -179,7 +179,7 @@ func TestKubeletFlags(t *testing.T) {
 		},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			root := tree(t, map[string]string{
+			root := lab.Tree(t, map[string]string{
 				"/var/lib/kubelet/config.yaml": "kind: KubeletConfiguration\nclusterDNS: [192.0.2.10]\nresolvConf: /run/file.conf\n",
 				"/etc/k.yaml":                  "kind: KubeletConfiguration\nresolvConf: own.conf\n", "/etc/bad.yaml": "kind: KubeletConfiguration\nresolvConf: 7\n",
 				"/etc/k.d/10.conf": "kind: KubeletConfiguration\nresolvConf: null\n",

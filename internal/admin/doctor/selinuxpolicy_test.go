@@ -1,24 +1,10 @@
 package doctor
 
 import (
-	"errors"
-	"os"
-	"path/filepath"
 	"testing"
-)
 
-// tree returns a new directory with these files.
-func tree(t *testing.T, files map[string]string) string {
-	t.Helper()
-	root := t.TempDir()
-	for path, text := range files {
-		at := filepath.Join(root, path)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, []byte(text), 0o644)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return root
-}
+	"github.com/node-dns/node-dns/internal/test/lab"
+)
 
 func TestReadSELinuxConfig(t *testing.T) {
 	const rhel = `
@@ -39,7 +25,7 @@ SELINUXTYPE=targeted
 		{"empty", "", SELinuxConfig{}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			if got := readSELinuxConfig(tree(t, map[string]string{"/etc/selinux/config": row.text})); got != row.want {
+			if got := readSELinuxConfig(lab.Tree(t, map[string]string{"/etc/selinux/config": row.text})); got != row.want {
 				t.Errorf("got %+v", got)
 			}
 		})
@@ -51,7 +37,7 @@ SELINUXTYPE=targeted
 
 func TestHasSELinux(t *testing.T) {
 	for text, want := range map[string]bool{"nodev\tsysfs\nnodev\tselinuxfs\n\text4\n": true, "nodev\tsysfs\n": false} {
-		if got := hasSELinux(tree(t, map[string]string{"/proc/filesystems": text})); got != want {
+		if got := hasSELinux(lab.Tree(t, map[string]string{"/proc/filesystems": text})); got != want {
 			t.Errorf("%q: %v", text, got)
 		}
 	}
@@ -73,7 +59,7 @@ func TestHasModule(t *testing.T) {
 		{"none", nil, false},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			if got := hasModule(tree(t, row.files), "targeted", "node_dns"); got != row.want {
+			if got := hasModule(lab.Tree(t, row.files), "targeted", "node_dns"); got != row.want {
 				t.Errorf("got %v", got)
 			}
 		})

@@ -1,24 +1,10 @@
 package procfs
 
 import (
-	"errors"
-	"os"
-	"path/filepath"
 	"testing"
-)
 
-// tree returns a new directory with these files.
-func tree(t *testing.T, files map[string]string) string {
-	t.Helper()
-	root := t.TempDir()
-	for path, text := range files {
-		at := filepath.Join(root, path)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, []byte(text), 0o644)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return root
-}
+	"github.com/node-dns/node-dns/internal/test/lab"
+)
 
 func TestSELinuxMode(t *testing.T) {
 	const mounts, enforce = "/proc/self/mounts", "/sys/fs/selinux/enforce"
@@ -37,7 +23,7 @@ func TestSELinuxMode(t *testing.T) {
 		{"RHEL 6's place", map[string]string{mounts: "none /selinux selinuxfs rw 0 0\n", "/selinux/enforce": "1\n"}, Enforcing},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			if got := FindSELinux(tree(t, row.files)).Mode(); got != row.want {
+			if got := FindSELinux(lab.Tree(t, row.files)).Mode(); got != row.want {
 				t.Errorf("got %q", got)
 			}
 		})
@@ -46,7 +32,7 @@ func TestSELinuxMode(t *testing.T) {
 
 func TestContexts(t *testing.T) {
 	const context = "system_u:system_r:node_dns_t:s0"
-	root := tree(t, map[string]string{"/proc/self/attr/current": context + "\x00", "/proc/42/attr/current": "unconfined\n"})
+	root := lab.Tree(t, map[string]string{"/proc/self/attr/current": context + "\x00", "/proc/42/attr/current": "unconfined\n"})
 	if own, other, gone := OwnContext(root), ContextOf(root, 42), ContextOf(root, 43); own != context || other != "unconfined" || gone != "" {
 		t.Errorf("%q, %q, %q", own, other, gone)
 	}
