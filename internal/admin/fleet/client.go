@@ -69,18 +69,18 @@ func (c *Client) Nodes(ctx context.Context, selector, name string) ([]Node, erro
 	if name != "" {
 		options.FieldSelector = fields.OneTermEqualSelector("metadata.name", name).String()
 	}
-	for {
+	err := eachPage(options, func(options metav1.ListOptions) (next string, err error) {
 		var list corev1.NodeList
-		if err := c.list(ctx, "", "nodes", options, &list); err != nil {
-			return nil, fmt.Errorf("listing nodes: %w", err)
-		}
+		err = c.list(ctx, "", "nodes", options, &list)
 		for i := range list.Items {
 			all = append(all, nodeOf(&list.Items[i]))
 		}
-		if options.Continue = list.Continue; options.Continue == "" {
-			return all, nil
-		}
+		return list.Continue, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing nodes: %w", err)
 	}
+	return all, nil
 }
 
 // Pods lists the pods that match a label selector. If node is set, only those on that node are
@@ -91,17 +91,28 @@ func (c *Client) Pods(ctx context.Context, selector, node string) ([]Pod, error)
 	if node != "" {
 		options.FieldSelector = fields.OneTermEqualSelector("spec.nodeName", node).String()
 	}
-	for {
+	err := eachPage(options, func(options metav1.ListOptions) (next string, err error) {
 		var list corev1.PodList
-		if err := c.list(ctx, c.namespace, "pods", options, &list); err != nil {
-			return nil, fmt.Errorf("listing pods in %s: %w", c.namespace, err)
-		}
+		err = c.list(ctx, c.namespace, "pods", options, &list)
 		for i := range list.Items {
 			all = append(all, podOf(&list.Items[i], c.container))
 		}
-		if options.Continue = list.Continue; options.Continue == "" {
-			return all, nil
+		return list.Continue, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing pods in %s: %w", c.namespace, err)
+	}
+	return all, nil
+}
+
+// eachPage reads all pages of a list. read returns the token of the next page, or "" after the last.
+func eachPage(options metav1.ListOptions, read func(metav1.ListOptions) (next string, err error)) error {
+	for {
+		next, err := read(options)
+		if err != nil || next == "" {
+			return err
 		}
+		options.Continue = next
 	}
 }
 
