@@ -51,7 +51,7 @@ func (t *trial) tryRedirected(ctx context.Context, p *policy.Policy, now time.Ti
 	r.addrs, r.next = p.Redirected, now.Add(redirectedEvery)
 	for _, addr := range p.Redirected {
 		by, err := nameserver.Identify(ctx, new(net.Dialer), netip.AddrPortFrom(addr, nameserver.Port), time.Now().Add(askTimeout))
-		a := noteRedirected(before, addr, nameserver.Elsewhere(addr, by, err, askTimeout), now)
+		a := noteRedirected(before, addr, nameserver.WhyNotNodeDNS(addr, by, err, askTimeout), now)
 		if found = append(found, a); !a.On {
 			r.next = time.Time{}
 		}

@@ -13,7 +13,7 @@ type Interception struct {
 	Wanted    []string      `json:"wanted"` // addresses of the key intercept that this host does not have itself
 	Addresses []Intercepted `json:"addresses"`
 	// Owned reports whether the kernel removes the rules if the helper is killed. Without it, the
-	// helper's unit does.
+	// helper's unit does. Cilium has no such rules.
 	Owned bool `json:"owned"`
 	// Cilium reports whether Cilium brings the queries to this pod while it is ready, instead of the
 	// helper.
@@ -45,9 +45,25 @@ func (i *Interception) Off() []Intercepted {
 	return off
 }
 
+// Missing returns why nothing is intercepted, or "" if that depends on the address.
+func (i *Interception) Missing() string {
+	if i.Cilium && i.Why == "" && len(i.Wanted) == 0 {
+		return "the Kubernetes API has no DNS Service with a known name"
+	}
+	return i.Why
+}
+
+// Subject names the wanted addresses. With Cilium, they are unknown before the cluster is known.
+func (i *Interception) Subject() string {
+	if len(i.Wanted) == 0 {
+		return "the cluster's DNS Service"
+	}
+	return strings.Join(i.Wanted, ", ")
+}
+
 func (i *Interception) text(now time.Time) string {
-	if i.Why != "" {
-		return strings.Join(i.Wanted, ", ") + " NOT intercepted: " + i.Why
+	if why := i.Missing(); why != "" {
+		return i.Subject() + " NOT intercepted: " + why
 	}
 	var words []string
 	for _, a := range i.Addresses {

@@ -293,11 +293,25 @@ var askedRows = []checkRow{
 	{"interception", "Cilium's socket load balancer is faster", func(s *Snapshot) {
 		intercepting(control.Intercepted{Address: "10.96.0.10", Why: "another nameserver answers at 10.96.0.10: CoreDNS-1.12.1"})(s)
 		s.Host.State.Net.Addrs = append(s.Host.State.Net.Addrs, netstate.Addr{Addr: netip.MustParseAddr("10.1.2.7"), Interface: "cilium_host", Bits: 32, Up: true})
-	}, Warn, "another nameserver answers at 10.96.0.10: CoreDNS-1.12.1|Cilium replaces kube-proxy here|--set cilium.enabled=true|kind: CiliumLocalRedirectPolicy"},
+	}, Warn, "another nameserver answers at 10.96.0.10: CoreDNS-1.12.1|Cilium probably replaces kube-proxy here|--set cilium.enabled=true|kind: CiliumLocalRedirectPolicy"},
 	{"interception", "Cilium does not redirect", func(s *Snapshot) {
 		intercepting(control.Intercepted{Address: "10.96.0.10", Why: "another nameserver answers at 10.96.0.10: CoreDNS-1.12.1"})(s)
 		s.Status.Interception.Cilium = true
 	}, Warn, "another nameserver answers at 10.96.0.10: CoreDNS-1.12.1|set localRedirectPolicies.enabled|kind: CiliumLocalRedirectPolicy"},
+	{"interception", "Cilium was not checked", func(s *Snapshot) {
+		intercepting(control.Intercepted{Address: "10.96.0.10", Why: "not checked yet"})(s)
+		s.Status.Interception.Cilium = true
+	}, Warn, "not checked yet|wait a minute, then run node-dns doctor again"},
+	{"interception", "Cilium has no Service to redirect", func(s *Snapshot) {
+		intercepting()(s)
+		s.Status.Interception.Cilium, s.Status.Interception.Wanted = true, nil
+	}, Warn, "pods' queries to the cluster's DNS Service do not come to this node: the Kubernetes API has no DNS Service with a known name|set cilium.service"},
+	{"interception", "Cilium must wait for the cluster's names", func(s *Snapshot) {
+		intercepting()(s)
+		s.Status.Interception.Cilium, s.Status.Interception.Wanted = true, nil
+		s.Status.Interception.Why = "the cluster's names are not known yet"
+		s.Status.Cluster.Resolver = &control.Resolver{Error: "timeout"}
+	}, Warn, "the cluster's names are not known yet|see the check cluster"},
 	{"interception", "Cilium redirects", func(s *Snapshot) {
 		intercepting(control.Intercepted{Address: "10.96.0.10", On: true})(s)
 		s.Status.Interception.Cilium = true

@@ -16,8 +16,8 @@ func checkInterception(s Snapshot) []Finding {
 		return nil
 	}
 	i := s.Status.Interception
-	if i.Why != "" {
-		return []Finding{warn("pods' queries to "+strings.Join(i.Wanted, ", ")+" do not come to this node: "+i.Why, s.interceptionFix(""))}
+	if why := i.Missing(); why != "" {
+		return []Finding{warn("pods' queries to "+i.Subject()+" do not come to this node: "+why, s.interceptionFix(""))}
 	}
 	var found []Finding
 	for _, a := range i.Addresses {
@@ -28,41 +28,51 @@ func checkInterception(s Snapshot) []Finding {
 	for _, a := range i.Off() {
 		found = append(found, warn("pods' queries to "+a.Address+" do not come to this node: "+a.Why, s.interceptionFix(a.Why), s.interceptionDetails(a.Why)...))
 	}
-	if !i.Owned {
+	if !i.Owned && !i.Cilium {
 		found = append(found, warn("this kernel keeps the interception's rules if node-dns-intercept is killed, until systemd removes them",
 			"Linux 5.12 or later removes them itself"))
 	}
-	return orFine(found, "pods' queries to %s come to this node", strings.Join(i.Wanted, ", "))
+	return orFine(found, "pods' queries to %s come to this node", i.Subject())
 }
 
 // interceptionFix returns what to do about the reason why queries do not come here.
 func (s Snapshot) interceptionFix(why string) string {
 	cluster := s.Status.Cluster
+	isKnown := cluster.Resolver != nil && cluster.Resolver.Error == ""
 	switch {
-	case s.Status.Interception.Cilium && why != "":
+	case s.isRedirectedElsewhere(why):
 		return "set localRedirectPolicies.enabled (formerly localRedirectPolicy) of Cilium's chart, and check the policy: " +
 			"kubectl get ciliumlocalredirectpolicies -A"
+	case s.Status.Interception.Cilium && isKnown && len(s.Status.Interception.Wanted) == 0:
+		return "set cilium.service of the chart to the name of the cluster's DNS Service"
+	case s.Status.Interception.Cilium && isKnown:
+		return "wait a minute, then run node-dns doctor again"
 	case s.isTranslated(why):
-		return "Cilium replaces kube-proxy here, so that the queries cannot be intercepted: remove intercept from " + nodeDNSYAML +
+		return "Cilium probably replaces kube-proxy here, so that the queries cannot be intercepted: remove intercept from " + nodeDNSYAML +
 			", and install charts/node-dns with --set cilium.enabled=true (docs/howto/intercept.md), or give pods the address of this node (clusterDNS of the kubelet)"
 	case strings.Contains(why, "packet filter"):
 		return "let pods query this host (see the check input-filter, and nft list ruleset), then systemctl restart node-dns-intercept.service"
 	case strings.Contains(why, "of this host has it"):
 		return "remove the address from intercept in " + nodeDNSYAML + ": queries to it arrive without interception"
-	case cluster.Resolver == nil, cluster.Resolver.Error != "":
+	case !isKnown:
 		return "node-dns needs the Kubernetes API first: see the check cluster"
 	}
 	return "systemctl restart node-dns-intercept.service, then journalctl -u node-dns-intercept"
 }
 
-// isTranslated reports whether Cilium translates the address of a Service in the socket, before any rule
-// sees a packet. why is the reason why queries to it do not come here.
+// isTranslated reports whether Cilium translates the address of a Service in the socket, before any
+// rule sees a packet. why is the reason why queries to it do not come here.
 func (s Snapshot) isTranslated(why string) bool {
-	return s.Host.State.Net.HasCilium() && strings.Contains(why, "another nameserver answers")
+	return s.Host.State.Net.HasCilium() && strings.Contains(why, nameserver.AnotherAnswers)
+}
+
+// isRedirectedElsewhere reports whether Cilium should redirect queries to this pod, and does not.
+func (s Snapshot) isRedirectedElsewhere(why string) bool {
+	return s.Status.Interception.Cilium && strings.Contains(why, nameserver.AnotherAnswers)
 }
 
 func (s Snapshot) interceptionDetails(why string) []string {
-	if s.Status.Interception.Cilium || s.isTranslated(why) {
+	if s.isRedirectedElsewhere(why) || s.isTranslated(why) {
 		return policyLines()
 	}
 	return nil

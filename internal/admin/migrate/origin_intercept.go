@@ -23,10 +23,15 @@ const (
 	ipvsLink      = "kube-ipvs0" // of kube-proxy in mode ipvs
 )
 
-// replacements are networks that can replace kube-proxy and then translate the addresses of Services
-// before this host's rules see a packet, with the link that each has on every node, and what helps
-// besides the kubelet's clusterDNS.
-var replacements = []struct{ link, name, instead string }{
+// replacement is a network that can replace kube-proxy and then translates the addresses of Services
+// before this host's rules see a packet.
+type replacement struct {
+	link    string // on every node
+	name    string
+	instead string // what helps besides the kubelet's clusterDNS
+}
+
+var replacements = []replacement{
 	{"cilium_host", "Cilium", ", or install charts/node-dns with --set cilium.enabled=true"},
 	{"ovn-k8s-mp0", "OVN-Kubernetes", ""},
 }
@@ -97,7 +102,7 @@ func (h Host) hasLink(name string) bool {
 // network may have replaced kube-proxy. Programs that are not installed show nothing.
 func (h Host) lookAtKubeProxy(ctx context.Context) string {
 	switch {
-	case !slices.ContainsFunc(replacements, func(r struct{ link, name, instead string }) bool { return h.hasLink(r.link) }):
+	case !slices.ContainsFunc(replacements, func(r replacement) bool { return h.hasLink(r.link) }):
 		return ""
 	case h.hasLink(ipvsLink):
 		return "the link " + ipvsLink
@@ -170,11 +175,11 @@ func awaitIntercepted(ctx context.Context) error {
 // notIntercepted returns an error with the reason why pods' queries do not come here. It returns nil
 // if the configuration does not ask for that.
 func notIntercepted(i *control.Interception) error {
-	switch {
-	case i == nil:
+	if i == nil {
 		return nil
-	case i.Why != "":
-		return errors.New(i.Why)
+	}
+	if why := i.Missing(); why != "" {
+		return errors.New(why)
 	}
 	var errs []error
 	for _, a := range i.Off() {

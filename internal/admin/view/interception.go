@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/node-dns/node-dns/internal/admin/control"
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/intercept"
 	"github.com/node-dns/node-dns/internal/policy"
 )
@@ -41,8 +42,8 @@ func (v *View) interceptionStatus(p *policy.Policy) *control.Interception {
 			have := state.Addresses[j]
 			a.On, a.Mode, a.Since, a.Why = have.On, string(have.Mode), have.Since, have.Why
 		}
-		if strings.Contains(a.Why, "another nameserver answers") && p.Net.HasCilium() {
-			a.Why += ", because Cilium replaces kube-proxy"
+		if strings.Contains(a.Why, nameserver.AnotherAnswers) && p.Net.HasCilium() {
+			a.Why += ", probably because Cilium replaces kube-proxy"
 		}
 		i.Addresses = append(i.Addresses, a)
 	}
@@ -52,7 +53,7 @@ func (v *View) interceptionStatus(p *policy.Policy) *control.Interception {
 // redirectionStatus returns what Cilium redirects. Before the first snapshot of the cluster, the
 // addresses are unknown.
 func (v *View) redirectionStatus(p *policy.Policy) *control.Interception {
-	i := &control.Interception{Cilium: true, Owned: true, Wanted: []string{}, Addresses: []control.Intercepted{}}
+	i := &control.Interception{Cilium: true, Wanted: []string{}, Addresses: []control.Intercepted{}}
 	for _, addr := range p.Redirected {
 		i.Wanted = append(i.Wanted, addr.String())
 		a := control.Intercepted{Address: addr.String(), Why: "not checked yet"}
@@ -68,11 +69,6 @@ func (v *View) redirectionStatus(p *policy.Policy) *control.Interception {
 		i.Why = "there is no Kubernetes API"
 	case v.resolver.Known() == nil:
 		i.Why = "the cluster's names are not known yet"
-	}
-	if len(i.Wanted) == 0 {
-		const service = "the cluster's DNS Service"
-		i.Wanted = append(i.Wanted, service)
-		i.Addresses = append(i.Addresses, control.Intercepted{Address: service, Why: "the Kubernetes API has none with a known name"})
 	}
 	return i
 }

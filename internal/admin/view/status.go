@@ -8,7 +8,6 @@ import (
 	"runtime"
 	"runtime/metrics"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/node-dns/node-dns/internal/admin/control"
@@ -126,11 +125,11 @@ func found(s control.Status) []string {
 }
 
 func notIntercepted(i *control.Interception) []string {
-	switch {
-	case i == nil:
+	if i == nil {
 		return nil
-	case i.Why != "":
-		return []string{"pods' queries to " + strings.Join(i.Wanted, ", ") + " do not come to this node: " + i.Why}
+	}
+	if why := i.Missing(); why != "" {
+		return []string{"pods' queries to " + i.Subject() + " do not come to this node: " + why}
 	}
 	var problems []string
 	for _, a := range i.Off() {

@@ -56,9 +56,12 @@ func Identify(ctx context.Context, dialer *net.Dialer, at netip.AddrPort, deadli
 // IsNodeDNS reports whether a nameserver calls itself node-dns.
 func IsNodeDNS(by string) bool { return by == "node-dns" || strings.HasPrefix(by, "node-dns ") }
 
-// Elsewhere returns why the result of Identify, which waited for so long, does not show that
+// AnotherAnswers begins the reason that WhyNotNodeDNS returns if another nameserver answers.
+const AnotherAnswers = "another nameserver answers"
+
+// WhyNotNodeDNS returns why the result of Identify, which waited for so long, does not show that
 // node-dns answers at an address, or "" if it does. It is pure.
-func Elsewhere(at netip.Addr, by string, err error, waited time.Duration) string {
+func WhyNotNodeDNS(at netip.Addr, by string, err error, waited time.Duration) string {
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return fmt.Sprintf("node-dns does not answer at %s within %v", at, waited)
@@ -67,9 +70,9 @@ func Elsewhere(at netip.Addr, by string, err error, waited time.Duration) string
 	case err != nil:
 		return fmt.Sprintf("cannot query %s: %v", at, err)
 	case by == "":
-		return "another nameserver answers at " + at.String()
+		return AnotherAnswers + " at " + at.String()
 	case !IsNodeDNS(by):
-		return fmt.Sprintf("another nameserver answers at %s: %s", at, by)
+		return fmt.Sprintf("%s at %s: %s", AnotherAnswers, at, by)
 	}
 	return ""
 }

@@ -117,8 +117,8 @@ func byLibrary(message []byte) (name string, ok bool) {
 	return strings.TrimSpace(text[:min(len(text), maxIdentity)]), true
 }
 
-// TestElsewhere: only node-dns's own name shows that node-dns answers.
-func TestElsewhere(t *testing.T) {
+// TestWhyNotNodeDNS: only node-dns's own name shows that node-dns answers.
+func TestWhyNotNodeDNS(t *testing.T) {
 	at := netip.MustParseAddr("10.96.0.10")
 	for _, test := range []struct {
 		name, by string
@@ -134,7 +134,7 @@ func TestElsewhere(t *testing.T) {
 		{"a nameserver refuses to name itself", "", nil, "another nameserver answers at 10.96.0.10"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := Elsewhere(at, test.by, test.err, 150*time.Millisecond); got != test.want {
+			if got := WhyNotNodeDNS(at, test.by, test.err, 150*time.Millisecond); got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})

@@ -303,7 +303,7 @@ func (h *helper) probe(ctx context.Context) []string {
 		}
 		asked.Go(func() {
 			by, err := nameserver.Identify(ctx, &h.dialer, netip.AddrPortFrom(w.probe, port), deadline)
-			why[i] = nameserver.Elsewhere(w.probe, by, err, probeTimeout)
+			why[i] = nameserver.WhyNotNodeDNS(w.probe, by, err, probeTimeout)
 		})
 	}
 	asked.Wait()

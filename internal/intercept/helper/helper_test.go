@@ -260,9 +260,9 @@ func TestFollowsNodeDNS(t *testing.T) {
 	}
 }
 
-// TestLinger: an address stays local for lingerFor after the daemon withdrew its request, however long
-// ago the last look was. It went at once if that was longer ago, before its rules: the queries of the
-// next milliseconds were lost, 54 of 15,760 on a busy machine.
+// TestLinger: an address stays local for lingerFor after the daemon withdrew its request, however
+// long ago the last look was. It was removed at once if that was longer ago, and before its rules:
+// this lost 54 of 15,760 queries on a busy machine.
 func TestLinger(t *testing.T) {
 	w := newWorld(t)
 	w.request(cluster4)

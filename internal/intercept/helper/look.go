@@ -51,14 +51,12 @@ func (h *helper) hold(addr netip.Addr, now time.Time) {
 	h.held = append(h.held, held{addr, now})
 }
 
-// linger notes that the addresses of the request were requested until now. The last look may be
-// longer ago than lingerFor.
+// linger records that the request wanted its addresses until now. The last look may be more than
+// lingerFor ago.
 func (h *helper) linger(now time.Time) {
-	for _, addr := range h.request.Addrs {
-		for i := range h.held {
-			if h.held[i].addr == addr {
-				h.held[i].wanted = now
-			}
+	for i := range h.held {
+		if slices.Contains(h.request.Addrs, h.held[i].addr) {
+			h.held[i].wanted = now
 		}
 	}
 }
