@@ -282,7 +282,7 @@ func TestStopAndStart(t *testing.T) {
 	}
 }
 
-// TestKills: if the daemon is killed twenty times, with -short five times, no query is answered
+// TestKills: if the daemon is killed twenty times, no query is answered
 // wrongly, and only those are lost that it had already read.
 func TestKills(t *testing.T) {
 	s := newService(t, 100, 100*time.Millisecond)

@@ -20,12 +20,12 @@ const (
 
 // silence gives a short reason why the nameserver did not answer: package net's own text repeats
 // addresses and ports.
-func silence(nameserver netip.AddrPort, err error) error {
+func silence(at netip.AddrPort, err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) {
 		err = op.Err
 	}
-	return fmt.Errorf("%s does not answer: %w", nameserver, err)
+	return fmt.Errorf("%s does not answer: %w", at, err)
 }
 
 // Probe asks the local nameserver what it calls itself. Any response counts, because after a

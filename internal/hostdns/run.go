@@ -14,11 +14,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/nm"
 	"github.com/node-dns/node-dns/internal/resolvconf"
 	"github.com/node-dns/node-dns/internal/sys/journal"
-	"golang.org/x/sys/unix"
 )
 
 // Runner does whole runs: lock, look, plan, apply, and one log line about what was seen and

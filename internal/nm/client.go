@@ -66,8 +66,8 @@ func (c *Client) ask(ctx context.Context, path dbus.ObjectPath, method string, a
 	return query{done: call.Done}
 }
 
-// askProperty starts reading one property, named as in gonetworkmanager. Without an object, there
-// is no answer.
+// askProperty starts reading one property, named as in gonetworkmanager. If path is
+// no object, the query has no answer.
 func (c *Client) askProperty(ctx context.Context, path dbus.ObjectPath, name string) query {
 	if !isObject(path) {
 		return query{}
@@ -76,8 +76,8 @@ func (c *Client) askProperty(ctx context.Context, path dbus.ObjectPath, name str
 	return c.ask(ctx, path, getProperty, name[:dot], name[dot+1:])
 }
 
-// isObject reports whether a path from NetworkManager names an object. "/" means that there is
-// none.
+// isObject reports whether a path from NetworkManager names an object. "/" means no
+// object.
 func isObject(path dbus.ObjectPath) bool { return path.IsValid() && path != "/" }
 
 // answer waits for the returned values until the context of ask ends: a NetworkManager that was

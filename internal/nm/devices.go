@@ -43,7 +43,7 @@ func devicesOf(configs []DNSConfig) []device {
 	return devices
 }
 
-// maxDevices is how many devices are read at a time, with at most 4 unanswered calls each: the bus
+// maxDevices is the number of devices read at a time, with at most 4 unanswered calls each: the bus
 // rejects the connection's 129th with LimitsExceeded (max_replies_per_connection, dbus-daemon
 // 1.14).
 const maxDevices = 16

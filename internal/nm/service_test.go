@@ -73,7 +73,7 @@ func deviceProperties(iface string, active, ip4, ip6 dbus.ObjectPath) properties
 	)
 }
 
-// find is the path that onAsk gets for a search of a device, which any device may answer.
+// find is the path that onAsk gets for GetDeviceByIpIface.
 const find = base + "/Devices"
 
 // A service owns NetworkManager's name on the bus in the environment, and answers questions. A test

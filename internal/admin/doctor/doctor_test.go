@@ -81,7 +81,7 @@ func well(t *testing.T, changes ...func(*Snapshot)) Snapshot {
 		},
 		ResolvConf: Resolv{Kind: "regular", Mode: 0o644, Label: "system_u:object_r:net_conf_t:s0\x00"},
 		SELinux: SELinux{
-			Mode: procfs.Enforcing, Config: SELinuxConfig{Mode: "enforcing", Policy: "targeted"}, InKernel: true, HasModule: true, Daemon: "node_dns_t",
+			Mode: procfs.SELinuxEnforcing, Config: SELinuxConfig{Mode: "enforcing", Policy: "targeted"}, InKernel: true, HasModule: true, Daemon: "node_dns_t",
 			Hooks: []HookDomain{{"NetworkManager-dispatcher.service", "NetworkManager_dispatcher_custom_t"}, {daemonUnit, "node_dns_hook_t"}},
 		},
 		Hooks:       []Program{{Path: "/usr/lib/NetworkManager/dispatcher.d/99-origin-dns", Executable: true}},

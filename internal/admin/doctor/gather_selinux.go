@@ -56,7 +56,7 @@ func (g *gathering) selinux(ctx context.Context) {
 // from its status. It is empty if the daemon does not run or is too old.
 func (g *gathering) domainOfDaemon() string {
 	if pid, ok := g.daemonPID(); ok {
-		return procfs.TypeOf(procfs.ContextOf(g.root, pid))
+		return procfs.SELinuxType(procfs.SELinuxContext(g.root, pid))
 	}
 	if g.s.Status == nil || g.s.Status.SELinux == nil {
 		return ""
@@ -100,7 +100,7 @@ func parseRelabels(text string) []Mislabelled {
 	line := regexp.MustCompile(`(?m)^Would relabel (.*) from (.*) to (.*)$`)
 	var all []Mislabelled
 	for _, match := range line.FindAllStringSubmatch(text, -1) {
-		all = append(all, Mislabelled{Path: match[1], Has: orNone(procfs.TypeOf(match[2])), Wants: procfs.TypeOf(match[3])})
+		all = append(all, Mislabelled{Path: match[1], Has: orNone(procfs.SELinuxType(match[2])), Wants: procfs.SELinuxType(match[3])})
 	}
 	return all
 }
@@ -214,7 +214,7 @@ func (g *gathering) lastChange(paths []string) time.Time {
 func lastRuns(entries []logEntry) []HookDomain {
 	var all []HookDomain
 	for _, entry := range slices.Backward(entries) {
-		h := HookDomain{Unit: entry["_SYSTEMD_UNIT"], Domain: procfs.TypeOf(entry["_SELINUX_CONTEXT"])}
+		h := HookDomain{Unit: entry["_SYSTEMD_UNIT"], Domain: procfs.SELinuxType(entry["_SELINUX_CONTEXT"])}
 		if h.Unit == "" {
 			h.Unit = entry["OBJECT_SYSTEMD_UNIT"]
 		}

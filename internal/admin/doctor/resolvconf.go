@@ -51,7 +51,7 @@ func (s Snapshot) resolvConfFile() []Finding {
 	if f.UID != 0 && s.Host.State.ResolvConf.Link == "" {
 		found = append(found, warn(fmt.Sprintf("%s is owned by UID %d, not by root", resolvConf, f.UID), "chown root:root "+resolvConf))
 	}
-	if kind := procfs.TypeOf(f.Label); s.SELinux.Mode.IsOn() && kind != netConf {
+	if kind := procfs.SELinuxType(f.Label); s.SELinux.Mode.IsOn() && kind != netConf {
 		found = append(found, fail(fmt.Sprintf("%s has the SELinux label %s, not %s: confined programs may not read it", resolvConf, orNone(kind), netConf), "restorecon -v "+resolvConf))
 	}
 	if s.Host.Fixed {
@@ -124,7 +124,7 @@ func (s Snapshot) resolvConfWords() string {
 	if state.ResolvConf.Link != "" {
 		words[0] = "link to " + state.ResolvConf.Link
 	}
-	if kind := procfs.TypeOf(s.ResolvConf.Label); kind != "" {
+	if kind := procfs.SELinuxType(s.ResolvConf.Label); kind != "" {
 		words = append(words, "label "+kind)
 	}
 	file := resolvconf.Parse(state.ResolvConf.Data)

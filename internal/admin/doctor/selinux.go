@@ -54,7 +54,7 @@ func checkSELinux(s Snapshot) []Finding {
 
 // denied returns a failure, or a warning if SELinux is permissive.
 func (s Snapshot) denied(what, fix string, details ...string) Finding {
-	if s.SELinux.Mode == procfs.Permissive {
+	if s.SELinux.Mode == procfs.SELinuxPermissive {
 		return warn(what, fix, details...)
 	}
 	return fail(what, fix, details...)
@@ -100,7 +100,7 @@ func checkLabels(s Snapshot) []Finding {
 	}
 	what := count(len(wrong), "file") + " of node-dns with an SELinux type that differs from the policy"
 	finding := warn(what, relabel(rootsOf(wrong)), firstOf(details)...)
-	if s.SELinux.HasModule && s.SELinux.Mode != procfs.Permissive { // the module that confines the daemon depends on these labels
+	if s.SELinux.HasModule && s.SELinux.Mode != procfs.SELinuxPermissive { // the module that confines the daemon depends on these labels
 		finding.Level = Fail
 	}
 	return []Finding{finding}
@@ -137,7 +137,7 @@ func firstOf(details []string) []string {
 // program's file with a name like ours is also worth a line.
 func concernsUs(d Denial) bool {
 	const programs = " node-dns (node-dns) origin-dns-disp 99-origin-dns " // the name of a process has at most 15 characters
-	isOurs := func(text string) bool { return strings.HasPrefix(procfs.TypeOf(text), "node_dns_") }
+	isOurs := func(text string) bool { return strings.HasPrefix(procfs.SELinuxType(text), "node_dns_") }
 	return isOurs(d.Source) || isOurs(d.Target) ||
 		d.Command != "" && strings.Contains(programs, " "+d.Command+" ") ||
 		strings.Contains(d.Name, "node-dns") || strings.Contains(d.Name, "origin-dns") || strings.Contains(d.Name, "origin-upstream-dns")
@@ -163,7 +163,7 @@ func alike(all []Denial) []denialKind {
 }
 
 func (k denialKind) text() string {
-	who := procfs.TypeOf(k.Source)
+	who := procfs.SELinuxType(k.Source)
 	if k.Command != "" {
 		who = k.Command + " as " + who
 	}
@@ -179,5 +179,5 @@ func (k denialKind) text() string {
 		verb = "would be denied in enforcing mode:"
 	}
 	return fmt.Sprintf("%s: %s { %s } on %s of type %s, %s, last at %s", who, verb, strings.Join(k.Permissions, " "), object,
-		procfs.TypeOf(k.Target), count(k.times, "time"), k.Time.UTC().Format(time.TimeOnly))
+		procfs.SELinuxType(k.Target), count(k.times, "time"), k.Time.UTC().Format(time.TimeOnly))
 }

@@ -48,15 +48,15 @@ var selinuxRows = []checkRow{
 		s.SELinux = SELinux{Config: SELinuxConfig{Mode: "disabled"}, InKernel: true}
 	}, OK, "SELinux is disabled"},
 	{"selinux", "is not in the kernel", func(s *Snapshot) { s.SELinux = SELinux{Config: SELinuxConfig{Mode: "enforcing"}} }, OK, "the kernel lacks it or was booted with selinux=0"},
-	{"selinux", "permissive", func(s *Snapshot) { s.SELinux.Mode = procfs.Permissive }, OK, "SELinux is permissive"},
-	{"selinux", "may not be asked for its mode", func(s *Snapshot) { s.SELinux = SELinux{Mode: procfs.On} }, OK, "SELinux is on"},
+	{"selinux", "permissive", func(s *Snapshot) { s.SELinux.Mode = procfs.SELinuxPermissive }, OK, "SELinux is permissive"},
+	{"selinux", "may not be asked for its mode", func(s *Snapshot) { s.SELinux = SELinux{Mode: procfs.SELinuxOn} }, OK, "SELinux is on"},
 	{"selinux", "without a module", func(s *Snapshot) { s.SELinux.HasModule, s.SELinux.Daemon = false, "unconfined_service_t" }, OK, "the daemon runs as unconfined_service_t"},
 	{"selinux", "the daemon was started before the module came", func(s *Snapshot) { s.SELinux.Daemon = "unconfined_service_t" }, Warn, "runs as unconfined_service_t, although the policy module node_dns is installed|systemctl restart node-dns"},
 	{"selinux", "the program has another label", func(s *Snapshot) {
 		s.SELinux.Daemon, s.SELinux.Mislabelled = "unconfined_service_t", []Mislabelled{{"/usr/sbin/node-dns", "bin_t", "node_dns_exec_t"}}
 	}, Warn, "restorecon -RFv /usr/sbin/node-dns && systemctl restart node-dns"},
 	{"selinux", "the transition is denied", func(s *Snapshot) { s.SELinux.Daemon = "init_t" }, Fail, "runs in systemd's own domain init_t|update node-dns-selinux"},
-	{"selinux", "the transition would be denied", func(s *Snapshot) { s.SELinux.Daemon, s.SELinux.Mode = "init_t", procfs.Permissive }, Warn, "systemd's own domain"},
+	{"selinux", "the transition would be denied", func(s *Snapshot) { s.SELinux.Daemon, s.SELinux.Mode = "init_t", procfs.SELinuxPermissive }, Warn, "systemd's own domain"},
 	{"selinux", "the hook stays in the domain of who runs it", func(s *Snapshot) { s.SELinux.Hooks[0].Domain = "NetworkManager_dispatcher_t" }, Fail, "the hook last ran as NetworkManager_dispatcher_t in NetworkManager-dispatcher.service|restorecon -RFv|origin-dns-dispatcher apply"},
 
 	{"labels", "are right", nil, "", ""},

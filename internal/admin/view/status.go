@@ -153,7 +153,7 @@ func (v *View) selinuxStatus() *control.SELinux {
 	if !mode.IsOn() {
 		return nil
 	}
-	return &control.SELinux{Mode: string(mode), Domain: procfs.TypeOf(v.context)}
+	return &control.SELinux{Mode: string(mode), Domain: procfs.SELinuxType(v.context)}
 }
 
 func (v *View) resolvConfStatus() control.ResolvConf {

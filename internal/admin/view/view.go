@@ -69,7 +69,7 @@ type View struct {
 func New(c Config) *View {
 	v := &View{
 		config: c, started: time.Now(), paths: hostdns.NewPaths(c.Root),
-		selinux: procfs.FindSELinux(c.Root), context: procfs.OwnContext(c.Root), Metrics: NewMetricsState(), troubles: newTroubles(), failures: newFailures(),
+		selinux: procfs.FindSELinux(c.Root), context: procfs.OwnSELinuxContext(c.Root), Metrics: NewMetricsState(), troubles: newTroubles(), failures: newFailures(),
 	}
 	v.Plain, v.Log = c.Log, slog.New(v.Hub.Tee(c.Log.Handler()))
 	v.Hub.Watched = v.watchQueries

@@ -41,7 +41,8 @@ type entry struct {
 	newer, older *entry // in the list of its shard; guarded by the shard's mu
 }
 
-// entryOf returns an entry with a copy of wire. Most messages share one allocation with their entry.
+// entryOf returns an entry with a copy of wire. Most messages share one allocation with
+// their entry: with its 96 bytes they fill the sizes 160, 208 and 256 of the allocator.
 func entryOf(wire []byte) *entry {
 	var e *entry
 	switch n := len(wire); {

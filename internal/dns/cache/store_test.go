@@ -60,7 +60,8 @@ func TestBounds(t *testing.T) {
 }
 
 // TestHotNamesSurviveAScan: names in use stay while 30 times as many others as the cache holds are
-// queried once. In that test dnsmasq had 0.6 % hits, CoreDNS and unbound 5 %.
+// queried once. With 10,000 entries and 300,000 others, dnsmasq had 0.6 % hits, CoreDNS and unbound
+// 5 %.
 func TestHotNamesSurviveAScan(t *testing.T) {
 	c := New(Config{Next: addresses(3600), Size: 2000})
 	hot := make([]string, 200)

@@ -40,19 +40,19 @@ func (a *Alive) Check(ctx context.Context, limit time.Duration) error {
 	if err := ask(ctx, a.handler); err != nil {
 		return fmt.Errorf("answering the watchdog's query: %w", err)
 	}
-	hung := withWork(a.queues())
-	if len(hung) == 0 {
+	busy := withWork(a.queues())
+	if len(busy) == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithDeadline(ctx, end)
 	defer cancel()
-	for pause := firstLook; len(hung) > 0; pause = min(2*pause, longestLook) {
+	for pause := firstLook; len(busy) > 0; pause = min(2*pause, longestLook) {
 		select {
 		case <-ctx.Done():
-			return errorOf(hung, limit)
+			return errorOf(busy, limit)
 		case <-time.After(pause):
 		}
-		hung = unchanged(hung, withWork(a.queues()))
+		busy = unchanged(busy, withWork(a.queues()))
 	}
 	return nil
 }
@@ -105,6 +105,7 @@ func (all udpSockets) appendQueues(queues []queue) []queue {
 }
 
 func (t *tcpSocket) appendQueues(queues []queue) []queue {
+	// Connections that were closed for lack of descriptors were taken, too.
 	queues = append(queues, queue{of: t, fd: t.fd, taken: t.count.Load() + t.s.counters.tcpStarved.Load()})
 	for _, l := range t.loops {
 		queues = append(queues, queue{of: l, fd: l.epoll, inUse: l.isServing.Load(), taken: l.turns.Load()})
@@ -112,7 +113,7 @@ func (t *tcpSocket) appendQueues(queues []queue) []queue {
 	return queues
 }
 
-// withWork sets waits of all queues and returns those that have work.
+// withWork returns the queues that have work, with waits set.
 func withWork(all []queue) []queue {
 	fds := make([]int, len(all))
 	for i, q := range all {
@@ -128,7 +129,7 @@ func withWork(all []queue) []queue {
 	return busy
 }
 
-// unchanged returns the queues of before that still have work, and of which nothing was read since.
+// unchanged returns the queues of before that still have work and were not read since.
 func unchanged(before, now []queue) []queue {
 	return slices.DeleteFunc(before, func(q queue) bool {
 		return !slices.ContainsFunc(now, func(other queue) bool { return other.of == q.of && other.taken == q.taken })

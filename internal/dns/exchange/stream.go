@@ -233,14 +233,16 @@ func (s *Stream) deliver(msg []byte) {
 	if w == nil {
 		return
 	}
-	if r, ok := Simple(w.Query, msg); ok && w.DeliverWire != nil {
-		if s.remove(w) {
-			s.count()
-			if w.settle() {
-				w.DeliverWire(r)
+	if w.DeliverWire != nil {
+		if r, ok := Simple(w.Query, msg); ok {
+			if s.remove(w) {
+				s.count()
+				if w.settle() {
+					w.DeliverWire(r)
+				}
 			}
+			return
 		}
-		return
 	}
 	response, err := decodeStream(w.Query, msg)
 	if err != nil {

@@ -2,8 +2,8 @@
 // matching suffix and queries the servers of the route until one gives a trustworthy response.
 //
 // It is separate from cache because it remembers servers, never responses. It is separate from
-// upstream because that package decides which servers a node uses. Package health keeps the state
-// of a server, and package exchange handles one query and its response.
+// upstream because that package decides which servers a node uses. Package exchange keeps the state
+// of one server, and handles one query and its response.
 //
 // Every question takes the same path through these files:
 //
@@ -109,7 +109,7 @@ type Config struct {
 	TLSAddr func(nameserver.Server) (netip.AddrPort, bool)
 	// Ignore returns an error for a response that does not count; then another server is queried
 	// (dnsmasq's ignore-address). It is called concurrently and must not change the response. nil
-	// accepts all responses. Ask does not call it.
+	// accepts all responses. It is not called for simple responses to questions that Ask began.
 	Ignore func(*dns.Msg) error
 	// UDP configures queries over UDP.
 	UDP exchange.UDP

@@ -114,7 +114,7 @@ func TestOneSilentServer(t *testing.T) {
 			s := newLaneServer(t, func(c *Config) {
 				persistent(c)
 				if faults.Rcode != 0 {
-					c.TryTimeout = c.Deadline // a refusal waits as long for the other server
+					c.TryTimeout = c.Deadline // after a refusal, the other server has this long
 				}
 			}, addresses...)
 			begun := time.Now()

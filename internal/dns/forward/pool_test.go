@@ -175,7 +175,6 @@ func TestPoolEnds(t *testing.T) {
 	b := newBusyLane(t)
 	b.ask(minPool)
 	b.setInside(false)
-	b.closeIdle()
 	b.eachIdle(func(s *socket) { t.Errorf("socket %d is open", s.slot) })
 	ports := b.ask(minPool)
 	if got := mostUses(ports); got > 3 {

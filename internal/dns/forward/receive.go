@@ -1,6 +1,7 @@
 package forward
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"time"
@@ -43,8 +44,7 @@ func (n *lane) receive(t *try) {
 				n.mismatched(t)
 				continue
 			}
-			t.to.follow(t.to.Answered(max(0, n.now.Sub(t.begun)), exchange.Rcode(r.Message), size, r.HasOPT, n.now))
-			n.answered(t, flightResult{wire: r, octets: size})
+			n.heardWire(t, r, size)
 			continue
 		}
 		m, err := exchange.Decode(t.query, buffer[:size])
@@ -158,11 +158,10 @@ func (n *lane) heard(t *try, m *dns.Msg, octets int, isStream bool) {
 	}
 }
 
-// heardWire handles a simple response over TLS.
-func (n *lane) heardWire(t *try, r dnswire.Response) {
-	copy(r.Message, t.query[:2]) // the connection's ID was another
-	t.to.follow(t.to.Answered(max(0, n.now.Sub(t.begun)), exchange.Rcode(r.Message), 0, r.HasOPT, n.now))
-	n.answered(t, flightResult{wire: r, octets: t.fl.spent.Total()})
+// heardWire handles a simple response. size is its size over UDP, or 0 over TLS.
+func (n *lane) heardWire(t *try, r dnswire.Response, size int) {
+	t.to.follow(t.to.Answered(max(0, n.now.Sub(t.begun)), exchange.Rcode(r.Message), size, r.HasOPT, n.now))
+	n.answered(t, flightResult{wire: r, octets: cmp.Or(size, t.fl.spent.Total())})
 }
 
 // wantsOtherwise reports whether the same server must be queried again in another way, and returns

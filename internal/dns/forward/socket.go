@@ -1,9 +1,9 @@
 package forward
 
 import (
+	"errors"
 	"net/netip"
 	"slices"
-	"syscall"
 	"time"
 	"unsafe"
 
@@ -32,7 +32,7 @@ type socket struct {
 	is4       bool
 	isBound   bool // to a port, source or interface; such a socket is not reused
 	isFaulty  bool
-	mayRepeat bool           // the lane is busy and has enough sockets to draw from
+	mayRepeat bool           // its port may be kept: the lane is busy, and the socket is new or from a full pool
 	to        netip.AddrPort // server of its port; invalid without a port
 	since     time.Time      // when it got its port
 	uses      int            // queries from its port
@@ -66,7 +66,7 @@ func (n *lane) maxIdle() int { return int(min(1024, n.f.flights.max.Load())) }
 // sockets until it has enough to draw from.
 func (n *lane) newSocketLocked(is4, isBound bool) *try {
 	idle := &n.idle[family(is4)]
-	isFull := len(*idle) >= max(minPool/n.f.most, minPool/4)
+	isFull := len(*idle) >= n.poolSize()
 	isGrowing := n.isInside && !isFull && len(n.slots)-len(n.free) < n.maxIdle()
 	if last := len(*idle) - 1; last >= 0 && !isBound && !isGrowing {
 		drawn := int(n.ids.Next()) * len(*idle) >> 16
@@ -86,6 +86,10 @@ func (n *lane) newSocketLocked(is4, isBound bool) *try {
 	return t
 }
 
+// poolSize returns this lane's share of minPool, but at least a quarter of it: an attacker who knows
+// the lane of a client guesses among this lane's sockets.
+func (n *lane) poolSize() int { return max(minPool/n.f.most, minPool/4) }
+
 func family(is4 bool) int {
 	if is4 {
 		return 1
@@ -103,7 +107,7 @@ func (n *lane) sendUDP(t *try) error {
 	switch {
 	case t.socket.fd < 0:
 		err = n.open(t, to)
-	case !t.socket.canRepeat(to, t.begun) || !n.drain(t.socket.fd, 1): // nothing may wait for its query
+	case !t.socket.canRepeat(to, t.begun) || !n.drain(t.socket.fd, 1): // its buffer must be empty
 		err = n.connect(t, to)
 	}
 	if err != nil {
@@ -115,21 +119,30 @@ func (n *lane) sendUDP(t *try) error {
 
 // connect gives the socket of a try a new port.
 func (n *lane) connect(t *try, to netip.AddrPort) error {
-	if !n.releasePort(&t.socket) {
-		return rawsock.CallError("connect", syscall.EBUSY)
+	if err := n.releasePort(&t.socket); err != nil {
+		return err
 	}
 	t.socket.to, t.socket.since, t.socket.uses = to, t.begun, 0
 	return rawsock.Connect(t.socket.fd, to)
 }
 
-// releasePort reports false if the socket cannot be used again.
-func (n *lane) releasePort(s *socket) bool {
+// releasePort disconnects the socket, which gives up its port, and empties it. After an error the
+// socket must be closed.
+func (n *lane) releasePort(s *socket) error {
 	if !s.to.IsValid() {
-		return true
+		return nil
 	}
 	s.to = netip.AddrPort{}
-	return rawsock.Disconnect(s.fd) == nil && n.drain(s.fd, flood)
+	if err := rawsock.Disconnect(s.fd); err != nil {
+		return err
+	}
+	if !n.drain(s.fd, flood) {
+		return errFlooded
+	}
+	return nil
 }
+
+var errFlooded = errors.New("a socket receives faster than it is emptied")
 
 // open creates a connected socket and adds it to epoll. It discards packets that arrived before
 // connect, which may come from any source.
@@ -165,7 +178,7 @@ func (n *lane) drop(t *try) {
 		n.releaseFlight(t.fl)
 		return
 	}
-	isReusable := t.socket.fd >= 0 && !t.socket.isBound && !t.socket.isFaulty && (t.keepsPort() || n.releasePort(&t.socket))
+	isReusable := t.socket.fd >= 0 && !t.socket.isBound && !t.socket.isFaulty && (t.keepsPort() || n.releasePort(&t.socket) == nil)
 	n.mu.Lock()
 	if fl := t.fl; fl.refs.Add(-1) == 0 {
 		n.spareLocked(fl)
@@ -186,11 +199,16 @@ func (n *lane) drop(t *try) {
 	}
 }
 
-// flood is more datagrams than a socket holds by default (net.core.rmem_default).
-const flood = 1024
+const (
+	// flood is more datagrams than a socket holds by default (net.core.rmem_default).
+	flood = 1024
+	// someDatagrams are discarded while other queries wait for the lane. The rest is discarded before
+	// the socket's next query.
+	someDatagrams = 64
+)
 
 // drain discards datagrams that arrived after the response, so that they are never mistaken for the
-// response to another question. It reports whether there were less than most.
+// response to another question. It reports whether there were fewer than most.
 func (n *lane) drain(fd, most int) bool {
 	var buffer [1]byte
 	for range most {

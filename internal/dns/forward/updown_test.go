@@ -61,15 +61,15 @@ func TestDownAndUp(t *testing.T) {
 	}
 }
 
-// TestProbesHoldNobodyUp: a silent server that is down gets one probe per backoff interval, and no
+// TestProbesDelayNoClient: a silent server that is down gets one probe per backoff interval, and no
 // client waits for it.
-func TestProbesHoldNobodyUp(t *testing.T) {
+func TestProbesDelayNoClient(t *testing.T) {
 	t.Parallel()
 	servers, addresses := startServers(t, 2)
-	f := newForward(t, func(c *Config) { c.TryTimeout, c.Deadline = 20*time.Millisecond, time.Second }, addresses...)
+	f := newForward(t, func(c *Config) { persistent(c); c.TryTimeout = 20 * time.Millisecond }, addresses...)
 	servers[0].SetFaults(dnstest.Faults{Drop: true})
 	for stateOf(f, addresses[0]).State != exchange.Down {
-		awaitAnswer(t, f)
+		mustAnswer(t, f)
 	}
 	s := f.table.Load().servers[addresses[0]]
 	s.Heard(time.Time{})
@@ -78,7 +78,7 @@ func TestProbesHoldNobodyUp(t *testing.T) {
 	}
 	failures := stateOf(f, addresses[0]).Failures
 	for range 100 {
-		if from := awaitAnswer(t, f); from != addresses[1] {
+		if from := mustAnswer(t, f); from != addresses[1] {
 			t.Fatalf("got an answer from %v", from)
 		}
 	}

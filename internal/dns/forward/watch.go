@@ -83,7 +83,6 @@ func (n *lane) takeAll(wait time.Duration) {
 // takeBlocked handles events in blocking polls until the lane is idle or closed.
 func (n *lane) takeBlocked() {
 	n.setInside(true)
-	defer n.closeIdle()
 	defer n.setInside(false)
 	n.bell.Mute()
 	defer n.bell.Unmute()
@@ -92,10 +91,15 @@ func (n *lane) takeBlocked() {
 	}
 }
 
+// setInside notes whether the watcher polls in the kernel. A lane that is no longer busy closes its
+// idle sockets.
 func (n *lane) setInside(isInside bool) {
 	n.mu.Lock()
-	defer n.mu.Unlock()
 	n.isInside = isInside
+	n.mu.Unlock()
+	if !isInside {
+		n.closeIdle()
+	}
 }
 
 // wakeInTime sets the deadline of the next wait.
@@ -142,9 +146,9 @@ func (n *lane) triesOf(events []unix.EpollEvent) []*try {
 		case t == nil || t.socket.fd < 0:
 		case t.fl == nil:
 			t.socket.uses = portUses // an attacker may know the port
-			n.drain(t.socket.fd, flood)
+			n.drain(t.socket.fd, someDatagrams)
 		case t.isClosed:
-			n.drain(t.socket.fd, flood) // discard a late datagram
+			n.drain(t.socket.fd, someDatagrams) // discard a late one
 		default:
 			t.holds.Add(1)
 			tries[i] = t
@@ -227,7 +231,8 @@ func (n *lane) take(m mail) {
 	case m.err != nil:
 		n.failed(m.t, m.err)
 	case m.msg == nil:
-		n.heardWire(m.t, m.wire)
+		copy(m.wire.Message, m.t.query[:2]) // the connection used an ID of its own
+		n.heardWire(m.t, m.wire, 0)
 	default:
 		n.heard(m.t, m.msg, m.t.fl.spent.Total(), m.isStream)
 	}

@@ -12,14 +12,14 @@ import (
 type SELinuxMode string
 
 const (
-	Off        SELinuxMode = ""           // no policy is loaded: SELinux is disabled or not in this kernel
-	Permissive SELinuxMode = "permissive" // denials are logged, and the access is allowed
-	Enforcing  SELinuxMode = "enforcing"
-	On         SELinuxMode = "on" // a policy is loaded; this process may not read the mode
+	SELinuxOff        SELinuxMode = ""           // no policy is loaded: SELinux is disabled or not in this kernel
+	SELinuxPermissive SELinuxMode = "permissive" // denials are logged, and the access is allowed
+	SELinuxEnforcing  SELinuxMode = "enforcing"
+	SELinuxOn         SELinuxMode = "on" // a policy is loaded; this process may not read the mode
 )
 
 // IsOn reports whether a policy is loaded.
-func (m SELinuxMode) IsOn() bool { return m != Off }
+func (m SELinuxMode) IsOn() bool { return m != SELinuxOff }
 
 // SELinux is the SELinux of the running kernel. The zero value is off. SELinux can be turned on or
 // off only at boot, so a process may keep the value.
@@ -44,16 +44,16 @@ func FindSELinux(root string) SELinux {
 // Mode returns the current mode. setenforce(8) can change it at any time.
 func (s SELinux) Mode() SELinuxMode {
 	if s.enforce == "" {
-		return Off
+		return SELinuxOff
 	}
 	enforce, err := os.ReadFile(s.enforce)
 	switch {
 	case err != nil:
-		return On
+		return SELinuxOn
 	case string(bytes.TrimSpace(enforce)) == "1":
-		return Enforcing
+		return SELinuxEnforcing
 	}
-	return Permissive
+	return SELinuxPermissive
 }
 
 // mountPoint returns the mount point of selinuxfs in the text of /proc/self/mounts (proc(5)), or ""
@@ -67,13 +67,13 @@ func mountPoint(mounts string) string {
 	return ""
 }
 
-// OwnContext returns the security context of this process, such as
+// OwnSELinuxContext returns the security context of this process, such as
 // "system_u:system_r:node_dns_t:s0", or "" if it cannot be read. It is meaningful only while
 // SELinux is on, because AppArmor uses the same file.
-func OwnContext(root string) string { return readContext(root, "self") }
+func OwnSELinuxContext(root string) string { return readContext(root, "self") }
 
-// ContextOf returns the security context of another process.
-func ContextOf(root string, pid int) string { return readContext(root, strconv.Itoa(pid)) }
+// SELinuxContext returns the security context of another process.
+func SELinuxContext(root string, pid int) string { return readContext(root, strconv.Itoa(pid)) }
 
 func readContext(root, process string) string {
 	text, err := os.ReadFile(filepath.Join(root, "/proc", process, "attr/current"))
@@ -83,9 +83,9 @@ func readContext(root, process string) string {
 	return strings.TrimRight(string(text), "\x00\n")
 }
 
-// TypeOf returns the type of a context, the third of its four parts: the domain of a process, or
+// SELinuxType returns the type of a context, the third of its four parts: the domain of a process, or
 // the relevant part of a file's label. It returns "" for a string that is not a context.
-func TypeOf(context string) string {
+func SELinuxType(context string) string {
 	parts := strings.SplitN(strings.TrimRight(context, "\x00"), ":", 4)
 	if len(parts) < 3 {
 		return ""

@@ -14,13 +14,13 @@ func TestSELinuxMode(t *testing.T) {
 		files map[string]string
 		want  SELinuxMode
 	}{
-		{"no /proc", nil, Off},
-		{"not mounted", map[string]string{mounts: "proc /proc proc rw 0 0\n"}, Off},
-		{"mounted from a device of that name", map[string]string{mounts: "selinuxfs /mnt tmpfs rw 0 0\nx\n", "/mnt/enforce": "1"}, Off},
-		{"enforcing", map[string]string{mounts: with, enforce: "1"}, Enforcing},
-		{"permissive", map[string]string{mounts: with, enforce: "0"}, Permissive},
-		{"may not be read", map[string]string{mounts: with}, On},
-		{"RHEL 6's place", map[string]string{mounts: "none /selinux selinuxfs rw 0 0\n", "/selinux/enforce": "1\n"}, Enforcing},
+		{"no /proc", nil, SELinuxOff},
+		{"not mounted", map[string]string{mounts: "proc /proc proc rw 0 0\n"}, SELinuxOff},
+		{"mounted from a device of that name", map[string]string{mounts: "selinuxfs /mnt tmpfs rw 0 0\nx\n", "/mnt/enforce": "1"}, SELinuxOff},
+		{"enforcing", map[string]string{mounts: with, enforce: "1"}, SELinuxEnforcing},
+		{"permissive", map[string]string{mounts: with, enforce: "0"}, SELinuxPermissive},
+		{"may not be read", map[string]string{mounts: with}, SELinuxOn},
+		{"RHEL 6's place", map[string]string{mounts: "none /selinux selinuxfs rw 0 0\n", "/selinux/enforce": "1\n"}, SELinuxEnforcing},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			if got := FindSELinux(lab.Tree(t, row.files)).Mode(); got != row.want {
@@ -33,7 +33,7 @@ func TestSELinuxMode(t *testing.T) {
 func TestContexts(t *testing.T) {
 	const context = "system_u:system_r:node_dns_t:s0"
 	root := lab.Tree(t, map[string]string{"/proc/self/attr/current": context + "\x00", "/proc/42/attr/current": "unconfined\n"})
-	if own, other, gone := OwnContext(root), ContextOf(root, 42), ContextOf(root, 43); own != context || other != "unconfined" || gone != "" {
+	if own, other, gone := OwnSELinuxContext(root), SELinuxContext(root, 42), SELinuxContext(root, 43); own != context || other != "unconfined" || gone != "" {
 		t.Errorf("%q, %q, %q", own, other, gone)
 	}
 	for context, want := range map[string]string{
@@ -44,7 +44,7 @@ func TestContexts(t *testing.T) {
 		"unconfined\n": "",
 		"":             "",
 	} {
-		if got := TypeOf(context); got != want {
+		if got := SELinuxType(context); got != want {
 			t.Errorf("%q: %q", context, got)
 		}
 	}

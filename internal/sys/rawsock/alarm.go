@@ -13,9 +13,8 @@ import (
 // thread. A timer of Go's runtime wakes several threads of an idle process, among them the
 // scheduler's own, and again when it is set.
 type Alarm struct {
-	file   *os.File
-	raw    syscall.RawConn
-	expire func(uintptr) bool // hasExpired as a function value, created once
+	file *os.File
+	raw  syscall.RawConn
 }
 
 // NewAlarm returns an Alarm that is not set.
@@ -24,7 +23,7 @@ func NewAlarm() (*Alarm, error) {
 	if err != nil {
 		return nil, os.NewSyscallError("timerfd_create", err)
 	}
-	a := &Alarm{file: os.NewFile(uintptr(fd), "alarm"), expire: hasExpired}
+	a := &Alarm{file: os.NewFile(uintptr(fd), "alarm")}
 	if a.raw, err = a.file.SyscallConn(); err != nil {
 		a.file.Close()
 		return nil, err
@@ -41,7 +40,7 @@ func (a *Alarm) Set(after time.Duration) {
 }
 
 // Wait returns true at the expiry, and false when the Alarm is closed. An expiry ends one Wait.
-func (a *Alarm) Wait() bool { return a.raw.Read(a.expire) == nil }
+func (a *Alarm) Wait() bool { return a.raw.Read(hasExpired) == nil }
 
 func hasExpired(fd uintptr) bool {
 	var times [8]byte

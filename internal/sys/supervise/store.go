@@ -111,6 +111,7 @@ func (s Store) send(state string, fds ...int) error {
 	if !s.Exists() {
 		return ErrNoStore
 	}
+	// This does not wake Go's scheduler. The send below waits if the socket is full.
 	if len(fds) == 0 && rawsock.SendUnix(s.socket, state) {
 		return nil
 	}
