@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -19,8 +18,8 @@ type apiLoad struct {
 }
 
 // TestScalePage: the figures in docs/explanation/scale.md follow from the last measurement, which
-// scripts/test-kube scale writes. Requests that the API server rejected are repeated: the rows of a single
-// start are from events without them.
+// scripts/test-kube scale writes. A client repeats what the API server rejected, so the rows of a
+// single start are those of events without rejected requests.
 func TestScalePage(t *testing.T) {
 	const (
 		page, results = "../docs/explanation/scale.md", "results/scale.txt"
@@ -48,7 +47,7 @@ func TestScalePage(t *testing.T) {
 		l := load(client, "API server restarts", 60)
 		return l.listsPerSecond / l.nodes
 	}
-	lines := strings.Split(string(readFile(t, page)), "\n")
+	lines := strings.Split(read(t, page), "\n")
 	for _, want := range []string{
 		fmt.Sprintf("| start: requests | %.0f lists, %.0f watches, %.0f others | %.0f watches that begin with a list |", ours.lists, ours.watches, ours.others, few.lists),
 		fmt.Sprintf("| start: received | %.1f MB | %.1f MB |", ours.kilobytes/1e3, theirs.kilobytes/1e3),
@@ -60,21 +59,12 @@ func TestScalePage(t *testing.T) {
 			all*ours.kilobytes/1e6, all*ours.cpu/60, all*theirs.kilobytes/1e6, all*theirs.cpu/60),
 		fmt.Sprintf("| rollout, `maxUnavailable: 10%%`: peak | %.0f MB/s, %.1f cores | %.0f MB/s, %.1f cores |",
 			podsPerSecond*ours.kilobytes/1e3, podsPerSecond*ours.cpu, podsPerSecond*theirs.kilobytes/1e3, podsPerSecond*theirs.cpu),
-		fmt.Sprintf("- A pod starts without a saved state. The RPM keeps it, so an upgrade costs %.0f MB in total.", all*saved.kilobytes/1e3),
+		fmt.Sprintf("- A pod starts without a saved state. The RPM keeps it, so an upgrade costs %.0f MB.", all*saved.kilobytes/1e3),
 	} {
 		if !slices.Contains(lines, want) {
 			t.Errorf("%s lacks the line that follows from %s:\n%s", page, results, want)
 		}
 	}
-}
-
-func readFile(t *testing.T, path string) []byte {
-	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
 }
 
 var apiLoadLine = regexp.MustCompile(`^(\S+) +(\d+) nodes +\d+ services +(.+?) +lists ([\d.]+) watches ([\d.]+) checks [\d.]+ others ([\d.]+) a node.*; peak \d+/s, lists (\d+)/s, .* ([\d.]+) kB a node, API CPU ([\d.]+) ms a node,`)
@@ -83,7 +73,7 @@ var apiLoadLine = regexp.MustCompile(`^(\S+) +(\d+) nodes +\d+ services +(.+?) +
 func readLoads(t *testing.T, path string) map[string]apiLoad {
 	t.Helper()
 	loads := map[string]apiLoad{}
-	for line := range strings.Lines(string(readFile(t, path))) {
+	for line := range strings.Lines(read(t, path)) {
 		m := apiLoadLine.FindStringSubmatch(line)
 		if m == nil {
 			continue

@@ -20,25 +20,23 @@ type tlsUpstream struct {
 	ca    string
 }
 
-// start starts the front unless it runs, and returns its port and certificate.
-func (u *tlsUpstream) start(p place, upstream int) (port int, ca string, err error) {
+// start starts the front unless it runs.
+func (u *tlsUpstream) start(p place, upstream int) error {
 	if u.front != nil {
-		return u.port, u.ca, nil
+		return nil
 	}
 	at, err := dnstest.FindPort()
 	if err != nil {
-		return 0, "", err
+		return err
 	}
 	ca, key, err := certificate()
 	if err != nil {
-		return 0, "", err
+		return err
 	}
 	v := values{Upstream: upstream, CA: ca, Key: key, TLSPort: int(at.Port())}
-	if u.front, err = p.serve(tlsFront, v, nil, "h00000.example.com"); err != nil {
-		return 0, "", err
-	}
 	u.port, u.ca = v.TLSPort, ca
-	return u.port, u.ca, nil
+	u.front, err = p.serve(tlsFront, v, nil, "h00000.example.com")
+	return err
 }
 
 func (u *tlsUpstream) stop() {
