@@ -100,9 +100,10 @@ func (b *bench) start(w workload, p peer) (s *server, err error) {
 		v.CacheSize = w.cache
 	}
 	if w.tls {
-		if v.Upstream, v.CA, err = b.tls.start(b.place, b.upstream.port); err != nil {
+		if err := b.tls.start(b.place, b.upstream.port); err != nil {
 			return nil, err
 		}
+		v.Upstream, v.CA = b.tls.port, b.tls.ca
 	}
 	v.Addresses = loopback(1)
 	if !p.oneAddress {
