@@ -56,7 +56,7 @@ func (l load) dnsperfArgs(address string) []string {
 	}
 	shares := len(l.addresses)
 	args := []string{
-		"-s", address, "-p", strconv.Itoa(l.port), "-d", l.file, "-c", strconv.Itoa(l.clients / shares),
+		"-s", address, "-p", strconv.Itoa(l.port), "-d", l.file, "-c", strconv.Itoa(max(1, l.clients/shares)),
 		"-T", strconv.Itoa(max(1, cores/shares)), "-q", strconv.Itoa(window / shares), "-t", strconv.Itoa(patience),
 	}
 	if l.seconds == 0 {

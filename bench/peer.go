@@ -61,7 +61,7 @@ var peers = []peer{
 	},
 	{
 		name: result.OneAddress, program: ofTree("node-dns"), config: "node-dns.yaml", version: []string{"--version"},
-		argv: []string{"serve", "--root={{.Dir}}", "--config={{.Config}}"}, only: []string{"addresses", "addresses-10k"}, oneAddress: true,
+		argv: []string{"serve", "--root={{.Dir}}", "--config={{.Config}}"}, only: []string{"addresses", "addresses-10k", "addresses-20", "addresses-64"}, oneAddress: true,
 	},
 	{name: "unbound", program: debian("unbound"), config: "unbound.conf", argv: []string{"-d", "-c", "{{.Config}}"}, version: []string{"-V"}, tls: true},
 	{

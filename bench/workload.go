@@ -93,6 +93,14 @@ var workloads = []workload{
 		before:   hot(1000), ask: hot(1000), addresses: 4, rate: 10_000,
 	},
 	{
+		Workload: result.Workload{Name: "addresses-20", Title: "as addresses, at 20 addresses", TableOnly: true},
+		before:   hot(1000), ask: hot(1000), addresses: 20,
+	},
+	{
+		Workload: result.Workload{Name: "addresses-64", Title: "as addresses, at 64 addresses", TableOnly: true},
+		before:   hot(1000), ask: hot(1000), addresses: 64,
+	},
+	{
 		Workload: result.Workload{Name: "names-100k", Title: "100,000 cached names, as fast as they are answered; resident memory afterwards", TableOnly: true},
 		before:   hot(100_000), ask: hot(100_000), cache: 200_000, resident: true,
 	},

@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-enum { BATCH = 64, THREADS = 64 };
+enum { BATCH = 64, THREADS = 128 };
 
 void die(const char *what)
 {

@@ -61,6 +61,8 @@ var targets = []target{
 	{"tcp-short-2k", "p99 at most 2,000 µs", p99, ourMedian, 2000},
 	{"addresses", "CPU at most 1.1 × that at one address", Run.Cost, OneAddress, 1.1},
 	{"addresses-10k", "CPU at most 1.1 × that at one address", Run.Cost, OneAddress, 1.1},
+	{"addresses-20", "CPU at most 1.1 × that at one address", Run.Cost, OneAddress, 1.1},
+	{"addresses-64", "CPU at most 1.1 × that at one address", Run.Cost, OneAddress, 1.1},
 	{"half-10k", "p99 at most 1.2 × unbound's", p99, "unbound", 1.2},
 	{"half-30k", "p99 at most 1.2 × unbound's", p99, "unbound", 1.2},
 	{"busy-10k", "p99 at most 1.2 × unbound's", p99, "unbound", 1.2},

@@ -43,13 +43,11 @@ type batch struct {
 	start    time.Time // creation; reading only the monotonic clock is cheaper than time.Now
 	arrived  time.Time // time of the last receive
 	received int       // number of messages
-	room     int       // number of messages to request
-	single   int       // number of consecutive receives of one message
 }
 
 // init points the messages to the memory of the batch. The batch must not be moved afterwards.
 func (b *batch) init() {
-	b.start, b.room = time.Now(), 1
+	b.start = time.Now()
 	b.arrived = b.start
 	b.rest, _ = unix.Mmap(-1, 0, batchSize*restSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	for i := range b.messages {
@@ -84,7 +82,8 @@ func (b *batch) release() {
 // receive receives what waits in the socket and returns the number of messages: 1 to batchSize, or
 // 0 with an error, which is EAGAIN if nothing waits. If wait is set and the socket is blocking,
 // receive waits for up to SO_RCVTIMEO. Go's scheduler does not know of that wait; see receiver.
-func (b *batch) receive(fd uintptr, wait bool) (int, error) {
+// r is the room of the socket.
+func (b *batch) receive(fd uintptr, wait bool, r *room) (int, error) {
 	for i := range b.received {
 		// The kernel has set it to the size of the address.
 		b.messages[i].Namelen = uint32(unsafe.Sizeof(b.clients[i]))
@@ -94,32 +93,38 @@ func (b *batch) receive(fd uintptr, wait bool) (int, error) {
 	if wait {
 		flags = unix.MSG_WAITFORONE
 	}
-	n, _, errno := unix.RawSyscall6(unix.SYS_RECVMMSG, fd, uintptr(unsafe.Pointer(&b.messages)), uintptr(b.room), flags, 0, 0)
+	n, _, errno := unix.RawSyscall6(unix.SYS_RECVMMSG, fd, uintptr(unsafe.Pointer(&b.messages)), uintptr(r.n), flags, 0, 0)
 	if errno != 0 {
 		return 0, errno
 	}
 	b.arrived = b.start.Add(time.Since(b.start))
 	b.received = int(n)
-	b.makeRoom()
+	r.after(b.received)
 	return b.received, nil
+}
+
+// room is the number of messages to request from a socket next. If messages arrive one by one, it is
+// one: the kernel prepares each further message before it finds that none is waiting.
+type room struct {
+	n      int
+	single int // number of consecutive receives of one message
 }
 
 // probe is the number of consecutive single-message receives after which the next receive requests
 // more.
 const probe = 8
 
-// makeRoom chooses the number of messages to request next. If messages arrive one by one, it
-// requests one: the kernel prepares each further message before it finds that none is waiting.
-func (b *batch) makeRoom() {
+// after adapts the room after a receive.
+func (r *room) after(received int) {
 	switch {
-	case b.room == 1:
-		if b.single++; b.single == probe {
-			b.room, b.single = 4, 0
+	case r.n == 1:
+		if r.single++; r.single == probe {
+			r.n, r.single = 4, 0
 		}
-	case b.received == 1:
-		b.room = 1
-	case b.received == b.room:
-		b.room = min(4*b.room, batchSize)
+	case received == 1:
+		r.n = 1
+	case received == r.n:
+		r.n = min(4*r.n, batchSize)
 	}
 }
 

@@ -23,6 +23,7 @@ type pair struct {
 	raw      syscall.RawConn
 	client   *net.UDPConn
 	batch    *batch
+	room     room
 	read     func(fd uintptr) bool
 	received int
 }
@@ -34,7 +35,7 @@ func newPair(t *testing.T, host string) *pair {
 		lab.Skip(t, "no %s here: %v", host, err)
 	}
 	t.Cleanup(func() { server.Close() })
-	p := &pair{t: t, server: server, batch: new(batch)}
+	p := &pair{t: t, server: server, batch: new(batch), room: room{n: 1}}
 	if p.client, err = net.DialUDP("udp", nil, server.LocalAddr().(*net.UDPAddr)); err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +47,7 @@ func newPair(t *testing.T, host string) *pair {
 	t.Cleanup(p.batch.release)
 	p.read = func(fd uintptr) bool {
 		var err error
-		p.received, err = p.batch.receive(fd, false)
+		p.received, err = p.batch.receive(fd, false, &p.room)
 		return !errors.Is(err, unix.EAGAIN)
 	}
 	return p
@@ -83,7 +84,7 @@ func (p *pair) receive(query string) string {
 func TestBatch(t *testing.T) {
 	p := newPair(t, "127.0.0.1")
 	const all = 1 + 4 + 16 + batchSize
-	p.batch.single = probe - 1
+	p.room.single = probe - 1
 	for i := range all {
 		if _, err := fmt.Fprintf(p.client, "query %02d", i); err != nil {
 			t.Fatal(err)
@@ -110,7 +111,7 @@ func TestRoom(t *testing.T) {
 	p := newPair(t, "127.0.0.1")
 	var rooms []int
 	for range 2 * (probe + 1) {
-		rooms = append(rooms, p.batch.room)
+		rooms = append(rooms, p.room.n)
 		p.receive("query")
 	}
 	once := append(slices.Repeat([]int{1}, probe), 4)
@@ -138,7 +139,7 @@ func TestSizes(t *testing.T) {
 // TestSizesInOneBatch: long datagrams in one batch do not share memory.
 func TestSizesInOneBatch(t *testing.T) {
 	p := newPair(t, "127.0.0.1")
-	p.batch.room = batchSize
+	p.room.n = batchSize
 	var want []string
 	for i, size := range []int{2000, 10, 3000, shortQuery, shortQuery + 1} {
 		want = append(want, strings.Repeat(fmt.Sprint(i), size))

@@ -234,13 +234,7 @@ func TestPortZero(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := conn.LocalAddr().(*net.UDPAddr).AddrPort()
-	file, err := newUDPFile(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	u := s.newUDPSocket(file, at)
-	defer u.close()
+	u := newLoneSocket(t, s, conn)
 	u.received(0, packed(t, query("www.example.com.", dns.TypeA)), netip.MustParseAddrPort("127.0.0.1:0"))
 	if got := s.Stats(); got.Dropped != 1 || got.WriteErrors != 0 {
 		t.Errorf("got stats %+v", got)

@@ -27,6 +27,8 @@ type receiver struct {
 
 	// Used only by the receiver's goroutine.
 	serving []*udpSocket // copy of sockets at the last change
+	fds     []int32      // of serving
+	work    *workspace
 	pace    rawsock.Pace
 	events  [64]unix.EpollEvent
 }
@@ -61,12 +63,14 @@ func newReceiver(threads rawsock.Threads) (*receiver, error) {
 		unix.Close(epoll)
 		return nil, err
 	}
+	r.work = newWorkspace()
 	return r, nil
 }
 
 func (r *receiver) close() {
 	r.bell.Close()
 	unix.Close(r.epoll)
+	r.work.in.release()
 }
 
 func (r *receiver) hasEnded() bool {
@@ -89,7 +93,7 @@ func (r *receiver) add(u *udpSocket) error {
 	if err := unix.EpollCtl(r.epoll, unix.EPOLL_CTL_ADD, u.file.fd, &event); err != nil {
 		return err
 	}
-	u.receiver = r
+	u.receiver, u.workspace = r, r.work
 	u.receiving.Add(1)
 	r.sockets = append(r.sockets, u)
 	r.wake()
@@ -134,10 +138,13 @@ func (r *receiver) settle() bool {
 		return stops
 	})
 	r.serving = slices.Clone(r.sockets)
+	r.fds = r.fds[:0]
+	for _, u := range r.serving {
+		r.fds = append(r.fds, int32(u.file.fd))
+	}
 	r.ended = len(r.serving) == 0
 	for _, u := range left {
 		_ = unix.EpollCtl(r.epoll, unix.EPOLL_CTL_DEL, u.file.fd, nil) // fails if it is not registered
-		u.in.release()
 		u.receiving.Done()
 	}
 	return !r.ended
@@ -166,11 +173,8 @@ func (r *receiver) take(wait time.Duration) {
 		return
 	}
 	for _, event := range r.events[:n] {
-		for _, u := range r.serving {
-			if u.file.fd == int(event.Fd) {
-				r.receive(u, false)
-				break
-			}
+		if i := slices.Index(r.fds, event.Fd); i >= 0 {
+			r.receive(r.serving[i], false)
 		}
 	}
 }

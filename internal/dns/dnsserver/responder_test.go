@@ -197,14 +197,9 @@ func TestWireAllocates(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	file, err := newUDPFile(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
 	s := New(Config{Wire: func(dst []byte, q *WireQuery) ([]byte, bool) { return append(dst, q.Msg...), true }})
 	defer s.Shutdown(t.Context())
-	u := s.newUDPSocket(file, at.AddrPort())
-	defer u.close()
+	u := newLoneSocket(t, s, conn)
 	wire := packed(t, query("www.example.com.", dns.TypeA, edns(1232)))
 	receive := func() {
 		for range 3 { // more than one per batch
@@ -212,7 +207,7 @@ func TestWireAllocates(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := file.Control(func(fd uintptr) { u.receiveBatch(fd, false) }); err != nil {
+		if err := u.file.Control(func(fd uintptr) { u.receiveBatch(fd, false) }); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -14,17 +14,28 @@ func BenchmarkReceived(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	file, err := newUDPFile(conn)
-	if err != nil {
-		b.Fatal(err)
-	}
 	s := New(Config{Wire: func(dst []byte, q *WireQuery) ([]byte, bool) { return append(dst, q.Msg...), true }})
-	u := s.newUDPSocket(file, anyPort)
-	defer u.close()
+	u := newLoneSocket(b, s, conn)
 	x := exchangeOf(packed(b, query("www.example.com.", dns.TypeA, edns(1232))))
 	b.ReportAllocs()
 	for b.Loop() {
 		u.received(0, x.wire, x.client)
 		u.out.empty()
 	}
+}
+
+// newLoneSocket returns a server's socket without a receiver.
+func newLoneSocket(t testing.TB, s *Server, conn *net.UDPConn) *udpSocket {
+	t.Helper()
+	file, err := newUDPFile(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := s.newUDPSocket(file, conn.LocalAddr().(*net.UDPAddr).AddrPort())
+	u.workspace = newWorkspace()
+	t.Cleanup(func() {
+		u.close()
+		u.in.release()
+	})
+	return u
 }

@@ -25,7 +25,17 @@ type udpSocket struct {
 	receiving sync.WaitGroup // done when the receiver has left the socket
 	active    sync.WaitGroup // queries in flight
 
-	// Used only by the receiver's goroutine.
+	// Used only by the receiver's goroutine, and after it by receiveLast.
+	*workspace
+	room room
+
+	tally tally
+	late  tally // for queries answered after the receiver has moved on
+}
+
+// workspace is the memory in which a goroutine answers one batch of queries from a socket. The
+// sockets of a receiver share it, so that many addresses need no more memory than one.
+type workspace struct {
 	in         batch
 	out        outbox
 	counts     counts
@@ -34,14 +44,18 @@ type udpSocket struct {
 	watch      *watching // Watch of the current batch; nil disables it
 	picks      sampler   // sampling of its hits
 	comesBack  *IsOwn    // IsOwn of the current batch; nil disables it
-
-	tally tally
-	late  tally // for queries answered after the receiver has moved on
 }
 
+// newWorkspace returns a workspace. The caller must call in.release.
+func newWorkspace() *workspace {
+	w := &workspace{waitBudget: newWaitBudget(time.Now())}
+	w.in.init()
+	return w
+}
+
+// newUDPSocket returns a socket. receiver.add gives it a workspace.
 func (s *Server) newUDPSocket(file *udpFile, local netip.AddrPort) *udpSocket {
-	u := &udpSocket{s: s, file: file, local: local, waitBudget: newWaitBudget(time.Now())}
-	u.in.init()
+	u := &udpSocket{s: s, file: file, local: local, room: room{n: 1}}
 	u.tally.traffic, u.late.traffic = newTraffic(UDP, local.Addr()), newTraffic(UDP, local.Addr())
 	s.addTally(&u.tally)
 	s.addTally(&u.late)
@@ -67,7 +81,7 @@ func (u *udpSocket) stop(ctx context.Context) error {
 // receiveBatch receives once, answers what it can at once, and returns the number of queries and
 // the time of receipt.
 func (u *udpSocket) receiveBatch(fd uintptr, wait bool) (n int, now time.Time) {
-	n, err := u.in.receive(fd, wait)
+	n, err := u.in.receive(fd, wait, &u.room)
 	switch err {
 	case nil:
 		if u.watch = u.s.watch.Load(); u.watch != nil {
@@ -234,6 +248,8 @@ const mostLast = 4096
 // receiveLast receives the queries in the buffer of a stopped socket that is about to close. A busy
 // node leaves a few hundred of them there.
 func (u *udpSocket) receiveLast() {
+	u.workspace = newWorkspace()
+	defer u.in.release()
 	_ = u.file.Control(func(fd uintptr) { // fails on a closed socket only
 		for left := mostLast; left > 0; {
 			n, _ := u.receiveBatch(fd, false)
