@@ -80,7 +80,8 @@ func testsIn(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// TestDefences checks that docs/appendix/defences.md lists every incident, and that each row names a test.
+// TestDefences checks that docs/appendix/defences.md lists every incident, and that each row names
+// a test.
 func TestDefences(t *testing.T) {
 	const page = "docs/appendix/defences.md"
 	_, tables, ok := strings.Cut(readText(t, page), "\n## Attacks and incidents\n")

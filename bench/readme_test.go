@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// readmePeers are the columns of the README's table, by their names in the results. dnsconfd configures unbound.
+// readmePeers are the columns of the README's table, by their names in the results. dnsconfd
+// configures unbound.
 var readmePeers = []string{"node-dns", "node-cache", "dnsmasq", "unbound"}
 
 // TestReadmeTable compares the numbers of the README's table with the last full run.

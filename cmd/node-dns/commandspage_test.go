@@ -10,7 +10,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/golden"
 )
 
-// TestCommandsPage checks that docs/reference/commands.md has the help of every command, as --help prints it.
+// TestCommandsPage checks that docs/reference/commands.md has the help of every command, as --help
+// prints it.
 func TestCommandsPage(t *testing.T) {
 	const (
 		path  = "../../docs/reference/commands.md"

@@ -45,8 +45,8 @@ type Config struct {
 	LookInterval time.Duration
 	// TrialInterval is the interval between end-to-end questions. 0 means trialEvery.
 	TrialInterval time.Duration
-	// AwaitRedirected waits until Cilium sends queries elsewhere, while the daemon stops. nil means that
-	// it takes redirectedDrain.
+	// AwaitRedirected waits until Cilium sends queries elsewhere, while the daemon stops. nil means
+	// that it takes redirectedDrain.
 	AwaitRedirected func(ctx context.Context)
 	// Level is the logger's level, set from the configuration's logLevel. If nil, logLevel has no
 	// effect.

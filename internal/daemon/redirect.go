@@ -16,9 +16,9 @@ import (
 // ready, and sends them to the cluster's DNS pods otherwise.
 
 const (
-	// redirectedDrain is how long a stopping daemon goes on answering. Cilium goes on sending queries to
-	// a pod that is being deleted (cilium/cilium issue 43454), until the readiness probe has failed: with
-	// the chart, two probes with a pause of 2 s.
+	// redirectedDrain is how long a stopping daemon goes on answering. Cilium goes on sending
+	// queries to a pod that is being deleted (cilium/cilium issue 43454), until the readiness probe
+	// has failed: with the chart, two probes with a pause of 2 s.
 	redirectedDrain = 10 * time.Second
 	// redirectedEvery is the interval between questions at addresses that are redirected.
 	redirectedEvery = time.Minute

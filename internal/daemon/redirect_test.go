@@ -42,7 +42,8 @@ func TestNoteRedirected(t *testing.T) {
 	}
 }
 
-// redirectedService is the cluster's DNS Service, at an address that packets do not leave this host for.
+// redirectedService is the cluster's DNS Service, at an address that packets do not leave this host
+// for.
 var redirectedService = strings.ReplaceAll(dnsService, "172.30.0.53", "127.30.0.53")
 
 // TestRedirectedNeedsTheCluster: /ready fails until cluster names can be answered, because Cilium

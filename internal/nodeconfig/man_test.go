@@ -102,8 +102,8 @@ func TestManPageDefaults(t *testing.T) {
 	}
 }
 
-// TestKeyPage checks that docs/reference/configuration.md has a row for each key and for no other, with the default of the commented
-// file, and names the keys of routes and metrics.
+// TestKeyPage checks that docs/reference/configuration.md has a row for each key and for no other,
+// with the default of the commented file, and names the keys of routes and metrics.
 func TestKeyPage(t *testing.T) {
 	page, err := os.ReadFile(keyPage)
 	if err != nil {

@@ -23,8 +23,8 @@ type Placement struct {
 	Intercept []netip.Addr
 
 	// Spare are those of Listen that another program may hold: those of Intercept, which need
-	// node-dns-intercept; Host.Asked, because no pod is given them now; and addresses that only dnsBindAddress names, where OpenShift 3's node process or
-	// SDN pod has its own nameserver.
+	// node-dns-intercept; Host.Asked, because no pod is given them now; and addresses that only
+	// dnsBindAddress names, where OpenShift 3's node process or SDN pod has its own nameserver.
 	Spare []netip.AddrPort
 
 	// Nameserver is the address for /etc/resolv.conf. It is the zero Addr if the host has no

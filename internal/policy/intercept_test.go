@@ -63,8 +63,8 @@ func TestInterceptUpstream(t *testing.T) {
 	}
 }
 
-// TestRedirected: with `intercept: cilium`, a query to the cluster's DNS Service would come back to this
-// pod. Nothing is requested from the helper, and no address of the Service is bound.
+// TestRedirected: with `intercept: cilium`, a query to the cluster's DNS Service would come back to
+// this pod. Nothing is requested from the helper, and no address of the Service is bound.
 func TestRedirected(t *testing.T) {
 	service := netip.MustParseAddr("10.96.0.10")
 	for _, test := range []struct {

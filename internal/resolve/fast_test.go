@@ -25,6 +25,7 @@ import (
 	"github.com/node-dns/node-dns/internal/policy"
 	"github.com/node-dns/node-dns/internal/sys/journal"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
+	"github.com/node-dns/node-dns/internal/test/lab"
 	"github.com/node-dns/node-dns/internal/test/policytest"
 )
 
@@ -463,7 +464,7 @@ func FuzzSameOnTheWire(f *testing.F) {
 }
 
 func TestServeWireAllocates(t *testing.T) {
-	if raceEnabled {
+	if lab.RaceEnabled {
 		t.Skip("the race detector makes sync.Pool drop items")
 	}
 	r := still(t, master, bazaar())

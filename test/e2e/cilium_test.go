@@ -179,8 +179,8 @@ func (c *cilium) backends(ctx context.Context) (addrs []string, err error) {
 	return addrs, nil
 }
 
-// selects reports whether the policy redirects queries to a pod: it has the labels, it is ready, and its
-// ports and those of the Service have the names of the policy.
+// selects reports whether the policy redirects queries to a pod: it has the labels, it is ready,
+// and its ports and those of the Service have the names of the policy.
 func (p localRedirectPolicy) selects(pod corev1.Pod) bool {
 	selector, err := metav1.LabelSelectorAsSelector(&p.Spec.RedirectBackend.LocalEndpointSelector)
 	matcher, ports := p.Spec.RedirectFrontend.ServiceMatcher, p.Spec.RedirectBackend.ToPorts
@@ -200,8 +200,8 @@ func (p localRedirectPolicy) selects(pod corev1.Pod) bool {
 		slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue })
 }
 
-// rulesFor returns the rules that lead queries to these pods, in turns. A pod's own queries come back to
-// itself, from the address that Cilium uses for that. It is pure.
+// rulesFor returns the rules that lead queries to these pods, in turns. A pod's own queries come
+// back to itself, from the address that Cilium uses for that. It is pure.
 func (c *cilium) rulesFor(ready []string) string {
 	const chain, own = "table ip cilium {}\nflush table ip cilium\ntable ip cilium {\nchain pre {\ntype filter hook prerouting priority raw\n", "169.254.42.1"
 	service, rules := clusterDNS.Addr().String(), chain

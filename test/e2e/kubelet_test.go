@@ -26,9 +26,10 @@ import (
 	"github.com/node-dns/node-dns/test/e2e/kube"
 )
 
-// kubelet plays the kubelet of a node, and the scheduler, for pods in one namespace: it binds and runs them, with volumes, environment and probes, restarts containers that
-// fail, reports the status, and ends deleted pods. It fails if a pod needs something that it does not
-// know. One goroutine does all of this.
+// kubelet plays the kubelet of a node, and the scheduler, for pods in one namespace: it binds and
+// runs them, with volumes, environment and probes, restarts containers that fail, reports the
+// status, and ends deleted pods. It fails if a pod needs something that it does not know. One
+// goroutine does all of this.
 type kubelet struct {
 	cluster *kube.Cluster
 	pods    typed.PodInterface

@@ -53,7 +53,8 @@ func run(m *testing.M) (status int, err error) {
 
 func isBenchmark() bool { return flag.Lookup("test.bench").Value.String() != "" }
 
-// buildNodeDNS builds the daemon, its helper and the plugin of kubectl, with the race detector if there is a C compiler.
+// buildNodeDNS builds the daemon, its helper and the plugin of kubectl, with the race detector if
+// there is a C compiler.
 func buildNodeDNS(dir string) error {
 	flags, cgo := []string{"build", "-C", product, "-o", dir + "/"}, "CGO_ENABLED=0"
 	if _, err := exec.LookPath("gcc"); err == nil && !isBenchmark() {
@@ -83,8 +84,8 @@ func newKube(t testing.TB, config kube.Config) *kube.Cluster {
 	return c
 }
 
-// programs returns the directory of the programs of Kubernetes and Helm. If they were not built, the test
-// is skipped, or fails if it must run.
+// programs returns the directory of the programs of Kubernetes and Helm. If they were not built,
+// the test is skipped, or fails if it must run.
 func programs(t testing.TB) string {
 	t.Helper()
 	dir, err := filepath.Abs(product + "/bin/kube")

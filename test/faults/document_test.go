@@ -20,7 +20,8 @@ func TestPage(t *testing.T) {
 	golden.CheckTable(t, "../../docs/appendix/faults.md", "./test/faults -run TestPage", table.String())
 }
 
-// TestMeasuredRows checks that the last measurement has all rows that are played, with their promises, and no others.
+// TestMeasuredRows checks that the last measurement has all rows that are played, with their
+// promises, and no others.
 func TestMeasuredRows(t *testing.T) {
 	const path = "../../bench/results/faults.md"
 	promises := map[string]string{}

@@ -306,8 +306,8 @@ func (m Metrics) IsOpen() bool {
 }
 
 // Unready returns the reasons why the daemon is not ready: an address is not bound, there is no
-// upstream server, Cilium must not redirect queries yet, or an end-to-end question fails. It is empty if the daemon is ready, or if another
-// one serves the node.
+// upstream server, Cilium must not redirect queries yet, or an end-to-end question fails. It is
+// empty if the daemon is ready, or if another one serves the node.
 func (s Status) Unready() []string {
 	if s.LeftTo != "" {
 		return nil

@@ -77,8 +77,8 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
-// TestUnreachableRelease: once no server answers, the queries that wait in a lane go to the Handler, and
-// the question continues.
+// TestUnreachableRelease: once no server answers, the queries that wait in a lane go to the
+// Handler, and the question continues.
 func TestUnreachableRelease(t *testing.T) {
 	servers, addresses := startServers(t, 2)
 	for _, s := range servers {
@@ -137,8 +137,8 @@ func TestBackMeanwhile(t *testing.T) {
 	t.Error("no question was answered by the server that is back")
 }
 
-// TestMayProbe: while a route is unreachable, one name every half second may be queried without a waiter.
-// Otherwise all names may.
+// TestMayProbe: while a route is unreachable, one name every half second may be queried without a
+// waiter. Otherwise all names may.
 func TestMayProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := New(Config{Routes: []Route{{Servers: nil}, {Domain: dnsname.MustParse("corp.example")}}})

@@ -69,9 +69,9 @@ func (f *Forward) IsElsewhere(from, to dnsname.Name) bool {
 	return other.Local || !slices.Equal(r.servers, other.servers)
 }
 
-// Unreachable returns a channel that is closed once all servers for a name are known to be silent. An
-// answer may still arrive, but not soon. When a server answers again, Unreachable returns a new channel.
-// It returns nil if no server is queried for the name.
+// Unreachable returns a channel that is closed once all servers for a name are known to be silent.
+// An answer may still arrive, but not soon. When a server answers again, Unreachable returns a new
+// channel. It returns nil if no server is queried for the name.
 func (f *Forward) Unreachable(name dnsname.Name) <-chan struct{} {
 	r := f.table.Load().match(name)
 	if r == nil || r.Local {
@@ -80,8 +80,8 @@ func (f *Forward) Unreachable(name dnsname.Name) <-chan struct{} {
 	return r.reach.now.Load().known
 }
 
-// betweenProbes is the interval between questions without a waiter while a route is unreachable. Any name
-// shows whether a server is back.
+// betweenProbes is the interval between questions without a waiter while a route is unreachable.
+// Any name shows whether a server is back.
 const betweenProbes = time.Second / 2
 
 // MayProbe reports whether a name may be queried upstream without a waiter. While no server

@@ -238,8 +238,8 @@ func (n *lane) take(m mail) {
 	}
 }
 
-// releaseUnreachable passes the waiting queries of an unreachable route to the Handler, which may have stale
-// answers.
+// releaseUnreachable passes the waiting queries of an unreachable route to the Handler, which may
+// have stale answers.
 func (n *lane) releaseUnreachable(r *route) {
 	var all []*dnsserver.PendingQuery
 	n.mu.Lock()

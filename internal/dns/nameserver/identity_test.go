@@ -129,7 +129,8 @@ func TestWhyNotNodeDNS(t *testing.T) {
 		{"nothing answers", "", os.ErrDeadlineExceeded, "node-dns does not answer at 10.96.0.10 within 150ms"},
 		{"nothing listens", "", syscall.ECONNREFUSED, "node-dns does not listen on 10.96.0.10"},
 		{"the network fails", "", errors.New("no route"), "cannot query 10.96.0.10: no route"},
-		// A socket load balancer, such as Cilium's, sends the query to a DNS pod before any rule sees it.
+		// A socket load balancer, such as Cilium's, sends the query to a DNS pod before any rule
+		// sees it.
 		{"CoreDNS answers", "CoreDNS-1.12.1", nil, "another nameserver answers at 10.96.0.10: CoreDNS-1.12.1"},
 		{"a nameserver refuses to name itself", "", nil, "another nameserver answers at 10.96.0.10"},
 	} {

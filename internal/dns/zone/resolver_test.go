@@ -16,6 +16,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/dns/zone"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 // serveResolver runs a real server that answers names in the Resolver's zones from it, and all
@@ -505,7 +506,7 @@ func TestAppendResponseEchoes(t *testing.T) {
 
 // TestAppendResponseAllocates: AppendResponse does not allocate.
 func TestAppendResponseAllocates(t *testing.T) {
-	if raceEnabled {
+	if lab.RaceEnabled {
 		t.Skip("with the race detector, sync.Pool drops some items")
 	}
 	resolvers := map[zone.Profile]*zone.Resolver{}

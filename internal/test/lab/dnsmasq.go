@@ -14,8 +14,8 @@ import (
 )
 
 // StartDnsmasq starts dnsmasq with a configuration, in which ROOT stands for root, and with root's
-// etc/hosts. Its log is theirs.log in root. Settings of the test itself are on the command line. If another test takes the port first, dnsmasq ends and is started
-// at another one.
+// etc/hosts. Its log is theirs.log in root. Settings of the test itself are on the command line. If
+// another test takes the port first, dnsmasq ends and is started at another one.
 func StartDnsmasq(t testing.TB, root, conf string) netip.AddrPort {
 	t.Helper()
 	path := filepath.Join(root, "theirs.conf")

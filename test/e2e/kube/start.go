@@ -100,8 +100,9 @@ func (c *Cluster) StartAPI(ctx context.Context) error {
 }
 
 // StartControllers starts the controllers that write Endpoints and EndpointSlices and empty deleted
-// namespaces, and those of the Config. It returns when kube-controller-manager is ready, which may be before the controllers
-// have written anything: see AwaitEndpoints. It does nothing if they are running.
+// namespaces, and those of the Config. It returns when kube-controller-manager is ready, which may
+// be before the controllers have written anything: see AwaitEndpoints. It does nothing if they are
+// running.
 func (c *Cluster) StartControllers(ctx context.Context) error {
 	if c.controllers != nil {
 		return nil

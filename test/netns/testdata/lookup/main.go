@@ -1,5 +1,5 @@
-// lookup COUNT NAME does with Go's resolver what lookup.c does with a C library's. Go tells no canonical name, so
-// none is printed.
+// lookup COUNT NAME does with Go's resolver what lookup.c does with a C library's. Go tells no
+// canonical name, so none is printed.
 package main
 
 import (

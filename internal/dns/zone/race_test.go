@@ -1,5 +1,0 @@
-//go:build race
-
-package zone_test
-
-const raceEnabled = true

@@ -1,5 +1,0 @@
-//go:build race
-
-package resolve
-
-const raceEnabled = true
