@@ -42,7 +42,7 @@ func BenchmarkObserved(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.Run("by nobody", func(b *testing.B) { dnstest.AskMany(b, server, query) })
+	b.Run("unwatched", func(b *testing.B) { dnstest.AskMany(b, server, query) })
 	b.Run("by Prometheus", func(b *testing.B) {
 		defer scrapeOften(view.MetricsHandler("nodedns", view.MetricsSource{Sample: d.view.Sample, Status: d.view.Status, Log: d.log}))()
 		dnstest.AskMany(b, server, query)
@@ -72,7 +72,7 @@ func BenchmarkObserved(b *testing.B) {
 		}()
 		dnstest.AskMany(b, server, query)
 	})
-	b.Run("by nobody any more", func(b *testing.B) { dnstest.AskMany(b, server, query) })
+	b.Run("unwatched again", func(b *testing.B) { dnstest.AskMany(b, server, query) })
 }
 
 // scrapeOften scrapes until stop is called. stop waits for the last scrape.

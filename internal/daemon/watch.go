@@ -58,7 +58,7 @@ func (d *Daemon) watchFiles(ctx context.Context) error {
 			return nil
 		case <-again.C: // directories that exist now
 		case event := <-watcher.Events:
-			if name := filepath.Clean(event.Name); (isOf(files, name) || d.isDnsmasqDir(filepath.Dir(name))) && event.Op != fsnotify.Chmod && !d.isInConflict(name) {
+			if name := filepath.Clean(event.Name); (concerns(files, name) || d.isDnsmasqDir(filepath.Dir(name))) && event.Op != fsnotify.Chmod && !d.isInConflict(name) {
 				d.hint("file: " + event.Name)
 			}
 		case err := <-watcher.Errors:
@@ -67,9 +67,9 @@ func (d *Daemon) watchFiles(ctx context.Context) error {
 	}
 }
 
-// isOf reports whether a change of a file may change one of files. The kubelet updates all files of a
+// concerns reports whether a change of a file may change one of files. The kubelet updates all files of a
 // ConfigMap by renaming the directory ..data, through which they are links.
-func isOf(files []string, name string) bool {
+func concerns(files []string, name string) bool {
 	return slices.Contains(files, name) || filepath.Base(name) == "..data" && slices.ContainsFunc(files, func(f string) bool {
 		return filepath.Dir(f) == filepath.Dir(name)
 	})

@@ -155,13 +155,13 @@ func lastMinute(l control.LastMinute, stranger, pod string) func(*Snapshot) {
 func fromPod(udp, tcp Answer) func(*Snapshot) {
 	return func(s *Snapshot) {
 		s.Status.Clients = control.Clients{AllowFrom: []string{"local"}, Networks: []string{"10.0.0.0/16"}}
-		s.Pods = []Probed{{Namespace: "/run/netns/cni-1", Client: netip.MustParseAddr("10.128.0.5"), Server: netip.MustParseAddrPort("10.0.0.7:53"), UDP: udp, TCP: tcp}}
+		s.Pods = []LocalProbe{{Namespace: "/run/netns/cni-1", Client: netip.MustParseAddr("10.128.0.5"), Server: netip.MustParseAddrPort("10.0.0.7:53"), UDP: udp, TCP: tcp}}
 	}
 }
 
 func fromHost(udp, tcp Answer) func(*Snapshot) {
 	return func(s *Snapshot) {
-		s.FromHost = Probed{Server: netip.MustParseAddrPort("10.0.0.7:53"), UDP: udp, TCP: tcp}
+		s.FromHost = LocalProbe{Server: netip.MustParseAddrPort("10.0.0.7:53"), UDP: udp, TCP: tcp}
 	}
 }
 

@@ -42,7 +42,7 @@ func checkClients(s Snapshot) []Finding {
 }
 
 // failure returns which answer is missing, or "".
-func (p Probed) failure() string {
+func (p LocalProbe) failure() string {
 	udp, tcp := p.UDP.Err, p.TCP.Err
 	switch {
 	case udp != nil && tcp != nil:

@@ -46,11 +46,11 @@ func (g *gathering) pods(ctx context.Context) {
 		return
 	}
 	question := dns.Question{Name: "kubernetes.default.svc." + g.s.Status.Cluster.Domain, Qtype: dns.TypeA, Qclass: dns.ClassINET}
-	var probes []Probed
+	var probes []LocalProbe
 	for _, dir := range podNamespaces {
 		files, _ := filepath.Glob(filepath.Join(dir, "*")) // the pattern is valid
 		for _, file := range files[:min(len(files), maxNamespaces)] {
-			probe := Probed{Namespace: file, Server: netip.AddrPortFrom(server, 53)}
+			probe := LocalProbe{Namespace: file, Server: netip.AddrPortFrom(server, 53)}
 			if len(probes) < maxPods && g.isPod(&probe) {
 				probes = append(probes, probe)
 			}
@@ -71,7 +71,7 @@ func (g *gathering) pods(ctx context.Context) {
 	g.s.Pods = probes
 }
 
-func (p *Probed) ask(ctx context.Context, q dns.Question) {
+func (p *LocalProbe) ask(ctx context.Context, q dns.Question) {
 	to := nameserver.Server{Addr: p.Server}
 	p.UDP = exchange(ctx, to, "udp", q, bufferSize, false)
 	p.TCP = exchange(ctx, to, "tcp", q, bufferSize, false)
@@ -96,7 +96,7 @@ func (g *gathering) fromHost(ctx context.Context) {
 // isPod reports whether a namespace has a route to this node, from an address that this node
 // reaches like that of a pod. It stores the address in p. Other programs, such as VPNs, have
 // namespaces too.
-func (g *gathering) isPod(p *Probed) bool {
+func (g *gathering) isPod(p *LocalProbe) bool {
 	err := within(p.Namespace, func() {
 		conn, err := net.Dial("udp", p.Server.String()) // sends no packet
 		if err != nil {

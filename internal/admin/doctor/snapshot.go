@@ -38,8 +38,8 @@ type Snapshot struct {
 	Kubelet     Kubelet
 	Upstreams   []Probe
 	Names       []Name // names for which the daemon and the nameservers were queried
-	Pods        []Probed
-	FromHost    Probed // Server is zero if resolv.conf does not name this node
+	Pods        []LocalProbe
+	FromHost    LocalProbe // Server is zero if resolv.conf does not name this node
 	API         API
 	Clock       Clock
 	Storage     []Storage
@@ -142,9 +142,9 @@ type Direct struct {
 	CD     Answer // over UDP with the CD bit, which disables DNSSEC validation; sent only after SERVFAIL
 }
 
-// Probed holds the answers of this node to one query from within a pod's network namespace, or from
+// LocalProbe holds the answers of this node to one query from within a pod's network namespace, or from
 // this host.
-type Probed struct {
+type LocalProbe struct {
 	Namespace string     // file of the network namespace; empty for this host
 	Client    netip.Addr // the pod's address; zero if it could not send queries, and for this host
 	Server    netip.AddrPort
