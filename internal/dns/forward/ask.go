@@ -287,7 +287,8 @@ func (n *lane) addWaiterLocked(fl *flight, who waiter, now time.Time) {
 // if the watcher begins all tries.
 func (n *lane) prepareLocked(fl *flight) *try {
 	first, wait, hasProbe := fl.route.choose(fl.begun)
-	isLeftToWatcher := n.f.all.Load() || first.tls == nil && !first.isOverUDP()
+	_, conn := first.upgraded()
+	isLeftToWatcher := n.f.all.Load() || first.tls == nil && conn != nil
 	if isLeftToWatcher || hasProbe {
 		n.postLocked(mail{fl: fl.hold()})
 	}

@@ -165,12 +165,6 @@ func (s *server) isPlain() bool {
 	return s.Interface == "" && !s.Source.IsValid() && s.Addr.Addr().Zone() == ""
 }
 
-// isOverUDP reports whether the next query uses UDP.
-func (s *server) isOverUDP() bool {
-	_, conn := s.upgraded()
-	return s.tls == nil && conn == nil
-}
-
 // form returns the form of a query to the server and the response size to request. The parameters
 // are those of UsesEDNS.
 func (s *server) form(silentSince time.Time, needsEDNS bool, most uint16, now time.Time) (as exchange.Form, size uint16) {
