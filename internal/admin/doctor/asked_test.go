@@ -293,7 +293,13 @@ var askedRows = []checkRow{
 	{"interception", "Cilium's socket load balancer is faster", func(s *Snapshot) {
 		intercepting(control.Intercepted{Address: "10.96.0.10", Why: "another nameserver answers at 10.96.0.10: CoreDNS-1.12.1"})(s)
 		s.Host.State.Net.Addrs = append(s.Host.State.Net.Addrs, netstate.Addr{Addr: netip.MustParseAddr("10.1.2.7"), Interface: "cilium_host", Bits: 32, Up: true})
-	}, Warn, "another nameserver answers at 10.96.0.10: CoreDNS-1.12.1|Cilium probably replaces kube-proxy here|--set cilium.enabled=true|kind: CiliumLocalRedirectPolicy"},
+	}, Warn, "another nameserver answers at 10.96.0.10: CoreDNS-1.12.1|Cilium translates the addresses of Services, so that the queries cannot be intercepted: remove intercept|--set cilium.enabled=true|kind: CiliumLocalRedirectPolicy"},
+	// The helper succeeds, because OVN-Kubernetes translates only the packets of pods.
+	{"interception", "OVN-Kubernetes translates pods' packets", func(s *Snapshot) {
+		intercepting()(s)
+		s.Status.Interception.Why = "OVN-Kubernetes translates the address in pods' packets before this host's rules see them"
+		s.Host.State.Net.Addrs = append(s.Host.State.Net.Addrs, netstate.Addr{Addr: netip.MustParseAddr("10.128.0.2"), Interface: "ovn-k8s-mp0", Bits: 23, Up: true})
+	}, Warn, "pods' queries to 10.96.0.10 do not come to this node: OVN-Kubernetes translates|remove intercept from /etc/node-dns/node-dns.yaml. Give pods this node's address instead (clusterDNS of the kubelet)"},
 	{"interception", "Cilium does not redirect", func(s *Snapshot) {
 		intercepting(control.Intercepted{Address: "10.96.0.10", Why: "another nameserver answers at 10.96.0.10: CoreDNS-1.12.1"})(s)
 		s.Status.Interception.Cilium = true

@@ -7,6 +7,7 @@ import (
 
 	"github.com/node-dns/node-dns/internal/admin/migrate"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
+	"github.com/node-dns/node-dns/internal/netstate"
 )
 
 // checkInterception checks that pods' queries come here, if the configuration wants that. A query
@@ -48,8 +49,9 @@ func (s Snapshot) interceptionFix(why string) string {
 	case s.Status.Interception.Cilium && isKnown:
 		return "wait a minute, then run node-dns doctor again"
 	case s.isTranslated(why):
-		return "Cilium probably replaces kube-proxy here, so that the queries cannot be intercepted: remove intercept from " + nodeDNSYAML +
-			", and install charts/node-dns with --set cilium.enabled=true (docs/howto/intercept.md), or give pods the address of this node (clusterDNS of the kubelet)"
+		replacement, _ := s.Host.State.Net.Replacement() // found
+		return replacement.Name + " translates the addresses of Services, so that the queries cannot be intercepted: remove intercept from " + nodeDNSYAML +
+			". " + migrate.InsteadOf(replacement) + " (docs/howto/intercept.md)"
 	case strings.Contains(why, "packet filter"):
 		return "let pods query this host (see the check input-filter, and nft list ruleset), then systemctl restart node-dns-intercept.service"
 	case strings.Contains(why, "of this host has it"):
@@ -60,10 +62,15 @@ func (s Snapshot) interceptionFix(why string) string {
 	return "systemctl restart node-dns-intercept.service, then journalctl -u node-dns-intercept"
 }
 
-// isTranslated reports whether Cilium translates the address of a Service in the socket, before any
-// rule sees a packet. why is the reason why queries to it do not come here.
+// isTranslated reports whether the cluster's network translates the address of a Service before any
+// rule of this host sees a packet, as Cilium in the socket. why is the reason why queries to it do not
+// come here.
 func (s Snapshot) isTranslated(why string) bool {
-	return s.Host.State.Net.HasCilium() && strings.Contains(why, nameserver.AnotherAnswers)
+	if s.Status.Interception.Cilium {
+		return false // as intended
+	}
+	replacement, found := s.Host.State.Net.Replacement()
+	return found && (replacement.Always || strings.Contains(why, nameserver.AnotherAnswers))
 }
 
 // isRedirectedElsewhere reports whether Cilium should redirect queries to this pod, and does not.
@@ -72,7 +79,8 @@ func (s Snapshot) isRedirectedElsewhere(why string) bool {
 }
 
 func (s Snapshot) interceptionDetails(why string) []string {
-	if s.isRedirectedElsewhere(why) || s.isTranslated(why) {
+	replacement, _ := s.Host.State.Net.Replacement()
+	if s.isRedirectedElsewhere(why) || s.isTranslated(why) && replacement.Name == netstate.Cilium {
 		return policyLines()
 	}
 	return nil
