@@ -29,11 +29,30 @@ func checkInterception(s Snapshot) []Finding {
 	for _, a := range i.Off() {
 		found = append(found, warn("pods' queries to "+a.Address+" do not come to this node: "+a.Why, s.interceptionFix(a.Why), s.interceptionDetails(a.Why)...))
 	}
+	found = append(found, s.translatedPods()...)
 	if !i.Owned && !i.Cilium {
 		found = append(found, warn("this kernel keeps the interception's rules if node-dns-intercept is killed, until systemd removes them",
 			"Linux 5.12 or later removes them itself"))
 	}
 	return orFine(found, "pods' queries to %s come to this node", i.Subject())
+}
+
+// translatedPods returns a Finding for each intercepted address at which another nameserver answers
+// pods: a network between them and this host's rules translates it. The helper cannot see that.
+func (s Snapshot) translatedPods() (found []Finding) {
+	var seen []netip.AddrPort
+	for _, p := range s.Pods {
+		if !p.IsOther || slices.Contains(seen, p.Server) {
+			continue
+		}
+		seen = append(seen, p.Server)
+		fix := "if the cluster's network replaces kube-proxy, remove intercept from " + nodeDNSYAML + ". " + migrate.InsteadOf(netstate.Replacement{})
+		if replacement, isReplaced := s.Host.State.Net.Replacement(); isReplaced {
+			fix = "remove intercept from " + nodeDNSYAML + ". " + migrate.InsteadOf(replacement)
+		}
+		found = append(found, warn("pods' queries to "+p.Server.Addr().String()+" do not come to this node, but this host's do: "+nameserver.AnotherAnswers+" pods", fix, p.origin()))
+	}
+	return found
 }
 
 // interceptionFix returns what to do about the reason why queries do not come here.
