@@ -149,7 +149,7 @@ func (s State) DefaultInterface() string {
 }
 
 // containerBridges are interfaces on which containers reach this node.
-var containerBridges = []string{"docker0", "cni0", "cbr0", "lbr0", "tun0", "ovn-k8s-mp0"}
+var containerBridges = []string{"docker0", "cni0", "cbr0", "lbr0", "tun0", ovnPort}
 
 // serviceLinks hold addresses of Services.
 var serviceLinks = []string{"kube-ipvs0", "node-dns"}
@@ -164,9 +164,4 @@ func isContainerLink(name string) bool {
 	return slices.Contains(containerBridges, name) || slices.ContainsFunc([]string{"podman", "virbr", "flannel", "cilium_", "kube-", "nodelocaldns", "node-dns"}, func(prefix string) bool {
 		return strings.HasPrefix(name, prefix)
 	})
-}
-
-// HasCilium reports whether Cilium runs on this host. It may replace kube-proxy.
-func (s State) HasCilium() bool {
-	return slices.ContainsFunc(s.Addrs, func(a Addr) bool { return strings.HasPrefix(a.Interface, "cilium_") })
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
 // serveSelf answers queries of class CHAOS. Classes other than IN and CHAOS are not implemented.
@@ -28,7 +29,7 @@ func (r *Resolver) chaos(s *state, q *dnsserver.Query) *dns.Msg {
 	question := q.Msg.Question[0]
 	if !s.IsThisHost(q.Client.Addr()) {
 		m := reply(q, dns.RcodeRefused)
-		explain(m, dns.ExtendedErrorCodeProhibited, "only for this host")
+		explain(m, dns.ExtendedErrorCodeProhibited, nameserver.OnlyThisHost)
 		return m
 	}
 	if question.Qtype != dns.TypeTXT && question.Qtype != dns.TypeANY {

@@ -84,7 +84,7 @@ var elsewhere = map[string]string{
 	"kubectl apply -f contrib/fleet-role.yaml":                                                              "there is no kubectl; test/e2e applies the file",
 	"kubectl create clusterrolebinding alice-node-dns --clusterrole=node-dns-fleet --user=alice":            "likewise",
 	"kubectl -n kube-system create rolebinding alice-node-dns --role=node-dns-fleet --user=alice":           "likewise",
-	"kubectl debug node/NODE -it --image=busybox -- chroot /host node-dns status":                           "there is no kubelet",
+	"kubectl debug node/NODE -it --profile=sysadmin --image=busybox -- chroot /host node-dns status":        "there is no kubelet",
 	"make kubectl":     "test/krew runs it",
 	"kubectl node-dns": "test/e2e runs it",
 

@@ -10,5 +10,5 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	lab.Main(m, lab.Machines(2), lab.Build("./cmd/origin-dns-dispatcher", "./test/netns/testdata/lookup"), lab.BuildRace("./cmd/node-dns"))
+	lab.Main(m, lab.Machines(2), lab.Build("./cmd/origin-dns-dispatcher", "./cmd/node-dns-intercept", "./test/netns/testdata/lookup"), lab.BuildRace("./cmd/node-dns"))
 }

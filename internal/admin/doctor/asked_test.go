@@ -159,6 +159,19 @@ func fromPod(udp, tcp Answer) func(*Snapshot) {
 	}
 }
 
+// fromPods has a pod for each answer, which it gets at an intercepted address over UDP and TCP.
+func fromPods(mode string, answers ...Answer) func(*Snapshot) {
+	return func(s *Snapshot) {
+		intercepting(control.Intercepted{Address: "10.96.0.10", On: true, Mode: mode})(s)
+		for i, answer := range answers {
+			s.Pods = append(s.Pods, LocalProbe{
+				Namespace: fmt.Sprintf("/run/netns/cni-%d", i+1), Client: netip.AddrFrom4([4]byte{10, 128, 0, byte(i + 1)}),
+				Server: netip.MustParseAddrPort("10.96.0.10:53"), Mode: mode, UDP: answer, TCP: answer,
+			})
+		}
+	}
+}
+
 func fromHost(udp, tcp Answer) func(*Snapshot) {
 	return func(s *Snapshot) {
 		s.FromHost = LocalProbe{Server: netip.MustParseAddrPort("10.0.0.7:53"), UDP: udp, TCP: tcp}
@@ -293,7 +306,25 @@ var askedRows = []checkRow{
 	{"interception", "Cilium's socket load balancer is faster", func(s *Snapshot) {
 		intercepting(control.Intercepted{Address: "10.96.0.10", Why: "another nameserver answers at 10.96.0.10: CoreDNS-1.12.1"})(s)
 		s.Host.State.Net.Addrs = append(s.Host.State.Net.Addrs, netstate.Addr{Addr: netip.MustParseAddr("10.1.2.7"), Interface: "cilium_host", Bits: 32, Up: true})
-	}, Warn, "another nameserver answers at 10.96.0.10: CoreDNS-1.12.1|Cilium probably replaces kube-proxy here|--set cilium.enabled=true|kind: CiliumLocalRedirectPolicy"},
+	}, Warn, "another nameserver answers at 10.96.0.10: CoreDNS-1.12.1|Cilium translates the addresses of Services, so that the queries cannot be intercepted: remove intercept|--set cilium.enabled=true|kind: CiliumLocalRedirectPolicy"},
+	// The helper succeeds, because OVN-Kubernetes translates only the packets of pods.
+	{"interception", "OVN-Kubernetes translates pods' packets", func(s *Snapshot) {
+		intercepting()(s)
+		s.Status.Interception.Why = "OVN-Kubernetes translates the address in pods' packets before this host's rules see them"
+		s.Host.State.Net.Addrs = append(s.Host.State.Net.Addrs, netstate.Addr{Addr: netip.MustParseAddr("10.128.0.2"), Interface: "ovn-k8s-mp0", Bits: 23, Up: true})
+	}, Warn, "pods' queries to 10.96.0.10 do not come to this node: OVN-Kubernetes translates|remove intercept from /etc/node-dns/node-dns.yaml. Give pods this node's address instead (clusterDNS of the kubelet)"},
+	// A network that nothing else shows, such as Calico's eBPF data plane.
+	{"interception", "the cluster's network translates pods' packets", func(s *Snapshot) {
+		fromPods("local", says("NOERROR"), says("NOERROR"))(s)
+		for i := range s.Pods {
+			s.Pods[i].IsOther = true
+		}
+	}, Warn, "pods' queries to 10.96.0.10 do not come to this node, but this host's do: another nameserver answers pods|if the cluster's network replaces kube-proxy, remove intercept|queried from 10.128.0.1 in"},
+	{"interception", "Cilium translates pods' packets beside kube-proxy", func(s *Snapshot) {
+		fromPods("local", says("NOERROR"))(s)
+		s.Pods[0].IsOther = true
+		s.Host.State.Net.Addrs = append(s.Host.State.Net.Addrs, netstate.Addr{Addr: netip.MustParseAddr("10.1.2.7"), Interface: "cilium_host", Bits: 32, Up: true})
+	}, Warn, "but this host's do|remove intercept|--set cilium.enabled=true"},
 	{"interception", "Cilium does not redirect", func(s *Snapshot) {
 		intercepting(control.Intercepted{Address: "10.96.0.10", Why: "another nameserver answers at 10.96.0.10: CoreDNS-1.12.1"})(s)
 		s.Status.Interception.Cilium = true
@@ -358,6 +389,20 @@ var askedRows = []checkRow{
 		fromPod(Answer{Err: errSilent}, Answer{Err: errSilent})(s)
 		s.Status.Clients.AllowFrom = []string{"all"}
 	}, "", ""},
+	// Of the packets, the share of one pod that is denied is too small for the helper to notice.
+	{"clients", "a policy denies one pod among many", fromPods("local", says("NOERROR"), says("NOERROR"), Answer{Err: errSilent}, says("NOERROR")), Warn, "1 of 4 pods get no answer from 10.96.0.10:53: no answer within 2s|allow port 53 to 10.96.0.10 in the network policies of 10.128.0.3, unless|(docs/howto/intercept.md)|queried from 10.128.0.3 in /run/netns/cni-3"},
+	{"clients", "a policy denies a named pod", func(s *Snapshot) {
+		fromPods("local", says("NOERROR"), Answer{Err: errSilent})(s)
+		s.Pods[1].Pod = "shop/web-0"
+	}, Warn, "1 of 2 pods get no answer|in the network policies of shop/web-0, unless|queried from 10.128.0.2 in /run/netns/cni-2, pod shop/web-0"},
+	{"clients", "a policy denies one pod the translated address", fromPods("translated", says("NOERROR"), Answer{Err: errSilent}), Warn, "1 of 2 pods get no answer|allow port 53 to this node's address in"},
+	{"clients", "all pods are denied the intercepted address", fromPods("local", Answer{Err: errSilent}, Answer{Err: errSilent}), Fail, "pods get no answer from 10.96.0.10:53|allow port 53 from 10.128.0.1, 10.128.0.2 to 10.96.0.10 in this node's firewall"},
+	{"clients", "many pods are answered", fromPods("local", slices.Repeat([]Answer{says("NOERROR")}, 7)...), OK, "(queried from 10.128.0.1, 10.128.0.2, 10.128.0.3, 10.128.0.4, 3 more)"},
+	{"clients", "a filter drops one pod's questions", func(s *Snapshot) {
+		filteredBy(firewall.State{Firewalld: public}, "cni0 10.128.0.1/24")(s)
+		fromPods("local", says("NOERROR"), Answer{Err: errSilent})(s)
+		s.Status.Clients.AllowFrom = []string{"all"}
+	}, Warn, "1 of 2 pods get no answer"},
 	{"clients", "pods get no answer over TCP", fromPod(says("NOERROR"), Answer{Err: errSilent}), Fail, "pods get no answer from 10.0.0.7:53 over TCP"},
 
 	{"cache", "agrees", asked(Name{Answer: answered("NOERROR"), Direct: []Direct{direct("NOERROR")}}), "", ""},

@@ -1,12 +1,14 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
 
 	"github.com/node-dns/node-dns/internal/admin/firewall"
+	"github.com/node-dns/node-dns/internal/intercept"
 	"github.com/node-dns/node-dns/internal/netstate"
 )
 
@@ -25,20 +27,102 @@ func checkClients(s Snapshot) []Finding {
 		fix := fmt.Sprintf("allow port 53 from this host to %s in its firewall (nft list ruleset)", s.FromHost.Server.Addr())
 		found = append(found, fail("this host gets "+what, fix))
 	}
-	for _, p := range s.Pods {
-		if what := p.failure(); what != "" && p.Client.IsValid() && !isFiltered {
-			fix := fmt.Sprintf("allow port 53 from %s to %s in this node's firewall (nft list ruleset) and in network policies", p.Client, p.Server.Addr())
-			found = append(found, fail("pods get "+what, fix, "queried from "+p.Client.String()+" in "+p.Namespace))
-		}
-	}
+	found = append(found, s.silencedPods(isFiltered)...)
 	if len(found) > 0 || len(s.Pods) == 0 || isFiltered {
 		return found
 	}
-	var from []string
-	for _, p := range s.Pods {
-		from = append(from, p.Client.String())
+	return fine("pods get answers over UDP and TCP (queried from %s)", clientsOf(s.Pods))
+}
+
+// silencedPods returns a Finding for each way in which pods get no answer. If none gets one, the cause
+// is probably this node's, which is known if isFiltered. Otherwise a network policy may deny it to these
+// pods, even on purpose.
+func (s Snapshot) silencedPods(isFiltered bool) []Finding {
+	type key struct {
+		server netip.AddrPort
+		what   string
 	}
-	return fine("pods get answers over UDP and TCP (queried from %s)", strings.Join(from, ", "))
+	var keys []key
+	silenced := map[key][]LocalProbe{}
+	all, failed := map[netip.AddrPort]int{}, map[netip.AddrPort]int{}
+	for _, p := range s.Pods {
+		if !p.Client.IsValid() {
+			continue
+		}
+		all[p.Server]++
+		what := p.failure()
+		if what == "" {
+			continue
+		}
+		failed[p.Server]++
+		k := key{p.Server, what}
+		if silenced[k] == nil {
+			keys = append(keys, k)
+		}
+		silenced[k] = append(silenced[k], p)
+	}
+	var found []Finding
+	for _, k := range keys {
+		pods := silenced[k]
+		var who, details []string
+		for _, p := range pods {
+			who = append(who, cmp.Or(p.Pod, p.Client.String()))
+			details = append(details, p.origin())
+		}
+		details = cut(details)
+		if failed[k.server] == all[k.server] {
+			if isFiltered {
+				continue
+			}
+			fix := fmt.Sprintf("allow port 53 from %s to %s in this node's firewall (nft list ruleset) and in network policies", clientsOf(pods), pods[0].allowed())
+			found = append(found, fail("pods get "+k.what, fix, details...))
+			continue
+		}
+		fix := fmt.Sprintf("allow port 53 to %s in the network policies of %s, unless these deny DNS on purpose", pods[0].allowed(), strings.Join(cut(who), ", "))
+		if pods[0].Mode != "" {
+			fix += " (docs/howto/intercept.md)"
+		}
+		found = append(found, warn(fmt.Sprintf("%d of %d pods get %s", len(pods), all[k.server], k.what), fix, details...))
+	}
+	return found
+}
+
+// allowed returns the destination that network policies must allow. Rules of the host, such as those of
+// Calico, see a packet after its translation.
+func (p LocalProbe) allowed() string {
+	if p.Mode == string(intercept.Translated) {
+		return "this node's address"
+	}
+	return p.Server.Addr().String()
+}
+
+// origin describes from where a query was sent.
+func (p LocalProbe) origin() string {
+	text := "queried from " + p.Client.String() + " in " + p.Namespace
+	if p.Pod != "" {
+		text += ", pod " + p.Pod
+	}
+	return text
+}
+
+// clientsOf returns the addresses of pods.
+func clientsOf(pods []LocalProbe) string {
+	var from []string
+	for _, p := range pods {
+		if client := p.Client.String(); !slices.Contains(from, client) {
+			from = append(from, client)
+		}
+	}
+	return strings.Join(cut(from), ", ")
+}
+
+// cut shortens a long list. A node may have hundreds of pods.
+func cut(words []string) []string {
+	const most = 4
+	if more := len(words) - most; more > 0 {
+		return append(slices.Clone(words[:most]), fmt.Sprintf("%d more", more))
+	}
+	return words
 }
 
 // failure returns which answer is missing, or "".

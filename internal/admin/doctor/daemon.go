@@ -45,7 +45,10 @@ func checkDaemon(s Snapshot) []Finding {
 // running reports that the daemon runs. checkReports adds the problems it reports.
 func (s Snapshot) running() []Finding {
 	how := "and is ready"
-	if !s.Status.Ready {
+	switch {
+	case s.Status.LeftTo != "":
+		how = "and leaves this node to " + s.Status.LeftTo
+	case !s.Status.Ready:
 		how = "and is not ready"
 	}
 	return fine("node-dns %s runs (pid %d), %s", s.Status.Version, s.Status.PID, how)

@@ -37,7 +37,8 @@ type Finding struct {
 type Report struct {
 	APIVersion string    `json:"apiVersion"`
 	Kind       string    `json:"kind"`
-	Version    string    `json:"version"` // version of this program
+	Version    string    `json:"version"`          // version of this program
+	LeftTo     string    `json:"leftTo,omitempty"` // as in the daemon's status: another node-dns that serves this node
 	Findings   []Finding `json:"findings"`
 	OK         int       `json:"ok"`
 	Warnings   int       `json:"warnings"`
@@ -97,6 +98,9 @@ func checks() []check {
 // Diagnose evaluates a Snapshot. It is pure.
 func Diagnose(s Snapshot) Report {
 	r := Report{APIVersion: control.APIVersion, Kind: "Doctor", Version: s.Program.Version, Findings: []Finding{}}
+	if s.Status != nil {
+		r.LeftTo = s.Status.LeftTo
+	}
 	for _, c := range checks() {
 		for _, f := range c.judge(s) {
 			f.Check = c.name

@@ -182,6 +182,9 @@ type checkRow struct {
 // rows are the rows of most checks; askedRows and selinuxRows hold the others.
 var rows = []checkRow{
 	{"daemon", "is well", nil, OK, "node-dns 1.0.0 runs (pid 42), and is ready"},
+	{"daemon", "leaves the node to the RPM", func(s *Snapshot) {
+		s.Status.Ready, s.Status.LeftTo = true, "node-dns 0.9.0 at 10.0.0.7:53"
+	}, OK, "and leaves this node to node-dns 0.9.0 at 10.0.0.7:53"},
 	{"daemon", "may not be asked", func(s *Snapshot) { s.Status, s.StatusErr = nil, fs.ErrPermission }, Warn, "run this as root"},
 	{"daemon", "hangs", func(s *Snapshot) { s.Status, s.StatusErr = nil, os.ErrDeadlineExceeded }, Fail, "does not answer on its control socket: no answer within 3s"},
 	{"daemon", "ended while it was asked", func(s *Snapshot) {
@@ -584,6 +587,18 @@ func TestWell(t *testing.T) {
 	report := Diagnose(well(t))
 	if report.Failures+report.Warnings > 0 {
 		t.Errorf("got %+v", report.Findings)
+	}
+}
+
+// TestLeftTo: the report says that another node-dns serves the node, for `kubectl node-dns doctor`.
+func TestLeftTo(t *testing.T) {
+	for _, other := range []string{"", "node-dns 0.9.0 at 10.0.0.7:53"} {
+		if got := Diagnose(well(t, func(s *Snapshot) { s.Status.LeftTo = other })).LeftTo; got != other {
+			t.Errorf("got %q, want %q", got, other)
+		}
+	}
+	if got := Diagnose(well(t, down)).LeftTo; got != "" {
+		t.Errorf("without a daemon: got %q", got)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/miekg/dns"
 	"golang.org/x/sys/unix"
 
+	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/resolvconf"
 )
@@ -23,44 +24,59 @@ import (
 var podNamespaces = []string{"/run/netns", "/run/docker/netns"}
 
 const (
-	// maxPods limits the namespaces from which queries are sent, and maxNamespaces those that are
-	// inspected.
-	maxPods       = 2
-	maxNamespaces = 16
+	// maxPods limits the namespaces from which queries are sent, all at the same time. A kubelet runs
+	// 110 pods unless it is told otherwise.
+	maxPods = 128
+	// maxNamespaces limits those that are inspected.
+	maxNamespaces = 512
 )
 
-// pods sends queries to this node from within the network namespaces of pods. Nothing else shows
-// how a firewall, a route or allowFrom affects pods. It requires root. These queries, and that of
+// pods sends queries from within the network namespaces of pods to the addresses where pods find this
+// node. Nothing else shows how a firewall, a route, allowFrom or a network policy affects a pod: a
+// policy may allow one pod what it denies another. It requires root. These queries, and that of
 // fromHost, are the only ones of doctor that count as a client's.
 func (g *gathering) pods(ctx context.Context) {
 	if !g.s.Live || !g.s.Host.Root || g.s.Status == nil {
 		return
 	}
-	server := g.s.Host.State.Placement().Nameserver
-	for _, at := range g.s.wanted() {
-		if !server.IsValid() || server.IsLoopback() {
-			server = at.Addr()
-		}
-	}
-	if !server.IsValid() || server.IsLoopback() {
+	servers := g.s.podServers()
+	if len(servers) == 0 {
 		return
 	}
-	question := dns.Question{Name: "kubernetes.default.svc." + g.s.Status.Cluster.Domain, Qtype: dns.TypeA, Qclass: dns.ClassINET}
 	var probes []LocalProbe
+	pods, more := 0, 0
 	for _, dir := range podNamespaces {
 		files, _ := filepath.Glob(filepath.Join(dir, "*")) // the pattern is valid
 		for _, file := range files[:min(len(files), maxNamespaces)] {
-			probe := LocalProbe{Namespace: file, Server: netip.AddrPortFrom(server, 53)}
-			if len(probes) < maxPods && g.isPod(&probe) {
-				probes = append(probes, probe)
+			var own []LocalProbe
+			for _, server := range servers {
+				probe := LocalProbe{Namespace: file, Server: netip.AddrPortFrom(server.addr, nameserver.Port), Mode: server.mode}
+				if g.isPod(&probe) {
+					own = append(own, probe)
+				}
+			}
+			switch {
+			case len(own) == 0:
+			case pods == maxPods:
+				more++
+			default:
+				pods++
+				probes = append(probes, own...)
 			}
 		}
 	}
+	if more > 0 {
+		g.unseen("queries were sent from %d pods, not from %d others", pods, more)
+	}
+	question := dns.Question{Name: "kubernetes.default.svc." + g.s.Status.Cluster.Domain, Qtype: dns.TypeA, Qclass: dns.ClassINET}
 	var all sync.WaitGroup
 	for i := range probes {
 		all.Go(func() {
 			p := &probes[i]
-			err := within(p.Namespace, func() { p.ask(ctx, question) })
+			err := within(p.Namespace, func() {
+				p.ask(ctx, question)
+				p.identify(ctx)
+			})
 			if err != nil {
 				g.unseen("query from %s: %v", p.Namespace, err)
 				p.Client = netip.Addr{}
@@ -68,7 +84,58 @@ func (g *gathering) pods(ctx context.Context) {
 		})
 	}
 	all.Wait()
+	g.namePods(ctx, probes)
 	g.s.Pods = probes
+}
+
+// podServer is an address at which pods query this node.
+type podServer struct {
+	addr netip.Addr
+	mode string // of the interception; empty for the node's own address
+}
+
+// podServers returns the intercepted addresses, and the node's own, unless the kubelet gives pods only
+// intercepted ones. A policy may deny these pods the node's address.
+func (s *Snapshot) podServers() []podServer {
+	var all []podServer
+	if i := s.Status.Interception; i != nil && !i.Cilium { // with Cilium, this is a pod
+		for _, a := range i.Addresses {
+			if addr, err := netip.ParseAddr(a.Address); err == nil && a.On && !a.IsStandby() {
+				all = append(all, podServer{addr, a.Mode})
+			}
+		}
+	}
+	isOther := func(addr netip.Addr) bool {
+		return !slices.ContainsFunc(all, func(server podServer) bool { return server.addr == addr })
+	}
+	if len(all) > 0 && !slices.ContainsFunc(s.Host.State.Config.DNSIPs, isOther) {
+		return all
+	}
+	server := s.Host.State.Placement().Nameserver
+	for _, at := range s.wanted() {
+		if !server.IsValid() || server.IsLoopback() {
+			server = at.Addr()
+		}
+	}
+	if server.IsValid() && !server.IsLoopback() && isOther(server) {
+		all = append(all, podServer{addr: server})
+	}
+	return all
+}
+
+// identify asks whether it is node-dns that answers at an intercepted address, unless that refuses the
+// pod. node-dns does not say its name to pods, but how it refuses shows it.
+func (p *LocalProbe) identify(ctx context.Context) {
+	if p.Mode == "" || p.UDP.Err != nil || p.UDP.Rcode == "REFUSED" {
+		return
+	}
+	a := exchange(ctx, nameserver.Server{Addr: p.Server}, "udp", whoAnswers(), bufferSize, false)
+	p.IsOther = a.Err == nil && !slices.ContainsFunc(a.EDE, func(e control.ExtendedError) bool { return e.Text == nameserver.OnlyThisHost })
+}
+
+// whoAnswers returns a question that node-dns answers without upstreams.
+func whoAnswers() dns.Question {
+	return dns.Question{Name: "version.bind.", Qtype: dns.TypeTXT, Qclass: dns.ClassCHAOS}
 }
 
 func (p *LocalProbe) ask(ctx context.Context, q dns.Question) {
@@ -87,7 +154,7 @@ func (g *gathering) fromHost(ctx context.Context) {
 	for _, addr := range resolvconf.Parse(g.s.Host.State.ResolvConf.Data).Nameservers() {
 		if at := netip.AddrPortFrom(addr, 53); slices.Contains(wanted, at) {
 			g.s.FromHost.Server = at
-			g.s.FromHost.ask(ctx, dns.Question{Name: "version.bind.", Qtype: dns.TypeTXT, Qclass: dns.ClassCHAOS})
+			g.s.FromHost.ask(ctx, whoAnswers())
 			return
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/node-dns/node-dns/internal/admin/migrate"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
+	"github.com/node-dns/node-dns/internal/netstate"
 )
 
 // checkInterception checks that pods' queries come here, if the configuration wants that. A query
@@ -28,11 +29,30 @@ func checkInterception(s Snapshot) []Finding {
 	for _, a := range i.Off() {
 		found = append(found, warn("pods' queries to "+a.Address+" do not come to this node: "+a.Why, s.interceptionFix(a.Why), s.interceptionDetails(a.Why)...))
 	}
+	found = append(found, s.translatedPods()...)
 	if !i.Owned && !i.Cilium {
 		found = append(found, warn("this kernel keeps the interception's rules if node-dns-intercept is killed, until systemd removes them",
 			"Linux 5.12 or later removes them itself"))
 	}
 	return orFine(found, "pods' queries to %s come to this node", i.Subject())
+}
+
+// translatedPods returns a Finding for each intercepted address at which another nameserver answers
+// pods: a network between them and this host's rules translates it. The helper cannot see that.
+func (s Snapshot) translatedPods() (found []Finding) {
+	var seen []netip.AddrPort
+	for _, p := range s.Pods {
+		if !p.IsOther || slices.Contains(seen, p.Server) {
+			continue
+		}
+		seen = append(seen, p.Server)
+		fix := "if the cluster's network replaces kube-proxy, remove intercept from " + nodeDNSYAML + ". " + migrate.InsteadOf(netstate.Replacement{})
+		if replacement, isReplaced := s.Host.State.Net.Replacement(); isReplaced {
+			fix = "remove intercept from " + nodeDNSYAML + ". " + migrate.InsteadOf(replacement)
+		}
+		found = append(found, warn("pods' queries to "+p.Server.Addr().String()+" do not come to this node, but this host's do: "+nameserver.AnotherAnswers+" pods", fix, p.origin()))
+	}
+	return found
 }
 
 // interceptionFix returns what to do about the reason why queries do not come here.
@@ -48,8 +68,9 @@ func (s Snapshot) interceptionFix(why string) string {
 	case s.Status.Interception.Cilium && isKnown:
 		return "wait a minute, then run node-dns doctor again"
 	case s.isTranslated(why):
-		return "Cilium probably replaces kube-proxy here, so that the queries cannot be intercepted: remove intercept from " + nodeDNSYAML +
-			", and install charts/node-dns with --set cilium.enabled=true (docs/howto/intercept.md), or give pods the address of this node (clusterDNS of the kubelet)"
+		replacement, _ := s.Host.State.Net.Replacement() // found
+		return replacement.Name + " translates the addresses of Services, so that the queries cannot be intercepted: remove intercept from " + nodeDNSYAML +
+			". " + migrate.InsteadOf(replacement) + " (docs/howto/intercept.md)"
 	case strings.Contains(why, "packet filter"):
 		return "let pods query this host (see the check input-filter, and nft list ruleset), then systemctl restart node-dns-intercept.service"
 	case strings.Contains(why, "of this host has it"):
@@ -60,10 +81,15 @@ func (s Snapshot) interceptionFix(why string) string {
 	return "systemctl restart node-dns-intercept.service, then journalctl -u node-dns-intercept"
 }
 
-// isTranslated reports whether Cilium translates the address of a Service in the socket, before any
-// rule sees a packet. why is the reason why queries to it do not come here.
+// isTranslated reports whether the cluster's network translates the address of a Service before any
+// rule of this host sees a packet, as Cilium in the socket. why is the reason why queries to it do not
+// come here.
 func (s Snapshot) isTranslated(why string) bool {
-	return s.Host.State.Net.HasCilium() && strings.Contains(why, nameserver.AnotherAnswers)
+	if s.Status.Interception.Cilium {
+		return false // as intended
+	}
+	replacement, found := s.Host.State.Net.Replacement()
+	return found && (replacement.Always || strings.Contains(why, nameserver.AnotherAnswers))
 }
 
 // isRedirectedElsewhere reports whether Cilium should redirect queries to this pod, and does not.
@@ -72,7 +98,8 @@ func (s Snapshot) isRedirectedElsewhere(why string) bool {
 }
 
 func (s Snapshot) interceptionDetails(why string) []string {
-	if s.isRedirectedElsewhere(why) || s.isTranslated(why) {
+	replacement, _ := s.Host.State.Net.Replacement()
+	if s.isRedirectedElsewhere(why) || s.isTranslated(why) && replacement.Name == netstate.Cilium {
 		return policyLines()
 	}
 	return nil

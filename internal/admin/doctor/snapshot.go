@@ -147,8 +147,11 @@ type Direct struct {
 type LocalProbe struct {
 	Namespace string     // file of the network namespace; empty for this host
 	Client    netip.Addr // the pod's address; zero if it could not send queries, and for this host
+	Pod       string     // NAMESPACE/NAME of a pod without an answer; empty if unknown
 	Server    netip.AddrPort
+	Mode      string // of the interception, if Server is an intercepted address; else empty
 	UDP, TCP  Answer
+	IsOther   bool // whether another nameserver answered at an intercepted address
 }
 
 // Probe holds the answers of one upstream nameserver that was queried directly.

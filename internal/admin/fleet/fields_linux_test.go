@@ -22,6 +22,12 @@ func TestFields(t *testing.T) {
 	status.Problems = append(status.DownServers(), "not ready")
 	found := control.Answer{Type: "A", Rcode: "NOERROR", Answer: []control.Record{{Type: "A", Data: "192.0.2.1"}}}
 	const isDown = "10.0.0.2 (for corp.example.) is down: timeout"
+	left := func(command string) Finding {
+		return Finding{
+			Level: Warn, What: "not asked: node-dns 1.3.9 at 10.0.0.7:53 serves the node instead of the pod",
+			Fix: "if the node has the RPM: kubectl debug node/NODE -it --profile=sysadmin --image=busybox -- chroot /host node-dns " + command,
+		}
+	}
 	tests := []struct {
 		command  string
 		output   any
@@ -42,6 +48,8 @@ func TestFields(t *testing.T) {
 			[]Finding{{Level: Fail, What: "broken", Fix: "repair"}, {Level: Warn, What: "late", Fix: "hurry"}},
 			[]Fact{{"version", "1.4.0"}},
 		},
+		{"status", control.Status{Kind: "Status", Version: "1.4.0", LeftTo: "node-dns 1.3.9 at 10.0.0.7:53"}, []Finding{left("status")}, []Fact{}},
+		{"doctor", doctors.Report{Kind: "Doctor", Version: "1.4.0", LeftTo: "node-dns 1.3.9 at 10.0.0.7:53"}, []Finding{left("doctor")}, []Fact{}},
 		{"query", control.Lookup{Kind: "Lookup", Found: true, Steps: []control.Step{{Answers: []control.Answer{found}}}}, nil, []Fact{{"answer", "A 192.0.2.1"}}},
 		{"query", control.Lookup{Kind: "Lookup", Steps: []control.Step{{Answers: []control.Answer{{Type: "AAAA", Rcode: "NOERROR"}}}}}, []Finding{{Level: Fail, What: "db was not found"}}, []Fact{{"answer", "no AAAA record"}}},
 		{

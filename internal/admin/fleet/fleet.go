@@ -60,7 +60,7 @@ type State string
 const (
 	OK       State = "ok"
 	Problem  State = "problem"  // the node answered, and has a problem
-	NotAsked State = "notAsked" // no program can run in a pod of node-dns on the node
+	NotAsked State = "notAsked" // no program can run in a pod of node-dns on the node, or the pod does not serve it
 	Failed   State = "failed"   // the node gave no answer
 )
 

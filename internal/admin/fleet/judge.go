@@ -18,6 +18,7 @@ type answer struct {
 	Hint  string `json:"hint"`
 
 	Version  string   `json:"version"`  // of Status and Doctor
+	LeftTo   string   `json:"leftTo"`   // of Status and Doctor: the node-dns that serves the node instead
 	Problems []string `json:"problems"` // of Status, ServerList and Explanation
 	Routes   []route  `json:"routes"`   // of Status and ServerList
 
@@ -68,6 +69,12 @@ func judge(command Command, target Target, output Output) Result {
 	r := Result{
 		Node: target.Node, Pod: target.Pod, State: OK, Findings: []Finding{}, Facts: []Fact{}, Output: bytes.TrimSpace(output.Stdout),
 		addresses: target.Addresses,
+	}
+	if a.LeftTo != "" { // what this daemon says is not about the one that serves the node
+		r.State = NotAsked
+		r.Findings = []Finding{{Level: Warn, What: "not asked: " + a.LeftTo + " serves the node instead of the pod", Fix: askRPM(command.Name)}}
+		r.bound()
+		return r
 	}
 	switch command.Name {
 	case "doctor":

@@ -45,6 +45,11 @@ const (
 	doctor        = `{"kind": "Doctor", "version": "1.4.0", "findings": [{"level": "ok", "what": "fine"}, {"level": "warn", "what": "the clock of %[1]s is wrong by %[2]s", "fix": "chronyc makestep"}, {"level": "%[3]s", "what": "%[4]s:53 is in use", "fix": "systemctl disable --now dnsmasq"}]}`
 )
 
+const (
+	leftStatus = `{"kind": "Status", "version": "1.4.0", "ready": true, "leftTo": "node-dns 1.3.9 at %s:53", "problems": ["not ours"]}`
+	leftDoctor = `{"kind": "Doctor", "version": "1.4.0", "leftTo": "node-dns 1.3.9 at %s:53", "findings": [{"level": "fail", "what": "not ours"}]}`
+)
+
 var reports = []struct {
 	name    string
 	command Command
@@ -80,6 +85,15 @@ var reports = []struct {
 		{nodes: []string{"h"}, output: `{"kind": "Error", "error": "node-dns is not running", "hint": "systemctl start node-dns", "exitCode": 3}`, code: 3},
 		{nodes: []string{"i"}, output: `{"kind": "Doctor"}`},
 		{nodes: []string{"j"}, output: `{"kind": "Status", "problems": "none"}`},
+	}},
+	// The chart's pod on such a node is ready. It counted as ok, unasked.
+	{"nodes that the RPM serves", Command{Name: "status"}, []said{
+		{nodes: rack("n", 1, 38), output: wellStatus},
+		{nodes: []string{"p1"}, output: fmt.Sprintf(leftStatus, "192.0.2.112")}, {nodes: []string{"p2"}, output: fmt.Sprintf(leftStatus, "192.0.2.112")},
+	}},
+	{"the doctor of a node that the RPM serves", Command{Name: "doctor"}, []said{
+		{nodes: []string{"a"}, output: fmt.Sprintf(doctor, "a", "3s", "ok", "192.0.2.97")},
+		{nodes: []string{"b"}, output: fmt.Sprintf(leftDoctor, "192.0.2.98")},
 	}},
 	{"no node is allowed", Command{Name: "status"}, []said{{nodes: rack("n", 1, 2), err: os.ErrPermission}}},
 	{"no daemon runs", Command{Name: "status"}, []said{
@@ -181,7 +195,8 @@ func TestReportFolds(t *testing.T) {
 }
 
 func TestReportJSON(t *testing.T) {
-	for _, name := range []string{"a silent upstream of one rack", "hostile"} {
+	goldens := map[string]string{"a silent upstream of one rack": "one-rack", "nodes that the RPM serves": "left-to-the-rpm"}
+	for _, name := range []string{"a silent upstream of one rack", "nodes that the RPM serves", "hostile"} {
 		for _, test := range reports {
 			if test.name != name {
 				continue
@@ -198,7 +213,7 @@ func TestReportJSON(t *testing.T) {
 				t.Errorf("%s: got invalid JSON or unprintable characters: %q", name, out.String())
 			}
 			if name != "hostile" {
-				golden.Check(t, "testdata/report/one-rack.json", out.String())
+				golden.Check(t, "testdata/report/"+goldens[name]+".json", out.String())
 			}
 		}
 	}

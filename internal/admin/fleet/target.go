@@ -45,7 +45,7 @@ func Targets(nodes []Node, pods []Pod, namespace string) []Target {
 			t.Fix = "kubectl describe node NODE"
 		case !ok:
 			t.Why = "not asked: no pod of node-dns in " + namespace
-			t.Fix = "if the node has the RPM: kubectl debug node/NODE -it --image=busybox -- chroot /host node-dns status"
+			t.Fix = askRPM("status")
 		case pod.Why != "":
 			t.Pod, t.Why = pod.Name, "not asked: the pod of node-dns is not running: "+clip(pod.Why)
 			t.Fix = fmt.Sprintf("kubectl -n %s describe pod -l %s --field-selector spec.nodeName=NODE", namespace, PodSelector)
@@ -56,6 +56,13 @@ func Targets(nodes []Node, pods []Pod, namespace string) []Target {
 	}
 	slices.SortFunc(all, func(a, b Target) int { return cmp.Compare(a.Node, b.Node) })
 	return all
+}
+
+// askRPM returns how to run a command of the RPM's node-dns. The profile makes the pod privileged:
+// without it, kubectl's documentation says, chroot may fail, and on an enforcing host SELinux denies
+// the container the files of the host.
+func askRPM(command string) string {
+	return "if the node has the RPM: kubectl debug node/NODE -it --profile=sysadmin --image=busybox -- chroot /host node-dns " + command
 }
 
 // rank orders the pods of a node, the best one first. An update has two for a moment.

@@ -23,19 +23,6 @@ const (
 	ipvsLink      = "kube-ipvs0" // of kube-proxy in mode ipvs
 )
 
-// replacement is a network that can replace kube-proxy and then translates the addresses of Services
-// before this host's rules see a packet.
-type replacement struct {
-	link    string // on every node
-	name    string
-	instead string // what helps besides the kubelet's clusterDNS
-}
-
-var replacements = []replacement{
-	{"cilium_host", "Cilium", ", or install charts/node-dns with --set cilium.enabled=true"},
-	{"ovn-k8s-mp0", "OVN-Kubernetes", ""},
-}
-
 // interception makes pods' queries to the cluster's DNS Service come to node-dns if an admin requests
 // it. A node with NodeLocal DNSCache gets that anyway: see nodelocal.
 func interception() origin {
@@ -85,26 +72,36 @@ func (h Host) notInterceptable() []string {
 	if own, _ := h.split(h.nodelocalAddrs()); len(own) > 0 && !intercept.Translates(own) {
 		why = append(why, "the cache has only IPv6 addresses ("+words(own)+"): node-dns would bind them, and the cache could not return to this node")
 	}
-	for _, r := range replacements {
-		if h.hasLink(r.link) && h.KubeProxy == "" {
-			why = append(why, fmt.Sprintf("%s replaces kube-proxy, so that queries to Services cannot be intercepted: there is the link %s, and no kube-proxy "+
-				"(no process, no link %s, no chain KUBE-SERVICES, no nf_tables table kube-proxy). Give pods this node's address instead (clusterDNS of the kubelet)%s", r.name, r.link, ipvsLink, r.instead))
-		}
+	switch r, found := h.State.Net.Replacement(); {
+	case found && r.Always:
+		why = append(why, fmt.Sprintf("%s translates the addresses of Services before this host's rules see the packets of pods: there is the link %s. %s", r.Name, r.Link, InsteadOf(r)))
+	case found && h.KubeProxy == "":
+		why = append(why, fmt.Sprintf("%s replaces kube-proxy, so that queries to Services cannot be intercepted: there is the link %s, and no kube-proxy "+
+			"(no process, no link %s, no chain KUBE-SERVICES, no nf_tables table kube-proxy). %s", r.Name, r.Link, ipvsLink, InsteadOf(r)))
 	}
 	return why
+}
+
+// InsteadOf says how pods' queries come to a node whose network replaces kube-proxy.
+func InsteadOf(r netstate.Replacement) string {
+	text := "Give pods this node's address instead (clusterDNS of the kubelet)"
+	if r.Name == netstate.Cilium {
+		text += ", or install charts/node-dns with --set cilium.enabled=true"
+	}
+	return text
 }
 
 func (h Host) hasLink(name string) bool {
 	return slices.ContainsFunc(h.State.Net.Addrs, func(a netstate.Addr) bool { return a.Interface == name })
 }
 
-// lookAtKubeProxy returns a trace of kube-proxy on this host, or "". It looks for one only if another
-// network may have replaced kube-proxy. Programs that are not installed show nothing.
+// lookAtKubeProxy returns a trace of kube-proxy on this host, or "". It looks for one only if that
+// decides whether another network replaces kube-proxy. Programs that are not installed show nothing.
 func (h Host) lookAtKubeProxy(ctx context.Context) string {
-	switch {
-	case !slices.ContainsFunc(replacements, func(r replacement) bool { return h.hasLink(r.link) }):
+	if r, found := h.State.Net.Replacement(); !found || r.Always {
 		return ""
-	case h.hasLink(ipvsLink):
+	}
+	if h.hasLink(ipvsLink) {
 		return "the link " + ipvsLink
 	}
 	for _, p := range procfs.Named("/", "kube-proxy") {

@@ -197,6 +197,7 @@ func TestDryRunOfOthers(t *testing.T) {
 		{"intercept-without-rights", node(kubelet("10.96.0.10"), wanted, with(ourKubeconfig, ""), func(h *Host) { h.Rehearsal.Missing = []string{"list services", "watch services"} })},
 		{"intercept-beside-cilium", node(kubelet("10.96.0.10"), wanted, with(ourKubeconfig, ""), addrs("cilium_host", "10.1.2.7"))},
 		{"intercept-beside-cilium-and-kube-proxy", node(kubelet("10.96.0.10"), wanted, with(ourKubeconfig, ""), addrs("cilium_host", "10.1.2.7"), func(h *Host) { h.KubeProxy = "kube-proxy (process 7)" })},
+		{"intercept-beside-ovn", node(kubelet("10.96.0.10"), wanted, with(ourKubeconfig, ""), addrs("ovn-k8s-mp0", "10.128.0.2"), func(h *Host) { h.KubeProxy = "kube-proxy (process 7)" })},
 		{"intercept-of-the-node", node(kubelet("10.0.0.7"), wanted, with(ourKubeconfig, ""))},
 		{"intercept-and-dnsmasq", node(dnsmasqAt("10.0.0.7", "192.168.5.2"), addrs("eth1", "192.168.5.2"), kubelet("10.96.0.10"), wanted, with(ourKubeconfig, ""))},
 		{"intercept-and-firewalld", node(kubelet("10.96.0.10"), wanted, with(ourKubeconfig, ""), addrs("cni0", "10.128.0.1"), firewalld)},

@@ -10,8 +10,7 @@ import (
 	"github.com/node-dns/node-dns/internal/policy"
 )
 
-// interceptionStatus combines what the Policy wants with what the helper last wrote. It returns nil
-// if nothing is wanted.
+// interceptionStatus returns nil if no interception is wanted.
 func (v *View) interceptionStatus(p *policy.Policy) *control.Interception {
 	if p.Config.Intercept.Cilium {
 		return v.redirectionStatus(p)
@@ -19,13 +18,23 @@ func (v *View) interceptionStatus(p *policy.Policy) *control.Interception {
 	if len(p.Intercept) == 0 {
 		return nil
 	}
+	state, err := intercept.ReadState(intercept.StateFile(v.config.Root))
+	return intercepted(p, v.resolver.Known() != nil, state, err)
+}
+
+// intercepted combines what the Policy wants with what the helper last wrote: state, which is nil if
+// the helper does not run, or err. It is pure.
+func intercepted(p *policy.Policy, isKnown bool, state *intercept.State, err error) *control.Interception {
 	i := &control.Interception{Wanted: []string{}, Addresses: []control.Intercepted{}}
 	for _, addr := range p.Intercept {
 		i.Wanted = append(i.Wanted, addr.String())
 	}
-	state, err := intercept.ReadState(intercept.StateFile(v.config.Root))
+	replacement, isReplaced := p.Net.Replacement()
 	switch {
-	case v.resolver.Known() == nil:
+	case isReplaced && replacement.Always: // although the helper succeeds: it sees this host's queries
+		i.Why = replacement.Name + " translates the address in pods' packets before this host's rules see them"
+		return i
+	case !isKnown:
 		i.Why = "the cluster's names are not known yet"
 		return i
 	case err != nil:
@@ -42,8 +51,8 @@ func (v *View) interceptionStatus(p *policy.Policy) *control.Interception {
 			have := state.Addresses[j]
 			a.On, a.Mode, a.Since, a.Why = have.On, string(have.Mode), have.Since, have.Why
 		}
-		if strings.Contains(a.Why, nameserver.AnotherAnswers) && p.Net.HasCilium() {
-			a.Why += ", probably because Cilium replaces kube-proxy"
+		if strings.Contains(a.Why, nameserver.AnotherAnswers) && isReplaced {
+			a.Why += ", probably because " + replacement.Name + " replaces kube-proxy"
 		}
 		i.Addresses = append(i.Addresses, a)
 	}
