@@ -142,13 +142,21 @@ type Direct struct {
 	CD     Answer // over UDP with the CD bit, which disables DNSSEC validation; sent only after SERVFAIL
 }
 
-// Probed holds the answers of this node to one query from within a pod's network namespace, or from
+// Asked holds the answers of this node to a client for a name. A way that had no answer for an
+// earlier name is zero.
+type Asked struct {
+	Name, Type string
+	Direct
+}
+
+// Probed holds the answers of this node to queries from within a pod's network namespace, or from
 // this host.
 type Probed struct {
 	Namespace string     // file of the network namespace; empty for this host
 	Client    netip.Addr // the pod's address; zero if it could not send queries, and for this host
 	Server    netip.AddrPort
-	UDP, TCP  Answer
+	UDP, TCP  Answer  // answers to one query
+	Names     []Asked // nil unless both exist
 }
 
 // Probe holds the answers of one upstream nameserver that was queried directly.
