@@ -129,7 +129,7 @@ func TestIdleCountsNothing(t *testing.T) {
 		return strings.Contains(n.ReadFile("/run/node-dns-intercept/state.json"), `"address":"`+serviceDNS+`","on":true`)
 	})
 	n.awaitApplied()
-	n.Run("nft", `table inet received { chain in { type filter hook input priority -500; udp dport 53 counter; } }`)
+	n.Run("nft", "add table inet received; add chain inet received in { type filter hook input priority -500; }; add rule inet received in udp dport 53 counter")
 	n.Await("probes", func() bool {
 		n.Run("origin-dns-dispatcher", "apply")
 		received := packets.FindStringSubmatch(n.Run("nft", "list", "table", "inet", "received"))
