@@ -23,6 +23,9 @@ take some seconds. With SELinux it checks domains, labels and denials. Root sees
 more than other users, and also queries from within pods.
 
 Exit code 0: only [ok] and [warn]; 1: at least one [FAIL].`,
+		Example: `  node-dns doctor
+  node-dns doctor --name db.corp.example
+  node-dns doctor -o json`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().Changed("name") {

@@ -130,7 +130,7 @@ func TestHelp(t *testing.T) {
 		if width := 2 + max(cmd.NamePadding(), 0) + 1 + len(cmd.Short); width > 80 && cmd != root {
 			t.Errorf("%s: the line in the summary has %d columns", cmd.CommandPath(), width)
 		}
-		if cmd.Example == "" && cmd.Name() != "doctor" { // doctor is run without arguments
+		if cmd.Example == "" {
 			t.Errorf("%s has no example", cmd.CommandPath())
 		}
 		for line := range strings.Lines(cmd.Example) {

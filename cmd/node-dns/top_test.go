@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"html"
 	"net"
 	"net/netip"
 	"os"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
+	"github.com/node-dns/node-dns/internal/test/golden"
 	"github.com/node-dns/node-dns/internal/test/kubetest"
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
@@ -171,6 +173,58 @@ func TestTop(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestTopPicture: the picture in the documentation is the screen of a terminal, which -update draws.
+// Times and numbers differ from run to run, so only its labels are compared.
+func TestTopPicture(t *testing.T) {
+	const picture = "../../docs/top.svg"
+	root, ask := topWorld(t)
+	term := newTmux(t, root, "80x24", "node-dns --root "+root+" top")
+	term.await("ready", "[1 Names]", "q quit")
+	names := []string{"www.example.", "kubernetes.default.svc.cluster.local.", "nowhere.example.", "x.dead.example.", "slow.example."}
+	for i, name := range names {
+		for range 3 * (len(names) - i) {
+			ask("127.0.0.7", name, dns.TypeA)
+		}
+	}
+	lines := strings.Split(term.await("www.example.", "nowhere.example.", "x.dead.example.", "slow.example."), "\n")
+	if golden.Updating() {
+		if err := os.WriteFile(picture, []byte(svgOf(lines)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	drawn, err := os.ReadFile(picture)
+	if err != nil {
+		t.Fatal(err)
+	}
+	labels := 0
+	for _, line := range lines {
+		if !strings.Contains(line, "1 Names") && !strings.HasPrefix(line, "NAME ") && !strings.Contains(line, "q quit") {
+			continue
+		}
+		if labels++; !strings.Contains(string(drawn), html.EscapeString(strings.TrimRight(line, " "))) {
+			t.Errorf("%s does not have this line; -update draws it:\n%s", picture, line)
+		}
+	}
+	if labels != 3 {
+		t.Errorf("the screen has %d lines with labels:\n%s", labels, strings.Join(lines, "\n"))
+	}
+}
+
+// svgOf draws the lines of a screen with 80 columns.
+func svgOf(lines []string) string {
+	const cell, line = 8, 18 // of a character in pixels
+	var b strings.Builder
+	fmt.Fprintf(&b, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" font-family=\"monospace\" font-size=\"13\" fill=\"#e6e6e6\">\n"+
+		"<title>node-dns top</title>\n<rect width=\"100%%\" height=\"100%%\" fill=\"#1e1e1e\"/>\n", 82*cell, 25*line)
+	for i, text := range lines {
+		if text = strings.TrimRight(text, " "); text != "" {
+			// textLength makes each font as wide as a terminal's.
+			fmt.Fprintf(&b, "<text xml:space=\"preserve\" x=\"%d\" y=\"%d\" textLength=\"%d\">%s</text>\n", cell, (i+1)*line, len(text)*cell, html.EscapeString(text))
+		}
+	}
+	return b.String() + "</svg>\n"
 }
 
 // TestTopColours: NO_COLOR is respected, and without it problems are red.

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/node-dns/node-dns/internal/admin/doctor"
 	"github.com/node-dns/node-dns/internal/test/kubetest"
 )
 
@@ -151,7 +152,7 @@ func TestBrokenCluster(t *testing.T) {
 				forwarded(clusterNS)(b)
 			},
 			check: "upstreams", page: "does not answer over UDP: no answer within 2s", says: []string{"for cluster.local."},
-			fix: "configure another one in clusterDNS " + nodeDNSYAML + ":1", apply: (*brokenNode).unfilter,
+			fix: "firewalls in between; or configure another one in clusterDNS " + nodeDNSYAML + ":1", apply: (*brokenNode).unfilter,
 		},
 		{
 			name: "clusterDNS is another nameserver", fault: forwarded(site2), check: "cluster", page: "is not the cluster's DNS: it answers that kubernetes.default.svc.cluster.local. does not exist",
@@ -208,6 +209,19 @@ func (b *brokenNode) squat(start func()) {
 	b.Run("systemctl", "start", "node-dns.service")
 }
 
+// addPod adds a pod with a network namespace on the node, 10.129.0.2.
+func (b *brokenNode) addPod() {
+	b.WriteFile("/etc/NetworkManager/conf.d/pods.conf", "[keyfile]\nunmanaged-devices=interface-name:pods0;interface-name:cni0\n", 0o644)
+	b.Run("nmcli", "general", "reload", "conf")
+	b.Run("ip", "netns", "add", "pod1")
+	b.Run("ip", "link", "add", "cni0", "type", "veth", "peer", "name", "eth0", "netns", "pod1")
+	b.Run("ip", "addr", "add", "10.129.0.1/24", "dev", "cni0")
+	b.Run("ip", "link", "set", "cni0", "up")
+	b.Run("ip", "-n", "pod1", "addr", "add", "10.129.0.2/24", "dev", "eth0")
+	b.Run("ip", "-n", "pod1", "link", "set", "eth0", "up")
+	b.Run("ip", "-n", "pod1", "route", "add", "default", "via", "10.129.0.1")
+}
+
 const squatter = "/usr/sbin/dnsmasq --keep-in-foreground --conf-file=/dev/null --user=root --pid-file= --bind-interfaces --listen-address=" + nodeIP + " --no-resolv --no-hosts --server=" + site1
 
 // TestBrokenHost breaks the node itself.
@@ -215,15 +229,7 @@ func TestBrokenHost(t *testing.T) {
 	playAll(t, []breakage{
 		{
 			name: "allowFrom leaves out pods", fault: func(b *brokenNode) {
-				b.WriteFile("/etc/NetworkManager/conf.d/pods.conf", "[keyfile]\nunmanaged-devices=interface-name:pods0;interface-name:cni0\n", 0o644)
-				b.Run("nmcli", "general", "reload", "conf")
-				b.Run("ip", "netns", "add", "pod1")
-				b.Run("ip", "link", "add", "cni0", "type", "veth", "peer", "name", "eth0", "netns", "pod1")
-				b.Run("ip", "addr", "add", "10.129.0.1/24", "dev", "cni0")
-				b.Run("ip", "link", "set", "cni0", "up")
-				b.Run("ip", "-n", "pod1", "addr", "add", "10.129.0.2/24", "dev", "eth0")
-				b.Run("ip", "-n", "pod1", "link", "set", "eth0", "up")
-				b.Run("ip", "-n", "pod1", "route", "add", "default", "via", "10.129.0.1")
+				b.addPod()
 				b.write("allowFrom: [192.0.2.0/24]\npodCIDRs: [10.128.0.0/24, 10.129.0.0/24]\n") // pods0 does not have a network plugin's name
 			},
 			asks: "www.up.example A", check: "clients", page: "pods may not query this node: allowFrom (allowFrom /etc/node-dns/node-dns.yaml:1) does not include ",
@@ -241,6 +247,16 @@ func TestBrokenHost(t *testing.T) {
 				b.Run("ip", "netns", "del", "pod1")
 				b.write("")
 			},
+		},
+		{
+			name: "large answers do not reach a pod", fault: func(b *brokenNode) {
+				b.addPod()
+				b.Run("ip", "netns", "exec", "pod1", "nft", "add table inet own; add chain inet own in { type filter hook input priority 0; }; add rule inet own in udp sport 53 meta length 600-1300 drop")
+			},
+			asks: "long.up.example TXT", check: "names", level: doctor.Warn, page: "clients do not get every answer that node-dns has",
+			says: []string{"long.up.example. TXT, queried from 10.129.0.2 in /run/netns/pod1"}, fix: "allow UDP and TCP port 53, datagrams of 1232 bytes and fragments between these clients and this node",
+			apply: func(b *brokenNode) { b.Run("ip", "netns", "exec", "pod1", "nft", "delete table inet own") },
+			after: func(b *brokenNode) { b.Run("ip", "netns", "del", "pod1") },
 		},
 		{
 			name: "NetworkManager is stopped", fault: func(b *brokenNode) { b.Run("systemctl", "stop", "NetworkManager.service") },
@@ -266,7 +282,7 @@ func TestBrokenHost(t *testing.T) {
 				b.Run("systemctl", "daemon-reload")
 				b.Run("systemctl", "start", "vpn.service")
 			},
-			check: "resolv.conf", page: "/etc/resolv.conf is left alone: ", fix: "origin-dns-dispatcher apply",
+			check: "resolv.conf", page: "/etc/resolv.conf is left alone: ", fix: "stop the tool that writes it, then run origin-dns-dispatcher apply as root",
 			apply: func(b *brokenNode) {
 				b.Run("systemctl", "stop", "vpn.service")
 				b.Run("origin-dns-dispatcher", "apply")
@@ -304,16 +320,27 @@ func TestBrokenHost(t *testing.T) {
 			check: "hook", page: "NetworkManager ignores the hook", fix: "chmod 755 " + hookFile,
 		},
 		{
-			name: "node-dns.yaml has three typos", fault: func(b *brokenNode) { b.WriteFile(nodeDNSYAML, "upstream: []\nlistenn: x\nallowfrom: y\n", 0o644) },
-			check: "configuration", page: "the configuration has 3 errors", says: []string{nodeDNSYAML + ":1:1", nodeDNSYAML + ":2:1", nodeDNSYAML + ":3:1"}, fix: "node-dns check-config",
-			apply: func(b *brokenNode) { b.write("") },
+			name: "node-dns.yaml has three typos", fault: func(b *brokenNode) {
+				b.WriteFile(nodeDNSYAML, "upstream: ["+site1+", "+site2+"]\ndomainNeded: true\ndnsforwardmax: 5000\n", 0o644)
+			},
+			check: "configuration", page: "the configuration has 3 errors", fix: "correct it and verify it with node-dns check-config; the daemon reloads it automatically",
+			says: []string{
+				nodeDNSYAML + ":1:1: upstream: expected a known key (the nearest is upstreams)",
+				nodeDNSYAML + ":2:1: domainNeded: expected a known key (the nearest is domainNeeded)",
+				nodeDNSYAML + ":3:1: dnsforwardmax: expected a known key (the nearest is dnsForwardMax)",
+			},
+			apply: func(b *brokenNode) {
+				b.WriteFile(nodeDNSYAML, "upstreams: ["+site1+", "+site2+"]\ndomainNeeded: true\ndnsForwardMax: 5000\n", 0o644)
+				b.Run("node-dns", "check-config")
+			},
+			after: func(b *brokenNode) { b.write("") },
 		},
 		{
 			name: "the kubelet hands out this node", fault: func(b *brokenNode) {
 				b.WriteFile(kubeletConfig, "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nresolvConf: /etc/resolv.conf\n", 0o644)
 			},
-			check: "kubelet", page: "the kubelet's resolvConf /etc/resolv.conf names this node", fix: "point it at /etc/origin/node/resolv.conf", apply: func(b *brokenNode) {
-				b.Run("origin-dns-dispatcher", "apply")
+			check: "kubelet", page: "the kubelet's resolvConf /etc/resolv.conf names this node",
+			fix: "point it at /etc/origin/node/resolv.conf, which has the original nameservers: resolvConf in " + kubeletConfig, apply: func(b *brokenNode) {
 				b.WriteFile(kubeletConfig, "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nresolvConf: /etc/origin/node/resolv.conf\n", 0o644)
 				// The advice once removed the site's search domain from every pod.
 				if text := b.ReadFile("/etc/origin/node/resolv.conf"); !strings.Contains(text, "search example.com\n") || !strings.Contains(text, "nameserver "+site1+"\n") {

@@ -1,13 +1,17 @@
 package nspawn
 
 import (
+	"encoding/json"
 	"net/netip"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/miekg/dns"
 
+	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/admin/doctor"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 	"github.com/node-dns/node-dns/internal/test/rpmbuild"
@@ -106,6 +110,41 @@ func TestIntercept(t *testing.T) {
 	}
 	if got := n.Run("ip", "-o", "address", "show", "to", serviceDNS); got != "" {
 		t.Errorf("the address is left:\n%s", got)
+	}
+}
+
+var packets = regexp.MustCompile(`packets (\d+)`)
+
+// TestIdleCountsNothing: the intercept helper and the hook check whether node-dns answers. Clients
+// send no query, so the status shows none.
+func TestIdleCountsNothing(t *testing.T) {
+	const probes = 6
+	n := newServingNode(t)
+	n.startAPI()
+	n.serveService()
+	n.WriteFile(nodeDNSFile, "intercept: ["+serviceDNS+"]\n", 0o644)
+	n.WriteFile("/etc/node-dns/kubeconfig", kubeconfig, 0o644)
+	n.Run("systemctl", "restart", "node-dns")
+	n.Await("interception", func() bool {
+		return strings.Contains(n.ReadFile("/run/node-dns-intercept/state.json"), `"address":"`+serviceDNS+`","on":true`)
+	})
+	n.awaitApplied()
+	n.Run("nft", "add table inet received; add chain inet received in { type filter hook input priority -500; }; add rule inet received in udp dport 53 counter")
+	n.Await("probes", func() bool {
+		n.Run("origin-dns-dispatcher", "apply")
+		received := packets.FindStringSubmatch(n.Run("nft", "list", "table", "inet", "received"))
+		count, err := strconv.Atoi(received[1])
+		return err == nil && count >= probes
+	})
+	var status control.Status
+	if err := json.Unmarshal([]byte(n.Run("node-dns", "status", "-o", "json")), &status); err != nil {
+		t.Fatal(err)
+	}
+	if q := status.Queries; q.UDP+q.TCP > 0 {
+		t.Errorf("the idle node shows %d queries over UDP and %d over TCP:\n%s", q.UDP, q.TCP, n.Run("node-dns", "status"))
+	}
+	if status.LastMinute != nil && status.LastMinute.Responses > 0 {
+		t.Errorf("the idle node shows %d responses in the last minute", status.LastMinute.Responses)
 	}
 }
 

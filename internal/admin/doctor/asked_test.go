@@ -178,6 +178,19 @@ func fromHost(udp, tcp Answer) func(*Snapshot) {
 	}
 }
 
+// clients makes a pod and this host get this answer for a name that the daemon resolves.
+func clients(a Asked) func(*Snapshot) {
+	return func(s *Snapshot) {
+		asked(Name{Answer: answered("NOERROR"), Direct: []Direct{direct("NOERROR")}})(s)
+		fromPod(says("NOERROR"), says("NOERROR"))(s)
+		fromHost(says("NOERROR"), says("NOERROR"))(s)
+		good := Asked{Name: "www.example.", Type: "A", Direct: direct("NOERROR")}
+		good.Small.Truncated = true // repeated over TCP
+		a.Name, a.Type = good.Name, good.Type
+		s.Pods[0].Names, s.FromHost.Names = []Asked{a}, []Asked{good}
+	}
+}
+
 // smaller is the printed command that sets a smaller answer size.
 const smaller = `grep -qs '^edns-packet-max=' /etc/dnsmasq.conf || printf '\nedns-packet-max=512\n' >>/etc/dnsmasq.conf`
 
@@ -457,6 +470,26 @@ var askedRows = []checkRow{
 		}
 	}, Fail, "3 names fail to resolve through node-dns|a.example. A (failed recently): SERVFAIL|c.example. A"},
 	{"names", "one is refused, which is a warning elsewhere", asked(Name{Why: "failed recently", Answer: answered("SERVFAIL"), Direct: []Direct{direct("REFUSED")}}), OK, "node-dns answers 0 of 1"},
+	{"names", "clients get the same answers", clients(Asked{Direct: direct("NOERROR")}), OK, "node-dns answers 1 of 1 name"},
+	{"names", "large answers do not reach pods", clients(Asked{Direct: lossy()}), Warn, "clients do not get every answer that node-dns has|" +
+		"www.example. A, queried from 10.128.0.5 in /run/netns/cni-1: 192.0.2.53:53 UDP, DO, 4096 DO: no answer within 2s; 512: truncated; TCP: NOERROR; node-dns has NOERROR|allow UDP and TCP port 53, datagrams of 1232 bytes"},
+	{"names", "pods get no answer for one name", clients(Asked{Direct: direct("SERVFAIL")}), Fail, "UDP, DO, 512, 4096 DO, TCP: SERVFAIL; node-dns has NOERROR|node-dns monitor --name www.example."},
+	{"names", "doctor's queries reach a limit", func(s *Snapshot) {
+		limited := Asked{Direct: direct("REFUSED")}
+		for _, w := range limited.ways() {
+			w.answer.EDE = []control.ExtendedError{{Code: 0, Name: "Other Error", Text: "too many queries per second"}}
+		}
+		clients(limited)(s)
+	}, OK, "node-dns answers 1 of 1 name"},
+	{"names", "one is slow, and clients do not wait", func(s *Snapshot) {
+		clients(Asked{Direct: lossy()})(s)
+		s.Names[0].Answer.Took = 2 * time.Second
+	}, OK, "node-dns answers 1 of 1 name"},
+	{"names", "one of the cluster does not exist, and the search list leads on", func(s *Snapshot) {
+		clients(Asked{Direct: direct("NOERROR")})(s)
+		s.Names[0] = Name{Name: "www.example.shop.svc.cluster.local.", Type: "A", Why: "recently used", Answer: answered("NXDOMAIN")}
+		s.Pods[0].Names[0].Name = s.Names[0].Name
+	}, OK, "node-dns answers 1 of 1 name"},
 	{"names", "the nameservers do not agree", asked(Name{Answer: answered("NOERROR"), Direct: []Direct{direct("NOERROR"), direct("NXDOMAIN")}}), Warn, "the nameservers disagree about www.example. A|routes: in /etc/node-dns/node-dns.yaml"},
 	{"names", "the given one resolves", asked(Name{Given: true, Why: "given", Answer: answered("NOERROR"), Direct: []Direct{direct("NOERROR")}}), OK, "www.example. A (given): NOERROR|www.example. 60 IN A 192.0.2.1|4096 DO, TCP: NOERROR"},
 	{"names", "the given one fails", func(s *Snapshot) {

@@ -49,7 +49,7 @@ func Gather(ctx context.Context, root, version, given string) Snapshot {
 	g.s.Live, g.s.Now = g.root == "/", time.Now()
 	g.each(ctx, g.survey, g.daemon, g.units, g.files, g.host, g.builds)
 	g.ports() // reads the whole Snapshot
-	g.each(ctx, g.kubelet, g.process, g.selinux, g.commands, g.upstreams, g.api, g.names, g.pods, g.fromHost)
+	g.each(ctx, g.kubelet, g.process, g.selinux, g.commands, g.upstreams, g.api, g.questions)
 	slices.Sort(g.s.Unseen)
 	return g.s
 }

@@ -32,10 +32,22 @@ const (
 	maxRouteNames  = 8
 	maxRecentNames = 3
 	maxDirectNames = 4
+	// Limits on the names that are queried as a pod and as this host, and on the recent ones of them.
+	maxClientNames  = 8
+	maxClientRecent = 3
 )
 
 // failedRecently is the reason for querying a name for which a client got SERVFAIL.
 const failedRecently = "failed recently"
+
+// recentlyUsed is the reason for querying a name for which a client got an answer.
+const recentlyUsed = "recently used"
+
+// questions sends queries to the daemon, to the nameservers and, as a client, to node-dns.
+func (g *gathering) questions(ctx context.Context) {
+	g.each(ctx, g.names, g.pods, g.fromHost)
+	g.askAsClients(ctx)
+}
 
 // names asks the daemon for names over its control socket, so that the queries do not count as a
 // client's. At the same time, it queries the nameservers of each name directly.
@@ -94,7 +106,7 @@ func (g *gathering) chooseNames(ctx context.Context) []Name {
 		for _, list := range []struct {
 			names []control.RecentName
 			why   string
-		}{{recent.Failed, failedRecently}, {recent.Answered, "recently used"}, {recent.Negative, "recently used"}} {
+		}{{recent.Failed, failedRecently}, {recent.Answered, recentlyUsed}, {recent.Negative, recentlyUsed}} {
 			if i < len(list.names) {
 				add(Name{Name: list.names[i].Name, Type: list.names[i].Type, Why: list.why})
 			}
@@ -176,29 +188,45 @@ func (n *Name) askDirectly(ctx context.Context, servers []nameserver.Server) {
 
 func (d *Direct) ask(ctx context.Context, server nameserver.Server, q dns.Question) {
 	d.Server = server.String()
-	var all sync.WaitGroup
-	way := func(to *Answer, network string, buffer uint16, signed bool) {
-		all.Go(func() {
-			if network == "udp" {
-				*to = patient(ctx, server, q, buffer, signed)
-			} else {
-				*to = exchange(ctx, server, network, q, buffer, signed)
-			}
-		})
-	}
 	if server.TLS {
-		way(&d.TCP, "tcp-tls", bufferSize, true)
-	} else {
-		way(&d.UDP, "udp", bufferSize, false)
-		way(&d.DO, "udp", bufferSize, true)
-		way(&d.Small, "udp", dns.MinMsgSize, false)
-		way(&d.Large, "udp", 4096, true)
-		way(&d.TCP, "tcp", bufferSize, true)
+		d.TCP = exchange(ctx, server, "tcp-tls", q, bufferSize, true)
+		return
+	}
+	var all sync.WaitGroup
+	for _, w := range d.ways() {
+		all.Go(func() { *w.answer = w.ask(ctx, server, q) })
 	}
 	all.Wait()
-	if d.best().Rcode == "SERVFAIL" && !server.TLS {
+	if d.best().Rcode == "SERVFAIL" {
 		d.CD = exchangeCD(ctx, server, q)
 	}
+}
+
+// way is a way to query a name, and the place of its answer.
+type way struct {
+	name    string
+	answer  *Answer
+	network string
+	buffer  uint16 // EDNS buffer size
+	signed  bool   // whether the DO bit is set
+}
+
+// ways returns all ways except CD.
+func (d *Direct) ways() []way {
+	return []way{
+		{"UDP", &d.UDP, "udp", bufferSize, false},
+		{"DO", &d.DO, "udp", bufferSize, true},
+		{"512", &d.Small, "udp", dns.MinMsgSize, false},
+		{"4096 DO", &d.Large, "udp", 4096, true},
+		{"TCP", &d.TCP, "tcp", bufferSize, true},
+	}
+}
+
+func (w way) ask(ctx context.Context, server nameserver.Server, q dns.Question) Answer {
+	if w.network == "udp" {
+		return patient(ctx, server, q, w.buffer, w.signed)
+	}
+	return exchange(ctx, server, w.network, q, w.buffer, w.signed)
 }
 
 // best returns the answer over UDP, or else the answer over TCP.
@@ -214,18 +242,15 @@ func (d Direct) best() Answer {
 func (d Direct) words() string {
 	var results []string
 	ways := map[string][]string{}
-	for _, way := range []struct {
-		name string
-		Answer
-	}{{"UDP", d.UDP}, {"DO", d.DO}, {"512", d.Small}, {"4096 DO", d.Large}, {"TCP", d.TCP}, {"CD", d.CD}} {
-		result := way.result()
+	for _, w := range append(d.ways(), way{name: "CD", answer: &d.CD}) {
+		result := w.answer.result()
 		if result == "" {
 			continue
 		}
 		if ways[result] == nil {
 			results = append(results, result)
 		}
-		ways[result] = append(ways[result], way.name)
+		ways[result] = append(ways[result], w.name)
 	}
 	var words []string
 	for _, result := range results {

@@ -2,8 +2,11 @@ package doctor
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/miekg/dns"
 
@@ -108,5 +111,58 @@ func TestGivenName(t *testing.T) {
 				t.Errorf("got %+v, want %s", found, row.says)
 			}
 		})
+	}
+}
+
+// TestForClients: the admin's name and one of each kind come first, and there are never more than the
+// limits allow. Names that the daemon cannot answer at once are left out.
+func TestForClients(t *testing.T) {
+	var s Snapshot
+	add := func(name, qtype, why string) {
+		s.Names = append(s.Names, Name{Name: name, Type: qtype, Why: why, Answer: answered("NOERROR")})
+	}
+	add("given.", "A", "given")
+	add("api.", "A", "")
+	for i := range 5 {
+		add(fmt.Sprintf("recent%d.", i), "TXT", recentlyUsed)
+	}
+	add("node.", "A", "")
+	for i := range 5 {
+		add(fmt.Sprintf("route%d.", i), "SOA", "")
+	}
+	s.Names[2].Answer = answered("SERVFAIL")
+	s.Names[3].Answer.Took = time.Minute
+	var got []string
+	for _, a := range s.forClients() {
+		got = append(got, a.Name+" "+a.Type)
+	}
+	want := []string{"given. A", "api. A", "recent2. TXT", "recent3. TXT", "recent4. TXT", "node. A", "route0. SOA", "route1. SOA"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestAskNames: this host queries each name in every way. A way without an answer is not used again.
+func TestAskNames(t *testing.T) {
+	server := dnstest.NewServer(t, "www.test. 300 IN A 192.0.2.1\nlong.test. 300 IN TXT "+strings.Repeat(strings.Repeat("x", 200)+" ", 4)+"\n")
+	at := server.Addr().String()
+	p := LocalProbe{Server: server.Addr()}
+	p.askNames(t.Context(), []Asked{{Name: "www.test.", Type: "A"}, {Name: "long.test.", Type: "TXT"}, {Name: "nowhere.test.", Type: "A"}})
+	want := []string{
+		at + " UDP, DO, 512, 4096 DO, TCP: NOERROR",
+		at + " UDP, DO, 4096 DO, TCP: NOERROR; 512: truncated",
+		at + " UDP, DO, 512, 4096 DO, TCP: NXDOMAIN",
+	}
+	for i, a := range p.Names {
+		if a.words() != want[i] {
+			t.Errorf("%s: got %s", a.Name, a.words())
+		}
+	}
+	if len(p.Names) != len(want) {
+		t.Errorf("got %d names", len(p.Names))
+	}
+	p = LocalProbe{Server: server.Addr(), UDP: Answer{Err: errSilent}}
+	if p.askNames(t.Context(), []Asked{{Name: "www.test.", Type: "A"}}); p.Names != nil {
+		t.Errorf("a client without an answer queries more names: %+v", p.Names)
 	}
 }

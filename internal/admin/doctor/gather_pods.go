@@ -27,14 +27,16 @@ const (
 	// maxPods limits the namespaces from which queries are sent, all at the same time. A kubelet runs
 	// 110 pods unless it is told otherwise.
 	maxPods = 128
+	// maxNaming limits those from which all names are queried.
+	maxNaming = 2
 	// maxNamespaces limits those that are inspected.
 	maxNamespaces = 512
 )
 
 // pods sends queries from within the network namespaces of pods to the addresses where pods find this
 // node. Nothing else shows how a firewall, a route, allowFrom or a network policy affects a pod: a
-// policy may allow one pod what it denies another. It requires root. These queries, and that of
-// fromHost, are the only ones of doctor that count as a client's.
+// policy may allow one pod what it denies another. It requires root. These queries, and those of
+// fromHost and askAsClients, are the only ones of doctor that count as a client's.
 func (g *gathering) pods(ctx context.Context) {
 	if !g.s.Live || !g.s.Host.Root || g.s.Status == nil {
 		return
@@ -144,6 +146,74 @@ func (p *LocalProbe) ask(ctx context.Context, q dns.Question) {
 	p.TCP = exchange(ctx, to, "tcp", q, bufferSize, false)
 }
 
+// forClients returns the questions that are sent as a pod and as this host: the admin's, the API
+// server's name, this node's name, some recent names and the domains of routes. A name that the
+// daemon cannot answer at once would only fail again, and count as a client's failure.
+func (s *Snapshot) forClients() []Asked {
+	var asked []Asked
+	recent := 0
+	for _, n := range s.Names {
+		if !s.isComparable(n) || n.Why == recentlyUsed && recent == maxClientRecent || len(asked) == maxClientNames {
+			continue
+		}
+		if n.Why == recentlyUsed {
+			recent++
+		}
+		asked = append(asked, Asked{Name: n.Name, Type: n.Type})
+	}
+	return asked
+}
+
+// askAsClients sends queries for names as the clients that pods and fromHost have found.
+func (g *gathering) askAsClients(ctx context.Context) {
+	names := g.s.forClients()
+	var all sync.WaitGroup
+	for i := range g.s.Pods[:min(len(g.s.Pods), maxNaming)] {
+		if g.s.Pods[i].Client.IsValid() {
+			all.Go(func() { g.s.Pods[i].askNames(ctx, names) })
+		}
+	}
+	if g.s.FromHost.Server.IsValid() {
+		all.Go(func() { g.s.FromHost.askNames(ctx, names) })
+	}
+	all.Wait()
+}
+
+// askNames sends the questions in all ways. Each way has a thread of its own, because the sockets
+// must belong to the namespace, and sends one question after the other. It ends at the first one
+// without an answer, so that askNames takes a few seconds at most.
+func (p *LocalProbe) askNames(ctx context.Context, names []Asked) {
+	if p.failure() != "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, askPatience)
+	defer cancel()
+	p.Names = slices.Clone(names)
+	for i := range p.Names {
+		p.Names[i].Server = p.Server.String()
+	}
+	var all sync.WaitGroup
+	for i := range new(Direct).ways() {
+		all.Go(func() {
+			_ = within(p.Namespace, func() { p.askWay(ctx, i) }) // a pod that has just ended gets no more queries
+		})
+	}
+	all.Wait()
+}
+
+// askWay sends the questions in the way with this index.
+func (p *LocalProbe) askWay(ctx context.Context, index int) {
+	server := nameserver.Server{Addr: p.Server}
+	for i := range p.Names {
+		n := &p.Names[i]
+		w := n.ways()[index]
+		*w.answer = w.ask(ctx, server, dns.Question{Name: n.Name, Qtype: dns.StringToType[n.Type], Qclass: dns.ClassINET})
+		if w.answer.Err != nil {
+			return
+		}
+	}
+}
+
 // fromHost sends a query to this node as the host's programs do, if resolv.conf names it. The
 // daemon answers without upstreams.
 func (g *gathering) fromHost(ctx context.Context) {
@@ -181,8 +251,12 @@ func (g *gathering) isPod(p *LocalProbe) bool {
 var errEnded = errors.New("the function did not return")
 
 // within calls f in a network namespace, to which the sockets that f opens belong. The thread is
-// not reused.
+// not reused. Without a namespace it calls f in that of this process.
 func within(namespace string, f func()) error {
+	if namespace == "" {
+		f()
+		return nil
+	}
 	done := make(chan error)
 	go func() {
 		runtime.LockOSThread() // never unlocked, so that the thread ends with its goroutine

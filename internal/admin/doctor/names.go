@@ -88,6 +88,7 @@ func checkNames(s Snapshot) []Finding {
 	if len(s.Names) == 0 {
 		return nil
 	}
+	found = append(found, s.checkAnswers()...)
 	for _, level := range []Level{Fail, Warn} {
 		found = append(found, inOne(failing[level])...)
 	}

@@ -142,16 +142,24 @@ type Direct struct {
 	CD     Answer // over UDP with the CD bit, which disables DNSSEC validation; sent only after SERVFAIL
 }
 
-// LocalProbe holds the answers of this node to one query from within a pod's network namespace, or from
+// Asked holds the answers of this node to a client for a name. A way that had no answer for an
+// earlier name is zero.
+type Asked struct {
+	Name, Type string
+	Direct
+}
+
+// LocalProbe holds the answers of this node to queries from within a pod's network namespace, or from
 // this host.
 type LocalProbe struct {
 	Namespace string     // file of the network namespace; empty for this host
 	Client    netip.Addr // the pod's address; zero if it could not send queries, and for this host
 	Pod       string     // NAMESPACE/NAME of a pod without an answer; empty if unknown
 	Server    netip.AddrPort
-	Mode      string // of the interception, if Server is an intercepted address; else empty
-	UDP, TCP  Answer
-	IsOther   bool // whether another nameserver answered at an intercepted address
+	Mode      string  // of the interception, if Server is an intercepted address; else empty
+	UDP, TCP  Answer  // answers to one query
+	IsOther   bool    // whether another nameserver answered at an intercepted address
+	Names     []Asked // nil unless both exist
 }
 
 // Probe holds the answers of one upstream nameserver that was queried directly.

@@ -2,7 +2,6 @@ package top
 
 import (
 	"fmt"
-	"html"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -136,22 +135,6 @@ func TestFrames(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestPicture draws the picture of the documentation.
-func TestPicture(t *testing.T) {
-	const cell, line, width, height = 8, 18, 80, 24 // of a character in pixels, and the terminal
-	var b strings.Builder
-	fmt.Fprintf(&b, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" font-family=\"monospace\" font-size=\"13\" fill=\"#e6e6e6\">\n"+
-		"<title>node-dns top</title>\n<rect width=\"100%%\" height=\"100%%\" fill=\"#1e1e1e\"/>\n", (width+2)*cell, (height+1)*line)
-	for i, text := range strings.Split(textOf(busy().Model, width, height), "\n") {
-		if text == "" {
-			continue
-		}
-		// textLength makes each font as wide as a terminal's.
-		fmt.Fprintf(&b, "<text xml:space=\"preserve\" x=\"%d\" y=\"%d\" textLength=\"%d\">%s</text>\n", cell, (i+1)*line, len(text)*cell, html.EscapeString(text))
-	}
-	golden.Check(t, filepath.Join("..", "..", "..", "docs", "top.svg"), b.String()+"</svg>\n")
 }
 
 // TestFrameFits proves that a frame always has the size of the screen.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -19,10 +18,10 @@ const (
 	// failureRate is the maximum number of failures recorded per second. If there are more, the
 	// recorded ones are a sample.
 	failureRate = 200
-	// Limits on the keys recorded between two samples of LastMinute. The eight samples take 200 KB.
+	// Limits on the keys recorded between two samples of LastMinute. The eight samples take 250 KB.
 	failedClients, failedRoutes, failedReasons = 64, 32, 16
 	// maxReason is the maximum length of a reason in bytes. Some come from upstream nameservers.
-	maxReason = 128
+	maxReason = 512
 	// shownFailed limits each list in the status.
 	shownFailed = 5
 )
@@ -93,7 +92,7 @@ func (v *View) failedRoute(seen *dnsserver.Seen) string {
 func failedReason(seen *dnsserver.Seen) string {
 	switch {
 	case seen.Why != "":
-		return strings.ToValidUTF8(seen.Why[:min(len(seen.Why), maxReason)], "")
+		return dnsserver.CutText(seen.Why, maxReason)
 	case seen.Outcome == dnsserver.ByUpstream:
 		return "response of " + seen.Server.String()
 	}

@@ -70,13 +70,16 @@ func TestFailuresOfMinute(t *testing.T) {
 	}
 }
 
-// TestFailedReason proves that a reason is cut and valid UTF-8, and never empty.
+// TestFailedReason proves that a reason is bounded, shows where it was cut, and is valid UTF-8 and
+// never empty. A reason with the names of two servers once ended within a word.
 func TestFailedReason(t *testing.T) {
 	for want, seen := range map[string]dnsserver.Seen{
-		"no response":                 {Why: "no response", Outcome: dnsserver.ByNobody},
-		strings.Repeat("é", 63) + "x": {Why: strings.Repeat("é", 63) + "xé and more", Outcome: dnsserver.ByNobody},
-		"response of 192.0.2.53":      {Outcome: dnsserver.ByUpstream, Server: nameserver.MustParse("192.0.2.53")},
-		"response of node-dns":        {Outcome: dnsserver.ByHandler},
+		"no response": {Why: "no response", Outcome: dnsserver.ByNobody},
+		strings.Repeat("no response ", 42) + "...": {Why: strings.Repeat("no response ", 42) + "from 192.0.2.53 (timed out)", Outcome: dnsserver.ByNobody},
+		strings.Repeat("é", 254) + " ...":          {Why: strings.Repeat("é", 300), Outcome: dnsserver.ByNobody},
+		"a\uFFFDb":                                 {Why: "a\xffb", Outcome: dnsserver.ByNobody},
+		"response of 192.0.2.53":                   {Outcome: dnsserver.ByUpstream, Server: nameserver.MustParse("192.0.2.53")},
+		"response of node-dns":                     {Outcome: dnsserver.ByHandler},
 	} {
 		if got := failedReason(&seen); got != want {
 			t.Errorf("%q: got %q, want %q", seen.Why, got, want)

@@ -99,7 +99,7 @@ func (s *Server) queues() []queue {
 
 func (all udpSockets) appendQueues(queues []queue) []queue {
 	for _, u := range all {
-		queues = append(queues, queue{of: u, fd: u.file.fd, inUse: u.file.isInUse(), taken: u.tally.udpQueries.Load()})
+		queues = append(queues, queue{of: u, fd: u.file.fd, inUse: u.file.isInUse(), taken: u.tally.udpQueries.Load() + u.tally.own.Load()})
 	}
 	return queues
 }

@@ -3,6 +3,7 @@ package dnsserver
 import (
 	"context"
 	"fmt"
+	"math"
 	"net/netip"
 
 	"github.com/miekg/dns"
@@ -11,7 +12,8 @@ import (
 // Direct passes m to a Handler as if a client had sent it over TCP, without a socket. It returns
 // the response that the client would get, and the query as the Handler left it. A nil response
 // means that the Handler sends none. An error means that no client can send m. Direct skips what a
-// server does around its Handler: access checks, limits and the fast path.
+// server does around its Handler: access checks, limits, the fast path and the limit on the text of
+// Extended DNS Errors.
 func Direct(ctx context.Context, h Handler, m *dns.Msg, client, local netip.AddrPort) (*dns.Msg, *Query, error) {
 	wire, err := m.Pack()
 	if err != nil {
@@ -23,17 +25,17 @@ func Direct(ctx context.Context, h Handler, m *dns.Msg, client, local netip.Addr
 	}
 	if rcode != dns.RcodeSuccess {
 		q.Origin, q.faulty = OriginSelf, true
-		return failure(q, rcode, why(rcode)), q, nil
+		return failureUpTo(q, rcode, why(rcode), math.MaxInt), q, nil
 	}
 	response, err := h.ServeDNS(ctx, q)
 	switch {
 	case err != nil:
 		q.failed = err
-		return failure(q, dns.RcodeServerFailure, err), q, nil
+		return failureUpTo(q, dns.RcodeServerFailure, err, math.MaxInt), q, nil
 	case response == nil:
 		return nil, q, nil
 	}
-	return complete(q, response), q, nil
+	return completeUpTo(q, response, math.MaxInt), q, nil
 }
 
 // Refusal is the response that a client gets in place of an answer.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -125,5 +126,45 @@ func TestRefusalOf(t *testing.T) {
 				t.Errorf("counted: %+v, before %+v", after, before)
 			}
 		})
+	}
+}
+
+// TestDirectCutsNoText: an administrator's query gets the whole reason for a failure, and a client
+// as much as fits in a small response.
+func TestDirectCutsNoText(t *testing.T) {
+	long, first := strings.Repeat("no response from 192.0.2.53; ", 40), strings.Repeat("connection refused; ", 40)
+	handler := HandlerFunc(func(_ context.Context, q *Query) (*dns.Msg, error) {
+		if q.Msg.Question[0].Name == "fails." {
+			return nil, &ExtendedError{Code: dns.ExtendedErrorCodeCachedError, Text: long, First: &ExtendedError{Text: first}}
+		}
+		m := new(dns.Msg).SetRcode(q.Msg, dns.RcodeServerFailure)
+		m.Extra = []dns.RR{newOPT(&dns.EDNS0_EDE{ExtraText: long}, &dns.EDNS0_EDE{ExtraText: first})}
+		return m, nil
+	})
+	_, at := start(t, Config{Handler: handler})
+	texts := func(m *dns.Msg) (all []string) {
+		for _, option := range m.IsEdns0().Option {
+			all = append(all, option.(*dns.EDNS0_EDE).ExtraText)
+		}
+		return all
+	}
+	for _, name := range []string{"fails.", "answers."} {
+		m := new(dns.Msg).SetQuestion(name, dns.TypeA).SetEdns0(1232, false)
+		response, _, err := Direct(t.Context(), handler, m, netip.AddrPort{}, netip.AddrPort{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := texts(response); !slices.Equal(got, []string{long, first}) {
+			t.Errorf("%s: got %q", name, got)
+		}
+		sent, _, err := new(dns.Client).Exchange(m, at.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range texts(sent) {
+			if len(text) > maxExtraText || !strings.HasSuffix(text, " ...") {
+				t.Errorf("%s: a client gets %q", name, text)
+			}
+		}
 	}
 }

@@ -22,16 +22,21 @@ const maxOptions = 4
 // failure returns the response to q if there is no answer. It has the rcode, and an explanation if
 // err contains one.
 func failure(q *Query, rcode int, err error) *dns.Msg {
+	return failureUpTo(q, rcode, err, maxExtraText)
+}
+
+// failureUpTo is failure with another limit on the length of each text, in bytes.
+func failureUpTo(q *Query, rcode int, err error, most int) *dns.Msg {
 	m := &dns.Msg{MsgHdr: dns.MsgHdr{Rcode: rcode}}
 	var extended *ExtendedError
 	if errors.As(err, &extended) {
-		options := []dns.EDNS0{extended.Option()}
+		options := []dns.EDNS0{extended.option(most)}
 		if extended.First != nil {
-			options = append(options, extended.First.Option())
+			options = append(options, extended.First.option(most))
 		}
 		m.Extra = []dns.RR{newOPT(options...)}
 	}
-	return complete(q, m)
+	return completeUpTo(q, m, most)
 }
 
 // why returns the Extended DNS Error for a query that was rejected with rcode: an invalid query
@@ -48,7 +53,11 @@ func why(rcode int) error {
 }
 
 // complete turns the Handler's message into the response to q. m is not modified.
-func complete(q *Query, m *dns.Msg) *dns.Msg {
+func complete(q *Query, m *dns.Msg) *dns.Msg { return completeUpTo(q, m, maxExtraText) }
+
+// completeUpTo is complete with another limit on the length of each Extended DNS Error's text, in
+// bytes.
+func completeUpTo(q *Query, m *dns.Msg, most int) *dns.Msg {
 	asked := q.Msg.IsEdns0()
 	wantsAD := q.Msg.AuthenticatedData || asked != nil && asked.Do() // RFC 6840 section 5.8
 	out := &dns.Msg{
@@ -75,7 +84,7 @@ func complete(q *Query, m *dns.Msg) *dns.Msg {
 		}
 		return out
 	}
-	opt := newOPT(explanations(m)...)
+	opt := newOPT(explanations(m, most)...)
 	if q.cookie != nil {
 		opt.Option = append(opt.Option, q.cookie)
 	}
@@ -96,7 +105,7 @@ func hopByHop(rr dns.RR) bool {
 
 // explanations returns the Extended DNS Errors of a response. All other options concern only us and
 // the sender.
-func explanations(m *dns.Msg) []dns.EDNS0 {
+func explanations(m *dns.Msg, most int) []dns.EDNS0 {
 	opt := m.IsEdns0()
 	if opt == nil {
 		return nil
@@ -104,7 +113,7 @@ func explanations(m *dns.Msg) []dns.EDNS0 {
 	var options []dns.EDNS0
 	for _, o := range opt.Option {
 		if e, ok := o.(*dns.EDNS0_EDE); ok && len(options) < maxOptions {
-			options = append(options, &dns.EDNS0_EDE{InfoCode: e.InfoCode, ExtraText: cutText(e.ExtraText)})
+			options = append(options, &dns.EDNS0_EDE{InfoCode: e.InfoCode, ExtraText: CutText(e.ExtraText, most)})
 		}
 	}
 	return options
@@ -186,23 +195,26 @@ func (e *ExtendedError) Unwrap() error { return e.Err }
 const maxExtraText = 128
 
 // Option returns the EDNS option for the client, without First.
-func (e *ExtendedError) Option() *dns.EDNS0_EDE {
-	return &dns.EDNS0_EDE{InfoCode: e.Code, ExtraText: cutText(e.Text)}
+func (e *ExtendedError) Option() *dns.EDNS0_EDE { return e.option(maxExtraText) }
+
+func (e *ExtendedError) option(most int) *dns.EDNS0_EDE {
+	return &dns.EDNS0_EDE{InfoCode: e.Code, ExtraText: CutText(e.Text, most)}
 }
 
-// cutText returns s as valid UTF-8 (RFC 8914 section 2) of at most maxExtraText bytes. It cuts
-// longer text after a whole word and appends an ellipsis.
-func cutText(s string) string {
+// CutText returns s as valid UTF-8 (RFC 8914 section 2) of at most that many bytes. It cuts longer
+// text after a whole word and appends an ellipsis.
+func CutText(s string, most int) string {
+	const ellipsis = " ..."
 	s = strings.ToValidUTF8(s, "\uFFFD")
-	if len(s) <= maxExtraText {
+	if len(s) <= most {
 		return s
 	}
-	end := maxExtraText - len(" ...")
+	end := most - len(ellipsis)
 	for !utf8.RuneStart(s[end]) {
 		end--
 	}
-	if word := strings.LastIndexByte(s[:end], ' '); word > maxExtraText/2 {
+	if word := strings.LastIndexByte(s[:end], ' '); word > most/2 {
 		end = word
 	}
-	return s[:end] + " ..."
+	return s[:end] + ellipsis
 }

@@ -121,6 +121,7 @@ type tally struct {
 	refused    atomic.Uint64
 	dropped    atomic.Uint64
 	truncated  atomic.Uint64
+	own        atomic.Uint64 // our own queries over UDP, which no other counter counts; only for Alive
 	traffic    traffic
 	_          [64]byte
 }

@@ -128,6 +128,15 @@ func (u *udpSocket) received(i int, wire []byte, client netip.AddrPort) {
 	v, rcode := accept(wire)
 	if u.comesBack != nil && v == parse {
 		if response := u.comesBack.answerOwn(wire); response != nil {
+			u.tally.own.Add(1)
+			u.send(response, client)
+			return
+		}
+	}
+	x := exchange{wire: wire, client: client, local: u.local, proto: UDP, arrived: u.in.arrived}
+	if v == parse && client.Port() > 0 {
+		if response := u.s.answerProbe(&x); response != nil {
+			u.tally.own.Add(1)
 			u.send(response, client)
 			return
 		}
@@ -137,7 +146,6 @@ func (u *udpSocket) received(i int, wire []byte, client netip.AddrPort) {
 		u.tally.dropped.Add(1)
 		return
 	}
-	x := exchange{wire: wire, client: client, local: u.local, proto: UDP, arrived: u.in.arrived}
 	if why := u.s.access.Load().denies(u.local, client.Addr()); why != allowed {
 		u.refuse(x, u.s.deny(x, why), newSample(wire), why)
 		return

@@ -90,14 +90,22 @@ const (
 	typeTXT    = 16
 )
 
+// afterID is a query after its ID: the header, without any flag, and the question.
+const afterID = "\x00\x00" + "\x00\x01" + "\x00\x00\x00\x00\x00\x00" + question
+
+// IsProbe reports whether a message is a query of Identify. Other programs that ask for
+// version.bind, such as dig, request recursion or send an OPT record.
+func IsProbe(message []byte) bool {
+	return len(message) == len(afterID)+2 && string(message[2:]) == afterID
+}
+
 // newQuery returns a query with a random ID. The message is written by hand, because a library for
 // it made NetworkManager's hook, which starts for each event, 13 KB larger and a tenth of a
 // millisecond slower.
 func newQuery() []byte {
-	query := make([]byte, headerSize, headerSize+len(question))
+	query := append(make([]byte, 2, 2+len(afterID)), afterID...)
 	rand.Read(query[:2]) // never fails
-	query[5] = 1         // one question
-	return append(query, question...)
+	return query
 }
 
 // isResponse reports whether a message is a response with the query's ID.

@@ -24,10 +24,35 @@ func TestQuery(t *testing.T) {
 		if m.Response || len(m.Questions) != 1 || q.Name.String() != "version.bind." || q.Type != dnsmessage.TypeTXT || q.Class != dnsmessage.ClassCHAOS {
 			t.Fatalf("asks %v", m.GoString())
 		}
+		if !IsProbe(newQuery()) {
+			t.Fatal("IsProbe does not recognize the query")
+		}
 		seen[m.ID] = true
 	}
 	if len(seen) < 25 {
 		t.Errorf("got %d different IDs in 50 queries", len(seen))
+	}
+}
+
+// TestIsProbe: only the exact query of Identify is one. A program's own query for version.bind is
+// not.
+func TestIsProbe(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		change func(query []byte) []byte
+	}{
+		{"a response", func(q []byte) []byte { q[2] |= 0x80; return q }},
+		{"recursion desired", func(q []byte) []byte { q[2] |= 1; return q }},
+		{"checking disabled", func(q []byte) []byte { q[3] |= 0x10; return q }},
+		{"class IN", func(q []byte) []byte { q[len(q)-1] = 1; return q }},
+		{"another name", func(q []byte) []byte { q[headerSize+1] = 'w'; return q }},
+		{"more bytes", func(q []byte) []byte { return append(q, 0) }},
+		{"fewer bytes", func(q []byte) []byte { return q[:len(q)-1] }},
+		{"nothing", func([]byte) []byte { return nil }},
+	} {
+		if IsProbe(test.change(newQuery())) {
+			t.Errorf("%s: counts as a probe", test.name)
+		}
 	}
 }
 
