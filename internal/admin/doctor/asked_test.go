@@ -163,6 +163,7 @@ func fromPod(udp, tcp Answer) func(*Snapshot) {
 func fromPods(mode string, answers ...Answer) func(*Snapshot) {
 	return func(s *Snapshot) {
 		intercepting(control.Intercepted{Address: "10.96.0.10", On: true, Mode: mode})(s)
+		s.Status.Cluster.Resolver.Phase = "synced"
 		for i, answer := range answers {
 			s.Pods = append(s.Pods, LocalProbe{
 				Namespace: fmt.Sprintf("/run/netns/cni-%d", i+1), Client: netip.AddrFrom4([4]byte{10, 128, 0, byte(i + 1)}),

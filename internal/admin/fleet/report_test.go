@@ -89,7 +89,8 @@ var reports = []struct {
 	// The chart's pod on such a node is ready. It counted as ok, unasked.
 	{"nodes that the RPM serves", Command{Name: "status"}, []said{
 		{nodes: rack("n", 1, 38), output: wellStatus},
-		{nodes: []string{"p1"}, output: fmt.Sprintf(leftStatus, "192.0.2.112")}, {nodes: []string{"p2"}, output: fmt.Sprintf(leftStatus, "192.0.2.112")},
+		{nodes: []string{"p1"}, output: fmt.Sprintf(leftStatus, "192.0.2.112")},
+		{nodes: []string{"p2"}, output: fmt.Sprintf(leftStatus, "192.0.2.112")},
 	}},
 	{"the doctor of a node that the RPM serves", Command{Name: "doctor"}, []said{
 		{nodes: []string{"a"}, output: fmt.Sprintf(doctor, "a", "3s", "ok", "192.0.2.97")},
