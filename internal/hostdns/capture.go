@@ -76,7 +76,7 @@ func nodeResolvConfStep(s *State, set upstream.Set) (Step, bool) {
 	file.SetNameservers(addrs)
 	if s.ResolvConf.Err == nil { // otherwise keep the current lists
 		file.SetSearch(hostSearch(s))
-		file.SetOptions(resolvconf.Parse(s.base().Data).Options())
+		file.SetOptions(hostOptions(s))
 	}
 	return writeStep(s.Paths.NodeResolvConf, s.NodeResolvConf, file.Bytes())
 }

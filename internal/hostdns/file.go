@@ -91,6 +91,13 @@ func readBounded(path string) ([]byte, error) {
 	return data, nil
 }
 
+// isMountPoint reports whether something is mounted at path. A kernel before 5.8 cannot tell.
+func isMountPoint(path string) bool {
+	var stat unix.Statx_t
+	err := unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW, 0, &stat)
+	return err == nil && stat.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0
+}
+
 // restoring returns the step that turns path into this file again.
 func (f File) restoring(path string) Step {
 	switch {

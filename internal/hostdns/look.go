@@ -142,6 +142,7 @@ func (s *State) lookAtFiles(progress *Progress) {
 			s.problem("reading %s: %v", s.Paths.host(f.path), f.into.Err)
 		}
 	}
+	s.IsMounted = isMountPoint(s.Paths.ResolvConf)
 	s.parsed = newKnown(s.Upstreams, s.Record)
 	s.LacksWayBack = s.Paths.LacksWayBack()
 	s.UpstreamsAlone = isAlone(s.Paths.Upstreams) && !s.Paths.dnsmasqReads()

@@ -3,6 +3,7 @@ package hostdns
 import (
 	"os"
 	"runtime"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -85,6 +86,25 @@ func TestBindMountedResolvConf(t *testing.T) {
 		}
 		w.apply()
 		if r := w.restore(false); r.ResolvConf != Restored || w.read(etcResolvConf) != generated {
+			t.Errorf("restore: %s, resolv.conf:\n%s", r.ResolvConf, w.read(etcResolvConf))
+		}
+	})
+}
+
+// TestMountedFileIsAdmins: NetworkManager cannot write a bind-mounted resolv.conf, so the search
+// list is that of the file. NetworkManager's list replaced it while node-dns answered.
+func TestMountedFileIsAdmins(t *testing.T) {
+	const admins = "search admin.example\nnameserver 10.0.0.9\n"
+	w := newTree(t, map[string]string{etcResolvConf: admins, "/run/NetworkManager/resolv.conf": generated})
+	manager := host(withNetworkManager(dnsConfig("eth0", sys, "example.com")), withMode("default", "symlink")).NetworkManager
+	w.snapshot = manager
+	isolated(t, func() {
+		w.bind(etcResolvConf, 0)
+		w.apply()
+		if got := w.read(etcResolvConf); !strings.Contains(got, "admin.example\n") || strings.Contains(got, " example.com") {
+			t.Errorf("resolv.conf:\n%s", got)
+		}
+		if r := w.restore(true); r.ResolvConf != Restored || w.read(etcResolvConf) != admins {
 			t.Errorf("restore: %s, resolv.conf:\n%s", r.ResolvConf, w.read(etcResolvConf))
 		}
 	})

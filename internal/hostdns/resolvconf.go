@@ -3,6 +3,7 @@ package hostdns
 import (
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/resolvconf"
@@ -50,7 +51,18 @@ func localResolvConf(s *State, nameserver netip.Addr) []byte {
 	}
 	file.SetSearch(searchList(s))
 	file.SetNameservers([]netip.Addr{nameserver})
+	file.SetOptions(hostOptions(s))
 	return file.Bytes()
+}
+
+// hostOptions returns the options that the host would have without node-dns: those in the file that
+// an admin's link leads to, which the admin may have edited, else those in the current file.
+func hostOptions(s *State) []string {
+	behind := resolvconf.Parse(s.Original.Data)
+	if s.keepsOriginal() && s.leadsToAdmins(s.Original) && len(behind.Nameservers()) > 0 {
+		return behind.Options()
+	}
+	return resolvconf.Parse(s.base().Data).Options()
 }
 
 // base is the file that ours is derived from: the current one, or the saved original if the current
@@ -92,9 +104,9 @@ func (s *State) keepsOriginal() bool {
 
 // isNewer reports whether the resolv.conf that replaced ours also replaces the saved original,
 // because some program has written it since. A file without a usable nameserver never does, and
-// that includes copies of ours. A file does not replace a link that leads to nameservers, because
-// the program that made the link writes its target. Nor does it replace NetworkManager's own file,
-// whose present list is known. The exception is NetworkManager with resolvconf(8): while openresolv
+// that includes copies of ours. A file does not replace another program's link that leads to
+// nameservers, because that program writes the link's target. Nor does it replace NetworkManager's
+// own file, whose present list is known. The exception is NetworkManager with resolvconf(8): while openresolv
 // has no nameserver itself, it restores an old file of NetworkManager's.
 func (s *State) isNewer() bool {
 	refused := refuseCopies(s)
@@ -104,9 +116,19 @@ func (s *State) isNewer() bool {
 	case s.ResolvConf.Link != "":
 		return s.ResolvConf.Link != s.Original.Link
 	case s.Original.Link != "":
-		return !usable(refused, s.Original.Data)
+		return s.leadsToAdmins(s.Original) || !usable(refused, s.Original.Data)
 	}
 	return s.NetworkManager == nil || s.NetworkManager.RcManager == "resolvconf" || !fromNetworkManagerFile(s)
+}
+
+// leadsToAdmins reports whether f is a link to an admin's own file in /etc. Another program's file is
+// in /run, or the program writes through the link (rc-manager=file).
+func (s *State) leadsToAdmins(f File) bool {
+	target := linkTarget("/", "/etc", f.Link)
+	if f.Link == "" || !strings.HasPrefix(target, "/etc/") || strings.HasPrefix(target, "/etc/resolvconf/") || resolvedStub(f) {
+		return false
+	}
+	return s.NetworkManager == nil || s.NetworkManager.RcManager != "file" || s.NetworkManager.Mode == "none"
 }
 
 // edited returns the resolv.conf that results from an admin's edit of ours. If the edit changed the
@@ -131,11 +153,12 @@ func (s *State) edited() (File, bool) {
 }
 
 // editedOriginal returns the saved original with the search list and options of the current file,
-// if they differ. It applies only to an admin's file: NetworkManager, or the program that made a
+// if they differ. It applies only to an admin's file: NetworkManager, or another program that made a
 // link, sets its own search list. It does not apply if the host itself searched the cluster domain,
 // because that entry cannot be told from ours.
 func (s *State) editedOriginal(now *resolvconf.File) (File, bool) {
-	if !s.hasOriginal() || s.Original.Link != "" || !usable(refuseCopies(s), s.Original.Data) || s.networkManagerWritesSearch() || s.hadClusterDomain() {
+	admins := s.Original.Link == "" || s.leadsToAdmins(s.Original)
+	if !s.hasOriginal() || !admins || !usable(refuseCopies(s), s.Original.Data) || s.networkManagerWritesSearch() || s.hadClusterDomain() {
 		return File{}, false
 	}
 	file := resolvconf.Parse(s.Original.Data)
@@ -145,9 +168,7 @@ func (s *State) editedOriginal(now *resolvconf.File) (File, bool) {
 	}
 	file.SetSearch(search)
 	file.SetOptions(now.Options())
-	f := s.Original
-	f.Data = file.Bytes()
-	return f, true
+	return File{Exists: true, Data: file.Bytes(), Mode: 0o644, Owner: s.Original.Owner}, true
 }
 
 // unmarked returns file without our line and the cluster domain.

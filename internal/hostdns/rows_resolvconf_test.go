@@ -311,6 +311,23 @@ func resolvedRows() []row {
 			upstreams: sys, from: upstream.LastGood, change: Same, back: "-> ../run/resolvconf/resolv.conf",
 		},
 		{
+			// The admin's resolv.conf was lost: the link to the older file came back at a stop.
+			name:      "an admin's file in place of ours, and the displaced link leads to an admin's file",
+			options:   []option{withResolvConf(file("search new.example\nnameserver 10.0.0.8\n")), withOriginal(link("resolv.mine", generated)), withCaptured(sys)},
+			upstreams: "10.0.0.8", from: upstream.ResolvConf, change: Changed, here: nodeIP + " | cluster.local new.example",
+		},
+		{
+			// The options were those from before the edit.
+			name:      "ours, and the admin has edited the file that the displaced link leads to",
+			options:   []option{withResolvConf(file(Watermark + "\nsearch cluster.local example.com\nnameserver " + nodeIP + "\noptions timeout:2\n")), withOriginal(link("resolv.mine", "search new.example\nnameserver 10.0.0.8\noptions rotate\n")), withCaptured(sys)},
+			upstreams: "10.0.0.8", from: upstream.ResolvConf, change: Changed, here: nodeIP + " | cluster.local new.example | options rotate", back: "-> resolv.mine",
+		},
+		{
+			name:      "another tool's file in place of ours, and the displaced link leads to a program's file",
+			options:   []option{withResolvConf(file("nameserver 8.8.8.8\n")), withOriginal(link("/run/netconfig/resolv.conf", generated)), withCaptured(sys)},
+			upstreams: sys, from: upstream.LastGood, change: Same, here: nodeIP + " | cluster.local example.com", warning: "/etc/resolv.conf named 8.8.8.8, but last-good does not",
+		},
+		{
 			// With dns=dnsmasq NetworkManager's file names its own dnsmasq, which stops with it.
 			name: "NetworkManager has stopped, and its file names a cache of its own",
 			options: []option{

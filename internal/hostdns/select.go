@@ -171,7 +171,7 @@ func fromOthersFiles(s *State) []upstream.Candidate {
 			return all
 		}
 	}
-	if s.Original.Link != "" && !resolvedStub(s.Original) {
+	if s.keepsOriginal() && s.Original.Link != "" && !resolvedStub(s.Original) {
 		all = append(all, withoutEcho(s, fromResolvConf(upstream.ResolvConf, s.Original.Data)))
 	}
 	if s.ResolvConf.Exists && !s.isOurs() {

@@ -244,6 +244,29 @@ func TestEditedInPlace(t *testing.T) {
 	})
 }
 
+// TestEditedInPlaceOfLink: the host's resolv.conf was a link to the admin's own file. An edit of ours
+// was lost, because the link came back.
+func TestEditedInPlaceOfLink(t *testing.T) {
+	for name, change := range map[string]*strings.Replacer{
+		"another search list": strings.NewReplacer("admin.example", "new.example"),
+		"another nameserver":  strings.NewReplacer("nameserver "+nodeIP, "nameserver 10.0.0.8", "nameserver 10.0.0.2", "nameserver 10.0.0.8"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newTree(t, map[string]string{etcResolvConf: "-> resolv.mine", "/etc/resolv.mine": manual})
+			w.apply()
+			edit := change.Replace(w.read(etcResolvConf))
+			w.remove(etcResolvConf)
+			w.put(etcResolvConf, edit)
+			w.apply()
+			w.step("the second run", Kept, serverList(NewPlan(w.look())), w.read(etcResolvConf))
+			w.restore(true)
+			if got, want := w.read(etcResolvConf), change.Replace(manual); got != want {
+				t.Errorf("got %q after the restore, want %q", got, want)
+			}
+		})
+	}
+}
+
 // TestEndBackoffs: an apply by hand takes effect during a backoff, reports that, and restarts the
 // count.
 func TestEndBackoffs(t *testing.T) {

@@ -48,6 +48,10 @@ type State struct {
 	Handover           *Handover // nil if it is unknown what the daemon may read; the current copy stays
 	Rewrites           File
 
+	// IsMounted means that resolv.conf is a mount point, which NetworkManager cannot write: it
+	// renames a new file to the path (EBUSY).
+	IsMounted bool
+
 	Deaf []netip.AddrPort // configured loopback nameservers where nothing listens
 
 	HasCluster bool // there are credentials for a cluster's API, or a cached copy; Config.HasCluster is about the files

@@ -1,145 +1,67 @@
 package nspawn
 
 import (
-	"errors"
+	"cmp"
 	"flag"
 	"fmt"
-	"io/fs"
+	"hash/fnv"
 	"math/rand/v2"
-	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 )
 
+// By default the seed comes from the date, and a run plays as many walks as fit into the time. The
+// time only decides how many walks start.
 var (
-	harmWalks  = flag.Int("harm.walks", 1, "random walks of TestNoHarmManaged and TestNoHarmByHand for each kind of host")
+	harmTime   = flag.Duration("harm.time", 55*time.Second, "time in which TestNoHarmManaged and TestNoHarmByHand start walks")
+	harmWalks  = flag.Int("harm.walks", 0, "walks for each kind of host and form of its resolv.conf; 0 means as many as -harm.time allows")
 	harmRounds = flag.Int("harm.rounds", 1, "starts and ends of node-dns in each walk")
-	harmSeed   = flag.Uint64("harm.seed", 1, "seed of the first walk")
+	harmSeed   = flag.Uint64("harm.seed", 0, "seed of the first walks; 0 means the number of days since 1970")
 )
+
+// harmLeast is the number of walks that a run plays even on a slow machine. The next day's run
+// continues after them.
+const harmLeast = 3
 
 // awaitLimit bounds a wait for an expected state. It only detects a stuck machine and is not a
 // performance limit.
 const awaitLimit = time.Minute
 
-// Nameservers of the LAN besides those that DHCP offers.
-const (
-	adminNS = "10.77.0.56"
-	vpnNS   = "10.77.0.57"
-)
-
-// hostKind is a host's owner of resolv.conf and the kind of that file.
-type hostKind struct {
-	name     string
-	prepare  func(n *node) // before the machine boots
-	complete func(n *node) // after the boot
-	manages  bool          // NetworkManager manages eth0
-	linked   bool          // resolv.conf is a link, which admins do not write through
-	asksDHCP bool          // node-dns uses the nameservers from DHCP instead of those in the file: docs/explanation/precedence.md
-	migrates bool          // there is something to migrate; otherwise `migrate --apply` does nothing
-	shuffles bool          // the search list has no fixed order: systemd-resolved keeps links in a hash table with a random seed
-	writes   bool          // NetworkManager itself writes resolv.conf, and an edit lasts until its next event: docs/howto/coexistence.md
-}
-
-// handwritten is an admin's resolv.conf.
-const handwritten = "# the site's\nsearch admin.example\nnameserver " + adminNS + "\noptions timeout:2\n"
-
-func (n *node) setHandwritten() { n.WriteFile(resolvConf, handwritten, 0o644) }
-
-// setNetworkManager adds settings that override the machine's own, such as pods.conf: for each key
-// the last file counts.
-func (n *node) setNetworkManager(text string) {
-	n.WriteFile("/etc/NetworkManager/conf.d/zz-kind.conf", text, 0o644)
-}
-
-// setStatic sets eth0's address with an admin's unit.
-func (n *node) setStatic() {
-	n.WriteFile("/etc/systemd/system/static.service", "[Unit]\nBefore=network.target\n[Service]\nType=oneshot\nRemainAfterExit=yes\n"+
-		"ExecStart=/bin/sh -c 'ip address add "+nodeIP+"/24 dev eth0; ip link set eth0 up; ip route add default via "+router+"'\n[Install]\nWantedBy=multi-user.target\n", 0o644)
-	n.Enable("static.service")
-}
-
-func (n *node) disableNetworkManager() {
-	n.l.Run("systemctl", "--quiet", "--root="+n.Path("/"), "disable", "NetworkManager.service")
-}
-
-func (n *node) linkResolvConf(target string) {
-	n.t.Helper()
-	if err := os.Remove(n.Path(resolvConf)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		n.t.Fatal(err)
-	}
-	if err := os.Symlink(target, n.Path(resolvConf)); err != nil {
-		n.t.Fatal(err)
-	}
-}
-
-var hostKinds = []hostKind{
-	{name: "NetworkManager", manages: true, writes: true},
-	{name: "link to NetworkManager's file", manages: true, linked: true, prepare: func(n *node) { n.linkResolvConf("/run/NetworkManager/resolv.conf") }},
-	{name: "rc-manager file", manages: true, linked: true, prepare: func(n *node) {
-		n.setNetworkManager("[main]\nrc-manager=file\n")
-		n.WriteFile("/etc/resolv.real", "", 0o644)
-		n.linkResolvConf("resolv.real")
-	}},
-	{name: "rc-manager unmanaged", manages: true, asksDHCP: true, prepare: func(n *node) {
-		n.setNetworkManager("[main]\nrc-manager=unmanaged\n")
-		n.setHandwritten()
-	}},
-	{name: "openresolv", manages: true, migrates: true, linked: true, complete: (*node).setOpenresolv},
-	{name: "dns none", manages: true, prepare: func(n *node) {
-		n.setNetworkManager("[main]\ndns=none\n")
-		n.setHandwritten()
-	}},
-	{name: "unmanaged interface", prepare: func(n *node) {
-		n.setNetworkManager("[keyfile]\nunmanaged-devices=interface-name:pods0;interface-name:eth0\n")
-		n.setStatic()
-		n.setHandwritten()
-	}},
-	{name: "static", prepare: func(n *node) {
-		n.disableNetworkManager()
-		n.setStatic()
-		n.setHandwritten()
-	}},
-	{name: "systemd-networkd", prepare: func(n *node) {
-		n.disableNetworkManager()
-		n.Unmask("systemd-networkd.service")
-		n.WriteFile("/etc/systemd/network/eth0.network", "[Match]\nName=eth0\n[Network]\nDHCP=ipv4\n", 0o644)
-		n.Enable("systemd-networkd.service")
-		n.setHandwritten()
-	}},
-	{name: "systemd-resolved", manages: true, migrates: true, linked: true, shuffles: true, complete: (*node).setResolved},
-	{name: "bind mount", prepare: func(n *node) {
-		n.disableNetworkManager()
-		n.setStatic()
-		n.setHandwritten()
-		n.WriteFile("/var/lib/resolv.conf", handwritten, 0o644)
-		n.WriteFile("/etc/systemd/system/mounted.service", "[Unit]\nDefaultDependencies=no\nBefore=sysinit.target\n[Service]\nType=oneshot\nRemainAfterExit=yes\n"+
-			"ExecStart=mount --bind /var/lib/resolv.conf "+resolvConf+"\n[Install]\nWantedBy=sysinit.target\n", 0o644)
-		n.Enable("mounted.service")
-	}},
-}
-
 // A harmStep is one step of a walk, with a name for the log of a failure.
 type harmStep struct {
 	name  string
-	where func(k hostKind) bool // nil means every host
+	where func(p *twins) bool // nil means every host
 	do    func(p *twins, random *rand.Rand)
 }
 
-func managed(k hostKind) bool { return k.manages }
+func managed(p *twins) bool { return p.kind.manages }
 
-// changes are what an admin, NetworkManager, DHCP or another tool may do while node-dns runs.
+// editedText is a resolv.conf that an admin may write.
+func editedText(random *rand.Rand) string {
+	return fmt.Sprintf("search edited%d.example\nnameserver %s\n", random.IntN(10), []string{ns1, ns2, adminNS}[random.IntN(3)])
+}
+
+// changes are what an admin, NetworkManager, DHCP or another tool may do while node-dns runs. Where
+// a program writes resolv.conf, an admin's edit lasts until its next write, which follows at once.
 var changes = []harmStep{
-	{"an admin edits resolv.conf", func(k hostKind) bool { return !k.linked && !k.writes }, func(p *twins, random *rand.Rand) {
-		text := fmt.Sprintf("search edited%d.example\nnameserver %s\n", random.IntN(10), []string{ns1, ns2, adminNS}[random.IntN(3)])
-		p.both(func(n *node) { n.Run("sh", "-c", "cat >"+resolvConf+" <<'END'\n"+text+"END") })
+	{"an admin edits resolv.conf", func(p *twins) bool { return !p.kind.keepsLink }, func(p *twins, random *rand.Rand) {
+		p.edit("cat >"+resolvConf, editedText(random))
 	}},
-	{"DHCP offers another nameserver", managed, func(p *twins, random *rand.Rand) {
+	{"an admin replaces resolv.conf", func(p *twins) bool { return !p.kind.keepsLink && p.form != mounted }, func(p *twins, random *rand.Rand) {
+		p.edit("cat >/etc/resolv.new; mv /etc/resolv.new "+resolvConf, editedText(random))
+	}},
+	{"an admin changes the search list in resolv.conf", func(p *twins) bool { return !p.kind.keepsLink }, func(p *twins, random *rand.Rand) {
+		p.rewriting(fmt.Sprintf("sed 's/^search .*/search changed%d.example/' %[2]s >/etc/resolv.new; cat /etc/resolv.new >%[2]s", random.IntN(10), resolvConf))
+	}},
+	{"an admin edits the file behind the link", func(p *twins) bool { return p.form == linked && p.kind.text != "" && !p.replaced }, func(p *twins, random *rand.Rand) {
+		text := editedText(random)
+		p.both(func(n *node) { n.Run("sh", "-c", "cat >"+adminsFile+" <<'END'\n"+text+"END") })
+	}},
+	{"DHCP offers another nameserver", func(p *twins) bool { return p.kind.renew != nil }, func(p *twins, random *rand.Rand) {
 		offer := [][]string{{ns1}, {ns2}, {ns2, ns1}}[random.IntN(3)]
-		p.both(func(n *node) {
-			n.dhcp.SetNameservers(offer...)
-			n.Run("nmcli", "connection", "up", "eth0")
-		})
+		p.both(func(n *node) { p.kind.renew(n, offer) })
 	}},
 	{"the search list changes", managed, func(p *twins, random *rand.Rand) {
 		search := fmt.Sprintf("site%d.example", random.IntN(10))
@@ -160,9 +82,7 @@ var changes = []harmStep{
 	{"the VPN goes", managed, func(p *twins, _ *rand.Rand) {
 		p.both(func(n *node) { n.Try("nmcli", "connection", "down", "vpn") }) // usually it does not exist
 	}},
-	{"NetworkManager writes resolv.conf again", managed, func(p *twins, _ *rand.Rand) {
-		p.both(func(n *node) { n.Run("nmcli", "general", "reload", "dns-rc") })
-	}},
+	{"NetworkManager writes resolv.conf again", managed, func(p *twins, _ *rand.Rand) { p.both((*node).rewriteResolvConf) }},
 	{"NetworkManager is restarted", managed, func(p *twins, _ *rand.Rand) {
 		p.both(func(n *node) {
 			n.Run("systemctl", "restart", "NetworkManager.service")
@@ -175,14 +95,37 @@ var changes = []harmStep{
 	{"node-dns is killed", nil, func(p *twins, _ *rand.Rand) { p.Run("systemctl", "kill", "--signal=KILL", "node-dns.service") }},
 }
 
+// edit runs a shell command that writes its input, text, to resolv.conf.
+func (p *twins) edit(command, text string) {
+	p.t.Helper()
+	p.edited = true
+	p.rewriting("{ " + command + "; } <<'END'\n" + text + "END")
+}
+
+// rewriting runs a shell command that writes resolv.conf on both machines, and makes the owner of
+// resolv.conf write it again. The command may write through a link that node-dns has replaced on
+// one of the machines: from then on only the content must be the same.
+func (p *twins) rewriting(script string) {
+	p.t.Helper()
+	p.both(func(n *node) {
+		n.Run("sh", "-c", script)
+		if p.kind.rewrite != nil {
+			p.kind.rewrite(n)
+		}
+	})
+	p.replaced = p.replaced || p.form == linked
+}
+
+func mayStop(p *twins) bool { return !p.kind.onlyMigrates }
+
 // ends are the ways in which node-dns stops serving. Each leaves it installed but not running.
 var ends = []harmStep{
-	{"a stop", nil, func(p *twins, _ *rand.Rand) { p.Run("systemctl", "disable", "--now", "node-dns.service") }},
-	{"a power-off and a boot", nil, func(p *twins, _ *rand.Rand) {
+	{"a stop", mayStop, func(p *twins, _ *rand.Rand) { p.Run("systemctl", "disable", "--now", "node-dns.service") }},
+	{"a power-off and a boot", mayStop, func(p *twins, _ *rand.Rand) {
 		p.Run("systemctl", "disable", "node-dns.service")
 		p.both((*node).reboot)
 	}},
-	{"a crash loop", nil, func(p *twins, _ *rand.Rand) {
+	{"a crash loop", mayStop, func(p *twins, _ *rand.Rand) {
 		const program = "/usr/sbin/node-dns"
 		p.Run("mv", program, program+".good")
 		p.WriteFile(program, "#!/bin/sh\nexit 1\n", 0o755)
@@ -192,65 +135,137 @@ var ends = []harmStep{
 		p.Run("systemctl", "disable", "--now", "node-dns.service")
 		p.Run("mv", program+".good", program)
 	}},
-	{"an erase", nil, func(p *twins, _ *rand.Rand) {
+	{"an erase", mayStop, func(p *twins, _ *rand.Rand) {
 		p.Run("rpm", "--erase", "node-dns")
 		p.awaitSame("after an erase")
 		p.Run("rpm", "--install", p.rpm)
 	}},
-	{"migrate --undo", func(k hostKind) bool { return k.migrates }, func(p *twins, _ *rand.Rand) { p.Run("node-dns", "migrate", "--undo") }},
+	{undoStep, func(p *twins) bool { return p.kind.migrates }, func(p *twins, _ *rand.Rand) { p.Run("node-dns", "migrate", "--undo") }},
 }
+
+const undoStep = "migrate --undo"
 
 // TestNoHarmManaged and TestNoHarmByHand make random changes to a host while node-dns runs, and end
 // node-dns in each way. Afterwards the host must resolve like a host of the same kind with the same
 // changes but without node-dns. While node-dns runs, queries must go to the same nameserver as
-// without it. 300 walks: -harm.walks=28 -timeout=6h.
+// without it. 300 walks: -harm.walks=11 -timeout=6h.
 func TestNoHarmManaged(t *testing.T) { walkHosts(t, true) }
 
 func TestNoHarmByHand(t *testing.T) { walkHosts(t, false) }
 
+// harmCell is a kind of host with one form of its resolv.conf.
+type harmCell struct {
+	kind hostKind
+	form fileForm
+}
+
+func (c harmCell) String() string { return c.kind.name + ", " + string(c.form) }
+
+func harmCells(managed bool) (cells []harmCell) {
+	for _, kind := range hostKinds {
+		for _, form := range kind.forms {
+			if kind.manages == managed {
+				cells = append(cells, harmCell{kind, form})
+			}
+		}
+	}
+	return cells
+}
+
+// rotated returns the cells in the order of a run with this seed. Each day's run starts with the
+// cell after the first harmLeast of the day before, so that together they play every cell.
+func rotated(cells []harmCell, seed uint64) []harmCell {
+	start := int(seed * harmLeast % uint64(len(cells)))
+	return slices.Concat(cells[start:], cells[:start])
+}
+
+// random returns the walk's random numbers. They do not depend on the other cells.
+func (c harmCell) random(seed uint64) *rand.Rand {
+	hash := fnv.New64a()
+	hash.Write([]byte(c.String()))
+	return rand.New(rand.NewPCG(seed, hash.Sum64()))
+}
+
 func walkHosts(t *testing.T, managed bool) {
-	for i, kind := range hostKinds {
-		if kind.manages != managed {
-			continue
+	begun := time.Now()
+	seed := cmp.Or(*harmSeed, uint64(begun.Unix())/(24*60*60))
+	t.Logf("seed %d", seed)
+	cells := rotated(harmCells(managed), seed)
+	for walk := range max(1, *harmWalks) * len(cells) {
+		if *harmWalks == 0 && walk >= harmLeast && time.Since(begun) > *harmTime {
+			return
 		}
-		for walk := range *harmWalks {
-			seed := *harmSeed + uint64(walk)
-			t.Run(fmt.Sprintf("%s/seed %d", kind.name, seed), func(t *testing.T) { walkHarm(t, kind, rand.New(rand.NewPCG(seed, uint64(i)))) })
+		cell, seed := cells[walk%len(cells)], seed+uint64(walk/len(cells))
+		t.Run(fmt.Sprintf("%v/seed %d", cell, seed), func(t *testing.T) {
+			t.Logf("to repeat: go test ./test/nspawn -run '^%s$' -harm.seed=%d -harm.walks=1 -harm.rounds=%d", strings.ReplaceAll(t.Name(), "/", "$/^"), seed, *harmRounds)
+			walkHarm(t, cell, cell.random(seed))
+		})
+	}
+}
+
+// TestEachHostIsWalked: the CI once played the same path for each kind of host, for ever. The walks
+// of successive days cover every kind and form, and each has its own random numbers.
+func TestEachHostIsWalked(t *testing.T) {
+	for _, managed := range []bool{true, false} {
+		cells := harmCells(managed)
+		played, numbers := map[string]bool{}, map[uint64]string{}
+		const firstDay = 20000
+		for day := range uint64(len(cells)+harmLeast-1) / harmLeast {
+			order := rotated(cells, firstDay+day)
+			if len(order) != len(cells) {
+				t.Fatalf("got %d of %d cells", len(order), len(cells))
+			}
+			for _, cell := range order[:harmLeast] {
+				played[cell.String()] = true
+			}
+			for _, cell := range order {
+				number := cell.random(firstDay + day).Uint64()
+				if other := numbers[number]; other != "" {
+					t.Errorf("%v on day %d has the random numbers of %s", cell, day, other)
+				}
+				numbers[number] = fmt.Sprintf("%v on day %d", cell, day)
+			}
+		}
+		if len(played) != len(cells) {
+			t.Errorf("played %d of %d cells", len(played), len(cells))
 		}
 	}
 }
 
-func walkHarm(t *testing.T, kind hostKind, random *rand.Rand) {
-	p := newTwins(t, kind)
+func walkHarm(t *testing.T, cell harmCell, random *rand.Rand) {
+	p := newTwins(t, cell)
 	for range *harmRounds {
-		p.round(kind, pick(ends, kind, random), random)
+		p.round(pick(ends, p, random), random)
 	}
 }
 
-// round starts node-dns, changes the host one to three times, and ends node-dns.
-func (p *twins) round(kind hostKind, end harmStep, random *rand.Rand) {
+// round starts node-dns, changes the host up to three times, and ends node-dns.
+func (p *twins) round(end harmStep, random *rand.Rand) {
 	p.t.Log("a start")
-	if end.name == "migrate --undo" {
+	switch {
+	case end.name == undoStep && p.kind.kubelet:
+		p.Run("node-dns", "migrate", "--apply", "--kubelet")
+	case end.name == undoStep:
 		p.Run("node-dns", "migrate", "--apply")
-	} else {
+	default:
 		p.Run("systemctl", "enable", "--now", "node-dns.service")
 	}
-	p.awaitServing(kind, "after a start")
-	for range 1 + random.IntN(3) {
-		change := pick(changes, kind, random)
+	p.awaitServing("after a start")
+	for range random.IntN(4) {
+		change := pick(changes, p, random)
 		p.t.Log(change.name)
 		change.do(p, random)
-		p.awaitServing(kind, "after: "+change.name+":")
+		p.awaitServing("after: " + change.name + ":")
 	}
 	p.t.Log(end.name)
 	end.do(p, random)
 	p.awaitSame("after " + end.name)
 }
 
-// pick returns a random step that is possible on this kind of host.
-func pick(steps []harmStep, kind hostKind, random *rand.Rand) harmStep {
+// pick returns a random step that is possible on this host.
+func pick(steps []harmStep, p *twins, random *rand.Rand) harmStep {
 	for {
-		if step := steps[random.IntN(len(steps))]; step.where == nil || step.where(kind) {
+		if step := steps[random.IntN(len(steps))]; step.where == nil || step.where(p) {
 			return step
 		}
 	}

@@ -17,16 +17,19 @@ import (
 // node-dns. The second shows how the first must resolve names without it.
 type twins struct {
 	*node
+	harmCell
 	model *node
-	kind  hostKind
 	rpm   string // the package's file on the node
+
+	edited   bool // an admin has written resolv.conf
+	replaced bool // an admin has written resolv.conf in place of a link
 }
 
 // newTwins boots two machines of one kind, and installs the package on the first.
-func newTwins(t *testing.T, kind hostKind) *twins {
+func newTwins(t *testing.T, cell harmCell) *twins {
 	t.Helper()
-	l := lab.New(t)
-	p := &twins{kind: kind, node: newNamedNode(t, l, "node", "lan0"), model: newNamedNode(t, l, "model", "lan1")}
+	l, kind := lab.New(t), cell.kind
+	p := &twins{harmCell: cell, node: newNamedNode(t, l, "node", "lan0"), model: newNamedNode(t, l, "model", "lan1")}
 	p.both(func(n *node) {
 		n.lan.Run("ip", "address", "add", adminNS+"/24", "dev", n.bridge())
 		n.lan.Run("ip", "address", "add", vpnNS+"/24", "dev", n.bridge())
@@ -35,9 +38,10 @@ func newTwins(t *testing.T, kind hostKind) *twins {
 		if kind.prepare != nil {
 			kind.prepare(n)
 		}
+		n.setForm(kind, cell.form)
 		n.boot()
 		if kind.complete != nil {
-			kind.complete(n)
+			kind.complete(n, cell.form)
 		}
 		n.awaitNames()
 	})
@@ -69,7 +73,7 @@ func (p *twins) awaitSame(when string) {
 	p.settle()
 	var got, want string
 	if !lab.Poll(awaitLimit, func() bool {
-		got, want = p.inOrder(p.node.resolving()), p.inOrder(p.model.resolving())
+		got, want = p.comparable(p.node.resolving()), p.comparable(p.model.resolving())
 		return got == want
 	}) {
 		p.t.Fatalf("%s the host resolves differently than without node-dns (- without, + with):\n%s", when, cmp.Diff(want, got))
@@ -78,13 +82,16 @@ func (p *twins) awaitSame(when string) {
 
 // awaitServing waits until node-dns answers in place of the model's nameserver: with the same
 // upstream and the same search list.
-func (p *twins) awaitServing(kind hostKind, when string) {
+func (p *twins) awaitServing(when string) {
 	p.t.Helper()
 	p.awaitPointed()
 	p.settle()
+	// dnsmasq's servers win over those of a resolv.conf. NetworkManager's win over those of an admin's
+	// file that it cannot write because it is a mount point.
+	asks := !p.kind.asksDHCP && !(p.kind.onlyMigrates && p.edited) && !(p.form == mounted && p.kind.target != "")
 	var got, want string
 	if !lab.Poll(awaitLimit, func() bool {
-		got, want = p.inOrder(p.node.resolvingThrough(!kind.asksDHCP)), p.inOrder(p.model.resolvingThrough(!kind.asksDHCP))
+		got, want = p.comparable(p.node.resolvingThrough(asks)), p.comparable(p.model.resolvingThrough(asks))
 		return got == want && p.isPointed()
 	}) {
 		p.t.Fatalf("%s node-dns answers differently than the host's own nameservers (- without, + with):\n%s\nstatus:\n%s\nplan:\n%s", when, cmp.Diff(want, got),
@@ -92,17 +99,19 @@ func (p *twins) awaitServing(kind hostKind, when string) {
 	}
 }
 
-// inOrder sorts the domains of a search line if the host has no fixed order.
-func (p *twins) inOrder(text string) string {
-	if !p.kind.shuffles {
-		return text
-	}
-	lines := strings.Split(text, "\n")
-	for i, line := range lines {
-		if list, ok := strings.CutPrefix(line, "search "); ok {
-			domains := strings.Fields(list)
-			slices.Sort(domains)
-			lines[i] = "search " + strings.Join(domains, " ")
+// linkLine begins the line of resolving with the target of a link.
+const linkLine = "link to "
+
+// comparable returns text without what may differ: the order of the search list if the host has
+// none, and whether resolv.conf is a link if an admin has written it in place of one.
+func (p *twins) comparable(text string) string {
+	var lines []string
+	for line := range strings.SplitSeq(text, "\n") {
+		if list, ok := strings.CutPrefix(line, "search "); ok && p.kind.shuffles {
+			line = "search " + strings.Join(slices.Sorted(strings.FieldsSeq(list)), " ")
+		}
+		if !p.replaced || !strings.HasPrefix(line, linkLine) {
+			lines = append(lines, line)
 		}
 	}
 	return strings.Join(lines, "\n")
@@ -127,7 +136,7 @@ func (p *twins) settle() {
 // resolving describes how the host resolves names: the kind of file that resolv.conf is, and all
 // lines that libc reads.
 func (n *node) resolving() string {
-	return first(n.Try("sh", "-c", `readlink `+resolvConf+`; grep -v '^[#;]' `+resolvConf+` | grep .; grep -q " `+resolvConf+` " /proc/self/mountinfo && echo mounted`))
+	return first(n.Try("sh", "-c", `to=$(readlink `+resolvConf+`) && echo "`+linkLine+`$to"; grep -v '^[#;]' `+resolvConf+` | grep .; grep -q " `+resolvConf+` " /proc/self/mountinfo && echo mounted`))
 }
 
 // resolvingThrough returns the host's search list and options and, if asks is set, the nameserver

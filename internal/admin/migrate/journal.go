@@ -10,12 +10,16 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/node-dns/node-dns/internal/hostdns"
+	"github.com/node-dns/node-dns/internal/nm"
+	"github.com/node-dns/node-dns/internal/resolvconf"
 	"github.com/node-dns/node-dns/internal/sys/atomicfile"
 )
 
@@ -243,6 +247,46 @@ func (s Saved) attributes(path string) error {
 func remove(path string) error {
 	_, err := atomicfile.Writer{}.Remove(path)
 	return err
+}
+
+// takeNewer replaces a saved resolv.conf by what the host would have now without the migration: the
+// file that an admin has written since, which the hook has saved as the original, or NetworkManager's
+// present list if NetworkManager wrote the file. Otherwise the edit was lost, and old nameservers
+// came back until NetworkManager's next event.
+func takeNewer(root string, saved []Saved) {
+	paths := hostdns.NewPaths(root)
+	byNetworkManager := func(text []byte) bool { return strings.Contains(resolvconf.Parse(text).Owner(), "NetworkManager") }
+	for i, s := range saved {
+		isFile := s.Kind == "file" && !hostdns.IsOurs(s.Data)
+		if s.Path != libcFile || !isFile && s.Kind != "link" {
+			continue
+		}
+		path := paths.Original
+		if isFile && byNetworkManager(s.Data) && networkManagerWrites(root, saved) {
+			path = paths.NetworkManagerConf
+		}
+		newer, err := saveAt(path)
+		if err != nil || newer.Kind != "file" || len(nameservers(newer.Data)) == 0 || bytes.Equal(newer.Data, s.Data) {
+			continue
+		}
+		if path == paths.NetworkManagerConf {
+			saved[i].Data, saved[i].Time = newer.Data, newer.Time
+		} else if !byNetworkManager(newer.Data) {
+			newer.Path, newer.Label = s.Path, s.Label
+			saved[i] = newer
+		}
+	}
+}
+
+// networkManagerWrites reports whether NetworkManager writes resolv.conf according to its
+// configuration files, without our snippet. If the migration has changed these files, it returns
+// false.
+func networkManagerWrites(root string, saved []Saved) bool {
+	if slices.ContainsFunc(saved, func(s Saved) bool { return strings.HasPrefix(s.Path, "/etc/NetworkManager/") }) {
+		return false
+	}
+	conf, err := nm.ReadConf(root, hostdns.NewPaths("").Snippet)
+	return err == nil && conf.DNS.Value != "none" && !slices.Contains([]string{"unmanaged", "immutable", "resolvconf"}, conf.RcManager.Value)
 }
 
 // same reports whether two states are equal except for the path. The time of a directory is
