@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"github.com/node-dns/node-dns/internal/dns/zone"
@@ -75,12 +76,17 @@ func (d *Daemon) clusterConfig(wanted policy.API) cluster.Config {
 }
 
 // publish answers from s. The first snapshot allows interception, which the follower requests, and has
-// the addresses that Cilium redirects.
+// the addresses that Cilium redirects. A later one may have other DNS pods, which names are left to.
 func (d *Daemon) publish(kubeconfig string, s *zone.Snapshot) {
-	isFirst := d.resolver.Known() == nil
+	before := d.resolver.Known()
 	d.resolver.Publish(kubeconfig, s)
-	if wanted := d.policy().Config.Intercept; isFirst && (wanted.Cilium || !wanted.IsNone()) {
+	wanted := d.policy().Config.Intercept
+	switch {
+	case !wanted.Cilium && wanted.IsNone():
+	case before == nil:
 		d.hint("the cluster is known")
+	case !slices.Equal(policy.DNSPods(before), policy.DNSPods(d.resolver.Known())):
+		d.hint("the cluster's DNS pods")
 	}
 }
 

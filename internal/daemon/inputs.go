@@ -77,6 +77,7 @@ func (f *follower) newPolicy(seen *view.Host, config nodeconfig.Config, files dn
 		Config:      config,
 		Net:         f.lastNet,
 		DNSService:  f.dnsService(),
+		DNSPods:     f.dnsPods(),
 		Record:      seen.State.Record.Data,
 		Captured:    captured.Set,
 		From:        sourceOfCapture(captured, seen.Plan.Selection),

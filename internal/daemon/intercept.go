@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/intercept"
 	"github.com/node-dns/node-dns/internal/policy"
 	"github.com/node-dns/node-dns/internal/sys/atomicfile"
@@ -43,6 +44,14 @@ func (d *Daemon) dnsService() []netip.Addr {
 		return nil
 	}
 	return policy.DNSService(d.resolver.Known())
+}
+
+// dnsPods returns the pods of the cluster's DNS Service, or none before the cluster is known.
+func (d *Daemon) dnsPods() []nameserver.Server {
+	if d.resolver == nil {
+		return nil
+	}
+	return policy.DNSPods(d.resolver.Known())
 }
 
 func (d *Daemon) withdrawInterception() {

@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+	"golang.org/x/sync/errgroup"
 
+	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/dns/exchange"
 	"github.com/node-dns/node-dns/internal/dns/forward"
@@ -24,31 +26,51 @@ const (
 	trialEvery = 5 * time.Second
 	// trialFailures in a row make the daemon not ready.
 	trialFailures = 3
-	// longestTrial is the longest interval between questions to upstreams that do not answer.
+	// longestTrial is the longest interval between questions to nameservers that do not answer.
 	longestTrial = time.Minute
 	// trialTimeout bounds a question. The daemon gives up on a query after 5 s.
 	trialTimeout = 5500 * time.Millisecond
-	// maxReferences is the number of nameservers that are queried directly after a failure.
+	// maxReferences is the number of nameservers of a kind that are queried directly after a
+	// failure.
 	maxReferences = 4
+	// maxTrials is the number of routes that are asked.
+	maxTrials = 64
+	// parallelTrials is the number of routes that are asked at once.
+	parallelTrials = 16
 )
 
 // trial asks end-to-end questions, so that a rollout stops at a node where node-dns fails: see
 // docs/howto/canary.md. Only one goroutine uses it.
 //
 // The cluster's name is answered from memory, and is asked for as long as the daemon runs. The
-// upstreams are asked until they have answered once, and again when they change. A later outage of
-// theirs must not make all nodes not ready: the controller of DaemonSets replaces pods that are not
-// ready without regard to maxUnavailable.
+// nameservers of a route are asked until they have answered once, and again when they change. A later
+// outage of theirs must not make all nodes not ready: the controller of DaemonSets replaces pods that
+// are not ready without regard to maxUnavailable.
 type trial struct {
 	*Daemon
-	cluster   int // failures in a row
-	upstreams upstreamTrial
-	redirect  redirectTrial
+	cluster  int // failures in a row
+	routes   []*routeTrial
+	redirect redirectTrial
 }
 
-// upstreamTrial is the state of the questions to a set of upstreams.
-type upstreamTrial struct {
-	servers  []nameserver.Server
+// trialRoute is a route to ask, and the nameservers to compare with.
+type trialRoute struct {
+	domain     dnsname.Name
+	servers    []nameserver.Server
+	references []reference
+}
+
+// A reference is a nameserver that is queried directly after a failure.
+type reference struct {
+	server nameserver.Server
+	// isOther means that the route does not have the server. Its NXDOMAIN says nothing: it need not
+	// know the names of the route.
+	isOther bool
+}
+
+// routeTrial is the state of the questions to the nameservers of a route.
+type routeTrial struct {
+	trialRoute
 	isPassed bool // they have answered
 	failures int  // in a row
 	silent   int  // consecutive failures in which no reference answered
@@ -63,11 +85,12 @@ func (t *trial) watch(ctx context.Context) error {
 		p := t.policy()
 		t.tryRedirected(ctx, p, time.Now())
 		if p.LeftTo != "" { // another node-dns serves the node
-			t.cluster, t.upstreams = 0, upstreamTrial{}
+			t.cluster, t.routes = 0, nil
 			t.view.Failing.Store(&[]string{})
 			continue
 		}
-		failing := slices.DeleteFunc([]string{t.tryCluster(ctx, p), t.tryUpstreams(ctx, p)}, func(s string) bool { return s == "" })
+		verdicts := append([]string{t.tryCluster(ctx, p)}, t.tryRoutes(ctx, p)...)
+		failing := slices.DeleteFunc(verdicts, func(verdict string) bool { return verdict == "" })
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -96,62 +119,94 @@ func (t *trial) tryCluster(ctx context.Context, p *policy.Policy) string {
 	return fmt.Sprintf("%s fails: %s", name, result)
 }
 
-// tryUpstreams asks a question that every resolver answers from memory, unless clients' queries
-// have shown that the upstreams answer. It returns why the daemon is not ready, or "".
-func (t *trial) tryUpstreams(ctx context.Context, p *policy.Policy) string {
-	u, now := &t.upstreams, time.Now()
-	if servers := rootServers(p); !slices.Equal(servers, u.servers) {
-		*u = upstreamTrial{servers: servers}
+// tryRoutes asks each route until its nameservers have answered. It returns why the daemon is not ready.
+func (t *trial) tryRoutes(ctx context.Context, p *policy.Policy) (failing []string) {
+	t.routes = keepTrials(t.routes, trialRoutes(p))
+	left := slices.DeleteFunc(slices.Clone(t.routes), func(r *routeTrial) bool { return r.isPassed })
+	if len(left) > 0 {
+		answering := t.answering()
+		var asking errgroup.Group
+		asking.SetLimit(parallelTrials)
+		for _, r := range left {
+			asking.Go(func() error { // the only one that uses r
+				t.tryRoute(ctx, r, answering[r.domain])
+				return nil
+			})
+		}
+		_ = asking.Wait() // they return no errors
 	}
-	if len(u.servers) == 0 || u.isPassed || now.Before(u.next) {
-		return u.verdict
+	for _, r := range t.routes {
+		failing = append(failing, r.verdict)
 	}
-	if t.hasAnswered() {
-		u.note(now, true, "", "")
-		return ""
+	return failing
+}
+
+// tryRoute asks a route, unless clients' queries have shown that its nameservers answer.
+func (t *trial) tryRoute(ctx context.Context, r *routeTrial, isAnswering bool) {
+	now := time.Now()
+	switch {
+	case isAnswering:
+		r.note(now, true, "", "")
+		return
+	case now.Before(r.next):
+		return
 	}
-	result, reference := t.ask(ctx, ".", dns.TypeNS), ""
+	name, qtype := r.question()
+	result, reference := t.ask(ctx, name, qtype), ""
 	isAnswered := isFinal(result)
-	if !isAnswered && u.failures+1 >= trialFailures {
-		reference = t.findReference(ctx, references(p))
+	if !isAnswered && r.failures+1 >= trialFailures {
+		reference = t.findReference(ctx, r.trialRoute)
 	}
-	u.note(time.Now(), isAnswered, result, reference)
-	return u.verdict
+	r.note(time.Now(), isAnswered, result, reference)
 }
 
 // note applies the result of a question. reference is a nameserver that answers it directly, or "".
-// Without one the upstreams themselves fail, as they would without node-dns.
-func (u *upstreamTrial) note(now time.Time, isAnswered bool, result, reference string) {
+// Without one the nameservers themselves fail, as they would without node-dns.
+func (r *routeTrial) note(now time.Time, isAnswered bool, result, reference string) {
 	if isAnswered {
-		*u = upstreamTrial{servers: u.servers, isPassed: true}
+		*r = routeTrial{trialRoute: r.trialRoute, isPassed: true}
 		return
 	}
-	u.failures++
-	u.next = now.Add(min(trialEvery<<max(0, min(u.failures-trialFailures, 8)), longestTrial))
-	if u.failures < trialFailures {
-		u.next = time.Time{}
+	r.failures++
+	r.next = now.Add(min(trialEvery<<max(0, min(r.failures-trialFailures, 8)), longestTrial))
+	if r.failures < trialFailures {
+		r.next = time.Time{}
 		return
 	}
 	if reference == "" {
-		if u.silent++; u.silent >= trialFailures {
-			u.verdict = ""
+		if r.silent++; r.silent >= trialFailures {
+			r.verdict = ""
 		}
 		return
 	}
-	u.silent = 0
-	u.verdict = fmt.Sprintf("the upstream nameservers do not answer through node-dns (%s), but %s answers", result, reference)
+	r.silent = 0
+	whose := "the upstream nameservers"
+	if !r.domain.IsRoot() {
+		whose = "the nameservers of " + r.domain.String()
+	}
+	r.verdict = fmt.Sprintf("%s do not answer through node-dns (%s), but %s answers", whose, result, reference)
 }
 
-// hasAnswered reports whether an upstream has answered a client's query.
-func (t *trial) hasAnswered() bool {
+// question returns a question that the nameservers of a route answer: `node-dns doctor` asks the same.
+func (r trialRoute) question() (name string, qtype uint16) {
+	if r.domain.IsRoot() {
+		return ".", dns.TypeNS // every resolver answers it from memory
+	}
+	return r.domain.String(), dns.TypeSOA
+}
+
+// answering returns the domains of the routes that have a nameserver that has answered a client's
+// query.
+func (t *trial) answering() map[dnsname.Name]bool {
+	all := map[dnsname.Name]bool{}
 	for _, r := range t.resolver.Forward().Status() {
-		if r.Domain.IsRoot() && !r.Plain && slices.ContainsFunc(r.Servers, func(s forward.ServerStatus) bool {
-			return s.State == exchange.Up && s.RTT > 0 && s.Refusals == 0
+		if !r.Plain && slices.ContainsFunc(r.Servers, func(s forward.ServerStatus) bool {
+			return s.State == exchange.Up && s.RTT > 0 && s.Refusals == 0 && s.Asked > s.Failed
 		}) {
-			return true
+			all[r.Domain] = true
 		}
 	}
-	return false
+	return all
 }
 
 // ask asks the daemon itself, past the cache, and returns the response code. It is no client's query:
@@ -178,27 +233,75 @@ func isFinal(rcode string) bool {
 	return rcode == dns.RcodeToString[dns.RcodeSuccess] || rcode == dns.RcodeToString[dns.RcodeNameError]
 }
 
-// findReference returns the first nameserver that answers directly, or "".
-func (t *trial) findReference(ctx context.Context, servers []nameserver.Server) string {
-	for _, server := range servers {
-		if t.answersDirectly(ctx, server) {
-			return server.String()
+// findReference returns the first reference that answers directly, or "".
+func (t *trial) findReference(ctx context.Context, r trialRoute) string {
+	name, qtype := r.question()
+	for _, ref := range r.references {
+		rcode := t.askDirectly(ctx, ref.server, name, qtype)
+		if isFinal(rcode) && (!ref.isOther || rcode == dns.RcodeToString[dns.RcodeSuccess]) {
+			return ref.server.String()
 		}
 	}
 	return ""
 }
 
-func (t *trial) answersDirectly(ctx context.Context, server nameserver.Server) bool {
+// askDirectly returns the response code of a nameserver, or "" if it does not respond.
+func (t *trial) askDirectly(ctx context.Context, server nameserver.Server, name string, qtype uint16) string {
 	socket, err := t.loops.Dial(ctx, server)
 	if err != nil {
-		return false
+		return ""
 	}
 	defer socket.Close()
 	conn := &dns.Conn{Conn: socket}
 	defer context.AfterFunc(ctx, func() { conn.Close() })() // ExchangeContext does not return when ctx ends
 	client := dns.Client{Timeout: time.Second}
-	response, _, err := client.ExchangeWithConnContext(ctx, new(dns.Msg).SetQuestion(".", dns.TypeNS), conn)
-	return err == nil && isFinal(dns.RcodeToString[response.Rcode])
+	response, _, err := client.ExchangeWithConnContext(ctx, new(dns.Msg).SetQuestion(name, qtype), conn)
+	if err != nil {
+		return ""
+	}
+	return dns.RcodeToString[response.Rcode]
+}
+
+// keepTrials returns a trial for each route. A route whose domain and nameservers are those of an
+// earlier one keeps its state.
+func keepTrials(before []*routeTrial, routes []trialRoute) []*routeTrial {
+	all := make([]*routeTrial, 0, len(routes))
+	for _, r := range routes {
+		now := &routeTrial{}
+		i := slices.IndexFunc(before, func(b *routeTrial) bool { return b.domain == r.domain && slices.Equal(b.servers, r.servers) })
+		if i >= 0 {
+			now = before[i]
+		}
+		now.trialRoute = r
+		all = append(all, now)
+	}
+	return all
+}
+
+// trialRoutes returns the routes to ask: that of the root, and those of other domains outside of the
+// cluster. It is pure.
+func trialRoutes(p *policy.Policy) []trialRoute {
+	root, lostRoot := rootServers(p), lostServers(p, dnsname.Root())
+	var all []trialRoute
+	if len(root) > 0 {
+		all = append(all, trialRoute{dnsname.Root(), root, references(slices.Concat(root, lostRoot), false)})
+	}
+	for _, won := range p.Won {
+		if won.Domain.IsRoot() || won.Kind != nameserver.Ask || len(won.Servers) == 0 || p.IsOfCluster(won.Domain) {
+			continue
+		}
+		if len(all) == maxTrials {
+			break
+		}
+		r := trialRoute{won.Domain, won.Servers, references(won.Servers, false)}
+		if won.Source == nameserver.NodeDNS {
+			// A rollout changes only this source. Compare with the node's nameservers without the
+			// route, in case it names the wrong ones. Other sources change on all nodes at once.
+			r.references = append(r.references, references(slices.Concat(lostServers(p, won.Domain), root, lostRoot), true)...)
+		}
+		all = append(all, r)
+	}
+	return all
 }
 
 // rootServers returns the servers of the root route.
@@ -211,20 +314,23 @@ func rootServers(p *policy.Policy) []nameserver.Server {
 	return nil
 }
 
-// references returns the nameservers to compare with: the upstreams, and those of sources that lost
-// against them, such as the node's own if the configuration has upstreams.
-func references(p *policy.Policy) []nameserver.Server {
-	all := slices.Clone(rootServers(p))
+// lostServers returns the nameservers of sources that lost a domain, such as the node's own if the
+// configuration has upstreams.
+func lostServers(p *policy.Policy, domain dnsname.Name) (all []nameserver.Server) {
 	for _, lost := range p.Lost {
-		if lost.Domain.IsRoot() && !lost.Plain && lost.Kind == nameserver.Ask && lost.Barred == "" {
+		if lost.Domain == domain && !lost.Plain && lost.Kind == nameserver.Ask && lost.Barred == "" {
 			all = append(all, lost.Servers...)
 		}
 	}
-	var plain []nameserver.Server
-	for _, s := range all {
-		if !s.TLS && !slices.Contains(plain, s) {
-			plain = append(plain, s)
+	return all
+}
+
+// references returns the first plain nameservers.
+func references(servers []nameserver.Server, areOthers bool) (all []reference) {
+	for _, s := range servers {
+		if r := (reference{s, areOthers}); !s.TLS && len(all) < maxReferences && !slices.Contains(all, r) {
+			all = append(all, r)
 		}
 	}
-	return plain[:min(len(plain), maxReferences)]
+	return all
 }

@@ -4,22 +4,29 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/miekg/dns"
 
+	"github.com/node-dns/node-dns/internal/dns/dnsname"
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
+	"github.com/node-dns/node-dns/internal/policy"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 	"github.com/node-dns/node-dns/internal/test/kubetest"
+	"github.com/node-dns/node-dns/internal/test/policytest"
+	"github.com/node-dns/node-dns/internal/upstream"
 )
 
 // resolverRecords are those of a recursive resolver, which knows the root.
 const resolverRecords = siteRecords + ". 300 IN NS a.root-servers.net.\n"
 
-// TestUpstreamTrial: the daemon is not ready after three failures in a row while another nameserver
+// TestRouteTrial: the daemon is not ready after three failures in a row while another nameserver
 // answers, and ready with the first answer.
-func TestUpstreamTrial(t *testing.T) {
+func TestRouteTrial(t *testing.T) {
 	const other = "192.0.2.1"
 	type step struct {
 		isAnswered bool
@@ -40,7 +47,7 @@ func TestUpstreamTrial(t *testing.T) {
 		{"the other nameserver fails too", []step{{false, other}, {false, other}, {false, other}, {false, ""}, {false, ""}, {false, ""}}, "rrnnnr"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			var u upstreamTrial
+			u := routeTrial{trialRoute: trialRoute{domain: dnsname.Root()}}
 			got, now := "", time.Unix(0, 0)
 			for _, s := range test.steps {
 				u.note(now, s.isAnswered, "SERVFAIL", s.reference)
@@ -53,10 +60,10 @@ func TestUpstreamTrial(t *testing.T) {
 	}
 }
 
-// TestUpstreamTrialPauses: upstreams that do not answer get a question a minute at most, from each
+// TestRouteTrialPauses: nameservers that do not answer get a question a minute at most, from each
 // node.
-func TestUpstreamTrialPauses(t *testing.T) {
-	var u upstreamTrial
+func TestRouteTrialPauses(t *testing.T) {
+	var u routeTrial
 	now := time.Unix(0, 0)
 	for i, want := range []time.Duration{0, 0, 5, 10, 20, 40, 60, 60, 60, 60, 60, 60, 60, 60, 60} {
 		u.note(now, false, "SERVFAIL", "")
@@ -67,6 +74,100 @@ func TestUpstreamTrialPauses(t *testing.T) {
 		if got != want*time.Second {
 			t.Errorf("after %d failures: %v, want %v", i+1, got, want*time.Second)
 		}
+	}
+}
+
+// TestTrialRoutes: each route is asked, and compared with its own nameservers. Only a route of
+// node-dns.yaml, which a rollout may change, is also compared with the node's nameservers without it.
+func TestTrialRoutes(t *testing.T) {
+	const wider = " or 10.0.0.2?"
+	many := ""
+	for i := range 2 * maxTrials {
+		many += fmt.Sprintf("- {domain: r%d.test, servers: [192.0.2.1]}\n", i)
+	}
+	host := upstream.Set{Servers: policytest.Servers("10.0.0.2")}
+	corp := upstream.Route{Domain: dnsname.MustParse("corp.test"), Servers: policytest.Servers("10.0.0.9")}
+	vpn := upstream.Set{Servers: host.Servers, Routes: []upstream.Route{corp}}
+	for _, test := range []struct {
+		name, nodeDNS, dnsmasq string
+		captured               upstream.Set
+		want                   []string // "DOMAIN TYPE: REFERENCE or ..."; "?" follows one that must know the name
+	}{
+		{"the node's nameserver", "", "", host, []string{". NS: 10.0.0.2"}},
+		{"no nameserver", "", "", upstream.Set{}, nil},
+		{"upstreams", "upstreams: [10.0.0.3]", "", host, []string{". NS: 10.0.0.3 or 10.0.0.2"}},
+		{"over TLS", "upstreams: ['dns+tls://10.0.0.3#dns.test']", "", host, []string{". NS: 10.0.0.2"}},
+		{"the same nameserver twice", "upstreams: [10.0.0.2]", "", host, []string{". NS: 10.0.0.2"}},
+		{"a route", "routes: [{domain: corp.test, servers: [10.0.0.4, 10.0.0.5]}]", "", host, []string{". NS: 10.0.0.2", "corp.test. SOA: 10.0.0.4 or 10.0.0.5" + wider}},
+		{"a route over TLS", "routes: [{domain: corp.test, servers: ['dns+tls://10.0.0.4#dns.test']}]", "", host, []string{". NS: 10.0.0.2", "corp.test. SOA:" + wider}},
+		{"a route that wins over NetworkManager's", "routes: [{domain: corp.test, servers: [10.0.0.4]}]", "", vpn, []string{". NS: 10.0.0.2", "corp.test. SOA: 10.0.0.4 or 10.0.0.9?" + wider}},
+		{"a route and upstreams", "upstreams: [10.0.0.3]\nroutes: [{domain: corp.test, servers: [10.0.0.4]}]", "", host, []string{". NS: 10.0.0.3 or 10.0.0.2", "corp.test. SOA: 10.0.0.4 or 10.0.0.3?" + wider}},
+		{"NetworkManager's route", "", "", vpn, []string{". NS: 10.0.0.2", "corp.test. SOA: 10.0.0.9"}},
+		{"dnsmasq's routes", "", "server=/corp.test/10.0.0.4\nserver=//10.0.0.4\nlocal=/lab.test/\nserver=/www.corp.test/#\n", host, []string{". NS: 10.0.0.2", "corp.test. SOA: 10.0.0.4"}},
+		{"the cluster's nameserver", "clusterDNS: [10.96.0.10]", "", host, []string{". NS: 10.0.0.2"}},
+		{"a nameserver that is this node", "routes: [{domain: corp.test, servers: [192.0.2.10]}]", "", host, []string{". NS: 10.0.0.2"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := trialTexts(policy.New(policy.Inputs{
+				Config: policytest.Config(t, test.nodeDNS+"\n", ""), Net: policytest.Node(), Dnsmasq: policytest.Dnsmasq(t, test.dnsmasq),
+				Captured: test.captured, From: nameserver.NetworkManager,
+			}))
+			if d := cmp.Diff(test.want, got); d != "" {
+				t.Errorf("-want +got:\n%s", d)
+			}
+		})
+	}
+	t.Run("many", func(t *testing.T) {
+		got := trialTexts(policy.New(policy.Inputs{Config: policytest.Config(t, "routes:\n"+many, ""), Net: policytest.Node(), Captured: host, From: nameserver.NetworkManager}))
+		if len(got) != maxTrials || got[0] != ". NS: 10.0.0.2" {
+			t.Errorf("got %d routes, want %d, the root first: %q", len(got), maxTrials, got)
+		}
+	})
+}
+
+// trialTexts formats the routes to ask.
+func trialTexts(p *policy.Policy) (texts []string) {
+	for _, r := range trialRoutes(p) {
+		name, qtype := r.question()
+		text, sep := fmt.Sprintf("%s %s:", name, dns.TypeToString[qtype]), " "
+		for _, ref := range r.references {
+			if ref.isOther && sep == " " {
+				sep = " or "
+			}
+			text += sep + ref.server.String()
+			if ref.isOther {
+				text += "?"
+			}
+			sep = " or "
+		}
+		texts = append(texts, text)
+	}
+	return texts
+}
+
+// TestKeepTrials: a route keeps its state until its nameservers change.
+func TestKeepTrials(t *testing.T) {
+	corp := trialRoute{domain: dnsname.MustParse("corp.test"), servers: policytest.Servers("10.0.0.4")}
+	moved := trialRoute{domain: corp.domain, servers: policytest.Servers("10.0.0.5")}
+	again := trialRoute{domain: corp.domain, servers: corp.servers, references: []reference{{server: nameserver.MustParse("10.0.0.2"), isOther: true}}}
+	lab := trialRoute{domain: dnsname.MustParse("lab.test"), servers: corp.servers}
+	before := []*routeTrial{{trialRoute: corp, isPassed: true}}
+	for _, test := range []struct {
+		name   string
+		routes []trialRoute
+		want   []*routeTrial
+	}{
+		{"the same", []trialRoute{corp}, []*routeTrial{{trialRoute: corp, isPassed: true}}},
+		{"other references", []trialRoute{again}, []*routeTrial{{trialRoute: again, isPassed: true}}},
+		{"other nameservers", []trialRoute{moved}, []*routeTrial{{trialRoute: moved}}},
+		{"another domain", []trialRoute{lab, corp}, []*routeTrial{{trialRoute: lab}, {trialRoute: corp, isPassed: true}}},
+		{"gone", nil, []*routeTrial{}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := keepTrials(before, test.routes); !reflect.DeepEqual(got, test.want) {
+				t.Errorf("got %v, want %v", got, test.want)
+			}
+		})
 	}
 }
 
@@ -119,6 +220,73 @@ func TestReadyInAnOutage(t *testing.T) {
 	r.await("it has tried", func() bool { return r.status().Routes[0].Servers[0].Failures > trialFailures })
 	if code, body := r.get(address, "/ready"); code != http.StatusOK {
 		t.Errorf("got %d %q", code, body)
+	}
+}
+
+// TestReadyNeedsRoutes: a route whose names do not resolve makes the daemon not ready if the node
+// resolves them without the route, or if the route's nameserver answers directly. A nameserver that is
+// down for all nodes does not.
+func TestReadyNeedsRoutes(t *testing.T) {
+	const soa = "corp.test. 300 IN SOA ns.corp.test. admin.corp.test. 1 3600 600 86400 300\n"
+	for _, test := range []struct {
+		name    string
+		site    string // the node's nameserver's further records
+		server  string // the route's nameserver: "down", "refuses", or "answers"
+		isReady bool
+	}{
+		{"the route's nameserver answers", "", "answers", true},
+		{"it is the wrong one: the node's nameserver knows the domain", soa, "down", false},
+		{"it refuses the domain, which the node's nameserver knows", soa, "refuses", false},
+		{"it is down, and no other nameserver knows the domain", "", "down", true},
+		{"it refuses the domain, which no other nameserver knows", "", "refuses", true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			site, server := dnstest.NewServer(t, resolverRecords+test.site), dnstest.NewServer(t, soa)
+			switch test.server {
+			case "down":
+				server.Down()
+			case "refuses":
+				server.SetFaults(dnstest.Faults{Rcode: dns.RcodeRefused})
+			}
+			r, address := withMetrics(t, map[string]string{upstreamPath: upstreamFile(site)},
+				fmt.Sprintf("routes: [{domain: corp.test, servers: ['%s']}]\n", server.Addr()), isTriedOften)
+			body := func() string {
+				_, text := r.get(address, "/ready")
+				return text
+			}
+			if test.isReady {
+				r.await("it has been tried", func() bool {
+					return site.QueriesFor("corp.test.", dns.TypeSOA) > 0 || test.server == "answers" && server.QueriesFor("corp.test.", dns.TypeSOA) > 0
+				})
+				r.awaitTrials()
+				if got := body(); got != "OK\n" {
+					t.Errorf("not ready: %q", got)
+				}
+				return
+			}
+			rcode := map[string]string{"down": "SERVFAIL", "refuses": "REFUSED"}[test.server]
+			want := fmt.Sprintf("the nameservers of corp.test. do not answer through node-dns (%s), but %s answers\n", rcode, site.Addr())
+			r.await("it is not ready", func() bool { return body() == want })
+			if test.server == "down" {
+				if err := server.Up(); err != nil {
+					t.Fatal(err)
+				}
+				r.await("a client's query makes it ready", func() bool {
+					r.rcode(r.address(), "www.corp.test.")
+					return body() == "OK\n"
+				})
+			}
+		})
+	}
+}
+
+// awaitTrials waits until a round of end-to-end questions has begun and ended.
+func (r *running) awaitTrials() {
+	r.t.Helper()
+	for range 2 {
+		before := r.daemon.view.Failing.Load()
+		r.await("the end of a round", func() bool { return r.daemon.view.Failing.Load() != before })
 	}
 }
 

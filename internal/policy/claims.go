@@ -20,13 +20,14 @@ func (p *Policy) claims(in Inputs) []nameserver.Claim {
 	claims := slices.Concat(p.busClaims(in), p.clusterClaims(), p.fileClaims(in))
 	claims = append(claims, rootClaim(nameserver.CommandLine, "", in.Upstreams, false))
 	claims = append(claims, in.Config.Claims(in.Recursive)...)
-	claims = append(claims, p.ownDNSClaims()...)
+	claims = append(claims, p.ownDNSClaims(in)...)
 	claims = append(claims, p.capturedClaims(in)...)
 	// A source without a server for all names makes no claim to them.
 	claims = slices.DeleteFunc(claims, func(c nameserver.Claim) bool {
 		return c.Domain.IsRoot() && c.Kind == nameserver.Ask && len(c.Servers) == 0
 	})
 	for i := range claims {
+		p.bypassService(in, &claims[i])
 		p.refuse(&claims[i])
 	}
 	return claims

@@ -77,16 +77,24 @@ var dnsServices = []zone.Key{
 	{Namespace: "openshift-dns", Name: "dns-default"},
 }
 
-// DNSService returns the addresses of the cluster's DNS Service. It returns none if s is nil or has
-// no such Service.
-func DNSService(s *zone.Snapshot) []netip.Addr {
+// dnsService returns the cluster's DNS Service, or nil if s is nil or has no such Service.
+func dnsService(s *zone.Snapshot) *zone.Service {
 	if s == nil {
 		return nil
 	}
 	for _, key := range dnsServices {
 		if service := s.Service(key); service != nil {
-			return service.ClusterIPs
+			return service
 		}
+	}
+	return nil
+}
+
+// DNSService returns the addresses of the cluster's DNS Service. It returns none if s is nil or has
+// no such Service.
+func DNSService(s *zone.Snapshot) []netip.Addr {
+	if service := dnsService(s); service != nil {
+		return service.ClusterIPs
 	}
 	return nil
 }

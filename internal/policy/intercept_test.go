@@ -1,8 +1,10 @@
 package policy
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -43,6 +45,15 @@ func TestInterceptUpstream(t *testing.T) {
 			[]netip.Addr{addr("10.0.0.2")},
 			nil,
 		},
+		{
+			"the cluster's DNS Service is intercepted, and no pod of it is ready", "intercept: clusterDNS",
+			func(in *Inputs) {
+				in.DNSService = []netip.Addr{addr("10.0.0.2")}
+				in.Net.Addrs = append(in.Net.Addrs, netstate.Addr{Addr: addr("10.0.0.2"), Interface: "node-dns", Up: true})
+			},
+			[]netip.Addr{addr("10.0.0.2")},
+			[]string{"ignoring 10.0.0.2 (NetworkManager eth0): it is this node and would loop"},
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			in := Inputs{
@@ -60,6 +71,52 @@ func TestInterceptUpstream(t *testing.T) {
 				t.Errorf("problems (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestServiceAsUpstream: a source names the cluster's DNS Service, whose queries come here. The pods of
+// the Service are queried instead, before and while the address is intercepted: a query to the Service
+// would come back.
+func TestServiceAsUpstream(t *testing.T) {
+	service, pod := netip.MustParseAddr("10.96.0.10"), policytest.Servers("10.244.1.53")
+	const note = "10.96.0.10 (%s) is the cluster's DNS Service, whose queries come here: its pods are queried instead"
+	for _, test := range []struct {
+		name, nodeDNS, upstream string
+		want                    string // the routes outside of the cluster's zone
+		from                    string // the source in the note; empty if there is no note
+	}{
+		{"the node's nameserver", "intercept: clusterDNS", "10.96.0.10", ".=10.244.1.53", "resolv.conf"},
+		{"upstreams", "intercept: clusterDNS\nupstreams: [10.0.0.2, 10.96.0.10, 10.0.0.3]", "10.0.0.9", ".=10.0.0.2,10.244.1.53,10.0.0.3", "upstreams /etc/node-dns/node-dns.yaml:3"},
+		{"a route", "intercept: clusterDNS\nroutes: [{domain: corp.test, servers: [10.96.0.10]}]", "10.0.0.9", "corp.test.=10.244.1.53 .=10.0.0.9", "routes /etc/node-dns/node-dns.yaml:3"},
+		{"Cilium", "intercept: cilium", "10.96.0.10", ".=10.244.1.53", "resolv.conf"},
+		{"another port", "intercept: clusterDNS\nupstreams: ['10.96.0.10:5353']", "10.0.0.9", ".=10.96.0.10:5353", ""},
+		{"without interception", "intercept: none", "10.96.0.10", ".=10.96.0.10", ""},
+	} {
+		for _, isLocal := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, local: %v", test.name, isLocal), func(t *testing.T) {
+				in := Inputs{
+					Config: policytest.Config(t, "kubeconfig: /k\n"+test.nodeDNS+"\n", ""), Net: policytest.Node(), DNSService: []netip.Addr{service}, DNSPods: pod,
+					Captured: upstream.Set{Servers: policytest.Servers(test.upstream)}, From: nameserver.ResolvConf,
+				}
+				if isLocal = isLocal && !strings.HasPrefix(test.nodeDNS, "intercept: none"); isLocal {
+					in.Net.Addrs = append(in.Net.Addrs, netstate.Addr{Addr: service, Interface: "node-dns", Up: true})
+				}
+				p := New(in)
+				if got := policytest.RouteText(p.Routes); got != test.want {
+					t.Errorf("routes %q, want %q", got, test.want)
+				}
+				var notes []string
+				if test.from != "" {
+					notes = []string{fmt.Sprintf(note, test.from)}
+				}
+				if d := cmp.Diff(notes, p.Notes); d != "" {
+					t.Errorf("notes (-want +got):\n%s", d)
+				}
+				if len(p.Problems) > 0 {
+					t.Errorf("problems %q", p.Problems)
+				}
+			})
+		}
 	}
 }
 

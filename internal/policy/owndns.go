@@ -17,19 +17,20 @@ import (
 type FromCluster struct {
 	cluster.Settings
 
-	mu    sync.Mutex           // guards the fields below
-	zones []dnsname.Name       // the cluster's zones
-	said  *clusterdns.Settings // parsed for these zones; nil before the first parse
+	mu       sync.Mutex           // guards the fields below
+	zones    []dnsname.Name       // the cluster's zones
+	mayLeave bool                 // see clusterdns.Read
+	said     *clusterdns.Settings // parsed for these; nil before the first parse
 }
 
-// read parses the objects. It caches the result until the cluster's zones change, because the
-// daemon calls it every few seconds.
-func (f *FromCluster) read(zones []dnsname.Name) *clusterdns.Settings {
+// read parses the objects. It caches the result until its arguments change, because the daemon calls
+// it every few seconds.
+func (f *FromCluster) read(zones []dnsname.Name, mayLeave bool) *clusterdns.Settings {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.said == nil || !slices.Equal(f.zones, zones) {
-		said := clusterdns.Read(f.Objects, zones)
-		f.zones, f.said = zones, &said
+	if f.said == nil || !slices.Equal(f.zones, zones) || f.mayLeave != mayLeave {
+		said := clusterdns.Read(f.Objects, zones, mayLeave)
+		f.zones, f.mayLeave, f.said = zones, mayLeave, &said
 	}
 	return f.said
 }
@@ -42,7 +43,7 @@ func (p *Policy) addOwn(in Inputs) {
 	if in.OwnDNS == nil {
 		return
 	}
-	p.Own = in.OwnDNS.read(p.Apexes)
+	p.Own = in.OwnDNS.read(p.Apexes, p.mayLeaveToPods())
 	where := in.Config.Where("fromCluster")
 	for _, err := range in.OwnDNS.Failed {
 		p.Problems = append(p.Problems, fmt.Sprintf("%s: %v", where, err))
@@ -60,8 +61,8 @@ func (p *Policy) addOwn(in Inputs) {
 }
 
 // ownDNSClaims returns the routes of the cluster's own DNS. If all servers of a domain are refused,
-// its queries fail, because its names must not leak.
-func (p *Policy) ownDNSClaims() []nameserver.Claim {
+// or no DNS pod is known, its queries fail, because its names must not leak.
+func (p *Policy) ownDNSClaims(in Inputs) []nameserver.Claim {
 	if p.Own == nil {
 		return nil
 	}
@@ -70,8 +71,13 @@ func (p *Policy) ownDNSClaims() []nameserver.Claim {
 		c := nameserver.Claim{
 			Source: nameserver.FromCluster, Detail: route.Where, Domain: route.Domain, Servers: route.Servers, GivesWay: route.Domain.IsRoot(),
 		}
-		if route.Local {
+		switch {
+		case route.Local:
 			c.Kind = nameserver.Local
+		case route.Pods:
+			if c.Servers = choosePods(in.DNSPods, p.API.Node); len(c.Servers) == 0 && len(in.DNSService) > 0 {
+				p.Problems = append(p.Problems, fmt.Sprintf("%s: no pod of the cluster's DNS is ready to resolve %s", route.Where, route.Domain))
+			}
 		}
 		claims = append(claims, c)
 	}

@@ -27,8 +27,9 @@ type Inputs struct {
 	Root        string              // prefix of every path; "" means /
 	Config      nodeconfig.Config
 	Net         netstate.State
-	DNSService  []netip.Addr // the addresses of the cluster's DNS Service, from the API; empty if unknown
-	Record      []byte       // the upstream record, with the addresses that pods were given earlier
+	DNSService  []netip.Addr        // the addresses of the cluster's DNS Service, from the API; empty if unknown
+	DNSPods     []nameserver.Server // the pods of that Service
+	Record      []byte              // the upstream record, with the addresses that pods were given earlier
 	Captured    upstream.Set
 	From        nameserver.Source  // the source of Captured
 	Origin      string             // the same, for display

@@ -211,7 +211,7 @@ func (k *kubelets) upgrade(config string) {
 	applyServerSide(k.t, k.c, map[string]*kube.Object{"DaemonSet": set})
 }
 
-// failing counts the pods that are not ready because of their upstreams.
+// failing counts the pods that are not ready because of their nameservers.
 func (k *kubelets) failing() (n int) {
 	for _, p := range k.running {
 		if isReady, why := p.ready(); !isReady && strings.Contains(why, "do not answer through node-dns") {
@@ -222,8 +222,8 @@ func (k *kubelets) failing() (n int) {
 }
 
 // TestCanary: the rollout of a configuration with which names fail stops at the first node, with a real
-// API server and DaemonSet controller. The other nodes keep their pods. After the configuration is
-// restored, the rollout continues without help.
+// API server and DaemonSet controller: all names, and those of one route. The other nodes keep their
+// pods. After the configuration is restored, the rollout continues without help.
 func TestCanary(t *testing.T) {
 	t.Parallel()
 	c := newChartCluster(t)
@@ -255,7 +255,15 @@ func TestCanary(t *testing.T) {
 		}
 	}
 
-	k.age = 2 * time.Duration(minReady) * time.Second
-	k.upgrade(good)
-	k.until(rollout{updated: canaryNodes, available: canaryNodes}, func() bool { return k.failing() == 0 })
+	restore := func() {
+		k.age = 2 * time.Duration(minReady) * time.Second
+		k.upgrade(good)
+		k.until(rollout{updated: canaryNodes, available: canaryNodes}, func() bool { return k.failing() == 0 })
+	}
+	restore()
+
+	k.age = 0
+	k.upgrade(good + "routes: [{domain: example.test, servers: ['" + dead.String() + "']}]\n") // the nodes' nameserver knows it
+	k.until(stopped, func() bool { return k.failing() == 1 })
+	restore()
 }

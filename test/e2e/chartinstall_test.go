@@ -56,6 +56,26 @@ const (
 	otherAnswer = "192.0.2.2"
 )
 
+// corefile configures CoreDNS, which pods query before the chart is installed. The node's nameserver is
+// that of its resolv.conf. Only CoreDNS knows the names of file.test, and web.corp.test.
+const corefile = `.:53 {
+    errors
+    kubernetes cluster.local in-addr.arpa ip6.arpa
+    hosts {
+        192.0.2.77 printer.site.test
+        fallthrough
+    }
+    rewrite name web.corp.test web.default.svc.cluster.local
+    forward . /etc/resolv.conf
+}
+stub.test:53 {
+    forward . ` + otherAddr + `
+}
+file.test:53 {
+    file /etc/coredns/file.db
+}
+`
+
 // newChartBed builds the image, which has the names test:old and test:new. nets are for pods that do
 // not have the node's network.
 func newChartBed(b *proxyBed, nets ...podNet) *chartBed {
@@ -71,7 +91,7 @@ func newChartBed(b *proxyBed, nets ...podNet) *chartBed {
 	// Without it, autopath does not know the client's search list. The kubelet is for kube-system.
 	client := object(b.t, "{apiVersion: v1, kind: Pod, metadata: {name: client, namespace: default}}")
 	client.Object["status"] = kube.PodStatus(clientAddr, true)
-	create(b.t, b.cluster, client)
+	create(b.t, b.cluster, client, configMap(b.t, "coredns", "Corefile", corefile))
 	root := buildImage(b.t)
 	k := startKubelet(b.t, b.cluster, b.node, "kube-system", resolvConf, map[string]string{"test:old": root, "test:new": root}, nets...)
 	return &chartBed{b, newHelm(b.t, b.cluster), k}
@@ -101,15 +121,30 @@ func (b *chartBed) awaitPods(want ...string) {
 	}
 }
 
-// checkNames checks what node-dns knows about the client's pod, over UDP and TCP: names of the cluster
-// come from the API, and autopath answers the first name of the pod's search list with the address of
-// the last one.
+// checkNames checks how node-dns resolves names for the client's pod, over UDP and TCP. Names of the
+// cluster come from the API, and autopath answers the first name of the pod's search list with the
+// address of the last one. The configuration of CoreDNS stays in effect.
 func (b *chartBed) checkNames() {
 	b.t.Helper()
-	for name, want := range map[string]string{
+	b.checkAddrs(map[string]string{
 		kubernetesName: "10.96.0.1",
 		"www.example.test.default.svc.cluster.local": nodeDNSAnswer,
-	} {
+		"www.example.test":                           nodeDNSAnswer,
+		"www.stub.test":                              otherAnswer,
+		"printer.site.test":                          "192.0.2.77",
+	})
+}
+
+// checkPodNames checks that names that only CoreDNS knows come from its pod.
+func (b *chartBed) checkPodNames() {
+	b.t.Helper()
+	b.checkAddrs(map[string]string{"www.file.test": kubeDNSAnswer, "web.corp.test": kubeDNSAnswer})
+}
+
+// checkAddrs waits until names have these addresses for the client's pod.
+func (b *chartBed) checkAddrs(addrs map[string]string) {
+	b.t.Helper()
+	for name, want := range addrs {
 		for _, network := range []string{"udp", "tcp"} {
 			var got netip.Addr
 			var err error
@@ -166,6 +201,7 @@ func TestChartInstall(t *testing.T) {
 		b.awaitPods("test:old")
 	})
 	b.checkNames()
+	b.checkPodNames() // not with the test's Cilium, which takes each response of CoreDNS for the Service's
 	b.phase("helm upgrade to another image", 0, func(l *podLoad) {
 		b.release("upgrade", upgraded)
 		b.awaitPods("test:new")

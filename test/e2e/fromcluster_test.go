@@ -10,7 +10,7 @@ import (
 	"github.com/node-dns/node-dns/test/e2e/kube"
 )
 
-func configMap(t *testing.T, name, key, text string) *kube.Object {
+func configMap(t testing.TB, name, key, text string) *kube.Object {
 	t.Helper()
 	o := object(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: %s, namespace: kube-system}}", name)
 	o.Object["data"] = map[string]any{key: text}

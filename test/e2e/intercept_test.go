@@ -1,13 +1,19 @@
 package e2e
 
 import (
+	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/intercept"
 	"github.com/node-dns/node-dns/internal/test/lab"
 	"github.com/node-dns/node-dns/test/e2e/kube"
@@ -117,5 +123,74 @@ func TestIntercept(t *testing.T) {
 			}
 			i.awaitAnswers(l, kubeDNSAnswer, some)
 		})
+	})
+}
+
+// TestInterceptServiceAsUpstream: node-dns.yaml names the cluster's DNS Service as the upstream, while
+// the queries to it come to node-dns. node-dns queries the pods of the Service instead: queries to the
+// Service would come back. Without a ready pod, the upstream is left out.
+func TestInterceptServiceAsUpstream(t *testing.T) {
+	b := newProxyBed(t, newProxyCluster(t))
+	b.startAnyProxy()
+	i := newInterceptBed(t, b)
+	i.n.args = []string{"--root", i.n.root, "serve"}
+	i.n.write("/etc/node-dns/node-dns.yaml", strings.Join([]string{
+		"nodeName: " + kube.NodeName, "listen: [" + nodeAddr + "]", "intercept: clusterDNS", "podCIDRs: [" + podNetwork + "]",
+		"upstreams: [" + clusterDNS.Addr().String() + "]",
+	}, "\n")+"\n")
+	i.startDaemon()
+	i.n.process = i.daemon
+	i.startHelper()
+	i.n.until("queries come here", func() bool {
+		addr, err := i.client.ask("udp", clusterDNS, kubernetesName, podLoadTimeout)
+		return err == nil && addr.String() == "10.96.0.1"
+	})
+	says := func(lists func(s control.Status) []string, texts ...string) bool {
+		all := strings.Join(lists(i.n.status()), "\n")
+		return !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(all, text) })
+	}
+	i.n.until("the pod is queried", func() bool {
+		return says(func(s control.Status) []string { return s.Notes }, "is the cluster's DNS Service, whose queries come here: its pods are queried instead")
+	})
+	ask := func(name string) (netip.Addr, error) { return i.client.ask("udp", clusterDNS, name, podLoadTimeout) }
+	servers := func() (all []string) {
+		for _, route := range i.n.status().Routes {
+			for _, server := range route.Servers {
+				all = append(all, server.Address)
+			}
+		}
+		return all
+	}
+	if got := servers(); !slices.Equal(got, []string{kubeDNSPod}) {
+		t.Errorf("the nameservers are %q", got)
+	}
+	for k := range 100 {
+		name := fmt.Sprintf("before%d.example.test.", k)
+		if got, err := ask(name); err != nil || got.String() != kubeDNSAnswer {
+			t.Errorf("%s: got %v, %v, want %s", name, got, err, kubeDNSAnswer)
+		}
+	}
+
+	update(t, i.cluster, kubeDNSSlice(t)) // no pod is ready
+	i.n.until("the upstream is left out", func() bool {
+		return says(func(s control.Status) []string { return s.Problems }, "ignoring "+clusterDNS.Addr().String(), "it is this node and would loop")
+	})
+	if got := servers(); len(got) > 0 {
+		t.Errorf("without a pod, the nameservers are %q", got)
+	}
+	for k := range 100 {
+		name := fmt.Sprintf("without%d.example.test.", k)
+		if got, err := ask(name); err == nil {
+			t.Errorf("%s: got %v without a pod", name, got)
+		}
+		if n := i.kubeDNS.QueriesFor(name, dns.TypeA); n > 0 {
+			t.Errorf("kube-dns got %s %d times", name, n)
+		}
+	}
+
+	update(t, i.cluster, kubeDNSSlice(t, kubeDNSPod))
+	i.n.until("the pod is queried again", func() bool {
+		got, err := ask("again.example.test.")
+		return err == nil && got.String() == kubeDNSAnswer
 	})
 }

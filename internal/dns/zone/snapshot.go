@@ -89,6 +89,24 @@ func (s *Snapshot) Slices() iter.Seq[*Slice] {
 	}
 }
 
+// SlicesOf iterates over the Slices of a Service, in the order of their names. Each Slice is valid only
+// until the next one.
+func (s *Snapshot) SlicesOf(service Key) iter.Seq[*Slice] {
+	return func(yield func(*Slice) bool) {
+		v := s.services.get(viewKey(service))
+		if v == nil {
+			return
+		}
+		var slice Slice
+		for _, packed := range v.slices {
+			packed.unpack(service, &slice)
+			if !yield(&slice) {
+				return
+			}
+		}
+	}
+}
+
 // Namespaces iterates over the names of all Namespace objects in no particular order.
 func (s *Snapshot) Namespaces() iter.Seq[string] {
 	return func(yield func(string) bool) {

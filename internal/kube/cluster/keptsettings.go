@@ -65,7 +65,7 @@ func (s Settings) Save(path string) error {
 // domains to the site's nameservers.
 func (s Settings) KeepGood(before []clusterdns.Object) Settings {
 	s.Objects, s.Failed = slices.Clone(s.Objects), slices.Clone(s.Failed)
-	for _, bad := range clusterdns.Read(s.Objects, nil).Malformed {
+	for _, bad := range clusterdns.Read(s.Objects, nil, false).Malformed {
 		is := func(o clusterdns.Object) bool {
 			return o.Kind == bad.Kind && o.Namespace == bad.Namespace && o.Name == bad.Name
 		}

@@ -35,6 +35,7 @@ type server struct {
 	zones    []zoneKey
 	hosts    map[dnsname.Name]string  // zones in which only names of the hosts plugin exist, and the place of the plugin
 	forwards map[dnsname.Name]forward // by the domain
+	mayLeave bool                     // names may be left to the DNS pods
 }
 
 // zoneKey is a zone that a block serves at port 53.
@@ -85,7 +86,7 @@ func (c *corefile) serve(blocks []block) []*server {
 	var servers []*server
 	var others []zoneKey // at other ports or protocols
 	for _, parsed := range blocks {
-		b := &server{block: parsed, hosts: map[dnsname.Name]string{}, forwards: map[dnsname.Name]forward{}}
+		b := &server{block: parsed, hosts: map[dnsname.Name]string{}, forwards: map[dnsname.Name]forward{}, mayLeave: c.mayLeaveBlock(parsed)}
 		view := slices.IndexFunc(b.directives, func(d directive) bool { return d.name.text == "view" })
 		for _, key := range b.keys {
 			zone, port, wrong := parseZone(key)
@@ -153,6 +154,12 @@ func (c *corefile) isServed(b *server, name dnsname.Name, where string) bool {
 
 // follow follows the plugins of a block. CoreDNS asks the hosts plugin before it forwards.
 func (c *corefile) follow(b *server) {
+	if c.needsPods(b) {
+		for _, zone := range b.zones {
+			c.leaveToPods(zone.name, zone.at.where())
+		}
+		return
+	}
 	hasHosts := false
 	for _, d := range b.directives {
 		switch {
@@ -165,9 +172,9 @@ func (c *corefile) follow(b *server) {
 	}
 	for _, d := range b.directives {
 		switch name := d.name.text; {
-		case name == "hosts", neutral[name]:
-		case name == "forward", name == "proxy":
+		case isForward(d):
 			c.readForward(b, d)
+		case name == "hosts", c.leavePlugin(b, d), neutral[name]:
 		case changing[name]:
 			c.report(d.name.where(), "node-dns has no equivalent of plugin %q", name)
 		default:

@@ -71,8 +71,10 @@ type Settings struct {
 type Route struct {
 	Domain dnsname.Name // the root: all names without a narrower route
 	// Local means that a name of the domain exists only if Settings.Hosts has it.
-	Local   bool
-	Servers []nameserver.Server // at least one, unless Local is set
+	Local bool
+	// Pods means that only the cluster's DNS pods can resolve names of the domain.
+	Pods    bool
+	Servers []nameserver.Server // at least one, unless Local or Pods is set
 	Where   string
 }
 
@@ -101,9 +103,10 @@ type Malformed struct {
 // Read returns what the objects configure. Routes within a domain of cluster, which are the
 // cluster's own, are left out. The order of the objects does not matter. Objects that configure no
 // DNS are ignored. Of several ConfigMaps with a Corefile, Read uses only the first one by namespace
-// and name. If there is one, Read ignores the settings of kube-dns.
-func Read(objects []Object, cluster []dnsname.Name) Settings {
-	r := &reader{cluster: cluster, index: map[dnsname.Name]int{}, kept: map[dnsname.Name]string{}}
+// and name. If there is one, Read ignores the settings of kube-dns. mayLeave allows routes with Pods
+// for settings that node-dns does not support; without it they are in Unfollowed.
+func Read(objects []Object, cluster []dnsname.Name, mayLeave bool) Settings {
+	r := &reader{cluster: cluster, mayLeave: mayLeave, index: map[dnsname.Name]int{}, kept: map[dnsname.Name]string{}}
 	sorted := slices.SortedFunc(slices.Values(objects), compareObjects)
 	customs := map[string]*custom{}
 	for _, o := range sorted {
@@ -167,6 +170,7 @@ func hasCorefile(o Object) bool {
 // reader collects the Settings of all objects.
 type reader struct {
 	cluster  []dnsname.Name
+	mayLeave bool // names may be left to the DNS pods
 	settings Settings
 	more     int // number of reports over maxUnfollowed
 	routes   []Route

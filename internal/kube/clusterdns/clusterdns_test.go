@@ -41,6 +41,9 @@ func render(s Settings) []string {
 		if r.Local {
 			target += "local"
 		}
+		if r.Pods {
+			target += "pods"
+		}
 		lines = append(lines, short(fmt.Sprintf("%s: %s => %s", r.Where, r.Domain, target)))
 	}
 	for _, h := range s.Hosts {
@@ -67,15 +70,20 @@ type row struct {
 
 func run(t *testing.T, rows []row) {
 	t.Helper()
+	runWith(t, rows, false)
+}
+
+func runWith(t *testing.T, rows []row, mayLeave bool) {
+	t.Helper()
 	for _, tt := range rows {
 		t.Run(tt.name, func(t *testing.T) {
-			got := Read(tt.objects, clusterZones)
+			got := Read(tt.objects, clusterZones, mayLeave)
 			if diff := cmp.Diff(tt.want, render(got)); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 			reversed := slices.Clone(tt.objects)
 			slices.Reverse(reversed)
-			if again := Read(reversed, clusterZones); !reflect.DeepEqual(again, got) {
+			if again := Read(reversed, clusterZones, mayLeave); !reflect.DeepEqual(again, got) {
 				t.Errorf("with the objects in reverse order: %v, want %v", render(again), render(got))
 			}
 		})
@@ -437,6 +445,47 @@ func TestLeaks(t *testing.T) {
 	})
 }
 
+// TestPods: domains for which node-dns has no equivalent are left to the DNS pods. Settings for other
+// or unknown names stay unsupported.
+func TestPods(t *testing.T) {
+	none := func(line, plugin string) string {
+		return "Corefile:" + line + `! node-dns has no equivalent of plugin "` + plugin + `"`
+	}
+	const root = ". {\nforward . 8.8.8.8\n}\n"
+	runWith(t, []row{
+		{"a name that becomes a Service's", []Object{blockOf(".", "rewrite name www.corp.test web.shop.svc.cluster.local")}, []string{"Corefile:2: www.corp.test. => pods"}},
+		{"names that become Services'", []Object{blockOf(".", "rewrite stop name suffix .corp.test. .svc.cluster.local. answer auto")}, []string{"Corefile:2: corp.test. => pods"}},
+		{"a block of rewrite", []Object{blockOf(".", "rewrite stop {", "name exact www.corp.test web.shop.svc.cluster.local", "answer auto", "}")}, []string{"Corefile:2: www.corp.test. => pods"}},
+		{"a name that becomes another one", []Object{blockOf(".", "rewrite name www.corp.test www.example.com")}, []string{none("2", "rewrite")}},
+		{"names of a pattern", []Object{blockOf(".", `rewrite name regex (.*)\.corp\.test {1}.svc.cluster.local`, "rewrite name prefix a. b.svc.cluster.local")}, []string{none("2", "rewrite"), none("3", "rewrite")}},
+		{"another field", []Object{blockOf(".", "rewrite type ANY HINFO", "rewrite name", "rewrite name exact a.test", "rewrite")}, []string{none("2", "rewrite"), none("3", "rewrite"), none("4", "rewrite"), none("5", "rewrite")}},
+		{"a name of the cluster", []Object{blockOf(".", "rewrite name a.cluster.local b.default.svc.cluster.local")}, []string{none("2", "rewrite")}},
+		{"templates", []Object{blockOf(".", "template IN A corp.test lab.test {", "rcode NXDOMAIN", "}", "template IN AAAA corp.test {", "rcode NXDOMAIN", "}")}, []string{
+			"Corefile:2: corp.test. => pods", "Corefile:2: lab.test. => pods",
+		}},
+		{"a template for all names", []Object{blockOf(".", "template IN A {", "rcode NXDOMAIN", "}", "template IN A . {", "rcode NXDOMAIN", "}")}, []string{none("2", "template"), none("5", "template")}},
+		{"AKS: a template with fallthrough", []Object{coredns(aks)}, []string{none("19", "template")}},
+		{"external names of Services", []Object{blockOf(".", "k8s_external ext.test", "k8s_external")}, []string{"Corefile:2: ext.test. => pods"}},
+		{"a zone file", []Object{coredns("corp.test {\nfile /etc/coredns/corp.db\n}\n" + root)}, []string{"Corefile:1: corp.test. => pods", "Corefile:5: . => 8.8.8.8"}},
+		{"a zone that is rewritten and forwarded", []Object{coredns("corp.test {\nrewrite name suffix .corp.test .lab.test\nhosts {\n10.0.0.1 a.corp.test\n}\nforward . 10.0.0.1\n}\n" + root)}, []string{
+			"Corefile:1: corp.test. => pods", "Corefile:9: . => 8.8.8.8",
+		}},
+		{"an unknown plugin", []Object{coredns("corp.test lab.test {\nsite_plugin\n}\n" + root)}, []string{"Corefile:1: corp.test. => pods", "Corefile:1: lab.test. => pods", "Corefile:5: . => 8.8.8.8"}},
+		{"a forward with exceptions", []Object{coredns("corp.test {\nforward . 10.0.0.1 {\nexcept lab.corp.test\n}\n}\n" + root)}, []string{
+			"Corefile:2: corp.test. => pods", "Corefile:7: . => 8.8.8.8",
+			"Corefile:3! except \"lab.corp.test\": node-dns cannot keep its names from these servers, so it does not use them",
+		}},
+		{"the site's servers", []Object{coredns("corp.test {\nforward . /etc/resolv.conf\n}\n" + root)}, []string{
+			"Corefile:5! its servers would receive names of corp.test, which Corefile:2 keeps from them",
+		}},
+		{"clients that get other answers", []Object{coredns("corp.test {\nacl {\nblock\n}\nfile f\n}\n" + root)}, []string{
+			none("2", "acl"), none("5", "file"), "Corefile:8! its servers would receive names of corp.test, which Corefile:1 keeps from them",
+		}},
+		{"the cluster's zone", []Object{coredns("cluster.local {\nkubernetes cluster.local\ntransfer {\nto *\n}\n}\n")}, []string{none("3", "transfer")}},
+		{"all names", []Object{coredns(". corp.test {\ndns64\nforward . 8.8.8.8\n}\n")}, []string{"Corefile:3: . => 8.8.8.8", "Corefile:3: corp.test. => 8.8.8.8", none("2", "dns64")}},
+	}, true)
+}
+
 // TestMalformed: an unsupported setting does not make its object malformed.
 func TestMalformed(t *testing.T) {
 	custom := func(data ...string) []Object {
@@ -498,7 +547,7 @@ func TestMalformed(t *testing.T) {
 	}
 	for _, tt := range rows {
 		t.Run(tt.name, func(t *testing.T) {
-			settings := Read(tt.objects, clusterZones)
+			settings := Read(tt.objects, clusterZones, false)
 			check(t, settings, tt.objects)
 			var got []string
 			for _, m := range settings.Malformed {
@@ -518,7 +567,7 @@ func TestManyAddresses(t *testing.T) {
 	for i := range 3 * maxAddresses {
 		entries = append(entries, fmt.Sprintf("10.0.%d.%d a.example b%d.example", i/200, i%200+1, i))
 	}
-	s := Read([]Object{blockOf(".", append(entries, "10.0.0.1 a.example", "10.0.9.9 a.example", "}")...)}, clusterZones)
+	s := Read([]Object{blockOf(".", append(entries, "10.0.0.1 a.example", "10.0.9.9 a.example", "}")...)}, clusterZones, false)
 	a, count := dnsname.MustParse("a.example"), 0
 	for _, h := range s.Hosts {
 		if slices.Contains(h.Names, a) {

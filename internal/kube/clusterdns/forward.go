@@ -22,7 +22,11 @@ type forward struct {
 	// isKept means that the servers are not followed, so that other servers must not get the names
 	// either. The reason has been reported, unless the servers are the site's.
 	isKept bool
+	isSite bool // the servers are the site's
 }
+
+// isForward reports whether a plugin is forward, or proxy of old versions.
+func isForward(d directive) bool { return d.name.text == "forward" || d.name.text == "proxy" }
 
 // readForward reads forward FROM TO... { OPTIONS }.
 func (c *corefile) readForward(b *server, d directive) {
@@ -42,6 +46,7 @@ func (c *corefile) readForward(b *server, d directive) {
 	name, isKept := c.readForwardOptions(&f, d)
 	f.servers = c.readServers(where, d.args[1:], name)
 	f.isKept = isKept || len(f.servers) == 0
+	f.isSite = !slices.ContainsFunc(d.args[1:], func(t token) bool { return !isFile(t) })
 	domains := c.within(b, from, where)
 	if len(domains) == 0 && c.pairs <= maxPairs {
 		c.report(where, "%s has no names in common with the zones of its server block", from.Relative())
@@ -71,11 +76,14 @@ func (c *corefile) addForward(b *server, domain dnsname.Name, f forward) {
 	if _, ok := b.forwards[domain]; !ok {
 		b.forwards[domain] = f
 	}
-	if f.isKept {
+	switch {
+	case !f.isKept:
+		c.add(Route{Domain: domain, Servers: f.servers, Where: where})
+	case b.mayLeave && !f.isSite && !domain.IsRoot():
+		c.leaveToPods(domain, where)
+	default:
 		c.keep(domain, where)
-		return
 	}
-	c.add(Route{Domain: domain, Servers: f.servers, Where: where})
 }
 
 // readForwardOptions returns the certificate name of the servers, and whether the servers cannot be

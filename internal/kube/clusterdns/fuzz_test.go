@@ -36,7 +36,7 @@ func check(t *testing.T, s Settings, objects []Object) {
 		t.Errorf("%d routes, %d hosts, %d reports", len(s.Routes), len(s.Hosts), len(s.Unfollowed))
 	}
 	for _, r := range s.Routes {
-		if r.Domain.IsZero() || r.Where == "" || r.Local == (len(r.Servers) > 0) || len(r.Servers) > maxServers || r.Local && r.Domain.IsRoot() {
+		if r.Domain.IsZero() || r.Where == "" || (r.Local || r.Pods) == (len(r.Servers) > 0) || len(r.Servers) > maxServers || (r.Local || r.Pods) && r.Domain.IsRoot() || r.Local && r.Pods {
 			t.Errorf("route %v", r)
 		}
 		if slices.ContainsFunc(clusterZones, r.Domain.Within) {
@@ -104,13 +104,13 @@ func FuzzRead(f *testing.F) {
 			{Kind: "DNS", Name: stubs, Spec: json.RawMessage(stubs)},
 		}
 		begin := cpuTime(t)
-		settings := Read(objects, clusterZones)
+		settings := Read(objects, clusterZones, true)
 		if took := cpuTime(t) - begin; took > tooLong {
 			t.Errorf("Read took %v", took)
 		}
 		check(t, settings, objects)
 		slices.Reverse(objects)
-		if again := Read(objects, clusterZones); !reflect.DeepEqual(again, settings) {
+		if again := Read(objects, clusterZones, true); !reflect.DeepEqual(again, settings) {
 			t.Errorf("%v, in another order %v", settings, again)
 		}
 	})
@@ -185,7 +185,7 @@ func TestBounds(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			begin := cpuTime(t)
 			objects := []Object{tt.object, tt.other}
-			settings := Read(objects, clusterZones)
+			settings := Read(objects, clusterZones, true)
 			took := cpuTime(t) - begin
 			if check(t, settings, objects); took > tooLong {
 				t.Errorf("Read took %v", took)

@@ -1,0 +1,80 @@
+package policy
+
+import (
+	"cmp"
+	"hash/fnv"
+	"net/netip"
+	"slices"
+
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
+	"github.com/node-dns/node-dns/internal/dns/zone"
+	"github.com/node-dns/node-dns/internal/nodeconfig"
+)
+
+// mayLeaveToPods reports whether names that node-dns cannot resolve as the cluster's DNS does are left
+// to its pods: if pods' queries to them come here instead, and if /etc/resolv.conf, which those pods
+// usually forward to, does not name this node.
+func (p *Policy) mayLeaveToPods() bool {
+	wanted := p.Config.Intercept
+	return (wanted.Cilium || !wanted.IsNone()) && p.API != (API{}) && p.Config.ResolvConf == nodeconfig.ResolvConfNone
+}
+
+// bypassService replaces the cluster's DNS Service among the servers of a claim by its pods, if queries
+// to the Service are to come here. Without a known pod the claim keeps the Service, and refuse removes it
+// once it is this node.
+func (p *Policy) bypassService(in Inputs, c *nameserver.Claim) {
+	isHere := func(s nameserver.Server) bool {
+		addr := s.Addr.Addr()
+		return !s.TLS && s.Addr.Port() == nameserver.Port && slices.Contains(in.DNSService, addr) &&
+			(slices.Contains(p.Intercept, addr) || slices.Contains(p.Redirected, addr))
+	}
+	i := slices.IndexFunc(c.Servers, isHere)
+	if i < 0 || len(in.DNSPods) == 0 {
+		return
+	}
+	p.note("%s (%s) is the cluster's DNS Service, whose queries come here: its pods are queried instead", c.Servers[i], *c)
+	others := slices.DeleteFunc(slices.Clone(c.Servers), isHere)
+	c.Servers = slices.Insert(others, i, choosePods(in.DNSPods, p.API.Node)...)
+}
+
+// DNSPods returns the ready endpoints of the cluster's DNS Service, of the family of its first
+// address. A query to them does not come back, as one to the Service would.
+func DNSPods(s *zone.Snapshot) (pods []nameserver.Server) {
+	service := dnsService(s)
+	if service == nil || len(service.ClusterIPs) == 0 {
+		return nil
+	}
+	isDNS := func(p zone.Port) bool { return p.Number == nameserver.Port && p.Protocol == zone.UDP }
+	i := slices.IndexFunc(service.Ports, isDNS)
+	if i < 0 {
+		return nil
+	}
+	for slice := range s.SlicesOf(service.Key) {
+		j := slices.IndexFunc(slice.Ports, func(p zone.Port) bool {
+			return p.Name == service.Ports[i].Name && p.Protocol == zone.UDP && p.Number != 0
+		})
+		for _, e := range slice.Endpoints {
+			if j >= 0 && e.Ready && e.Addr.Is4() == service.ClusterIPs[0].Is4() {
+				pods = append(pods, nameserver.Server{Addr: netip.AddrPortFrom(e.Addr, slice.Ports[j].Number)})
+			}
+		}
+	}
+	return pods
+}
+
+// maxDNSPods is the number of DNS pods that a node queries.
+const maxDNSPods = 3
+
+// choosePods returns the DNS pods that a node queries. Nodes choose different ones, and keep them while
+// others come and go (rendezvous hashing).
+func choosePods(pods []nameserver.Server, node string) []nameserver.Server {
+	weight := func(s nameserver.Server) uint64 {
+		h := fnv.New64a()
+		_, _ = h.Write([]byte(s.String() + " " + node)) // never fails
+		return h.Sum64()
+	}
+	pods = slices.SortedFunc(slices.Values(pods), func(a, b nameserver.Server) int {
+		return cmp.Or(cmp.Compare(weight(a), weight(b)), a.Addr.Compare(b.Addr))
+	})
+	return pods[:min(len(pods), maxDNSPods)]
+}

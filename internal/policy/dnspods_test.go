@@ -1,0 +1,151 @@
+package policy
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
+	"github.com/node-dns/node-dns/internal/dns/zone"
+	"github.com/node-dns/node-dns/internal/kube/cluster"
+	"github.com/node-dns/node-dns/internal/kube/clusterdns"
+	"github.com/node-dns/node-dns/internal/test/policytest"
+	"github.com/node-dns/node-dns/internal/upstream"
+)
+
+// TestLeaveToPods: names that node-dns cannot resolve as CoreDNS does go to its pods if those of the
+// node's pods come here, never to the intercepted address.
+func TestLeaveToPods(t *testing.T) {
+	const chart = "kubeconfig: /k\nfromCluster: true\nresolvConf: none\nintercept: clusterDNS\n"
+	corefile := clusterdns.Object{Kind: "ConfigMap", Namespace: "kube-system", Name: "coredns", Data: map[string]string{
+		"Corefile": "corp.test {\nfile /etc/coredns/corp.db\n}\n",
+	}}
+	const unfollowed = `ConfigMap kube-system/coredns Corefile:2 is not followed: node-dns has no equivalent of plugin "file"`
+	service := netip.MustParseAddr("10.96.0.10")
+	pods := policytest.Servers("10.244.1.53", "10.244.2.53:5353")
+	for _, test := range []struct {
+		name, nodeDNS string
+		change        func(*Inputs)
+		routes        string
+		notes         []string
+		problems      []string
+	}{
+		{"the chart", chart, nil, "corp.test.=10.244.1.53,10.244.2.53:5353 .=10.0.0.2", nil, nil},
+		{"Cilium", strings.Replace(chart, "clusterDNS", "cilium", 1), nil, "corp.test.=10.244.1.53,10.244.2.53:5353 .=10.0.0.2", nil, nil},
+		{"without interception", strings.Replace(chart, "clusterDNS", "none", 1), nil, ".=10.0.0.2", []string{unfollowed}, nil},
+		{"/etc/resolv.conf names this node", strings.Replace(chart, "resolvConf: none\n", "", 1), nil, ".=10.0.0.2", []string{unfollowed}, nil},
+		{"no pod is ready", chart, func(in *Inputs) { in.DNSPods = nil }, "corp.test.= .=10.0.0.2", nil, []string{
+			"ConfigMap kube-system/coredns Corefile:1: no pod of the cluster's DNS is ready to resolve corp.test.",
+		}},
+		{"the cluster is not known yet", chart, func(in *Inputs) { in.DNSPods, in.DNSService = nil, nil }, "corp.test.= .=10.0.0.2", nil, nil},
+		{"a pod that sends queries back", chart, func(in *Inputs) { in.Looping = map[nameserver.Server]struct{}{pods[0]: {}} }, "corp.test.=10.244.2.53:5353 .=10.0.0.2", nil, []string{
+			"ignoring 10.244.1.53 (ConfigMap kube-system/coredns Corefile:1): it sends queries back to this node",
+		}},
+		{"the admin's own route", chart + "routes: [{domain: corp.test, servers: [10.0.0.9]}]\n", nil, "corp.test.=10.0.0.9 .=10.0.0.2", nil, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			in := Inputs{
+				Config: policytest.Config(t, test.nodeDNS, ""), Net: policytest.Node(), DNSService: []netip.Addr{service}, DNSPods: pods, Hostname: "node-1",
+				Captured: upstream.Set{Servers: policytest.Servers("10.0.0.2")}, From: nameserver.ResolvConf,
+				OwnDNS: &FromCluster{Settings: cluster.Settings{Objects: []clusterdns.Object{corefile}}},
+			}
+			if test.change != nil {
+				test.change(&in)
+			}
+			p := New(in)
+			for i := range p.Routes {
+				slices.SortFunc(p.Routes[i].Servers, func(a, b nameserver.Server) int { return a.Addr.Compare(b.Addr) })
+			}
+			if got := policytest.RouteText(p.Routes); got != test.routes {
+				t.Errorf("routes %q, want %q", got, test.routes)
+			}
+			if d := cmp.Diff(test.notes, p.Notes); d != "" {
+				t.Errorf("notes (-want +got):\n%s", d)
+			}
+			if d := cmp.Diff(test.problems, p.Problems); d != "" {
+				t.Errorf("problems (-want +got):\n%s", d)
+			}
+		})
+	}
+}
+
+// TestDNSPods: the DNS pods are the ready endpoints of the Service, at the port behind its port 53.
+func TestDNSPods(t *testing.T) {
+	addr := netip.MustParseAddr
+	udp, tcp, metrics := zone.Port{Name: "dns", Number: 53, Protocol: zone.UDP}, zone.Port{Name: "dns-tcp", Number: 53}, zone.Port{Name: "metrics", Number: 9153}
+	service := zone.Service{Key: zone.Key{Namespace: "openshift-dns", Name: "dns-default"}, ClusterIPs: []netip.Addr{addr("172.30.0.10"), addr("fd00::a")}, Ports: []zone.Port{metrics, tcp, udp}}
+	ready := func(text string) zone.Endpoint { return zone.Endpoint{Addr: addr(text), Ready: true} }
+	slice := func(name, service string, ports []zone.Port, endpoints ...zone.Endpoint) *zone.Slice {
+		return &zone.Slice{Key: zone.Key{Namespace: "openshift-dns", Name: name}, Service: service, Ports: ports, Endpoints: endpoints}
+	}
+	target := zone.Port{Name: "dns", Number: 5353, Protocol: zone.UDP}
+	for _, test := range []struct {
+		name   string
+		ports  []zone.Port // of the Service
+		slices []*zone.Slice
+		want   []nameserver.Server
+	}{
+		{"no slice", service.Ports, nil, nil},
+		{"another port than the Service's", service.Ports, []*zone.Slice{slice("a", "dns-default", []zone.Port{metrics, {Name: "dns-tcp", Number: 5353}, target}, ready("10.128.0.2"))}, policytest.Servers("10.128.0.2:5353")},
+		{"two slices", service.Ports, []*zone.Slice{
+			slice("b", "dns-default", []zone.Port{target}, ready("10.128.0.4")), slice("a", "dns-default", []zone.Port{udp}, ready("10.128.0.2"), ready("10.128.0.3")),
+		}, policytest.Servers("10.128.0.2", "10.128.0.3", "10.128.0.4:5353")},
+		{"not ready", service.Ports, []*zone.Slice{slice("a", "dns-default", []zone.Port{target}, zone.Endpoint{Addr: addr("10.128.0.2")}, ready("10.128.0.3"))}, policytest.Servers("10.128.0.3:5353")},
+		{"of the other family", service.Ports, []*zone.Slice{slice("a", "dns-default", []zone.Port{target}, ready("fd01::2"))}, nil},
+		{"of another Service", service.Ports, []*zone.Slice{slice("a", "router", []zone.Port{target}, ready("10.128.0.2"))}, nil},
+		{"without the port", service.Ports, []*zone.Slice{slice("a", "dns-default", []zone.Port{metrics}, ready("10.128.0.2"))}, nil},
+		{"a Service without port 53", []zone.Port{metrics}, []*zone.Slice{slice("a", "dns-default", []zone.Port{target}, ready("10.128.0.2"))}, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			b, s := new(zone.Builder), service
+			s.Ports = test.ports
+			b.SetService(&s)
+			for _, slice := range test.slices {
+				b.SetSlice(slice)
+			}
+			if got := DNSPods(b.Snapshot(time.Unix(0, 0))); !slices.Equal(got, test.want) {
+				t.Errorf("got %v, want %v", got, test.want)
+			}
+		})
+	}
+	if got := DNSPods(nil); got != nil {
+		t.Errorf("before the cluster is known: %v", got)
+	}
+}
+
+// TestChoosePods: nodes spread their queries over all DNS pods, and one that goes changes the choice
+// only of the nodes that have it.
+func TestChoosePods(t *testing.T) {
+	const nodes = 300
+	var pods []nameserver.Server
+	for i := range 10 {
+		pods = append(pods, nameserver.MustParse(fmt.Sprintf("10.244.%d.53", i)))
+	}
+	use := map[nameserver.Server]int{}
+	for i := range nodes {
+		node := fmt.Sprintf("node-%d.example.com", i)
+		chosen := choosePods(pods, node)
+		for _, s := range chosen[:1] {
+			use[s]++
+		}
+		fewer := choosePods(pods[1:], node)
+		for _, s := range chosen {
+			if s != pods[0] && !slices.Contains(fewer, s) {
+				t.Errorf("%s gives up %v because another one is gone", node, s)
+			}
+		}
+		if len(chosen) != maxDNSPods || len(fewer) != maxDNSPods {
+			t.Errorf("%s has %v, and %v", node, chosen, fewer)
+		}
+	}
+	for _, s := range pods {
+		if n := use[s]; n < nodes/len(pods)/3 || n > 3*nodes/len(pods) {
+			t.Errorf("%v is the first of %d of %d nodes", s, n, nodes)
+		}
+	}
+}
