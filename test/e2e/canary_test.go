@@ -83,8 +83,9 @@ func (k *kubelets) work() {
 			}
 			remove(k.t, k.c, o)
 			continue
+		case pod.Spec.NodeName == "": // the scheduler has not bound it yet
+			continue
 		case p == nil:
-			k.bind(pod)
 			p = k.run(pod)
 			k.running[pod.UID] = p
 		}
@@ -98,18 +99,6 @@ func (k *kubelets) work() {
 				k.t.Fatal(err)
 			}
 		}
-	}
-}
-
-// bind does what the scheduler does: it puts a pod on the node that the controller chose. Pods
-// without a node are deleted without a grace period.
-func (k *kubelets) bind(pod corev1.Pod) {
-	k.t.Helper()
-	terms := pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
-	o := object(k.t, "{apiVersion: v1, kind: Binding, metadata: {name: %s, namespace: %s}, target: {apiVersion: v1, kind: Node, name: %s}}",
-		pod.Name, pod.Namespace, terms[0].MatchFields[0].Values[0])
-	if _, err := k.c.Client(podIn(k.t, k.set)).Create(k.t.Context(), o, metav1.CreateOptions{}, "binding"); err != nil {
-		k.t.Fatal(err)
 	}
 }
 
@@ -222,8 +211,8 @@ func (k *kubelets) failing() (n int) {
 }
 
 // TestCanary: the rollout of a configuration with which names fail stops at the first node, with a real
-// API server and DaemonSet controller: all names, and those of one route. The other nodes keep their
-// pods. After the configuration is restored, the rollout continues without help.
+// API server, DaemonSet controller and scheduler: all names, and those of one route. The other nodes
+// keep their pods. After the configuration is restored, the rollout continues without help.
 func TestCanary(t *testing.T) {
 	t.Parallel()
 	c := newChartCluster(t)

@@ -1,7 +1,9 @@
 package e2e
 
 import (
+	"errors"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -44,8 +46,8 @@ func applyServerSide(t testing.TB, c *kube.Cluster, objects map[string]*kube.Obj
 	}
 }
 
-// newChartCluster starts a control plane with a Linux node and a Windows node, and the controller of
-// DaemonSets.
+// newChartCluster starts a control plane with a Linux node and a Windows node, the controller of
+// DaemonSets, and the scheduler.
 func newChartCluster(t testing.TB) *kube.Cluster {
 	t.Helper()
 	c := newKube(t, kube.Config{Controllers: []string{"daemonset-controller"}})
@@ -54,13 +56,19 @@ func newChartCluster(t testing.TB) *kube.Cluster {
 	windows.SetName("windows")
 	windows.SetLabels(map[string]string{"kubernetes.io/os": "windows"})
 	create(t, c, namespace(t, "kube-system"), linux, windows)
-	if err := c.StartControllers(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	startPodMakers(t, c)
 	return c
 }
 
-// podsOf waits until a DaemonSet has pods, and returns them.
+// startPodMakers starts the controllers, and the scheduler, which binds their pods to nodes.
+func startPodMakers(t testing.TB, c *kube.Cluster) {
+	t.Helper()
+	if err := errors.Join(c.StartControllers(t.Context()), c.StartScheduler(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// podsOf waits until a DaemonSet has pods that are bound to nodes, and returns them.
 func podsOf(t testing.TB, c *kube.Cluster, set *kube.Object) []corev1.Pod {
 	t.Helper()
 	pods := c.Client(object(t, "{apiVersion: v1, kind: Pod, metadata: {name: any, namespace: %s}}", set.GetNamespace()))
@@ -73,24 +81,25 @@ func podsOf(t testing.TB, c *kube.Cluster, set *kube.Object) []corev1.Pod {
 		if err != nil {
 			t.Fatal(err)
 		}
-		scheduled, _, _ := unstructured.NestedInt64(got.Object, "status", "currentNumberScheduled")
-		if n := len(list.Items); n > 0 && int64(n) == scheduled {
-			all := make([]corev1.Pod, n)
-			for i, item := range list.Items {
-				if err := runtime.DefaultUnstructuredConverter.FromUnstructured(item.Object, &all[i]); err != nil {
-					t.Fatal(err)
-				}
+		all := make([]corev1.Pod, len(list.Items))
+		for i, item := range list.Items {
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(item.Object, &all[i]); err != nil {
+				t.Fatal(err)
 			}
+		}
+		scheduled, _, _ := unstructured.NestedInt64(got.Object, "status", "currentNumberScheduled")
+		isBound := !slices.ContainsFunc(all, func(pod corev1.Pod) bool { return pod.Spec.NodeName == "" })
+		if isBound && len(all) > 0 && int64(len(all)) == scheduled {
 			return all
 		}
 		if time.Now().After(end) {
-			t.Fatalf("%d pods after %v, status %v", len(list.Items), patience, got.Object["status"])
+			t.Fatalf("the pods %+v are not bound after %v, status %v", all, patience, got.Object["status"])
 		}
 	}
 }
 
 // TestChart: a real API server accepts the objects of the chart, the controller of DaemonSets makes a
-// pod for the Linux node, and a daemon with that pod's configuration, environment and ServiceAccount
+// pod for the Linux node, the scheduler binds it to that node, and a daemon with that pod's configuration, environment and ServiceAccount
 // answers cluster names. A second apply changes nothing.
 func TestChart(t *testing.T) {
 	c := newChartCluster(t)
@@ -186,8 +195,8 @@ func checkPod(t *testing.T, pod corev1.Pod) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("pod: -want +got:\n%s", d)
 	}
-	if terms := spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms; len(terms) != 1 || terms[0].MatchFields[0].Values[0] != kube.NodeName {
-		t.Errorf("the pod is for the nodes %v", terms)
+	if spec.NodeName != kube.NodeName {
+		t.Errorf("the pod is bound to %s, want %s", spec.NodeName, kube.NodeName)
 	}
 }
 

@@ -184,8 +184,8 @@ func (b *chartBed) killUnderLoad(l *podLoad, names ...string) {
 // them back. No query is lost in between, nor while the configuration changes or the pod is replaced.
 // If containers are killed, at most the queries are lost that come before the helper notices.
 //
-// Helm, the API server, the controllers and kube-proxy are the real ones, and crun runs the image.
-// The test plays the kubelet and the scheduler: see kubelet.
+// Helm, the API server, the controllers, the scheduler and kube-proxy are the real ones, and crun
+// runs the image. The test plays the kubelet: see kubelet.
 func TestChartInstall(t *testing.T) {
 	const some = interceptRate / 4
 	lab.NeedPrograms(t, "crun", "unshare", "nsenter", "nft")

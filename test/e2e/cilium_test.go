@@ -233,8 +233,8 @@ func (c *cilium) rulesFor(ready []string) string {
 // queries of pods to node-dns in a pod with a network of its own, and `helm uninstall` moves them back.
 // No query is lost in between, nor while the pod is replaced.
 //
-// Helm, the API server and the controllers are the real ones, and crun runs the image. The test plays
-// the kubelet, the scheduler and Cilium: see kubelet and cilium.
+// Helm, the API server, the controllers and the scheduler are the real ones, and crun runs the image.
+// The test plays the kubelet and Cilium: see kubelet and cilium.
 func TestChartCilium(t *testing.T) {
 	const some = interceptRate / 4
 	lab.NeedPrograms(t, "crun", "unshare", "nsenter", "nft")

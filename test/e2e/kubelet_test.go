@@ -26,10 +26,10 @@ import (
 	"github.com/node-dns/node-dns/test/e2e/kube"
 )
 
-// kubelet plays the kubelet of a node, and the scheduler, for pods in one namespace: it binds and
-// runs them, with volumes, environment and probes, restarts containers that fail, reports the
-// status, and ends deleted pods. It fails if a pod needs something that it does not know. One
-// goroutine does all of this.
+// kubelet plays the kubelet of a node for pods in one namespace: it runs those that are bound to the
+// node, with volumes, environment and probes, restarts containers that fail, reports the status, and
+// ends deleted pods. It fails if a pod needs something that it does not know. One goroutine does all
+// of this.
 type kubelet struct {
 	cluster *kube.Cluster
 	pods    typed.PodInterface
@@ -116,7 +116,7 @@ func startKubelet(t testing.TB, c *kube.Cluster, node *netns, namespace, resolvC
 
 // sync makes the containers follow the pods.
 func (k *kubelet) sync(ctx context.Context) error {
-	list, err := k.pods.List(ctx, metav1.ListOptions{})
+	list, err := k.pods.List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + kube.NodeName})
 	if err != nil {
 		return err
 	}
@@ -125,10 +125,6 @@ func (k *kubelet) sync(ctx context.Context) error {
 		switch {
 		case pod.DeletionTimestamp != nil:
 			err = k.end(ctx, pod, have)
-		case pod.Spec.NodeName == "":
-			err = unlessChanged(k.pods.Bind(ctx, &corev1.Binding{
-				ObjectMeta: metav1.ObjectMeta{Name: pod.Name, UID: pod.UID}, Target: corev1.ObjectReference{Kind: "Node", Name: kube.NodeName},
-			}, metav1.CreateOptions{}))
 		case have == nil:
 			err = k.start(ctx, pod)
 		default:

@@ -90,9 +90,7 @@ func newProxyCluster(t testing.TB, controllers ...string) *kube.Cluster {
 	t.Helper()
 	c := newKube(t, kube.Config{Controllers: controllers})
 	if len(controllers) > 0 {
-		if err := c.StartControllers(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		startPodMakers(t, c)
 	}
 	create(
 		t, c,
@@ -100,7 +98,7 @@ func newProxyCluster(t testing.TB, controllers ...string) *kube.Cluster {
 apiVersion: v1
 kind: Node
 metadata: {name: %s, labels: {kubernetes.io/os: linux}}
-status: {addresses: [{type: InternalIP, address: %s}]}
+status: {addresses: [{type: InternalIP, address: %s}], allocatable: {cpu: 2, memory: 4Gi, pods: 110}}
 `, kube.NodeName, nodeAddr),
 		namespace(t, "kube-system"),
 		service(t, "kube-system", "kube-dns", fmt.Sprintf(

@@ -145,7 +145,14 @@ func PodStatus(ip string, ready bool) map[string]any {
 
 // NodeObject returns the Node of the pods.
 func NodeObject() *Object {
-	return &Object{Object: map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": NodeName}}}
+	return &Object{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": NodeName}, "status": NodeStatus(),
+	}}
+}
+
+// NodeStatus returns a kubelet's status of a node, as far as kube-scheduler needs it to bind pods.
+func NodeStatus() map[string]any {
+	return map[string]any{"allocatable": map[string]any{"cpu": "2", "memory": "4Gi", "pods": "110"}}
 }
 
 // PatchStatus sets an object's status, like the responsible controller.

@@ -1,5 +1,5 @@
 // Package kube runs a Kubernetes control plane on loopback: etcd, kube-apiserver and, if a test
-// needs it, kube-controller-manager. They are the real programs, built from their Go modules by
+// needs them, kube-controller-manager and kube-scheduler. They are the real programs, built from their Go modules by
 // scripts/test-kube.
 //
 // The package is in a separate module, because it depends on all of Kubernetes. There is no
@@ -33,7 +33,7 @@ const advertised = "192.0.2.10"
 
 // Config configures a Cluster.
 type Config struct {
-	Programs    string   // directory of etcd, kube-apiserver and kube-controller-manager
+	Programs    string   // directory of etcd, kube-apiserver, kube-controller-manager and kube-scheduler
 	Controllers []string // for StartControllers, besides its own
 	Audit       bool     // whether kube-apiserver records its requests: see Cluster.Requests
 }
@@ -48,10 +48,10 @@ type Cluster struct {
 	admin     *rest.Config
 	dynamic   dynamic.Interface
 
-	etcd, api, controllers *lab.Process // nil if not started
+	etcd, api, controllers, scheduler *lab.Process // nil if not started
 }
 
-type ports struct{ etcd, etcdPeer, api, controllers int }
+type ports struct{ etcd, etcdPeer, api, controllers, scheduler int }
 
 // Start starts a control plane with only its own initial objects, and returns when it is ready. The
 // caller must close it.
@@ -109,7 +109,7 @@ func (c *Cluster) Close() error {
 
 // StopAll stops the running programs, etcd last, because kube-apiserver waits for it when it stops.
 func (c *Cluster) StopAll() {
-	for _, p := range []**lab.Process{&c.controllers, &c.api, &c.etcd} {
+	for _, p := range []**lab.Process{&c.scheduler, &c.controllers, &c.api, &c.etcd} {
 		if *p != nil {
 			(*p).Stop()
 			*p = nil

@@ -24,7 +24,7 @@ const startTimeout = 2 * time.Minute
 // (net.ipv4.ip_local_port_range, 32768 and up), so that a server that was down for a while finds
 // its port free.
 func (c *Cluster) choosePorts() error {
-	for _, port := range []*int{&c.ports.etcd, &c.ports.etcdPeer, &c.ports.api, &c.ports.controllers} {
+	for _, port := range []*int{&c.ports.etcd, &c.ports.etcdPeer, &c.ports.api, &c.ports.controllers, &c.ports.scheduler} {
 		l, err := listenBelow(32768)
 		if err != nil {
 			return err
@@ -109,22 +109,42 @@ func (c *Cluster) StartControllers(ctx context.Context) error {
 	}
 	names := append([]string{"endpoints-controller", "endpointslice-controller", "endpointslice-mirroring-controller", "namespace-controller"}, c.config.Controllers...)
 	var err error
-	c.controllers, err = lab.Beside(lab.Command{Argv: []string{
-		c.program("kube-controller-manager"),
-		"--kubeconfig=" + c.path("admin.kubeconfig"),
-		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", c.ports.controllers),
-		"--controllers=" + strings.Join(names, ","),
-		"--leader-elect=false",
+	c.controllers, err = c.startBesideAPI(
+		ctx, "kube-controller-manager", c.ports.controllers,
+		"--controllers="+strings.Join(names, ","),
 		"--endpointslice-updates-batch-period=0s", "--endpoint-updates-batch-period=0s",
-	}})
+	)
+	return err
+}
+
+// StartScheduler starts kube-scheduler, which binds pods to nodes, and returns when it is ready. It
+// does nothing if kube-scheduler is running.
+func (c *Cluster) StartScheduler(ctx context.Context) error {
+	if c.scheduler != nil {
+		return nil
+	}
+	var err error
+	c.scheduler, err = c.startBesideAPI(ctx, "kube-scheduler", c.ports.scheduler)
+	return err
+}
+
+// startBesideAPI starts a program that works on the API's objects with all rights, and returns when
+// it is ready. The process is nil if it did not start.
+func (c *Cluster) startBesideAPI(ctx context.Context, program string, port int, flags ...string) (*lab.Process, error) {
+	p, err := lab.Beside(lab.Command{Argv: append([]string{
+		c.program(program),
+		"--kubeconfig=" + c.path("admin.kubeconfig"),
+		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port),
+		"--leader-elect=false",
+	}, flags...)})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	client, err := rest.HTTPClientFor(&rest.Config{TLSClientConfig: rest.TLSClientConfig{Insecure: true}})
 	if err != nil {
-		return err
+		return p, err
 	}
-	return await(ctx, c.controllers, client, fmt.Sprintf("https://127.0.0.1:%d/healthz", c.ports.controllers))
+	return p, await(ctx, p, client, fmt.Sprintf("https://127.0.0.1:%d/healthz", port))
 }
 
 // KillAPI stops kube-apiserver like a crash: connections are reset without notice.
