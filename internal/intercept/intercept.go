@@ -3,7 +3,9 @@
 // Pods ask the IP address of the cluster's DNS Service. While node-dns answers at that address, the
 // helper brings the queries of this node's pods to it; otherwise they reach the cluster's own DNS
 // pods as before. The daemon, which parses packets from the network, has no privileges: it writes a
-// Request. The helper, which has CAP_NET_ADMIN, parses nothing but that file, and writes a State.
+// Request. The helper, which has CAP_NET_ADMIN, parses that file and the responses to its own queries,
+// and writes a State. Where Cilium translates the queries of sockets, these responses come from other
+// hosts.
 package intercept
 
 import (

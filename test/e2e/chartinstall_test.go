@@ -167,22 +167,26 @@ func (b *chartBed) checkTroubles(killed int) {
 	}
 }
 
-// killUnderLoad kills containers, and waits until they run again and node-dns answers.
-func (b *chartBed) killUnderLoad(l *podLoad, names ...string) {
+// kill kills containers, and returns when they have ended.
+func (b *chartBed) kill(names ...string) {
 	b.t.Helper()
-	before, _ := b.k.troubles()
 	if err := b.k.kill(names...); err != nil {
 		b.t.Fatal(err)
 	}
-	if !lab.Poll(patience, func() bool { now, _ := b.k.troubles(); return now == before+len(names) }) {
-		b.t.Fatalf("%q were not started again", names)
+}
+
+// awaitRestarts waits until containers run again after so many restarts, and node-dns answers.
+func (b *chartBed) awaitRestarts(l *podLoad, want int) {
+	b.t.Helper()
+	if !lab.Poll(patience, func() bool { now, _ := b.k.troubles(); return now == want }) {
+		b.t.Fatalf("the containers were not started again; want %d restarts", want)
 	}
 	b.awaitAnswers(l, nodeDNSAnswer, interceptRate/4)
 }
 
 // TestChartInstall: `helm install` moves the queries of pods to node-dns, and `helm uninstall` moves
 // them back. No query is lost in between, nor while the configuration changes or the pod is replaced.
-// If containers are killed, at most the queries are lost that come before the helper notices.
+// If containers are killed, at most the queries in flight are lost.
 //
 // Helm, the API server, the controllers, the scheduler and kube-proxy are the real ones, and crun
 // runs the image. The test plays the kubelet: see kubelet.
@@ -207,9 +211,12 @@ func TestChartInstall(t *testing.T) {
 		b.awaitPods("test:new")
 		b.awaitAnswers(l, nodeDNSAnswer, some)
 	})
-	b.phase("SIGKILL of the daemon", interceptRate/2, func(l *podLoad) { b.killUnderLoad(l, "node-dns") })
-	b.phase("SIGKILL of the helper", 0, func(l *podLoad) { b.killUnderLoad(l, "intercept") })
-	b.phase("SIGKILL of both", interceptRate/2, func(l *podLoad) { b.killUnderLoad(l, "intercept", "node-dns") })
+	b.failurePhase("SIGKILL of the daemon", func() { b.kill("node-dns") }, func(l *podLoad) { b.awaitRestarts(l, 1) })
+	b.phase("SIGKILL of the helper", 0, func(l *podLoad) {
+		b.kill("intercept")
+		b.awaitRestarts(l, 2)
+	})
+	b.failurePhase("SIGKILL of both", func() { b.kill("intercept", "node-dns") }, func(l *podLoad) { b.awaitRestarts(l, 4) })
 	pods := b.k.podNames()
 	b.phase("helm upgrade to another configuration", 0, func(l *podLoad) {
 		b.release("upgrade", strings.Replace(upgraded, "{listen", "{routes: [{domain: load.test, servers: ["+otherAddr+"]}], listen", 1))

@@ -67,9 +67,20 @@ func (i *interceptBed) startHelper() {
 	i.helper = i.node.start(filepath.Join(os.Getenv(scratchEnv), "node-dns-intercept"), "run", "--root", i.n.root)
 }
 
+// awaitReleased waits until the helper has removed its rules.
+func (i *interceptBed) awaitReleased() {
+	i.t.Helper()
+	if !lab.Poll(patience, func() bool {
+		s, err := intercept.ReadState(intercept.StateFile(i.n.root))
+		return err == nil && !s.Intercepts(func(intercept.Address) bool { return true })
+	}) {
+		i.t.Fatalf("the rules are still there after %v:\n%s", patience, i.helper.Output())
+	}
+}
+
 // TestIntercept: with the real kube-proxy, a pod's queries come to node-dns while it answers, and
 // reach kube-dns otherwise. Nothing is lost when node-dns starts, restarts or stops. When processes
-// are killed, at most the queries are lost that node-dns had, or got before the helper noticed.
+// are killed, at most the queries in flight are lost.
 func TestIntercept(t *testing.T) {
 	const some = interceptRate / 4
 	eachProxyMode(t, func(t *testing.T, b *proxyBed) {
@@ -93,22 +104,25 @@ func TestIntercept(t *testing.T) {
 			i.startHelper()
 			i.awaitAnswers(l, nodeDNSAnswer, some)
 		})
-		i.phase("SIGKILL of the daemon", interceptRate/2, func(l *podLoad) {
-			i.daemon.Kill()
+		i.failurePhase("SIGKILL of the daemon", i.daemon.Kill, func(l *podLoad) {
 			i.awaitAnswers(l, kubeDNSAnswer, some)
 			i.startDaemon()
 			i.awaitAnswers(l, nodeDNSAnswer, some)
 		})
-		i.phase("SIGKILL of both", interceptRate/4, func(l *podLoad) {
+		i.failurePhase("SIGKILL of both", func() {
 			i.helper.Signal(syscall.SIGKILL)
 			i.daemon.Kill()
+			i.helper.Kill()
+		}, func(l *podLoad) {
 			i.awaitAnswers(l, kubeDNSAnswer, some)
 			i.startDaemon()
 			i.startHelper()
 			i.awaitAnswers(l, nodeDNSAnswer, some)
 		})
-		i.phase("a daemon that hangs", interceptRate/2, func(l *podLoad) {
+		i.failurePhase("a daemon that hangs", func() {
 			i.daemon.Signal(syscall.SIGSTOP)
+			i.awaitReleased()
+		}, func(l *podLoad) {
 			i.awaitAnswers(l, kubeDNSAnswer, some)
 			i.daemon.Signal(syscall.SIGCONT)
 			i.awaitAnswers(l, nodeDNSAnswer, some)

@@ -439,10 +439,12 @@ func graceOf(pod corev1.Pod, p *corev1.Probe) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// kill sends SIGKILL to the running containers with these names. The kubelet restarts them.
+// kill sends SIGKILL to the running containers with these names, and returns when they have ended. The
+// kubelet restarts them.
 func (k *kubelet) kill(names ...string) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	var killed []*container
 	for _, name := range names {
 		i := slices.IndexFunc(k.started, func(c *container) bool { return c.process.Running() && strings.HasPrefix(c.id, name+"-") })
 		if i < 0 {
@@ -452,6 +454,12 @@ func (k *kubelet) kill(names ...string) error {
 		// The PID namespace ends with the container. That may end this crun before it returns.
 		if err := c.beside(context.Background(), "kill", c.id, "KILL"); err != nil && !lab.Poll(time.Second, func() bool { return !c.process.Running() }) {
 			return err
+		}
+		killed = append(killed, c)
+	}
+	for _, c := range killed {
+		if !lab.Poll(patience, func() bool { return !c.process.Running() }) {
+			return fmt.Errorf("the container %s still runs", c.id)
 		}
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"testing"
 	"time"
 
 	"github.com/miekg/dns"
@@ -22,6 +23,7 @@ type podLoad struct {
 	stop func() (podLoadResult, error)
 
 	server  netip.AddrPort
+	began   time.Time
 	stopped chan struct{} // closed by stop
 	sending chan error    // receives the sender's result
 	waiting sync.WaitGroup
@@ -47,16 +49,21 @@ type lostQuery struct {
 	why string
 }
 
+// refusedByICMP is why a query is lost that reached a host without a socket for it.
+const refusedByICMP = "refused by ICMP"
+
 // podLoadTimeout is the default timeout of a query in resolv.conf(5).
 const podLoadTimeout = 5 * time.Second
 
 // startLoad starts to send queries from the namespace, until stop or the end of the test.
 func (n *netns) startLoad(server netip.AddrPort, perSecond int) *podLoad {
+	now := time.Now()
 	l := &podLoad{
 		server:  server,
+		began:   now,
 		stopped: make(chan struct{}),
 		sending: make(chan error, 1),
-		last:    time.Now(),
+		last:    now,
 		result:  podLoadResult{answered: map[netip.Addr]int{}},
 	}
 	l.stop = sync.OnceValues(l.end)
@@ -82,8 +89,8 @@ func (l *podLoad) answeredBy(addr netip.Addr) int {
 // send sends each query at its time. If it is late, because other processes have the CPU, the whole
 // schedule moves: catching up would be a burst, at a much higher rate than the node is tested with.
 func (l *podLoad) send(perSecond int) error {
-	start, pace := time.Now(), time.Second/time.Duration(perSecond)
-	due := start
+	pace := time.Second / time.Duration(perSecond)
+	due := time.Now()
 	for i := 0; ; i++ {
 		select {
 		case <-l.stopped:
@@ -109,14 +116,14 @@ func (l *podLoad) send(perSecond int) error {
 		l.result.behind = max(l.result.behind, late)
 		l.mu.Unlock()
 		if _, err := conn.Write(wire); err != nil {
-			l.lose(at.Sub(start), err)
+			l.lose(at.Sub(l.began), err)
 			conn.Close()
 			continue
 		}
 		l.waiting.Go(func() {
 			defer conn.Close()
 			if addr, err := receive(conn, query, at.Add(podLoadTimeout)); err != nil {
-				l.lose(at.Sub(start), err)
+				l.lose(at.Sub(l.began), err)
 			} else {
 				l.answer(addr, at)
 			}
@@ -157,13 +164,63 @@ func (l *podLoad) lose(at time.Duration, err error) {
 	var timeout net.Error
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
-		why = "refused by ICMP"
+		why = refusedByICMP
 	case errors.As(err, &timeout) && timeout.Timeout():
 		why = fmt.Sprintf("no answer for %v", podLoadTimeout)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.result.lost = append(l.result.lost, lostQuery{at, why})
+}
+
+// afterFailure returns what is wrong with the result if the processes that answered failed during the
+// load. Nothing may reach them from a time on, since the start of the load. Before, a query may be lost
+// if it is in flight: a socket of theirs has received it. The kernel decides for each packet whether
+// there is a socket. On each CPU, one packet may be between that decision and a socket that closes.
+func (r podLoadResult) afterFailure(from time.Duration, cpus int) (faults []string) {
+	late, refused := 0, 0
+	for _, q := range r.lost {
+		if q.at > from {
+			late++
+		}
+		if q.why == refusedByICMP {
+			refused++
+		}
+	}
+	if late > 0 {
+		faults = append(faults, fmt.Sprintf("%d of the lost queries were sent later than %v", late, from))
+	}
+	if refused > cpus {
+		faults = append(faults, fmt.Sprintf("%d queries reached a closed socket", refused))
+	}
+	if limit := time.Second + r.behind; r.gap > limit {
+		faults = append(faults, fmt.Sprintf("no answer for %v, at most %v is allowed", r.gap, limit))
+	}
+	return faults
+}
+
+// TestAfterFailure: see afterFailure.
+func TestAfterFailure(t *testing.T) {
+	const from = 300 * time.Millisecond
+	inFlight := lostQuery{from, "no answer for 5s"}
+	for _, test := range []struct {
+		name string
+		r    podLoadResult
+		want []string
+	}{
+		{"in flight", podLoadResult{lost: []lostQuery{inFlight, inFlight, inFlight}, gap: time.Second}, nil},
+		{"sent later", podLoadResult{lost: []lostQuery{inFlight, {from + 1, "no answer for 5s"}}}, []string{"1 of the lost queries were sent later than 300ms"}},
+		{"one refused on each CPU", podLoadResult{lost: []lostQuery{{0, refusedByICMP}, {0, refusedByICMP}}}, nil},
+		{"refused", podLoadResult{lost: []lostQuery{{0, refusedByICMP}, {0, refusedByICMP}, {0, refusedByICMP}}}, []string{"3 queries reached a closed socket"}},
+		{"the load paused", podLoadResult{gap: 3 * time.Second, behind: 2 * time.Second}, nil},
+		{"no answer", podLoadResult{gap: 3 * time.Second, behind: time.Second}, []string{"no answer for 3s, at most 2s is allowed"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := test.r.afterFailure(from, 2); !slices.Equal(got, test.want) {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
 }
 
 // String returns everything in one line, with the first lost queries.

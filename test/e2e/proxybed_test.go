@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -230,6 +231,23 @@ func (b *proxyBed) phase(name string, mayLose int, events func(l *podLoad)) {
 	b.t.Logf("%s: %s", name, result)
 	if len(result.lost) > mayLose {
 		b.t.Errorf("%s: %d queries were lost, at most %d may be", name, len(result.lost), mayLose)
+	}
+}
+
+// failurePhase runs a load while node-dns fails, and then while events happens. fail returns when
+// nothing may reach node-dns any more. At most the queries in flight are lost.
+func (b *proxyBed) failurePhase(name string, fail func(), events func(l *podLoad)) {
+	b.t.Helper()
+	var from time.Duration
+	result := b.underLoad(func(l *podLoad) {
+		b.awaitAnswers(l, nodeDNSAnswer, interceptRate/4)
+		fail()
+		from = time.Since(l.began)
+		events(l)
+	})
+	b.t.Logf("%s, until %v: %s", name, from.Round(time.Millisecond), result)
+	for _, fault := range result.afterFailure(from, runtime.NumCPU()) {
+		b.t.Errorf("%s: %s", name, fault)
 	}
 }
 

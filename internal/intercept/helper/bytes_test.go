@@ -19,7 +19,7 @@ func TestByteOrder(t *testing.T) {
 	addr := netip.MustParseAddr
 	node := addr("10.0.0.5")
 	marks, ports, addrs, targets := 0, 0, 0, 0
-	for _, r := range rulesFor([]served{{addr(cluster4), intercept.Local, netip.Addr{}}, {addr(cluster4), intercept.Translated, node}}) {
+	for _, r := range rulesFor([]served{{addr(cluster4), intercept.Local, netip.Addr{}}, {addr(cluster4), intercept.Translated, node}}, true) {
 		for i, e := range r.exprs {
 			if im, ok := e.(*expr.Immediate); ok {
 				targets++

@@ -24,8 +24,9 @@ const (
 // filtered is why an address is not intercepted.
 const filtered = "a packet filter of this host drops queries of pods"
 
-// passage counts packets for the intercepted addresses.
-type passage struct{ arrived, accepted uint64 }
+// passage counts packets for the intercepted addresses. The counters are read one after the other, and
+// packets pass meanwhile: before has those accepted before arrived was read, accepted those after it.
+type passage struct{ before, arrived, accepted uint64 }
 
 // filterWatch decides from the counters whether a packet filter drops queries. The zero value is
 // ready to use.
@@ -38,10 +39,10 @@ type filterWatch struct {
 // see takes the counters at a time, and reports whether a filter drops the queries. New rules start
 // at zero.
 func (f *filterWatch) see(now time.Time, p passage) bool {
-	if p.arrived < f.base.arrived || p.accepted < f.base.accepted || f.since.IsZero() {
+	if p.arrived < f.base.arrived || p.accepted < f.base.before || f.since.IsZero() {
 		f.base, f.since = passage{}, now
 	}
-	arrived, accepted := p.arrived-f.base.arrived, p.accepted-f.base.accepted
+	arrived, accepted := p.arrived-f.base.arrived, p.accepted-f.base.before
 	if arrived >= accepted+fewestDropped && 10*(arrived-accepted) >= arrived {
 		*f = filterWatch{until: now.Add(filteredFor)}
 		return true
@@ -61,7 +62,7 @@ func (t *table) passage() (passage, error) {
 	for _, count := range []struct {
 		chain chain
 		into  *uint64
-	}{{rawIn, &p.arrived}, {accepted, &p.accepted}} {
+	}{{accepted, &p.before}, {rawIn, &p.arrived}, {accepted, &p.accepted}} {
 		have := t.chains[count.chain.name]
 		if have == nil {
 			continue // nothing was intercepted yet

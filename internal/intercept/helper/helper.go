@@ -67,7 +67,7 @@ var _ kernel = (*table)(nil)
 type helper struct {
 	Config
 	table    kernel
-	dialer   net.Dialer
+	identify func(ctx context.Context, at netip.AddrPort, deadline time.Time) (by string, err error)
 	request  intercept.Request
 	ways     []way // of the addresses in request, in the same order
 	looked   time.Time
@@ -85,7 +85,7 @@ type helper struct {
 // the table exists only while the daemon requests interception: the helper of a package on the same
 // host may need it. Run needs CAP_NET_ADMIN.
 func Run(ctx context.Context, config Config) error {
-	h := &helper{Config: config, dialer: net.Dialer{Control: markProbe}}
+	h := &helper{Config: config, identify: identify}
 	if !config.Stay {
 		return h.intercept(ctx)
 	}
@@ -117,6 +117,9 @@ func (h *helper) intercept(ctx context.Context) error {
 	h.state = intercept.State{PID: os.Getpid(), Owned: t.owned, Addresses: []intercept.Address{}}
 	if !t.owned {
 		h.Log.Warn("this kernel does not remove the rules when the helper is killed; the unit removes them (Linux 5.12 does)")
+	}
+	if !t.bySocket {
+		h.Log.Warn("this kernel lacks nft_socket: pods' queries to a killed node-dns are lost until the next probe")
 	}
 	err = h.loop(ctx)
 	return errors.Join(err, h.end())
@@ -151,6 +154,11 @@ func Clean(root string) error {
 		return err
 	}
 	return errors.Join(err, removeLink(), setReplies(nil))
+}
+
+// identify is nameserver.Identify with probeMark.
+func identify(ctx context.Context, at netip.AddrPort, deadline time.Time) (by string, err error) {
+	return nameserver.Identify(ctx, &net.Dialer{Control: markProbe}, at, deadline)
 }
 
 func markProbe(_, _ string, c syscall.RawConn) error {
@@ -302,7 +310,7 @@ func (h *helper) probe(ctx context.Context) []string {
 			continue
 		}
 		asked.Go(func() {
-			by, err := nameserver.Identify(ctx, &h.dialer, netip.AddrPortFrom(w.probe, port), deadline)
+			by, err := h.identify(ctx, netip.AddrPortFrom(w.probe, port), deadline)
 			why[i] = nameserver.WhyNotNodeDNS(w.probe, by, err, probeTimeout)
 		})
 	}

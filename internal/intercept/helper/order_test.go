@@ -1,6 +1,8 @@
 package helper
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
@@ -8,15 +10,19 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/node-dns/node-dns/internal/intercept"
 )
 
-// fakeKernel notes its rules, and what the state file says when they change.
+// fakeKernel notes its rules, when they change, and what the state file says then.
 type fakeKernel struct {
 	root string
 	seen []string
+	last time.Time // of the last change
 }
 
 func (k *fakeKernel) set(list []served) error {
@@ -33,6 +39,7 @@ func (k *fakeKernel) set(list []served) error {
 			on = append(on, addr)
 		}
 	}
+	k.last = time.Now()
 	k.seen = append(k.seen, fmt.Sprintf("rules [%s], on [%s]", strings.Join(rules, " "), strings.Join(on, " ")))
 	return nil
 }
@@ -40,11 +47,14 @@ func (k *fakeKernel) set(list []served) error {
 func (k *fakeKernel) passage() (passage, error) { return passage{}, nil }
 func (k *fakeKernel) close() error              { return k.set(nil) }
 
-// TestStateNeverLags: the state file says that an address is on before its rules are in the kernel,
-// and until they are gone. The daemon closes its sockets when the file says that all are off.
-func TestStateNeverLags(t *testing.T) {
+// newFakeHelper returns a helper that does not look at the host, in the middle of a request.
+func newFakeHelper(t *testing.T, addrs ...string) (*helper, *fakeKernel) {
+	t.Helper()
 	root := t.TempDir()
-	request := intercept.Request{Addrs: []netip.Addr{netip.MustParseAddr(cluster4), netip.MustParseAddr(cluster6)}}
+	var request intercept.Request
+	for _, addr := range addrs {
+		request.Addrs = append(request.Addrs, netip.MustParseAddr(addr))
+	}
 	for path, data := range map[string][]byte{intercept.RequestFile(root): request.Format(), intercept.StateFile(root): []byte("{}")} {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
@@ -54,11 +64,61 @@ func TestStateNeverLags(t *testing.T) {
 		}
 	}
 	k := &fakeKernel{root: root}
-	h := &helper{Config: Config{Root: root, Log: slog.New(slog.DiscardHandler)}, table: k, request: request}
+	h := &helper{Config: Config{Root: root, Log: slog.New(slog.DiscardHandler)}, table: k, request: request, looked: time.Now().Add(time.Hour)}
 	for _, addr := range request.Addrs {
 		h.ways = append(h.ways, way{served: served{addr: addr, mode: intercept.Local}, probe: addr})
 	}
-	h.looked = h.looked.AddDate(2000, 0, 0) // not zero: the request has not changed
+	return h, k
+}
+
+// TestReleaseTime: the rules of an address go within interval + probeTimeout after its last answer, in
+// fake time: within 250 ms, whenever node-dns fails and however slow it was before.
+func TestReleaseTime(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		slow   time.Duration // until each answer
+		fail   error         // instead of an answer, from the failure on
+		within time.Duration
+	}{
+		{"silent", 0, os.ErrDeadlineExceeded, interval + probeTimeout},
+		{"silent after slow answers", probeTimeout - 1, os.ErrDeadlineExceeded, interval + probeTimeout},
+		{"not listening", 0, syscall.ECONNREFUSED, interval},
+	} {
+		for _, into := range []time.Duration{0, 1, interval / 2, interval - 1, probeTimeout - 1} {
+			t.Run(fmt.Sprintf("%s, %v later", test.name, into), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					h, k := newFakeHelper(t, cluster4)
+					fails := time.Now().Add(time.Second + into)
+					var last time.Time
+					h.identify = func(ctx context.Context, _ netip.AddrPort, deadline time.Time) (string, error) {
+						if time.Sleep(test.slow); time.Now().Before(fails) {
+							last = time.Now()
+							return "node-dns 0.9.0", nil
+						}
+						if errors.Is(test.fail, os.ErrDeadlineExceeded) {
+							time.Sleep(time.Until(deadline))
+						}
+						return "", test.fail
+					}
+					ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+					defer cancel()
+					if err := h.loop(ctx); err != nil {
+						t.Fatal(err)
+					}
+					want := []string{"rules [10.96.0.10], on [10.96.0.10]", "rules [], on [10.96.0.10]"}
+					if took := k.last.Sub(last); !slices.Equal(k.seen, want) || took > test.within {
+						t.Errorf("got %q, the last one %v after the last answer; want %q within %v", k.seen, took, want, test.within)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestStateNeverLags: the state file says that an address is on before its rules are in the kernel,
+// and until they are gone. The daemon closes its sockets when the file says that all are off.
+func TestStateNeverLags(t *testing.T) {
+	h, k := newFakeHelper(t, cluster4, cluster6)
 	const silent = "node-dns does not answer"
 	for _, step := range []struct {
 		name string
@@ -92,7 +152,7 @@ func TestStateNeverLags(t *testing.T) {
 	if err := h.change(nil, []string{silent, silent}); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Remove(intercept.RequestFile(root)); err != nil {
+	if err := os.Remove(intercept.RequestFile(h.Root)); err != nil {
 		t.Fatal(err)
 	}
 	if err := h.change([]served{h.ways[0].served}, []string{"", silent}); err != nil {

@@ -53,8 +53,8 @@ type served struct {
 }
 
 // rulesFor returns the rules that intercept these addresses, and the one for the helper's own
-// queries.
-func rulesFor(list []served) []rule {
+// queries. With bySocket, the rules for pods' packets apply only while a socket receives them.
+func rulesFor(list []served, bySocket bool) []rule {
 	rules := []rule{{rawOut, []expr.Any{
 		&expr.Meta{Key: expr.MetaKeyMARK, Register: 1},
 		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binaryutil.NativeEndian.PutUint32(probeMark)},
@@ -69,8 +69,12 @@ func rulesFor(list []served) []rule {
 					rule{natOut, append(match(s.addr, destination, proto), to...)})
 				continue
 			}
+			arriving := match(s.addr, destination, proto)
+			if bySocket {
+				arriving = append(arriving, hasSocket()...)
+			}
 			rules = append(rules,
-				rule{rawIn, append(match(s.addr, destination, proto), &expr.Counter{}, &expr.Notrack{})},
+				rule{rawIn, append(arriving, &expr.Counter{}, &expr.Notrack{})},
 				rule{rawOut, append(match(s.addr, destination, proto), &expr.Notrack{})},
 				rule{accepted, append(match(s.addr, destination, proto), &expr.Counter{})})
 		}
@@ -120,6 +124,17 @@ func match(addr netip.Addr, on side, proto byte) []expr.Any {
 		// The ports come first in UDP's and TCP's headers: source, destination.
 		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: 2 * uint32(on), Len: 2},
 		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binaryutil.BigEndian.PutUint16(port)},
+	}
+}
+
+// hasSocket returns the expressions that match packets for which this host has a socket, whatever its
+// flags. A killed process loses its sockets as it ends: from then on, kube-proxy's rules apply, however
+// late the helper notices. Sockets that systemd holds still match: queries wait there for the next
+// process. This does not work in raw-output, where a packet has its sender's socket.
+func hasSocket() []expr.Any {
+	return []expr.Any{
+		&expr.Socket{Key: expr.SocketKeyTransparent, Register: 1}, // ends the rule if there is no socket
+		&expr.Cmp{Op: expr.CmpOpLte, Register: 1, Data: []byte{1}},
 	}
 }
 

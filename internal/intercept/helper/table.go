@@ -28,6 +28,8 @@ type table struct {
 	table  *nftables.Table
 	chains map[string]*nftables.Chain
 	owned  bool // the kernel removes the table with the socket
+	// bySocket reports whether the kernel looks up sockets in rules (nft_socket, since Linux 4.18).
+	bySocket bool
 }
 
 // openTable creates the table, with the rule for the helper's own queries only. It replaces a table
@@ -45,10 +47,21 @@ func openTable() (*table, error) {
 	if err := t.create(); err != nil {
 		return nil, errors.Join(err, conn.CloseLasting())
 	}
+	t.bySocket = t.findsSockets()
 	if err := t.set(nil); err != nil {
 		return nil, errors.Join(err, t.close())
 	}
 	return t, nil
+}
+
+// findsSockets reports whether the kernel accepts the expressions of hasSocket. The table for the
+// trial exists in one transaction only.
+func (t *table) findsSockets() bool {
+	trial := t.conn.AddTable(&nftables.Table{Name: tableName + "-trial", Family: nftables.TableFamilyINet})
+	in := t.conn.AddChain(&nftables.Chain{Name: rawIn.name, Table: trial, Type: rawIn.kind, Hooknum: rawIn.hook, Priority: &rawIn.priority})
+	t.conn.AddRule(&nftables.Rule{Table: trial, Chain: in, Exprs: hasSocket()})
+	t.conn.DelTable(trial)
+	return t.conn.Flush() == nil
 }
 
 func (t *table) create() error {
@@ -106,7 +119,7 @@ func ownedTable() ([]byte, error) {
 // set replaces all rules in one transaction.
 func (t *table) set(list []served) error {
 	t.conn.FlushTable(t.table)
-	for _, r := range rulesFor(list) {
+	for _, r := range rulesFor(list, t.bySocket) {
 		t.conn.AddRule(&nftables.Rule{Table: t.table, Chain: t.chain(r.chain), Exprs: r.exprs})
 	}
 	if err := t.conn.Flush(); err != nil {
