@@ -25,7 +25,7 @@
 #                    Node.js and Chromium
 # make demo          play the whole story on loopback, without root
 # make check         run lint, the law tests and the short tests before each commit; without root, in a minute
-# make lint          run gofmt, gofumpt, vet, staticcheck, actionlint
+# make lint          run gofmt, gofumpt, vet, staticcheck, actionlint, and check the subjects of commits
 # make soak          send 20,000 queries a second (RATE) for 10 minutes (SOAK) while faults rotate; no query may be
 #                    lost, and nothing may grow
 # make fuzz          run each fuzz target for FUZZTIME; `make test` runs those in the table of scripts/fuzz, 15 s each
@@ -166,7 +166,9 @@ demo:
 check: lint
 	NODEDNS_LANES=skip $(GO) test -short ./...
 
+# Older commits have longer subjects.
 lint:
+	@! git --git-dir=.git log -20 --no-merges --since=2026-11-28T07:00Z --format=%s 2>/dev/null | grep -E '.{73}' || { echo 'shorten these commit subjects to 72 characters'; exit 1; }
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo 'run gofmt'; exit 1; }
 	@test -z "$$($(GO) tool -modfile=tools.mod gofumpt -l .)" || { $(GO) tool -modfile=tools.mod gofumpt -l .; echo 'run gofumpt'; exit 1; }
 	$(GO) vet ./...

@@ -19,8 +19,8 @@ func release(t *testing.T) string {
 	return version
 }
 
-// TestVersion: the programs, the RPM, the image, the chart and CHANGELOG.md have the version of the
-// file VERSION.
+// TestVersion: the programs, the RPM, the image, the plugin of kubectl, the chart and CHANGELOG.md
+// have the version of the file VERSION.
 func TestVersion(t *testing.T) {
 	version := release(t)
 	if found := regexp.MustCompile(`(?m)^## \[(\d[^]]*)\]`).FindStringSubmatch(readText(t, "CHANGELOG.md")); found == nil || found[1] != version {
@@ -36,7 +36,7 @@ func TestVersion(t *testing.T) {
 	if source := readText(t, "packaging/source"); !strings.Contains(source, `"${VERSION:=$(./scripts/version)}"`) {
 		t.Error("packaging/source does not take the version of scripts/version")
 	}
-	for _, build := range []string{"packaging/rpm/build", "packaging/image/build"} {
+	for _, build := range []string{"packaging/rpm/build", "packaging/image/build", "packaging/krew/build"} {
 		if !strings.Contains(readText(t, build), "\n. ./packaging/source\n") {
 			t.Errorf("%s does not source packaging/source", build)
 		}

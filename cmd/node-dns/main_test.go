@@ -24,6 +24,6 @@ func TestMain(m *testing.M) {
 type waiting struct{ *testing.M }
 
 func (w waiting) Run() int {
-	lab.Overlap(8)
+	lab.Overlap(16)
 	return w.M.Run()
 }

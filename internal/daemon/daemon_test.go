@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) {
 	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 2*receivers) // like cmd/node-dns
-	lab.Overlap(12)
+	lab.Overlap(16)
 	goleak.VerifyTestMain(m)
 }
 

@@ -120,6 +120,7 @@ func TestLogProblems(t *testing.T) {
 
 // TestLogHandover: a file of an earlier daemon that cannot be used is logged and is not fatal.
 func TestLogHandover(t *testing.T) {
+	t.Parallel()
 	file, err := os.Open(os.DevNull)
 	if err != nil {
 		t.Fatal(err)

@@ -182,6 +182,7 @@ func TestLoopComesLater(t *testing.T) {
 // TestProbesAreNotCounted: a loop probe that comes back appears in no counter of queries, responses,
 // durations or cache hits, and no watcher sees it: neither node-dns monitor nor log-queries.
 func TestProbesAreNotCounted(t *testing.T) {
+	t.Parallel()
 	r, there := startBeforeLoop(t)
 	watcher, err := r.daemon.view.Hub.Watch(view.WatchConfig{Rate: 1000}) // like log-queries
 	if err != nil {

@@ -82,6 +82,7 @@ func withMetrics(t *testing.T, files map[string]string, more string, changes ...
 }
 
 func TestMetricsLint(t *testing.T) {
+	t.Parallel()
 	r, address := withMetrics(t, map[string]string{}, "")
 	code, body := r.get(address, "/metrics")
 	if code != http.StatusOK {
@@ -128,6 +129,7 @@ func families(t *testing.T, scrape string) []family {
 // features, with its labels. CoreDNS's prefix adds the metrics listed for it and changes nothing
 // else.
 func TestMetricsDocument(t *testing.T) {
+	t.Parallel()
 	scrapes := map[string][]family{}
 	for _, namespace := range []string{"nodedns", "coredns"} {
 		r, address := busyDaemon(t, namespace)
@@ -267,6 +269,7 @@ func (r *running) value(address, name string, labels ...string) float64 {
 
 // TestMetricsCount: each query is counted by its type, its answer, and the source of the answer.
 func TestMetricsCount(t *testing.T) {
+	t.Parallel()
 	site := dnstest.NewServer(t, siteRecords)
 	r, address := withMetrics(t, map[string]string{upstreamPath: upstreamFile(site)}, "")
 	at := r.address()
@@ -381,6 +384,7 @@ func TestMetricsStayBounded(t *testing.T) {
 
 // TestMetricsUnderLoad: scrapes and queries run concurrently, and counters never decrease.
 func TestMetricsUnderLoad(t *testing.T) {
+	t.Parallel()
 	site := dnstest.NewServer(t, siteRecords)
 	r, address := withMetrics(t, map[string]string{upstreamPath: upstreamFile(site)}, "")
 	at, done, queries := r.address().String(), make(chan struct{}), 0
@@ -421,6 +425,7 @@ func TestMetricsUnderLoad(t *testing.T) {
 // TestReady: /ready agrees with node-dns status and gives the reason. /health answers in both
 // cases.
 func TestReady(t *testing.T) {
+	t.Parallel()
 	r, address := withMetrics(t, map[string]string{}, "")
 	if code, body := r.get(address, "/ready"); code != http.StatusServiceUnavailable || body != "no upstream nameserver is known\n" {
 		t.Errorf("%d %q without upstreams", code, body)
@@ -547,6 +552,7 @@ func TestMetricsMove(t *testing.T) {
 
 // TestMetricsOfReloads: a faulty file is counted once, and shown as long as it is faulty.
 func TestMetricsOfReloads(t *testing.T) {
+	t.Parallel()
 	r, address := withMetrics(t, map[string]string{}, "")
 	good := fmt.Sprintf("metrics: {address: '%s'}\n", address)
 	path := filepath.Join(r.root, "/etc/node-dns/node-dns.yaml")
@@ -573,6 +579,7 @@ func TestMetricsOfReloads(t *testing.T) {
 // TestMetricsOfHook: a file that the hook wrote without a request is counted once, however often
 // the daemon looks.
 func TestMetricsOfHook(t *testing.T) {
+	t.Parallel()
 	r, address := withMetrics(t, map[string]string{"/run/origin-dns-dispatcher/rewrites.json": `{"version":1,"files":{"/etc/resolv.conf":{"wrote":"a"}},"said":"x"}`}, "")
 	const row = `nodedns_resolvconf_rewrites_total{reason="hook"} `
 	shows := func(n string) func() bool {
@@ -630,6 +637,7 @@ func TestMetricsOfHookAsked(t *testing.T) {
 // TestSearchNXDomain: only cluster names that do not exist are counted, on the fast path and on the
 // slow path.
 func TestSearchNXDomain(t *testing.T) {
+	t.Parallel()
 	r, address := busyDaemon(t, "nodedns")
 	before := r.value(address, "nodedns_search_nxdomain_total")
 	for _, name := range []string{"www.example.com.shop.svc.cluster.local.", "www.example.com.cluster.local.", "nowhere.example.com.", "web.shop.svc.cluster.local."} {

@@ -50,6 +50,7 @@ var redirectedService = strings.ReplaceAll(dnsService, "172.30.0.53", "127.30.0.
 // redirects queries to a pod that is ready. Then the status says whether they come here, and nothing
 // is requested from the helper.
 func TestRedirectedNeedsTheCluster(t *testing.T) {
+	t.Parallel()
 	api := kubetest.NewServer(t)
 	api.Apply(shop + redirectedService)
 	r, metrics := withMetrics(t, map[string]string{

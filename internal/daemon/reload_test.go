@@ -223,7 +223,8 @@ func (r *running) rcode(at netip.AddrPort, name string) int {
 
 // exchange sends an address query. It returns nil if there is no response.
 func (r *running) exchange(at netip.AddrPort, name string) *dns.Msg {
-	m, err := dns.Exchange(new(dns.Msg).SetQuestion(name, dns.TypeA), at.String())
+	client := dns.Client{Timeout: 20 * time.Second}
+	m, _, err := client.Exchange(new(dns.Msg).SetQuestion(name, dns.TypeA), at.String())
 	if err != nil {
 		r.t.Errorf("%s: %v", name, err)
 		return nil

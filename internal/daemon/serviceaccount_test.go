@@ -10,6 +10,7 @@ import (
 
 // TestServiceAccount: in a pod, the daemon uses the pod's credentials unless a kubeconfig exists.
 func TestServiceAccount(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name, api string
 		files     map[string]string

@@ -104,6 +104,7 @@ func TestSocketsWithoutRoom(t *testing.T) {
 // TestCacheOfAnother: the cache of an earlier daemon is used, except answers from servers that are
 // no longer used.
 func TestCacheOfAnother(t *testing.T) {
+	t.Parallel()
 	site, next := dnstest.NewServer(t, siteRecords), dnstest.NewServer(t, "www.example.com. 300 IN A 192.0.2.81\n")
 	ask := func(r *running) string {
 		return firstValue(dnstest.Exchange(t, r.address(), "www.example.com.", dns.TypeA))

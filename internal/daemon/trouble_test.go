@@ -28,15 +28,22 @@ func TestTroubles(t *testing.T) {
 		dnstest.ExchangeTCP(t, r.address(), name, dns.TypeAAAA)
 	}
 	var slow []control.SlowName
+	var all int // a busy machine is slow for other names, too
 	r.await("two slow queries are recorded", func() bool {
-		slow = r.status().SlowNames
+		slow, all = nil, 0
+		for _, s := range r.status().SlowNames {
+			all += int(s.Count)
+			if s.Name == "slow.example.com." {
+				slow = append(slow, s)
+			}
+		}
 		return len(slow) == 2
 	})
 	if s := slow[0]; s.Count != 1 || s.Type == slow[1].Type || s.Name != "slow.example.com." || s.Client != "127.0.0.1" || s.By != site.Addr().String() || s.Worst < 2*dnsserver.SlowAfter || s.Took > time.Minute {
 		t.Errorf("%+v", s)
 	}
 	client := `client="127.0.0.1"`
-	for what, want := range map[string]float64{"slow": 2, "failed": 2} {
+	for what, want := range map[string]float64{"slow": float64(all), "failed": 2} {
 		if got := r.value(address, "nodedns_client_troubles", client, `what="`+what+`"`); got != want {
 			t.Errorf("%s: %v, expected %v", what, got, want)
 		}

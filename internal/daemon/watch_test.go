@@ -18,6 +18,7 @@ import (
 // TestWatchFiles: a change of any file that affects what is served is a hint. The uplinks of
 // systemd-resolved and the configuration files used to be missing.
 func TestWatchFiles(t *testing.T) {
+	t.Parallel()
 	root := t.TempDir()
 	paths := hostdns.NewPaths(root)
 	config := nodeconfig.DefaultPaths(root)

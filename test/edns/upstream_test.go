@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/miekg/dns"
 
@@ -24,10 +23,6 @@ type upstreamRow struct {
 	note    string
 	then    func(t *testing.T, p played, m *dns.Msg) // nil if there is nothing else to check
 }
-
-// inTime is the limit for an answer or an error, even on a busy machine. A client retries after 5 s
-// (resolv.conf(5), timeout), and the daemon gives up before that.
-const inTime = 10 * time.Second
 
 const failed = "SERVFAIL opt ede=22"
 
@@ -133,7 +128,6 @@ type played struct {
 
 type answer struct {
 	response []byte
-	took     time.Duration
 	err      error
 }
 
@@ -150,21 +144,20 @@ func play(t *testing.T, r upstreamRow) played {
 		p.asked = named(r.asked, p.label)
 	}
 	conn := dial(t, "udp", p.daemon).conn
-	began := time.Now()
 	if _, err := conn.Write(p.asked); err != nil {
 		t.Fatal(err)
 	}
 	go func() {
 		buffer := make([]byte, 1<<16)
 		n, err := conn.Read(buffer)
-		p.answer <- answer{buffer[:n], time.Since(began), err}
+		p.answer <- answer{buffer[:n], err}
 	}()
 	return p
 }
 
 // TestUpstream: whatever the only upstream nameserver answers, the client gets the right answer or
-// an error in time, and never forged data. All rows run at once, because those without an answer
-// take seconds.
+// an error, and never forged data. All rows run at once, because those without an answer take
+// seconds.
 func TestUpstream(t *testing.T) {
 	rows := make([]played, len(upstreamRows))
 	for i, r := range upstreamRows {
@@ -174,8 +167,8 @@ func TestUpstream(t *testing.T) {
 		t.Run(r.id, func(t *testing.T) {
 			p := rows[i]
 			a := <-p.answer
-			if a.err != nil || a.took > inTime {
-				t.Fatalf("after %v: %v", a.took, a.err)
+			if a.err != nil {
+				t.Fatal(a.err)
 			}
 			line, faults := judge(p.asked, a.response, "udp")
 			if line != r.want || len(faults) > 0 {

@@ -3,6 +3,7 @@
 package faults
 
 import (
+	"flag"
 	"os"
 	"testing"
 	"time"
@@ -13,13 +14,16 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// program is node-dns as shipped. The race detector would increase the memory use that is measured
-// here.
+// program is node-dns as shipped; empty with -short. The race detector would increase the memory use
+// that is measured here.
 var program string
 
 func TestMain(m *testing.M) {
-	var remove func()
-	program, remove = lab.Ship("./cmd/node-dns")
+	flag.Parse()
+	remove := func() {}
+	if !testing.Short() {
+		program, remove = lab.Ship("./cmd/node-dns")
+	}
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
 		remove()
 		os.Exit(code)
@@ -28,6 +32,9 @@ func TestMain(m *testing.M) {
 
 // TestFaults runs each row as a subtest with its name.
 func TestFaults(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds node-dns, and loads it for seconds")
+	}
 	for _, row := range faultplan.Rows() {
 		t.Run(row.Name, func(t *testing.T) {
 			if !row.Timed {

@@ -13,7 +13,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// program is node-dns without the race detector, which would use memory and time of its own.
+// program is node-dns without the race detector, which would use memory and time of its own; empty
+// with -short.
 var program string
 
 var (
@@ -23,8 +24,10 @@ var (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	var remove func()
-	program, remove = lab.Ship("./cmd/node-dns")
+	remove := func() {}
+	if !testing.Short() {
+		program, remove = lab.Ship("./cmd/node-dns")
+	}
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
 		remove()
 		os.Exit(code)

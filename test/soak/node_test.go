@@ -24,8 +24,12 @@ type node struct {
 	process *lab.Process
 }
 
-// newNode returns a node without a process.
+// newNode returns a node without a process. It skips the test with -short.
 func newNode(t *testing.T) *node {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("loads node-dns for up to a minute")
+	}
 	return &node{t: t, root: lab.ShortDir(t), at: dnstest.FreePort(t)}
 }
 

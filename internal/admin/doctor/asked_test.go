@@ -501,6 +501,7 @@ var askedRows = []checkRow{
 	}, Fail, "www.example. A (given): SERVFAIL (No Reachable Authority: no response)"},
 
 	{"recent", "is not known", nil, "", ""},
+	{"recent", "has no response", lastMinute(control.LastMinute{}, "", ""), "", ""},
 	{"recent", "is well", lastMinute(control.LastMinute{Responses: 1000, ServFail: 4}, "", ""), OK, "4 SERVFAIL and 0 REFUSED in 1000 responses"},
 	{"recent", "has many failures", lastMinute(control.LastMinute{
 		Responses: 100, ServFail: 20, Limited: 3, Servers: []control.ServerMinute{{Address: upstreamAddr, Queries: 60, Failures: 40, Refusals: 2}},

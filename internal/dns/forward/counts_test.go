@@ -13,6 +13,7 @@ import (
 
 // TestCounts: the counters that dnsmasq keeps per server and in total.
 func TestCounts(t *testing.T) {
+	t.Parallel()
 	servers, addresses := startServers(t, 1)
 	var changes atomic.Int32
 	f := newForward(t, func(c *Config) {

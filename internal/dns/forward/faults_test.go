@@ -60,7 +60,12 @@ func TestFirstServerMisbehaves(t *testing.T) {
 			t.Parallel()
 			change := patient // a server that answers at once must win even on a slow machine
 			if row.from == b {
-				change = func(c *Config) { c.Deadline = 30 * time.Second }
+				change = func(c *Config) {
+					c.Deadline = 30 * time.Second
+					if row.faults.Rcode != 0 {
+						c.TryTimeout = c.Deadline // after a refusal, the other server has this long
+					}
+				}
 			}
 			servers, addresses := startServers(t, 2)
 			servers[0].SetFaults(row.faults)
@@ -111,6 +116,7 @@ func TestTruncatedAndTCPRefused(t *testing.T) {
 // TestLateResponseIsTaken: a response that arrives after the next server was queried is still
 // accepted.
 func TestLateResponseIsTaken(t *testing.T) {
+	t.Parallel()
 	servers, addresses := startServers(t, 2)
 	servers[0].SetFaults(dnstest.Faults{Delay: 300 * time.Millisecond})
 	servers[1].SetFaults(dnstest.Faults{Drop: true})

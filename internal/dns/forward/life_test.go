@@ -137,6 +137,7 @@ func invalidResponses(query []byte) (responses [][]byte) {
 
 // TestFalseChecks: invalid responses to a check do not prevent its end.
 func TestFalseChecks(t *testing.T) {
+	t.Parallel()
 	p := newPeer(t, func(query []byte, overTCP bool) [][]byte {
 		if nameIn(t, query) == "." && !overTCP {
 			return invalidResponses(query)
@@ -279,5 +280,15 @@ func TestTimers(t *testing.T) {
 		if got := h.first(); got != first {
 			t.Fatalf("first timer at %v, want %v", got, first)
 		}
+	}
+}
+
+// TestDefaultTimes: each wait is shorter than the next one, and a question ends before its client
+// retries.
+func TestDefaultTimes(t *testing.T) {
+	const retry = 5 * time.Second // resolv.conf(5), timeout
+	c := newForward(t, func(c *Config) { *c = Config{} }).config
+	if c.Hedge >= c.TryTimeout || c.TryTimeout >= c.Silence || c.Silence >= c.Deadline || c.Deadline >= retry {
+		t.Errorf("the waits are %v, %v, %v and %v, and the client's %v", c.Hedge, c.TryTimeout, c.Silence, c.Deadline, retry)
 	}
 }

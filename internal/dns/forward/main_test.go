@@ -15,7 +15,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	lab.Overlap(8)
+	lab.Overlap(16)
 	goleak.VerifyTestMain(m)
 }
 

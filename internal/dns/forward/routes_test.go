@@ -4,14 +4,12 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/dns/exchange"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
-	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
 func testRoute(domain string, servers ...string) Route {
@@ -117,17 +115,18 @@ func TestServersKeepTheirHealth(t *testing.T) {
 // TestSameRoutesAgain: setting equal routes changes nothing; a question in flight is still sent
 // once.
 func TestSameRoutesAgain(t *testing.T) {
-	servers, addresses := startServers(t, 1)
-	servers[0].SetFaults(dnstest.Faults{Delay: 300 * time.Millisecond})
+	g := newGate(t)
+	addresses := []nameserver.Server{g.address}
 	f := newForward(t, patient, addresses...)
 	var clients sync.WaitGroup
 	for i := range 10 {
 		clients.Go(func() { mustAnswer(t, f) })
-		await(t, "a question in flight", func() bool { return int(f.flights.n.Load()) > 0 || i > 0 })
+		await(t, "the client waits", func() bool { stats := f.Stats(); return stats.Asked+stats.Joined == uint64(i+1) })
 		f.SetRoutes([]Route{{Servers: addresses}})
 	}
+	g.open()
 	clients.Wait()
-	if n := servers[0].Queries(); n != 1 {
+	if n := g.asked.Load(); n != 1 {
 		t.Errorf("got %d upstream queries", n)
 	}
 	f.SetRoutes([]Route{{Servers: addresses, Source: "another"}})

@@ -107,6 +107,7 @@ func TestLargeResponsesLost(t *testing.T) {
 // still queried with EDNS. Three answers without EDNS over TCP were mistaken for a rejection of
 // EDNS, and DNSSEC signatures were missing for 15 minutes.
 func TestLargeResponsesLostAtFirst(t *testing.T) {
+	t.Parallel()
 	servers, r := startLossy(t, 1)
 	f := newForward(t, func(c *Config) { c.Silence, c.Deadline = 20*time.Second, 30*time.Second }, r.Servers...)
 	for range 4 {

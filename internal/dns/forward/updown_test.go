@@ -68,21 +68,20 @@ func TestProbesDelayNoClient(t *testing.T) {
 	servers, addresses := startServers(t, 2)
 	f := newForward(t, func(c *Config) { persistent(c); c.TryTimeout = 20 * time.Millisecond }, addresses...)
 	servers[0].SetFaults(dnstest.Faults{Drop: true})
-	for stateOf(f, addresses[0]).State != exchange.Down {
-		mustAnswer(t, f)
-	}
-	s := f.table.Load().servers[addresses[0]]
-	s.Heard(time.Time{})
+	s := serverOf(f, addresses[0])
 	for range 3 {
 		s.Failed("long ago", false, time.Time{}) // makes a probe due
 	}
-	failures := stateOf(f, addresses[0]).Failures
+	before := stateOf(f, addresses[0])
+	if before.State != exchange.Down {
+		t.Fatalf("got status %+v", before)
+	}
 	for range 100 {
 		if from := mustAnswer(t, f); from != addresses[1] {
 			t.Fatalf("got an answer from %v", from)
 		}
 	}
-	await(t, "the probe's failure", func() bool { return stateOf(f, addresses[0]).Failures > failures })
+	await(t, "the probe's failure", func() bool { return stateOf(f, addresses[0]).Failures > before.Failures })
 }
 
 // TestSlowNamesAreNotAServerDown: a server that gets only names that take longer than a try stays
