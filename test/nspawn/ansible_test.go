@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/node-dns/node-dns/internal/test/lab"
 	"github.com/node-dns/node-dns/internal/test/rpmbuild"
 )
 
@@ -49,8 +50,8 @@ func (o *oldNode) play(command, changed, failed string) string {
 }
 
 // TestAnsible: the playbook of contrib, run as in docs/howto/many-nodes.md, migrates an OpenShift 3
-// node to node-dns. It changes nothing with --check or when it is run again, does not install a
-// faulty configuration, opens the given firewalld zones, and migrates back.
+// node to node-dns, with the kubelet's resolvConf. It changes nothing with --check or when it is run
+// again, does not install a faulty configuration, opens the given firewalld zones, and migrates back.
 func TestAnsible(t *testing.T) {
 	o := newAnsibleNode(t)
 	said := commands(blocksOf(t, manyNodesPage)["Ansible"])
@@ -68,8 +69,12 @@ func TestAnsible(t *testing.T) {
 		!strings.Contains(out, "there is nothing to intercept: the kubelet gives pods this node's address") {
 		t.Errorf("with interception, which this node cannot have, the output is\n%s", out)
 	}
-	o.play(run, "1", "0")
+	const nodeConfig, resolvConfSetting = "/etc/origin/node/node-config.yaml", "kubeletArguments:\n  resolv-conf:\n  - /etc/origin/node/resolv.conf\n"
+	o.play(run+" --extra-vars node_dns_kubelet=true", "1", "0")
 	o.checkMigrated()
+	if got := o.ReadFile(nodeConfig); got != lab.OldNodeConfig+resolvConfSetting {
+		t.Errorf("with node_dns_kubelet the node's configuration is\n%s", got)
+	}
 	if got := o.ReadFile("/etc/node-dns/node-dns.yaml"); !strings.HasSuffix(got, "\ncacheSize: 5000\n\n# Addresses on which a nameserver answered before node-dns: see node-dns migrate.\nlisten: [all]\n") {
 		t.Errorf("got the configuration\n%s", got)
 	}
@@ -93,7 +98,15 @@ func TestAnsible(t *testing.T) {
 
 	o.play(back, "2", "0")
 	o.checkOld()
-	kept := []string{"/etc/node-dns", "/etc/node-dns/node-dns.yaml.rpmsave"} // the playbook wrote them
+	if got := o.ReadFile(nodeConfig); got != lab.OldNodeConfig {
+		t.Errorf("after the way back the node's configuration is\n%s", got)
+	}
+	// A kubelet that was restarted in between reads this file until its next restart.
+	const forKubelet = "/etc/origin/node/resolv.conf"
+	if got := o.ReadFile(forKubelet); !strings.HasPrefix(got, "# kept by node-dns migrate --undo") || !strings.Contains(got, "\nnameserver "+loadSite+"\n") {
+		t.Errorf("after the way back a kubelet that was restarted in between reads\n%s", got)
+	}
+	kept := []string{"/etc/node-dns", "/etc/node-dns/node-dns.yaml.rpmsave", forKubelet} // the playbook wrote the first two
 	for name := range before {
 		if !strings.HasPrefix(name, "/etc/") {
 			kept = append(kept, name)
