@@ -75,7 +75,7 @@ func (f *Forward) wait(ctx context.Context, asked exchange.Question, d flightPar
 	g := &caller{client: q.Client.Addr(), done: make(chan struct{})}
 	switch err := n.join(k, hash, d, waiter{caller: g, from: d.route.asker(q)}); {
 	case errors.Is(err, errFull):
-		return nil, nil, f.failed(tooMany(asked, int(min(f.flights.share(d.route), f.flights.n.Load()))))
+		return nil, nil, f.failed(tooMany(asked, int(f.flights.share(d.route))))
 	case err != nil:
 		return nil, nil, err
 	}
