@@ -67,7 +67,8 @@ exec node-dns --root $ROOT serve --listen 127.0.0.1:0`,
 	if code != exitOK {
 		t.Errorf("exit code %d", code)
 	}
-	// The numbers of queries are not checked: loop probes add to them, and a busy machine to the failed ones.
+	// The numbers of queries are not checked: loop probes add to them, and a busy machine to the
+	// failed ones.
 	shown := regexp.MustCompile(` +`).ReplaceAllString(times.ReplaceAllString(mask.Replace(text), "TIME"), " ")
 	golden.Check(t, "testdata/servers.txt", regexp.MustCompile(`(up TIME) \d+ \d+`).ReplaceAllString(shown, "$1 N N"))
 

@@ -76,7 +76,7 @@ func (d *Daemon) clusterConfig(wanted policy.API) cluster.Config {
 }
 
 // publish answers from s. The first snapshot allows interception, which the follower requests, and has
-// the addresses that Cilium redirects. A later one may have other DNS pods, which names are left to.
+// the addresses that Cilium redirects. A later one may have other DNS pods, which resolve some names.
 func (d *Daemon) publish(kubeconfig string, s *zone.Snapshot) {
 	before := d.resolver.Known()
 	d.resolver.Publish(kubeconfig, s)
@@ -86,7 +86,7 @@ func (d *Daemon) publish(kubeconfig string, s *zone.Snapshot) {
 	case before == nil:
 		d.hint("the cluster is known")
 	case !slices.Equal(policy.DNSPods(before), policy.DNSPods(d.resolver.Known())):
-		d.hint("the cluster's DNS pods")
+		d.hint("the cluster's DNS pods have changed")
 	}
 }
 

@@ -49,12 +49,12 @@ const (
 type trial struct {
 	*Daemon
 	cluster  int // failures in a row
-	routes   []*routeTrial
+	routes   []*trialRoute
 	redirect redirectTrial
 }
 
-// trialRoute is a route to ask, and the nameservers to compare with.
-type trialRoute struct {
+// target is a route to ask, and the nameservers to compare with.
+type target struct {
 	domain     dnsname.Name
 	servers    []nameserver.Server
 	references []reference
@@ -68,9 +68,9 @@ type reference struct {
 	isOther bool
 }
 
-// routeTrial is the state of the questions to the nameservers of a route.
-type routeTrial struct {
-	trialRoute
+// trialRoute is the state of the questions to the nameservers of a route.
+type trialRoute struct {
+	target
 	isPassed bool // they have answered
 	failures int  // in a row
 	silent   int  // consecutive failures in which no reference answered
@@ -119,10 +119,11 @@ func (t *trial) tryCluster(ctx context.Context, p *policy.Policy) string {
 	return fmt.Sprintf("%s fails: %s", name, result)
 }
 
-// tryRoutes asks each route until its nameservers have answered. It returns why the daemon is not ready.
+// tryRoutes asks each route until its nameservers have answered. It returns why the daemon is not
+// ready.
 func (t *trial) tryRoutes(ctx context.Context, p *policy.Policy) (failing []string) {
-	t.routes = keepTrials(t.routes, trialRoutes(p))
-	left := slices.DeleteFunc(slices.Clone(t.routes), func(r *routeTrial) bool { return r.isPassed })
+	t.routes = keepTrials(t.routes, targetsOf(p))
+	left := slices.DeleteFunc(slices.Clone(t.routes), func(r *trialRoute) bool { return r.isPassed })
 	if len(left) > 0 {
 		answering := t.answering()
 		var asking errgroup.Group
@@ -142,7 +143,7 @@ func (t *trial) tryRoutes(ctx context.Context, p *policy.Policy) (failing []stri
 }
 
 // tryRoute asks a route, unless clients' queries have shown that its nameservers answer.
-func (t *trial) tryRoute(ctx context.Context, r *routeTrial, isAnswering bool) {
+func (t *trial) tryRoute(ctx context.Context, r *trialRoute, isAnswering bool) {
 	now := time.Now()
 	switch {
 	case isAnswering:
@@ -155,16 +156,16 @@ func (t *trial) tryRoute(ctx context.Context, r *routeTrial, isAnswering bool) {
 	result, reference := t.ask(ctx, name, qtype), ""
 	isAnswered := isFinal(result)
 	if !isAnswered && r.failures+1 >= trialFailures {
-		reference = t.findReference(ctx, r.trialRoute)
+		reference = t.findReference(ctx, r.target)
 	}
 	r.note(time.Now(), isAnswered, result, reference)
 }
 
 // note applies the result of a question. reference is a nameserver that answers it directly, or "".
 // Without one the nameservers themselves fail, as they would without node-dns.
-func (r *routeTrial) note(now time.Time, isAnswered bool, result, reference string) {
+func (r *trialRoute) note(now time.Time, isAnswered bool, result, reference string) {
 	if isAnswered {
-		*r = routeTrial{trialRoute: r.trialRoute, isPassed: true}
+		*r = trialRoute{target: r.target, isPassed: true}
 		return
 	}
 	r.failures++
@@ -188,7 +189,7 @@ func (r *routeTrial) note(now time.Time, isAnswered bool, result, reference stri
 }
 
 // question returns a question that the nameservers of a route answer: `node-dns doctor` asks the same.
-func (r trialRoute) question() (name string, qtype uint16) {
+func (r target) question() (name string, qtype uint16) {
 	if r.domain.IsRoot() {
 		return ".", dns.TypeNS // every resolver answers it from memory
 	}
@@ -234,7 +235,7 @@ func isFinal(rcode string) bool {
 }
 
 // findReference returns the first reference that answers directly, or "".
-func (t *trial) findReference(ctx context.Context, r trialRoute) string {
+func (t *trial) findReference(ctx context.Context, r target) string {
 	name, qtype := r.question()
 	for _, ref := range r.references {
 		rcode := t.askDirectly(ctx, ref.server, name, qtype)
@@ -264,27 +265,27 @@ func (t *trial) askDirectly(ctx context.Context, server nameserver.Server, name 
 
 // keepTrials returns a trial for each route. A route whose domain and nameservers are those of an
 // earlier one keeps its state.
-func keepTrials(before []*routeTrial, routes []trialRoute) []*routeTrial {
-	all := make([]*routeTrial, 0, len(routes))
+func keepTrials(before []*trialRoute, routes []target) []*trialRoute {
+	all := make([]*trialRoute, 0, len(routes))
 	for _, r := range routes {
-		now := &routeTrial{}
-		i := slices.IndexFunc(before, func(b *routeTrial) bool { return b.domain == r.domain && slices.Equal(b.servers, r.servers) })
+		now := &trialRoute{}
+		i := slices.IndexFunc(before, func(b *trialRoute) bool { return b.domain == r.domain && slices.Equal(b.servers, r.servers) })
 		if i >= 0 {
 			now = before[i]
 		}
-		now.trialRoute = r
+		now.target = r
 		all = append(all, now)
 	}
 	return all
 }
 
-// trialRoutes returns the routes to ask: that of the root, and those of other domains outside of the
+// targetsOf returns the routes to ask: that of the root, and those of other domains outside of the
 // cluster. It is pure.
-func trialRoutes(p *policy.Policy) []trialRoute {
+func targetsOf(p *policy.Policy) []target {
 	root, lostRoot := rootServers(p), lostServers(p, dnsname.Root())
-	var all []trialRoute
+	var all []target
 	if len(root) > 0 {
-		all = append(all, trialRoute{dnsname.Root(), root, references(slices.Concat(root, lostRoot), false)})
+		all = append(all, target{dnsname.Root(), root, references(slices.Concat(root, lostRoot), false)})
 	}
 	for _, won := range p.Won {
 		if won.Domain.IsRoot() || won.Kind != nameserver.Ask || len(won.Servers) == 0 || p.IsOfCluster(won.Domain) {
@@ -293,7 +294,7 @@ func trialRoutes(p *policy.Policy) []trialRoute {
 		if len(all) == maxTrials {
 			break
 		}
-		r := trialRoute{won.Domain, won.Servers, references(won.Servers, false)}
+		r := target{won.Domain, won.Servers, references(won.Servers, false)}
 		if won.Source == nameserver.NodeDNS {
 			// A rollout changes only this source. Compare with the node's nameservers without the
 			// route, in case it names the wrong ones. Other sources change on all nodes at once.

@@ -47,7 +47,7 @@ func TestRouteTrial(t *testing.T) {
 		{"the other nameserver fails too", []step{{false, other}, {false, other}, {false, other}, {false, ""}, {false, ""}, {false, ""}}, "rrnnnr"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			u := routeTrial{trialRoute: trialRoute{domain: dnsname.Root()}}
+			u := trialRoute{target: target{domain: dnsname.Root()}}
 			got, now := "", time.Unix(0, 0)
 			for _, s := range test.steps {
 				u.note(now, s.isAnswered, "SERVFAIL", s.reference)
@@ -63,7 +63,7 @@ func TestRouteTrial(t *testing.T) {
 // TestRouteTrialPauses: nameservers that do not answer get a question a minute at most, from each
 // node.
 func TestRouteTrialPauses(t *testing.T) {
-	var u routeTrial
+	var u trialRoute
 	now := time.Unix(0, 0)
 	for i, want := range []time.Duration{0, 0, 5, 10, 20, 40, 60, 60, 60, 60, 60, 60, 60, 60, 60} {
 		u.note(now, false, "SERVFAIL", "")
@@ -127,7 +127,7 @@ func TestTrialRoutes(t *testing.T) {
 
 // trialTexts formats the routes to ask.
 func trialTexts(p *policy.Policy) (texts []string) {
-	for _, r := range trialRoutes(p) {
+	for _, r := range targetsOf(p) {
 		name, qtype := r.question()
 		text, sep := fmt.Sprintf("%s %s:", name, dns.TypeToString[qtype]), " "
 		for _, ref := range r.references {
@@ -147,21 +147,21 @@ func trialTexts(p *policy.Policy) (texts []string) {
 
 // TestKeepTrials: a route keeps its state until its nameservers change.
 func TestKeepTrials(t *testing.T) {
-	corp := trialRoute{domain: dnsname.MustParse("corp.test"), servers: policytest.Servers("10.0.0.4")}
-	moved := trialRoute{domain: corp.domain, servers: policytest.Servers("10.0.0.5")}
-	again := trialRoute{domain: corp.domain, servers: corp.servers, references: []reference{{server: nameserver.MustParse("10.0.0.2"), isOther: true}}}
-	lab := trialRoute{domain: dnsname.MustParse("lab.test"), servers: corp.servers}
-	before := []*routeTrial{{trialRoute: corp, isPassed: true}}
+	corp := target{domain: dnsname.MustParse("corp.test"), servers: policytest.Servers("10.0.0.4")}
+	moved := target{domain: corp.domain, servers: policytest.Servers("10.0.0.5")}
+	again := target{domain: corp.domain, servers: corp.servers, references: []reference{{server: nameserver.MustParse("10.0.0.2"), isOther: true}}}
+	lab := target{domain: dnsname.MustParse("lab.test"), servers: corp.servers}
+	before := []*trialRoute{{target: corp, isPassed: true}}
 	for _, test := range []struct {
 		name   string
-		routes []trialRoute
-		want   []*routeTrial
+		routes []target
+		want   []*trialRoute
 	}{
-		{"the same", []trialRoute{corp}, []*routeTrial{{trialRoute: corp, isPassed: true}}},
-		{"other references", []trialRoute{again}, []*routeTrial{{trialRoute: again, isPassed: true}}},
-		{"other nameservers", []trialRoute{moved}, []*routeTrial{{trialRoute: moved}}},
-		{"another domain", []trialRoute{lab, corp}, []*routeTrial{{trialRoute: lab}, {trialRoute: corp, isPassed: true}}},
-		{"gone", nil, []*routeTrial{}},
+		{"the same", []target{corp}, []*trialRoute{{target: corp, isPassed: true}}},
+		{"other references", []target{again}, []*trialRoute{{target: again, isPassed: true}}},
+		{"other nameservers", []target{moved}, []*trialRoute{{target: moved}}},
+		{"another domain", []target{lab, corp}, []*trialRoute{{target: lab}, {target: corp, isPassed: true}}},
+		{"gone", nil, []*trialRoute{}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if got := keepTrials(before, test.routes); !reflect.DeepEqual(got, test.want) {

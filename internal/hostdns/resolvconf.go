@@ -106,8 +106,8 @@ func (s *State) keepsOriginal() bool {
 // because some program has written it since. A file without a usable nameserver never does, and
 // that includes copies of ours. A file does not replace another program's link that leads to
 // nameservers, because that program writes the link's target. Nor does it replace NetworkManager's
-// own file, whose present list is known. The exception is NetworkManager with resolvconf(8): while openresolv
-// has no nameserver itself, it restores an old file of NetworkManager's.
+// own file, whose present list is known. The exception is NetworkManager with resolvconf(8): while
+// openresolv has no nameserver itself, it restores an old file of NetworkManager's.
 func (s *State) isNewer() bool {
 	refused := refuseCopies(s)
 	switch {

@@ -11,17 +11,17 @@ import (
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
 
-// mayLeaveToPods reports whether names that node-dns cannot resolve as the cluster's DNS does are left
-// to its pods: if pods' queries to them come here instead, and if /etc/resolv.conf, which those pods
-// usually forward to, does not name this node.
+// mayLeaveToPods reports whether the cluster's DNS pods resolve names that node-dns cannot. That
+// requires interception, and an /etc/resolv.conf that does not name this node, because these pods
+// usually forward there.
 func (p *Policy) mayLeaveToPods() bool {
 	wanted := p.Config.Intercept
 	return (wanted.Cilium || !wanted.IsNone()) && p.API != (API{}) && p.Config.ResolvConf == nodeconfig.ResolvConfNone
 }
 
-// bypassService replaces the cluster's DNS Service among the servers of a claim by its pods, if queries
-// to the Service are to come here. Without a known pod the claim keeps the Service, and refuse removes it
-// once it is this node.
+// bypassService replaces the cluster's DNS Service among the servers of a claim by its pods, if
+// queries to the Service are to come here. Without a known pod the claim keeps the Service, and
+// refuse removes it once it is this node.
 func (p *Policy) bypassService(in Inputs, c *nameserver.Claim) {
 	isHere := func(s nameserver.Server) bool {
 		addr := s.Addr.Addr()
@@ -32,7 +32,7 @@ func (p *Policy) bypassService(in Inputs, c *nameserver.Claim) {
 	if i < 0 || len(in.DNSPods) == 0 {
 		return
 	}
-	p.note("%s (%s) is the cluster's DNS Service, whose queries come here: its pods are queried instead", c.Servers[i], *c)
+	p.note("%s (%s) is the cluster's DNS Service, queries to which are intercepted: its pods are queried instead", c.Servers[i], *c)
 	others := slices.DeleteFunc(slices.Clone(c.Servers), isHere)
 	c.Servers = slices.Insert(others, i, choosePods(in.DNSPods, p.API.Node)...)
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
-// TestLeaveToPods: names that node-dns cannot resolve as CoreDNS does go to its pods if those of the
-// node's pods come here, never to the intercepted address.
+// TestLeaveToPods: with interception, CoreDNS's pods resolve what node-dns cannot, never through the
+// intercepted address.
 func TestLeaveToPods(t *testing.T) {
 	const chart = "kubeconfig: /k\nfromCluster: true\nresolvConf: none\nintercept: clusterDNS\n"
 	corefile := clusterdns.Object{Kind: "ConfigMap", Namespace: "kube-system", Name: "coredns", Data: map[string]string{

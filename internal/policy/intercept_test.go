@@ -74,12 +74,12 @@ func TestInterceptUpstream(t *testing.T) {
 	}
 }
 
-// TestServiceAsUpstream: a source names the cluster's DNS Service, whose queries come here. The pods of
-// the Service are queried instead, before and while the address is intercepted: a query to the Service
-// would come back.
+// TestServiceAsUpstream: a source names the cluster's DNS Service, queries to which are
+// intercepted. The pods of the Service are queried instead, before and while the address is
+// intercepted: a query to the Service would come back.
 func TestServiceAsUpstream(t *testing.T) {
 	service, pod := netip.MustParseAddr("10.96.0.10"), policytest.Servers("10.244.1.53")
-	const note = "10.96.0.10 (%s) is the cluster's DNS Service, whose queries come here: its pods are queried instead"
+	const note = "10.96.0.10 (%s) is the cluster's DNS Service, queries to which are intercepted: its pods are queried instead"
 	for _, test := range []struct {
 		name, nodeDNS, upstream string
 		want                    string // the routes outside of the cluster's zone

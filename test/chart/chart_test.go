@@ -451,11 +451,25 @@ func TestCilium(t *testing.T) {
 	})
 }
 
-// TestNotes: the notes name the release's objects.
+// TestNotes: the notes name the release's objects, and say what the network must allow.
 func TestNotes(t *testing.T) {
-	notes := rendered(t, parse(t, "fullnameOverride: dns-agent")).notes
-	if want := "kubectl -n kube-system exec ds/dns-agent -c node-dns -- node-dns status\n"; !strings.HasSuffix(notes, want) {
-		t.Errorf("got %q", notes)
+	const policies, redirects = "A NetworkPolicy for DNS must allow", "Cilium redirects pods' queries only if"
+	for _, test := range []struct{ name, values, has, lacks string }{
+		{"interception", "fullnameOverride: dns-agent", policies, redirects},
+		{"no interception", "{fullnameOverride: dns-agent, config: {intercept: none}}", "", policies},
+		{"Cilium", "{fullnameOverride: dns-agent, cilium: {enabled: true}}", redirects, policies},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			notes := rendered(t, parse(t, test.values)).notes
+			for _, want := range []string{"kubectl -n kube-system exec ds/dns-agent -c node-dns -- node-dns status\n", test.has} {
+				if !strings.Contains(notes, want) {
+					t.Errorf("no %q in\n%s", want, notes)
+				}
+			}
+			if strings.Contains(notes, test.lacks) {
+				t.Errorf("%q in\n%s", test.lacks, notes)
+			}
+		})
 	}
 }
 

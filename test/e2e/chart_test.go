@@ -98,9 +98,10 @@ func podsOf(t testing.TB, c *kube.Cluster, set *kube.Object) []corev1.Pod {
 	}
 }
 
-// TestChart: a real API server accepts the objects of the chart, the controller of DaemonSets makes a
-// pod for the Linux node, the scheduler binds it to that node, and a daemon with that pod's configuration, environment and ServiceAccount
-// answers cluster names. A second apply changes nothing.
+// TestChart: a real API server accepts the objects of the chart, the controller of DaemonSets makes
+// a pod for the Linux node, the scheduler binds it to that node, and a daemon with that pod's
+// configuration, environment and ServiceAccount answers cluster names. A second apply changes
+// nothing.
 func TestChart(t *testing.T) {
 	c := newChartCluster(t)
 	all := chartObjects(t, "default")

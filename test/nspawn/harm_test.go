@@ -203,7 +203,7 @@ func walkHosts(t *testing.T, managed bool) {
 	}
 }
 
-// TestEachHostIsWalked: the CI once played the same path for each kind of host, for ever. The walks
+// TestEachHostIsWalked: CI once ran the same steps for each kind of host in every run. The walks
 // of successive days cover every kind and form, and each has its own random numbers.
 func TestEachHostIsWalked(t *testing.T) {
 	for _, managed := range []bool{true, false} {

@@ -12,8 +12,8 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/termtext"
 )
 
-// quick is how long the daemon may take for an answer that clients must also get. A client's query
-// for a slower name may time out.
+// quick is the longest time in which the daemon must answer a name for clients to need it too. A
+// client's query for a slower name may time out.
 const quick = time.Second
 
 // checkAnswers compares the answers that pods and this host get from node-dns with those that the

@@ -411,7 +411,7 @@ var askedRows = []checkRow{
 	}, Warn, "1 of 2 pods get no answer|in the network policies of shop/web-0, unless|queried from 10.128.0.2 in /run/netns/cni-2, pod shop/web-0"},
 	{"clients", "a policy denies one pod the translated address", fromPods("translated", says("NOERROR"), Answer{Err: errSilent}), Warn, "1 of 2 pods get no answer|allow port 53 to this node's address in"},
 	{"clients", "all pods are denied the intercepted address", fromPods("local", Answer{Err: errSilent}, Answer{Err: errSilent}), Fail, "pods get no answer from 10.96.0.10:53|allow port 53 from 10.128.0.1, 10.128.0.2 to 10.96.0.10 in this node's firewall"},
-	{"clients", "many pods are answered", fromPods("local", slices.Repeat([]Answer{says("NOERROR")}, 7)...), OK, "(queried from 10.128.0.1, 10.128.0.2, 10.128.0.3, 10.128.0.4, 3 more)"},
+	{"clients", "many pods are answered", fromPods("local", slices.Repeat([]Answer{says("NOERROR")}, 7)...), OK, "(queried from 10.128.0.1, 10.128.0.2, 10.128.0.3, 10.128.0.4, and 3 more)"},
 	{"clients", "a filter drops one pod's questions", func(s *Snapshot) {
 		filteredBy(firewall.State{Firewalld: public}, "cni0 10.128.0.1/24")(s)
 		fromPods("local", says("NOERROR"), Answer{Err: errSilent})(s)
@@ -486,7 +486,7 @@ var askedRows = []checkRow{
 		clients(Asked{Direct: lossy()})(s)
 		s.Names[0].Answer.Took = 2 * time.Second
 	}, OK, "node-dns answers 1 of 1 name"},
-	{"names", "one of the cluster does not exist, and the search list leads on", func(s *Snapshot) {
+	{"names", "a cluster name does not exist, and node-dns follows the search list", func(s *Snapshot) {
 		clients(Asked{Direct: direct("NOERROR")})(s)
 		s.Names[0] = Name{Name: "www.example.shop.svc.cluster.local.", Type: "A", Why: "recently used", Answer: answered("NXDOMAIN")}
 		s.Pods[0].Names[0].Name = s.Names[0].Name

@@ -14,6 +14,9 @@ import (
 
 const nodeDNSYAML = "/etc/node-dns/node-dns.yaml"
 
+// maxListed limits the pods that a finding lists. A node may have hundreds.
+const maxListed = 4
+
 // checkClients checks whether pods may send queries, and whether they and this host can reach the
 // daemon. It uses the pods' networks, the clients refused in the last minute, and queries from
 // within pods and from this host.
@@ -34,9 +37,9 @@ func checkClients(s Snapshot) []Finding {
 	return fine("pods get answers over UDP and TCP (queried from %s)", clientsOf(s.Pods))
 }
 
-// silencedPods returns a Finding for each way in which pods get no answer. If none gets one, the cause
-// is probably this node's, which is known if isFiltered. Otherwise a network policy may deny it to these
-// pods, even on purpose.
+// silencedPods returns a Finding for each way in which pods get no answer. If no pod gets an
+// answer, this node is probably the cause; isFiltered means that another check reports it.
+// Otherwise a network policy may deny it to these pods, even on purpose.
 func (s Snapshot) silencedPods(isFiltered bool) []Finding {
 	type key struct {
 		server netip.AddrPort
@@ -69,7 +72,7 @@ func (s Snapshot) silencedPods(isFiltered bool) []Finding {
 			who = append(who, cmp.Or(p.Pod, p.Client.String()))
 			details = append(details, p.origin())
 		}
-		details = cut(details)
+		details = firstOf(maxListed, details)
 		if failed[k.server] == all[k.server] {
 			if isFiltered {
 				continue
@@ -78,7 +81,7 @@ func (s Snapshot) silencedPods(isFiltered bool) []Finding {
 			found = append(found, fail("pods get "+k.what, fix, details...))
 			continue
 		}
-		fix := fmt.Sprintf("allow port 53 to %s in the network policies of %s, unless these deny DNS on purpose", pods[0].allowed(), strings.Join(cut(who), ", "))
+		fix := fmt.Sprintf("allow port 53 to %s in the network policies of %s, unless these deny DNS on purpose", pods[0].allowed(), strings.Join(firstOf(maxListed, who), ", "))
 		if pods[0].Mode != "" {
 			fix += " (docs/howto/intercept.md)"
 		}
@@ -113,14 +116,13 @@ func clientsOf(pods []LocalProbe) string {
 			from = append(from, client)
 		}
 	}
-	return strings.Join(cut(from), ", ")
+	return strings.Join(firstOf(maxListed, from), ", ")
 }
 
-// cut shortens a long list. A node may have hundreds of pods.
-func cut(words []string) []string {
-	const most = 4
+// firstOf returns the first words, and how many more there are.
+func firstOf(most int, words []string) []string {
 	if more := len(words) - most; more > 0 {
-		return append(slices.Clone(words[:most]), fmt.Sprintf("%d more", more))
+		return append(slices.Clone(words[:most]), fmt.Sprintf("and %d more", more))
 	}
 	return words
 }

@@ -24,11 +24,11 @@ import (
 var podNamespaces = []string{"/run/netns", "/run/docker/netns"}
 
 const (
-	// maxPods limits the namespaces from which queries are sent, all at the same time. A kubelet runs
-	// 110 pods unless it is told otherwise.
+	// maxPods limits the namespaces from which queries are sent, all at the same time. The kubelet's
+	// default limit is 110 pods.
 	maxPods = 128
-	// maxNaming limits those from which all names are queried.
-	maxNaming = 2
+	// maxPodsForNames limits those from which all names are queried.
+	maxPodsForNames = 2
 	// maxNamespaces limits those that are inspected.
 	maxNamespaces = 512
 )
@@ -125,8 +125,8 @@ func (s *Snapshot) podServers() []podServer {
 	return all
 }
 
-// identify asks whether it is node-dns that answers at an intercepted address, unless that refuses the
-// pod. node-dns does not say its name to pods, but how it refuses shows it.
+// identify sets IsOther if another nameserver answers at an intercepted address. node-dns refuses
+// version.bind to pods with the text OnlyThisHost.
 func (p *LocalProbe) identify(ctx context.Context) {
 	if p.Mode == "" || p.UDP.Err != nil || p.UDP.Rcode == "REFUSED" {
 		return
@@ -168,7 +168,7 @@ func (s *Snapshot) forClients() []Asked {
 func (g *gathering) askAsClients(ctx context.Context) {
 	names := g.s.forClients()
 	var all sync.WaitGroup
-	for i := range g.s.Pods[:min(len(g.s.Pods), maxNaming)] {
+	for i := range g.s.Pods[:min(len(g.s.Pods), maxPodsForNames)] {
 		if g.s.Pods[i].Client.IsValid() {
 			all.Go(func() { g.s.Pods[i].askNames(ctx, names) })
 		}

@@ -12,6 +12,7 @@ import (
 const (
 	systemdDomain = "init_t"
 	daemonDomain  = "node_dns_t"
+	maxDenials    = 10 // lines of details of a finding
 )
 
 // hookFiles are the files of the hook that NetworkManager and systemd execute.
@@ -99,7 +100,7 @@ func checkLabels(s Snapshot) []Finding {
 		details = append(details, fmt.Sprintf("%s is %s, not %s", m.Path, m.Has, m.Wants))
 	}
 	what := count(len(wrong), "file") + " of node-dns with an SELinux type that differs from the policy"
-	finding := warn(what, relabel(rootsOf(wrong)), firstOf(details)...)
+	finding := warn(what, relabel(rootsOf(wrong)), oneLine(firstOf(maxDenials, details))...)
 	if s.SELinux.HasModule && s.SELinux.Mode != procfs.SELinuxPermissive { // the module that confines the daemon depends on these labels
 		finding.Level = Fail
 	}
@@ -121,16 +122,7 @@ func checkDenials(s Snapshot) []Finding {
 		details = append(details, k.text())
 	}
 	return []Finding{warn("SELinux denials that concern node-dns in the last hour: "+count(len(s.SELinux.Denials), "denial"),
-		"ausearch -m avc,user_avc -ts today | audit2why explains them; without auditd: journalctl --since -1h _TRANSPORT=audit + _TRANSPORT=kernel", firstOf(details)...)}
-}
-
-// firstOf limits the number of detail lines of a finding.
-func firstOf(details []string) []string {
-	const most = 10
-	if more := len(details) - most; more > 0 {
-		details = append(details[:most], fmt.Sprintf("and %d more", more))
-	}
-	return oneLine(details)
+		"ausearch -m avc,user_avc -ts today | audit2why explains them; without auditd: journalctl --since -1h _TRANSPORT=audit + _TRANSPORT=kernel", oneLine(firstOf(maxDenials, details))...)}
 }
 
 // concernsUs reports whether a denial is about our domains, types, programs or files. Another

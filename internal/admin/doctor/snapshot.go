@@ -159,7 +159,7 @@ type LocalProbe struct {
 	Mode      string  // of the interception, if Server is an intercepted address; else empty
 	UDP, TCP  Answer  // answers to one query
 	IsOther   bool    // whether another nameserver answered at an intercepted address
-	Names     []Asked // nil unless both exist
+	Names     []Asked // nil unless UDP and TCP were answered
 }
 
 // Probe holds the answers of one upstream nameserver that was queried directly.

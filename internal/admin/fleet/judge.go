@@ -70,7 +70,7 @@ func judge(command Command, target Target, output Output) Result {
 		Node: target.Node, Pod: target.Pod, State: OK, Findings: []Finding{}, Facts: []Fact{}, Output: bytes.TrimSpace(output.Stdout),
 		addresses: target.Addresses,
 	}
-	if a.LeftTo != "" { // what this daemon says is not about the one that serves the node
+	if a.LeftTo != "" { // this daemon's findings do not describe the daemon that serves the node
 		r.State = NotAsked
 		r.Findings = []Finding{{Level: Warn, What: "not asked: " + a.LeftTo + " serves the node instead of the pod", Fix: askRPM(command.Name)}}
 		r.bound()

@@ -251,7 +251,7 @@ func remove(path string) error {
 
 // takeNewer replaces a saved resolv.conf by what the host would have now without the migration: the
 // file that an admin has written since, which the hook has saved as the original, or NetworkManager's
-// present list if NetworkManager wrote the file. Otherwise the edit was lost, and old nameservers
+// present list if NetworkManager wrote the file. Before this, undo lost the edit, and old nameservers
 // came back until NetworkManager's next event.
 func takeNewer(root string, saved []Saved) {
 	paths := hostdns.NewPaths(root)

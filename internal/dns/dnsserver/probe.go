@@ -7,8 +7,8 @@ import (
 )
 
 // answerProbe returns the response to a query of nameserver.Identify from this host, and nil for
-// any other message. The daemon, the intercept helper and the hook check so whether node-dns
-// answers. These queries are not counted, reported or limited.
+// any other message. The daemon, the intercept helper and the hook send it to check whether
+// node-dns answers. These queries are not counted, reported or limited.
 //
 // Any program of this host can send such a query. It gains nothing: this host has no limits
 // anyway, and the Handler answers the question itself. Without a free slot the query is one like

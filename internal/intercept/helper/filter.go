@@ -24,9 +24,12 @@ const (
 // filtered is why an address is not intercepted.
 const filtered = "a packet filter of this host drops queries of pods"
 
-// passage counts packets for the intercepted addresses. The counters are read one after the other, and
-// packets pass meanwhile: before has those accepted before arrived was read, accepted those after it.
-type passage struct{ before, arrived, accepted uint64 }
+// passage counts packets for the intercepted addresses. Packets pass while the counters are read.
+type passage struct {
+	before   uint64 // accepted, read before arrived
+	arrived  uint64
+	accepted uint64 // read after arrived
+}
 
 // filterWatch decides from the counters whether a packet filter drops queries. The zero value is
 // ready to use.

@@ -59,8 +59,8 @@ func (c *corefile) leavePlugin(b *server, d directive) bool {
 }
 
 // domainsOf returns the domains that a plugin is for: the zones of zoned, and names that rewrite turns
-// into names of the cluster. It returns none if it does not know them, or if the next plugin has a say
-// about their names.
+// into names of the cluster. It returns none if it does not know them, or if the next plugin may
+// answer their names.
 func (c *corefile) domainsOf(d directive) []token {
 	if first, ok := zoned[d.name.text]; ok {
 		fallsThrough := func(line []token) bool { return line[0].text == "fallthrough" }

@@ -1,6 +1,6 @@
 // Package kube runs a Kubernetes control plane on loopback: etcd, kube-apiserver and, if a test
-// needs them, kube-controller-manager and kube-scheduler. They are the real programs, built from their Go modules by
-// scripts/test-kube.
+// needs them, kube-controller-manager and kube-scheduler. They are the real programs, built from
+// their Go modules by scripts/test-kube.
 //
 // The package is in a separate module, because it depends on all of Kubernetes. There is no
 // kubelet: pods have the status in their fixture.
