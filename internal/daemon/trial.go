@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/miekg/dns"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
@@ -33,10 +33,9 @@ const (
 	// maxReferences is the number of nameservers of a kind that are queried directly after a
 	// failure.
 	maxReferences = 4
-	// maxTrials is the number of routes that are asked.
+	// maxTrials is the number of routes that are asked, all at once: a rollout goes on after
+	// minReadySeconds of the chart, even if the nameservers of all routes are silent.
 	maxTrials = 64
-	// parallelTrials is the number of routes that are asked at once.
-	parallelTrials = 16
 )
 
 // trial asks end-to-end questions, so that a rollout stops at a node where node-dns fails: see
@@ -126,15 +125,11 @@ func (t *trial) tryRoutes(ctx context.Context, p *policy.Policy) (failing []stri
 	left := slices.DeleteFunc(slices.Clone(t.routes), func(r *trialRoute) bool { return r.isPassed })
 	if len(left) > 0 {
 		answering := t.answering()
-		var asking errgroup.Group
-		asking.SetLimit(parallelTrials)
+		var asking sync.WaitGroup
 		for _, r := range left {
-			asking.Go(func() error { // the only one that uses r
-				t.tryRoute(ctx, r, answering[r.domain])
-				return nil
-			})
+			asking.Go(func() { t.tryRoute(ctx, r, answering[r.domain]) }) // the only one that uses r
 		}
-		_ = asking.Wait() // they return no errors
+		asking.Wait()
 	}
 	for _, r := range t.routes {
 		failing = append(failing, r.verdict)
@@ -234,14 +229,20 @@ func isFinal(rcode string) bool {
 	return rcode == dns.RcodeToString[dns.RcodeSuccess] || rcode == dns.RcodeToString[dns.RcodeNameError]
 }
 
-// findReference returns the first reference that answers directly, or "".
+// findReference returns the first reference that answers directly, or "". It asks all at once.
 func (t *trial) findReference(ctx context.Context, r target) string {
 	name, qtype := r.question()
-	for _, ref := range r.references {
-		rcode := t.askDirectly(ctx, ref.server, name, qtype)
-		if isFinal(rcode) && (!ref.isOther || rcode == dns.RcodeToString[dns.RcodeSuccess]) {
-			return ref.server.String()
-		}
+	answers := make([]bool, len(r.references))
+	var asking sync.WaitGroup
+	for i, ref := range r.references {
+		asking.Go(func() {
+			rcode := t.askDirectly(ctx, ref.server, name, qtype)
+			answers[i] = isFinal(rcode) && (!ref.isOther || rcode == dns.RcodeToString[dns.RcodeSuccess])
+		})
+	}
+	asking.Wait()
+	if i := slices.Index(answers, true); i >= 0 {
+		return r.references[i].server.String()
 	}
 	return ""
 }

@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/miekg/dns"
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
 	"github.com/node-dns/node-dns/internal/admin/control"
@@ -24,9 +25,12 @@ import (
 var podNamespaces = []string{"/run/netns", "/run/docker/netns"}
 
 const (
-	// maxPods limits the namespaces from which queries are sent, all at the same time. The kubelet's
-	// default limit is 110 pods.
+	// maxPods limits the namespaces from which queries are sent. The kubelet's default limit is 110
+	// pods.
 	maxPods = 128
+	// maxThreads limits those from which queries are sent at the same time. Each has a thread of its
+	// own, and a container may have a low limit of threads.
+	maxThreads = 32
 	// maxPodsForNames limits those from which all names are queried.
 	maxPodsForNames = 2
 	// maxNamespaces limits those that are inspected.
@@ -71,9 +75,10 @@ func (g *gathering) pods(ctx context.Context) {
 		g.unseen("queries were sent from %d pods, not from %d others", pods, more)
 	}
 	question := dns.Question{Name: "kubernetes.default.svc." + g.s.Status.Cluster.Domain, Qtype: dns.TypeA, Qclass: dns.ClassINET}
-	var all sync.WaitGroup
+	var all errgroup.Group
+	all.SetLimit(maxThreads)
 	for i := range probes {
-		all.Go(func() {
+		all.Go(func() error {
 			p := &probes[i]
 			err := within(p.Namespace, func() {
 				p.ask(ctx, question)
@@ -83,9 +88,10 @@ func (g *gathering) pods(ctx context.Context) {
 				g.unseen("query from %s: %v", p.Namespace, err)
 				p.Client = netip.Addr{}
 			}
+			return nil // an error of one pod does not stop the others
 		})
 	}
-	all.Wait()
+	_ = all.Wait()
 	g.namePods(ctx, probes)
 	g.s.Pods = probes
 }
