@@ -100,8 +100,8 @@ func TestChartRights(t *testing.T) {
 		variant, name string
 		roles         []string // in the file
 	}{
-		{"default", "node-dns", []string{"ClusterRole/node-dns", "ClusterRole/node-dns-pods"}},
-		{"all", "dns-agent", []string{"ClusterRole/node-dns", "ClusterRole/node-dns-pods", "ClusterRole/node-dns-nodes", "ClusterRole/node-dns-from-cluster", "Role/node-dns-from-cluster"}},
+		{"default", "node-dns", []string{"ClusterRole/node-dns", "ClusterRole/node-dns-pods", "ClusterRole/node-dns-from-cluster", "Role/node-dns-from-cluster"}},
+		{"all", "dns-agent", []string{"ClusterRole/node-dns", "ClusterRole/node-dns-pods", "ClusterRole/node-dns-nodes"}},
 		{"without", "node-dns", []string{"ClusterRole/node-dns"}},
 	} {
 		t.Run(test.variant, func(t *testing.T) {
