@@ -278,7 +278,7 @@ func takeNewer(root string, saved []Saved) {
 	}
 }
 
-// networkManagerWrites reports whether NetworkManager writes resolv.conf according to its
+// networkManagerWrites reports whether NetworkManager itself writes resolv.conf according to its
 // configuration files, without our snippet. If the migration has changed these files, it returns
 // false.
 func networkManagerWrites(root string, saved []Saved) bool {
@@ -286,7 +286,7 @@ func networkManagerWrites(root string, saved []Saved) bool {
 		return false
 	}
 	conf, err := nm.ReadConf(root, hostdns.NewPaths("").Snippet)
-	return err == nil && conf.DNS.Value != "none" && !slices.Contains([]string{"unmanaged", "immutable", "resolvconf"}, conf.RcManager.Value)
+	return err == nil && nm.WritesResolvConf(conf.DNS.Value, conf.RcManager.Value) && conf.RcManager.Value != "resolvconf"
 }
 
 // same reports whether two states are equal except for the path. The time of a directory is
