@@ -251,31 +251,43 @@ func remove(path string) error {
 
 // takeNewer replaces a saved resolv.conf by what the host would have now without the migration: the
 // file that an admin has written since, which the hook has saved as the original, or NetworkManager's
-// present list if NetworkManager wrote the file. Before this, undo lost the edit, and old nameservers
-// came back until NetworkManager's next event.
-func takeNewer(root string, saved []Saved) {
+// present list if NetworkManager wrote the file. It changes nothing if resolv.conf is not ours. Files
+// that did not change after the migration began are ignored: the hook may have left a copy at an
+// earlier stop.
+func takeNewer(root string, began time.Time, saved []Saved) {
 	paths := hostdns.NewPaths(root)
 	byNetworkManager := func(text []byte) bool { return strings.Contains(resolvconf.Parse(text).Owner(), "NetworkManager") }
 	for i, s := range saved {
-		isFile := s.Kind == "file" && !hostdns.IsOurs(s.Data)
-		if s.Path != libcFile || !isFile && s.Kind != "link" {
+		if s.Path != libcFile || hostdns.IsOurs(s.Data) {
 			continue
 		}
-		path := paths.Original
-		if isFile && byNetworkManager(s.Data) && networkManagerWrites(root, saved) {
+		live, err := saveAt(paths.ResolvConf)
+		if err != nil || !hostdns.IsOurs(live.Data) {
+			continue
+		}
+		path, isManaged := paths.Original, byNetworkManager(s.Data) && networkManagerWrites(root, saved)
+		if isManaged {
 			path = paths.NetworkManagerConf
 		}
 		newer, err := saveAt(path)
-		if err != nil || newer.Kind != "file" || len(nameservers(newer.Data)) == 0 || bytes.Equal(newer.Data, s.Data) {
+		if err != nil || newer.Kind != "file" || len(nameservers(newer.Data)) == 0 || bytes.Equal(newer.Data, s.Data) ||
+			byNetworkManager(newer.Data) && !isManaged || !hasChangedSince(path, began) {
 			continue
 		}
-		if path == paths.NetworkManagerConf {
+		if isManaged {
 			saved[i].Data, saved[i].Time = newer.Data, newer.Time
-		} else if !byNetworkManager(newer.Data) {
+		} else {
 			newer.Path, newer.Label = s.Path, s.Label
 			saved[i] = newer
 		}
 	}
+}
+
+// hasChangedSince reports whether a file was written or moved to path after began. mv(1) keeps the
+// modification time, but not the change time.
+func hasChangedSince(path string, began time.Time) bool {
+	var stat unix.Stat_t
+	return unix.Lstat(path, &stat) == nil && time.Unix(stat.Ctim.Unix()).After(began)
 }
 
 // networkManagerWrites reports whether NetworkManager itself writes resolv.conf according to its

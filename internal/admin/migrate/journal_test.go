@@ -3,10 +3,13 @@ package migrate
 import (
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/node-dns/node-dns/internal/hostdns"
 )
@@ -39,6 +42,7 @@ func TestTakeNewer(t *testing.T) {
 		original     = "/var/lib/node-dns/resolv.conf.orig"
 		list         = "/run/NetworkManager/resolv.conf"
 		conf         = "/etc/NetworkManager/NetworkManager.conf"
+		ours         = hostdns.Watermark + "\nnameserver 192.0.2.7\n"
 	)
 	file := func(text string) Saved { return Saved{Path: libcFile, Kind: "file", Data: []byte(text)} }
 	linkTo := Saved{Path: libcFile, Kind: "link", Target: "resolv.mine"}
@@ -52,7 +56,7 @@ func TestTakeNewer(t *testing.T) {
 		{"a file in place of the admin's link", map[string]string{original: edit}, linkTo, edit},
 		{"not edited", map[string]string{original: before}, file(before), before},
 		{"still a link", map[string]string{original: "-> resolv.mine"}, linkTo, "-> resolv.mine"},
-		{"nothing saved by the hook", nil, file(before), before},
+		{"nothing saved by the hook", map[string]string{}, file(before), before},
 		{"without a nameserver", map[string]string{original: "search new.example\n"}, file(before), before},
 		{"NetworkManager's in place of an admin's", map[string]string{original: manager + edit}, file(before), before},
 		{"the old script's file", map[string]string{original: edit}, file(hostdns.LegacyWatermark + "\n" + before), hostdns.LegacyWatermark + "\n" + before},
@@ -62,10 +66,17 @@ func TestTakeNewer(t *testing.T) {
 			"NetworkManager leaves the file alone", map[string]string{list: manager + edit, conf: "[main]\ndns=none\n"}, file(manager + before), manager + before,
 		},
 		{"an admin's, beside NetworkManager", map[string]string{list: manager + edit}, file(before), before},
+		{"before the hook replaced it", map[string]string{libcFile: before, original: edit}, file(before), before},
+		{"still the link", map[string]string{libcFile: "-> resolv.mine", original: edit}, linkTo, "-> resolv.mine"},
+		{"NetworkManager's, before the hook replaced it", map[string]string{libcFile: manager + before, list: manager + edit}, file(manager + before), manager + before},
 		{"another file", map[string]string{original: edit}, Saved{Path: "/etc/dnsmasq.conf", Kind: "file", Data: []byte(before)}, before},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			root := t.TempDir()
+			if _, exists := row.files[libcFile]; !exists {
+				row.files = maps.Clone(row.files)
+				row.files[libcFile] = ours
+			}
 			for path, text := range row.files {
 				path = filepath.Join(root, path)
 				err := os.MkdirAll(filepath.Dir(path), 0o755)
@@ -79,7 +90,11 @@ func TestTakeNewer(t *testing.T) {
 				}
 			}
 			saved := []Saved{row.saved}
-			takeNewer(root, saved)
+			takeNewer(root, time.Now().Add(time.Hour), saved)
+			if !slices.EqualFunc(saved, []Saved{row.saved}, Saved.same) {
+				t.Errorf("from before the migration: got %q", saved[0].Data)
+			}
+			takeNewer(root, time.Now().Add(-time.Hour), saved)
 			got := string(saved[0].Data)
 			if saved[0].Kind == "link" {
 				got = "-> " + saved[0].Target
@@ -92,11 +107,14 @@ func TestTakeNewer(t *testing.T) {
 
 	// forcedns writes a copy of NetworkManager's file, and the migration moves its snippet aside.
 	root := t.TempDir()
-	if err := errors.Join(os.MkdirAll(filepath.Join(root, filepath.Dir(list)), 0o755), os.WriteFile(filepath.Join(root, list), []byte(manager+edit), 0o644)); err != nil {
-		t.Fatal(err)
+	for path, text := range map[string]string{list: manager + edit, libcFile: ours} {
+		path = filepath.Join(root, path)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	saved := []Saved{file(manager + before), {Path: singleNodeConf, Kind: "file"}}
-	if takeNewer(root, saved); string(saved[0].Data) != manager+before {
+	if takeNewer(root, time.Now().Add(-time.Hour), saved); string(saved[0].Data) != manager+before {
 		t.Errorf("with NetworkManager's configuration changed: got %q", saved[0].Data)
 	}
 }
