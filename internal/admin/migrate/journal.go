@@ -2,6 +2,7 @@ package migrate
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -250,10 +251,10 @@ func remove(path string) error {
 }
 
 // takeNewer replaces a saved resolv.conf by what the host would have now without the migration: the
-// file that an admin has written since, which the hook has saved as the original, or NetworkManager's
-// present list if NetworkManager wrote the file. It changes nothing if resolv.conf is not ours. Files
-// that did not change after the migration began are ignored: the hook may have left a copy at an
-// earlier stop.
+// present file, if an admin has replaced ours; NetworkManager's present list, if NetworkManager
+// wrote the saved file; or the file that an admin has written since, which the hook has saved as
+// the original. It changes nothing if resolv.conf is a link or as saved. It ignores files that did
+// not change after the migration began: the hook may have left a copy at an earlier stop.
 func takeNewer(root string, began time.Time, saved []Saved) {
 	paths := hostdns.NewPaths(root)
 	byNetworkManager := func(text []byte) bool { return strings.Contains(resolvconf.Parse(text).Owner(), "NetworkManager") }
@@ -261,23 +262,25 @@ func takeNewer(root string, began time.Time, saved []Saved) {
 		if s.Path != libcFile || hostdns.IsOurs(s.Data) {
 			continue
 		}
-		live, err := saveAt(paths.ResolvConf)
-		if err != nil || !hostdns.IsOurs(live.Data) {
+		newer, err := saveAt(paths.ResolvConf)
+		if err != nil || newer.Kind == "link" || newer.Kind == s.Kind && bytes.Equal(newer.Data, s.Data) {
 			continue
 		}
-		path, isManaged := paths.Original, byNetworkManager(s.Data) && networkManagerWrites(root, saved)
-		if isManaged {
-			path = paths.NetworkManagerConf
+		path, isManaged := paths.ResolvConf, byNetworkManager(s.Data) && networkManagerWrites(root, saved)
+		if len(nameservers(newer.Data)) == 0 || asksItself([]Saved{newer}) {
+			if path = paths.Original; isManaged {
+				path = paths.NetworkManagerConf
+			}
+			newer, err = saveAt(path)
 		}
-		newer, err := saveAt(path)
 		if err != nil || newer.Kind != "file" || len(nameservers(newer.Data)) == 0 || bytes.Equal(newer.Data, s.Data) ||
 			byNetworkManager(newer.Data) && !isManaged || !hasChangedSince(path, began) {
 			continue
 		}
-		if isManaged {
+		if path == paths.NetworkManagerConf {
 			saved[i].Data, saved[i].Time = newer.Data, newer.Time
 		} else {
-			newer.Path, newer.Label = s.Path, s.Label
+			newer.Path, newer.Label = s.Path, cmp.Or(s.Label, newer.Label)
 			saved[i] = newer
 		}
 	}
