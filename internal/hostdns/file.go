@@ -23,6 +23,7 @@ const maxFile = 1 << 20
 type File struct {
 	Exists bool
 	Link   string      // the target if the path is a symbolic link, else ""
+	Target string      // path on the host of the file that Data was read from, after all links; "" if Link or Data is missing
 	Data   []byte      // the content, through the link; nil if it cannot be read
 	Mode   fs.FileMode // permission bits; for a link, the link's own
 	Owner  int         // user ID of the owner
@@ -64,8 +65,24 @@ func readFileFrom(root, path, dir string) File {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
 		return file // a dangling link is still a link
 	}
-	file.Err = err
+	if file.Err = err; err == nil && file.Link != "" {
+		file.Target = lastTarget(root, path)
+	}
 	return file
+}
+
+// lastTarget follows all links in path and returns the result as a path on the host, or "" if it is
+// outside root.
+func lastTarget(root, path string) string {
+	target, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return "" // removed since
+	}
+	rel, err := filepath.Rel(filepath.Join("/", root), target)
+	if err != nil || !filepath.IsLocal(rel) {
+		return ""
+	}
+	return filepath.Join("/", rel)
 }
 
 func linkTarget(root, dir, target string) string {

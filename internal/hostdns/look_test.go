@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -219,9 +221,14 @@ func TestNoBus(t *testing.T) {
 }
 
 func TestReadFile(t *testing.T) {
+	outside := filepath.Join(t.TempDir(), "outside")
+	if err := os.WriteFile(outside, []byte("out"), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	w := newTree(t, map[string]string{
 		"/file": "text", "/absolute": "-> /dir/target", "/relative": "-> dir/target", "/dangling": "-> /nowhere", "/below": "-> /file/x",
 		"/dir/target": "behind", "/loop": "-> loop", "/empty": "", "/todir": "-> /dir",
+		"/chain": "-> /relative", "/outside": "-> /escape", "/escape": "-> " + outside,
 	})
 	w.chmod("/file", 0o640)
 	for path, size := range map[string]int{"/full": maxFile, "/over": maxFile + 1} {
@@ -239,8 +246,10 @@ func TestReadFile(t *testing.T) {
 		{path: "/empty", want: File{Exists: true, Mode: 0o644}},
 		{path: "/missing"},
 		{path: "/file/below"},
-		{path: "/absolute", want: File{Exists: true, Link: "/dir/target", Data: []byte("behind"), Mode: 0o777}},
-		{path: "/relative", want: File{Exists: true, Link: "dir/target", Data: []byte("behind"), Mode: 0o777}},
+		{path: "/absolute", want: File{Exists: true, Link: "/dir/target", Target: "/dir/target", Data: []byte("behind"), Mode: 0o777}},
+		{path: "/relative", want: File{Exists: true, Link: "dir/target", Target: "/dir/target", Data: []byte("behind"), Mode: 0o777}},
+		{path: "/chain", want: File{Exists: true, Link: "/relative", Target: "/dir/target", Data: []byte("behind"), Mode: 0o777}},
+		{path: "/outside", want: File{Exists: true, Link: "/escape", Data: []byte("out"), Mode: 0o777}},
 		{path: "/dangling", want: File{Exists: true, Link: "/nowhere", Mode: 0o777}},
 		{path: "/below", want: File{Exists: true, Link: "/file/x", Mode: 0o777}},
 		{path: "/loop", want: File{Exists: true, Link: "loop", Mode: 0o777}, err: "too many levels of symbolic links"},
@@ -257,8 +266,8 @@ func TestReadFile(t *testing.T) {
 			if (got.Err == nil) != (test.err == "") || got.Err != nil && !strings.Contains(got.Err.Error(), test.err) {
 				t.Errorf("error %v, want %q", got.Err, test.err)
 			}
-			if !sameFile(got, test.want) {
-				t.Errorf("%.200q\nwant %.200q", describeFile(got), describeFile(test.want))
+			if !sameFile(got, test.want) || got.Target != test.want.Target {
+				t.Errorf("%.200q from %q\nwant %.200q from %q", describeFile(got), got.Target, describeFile(test.want), test.want.Target)
 			}
 		})
 	}

@@ -121,14 +121,29 @@ func (s *State) isNewer() bool {
 	return s.NetworkManager == nil || s.NetworkManager.RcManager == "resolvconf" || !fromNetworkManagerFile(s)
 }
 
-// leadsToAdmins reports whether f is a link to an admin's own file in /etc. Another program's file is
-// in /run, or the program writes through the link (rc-manager=file).
+// leadsToAdmins reports whether f is a link to an admin's own file in /etc. The file is another
+// program's if a further link leads out of /etc, if it belongs to pppd or resolvconf(8), or if
+// NetworkManager writes through the link (rc-manager=file).
 func (s *State) leadsToAdmins(f File) bool {
-	target := linkTarget("/", "/etc", f.Link)
-	if f.Link == "" || !strings.HasPrefix(target, "/etc/") || strings.HasPrefix(target, "/etc/resolvconf/") || resolvedStub(f) {
-		return false
+	for _, path := range []string{linkTarget("/", "/etc", f.Link), f.Target} {
+		if !strings.HasPrefix(path, "/etc/") || strings.HasPrefix(path, "/etc/ppp/") || strings.HasPrefix(path, "/etc/resolvconf/") {
+			return false
+		}
 	}
-	return s.NetworkManager == nil || s.NetworkManager.RcManager != "file" || s.NetworkManager.Mode == "none"
+	return !resolvedStub(f) && !s.writesThroughLinks()
+}
+
+// writesThroughLinks reports whether NetworkManager has rc-manager=file: by its active settings, or
+// while it does not answer, by its configuration files.
+func (s *State) writesThroughLinks() bool {
+	var mode, rcManager string
+	switch {
+	case s.NetworkManager != nil:
+		mode, rcManager = s.NetworkManager.Mode, s.NetworkManager.RcManager
+	case s.NetworkManagerSays != nil:
+		mode, rcManager = s.NetworkManagerSays.DNS.Value, s.NetworkManagerSays.RcManager.Value
+	}
+	return rcManager == "file" && mode != "none"
 }
 
 // edited returns the resolv.conf that results from an admin's edit of ours. If the edit changed the

@@ -3,6 +3,7 @@ package hostdns
 import (
 	"strings"
 
+	"github.com/node-dns/node-dns/internal/nm"
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
@@ -325,6 +326,22 @@ func resolvedRows() []row {
 		{
 			name:      "another tool's file in place of ours, and the displaced link leads to a program's file",
 			options:   []option{withResolvConf(file("nameserver 8.8.8.8\n")), withOriginal(link("/run/netconfig/resolv.conf", generated)), withCaptured(sys)},
+			upstreams: sys, from: upstream.LastGood, change: Same, here: nodeIP + " | cluster.local example.com", warning: "/etc/resolv.conf named 8.8.8.8, but last-good does not",
+		},
+		{
+			// A single overwrite by a VPN replaced the link.
+			name:      "another tool's file in place of ours, and the displaced link leads to pppd's file",
+			options:   []option{withResolvConf(file("nameserver 8.8.8.8\n")), withOriginal(link("ppp/resolv.conf", generated)), withCaptured(sys)},
+			upstreams: sys, from: upstream.LastGood, change: Same, here: nodeIP + " | cluster.local example.com", warning: "/etc/resolv.conf named 8.8.8.8, but last-good does not",
+		},
+		{
+			name:      "another tool's file in place of ours, and the displaced link leads to a link to a program's file",
+			options:   []option{withResolvConf(file("nameserver 8.8.8.8\n")), withOriginal(File{Exists: true, Link: "resolv.site", Target: "/run/site/resolv.conf", Data: []byte(generated), Mode: 0o777}), withCaptured(sys)},
+			upstreams: sys, from: upstream.LastGood, change: Same, here: nodeIP + " | cluster.local example.com", warning: "/etc/resolv.conf named 8.8.8.8, but last-good does not",
+		},
+		{
+			name:      "another tool's file in place of ours, and the displaced link is written through by a NetworkManager that does not answer",
+			options:   []option{withResolvConf(file("nameserver 8.8.8.8\n")), withOriginal(link("resolv.real", generated)), withCaptured(sys), func(s *State) { s.NetworkManagerSays = &nm.Conf{RcManager: nm.Setting{Value: "file"}} }},
 			upstreams: sys, from: upstream.LastGood, change: Same, here: nodeIP + " | cluster.local example.com", warning: "/etc/resolv.conf named 8.8.8.8, but last-good does not",
 		},
 		{

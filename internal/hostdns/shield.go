@@ -68,7 +68,7 @@ func (s *State) networkManagerWrites() bool {
 	if s.NetworkManager.RcManager == "resolvconf" && s.leadsToResolvconf() {
 		return false
 	}
-	return s.NetworkManager.Mode != "none" && s.NetworkManager.RcManager != "unmanaged" && s.NetworkManager.RcManager != "immutable" && !s.IsMounted
+	return nm.WritesResolvConf(s.NetworkManager.Mode, s.NetworkManager.RcManager) && !s.IsMounted
 }
 
 // tellTimeout is the deadline for NetworkManager's reload. It takes about 10 ms, or forever if

@@ -80,7 +80,7 @@ func servers(text string) []nameserver.Server {
 func file(text string) File { return File{Exists: true, Data: []byte(text), Mode: 0o644} }
 
 func link(target, text string) File {
-	return File{Exists: true, Link: target, Data: []byte(text), Mode: 0o777}
+	return File{Exists: true, Link: target, Target: linkTarget("/", "/etc", target), Data: []byte(text), Mode: 0o777}
 }
 
 func withResolvConf(f File) option         { return func(s *State) { s.ResolvConf = f } }

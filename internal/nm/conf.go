@@ -50,6 +50,12 @@ func (c Conf) Decision() string {
 	return ""
 }
 
+// WritesResolvConf reports whether NetworkManager writes resolv.conf with these dns= and
+// rc-manager= settings. With rc-manager=resolvconf it calls resolvconf(8), which writes the file.
+func WritesResolvConf(dns, rcManager string) bool {
+	return dns != "none" && rcManager != "unmanaged" && rcManager != "immutable"
+}
+
 // confDirs are the directories of snippets, in reading order. A file hides one of the same name in
 // an earlier directory (NetworkManager.conf(5)). NetworkManager.conf itself is read before the last
 // directory.

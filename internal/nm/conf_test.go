@@ -204,3 +204,23 @@ func FuzzKeyFile(f *testing.F) {
 		}
 	})
 }
+
+// TestWritesResolvConf: migrate and the hook decided this by lists of their own.
+func TestWritesResolvConf(t *testing.T) {
+	for _, row := range []struct {
+		dns, rcManager string
+		want           bool
+	}{
+		{"", "", true},
+		{"default", "symlink", true},
+		{"systemd-resolved", "file", true},
+		{"dnsmasq", "resolvconf", true},
+		{"none", "symlink", false},
+		{"default", "unmanaged", false},
+		{"default", "immutable", false},
+	} {
+		if got := WritesResolvConf(row.dns, row.rcManager); got != row.want {
+			t.Errorf("dns=%s, rc-manager=%s: got %v", row.dns, row.rcManager, got)
+		}
+	}
+}

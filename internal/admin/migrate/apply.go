@@ -102,7 +102,7 @@ func (a Applier) back(ctx context.Context, j *Journal, why error) error {
 func (a Applier) Undo(ctx context.Context, j *Journal) error {
 	j.Phase = Undoing
 	takeFromOpenresolv(a.base(), j.Saved)
-	takeNewer(a.base(), j.Saved)
+	takeNewer(a.base(), j.Began, j.Saved)
 	kubelet := j.setsKubelet()
 	if kubelet {
 		j.Saved = slices.DeleteFunc(j.Saved, func(s Saved) bool { return s.Path == nodeResolvConf && s.Kind == "absent" })

@@ -2,6 +2,7 @@ package migrate
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -250,35 +251,49 @@ func remove(path string) error {
 }
 
 // takeNewer replaces a saved resolv.conf by what the host would have now without the migration: the
-// file that an admin has written since, which the hook has saved as the original, or NetworkManager's
-// present list if NetworkManager wrote the file. Before this, undo lost the edit, and old nameservers
-// came back until NetworkManager's next event.
-func takeNewer(root string, saved []Saved) {
+// present file, if an admin has replaced ours; NetworkManager's present list, if NetworkManager
+// wrote the saved file; or the file that an admin has written since, which the hook has saved as
+// the original. It changes nothing if resolv.conf is a link or as saved. It ignores files that did
+// not change after the migration began: the hook may have left a copy at an earlier stop.
+func takeNewer(root string, began time.Time, saved []Saved) {
 	paths := hostdns.NewPaths(root)
 	byNetworkManager := func(text []byte) bool { return strings.Contains(resolvconf.Parse(text).Owner(), "NetworkManager") }
 	for i, s := range saved {
-		isFile := s.Kind == "file" && !hostdns.IsOurs(s.Data)
-		if s.Path != libcFile || !isFile && s.Kind != "link" {
+		if s.Path != libcFile || hostdns.IsOurs(s.Data) {
 			continue
 		}
-		path := paths.Original
-		if isFile && byNetworkManager(s.Data) && networkManagerWrites(root, saved) {
-			path = paths.NetworkManagerConf
+		newer, err := saveAt(paths.ResolvConf)
+		if err != nil || newer.Kind == "link" || newer.Kind == s.Kind && bytes.Equal(newer.Data, s.Data) {
+			continue
 		}
-		newer, err := saveAt(path)
-		if err != nil || newer.Kind != "file" || len(nameservers(newer.Data)) == 0 || bytes.Equal(newer.Data, s.Data) {
+		path, isManaged := paths.ResolvConf, byNetworkManager(s.Data) && networkManagerWrites(root, saved)
+		if len(nameservers(newer.Data)) == 0 || asksItself([]Saved{newer}) {
+			if path = paths.Original; isManaged {
+				path = paths.NetworkManagerConf
+			}
+			newer, err = saveAt(path)
+		}
+		if err != nil || newer.Kind != "file" || len(nameservers(newer.Data)) == 0 || bytes.Equal(newer.Data, s.Data) ||
+			byNetworkManager(newer.Data) && !isManaged || !hasChangedSince(path, began) {
 			continue
 		}
 		if path == paths.NetworkManagerConf {
 			saved[i].Data, saved[i].Time = newer.Data, newer.Time
-		} else if !byNetworkManager(newer.Data) {
-			newer.Path, newer.Label = s.Path, s.Label
+		} else {
+			newer.Path, newer.Label = s.Path, cmp.Or(s.Label, newer.Label)
 			saved[i] = newer
 		}
 	}
 }
 
-// networkManagerWrites reports whether NetworkManager writes resolv.conf according to its
+// hasChangedSince reports whether a file was written or moved to path after began. mv(1) keeps the
+// modification time, but not the change time.
+func hasChangedSince(path string, began time.Time) bool {
+	var stat unix.Stat_t
+	return unix.Lstat(path, &stat) == nil && time.Unix(stat.Ctim.Unix()).After(began)
+}
+
+// networkManagerWrites reports whether NetworkManager itself writes resolv.conf according to its
 // configuration files, without our snippet. If the migration has changed these files, it returns
 // false.
 func networkManagerWrites(root string, saved []Saved) bool {
@@ -286,7 +301,7 @@ func networkManagerWrites(root string, saved []Saved) bool {
 		return false
 	}
 	conf, err := nm.ReadConf(root, hostdns.NewPaths("").Snippet)
-	return err == nil && conf.DNS.Value != "none" && !slices.Contains([]string{"unmanaged", "immutable", "resolvconf"}, conf.RcManager.Value)
+	return err == nil && nm.WritesResolvConf(conf.DNS.Value, conf.RcManager.Value) && conf.RcManager.Value != "resolvconf"
 }
 
 // same reports whether two states are equal except for the path. The time of a directory is
