@@ -23,14 +23,9 @@ import (
 const usualPort = 10053
 
 // siteRecords and clusterRecords are the records of the simulated nameservers.
-const (
-	siteRecords = `
-www.example.com.  300 IN A 192.0.2.80
-mail.example.com. 300 IN A 192.0.2.25
-`
-	clusterRecords = `
-kubernetes.default.svc.cluster.local. 5 IN A 172.30.0.1
-`
+var (
+	siteRecords    = map[string][4]byte{"www.example.com.": {192, 0, 2, 80}, "mail.example.com.": {192, 0, 2, 25}}
+	clusterRecords = map[string][4]byte{"kubernetes.default.svc.cluster.local.": {172, 30, 0, 1}}
 )
 
 // world is the simulated environment: a directory tree, three nameservers, and an address to listen
