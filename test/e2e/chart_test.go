@@ -56,12 +56,12 @@ func newChartCluster(t testing.TB) *kube.Cluster {
 	windows.SetName("windows")
 	windows.SetLabels(map[string]string{"kubernetes.io/os": "windows"})
 	create(t, c, namespace(t, "kube-system"), linux, windows)
-	startPodMakers(t, c)
+	startControllersAndScheduler(t, c)
 	return c
 }
 
-// startPodMakers starts the controllers, and the scheduler, which binds their pods to nodes.
-func startPodMakers(t testing.TB, c *kube.Cluster) {
+// startControllersAndScheduler starts the controllers, and the scheduler, which binds their pods to nodes.
+func startControllersAndScheduler(t testing.TB, c *kube.Cluster) {
 	t.Helper()
 	if err := errors.Join(c.StartControllers(t.Context()), c.StartScheduler(t.Context())); err != nil {
 		t.Fatal(err)

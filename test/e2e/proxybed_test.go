@@ -91,7 +91,7 @@ func newProxyCluster(t testing.TB, controllers ...string) *kube.Cluster {
 	t.Helper()
 	c := newKube(t, kube.Config{Controllers: controllers})
 	if len(controllers) > 0 {
-		startPodMakers(t, c)
+		startControllersAndScheduler(t, c)
 	}
 	create(
 		t, c,

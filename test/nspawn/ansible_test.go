@@ -99,12 +99,12 @@ func TestAnsible(t *testing.T) {
 	o.play(back, "2", "0")
 	o.checkOld()
 	if got := o.ReadFile(nodeConfig); got != lab.OldNodeConfig {
-		t.Errorf("after the way back the node's configuration is\n%s", got)
+		t.Errorf("after --undo the node's configuration is\n%s", got)
 	}
 	// A kubelet that was restarted in between reads this file until its next restart.
 	const forKubelet = "/etc/origin/node/resolv.conf"
 	if got := o.ReadFile(forKubelet); !strings.HasPrefix(got, "# kept by node-dns migrate --undo") || !strings.Contains(got, "\nnameserver "+loadSite+"\n") {
-		t.Errorf("after the way back a kubelet that was restarted in between reads\n%s", got)
+		t.Errorf("after --undo a kubelet that was restarted in between reads\n%s", got)
 	}
 	kept := []string{"/etc/node-dns", "/etc/node-dns/node-dns.yaml.rpmsave", forKubelet} // the playbook wrote the first two
 	for name := range before {

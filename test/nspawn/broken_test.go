@@ -310,7 +310,7 @@ func TestBrokenUpstreams(t *testing.T) {
 			says: []string{"upstream " + site2, "other nameservers answer instead"}, fix: "start the nameserver at " + site2, apply: func(b *brokenNode) { b.start(site2, world(site2)) },
 		},
 		{
-			name: "both are down", fault: func(b *brokenNode) { b.stop(site1, site2); b.forget() },
+			name: "both upstreams are down", fault: func(b *brokenNode) { b.stop(site1, site2); b.forget() },
 			check: "upstreams", page: "connection refused: the host is up, but no nameserver listens there",
 			says: []string{"upstream " + site1, "upstream " + site2}, fix: "start the nameserver at " + site1,
 			apply: (*brokenNode).heal,
@@ -336,7 +336,7 @@ func TestBrokenUpstreams(t *testing.T) {
 			check: "upstreams", level: doctor.Warn, page: "but not every query", says: []string{"it does not answer over TCP"}, fix: "allow TCP and UDP port 53 and datagrams of 1232 bytes in every firewall", apply: (*brokenNode).unfilter,
 		},
 		{
-			name: "answers of 600 to 1300 octets are dropped", fault: func(b *brokenNode) {
+			name: "answers of 600 to 1300 bytes are dropped", fault: func(b *brokenNode) {
 				b.filter("out udp sport 53 meta length 600-1300 drop")
 				b.forget()
 			},

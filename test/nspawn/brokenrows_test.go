@@ -98,7 +98,7 @@ func TestBrokenTLS(t *testing.T) {
 	}
 	playAll(t, []breakage{
 		{
-			name: "the certificate has ended", fault: func(b *brokenNode) {
+			name: "the certificate has expired", fault: func(b *brokenNode) {
 				b.stop(site1)
 				b.start(site1, b.overTLS(ca.pair(name, time.Now().AddDate(0, 0, -1))))
 				begin(b, "dns+tls://"+site1+"#"+name)
@@ -169,7 +169,7 @@ func TestBrokenCluster(t *testing.T) {
 			check: "cluster", page: "does not accept the credentials in /etc/node-dns/kubeconfig (401)", fix: "replace it with a kubeconfig that has valid credentials", apply: func(b *brokenNode) { withUser(b, "token: valid") },
 		},
 		{
-			name: "the client certificate has ended", fault: func(b *brokenNode) { withUser(b, clientCertificate(time.Now().AddDate(0, 0, -1))) },
+			name: "the client certificate has expired", fault: func(b *brokenNode) { withUser(b, clientCertificate(time.Now().AddDate(0, 0, -1))) },
 			check: "cluster", page: "the client certificate of /etc/node-dns/kubeconfig expired at ", fix: "renew any other one in its kubeconfig",
 			apply: func(b *brokenNode) { withUser(b, clientCertificate(time.Now().AddDate(1, 0, 0))) },
 		},
@@ -263,13 +263,13 @@ func TestBrokenHost(t *testing.T) {
 			check: "units", page: "NetworkManager.service is enabled but not running (inactive)", fix: "systemctl start NetworkManager",
 		},
 		{
-			name: "a program has port 53", fault: func(b *brokenNode) {
+			name: "a program uses port 53", fault: func(b *brokenNode) {
 				b.squat(func() { b.Start(strings.Fields(squatter)...) })
 			},
 			check: "port", page: ":53 is in use by dnsmasq", fix: "stop it (kill ", apply: func(b *brokenNode) { b.Run("sh", "-ec", b.fixOf("port", kill)) },
 		},
 		{
-			name: "dnsmasq.service has port 53", fault: func(b *brokenNode) {
+			name: "dnsmasq.service uses port 53", fault: func(b *brokenNode) {
 				b.WriteFile("/etc/systemd/system/dnsmasq.service", "[Service]\nExecStart="+squatter+"\n[Install]\nWantedBy=multi-user.target\n", 0o644)
 				b.Run("systemctl", "daemon-reload")
 				b.squat(func() { b.Run("systemctl", "enable", "--now", "dnsmasq.service") })
@@ -336,7 +336,7 @@ func TestBrokenHost(t *testing.T) {
 			after: func(b *brokenNode) { b.write("") },
 		},
 		{
-			name: "the kubelet hands out this node", fault: func(b *brokenNode) {
+			name: "the kubelet gives pods this node's resolv.conf", fault: func(b *brokenNode) {
 				b.WriteFile(kubeletConfig, "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nresolvConf: /etc/resolv.conf\n", 0o644)
 			},
 			check: "kubelet", page: "the kubelet's resolvConf /etc/resolv.conf names this node",

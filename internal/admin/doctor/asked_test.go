@@ -306,7 +306,7 @@ var askedRows = []checkRow{
 		s.Upstreams[1].UDP, s.Upstreams[1].EDNS, s.Upstreams[1].TCP = silent, silent, silent
 	}, "", ""},
 	{"cluster", "the API refuses connections", api(fmt.Errorf("dial: %w", unix.ECONNREFUSED)), Fail, "this node cannot query the Kubernetes API|start the API server: the host of https://10.0.0.1:6443 is up|SERVFAIL"},
-	{"cluster", "the certificate has ended, and the API says so", func(s *Snapshot) {
+	{"cluster", "the certificate has expired, and the API says so", func(s *Snapshot) {
 		api(errors.New("the server does not accept"))(s)
 		s.API.NotAfter = epoch.Add(-time.Hour)
 	}, Fail, "expired at 2026-03-01T11:00:00Z"},

@@ -472,7 +472,7 @@ var rows = []checkRow{
 	{"cluster", "is stale", resolver(control.Resolver{Phase: "stale", Services: 3, Error: "refused", Kubeconfig: "/k"}), Warn, "stale: refused; meanwhile names are answered from the last known state"},
 	{"cluster", "was never read", resolver(control.Resolver{Phase: "connecting", Error: "refused"}), Fail, "connecting: refused; names of cluster.local. are answered SERVFAIL"},
 	{"cluster", "is forbidden", resolver(control.Resolver{Phase: "forbidden", MissingRights: []string{"list pods"}}), Fail, "denied: list pods|cluster-role.yaml"},
-	{"cluster", "the certificate has ended", func(s *Snapshot) { s.API.NotAfter = epoch.Add(-time.Hour) }, Fail, "expired at 2026-03-01T11:00:00Z"},
+	{"cluster", "the certificate has expired", func(s *Snapshot) { s.API.NotAfter = epoch.Add(-time.Hour) }, Fail, "expired at 2026-03-01T11:00:00Z"},
 	{"cluster", "the certificate is to come", func(s *Snapshot) { s.API.NotBefore = epoch.Add(time.Hour) }, Fail, "is not valid before 2026-03-01T13:00:00Z, but this node's clock shows 2026-03-01T12:00:00Z|set the clock"},
 	{"cluster", "the certificate ends soon", func(s *Snapshot) { s.API.NotAfter = epoch.Add(time.Hour) }, Warn, "expires at 2026-03-01T13:00:00Z"},
 	{"cluster", "the kubeconfig makes no sense", func(s *Snapshot) { s.API.CertErr = errors.New("reading k: not handed over") }, Warn, "reading k"},
@@ -481,7 +481,7 @@ var rows = []checkRow{
 	{"cluster", "the API's certificate is to come", func(s *Snapshot) {
 		s.API.Err = fmt.Errorf("get: %w", x509.CertificateInvalidError{Reason: x509.Expired, Cert: &x509.Certificate{NotBefore: epoch.AddDate(1, 0, 0)}})
 	}, Fail, "the certificate of the Kubernetes API is not valid before 2027-03-01T12:00:00Z|set the clock"},
-	{"cluster", "the API's certificate has ended", func(s *Snapshot) {
+	{"cluster", "the API's certificate has expired", func(s *Snapshot) {
 		s.API.Err = x509.CertificateInvalidError{Reason: x509.Expired, Cert: &x509.Certificate{NotAfter: epoch.AddDate(-1, 0, 0)}}
 	}, Fail, "expired at 2025-03-01T12:00:00Z"},
 
