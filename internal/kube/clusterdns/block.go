@@ -76,6 +76,7 @@ func (r *reader) readCorefile(o Object, from *custom) {
 		}
 		for _, zone := range b.zones {
 			c.keep(zone.name, zone.at.where())
+			c.selective[zone.name] = c.selective[zone.name] || isSelective(b.block)
 		}
 	}
 }
@@ -86,7 +87,7 @@ func (c *corefile) serve(blocks []block) []*server {
 	var servers []*server
 	var others []zoneKey // at other ports or protocols
 	for _, parsed := range blocks {
-		b := &server{block: parsed, hosts: map[dnsname.Name]string{}, forwards: map[dnsname.Name]forward{}, mayLeave: c.mayLeaveBlock(parsed)}
+		b := &server{block: parsed, hosts: map[dnsname.Name]string{}, forwards: map[dnsname.Name]forward{}, mayLeave: c.mayLeave && !isSelective(parsed)}
 		view := slices.IndexFunc(b.directives, func(d directive) bool { return d.name.text == "view" })
 		for _, key := range b.keys {
 			zone, port, wrong := parseZone(key)
@@ -100,6 +101,7 @@ func (c *corefile) serve(blocks []block) []*server {
 				others = append(others, zoneKey{zone, key})
 			case view >= 0:
 				c.keep(zone, key.where())
+				c.selective[zone] = true
 			case c.owners[zone] == b:
 			case c.owners[zone] != nil:
 				c.report(key.where(), "%s also serves %s", c.owners[zone].whereOf(zone), zone.Relative())

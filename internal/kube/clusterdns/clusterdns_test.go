@@ -44,6 +44,9 @@ func render(s Settings) []string {
 		if r.Pods {
 			target += "pods"
 		}
+		if r.Barred {
+			target += "barred"
+		}
 		lines = append(lines, short(fmt.Sprintf("%s: %s => %s", r.Where, r.Domain, target)))
 	}
 	for _, h := range s.Hosts {
@@ -480,6 +483,10 @@ func TestPods(t *testing.T) {
 		}},
 		{"clients that get other answers", []Object{coredns("corp.test {\nacl {\nblock\n}\nfile f\n}\n" + root)}, []string{
 			none("2", "acl"), none("5", "file"), "Corefile:8! its servers would receive names of corp.test, which Corefile:1 keeps from them",
+		}},
+		{"a domain within one of the pods for the site's servers", []Object{coredns("corp.test {\nfile f\n}\nsub.corp.test {\nforward . /etc/resolv.conf\n}\n")}, []string{"Corefile:1: corp.test. => pods"}},
+		{"a domain within one of the pods that depends on the client", []Object{coredns("corp.test {\nfile f\n}\nsub.corp.test {\nacl {\nblock\n}\n}\n")}, []string{
+			"Corefile:1: corp.test. => pods", "Corefile:4: sub.corp.test. => barred", none("5", "acl"),
 		}},
 		{"the cluster's zone", []Object{coredns("cluster.local {\nkubernetes cluster.local\ntransfer {\nto *\n}\n}\n")}, []string{none("3", "transfer")}},
 		{"all names", []Object{coredns(". corp.test {\ndns64\nforward . 8.8.8.8\n}\n")}, []string{"Corefile:3: . => 8.8.8.8", "Corefile:3: corp.test. => 8.8.8.8", none("2", "dns64")}},
