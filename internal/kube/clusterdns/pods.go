@@ -51,6 +51,7 @@ func (c *corefile) leavePlugin(b *server, d directive) bool {
 	}
 	for _, domain := range domains {
 		if c.isServed(b, domain, where) {
+			b.answered[domain] = where
 			c.leaveToPods(domain, where)
 		}
 	}
