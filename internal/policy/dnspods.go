@@ -21,8 +21,12 @@ func (p *Policy) mayLeaveToPods() bool {
 
 // bypassService replaces the cluster's DNS Service among the servers of a claim by its pods, if
 // queries to the Service are to come here. Without a known pod the claim keeps the Service, and
-// refuse removes it once it is this node.
+// refuse removes it once it is this node. So does a claim for the cluster's own names, which node-dns
+// answers.
 func (p *Policy) bypassService(in Inputs, c *nameserver.Claim) {
+	if p.IsOfCluster(c.Domain) {
+		return
+	}
 	isHere := func(s nameserver.Server) bool {
 		addr := s.Addr.Addr()
 		return !s.TLS && s.Addr.Port() == nameserver.Port && slices.Contains(in.DNSService, addr) &&
