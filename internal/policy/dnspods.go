@@ -33,12 +33,15 @@ func (p *Policy) bypassService(in Inputs, c *nameserver.Claim) {
 			(slices.Contains(p.Intercept, addr) || slices.Contains(p.Redirected, addr))
 	}
 	i := slices.IndexFunc(c.Servers, isHere)
-	if i < 0 || len(in.DNSPods) == 0 {
+	if i < 0 {
+		return
+	}
+	if p.usesPods = true; len(p.pods) == 0 {
 		return
 	}
 	p.note("%s (%s) is the cluster's DNS Service, queries to which are intercepted: its pods are queried instead", c.Servers[i], *c)
 	others := slices.DeleteFunc(slices.Clone(c.Servers), isHere)
-	c.Servers = slices.Insert(others, i, choosePods(in.DNSPods, p.API.Node)...)
+	c.Servers = slices.Insert(others, i, p.pods...)
 }
 
 // DNSPods returns the ready endpoints of the cluster's DNS Service, of the family of its first
@@ -70,15 +73,48 @@ func DNSPods(s *zone.Snapshot) (pods []nameserver.Server) {
 const maxDNSPods = 3
 
 // choosePods returns the DNS pods that a node queries. Nodes choose different ones, and keep them while
-// others come and go (rendezvous hashing).
+// others come and go (rendezvous hashing). The order of the pods does not matter.
 func choosePods(pods []nameserver.Server, node string) []nameserver.Server {
-	weight := func(s nameserver.Server) uint64 {
+	type weighed struct {
+		nameserver.Server
+		weight uint64
+	}
+	all := make([]weighed, 0, len(pods))
+	for _, s := range pods {
 		h := fnv.New64a()
 		_, _ = h.Write([]byte(s.String() + " " + node)) // never fails
-		return h.Sum64()
+		all = append(all, weighed{s, h.Sum64()})
 	}
-	pods = slices.SortedFunc(slices.Values(pods), func(a, b nameserver.Server) int {
-		return cmp.Or(cmp.Compare(weight(a), weight(b)), a.Addr.Compare(b.Addr))
+	slices.SortFunc(all, func(a, b weighed) int {
+		return cmp.Or(cmp.Compare(a.weight, b.weight), a.Addr.Compare(b.Addr))
 	})
-	return pods[:min(len(pods), maxDNSPods)]
+	var chosen []nameserver.Server
+	for _, s := range all[:min(len(all), maxDNSPods)] {
+		chosen = append(chosen, s.Server)
+	}
+	return chosen
+}
+
+// GroupPods returns the servers with one zero Server in place of all DNS pods, so that two Policies
+// differ only if other servers do. A pod that sends queries back is found by these queries.
+func (p *Policy) GroupPods(servers []nameserver.Server) []nameserver.Server {
+	var grouped []nameserver.Server
+	for _, s := range servers {
+		if slices.Contains(p.pods, s) {
+			s = nameserver.Server{}
+		}
+		if s != (nameserver.Server{}) || !slices.Contains(grouped, s) {
+			grouped = append(grouped, s)
+		}
+	}
+	return grouped
+}
+
+// HasOtherPods reports whether p uses DNS pods, and s has others for it.
+func (p *Policy) HasOtherPods(s *zone.Snapshot) bool {
+	if !p.usesPods {
+		return false
+	}
+	pods := choosePods(DNSPods(s), p.API.Node)
+	return len(pods) > 0 && !slices.Equal(pods, p.pods)
 }

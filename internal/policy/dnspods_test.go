@@ -118,6 +118,51 @@ func TestDNSPods(t *testing.T) {
 	}
 }
 
+// TestOtherPods: the daemon looks again only if a route uses DNS pods and this node would query others.
+// Ready pods that it does not query, their order, and a Service without a ready pod change nothing.
+func TestOtherPods(t *testing.T) {
+	service := zone.Service{
+		Key: zone.Key{Namespace: "kube-system", Name: "kube-dns"}, ClusterIPs: []netip.Addr{netip.MustParseAddr("10.96.0.10")},
+		Ports: []zone.Port{{Name: "dns", Number: 53, Protocol: zone.UDP}},
+	}
+	snapshot := func(pods []nameserver.Server) *zone.Snapshot {
+		b, slice := new(zone.Builder), &zone.Slice{Key: zone.Key{Namespace: "kube-system", Name: "a"}, Service: "kube-dns", Ports: service.Ports}
+		for _, s := range pods {
+			slice.Endpoints = append(slice.Endpoints, zone.Endpoint{Addr: s.Addr.Addr(), Ready: true})
+		}
+		b.SetService(&service)
+		b.SetSlice(slice)
+		return b.Snapshot(time.Unix(0, 0))
+	}
+	pods := policytest.Servers("10.244.1.53", "10.244.2.53", "10.244.3.53", "10.244.4.53", "10.244.5.53")
+	chosen := choosePods(pods, "node-1")
+	isChosen := func(s nameserver.Server) bool { return slices.Contains(chosen, s) }
+	reversed := slices.Clone(pods)
+	slices.Reverse(reversed)
+	for _, test := range []struct {
+		name, upstream string
+		pods           []nameserver.Server
+		want           bool
+	}{
+		{"the same", "10.96.0.10", pods, false},
+		{"another order", "10.96.0.10", reversed, false},
+		{"fewer that this node does not query", "10.96.0.10", chosen, false},
+		{"none is ready", "10.96.0.10", nil, false},
+		{"others that this node queries", "10.96.0.10", slices.DeleteFunc(slices.Clone(pods), isChosen), true},
+		{"others, which no route uses", "10.0.0.2", slices.DeleteFunc(slices.Clone(pods), isChosen), false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			in := Inputs{
+				Config: policytest.Config(t, "kubeconfig: /k\nintercept: clusterDNS\nupstreams: [10.0.0.3, "+test.upstream+"]\n", ""), Net: policytest.Node(),
+				Hostname: "node-1", DNSService: service.ClusterIPs, DNSPods: pods,
+			}
+			if got := New(in).HasOtherPods(snapshot(test.pods)); got != test.want {
+				t.Errorf("other pods: %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
 // TestChoosePods: nodes spread their queries over all DNS pods, and one that goes changes the choice
 // only of the nodes that have it.
 func TestChoosePods(t *testing.T) {

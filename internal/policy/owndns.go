@@ -75,7 +75,8 @@ func (p *Policy) ownDNSClaims(in Inputs) []nameserver.Claim {
 		case route.Local:
 			c.Kind = nameserver.Local
 		case route.Pods:
-			if c.Servers = choosePods(in.DNSPods, p.API.Node); len(c.Servers) == 0 && len(in.DNSService) > 0 {
+			p.usesPods = true
+			if c.Servers = p.pods; len(c.Servers) == 0 && len(in.DNSService) > 0 {
 				p.Problems = append(p.Problems, fmt.Sprintf("%s: no pod of the cluster's DNS is ready to resolve %s", route.Where, route.Domain))
 			}
 		}

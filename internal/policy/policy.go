@@ -100,7 +100,9 @@ type Policy struct {
 	Problems []string
 	Notes    []string // information for an admin that is not a problem
 
-	looping map[nameserver.Server]struct{}
+	looping  map[nameserver.Server]struct{}
+	pods     []nameserver.Server // the DNS pods that this node queries
+	usesPods bool                // a route needs them
 }
 
 // Guarded returns Routes, plus a route without servers for each zone of the cluster that has no
