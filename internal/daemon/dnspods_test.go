@@ -2,12 +2,38 @@ package daemon
 
 import (
 	"net/netip"
+	"slices"
 	"testing"
 
 	"github.com/node-dns/node-dns/internal/admin/view"
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/policy"
 	"github.com/node-dns/node-dns/internal/test/policytest"
 )
+
+// TestSteadyDNS: the last ready DNS pods stay while their Service exists.
+func TestSteadyDNS(t *testing.T) {
+	service, other := []netip.Addr{netip.MustParseAddr("10.96.0.10")}, []netip.Addr{netip.MustParseAddr("10.96.0.11")}
+	pods, others := policytest.Servers("10.244.1.53"), policytest.Servers("10.244.2.53")
+	ready := clusterDNS{service, pods}
+	for _, test := range []struct {
+		name        string
+		before, now clusterDNS
+		want        []nameserver.Server
+	}{
+		{"the first pods", clusterDNS{}, ready, pods},
+		{"other pods", ready, clusterDNS{service, others}, others},
+		{"none is ready", ready, clusterDNS{service, nil}, pods},
+		{"none was ever ready", clusterDNS{service, nil}, clusterDNS{service, nil}, nil},
+		{"another Service", ready, clusterDNS{other, nil}, nil},
+		{"no Service", ready, clusterDNS{}, nil},
+	} {
+		got := steadyDNS(test.before, test.now)
+		if !slices.Equal(got.pods, test.want) || !slices.Equal(got.service, test.now.service) {
+			t.Errorf("%s: %v, want the pods %v", test.name, got, test.want)
+		}
+	}
+}
 
 // TestOtherPodsAreNotProbed: other DNS pods cause no probes of all servers, which reach the root
 // servers from each node.
