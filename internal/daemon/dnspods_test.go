@@ -15,17 +15,17 @@ import (
 func TestSteadyDNS(t *testing.T) {
 	service, other := []netip.Addr{netip.MustParseAddr("10.96.0.10")}, []netip.Addr{netip.MustParseAddr("10.96.0.11")}
 	pods, others := policytest.Servers("10.244.1.53"), policytest.Servers("10.244.2.53")
-	ready := clusterDNS{service, pods}
+	ready := clusterDNS{service: service, pods: pods}
 	for _, test := range []struct {
 		name        string
 		before, now clusterDNS
 		want        []nameserver.Server
 	}{
 		{"the first pods", clusterDNS{}, ready, pods},
-		{"other pods", ready, clusterDNS{service, others}, others},
-		{"none is ready", ready, clusterDNS{service, nil}, pods},
-		{"none was ever ready", clusterDNS{service, nil}, clusterDNS{service, nil}, nil},
-		{"another Service", ready, clusterDNS{other, nil}, nil},
+		{"other pods", ready, clusterDNS{service: service, pods: others}, others},
+		{"none is ready", ready, clusterDNS{service: service}, pods},
+		{"none was ever ready", clusterDNS{service: service}, clusterDNS{service: service}, nil},
+		{"another Service", ready, clusterDNS{service: other}, nil},
 		{"no Service", ready, clusterDNS{}, nil},
 	} {
 		got := steadyDNS(test.before, test.now)

@@ -77,8 +77,6 @@ func (f *follower) newPolicy(seen *view.Host, config nodeconfig.Config, files dn
 		Root:        f.config.Root,
 		Config:      config,
 		Net:         f.lastNet,
-		DNSService:  f.lastDNS.service,
-		DNSPods:     f.lastDNS.pods,
 		Record:      seen.State.Record.Data,
 		Captured:    captured.Set,
 		From:        sourceOfCapture(captured, seen.Plan.Selection),
@@ -91,6 +89,11 @@ func (f *follower) newPolicy(seen *view.Host, config nodeconfig.Config, files dn
 		Dnsmasq:     files,
 		ResolvFiles: f.resolvFiles(files),
 		Problems:    problems,
+
+		KnowsCluster: f.lastDNS.isKnown,
+		DNSService:   f.lastDNS.service,
+		DNSNamespace: f.lastDNS.namespace,
+		DNSPods:      f.lastDNS.pods,
 	}))
 }
 

@@ -39,8 +39,10 @@ func (f *follower) requestInterception(p *policy.Policy) {
 
 // clusterDNS is the cluster's DNS Service. It is empty before the cluster is known.
 type clusterDNS struct {
-	service []netip.Addr
-	pods    []nameserver.Server // the ready ones
+	isKnown   bool // the cluster is
+	service   []netip.Addr
+	namespace string
+	pods      []nameserver.Server // the ready ones
 }
 
 func (d *Daemon) clusterDNS() clusterDNS {
@@ -48,14 +50,16 @@ func (d *Daemon) clusterDNS() clusterDNS {
 		return clusterDNS{}
 	}
 	known := d.resolver.Known()
-	return clusterDNS{service: policy.DNSService(known), pods: policy.DNSPods(known)}
+	return clusterDNS{
+		isKnown: known != nil, service: policy.DNSService(known), namespace: policy.DNSNamespace(known), pods: policy.DNSPods(known),
+	}
 }
 
 // steadyDNS returns the cluster's DNS Service, with its last ready pods while none is ready. They may
 // answer earlier than the API says so, and without them all their names would fail.
 func steadyDNS(before, now clusterDNS) clusterDNS {
 	if len(now.pods) == 0 && len(now.service) > 0 && slices.Equal(now.service, before.service) {
-		return before
+		now.pods = before.pods
 	}
 	return now
 }

@@ -8,15 +8,20 @@ import (
 
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/dns/zone"
+	"github.com/node-dns/node-dns/internal/kube/clusterdns"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
 
 // mayLeaveToPods reports whether the cluster's DNS pods resolve names that node-dns cannot. That
 // requires interception, and an /etc/resolv.conf that does not name this node, because these pods
-// usually forward there.
-func (p *Policy) mayLeaveToPods() bool {
+// usually forward there. Once the cluster is known, its DNS Service must be in the namespace of its
+// DNS's configuration: anyone who may create a namespace could name a Service like that of another
+// distribution.
+func (p *Policy) mayLeaveToPods(in Inputs) bool {
 	wanted := p.Config.Intercept
-	return (wanted.Cilium || !wanted.IsNone()) && p.API != (API{}) && p.Config.ResolvConf == nodeconfig.ResolvConfNone
+	isOurs := func(o clusterdns.Object) bool { return o.Namespace == in.DNSNamespace }
+	return (wanted.Cilium || !wanted.IsNone()) && p.API != (API{}) && p.Config.ResolvConf == nodeconfig.ResolvConfNone &&
+		(!in.KnowsCluster || len(in.DNSService) > 0 && slices.ContainsFunc(in.OwnDNS.Objects, isOurs))
 }
 
 // bypassService replaces the cluster's DNS Service among the servers of a claim by its pods, if

@@ -42,7 +42,9 @@ func TestLeaveToPods(t *testing.T) {
 		{"no pod is ready", chart, func(in *Inputs) { in.DNSPods = nil }, "corp.test.= .=10.0.0.2", nil, []string{
 			"ConfigMap kube-system/coredns Corefile:1: no pod of the cluster's DNS is ready to resolve corp.test.",
 		}},
-		{"the cluster is not known yet", chart, func(in *Inputs) { in.DNSPods, in.DNSService = nil, nil }, "corp.test.= .=10.0.0.2", nil, nil},
+		{"a Service with another name", chart, func(in *Inputs) { in.DNSPods, in.DNSService, in.DNSNamespace = nil, nil, "" }, ".=10.0.0.2", []string{unfollowed}, nil},
+		{"a Service in another namespace", chart, func(in *Inputs) { in.DNSNamespace = "openshift-dns" }, ".=10.0.0.2", []string{unfollowed}, nil},
+		{"the cluster is not known yet", chart, func(in *Inputs) { in.DNSPods, in.DNSService, in.DNSNamespace, in.KnowsCluster = nil, nil, "", false }, "corp.test.= .=10.0.0.2", nil, nil},
 		{"a pod that sends queries back", chart, func(in *Inputs) { in.Looping = map[nameserver.Server]struct{}{pods[0]: {}} }, "corp.test.=10.244.2.53:5353 .=10.0.0.2", nil, []string{
 			"ignoring 10.244.1.53 (ConfigMap kube-system/coredns Corefile:1): it sends queries back to this node",
 		}},
@@ -50,7 +52,8 @@ func TestLeaveToPods(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			in := Inputs{
-				Config: policytest.Config(t, test.nodeDNS, ""), Net: policytest.Node(), DNSService: []netip.Addr{service}, DNSPods: pods, Hostname: "node-1",
+				Config: policytest.Config(t, test.nodeDNS, ""), Net: policytest.Node(), Hostname: "node-1",
+				KnowsCluster: true, DNSService: []netip.Addr{service}, DNSNamespace: "kube-system", DNSPods: pods,
 				Captured: upstream.Set{Servers: policytest.Servers("10.0.0.2")}, From: nameserver.ResolvConf,
 				OwnDNS: &FromCluster{Settings: cluster.Settings{Objects: []clusterdns.Object{corefile}}},
 			}

@@ -43,7 +43,7 @@ func (p *Policy) addOwn(in Inputs) {
 	if in.OwnDNS == nil {
 		return
 	}
-	p.Own = in.OwnDNS.read(p.Apexes, p.mayLeaveToPods())
+	p.Own = in.OwnDNS.read(p.Apexes, p.mayLeaveToPods(in))
 	where := in.Config.Where("fromCluster")
 	for _, err := range in.OwnDNS.Failed {
 		p.Problems = append(p.Problems, fmt.Sprintf("%s: %v", where, err))
