@@ -60,8 +60,8 @@ func (p *Policy) addOwn(in Inputs) {
 	}
 }
 
-// ownDNSClaims returns the routes of the cluster's own DNS. If a domain is barred, all its servers are refused,
-// or no DNS pod is known, its queries fail, because its names must not leak.
+// ownDNSClaims returns the routes of the cluster's own DNS. If a domain is barred, all its servers are
+// refused, or no DNS pod is known, its queries fail, because its names must not leak.
 func (p *Policy) ownDNSClaims(in Inputs) []nameserver.Claim {
 	if p.Own == nil {
 		return nil
