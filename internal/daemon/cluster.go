@@ -76,7 +76,8 @@ func (d *Daemon) clusterConfig(wanted policy.API) cluster.Config {
 }
 
 // publish answers from s. The first snapshot allows interception, which the follower requests, and has
-// the addresses that Cilium redirects. A later one may have other DNS pods, which resolve some names.
+// the addresses that Cilium redirects. A later one may have another DNS Service, or other DNS pods
+// for the routes that use them.
 func (d *Daemon) publish(kubeconfig string, s *zone.Snapshot) {
 	before := d.resolver.Known()
 	d.resolver.Publish(kubeconfig, s)
@@ -85,7 +86,9 @@ func (d *Daemon) publish(kubeconfig string, s *zone.Snapshot) {
 	case !wanted.Cilium && wanted.IsNone():
 	case before == nil:
 		d.hint("the cluster is known")
-	case !slices.Equal(policy.DNSPods(before), policy.DNSPods(d.resolver.Known())):
+	case !slices.Equal(policy.DNSService(before), policy.DNSService(d.resolver.Known())):
+		d.hint("the cluster's DNS Service has changed")
+	case d.policy().HasOtherPods(d.resolver.Known()):
 		d.hint("the cluster's DNS pods have changed")
 	}
 }

@@ -19,6 +19,7 @@ type follower struct {
 
 	lastCapture hostdns.Capture // last good one
 	lastNet     netstate.State  // last good one
+	lastDNS     clusterDNS      // last one with a ready pod, while its Service exists
 	agreed      agreed
 	dnsmasq     *dnsmasqconf.Reader
 	request     hostdns.Requester

@@ -46,6 +46,7 @@ func (f *follower) newPolicy(seen *view.Host, config nodeconfig.Config, files dn
 	}
 	f.lastCapture = captured
 	f.lastNet = steady(f.lastNet, seen.State.Net)
+	f.lastDNS = steadyDNS(f.lastDNS, f.clusterDNS())
 	recursive, problem := f.recursive(config)
 	var problems []string
 	if problem != "" {
@@ -76,8 +77,6 @@ func (f *follower) newPolicy(seen *view.Host, config nodeconfig.Config, files dn
 		Root:        f.config.Root,
 		Config:      config,
 		Net:         f.lastNet,
-		DNSService:  f.dnsService(),
-		DNSPods:     f.dnsPods(),
 		Record:      seen.State.Record.Data,
 		Captured:    captured.Set,
 		From:        sourceOfCapture(captured, seen.Plan.Selection),
@@ -90,6 +89,11 @@ func (f *follower) newPolicy(seen *view.Host, config nodeconfig.Config, files dn
 		Dnsmasq:     files,
 		ResolvFiles: f.resolvFiles(files),
 		Problems:    problems,
+
+		KnowsCluster: f.lastDNS.isKnown,
+		DNSService:   f.lastDNS.service,
+		DNSNamespace: f.lastDNS.namespace,
+		DNSPods:      f.lastDNS.pods,
 	}))
 }
 

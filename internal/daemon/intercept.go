@@ -37,21 +37,31 @@ func (f *follower) requestInterception(p *policy.Policy) {
 	}
 }
 
-// dnsService returns the addresses of the cluster's DNS Service, or none before the cluster is
-// known.
-func (d *Daemon) dnsService() []netip.Addr {
-	if d.resolver == nil {
-		return nil
-	}
-	return policy.DNSService(d.resolver.Known())
+// clusterDNS is the cluster's DNS Service. It is empty before the cluster is known.
+type clusterDNS struct {
+	isKnown   bool // the cluster is
+	service   []netip.Addr
+	namespace string
+	pods      []nameserver.Server // the ready ones
 }
 
-// dnsPods returns the pods of the cluster's DNS Service, or none before the cluster is known.
-func (d *Daemon) dnsPods() []nameserver.Server {
+func (d *Daemon) clusterDNS() clusterDNS {
 	if d.resolver == nil {
-		return nil
+		return clusterDNS{}
 	}
-	return policy.DNSPods(d.resolver.Known())
+	known := d.resolver.Known()
+	return clusterDNS{
+		isKnown: known != nil, service: policy.DNSService(known), namespace: policy.DNSNamespace(known), pods: policy.DNSPods(known),
+	}
+}
+
+// steadyDNS returns the cluster's DNS Service, with its last ready pods while none is ready. They may
+// answer earlier than the API says so, and without them all their names would fail.
+func steadyDNS(before, now clusterDNS) clusterDNS {
+	if len(now.pods) == 0 && len(now.service) > 0 && slices.Equal(now.service, before.service) {
+		now.pods = before.pods
+	}
+	return now
 }
 
 func (d *Daemon) withdrawInterception() {

@@ -92,7 +92,7 @@ func (f *follower) tellTasks(c *change) {
 	if old.Config.DBus != next.Config.DBus {
 		tell(f.rebus)
 	}
-	if !slices.Equal(old.Candidates, next.Candidates) {
+	if !slices.Equal(old.GroupPods(old.Candidates), next.GroupPods(next.Candidates)) {
 		tell(f.rerouted)
 	}
 }

@@ -42,7 +42,9 @@ func TestLeaveToPods(t *testing.T) {
 		{"no pod is ready", chart, func(in *Inputs) { in.DNSPods = nil }, "corp.test.= .=10.0.0.2", nil, []string{
 			"ConfigMap kube-system/coredns Corefile:1: no pod of the cluster's DNS is ready to resolve corp.test.",
 		}},
-		{"the cluster is not known yet", chart, func(in *Inputs) { in.DNSPods, in.DNSService = nil, nil }, "corp.test.= .=10.0.0.2", nil, nil},
+		{"a Service with another name", chart, func(in *Inputs) { in.DNSPods, in.DNSService, in.DNSNamespace = nil, nil, "" }, ".=10.0.0.2", []string{unfollowed}, nil},
+		{"a Service in another namespace", chart, func(in *Inputs) { in.DNSNamespace = "openshift-dns" }, ".=10.0.0.2", []string{unfollowed}, nil},
+		{"the cluster is not known yet", chart, func(in *Inputs) { in.DNSPods, in.DNSService, in.DNSNamespace, in.KnowsCluster = nil, nil, "", false }, "corp.test.= .=10.0.0.2", nil, nil},
 		{"a pod that sends queries back", chart, func(in *Inputs) { in.Looping = map[nameserver.Server]struct{}{pods[0]: {}} }, "corp.test.=10.244.2.53:5353 .=10.0.0.2", nil, []string{
 			"ignoring 10.244.1.53 (ConfigMap kube-system/coredns Corefile:1): it sends queries back to this node",
 		}},
@@ -50,7 +52,8 @@ func TestLeaveToPods(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			in := Inputs{
-				Config: policytest.Config(t, test.nodeDNS, ""), Net: policytest.Node(), DNSService: []netip.Addr{service}, DNSPods: pods, Hostname: "node-1",
+				Config: policytest.Config(t, test.nodeDNS, ""), Net: policytest.Node(), Hostname: "node-1",
+				KnowsCluster: true, DNSService: []netip.Addr{service}, DNSNamespace: "kube-system", DNSPods: pods,
 				Captured: upstream.Set{Servers: policytest.Servers("10.0.0.2")}, From: nameserver.ResolvConf,
 				OwnDNS: &FromCluster{Settings: cluster.Settings{Objects: []clusterdns.Object{corefile}}},
 			}
@@ -115,6 +118,51 @@ func TestDNSPods(t *testing.T) {
 	}
 	if got := DNSPods(nil); got != nil {
 		t.Errorf("before the cluster is known: %v", got)
+	}
+}
+
+// TestOtherPods: the daemon looks again only if a route uses DNS pods and this node would query others.
+// Ready pods that it does not query, their order, and a Service without a ready pod change nothing.
+func TestOtherPods(t *testing.T) {
+	service := zone.Service{
+		Key: zone.Key{Namespace: "kube-system", Name: "kube-dns"}, ClusterIPs: []netip.Addr{netip.MustParseAddr("10.96.0.10")},
+		Ports: []zone.Port{{Name: "dns", Number: 53, Protocol: zone.UDP}},
+	}
+	snapshot := func(pods []nameserver.Server) *zone.Snapshot {
+		b, slice := new(zone.Builder), &zone.Slice{Key: zone.Key{Namespace: "kube-system", Name: "a"}, Service: "kube-dns", Ports: service.Ports}
+		for _, s := range pods {
+			slice.Endpoints = append(slice.Endpoints, zone.Endpoint{Addr: s.Addr.Addr(), Ready: true})
+		}
+		b.SetService(&service)
+		b.SetSlice(slice)
+		return b.Snapshot(time.Unix(0, 0))
+	}
+	pods := policytest.Servers("10.244.1.53", "10.244.2.53", "10.244.3.53", "10.244.4.53", "10.244.5.53")
+	chosen := choosePods(pods, "node-1")
+	isChosen := func(s nameserver.Server) bool { return slices.Contains(chosen, s) }
+	reversed := slices.Clone(pods)
+	slices.Reverse(reversed)
+	for _, test := range []struct {
+		name, upstream string
+		pods           []nameserver.Server
+		want           bool
+	}{
+		{"the same", "10.96.0.10", pods, false},
+		{"another order", "10.96.0.10", reversed, false},
+		{"fewer that this node does not query", "10.96.0.10", chosen, false},
+		{"none is ready", "10.96.0.10", nil, false},
+		{"others that this node queries", "10.96.0.10", slices.DeleteFunc(slices.Clone(pods), isChosen), true},
+		{"others, which no route uses", "10.0.0.2", slices.DeleteFunc(slices.Clone(pods), isChosen), false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			in := Inputs{
+				Config: policytest.Config(t, "kubeconfig: /k\nintercept: clusterDNS\nupstreams: [10.0.0.3, "+test.upstream+"]\n", ""), Net: policytest.Node(),
+				Hostname: "node-1", DNSService: service.ClusterIPs, DNSPods: pods,
+			}
+			if got := New(in).HasOtherPods(snapshot(test.pods)); got != test.want {
+				t.Errorf("other pods: %v, want %v", got, test.want)
+			}
+		})
 	}
 }
 

@@ -90,6 +90,14 @@ func dnsService(s *zone.Snapshot) *zone.Service {
 	return nil
 }
 
+// DNSNamespace returns the namespace of the cluster's DNS Service, or "" as DNSService returns none.
+func DNSNamespace(s *zone.Snapshot) string {
+	if service := dnsService(s); service != nil {
+		return service.Key.Namespace
+	}
+	return ""
+}
+
 // DNSService returns the addresses of the cluster's DNS Service. It returns none if s is nil or has
 // no such Service.
 func DNSService(s *zone.Snapshot) []netip.Addr {

@@ -9,7 +9,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
+	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/netstate"
 	"github.com/node-dns/node-dns/internal/test/policytest"
 	"github.com/node-dns/node-dns/internal/upstream"
@@ -117,6 +119,37 @@ func TestServiceAsUpstream(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestServiceForClusterNames: a source names the cluster's DNS Service for the cluster's own names.
+// Its pods do not replace it: node-dns answers these names once the address is local.
+func TestServiceForClusterNames(t *testing.T) {
+	service := netip.MustParseAddr("10.96.0.10")
+	bus := []dnsmasqconf.Rule{{Domain: dnsname.MustParse("svc.cluster.local"), Server: policytest.Servers("10.96.0.10")[0]}}
+	for _, test := range []struct {
+		name, nodeDNS string
+		rules         []dnsmasqconf.Rule
+		isLocal       bool
+		want          string
+	}{
+		{"D-Bus", "", bus, false, "svc.cluster.local.=10.96.0.10"},
+		{"D-Bus, local", "", bus, true, ""},
+		{"clusterDNS", "clusterDNS: [10.96.0.10]\n", nil, false, "cluster.local.=10.96.0.10"},
+		{"clusterDNS, local", "clusterDNS: [10.96.0.10]\n", nil, true, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			in := Inputs{
+				Config: policytest.Config(t, "kubeconfig: /k\nintercept: clusterDNS\nserviceCIDRs: []\n"+test.nodeDNS, ""), Net: policytest.Node(),
+				DNSService: []netip.Addr{service}, DNSPods: policytest.Servers("10.244.1.53"), Bus: Bus{Rules: test.rules},
+			}
+			if test.isLocal {
+				in.Net.Addrs = append(in.Net.Addrs, netstate.Addr{Addr: service, Interface: "node-dns", Up: true})
+			}
+			if got := policytest.RouteText(New(in).Routes); got != test.want {
+				t.Errorf("routes %q, want %q", got, test.want)
+			}
+		})
 	}
 }
 

@@ -25,6 +25,7 @@ func New(in Inputs) *Policy {
 	}
 	p.addListeners(in, place)
 	p.addAPI(in)
+	p.pods = choosePods(in.DNSPods, p.API.Node)
 	p.addIntercept(in, place)
 	if in.Config.ClusterDomain.IsZero() {
 		return p.unknown()

@@ -43,7 +43,7 @@ func (p *Policy) addOwn(in Inputs) {
 	if in.OwnDNS == nil {
 		return
 	}
-	p.Own = in.OwnDNS.read(p.Apexes, p.mayLeaveToPods())
+	p.Own = in.OwnDNS.read(p.Apexes, p.mayLeaveToPods(in))
 	where := in.Config.Where("fromCluster")
 	for _, err := range in.OwnDNS.Failed {
 		p.Problems = append(p.Problems, fmt.Sprintf("%s: %v", where, err))
@@ -60,8 +60,8 @@ func (p *Policy) addOwn(in Inputs) {
 	}
 }
 
-// ownDNSClaims returns the routes of the cluster's own DNS. If all servers of a domain are refused,
-// or no DNS pod is known, its queries fail, because its names must not leak.
+// ownDNSClaims returns the routes of the cluster's own DNS. If a domain is barred, all its servers are
+// refused, or no DNS pod is known, its queries fail, because its names must not leak.
 func (p *Policy) ownDNSClaims(in Inputs) []nameserver.Claim {
 	if p.Own == nil {
 		return nil
@@ -75,7 +75,8 @@ func (p *Policy) ownDNSClaims(in Inputs) []nameserver.Claim {
 		case route.Local:
 			c.Kind = nameserver.Local
 		case route.Pods:
-			if c.Servers = choosePods(in.DNSPods, p.API.Node); len(c.Servers) == 0 && len(in.DNSService) > 0 {
+			p.usesPods = true
+			if c.Servers = p.pods; len(c.Servers) == 0 && len(in.DNSService) > 0 {
 				p.Problems = append(p.Problems, fmt.Sprintf("%s: no pod of the cluster's DNS is ready to resolve %s", route.Where, route.Domain))
 			}
 		}

@@ -27,9 +27,7 @@ type Inputs struct {
 	Root        string              // prefix of every path; "" means /
 	Config      nodeconfig.Config
 	Net         netstate.State
-	DNSService  []netip.Addr        // the addresses of the cluster's DNS Service, from the API; empty if unknown
-	DNSPods     []nameserver.Server // the pods of that Service
-	Record      []byte              // the upstream record, with the addresses that pods were given earlier
+	Record      []byte // the upstream record, with the addresses that pods were given earlier
 	Captured    upstream.Set
 	From        nameserver.Source  // the source of Captured
 	Origin      string             // the same, for display
@@ -43,6 +41,11 @@ type Inputs struct {
 	ResolvFiles []nameserver.Server // the servers in the resolv-file of Dnsmasq
 	MaxFiles    int                 // limit of the process's open files; 0 means no limit
 	Problems    []string            // found while collecting the inputs
+
+	KnowsCluster bool                // the API has been read
+	DNSService   []netip.Addr        // the addresses of the cluster's DNS Service, from the API; empty if unknown
+	DNSNamespace string              // of that Service
+	DNSPods      []nameserver.Server // of that Service
 
 	Kubeconfig  string // the default file; "" if it does not exist
 	Credentials nodeconfig.Kubeconfig
@@ -100,7 +103,9 @@ type Policy struct {
 	Problems []string
 	Notes    []string // information for an admin that is not a problem
 
-	looping map[nameserver.Server]struct{}
+	looping  map[nameserver.Server]struct{}
+	pods     []nameserver.Server // the DNS pods that this node queries
+	usesPods bool                // a route needs them
 }
 
 // Guarded returns Routes, plus a route without servers for each zone of the cluster that has no

@@ -1,6 +1,7 @@
 package resolve
 
 import (
+	"slices"
 	"time"
 
 	"github.com/node-dns/node-dns/internal/dns/cache"
@@ -12,7 +13,8 @@ import (
 
 // Apply switches to another Policy. It reports whether queries take other routes, and how many
 // cached responses were dropped because of that. Unchanged parts stay: upstreams keep their health,
-// and the cache keeps responses from servers that are still used.
+// and the cache keeps responses from servers that are still used, and those of all DNS pods while their
+// routes have some.
 func (r *Resolver) Apply(p *policy.Policy) (rerouted bool, forgotten int) {
 	old := r.state.Load()
 	next := &state{Policy: p, mark: old.mark + 1, cache: old.cache}
@@ -36,7 +38,19 @@ func (r *Resolver) Apply(p *policy.Policy) (rerouted bool, forgotten int) {
 	if forward.SameRoutes(old.Routes, p.Routes) {
 		return false, 0
 	}
+	if forward.SameRoutes(groupPods(old.Policy), groupPods(p)) {
+		return true, 0 // any DNS pod gives the same answers
+	}
 	return true, r.FlushStale() // after the routes and the state, because it also drops answers in transit
+}
+
+// groupPods returns the routes of p with one server in place of its DNS pods.
+func groupPods(p *policy.Policy) []forward.Route {
+	routes := slices.Clone(p.Routes)
+	for i := range routes {
+		routes[i].Servers = p.GroupPods(routes[i].Servers)
+	}
+	return routes
 }
 
 func (r *Resolver) newCache(s policy.Settings) *cache.Cache {

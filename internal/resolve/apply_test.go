@@ -2,6 +2,7 @@ package resolve
 
 import (
 	"net"
+	"net/netip"
 	"strings"
 	"testing"
 	"unique"
@@ -12,7 +13,9 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/exchange"
 	"github.com/node-dns/node-dns/internal/dns/forward"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
+	"github.com/node-dns/node-dns/internal/policy"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
+	"github.com/node-dns/node-dns/internal/test/policytest"
 )
 
 // TestApplyForgets: answers of servers that are no longer used are dropped, and those of the others
@@ -52,6 +55,38 @@ func TestApplyForgets(t *testing.T) {
 		}
 		if got := address(); got != step.want || step.server.QueriesFor("www.example.com.", dns.TypeA) != step.asked {
 			t.Errorf("%s: %s, queried %d times", step.name, got, step.server.QueriesFor("www.example.com.", dns.TypeA))
+		}
+	}
+}
+
+// TestApplyKeepsAnswersOfPods: a change among the DNS pods drops no cached answer. Another server does.
+func TestApplyKeepsAnswersOfPods(t *testing.T) {
+	pod := dnstest.NewServer(t, siteRecords)
+	of := func(upstream string, pods ...nameserver.Server) *policy.Policy {
+		return policy.New(policy.Inputs{
+			Config: policytest.Config(t, "kubeconfig: /k\nintercept: clusterDNS\nupstreams: ["+upstream+"]\n", ""), Net: policytest.Node(),
+			DNSService: []netip.Addr{netip.MustParseAddr("10.96.0.10")}, DNSPods: pods,
+		})
+	}
+	first, second := nameserver.Server{Addr: pod.Addr()}, nameserver.MustParse("10.244.2.53")
+	for _, row := range []struct {
+		name      string
+		next      *policy.Policy
+		rerouted  bool
+		forgotten int
+	}{
+		{"the same pod", of("10.96.0.10", first), false, 0},
+		{"another pod", of("10.96.0.10", second), true, 0},
+		{"another server in addition", of("'10.96.0.10', 10.0.0.9", second), true, 1},
+		{"the site's server", of("10.0.0.9", second), true, 1},
+	} {
+		r := New(config(0), of("10.96.0.10", first))
+		t.Cleanup(r.Close)
+		if m, err := r.ServeDNS(t.Context(), clientQuery("www.example.com.", "192.0.2.10")); err != nil || len(m.Answer) != 1 {
+			t.Fatalf("%s: %v, %v", row.name, m, err)
+		}
+		if rerouted, forgotten := r.Apply(row.next); rerouted != row.rerouted || forgotten != row.forgotten {
+			t.Errorf("%s: rerouted %v, %d dropped; want %v, %d", row.name, rerouted, forgotten, row.rerouted, row.forgotten)
 		}
 	}
 }

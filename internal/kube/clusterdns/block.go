@@ -33,7 +33,7 @@ func plugins(names string) map[string]bool {
 type server struct {
 	block
 	zones    []zoneKey
-	hosts    map[dnsname.Name]string  // zones in which only names of the hosts plugin exist, and the place of the plugin
+	answered map[dnsname.Name]string  // zones whose names never reach forward, and the place of the plugin that answers them
 	forwards map[dnsname.Name]forward // by the domain
 	mayLeave bool                     // names may be left to the DNS pods
 }
@@ -76,6 +76,7 @@ func (r *reader) readCorefile(o Object, from *custom) {
 		}
 		for _, zone := range b.zones {
 			c.keep(zone.name, zone.at.where())
+			c.selective[zone.name] = c.selective[zone.name] || isSelective(b.block)
 		}
 	}
 }
@@ -86,7 +87,7 @@ func (c *corefile) serve(blocks []block) []*server {
 	var servers []*server
 	var others []zoneKey // at other ports or protocols
 	for _, parsed := range blocks {
-		b := &server{block: parsed, hosts: map[dnsname.Name]string{}, forwards: map[dnsname.Name]forward{}, mayLeave: c.mayLeaveBlock(parsed)}
+		b := &server{block: parsed, answered: map[dnsname.Name]string{}, forwards: map[dnsname.Name]forward{}, mayLeave: c.mayLeave && !isSelective(parsed)}
 		view := slices.IndexFunc(b.directives, func(d directive) bool { return d.name.text == "view" })
 		for _, key := range b.keys {
 			zone, port, wrong := parseZone(key)
@@ -100,6 +101,7 @@ func (c *corefile) serve(blocks []block) []*server {
 				others = append(others, zoneKey{zone, key})
 			case view >= 0:
 				c.keep(zone, key.where())
+				c.selective[zone] = true
 			case c.owners[zone] == b:
 			case c.owners[zone] != nil:
 				c.report(key.where(), "%s also serves %s", c.owners[zone].whereOf(zone), zone.Relative())
@@ -152,7 +154,7 @@ func (c *corefile) isServed(b *server, name dnsname.Name, where string) bool {
 	return other == b
 }
 
-// follow follows the plugins of a block. CoreDNS asks the hosts plugin before it forwards.
+// follow follows the plugins of a block. CoreDNS asks forward last, wherever the Corefile has it.
 func (c *corefile) follow(b *server) {
 	if c.needsPods(b) {
 		for _, zone := range b.zones {
@@ -172,13 +174,16 @@ func (c *corefile) follow(b *server) {
 	}
 	for _, d := range b.directives {
 		switch name := d.name.text; {
-		case isForward(d):
-			c.readForward(b, d)
-		case name == "hosts", c.leavePlugin(b, d), neutral[name]:
+		case isForward(d), name == "hosts", c.leavePlugin(b, d), neutral[name]:
 		case changing[name]:
 			c.report(d.name.where(), "node-dns has no equivalent of plugin %q", name)
 		default:
 			c.report(d.name.where(), "unknown plugin %s", quote(name))
+		}
+	}
+	for _, d := range b.directives {
+		if isForward(d) {
+			c.readForward(b, d)
 		}
 	}
 }

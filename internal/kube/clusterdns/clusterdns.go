@@ -73,8 +73,11 @@ type Route struct {
 	// Local means that a name of the domain exists only if Settings.Hosts has it.
 	Local bool
 	// Pods means that only the cluster's DNS pods can resolve names of the domain.
-	Pods    bool
-	Servers []nameserver.Server // at least one, unless Local or Pods is set
+	Pods bool
+	// Barred means that nothing resolves names of the domain, which is in a domain of the DNS pods: they
+	// would take this node for the client, on which their answers depend.
+	Barred  bool
+	Servers []nameserver.Server // at least one, unless Local, Pods or Barred is set
 	Where   string
 }
 
@@ -106,7 +109,7 @@ type Malformed struct {
 // and name. If there is one, Read ignores the settings of kube-dns. mayLeave allows routes with Pods
 // for settings that node-dns does not support; without it they are in Unfollowed.
 func Read(objects []Object, cluster []dnsname.Name, mayLeave bool) Settings {
-	r := &reader{cluster: cluster, mayLeave: mayLeave, index: map[dnsname.Name]int{}, kept: map[dnsname.Name]string{}}
+	r := &reader{cluster: cluster, mayLeave: mayLeave, index: map[dnsname.Name]int{}, kept: map[dnsname.Name]string{}, selective: map[dnsname.Name]bool{}}
 	sorted := slices.SortedFunc(slices.Values(objects), compareObjects)
 	customs := map[string]*custom{}
 	for _, o := range sorted {
@@ -178,7 +181,8 @@ type reader struct {
 	// kept are domains whose names the cluster's DNS does not send to the servers of the next wider
 	// route, each with the place of that setting. If such a domain has no route of its own, the
 	// wider route would leak its names.
-	kept map[dnsname.Name]string
+	kept      map[dnsname.Name]string
+	selective map[dnsname.Name]bool // those of kept whose answers depend on the client
 	// unreadable is the Where of the first setting for unknown domains. A route for the root would
 	// leak their names. It is empty if there is no such setting.
 	unreadable string
@@ -248,7 +252,10 @@ func (r *reader) finish() {
 			if !ok {
 				continue
 			}
-			if zone == domain || r.routes[i].Local {
+			if r.routes[i].Pods && r.selective[domain] && zone != domain {
+				r.add(Route{Domain: domain, Barred: true, Where: r.kept[domain]})
+			}
+			if zone == domain || r.routes[i].Local || r.routes[i].Pods {
 				break
 			}
 			if _, known := leaks[i]; !known {

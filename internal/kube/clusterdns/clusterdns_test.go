@@ -44,6 +44,9 @@ func render(s Settings) []string {
 		if r.Pods {
 			target += "pods"
 		}
+		if r.Barred {
+			target += "barred"
+		}
 		lines = append(lines, short(fmt.Sprintf("%s: %s => %s", r.Where, r.Domain, target)))
 	}
 	for _, h := range s.Hosts {
@@ -481,6 +484,15 @@ func TestPods(t *testing.T) {
 		{"clients that get other answers", []Object{coredns("corp.test {\nacl {\nblock\n}\nfile f\n}\n" + root)}, []string{
 			none("2", "acl"), none("5", "file"), "Corefile:8! its servers would receive names of corp.test, which Corefile:1 keeps from them",
 		}},
+		{"forward before another plugin", []Object{blockOf(".", "forward corp.test 10.0.0.1", "forward sub.corp.test 10.0.0.1", "file db corp.test", "forward . 8.8.8.8")}, []string{
+			"Corefile:4: corp.test. => pods", "Corefile:5: . => 8.8.8.8",
+			"Corefile:2! the plugin at Corefile:4 answers all names of corp.test",
+			"Corefile:3! the plugin at Corefile:4 answers all names of sub.corp.test",
+		}},
+		{"a domain within one of the pods for the site's servers", []Object{coredns("corp.test {\nfile f\n}\nsub.corp.test {\nforward . /etc/resolv.conf\n}\n")}, []string{"Corefile:1: corp.test. => pods"}},
+		{"a domain within one of the pods that depends on the client", []Object{coredns("corp.test {\nfile f\n}\nsub.corp.test {\nacl {\nblock\n}\n}\n")}, []string{
+			"Corefile:1: corp.test. => pods", "Corefile:4: sub.corp.test. => barred", none("5", "acl"),
+		}},
 		{"the cluster's zone", []Object{coredns("cluster.local {\nkubernetes cluster.local\ntransfer {\nto *\n}\n}\n")}, []string{none("3", "transfer")}},
 		{"all names", []Object{coredns(". corp.test {\ndns64\nforward . 8.8.8.8\n}\n")}, []string{"Corefile:3: . => 8.8.8.8", "Corefile:3: corp.test. => 8.8.8.8", none("2", "dns64")}},
 	}, true)
@@ -598,7 +610,7 @@ func TestHosts(t *testing.T) {
 		}},
 		{"forward is never reached", []Object{blockOf("corp.example", "forward . 10.0.0.9", "hosts {", "10.0.0.1 a.corp.example", "}")}, []string{
 			"Corefile:3: corp.example. => local", "Corefile:4: 10.0.0.1 [a.corp.example.] no_reverse",
-			"Corefile:2! the hosts plugin at Corefile:3 answers all names of corp.example",
+			"Corefile:2! the plugin at Corefile:3 answers all names of corp.example",
 		}},
 		{"forward is reached", []Object{blockOf("corp.example", "forward . 10.0.0.9", "hosts {", "10.0.0.1 a.corp.example", "fallthrough corp.example", "}")}, []string{
 			"Corefile:2: corp.example. => 10.0.0.9", "Corefile:4: 10.0.0.1 [a.corp.example.] no_reverse",

@@ -60,8 +60,8 @@ func (c *corefile) readForward(b *server, d directive) {
 func (c *corefile) addForward(b *server, domain dnsname.Name, f forward) {
 	where := f.at.where()
 	for zone := domain; !zone.IsZero(); zone = zone.Parent() {
-		if hosts, ok := b.hosts[zone]; ok {
-			c.report(where, "the hosts plugin at %s answers all names of %s", hosts, domain.Relative())
+		if at, ok := b.answered[zone]; ok {
+			c.report(where, "the plugin at %s answers all names of %s", at, domain.Relative())
 			return
 		}
 		first, ok := b.forwards[zone]

@@ -36,7 +36,13 @@ func check(t *testing.T, s Settings, objects []Object) {
 		t.Errorf("%d routes, %d hosts, %d reports", len(s.Routes), len(s.Hosts), len(s.Unfollowed))
 	}
 	for _, r := range s.Routes {
-		if r.Domain.IsZero() || r.Where == "" || (r.Local || r.Pods) == (len(r.Servers) > 0) || len(r.Servers) > maxServers || (r.Local || r.Pods) && r.Domain.IsRoot() || r.Local && r.Pods {
+		kinds := 0
+		for _, is := range []bool{r.Local, r.Pods, r.Barred, len(r.Servers) > 0} {
+			if is {
+				kinds++
+			}
+		}
+		if r.Domain.IsZero() || r.Where == "" || kinds != 1 || len(r.Servers) > maxServers || len(r.Servers) == 0 && r.Domain.IsRoot() {
 			t.Errorf("route %v", r)
 		}
 		if slices.ContainsFunc(clusterZones, r.Domain.Within) {

@@ -241,7 +241,7 @@ func (c *corefile) closeZone(b *server, h *hosts, zone dnsname.Name, where strin
 	case h.incomplete:
 		c.keep(zone, where)
 	default:
-		b.hosts[zone] = where
+		b.answered[zone] = where
 		c.add(Route{Domain: zone, Local: true, Where: where})
 	}
 }

@@ -15,9 +15,8 @@ var zoned = map[string]int{"etcd": 0, "file": 1, "k8s_external": 0, "secondary":
 // the client.
 var selective = plugins("acl geoip view")
 
-// mayLeaveBlock reports whether names of a server block may be left to the DNS pods.
-func (c *corefile) mayLeaveBlock(b block) bool {
-	return c.mayLeave && !slices.ContainsFunc(b.directives, func(d directive) bool { return selective[d.name.text] })
+func isSelective(b block) bool {
+	return slices.ContainsFunc(b.directives, func(d directive) bool { return selective[d.name.text] })
 }
 
 // needsPods reports whether only the DNS pods can resolve the names of a server block, because it has
@@ -52,6 +51,7 @@ func (c *corefile) leavePlugin(b *server, d directive) bool {
 	}
 	for _, domain := range domains {
 		if c.isServed(b, domain, where) {
+			b.answered[domain] = where
 			c.leaveToPods(domain, where)
 		}
 	}
