@@ -123,28 +123,19 @@ func (b *chartBed) awaitPods(want ...string) {
 
 // checkNames checks how node-dns resolves names for the client's pod, over UDP and TCP. Names of the
 // cluster come from the API, and autopath answers the first name of the pod's search list with the
-// address of the last one. The configuration of CoreDNS stays in effect.
+// address of the last one. The configuration of CoreDNS stays in effect, and names that only CoreDNS
+// knows come from its pod.
 func (b *chartBed) checkNames() {
 	b.t.Helper()
-	b.checkAddrs(map[string]string{
+	for name, want := range map[string]string{
 		kubernetesName: "10.96.0.1",
 		"www.example.test.default.svc.cluster.local": nodeDNSAnswer,
 		"www.example.test":                           nodeDNSAnswer,
 		"www.stub.test":                              otherAnswer,
 		"printer.site.test":                          "192.0.2.77",
-	})
-}
-
-// checkPodNames checks that names that only CoreDNS knows come from its pod.
-func (b *chartBed) checkPodNames() {
-	b.t.Helper()
-	b.checkAddrs(map[string]string{"www.file.test": kubeDNSAnswer, "web.corp.test": kubeDNSAnswer})
-}
-
-// checkAddrs waits until names have these addresses for the client's pod.
-func (b *chartBed) checkAddrs(addrs map[string]string) {
-	b.t.Helper()
-	for name, want := range addrs {
+		"www.file.test":                              kubeDNSAnswer,
+		"web.corp.test":                              kubeDNSAnswer,
+	} {
 		for _, network := range []string{"udp", "tcp"} {
 			var got netip.Addr
 			var err error
@@ -205,7 +196,6 @@ func TestChartInstall(t *testing.T) {
 		b.awaitPods("test:old")
 	})
 	b.checkNames()
-	b.checkPodNames() // not with the test's Cilium, which takes each response of CoreDNS for the Service's
 	b.phase("helm upgrade to another image", 0, func(l *podLoad) {
 		b.release("upgrade", upgraded)
 		b.awaitPods("test:new")

@@ -209,10 +209,13 @@ func (c *cilium) rulesFor(ready []string) string {
 		rules += fmt.Sprintf(format+" accept\n", args...)
 	}
 	query, response := "meta l4proto {tcp, udp} th dport 53 notrack", "meta l4proto {tcp, udp} th sport 53 notrack"
-	backends, answering := ready, []string{kubeDNSPod}
+	var pods []string
 	for _, n := range c.nets {
-		answering = append(answering, n.addr)
+		pods = append(pods, n.addr)
 	}
+	backends, answering := ready, append([]string{kubeDNSPod}, pods...)
+	// node-dns queries kube-dns at its own address.
+	rule("ip saddr %s ip daddr { %s } %s", kubeDNSPod, strings.Join(pods, ", "), response)
 	for _, addr := range ready {
 		rule("ip saddr %s ip daddr %s %s ip daddr set %s ip saddr set %s", addr, service, query, addr, own)
 		rule("ip saddr %s ip daddr %s %s ip daddr set %s ip saddr set %s", addr, own, response, addr, service)

@@ -164,7 +164,7 @@ func TestInterceptServiceAsUpstream(t *testing.T) {
 		return !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(all, text) })
 	}
 	i.n.until("the pod is queried", func() bool {
-		return says(func(s control.Status) []string { return s.Notes }, "is the cluster's DNS Service, whose queries come here: its pods are queried instead")
+		return says(func(s control.Status) []string { return s.Notes }, "is the cluster's DNS Service, queries to which are intercepted: its pods are queried instead")
 	})
 	ask := func(name string) (netip.Addr, error) { return i.client.ask("udp", clusterDNS, name, podLoadTimeout) }
 	servers := func() (all []string) {
