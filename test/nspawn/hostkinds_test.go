@@ -81,7 +81,7 @@ var hostKinds = []hostKind{
 		complete: func(n *node, form fileForm) {
 			n.setOpenresolv()
 			if form == linked {
-				n.Run("sh", "-c", "echo resolv_conf=/run/resolvconf/resolv.conf >>/etc/resolvconf.conf; resolvconf -u; ln -sf /run/resolvconf/resolv.conf "+resolvConf)
+				n.Run("sh", "-c", "echo resolv_conf=/run/resolvconf/resolv.conf >>/etc/resolvconf.conf; resolvconf -u; ln -sf ../run/resolvconf/resolv.conf "+resolvConf)
 				n.awaitOpenresolv()
 			}
 		},
