@@ -53,7 +53,7 @@ func TestReloadTakesOverEveryKey(t *testing.T) {
 		"cacheSize": {"7", func(r *running) bool { return r.status().Cache.Size == 7 }},
 		"dnsForwardMax": {"1", func(r *running) bool {
 			site := dnstest.NewServer(r.t, siteRecords) // for two concurrent queries
-			site.SetFaults(dnstest.Faults{Delay: 500 * time.Millisecond})
+			site.SetFaults(dnstest.Faults{Delay: 2 * time.Second})
 			write(r.t, filepath.Join(r.root, upstreamPath), upstreamFile(site))
 			r.await("the slow upstream", func() bool { return slices.Equal(r.servers(), []string{site.Addr().String()}) })
 			address := r.address()

@@ -178,7 +178,7 @@ func isTriedOften(c *Config) { c.TrialInterval = 5 * time.Millisecond }
 func TestReadyNeedsUpstreams(t *testing.T) {
 	t.Parallel()
 	site, another := dnstest.NewServer(t, resolverRecords), dnstest.NewServer(t, resolverRecords)
-	dead := freeAddress(t)
+	const dead = "127.0.0.1:1" // a port that no other test takes
 	r, address := withMetrics(t, map[string]string{upstreamPath: upstreamFile(site)}, fmt.Sprintf("upstreams: ['%s']\n", dead), isTriedOften)
 	ready := func() bool {
 		code, _ := r.get(address, "/ready")
@@ -216,7 +216,7 @@ func TestReadyNeedsUpstreams(t *testing.T) {
 // TestReadyInAnOutage: if no nameserver answers, the daemon is ready, as before: it is not at fault.
 func TestReadyInAnOutage(t *testing.T) {
 	t.Parallel()
-	r, address := withMetrics(t, map[string]string{}, fmt.Sprintf("upstreams: ['%s']\n", freeAddress(t)), isTriedOften)
+	r, address := withMetrics(t, map[string]string{}, "upstreams: ['127.0.0.1:1']\n", isTriedOften)
 	r.await("it has tried", func() bool { return r.status().Routes[0].Servers[0].Failures > trialFailures })
 	if code, body := r.get(address, "/ready"); code != http.StatusOK {
 		t.Errorf("got %d %q", code, body)

@@ -206,7 +206,7 @@ func checkPod(t *testing.T, pod corev1.Pod) {
 func TestChartRights(t *testing.T) {
 	c := newKube(t, kube.Config{})
 	create(t, c, namespace(t, "kube-system"), ciliumCRD(t))
-	zone, settings := []string{"list nodes", "watch nodes"}, cluster.Features{AllPods: true, NodeZone: true, Settings: true}
+	zone := []string{"list nodes", "watch nodes"}
 	for _, test := range []struct {
 		variant, account string
 		features         cluster.Features
@@ -214,11 +214,11 @@ func TestChartRights(t *testing.T) {
 	}{
 		{"without", "node-dns", cluster.Features{}, nil},
 		{"without", "node-dns", cluster.Features{NodePods: true}, []string{"list pods", "watch pods"}},
-		{"default", "node-dns", cluster.Features{NodePods: true}, nil},
+		{"default", "node-dns", cluster.Features{NodePods: true, Settings: true}, nil},
 		{"default", "node-dns", cluster.Features{NodePods: true, NodeZone: true}, zone},
-		{"all", "dns-agent", settings, nil},
-		{"cilium", "node-dns", cluster.Features{NodePods: true}, nil},
-		{"rke2", "node-dns", cluster.Features{NodePods: true}, nil},
+		{"all", "dns-agent", cluster.Features{AllPods: true, NodeZone: true}, nil},
+		{"cilium", "node-dns", cluster.Features{NodePods: true, Settings: true}, nil},
+		{"rke2", "node-dns", cluster.Features{NodePods: true, Settings: true}, nil},
 	} {
 		applyServerSide(t, c, chartObjects(t, test.variant))
 		dir := t.TempDir()

@@ -142,7 +142,8 @@ func TestIntercept(t *testing.T) {
 
 // TestInterceptServiceAsUpstream: node-dns.yaml names the cluster's DNS Service as the upstream, while
 // the queries to it come to node-dns. node-dns queries the pods of the Service instead: queries to the
-// Service would come back. Without a ready pod, the upstream is left out.
+// Service would come back. Until a pod is ready, the upstream is left out. A pod that was ready is
+// queried while no other one is.
 func TestInterceptServiceAsUpstream(t *testing.T) {
 	b := newProxyBed(t, newProxyCluster(t))
 	b.startAnyProxy()
@@ -152,6 +153,7 @@ func TestInterceptServiceAsUpstream(t *testing.T) {
 		"nodeName: " + kube.NodeName, "listen: [" + nodeAddr + "]", "intercept: clusterDNS", "podCIDRs: [" + podNetwork + "]",
 		"upstreams: [" + clusterDNS.Addr().String() + "]",
 	}, "\n")+"\n")
+	update(t, i.cluster, kubeDNSSlice(t)) // no pod is ready
 	i.startDaemon()
 	i.n.process = i.daemon
 	i.startHelper()
@@ -163,35 +165,33 @@ func TestInterceptServiceAsUpstream(t *testing.T) {
 		all := strings.Join(lists(i.n.status()), "\n")
 		return !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(all, text) })
 	}
-	i.n.until("the pod is queried", func() bool {
-		return says(func(s control.Status) []string { return s.Notes }, "is the cluster's DNS Service, queries to which are intercepted: its pods are queried instead")
-	})
 	ask := func(name string) (netip.Addr, error) { return i.client.ask("udp", clusterDNS, name, podLoadTimeout) }
-	servers := func() (all []string) {
+	checkServers := func(want ...string) {
+		t.Helper()
+		var all []string
 		for _, route := range i.n.status().Routes {
 			for _, server := range route.Servers {
 				all = append(all, server.Address)
 			}
 		}
-		return all
-	}
-	if got := servers(); !slices.Equal(got, []string{kubeDNSPod}) {
-		t.Errorf("the nameservers are %q", got)
-	}
-	for k := range 100 {
-		name := fmt.Sprintf("before%d.example.test.", k)
-		if got, err := ask(name); err != nil || got.String() != kubeDNSAnswer {
-			t.Errorf("%s: got %v, %v, want %s", name, got, err, kubeDNSAnswer)
+		if !slices.Equal(all, want) {
+			t.Errorf("the nameservers are %q, want %q", all, want)
 		}
 	}
-
-	update(t, i.cluster, kubeDNSSlice(t)) // no pod is ready
+	checkAnswers := func(when string) {
+		t.Helper()
+		checkServers(kubeDNSPod)
+		for k := range 100 {
+			name := fmt.Sprintf("%s%d.example.test.", when, k)
+			if got, err := ask(name); err != nil || got.String() != kubeDNSAnswer {
+				t.Errorf("%s: got %v, %v, want %s", name, got, err, kubeDNSAnswer)
+			}
+		}
+	}
 	i.n.until("the upstream is left out", func() bool {
 		return says(func(s control.Status) []string { return s.Problems }, "ignoring "+clusterDNS.Addr().String(), "it is this node and would loop")
 	})
-	if got := servers(); len(got) > 0 {
-		t.Errorf("without a pod, the nameservers are %q", got)
-	}
+	checkServers()
 	for k := range 100 {
 		name := fmt.Sprintf("without%d.example.test.", k)
 		if got, err := ask(name); err == nil {
@@ -203,8 +203,13 @@ func TestInterceptServiceAsUpstream(t *testing.T) {
 	}
 
 	update(t, i.cluster, kubeDNSSlice(t, kubeDNSPod))
-	i.n.until("the pod is queried again", func() bool {
-		got, err := ask("again.example.test.")
-		return err == nil && got.String() == kubeDNSAnswer
+	i.n.until("the pod is queried", func() bool {
+		return says(func(s control.Status) []string { return s.Notes }, "is the cluster's DNS Service, queries to which are intercepted: its pods are queried instead")
 	})
+	checkAnswers("with")
+
+	endpoints := i.n.status().Cluster.Resolver.Endpoints
+	update(t, i.cluster, kubeDNSSlice(t)) // it may answer all the same
+	i.n.until("the pod is not ready", func() bool { return i.n.status().Cluster.Resolver.Endpoints < endpoints })
+	checkAnswers("kept")
 }
