@@ -32,9 +32,9 @@ func (s sample) String() string {
 // variation only.
 const (
 	moreGoroutines = 100
-	moreFiles      = 260 // a lane of two keeps up to 128 sockets for the next questions
-	moreMemory     = 12  // MiB
-	mostMemory     = 128 // MiB, at any time
+	moreFiles      = 1024 // of two busy lanes, each keeps up to 1,024 sockets for the next queries (maxIdle of package forward)
+	moreMemory     = 12   // MiB
+	mostMemory     = 128  // MiB, at any time
 )
 
 // TestSoak runs the load described in the package comment. `make soak` runs it for 10 minutes.
