@@ -150,6 +150,9 @@ func (c *client) run(ctx context.Context, rate float64, plan []kind) {
 	pause := time.Duration(float64(time.Second) / rate)
 	due := time.Now()
 	for n := uint64(0); ctx.Err() == nil; n++ {
+		for c.tally.paused.Load() && ctx.Err() == nil {
+			time.Sleep(10 * time.Millisecond)
+		}
 		due = due.Add(pause)
 		if wait := time.Until(due); wait > time.Millisecond {
 			time.Sleep(wait)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -18,6 +19,8 @@ type tally struct {
 	order  []string
 	counts map[string]*counts
 	odd    []string // the first few lost or wrong answers
+
+	paused atomic.Bool // clients over UDP send nothing
 }
 
 type counts struct {
