@@ -67,12 +67,16 @@ exec node-dns --root $ROOT serve --listen 127.0.0.1:0`,
 	if code != exitOK {
 		t.Errorf("exit code %d", code)
 	}
-	// The numbers of queries are not checked: loop probes add to them, and a busy machine to the
-	// failed ones.
+	// The number of queries is not checked, because loop probes add to it. On a busy machine some may
+	// fail: then the JSON, which is later, has as many or more.
 	shown := regexp.MustCompile(` +`).ReplaceAllString(times.ReplaceAllString(mask.Replace(text), "TIME"), " ")
-	golden.Check(t, "testdata/servers.txt", regexp.MustCompile(`(up TIME) \d+ \d+`).ReplaceAllString(shown, "$1 N N"))
-
+	shown = regexp.MustCompile(`(up TIME) \d+`).ReplaceAllString(shown, "$1 N")
 	asJSON, _ := p.runWith("servers", "-o", "json")
+	if regexp.MustCompile(`"failures": [1-9]`).MatchString(asJSON) {
+		shown = regexp.MustCompile(`(up TIME N) \d+`).ReplaceAllString(shown, "$1 0")
+	}
+	golden.Check(t, "testdata/servers.txt", shown)
+
 	asYAML, _ := p.runWith("servers", "-o", "yaml")
 	var list control.ServerList
 	if err := json.Unmarshal([]byte(asJSON), &list); err != nil {

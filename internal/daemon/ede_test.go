@@ -144,8 +144,11 @@ func TestChaosNames(t *testing.T) {
 	t.Parallel()
 	upstream := dnstest.NewServer(t, siteRecords)
 	r := start(t, map[string]string{"/etc/node-dns/node-dns.yaml": fmt.Sprintf("cacheSize: 77\nupstreams: [\"%[1]s\"]\nroutes: [{domain: corp.example, servers: [\"%[1]s\"]}]\n", upstream.Addr())}, func(c *Config) { c.Version = "1.2" })
+	client := dns.Client{Timeout: 30 * time.Second} // a repeated query would be another miss
 	for range 3 {
-		dnstest.Exchange(t, r.address(), "www.example.com.", dns.TypeA)
+		if _, _, err := client.Exchange(new(dns.Msg).SetQuestion("www.example.com.", dns.TypeA), r.address().String()); err != nil {
+			t.Fatal(err)
+		}
 	}
 	ask := func(name string) (texts []string) {
 		query := new(dns.Msg).SetQuestion(name, dns.TypeTXT)
@@ -159,10 +162,9 @@ func TestChaosNames(t *testing.T) {
 		}
 		return append(texts, dns.RcodeToString[m.Rcode])
 	}
-	misses := fmt.Sprintf("%d NOERROR", r.status().Cache.Misses) // more than one if a client repeats its query on a busy machine
 	for name, want := range map[string]string{
 		"version.bind.": "node-dns 1.2 NOERROR", "VERSION.server.": "node-dns 1.2 NOERROR", "authors.bind.": "the authors of node-dns NOERROR", "cachesize.bind.": "77 NOERROR",
-		"insertions.bind.": "1 NOERROR", "evictions.bind.": "0 NOERROR", "misses.bind.": misses, "auth.bind.": "0 NOERROR", "other.bind.": "REFUSED",
+		"insertions.bind.": "1 NOERROR", "evictions.bind.": "0 NOERROR", "misses.bind.": "1 NOERROR", "auth.bind.": "0 NOERROR", "other.bind.": "REFUSED",
 	} {
 		if got := strings.Join(ask(name), " "); got != want {
 			t.Errorf("%s: %s, expected %s", name, got, want)
