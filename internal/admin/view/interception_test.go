@@ -23,7 +23,7 @@ func TestInterceptedStatus(t *testing.T) {
 		isUnknown  bool
 		state      *intercept.State
 		err        error
-		want       string // in the problems; empty if there are none
+		want       string // text of a problem; "" means no problem
 	}{
 		{"works", "cni0", false, on, nil, ""},
 		{"works beside Cilium and kube-proxy", "cilium_host", false, on, nil, ""},
