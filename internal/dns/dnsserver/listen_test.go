@@ -63,7 +63,8 @@ func TestListenMoves(t *testing.T) {
 // TestListenKeepsWhatBinds: a socket that cannot be bound does not affect the others, and is
 // retried.
 func TestListenKeepsWhatBinds(t *testing.T) {
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	// No other test uses the address, whose UDP port must be free.
+	taken, err := net.Listen("tcp", "127.0.0.53:0")
 	if err != nil {
 		t.Fatal(err)
 	}
