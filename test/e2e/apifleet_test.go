@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -37,6 +38,7 @@ type apiFleet struct {
 	client     string // "node-dns" or "coredns"
 	kubeconfig []byte
 	states     string // directory for the saved states of node-dns; empty if it saves none
+	isShared   bool   // all nodes start with the state of node 0, and so follow the Pods of its node
 	nodes      []*fleetNode
 	received   atomic.Int64 // bytes on the wire, including TLS and HTTP/2
 	codes      [600]atomic.Int64
@@ -48,8 +50,9 @@ type apiFleet struct {
 
 // fleetNode is one node's client.
 type fleetNode struct {
-	services atomic.Int64 // known Services
-	stop     func()       // nil if it does not run
+	services  atomic.Int64 // known Services
+	isCurrent func() bool  // whether the API server's objects are known and watched
+	stop      func()       // nil if it does not run
 }
 
 func newAPIFleet(t testing.TB, c *kube.Cluster, client string, size int) *apiFleet {
@@ -99,7 +102,7 @@ func (f *apiFleet) stop() {
 func (f *apiFleet) startNodeDNS(i int, n *fleetNode) error {
 	config := cluster.Config{
 		Contents: f.kubeconfig, Version: fmt.Sprintf("%s%d", fleetAgent[1:], i), Dial: f.dial,
-		NodeName: fmt.Sprint("node-", i), Features: cluster.Features{NodePods: true},
+		NodeName: f.nodeName(i), Features: cluster.Features{NodePods: true},
 		Publish:   func(s *zone.Snapshot) { n.services.Store(int64(s.Counts().Services)) },
 		Requested: func(r cluster.Request) { f.codes[r.Code].Add(1) },
 	}
@@ -107,11 +110,39 @@ func (f *apiFleet) startNodeDNS(i int, n *fleetNode) error {
 		config.SnapshotFile = filepath.Join(f.states, fmt.Sprint(i))
 	}
 	w := cluster.New(config)
+	n.isCurrent = func() bool {
+		s := w.State()
+		return s.Phase == cluster.Synced && s.FromDisk.IsZero()
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); _ = w.Run(ctx) }()
 	n.stop = func() { cancel(); <-done }
 	return nil
+}
+
+func (f *apiFleet) nodeName(i int) string {
+	if f.isShared {
+		i = 0
+	}
+	return fmt.Sprint("node-", i)
+}
+
+// shareState makes node 0 save its state, and gives it to all nodes.
+func (f *apiFleet) shareState(services int) {
+	f.t.Helper()
+	f.states, f.isShared = f.t.TempDir(), true
+	first := f.nodes[0]
+	if err := f.startNodeDNS(0, first); err != nil {
+		f.t.Fatal(err)
+	}
+	f.awaitOf([]*fleetNode{first}, services, *apiPatience)
+	f.stop() // saves the state
+	for i := range f.nodes[1:] {
+		if err := os.Link(filepath.Join(f.states, "0"), filepath.Join(f.states, fmt.Sprint(i+1))); err != nil {
+			f.t.Fatal(err)
+		}
+	}
 }
 
 // startCoreDNS starts the informers of CoreDNS's plugin kubernetes (v1.15, controller.go): Services,
@@ -155,6 +186,7 @@ func (f *apiFleet) startCoreDNS(i int, n *fleetNode) error {
 		}
 		return nil
 	})
+	n.isCurrent = func() bool { return true }
 	n.stop = func() { cancel(); _ = group.Wait() }
 	return nil
 }
@@ -216,14 +248,20 @@ func (c *countedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// await waits until every node knows so many Services, and returns the time that it took.
+// await waits until every node follows the API server and knows so many Services, and returns the time
+// that it took.
 func (f *apiFleet) await(services int, patience time.Duration) time.Duration {
+	f.t.Helper()
+	return f.awaitOf(f.nodes, services, patience)
+}
+
+func (f *apiFleet) awaitOf(nodes []*fleetNode, services int, patience time.Duration) time.Duration {
 	f.t.Helper()
 	began := time.Now()
 	for {
 		lacking := 0
-		for _, n := range f.nodes {
-			if n.services.Load() != int64(services) {
+		for _, n := range nodes {
+			if n.services.Load() != int64(services) || !n.isCurrent() {
 				lacking++
 			}
 		}
@@ -231,7 +269,7 @@ func (f *apiFleet) await(services int, patience time.Duration) time.Duration {
 			return time.Since(began)
 		}
 		if time.Since(began) > patience {
-			f.t.Fatalf("%d of %d nodes do not know %d Services after %v", lacking, len(f.nodes), services, patience)
+			f.t.Fatalf("%d of %d nodes do not know %d Services after %v", lacking, len(nodes), services, patience)
 		}
 		time.Sleep(50 * time.Millisecond)
 	}

@@ -26,6 +26,7 @@ var (
 const (
 	settled      = 10 * time.Second // time for kube-apiserver to become idle
 	maxWithState = 1000             // nodes, for the events that compare starts
+	idleTime     = time.Minute      // of the event without changes
 )
 
 // apiLoad is what one event costs the API server.
@@ -143,14 +144,23 @@ func (f *apiFleet) restartAPI() {
 }
 
 // BenchmarkAPILoad measures what nodes with node-dns, and with CoreDNS's informers, cost a real API
-// server: at the start of all nodes at once, at changes, and at its restart. It runs once
-// (-benchtime 1x), and writes bench/results/scale.*.
+// server: at the start of all nodes at once, at changes, and at its restart. More nodes than
+// maxWithState run only node-dns and start with a saved state. It runs once (-benchtime 1x), and
+// writes bench/results/scale.*.
 func BenchmarkAPILoad(b *testing.B) {
 	text := fmt.Sprintf("%s, %s\n%s, load averages before: %s\n\n", time.Now().UTC().Format("2006-01-02 15:04 MST"),
 		machine.Revision(b.Context()), machine.Read(nil).CPU, machine.Load())
 	for _, size := range apiSizes(b) {
 		c := newKube(b, kube.Config{Audit: true})
 		fillScale(b, c, size.services)
+		if size.nodes > maxWithState {
+			b.Run(fmt.Sprintf("%dx%d/saved", size.nodes, size.services), func(b *testing.B) {
+				f := newAPIFleet(b, c, "node-dns", size.nodes)
+				f.savedEvents(size.services + 1)
+				text += strings.Join(f.lines, "\n") + "\n"
+			})
+			continue
+		}
 		for i, client := range []string{"node-dns", "coredns"} {
 			b.Run(fmt.Sprintf("%dx%d/%s", size.nodes, size.services, client), func(b *testing.B) {
 				f := newAPIFleet(b, c, client, size.nodes)
@@ -178,13 +188,29 @@ func (f *apiFleet) events(services, round int) {
 		f.restartAPI()
 		f.change(0, services, false, name("restarted"), fmt.Sprintf("10.111.%d.2", round))
 	})
-	if f.client == "node-dns" && len(f.nodes) <= maxWithState {
+	if f.client == "node-dns" {
 		f.stop()
 		f.states = f.t.TempDir()
 		f.measure("start without state", services+2, f.start)
 		f.stop() // saves the states
 		f.measure("start with state", services+2, f.start)
 	}
+	f.stop()
+}
+
+// savedEvents measures nodes that start with a saved state: their start, a minute without changes, the
+// change of one slice, and a restart of the API server. services is the number of Services in the
+// cluster.
+func (f *apiFleet) savedEvents(services int) {
+	f.rest()
+	f.shareState(services)
+	f.measure("start with state", services, f.start)
+	f.measure("no changes", services, func() { time.Sleep(idleTime) })
+	f.measure("change of one slice", services+1, func() { f.change(1, services-1, false, "changed", "10.111.0.1") })
+	f.measure("API server restarts", services+2, func() {
+		f.restartAPI()
+		f.change(0, services, false, "restarted", "10.111.0.2")
+	})
 	f.stop()
 }
 
