@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -146,10 +147,11 @@ func (f *apiFleet) restartAPI() {
 // BenchmarkAPILoad measures what nodes with node-dns, and with CoreDNS's informers, cost a real API
 // server: at the start of all nodes at once, at changes, and at its restart. More nodes than
 // maxWithState run only node-dns and start with a saved state. It runs once (-benchtime 1x), and
-// writes bench/results/scale.*.
+// writes bench/results/scale.txt, or scale-saved.txt with so many nodes.
 func BenchmarkAPILoad(b *testing.B) {
-	text := fmt.Sprintf("%s, %s\n%s, load averages before: %s\n\n", time.Now().UTC().Format("2006-01-02 15:04 MST"),
+	head := fmt.Sprintf("%s, %s\n%s, load averages before: %s\n\n", time.Now().UTC().Format("2006-01-02 15:04 MST"),
 		machine.Revision(b.Context()), machine.Read(nil).CPU, machine.Load())
+	results := map[string]string{}
 	for _, size := range apiSizes(b) {
 		c := newKube(b, kube.Config{Audit: true})
 		fillScale(b, c, size.services)
@@ -157,7 +159,7 @@ func BenchmarkAPILoad(b *testing.B) {
 			b.Run(fmt.Sprintf("%dx%d/saved", size.nodes, size.services), func(b *testing.B) {
 				f := newAPIFleet(b, c, "node-dns", size.nodes)
 				f.savedEvents(size.services + 1)
-				text += strings.Join(f.lines, "\n") + "\n"
+				results["scale-saved.txt"] += strings.Join(f.lines, "\n") + "\n"
 			})
 			continue
 		}
@@ -165,12 +167,14 @@ func BenchmarkAPILoad(b *testing.B) {
 			b.Run(fmt.Sprintf("%dx%d/%s", size.nodes, size.services, client), func(b *testing.B) {
 				f := newAPIFleet(b, c, client, size.nodes)
 				f.events(size.services+1+2*i, i)
-				text += strings.Join(f.lines, "\n") + "\n"
+				results["scale.txt"] += strings.Join(f.lines, "\n") + "\n"
 			})
 		}
 	}
-	if err := os.WriteFile(product+"/bench/results/scale.txt", []byte(text), 0o644); err != nil {
-		b.Fatal(err)
+	for name, lines := range results {
+		if err := os.WriteFile(filepath.Join(product, "bench/results", name), []byte(head+lines), 0o644); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
 
