@@ -1,4 +1,5 @@
-// Package machine describes the machine of a measurement, and the versions of the measured programs.
+// Package machine describes the machine of a measurement, and the versions of the measured
+// programs.
 package machine
 
 import (

@@ -46,8 +46,8 @@ func (r OutageReport) of(event, peer, proxy string) []Outage {
 	})
 }
 
-// Median returns the medians of the lost queries and of the gaps of all runs of an event for a peer.
-// It returns false if the results have no run of it.
+// Median returns the medians of the lost queries and of the gaps of all runs of an event for a
+// peer. It returns false if the results have no run of it.
 func (r OutageReport) Median(event, peer string) (lost, gapMS float64, ok bool) {
 	var losses, gaps []float64
 	for _, o := range r.of(event, peer, "") {

@@ -135,8 +135,8 @@ func (m migration) show(ctx context.Context, out io.Writer, root string) error {
 	return nil
 }
 
-// showJournal prints a migration and, after its last step, what a cluster administrator still has to
-// do.
+// showJournal prints a migration and, after its last step, what a cluster administrator still has
+// to do.
 func (m migration) showJournal(ctx context.Context, out io.Writer, root string, journal *migrate.Journal) error {
 	err := m.write(out, journal.WriteText, journal.Document())
 	if err != nil || journal.Phase != migrate.Applied || m.output == "json" || m.output == "yaml" {

@@ -176,8 +176,8 @@ func TestTop(t *testing.T) {
 	}
 }
 
-// TestTopPicture: the picture in the documentation is the screen of a terminal, which -update draws.
-// Times and numbers differ from run to run, so only its labels are compared.
+// TestTopPicture: the picture in the documentation is the screen of a terminal, which -update
+// draws. Times and numbers differ from run to run, so only its labels are compared.
 func TestTopPicture(t *testing.T) {
 	const picture = "../../docs/top.svg"
 	root, ask := topWorld(t)

@@ -75,9 +75,9 @@ func (d *Daemon) clusterConfig(wanted policy.API) cluster.Config {
 	return config
 }
 
-// publish answers from s. The first snapshot allows interception, which the follower requests, and has
-// the addresses that Cilium redirects. A later one may have another DNS Service, or other DNS pods
-// for the routes that use them.
+// publish answers from s. The first snapshot allows interception, which the follower requests, and
+// has the addresses that Cilium redirects. A later one may have another DNS Service, or other DNS
+// pods for the routes that use them.
 func (d *Daemon) publish(kubeconfig string, s *zone.Snapshot) {
 	before := d.resolver.Known()
 	d.resolver.Publish(kubeconfig, s)

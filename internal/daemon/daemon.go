@@ -40,8 +40,8 @@ type Config struct {
 	Revision   string         // see control.Versions; shown in metrics; empty if unknown
 	Log        *slog.Logger   // nil disables logging
 	Looker     hostdns.Looker // inspects the host; New sets its Paths from Root
-	// LookInterval is the shortest time between the end of a look at the host and the next look that
-	// a hint or a request for the status causes. 0 means 100 ms.
+	// LookInterval is the shortest time between the end of a look at the host and the next look
+	// that a hint or a request for the status causes. 0 means 100 ms.
 	LookInterval time.Duration
 	// TrialInterval is the interval between end-to-end questions. 0 means trialEvery.
 	TrialInterval time.Duration

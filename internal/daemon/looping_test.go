@@ -136,8 +136,8 @@ func TestLoopWhileRunning(t *testing.T) {
 	}
 }
 
-// startBeforeLoop starts a daemon whose only upstream leads to a port where nothing listens. The test
-// makes the upstream lead elsewhere.
+// startBeforeLoop starts a daemon whose only upstream leads to a port where nothing listens. The
+// test makes the upstream lead elsewhere.
 func startBeforeLoop(t *testing.T) (*running, *relay) {
 	t.Helper()
 	closed, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
@@ -179,8 +179,9 @@ func TestLoopComesLater(t *testing.T) {
 	})
 }
 
-// TestProbesAreNotCounted: a loop probe that comes back appears in no counter of queries, responses,
-// durations or cache hits, and no watcher sees it: neither node-dns monitor nor log-queries.
+// TestProbesAreNotCounted: a loop probe that comes back appears in no counter of queries,
+// responses, durations or cache hits, and no watcher sees it: neither node-dns monitor nor
+// log-queries.
 func TestProbesAreNotCounted(t *testing.T) {
 	t.Parallel()
 	r, there := startBeforeLoop(t)

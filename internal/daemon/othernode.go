@@ -20,9 +20,9 @@ import (
 const askTimeout = 150 * time.Millisecond
 
 // leaveToOther returns p, or what p becomes while a node-dns of the host, such as that of the RPM,
-// answers at an address that this daemon, in a pod, would listen on. Its admin has configured it for
-// this node, and it works without the kubelet. An address that this daemon has bound is its own: so
-// the one that starts first stays.
+// answers at an address that this daemon, in a pod, would listen on. Its admin has configured it
+// for this node, and it works without the kubelet. An address that this daemon has bound is its
+// own: so the one that starts first stays.
 func (f *follower) leaveToOther(p *policy.Policy) *policy.Policy {
 	if !f.isInPod() || p.Config.Intercept.Cilium { // with Cilium, the pod has a network of its own
 		return p
@@ -49,9 +49,9 @@ func (f *follower) leaveToOther(p *policy.Policy) *policy.Policy {
 	return p.LeaveTo(otherNodeDNS(before, answers))
 }
 
-// mayHaveOther returns the addresses of p at which another daemon of this host may answer. Other hosts
-// may answer at an address that is not local, such as one that moves between hosts, and the cluster's
-// DNS pods at one of Intercept. It is pure.
+// mayHaveOther returns the addresses of p at which another daemon of this host may answer. Other
+// hosts may answer at an address that is not local, such as one that moves between hosts, and the
+// cluster's DNS pods at one of Intercept. It is pure.
 func mayHaveOther(p *policy.Policy, bound []netip.AddrPort) []netip.AddrPort {
 	return slices.DeleteFunc(slices.Clone(p.Listen), func(at netip.AddrPort) bool {
 		return !p.Net.IsLocal(at.Addr()) || slices.Contains(bound, at) || slices.Contains(p.Intercept, at.Addr())

@@ -69,8 +69,8 @@ func TestMayHaveOther(t *testing.T) {
 }
 
 // TestLeavesTheNodeToTheRPM: in a pod, the daemon leaves a node alone that a node-dns of the host
-// serves. It neither listens, nor watches the API, nor requests interception, and says so once. It is
-// ready, so that a rollout goes on. It takes over when the other daemon has ended.
+// serves. It neither listens, nor watches the API, nor requests interception, and says so once. It
+// is ready, so that a rollout goes on. It takes over when the other daemon has ended.
 func TestLeavesTheNodeToTheRPM(t *testing.T) {
 	t.Parallel()
 	site := dnstest.NewServer(t, siteRecords)

@@ -24,8 +24,8 @@ const (
 	redirectedEvery = time.Minute
 )
 
-// answerRedirected goes on answering until Cilium has learned that this pod is not ready. /ready does
-// not answer any more.
+// answerRedirected goes on answering until Cilium has learned that this pod is not ready. /ready
+// does not answer any more.
 func (d *Daemon) answerRedirected(ctx context.Context) {
 	if p := d.policy(); p != nil && p.Config.Intercept.Cilium {
 		d.log.Info("answering until Cilium sends queries elsewhere")
@@ -39,8 +39,8 @@ type redirectTrial struct {
 	next  time.Time
 }
 
-// tryRedirected asks at the addresses of the cluster's DNS Service who answers: Cilium redirects this
-// pod's own queries, too.
+// tryRedirected asks at the addresses of the cluster's DNS Service who answers: Cilium redirects
+// this pod's own queries, too.
 func (t *trial) tryRedirected(ctx context.Context, p *policy.Policy, now time.Time) {
 	r := &t.redirect
 	if slices.Equal(p.Redirected, r.addrs) && now.Before(r.next) {

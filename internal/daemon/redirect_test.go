@@ -47,8 +47,8 @@ func TestNoteRedirected(t *testing.T) {
 var redirectedService = strings.ReplaceAll(dnsService, "172.30.0.53", "127.30.0.53")
 
 // TestRedirectedNeedsTheCluster: /ready fails until cluster names can be answered, because Cilium
-// redirects queries to a pod that is ready. Then the status says whether they come here, and nothing
-// is requested from the helper.
+// redirects queries to a pod that is ready. Then the status says whether they come here, and
+// nothing is requested from the helper.
 func TestRedirectedNeedsTheCluster(t *testing.T) {
 	t.Parallel()
 	api := kubetest.NewServer(t)
@@ -74,8 +74,8 @@ func TestRedirectedNeedsTheCluster(t *testing.T) {
 	r.end()
 }
 
-// TestStopAnswersRedirected: a stopping daemon answers until Cilium has had the time to learn that the
-// pod is not ready. /ready fails from the beginning.
+// TestStopAnswersRedirected: a stopping daemon answers until Cilium has had the time to learn that
+// the pod is not ready. /ready fails from the beginning.
 func TestStopAnswersRedirected(t *testing.T) {
 	api := kubetest.NewServer(t)
 	api.Apply(shop + redirectedService)

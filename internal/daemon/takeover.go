@@ -97,8 +97,8 @@ func (f *follower) tellTasks(c *change) {
 	}
 }
 
-// waitAfter returns when to look again: for an address that is not bound yet, for another node-dns to
-// leave, for unused sockets to close, and for the terms under which port 53 changes hands.
+// waitAfter returns when to look again: for an address that is not bound yet, for another node-dns
+// to leave, for unused sockets to close, and for the terms under which port 53 changes hands.
 func (f *follower) waitAfter(c *change) time.Duration {
 	wait := f.sockets.closeUnused(time.Now())
 	if _, _, left := dnsserver.ReadTerms(f.paths.terms); left > 0 && (wait == 0 || wait > left) {

@@ -42,9 +42,9 @@ const (
 // docs/howto/canary.md. Only one goroutine uses it.
 //
 // The cluster's name is answered from memory, and is asked for as long as the daemon runs. The
-// nameservers of a route are asked until they have answered once, and again when they change. A later
-// outage of theirs must not make all nodes not ready: the controller of DaemonSets replaces pods that
-// are not ready without regard to maxUnavailable.
+// nameservers of a route are asked until they have answered once, and again when they change. A
+// later outage of theirs must not make all nodes not ready: the controller of DaemonSets replaces
+// pods that are not ready without regard to maxUnavailable.
 type trial struct {
 	*Daemon
 	cluster  int // failures in a row
@@ -98,8 +98,8 @@ func (t *trial) watch(ctx context.Context) error {
 	return nil
 }
 
-// tryCluster asks for the API's name, which exists in every cluster. It returns why the daemon is not
-// ready, or "".
+// tryCluster asks for the API's name, which exists in every cluster. It returns why the daemon is
+// not ready, or "".
 func (t *trial) tryCluster(ctx context.Context, p *policy.Policy) string {
 	known := t.resolver.Known()
 	if known == nil || p.API == (policy.API{}) || len(p.Overrides) > 0 || known.Service(zone.Key{Namespace: "default", Name: "kubernetes"}) == nil {
@@ -183,7 +183,8 @@ func (r *trialRoute) note(now time.Time, isAnswered bool, result, reference stri
 	r.verdict = fmt.Sprintf("%s do not answer through node-dns (%s), but %s answers", whose, result, reference)
 }
 
-// question returns a question that the nameservers of a route answer: `node-dns doctor` asks the same.
+// question returns a question that the nameservers of a route answer: `node-dns doctor` asks the
+// same.
 func (r target) question() (name string, qtype uint16) {
 	if r.domain.IsRoot() {
 		return ".", dns.TypeNS // every resolver answers it from memory
@@ -205,8 +206,8 @@ func (t *trial) answering() map[dnsname.Name]bool {
 	return all
 }
 
-// ask asks the daemon itself, past the cache, and returns the response code. It is no client's query:
-// no counter of the listeners includes it.
+// ask asks the daemon itself, past the cache, and returns the response code. It is no client's
+// query: no counter of the listeners includes it.
 func (t *trial) ask(ctx context.Context, name string, qtype uint16) string {
 	ctx, cancel := context.WithTimeout(ctx, trialTimeout)
 	defer cancel()

@@ -78,7 +78,8 @@ func TestRouteTrialPauses(t *testing.T) {
 }
 
 // TestTrialRoutes: each route is asked, and compared with its own nameservers. Only a route of
-// node-dns.yaml, which a rollout may change, is also compared with the node's nameservers without it.
+// node-dns.yaml, which a rollout may change, is also compared with the node's nameservers without
+// it.
 func TestTrialRoutes(t *testing.T) {
 	const wider = " or 10.0.0.2?"
 	many := ""
@@ -213,7 +214,8 @@ func TestReadyNeedsUpstreams(t *testing.T) {
 	}
 }
 
-// TestReadyInAnOutage: if no nameserver answers, the daemon is ready, as before: it is not at fault.
+// TestReadyInAnOutage: if no nameserver answers, the daemon is ready, as before: it is not at
+// fault.
 func TestReadyInAnOutage(t *testing.T) {
 	t.Parallel()
 	r, address := withMetrics(t, map[string]string{}, "upstreams: ['127.0.0.1:1']\n", isTriedOften)
@@ -224,8 +226,8 @@ func TestReadyInAnOutage(t *testing.T) {
 }
 
 // TestReadyNeedsRoutes: a route whose names do not resolve makes the daemon not ready if the node
-// resolves them without the route, or if the route's nameserver answers directly. A nameserver that is
-// down for all nodes does not.
+// resolves them without the route, or if the route's nameserver answers directly. A nameserver that
+// is down for all nodes does not.
 func TestReadyNeedsRoutes(t *testing.T) {
 	const soa = "corp.test. 300 IN SOA ns.corp.test. admin.corp.test. 1 3600 600 86400 300\n"
 	for _, test := range []struct {

@@ -36,8 +36,8 @@ func (d *Daemon) watchKernel(ctx context.Context) error {
 }
 
 // watchFiles hints when any program changes one of the host's files. It watches their directories,
-// because files are replaced by rename, and resolv.conf itself, because its directory does not report
-// writes through a bind mount.
+// because files are replaced by rename, and resolv.conf itself, because its directory does not
+// report writes through a bind mount.
 func (d *Daemon) watchFiles(ctx context.Context) error {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -67,8 +67,8 @@ func (d *Daemon) watchFiles(ctx context.Context) error {
 	}
 }
 
-// concerns reports whether a change of a file may change one of files. The kubelet updates all files of a
-// ConfigMap by renaming the directory ..data, through which they are links.
+// concerns reports whether a change of a file may change one of files. The kubelet updates all
+// files of a ConfigMap by renaming the directory ..data, through which they are links.
 func concerns(files []string, name string) bool {
 	return slices.Contains(files, name) || filepath.Base(name) == "..data" && slices.ContainsFunc(files, func(f string) bool {
 		return filepath.Dir(f) == filepath.Dir(name)

@@ -97,8 +97,8 @@ func TestWatchMounted(t *testing.T) {
 	}
 }
 
-// TestWatchConfigMap: the kubelet changes the files of a ConfigMap by renaming ..data, through which
-// they are links. That used to be noticed at the next periodic check, up to a minute later.
+// TestWatchConfigMap: the kubelet changes the files of a ConfigMap by renaming ..data, through
+// which they are links. That used to be noticed at the next periodic check, up to a minute later.
 func TestWatchConfigMap(t *testing.T) {
 	root := t.TempDir()
 	d, err := New(Config{Root: root})

@@ -108,7 +108,8 @@ func (s *State) ForPods() (originals, uplinks string) {
 	return originals, uplinks
 }
 
-// WritesForPods reports whether the plan writes the node resolv.conf. Without an upstream it does not.
+// WritesForPods reports whether the plan writes the node resolv.conf. Without an upstream it does
+// not.
 func (p Plan) WritesForPods() bool {
 	return slices.ContainsFunc(p.Capture, func(step Step) bool { return step.Path == p.Paths.NodeResolvConf })
 }

@@ -168,9 +168,9 @@ func (s *State) edited() (File, bool) {
 }
 
 // editedOriginal returns the saved original with the search list and options of the current file,
-// if they differ. It applies only to an admin's file: NetworkManager, or another program that made a
-// link, sets its own search list. It does not apply if the host itself searched the cluster domain,
-// because that entry cannot be told from ours.
+// if they differ. It applies only to an admin's file: NetworkManager, or another program that made
+// a link, sets its own search list. It does not apply if the host itself searched the cluster
+// domain, because that entry cannot be told from ours.
 func (s *State) editedOriginal(now *resolvconf.File) (File, bool) {
 	admins := s.Original.Link == "" || s.leadsToAdmins(s.Original)
 	if !s.hasOriginal() || !admins || !usable(refuseCopies(s), s.Original.Data) || s.networkManagerWritesSearch() || s.hadClusterDomain() {

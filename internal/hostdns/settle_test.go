@@ -244,8 +244,8 @@ func TestEditedInPlace(t *testing.T) {
 	})
 }
 
-// TestEditedInPlaceOfLink: the host's resolv.conf was a link to the admin's own file. An edit of ours
-// was lost, because the link came back.
+// TestEditedInPlaceOfLink: the host's resolv.conf was a link to the admin's own file. An edit of
+// ours was lost, because the link came back.
 func TestEditedInPlaceOfLink(t *testing.T) {
 	for name, change := range map[string]*strings.Replacer{
 		"another search list": strings.NewReplacer("admin.example", "new.example"),

@@ -3,9 +3,9 @@
 // Pods ask the IP address of the cluster's DNS Service. While node-dns answers at that address, the
 // helper brings the queries of this node's pods to it; otherwise they reach the cluster's own DNS
 // pods as before. The daemon, which parses packets from the network, has no privileges: it writes a
-// Request. The helper, which has CAP_NET_ADMIN, parses that file and the responses to its own queries,
-// and writes a State. Where Cilium translates the queries of sockets, these responses come from other
-// hosts.
+// Request. The helper, which has CAP_NET_ADMIN, parses that file and the responses to its own
+// queries, and writes a State. Where Cilium translates the queries of sockets, these responses come
+// from other hosts.
 package intercept
 
 import (
@@ -106,8 +106,8 @@ func Check(addr netip.Addr) error {
 }
 
 // Translates reports whether these addresses are translated to the node's instead of being served
-// themselves: one is link-local, as that of NodeLocal DNSCache. Its pod can then return to the node,
-// or restart there: no other program is bound to its addresses.
+// themselves: one is link-local, as that of NodeLocal DNSCache. Its pod can then return to the
+// node, or restart there: no other program is bound to its addresses.
 func Translates(addrs []netip.Addr) bool {
 	return slices.ContainsFunc(addrs, func(addr netip.Addr) bool { return addr.Is4() && addr.IsLinkLocalUnicast() })
 }
@@ -122,8 +122,9 @@ func (r Request) Node(addr netip.Addr) netip.Addr {
 	return netip.Addr{}
 }
 
-// ReadRequest reads a request file. If the file does not exist, it returns the zero Request. It does
-// not follow a link and does not wait for a FIFO, because an unprivileged user owns the directory.
+// ReadRequest reads a request file. If the file does not exist, it returns the zero Request. It
+// does not follow a link and does not wait for a FIFO, because an unprivileged user owns the
+// directory.
 func ReadRequest(path string) (Request, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, os.ErrNotExist) {

@@ -18,7 +18,8 @@ func StateFile(root string) string {
 	return filepath.Join("/", root, "/run/node-dns-intercept/state.json")
 }
 
-// AliveFile returns the path of the file that the helper of a container touches some times a second.
+// AliveFile returns the path of the file that the helper of a container touches some times a
+// second.
 func AliveFile(root string) string { return filepath.Join("/", root, "/run/node-dns-intercept/alive") }
 
 // maxState bounds the size of the state file in bytes.

@@ -106,10 +106,10 @@ func (s State) IsLocal(a netip.Addr) bool {
 	return false
 }
 
-// IsService reports whether a is local only so that this node can answer for a Service: it is on the
-// link of kube-proxy's IPVS mode or of node-dns-intercept, or it is one of asked and on the link of
-// NodeLocal DNSCache or on lo, which the helper uses where the kernel has no dummy links. Such an
-// address is not the node's own.
+// IsService reports whether a is local only so that this node can answer for a Service: it is on
+// the link of kube-proxy's IPVS mode or of node-dns-intercept, or it is one of asked and on the
+// link of NodeLocal DNSCache or on lo, which the helper uses where the kernel has no dummy links.
+// Such an address is not the node's own.
 func (s State) IsService(a netip.Addr, asked []netip.Addr) bool {
 	found := false
 	for _, have := range s.Addrs {
@@ -178,8 +178,8 @@ type Replacement struct {
 	Always bool
 }
 
-// Replacement returns the network of this host that can replace kube-proxy, if there is one. Its link
-// must have an address: after a reboot, the link of a removed network has none.
+// Replacement returns the network of this host that can replace kube-proxy, if there is one. Its
+// link must have an address: after a reboot, the link of a removed network has none.
 func (s State) Replacement() (r Replacement, found bool) {
 	for _, have := range s.Addrs {
 		switch {

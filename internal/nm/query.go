@@ -7,8 +7,8 @@ import (
 	gonm "github.com/Wifx/gonetworkmanager/v3"
 )
 
-// Snapshot reads NetworkManager's state. It asks only about interfaces with nameservers: in one round
-// trip, and three more for every 16 interfaces. Each round trip ends with ctx.
+// Snapshot reads NetworkManager's state. It asks only about interfaces with nameservers: in one
+// round trip, and three more for every 16 interfaces. Each round trip ends with ctx.
 //
 // Errors match ErrNotRunning, ErrNoBus, ErrAnswer or ctx.Err(). With an error the Snapshot is zero,
 // because a part of the nameservers would look like all of them.

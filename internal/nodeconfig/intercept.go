@@ -17,9 +17,9 @@ type Intercept struct {
 	ClusterDNS bool         // the addresses of the cluster's DNS Service
 	Addrs      []netip.Addr // these addresses
 
-	// Cilium means that node-dns runs in a pod with a network of its own, and that Cilium redirects the
-	// queries of the node's pods to it while it is ready (CiliumLocalRedirectPolicy). The others are
-	// then empty.
+	// Cilium means that node-dns runs in a pod with a network of its own, and that Cilium redirects
+	// the queries of the node's pods to it while it is ready (CiliumLocalRedirectPolicy). The
+	// others are then empty.
 	Cilium bool
 }
 

@@ -1,6 +1,6 @@
 // Package nodeconfig reads the node's DNS settings from its configuration files: OpenShift's
-// node-config.yaml, the kubelet's KubeletConfiguration and our own node-dns.yaml. It validates them,
-// merges them into one Config, and derives the node's listen addresses and servers from it
+// node-config.yaml, the kubelet's KubeletConfiguration and our own node-dns.yaml. It validates
+// them, merges them into one Config, and derives the node's listen addresses and servers from it
 // (Placement). It also reads the kubeconfig that they name.
 //
 // Package upstream handles the nameservers that the network provides, and package hostdns writes

@@ -26,8 +26,8 @@ func (p *Policy) mayLeaveToPods(in Inputs) bool {
 
 // bypassService replaces the cluster's DNS Service among the servers of a claim by its pods, if
 // queries to the Service are to come here. Without a known pod the claim keeps the Service, and
-// refuse removes it once it is this node. So does a claim for the cluster's own names, which node-dns
-// answers.
+// refuse removes it once it is this node. So does a claim for the cluster's own names, which
+// node-dns answers.
 func (p *Policy) bypassService(in Inputs, c *nameserver.Claim) {
 	if p.IsOfCluster(c.Domain) {
 		return
@@ -77,8 +77,8 @@ func DNSPods(s *zone.Snapshot) (pods []nameserver.Server) {
 // maxDNSPods is the number of DNS pods that a node queries.
 const maxDNSPods = 3
 
-// choosePods returns the DNS pods that a node queries. Nodes choose different ones, and keep them while
-// others come and go (rendezvous hashing). The order of the pods does not matter.
+// choosePods returns the DNS pods that a node queries. Nodes choose different ones, and keep them
+// while others come and go (rendezvous hashing). The order of the pods does not matter.
 func choosePods(pods []nameserver.Server, node string) []nameserver.Server {
 	type weighed struct {
 		nameserver.Server

@@ -18,8 +18,8 @@ import (
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
-// TestLeaveToPods: with interception, CoreDNS's pods resolve what node-dns cannot, never through the
-// intercepted address.
+// TestLeaveToPods: with interception, CoreDNS's pods resolve what node-dns cannot, never through
+// the intercepted address.
 func TestLeaveToPods(t *testing.T) {
 	const chart = "kubeconfig: /k\nfromCluster: true\nresolvConf: none\nintercept: clusterDNS\n"
 	corefile := clusterdns.Object{Kind: "ConfigMap", Namespace: "kube-system", Name: "coredns", Data: map[string]string{
@@ -121,8 +121,9 @@ func TestDNSPods(t *testing.T) {
 	}
 }
 
-// TestOtherPods: the daemon looks again only if a route uses DNS pods and this node would query others.
-// Ready pods that it does not query, their order, and a Service without a ready pod change nothing.
+// TestOtherPods: the daemon looks again only if a route uses DNS pods and this node would query
+// others. Ready pods that it does not query, their order, and a Service without a ready pod change
+// nothing.
 func TestOtherPods(t *testing.T) {
 	service := zone.Service{
 		Key: zone.Key{Namespace: "kube-system", Name: "kube-dns"}, ClusterIPs: []netip.Addr{netip.MustParseAddr("10.96.0.10")},
@@ -166,8 +167,8 @@ func TestOtherPods(t *testing.T) {
 	}
 }
 
-// TestChoosePods: nodes spread their queries over all DNS pods, and one that goes changes the choice
-// only of the nodes that have it.
+// TestChoosePods: nodes spread their queries over all DNS pods, and one that goes changes the
+// choice only of the nodes that have it.
 func TestChoosePods(t *testing.T) {
 	const nodes = 300
 	var pods []nameserver.Server

@@ -11,8 +11,8 @@ import (
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
 
-// addIntercept decides which addresses to intercept, and which are redirected to this pod. Without the
-// API, cluster names would have to be forwarded to one of these addresses.
+// addIntercept decides which addresses to intercept, and which are redirected to this pod. Without
+// the API, cluster names would have to be forwarded to one of these addresses.
 func (p *Policy) addIntercept(in Inputs, place nodeconfig.Placement) {
 	switch wanted := in.Config.Intercept; {
 	case wanted.IsNone() && !wanted.Cilium:
@@ -31,15 +31,15 @@ func (p *Policy) comesHere(s nameserver.Server) bool {
 	return !s.TLS && (slices.Contains(p.Listen, s.Addr) || s.Addr.Port() == nameserver.Port && slices.Contains(p.Redirected, s.Addr.Addr()))
 }
 
-// IsThisHost reports whether a client is this host. If Cilium redirects a pod's own query to the pod
-// outside of the socket, its source is link-local (169.254.42.1).
+// IsThisHost reports whether a client is this host. If Cilium redirects a pod's own query to the
+// pod outside of the socket, its source is link-local (169.254.42.1).
 func (p *Policy) IsThisHost(client netip.Addr) bool {
 	return p.Net.IsLocal(client) || p.Config.Intercept.Cilium && client.Unmap().IsLinkLocalUnicast()
 }
 
-// leaveUpstreams removes the addresses that a source names as upstreams from those to intercept. The
-// helper makes an address local, so this node could not reach that upstream any more. The address of
-// the cluster's DNS Service stays: as an upstream it would be a loop anyway.
+// leaveUpstreams removes the addresses that a source names as upstreams from those to intercept.
+// The helper makes an address local, so this node could not reach that upstream any more. The
+// address of the cluster's DNS Service stays: as an upstream it would be a loop anyway.
 func (p *Policy) leaveUpstreams(dnsService []netip.Addr, claims []nameserver.Claim) {
 	p.Intercept = slices.DeleteFunc(slices.Clone(p.Intercept), func(addr netip.Addr) bool {
 		i := slices.IndexFunc(claims, func(c nameserver.Claim) bool { return !p.IsOfCluster(c.Domain) && namesServer(c, addr) })
@@ -90,7 +90,8 @@ func dnsService(s *zone.Snapshot) *zone.Service {
 	return nil
 }
 
-// DNSNamespace returns the namespace of the cluster's DNS Service, or "" as DNSService returns none.
+// DNSNamespace returns the namespace of the cluster's DNS Service, or "" as DNSService returns
+// none.
 func DNSNamespace(s *zone.Snapshot) string {
 	if service := dnsService(s); service != nil {
 		return service.Key.Namespace

@@ -17,8 +17,8 @@ import (
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
-// TestInterceptUpstream: node-dns.yaml asked to intercept the site's nameserver. The helper made its
-// address local, and no name outside the cluster resolved any more.
+// TestInterceptUpstream: node-dns.yaml asked to intercept the site's nameserver. The helper made
+// its address local, and no name outside the cluster resolved any more.
 func TestInterceptUpstream(t *testing.T) {
 	addr := netip.MustParseAddr
 	problem := "not intercepting 10.0.0.2: it is an upstream (NetworkManager eth0) that this node must reach"

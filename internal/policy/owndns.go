@@ -23,8 +23,8 @@ type FromCluster struct {
 	said     *clusterdns.Settings // parsed for these; nil before the first parse
 }
 
-// read parses the objects. It caches the result until its arguments change, because the daemon calls
-// it every few seconds.
+// read parses the objects. It caches the result until its arguments change, because the daemon
+// calls it every few seconds.
 func (f *FromCluster) read(zones []dnsname.Name, mayLeave bool) *clusterdns.Settings {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -60,8 +60,8 @@ func (p *Policy) addOwn(in Inputs) {
 	}
 }
 
-// ownDNSClaims returns the routes of the cluster's own DNS. If a domain is barred, all its servers are
-// refused, or no DNS pod is known, its queries fail, because its names must not leak.
+// ownDNSClaims returns the routes of the cluster's own DNS. If a domain is barred, all its servers
+// are refused, or no DNS pod is known, its queries fail, because its names must not leak.
 func (p *Policy) ownDNSClaims(in Inputs) []nameserver.Claim {
 	if p.Own == nil {
 		return nil

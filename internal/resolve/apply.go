@@ -13,8 +13,8 @@ import (
 
 // Apply switches to another Policy. It reports whether queries take other routes, and how many
 // cached responses were dropped because of that. Unchanged parts stay: upstreams keep their health,
-// and the cache keeps responses from servers that are still used, and those of all DNS pods while their
-// routes have some.
+// and the cache keeps responses from servers that are still used, and those of all DNS pods while
+// their routes have some.
 func (r *Resolver) Apply(p *policy.Policy) (rerouted bool, forgotten int) {
 	old := r.state.Load()
 	next := &state{Policy: p, mark: old.mark + 1, cache: old.cache}

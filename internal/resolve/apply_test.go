@@ -59,7 +59,8 @@ func TestApplyForgets(t *testing.T) {
 	}
 }
 
-// TestApplyKeepsAnswersOfPods: a change among the DNS pods drops no cached answer. Another server does.
+// TestApplyKeepsAnswersOfPods: a change among the DNS pods drops no cached answer. Another server
+// does.
 func TestApplyKeepsAnswersOfPods(t *testing.T) {
 	pod := dnstest.NewServer(t, siteRecords)
 	of := func(upstream string, pods ...nameserver.Server) *policy.Policy {

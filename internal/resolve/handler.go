@@ -30,8 +30,8 @@ type handler struct {
 	// only modifies the answer of the rest of the list, and that the fast path takes care of it
 	// there.
 	fast func(r *Resolver, s *state, w *walk) verdict
-	// continues reports whether handle continues after an NXDOMAIN for that client. nil means that it
-	// does not.
+	// continues reports whether handle continues after an NXDOMAIN for that client. nil means that
+	// it does not.
 	continues func(r *Resolver, s *state, client netip.Addr) bool
 }
 

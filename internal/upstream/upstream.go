@@ -46,8 +46,8 @@ func (s Set) Equal(other Set) bool {
 	return slices.Equal(a.Servers, b.Servers) && slices.EqualFunc(a.Routes, b.Routes, equalRoutes)
 }
 
-// SameMembers reports whether both sets have the same servers, in any order. The state learned about
-// the servers of one set is then valid for the other.
+// SameMembers reports whether both sets have the same servers, in any order. The state learned
+// about the servers of one set is then valid for the other.
 func (s Set) SameMembers(other Set) bool { return s.sorted().Equal(other.sorted()) }
 
 func equalRoutes(a, b Route) bool {

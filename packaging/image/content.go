@@ -25,10 +25,10 @@ var directories = []entry{
 // content returns all entries of the layer: the files with their parents, the directories and the
 // users.
 //
-// The daemon gets the file capability cap_net_bind_service=ep. The image's user is not root, and for
-// such a user Kubernetes' capabilities.add is not enough: the runtime sets no ambient capabilities,
-// so execve(2) would drop it. With the file capability, the kernel grants it if the bounding set has
-// it, and otherwise refuses to execute the file.
+// The daemon gets the file capability cap_net_bind_service=ep. The image's user is not root, and
+// for such a user Kubernetes' capabilities.add is not enough: the runtime sets no ambient
+// capabilities, so execve(2) would drop it. With the file capability, the kernel grants it if the
+// bounding set has it, and otherwise refuses to execute the file.
 func content(u users, files []entry) []entry {
 	all := slices.Concat(files, directories, []entry{
 		{name: "etc/passwd", mode: 0o644, data: []byte(u.passwd)},

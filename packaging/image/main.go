@@ -1,6 +1,6 @@
-// image writes the OCI image of node-dns as a tar of an OCI layout: one image for each architecture,
-// and an index of them. It needs neither a registry nor a daemon. The same input gives the same
-// bytes.
+// image writes the OCI image of node-dns as a tar of an OCI layout: one image for each
+// architecture, and an index of them. It needs neither a registry nor a daemon. The same input
+// gives the same bytes.
 package main
 
 import (

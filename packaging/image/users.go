@@ -9,8 +9,8 @@ import (
 // users are the contents of /etc/passwd and /etc/group.
 type users struct{ passwd, group string }
 
-// parseSysusers returns root, and the users and groups of a file in the format of sysusers.d(5). They
-// get IDs from nodeDNS on, in the order of the file.
+// parseSysusers returns root, and the users and groups of a file in the format of sysusers.d(5).
+// They get IDs from nodeDNS on, in the order of the file.
 func parseSysusers(text string) (users, error) {
 	u := users{passwd: "root:x:0:0:root:/root:/sbin/nologin\n", group: "root:x:0:\n"}
 	next := nodeDNS

@@ -16,8 +16,8 @@ import (
 // licenseFile matches the files with licenses among those that `go mod vendor` copies.
 var licenseFile = regexp.MustCompile(`(?i)^(licen[sc]e|copying)`)
 
-// moduleLicenses returns the SPDX expression of each module: all licenses in its files of the vendor
-// directory, joined with AND. A module without a known license is an error.
+// moduleLicenses returns the SPDX expression of each module: all licenses in its files of the
+// vendor directory, joined with AND. A module without a known license is an error.
 func moduleLicenses(vendor string, modules []module) (map[module]string, error) {
 	isModule := map[string]bool{}
 	for _, m := range modules {

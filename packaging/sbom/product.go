@@ -48,8 +48,8 @@ type debianPackage struct {
 	file                   file
 }
 
-// readSums returns the hashes in a file go.sum. Programs that were built from a vendor directory, as
-// those of the RPM, do not contain them.
+// readSums returns the hashes in a file go.sum. Programs that were built from a vendor directory,
+// as those of the RPM, do not contain them.
 func readSums(path string) (map[module]string, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

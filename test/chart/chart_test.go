@@ -232,8 +232,8 @@ func TestConfigNeedsNoRestart(t *testing.T) {
 	}
 }
 
-// TestConfigRolls: with rollConfig, another setting changes the pods' template, whose annotation the
-// daemon reads in place of the ConfigMap.
+// TestConfigRolls: with rollConfig, another setting changes the pods' template, whose annotation
+// the daemon reads in place of the ConfigMap.
 func TestConfigRolls(t *testing.T) {
 	template := func(values string) (config string, volumes any) {
 		set := parse(t, documents(t, rendered(t, parse(t, values)).objects)["DaemonSet/node-dns"])

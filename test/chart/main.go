@@ -1,5 +1,5 @@
-// Command chart prints the objects of charts/node-dns with its default values, like `helm template`.
-// It is in a separate module, because it depends on Helm.
+// Command chart prints the objects of charts/node-dns with its default values, like `helm
+// template`. It is in a separate module, because it depends on Helm.
 package main
 
 import (

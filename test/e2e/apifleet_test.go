@@ -30,8 +30,8 @@ import (
 // fleetAgent is the User-Agent of a node's client, before its number.
 const fleetAgent = "/fleet-"
 
-// apiFleet is the API clients of a cluster's nodes, all in this process, and a real API server. Each
-// node has its own connection. As with the chart, all have the same ServiceAccount.
+// apiFleet is the API clients of a cluster's nodes, all in this process, and a real API server.
+// Each node has its own connection. As with the chart, all have the same ServiceAccount.
 type apiFleet struct {
 	t          testing.TB
 	c          *kube.Cluster
@@ -145,9 +145,10 @@ func (f *apiFleet) shareState(services int) {
 	}
 }
 
-// startCoreDNS starts the informers of CoreDNS's plugin kubernetes (v1.15, controller.go): Services,
-// EndpointSlices and namespaces of the whole cluster, in protobuf, with its client-go and WatchList.
-// They keep only the keys of objects, unlike CoreDNS, because thousands of nodes share this process.
+// startCoreDNS starts the informers of CoreDNS's plugin kubernetes (v1.15, controller.go):
+// Services, EndpointSlices and namespaces of the whole cluster, in protobuf, with its client-go and
+// WatchList. They keep only the keys of objects, unlike CoreDNS, because thousands of nodes share
+// this process.
 func (f *apiFleet) startCoreDNS(i int, n *fleetNode) error {
 	config, err := clientcmd.RESTConfigFromKubeConfig(f.kubeconfig)
 	if err != nil {
@@ -248,8 +249,8 @@ func (c *countedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// await waits until every node follows the API server and knows so many Services, and returns the time
-// that it took.
+// await waits until every node follows the API server and knows so many Services, and returns the
+// time that it took.
 func (f *apiFleet) await(services int, patience time.Duration) time.Duration {
 	f.t.Helper()
 	return f.awaitOf(f.nodes, services, patience)

@@ -40,8 +40,8 @@ type apiLoad struct {
 	rejected int64         // requests answered with 429
 }
 
-// measure runs an event and counts its requests until the nodes know so many Services, and for three
-// seconds more.
+// measure runs an event and counts its requests until the nodes know so many Services, and for
+// three seconds more.
 func (f *apiFleet) measure(event string, services int, do func()) apiLoad {
 	f.t.Helper()
 	if err := f.c.ForgetRequests(); err != nil {
@@ -107,8 +107,8 @@ func (f *apiFleet) change(slices, services int, isReady bool, name, addr string)
 	create(f.t, f.c, service(f.t, "default", name, "{clusterIP: "+addr+", ports: [{port: 80}]}"))
 }
 
-// TestAPILoad checks what the nodes cost a real API server: one list of each resource at the start and
-// after a restart of the server, answered by its cache and compressed, and none after their own
+// TestAPILoad checks what the nodes cost a real API server: one list of each resource at the start
+// and after a restart of the server, answered by its cache and compressed, and none after their own
 // restart with a saved state.
 func TestAPILoad(t *testing.T) {
 	const nodes, services, kinds = 30, 200, 4 // Services, EndpointSlices, namespaces, the node's Pods

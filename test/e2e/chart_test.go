@@ -17,8 +17,8 @@ import (
 	"github.com/node-dns/node-dns/test/e2e/kube"
 )
 
-// chartObjects returns the objects of charts/node-dns, as test/chart has rendered them, without those
-// of operators, which have no API here.
+// chartObjects returns the objects of charts/node-dns, as test/chart has rendered them, without
+// those of operators, which have no API here.
 func chartObjects(t testing.TB, variant string) map[string]*kube.Object {
 	t.Helper()
 	all := map[string]*kube.Object{}
@@ -60,7 +60,8 @@ func newChartCluster(t testing.TB) *kube.Cluster {
 	return c
 }
 
-// startControllersAndScheduler starts the controllers, and the scheduler, which binds their pods to nodes.
+// startControllersAndScheduler starts the controllers, and the scheduler, which binds their pods to
+// nodes.
 func startControllersAndScheduler(t testing.TB, c *kube.Cluster) {
 	t.Helper()
 	if err := errors.Join(c.StartControllers(t.Context()), c.StartScheduler(t.Context())); err != nil {

@@ -56,8 +56,9 @@ const (
 	otherAnswer = "192.0.2.2"
 )
 
-// corefile configures CoreDNS, which pods query before the chart is installed. The node's nameserver is
-// that of its resolv.conf. Only CoreDNS knows the names of file.test, and web.corp.test.
+// corefile configures CoreDNS, which pods query before the chart is installed. The node's
+// nameserver is that of its resolv.conf. Only CoreDNS knows the names of file.test, and
+// web.corp.test.
 const corefile = `.:53 {
     errors
     kubernetes cluster.local in-addr.arpa ip6.arpa
@@ -76,8 +77,8 @@ file.test:53 {
 }
 `
 
-// newChartBed builds the image, which has the names test:old and test:new. nets are for pods that do
-// not have the node's network.
+// newChartBed builds the image, which has the names test:old and test:new. nets are for pods that
+// do not have the node's network.
 func newChartBed(b *proxyBed, nets ...podNet) *chartBed {
 	b.t.Helper()
 	for addr, answer := range map[string]string{siteAddr: nodeDNSAnswer, otherAddr: otherAnswer} {
@@ -121,10 +122,10 @@ func (b *chartBed) awaitPods(want ...string) {
 	}
 }
 
-// checkNames checks how node-dns resolves names for the client's pod, over UDP and TCP. Names of the
-// cluster come from the API, and autopath answers the first name of the pod's search list with the
-// address of the last one. The configuration of CoreDNS stays in effect, and names that only CoreDNS
-// knows come from its pod.
+// checkNames checks how node-dns resolves names for the client's pod, over UDP and TCP. Names of
+// the cluster come from the API, and autopath answers the first name of the pod's search list with
+// the address of the last one. The configuration of CoreDNS stays in effect, and names that only
+// CoreDNS knows come from its pod.
 func (b *chartBed) checkNames() {
 	b.t.Helper()
 	for name, want := range map[string]string{
@@ -149,8 +150,8 @@ func (b *chartBed) checkNames() {
 	}
 }
 
-// checkTroubles checks that no container ended but those that the test killed, and that none has logged
-// a problem.
+// checkTroubles checks that no container ended but those that the test killed, and that none has
+// logged a problem.
 func (b *chartBed) checkTroubles(killed int) {
 	b.t.Helper()
 	if restarts, lines := b.k.troubles(); restarts != killed || len(lines) > 0 {
@@ -175,9 +176,9 @@ func (b *chartBed) awaitRestarts(l *podLoad, want int) {
 	b.awaitAnswers(l, nodeDNSAnswer, interceptRate/4)
 }
 
-// TestChartInstall: `helm install` moves the queries of pods to node-dns, and `helm uninstall` moves
-// them back. No query is lost in between, nor while the configuration changes or the pod is replaced.
-// If containers are killed, at most the queries in flight are lost.
+// TestChartInstall: `helm install` moves the queries of pods to node-dns, and `helm uninstall`
+// moves them back. No query is lost in between, nor while the configuration changes or the pod is
+// replaced. If containers are killed, at most the queries in flight are lost.
 //
 // Helm, the API server, the controllers, the scheduler and kube-proxy are the real ones, and crun
 // runs the image. The test plays the kubelet: see kubelet.

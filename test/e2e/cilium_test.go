@@ -91,10 +91,10 @@ type localRedirectPolicy struct {
 
 type policyPort struct{ Name, Port, Protocol string }
 
-// cilium plays Cilium on the node of a proxyBed, without kube-proxy: it leads queries to the Service
-// kube-dns to the pods that a CiliumLocalRedirectPolicy selects and that are ready, and to kube-dns if
-// there is none. As with Cilium's socket load balancer, the kernel does not track these connections.
-// One goroutine does all of this.
+// cilium plays Cilium on the node of a proxyBed, without kube-proxy: it leads queries to the
+// Service kube-dns to the pods that a CiliumLocalRedirectPolicy selects and that are ready, and to
+// kube-dns if there is none. As with Cilium's socket load balancer, the kernel does not track these
+// connections. One goroutine does all of this.
 type cilium struct {
 	b     *proxyBed
 	nets  []podNet
@@ -233,11 +233,11 @@ func (c *cilium) rulesFor(ready []string) string {
 }
 
 // TestChartCilium: with Cilium in place of kube-proxy, `helm install` with cilium.enabled moves the
-// queries of pods to node-dns in a pod with a network of its own, and `helm uninstall` moves them back.
-// No query is lost in between, nor while the pod is replaced.
+// queries of pods to node-dns in a pod with a network of its own, and `helm uninstall` moves them
+// back. No query is lost in between, nor while the pod is replaced.
 //
-// Helm, the API server, the controllers and the scheduler are the real ones, and crun runs the image.
-// The test plays the kubelet and Cilium: see kubelet and cilium.
+// Helm, the API server, the controllers and the scheduler are the real ones, and crun runs the
+// image. The test plays the kubelet and Cilium: see kubelet and cilium.
 func TestChartCilium(t *testing.T) {
 	const some = interceptRate / 4
 	lab.NeedPrograms(t, "crun", "unshare", "nsenter", "nft")

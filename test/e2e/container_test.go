@@ -70,8 +70,8 @@ type mount struct {
 }
 
 // container is a running container, made by crun as containerd makes it: with the image's files,
-// the user, the capabilities and no_new_privs of its security context. It has the network of a node or
-// of a pod. It has no seccomp profile and no limits.
+// the user, the capabilities and no_new_privs of its security context. It has the network of a node
+// or of a pod. It has no seccomp profile and no limits.
 type container struct {
 	net     *netns
 	id      string

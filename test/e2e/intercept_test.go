@@ -25,8 +25,9 @@ const nodeDNSAnswer = "192.0.2.1"
 // interceptRate is the load of the client, in queries a second. Each has a socket of its own.
 const interceptRate = 2000
 
-// interceptBed is a proxyBed with node-dns and its helper on the node. They run as processes, without
-// systemd: nothing keeps the daemon's sockets while it does not run, and the test restarts them.
+// interceptBed is a proxyBed with node-dns and its helper on the node. They run as processes,
+// without systemd: nothing keeps the daemon's sockets while it does not run, and the test restarts
+// them.
 type interceptBed struct {
 	*proxyBed
 	n              *node
@@ -140,10 +141,10 @@ func TestIntercept(t *testing.T) {
 	})
 }
 
-// TestInterceptServiceAsUpstream: node-dns.yaml names the cluster's DNS Service as the upstream, while
-// the queries to it come to node-dns. node-dns queries the pods of the Service instead: queries to the
-// Service would come back. Until a pod is ready, the upstream is left out. A pod that was ready is
-// queried while no other one is.
+// TestInterceptServiceAsUpstream: node-dns.yaml names the cluster's DNS Service as the upstream,
+// while the queries to it come to node-dns. node-dns queries the pods of the Service instead:
+// queries to the Service would come back. Until a pod is ready, the upstream is left out. A pod
+// that was ready is queried while no other one is.
 func TestInterceptServiceAsUpstream(t *testing.T) {
 	b := newProxyBed(t, newProxyCluster(t))
 	b.startAnyProxy()

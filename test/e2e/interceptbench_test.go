@@ -59,8 +59,8 @@ func (i *interceptBed) server() *lab.Process { return i.daemon }
 
 const (
 	interceptRounds = 3
-	// hang is longer than clients wait. Otherwise the queries that wait in the socket of a server that
-	// hangs are lost or not by milliseconds.
+	// hang is longer than clients wait. Otherwise the queries that wait in the socket of a server
+	// that hangs are lost or not by milliseconds.
 	hang = podLoadTimeout + time.Second
 )
 
@@ -107,8 +107,9 @@ var outages = []outage{
 }
 
 // BenchmarkIntercept measures what a pod loses when something happens to node-dns with interception
-// and to NodeLocal DNSCache. No systemd and no kubelet run: systemd would also keep node-dns's sockets,
-// with the queries that wait there. It runs once (-benchtime 1x), and writes bench/results/intercept.*.
+// and to NodeLocal DNSCache. No systemd and no kubelet run: systemd would also keep node-dns's
+// sockets, with the queries that wait there. It runs once (-benchtime 1x), and writes
+// bench/results/intercept.*.
 func BenchmarkIntercept(b *testing.B) {
 	report := result.OutageReport{
 		Schema: result.Schema, Taken: time.Now().UTC().Round(time.Second), Revision: machine.Revision(b.Context()),

@@ -338,8 +338,8 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: nobody}]
 	}
 }
 
-// TestKubectlFallsBack: through a proxy that knows no WebSockets, the plugin uses SPDY. Without such
-// a proxy it uses WebSockets.
+// TestKubectlFallsBack: through a proxy that knows no WebSockets, the plugin uses SPDY. Without
+// such a proxy it uses WebSockets.
 func TestKubectlFallsBack(t *testing.T) {
 	b := newFleetBed(t)
 	b.kubelet.run = func(_ context.Context, _ string, _ []string, stdout, _ io.Writer) int {

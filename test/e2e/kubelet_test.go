@@ -26,10 +26,10 @@ import (
 	"github.com/node-dns/node-dns/test/e2e/kube"
 )
 
-// kubelet plays the kubelet of a node for pods in one namespace: it runs those that are bound to the
-// node, with volumes, environment and probes, restarts containers that fail, reports the status, and
-// ends deleted pods. It fails if a pod needs something that it does not know. One goroutine does all
-// of this.
+// kubelet plays the kubelet of a node for pods in one namespace: it runs those that are bound to
+// the node, with volumes, environment and probes, restarts containers that fail, reports the
+// status, and ends deleted pods. It fails if a pod needs something that it does not know. One
+// goroutine does all of this.
 type kubelet struct {
 	cluster *kube.Cluster
 	pods    typed.PodInterface
@@ -137,8 +137,8 @@ func (k *kubelet) sync(ctx context.Context) error {
 	return nil
 }
 
-// unlessChanged returns the error of a request for a pod, or nil if the pod is another one than in the
-// last list: the next list shows what to do.
+// unlessChanged returns the error of a request for a pod, or nil if the pod is another one than in
+// the last list: the next list shows what to do.
 func unlessChanged(err error) error {
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return nil
@@ -202,8 +202,8 @@ func after(p *corev1.Probe) probing {
 	return probing{next: time.Now().Add(time.Duration(p.PeriodSeconds) * time.Second)}
 }
 
-// makeVolumes makes the directories of the volumes, and writes the files that do not change while the
-// test runs.
+// makeVolumes makes the directories of the volumes, and writes the files that do not change while
+// the test runs.
 func (k *kubelet) makeVolumes(ctx context.Context, pod corev1.Pod, have *runningPod) error {
 	for _, v := range pod.Spec.Volumes {
 		dir := filepath.Join(have.dir, "volumes", v.Name)
@@ -268,8 +268,8 @@ func (k *kubelet) updateVolumes(ctx context.Context, pod corev1.Pod, have *runni
 	return nil
 }
 
-// publish replaces the files of a directory as the kubelet's AtomicWriter does: they are links through
-// ..data, which is renamed.
+// publish replaces the files of a directory as the kubelet's AtomicWriter does: they are links
+// through ..data, which is renamed.
 func publish(dir, version string, files map[string]any) error {
 	data, current := filepath.Join(dir, "..data"), "..version-"+version
 	if now, err := os.Readlink(data); err == nil && now == current {
@@ -439,8 +439,8 @@ func graceOf(pod corev1.Pod, p *corev1.Probe) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// kill sends SIGKILL to the running containers with these names, and returns when they have ended. The
-// kubelet restarts them.
+// kill sends SIGKILL to the running containers with these names, and returns when they have ended.
+// The kubelet restarts them.
 func (k *kubelet) kill(names ...string) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()

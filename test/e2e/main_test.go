@@ -38,8 +38,8 @@ func run(m *testing.M) (status int, err error) {
 	os.Setenv(scratchEnv, scratch)
 	flag.Parse()
 	if !isBenchmark() {
-		// For TestFleet: use plain lists, as with an API server before 1.34. client-go reads this at
-		// its first use.
+		// For TestFleet: use plain lists, as with an API server before 1.34. client-go reads this
+		// at its first use.
 		os.Setenv("KUBE_FEATURE_WatchListClient", "false")
 	}
 	if err := buildNodeDNS(scratch); err != nil {

@@ -21,8 +21,9 @@ const (
 // gracePeriod is terminationGracePeriodSeconds of a pod.
 const gracePeriod = 30 * time.Second
 
-// nodeLocal is NodeLocal DNSCache on a proxyBed's node: node-cache with the flags and the plugins of
-// its manifest. It adds and removes its addresses and iptables rules itself. Nothing restarts it.
+// nodeLocal is NodeLocal DNSCache on a proxyBed's node: node-cache with the flags and the plugins
+// of its manifest. It adds and removes its addresses and iptables rules itself. Nothing restarts
+// it.
 type nodeLocal struct {
 	*proxyBed
 	dir     string
@@ -56,9 +57,9 @@ const nodeLocalCorefile = `.:53 {
 
 func (n *nodeLocal) path(name string) string { return filepath.Join(n.dir, name) }
 
-// start starts node-cache as in a new container, which has no pidfile. The kernel of a test may have
-// no dummy links. node-cache uses an existing link of its name, so there is a bridge without ports.
-// As a dummy, it stays down.
+// start starts node-cache as in a new container, which has no pidfile. The kernel of a test may
+// have no dummy links. node-cache uses an existing link of its name, so there is a bridge without
+// ports. As a dummy, it stays down.
 func (n *nodeLocal) start() {
 	n.t.Helper()
 	pidfile := n.path("pid")

@@ -173,10 +173,11 @@ func (l *podLoad) lose(at time.Duration, err error) {
 	l.result.lost = append(l.result.lost, lostQuery{at, why})
 }
 
-// afterFailure returns what is wrong with the result if the processes that answered failed during the
-// load. Nothing may reach them from a time on, since the start of the load. Before, a query may be lost
-// if it is in flight: a socket of theirs has received it. The kernel decides for each packet whether
-// there is a socket. On each CPU, one packet may be between that decision and a socket that closes.
+// afterFailure returns what is wrong with the result if the processes that answered failed during
+// the load. Nothing may reach them from a time on, since the start of the load. Before, a query may
+// be lost if it is in flight: a socket of theirs has received it. The kernel decides for each
+// packet whether there is a socket. On each CPU, one packet may be between that decision and a
+// socket that closes.
 func (r podLoadResult) afterFailure(from time.Duration, cpus int) (faults []string) {
 	late, refused := 0, 0
 	for _, q := range r.lost {

@@ -42,8 +42,8 @@ type proxyBed struct {
 	kubeDNS *dnstest.Server // in the pod of the Service kube-dns
 }
 
-// newProxyBed makes the node and its pods. The cluster is one of newProxyCluster, which several beds
-// may use in turn. The node reaches the API at the cluster's URL.
+// newProxyBed makes the node and its pods. The cluster is one of newProxyCluster, which several
+// beds may use in turn. The node reaches the API at the cluster's URL.
 func newProxyBed(t testing.TB, c *kube.Cluster) *proxyBed {
 	t.Helper()
 	lab.NeedPrograms(t, "nft", "iptables")

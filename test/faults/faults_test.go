@@ -14,8 +14,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// program is node-dns as shipped; empty with -short. The race detector would increase the memory use
-// that is measured here.
+// program is node-dns as shipped; empty with -short. The race detector would increase the memory
+// use that is measured here.
 var program string
 
 func TestMain(m *testing.M) {

@@ -39,7 +39,8 @@ func checkRun(t *testing.T, layer []byte) {
 		argv []string
 	}{
 		{"the bounding set of a pod that may escalate", append([]string{"setpriv", "--bounding-set=-all,+net_bind_service,+setuid,+setgid,+sys_chroot"}, serve...)},
-		// As containerd starts it with allowPrivilegeEscalation: false. chroot(1) needs the other two.
+		// As containerd starts it with allowPrivilegeEscalation: false. chroot(1) needs the other
+		// two.
 		{"no_new_privs, started by a process with the capability", append([]string{
 			"setpriv", "--no-new-privs", "--reuid=65532", "--regid=65532", "--clear-groups",
 			"--inh-caps=" + caps, "--ambient-caps=" + caps, "chroot", root,

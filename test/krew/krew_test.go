@@ -1,5 +1,5 @@
-// Package krew tests the result of `make kubectl`: the archives of kubectl's plugin, and the manifest
-// for krew.
+// Package krew tests the result of `make kubectl`: the archives of kubectl's plugin, and the
+// manifest for krew.
 package krew
 
 import (
@@ -73,8 +73,8 @@ type platform struct {
 	Bin    string `json:"bin"`
 }
 
-// TestKrew builds the plugin for the platforms in the environment variable PLATFORMS, by default for
-// two. Windows has none of Linux's packages, as macOS.
+// TestKrew builds the plugin for the platforms in the environment variable PLATFORMS, by default
+// for two. Windows has none of Linux's packages, as macOS.
 func TestKrew(t *testing.T) {
 	lab.NeedPrograms(t, "go", "make", "sha256sum")
 	root := rpmbuild.Root(t)
@@ -124,8 +124,8 @@ func TestKrew(t *testing.T) {
 	})
 }
 
-// TestPlatforms: the plugin compiles for every platform of packaging/krew/build that TestKrew does not
-// build. With cold caches, each takes a minute of processor time.
+// TestPlatforms: the plugin compiles for every platform of packaging/krew/build that TestKrew does
+// not build. With cold caches, each takes a minute of processor time.
 func TestPlatforms(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles for several platforms")

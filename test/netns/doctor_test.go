@@ -97,7 +97,8 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
-// TestHostIsFiltered: only a query that the host itself sends over UDP shows that a filter drops it.
+// TestHostIsFiltered: only a query that the host itself sends over UDP shows that a filter drops
+// it.
 func TestHostIsFiltered(t *testing.T) {
 	lab.Need(t, "nft")
 	n := newNode(t)

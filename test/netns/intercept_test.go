@@ -30,9 +30,9 @@ func (n *podNode) addPod(name, addr string) *lab.Namespace {
 }
 
 // TestPolicyDeniesOnePod: the network policy of one pod among several allows only the cluster's DNS
-// pods. Its queries go to the Service's address, which interception makes local, so that Calico's rules
-// drop them. Too few of all packets are dropped for the helper to stop, and doctor names the pod. With
-// the address in the policy, the pod gets answers.
+// pods. Its queries go to the Service's address, which interception makes local, so that Calico's
+// rules drop them. Too few of all packets are dropped for the helper to stop, and doctor names the
+// pod. With the address in the policy, the pod gets answers.
 func TestPolicyDeniesOnePod(t *testing.T) {
 	lab.Need(t, "nft", "dig")
 	n := newPodNode(t, "", "www.example.com. 300 IN A 192.0.2.80\n", "podCIDRs: [10.128.0.0/14]\nintercept: ["+serviceDNS+"]\n")

@@ -9,8 +9,8 @@ import (
 )
 
 // TestWhoSetIt: "NetworkManager eth0 (eth0)" used to be the source of every route, whichever
-// connection provided its servers. servers, their history, the status, D-Bus, and the hook's plan and
-// log name the right one.
+// connection provided its servers. servers, their history, the status, D-Bus, and the hook's plan
+// and log name the right one.
 func TestWhoSetIt(t *testing.T) {
 	lab.NeedPrograms(t, "busctl")
 	n := newNode(t, withPolicy(t))

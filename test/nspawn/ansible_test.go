@@ -50,8 +50,9 @@ func (o *oldNode) play(command, changed, failed string) string {
 }
 
 // TestAnsible: the playbook of contrib, run as in docs/howto/many-nodes.md, migrates an OpenShift 3
-// node to node-dns, with the kubelet's resolvConf. It changes nothing with --check or when it is run
-// again, does not install a faulty configuration, opens the given firewalld zones, and migrates back.
+// node to node-dns, with the kubelet's resolvConf. It changes nothing with --check or when it is
+// run again, does not install a faulty configuration, opens the given firewalld zones, and migrates
+// back.
 func TestAnsible(t *testing.T) {
 	o := newAnsibleNode(t)
 	said := commands(blocksOf(t, manyNodesPage)["Ansible"])

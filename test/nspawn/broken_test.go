@@ -188,9 +188,9 @@ func (row breakage) left(r doctor.Report) (found []int) {
 	return found
 }
 
-// play breaks the node. It checks that doctor finds the fault, that no other finding precedes it, and
-// that its advice fixes it: doctor no longer reports it, and names resolve. It returns what doctor
-// prints about the fault.
+// play breaks the node. It checks that doctor finds the fault, that no other finding precedes it,
+// and that its advice fixes it: doctor no longer reports it, and names resolve. It returns what
+// doctor prints about the fault.
 func (b *brokenNode) play(row breakage) (shown string) {
 	t := b.t
 	t.Helper()

@@ -26,8 +26,8 @@ var masks = []struct {
 	{regexp.MustCompile(`no answer within 2s; TCP: connection refused`), "connection refused"},
 }
 
-// shownAs returns the finding as doctor prints it, with TIME and similar words for what differs from
-// run to run.
+// shownAs returns the finding as doctor prints it, with TIME and similar words for what differs
+// from run to run.
 func shownAs(f doctor.Finding) string {
 	printed := text(doctor.Report{Findings: []doctor.Finding{f}})
 	block, _, _ := strings.Cut(printed, "0 problems, 0 warnings")

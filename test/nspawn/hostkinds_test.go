@@ -115,7 +115,8 @@ var hostKinds = []hostKind{
 	},
 	{name: "systemd-networkd", forms: anyForm, text: handwritten, prepare: (*node).setNetworkd, renew: (*node).renewNetworkd},
 	{
-		// systemd-networkd does not write resolv.conf itself. The other forms cannot exist, as above.
+		// systemd-networkd does not write resolv.conf itself. The other forms cannot exist, as
+		// above.
 		name: "systemd-networkd with systemd-resolved", migrates: true, shuffles: true, keepsLink: true, forms: []fileForm{linked}, prepare: (*node).setNetworkd,
 		renew: (*node).renewNetworkd, complete: func(n *node, _ fileForm) {
 			n.Unmask("systemd-resolved.service")

@@ -148,8 +148,8 @@ func TestIdleCountsNothing(t *testing.T) {
 	}
 }
 
-// TestUpgradeIntercepted: neither an upgrade of the package, nor a downgrade, nor its removal loses a
-// query that pods send to the cluster's DNS Service. A new helper replaces the old one.
+// TestUpgradeIntercepted: neither an upgrade of the package, nor a downgrade, nor its removal loses
+// a query that pods send to the cluster's DNS Service. A new helper replaces the old one.
 func TestUpgradeIntercepted(t *testing.T) {
 	const rate = 2000
 	n := newPackageNode(t)

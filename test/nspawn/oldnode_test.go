@@ -52,9 +52,9 @@ func newOldNode(t *testing.T, with dnsmasqWith) *oldNode {
 		t.Fatal(err)
 	}
 	n.WriteFile(unitFiles+"dnsmasq.service", lab.DnsmasqService, 0o644)
-	// dnsmasq starts a process for each TCP query. On a busy machine it waited for the CPU, its socket
-	// overflowed, and queries were lost that no migration had lost. Nice= has no effect, because the
-	// kernel groups processes by session (sched(7), autogroup).
+	// dnsmasq starts a process for each TCP query. On a busy machine it waited for the CPU, its
+	// socket overflowed, and queries were lost that no migration had lost. Nice= has no effect,
+	// because the kernel groups processes by session (sched(7), autogroup).
 	n.WriteFile(unitFiles+"dnsmasq.service.d/first.conf", "[Service]\nCPUSchedulingPolicy=rr\n", 0o644)
 	n.WriteFile("/etc/dnsmasq.conf", "conf-dir=/etc/dnsmasq.d\n", 0o644)
 	n.WriteFile(oldBasePath, with.base, 0o644)

@@ -225,8 +225,8 @@ func TestNodelocalByItsOwner(t *testing.T) {
 	}
 }
 
-// TestNodelocalIntercepted follows the printed steps for a cluster with NodeLocal DNSCache where the
-// node has a kubeconfig. Pods keep the cache's address. They get an answer to each query while
+// TestNodelocalIntercepted follows the printed steps for a cluster with NodeLocal DNSCache where
+// the node has a kubeconfig. Pods keep the cache's address. They get an answer to each query while
 // node-dns comes, the cache leaves and returns, and node-dns goes.
 func TestNodelocalIntercepted(t *testing.T) {
 	n := newLeasedNode(t)

@@ -183,8 +183,9 @@ func TestUpgradeFromOldLayout(t *testing.T) {
 	startEvents()
 	n.Run("rpm", "--upgrade", rpmbuild.Put(n.Container, after.Main))
 	n.awaitServing()
-	// No events during the downgrade: the kernel sees that the file is a script, and starts the shell,
-	// which may find the old package's program in its place. Nothing in this package can prevent that.
+	// No events during the downgrade: the kernel sees that the file is a script, and starts the
+	// shell, which may find the old package's program in its place. Nothing in this package can
+	// prevent that.
 	n.Run("systemctl", "stop", "events")
 	n.Run("rpm", "--upgrade", "--oldpackage", rpmbuild.Put(n.Container, before.Main))
 	n.awaitServing()

@@ -151,9 +151,9 @@ const (
 )
 
 // nodelocalScript sets up what node-cache (kubernetes/dns) does, in its order: the link, then its
-// sockets, then the rules. Before it ends normally, but not when it is killed, it removes the link and
-// then the rules. The link is a bridge if the kernel has no dummy links. The rule that forwards the
-// Service's queries replaces kube-proxy.
+// sockets, then the rules. Before it ends normally, but not when it is killed, it removes the link
+// and then the rules. The link is a bridge if the kernel has no dummy links. The rule that forwards
+// the Service's queries replaces kube-proxy.
 const nodelocalScript = `#!/bin/sh
 rules() {
 	for ip in ` + cacheAddr + ` ` + cacheService + `; do

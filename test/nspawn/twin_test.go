@@ -86,8 +86,8 @@ func (p *twins) awaitServing(when string) {
 	p.t.Helper()
 	p.awaitPointed()
 	p.settle()
-	// dnsmasq's servers win over those of a resolv.conf. NetworkManager's win over those of an admin's
-	// file that it cannot write because it is a mount point.
+	// dnsmasq's servers win over those of a resolv.conf. NetworkManager's win over those of an
+	// admin's file that it cannot write because it is a mount point.
 	asks := !p.kind.asksDHCP && !(p.kind.onlyMigrates && p.edited) && !(p.form == mounted && p.kind.target != "")
 	var got, want string
 	if !lab.Poll(awaitLimit, func() bool {

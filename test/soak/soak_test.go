@@ -70,8 +70,8 @@ func TestSoak(t *testing.T) {
 }
 
 // sample measures until the values are low, after the first round, or not above those. A query that
-// waits for an upstream nameserver has a socket, and a lane closes its idle ones when it is no longer
-// busy, so high values soon drop. A leak remains.
+// waits for an upstream nameserver has a socket, and a lane closes its idle ones when it is no
+// longer busy, so high values soon drop. A leak remains.
 func (r *rig) sample(began time.Time, before []sample) (now sample) {
 	lab.Poll(10*time.Second, func() bool {
 		status, ok := r.status()

@@ -74,8 +74,8 @@ func remembered(lookUp func() (int, bool)) func() (int, bool) {
 	}
 }
 
-// maxClients limits the open connections, those that wait for a slot included. Guests leave at least
-// adminRoom of them for admins. Package policy keeps files for them (filesAside).
+// maxClients limits the open connections, those that wait for a slot included. Guests leave at
+// least adminRoom of them for admins. Package policy keeps files for them (filesAside).
 const (
 	adminRoom  = 8
 	maxClients = adminRoom + maxGuests + maxWaiting

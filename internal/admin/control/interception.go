@@ -15,8 +15,8 @@ type Interception struct {
 	// Owned reports whether the kernel removes the rules if the helper is killed. Without it, the
 	// helper's unit does. Cilium has no such rules.
 	Owned bool `json:"owned"`
-	// Cilium reports whether Cilium brings the queries to this pod while it is ready, instead of the
-	// helper.
+	// Cilium reports whether Cilium brings the queries to this pod while it is ready, instead of
+	// the helper.
 	Cilium bool   `json:"cilium,omitempty"`
 	Why    string `json:"why,omitempty"` // why nothing is intercepted; empty if that depends on the address
 }

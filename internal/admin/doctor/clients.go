@@ -90,8 +90,8 @@ func (s Snapshot) silencedPods(isFiltered bool) []Finding {
 	return found
 }
 
-// allowed returns the destination that network policies must allow. Rules of the host, such as those of
-// Calico, see a packet after its translation.
+// allowed returns the destination that network policies must allow. Rules of the host, such as
+// those of Calico, see a packet after its translation.
 func (p LocalProbe) allowed() string {
 	if p.Mode == string(intercept.Translated) {
 		return "this node's address"

@@ -32,7 +32,8 @@ const (
 	maxRouteNames  = 8
 	maxRecentNames = 3
 	maxDirectNames = 4
-	// Limits on the names that are queried as a pod and as this host, and on the recent ones of them.
+	// Limits on the names that are queried as a pod and as this host, and on the recent ones of
+	// them.
 	maxClientNames  = 8
 	maxClientRecent = 3
 )

@@ -114,8 +114,8 @@ func TestGivenName(t *testing.T) {
 	}
 }
 
-// TestForClients: the admin's name and one of each kind come first, and there are never more than the
-// limits allow. Names that the daemon cannot answer at once are left out.
+// TestForClients: the admin's name and one of each kind come first, and there are never more than
+// the limits allow. Names that the daemon cannot answer at once are left out.
 func TestForClients(t *testing.T) {
 	var s Snapshot
 	add := func(name, qtype, why string) {
@@ -142,7 +142,8 @@ func TestForClients(t *testing.T) {
 	}
 }
 
-// TestAskNames: this host queries each name in every way. A way without an answer is not used again.
+// TestAskNames: this host queries each name in every way. A way without an answer is not used
+// again.
 func TestAskNames(t *testing.T) {
 	server := dnstest.NewServer(t, "www.test. 300 IN A 192.0.2.1\nlong.test. 300 IN TXT "+strings.Repeat(strings.Repeat("x", 200)+" ", 4)+"\n")
 	at := server.Addr().String()

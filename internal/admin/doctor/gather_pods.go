@@ -28,8 +28,8 @@ const (
 	// maxPods limits the namespaces from which queries are sent. The kubelet's default limit is 110
 	// pods.
 	maxPods = 128
-	// maxThreads limits those from which queries are sent at the same time. Each has a thread of its
-	// own, and a container may have a low limit of threads.
+	// maxThreads limits those from which queries are sent at the same time. Each has a thread of
+	// its own, and a container may have a low limit of threads.
 	maxThreads = 32
 	// maxPodsForNames limits those from which all names are queried.
 	maxPodsForNames = 2
@@ -37,10 +37,10 @@ const (
 	maxNamespaces = 512
 )
 
-// pods sends queries from within the network namespaces of pods to the addresses where pods find this
-// node. Nothing else shows how a firewall, a route, allowFrom or a network policy affects a pod: a
-// policy may allow one pod what it denies another. It requires root. These queries, and those of
-// fromHost and askAsClients, are the only ones of doctor that count as a client's.
+// pods sends queries from within the network namespaces of pods to the addresses where pods find
+// this node. Nothing else shows how a firewall, a route, allowFrom or a network policy affects a
+// pod: a policy may allow one pod what it denies another. It requires root. These queries, and
+// those of fromHost and askAsClients, are the only ones of doctor that count as a client's.
 func (g *gathering) pods(ctx context.Context) {
 	if !g.s.Live || !g.s.Host.Root || g.s.Status == nil {
 		return
@@ -102,8 +102,8 @@ type podServer struct {
 	mode string // of the interception; empty for the node's own address
 }
 
-// podServers returns the intercepted addresses, and the node's own, unless the kubelet gives pods only
-// intercepted ones. A policy may deny these pods the node's address.
+// podServers returns the intercepted addresses, and the node's own, unless the kubelet gives pods
+// only intercepted ones. A policy may deny these pods the node's address.
 func (s *Snapshot) podServers() []podServer {
 	var all []podServer
 	if i := s.Status.Interception; i != nil && !i.Cilium { // with Cilium, this is a pod

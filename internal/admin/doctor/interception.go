@@ -82,8 +82,8 @@ func (s Snapshot) interceptionFix(why string) string {
 }
 
 // isTranslated reports whether the cluster's network translates the address of a Service before any
-// rule of this host sees a packet, as Cilium in the socket. why is the reason why queries to it do not
-// come here.
+// rule of this host sees a packet, as Cilium in the socket. why is the reason why queries to it do
+// not come here.
 func (s Snapshot) isTranslated(why string) bool {
 	if s.Status.Interception.Cilium {
 		return false // as intended

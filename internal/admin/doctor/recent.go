@@ -18,8 +18,8 @@ const (
 	blamedServers = 2
 )
 
-// checkRecent reports failures among the responses of the last minute, with the route and the client
-// that most of them belong to. Without responses there is nothing to report.
+// checkRecent reports failures among the responses of the last minute, with the route and the
+// client that most of them belong to. Without responses there is nothing to report.
 func checkRecent(s Snapshot) []Finding {
 	if s.Status == nil || s.Status.LastMinute == nil || s.Status.LastMinute.Responses == 0 {
 		return nil

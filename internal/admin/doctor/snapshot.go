@@ -149,8 +149,8 @@ type Asked struct {
 	Direct
 }
 
-// LocalProbe holds the answers of this node to queries from within a pod's network namespace, or from
-// this host.
+// LocalProbe holds the answers of this node to queries from within a pod's network namespace, or
+// from this host.
 type LocalProbe struct {
 	Namespace string     // file of the network namespace; empty for this host
 	Client    netip.Addr // the pod's address; zero if it could not send queries, and for this host

@@ -105,7 +105,8 @@ func (c *Client) Pods(ctx context.Context, selector, node string) ([]Pod, error)
 	return all, nil
 }
 
-// eachPage reads all pages of a list. read returns the token of the next page, or "" after the last.
+// eachPage reads all pages of a list. read returns the token of the next page, or "" after the
+// last.
 func eachPage(options metav1.ListOptions, read func(metav1.ListOptions) (next string, err error)) error {
 	for {
 		next, err := read(options)

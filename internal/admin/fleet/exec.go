@@ -25,7 +25,8 @@ type Output struct {
 }
 
 const (
-	// MaxOutput limits a program's output, in bytes. The status of a node with 100 routes has 60 KB.
+	// MaxOutput limits a program's output, in bytes. The status of a node with 100 routes has 60
+	// KB.
 	MaxOutput = 1 << 20
 	// maxErrors is the same for standard error.
 	maxErrors = 4 << 10
@@ -102,8 +103,8 @@ type deniedError struct{ error }
 
 func (e deniedError) Unwrap() []error { return []error{e.error, os.ErrPermission} }
 
-// limited keeps at most limit bytes and drops the rest, so that the connection does not block. It is
-// safe for concurrent use: a stream may write to it after Exec has returned.
+// limited keeps at most limit bytes and drops the rest, so that the connection does not block. It
+// is safe for concurrent use: a stream may write to it after Exec has returned.
 type limited struct {
 	limit int
 	full  func() // called when bytes are dropped

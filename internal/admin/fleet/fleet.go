@@ -72,8 +72,8 @@ type Result struct {
 	ExitCode int       `json:"exitCode"` // of node-dns there, or as if it had run
 	Findings []Finding `json:"findings"`
 	Facts    []Fact    `json:"facts"`
-	// Output is the node's whole answer. It is nil if the node gave none, or if all answers together
-	// are too large.
+	// Output is the node's whole answer. It is nil if the node gave none, or if all answers
+	// together are too large.
 	Output json.RawMessage `json:"output,omitempty"`
 
 	addresses []string

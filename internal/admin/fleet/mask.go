@@ -44,8 +44,8 @@ func mask(text string, r Result) masked {
 	return m
 }
 
-// ownName replaces the names of the node and its pod in a word, and its addresses, with or without a
-// port.
+// ownName replaces the names of the node and its pod in a word, and its addresses, with or without
+// a port.
 func ownName(word string, r Result) string {
 	switch word {
 	case r.Node:

@@ -57,8 +57,8 @@ type pattern struct {
 	names  []string
 }
 
-// patternsOf returns the longest prefixes, up to a separator, of which at most maxPatterns cover all
-// names. It returns nil if the names have too little in common.
+// patternsOf returns the longest prefixes, up to a separator, of which at most maxPatterns cover
+// all names. It returns nil if the names have too little in common.
 func patternsOf(names []string) []pattern {
 	patterns := []pattern{{"", names}}
 	for {

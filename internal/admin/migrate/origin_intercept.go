@@ -23,8 +23,8 @@ const (
 	ipvsLink      = "kube-ipvs0" // of kube-proxy in mode ipvs
 )
 
-// interception makes pods' queries to the cluster's DNS Service come to node-dns if an admin requests
-// it. A node with NodeLocal DNSCache gets that anyway: see nodelocal.
+// interception makes pods' queries to the cluster's DNS Service come to node-dns if an admin
+// requests it. A node with NodeLocal DNSCache gets that anyway: see nodelocal.
 func interception() origin {
 	return origin{
 		name:  "intercept",
@@ -96,7 +96,8 @@ func (h Host) hasLink(name string) bool {
 }
 
 // lookAtKubeProxy returns a trace of kube-proxy on this host, or "". It looks for one only if that
-// decides whether another network replaces kube-proxy. Programs that are not installed show nothing.
+// decides whether another network replaces kube-proxy. Programs that are not installed show
+// nothing.
 func (h Host) lookAtKubeProxy(ctx context.Context) string {
 	if r, found := h.State.Net.Replacement(); !found || r.Always {
 		return ""
@@ -158,7 +159,8 @@ func (h Host) interceptStep() (steps []Step, refused []string) {
 	return []Step{writeStep(ourConfig, text, setting+", so that pods' queries to these addresses come to this node")}, nil
 }
 
-// awaitIntercepted waits until the queries of pods come here, or will when NodeLocal DNSCache leaves.
+// awaitIntercepted waits until the queries of pods come here, or will when NodeLocal DNSCache
+// leaves.
 func awaitIntercepted(ctx context.Context) error {
 	return await(ctx, "pods' queries to come to this node", checkPatience, func() (bool, error) {
 		status, err := fetchStatus(ctx)
@@ -169,8 +171,8 @@ func awaitIntercepted(ctx context.Context) error {
 	})
 }
 
-// notIntercepted returns an error with the reason why pods' queries do not come here. It returns nil
-// if the configuration does not ask for that.
+// notIntercepted returns an error with the reason why pods' queries do not come here. It returns
+// nil if the configuration does not ask for that.
 func notIntercepted(i *control.Interception) error {
 	if i == nil {
 		return nil

@@ -255,8 +255,8 @@ func leaveNodelocal(h Host) part {
 }
 
 // takeNodelocal takes over leftovers. The address of a Service goes back to the Service. At the
-// cache's own address node-dns answers if the kubelet gives it to pods; otherwise it is removed. With
-// interception, all addresses are removed and then intercepted.
+// cache's own address node-dns answers if the kubelet gives it to pods; otherwise it is removed.
+// With interception, all addresses are removed and then intercepted.
 func takeNodelocal(h Host) part {
 	addrs := h.nodelocalAddrs()
 	own, services := h.split(addrs)

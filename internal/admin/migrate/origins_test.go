@@ -406,8 +406,8 @@ func TestLastRulesFirst(t *testing.T) {
 	}
 }
 
-// TestNotIntercepted: the check at the end of a migration accepts an address that NodeLocal DNSCache
-// still serves.
+// TestNotIntercepted: the check at the end of a migration accepts an address that NodeLocal
+// DNSCache still serves.
 func TestNotIntercepted(t *testing.T) {
 	for _, test := range []struct {
 		name string

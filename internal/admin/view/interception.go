@@ -22,8 +22,8 @@ func (v *View) interceptionStatus(p *policy.Policy) *control.Interception {
 	return intercepted(p, v.resolver.Known() != nil, state, err)
 }
 
-// intercepted combines what the Policy wants with what the helper last wrote: state, which is nil if
-// the helper does not run, or err. It is pure.
+// intercepted combines what the Policy wants with what the helper last wrote: state, which is nil
+// if the helper does not run, or err. It is pure.
 func intercepted(p *policy.Policy, isKnown bool, state *intercept.State, err error) *control.Interception {
 	i := &control.Interception{Wanted: []string{}, Addresses: []control.Intercepted{}}
 	for _, addr := range p.Intercept {

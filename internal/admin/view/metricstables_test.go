@@ -63,8 +63,8 @@ func TestClusterRows(t *testing.T) {
 	}
 }
 
-// TestIntercepted: an address that NodeLocal DNSCache has is not intercepted yet, and neither is one
-// that the helper has not tried.
+// TestIntercepted: an address that NodeLocal DNSCache has is not intercepted yet, and neither is
+// one that the helper has not tried.
 func TestIntercepted(t *testing.T) {
 	s := Sample{}
 	s.Status.Interception = &control.Interception{

@@ -2,9 +2,9 @@
 // and its answers to an admin's questions. It exports the counters to Prometheus, with health and
 // readiness checks.
 //
-// It changes only what it shows, and the cache when an admin flushes it. The other parts count while
-// they work, and each scrape reads their counters. Scrapers may connect over the network, so they
-// get numbers, but no queried names and no paths.
+// It changes only what it shows, and the cache when an admin flushes it. The other parts count
+// while they work, and each scrape reads their counters. Scrapers may connect over the network, so
+// they get numbers, but no queried names and no paths.
 package view
 
 import (

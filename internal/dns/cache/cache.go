@@ -57,10 +57,10 @@ type Config struct {
 	// StaleAtOnce serves a stale response without waiting for the next handler, which is still
 	// asked (dnsmasq's use-stale-cache).
 	StaleAtOnce bool
-	// Unreachable returns a channel that is closed once the next handler is known to have no working
-	// server for a name. In that case a stale response is served at once as well. It gets the same
-	// argument as Limit and is called concurrently. nil, or a nil channel, means that nothing is
-	// known.
+	// Unreachable returns a channel that is closed once the next handler is known to have no
+	// working server for a name. In that case a stale response is served at once as well. It gets
+	// the same argument as Limit and is called concurrently. nil, or a nil channel, means that
+	// nothing is known.
 	Unreachable func(dnsname.Name) <-chan struct{}
 	// MayProbe reports whether, while a name is unreachable, the next handler may be queried for it
 	// without a waiting client. nil always allows it.

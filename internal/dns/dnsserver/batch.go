@@ -103,8 +103,8 @@ func (b *batch) receive(fd uintptr, wait bool, r *room) (int, error) {
 	return b.received, nil
 }
 
-// room is the number of messages to request from a socket next. If messages arrive one by one, it is
-// one: the kernel prepares each further message before it finds that none is waiting.
+// room is the number of messages to request from a socket next. If messages arrive one by one, it
+// is one: the kernel prepares each further message before it finds that none is waiting.
 type room struct {
 	n      int
 	single int // number of consecutive receives of one message

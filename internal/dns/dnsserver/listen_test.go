@@ -167,8 +167,8 @@ func TestShutdownDeadline(t *testing.T) {
 	}
 }
 
-// TestShutdownAnswersWhatIsQueued: on a busy node, queries wait in the socket when the server stops.
-// They were lost, also those of pods whose interception had already ended.
+// TestShutdownAnswersWhatIsQueued: on a busy node, queries wait in the socket when the server
+// stops. They were lost, also those of pods whose interception had already ended.
 func TestShutdownAnswersWhatIsQueued(t *testing.T) {
 	const queued = 100
 	s := New(Config{UDPSockets: 2, Handler: HandlerFunc(func(context.Context, *Query) (*dns.Msg, error) {

@@ -16,8 +16,8 @@ import (
 
 // TestProbes: the queries with which node-dns's own programs check whether it answers are no
 // traffic. Every other query is: a query for version.bind by another program, by another host, and
-// one that gets no slot. With Cilium the daemon once counted one query of its own a minute, and with
-// the intercept helper six.
+// one that gets no slot. With Cilium the daemon once counted one query of its own a minute, and
+// with the intercept helper six.
 func TestProbes(t *testing.T) {
 	var told atomic.Int32
 	handler := HandlerFunc(func(_ context.Context, q *Query) (*dns.Msg, error) {

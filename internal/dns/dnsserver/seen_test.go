@@ -233,8 +233,8 @@ func TestTrouble(t *testing.T) {
 	}
 }
 
-// TestFailedOfLimits: Failed is called over both transports for a client that exceeds its rate, with
-// the reason, and not for a client that may not send queries.
+// TestFailedOfLimits: Failed is called over both transports for a client that exceeds its rate,
+// with the reason, and not for a client that may not send queries.
 func TestFailedOfLimits(t *testing.T) {
 	for name, row := range map[string]struct {
 		access Access

@@ -1,7 +1,7 @@
 // Package exchange handles one nameserver: a query and its response, and what they tell about the
-// server. It writes the query, distinguishes the response from other messages, and carries both over
-// TCP and TLS. An Account keeps whether the server is alive, how long it takes, and its support for
-// EDNS, cookies and letter case.
+// server. It writes the query, distinguishes the response from other messages, and carries both
+// over TCP and TLS. An Account keeps whether the server is alive, how long it takes, and its
+// support for EDNS, cookies and letter case.
 //
 // Package forward chooses the server, answers the clients, and carries queries over UDP in its
 // lanes. Package exchange knows nothing of routes, other servers or waiting clients.

@@ -14,9 +14,9 @@ import (
 // letters, and cookies.
 //
 // A failed check does not prove a forgery: some servers write the question in lower case, and some
-// forwarders support cookies only when their own upstream does (c-ares issues 1081 and 1271). So the
-// question is sent again over TCP, which an off-path attacker cannot forge. The response over TCP is
-// trusted, and shows whether the server is one of these.
+// forwarders support cookies only when their own upstream does (c-ares issues 1081 and 1271). So
+// the question is sent again over TCP, which an off-path attacker cannot forge. The response over
+// TCP is trusted, and shows whether the server is one of these.
 
 // Sizes in bytes: DNS Cookies (RFC 7873 section 4), and the code and length of an EDNS option (RFC
 // 6891 section 6.1.2).
@@ -105,8 +105,8 @@ func IsBadCookie(query []byte, m *dns.Msg) bool {
 	return m.Rcode == dns.RcodeBadCookie && len(CookieSent(query)) > 0
 }
 
-// maxMismatches is the number of mismatched responses in a row, without an answer over TCP, after which
-// they count as normal behavior of the server.
+// maxMismatches is the number of mismatched responses in a row, without an answer over TCP, after
+// which they count as normal behavior of the server.
 const maxMismatches = 3
 
 // Guard makes responses to one of our queries hard to forge. option means that the query may have a

@@ -216,7 +216,8 @@ type waiter struct {
 const patience = 400 * time.Millisecond
 
 // join adds a waiter to the flight for the same question, or begins a flight and sends its first
-// query. The key is not part of d, so that a copy on the caller's stack does not escape to the heap.
+// query. The key is not part of d, so that a copy on the caller's stack does not escape to the
+// heap.
 func (n *lane) join(k exchange.Key, hash uint64, d flightParams, who waiter) error {
 	first, out, hasMail, err := n.register(k, hash, d, who)
 	if hasMail {

@@ -202,8 +202,8 @@ func asked(s *dnstest.Server) (n int) {
 	return n
 }
 
-// TestLanePorts: each question has its own unpredictable port, even on a reused socket, until a busy
-// lane has enough of them to draw from.
+// TestLanePorts: each question has its own unpredictable port, even on a reused socket, until a
+// busy lane has enough of them to draw from.
 func TestLanePorts(t *testing.T) {
 	servers, addresses := startServers(t, 2)
 	s := newLaneServer(t, func(c *Config) {

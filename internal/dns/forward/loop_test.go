@@ -12,9 +12,9 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// TestLoopToServer: a server that keeps sending us the question that we sent it, without answering, is
-// refused. A server with an address of this host is not refused, because other clients here share
-// that address. Both are reported.
+// TestLoopToServer: a server that keeps sending us the question that we sent it, without answering,
+// is refused. A server with an address of this host is not refused, because other clients here
+// share that address. Both are reported.
 func TestLoopToServer(t *testing.T) {
 	t.Parallel()
 	rows := []struct {

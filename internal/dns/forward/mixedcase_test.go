@@ -57,8 +57,8 @@ func TestMixedCase(t *testing.T) {
 	}
 }
 
-// TestManyMismatches: of many mismatched responses to one query, three are read, and they count once
-// against the server. The server is still queried in mixed case.
+// TestManyMismatches: of many mismatched responses to one query, three are read, and they count
+// once against the server. The server is still queried in mixed case.
 func TestManyMismatches(t *testing.T) {
 	p := newPeer(t, func(query []byte, overTCP bool) (responses [][]byte) {
 		if overTCP {

@@ -95,8 +95,8 @@ func (r *route) isGone() bool {
 }
 
 // reach records whether all servers of a route are silent. It is set after the first unanswered
-// question and its check, long before the log reports an outage. So questions for other names do not
-// have to wait for that again.
+// question and its check, long before the log reports an outage. So questions for other names do
+// not have to wait for that again.
 type reach struct {
 	now  atomic.Pointer[reachState]
 	next atomic.Int64 // time of the next probe without a waiter, since Forward.began

@@ -88,8 +88,8 @@ func (b *busyLane) eachIdle(do func(*socket)) {
 	}
 }
 
-// guess returns the chance of an attacker who knows the ports of all earlier queries, and guesses that
-// the next query has the port of the one k before, with the k that is best for the attacker.
+// guess returns the chance of an attacker who knows the ports of all earlier queries, and guesses
+// that the next query has the port of the one k before, with the k that is best for the attacker.
 func guess(ports []uint16) (chance float64) {
 	for k := 1; k <= len(ports)/4; k++ {
 		hits := 0
@@ -209,8 +209,8 @@ func TestCanRepeat(t *testing.T) {
 	}
 }
 
-// TestKeepsPort: a port is released after its last use, after an invalid response, without an answer,
-// and while the lane is not busy.
+// TestKeepsPort: a port is released after its last use, after an invalid response, without an
+// answer, and while the lane is not busy.
 func TestKeepsPort(t *testing.T) {
 	for _, row := range []struct {
 		name   string

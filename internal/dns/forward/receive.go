@@ -184,7 +184,8 @@ func (n *lane) wantsOtherwise(t *try, m *dns.Msg, isStream bool) (again attempt,
 	return again, true
 }
 
-// mismatched handles a response that failed the cookie or case check. The valid one may still arrive.
+// mismatched handles a response that failed the cookie or case check. The valid one may still
+// arrive.
 func (n *lane) mismatched(t *try) {
 	n.f.counts.mismatched.Add(1)
 	t.strays++

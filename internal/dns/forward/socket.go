@@ -25,7 +25,8 @@ import (
 //
 // While a lane is busy, a port serves up to portUses queries to one server within portLife, one at
 // a time. Each query draws its socket among minPool idle ones of all lanes, or more. So an attacker
-// who knows all their ports guesses the next one with 8 bits; any other attacker needs 14 as before.
+// who knows all their ports guesses the next one with 8 bits; any other attacker needs 14 as
+// before.
 type socket struct {
 	fd        int // -1 if not open
 	slot      int // index in the lane; -1 if none
@@ -86,8 +87,8 @@ func (n *lane) newSocketLocked(is4, isBound bool) *try {
 	return t
 }
 
-// poolSize returns this lane's share of minPool, but at least a quarter of it: an attacker who knows
-// the lane of a client guesses among this lane's sockets.
+// poolSize returns this lane's share of minPool, but at least a quarter of it: an attacker who
+// knows the lane of a client guesses among this lane's sockets.
 func (n *lane) poolSize() int { return max(minPool/n.f.most, minPool/4) }
 
 func family(is4 bool) int {
@@ -202,8 +203,8 @@ func (n *lane) drop(t *try) {
 const (
 	// flood is more datagrams than a socket holds by default (net.core.rmem_default).
 	flood = 1024
-	// someDatagrams are discarded while other queries wait for the lane. The rest is discarded before
-	// the socket's next query.
+	// someDatagrams are discarded while other queries wait for the lane. The rest is discarded
+	// before the socket's next query.
 	someDatagrams = 64
 )
 

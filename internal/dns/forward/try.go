@@ -46,8 +46,8 @@ type try struct {
 	isClosed        bool
 }
 
-// canSkipParsing reports whether a simple response may skip the parsed path: it reveals nothing about
-// EDNS or cookies, and Config.Ignore does not see it.
+// canSkipParsing reports whether a simple response may skip the parsed path: it reveals nothing
+// about EDNS or cookies, and Config.Ignore does not see it.
 func (t *try) canSkipParsing() bool { return t.fl.isRaw && !t.again && !t.noEDNS }
 
 // newTryLocked creates a try and writes its query; send sends it. conn is the opportunistic TLS

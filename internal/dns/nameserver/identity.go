@@ -56,8 +56,8 @@ func Identify(ctx context.Context, dialer *net.Dialer, at netip.AddrPort, deadli
 // IsNodeDNS reports whether a nameserver calls itself node-dns.
 func IsNodeDNS(by string) bool { return by == "node-dns" || strings.HasPrefix(by, "node-dns ") }
 
-// OnlyThisHost is the text of the Extended DNS Error (RFC 8914) with which node-dns refuses to say its
-// name to other hosts and to pods.
+// OnlyThisHost is the text of the Extended DNS Error (RFC 8914) with which node-dns refuses to say
+// its name to other hosts and to pods.
 const OnlyThisHost = "only for this host"
 
 // AnotherAnswers begins the reason that WhyNotNodeDNS returns if another nameserver answers.

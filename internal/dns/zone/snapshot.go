@@ -89,8 +89,8 @@ func (s *Snapshot) Slices() iter.Seq[*Slice] {
 	}
 }
 
-// SlicesOf iterates over the Slices of a Service, in the order of their names. Each Slice is valid only
-// until the next one.
+// SlicesOf iterates over the Slices of a Service, in the order of their names. Each Slice is valid
+// only until the next one.
 func (s *Snapshot) SlicesOf(service Key) iter.Seq[*Slice] {
 	return func(yield func(*Slice) bool) {
 		v := s.services.get(viewKey(service))

@@ -12,8 +12,8 @@ import (
 	"github.com/node-dns/node-dns/internal/intercept"
 )
 
-// TestByteOrder: marks are compared in the byte order of this machine, because the kernel loads them
-// from a field of its own, and ports and addresses in that of the network. The lane for other
+// TestByteOrder: marks are compared in the byte order of this machine, because the kernel loads
+// them from a field of its own, and ports and addresses in that of the network. The lane for other
 // architectures runs this on s390x, which is big-endian, where nf_tables cannot be tested.
 func TestByteOrder(t *testing.T) {
 	addr := netip.MustParseAddr

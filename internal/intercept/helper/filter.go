@@ -7,8 +7,8 @@ import (
 	"github.com/google/nftables/expr"
 )
 
-// A packet filter of this host, such as firewalld's, may drop queries that are for this host now. It
-// let them pass while they were for the cluster's DNS pods. So the rules count the queries that
+// A packet filter of this host, such as firewalld's, may drop queries that are for this host now.
+// It let them pass while they were for the cluster's DNS pods. So the rules count the queries that
 // arrive, and those that have passed all filters.
 
 const (

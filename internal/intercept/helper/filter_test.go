@@ -47,8 +47,8 @@ func TestFilterWatch(t *testing.T) {
 	}
 }
 
-// TestPassesWhileRead: on a busy machine, 100 packets passed between the reading of two counters. They
-// once seemed to be dropped in the next comparison, which ended interception for ten minutes.
+// TestPassesWhileRead: on a busy machine, 100 packets passed between the reading of two counters.
+// They once seemed to be dropped in the next comparison, which ended interception for ten minutes.
 func TestPassesWhileRead(t *testing.T) {
 	var f filterWatch
 	now := time.Now()

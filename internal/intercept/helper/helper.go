@@ -40,8 +40,8 @@ const (
 	// lookSoon.
 	lookAgain = 10 * time.Second
 	lookSoon  = time.Second
-	// lingerFor is how long addresses stay local after the daemon has withdrawn its request. A stopping
-	// daemon still answers from them. It is longer than the daemon's drainTimeout.
+	// lingerFor is how long addresses stay local after the daemon has withdrawn its request. A
+	// stopping daemon still answers from them. It is longer than the daemon's drainTimeout.
 	lingerFor = 6 * time.Second
 	// notifyEvery is well below WatchdogSec= of node-dns-intercept.service.
 	notifyEvery = 250 * time.Millisecond
@@ -269,9 +269,9 @@ func (h *helper) watchFilters(why []string) error {
 	return nil
 }
 
-// change makes the rules and the state file follow. The file never says that an address is off while
-// its rules are there: the daemon closes its sockets then. A daemon that withdraws its request
-// between the probe and the new rules finds the address on in the file, or is noticed here.
+// change makes the rules and the state file follow. The file never says that an address is off
+// while its rules are there: the daemon closes its sockets then. A daemon that withdraws its
+// request between the probe and the new rules finds the address on in the file, or is noticed here.
 func (h *helper) change(rules []served, why []string) error {
 	kept := slices.DeleteFunc(slices.Clone(h.rules), func(s served) bool { return !slices.Contains(rules, s) })
 	if err := h.set(kept); err != nil {
@@ -318,8 +318,8 @@ func (h *helper) probe(ctx context.Context) []string {
 	return why
 }
 
-// end removes the rules. The addresses, and the rules for responses from them, stay while the daemon
-// requests interception: it may still answer, and without the other rules they do no harm.
+// end removes the rules. The addresses, and the rules for responses from them, stay while the
+// daemon requests interception: it may still answer, and without the other rules they do no harm.
 func (h *helper) end() error {
 	err := h.table.close()
 	h.ways, h.rules = nil, nil

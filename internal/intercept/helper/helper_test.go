@@ -389,8 +389,8 @@ func TestPacketFilter(t *testing.T) {
 	})
 }
 
-// TestClosedSocket: as soon as no socket of this host receives the packets of a pod, the kernel lets
-// them pass to kube-proxy's rules. It does not wait for the helper.
+// TestClosedSocket: as soon as no socket of this host receives the packets of a pod, the kernel
+// lets them pass to kube-proxy's rules. It does not wait for the helper.
 func TestClosedSocket(t *testing.T) {
 	w := newWorld(t)
 	lab.Need(t, "dig", "nft")
@@ -429,8 +429,8 @@ func TestClosedSocket(t *testing.T) {
 	w.awaitState(cluster4, false, "does not listen")
 }
 
-// TestTwoHelpersOfAHost: the helper of a container waits for that of a package on the same host, and
-// does not keep it from its table while nothing is requested.
+// TestTwoHelpersOfAHost: the helper of a container waits for that of a package on the same host,
+// and does not keep it from its table while nothing is requested.
 func TestTwoHelpersOfAHost(t *testing.T) {
 	w := newWorld(t)
 	w.start("--stay")

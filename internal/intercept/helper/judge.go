@@ -20,8 +20,8 @@ type way struct {
 // wayFor decides how to intercept an address. It is pure.
 //
 // NodeLocal DNSCache removes its link, then its rules, and then ends (TeardownNetworking of
-// kubernetes/dns). Our link keeps its addresses local in between, so that it answers until its rules
-// are gone and the translation applies.
+// kubernetes/dns). Our link keeps its addresses local in between, so that it answers until its
+// rules are gone and the translation applies.
 func wayFor(addr netip.Addr, at place, request intercept.Request) way {
 	w := way{served: served{addr: addr, mode: intercept.Local}, probe: addr}
 	switch {

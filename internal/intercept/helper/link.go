@@ -27,8 +27,8 @@ const (
 type place struct {
 	link string // the link that has it; if ours is one of several, another. "" if the address is not local
 	ours bool   // our link has it, too
-	// neighbor is the link through which this host has reached another host with the address, such as
-	// a gateway; "" if it has not.
+	// neighbor is the link through which this host has reached another host with the address, such
+	// as a gateway; "" if it has not.
 	neighbor string
 }
 

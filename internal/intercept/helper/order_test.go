@@ -71,8 +71,8 @@ func newFakeHelper(t *testing.T, addrs ...string) (*helper, *fakeKernel) {
 	return h, k
 }
 
-// TestReleaseTime: the rules of an address go within interval + probeTimeout after its last answer, in
-// fake time: within 250 ms, whenever node-dns fails and however slow it was before.
+// TestReleaseTime: the rules of an address go within interval + probeTimeout after its last answer,
+// in fake time: within 250 ms, whenever node-dns fails and however slow it was before.
 func TestReleaseTime(t *testing.T) {
 	for _, test := range []struct {
 		name   string

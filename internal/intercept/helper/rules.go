@@ -127,10 +127,10 @@ func match(addr netip.Addr, on side, proto byte) []expr.Any {
 	}
 }
 
-// hasSocket returns the expressions that match packets for which this host has a socket, whatever its
-// flags. A killed process loses its sockets as it ends: from then on, kube-proxy's rules apply, however
-// late the helper notices. Sockets that systemd holds still match: queries wait there for the next
-// process. This does not work in raw-output, where a packet has its sender's socket.
+// hasSocket returns the expressions that match packets for which this host has a socket, whatever
+// its flags. A killed process loses its sockets as it ends: from then on, kube-proxy's rules apply,
+// however late the helper notices. Sockets that systemd holds still match: queries wait there for
+// the next process. This does not work in raw-output, where a packet has its sender's socket.
 func hasSocket() []expr.Any {
 	return []expr.Any{
 		&expr.Socket{Key: expr.SocketKeyTransparent, Register: 1}, // ends the rule if there is no socket

@@ -74,8 +74,8 @@ func (made *connection) use(config nodeconfig.KubeContext, c Config) error {
 }
 
 // refuseRedirect returns a redirect to the caller like any other response (see readStatus).
-// Following a redirect would send credentials to another port of its host, even over plain HTTP. The
-// API server does not redirect any request of ours.
+// Following a redirect would send credentials to another port of its host, even over plain HTTP.
+// The API server does not redirect any request of ours.
 func refuseRedirect(*http.Request, []*http.Request) error {
 	return http.ErrUseLastResponse
 }

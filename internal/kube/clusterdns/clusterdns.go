@@ -74,8 +74,8 @@ type Route struct {
 	Local bool
 	// Pods means that only the cluster's DNS pods can resolve names of the domain.
 	Pods bool
-	// Barred means that nothing resolves names of the domain, which is in a domain of the DNS pods: they
-	// would take this node for the client, on which their answers depend.
+	// Barred means that nothing resolves names of the domain, which is in a domain of the DNS pods:
+	// they would take this node for the client, on which their answers depend.
 	Barred  bool
 	Servers []nameserver.Server // at least one, unless Local, Pods or Barred is set
 	Where   string
@@ -106,8 +106,8 @@ type Malformed struct {
 // Read returns what the objects configure. Routes within a domain of cluster, which are the
 // cluster's own, are left out. The order of the objects does not matter. Objects that configure no
 // DNS are ignored. Of several ConfigMaps with a Corefile, Read uses only the first one by namespace
-// and name. If there is one, Read ignores the settings of kube-dns. mayLeave allows routes with Pods
-// for settings that node-dns does not support; without it they are in Unfollowed.
+// and name. If there is one, Read ignores the settings of kube-dns. mayLeave allows routes with
+// Pods for settings that node-dns does not support; without it they are in Unfollowed.
 func Read(objects []Object, cluster []dnsname.Name, mayLeave bool) Settings {
 	r := &reader{cluster: cluster, mayLeave: mayLeave, index: map[dnsname.Name]int{}, kept: map[dnsname.Name]string{}, selective: map[dnsname.Name]bool{}}
 	sorted := slices.SortedFunc(slices.Values(objects), compareObjects)

@@ -448,8 +448,8 @@ func TestLeaks(t *testing.T) {
 	})
 }
 
-// TestPods: domains for which node-dns has no equivalent are left to the DNS pods. Settings for other
-// or unknown names stay unsupported.
+// TestPods: domains for which node-dns has no equivalent are left to the DNS pods. Settings for
+// other or unknown names stay unsupported.
 func TestPods(t *testing.T) {
 	none := func(line, plugin string) string {
 		return "Corefile:" + line + `! node-dns has no equivalent of plugin "` + plugin + `"`

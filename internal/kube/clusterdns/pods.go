@@ -11,16 +11,16 @@ import (
 // the first zone among their arguments.
 var zoned = map[string]int{"etcd": 0, "file": 1, "k8s_external": 0, "secondary": 0, "template": 2}
 
-// selective are the plugins whose answers depend on the client. The DNS pods would take the node for
-// the client.
+// selective are the plugins whose answers depend on the client. The DNS pods would take the node
+// for the client.
 var selective = plugins("acl geoip view")
 
 func isSelective(b block) bool {
 	return slices.ContainsFunc(b.directives, func(d directive) bool { return selective[d.name.text] })
 }
 
-// needsPods reports whether only the DNS pods can resolve the names of a server block, because it has
-// a plugin without an equivalent.
+// needsPods reports whether only the DNS pods can resolve the names of a server block, because it
+// has a plugin without an equivalent.
 func (c *corefile) needsPods(b *server) bool {
 	isOther := func(d directive) bool { return d.name.text != "hosts" && !isForward(d) && !neutral[d.name.text] }
 	isOurs := func(z zoneKey) bool { return z.name.IsRoot() || c.isCluster(z.name) }
@@ -34,8 +34,8 @@ func (c *corefile) leaveToPods(domain dnsname.Name, where string) {
 	}
 }
 
-// leavePlugin leaves the domains of a plugin without an equivalent to the DNS pods. It returns false
-// if it does not know them.
+// leavePlugin leaves the domains of a plugin without an equivalent to the DNS pods. It returns
+// false if it does not know them.
 func (c *corefile) leavePlugin(b *server, d directive) bool {
 	if !b.mayLeave {
 		return false
@@ -58,9 +58,9 @@ func (c *corefile) leavePlugin(b *server, d directive) bool {
 	return len(domains) > 0
 }
 
-// domainsOf returns the domains that a plugin is for: the zones of zoned, and names that rewrite turns
-// into names of the cluster. It returns none if it does not know them, or if the next plugin may
-// answer their names.
+// domainsOf returns the domains that a plugin is for: the zones of zoned, and names that rewrite
+// turns into names of the cluster. It returns none if it does not know them, or if the next plugin
+// may answer their names.
 func (c *corefile) domainsOf(d directive) []token {
 	if first, ok := zoned[d.name.text]; ok {
 		fallsThrough := func(line []token) bool { return line[0].text == "fallthrough" }

@@ -57,8 +57,8 @@ func TestRenderedManPage(t *testing.T) {
 	golden.Check(t, manPage, before+begin+table.String()+end+after)
 }
 
-// TestRenderedPage checks that the reference page has every condition. What to do is only in the man
-// page and the catalog.
+// TestRenderedPage checks that the reference page has every condition. What to do is only in the
+// man page and the catalog.
 func TestRenderedPage(t *testing.T) {
 	var list strings.Builder
 	for _, c := range inOrder() {

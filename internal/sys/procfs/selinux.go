@@ -83,8 +83,8 @@ func readContext(root, process string) string {
 	return strings.TrimRight(string(text), "\x00\n")
 }
 
-// SELinuxType returns the type of a context, the third of its four parts: the domain of a process, or
-// the relevant part of a file's label. It returns "" for a string that is not a context.
+// SELinuxType returns the type of a context, the third of its four parts: the domain of a process,
+// or the relevant part of a file's label. It returns "" for a string that is not a context.
 func SELinuxType(context string) string {
 	parts := strings.SplitN(strings.TrimRight(context, "\x00"), ":", 4)
 	if len(parts) < 3 {

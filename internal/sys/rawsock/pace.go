@@ -1,6 +1,6 @@
 // Package rawsock does what package net cannot do with sockets: it waits for a busy socket in the
-// kernel, converts the addresses of raw system calls, and lets an idle process wait, check and notify
-// without waking Go's scheduler.
+// kernel, converts the addresses of raw system calls, and lets an idle process wait, check and
+// notify without waking Go's scheduler.
 //
 // At a moderate rate Go's netpoller wakes a thread for every packet, so a query costs 3 times as
 // much as with a thread that waits in the receiving system call. Go's normal blocking system calls

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The functions below neither block nor tell the scheduler of their system calls. A system call that
-// it knows of wakes its own thread, which is most of what an idle process does.
+// The functions below neither block nor tell the scheduler of their system calls. A system call
+// that it knows of wakes its own thread, which is most of what an idle process does.
 
 // Readable returns for each file whether poll(2) reports it as readable.
 func Readable(fds []int) []bool {

@@ -121,8 +121,8 @@ func reloading() string {
 	return daemon.SdNotifyReloading + "\nMONOTONIC_USEC=" + strconv.FormatInt(now.Nano()/1000, 10)
 }
 
-// notifySystemd is sd_notify(3). go-systemd's socket is one of Go's poller, which wakes up twice for
-// each notification.
+// notifySystemd is sd_notify(3). go-systemd's socket is one of Go's poller, which wakes up twice
+// for each notification.
 func notifySystemd(state string) error {
 	if err := OpenStore().send(state); !errors.Is(err, ErrNoStore) {
 		return err

@@ -39,8 +39,8 @@ type Config struct {
 	// Notify sends a state to the service manager. nil means sd_notify to $NOTIFY_SOCKET, if set.
 	Notify func(state string) error
 	// Check is called before each watchdog notification, with a third of the watchdog timeout as
-	// its limit, which ctx does not include. The notification is not sent if Check fails or does not
-	// return. nil always sends it.
+	// its limit, which ctx does not include. The notification is not sent if Check fails or does
+	// not return. nil always sends it.
 	Check func(ctx context.Context, limit time.Duration) error
 	// Hangs is called when Check fails or does not return in time for the first time in a row. It
 	// may run concurrently with everything else. It may be nil.

@@ -14,7 +14,8 @@ import (
 	"time"
 )
 
-// TestWatchdog: notifications come every half of the timeout, and a third after a failed check began.
+// TestWatchdog: notifications come every half of the timeout, and a third after a failed check
+// began.
 func TestWatchdog(t *testing.T) {
 	const limit = 3 * time.Second
 	type check = func(context.Context, time.Duration) error

@@ -83,8 +83,8 @@ func bind(addr netip.AddrPort, secure *tls.Config) (*sockets, netip.AddrPort, er
 	}
 }
 
-// serverBuffer holds the queries of a second and more, while other processes keep the test's from the
-// CPU.
+// serverBuffer holds the queries of a second and more, while other processes keep the test's from
+// the CPU.
 const serverBuffer = 4 << 20
 
 // setReceiveBuffer sets the size of a socket's receive buffer. Without root, the kernel caps it at

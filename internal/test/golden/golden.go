@@ -35,8 +35,8 @@ func Check(t testing.TB, path, got string) {
 	}
 }
 
-// CheckTable is Check for the table in a page, between two comments. run is the package and the flag
-// -run of the test that writes the table: the first comment names them.
+// CheckTable is Check for the table in a page, between two comments. run is the package and the
+// flag -run of the test that writes the table: the first comment names them.
 func CheckTable(t testing.TB, path, run, got string) {
 	t.Helper()
 	begin, end := "<!-- Written by `go test "+run+" -update`. -->\n", "<!-- End of the table. -->\n"

@@ -31,9 +31,9 @@ func (l *Lab) Await(what string, ok func() bool) {
 	}
 }
 
-// Poll calls ok until it returns true, and reports whether it did so within the limit. It pauses for
-// a few milliseconds, or twice as long as the call took: calls that start programs must not take the
-// CPU time of what they wait for.
+// Poll calls ok until it returns true, and reports whether it did so within the limit. It pauses
+// for a few milliseconds, or twice as long as the call took: calls that start programs must not
+// take the CPU time of what they wait for.
 func Poll(limit time.Duration, ok func() bool) bool {
 	for deadline := time.Now().Add(limit); ; {
 		begun := time.Now()

@@ -76,8 +76,8 @@ type Packages struct {
 }
 
 // Fetch downloads what Build and SystemdPackage need: Go modules that the package needs but the
-// tests' programs do not, those of the programs in packaging, and systemd's sources. Without it they
-// need network access; see lab.Before. The tests are two directories below the module's root.
+// tests' programs do not, those of the programs in packaging, and systemd's sources. Without it
+// they need network access; see lab.Before. The tests are two directories below the module's root.
 func Fetch() error {
 	if _, err := fetchSystemd(); err != nil {
 		return fmt.Errorf("loading the sources of systemd: %w", err)

@@ -53,8 +53,8 @@ type file struct {
 var identifier = regexp.MustCompile(`^SPDXRef-[A-Za-z0-9.-]+$`)
 
 // Check checks the document at path. files are those it must list, by name in the product, with
-// their paths. The document must name each module of the programs among them, with version, hash and
-// license. own is the SPDX expression of the licenses of node-dns and all its modules.
+// their paths. The document must name each module of the programs among them, with version, hash
+// and license. own is the SPDX expression of the licenses of node-dns and all its modules.
 func Check(t testing.TB, path, own string, files map[string]string) {
 	t.Helper()
 	var doc document

@@ -143,8 +143,8 @@ func replace(name string, data []byte) error {
 	return os.Rename(name+".new", name)
 }
 
-// Transport returns a transport to the API with all rights, over HTTP/1.1, so that a proxy can use it
-// for connections that change the protocol.
+// Transport returns a transport to the API with all rights, over HTTP/1.1, so that a proxy can use
+// it for connections that change the protocol.
 func (c *Cluster) Transport() (http.RoundTripper, error) {
 	config := rest.CopyConfig(c.admin)
 	config.NextProtos = []string{"http/1.1"}
