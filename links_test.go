@@ -41,7 +41,7 @@ func prose(text string) string {
 	return all.String()
 }
 
-// anchors are those that GitHub makes of a document's headings.
+// anchors are the anchors that GitHub generates from a document's headings.
 func anchors(text string) (all []string) {
 	for line := range strings.Lines(prose(text)) {
 		hashes, heading, ok := strings.Cut(strings.TrimSpace(line), " ")

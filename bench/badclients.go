@@ -11,7 +11,7 @@ import (
 )
 
 // goodClients is the number of dnsperf's clients, out of twenty, in workloads with bad clients: one
-// that is gone when its answer comes, and one that never reads.
+// that closes its socket before its answer arrives, and one that never reads.
 const (
 	clients     = 20
 	goodClients = 18

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// child is a program that runs beside this one and ends with it at the latest.
+// child is a program that this one runs, and that ends no later than this one.
 type child struct {
 	cmd    *exec.Cmd
 	output *os.File      // its output

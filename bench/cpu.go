@@ -83,7 +83,7 @@ func exact(pid int, rough time.Duration) time.Duration {
 	return time.Duration(now.Nano())
 }
 
-// busy returns the time that these CPUs were not idle.
+// busy returns the time during which these CPUs were not idle.
 func busy(cpus []int) (time.Duration, error) {
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {

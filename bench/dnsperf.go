@@ -13,7 +13,7 @@ type load struct {
 	addresses []string // of the server; the clients are divided among them
 	port      int
 	clients   int
-	rate      int     // queries per second; 0: as many as are answered
+	rate      int     // queries per second; 0: as fast as they are answered
 	seconds   float64 // 0: until each query of the file was sent once
 	limit     float64 // timeout in seconds if seconds is 0
 	tcp       bool

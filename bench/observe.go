@@ -51,7 +51,8 @@ func (b *bench) observe(w workload, s *server, at slice, run *result.Run) error 
 }
 
 // A server is quiet if it used less than quietShare of a core for a quietPause. After quietLimit
-// the next slice begins anyway; the remaining CPU time then counts there as that of other programs.
+// the next slice begins anyway; the CPU time that is still used counts there as other programs'
+// time.
 const (
 	quietPause = 50 * time.Millisecond
 	quietShare = 0.05
@@ -77,8 +78,8 @@ func (b *bench) quieten(s *server) error {
 type reading struct {
 	at   time.Time
 	busy time.Duration // of the CPUs
-	// server is the CPU time of the server. ours is that of the server, its neighbors, the upstream
-	// nameserver, the kernel for them, and this program.
+	// server is the CPU time of the server. ours is the sum for the server, its neighbors, the
+	// upstream nameserver, the kernel for them, and this program.
 	server, ours time.Duration
 }
 

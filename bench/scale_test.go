@@ -14,7 +14,7 @@ type apiLoad struct {
 	nodes                  float64
 	lists, watches, others float64
 	listsPerSecond         float64 // peak of all nodes
-	kilobytes, cpu         float64 // cpu is that of the API server in seconds
+	kilobytes, cpu         float64 // cpu is the API server's CPU time in seconds
 	rejected               float64
 	memory, took           float64 // MiB of the API server, and seconds until all nodes follow
 }

@@ -15,10 +15,10 @@ type workload struct {
 	ask        queries // sent repeatedly; nil: names that no client used before, different in each slice
 	forgets    bool    // some servers cache the names only for seconds: repeat before for each slice
 	once       bool    // each query of ask once, one server after the other, without slices
-	rate       int     // queries per second, and measure latencies; 0: as many as are answered
+	rate       int     // queries per second, and measure latencies; 0: as fast as they are answered
 	tcp        bool
 	short      bool    // one TCP connection per query
-	bad        bool    // one client in ten never reads or is gone when its answer comes
+	bad        bool    // one client in ten never reads, or closes its socket before its answer arrives
 	cluster    bool    // node-dns answers the cluster's names itself
 	tls        bool    // the upstream nameserver is queried over DNS over TLS
 	addresses  int     // of the server, each used by its share of the clients; 0: one

@@ -57,7 +57,7 @@ func (e usageError) Unwrap() error { return e.error }
 // errNoPods means that node-dns runs in no pod.
 var errNoPods = errors.New("no pod of node-dns")
 
-// codeOf returns the exit code for an error. The codes are those of node-dns.
+// codeOf returns the exit code for an error. The codes are the same as those of node-dns.
 func codeOf(err error) int {
 	switch {
 	case errors.As(err, new(usageError)):

@@ -19,8 +19,8 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// waiting runs the tests of this package, which mostly wait for programs. Only Run, which a process
-// of the test binary that plays a program does not call, may parse the flags.
+// waiting runs the tests of this package, which mostly wait for programs. Only Run may parse the
+// flags, because a process of the test binary that stands in for a program does not call Run.
 type waiting struct{ *testing.M }
 
 func (w waiting) Run() int {

@@ -29,8 +29,8 @@ line, 3 the daemon is not running, 4 permission denied.`,
 		Args:          noArguments,
 	}
 	// Cobra prints the version with a template. A program that uses text/template keeps every
-	// exported method of every type, because a template may call it by name: 14 % of node-dns, most
-	// of which the kernel maps.
+	// exported method of every type, because a template may call it by name. That would be 14 % of
+	// node-dns, most of which the kernel maps into memory.
 	asked := root.Flags().BoolP("version", "v", false, "version for node-dns")
 	root.RunE = func(cmd *cobra.Command, args []string) error {
 		if *asked {

@@ -68,7 +68,7 @@ exec node-dns --root $ROOT serve --listen 127.0.0.1:0`,
 		t.Errorf("exit code %d", code)
 	}
 	// The number of queries is not checked, because loop probes add to it. On a busy machine some
-	// may fail: then the JSON, which is later, has as many or more.
+	// may fail: the JSON, which is fetched later, then has as many failures or more.
 	shown := regexp.MustCompile(` +`).ReplaceAllString(times.ReplaceAllString(mask.Replace(text), "TIME"), " ")
 	shown = regexp.MustCompile(`(up TIME) \d+`).ReplaceAllString(shown, "$1 N")
 	asJSON, _ := p.runWith("servers", "-o", "json")

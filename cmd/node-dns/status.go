@@ -18,8 +18,8 @@ const statusTimeout = 5 * time.Second
 // usualWait is the default timeout of --wait, the same as in `cilium status`.
 const usualWait = 5 * time.Minute
 
-// A screen fetches what a command shows of the daemon that listens on path, once or repeatedly, and
-// the problems in it.
+// A screen fetches what a command shows about the daemon that listens on path, and the problems in
+// it. It is called once or repeatedly.
 type screen func(ctx context.Context, path string) (p page, problems []string, err error)
 
 func newStatusCommand() *cobra.Command {

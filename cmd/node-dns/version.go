@@ -43,7 +43,7 @@ Exit code 0: they are the same, or no daemon answers; 1: they differ.`,
 	return cmd
 }
 
-// ownVersion returns what this program knows of its own version.
+// ownVersion returns the version data that is built into this program.
 func ownVersion() control.Versions {
 	v := control.Versions{APIVersion: control.APIVersion, Kind: "Version", Version: version}
 	v.Commit, v.Modified = strings.CutSuffix(revision, control.Dirty)

@@ -21,7 +21,7 @@ func TestCases(t *testing.T) {
 	}
 }
 
-// run plays the case twice: the second run must not change correct files.
+// run runs the case twice: the second run must not change correct files.
 func (b behaviour) run(t *testing.T) {
 	t.Log(b.Title)
 	l := lab.New(t)

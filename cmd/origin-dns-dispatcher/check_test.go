@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// stateFiles may appear in any case.
+// stateFiles may always appear.
 var stateFiles = []string{
 	"/run/origin-dns-dispatcher.lock", "/run/origin-dns-dispatcher/rewrites.json", "/var/lib/node-dns/resolv.conf.orig", "/var/lib/node-dns/upstreams.json", factsFile,
 }

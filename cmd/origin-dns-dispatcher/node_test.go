@@ -9,8 +9,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// node is the machine of a case: the program under test, the resolver, and systemd, whose part the
-// test plays.
+// node is the machine of a case: the program under test, the resolver, and systemd, which the test
+// simulates.
 type node struct {
 	t       *testing.T
 	l       *lab.Lab
@@ -94,7 +94,7 @@ func (n *node) play(events []event) []run {
 	return runs
 }
 
-// startAttempt plays systemd starting the unit once, which the dispatcher waits for.
+// startAttempt simulates one attempt of systemd to start the unit, which the dispatcher waits for.
 func (n *node) startAttempt() bool {
 	if n.attempted {
 		return false

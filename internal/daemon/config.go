@@ -17,11 +17,12 @@ import (
 	"github.com/node-dns/node-dns/internal/resolvconf"
 )
 
-// next returns the configuration to serve from now on. Normally it is that of the files, so that
-// the daemon agrees about the cluster domain with the hook, which reads them each time. The running
-// one stays if the files have faults (law 8), and until the privileged half has read files that the
-// daemon may not read. A change takes effect when two looks agree on it; until then again is true.
-// A program that rewrites a file in place first empties it, and an empty file is valid.
+// next returns the configuration to serve from now on. Normally it is the configuration in the
+// files, so that the daemon agrees on the cluster domain with the hook, which reads them each time.
+// The running one stays if the files have faults (law 8), and until the privileged half has read
+// files that the daemon may not read. A change takes effect when two looks agree on it; until then
+// again is true. A program that rewrites a file in place first empties it, and an empty file is
+// valid.
 func (a *agreed) next(running nodeconfig.Config, seen *view.Host) (config nodeconfig.Config, again bool) {
 	before := a.config
 	a.config = seen.Config

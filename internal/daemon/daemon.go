@@ -60,7 +60,7 @@ type Config struct {
 	// Files is the limit of open files. It bounds the queries in flight. 0 means the limit of the
 	// process.
 	Files int
-	// Receivers is the number of UDP sockets per address, and of lanes for upstream queries. As
+	// Receivers is the number of UDP sockets per address, and of lanes for upstream queries. That
 	// many threads may block in the kernel for queries, and as many for responses, so GOMAXPROCS
 	// must be larger by twice that number. 0 means one socket, no lanes and no threads.
 	Receivers int

@@ -26,7 +26,7 @@ type follower struct {
 	next        time.Time // earliest time of the next look
 
 	answers     bool              // whether the daemon answered, at the last look, at the address for resolv.conf
-	wayBackTill time.Time         // end of asking for the way-back stamp; zero if it has not been missing
+	wayBackTill time.Time         // time until which the missing way-back stamp is requested; zero if it was not missing
 	unready     string            // why the ready file could not be written; empty if it was
 	unasked     string            // why interception could not be requested; empty if it was, or is not wanted
 	unkept      string            // why settings made over D-Bus are not saved; empty if they are
@@ -48,7 +48,7 @@ type agreed struct {
 
 const (
 	// settle is how long hints are collected. A renewal causes a dozen events within milliseconds,
-	// a carrier flap more.
+	// a carrier flap causes more.
 	settle = 50 * time.Millisecond
 	// listenAgain is the delay until an address that could not be bound is tried again.
 	listenAgain = time.Second

@@ -37,7 +37,7 @@ func lostClaims(now upstream.Selection) []nameserver.Claim {
 func (f *follower) newPolicy(seen *view.Host, config nodeconfig.Config, files dnsmasqconf.Config, kubeconfig string) *policy.Policy {
 	captured := hostdns.Captured(seen.State.Upstreams, seen.State.Record)
 	if captured.Set.IsEmpty() {
-		// The hook has not run yet or may not write. Use what it would capture.
+		// The hook has not run yet or may not write. Use the upstreams that it would capture.
 		selection := seen.Plan.Selection
 		captured = hostdns.Capture{Set: selection.Set, Origin: selection.Origin, From: strings.TrimSpace(string(selection.Origin) + " " + selection.Detail)}
 	}

@@ -77,8 +77,8 @@ func (d *Daemon) releaseInterception(ctx context.Context) {
 	d.awaitReleased(ctx, func(intercept.Address) bool { return true })
 }
 
-// dropInterception requests the interception that c.next wants, if that is less than before or
-// translates addresses from now on, and waits until no query comes to addresses that are about to
+// dropInterception requests the interception that c.next wants, if it has fewer addresses than
+// before or starts to translate them, and waits until no query comes to addresses that are about to
 // close.
 func (f *follower) dropInterception(c *change) {
 	translates := intercept.Translates(c.next.Intercept) && !intercept.Translates(c.old.Intercept)

@@ -76,8 +76,9 @@ func (r *running) helperSays(on bool) {
 	write(r.t, intercept.StateFile(r.root), string(data))
 }
 
-// TestReloadWaitsForTheHelper: a reload that ends interception goes on to the listeners only when
-// the helper has removed its rules. Queries were lost when an intercepted address closed before.
+// TestReloadWaitsForTheHelper: a reload that ends interception continues with the listeners only
+// when the helper has removed its rules. Queries were lost when an intercepted address closed
+// before.
 func TestReloadWaitsForTheHelper(t *testing.T) {
 	t.Parallel()
 	api := kubetest.NewServer(t)

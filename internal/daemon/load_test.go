@@ -65,8 +65,8 @@ func TestLoad(t *testing.T) {
 	api := kubetest.NewServer(t)
 	api.Apply(shop)
 	stays, comes := freeAddress(t), freeAddress(t)
-	// While nothing listens there, a client of 127.0.0.1 may get that very port as its own and hear
-	// itself.
+	// While nothing listens there, a client of 127.0.0.1 may get that port as its own source port,
+	// and then talks to itself.
 	comes = strings.Replace(comes, "127.0.0.1", "127.0.0.2", 1)
 	const yaml = "/etc/node-dns/node-dns.yaml"
 	common := "upstreams: [\"" + site.Addr().String() + "\"]\n"

@@ -27,9 +27,9 @@ func limitOfGo(group, own int64) int64 {
 }
 
 // roomForCache returns how much memory the cache may use under limit. live is the memory in use
-// after the last garbage collection, and cached is the cache's part of it. The result is what the
-// rest leaves of three quarters of the limit. The last quarter keeps the collector from running all
-// the time.
+// after the last garbage collection, and cached is the cache's part of it. The result is three
+// quarters of the limit minus the rest of the memory in use. The last quarter keeps the collector
+// from running all the time.
 func roomForCache(limit, live, cached int64) int64 {
 	return max(limit/4*3-max(live-cached, 0), 0)
 }

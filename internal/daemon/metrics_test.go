@@ -621,7 +621,7 @@ func TestMetricsOfBuild(t *testing.T) {
 	}
 }
 
-// TestMetricsOfHookAsked: of the hook's writes, one is the one that the daemon requested, no matter
+// TestMetricsOfHookAsked: one of the hook's writes is counted as requested by the daemon, no matter
 // when the daemon sees it.
 func TestMetricsOfHookAsked(t *testing.T) {
 	d := &follower{Daemon: &Daemon{view: &view.View{Metrics: view.NewMetricsState()}}}

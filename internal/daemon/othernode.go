@@ -65,8 +65,8 @@ type identified struct {
 	err error
 }
 
-// otherNodeDNS returns the node-dns that answers, or "". One that was there before stays until it
-// has left its addresses, because systemd keeps them open while it restarts. It is pure.
+// otherNodeDNS returns the node-dns that answers, or "". One that was found before stays until it
+// has closed its sockets, because systemd keeps them open while it restarts. It is pure.
 func otherNodeDNS(before string, answers []identified) string {
 	stays := false
 	for _, a := range answers {

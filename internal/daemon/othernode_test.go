@@ -70,7 +70,7 @@ func TestMayHaveOther(t *testing.T) {
 
 // TestLeavesTheNodeToTheRPM: in a pod, the daemon leaves a node alone that a node-dns of the host
 // serves. It neither listens, nor watches the API, nor requests interception, and says so once. It
-// is ready, so that a rollout goes on. It takes over when the other daemon has ended.
+// is ready, so that a rollout continues. It takes over when the other daemon has ended.
 func TestLeavesTheNodeToTheRPM(t *testing.T) {
 	t.Parallel()
 	site := dnstest.NewServer(t, siteRecords)

@@ -16,7 +16,7 @@ import (
 // ready, and sends them to the cluster's DNS pods otherwise.
 
 const (
-	// redirectedDrain is how long a stopping daemon goes on answering. Cilium goes on sending
+	// redirectedDrain is how long a stopping daemon continues to answer. Cilium continues to send
 	// queries to a pod that is being deleted (cilium/cilium issue 43454), until the readiness probe
 	// has failed: with the chart, two probes with a pause of 2 s.
 	redirectedDrain = 10 * time.Second
@@ -24,7 +24,7 @@ const (
 	redirectedEvery = time.Minute
 )
 
-// answerRedirected goes on answering until Cilium has learned that this pod is not ready. /ready
+// answerRedirected continues to answer until Cilium has learned that this pod is not ready. /ready
 // does not answer any more.
 func (d *Daemon) answerRedirected(ctx context.Context) {
 	if p := d.policy(); p != nil && p.Config.Intercept.Cilium {
@@ -39,8 +39,8 @@ type redirectTrial struct {
 	next  time.Time
 }
 
-// tryRedirected asks at the addresses of the cluster's DNS Service who answers: Cilium redirects
-// this pod's own queries, too.
+// tryRedirected checks which program answers at the addresses of the cluster's DNS Service: Cilium
+// redirects this pod's own queries, too.
 func (t *trial) tryRedirected(ctx context.Context, p *policy.Policy, now time.Time) {
 	r := &t.redirect
 	if slices.Equal(p.Redirected, r.addrs) && now.Before(r.next) {

@@ -33,7 +33,7 @@ const (
 	// maxReferences is the number of nameservers of a kind that are queried directly after a
 	// failure.
 	maxReferences = 4
-	// maxTrials is the number of routes that are asked, all at once: a rollout goes on after
+	// maxTrials is the number of routes that are asked, all at once: a rollout continues after
 	// minReadySeconds of the chart, even if the nameservers of all routes are silent.
 	maxTrials = 64
 )

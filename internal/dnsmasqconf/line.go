@@ -143,8 +143,8 @@ func quoted(out []byte, raw string, i int) (_ []byte, end int, closed bool) {
 	return out, i, i < len(raw)
 }
 
-// Where returns the first place that sets a record for a name, or an address for its domain, of
-// which the longest counts. It searches everything, so it is only for explanations to people. ok is
+// Where returns the first place that sets a record for a name, or an address for its domain. The
+// longest domain wins. It searches everything, so it is only for explanations to people. ok is
 // false if there is none.
 func (c Config) Where(name dnsname.Name) (place Place, ok bool) {
 	for _, h := range c.Hosts {

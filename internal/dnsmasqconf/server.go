@@ -118,7 +118,7 @@ func (r Rule) forDomains(domains []string) ([]Rule, error) {
 }
 
 // unusable returns why an address cannot be a server's, or nil. For dnsmasq 0.0.0.0 means "no
-// server". It would send queries to ::, and reach itself.
+// server". dnsmasq would send queries to ::, and so to itself.
 func unusable(addr netip.Addr) error {
 	switch {
 	case addr == netip.IPv6Unspecified():

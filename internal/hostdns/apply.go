@@ -13,7 +13,7 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/atomicfile"
 )
 
-// Verdict is what a run did with /etc/resolv.conf.
+// Verdict is a run's outcome for /etc/resolv.conf.
 type Verdict string
 
 const (

@@ -16,7 +16,7 @@ import (
 )
 
 // via is how the host is pointed at this node: the value of resolvConf in node-dns.yaml, with auto
-// replaced by its meaning here. If the configuration is invalid, the current way stays.
+// replaced by its meaning here. If the configuration is invalid, the current mode stays.
 func (s *State) via() nodeconfig.ResolvConf {
 	via := cmp.Or(s.Config.ResolvConf, nodeconfig.ResolvConfFile)
 	switch {

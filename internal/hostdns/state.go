@@ -58,7 +58,7 @@ type State struct {
 
 	LacksWayBack bool // the daemon's unit has started, but systemd has not run our program in that start; see NoWayBack
 
-	UpstreamsAlone, NodeResolvConfAlone bool // the file is the only one in its directory, and no dnsmasq reads that
+	UpstreamsAlone, NodeResolvConfAlone bool // the file is the only one in its directory, and no dnsmasq reads the directory
 
 	KubeletNaming string // which kubelet may read NodeResolvConf, as a sentence; "" if none does, or without a purge
 

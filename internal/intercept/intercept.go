@@ -1,4 +1,4 @@
-// Package intercept holds what node-dns and its helper node-dns-intercept tell each other.
+// Package intercept defines the data that node-dns and its helper node-dns-intercept exchange.
 //
 // Pods ask the IP address of the cluster's DNS Service. While node-dns answers at that address, the
 // helper brings the queries of this node's pods to it; otherwise they reach the cluster's own DNS
@@ -24,7 +24,7 @@ import (
 
 const (
 	// MaxAddrs bounds the addresses of a Request. A cluster's DNS Service has one or two, and
-	// NodeLocal DNSCache's address may come on top.
+	// NodeLocal DNSCache's address may be added.
 	MaxAddrs = 8
 	// maxRequest bounds the size of the request file in bytes.
 	maxRequest = 2048
@@ -34,7 +34,7 @@ const (
 // daemon wants interception.
 func RequestFile(root string) string { return filepath.Join("/", root, "/run/node-dns/intercept") }
 
-// Request is what the daemon wants. The zero Request means no interception.
+// Request is the daemon's request to the helper. The zero Request means no interception.
 type Request struct {
 	Addrs []netip.Addr // addresses whose port 53 is intercepted, without duplicates
 	Nodes []netip.Addr // addresses of this host where node-dns also answers, at most one of each family
@@ -106,8 +106,8 @@ func Check(addr netip.Addr) error {
 }
 
 // Translates reports whether these addresses are translated to the node's instead of being served
-// themselves: one is link-local, as that of NodeLocal DNSCache. Its pod can then return to the
-// node, or restart there: no other program is bound to its addresses.
+// themselves: one is link-local, like NodeLocal DNSCache's. Its pod can then return to the node, or
+// restart there: no other program is bound to its addresses.
 func Translates(addrs []netip.Addr) bool {
 	return slices.ContainsFunc(addrs, func(addr netip.Addr) bool { return addr.Is4() && addr.IsLinkLocalUnicast() })
 }

@@ -18,14 +18,14 @@ func StateFile(root string) string {
 	return filepath.Join("/", root, "/run/node-dns-intercept/state.json")
 }
 
-// AliveFile returns the path of the file that the helper of a container touches some times a
+// AliveFile returns the path of the file that the helper of a container touches several times a
 // second.
 func AliveFile(root string) string { return filepath.Join("/", root, "/run/node-dns-intercept/alive") }
 
 // maxState bounds the size of the state file in bytes.
 const maxState = 16 << 10
 
-// State is what the helper does, as it last wrote it.
+// State is the helper's state, as it last wrote it.
 type State struct {
 	PID int `json:"pid"`
 	// Owned reports whether the kernel removes the rules when the helper ends, however it ends

@@ -13,8 +13,8 @@ import (
 )
 
 // Changes come in bursts: an interface that comes up causes a dozen messages. A burst ends after
-// quiet without messages. It is reported after patience at the latest, so that a node where
-// containers start and stop all the time also reports changes.
+// quiet without messages. It is reported within patience, so that a node where containers start and
+// stop all the time also reports changes.
 const (
 	quiet    = 100 * time.Millisecond
 	patience = time.Second

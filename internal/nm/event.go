@@ -38,7 +38,7 @@ type Event struct {
 	// nameservers over TLS.
 	Nameservers []nameserver.Server
 	// Domains are the device's domains without a final dot. NetworkManager does not put the search
-	// list into the variable, so at most this is the DHCP domain.
+	// list into the variable, so this is at most the DHCP domain.
 	Domains []string
 	// VPN is the data of a VPN, for vpn-up and vpn-down. Its nameservers are never the device's. It
 	// is zero without a VPN.

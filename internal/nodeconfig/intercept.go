@@ -92,7 +92,7 @@ func (i Intercept) String() string {
 func (i Intercept) IsNone() bool { return !i.ClusterDNS && len(i.Addrs) == 0 }
 
 // interceptable returns the addresses that intercept names, without duplicates. The cluster's DNS
-// Service has the addresses that the API says, those that the kubelet gives to pods, and those that
+// Service has the addresses in the API, those that the kubelet gives to pods, and those that
 // clusterDNS names at port 53.
 func (c Config) interceptable(dnsService []netip.Addr) []netip.Addr {
 	addrs := slices.Clone(c.Intercept.Addrs)

@@ -28,7 +28,8 @@ type KubeletTold struct {
 	// ResolvConf is an absolute path on the host. "" means that pods get nothing from the node's
 	// file.
 	DomainBy, ResolvConf, ResolvConfBy string
-	// SetBy is where ResolvConf is set, or would be, for the admin. It is "" if ResolvConfBy is.
+	// SetBy tells the admin where ResolvConf is set, or could be set. It is "" if ResolvConfBy is
+	// "".
 	SetBy string
 }
 

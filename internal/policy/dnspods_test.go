@@ -167,8 +167,8 @@ func TestOtherPods(t *testing.T) {
 	}
 }
 
-// TestChoosePods: nodes spread their queries over all DNS pods, and one that goes changes the
-// choice only of the nodes that have it.
+// TestChoosePods: nodes spread their queries over all DNS pods, and when one goes away, only the
+// nodes that use it choose again.
 func TestChoosePods(t *testing.T) {
 	const nodes = 300
 	var pods []nameserver.Server

@@ -14,10 +14,11 @@ import (
 const maxAliases = 100
 
 // Answer returns the local records for a question about name, and false if there are none, so that
-// the query goes on. It follows an alias as far as the local records go. The addresses of a domain
-// count if that has at least least labels: a longer domain has its own route. If some addresses of
-// a name are in near, only those are returned (dnsmasq's localise-queries). The zero Prefix returns
-// all. A name that is known to have no addresses gets an empty answer. The caller owns the records.
+// the query continues. It follows an alias as far as the local records go. The addresses of a
+// domain count if that has at least least labels: a longer domain has its own route. If some
+// addresses of a name are in near, only those are returned (dnsmasq's localise-queries). The zero
+// Prefix returns all. A name that is known to have no addresses gets an empty answer. The caller
+// owns the records.
 func (d *LocalRecords) Answer(question dns.Question, name dnsname.Name, least int, near netip.Prefix) (answer []dns.RR, ok bool) {
 	if d.IsEmpty() || name.IsZero() {
 		return nil, false

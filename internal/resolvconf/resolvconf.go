@@ -90,7 +90,7 @@ func (f *File) nameservers() (addrs []netip.Addr, invalid []string) {
 // Search returns the effective search list: that of the last search or domain line, where a domain
 // is a list of one name. Lines without a name do not count. Upper and lower case are kept, and
 // final dots are removed. The root (".", which systemd-resolved writes for an empty list) and
-// duplicates in any case are left out. The number is not limited (glibc before 2.26 used six).
+// duplicates are left out, ignoring case. The number is not limited (glibc before 2.26 used six).
 func (f *File) Search() []string {
 	return cleanSearch(f.Written())
 }

@@ -80,7 +80,7 @@ func beginning(q *dnsserver.Query, list searchFunc) (string, []dnsname.Name) {
 	if len(search) < 2 || search[0].IsRoot() || q.Name == search[0] || !q.Name.Within(search[0]) {
 		return "", nil
 	}
-	// A dnsname.Name has no escapes, so text and name have the same length in any case.
+	// A dnsname.Name has no escapes, so text and name have the same length.
 	return question.Name[:len(question.Name)-len(search[0].String())], search[1:]
 }
 

@@ -51,8 +51,8 @@ type Loops struct {
 
 var _ dnsserver.IsOwn = (*Loops)(nil).isProbe
 
-// isProbe reports whether a query name, in any case, is that of a probe in flight, and records that
-// it came back.
+// isProbe reports whether a query name, in any letter case, is that of a probe in flight, and
+// records that it came back.
 func (l *Loops) isProbe(name []byte) bool {
 	var room [dnswire.MaxName]byte
 	text, ok := dnswire.AppendText(room[:0], name)
@@ -110,7 +110,8 @@ func (l *Loops) end() {
 	l.probes, l.Found = nil, l.back
 }
 
-// send sends one probe and waits for the response, or as long as a probe may take to come back.
+// send sends one probe and waits for the response, for at most the time that a probe may take to
+// come back.
 func (l *Loops) send(ctx context.Context, server nameserver.Server, name string) {
 	if l.ask != nil {
 		l.ask(ctx, server, name)

@@ -28,7 +28,7 @@ type Route struct {
 	Source string `json:"source,omitempty"`
 }
 
-// A Set is what a node forwards to. The zero Set is empty. A Set is a value: methods do not change
+// A Set is the upstreams of a node. The zero Set is empty. A Set is a value: methods do not change
 // it, and do not share memory with their results.
 type Set struct {
 	// Servers are the default upstream nameservers, in the order of use.

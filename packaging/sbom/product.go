@@ -49,7 +49,7 @@ type debianPackage struct {
 }
 
 // readSums returns the hashes in a file go.sum. Programs that were built from a vendor directory,
-// as those of the RPM, do not contain them.
+// such as those of the RPM, do not contain them.
 func readSums(path string) (map[module]string, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -173,7 +173,7 @@ func TestAllValues(t *testing.T) {
 	}
 }
 
-// TestSchema: Helm refuses wrong values, and says which.
+// TestSchema: Helm rejects invalid values and names them.
 func TestSchema(t *testing.T) {
 	for _, test := range []struct {
 		name, values string

@@ -43,7 +43,7 @@ func run(args []string) error {
 	return err
 }
 
-// output is what Helm makes of a chart.
+// output is the result of rendering a chart with Helm.
 type output struct {
 	objects string // YAML documents, in the order in which Helm creates them
 	notes   string

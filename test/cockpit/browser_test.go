@@ -150,7 +150,7 @@ func complaintOf(r reply) string {
 	case r.Method == "Runtime.exceptionThrown",
 		r.Method == "Runtime.consoleAPICalled" && (event.Type == "error" || event.Type == "warning" || event.Type == "assert"),
 		r.Method == "Log.entryAdded" && (event.Entry.Level == "error" || event.Entry.Level == "warning"),
-		// cockpit.js has an unload handler, which Chromium reports as deprecated.
+		// Chromium reports that cockpit.js has an unload handler, which is deprecated.
 		r.Method == "Audits.issueAdded" && event.Issue.Code != "DeprecationIssue":
 		return r.Method + " " + string(r.Params)
 	}

@@ -249,7 +249,7 @@ func (c *countedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// await waits until every node follows the API server and knows so many Services, and returns the
+// await waits until every node follows the API server and knows that many Services, and returns the
 // time that it took.
 func (f *apiFleet) await(services int, patience time.Duration) time.Duration {
 	f.t.Helper()

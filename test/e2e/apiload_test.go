@@ -30,7 +30,7 @@ const (
 	idleTime     = time.Minute      // of the event without changes
 )
 
-// apiLoad is what one event costs the API server.
+// apiLoad is the cost of one event for the API server.
 type apiLoad struct {
 	load
 	took     time.Duration // until all nodes knew the cluster's state
@@ -40,7 +40,7 @@ type apiLoad struct {
 	rejected int64         // requests answered with 429
 }
 
-// measure runs an event and counts its requests until the nodes know so many Services, and for
+// measure runs an event and counts its requests until the nodes know that many Services, and for
 // three seconds more.
 func (f *apiFleet) measure(event string, services int, do func()) apiLoad {
 	f.t.Helper()
@@ -95,7 +95,7 @@ func fillScale(t testing.TB, c *kube.Cluster, services int) {
 	}
 }
 
-// change changes all endpoints of so many slices and adds a Service.
+// change changes all endpoints of that many slices and adds a Service.
 func (f *apiFleet) change(slices, services int, isReady bool, name, addr string) {
 	f.t.Helper()
 	for i := range slices {

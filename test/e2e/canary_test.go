@@ -25,8 +25,8 @@ const canaryNodes = 3
 // configAnnotation is the annotation of the chart's pods that has node-dns.yaml, with rollConfig.
 const configAnnotation = "node-dns/config"
 
-// kubelets play the kubelets of all nodes for the pods of a DaemonSet: for each pod they run the
-// daemon with the pod's configuration, and report its /ready as the pod's readiness.
+// kubelets stand in for the kubelets of all nodes for the pods of a DaemonSet: for each pod they
+// run the daemon with the pod's configuration, and report its /ready as the pod's readiness.
 type kubelets struct {
 	t       *testing.T
 	c       *kube.Cluster

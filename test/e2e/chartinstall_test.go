@@ -167,7 +167,7 @@ func (b *chartBed) kill(names ...string) {
 	}
 }
 
-// awaitRestarts waits until containers run again after so many restarts, and node-dns answers.
+// awaitRestarts waits until containers run again after that many restarts, and node-dns answers.
 func (b *chartBed) awaitRestarts(l *podLoad, want int) {
 	b.t.Helper()
 	if !lab.Poll(patience, func() bool { now, _ := b.k.troubles(); return now == want }) {
@@ -181,7 +181,7 @@ func (b *chartBed) awaitRestarts(l *podLoad, want int) {
 // replaced. If containers are killed, at most the queries in flight are lost.
 //
 // Helm, the API server, the controllers, the scheduler and kube-proxy are the real ones, and crun
-// runs the image. The test plays the kubelet: see kubelet.
+// runs the image. The test simulates the kubelet: see kubelet.
 func TestChartInstall(t *testing.T) {
 	const some = interceptRate / 4
 	lab.NeedPrograms(t, "crun", "unshare", "nsenter", "nft")

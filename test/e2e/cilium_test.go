@@ -91,7 +91,7 @@ type localRedirectPolicy struct {
 
 type policyPort struct{ Name, Port, Protocol string }
 
-// cilium plays Cilium on the node of a proxyBed, without kube-proxy: it leads queries to the
+// cilium simulates Cilium on the node of a proxyBed, without kube-proxy: it leads queries to the
 // Service kube-dns to the pods that a CiliumLocalRedirectPolicy selects and that are ready, and to
 // kube-dns if there is none. As with Cilium's socket load balancer, the kernel does not track these
 // connections. One goroutine does all of this.
@@ -237,7 +237,7 @@ func (c *cilium) rulesFor(ready []string) string {
 // back. No query is lost in between, nor while the pod is replaced.
 //
 // Helm, the API server, the controllers and the scheduler are the real ones, and crun runs the
-// image. The test plays the kubelet and Cilium: see kubelet and cilium.
+// image. The test simulates the kubelet and Cilium: see kubelet and cilium.
 func TestChartCilium(t *testing.T) {
 	const some = interceptRate / 4
 	lab.NeedPrograms(t, "crun", "unshare", "nsenter", "nft")

@@ -20,8 +20,8 @@ import (
 	"github.com/node-dns/node-dns/test/e2e/kube"
 )
 
-// execServer plays the kubelets of all nodes for exec, with the streaming server of the container
-// runtimes. The API server connects to it as to a real one.
+// execServer simulates the kubelets of all nodes for exec, with the streaming server of the
+// container runtimes. The API server connects to it as to a real one.
 type execServer struct {
 	port int
 	// run runs a program in a pod and returns its exit code. It is called concurrently.
@@ -31,7 +31,7 @@ type execServer struct {
 	active, most int        // programs that run now, and their maximum
 	total        int
 	await        int           // number of programs that wait for each other; 0: none
-	together     chan struct{} // closed when so many run
+	together     chan struct{} // closed when that many run
 }
 
 // kubeletHost is the address of all nodes: loopback, but not that of the tests' nameservers.
@@ -72,7 +72,7 @@ func newExecServer(t testing.TB) *execServer {
 	return k
 }
 
-// count resets the counters. If await is set, as many programs wait until all of them run.
+// count resets the counters. If await is set, programs wait until that many of them run.
 func (k *execServer) count(await int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -269,7 +269,7 @@ func askedFor(agent string, uri *url.URL, at time.Time) asked {
 	q, version := uri.Query(), uri.Query().Get("resourceVersion")
 	a := asked{at: at, node: agent, resource: uri.Path[strings.LastIndexByte(uri.Path, '/')+1:], kind: "other"}
 	switch isOne := q.Get("fieldSelector") == "metadata.name=kubernetes" || strings.Contains(uri.Path, "/namespaces/default/"); {
-	case q.Get("sendInitialEvents") == "true": // client-go's WatchList: a list, which goes on as a watch
+	case q.Get("sendInitialEvents") == "true": // client-go's WatchList: a list that continues as a watch
 		a.kind = "list"
 	case q.Get("watch") != "":
 		a.kind = "watch"

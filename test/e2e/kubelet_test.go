@@ -26,8 +26,8 @@ import (
 	"github.com/node-dns/node-dns/test/e2e/kube"
 )
 
-// kubelet plays the kubelet of a node for pods in one namespace: it runs those that are bound to
-// the node, with volumes, environment and probes, restarts containers that fail, reports the
+// kubelet simulates the kubelet of a node for pods in one namespace: it runs those that are bound
+// to the node, with volumes, environment and probes, restarts containers that fail, reports the
 // status, and ends deleted pods. It fails if a pod needs something that it does not know. One
 // goroutine does all of this.
 type kubelet struct {
@@ -333,7 +333,8 @@ func (k *kubelet) look(ctx context.Context, pod corev1.Pod, have *runningPod) er
 	return k.lookReady(ctx, pod, have)
 }
 
-// lookReady runs the readiness probes, also of a pod that is being deleted, and reports a change.
+// lookReady runs the readiness probes, even those of a pod that is being deleted, and reports a
+// change.
 func (k *kubelet) lookReady(ctx context.Context, pod corev1.Pod, have *runningPod) error {
 	ready := true
 	for _, c := range have.containers {

@@ -62,7 +62,7 @@ func (n *netns) argv(argv []string) []string {
 	return append([]string{"nsenter", "--net=" + n.path(), "--"}, argv...)
 }
 
-// run runs a program in the namespace to its end and returns its output.
+// run runs a program in the namespace, waits until it ends, and returns its output.
 func (n *netns) run(argv ...string) string {
 	n.t.Helper()
 	out, err := n.try(argv...)
@@ -79,8 +79,8 @@ func (n *netns) try(argv ...string) (string, error) {
 	return string(out), err
 }
 
-// start starts a program in the namespace. It ends with the test at the latest. Its output is
-// logged if the test fails.
+// start starts a program in the namespace. It ends no later than the test. Its output is logged if
+// the test fails.
 func (n *netns) start(argv ...string) *lab.Process {
 	n.t.Helper()
 	p, err := lab.Beside(lab.Command{Argv: n.argv(argv)})

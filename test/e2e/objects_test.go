@@ -48,7 +48,7 @@ func create(t testing.TB, c *kube.Cluster, objects ...*kube.Object) {
 	}
 }
 
-// remove deletes an object, also in a cleanup, without a grace period, because there is no kubelet
+// remove deletes an object, even in a cleanup, without a grace period, because there is no kubelet
 // to end a pod.
 func remove(t testing.TB, c *kube.Cluster, o *kube.Object) {
 	t.Helper()

@@ -49,7 +49,7 @@ type lostQuery struct {
 	why string
 }
 
-// refusedByICMP is why a query is lost that reached a host without a socket for it.
+// refusedByICMP is the reason for losing a query that reached a host without a socket for it.
 const refusedByICMP = "refused by ICMP"
 
 // podLoadTimeout is the default timeout of a query in resolv.conf(5).

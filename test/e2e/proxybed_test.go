@@ -285,7 +285,7 @@ func TestKubeProxy(t *testing.T) {
 	})
 }
 
-// awaitAnswers waits until the load has got so many more answers with an address.
+// awaitAnswers waits until the load has received that many more answers with an address.
 func (b *proxyBed) awaitAnswers(l *podLoad, addr string, more int) {
 	b.t.Helper()
 	a := netip.MustParseAddr(addr)

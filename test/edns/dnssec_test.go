@@ -176,7 +176,7 @@ func tour[T any](all []T) (order []T) {
 }
 
 // TestNegativeProofs: with DO, negative answers contain the complete proof. Without DO they contain
-// none, even if the upstream sends it unasked.
+// none, even if the upstream sends it unrequested.
 func TestNegativeProofs(t *testing.T) {
 	zone := newSignedZone(t)
 	proofs := func(types ...string) string {

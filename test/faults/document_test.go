@@ -10,7 +10,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/golden"
 )
 
-// TestPage checks that the page of promises has all rows that are played, and no others.
+// TestPage checks that the page of promises has all rows that are run, and no others.
 func TestPage(t *testing.T) {
 	var table strings.Builder
 	table.WriteString("| fault | promise |\n|---|---|\n")
@@ -20,8 +20,8 @@ func TestPage(t *testing.T) {
 	golden.CheckTable(t, "../../docs/appendix/faults.md", "./test/faults -run TestPage", table.String())
 }
 
-// TestMeasuredRows checks that the last measurement has all rows that are played, with their
-// promises, and no others.
+// TestMeasuredRows checks that the last measurement has all rows that are run, with their promises,
+// and no others.
 func TestMeasuredRows(t *testing.T) {
 	const path = "../../bench/results/faults.md"
 	promises := map[string]string{}

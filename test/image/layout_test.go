@@ -65,7 +65,7 @@ const (
 	mediaLayer  = media + "layer.v1.tar+gzip"
 )
 
-// labels are those of each image and of the index, besides the license.
+// labels are the labels of each image and of the index, except the license.
 var labels = map[string]string{
 	"org.opencontainers.image.title":       "node-dns",
 	"org.opencontainers.image.description": "One DNS agent for a Kubernetes or OpenShift node",

@@ -39,8 +39,8 @@ func checkRun(t *testing.T, layer []byte) {
 		argv []string
 	}{
 		{"the bounding set of a pod that may escalate", append([]string{"setpriv", "--bounding-set=-all,+net_bind_service,+setuid,+setgid,+sys_chroot"}, serve...)},
-		// As containerd starts it with allowPrivilegeEscalation: false. chroot(1) needs the other
-		// two.
+		// This is how containerd starts it with allowPrivilegeEscalation: false. chroot(1) needs
+		// the other two capabilities.
 		{"no_new_privs, started by a process with the capability", append([]string{
 			"setpriv", "--no-new-privs", "--reuid=65532", "--regid=65532", "--clear-groups",
 			"--inh-caps=" + caps, "--ambient-caps=" + caps, "chroot", root,
@@ -55,7 +55,7 @@ func checkRun(t *testing.T, layer []byte) {
 	}
 }
 
-// unpack unpacks a layer as a container runtime does, which is root.
+// unpack unpacks a layer like a container runtime, which runs as root.
 func unpack(t *testing.T, layer []byte) string {
 	t.Helper()
 	dir := t.TempDir()

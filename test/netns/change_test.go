@@ -68,8 +68,8 @@ func TestTrampled(t *testing.T) {
 	n.await(right{Upstreams: []string{ns1}, Text: trampled})
 }
 
-// trample writes resolv.conf like a tool that knows nothing about others. trampled is the
-// resolv.conf that we make of it, below our line.
+// trample writes resolv.conf like a tool that ignores all others. trampled is the resolv.conf that
+// we make of it, below our line.
 func (n *node) trample() { n.l.WriteFile(resolvConf, "nameserver 192.0.2.1\n") }
 
 const trampled = "nameserver " + nodeIP + "\nsearch example.com\n"

@@ -40,7 +40,7 @@ var typed = []string{
 // no systemd and no journal.
 const withSystemd = "test/nspawn runs it"
 
-// withHelm is likewise for commands of Helm and for a cluster with a kubelet.
+// withHelm is the same for commands that need Helm, or a cluster with a kubelet.
 const withHelm = "there is no helm; test/chart renders the objects, and test/e2e applies them"
 
 // elsewhere lists the commands in the documents that these tests do not run as written, and why.

@@ -15,7 +15,7 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// Nameservers of brokenNode: two of the site, which know all names, and one that plays the
+// Nameservers of brokenNode: two of the site, which know all names, and one that simulates the
 // cluster's nameserver.
 const (
 	site1     = "10.77.0.61"

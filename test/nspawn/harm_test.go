@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// By default the seed comes from the date, and a run plays as many walks as fit into the time. The
+// By default the seed comes from the date, and a run does as many walks as fit into the time. The
 // time only decides how many walks start.
 var (
 	harmTime   = flag.Duration("harm.time", 55*time.Second, "time in which TestNoHarmManaged and TestNoHarmByHand start walks")
@@ -21,7 +21,7 @@ var (
 	harmSeed   = flag.Uint64("harm.seed", 0, "seed of the first walks; 0 means the number of days since 1970")
 )
 
-// harmLeast is the number of walks that a run plays even on a slow machine. The next day's run
+// harmLeast is the number of walks that a run does even on a slow machine. The next day's run
 // continues after them.
 const harmLeast = 3
 
@@ -173,7 +173,7 @@ func harmCells(managed bool) (cells []harmCell) {
 }
 
 // rotated returns the cells in the order of a run with this seed. Each day's run starts with the
-// cell after the first harmLeast of the day before, so that together they play every cell.
+// cell after the first harmLeast of the day before, so that together they cover every cell.
 func rotated(cells []harmCell, seed uint64) []harmCell {
 	start := int(seed * harmLeast % uint64(len(cells)))
 	return slices.Concat(cells[start:], cells[:start])

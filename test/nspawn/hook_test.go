@@ -50,7 +50,7 @@ func TestInstalledAndNotInUse(t *testing.T) {
 	n.Run("systemctl", "start", "node-dns.service")
 	n.awaitServing()
 	n.Run("systemctl", "stop", "node-dns.service")
-	awaitEvents("the stop") // from 1.46 on the reload at the stop causes an event
+	awaitEvents("the stop") // with NetworkManager 1.46 or later, the reload at the stop causes an event
 	logged := len(n.entries("SYSLOG_IDENTIFIER=origin-dns-dispatcher"))
 	check("one that was stopped")
 	if got := len(n.entries("SYSLOG_IDENTIFIER=origin-dns-dispatcher")); got != logged {

@@ -46,7 +46,8 @@ type hostKind struct {
 	keepsLink    bool // a file in place of the link counts as another tool's, and the link comes back: docs/howto/coexistence.md
 }
 
-// handwritten is an admin's resolv.conf. The options also tell it from one that a program writes.
+// handwritten is an admin's resolv.conf. The options also distinguish it from a file that a program
+// writes.
 const handwritten = "# the site's\nsearch admin.example\nnameserver " + adminNS + "\noptions timeout:2\n"
 
 // adminsFile is what an admin's link leads to.

@@ -13,8 +13,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/kubetest"
 )
 
-// busy is a node under constant load. The test itself plays its upstream nameservers, its cluster
-// and its clients.
+// busy is a node under constant load. The test itself simulates its upstream nameservers, its
+// cluster and its clients.
 type busy struct {
 	*node
 	slow *dnstest.Server
@@ -156,7 +156,7 @@ func (b *busy) drops() (n int) {
 	return n
 }
 
-// awaitRestart waits until systemd has restarted the service this often.
+// awaitRestart waits until systemd has restarted the service that many times.
 func (b *busy) awaitRestart(n int) {
 	b.t.Helper()
 	b.Await(fmt.Sprintf("restart %d", n), func() bool {

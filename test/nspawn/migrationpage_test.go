@@ -41,8 +41,8 @@ func commands(blocks []manpage.Block) (all []string) {
 	return all
 }
 
-// way are the commands of the page for every origin. TestMigrate and the tests of the other origins
-// run them, the first one without --dry-run, which is the default.
+// way holds the commands of the page for every origin. TestMigrate and the tests of the other
+// origins run them, the first one without --dry-run, which is the default.
 var way = []string{"node-dns migrate --dry-run", "node-dns migrate --apply", "node-dns migrate --undo"}
 
 // byTheCluster are the page's commands for an administrator of an OpenShift 4 cluster, which cannot

@@ -21,8 +21,8 @@ const (
 	oldUpstreams   = "/etc/dnsmasq.d/origin-upstream-dns.conf"
 )
 
-// oldNode is an OpenShift 3 node with node-dns installed but not in use. The test itself plays the
-// nameservers of the site, of slow.example and of the cluster.
+// oldNode is an OpenShift 3 node with node-dns installed but not in use. The test itself simulates
+// the nameservers of the site, of slow.example and of the cluster.
 type oldNode struct {
 	*node
 	site, slow, cluster *dnstest.Server

@@ -31,8 +31,8 @@ var users = []string{
 // captured are the original nameservers, in the files that dnsmasq and the kubelet may still read.
 var captured = []string{"/etc/dnsmasq.d", "/etc/dnsmasq.d/origin-upstream-dns.conf", "/etc/origin", "/etc/origin/node", "/etc/origin/node/resolv.conf"}
 
-// passing exist until the next boot: a lock that another process may hold, and a directory that
-// others may use.
+// passing are files that exist until the next boot: a lock that another process may hold, and a
+// directory that others may use.
 var passing = []string{"/run/origin-dns-dispatcher.lock", "/run/NetworkManager/conf.d"}
 
 // configuration are the files of the package that belong to the admin.

@@ -142,7 +142,7 @@ func (n *node) checkCloudLeavesAlone() {
 }
 
 // The default address of NodeLocal DNSCache, the address of the cluster DNS's Service, and the unit
-// that plays the cache's pod.
+// that stands in for the cache's pod.
 const (
 	cacheAddr     = "169.254.20.10"
 	cacheService  = "172.30.0.10"
@@ -193,7 +193,7 @@ ExecStop=/usr/local/bin/nodelocal-net down
 `
 
 // setNodelocal makes the node part of a cluster with NodeLocal DNSCache. A dnsmasq with that name
-// plays its part.
+// stands in for it.
 func (n *node) setNodelocal() {
 	n.t.Helper()
 	n.Install("iptables")
@@ -293,7 +293,7 @@ touch /run/resolv-prepender-kni-conf-done
 `
 )
 
-// setPrepender makes the node an on-premises OpenShift 4 node. A dnsmasq plays CoreDNS.
+// setPrepender makes the node an on-premises OpenShift 4 node. A dnsmasq stands in for CoreDNS.
 func (n *node) setPrepender() {
 	n.t.Helper()
 	n.setCoreDNS()

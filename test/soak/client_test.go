@@ -159,7 +159,7 @@ func (c *client) run(ctx context.Context, rate float64, plan []kind) {
 		} else if wait < -100*time.Millisecond {
 			due = time.Now() // do not catch up on questions that could not be sent in time
 		}
-		c.places <- struct{}{} // a place becomes free after patience at the latest
+		c.places <- struct{}{} // a place becomes free within patience
 		c.send(newQuestion(plan[n%uint64(len(plan))], n))
 	}
 	for range cap(c.places) {

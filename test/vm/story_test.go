@@ -128,7 +128,7 @@ func (g *guest) checkDomains() {
 	if got := g.domainOf(g.mainPID()); got != daemon {
 		g.t.Errorf("the daemon runs as %s, want %s", got, daemon)
 	}
-	g.Run("systemctl start node-dns-apply") // NetworkManager's hook may have pointed resolv.conf before the daemon requested it
+	g.Run("systemctl start node-dns-apply") // NetworkManager's event may have run the hook before the daemon requested it
 	want := []string{"the daemon runs as " + daemon, hook + " (node-dns-apply.service)"}
 	g.l.Await(fmt.Sprintf("doctor to say %q", want), func() bool { // a slow guest may not answer doctor in time
 		return slices.ContainsFunc(g.findings("selinux"), func(f doctor.Finding) bool {

@@ -74,7 +74,7 @@ func remembered(lookUp func() (int, bool)) func() (int, bool) {
 	}
 }
 
-// maxClients limits the open connections, those that wait for a slot included. Guests leave at
+// maxClients limits the open connections, including those that wait for a slot. Guests leave at
 // least adminRoom of them for admins. Package policy keeps files for them (filesAside).
 const (
 	adminRoom  = 8

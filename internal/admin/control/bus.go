@@ -18,7 +18,7 @@ func (b *Bus) text() string {
 	return strings.Join(append([]string{orNone(strings.Join(owned, "   "))}, others...), "\n") + b.set()
 }
 
-// set returns additional lines with what was set over D-Bus.
+// set returns additional lines with the settings made over D-Bus.
 func (b *Bus) set() string {
 	text := ""
 	if len(b.Servers) > 0 {

@@ -135,7 +135,7 @@ func refused(response *http.Response) error {
 // ErrNotReady means that the daemon runs but is not ready.
 var ErrNotReady = errors.New("node-dns is not ready")
 
-// waitPause is the interval between requests. One costs the daemon a millisecond.
+// waitPause is the interval between requests. Each takes the daemon a millisecond.
 const waitPause = 100 * time.Millisecond
 
 // AwaitReady returns nil when the daemon that listens on path, or will listen, is ready: every

@@ -148,8 +148,8 @@ func (s *guestSlots) enter(user int) *guestSlot {
 	return slot
 }
 
-// leave takes back the slot of a closed connection, which it must be called for once. The first
-// waiting connection whose user is below the limit gets it.
+// leave frees the slot of a closed connection. Call it once for each connection. The first waiting
+// connection whose user is below the limit gets it.
 func (s *guestSlots) leave(slot *guestSlot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -27,7 +27,7 @@ func of(ctx context.Context, l level) context.Context {
 }
 
 // TestGuestsWait proves that all guests together get a burst and then 20 answers per second,
-// refusals included, and that admins never wait.
+// including refusals, and that admins never wait.
 func TestGuestsWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mux := whole.handler()

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// LastMinute is what the listeners did in the last minute, or since the start if that is shorter.
-// P50 and P99 are bucket bounds of a histogram.
+// LastMinute holds the listeners' counts for the last minute, or since the start if that is
+// shorter. P50 and P99 are bucket bounds of a histogram.
 type LastMinute struct {
 	Over      time.Duration `json:"overNanoseconds"` // length of the period: a minute and up to ten seconds more
 	Queries   uint64        `json:"queries"`
@@ -29,7 +29,7 @@ type LastMinute struct {
 	Reasons  []ReasonMinute `json:"reasons,omitempty"` // for admins only
 }
 
-// RouteMinute is what happened in the last minute to the names of one route, or of one of the
+// RouteMinute holds the counts for the last minute of the names of one route, or of one of the
 // cluster's zones. Only routes with failures are listed.
 type RouteMinute struct {
 	Domain     string `json:"domain"`
@@ -54,7 +54,7 @@ type ReasonMinute struct {
 	Refused  uint64 `json:"refused"`
 }
 
-// ServerMinute is what one nameserver did in the last minute.
+// ServerMinute holds one nameserver's counts for the last minute.
 type ServerMinute struct {
 	Address  string `json:"address"`
 	Queries  uint64 `json:"queries"`  // queries sent to it

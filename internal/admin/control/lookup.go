@@ -217,7 +217,7 @@ func (l Lookup) WriteShort(w io.Writer) error {
 	return p.err
 }
 
-// comment writes a line of a zone file that is a comment, also where it is folded.
+// comment writes a comment line of a zone file. If it is folded, each part is a comment.
 func (p *page) comment(format string, args ...any) {
 	p.hanging(";; "+fmt.Sprintf(format, args...), ";;   ")
 }

@@ -32,7 +32,7 @@ type Question struct {
 	CD     bool   `json:"cd,omitempty"`     // disable validation: the CD bit, RFC 4035 section 3.2.2
 }
 
-// Answer is what a client would get, with its origin.
+// Answer is the answer that a client would get, with its source.
 type Answer struct {
 	APIVersion string          `json:"apiVersion"`
 	Kind       string          `json:"kind"`
@@ -51,7 +51,7 @@ type Answer struct {
 	Client     *Client         `json:"client,omitempty"` // set if Question.As is
 }
 
-// TraceStep is one step on the way to an answer.
+// TraceStep is one step in finding an answer.
 type TraceStep struct {
 	At   time.Duration `json:"atNanoseconds"` // since the question was sent
 	What string        `json:"what"`

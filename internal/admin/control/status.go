@@ -23,7 +23,7 @@ type Status struct {
 	Node       Node       `json:"node"`
 	Listeners  []Listener `json:"listeners"`
 	// LeftTo is the node-dns of the RPM, or of another pod, that serves this node. This one, in a
-	// pod, then listens nowhere. It is ready, because the node's DNS is: a rollout goes on.
+	// pod, then listens nowhere. It is ready, because the node's DNS is. A rollout thus continues.
 	LeftTo  string  `json:"leftTo,omitempty"`
 	Metrics Metrics `json:"metrics"`
 	Clients Clients `json:"clients"`
@@ -61,7 +61,7 @@ type Watched struct {
 type Process struct {
 	Goroutines  int   `json:"goroutines"`
 	Heap        int64 `json:"heap"`        // bytes in use after the last garbage collection
-	MemoryLimit int64 `json:"memoryLimit"` // Go's memory limit in bytes, before which the cache shrinks; 0 means no limit
+	MemoryLimit int64 `json:"memoryLimit"` // Go's memory limit in bytes; the cache shrinks before it is reached; 0 means no limit
 }
 
 // SELinux says how SELinux confines the daemon.

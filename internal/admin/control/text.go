@@ -137,7 +137,7 @@ func from(source string) string {
 	return "\nfrom " + source
 }
 
-// insteadOf returns additional lines with what the route overrides.
+// insteadOf returns additional lines with the settings that the route overrides.
 func (s Status) insteadOf(route Route) string {
 	text := ""
 	for _, lost := range s.Overridden {

@@ -12,7 +12,7 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/termtext"
 )
 
-// quick is the longest time in which the daemon must answer a name for clients to need it too. A
+// quick is a limit: if the daemon answers a name within it, clients must get an answer too. A
 // client's query for a slower name may time out.
 const quick = time.Second
 

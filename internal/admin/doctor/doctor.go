@@ -30,7 +30,7 @@ type Finding struct {
 	Level   Level    `json:"level"`
 	What    string   `json:"what"`
 	Details []string `json:"details,omitempty"` // evidence, one line each
-	Fix     string   `json:"fix,omitempty"`     // what to do; empty if nothing is to be done
+	Fix     string   `json:"fix,omitempty"`     // suggested fix; empty if none is needed
 }
 
 // Report holds all findings.

@@ -203,7 +203,7 @@ func (d *Direct) ask(ctx context.Context, server nameserver.Server, q dns.Questi
 	}
 }
 
-// way is a way to query a name, and the place of its answer.
+// way is a way to query a name, and where its answer is stored.
 type way struct {
 	name    string
 	answer  *Answer

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestNamePods: a pod without an answer has a name, whichever process of it and whichever cgroup
-// driver show it.
+// TestNamePods: a pod without an answer is reported by name, whichever of its processes was found,
+// and with every cgroup driver.
 func TestNamePods(t *testing.T) {
 	const web, etcd, other = "0b1cd2e3-0000-4000-8000-00000000aaaa", "0123456789abcdef0123456789abcdef", "0b1cd2e3-0000-4000-8000-00000000bbbb"
 	root := t.TempDir()

@@ -29,7 +29,7 @@ const (
 	// pods.
 	maxPods = 128
 	// maxThreads limits those from which queries are sent at the same time. Each has a thread of
-	// its own, and a container may have a low limit of threads.
+	// its own, and a container may have a low limit on threads.
 	maxThreads = 32
 	// maxPodsForNames limits those from which all names are queried.
 	maxPodsForNames = 2

@@ -142,8 +142,8 @@ type Direct struct {
 	CD     Answer // over UDP with the CD bit, which disables DNSSEC validation; sent only after SERVFAIL
 }
 
-// Asked holds the answers of this node to a client for a name. A way that had no answer for an
-// earlier name is zero.
+// Asked holds the answers of this node to a client for a name. The answer in a way that failed for
+// an earlier name is zero.
 type Asked struct {
 	Name, Type string
 	Direct

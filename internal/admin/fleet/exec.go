@@ -80,7 +80,7 @@ func (c *Client) Exec(ctx context.Context, pod string, argv []string) (Output, e
 var request = regexp.MustCompile(`(Get|Post) "[^"]*": `)
 
 // failure returns the error of a connection over SPDY. Its type does not say that the API server
-// denied it. That of a refused WebSocket does, but a WebSocket may need another right.
+// denied it. The error of a refused WebSocket does, but a WebSocket may need another right.
 func failure(err error, refusal *httpstream.UpgradeFailureError) error {
 	isDenied := refusal != nil && denied(refusal.Cause) != refusal.Cause
 	text := request.ReplaceAllString(err.Error(), "")

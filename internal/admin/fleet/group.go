@@ -44,7 +44,7 @@ type GroupValue struct {
 	Nodes []string `json:"nodes"` // sorted
 }
 
-// apiVersion is that of the JSON output, as of node-dns.
+// apiVersion is the version of the JSON output, the same as node-dns's.
 const apiVersion = "node-dns/v1"
 
 // NewReport summarizes the results of a command, which are sorted by node. It is pure.
@@ -61,7 +61,7 @@ func NewReport(command string, results []Result, now time.Time) Report {
 	return r
 }
 
-// exitCode is 0 if all nodes are ok, and a code other than 1 if it is that of all nodes.
+// exitCode is 0 if all nodes are ok, their exit code if it is the same for all, and otherwise 1.
 func exitCode(results []Result) int {
 	code := ExitOK
 	for i, result := range results {

@@ -129,7 +129,7 @@ func (a answer) doctorFindings() (all []Finding) {
 	return all
 }
 
-// problems returns the problems of a status. That of a server that is down has the time.
+// problems returns the problems in a status. For a server that is down, it includes the time.
 func (a answer) problems() (all []Finding) {
 	since := map[string]time.Time{}
 	for _, route := range a.Routes {
@@ -190,13 +190,13 @@ func (a answer) data() string {
 	return cmp.Or(strings.Join(slices.Compact(rcodes), ", "), "none")
 }
 
-// Bounds of what is kept of a node's answer.
+// Limits on the data kept from a node's answer.
 const (
 	maxFindings, maxFacts = 50, 200
 	maxText               = 400 // bytes of one text
 )
 
-// bound cuts what is too large, so that no node takes the memory or the screen of the others. It
+// bound truncates large answers, so that one node cannot use up the memory or fill the screen. It
 // also sets missing levels.
 func (r *Result) bound() {
 	r.Findings = r.Findings[:min(len(r.Findings), maxFindings)]

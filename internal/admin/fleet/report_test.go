@@ -86,7 +86,7 @@ var reports = []struct {
 		{nodes: []string{"i"}, output: `{"kind": "Doctor"}`},
 		{nodes: []string{"j"}, output: `{"kind": "Status", "problems": "none"}`},
 	}},
-	// The chart's pod on such a node is ready. It counted as ok, unasked.
+	// The chart's pod on such a node is ready. It used to count as ok without being asked.
 	{"nodes that the RPM serves", Command{Name: "status"}, []said{
 		{nodes: rack("n", 1, 38), output: wellStatus},
 		{nodes: []string{"p1"}, output: fmt.Sprintf(leftStatus, "192.0.2.112")},

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// TestParallel: Run asks at most Parallel nodes at a time, and as many if there are enough.
+// TestParallel: Run asks Parallel nodes at a time if there are that many, and never more.
 func TestParallel(t *testing.T) {
 	for _, parallel := range []int{1, 7, 50} {
 		synctest.Test(t, func(t *testing.T) {

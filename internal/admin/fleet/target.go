@@ -60,7 +60,7 @@ func Targets(nodes []Node, pods []Pod, namespace string) []Target {
 
 // askRPM returns how to run a command of the RPM's node-dns. The profile makes the pod privileged:
 // without it, kubectl's documentation says, chroot may fail, and on an enforcing host SELinux
-// denies the container the files of the host.
+// denies the container access to the host's files.
 func askRPM(command string) string {
 	return "if the node has the RPM: kubectl debug node/NODE -it --profile=sysadmin --image=busybox -- chroot /host node-dns " + command
 }

@@ -257,7 +257,8 @@ func (a Applier) unpoint(ctx context.Context, j *Journal) error {
 func (a Applier) unstart(ctx context.Context, j *Journal, s Step) error {
 	var errs []error
 	if !s.WasActive {
-		// The helper keeps its addresses for some seconds, which the daemon does not need any more.
+		// The helper keeps its addresses for a few seconds, although the daemon no longer needs
+		// them.
 		errs = append(errs, systemctl(ctx, "stop", s.Unit, applyPath, applyUnit), systemctl(ctx, "stop", interceptUnit))
 	}
 	if !s.WasEnabled {

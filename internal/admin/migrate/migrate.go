@@ -26,7 +26,7 @@ import (
 type Finding struct {
 	Origin string `json:"origin"`
 	What   string `json:"what"` // one line, with a path or a unit
-	// Evidence is what was seen, one line each.
+	// Evidence lists what was found, one line each.
 	Evidence []string `json:"evidence,omitempty"`
 }
 

@@ -75,7 +75,7 @@ func (a Applier) takePort(ctx context.Context, s Step) error {
 	return awaitListeners(ctx, s.At, func(l control.Listener) bool { return l.UDP && l.TCP })
 }
 
-// point makes the hook point resolv.conf to this node, where node-dns now answers, and follow the
+// point makes the hook point resolv.conf at this node, where node-dns now answers, and follow the
 // daemon's requests again. This must not happen earlier: a dnsmasq that reads its upstreams from
 // resolv.conf would find itself there.
 func (a Applier) point(ctx context.Context) error {
@@ -160,7 +160,8 @@ const libcFile = "/etc/resolv.conf"
 
 // asksItself reports whether a saved resolv.conf names this node and is therefore useless until the
 // unit has started: no program answers at loopback, and a dnsmasq that reads it finds no upstream.
-// If it also names other servers, it is useful. Without that of forcedns, dnsmasq refused queries.
+// If it also names other servers, it is useful. Without the file that forcedns saved, dnsmasq
+// refused queries.
 func asksItself(resolv []Saved) bool {
 	for _, s := range resolv {
 		text := s.Data

@@ -120,7 +120,7 @@ func parseUnits(text string, names []string) map[string]Unit {
 }
 
 // command runs a program and returns its output. The error contains the program's error output, or
-// is that of ctx.
+// is the error of ctx.
 func command(ctx context.Context, argv ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	var complaint strings.Builder

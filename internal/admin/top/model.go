@@ -1,4 +1,4 @@
-// Package top shows live in a terminal what a running node-dns does.
+// Package top shows the activity of a running node-dns live in a terminal.
 //
 // A Model takes events from the control socket's monitor and keys from the user, and renders
 // frames. It is pure: its only clock is the time of the events, and it does not access the

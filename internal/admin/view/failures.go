@@ -88,7 +88,7 @@ func (v *View) failedRoute(seen *dnsserver.Seen) string {
 	return routeWord(route.Domain, route.Plain)
 }
 
-// failedReason returns the reason for a failure, also if the rcode was enough for the client.
+// failedReason returns the reason for a failure, even if the client gets only the RCODE.
 func failedReason(seen *dnsserver.Seen) string {
 	switch {
 	case seen.Why != "":
@@ -125,7 +125,7 @@ func (f *failures) read() failedSums {
 	return f.readLocked()
 }
 
-// take is read, and starts again from zero.
+// take is like read, and resets the sums to zero.
 func (f *failures) take() failedSums {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 )
 
 // TestInterceptedStatus: the status does not say that queries come here only because the helper's
-// own do. OVN-Kubernetes translates the packets of pods, not those of the host.
+// own queries do. OVN-Kubernetes translates the packets of pods, not those of the host.
 func TestInterceptedStatus(t *testing.T) {
 	addr := netip.MustParseAddr("10.96.0.10")
 	on := &intercept.State{Owned: true, Addresses: []intercept.Address{{Address: addr, On: true, Mode: intercept.Local}}}

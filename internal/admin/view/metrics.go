@@ -23,7 +23,7 @@ type Metrics struct {
 	Config      configCount
 	Health      healthCount
 	Events      *wordCount // events of NetworkManager
-	Requests    *wordCount // requests to write the host's files, and writes of the hook without one
+	Requests    *wordCount // requests to write the host's files, and writes of the hook without a request
 	Programming programmingCount
 	Requested   requestCount
 }

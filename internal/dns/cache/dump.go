@@ -62,7 +62,7 @@ func (e *entry) dump(data []byte, now time.Duration) []byte {
 }
 
 // Restore loads entries from Dump, aged by the time away, and returns their number. It skips
-// entries that have expired, that keep rejects, or for which the cache has something newer. On an
+// entries that have expired, that keep rejects, or for which the cache has a newer response. On an
 // error it loads nothing. keep must not call the Cache; nil keeps all.
 func (c *Cache) Restore(data []byte, away time.Duration, keep func(Entry) bool) (int, error) {
 	if c.store == nil {

@@ -220,7 +220,7 @@ func TestUnsealCache(t *testing.T) {
 		data []byte
 		now  time.Duration
 		away time.Duration // -1 if rejected
-		err  error         // nil if it is rejected for its age
+		err  error         // nil if it is rejected because of its age
 	}{
 		{"at once", sealed, written, 0, nil},
 		{"after a second", sealed, written + time.Second, time.Second, nil},

@@ -361,7 +361,7 @@ func TestPrefetch(t *testing.T) {
 	for _, row := range []struct {
 		name   string
 		config Config
-		before []int // seconds, of 10, at which it is queried
+		before []int // the seconds, out of 10, at which it is queried
 		isDown bool
 		asked  int
 		end    string // what the client gets 3 s after the end of the first response

@@ -48,8 +48,8 @@ func (c *Cache) AppendAndMark(dst []byte, q *dnsserver.WireQuery, question []byt
 }
 
 // AppendMarked is AppendResponse for questions that AppendAndMark has answered with the same mark,
-// which must not be 0. What the caller checked before holds as long as it passes this mark, so it
-// need not check again.
+// which must not be 0. The caller's earlier checks are valid as long as it passes this mark, so it
+// need not repeat them.
 func (c *Cache) AppendMarked(dst []byte, q *dnsserver.WireQuery, question []byte, highest, mark uint32) (response []byte, ok bool) {
 	e, wasVisited := c.get(q, question)
 	if e == nil || e.mark.Load() != mark {

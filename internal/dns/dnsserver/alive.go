@@ -32,9 +32,9 @@ type Alive struct {
 func (s *Server) Alive(handler Handler) *Alive { return &Alive{s.queues, handler} }
 
 // Check fails if a listener hangs for as long as limit: clients' queries wait and none is read, or
-// what was read is not finished. A query that waits unread is therefore found by the check after
-// its arrival. A listener without work is not a failure, because nothing shows whether it hangs.
-// Check does not return while the Handler hangs.
+// queries that were read are not finished. A query that waits unread is therefore found by the
+// check after its arrival. A listener without work is not a failure, because nothing shows whether
+// it hangs. Check does not return while the Handler hangs.
 func (a *Alive) Check(ctx context.Context, limit time.Duration) error {
 	end := time.Now().Add(limit)
 	if err := ask(ctx, a.handler); err != nil {

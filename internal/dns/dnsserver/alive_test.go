@@ -13,7 +13,7 @@ import (
 	"github.com/miekg/dns"
 )
 
-// TestAlive: a queue hangs if it has work in every look and nothing of it is done.
+// TestAlive: a queue hangs if it has work at every look and makes no progress.
 func TestAlive(t *testing.T) {
 	idle, unread := udpFD(t), udpFD(t)
 	unread.send(t)

@@ -38,7 +38,7 @@ type Config struct {
 	MaxInFlight int
 	// Shared is the number of these slots that clients share. A client may hold as many slots as
 	// are still free, so one client alone gets at most half, two get a third each, and the next
-	// client always finds a slot. Every client may hold a few in any case. 0 means MaxInFlight.
+	// client always finds a slot. Every client may always hold a few. 0 means MaxInFlight.
 	Shared int
 	// UDPSize is the maximum size of a UDP response in bytes, regardless of the size that a client
 	// offers (edns-packet-max in dnsmasq). 0 means 1232; values below 512 mean 512.

@@ -15,7 +15,7 @@ const (
 	optDO = 1 << 7
 )
 
-// extension is what the OPT record in the additional section of a query says. Offsets into the
+// extension is the content of the OPT record in the additional section of a query. Offsets into the
 // message are 0 if the field is absent.
 type extension struct {
 	fixed  int  // offset of the type

@@ -13,7 +13,7 @@ type Networks struct {
 	v6 []span[uint128]
 }
 
-// span is a range of addresses, both ends included.
+// span is a range of addresses, including both ends.
 type span[T any] struct{ from, to T }
 
 // uint128 is an IPv6 address as a number.

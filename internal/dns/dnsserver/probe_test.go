@@ -14,9 +14,9 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
-// TestProbes: the queries with which node-dns's own programs check whether it answers are no
-// traffic. Every other query is: a query for version.bind by another program, by another host, and
-// one that gets no slot. With Cilium the daemon once counted one query of its own a minute, and
+// TestProbes: the queries with which node-dns's own programs check whether it answers do not count
+// as traffic. Every other query does: a query for version.bind by another program, by another host,
+// and one that gets no slot. With Cilium the daemon once counted one query of its own a minute, and
 // with the intercept helper six.
 func TestProbes(t *testing.T) {
 	var told atomic.Int32

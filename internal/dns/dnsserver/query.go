@@ -159,7 +159,7 @@ type Trace struct {
 	more    int // number of steps dropped beyond maxSteps
 }
 
-// Step is one step to an answer, and the time since the query at which it happened.
+// Step is one step in finding an answer, and its time since the query arrived.
 type Step struct {
 	At   time.Duration
 	What string

@@ -17,7 +17,7 @@ import (
 )
 
 // remembers returns a server whose cache has the response to the query, so that it also answers on
-// the fast path. Its clock stands still at the given age.
+// the fast path. Its clock is stopped at the given age.
 func remembers(t testing.TB, asked *dns.Msg, response *dns.Msg, age time.Duration) *dnsserver.Server {
 	t.Helper()
 	now := time.Now()

@@ -29,7 +29,7 @@ type tcpConn struct {
 	hasAsked bool
 	partial  time.Time // time since which a message is incomplete; zero if none is
 	last     time.Time // time when reading ends unless data is unread; zero if not set
-	end      time.Time // likewise: time when reading ends in any case
+	end      time.Time // likewise: time when reading ends regardless
 
 	mu        sync.Mutex // guards the fields below
 	fd        int        // -1 if closed

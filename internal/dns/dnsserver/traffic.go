@@ -55,8 +55,8 @@ var kinds = [dns.TypeHTTPS + 1]uint8{
 // all of the counting.
 const withDO = 1 << 7
 
-// sample holds the counts for one query. size is the size of the query in bytes, and response that
-// of the response; 0 means no response.
+// sample holds the counts for one query. size is the size of the query in bytes, and response is
+// the size of the response; 0 means none.
 type sample struct {
 	kind, rcode    uint8
 	size, response uint16

@@ -47,9 +47,9 @@ func TestCost(t *testing.T) {
 	}
 }
 
-// TestManyOwners: messages of maximum size that are not attacks are parsed. Each reference to an
-// owner with escapes is charged: 4,060 records that shared an owner of 1,000 characters took 757 ns
-// per byte to cache.
+// TestManyOwners: harmless messages of maximum size are parsed. Each reference to an owner with
+// escapes is charged: 4,060 records that shared an owner of 1,000 characters took 757 ns per byte
+// to cache.
 func TestManyOwners(t *testing.T) {
 	octets := strings.Repeat(strings.Repeat(`\001`, 62)+".", 4)
 	for _, test := range []struct {

@@ -76,8 +76,8 @@ func NameEnd(message []byte, at int) int {
 	return len(message) + 1
 }
 
-// IsWhole reports whether the records from offset at to the end of the message are complete and as
-// many as the header counts.
+// IsWhole reports whether the records from offset at to the end of the message are complete, and
+// whether their number matches the header.
 func IsWhole(message []byte, at int) bool {
 	return len(message) >= HeaderSize && recordsEnd(message, at) == len(message)
 }

@@ -164,8 +164,8 @@ func counted(data []byte, at, skip, octets int) int {
 	return at + skip + octets + size
 }
 
-// parameters counts the parameters of an SVCB record (RFC 9460 section 2.2), whose keys must rise,
-// or the options of an OPT record, which have the same format.
+// parameters counts the parameters of an SVCB record (RFC 9460 section 2.2), whose keys must be in
+// ascending order, or the options of an OPT record, which have the same format.
 func parameters(data []byte, at int, rise bool) (n, end int) {
 	for last := -1; at < len(data); n++ {
 		begin := at

@@ -42,7 +42,7 @@ func TestTLSRetired(t *testing.T) {
 }
 
 // TestTLSResumption: the next connection resumes the session of the previous one, whichever side
-// closed that, in TLS 1.3 and 1.2, with "dot" in ALPN.
+// closed it, in TLS 1.3 and 1.2, with "dot" in ALPN.
 func TestTLSResumption(t *testing.T) {
 	rows := []struct {
 		name string

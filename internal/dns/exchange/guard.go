@@ -162,8 +162,8 @@ func (a *Account) RefusedCookie(now time.Time) {
 }
 
 // mismatched records a mismatched response. If such responses continue and no response over TCP
-// explains them, the server is queried without cookies and in lower case: an attacker who can forge
-// so many in a row would have guessed as many ports and IDs.
+// explains them, the server is queried without cookies and in lower case: an attacker who forged
+// that many in a row would have guessed as many ports and IDs.
 func (h *health) mismatched(now time.Time) {
 	if h.mismatches++; h.mismatches < maxMismatches {
 		return

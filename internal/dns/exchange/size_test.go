@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// TestSizes plays series of responses: "1100-" means that a response of that size is lost, "1100"
-// that it arrives, and "15m" that time passes. Losses are a pause apart, except "1100=", which is
-// lost together with the previous one. At the end, two queries ask for 4096 bytes.
+// TestSizes simulates series of responses: "1100-" means that a response of that size is lost,
+// "1100" that it arrives, and "15m" that time passes. Losses are a pause apart, except "1100=",
+// which is lost together with the previous one. At the end, two queries ask for 4096 bytes.
 func TestSizes(t *testing.T) {
 	const pause = 5 * time.Second
 	for _, row := range []struct {

@@ -15,8 +15,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// TestFirstServerMisbehaves: the first of two nameservers misbehaves, in every way seen in the
-// wild. The client still gets the right answer, from the expected server.
+// TestFirstServerMisbehaves: the first of two nameservers misbehaves, in every way seen in
+// practice. The client still gets the right answer, from the expected server.
 func TestFirstServerMisbehaves(t *testing.T) {
 	t.Parallel()
 	const a, b, either = "a", "b", "" // either: an invalid response makes us query the other server at once
@@ -219,8 +219,8 @@ func TestNoServers(t *testing.T) {
 	}
 }
 
-// TestEDNSIsRememberedPerServer: a server that rejected EDNS is not asked with it for long. A
-// server that only lost a packet still is.
+// TestEDNSIsRememberedPerServer: a server that rejected EDNS gets no EDNS queries for a long time.
+// A server that only lost a packet still gets them.
 func TestEDNSIsRememberedPerServer(t *testing.T) {
 	t.Parallel()
 	rows := []struct {

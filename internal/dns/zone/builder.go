@@ -36,8 +36,8 @@ type namespace struct {
 	services, pods int
 }
 
-// Counts are the numbers of objects in a Snapshot. Endpoints counts those of all slices, ready or
-// not. Imports counts ServiceImports.
+// Counts are the numbers of objects in a Snapshot. Endpoints counts the endpoints of all slices,
+// ready or not. Imports counts ServiceImports.
 type Counts struct{ Services, Slices, Endpoints, Namespaces, Pods, Imports int }
 
 // Snapshot returns the current state. at is the time of its newest change, for the serial number of

@@ -82,7 +82,7 @@ const (
 )
 
 // appendEndpoint packs e: flags, address, then hostname, pod and zone if flagged, each with its
-// length. zone is that of the previous endpoint. It drops what the API would reject, such as a
+// length. zone is the zone of the previous endpoint. It drops what the API would reject, such as a
 // hostname that is not a label.
 func appendEndpoint(data []byte, e Endpoint, zone string) []byte {
 	flags := len(data)

@@ -11,7 +11,7 @@ type portKind uint8
 
 const (
 	everyPort  portKind = iota // all, including unnamed ones
-	noPort                     // the name is not that of a port; SkyDNS gives one SRV record with port 0 for such a name
+	noPort                     // the name is not the name of a port; SkyDNS gives one SRV record with port 0 for such a name
 	ofProtocol                 // _PROTOCOL: all named ports
 	namedPort                  // _PORT._PROTOCOL; `_` alone is the unnamed port
 	badPort                    // looks like a port but is invalid

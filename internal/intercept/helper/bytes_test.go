@@ -13,8 +13,8 @@ import (
 )
 
 // TestByteOrder: marks are compared in the byte order of this machine, because the kernel loads
-// them from a field of its own, and ports and addresses in that of the network. The lane for other
-// architectures runs this on s390x, which is big-endian, where nf_tables cannot be tested.
+// them from its own field; ports and addresses are compared in network byte order. The lane for
+// other architectures runs this on s390x, which is big-endian, where nf_tables cannot be tested.
 func TestByteOrder(t *testing.T) {
 	addr := netip.MustParseAddr
 	node := addr("10.0.0.5")
@@ -57,8 +57,8 @@ func TestByteOrder(t *testing.T) {
 	}
 }
 
-// TestTableBytes: the message that creates the table has its flags in the network's byte order
-// (NFTA_TABLE_FLAGS is NLA_U32 in be32), and its header in that of this machine.
+// TestTableBytes: the message that creates the table has its flags in network byte order
+// (NFTA_TABLE_FLAGS is NLA_U32 in be32), and its header in the byte order of this machine.
 func TestTableBytes(t *testing.T) {
 	data, err := ownedTable()
 	if err != nil {

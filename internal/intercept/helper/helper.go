@@ -188,7 +188,7 @@ func (h *helper) loop(ctx context.Context) error {
 	}
 }
 
-// notify tells systemd's watchdog or the kubelet that the helper works, some times a second.
+// notify tells systemd's watchdog or the kubelet that the helper works, several times a second.
 func (h *helper) notify() {
 	if time.Since(h.notified) < notifyEvery {
 		return

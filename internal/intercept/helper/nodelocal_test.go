@@ -15,7 +15,7 @@ import (
 
 const cacheAddr, nodeAddr = "169.254.20.10", "10.0.0.5"
 
-// nodeCache plays the pod of NodeLocal DNSCache, step by step as kubernetes/dns does.
+// nodeCache simulates the pod of NodeLocal DNSCache, step by step as kubernetes/dns does.
 type nodeCache struct {
 	*world
 	end func()
@@ -93,8 +93,8 @@ func (c *nodeCache) awaitMode(want intercept.Mode) {
 	})
 }
 
-// TestNodeLocal: the cache answers while its rules are there, and node-dns from then on. At no
-// moment does nothing answer. The cache can return.
+// TestNodeLocal: the cache answers while its rules are there, and node-dns from then on. One of the
+// two always answers. The cache can return.
 func TestNodeLocal(t *testing.T) {
 	c := &nodeCache{world: newWorld(t)}
 	lab.Need(t, "nft")

@@ -77,7 +77,7 @@ func (w *world) clusterSet(name string) string {
 }
 
 // TestImports: services that other clusters export are answered while the API has readable
-// ServiceImports, even after a restart, and also if the API appears later.
+// ServiceImports, even after a restart, and even if the API appears later.
 func TestImports(t *testing.T) {
 	fakeTime(t, func(t *testing.T) {
 		w, network := newFakeWorld(t)

@@ -88,7 +88,8 @@ func TestQuiet(t *testing.T) {
 	})
 }
 
-// TestLostChanges: a comparing list finds, corrects and reports the changes that a watch lost.
+// TestLostChanges: a list that checks the watch finds, corrects and reports the changes that a
+// watch lost.
 func TestLostChanges(t *testing.T) {
 	fakeTime(t, func(t *testing.T) {
 		w, _ := newKnownWorld(t)

@@ -135,7 +135,7 @@ type attempt struct {
 
 // race starts an attempt for each address in order: the next one when an attempt fails, or after
 // attemptDelay. The first connection wins, and the other attempts are canceled. If all fail, the
-// error has that of each address.
+// error contains the error of each address.
 func (r *racer) race(ctx context.Context, network string, addrs []netip.Addr, port string) (net.Conn, netip.Addr, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -67,10 +67,10 @@ func (s *store) apply(r report) {
 	}
 }
 
-// applyListed applies one item of a list. A comparing list is read between two watches, and the
-// next watch resumes at the old position. So list items newer than that position are left to the
-// watch. Older items hold, whatever the watch reported: the list is as new as the watch, and an
-// object that is older in it comes from a backup.
+// applyListed applies one item of a list. A list that checks the watch is read between two watches,
+// and the next watch resumes at the old position. So list items newer than that position are left
+// to the watch. Older items hold, whatever the watch reported: the list is as new as the watch, and
+// an object that is older in it comes from a backup.
 func (s *store) applyListed(p *progress, o kubewire.Object) {
 	objects := s.objects[p.source.kind]
 	old, exists := objects[o.Key]
@@ -93,9 +93,9 @@ func (s *store) applyListed(p *progress, o kubewire.Object) {
 	s.recordLost(p, changed)
 }
 
-// applyComplete ends a list: objects that it did not have are deleted. After a comparing list, the
-// watch may still report the deletion. If it has not when it has passed the list's version, the
-// event was lost.
+// applyComplete ends a list: objects that it did not have are deleted. After a list that checks the
+// watch, the watch may still report the deletion. If it has not when it has passed the list's
+// version, the event was lost.
 func (s *store) applyComplete(p *progress, version uint64) {
 	s.counts.lists++
 	unseen := func(e entry) bool { return e.listEpoch != p.epoch }

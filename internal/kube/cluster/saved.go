@@ -260,7 +260,7 @@ func (s *store) restoreImported(slice *zone.Slice) {
 func (s *store) restoreObject(kind kubewire.Kind, key zone.Key, value any) {
 	was := s.objects[kind][key]
 	s.trim(value)
-	octets := sizeOf(key, value) // of one subset if it is of an Endpoints object
+	octets := sizeOf(key, value) // for an Endpoints object, the size of one subset
 	s.room -= octets
 	s.objects[kind][key] = entry{octets: was.octets + uint32(octets)}
 	s.build(kind, key, value)

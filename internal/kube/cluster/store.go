@@ -36,7 +36,7 @@ type store struct {
 type counts struct {
 	events  uint64 // events from watches
 	lists   uint64 // completed lists
-	lost    uint64 // objects that a comparing list found to differ from the watch's reports
+	lost    uint64 // objects that a list found to differ from the watch's reports
 	dropped uint64 // objects that were too big or did not fit
 	rewinds uint64 // how often the server's state was older than what it had reported before
 }
@@ -52,15 +52,15 @@ type entry struct {
 type progress struct {
 	source   source
 	epoch    uint16 // incremented by every list
-	position uint64 // version of the source's state in the store; 0 if it is of no single version
+	position uint64 // version of the source's state in the store; 0 if its objects have several versions
 	synced   bool   // the store has had its complete state
 	lost     uint64 // as in counts, since this was last set to 0
 	drops    drops  // since this was last set to zero
 	err      error  // why it is not watched now; nil if it is, or if no error is known
 
 	comparing bool // the running list only checks what the watch reported
-	// suspects are objects missing in a comparing list. Those that the watch has not reported up to
-	// version until were lost.
+	// suspects are objects missing in a list that checks the watch. Those that the watch has not
+	// reported up to version until were lost.
 	suspects map[zone.Key]bool
 	until    uint64
 }

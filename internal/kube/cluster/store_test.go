@@ -197,8 +197,8 @@ func TestAssign(t *testing.T) {
 	}
 }
 
-// TestDroppedOnce: a comparing list does not count a dropped object again and reports no lost
-// change.
+// TestDroppedOnce: a list that checks the watch does not count a dropped object again and reports
+// no lost change.
 func TestDroppedOnce(t *testing.T) {
 	s := newStore(Features{})
 	s.assign([]source{endpoints})

@@ -109,7 +109,7 @@ func (t turn) afterFailure(o outcome, objects int) (turn, pause) {
 	return n, backoff(n.failures, o.err)
 }
 
-// backoff returns the pause after so many failures in a row, of which err is the last: a random
+// backoff returns the pause after that many failures in a row, of which err is the last: a random
 // time up to a bound that doubles. All nodes wait when the server fails, and must not return at the
 // same time. A server that answers 429 works, but has more requests than it can answer: most of the
 // nodes must stay away until it has answered the others.

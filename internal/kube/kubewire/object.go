@@ -21,7 +21,7 @@ const (
 	oldZoneLabel = "failure-domain.beta.kubernetes.io/zone"
 )
 
-// meta has the fields that are read of a meta/v1 ObjectMeta.
+// meta holds the fields that are read from a meta/v1 ObjectMeta.
 type meta struct {
 	name, namespace []byte
 	version         uint64

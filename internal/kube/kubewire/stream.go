@@ -54,7 +54,7 @@ func (s *stream) varint() (v uint64, err error) {
 	return 0, fmt.Errorf("%w: varint is longer than 64 bits", ErrMalformed)
 }
 
-// cutOff returns the error of a varint that ends after so many bits.
+// cutOff returns the error of a varint that ends after that many bits.
 func cutOff(bits int) error {
 	if bits == 0 {
 		return io.EOF

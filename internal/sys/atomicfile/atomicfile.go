@@ -1,8 +1,8 @@
 // Package atomicfile replaces files atomically. A reader, or a crash during the write, sees either
 // the old or the new content, never a mixture.
 //
-// The package knows nothing of DNS or of what a file must contain. It deals only with what the
-// kernel guarantees for rename(2), fsync(2), bind mounts and SELinux labels.
+// The package knows nothing about DNS or the contents of files. It deals only with what the kernel
+// guarantees for rename(2), fsync(2), bind mounts and SELinux labels.
 package atomicfile
 
 import (

@@ -83,8 +83,8 @@ func (j job) kill(t *testing.T, step int) (steps []string, killed bool) {
 }
 
 // testKills kills the job at each of its steps. After each kill, whole reports whether the
-// remaining state is valid. The job is then run to its end, and must leave after and no temporary
-// file.
+// remaining state is valid. The job is then run to completion, and must leave after and no
+// temporary file.
 func testKills(t *testing.T, j job, prepare func(), whole func(thing) bool, after thing) (steps []string) {
 	t.Helper()
 	for step := 0; ; step++ {

@@ -10,8 +10,8 @@ import (
 // labelName is the extended attribute of a file's SELinux context (selinux(8)).
 const labelName = "security.selinux"
 
-// copyLabel sets the SELinux label of the file or link at to to that of the one at from. It does
-// nothing if from does not exist or has no label, or if to already has the same.
+// copyLabel copies the SELinux label of the file or link at from to the one at to. It does nothing
+// if from does not exist or has no label, or if to already has the same.
 //
 // A file created in /etc gets etc_t, but resolv.conf has net_conf_t. Without copyLabel, confined
 // programs cannot read a replaced resolv.conf (on OpenShift 4, mv lost the label;

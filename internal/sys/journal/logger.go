@@ -77,7 +77,7 @@ func newHandler(s *sender, identifier, unit string, level slog.Leveler) handler 
 // Enabled implements slog.Handler.
 func (h handler) Enabled(_ context.Context, level slog.Level) bool { return level >= h.level.Level() }
 
-// Handle implements slog.Handler. It never blocks. Its error is that of rendering the line.
+// Handle implements slog.Handler. It never blocks. Its error is a failure to render the line.
 func (h handler) Handle(ctx context.Context, record slog.Record) error {
 	h.sender.mu.Lock()
 	defer h.sender.mu.Unlock()

@@ -32,7 +32,7 @@ const messagesIntro = "# Messages with a MESSAGE_ID\n" +
 	"fields of the entry.\n" +
 	"\n"
 
-// TestRenderedManPage: the table of the man page is what the code says.
+// TestRenderedManPage: the table in the man page matches the code.
 func TestRenderedManPage(t *testing.T) {
 	const begin, end = ".\\\" The table below is written by `go test ./internal/sys/journal -run Rendered -update`.\n", ".\\\" End of the table.\n"
 	page, err := os.ReadFile(manPage)
@@ -57,8 +57,8 @@ func TestRenderedManPage(t *testing.T) {
 	golden.Check(t, manPage, before+begin+table.String()+end+after)
 }
 
-// TestRenderedPage checks that the reference page has every condition. What to do is only in the
-// man page and the catalog.
+// TestRenderedPage checks that the reference page has every condition. The suggested action is only
+// in the man page and the catalog.
 func TestRenderedPage(t *testing.T) {
 	var list strings.Builder
 	for _, c := range inOrder() {
@@ -69,7 +69,7 @@ func TestRenderedPage(t *testing.T) {
 	golden.Check(t, messages, messagesIntro+list.String())
 }
 
-// TestRenderedCatalog: journalctl -x explains what the code says; @FIELD@ is the entry's own
+// TestRenderedCatalog: the explanations of journalctl -x match the code; @FIELD@ is the entry's own
 // (systemd.io/CATALOG).
 func TestRenderedCatalog(t *testing.T) {
 	var all strings.Builder

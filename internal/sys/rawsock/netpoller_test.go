@@ -61,7 +61,7 @@ func TestNetpoller(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-	case <-time.After(20 * time.Second): // the scheduler checks after a minute at the latest
+	case <-time.After(20 * time.Second): // the scheduler checks at least once a minute
 		t.Error("other goroutines are not woken while one waits in the kernel")
 	}
 	ends.Close()

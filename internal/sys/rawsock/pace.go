@@ -61,10 +61,10 @@ func NewThreads(n int) Threads { return make(Threads, n) }
 // Enter takes a slot. It returns false if all are taken. After true, the caller must call Leave,
 // and waits by raw system calls until then.
 //
-// Enter wakes another thread, which goes on to wait in the netpoller. In an idle program, the
-// calling thread did that for all. The scheduler's own thread, which would check after 10 ms,
-// sleeps for a minute until a thread enters a system call that the scheduler knows of. Until then
-// no other goroutine was woken by packets or deadlines (Go 1.26).
+// Enter wakes another thread, which then waits in the netpoller. In an idle program, the calling
+// thread did that for all. The scheduler's own thread, which would check after 10 ms, sleeps for a
+// minute until a thread enters a system call that the scheduler knows of. Until then no other
+// goroutine was woken by packets or deadlines (Go 1.26).
 func (t Threads) Enter() bool {
 	select {
 	case t <- struct{}{}:

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// Sheet is a writer to a terminal. What is written to it knows the width and folds long lines, so
-// that text stays in its column. Other writers get the same text without line breaks.
+// Sheet is a writer to a terminal. The code that writes to it knows the width and folds long lines,
+// so that text stays in its column. Other writers get the same text without line breaks.
 type Sheet struct {
 	io.Writer
 	Columns int // 0 if unknown

@@ -65,7 +65,7 @@ type Faults struct {
 
 	Copies int  // how often the bad response is sent; 0 means once
 	ThenOK bool // send the right one immediately afterwards
-	First  int  // apply the faults only to the first so many queries; 0 means all
+	First  int  // number of queries, from the first, that get the faults; 0 means all
 }
 
 // order is a Faults in prepared form, with the number of queries that it was applied to.

@@ -11,9 +11,9 @@ import (
 )
 
 // holding keeps the port of a server that is down bound but refusing. A free port could become the
-// ephemeral port of another connection, and then stay in use for a minute (TIME-WAIT). Or it could
-// become that of a client that queries this very port: on loopback, such a client connects to
-// itself and is not refused.
+// ephemeral port of another connection, and then stay in use for a minute (TIME-WAIT). Otherwise it
+// could become the port of a client that queries this very port: on loopback, such a client
+// connects to itself and is not refused.
 type holding struct {
 	udp *net.UDPConn
 	tcp *os.File

@@ -101,7 +101,7 @@ func garbage(id uint16) []byte {
 	return append(header, pointer, self, 0xff, 0xff, 0xff)
 }
 
-// pack truncates a response to the size that the client accepts: that in its OPT record, but at
+// pack truncates a response to the size that the client accepts: the one in its OPT record, but at
 // least 512 (RFC 6891 section 6.2.3).
 func pack(query, response *dns.Msg, udp bool) []byte {
 	size := dns.MaxMsgSize

@@ -13,7 +13,7 @@ const (
 	maxNames = 2 << 20 // maximum number of names and types for QueriesFor; later ones are counted only by Queries
 )
 
-// A Query is one that a Server has received, with any faults.
+// A Query is a query that a Server has received.
 type Query struct {
 	Msg     *dns.Msg // read-only
 	Client  netip.AddrPort

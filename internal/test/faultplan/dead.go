@@ -45,7 +45,7 @@ func vanish(s *stage) {
 // so the program must wait for them.
 func hang(s *stage) { s.faults(dnstest.Faults{Drop: true}) }
 
-// dead plays an outage of all upstream nameservers, after which A answers again.
+// dead simulates an outage of all upstream nameservers, after which A answers again.
 func dead(vanish func(*stage)) func(*stage) error {
 	return func(s *stage) error {
 		vanish(s)
@@ -102,7 +102,7 @@ func wantFailures(o Outcome) string {
 // hotNames is the number of popular names.
 const hotNames = 100
 
-// expired plays an outage in which the cached answers are older than their TTL.
+// expired simulates an outage in which the cached answers are older than their TTL.
 func expired(s *stage) error {
 	asks := known("hot", hotNames)
 	if err := s.ask(s.once(hotNames, asks, crowd(4)), new(tally), func() {}); err != nil {

@@ -16,7 +16,7 @@ const (
 
 // Limits for a flood of names that no server answers.
 const (
-	floodSize    = 2250 // concurrent open questions: as many as 500 per second leave open
+	floodSize    = 2250 // concurrent open questions: the number that 500 per second leave open
 	floodMemory  = 96   // MB of resident memory that the program may use
 	floodOwnGood = 99.0 // % of the good names of the client that also queries silent ones
 	floodOthers  = 99.9 // % of the names of another client
@@ -31,8 +31,8 @@ func floods() []Row {
 	}}
 }
 
-// flood plays one client that queries silent and good names, and another client that queries only
-// good names.
+// flood simulates one client that queries silent and good names, and another client that queries
+// only good names.
 func flood(s *stage) error {
 	for n := range floodSize {
 		for _, server := range s.up {

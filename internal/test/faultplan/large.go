@@ -39,7 +39,7 @@ func largeLost() []Row {
 	}
 }
 
-// loseLarge plays the loss of large answers while clients query them.
+// loseLarge simulates the loss of large answers while clients query them.
 func loseLarge(set func(a, b *dnstest.Server, f dnstest.Faults)) func(*stage) error {
 	return func(s *stage) error {
 		return s.throughAsking(large(),
@@ -47,7 +47,7 @@ func loseLarge(set func(a, b *dnstest.Server, f dnstest.Faults)) func(*stage) er
 	}
 }
 
-// loseLargeWithoutTCP plays a path that passes only small answers, and no TCP.
+// loseLargeWithoutTCP simulates a path that passes only small answers, and no TCP.
 func loseLargeWithoutTCP(s *stage) error {
 	s.faults(lossy)
 	for _, server := range s.up {

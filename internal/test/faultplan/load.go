@@ -68,13 +68,13 @@ func load() []Row {
 	}
 }
 
-// silentOwn plays a zone with its own, silent nameserver.
+// silentOwn simulates a zone with its own, silent nameserver.
 func silentOwn(s *stage) error {
 	s.up[2].SetFaults(dnstest.Faults{Drop: true})
 	return s.beside()
 }
 
-// silentSame plays A and B being silent about some names but not others.
+// silentSame simulates A and B that are silent about some names but not others.
 func silentSame(s *stage) error {
 	for n := range int(s.size.Length.Seconds()+1) * (rate + 50) {
 		name := fmt.Sprintf("n%d.%s", n, silentZone)
@@ -116,9 +116,9 @@ func wantSilentFailed(o Outcome) string {
 	return allRight(o)
 }
 
-// hostile plays a client that queries names whose nameserver answers over TCP with responses that
-// are far more expensive to parse than their size suggests (CVE-2026-82399 is CoreDNS's case of
-// it). Like all clients of the rows, it is on loopback. node-dns treats it as its own host, to
+// hostile simulates a client that queries names whose nameserver answers over TCP with responses
+// that are far more expensive to parse than their size suggests (CVE-2026-82399 is CoreDNS's case
+// of it). Like all clients of the rows, it is on loopback. node-dns treats it as its own host, to
 // which the limit per client does not apply. So this row is about the limits for all clients;
 // dnsserver's TestCostly is about the limit per client.
 func hostile(s *stage) error {
@@ -191,7 +191,7 @@ func wantUnharmed(o Outcome) string {
 	return ""
 }
 
-// same plays many clients that want the same slow name.
+// same simulates many clients that want the same slow name.
 func same(s *stage) error {
 	const clients = 200
 	s.up[0].SetFaults(dnstest.Faults{Delay: 20 * time.Millisecond})
@@ -207,15 +207,15 @@ func wantOneQuery(o Outcome) string {
 	return allRight(o)
 }
 
-// slow plays new names with slow answers (unbound's fix for DNSBomb, discard-timeout, drops such
-// clients).
+// slow simulates new names with slow answers (unbound's fix for DNSBomb, discard-timeout, drops
+// such clients).
 func slow(s *stage) error {
 	const clients = 200
 	s.up[0].SetFaults(dnstest.Faults{Delay: 800 * time.Millisecond})
 	return s.ask(s.once(clients, distinct("slow"), crowd(clients)), s.main, func() {})
 }
 
-// unique plays many names that are queried once, more than fit the cache between two questions
+// unique simulates many names that are queried once, more than fit the cache between two questions
 // for the same popular name.
 func unique(s *stage) error {
 	const each = 30
@@ -268,7 +268,7 @@ func wantHits(o Outcome) string {
 	return allRight(o)
 }
 
-// terminated plays a SIGTERM while clients wait.
+// terminated simulates a SIGTERM while clients wait.
 func terminated(s *stage) error {
 	const inFlight = 100
 	s.up[0].SetFaults(dnstest.Faults{Delay: 500 * time.Millisecond})
@@ -286,7 +286,7 @@ func (s *stage) await(done func() bool) {
 	}
 }
 
-// idle plays idle open connections.
+// idle simulates idle open connections.
 func idle(s *stage) error {
 	const wanted, ofOne = 10_000, 50
 	n, err := roomFor(wanted, 2)
@@ -328,7 +328,7 @@ func roomFor(wanted, each int) (int, error) {
 	return min(wanted, int(min(limit.Cur, 1<<20))/each), nil
 }
 
-// relisted plays B replacing A while thousands of A's answers are outstanding.
+// relisted simulates B replacing A while thousands of A's answers are outstanding.
 func relisted(s *stage) error {
 	// A question holds up to four sockets in node-dns, which allots a third of its descriptors to
 	// the questions of one route.

@@ -43,7 +43,7 @@ func oneBad() []Row {
 	)
 }
 
-// bad plays an intermittent fault of A while clients send queries.
+// bad simulates an intermittent fault of A while clients send queries.
 func bad(f dnstest.Faults) func(*stage) error {
 	return func(s *stage) error {
 		return s.through(func(a, _ *dnstest.Server) { a.SetFaults(f) }, func(a, _ *dnstest.Server) { a.SetFaults(dnstest.Faults{}) })
@@ -87,7 +87,8 @@ func closedTCP(s *stage) (err error) {
 	return errors.Join(failed, err)
 }
 
-// flaps plays A being silent, back, and silent again, for a quarter of the time each.
+// flaps simulates an A that is silent, answers, and is silent again, for a quarter of the time
+// each.
 func flaps(s *stage) error {
 	return s.through(func(a, _ *dnstest.Server) {
 		a.SetFaults(dnstest.Faults{Drop: true})
@@ -98,8 +99,8 @@ func flaps(s *stage) error {
 	}, func(a, _ *dnstest.Server) { a.SetFaults(dnstest.Faults{}) })
 }
 
-// falseThenTrue plays a silent B, and an A that sends an unrelated response before the right one
-// (TuDoor).
+// falseThenTrue simulates a silent B, and an A that sends an unrelated response before the right
+// one (TuDoor).
 func falseThenTrue(s *stage) error {
 	return s.through(func(a, b *dnstest.Server) {
 		b.SetFaults(dnstest.Faults{Drop: true})

@@ -27,7 +27,7 @@ type Outcome struct {
 
 	// Of the right ones, those marked stale (EDE 3), or whose question had no EDNS.
 	Stale int `json:"stale,omitempty"`
-	// Of the failed ones, those without EDE although the question had EDNS.
+	// The failed ones without EDE although the question had EDNS.
 	Unexplained int `json:"unexplained,omitempty"`
 	LongestTTL  int `json:"longestTTL,omitempty"` // of the right answers, in seconds
 

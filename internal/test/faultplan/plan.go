@@ -70,7 +70,7 @@ type Size struct {
 	Part   int           // divisor for the number of names: 1 for the number in the row, 10 for a tenth
 }
 
-// Play plays a row. start starts the program and returns when it answers; the caller of Play stops
+// Play runs a row. start starts the program and returns when it answers; the caller of Play stops
 // it.
 func (r Row) Play(size Size, start func(Setup) (*Program, error)) (Outcome, error) {
 	s := &stage{size: size, main: new(tally)}
@@ -154,7 +154,7 @@ func Rows() []Row {
 	return slices.Concat(oneBad(), allDead(), slowOnes(), floods(), load(), wire(), largeLost())
 }
 
-// stage is the environment in which a row is played.
+// stage is the environment in which a row runs.
 type stage struct {
 	size    Size
 	up      []*dnstest.Server // A, B, and that of the zone

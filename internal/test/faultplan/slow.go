@@ -38,7 +38,7 @@ func slowOnes() (rows []Row) {
 	})
 }
 
-// latencyOfAll plays a constant delay of all upstream nameservers.
+// latencyOfAll simulates a constant delay of all upstream nameservers.
 func latencyOfAll(latency time.Duration) func(*stage) error {
 	return func(s *stage) error {
 		s.faults(dnstest.Faults{Delay: latency})
@@ -53,7 +53,7 @@ func wantPatience(o Outcome) string {
 	return ""
 }
 
-// slowBesideSilent plays one slow upstream nameserver, and names that no server answers.
+// slowBesideSilent simulates one slow upstream nameserver, and names that no server answers.
 func slowBesideSilent(which int) func(*stage) error {
 	return func(s *stage) error {
 		s.up[which].SetFaults(dnstest.Faults{Delay: 2 * patience})
@@ -61,7 +61,8 @@ func slowBesideSilent(which int) func(*stage) error {
 	}
 }
 
-// liar plays a B that denies every name, which shows only if the program does not wait for A.
+// liar simulates a B that answers NXDOMAIN for every name. Clients notice only if the program does
+// not wait for A.
 func liar(s *stage) error {
 	s.up[0].SetFaults(dnstest.Faults{Loss: 0.05})
 	s.up[1].SetFaults(dnstest.Faults{Rcode: dns.RcodeNameError})

@@ -27,7 +27,7 @@ type Faults struct {
 	Watches bool // apply the faults only to watches
 	Lists   bool // only to lists
 	Imports bool // only to lists and watches of ServiceImports
-	First   int  // only to the first so many requests; 0 means all
+	First   int  // number of requests, from the first, that get the faults; 0 means all
 }
 
 // SetFaults sets the faults for later requests.

@@ -50,7 +50,7 @@ func (l *Lab) Container(name string) *Container {
 }
 
 // inCgroup starts systemd-nspawn in the machine's control group. It creates the group first,
-// because sweepCgroups of another test removes that of a machine that has been off for long.
+// because sweepCgroups of another test removes that of a machine that has been off for a long time.
 const inCgroup = `mkdir -p "$0" && echo 0 >"$0/cgroup.procs" && exec systemd-nspawn "$@"`
 
 // Boot starts systemd and returns when systemd has started everything

@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// Run runs a program in the machine, as root, to its end, and returns its output. In a machine that
-// is off, it runs as in an image build: without systemd, bus and network.
+// Run runs a program in the machine as root, waits until it ends, and returns its output. In a
+// machine that is off, it runs as in an image build: without systemd, bus and network.
 func (c *Container) Run(argv ...string) string {
 	c.l.t.Helper()
 	out, err := c.Try(argv...)

@@ -38,7 +38,8 @@ const (
 	suiteEnv = "NODEDNS_SUITE"
 )
 
-// rootPackages are what a node has, what the tests call in it, and what they install the RPMs with.
+// rootPackages are the packages of a node, and those that the tests use to run commands in it and
+// to install RPMs.
 var rootPackages = []string{
 	"systemd", "systemd-sysv", "dbus", "polkitd", "network-manager", "iproute2", "procps", "e2fsprogs", "bind9-dnsutils",
 	"dnsmasq-base", "unbound", "nftables", "iptables", "firewalld", "netbase", "cockpit-ws", "cockpit-bridge", "cockpit-system",

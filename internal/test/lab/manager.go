@@ -125,8 +125,8 @@ func (m *Manager) End(signal syscall.Signal) error {
 	return err
 }
 
-// settle returns when all messages of the program were processed. Like systemd, the manager reads
-// notifications before it notices the end of a process.
+// settle returns when all messages of the program have been processed. Like systemd, the manager
+// reads notifications before it notices the end of a process.
 func (m *Manager) settle() {
 	m.t.Helper()
 	settled := make(chan struct{})

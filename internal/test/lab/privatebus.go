@@ -99,8 +99,7 @@ func StartUntilLine(t testing.TB, cmd *exec.Cmd) {
 	}
 }
 
-// StartBeside starts a process that ends with the test's process at the latest. The caller waits
-// for it.
+// StartBeside starts a process that ends no later than the test's process. The caller waits for it.
 func StartBeside(t testing.TB, cmd *exec.Cmd) {
 	t.Helper()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

@@ -31,7 +31,7 @@ type Process struct {
 	done   chan struct{} // closed after Wait
 }
 
-// Start starts a program that ends with the test at the latest. Output returns what it prints.
+// Start starts a program that ends no later than the test. Output returns what it prints.
 func (l *Lab) Start(c Command) *Process {
 	l.t.Helper()
 	p, err := newProcess(c)
@@ -47,8 +47,8 @@ func (l *Lab) Start(c Command) *Process {
 	return p
 }
 
-// Beside starts a program outside of any machine. It ends with this process at the latest, however
-// that ends. Output returns what it prints. The caller stops it.
+// Beside starts a program outside of any machine. It ends no later than this process, however that
+// ends. Output returns what it prints. The caller stops it.
 func Beside(c Command) (*Process, error) {
 	p, err := newProcess(c)
 	if err != nil {

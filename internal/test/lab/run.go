@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Run runs a program to its end and returns its output.
+// Run runs a program, waits until it ends, and returns its output.
 func (l *Lab) Run(argv ...string) string {
 	l.t.Helper()
 	out, err := l.Try(argv...)

@@ -49,7 +49,7 @@ type file struct {
 	Checksums                          []struct{ Algorithm, ChecksumValue string }
 }
 
-// identifier is what SPDX 2.3 allows as identifier of an element.
+// identifier matches an element identifier as SPDX 2.3 allows it.
 var identifier = regexp.MustCompile(`^SPDXRef-[A-Za-z0-9.-]+$`)
 
 // Check checks the document at path. files are those it must list, by name in the product, with
