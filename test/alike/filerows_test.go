@@ -51,7 +51,7 @@ example. 300 IN SOA a.example. a.example. 1 2 3 4 60
 `
 )
 
-// The reasons why answers differ. Each is listed in docs/appendix/dnsmasq.md.
+// Differences from dnsmasq 2.90 that the rows show.
 const (
 	serverFails    = "a name without a server is SERVFAIL"
 	cappedAtOnce   = "max-cache-ttl and min-cache-ttl apply from the first answer"
@@ -71,6 +71,27 @@ const (
 	followsThere   = "an alias into another server's domain is resolved by that server"
 	stockCache     = "max-cache-ttl and no-negcache of openshift-ansible's own origin-dns.conf are ignored"
 )
+
+// differences are the rows of a table in docs/appendix/dnsmasq.md.
+var differences = [][2]string{
+	{serverFails, "dnsmasq answers REFUSED, after which some clients give up"},
+	{followsThere, "dnsmasq believes what the first server answers about the other's names. The cluster's zones are such domains too"},
+	{cappedAtOnce, "with dnsmasq the first client sees the upstream's TTL, and the next one another"},
+	{ignoredFails, "dnsmasq is silent, and the client waits"},
+	{smallestANY, "for local data too: such a client only checks whether the name exists, or wants a large answer"},
+	{fromCache, "`cname` is for local names; what dnsmasq adds depends on earlier queries"},
+	{plainTypes, "dnsmasq refuses them"},
+	{dottedStar, "in dnsmasq the name a.example itself is not part of it"},
+	{notValidated, "node-dns passes on the DO bit, signatures and the upstream's AD bit; check-config reports it"},
+	{ourVersionHere, "other hosts have no need for it (`no-ident`)"},
+	{passesAD, "to clients that request it (RFC 6840): the client knows whether it trusts the path, as with `trust-ad` in resolv.conf"},
+	{changedAD, "its signature does not match; dnsmasq with proxy-dnssec marks it"},
+	{clusterApart, "cluster names have private addresses, and a service or pod that moved must be found"},
+	{rrExists, "dnsmasq answers NXDOMAIN for other types, which means that no type exists (RFC 8020)"},
+	{ownQuestion, "a server that is wrong about one type is not wrong about all"},
+	{stockCache, "[they disable caching](../reference/dnsmasq.md)"},
+	{plainNames, "`domainNeeded: false` in node-dns.yaml forwards them"},
+}
 
 // hostsOfRows is the content of /etc/hosts.
 const hostsOfRows = "192.0.2.20 host host2\n192.0.2.21 full.example full\n2001:db8::21 full.example\n192.0.2.22 under_score.example # c\n" +

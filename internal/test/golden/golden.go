@@ -4,6 +4,7 @@ package golden
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -50,6 +51,15 @@ func CheckTable(t testing.TB, path, run, got string) {
 		t.Fatalf("%s has no place for the table of %s", path, run)
 	}
 	Check(t, path, before+begin+"\n"+got+"\n"+end+after)
+}
+
+// Table renders a Markdown table with two columns.
+func Table(first, second string, rows [][2]string) string {
+	var table strings.Builder
+	for _, row := range append([][2]string{{first, second}, {"---", "---"}}, rows...) {
+		fmt.Fprintf(&table, "| %s | %s |\n", row[0], row[1])
+	}
+	return strings.Replace(table.String(), "| --- | --- |", "|---|---|", 1)
 }
 
 // Updating reports whether -update is set, for tests that store golden files elsewhere.
