@@ -75,13 +75,13 @@ const (
 // differences are the rows of a table in docs/appendix/dnsmasq.md.
 var differences = [][2]string{
 	{serverFails, "dnsmasq answers REFUSED, after which some clients give up"},
-	{followsThere, "dnsmasq believes what the first server answers about the other's names. The cluster's zones are such domains too"},
-	{cappedAtOnce, "with dnsmasq the first client sees the upstream's TTL, and the next one another"},
+	{followsThere, "dnsmasq accepts the first server's records for the other server's names. This also applies to the cluster's zones"},
+	{cappedAtOnce, "with dnsmasq the first client sees the upstream's TTL, and later clients see the limited one"},
 	{ignoredFails, "dnsmasq is silent, and the client waits"},
-	{smallestANY, "for local data too: such a client only checks whether the name exists, or wants a large answer"},
+	{smallestANY, "for local data too: a client that sends ANY only checks whether the name exists, or wants a large answer"},
 	{fromCache, "`cname` is for local names; what dnsmasq adds depends on earlier queries"},
 	{plainTypes, "dnsmasq refuses them"},
-	{dottedStar, "in dnsmasq the name a.example itself is not part of it"},
+	{dottedStar, "in dnsmasq it does not include a.example itself"},
 	{notValidated, "node-dns passes on the DO bit, signatures and the upstream's AD bit; check-config reports it"},
 	{ourVersionHere, "other hosts have no need for it (`no-ident`)"},
 	{passesAD, "to clients that request it (RFC 6840): the client knows whether it trusts the path, as with `trust-ad` in resolv.conf"},

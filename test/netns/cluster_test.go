@@ -128,7 +128,7 @@ func TestClusterPageReasons(t *testing.T) {
 func saidOfTheAPI(t *testing.T) []string {
 	t.Helper()
 	var all []string
-	for _, row := range tableAfter(t, clusterPage, "| it says |") {
+	for _, row := range tableAfter(t, clusterPage, "| state | meaning |") {
 		all = append(all, strings.Trim(row[0], "`"))
 	}
 	slices.Sort(all)

@@ -245,7 +245,7 @@ var conditions = map[Condition]Explanation{
 	ResolvConfWaiting: {
 		Name: "resolv-conf-waiting", ID: "81f9abc3a5274fbe8760f15d0d0eeecc",
 		When: "/etc/resolv.conf will name this node as soon as node-dns answers. It does not answer yet: NODE_DNS_SILENCE.",
-		Do:   "Nothing while node-dns starts. Otherwise see systemctl status node-dns.",
+		Do:   "While node-dns starts, no action is needed. Otherwise see systemctl status node-dns.",
 	},
 	ResolvConfBlocked: {
 		Name: "resolv-conf-blocked", ID: "602828033ff244668c3c33565e9d4988",
