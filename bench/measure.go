@@ -49,8 +49,8 @@ func (b *bench) try(ctx context.Context, w workload, c *contender, at slice) (ru
 		done := badClients(ctx, s.address(), w.rate)
 		defer done()
 	}
-	defer s.stopNeighbours()
-	if err := s.setNeighbours(b.place.dir, w.neighbours); err != nil {
+	defer s.stopNeighbors()
+	if err := s.setNeighbors(b.place.dir, w.neighbors); err != nil {
 		return run, err
 	}
 	if err := b.leadIn(w, s, at); err != nil {

@@ -147,8 +147,8 @@ func (s *server) pids() []int {
 	return pids
 }
 
-// setNeighbours starts n processes in the server's control group that never sleep.
-func (s *server) setNeighbours(dir string, n int) error {
+// setNeighbors starts n processes in the server's control group that never sleep.
+func (s *server) setNeighbors(dir string, n int) error {
 	for range n {
 		c, err := start(dir, s.group.enter([]string{"/bin/sh", "-c", "while :; do :; done"}))
 		if err != nil {
@@ -159,7 +159,7 @@ func (s *server) setNeighbours(dir string, n int) error {
 	return nil
 }
 
-func (s *server) stopNeighbours() {
+func (s *server) stopNeighbors() {
 	for _, c := range s.busy {
 		c.stop()
 	}
@@ -167,7 +167,7 @@ func (s *server) stopNeighbours() {
 }
 
 func (s *server) stop() {
-	s.stopNeighbours()
+	s.stopNeighbors()
 	for _, c := range s.children {
 		c.stop()
 	}

@@ -11,22 +11,22 @@ import (
 // workload describes the queries to a server and how they are sent.
 type workload struct {
 	result.Workload
-	before     queries // sent once before the measurement; nil: none
-	ask        queries // sent repeatedly; nil: names that no client used before, different in each slice
-	forgets    bool    // some servers cache the names only for seconds: repeat before for each slice
-	once       bool    // each query of ask once, one server after the other, without slices
-	rate       int     // queries per second, and measure latencies; 0: as fast as they are answered
-	tcp        bool
-	short      bool    // one TCP connection per query
-	bad        bool    // one client in ten never reads, or closes its socket before its answer arrives
-	cluster    bool    // node-dns answers the cluster's names itself
-	tls        bool    // the upstream nameserver is queried over DNS over TLS
-	addresses  int     // of the server, each used by its share of the clients; 0: one
-	cache      int     // responses that a server may cache; 0: cacheSize
-	cores      float64 // CPU quota of the server's control group; 0: unlimited
-	neighbours int     // busy processes in the server's control group
-	resident   bool    // also measures resident memory after the slice
-	memory     bool    // measures memory: after before, and while ask runs
+	before    queries // sent once before the measurement; nil: none
+	ask       queries // sent repeatedly; nil: names that no client used before, different in each slice
+	forgets   bool    // some servers cache the names only for seconds: repeat before for each slice
+	once      bool    // each query of ask once, one server after the other, without slices
+	rate      int     // queries per second, and measure latencies; 0: as fast as they are answered
+	tcp       bool
+	short     bool    // one TCP connection per query
+	bad       bool    // one client in ten never reads, or closes its socket before its answer arrives
+	cluster   bool    // node-dns answers the cluster's names itself
+	tls       bool    // the upstream nameserver is queried over DNS over TLS
+	addresses int     // of the server, each used by its share of the clients; 0: one
+	cache     int     // responses that a server may cache; 0: cacheSize
+	cores     float64 // CPU quota of the server's control group; 0: unlimited
+	neighbors int     // busy processes in the server's control group
+	resident  bool    // also measures resident memory after the slice
+	memory    bool    // measures memory: after before, and while ask runs
 }
 
 // million is a number of names that exceeds every cache here.
@@ -114,11 +114,11 @@ var workloads = []workload{
 	},
 	{
 		Workload: result.Workload{Name: "busy-10k", Title: "as hits-10k, with four busy processes in the server's control group", TableOnly: true},
-		before:   hot(1000), ask: hot(1000), rate: 10_000, neighbours: 4,
+		before:   hot(1000), ask: hot(1000), rate: 10_000, neighbors: 4,
 	},
 	{
 		Workload: result.Workload{Name: "busy-30k", Title: "as hits-30k, with four busy processes in the server's control group", TableOnly: true},
-		before:   hot(1000), ask: hot(1000), rate: 30_000, neighbours: 4,
+		before:   hot(1000), ask: hot(1000), rate: 30_000, neighbors: 4,
 	},
 	{
 		Workload: result.Workload{Name: "bad", Title: "as hits-10k, but one client in ten disappears before its answer, or never reads its TCP connection"},
@@ -142,7 +142,7 @@ const cacheSize = 20_000
 func (w workload) asked() int { return max(w.addresses, 1) }
 
 // inCgroup reports whether each server has its own control group.
-func (w workload) inCgroup() bool { return w.cores > 0 || w.neighbours > 0 }
+func (w workload) inCgroup() bool { return w.cores > 0 || w.neighbors > 0 }
 
 // possible returns the reason why this machine cannot run the workload, or nil.
 func (w workload) possible() error {

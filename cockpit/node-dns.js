@@ -97,7 +97,7 @@ function show(id, card, value) {
 }
 
 // drawStatus updates the cards that show parts of the status. While the daemon is away, they show
-// the last status in grey.
+// the last status in gray.
 function drawStatus() {
   const { status } = known;
   const isOld = Boolean(known.failure);

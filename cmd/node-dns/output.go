@@ -89,7 +89,7 @@ func writeText(w io.Writer, p page, l looks) error {
 	if err := p.WriteText(termtext.Sheet{Writer: termtext.NewWriter(&text), Columns: l.columns}); err != nil {
 		return err
 	}
-	_, err := io.WriteString(termtext.Raw(w), colour(text.String()))
+	_, err := io.WriteString(termtext.Raw(w), color(text.String()))
 	return err
 }
 
@@ -111,8 +111,8 @@ const (
 	plain = "\x1b[0m"
 )
 
-// colour prints the problems in text in red.
-func colour(text string) string {
+// color prints the problems in text in red.
+func color(text string) string {
 	words := strings.NewReplacer("DOWN", red+"DOWN"+plain, "FAILS", red+"FAILS"+plain, "NOT ready", red+"NOT ready"+plain, "[FAIL]", red+"[FAIL]"+plain)
 	var out strings.Builder
 	for line := range strings.Lines(text) {

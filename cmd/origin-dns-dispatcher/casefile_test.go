@@ -10,9 +10,9 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// behaviour is one case of testdata/dispatcher.yaml: a machine, what happens to it, and the files
+// behavior is one case of testdata/dispatcher.yaml: a machine, what happens to it, and the files
 // at the end. The file's own "conventions" say how they are compared.
-type behaviour struct {
+type behavior struct {
 	ID       string
 	Title    string
 	Category string
@@ -71,9 +71,9 @@ type expected struct {
 	Note    string
 }
 
-// readBehaviours parses the cases. An unknown key is a failure, because otherwise a case could
+// readBehaviors parses the cases. An unknown key is a failure, because otherwise a case could
 // silently test less.
-func readBehaviours(t *testing.T) []behaviour {
+func readBehaviors(t *testing.T) []behavior {
 	t.Helper()
 	data, err := os.ReadFile("testdata/dispatcher.yaml")
 	if err != nil {
@@ -85,18 +85,18 @@ func readBehaviours(t *testing.T) []behaviour {
 		HowVerified string            `yaml:"how_verified"`
 		Verdicts    map[string]string `yaml:"verdict_meaning"`
 		Conventions map[string]string
-		Behaviours  []behaviour `yaml:"cases"`
+		Behaviors   []behavior `yaml:"cases"`
 	}
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	decoder.KnownFields(true)
 	if err := decoder.Decode(&file); err != nil {
 		t.Fatalf("reading the cases: %v", err)
 	}
-	return file.Behaviours
+	return file.Behaviors
 }
 
 // nodeIP returns the address that resolv.conf must name at the end.
-func (b behaviour) nodeIP() string {
+func (b behavior) nodeIP() string {
 	for line := range strings.Lines(b.Expected.Files["/etc/resolv.conf"]) {
 		if addr, ok := strings.CutPrefix(line, "nameserver "); ok {
 			return strings.TrimSpace(addr)
@@ -105,4 +105,4 @@ func (b behaviour) nodeIP() string {
 	return "192.168.122.50" // the conventions' default
 }
 
-func (b behaviour) String() string { return fmt.Sprintf("%s: %s", b.ID, b.Title) }
+func (b behavior) String() string { return fmt.Sprintf("%s: %s", b.ID, b.Title) }

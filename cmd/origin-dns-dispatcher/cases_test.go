@@ -12,7 +12,7 @@ import (
 // routes. There is no bus and no NetworkManager, so it uses the files and the event's variables.
 // test/netns covers the rest.
 func TestCases(t *testing.T) {
-	cases := readBehaviours(t)
+	cases := readBehaviors(t)
 	if len(cases) != 64 {
 		t.Errorf("got %d cases, want 64", len(cases))
 	}
@@ -22,7 +22,7 @@ func TestCases(t *testing.T) {
 }
 
 // run runs the case twice: the second run must not change correct files.
-func (b behaviour) run(t *testing.T) {
+func (b behavior) run(t *testing.T) {
 	t.Log(b.Title)
 	l := lab.New(t)
 	b.Before.build(t, l)

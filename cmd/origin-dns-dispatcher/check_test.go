@@ -25,7 +25,7 @@ const (
 
 // check compares the machine with the files that the case expects, and checks that no other file
 // changed.
-func (b behaviour) check(t *testing.T, old, new tree) {
+func (b behavior) check(t *testing.T, old, new tree) {
 	t.Helper()
 	for path, want := range b.Expected.Files {
 		b.checkFile(t, path, want, old, new)
@@ -42,7 +42,7 @@ func nameserverLines(text string) string {
 	return strings.Join(slices.DeleteFunc(strings.SplitAfter(text, "\n"), func(line string) bool { return !strings.HasPrefix(line, "nameserver") }), "")
 }
 
-func (b behaviour) checkFile(t *testing.T, path, want string, old, new tree) {
+func (b behavior) checkFile(t *testing.T, path, want string, old, new tree) {
 	t.Helper()
 	was, existed := old[path]
 	is, exists := new[path]
@@ -93,8 +93,8 @@ func (b behaviour) checkFile(t *testing.T, path, want string, old, new tree) {
 }
 
 // nameserversOf returns the node resolv.conf without the search list and the options. The cases
-// were recorded when it had only nameservers, with which a pod could not resolve the site's short
-// names. TestPlan covers its current content.
+// were recorded when it had only nameservers, so a pod could not resolve the site's short names.
+// TestPlan covers its current content.
 func nameserversOf(text string) string {
 	var kept strings.Builder
 	for line := range strings.Lines(text) {
@@ -105,7 +105,7 @@ func nameserversOf(text string) string {
 	return kept.String()
 }
 
-func (b behaviour) checkResolvConf(t *testing.T, want, got string) {
+func (b behavior) checkResolvConf(t *testing.T, want, got string) {
 	t.Helper()
 	kept := ownComments(b.Before.Files["/etc/resolv.conf"].Content)
 	wantMeans, gotMeans := meaningOf(want, kept), meaningOf(got, kept)
@@ -122,7 +122,7 @@ func (b behaviour) checkResolvConf(t *testing.T, want, got string) {
 
 // checkRecord: without /etc/dnsmasq.d the upstreams are in the record, and the directory is not
 // created.
-func (b behaviour) checkRecord(t *testing.T, path string) {
+func (b behavior) checkRecord(t *testing.T, path string) {
 	t.Helper()
 	if _, err := os.Stat(filepath.Dir(path)); err == nil {
 		t.Errorf("%s was created", filepath.Dir(path))
@@ -150,7 +150,7 @@ const (
 	noteBlocked          = "exit 0, status=blocked"
 )
 
-func (b behaviour) checkNote(t *testing.T, runs []run) {
+func (b behavior) checkNote(t *testing.T, runs []run) {
 	t.Helper()
 	switch b.Expected.Note {
 	case "", noteSearchLineKept, noteSearchMayBeShort:

@@ -24,7 +24,7 @@ type node struct {
 	reloads   int  // number of upstream changes in a running resolver, and of its starts
 }
 
-func newNode(t *testing.T, l *lab.Lab, b behaviour) *node {
+func newNode(t *testing.T, l *lab.Lab, b behavior) *node {
 	t.Helper()
 	n := &node{
 		t: t, l: l, ip: b.nodeIP(), canStart: b.Before.resolverCanStart(),

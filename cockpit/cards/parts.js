@@ -16,10 +16,10 @@ export function icon(level) {
     h('path', { d: shapes[level] ?? shapes.none, fill: 'currentColor', 'fill-rule': 'evenodd' }));
 }
 
-const colours = { ok: 'pf-m-green', warn: 'pf-m-orange', fail: 'pf-m-red', none: '' };
+const colors = { ok: 'pf-m-green', warn: 'pf-m-orange', fail: 'pf-m-red', none: '' };
 
 export function label(level, words) {
-  return h('span', { class: `pf-v5-c-label pf-m-compact ${colours[level] ?? ''}`.trim() },
+  return h('span', { class: `pf-v5-c-label pf-m-compact ${colors[level] ?? ''}`.trim() },
     h('span', { class: 'pf-v5-c-label__content' },
       h('span', { class: 'pf-v5-c-label__icon' }, icon(level)),
       h('span', { class: 'pf-v5-c-label__text' }, words)));

@@ -56,7 +56,7 @@ func (d *Daemon) clusterDNS() clusterDNS {
 }
 
 // steadyDNS returns the cluster's DNS Service, with its last ready pods while none is ready. They
-// may answer earlier than the API says so, and without them all their names would fail.
+// may answer before the API says so, and without them all their names would fail.
 func steadyDNS(before, now clusterDNS) clusterDNS {
 	if len(now.pods) == 0 && len(now.service) > 0 && slices.Equal(now.service, before.service) {
 		now.pods = before.pods

@@ -22,7 +22,7 @@ import (
 
 const (
 	// storeRoom is the number of files that the service manager holds for us:
-	// FileDescriptorStoreMax= of node-dns.service. systemd 254 and later passes the number in
+	// FileDescriptorStoreMax= of node-dns.service. systemd 254 and later pass the number in
 	// $FDSTORE.
 	storeRoom = 1024
 	// storeAside is reserved for files that are not sockets and for a probe.

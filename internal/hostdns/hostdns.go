@@ -46,7 +46,7 @@ type Paths struct {
 	Cache              string   // the daemon's cache; removed by a purge
 	Rewrites           string   // history of other programs' overwrites; owned by root, unlike the daemon's directory
 	Units              []string // possible paths of the daemon's systemd unit
-	Lock               string   // serialises runs
+	Lock               string   // serializes runs
 	Request            string   // the daemon's request for a run; exists until a run begins
 	WayBack            string   // stamp of a unit start in which systemd ran origin-dns-dispatcher; systemd removes it at a stop
 }

@@ -296,7 +296,7 @@ func (p *Progress) is(format string, args ...any) {
 // lockPoll is the interval between attempts to take the lock: flock(2) cannot wait with a deadline.
 const lockPoll = 5 * time.Millisecond
 
-// Lock serialises runs on one host: those of NetworkManager's hook, the daemon's requests and an
+// Lock serializes runs on one host: those of NetworkManager's hook, the daemon's requests and an
 // admin. It waits until ctx ends. The kernel releases the lock when the process ends for any
 // reason.
 func Lock(ctx context.Context, path string) (unlock func(), err error) {

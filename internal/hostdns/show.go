@@ -55,7 +55,7 @@ func (p Plan) WriteText(w io.Writer, silence error) error {
 	return out.err
 }
 
-// intent summarises what the plan does to resolv.conf.
+// intent summarizes what the plan does to resolv.conf.
 func (p Plan) intent(silence error) string {
 	switch _, verdict := p.decide(silence == nil); {
 	case verdict == Held:

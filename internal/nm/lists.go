@@ -113,10 +113,10 @@ func searchNames(domains []Domain) []string {
 	return names
 }
 
-// words splits a variable at blanks, with which nm-dispatcher joins its lists. Other white space
-// stays in the word and makes it invalid, because NetworkManager never uses it as a separator. cut
-// reports whether the value was too long. A word that the limit cuts is dropped, because a part of
-// an address can be a valid address.
+// words splits a variable at blanks, because nm-dispatcher joins its lists with them. Other white
+// space stays in the word and makes it invalid, because NetworkManager never uses it as a
+// separator. cut reports whether the value was too long. A word that the limit cuts is dropped,
+// because a part of an address can be a valid address.
 func words(value string) (list []string, cut bool) {
 	if len(value) > maxValue {
 		value, cut = value[:maxValue+1], true

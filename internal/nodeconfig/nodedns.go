@@ -19,8 +19,8 @@ type DBus string
 
 // Values of dbus.
 const (
-	DBusDnsmasq DBus = "dnsmasq"  // dnsmasq's name, with which others set servers, and our own
-	DBusNodeDNS DBus = "node-dns" // only our own name, with which nobody can set anything
+	DBusDnsmasq DBus = "dnsmasq"  // dnsmasq's name, through which other programs set servers, and our own
+	DBusNodeDNS DBus = "node-dns" // only our own name, through which no program can set servers
 	DBusNone    DBus = "none"
 )
 

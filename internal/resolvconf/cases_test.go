@@ -25,7 +25,7 @@ type caseRow struct {
 const watermark = "# nameserver updated by /etc/NetworkManager/dispatcher.d/99-origin-dns.sh"
 
 // otherPlace lists the cases where our output has different bytes with the same meaning. The script
-// always appended the nameserver, and it normalised a tab. We keep places and bytes.
+// always appended the nameserver, and it normalized a tab. We keep places and bytes.
 var otherPlace = map[string]string{
 	"C025": "nameserver before options",
 	"C051": "a tab after search",

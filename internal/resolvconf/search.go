@@ -25,7 +25,7 @@ func (f *File) Content() Content {
 // Library is a C library's resolver.
 type Library string
 
-// The libraries. Their behaviour was observed with glibc 2.36 and musl 1.2.3.
+// The libraries. Their behavior was observed with glibc 2.36 and musl 1.2.3.
 const (
 	GLibc Library = "glibc"
 	Musl  Library = "musl" // Alpine Linux

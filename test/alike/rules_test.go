@@ -130,7 +130,7 @@ var rules = []rule{
 		func(d difference) bool { return !hasOwnAliases(d) && d.query.msg.Question[0].Qtype != dns.TypeCNAME }, false,
 	},
 	{
-		"the case of names", dnsmasq, "names that end like the question are pointers to it, in its case (RFC 1035 section 4.1.4), as with unbound", "another case",
+		"the case of names", dnsmasq, "names with the question's suffix are compressed to pointers to it, in its letter case (RFC 1035 section 4.1.4), as with unbound", "another case",
 		[]aspect{letters},
 		func(d difference) bool { return onlyNamesDiffer(d) }, false,
 	},

@@ -210,7 +210,7 @@ func (k *kubelets) failing() (n int) {
 	return n
 }
 
-// TestCanary: the rollout of a configuration with which names fail stops at the first node, with a
+// TestCanary: the rollout of a configuration that makes names fail stops at the first node, with a
 // real API server, DaemonSet controller and scheduler: all names, and those of one route. The other
 // nodes keep their pods. After the configuration is restored, the rollout continues without help.
 func TestCanary(t *testing.T) {

@@ -117,13 +117,13 @@ func TestFirewalldPolicy(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := newPodNode(t, "", "www.example.com. 300 IN A 192.0.2.80\n", "podCIDRs: [10.128.0.0/14]\nallowFrom: all\n")
-	neighbour := n.l.Namespace("neighbour")
-	n.l.Veth("out0", neighbour, "eth0")
+	neighbor := n.l.Namespace("neighbor")
+	n.l.Veth("out0", neighbor, "eth0")
 	n.l.Addr("out0", "198.51.100.1/24")
-	neighbour.Run("ip", "addr", "add", "198.51.100.2/24", "dev", "eth0")
-	neighbour.Run("ip", "route", "add", bridgeIP, "via", "198.51.100.1")
+	neighbor.Run("ip", "addr", "add", "198.51.100.2/24", "dev", "eth0")
+	neighbor.Run("ip", "route", "add", bridgeIP, "via", "198.51.100.1")
 	asks := func() (string, error) {
-		return neighbour.Try("dig", "+tries=1", "+time=3", "@"+bridgeIP, "www.example.com.")
+		return neighbor.Try("dig", "+tries=1", "+time=3", "@"+bridgeIP, "www.example.com.")
 	}
 	if out, err := asks(); err != nil {
 		t.Fatalf("without a filter a neighbor gets no answer:\n%s", out)

@@ -95,7 +95,7 @@ func (n *imageNode) deploy(image *lab.Container, running *deployment) *deploymen
 			n.t.Fatal(err)
 		}
 	}
-	// ostree keeps no file times, so systemd could not recognise a new deployment. ostree removes
+	// ostree keeps no file times, so systemd could not recognize a new deployment. ostree removes
 	// these files instead (ostree issues 1628, 3069).
 	n.l.Run("rm", "-f", filepath.Join(etc, ".updated"), filepath.Join(n.vars, ".updated"))
 	return d

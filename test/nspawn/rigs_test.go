@@ -110,7 +110,7 @@ func (n *node) setCloudInit(more string) {
 	n.t.Helper()
 	n.Install("cloud-init")
 	n.WriteFile("/etc/os-release", "ID=rhel\nID_LIKE=fedora\nVERSION_ID=9.4\nNAME=\"Red Hat Enterprise Linux\"\nPRETTY_NAME=\"Red Hat Enterprise Linux 9.4\"\n", 0o644)
-	for _, program := range []string{"ifup", "ifdown"} { // cloud-init recognises RHEL by them
+	for _, program := range []string{"ifup", "ifdown"} { // cloud-init recognizes RHEL by them
 		n.WriteFile("/usr/sbin/"+program, "#!/bin/sh\n", 0o755)
 	}
 	n.WriteFile("/etc/sysconfig/network-scripts/network-functions", "", 0o644)
@@ -247,7 +247,7 @@ func (n *node) checkTakenOver() {
 	}
 }
 
-// The files of OpenShift 4's machine config, according to their described behaviour: a hook that
+// The files of OpenShift 4's machine config, according to their described behavior: a hook that
 // records the domains, a path unit that watches them and NetworkManager's list, and a service that
 // puts the node's address in front of the nameservers of that list.
 const (
@@ -344,7 +344,7 @@ func (n *node) setGlobalDNS() {
 }
 
 // forcednsHook is the hook of the assisted installer for Single Node OpenShift, according to its
-// described behaviour: it puts the node's address in front of NetworkManager's nameservers.
+// described behavior: it puts the node's address in front of NetworkManager's nameservers.
 const forcednsHook = `#!/bin/sh
 case $2 in up|dhcp4-change|dhcp6-change|connectivity-change) ;; *) exit 0 ;; esac
 tmp=$(mktemp /etc/forcedns_resolv.conf.XXXXXX)

@@ -15,14 +15,14 @@ import (
 
 // Explanation describes the queries that C libraries send when they look up a name.
 type Explanation struct {
-	APIVersion string      `json:"apiVersion"`
-	Kind       string      `json:"kind"`
-	Name       string      `json:"name"` // as given
-	Found      bool        `json:"found"`
-	Search     Search      `json:"search"`
-	Steps      []Step      `json:"steps"`     // one per name that any of the libraries queries
-	Libraries  []Behaviour `json:"libraries"` // glibc first
-	Whole      string      `json:"wholeName"` // the name that was found, or else the given name, with a dot at the end
+	APIVersion string     `json:"apiVersion"`
+	Kind       string     `json:"kind"`
+	Name       string     `json:"name"` // as given
+	Found      bool       `json:"found"`
+	Search     Search     `json:"search"`
+	Steps      []Step     `json:"steps"`     // one per name that any of the libraries queries
+	Libraries  []Behavior `json:"libraries"` // glibc first
+	Whole      string     `json:"wholeName"` // the name that was found, or else the given name, with a dot at the end
 	// Dig is the only name that dig queries.
 	Dig string `json:"dig"`
 	// Walked is the answer to the first name if the node walks the pod's search list, and nil if it
@@ -31,8 +31,8 @@ type Explanation struct {
 	Problems []string `json:"problems"`
 }
 
-// Behaviour describes one C library.
-type Behaviour struct {
+// Behavior describes one C library.
+type Behavior struct {
 	Library string   `json:"library"` // glibc or musl
 	Names   []string `json:"names"`   // names it asks for, in order
 	Queries int      `json:"queries"` // number of A and AAAA queries for them
@@ -48,7 +48,7 @@ type Behaviour struct {
 
 // FetchExplanation asks the daemon that listens on path about all names that a C library may query.
 func FetchExplanation(ctx context.Context, path, name string, question SearchQuestion) (Explanation, error) {
-	e := Explanation{APIVersion: APIVersion, Kind: "Explanation", Name: name, Dig: wholeName(name), Steps: []Step{}, Libraries: []Behaviour{}, Problems: []string{}}
+	e := Explanation{APIVersion: APIVersion, Kind: "Explanation", Name: name, Dig: wholeName(name), Steps: []Step{}, Libraries: []Behavior{}, Problems: []string{}}
 	var err error
 	if e.Search, err = FetchSearch(ctx, path, question); err != nil {
 		return e, err
@@ -65,7 +65,7 @@ func FetchExplanation(ctx context.Context, path, name string, question SearchQue
 		return e, s.err
 	}
 	for _, lib := range []resolvconf.Library{resolvconf.GLibc, resolvconf.Musl} {
-		e.Libraries = append(e.Libraries, e.behaviour(lib))
+		e.Libraries = append(e.Libraries, e.behavior(lib))
 	}
 	e.Found, e.Whole = e.Libraries[0].Found, e.Dig
 	if step, ok := (Lookup{Steps: e.Steps}).found(); ok {
@@ -98,8 +98,8 @@ func fetchWalked(ctx context.Context, path string, e Explanation) (*Step, error)
 	return &step, errors.Join(errs...)
 }
 
-// behaviour predicts a library's queries from the answers.
-func (e Explanation) behaviour(lib resolvconf.Library) Behaviour {
+// behavior predicts a library's queries from the answers.
+func (e Explanation) behavior(lib resolvconf.Library) Behavior {
 	conf := e.Search.conf()
 	plain := func(name string) []resolvconf.Result { return e.step(name).results() }
 	walked := func(name string) []resolvconf.Result {
@@ -108,7 +108,7 @@ func (e Explanation) behaviour(lib resolvconf.Library) Behaviour {
 		}
 		return plain(name)
 	}
-	b := Behaviour{Library: string(lib)}
+	b := Behavior{Library: string(lib)}
 	b.Names = conf.Walk(lib, e.Name, walked)
 	b.Queries, b.AtLeast = total(conf, lib, b.Names, walked)
 	b.Unwalked, _ = total(conf, lib, conf.Walk(lib, e.Name, plain), plain)
@@ -271,7 +271,7 @@ func (e Explanation) queriesText() []string {
 	return lines
 }
 
-func (b Behaviour) count() string {
+func (b Behavior) count() string {
 	text := strconv.Itoa(b.Queries) + " queries"
 	if b.AtLeast {
 		text = "at least " + text
@@ -280,7 +280,7 @@ func (b Behaviour) count() string {
 }
 
 // difference describes how musl deviates from glibc.
-func (e Explanation) difference(glibc, musl Behaviour) string {
+func (e Explanation) difference(glibc, musl Behavior) string {
 	if strings.Join(glibc.Names, " ") == strings.Join(musl.Names, " ") {
 		return ""
 	}

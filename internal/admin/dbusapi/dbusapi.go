@@ -1,6 +1,6 @@
 // Package dbusapi serves node-dns on the system bus. It has dnsmasq's name and interface
-// (uk.org.thekelleys.dnsmasq, of dnsmasq 2.90), with which other programs set servers, and our own
-// (org.node_dns.Manager), which shows the result.
+// (uk.org.thekelleys.dnsmasq, of dnsmasq 2.90), through which other programs set servers, and our
+// own (org.node_dns.Manager), which shows the result.
 //
 // It is separate from control, the admin's own interface to the daemon, because here other programs
 // give orders. Their input is validated and stored together with its sender. The daemon decides how

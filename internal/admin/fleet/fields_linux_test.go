@@ -54,7 +54,7 @@ func TestFields(t *testing.T) {
 		{"query", control.Lookup{Kind: "Lookup", Steps: []control.Step{{Answers: []control.Answer{{Type: "AAAA", Rcode: "NOERROR"}}}}}, []Finding{{Level: Fail, What: "db was not found"}}, []Fact{{"answer", "no AAAA record"}}},
 		{
 			"explain",
-			control.Explanation{Kind: "Explanation", Problems: []string{"db was not found"}, Libraries: []control.Behaviour{{Library: "glibc", Queries: 8}}},
+			control.Explanation{Kind: "Explanation", Problems: []string{"db was not found"}, Libraries: []control.Behavior{{Library: "glibc", Queries: 8}}},
 			[]Finding{{Level: Fail, What: "db was not found"}},
 			[]Fact{{"queries", "glibc 8"}},
 		},

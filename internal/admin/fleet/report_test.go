@@ -17,7 +17,7 @@ import (
 
 var now = time.Date(2026, 11, 27, 15, 0, 0, 0, time.UTC)
 
-// said are the nodes that give an output, or the error of its transport.
+// said are the nodes with the same output or transport error.
 type said struct {
 	nodes  []string
 	output string

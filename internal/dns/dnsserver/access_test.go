@@ -268,7 +268,7 @@ func TestHasty(t *testing.T) {
 			t.Errorf("allowed %d of 100 at once, want 20", n)
 		}
 		if n := taken("192.0.2.2"); n != 20 {
-			t.Errorf("allowed %d for its neighbour, want 20", n)
+			t.Errorf("allowed %d for its neighbor, want 20", n)
 		}
 		if n := taken("192.0.2.10"); n != 100 {
 			t.Errorf("allowed %d for this host, want 100", n)

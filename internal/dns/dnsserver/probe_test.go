@@ -14,10 +14,10 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
-// TestProbes: the queries with which node-dns's own programs check whether it answers do not count
-// as traffic. Every other query does: a query for version.bind by another program, by another host,
-// and one that gets no slot. With Cilium the daemon once counted one query of its own a minute, and
-// with the intercept helper six.
+// TestProbes: the queries that node-dns's own programs send to check whether it answers do not
+// count as traffic. Every other query does: a query for version.bind by another program, by another
+// host, and one that gets no slot. With Cilium the daemon once counted one query of its own a
+// minute, and with the intercept helper six.
 func TestProbes(t *testing.T) {
 	var told atomic.Int32
 	handler := HandlerFunc(func(_ context.Context, q *Query) (*dns.Msg, error) {
