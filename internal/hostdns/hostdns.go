@@ -79,7 +79,7 @@ func NewPaths(root string) Paths {
 
 // inUse reports whether node-dns runs or is restarting: systemd keeps its runtime directory across
 // a restart and removes it at a stop (RuntimeDirectoryPreserve=restart). Without a unit there is no
-// such sign. Whoever installed the hook by hand wants it to run.
+// such sign. If the hook was installed by hand, it must run.
 func (p Paths) inUse() bool {
 	return mayExist(filepath.Dir(p.Request)) || !p.hasUnit()
 }

@@ -32,7 +32,7 @@ type try struct {
 
 	isGuarded bool // the query has a cookie or mixed case, besides port and ID
 
-	holds atomic.Int32 // by the sender, by the watcher until it closes the try, and by mail
+	holds atomic.Int32 // number of holders: the sender, the watcher until it closes the try, and mail
 
 	// Owned by the watcher.
 	strays          int  // messages that were not a valid response

@@ -21,8 +21,8 @@ const deviationsIntro = "# Deviations from SkyDNS and CoreDNS\n" +
 	"How the answers of the built-in resolver for [cluster names](../reference/cluster-zone.md) compare\n" +
 	"with those of OpenShift 3.11 (SkyDNS) and CoreDNS 1.15 for the same objects, and with the tests of\n" +
 	"CoreDNS, Kubernetes and OpenShift. The tests query the daemon as a client does. Its objects come\n" +
-	"from a real API server, or from a simulated one if no API server, or only that of OpenShift 3.11,\n" +
-	"accepts them. `~` is `cluster.local.`.\n" +
+	"from a real API server. If current API servers reject them, the API server is simulated. `~` is\n" +
+	"`cluster.local.`.\n" +
 	"\n"
 
 // TestDocs checks that docs/appendix/deviations.md shows the cases and the rules of the tests.
