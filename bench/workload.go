@@ -129,7 +129,7 @@ var workloads = []workload{
 		before:   hot(1000), ask: hot(1000), rate: 10_000, tcp: true, bad: true,
 	},
 	{
-		Workload: result.Workload{Name: "memory", Title: "resident memory after 10,000 names, and the peak while 1,000,000 more are queried (for at most a minute)"},
+		Workload: result.Workload{Name: "memory", Title: "resident memory after 10,000 names, and the peak while 1,000,000 more are queried (for at most a minute)", TableOnly: true},
 		before:   hot(10_000), ask: unique("m", million), memory: true, once: true,
 	},
 }

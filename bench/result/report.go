@@ -64,7 +64,7 @@ func (s Settings) String() string {
 type Workload struct {
 	Name      string `json:"name"`
 	Title     string `json:"title"`
-	TableOnly bool   `json:"tableOnly,omitempty"` // not in the chart, which would become too long
+	TableOnly bool   `json:"tableOnly,omitempty"` // not in the chart, which shows only costs and must not become too long
 }
 
 // Peer is a server that was measured.
