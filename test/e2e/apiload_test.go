@@ -202,9 +202,9 @@ func (f *apiFleet) events(services, round int) {
 	f.stop()
 }
 
-// savedEvents measures nodes that start with a saved state: their start, a minute without changes, the
-// change of one slice, and a restart of the API server. services is the number of Services in the
-// cluster.
+// savedEvents measures nodes that start with a saved state: their start, a minute without changes,
+// the change of one slice, and a restart of the API server. services is the number of Services in
+// the cluster.
 func (f *apiFleet) savedEvents(services int) {
 	f.rest()
 	f.shareState(services)
