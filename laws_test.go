@@ -4,10 +4,13 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // unsafeFor are the packages that may import unsafe, with the reason: they pass memory to system
@@ -110,6 +113,31 @@ func TestOneWayToTheTerminal(t *testing.T) {
 				return true
 			})
 		}
+	}
+}
+
+// TestCommentsFit: lines of comments have at most 100 columns, with tabs of four. Code in comments,
+// which begins with a tab, and directives may be longer.
+func TestCommentsFit(t *testing.T) {
+	comment := regexp.MustCompile(`(?m)^(\t*)// .*$`)
+	seen := 0
+	err := filepath.WalkDir(".", func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.Contains(path, "testdata") {
+			return err
+		}
+		for _, match := range comment.FindAllStringSubmatch(readText(t, path), -1) {
+			seen++
+			if columns := utf8.RuneCountInString(match[0]) + 3*len(match[1]); columns > 100 {
+				t.Errorf("%s: a comment has %d columns: %s", path, columns, strings.TrimSpace(match[0]))
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if seen < 10_000 {
+		t.Errorf("only %d lines of comments were found", seen)
 	}
 }
 
