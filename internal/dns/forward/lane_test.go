@@ -290,7 +290,9 @@ func TestLaneShed(t *testing.T) {
 func TestLaneBusy(t *testing.T) {
 	t.Parallel()
 	servers, addresses := startServers(t, 1)
-	servers[0].SetFaults(dnstest.Faults{Loss: 0.02})
+	if !testing.Short() { // the socket of a lost query stays open until the deadline
+		servers[0].SetFaults(dnstest.Faults{Loss: 0.02})
+	}
 	s := newLaneServer(t, persistent, addresses...)
 	var clients sync.WaitGroup
 	for c := range 8 {
