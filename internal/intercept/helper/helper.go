@@ -225,7 +225,7 @@ func (h *helper) follow() {
 	if fault != h.fault && fault != "" {
 		h.Log.Error("cannot follow node-dns", "error", err)
 	}
-	if h.fault = fault; slices.Equal(request.Addrs, h.request.Addrs) && slices.Equal(request.Nodes, h.request.Nodes) {
+	if h.fault = fault; slices.Equal(request.Addrs, h.request.Addrs) && slices.Equal(request.Nodes, h.request.Nodes) && request.Translate == h.request.Translate {
 		return
 	}
 	h.linger(time.Now())

@@ -139,7 +139,8 @@ func (w *world) request(addrs ...string) {
 	w.requestAt("", addrs...)
 }
 
-// requestAt is request for a host where node-dns also answers at node, if that is not "".
+// requestAt is request for a host where node-dns also answers at node, if that is not "". Queries
+// are then translated.
 func (w *world) requestAt(node string, addrs ...string) {
 	w.t.Helper()
 	path := intercept.RequestFile(w.root)
@@ -151,7 +152,7 @@ func (w *world) requestAt(node string, addrs ...string) {
 	}
 	var r intercept.Request
 	if node != "" {
-		r.Nodes = []netip.Addr{netip.MustParseAddr(node)}
+		r.Nodes, r.Translate = []netip.Addr{netip.MustParseAddr(node)}, true
 	}
 	for _, addr := range addrs {
 		r.Addrs = append(r.Addrs, netip.MustParseAddr(addr))
