@@ -81,7 +81,7 @@ func (d *Daemon) releaseInterception(ctx context.Context) {
 // before or starts to translate them, and waits until no query comes to addresses that are about to
 // close.
 func (f *follower) dropInterception(c *change) {
-	translates := intercept.Translates(c.next.Intercept) && !intercept.Translates(c.old.Intercept)
+	translates := c.next.Translate && !c.old.Translate
 	closes := func(addr netip.Addr) bool {
 		return slices.Contains(c.old.Intercept, addr) && (translates || !slices.Contains(c.next.Intercept, addr))
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/miekg/dns"
 	"golang.org/x/sys/unix"
 
+	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/netstate"
 	"github.com/node-dns/node-dns/internal/policy"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
@@ -95,6 +96,10 @@ func TestLeavesTheNodeToTheRPM(t *testing.T) {
 	if !s.Ready || len(s.Listeners) > 0 || s.Interception != nil || s.Cluster.Resolver != nil || pod.request() != "" || len(s.Problems) > 0 {
 		t.Errorf("while the RPM's daemon serves: ready %v, listeners %v, interception %v, API %v, request %q, problems %q",
 			s.Ready, s.Listeners, s.Interception, s.Cluster.Resolver, pod.request(), s.Problems)
+	}
+	search, err := control.FetchSearch(t.Context(), control.SocketPath(pod.root), control.SearchQuestion{})
+	if err != nil || search.LeftTo != s.LeftTo || s.ServerList().LeftTo != s.LeftTo {
+		t.Errorf("the search list is of a daemon that leaves the node to %q, and the servers to %q: %v", search.LeftTo, s.ServerList().LeftTo, err)
 	}
 	if left, not := strings.Count(log.String(), "leaving this node to another node-dns"), strings.Count(log.String(), "not ready"); left != 1 || not != 0 {
 		t.Errorf("the log says %d times that the node is left to another node-dns, and %d times that this one is not ready", left, not)

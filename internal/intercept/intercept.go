@@ -38,14 +38,23 @@ func RequestFile(root string) string { return filepath.Join("/", root, "/run/nod
 type Request struct {
 	Addrs []netip.Addr // addresses whose port 53 is intercepted, without duplicates
 	Nodes []netip.Addr // addresses of this host where node-dns also answers, at most one of each family
+
+	// Translate means that queries are translated to Nodes instead of being served at Addrs: one of
+	// these is NodeLocal DNSCache's own. Its pod can then return to the node, or restart there: no
+	// other program is bound to its addresses.
+	Translate bool
 }
 
 // Format returns the content of the request file.
 func (r Request) Format() []byte {
 	var b bytes.Buffer
 	b.WriteString("# node-dns.service wants node-dns-intercept.service to intercept port 53 of these addresses.\n")
+	word := "intercept"
+	if r.Translate {
+		word = "translate"
+	}
 	for _, addr := range r.Addrs {
-		fmt.Fprintf(&b, "intercept %s\n", addr)
+		fmt.Fprintf(&b, "%s %s\n", word, addr)
 	}
 	for _, addr := range r.Nodes {
 		fmt.Fprintf(&b, "node %s\n", addr)
@@ -73,7 +82,8 @@ func ParseRequest(data []byte) (Request, error) {
 			return Request{}, fmt.Errorf("line %d: %w", number, err)
 		}
 		switch word {
-		case "intercept":
+		case "intercept", "translate":
+			r.Translate = r.Translate || word == "translate"
 			if len(r.Addrs) == MaxAddrs {
 				return Request{}, fmt.Errorf("line %d: expected at most %d addresses", number, MaxAddrs)
 			}
@@ -85,7 +95,7 @@ func ParseRequest(data []byte) (Request, error) {
 				r.Nodes = append(r.Nodes, addr)
 			}
 		default:
-			return Request{}, fmt.Errorf("line %d: expected intercept or node, got %q", number, word)
+			return Request{}, fmt.Errorf("line %d: expected intercept, translate or node, got %q", number, word)
 		}
 	}
 	return r, nil
@@ -103,13 +113,6 @@ func Check(addr netip.Addr) error {
 		return fmt.Errorf("%s is not a unicast address for pods", addr)
 	}
 	return nil
-}
-
-// Translates reports whether these addresses are translated to the node's instead of being served
-// themselves: one is link-local, like NodeLocal DNSCache's. Its pod can then return to the node, or
-// restart there: no other program is bound to its addresses.
-func Translates(addrs []netip.Addr) bool {
-	return slices.ContainsFunc(addrs, func(addr netip.Addr) bool { return addr.Is4() && addr.IsLinkLocalUnicast() })
 }
 
 // Node returns the address of Nodes that has the family of addr, or the zero Addr.

@@ -24,6 +24,7 @@ func TestParseRequest(t *testing.T) {
 	for _, test := range []struct{ name, text, failure string }{
 		{"both families", "intercept 10.96.0.10\nintercept fd00::a\nnode 10.0.0.5\nnode fd01::5\n", ""},
 		{"link-local IPv4, as for NodeLocal DNSCache", "intercept 169.254.20.10\n", ""},
+		{"NodeLocal DNSCache's own address", "translate fd00::10\ntranslate fd00::a\nnode fd01::5\n", ""},
 		{"nothing", "", ""},
 		{"comments and empty lines", "# why\n\n", ""},
 		{"loopback", "intercept 127.0.0.1\n", "line 1: 127.0.0.1 is not a unicast address for pods"},
@@ -34,7 +35,7 @@ func TestParseRequest(t *testing.T) {
 		{"IPv4-mapped", "intercept ::ffff:10.96.0.10\n", "line 1: ::ffff:10.96.0.10 is not written as an IPv4 address"},
 		{"no address", "# a\nintercept\n", `line 2: ParseAddr(""): unable to parse IP`},
 		{"two addresses", "intercept 10.96.0.10 10.96.0.11\n", `line 1: ParseAddr("10.96.0.10 10.96.0.11"): unexpected character (at " 10.96.0.11")`},
-		{"unknown word", "flush 10.96.0.10\n", `line 1: expected intercept or node, got "flush"`},
+		{"unknown word", "flush 10.96.0.10\n", `line 1: expected intercept, translate or node, got "flush"`},
 		{"too many addresses", strings.Repeat("intercept 10.96.0.1\n", 9), ""}, // duplicates count once
 		{"nine addresses", nine(), "line 9: expected at most 8 addresses"},
 	} {

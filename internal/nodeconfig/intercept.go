@@ -91,6 +91,13 @@ func (i Intercept) String() string {
 // IsNone reports whether node-dns-intercept has nothing to intercept.
 func (i Intercept) IsNone() bool { return !i.ClusterDNS && len(i.Addrs) == 0 }
 
+// isCaches reports whether an address is NodeLocal DNSCache's own, without a Service behind it. It
+// is link-local (169.254.20.10), or one that the key names beside clusterDNS, such as one in
+// fd00::/8 on an IPv6 cluster.
+func (i Intercept) isCaches(addr netip.Addr) bool {
+	return addr.IsLinkLocalUnicast() || i.ClusterDNS && slices.Contains(i.Addrs, addr)
+}
+
 // interceptable returns the addresses that intercept names, without duplicates. The cluster's DNS
 // Service has the addresses in the API, those that the kubelet gives to pods, and those that
 // clusterDNS names at port 53.

@@ -56,6 +56,8 @@ func TestPlaceIntercept(t *testing.T) {
 		{"one more address", "{intercept: [172.20.0.10]}", "", "172.20.0.10", "172.20.0.10 | 10.0.0.5:53 172.20.0.10:53 | 10.0.0.5 | 10.96.0.10 fd02::a"},
 		{"NodeLocal DNSCache's address, which is translated", "{intercept: [169.254.20.10]}", "", "169.254.20.10", "169.254.20.10 | 10.0.0.5:53 | 10.0.0.5 | 10.96.0.10 fd02::a"},
 		{"NodeLocal DNSCache may return with the Service's address", "{intercept: [clusterDNS, 169.254.20.10]}", "", "10.96.0.10 169.254.20.10", "169.254.20.10 10.96.0.10 fd02::a | 10.0.0.5:53 | 10.0.0.5 | fd02::a"},
+		{"NodeLocal DNSCache's IPv6 address", "{intercept: [clusterDNS, 'fd00::10']}", "", "fd02::a fd00::10", "fd00::10 10.96.0.10 fd02::a | 10.0.0.5:53 | 10.0.0.5 | 10.96.0.10"},
+		{"an address of the host beside the Service's", "{intercept: [clusterDNS, 10.0.0.5]}", "", "10.96.0.10", "10.96.0.10 fd02::a | 10.0.0.5:53 10.96.0.10:53 | 10.0.0.5 | fd02::a"},
 		{"an address of the host", "{intercept: [10.0.0.5]}", "", "", "none | 10.0.0.5:53 | 10.0.0.5 | 10.96.0.10 fd02::a"},
 		{"clusterDNS of node-dns.yaml", "{intercept: clusterDNS, clusterDNS: [10.97.0.10, 10.97.0.11:5353]}", "", "10.97.0.10", "10.96.0.10 fd02::a 10.97.0.10 | 10.0.0.5:53 10.97.0.10:53 | 10.0.0.5 | 10.97.0.11:5353"},
 		{"explicit listen", "{intercept: clusterDNS, listen: 10.0.0.5}", "", "10.96.0.10", "10.96.0.10 fd02::a | 10.0.0.5:53 10.96.0.10:53 | 10.0.0.5 | fd02::a"},

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
-	"github.com/node-dns/node-dns/internal/intercept"
 )
 
 // Placement is the place of node-dns on a host: its addresses and the cluster's servers.
@@ -21,6 +20,8 @@ type Placement struct {
 	// Intercept are the addresses whose queries are to come here while node-dns answers: those that
 	// the key intercept names and that are not this node's own.
 	Intercept []netip.Addr
+	// Translate means that one of Intercept is NodeLocal DNSCache's own: see intercept.Request.
+	Translate bool
 
 	// Spare are those of Listen that another program may hold: those of Intercept, which need
 	// node-dns-intercept; Host.Asked, because no pod is given them now; and addresses that only
@@ -216,18 +217,16 @@ func (p *placer) placeAsked(asked []netip.Addr) {
 // placeIntercept listens on the addresses to intercept once they are local. An address that only
 // the helper's link has comes and goes with the helper.
 func (p *placer) placeIntercept(host Host) {
-	wanted := p.interceptable(host.DNSService)
-	for _, addr := range wanted {
-		if p.isLocal(addr) {
-			continue // queries arrive anyway
-		}
-		p.result.Intercept = append(p.result.Intercept, addr)
+	// If one is local without the helper, queries arrive anyway.
+	p.result.Intercept = slices.DeleteFunc(p.interceptable(host.DNSService), p.isLocal)
+	p.result.Translate = slices.ContainsFunc(p.result.Intercept, p.Intercept.isCaches)
+	for _, addr := range p.result.Intercept {
 		at := netip.AddrPortFrom(addr, nameserver.Port)
 		if !host.IsLocal(addr) {
 			continue
 		}
 		p.served = append(p.served, at)
-		if !intercept.Translates(wanted) && !slices.Contains(p.result.Listen, at) {
+		if !p.result.Translate && !slices.Contains(p.result.Listen, at) {
 			p.listen(addr, nameserver.Port)
 			p.result.Spare = append(p.result.Spare, at)
 		}

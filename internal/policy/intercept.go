@@ -21,7 +21,7 @@ func (p *Policy) addIntercept(in Inputs, place nodeconfig.Placement) {
 	case wanted.Cilium:
 		p.Redirected = in.DNSService
 	default:
-		p.Intercept = place.Intercept
+		p.Intercept, p.Translate = place.Intercept, place.Translate
 	}
 }
 
@@ -59,7 +59,7 @@ func namesServer(c nameserver.Claim, addr netip.Addr) bool {
 
 // InterceptRequest returns what the helper must do while the daemon answers cluster names.
 func (p *Policy) InterceptRequest() intercept.Request {
-	r := intercept.Request{Addrs: p.Intercept}
+	r := intercept.Request{Addrs: p.Intercept, Translate: p.Translate}
 	for _, at := range p.Listen {
 		addr := at.Addr()
 		if at.Port() == nameserver.Port && intercept.Check(addr) == nil && !slices.Contains(p.Intercept, addr) && r.Node(addr) == (netip.Addr{}) {

@@ -76,6 +76,22 @@ func TestInterceptUpstream(t *testing.T) {
 	}
 }
 
+// TestInterceptRequest: the helper translates all addresses if one is NodeLocal DNSCache's own.
+func TestInterceptRequest(t *testing.T) {
+	for _, test := range []struct{ setting, want string }{
+		{"clusterDNS", "intercept fd00:10:96::a"},
+		{"fd00::10", "intercept fd00::10"},
+		{"169.254.20.10", "translate 169.254.20.10"},
+		{"[clusterDNS, 'fd00::10']", "translate fd00::10\ntranslate fd00:10:96::a"},
+	} {
+		in := Inputs{Config: policytest.Config(t, "kubeconfig: /k\nlisten: 10.0.0.5:5353\nintercept: "+test.setting+"\n", ""), Net: policytest.Node(), DNSService: []netip.Addr{netip.MustParseAddr("fd00:10:96::a")}}
+		got := string(New(in).InterceptRequest().Format())
+		if _, got, _ = strings.Cut(got, "\n"); got != test.want+"\n" {
+			t.Errorf("intercept: %s: got %q, want %q", test.setting, got, test.want)
+		}
+	}
+}
+
 // TestServiceAsUpstream: a source names the cluster's DNS Service, queries to which are
 // intercepted. The pods of the Service are queried instead, before and while the address is
 // intercepted: a query to the Service would come back.

@@ -77,6 +77,7 @@ type Policy struct {
 	Spare      []netip.AddrPort // the part of Listen that may belong to another program
 	NodeIP     netip.Addr
 	Intercept  []netip.Addr // addresses whose queries are to come here while the cluster zone is answered
+	Translate  bool         // see intercept.Request
 	Redirected []netip.Addr // addresses of the cluster's DNS Service whose queries Cilium brings here while node-dns is ready
 	Access     Access
 	ForwardMax int // limit of the queries that wait for upstreams

@@ -185,7 +185,7 @@ func (b *chartBed) awaitRestarts(l *podLoad, want int) {
 func TestChartInstall(t *testing.T) {
 	const some = interceptRate / 4
 	lab.NeedPrograms(t, "crun", "unshare", "nsenter", "nft")
-	b := newChartBed(newProxyBed(t, newProxyCluster(t, "daemonset-controller", "garbage-collector-controller")))
+	b := newChartBed(newProxyBed(t, newProxyCluster(t, bed4, "daemonset-controller", "garbage-collector-controller"), bed4))
 	b.startAnyProxy()
 	values := fmt.Sprintf("config: {listen: [%s], podCIDRs: [%s]}\nimage: {repository: test, tag: old}\n", nodeAddr, podNetwork)
 	upgraded := strings.Replace(values, "old", "new", 1)

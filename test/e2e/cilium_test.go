@@ -241,7 +241,7 @@ func (c *cilium) rulesFor(ready []string) string {
 func TestChartCilium(t *testing.T) {
 	const some = interceptRate / 4
 	lab.NeedPrograms(t, "crun", "unshare", "nsenter", "nft")
-	p := newProxyBed(t, newProxyCluster(t, "daemonset-controller", "garbage-collector-controller"))
+	p := newProxyBed(t, newProxyCluster(t, bed4, "daemonset-controller", "garbage-collector-controller"), bed4)
 	create(t, p.cluster, ciliumCRD(t))
 	var nets []podNet
 	for i := range 3 {

@@ -38,7 +38,7 @@ func newInterceptBed(t testing.TB, b *proxyBed) *interceptBed {
 	t.Helper()
 	upstream := netip.MustParseAddrPort("127.0.0.1:5354")
 	b.node.serve(upstream, "*. 300 IN A "+nodeDNSAnswer)
-	i := &interceptBed{proxyBed: b, n: newNode(t, "listen: ["+nodeAddr+"]", "intercept: clusterDNS", "podCIDRs: ["+podNetwork+"]")}
+	i := &interceptBed{proxyBed: b, n: newNode(t, `listen: ["`+b.addrs.node+`"]`, "intercept: clusterDNS", `podCIDRs: ["`+b.addrs.network+`"]`)}
 	i.n.args = []string{"--root", i.n.root, "serve", "--upstream", upstream.String()}
 	i.n.credentials(b.cluster, kube.User{Name: "system:kube-controller-manager"})
 	for _, file := range []string{intercept.RequestFile(i.n.root), intercept.StateFile(i.n.root)} {
@@ -83,61 +83,68 @@ func (i *interceptBed) awaitReleased() {
 // reach kube-dns otherwise. Nothing is lost when node-dns starts, restarts or stops. When processes
 // are killed, at most the queries in flight are lost.
 func TestIntercept(t *testing.T) {
+	eachProxyMode(t, checkIntercept)
+	t.Run("IPv6", func(t *testing.T) {
+		b := newProxyBed(t, newProxyCluster(t, bed6), bed6)
+		b.startAnyProxy()
+		checkIntercept(t, b)
+	})
+}
+
+func checkIntercept(t *testing.T, b *proxyBed) {
 	const some = interceptRate / 4
-	eachProxyMode(t, func(t *testing.T, b *proxyBed) {
-		i := newInterceptBed(t, b)
-		// Connections through kube-proxy that later queries from the same ports could clash with.
-		i.phase("before", 0, func(l *podLoad) { i.awaitAnswers(l, kubeDNSAnswer, interceptRate) })
-		i.phase("start", 0, func(l *podLoad) {
-			i.startDaemon()
-			i.startHelper()
-			i.awaitAnswers(l, nodeDNSAnswer, some)
-		})
-		i.phase("restart of the daemon", 0, func(l *podLoad) {
-			i.daemon.Stop()
-			i.awaitAnswers(l, kubeDNSAnswer, some)
-			i.startDaemon()
-			i.awaitAnswers(l, nodeDNSAnswer, some)
-		})
-		i.phase("SIGKILL of the helper", 0, func(l *podLoad) {
-			i.helper.Kill()
-			i.awaitAnswers(l, kubeDNSAnswer, some)
-			i.startHelper()
-			i.awaitAnswers(l, nodeDNSAnswer, some)
-		})
-		i.failurePhase("SIGKILL of the daemon", i.daemon.Kill, func(l *podLoad) {
-			i.awaitAnswers(l, kubeDNSAnswer, some)
-			i.startDaemon()
-			i.awaitAnswers(l, nodeDNSAnswer, some)
-		})
-		i.failurePhase("SIGKILL of both", func() {
-			i.helper.Signal(syscall.SIGKILL)
-			i.daemon.Kill()
-			i.helper.Kill()
-		}, func(l *podLoad) {
-			i.awaitAnswers(l, kubeDNSAnswer, some)
-			i.startDaemon()
-			i.startHelper()
-			i.awaitAnswers(l, nodeDNSAnswer, some)
-		})
-		i.failurePhase("a daemon that hangs", func() {
-			i.daemon.Signal(syscall.SIGSTOP)
-			i.awaitReleased()
-		}, func(l *podLoad) {
-			i.awaitAnswers(l, kubeDNSAnswer, some)
-			i.daemon.Signal(syscall.SIGCONT)
-			i.awaitAnswers(l, nodeDNSAnswer, some)
-		})
-		i.phase("removal", 0, func(l *podLoad) {
-			i.daemon.Stop()
-			i.awaitAnswers(l, kubeDNSAnswer, some)
-			for end := time.Now().Add(patience); i.helper.Running(); time.Sleep(10 * time.Millisecond) {
-				if time.Now().After(end) {
-					t.Fatalf("the helper still runs after %v:\n%s", patience, i.helper.Output())
-				}
+	i := newInterceptBed(t, b)
+	// Connections through kube-proxy that later queries from the same ports could clash with.
+	i.phase("before", 0, func(l *podLoad) { i.awaitAnswers(l, kubeDNSAnswer, interceptRate) })
+	i.phase("start", 0, func(l *podLoad) {
+		i.startDaemon()
+		i.startHelper()
+		i.awaitAnswers(l, nodeDNSAnswer, some)
+	})
+	i.phase("restart of the daemon", 0, func(l *podLoad) {
+		i.daemon.Stop()
+		i.awaitAnswers(l, kubeDNSAnswer, some)
+		i.startDaemon()
+		i.awaitAnswers(l, nodeDNSAnswer, some)
+	})
+	i.phase("SIGKILL of the helper", 0, func(l *podLoad) {
+		i.helper.Kill()
+		i.awaitAnswers(l, kubeDNSAnswer, some)
+		i.startHelper()
+		i.awaitAnswers(l, nodeDNSAnswer, some)
+	})
+	i.failurePhase("SIGKILL of the daemon", i.daemon.Kill, func(l *podLoad) {
+		i.awaitAnswers(l, kubeDNSAnswer, some)
+		i.startDaemon()
+		i.awaitAnswers(l, nodeDNSAnswer, some)
+	})
+	i.failurePhase("SIGKILL of both", func() {
+		i.helper.Signal(syscall.SIGKILL)
+		i.daemon.Kill()
+		i.helper.Kill()
+	}, func(l *podLoad) {
+		i.awaitAnswers(l, kubeDNSAnswer, some)
+		i.startDaemon()
+		i.startHelper()
+		i.awaitAnswers(l, nodeDNSAnswer, some)
+	})
+	i.failurePhase("a daemon that hangs", func() {
+		i.daemon.Signal(syscall.SIGSTOP)
+		i.awaitReleased()
+	}, func(l *podLoad) {
+		i.awaitAnswers(l, kubeDNSAnswer, some)
+		i.daemon.Signal(syscall.SIGCONT)
+		i.awaitAnswers(l, nodeDNSAnswer, some)
+	})
+	i.phase("removal", 0, func(l *podLoad) {
+		i.daemon.Stop()
+		i.awaitAnswers(l, kubeDNSAnswer, some)
+		for end := time.Now().Add(patience); i.helper.Running(); time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("the helper still runs after %v:\n%s", patience, i.helper.Output())
 			}
-			i.awaitAnswers(l, kubeDNSAnswer, some)
-		})
+		}
+		i.awaitAnswers(l, kubeDNSAnswer, some)
 	})
 }
 
@@ -146,7 +153,7 @@ func TestIntercept(t *testing.T) {
 // queries to the Service would come back. Until a pod is ready, the upstream is left out. A pod
 // that was ready is queried while no other one is.
 func TestInterceptServiceAsUpstream(t *testing.T) {
-	b := newProxyBed(t, newProxyCluster(t))
+	b := newProxyBed(t, newProxyCluster(t, bed4), bed4)
 	b.startAnyProxy()
 	i := newInterceptBed(t, b)
 	i.n.args = []string{"--root", i.n.root, "serve"}
@@ -154,7 +161,7 @@ func TestInterceptServiceAsUpstream(t *testing.T) {
 		"nodeName: " + kube.NodeName, "listen: [" + nodeAddr + "]", "intercept: clusterDNS", "podCIDRs: [" + podNetwork + "]",
 		"upstreams: [" + clusterDNS.Addr().String() + "]",
 	}, "\n")+"\n")
-	update(t, i.cluster, kubeDNSSlice(t)) // no pod is ready
+	update(t, i.cluster, kubeDNSSlice(t, bed4)) // no pod is ready
 	i.startDaemon()
 	i.n.process = i.daemon
 	i.startHelper()
@@ -203,14 +210,14 @@ func TestInterceptServiceAsUpstream(t *testing.T) {
 		}
 	}
 
-	update(t, i.cluster, kubeDNSSlice(t, kubeDNSPod))
+	update(t, i.cluster, kubeDNSSlice(t, bed4, kubeDNSPod))
 	i.n.until("the pod is queried", func() bool {
 		return says(func(s control.Status) []string { return s.Notes }, "is the cluster's DNS Service, queries to which are intercepted: its pods are queried instead")
 	})
 	checkAnswers("with")
 
 	endpoints := i.n.status().Cluster.Resolver.Endpoints
-	update(t, i.cluster, kubeDNSSlice(t)) // it may answer all the same
+	update(t, i.cluster, kubeDNSSlice(t, bed4)) // it may answer all the same
 	i.n.until("the pod is not ready", func() bool { return i.n.status().Cluster.Resolver.Endpoints < endpoints })
 	checkAnswers("kept")
 }

@@ -121,13 +121,13 @@ func BenchmarkIntercept(b *testing.B) {
 	for _, o := range outages {
 		report.Events = append(report.Events, o.Event)
 	}
-	cluster := newProxyCluster(b)
+	cluster := newProxyCluster(b, bed4)
 	for round := range interceptRounds {
 		for _, mode := range proxyModes {
 			for _, c := range contenders {
 				b.Run(fmt.Sprintf("%s/%s/%d", mode, c.name, round+1), func(b *testing.B) {
 					runtime.GC() // not during the load, if possible
-					bed := newProxyBed(b, cluster)
+					bed := newProxyBed(b, cluster, bed4)
 					if _, err := bed.startProxy(mode); err != nil {
 						b.Fatal(err)
 					}

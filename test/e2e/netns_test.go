@@ -163,7 +163,7 @@ func (n *netns) serve(addr netip.AddrPort, records string) *dnstest.Server {
 // ask queries the A records of a name over "udp" or "tcp", once, and returns the first address.
 func (n *netns) ask(network string, server netip.AddrPort, name string, timeout time.Duration) (netip.Addr, error) {
 	query := new(dns.Msg).SetQuestion(dns.Fqdn(name), dns.TypeA)
-	client := dns.Client{Net: network + "4", Timeout: timeout}
+	client := dns.Client{Net: network, Timeout: timeout}
 	var response *dns.Msg
 	err := n.tryInside(func() (err error) {
 		response, _, err = client.Exchange(query, server.String())

@@ -101,7 +101,7 @@ func (l *podLoad) send(perSecond int) error {
 		if due = due.Add(pace); late > behindNoted {
 			due = due.Add(late)
 		}
-		conn, err := net.DialUDP("udp4", nil, net.UDPAddrFromAddrPort(l.server))
+		conn, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(l.server))
 		if err != nil {
 			return fmt.Errorf("opening a socket for query %d: %w", i, err)
 		}

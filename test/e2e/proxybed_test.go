@@ -17,7 +17,7 @@ import (
 	"github.com/node-dns/node-dns/test/e2e/kube"
 )
 
-// Addresses of a proxyBed. The pods are in the cluster's pod network.
+// IPv4 addresses of a proxyBed. The pods are in the cluster's pod network.
 const (
 	podNetwork    = "10.244.0.0/16"
 	nodeAddr      = "10.244.1.1" // the pods' gateway
@@ -29,6 +29,25 @@ const (
 // clusterDNS is the address of the Service kube-dns, which pods have in their resolv.conf.
 var clusterDNS = netip.MustParseAddrPort("10.96.0.10:53")
 
+// bedAddrs are the addresses of a proxyBed. All have one family.
+type bedAddrs struct {
+	network, node, client string
+	kubeDNS               string         // of the pod
+	dns                   netip.AddrPort // of the Service kube-dns
+}
+
+var (
+	bed4 = bedAddrs{podNetwork, nodeAddr, clientAddr, kubeDNSPod, clusterDNS}
+	bed6 = bedAddrs{"fd00:10:244::/48", "fd00:10:244:1::1", "fd00:10:244:1::10", "fd00:10:244:1::53", netip.MustParseAddrPort("[fd00:10:96::a]:53")}
+)
+
+func (a bedAddrs) family() string {
+	if a.dns.Addr().Is6() {
+		return "IPv6"
+	}
+	return "IPv4"
+}
+
 // proxyModes are the modes of kube-proxy on Linux, except ipvs, which Kubernetes has deprecated.
 var proxyModes = []string{"iptables", "nftables"}
 
@@ -37,22 +56,24 @@ var proxyModes = []string{"iptables", "nftables"}
 type proxyBed struct {
 	t       testing.TB
 	cluster *kube.Cluster
+	addrs   bedAddrs
 	node    *netns
 	client  *netns
 	kubeDNS *dnstest.Server // in the pod of the Service kube-dns
 }
 
-// newProxyBed makes the node and its pods. The cluster is one of newProxyCluster, which several
-// beds may use in turn. The node reaches the API at the cluster's URL.
-func newProxyBed(t testing.TB, c *kube.Cluster) *proxyBed {
+// newProxyBed makes the node and its pods. The cluster is one of newProxyCluster with the same
+// addresses, which several beds may use in turn. The node reaches the API at the cluster's URL.
+func newProxyBed(t testing.TB, c *kube.Cluster, addrs bedAddrs) *proxyBed {
 	t.Helper()
 	lab.NeedPrograms(t, "nft", "iptables")
-	b := &proxyBed{t: t, cluster: c, node: newNetNS(t, "node"), client: newNetNS(t, "client")}
+	b := &proxyBed{t: t, cluster: c, addrs: addrs, node: newNetNS(t, "node"), client: newNetNS(t, "client")}
 	b.node.sysctl("net.ipv4.ip_forward", "1")
+	b.node.sysctl("net.ipv6.conf.all.forwarding", "1")
 	pod := newNetNS(t, "kube-dns")
-	b.addPod(b.client, clientAddr)
-	b.addPod(pod, kubeDNSPod)
-	b.kubeDNS = pod.serve(netip.AddrPortFrom(netip.MustParseAddr(kubeDNSPod), clusterDNS.Port()), "*. 300 IN A "+kubeDNSAnswer)
+	b.addPod(b.client, addrs.client)
+	b.addPod(pod, addrs.kubeDNS)
+	b.kubeDNS = pod.serve(netip.AddrPortFrom(netip.MustParseAddr(addrs.kubeDNS), addrs.dns.Port()), "*. 300 IN A "+kubeDNSAnswer)
 	b.joinAPI(b.node)
 	return b
 }
@@ -61,15 +82,16 @@ func newProxyBed(t testing.TB, c *kube.Cluster) *proxyBed {
 // address.
 func (b *proxyBed) addPod(pod *netns, addr string) {
 	b.t.Helper()
-	link := "veth-" + pod.name
+	link, node := "veth-"+pod.name, b.addrs.node
+	host := fmt.Sprintf("/%d", netip.MustParseAddr(addr).BitLen())
 	b.node.run("ip", "link", "add", link, "type", "veth", "peer", "name", "eth0", "netns", pod.path())
-	b.node.run("ip", "addr", "add", nodeAddr+"/32", "dev", link)
-	b.node.run("ip", "link", "set", link, "up")
-	b.node.run("ip", "route", "add", addr+"/32", "dev", link, "src", nodeAddr)
-	pod.run("ip", "addr", "add", addr+"/32", "dev", "eth0")
 	pod.run("ip", "link", "set", "eth0", "up")
-	pod.run("ip", "route", "add", nodeAddr+"/32", "dev", "eth0")
-	pod.run("ip", "route", "add", "default", "via", nodeAddr)
+	b.node.run("ip", "link", "set", link, "up")
+	b.node.run("ip", "addr", "add", node+host, "dev", link, "nodad")
+	b.node.run("ip", "route", "add", addr+host, "dev", link, "src", node)
+	pod.run("ip", "addr", "add", addr+host, "dev", "eth0", "nodad")
+	pod.run("ip", "route", "add", node+host, "dev", "eth0")
+	pod.run("ip", "route", "add", "default", "via", node)
 }
 
 // joinAPI makes the cluster's URL work in a namespace: a proxy listens there on the same loopback
@@ -87,7 +109,7 @@ func (b *proxyBed) joinAPI(n *netns) {
 
 // newProxyCluster starts a control plane with the node, and the Service kube-dns with its only
 // endpoint. Without controllers, kube-controller-manager does not run.
-func newProxyCluster(t testing.TB, controllers ...string) *kube.Cluster {
+func newProxyCluster(t testing.TB, addrs bedAddrs, controllers ...string) *kube.Cluster {
 	t.Helper()
 	c := newKube(t, kube.Config{Controllers: controllers})
 	if len(controllers) > 0 {
@@ -99,27 +121,27 @@ func newProxyCluster(t testing.TB, controllers ...string) *kube.Cluster {
 apiVersion: v1
 kind: Node
 metadata: {name: %s, labels: {kubernetes.io/os: linux}}
-status: {addresses: [{type: InternalIP, address: %s}], allocatable: {cpu: 2, memory: 4Gi, pods: 110}}
-`, kube.NodeName, nodeAddr),
+status: {addresses: [{type: InternalIP, address: "%s"}], allocatable: {cpu: 2, memory: 4Gi, pods: 110}}
+`, kube.NodeName, addrs.node),
 		namespace(t, "kube-system"),
 		service(t, "kube-system", "kube-dns", fmt.Sprintf(
-			"{clusterIP: %s, ports: [{name: dns, port: 53, protocol: UDP}, {name: dns-tcp, port: 53, protocol: TCP}]}", clusterDNS.Addr())),
-		kubeDNSSlice(t, kubeDNSPod),
+			`{clusterIP: "%s", ipFamilies: [%s], ports: [{name: dns, port: 53, protocol: UDP}, {name: dns-tcp, port: 53, protocol: TCP}]}`, addrs.dns.Addr(), addrs.family())),
+		kubeDNSSlice(t, addrs, addrs.kubeDNS),
 	)
 	return c
 }
 
-// kubeDNSSlice returns the only EndpointSlice of the Service kube-dns, with these addresses.
-func kubeDNSSlice(t testing.TB, addrs ...string) *kube.Object {
+// kubeDNSSlice returns the only EndpointSlice of the Service kube-dns, with these pods.
+func kubeDNSSlice(t testing.TB, addrs bedAddrs, pods ...string) *kube.Object {
 	o := object(t, `
 apiVersion: discovery.k8s.io/v1
 kind: EndpointSlice
 metadata: {name: kube-dns-1, namespace: kube-system, labels: {kubernetes.io/service-name: kube-dns}}
-addressType: IPv4
+addressType: %s
 ports: [{name: dns, port: 53, protocol: UDP}, {name: dns-tcp, port: 53, protocol: TCP}]
-`)
+`, addrs.family())
 	endpoints := []any{}
-	for _, addr := range addrs {
+	for _, addr := range pods {
 		endpoints = append(endpoints, map[string]any{
 			"addresses": []any{addr}, "conditions": map[string]any{"ready": true}, "nodeName": kube.NodeName,
 		})
@@ -141,7 +163,7 @@ func (b *proxyBed) startProxy(mode string) (*lab.Process, error) {
 		b.t.Fatal(err)
 	}
 	config := filepath.Join(dir, "config.yaml")
-	if err := os.WriteFile(config, fmt.Appendf(nil, proxyConfig, mode, kube.NodeName, filepath.Join(dir, kube.KubeconfigFile), podNetwork), 0o600); err != nil {
+	if err := os.WriteFile(config, fmt.Appendf(nil, proxyConfig, mode, kube.NodeName, filepath.Join(dir, kube.KubeconfigFile), b.addrs.network), 0o600); err != nil {
 		b.t.Fatal(err)
 	}
 	p := b.node.start(filepath.Join(programs(b.t), "kube-proxy"), "--config="+config)
@@ -176,7 +198,7 @@ conntrack: {maxPerCore: 0, min: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeou
 func (b *proxyBed) reachesKubeDNS() error {
 	const timeout = 500 * time.Millisecond
 	for _, network := range []string{"udp", "tcp"} {
-		addr, err := b.client.ask(network, clusterDNS, "www.example.test", timeout)
+		addr, err := b.client.ask(network, b.addrs.dns, "www.example.test", timeout)
 		if err != nil {
 			return fmt.Errorf("%s: %w", network, err)
 		}
@@ -191,12 +213,12 @@ func (b *proxyBed) reachesKubeDNS() error {
 // logs why it leaves out a mode, and fails if it leaves out all of them.
 func eachProxyMode(t *testing.T, test func(t *testing.T, b *proxyBed)) {
 	t.Helper()
-	c := newProxyCluster(t)
+	c := newProxyCluster(t, bed4)
 	tried, supported := 0, 0 // -run may exclude a mode
 	for _, mode := range proxyModes {
 		t.Run(mode, func(t *testing.T) {
 			tried++
-			b := newProxyBed(t, c)
+			b := newProxyBed(t, c, bed4)
 			if _, err := b.startProxy(mode); err != nil {
 				t.Logf("kube-proxy does not work in mode %s: %v", mode, err)
 				return
@@ -254,7 +276,7 @@ func (b *proxyBed) failurePhase(name string, fail func(), events func(l *podLoad
 // underLoad lets the client query the Service while events happens.
 func (b *proxyBed) underLoad(events func(l *podLoad)) podLoadResult {
 	b.t.Helper()
-	load := b.client.startLoad(clusterDNS, interceptRate)
+	load := b.client.startLoad(b.addrs.dns, interceptRate)
 	events(load)
 	result, err := load.stop()
 	if err != nil {
@@ -269,7 +291,7 @@ func TestKubeProxy(t *testing.T) {
 	const perSecond, want = 200, 400
 	eachProxyMode(t, func(t *testing.T, b *proxyBed) {
 		before := b.kubeDNS.Queries()
-		load := b.client.startLoad(clusterDNS, perSecond)
+		load := b.client.startLoad(b.addrs.dns, perSecond)
 		b.awaitAnswers(load, kubeDNSAnswer, want)
 		result, err := load.stop()
 		if err != nil {

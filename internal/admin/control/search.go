@@ -91,6 +91,7 @@ type Search struct {
 	Autopath     Walk     `json:"autopath"`
 	Faults       []Fault  `json:"faults"`
 	Notes        []string `json:"notes"`
+	LeftTo       string   `json:"leftTo,omitempty"` // as in Status
 }
 
 // HostFile is the resolv.conf from which the kubelet derives those of pods.

@@ -26,6 +26,7 @@ type ServerList struct {
 	Refused    []Refused     `json:"refused"`
 	Changed    *RouteChanged `json:"changed,omitempty"` // last change of the servers; nil if it is not in the history
 	Problems   []string      `json:"problems"`          // empty if there are none
+	LeftTo     string        `json:"leftTo,omitempty"`  // as in Status
 }
 
 // Zone is a domain that is not forwarded.
@@ -39,7 +40,7 @@ type Zone struct {
 func (s Status) ServerList() ServerList {
 	l := ServerList{
 		APIVersion: APIVersion, Kind: "ServerList", Now: s.Now, Zones: []Zone{}, Routes: append([]Route{}, s.Routes...),
-		Lost: append([]Loss{}, s.Overridden...), Refused: append([]Refused{}, s.Refused...), Changed: s.Changed, Problems: []string{},
+		Lost: append([]Loss{}, s.Overridden...), Refused: append([]Refused{}, s.Refused...), Changed: s.Changed, Problems: []string{}, LeftTo: s.LeftTo,
 	}
 	isRouted := func(domain string) bool {
 		return slices.ContainsFunc(l.Routes, func(r Route) bool { return r.Domain == domain })

@@ -50,6 +50,9 @@ func TestFields(t *testing.T) {
 		},
 		{"status", control.Status{Kind: "Status", Version: "1.4.0", LeftTo: "node-dns 1.3.9 at 10.0.0.7:53"}, []Finding{left("status")}, []Fact{}},
 		{"doctor", doctors.Report{Kind: "Doctor", Version: "1.4.0", LeftTo: "node-dns 1.3.9 at 10.0.0.7:53"}, []Finding{left("doctor")}, []Fact{}},
+		{"servers", control.Status{Problems: []string{"no upstream nameserver is known"}, LeftTo: "node-dns 1.3.9 at 10.0.0.7:53"}.ServerList(), []Finding{left("servers")}, []Fact{}},
+		{"query", control.Lookup{Kind: "Lookup", Search: control.Search{LeftTo: "node-dns 1.3.9 at 10.0.0.7:53"}}, []Finding{left("query")}, []Fact{}},
+		{"explain", control.Explanation{Kind: "Explanation", Search: control.Search{LeftTo: "node-dns 1.3.9 at 10.0.0.7:53"}}, []Finding{left("explain")}, []Fact{}},
 		{"query", control.Lookup{Kind: "Lookup", Found: true, Steps: []control.Step{{Answers: []control.Answer{found}}}}, nil, []Fact{{"answer", "A 192.0.2.1"}}},
 		{"query", control.Lookup{Kind: "Lookup", Steps: []control.Step{{Answers: []control.Answer{{Type: "AAAA", Rcode: "NOERROR"}}}}}, []Finding{{Level: Fail, What: "db was not found"}}, []Fact{{"answer", "no AAAA record"}}},
 		{

@@ -18,7 +18,7 @@ type answer struct {
 	Hint  string `json:"hint"`
 
 	Version  string   `json:"version"`  // of Status and Doctor
-	LeftTo   string   `json:"leftTo"`   // of Status and Doctor: the node-dns that serves the node instead
+	LeftTo   string   `json:"leftTo"`   // of Status, Doctor and ServerList: the node-dns that serves the node instead
 	Problems []string `json:"problems"` // of Status, ServerList and Explanation
 	Routes   []route  `json:"routes"`   // of Status and ServerList
 
@@ -28,7 +28,10 @@ type answer struct {
 		Fix   string `json:"fix"`
 	} `json:"findings"`
 
-	Found bool `json:"found"` // of Lookup and Explanation
+	Found  bool `json:"found"` // of Lookup and Explanation
+	Search struct {
+		LeftTo string `json:"leftTo"` // as above
+	} `json:"search"` // of Lookup and Explanation
 	Steps []struct {
 		Name    string `json:"name"`
 		Answers []struct {
@@ -70,9 +73,9 @@ func judge(command Command, target Target, output Output) Result {
 		Node: target.Node, Pod: target.Pod, State: OK, Findings: []Finding{}, Facts: []Fact{}, Output: bytes.TrimSpace(output.Stdout),
 		addresses: target.Addresses,
 	}
-	if a.LeftTo != "" { // this daemon's findings do not describe the daemon that serves the node
+	if other := cmp.Or(a.LeftTo, a.Search.LeftTo); other != "" { // this daemon's answer is not that of the daemon that serves the node
 		r.State = NotAsked
-		r.Findings = []Finding{{Level: Warn, What: "not asked: " + a.LeftTo + " serves the node instead of the pod", Fix: askRPM(command.Name)}}
+		r.Findings = []Finding{{Level: Warn, What: "not asked: " + other + " serves the node instead of the pod", Fix: askRPM(command.Name)}}
 		r.bound()
 		return r
 	}

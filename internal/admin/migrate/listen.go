@@ -27,7 +27,7 @@ func (h Host) listen() []netip.AddrPort {
 		add(at)
 	}
 	for _, addr := range h.State.Net.Addrs {
-		if place.All && isServable(addr) {
+		if place.All && isServable(addr) && !slices.Contains(place.Intercept, addr.Addr) {
 			add(netip.AddrPortFrom(addr.Addr, nameserver.Port))
 		}
 	}

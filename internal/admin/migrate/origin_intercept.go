@@ -69,8 +69,8 @@ func (h Host) notInterceptable() []string {
 	if len(h.Rehearsal.Missing) > 0 {
 		why = append(why, "the Kubernetes API denies "+strings.Join(h.Rehearsal.Missing, ", ")+": kubectl apply -f contrib/cluster-role.yaml")
 	}
-	if own, _ := h.split(h.nodelocalAddrs()); len(own) > 0 && !intercept.Translates(own) {
-		why = append(why, "the cache has only IPv6 addresses ("+words(own)+"): node-dns would bind them, and the cache could not return to this node")
+	for _, addr := range h.untranslatable() {
+		why = append(why, fmt.Sprintf("node-dns would answer at no address of this node of the family of %v: add one to listen in %s", addr, ourConfig))
 	}
 	switch r, found := h.State.Net.Replacement(); {
 	case found && r.Always:
@@ -80,6 +80,19 @@ func (h Host) notInterceptable() []string {
 			"(no process, no link %s, no chain KUBE-SERVICES, no nf_tables table kube-proxy). %s", r.Name, r.Link, ipvsLink, InsteadOf(r)))
 	}
 	return why
+}
+
+// untranslatable returns the addresses of NodeLocal DNSCache to which queries cannot be translated,
+// because node-dns listens at no address of the family.
+func (h Host) untranslatable() []netip.Addr {
+	addrs := h.nodelocalAddrs()
+	h.State.Config.Intercept = nodeconfig.Intercept{ClusterDNS: true, Addrs: addrs}
+	place := h.State.Placement()
+	return slices.DeleteFunc(addrs, func(addr netip.Addr) bool {
+		return place.All || slices.ContainsFunc(place.Listen, func(at netip.AddrPort) bool {
+			return at.Port() == portDNS && at.Addr().Is4() == addr.Is4() && intercept.Check(at.Addr()) == nil
+		})
+	})
 }
 
 // InsteadOf says how pods' queries come to a node whose network replaces kube-proxy.

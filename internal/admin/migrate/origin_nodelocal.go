@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/node-dns/node-dns/internal/intercept"
 	"github.com/node-dns/node-dns/internal/sys/termtext"
 )
 
@@ -20,7 +19,7 @@ const (
 	kubeDNS          = "the address of the kube-dns Service"
 )
 
-// nodelocalAddr is the cache's own address in its documentation.
+// nodelocalAddr is the cache's own address in its documentation. An IPv6 one has no default.
 var nodelocalAddr = netip.AddrFrom4([4]byte{169, 254, 20, 10})
 
 // nodelocal is NodeLocal DNSCache. While its pod runs on the node, the pod owns the link and the
@@ -173,10 +172,14 @@ func (h Host) split(addrs []netip.Addr) (own, services []netip.Addr) {
 	return own, services
 }
 
-// cacheAddrs returns the cache's own addresses, which pods keep for life.
+// cacheAddrs returns the cache's own addresses, which pods keep for life. While the cache restarts
+// and its link is gone, they are those that the kubelet gives to pods.
 func (h Host) cacheAddrs() []netip.Addr {
 	own, _ := h.split(h.nodelocalAddrs())
 	if len(own) == 0 {
+		own, _ = h.split(slices.DeleteFunc(slices.Clone(h.State.Config.DNSIPs), h.isOwn))
+	}
+	if len(own) == 0 && h.State.Net.NodeIP().Is4() {
 		return []netip.Addr{nodelocalAddr}
 	}
 	return own
@@ -192,11 +195,11 @@ func (h Host) removeNodelocal() string {
 // BeforeUndo returns what an admin should know before node-dns stops intercepting the cache's
 // addresses, or "".
 func (h Host) BeforeUndo() string {
-	intercepted := h.State.Placement().Intercept
-	if !intercept.Translates(intercepted) || h.nodelocalRuns() {
+	place := h.State.Placement()
+	if !place.Translate || h.nodelocalRuns() {
 		return ""
 	}
-	return fmt.Sprintf("without NodeLocal DNSCache on this node, pods get no answers at its address (%s) until it is back: kubectl label node %s node-dns-", words(intercepted), h.nodeName())
+	return fmt.Sprintf("without NodeLocal DNSCache on this node, pods get no answers at its address (%s) until it is back: kubectl label node %s node-dns-", words(place.Intercept), h.nodeName())
 }
 
 // outliveNodelocal returns the steps if the cluster runs it and node-dns intercepts pods' queries.
@@ -206,9 +209,9 @@ func outliveNodelocal(h Host) part {
 	p.before, p.refused = h.interceptStep()
 	if h.adds.IsNone() { // an admin has set it
 		p.refused = h.notInterceptable()
-		intercepted := h.State.Placement().Intercept
+		place := h.State.Placement()
 		for _, addr := range h.cacheAddrs() {
-			if !slices.Contains(intercepted, addr) {
+			if !place.Translate || !slices.Contains(place.Intercept, addr) {
 				p.refused = append(p.refused, fmt.Sprintf("add %v, which pods keep asking, to intercept in %s", addr, ourConfig))
 			}
 		}

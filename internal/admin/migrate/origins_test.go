@@ -64,6 +64,15 @@ func addrs(link string, texts ...string) func(*Host) {
 	}
 }
 
+// ipv6Only makes the node fd01::7 instead of 10.0.0.7.
+func ipv6Only(h *Host) {
+	addr := netip.MustParseAddr("fd01::7")
+	h.State.Net = netstate.State{
+		Addrs:    []netstate.Addr{{Addr: addr, Interface: "eth0", Up: true}},
+		Default6: &netstate.DefaultRoute{Interface: "eth0", Source: addr},
+	}
+}
+
 // firewalld drops DNS from pods.
 func firewalld(h *Host) {
 	h.State.Config.PodCIDRs = []netip.Prefix{netip.MustParsePrefix("10.128.0.0/14")}
@@ -184,7 +193,13 @@ func TestDryRunOfOthers(t *testing.T) {
 		{"nodelocaldns", node(link, nodeCache, rules, kubelet("169.254.20.10"), with(ourKubeconfig, ""))},
 		{"nodelocaldns-without-api", node(link, nodeCache, rules, kubelet("169.254.20.10"))},
 		{"nodelocaldns-and-ipvs", node(addrs("nodelocaldns", "169.254.20.10"), addrs(ipvsLink, "10.96.0.10"), held("crio-2.scope", "node-cache", 53, "169.254.20.10"), kubelet("169.254.20.10"), with(ourKubeconfig, ""))},
-		{"nodelocaldns-with-ipv6-only", node(addrs("nodelocaldns", "fd00::10"), held("crio-2.scope", "node-cache", 53, "fd00::10"), kubelet("fd00::10"), with(ourKubeconfig, ""))},
+		{"nodelocaldns-with-ipv6-only", node(ipv6Only, addrs("nodelocaldns", "fd00::10", "fd00:10:96::a"), held("crio-2.scope", "node-cache", 53, "fd00::10", "fd00:10:96::a"), kubelet("fd00::10"), with(ourKubeconfig, ""))},
+		{"nodelocaldns-with-ipv6-only-restarting", node(ipv6Only, kubelet("fd00::10"), with("/var/log/pods/kube-system_node-local-dns-x7k2p_0b1c", ""), with(ourKubeconfig, ""))},
+		{"nodelocaldns-with-ipv6-only-and-intercept", node(ipv6Only, addrs("nodelocaldns", "fd00::10"), held("crio-2.scope", "node-cache", 53, "fd00::10"), kubelet("fd00::10"), with(ourKubeconfig, ""), intercepts("clusterDNS"))},
+		{"nodelocaldns-of-both-families", node(addrs("nodelocaldns", "169.254.20.10", "fd00::10"), addrs("eth0", "fd01::7"), nodeCache, kubelet("169.254.20.10"), with(ourKubeconfig, ""), func(h *Host) {
+			h.State.Config.Listen = nodeconfig.Listen{All: true}
+		})},
+		{"nodelocaldns-of-another-family", node(addrs("nodelocaldns", "fd00::10"), held("crio-2.scope", "node-cache", 53, "fd00::10"), kubelet("fd00::10"), with(ourKubeconfig, ""))},
 		{"nodelocaldns-and-braces", node(link, nodeCache, kubelet("169.254.20.10"), with(ourKubeconfig, ""), with(ourConfig, "{cacheSize: 5000}\n"))},
 		{"nodelocaldns-and-intercept", node(link, nodeCache, kubelet("10.96.0.10"), with(ourKubeconfig, ""), intercepts("clusterDNS"))},
 		{"nodelocaldns-intercepted", node(link, nodeCache, kubelet("169.254.20.10"), with(ourKubeconfig, ""), intercepts("clusterDNS"), unit(daemonUnit, "active", "enabled"))},
@@ -444,6 +459,7 @@ func TestBeforeUndo(t *testing.T) {
 	}{
 		{"the cache is gone", node(api, intercepts("clusterDNS, 169.254.20.10"), kubelet("169.254.20.10")), true},
 		{"the cache is back", node(api, intercepts("clusterDNS, 169.254.20.10"), kubelet("169.254.20.10"), addrs(nodelocalLink, "169.254.20.10"), held("crio-2.scope", nodelocalProgram, 53, "169.254.20.10")), false},
+		{"a cache at an IPv6 address is gone", node(api, intercepts(`clusterDNS, "fd00::10"`), kubelet("fd00::10")), true},
 		{"without the cache's address", node(api, intercepts("clusterDNS"), kubelet("10.96.0.10")), false},
 		{"without interception", node(api, kubelet("169.254.20.10")), false},
 	} {

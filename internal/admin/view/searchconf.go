@@ -28,7 +28,7 @@ func (v *View) SearchConf(ctx context.Context, question control.SearchQuestion) 
 	}
 	out := control.Search{
 		APIVersion: control.APIVersion, Kind: "Search", Namespace: question.Namespace, Pod: question.Pod,
-		Nameservers: []string{}, Domains: []string{}, Options: []string{}, Own: []string{}, Faults: []control.Fault{}, Notes: []string{},
+		Nameservers: []string{}, Domains: []string{}, Options: []string{}, Own: []string{}, Faults: []control.Fault{}, Notes: []string{}, LeftTo: s.LeftTo,
 	}
 	if question.Namespace == "" {
 		v.addNodeConf(s, &out)

@@ -19,7 +19,7 @@ func TestByteOrder(t *testing.T) {
 	addr := netip.MustParseAddr
 	node := addr("10.0.0.5")
 	marks, ports, addrs, targets := 0, 0, 0, 0
-	for _, r := range rulesFor([]served{{addr(cluster4), intercept.Local, netip.Addr{}}, {addr(cluster4), intercept.Translated, node}}, true) {
+	for _, r := range rulesFor([]served{{addr(cluster4), intercept.Local, netip.Addr{}}, {addr(cluster4), intercept.Translated, node}}, boundSockets) {
 		for i, e := range r.exprs {
 			if im, ok := e.(*expr.Immediate); ok {
 				targets++
@@ -51,8 +51,8 @@ func TestByteOrder(t *testing.T) {
 			}
 		}
 	}
-	// For each protocol: three rules of the first address, and two of the second.
-	if marks != 1 || ports != 10 || addrs != 10 || targets != 4 {
+	// For each protocol: four rules of the first address, and two of the second.
+	if marks != 1 || ports != 12 || addrs != 12 || targets != 4 {
 		t.Errorf("got %d marks, %d ports, %d addresses and %d translations", marks, ports, addrs, targets)
 	}
 }

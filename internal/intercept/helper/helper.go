@@ -118,7 +118,7 @@ func (h *helper) intercept(ctx context.Context) error {
 	if !t.owned {
 		h.Log.Warn("this kernel does not remove the rules when the helper is killed; the unit removes them (Linux 5.12 does)")
 	}
-	if !t.bySocket {
+	if t.sockets == noSockets {
 		h.Log.Warn("this kernel lacks nft_socket: pods' queries to a killed node-dns are lost until the next probe")
 	}
 	err = h.loop(ctx)
@@ -225,7 +225,7 @@ func (h *helper) follow() {
 	if fault != h.fault && fault != "" {
 		h.Log.Error("cannot follow node-dns", "error", err)
 	}
-	if h.fault = fault; slices.Equal(request.Addrs, h.request.Addrs) && slices.Equal(request.Nodes, h.request.Nodes) {
+	if h.fault = fault; slices.Equal(request.Addrs, h.request.Addrs) && slices.Equal(request.Nodes, h.request.Nodes) && request.Translate == h.request.Translate {
 		return
 	}
 	h.linger(time.Now())

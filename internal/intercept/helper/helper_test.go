@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+	"golang.org/x/sys/unix"
 
 	"github.com/node-dns/node-dns/internal/intercept"
 	"github.com/node-dns/node-dns/internal/test/golden"
@@ -36,8 +38,8 @@ func TestRules(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer table.close()
-	if !table.owned || !table.bySocket {
-		t.Errorf("the kernel owns the table: %v, has nft_socket: %v", table.owned, table.bySocket)
+	if !table.owned || table.sockets != boundSockets {
+		t.Errorf("the kernel owns the table: %v, tells of sockets: %v", table.owned, table.sockets)
 	}
 	addr := netip.MustParseAddr
 	for _, test := range []struct {
@@ -67,15 +69,21 @@ func TestRules(t *testing.T) {
 			}
 			golden.Check(t, filepath.Join("testdata", test.name+".nft"), got)
 
-			// On a kernel without nft_socket, the rules are the same but for that.
-			with := ruleset(t)
-			table.bySocket = false
-			defer func() { table.bySocket = true }()
-			if err := table.set(test.list); err != nil {
-				t.Fatal(err)
-			}
-			if without := ruleset(t); without != strings.ReplaceAll(with, "socket transparent <= 1 ", "") {
-				t.Errorf("without nft_socket:\n%s", without)
+			// On older kernels, the rules are the same but for the sockets.
+			want := ruleset(t)
+			defer func() { table.sockets = boundSockets }()
+			for _, old := range []struct {
+				sockets sockets
+				lacks   string // regular expression
+			}{{anySockets, ".* socket wildcard 1 return\n"}, {noSockets, "socket transparent <= 1 "}} {
+				table.sockets = old.sockets
+				if err := table.set(test.list); err != nil {
+					t.Fatal(err)
+				}
+				want = regexp.MustCompile(old.lacks).ReplaceAllString(want, "")
+				if got := ruleset(t); got != want {
+					t.Errorf("with sockets %v:\n%s", old.sockets, got)
+				}
 			}
 		})
 	}
@@ -131,7 +139,8 @@ func (w *world) request(addrs ...string) {
 	w.requestAt("", addrs...)
 }
 
-// requestAt is request for a host where node-dns also answers at node, if that is not "".
+// requestAt is request for a host where node-dns also answers at node, if that is not "". Queries
+// are then translated.
 func (w *world) requestAt(node string, addrs ...string) {
 	w.t.Helper()
 	path := intercept.RequestFile(w.root)
@@ -143,7 +152,7 @@ func (w *world) requestAt(node string, addrs ...string) {
 	}
 	var r intercept.Request
 	if node != "" {
-		r.Nodes = []netip.Addr{netip.MustParseAddr(node)}
+		r.Nodes, r.Translate = []netip.Addr{netip.MustParseAddr(node)}, true
 	}
 	for _, addr := range addrs {
 		r.Addrs = append(r.Addrs, netip.MustParseAddr(addr))
@@ -164,29 +173,40 @@ func (w *world) serve(addr string) {
 	w.serveAs(addr, func() string { return *w.name.Load() })
 }
 
-// serveAs is serve for a nameserver with another name. end ends it.
+// serveAs is serve for a nameserver with another name. It listens on all addresses if addr is "".
+// end ends it.
 func (w *world) serveAs(addr string, name func() string) (end func()) {
 	w.t.Helper()
-	var conn net.PacketConn
-	w.await(addr+" is local", func() bool {
-		var err error
-		conn, err = net.ListenPacket("udp", net.JoinHostPort(addr, "53"))
-		return err == nil
-	})
-	server := &dns.Server{PacketConn: conn, Handler: dns.HandlerFunc(func(rw dns.ResponseWriter, q *dns.Msg) {
+	handler := dns.HandlerFunc(func(rw dns.ResponseWriter, q *dns.Msg) {
 		if w.silent.Load() {
 			return
 		}
 		m := new(dns.Msg).SetReply(q)
 		m.Answer = []dns.RR{&dns.TXT{Hdr: dns.RR_Header{Name: q.Question[0].Name, Rrtype: dns.TypeTXT, Class: dns.ClassCHAOS}, Txt: []string{name()}}}
 		rw.WriteMsg(m) // the helper may be gone
-	})}
-	started := make(chan struct{})
-	server.NotifyStartedFunc = func() { close(started) }
-	done := make(chan struct{})
-	go func() { defer close(done); server.ActivateAndServe() }()
-	<-started
-	end = sync.OnceFunc(func() { server.Shutdown(); <-done })
+	})
+	// Programs at one address and at all addresses can share the port.
+	config := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
+		return c.Control(func(fd uintptr) { unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1) })
+	}}
+	udp, tcp := &dns.Server{Handler: handler}, &dns.Server{Handler: handler}
+	w.await(addr+" is local", func() (ok bool) {
+		var err error
+		udp.PacketConn, err = config.ListenPacket(w.t.Context(), "udp", net.JoinHostPort(addr, "53"))
+		return err == nil
+	})
+	var err error
+	if tcp.Listener, err = config.Listen(w.t.Context(), "tcp", net.JoinHostPort(addr, "53")); err != nil {
+		w.t.Fatal(err)
+	}
+	var started, done sync.WaitGroup
+	for _, server := range []*dns.Server{udp, tcp} {
+		started.Add(1)
+		server.NotifyStartedFunc = started.Done
+		done.Go(func() { server.ActivateAndServe() })
+	}
+	started.Wait()
+	end = sync.OnceFunc(func() { udp.Shutdown(); tcp.Shutdown(); done.Wait() })
 	w.t.Cleanup(end)
 	return end
 }
@@ -389,44 +409,66 @@ func TestPacketFilter(t *testing.T) {
 	})
 }
 
-// TestClosedSocket: as soon as no socket of this host receives the packets of a pod, the kernel
-// lets them pass to kube-proxy's rules. It does not wait for the helper.
+// TestClosedSocket: as soon as node-dns has no socket that receives the packets of a pod, the
+// kernel lets them pass to kube-proxy's rules. It does not wait for the helper. Another program
+// that listens on all addresses gets none of them.
 func TestClosedSocket(t *testing.T) {
-	w := newWorld(t)
-	lab.Need(t, "dig", "nft")
-	pod := w.lab.Namespace("pod")
-	w.lab.Veth("pod0", pod, "eth0")
-	w.lab.Addr("pod0", "10.128.0.1/24")
-	pod.Run("ip", "address", "add", "10.128.0.2/24", "dev", "eth0")
-	pod.Run("ip", "route", "add", "default", "via", "10.128.0.1")
-	command(t, "nft", "table ip kube-proxy { chain services { type nat hook prerouting priority dstnat; ip daddr "+cluster4+" udp dport 53 dnat to 10.128.0.1; }; }")
-	ask := func(when, want string) {
-		t.Helper()
-		if out, err := pod.Try("dig", "+short", "+tries=1", "+timeout=30", "@"+cluster4, "version.bind", "TXT", "CH"); err != nil || out != `"`+want+"\"\n" {
-			t.Errorf("%s, got %q, %v, want %s", when, out, err, want)
-		}
-	}
-	w.serveAs("10.128.0.1", func() string { return "CoreDNS-1.12.1" })
-	ask("without node-dns", "CoreDNS-1.12.1")
-	w.request(cluster4)
-	w.start()
-	end := w.serveAs(cluster4, func() string { return "node-dns 0.9.0" })
-	stopped := fmt.Sprintf("/proc/%d/stat", w.helper.PID())
-	w.await("the helper stops with its rules", func() bool {
-		w.helper.Signal(syscall.SIGCONT)
-		w.awaitState(cluster4, true, "")
-		w.helper.Signal(syscall.SIGSTOP)
-		w.await("the helper stops", func() bool {
-			data, err := os.ReadFile(stopped)
-			return err == nil && strings.Contains(string(data), ") T ")
+	for _, test := range []struct {
+		name              string
+		cluster, node, ip string // ip is the name of the family for nft
+		beside            bool   // another program listens on all addresses
+		why               string // the helper's reason
+	}{
+		{"IPv4", cluster4, "10.128.0.1", "ip", false, "does not listen"},
+		{"IPv6", cluster6, "fd01::1", "ip6", false, "does not listen"},
+		{"IPv4, beside a program at all addresses", cluster4, "10.128.0.1", "ip", true, "another nameserver answers"},
+		{"IPv6, beside a program at all addresses", cluster6, "fd01::1", "ip6", true, "another nameserver answers"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t)
+			lab.Need(t, "dig", "nft")
+			node := netip.MustParseAddr(test.node)
+			length := fmt.Sprintf("/%d", node.BitLen()-8)
+			pod := w.lab.Namespace("pod")
+			w.lab.Veth("pod0", pod, "eth0")
+			w.lab.Run("ip", "address", "add", test.node+length, "dev", "pod0", "nodad")
+			pod.Run("ip", "address", "add", node.Next().String()+length, "dev", "eth0", "nodad")
+			pod.Run("ip", "route", "add", "default", "via", test.node)
+			command(t, "nft", fmt.Sprintf("table %s kube-proxy { chain services { type nat hook prerouting priority dstnat; %[1]s daddr %s meta l4proto { tcp, udp } th dport 53 dnat to %s; }; }", test.ip, test.cluster, test.node))
+			ask := func(when, want string) {
+				t.Helper()
+				for _, network := range []string{"+notcp", "+tcp"} {
+					if out, err := pod.Try("dig", network, "+short", "+tries=1", "+timeout=30", "@"+test.cluster, "version.bind", "TXT", "CH"); err != nil || out != `"`+want+"\"\n" {
+						t.Errorf("%s, with %s got %q, %v, want %s", when, network, out, err, want)
+					}
+				}
+			}
+			w.serveAs(test.node, func() string { return "CoreDNS-1.12.1" })
+			if test.beside {
+				w.serveAs("", func() string { return "dnsmasq-2.90" })
+			}
+			ask("without node-dns", "CoreDNS-1.12.1")
+			w.request(test.cluster)
+			w.start()
+			end := w.serveAs(test.cluster, func() string { return "node-dns 0.9.0" })
+			stopped := fmt.Sprintf("/proc/%d/stat", w.helper.PID())
+			w.await("the helper stops with its rules", func() bool {
+				w.helper.Signal(syscall.SIGCONT)
+				w.awaitState(test.cluster, true, "")
+				w.helper.Signal(syscall.SIGSTOP)
+				w.await("the helper stops", func() bool {
+					data, err := os.ReadFile(stopped)
+					return err == nil && strings.Contains(string(data), ") T ")
+				})
+				return strings.Contains(ruleset(t), test.cluster) // a busy machine may be too slow for the last probe
+			})
+			ask("with node-dns", "node-dns 0.9.0")
+			end()
+			ask("after its end", "CoreDNS-1.12.1")
+			w.helper.Signal(syscall.SIGCONT)
+			w.awaitState(test.cluster, false, test.why)
 		})
-		return strings.Contains(ruleset(t), cluster4) // a busy machine may be too slow for the last probe
-	})
-	ask("with node-dns", "node-dns 0.9.0")
-	end()
-	ask("after its end", "CoreDNS-1.12.1")
-	w.helper.Signal(syscall.SIGCONT)
-	w.awaitState(cluster4, false, "does not listen")
+	}
 }
 
 // TestTwoHelpersOfAHost: the helper of a container waits for that of a package on the same host,

@@ -34,7 +34,7 @@ func wayFor(addr netip.Addr, at place, request intercept.Request) way {
 		w.why = fmt.Sprintf("the link %s of this host has it", at.link)
 	case at.neighbor != "":
 		w.why = fmt.Sprintf("another host has it, on the network of the link %s", at.neighbor)
-	case intercept.Translates(request.Addrs):
+	case request.Translate:
 		w.hold = true
 		w.translate(request, "NodeLocal DNSCache may return")
 	default:

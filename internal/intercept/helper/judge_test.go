@@ -12,7 +12,7 @@ func TestWayFor(t *testing.T) {
 	node4, node6 := netip.MustParseAddr("10.0.0.5"), netip.MustParseAddr("fd01::5")
 	both := intercept.Request{Nodes: []netip.Addr{node4, node6}}
 	cache4 := netip.MustParseAddr("169.254.20.10")
-	left := intercept.Request{Addrs: []netip.Addr{cache4, cluster4}, Nodes: []netip.Addr{node4}}
+	left := intercept.Request{Addrs: []netip.Addr{cache4, cluster4}, Nodes: []netip.Addr{node4}, Translate: true}
 	for _, test := range []struct {
 		name    string
 		addr    netip.Addr

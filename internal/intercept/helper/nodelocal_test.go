@@ -1,6 +1,7 @@
 package helper
 
 import (
+	"fmt"
 	"net"
 	"net/netip"
 	"os/exec"
@@ -13,12 +14,12 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-const cacheAddr, nodeAddr = "169.254.20.10", "10.0.0.5"
-
 // nodeCache simulates the pod of NodeLocal DNSCache, step by step as kubernetes/dns does.
 type nodeCache struct {
 	*world
-	end func()
+	addr  netip.Addr
+	table string // its family and name for nft
+	end   func()
 }
 
 func (c *nodeCache) start() {
@@ -27,13 +28,14 @@ func (c *nodeCache) start() {
 		command(c.t, "ip", "link", "add", nodelocal, "type", "bridge")
 	}
 	command(c.t, "ip", "link", "set", nodelocal, "up")
-	command(c.t, "ip", "address", "add", cacheAddr+"/32", "dev", nodelocal)
-	c.end = c.serveAs(cacheAddr, func() string { return "CoreDNS-1.11.3" })
+	command(c.t, "ip", "address", "add", c.addr.String(), "dev", nodelocal, "nodad")
+	c.end = c.serveAs(c.addr.String(), func() string { return "CoreDNS-1.11.3" })
 }
 
 func (c *nodeCache) addRules() {
 	c.t.Helper()
-	command(c.t, "nft", "table ip nodelocal { chain out { type filter hook output priority raw; ip daddr "+cacheAddr+" udp dport 53 notrack; ip saddr "+cacheAddr+" udp sport 53 notrack; }; }")
+	command(c.t, "nft", fmt.Sprintf("table %s { chain out { type filter hook output priority raw; %s daddr %s udp dport 53 notrack; %[2]s saddr %[3]s udp sport 53 notrack; }; }",
+		c.table, strings.Fields(c.table)[0], c.addr))
 }
 
 // TestPlaces: in any order of the links, the host's own wins over IPVS, and IPVS over ours. A
@@ -76,10 +78,11 @@ func command(t *testing.T, argv ...string) {
 	}
 }
 
-// answersAs checks the name of the nameserver that a client of this host reaches at cacheAddr.
+// answersAs checks the name of the nameserver that a client of this host reaches at the cache's
+// address.
 func (c *nodeCache) answersAs(when, want string) {
 	c.t.Helper()
-	by, err := nameserver.Identify(c.t.Context(), new(net.Dialer), netip.MustParseAddrPort(cacheAddr+":53"), time.Now().Add(10*time.Second))
+	by, err := nameserver.Identify(c.t.Context(), new(net.Dialer), netip.AddrPortFrom(c.addr, port), time.Now().Add(10*time.Second))
 	if err != nil || by != want {
 		c.t.Errorf("%s, %q answers, want %q: %v", when, by, want, err)
 	}
@@ -94,34 +97,42 @@ func (c *nodeCache) awaitMode(want intercept.Mode) {
 }
 
 // TestNodeLocal: the cache answers while its rules are there, and node-dns from then on. One of the
-// two always answers. The cache can return.
+// two always answers. The cache can return. An IPv6 address is not link-local, so that only the
+// request says that it is the cache's.
 func TestNodeLocal(t *testing.T) {
-	c := &nodeCache{world: newWorld(t)}
-	lab.Need(t, "nft")
-	command(t, "ip", "address", "add", nodeAddr+"/32", "dev", "lo")
-	c.serveAs(nodeAddr, func() string { return *c.name.Load() })
-	c.start()
-	c.addRules()
-	c.requestAt(nodeAddr, cacheAddr)
-	c.world.start()
-	for _, round := range []string{"at first", "after its return"} {
-		c.awaitMode(intercept.Standby)
-		c.answersAs(round+", with the cache", "CoreDNS-1.11.3")
-		command(t, "ip", "link", "del", nodelocal)
-		c.answersAs(round+", without the link", "CoreDNS-1.11.3")
-		command(t, "nft", "delete", "table", "ip", "nodelocal")
-		c.answersAs(round+", without the rules", "node-dns 0.9.0")
-		c.end()
-		c.answersAs(round+", without the cache", "node-dns 0.9.0")
-		c.awaitMode(intercept.Translated)
-		c.start()
-		c.answersAs(round+", with a cache that has no rules yet", "node-dns 0.9.0")
-		c.addRules()
+	for _, test := range []struct{ cache, node, table string }{
+		{"169.254.20.10", "10.0.0.5", "ip nodelocal"},
+		{"fd00::10", "fd01::5", "ip6 nodelocal"},
+	} {
+		t.Run(test.cache, func(t *testing.T) {
+			c := &nodeCache{world: newWorld(t), addr: netip.MustParseAddr(test.cache), table: test.table}
+			lab.Need(t, "nft")
+			command(t, "ip", "address", "add", test.node, "dev", "lo", "nodad")
+			c.serveAs(test.node, func() string { return *c.name.Load() })
+			c.start()
+			c.addRules()
+			c.requestAt(test.node, test.cache)
+			c.world.start()
+			for _, round := range []string{"at first", "after its return"} {
+				c.awaitMode(intercept.Standby)
+				c.answersAs(round+", with the cache", "CoreDNS-1.11.3")
+				command(t, "ip", "link", "del", nodelocal)
+				c.answersAs(round+", without the link", "CoreDNS-1.11.3")
+				command(t, "nft", "delete table "+c.table)
+				c.answersAs(round+", without the rules", "node-dns 0.9.0")
+				c.end()
+				c.answersAs(round+", without the cache", "node-dns 0.9.0")
+				c.awaitMode(intercept.Translated)
+				c.start()
+				c.answersAs(round+", with a cache that has no rules yet", "node-dns 0.9.0")
+				c.addRules()
+			}
+			c.request()
+			c.awaitEnd(c.helper)
+			if got := linkOf(t, test.cache); got != nodelocal {
+				t.Errorf("at the end, the cache's address is on %q", got)
+			}
+			c.answersAs("without the helper", "CoreDNS-1.11.3")
+		})
 	}
-	c.request()
-	c.awaitEnd(c.helper)
-	if got := linkOf(t, cacheAddr); got != nodelocal {
-		t.Errorf("at the end, the cache's address is on %q", got)
-	}
-	c.answersAs("without the helper", "CoreDNS-1.11.3")
 }

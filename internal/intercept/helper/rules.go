@@ -53,8 +53,8 @@ type served struct {
 }
 
 // rulesFor returns the rules that intercept these addresses, and the one for the helper's own
-// queries. With bySocket, the rules for pods' packets apply only while a socket receives them.
-func rulesFor(list []served, bySocket bool) []rule {
+// queries.
+func rulesFor(list []served, by sockets) []rule {
 	rules := []rule{{rawOut, []expr.Any{
 		&expr.Meta{Key: expr.MetaKeyMARK, Register: 1},
 		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binaryutil.NativeEndian.PutUint32(probeMark)},
@@ -69,12 +69,10 @@ func rulesFor(list []served, bySocket bool) []rule {
 					rule{natOut, append(match(s.addr, destination, proto), to...)})
 				continue
 			}
-			arriving := match(s.addr, destination, proto)
-			if bySocket {
-				arriving = append(arriving, hasSocket()...)
+			for _, act := range arriving(by) {
+				rules = append(rules, rule{rawIn, append(match(s.addr, destination, proto), act...)})
 			}
 			rules = append(rules,
-				rule{rawIn, append(arriving, &expr.Counter{}, &expr.Notrack{})},
 				rule{rawOut, append(match(s.addr, destination, proto), &expr.Notrack{})},
 				rule{accepted, append(match(s.addr, destination, proto), &expr.Counter{})})
 		}
@@ -127,15 +125,39 @@ func match(addr netip.Addr, on side, proto byte) []expr.Any {
 	}
 }
 
-// hasSocket returns the expressions that match packets for which this host has a socket, whatever
-// its flags. A killed process loses its sockets as it ends: from then on, kube-proxy's rules apply,
-// however late the helper notices. Sockets that systemd holds still match: queries wait there for
-// the next process. This does not work in raw-output, where a packet has its sender's socket.
-func hasSocket() []expr.Any {
-	return []expr.Any{
+// sockets is what the kernel tells rules about the socket that receives a packet, from less to
+// more.
+type sockets int
+
+const (
+	noSockets    sockets = iota // nothing
+	anySockets                  // whether there is one (nft_socket, since Linux 4.18)
+	boundSockets                // also whether it is bound to all addresses (since Linux 5.10)
+)
+
+// arriving returns the ends of the rules for packets of pods, in order. They exempt a packet from
+// connection tracking while a socket of node-dns receives it, as far as the kernel can tell. A
+// killed process loses its sockets as it ends: from then on, kube-proxy's rules apply, however late
+// the helper notices. Sockets that systemd holds still match: queries wait there for the next
+// process. This does not work in raw-output, where a packet has its sender's socket.
+func arriving(by sockets) [][]expr.Any {
+	exempt := []expr.Any{&expr.Counter{}, &expr.Notrack{}}
+	if by == noSockets {
+		return [][]expr.Any{exempt}
+	}
+	exempt = append([]expr.Any{
 		&expr.Socket{Key: expr.SocketKeyTransparent, Register: 1}, // ends the rule if there is no socket
 		&expr.Cmp{Op: expr.CmpOpLte, Register: 1, Data: []byte{1}},
+	}, exempt...)
+	if by == anySockets {
+		return [][]expr.Any{exempt}
 	}
+	// A rule of its own, because it ends at the packets of a TCP handshake (nft_socket_eval).
+	return [][]expr.Any{{
+		&expr.Socket{Key: expr.SocketKeyWildcard, Register: 1},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{1}},
+		&expr.Verdict{Kind: expr.VerdictReturn},
+	}, exempt}
 }
 
 // translation returns the expressions that change the destination to port 53 of node.

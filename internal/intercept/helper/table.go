@@ -7,6 +7,7 @@ import (
 	"net/netip"
 
 	"github.com/google/nftables"
+	"github.com/google/nftables/expr"
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 )
@@ -23,13 +24,12 @@ const ownerFlag = 0x2
 
 // table is the nf_tables table with the rules. It belongs to one goroutine.
 type table struct {
-	conn   *nftables.Conn
-	raw    *netlink.Conn // the socket of conn
-	table  *nftables.Table
-	chains map[string]*nftables.Chain
-	owned  bool // the kernel removes the table with the socket
-	// bySocket reports whether the kernel looks up sockets in rules (nft_socket, since Linux 4.18).
-	bySocket bool
+	conn    *nftables.Conn
+	raw     *netlink.Conn // the socket of conn
+	table   *nftables.Table
+	chains  map[string]*nftables.Chain
+	owned   bool // the kernel removes the table with the socket
+	sockets sockets
 }
 
 // openTable creates the table, with the rule for the helper's own queries only. It replaces a table
@@ -47,19 +47,22 @@ func openTable() (*table, error) {
 	if err := t.create(); err != nil {
 		return nil, errors.Join(err, conn.CloseLasting())
 	}
-	t.bySocket = t.findsSockets()
+	for t.sockets = boundSockets; t.sockets > noSockets && !t.accepts(arriving(t.sockets)); t.sockets-- {
+	}
 	if err := t.set(nil); err != nil {
 		return nil, errors.Join(err, t.close())
 	}
 	return t, nil
 }
 
-// findsSockets reports whether the kernel accepts the expressions of hasSocket. The table for the
-// trial exists in one transaction only.
-func (t *table) findsSockets() bool {
+// accepts reports whether the kernel accepts such rules. The table for the trial exists in one
+// transaction only.
+func (t *table) accepts(rules [][]expr.Any) bool {
 	trial := t.conn.AddTable(&nftables.Table{Name: tableName + "-trial", Family: nftables.TableFamilyINet})
 	in := t.conn.AddChain(&nftables.Chain{Name: rawIn.name, Table: trial, Type: rawIn.kind, Hooknum: rawIn.hook, Priority: &rawIn.priority})
-	t.conn.AddRule(&nftables.Rule{Table: trial, Chain: in, Exprs: hasSocket()})
+	for _, exprs := range rules {
+		t.conn.AddRule(&nftables.Rule{Table: trial, Chain: in, Exprs: exprs})
+	}
 	t.conn.DelTable(trial)
 	return t.conn.Flush() == nil
 }
@@ -119,7 +122,7 @@ func ownedTable() ([]byte, error) {
 // set replaces all rules in one transaction.
 func (t *table) set(list []served) error {
 	t.conn.FlushTable(t.table)
-	for _, r := range rulesFor(list, t.bySocket) {
+	for _, r := range rulesFor(list, t.sockets) {
 		t.conn.AddRule(&nftables.Rule{Table: t.table, Chain: t.chain(r.chain), Exprs: r.exprs})
 	}
 	if err := t.conn.Flush(); err != nil {
