@@ -580,7 +580,7 @@ func TestMetricsOfReloads(t *testing.T) {
 // the daemon looks.
 func TestMetricsOfHook(t *testing.T) {
 	t.Parallel()
-	r, address := withMetrics(t, map[string]string{"/run/origin-dns-dispatcher/rewrites.json": `{"version":1,"files":{"/etc/resolv.conf":{"wrote":"a"}},"said":"x"}`}, "")
+	r, address := withMetrics(t, map[string]string{"/run/origin-dns-dispatcher/rewrites.json": `{"version":2,"files":{"/etc/resolv.conf":{"wrote":"a"}},"said":"x"}`}, "")
 	const row = `nodedns_resolvconf_rewrites_total{reason="hook"} `
 	shows := func(n string) func() bool {
 		return func() bool {
@@ -593,7 +593,7 @@ func TestMetricsOfHook(t *testing.T) {
 		{`"2026-11-22T10:00:00Z"`, "1"},
 		{`"2026-11-22T10:00:00Z","2026-11-22T10:00:10Z","2026-11-22T10:00:10Z"`, "3"},
 	} {
-		write(t, filepath.Join(r.root, "/run/origin-dns-dispatcher/rewrites.json"), `{"version":1,"files":{"/etc/resolv.conf":{"wrote":"a","over":[`+step.over+`]}},"said":"x"}`)
+		write(t, filepath.Join(r.root, "/run/origin-dns-dispatcher/rewrites.json"), `{"version":2,"files":{"/etc/resolv.conf":{"wrote":"a","over":[`+step.over+`]}},"said":"x"}`)
 		r.await(step.over, shows(step.want))
 		r.status()
 		if !shows(step.want)() {

@@ -2,10 +2,10 @@ package hostdns
 
 import (
 	"cmp"
-	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"hash/fnv"
 	"maps"
 	"slices"
 	"strconv"
@@ -24,7 +24,7 @@ const (
 	maxBackoff       = time.Hour
 )
 
-const rewritesVersion = 1
+const rewritesVersion = 2
 
 // rewrites is the history since boot of what we wrote, by path of the host: how other programs
 // changed our files and how often we restored them. It does not contain files that were given back,
@@ -72,7 +72,8 @@ func (h rewritesText) bytes() []byte {
 	return append(text, '\n')
 }
 
-// fingerprint identifies a file's state, including its mode. It is "" if the file does not exist.
+// fingerprint identifies a file's state, including its mode. It is "" if the file does not exist. It
+// need not resist attacks: a collision only hides that a file was overwritten.
 func fingerprint(f File) string {
 	text := fmt.Appendf(nil, "%v %s", f.Mode.Perm(), f.Data)
 	switch {
@@ -81,8 +82,9 @@ func fingerprint(f File) string {
 	case f.Link != "":
 		text = []byte("-> " + f.Link)
 	}
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:12])
+	sum := fnv.New128a()
+	sum.Write(text)
+	return hex.EncodeToString(sum.Sum(nil))
 }
 
 // put returns the file that a step leaves.

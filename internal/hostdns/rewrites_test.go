@@ -261,8 +261,8 @@ func TestHookWrites(t *testing.T) {
 
 // TestDamagedHistory: a node gets its resolv.conf whatever the history holds.
 func TestDamagedHistory(t *testing.T) {
-	far := `{"version":1,"files":{"/etc/resolv.conf":{"wrote":"x","truce":300000000000,"until":"2126-11-21T04:05:06Z","over":["2126-11-21T04:05:06Z"]}}}`
-	for _, text := range []string{"", "{", "[]", `{"version":2,"files":{"/etc/resolv.conf":{"wrote":"x","until":"2026-11-21T04:06:06Z"}}}`, far, `{"version":1}`} {
+	far := `{"version":2,"files":{"/etc/resolv.conf":{"wrote":"x","truce":300000000000,"until":"2126-11-21T04:05:06Z","over":["2126-11-21T04:05:06Z"]}}}`
+	for _, text := range []string{"", "{", "[]", `{"version":1,"files":{"/etc/resolv.conf":{"wrote":"x","until":"2026-11-21T04:06:06Z"}}}`, far, `{"version":2}`} {
 		w := newWorld(withRewrites([]byte(text)))
 		if w.run(); !w.isOurs() {
 			t.Errorf("history %q: hold %q", text, w.hold)

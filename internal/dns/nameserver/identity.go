@@ -3,7 +3,6 @@ package nameserver
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -13,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // maxIdentity bounds, in bytes, how much of a nameserver's own name is returned.
@@ -26,7 +27,10 @@ const maxIdentity = 64
 // os.ErrDeadlineExceeded means silence, ECONNREFUSED that nothing listens. dialer may bind the
 // socket. Identify is safe for concurrent use.
 func Identify(ctx context.Context, dialer *net.Dialer, at netip.AddrPort, deadline time.Time) (by string, err error) {
-	query := newQuery()
+	query, err := newQuery()
+	if err != nil {
+		return "", err
+	}
 	conn, err := dialer.DialContext(ctx, "udp", at.String())
 	if err != nil {
 		return "", err
@@ -101,11 +105,15 @@ func IsProbe(message []byte) bool {
 
 // newQuery returns a query with a random ID. The message is written by hand, because a library for
 // it made NetworkManager's hook, which starts for each event, 13 KB larger and a tenth of a
-// millisecond slower.
-func newQuery() []byte {
+// millisecond slower. crypto/rand and crypto/sha256 made it 168 KB larger.
+func newQuery() ([]byte, error) {
 	query := append(make([]byte, 2, 2+len(afterID)), afterID...)
-	rand.Read(query[:2]) // never fails
-	return query
+	for {
+		_, err := unix.Getrandom(query[:2], 0)
+		if !errors.Is(err, unix.EINTR) { // only while the kernel starts
+			return query, err
+		}
+	}
 }
 
 // isResponse reports whether a message is a response with the query's ID.

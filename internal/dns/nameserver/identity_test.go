@@ -17,14 +17,15 @@ func TestQuery(t *testing.T) {
 	seen := map[uint16]bool{}
 	for range 50 {
 		var m dnsmessage.Message
-		if err := m.Unpack(newQuery()); err != nil {
+		query := mustQuery(t)
+		if err := m.Unpack(query); err != nil {
 			t.Fatal(err)
 		}
 		q := m.Questions[0]
 		if m.Response || len(m.Questions) != 1 || q.Name.String() != "version.bind." || q.Type != dnsmessage.TypeTXT || q.Class != dnsmessage.ClassCHAOS {
 			t.Fatalf("asks %v", m.GoString())
 		}
-		if !IsProbe(newQuery()) {
+		if !IsProbe(query) {
 			t.Fatal("IsProbe does not recognize the query")
 		}
 		seen[m.ID] = true
@@ -50,16 +51,25 @@ func TestIsProbe(t *testing.T) {
 		{"fewer bytes", func(q []byte) []byte { return q[:len(q)-1] }},
 		{"nothing", func([]byte) []byte { return nil }},
 	} {
-		if IsProbe(test.change(newQuery())) {
+		if IsProbe(test.change(mustQuery(t))) {
 			t.Errorf("%s: counts as a probe", test.name)
 		}
 	}
 }
 
+func mustQuery(t testing.TB) []byte {
+	t.Helper()
+	query, err := newQuery()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return query
+}
+
 // respond returns a response to newQuery with these strings in its only answer.
 func respond(t testing.TB, texts ...string) []byte {
 	var m dnsmessage.Message
-	if err := m.Unpack(newQuery()); err != nil {
+	if err := m.Unpack(mustQuery(t)); err != nil {
 		t.Fatal(err)
 	}
 	m.Response = true
