@@ -10,8 +10,8 @@ import (
 	"cmp"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
-	"strings"
 
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
@@ -48,22 +48,20 @@ func (s Set) Equal(other Set) bool {
 
 // SameMembers reports whether both sets have the same servers, in any order. The state learned
 // about the servers of one set is then valid for the other.
-func (s Set) SameMembers(other Set) bool { return s.sorted().Equal(other.sorted()) }
+func (s Set) SameMembers(other Set) bool { return maps.Equal(s.unordered(), other.unordered()) }
 
 func equalRoutes(a, b Route) bool {
 	return a.Domain == b.Domain && slices.Equal(a.Servers, b.Servers)
 }
 
-func (s Set) sorted() Set {
-	s = s.Normalize()
-	slices.SortFunc(s.Servers, compareServers)
-	for _, route := range s.Routes {
-		slices.SortFunc(route.Servers, compareServers)
+// unordered returns the members of the normalized set.
+func (s Set) unordered() map[member]bool {
+	all := map[member]bool{}
+	for route, server := range s.Normalize().members() {
+		all[member{route.Domain, server}] = true
 	}
-	return s
+	return all
 }
-
-func compareServers(a, b nameserver.Server) int { return strings.Compare(a.String(), b.String()) }
 
 // Normalize returns the set in its canonical form. Each server occurs once, at its first place.
 // Each domain has one route, with the servers of all its routes in order. Routes are sorted by
@@ -72,9 +70,8 @@ func compareServers(a, b nameserver.Server) int { return strings.Compare(a.Strin
 // Server and those with an invalid zone ID or name.
 func (s Set) Normalize() Set {
 	var out Set
-	routes := map[dnsname.Name][]nameserver.Server{}
+	routes := map[string]*Route{} // by domain
 	seen := map[member]bool{}
-	sources := map[dnsname.Name]string{} // the first one of each domain
 	for route, server := range s.members() {
 		domain := route.Domain
 		m := member{domain, server}
@@ -82,19 +79,21 @@ func (s Set) Normalize() Set {
 			continue
 		}
 		seen[m] = true
-		sources[domain] = cmp.Or(sources[domain], route.Source)
 		if domain.IsRoot() {
 			out.Servers = append(out.Servers, server)
-		} else {
-			routes[domain] = append(routes[domain], server)
+			continue
 		}
+		known := routes[domain.String()]
+		if known == nil {
+			known = &Route{Domain: domain}
+			routes[domain.String()] = known
+		}
+		known.Servers = append(known.Servers, server)
+		known.Source = cmp.Or(known.Source, route.Source)
 	}
-	for domain, servers := range routes {
-		out.Routes = append(out.Routes, Route{Domain: domain, Servers: servers, Source: sources[domain]})
+	for _, domain := range slices.Sorted(maps.Keys(routes)) {
+		out.Routes = append(out.Routes, *routes[domain])
 	}
-	slices.SortFunc(out.Routes, func(a, b Route) int {
-		return strings.Compare(a.Domain.String(), b.Domain.String())
-	})
 	return out
 }
 
