@@ -142,18 +142,21 @@ func (c Claim) domain() domain { return domain{c.Domain, c.Plain} }
 // its claims; claims for all names come last. Of two claims of one source for the same domain, the
 // first wins. Settle is pure and does not change claims.
 func Settle(claims []Claim) (routes []Route, losses []Loss) {
-	claims = slices.Clone(claims)
-	slices.SortStableFunc(claims, func(a, b Claim) int {
-		return cmp.Or(rootLast(a)-rootLast(b), cmp.Compare(a.Source, b.Source))
+	ordered := make([]*Claim, len(claims)) // pointers: sorting the structs would make the hook 16 kB larger
+	for i, c := range claims {
+		ordered[i] = &c
+	}
+	slices.SortStableFunc(ordered, func(a, b *Claim) int {
+		return cmp.Or(rootLast(*a)-rootLast(*b), cmp.Compare(a.Source, b.Source))
 	})
 	winners := map[domain]*Claim{}
-	for i, c := range claims {
+	for _, c := range ordered {
 		switch known := winners[c.domain()] != nil; {
 		case known, c.Barred != "", c.isVoid():
-			losses = append(losses, Loss{Claim: c, GaveWay: !known && c.Barred == ""})
+			losses = append(losses, Loss{Claim: *c, GaveWay: !known && c.Barred == ""})
 		default:
-			winners[c.domain()] = &claims[i]
-			routes = append(routes, Route{c})
+			winners[c.domain()] = c
+			routes = append(routes, Route{*c})
 		}
 	}
 	for i := range losses {
