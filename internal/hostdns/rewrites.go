@@ -72,8 +72,8 @@ func (h rewritesText) bytes() []byte {
 	return append(text, '\n')
 }
 
-// fingerprint identifies a file's state, including its mode. It is "" if the file does not exist. It
-// need not resist attacks: a collision only hides that a file was overwritten.
+// fingerprint identifies a file's state, including its mode. It is "" if the file does not exist.
+// It need not resist attacks: a collision only hides that a file was overwritten.
 func fingerprint(f File) string {
 	text := fmt.Appendf(nil, "%v %s", f.Mode.Perm(), f.Data)
 	switch {

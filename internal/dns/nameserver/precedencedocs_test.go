@@ -39,7 +39,7 @@ func TestManPage(t *testing.T) {
 	section, _, _ = strings.Cut(section, "\n.Sh ")
 	_, list, _ := strings.Cut(section, ".Bl -enum")
 	items := strings.Split(list, ".It\n")[1:]
-	words := []string{"D-Bus", "command line", "cluster", "this file", "dnsmasq's files", "node-config.yaml", "fromCluster", "NetworkManager", "resolv.conf", "good last"}
+	words := []string{"D-Bus", "command line", "cluster", "this file", "dnsmasq's files", "node-config.yaml", "fromCluster", "NetworkManager", "resolv.conf", "last captured"}
 	if len(items) != len(Table) || len(items) != len(words) {
 		t.Fatalf("got %d sources, want the %d of the code", len(items), len(Table))
 	}
