@@ -43,7 +43,8 @@ type Config struct {
 	// LookInterval is the shortest time between the end of a look at the host and the next look
 	// that a hint or a request for the status causes. 0 means 100 ms.
 	LookInterval time.Duration
-	// TrialInterval is the interval between end-to-end questions. 0 means trialEvery.
+	// TrialInterval is the interval between end-to-end questions. 0 means
+	// resolve.TrialInterval.
 	TrialInterval time.Duration
 	// AwaitRedirected waits until Cilium sends queries elsewhere, while the daemon stops. nil means
 	// that it takes redirectedDrain.

@@ -21,6 +21,10 @@ const (
 	// times a second, and systemd kills it if it hangs for a second.
 	releaseTimeout = 2 * time.Second
 	releasePoll    = 10 * time.Millisecond
+	// redirectedDrain is how long a stopping daemon continues to answer with `intercept: cilium`.
+	// Cilium continues to send queries to a pod that is being deleted (cilium/cilium issue 43454),
+	// until the readiness probe has failed: with the chart, two probes with a pause of 2 s.
+	redirectedDrain = 10 * time.Second
 )
 
 // requestInterception tells the helper which addresses to intercept: none before the cluster's
@@ -102,5 +106,14 @@ func (d *Daemon) awaitReleased(ctx context.Context, is func(a intercept.Address)
 		if err == nil && !state.Intercepts(is) || !supervise.Sleep(ctx, releasePoll) {
 			return
 		}
+	}
+}
+
+// answerRedirected continues to answer until Cilium has learned that this pod is not ready. /ready
+// does not answer any more.
+func (d *Daemon) answerRedirected(ctx context.Context) {
+	if p := d.policy(); p != nil && p.Config.Intercept.Cilium {
+		d.log.Info("answering until Cilium sends queries elsewhere")
+		d.config.AwaitRedirected(ctx)
 	}
 }

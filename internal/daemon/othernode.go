@@ -16,9 +16,6 @@ import (
 	"github.com/node-dns/node-dns/internal/policy"
 )
 
-// askTimeout bounds the wait for another daemon of this host. A free address refuses at once.
-const askTimeout = 150 * time.Millisecond
-
 // leaveToOther returns p, or what p becomes while a node-dns of the host, such as that of the RPM,
 // answers at an address that this daemon, in a pod, would listen on. Its admin has configured it
 // for this node, and it works without the kubelet. An address that this daemon has bound is its
@@ -33,7 +30,7 @@ func (f *follower) leaveToOther(p *policy.Policy) *policy.Policy {
 	}
 	ask := mayHaveOther(p, bound)
 	answers := make([]identified, len(ask))
-	deadline := time.Now().Add(askTimeout)
+	deadline := time.Now().Add(nameserver.LocalTimeout)
 	var asked sync.WaitGroup
 	for i, at := range ask {
 		asked.Go(func() {

@@ -13,7 +13,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/miekg/dns"
 	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/admin/view"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
@@ -61,7 +60,7 @@ func (d *Daemon) run(ctx context.Context) error {
 		Forget:  d.view.Forget,
 		Tasks:   d.tasks(socket, f),
 		Signals: d.config.Signals,
-		Check:   d.view.Metrics.Health.Timed(d.server.Alive(dnsserver.HandlerFunc(d.serveWatchdog)).Check),
+		Check:   d.view.Metrics.Health.Timed(d.server.Alive(dnsserver.HandlerFunc(d.resolver.ServeOwn)).Check),
 		Hangs:   d.showStacks,
 		Panics:  &d.panics,
 	})
@@ -87,7 +86,7 @@ func New(config Config) (*Daemon, error) {
 		fresh:      fresh{asked: make(chan chan struct{})},
 	}
 	d.config.LookInterval = cmp.Or(config.LookInterval, defaultLookInterval)
-	d.config.TrialInterval = cmp.Or(config.TrialInterval, trialEvery)
+	d.config.TrialInterval = cmp.Or(config.TrialInterval, resolve.TrialInterval)
 	if config.AwaitRedirected == nil {
 		d.config.AwaitRedirected = func(ctx context.Context) { supervise.Sleep(ctx, redirectedDrain) }
 	}
@@ -254,13 +253,3 @@ func (d *Daemon) stop(ctx context.Context) error {
 
 // charge counts the bytes that upstreams sent for a query against its client's limit.
 func (d *Daemon) charge(client netip.Addr, octets int) { d.server.Charge(client, octets) }
-
-// serveWatchdog answers a query of the watchdog.
-func (d *Daemon) serveWatchdog(ctx context.Context, q *dnsserver.Query) (m *dns.Msg, err error) {
-	defer func() {
-		if p := recover(); p != nil { // a panic is not a hang
-			d.panics.Caught(d.log, "task panicked", journal.TaskPanic, p, "task", "watchdog")
-		}
-	}()
-	return d.resolver.ServeDNS(ctx, q)
-}

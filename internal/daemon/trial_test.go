@@ -4,173 +4,18 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/miekg/dns"
 
-	"github.com/node-dns/node-dns/internal/dns/dnsname"
-	"github.com/node-dns/node-dns/internal/dns/nameserver"
-	"github.com/node-dns/node-dns/internal/policy"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 	"github.com/node-dns/node-dns/internal/test/kubetest"
-	"github.com/node-dns/node-dns/internal/test/policytest"
-	"github.com/node-dns/node-dns/internal/upstream"
 )
 
 // resolverRecords are those of a recursive resolver, which knows the root.
 const resolverRecords = siteRecords + ". 300 IN NS a.root-servers.net.\n"
-
-// TestRouteTrial: the daemon is not ready after three failures in a row while another nameserver
-// answers, and ready with the first answer.
-func TestRouteTrial(t *testing.T) {
-	const other = "192.0.2.1"
-	type step struct {
-		isAnswered bool
-		reference  string
-	}
-	for _, test := range []struct {
-		name  string
-		steps []step
-		want  string // r for ready and n for not ready, after each step
-	}{
-		{"the upstreams answer", []step{{true, ""}}, "r"},
-		{"a slow start", []step{{false, ""}, {false, ""}, {true, ""}}, "rrr"},
-		{"only the node's own nameserver answers", []step{{false, other}, {false, other}, {false, other}, {false, other}}, "rrnn"},
-		{"an outage that began before", []step{{false, ""}, {false, ""}, {false, ""}, {false, ""}}, "rrrr"},
-		{"the outage ends, but not through node-dns", []step{{false, ""}, {false, ""}, {false, ""}, {false, other}}, "rrrn"},
-		{"the failure ends", []step{{false, other}, {false, other}, {false, other}, {true, ""}}, "rrnr"},
-		{"one lost response of the other nameserver", []step{{false, other}, {false, other}, {false, other}, {false, ""}, {false, other}}, "rrnnn"},
-		{"the other nameserver fails too", []step{{false, other}, {false, other}, {false, other}, {false, ""}, {false, ""}, {false, ""}}, "rrnnnr"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			u := trialRoute{target: target{domain: dnsname.Root()}}
-			got, now := "", time.Unix(0, 0)
-			for _, s := range test.steps {
-				u.note(now, s.isAnswered, "SERVFAIL", s.reference)
-				got += map[bool]string{true: "r", false: "n"}[u.verdict == ""]
-			}
-			if got != test.want {
-				t.Errorf("got %s, want %s", got, test.want)
-			}
-		})
-	}
-}
-
-// TestRouteTrialPauses: nameservers that do not answer get a question a minute at most, from each
-// node.
-func TestRouteTrialPauses(t *testing.T) {
-	var u trialRoute
-	now := time.Unix(0, 0)
-	for i, want := range []time.Duration{0, 0, 5, 10, 20, 40, 60, 60, 60, 60, 60, 60, 60, 60, 60} {
-		u.note(now, false, "SERVFAIL", "")
-		got := time.Duration(0)
-		if !u.next.IsZero() {
-			got = u.next.Sub(now)
-		}
-		if got != want*time.Second {
-			t.Errorf("after %d failures: %v, want %v", i+1, got, want*time.Second)
-		}
-	}
-}
-
-// TestTrialRoutes: each route is asked, and compared with its own nameservers. Only a route of
-// node-dns.yaml, which a rollout may change, is also compared with the node's nameservers without
-// it.
-func TestTrialRoutes(t *testing.T) {
-	const wider = " or 10.0.0.2?"
-	many := ""
-	for i := range 2 * maxTrials {
-		many += fmt.Sprintf("- {domain: r%d.test, servers: [192.0.2.1]}\n", i)
-	}
-	host := upstream.Set{Servers: policytest.Servers("10.0.0.2")}
-	corp := upstream.Route{Domain: dnsname.MustParse("corp.test"), Servers: policytest.Servers("10.0.0.9")}
-	vpn := upstream.Set{Servers: host.Servers, Routes: []upstream.Route{corp}}
-	for _, test := range []struct {
-		name, nodeDNS, dnsmasq string
-		captured               upstream.Set
-		want                   []string // "DOMAIN TYPE: REFERENCE or ..."; "?" follows one that must know the name
-	}{
-		{"the node's nameserver", "", "", host, []string{". NS: 10.0.0.2"}},
-		{"no nameserver", "", "", upstream.Set{}, nil},
-		{"upstreams", "upstreams: [10.0.0.3]", "", host, []string{". NS: 10.0.0.3 or 10.0.0.2"}},
-		{"over TLS", "upstreams: ['dns+tls://10.0.0.3#dns.test']", "", host, []string{". NS: 10.0.0.2"}},
-		{"the same nameserver twice", "upstreams: [10.0.0.2]", "", host, []string{". NS: 10.0.0.2"}},
-		{"a route", "routes: [{domain: corp.test, servers: [10.0.0.4, 10.0.0.5]}]", "", host, []string{". NS: 10.0.0.2", "corp.test. SOA: 10.0.0.4 or 10.0.0.5" + wider}},
-		{"a route over TLS", "routes: [{domain: corp.test, servers: ['dns+tls://10.0.0.4#dns.test']}]", "", host, []string{". NS: 10.0.0.2", "corp.test. SOA:" + wider}},
-		{"a route that wins over NetworkManager's", "routes: [{domain: corp.test, servers: [10.0.0.4]}]", "", vpn, []string{". NS: 10.0.0.2", "corp.test. SOA: 10.0.0.4 or 10.0.0.9?" + wider}},
-		{"a route and upstreams", "upstreams: [10.0.0.3]\nroutes: [{domain: corp.test, servers: [10.0.0.4]}]", "", host, []string{". NS: 10.0.0.3 or 10.0.0.2", "corp.test. SOA: 10.0.0.4 or 10.0.0.3?" + wider}},
-		{"NetworkManager's route", "", "", vpn, []string{". NS: 10.0.0.2", "corp.test. SOA: 10.0.0.9"}},
-		{"dnsmasq's routes", "", "server=/corp.test/10.0.0.4\nserver=//10.0.0.4\nlocal=/lab.test/\nserver=/www.corp.test/#\n", host, []string{". NS: 10.0.0.2", "corp.test. SOA: 10.0.0.4"}},
-		{"the cluster's nameserver", "clusterDNS: [10.96.0.10]", "", host, []string{". NS: 10.0.0.2"}},
-		{"a nameserver that is this node", "routes: [{domain: corp.test, servers: [192.0.2.10]}]", "", host, []string{". NS: 10.0.0.2"}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			got := trialTexts(policy.New(policy.Inputs{
-				Config: policytest.Config(t, test.nodeDNS+"\n", ""), Net: policytest.Node(), Dnsmasq: policytest.Dnsmasq(t, test.dnsmasq),
-				Captured: test.captured, From: nameserver.NetworkManager,
-			}))
-			if d := cmp.Diff(test.want, got); d != "" {
-				t.Errorf("-want +got:\n%s", d)
-			}
-		})
-	}
-	t.Run("many", func(t *testing.T) {
-		got := trialTexts(policy.New(policy.Inputs{Config: policytest.Config(t, "routes:\n"+many, ""), Net: policytest.Node(), Captured: host, From: nameserver.NetworkManager}))
-		if len(got) != maxTrials || got[0] != ". NS: 10.0.0.2" {
-			t.Errorf("got %d routes, want %d, the root first: %q", len(got), maxTrials, got)
-		}
-	})
-}
-
-// trialTexts formats the routes to ask.
-func trialTexts(p *policy.Policy) (texts []string) {
-	for _, r := range targetsOf(p) {
-		name, qtype := r.question()
-		text, sep := fmt.Sprintf("%s %s:", name, dns.TypeToString[qtype]), " "
-		for _, ref := range r.references {
-			if ref.isOther && sep == " " {
-				sep = " or "
-			}
-			text += sep + ref.server.String()
-			if ref.isOther {
-				text += "?"
-			}
-			sep = " or "
-		}
-		texts = append(texts, text)
-	}
-	return texts
-}
-
-// TestKeepTrials: a route keeps its state until its nameservers change.
-func TestKeepTrials(t *testing.T) {
-	corp := target{domain: dnsname.MustParse("corp.test"), servers: policytest.Servers("10.0.0.4")}
-	moved := target{domain: corp.domain, servers: policytest.Servers("10.0.0.5")}
-	again := target{domain: corp.domain, servers: corp.servers, references: []reference{{server: nameserver.MustParse("10.0.0.2"), isOther: true}}}
-	lab := target{domain: dnsname.MustParse("lab.test"), servers: corp.servers}
-	before := []*trialRoute{{target: corp, isPassed: true}}
-	for _, test := range []struct {
-		name   string
-		routes []target
-		want   []*trialRoute
-	}{
-		{"the same", []target{corp}, []*trialRoute{{target: corp, isPassed: true}}},
-		{"other references", []target{again}, []*trialRoute{{target: again, isPassed: true}}},
-		{"other nameservers", []target{moved}, []*trialRoute{{target: moved}}},
-		{"another domain", []target{lab, corp}, []*trialRoute{{target: lab}, {target: corp, isPassed: true}}},
-		{"gone", nil, []*trialRoute{}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			if got := keepTrials(before, test.routes); !reflect.DeepEqual(got, test.want) {
-				t.Errorf("got %v, want %v", got, test.want)
-			}
-		})
-	}
-}
 
 func isTriedOften(c *Config) { c.TrialInterval = 5 * time.Millisecond }
 
@@ -219,7 +64,7 @@ func TestReadyNeedsUpstreams(t *testing.T) {
 func TestReadyInAnOutage(t *testing.T) {
 	t.Parallel()
 	r, address := withMetrics(t, map[string]string{}, "upstreams: ['127.0.0.1:1']\n", isTriedOften)
-	r.await("it has tried", func() bool { return r.status().Routes[0].Servers[0].Failures > trialFailures })
+	r.await("it has tried", func() bool { return r.status().Routes[0].Servers[0].Failures > 3 })
 	if code, body := r.get(address, "/ready"); code != http.StatusOK {
 		t.Errorf("got %d %q", code, body)
 	}

@@ -117,16 +117,22 @@ func (l *Loops) send(ctx context.Context, server nameserver.Server, name string)
 		l.ask(ctx, server, name)
 		return
 	}
-	client := dns.Client{Timeout: loopProbeTimeout}
-	socket, err := l.Dial(ctx, server)
+	// The response does not matter. Only the probe's return does.
+	_, _ = askOnce(ctx, l.Dial, server, new(dns.Msg).SetQuestion(name, dns.TypeTXT), loopProbeTimeout)
+}
+
+// askOnce sends a query to a nameserver and returns its response.
+func askOnce(ctx context.Context, dial func(context.Context, nameserver.Server) (net.Conn, error), server nameserver.Server, query *dns.Msg, timeout time.Duration) (*dns.Msg, error) {
+	socket, err := dial(ctx, server)
 	if err != nil {
-		return
+		return nil, err
 	}
 	defer socket.Close()
 	conn := &dns.Conn{Conn: socket}
 	defer context.AfterFunc(ctx, func() { conn.Close() })() // ExchangeContext does not return when ctx ends
-	// The response does not matter. Only the probe's return does.
-	_, _, _ = client.ExchangeWithConnContext(ctx, new(dns.Msg).SetQuestion(name, dns.TypeTXT), conn)
+	client := dns.Client{Timeout: timeout}
+	response, _, err := client.ExchangeWithConnContext(ctx, query, conn)
+	return response, err
 }
 
 // probeName returns a random name below a top-level domain that does not exist. Resolvers do not

@@ -15,6 +15,10 @@ import (
 	"time"
 )
 
+// LocalTimeout bounds the wait for the answer of a node-dns of this host. A free address refuses at
+// once.
+const LocalTimeout = 150 * time.Millisecond
+
 // maxIdentity bounds, in bytes, how much of a nameserver's own name is returned.
 const maxIdentity = 64
 
