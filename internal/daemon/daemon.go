@@ -106,9 +106,7 @@ type Daemon struct {
 	lastHint atomic.Pointer[hint] // nil before the first hint
 	reloads  chan reloading
 	fresh    fresh
-	loops    resolve.Loops
-	rerouted chan struct{} // the upstreams have changed and must be probed
-	suspects chan struct{} // our queries seem to come back, so a probe is due soon
+	loops    *resolve.Loops
 
 	bus        *dbusapi.Service              // nil without a bus
 	busState   atomic.Pointer[dbusapi.State] // settings made over D-Bus; never nil after New
@@ -203,18 +201,6 @@ func (d *Daemon) hint(reason string) {
 	default:
 	}
 }
-
-// tell wakes the task that receives from a channel with a buffer of one. It never blocks: one
-// pending message stands for all later ones.
-func tell(task chan struct{}) {
-	select {
-	case task <- struct{}{}:
-	default:
-	}
-}
-
-// suspect requests a loop probe of the upstreams soon.
-func (d *Daemon) suspect() { tell(d.suspects) }
 
 // busChanged notifies D-Bus clients and checks the bus names.
 func (d *Daemon) busChanged() {

@@ -4,10 +4,13 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
+	"testing/synctest"
 
 	"github.com/node-dns/node-dns/internal/admin/view"
+	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/policy"
+	"github.com/node-dns/node-dns/internal/resolve"
 	"github.com/node-dns/node-dns/internal/test/policytest"
 )
 
@@ -55,11 +58,18 @@ func TestOtherPodsAreNotProbed(t *testing.T) {
 		{"no pod any more", policyOf("10.0.0.2"), true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			f := &follower{Daemon: &Daemon{view: &view.View{Metrics: new(view.Metrics)}, rewatch: make(chan struct{}, 1), rerouted: make(chan struct{}, 1)}}
-			f.tellTasks(&change{old: policyOf("10.0.0.2", "10.244.1.53", "10.244.2.53"), next: test.next})
-			if got := len(f.rerouted) > 0; got != test.want {
-				t.Errorf("probes: %v, want %v", got, test.want)
-			}
+			change := &change{old: policyOf("10.0.0.2", "10.244.1.53", "10.244.2.53"), next: test.next}
+			synctest.Test(t, func(t *testing.T) {
+				probes := 0 // one at the start
+				f := &follower{Daemon: &Daemon{view: &view.View{Metrics: new(view.Metrics)}, loops: resolve.NewLoops()}}
+				f.loops.Expect = func(dnsserver.IsOwn) {}
+				go f.loops.Watch(t.Context(), func() []nameserver.Server { probes++; return nil }, nil)
+				synctest.Wait()
+				f.tellTasks(change)
+				if synctest.Wait(); probes > 1 != test.want {
+					t.Errorf("probes: %v, want %v", !test.want, test.want)
+				}
+			})
 		})
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/node-dns/node-dns/internal/admin/view"
 	"github.com/node-dns/node-dns/internal/dns/cache"
 	"github.com/node-dns/node-dns/internal/sys/procfs"
+	"github.com/node-dns/node-dns/internal/sys/supervise"
 )
 
 // leastHeadroom is the minimum that is left free of a small limit. Threads, the kernel's socket
@@ -112,10 +113,7 @@ func afterCollecting(ctx context.Context, collected chan<- struct{}) {
 		if ctx.Err() != nil {
 			return
 		}
-		select {
-		case collected <- struct{}{}:
-		default:
-		}
+		supervise.Wake(collected)
 		afterCollecting(ctx, collected)
 	})
 }

@@ -70,15 +70,14 @@ func (d *Daemon) run(ctx context.Context) error {
 // New returns a daemon that is not running yet.
 func New(config Config) (*Daemon, error) {
 	d := &Daemon{
-		config:   config,
-		log:      config.Log,
-		paths:    newPaths(config),
-		hints:    make(chan string, 1),
-		reloads:  make(chan reloading),
-		rerouted: make(chan struct{}, 1),
-		suspects: make(chan struct{}, 1),
-		rewatch:  make(chan struct{}, 1),
-		rebus:    make(chan struct{}, 1),
+		config:  config,
+		log:     config.Log,
+		paths:   newPaths(config),
+		hints:   make(chan string, 1),
+		reloads: make(chan reloading),
+		loops:   resolve.NewLoops(),
+		rewatch: make(chan struct{}, 1),
+		rebus:   make(chan struct{}, 1),
 
 		ownDNSChanged: make(chan struct{}, 1),
 
@@ -185,7 +184,7 @@ func (d *Daemon) build(p *policy.Policy) {
 		Version: d.config.Version, Log: d.log, Panics: &d.panics,
 		Numbers: d.view.BindNumbers, NoSearch: d.view.NoSearch,
 		Forward: forward.Config{
-			Log: d.log, Changed: d.busChanged, Suspect: d.suspect, Spent: d.charge,
+			Log: d.log, Changed: d.busChanged, Suspect: d.loops.Suspect, Spent: d.charge,
 			Lanes: d.config.Receivers, TLSAddr: d.config.TLSAddr,
 		},
 	}, p)

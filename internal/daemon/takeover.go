@@ -3,13 +3,13 @@ package daemon
 import (
 	"bytes"
 	"reflect"
-	"slices"
 	"time"
 
 	"github.com/node-dns/node-dns/internal/admin/view"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/policy"
 	"github.com/node-dns/node-dns/internal/sys/journal"
+	"github.com/node-dns/node-dns/internal/sys/supervise"
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
@@ -83,17 +83,17 @@ func (f *follower) takeListeners(c *change) {
 
 func (f *follower) tellTasks(c *change) {
 	old, next := c.old, c.next
-	tell(f.rewatch)
+	supervise.Wake(f.rewatch)
 	f.view.Metrics.Rewant()
 	f.view.FollowLogQueries(old, next)
 	if old.Config.Resolver.FromCluster && !next.Config.Resolver.FromCluster {
 		f.forgetFromCluster()
 	}
 	if old.Config.DBus != next.Config.DBus {
-		tell(f.rebus)
+		supervise.Wake(f.rebus)
 	}
-	if !slices.Equal(old.GroupPods(old.Candidates), next.GroupPods(next.Candidates)) {
-		tell(f.rerouted)
+	if !next.HasServersOf(old) {
+		f.loops.Reroute()
 	}
 }
 

@@ -115,6 +115,11 @@ func (p *Policy) GroupPods(servers []nameserver.Server) []nameserver.Server {
 	return grouped
 }
 
+// HasServersOf reports whether p has the same servers as before, apart from DNS pods.
+func (p *Policy) HasServersOf(before *Policy) bool {
+	return slices.Equal(p.GroupPods(p.Candidates), before.GroupPods(before.Candidates))
+}
+
 // HasOtherPods reports whether p uses DNS pods, and s has others for it.
 func (p *Policy) HasOtherPods(s *zone.Snapshot) bool {
 	if !p.usesPods {

@@ -143,6 +143,19 @@ func (p *Policy) IsOfCluster(name dnsname.Name) bool {
 	return slices.ContainsFunc(p.Apexes, name.Within)
 }
 
+// Probed returns the servers that may send queries back, including those left out for that.
+func (p *Policy) Probed() []nameserver.Server {
+	var servers []nameserver.Server
+	seen := map[nameserver.Server]bool{}
+	for _, server := range p.Candidates {
+		if !server.TLS && !seen[server] {
+			seen[server] = true
+			servers = append(servers, server)
+		}
+	}
+	return servers
+}
+
 // ApexAbove returns the cluster's zone that contains a name, or "".
 func (p *Policy) ApexAbove(name dnsname.Name) string {
 	for _, apex := range p.Apexes {
