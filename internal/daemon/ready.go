@@ -22,7 +22,7 @@ func (d *Daemon) watchAnswers(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		d.logProblems(*d.view.Failing.Swap(&failing), failing, nil)
+		d.view.SetFailing(failing)
 	}
 	return nil
 }

@@ -167,11 +167,7 @@ func (f *follower) start(ctx context.Context) error {
 	if from.sockets > 0 {
 		f.log.Info("took over", "sockets", from.sockets, journal.TookOver.Attr())
 	}
-	f.logRoutes(nil, first.Routes)
-	f.view.NoteRoutes(startReason, first.Routes)
-	f.logNotes(nil, first.Notes)
-	f.logLeft("", first.LeftTo)
-	f.view.Metrics.Config.Take(time.Now())
+	f.view.LogStart(first, startReason)
 	f.setProblems(seen, first)
 	f.announce()
 	f.hint(startReason)

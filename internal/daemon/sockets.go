@@ -224,6 +224,6 @@ func (d *Daemon) listen(s *policy.Policy) error {
 	terms, at, _ := dnsserver.ReadTerms(d.paths.terms)
 	d.server.SetTerms(terms, at...)
 	err := d.server.Listen(s.Listen)
-	d.logListeners(before, view.ListenerStatus(d.server.Listeners(), s.Spare))
+	d.view.LogListeners(before, view.ListenerStatus(d.server.Listeners(), s.Spare))
 	return err
 }

@@ -2,13 +2,11 @@ package daemon
 
 import (
 	"bytes"
-	"reflect"
 	"time"
 
 	"github.com/node-dns/node-dns/internal/admin/view"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/policy"
-	"github.com/node-dns/node-dns/internal/sys/journal"
 	"github.com/node-dns/node-dns/internal/sys/supervise"
 	"github.com/node-dns/node-dns/internal/upstream"
 )
@@ -51,28 +49,8 @@ func (f *follower) takeBounds(c *change) {
 }
 
 func (f *follower) logChange(c *change) {
-	old, next := c.old, c.next
-	f.setLevel(next)
-	if !reflect.DeepEqual(old.Config, next.Config) {
-		f.log.Info("new configuration in effect", journal.ConfigTaken.Attr())
-		f.view.Metrics.Config.Take(time.Now())
-	}
-	if was, is := old.Config, next.Config; was.ClusterDomain != is.ClusterDomain {
-		f.log.Info("cluster domain", "domain", is.ClusterDomain.String(), "before", was.ClusterDomain.String(), "source", next.ClusterSource)
-	}
-	if old.API != (policy.API{}) && next.API == (policy.API{}) {
-		f.log.Info("stopped watching the Kubernetes API", "kubeconfig", old.API.Kubeconfig)
-	}
-	if !reflect.DeepEqual(old.Dnsmasq, next.Dnsmasq) {
-		f.log.Info("new dnsmasq files in effect", "files", journal.Few(next.Dnsmasq.Files, " "), journal.ConfigTaken.Attr())
-	}
-	if c.rerouted {
-		f.logRoutes(old.Routes, next.Routes)
-		f.view.NoteRoutes(c.by, next.Routes)
-		f.log.Info("flushed cached answers of former upstreams", "entries", c.forgotten)
-	}
-	f.logNotes(old.Notes, next.Notes)
-	f.logLeft(old.LeftTo, next.LeftTo)
+	f.setLevel(c.next)
+	f.view.LogChange(c.old, c.next, c.by, c.rerouted, c.forgotten)
 }
 
 func (f *follower) takeListeners(c *change) {

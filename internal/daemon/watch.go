@@ -39,7 +39,7 @@ func (d *Daemon) watchKernel(ctx context.Context) error {
 // watchLoops probes the upstreams, and hints when others send queries back.
 func (d *Daemon) watchLoops(ctx context.Context) error {
 	d.loops.Watch(ctx, func() []nameserver.Server { return d.policy().Probed() }, func(before, after map[nameserver.Server]struct{}) {
-		d.logLoops(before, after)
+		d.view.LogLoops(before, after)
 		d.hint("loop probe")
 	})
 	return nil
