@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"net/netip"
-	"slices"
 	"testing"
 	"testing/synctest"
 
@@ -14,37 +13,13 @@ import (
 	"github.com/node-dns/node-dns/internal/test/policytest"
 )
 
-// TestSteadyDNS: the last ready DNS pods stay while their Service exists.
-func TestSteadyDNS(t *testing.T) {
-	service, other := []netip.Addr{netip.MustParseAddr("10.96.0.10")}, []netip.Addr{netip.MustParseAddr("10.96.0.11")}
-	pods, others := policytest.Servers("10.244.1.53"), policytest.Servers("10.244.2.53")
-	ready := clusterDNS{service: service, pods: pods}
-	for _, test := range []struct {
-		name        string
-		before, now clusterDNS
-		want        []nameserver.Server
-	}{
-		{"the first pods", clusterDNS{}, ready, pods},
-		{"other pods", ready, clusterDNS{service: service, pods: others}, others},
-		{"none is ready", ready, clusterDNS{service: service}, pods},
-		{"none was ever ready", clusterDNS{service: service}, clusterDNS{service: service}, nil},
-		{"another Service", ready, clusterDNS{service: other}, nil},
-		{"no Service", ready, clusterDNS{}, nil},
-	} {
-		got := steadyDNS(test.before, test.now)
-		if !slices.Equal(got.pods, test.want) || !slices.Equal(got.service, test.now.service) {
-			t.Errorf("%s: %v, want the pods %v", test.name, got, test.want)
-		}
-	}
-}
-
 // TestOtherPodsAreNotProbed: other DNS pods cause no probes of all servers, which reach the root
 // servers from each node.
 func TestOtherPodsAreNotProbed(t *testing.T) {
 	policyOf := func(upstream string, pods ...string) *policy.Policy {
 		return policy.New(policy.Inputs{
 			Config: policytest.Config(t, "kubeconfig: /k\nintercept: clusterDNS\nupstreams: ["+upstream+", 10.96.0.10]\n", ""), Net: policytest.Node(),
-			DNSService: []netip.Addr{netip.MustParseAddr("10.96.0.10")}, DNSPods: policytest.Servers(pods...),
+			DNSService: policy.DNSService{Addrs: []netip.Addr{netip.MustParseAddr("10.96.0.10")}, Pods: policytest.Servers(pods...)},
 		})
 	}
 	for _, test := range []struct {

@@ -8,6 +8,7 @@ import (
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/netstate"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
+	"github.com/node-dns/node-dns/internal/policy"
 	"github.com/node-dns/node-dns/internal/sys/journal"
 	"github.com/node-dns/node-dns/internal/sys/supervise"
 )
@@ -17,33 +18,28 @@ import (
 type follower struct {
 	*Daemon
 
-	lastCapture hostdns.Capture // last good one
-	lastNet     netstate.State  // last good one
-	lastDNS     clusterDNS      // last one with a ready pod, while its Service exists
-	agreed      agreed
+	lastCapture hostdns.Capture   // last good one
+	lastNet     netstate.State    // last good one
+	lastDNS     policy.DNSService // last one with a ready pod, while its Service exists
 	dnsmasq     *dnsmasqconf.Reader
 	request     hostdns.Requester
-	next        time.Time // earliest time of the next look
 
-	answers     bool              // whether the daemon answered, at the last look, at the address for resolv.conf
-	wayBackTill time.Time         // time until which the missing way-back stamp is requested; zero if it was not missing
-	unready     string            // why the ready file could not be written; empty if it was
-	unasked     string            // why interception could not be requested; empty if it was, or is not wanted
-	unkept      string            // why settings made over D-Bus are not saved; empty if they are
-	memoryWhy   string            // logged reason why the memory limit is unknown; empty if it is known
-	saidReady   journal.Condition // Ready or NotReady, as last logged; 0 before the first log line
+	agreedConfig  agreed[nodeconfig.Config]
+	agreedDnsmasq agreed[dnsmasqconf.Config]
+
+	next time.Time // earliest time of the next look
+
+	unready   string            // why the ready file could not be written; empty if it was
+	unasked   string            // why interception could not be requested; empty if it was, or is not wanted
+	unkept    string            // why settings made over D-Bus are not saved; empty if they are
+	memoryWhy string            // logged reason why the memory limit is unknown; empty if it is known
+	saidReady journal.Condition // Ready or NotReady, as last logged; 0 before the first log line
 }
 
 func newFollower(d *Daemon) *follower {
 	return &follower{
-		Daemon: d, dnsmasq: dnsmasqconf.NewReader(dnsmasqconf.DefaultPaths(d.config.Root)), request: hostdns.Requester{Path: d.paths.host.Request},
+		Daemon: d, dnsmasq: dnsmasqconf.NewReader(dnsmasqconf.DefaultPaths(d.config.Root)), request: hostdns.Requester{Path: d.paths.host.Request, Invocation: d.config.Invocation},
 	}
-}
-
-// agreed delays a configuration change until two looks agree on it. The zero value is ready to use.
-type agreed struct {
-	config  nodeconfig.Config // at the last look
-	dnsmasq dnsmasqconf.Config
 }
 
 const (
@@ -55,6 +51,9 @@ const (
 	// missedAgain is the delay until NetworkManager is queried again after a timeout.
 	missedAgain = time.Second
 )
+
+// startReason is the reason of the first look that may request writes.
+const startReason = "start"
 
 // Reasons of looks without a hint.
 const (
@@ -116,11 +115,11 @@ func (f *follower) reconcile(ctx context.Context, reason string) time.Duration {
 		return 0 // stopping
 	}
 	running := f.policy()
-	config, again := f.agreed.next(running.Config, seen)
-	files, alsoAgain := f.agreed.nextDnsmasq(running.Dnsmasq, seen)
+	config, again := f.agreedConfig.next(running.Config, seen.Config, !seen.IsConfigUsable(running.Config))
+	files, alsoAgain := f.agreedDnsmasq.next(running.Dnsmasq, seen.Dnsmasq, seen.DnsmasqErr != nil)
 	next := f.newPolicy(seen, config, files, f.keptKubeconfig())
 	wait := f.takeOver(next, cause(reason, f.lastHint.Load(), before, seen))
-	wanted := f.wanted(seen, next.Credentials, reason)
+	wanted := f.request.Wanted(time.Now(), seen.Look(f.view.Listening(), next.Credentials, reason == startReason))
 	news, later := f.request.Ask(time.Now(), reason, wanted)
 	switch news {
 	case hostdns.AskedNow:

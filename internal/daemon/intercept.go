@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/intercept"
 	"github.com/node-dns/node-dns/internal/policy"
 	"github.com/node-dns/node-dns/internal/sys/atomicfile"
@@ -39,33 +38,6 @@ func (f *follower) requestInterception(p *policy.Policy) {
 	if _, err := new(atomicfile.Writer).Write(f.paths.intercept, want, 0o644); err != nil {
 		f.unasked = fmt.Sprintf("cannot request the interception of pods' queries: %v", err)
 	}
-}
-
-// clusterDNS is the cluster's DNS Service. It is empty before the cluster is known.
-type clusterDNS struct {
-	isKnown   bool // the cluster is
-	service   []netip.Addr
-	namespace string
-	pods      []nameserver.Server // the ready ones
-}
-
-func (d *Daemon) clusterDNS() clusterDNS {
-	if d.resolver == nil {
-		return clusterDNS{}
-	}
-	known := d.resolver.Known()
-	return clusterDNS{
-		isKnown: known != nil, service: policy.DNSService(known), namespace: policy.DNSNamespace(known), pods: policy.DNSPods(known),
-	}
-}
-
-// steadyDNS returns the cluster's DNS Service, with its last ready pods while none is ready. They
-// may answer before the API says so, and without them all their names would fail.
-func steadyDNS(before, now clusterDNS) clusterDNS {
-	if len(now.pods) == 0 && len(now.service) > 0 && slices.Equal(now.service, before.service) {
-		now.pods = before.pods
-	}
-	return now
 }
 
 func (d *Daemon) withdrawInterception() {

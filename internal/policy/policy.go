@@ -42,10 +42,7 @@ type Inputs struct {
 	MaxFiles    int                 // limit of the process's open files; 0 means no limit
 	Problems    []string            // found while collecting the inputs
 
-	KnowsCluster bool                // the API has been read
-	DNSService   []netip.Addr        // the addresses of the cluster's DNS Service, from the API; empty if unknown
-	DNSNamespace string              // of that Service
-	DNSPods      []nameserver.Server // of that Service
+	DNSService DNSService
 
 	Kubeconfig  string // the default file; "" if it does not exist
 	Credentials nodeconfig.Kubeconfig
