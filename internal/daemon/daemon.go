@@ -183,7 +183,6 @@ type reloading struct {
 type memory struct {
 	own   int64        // GOMEMLIMIT; math.MaxInt64 if unset
 	limit atomic.Int64 // current limit of the Go runtime; 0 if none
-	short bool         // whether the log reported that the cache has less room than it wants; belongs to watchMemory
 }
 
 // A hint is a reason why something may have changed.
