@@ -12,7 +12,6 @@ import (
 	"github.com/node-dns/node-dns/internal/netstate"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 	"github.com/node-dns/node-dns/internal/policy"
-	"github.com/node-dns/node-dns/internal/sys/journal"
 )
 
 // newPolicy collects the inputs and builds the Policy. kubeconfig is used if the configuration
@@ -73,23 +72,4 @@ func (f *follower) newPolicy(seen *view.Host, config nodeconfig.Config, files dn
 
 func ofBus(set dbusapi.State) policy.Bus {
 	return policy.Bus{Rules: set.Rules, RulesBy: set.RulesBy.String(), Options: set.Options}
-}
-
-// wantedBus returns the settings made over D-Bus, as long as the configuration allows them.
-func (f *follower) wantedBus(config nodeconfig.Config) dbusapi.State {
-	state := *f.busState.Load()
-	if config.DBus == nodeconfig.DBusDnsmasq || state.Same(dbusapi.State{}) {
-		return state
-	}
-	f.log.Info("dropped the settings made over D-Bus", "dbus", string(config.DBus), "servers", journal.Few(ruleWords(state.Rules), " "))
-	f.keepBus(dbusapi.State{})
-	return dbusapi.State{}
-}
-
-func ruleWords(rules []dnsmasqconf.Rule) []string {
-	words := []string{}
-	for _, rule := range rules {
-		words = append(words, rule.String())
-	}
-	return words
 }

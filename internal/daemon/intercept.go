@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"os"
 	"slices"
 	"time"
@@ -53,19 +52,13 @@ func (d *Daemon) releaseInterception(ctx context.Context) {
 	d.awaitReleased(ctx, func(intercept.Address) bool { return true })
 }
 
-// dropInterception requests the interception that c.next wants, if it has fewer addresses than
-// before or starts to translate them, and waits until no query comes to addresses that are about to
-// close.
-func (f *follower) dropInterception(c *change) {
-	translates := c.next.Translate && !c.old.Translate
-	closes := func(addr netip.Addr) bool {
-		return slices.Contains(c.old.Intercept, addr) && (translates || !slices.Contains(c.next.Intercept, addr))
-	}
-	if slices.ContainsFunc(c.old.Intercept, closes) {
-		f.requestInterception(c.next)
-		f.awaitReleased(context.Background(), func(a intercept.Address) bool {
-			return closes(a.Address) && (a.Mode == intercept.Local || !slices.Contains(c.next.Intercept, a.Address))
-		})
+// dropInterception requests the interception that next wants, if addresses of old are about to
+// close, and waits until no query comes to them.
+func (f *follower) dropInterception(old, next *policy.Policy) {
+	change := intercept.Change{Old: old.InterceptRequest(), Next: next.InterceptRequest()}
+	if slices.ContainsFunc(old.Intercept, change.Closes) {
+		f.requestInterception(next)
+		f.awaitReleased(context.Background(), change.Hinders)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"time"
 
@@ -248,3 +249,15 @@ func (d *Daemon) stop(ctx context.Context) error {
 
 // charge counts the bytes that upstreams sent for a query against its client's limit.
 func (d *Daemon) charge(client netip.Addr, octets int) { d.server.Charge(client, octets) }
+
+// showStacks writes the stacks of all goroutines, like Go does after SIGABRT.
+func (d *Daemon) showStacks() {
+	const most = 1 << 20
+	if d.config.Stacks == nil {
+		return
+	}
+	stacks := make([]byte, most)
+	if _, err := d.config.Stacks.Write(stacks[:runtime.Stack(stacks, true)]); err != nil {
+		d.log.Warn("cannot write the stacks", "error", err)
+	}
+}

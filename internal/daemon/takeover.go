@@ -1,14 +1,12 @@
 package daemon
 
 import (
-	"bytes"
 	"time"
 
 	"github.com/node-dns/node-dns/internal/admin/view"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/policy"
 	"github.com/node-dns/node-dns/internal/sys/supervise"
-	"github.com/node-dns/node-dns/internal/upstream"
 )
 
 // change is the replacement of one Policy by another.
@@ -26,12 +24,12 @@ type change struct {
 func (f *follower) takeOver(next *policy.Policy, by string) time.Duration {
 	c := &change{old: f.policy(), next: next, by: by}
 	for _, step := range [...]func(*change){
-		f.takeAnswers,      // first: the other steps use the Policy in force
-		f.takeBounds,       // before an address is open to clients
-		f.logChange,        // before the log lists the addresses opened for it
-		f.dropInterception, // before listeners close
-		f.takeListeners,    // after the bounds
-		f.tellTasks,        // last: the tasks act on all of the above
+		f.takeAnswers,   // first: the other steps use the Policy in force
+		f.takeBounds,    // before an address is open to clients
+		f.logChange,     // before the log lists the addresses opened for it
+		f.dropAddresses, // before listeners close
+		f.takeListeners, // after the bounds
+		f.tellTasks,     // last: the tasks act on all of the above
 	} {
 		step(c)
 	}
@@ -53,10 +51,23 @@ func (f *follower) logChange(c *change) {
 	f.view.LogChange(c.old, c.next, c.by, c.rerouted, c.forgotten)
 }
 
+func (f *follower) dropAddresses(c *change) { f.dropInterception(c.old, c.next) }
+
 func (f *follower) takeListeners(c *change) {
 	c.failed = f.listen(c.next)
 	f.announce()
 	f.requestInterception(c.next)
+}
+
+// listen binds the addresses that s wants and logs the result. Addresses that are already bound
+// stay as they are.
+func (d *Daemon) listen(s *policy.Policy) error {
+	before := view.ListenerStatus(d.server.Listeners(), nil)
+	terms, at, _ := dnsserver.ReadTerms(d.paths.terms)
+	d.server.SetTerms(terms, at...)
+	err := d.server.Listen(s.Listen)
+	d.view.LogListeners(before, view.ListenerStatus(d.server.Listeners(), s.Spare))
+	return err
 }
 
 func (f *follower) tellTasks(c *change) {
@@ -75,6 +86,9 @@ func (f *follower) tellTasks(c *change) {
 	}
 }
 
+// listenAgain is the delay until an address that could not be bound is tried again.
+const listenAgain = time.Second
+
 // waitAfter returns when to look again: for an address that is not bound yet, for another node-dns
 // to leave, for unused sockets to close, and for the terms under which port 53 changes hands.
 func (f *follower) waitAfter(c *change) time.Duration {
@@ -92,27 +106,4 @@ func (d *Daemon) setLevel(p *policy.Policy) {
 	if d.config.Level != nil {
 		d.config.Level.Set(p.Config.LogLevel)
 	}
-}
-
-// hintLasts is the maximum age of a hint that may explain a look without its own hint. The
-// hint's own look waits until things have settled.
-const hintLasts = 10 * time.Second
-
-// cause returns the cause of a look. If the hook has captured something since the last look, that
-// is the cause, because the hint came from one of its files. A look without its own hint has the
-// cause of the last one.
-func cause(reason string, last *hint, before, now *view.Host) string {
-	if before != nil && !bytes.Equal(before.State.Record.Data, now.State.Record.Data) {
-		if record, err := upstream.ParseRecord(now.State.Record.Data); err == nil && record.Event != "" {
-			return "origin-dns-dispatcher: " + record.Event
-		}
-	}
-	switch reason {
-	case lookAtTime, lookAgainSoon, lookForStatus:
-		if last != nil && time.Since(last.at) < hintLasts {
-			return last.reason
-		}
-		return "check of the host: " + reason
-	}
-	return reason
 }
