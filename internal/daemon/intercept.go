@@ -55,10 +55,10 @@ func (d *Daemon) releaseInterception(ctx context.Context) {
 // dropInterception requests the interception that next wants, if addresses of old are about to
 // close, and waits until no query comes to them.
 func (f *follower) dropInterception(old, next *policy.Policy) {
-	change := intercept.Change{Old: old.InterceptRequest(), Next: next.InterceptRequest()}
-	if slices.ContainsFunc(old.Intercept, change.Closes) {
+	dropped := intercept.Change{Old: old.InterceptRequest(), Next: next.InterceptRequest()}
+	if slices.ContainsFunc(old.Intercept, dropped.Closes) {
 		f.requestInterception(next)
-		f.awaitReleased(context.Background(), change.Hinders)
+		f.awaitReleased(context.Background(), dropped.Hinders)
 	}
 }
 

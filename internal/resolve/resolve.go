@@ -4,6 +4,8 @@
 // A query goes through the list from the top. A handler answers it, or calls the rest of the list
 // and may modify the result. The fast path walks the same list with an unparsed query and stops at
 // the first handler that may affect the answer; then ServeDNS answers.
+//
+// Trials asks end-to-end questions, and Loops finds upstreams that send queries back.
 package resolve
 
 import (

@@ -72,7 +72,7 @@ func (t *Trials) tryCluster(ctx context.Context, p *policy.Policy) string {
 		return ""
 	}
 	name := "kubernetes.default.svc." + p.Config.ClusterDomain.String()
-	result := t.ask(ctx, name, dns.TypeA)
+	result := t.askSelf(ctx, name, dns.TypeA)
 	if result == dns.RcodeToString[dns.RcodeSuccess] {
 		t.cluster = 0
 		return ""
@@ -112,8 +112,8 @@ func (t *Trials) tryRoute(ctx context.Context, r *trialRoute, isAnswering bool) 
 	case now.Before(r.next):
 		return
 	}
-	name, qtype := question(r.Domain)
-	result, reference := t.ask(ctx, name, qtype), ""
+	name, qtype := trialQuestion(r.Domain)
+	result, reference := t.askSelf(ctx, name, qtype), ""
 	isAnswered := isFinal(result)
 	if !isAnswered && r.failures+1 >= trialFailures {
 		reference = t.findReference(ctx, r.Target)
@@ -148,9 +148,9 @@ func (r *trialRoute) note(now time.Time, isAnswered bool, result, reference stri
 	r.verdict = fmt.Sprintf("%s do not answer through node-dns (%s), but %s answers", whose, result, reference)
 }
 
-// question returns a question that the nameservers of a route answer: `node-dns doctor` asks the
-// same.
-func question(domain dnsname.Name) (name string, qtype uint16) {
+// trialQuestion returns a question that the nameservers of a route answer: `node-dns doctor` asks
+// the same.
+func trialQuestion(domain dnsname.Name) (name string, qtype uint16) {
 	if domain.IsRoot() {
 		return ".", dns.TypeNS // every resolver answers it from memory
 	}
@@ -171,9 +171,9 @@ func (t *Trials) answering() map[dnsname.Name]bool {
 	return all
 }
 
-// ask asks the daemon itself, past the cache, and returns the response code. It is no client's
+// askSelf asks the daemon itself, past the cache, and returns the response code. It is no client's
 // query: no counter of the listeners includes it.
-func (t *Trials) ask(ctx context.Context, name string, qtype uint16) string {
+func (t *Trials) askSelf(ctx context.Context, name string, qtype uint16) string {
 	ctx, cancel := context.WithTimeout(ctx, trialTimeout)
 	defer cancel()
 	loopback := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), 0)
@@ -197,7 +197,7 @@ func isFinal(rcode string) bool {
 
 // findReference returns the first reference that answers directly, or "". It asks all at once.
 func (t *Trials) findReference(ctx context.Context, target policy.Target) string {
-	name, qtype := question(target.Domain)
+	name, qtype := trialQuestion(target.Domain)
 	answers := make([]bool, len(target.References))
 	var asking sync.WaitGroup
 	for i, ref := range target.References {

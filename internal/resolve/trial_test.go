@@ -95,7 +95,7 @@ func TestKeepTrials(t *testing.T) {
 // TestTrialQuestion: the question for a route is one that its nameservers answer.
 func TestTrialQuestion(t *testing.T) {
 	for domain, want := range map[string]uint16{".": dns.TypeNS, "corp.test.": dns.TypeSOA} {
-		if name, qtype := question(dnsname.MustParse(domain)); name != domain || qtype != want {
+		if name, qtype := trialQuestion(dnsname.MustParse(domain)); name != domain || qtype != want {
 			t.Errorf("%s: got %s %s", domain, name, dns.TypeToString[qtype])
 		}
 	}
