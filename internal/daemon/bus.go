@@ -2,17 +2,13 @@ package daemon
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"path/filepath"
 	"sync"
 
 	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/admin/dbusapi"
-	"github.com/node-dns/node-dns/internal/dns/exchange"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 	"github.com/node-dns/node-dns/internal/policy"
-	"github.com/node-dns/node-dns/internal/sys/journal"
 )
 
 // newBus returns the daemon's D-Bus service. It returns nil if Root is not / and Config.Bus is
@@ -81,58 +77,6 @@ func (d *Daemon) ownNames(ctx context.Context, wanted nodeconfig.DBus) error {
 	return nil
 }
 
-// setOverBus applies a state that was set over D-Bus. It returns when the state is in force.
-func (d *Daemon) setOverBus(ctx context.Context, state dbusapi.State) error {
-	for _, rule := range state.Rules {
-		if err := exchange.MayBind(rule.Server); err != nil {
-			return fmt.Errorf("%s: %w", rule, err)
-		}
-	}
-	change := busChange{state, make(chan error, 1)}
-	select {
-	case d.busChanges <- change:
-		return <-change.done
-	case <-ctx.Done():
-		return errors.New("node-dns is busy inspecting the host; try again")
-	}
-}
-
-// takeOverBus is the part of setOverBus that runs in the follower. A state that cannot be saved for
-// the next start still takes effect.
-func (f *follower) takeOverBus(state dbusapi.State) error {
-	served := f.policy()
-	running := served.Config
-	if running.DBus != nodeconfig.DBusDnsmasq {
-		return errors.New("dbus in node-dns.yaml does not allow changes")
-	}
-	f.log.Info("setting upstream servers from DBus", "servers", journal.Few(ruleWords(state.Rules), " "), "by", state.RulesBy.String(),
-		"options", journal.Few(state.Options.Words(), " "), journal.BusSet.Attr())
-	f.keepBus(state)
-	seen := f.view.Host.Load()
-	next := f.newPolicy(seen, running, served.Dnsmasq, f.keptKubeconfig())
-	f.takeOver(next, "D-Bus "+state.RulesBy.String())
-	f.setProblems(seen, next)
-	return nil
-}
-
-// keepBus stores the state and saves it for the next start.
-func (f *follower) keepBus(state dbusapi.State) {
-	f.busState.Store(&state)
-	f.unkept = ""
-	if err := state.Save(f.paths.bus); err != nil {
-		f.unkept = err.Error()
-	}
-}
-
-// loadBus loads the state that was set before a restart.
-func (d *Daemon) loadBus() {
-	state, err := dbusapi.Load(d.paths.bus)
-	if err != nil {
-		d.log.Warn("cannot restore the settings made over D-Bus", "error", err)
-	}
-	d.busState.Store(&state)
-}
-
 func (d *Daemon) busStatus(s *policy.Policy) *control.Bus {
 	if d.bus == nil || len(busNames(s.Config.DBus)) == 0 {
 		return nil
@@ -141,7 +85,7 @@ func (d *Daemon) busStatus(s *policy.Policy) *control.Bus {
 	names, problem := d.bus.Names()
 	return &control.Bus{
 		Error: problem, Names: names,
-		Servers: ruleWords(state.Rules), ServersBy: state.RulesBy.String(),
+		Servers: state.Servers(), ServersBy: state.RulesBy.String(),
 		Options: state.Options.Words(), OptionsBy: state.OptionsBy.String(),
 	}
 }

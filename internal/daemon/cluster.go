@@ -86,11 +86,19 @@ func (d *Daemon) publish(kubeconfig string, s *zone.Snapshot) {
 	case !wanted.Cilium && wanted.IsNone():
 	case before == nil:
 		d.hint("the cluster is known")
-	case !slices.Equal(policy.DNSService(before), policy.DNSService(d.resolver.Known())):
+	case !slices.Equal(policy.NewDNSService(before).Addrs, d.dnsService().Addrs):
 		d.hint("the cluster's DNS Service has changed")
 	case d.policy().HasOtherPods(d.resolver.Known()):
 		d.hint("the cluster's DNS pods have changed")
 	}
+}
+
+// dnsService returns the cluster's DNS Service, as far as it is known.
+func (d *Daemon) dnsService() policy.DNSService {
+	if d.resolver == nil {
+		return policy.DNSService{}
+	}
+	return policy.NewDNSService(d.resolver.Known())
 }
 
 // addrsOfAPI implements cluster.Config.Lookup.

@@ -43,7 +43,8 @@ type Config struct {
 	// LookInterval is the shortest time between the end of a look at the host and the next look
 	// that a hint or a request for the status causes. 0 means 100 ms.
 	LookInterval time.Duration
-	// TrialInterval is the interval between end-to-end questions. 0 means trialEvery.
+	// TrialInterval is the interval between end-to-end questions. 0 means
+	// resolve.TrialInterval.
 	TrialInterval time.Duration
 	// AwaitRedirected waits until Cilium sends queries elsewhere, while the daemon stops. nil means
 	// that it takes redirectedDrain.
@@ -105,9 +106,7 @@ type Daemon struct {
 	lastHint atomic.Pointer[hint] // nil before the first hint
 	reloads  chan reloading
 	fresh    fresh
-	loops    resolve.Loops
-	rerouted chan struct{} // the upstreams have changed and must be probed
-	suspects chan struct{} // our queries seem to come back, so a probe is due soon
+	loops    *resolve.Loops
 
 	bus        *dbusapi.Service              // nil without a bus
 	busState   atomic.Pointer[dbusapi.State] // settings made over D-Bus; never nil after New
@@ -184,7 +183,6 @@ type reloading struct {
 type memory struct {
 	own   int64        // GOMEMLIMIT; math.MaxInt64 if unset
 	limit atomic.Int64 // current limit of the Go runtime; 0 if none
-	short bool         // whether the log reported that the cache has less room than it wants; belongs to watchMemory
 }
 
 // A hint is a reason why something may have changed.
@@ -202,18 +200,6 @@ func (d *Daemon) hint(reason string) {
 	default:
 	}
 }
-
-// tell wakes the task that receives from a channel with a buffer of one. It never blocks: one
-// pending message stands for all later ones.
-func tell(task chan struct{}) {
-	select {
-	case task <- struct{}{}:
-	default:
-	}
-}
-
-// suspect requests a loop probe of the upstreams soon.
-func (d *Daemon) suspect() { tell(d.suspects) }
 
 // busChanged notifies D-Bus clients and checks the bus names.
 func (d *Daemon) busChanged() {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/node-dns/node-dns/internal/kube/cluster"
 	"github.com/node-dns/node-dns/internal/policy"
+	"github.com/node-dns/node-dns/internal/sys/supervise"
 )
 
 // loadFromCluster loads the cluster's DNS configuration of an earlier run. Until the API answers,
@@ -36,10 +37,7 @@ func (d *Daemon) takeFromCluster(settings cluster.Settings) {
 		return // no longer wanted
 	}
 	d.ownDNS.Store(&policy.FromCluster{Settings: settings.KeepGood(d.ownDNS.Load().Objects)})
-	select {
-	case d.ownDNSChanged <- struct{}{}:
-	default:
-	}
+	supervise.Wake(d.ownDNSChanged)
 	d.hint("fromCluster")
 }
 

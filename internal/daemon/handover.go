@@ -112,13 +112,8 @@ func (d *Daemon) isStopped(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, jobLimit)
 	defer cancel()
 	var job dbusconn.Job
-	err := dbusconn.Retry(ctx, jobTimeout, 0, func(ctx context.Context) error {
-		manager, err := dbusconn.ManagerOnBus(ctx)
-		if err != nil {
-			return err
-		}
-		defer manager.Close()
-		job, err = manager.Job(ctx, "node-dns.service")
+	err := dbusconn.AskOnBus(ctx, jobTimeout, func(ctx context.Context, m *dbusconn.Manager) (err error) {
+		job, err = m.Job(ctx, "node-dns.service")
 		return err
 	})
 	if err != nil {

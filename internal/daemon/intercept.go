@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"os"
 	"slices"
 	"time"
 
-	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/intercept"
 	"github.com/node-dns/node-dns/internal/policy"
 	"github.com/node-dns/node-dns/internal/sys/atomicfile"
@@ -21,6 +19,10 @@ const (
 	// times a second, and systemd kills it if it hangs for a second.
 	releaseTimeout = 2 * time.Second
 	releasePoll    = 10 * time.Millisecond
+	// redirectedDrain is how long a stopping daemon continues to answer with `intercept: cilium`.
+	// Cilium continues to send queries to a pod that is being deleted (cilium/cilium issue 43454),
+	// until the readiness probe has failed: with the chart, two probes with a pause of 2 s.
+	redirectedDrain = 10 * time.Second
 )
 
 // requestInterception tells the helper which addresses to intercept: none before the cluster's
@@ -37,33 +39,6 @@ func (f *follower) requestInterception(p *policy.Policy) {
 	}
 }
 
-// clusterDNS is the cluster's DNS Service. It is empty before the cluster is known.
-type clusterDNS struct {
-	isKnown   bool // the cluster is
-	service   []netip.Addr
-	namespace string
-	pods      []nameserver.Server // the ready ones
-}
-
-func (d *Daemon) clusterDNS() clusterDNS {
-	if d.resolver == nil {
-		return clusterDNS{}
-	}
-	known := d.resolver.Known()
-	return clusterDNS{
-		isKnown: known != nil, service: policy.DNSService(known), namespace: policy.DNSNamespace(known), pods: policy.DNSPods(known),
-	}
-}
-
-// steadyDNS returns the cluster's DNS Service, with its last ready pods while none is ready. They
-// may answer before the API says so, and without them all their names would fail.
-func steadyDNS(before, now clusterDNS) clusterDNS {
-	if len(now.pods) == 0 && len(now.service) > 0 && slices.Equal(now.service, before.service) {
-		now.pods = before.pods
-	}
-	return now
-}
-
 func (d *Daemon) withdrawInterception() {
 	if err := os.Remove(d.paths.intercept); err != nil && !errors.Is(err, os.ErrNotExist) {
 		d.log.Warn("cannot withdraw the request for interception", "error", err)
@@ -77,19 +52,13 @@ func (d *Daemon) releaseInterception(ctx context.Context) {
 	d.awaitReleased(ctx, func(intercept.Address) bool { return true })
 }
 
-// dropInterception requests the interception that c.next wants, if it has fewer addresses than
-// before or starts to translate them, and waits until no query comes to addresses that are about to
-// close.
-func (f *follower) dropInterception(c *change) {
-	translates := c.next.Translate && !c.old.Translate
-	closes := func(addr netip.Addr) bool {
-		return slices.Contains(c.old.Intercept, addr) && (translates || !slices.Contains(c.next.Intercept, addr))
-	}
-	if slices.ContainsFunc(c.old.Intercept, closes) {
-		f.requestInterception(c.next)
-		f.awaitReleased(context.Background(), func(a intercept.Address) bool {
-			return closes(a.Address) && (a.Mode == intercept.Local || !slices.Contains(c.next.Intercept, a.Address))
-		})
+// dropInterception requests the interception that next wants, if addresses of old are about to
+// close, and waits until no query comes to them.
+func (f *follower) dropInterception(old, next *policy.Policy) {
+	dropped := intercept.Change{Old: old.InterceptRequest(), Next: next.InterceptRequest()}
+	if slices.ContainsFunc(old.Intercept, dropped.Closes) {
+		f.requestInterception(next)
+		f.awaitReleased(context.Background(), dropped.Hinders)
 	}
 }
 
@@ -102,5 +71,14 @@ func (d *Daemon) awaitReleased(ctx context.Context, is func(a intercept.Address)
 		if err == nil && !state.Intercepts(is) || !supervise.Sleep(ctx, releasePoll) {
 			return
 		}
+	}
+}
+
+// answerRedirected continues to answer until Cilium has learned that this pod is not ready. /ready
+// does not answer any more.
+func (d *Daemon) answerRedirected(ctx context.Context) {
+	if p := d.policy(); p != nil && p.Config.Intercept.Cilium {
+		d.log.Info("answering until Cilium sends queries elsewhere")
+		d.config.AwaitRedirected(ctx)
 	}
 }

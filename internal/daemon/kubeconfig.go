@@ -2,10 +2,40 @@ package daemon
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"path/filepath"
 
 	"github.com/node-dns/node-dns/internal/nodeconfig"
+	"github.com/node-dns/node-dns/internal/sys/atomicfile"
 )
+
+// isInPod reports whether the daemon runs in a pod.
+func (d *Daemon) isInPod() bool { return d.config.APIServer != "" }
+
+// useServiceAccount writes a kubeconfig for the ServiceAccount of the pod that the daemon runs in,
+// if it does.
+func (d *Daemon) useServiceAccount() error {
+	if !d.isInPod() {
+		return nil
+	}
+	text, err := nodeconfig.ServiceAccount(d.config.Root, d.config.APIServer)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	path := filepath.Join(d.paths.run, "kubeconfig")
+	if err == nil {
+		err = os.MkdirAll(d.paths.run, 0o755)
+	}
+	if err == nil {
+		_, err = new(atomicfile.Writer).Write(path, text, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("writing a kubeconfig: %w", err)
+	}
+	d.paths.podKubeconfig = path
+	return nil
+}
 
 // usualKubeconfig returns the default kubeconfig, used if the configuration names none: the default
 // file, or that of the pod's ServiceAccount, or "" if there is neither.

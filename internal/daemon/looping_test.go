@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"net/netip"
@@ -11,7 +10,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/miekg/dns"
@@ -129,7 +127,7 @@ func TestLoopWhileRunning(t *testing.T) {
 	}
 	to := site.Addr()
 	there.to.Store(&to)
-	tell(r.daemon.rerouted) // otherwise after five minutes
+	r.daemon.loops.Reroute() // otherwise after five minutes
 	r.await("the upstream is used again", func() bool { return len(r.servers()) == 1 })
 	if rcode := r.rcode(at, "www.example.com."); rcode != dns.RcodeSuccess {
 		t.Errorf("after: %s", dns.RcodeToString[rcode])
@@ -158,7 +156,7 @@ func TestLoopComesLater(t *testing.T) {
 		r, there := startBeforeLoop(t)
 		at := r.address()
 		there.to.Store(&at)
-		tell(r.daemon.rerouted) // like any change of the upstreams
+		r.daemon.loops.Reroute() // like any change of the upstreams
 		r.await("the upstream is left out", func() bool { return len(r.servers()) == 0 })
 		if refused := fmt.Sprint(r.status().Refused); !strings.Contains(refused, nameserver.ComesBack) {
 			t.Errorf("refused: %s", refused)
@@ -192,7 +190,7 @@ func TestProbesAreNotCounted(t *testing.T) {
 	defer watcher.Close()
 	at := r.address()
 	there.to.Store(&at)
-	tell(r.daemon.rerouted)
+	r.daemon.loops.Reroute()
 	r.await("the upstream is left out", func() bool { return len(r.servers()) == 0 })
 	if served := r.daemon.server.Stats(); served != (dnsserver.Stats{}) {
 		t.Errorf("queries: %+v", served)
@@ -276,45 +274,5 @@ func TestOwnAddressComes(t *testing.T) {
 		if got := nameserver.Join(s.Routes[len(s.Routes)-1].Servers); got != step.want {
 			t.Errorf("%d: %s, expected %s", i, got, step.want)
 		}
-	}
-}
-
-// TestProbesWithoutReason: unchanged upstreams are probed once if none of them is left out. If one
-// is left out, they are probed again.
-func TestProbesWithoutReason(t *testing.T) {
-	for loops, want := range map[bool]bool{false: false, true: true} {
-		synctest.Test(t, func(t *testing.T) {
-			d := &prober{Daemon: &Daemon{suspects: make(chan struct{}, 1), rerouted: make(chan struct{}, 1)}}
-			if loops {
-				d.loops.Found = map[nameserver.Server]struct{}{nameserver.MustParse("192.0.2.53"): {}}
-			}
-			ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
-			defer cancel()
-			if got := d.awaitProbe(ctx); got != want {
-				t.Errorf("while an upstream loops (%v): probed again: %v", loops, got)
-			}
-		})
-	}
-}
-
-// TestSuspicionsAreBounded: however many suspicions there are, the next round of probes waits for
-// loopProbeSoon.
-func TestSuspicionsAreBounded(t *testing.T) {
-	d := &prober{Daemon: &Daemon{suspects: make(chan struct{}, 1), rerouted: make(chan struct{}, 1)}}
-	d.suspect()
-	d.suspect()
-	if !d.awaitProbe(t.Context()) {
-		t.Error("the first suspicion causes no immediate probe")
-	}
-	d.suspect()
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	if d.awaitProbe(ctx) {
-		t.Error("the second suspicion causes an immediate probe")
-	}
-	d.suspect()
-	tell(d.rerouted)
-	if !d.awaitProbe(t.Context()) {
-		t.Error("changed upstreams are not probed immediately")
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/node-dns/node-dns/internal/admin/view"
 	"github.com/node-dns/node-dns/internal/dns/cache"
 	"github.com/node-dns/node-dns/internal/sys/procfs"
+	"github.com/node-dns/node-dns/internal/sys/supervise"
 )
 
 // leastHeadroom is the minimum that is left free of a small limit. Threads, the kernel's socket
@@ -77,32 +78,39 @@ func gcPercent(live int64) int {
 	return int(min(max(percent/step*step, leastGCPercent), most))
 }
 
-// watchMemory tunes garbage collection, and shrinks the cache before memory runs short. The cache
-// may grow again later.
+// collector tunes garbage collection, and shrinks the cache before memory runs short. The cache may
+// grow again later. Only one goroutine uses it.
+type collector struct {
+	*Daemon
+	percent int  // GOGC; 0 before the first call of tune
+	isShort bool // the log reported that the cache has less room than it wants
+}
+
 func (d *Daemon) watchMemory(ctx context.Context) error {
+	c := collector{Daemon: d}
 	collected := make(chan struct{}, 1)
 	afterCollecting(ctx, collected)
-	percent := d.collectAt(0, gcPercent(0))
+	c.tune(0)
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-collected:
 			live := view.LiveHeap()
-			percent = d.collectAt(percent, gcPercent(live))
+			c.tune(live)
 			if limit := d.memory.limit.Load(); limit > 0 {
-				d.fitCache(d.resolver.Cache(), limit, live)
+				c.fitCache(d.resolver.Cache(), limit, live)
 			}
 		}
 	}
 }
 
-// collectAt sets GOGC if percent is not the current value, and returns percent.
-func (d *Daemon) collectAt(current, percent int) int {
-	if current != percent && d.config.SetGCPercent != nil {
-		d.config.SetGCPercent(percent)
+// tune sets GOGC for this many live bytes.
+func (c *collector) tune(live int64) {
+	if percent := gcPercent(live); percent != c.percent && c.config.SetGCPercent != nil {
+		c.percent = percent
+		c.config.SetGCPercent(percent)
 	}
-	return percent
 }
 
 // afterCollecting signals each garbage collection until ctx ends. It needs no timer.
@@ -112,26 +120,23 @@ func afterCollecting(ctx context.Context, collected chan<- struct{}) {
 		if ctx.Err() != nil {
 			return
 		}
-		select {
-		case collected <- struct{}{}:
-		default:
-		}
+		supervise.Wake(collected)
 		afterCollecting(ctx, collected)
 	})
 }
 
 // fitCache bounds the cache. It logs once when the bound makes the cache shrink.
-func (d *Daemon) fitCache(c *cache.Cache, limit, live int64) {
-	stats := c.Stats()
+func (c *collector) fitCache(answers *cache.Cache, limit, live int64) {
+	stats := answers.Stats()
 	room := roomForCache(limit, live, int64(stats.Bytes))
-	removed := c.Bound(int(min(room, math.MaxInt)))
+	removed := answers.Bound(int(min(room, math.MaxInt)))
 	switch {
-	case removed > 0 && !d.memory.short:
-		d.memory.short = true
-		d.log.Warn("memory is short; the cache shrinks", "octets", room, "forgotten", removed, "limit", limit, "live", live)
-	case d.memory.short && room >= int64(stats.MaxBytes):
-		d.memory.short = false
-		d.log.Info("the cache has its full size again", "octets", stats.MaxBytes)
+	case removed > 0 && !c.isShort:
+		c.isShort = true
+		c.log.Warn("memory is short; the cache shrinks", "octets", room, "forgotten", removed, "limit", limit, "live", live)
+	case c.isShort && room >= int64(stats.MaxBytes):
+		c.isShort = false
+		c.log.Info("the cache has its full size again", "octets", stats.MaxBytes)
 	}
 }
 

@@ -76,25 +76,24 @@ func TestGCPercent(t *testing.T) {
 // a fixed percentage, a heap of 3 MB was collected after each 1.5 MB of garbage.
 func TestHeapFloor(t *testing.T) {
 	var set []int
-	d := &Daemon{config: Config{SetGCPercent: func(percent int) int { set = append(set, percent); return 0 }}}
-	percent := 0
+	c := collector{Daemon: &Daemon{config: Config{SetGCPercent: func(percent int) int { set = append(set, percent); return 0 }}}}
 	for _, live := range []int64{0, 1 * mib, 4 * mib, 4*mib + 1000, 20 * mib, 21 * mib, 3 * mib} {
-		percent = d.collectAt(percent, gcPercent(live))
-		if heap := live + live*int64(percent)/100; heap > max(heapFloor, live*3/2) {
+		c.tune(live)
+		if heap := live + live*int64(c.percent)/100; heap > max(heapFloor, live*3/2) {
 			t.Errorf("with %d bytes in use garbage is collected at %d", live, heap)
 		}
 	}
 	if want := []int{400, 300, 250, 50, 400}; !slices.Equal(set, want) {
 		t.Errorf("set %d, want %d", set, want)
 	}
-	d.config.SetGCPercent = nil
-	d.collectAt(50, 400) // GOGC belongs to the admin
+	c.config.SetGCPercent = nil
+	c.tune(20 * mib) // GOGC belongs to the admin
 }
 
 // TestFitCache: the cache shrinks to its bound and grows again, and each change is logged once.
 func TestFitCache(t *testing.T) {
 	var log lab.Text
-	d := &Daemon{log: slog.New(slog.NewTextHandler(&log, nil))}
+	d := collector{Daemon: &Daemon{log: slog.New(slog.NewTextHandler(&log, nil))}}
 	c := cache.New(cache.Config{Size: 10_000, Next: dnsserver.HandlerFunc(func(_ context.Context, q *dnsserver.Query) (*dns.Msg, error) {
 		m := new(dns.Msg).SetReply(q.Msg)
 		rr, err := dns.NewRR(q.Msg.Question[0].Name + " 300 IN A 192.0.2.80")

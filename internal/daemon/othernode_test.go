@@ -3,71 +3,16 @@ package daemon
 import (
 	"log/slog"
 	"net/netip"
-	"os"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/miekg/dns"
-	"golang.org/x/sys/unix"
 
 	"github.com/node-dns/node-dns/internal/admin/control"
-	"github.com/node-dns/node-dns/internal/netstate"
-	"github.com/node-dns/node-dns/internal/policy"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 	"github.com/node-dns/node-dns/internal/test/kubetest"
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
-
-func TestOtherNodeDNS(t *testing.T) {
-	const there = "node-dns 0.9.0 at 10.0.0.5:53"
-	at, second := netip.MustParseAddrPort("10.0.0.5:53"), netip.MustParseAddrPort("10.0.0.6:53")
-	free, silent := identified{at, "", unix.ECONNREFUSED}, identified{at, "", os.ErrDeadlineExceeded}
-	for _, test := range []struct {
-		name, before string
-		answers      []identified
-		want         string
-	}{
-		{"nothing to ask", "", nil, ""},
-		{"the address is free", "", []identified{free}, ""},
-		{"node-dns answers", "", []identified{{at, "node-dns 0.9.0", nil}}, there},
-		{"it answers at one of two addresses", "", []identified{{second, "", unix.ECONNREFUSED}, {at, "node-dns 0.9.0", nil}}, there},
-		{"dnsmasq answers", "", []identified{{at, "dnsmasq-2.90", nil}}, ""},
-		{"a nameserver without a name", "", []identified{{at, "", nil}}, ""},
-		{"a program does not answer", "", []identified{silent}, ""},
-		{"node-dns restarts", there, []identified{silent}, there},
-		{"node-dns has left", there, []identified{free}, ""},
-		{"dnsmasq replaces node-dns", there, []identified{{at, "dnsmasq-2.90", nil}}, ""},
-		{"node-dns is upgraded", there, []identified{{at, "node-dns 1.0.0", nil}}, "node-dns 1.0.0 at 10.0.0.5:53"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			if got := otherNodeDNS(test.before, test.answers); got != test.want {
-				t.Errorf("got %q, want %q", got, test.want)
-			}
-		})
-	}
-}
-
-func TestMayHaveOther(t *testing.T) {
-	at := func(texts ...string) (all []netip.AddrPort) {
-		for _, text := range texts {
-			all = append(all, netip.AddrPortFrom(netip.MustParseAddr(text), 53))
-		}
-		return all
-	}
-	p := &policy.Policy{
-		Listen:    at("127.0.0.1", "10.0.0.5", "10.0.0.6", "192.0.2.7", "172.30.0.53"),
-		Intercept: []netip.Addr{netip.MustParseAddr("172.30.0.53")},
-		Net: netstate.State{Addrs: []netstate.Addr{
-			{Interface: "eth0", Addr: netip.MustParseAddr("10.0.0.5")},
-			{Interface: "eth0", Addr: netip.MustParseAddr("10.0.0.6")},
-			{Interface: "node-dns", Addr: netip.MustParseAddr("172.30.0.53")},
-		}},
-	}
-	if got, want := mayHaveOther(p, at("10.0.0.6")), at("127.0.0.1", "10.0.0.5"); !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v: not those that are bound, of other hosts, or intercepted", got, want)
-	}
-}
 
 // TestLeavesTheNodeToTheRPM: in a pod, the daemon leaves a node alone that a node-dns of the host
 // serves. It neither listens, nor watches the API, nor requests interception, and says so once. It

@@ -2,8 +2,14 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
+
+	"github.com/node-dns/node-dns/internal/admin/dbusapi"
+	"github.com/node-dns/node-dns/internal/dns/exchange"
+	"github.com/node-dns/node-dns/internal/nodeconfig"
+	"github.com/node-dns/node-dns/internal/sys/journal"
 )
 
 // reload reloads the configuration. A faulty file keeps the running configuration (law 8).
@@ -43,4 +49,38 @@ func (f *follower) reloadNow(ctx context.Context, by string) error {
 	f.setProblems(seen, next)
 	f.hint("reload")
 	return err
+}
+
+// setOverBus applies a state that was set over D-Bus. It returns when the state is in force.
+func (d *Daemon) setOverBus(ctx context.Context, state dbusapi.State) error {
+	for _, rule := range state.Rules {
+		if err := exchange.MayBind(rule.Server); err != nil {
+			return fmt.Errorf("%s: %w", rule, err)
+		}
+	}
+	change := busChange{state, make(chan error, 1)}
+	select {
+	case d.busChanges <- change:
+		return <-change.done
+	case <-ctx.Done():
+		return errors.New("node-dns is busy inspecting the host; try again")
+	}
+}
+
+// takeOverBus is the part of setOverBus that runs in the follower. A state that cannot be saved for
+// the next start still takes effect.
+func (f *follower) takeOverBus(state dbusapi.State) error {
+	served := f.policy()
+	running := served.Config
+	if running.DBus != nodeconfig.DBusDnsmasq {
+		return errors.New("dbus in node-dns.yaml does not allow changes")
+	}
+	f.log.Info("setting upstream servers from DBus", "servers", journal.Few(state.Servers(), " "), "by", state.RulesBy.String(),
+		"options", journal.Few(state.Options.Words(), " "), journal.BusSet.Attr())
+	f.keepBus(state)
+	seen := f.view.Host.Load()
+	next := f.newPolicy(seen, running, served.Dnsmasq, f.keptKubeconfig())
+	f.takeOver(next, "D-Bus "+state.RulesBy.String())
+	f.setProblems(seen, next)
+	return nil
 }

@@ -10,10 +10,10 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"time"
 
-	"github.com/miekg/dns"
 	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/admin/view"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
@@ -61,7 +61,7 @@ func (d *Daemon) run(ctx context.Context) error {
 		Forget:  d.view.Forget,
 		Tasks:   d.tasks(socket, f),
 		Signals: d.config.Signals,
-		Check:   d.view.Metrics.Health.Timed(d.server.Alive(dnsserver.HandlerFunc(d.serveWatchdog)).Check),
+		Check:   d.view.Metrics.Health.Timed(d.server.Alive(dnsserver.HandlerFunc(d.resolver.ServeOwn)).Check),
 		Hangs:   d.showStacks,
 		Panics:  &d.panics,
 	})
@@ -71,15 +71,14 @@ func (d *Daemon) run(ctx context.Context) error {
 // New returns a daemon that is not running yet.
 func New(config Config) (*Daemon, error) {
 	d := &Daemon{
-		config:   config,
-		log:      config.Log,
-		paths:    newPaths(config),
-		hints:    make(chan string, 1),
-		reloads:  make(chan reloading),
-		rerouted: make(chan struct{}, 1),
-		suspects: make(chan struct{}, 1),
-		rewatch:  make(chan struct{}, 1),
-		rebus:    make(chan struct{}, 1),
+		config:  config,
+		log:     config.Log,
+		paths:   newPaths(config),
+		hints:   make(chan string, 1),
+		reloads: make(chan reloading),
+		loops:   resolve.NewLoops(),
+		rewatch: make(chan struct{}, 1),
+		rebus:   make(chan struct{}, 1),
 
 		ownDNSChanged: make(chan struct{}, 1),
 
@@ -87,7 +86,7 @@ func New(config Config) (*Daemon, error) {
 		fresh:      fresh{asked: make(chan chan struct{})},
 	}
 	d.config.LookInterval = cmp.Or(config.LookInterval, defaultLookInterval)
-	d.config.TrialInterval = cmp.Or(config.TrialInterval, trialEvery)
+	d.config.TrialInterval = cmp.Or(config.TrialInterval, resolve.TrialInterval)
 	if config.AwaitRedirected == nil {
 		d.config.AwaitRedirected = func(ctx context.Context) { supervise.Sleep(ctx, redirectedDrain) }
 	}
@@ -169,11 +168,7 @@ func (f *follower) start(ctx context.Context) error {
 	if from.sockets > 0 {
 		f.log.Info("took over", "sockets", from.sockets, journal.TookOver.Attr())
 	}
-	f.logRoutes(nil, first.Routes)
-	f.view.NoteRoutes(startReason, first.Routes)
-	f.logNotes(nil, first.Notes)
-	f.logLeft("", first.LeftTo)
-	f.view.Metrics.Config.Take(time.Now())
+	f.view.LogStart(first, startReason)
 	f.setProblems(seen, first)
 	f.announce()
 	f.hint(startReason)
@@ -186,7 +181,7 @@ func (d *Daemon) build(p *policy.Policy) {
 		Version: d.config.Version, Log: d.log, Panics: &d.panics,
 		Numbers: d.view.BindNumbers, NoSearch: d.view.NoSearch,
 		Forward: forward.Config{
-			Log: d.log, Changed: d.busChanged, Suspect: d.suspect, Spent: d.charge,
+			Log: d.log, Changed: d.busChanged, Suspect: d.loops.Suspect, Spent: d.charge,
 			Lanes: d.config.Receivers, TLSAddr: d.config.TLSAddr,
 		},
 	}, p)
@@ -255,12 +250,14 @@ func (d *Daemon) stop(ctx context.Context) error {
 // charge counts the bytes that upstreams sent for a query against its client's limit.
 func (d *Daemon) charge(client netip.Addr, octets int) { d.server.Charge(client, octets) }
 
-// serveWatchdog answers a query of the watchdog.
-func (d *Daemon) serveWatchdog(ctx context.Context, q *dnsserver.Query) (m *dns.Msg, err error) {
-	defer func() {
-		if p := recover(); p != nil { // a panic is not a hang
-			d.panics.Caught(d.log, "task panicked", journal.TaskPanic, p, "task", "watchdog")
-		}
-	}()
-	return d.resolver.ServeDNS(ctx, q)
+// showStacks writes the stacks of all goroutines, like Go does after SIGABRT.
+func (d *Daemon) showStacks() {
+	const most = 1 << 20
+	if d.config.Stacks == nil {
+		return
+	}
+	stacks := make([]byte, most)
+	if _, err := d.config.Stacks.Write(stacks[:runtime.Stack(stacks, true)]); err != nil {
+		d.log.Warn("cannot write the stacks", "error", err)
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/node-dns/node-dns/internal/nodeconfig"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
@@ -16,10 +17,10 @@ func TestServiceAccount(t *testing.T) {
 		files     map[string]string
 		want      string // the kubeconfig, below the root
 	}{
-		{"in a pod", "10.96.0.1:443", map[string]string{serviceAccountDir + "/token": "secret"}, "/run/node-dns/kubeconfig"},
-		{"in a pod with a kubeconfig", "10.96.0.1:443", map[string]string{serviceAccountDir + "/token": "secret", kubeconfigPath: "{}"}, kubeconfigPath},
+		{"in a pod", "10.96.0.1:443", map[string]string{nodeconfig.ServiceAccountDir + "/token": "secret"}, "/run/node-dns/kubeconfig"},
+		{"in a pod with a kubeconfig", "10.96.0.1:443", map[string]string{nodeconfig.ServiceAccountDir + "/token": "secret", kubeconfigPath: "{}"}, kubeconfigPath},
 		{"in a pod without a ServiceAccount", "10.96.0.1:443", map[string]string{}, ""},
-		{"outside of a pod", "", map[string]string{serviceAccountDir + "/token": "secret"}, ""},
+		{"outside of a pod", "", map[string]string{nodeconfig.ServiceAccountDir + "/token": "secret"}, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.files[upstreamPath] = upstreamFile(dnstest.NewServer(t, siteRecords))
@@ -34,7 +35,7 @@ func TestServiceAccount(t *testing.T) {
 			if test.want == "/run/node-dns/kubeconfig" {
 				r.await("a try of the API with these credentials", func() bool {
 					c := r.status().Cluster.Resolver // no ca.crt, so it says what is missing
-					return c != nil && strings.Contains(c.Error, filepath.Join(r.root, serviceAccountDir, "ca.crt"))
+					return c != nil && strings.Contains(c.Error, filepath.Join(r.root, nodeconfig.ServiceAccountDir, "ca.crt"))
 				})
 			}
 		})

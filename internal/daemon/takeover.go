@@ -1,16 +1,12 @@
 package daemon
 
 import (
-	"bytes"
-	"reflect"
-	"slices"
 	"time"
 
 	"github.com/node-dns/node-dns/internal/admin/view"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/policy"
-	"github.com/node-dns/node-dns/internal/sys/journal"
-	"github.com/node-dns/node-dns/internal/upstream"
+	"github.com/node-dns/node-dns/internal/sys/supervise"
 )
 
 // change is the replacement of one Policy by another.
@@ -28,12 +24,12 @@ type change struct {
 func (f *follower) takeOver(next *policy.Policy, by string) time.Duration {
 	c := &change{old: f.policy(), next: next, by: by}
 	for _, step := range [...]func(*change){
-		f.takeAnswers,      // first: the other steps use the Policy in force
-		f.takeBounds,       // before an address is open to clients
-		f.logChange,        // before the log lists the addresses opened for it
-		f.dropInterception, // before listeners close
-		f.takeListeners,    // after the bounds
-		f.tellTasks,        // last: the tasks act on all of the above
+		f.takeAnswers,   // first: the other steps use the Policy in force
+		f.takeBounds,    // before an address is open to clients
+		f.logChange,     // before the log lists the addresses opened for it
+		f.dropAddresses, // before listeners close
+		f.takeListeners, // after the bounds
+		f.tellTasks,     // last: the tasks act on all of the above
 	} {
 		step(c)
 	}
@@ -51,29 +47,11 @@ func (f *follower) takeBounds(c *change) {
 }
 
 func (f *follower) logChange(c *change) {
-	old, next := c.old, c.next
-	f.setLevel(next)
-	if !reflect.DeepEqual(old.Config, next.Config) {
-		f.log.Info("new configuration in effect", journal.ConfigTaken.Attr())
-		f.view.Metrics.Config.Take(time.Now())
-	}
-	if was, is := old.Config, next.Config; was.ClusterDomain != is.ClusterDomain {
-		f.log.Info("cluster domain", "domain", is.ClusterDomain.String(), "before", was.ClusterDomain.String(), "source", next.ClusterSource)
-	}
-	if old.API != (policy.API{}) && next.API == (policy.API{}) {
-		f.log.Info("stopped watching the Kubernetes API", "kubeconfig", old.API.Kubeconfig)
-	}
-	if !reflect.DeepEqual(old.Dnsmasq, next.Dnsmasq) {
-		f.log.Info("new dnsmasq files in effect", "files", journal.Few(next.Dnsmasq.Files, " "), journal.ConfigTaken.Attr())
-	}
-	if c.rerouted {
-		f.logRoutes(old.Routes, next.Routes)
-		f.view.NoteRoutes(c.by, next.Routes)
-		f.log.Info("flushed cached answers of former upstreams", "entries", c.forgotten)
-	}
-	f.logNotes(old.Notes, next.Notes)
-	f.logLeft(old.LeftTo, next.LeftTo)
+	f.setLevel(c.next)
+	f.view.LogChange(c.old, c.next, c.by, c.rerouted, c.forgotten)
 }
+
+func (f *follower) dropAddresses(c *change) { f.dropInterception(c.old, c.next) }
 
 func (f *follower) takeListeners(c *change) {
 	c.failed = f.listen(c.next)
@@ -81,21 +59,35 @@ func (f *follower) takeListeners(c *change) {
 	f.requestInterception(c.next)
 }
 
+// listen binds the addresses that s wants and logs the result. Addresses that are already bound
+// stay as they are.
+func (d *Daemon) listen(s *policy.Policy) error {
+	before := view.ListenerStatus(d.server.Listeners(), nil)
+	terms, at, _ := dnsserver.ReadTerms(d.paths.terms)
+	d.server.SetTerms(terms, at...)
+	err := d.server.Listen(s.Listen)
+	d.view.LogListeners(before, view.ListenerStatus(d.server.Listeners(), s.Spare))
+	return err
+}
+
 func (f *follower) tellTasks(c *change) {
 	old, next := c.old, c.next
-	tell(f.rewatch)
+	supervise.Wake(f.rewatch)
 	f.view.Metrics.Rewant()
 	f.view.FollowLogQueries(old, next)
 	if old.Config.Resolver.FromCluster && !next.Config.Resolver.FromCluster {
 		f.forgetFromCluster()
 	}
 	if old.Config.DBus != next.Config.DBus {
-		tell(f.rebus)
+		supervise.Wake(f.rebus)
 	}
-	if !slices.Equal(old.GroupPods(old.Candidates), next.GroupPods(next.Candidates)) {
-		tell(f.rerouted)
+	if !next.HasServersOf(old) {
+		f.loops.Reroute()
 	}
 }
+
+// listenAgain is the delay until an address that could not be bound is tried again.
+const listenAgain = time.Second
 
 // waitAfter returns when to look again: for an address that is not bound yet, for another node-dns
 // to leave, for unused sockets to close, and for the terms under which port 53 changes hands.
@@ -114,27 +106,4 @@ func (d *Daemon) setLevel(p *policy.Policy) {
 	if d.config.Level != nil {
 		d.config.Level.Set(p.Config.LogLevel)
 	}
-}
-
-// hintLasts is the maximum age of a hint that may explain a look without its own hint. The
-// hint's own look waits until things have settled.
-const hintLasts = 10 * time.Second
-
-// cause returns the cause of a look. If the hook has captured something since the last look, that
-// is the cause, because the hint came from one of its files. A look without its own hint has the
-// cause of the last one.
-func cause(reason string, last *hint, before, now *view.Host) string {
-	if before != nil && !bytes.Equal(before.State.Record.Data, now.State.Record.Data) {
-		if record, err := upstream.ParseRecord(now.State.Record.Data); err == nil && record.Event != "" {
-			return "origin-dns-dispatcher: " + record.Event
-		}
-	}
-	switch reason {
-	case lookAtTime, lookAgainSoon, lookForStatus:
-		if last != nil && time.Since(last.at) < hintLasts {
-			return last.reason
-		}
-		return "check of the host: " + reason
-	}
-	return reason
 }

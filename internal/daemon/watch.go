@@ -11,6 +11,7 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/netstate"
 	"github.com/node-dns/node-dns/internal/nm"
@@ -33,6 +34,15 @@ func (d *Daemon) watchNetworkManager(ctx context.Context) error {
 // watchKernel hints when addresses or default routes change.
 func (d *Daemon) watchKernel(ctx context.Context) error {
 	return netstate.Watch(ctx, func() { d.hint("kernel: addresses or routes") })
+}
+
+// watchLoops probes the upstreams, and hints when others send queries back.
+func (d *Daemon) watchLoops(ctx context.Context) error {
+	d.loops.Watch(ctx, func() []nameserver.Server { return d.policy().Probed() }, func(before, after map[nameserver.Server]struct{}) {
+		d.view.LogLoops(before, after)
+		d.hint("loop probe")
+	})
+	return nil
 }
 
 // watchFiles hints when any program changes one of the host's files. It watches their directories,

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
@@ -61,7 +62,27 @@ func source(r upstream.Record) string {
 	if r.Origin == upstream.LastGood {
 		return r.Detail
 	}
-	return strings.TrimSpace(string(r.Origin) + " " + r.Detail)
+	return r.Origin.With(r.Detail)
+}
+
+// InUse returns the captured upstreams. If there are none, because the hook has not run yet or may
+// not write, it returns what the hook would capture. If there are none either, it returns before:
+// law 2 also applies to the daemon, and the files may be missing or unreadable.
+func InUse(s State, p Plan, before Capture) Capture {
+	c := Captured(s.Upstreams, s.Record)
+	if c.Set.IsEmpty() {
+		c = Capture{Set: p.Selection.Set, Origin: p.Selection.Origin, From: p.Selection.Origin.With(p.Selection.Detail)}
+	}
+	if c.Set.IsEmpty() {
+		return before
+	}
+	return c
+}
+
+// Source returns the source of the captured servers. It is not NetworkManager any more if only a
+// weaker source names them now.
+func (c Capture) Source(now upstream.Selection) nameserver.Source {
+	return max(c.Origin.Source(), now.Origin.Source())
 }
 
 // lastGood is what a run falls back to: the captured upstreams, else the node resolv.conf, which is

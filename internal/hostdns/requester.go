@@ -22,13 +22,18 @@ const (
 // Requester asks the privileged process to update the host's files: it writes the request file that
 // a path unit watches. It belongs to one goroutine.
 type Requester struct {
-	Path    string
+	Path       string
+	Invocation string // systemd's ID of the daemon's start; "" if it was started by hand
+
 	Want    string        // the pending request; "" if nothing is pending
 	times   int           // number of requests for Want
 	next    time.Time     // earliest time of the next request
 	delay   time.Duration // wait after that one
 	Owed    bool          // a request is not yet in the hook's history
 	failure error         // why the last request could not be written; nil if it was
+
+	isAnswered  bool      // Look.IsAnswered of the last look
+	wayBackTill time.Time // time until which the missing way-back stamp is requested; zero if it was not missing
 }
 
 // Asked is the outcome of a call to Ask.

@@ -232,7 +232,7 @@ func fromNetworkManager(s *State) upstream.Candidate {
 	}
 	for _, r := range routes {
 		c.Set.Routes = append(c.Set.Routes, upstream.Route{
-			Domain: r.Domain, Servers: r.Servers, Source: strings.TrimSpace(string(upstream.NetworkManager) + " " + strings.Join(r.Sources, ", ")),
+			Domain: r.Domain, Servers: r.Servers, Source: upstream.NetworkManager.With(strings.Join(r.Sources, ", ")),
 		})
 	}
 	for _, config := range s.NetworkManager.Configs {

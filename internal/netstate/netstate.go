@@ -195,3 +195,20 @@ func (s State) Replacement() (r Replacement, found bool) {
 // ovnPort is the management port of OVN-Kubernetes. OVN's load balancer is on the logical switch of
 // the pods, before the packets come to this port.
 const ovnPort = "ovn-k8s-mp0"
+
+// Steady returns the network state now, corrected so that it does not stop the node's DNS. A
+// look without any addresses has failed, for lack of file descriptors, and is ignored. When the
+// default route disappears, the node IP stays as long as it is a local address. dnsmasq keeps its
+// socket in that case too.
+func Steady(before, now State) State {
+	if len(now.Addrs) == 0 {
+		return before
+	}
+	if node := before.NodeIP(); !now.NodeIP().IsValid() && node.IsValid() && now.IsLocal(node) {
+		now.Default4, now.Default6 = before.Default4, before.Default6
+		if !now.NodeIP().IsValid() { // the node IP was the only address and is no longer usable
+			now.Default4 = &DefaultRoute{Source: node}
+		}
+	}
+	return now
+}

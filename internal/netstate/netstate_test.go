@@ -147,3 +147,33 @@ func TestReplacement(t *testing.T) {
 		})
 	}
 }
+
+func TestSteady(t *testing.T) {
+	eth0 := netip.MustParseAddr("192.0.2.10")
+	node := State{
+		Addrs:    []Addr{{Addr: netip.MustParseAddr("127.0.0.1"), Interface: "lo", Up: true}, {Addr: eth0, Interface: "eth0", Up: true}, {Addr: netip.MustParseAddr("10.128.0.1"), Interface: "eth1", Up: true}},
+		Default4: &DefaultRoute{Interface: "eth0", Source: eth0},
+	}
+	without := node
+	without.Default4 = nil
+	gone := State{Addrs: node.Addrs[:1]}
+	first := Addr{Addr: netip.MustParseAddr("192.0.2.10"), Interface: "eth0", Up: true}
+	sole := State{Addrs: []Addr{first}}
+	both := State{Addrs: []Addr{first, {Addr: netip.MustParseAddr("172.17.0.1"), Interface: "docker0", Up: true}}}
+	tests := []struct {
+		name        string
+		before, now State
+		want        string
+	}{
+		{"first read of the kernel's state", State{}, node, "192.0.2.10"},
+		{"a failed read is ignored", node, State{}, "192.0.2.10"},
+		{"default route removed, address kept", node, without, "192.0.2.10"},
+		{"a second address appears", sole, both, "192.0.2.10"},
+		{"default route and address removed", node, gone, "invalid IP"},
+	}
+	for _, test := range tests {
+		if got := Steady(test.before, test.now).NodeIP().String(); got != test.want {
+			t.Errorf("%s: node IP %s, expected %s", test.name, got, test.want)
+		}
+	}
+}

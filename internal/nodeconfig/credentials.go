@@ -6,6 +6,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"os"
+	"path/filepath"
 )
 
 // Credentials are the parts of a kubeconfig that an admin needs to know. They contain no secrets.
@@ -51,4 +52,23 @@ func ReadCredentials(paths Paths, path string) (Credentials, error) {
 	}
 	c.ClientCertificate = block.Bytes
 	return c, nil
+}
+
+// ServiceAccountDir is where Kubernetes mounts a pod's credentials
+// (https://kubernetes.io/docs/tasks/run-application/access-api-from-pod/).
+const ServiceAccountDir = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+// ServiceAccount returns a kubeconfig for the pod that this process runs in: the credentials of its
+// ServiceAccount below root, which Kubernetes renews, for the API at server, as HOST:PORT. The
+// error wraps fs.ErrNotExist if the pod has none.
+func ServiceAccount(root, server string) ([]byte, error) {
+	dir := filepath.Join("/", root, ServiceAccountDir)
+	token := filepath.Join(dir, "token")
+	if _, err := os.Stat(token); err != nil {
+		return nil, fmt.Errorf("looking for the ServiceAccount: %w", err)
+	}
+	return KubeContext{
+		Cluster: KubeCluster{Server: "https://" + server, CertificateAuthority: filepath.Join(dir, "ca.crt")},
+		User:    KubeUser{TokenFile: token},
+	}.Text()
 }

@@ -3,7 +3,6 @@ package policy
 import (
 	"cmp"
 	"hash/fnv"
-	"net/netip"
 	"slices"
 
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
@@ -19,9 +18,9 @@ import (
 // distribution.
 func (p *Policy) mayLeaveToPods(in Inputs) bool {
 	wanted := p.Config.Intercept
-	isOurs := func(o clusterdns.Object) bool { return o.Namespace == in.DNSNamespace }
+	isOurs := func(o clusterdns.Object) bool { return o.Namespace == in.DNSService.Namespace }
 	return (wanted.Cilium || !wanted.IsNone()) && p.API != (API{}) && p.Config.ResolvConf == nodeconfig.ResolvConfNone &&
-		(!in.KnowsCluster || len(in.DNSService) > 0 && slices.ContainsFunc(in.OwnDNS.Objects, isOurs))
+		(!in.DNSService.IsKnown || len(in.DNSService.Addrs) > 0 && slices.ContainsFunc(in.OwnDNS.Objects, isOurs))
 }
 
 // bypassService replaces the cluster's DNS Service among the servers of a claim by its pods, if
@@ -34,7 +33,7 @@ func (p *Policy) bypassService(in Inputs, c *nameserver.Claim) {
 	}
 	isHere := func(s nameserver.Server) bool {
 		addr := s.Addr.Addr()
-		return !s.TLS && s.Addr.Port() == nameserver.Port && slices.Contains(in.DNSService, addr) &&
+		return !s.TLS && s.Addr.Port() == nameserver.Port && slices.Contains(in.DNSService.Addrs, addr) &&
 			(slices.Contains(p.Intercept, addr) || slices.Contains(p.Redirected, addr))
 	}
 	i := slices.IndexFunc(c.Servers, isHere)
@@ -47,31 +46,6 @@ func (p *Policy) bypassService(in Inputs, c *nameserver.Claim) {
 	p.note("%s (%s) is the cluster's DNS Service, queries to which are intercepted: its pods are queried instead", c.Servers[i], *c)
 	others := slices.DeleteFunc(slices.Clone(c.Servers), isHere)
 	c.Servers = slices.Insert(others, i, p.pods...)
-}
-
-// DNSPods returns the ready endpoints of the cluster's DNS Service, of the family of its first
-// address. A query to them does not come back, as one to the Service would.
-func DNSPods(s *zone.Snapshot) (pods []nameserver.Server) {
-	service := dnsService(s)
-	if service == nil || len(service.ClusterIPs) == 0 {
-		return nil
-	}
-	isDNS := func(p zone.Port) bool { return p.Number == nameserver.Port && p.Protocol == zone.UDP }
-	i := slices.IndexFunc(service.Ports, isDNS)
-	if i < 0 {
-		return nil
-	}
-	for slice := range s.SlicesOf(service.Key) {
-		j := slices.IndexFunc(slice.Ports, func(p zone.Port) bool {
-			return p.Name == service.Ports[i].Name && p.Protocol == zone.UDP && p.Number != 0
-		})
-		for _, e := range slice.Endpoints {
-			if j >= 0 && e.Ready && e.Addr.Is4() == service.ClusterIPs[0].Is4() {
-				pods = append(pods, nameserver.Server{Addr: netip.AddrPortFrom(e.Addr, slice.Ports[j].Number)})
-			}
-		}
-	}
-	return pods
 }
 
 // maxDNSPods is the number of DNS pods that a node queries.
@@ -115,11 +89,16 @@ func (p *Policy) GroupPods(servers []nameserver.Server) []nameserver.Server {
 	return grouped
 }
 
+// HasServersOf reports whether p has the same servers as before, apart from DNS pods.
+func (p *Policy) HasServersOf(before *Policy) bool {
+	return slices.Equal(p.GroupPods(p.Candidates), before.GroupPods(before.Candidates))
+}
+
 // HasOtherPods reports whether p uses DNS pods, and s has others for it.
 func (p *Policy) HasOtherPods(s *zone.Snapshot) bool {
 	if !p.usesPods {
 		return false
 	}
-	pods := choosePods(DNSPods(s), p.API.Node)
+	pods := choosePods(NewDNSService(s).Pods, p.API.Node)
 	return len(pods) > 0 && !slices.Equal(pods, p.pods)
 }

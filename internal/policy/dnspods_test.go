@@ -39,12 +39,12 @@ func TestLeaveToPods(t *testing.T) {
 		{"Cilium", strings.Replace(chart, "clusterDNS", "cilium", 1), nil, "corp.test.=10.244.1.53,10.244.2.53:5353 .=10.0.0.2", nil, nil},
 		{"without interception", strings.Replace(chart, "clusterDNS", "none", 1), nil, ".=10.0.0.2", []string{unfollowed}, nil},
 		{"/etc/resolv.conf names this node", strings.Replace(chart, "resolvConf: none\n", "", 1), nil, ".=10.0.0.2", []string{unfollowed}, nil},
-		{"no pod is ready", chart, func(in *Inputs) { in.DNSPods = nil }, "corp.test.= .=10.0.0.2", nil, []string{
+		{"no pod is ready", chart, func(in *Inputs) { in.DNSService.Pods = nil }, "corp.test.= .=10.0.0.2", nil, []string{
 			"ConfigMap kube-system/coredns Corefile:1: no pod of the cluster's DNS is ready to resolve corp.test.",
 		}},
-		{"a Service with another name", chart, func(in *Inputs) { in.DNSPods, in.DNSService, in.DNSNamespace = nil, nil, "" }, ".=10.0.0.2", []string{unfollowed}, nil},
-		{"a Service in another namespace", chart, func(in *Inputs) { in.DNSNamespace = "openshift-dns" }, ".=10.0.0.2", []string{unfollowed}, nil},
-		{"the cluster is not known yet", chart, func(in *Inputs) { in.DNSPods, in.DNSService, in.DNSNamespace, in.KnowsCluster = nil, nil, "", false }, "corp.test.= .=10.0.0.2", nil, nil},
+		{"a Service with another name", chart, func(in *Inputs) { in.DNSService = DNSService{IsKnown: true} }, ".=10.0.0.2", []string{unfollowed}, nil},
+		{"a Service in another namespace", chart, func(in *Inputs) { in.DNSService.Namespace = "openshift-dns" }, ".=10.0.0.2", []string{unfollowed}, nil},
+		{"the cluster is not known yet", chart, func(in *Inputs) { in.DNSService = DNSService{} }, "corp.test.= .=10.0.0.2", nil, nil},
 		{"a pod that sends queries back", chart, func(in *Inputs) { in.Looping = map[nameserver.Server]struct{}{pods[0]: {}} }, "corp.test.=10.244.2.53:5353 .=10.0.0.2", nil, []string{
 			"ignoring 10.244.1.53 (ConfigMap kube-system/coredns Corefile:1): it sends queries back to this node",
 		}},
@@ -53,8 +53,8 @@ func TestLeaveToPods(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			in := Inputs{
 				Config: policytest.Config(t, test.nodeDNS, ""), Net: policytest.Node(), Hostname: "node-1",
-				KnowsCluster: true, DNSService: []netip.Addr{service}, DNSNamespace: "kube-system", DNSPods: pods,
-				Captured: upstream.Set{Servers: policytest.Servers("10.0.0.2")}, From: nameserver.ResolvConf,
+				DNSService: DNSService{IsKnown: true, Addrs: []netip.Addr{service}, Namespace: "kube-system", Pods: pods},
+				Captured:   upstream.Set{Servers: policytest.Servers("10.0.0.2")}, From: nameserver.ResolvConf,
 				OwnDNS: &FromCluster{Settings: cluster.Settings{Objects: []clusterdns.Object{corefile}}},
 			}
 			if test.change != nil {
@@ -111,12 +111,12 @@ func TestDNSPods(t *testing.T) {
 			for _, slice := range test.slices {
 				b.SetSlice(slice)
 			}
-			if got := DNSPods(b.Snapshot(time.Unix(0, 0))); !slices.Equal(got, test.want) {
+			if got := NewDNSService(b.Snapshot(time.Unix(0, 0))).Pods; !slices.Equal(got, test.want) {
 				t.Errorf("got %v, want %v", got, test.want)
 			}
 		})
 	}
-	if got := DNSPods(nil); got != nil {
+	if got := NewDNSService(nil); got.Pods != nil || got.IsKnown {
 		t.Errorf("before the cluster is known: %v", got)
 	}
 }
@@ -158,7 +158,7 @@ func TestOtherPods(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			in := Inputs{
 				Config: policytest.Config(t, "kubeconfig: /k\nintercept: clusterDNS\nupstreams: [10.0.0.3, "+test.upstream+"]\n", ""), Net: policytest.Node(),
-				Hostname: "node-1", DNSService: service.ClusterIPs, DNSPods: pods,
+				Hostname: "node-1", DNSService: DNSService{Addrs: service.ClusterIPs, Pods: pods},
 			}
 			if got := New(in).HasOtherPods(snapshot(test.pods)); got != test.want {
 				t.Errorf("other pods: %v, want %v", got, test.want)
@@ -195,6 +195,30 @@ func TestChoosePods(t *testing.T) {
 	for _, s := range pods {
 		if n := use[s]; n < nodes/len(pods)/3 || n > 3*nodes/len(pods) {
 			t.Errorf("%v is the first of %d of %d nodes", s, n, nodes)
+		}
+	}
+}
+
+// TestSteadyDNS: the last ready DNS pods stay while their Service exists.
+func TestSteadyDNS(t *testing.T) {
+	service, other := []netip.Addr{netip.MustParseAddr("10.96.0.10")}, []netip.Addr{netip.MustParseAddr("10.96.0.11")}
+	pods, others := policytest.Servers("10.244.1.53"), policytest.Servers("10.244.2.53")
+	ready := DNSService{Addrs: service, Pods: pods}
+	for _, test := range []struct {
+		name        string
+		before, now DNSService
+		want        []nameserver.Server
+	}{
+		{"the first pods", DNSService{}, ready, pods},
+		{"other pods", ready, DNSService{Addrs: service, Pods: others}, others},
+		{"none is ready", ready, DNSService{Addrs: service}, pods},
+		{"none was ever ready", DNSService{Addrs: service}, DNSService{Addrs: service}, nil},
+		{"another Service", ready, DNSService{Addrs: other}, nil},
+		{"no Service", ready, DNSService{}, nil},
+	} {
+		got := test.now.Steady(test.before)
+		if !slices.Equal(got.Pods, test.want) || !slices.Equal(got.Addrs, test.now.Addrs) {
+			t.Errorf("%s: %v, want the pods %v", test.name, got, test.want)
 		}
 	}
 }

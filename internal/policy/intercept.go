@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
-	"github.com/node-dns/node-dns/internal/dns/zone"
 	"github.com/node-dns/node-dns/internal/intercept"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
@@ -19,7 +18,7 @@ func (p *Policy) addIntercept(in Inputs, place nodeconfig.Placement) {
 	case p.API == (API{}):
 		p.Problems = append(p.Problems, in.Config.Where("intercept")+": requires a Kubernetes API (see kubeconfig)")
 	case wanted.Cilium:
-		p.Redirected = in.DNSService
+		p.Redirected = in.DNSService.Addrs
 	default:
 		p.Intercept, p.Translate = place.Intercept, place.Translate
 	}
@@ -67,43 +66,4 @@ func (p *Policy) InterceptRequest() intercept.Request {
 		}
 	}
 	return r
-}
-
-// dnsServices are the names of the cluster's DNS Service: of kubeadm and most distributions, RKE2,
-// and OpenShift 4.
-var dnsServices = []zone.Key{
-	{Namespace: "kube-system", Name: "kube-dns"},
-	{Namespace: "kube-system", Name: "rke2-coredns-rke2-coredns"},
-	{Namespace: "openshift-dns", Name: "dns-default"},
-}
-
-// dnsService returns the cluster's DNS Service, or nil if s is nil or has no such Service.
-func dnsService(s *zone.Snapshot) *zone.Service {
-	if s == nil {
-		return nil
-	}
-	for _, key := range dnsServices {
-		if service := s.Service(key); service != nil {
-			return service
-		}
-	}
-	return nil
-}
-
-// DNSNamespace returns the namespace of the cluster's DNS Service, or "" as DNSService returns
-// none.
-func DNSNamespace(s *zone.Snapshot) string {
-	if service := dnsService(s); service != nil {
-		return service.Key.Namespace
-	}
-	return ""
-}
-
-// DNSService returns the addresses of the cluster's DNS Service. It returns none if s is nil or has
-// no such Service.
-func DNSService(s *zone.Snapshot) []netip.Addr {
-	if service := dnsService(s); service != nil {
-		return service.ClusterIPs
-	}
-	return nil
 }

@@ -43,14 +43,14 @@ func TestInterceptUpstream(t *testing.T) {
 		},
 		{
 			"an upstream that the API knows as the cluster's DNS Service", "intercept: clusterDNS",
-			func(in *Inputs) { in.DNSService = []netip.Addr{addr("10.0.0.2")} },
+			func(in *Inputs) { in.DNSService.Addrs = []netip.Addr{addr("10.0.0.2")} },
 			[]netip.Addr{addr("10.0.0.2")},
 			nil,
 		},
 		{
 			"the cluster's DNS Service is intercepted, and no pod of it is ready", "intercept: clusterDNS",
 			func(in *Inputs) {
-				in.DNSService = []netip.Addr{addr("10.0.0.2")}
+				in.DNSService.Addrs = []netip.Addr{addr("10.0.0.2")}
 				in.Net.Addrs = append(in.Net.Addrs, netstate.Addr{Addr: addr("10.0.0.2"), Interface: "node-dns", Up: true})
 			},
 			[]netip.Addr{addr("10.0.0.2")},
@@ -84,7 +84,7 @@ func TestInterceptRequest(t *testing.T) {
 		{"169.254.20.10", "translate 169.254.20.10"},
 		{"[clusterDNS, 'fd00::10']", "translate fd00::10\ntranslate fd00:10:96::a"},
 	} {
-		in := Inputs{Config: policytest.Config(t, "kubeconfig: /k\nlisten: 10.0.0.5:5353\nintercept: "+test.setting+"\n", ""), Net: policytest.Node(), DNSService: []netip.Addr{netip.MustParseAddr("fd00:10:96::a")}}
+		in := Inputs{Config: policytest.Config(t, "kubeconfig: /k\nlisten: 10.0.0.5:5353\nintercept: "+test.setting+"\n", ""), Net: policytest.Node(), DNSService: DNSService{Addrs: []netip.Addr{netip.MustParseAddr("fd00:10:96::a")}}}
 		got := string(New(in).InterceptRequest().Format())
 		if _, got, _ = strings.Cut(got, "\n"); got != test.want+"\n" {
 			t.Errorf("intercept: %s: got %q, want %q", test.setting, got, test.want)
@@ -113,7 +113,7 @@ func TestServiceAsUpstream(t *testing.T) {
 		for _, isLocal := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, local: %v", test.name, isLocal), func(t *testing.T) {
 				in := Inputs{
-					Config: policytest.Config(t, "kubeconfig: /k\n"+test.nodeDNS+"\n", ""), Net: policytest.Node(), DNSService: []netip.Addr{service}, DNSPods: pod,
+					Config: policytest.Config(t, "kubeconfig: /k\n"+test.nodeDNS+"\n", ""), Net: policytest.Node(), DNSService: DNSService{Addrs: []netip.Addr{service}, Pods: pod},
 					Captured: upstream.Set{Servers: policytest.Servers(test.upstream)}, From: nameserver.ResolvConf,
 				}
 				if isLocal = isLocal && !strings.HasPrefix(test.nodeDNS, "intercept: none"); isLocal {
@@ -157,7 +157,7 @@ func TestServiceForClusterNames(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			in := Inputs{
 				Config: policytest.Config(t, "kubeconfig: /k\nintercept: clusterDNS\nserviceCIDRs: []\n"+test.nodeDNS, ""), Net: policytest.Node(),
-				DNSService: []netip.Addr{service}, DNSPods: policytest.Servers("10.244.1.53"), Bus: Bus{Rules: test.rules},
+				DNSService: DNSService{Addrs: []netip.Addr{service}, Pods: policytest.Servers("10.244.1.53")}, Bus: Bus{Rules: test.rules},
 			}
 			if test.isLocal {
 				in.Net.Addrs = append(in.Net.Addrs, netstate.Addr{Addr: service, Interface: "node-dns", Up: true})
@@ -189,7 +189,7 @@ func TestRedirected(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := New(Inputs{
-				Config: policytest.Config(t, test.nodeDNS, ""), Net: policytest.Node(), DNSService: test.service,
+				Config: policytest.Config(t, test.nodeDNS, ""), Net: policytest.Node(), DNSService: DNSService{Addrs: test.service},
 				Captured: upstream.Set{Servers: policytest.Servers("10.0.0.2")}, From: nameserver.NetworkManager,
 			})
 			if !slices.Equal(p.Redirected, test.want) || len(p.Intercept) > 0 {

@@ -59,17 +59,6 @@ func (p *Policy) addFileListeners(in Inputs) {
 	}
 }
 
-// LeaveTo returns p for a host that another node-dns serves: nothing is served or intercepted, and
-// the API is not watched for it. If other is empty, it returns p itself.
-func (p *Policy) LeaveTo(other string) *Policy {
-	if other == "" {
-		return p
-	}
-	left := *p
-	left.LeftTo, left.Listen, left.Spare, left.Intercept, left.API = other, nil, nil, nil, API{}
-	return &left
-}
-
 // onPort moves listeners to another port, except those on loopback, which replace OpenShift's own
 // nameserver.
 func onPort(listen []netip.AddrPort, port uint16) []netip.AddrPort {

@@ -11,7 +11,7 @@ import (
 
 // New decides what to serve. It is pure.
 func New(in Inputs) *Policy {
-	place := hostdns.Place(in.Config, in.Net, in.Record, in.DNSService...)
+	place := hostdns.Place(in.Config, in.Net, in.Record, in.DNSService.Addrs...)
 	p := &Policy{
 		Config:   in.Config,
 		Dnsmasq:  in.Dnsmasq,
@@ -25,7 +25,7 @@ func New(in Inputs) *Policy {
 	}
 	p.addListeners(in, place)
 	p.addAPI(in)
-	p.pods = choosePods(in.DNSPods, p.API.Node)
+	p.pods = choosePods(in.DNSService.Pods, p.API.Node)
 	p.addIntercept(in, place)
 	if in.Config.ClusterDomain.IsZero() {
 		return p.unknown()
@@ -37,7 +37,7 @@ func New(in Inputs) *Policy {
 	p.addFiles(in)
 	p.addOwn(in)           // needs the apexes
 	claims := p.claims(in) // needs the routes of the cluster's own DNS
-	p.leaveUpstreams(in.DNSService, claims)
+	p.leaveUpstreams(in.DNSService.Addrs, claims)
 	p.settle(claims)
 	p.addLocal(in) // needs the winning routes
 	if !p.isRouted(dnsname.Root()) {

@@ -76,7 +76,7 @@ func (p *Policy) ownDNSClaims(in Inputs) []nameserver.Claim {
 			c.Kind = nameserver.Local
 		case route.Pods:
 			p.usesPods = true
-			if c.Servers = p.pods; len(c.Servers) == 0 && len(in.DNSService) > 0 {
+			if c.Servers = p.pods; len(c.Servers) == 0 && len(in.DNSService.Addrs) > 0 {
 				p.Problems = append(p.Problems, fmt.Sprintf("%s: no pod of the cluster's DNS is ready to resolve %s", route.Where, route.Domain))
 			}
 		}

@@ -42,10 +42,7 @@ type Inputs struct {
 	MaxFiles    int                 // limit of the process's open files; 0 means no limit
 	Problems    []string            // found while collecting the inputs
 
-	KnowsCluster bool                // the API has been read
-	DNSService   []netip.Addr        // the addresses of the cluster's DNS Service, from the API; empty if unknown
-	DNSNamespace string              // of that Service
-	DNSPods      []nameserver.Server // of that Service
+	DNSService DNSService
 
 	Kubeconfig  string // the default file; "" if it does not exist
 	Credentials nodeconfig.Kubeconfig
@@ -141,6 +138,19 @@ func (p *Policy) note(format string, args ...any) {
 // IsOfCluster reports whether a name is in one of the Apexes.
 func (p *Policy) IsOfCluster(name dnsname.Name) bool {
 	return slices.ContainsFunc(p.Apexes, name.Within)
+}
+
+// Probed returns the servers that may send queries back, including those left out for that.
+func (p *Policy) Probed() []nameserver.Server {
+	var servers []nameserver.Server
+	seen := map[nameserver.Server]bool{}
+	for _, server := range p.Candidates {
+		if !server.TLS && !seen[server] {
+			seen[server] = true
+			servers = append(servers, server)
+		}
+	}
+	return servers
 }
 
 // ApexAbove returns the cluster's zone that contains a name, or "".

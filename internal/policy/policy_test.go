@@ -12,6 +12,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/netstate"
+	"github.com/node-dns/node-dns/internal/nodeconfig"
 	"github.com/node-dns/node-dns/internal/test/policytest"
 	"github.com/node-dns/node-dns/internal/upstream"
 )
@@ -267,4 +268,22 @@ func loopbacks(n int) (addrs []string) {
 		addrs = append(addrs, fmt.Sprintf("127.0.0.%d", i+1))
 	}
 	return addrs
+}
+
+// TestServesNothingUnknown: while the cluster domain is unknown there is no listener, whatever is
+// configured.
+func TestServesNothingUnknown(t *testing.T) {
+	config := policytest.Config(t, "listen: all\nupstreams: [192.0.2.53]\nclusterDNS: [172.30.0.10]\n", "dnsBindAddress: 127.0.0.1:53\n")
+	known := New(Inputs{Config: config, Net: policytest.Node()})
+	if len(known.Listen) != 3 || len(known.Routes) != 3 {
+		t.Fatalf("listens on %v, routes %v", known.Listen, known.Routes)
+	}
+	config.ClusterDomain = nodeconfig.Config{}.ClusterDomain
+	got := New(Inputs{Config: config, Net: policytest.Node(), Listen: known.Listen})
+	if len(got.Listen)+len(got.Routes)+len(got.Apexes)+len(got.Candidates) > 0 {
+		t.Errorf("serves %+v", got)
+	}
+	if len(got.Problems) != 1 || !strings.Contains(got.Problems[0], "the cluster domain is unknown") {
+		t.Errorf("problems %q", got.Problems)
+	}
 }

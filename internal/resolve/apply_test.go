@@ -66,7 +66,7 @@ func TestApplyKeepsAnswersOfPods(t *testing.T) {
 	of := func(upstream string, pods ...nameserver.Server) *policy.Policy {
 		return policy.New(policy.Inputs{
 			Config: policytest.Config(t, "kubeconfig: /k\nintercept: clusterDNS\nupstreams: ["+upstream+"]\n", ""), Net: policytest.Node(),
-			DNSService: []netip.Addr{netip.MustParseAddr("10.96.0.10")}, DNSPods: pods,
+			DNSService: policy.DNSService{Addrs: []netip.Addr{netip.MustParseAddr("10.96.0.10")}, Pods: pods},
 		})
 	}
 	first, second := nameserver.Server{Addr: pod.Addr()}, nameserver.MustParse("10.244.2.53")

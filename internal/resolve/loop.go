@@ -38,7 +38,7 @@ type Loops struct {
 	mu     sync.Mutex                     // guards the fields below
 	probes map[string]nameserver.Server   // in flight, by name
 	back   map[nameserver.Server]struct{} // servers whose probe came back in this round
-	Found  map[nameserver.Server]struct{} // servers whose probe came back in the last complete round
+	found  map[nameserver.Server]struct{} // servers whose probe came back in the last complete round
 
 	// Expect makes the listeners call the function for each query until Expect is called with nil.
 	Expect func(dnsserver.IsOwn)
@@ -47,6 +47,14 @@ type Loops struct {
 	// ask sends one probe and returns when the wait for it is over. nil means over UDP. Tests
 	// replace it.
 	ask func(ctx context.Context, server nameserver.Server, name string)
+
+	rerouted, suspects chan struct{}
+	suspectAgain       time.Time // no suspicion causes a probe before this time; belongs to Watch
+}
+
+// NewLoops returns a Loops that can be watched. Expect and Dial must be set.
+func NewLoops() *Loops {
+	return &Loops{rerouted: make(chan struct{}, 1), suspects: make(chan struct{}, 1)}
 }
 
 var _ dnsserver.IsOwn = (*Loops)(nil).isProbe
@@ -72,7 +80,7 @@ func (l *Loops) isProbe(name []byte) bool {
 func (l *Loops) Looping() map[nameserver.Server]struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return maps.Clone(l.Found)
+	return maps.Clone(l.found)
 }
 
 // Probe queries each server once and reports whether the set of looping servers has changed.
@@ -107,7 +115,7 @@ func (l *Loops) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.Expect(nil)
-	l.probes, l.Found = nil, l.back
+	l.probes, l.found = nil, l.back
 }
 
 // send sends one probe and waits for the response, for at most the time that a probe may take to
@@ -117,16 +125,22 @@ func (l *Loops) send(ctx context.Context, server nameserver.Server, name string)
 		l.ask(ctx, server, name)
 		return
 	}
-	client := dns.Client{Timeout: loopProbeTimeout}
-	socket, err := l.Dial(ctx, server)
+	// The response does not matter. Only the probe's return does.
+	_, _ = askOnce(ctx, l.Dial, server, new(dns.Msg).SetQuestion(name, dns.TypeTXT), loopProbeTimeout)
+}
+
+// askOnce sends a query to a nameserver and returns its response.
+func askOnce(ctx context.Context, dial func(context.Context, nameserver.Server) (net.Conn, error), server nameserver.Server, query *dns.Msg, timeout time.Duration) (*dns.Msg, error) {
+	socket, err := dial(ctx, server)
 	if err != nil {
-		return
+		return nil, err
 	}
 	defer socket.Close()
 	conn := &dns.Conn{Conn: socket}
 	defer context.AfterFunc(ctx, func() { conn.Close() })() // ExchangeContext does not return when ctx ends
-	// The response does not matter. Only the probe's return does.
-	_, _, _ = client.ExchangeWithConnContext(ctx, new(dns.Msg).SetQuestion(name, dns.TypeTXT), conn)
+	client := dns.Client{Timeout: timeout}
+	response, _, err := client.ExchangeWithConnContext(ctx, query, conn)
+	return response, err
 }
 
 // probeName returns a random name below a top-level domain that does not exist. Resolvers do not

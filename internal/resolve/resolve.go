@@ -4,6 +4,8 @@
 // A query goes through the list from the top. A handler answers it, or calls the rest of the list
 // and may modify the result. The fast path walks the same list with an unparsed query and stops at
 // the first handler that may affect the answer; then ServeDNS answers.
+//
+// Trials asks end-to-end questions, and Loops finds upstreams that send queries back.
 package resolve
 
 import (
@@ -21,6 +23,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/forward"
 	"github.com/node-dns/node-dns/internal/dns/zone"
 	"github.com/node-dns/node-dns/internal/policy"
+	"github.com/node-dns/node-dns/internal/sys/journal"
 )
 
 var _ dnsserver.Handler = (*Resolver)(nil)
@@ -56,6 +59,17 @@ func (r *Resolver) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, 
 		r.absent.Add()
 	}
 	return m, err
+}
+
+// ServeOwn answers a query of this process, such as the watchdog's. A panic is logged and counted:
+// it is not a hang.
+func (r *Resolver) ServeOwn(ctx context.Context, q *dnsserver.Query) (m *dns.Msg, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			r.config.Panics.Caught(r.config.Log, "task panicked", journal.TaskPanic, p, "task", "watchdog")
+		}
+	}()
+	return r.ServeDNS(ctx, q)
 }
 
 // AsPodOf answers a query as for a pod of that namespace, or as for no pod if namespace is "".

@@ -35,10 +35,13 @@ func (o Origin) Source() nameserver.Source {
 	return nameserver.LastGood
 }
 
+// With returns the origin with its detail, for display.
+func (o Origin) With(detail string) string { return strings.TrimSpace(string(o) + " " + detail) }
+
 // Claim returns the candidate's claim to the names without a route.
 func (c Candidate) Claim() nameserver.Claim {
 	return nameserver.Claim{
-		Source: c.Origin.Source(), Detail: strings.TrimSpace(string(c.Origin) + " " + c.Detail),
+		Source: c.Origin.Source(), Detail: c.Origin.With(c.Detail),
 		Domain: dnsname.Root(), Servers: c.Set.Servers, GivesWay: true,
 	}
 }
@@ -65,7 +68,7 @@ type Refused struct {
 }
 
 // From returns the source of the offer, for display: "NetworkManager eth0 (System eth0)".
-func (r Refused) From() string { return strings.TrimSpace(string(r.Origin) + " " + r.Detail) }
+func (r Refused) From() string { return r.Origin.With(r.Detail) }
 
 // A Selection is the outcome of Select.
 type Selection struct {
@@ -80,6 +83,15 @@ type Selection struct {
 }
 
 const maxRefused = 64
+
+// LostClaims returns the claims of Lost.
+func (s Selection) LostClaims() []nameserver.Claim {
+	var claims []nameserver.Claim
+	for _, candidate := range s.Lost {
+		claims = append(claims, candidate.Claim())
+	}
+	return claims
+}
 
 // Select chooses the nameservers to forward to: those of the first candidate that has a usable
 // default server. Refused lists the unusable ones and the invalid strings. refuse returns why a

@@ -16,6 +16,7 @@ import (
 
 	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/sys/journal"
+	"github.com/node-dns/node-dns/internal/sys/supervise"
 )
 
 // Names on the bus, and the objects behind them.
@@ -127,12 +128,7 @@ func (s *Service) Run(ctx context.Context, names ...string) error {
 
 // Changed announces that the status may have changed, so that listeners soon get a signal. It never
 // blocks.
-func (s *Service) Changed() {
-	select {
-	case s.changed <- struct{}{}:
-	default:
-	}
-}
+func (s *Service) Changed() { supervise.Wake(s.changed) }
 
 // Names returns the requested names with their state, and the reason why there is no connection.
 // The reason is empty while connected.

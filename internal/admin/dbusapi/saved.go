@@ -80,10 +80,7 @@ func (s State) Save(path string) error {
 		}
 		return nil
 	}
-	saved := savedState{Servers: []string{}, ServersBy: s.RulesBy, Options: s.Options, OptionsBy: s.OptionsBy}
-	for _, rule := range s.Rules {
-		saved.Servers = append(saved.Servers, rule.String())
-	}
+	saved := savedState{Servers: s.Servers(), ServersBy: s.RulesBy, Options: s.Options, OptionsBy: s.OptionsBy}
 	data, err := json.MarshalIndent(saved, "", "  ")
 	if err == nil {
 		err = os.MkdirAll(filepath.Dir(path), 0o755)
@@ -95,6 +92,15 @@ func (s State) Save(path string) error {
 		return fmt.Errorf("saving the D-Bus settings: %w", err)
 	}
 	return nil
+}
+
+// Servers returns the rules in the format of SetDomainServers.
+func (s State) Servers() []string {
+	words := []string{}
+	for _, rule := range s.Rules {
+		words = append(words, rule.String())
+	}
+	return words
 }
 
 // Same reports whether both states have the same rules and options. It ignores who set them and

@@ -262,13 +262,8 @@ func (g *gathering) commands(ctx context.Context) {
 		what := "failed commands of " + unit
 		var ran []dbusconn.Command
 		var began time.Time
-		err := dbusconn.Retry(ctx, patience, 0, func(ctx context.Context) error {
-			manager, err := dbusconn.ManagerOnBus(ctx)
-			if err != nil {
-				return err
-			}
-			defer manager.Close()
-			ran, began, err = manager.Commands(ctx, unit)
+		err := dbusconn.AskOnBus(ctx, patience, func(ctx context.Context, m *dbusconn.Manager) (err error) {
+			ran, began, err = m.Commands(ctx, unit)
 			return err
 		})
 		if err != nil {

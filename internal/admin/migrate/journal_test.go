@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/node-dns/node-dns/internal/hostdns"
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 // TestLock proves that a second concurrent migration does not start, that a later one does, and
@@ -81,18 +82,16 @@ func TestTakeNewer(t *testing.T) {
 		{"another file", map[string]string{original: edit}, Saved{Path: "/etc/dnsmasq.conf", Kind: "file", Data: []byte(before)}, before},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			root := t.TempDir()
 			if _, exists := row.files[libcFile]; !exists {
 				row.files = maps.Clone(row.files)
 				row.files[libcFile] = ours
 			}
+			root := lab.Tree(t, row.files)
 			for path, text := range row.files {
 				path = filepath.Join(root, path)
-				err := os.MkdirAll(filepath.Dir(path), 0o755)
+				err := os.Chtimes(path, time.Time{}, time.Unix(0, 0)) // as with mv(1)
 				if target, ok := strings.CutPrefix(text, "-> "); ok {
-					err = errors.Join(err, os.Symlink(target, path))
-				} else {
-					err = errors.Join(err, os.WriteFile(path, []byte(text), 0o644), os.Chtimes(path, time.Time{}, time.Unix(0, 0))) // as with mv(1)
+					err = errors.Join(os.Remove(path), os.Symlink(target, path))
 				}
 				if err != nil {
 					t.Fatal(err)
@@ -115,13 +114,7 @@ func TestTakeNewer(t *testing.T) {
 	}
 
 	// forcedns writes a copy of NetworkManager's file, and the migration moves its snippet aside.
-	root := t.TempDir()
-	for path, text := range map[string]string{list: manager + edit, libcFile: ours} {
-		path = filepath.Join(root, path)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	root := lab.Tree(t, map[string]string{list: manager + edit, libcFile: ours})
 	saved := []Saved{file(manager + before), {Path: singleNodeConf, Kind: "file"}}
 	if takeNewer(root, time.Now().Add(-time.Hour), saved); string(saved[0].Data) != manager+before {
 		t.Errorf("with NetworkManager's configuration changed: got %q", saved[0].Data)

@@ -82,7 +82,7 @@ func (h Host) upstreams() string {
 		return "the servers in node-config.yaml"
 	}
 	if len(h.State.Config.Upstreams) == 0 {
-		from = strings.TrimSpace(string(h.Plan.Selection.Origin) + " " + h.Plan.Selection.Detail)
+		from = h.Plan.Selection.Origin.With(h.Plan.Selection.Detail)
 	}
 	var all []string
 	for _, server := range servers {

@@ -1,144 +1,164 @@
 package view
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
+	"log/slog"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/dns/forward"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
+	"github.com/node-dns/node-dns/internal/policy"
+	"github.com/node-dns/node-dns/internal/test/policytest"
 )
 
-// routesOf parses routes such as "corp.example=10.0.0.1,10.0.0.2". "home=" is a local domain
-// without servers.
-func routesOf(words ...string) (routes []forward.Route) {
-	for _, word := range words {
-		domain, servers, _ := strings.Cut(word, "=")
-		r := forward.Route{Domain: dnsname.MustParse(domain), Local: servers == "", Source: "a test"}
-		for _, server := range strings.Split(servers, ",") {
-			if !r.Local {
-				r.Servers = append(r.Servers, nameserver.MustParse(server))
-			}
+// logged returns a View that can only log, and its log without times.
+func logged() (*View, *bytes.Buffer) {
+	var text bytes.Buffer
+	options := &slog.HandlerOptions{ReplaceAttr: func(_ []string, attr slog.Attr) slog.Attr {
+		if attr.Key == slog.TimeKey {
+			return slog.Attr{}
 		}
-		routes = append(routes, r)
-	}
-	return routes
+		return attr
+	}}
+	log := slog.New(slog.NewTextHandler(&text, options))
+	return &View{Log: log, Plain: log}, &text
 }
 
-// TestDifferences proves that each changed domain is listed once, with its old and its new target.
-func TestDifferences(t *testing.T) {
-	for name, row := range map[string]struct {
-		before, after []forward.Route
-		want          string
+// TestLogListeners: node-dns used to log the wanted addresses, bound or not, complete lists each
+// time, and never a failed bind.
+func TestLogListeners(t *testing.T) {
+	good := func(address string) control.Listener { return control.Listener{Address: address, UDP: true, TCP: true} }
+	bad := func(address, reason string) control.Listener {
+		return control.Listener{Address: address, Error: reason}
+	}
+	var pods []control.Listener
+	for i := range 9 {
+		pods = append(pods, good(fmt.Sprintf("10.128.0.%d:53", i)))
+	}
+	steps := []struct {
+		name  string
+		after []control.Listener
+		want  string
 	}{
-		"start":      {nil, routesOf("corp.example=10.0.0.1", ".=10.0.0.2"), "corp.example. none -> 10.0.0.1; . none -> 10.0.0.2"},
-		"nothing":    {routesOf(".=10.0.0.2"), routesOf(".=10.0.0.2"), ""},
-		"the order":  {routesOf(".=10.0.0.2,10.0.0.3"), routesOf(".=10.0.0.3,10.0.0.2"), ". 10.0.0.2 10.0.0.3 -> 10.0.0.3 10.0.0.2"},
-		"gone":       {routesOf("corp.example=10.0.0.1", ".=10.0.0.2"), routesOf(".=10.0.0.2"), "corp.example. 10.0.0.1 -> none"},
-		"all gone":   {routesOf(".=10.0.0.2"), nil, ". 10.0.0.2 -> none"},
-		"no names":   {routesOf("home=10.0.0.1"), routesOf("home="), "home. 10.0.0.1 -> no such names"},
-		"order only": {routesOf("a=10.0.0.1", "b=10.0.0.1"), routesOf("b=10.0.0.1", "a=10.0.0.1"), ""},
-	} {
-		var words []string
-		for _, d := range differences(keptRoutes(row.before), keptRoutes(row.after)) {
-			words = append(words, d.Domain+" "+targetWord(d.Before)+" -> "+targetWord(d.After))
+		{
+			"one is bound, one is not",
+			[]control.Listener{good("a"), bad("b", "in use")},
+			"level=INFO msg=listening addresses=a condition=listening\nlevel=WARN msg=\"cannot listen\" addresses=b error=\"in use\" condition=listen-failed\n",
+		},
+		{"a repeated failure is logged once", []control.Listener{good("a"), bad("b", "in use")}, ""},
+		{
+			"for another reason",
+			[]control.Listener{good("a"), bad("b", "no such address")},
+			"level=WARN msg=\"cannot listen\" addresses=b error=\"no such address\" condition=listen-failed\n",
+		},
+		{"the failed one recovers", []control.Listener{good("a"), good("b")}, "level=INFO msg=listening addresses=b condition=listening\n"},
+		{"one is removed", []control.Listener{good("b")}, "level=INFO msg=\"stopped listening\" addresses=a\n"},
+		{
+			"two fail for the same reason",
+			[]control.Listener{bad("b", "x"), bad("c", "x")},
+			"level=INFO msg=\"stopped listening\" addresses=b\nlevel=WARN msg=\"cannot listen\" addresses=\"b c\" error=x condition=listen-failed\n",
+		},
+		{
+			"many are added", pods,
+			"level=INFO msg=listening addresses=\"10.128.0.0:53 10.128.0.1:53 10.128.0.2:53 10.128.0.3:53 10.128.0.4:53 10.128.0.5:53 and 3 more\" condition=listening\n",
+		},
+	}
+	v, text := logged()
+	var before []control.Listener
+	for _, step := range steps {
+		text.Reset()
+		v.LogListeners(before, step.after)
+		if diff := cmp.Diff(step.want, text.String()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", step.name, diff)
 		}
-		if got := strings.Join(words, "; "); got != row.want {
-			t.Errorf("%s: got %s, want %s", name, got, row.want)
-		}
+		before = step.after
 	}
 }
 
-func targetWord(target *control.RouteTarget) string {
-	switch {
-	case target == nil:
-		return "none"
-	case target.Local:
-		return "no such names"
-	}
-	return strings.Join(target.Servers, " ")
-}
+var errBadConfig = errors.New("a.yaml:1: bad")
 
-// TestHistoryBounds proves that only the latest changes and a limited number of domains are kept,
-// in memory and in the file.
-func TestHistoryBounds(t *testing.T) {
-	h := history{Path: filepath.Join(t.TempDir(), "run/servers.json")}
+func TestLogProblems(t *testing.T) {
+	v, text := logged()
 	var many []string
-	for i := range 512 {
-		many = append(many, fmt.Sprintf("d%d.example=10.0.0.1", i))
+	for i := range 8 {
+		many = append(many, fmt.Sprintf("no. %d", i))
 	}
-	for i := range 3 * maxChanges {
-		words := []string{fmt.Sprintf(".=10.0.1.%d", i)}
-		if i%2 == 0 {
-			words = append(many, words...)
-		}
-		if err := h.note(time.Unix(int64(i), 0), "a test", routesOf(words...)); err != nil {
-			t.Fatal(err)
-		}
+	steps := []struct {
+		after []string
+		want  string
+	}{
+		{[]string{"odd"}, "level=WARN msg=problem problem=odd condition=problem\n"},
+		{[]string{"odd"}, ""},
+		{[]string{"odd", "a.yaml:1: bad"}, "level=ERROR msg=\"the new configuration is invalid; keeping the running one\" error=\"a.yaml:1: bad\" condition=config-fault\n"},
+		{[]string{"odd"}, "level=INFO msg=\"problem solved\" problem=\"a.yaml:1: bad\" condition=problem-solved\n"},
+		{nil, "level=INFO msg=\"problem solved\" problem=odd condition=problem-solved\n"},
+		{many, strings.Repeat("level=WARN msg=problem problem=\"no. _\" condition=problem\n", 6) + "level=WARN msg=\"more problems; node-dns status shows them\" count=2\n"},
 	}
-	again := history{Path: h.Path}
-	if err := again.Load(); err != nil {
-		t.Fatal(err)
-	}
-	for name, kept := range map[string]*keptHistory{"here": h.kept.Load(), "in the file": again.kept.Load()} {
-		if len(kept.Changes) != maxChanges || !kept.Changes[maxChanges-1].Time.Equal(time.Unix(3*maxChanges-1, 0)) {
-			t.Errorf("%s: got %d changes, the last one at %v", name, len(kept.Changes), kept.Changes[len(kept.Changes)-1].Time)
+	var before []string
+	for _, step := range steps {
+		text.Reset()
+		v.logProblems(before, step.after, errBadConfig)
+		got := text.String()
+		for i := range 8 {
+			got = strings.ReplaceAll(got, fmt.Sprintf("no. %d", i), "no. _")
 		}
-		for _, change := range kept.Changes {
-			if len(change.Differences) != maxDifferences || change.More != 513-maxDifferences {
-				t.Errorf("%s: got %d differences and %d more", name, len(change.Differences), change.More)
-			}
+		if got != step.want {
+			t.Errorf("from %q to %q:\n%s", before, step.after, got)
 		}
-	}
-	if info, err := os.Stat(h.Path); err != nil || info.Size() > maxHistory {
-		t.Errorf("got size %v, %v", info.Size(), err)
+		before = step.after
 	}
 }
 
-// TestHistoryIsSmall proves that fewer changes are kept if there are many servers, and that the
-// next daemon can read them.
-func TestHistoryIsSmall(t *testing.T) {
-	h := history{Path: filepath.Join(t.TempDir(), "servers.json")}
-	for i := range maxChanges {
-		var words []string
-		for domain := range maxDifferences {
-			word := fmt.Sprintf("d%d.example=10.1.0.%d", domain, i)
-			for server := range 63 {
-				word += fmt.Sprintf(",10.0.0.%d", server)
-			}
-			words = append(words, word)
+func TestLogLoops(t *testing.T) {
+	set := func(texts ...string) map[nameserver.Server]struct{} {
+		all := map[nameserver.Server]struct{}{}
+		for _, server := range policytest.Servers(texts...) {
+			all[server] = struct{}{}
 		}
-		if err := h.note(time.Now(), "a test", routesOf(words...)); err != nil {
-			t.Fatal(err)
-		}
+		return all
 	}
-	again := history{Path: h.Path}
-	if err := again.Load(); err != nil {
-		t.Fatal(err)
-	}
-	n := len(again.kept.Load().Changes)
-	if n < 2 || n != len(h.kept.Load().Changes) {
-		t.Errorf("got %d changes from the file, and %d in memory", n, len(h.kept.Load().Changes))
+	v, text := logged()
+	v.LogLoops(nil, set("10.0.0.3", "10.0.0.2"))
+	v.LogLoops(set("10.0.0.3", "10.0.0.2"), set("10.0.0.3"))
+	want := "level=WARN msg=\"ignoring upstreams that send queries back to this node\" servers=\"10.0.0.2 10.0.0.3\" condition=upstream-loop\n" +
+		"level=INFO msg=\"upstreams no longer send queries back to this node\" servers=10.0.0.2\n"
+	if diff := cmp.Diff(want, text.String()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
 	}
 }
 
-// TestHistoryDamaged proves that a damaged history is ignored and overwritten.
-func TestHistoryDamaged(t *testing.T) {
-	for _, text := range []string{"", "{", "[]", `{"changes": 1}`, strings.Repeat(" ", maxHistory+1)} {
-		h := history{Path: filepath.Join(t.TempDir(), "servers.json")}
-		if err := os.WriteFile(h.Path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if err := h.Load(); err == nil || h.kept.Load() != nil {
-			t.Errorf("%.10q was accepted", text)
-		}
-		if err := h.note(time.Now(), "a test", routesOf(".=10.0.0.1")); err != nil || len(h.kept.Load().Changes) != 1 {
-			t.Errorf("%.10q: got %v", text, err)
-		}
+// TestRoutesAreBounded: a configuration with thousands of servers used to be compared and logged as
+// one string.
+func TestRoutesAreBounded(t *testing.T) {
+	var texts []string
+	for i := range 64 {
+		texts = append(texts, fmt.Sprintf("10.0.0.%d", i+1))
+	}
+	var many, other policy.Policy
+	for i := range 100 {
+		many.Routes = append(many.Routes, forward.Route{Domain: dnsname.MustParse(fmt.Sprintf("r%d.example", i)), Servers: policytest.Servers(texts...)})
+		texts[63] = "10.0.1.1" // beyond the servers that the log names
+		other.Routes = append(other.Routes, forward.Route{Domain: dnsname.MustParse(fmt.Sprintf("r%d.example", i)), Servers: policytest.Servers(texts...)})
+		texts[63] = "10.0.0.64"
+	}
+	if !forward.SameRoutes(many.Routes, many.Routes) || forward.SameRoutes(many.Routes, other.Routes) || forward.SameRoutes(many.Routes, many.Routes[1:]) {
+		t.Error("routes are not compared by value")
+	}
+	noServers := []forward.Route{{Domain: dnsname.MustParse("example")}} // SERVFAIL there; NXDOMAIN with Local
+	local := []forward.Route{{Domain: dnsname.MustParse("example"), Local: true}}
+	if forward.SameRoutes(noServers, local) || !forward.SameRoutes(local, local) {
+		t.Error("a local domain compares equal to a domain without servers")
+	}
+	v, text := logged()
+	v.logRoutes(nil, many.Routes)
+	if got := text.String(); len(got) > 4000 || !strings.Contains(got, "using 6370 more nameservers") || !strings.Contains(got, "r0.example.=10.0.0.1,10.0.0.2,") || !strings.Contains(got, "and 94 more") {
+		t.Errorf("%d bytes: %.4100s", len(got), got)
 	}
 }

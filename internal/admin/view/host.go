@@ -46,6 +46,13 @@ func (v *Host) Problems() []string {
 	return problems
 }
 
+// IsConfigUsable reports whether Config may replace the running configuration: it has no faults,
+// and the privileged half has read the files that the daemon may not read. While the cluster domain
+// is unknown, any configuration may.
+func (v *Host) IsConfigUsable(running nodeconfig.Config) bool {
+	return running.ClusterDomain.IsZero() || v.ConfigErr == nil && v.Config.FactsWanted == ""
+}
+
 // reread returns a Host with the current files, which the hook may have written since the last
 // inspection.
 func (v *Host) reread() *Host {
@@ -65,6 +72,14 @@ func (v *Host) Pending(listening []netip.AddrPort) []string {
 		paths = append(paths, step.Path)
 	}
 	return paths
+}
+
+// Look returns what was found, for a daemon that listens on these addresses.
+func (v *Host) Look(listening []netip.AddrPort, kubeconfig nodeconfig.Kubeconfig, isFirst bool) hostdns.Look {
+	return hostdns.Look{
+		State: v.State, Plan: v.Plan, Pending: v.Pending(listening), IsAnswered: v.IsAnswered(listening),
+		Kubeconfig: kubeconfig, IsFirst: isFirst, InPod: v.InPod,
+	}
 }
 
 // IsAnswered reports whether we listen on the address for resolv.conf.

@@ -58,26 +58,3 @@ func intercepted(p *policy.Policy, isKnown bool, state *intercept.State, err err
 	}
 	return i
 }
-
-// redirectionStatus returns what Cilium redirects. Before the first snapshot of the cluster, the
-// addresses are unknown.
-func (v *View) redirectionStatus(p *policy.Policy) *control.Interception {
-	i := &control.Interception{Cilium: true, Wanted: []string{}, Addresses: []control.Intercepted{}}
-	for _, addr := range p.Redirected {
-		i.Wanted = append(i.Wanted, addr.String())
-		a := control.Intercepted{Address: addr.String(), Why: "not checked yet"}
-		for _, seen := range *v.Redirected.Load() {
-			if seen.Address == a.Address {
-				a = seen
-			}
-		}
-		i.Addresses = append(i.Addresses, a)
-	}
-	switch {
-	case p.API == (policy.API{}):
-		i.Why = "there is no Kubernetes API"
-	case v.resolver.Known() == nil:
-		i.Why = "the cluster's names are not known yet"
-	}
-	return i
-}

@@ -14,18 +14,14 @@ import (
 	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 	"github.com/node-dns/node-dns/internal/sys/journal"
+	"github.com/node-dns/node-dns/internal/sys/supervise"
 )
 
 // metricsAgain is the delay before an address that could not be bound is tried again.
 const metricsAgain = 2 * time.Second
 
 // Rewant makes ServeMetrics apply the current configuration. It never blocks.
-func (m *Metrics) Rewant() {
-	select {
-	case m.changed <- struct{}{}:
-	default:
-	}
-}
+func (m *Metrics) Rewant() { supervise.Wake(m.changed) }
 
 // ServeMetrics serves the metrics at the configured address until ctx ends. If another program uses
 // the port, it keeps trying, while DNS is served without metrics.

@@ -10,6 +10,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/policy"
+	"github.com/node-dns/node-dns/internal/sys/supervise"
 )
 
 // logRate is the maximum number of queries logged per second, each with about three lines. It stays
@@ -51,7 +52,7 @@ func (v *View) logsQueries() (mode logMode, source string) {
 func (v *View) SetLogQueries(_ context.Context, asked control.LogQueriesQuestion) (control.LogQueries, error) {
 	if asked.On != nil {
 		v.queryLog.said.Store(&logMode{*asked.On, *asked.On && asked.Extra})
-		v.queryLog.wake()
+		supervise.Wake(v.queryLog.changed)
 	}
 	mode, source := v.logsQueries()
 	answer := control.LogQueries{APIVersion: control.APIVersion, Kind: "LogQueries", On: mode.on, Extra: mode.extra, Source: source, Rate: logRate}
@@ -66,14 +67,7 @@ func (v *View) FollowLogQueries(before, after *policy.Policy) {
 		return
 	}
 	v.queryLog.said.Store(nil)
-	v.queryLog.wake()
-}
-
-func (q *queryLog) wake() {
-	select {
-	case q.changed <- struct{}{}:
-	default:
-	}
+	supervise.Wake(v.queryLog.changed)
 }
 
 // LogQueries writes queries to the log while logging is on. It logs a change of the mode only when

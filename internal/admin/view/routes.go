@@ -91,12 +91,12 @@ func refusedStatus(s *policy.Policy) []control.Refused {
 	return all
 }
 
-// maxNameserverLines is dnsmasq's SERVERS_LOGGED.
-const maxNameserverLines = 30
+// maxnameserverLines is dnsmasq's SERVERS_LOGGED.
+const maxnameserverLines = 30
 
-// NameserverLines returns the lines in which dnsmasq 2.90 logs its servers, because admins and
+// nameserverLines returns the lines in which dnsmasq 2.90 logs its servers, because admins and
 // monitoring tools look for them. They add nothing to the line that we log before them.
-func NameserverLines(routes []forward.Route) (lines []string) {
+func nameserverLines(routes []forward.Route) (lines []string) {
 	for _, route := range routes {
 		what := ""
 		switch {
@@ -123,13 +123,13 @@ func NameserverLines(routes []forward.Route) (lines []string) {
 			lines = append(lines, line)
 		}
 	}
-	if more := len(lines) - maxNameserverLines; more > 0 {
-		lines = append(lines[:maxNameserverLines], fmt.Sprintf("using %d more nameservers", more))
+	if more := len(lines) - maxnameserverLines; more > 0 {
+		lines = append(lines[:maxnameserverLines], fmt.Sprintf("using %d more nameservers", more))
 	}
 	return lines
 }
 
-func RouteWords(routes []forward.Route) []string {
+func routeWords(routes []forward.Route) []string {
 	var words []string
 	for _, route := range routes {
 		var servers []string

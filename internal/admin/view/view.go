@@ -52,7 +52,7 @@ type View struct {
 	Problems atomic.Pointer[[]string]        // sorted and without duplicates; never nil
 	Failing  atomic.Pointer[[]string]        // end-to-end questions that fail; never nil
 
-	Redirected atomic.Pointer[[]control.Intercepted] // whether Cilium redirects the addresses of Policy.Redirected; never nil
+	redirected atomic.Pointer[[]control.Intercepted] // whether Cilium redirects the addresses of Policy.Redirected; never nil
 
 	minute   LastMinute
 	History  history
@@ -76,7 +76,7 @@ func New(c Config) *View {
 	v.queryLog.changed = make(chan struct{}, 1)
 	v.Problems.Store(&[]string{})
 	v.Failing.Store(&[]string{})
-	v.Redirected.Store(&[]control.Intercepted{})
+	v.redirected.Store(&[]control.Intercepted{})
 	return v
 }
 

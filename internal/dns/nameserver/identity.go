@@ -16,6 +16,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// LocalTimeout bounds the wait for the answer of a node-dns of this host. A free address refuses at
+// once.
+const LocalTimeout = 150 * time.Millisecond
+
 // maxIdentity bounds, in bytes, how much of a nameserver's own name is returned.
 const maxIdentity = 64
 

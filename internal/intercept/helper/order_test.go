@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -16,6 +15,7 @@ import (
 	"time"
 
 	"github.com/node-dns/node-dns/internal/intercept"
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 // fakeKernel notes its rules, when they change, and what the state file says then.
@@ -50,19 +50,11 @@ func (k *fakeKernel) close() error              { return k.set(nil) }
 // newFakeHelper returns a helper that does not look at the host, in the middle of a request.
 func newFakeHelper(t *testing.T, addrs ...string) (*helper, *fakeKernel) {
 	t.Helper()
-	root := t.TempDir()
 	var request intercept.Request
 	for _, addr := range addrs {
 		request.Addrs = append(request.Addrs, netip.MustParseAddr(addr))
 	}
-	for path, data := range map[string][]byte{intercept.RequestFile(root): request.Format(), intercept.StateFile(root): []byte("{}")} {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, data, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	root := lab.Tree(t, map[string]string{intercept.RequestFile(""): string(request.Format()), intercept.StateFile(""): "{}"})
 	k := &fakeKernel{root: root}
 	h := &helper{Config: Config{Root: root, Log: slog.New(slog.DiscardHandler)}, table: k, request: request, looked: time.Now().Add(time.Hour)}
 	for _, addr := range request.Addrs {

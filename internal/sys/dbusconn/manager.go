@@ -50,6 +50,19 @@ func ManagerOnBus(ctx context.Context) (*Manager, error) {
 	return &Manager{conn}, nil
 }
 
+// AskOnBus calls ask with a manager on the bus. It tries again as Retry does, first with this
+// timeout.
+func AskOnBus(ctx context.Context, first time.Duration, ask func(ctx context.Context, m *Manager) error) error {
+	return Retry(ctx, first, 0, func(ctx context.Context) error {
+		m, err := ManagerOnBus(ctx)
+		if err != nil {
+			return err
+		}
+		defer m.Close()
+		return ask(ctx, m)
+	})
+}
+
 // poke is the interval at which wake sends another byte to systemd.
 const poke = 5 * time.Millisecond
 

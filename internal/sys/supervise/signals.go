@@ -149,6 +149,15 @@ func (b *backoff) next(ran time.Duration) time.Duration {
 	return b.last
 }
 
+// Wake wakes the task that receives from a channel with a buffer of one. It never blocks: one
+// pending message stands for all later ones.
+func Wake(task chan<- struct{}) {
+	select {
+	case task <- struct{}{}:
+	default:
+	}
+}
+
 // Sleep waits for d. It returns false if ctx ends first.
 func Sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
