@@ -19,7 +19,7 @@ func TestScript(t *testing.T) {
 		name, program, output string
 		code                  int
 	}{
-		{"the program", "/bin/sh", "1 1000000 eth0 up\n", 3},
+		{"the program", "/bin/sh", "1 5000000 eth0 up\n", 3},
 		{"removed", "/nonexistent", "", 0},
 	} {
 		t.Run(row.name, func(t *testing.T) {
