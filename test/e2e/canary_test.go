@@ -3,7 +3,9 @@ package e2e
 import (
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"testing"
@@ -124,6 +126,26 @@ func (k *kubelets) run(pod corev1.Pod) *podNode {
 	}
 	p.start()
 	return p
+}
+
+// envOf returns the environment that the kubelet gives a container on the Linux node.
+func envOf(c *kube.Cluster, spec corev1.Container) ([]string, error) {
+	api, err := url.Parse(c.URL())
+	if err != nil {
+		return nil, err
+	}
+	host, port, err := net.SplitHostPort(api.Host)
+	if err != nil {
+		return nil, err
+	}
+	env := []string{"KUBERNETES_SERVICE_HOST=" + host, "KUBERNETES_SERVICE_PORT_HTTPS=" + port}
+	for _, v := range spec.Env {
+		if v.ValueFrom == nil || v.ValueFrom.FieldRef == nil || v.ValueFrom.FieldRef.FieldPath != "spec.nodeName" {
+			return nil, fmt.Errorf("this test does not know how the kubelet sets %s", v.Name)
+		}
+		env = append(env, v.Name+"="+kube.NodeName)
+	}
+	return env, nil
 }
 
 // ready returns what the readiness probe finds.

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"errors"
-	"os"
 	"slices"
 	"testing"
 	"time"
@@ -100,9 +99,8 @@ func podsOf(t testing.TB, c *kube.Cluster, set *kube.Object) []corev1.Pod {
 }
 
 // TestChart: a real API server accepts the objects of the chart, the controller of DaemonSets makes
-// a pod for the Linux node, the scheduler binds it to that node, and a daemon with that pod's
-// configuration, environment and ServiceAccount answers cluster names. A second apply changes
-// nothing.
+// a pod for the Linux node, and the scheduler binds it to that node. A second apply changes
+// nothing. TestChartInstall runs the pod.
 func TestChart(t *testing.T) {
 	c := newChartCluster(t)
 	all := chartObjects(t, "default")
@@ -113,27 +111,6 @@ func TestChart(t *testing.T) {
 		t.Fatalf("got %d pods, want one, on the Linux node", len(pods))
 	}
 	checkPod(t, pods[0])
-
-	n := newNode(t)
-	data, _, _ := unstructured.NestedString(all["ConfigMap/node-dns"].Object, "data", "node-dns.yaml")
-	n.write("/etc/node-dns/node-dns.yaml", data)
-	account := n.path("/var/run/secrets/kubernetes.io/serviceaccount")
-	if err := os.MkdirAll(account, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.WriteServiceAccount(t.Context(), account, set.GetNamespace(), pods[0].Spec.ServiceAccountName); err != nil {
-		t.Fatal(err)
-	}
-	var err error
-	if n.env, err = envOf(c, pods[0].Spec.Containers[0]); err != nil {
-		t.Fatal(err)
-	}
-	n.start()
-	n.answers(kubernetesName, "A", "NOERROR A 10.96.0.1")
-	n.until("autopath is on", func() bool { return n.status().Cluster.Resolver.Autopath.On }) // it needs the node's name, and the right to list pods
-	if resolver := n.status().Cluster.Resolver; len(resolver.MissingRights) > 0 || resolver.Kubeconfig != n.path("/run/node-dns/kubeconfig") {
-		t.Errorf("the daemon uses %s, missing rights %q", resolver.Kubeconfig, resolver.MissingRights)
-	}
 
 	before, err := c.Client(set).Get(t.Context(), set.GetName(), metav1.GetOptions{})
 	if err != nil {

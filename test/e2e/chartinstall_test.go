@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -9,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/node-dns/node-dns/internal/test/lab"
 	"github.com/node-dns/node-dns/test/e2e/kube"
@@ -77,24 +80,29 @@ file.test:53 {
 }
 `
 
-// newChartBed builds the image, which has the names test:old and test:new. nets are for pods that
-// do not have the node's network.
-func newChartBed(b *proxyBed, nets ...podNet) *chartBed {
+// newChartBed starts the kubelet. It runs the client as a pod with the address clientAddr.
+func newChartBed(b *proxyBed) *chartBed {
 	b.t.Helper()
+	lab.NeedPrograms(b.t, "containerd", "crun", "ctr", "dpkg-query", "go", "make", "mount", "unshare", "/usr/lib/cni/ptp")
 	for addr, answer := range map[string]string{siteAddr: nodeDNSAnswer, otherAddr: otherAnswer} {
 		b.node.run("ip", "addr", "add", addr+"/32", "dev", "lo")
 		b.node.serve(netip.AddrPortFrom(netip.MustParseAddr(addr), 53), "*. 300 IN A "+answer)
 	}
-	resolvConf := filepath.Join(b.t.TempDir(), "resolv.conf")
-	if err := os.WriteFile(resolvConf, []byte("nameserver "+siteAddr+"\n"), 0o644); err != nil {
-		b.t.Fatal(err)
+	// Pods use the Service of the API. kube-proxy leads from there to the endpoint.
+	for _, api := range []string{net.JoinHostPort(kube.ServiceAddr, "443"), b.cluster.Endpoint()} {
+		b.node.run("ip", "addr", "add", netip.MustParseAddrPort(api).Addr().String()+"/32", "dev", "lo")
+		b.joinAPI(api)
 	}
-	// Without it, autopath does not know the client's search list. The kubelet is for kube-system.
-	client := object(b.t, "{apiVersion: v1, kind: Pod, metadata: {name: client, namespace: default}}")
-	client.Object["status"] = kube.PodStatus(clientAddr, true)
+	b.node.run("ip", "link", "delete", "veth-client")
+	client := object(b.t, `
+apiVersion: v1
+kind: Pod
+metadata: {name: client, namespace: default}
+spec: {containers: [{name: client, image: 'localhost/node-dns:pause', imagePullPolicy: Never}]}
+`)
 	create(b.t, b.cluster, client, configMap(b.t, "coredns", "Corefile", corefile))
-	root := buildImage(b.t)
-	k := startKubelet(b.t, b.cluster, b.node, "kube-system", resolvConf, map[string]string{"test:old": root, "test:new": root}, nets...)
+	k := startKubelet(b.t, b.cluster, b.node, "nameserver "+siteAddr+"\n")
+	b.client = k.netOf("default")
 	return &chartBed{b, newHelm(b.t, b.cluster), k}
 }
 
@@ -111,14 +119,14 @@ func (b *chartBed) release(command, values string) {
 // awaitPods waits until exactly these pods, by their images, are there and ready.
 func (b *chartBed) awaitPods(want ...string) {
 	b.t.Helper()
-	var images []string
-	all := 0
+	var pods []corev1.Pod
 	if !lab.Poll(patience, func() bool {
-		var err error
-		images, all, err = b.k.readyPods(b.t.Context())
-		return err == nil && all == len(want) && slices.Equal(images, want)
+		pods = b.k.list("kube-system")
+		return slices.EqualFunc(pods, want, func(pod corev1.Pod, image string) bool {
+			return pod.Spec.Containers[0].Image == image && isReady(pod)
+		})
 	}) {
-		b.t.Fatalf("%d pods after %v, those with the images %q are ready; want %q", all, patience, images, want)
+		b.t.Fatalf("after %v the pods are %+v, want %q, all ready", patience, pods, want)
 	}
 }
 
@@ -150,27 +158,19 @@ func (b *chartBed) checkNames() {
 	}
 }
 
-// checkTroubles checks that no container ended but those that the test killed, and that none has
-// logged a problem.
+// checkTroubles checks that no container of the present pods ended but those that the test killed,
+// and that none has logged a problem so far.
 func (b *chartBed) checkTroubles(killed int) {
 	b.t.Helper()
-	if restarts, lines := b.k.troubles(); restarts != killed || len(lines) > 0 {
-		b.t.Errorf("%d containers ended, or failed their liveness probe, and %d were killed; their logs have %q", restarts, killed, lines)
-	}
-}
-
-// kill kills containers, and returns when they have ended.
-func (b *chartBed) kill(names ...string) {
-	b.t.Helper()
-	if err := b.k.kill(names...); err != nil {
-		b.t.Fatal(err)
+	if restarts, lines := b.k.restarts(), b.k.troubles(); restarts != killed || len(lines) > 0 {
+		b.t.Errorf("%d containers ended, or failed their liveness probe, and %d were killed; the logs have %q", restarts, killed, lines)
 	}
 }
 
 // awaitRestarts waits until containers run again after that many restarts, and node-dns answers.
 func (b *chartBed) awaitRestarts(l *podLoad, want int) {
 	b.t.Helper()
-	if !lab.Poll(patience, func() bool { now, _ := b.k.troubles(); return now == want }) {
+	if !lab.Poll(patience, func() bool { return b.k.restarts() == want }) {
 		b.t.Fatalf("the containers were not started again; want %d restarts", want)
 	}
 	b.awaitAnswers(l, nodeDNSAnswer, interceptRate/4)
@@ -180,12 +180,12 @@ func (b *chartBed) awaitRestarts(l *podLoad, want int) {
 // moves them back. No query is lost in between, nor while the configuration changes or the pod is
 // replaced. If containers are killed, at most the queries in flight are lost.
 //
-// Helm, the API server, the controllers, the scheduler and kube-proxy are the real ones, and crun
-// runs the image. The test simulates the kubelet: see kubelet.
+// Helm, the programs of Kubernetes, and containerd are the real ones: see kubelet.
 func TestChartInstall(t *testing.T) {
 	const some = interceptRate / 4
-	lab.NeedPrograms(t, "crun", "unshare", "nsenter", "nft")
-	b := newChartBed(newProxyBed(t, newProxyCluster(t, bed4, "daemonset-controller", "garbage-collector-controller"), bed4))
+	lab.NeedPrograms(t, "nft")
+	c := newProxyCluster(t, bed4, "daemonset-controller", "garbage-collector-controller", "root-ca-certificate-publisher-controller")
+	b := newChartBed(newProxyBed(t, c, bed4))
 	b.startAnyProxy()
 	values := fmt.Sprintf("config: {listen: [%s], podCIDRs: [%s]}\nimage: {repository: test, tag: old}\n", nodeAddr, podNetwork)
 	upgraded := strings.Replace(values, "old", "new", 1)
@@ -197,17 +197,18 @@ func TestChartInstall(t *testing.T) {
 		b.awaitPods("test:old")
 	})
 	b.checkNames()
+	b.checkTroubles(0)
 	b.phase("helm upgrade to another image", 0, func(l *podLoad) {
 		b.release("upgrade", upgraded)
 		b.awaitPods("test:new")
 		b.awaitAnswers(l, nodeDNSAnswer, some)
 	})
-	b.failurePhase("SIGKILL of the daemon", func() { b.kill("node-dns") }, func(l *podLoad) { b.awaitRestarts(l, 1) })
+	b.failurePhase("SIGKILL of the daemon", func() { b.k.kill("node-dns") }, func(l *podLoad) { b.awaitRestarts(l, 1) })
 	b.phase("SIGKILL of the helper", 0, func(l *podLoad) {
-		b.kill("intercept")
+		b.k.kill("intercept")
 		b.awaitRestarts(l, 2)
 	})
-	b.failurePhase("SIGKILL of both", func() { b.kill("intercept", "node-dns") }, func(l *podLoad) { b.awaitRestarts(l, 4) })
+	b.failurePhase("SIGKILL of both", func() { b.k.kill("intercept", "node-dns") }, func(l *podLoad) { b.awaitRestarts(l, 4) })
 	pods := b.k.podNames()
 	b.phase("helm upgrade to another configuration", 0, func(l *podLoad) {
 		b.release("upgrade", strings.Replace(upgraded, "{listen", "{routes: [{domain: load.test, servers: ["+otherAddr+"]}], listen", 1))
@@ -216,12 +217,13 @@ func TestChartInstall(t *testing.T) {
 	if now := b.k.podNames(); !slices.Equal(now, pods) {
 		t.Errorf("the configuration replaced the pods %q by %q", pods, now)
 	}
+	b.checkTroubles(4)
 	b.phase("helm uninstall", 0, func(l *podLoad) {
 		b.helm.run("uninstall", "node-dns")
 		b.awaitPods()
 		b.awaitAnswers(l, kubeDNSAnswer, interceptRate)
 	})
-	b.checkTroubles(4)
+	b.checkTroubles(0)
 	if tables := b.node.run("nft", "list", "tables"); strings.Contains(tables, "node-dns") {
 		t.Errorf("tables are left:\n%s", tables)
 	}

@@ -97,14 +97,13 @@ type policyPort struct{ Name, Port, Protocol string }
 // connections. One goroutine does all of this.
 type cilium struct {
 	b     *proxyBed
-	nets  []podNet
 	rules string // as last written
 }
 
 // startCilium runs until the test ends. It returns when queries reach kube-dns.
-func startCilium(b *proxyBed, nets []podNet) {
+func startCilium(b *proxyBed) {
 	b.t.Helper()
-	c := &cilium{b: b, nets: nets}
+	c := &cilium{b: b}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
@@ -196,9 +195,11 @@ func (p localRedirectPolicy) selects(pod corev1.Pod) bool {
 			have = append(have, policyPort{port.Name, fmt.Sprint(port.ContainerPort), string(port.Protocol)})
 		}
 	}
-	return !slices.ContainsFunc(ports, func(p policyPort) bool { return !slices.Contains(have, p) }) &&
-		slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue })
+	return isReady(pod) && !slices.ContainsFunc(ports, func(p policyPort) bool { return !slices.Contains(have, p) })
 }
+
+// nodeDNSPods are the first addresses that the CNI plugin gives pods, after the client's.
+var nodeDNSPods = []string{"10.244.1.11", "10.244.1.12", "10.244.1.13"}
 
 // rulesFor returns the rules that lead queries to these pods, in turns. A pod's own queries come
 // back to itself, from the address that Cilium uses for that. It is pure.
@@ -209,13 +210,10 @@ func (c *cilium) rulesFor(ready []string) string {
 		rules += fmt.Sprintf(format+" accept\n", args...)
 	}
 	query, response := "meta l4proto {tcp, udp} th dport 53 notrack", "meta l4proto {tcp, udp} th sport 53 notrack"
-	var pods []string
-	for _, n := range c.nets {
-		pods = append(pods, n.addr)
-	}
-	backends, answering := ready, append([]string{kubeDNSPod}, pods...)
+	pods := strings.Join(nodeDNSPods, ", ")
+	backends := ready
 	// node-dns queries kube-dns at its own address.
-	rule("ip saddr %s ip daddr { %s } %s", kubeDNSPod, strings.Join(pods, ", "), response)
+	rule("ip saddr %s ip daddr { %s } %s", kubeDNSPod, pods, response)
 	for _, addr := range ready {
 		rule("ip saddr %s ip daddr %s %s ip daddr set %s ip saddr set %s", addr, service, query, addr, own)
 		rule("ip saddr %s ip daddr %s %s ip daddr set %s ip saddr set %s", addr, own, response, addr, service)
@@ -228,7 +226,7 @@ func (c *cilium) rulesFor(ready []string) string {
 		turns = append(turns, fmt.Sprintf("%d : %s", i, addr))
 	}
 	rule("ip daddr %s %s ip daddr set numgen inc mod %d map { %s }", service, query, len(backends), strings.Join(turns, ", "))
-	rule("ip saddr { %s } %s ip saddr set %s", strings.Join(answering, ", "), response, service)
+	rule("ip saddr { %s, %s } %s ip saddr set %s", kubeDNSPod, pods, response, service)
 	return rules + "}\n}\n"
 }
 
@@ -236,22 +234,15 @@ func (c *cilium) rulesFor(ready []string) string {
 // queries of pods to node-dns in a pod with a network of its own, and `helm uninstall` moves them
 // back. No query is lost in between, nor while the pod is replaced.
 //
-// Helm, the API server, the controllers and the scheduler are the real ones, and crun runs the
-// image. The test simulates the kubelet and Cilium: see kubelet and cilium.
+// Helm, the programs of Kubernetes, and containerd are the real ones. The test simulates Cilium:
+// see cilium.
 func TestChartCilium(t *testing.T) {
 	const some = interceptRate / 4
-	lab.NeedPrograms(t, "crun", "unshare", "nsenter", "nft")
-	p := newProxyBed(t, newProxyCluster(t, bed4, "daemonset-controller", "garbage-collector-controller"), bed4)
-	create(t, p.cluster, ciliumCRD(t))
-	var nets []podNet
-	for i := range 3 {
-		n := podNet{newNetNS(t, fmt.Sprintf("pod%d", i)), fmt.Sprintf("10.244.1.10%d", i)}
-		p.addPod(n.netns, n.addr)
-		p.joinAPI(n.netns)
-		nets = append(nets, n)
-	}
-	startCilium(p, nets)
-	b := newChartBed(p, nets...)
+	lab.NeedPrograms(t, "nft")
+	c := newProxyCluster(t, bed4, "daemonset-controller", "garbage-collector-controller", "root-ca-certificate-publisher-controller")
+	create(t, c, ciliumCRD(t))
+	b := newChartBed(newProxyBed(t, c, bed4))
+	startCilium(b.proxyBed)
 	values := fmt.Sprintf("cilium: {enabled: true}\nconfig: {podCIDRs: [%s]}\nimage: {repository: test, tag: old}\nminReadySeconds: 1\n", podNetwork)
 
 	b.phase("before", 0, func(l *podLoad) { b.awaitAnswers(l, kubeDNSAnswer, interceptRate) })
@@ -261,14 +252,15 @@ func TestChartCilium(t *testing.T) {
 		b.awaitPods("test:old")
 	})
 	if !lab.Poll(patience, func() bool {
-		return strings.Contains(b.metrics(nets[0].addr), `nodedns_intercepted{address="10.96.0.10"} 1`)
+		return strings.Contains(b.metrics(nodeDNSPods[0]), `nodedns_intercepted{address="10.96.0.10"} 1`)
 	}) {
-		t.Errorf("node-dns does not see that its own queries to the Service are redirected:\n%s", b.metrics(nets[0].addr))
+		t.Errorf("node-dns does not see that its own queries to the Service are redirected:\n%s", b.metrics(nodeDNSPods[0]))
 	}
-	if table := nets[0].run("nft", "list", "tables"); table != "" {
-		t.Errorf("the pod has the tables %s", table)
+	if tables, err := b.k.beside("sh", "-c", "for pod in /run/netns/*; do nsenter --net=$pod nft list tables; done"); err != nil || tables != "" {
+		t.Errorf("the pods have the tables %s, %v", tables, err)
 	}
 	b.checkNames()
+	b.checkTroubles(0)
 	b.phase("helm upgrade to another image", 0, func(l *podLoad) {
 		b.release("upgrade", strings.Replace(values, "old", "new", 1))
 		b.awaitPods("test:new")

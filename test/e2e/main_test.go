@@ -92,7 +92,7 @@ func programs(t testing.TB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "helm"} {
+	for _, name := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "kubelet", "helm"} {
 		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
 			lab.Skip(t, "scripts/test-kube builds it: %v", err)
 		}

@@ -74,7 +74,7 @@ func newProxyBed(t testing.TB, c *kube.Cluster, addrs bedAddrs) *proxyBed {
 	b.addPod(b.client, addrs.client)
 	b.addPod(pod, addrs.kubeDNS)
 	b.kubeDNS = pod.serve(netip.AddrPortFrom(netip.MustParseAddr(addrs.kubeDNS), addrs.dns.Port()), "*. 300 IN A "+kubeDNSAnswer)
-	b.joinAPI(b.node)
+	b.joinAPI(strings.TrimPrefix(c.URL(), "https://"))
 	return b
 }
 
@@ -94,17 +94,15 @@ func (b *proxyBed) addPod(pod *netns, addr string) {
 	pod.run("ip", "route", "add", "default", "via", node)
 }
 
-// joinAPI makes the cluster's URL work in a namespace: a proxy listens there on the same loopback
-// address.
-func (b *proxyBed) joinAPI(n *netns) {
+// joinAPI makes the API listen at an address of the node too.
+func (b *proxyBed) joinAPI(addr string) {
 	b.t.Helper()
-	api := strings.TrimPrefix(b.cluster.URL(), "https://")
 	var listener net.Listener
-	n.inside(func() (err error) {
-		listener, err = net.Listen("tcp4", api)
+	b.node.inside(func() (err error) {
+		listener, err = net.Listen("tcp4", addr)
 		return err
 	})
-	meterAt(b.t, listener, api)
+	meterAt(b.t, listener, strings.TrimPrefix(b.cluster.URL(), "https://"))
 }
 
 // newProxyCluster starts a control plane with the node, and the Service kube-dns with its only

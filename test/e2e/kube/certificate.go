@@ -47,12 +47,12 @@ func newAuthority() (*authority, error) {
 	return a, err
 }
 
-// server issues the API server's certificate for loopback.
+// server issues the API server's certificate, for loopback and for pods.
 func (a *authority) server() (pair, error) {
 	return a.issue(&x509.Certificate{
 		Subject:     pkix.Name{CommonName: "kube-apiserver"},
 		NotAfter:    time.Now().Add(24 * time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.ParseIP(ServiceAddr)},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	})
 }

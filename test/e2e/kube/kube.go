@@ -2,8 +2,8 @@
 // needs them, kube-controller-manager and kube-scheduler. They are the real programs, built from
 // their Go modules by scripts/test-kube.
 //
-// The package is in a separate module, because it depends on all of Kubernetes. There is no
-// kubelet: pods have the status in their fixture.
+// The package is in a separate module, because it depends on all of Kubernetes. It has no kubelet:
+// the pods of fixtures have the status there.
 package kube
 
 import (
@@ -27,8 +27,11 @@ const (
 	ServiceCIDR6 = "fd00:10:96::/112"
 )
 
-// advertised is the API server's address in its endpoint. It must not be loopback, and nothing
-// connects to it.
+// ServiceAddr is the address of the API's own Service.
+const ServiceAddr = "10.96.0.1"
+
+// advertised is the API server's address in its endpoint. It must not be loopback. The API server
+// does not listen there.
 const advertised = "192.0.2.10"
 
 // Config configures a Cluster.
@@ -66,6 +69,9 @@ func Start(ctx context.Context, config Config) (*Cluster, error) {
 	}
 	return c, nil
 }
+
+// Endpoint returns the address and port of the endpoint of the API's own Service.
+func (c *Cluster) Endpoint() string { return fmt.Sprintf("%s:%d", advertised, c.ports.api) }
 
 // prepare creates everything that is needed before the first program starts.
 func (c *Cluster) prepare() error {

@@ -111,7 +111,7 @@ func (c *Cluster) StartControllers(ctx context.Context) error {
 	var err error
 	c.controllers, err = c.startBesideAPI(
 		ctx, "kube-controller-manager", c.ports.controllers,
-		"--controllers="+strings.Join(names, ","),
+		"--controllers="+strings.Join(names, ","), "--root-ca-file="+c.path("ca.crt"),
 		"--endpointslice-updates-batch-period=0s", "--endpoint-updates-batch-period=0s",
 	)
 	return err
