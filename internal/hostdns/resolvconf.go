@@ -173,7 +173,7 @@ func (s *State) edited() (File, bool) {
 // because that entry cannot be told from ours.
 func (s *State) editedOriginal(now *resolvconf.File) (File, bool) {
 	admins := s.Original.Link == "" || s.leadsToAdmins(s.Original)
-	if !s.hasOriginal() || !admins || !usable(refuseCopies(s), s.Original.Data) || s.networkManagerWritesSearch() || s.hadClusterDomain() {
+	if !s.hasOriginal() || !admins || !usable(refuseCopies(s), s.Original.Data) || s.followsNetworkManagerSearch() || s.hadClusterDomain() {
 		return File{}, false
 	}
 	file := resolvconf.Parse(s.Original.Data)

@@ -298,3 +298,21 @@ func TestEndBackoffs(t *testing.T) {
 		t.Errorf("got warnings %q without a backoff", said)
 	}
 }
+
+// TestEditedSearchOfUnmanaged: an admin's change of the search list in our file was lost at a stop
+// if NetworkManager managed no interface that has a nameserver.
+func TestEditedSearchOfUnmanaged(t *testing.T) {
+	for name, serves := range map[string]bool{"the daemon has seen it": true, "at once": false} {
+		t.Run(name, func(t *testing.T) {
+			w := newUnmanaged(t)
+			w.put(etcResolvConf, strings.Replace(ourManual, "admin.example", "new.example", 1))
+			if serves {
+				w.apply()
+			}
+			w.restore(true)
+			if got := w.read(etcResolvConf); got != strings.Replace(manual, "admin.example", "new.example", 1) {
+				t.Errorf("resolv.conf is %q", got)
+			}
+		})
+	}
+}
