@@ -76,7 +76,7 @@ func (a Applier) Apply(ctx context.Context, p Plan) (Result, Undo, error) {
 	before, after := p.around(verdict)
 	shielded, shieldErr := a.each(ctx, before)
 	decisive := p.decisive(steps, verdict)
-	pointed, err := a.all(ctx, steps, decisive)
+	pointed, err := a.all(ctx, p, steps, decisive)
 	if err != nil && !pointed.has(decisive) {
 		verdict = Failed
 		if atomicfile.Blocked(err) {
@@ -194,10 +194,15 @@ func (a Applier) each(ctx context.Context, steps []Step) (done changes, err erro
 // all takes the steps until one fails. If path itself has not changed by then (its original is
 // saved, but path is not written), all reverts the steps. If path has changed, all keeps the
 // change: node-dns does not give up an answering nameserver because it cannot remove the saved
-// original or sync the directory.
-func (a Applier) all(ctx context.Context, steps []Step, path string) (done changes, err error) {
+// original or sync the directory. It does not replace a resolv.conf that another program has
+// written since the plan was made.
+func (a Applier) all(ctx context.Context, p Plan, steps []Step, path string) (done changes, err error) {
 	for _, step := range steps {
-		changed, err := a.step(ctx, step)
+		guarded := a
+		if step.Path == p.Paths.ResolvConf && p.found != nil {
+			guarded.Writer.Check = func(path string) error { return p.found.check(p.Paths.Root, path) }
+		}
+		changed, err := guarded.step(ctx, step)
 		if changed {
 			done = append(done, step)
 		}

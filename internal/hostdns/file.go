@@ -130,3 +130,14 @@ func (f File) restoring(path string) Step {
 func (f File) is(data []byte) bool {
 	return f.Exists && f.Link == "" && bytes.Equal(f.Data, data)
 }
+
+var errNewer = errors.New("another program has written it since it was read")
+
+// check returns errNewer if path is no longer as in f. The content behind a link does not count.
+func (f File) check(root, path string) error {
+	now := ReadFile(root, path)
+	if now.Exists != f.Exists || now.Link != f.Link || now.Link == "" && !bytes.Equal(now.Data, f.Data) {
+		return errNewer
+	}
+	return nil
+}

@@ -100,7 +100,7 @@ func NewPlan(state State) Plan {
 	found := state
 	edit, edited := s.edited()
 	if edited {
-		s.ResolvConf = edit // another program's file, except for our line
+		s.ResolvConf, s.isEdit = edit, true // another program's file, except for our line
 	}
 	p := Plan{Paths: s.Paths, Selection: selectUpstreams(s), Ours: s.pointsHere(), Via: s.via(), Problems: slices.Clone(s.Problems), past: s.past()}
 	p.found, p.usable = &found.ResolvConf, usableBy(s)

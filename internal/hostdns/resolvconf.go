@@ -104,13 +104,16 @@ func (s *State) keepsOriginal() bool {
 
 // isNewer reports whether the resolv.conf that replaced ours also replaces the saved original,
 // because some program has written it since. A file without a usable nameserver never does, and
-// that includes copies of ours. A file does not replace another program's link that leads to
-// nameservers, because that program writes the link's target. Nor does it replace NetworkManager's
-// own file, whose present list is known. The exception is NetworkManager with resolvconf(8): while
-// openresolv has no nameserver itself, it restores an old file of NetworkManager's.
+// that includes copies of ours, but not an admin's edit of ours. A file does not replace another
+// program's link that leads to nameservers, because that program writes the link's target. Nor does
+// it replace NetworkManager's own file, whose present list is known. The exception is
+// NetworkManager with resolvconf(8): while openresolv has no nameserver itself, it restores an old
+// file of NetworkManager's.
 func (s *State) isNewer() bool {
 	refused := refuseCopies(s)
 	switch {
+	case s.isEdit:
+		return true
 	case !usable(refused, s.ResolvConf.Data):
 		return false
 	case s.ResolvConf.Link != "":
@@ -170,10 +173,11 @@ func (s *State) edited() (File, bool) {
 // editedOriginal returns the saved original with the search list and options of the current file,
 // if they differ. It applies only to an admin's file: NetworkManager, or another program that made
 // a link, sets its own search list. It does not apply if the host itself searched the cluster
-// domain, because that entry cannot be told from ours.
+// domain, because that entry cannot be told from ours. The original of a migrated dnsmasq names
+// only this node: an undo of the migration restores it with the edit, and a stop does not.
 func (s *State) editedOriginal(now *resolvconf.File) (File, bool) {
 	admins := s.Original.Link == "" || s.leadsToAdmins(s.Original)
-	if !s.hasOriginal() || !admins || !usable(refuseCopies(s), s.Original.Data) || s.networkManagerWritesSearch() || s.hadClusterDomain() {
+	if !s.hasOriginal() || !admins || len(resolvconf.Parse(s.Original.Data).Nameservers()) == 0 || s.followsNetworkManagerSearch() || s.hadClusterDomain() {
 		return File{}, false
 	}
 	file := resolvconf.Parse(s.Original.Data)

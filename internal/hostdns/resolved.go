@@ -151,7 +151,7 @@ func giveBack(s *State) []Step { return append(giveBackFile(s), unaskSteps(s)...
 func giveBackFile(s *State) []Step {
 	edit, edited := s.edited()
 	switch {
-	case edited:
+	case edited && usable(refuseCopies(s), edit.Data):
 		return []Step{{Path: s.Paths.ResolvConf, Action: WriteFile, Data: edit.Data, Mode: 0o644, Before: s.ResolvConf}}
 	case s.isOurs(), s.isEmptied():
 		return restoreSteps(s)

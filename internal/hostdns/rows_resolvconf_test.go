@@ -195,6 +195,15 @@ func resolvedRows() []row {
 	const target = "../run/systemd/resolve/stub-resolv.conf"
 	uplinks := withUplinks(file("nameserver 10.0.0.2\nnameserver 10.0.0.3\nsearch example.com\n"))
 	const stubHere = nodeIP + " | cluster.local example.com | options edns0 trust-ad"
+	// The servers captured before the edit were queried forever.
+	edited := func(when string, options ...option) row {
+		return row{
+			name: "ours, and the admin has edited the file that the displaced link leads to, " + when,
+			options: append(options, withResolvConf(file(Watermark+"\nsearch cluster.local new.example\nnameserver "+nodeIP+"\n")),
+				withOriginal(link("resolv.mine", "search new.example\nnameserver 10.0.0.8\n")), withRecord(upstream.ResolvConf, "", upstream.Set{Servers: servers(sys)})),
+			upstreams: "10.0.0.8", from: upstream.ResolvConf, change: Changed, back: "-> resolv.mine",
+		}
+	}
 	return []row{
 		{
 			name: "stub link", options: []option{withResolvConf(link(target, stubText)), uplinks},
@@ -323,6 +332,8 @@ func resolvedRows() []row {
 			options:   []option{withResolvConf(file(Watermark + "\nsearch cluster.local example.com\nnameserver " + nodeIP + "\noptions timeout:2\n")), withOriginal(link("resolv.mine", "search new.example\nnameserver 10.0.0.8\noptions rotate\n")), withCaptured(sys)},
 			upstreams: "10.0.0.8", from: upstream.ResolvConf, change: Changed, here: nodeIP + " | cluster.local new.example | options rotate", back: "-> resolv.mine",
 		},
+		edited("the interface is unmanaged", withNetworkManager()),
+		edited("dns=none", withNetworkManager(dnsConfig("eth0", "10.0.1.1", "")), withMode("none", "symlink")),
 		{
 			name:      "another tool's file in place of ours, and the displaced link leads to a program's file",
 			options:   []option{withResolvConf(file("nameserver 8.8.8.8\n")), withOriginal(link("/run/netconfig/resolv.conf", generated)), withCaptured(sys)},

@@ -93,6 +93,10 @@ func (r Runner) run(ctx context.Context, event nm.Event, decide func(State) Plan
 	return r.runLocked(ctx, event, decide)
 }
 
+// rereads is how often one run makes a new plan because another program has written resolv.conf
+// meanwhile.
+const rereads = 3
+
 func (r Runner) runLocked(ctx context.Context, event nm.Event, decide func(State) Plan) (Plan, Result, error) {
 	state := r.Looker.Look(ctx, event)
 	if err := ctx.Err(); err != nil {
@@ -108,6 +112,10 @@ func (r Runner) runLocked(ctx context.Context, event nm.Event, decide func(State
 	}
 	plan := decide(state)
 	result, _, err := r.Applier.Apply(ctx, plan)
+	for again := 0; errors.Is(err, errNewer) && again < rereads; again++ {
+		plan = decide(state.Reread())
+		result, _, err = r.Applier.Apply(ctx, plan)
+	}
 	removed, purgeErr := r.purge(ctx, plan, result)
 	result.Written, err = append(result.Written, removed...), errors.Join(err, purgeErr)
 	plan.Warnings = slices.Concat(plan.Warnings, ended, plan.lacks(), foreignResponder(plan, result.AnsweredBy), r.stillRunning(ctx, plan))

@@ -113,6 +113,63 @@ func TestShowWarns(t *testing.T) {
 	wantSame(t, "showing wrote", before, w.files())
 }
 
+// TestRunOvertaken: an admin's resolv.conf that was written between a run's look and its write was
+// lost. A busy machine took a second between the two.
+func TestRunOvertaken(t *testing.T) {
+	for _, row := range []struct {
+		name, before string
+		silent       bool
+		want         string // resolv.conf after the run
+	}{
+		{"while ours replaces another", "nameserver 10.0.0.8\n", false, ourManual},
+		{"while ours is restored", Watermark + "\nsearch cluster.local\nnameserver 192.168.122.7\n", false, ourManual},
+		{"while the original comes back", "nameserver 10.0.0.8\n", true, manual},
+		{"while the original's link comes back", "-> resolv.mine", true, manual},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			w := newTree(t, map[string]string{etcResolvConf: row.before, "/etc/resolv.mine": "nameserver 10.0.0.8\n"})
+			if row.silent {
+				w.apply()
+				w.silent = true
+			}
+			runner, written := w.runner(), false
+			runner.Applier.Writer.Step = func(step string) {
+				if _, err := os.Lstat(w.at("/etc/.resolv.conf.node-dns-tmp")); step == "rename" && err == nil && !written {
+					written = true
+					w.remove(etcResolvConf)
+					w.put(etcResolvConf, manual)
+				}
+			}
+			if _, _, err := runner.Apply(t.Context(), nm.Event{}); err != nil || !written {
+				t.Errorf("error %v, written %v", err, written)
+			}
+			if got := w.read(etcResolvConf); got != row.want {
+				t.Errorf("got resolv.conf\n%s\nwant\n%s", got, row.want)
+			}
+			w.silent = true
+			w.apply()
+			if got := w.read(etcResolvConf); got != manual {
+				t.Errorf("in the end resolv.conf is\n%s", got)
+			}
+		})
+	}
+}
+
+// TestRunOvertakenAgainAndAgain: a run ends, and reports a program that does not stop writing.
+func TestRunOvertakenAgainAndAgain(t *testing.T) {
+	w := newTree(t, map[string]string{etcResolvConf: manual})
+	runner, n := w.runner(), 0
+	runner.Applier.Writer.Step = func(step string) {
+		if _, err := os.Lstat(w.at("/etc/.resolv.conf.node-dns-tmp")); step == "rename" && err == nil {
+			n++
+			w.put(etcResolvConf, fmt.Sprintf("nameserver 10.0.0.%d\n", n))
+		}
+	}
+	if _, r, err := runner.Apply(t.Context(), nm.Event{}); !errors.Is(err, errNewer) || r.ResolvConf != Failed || w.read(etcResolvConf) != "nameserver 10.0.0.4\n" {
+		t.Errorf("%v, %s, resolv.conf %q", err, r.ResolvConf, w.read(etcResolvConf))
+	}
+}
+
 // TestRunWithoutLog: a nil Log disables logging.
 func TestRunWithoutLog(t *testing.T) {
 	w := newTree(t, map[string]string{etcResolvConf: generated})

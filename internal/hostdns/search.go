@@ -60,11 +60,17 @@ func hostSearch(s *State) []string {
 	if behind := resolvconf.Parse(s.Original.Data); s.keepsOriginal() && s.Original.Link != "" && len(behind.Nameservers()) > 0 {
 		own = hostDomains(s, behind.Search())
 	}
-	theirs, known := networkManagerSearch(s)
-	if len(own) == 0 && !s.usesAdminsFile() || known && s.networkManagerWritesSearch() {
+	if theirs, _ := networkManagerSearch(s); len(own) == 0 && !s.usesAdminsFile() || s.followsNetworkManagerSearch() {
 		return hostDomains(s, theirs)
 	}
 	return own
+}
+
+// followsNetworkManagerSearch reports whether the search list is NetworkManager's, whatever
+// resolv.conf contains.
+func (s *State) followsNetworkManagerSearch() bool {
+	_, known := networkManagerSearch(s)
+	return known && s.networkManagerWritesSearch()
 }
 
 // usesAdminsFile reports whether dns=none is set and the admin's resolv.conf names a nameserver.

@@ -115,8 +115,8 @@ func (s *State) leavesFile() bool {
 // fromAdminsFile returns the admin's own resolv.conf, which ranks above NetworkManager's files.
 // With dns=none it is the source. If NetworkManager has no nameserver, for example because the
 // interface is unmanaged, its files are out of date. If resolv.conf is ours or names no nameserver,
-// the servers captured from the admin's file take its place, completed from the saved original, and
-// then that original.
+// the admin's file behind a link that ours replaced takes its place, then the servers captured from
+// the admin's file, completed from the saved original, and then that original.
 func fromAdminsFile(s *State, said upstream.Candidate, known Capture) []upstream.Candidate {
 	none := s.leavesFile()
 	if !none && len(said.Set.Servers) > 0 {
@@ -136,6 +136,9 @@ func fromAdminsFile(s *State, said upstream.Candidate, known Capture) []upstream
 	}
 	if !s.isOurs() {
 		add(s.ResolvConf)
+	}
+	if s.keepsOriginal() && s.leadsToAdmins(s.Original) {
+		add(s.Original)
 	}
 	all = append(all, wholeOriginal(s, known)...)
 	detail := strings.TrimSpace(strings.TrimPrefix(good.Detail, string(captured)))

@@ -298,3 +298,46 @@ func TestEndBackoffs(t *testing.T) {
 		t.Errorf("got warnings %q without a backoff", said)
 	}
 }
+
+// TestEditedSearchOfUnmanaged: an admin's change of the search list in our file was lost at a stop
+// if NetworkManager managed no interface that has a nameserver.
+func TestEditedSearchOfUnmanaged(t *testing.T) {
+	for name, serves := range map[string]bool{"the daemon has seen it": true, "at once": false} {
+		t.Run(name, func(t *testing.T) {
+			w := newUnmanaged(t)
+			w.put(etcResolvConf, strings.Replace(ourManual, "admin.example", "new.example", 1))
+			if serves {
+				w.apply()
+			}
+			w.restore(true)
+			if got := w.read(etcResolvConf); got != strings.Replace(manual, "admin.example", "new.example", 1) {
+				t.Errorf("resolv.conf is %q", got)
+			}
+		})
+	}
+}
+
+// TestEditedSearchOfMigrated: after the migration of a dnsmasq at 127.0.0.1, an admin's change of
+// the search list in our file was overwritten, or lost at an undo, which reads the saved original.
+func TestEditedSearchOfMigrated(t *testing.T) {
+	const dnsmasqs = "# dnsmasq's\nsearch admin.example\nnameserver 127.0.0.1\n"
+	change := strings.NewReplacer("admin.example", "new.example")
+	for name, resolvConf := range map[string]string{"a file": dnsmasqs, "a link": "-> resolv.mine"} {
+		t.Run(name, func(t *testing.T) {
+			w := newTree(t, map[string]string{etcResolvConf: resolvConf, "/etc/resolv.mine": dnsmasqs, "/etc/node-dns/node-dns.yaml": "listen: [all, 127.0.0.1]\n", "/etc/NetworkManager/conf.d/admin.conf": "[main]\nrc-manager=unmanaged\n"})
+			w.snapshot = &nm.Snapshot{Mode: "default", RcManager: "unmanaged", Configs: []nm.DNSConfig{dnsConfig("eth0", "10.0.0.2", "")}}
+			w.apply()
+			edit := change.Replace(w.read(etcResolvConf))
+			w.put(etcResolvConf, edit)
+			w.apply()
+			w.step("the second run", Kept, "10.0.0.2", edit)
+			if got, want := w.read(varOriginal), change.Replace(dnsmasqs); got != want {
+				t.Errorf("got the original %q, want %q", got, want)
+			}
+			w.restore(true)
+			if got, want := w.read(etcResolvConf), "# dnsmasq's\nsearch new.example\nnameserver 10.0.0.2\n"; got != want {
+				t.Errorf("got %q after a stop, want %q", got, want)
+			}
+		})
+	}
+}

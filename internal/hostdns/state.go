@@ -65,6 +65,7 @@ type State struct {
 	Problems []string // what could not be read, and why
 
 	parsed *known // cached by Look and by plans; nil makes known parse the two files
+	isEdit bool   // ResolvConf is an admin's edit of ours, without our line: see edited
 }
 
 // IsOurs reports whether text is an /etc/resolv.conf that node-dns or the old script wrote: it

@@ -94,7 +94,9 @@ server=/slow.example/` + loadSlow + `
 // TestMigrateDnsmasq does the same with an admin's dnsmasq, which is bound to every address. The
 // node itself queries it at loopback, and resolv.conf is a link to the file that says so. On the
 // way back, that link was restored before dnsmasq ran. A container in the host's network with a
-// copy of the file gets answers at loopback, and another one at the address of another link.
+// copy of the file gets answers at loopback, and another one at the address of another link. A VPN
+// that came after the migration kept dnsmasq from starting on the way back, because node-dns also
+// listened at its address.
 func TestMigrateDnsmasq(t *testing.T) {
 	o := newOldNode(t, dnsmasqWith{base: plainBase, text: "# mine\nsearch example.com\nnameserver 127.0.0.1\noptions timeout:3\n"})
 	o.Run("mv", resolvConf, "/etc/resolv.mine")
@@ -114,6 +116,10 @@ func TestMigrateDnsmasq(t *testing.T) {
 	}
 	o.reboot()
 	o.checkMigrated()
+	o.Run("ip", "link", "add", "vpn0", "type", "bridge")
+	o.Run("ip", "address", "add", "10.7.0.1/24", "dev", "vpn0")
+	o.Run("ip", "link", "set", "vpn0", "up")
+	o.Await("node-dns at the VPN's address", func() bool { return strings.Contains(o.status(), "10.7.0.1:53") })
 	during("node-dns", "migrate", "--undo")
 	o.checkEtc(before)
 	o.checkOld()

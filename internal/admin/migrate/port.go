@@ -124,15 +124,19 @@ func (a Applier) givePort(ctx context.Context, j *Journal, s Step) error {
 	return err
 }
 
-// startAgain starts a unit while node-dns still runs.
+// startAgain starts a unit while node-dns still runs. node-dns yields every address, not only those
+// that it took: a dnsmasq that is bound to every address did not start while node-dns listened at
+// the address of a VPN that came after the migration.
 func (a Applier) startAgain(ctx context.Context, s Step) error {
-	release, err := holdTCP(ctx, s.At)
+	at, err := listensTCP(daemonUnit)
+	release, holdErr := holdTCP(ctx, slices.Concat(s.At, at))
 	defer release()
+	err = errors.Join(err, holdErr)
 	a.moment("held again")
 	if isRunning(ctx) {
-		err = errors.Join(err, a.setTerms(ctx, dnsserver.Yielding, s.At...), await(ctx, "node-dns to release TCP", connectionPatience, func() (bool, error) {
-			listens, err := listensTCP(daemonUnit, s.At)
-			return !listens, err
+		err = errors.Join(err, a.setTerms(ctx, dnsserver.Yielding), await(ctx, "node-dns to release TCP", connectionPatience, func() (bool, error) {
+			at, err := listensTCP(daemonUnit)
+			return err == nil && len(at) == 0, err
 		}))
 	}
 	a.moment("yielding")

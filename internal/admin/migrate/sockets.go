@@ -223,15 +223,15 @@ func hasNoConnections(at []netip.AddrPort) (bool, error) {
 	}), nil
 }
 
-// listensTCP reports whether a unit listens for TCP on one of these addresses.
-func listensTCP(unit string, at []netip.AddrPort) (bool, error) {
+// listensTCP returns the addresses where a unit listens for TCP on port 53.
+func listensTCP(unit string) (at []netip.AddrPort, err error) {
 	held, err := holders("/proc")
-	if err != nil {
-		return false, err
+	for _, h := range held {
+		if h.Unit == unit && h.Proto == "tcp" && h.Addr.Port() == portDNS {
+			at = append(at, h.Addr)
+		}
 	}
-	return slices.ContainsFunc(held, func(h Holder) bool {
-		return h.Unit == unit && h.Proto == "tcp" && slices.ContainsFunc(at, h.Covers)
-	}), nil
+	return at, err
 }
 
 // holdsAll reports whether a unit has UDP and TCP of all addresses. Without addresses, any port 53

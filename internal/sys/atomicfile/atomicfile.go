@@ -25,6 +25,9 @@ type Writer struct {
 	// Step, if not nil, is called with the name of each step before the step is done. Tests use it
 	// to kill the process there.
 	Step func(step string)
+	// Check, if not nil, is called just before a file or link at path is replaced. Its error leaves
+	// path unchanged.
+	Check func(path string) error
 }
 
 // modeBits are the mode bits that Write sets and compares.
@@ -153,6 +156,11 @@ func (w Writer) create(temp, path string, data []byte, perm fs.FileMode, owner i
 
 func (w Writer) rename(temp, path string) error {
 	w.step("rename")
+	if w.Check != nil {
+		if err := w.Check(path); err != nil {
+			return err
+		}
+	}
 	return os.Rename(temp, path)
 }
 
