@@ -23,7 +23,7 @@ var asked = flag.Bool("vm", false, "run these tests, which boot machines in soft
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if !*asked {
+	if !*asked && flag.Lookup("test.list").Value.String() == "" { // lab.Machines lists the tests
 		fmt.Println("vm: no test was run: make test-vm runs them")
 		return
 	}
@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 		_, err := vm.Root(suite())
 		return err
 	}
-	lab.Main(m, lab.Before(rpmbuild.Fetch), lab.Before(fetch))
+	lab.Main(m, lab.Machines(2), lab.Before(rpmbuild.Fetch), lab.Before(fetch))
 }
 
 // Addresses of the guest's network, the same in all tests: see vm.Machine.Resume.
