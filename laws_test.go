@@ -141,6 +141,37 @@ func TestCommentsFit(t *testing.T) {
 	}
 }
 
+// TestUnraced: `make test` runs each test that lab.RaceEnabled skips or shortens without -race too.
+func TestUnraced(t *testing.T) {
+	makefile := readText(t, "Makefile")
+	_, names, _ := strings.Cut(makefile, "\nUNRACED = ")
+	names, _, _ = strings.Cut(names, "\n")
+	_, dirs, _ := strings.Cut(makefile, "-run '^($(UNRACED))$$' ")
+	dirs, _, _ = strings.Cut(dirs, "\n")
+	found := 0
+	for _, pkg := range sources(t) {
+		paths, err := filepath.Glob(filepath.Join(pkg.dir, "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range paths {
+			for function := range strings.SplitSeq(readText(t, path), "\nfunc Test") {
+				name, _, _ := strings.Cut("Test"+function, "(")
+				if !strings.Contains(function, "lab.RaceEnabled") || pkg.dir == "." {
+					continue
+				}
+				found++
+				if !slices.Contains(strings.Split(names, "|"), name) || !slices.Contains(strings.Fields(dirs), "./"+pkg.dir) {
+					t.Errorf("the Makefile runs %s of %s only with -race", name, pkg.dir)
+				}
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("found no test with lab.RaceEnabled")
+	}
+}
+
 // parsed returns a package's files without its tests.
 func parsed(t *testing.T, dir string) map[string]*ast.File {
 	t.Helper()

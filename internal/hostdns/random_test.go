@@ -11,6 +11,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/nm"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
+	"github.com/node-dns/node-dns/internal/test/lab"
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
@@ -18,7 +19,7 @@ import (
 // contains the seed.
 func TestLawsOnRandomHosts(t *testing.T) {
 	count := 2000
-	if testing.Short() {
+	if testing.Short() || lab.RaceEnabled { // make test runs all without -race
 		count = 200
 	}
 	for seed := range count {

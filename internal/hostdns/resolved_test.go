@@ -13,6 +13,7 @@ import (
 
 	"github.com/node-dns/node-dns/internal/nm"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
+	"github.com/node-dns/node-dns/internal/test/lab"
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
@@ -274,7 +275,7 @@ func TestHoldResolved(t *testing.T) {
 // resolvConf.
 func TestLawsViaResolved(t *testing.T) {
 	hosts := uint64(2000)
-	if testing.Short() {
+	if testing.Short() || lab.RaceEnabled { // make test runs all without -race
 		hosts = 200
 	}
 	for seed := range hosts {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 func addresses(ttl uint32) dnsserver.HandlerFunc {
@@ -63,6 +64,9 @@ func TestBounds(t *testing.T) {
 // queried once. With 10,000 entries and 300,000 others, dnsmasq had 0.6 % hits, CoreDNS and unbound
 // 5 %.
 func TestHotNamesSurviveAScan(t *testing.T) {
+	if lab.RaceEnabled {
+		t.Skip("computes in one goroutine; make test runs it without -race")
+	}
 	c := New(Config{Next: addresses(3600), Size: 2000})
 	hot := make([]string, 200)
 	for i := range hot {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 // tooLong is far more CPU time than any input takes, even with the race detector.
@@ -125,6 +126,9 @@ func FuzzRead(f *testing.F) {
 // TestBounds: Corefiles of the maximum size that the API accepts, each expensive in a different
 // way.
 func TestBounds(t *testing.T) {
+	if lab.RaceEnabled {
+		t.Skip("computes in one goroutine; make test runs it without -race")
+	}
 	lines := func(format string) string {
 		if !strings.Contains(format, "%") {
 			return strings.Repeat(format, (maxValue-30_000)/len(format))

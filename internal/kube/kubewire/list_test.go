@@ -14,6 +14,7 @@ import (
 
 	"github.com/node-dns/node-dns/internal/dns/zone"
 	"github.com/node-dns/node-dns/internal/test/kubetest"
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 var (
@@ -262,6 +263,9 @@ const trailer = "\x1a\x00\"\x00"
 
 // TestListInPieces: a list may arrive in pieces of any size and may end anywhere.
 func TestListInPieces(t *testing.T) {
+	if lab.RaceEnabled {
+		t.Skip("computes in one goroutine; make test runs it without -race")
+	}
 	s := serverWith(t, "node-dns.static.yaml")
 	for format, accept := range map[Format]string{Protobuf: Accept, JSON: "application/json"} {
 		body := get(t, s, paths[Services], accept).Body.String()

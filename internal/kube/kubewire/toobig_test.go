@@ -7,12 +7,17 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 // TestTooBig: an object over a limit is reported without its value and takes little more memory
 // than its bytes. The objects before and after it are not affected. 2.8 million empty endpoints in
 // 8 MiB of JSON took 1.5 GB, and 932,056 subsets of one address took 284 MB.
 func TestTooBig(t *testing.T) {
+	if lab.RaceEnabled {
+		t.Skip("computes in one goroutine; make test runs it without -race")
+	}
 	many := func(member string, n int) string { return strings.Repeat(member+",", n-1) + member }
 	for _, row := range []struct {
 		name   string
@@ -70,6 +75,9 @@ func TestTooBigInProtobuf(t *testing.T) {
 // TestKeptByDecoder: the memory that a Decoder keeps between objects is bounded. Updates of one
 // object, which the store counted once, filled 302 MiB with zones and 266 MiB with port lists.
 func TestKeptByDecoder(t *testing.T) {
+	if lab.RaceEnabled {
+		t.Skip("computes in one goroutine; make test runs it without -race")
+	}
 	const name = `{"metadata":{"name":"a","namespace":"b","resourceVersion":"7","labels":{"kubernetes.io/service-name":"web"}},`
 	for _, row := range []struct {
 		name   string
