@@ -127,7 +127,7 @@ test:
 	$(GO) test -run '^($(UNRACED))$$' ./internal/resolve ./internal/dns/zone ./internal/dns/cache ./internal/dns/forward ./internal/hostdns ./internal/kube/kubewire ./internal/kube/clusterdns ./cmd/node-dns
 	./scripts/test-chart
 	./scripts/test-arch
-	./scripts/test-machines
+	./scripts/test-vm quick
 
 test-arch:
 	./scripts/test-arch
