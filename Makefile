@@ -42,7 +42,7 @@ PROGRAMS  = ./cmd/node-dns ./cmd/node-dns-intercept ./cmd/origin-dns-dispatcher
 COMPILE   = $(GO) build -trimpath -buildmode=$(BUILDMODE) -ldflags '$(LDFLAGS)'
 export CGO_ENABLED ?= 1
 
-.PHONY: build programs install install-cockpit plugin rpm rpm-all image kubectl manifests test test-arch test-kube test-trixie test-vm bench bench-quick bench-faults bench-micro bench-kube dashboard-png demo check lint fuzz soak clean
+.PHONY: build programs install install-cockpit plugin rpm rpm-all image kubectl manifests test test-arch test-kube test-trixie test-vm bench bench-quick bench-faults bench-micro bench-kube dashboard-png demo check short lint fuzz soak clean
 
 # The program prints its completions. bin/native/ has it for this machine, as bin/ may be for another.
 build:
@@ -166,8 +166,12 @@ dashboard-png:
 demo:
 	$(GO) run ./cmd/node-dns demo
 
+# lint computes while the tests wait.
+check:
+	@$(MAKE) --no-print-directory -j2 --output-sync lint short
+
 # Without the lanes: the tests that need root or another program.
-check: lint
+short:
 	NODEDNS_LANES=skip $(GO) test -short ./...
 
 # Older commits have longer subjects.
