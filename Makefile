@@ -118,13 +118,13 @@ manifests:
 # measure memory, or compute in one goroutine, or count what a race does not change.
 UNRACED = TestServeWireAllocates|TestAppendResponseAllocates|TestHugeCache|TestHotNamesSurviveAScan|TestOneSilentServer|TestLawsOnRandomHosts|TestLawsViaResolved|TestTooBig|TestKeptByDecoder|TestListInPieces|TestBounds
 
-# vet with -race: the tests then use the same compiled packages.
+# vet with -race: the tests then use the same compiled packages. They run no vet of their own.
 test:
 	./scripts/test-packages
 	$(GO) vet -race ./...
 	./scripts/test-lanes
-	$(GO) test -timeout 10m ./internal/kube/cluster # its tests with fake time skip with -race: the race detector crashes on them
-	$(GO) test -run '^($(UNRACED))$$' ./internal/resolve ./internal/dns/zone ./internal/dns/cache ./internal/dns/forward ./internal/hostdns ./internal/kube/kubewire ./internal/kube/clusterdns ./cmd/node-dns
+	$(GO) test -vet=off -timeout 10m ./internal/kube/cluster # its tests with fake time skip with -race: the race detector crashes on them
+	$(GO) test -vet=off -run '^($(UNRACED))$$' ./internal/resolve ./internal/dns/zone ./internal/dns/cache ./internal/dns/forward ./internal/hostdns ./internal/kube/kubewire ./internal/kube/clusterdns ./cmd/node-dns
 	./scripts/test-chart
 	./scripts/test-arch
 	./scripts/test-vm quick
@@ -170,9 +170,9 @@ demo:
 check:
 	@$(MAKE) --no-print-directory -j2 --output-sync lint short
 
-# Without the lanes: the tests that need root or another program.
+# Without the lanes: the tests that need root or another program. lint runs vet.
 short:
-	NODEDNS_LANES=skip $(GO) test -short ./...
+	NODEDNS_LANES=skip $(GO) test -short -vet=off ./...
 
 # Older commits have longer subjects.
 lint:
