@@ -13,7 +13,7 @@ import (
 )
 
 var (
-	cuts    = flag.Int("vm.cuts", 2, "power cuts of TestPowerCuts")
+	cuts    = flag.Int("vm.cuts", 8, "power cuts of TestPowerCuts")
 	cutSeed = flag.Uint64("vm.seed", 1, "seed of TestPowerCuts")
 )
 
