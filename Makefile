@@ -12,6 +12,7 @@
 #                    of SELINUX_POLICY; as root on Debian. `make test` runs a part of it
 # make test-arch     run the demo and the short tests as programs of s390x, arm64 and ppc64le in an emulator (qemu-user)
 # make test-trixie   run the lane that boots systemd again, with systemd 257 and NetworkManager 1.52
+# make test-image    build the image for all architectures, twice, and check it
 # make bench-kube    compare node-dns and CoreDNS on a cluster of 10,000 services: memory, traffic, CPU time
 # make bench         compare node-dns with other nameservers on two cores, as root on Debian: 15 minutes to get them,
 #                    and an hour and a half. BENCHFLAGS selects, as in
@@ -42,7 +43,7 @@ PROGRAMS  = ./cmd/node-dns ./cmd/node-dns-intercept ./cmd/origin-dns-dispatcher
 COMPILE   = $(GO) build -trimpath -buildmode=$(BUILDMODE) -ldflags '$(LDFLAGS)'
 export CGO_ENABLED ?= 1
 
-.PHONY: build programs install install-cockpit plugin rpm rpm-all image kubectl manifests test test-arch test-kube test-trixie test-vm bench bench-quick bench-faults bench-micro bench-kube dashboard-png demo check short lint fuzz soak clean
+.PHONY: build programs install install-cockpit plugin rpm rpm-all image kubectl manifests test test-arch test-image test-kube test-trixie test-vm bench bench-quick bench-faults bench-micro bench-kube dashboard-png demo check short lint fuzz soak clean
 
 # The program prints its completions. bin/native/ has it for this machine, as bin/ may be for another.
 build:
@@ -137,6 +138,9 @@ test-kube:
 
 test-trixie:
 	./scripts/test-trixie
+
+test-image:
+	ARCHES='$(ARCHES)' $(GO) test -timeout 60m ./test/image
 
 test-vm:
 	./scripts/test-packages
