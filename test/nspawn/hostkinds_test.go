@@ -43,7 +43,7 @@ type hostKind struct {
 	kubelet      bool // the migration is that of a kubelet's resolvConf
 	onlyMigrates bool // node-dns cannot start without a migration
 	shuffles     bool // the search list has no fixed order: systemd-resolved keeps links in a hash table with a random seed
-	keepsLink    bool // a file in place of the link counts as another tool's, and the link comes back: docs/howto/coexistence.md
+	keepsLink    bool // a file in place of its link counts as another tool's, and the link comes back: docs/howto/coexistence.md
 }
 
 // handwritten is an admin's resolv.conf. The options also distinguish it from a file that a program
@@ -77,7 +77,7 @@ var hostKinds = []hostKind{
 	},
 	{
 		// migrate turns the file into a link, which a bind mount cannot become.
-		name: "openresolv", manages: true, migrates: true, forms: []fileForm{regular, linked}, renew: (*node).renewLease,
+		name: "openresolv", manages: true, migrates: true, keepsLink: true, forms: []fileForm{regular, linked}, renew: (*node).renewLease,
 		rewrite: func(n *node) { n.Run("resolvconf", "-u") },
 		complete: func(n *node, form fileForm) {
 			n.setOpenresolv()
