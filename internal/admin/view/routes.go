@@ -91,8 +91,8 @@ func refusedStatus(s *policy.Policy) []control.Refused {
 	return all
 }
 
-// maxnameserverLines is dnsmasq's SERVERS_LOGGED.
-const maxnameserverLines = 30
+// maxNameserverLines is dnsmasq's SERVERS_LOGGED.
+const maxNameserverLines = 30
 
 // nameserverLines returns the lines in which dnsmasq 2.90 logs its servers, because admins and
 // monitoring tools look for them. They add nothing to the line that we log before them.
@@ -123,8 +123,8 @@ func nameserverLines(routes []forward.Route) (lines []string) {
 			lines = append(lines, line)
 		}
 	}
-	if more := len(lines) - maxnameserverLines; more > 0 {
-		lines = append(lines[:maxnameserverLines], fmt.Sprintf("using %d more nameservers", more))
+	if more := len(lines) - maxNameserverLines; more > 0 {
+		lines = append(lines[:maxNameserverLines], fmt.Sprintf("using %d more nameservers", more))
 	}
 	return lines
 }
