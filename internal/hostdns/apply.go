@@ -1,6 +1,7 @@
 package hostdns
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -99,7 +100,10 @@ func (a Applier) Apply(ctx context.Context, p Plan) (Result, Undo, error) {
 		}
 	}
 	done := slices.Concat(captured, shielded, pointed, unshielded, settled, forgotten)
-	noteErr := a.note(ctx, p, done, verdict == Restored)
+	var noteErr error
+	if !p.isRestore() || !errors.Is(err, errNewer) { // the next plan needs the history
+		noteErr = a.note(ctx, p, done, verdict)
+	}
 	result := Result{ResolvConf: verdict, AnsweredBy: by, Silence: silence, Written: done.paths()}
 	return result, func() error { return a.undo(ctx, done) }, errors.Join(sweepErr, captureErr, shieldErr, err, unshieldErr, settleErr, noteErr)
 }
@@ -135,9 +139,12 @@ func (p *Plan) stands(want Step, now File) bool {
 }
 
 // note updates the history of rewrites. A restore removes it.
-func (a Applier) note(ctx context.Context, p Plan, done changes, given bool) error {
-	text := p.past.after(p.Paths, done, given)
-	if len(done) == 0 && !p.isRestore() {
+func (a Applier) note(ctx context.Context, p Plan, done changes, verdict Verdict) error {
+	text := p.past.after(p.Paths, done, verdict == Restored)
+	if verdict == Kept {
+		text = p.past.kept(p.Paths, text, *p.found)
+	}
+	if len(done) == 0 && !p.isRestore() && bytes.Equal(text, p.past.rewrites.bytes()) {
 		return nil
 	}
 	step := Step{Path: p.Paths.Rewrites, Action: WriteFile, Data: text, Mode: 0o644}

@@ -50,7 +50,7 @@ type rewritesText struct {
 }
 
 // parseRewrites parses the history. A damaged one, or one of another version, counts as empty: the
-// cost is at most five more rewrites.
+// cost is at most five more rewrites. See kept for the next run.
 func parseRewrites(data []byte) rewritesText {
 	var h rewritesText
 	if err := json.Unmarshal(data, &h); err != nil || h.Version != rewritesVersion {
@@ -238,6 +238,23 @@ func (p past) after(paths Paths, done []Step, given bool) []byte {
 			delete(h.Files, path)
 		}
 	}
+	return h.bytes()
+}
+
+// kept returns the history after a run that left resolv.conf as found, because it is what this run
+// would write. The entry of another version's history is lost, and without one an edit would not be
+// recognized.
+func (p past) kept(paths Paths, history []byte, found File) []byte {
+	h, path := parseRewrites(history), paths.host(paths.ResolvConf)
+	f := h.Files[path]
+	if found.Link != "" || !IsOurs(found.Data) || f.Wrote != "" {
+		return history
+	}
+	if h.Files == nil {
+		h.Files = rewrites{}
+	}
+	f.Wrote, h.Said = fingerprint(found), p.said
+	h.Files[path] = f
 	return h.bytes()
 }
 

@@ -93,28 +93,33 @@ func (r Runner) run(ctx context.Context, event nm.Event, decide func(State) Plan
 	return r.runLocked(ctx, event, decide)
 }
 
-// rereads is how often one run makes a new plan because another program has written resolv.conf
+// overtakes is how often one run looks again because another program has written resolv.conf
 // meanwhile.
-const rereads = 3
+const overtakes = 3
 
 func (r Runner) runLocked(ctx context.Context, event nm.Event, decide func(State) Plan) (Plan, Result, error) {
-	state := r.Looker.Look(ctx, event)
-	if err := ctx.Err(); err != nil {
-		// The look is incomplete: without the kernel's addresses, this node's own would count as an
-		// upstream.
-		err = fmt.Errorf("reading this host's state: %w", err)
-		r.log(event, Plan{}, Result{ResolvConf: Failed}, err)
-		return Plan{}, Result{ResolvConf: Failed}, err
-	}
+	var plan Plan
+	var result Result
 	var ended []string
-	if r.ByHand {
-		ended = state.endBackoffs()
-	}
-	plan := decide(state)
-	result, _, err := r.Applier.Apply(ctx, plan)
-	for again := 0; errors.Is(err, errNewer) && again < rereads; again++ {
-		plan = decide(state.Reread())
+	err := errNewer
+	for n := 0; errors.Is(err, errNewer) && n <= overtakes; n++ {
+		state := r.Looker.Look(ctx, event)
+		if err := ctx.Err(); err != nil {
+			// The look is incomplete: without the kernel's addresses, this node's own would count
+			// as an upstream.
+			err = fmt.Errorf("reading this host's state: %w", err)
+			r.log(event, Plan{}, Result{ResolvConf: Failed}, err)
+			return Plan{}, Result{ResolvConf: Failed}, err
+		}
+		if r.ByHand {
+			if warnings := state.endBackoffs(); ended == nil {
+				ended = warnings
+			}
+		}
+		plan = decide(state)
+		before := result.Written
 		result, _, err = r.Applier.Apply(ctx, plan)
+		result.Written = append(slices.DeleteFunc(before, func(path string) bool { return slices.Contains(result.Written, path) }), result.Written...)
 	}
 	removed, purgeErr := r.purge(ctx, plan, result)
 	result.Written, err = append(result.Written, removed...), errors.Join(err, purgeErr)

@@ -155,6 +155,83 @@ func TestRunOvertaken(t *testing.T) {
 	}
 }
 
+// TestRunOvertakenLooksAgain: the second plan of an overtaken run used what the first look had
+// found. A loopback address in the newer file became an upstream although nothing listens there,
+// and the backoff that an admin had ended continued.
+func TestRunOvertakenLooksAgain(t *testing.T) {
+	w := newTree(t, map[string]string{etcResolvConf: "nameserver 10.0.0.8\n"})
+	w.apply()
+	for range 6 { // starts a backoff
+		w.put(etcResolvConf, "nameserver 10.0.0.8\n# tool\n")
+		w.apply()
+	}
+	runner, written := w.runner(), false
+	runner.ByHand = true
+	runner.Applier.Writer.Step = func(step string) {
+		if _, err := os.Lstat(w.at("/etc/.resolv.conf.node-dns-tmp")); step == "rename" && err == nil && !written {
+			written = true
+			w.put(etcResolvConf, "nameserver 127.0.0.99\nnameserver 10.0.0.9\n")
+		}
+	}
+	p, r, err := runner.Apply(t.Context(), nm.Event{})
+	if err != nil || !written || r.ResolvConf != Written || p.Hold != "" {
+		t.Errorf("error %v, overtaken %v, resolv.conf %s, hold %q", err, written, r.ResolvConf, p.Hold)
+	}
+	if got := fmt.Sprint(p.Selection.Set.Servers); got != "[10.0.0.9]" {
+		t.Errorf("the upstreams are %s", got)
+	}
+}
+
+// TestRestoreOvertaken: an edit of ours that came while the original was restored was lost, because
+// the history that tells an edit was removed first.
+func TestRestoreOvertaken(t *testing.T) {
+	const original = "search corp.example\nnameserver 10.0.0.8\n"
+	for _, row := range []struct{ name, old, new string }{
+		{"nameserver", "nameserver " + nodeIP, "nameserver 10.0.0.9"},
+		{"search list", "corp.example", "new.example"},
+	} {
+		results := map[bool]string{}
+		for _, isLate := range []bool{false, true} {
+			w := newTree(t, map[string]string{etcResolvConf: original})
+			w.apply()
+			edit := func() { w.put(etcResolvConf, strings.Replace(w.read(etcResolvConf), row.old, row.new, 1)) }
+			runner := w.runner()
+			if !isLate {
+				edit()
+			}
+			runner.Applier.Writer.Step = func(step string) {
+				if _, err := os.Lstat(w.at("/etc/.resolv.conf.node-dns-tmp")); isLate && step == "rename" && err == nil {
+					isLate = false
+					edit()
+				}
+			}
+			if _, _, err := runner.Restore(t.Context(), true); err != nil {
+				t.Error(err)
+			}
+			results[len(results) > 0] = w.read(etcResolvConf)
+		}
+		if results[false] != results[true] || !strings.Contains(results[true], strings.TrimPrefix(row.new, "nameserver ")) {
+			t.Errorf("%s: an edit before a restore leaves %q, one meanwhile %q", row.name, results[false], results[true])
+		}
+	}
+}
+
+// TestEditAfterUpdate: after an update whose history has another version, an edit of our file was
+// lost, because nothing had written the file since.
+func TestEditAfterUpdate(t *testing.T) {
+	w := newTree(t, map[string]string{etcResolvConf: "search corp.example\nnameserver 10.0.0.8\n"})
+	w.apply()
+	w.put("/run/origin-dns-dispatcher/rewrites.json", strings.Replace(w.read("/run/origin-dns-dispatcher/rewrites.json"), `"version": 2`, `"version": 1`, 1))
+	w.apply()
+	w.put(etcResolvConf, strings.Replace(w.read(etcResolvConf), "corp.example", "new.example", 1))
+	w.apply()
+	w.silent = true
+	w.apply()
+	if got := w.read(etcResolvConf); got != "search new.example\nnameserver 10.0.0.8\n" {
+		t.Errorf("resolv.conf is %q", got)
+	}
+}
+
 // TestRunOvertakenAgainAndAgain: a run ends, and reports a program that does not stop writing.
 func TestRunOvertakenAgainAndAgain(t *testing.T) {
 	w := newTree(t, map[string]string{etcResolvConf: manual})

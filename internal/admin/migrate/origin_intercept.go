@@ -84,15 +84,22 @@ func (h Host) notInterceptable() []string {
 
 // untranslatable returns the addresses of NodeLocal DNSCache to which queries cannot be translated,
 // because node-dns listens at no address of the family.
-func (h Host) untranslatable() []netip.Addr {
-	addrs := h.nodelocalAddrs()
+func (h Host) untranslatable() (all []netip.Addr) {
+	if len(findNodelocal(h)) == 0 {
+		return nil
+	}
+	addrs := append(h.nodelocalAddrs(), h.cacheAddrs()...)
 	h.State.Config.Intercept = nodeconfig.Intercept{ClusterDNS: true, Addrs: addrs}
-	place := h.State.Placement()
-	return slices.DeleteFunc(addrs, func(addr netip.Addr) bool {
-		return place.All || slices.ContainsFunc(place.Listen, func(at netip.AddrPort) bool {
-			return at.Port() == portDNS && at.Addr().Is4() == addr.Is4() && intercept.Check(at.Addr()) == nil
-		})
-	})
+	listen := h.listen()
+	for _, addr := range addrs {
+		isSameFamily := func(at netip.AddrPort) bool {
+			return at.Addr().Is4() == addr.Is4() && !slices.Contains(addrs, at.Addr()) && intercept.Check(at.Addr()) == nil
+		}
+		if !slices.ContainsFunc(listen, isSameFamily) && !slices.Contains(all, addr) {
+			all = append(all, addr)
+		}
+	}
+	return all
 }
 
 // InsteadOf says how pods' queries come to a node whose network replaces kube-proxy.

@@ -199,6 +199,10 @@ func TestDryRunOfOthers(t *testing.T) {
 		{"nodelocaldns-of-both-families", node(addrs("nodelocaldns", "169.254.20.10", "fd00::10"), addrs("eth0", "fd01::7"), nodeCache, kubelet("169.254.20.10"), with(ourKubeconfig, ""), func(h *Host) {
 			h.State.Config.Listen = nodeconfig.Listen{All: true}
 		})},
+		{"nodelocaldns-of-another-family-restarting", node(kubelet("fd00::10"), with("/var/log/pods/kube-system_node-local-dns-x7k2p_0b1c", ""), with(ourKubeconfig, ""))},
+		{"nodelocaldns-of-another-family-and-all", node(addrs("nodelocaldns", "fd00::10"), held("crio-2.scope", "node-cache", 53, "fd00::10"), kubelet("fd00::10"), with(ourKubeconfig, ""), func(h *Host) {
+			h.State.Config.Listen = nodeconfig.Listen{All: true}
+		})},
 		{"nodelocaldns-of-another-family", node(addrs("nodelocaldns", "fd00::10"), held("crio-2.scope", "node-cache", 53, "fd00::10"), kubelet("fd00::10"), with(ourKubeconfig, ""))},
 		{"nodelocaldns-and-braces", node(link, nodeCache, kubelet("169.254.20.10"), with(ourKubeconfig, ""), with(ourConfig, "{cacheSize: 5000}\n"))},
 		{"nodelocaldns-and-intercept", node(link, nodeCache, kubelet("10.96.0.10"), with(ourKubeconfig, ""), intercepts("clusterDNS"))},

@@ -25,8 +25,8 @@ type Writer struct {
 	// Step, if not nil, is called with the name of each step before the step is done. Tests use it
 	// to kill the process there.
 	Step func(step string)
-	// Check, if not nil, is called just before a file or link at path is replaced. Its error leaves
-	// path unchanged.
+	// Check, if not nil, is called just before a file or link at path is replaced, or a file is
+	// written in place. Its error leaves path unchanged.
 	Check func(path string) error
 }
 
@@ -156,12 +156,17 @@ func (w Writer) create(temp, path string, data []byte, perm fs.FileMode, owner i
 
 func (w Writer) rename(temp, path string) error {
 	w.step("rename")
-	if w.Check != nil {
-		if err := w.Check(path); err != nil {
-			return err
-		}
+	if err := w.check(path); err != nil {
+		return err
 	}
 	return os.Rename(temp, path)
+}
+
+func (w Writer) check(path string) error {
+	if w.Check == nil {
+		return nil
+	}
+	return w.Check(path)
 }
 
 // syncDir syncs the directory of path, so that a rename or removal reaches the disk. A file system

@@ -1,6 +1,7 @@
 package atomicfile
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -208,5 +209,19 @@ func TestReadersSeeWholeFiles(t *testing.T) {
 	close(done)
 	if what, ok := <-torn; ok {
 		t.Errorf("a reader saw %s", what)
+	}
+}
+
+// TestCheckInPlace: a file that is written in place is checked, too.
+func TestCheckInPlace(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, []byte("newer"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	refused := errors.New("refused")
+	w := Writer{Check: func(string) error { return refused }}
+	changed, err := w.writeInPlace(path, []byte("ours"), 0o644, syscall.EROFS)
+	if got, _ := os.ReadFile(path); changed || !errors.Is(err, refused) || string(got) != "newer" {
+		t.Errorf("changed %v, error %v, content %q", changed, err, got)
 	}
 }

@@ -20,6 +20,9 @@ import (
 // cause is the reason why no rename was possible. It is returned if path is not an existing regular
 // file, because in-place writing cannot help then.
 func (w Writer) writeInPlace(path string, data []byte, perm fs.FileMode, cause error) (changed bool, err error) {
+	if err := w.check(path); err != nil {
+		return false, err
+	}
 	w.step("inplace-open")
 	file, err := os.OpenFile(path, os.O_WRONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
