@@ -29,7 +29,7 @@
 # make lint          run gofmt, gofumpt, vet, staticcheck, actionlint, and check the subjects of commits
 # make soak          send 20,000 queries a second (RATE) for 10 minutes (SOAK) while faults rotate; no query may be
 #                    lost, and nothing may grow
-# make fuzz          run each fuzz target for FUZZTIME; `make test` runs those in the table of scripts/fuzz, 5 s each
+# make fuzz          run each fuzz target for FUZZTIME; `make test` runs those in the table of scripts/fuzz, 15 s each
 
 GO       ?= go
 FUZZTIME ?= 20s

@@ -65,8 +65,8 @@ func source(r upstream.Record) string {
 	return r.Origin.With(r.Detail)
 }
 
-// InUse returns the captured upstreams. If there are none, because the hook has not run yet or may
-// not write, it returns what the hook would capture. If there are none either, it returns before:
+// InUse returns the captured upstreams. Without a capture, because the hook has not run yet or may
+// not write, it returns what the hook would capture. If that has no upstream, it returns before:
 // law 2 also applies to the daemon, and the files may be missing or unreadable.
 func InUse(s State, p Plan, before Capture) Capture {
 	c := Captured(s.Upstreams, s.Record)

@@ -29,7 +29,7 @@ func (p Paths) KubeletSearch(config nodeconfig.Config) []dnsname.Name {
 }
 
 // Recursive returns the nameservers of dnsRecursiveResolvConf. It ignores a file that node-dns
-// writes, because those nameservers were captured. problem is the reason if there are none, or ""
+// writes, because the nameservers in it were captured. problem says why servers is empty; it is ""
 // if that is normal.
 func (p Paths) Recursive(config nodeconfig.Config) (servers []nameserver.Server, problem string) {
 	path, usual := config.DNSRecursiveResolvConf, NewPaths("")

@@ -93,8 +93,8 @@ type policyPort struct{ Name, Port, Protocol string }
 
 // cilium simulates Cilium on the node of a proxyBed, without kube-proxy: it leads queries to the
 // Service kube-dns to the pods that a CiliumLocalRedirectPolicy selects and that are ready, and to
-// kube-dns if there is none. As with Cilium's socket load balancer, the kernel does not track these
-// connections. One goroutine does all of this.
+// kube-dns if no such pod exists. As with Cilium's socket load balancer, the kernel does not track
+// these connections. One goroutine does all of this.
 type cilium struct {
 	b     *proxyBed
 	rules string // as last written

@@ -19,7 +19,7 @@ var program string
 
 var (
 	length = flag.Duration("soak", time.Minute, "how long TestSoak lasts at least")
-	rate   = flag.Int("soak.rate", 5_000, "queries a second that TestSoak asks at most") // make soak: 20,000
+	rate   = flag.Int("soak.rate", 20_000, "queries a second that TestSoak asks at most")
 )
 
 func TestMain(m *testing.M) {

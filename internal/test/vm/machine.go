@@ -282,8 +282,7 @@ const awaitTimeout = 5 * time.Minute
 // Await runs a script until it succeeds.
 func (m *Machine) Await(what, script string) {
 	m.t.Helper()
-	// The loop runs in the guest, because each call costs it a process. Each turn costs it more of
-	// them, which must not take the CPU time of what it waits for.
+	// Each call costs the guest a process, so the loop runs there. It must not take much CPU time.
 	out, err := m.Try(fmt.Sprintf("end=$((SECONDS+%d)); until ( %s\n); do [ $SECONDS -lt $end ] || exit 1; sleep 1; done",
 		int(awaitTimeout.Seconds()), script))
 	if err != nil {
