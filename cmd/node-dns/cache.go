@@ -85,7 +85,7 @@ func setName(part *control.CachePart, args []string) error {
 }
 
 func dumpCache(cmd *cobra.Command, part control.CachePart, output string) error {
-	root, err := rootToShow(cmd, output)
+	root, err := rootOf(cmd)
 	if err != nil {
 		return err
 	}
@@ -155,7 +155,7 @@ Exit code 0: done; 3: node-dns is not running.`,
 
 // showFetched fetches a value from the daemon and shows it in the output format.
 func showFetched[A page](cmd *cobra.Command, output string, fetch func(ctx context.Context, path string) (A, error)) error {
-	root, err := rootToShow(cmd, output)
+	root, err := rootOf(cmd)
 	if err != nil {
 		return err
 	}
@@ -165,5 +165,5 @@ func showFetched[A page](cmd *cobra.Command, output string, fetch func(ctx conte
 	if err != nil {
 		return err
 	}
-	return show(cmd, value, output, nil)
+	return show(cmd, value, output, false)
 }

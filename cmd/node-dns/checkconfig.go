@@ -39,7 +39,7 @@ printed. An API server that does not answer does not change the exit code.`,
   node-dns check-config --quiet`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			root, err := rootToShow(cmd, output)
+			root, err := rootOf(cmd)
 			if err != nil {
 				return err
 			}
@@ -55,7 +55,7 @@ printed. An API server that does not answer does not change the exit code.`,
 			}
 			if quiet {
 				check := doctor.CheckFiles(root, paths)
-				return showFaults(cmd, check, len(check.Faults) > 0, output)
+				return show(cmd, check, output, len(check.Faults) > 0)
 			}
 			return checkConfig(cmd, root, paths, output)
 		},
@@ -69,16 +69,5 @@ printed. An API server that does not answer does not change the exit code.`,
 // checkConfig checks all files and shows the result.
 func checkConfig(cmd *cobra.Command, root string, paths nodeconfig.Paths, output string) error {
 	check := doctor.CheckConfig(cmd.Context(), root, paths)
-	return showFaults(cmd, check, len(check.Faults) > 0 || len(check.MissingRights) > 0, output)
-}
-
-// showFaults shows the result. faulty determines the exit code.
-func showFaults(cmd *cobra.Command, found page, faulty bool, output string) error {
-	if err := show(cmd, found, output, nil); err != nil {
-		return err
-	}
-	if faulty {
-		return errShown
-	}
-	return nil
+	return show(cmd, check, output, len(check.Faults) > 0 || len(check.MissingRights) > 0)
 }

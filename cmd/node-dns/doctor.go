@@ -35,18 +35,12 @@ Exit code 0: only [ok] and [warn]; 1: at least one [FAIL].`,
 				}
 				name = ascii
 			}
-			root, err := rootToShow(cmd, output)
+			root, err := rootOf(cmd)
 			if err != nil {
 				return err
 			}
 			report := doctor.Diagnose(doctor.Gather(cmd.Context(), root, version, name))
-			if err := show(cmd, report, output, nil); err != nil {
-				return err
-			}
-			if report.Failures > 0 {
-				return errShown
-			}
-			return nil
+			return show(cmd, report, output, report.Failures > 0)
 		},
 	}
 	addOutputFlag(cmd, &output)

@@ -36,9 +36,6 @@ a problem is shown; 3: node-dns is not running; 4: permission denied (--pod).`,
   node-dns explain db --pod shop/web-0`,
 		Args: oneName,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkOutput(output); err != nil {
-				return err
-			}
 			name, err := toASCII(args[0])
 			if err != nil {
 				return usageError{err}
@@ -68,7 +65,7 @@ a problem is shown; 3: node-dns is not running; 4: permission denied (--pod).`,
 			if err != nil {
 				return err
 			}
-			return show(cmd, explanation, output, explanation.Problems)
+			return show(cmd, explanation, output, len(explanation.Problems) > 0)
 		},
 	}
 	addOutputFlag(cmd, &output)

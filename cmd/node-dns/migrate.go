@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -67,7 +68,7 @@ the reason is shown; 4: permission denied.`,
 }
 
 func (m migration) run(cmd *cobra.Command) error {
-	root, err := rootToShow(cmd, m.output)
+	root, err := rootOf(cmd)
 	switch {
 	case err != nil:
 		return err
@@ -78,7 +79,7 @@ func (m migration) run(cmd *cobra.Command) error {
 	case m.apply && m.undo, m.dryRun && (m.apply || m.undo):
 		return usageError{errors.New("--dry-run, --apply and --undo cannot be combined")}
 	case !m.apply && !m.undo:
-		return m.show(cmd.Context(), cmd.OutOrStdout(), root)
+		return m.show(cmd, root)
 	case root != "/":
 		return usageError{errors.New("--root: a directory tree can be inspected, but not migrated")}
 	case os.Geteuid() != 0:
@@ -100,7 +101,7 @@ func (m migration) run(cmd *cobra.Command) error {
 	if m.undo {
 		err = undo(ctx, cmd.OutOrStdout(), applier, journal)
 	} else {
-		err = m.applyPlan(ctx, cmd.OutOrStdout(), applier, journal)
+		err = m.applyPlan(ctx, cmd, applier, journal)
 	}
 	if errors.Is(err, control.ErrNotRunning) {
 		// Not wrapped, because "node-dns is not running" has its own exit code, which does not
@@ -111,7 +112,7 @@ func (m migration) run(cmd *cobra.Command) error {
 }
 
 // show performs the dry run.
-func (m migration) show(ctx context.Context, out io.Writer, root string) error {
+func (m migration) show(cmd *cobra.Command, root string) error {
 	journal, err := migrate.ReadJournal(root)
 	if errors.Is(err, os.ErrPermission) {
 		return fmt.Errorf("this node was or is being migrated; only root can read the progress: %w", err)
@@ -120,44 +121,27 @@ func (m migration) show(ctx context.Context, out io.Writer, root string) error {
 		return err
 	}
 	if journal != nil {
-		return m.showJournal(ctx, out, root, journal)
+		return m.showJournal(cmd.Context(), cmd, root, journal)
 	}
-	plan, err := m.plan(ctx, root)
+	plan, err := m.plan(cmd.Context(), root)
 	if err != nil {
 		return err
 	}
-	if err := m.write(out, plan.WriteText, plan.Document()); err != nil {
-		return err
-	}
-	if len(plan.Refused) > 0 {
-		return errShown
-	}
-	return nil
+	return show(cmd, plan.Document(), m.output, len(plan.Refused) > 0)
 }
 
 // showJournal prints a migration and, after its last step, what a cluster administrator still has
 // to do.
-func (m migration) showJournal(ctx context.Context, out io.Writer, root string, journal *migrate.Journal) error {
-	err := m.write(out, journal.WriteText, journal.Document())
-	if err != nil || journal.Phase != migrate.Applied || m.output == "json" || m.output == "yaml" {
+func (m migration) showJournal(ctx context.Context, cmd *cobra.Command, root string, journal *migrate.Journal) error {
+	err := show(cmd, journal.Document(), m.output, false)
+	if err != nil || journal.Phase != migrate.Applied || m.output != "text" {
 		return err
 	}
 	plan, err := m.plan(ctx, root)
 	if err != nil {
 		return err
 	}
-	return plan.WriteThen(out)
-}
-
-// write prints in the output format.
-func (m migration) write(out io.Writer, text func(io.Writer) error, document any) error {
-	switch m.output {
-	case "json":
-		return writeJSON(out, document)
-	case "yaml":
-		return writeYAML(out, document)
-	}
-	return text(out)
+	return plan.WriteThen(cmd.OutOrStdout())
 }
 
 func (m migration) plan(ctx context.Context, root string) (migrate.Plan, error) {
@@ -180,17 +164,15 @@ func (m migration) plan(ctx context.Context, root string) (migrate.Plan, error) 
 	return migrate.NewPlan(host, found), nil
 }
 
-func (m migration) applyPlan(ctx context.Context, out io.Writer, applier migrate.Applier, journal *migrate.Journal) error {
+func (m migration) applyPlan(ctx context.Context, cmd *cobra.Command, applier migrate.Applier, journal *migrate.Journal) error {
+	out := cmd.OutOrStdout()
 	if journal == nil {
 		plan, err := m.plan(ctx, "/")
 		if err != nil {
 			return err
 		}
 		if len(plan.Steps) == 0 || len(plan.Refused) > 0 {
-			if err := plan.WriteText(out); err != nil || len(plan.Refused) == 0 {
-				return err
-			}
-			return errShown
+			return cmp.Or(plan.WriteText(out), shownIf(len(plan.Refused) > 0))
 		}
 		if err := done(out, applier.Apply(ctx, plan), served); err != nil {
 			return err
@@ -199,15 +181,11 @@ func (m migration) applyPlan(ctx context.Context, out io.Writer, applier migrate
 	}
 	switch journal.Phase {
 	case migrate.Applying:
-		err := applier.Continue(ctx, journal)
-		return done(out, err, served)
+		return done(out, applier.Continue(ctx, journal), served)
 	case migrate.Applied:
-		return m.showJournal(ctx, out, "/", journal)
+		return m.showJournal(ctx, cmd, "/", journal)
 	}
-	if err := journal.WriteText(out); err != nil {
-		return err
-	}
-	return errShown
+	return cmp.Or(journal.WriteText(out), errShown)
 }
 
 func undo(ctx context.Context, out io.Writer, applier migrate.Applier, journal *migrate.Journal) error {

@@ -46,9 +46,6 @@ denied.`,
   node-dns monitor -o json --type AAAA | jq -r .name`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkOutput(output); err != nil {
-				return err
-			}
 			if _, err := view.NewFilter(filter.Client, filter.Name, filter.Type, filter.Rcode); err != nil {
 				return usageError{fmt.Errorf("--%w", err)}
 			}

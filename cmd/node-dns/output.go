@@ -2,11 +2,13 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -22,33 +24,34 @@ type page interface {
 	WriteText(w io.Writer) error
 }
 
-// addOutputFlag adds the -o flag. checkOutput validates its value.
+// addOutputFlag adds the -o flag. The root command validates its value with checkOutput.
 func addOutputFlag(cmd *cobra.Command, output *string) {
 	cmd.Flags().StringVarP(output, "output", "o", "text", "print in this `format`: text, json or yaml")
 	// Fails only if the flag does not exist.
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
-func checkOutput(output string) error {
-	switch output {
-	case "text", "json", "yaml":
+// checkOutput checks the value of the -o flag, if the command has one.
+func checkOutput(cmd *cobra.Command, _ []string) error {
+	flag := cmd.Flags().Lookup("output")
+	if flag == nil || slices.Contains([]string{"text", "json", "yaml"}, flag.Value.String()) {
 		return nil
 	}
-	return usageError{fmt.Errorf("-o %s: expected text, json or yaml", output)}
+	return usageError{fmt.Errorf("-o %s: expected text, json or yaml", flag.Value)}
 }
 
-// rootToShow is rootOf for a command with the -o flag, whose value it checks.
-func rootToShow(cmd *cobra.Command, output string) (string, error) {
-	if err := checkOutput(output); err != nil {
-		return "", err
-	}
-	return rootOf(cmd)
-}
-
-// show prints a page in the output format. It returns errShown if problems is not empty.
-func show(cmd *cobra.Command, p page, output string, problems []string) error {
+// show prints a page in the output format. It returns errShown if the page shows a problem.
+func show(cmd *cobra.Command, p page, output string, isProblem bool) error {
 	out := cmd.OutOrStdout()
-	return showOn(out, p, output, problems, looksOf(out))
+	return showOn(out, p, output, isProblem, looksOf(out))
+}
+
+// shownIf returns errShown if the output shows a problem.
+func shownIf(isProblem bool) error {
+	if isProblem {
+		return errShown
+	}
+	return nil
 }
 
 // looks are the display properties for text.
@@ -65,7 +68,7 @@ func looksOf(out io.Writer) looks {
 }
 
 // showOn is like show, but writes to w, which may be a part of the output.
-func showOn(w io.Writer, p page, output string, problems []string, l looks) error {
+func showOn(w io.Writer, p page, output string, isProblem bool, l looks) error {
 	var err error
 	switch output {
 	case "json":
@@ -75,10 +78,7 @@ func showOn(w io.Writer, p page, output string, problems []string, l looks) erro
 	default:
 		err = writeText(w, p, l)
 	}
-	if err == nil && len(problems) > 0 {
-		err = errShown
-	}
-	return err
+	return cmp.Or(err, shownIf(isProblem))
 }
 
 func writeText(w io.Writer, p page, l looks) error {

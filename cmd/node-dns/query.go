@@ -58,9 +58,6 @@ func newQueryCommand() *cobra.Command {
   node-dns query www.example.com @9.9.9.9#dns.quad9.net --tls --dnssec`,
 		Args: usageArgs(cobra.ArbitraryArgs),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkOutput(output); err != nil {
-				return err
-			}
 			flags.lookup = func(host string) (netip.Addr, error) { return addressOf(cmd, host) }
 			questions, err := readQuestions(args, flags)
 			switch {
@@ -132,7 +129,7 @@ func runQuery(cmd *cobra.Command, questions []control.LookupQuestion, output str
 		case short && output == "text":
 			err = lookup.WriteShort(cmd.OutOrStdout())
 		case len(questions) == 1:
-			err = show(cmd, lookup, output, nil)
+			err = show(cmd, lookup, output, false)
 		default:
 			err = list.add(lookup)
 		}
@@ -146,10 +143,7 @@ func runQuery(cmd *cobra.Command, questions []control.LookupQuestion, output str
 			return err
 		}
 	}
-	if !found {
-		return errShown
-	}
-	return nil
+	return shownIf(!found)
 }
 
 func fetchLookup(ctx context.Context, cmd *cobra.Command, question control.LookupQuestion) (control.Lookup, error) {

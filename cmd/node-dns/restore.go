@@ -77,10 +77,7 @@ func (r restoration) run(cmd *cobra.Command) error {
 	if err := errors.Join(err, plan.WriteResult(cmd.OutOrStdout(), result)); err != nil {
 		return err
 	}
-	if !plan.Complete(result.Silence) {
-		return errShown
-	}
-	return nil
+	return shownIf(!plan.Complete(result.Silence))
 }
 
 // show performs the dry run.
@@ -94,8 +91,5 @@ func (r restoration) show(ctx context.Context, out io.Writer, runner hostdns.Run
 	if err := plan.WriteText(out, nil); err != nil {
 		return err
 	}
-	if !plan.Complete(nil) {
-		return errShown
-	}
-	return nil
+	return shownIf(!plan.Complete(nil))
 }

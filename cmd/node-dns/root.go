@@ -27,6 +27,8 @@ line, 3 the daemon is not running, 4 permission denied.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          noArguments,
+		// It runs before every command, because no other command has such a function.
+		PersistentPreRunE: checkOutput,
 	}
 	// Cobra prints the version with a template. A program that uses text/template keeps every
 	// exported method of every type, because a template may call it by name. That would be 14 % of

@@ -31,14 +31,14 @@ node-dns is not running. With --watch 0, when it is interrupted.`,
   node-dns servers --history
   node-dns servers --watch`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return showView(cmd, output, every, func(ctx context.Context, path string) (page, []string, error) {
+			return showView(cmd, output, every, func(ctx context.Context, path string) (page, bool, error) {
 				if history {
 					h, err := control.FetchServerHistory(ctx, path)
-					return h, nil, err
+					return h, false, err
 				}
 				status, err := control.FetchStatus(ctx, path)
 				list := status.ServerList()
-				return list, list.Problems, err
+				return list, len(list.Problems) > 0, err
 			})
 		},
 	}

@@ -18,9 +18,9 @@ const statusTimeout = 5 * time.Second
 // usualWait is the default timeout of --wait, the same as in `cilium status`.
 const usualWait = 5 * time.Minute
 
-// A screen fetches what a command shows about the daemon that listens on path, and the problems in
-// it. It is called once or repeatedly.
-type screen func(ctx context.Context, path string) (p page, problems []string, err error)
+// A screen fetches what a command shows about the daemon that listens on path, and whether it shows
+// a problem. It is called once or repeatedly.
+type screen func(ctx context.Context, path string) (p page, isProblem bool, err error)
 
 func newStatusCommand() *cobra.Command {
 	var output string
@@ -46,21 +46,18 @@ not running. With --watch 0, when it is interrupted.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
 			case await:
-				if err := checkOutput(output); err != nil {
-					return err
-				}
 				if err := awaitReady(cmd, time.Duration(limit)); err != nil {
 					return err
 				}
 			case cmd.Flags().Changed("wait-duration"):
 				return usageError{errors.New("--wait-duration requires --wait")}
 			}
-			return showView(cmd, output, every, func(ctx context.Context, path string) (page, []string, error) {
+			return showView(cmd, output, every, func(ctx context.Context, path string) (page, bool, error) {
 				status, err := control.FetchStatus(ctx, path)
 				if b := status.Brief(); brief {
-					return b, b.Reasons, err
+					return b, len(b.Reasons) > 0, err
 				}
-				return status, status.Problems, err
+				return status, len(status.Problems) > 0, err
 			})
 		},
 	}
@@ -74,14 +71,14 @@ not running. With --watch 0, when it is interrupted.`,
 
 // showView shows a screen in the output format, once or repeatedly.
 func showView(cmd *cobra.Command, output string, every interval, v screen) error {
-	root, err := rootToShow(cmd, output)
+	root, err := rootOf(cmd)
 	if err != nil {
 		return err
 	}
 	once := func(ctx context.Context, w io.Writer) error {
 		ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 		defer cancel()
-		p, problems, err := v(ctx, control.SocketPath(root))
+		p, isProblem, err := v(ctx, control.SocketPath(root))
 		if err != nil {
 			return err
 		}
@@ -89,7 +86,7 @@ func showView(cmd *cobra.Command, output string, every interval, v screen) error
 		if every > 0 && output == "yaml" {
 			fmt.Fprintln(w, "---") // separates the documents
 		}
-		return showOn(w, p, output, problems, looks)
+		return showOn(w, p, output, isProblem, looks)
 	}
 	if every > 0 {
 		return watch(cmd, every, once)

@@ -345,7 +345,7 @@ func (hostilePage) WriteText(w io.Writer) error {
 // movements, but none from untrusted text.
 func TestOwnColours(t *testing.T) {
 	var page, drawn bytes.Buffer
-	err := showOn(termtext.NewWriter(&page), hostilePage{}, "text", nil, looks{isColoured: true})
+	err := showOn(termtext.NewWriter(&page), hostilePage{}, "text", false, looks{isColoured: true})
 	if err == nil {
 		err = writeBlock(termtext.NewWriter(&drawn), page.String(), true)
 	}

@@ -22,7 +22,7 @@ Exit code 0: they are the same, or no daemon answers; 1: they differ.`,
   node-dns version -o json`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			root, err := rootToShow(cmd, output)
+			root, err := rootOf(cmd)
 			if err != nil {
 				return err
 			}
@@ -30,13 +30,7 @@ Exit code 0: they are the same, or no daemon answers; 1: they differ.`,
 			ctx, cancel := context.WithTimeout(cmd.Context(), statusTimeout)
 			defer cancel()
 			v.Ask(ctx, control.SocketPath(root))
-			if err := show(cmd, v, output, nil); err != nil {
-				return err
-			}
-			if v.Differ() {
-				return errShown
-			}
-			return nil
+			return show(cmd, v, output, v.Differ())
 		},
 	}
 	addOutputFlag(cmd, &output)

@@ -7,11 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/sys/termtext"
 )
-
-// apiVersion is part of all JSON output.
-const apiVersion = "node-dns/v1"
 
 // WriteText prints the findings and the steps.
 func (p Plan) WriteText(w io.Writer) error {
@@ -51,7 +49,7 @@ func (p Plan) WriteText(w io.Writer) error {
 		b.WriteString("\nEach step is written to " + JournalFile + " before it is done; node-dns migrate --undo undoes all steps.\n")
 	}
 	if len(p.Refused) == 0 {
-		writeThen(&b, p.Then)
+		_ = p.WriteThen(&b) // a Buffer accepts everything
 	}
 	if len(p.Refused) > 0 {
 		b.WriteString("\nIt cannot start:\n")
@@ -66,28 +64,27 @@ func (p Plan) WriteText(w io.Writer) error {
 // WriteThen prints what remains to be done after the steps.
 func (p Plan) WriteThen(w io.Writer) error {
 	var b bytes.Buffer
-	writeThen(&b, p.Then)
+	for i, line := range p.Then {
+		if i == 0 {
+			b.WriteString("\nThen, a cluster administrator does this:\n")
+		}
+		fmt.Fprintf(&b, "  %s\n", termtext.Lines(line, "     "))
+	}
 	_, err := b.WriteTo(w)
 	return err
 }
 
-func writeThen(b *bytes.Buffer, then []string) {
-	for i, line := range then {
-		if i == 0 {
-			b.WriteString("\nThen, a cluster administrator does this:\n")
-		}
-		fmt.Fprintf(b, "  %s\n", termtext.Lines(line, "     "))
-	}
+// planDocument is a Plan for output, as text or JSON.
+type planDocument struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Plan
 }
 
-// Document returns the value for JSON output.
-func (p Plan) Document() any {
+// Document returns the plan for output.
+func (p Plan) Document() planDocument {
 	p.Findings = append([]Finding{}, p.Findings...) // an empty list is [], not null
-	return struct {
-		APIVersion string `json:"apiVersion"`
-		Kind       string `json:"kind"`
-		Plan
-	}{apiVersion, "MigrationPlan", p}
+	return planDocument{control.APIVersion, "MigrationPlan", p}
 }
 
 // WriteText prints an existing migration and how to continue or undo it.
@@ -113,16 +110,21 @@ func (j Journal) WriteText(w io.Writer) error {
 	return err
 }
 
-// Document returns the value for JSON output: all steps, but not the saved files, some of which
-// only root may read.
-func (j Journal) Document() any {
-	return struct {
-		APIVersion string    `json:"apiVersion"`
-		Kind       string    `json:"kind"`
-		Phase      Phase     `json:"phase"`
-		Began      time.Time `json:"began"`
-		Findings   []Finding `json:"findings"`
-		Steps      []Step    `json:"steps"`
-		Done       int       `json:"done"` // number of finished Steps
-	}{apiVersion, "Migration", j.Phase, j.Began, j.Findings, j.Steps, j.Done}
+// journalDocument is a Journal for output, as text or JSON. The JSON has all steps, but not the
+// saved files, some of which only root may read.
+type journalDocument struct {
+	Journal `json:"-"`
+
+	APIVersion string    `json:"apiVersion"`
+	Kind       string    `json:"kind"`
+	Phase      Phase     `json:"phase"`
+	Began      time.Time `json:"began"`
+	Findings   []Finding `json:"findings"`
+	Steps      []Step    `json:"steps"`
+	Done       int       `json:"done"` // number of finished Steps
+}
+
+// Document returns the migration for output.
+func (j Journal) Document() journalDocument {
+	return journalDocument{j, control.APIVersion, "Migration", j.Phase, j.Began, j.Findings, j.Steps, j.Done}
 }
