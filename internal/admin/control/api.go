@@ -71,8 +71,12 @@ func (api API) verbs() []verb {
 		{"GET " + serverHistoryPath, anyone, tell(api.ServerHistory)},
 		{"GET " + cacheStatsPath, anyone, tell(spare(api.CacheStats))},
 		{"GET " + recentNamesPath, admin, tell(api.RecentNames)},
-		{"POST " + queryPath, anyone, handle(api.queryFor())},
-		{"POST " + searchPath, anyone, handle(api.searchFor())},
+		// Only admins may see how another client is served, or bypass the cache to make upstream
+		// servers answer.
+		{"POST " + queryPath, anyone, handle(limited(api.Query, func(q Question) bool { return q.As != "" || q.Fresh }))},
+		// Only admins may ask about a pod, because that uses the node's credentials for the
+		// Kubernetes API.
+		{"POST " + searchPath, anyone, handle(limited(api.Search, func(q SearchQuestion) bool { return q.Pod != "" || q.As != "" }))},
 		{"GET " + slowPath, admin, tell(api.SlowNames)},
 		{"POST " + cacheDumpPath, admin, stream(unflushed(api.CacheDump))},
 		{"POST " + cacheFlushPath, admin, handle(api.CacheFlush)},
@@ -105,35 +109,19 @@ func (api API) status() func(context.Context) Status {
 	}
 }
 
-// queryFor wraps Query. Only admins may see how another client is served, or bypass the cache to
-// make upstream servers answer.
-func (api API) queryFor() func(context.Context, Question) (Answer, error) {
-	if api.Query == nil {
+// limited wraps answer: questions for which isForAdmins reports true are for admins. It returns nil
+// if answer is nil.
+func limited[Q, A any](answer func(context.Context, Q) (A, error), isForAdmins func(Q) bool) func(context.Context, Q) (A, error) {
+	if answer == nil {
 		return nil
 	}
-	return func(ctx context.Context, question Question) (Answer, error) {
-		if question.As != "" || question.Fresh {
+	return func(ctx context.Context, question Q) (none A, err error) {
+		if isForAdmins(question) {
 			if err := mayAsk(ctx, admin); err != nil {
-				return Answer{}, err
+				return none, err
 			}
 		}
-		return api.Query(ctx, question)
-	}
-}
-
-// searchFor wraps Search. Only admins may ask about a pod, because that uses the node's
-// credentials for the Kubernetes API.
-func (api API) searchFor() func(context.Context, SearchQuestion) (Search, error) {
-	if api.Search == nil {
-		return nil
-	}
-	return func(ctx context.Context, question SearchQuestion) (Search, error) {
-		if question.Pod != "" || question.As != "" {
-			if err := mayAsk(ctx, admin); err != nil {
-				return Search{}, err
-			}
-		}
-		return api.Search(ctx, question)
+		return answer(ctx, question)
 	}
 }
 

@@ -15,7 +15,7 @@ func (b *Bus) text() string {
 			others = append(others, "NOT "+name.Name+": "+name.Why)
 		}
 	}
-	return strings.Join(append([]string{orNone(strings.Join(owned, "   "))}, others...), "\n") + b.set()
+	return strings.Join(append([]string{orNone(owned, "   ")}, others...), "\n") + b.set()
 }
 
 // set returns additional lines with the settings made over D-Bus.

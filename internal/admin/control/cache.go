@@ -37,27 +37,18 @@ func (p CachePart) Parts() (n int) {
 // CacheEntry is one cached response. Names and data are in master file format (RFC 1035 section
 // 5.1).
 type CacheEntry struct {
-	Name   string        `json:"name"` // queried name
-	Type   string        `json:"type"`
-	Result string        `json:"result"` // NOERROR, NODATA, NXDOMAIN, SERVFAIL
-	TTL    int64         `json:"ttl"`    // remaining seconds; 0 if the entry is stale
-	Age    int64         `json:"age"`    // seconds
-	Stale  bool          `json:"stale,omitempty"`
-	Server string        `json:"server,omitempty"` // source of the response; empty if no server answered
-	DO     bool          `json:"do,omitempty"`     // whether the entry is for queries with DO; CD likewise
-	CD     bool          `json:"cd,omitempty"`
-	AD     bool          `json:"ad,omitempty"` // whether the server validated the response
-	Answer []CacheRecord `json:"answer"`
-	SOA    *CacheRecord  `json:"soa,omitempty"` // set for a negative response
-}
-
-// CacheRecord is one resource record.
-type CacheRecord struct {
-	Name  string `json:"name"`
-	TTL   uint32 `json:"ttl"`
-	Class string `json:"class"`
-	Type  string `json:"type"`
-	Data  string `json:"data"`
+	Name   string   `json:"name"` // queried name
+	Type   string   `json:"type"`
+	Result string   `json:"result"` // NOERROR, NODATA, NXDOMAIN, SERVFAIL
+	TTL    int64    `json:"ttl"`    // remaining seconds; 0 if the entry is stale
+	Age    int64    `json:"age"`    // seconds
+	Stale  bool     `json:"stale,omitempty"`
+	Server string   `json:"server,omitempty"` // source of the response; empty if no server answered
+	DO     bool     `json:"do,omitempty"`     // whether the entry is for queries with DO; CD likewise
+	CD     bool     `json:"cd,omitempty"`
+	AD     bool     `json:"ad,omitempty"` // whether the server validated the response
+	Answer []Record `json:"answer"`
+	SOA    *Record  `json:"soa,omitempty"` // set for a negative response
 }
 
 // CacheFlushed is the result of a flush.
@@ -132,7 +123,7 @@ func (e CacheEntry) WriteText(w io.Writer) error {
 }
 
 // question names the question that a record answers, if the record itself does not show it.
-func (e CacheEntry) question(r CacheRecord) string {
+func (e CacheEntry) question(r Record) string {
 	if r.Name == e.Name && r.Type == e.Type {
 		return ""
 	}

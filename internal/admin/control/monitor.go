@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -88,8 +89,8 @@ func (e MonitorEvent) WriteText(w io.Writer) error {
 	var err error
 	switch e.Kind {
 	case KindQuery:
-		_, err = fmt.Fprintln(w, strings.TrimRight(fmt.Sprintf("%s  %s  %-5s %s  %-8s  %-10s  %s", clock, e.asker(), orDash(e.Type), padded(orDash(e.Name)),
-			orDash(e.Rcode), e.who(), e.took()+e.reason()), " "))
+		_, err = fmt.Fprintln(w, strings.TrimRight(fmt.Sprintf("%s  %s  %-5s %-*s  %-8s  %-10s  %s", clock, e.asker(), orDash(e.Type),
+			nameWidth, orDash(e.Name), orDash(e.Rcode), cmp.Or(e.Server, e.By), e.took()+e.reason()), " "))
 	case KindLost:
 		_, err = fmt.Fprintf(w, "%s  ... %s queries not shown\n", clock, thousands(e.Queries))
 	default:
@@ -114,8 +115,6 @@ func (w Watched) text() string {
 // width that fits most names.
 const nameWidth = 36
 
-func padded(name string) string { return fmt.Sprintf("%-*s", nameWidth, name) }
-
 // Widths of the columns for the client's address and its pod.
 const (
 	addressWidth = 15
@@ -128,14 +127,6 @@ func (e MonitorEvent) asker() string {
 		return fmt.Sprintf("%-*s", addressWidth, e.Client)
 	}
 	return fmt.Sprintf("%-*s  %-*s", addressWidth, e.Client, podWidth, e.Pod)
-}
-
-// who returns the upstream nameserver, or else the kind of source.
-func (e MonitorEvent) who() string {
-	if e.Server != "" {
-		return e.Server
-	}
-	return e.By
 }
 
 func (e MonitorEvent) took() string {
@@ -152,12 +143,7 @@ func (e MonitorEvent) reason() string {
 	return "  " + e.Why
 }
 
-func orDash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
-}
+func orDash(s string) string { return cmp.Or(s, "-") }
 
 func thousands(n uint64) string {
 	text := fmt.Sprint(n)

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -49,11 +50,9 @@ func (p *page) mark(mark, text string) {
 	}
 }
 
-func orNone(s string) string {
-	if s == "" {
-		return "none"
-	}
-	return s
+// orNone joins words. Without words it is "none".
+func orNone(words []string, separator string) string {
+	return cmp.Or(strings.Join(words, separator), "none")
 }
 
 // milliseconds prints two decimals below 10 ms, where they matter, and none above.

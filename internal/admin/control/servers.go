@@ -1,7 +1,6 @@
 package control
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -124,7 +123,7 @@ func (l ServerList) table() [][]string {
 		}
 		for _, server := range route.Servers {
 			rows = append(rows, []string{
-				route.Domain, server.Address, server.state(), cmp.Or(server.over(), "-"), server.rtt(), strconv.FormatUint(server.RouteQueries, 10),
+				route.Domain, server.Address, server.state(), orDash(server.over()), server.rtt(), strconv.FormatUint(server.RouteQueries, 10),
 				strconv.FormatUint(server.RouteFailures, 10), route.Source,
 			})
 			isShown = isShown || server.over() != ""
@@ -291,7 +290,7 @@ func (t *RouteTarget) text() string {
 	case t.Local:
 		return noSuchNames
 	}
-	return orNone(strings.Join(t.Servers, " "))
+	return orNone(t.Servers, " ")
 }
 
 // RouteChanged is the time and the cause of the last change of the servers in use.

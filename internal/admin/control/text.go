@@ -152,7 +152,7 @@ func (l Loss) words(separator string) string {
 	if l.Local {
 		return noSuchNames
 	}
-	return orNone(strings.Join(l.Servers, separator))
+	return orNone(l.Servers, separator)
 }
 
 // noSuchNames is shown for a domain whose names are never forwarded.
@@ -166,7 +166,7 @@ func (r Route) servers(now time.Time) string {
 	for _, server := range r.Servers {
 		words = append(words, server.text(now))
 	}
-	return orNone(strings.Join(words, "   "))
+	return orNone(words, "   ")
 }
 
 func (r Route) text(now time.Time) string {
@@ -209,7 +209,7 @@ func (r ResolvConf) text() string {
 	case r.Owner != "":
 		text += " (" + r.Owner + ")"
 	}
-	text += ": nameserver " + orNone(strings.Join(r.Nameservers, " ")) + ", search " + orNone(strings.Join(r.Search, " "))
+	text += ": nameserver " + orNone(r.Nameservers, " ") + ", search " + orNone(r.Search, " ")
 	if r.Original != "" {
 		text += "\noriginal kept in " + r.Original
 	}

@@ -20,18 +20,18 @@ func TestViews(t *testing.T) {
 	for name, view := range map[string]interface{ WriteText(io.Writer) error }{
 		"entry": CacheEntry{
 			Name: "www.example.", Type: "A", Result: "NOERROR", TTL: 58, Age: 242, Server: "10.0.0.2:53", DO: true, CD: true, AD: true,
-			Answer: []CacheRecord{{"www.example.", 58, "IN", "CNAME", "web.example."}, {"web.example.", 60, "IN", "A", "192.0.2.80"}},
+			Answer: []Record{{"www.example.", 58, "IN", "CNAME", "web.example."}, {"web.example.", 60, "IN", "A", "192.0.2.80"}},
 		},
 		"entry-stale": CacheEntry{
 			Name: "www.example.", Type: "A", Result: "NOERROR", Age: 400, Stale: true, Server: "10.0.0.2:53",
-			Answer: []CacheRecord{{"www.example.", 0, "IN", "A", "192.0.2.80"}},
+			Answer: []Record{{"www.example.", 0, "IN", "A", "192.0.2.80"}},
 		},
 		"entry-nodata": CacheEntry{
 			Name: "a.example.", Type: "AAAA", Result: "NODATA", TTL: 5, Server: "10.0.0.2:53",
-			Answer: []CacheRecord{{"a.example.", 5, "IN", "CNAME", "b.example."}}, SOA: &CacheRecord{"example.", 5, "IN", "SOA", "ns. h. 1 2 3 4 5"},
+			Answer: []Record{{"a.example.", 5, "IN", "CNAME", "b.example."}}, SOA: &Record{"example.", 5, "IN", "SOA", "ns. h. 1 2 3 4 5"},
 		},
-		"entry-failure":   CacheEntry{Name: "a.example.", Type: "A", Result: "SERVFAIL", TTL: 1, Answer: []CacheRecord{}},
-		"entry-hostile":   CacheEntry{Name: hostile, Type: hostile, Result: hostile, Server: hostile, Answer: []CacheRecord{{hostile, 1, hostile, hostile, hostile}}},
+		"entry-failure":   CacheEntry{Name: "a.example.", Type: "A", Result: "SERVFAIL", TTL: 1, Answer: []Record{}},
+		"entry-hostile":   CacheEntry{Name: hostile, Type: hostile, Result: hostile, Server: hostile, Answer: []Record{{hostile, 1, hostile, hostile, hostile}}},
 		"flushed":         CacheFlushed{Entries: 4812},
 		"flushed-one":     CacheFlushed{Entries: 1},
 		"stats":           CacheStats{Entries: 4812, Size: 10000, Bytes: 1 << 20, MaxBytes: 10 << 20, Hits: 914, Misses: 86, Stale: 17, Prefetched: 3, Insertions: 90, Evictions: 1, Results: CacheResults{4000, 100, 700, 2, 30, 10}},

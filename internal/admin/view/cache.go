@@ -53,7 +53,7 @@ func dump(ctx context.Context, c *cache.Cache, part control.CachePart, send func
 func cacheEntry(r cache.Remembered) control.CacheEntry {
 	e := control.CacheEntry{
 		Name: r.QName, Type: dnswire.TypeText(r.Type), Result: result(r), Stale: r.TTL <= 0,
-		TTL: int64((max(0, r.TTL) + time.Second - 1) / time.Second), Age: int64(max(0, r.Age) / time.Second), DO: r.DO, CD: r.CD, Answer: []control.CacheRecord{},
+		TTL: int64((max(0, r.TTL) + time.Second - 1) / time.Second), Age: int64(max(0, r.Age) / time.Second), DO: r.DO, CD: r.CD, Answer: []control.Record{},
 	}
 	if !r.Server.IsZero() {
 		e.Server = r.Server.String()
@@ -84,13 +84,13 @@ func result(r cache.Remembered) string {
 
 // cacheRecord converts a record to master file format. miekg/dns escapes unprintable characters
 // there, and has no text form for some records.
-func cacheRecord(rr dns.RR) control.CacheRecord {
+func cacheRecord(rr dns.RR) control.Record {
 	h := rr.Header()
 	text := dnswire.Readable(rr).String()
 	if unknown := new(dns.RFC3597); strings.HasPrefix(text, ";") && unknown.ToRFC3597(rr) == nil {
 		text = unknown.String()
 	}
-	r := control.CacheRecord{Name: h.Name, TTL: h.Ttl, Class: dns.Class(h.Class).String(), Type: dnswire.TypeText(h.Rrtype), Data: `\# 0`}
+	r := control.Record{Name: h.Name, TTL: h.Ttl, Class: dns.Class(h.Class).String(), Type: dnswire.TypeText(h.Rrtype), Data: `\# 0`}
 	if fields := strings.SplitN(text, "\t", 5); len(fields) == 5 && h.Rdlength > 0 {
 		r.Data = fields[4]
 	}
