@@ -1,6 +1,7 @@
 package migrate
 
 import (
+	"encoding/binary"
 	"errors"
 	"net/netip"
 	"os"
@@ -27,7 +28,7 @@ garbage
 )
 
 func TestParseSockets(t *testing.T) {
-	if !isLittleEndian {
+	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
 		t.Skip("the text is from a little-endian machine")
 	}
 	v4, err := parseSockets(strings.NewReader(procUDP), "udp")
