@@ -1,6 +1,7 @@
 package firewall
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 
@@ -22,11 +23,13 @@ func parseAttributes(b []byte) (attributes, error) {
 	return all, err
 }
 
-// parseList splits a list, whose attributes have the same type.
-func parseList(b []byte) ([][]byte, error) {
-	var all [][]byte
-	err := eachAttribute(b, func(_ uint16, value []byte) { all = append(all, value) })
-	return all, err
+// parseList splits a list, and each of its elements.
+func parseList(b []byte) (all []attributes, err error) {
+	malformed := eachAttribute(b, func(_ uint16, value []byte) {
+		one, failed := parseAttributes(value)
+		all, err = append(all, one), cmp.Or(err, failed)
+	})
+	return all, cmp.Or(malformed, err)
 }
 
 func eachAttribute(b []byte, each func(kind uint16, value []byte)) error {

@@ -72,40 +72,39 @@ type step struct {
 	verdict   verdict
 }
 
-// run runs one expression (net/netfilter/nft_*.c). An unknown one may match, and makes all
-// registers unknown.
+// expressions are the known expressions (net/netfilter/nft_*.c).
+var expressions = map[string]func(*step, attributes) truth{
+	"meta":      (*step).meta,
+	"payload":   (*step).payload,
+	"ct":        (*step).ct,
+	"fib":       (*step).fib,
+	"immediate": (*step).immediate,
+	"bitwise":   (*step).bitwise,
+	"cmp":       (*step).cmp,
+	"range":     (*step).inRange,
+	"lookup":    (*step).lookup,
+	"match":     (*step).extension,
+	"target":    (*step).target,
+	"reject":    decides(verdict{kind: finally, end: drops}),
+	"queue":     decides(verdict{kind: anything}),
+	"counter":   decides(verdict{}),
+	"log":       decides(verdict{}),
+	"notrack":   decides(verdict{}),
+	"last":      decides(verdict{}),
+}
+
+// decides returns an expression that always has this verdict.
+func decides(v verdict) func(*step, attributes) truth {
+	return func(s *step, _ attributes) truth {
+		s.verdict = v
+		return yes
+	}
+}
+
+// run runs one expression. An unknown one may match, and makes all registers unknown.
 func (s *step) run(x expression) truth {
-	switch x.name {
-	case "counter", "log", "notrack", "last":
-		return yes
-	case "meta":
-		return s.meta(x.attrs)
-	case "payload":
-		return s.payload(x.attrs)
-	case "ct":
-		return s.ct(x.attrs)
-	case "fib":
-		return s.fib(x.attrs)
-	case "immediate":
-		return s.immediate(x.attrs)
-	case "bitwise":
-		return s.bitwise(x.attrs)
-	case "cmp":
-		return s.cmp(x.attrs)
-	case "range":
-		return s.inRange(x.attrs)
-	case "lookup":
-		return s.lookup(x.attrs)
-	case "reject":
-		s.verdict = verdict{kind: finally, end: drops}
-		return yes
-	case "queue":
-		s.verdict = verdict{kind: anything}
-		return yes
-	case "match":
-		return s.extension(x.attrs)
-	case "target":
-		return s.target(x.attrs)
+	if run := expressions[x.name]; run != nil {
+		return run(s, x.attrs)
 	}
 	return s.unknown()
 }
@@ -123,38 +122,33 @@ func (s *step) load(register uint32, what octets) truth {
 	return yes
 }
 
-// unknownWord returns an unknown 32-bit value.
-func unknownWord() octets { return newOctets(4) }
-
 // meta loads metadata of the packet. With a source register it sets metadata, and always matches.
 func (s *step) meta(a attributes) truth {
 	if _, sets := a.number(unix.NFTA_META_SREG); sets {
 		return yes
 	}
-	register, key := a.orZero(unix.NFTA_META_DREG), a.orZero(unix.NFTA_META_KEY)
-	switch key {
+	family, etherType := certain(unix.NFPROTO_IPV4), certain(0x08, 0x00)
+	if s.packet.Source.Is6() {
+		family, etherType = certain(unix.NFPROTO_IPV6), certain(0x86, 0xdd)
+	}
+	value := newOctets(4) // unknown
+	switch a.orZero(unix.NFTA_META_KEY) {
 	case unix.NFT_META_IIF:
-		return s.load(register, native32(uint32(s.packet.Index)))
+		value = native32(uint32(s.packet.Index))
 	case unix.NFT_META_IIFNAME:
 		name := make([]byte, unix.IFNAMSIZ)
 		copy(name, s.packet.Interface)
-		return s.load(register, certain(name...))
+		value = certain(name...)
 	case unix.NFT_META_L4PROTO:
-		return s.load(register, certain(s.packet.Protocol))
+		value = certain(s.packet.Protocol)
 	case unix.NFT_META_NFPROTO:
-		if s.packet.Source.Is4() {
-			return s.load(register, certain(unix.NFPROTO_IPV4))
-		}
-		return s.load(register, certain(unix.NFPROTO_IPV6))
+		value = family
 	case unix.NFT_META_PROTOCOL:
-		if s.packet.Source.Is4() {
-			return s.load(register, certain(0x08, 0x00))
-		}
-		return s.load(register, certain(0x86, 0xdd))
+		value = etherType
 	case unix.NFT_META_OIFNAME:
-		return s.load(register, newOctets(unix.IFNAMSIZ))
+		value = newOctets(unix.IFNAMSIZ)
 	}
-	return s.load(register, unknownWord())
+	return s.load(a.orZero(unix.NFTA_META_DREG), value)
 }
 
 // payload loads bytes of the packet.
@@ -243,21 +237,15 @@ func (s *step) cmp(a attributes) truth {
 		return maybe
 	}
 	order := bytes.Compare(have.data, data)
-	switch a.orZero(unix.NFTA_CMP_OP) {
-	case unix.NFT_CMP_EQ:
-		return truthOf(order == 0)
-	case unix.NFT_CMP_NEQ:
-		return truthOf(order != 0)
-	case unix.NFT_CMP_LT:
-		return truthOf(order < 0)
-	case unix.NFT_CMP_LTE:
-		return truthOf(order <= 0)
-	case unix.NFT_CMP_GT:
-		return truthOf(order > 0)
-	case unix.NFT_CMP_GTE:
-		return truthOf(order >= 0)
+	is, known := map[uint32]bool{
+		unix.NFT_CMP_EQ: order == 0, unix.NFT_CMP_NEQ: order != 0,
+		unix.NFT_CMP_LT: order < 0, unix.NFT_CMP_LTE: order <= 0,
+		unix.NFT_CMP_GT: order > 0, unix.NFT_CMP_GTE: order >= 0,
+	}[a.orZero(unix.NFTA_CMP_OP)]
+	if !known {
+		return maybe
 	}
-	return maybe
+	return truthOf(is)
 }
 
 func (s *step) inRange(a attributes) truth {
@@ -330,13 +318,10 @@ func (s set) find(key []byte) (*element, truth) {
 	if best == nil {
 		best = rest
 	}
-	switch {
-	case best != nil && !s.partial:
-		return best, yes
-	case s.partial:
+	if s.partial {
 		return nil, maybe
 	}
-	return nil, no
+	return best, truthOf(best != nil)
 }
 
 // isAfter reports whether x follows another element of a set of intervals. If one interval ends

@@ -57,7 +57,7 @@ func (n Nameserver) Links() []Link {
 		case n.isAllowed(l.Clients):
 			l.kind = ofAllow
 			allowed = append(allowed, l)
-		case len(n.PodCIDRs) == 0 && (n.AllowFrom.Local || n.AllowFrom.All) && isPrivate(l.Clients) && !n.isOutside(l.Interface):
+		case len(n.PodCIDRs) == 0 && (n.AllowFrom.Local || n.AllowFrom.All) && within(l.Clients, private) && !n.isOutside(l.Interface):
 			l.kind = guessed
 			others = append(others, l)
 		}
@@ -153,15 +153,10 @@ func (n Nameserver) behindRouters() []Link {
 	return all
 }
 
-// outside returns the interface of the default route, or "".
-func (n Nameserver) outside() string { return n.Net.DefaultInterface() }
-
 // isOutside reports whether an interface has a default route.
 func (n Nameserver) isOutside(name string) bool {
-	return n.outside() == name || n.Net.Default6 != nil && n.Net.Default6.Interface == name
+	return n.Net.DefaultInterface() == name || n.Net.Default6 != nil && n.Net.Default6.Interface == name
 }
-
-func isPrivate(network netip.Prefix) bool { return within(network, private) }
 
 // within reports whether a member of the list contains the network.
 func within(network netip.Prefix, list []netip.Prefix) bool {

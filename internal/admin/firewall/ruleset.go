@@ -1,9 +1,7 @@
 package firewall
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -90,9 +88,4 @@ type element struct {
 	end    bool       // whether key is the first one after an interval
 	any    bool       // whether it matches all keys without another element (NFT_SET_ELEM_CATCHALL)
 	data   attributes // value in a map; nil in a set
-}
-
-// sortInputs sorts base chains in the order in which the kernel runs them.
-func sortInputs(chains []Chain) {
-	slices.SortStableFunc(chains, func(a, b Chain) int { return cmp.Compare(a.Priority, b.Priority) })
 }

@@ -1,9 +1,11 @@
 package firewall
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/vishvananda/netlink/nl"
@@ -72,7 +74,7 @@ func readOnce(ctx context.Context) (*Ruleset, error) {
 	if err != nil {
 		return nil, fmt.Errorf("chains: %w", err)
 	}
-	sortInputs(r.Inputs)
+	slices.SortStableFunc(r.Inputs, func(a, b Chain) int { return cmp.Compare(a.Priority, b.Priority) })
 	for _, chain := range r.Inputs {
 		if err := c.readChain(r, chain.place()); err != nil {
 			return nil, err
@@ -200,11 +202,7 @@ func parseRule(b []byte) (rule, error) {
 		return nil, err
 	}
 	var r rule
-	for _, one := range list {
-		a, err := parseAttributes(one)
-		if err != nil {
-			return nil, err
-		}
+	for _, a := range list {
 		r = append(r, expression{a.text(unix.NFTA_EXPR_NAME), a.nested(unix.NFTA_EXPR_DATA)})
 	}
 	return r, nil
@@ -238,14 +236,10 @@ func (s *set) add(b []byte) error {
 	if err != nil {
 		return err
 	}
-	for _, one := range list {
+	for _, a := range list {
 		if len(s.elements) >= maxElements {
 			s.partial = true
 			return nil
-		}
-		a, err := parseAttributes(one)
-		if err != nil {
-			return err
 		}
 		flags := a.orZero(unix.NFTA_SET_ELEM_FLAGS)
 		x := element{

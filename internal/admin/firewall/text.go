@@ -129,7 +129,7 @@ func (v victims) options(service, port string) []string {
 func (v victims) rules() []string {
 	var all []string
 	for _, name := range v.patterns() {
-		if !v.isIPTables() {
+		if !v.chain.isIPTables("INPUT") {
 			all = append(all, "nft "+termtext.Quote(fmt.Sprintf("insert rule %v %s %s iifname \"%s\" meta l4proto { %s } th dport %d accept",
 				v.chain.Family, v.chain.Table, v.chain.Name, name, strings.Join(v.protocols, ", "), v.port)))
 			continue
@@ -142,9 +142,7 @@ func (v victims) rules() []string {
 	return all
 }
 
-// isIPTables reports whether the chain belongs to iptables-nft(8).
-func (v victims) isIPTables() bool { return v.chain.isIPTables("INPUT") }
-
+// isIPTables reports whether the chain is iptables-nft(8)'s own with this name.
 func (c Chain) isIPTables(name string) bool {
 	return c.Family != Inet && c.Table == "filter" && c.Name == name
 }
@@ -192,15 +190,15 @@ func (v victims) patterns() []string {
 func (v victims) advice(s State, n Nameserver) []string {
 	if v.zone == "" {
 		file := "/etc/sysconfig/nftables.conf"
-		if v.isIPTables() {
-			file = "/etc/sysconfig/" + map[Family]string{IPv4: "iptables", IPv6: "ip6tables"}[v.chain.Family]
+		if v.chain.isIPTables("INPUT") {
+			file = "/etc/sysconfig/" + iptables[v.chain.Family]
 		}
 		if v.chain.Table == firewalldTable {
 			return nil
 		}
 		return []string{"the next boot removes the rule: also add it to " + file + ", or to the tool that writes these rules"}
 	}
-	outside := n.outside()
+	outside := n.Net.DefaultInterface()
 	if outside == "" || slices.Contains(v.names(), outside) {
 		return nil
 	}
