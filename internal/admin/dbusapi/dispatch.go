@@ -42,6 +42,14 @@ func newRequest(m *dbus.Message) request {
 	}
 }
 
+// argument returns the argument at an index. ok is false if it is missing or has another type.
+func argument[T any](r request, at int) (value T, ok bool) {
+	if at < len(r.body) {
+		value, ok = r.body[at].(T)
+	}
+	return value, ok
+}
+
 // method handles a request and returns the values of the reply.
 type method func(l *link, ctx context.Context, r request) ([]any, error)
 

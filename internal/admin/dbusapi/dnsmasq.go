@@ -78,24 +78,15 @@ func setter(parse func(body []any) ([]dnsmasqconf.Rule, error)) method {
 
 func option(change func(o *dnsmasqconf.Options, on bool)) method {
 	return changing(func(l *link, ctx context.Context, r request) ([]any, error) {
-		on, err := boolean(r.body)
-		if err != nil {
-			return nil, err
+		on, ok := argument[bool](r, 0)
+		if !ok {
+			return nil, refuse("Expected boolean argument")
 		}
 		next := l.config.State()
 		change(&next.Options, on)
 		next.OptionsBy = l.by(ctx, r)
 		return nil, l.set(ctx, next)
 	})
-}
-
-func boolean(body []any) (bool, error) {
-	if len(body) > 0 {
-		if on, ok := body[0].(bool); ok {
-			return on, nil
-		}
-	}
-	return false, refuse("Expected boolean argument")
 }
 
 // by returns the caller of the request with the current time.

@@ -28,8 +28,9 @@ var managerMethods = map[string]method{
 // all read-only.
 var propertyMethods = map[string]method{
 	"Get": func(l *link, _ context.Context, r request) ([]any, error) {
-		iface, name, ok := twoTexts(r.body)
-		if !ok {
+		iface, isText := argument[string](r, 0)
+		name, isName := argument[string](r, 1)
+		if !isText || !isName {
 			return nil, refuse("Expected interface and property")
 		}
 		value, exists := l.properties(iface)[name]
@@ -39,32 +40,19 @@ var propertyMethods = map[string]method{
 		return []any{value}, nil
 	},
 	"GetAll": func(l *link, _ context.Context, r request) ([]any, error) {
-		iface, ok := "", false
-		if len(r.body) == 1 {
-			iface, ok = r.body[0].(string)
-		}
-		if !ok {
+		iface, ok := argument[string](r, 0)
+		if !ok || len(r.body) != 1 {
 			return nil, refuse("Expected interface")
 		}
 		return []any{l.properties(iface)}, nil
 	},
 	"Set": func(l *link, _ context.Context, r request) ([]any, error) {
-		if _, name, ok := twoTexts(r.body); ok {
+		_, isText := argument[string](r, 0)
+		if name, isName := argument[string](r, 1); isText && isName {
 			return nil, fault{errorReadOnly, dnsmasqconf.Printable(name) + " is read-only"}
 		}
 		return nil, refuse("Expected interface, property and value")
 	},
-}
-
-func twoTexts(body []any) (first, second string, ok bool) {
-	if len(body) < 2 {
-		return "", "", false
-	}
-	first, ok = body[0].(string)
-	if ok {
-		second, ok = body[1].(string)
-	}
-	return first, second, ok
 }
 
 // properties returns the properties of an interface. It is empty for interfaces other than the
@@ -171,12 +159,9 @@ func listenerProperties(s control.Status) []listenerProperty {
 func routeProperties(s control.Status) []routeProperty {
 	all := []routeProperty{}
 	add := func(domain, source string, local, inForce bool, servers []string) {
-		r := routeProperty{Domain: domain, Kind: "ask", Source: text(source), Servers: []string{}, InForce: inForce}
+		r := routeProperty{Domain: domain, Kind: "ask", Source: text(source), Servers: eachText(servers), InForce: inForce}
 		if local {
 			r.Kind = "local"
-		}
-		for _, server := range servers {
-			r.Servers = append(r.Servers, text(server))
 		}
 		all = append(all, r)
 	}

@@ -124,14 +124,13 @@ func cutAddr(body []any) (addr netip.Addr, rest []any, err error) {
 	case byte:
 		var octets [16]byte
 		for i := range octets {
-			if i == len(body) {
-				return addr, nil, refuse("Invalid IP address: %d bytes, not 16", i)
+			var ok bool
+			if i < len(body) {
+				octets[i], ok = body[i].(byte)
 			}
-			octet, ok := body[i].(byte)
 			if !ok {
 				return addr, nil, refuse("Invalid IP address: %d bytes, not 16", i)
 			}
-			octets[i] = octet
 		}
 		return netip.AddrFrom16(octets), body[16:], nil
 	case string:
