@@ -241,13 +241,11 @@ func (s Step) result() string {
 func (e Explanation) queriesText() []string {
 	glibc, musl := e.Libraries[0], e.Libraries[1]
 	text := glibc.count() + " on the wire, A and AAAA each"
-	switch {
-	case musl.count() == glibc.count():
-		text += ", with glibc and with musl (Alpine)"
-	default:
-		text += ", with glibc; " + musl.count() + " with musl (Alpine)"
+	if musl.count() == glibc.count() {
+		text += ", with glibc and with musl (Alpine)."
+	} else {
+		text += ", with glibc; " + musl.count() + " with musl (Alpine)."
 	}
-	text += "."
 	if e.Found && glibc.Queries > glibc.Whole && e.Name != e.Whole {
 		text += fmt.Sprintf(" %q, with a dot at the end, needs %d", e.Whole, glibc.Whole)
 		if musl.Whole != glibc.Whole {

@@ -7,13 +7,13 @@ package atomicfile
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -112,12 +112,8 @@ func isAsLong(path string, data []byte) bool {
 
 // isOwners reports whether the user owns the file at path; 0 matches any owner.
 func isOwners(path string, owner int) bool {
-	info, err := os.Lstat(path)
-	if err != nil {
-		return false
-	}
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	return owner == 0 || ok && int(stat.Uid) == owner
+	var stat unix.Stat_t
+	return unix.Lstat(path, &stat) == nil && (owner == 0 || int(stat.Uid) == owner)
 }
 
 // create creates the complete temporary file. On failure the caller removes it.
@@ -127,11 +123,7 @@ func (w Writer) create(temp, path string, data []byte, perm fs.FileMode, owner i
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if closeErr := file.Close(); err == nil {
-			err = closeErr
-		}
-	}()
+	defer func() { err = cmp.Or(err, file.Close()) }()
 	w.step("chmod")
 	if err := file.Chmod(perm & modeBits); err != nil {
 		return err
@@ -221,5 +213,5 @@ func wrap(verb, path string, err error) error {
 // immutable file or directory (chattr +i), or missing permissions. Retrying does not help; only the
 // administrator can change that, and may have intended it.
 func Blocked(err error) bool {
-	return errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EACCES)
+	return errors.Is(err, unix.EROFS) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES)
 }

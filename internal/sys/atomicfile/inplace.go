@@ -2,6 +2,7 @@ package atomicfile
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io/fs"
 	"os"
@@ -28,11 +29,7 @@ func (w Writer) writeInPlace(path string, data []byte, perm fs.FileMode, cause e
 	if err != nil {
 		return false, errors.Join(cause, err)
 	}
-	defer func() {
-		if closeErr := file.Close(); err == nil {
-			err = closeErr
-		}
-	}()
+	defer func() { err = cmp.Or(err, file.Close()) }()
 	info, err := file.Stat()
 	if err != nil {
 		return false, err

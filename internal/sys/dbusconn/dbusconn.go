@@ -83,14 +83,11 @@ func handshake(socket net.Conn, c Config) (*dbus.Conn, error) {
 		socket.Close()
 		return nil, err
 	}
-	if err := conn.Auth(nil); err != nil {
-		conn.Close()
-		return nil, err
+	err = conn.Auth(nil)
+	if err == nil && !c.Peer {
+		err = conn.Hello()
 	}
-	if c.Peer {
-		return conn, nil
-	}
-	if err := conn.Hello(); err != nil {
+	if err != nil {
 		conn.Close()
 		return nil, err
 	}

@@ -6,6 +6,7 @@
 package supervise
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -87,9 +88,10 @@ type runner struct {
 
 func newRunner(c Config) *runner {
 	r := &runner{Config: c, newAlarm: newAlarm}
-	if r.Log == nil {
-		r.Log = slog.New(slog.DiscardHandler)
-	}
+	r.Log = cmp.Or(r.Log, slog.New(slog.DiscardHandler))
+	r.Panics = cmp.Or(r.Panics, new(journal.Panics))
+	r.Signals = cmp.Or(r.Signals, &Signals{}) // its nil channels never deliver
+	r.Watchdog = cmp.Or(r.Watchdog, watchdogOfSystemd())
 	if r.Notify == nil {
 		r.Notify = notifySystemd
 	}
@@ -99,20 +101,11 @@ func newRunner(c Config) *runner {
 	if r.Hangs == nil {
 		r.Hangs = func() {}
 	}
-	if r.Watchdog == 0 {
-		r.Watchdog = watchdogOfSystemd()
-	}
-	if r.Panics == nil {
-		r.Panics = new(journal.Panics)
-	}
 	if r.Report == nil {
 		r.Report = func() {}
 	}
 	if r.Forget == nil {
 		r.Forget = func() {}
-	}
-	if r.Signals == nil {
-		r.Signals = &Signals{} // its nil channels never deliver
 	}
 	return r
 }
