@@ -48,10 +48,10 @@ type story struct {
 	failed int
 }
 
-// ErrFailed means that a check failed. The output shows which one.
-var ErrFailed = errors.New("the demo failed")
+// errFailed means that a check failed. The output shows which one.
+var errFailed = errors.New("the demo failed")
 
-// Run runs the demo. It returns ErrFailed if a check failed.
+// Run runs the demo. It returns an error if a check failed.
 func Run(ctx context.Context, config Config) error {
 	w, err := newWorld()
 	if err != nil {

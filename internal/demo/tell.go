@@ -34,10 +34,10 @@ func (s *story) expect(what string, got, want any) {
 	s.say("   ok      %s%s", what, shown(want))
 }
 
-// end prints the number of checks and returns ErrFailed if any failed.
+// end prints the number of checks and returns errFailed if any failed.
 func (s *story) end() error {
 	if s.failed > 0 {
-		return fmt.Errorf("%w: %d of %d checks", ErrFailed, s.failed, s.checks)
+		return fmt.Errorf("%w: %d of %d checks", errFailed, s.failed, s.checks)
 	}
 	s.say("\nAll %d checks passed. With --serve the daemon keeps running for your own queries.", s.checks)
 	return nil

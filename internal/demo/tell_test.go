@@ -26,7 +26,7 @@ func TestFailedChecks(t *testing.T) {
 			s := &story{Config: Config{Out: &out}}
 			row.tell(s)
 			err := s.end()
-			if errors.Is(err, ErrFailed) != row.fails || !strings.Contains(out.String(), row.says) {
+			if errors.Is(err, errFailed) != row.fails || !strings.Contains(out.String(), row.says) {
 				t.Errorf("got %v, output:\n%s", err, &out)
 			}
 		})

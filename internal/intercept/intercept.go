@@ -62,9 +62,9 @@ func (r Request) Format() []byte {
 	return b.Bytes()
 }
 
-// ParseRequest parses the content of a request file. It accepts only addresses that Check accepts,
+// parseRequest parses the content of a request file. It accepts only addresses that Check accepts,
 // because a compromised daemon may have written the file.
-func ParseRequest(data []byte) (Request, error) {
+func parseRequest(data []byte) (Request, error) {
 	var r Request
 	number := 0
 	for line := range strings.Lines(string(data)) {
@@ -147,7 +147,7 @@ func ReadRequest(path string) (Request, error) {
 	if len(data) > maxRequest {
 		return Request{}, fmt.Errorf("%s: expected at most %d bytes", path, maxRequest)
 	}
-	r, err := ParseRequest(data)
+	r, err := parseRequest(data)
 	if err != nil {
 		return Request{}, fmt.Errorf("%s: %w", path, err)
 	}

@@ -40,13 +40,13 @@ func TestParseRequest(t *testing.T) {
 		{"nine addresses", nine(), "line 9: expected at most 8 addresses"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			r, err := ParseRequest([]byte(test.text))
+			r, err := parseRequest([]byte(test.text))
 			if got := errorText(err); got != test.failure {
 				t.Fatalf("got the error %q, want %q", got, test.failure)
 			}
-			again, err := ParseRequest(r.Format())
+			again, err := parseRequest(r.Format())
 			if err != nil || !reflect.DeepEqual(again, r) {
-				t.Errorf("Format and ParseRequest turn %v into %v, %v", r, again, err)
+				t.Errorf("Format and parseRequest turn %v into %v, %v", r, again, err)
 			}
 		})
 	}
@@ -71,7 +71,7 @@ func errorText(err error) string {
 func FuzzParseRequest(f *testing.F) {
 	f.Add([]byte("intercept 10.96.0.10\nnode 10.0.0.5\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		r, err := ParseRequest(data)
+		r, err := parseRequest(data)
 		if err != nil {
 			return
 		}
@@ -83,9 +83,9 @@ func FuzzParseRequest(f *testing.F) {
 				t.Fatalf("accepted %v", a)
 			}
 		}
-		again, err := ParseRequest(r.Format())
+		again, err := parseRequest(r.Format())
 		if err != nil || !reflect.DeepEqual(again, r) {
-			t.Fatalf("Format and ParseRequest turn %v into %v, %v", r, again, err)
+			t.Fatalf("Format and parseRequest turn %v into %v, %v", r, again, err)
 		}
 	})
 }

@@ -132,19 +132,20 @@ func refused(response *http.Response) error {
 	return fmt.Errorf("node-dns reports: %s", said.Error)
 }
 
-// ErrNotReady means that the daemon runs but is not ready.
-var ErrNotReady = errors.New("node-dns is not ready")
+// errNotReady means that the daemon runs but is not ready.
+var errNotReady = errors.New("node-dns is not ready")
 
 // waitPause is the interval between requests. Each takes the daemon a millisecond.
 const waitPause = 100 * time.Millisecond
 
 // AwaitReady returns nil when the daemon that listens on path, or will listen, is ready: every
 // address is bound, and there is an upstream server. If ctx ends first, it returns the last
-// obstacle: ErrNotRunning, or ErrNotReady with the reasons. It returns a permission error at once.
+// obstacle: ErrNotRunning, or the reasons why it is not ready. It returns a permission error at
+// once.
 func AwaitReady(ctx context.Context, path string) error {
 	tick := time.NewTicker(waitPause)
 	defer tick.Stop()
-	reason := fmt.Errorf("%w: it has not reported its state", ErrNotReady)
+	reason := fmt.Errorf("%w: it has not reported its state", errNotReady)
 	for {
 		status, err := FetchStatus(ctx, path)
 		switch {
@@ -167,7 +168,7 @@ func AwaitReady(ctx context.Context, path string) error {
 
 func notReady(s Status) error {
 	if len(s.Problems) == 0 {
-		return fmt.Errorf("%w: it is starting", ErrNotReady)
+		return fmt.Errorf("%w: it is starting", errNotReady)
 	}
-	return fmt.Errorf("%w: %s", ErrNotReady, strings.Join(s.Problems, "; "))
+	return fmt.Errorf("%w: %s", errNotReady, strings.Join(s.Problems, "; "))
 }

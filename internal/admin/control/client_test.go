@@ -46,8 +46,8 @@ func TestAwaitReadyInVain(t *testing.T) {
 		says   string
 	}{
 		{"it does not run", nil, ErrNotRunning, "no process listens"},
-		{"it starts", &Status{}, ErrNotReady, "it is starting"},
-		{"it has problems", &Status{Problems: []string{"a", "b"}}, ErrNotReady, "a; b"},
+		{"it starts", &Status{}, errNotReady, "it is starting"},
+		{"it has problems", &Status{Problems: []string{"a", "b"}}, errNotReady, "a; b"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -26,7 +26,7 @@ func Read(ctx context.Context) State {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	var s State
-	rules, err := ReadRuleset(ctx)
+	rules, err := readRuleset(ctx)
 	switch {
 	case err == nil:
 		s.Rules = rules

@@ -171,7 +171,7 @@ func TestReality(t *testing.T) {
 				w.load(t, "table inet filter { chain input { type filter hook input priority 0; policy drop;\n"+
 					"meta l4proto ipv6-icmp accept\n"+row.nft+"\n}\n}")
 			}
-			rules, err := ReadRuleset(t.Context())
+			rules, err := readRuleset(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -315,7 +315,7 @@ func TestReadDenied(t *testing.T) {
 			done <- err
 			return
 		}
-		_, err := ReadRuleset(t.Context())
+		_, err := readRuleset(t.Context())
 		done <- err
 	}()
 	if err := <-done; !errors.Is(err, os.ErrPermission) {
@@ -333,7 +333,7 @@ func TestReadLarge(t *testing.T) {
 	}
 	w.load(t, "table inet filter { set many { type ipv4_addr; elements = { "+many.String()+" }; }\n"+
 		"chain input { type filter hook input priority 0; policy drop; ip saddr @many accept; }; }")
-	rules, err := ReadRuleset(t.Context())
+	rules, err := readRuleset(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

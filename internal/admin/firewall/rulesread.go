@@ -28,9 +28,9 @@ const (
 // errTooMany means that maxRules was exceeded.
 var errTooMany = errors.New("too many rules")
 
-// ReadRuleset reads the rules of the calling thread's network namespace. It changes nothing.
+// readRuleset reads the rules of the calling thread's network namespace. It changes nothing.
 // Without CAP_NET_ADMIN the error matches os.ErrPermission.
-func ReadRuleset(ctx context.Context) (*Ruleset, error) {
+func readRuleset(ctx context.Context) (*Ruleset, error) {
 	var err error
 	for range maxTries {
 		if err := ctx.Err(); err != nil {

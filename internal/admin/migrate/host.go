@@ -134,9 +134,9 @@ var agents = []string{
 	"calico-*", "cilium*", "flanneld", "machine-config-daemon*", "NetworkManager",
 }
 
-// IsNodeAgent reports whether a node needs a unit, or a process with this proc_pid_comm(5). An
+// isNodeAgent reports whether a node needs a unit, or a process with this proc_pid_comm(5). An
 // empty name is not an agent.
-func IsNodeAgent(name string) bool {
+func isNodeAgent(name string) bool {
 	name = strings.TrimSuffix(name, ".service") // the scope of a container is crio-ID.scope
 	return !strings.HasSuffix(name, ".scope") && slices.ContainsFunc(agents, func(pattern string) bool {
 		ok, _ := path.Match(pattern, name) // the patterns are valid
@@ -166,7 +166,7 @@ func parseContainer(text string) bool {
 // IsNodeAgent reports whether a node needs the holder: it is a node agent, or a container, which an
 // agent would restart.
 func (h Holder) IsNodeAgent() bool {
-	return h.Container || IsNodeAgent(h.Unit) || h.Unit == "" && IsNodeAgent(h.Name)
+	return h.Container || isNodeAgent(h.Unit) || h.Unit == "" && isNodeAgent(h.Name)
 }
 
 // Nameserver describes this node's nameserver after the migration, and its clients.

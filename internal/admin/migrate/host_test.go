@@ -11,12 +11,12 @@ func TestIsNodeAgent(t *testing.T) {
 		"docker.service", "openvswitch.service", "ovs-vswitchd.service", "ovnkube-node", "sdn", "openshift-sdn.service", "hyperkube", "openshift",
 		"NetworkManager.service", "k0scontroller.service",
 	} {
-		if !IsNodeAgent(name) {
+		if !isNodeAgent(name) {
 			t.Errorf("%s is not recognized", name)
 		}
 	}
 	for _, name := range []string{"", "dnsmasq.service", "named.service", "unbound.service", "coredns", "systemd-resolved.service", "mykubelet.service", "session-1.scope", "crio-2f.scope"} {
-		if IsNodeAgent(name) {
+		if isNodeAgent(name) {
 			t.Errorf("%s is recognized as a node agent", name)
 		}
 	}

@@ -4,7 +4,7 @@
 // The packages nm and dbusapi talk to NetworkManager and to our own clients, and supervise reports
 // the daemon's state to the manager. The privileged part uses the manager's own socket, as
 // systemctl(1) does for root, so it works without a bus: at the end of a shutdown, and while the
-// bus restarts. The daemon cannot access that socket and uses ManagerOnBus.
+// bus restarts. The daemon cannot access that socket and uses AskOnBus.
 package dbusconn
 
 import (

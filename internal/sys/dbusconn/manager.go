@@ -40,9 +40,9 @@ func DialManager(ctx context.Context, socket string) (*Manager, error) {
 	return m, nil
 }
 
-// ManagerOnBus connects to the manager over the system bus, until ctx ends. Any user may query it
+// managerOnBus connects to the manager over the system bus, until ctx ends. Any user may query it
 // there.
-func ManagerOnBus(ctx context.Context) (*Manager, error) {
+func managerOnBus(ctx context.Context) (*Manager, error) {
 	conn, err := Dial(ctx, Config{Limit: maxRead})
 	if err != nil {
 		return nil, fmt.Errorf("connecting to systemd: %w", err)
@@ -54,7 +54,7 @@ func ManagerOnBus(ctx context.Context) (*Manager, error) {
 // timeout.
 func AskOnBus(ctx context.Context, first time.Duration, ask func(ctx context.Context, m *Manager) error) error {
 	return Retry(ctx, first, 0, func(ctx context.Context) error {
-		m, err := ManagerOnBus(ctx)
+		m, err := managerOnBus(ctx)
 		if err != nil {
 			return err
 		}

@@ -124,7 +124,7 @@ func reloading() string {
 // notifySystemd is sd_notify(3). go-systemd's socket is one of Go's poller, which wakes up twice
 // for each notification.
 func notifySystemd(state string) error {
-	if err := OpenStore().send(state); !errors.Is(err, ErrNoStore) {
+	if err := OpenStore().send(state); !errors.Is(err, errNoStore) {
 		return err
 	}
 	return nil

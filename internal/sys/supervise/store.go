@@ -28,8 +28,8 @@ type Store struct{ socket string }
 // OpenStore returns the store of the manager in $NOTIFY_SOCKET, or the zero Store if there is none.
 func OpenStore() Store { return Store{os.Getenv("NOTIFY_SOCKET")} }
 
-// ErrNoStore means that there is no service manager to store files.
-var ErrNoStore = errors.New("no service manager")
+// errNoStore means that there is no service manager to store files.
+var errNoStore = errors.New("no service manager")
 
 // storeTimeout is the time that the manager may take to read a message. PID 1 reads within
 // milliseconds unless it hangs.
@@ -109,7 +109,7 @@ func hangsUp(fd int, patience time.Duration) (bool, error) {
 
 func (s Store) send(state string, fds ...int) error {
 	if !s.Exists() {
-		return ErrNoStore
+		return errNoStore
 	}
 	// This does not wake Go's scheduler. The send below waits if the socket is full.
 	if len(fds) == 0 && rawsock.SendUnix(s.socket, state) {

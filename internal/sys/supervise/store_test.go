@@ -75,7 +75,7 @@ func storeAndWait() {
 // error at once.
 func TestNoStore(t *testing.T) {
 	t.Setenv("NOTIFY_SOCKET", "")
-	if store := OpenStore(); store.Exists() || !errors.Is(store.Put("a", 0), ErrNoStore) {
+	if store := OpenStore(); store.Exists() || !errors.Is(store.Put("a", 0), errNoStore) {
 		t.Error("a store exists")
 	}
 	gone := filepath.Join(t.TempDir(), "notify")
