@@ -117,10 +117,8 @@ func (s *Service) Run(ctx context.Context, names ...string) error {
 			said = err.Error()
 			s.config.Log.Warn("not on D-Bus", "error", err, journal.BusAway.Attr())
 		}
-		select {
-		case <-ctx.Done():
+		if !supervise.Sleep(ctx, pause) {
 			return nil
-		case <-time.After(pause):
 		}
 		pause = min(2*pause, lastPause)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/resolvconf"
 	"github.com/node-dns/node-dns/internal/sys/dbusconn"
+	"github.com/node-dns/node-dns/internal/sys/supervise"
 )
 
 // Answer is a question that was answered before the first step.
@@ -123,10 +124,8 @@ func retry(ctx context.Context, try func() error) (wrong error) {
 		if wrong == nil || ctx.Err() == nil {
 			wrong = err
 		}
-		select {
-		case <-ctx.Done():
+		if !supervise.Sleep(ctx, 200*time.Millisecond) {
 			return wrong
-		case <-time.After(200 * time.Millisecond):
 		}
 	}
 }
