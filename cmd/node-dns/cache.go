@@ -31,7 +31,6 @@ func newCacheCommand() *cobra.Command {
 }
 
 func newCacheDumpCommand() *cobra.Command {
-	var output string
 	var part control.CachePart
 	cmd := &cobra.Command{
 		Use:   "dump [NAME | --zone ZONE]",
@@ -57,11 +56,11 @@ Exit code 0: done; 3: node-dns is not running; 4: permission denied.`,
 			if part.Name != "" && part.Zone != "" {
 				return usageError{errors.New("cache dump: expected a name or --zone, not both")}
 			}
-			return dumpCache(cmd, part, output)
+			return dumpCache(cmd, part)
 		},
 	}
 	cmd.Flags().StringVar(&part.Zone, "zone", "", "this `name` and all names below it")
-	addOutputFlag(cmd, &output)
+	addOutputFlag(cmd)
 	return cmd
 }
 
@@ -84,13 +83,13 @@ func setName(part *control.CachePart, args []string) error {
 	return nil
 }
 
-func dumpCache(cmd *cobra.Command, part control.CachePart, output string) error {
+func dumpCache(cmd *cobra.Command, part control.CachePart) error {
 	root, err := rootOf(cmd)
 	if err != nil {
 		return err
 	}
 	out := bufio.NewWriter(cmd.OutOrStdout())
-	printer := &listPrinter{w: out, output: output, kind: "CacheDump", key: "entries"}
+	printer := &listPrinter{w: out, output: outputOf(cmd), kind: "CacheDump", key: "entries"}
 	err = control.DumpCache(cmd.Context(), control.SocketPath(root), part, func(e control.CacheEntry) error { return printer.add(e) })
 	if err == nil {
 		err = printer.end()
@@ -101,7 +100,6 @@ func dumpCache(cmd *cobra.Command, part control.CachePart, output string) error 
 }
 
 func newCacheFlushCommand() *cobra.Command {
-	var output string
 	var part control.CachePart
 	cmd := &cobra.Command{
 		Use:   "flush NAME | --zone ZONE | --negative | --all",
@@ -123,7 +121,7 @@ Exit code 0: done; 3: node-dns is not running; 4: permission denied.`,
 			if part.Parts() != 1 {
 				return usageError{errors.New("cache flush: expected one of NAME, --zone ZONE, --negative, --all")}
 			}
-			return showFetched(cmd, output, func(ctx context.Context, path string) (control.CacheFlushed, error) {
+			return showFetched(cmd, func(ctx context.Context, path string) (control.CacheFlushed, error) {
 				return control.FlushCache(ctx, path, part)
 			})
 		},
@@ -131,12 +129,11 @@ Exit code 0: done; 3: node-dns is not running; 4: permission denied.`,
 	cmd.Flags().StringVar(&part.Zone, "zone", "", "this `name` and all names below it")
 	cmd.Flags().BoolVar(&part.Negative, "negative", false, "negative answers (NXDOMAIN, NODATA) and recent failures")
 	cmd.Flags().BoolVar(&part.All, "all", false, "everything")
-	addOutputFlag(cmd, &output)
+	addOutputFlag(cmd)
 	return cmd
 }
 
 func newCacheStatsCommand() *cobra.Command {
-	var output string
 	cmd := &cobra.Command{
 		Use:   "stats",
 		Short: "Show cache size and hit rate",
@@ -146,15 +143,15 @@ Exit code 0: done; 3: node-dns is not running.`,
 		Example: `  node-dns cache stats`,
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return showFetched(cmd, output, control.FetchCacheStats)
+			return showFetched(cmd, control.FetchCacheStats)
 		},
 	}
-	addOutputFlag(cmd, &output)
+	addOutputFlag(cmd)
 	return cmd
 }
 
 // showFetched fetches a value from the daemon and shows it in the output format.
-func showFetched[A page](cmd *cobra.Command, output string, fetch func(ctx context.Context, path string) (A, error)) error {
+func showFetched[A page](cmd *cobra.Command, fetch func(ctx context.Context, path string) (A, error)) error {
 	root, err := rootOf(cmd)
 	if err != nil {
 		return err
@@ -165,5 +162,5 @@ func showFetched[A page](cmd *cobra.Command, output string, fetch func(ctx conte
 	if err != nil {
 		return err
 	}
-	return show(cmd, value, output, false)
+	return show(cmd, value, false)
 }

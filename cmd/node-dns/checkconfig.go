@@ -12,7 +12,7 @@ import (
 )
 
 func newCheckConfigCommand() *cobra.Command {
-	var configFile, output string
+	var configFile string
 	var quiet bool
 	cmd := &cobra.Command{
 		Use:   "check-config",
@@ -55,19 +55,19 @@ printed. An API server that does not answer does not change the exit code.`,
 			}
 			if quiet {
 				check := doctor.CheckFiles(root, paths)
-				return show(cmd, check, output, len(check.Faults) > 0)
+				return show(cmd, check, len(check.Faults) > 0)
 			}
-			return checkConfig(cmd, root, paths, output)
+			return checkConfig(cmd, root, paths)
 		},
 	}
 	cmd.Flags().StringVar(&configFile, "config", "", "read this `file` instead of /etc/node-dns/node-dns.yaml")
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "only read the files, and print only errors")
-	addOutputFlag(cmd, &output)
+	addOutputFlag(cmd)
 	return cmd
 }
 
 // checkConfig checks all files and shows the result.
-func checkConfig(cmd *cobra.Command, root string, paths nodeconfig.Paths, output string) error {
+func checkConfig(cmd *cobra.Command, root string, paths nodeconfig.Paths) error {
 	check := doctor.CheckConfig(cmd.Context(), root, paths)
-	return show(cmd, check, output, len(check.Faults) > 0 || len(check.MissingRights) > 0)
+	return show(cmd, check, len(check.Faults) > 0 || len(check.MissingRights) > 0)
 }

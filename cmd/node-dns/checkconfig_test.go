@@ -42,7 +42,7 @@ func TestCheckConfigForOthers(t *testing.T) {
 		cmd.SetOut(&out)
 		cmd.SetContext(t.Context())
 		var err error
-		lab.AsNobody(func() { err = checkConfig(cmd, root, paths, "text") })
+		lab.AsNobody(func() { err = checkConfig(cmd, root, paths) })
 		if fails := strings.Contains(wants[0], "permission denied"); (err != nil) != fails {
 			t.Errorf("error %v", err)
 		}
@@ -93,7 +93,7 @@ func TestCheckConfigDnsmasq(t *testing.T) {
 		cmd := &cobra.Command{}
 		cmd.SetOut(&out)
 		cmd.SetContext(t.Context())
-		err := checkConfig(cmd, root, nodeconfig.DefaultPaths(root), "text")
+		err := checkConfig(cmd, root, nodeconfig.DefaultPaths(root))
 		if (err != nil) != row.fails || !strings.Contains(out.String(), row.want) || strings.Contains(out.String(), "all settings have their defaults") {
 			t.Errorf("%q: %v\n%s", row.text, err, &out)
 		}
@@ -118,7 +118,7 @@ func TestCheckConfigRights(t *testing.T) {
 		cmd := &cobra.Command{}
 		cmd.SetOut(&out)
 		cmd.SetContext(t.Context())
-		if err := checkConfig(cmd, root, nodeconfig.DefaultPaths(root), "text"); errors.Is(err, errShown) != fails {
+		if err := checkConfig(cmd, root, nodeconfig.DefaultPaths(root)); errors.Is(err, errShown) != fails {
 			t.Errorf("error %v", err)
 		}
 		if want = kubeconfig + ": " + want + "\n"; !strings.Contains(out.String(), want) {
@@ -134,7 +134,11 @@ func TestCheckConfigRights(t *testing.T) {
 	shown := &cobra.Command{}
 	shown.SetOut(&asJSON)
 	shown.SetContext(t.Context())
-	if err := checkConfig(shown, root, nodeconfig.DefaultPaths(root), "json"); !errors.Is(err, errShown) {
+	addOutputFlag(shown)
+	if err := shown.Flags().Set("output", "json"); err != nil {
+		t.Fatal(err)
+	}
+	if err := checkConfig(shown, root, nodeconfig.DefaultPaths(root)); !errors.Is(err, errShown) {
 		t.Error(err)
 	}
 	var read control.ConfigCheck
@@ -147,7 +151,7 @@ func TestCheckConfigRights(t *testing.T) {
 	cmd := &cobra.Command{}
 	cmd.SetOut(&out)
 	cmd.SetContext(t.Context())
-	if err := checkConfig(cmd, root, nodeconfig.DefaultPaths(root), "text"); err != nil || !strings.Contains(out.String(), "rights not checked") {
+	if err := checkConfig(cmd, root, nodeconfig.DefaultPaths(root)); err != nil || !strings.Contains(out.String(), "rights not checked") {
 		t.Errorf("%v\n%s", err, &out)
 	}
 }

@@ -9,7 +9,7 @@ import (
 )
 
 func newDoctorCommand() *cobra.Command {
-	var output, name string
+	var name string
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check this node's DNS and suggest fixes",
@@ -40,10 +40,10 @@ Exit code 0: only [ok] and [warn]; 1: at least one [FAIL].`,
 				return err
 			}
 			report := doctor.Diagnose(doctor.Gather(cmd.Context(), root, version, name))
-			return show(cmd, report, output, report.Failures > 0)
+			return show(cmd, report, report.Failures > 0)
 		},
 	}
-	addOutputFlag(cmd, &output)
+	addOutputFlag(cmd)
 	cmd.Flags().StringVar(&name, "name", "", "also look up this `name` at node-dns and its nameservers")
 	return cmd
 }

@@ -12,7 +12,7 @@ import (
 )
 
 func newExplainCommand() *cobra.Command {
-	var output, namespace, pod string
+	var namespace, pod string
 	var slow bool
 	cmd := &cobra.Command{
 		Use:   "explain NAME",
@@ -44,7 +44,7 @@ a problem is shown; 3: node-dns is not running; 4: permission denied (--pod).`,
 				if namespace != "" || pod != "" {
 					return usageError{errors.New("--slow covers all clients and cannot be combined with --namespace or --pod")}
 				}
-				return showFetched(cmd, output, func(ctx context.Context, path string) (control.SlowNames, error) {
+				return showFetched(cmd, func(ctx context.Context, path string) (control.SlowNames, error) {
 					return control.FetchSlowNames(ctx, path, name)
 				})
 			}
@@ -65,10 +65,10 @@ a problem is shown; 3: node-dns is not running; 4: permission denied (--pod).`,
 			if err != nil {
 				return err
 			}
-			return show(cmd, explanation, output, len(explanation.Problems) > 0)
+			return show(cmd, explanation, len(explanation.Problems) > 0)
 		},
 	}
-	addOutputFlag(cmd, &output)
+	addOutputFlag(cmd)
 	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "a pod of this `namespace`")
 	cmd.Flags().BoolVar(&slow, "slow", false, "show when it was slow in the last ten minutes, and where the time went")
 	cmd.Flags().StringVar(&pod, "pod", "", "this `pod`: NAMESPACE/NAME, or NAME with --namespace")

@@ -104,11 +104,3 @@ func (f failure) WriteText(w io.Writer) error {
 	termtext.WriteError(w, "node-dns", errors.New(f.text()))
 	return nil
 }
-
-// outputOf returns the value of a command's -o flag, or "" if it has none.
-func outputOf(cmd *cobra.Command) string {
-	if flag := cmd.Flags().Lookup("output"); flag != nil {
-		return flag.Value.String()
-	}
-	return ""
-}

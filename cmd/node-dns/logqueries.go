@@ -9,7 +9,6 @@ import (
 )
 
 func newLogQueriesCommand() *cobra.Command {
-	var output string
 	cmd := &cobra.Command{
 		Use:   "log-queries [on | extra | off]",
 		Short: "Turn query logging on or off",
@@ -33,11 +32,11 @@ Exit code 0: done; 3: node-dns is not running; 4: permission denied.`,
 				on := args[0] != "off"
 				question.On, question.Extra = &on, args[0] == "extra"
 			}
-			return showFetched(cmd, output, func(ctx context.Context, path string) (control.LogQueries, error) {
+			return showFetched(cmd, func(ctx context.Context, path string) (control.LogQueries, error) {
 				return control.AskLogQueries(ctx, path, question)
 			})
 		},
 	}
-	addOutputFlag(cmd, &output)
+	addOutputFlag(cmd)
 	return cmd
 }

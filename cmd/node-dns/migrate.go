@@ -23,7 +23,6 @@ import (
 type migration struct {
 	dryRun, apply, undo bool
 	kubelet, intercept  bool
-	output              string
 }
 
 func newMigrateCommand() *cobra.Command {
@@ -62,7 +61,7 @@ the reason is shown; 4: permission denied.`,
 	flags.BoolVar(&m.kubelet, "kubelet", false, "also point the kubelet's resolvConf at nameservers that pods can reach")
 	flags.BoolVar(&m.intercept, "intercept", false, "also intercept pods' queries to the cluster's DNS Service")
 	flags.BoolVar(&m.undo, "undo", false, "undo the migration")
-	addOutputFlag(cmd, &m.output)
+	addOutputFlag(cmd)
 	flags.Lookup("output").Usage += "; the plan, or the progress"
 	return cmd
 }
@@ -127,14 +126,14 @@ func (m migration) show(cmd *cobra.Command, root string) error {
 	if err != nil {
 		return err
 	}
-	return show(cmd, plan.Document(), m.output, len(plan.Refused) > 0)
+	return show(cmd, plan.Document(), len(plan.Refused) > 0)
 }
 
 // showJournal prints a migration and, after its last step, what a cluster administrator still has
 // to do.
 func (m migration) showJournal(ctx context.Context, cmd *cobra.Command, root string, journal *migrate.Journal) error {
-	err := show(cmd, journal.Document(), m.output, false)
-	if err != nil || journal.Phase != migrate.Applied || m.output != "text" {
+	err := show(cmd, journal.Document(), false)
+	if err != nil || journal.Phase != migrate.Applied || outputOf(cmd) != "text" {
 		return err
 	}
 	plan, err := m.plan(ctx, root)

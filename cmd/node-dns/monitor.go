@@ -18,7 +18,6 @@ import (
 var errEnough = errors.New("enough")
 
 func newMonitorCommand() *cobra.Command {
-	var output string
 	var filter control.MonitorFilter
 	var namespace, pod string
 	var count int
@@ -57,10 +56,10 @@ denied.`,
 			if count < 0 {
 				return usageError{fmt.Errorf("--count %d: expected a number of queries", count)}
 			}
-			return showEvents(cmd, filter, count, output)
+			return showEvents(cmd, filter, count)
 		},
 	}
-	addOutputFlag(cmd, &output)
+	addOutputFlag(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&filter.Client, "client", "", "only queries from this address or network")
 	flags.StringVarP(&namespace, "namespace", "n", "", "only queries from the pods of this namespace")
@@ -74,7 +73,7 @@ denied.`,
 
 // showEvents prints the events that match the filter, until count queries were shown (0 means no
 // limit) or a signal arrives.
-func showEvents(cmd *cobra.Command, filter control.MonitorFilter, count int, output string) error {
+func showEvents(cmd *cobra.Command, filter control.MonitorFilter, count int) error {
 	root, err := rootOf(cmd)
 	if err != nil {
 		return err
@@ -83,7 +82,7 @@ func showEvents(cmd *cobra.Command, filter control.MonitorFilter, count int, out
 	defer stop()
 	out, left := cmd.OutOrStdout(), count
 	err = control.Monitor(ctx, control.SocketPath(root), filter, func(e control.MonitorEvent) error {
-		if err := writeEvent(out, e, output); err != nil {
+		if err := writeEvent(out, e, outputOf(cmd)); err != nil {
 			return err
 		}
 		if e.Kind == control.KindQuery {

@@ -25,10 +25,18 @@ type page interface {
 }
 
 // addOutputFlag adds the -o flag. The root command validates its value with checkOutput.
-func addOutputFlag(cmd *cobra.Command, output *string) {
-	cmd.Flags().StringVarP(output, "output", "o", "text", "print in this `format`: text, json or yaml")
+func addOutputFlag(cmd *cobra.Command) {
+	cmd.Flags().StringP("output", "o", "text", "print in this `format`: text, json or yaml")
 	// Fails only if the flag does not exist.
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// outputOf returns the value of a command's -o flag, or "" if it has none.
+func outputOf(cmd *cobra.Command) string {
+	if flag := cmd.Flags().Lookup("output"); flag != nil {
+		return flag.Value.String()
+	}
+	return ""
 }
 
 // checkOutput checks the value of the -o flag, if the command has one.
@@ -40,10 +48,11 @@ func checkOutput(cmd *cobra.Command, _ []string) error {
 	return usageError{fmt.Errorf("-o %s: expected text, json or yaml", flag.Value)}
 }
 
-// show prints a page in the output format. It returns errShown if the page shows a problem.
-func show(cmd *cobra.Command, p page, output string, isProblem bool) error {
+// show prints a page in the command's output format. It returns errShown if the page shows a
+// problem.
+func show(cmd *cobra.Command, p page, isProblem bool) error {
 	out := cmd.OutOrStdout()
-	return showOn(out, p, output, isProblem, looksOf(out))
+	return showOn(out, p, outputOf(cmd), isProblem, looksOf(out))
 }
 
 // shownIf returns errShown if the output shows a problem.

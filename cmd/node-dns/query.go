@@ -42,7 +42,7 @@ SERVFAIL, no response); 3: node-dns is not running; 4: permission denied (--as,
 --fresh).`
 
 func newQueryCommand() *cobra.Command {
-	var output, namespace string
+	var namespace string
 	var short bool
 	var flags queryFlags
 	cmd := &cobra.Command{
@@ -79,10 +79,10 @@ func newQueryCommand() *cobra.Command {
 					questions[i].Search = control.SearchQuestion{As: flags.how.As}
 				}
 			}
-			return runQuery(cmd, questions, output, short)
+			return runQuery(cmd, questions, short)
 		},
 	}
-	addOutputFlag(cmd, &output)
+	addOutputFlag(cmd)
 	set := cmd.Flags()
 	set.StringVarP(&namespace, "namespace", "n", "", "the search list of this namespace's pods")
 	set.StringVarP(&flags.reverse, "reverse", "x", "", "the name of this address")
@@ -117,9 +117,10 @@ type hostError struct{ error }
 func (e hostError) Unwrap() error { return e.error }
 
 // runQuery looks the names up one after the other and prints each result as it arrives.
-func runQuery(cmd *cobra.Command, questions []control.LookupQuestion, output string, short bool) error {
+func runQuery(cmd *cobra.Command, questions []control.LookupQuestion, short bool) error {
 	ctx, cancel := context.WithTimeout(cmd.Context(), queryTimeout)
 	defer cancel()
+	output := outputOf(cmd)
 	list := listPrinter{w: cmd.OutOrStdout(), output: output, kind: "LookupList", key: "lookups"}
 	found := true
 	for _, question := range questions {
@@ -129,7 +130,7 @@ func runQuery(cmd *cobra.Command, questions []control.LookupQuestion, output str
 		case short && output == "text":
 			err = lookup.WriteShort(cmd.OutOrStdout())
 		case len(questions) == 1:
-			err = show(cmd, lookup, output, false)
+			err = show(cmd, lookup, false)
 		default:
 			err = list.add(lookup)
 		}

@@ -9,7 +9,6 @@ import (
 )
 
 func newServersCommand() *cobra.Command {
-	var output string
 	var every interval
 	var history bool
 	cmd := &cobra.Command{
@@ -31,7 +30,7 @@ node-dns is not running. With --watch 0, when it is interrupted.`,
   node-dns servers --history
   node-dns servers --watch`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return showView(cmd, output, every, func(ctx context.Context, path string) (page, bool, error) {
+			return showView(cmd, every, func(ctx context.Context, path string) (page, bool, error) {
 				if history {
 					h, err := control.FetchServerHistory(ctx, path)
 					return h, false, err
@@ -44,6 +43,6 @@ node-dns is not running. With --watch 0, when it is interrupted.`,
 	}
 	addWatchFlag(cmd, &every)
 	cmd.Flags().BoolVar(&history, "history", false, "show the last changes of servers")
-	addOutputFlag(cmd, &output)
+	addOutputFlag(cmd)
 	return cmd
 }

@@ -23,7 +23,6 @@ const usualWait = 5 * time.Minute
 type screen func(ctx context.Context, path string) (p page, isProblem bool, err error)
 
 func newStatusCommand() *cobra.Command {
-	var output string
 	var every interval
 	var brief, await bool
 	limit := patience(usualWait)
@@ -52,7 +51,7 @@ not running. With --watch 0, when it is interrupted.`,
 			case cmd.Flags().Changed("wait-duration"):
 				return usageError{errors.New("--wait-duration requires --wait")}
 			}
-			return showView(cmd, output, every, func(ctx context.Context, path string) (page, bool, error) {
+			return showView(cmd, every, func(ctx context.Context, path string) (page, bool, error) {
 				status, err := control.FetchStatus(ctx, path)
 				if b := status.Brief(); brief {
 					return b, len(b.Reasons) > 0, err
@@ -62,7 +61,7 @@ not running. With --watch 0, when it is interrupted.`,
 		},
 	}
 	addWatchFlag(cmd, &every)
-	addOutputFlag(cmd, &output)
+	addOutputFlag(cmd)
 	cmd.Flags().BoolVar(&brief, "brief", false, "print one line, for probes")
 	cmd.Flags().BoolVar(&await, "wait", false, "wait until it is ready, then show it")
 	cmd.Flags().Var(&limit, "wait-duration", "maximum time of --wait, in seconds or as 1m30s; 0: forever")
@@ -70,7 +69,7 @@ not running. With --watch 0, when it is interrupted.`,
 }
 
 // showView shows a screen in the output format, once or repeatedly.
-func showView(cmd *cobra.Command, output string, every interval, v screen) error {
+func showView(cmd *cobra.Command, every interval, v screen) error {
 	root, err := rootOf(cmd)
 	if err != nil {
 		return err
@@ -82,7 +81,7 @@ func showView(cmd *cobra.Command, output string, every interval, v screen) error
 		if err != nil {
 			return err
 		}
-		looks := looksOf(cmd.OutOrStdout()) // the terminal size may change
+		output, looks := outputOf(cmd), looksOf(cmd.OutOrStdout()) // the terminal size may change
 		if every > 0 && output == "yaml" {
 			fmt.Fprintln(w, "---") // separates the documents
 		}

@@ -11,7 +11,6 @@ import (
 )
 
 func newVersionCommand() *cobra.Command {
-	var output string
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Show the versions of this program and of the running daemon",
@@ -30,10 +29,10 @@ Exit code 0: they are the same, or no daemon answers; 1: they differ.`,
 			ctx, cancel := context.WithTimeout(cmd.Context(), statusTimeout)
 			defer cancel()
 			v.Ask(ctx, control.SocketPath(root))
-			return show(cmd, v, output, v.Differ())
+			return show(cmd, v, v.Differ())
 		},
 	}
-	addOutputFlag(cmd, &output)
+	addOutputFlag(cmd)
 	return cmd
 }
 
