@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/admin/doctor"
@@ -84,6 +85,7 @@ func (m migration) run(cmd *cobra.Command) error {
 	case os.Geteuid() != 0:
 		return fmt.Errorf("only root can migrate a node; without a flag, migrate shows what it would do: %w", os.ErrPermission)
 	}
+	unix.Umask(0o022) // like the hook, because the daemon must be able to access what is created here
 	// A closed terminal or Ctrl-C must not leave a node half-migrated: see Applier.Continue.
 	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
