@@ -100,6 +100,9 @@ func (a Applier) back(ctx context.Context, j *Journal, why error) error {
 // attempt. The node resolv.conf stays if a kubelet was configured to read it, because a running
 // kubelet keeps that path in memory.
 func (a Applier) Undo(ctx context.Context, j *Journal) error {
+	if j.Phase != Undoing {
+		a.keepEdits(j)
+	}
 	j.Phase = Undoing
 	takeFromOpenresolv(a.base(), j.Saved)
 	takeNewer(a.base(), j.Began, j.Saved)

@@ -233,3 +233,85 @@ func anew(tree, times map[string]Saved) map[string]Saved {
 	}
 	return all
 }
+
+// TestUndoKeepsEdits: an undo discarded what an admin or a cluster upgrade had written to a file
+// since the migration: an edited node-dns.yaml was removed, and an upgraded kubelet's configuration
+// became the old one.
+func TestUndoKeepsEdits(t *testing.T) {
+	t.Parallel()
+	const (
+		was, edit    = "was: 1\n", "new: 3\n"
+		added, again = "\n# why\nadded: 2\n", "\n# why\nagain: 2\n"
+	)
+	twice := []Step{writeStep(ourConfig, was+added, "first"), writeStep(ourConfig, was+added+again, "second")}
+	fresh := []Step{writeStep(ourConfig, added, "first")}
+	aside := []Step{removeStep(ourConfig, "")}
+	for _, row := range []struct {
+		name         string
+		steps        []Step
+		before, edit string // "" for no file
+		after        string
+		told         string // "" for nothing
+	}{
+		{"edited", twice, was, edit + was + added + edit + again, edit + was + edit, "keep the later changes of " + ourConfig},
+		{"replaced", twice, was, edit, edit, "second"},
+		{"as after the first step", twice, was, was + added, was, ""},
+		{"not edited", twice, was, was + added + again, was, ""},
+		{"restored by hand", twice, was, was, was, ""},
+		{"removed", twice, was, "", was, ""},
+		{"new, and edited", fresh, "", added + edit, edit, "keep the later changes of " + ourConfig},
+		{"new, and replaced", fresh, "", edit, edit, "first"},
+		{"new, and empty lines added", fresh, "", added + "\n", "", "keep"},
+		{"new, and not edited", fresh, "", added, "", ""},
+		{"new, and removed", fresh, "", "", "", ""},
+		{"moved aside, and installed again", aside, was, edit, edit, "move " + ourConfig},
+		{"moved aside", aside, was, "", was, ""},
+		// openresolv keeps writing it.
+		{"another program's own file", []Step{writeStep(resolvconfFile, was, "")}, "", edit, "", ""},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			for moment, more := 0, true; more; moment++ {
+				a, told := Applier{root: t.TempDir(), other: onPaper{}}, ""
+				a.Tell = func(sentence string) { told += sentence + "\n" }
+				path := row.steps[0].Path
+				put := func(text string) {
+					t.Helper()
+					err := remove(filepath.Join(a.root, path))
+					if text != "" {
+						err = a.rewrite(path, text)
+					}
+					if err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := os.MkdirAll(filepath.Dir(filepath.Join(a.root, path)), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				put(row.before)
+				if err := a.Apply(t.Context(), Plan{Steps: row.steps}); err != nil {
+					t.Fatal(err)
+				}
+				put(row.edit)
+				told = ""
+				undo := func(a Applier) error {
+					j, err := ReadJournal(a.root)
+					if err != nil || j == nil {
+						return err
+					}
+					return a.Undo(t.Context(), j)
+				}
+				var err error
+				_, more, err = until(moment, a, undo)
+				if err := errors.Join(err, undo(a)); err != nil {
+					t.Fatal(err)
+				}
+				if text, _ := os.ReadFile(filepath.Join(a.root, path)); string(text) != row.after { // empty if it is gone
+					t.Errorf("killed at moment %d: got %q, want %q", moment, text, row.after)
+				}
+				if (row.told == "") != (told == "") || !strings.Contains(told, row.told) {
+					t.Errorf("killed at moment %d: told %q, want %q", moment, told, row.told)
+				}
+			}
+		})
+	}
+}
