@@ -86,7 +86,9 @@ func (m migration) run(cmd *cobra.Command) error {
 		return fmt.Errorf("only root can migrate a node; without a flag, migrate shows what it would do: %w", os.ErrPermission)
 	}
 	unix.Umask(0o022) // like the hook, because the daemon must be able to access what is created here
-	// A closed terminal or Ctrl-C must not leave a node half-migrated: see Applier.Continue.
+	// A closed terminal or Ctrl-C must not leave a node half-migrated: see Applier.Continue. If the
+	// reader of the output ends, as with a lost connection of ssh, the migration continues.
+	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	unlock, err := migrate.Lock(ctx, migrate.LockFile)
