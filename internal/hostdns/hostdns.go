@@ -43,6 +43,7 @@ type Paths struct {
 	Original           string   // the resolv.conf that ours replaced: a file or a link
 	Record             string   // the last good upstreams and their source
 	Facts              string   // the cluster's configuration, for the daemon, which may not read the original file
+	Migration          string   // what node-dns migrate needs for its undo; exists until then
 	Cache              string   // the daemon's cache; removed by a purge
 	Rewrites           string   // history of other programs' overwrites; owned by root, unlike the daemon's directory
 	Units              []string // possible paths of the daemon's systemd unit
@@ -68,6 +69,7 @@ func NewPaths(root string) Paths {
 		Record:             at("/var/lib/node-dns/upstreams.json"),
 		Facts:              nodeconfig.DefaultPaths(filepath.Join("/", root)).Facts,
 		Kubeconfig:         nodeconfig.DefaultPaths(filepath.Join("/", root)).Handover,
+		Migration:          at("/var/lib/node-dns/migration.json"),
 		Cache:              at("/var/cache/node-dns"),
 		Rewrites:           at("/run/origin-dns-dispatcher/rewrites.json"),
 		Units:              []string{at("/etc/systemd/system/node-dns.service"), at("/usr/lib/systemd/system/node-dns.service")},

@@ -35,7 +35,13 @@ func withPurge(p Plan, s *State) Plan {
 		}
 	}
 	node := filepath.Dir(s.Paths.NodeResolvConf)
-	add(RemoveTree, filepath.Dir(s.Paths.Original), filepath.Dir(s.Paths.Rewrites))
+	if s.Migrated {
+		p.Warnings = append(p.Warnings, "kept "+s.Paths.host(s.Paths.Migration)+", the only copy of what the migration moved aside: to undo it, install node-dns again and run node-dns migrate --undo")
+		add(Remove, s.Paths.Original, s.Paths.Record, s.Paths.Facts, s.Paths.Kubeconfig)
+	} else {
+		add(RemoveTree, filepath.Dir(s.Paths.Original))
+	}
+	add(RemoveTree, filepath.Dir(s.Paths.Rewrites))
 	add(RemoveDir, node, filepath.Dir(node), filepath.Dir(s.Paths.Snippet), filepath.Dir(s.Paths.DropIn))
 	add(Remove, s.Paths.Lock)
 	add(RemoveTree, s.Paths.Cache, filepath.Dir(s.Paths.Request)) // the daemon's directories; a malicious daemon may have filled them with more than a run can remove
@@ -100,6 +106,7 @@ func (r Runner) Purge(ctx context.Context, ifOurs bool) (Plan, Result, error) {
 
 func (r Runner) purgePlan(ctx context.Context, s State, ifOurs bool) Plan {
 	s.KubeletNaming = s.Paths.kubeletNaming(s.Paths.host(s.Paths.NodeResolvConf))
+	s.Migrated = mayExist(s.Paths.Migration)
 	return withPurge(r.restorePlan(ctx, s, ifOurs), &s)
 }
 

@@ -105,6 +105,11 @@ func TestPurge(t *testing.T) {
 		{name: "nameservers over TLS only", servers: "dns+tls://9.9.9.9#dns.quad9.net"},
 		// The hook edits lines in place.
 		{name: "lines in another order", meanwhile: "search example.com\nnameserver 10.0.0.2\nnameserver 10.0.0.3\n"},
+		// The purge removed the only copy of the hook and the settings from before the migration.
+		{
+			name: "a migration that was not undone", files: map[string]string{"/var/lib/node-dns/migration.json": "{}"},
+			log: "install node-dns again and run node-dns migrate --undo",
+		},
 		{name: "a line of the admin's", meanwhile: "# mine\nnameserver 10.0.0.2\nnameserver 10.0.0.3\nsearch example.com\n", left: kept},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -132,7 +137,7 @@ func TestPurge(t *testing.T) {
 			if _, result, err := w.runner().Purge(t.Context(), true); err != nil || result.ResolvConf != Restored {
 				t.Errorf("%s, %v", result.ResolvConf, err)
 			}
-			if log := w.log.String(); !strings.Contains(log, test.log) || strings.Contains(log, "kept /etc") != (test.log != "") {
+			if log := w.log.String(); !strings.Contains(log, test.log) || strings.Contains(log, "kept /") != (test.log != "") {
 				t.Errorf("logged %s, want %q", log, test.log)
 			}
 			want := slices.Sorted(slices.Values(append(before, test.left...)))

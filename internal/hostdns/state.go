@@ -62,6 +62,8 @@ type State struct {
 
 	KubeletNaming string // which kubelet may read NodeResolvConf, as a sentence; "" if none does, or without a purge
 
+	Migrated bool // a migration was not undone; false without a purge
+
 	Problems []string // what could not be read, and why
 
 	parsed *known // cached by Look and by plans; nil makes known parse the two files

@@ -204,6 +204,7 @@ func TestMigrateBesideSkyDNS(t *testing.T) {
 		"--bind-interfaces --listen-address=127.0.0.1 --address=/sky.test/192.0.2.99\n", 0o644)
 	o.Run("systemctl", "daemon-reload")
 	o.Run("systemctl", "start", unit)
+	before := o.tree()
 	stop := o.asking("127.0.0.1", "sky.test", "192.0.2.99")
 	t.Log(o.Run("node-dns", "migrate", "--apply"))
 	stop()
@@ -217,7 +218,14 @@ func TestMigrateBesideSkyDNS(t *testing.T) {
 	if out, _ := o.Try("node-dns", "doctor"); !strings.Contains(out, "127.0.0.1:53 is used by dnsmasq of "+unit) || strings.Contains(out, "disable --now "+unit) {
 		t.Errorf("got doctor's output\n%s", out)
 	}
+	// As the package does when it is removed. That removed what the undo needs.
+	o.Run("systemctl", "disable", "--quiet", "--now", "node-dns.service")
+	o.Run("origin-dns-dispatcher", "restore", "--if-ours", "--purge")
+	if o.exists("/var/lib/node-dns/resolv.conf.orig") || o.exists("/var/lib/node-dns/upstreams.json") {
+		t.Errorf("left: %s", o.Run("ls", "/var/lib/node-dns"))
+	}
 	o.Run("node-dns", "migrate", "--undo")
+	o.checkEtc(before)
 	o.checkOld()
 }
 
