@@ -22,14 +22,15 @@ var (
 )
 
 // IsLocal reports whether err is a problem of this host that says nothing about the server: no file
-// descriptors, memory or ports.
+// descriptors, memory or ports. Without a free port, connect(2) returns EADDRNOTAVAIL for TCP and
+// EAGAIN for UDP (inet_autobind), and bind(2) returns EADDRINUSE.
 func IsLocal(err error) bool {
 	var errno syscall.Errno
 	if !errors.As(err, &errno) {
 		return false
 	}
 	switch errno {
-	case syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL:
+	case syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL, syscall.EAGAIN, syscall.EADDRINUSE:
 		return true
 	}
 	return false

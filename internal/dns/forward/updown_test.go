@@ -190,6 +190,7 @@ func TestLocalFaultsAreNotTheServers(t *testing.T) {
 	for range 3 {
 		s.failed(syscall.EMFILE)
 		s.failed(syscall.EADDRNOTAVAIL)
+		s.failed(syscall.EADDRINUSE) // of bind(2) to port 0
 	}
 	if got := s.status(); got.State != exchange.Unknown || got.Failures != 0 {
 		t.Errorf("got status %+v", got)
