@@ -78,8 +78,8 @@ func TestClientsOptions(t *testing.T) {
 			}
 		}
 	}
-	// By name: the sizes that the upstream was offered. On a busy machine, a query is repeated with a
-	// smaller one or without EDNS, and may arrive before the first.
+	// By name: the sizes that the upstream was offered. On a busy machine, a query is repeated with
+	// a smaller one or without EDNS, and may arrive before the first.
 	sizes := map[string][]uint16{}
 	for _, q := range site.Received() {
 		name, opt := q.Msg.Question[0].Name, q.Msg.IsEdns0()
