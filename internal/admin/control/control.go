@@ -28,6 +28,15 @@ const (
 	maxPath = 107
 )
 
+// Texts returns the string of each value. The result is never nil, so that JSON has no null.
+func Texts[T fmt.Stringer](values []T) []string {
+	all := make([]string, len(values))
+	for i, value := range values {
+		all[i] = value.String()
+	}
+	return all
+}
+
 // SocketPath returns the path of the control socket below root.
 func SocketPath(root string) string { return filepath.Join("/", root, "/run/node-dns/control.sock") }
 

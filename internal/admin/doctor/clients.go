@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/admin/firewall"
 	"github.com/node-dns/node-dns/internal/intercept"
 	"github.com/node-dns/node-dns/internal/netstate"
@@ -180,7 +181,7 @@ func (s Snapshot) refusedClients() []Finding {
 	if len(networks) == 0 {
 		return found
 	}
-	what := fmt.Sprintf("pods may not query this node: allowFrom (%s) does not include %s", s.Host.State.Config.Where("allowFrom"), joinAny(networks))
+	what := fmt.Sprintf("pods may not query this node: allowFrom (%s) does not include %s", s.Host.State.Config.Where("allowFrom"), strings.Join(control.Texts(networks), ", "))
 	return append(found, fail(what, fmt.Sprintf("set allowFrom: [%[2]s] in %[1]s; the daemon reloads it automatically", nodeDNSYAML, s.wider(networks)), details...))
 }
 
@@ -239,22 +240,11 @@ func (s *Snapshot) isNear(addr netip.Addr) bool {
 
 // wider returns the value of allowFrom with networks added.
 func (s Snapshot) wider(networks []netip.Prefix) string {
-	words := slices.Clone(s.Status.Clients.AllowFrom)
-	for _, network := range networks {
-		words = append(words, network.String())
-	}
+	words := append(slices.Clone(s.Status.Clients.AllowFrom), control.Texts(networks)...)
 	for i, word := range words {
 		if strings.Contains(word, ":") {
 			words[i] = `"` + word + `"` // YAML forbids a colon in a plain scalar of a flow sequence
 		}
-	}
-	return strings.Join(words, ", ")
-}
-
-func joinAny[T fmt.Stringer](all []T) string {
-	var words []string
-	for _, one := range all {
-		words = append(words, one.String())
 	}
 	return strings.Join(words, ", ")
 }

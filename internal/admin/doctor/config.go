@@ -30,13 +30,10 @@ func CheckConfig(ctx context.Context, root string, paths nodeconfig.Paths) contr
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	net, netErr := netstate.Read(ctx)
-	check := control.ConfigCheck{APIVersion: control.APIVersion, Kind: "ConfigCheck", Files: []control.ConfigFile{}, Notes: []string{}, MissingRights: []string{}}
+	check := control.ConfigCheck{APIVersion: control.APIVersion, Kind: "ConfigCheck", MissingRights: []string{}}
 	check.Faults = configFaults(errors.Join(err, filesErr))
 	check.Files = configFiles(config, files.Files, check.Faults)
-	for _, aside := range files.Aside {
-		check.Notes = append(check.Notes, aside.String())
-	}
-	check.Notes = append(check.Notes, files.Costs()...)
+	check.Notes = append(control.Texts(files.Aside), files.Costs()...)
 	if netErr == nil {
 		check.Node = configNode(hostdns.Place(config, net, nil), policy.Listeners(config, files, net))
 		handover := hostdns.NewPaths(root).Upstreams
@@ -201,8 +198,6 @@ func CheckRights(ctx context.Context, root string, config nodeconfig.Config) (Ri
 	missing, err := cluster.MissingRights(ctx, cluster.Config{
 		Kubeconfig: rights.Kubeconfig, Contents: contents, Features: api.Features, NodeName: api.Node,
 	})
-	for _, right := range missing {
-		rights.Missing = append(rights.Missing, right.String())
-	}
+	rights.Missing = control.Texts(missing)
 	return rights, err
 }

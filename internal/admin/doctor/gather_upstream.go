@@ -143,11 +143,7 @@ func provenName(refusal error, roots *x509.CertPool) string {
 
 // certifiedNames returns the names and addresses in a certificate.
 func certifiedNames(c *x509.Certificate) []string {
-	names := slices.Clone(c.DNSNames)
-	for _, ip := range c.IPAddresses {
-		names = append(names, ip.String())
-	}
-	return names
+	return append(slices.Clone(c.DNSNames), control.Texts(c.IPAddresses)...)
 }
 
 // patient sends two queries over UDP, because a datagram may be lost.

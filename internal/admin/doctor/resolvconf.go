@@ -136,20 +136,9 @@ func (s Snapshot) resolvConfWords() string {
 	return resolvConf + ": " + strings.Join(words, ", ")
 }
 
-func join(addrs []netip.Addr) string {
-	var all []string
-	for _, addr := range addrs {
-		all = append(all, addr.String())
-	}
-	return strings.Join(all, " ")
-}
+func join(addrs []netip.Addr) string { return strings.Join(control.Texts(addrs), " ") }
 
-func orNone(text string) string {
-	if text == "" {
-		return "none"
-	}
-	return text
-}
+func orNone(text string) string { return cmp.Or(text, "none") }
 
 // checkResolved checks for systemd-resolved's stub. Pods cannot reach 127.0.0.53, and a resolv.conf
 // that points to it bypasses node-dns.

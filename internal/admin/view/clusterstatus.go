@@ -12,15 +12,12 @@ import (
 func (v *View) clusterStatus(s *policy.Policy) control.Cluster {
 	c := control.Cluster{
 		Domain: s.Config.ClusterDomain.String(), Source: s.ClusterSource,
-		ReverseZones: []string{}, Servers: []string{},
+		ReverseZones: []string{}, Servers: control.Texts(s.ClusterDNS),
 	}
 	for _, zone := range s.Apexes {
 		if zone != s.Config.ClusterDomain {
 			c.ReverseZones = append(c.ReverseZones, zone.String())
 		}
-	}
-	for _, server := range s.ClusterDNS {
-		c.Servers = append(c.Servers, server.String())
 	}
 	if watcher := v.Watcher.Load(); watcher != nil {
 		c.Resolver = resolverStatus(s, watcher.State())
@@ -30,16 +27,12 @@ func (v *View) clusterStatus(s *policy.Policy) control.Cluster {
 }
 
 func resolverStatus(s *policy.Policy, state cluster.State) *control.Resolver {
-	r := &control.Resolver{
+	return &control.Resolver{
 		Phase: state.Phase.String(), Since: state.Since, Profile: string(s.Config.ClusterProfile()),
-		Kubeconfig: state.Kubeconfig, Server: state.Server, Error: state.LastError, MissingRights: []string{}, FromDisk: state.FromDisk,
+		Kubeconfig: state.Kubeconfig, Server: state.Server, Error: state.LastError, MissingRights: control.Texts(state.Missing), FromDisk: state.FromDisk,
 		Services: state.Counts.Services, Endpoints: state.Counts.Endpoints, Namespaces: state.Counts.Namespaces, Pods: state.Counts.Pods, Imports: state.Counts.Imports,
 		Events: state.Events, Lists: state.Lists, Lost: state.Lost, Rewinds: state.Rewinds, Dropped: state.Dropped,
 	}
-	for _, right := range state.Missing {
-		r.MissingRights = append(r.MissingRights, right.String())
-	}
-	return r
 }
 
 func (v *View) autopathStatus(s *policy.Policy) control.Autopath {

@@ -107,7 +107,7 @@ func keptRoutes(routes []forward.Route) []keptRoute {
 	kept := []keptRoute{}
 	for _, r := range routes {
 		kept = append(kept, keptRoute{
-			routeWord(r.Domain, r.Plain), control.RouteTarget{Local: r.Local, Servers: addressesOf(r.Servers)}, r.Source,
+			routeWord(r.Domain, r.Plain), control.RouteTarget{Local: r.Local, Servers: control.Texts(r.Servers)}, r.Source,
 		})
 	}
 	return kept

@@ -25,10 +25,7 @@ func (v *View) interceptionStatus(p *policy.Policy) *control.Interception {
 // intercepted combines what the Policy wants with what the helper last wrote: state, which is nil
 // if the helper does not run, or err. It is pure.
 func intercepted(p *policy.Policy, isKnown bool, state *intercept.State, err error) *control.Interception {
-	i := &control.Interception{Wanted: []string{}, Addresses: []control.Intercepted{}}
-	for _, addr := range p.Intercept {
-		i.Wanted = append(i.Wanted, addr.String())
-	}
+	i := &control.Interception{Wanted: control.Texts(p.Intercept), Addresses: []control.Intercepted{}}
 	replacement, isReplaced := p.Net.Replacement()
 	switch {
 	case isReplaced && replacement.Always: // although the helper succeeds: it sees this host's queries

@@ -60,9 +60,8 @@ func noteRedirected(before []control.Intercepted, addr netip.Addr, why string, n
 // redirectionStatus returns what Cilium redirects. Before the first snapshot of the cluster, the
 // addresses are unknown.
 func (v *View) redirectionStatus(p *policy.Policy) *control.Interception {
-	i := &control.Interception{Cilium: true, Wanted: []string{}, Addresses: []control.Intercepted{}}
+	i := &control.Interception{Cilium: true, Wanted: control.Texts(p.Redirected), Addresses: []control.Intercepted{}}
 	for _, addr := range p.Redirected {
-		i.Wanted = append(i.Wanted, addr.String())
 		a := control.Intercepted{Address: addr.String(), Why: "not checked yet"}
 		for _, seen := range *v.redirected.Load() {
 			if seen.Address == a.Address {

@@ -57,7 +57,7 @@ func lossStatus(s *policy.Policy) []control.Loss {
 	for _, lost := range s.Lost {
 		l := control.Loss{
 			Domain: routeWord(lost.Domain, lost.Plain), Local: lost.Kind == nameserver.Local,
-			Source: lost.Claim.String(), Rank: lost.Source.String(), Why: lost.Why, Servers: addressesOf(lost.Servers),
+			Source: lost.Claim.String(), Rank: lost.Source.String(), Why: lost.Why, Servers: control.Texts(lost.Servers),
 		}
 		if lost.Barred == "" && !lost.GaveWay {
 			l.By = lost.By.String()
@@ -65,14 +65,6 @@ func lossStatus(s *policy.Policy) []control.Loss {
 		all = append(all, l)
 	}
 	return all
-}
-
-func addressesOf(servers []nameserver.Server) []string {
-	words := []string{}
-	for _, server := range servers {
-		words = append(words, server.String())
-	}
-	return words
 }
 
 func refusedStatus(s *policy.Policy) []control.Refused {
@@ -132,11 +124,7 @@ func nameserverLines(routes []forward.Route) (lines []string) {
 func routeWords(routes []forward.Route) []string {
 	var words []string
 	for _, route := range routes {
-		var servers []string
-		for _, server := range route.Servers {
-			servers = append(servers, server.String())
-		}
-		words = append(words, routeWord(route.Domain, route.Plain)+"="+journal.Few(servers, ","))
+		words = append(words, routeWord(route.Domain, route.Plain)+"="+journal.Few(control.Texts(route.Servers), ","))
 	}
 	return words
 }

@@ -161,8 +161,8 @@ func clusterFile(s *policy.Policy) string {
 }
 
 func (v *View) addConf(s *policy.Policy, out *control.Search, conf resolvconf.Content) {
+	out.Nameservers = control.Texts(conf.Nameservers)
 	for _, addr := range conf.Nameservers {
-		out.Nameservers = append(out.Nameservers, addr.String())
 		if s.Net.IsLocal(addr) && !addr.IsLoopback() && !slices.Contains(out.Own, addr.String()) {
 			out.Own = append(out.Own, addr.String())
 		}
@@ -246,10 +246,7 @@ func (v *View) kubeletByFiles(s *policy.Policy) kubelet {
 // setHost sets the content of resolvConf.
 func (k *kubelet) setHost(conf resolvconf.Content) {
 	k.Host = conf
-	k.host.Nameservers, k.host.Search = []string{}, append([]string{}, k.Host.Search...)
-	for _, addr := range k.Host.Nameservers {
-		k.host.Nameservers = append(k.host.Nameservers, addr.String())
-	}
+	k.host.Nameservers, k.host.Search = control.Texts(conf.Nameservers), append([]string{}, conf.Search...)
 }
 
 // applyRunning applies the settings of the running kubelet, which override our files. told may be

@@ -19,11 +19,7 @@ import (
 )
 
 func clientsOf(a policy.Access) control.Clients {
-	c := control.Clients{AllowFrom: a.From, Networks: []string{}, RateLimit: a.Server.Rate}
-	for _, p := range a.Networks {
-		c.Networks = append(c.Networks, p.String())
-	}
-	return c
+	return control.Clients{AllowFrom: a.From, Networks: control.Texts(a.Networks), RateLimit: a.Server.Rate}
 }
 
 // Status collects the state of the daemon. It is safe for concurrent use once the daemon listens.
@@ -167,9 +163,7 @@ func (v *View) resolvConfStatus() control.ResolvConf {
 	text := resolvconf.Parse(file)
 	status.Ours = hostdns.IsOurs(file)
 	status.Owner = text.Owner()
-	for _, addr := range text.Nameservers() {
-		status.Nameservers = append(status.Nameservers, addr.String())
-	}
+	status.Nameservers = control.Texts(text.Nameservers())
 	status.Search = append(status.Search, text.Search()...)
 	if seen.State.Original.Exists {
 		status.Original = "/var/lib/node-dns/resolv.conf.orig"
