@@ -12,7 +12,14 @@ type row struct {
 	help   string
 	kind   prometheus.ValueType // 0 for a histogram
 	labels []string
+	fixed  prometheus.Labels // more labels, each with the same value always
 	read   func(s *Sample, put puts)
+}
+
+// with returns the row with labels whose values are always the same.
+func (r row) with(fixed prometheus.Labels) row {
+	r.fixed = fixed
+	return r
 }
 
 // puts receives the values of one row, each with its label values.
@@ -41,8 +48,8 @@ func spread(name, help string, labels []string, read func(*Sample, puts)) row {
 }
 
 // number reads a row with one value.
-func number[N int | int64 | uint64 | float64](of func(*Sample) N, labels ...string) func(*Sample, puts) {
-	return func(s *Sample, put puts) { put.value(float64(of(s)), labels...) }
+func number[N int | int64 | uint64 | float64](of func(*Sample) N) func(*Sample, puts) {
+	return func(s *Sample, put puts) { put.value(float64(of(s))) }
 }
 
 func truth(of func(*Sample) bool) func(*Sample, puts) {
@@ -56,19 +63,15 @@ func one(is bool) float64 {
 	return 0
 }
 
-// Labels by which CoreDNS distinguishes its server blocks. node-dns has a single one for all
-// listeners and names.
-const (
-	blockServer = "dns://"
-	blockZone   = "."
-	blockView   = ""
+// Labels by which CoreDNS distinguishes its server blocks, and the caches of these. node-dns has a
+// single one for all listeners and names.
+var (
+	block      = prometheus.Labels{"server": "dns://", "zone": ".", "view": ""}
+	blockCache = prometheus.Labels{"server": "dns://", "zones": ".", "view": ""}
 )
 
-var whole = []string{"server", "zone", "view"}
-
-func and(labels []string, more ...string) []string {
-	return append(labels[:len(labels):len(labels)], more...)
-}
+// proxy is CoreDNS's label for plugin forward.
+var proxy = prometheus.Labels{"proxy_name": "forward"}
 
 func tables(namespace string) [][]row {
 	all := [][]row{trafficRows, serverRows, cacheRows, upstreamRows, hostRows, clusterRows}
@@ -100,7 +103,7 @@ func newRegistry(namespace string, source MetricsSource) *prometheus.Registry {
 	c := &collector{MetricsSource: source}
 	for _, table := range tables(namespace) {
 		for _, r := range table {
-			c.rows = append(c.rows, described{r, prometheus.NewDesc(namespace+"_"+r.name, r.help, r.labels, nil)})
+			c.rows = append(c.rows, described{r, prometheus.NewDesc(namespace+"_"+r.name, r.help, r.labels, r.fixed)})
 		}
 	}
 	registry := prometheus.NewPedanticRegistry()

@@ -21,17 +21,11 @@ func (v *View) Counters() dbusapi.Counters {
 		OpenTCP: uint64(max(served.TCPOpen, 0)),
 		Local:   answeredHere(served, stored, forwarded),
 	}
-	seen := map[string]bool{}
-	for _, route := range v.resolver.Forward().Status() {
-		for _, server := range route.Servers {
-			if address := server.Server.String(); !seen[address] {
-				seen[address] = true
-				c.Servers = append(c.Servers, dbusapi.ServerCounters{
-					Addr: server.Server.Addr, Queries: server.Queries, Failed: server.Failures + server.Refusals,
-					NXDomain: server.NXDomain, Retries: server.Retries, RTT: server.RTT,
-				})
-			}
-		}
+	for _, server := range serversOf(v.resolver.Forward().Status()) {
+		c.Servers = append(c.Servers, dbusapi.ServerCounters{
+			Addr: server.Server.Addr, Queries: server.Queries, Failed: server.Failures + server.Refusals,
+			NXDomain: server.NXDomain, Retries: server.Retries, RTT: server.RTT,
+		})
 	}
 	return c
 }

@@ -144,16 +144,16 @@ func failing(before, now []control.ServerMinute) []control.ServerMinute {
 func (v *View) sample(at time.Time) Counted {
 	s := NewSample(at, v.server.Traffic())
 	s.Limits = v.queryStatus().Limits
-	for _, route := range v.resolver.Forward().Status() {
+	routes := v.resolver.Forward().Status()
+	for _, route := range routes {
 		if route.Source != policy.Guard {
 			s.Routes = append(s.Routes, routeCounters(route))
 		}
-		for _, server := range route.Servers {
-			one := control.ServerMinute{Address: server.Server.String(), Queries: server.Queries, Failures: server.Failures, Refusals: server.Refusals}
-			if !slices.ContainsFunc(s.Servers, func(have control.ServerMinute) bool { return have.Address == one.Address }) {
-				s.Servers = append(s.Servers, one)
-			}
-		}
+	}
+	for _, server := range serversOf(routes) {
+		s.Servers = append(s.Servers, control.ServerMinute{
+			Address: server.Server.String(), Queries: server.Queries, Failures: server.Failures, Refusals: server.Refusals,
+		})
 	}
 	return s
 }

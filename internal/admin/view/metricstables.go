@@ -1,11 +1,13 @@
 package view
 
 import (
-	"maps"
 	"runtime"
 	"slices"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/node-dns/node-dns/internal/admin/control"
+	"github.com/node-dns/node-dns/internal/dns/cache"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/dns/exchange"
 	"github.com/node-dns/node-dns/internal/dns/forward"
@@ -15,54 +17,53 @@ import (
 // trafficRows are the metrics of queries and responses.
 var trafficRows = []row{
 	counter("dns_requests_total", "Queries, except dropped ones; family 1 is IPv4, 2 is IPv6.",
-		and(whole, "proto", "family", "type"), func(s *Sample, put puts) {
+		[]string{"proto", "family", "type"}, func(s *Sample, put puts) {
 			for _, t := range s.Traffic {
 				for i, name := range dnsserver.TypeNames {
-					put.value(float64(t.Types[i]), blockServer, blockZone, blockView, string(t.Proto), family(t), name)
+					put.value(float64(t.Types[i]), string(t.Proto), family(t), name)
 				}
 			}
-		}),
-	counter("dns_do_requests_total", "Queries with the DO bit (DNSSEC).", whole, func(s *Sample, put puts) {
-		n := uint64(0)
+		}).with(block),
+	counter("dns_do_requests_total", "Queries with the DO bit (DNSSEC).", nil, number(func(s *Sample) (n uint64) {
 		for _, t := range s.Traffic {
 			n += t.DO
 		}
-		put.value(float64(n), blockServer, blockZone, blockView)
-	}),
-	counter("dns_responses_total", "Responses by response code.", and(whole, "rcode", "plugin"), func(s *Sample, put puts) {
+		return n
+	})).with(block),
+	counter("dns_responses_total", "Responses by response code.", []string{"rcode", "plugin"}, func(s *Sample, put puts) {
 		for i, name := range dnsserver.RcodeNames {
 			n := uint64(0)
 			for _, t := range s.Traffic {
 				n += t.Rcodes[i]
 			}
-			put.value(float64(n), blockServer, blockZone, blockView, name, "")
+			put.value(float64(n), name, "")
 		}
-	}),
-	spread("dns_request_duration_seconds", "Time from a query to its response.", whole, func(s *Sample, put puts) {
+	}).with(block),
+	spread("dns_request_duration_seconds", "Time from a query to its response.", nil, func(s *Sample, put puts) {
 		var all stats.Durations
 		for _, t := range s.Traffic {
 			all.Merge(&t.Durations)
 		}
-		put.hist(&all, blockServer, blockZone, blockView)
-	}),
-	spread("dns_request_size_bytes", "Query sizes.", and(whole, "proto"), func(s *Sample, put puts) {
-		sizes(s, put, func(t *dnsserver.Traffic) *stats.Sizes { return &t.Queries })
-	}),
-	spread("dns_response_size_bytes", "Response sizes.", and(whole, "proto"), func(s *Sample, put puts) {
-		sizes(s, put, func(t *dnsserver.Traffic) *stats.Sizes { return &t.Responses })
-	}),
+		put.hist(&all)
+	}).with(block),
+	spread("dns_request_size_bytes", "Query sizes.", []string{"proto"},
+		sizes(func(t *dnsserver.Traffic) *stats.Sizes { return &t.Queries })).with(block),
+	spread("dns_response_size_bytes", "Response sizes.", []string{"proto"},
+		sizes(func(t *dnsserver.Traffic) *stats.Sizes { return &t.Responses })).with(block),
 }
 
-// sizes puts the sizes by transport.
-func sizes(s *Sample, put puts, of func(*dnsserver.Traffic) *stats.Sizes) {
-	for _, proto := range []dnsserver.Proto{dnsserver.UDP, dnsserver.TCP} {
-		var all stats.Sizes
-		for i := range s.Traffic {
-			if t := &s.Traffic[i]; t.Proto == proto {
-				all.Merge(of(t))
+// sizes reads a row of sizes by transport.
+func sizes(of func(*dnsserver.Traffic) *stats.Sizes) func(*Sample, puts) {
+	return func(s *Sample, put puts) {
+		for _, proto := range []dnsserver.Proto{dnsserver.UDP, dnsserver.TCP} {
+			var all stats.Sizes
+			for i := range s.Traffic {
+				if t := &s.Traffic[i]; t.Proto == proto {
+					all.Merge(of(t))
+				}
 			}
+			put.hist(&all, string(proto))
 		}
-		put.hist(&all, blockServer, blockZone, blockView, string(proto))
 	}
 }
 
@@ -82,26 +83,21 @@ var serverRows = []row{
 	gauge("dns_in_flight", "Queries being answered now.", nil, number(func(s *Sample) int64 { return s.Server.InFlight })),
 	gauge("dns_tcp_connections", "Open TCP connections of clients.", nil, number(func(s *Sample) int64 { return s.Server.TCPOpen })),
 	counter("limited_total", "Queries or connections rejected by a limit: see node-dns status.",
-		[]string{"limit"}, func(s *Sample, put puts) {
+		[]string{"limit"}, counts(func(s *Sample) map[string]uint64 {
 			l := s.Status.Queries.Limits
-			for _, limit := range []struct {
-				name  string
-				count uint64
-			}{
-				{"allow_from", l.Strangers},
-				{"client_rate", l.Hasty},
-				{"client_share", l.Crowding},
-				{"client_cost", l.Costly},
-				{"in_flight", l.Full},
-				{"forward_max", l.Upstream},
-				{"refusals", l.Silenced},
-				{"tcp", l.TCPRefused},
-				{"tcp_idle", l.TCPIdle},
-				{"files", l.NoDescriptors},
-			} {
-				put.value(float64(limit.count), limit.name)
+			return map[string]uint64{
+				"allow_from":   l.Strangers,
+				"client_rate":  l.Hasty,
+				"client_share": l.Crowding,
+				"client_cost":  l.Costly,
+				"in_flight":    l.Full,
+				"forward_max":  l.Upstream,
+				"refusals":     l.Silenced,
+				"tcp":          l.TCPRefused,
+				"tcp_idle":     l.TCPIdle,
+				"files":        l.NoDescriptors,
 			}
-		}),
+		})),
 	gauge("client_troubles", "Slow (100 ms or more) or failed answers of about the last ten minutes, for the ten clients with the most. Sampled above 100 a second.",
 		[]string{"client", "pod", "what"}, func(s *Sample, put puts) {
 			for _, c := range s.Troubled {
@@ -116,57 +112,46 @@ var serverRows = []row{
 	counter("health_request_failures_total", "Watchdog checks that found a hung listener.", nil, number(func(s *Sample) uint64 { return s.Health.Failures })),
 }
 
-// cached are the labels of cache metrics. CoreDNS has one cache for each server block.
-var cached = []string{"server", "zones", "view"}
-
+// cacheRows are the metrics of the cache. CoreDNS has one cache for each server block.
 var cacheRows = []row{
 	gauge("cache_entries", "Cached responses: success, or denial (NXDOMAIN, NODATA).",
-		[]string{"server", "type", "zones", "view"}, func(s *Sample, put puts) {
-			put.value(float64(s.Cache.Entries-s.Cache.Denials), blockServer, "success", blockZone, blockView)
-			put.value(float64(s.Cache.Denials), blockServer, "denial", blockZone, blockView)
-		}),
+		[]string{"type"}, kinds(func(c cache.Stats) (all, denials int) { return c.Entries, c.Denials })).with(blockCache),
 	gauge("cache_size", "Maximum number of cached responses.", nil, number(func(s *Sample) int { return s.Cache.Size })),
 	gauge("cache_bytes", "Memory of the cached responses.", nil, number(func(s *Sample) int { return s.Cache.Bytes })),
 	counter("cache_hits_total", "Cache hits.",
-		[]string{"server", "type", "zones", "view"}, func(s *Sample, put puts) {
-			put.value(float64(s.Cache.Hits-s.Cache.DenialHits), blockServer, "success", blockZone, blockView)
-			put.value(float64(s.Cache.DenialHits), blockServer, "denial", blockZone, blockView)
-		}),
-	counter("cache_misses_total", "Cache misses.", cached,
-		number(func(s *Sample) uint64 { return s.Cache.Misses }, blockServer, blockZone, blockView)),
-	counter("cache_requests_total", "Cache lookups.", cached,
-		number(func(s *Sample) uint64 { return s.Cache.Hits + s.Cache.Misses + s.Cache.Stale }, blockServer, blockZone, blockView)),
+		[]string{"type"}, kinds(func(c cache.Stats) (all, denials uint64) { return c.Hits, c.DenialHits })).with(blockCache),
+	counter("cache_misses_total", "Cache misses.", nil,
+		number(func(s *Sample) uint64 { return s.Cache.Misses })).with(blockCache),
+	counter("cache_requests_total", "Cache lookups.", nil,
+		number(func(s *Sample) uint64 { return s.Cache.Hits + s.Cache.Misses + s.Cache.Stale })).with(blockCache),
 	counter("cache_evictions_total", "Cached responses removed early for lack of space.",
-		[]string{"server", "type", "zones", "view"}, func(s *Sample, put puts) {
-			put.value(float64(s.Cache.Evictions-s.Cache.DenialEvictions), blockServer, "success", blockZone, blockView)
-			put.value(float64(s.Cache.DenialEvictions), blockServer, "denial", blockZone, blockView)
-		}),
-	counter("cache_served_stale_total", "Expired answers, given because no nameserver answered (RFC 8767).", cached,
-		number(func(s *Sample) uint64 { return s.Cache.Stale }, blockServer, blockZone, blockView)),
-	counter("cache_prefetch_total", "Cached responses refreshed before they expired.", cached,
-		number(func(s *Sample) uint64 { return s.Cache.Prefetched }, blockServer, blockZone, blockView)),
+		[]string{"type"}, kinds(func(c cache.Stats) (all, denials uint64) { return c.Evictions, c.DenialEvictions })).with(blockCache),
+	counter("cache_served_stale_total", "Expired answers, given because no nameserver answered (RFC 8767).", nil,
+		number(func(s *Sample) uint64 { return s.Cache.Stale })).with(blockCache),
+	counter("cache_prefetch_total", "Cached responses refreshed before they expired.", nil,
+		number(func(s *Sample) uint64 { return s.Cache.Prefetched })).with(blockCache),
 	counter("cache_insertions_total", "Responses added to the cache.", nil, number(func(s *Sample) uint64 { return s.Cache.Insertions })),
+}
+
+// kinds reads a row of successful answers and denials.
+func kinds[N int | uint64](of func(cache.Stats) (all, denials N)) func(*Sample, puts) {
+	return func(s *Sample, put puts) {
+		all, denials := of(s.Cache)
+		put.value(float64(all-denials), "success")
+		put.value(float64(denials), "denial")
+	}
 }
 
 // maxInfos limits the exported pairs of a domain and a nameserver, because there may be thousands
 // of routes.
 const maxInfos = 500
 
-// proxy is CoreDNS's proxy_name for plugin forward.
-const proxy = "forward"
-
 // upstreamRows are the metrics of queries to other nameservers.
 var upstreamRows = []row{
 	spread("proxy_request_duration_seconds", "Response time of a nameserver.",
-		[]string{"proxy_name", "to", "rcode"}, func(s *Sample, put puts) {
-			for _, u := range servers(s) {
-				for i, rcode := range exchange.RcodeNames {
-					put.hist(&u.Durations[i], proxy, u.Server.String(), rcode)
-				}
-			}
-		}),
+		[]string{"to", "rcode"}, durations).with(proxy),
 	counter("proxy_healthcheck_failures_total", "Attempts without a response. They determine whether a nameserver is up.",
-		[]string{"proxy_name", "to"}, each(failuresOf, proxy)),
+		[]string{"to"}, each(failuresOf)).with(proxy),
 	counter("forward_healthcheck_broken_total", "Queries to which no nameserver responded.", nil, number(func(s *Sample) uint64 { return s.Forward.Unanswered })),
 	counter("forward_max_concurrent_rejects_total", "Queries that failed because of dnsForwardMax, or without a free socket.", nil, number(func(s *Sample) uint64 { return s.Forward.Shed })),
 	gauge("forward_in_flight", "Queries that wait for nameservers now.", nil, number(func(s *Sample) int { return s.Forward.InFlight })),
@@ -204,13 +189,12 @@ var upstreamRows = []row{
 	gauge("upstream_rtt_seconds", "Smoothed response time of a nameserver.", []string{"to"}, each(func(u forward.ServerStatus) (float64, bool) { return u.RTT.Seconds(), u.RTT > 0 })),
 }
 
-// each returns the reader of a row with one value per nameserver that has one. before holds the
-// values of the labels before "to".
-func each(of func(forward.ServerStatus) (v float64, ok bool), before ...string) func(*Sample, puts) {
+// each returns the reader of a row with one value per nameserver that has one.
+func each(of func(forward.ServerStatus) (v float64, ok bool)) func(*Sample, puts) {
 	return func(s *Sample, put puts) {
-		for _, u := range servers(s) {
+		for _, u := range serversOf(s.Routes) {
 			if v, ok := of(u); ok {
-				put.value(v, and(before, u.Server.String())...)
+				put.value(v, u.Server.String())
 			}
 		}
 	}
@@ -219,19 +203,13 @@ func each(of func(forward.ServerStatus) (v float64, ok bool), before ...string) 
 func queries(u forward.ServerStatus) (float64, bool)    { return float64(u.Queries), true }
 func failuresOf(u forward.ServerStatus) (float64, bool) { return float64(u.Failures), true }
 
-// servers returns the nameservers of all routes without duplicates.
-func servers(s *Sample) []forward.ServerStatus {
-	var all []forward.ServerStatus
-	seen := map[string]bool{}
-	for _, route := range s.Routes {
-		for _, u := range route.Servers {
-			if name := u.Server.String(); !seen[name] {
-				seen[name] = true
-				all = append(all, u)
-			}
+// durations reads the response times by nameserver and response code.
+func durations(s *Sample, put puts) {
+	for _, u := range serversOf(s.Routes) {
+		for i, rcode := range exchange.RcodeNames {
+			put.hist(&u.Durations[i], u.Server.String(), rcode)
 		}
 	}
-	return all
 }
 
 func infos(s *Sample, put puts) {
@@ -289,9 +267,8 @@ var hostRows = []row{
 
 func counts(of func(*Sample) map[string]uint64) func(*Sample, puts) {
 	return func(s *Sample, put puts) {
-		m := of(s)
-		for _, key := range slices.Sorted(maps.Keys(m)) {
-			put.value(float64(m[key]), key)
+		for key, n := range of(s) {
+			put.value(float64(n), key)
 		}
 	}
 }
@@ -317,7 +294,7 @@ var clusterRows = []row{
 	counter("cluster_lost_total", "Changes that a watch missed, found by comparison with a list.", nil,
 		watched(func(r *control.Resolver) float64 { return float64(r.Lost) })),
 	counter("cluster_limited_total", "Changes dropped because of too many objects.",
-		[]string{"limit"}, watched(func(r *control.Resolver) float64 { return float64(r.Dropped) }, "objects")),
+		[]string{"limit"}, ofResolver(func(r *control.Resolver, _ *Sample, put puts) { put.value(float64(r.Dropped), "objects") })),
 	spread("kubernetes_dns_programming_duration_seconds", "Time from a change of a Service or its Pods until names were answered with it.",
 		[]string{"service_kind"}, ofResolver(func(_ *control.Resolver, s *Sample, put puts) {
 			put.hist(&s.Programming.Headless, "headless_with_selector")
@@ -353,8 +330,8 @@ func ofResolver(read func(r *control.Resolver, s *Sample, put puts)) func(*Sampl
 }
 
 // watched reads a row with one value that exists only if the Kubernetes API is watched.
-func watched(of func(*control.Resolver) float64, labels ...string) func(*Sample, puts) {
-	return ofResolver(func(r *control.Resolver, _ *Sample, put puts) { put.value(of(r), labels...) })
+func watched(of func(*control.Resolver) float64) func(*Sample, puts) {
+	return ofResolver(func(r *control.Resolver, _ *Sample, put puts) { put.value(of(r)) })
 }
 
 // coreDNSRows are metrics that CoreDNS no longer has, or has in its plugins, but that its
@@ -362,33 +339,27 @@ func watched(of func(*control.Resolver) float64, labels ...string) func(*Sample,
 var coreDNSRows = []row{
 	counter("forward_requests_total", "Same as upstream_requests_total.", []string{"to"}, each(queries)),
 	counter("forward_responses_total", "Responses of a nameserver.", []string{"to", "rcode"}, func(s *Sample, put puts) {
-		for _, u := range servers(s) {
+		for _, u := range serversOf(s.Routes) {
 			for i, rcode := range exchange.RcodeNames {
 				count, _, _ := u.Durations[i].Buckets()
 				put.value(float64(count), u.Server.String(), rcode)
 			}
 		}
 	}),
-	spread("forward_request_duration_seconds", "Same as proxy_request_duration_seconds.", []string{"to", "rcode"}, func(s *Sample, put puts) {
-		for _, u := range servers(s) {
-			for i, rcode := range exchange.RcodeNames {
-				put.hist(&u.Durations[i], u.Server.String(), rcode)
-			}
-		}
-	}),
+	spread("forward_request_duration_seconds", "Same as proxy_request_duration_seconds.", []string{"to", "rcode"}, durations),
 	counter("forward_healthcheck_failures_total", "Same as proxy_healthcheck_failures_total.", []string{"to"}, each(failuresOf)),
-	counter("autopath_success_total", "Same as autopath_answered_total.", []string{"server"},
-		watched(func(r *control.Resolver) float64 { return float64(r.Autopath.Answered) }, blockServer)),
-	gauge("plugin_enabled", "CoreDNS plugins with an active counterpart.", and(whole, "name"), func(s *Sample, put puts) {
-		put.value(1, blockServer, blockZone, blockView, "forward")
+	counter("autopath_success_total", "Same as autopath_answered_total.", nil,
+		watched(func(r *control.Resolver) float64 { return float64(r.Autopath.Answered) })).with(prometheus.Labels{"server": block["server"]}),
+	gauge("plugin_enabled", "CoreDNS plugins with an active counterpart.", []string{"name"}, func(s *Sample, put puts) {
+		put.value(1, "forward")
 		if s.Cache.Size > 0 {
-			put.value(1, blockServer, blockZone, blockView, "cache")
+			put.value(1, "cache")
 		}
 		if r := s.Status.Cluster.Resolver; r != nil {
-			put.value(1, blockServer, blockZone, blockView, "kubernetes")
+			put.value(1, "kubernetes")
 			if r.Autopath.On {
-				put.value(1, blockServer, blockZone, blockView, "autopath")
+				put.value(1, "autopath")
 			}
 		}
-	}),
+	}).with(block),
 }

@@ -164,14 +164,13 @@ func SaidLocally(s *policy.Policy, name dnsname.Name) string {
 
 // addHealth adds the health of the server that answered.
 func (v *View) addHealth(by *control.By) {
-	for _, route := range v.resolver.Forward().Status() {
-		i := slices.IndexFunc(route.Servers, func(s forward.ServerStatus) bool { return s.Server.String() == by.Server })
-		if i >= 0 {
-			by.State, by.RTT = string(route.Servers[i].State), route.Servers[i].RTT
-			if !by.Cached {
-				by.Transport = string(route.Servers[i].Transport)
-			}
-			return
-		}
+	servers := serversOf(v.resolver.Forward().Status())
+	i := slices.IndexFunc(servers, func(s forward.ServerStatus) bool { return s.Server.String() == by.Server })
+	if i < 0 {
+		return
+	}
+	by.State, by.RTT = string(servers[i].State), servers[i].RTT
+	if !by.Cached {
+		by.Transport = string(servers[i].Transport)
 	}
 }

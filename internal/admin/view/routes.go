@@ -44,6 +44,20 @@ func rank(s *policy.Policy, route forward.RouteStatus) string {
 	return ""
 }
 
+// serversOf returns the nameservers of all routes without duplicates.
+func serversOf(routes []forward.RouteStatus) (all []forward.ServerStatus) {
+	seen := map[string]bool{}
+	for _, route := range routes {
+		for _, server := range route.Servers {
+			if name := server.Server.String(); !seen[name] {
+				seen[name] = true
+				all = append(all, server)
+			}
+		}
+	}
+	return all
+}
+
 // routeWord returns a route's domain. dnsmasq's // stands for names with one label.
 func routeWord(domain dnsname.Name, plain bool) string {
 	if plain {
