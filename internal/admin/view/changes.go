@@ -56,11 +56,14 @@ func (v *View) logRoutes(before, after []forward.Route) {
 }
 
 func (v *View) logNotes(before, after []string) {
-	for _, note := range after {
-		if !slices.Contains(before, note) {
-			v.Log.Warn("note", "note", note)
-		}
+	for _, note := range without(after, before) {
+		v.Log.Warn("note", "note", note)
 	}
+}
+
+// without returns the strings that known lacks.
+func without(all, known []string) []string {
+	return slices.DeleteFunc(slices.Clone(all), func(text string) bool { return slices.Contains(known, text) })
 }
 
 // logLeft logs when the host is left to another node-dns, and when it no longer is.
@@ -85,9 +88,6 @@ func (v *View) SetFailing(now []string) { v.logProblems(*v.Failing.Swap(&now), n
 // logProblems logs new and solved problems. fault is the one among them that is in the
 // configuration, or nil.
 func (v *View) logProblems(before, after []string, fault error) {
-	without := func(all, known []string) []string {
-		return slices.DeleteFunc(slices.Clone(all), func(p string) bool { return slices.Contains(known, p) })
-	}
 	came, went := without(after, before), without(before, after)
 	for _, problem := range came[:min(len(came), journal.MaxFew)] {
 		if fault != nil && problem == fault.Error() {
@@ -106,71 +106,60 @@ func (v *View) logProblems(before, after []string, fault error) {
 
 // LogLoops logs the upstreams that began or stopped sending our queries back.
 func (v *View) LogLoops(before, after map[nameserver.Server]struct{}) {
-	without := func(all, known map[nameserver.Server]struct{}) (words []string) {
-		for server := range all {
-			if _, ok := known[server]; !ok {
-				words = append(words, server.String())
-			}
-		}
-		slices.Sort(words)
-		return words
-	}
-	if came := without(after, before); len(came) > 0 {
+	was, is := sorted(before), sorted(after)
+	if came := without(is, was); len(came) > 0 {
 		v.Log.Warn("ignoring upstreams that send queries back to this node", "servers", journal.Few(came, " "), journal.UpstreamLoop.Attr())
 	}
-	if went := without(before, after); len(went) > 0 {
+	if went := without(was, is); len(went) > 0 {
 		v.Log.Info("upstreams no longer send queries back to this node", "servers", journal.Few(went, " "))
 	}
+}
+
+func sorted(servers map[nameserver.Server]struct{}) []string {
+	words := control.Texts(slices.Collect(maps.Keys(servers)))
+	slices.Sort(words)
+	return words
 }
 
 // LogListeners logs changes of the listeners: an address that cannot be bound once per reason, and
 // again when it is bound.
 func (v *View) LogListeners(before, after []control.Listener) {
-	change := changeOfListeners(before, after)
-	if len(change.opened) > 0 {
-		v.Log.Info("listening", "addresses", journal.Few(change.opened, " "), journal.Listening.Attr())
-	}
-	if len(change.closed) > 0 {
-		v.Log.Info("stopped listening", "addresses", journal.Few(change.closed, " "))
-	}
-	if len(change.spared) > 0 {
-		v.Log.Info("another program uses an address that is also configured for node-dns", "addresses", journal.Few(change.spared, " "))
-	}
-	for _, reason := range slices.Sorted(maps.Keys(change.failed)) {
-		v.Log.Warn("cannot listen", "addresses", journal.Few(change.failed[reason], " "), "error", reason, journal.ListenFailed.Attr())
-	}
-}
-
-// listenerChange is the difference between two states of the listeners.
-type listenerChange struct {
-	opened, closed []string            // addresses that are newly bound, or no longer bound
-	spared         []string            // addresses that another program holds, as allowed
-	failed         map[string][]string // other addresses that are not bound, by a reason that is new for them
-}
-
-func changeOfListeners(before, after []control.Listener) listenerChange {
-	was := map[string]control.Listener{}
+	var spared []string             // addresses that another program holds, as allowed
+	failed := map[string][]string{} // other addresses that are not bound, by a reason that is new for them
+	why := map[string]string{}      // why an address was not bound; empty if it was
 	for _, l := range before {
-		was[l.Address] = l
+		why[l.Address] = l.Error
 	}
-	change := listenerChange{failed: map[string][]string{}}
-	is := map[string]bool{}
 	for _, l := range after {
-		old, known := was[l.Address]
-		is[l.Address] = l.Error == ""
 		switch {
-		case l.Spare && l.Error != old.Error:
-			change.spared = append(change.spared, l.Address)
-		case l.IsFailed() && l.Error != old.Error:
-			change.failed[l.Error] = append(change.failed[l.Error], l.Address)
-		case l.Error == "" && (!known || old.Error != ""):
-			change.opened = append(change.opened, l.Address)
+		case l.Error == why[l.Address]:
+		case l.Spare:
+			spared = append(spared, l.Address)
+		case l.IsFailed():
+			failed[l.Error] = append(failed[l.Error], l.Address)
 		}
 	}
-	for _, l := range before {
-		if l.Error == "" && !is[l.Address] {
-			change.closed = append(change.closed, l.Address)
+	was, is := bound(before), bound(after)
+	if opened := without(is, was); len(opened) > 0 {
+		v.Log.Info("listening", "addresses", journal.Few(opened, " "), journal.Listening.Attr())
+	}
+	if closed := without(was, is); len(closed) > 0 {
+		v.Log.Info("stopped listening", "addresses", journal.Few(closed, " "))
+	}
+	if len(spared) > 0 {
+		v.Log.Info("another program uses an address that is also configured for node-dns", "addresses", journal.Few(spared, " "))
+	}
+	for _, reason := range slices.Sorted(maps.Keys(failed)) {
+		v.Log.Warn("cannot listen", "addresses", journal.Few(failed[reason], " "), "error", reason, journal.ListenFailed.Attr())
+	}
+}
+
+// bound returns the addresses that are bound.
+func bound(listeners []control.Listener) (addresses []string) {
+	for _, l := range listeners {
+		if l.Error == "" {
+			addresses = append(addresses, l.Address)
 		}
 	}
-	return change
+	return addresses
 }

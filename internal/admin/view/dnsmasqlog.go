@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"strconv"
@@ -40,7 +41,7 @@ func logLines(seen *dnsserver.Seen) []string {
 	case rcode == dns.RcodeNameError && err == nil && len(m.Answer) == 0:
 		return append(lines, fmt.Sprintf("%s %s is NXDOMAIN", source, name))
 	case rcode != dns.RcodeSuccess && rcode != dns.RcodeNameError || err != nil:
-		return append(lines, fmt.Sprintf("%s error is %s%s", source, logRcode(rcode), why))
+		return append(lines, fmt.Sprintf("%s error is %s%s", source, cmp.Or(dns.RcodeToString[rcode], strconv.Itoa(rcode)), why))
 	case len(m.Answer) == 0:
 		return append(lines, fmt.Sprintf("%s %s is %s", source, name, noData(seenType(seen))))
 	}
@@ -133,16 +134,4 @@ func serverWord(server nameserver.Server) string {
 	return text
 }
 
-func orRoot(name string) string {
-	if name = strings.TrimSuffix(name, "."); name == "" {
-		return "."
-	}
-	return name
-}
-
-func logRcode(rcode int) string {
-	if word, ok := dns.RcodeToString[rcode]; ok {
-		return word
-	}
-	return strconv.Itoa(rcode)
-}
+func orRoot(name string) string { return cmp.Or(strings.TrimSuffix(name, "."), ".") }

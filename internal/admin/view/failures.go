@@ -18,13 +18,22 @@ const (
 	// failureRate is the maximum number of failures recorded per second. If there are more, the
 	// recorded ones are a sample.
 	failureRate = 200
-	// Limits on the keys recorded between two samples of LastMinute. The eight samples take 250 KB.
-	failedClients, failedRoutes, failedReasons = 64, 32, 16
 	// maxReason is the maximum length of a reason in bytes. Some come from upstream nameservers.
 	maxReason = 512
 	// shownFailed limits each list in the status.
 	shownFailed = 5
 )
+
+// Keys by which failures are counted.
+const (
+	byClient = iota
+	byRoute
+	byReason
+)
+
+// failureKeys limits the keys recorded between two samples of LastMinute. The eight samples take
+// 250 KB.
+var failureKeys = [...]int{byClient: 64, byRoute: 32, byReason: 16}
 
 // failures records SERVFAIL and REFUSED responses since the last sample of LastMinute. Its memory
 // is bounded. The methods are safe for concurrent use.
@@ -33,9 +42,7 @@ type failures struct {
 
 	mu       sync.Mutex // guards the fields below
 	recorded uint64
-	clients  *stats.Sketch[failed]
-	routes   *stats.Sketch[failed]
-	reasons  *stats.Sketch[failed]
+	counts   [len(failureKeys)]*stats.Sketch[failed]
 }
 
 // failed counts failures by response code.
@@ -45,8 +52,8 @@ func (f failed) sum() uint64 { return f.servFail + f.refused }
 
 // failedSums are the recorded failures of a period. The counts of rare keys may be too low.
 type failedSums struct {
-	recorded                 uint64
-	clients, routes, reasons map[string]failed
+	recorded uint64
+	counts   [len(failureKeys)]map[string]failed
 }
 
 func newFailures() *failures {
@@ -57,7 +64,9 @@ func newFailures() *failures {
 
 func (f *failures) forgetLocked() {
 	f.recorded = 0
-	f.clients, f.routes, f.reasons = stats.NewSketch[failed](failedClients), stats.NewSketch[failed](failedRoutes), stats.NewSketch[failed](failedReasons)
+	for by, size := range failureKeys {
+		f.counts[by] = stats.NewSketch[failed](size)
+	}
 }
 
 // Failed is the callback of dnsserver.Config. It records a SERVFAIL or REFUSED response.
@@ -104,18 +113,15 @@ func (f *failures) add(client, route, reason string, rcode int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.recorded++
-	count := func(in *stats.Sketch[failed], key string) {
+	for by, key := range [...]string{byClient: client, byRoute: route, byReason: reason} {
 		switch {
 		case key == "":
 		case rcode == dns.RcodeRefused:
-			in.Add(key, 1).refused++
+			f.counts[by].Add(key, 1).refused++
 		default:
-			in.Add(key, 1).servFail++
+			f.counts[by].Add(key, 1).servFail++
 		}
 	}
-	count(f.clients, client)
-	count(f.routes, route)
-	count(f.reasons, reason)
 }
 
 // read returns the failures since the last take.
@@ -137,31 +143,28 @@ func (f *failures) take() failedSums {
 }
 
 func (f *failures) readLocked() failedSums {
-	counts := func(in *stats.Sketch[failed]) map[string]failed {
-		all := map[string]failed{}
-		for key, e := range in.Entries {
-			all[key] = e.Details
+	s := failedSums{recorded: f.recorded}
+	for by, count := range f.counts {
+		s.counts[by] = map[string]failed{}
+		for key, e := range count.Entries {
+			s.counts[by][key] = e.Details
 		}
-		return all
 	}
-	return failedSums{f.recorded, counts(f.clients), counts(f.routes), counts(f.reasons)}
+	return s
 }
 
 // add adds the failures of another period.
 func (s *failedSums) add(other failedSums) {
 	s.recorded += other.recorded
-	join := func(into *map[string]failed, from map[string]failed) {
-		if *into == nil {
-			*into = map[string]failed{}
+	for by, from := range other.counts {
+		if s.counts[by] == nil {
+			s.counts[by] = map[string]failed{}
 		}
 		for key, n := range from {
-			had := (*into)[key]
-			(*into)[key] = failed{had.servFail + n.servFail, had.refused + n.refused}
+			had := s.counts[by][key]
+			s.counts[by][key] = failed{had.servFail + n.servFail, had.refused + n.refused}
 		}
 	}
-	join(&s.clients, other.clients)
-	join(&s.routes, other.routes)
-	join(&s.reasons, other.reasons)
 }
 
 // mostFailed returns the keys with the most failures, shownFailed at most.
@@ -174,15 +177,17 @@ func mostFailed(all map[string]failed) []string {
 
 // clientMinutes and reasonMinutes convert the failures for the status.
 func (s failedSums) clientMinutes() (all []control.ClientMinute) {
-	for _, key := range mostFailed(s.clients) {
-		all = append(all, control.ClientMinute{Client: key, ServFail: s.clients[key].servFail, Refused: s.clients[key].refused})
+	clients := s.counts[byClient]
+	for _, key := range mostFailed(clients) {
+		all = append(all, control.ClientMinute{Client: key, ServFail: clients[key].servFail, Refused: clients[key].refused})
 	}
 	return all
 }
 
 func (s failedSums) reasonMinutes() (all []control.ReasonMinute) {
-	for _, key := range mostFailed(s.reasons) {
-		all = append(all, control.ReasonMinute{Reason: key, ServFail: s.reasons[key].servFail, Refused: s.reasons[key].refused})
+	reasons := s.counts[byReason]
+	for _, key := range mostFailed(reasons) {
+		all = append(all, control.ReasonMinute{Reason: key, ServFail: reasons[key].servFail, Refused: reasons[key].refused})
 	}
 	return all
 }
@@ -192,6 +197,7 @@ func (s failedSums) reasonMinutes() (all []control.ReasonMinute) {
 // counts from zero.
 func (s failedSums) routeMinutes(before, now []control.RouteMinute) []control.RouteMinute {
 	var all []control.RouteMinute
+	routes := s.counts[byRoute]
 	for _, r := range now {
 		i := slices.IndexFunc(before, func(b control.RouteMinute) bool {
 			return b.Domain == r.Domain && b.Queries <= r.Queries && b.Unanswered <= r.Unanswered
@@ -199,12 +205,12 @@ func (s failedSums) routeMinutes(before, now []control.RouteMinute) []control.Ro
 		if i >= 0 {
 			r.Queries, r.Unanswered = r.Queries-before[i].Queries, r.Unanswered-before[i].Unanswered
 		}
-		r.ServFail, r.Refused = s.routes[r.Domain].servFail, s.routes[r.Domain].refused
+		r.ServFail, r.Refused = routes[r.Domain].servFail, routes[r.Domain].refused
 		if r.Unanswered+r.ServFail+r.Refused > 0 {
 			all = append(all, r)
 		}
 	}
-	for domain, n := range s.routes { // zones of the cluster, and routes that are gone
+	for domain, n := range routes { // zones of the cluster, and routes that are gone
 		if !slices.ContainsFunc(now, func(r control.RouteMinute) bool { return r.Domain == domain }) {
 			all = append(all, control.RouteMinute{Domain: domain, ServFail: n.servFail, Refused: n.refused})
 		}

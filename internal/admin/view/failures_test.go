@@ -96,11 +96,12 @@ func TestFailuresAreBounded(t *testing.T) {
 		f.add("10.128.0.9", ".", "no response", dns.RcodeServerFailure)
 	}
 	s := f.take()
-	if len(s.clients) != failedClients || len(s.routes) != failedRoutes || len(s.reasons) != failedReasons {
-		t.Errorf("%d clients, %d routes, %d reasons", len(s.clients), len(s.routes), len(s.reasons))
+	clients, routes, reasons := len(s.counts[byClient]), len(s.counts[byRoute]), len(s.counts[byReason])
+	if clients != 64 || routes != 32 || reasons != 16 {
+		t.Errorf("%d clients, %d routes, %d reasons", clients, routes, reasons)
 	}
-	if s.recorded != 2000 || s.clients["10.128.0.9"].servFail != 1000 {
-		t.Errorf("recorded %d, of the client %d", s.recorded, s.clients["10.128.0.9"].servFail)
+	if n := s.counts[byClient]["10.128.0.9"].servFail; s.recorded != 2000 || n != 1000 {
+		t.Errorf("recorded %d, of the client %d", s.recorded, n)
 	}
 	if got := s.clientMinutes(); len(got) != shownFailed || got[0].Client != "10.128.0.9" {
 		t.Errorf("shown clients: %v", got)
@@ -108,7 +109,7 @@ func TestFailuresAreBounded(t *testing.T) {
 	if routes := s.routeMinutes(nil, nil); len(routes) != shownFailed || routes[0].Domain != "." {
 		t.Errorf("shown routes: %v", routes)
 	}
-	if again := f.take(); again.recorded != 0 || len(again.clients) != 0 {
+	if again := f.take(); again.recorded != 0 || len(again.counts[byClient]) != 0 {
 		t.Errorf("after take: %+v", again)
 	}
 }

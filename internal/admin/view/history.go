@@ -116,7 +116,10 @@ func keptRoutes(routes []forward.Route) []keptRoute {
 // differences returns the domains whose servers changed: first the current ones, in their order.
 func differences(before, after []keptRoute) []control.RouteDifference {
 	all := []control.RouteDifference{}
-	was := targets(before)
+	was := map[string]control.RouteTarget{}
+	for _, route := range before {
+		was[route.Domain] = route.Target
+	}
 	for _, route := range after {
 		old, known := was[route.Domain]
 		delete(was, route.Domain)
@@ -124,7 +127,7 @@ func differences(before, after []keptRoute) []control.RouteDifference {
 		if known {
 			d.Before = &old
 		}
-		if !known || !sameTarget(old, route.Target) {
+		if !known || old.Local != route.Target.Local || !slices.Equal(old.Servers, route.Target.Servers) {
 			all = append(all, d)
 		}
 	}
@@ -134,18 +137,6 @@ func differences(before, after []keptRoute) []control.RouteDifference {
 		}
 	}
 	return all
-}
-
-func targets(routes []keptRoute) map[string]control.RouteTarget {
-	all := map[string]control.RouteTarget{}
-	for _, route := range routes {
-		all[route.Domain] = route.Target
-	}
-	return all
-}
-
-func sameTarget(a, b control.RouteTarget) bool {
-	return a.Local == b.Local && slices.Equal(a.Servers, b.Servers)
 }
 
 // NoteRoutes records the routes that are now in use. If the history cannot be saved, a later daemon

@@ -243,53 +243,43 @@ func weight(seen *dnsserver.Seen) uint64 {
 // Tee returns a handler that also sends log records of level Info and above to the watchers, even
 // if next drops them. The log holds only state changes.
 func (h *Hub) Tee(next slog.Handler) slog.Handler {
-	tee := tee{hub: h, next: next}
-	tee.text = func(w *bytes.Buffer) slog.Handler {
+	text := func(w *bytes.Buffer) slog.Handler {
 		return slog.NewTextHandler(w, &slog.HandlerOptions{ReplaceAttr: attributesAlone})
 	}
-	return tee
+	return slog.NewMultiHandler(changes{h, text}, next)
 }
 
-type tee struct {
+// changes sends log records to the watchers.
+type changes struct {
 	hub  *Hub
-	next slog.Handler
 	text func(*bytes.Buffer) slog.Handler // includes the attributes of the logger
 }
 
-var _ slog.Handler = tee{}
+var _ slog.Handler = changes{}
 
 // Enabled implements slog.Handler.
-func (t tee) Enabled(ctx context.Context, level slog.Level) bool {
-	return level >= slog.LevelInfo && t.hub.watchers.Load() != nil || t.next.Enabled(ctx, level)
+func (c changes) Enabled(_ context.Context, level slog.Level) bool {
+	return level >= slog.LevelInfo && c.hub.IsWatched()
 }
 
 // Handle implements slog.Handler.
-func (t tee) Handle(ctx context.Context, record slog.Record) error {
-	if record.Level >= slog.LevelInfo && t.hub.watchers.Load() != nil {
-		var line bytes.Buffer
-		if err := t.text(&line).Handle(ctx, record); err == nil {
-			t.hub.change(Event{Time: record.Time, Change: record.Message, Details: strings.TrimSuffix(line.String(), "\n")})
-		}
+func (c changes) Handle(ctx context.Context, record slog.Record) error {
+	var line bytes.Buffer
+	if err := c.text(&line).Handle(ctx, record); err != nil {
+		return err
 	}
-	if !t.next.Enabled(ctx, record.Level) {
-		return nil
-	}
-	return t.next.Handle(ctx, record)
+	c.hub.change(Event{Time: record.Time, Change: record.Message, Details: strings.TrimSuffix(line.String(), "\n")})
+	return nil
 }
 
 // WithAttrs implements slog.Handler.
-func (t tee) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return t.with(t.next.WithAttrs(attrs), func(text slog.Handler) slog.Handler { return text.WithAttrs(attrs) })
+func (c changes) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return changes{c.hub, func(w *bytes.Buffer) slog.Handler { return c.text(w).WithAttrs(attrs) }}
 }
 
 // WithGroup implements slog.Handler.
-func (t tee) WithGroup(name string) slog.Handler {
-	return t.with(t.next.WithGroup(name), func(text slog.Handler) slog.Handler { return text.WithGroup(name) })
-}
-
-func (t tee) with(next slog.Handler, more func(slog.Handler) slog.Handler) tee {
-	text := t.text
-	return tee{hub: t.hub, next: next, text: func(w *bytes.Buffer) slog.Handler { return more(text(w)) }}
+func (c changes) WithGroup(name string) slog.Handler {
+	return changes{c.hub, func(w *bytes.Buffer) slog.Handler { return c.text(w).WithGroup(name) }}
 }
 
 func attributesAlone(groups []string, attr slog.Attr) slog.Attr {
