@@ -93,7 +93,7 @@ func (m *Model) head() []Line {
 	up, down := 0, []string{}
 	for _, r := range m.serverRows() {
 		if r.isBad {
-			down = append(down, r.cells[0])
+			down = append(down, r.cells[0].text)
 		} else {
 			up++
 		}
@@ -174,25 +174,25 @@ func (m *Model) sideBySide(width, height int) []Line {
 // rowsOf renders a table with its titles in the given size. scrolls is set for the table that the
 // keys scroll.
 func (m *Model) rowsOf(v, width, height int, scrolls bool) []Line {
-	t := m.table(v)
+	rows, columns := m.sorted(v), fitting(views[v].columns, width)
 	room := max(0, height-1)
 	if scrolls {
-		m.offset = min(m.offset, max(0, len(t.rows)-room))
-		t.rows = t.rows[m.offset:]
+		m.offset = min(m.offset, max(0, len(rows)-room))
+		rows = rows[m.offset:]
 	}
-	titles := make([]string, len(t.columns))
-	for i, c := range t.columns {
-		titles[i] = c.title
+	titles := make([]cell, len(columns))
+	for i, c := range columns {
+		titles[i] = word(c.title)
 		if i == m.order[v].by {
-			titles[i] = mark(m.order[v].isReversed) + c.title
+			titles[i] = word(mark(m.order[v].isReversed) + c.title)
 		}
 	}
-	columns, widths := fitting(t.columns, width)
+	widths := widthsOf(columns, width)
 	lines := []Line{{{aligned(titles, columns, widths), Title}}}
-	for _, r := range t.rows[:min(len(t.rows), room)] {
+	for _, r := range rows[:min(len(rows), room)] {
 		lines = append(lines, Line{{aligned(r.cells, columns, widths), styleIf(r.isBad, Bad)}})
 	}
-	if len(t.rows) == 0 && room > 0 {
+	if len(rows) == 0 && room > 0 {
 		lines = append(lines, Line{{"nothing yet", Faint}})
 	}
 	return lines
@@ -209,14 +209,12 @@ func mark(isReversed bool) string {
 // narrow is the table width below which the last columns are omitted.
 const narrow = 95
 
-// fitting returns the columns that fit, with their widths.
-func fitting(columns []column, width int) ([]column, []int) {
-	if width < narrow {
-		if i := slices.IndexFunc(columns, func(c column) bool { return c.isWide }); i >= 0 {
-			columns = columns[:i]
-		}
+// fitting returns the columns that fit.
+func fitting(columns []column, width int) []column {
+	if i := slices.IndexFunc(columns, func(c column) bool { return c.isWide }); i >= 0 && width < narrow {
+		return columns[:i]
 	}
-	return columns, widthsOf(columns, width)
+	return columns
 }
 
 // widthsOf distributes the remaining width among the columns without a fixed width.
@@ -239,13 +237,13 @@ func widthsOf(columns []column, width int) []int {
 
 // aligned formats a row. Text that is too long is shortened in the middle, because both ends of a
 // name distinguish it.
-func aligned(texts []string, columns []column, widths []int) string {
+func aligned(cells []cell, columns []column, widths []int) string {
 	var out strings.Builder
-	for i, text := range texts[:len(columns)] {
+	for i, cell := range cells[:len(columns)] {
 		if i > 0 {
 			out.WriteString("  ")
 		}
-		text = ascii(text)
+		text := ascii(cell.text)
 		if n := len(text) - widths[i]; n > 0 {
 			const dots = ".."
 			keep := max(0, widths[i]-len(dots))

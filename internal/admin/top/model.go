@@ -6,6 +6,7 @@
 package top
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -158,8 +159,7 @@ func (m *Model) query(e control.MonitorEvent) {
 }
 
 func (t *tally) count(e control.MonitorEvent, weight float64) {
-	switch e.By {
-	case "hit", "stale":
+	if e.By == "hit" || e.By == "stale" {
 		t.hits += weight
 	}
 	switch {
@@ -176,16 +176,9 @@ func (t *tally) count(e control.MonitorEvent, weight float64) {
 }
 
 func (t *trouble) note(e control.MonitorEvent, took time.Duration) {
-	by := e.By
-	if e.Server != "" {
-		by = e.Server
-	}
 	*t = trouble{
-		qtype: e.Type, rcode: orDash(e.Rcode), by: by, client: e.Client, why: e.Why,
+		qtype: e.Type, rcode: orDash(e.Rcode), by: cmp.Or(e.Server, e.By), client: cmp.Or(e.Pod, e.Client), why: e.Why,
 		worst: max(t.worst, took), took: took, at: e.Time,
-	}
-	if e.Pod != "" {
-		t.client = e.Pod
 	}
 }
 
@@ -240,9 +233,4 @@ func (m *Model) rate(weight float64) float64 {
 	return weight / max(1, faded+since)
 }
 
-func orDash(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return text
-}
+func orDash(text string) string { return cmp.Or(text, "-") }

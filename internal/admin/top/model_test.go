@@ -216,8 +216,8 @@ func TestFilter(t *testing.T) {
 		w.query(control.MonitorEvent{Name: "api.cluster.", Client: "10.128.0.2", Type: "AAAA", By: "cluster"}, 0)
 		press(w.Model, "S")
 		var names []string
-		for _, r := range w.table(0).rows {
-			names = append(names, r.cells[0])
+		for _, r := range w.sorted(0) {
+			names = append(names, r.cells[0].text)
 		}
 		if got := strings.Join(names, " "); got != test.want {
 			t.Errorf("%q: got %q", test.filter, got)
@@ -229,11 +229,11 @@ func TestFilter(t *testing.T) {
 func TestRates(t *testing.T) {
 	w := newWorld()
 	rateOf := func() float64 {
-		rows := w.table(0).rows
+		rows := w.sorted(0)
 		if len(rows) == 0 {
 			return 0
 		}
-		return rows[0].sort[1].number
+		return rows[0].cells[1].number
 	}
 	w.second()
 	for _, step := range []struct {

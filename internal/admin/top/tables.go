@@ -10,13 +10,6 @@ import (
 	"github.com/node-dns/node-dns/internal/admin/control"
 )
 
-// table is one view of the model.
-type table struct {
-	name    string
-	columns []column
-	rows    []row
-}
-
 // column has a title and a width. Width 0 means the remaining space.
 type column struct {
 	title   string
@@ -25,36 +18,32 @@ type column struct {
 	isWide  bool // whether to omit it from a narrow table
 }
 
-// row is one line of a table. sort holds the sort key of each column.
+// row is one line of a table.
 type row struct {
-	cells []string
-	sort  []sortKey
+	cells []cell
 	isBad bool
 }
 
-// sortKey sorts by number, largest first, and then by text.
-type sortKey struct {
-	number float64
-	text   string
-}
-
-// cell is a string with its sort key.
+// cell is a string. A number sorts by its value, largest first, and a word by its text.
 type cell struct {
-	text string
-	key  sortKey
+	text     string
+	isNumber bool
+	number   float64
 }
 
-func word(text string) cell { return cell{text, sortKey{text: text}} }
+func word(text string) cell { return cell{text: text} }
 
-func amount(text string, n float64) cell { return cell{text, sortKey{number: n}} }
+func amount(text string, n float64) cell { return cell{text, true, n} }
 
-func newRow(isBad bool, cells ...cell) row {
-	r := row{isBad: isBad}
-	for _, c := range cells {
-		r.cells, r.sort = append(r.cells, c.text), append(r.sort, c.key)
+// compare orders two cells of a column.
+func (c cell) compare(other cell) int {
+	if c.isNumber {
+		return cmp.Compare(other.number, c.number)
 	}
-	return r
+	return c.compareText(other)
 }
+
+func (c cell) compareText(other cell) int { return strings.Compare(c.text, other.text) }
 
 // view is a table that the user may choose.
 type view struct {
@@ -83,19 +72,17 @@ var views = []view{
 	{"Failing", []column{{title: "NAME"}, {title: "TYPE", width: 5}, {title: "RCODE", width: 8}, {title: "COUNT", width: 6, isRight: true}, ago, {title: "CLIENT", width: 15}, {title: "WHY", isWide: true}}, (*Model).failingRows, 3},
 }
 
-// table returns a view with sorted rows.
-func (m *Model) table(v int) table {
-	t := table{views[v].name, views[v].columns, views[v].rows(m)}
-	order := m.order[v]
-	slices.SortFunc(t.rows, func(a, b row) int {
-		x, y := a.sort[order.by], b.sort[order.by]
-		first := cmp.Or(cmp.Compare(y.number, x.number), strings.Compare(x.text, y.text))
+// sorted returns the rows of a view.
+func (m *Model) sorted(v int) []row {
+	rows, order := views[v].rows(m), m.order[v]
+	slices.SortFunc(rows, func(a, b row) int {
+		first := a.cells[order.by].compare(b.cells[order.by])
 		if order.isReversed {
 			first = -first
 		}
-		return cmp.Or(first, slices.Compare(a.cells, b.cells))
+		return cmp.Or(first, slices.CompareFunc(a.cells, b.cells, cell.compareText))
 	})
-	return t
+	return rows
 }
 
 // total returns the weight of all counted queries.
@@ -110,7 +97,7 @@ func (m *Model) nameRows() (rows []row) {
 	total := m.total()
 	for name, e := range m.names.Entries {
 		d := e.Details
-		rows = append(rows, newRow(d.failed > e.Weight/2, append([]cell{word(name), m.rateCell(e.Weight), percent(e.Weight, total), percent(d.hits, e.Weight)}, d.cells(e.Weight)...)...))
+		rows = append(rows, row{append([]cell{word(name), m.rateCell(e.Weight), percent(e.Weight, total), percent(d.hits, e.Weight)}, d.cells(e.Weight)...), d.failed > e.Weight/2})
 	}
 	return rows
 }
@@ -122,7 +109,7 @@ func (m *Model) clientRows() (rows []row) {
 		if d.pod == "" && client == m.status.Node.IP {
 			d.pod = "(this host)"
 		}
-		rows = append(rows, newRow(d.failed > e.Weight/2, append([]cell{word(client), word(orDash(d.pod)), m.rateCell(e.Weight), percent(e.Weight, total)}, d.cells(e.Weight)...)...))
+		rows = append(rows, row{append([]cell{word(client), word(orDash(d.pod)), m.rateCell(e.Weight), percent(e.Weight, total)}, d.cells(e.Weight)...), d.failed > e.Weight/2})
 	}
 	return rows
 }
@@ -130,7 +117,7 @@ func (m *Model) clientRows() (rows []row) {
 func (m *Model) answerRows() (rows []row) {
 	total := m.total()
 	for by, e := range m.answers.Entries {
-		rows = append(rows, newRow(by == "failed" || by == "refused", append([]cell{word(by), m.rateCell(e.Weight), percent(e.Weight, total)}, e.Details.cells(e.Weight)...)...))
+		rows = append(rows, row{append([]cell{word(by), m.rateCell(e.Weight), percent(e.Weight, total)}, e.Details.cells(e.Weight)...), by == "failed" || by == "refused"})
 	}
 	return rows
 }
@@ -180,8 +167,9 @@ func (m *Model) serverRows() (rows []row) {
 		if s.RTT > 0 {
 			rtt = milliseconds(s.RTT)
 		}
-		rows = append(rows, newRow(s.State == "down", word(address), word(strings.Join(places[address].domains, " ")), word(s.State), rtt,
-			grown(s.Queries, e.Queries), grown(s.Failures, e.Failures)))
+		rows = append(rows, row{[]cell{
+			word(address), word(strings.Join(places[address].domains, " ")), word(s.State), rtt, grown(s.Queries, e.Queries), grown(s.Failures, e.Failures),
+		}, s.State == "down"})
 	}
 	return rows
 }
@@ -189,7 +177,8 @@ func (m *Model) serverRows() (rows []row) {
 func (m *Model) slowRows() (rows []row) {
 	for name, e := range m.slow.Entries {
 		t := e.Details
-		rows = append(rows, newRow(isFailed(control.MonitorEvent{Rcode: t.rcode}), word(name), word(t.qtype), milliseconds(t.worst), milliseconds(t.took), word(t.by), m.ago(t.at)))
+		cells := []cell{word(name), word(t.qtype), milliseconds(t.worst), milliseconds(t.took), word(t.by), m.ago(t.at)}
+		rows = append(rows, row{cells, isFailed(control.MonitorEvent{Rcode: t.rcode})})
 	}
 	return rows
 }
@@ -197,7 +186,8 @@ func (m *Model) slowRows() (rows []row) {
 func (m *Model) failingRows() (rows []row) {
 	for name, e := range m.failing.Entries {
 		t := e.Details
-		rows = append(rows, newRow(true, word(name), word(t.qtype), word(t.rcode), amount(fmt.Sprintf("%.0f", e.Weight), e.Weight), m.ago(t.at), word(t.client), word(orDash(t.why))))
+		cells := []cell{word(name), word(t.qtype), word(t.rcode), amount(fmt.Sprintf("%.0f", e.Weight), e.Weight), m.ago(t.at), word(t.client), word(orDash(t.why))}
+		rows = append(rows, row{cells, true})
 	}
 	return rows
 }
