@@ -72,22 +72,22 @@ invalid command line, 3 node-dns does not run in a pod, 4 permission denied.`,
 	set.StringVarP(&o.output, "output", "o", "text", "print in this `format`: text or json")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(
-		o.command("status", "Show whether node-dns works, and its problems", nil),
-		o.command("doctor", "Check the nodes' DNS and suggest fixes", nil),
-		o.command("servers", "Show the state of the nodes' upstream nameservers", nil),
+		o.command("status", "Show whether node-dns works, and its problems"),
+		o.command("doctor", "Check the nodes' DNS and suggest fixes"),
+		o.command("servers", "Show the state of the nodes' upstream nameservers"),
 		newQueryCommand(&o), newExplainCommand(&o),
 	)
 	return root
 }
 
 // command returns a command of node-dns that takes no arguments.
-func (o *options) command(name, short string, args []string) *cobra.Command {
+func (o *options) command(name, short string) *cobra.Command {
 	return &cobra.Command{
 		Use:   name,
 		Short: short,
 		Args:  expect(0, 0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return o.run(cmd, fleet.Command{Name: name, Args: args}, "", "")
+			return o.run(cmd, fleet.Command{Name: name}, "", "")
 		},
 	}
 }
@@ -130,12 +130,10 @@ name of a pod in the namespace of the kubeconfig's context.`,
 			namespace, pod, ok := strings.Cut(args[0], "/")
 			if !ok {
 				var err error
-				if pod = args[0]; pod != "" {
-					namespace, err = o.kube.Namespace()
-				}
-				if err != nil {
+				if namespace, err = o.kube.Namespace(); err != nil {
 					return err
 				}
+				pod = args[0]
 			}
 			if namespace == "" || pod == "" || strings.Contains(pod, "/") {
 				return usageError{fmt.Errorf("%q: expected a pod as NAMESPACE/NAME", args[0])}

@@ -65,17 +65,10 @@ func newClient(config *rest.Config, namespace, container string) (*Client, error
 // Nodes lists the nodes that match a label selector. If name is set, only that node is listed.
 func (c *Client) Nodes(ctx context.Context, selector, name string) ([]Node, error) {
 	var all []Node
-	options := metav1.ListOptions{LabelSelector: selector, Limit: page}
-	if name != "" {
-		options.FieldSelector = fields.OneTermEqualSelector("metadata.name", name).String()
-	}
-	err := eachPage(options, func(options metav1.ListOptions) (next string, err error) {
-		var list corev1.NodeList
-		err = c.list(ctx, "", "nodes", options, &list)
+	err := each(ctx, c, "", "nodes", options(selector, "metadata.name", name), func(list *corev1.NodeList) {
 		for i := range list.Items {
 			all = append(all, nodeOf(&list.Items[i]))
 		}
-		return list.Continue, err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("listing nodes: %w", err)
@@ -87,17 +80,10 @@ func (c *Client) Nodes(ctx context.Context, selector, name string) ([]Node, erro
 // listed.
 func (c *Client) Pods(ctx context.Context, selector, node string) ([]Pod, error) {
 	var all []Pod
-	options := metav1.ListOptions{LabelSelector: selector, Limit: page}
-	if node != "" {
-		options.FieldSelector = fields.OneTermEqualSelector("spec.nodeName", node).String()
-	}
-	err := eachPage(options, func(options metav1.ListOptions) (next string, err error) {
-		var list corev1.PodList
-		err = c.list(ctx, c.namespace, "pods", options, &list)
+	err := each(ctx, c, c.namespace, "pods", options(selector, "spec.nodeName", node), func(list *corev1.PodList) {
 		for i := range list.Items {
 			all = append(all, podOf(&list.Items[i], c.container))
 		}
-		return list.Continue, err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("listing pods in %s: %w", c.namespace, err)
@@ -105,15 +91,31 @@ func (c *Client) Pods(ctx context.Context, selector, node string) ([]Pod, error)
 	return all, nil
 }
 
-// eachPage reads all pages of a list. read returns the token of the next page, or "" after the
-// last.
-func eachPage(options metav1.ListOptions, read func(metav1.ListOptions) (next string, err error)) error {
+// options selects objects by their labels and, if value is set, by the value of a field.
+func options(selector, field, value string) metav1.ListOptions {
+	o := metav1.ListOptions{LabelSelector: selector, Limit: page}
+	if value != "" {
+		o.FieldSelector = fields.OneTermEqualSelector(field, value).String()
+	}
+	return o
+}
+
+// each passes all pages of a list to take. Without a namespace, the list is the cluster's.
+func each[L any, P interface {
+	*L
+	runtime.Object
+	metav1.ListInterface
+}](ctx context.Context, c *Client, namespace, resource string, options metav1.ListOptions, take func(P)) error {
 	for {
-		next, err := read(options)
-		if err != nil || next == "" {
-			return err
+		list := P(new(L))
+		request := c.api.Get().NamespaceIfScoped(namespace, namespace != "").Resource(resource)
+		if err := request.VersionedParams(&options, c.parameters).Do(ctx).Into(list); err != nil {
+			return denied(err)
 		}
-		options.Continue = next
+		take(list)
+		if options.Continue = list.GetContinue(); options.Continue == "" {
+			return nil
+		}
 	}
 }
 
@@ -127,14 +129,6 @@ func (c *Client) NodeOf(ctx context.Context, namespace, name string) (string, er
 		return "", fmt.Errorf("pod %s/%s is on no node yet", namespace, name)
 	}
 	return pod.Spec.NodeName, nil
-}
-
-func (c *Client) list(ctx context.Context, namespace, resource string, options metav1.ListOptions, into runtime.Object) error {
-	request := c.api.Get().Resource(resource).VersionedParams(&options, c.parameters)
-	if namespace != "" {
-		request.Namespace(namespace)
-	}
-	return denied(request.Do(ctx).Into(into))
 }
 
 func nodeOf(n *corev1.Node) Node {

@@ -1,12 +1,16 @@
 package fleet
 
 import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 )
 
@@ -58,6 +62,36 @@ func TestPodOf(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// TestPages: a list has every page, and each request selects the same objects.
+func TestPages(t *testing.T) {
+	var queries []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		queries = append(queries, r.URL.Path+"?"+r.URL.RawQuery)
+		n := len(queries)
+		next := map[int]string{1: "first", 2: "second"}[n]
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"kind": "PodList", "apiVersion": "v1", "metadata": {"continue": %q}, "items": [
+			{"metadata": {"name": "p%d"}, "spec": {"nodeName": "a"}, "status": {"phase": "Pending"}}]}`, next, n)
+	}))
+	defer server.Close()
+	client, err := newClient(&rest.Config{Host: server.URL}, "kube-system", "node-dns")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pods, err := client.Pods(t.Context(), "pool=workers", "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Pod{{Name: "p1", Node: "a", Why: "Pending"}, {Name: "p2", Node: "a", Why: "Pending"}, {Name: "p3", Node: "a", Why: "Pending"}}
+	if diff := cmp.Diff(want, pods); diff != "" {
+		t.Errorf("pods (-want +got):\n%s", diff)
+	}
+	const path, selectors = "/api/v1/namespaces/kube-system/pods?", "fieldSelector=spec.nodeName%3Da&labelSelector=pool%3Dworkers&limit=500"
+	if diff := cmp.Diff([]string{path + selectors, path + "continue=first&" + selectors, path + "continue=second&" + selectors}, queries); diff != "" {
+		t.Errorf("requests (-want +got):\n%s", diff)
 	}
 }
 

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 )
@@ -63,14 +64,12 @@ func NewReport(command string, results []Result, now time.Time) Report {
 
 // exitCode is 0 if all nodes are ok, their exit code if it is the same for all, and otherwise 1.
 func exitCode(results []Result) int {
-	code := ExitOK
-	for i, result := range results {
-		switch {
-		case i == 0:
-			code = result.ExitCode
-		case result.ExitCode != code:
-			return ExitProblem
-		}
+	if len(results) == 0 {
+		return ExitOK
+	}
+	code := results[0].ExitCode
+	if slices.ContainsFunc(results, func(r Result) bool { return r.ExitCode != code }) {
+		return ExitProblem
 	}
 	return code
 }
@@ -134,30 +133,24 @@ func (g *grouped) add(node string, f Finding, text masked) {
 }
 
 func groupFacts(results []Result) []GroupFacts {
-	facts := map[string]map[string][]string{}
+	nodes := map[Fact][]string{}
 	for _, result := range results {
 		for _, f := range result.Facts {
-			values := facts[f.Name]
-			if values == nil {
-				values = map[string][]string{}
-				facts[f.Name] = values
-			}
-			if nodes := values[f.Value]; len(nodes) == 0 || nodes[len(nodes)-1] != result.Node {
-				values[f.Value] = append(nodes, result.Node)
+			if have := nodes[f]; len(have) == 0 || have[len(have)-1] != result.Node { // a node may have it twice
+				nodes[f] = append(have, result.Node)
 			}
 		}
 	}
+	facts := slices.SortedFunc(maps.Keys(nodes), func(a, b Fact) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(len(nodes[b]), len(nodes[a])), cmp.Compare(a.Value, b.Value))
+	})
 	all := []GroupFacts{}
-	for name, values := range facts {
-		g := GroupFacts{Name: name}
-		for value, nodes := range values {
-			g.Values = append(g.Values, GroupValue{Value: value, Nodes: nodes})
+	for _, f := range facts {
+		if n := len(all); n == 0 || all[n-1].Name != f.Name {
+			all = append(all, GroupFacts{Name: f.Name})
 		}
-		slices.SortFunc(g.Values, func(a, b GroupValue) int {
-			return cmp.Or(cmp.Compare(len(b.Nodes), len(a.Nodes)), cmp.Compare(a.Value, b.Value))
-		})
-		all = append(all, g)
+		g := &all[len(all)-1]
+		g.Values = append(g.Values, GroupValue{Value: f.Value, Nodes: nodes[f]})
 	}
-	slices.SortFunc(all, func(a, b GroupFacts) int { return cmp.Compare(a.Name, b.Name) })
 	return all
 }
